@@ -1,0 +1,60 @@
+// Attributes: what an op is told at compile time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ir/tensor.h"
+
+namespace asyra {
+
+// The order is that of AttrKind.
+using Ints = std::vector<int64_t>;
+using AttrValue =
+    std::variant<bool, int64_t, double, std::string, Ints, AxisList, DType,
+                 Tensor>;
+enum class AttrKind { kBool, kInt, kFloat, kString, kInts, kAxes, kDType,
+                      kTensor };
+inline AttrKind KindOf(const AttrValue& value) {
+  return static_cast<AttrKind>(value.index());
+}
+std::string_view ToString(AttrKind kind);
+
+bool operator==(const Tensor& a, const Tensor& b);  // SameBytes
+
+// A small map sorted by name.
+class AttrMap {
+ public:
+  AttrMap() = default;
+  AttrMap(std::initializer_list<std::pair<std::string, AttrValue>> entries);
+
+  const AttrValue* Find(std::string_view name) const;
+  void Set(std::string_view name, AttrValue value);
+  void Erase(std::string_view name);
+
+  // The value, which must be there and of that kind; verified ops have every
+  // attribute their definition lists, since defaults are filled in.
+  template <typename T>
+  const T& Get(std::string_view name) const {
+    return std::get<T>(*Find(name));
+  }
+  bool Bool(std::string_view name) const { return Get<bool>(name); }
+  int64_t Int(std::string_view name) const { return Get<int64_t>(name); }
+  double Float(std::string_view name) const { return Get<double>(name); }
+
+  bool empty() const { return entries_.empty(); }
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+  friend bool operator==(const AttrMap& a, const AttrMap& b) {
+    return a.entries_ == b.entries_;
+  }
+
+ private:
+  std::vector<std::pair<std::string, AttrValue>> entries_;
+};
+
+}  // namespace asyra

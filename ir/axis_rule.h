@@ -1,0 +1,102 @@
+// One axis rule per op: how the dimensions of its operands and results are
+// bound to named factors, in the manner of einsum. Sharding propagation, the
+// collectives that partition inserts, the legality of tiling and what
+// bucketing may merge all follow from it; no pass knows op names.
+//
+//   matmul      "... m k, ... k n -> ... m n"
+//   rms_norm    "... !d, !d -> ... !d"
+//   attention   "b (h g) @s !d, b h !t !d, b h !t !e -> b (h g) @s !e"
+//   embedding   "@v e, ... -> ... e"
+//
+// A factor that reaches a result is parallel: each device (or tile) computes
+// its own part. One that reaches no result is a sum: devices hold partial
+// results. `!f` must be whole on every device. `@f` is positional: the op must
+// know which part of the factor it was given (an embedding whose rows are
+// sharded, a causal mask over part of the queries). `(h g)` is one dimension
+// of several factors, outermost first. `...` stands for the leading
+// dimensions and broadcasts as NumPy does. `_` is a dimension of size 1.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ir/type.h"
+
+namespace asyra {
+
+enum class FactorKind : uint8_t { kParallel, kSum, kWhole };
+
+struct Factor {
+  std::string name;
+  int64_t size = 1;
+  FactorKind kind = FactorKind::kParallel;
+  bool positional = false;
+};
+
+using FactorId = int8_t;
+// The factors of one dimension, outermost first. Empty: the dimension is
+// bound to none (size 1, broadcast) and cannot be sharded.
+using DimFactors = absl::InlinedVector<FactorId, 4>;
+using OperandFactors = absl::InlinedVector<DimFactors, 4>;
+
+// When partial operands give a partial result of the same axes.
+enum class Linearity : uint8_t {
+  kNone,   // never: f(a+b) is not f(a)+f(b)
+  kJoint,  // all operands partial alike: add, reshape, concat
+  kEach,   // one operand partial, the others whole: multiply, matmul
+};
+
+struct AxisRule {
+  std::vector<Factor> factors;
+  std::vector<OperandFactors> operands;
+  std::vector<OperandFactors> results;
+  Linearity linearity = Linearity::kNone;
+
+  // The factor a dimension of an operand is sharded by first, or -1.
+  FactorId Leading(int operand, int dim) const;
+  bool UsedByOperand(FactorId factor, int operand) const;
+};
+
+// Reads the notation above. The sizes come from the types; a factor inside a
+// parenthesis takes its size from where it stands alone, at most one per
+// dimension being left to division. Errors name the spec: they are bugs of an
+// op definition, or of operands whose shapes `infer` should have refused.
+absl::StatusOr<AxisRule> ParseAxisRule(std::string_view spec,
+                                       absl::Span<const Type> operands,
+                                       absl::Span<const Type> results,
+                                       Linearity linearity = Linearity::kNone);
+
+// Which mesh axes shard each factor; one entry per factor of the rule.
+using FactorAxes = std::vector<AxisList>;
+
+// The axes of every factor under the operands' distribution.
+// Errors: a dimension sharded by axes that do not fall on its factors, a whole
+// factor that is sharded, operands that disagree about a factor; each names
+// the operand, dimension and axes.
+absl::StatusOr<FactorAxes> FactorAxesOf(const AxisRule& rule,
+                                        absl::Span<const Type> operands,
+                                        const Mesh& mesh);
+
+// `type` redistributed as `factors` of the op say, for operand i or result i.
+// Error where it cannot be written: an inner factor sharded while the outer
+// one is not wholly so, or sizes that do not divide.
+absl::StatusOr<Type> ApplyFactorAxes(const Type& type,
+                                     const OperandFactors& dims,
+                                     const AxisRule& rule,
+                                     const FactorAxes& factor_axes,
+                                     const Mesh& mesh);
+
+// The results' distribution that follows from the operands': dimensions by
+// their factors, partial over the axes of sharded sum factors and over what
+// linearity lets through. `results` gives shapes and element types.
+absl::StatusOr<std::vector<Type>> Distribute(const AxisRule& rule,
+                                             absl::Span<const Type> operands,
+                                             absl::Span<const Type> results,
+                                             const Mesh& mesh);
+
+}  // namespace asyra

@@ -1,0 +1,122 @@
+#include "ir/op_def.h"
+
+#include <algorithm>
+
+#include "ir/support/check.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+absl::Status CheckOperandCount(const OpDef& def, size_t count) {
+  size_t least = 0;
+  bool variadic = false;
+  for (const OperandDef& operand : def.operands) {
+    least += operand.arity != OperandDef::kOptional;
+    variadic |= operand.arity == OperandDef::kVariadic;
+  }
+  if (count < least || (!variadic && count > def.operands.size())) {
+    return Invalid("{} operands given, it takes {}{}", count, least,
+                   variadic                     ? " or more"
+                   : least < def.operands.size()
+                       ? fmt::format(" to {}", def.operands.size())
+                       : "");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Type>> InferUnprefixed(
+    const OpDef& def, const AttrMap& attrs, absl::Span<const Type> operands,
+    const Mesh& mesh) {
+  ASYRA_RETURN_IF_ERROR(CheckOperandCount(def, operands.size()));
+  bool distributed = false;
+  std::vector<Type> global;
+  for (const Type& type : operands) {
+    if (type.future && !def.is_wait) {
+      return Invalid("an operand is a future, it must be waited for");
+    }
+    distributed |= type.is_distributed();
+    global.push_back(type.Global());
+  }
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Type> results,
+                         def.infer({def, attrs, global, {}}));
+  if (def.distribute != nullptr) {
+    return def.distribute({def, attrs, operands, results}, mesh);
+  }
+  if (!distributed) return results;
+  ASYRA_ASSIGN_OR_RETURN(AxisRule rule,
+                         def.axes({def, attrs, global, results}));
+  return Distribute(rule, operands, results, mesh);
+}
+
+double Bytes(absl::Span<const Type> types) {
+  double bytes = 0;
+  for (const Type& type : types) bytes += static_cast<double>(type.bytes());
+  return bytes;
+}
+
+}  // namespace
+
+Work WorkOf(const OpCall& call, const Mesh& mesh) {
+  std::vector<Type> operands, results;
+  for (const Type& type : call.operands) operands.push_back(type.Local(mesh));
+  for (const Type& type : call.results) results.push_back(type.Local(mesh));
+  if (call.def.is_view) return {};
+  if (call.def.work != nullptr) {
+    return call.def.work({call.def, call.attrs, operands, results});
+  }
+  Work work;
+  work.read_bytes = Bytes(operands);
+  work.write_bytes = Bytes(results);
+  for (const Type& type : results) {
+    work.flops += static_cast<double>(type.num_elements());
+  }
+  return work;
+}
+
+absl::Status CompleteAttrs(const OpDef& def, AttrMap* attrs) {
+  for (const auto& [name, value] : *attrs) {
+    auto known = std::find_if(
+        def.attrs.begin(), def.attrs.end(),
+        [&, key = std::string_view(name)](const AttrDef& attr) {
+          return attr.name == key;
+        });
+    if (known == def.attrs.end()) {
+      return Invalid("{}: unknown attribute {}", def.name, name);
+    }
+    if (KindOf(value) != known->kind) {
+      return Invalid("{}: attribute {} is {}, it should be {}", def.name, name,
+                     ToString(KindOf(value)), ToString(known->kind));
+    }
+  }
+  for (const AttrDef& attr : def.attrs) {
+    if (attrs->Find(attr.name) != nullptr) continue;
+    if (!attr.default_value.has_value()) {
+      return Invalid("{}: attribute {} is missing", def.name, attr.name);
+    }
+    attrs->Set(attr.name, *attr.default_value);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Type>> InferTypes(const OpDef& def,
+                                             const AttrMap& attrs,
+                                             absl::Span<const Type> operands,
+                                             const Mesh& mesh) {
+  absl::StatusOr<std::vector<Type>> types =
+      InferUnprefixed(def, attrs, operands, mesh);
+  if (!types.ok()) return Annotate(types.status(), def.name);
+  return types;
+}
+
+absl::StatusOr<AxisRule> AxisRuleOf(const OpCall& call) {
+  if (call.def.axes == nullptr) {
+    return Invalid("{}: has no axis rule", call.def.name);
+  }
+  std::vector<Type> operands, results;
+  for (const Type& type : call.operands) operands.push_back(type.Global());
+  for (const Type& type : call.results) results.push_back(type.Global());
+  return call.def.axes({call.def, call.attrs, operands, results});
+}
+
+}  // namespace asyra

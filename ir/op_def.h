@@ -1,0 +1,167 @@
+// One room per op: everything that is true of it wherever it runs. There is no
+// opcode enum and no pass that switches over names; a new op is a definition
+// in ir/ops plus its line in ir/ops/op_list.cc.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ir/attr.h"
+#include "ir/axis_rule.h"
+#include "ir/type.h"
+
+namespace asyra {
+
+class Builder;
+struct OpDef;
+using ValueId = int32_t;
+
+// One use of an op, as its definition sees it.
+struct OpCall {
+  const OpDef& def;
+  const AttrMap& attrs;  // complete: defaults are filled in
+  absl::Span<const Type> operands;
+  absl::Span<const Type> results;  // empty while they are being inferred
+};
+
+// What one device does in one execution, from local types; never seconds.
+// A view (reshape of contiguous memory) has neither flops nor bytes.
+struct Work {
+  double flops = 0;        // multiply and add count one each
+  double read_bytes = 0;   // from device memory, each operand once
+  double write_bytes = 0;
+  // The flops are those of matrix products, which tensor cores do.
+  bool matrix = false;
+};
+
+// What the devices of a group do together; the payload is the largest of what
+// one device brings or takes, the "size" of nccl-tests.
+enum class CollectiveKind : uint8_t {
+  kNone,
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+};
+
+struct OperandDef {
+  std::string_view name;
+  // kVariadic is the last and stands for one or more; kOptional ones are
+  // trailing and may be left out.
+  enum Arity : uint8_t { kOne, kOptional, kVariadic } arity = kOne;
+};
+
+struct AttrDef {
+  std::string_view name;
+  AttrKind kind;
+  std::string_view doc;
+  std::optional<AttrValue> default_value = std::nullopt;  // none: required
+};
+
+// Arguments of a reference implementation: one device's shards.
+struct RefCall {
+  const OpDef& def;
+  const AttrMap& attrs;
+  absl::Span<const Type> operand_types;  // distributed, global sizes
+  absl::Span<const Type> result_types;
+  absl::Span<const Tensor> operands;     // local
+  absl::Span<Tensor> results;            // local, zeroed, to be filled
+  const Mesh& mesh;
+  int64_t device = 0;
+
+  // Global index of the first element this device holds of a dimension.
+  int64_t Start(int operand, int dim) const {
+    return ShardStart(operand_types[operand].dims[dim], mesh, device);
+  }
+};
+
+// Arguments of a collective's reference: the shards of one group, in the
+// order of GroupIndex over the op's axes.
+struct GroupCall {
+  const AttrMap& attrs;
+  absl::Span<const Tensor> operands;
+  absl::Span<Tensor> results;
+};
+
+// A small use of the op for the conformance loop, in the text form:
+// "matmul(f32[4,6], f32[6,8]) {transpose_b=false}". Operands are filled with
+// small integers in [low, high].
+struct Sample {
+  std::string_view text;
+  int low = -3;
+  int high = 3;
+};
+
+// Gradient: given the op's operands and results and the gradients of its
+// results (-1: zero), appends ops to the builder and returns the gradient of
+// each operand (-1: none).
+struct VjpCall {
+  const AttrMap& attrs;
+  absl::Span<const ValueId> operands;
+  absl::Span<const ValueId> results;
+  absl::Span<const ValueId> gradients;
+};
+
+struct OpDef {
+  std::string_view name;
+  std::string_view summary;
+  std::vector<OperandDef> operands;
+  std::vector<AttrDef> attrs = {};
+
+  // Shapes and element types of the results, from global operand types.
+  // Refuses with an error that names dimensions and both values; the caller
+  // prefixes the op's name.
+  absl::StatusOr<std::vector<Type>> (*infer)(const OpCall& call) = nullptr;
+  // The axis rule of this use. Not for ops with `distribute`.
+  absl::StatusOr<AxisRule> (*axes)(const OpCall& call) = nullptr;
+  // Results' distribution where an axis rule cannot say it: collectives and
+  // the like. `call.results` hold what `infer` gave.
+  absl::StatusOr<std::vector<Type>> (*distribute)(const OpCall& call,
+                                                  const Mesh& mesh) = nullptr;
+  // Default (null): bytes of all operands and results, one flop per result
+  // element.
+  Work (*work)(const OpCall& local) = nullptr;
+  absl::StatusOr<std::vector<ValueId>> (*vjp)(Builder& builder,
+                                              const VjpCall& call) = nullptr;
+  // The meaning of the op, on the host; for collectives, of a whole group.
+  absl::Status (*reference)(const RefCall& call) = nullptr;
+  absl::Status (*group_reference)(const GroupCall& call) = nullptr;
+  std::vector<Sample> samples = {};
+
+  CollectiveKind collective = CollectiveKind::kNone;
+  // Takes the future of a `start` and gives its value.
+  bool is_wait = false;
+  // The result is operand 0 under another shape or name: no kernel, no memory.
+  bool is_view = false;
+  // Its effect on communication is not known: nothing moves across it.
+  bool is_barrier = false;
+  // Equal to itself with equal operands; false for what draws randomness.
+  bool is_pure = true;
+};
+
+// The definition of that name, or null.
+const OpDef* FindOp(std::string_view name);
+// All of them, in the order of ir/ops/op_list.cc.
+absl::Span<const OpDef* const> AllOps();
+
+// Work of a use from its *distributed* types.
+Work WorkOf(const OpCall& call, const Mesh& mesh);
+
+// Fills defaults, refuses unknown, missing and ill-typed attributes.
+absl::Status CompleteAttrs(const OpDef& def, AttrMap* attrs);
+
+// Types of the results: shape, element type and distribution.
+// Errors are prefixed with the op's name.
+absl::StatusOr<std::vector<Type>> InferTypes(const OpDef& def,
+                                             const AttrMap& attrs,
+                                             absl::Span<const Type> operands,
+                                             const Mesh& mesh);
+
+// The axis rule of a use; error for ops that have none.
+absl::StatusOr<AxisRule> AxisRuleOf(const OpCall& call);
+
+}  // namespace asyra

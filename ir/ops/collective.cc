@@ -1,0 +1,220 @@
+// What the devices of a group do together, and `shard`, which undoes an
+// all_gather without communication.
+#include "ir/ops/infer.h"
+#include "ir/ops/op_list.h"
+
+namespace asyra::ops {
+namespace {
+
+const AxisList& AxesOf(const OpCall& call) {
+  return call.attrs.Get<AxisList>("axes");
+}
+
+// Takes `axes` off the inner end of a dimension.
+absl::Status TakeInner(Type* type, int dim, const AxisList& axes,
+                       const Mesh& mesh) {
+  AxisList& have = type->dims[dim].axes;
+  if (axes.empty() || have.size() < axes.size() ||
+      !std::equal(axes.begin(), axes.end(), have.end() - axes.size())) {
+    return Invalid("dim {} is sharded over {}, it should end in {}", dim,
+                   AxesToString(have, mesh), AxesToString(axes, mesh));
+  }
+  have.resize(have.size() - axes.size());
+  return absl::OkStatus();
+}
+
+// Puts `axes` at the inner end of a dimension.
+absl::Status PutInner(Type* type, int dim, const AxisList& axes,
+                      const Mesh& mesh) {
+  Dim& to = type->dims[dim];
+  for (AxisId axis : axes) {
+    bool used = Contains(type->partial, axis);
+    for (const Dim& other : type->dims) used |= Contains(other.axes, axis);
+    if (used) return Invalid("axis {} is in use already", mesh.name(axis));
+    to.axes.push_back(axis);
+  }
+  if (axes.empty() || to.size % mesh.size(to.axes) != 0) {
+    return Invalid("dim {} of size {} does not divide over {} = {}", dim,
+                   to.size, AxesToString(to.axes, mesh), mesh.size(to.axes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakePartial(Type* type, const AxisList& axes, const Mesh& mesh) {
+  for (AxisId axis : axes) {
+    if (!Contains(type->partial, axis)) {
+      return Invalid("the operand is not partial over {}", mesh.name(axis));
+    }
+    type->partial.erase(
+        std::find(type->partial.begin(), type->partial.end(), axis));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Type>> AllReduceTypes(const OpCall& call,
+                                                 const Mesh& mesh) {
+  Type type = call.operands[0];
+  ASYRA_RETURN_IF_ERROR(TakePartial(&type, AxesOf(call), mesh));
+  return std::vector<Type>{type};
+}
+
+absl::StatusOr<std::vector<Type>> AllGatherTypes(const OpCall& call,
+                                                 const Mesh& mesh) {
+  Type type = call.operands[0];
+  ASYRA_ASSIGN_OR_RETURN(int dim, RequireDim(call, "dim", type.rank()));
+  ASYRA_RETURN_IF_ERROR(TakeInner(&type, dim, AxesOf(call), mesh));
+  return std::vector<Type>{type};
+}
+
+absl::StatusOr<std::vector<Type>> ReduceScatterTypes(const OpCall& call,
+                                                     const Mesh& mesh) {
+  Type type = call.operands[0];
+  ASYRA_ASSIGN_OR_RETURN(int dim, RequireDim(call, "dim", type.rank()));
+  ASYRA_RETURN_IF_ERROR(TakePartial(&type, AxesOf(call), mesh));
+  ASYRA_RETURN_IF_ERROR(PutInner(&type, dim, AxesOf(call), mesh));
+  return std::vector<Type>{type};
+}
+
+absl::StatusOr<std::vector<Type>> AllToAllTypes(const OpCall& call,
+                                                const Mesh& mesh) {
+  Type type = call.operands[0];
+  ASYRA_ASSIGN_OR_RETURN(int from, RequireDim(call, "from", type.rank()));
+  ASYRA_ASSIGN_OR_RETURN(int to, RequireDim(call, "to", type.rank()));
+  ASYRA_RETURN_IF_ERROR(TakeInner(&type, from, AxesOf(call), mesh));
+  ASYRA_RETURN_IF_ERROR(PutInner(&type, to, AxesOf(call), mesh));
+  return std::vector<Type>{type};
+}
+
+absl::StatusOr<std::vector<Type>> ShardTypes(const OpCall& call,
+                                             const Mesh& mesh) {
+  Type type = call.operands[0];
+  ASYRA_ASSIGN_OR_RETURN(int dim, RequireDim(call, "dim", type.rank()));
+  ASYRA_RETURN_IF_ERROR(PutInner(&type, dim, AxesOf(call), mesh));
+  return std::vector<Type>{type};
+}
+
+Tensor Sum(absl::Span<const Tensor> parts) {
+  Tensor sum(parts[0].dtype(), parts[0].shape());
+  for (int64_t i = 0; i < sum.num_elements(); ++i) {
+    if (IsFloat(sum.dtype())) {
+      double value = 0;
+      for (const Tensor& part : parts) value += part.Get(i);
+      sum.Set(i, value);
+    } else {
+      int64_t value = 0;
+      for (const Tensor& part : parts) value += part.GetInt(i);
+      sum.SetInt(i, value);
+    }
+  }
+  return sum;
+}
+
+// Part `index` of `count` equal ones.
+Tensor Part(const Tensor& whole, int dim, size_t index, size_t count) {
+  int64_t size = whole.size(dim) / static_cast<int64_t>(count);
+  return whole.Slice(dim, static_cast<int64_t>(index) * size, size);
+}
+
+int DimOf(const GroupCall& call, std::string_view name) {
+  return NormalizeDim(call.attrs.Int(name), call.operands[0].rank());
+}
+
+absl::Status AllReduce(const GroupCall& call) {
+  Tensor sum = Sum(call.operands);
+  for (Tensor& result : call.results) result = sum;
+  return absl::OkStatus();
+}
+
+absl::Status AllGather(const GroupCall& call) {
+  Tensor whole = Tensor::Concat(call.operands, DimOf(call, "dim"));
+  for (Tensor& result : call.results) result = whole;
+  return absl::OkStatus();
+}
+
+absl::Status ReduceScatter(const GroupCall& call) {
+  Tensor sum = Sum(call.operands);
+  for (size_t i = 0; i < call.results.size(); ++i) {
+    call.results[i] = Part(sum, DimOf(call, "dim"), i, call.results.size());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AllToAll(const GroupCall& call) {
+  for (size_t i = 0; i < call.results.size(); ++i) {
+    std::vector<Tensor> parts;
+    for (const Tensor& operand : call.operands) {
+      parts.push_back(Part(operand, DimOf(call, "to"), i, call.results.size()));
+    }
+    call.results[i] = Tensor::Concat(parts, DimOf(call, "from"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShardReference(const RefCall& call) {
+  const AxisList& axes = call.attrs.Get<AxisList>("axes");
+  int dim = NormalizeDim(call.attrs.Int("dim"), call.operands[0].rank());
+  call.results[0] =
+      Part(call.operands[0], dim, call.mesh.GroupIndex(call.device, axes),
+           call.mesh.size(axes));
+  return absl::OkStatus();
+}
+
+// Reads and writes what the result holds.
+Work ShardWork(const OpCall& local) {
+  double bytes = static_cast<double>(local.results[0].bytes());
+  return {.flops = 0, .read_bytes = bytes, .write_bytes = bytes};
+}
+
+const AttrDef kAxes = {"axes", AttrKind::kAxes, "mesh axes, outermost first"};
+const AttrDef kDim = {"dim", AttrKind::kInt, "dimension"};
+
+OpDef Collective(
+    std::string_view name, std::string_view summary, CollectiveKind kind,
+    std::vector<AttrDef> attrs,
+    absl::StatusOr<std::vector<Type>> (*distribute)(const OpCall&, const Mesh&),
+    absl::Status (*reference)(const GroupCall&)) {
+  return {.name = name,
+          .summary = summary,
+          .operands = {{"x"}},
+          .attrs = std::move(attrs),
+          .infer = SameAsFirst,
+          .distribute = distribute,
+          .group_reference = reference,
+          .collective = kind};
+}
+
+}  // namespace
+
+std::vector<OpDef> CollectiveOps() {
+  OpDef shard{.name = "shard",
+              .summary = "each device keeps its own part of a value that is "
+                         "whole along `axes`; no communication",
+              .operands = {{"x"}},
+              .attrs = {kDim, kAxes},
+              .infer = SameAsFirst,
+              .distribute = ShardTypes,
+              .work = ShardWork,
+              .reference = ShardReference};
+  return {
+      Collective("all_reduce", "sums a partial value over `axes`",
+                 CollectiveKind::kAllReduce, {kAxes}, AllReduceTypes,
+                 AllReduce),
+      Collective("all_gather", "makes `dim` whole along its inner axes `axes`",
+                 CollectiveKind::kAllGather, {kDim, kAxes}, AllGatherTypes,
+                 AllGather),
+      Collective("reduce_scatter",
+                 "sums a partial value over `axes` and shards `dim` over them",
+                 CollectiveKind::kReduceScatter, {kDim, kAxes},
+                 ReduceScatterTypes, ReduceScatter),
+      Collective("all_to_all",
+                 "moves the inner axes `axes` of dimension `from` to `to`",
+                 CollectiveKind::kAllToAll,
+                 {{"from", AttrKind::kInt, "dimension made whole"},
+                  {"to", AttrKind::kInt, "dimension sharded instead"},
+                  kAxes},
+                 AllToAllTypes, AllToAll),
+      shard,
+  };
+}
+
+}  // namespace asyra::ops

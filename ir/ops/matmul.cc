@@ -1,0 +1,114 @@
+// Matrix products.
+#include "ir/ops/infer.h"
+#include "ir/ops/op_list.h"
+
+namespace asyra::ops {
+namespace {
+
+// The last two dimensions of an operand, as the product reads them.
+struct Sides {
+  int64_t m, n, k, k_rhs;
+  int k_dim_lhs, k_dim_rhs;
+  explicit Sides(const OpCall& call) {
+    const Type& a = call.operands[0];
+    const Type& b = call.operands[1];
+    bool ta = call.attrs.Bool("transpose_a"), tb = call.attrs.Bool("transpose_b");
+    k_dim_lhs = a.rank() - (ta ? 2 : 1);
+    k_dim_rhs = b.rank() - (tb ? 1 : 2);
+    m = a.size(a.rank() - (ta ? 1 : 2));
+    k = a.size(k_dim_lhs);
+    k_rhs = b.size(k_dim_rhs);
+    n = b.size(b.rank() - (tb ? 2 : 1));
+  }
+};
+
+absl::StatusOr<std::vector<Type>> Infer(const OpCall& call) {
+  ASYRA_RETURN_IF_ERROR(RequireSameDType(call));
+  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
+  ASYRA_RETURN_IF_ERROR(RequireRank(call, 0, 2));
+  ASYRA_RETURN_IF_ERROR(RequireRank(call, 1, 2));
+  Sides sides(call);
+  if (sides.k != sides.k_rhs) {
+    return Invalid("contracting sizes differ: lhs dim {} is {}, rhs dim {} is {}",
+                   sides.k_dim_lhs, sides.k, sides.k_dim_rhs, sides.k_rhs);
+  }
+  std::vector<Type> batch = {call.operands[0], call.operands[1]};
+  for (Type& type : batch) type.dims.resize(type.rank() - 2);
+  ASYRA_ASSIGN_OR_RETURN(Shape shape, BroadcastShapes(batch));
+  shape.push_back(sides.m);
+  shape.push_back(sides.n);
+  return std::vector<Type>{Type(call.operands[0].dtype, shape)};
+}
+
+absl::StatusOr<AxisRule> Axes(const OpCall& call) {
+  return ParseAxisRule(
+      fmt::format("... {}, ... {} -> ... m n",
+                  call.attrs.Bool("transpose_a") ? "k m" : "m k",
+                  call.attrs.Bool("transpose_b") ? "n k" : "k n"),
+      call.operands, call.results, Linearity::kEach);
+}
+
+Work MatmulWork(const OpCall& local) {
+  Work work;
+  work.flops = 2.0 * static_cast<double>(local.results[0].num_elements()) *
+               static_cast<double>(Sides(local).k);
+  work.read_bytes = static_cast<double>(local.operands[0].bytes() +
+                                        local.operands[1].bytes());
+  work.write_bytes = static_cast<double>(local.results[0].bytes());
+  work.matrix = true;
+  return work;
+}
+
+absl::Status Reference(const RefCall& call) {
+  const Tensor& a = call.operands[0];
+  const Tensor& b = call.operands[1];
+  Tensor& out = call.results[0];
+  bool ta = call.attrs.Bool("transpose_a"), tb = call.attrs.Bool("transpose_b");
+  int64_t m = out.size(out.rank() - 2), n = out.size(out.rank() - 1);
+  int64_t k = a.size(a.rank() - (ta ? 2 : 1));
+  std::vector<double> lhs = a.ToDoubles(), rhs = b.ToDoubles();
+  // Where each batch of the result finds its matrices.
+  auto batch_of = [](const Tensor& t) {
+    return Shape(t.shape().begin(), t.shape().end() - 2);
+  };
+  BroadcastIndex a_batch(batch_of(a), batch_of(out));
+  BroadcastIndex b_batch(batch_of(b), batch_of(out));
+  std::vector<double> row(n);
+  for (int64_t i = 0; i < NumElements(batch_of(out)); ++i) {
+    const double* x = lhs.data() + a_batch(i) * m * k;
+    const double* y = rhs.data() + b_batch(i) * k * n;
+    for (int64_t r = 0; r < m; ++r) {
+      std::fill(row.begin(), row.end(), 0.0);
+      for (int64_t p = 0; p < k; ++p) {
+        double left = ta ? x[p * m + r] : x[r * k + p];
+        for (int64_t c = 0; c < n; ++c) {
+          row[c] += left * (tb ? y[c * k + p] : y[p * n + c]);
+        }
+      }
+      for (int64_t c = 0; c < n; ++c) out.Set((i * m + r) * n + c, row[c]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<OpDef> MatmulOps() {
+  return {{.name = "matmul",
+           .summary = "lhs[..., m, k] * rhs[..., k, n], summed in f32 or wider; "
+                      "leading dimensions broadcast",
+           .operands = {{"lhs"}, {"rhs"}},
+           .attrs = {{"transpose_a", AttrKind::kBool, "lhs is [..., k, m]", false},
+                     {"transpose_b", AttrKind::kBool, "rhs is [..., n, k]", false}},
+           .infer = Infer,
+           .axes = Axes,
+           .work = MatmulWork,
+           .reference = Reference,
+           .samples = {{"matmul(f32[4,6], f32[6,8])"},
+                       {"matmul(f32[2,4,6], f32[6,8])"},
+                       {"matmul(f32[2,1,4,6], f32[4,6,8])"},
+                       {"matmul(f32[6,4], f32[8,6]) {transpose_a=true, "
+                        "transpose_b=true}"}}}};
+}
+
+}  // namespace asyra::ops

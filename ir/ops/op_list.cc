@@ -1,0 +1,41 @@
+#include "ir/ops/op_list.h"
+
+#include "absl/container/flat_hash_map.h"
+
+namespace asyra {
+namespace {
+
+struct OpTable {
+  std::vector<OpDef> defs;
+  std::vector<const OpDef*> list;
+  absl::flat_hash_map<std::string_view, const OpDef*> by_name;
+
+  OpTable() {
+    for (auto group :
+         {ops::ElementwiseOps, ops::MatmulOps, ops::ReduceOps, ops::NormOps,
+          ops::ShapeOps, ops::AttentionOps, ops::EmbedOps, ops::CollectiveOps,
+          ops::ScheduleOps}) {
+      for (OpDef& def : group()) defs.push_back(std::move(def));
+    }
+    for (const OpDef& def : defs) {
+      list.push_back(&def);
+      by_name.emplace(def.name, &def);
+    }
+  }
+};
+
+const OpTable& Table() {
+  static const OpTable* table = new OpTable;
+  return *table;
+}
+
+}  // namespace
+
+const OpDef* FindOp(std::string_view name) {
+  auto found = Table().by_name.find(name);
+  return found == Table().by_name.end() ? nullptr : found->second;
+}
+
+absl::Span<const OpDef* const> AllOps() { return Table().list; }
+
+}  // namespace asyra

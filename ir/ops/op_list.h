@@ -1,0 +1,21 @@
+// The groups that make up the op set. To add an op, add its definition to a
+// group; to add a group, list it here and in op_list.cc.
+#pragma once
+
+#include <vector>
+
+#include "ir/op_def.h"
+
+namespace asyra::ops {
+
+std::vector<OpDef> ElementwiseOps();
+std::vector<OpDef> MatmulOps();
+std::vector<OpDef> ReduceOps();
+std::vector<OpDef> NormOps();
+std::vector<OpDef> ShapeOps();
+std::vector<OpDef> AttentionOps();
+std::vector<OpDef> EmbedOps();
+std::vector<OpDef> CollectiveOps();
+std::vector<OpDef> ScheduleOps();
+
+}  // namespace asyra::ops

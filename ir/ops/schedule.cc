@@ -1,0 +1,132 @@
+// What scheduling adds to a program: waiting for a `start`, and cutting values
+// into tiles. Tiles cut each device's shard, so they never communicate.
+#include "ir/ops/infer.h"
+#include "ir/ops/op_list.h"
+
+namespace asyra::ops {
+namespace {
+
+absl::StatusOr<std::vector<Type>> WaitTypes(const OpCall& call, const Mesh&) {
+  Type type = call.operands[0];
+  if (!type.future) return Invalid("the operand is not a future");
+  type.future = false;
+  return std::vector<Type>{type};
+}
+
+absl::StatusOr<std::vector<Type>> InferTile(const OpCall& call) {
+  Type type = call.operands[0];
+  ASYRA_ASSIGN_OR_RETURN(int dim, RequireDim(call, "dim", type.rank()));
+  int64_t part = call.attrs.Int("part"), of = call.attrs.Int("of");
+  if (of < 1 || part < 0 || part >= of) {
+    return Invalid("part {} of {}", part, of);
+  }
+  if (type.size(dim) % of != 0) {
+    return Invalid("dim {} of size {} does not cut into {}", dim,
+                   type.size(dim), of);
+  }
+  type.dims[dim].size /= of;
+  return std::vector<Type>{type};
+}
+
+absl::StatusOr<std::vector<Type>> TileTypes(const OpCall& call,
+                                            const Mesh& mesh) {
+  Type type = call.operands[0];
+  int dim = NormalizeDim(call.attrs.Int("dim"), type.rank());
+  type.dims[dim].size = call.results[0].size(dim);
+  int64_t parts = mesh.size(type.dims[dim].axes);
+  if (type.dims[dim].size % parts != 0) {
+    return Invalid("dim {} holds {} on a device, which does not cut into {}",
+                   dim, call.operands[0].size(dim) / parts,
+                   call.attrs.Int("of"));
+  }
+  return std::vector<Type>{type};
+}
+
+absl::Status TileReference(const RefCall& call) {
+  int dim = NormalizeDim(call.attrs.Int("dim"), call.operands[0].rank());
+  int64_t size = call.results[0].size(dim);
+  call.results[0] =
+      call.operands[0].Slice(dim, call.attrs.Int("part") * size, size);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Type>> InferUntile(const OpCall& call) {
+  Type type = call.operands[0];
+  ASYRA_ASSIGN_OR_RETURN(int dim, RequireDim(call, "dim", type.rank()));
+  for (size_t i = 1; i < call.operands.size(); ++i) {
+    if (call.operands[i] != type) {
+      return Invalid("tile {} is {}, tile 0 is {}", i,
+                     ToString(call.operands[i], {}), ToString(type, {}));
+    }
+  }
+  type.dims[dim].size *= static_cast<int64_t>(call.operands.size());
+  return std::vector<Type>{type};
+}
+
+absl::StatusOr<std::vector<Type>> UntileTypes(const OpCall& call,
+                                              const Mesh& mesh) {
+  for (size_t i = 1; i < call.operands.size(); ++i) {
+    if (call.operands[i] != call.operands[0]) {
+      return Invalid("tile {} is {}, tile 0 is {}", i,
+                     ToString(call.operands[i], mesh),
+                     ToString(call.operands[0], mesh));
+    }
+  }
+  Type type = call.operands[0];
+  int dim = NormalizeDim(call.attrs.Int("dim"), type.rank());
+  type.dims[dim].size = call.results[0].size(dim);
+  return std::vector<Type>{type};
+}
+
+absl::Status UntileReference(const RefCall& call) {
+  int dim = NormalizeDim(call.attrs.Int("dim"), call.operands[0].rank());
+  call.results[0] = Tensor::Concat(call.operands, dim);
+  return absl::OkStatus();
+}
+
+// Copies what the tile holds, not what it is cut from.
+Work TileWork(const OpCall& local) {
+  double bytes = static_cast<double>(local.results[0].bytes());
+  return {.flops = 0, .read_bytes = bytes, .write_bytes = bytes};
+}
+
+absl::Status WaitReference(const RefCall& call) {
+  call.results[0] = call.operands[0];
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<OpDef> ScheduleOps() {
+  const AttrDef dim = {"dim", AttrKind::kInt, "dimension"};
+  return {
+      {.name = "wait",
+       .summary = "the value of a future, once it is there",
+       .operands = {{"future"}},
+       .infer = SameAsFirst,
+       .distribute = WaitTypes,
+       .reference = WaitReference,
+       .is_wait = true,
+       .is_view = true},
+      {.name = "tile",
+       .summary = "part `part` of `of` of each device's shard along `dim`",
+       .operands = {{"x"}},
+       .attrs = {dim,
+                 {"part", AttrKind::kInt, "which one, from 0"},
+                 {"of", AttrKind::kInt, "how many"}},
+       .infer = InferTile,
+       .distribute = TileTypes,
+       .work = TileWork,
+       .reference = TileReference},
+      {.name = "untile",
+       .summary = "tiles of each device's shard joined along `dim`",
+       .operands = {{"tiles", OperandDef::kVariadic}},
+       .attrs = {dim},
+       .infer = InferUntile,
+       .distribute = UntileTypes,
+       .work = TileWork,
+       .reference = UntileReference},
+  };
+}
+
+}  // namespace asyra::ops

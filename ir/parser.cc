@@ -1,0 +1,532 @@
+#include "ir/parser.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "absl/container/flat_hash_map.h"
+#include "fmt/format.h"
+#include "ir/lexer.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+// A literal larger than this is a mistake or an attack, not a program: what is
+// large belongs into the weight file.
+constexpr int64_t kMaxLiteralElements = int64_t{1} << 20;
+constexpr int kMaxRank = 16;
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text, Mesh mesh = {}) : lexer_(text) {
+    program_.mesh = std::move(mesh);
+  }
+
+  absl::StatusOr<Program> Parse() {
+    ASYRA_RETURN_IF_ERROR(Header());
+    ASYRA_RETURN_IF_ERROR(Signature());
+    while (!lexer_.TryWord("return")) ASYRA_RETURN_IF_ERROR(Statement());
+    ASYRA_RETURN_IF_ERROR(Return());
+    ASYRA_RETURN_IF_ERROR(Expect("}"));
+    ASYRA_RETURN_IF_ERROR(End());
+    return std::move(program_);
+  }
+
+  absl::Status End() {
+    if (lexer_.peek().kind == Token::kEnd) return absl::OkStatus();
+    return lexer_.Error("expected the end");
+  }
+
+  absl::StatusOr<Type> ParseType() {
+    Type type;
+    type.future = lexer_.TryWord("future");
+    Token dtype = lexer_.peek();
+    if (dtype.kind != Token::kName || !ParseDType(dtype.text, &type.dtype)) {
+      return lexer_.Error("expected an element type");
+    }
+    lexer_.Take();
+    ASYRA_RETURN_IF_ERROR(Expect("["));
+    AxisList seen;
+    if (!lexer_.TryPunct("]")) {
+      do {
+        ASYRA_ASSIGN_OR_RETURN(Dim dim, ParseDim());
+        for (AxisId axis : dim.axes) ASYRA_RETURN_IF_ERROR(Once(axis, &seen));
+        type.dims.push_back(std::move(dim));
+      } while (lexer_.TryPunct(","));
+      ASYRA_RETURN_IF_ERROR(Expect("]"));
+    }
+    if (type.rank() > kMaxRank) {
+      return lexer_.Error(fmt::format("rank {} exceeds {}", type.rank(),
+                                      kMaxRank));
+    }
+    int64_t bytes = SizeOf(type.dtype);
+    for (const Dim& dim : type.dims) {
+      if (__builtin_mul_overflow(bytes, dim.size, &bytes)) {
+        return lexer_.Error("the type has more than 2^63 bytes");
+      }
+    }
+    if (lexer_.TryWord("partial")) {
+      ASYRA_ASSIGN_OR_RETURN(type.partial, ParseAxes());
+      for (AxisId axis : type.partial) ASYRA_RETURN_IF_ERROR(Once(axis, &seen));
+      std::sort(type.partial.begin(), type.partial.end());
+    }
+    return type;
+  }
+
+  absl::StatusOr<ParsedCall> ParseCall() {
+    ParsedCall call;
+    ASYRA_ASSIGN_OR_RETURN(call.def, OpName());
+    ASYRA_RETURN_IF_ERROR(Expect("("));
+    if (!lexer_.TryPunct(")")) {
+      do {
+        ASYRA_ASSIGN_OR_RETURN(Type type, ParseType());
+        call.operands.push_back(std::move(type));
+      } while (lexer_.TryPunct(","));
+      ASYRA_RETURN_IF_ERROR(Expect(")"));
+    }
+    ASYRA_ASSIGN_OR_RETURN(call.attrs, Attrs(*call.def));
+    return call;
+  }
+
+  absl::StatusOr<AttrValue> ParseAttr(AttrKind kind) {
+    const Token& token = lexer_.peek();
+    switch (kind) {
+      case AttrKind::kBool:
+        if (lexer_.TryWord("true")) return AttrValue(true);
+        if (lexer_.TryWord("false")) return AttrValue(false);
+        return lexer_.Error("expected true or false");
+      case AttrKind::kInt: {
+        ASYRA_ASSIGN_OR_RETURN(int64_t value, Int());
+        return AttrValue(value);
+      }
+      case AttrKind::kFloat: {
+        ASYRA_ASSIGN_OR_RETURN(double value, Float());
+        return AttrValue(value);
+      }
+      case AttrKind::kString:
+        if (token.kind != Token::kString) {
+          return lexer_.Error("expected a string");
+        }
+        return AttrValue(lexer_.Take().text);
+      case AttrKind::kInts: {
+        ASYRA_ASSIGN_OR_RETURN(Ints values, IntList());
+        return AttrValue(std::move(values));
+      }
+      case AttrKind::kAxes: {
+        ASYRA_ASSIGN_OR_RETURN(AxisList axes, ParseAxes());
+        return AttrValue(std::move(axes));
+      }
+      case AttrKind::kDType: {
+        DType dtype;
+        if (!ParseDType(token.text, &dtype)) {
+          return lexer_.Error("expected an element type");
+        }
+        lexer_.Take();
+        return AttrValue(dtype);
+      }
+      case AttrKind::kTensor: {
+        ASYRA_ASSIGN_OR_RETURN(Tensor tensor, Literal());
+        return AttrValue(std::move(tensor));
+      }
+    }
+    return lexer_.Error("unknown kind of attribute");
+  }
+
+ private:
+  absl::Status Expect(std::string_view punct) {
+    if (lexer_.TryPunct(punct)) return absl::OkStatus();
+    return lexer_.Error(fmt::format("expected '{}'", punct));
+  }
+
+  absl::Status Once(AxisId axis, AxisList* seen) {
+    if (Contains(*seen, axis)) {
+      return lexer_.Error(fmt::format("axis {} is used twice in one type",
+                                      program_.mesh.name(axis)));
+    }
+    seen->push_back(axis);
+    return absl::OkStatus();
+  }
+
+  absl::Status Header() {
+    if (!lexer_.TryWord("asyra")) {
+      return lexer_.Error("not an .asyra program: expected 'asyra 1 STAGE'");
+    }
+    ASYRA_ASSIGN_OR_RETURN(int64_t version, Int());
+    if (version != 1) {
+      return lexer_.Error(
+          fmt::format("version {} of the text form, this reads 1", version));
+    }
+    Token stage = lexer_.peek();
+    bool known = false;
+    for (Stage candidate : {Stage::kGlobal, Stage::kLocal, Stage::kScheduled,
+                            Stage::kAllocated}) {
+      if (stage.kind == Token::kName && stage.text == ToString(candidate)) {
+        program_.stage = candidate;
+        known = true;
+      }
+    }
+    if (!known) {
+      return lexer_.Error(
+          "expected a stage: global, local, scheduled or allocated");
+    }
+    lexer_.Take();
+    return lexer_.TryWord("mesh") ? MeshAxes() : absl::OkStatus();
+  }
+
+  absl::Status MeshAxes() {
+    ASYRA_RETURN_IF_ERROR(Expect("("));
+    std::vector<Mesh::Axis> axes;
+    do {
+      if (lexer_.peek().kind != Token::kName) {
+        return lexer_.Error("expected the name of a mesh axis");
+      }
+      std::string name = lexer_.Take().text;
+      ASYRA_RETURN_IF_ERROR(Expect("="));
+      ASYRA_ASSIGN_OR_RETURN(int64_t size, Int());
+      axes.push_back({std::move(name), size});
+    } while (lexer_.TryPunct(","));
+    Token end = lexer_.peek();
+    ASYRA_RETURN_IF_ERROR(Expect(")"));
+    absl::StatusOr<Mesh> mesh = Mesh::Create(std::move(axes));
+    if (!mesh.ok()) return lexer_.ErrorAt(end, MessageOf(mesh.status()));
+    program_.mesh = *std::move(mesh);
+    return absl::OkStatus();
+  }
+
+  absl::Status Signature() {
+    if (!lexer_.TryWord("program")) return lexer_.Error("expected 'program'");
+    if (lexer_.peek().kind != Token::kSymbol) {
+      return lexer_.Error("expected '@' and the name of the program");
+    }
+    program_.name = lexer_.Take().text;
+    ASYRA_RETURN_IF_ERROR(Expect("("));
+    if (!lexer_.TryPunct(")")) {
+      do {
+        ASYRA_RETURN_IF_ERROR(ParseInput());
+      } while (lexer_.TryPunct(","));
+      ASYRA_RETURN_IF_ERROR(Expect(")"));
+    }
+    ASYRA_RETURN_IF_ERROR(Expect("->"));
+    ASYRA_RETURN_IF_ERROR(Expect("("));
+    if (!lexer_.TryPunct(")")) {
+      do {
+        ASYRA_ASSIGN_OR_RETURN(Type type, ParseType());
+        output_types_.push_back(std::move(type));
+      } while (lexer_.TryPunct(","));
+      ASYRA_RETURN_IF_ERROR(Expect(")"));
+    }
+    return Expect("{");
+  }
+
+  absl::Status ParseInput() {
+    ASYRA_ASSIGN_OR_RETURN(Token name, NewName());
+    ASYRA_RETURN_IF_ERROR(Expect(":"));
+    ASYRA_ASSIGN_OR_RETURN(ValueId value, Define(name));
+    InputRole role = InputRole::kData;
+    if (lexer_.TryWord("weight")) role = InputRole::kWeight;
+    if (lexer_.TryWord("state")) role = InputRole::kState;
+    program_.inputs.push_back({value, role});
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Token> NewName() {
+    if (lexer_.peek().kind != Token::kValue) {
+      return lexer_.Error("expected a value, %name");
+    }
+    Token name = lexer_.Take();
+    if (ids_.contains(name.text)) {
+      return lexer_.ErrorAt(name,
+                            fmt::format("%{} is defined twice", name.text));
+    }
+    return name;
+  }
+
+  // Reads "TYPE [at OFFSET]" and enters the value.
+  absl::StatusOr<ValueId> Define(const Token& name) {
+    ASYRA_ASSIGN_OR_RETURN(Type type, ParseType());
+    int64_t offset = -1;
+    if (lexer_.TryWord("at")) {
+      ASYRA_ASSIGN_OR_RETURN(offset, Int());
+      if (offset < 0) return lexer_.Error("an offset is negative");
+    }
+    ValueId value = static_cast<ValueId>(program_.values.size());
+    if (!ids_.emplace(name.text, value).second) {
+      return lexer_.ErrorAt(name,
+                            fmt::format("%{} is defined twice", name.text));
+    }
+    program_.values.push_back({name.text, std::move(type), offset});
+    return value;
+  }
+
+  absl::StatusOr<ValueId> Use() {
+    if (lexer_.peek().kind != Token::kValue) {
+      return lexer_.Error("expected a value, %name");
+    }
+    Token name = lexer_.Take();
+    auto found = ids_.find(name.text);
+    if (found == ids_.end()) {
+      return lexer_.ErrorAt(
+          name, fmt::format("%{} is used before it is defined", name.text));
+    }
+    return found->second;
+  }
+
+  template <typename List>
+  absl::Status Uses(List* values) {
+    ASYRA_RETURN_IF_ERROR(Expect("("));
+    if (lexer_.TryPunct(")")) return absl::OkStatus();
+    do {
+      ASYRA_ASSIGN_OR_RETURN(ValueId value, Use());
+      values->push_back(value);
+    } while (lexer_.TryPunct(","));
+    return Expect(")");
+  }
+
+  absl::StatusOr<const OpDef*> OpName() {
+    Token name = lexer_.peek();
+    if (name.kind != Token::kName) return lexer_.Error("expected an op");
+    const OpDef* def = FindOp(name.text);
+    if (def == nullptr) {
+      return lexer_.ErrorAt(name, fmt::format("unknown op {}", name.text));
+    }
+    lexer_.Take();
+    return def;
+  }
+
+  absl::Status Statement() {
+    std::vector<Token> names;
+    if (lexer_.peek().kind == Token::kValue) {
+      do {
+        ASYRA_ASSIGN_OR_RETURN(Token name, NewName());
+        names.push_back(std::move(name));
+      } while (lexer_.TryPunct(","));
+      ASYRA_RETURN_IF_ERROR(Expect("="));
+    }
+    Op op;
+    op.start = lexer_.TryWord("start");
+    ASYRA_ASSIGN_OR_RETURN(op.def, OpName());
+    ASYRA_RETURN_IF_ERROR(Uses(&op.operands));
+    ASYRA_ASSIGN_OR_RETURN(op.attrs, Attrs(*op.def));
+    if (lexer_.TryWord("on")) {
+      if (lexer_.peek().kind != Token::kName) {
+        return lexer_.Error("expected the name of a stream");
+      }
+      op.stream = program_.Stream(lexer_.Take().text);
+    }
+    if (lexer_.TryWord("after")) ASYRA_RETURN_IF_ERROR(Uses(&op.after));
+    if (!names.empty()) ASYRA_RETURN_IF_ERROR(Expect(":"));
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (i > 0) ASYRA_RETURN_IF_ERROR(Expect(","));
+      ASYRA_ASSIGN_OR_RETURN(ValueId value, Define(names[i]));
+      op.results.push_back(value);
+    }
+    program_.ops.push_back(std::move(op));
+    return absl::OkStatus();
+  }
+
+  absl::Status Return() {
+    if (lexer_.peek().kind == Token::kValue) {
+      do {
+        Output output;
+        ASYRA_ASSIGN_OR_RETURN(output.value, Use());
+        if (lexer_.TryWord("alias")) {
+          ASYRA_ASSIGN_OR_RETURN(output.alias, Use());
+        }
+        program_.outputs.push_back(output);
+      } while (lexer_.TryPunct(","));
+    }
+    if (program_.outputs.size() != output_types_.size()) {
+      return lexer_.Error(fmt::format(
+          "{} values are returned, the signature says {}",
+          program_.outputs.size(), output_types_.size()));
+    }
+    for (size_t i = 0; i < output_types_.size(); ++i) {
+      const Type& type = program_.type(program_.outputs[i].value);
+      if (type != output_types_[i]) {
+        return lexer_.Error(fmt::format(
+            "output {} is {}, the signature says {}", i,
+            ToString(type, program_.mesh),
+            ToString(output_types_[i], program_.mesh)));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<AttrMap> Attrs(const OpDef& def) {
+    AttrMap attrs;
+    Token begin = lexer_.peek();
+    if (lexer_.TryPunct("{") && !lexer_.TryPunct("}")) {
+      do {
+        ASYRA_RETURN_IF_ERROR(ParseNamedAttr(def, &attrs));
+      } while (lexer_.TryPunct(","));
+      ASYRA_RETURN_IF_ERROR(Expect("}"));
+    }
+    absl::Status complete = CompleteAttrs(def, &attrs);
+    if (!complete.ok()) return lexer_.ErrorAt(begin, MessageOf(complete));
+    return attrs;
+  }
+
+  absl::Status ParseNamedAttr(const OpDef& def, AttrMap* attrs) {
+    Token name = lexer_.Take();
+    const AttrDef* known = nullptr;
+    for (const AttrDef& attr : def.attrs) {
+      if (attr.name == name.text) known = &attr;
+    }
+    if (known == nullptr) {
+      return lexer_.ErrorAt(name, fmt::format("{}: unknown attribute {}",
+                                              def.name, name.text));
+    }
+    if (attrs->Find(name.text) != nullptr) {
+      return lexer_.ErrorAt(name, fmt::format("{}: attribute {} is given twice",
+                                              def.name, name.text));
+    }
+    ASYRA_RETURN_IF_ERROR(Expect("="));
+    ASYRA_ASSIGN_OR_RETURN(AttrValue value, ParseAttr(known->kind));
+    attrs->Set(name.text, std::move(value));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Dim> ParseDim() {
+    Dim dim;
+    Token at = lexer_.peek();
+    ASYRA_ASSIGN_OR_RETURN(dim.size, Int());
+    if (dim.size < 0) return lexer_.ErrorAt(at, "a dimension is negative");
+    // "8192@dp" is one token for the lexer when a name follows.
+    if (lexer_.peek().kind == Token::kSymbol) {
+      ASYRA_ASSIGN_OR_RETURN(AxisId axis, Axis(lexer_.Take()));
+      dim.axes.push_back(axis);
+    } else if (lexer_.TryPunct("@")) {
+      ASYRA_ASSIGN_OR_RETURN(dim.axes, ParseAxes());
+    }
+    int64_t parts = program_.mesh.size(dim.axes);
+    if (dim.size % parts != 0) {
+      return lexer_.ErrorAt(
+          at, fmt::format("size {} does not divide over {} = {} devices",
+                          dim.size, AxesToString(dim.axes, program_.mesh),
+                          parts));
+    }
+    return dim;
+  }
+
+  absl::StatusOr<AxisId> Axis(const Token& name) {
+    AxisId axis = program_.mesh.Find(name.text);
+    if (axis < 0) {
+      return lexer_.ErrorAt(name,
+                            fmt::format("the mesh has no axis {}", name.text));
+    }
+    return axis;
+  }
+
+  absl::StatusOr<AxisList> ParseAxes() {
+    AxisList axes;
+    bool list = lexer_.TryPunct("(");
+    if (list && lexer_.TryPunct(")")) return axes;
+    do {
+      ASYRA_ASSIGN_OR_RETURN(AxisId axis, Axis(lexer_.Take()));
+      axes.push_back(axis);
+    } while (list && lexer_.TryPunct(","));
+    if (list) ASYRA_RETURN_IF_ERROR(Expect(")"));
+    return axes;
+  }
+
+  absl::StatusOr<int64_t> Int() {
+    Token token = lexer_.peek();
+    int64_t value = 0;
+    const char* end = token.text.data() + token.text.size();
+    auto [at, error] = std::from_chars(token.text.data(), end, value);
+    if (token.kind != Token::kNumber || error != std::errc() || at != end) {
+      return lexer_.Error("expected an integer of 64 bits");
+    }
+    lexer_.Take();
+    return value;
+  }
+
+  absl::StatusOr<double> Float() {
+    Token token = lexer_.peek();
+    double value = 0;
+    if (token.kind == Token::kName && token.text == "nan") {
+      value = std::numeric_limits<double>::quiet_NaN();
+    } else if (token.kind == Token::kName && token.text == "inf") {
+      value = std::numeric_limits<double>::infinity();
+    } else {
+      const char* end = token.text.data() + token.text.size();
+      auto [at, error] = std::from_chars(token.text.data(), end, value);
+      if (token.kind != Token::kNumber || error != std::errc() || at != end) {
+        return lexer_.Error("expected a number");
+      }
+    }
+    lexer_.Take();
+    return value;
+  }
+
+  absl::StatusOr<Ints> IntList() {
+    ASYRA_RETURN_IF_ERROR(Expect("["));
+    Ints values;
+    if (lexer_.TryPunct("]")) return values;
+    do {
+      ASYRA_ASSIGN_OR_RETURN(int64_t value, Int());
+      values.push_back(value);
+    } while (lexer_.TryPunct(","));
+    ASYRA_RETURN_IF_ERROR(Expect("]"));
+    return values;
+  }
+
+  absl::StatusOr<Tensor> Literal() {
+    ASYRA_ASSIGN_OR_RETURN(Type type, ParseType());
+    if (type.num_elements() > kMaxLiteralElements) {
+      return lexer_.Error(fmt::format("a literal of {} elements, at most {}",
+                                      type.num_elements(),
+                                      kMaxLiteralElements));
+    }
+    Tensor tensor(type.dtype, type.shape());
+    ASYRA_RETURN_IF_ERROR(Expect("("));
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+      if (i > 0) ASYRA_RETURN_IF_ERROR(Expect(","));
+      if (IsFloat(type.dtype)) {
+        ASYRA_ASSIGN_OR_RETURN(double value, Float());
+        tensor.Set(i, value);
+      } else {
+        ASYRA_ASSIGN_OR_RETURN(int64_t value, Int());
+        tensor.SetInt(i, value);
+      }
+    }
+    ASYRA_RETURN_IF_ERROR(Expect(")"));
+    return tensor;
+  }
+
+  Lexer lexer_;
+  Program program_;
+  absl::flat_hash_map<std::string, ValueId> ids_;
+  std::vector<Type> output_types_;
+};
+
+}  // namespace
+
+absl::StatusOr<Program> ParseProgram(std::string_view text) {
+  return Parser(text).Parse();
+}
+
+absl::StatusOr<Type> ParseType(std::string_view text, const Mesh& mesh) {
+  Parser parser(text, mesh);
+  ASYRA_ASSIGN_OR_RETURN(Type type, parser.ParseType());
+  ASYRA_RETURN_IF_ERROR(parser.End());
+  return type;
+}
+
+absl::StatusOr<ParsedCall> ParseCall(std::string_view text, const Mesh& mesh) {
+  Parser parser(text, mesh);
+  ASYRA_ASSIGN_OR_RETURN(ParsedCall call, parser.ParseCall());
+  ASYRA_RETURN_IF_ERROR(parser.End());
+  return call;
+}
+
+absl::StatusOr<AttrValue> ParseAttr(AttrKind kind, std::string_view text,
+                                    const Mesh& mesh) {
+  Parser parser(text, mesh);
+  ASYRA_ASSIGN_OR_RETURN(AttrValue value, parser.ParseAttr(kind));
+  ASYRA_RETURN_IF_ERROR(parser.End());
+  return value;
+}
+
+}  // namespace asyra

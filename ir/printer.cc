@@ -1,0 +1,154 @@
+#include "ir/printer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fmt/format.h"
+#include "ir/weight_store.h"
+
+namespace asyra {
+namespace {
+
+// Shortest text that reads back to the same double; always a float to the eye.
+std::string FloatToString(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string Quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (c == '\n') {
+      quoted += "\\n";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+struct AttrPrinter {
+  const Mesh& mesh;
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(int64_t value) const {
+    return fmt::format("{}", value);
+  }
+  std::string operator()(double value) const { return FloatToString(value); }
+  std::string operator()(const std::string& value) const {
+    return Quoted(value);
+  }
+  std::string operator()(const Ints& value) const {
+    return fmt::format("[{}]", fmt::join(value, ", "));
+  }
+  std::string operator()(const AxisList& value) const {
+    return AxesToString(value, mesh);
+  }
+  std::string operator()(DType value) const {
+    return std::string(ToString(value));
+  }
+  std::string operator()(const Tensor& value) const { return ToString(value); }
+};
+
+std::string PrintAttrs(const Op& op, const Mesh& mesh) {
+  std::string text;
+  for (const AttrDef& attr : op.def->attrs) {
+    const AttrValue* value = op.attrs.Find(attr.name);
+    if (value == nullptr || attr.default_value == *value) continue;
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{}={}", attr.name, ToString(*value, mesh));
+  }
+  return text.empty() ? "" : " {" + text + "}";
+}
+
+template <typename Ids>
+std::string PrintValues(const Program& program, const Ids& values) {
+  std::string text;
+  for (ValueId value : values) {
+    if (!text.empty()) text += ", ";
+    text += "%" + program.value_name(value);
+  }
+  return text;
+}
+
+std::string PrintType(const Program& program, ValueId value) {
+  std::string text = ToString(program.type(value), program.mesh);
+  int64_t offset = program.values[value].offset;
+  if (offset >= 0) text += fmt::format(" at {}", offset);
+  return text;
+}
+
+std::string PrintSignature(const Program& program) {
+  std::string text = "program @" + program.name + "(";
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const Input& input = program.inputs[i];
+    if (i > 0) text += ",\n    ";
+    text += fmt::format("%{}: {}", program.value_name(input.value),
+                        PrintType(program, input.value));
+    if (input.role == InputRole::kWeight) text += " weight";
+    if (input.role == InputRole::kState) text += " state";
+  }
+  text += ") -> (";
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += ToString(program.type(program.outputs[i].value), program.mesh);
+  }
+  return text + ") {\n";
+}
+
+}  // namespace
+
+std::string ToString(const AttrValue& value, const Mesh& mesh) {
+  return std::visit(AttrPrinter{mesh}, value);
+}
+
+std::string ToString(const Tensor& tensor) {
+  std::string text = fmt::format("{}{}(", ToString(tensor.dtype()),
+                                 ShapeToString(tensor.shape()));
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    if (i > 0) text += ", ";
+    text += IsFloat(tensor.dtype()) ? FloatToString(tensor.Get(i))
+                                    : fmt::format("{}", tensor.GetInt(i));
+  }
+  return text + ")";
+}
+
+std::string ToString(const Program& program, const Op& op) {
+  std::string text;
+  if (!op.results.empty()) text = PrintValues(program, op.results) + " = ";
+  if (op.start) text += "start ";
+  text += fmt::format("{}({})", op.def->name,
+                      PrintValues(program, op.operands));
+  text += PrintAttrs(op, program.mesh);
+  if (op.stream != kNoStream) text += " on " + program.streams[op.stream];
+  if (!op.after.empty()) {
+    text += fmt::format(" after({})", PrintValues(program, op.after));
+  }
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    text += (i == 0 ? " : " : ", ") + PrintType(program, op.results[i]);
+  }
+  return text;
+}
+
+std::string ToString(const Program& program) {
+  std::string text = fmt::format("asyra 1 {}\n", ToString(program.stage));
+  if (program.mesh.num_axes() > 0) {
+    text += fmt::format("mesh {}\n", ToString(program.mesh));
+  }
+  text += "\n" + PrintSignature(program);
+  for (const Op& op : program.ops) text += "  " + ToString(program, op) + "\n";
+  text += "  return";
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    const Output& output = program.outputs[i];
+    text += (i == 0 ? " %" : ", %") + program.value_name(output.value);
+    if (output.alias != kNoValue) {
+      text += " alias %" + program.value_name(output.alias);
+    }
+  }
+  return text + "\n}\n";
+}
+
+}  // namespace asyra

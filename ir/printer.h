@@ -1,0 +1,18 @@
+// The text form; ir/README.md is its reference.
+#pragma once
+
+#include <string>
+
+#include "ir/program.h"
+
+namespace asyra {
+
+// Parses back to an equal program and prints the same again.
+std::string ToString(const Program& program);
+// One op as it stands in the program, without newline.
+std::string ToString(const Program& program, const Op& op);
+std::string ToString(const AttrValue& value, const Mesh& mesh);
+// "f32[2,2](1, 2, 3, 4)".
+std::string ToString(const Tensor& tensor);
+
+}  // namespace asyra

@@ -1,0 +1,55 @@
+#include "ir/program.h"
+
+#include <algorithm>
+
+namespace asyra {
+
+std::string_view ToString(Stage stage) {
+  constexpr std::string_view kNames[] = {"global", "local", "scheduled",
+                                         "allocated"};
+  return kNames[static_cast<int>(stage)];
+}
+
+ValueId Program::FindValue(std::string_view name) const {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].name == name) return static_cast<ValueId>(i);
+  }
+  return kNoValue;
+}
+
+StreamId Program::Stream(std::string_view name) {
+  auto at = std::find(streams.begin(), streams.end(), name);
+  if (at == streams.end()) at = streams.emplace(at, name);
+  return static_cast<StreamId>(at - streams.begin());
+}
+
+std::vector<Type> Program::OperandTypes(const Op& op) const {
+  std::vector<Type> types;
+  for (ValueId value : op.operands) types.push_back(values[value].type);
+  return types;
+}
+
+std::vector<Type> Program::ResultTypes(const Op& op) const {
+  std::vector<Type> types;
+  for (ValueId value : op.results) types.push_back(values[value].type);
+  return types;
+}
+
+DefUse::DefUse(const Program& program)
+    : def(program.values.size(), -1),
+      uses(program.values.size()),
+      output_uses(program.values.size(), 0) {
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    for (ValueId value : op.results) def[value] = static_cast<int>(i);
+    for (ValueId value : op.operands) {
+      // An op that reads a value twice is one user.
+      if (uses[value].empty() || uses[value].back() != static_cast<int>(i)) {
+        uses[value].push_back(static_cast<int>(i));
+      }
+    }
+  }
+  for (const Output& output : program.outputs) ++output_uses[output.value];
+}
+
+}  // namespace asyra

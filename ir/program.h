@@ -1,0 +1,125 @@
+// A program: straight-line SPMD code over one mesh. A plain value: cheap to
+// copy, compared and printed deterministically. Passes mostly build a new
+// program from an old one (see ir/builder.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "ir/attr.h"
+#include "ir/mesh.h"
+#include "ir/op_def.h"
+#include "ir/type.h"
+
+namespace asyra {
+
+class WeightStore;
+
+inline constexpr ValueId kNoValue = -1;
+using StreamId = int16_t;
+inline constexpr StreamId kNoStream = -1;
+
+// Each stage has its own verifier rules (ir/verifier.h).
+enum class Stage : uint8_t {
+  kGlobal,     // one logical device: no axes, no collectives
+  kLocal,      // each op satisfies its axis rule; collectives explicit
+  kScheduled,  // text order is issue order; every op has a stream
+  kAllocated,  // every value has an offset in the arena
+};
+std::string_view ToString(Stage stage);
+
+struct Value {
+  std::string name;  // unique in the program
+  Type type;
+  int64_t offset = -1;  // bytes into the arena; stage allocated only
+};
+
+enum class InputRole : uint8_t {
+  kData,    // given anew at each step
+  kWeight,  // given once; read only
+  kState,   // given once; an output aliases it
+};
+
+struct Input {
+  ValueId value = kNoValue;
+  InputRole role = InputRole::kData;
+};
+
+struct Output {
+  ValueId value = kNoValue;
+  // The state input this output replaces for the next step, or kNoValue.
+  ValueId alias = kNoValue;
+};
+
+struct Op {
+  const OpDef* def = nullptr;
+  absl::InlinedVector<ValueId, 4> operands;
+  absl::InlinedVector<ValueId, 1> results;
+  AttrMap attrs;  // complete: defaults are filled in
+  StreamId stream = kNoStream;
+  // `start`: runs asynchronously; its result is a future for a later `wait`.
+  bool start = false;
+  // Ops that define these values have finished before this one begins.
+  absl::InlinedVector<ValueId, 1> after;
+
+  bool is_collective() const {
+    return def->collective != CollectiveKind::kNone;
+  }
+};
+
+struct Program {
+  std::string name = "main";
+  Stage stage = Stage::kGlobal;
+  Mesh mesh;
+  std::vector<std::string> streams;
+  std::vector<Value> values;
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<Op> ops;
+  // Data of weight inputs by value name; may be null, or lack some.
+  std::shared_ptr<const WeightStore> weights;
+
+  const Type& type(ValueId value) const { return values[value].type; }
+  const std::string& value_name(ValueId value) const {
+    return values[value].name;
+  }
+  // The value of that name, or kNoValue. Linear.
+  ValueId FindValue(std::string_view name) const;
+  // The stream of that name, added when it is new.
+  StreamId Stream(std::string_view name);
+
+  std::vector<Type> OperandTypes(const Op& op) const;
+  std::vector<Type> ResultTypes(const Op& op) const;
+};
+
+// The op's use as definitions see it, holding the types it points to.
+class OpUse {
+ public:
+  OpUse(const Program& program, const Op& op)
+      : operands_(program.OperandTypes(op)),
+        results_(program.ResultTypes(op)),
+        call_{*op.def, op.attrs, operands_, results_} {}
+  OpUse(const OpUse&) = delete;
+  OpUse& operator=(const OpUse&) = delete;
+  const OpCall& call() const { return call_; }
+  operator const OpCall&() const { return call_; }
+
+ private:
+  std::vector<Type> operands_;
+  std::vector<Type> results_;
+  OpCall call_;
+};
+
+// Who defines and who reads each value, computed once per program.
+struct DefUse {
+  explicit DefUse(const Program& program);
+  std::vector<int> def;                          // op index; -1 for inputs
+  std::vector<absl::InlinedVector<int, 2>> uses;  // op indices, ascending
+  std::vector<int> output_uses;                  // times it is an output
+};
+
+}  // namespace asyra

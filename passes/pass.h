@@ -1,0 +1,52 @@
+// What a pass is: a free function on a program, and a record that names it.
+// The record is listed in passes/pass_list.cc; --help, the catalogue in
+// passes/README.md and the pipeline text all come from it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "fmt/format.h"
+#include "ir/attr.h"
+#include "ir/program.h"
+
+namespace asyra {
+
+class CostModel;
+
+// Options of one run of a pass, complete: defaults are filled in.
+using PassOptions = AttrMap;
+
+// What passes share and report to. Remarks are for the user: what was decided,
+// what was not done and why.
+struct PassContext {
+  // Prices ops and collectives; null where no machine was given, and then a
+  // pass that needs prices fails with an error that names --machine.
+  const CostModel* costs = nullptr;
+  std::vector<std::string> remarks;
+
+  template <typename... Args>
+  void Remark(fmt::format_string<Args...> text, Args&&... args) {
+    remarks.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+};
+
+// Changes the program in place and says whether it did. On error the program
+// is unspecified. A pass that was asked for and changes nothing says why in a
+// remark.
+using PassFn = absl::StatusOr<bool> (*)(Program& program,
+                                        const PassOptions& options,
+                                        PassContext& context);
+
+struct PassRecord {
+  std::string_view name;     // "reorder", as in --passes and --print-after
+  std::string_view summary;  // one sentence for --help
+  Stage from_stage;          // stage it takes ...
+  Stage to_stage;            // ... and leaves
+  std::vector<AttrDef> options = {};
+  PassFn fn = nullptr;
+};
+
+}  // namespace asyra

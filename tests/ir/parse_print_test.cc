@@ -1,0 +1,34 @@
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+
+namespace asyra {
+namespace {
+
+constexpr std::string_view kMlpDown = R"(asyra 1 scheduled
+mesh (dp=2, tp=4)
+
+program @mlp_down(%h: bf16[8192@dp, 16384@tp],
+    %w: bf16[16384@tp, 4096] weight) -> (bf16[8192@dp, 4096]) {
+  %h0 = tile(%h) {dim=0, part=0, of=2} on compute : bf16[4096@dp, 16384@tp]
+  %p0 = matmul(%h0, %w) on compute : bf16[4096@dp, 4096] partial(tp)
+  %f0 = start all_reduce(%p0) {axes=tp} on tp : future bf16[4096@dp, 4096]
+  %h1 = tile(%h) {dim=0, part=1, of=2} on compute : bf16[4096@dp, 16384@tp]
+  %p1 = matmul(%h1, %w) on compute : bf16[4096@dp, 4096] partial(tp)
+  %f1 = start all_reduce(%p1) {axes=tp} on tp : future bf16[4096@dp, 4096]
+  %y0 = wait(%f0) on compute : bf16[4096@dp, 4096]
+  %y1 = wait(%f1) on compute : bf16[4096@dp, 4096]
+  %y = untile(%y0, %y1) {dim=0} on compute : bf16[8192@dp, 4096]
+  return %y
+}
+)";
+
+TEST(ParsePrint, ScheduledProgramRoundTripsExactly) {
+  absl::StatusOr<Program> program = ParseProgram(kMlpDown);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(ToString(*program), kMlpDown);
+}
+
+}  // namespace
+}  // namespace asyra
