@@ -1,6 +1,141 @@
 #include "ir/weight_store.h"
 
+#include <cstring>
+
+#include "ir/support/file.h"
+#include "ir/support/mapped_file.h"
+#include "ir/support/status.h"
+#include "nlohmann/json.hpp"
+
 namespace asyra {
+namespace {
+
+using nlohmann::json;
+
+// The limit of the format's own reader.
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr size_t kMaxRank = 16;
+
+struct DTypeName {
+  DType dtype;
+  std::string_view name;
+};
+constexpr DTypeName kDTypeNames[] = {
+    {DType::kBool, "BOOL"}, {DType::kI32, "I32"},   {DType::kI64, "I64"},
+    {DType::kF16, "F16"},   {DType::kBF16, "BF16"}, {DType::kF32, "F32"},
+    {DType::kF64, "F64"}};
+
+std::string_view FormatName(DType dtype) {
+  return kDTypeNames[static_cast<int>(dtype)].name;
+}
+
+const json* Field(const json& object, const char* name) {
+  auto found = object.find(name);
+  return found == object.end() ? nullptr : &*found;
+}
+
+absl::StatusOr<DType> ReadDType(const json& entry) {
+  const json* field = Field(entry, "dtype");
+  if (field == nullptr || !field->is_string()) {
+    return Invalid("dtype is missing");
+  }
+  const std::string& name = *field->get_ptr<const std::string*>();
+  for (const DTypeName& known : kDTypeNames) {
+    if (known.name == name) return known.dtype;
+  }
+  return Invalid("unknown element type {}", name);
+}
+
+// A list of integers in [0, 2^63).
+absl::StatusOr<Shape> ReadInts(const json& entry, const char* name) {
+  const json* field = Field(entry, name);
+  if (field == nullptr || !field->is_array()) {
+    return Invalid("{} is not a list", name);
+  }
+  Shape values;
+  for (const json& value : *field) {
+    if (!value.is_number_unsigned() ||
+        value.get<uint64_t>() > uint64_t{INT64_MAX}) {
+      return Invalid(
+          "{} holds {}, it takes integers from 0 to 2^63-1", name,
+          value.dump(-1, ' ', false, json::error_handler_t::replace));
+    }
+    values.push_back(static_cast<int64_t>(value.get<uint64_t>()));
+  }
+  return values;
+}
+
+absl::StatusOr<Tensor> ReadTensor(
+    const json& entry, std::string_view data,
+    const std::shared_ptr<const MappedFile>& file) {
+  if (!entry.is_object()) return Invalid("its entry is not an object");
+  ASYRA_ASSIGN_OR_RETURN(DType dtype, ReadDType(entry));
+  ASYRA_ASSIGN_OR_RETURN(Shape shape, ReadInts(entry, "shape"));
+  ASYRA_ASSIGN_OR_RETURN(Shape offsets, ReadInts(entry, "data_offsets"));
+  if (shape.size() > kMaxRank) {
+    return Invalid("rank {} exceeds {}", shape.size(), kMaxRank);
+  }
+  if (offsets.size() != 2 || offsets[0] > offsets[1]) {
+    return Invalid("data_offsets [{}] are not a begin and an end",
+                   fmt::join(offsets, ", "));
+  }
+  int64_t size = static_cast<int64_t>(data.size());
+  if (offsets[1] > size) {
+    return Invalid("its data ends at byte {}, the file holds {} bytes of data",
+                   offsets[1], size);
+  }
+  int64_t bytes = SizeOf(dtype);
+  for (int64_t dim : shape) {
+    if (__builtin_mul_overflow(bytes, dim, &bytes)) {
+      return Invalid("shape {} has more than 2^63 bytes", ShapeToString(shape));
+    }
+  }
+  if (bytes != offsets[1] - offsets[0]) {
+    return Invalid("{}{} has {} bytes, data_offsets span {}", FormatName(dtype),
+                   ShapeToString(shape), bytes, offsets[1] - offsets[0]);
+  }
+  return Tensor::View(
+      dtype, shape,
+      reinterpret_cast<const std::byte*>(data.data() + offsets[0]), file);
+}
+
+absl::StatusOr<std::shared_ptr<const WeightStore>> ReadMapped(
+    const std::shared_ptr<const MappedFile>& file) {
+  std::string_view bytes = file->bytes();
+  uint64_t length = 0;
+  if (bytes.size() < sizeof(length)) {
+    return Invalid("{} bytes are too short for a safetensors file",
+                   bytes.size());
+  }
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  bytes.remove_prefix(sizeof(length));
+  if (length > kMaxHeaderBytes || length > bytes.size()) {
+    return Invalid("a header of {} bytes, the file holds {} after its length",
+                   length, bytes.size());
+  }
+  json header = json::parse(bytes.substr(0, length), /*cb=*/nullptr,
+                            /*allow_exceptions=*/false);
+  if (header.is_discarded()) return Invalid("the header is not JSON");
+  if (!header.is_object()) return Invalid("the header is not a JSON object");
+  auto weights = std::make_shared<WeightStore>();
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    absl::StatusOr<Tensor> tensor =
+        ReadTensor(entry, bytes.substr(length), file);
+    if (!tensor.ok()) {
+      return Annotate(tensor.status(), fmt::format("tensor {}", name));
+    }
+    weights->Set(name, *std::move(tensor));
+  }
+  return weights;
+}
+
+std::string_view BytesOf(const Tensor& tensor) {
+  return {reinterpret_cast<const char*>(tensor.data()),
+          static_cast<size_t>(tensor.bytes())};
+}
+
+}  // namespace
 
 const Tensor* WeightStore::Find(std::string_view name) const {
   auto found = tensors_.find(name);
@@ -9,6 +144,57 @@ const Tensor* WeightStore::Find(std::string_view name) const {
 
 void WeightStore::Set(std::string_view name, Tensor tensor) {
   tensors_.insert_or_assign(std::string(name), std::move(tensor));
+}
+
+absl::StatusOr<std::shared_ptr<const WeightStore>> ReadWeights(
+    const std::string& path) {
+  ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file,
+                         MappedFile::Open(path));
+  auto weights = ReadMapped(file);
+  if (!weights.ok()) return Annotate(weights.status(), path);
+  return weights;
+}
+
+absl::Status WriteWeights(const WeightStore& weights, const std::string& path) {
+  // Widest elements first, as the format's own writer does, so that every
+  // tensor is aligned without holes.
+  std::vector<const std::pair<const std::string, Tensor>*> order;
+  for (const auto& entry : weights) order.push_back(&entry);
+  std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) {
+    return SizeOf(a->second.dtype()) > SizeOf(b->second.dtype());
+  });
+  json header = json::object();
+  std::vector<std::string_view> pieces(2);
+  int64_t at = 0;
+  for (const auto* entry : order) {
+    const Tensor& tensor = entry->second;
+    header[entry->first] = {{"dtype", FormatName(tensor.dtype())},
+                            {"shape", tensor.shape()},
+                            {"data_offsets", {at, at + tensor.bytes()}}};
+    at += tensor.bytes();
+    pieces.push_back(BytesOf(tensor));
+  }
+  std::string text =
+      header.dump(-1, ' ', false, json::error_handler_t::replace);
+  // JSON holds UTF-8 only; other names come back changed.
+  if (json::parse(text) != header) {
+    return Invalid("{}: a tensor's name is not UTF-8", path);
+  }
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  uint64_t length = text.size();
+  pieces[0] = {reinterpret_cast<const char*>(&length), sizeof(length)};
+  pieces[1] = text;
+  return WriteFileAtomically(path, pieces);
+}
+
+std::string WeightPathFor(const std::string& program_path) {
+  constexpr std::string_view kSuffix = ".asyra";
+  std::string_view stem = program_path;
+  if (stem.size() > kSuffix.size() &&
+      stem.substr(stem.size() - kSuffix.size()) == kSuffix) {
+    stem.remove_suffix(kSuffix.size());
+  }
+  return fmt::format("{}.safetensors", stem);
 }
 
 }  // namespace asyra

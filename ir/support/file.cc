@@ -1,0 +1,60 @@
+#include "ir/support/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "ir/support/mapped_file.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+absl::Status SystemError(const std::string& path, std::string_view what) {
+  return Invalid("{}: {}: {}", path, what, std::strerror(errno));
+}
+
+// write(2) takes at most 2 GB at a time and may take less.
+absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return SystemError(path, "cannot write");
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file,
+                         MappedFile::Open(path));
+  return std::string(file->bytes());
+}
+
+absl::Status WriteFileAtomically(const std::string& path,
+                                 absl::Span<const std::string_view> pieces) {
+  std::string temporary = fmt::format("{}.tmp{}", path, ::getpid());
+  int fd =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return SystemError(path, "cannot write");
+  absl::Status status;
+  for (std::string_view piece : pieces) {
+    if (status.ok()) status = WriteAll(fd, piece, path);
+  }
+  if (::close(fd) != 0 && status.ok()) {
+    status = SystemError(path, "cannot write");
+  }
+  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = SystemError(path, "cannot write");
+  }
+  if (!status.ok()) ::unlink(temporary.c_str());
+  return status;
+}
+
+}  // namespace asyra
