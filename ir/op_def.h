@@ -116,12 +116,16 @@ struct OpDef {
   // Refuses with an error that names dimensions and both values; the caller
   // prefixes the op's name.
   absl::StatusOr<std::vector<Type>> (*infer)(const OpCall& call) = nullptr;
-  // The axis rule of this use. Not for ops with `distribute`.
+  // The axis rule of this use.
   absl::StatusOr<AxisRule> (*axes)(const OpCall& call) = nullptr;
   // Results' distribution where an axis rule cannot say it: collectives and
-  // the like. `call.results` hold what `infer` gave.
+  // the like, whose rule only says along which dimensions they may be tiled.
+  // `call.results` hold what `infer` gave.
   absl::StatusOr<std::vector<Type>> (*distribute)(const OpCall& call,
                                                   const Mesh& mesh) = nullptr;
+  // For ops whose attributes repeat a shape (reshape, iota): rewrites them for
+  // results of these other sizes. Null: no attribute depends on sizes.
+  void (*resize)(AttrMap* attrs, absl::Span<const Type> results) = nullptr;
   // Default (null): bytes of all operands and results, one flop per result
   // element.
   Work (*work)(const OpCall& local) = nullptr;

@@ -93,6 +93,30 @@ absl::StatusOr<std::vector<Type>> ShardTypes(const OpCall& call,
   return std::vector<Type>{type};
 }
 
+// Everything but the dimensions named by `dims` may be tiled.
+absl::StatusOr<AxisRule> WholeAlong(
+    const OpCall& call, std::initializer_list<std::string_view> dims) {
+  std::string spec;
+  for (int d = 0; d < call.operands[0].rank(); ++d) {
+    bool whole = false;
+    for (std::string_view name : dims) {
+      whole |= NormalizeDim(call.attrs.Int(name), call.operands[0].rank()) == d;
+    }
+    spec += fmt::format("{}d{} ", whole ? "!" : "", d);
+  }
+  return ParseAxisRule(spec + "-> " + spec, call.operands, call.results);
+}
+
+absl::StatusOr<AxisRule> FreeAxes(const OpCall& call) {
+  return WholeAlong(call, {});
+}
+absl::StatusOr<AxisRule> DimAxes(const OpCall& call) {
+  return WholeAlong(call, {"dim"});
+}
+absl::StatusOr<AxisRule> FromToAxes(const OpCall& call) {
+  return WholeAlong(call, {"from", "to"});
+}
+
 Tensor Sum(absl::Span<const Tensor> parts) {
   Tensor sum(parts[0].dtype(), parts[0].shape());
   for (int64_t i = 0; i < sum.num_elements(); ++i) {
@@ -171,6 +195,7 @@ const AttrDef kDim = {"dim", AttrKind::kInt, "dimension"};
 OpDef Collective(
     std::string_view name, std::string_view summary, CollectiveKind kind,
     std::vector<AttrDef> attrs,
+    absl::StatusOr<AxisRule> (*axes)(const OpCall&),
     absl::StatusOr<std::vector<Type>> (*distribute)(const OpCall&, const Mesh&),
     absl::Status (*reference)(const GroupCall&)) {
   return {.name = name,
@@ -178,6 +203,7 @@ OpDef Collective(
           .operands = {{"x"}},
           .attrs = std::move(attrs),
           .infer = SameAsFirst,
+          .axes = axes,
           .distribute = distribute,
           .group_reference = reference,
           .collective = kind};
@@ -192,27 +218,28 @@ std::vector<OpDef> CollectiveOps() {
               .operands = {{"x"}},
               .attrs = {kDim, kAxes},
               .infer = SameAsFirst,
+              .axes = DimAxes,
               .distribute = ShardTypes,
               .work = ShardWork,
               .reference = ShardReference};
   return {
       Collective("all_reduce", "sums a partial value over `axes`",
-                 CollectiveKind::kAllReduce, {kAxes}, AllReduceTypes,
+                 CollectiveKind::kAllReduce, {kAxes}, FreeAxes, AllReduceTypes,
                  AllReduce),
       Collective("all_gather", "makes `dim` whole along its inner axes `axes`",
-                 CollectiveKind::kAllGather, {kDim, kAxes}, AllGatherTypes,
+                 CollectiveKind::kAllGather, {kDim, kAxes}, DimAxes, AllGatherTypes,
                  AllGather),
       Collective("reduce_scatter",
                  "sums a partial value over `axes` and shards `dim` over them",
                  CollectiveKind::kReduceScatter, {kDim, kAxes},
-                 ReduceScatterTypes, ReduceScatter),
+                 DimAxes, ReduceScatterTypes, ReduceScatter),
       Collective("all_to_all",
                  "moves the inner axes `axes` of dimension `from` to `to`",
                  CollectiveKind::kAllToAll,
                  {{"from", AttrKind::kInt, "dimension made whole"},
                   {"to", AttrKind::kInt, "dimension sharded instead"},
                   kAxes},
-                 AllToAllTypes, AllToAll),
+                 FromToAxes, AllToAllTypes, AllToAll),
       shard,
   };
 }

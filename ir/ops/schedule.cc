@@ -90,6 +90,22 @@ Work TileWork(const OpCall& local) {
   return {.flops = 0, .read_bytes = bytes, .write_bytes = bytes};
 }
 
+// Everything but `dim` may be tiled once more.
+absl::StatusOr<AxisRule> Axes(const OpCall& call) {
+  int rank = call.operands[0].rank();
+  const AttrValue* whole = call.attrs.Find("dim");
+  std::string operand, result;
+  for (int d = 0; d < rank; ++d) {
+    bool cut = whole != nullptr &&
+               NormalizeDim(std::get<int64_t>(*whole), rank) == d;
+    operand += fmt::format("{}d{} ", cut ? "!" : "", d);
+    result += fmt::format("{}d{} ", cut ? "!out" : "", d);
+  }
+  std::string spec = operand;
+  for (size_t i = 1; i < call.operands.size(); ++i) spec += ", " + operand;
+  return ParseAxisRule(spec + "-> " + result, call.operands, call.results);
+}
+
 absl::Status WaitReference(const RefCall& call) {
   call.results[0] = call.operands[0];
   return absl::OkStatus();
@@ -104,6 +120,7 @@ std::vector<OpDef> ScheduleOps() {
        .summary = "the value of a future, once it is there",
        .operands = {{"future"}},
        .infer = SameAsFirst,
+       .axes = Axes,
        .distribute = WaitTypes,
        .reference = WaitReference,
        .is_wait = true,
@@ -115,6 +132,7 @@ std::vector<OpDef> ScheduleOps() {
                  {"part", AttrKind::kInt, "which one, from 0"},
                  {"of", AttrKind::kInt, "how many"}},
        .infer = InferTile,
+       .axes = Axes,
        .distribute = TileTypes,
        .work = TileWork,
        .reference = TileReference},
@@ -123,6 +141,7 @@ std::vector<OpDef> ScheduleOps() {
        .operands = {{"tiles", OperandDef::kVariadic}},
        .attrs = {dim},
        .infer = InferUntile,
+       .axes = Axes,
        .distribute = UntileTypes,
        .work = TileWork,
        .reference = UntileReference},
