@@ -1,5 +1,6 @@
 #include "ir/lexer.h"
 
+#include <algorithm>
 #include <cctype>
 
 #include "fmt/format.h"
@@ -17,6 +18,14 @@ bool IsNameChar(char c) {
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
+
+bool IsValueName(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), IsNameChar);
+}
+
+bool IsName(std::string_view text) {
+  return IsValueName(text) && IsNameStart(text[0]);
+}
 
 void Lexer::Advance(size_t count) {
   for (size_t i = 0; i < count; ++i, ++at_) {

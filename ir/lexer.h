@@ -24,6 +24,11 @@ struct Token {
   int column = 1;
 };
 
+// Whether `text` reads back as one word: a stream, an axis, a program's name.
+bool IsName(std::string_view text);
+// The same after a '%', where digits may come first.
+bool IsValueName(std::string_view text);
+
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) { Next(); }

@@ -1,0 +1,170 @@
+#include "absl/container/flat_hash_set.h"
+#include "ir/lexer.h"
+#include "ir/support/status.h"
+#include "ir/verify_rules.h"
+
+namespace asyra {
+namespace {
+
+// Clocks are kept per op and stream (ir/happens_before.h).
+constexpr size_t kMaxStreams = 256;
+
+class Structure {
+ public:
+  explicit Structure(const Program& program)
+      : program_(program), defined_(program.values.size(), false) {}
+
+  absl::Status Verify() {
+    ASYRA_RETURN_IF_ERROR(Names());
+    for (const Input& input : program_.inputs) {
+      if (!InRange(input.value)) {
+        return Invalid("an input has value id {}, there are {} values",
+                       input.value, program_.values.size());
+      }
+      if (!Define(input.value)) {
+        return Invalid("input %{} is given twice", Name(input.value));
+      }
+    }
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      absl::Status status = VerifyOp(program_.ops[i]);
+      if (!status.ok()) return Annotate(status, fmt::format("op {}", i));
+    }
+    for (size_t value = 0; value < defined_.size(); ++value) {
+      if (!defined_[value]) {
+        return Invalid("%{} is neither an input nor the result of an op",
+                       program_.values[value].name);
+      }
+    }
+    return Outputs();
+  }
+
+ private:
+  bool InRange(ValueId value) const {
+    return value >= 0 && value < static_cast<ValueId>(defined_.size());
+  }
+  const std::string& Name(ValueId value) const {
+    return program_.value_name(value);
+  }
+  // False when it was defined already.
+  bool Define(ValueId value) {
+    bool fresh = !defined_[value];
+    defined_[value] = true;
+    return fresh;
+  }
+
+  absl::Status Names() const {
+    if (!IsName(program_.name)) {
+      return Invalid("the program's name \"{}\" is not a word", program_.name);
+    }
+    absl::flat_hash_set<std::string_view> seen;
+    for (const Value& value : program_.values) {
+      if (!IsValueName(value.name)) {
+        return Invalid(
+            "value name \"{}\" is not made of letters, digits, '_' and '.'",
+            value.name);
+      }
+      if (!seen.insert(value.name).second) {
+        return Invalid("two values are named %{}", value.name);
+      }
+    }
+    if (program_.streams.size() > kMaxStreams) {
+      return Invalid("{} streams, at most {} are supported",
+                     program_.streams.size(), kMaxStreams);
+    }
+    seen.clear();
+    for (const std::string& stream : program_.streams) {
+      if (!IsName(stream)) {
+        return Invalid("stream name \"{}\" is not a word", stream);
+      }
+      if (!seen.insert(stream).second) {
+        return Invalid("two streams are named {}", stream);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status VerifyOp(const Op& op) {
+    if (op.def == nullptr) return Invalid("it has no definition");
+    for (ValueId value : op.operands) {
+      ASYRA_RETURN_IF_ERROR(Use(op, value));
+    }
+    for (ValueId value : op.after) ASYRA_RETURN_IF_ERROR(Use(op, value));
+    for (ValueId value : op.results) {
+      if (!InRange(value)) {
+        return Invalid("{}: a result has value id {}, there are {} values",
+                       op.def->name, value, defined_.size());
+      }
+      if (!Define(value)) {
+        return Invalid("{}: %{} is defined twice", op.def->name, Name(value));
+      }
+    }
+    if (op.stream < kNoStream ||
+        op.stream >= static_cast<int>(program_.streams.size())) {
+      return Invalid("{}: stream id {}, there are {} streams", op.def->name,
+                     op.stream, program_.streams.size());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Use(const Op& op, ValueId value) const {
+    if (!InRange(value)) {
+      return Invalid("{}: reads value id {}, there are {} values", op.def->name,
+                     value, defined_.size());
+    }
+    if (!defined_[value]) {
+      return Invalid("{}: %{} is used before it is defined", op.def->name,
+                     Name(value));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Outputs() const {
+    std::vector<ValueId> replaced_by(program_.values.size(), kNoValue);
+    for (const Output& output : program_.outputs) {
+      if (!InRange(output.value)) {
+        return Invalid("an output has value id {}, there are {} values",
+                       output.value, program_.values.size());
+      }
+      if (output.alias == kNoValue) continue;
+      ASYRA_RETURN_IF_ERROR(Alias(output));
+      ValueId& by = replaced_by[output.alias];
+      if (by != kNoValue) {
+        return Invalid("state %{} is replaced twice, by %{} and by %{}",
+                       Name(output.alias), Name(by), Name(output.value));
+      }
+      by = output.value;
+    }
+    for (const Input& input : program_.inputs) {
+      if (input.role == InputRole::kState &&
+          replaced_by[input.value] == kNoValue) {
+        return Invalid("state %{} has no output that replaces it",
+                       Name(input.value));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Alias(const Output& output) const {
+    auto state = std::find_if(
+        program_.inputs.begin(), program_.inputs.end(),
+        [&](const Input& input) { return input.value == output.alias; });
+    if (state == program_.inputs.end() || state->role != InputRole::kState) {
+      return Invalid("output %{} is an alias of {}, which is no state input",
+                     Name(output.value),
+                     InRange(output.alias) ? "%" + Name(output.alias)
+                                           : "a value out of range");
+    }
+    return absl::OkStatus();
+  }
+
+  const Program& program_;
+  std::vector<bool> defined_;
+};
+
+}  // namespace
+
+absl::Status VerifyStructure(const Program& program) {
+  return Structure(program).Verify();
+}
+
+}  // namespace asyra
