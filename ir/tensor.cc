@@ -102,8 +102,7 @@ Tensor Tensor::View(DType dtype, absl::Span<const int64_t> shape,
 Tensor Tensor::FromDoubles(DType dtype, absl::Span<const int64_t> shape,
                            absl::Span<const double> values) {
   Tensor tensor(dtype, shape);
-  ASYRA_CHECK(tensor.num_elements() == static_cast<int64_t>(values.size()));
-  for (size_t i = 0; i < values.size(); ++i) tensor.Set(i, values[i]);
+  tensor.SetAll(values);
   return tensor;
 }
 
@@ -167,9 +166,31 @@ void Tensor::SetInt(int64_t i, int64_t value) {
   }
 }
 
+void Tensor::SetAll(absl::Span<const double> values) {
+  ASYRA_CHECK(num_elements() == static_cast<int64_t>(values.size()));
+  if (dtype_ == DType::kF32) {
+    std::byte* data = mutable_data();
+    for (size_t i = 0; i < values.size(); ++i) {
+      Store<float>(data, i, static_cast<float>(values[i]));
+    }
+  } else {
+    for (size_t i = 0; i < values.size(); ++i) Set(i, values[i]);
+  }
+}
+
 std::vector<double> Tensor::ToDoubles() const {
   std::vector<double> values(num_elements());
-  for (size_t i = 0; i < values.size(); ++i) values[i] = Get(i);
+  // The choice of type outside the loop: whole weights pass through here.
+  auto read = [&](auto get) {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = get(i);
+  };
+  if (dtype_ == DType::kF32) {
+    read([this](size_t i) { return Load<float>(data_, i); });
+  } else if (dtype_ == DType::kBF16) {
+    read([this](size_t i) { return BFloat16ToFloat(Load<uint16_t>(data_, i)); });
+  } else {
+    read([this](size_t i) { return Get(i); });
+  }
   return values;
 }
 

@@ -51,6 +51,8 @@ class Tensor {
   void Set(int64_t index, double value);
   void SetInt(int64_t index, int64_t value);
 
+  // All elements, rounded as Set does; values.size() is num_elements().
+  void SetAll(absl::Span<const double> values);
   std::vector<double> ToDoubles() const;
   std::vector<int64_t> ToInts() const;
 

@@ -1,30 +1,24 @@
-// One element in, one element out. Operands broadcast as in NumPy. Floats are
-// computed in double and rounded once; integers are exact.
+// Arithmetic, comparison, logic, choice and conversion, element by element.
+#include "ir/ops/elementwise.h"
+
 #include <cmath>
 
-#include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
 
 namespace asyra::ops {
-namespace {
-
-absl::StatusOr<AxisRule> Elementwise(const OpCall& call, Linearity linearity) {
-  std::string spec = "...";
-  for (size_t i = 1; i < call.operands.size(); ++i) spec += ", ...";
-  return ParseAxisRule(spec + " -> ...", call.operands, call.results,
-                       linearity);
-}
-
-template <Linearity linearity>
-absl::StatusOr<AxisRule> ElementwiseAxes(const OpCall& call) {
-  return Elementwise(call, linearity);
-}
 
 absl::StatusOr<std::vector<Type>> InferArithmetic(const OpCall& call) {
   ASYRA_RETURN_IF_ERROR(RequireSameDType(call));
   ASYRA_ASSIGN_OR_RETURN(Shape shape, BroadcastShapes(call.operands));
   return std::vector<Type>{Type(call.operands[0].dtype, shape)};
 }
+
+absl::StatusOr<std::vector<Type>> InferFloat(const OpCall& call) {
+  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
+  return InferArithmetic(call);
+}
+
+namespace {
 
 absl::StatusOr<std::vector<Type>> InferCompare(const OpCall& call) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<Type> types, InferArithmetic(call));
@@ -40,53 +34,14 @@ absl::StatusOr<std::vector<Type>> InferLogic(const OpCall& call) {
   return InferArithmetic(call);
 }
 
-absl::StatusOr<std::vector<Type>> InferFloat(const OpCall& call) {
-  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
-  return SameAsFirst(call);
-}
-
-template <auto F>
-absl::Status UnaryReference(const RefCall& call) {
-  const Tensor& in = call.operands[0];
-  Tensor& out = call.results[0];
-  for (int64_t i = 0; i < in.num_elements(); ++i) {
-    if (IsFloat(in.dtype())) {
-      out.Set(i, static_cast<double>(F(in.Get(i))));
-    } else {
-      out.SetInt(i, static_cast<int64_t>(F(in.GetInt(i))));
-    }
-  }
-  return absl::OkStatus();
-}
-
-template <auto F>
-absl::Status BinaryReference(const RefCall& call) {
-  const Tensor& a = call.operands[0];
-  const Tensor& b = call.operands[1];
-  Tensor& out = call.results[0];
-  BroadcastIndex a_index(a.shape(), out.shape());
-  BroadcastIndex b_index(b.shape(), out.shape());
-  for (int64_t i = 0; i < out.num_elements(); ++i) {
-    if (IsFloat(a.dtype())) {
-      out.Set(i, static_cast<double>(F(a.Get(a_index(i)), b.Get(b_index(i)))));
-    } else {
-      out.SetInt(i, static_cast<int64_t>(
-                        F(a.GetInt(a_index(i)), b.GetInt(b_index(i)))));
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CastReference(const RefCall& call) {
   const Tensor& in = call.operands[0];
   Tensor& out = call.results[0];
-  bool exact_ints = !IsFloat(in.dtype()) && !IsFloat(out.dtype());
-  for (int64_t i = 0; i < in.num_elements(); ++i) {
-    if (exact_ints) {
-      int64_t value = in.GetInt(i);
-      out.SetInt(i, out.dtype() == DType::kBool ? value != 0 : value);
-    } else {
-      out.Set(i, in.Get(i));
+  if (IsFloat(in.dtype()) || IsFloat(out.dtype())) {
+    out.SetAll(in.ToDoubles());
+  } else {
+    for (int64_t i = 0; i < in.num_elements(); ++i) {
+      out.SetInt(i, in.GetInt(i));
     }
   }
   return absl::OkStatus();
@@ -113,9 +68,9 @@ absl::StatusOr<std::vector<Type>> InferSelect(const OpCall& call) {
 
 absl::Status SelectReference(const RefCall& call) {
   Tensor& out = call.results[0];
-  BroadcastIndex condition(call.operands[0].shape(), out.shape());
-  BroadcastIndex yes(call.operands[1].shape(), out.shape());
-  BroadcastIndex no(call.operands[2].shape(), out.shape());
+  auto condition = BroadcastIndex(call.operands[0].shape(), out.shape());
+  auto yes = BroadcastIndex(call.operands[1].shape(), out.shape());
+  auto no = BroadcastIndex(call.operands[2].shape(), out.shape());
   for (int64_t i = 0; i < out.num_elements(); ++i) {
     bool taken = call.operands[0].GetInt(condition(i)) != 0;
     const Tensor& from = call.operands[taken ? 1 : 2];
@@ -129,43 +84,6 @@ absl::Status SelectReference(const RefCall& call) {
   return absl::OkStatus();
 }
 
-template <auto F>
-OpDef Unary(std::string_view name, std::string_view summary) {
-  OpDef def{.name = name, .summary = summary, .operands = {{"x"}}};
-  def.infer = InferFloat;
-  def.axes = ElementwiseAxes<Linearity::kNone>;
-  def.reference = UnaryReference<F>;
-  return def;
-}
-
-template <auto F, Linearity linearity = Linearity::kNone>
-OpDef Binary(std::string_view name, std::string_view summary) {
-  OpDef def{.name = name, .summary = summary, .operands = {{"a"}, {"b"}}};
-  def.infer = InferArithmetic;
-  def.axes = ElementwiseAxes<linearity>;
-  def.reference = BinaryReference<F>;
-  return def;
-}
-
-OpDef With(OpDef def, std::vector<Sample> samples) {
-  def.samples = std::move(samples);
-  return def;
-}
-
-OpDef WithInfer(OpDef def,
-                absl::StatusOr<std::vector<Type>> (*infer)(const OpCall&)) {
-  def.infer = infer;
-  return def;
-}
-
-template <typename T>
-T Divide(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    if (b == 0 || (b == -1 && a == INT64_MIN)) return 0;
-  }
-  return a / b;
-}
-
 // Wraps around instead of overflowing.
 template <typename T>
 auto Wrap(T a) {
@@ -176,33 +94,117 @@ auto Wrap(T a) {
   }
 }
 
+template <typename T>
+T Divide(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    if (b == 0 || (b == -1 && a == INT64_MIN)) return 0;
+  }
+  return a / b;
+}
+
+template <typename T>
+T Power(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
+    uint64_t power = 1, square = Wrap(a);
+    for (uint64_t rest = Wrap(b); rest > 0; rest >>= 1, square *= square) {
+      if (rest & 1) power *= square;
+    }
+    return static_cast<T>(power);
+  } else {
+    return std::pow(a, b);
+  }
+}
+
+// The gradient of max and min goes to the operand that was chosen, and to the
+// second of two equal ones.
+Gradients ChoiceVjp(Gradient& g, ValueId first_is_chosen) {
+  ValueId zero = g.Scalar(0, g.dy());
+  return {g.Op("select", {first_is_chosen, g.dy(), zero}),
+          g.Op("select", {first_is_chosen, zero, g.dy()})};
+}
+
+Gradients PowVjp(Gradient& g) {
+  ValueId less_one = g.Op("pow", {g.x(0), g.Sub(g.x(1), g.Scalar(1, g.y()))});
+  return {g.Mul(g.dy(), g.Mul(g.x(1), less_one)),
+          g.Mul(g.dy(), g.Mul(g.y(), g.Op("log", {g.x(0)})))};
+}
+
+Gradients DivVjp(Gradient& g) {
+  ValueId da = g.Div(g.dy(), g.x(1));
+  return {da, g.Neg(g.Mul(da, g.y()))};
+}
+
+Gradients SelectVjp(Gradient& g) {
+  ValueId zero = g.Scalar(0, g.dy());
+  return {kNoValue, g.Op("select", {g.x(0), g.dy(), zero}),
+          g.Op("select", {g.x(0), zero, g.dy()})};
+}
+
+Gradients CastVjp(Gradient& g) {
+  DType from = g.type(g.x()).dtype;
+  if (!IsFloat(from) || !IsFloat(g.type(g.y()).dtype)) return {kNoValue};
+  return {g.Op("cast", {g.dy()}, {{"to", from}})};
+}
+
+OpDef Add() {
+  OpDef def = Binary<[](auto a, auto b) { return Wrap(a) + Wrap(b); },
+                     Linearity::kJoint>("add", "a + b");
+  def.vjp = Vjp<[](Gradient& g) { return Gradients{g.dy(), g.dy()}; }>;
+  return With(def, {{"add(f32[4,6], f32[4,6])"},
+                    {"add(f32[4,6], f32[6])"},
+                    {"add(i64[4,1], i64[1,6])"}});
+}
+
+OpDef Sub() {
+  OpDef def = Binary<[](auto a, auto b) { return Wrap(a) - Wrap(b); },
+                     Linearity::kJoint>("sub", "a - b");
+  def.vjp = Vjp<[](Gradient& g) { return Gradients{g.dy(), g.Neg(g.dy())}; }>;
+  return With(def, {{"sub(f32[4,6], f32[4,6])"}, {"sub(f32[6], f32[4,1])"}});
+}
+
+OpDef Mul() {
+  OpDef def = Binary<[](auto a, auto b) { return Wrap(a) * Wrap(b); },
+                     Linearity::kEach>("mul", "a * b");
+  def.vjp = Vjp<[](Gradient& g) {
+    return Gradients{g.Mul(g.dy(), g.x(1)), g.Mul(g.dy(), g.x(0))};
+  }>;
+  return With(def,
+              {{"mul(f32[4,6], f32[4,6])"}, {"mul(f32[2,4,6], f32[4,1])"}});
+}
+
+OpDef Max() {
+  OpDef def = Binary<[](auto a, auto b) { return std::max(a, b); }>(
+      "max", "the larger of a and b");
+  def.vjp = Vjp<[](Gradient& g) {
+    return ChoiceVjp(g, g.Op("less", {g.x(1), g.x(0)}));
+  }>;
+  return With(def, {{"max(f32[4,6], f32[4,6])"}});
+}
+
+OpDef Min() {
+  OpDef def = Binary<[](auto a, auto b) { return std::min(a, b); }>(
+      "min", "the smaller of a and b");
+  def.vjp = Vjp<[](Gradient& g) {
+    return ChoiceVjp(g, g.Op("less", {g.x(0), g.x(1)}));
+  }>;
+  return With(def, {{"min(f32[4,6], f32[4,6])"}});
+}
+
 std::vector<OpDef> Arithmetic() {
-  return {
-      With(Binary<[](auto a, auto b) { return Wrap(a) + Wrap(b); },
-                  Linearity::kJoint>("add", "a + b"),
-           {{"add(f32[4,6], f32[4,6])"},
-            {"add(f32[4,6], f32[6])"},
-            {"add(i64[4,1], i64[1,6])"}}),
-      With(Binary<[](auto a, auto b) { return Wrap(a) - Wrap(b); },
-                  Linearity::kJoint>("sub", "a - b"),
-           {{"sub(f32[4,6], f32[4,6])"}}),
-      With(Binary<[](auto a, auto b) { return Wrap(a) * Wrap(b); },
-                  Linearity::kEach>("mul", "a * b"),
-           {{"mul(f32[4,6], f32[4,6])"}, {"mul(f32[2,4,6], f32[4,1])"}}),
-      With(Binary<[](auto a, auto b) { return Divide(a, b); }>(
-               "div", "a / b; integers truncate, and give 0 for b = 0"),
-           {{"div(f32[4,6], f32[4,6])", 1, 4}}),
-      With(Binary<[](auto a, auto b) {
-             return static_cast<decltype(a)>(std::pow(a, b));
-           }>("pow", "a to the power of b"),
-           {{"pow(f32[4,6], f32[1])", 1, 3}}),
-      With(Binary<[](auto a, auto b) { return std::max(a, b); }>(
-               "max", "the larger of a and b"),
-           {{"max(f32[4,6], f32[4,6])"}}),
-      With(Binary<[](auto a, auto b) { return std::min(a, b); }>(
-               "min", "the smaller of a and b"),
-           {{"min(f32[4,6], f32[4,6])"}}),
-  };
+  OpDef div = Binary<[](auto a, auto b) { return Divide(a, b); }>(
+      "div", "a / b; integers truncate, and give 0 for b = 0");
+  OpDef pow = Binary<[](auto a, auto b) { return Power(a, b); }>(
+      "pow", "a to the power of b; integers wrap around");
+  return {Add(),
+          Sub(),
+          Mul(),
+          With(WithVjp<DivVjp>(div),
+               {{"div(f32[4,6], f32[4,6])", 1, 4}, {"div(i64[4,6], i64[6])"}}),
+          With(WithVjp<PowVjp>(pow),
+               {{"pow(f32[4,6], f32[1])", 1, 3}, {"pow(i64[4,6], i64[6])"}}),
+          Max(),
+          Min()};
 }
 
 std::vector<OpDef> Logic() {
@@ -212,77 +214,24 @@ std::vector<OpDef> Logic() {
       With(compare(Binary<[](auto a, auto b) { return a == b; }>("equal",
                                                                  "a == b")),
            {{"equal(i64[4,6], i64[6])"}}),
-      With(compare(Binary<[](auto a, auto b) { return a < b; }>("less",
-                                                                "a < b")),
+      With(compare(
+               Binary<[](auto a, auto b) { return a < b; }>("less", "a < b")),
            {{"less(f32[4,6], f32[4,6])"}}),
       With(compare(Binary<[](auto a, auto b) { return a <= b; }>("less_equal",
                                                                  "a <= b")),
            {{"less_equal(i64[4,1], i64[6])"}}),
-      With(logic(Binary<[](auto a, auto b) { return a && b; }>("and",
-                                                               "a and b")),
+      With(logic(
+               Binary<[](auto a, auto b) { return a && b; }>("and", "a and b")),
            {{"and(bool[4,6], bool[4,6])", 0, 1}}),
-      With(logic(Binary<[](auto a, auto b) { return a || b; }>("or",
-                                                               "a or b")),
+      With(logic(Binary<[](auto a, auto b) { return a || b; }>("or", "a or b")),
            {{"or(bool[4,6], bool[4,6])", 0, 1}}),
       With(logic(Unary<[](auto a) { return !a; }>("not", "not x")),
            {{"not(bool[4,6])", 0, 1}}),
-      With(WithInfer(Unary<[](auto a) {
-                       return std::isnan(static_cast<double>(a));
-                     }>("is_nan", "whether x is not a number"),
-                     InferCompare),
+      With(WithInfer(
+               Unary<[](auto a) { return std::isnan(static_cast<double>(a)); }>(
+                   "is_nan", "whether x is not a number"),
+               InferCompare),
            {{"is_nan(f32[4,6])"}}),
-  };
-}
-
-std::vector<OpDef> Functions() {
-  auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
-  OpDef negate = WithInfer(
-      Unary<[](auto x) { return -x; }>("neg", "-x"), SameAsFirst);
-  negate.axes = ElementwiseAxes<Linearity::kJoint>;
-  return {
-      With(negate, {{"neg(f32[4,6])"}, {"neg(i64[4])"}}),
-      With(Unary<[](double x) { return std::exp(x); }>("exp", "e to the x"),
-           {{"exp(f32[4,6])"}}),
-      With(Unary<[](double x) { return std::log(x); }>("log",
-                                                       "natural logarithm"),
-           {{"log(f32[4,6])", 1, 5}}),
-      With(Unary<[](double x) { return std::sqrt(x); }>("sqrt", "square root"),
-           {{"sqrt(f32[4,6])", 1, 5}}),
-      With(Unary<[](double x) { return 1 / std::sqrt(x); }>(
-               "rsqrt", "1 / square root"),
-           {{"rsqrt(f32[4,6])", 1, 5}}),
-      With(Unary<[](double x) { return 1 / x; }>("reciprocal", "1 / x"),
-           {{"reciprocal(f32[4,6])", 1, 5}}),
-      With(Unary<[](double x) { return std::sin(x); }>("sin", "sine"),
-           {{"sin(f32[4,6])"}}),
-      With(Unary<[](double x) { return std::cos(x); }>("cos", "cosine"),
-           {{"cos(f32[4,6])"}}),
-      With(Unary<[](double x) { return std::tanh(x); }>("tanh",
-                                                        "hyperbolic tangent"),
-           {{"tanh(f32[4,6])"}}),
-      With(Unary<[](double x) { return std::erf(x); }>("erf",
-                                                       "error function"),
-           {{"erf(f32[4,6])"}}),
-      With(Unary<sigmoid>("sigmoid", "1 / (1 + e^-x)"),
-           {{"sigmoid(f32[4,6])"}}),
-      With(Unary<[](double x) { return x / (1 + std::exp(-x)); }>(
-               "silu", "x * sigmoid(x)"),
-           {{"silu(f32[4,6])"}}),
-      With(Unary<[](double x) { return x / 2 * (1 + std::erf(x * M_SQRT1_2)); }>(
-               "gelu", "x * Phi(x), exact"),
-           {{"gelu(f32[4,6])"}}),
-      With(Unary<[](double x) {
-             double inner = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
-             return x / 2 * (1 + std::tanh(inner));
-           }>("gelu_tanh", "x * Phi(x), by the tanh formula"),
-           {{"gelu_tanh(f32[4,6])"}}),
-      With(Unary<[](double x) { return std::max(x, 0.0); }>("relu",
-                                                            "max(x, 0)"),
-           {{"relu(f32[4,6])"}}),
-      With(Binary<[](auto gate, auto up) {
-             return gate / (1 + std::exp(-gate)) * up;
-           }>("swiglu", "silu(gate) * up"),
-           {{"swiglu(f32[4,6], f32[4,6])"}}),
   };
 }
 
@@ -290,7 +239,7 @@ std::vector<OpDef> Functions() {
 
 std::vector<OpDef> ElementwiseOps() {
   std::vector<OpDef> defs;
-  for (auto group : {Arithmetic, Logic, Functions}) {
+  for (auto group : {Arithmetic, Logic}) {
     for (OpDef& def : group()) defs.push_back(std::move(def));
   }
   defs.push_back({.name = "cast",
@@ -300,6 +249,7 @@ std::vector<OpDef> ElementwiseOps() {
                   .attrs = {{"to", AttrKind::kDType, "element type"}},
                   .infer = InferCast,
                   .axes = ElementwiseAxes<Linearity::kNone>,
+                  .vjp = Vjp<CastVjp>,
                   .reference = CastReference,
                   .samples = {{"cast(f32[4,6]) {to=bf16}"},
                               {"cast(i64[4,6]) {to=f32}"},
@@ -309,6 +259,7 @@ std::vector<OpDef> ElementwiseOps() {
                   .operands = {{"condition"}, {"yes"}, {"no"}},
                   .infer = InferSelect,
                   .axes = ElementwiseAxes<Linearity::kNone>,
+                  .vjp = Vjp<SelectVjp>,
                   .reference = SelectReference,
                   .samples = {{"select(bool[4,6], f32[4,6], f32[1])", 0, 1}}});
   return defs;

@@ -1,5 +1,60 @@
+// Rows of a table by id.
+#include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
 
 namespace asyra::ops {
-std::vector<OpDef> EmbedOps() { return {}; }
+namespace {
+
+absl::StatusOr<std::vector<Type>> Infer(const OpCall& call) {
+  const Type& table = call.operands[0];
+  if (table.rank() != 2) {
+    return Invalid("the table has rank {}, it should be 2", table.rank());
+  }
+  ASYRA_RETURN_IF_ERROR(RequireInteger(call, 1));
+  Type type = call.operands[1];
+  type.dtype = table.dtype;
+  type.dims.push_back(table.dims[1]);
+  return std::vector<Type>{type};
+}
+
+absl::StatusOr<AxisRule> Axes(const OpCall& call) {
+  return ParseAxisRule("@v e, ... -> ... e", call.operands, call.results);
+}
+
+// Ids of rows on other devices give zeros here: the sum over devices has each
+// row once.
+absl::Status Reference(const RefCall& call) {
+  const Tensor& table = call.operands[0];
+  Tensor& out = call.results[0];
+  int64_t start = call.Start(0, 0), count = table.size(0);
+  int64_t total = call.operand_types[0].size(0);
+  int64_t row = table.size(1) * SizeOf(table.dtype());
+  std::vector<int64_t> ids = call.operands[1].ToInts();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0 || ids[i] >= total) {
+      return Invalid("id {} is not in [0, {})", ids[i], total);
+    }
+    int64_t local = ids[i] - start;
+    if (local < 0 || local >= count || row == 0) continue;
+    std::memcpy(out.mutable_data() + static_cast<int64_t>(i) * row,
+                table.data() + local * row, row);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<OpDef> EmbedOps() {
+  return {{.name = "embedding",
+           .summary = "row ids[...] of the table, for every id; an id outside "
+                      "the table is an error",
+           .operands = {{"table"}, {"ids"}},
+           .infer = Infer,
+           .axes = Axes,
+           .work = MoveWork,
+           .reference = Reference,
+           .samples = {{"embedding(f32[8,4], i64[2,6])", 0, 7},
+                       {"embedding(bf16[4,6], i32[4])", 0, 3}}}};
+}
+
 }  // namespace asyra::ops

@@ -65,24 +65,76 @@ absl::StatusOr<std::vector<Type>> SameAsFirst(const OpCall& call) {
   return std::vector<Type>{call.operands[0]};
 }
 
-BroadcastIndex::BroadcastIndex(const Shape& from, const Shape& to)
-    : to_(to), strides_(to.size(), 0), identity_(from == to) {
-  int64_t stride = 1;
-  for (size_t i = 0; i < from.size(); ++i) {
-    size_t d = from.size() - 1 - i;
-    if (from[d] != 1) strides_[to.size() - 1 - i] = stride;
-    stride *= from[d];
+absl::StatusOr<std::vector<int>> RequireDims(const OpCall& call,
+                                             std::string_view name, int rank) {
+  std::vector<int> dims;
+  for (int64_t given : call.attrs.Get<Ints>(name)) {
+    int dim = NormalizeDim(given, rank);
+    if (dim < 0) return Invalid("{} has {}, the rank is {}", name, given, rank);
+    if (std::find(dims.begin(), dims.end(), dim) != dims.end()) {
+      return Invalid("{} has dim {} twice", name, dim);
+    }
+    dims.push_back(dim);
   }
+  return dims;
 }
 
-int64_t BroadcastIndex::operator()(int64_t index) const {
-  if (identity_) return index;
-  int64_t from = 0;
-  for (size_t i = to_.size(); i-- > 0;) {
-    from += index % to_[i] * strides_[i];
-    index /= to_[i];
+absl::StatusOr<Shape> RequireShape(const OpCall& call, DType dtype) {
+  const Ints& given = call.attrs.Get<Ints>("shape");
+  int64_t bytes = SizeOf(dtype);
+  for (int64_t size : given) {
+    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) {
+      return Invalid("shape {} is not that of a tensor", ShapeToString(given));
+    }
   }
-  return from;
+  return Shape(given.begin(), given.end());
+}
+
+std::string DimSpec(int from, int to, absl::Span<const int> whole) {
+  std::string spec;
+  for (int d = from; d < to; ++d) {
+    if (d > from) spec += ' ';
+    if (std::find(whole.begin(), whole.end(), d) != whole.end()) spec += '!';
+    spec += fmt::format("d{}", d);
+  }
+  return spec;
+}
+
+Work MoveWork(const OpCall& local) {
+  Work work;
+  for (const Type& type : local.results) {
+    work.write_bytes += static_cast<double>(type.bytes());
+  }
+  work.read_bytes = work.write_bytes;
+  for (size_t i = 1; i < local.operands.size(); ++i) {
+    work.read_bytes += static_cast<double>(local.operands[i].bytes());
+  }
+  return work;
+}
+
+StridedIndex::StridedIndex(const Shape& to, Shape strides, int64_t offset)
+    : to_(to),
+      strides_(std::move(strides)),
+      offset_(offset),
+      identity_(offset == 0 && strides_ == RowMajorStrides(to)) {}
+
+Shape RowMajorStrides(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * shape[i];
+  }
+  return strides;
+}
+
+StridedIndex BroadcastIndex(const Shape& from, const Shape& to) {
+  if (from == to) return StridedIndex(to, RowMajorStrides(to));
+  Shape own = RowMajorStrides(from);
+  Shape strides(to.size(), 0);
+  size_t lead = to.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] != 1) strides[lead + i] = own[i];
+  }
+  return StridedIndex(to, std::move(strides));
 }
 
 }  // namespace asyra::ops

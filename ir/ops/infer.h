@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -26,18 +28,72 @@ absl::StatusOr<int> RequireDim(const OpCall& call, std::string_view name,
 // Infers a result like operand 0.
 absl::StatusOr<std::vector<Type>> SameAsFirst(const OpCall& call);
 
-// Where element `index` of a result of shape `to` comes from in an operand
-// that broadcasts to it.
-class BroadcastIndex {
+// Dimension attributes, each once and in range; normalized, in given order.
+absl::StatusOr<std::vector<int>> RequireDims(const OpCall& call,
+                                             std::string_view name, int rank);
+// Attribute `shape` as the shape of a value of that element type: no negative
+// size, at most 2^63 bytes.
+absl::StatusOr<Shape> RequireShape(const OpCall& call, DType dtype);
+
+// Part of an axis-rule spec: dimensions [from, to) as "d0 !d1 d2", those in
+// `whole` marked so.
+std::string DimSpec(int from, int to, absl::Span<const int> whole = {});
+
+// Work of moving data: every result byte is read and written, and the
+// operands after the first (indices) are read.
+Work MoveWork(const OpCall& local);
+
+// Element `index` of a row-major array of shape `to`, found in another array
+// by strides, counted in elements.
+class StridedIndex {
  public:
-  BroadcastIndex(const Shape& from, const Shape& to);
-  int64_t operator()(int64_t index) const;
+  StridedIndex(const Shape& to, Shape strides, int64_t offset = 0);
+  int64_t operator()(int64_t index) const {
+    if (identity_) return index;
+    int64_t from = offset_;
+    for (size_t i = to_.size(); i-- > 0;) {
+      from += index % to_[i] * strides_[i];
+      index /= to_[i];
+    }
+    return from;
+  }
 
  private:
   Shape to_;
-  Shape strides_;  // 0 where broadcast
+  Shape strides_;
+  int64_t offset_;
   bool identity_;
 };
+
+// Strides of a dense row-major array.
+Shape RowMajorStrides(const Shape& shape);
+// Where element `index` of a result of shape `to` comes from in an operand of
+// shape `from` that broadcasts to it.
+StridedIndex BroadcastIndex(const Shape& from, const Shape& to);
+
+// out[i] = in[index(i)] for all elements of `out`, whatever their type.
+template <typename Index>
+void CopyElements(const Tensor& in, const Index& index, Tensor* out) {
+  auto copy = [&](auto unit) {
+    using Unit = decltype(unit);
+    const std::byte* from = in.data();
+    std::byte* to = out->mutable_data();
+    for (int64_t i = 0, n = out->num_elements(); i < n; ++i) {
+      std::memcpy(to + i * sizeof(Unit), from + index(i) * sizeof(Unit),
+                  sizeof(Unit));
+    }
+  };
+  switch (SizeOf(in.dtype())) {
+    case 1:
+      return copy(uint8_t{});
+    case 2:
+      return copy(uint16_t{});
+    case 4:
+      return copy(uint32_t{});
+    default:
+      return copy(uint64_t{});
+  }
+}
 
 // [outer, size, inner]: a shape seen from one of its dimensions.
 struct Along {

@@ -1,4 +1,5 @@
 // Matrix products.
+#include "ir/ops/gradient.h"
 #include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
 
@@ -12,7 +13,8 @@ struct Sides {
   explicit Sides(const OpCall& call) {
     const Type& a = call.operands[0];
     const Type& b = call.operands[1];
-    bool ta = call.attrs.Bool("transpose_a"), tb = call.attrs.Bool("transpose_b");
+    bool ta = call.attrs.Bool("transpose_a"),
+         tb = call.attrs.Bool("transpose_b");
     k_dim_lhs = a.rank() - (ta ? 2 : 1);
     k_dim_rhs = b.rank() - (tb ? 1 : 2);
     m = a.size(a.rank() - (ta ? 1 : 2));
@@ -29,8 +31,9 @@ absl::StatusOr<std::vector<Type>> Infer(const OpCall& call) {
   ASYRA_RETURN_IF_ERROR(RequireRank(call, 1, 2));
   Sides sides(call);
   if (sides.k != sides.k_rhs) {
-    return Invalid("contracting sizes differ: lhs dim {} is {}, rhs dim {} is {}",
-                   sides.k_dim_lhs, sides.k, sides.k_dim_rhs, sides.k_rhs);
+    return Invalid(
+        "contracting sizes differ: lhs dim {} is {}, rhs dim {} is {}",
+        sides.k_dim_lhs, sides.k, sides.k_dim_rhs, sides.k_rhs);
   }
   std::vector<Type> batch = {call.operands[0], call.operands[1]};
   for (Type& type : batch) type.dims.resize(type.rank() - 2);
@@ -59,6 +62,22 @@ Work MatmulWork(const OpCall& local) {
   return work;
 }
 
+// Matrices [rows, columns], one after the other, transposed.
+std::vector<double> SwapLastTwo(const std::vector<double>& matrices,
+                                int64_t rows, int64_t columns) {
+  std::vector<double> swapped(matrices.size());
+  int64_t size = rows * columns;
+  int64_t total = static_cast<int64_t>(matrices.size());
+  for (int64_t base = 0; base < total; base += size) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) {
+        swapped[base + c * rows + r] = matrices[base + r * columns + c];
+      }
+    }
+  }
+  return swapped;
+}
+
 absl::Status Reference(const RefCall& call) {
   const Tensor& a = call.operands[0];
   const Tensor& b = call.operands[1];
@@ -66,49 +85,86 @@ absl::Status Reference(const RefCall& call) {
   bool ta = call.attrs.Bool("transpose_a"), tb = call.attrs.Bool("transpose_b");
   int64_t m = out.size(out.rank() - 2), n = out.size(out.rank() - 1);
   int64_t k = a.size(a.rank() - (ta ? 2 : 1));
-  std::vector<double> lhs = a.ToDoubles(), rhs = b.ToDoubles();
+  std::vector<double> lhs = a.ToDoubles();
+  // [..., k, n], so that the inner loop runs along memory.
+  std::vector<double> rhs =
+      tb ? SwapLastTwo(b.ToDoubles(), n, k) : b.ToDoubles();
   // Where each batch of the result finds its matrices.
   auto batch_of = [](const Tensor& t) {
     return Shape(t.shape().begin(), t.shape().end() - 2);
   };
-  BroadcastIndex a_batch(batch_of(a), batch_of(out));
-  BroadcastIndex b_batch(batch_of(b), batch_of(out));
-  std::vector<double> row(n);
+  auto a_batch = BroadcastIndex(batch_of(a), batch_of(out));
+  auto b_batch = BroadcastIndex(batch_of(b), batch_of(out));
+  std::vector<double> product(out.num_elements(), 0.0);
   for (int64_t i = 0; i < NumElements(batch_of(out)); ++i) {
     const double* x = lhs.data() + a_batch(i) * m * k;
     const double* y = rhs.data() + b_batch(i) * k * n;
+    double* z = product.data() + i * m * n;
     for (int64_t r = 0; r < m; ++r) {
-      std::fill(row.begin(), row.end(), 0.0);
       for (int64_t p = 0; p < k; ++p) {
         double left = ta ? x[p * m + r] : x[r * k + p];
-        for (int64_t c = 0; c < n; ++c) {
-          row[c] += left * (tb ? y[c * k + p] : y[p * n + c]);
-        }
+        for (int64_t c = 0; c < n; ++c) z[r * n + c] += left * y[p * n + c];
       }
-      for (int64_t c = 0; c < n; ++c) out.Set((i * m + r) * n + c, row[c]);
     }
   }
+  out.SetAll(product);
   return absl::OkStatus();
+}
+
+ValueId Product(Gradient& g, ValueId a, ValueId b, bool ta, bool tb) {
+  return g.Op("matmul", {a, b}, {{"transpose_a", ta}, {"transpose_b", tb}});
+}
+
+// [..., rows, columns] as one matrix.
+ValueId Flatten(Gradient& g, ValueId value) {
+  const Type& type = g.type(value);
+  int64_t columns = type.size(type.rank() - 1);
+  return g.Reshape(value, {type.num_elements() / columns, columns});
+}
+
+// The gradient of a weight is summed over all rows of all batches in one
+// product, instead of one product a batch and a sum after it.
+bool IsWeightOfRows(Gradient& g) {
+  const Type& a = g.type(g.x(0));
+  return a.rank() > 2 && g.type(g.x(1)).rank() == 2 &&
+         !g.attrs().Bool("transpose_a") && a.num_elements() > 0 &&
+         g.type(g.y()).num_elements() > 0;
+}
+
+Gradients MatmulVjp(Gradient& g) {
+  bool ta = g.attrs().Bool("transpose_a"), tb = g.attrs().Bool("transpose_b");
+  ValueId a = g.x(0), b = g.x(1), dy = g.dy();
+  ValueId da = ta ? Product(g, b, dy, tb, true) : Product(g, dy, b, false, !tb);
+  if (IsWeightOfRows(g)) {
+    a = Flatten(g, a);
+    dy = Flatten(g, dy);
+  }
+  ValueId db = tb ? Product(g, dy, a, true, ta) : Product(g, a, dy, !ta, false);
+  return {da, db};
 }
 
 }  // namespace
 
 std::vector<OpDef> MatmulOps() {
-  return {{.name = "matmul",
-           .summary = "lhs[..., m, k] * rhs[..., k, n], summed in f32 or wider; "
-                      "leading dimensions broadcast",
-           .operands = {{"lhs"}, {"rhs"}},
-           .attrs = {{"transpose_a", AttrKind::kBool, "lhs is [..., k, m]", false},
-                     {"transpose_b", AttrKind::kBool, "rhs is [..., n, k]", false}},
-           .infer = Infer,
-           .axes = Axes,
-           .work = MatmulWork,
-           .reference = Reference,
-           .samples = {{"matmul(f32[4,6], f32[6,8])"},
-                       {"matmul(f32[2,4,6], f32[6,8])"},
-                       {"matmul(f32[2,1,4,6], f32[4,6,8])"},
-                       {"matmul(f32[6,4], f32[8,6]) {transpose_a=true, "
-                        "transpose_b=true}"}}}};
+  return {
+      {.name = "matmul",
+       .summary = "lhs[..., m, k] * rhs[..., k, n], summed in f32 or wider; "
+                  "leading dimensions broadcast",
+       .operands = {{"lhs"}, {"rhs"}},
+       .attrs = {{"transpose_a", AttrKind::kBool, "lhs is [..., k, m]", false},
+                 {"transpose_b", AttrKind::kBool, "rhs is [..., n, k]", false}},
+       .infer = Infer,
+       .axes = Axes,
+       .work = MatmulWork,
+       .vjp = Vjp<MatmulVjp>,
+       .reference = Reference,
+       .samples = {{"matmul(f32[4,6], f32[6,8])"},
+                   {"matmul(f32[2,4,6], f32[6,8])"},
+                   {"matmul(f32[2,1,4,6], f32[4,6,8])"},
+                   {"matmul(f32[2,4,6], f32[8,6]) {transpose_b=true}"},
+                   {"matmul(f32[6,4], f32[6,8]) {transpose_a=true}"},
+                   {"matmul(f32[6,4], f32[8,6]) {transpose_a=true, "
+                    "transpose_b=true}"}}}};
 }
 
 }  // namespace asyra::ops

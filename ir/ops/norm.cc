@@ -1,5 +1,148 @@
+// Normalizations over the last dimension, computed in f32 or wider.
+#include <cmath>
+
+#include "ir/ops/gradient.h"
+#include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
 
 namespace asyra::ops {
-std::vector<OpDef> NormOps() { return {}; }
+namespace {
+
+// Every operand after x is a vector over x's last dimension.
+absl::StatusOr<std::vector<Type>> Infer(const OpCall& call) {
+  ASYRA_RETURN_IF_ERROR(RequireSameDType(call));
+  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
+  ASYRA_RETURN_IF_ERROR(RequireRank(call, 0, 1));
+  const Type& x = call.operands[0];
+  int64_t size = x.size(x.rank() - 1);
+  for (size_t i = 1; i < call.operands.size(); ++i) {
+    if (call.operands[i].shape() != Shape{size}) {
+      return Invalid(
+          "{} has shape {}, x dim {} is {}", call.def.operands[i].name,
+          ShapeToString(call.operands[i].shape()), x.rank() - 1, size);
+    }
+  }
+  return SameAsFirst(call);
+}
+
+absl::StatusOr<AxisRule> Axes(const OpCall& call) {
+  std::string spec = "... !d";
+  for (size_t i = 1; i < call.operands.size(); ++i) spec += ", !d";
+  return ParseAxisRule(spec + " -> ... !d", call.operands, call.results);
+}
+
+// Square, sum, scale by the norm and by `scale`, and for layer_norm the mean.
+Work NormWork(const OpCall& local) {
+  Work work = MoveWork(local);
+  double elements = static_cast<double>(local.results[0].num_elements());
+  work.flops = (local.def.name == "rms_norm" ? 4 : 7) * elements;
+  return work;
+}
+
+// Calls visit(row) for every row of `size` values.
+template <typename Visit>
+void ForEachRow(std::vector<double>* values, size_t size, Visit visit) {
+  for (size_t i = 0; i < values->size(); i += size) {
+    visit(absl::MakeSpan(*values).subspan(i, size));
+  }
+}
+
+double MeanSquare(absl::Span<const double> row) {
+  double sum = 0;
+  for (double value : row) sum += value * value;
+  return sum / static_cast<double>(row.size());
+}
+
+absl::Status RmsReference(const RefCall& call) {
+  std::vector<double> x = call.operands[0].ToDoubles();
+  std::vector<double> scale = call.operands[1].ToDoubles();
+  double eps = call.attrs.Float("eps");
+  ForEachRow(&x, scale.size(), [&](absl::Span<double> row) {
+    double inverse = 1 / std::sqrt(MeanSquare(row) + eps);
+    for (size_t i = 0; i < row.size(); ++i) row[i] *= inverse * scale[i];
+  });
+  call.results[0].SetAll(x);
+  return absl::OkStatus();
+}
+
+absl::Status LayerReference(const RefCall& call) {
+  std::vector<double> x = call.operands[0].ToDoubles();
+  std::vector<double> scale = call.operands[1].ToDoubles();
+  std::vector<double> bias(scale.size(), 0.0);
+  if (call.operands.size() > 2) bias = call.operands[2].ToDoubles();
+  double eps = call.attrs.Float("eps");
+  ForEachRow(&x, scale.size(), [&](absl::Span<double> row) {
+    double mean = 0;
+    for (double value : row) mean += value;
+    mean /= static_cast<double>(row.size());
+    for (double& value : row) value -= mean;
+    double inverse = 1 / std::sqrt(MeanSquare(row) + eps);
+    for (size_t i = 0; i < row.size(); ++i) {
+      row[i] = row[i] * inverse * scale[i] + bias[i];
+    }
+  });
+  call.results[0].SetAll(x);
+  return absl::OkStatus();
+}
+
+ValueId RowMean(Gradient& g, ValueId value) {
+  return g.Op("reduce_mean", {value}, {{"dims", Ints{-1}}});
+}
+
+ValueId InverseDeviation(Gradient& g, ValueId centered) {
+  ValueId square = RowMean(g, g.Mul(centered, centered));
+  return g.Op("rsqrt",
+              {g.Add(square, g.Scalar(g.attrs().Float("eps"), centered))});
+}
+
+// With n = c r, r = 1/sqrt(mean(c^2) + eps): dc = r (dn - n mean(dn n)).
+ValueId NormalizedVjp(Gradient& g, ValueId dn, ValueId n, ValueId r) {
+  return g.Mul(r, g.Sub(dn, g.Mul(n, RowMean(g, g.Mul(dn, n)))));
+}
+
+Gradients RmsVjp(Gradient& g) {
+  ValueId r = InverseDeviation(g, g.x());
+  ValueId n = g.Mul(g.x(), r);
+  return {NormalizedVjp(g, g.Mul(g.dy(), g.x(1)), n, r), g.Mul(g.dy(), n)};
+}
+
+Gradients LayerVjp(Gradient& g) {
+  ValueId centered = g.Sub(g.x(), RowMean(g, g.x()));
+  ValueId r = InverseDeviation(g, centered);
+  ValueId n = g.Mul(centered, r);
+  ValueId dc = NormalizedVjp(g, g.Mul(g.dy(), g.x(1)), n, r);
+  Gradients gradients = {g.Sub(dc, RowMean(g, dc)), g.Mul(g.dy(), n)};
+  if (g.num_operands() > 2) gradients.push_back(g.dy());
+  return gradients;
+}
+
+}  // namespace
+
+std::vector<OpDef> NormOps() {
+  const AttrDef eps = {"eps", AttrKind::kFloat, "added under the root"};
+  return {
+      {.name = "rms_norm",
+       .summary = "x / sqrt(mean(x^2) + eps) * scale",
+       .operands = {{"x"}, {"scale"}},
+       .attrs = {eps},
+       .infer = Infer,
+       .axes = Axes,
+       .work = NormWork,
+       .vjp = Vjp<RmsVjp>,
+       .reference = RmsReference,
+       .samples = {{"rms_norm(f32[2,4,6], f32[6]) {eps=0.125}"}}},
+      {.name = "layer_norm",
+       .summary = "(x - mean(x)) / sqrt(variance(x) + eps) * scale + bias",
+       .operands = {{"x"}, {"scale"}, {"bias", OperandDef::kOptional}},
+       .attrs = {eps},
+       .infer = Infer,
+       .axes = Axes,
+       .work = NormWork,
+       .vjp = Vjp<LayerVjp>,
+       .reference = LayerReference,
+       .samples = {{"layer_norm(f32[4,6], f32[6], f32[6]) {eps=0.125}"},
+                   {"layer_norm(f32[2,4,6], f32[6]) {eps=0.125}"}}},
+  };
+}
+
 }  // namespace asyra::ops

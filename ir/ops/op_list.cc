@@ -12,9 +12,9 @@ struct OpTable {
 
   OpTable() {
     for (auto group :
-         {ops::ElementwiseOps, ops::MatmulOps, ops::ReduceOps, ops::NormOps,
-          ops::ShapeOps, ops::AttentionOps, ops::EmbedOps, ops::CollectiveOps,
-          ops::ScheduleOps}) {
+         {ops::ElementwiseOps, ops::FunctionOps, ops::MatmulOps, ops::ReduceOps,
+          ops::NormOps, ops::ShapeOps, ops::IndexOps, ops::AttentionOps,
+          ops::EmbedOps, ops::CollectiveOps, ops::ScheduleOps}) {
       for (OpDef& def : group()) defs.push_back(std::move(def));
     }
     for (const OpDef& def : defs) {

@@ -9,10 +9,12 @@
 namespace asyra::ops {
 
 std::vector<OpDef> ElementwiseOps();
+std::vector<OpDef> FunctionOps();
 std::vector<OpDef> MatmulOps();
 std::vector<OpDef> ReduceOps();
 std::vector<OpDef> NormOps();
 std::vector<OpDef> ShapeOps();
+std::vector<OpDef> IndexOps();
 std::vector<OpDef> AttentionOps();
 std::vector<OpDef> EmbedOps();
 std::vector<OpDef> CollectiveOps();

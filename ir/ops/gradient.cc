@@ -1,0 +1,42 @@
+#include "ir/ops/gradient.h"
+
+#include "ir/support/check.h"
+
+namespace asyra::ops {
+
+ValueId Gradient::Op(std::string_view op, absl::Span<const ValueId> operands,
+                     AttrMap attrs) {
+  return ASYRA_VALUE(builder_.AddOne(op, operands, std::move(attrs), "grad"));
+}
+
+ValueId Gradient::Scalar(double value, ValueId like) {
+  return builder_.Constant(Tensor::FromDoubles(type(like).dtype, {}, {value}));
+}
+
+ValueId Gradient::Zeros(ValueId like) {
+  Shape shape = type(like).shape();
+  return Op("broadcast", {Scalar(0, like)},
+            {{"shape", Ints(shape.begin(), shape.end())}});
+}
+
+ValueId Gradient::SumTo(ValueId value, ValueId operand) {
+  Shape have = type(value).shape(), want = type(operand).shape();
+  if (have == want) return value;
+  Ints dims;
+  size_t lead = have.size() - want.size();
+  for (size_t i = 0; i < have.size(); ++i) {
+    if (i < lead || want[i - lead] != have[i]) {
+      dims.push_back(static_cast<int64_t>(i));
+    }
+  }
+  if (!dims.empty()) {
+    value = Op("reduce_sum", {value}, {{"dims", dims}, {"keep", true}});
+  }
+  return lead > 0 ? Reshape(value, want) : value;
+}
+
+ValueId Gradient::Reshape(ValueId value, const Shape& shape) {
+  return Op("reshape", {value}, {{"shape", Ints(shape.begin(), shape.end())}});
+}
+
+}  // namespace asyra::ops
