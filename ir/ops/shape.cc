@@ -9,6 +9,12 @@
 namespace asyra::ops {
 namespace {
 
+// For ops whose attribute `shape` is that of the result.
+void ResizeShape(AttrMap* attrs, absl::Span<const Type> results) {
+  Shape shape = results[0].shape();
+  attrs->Set("shape", Ints(shape.begin(), shape.end()));
+}
+
 // constant ------------------------------------------------------------------
 
 absl::StatusOr<std::vector<Type>> InferConstant(const OpCall& call) {
@@ -257,6 +263,7 @@ std::vector<OpDef> ShapeOps() {
                  {"dtype", AttrKind::kDType, "element type"}},
        .infer = InferIota,
        .axes = IotaAxes,
+       .resize = ResizeShape,
        .reference = IotaReference,
        .samples = {{"iota() {shape=[4, 6], dim=1, dtype=i64}"},
                    {"iota() {shape=[4, 6], dim=0, dtype=f32}"}}},
@@ -266,6 +273,7 @@ std::vector<OpDef> ShapeOps() {
        .attrs = {shape},
        .infer = InferReshape,
        .axes = ReshapeAxes,
+       .resize = ResizeShape,
        .vjp = Vjp<ReshapeVjp>,
        .reference = ReshapeReference,
        .samples = {{"reshape(f32[2,4,32]) {shape=[2, 4, 4, 8]}"},
@@ -292,6 +300,7 @@ std::vector<OpDef> ShapeOps() {
        .attrs = {shape},
        .infer = InferBroadcast,
        .axes = BroadcastAxes,
+       .resize = ResizeShape,
        .work = MoveWork,
        .vjp = Vjp<[](Gradient& g) { return Gradients{g.dy()}; }>,
        .reference = BroadcastReference,
