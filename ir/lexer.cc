@@ -131,6 +131,10 @@ absl::Status Lexer::ErrorAt(const Token& token, std::string_view what) const {
 
 absl::Status Lexer::Error(std::string_view what) const {
   if (token_.kind == Token::kError) return ErrorAt(token_, token_.text);
+  // Only what was expected is worth comparing with what is there.
+  if (what.find("expected") == std::string_view::npos) {
+    return ErrorAt(token_, what);
+  }
   std::string_view found =
       token_.kind == Token::kEnd ? "the end" : std::string_view(token_.text);
   return ErrorAt(token_, fmt::format("{}, found '{}'", what, found));

@@ -313,6 +313,9 @@ class Parser {
         return lexer_.Error("expected the name of a stream");
       }
       op.stream = program_.Stream(lexer_.Take().text);
+      if (program_.streams.size() > kMaxStreams) {
+        return lexer_.Error(fmt::format("more than {} streams", kMaxStreams));
+      }
     }
     if (lexer_.TryWord("after")) ASYRA_RETURN_IF_ERROR(Uses(&op.after));
     if (!names.empty()) ASYRA_RETURN_IF_ERROR(Expect(":"));

@@ -22,6 +22,8 @@ class WeightStore;
 inline constexpr ValueId kNoValue = -1;
 using StreamId = int16_t;
 inline constexpr StreamId kNoStream = -1;
+// Order between streams costs one integer per op and stream.
+inline constexpr size_t kMaxStreams = 256;
 
 // Each stage has its own verifier rules (ir/verifier.h).
 enum class Stage : uint8_t {

@@ -6,9 +6,6 @@
 namespace asyra {
 namespace {
 
-// Clocks are kept per op and stream (ir/happens_before.h).
-constexpr size_t kMaxStreams = 256;
-
 class Structure {
  public:
   explicit Structure(const Program& program)
