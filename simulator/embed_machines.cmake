@@ -1,0 +1,12 @@
+# cmake -DOUT=file.cc -DFILES=a.machine;b.machine -P embed_machines.cmake
+set(text "#include \"simulator/embedded_machines.h\"\n\n")
+string(APPEND text "namespace asyra {\n\n")
+string(APPEND text "absl::Span<const EmbeddedMachine> EmbeddedMachines() {\n")
+string(APPEND text "  static constexpr EmbeddedMachine kMachines[] = {\n")
+foreach(file ${FILES})
+  get_filename_component(name ${file} NAME_WE)
+  file(READ ${file} content)
+  string(APPEND text "{\"${name}\", R\"machine(${content})machine\"},\n")
+endforeach()
+string(APPEND text "  };\n  return kMachines;\n}\n\n}  // namespace asyra\n")
+file(WRITE ${OUT} "${text}")

@@ -1,0 +1,70 @@
+// Replays a priced program on one representative rank: streams, the host that
+// issues to them, collectives, and what ops that run together take from each
+// other. Prices are separate so that a search replays many orders cheaply.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "ir/program.h"
+#include "simulator/cost_model.h"
+#include "simulator/memory.h"
+
+namespace asyra {
+
+struct OpSpan {
+  int op = 0;  // index in the program
+  StreamId stream = kNoStream;
+  double start_us = 0;
+  double end_us = 0;  // equal to the start for views and the like
+};
+
+// Communication over one set of mesh axes.
+struct AxesExposure {
+  AxisList axes;
+  double comm_us = 0;     // some such collective runs
+  double exposed_us = 0;  // and no computation does
+};
+
+struct SimResult {
+  double makespan_us = 0;
+  double compute_us = 0;       // some computation runs
+  double comm_us = 0;          // some collective runs
+  double exposed_comm_us = 0;  // some collective and no computation
+  double bubble = 0;           // 1 - compute_us / makespan_us
+  double lower_bound_us = 0;   // simulator/bound.h
+  int64_t peak_bytes = 0;      // inputs and weights included
+  int64_t weight_bytes = 0;    // weights and state
+  int ops = 0;                 // kernels: what costs time, collectives too
+  int collectives = 0;
+  std::vector<OpSpan> spans;  // one per op, in the program's order
+  std::vector<AxesExposure> exposed;
+  // Time alone of the ops priced from each OpCost::Source.
+  std::array<double, 4> source_us = {};
+  std::vector<MemoryPoint> memory;  // live bytes over time
+};
+
+struct ReplayOptions {
+  // Ops that run together share SMs, memory and links.
+  bool contention = true;
+  // Host time per op relative to eager issue; 0 for a captured graph.
+  double launch_scale = 1;
+  // Peak and timeline of memory; a search that looks at time alone saves it.
+  bool memory = true;
+  bool lower_bound = true;
+};
+
+// Stages local (one stream; collectives block it) and scheduled or allocated.
+// `prices` has one entry per op of the program. Rules:
+// - text order is issue order; each stream runs its ops in that order, one at
+//   a time; an op starts no earlier than the host has issued it;
+// - an op starts once its operands and everything in `after` are there; a
+//   future is there when its collective has ended;
+// - collectives over the same axes run in issue order, one at a time, on
+//   whichever streams they are.
+// Deterministic. Linear in ops and edges, times the number of streams.
+SimResult Replay(const Program& program, absl::Span<const OpCost> prices,
+                 const ReplayOptions& options = {});
+
+}  // namespace asyra

@@ -1,0 +1,108 @@
+#include "simulator/machine.h"
+
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "ir/support/status.h"
+#include "tests/simulator/test_support.h"
+
+namespace asyra {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ErrorOf(std::string_view text) {
+  absl::StatusOr<Machine> machine = ParseMachine(text, "my.machine");
+  EXPECT_FALSE(machine.ok());
+  return machine.ok() ? "" : std::string(MessageOf(machine.status()));
+}
+
+std::string ErrorAfter(std::string_view from, std::string_view to) {
+  return ErrorOf(Replaced(std::string(kTestMachine), from, to));
+}
+
+TEST(Machine, EveryEmbeddedMachineLoads) {
+  EXPECT_THAT(ListMachines(),
+              testing::ElementsAre("a100x8", "a800x8", "h100x8", "h200x8"));
+  for (const std::string& name : ListMachines()) {
+    absl::StatusOr<Machine> machine = LoadMachine(name);
+    ASSERT_TRUE(machine.ok()) << machine.status();
+    EXPECT_EQ(machine->name, name);
+    EXPECT_EQ(machine->collectives.size(), 4u);
+  }
+}
+
+TEST(Machine, ReadsWhatTheFileSays) {
+  Machine machine = TestMachine();
+  EXPECT_EQ(machine.gpu.sms, 100);
+  EXPECT_EQ(machine.gpus_per_host, 4);
+  EXPECT_EQ(machine.network_gbps.achievable, 0.5);
+  const CollectiveParams& params =
+      machine.collectives.at(CollectiveKind::kAllGather);
+  EXPECT_EQ(params.sms, 50);
+  EXPECT_EQ(params.fits[0].protocols[0].alpha_us, 10);
+}
+
+TEST(Machine, ReadsAPathFromDisk) {
+  std::string path = testing::TempDir() + "/mine.machine";
+  std::ofstream(path) << kTestMachine;
+  absl::StatusOr<Machine> machine = LoadMachine(path);
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_EQ(machine->name, "test");
+}
+
+TEST(Machine, UnknownNamesListTheKnownOnes) {
+  EXPECT_EQ(MessageOf(LoadMachine("h300").status()),
+            "machine h300 is not known; there are a100x8, a800x8, h100x8, "
+            "h200x8, or give the path of a .machine file");
+  EXPECT_EQ(MessageOf(LoadMachine("/no/such.machine").status()),
+            "/no/such.machine: cannot be opened");
+}
+
+TEST(Machine, ErrorsNameFileKeyAndValue) {
+  EXPECT_EQ(ErrorOf("{"), "my.machine: is not JSON");
+  EXPECT_EQ(ErrorOf("[]"), "my.machine: should be an object");
+  EXPECT_EQ(ErrorAfter("\"sms\": 100", "\"smms\": 100"),
+            "my.machine: gpu.sms: is missing");
+  EXPECT_EQ(ErrorAfter("\"sms\": 100", "\"sms\": 100, \"sm\": 1"),
+            "my.machine: gpu.sm: is not a known key");
+  EXPECT_EQ(ErrorAfter("\"sms\": 100", "\"sms\": \"many\""),
+            "my.machine: gpu.sms: should be a whole number");
+  EXPECT_EQ(ErrorAfter("\"sms\": 100", "\"sms\": 0"),
+            "my.machine: gpu.sms: is 0, it should lie in [1, 1024]");
+  EXPECT_EQ(ErrorAfter("\"launch_us\": 0", "\"launch_us\": -1"),
+            "my.machine: launch_us: is -1, it should lie in [0, 1000]");
+  EXPECT_EQ(ErrorAfter("\"gpu\": {", "\"gpu\": 3, \"old\": {"),
+            "my.machine: gpu: should be an object");
+  EXPECT_EQ(ErrorAfter("\"schema\": 1", "\"schema\": 2"),
+            "my.machine: schema: is 2, it should lie in [1, 1]");
+}
+
+TEST(Machine, RefusesImpossibleRates) {
+  EXPECT_EQ(ErrorAfter("\"gbps\": {\"peak\": 0.5", "\"gbps\": {\"peak\": 0.4"),
+            "my.machine: network.gbps: achievable 0.5 is above peak 0.4");
+  // Twice the dense rate: the sheet's number for sparse operands.
+  EXPECT_EQ(ErrorAfter("\"bf16\": {\"peak\": 100", "\"bf16\": {\"peak\": 200"),
+            "my.machine: gpu.matrix_tflops.bf16.peak: is 200, but 100 SMs at "
+            "1000 MHz do 100 dense");
+  EXPECT_EQ(ErrorAfter("\"busbw_gbps\": 1}", "\"busbw_gbps\": 11}"),
+            "my.machine: host.collectives: busbw_gbps 11 for 2 ranks is above "
+            "the link's peak 10");
+  EXPECT_THAT(ErrorAfter("\"bf16\": {", "\"bf17\": {"),
+              HasSubstr("gpu.matrix_tflops.bf17: is not an element type"));
+}
+
+TEST(Machine, RefusesFitsOutOfOrder) {
+  EXPECT_EQ(ErrorAfter("[{\"alpha_us\": 10, \"busbw_gbps\": 1}]}", "[]}"),
+            "my.machine: host.collectives.all_reduce.fits[0].protocols: "
+            "should be a list that is not empty");
+  EXPECT_EQ(
+      ErrorAfter("\"busbw_gbps\": 1}]}",
+                 "\"busbw_gbps\": 1}]}, {\"ranks\": 2, \"protocols\": "
+                 "[{\"alpha_us\": 1, \"busbw_gbps\": 1}]}"),
+      "my.machine: host.collectives.all_reduce.fits[1].ranks: is 2, it should "
+      "be above the 2 before it");
+}
+
+}  // namespace
+}  // namespace asyra
