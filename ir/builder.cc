@@ -66,12 +66,21 @@ absl::StatusOr<std::vector<ValueId>> Builder::Add(
   op.operands.assign(operands.begin(), operands.end());
   ASYRA_RETURN_IF_ERROR(CompleteAttrs(*def, &attrs));
   op.attrs = std::move(attrs);
+  return Insert(std::move(op),
+                {std::string(name.empty() ? name_of_op : name)});
+}
+
+absl::StatusOr<std::vector<ValueId>> Builder::Insert(
+    Op op, absl::Span<const std::string> names) {
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<Type> types,
-      InferTypes(*def, op.attrs, program_.OperandTypes(op), program_.mesh));
-  std::vector<std::string> names(
-      types.size(), std::string(name.empty() ? name_of_op : name));
-  return Append(std::move(op), types, names);
+      InferTypes(*op.def, op.attrs, program_.OperandTypes(op), program_.mesh));
+  if (op.start) {
+    for (Type& type : types) type.future = true;
+  }
+  std::vector<std::string> all(names.begin(), names.end());
+  all.resize(types.size(), all.front());
+  return Append(std::move(op), types, all);
 }
 
 absl::StatusOr<ValueId> Builder::AddOne(std::string_view op,
@@ -88,16 +97,10 @@ absl::Status Builder::Copy(const Program& from, const Op& op,
   Op copy = op;
   for (ValueId& operand : copy.operands) operand = (*map)[operand];
   for (ValueId& value : copy.after) value = (*map)[value];
-  ASYRA_ASSIGN_OR_RETURN(
-      std::vector<Type> types,
-      InferTypes(*op.def, op.attrs, program_.OperandTypes(copy),
-                 program_.mesh));
-  if (op.start) {
-    for (Type& type : types) type.future = true;
-  }
   std::vector<std::string> names;
   for (ValueId result : op.results) names.push_back(from.value_name(result));
-  std::vector<ValueId> results = Append(std::move(copy), types, names);
+  ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> results,
+                         Insert(std::move(copy), names));
   for (size_t i = 0; i < results.size(); ++i) {
     (*map)[op.results[i]] = results[i];
   }

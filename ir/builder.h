@@ -37,6 +37,10 @@ class Builder {
                                  AttrMap attrs = {},
                                  std::string_view name = "");
 
+  // Appends `op`, whose operands are this program's, with results of the
+  // inferred types and the given names.
+  absl::StatusOr<std::vector<ValueId>> Insert(
+      Op op, absl::Span<const std::string> names);
   // Appends a copy of `op` of program `from` whose operands are mapped through
   // `map` (old value to new), inferring its result types anew, and enters its
   // results into `map`.

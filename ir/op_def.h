@@ -89,13 +89,11 @@ struct GroupCall {
 
 // A small use of the op for the conformance loop, in the text form:
 // "matmul(f32[4,6], f32[6,8]) {transpose_b=false}". Operands are filled with
-// small integers in [low, high]. Ops that take distributed values name the mesh
-// of their types, "(a=2, b=2)".
+// small integers in [low, high].
 struct Sample {
   std::string_view text;
   int low = -3;
   int high = 3;
-  std::string_view mesh = "";
 };
 
 // Gradient: given the op's operands and results and the gradients of its
@@ -141,6 +139,10 @@ struct OpDef {
   CollectiveKind collective = CollectiveKind::kNone;
   // Takes the future of a `start` and gives its value.
   bool is_wait = false;
+  // Cuts out tile `part` of `of`; joins all tiles. They open and close the
+  // lanes of tiled programs.
+  bool is_tile = false;
+  bool is_untile = false;
   // The result is operand 0 under another shape or name: no kernel, no memory.
   bool is_view = false;
   // Its effect on communication is not known: nothing moves across it.

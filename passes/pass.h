@@ -3,6 +3,7 @@
 // passes/README.md and the pipeline text all come from it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 namespace asyra {
 
 class CostModel;
+struct ShardingPlan;
 
 // Options of one run of a pass, complete: defaults are filled in.
 using PassOptions = AttrMap;
@@ -25,6 +27,8 @@ struct PassContext {
   // Prices ops and collectives; null where no machine was given, and then a
   // pass that needs prices fails with an error that names --machine.
   const CostModel* costs = nullptr;
+  // Left by plan_sharding for partition.
+  std::shared_ptr<const ShardingPlan> plan;
   std::vector<std::string> remarks;
 
   template <typename... Args>

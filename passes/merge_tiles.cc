@@ -1,0 +1,276 @@
+#include "passes/merge_tiles.h"
+
+#include <queue>
+
+#include "ir/builder.h"
+#include "ir/support/check.h"
+#include "ir/support/status.h"
+#include "passes/lanes.h"
+
+namespace asyra {
+namespace {
+
+// One op of the new program: one old op, or the merged ops of a group.
+struct Node {
+  TileGroup ops;
+  bool merged() const { return ops.size() > 1; }
+};
+
+class Merger {
+ public:
+  Merger(const Program& from, const std::vector<TileGroup>& groups)
+      : from_(from),
+        lanes_(from),
+        tile_dims_(TileDims(from, lanes_)),
+        uses_(from),
+        node_of_(from.ops.size(), -1),
+        builder_(Builder::Like(from)),
+        new_value_(from.values.size(), kNoValue),
+        part_of_(from.values.size()) {
+    for (const TileGroup& group : groups) AddNode(group);
+    for (size_t i = 0; i < from.ops.size(); ++i) {
+      if (node_of_[i] < 0) AddNode({static_cast<int>(i)});
+    }
+  }
+
+  absl::StatusOr<Program> Run() {
+    for (const Input& input : from_.inputs) {
+      new_value_[input.value] = builder_.Input(
+          from_.value_name(input.value), from_.type(input.value), input.role);
+    }
+    ASYRA_ASSIGN_OR_RETURN(std::vector<int> order, Sort());
+    for (int node : order) {
+      ASYRA_RETURN_IF_ERROR(nodes_[node].merged() ? EmitMerged(nodes_[node])
+                                                  : EmitOne(nodes_[node].ops[0]));
+    }
+    for (const Output& output : from_.outputs) {
+      ASYRA_ASSIGN_OR_RETURN(ValueId value, Get(output.value, compute_));
+      builder_.Output(value, output.alias == kNoValue
+                                 ? kNoValue
+                                 : new_value_[output.alias]);
+    }
+    Program result = std::move(builder_).Finish();
+    DropUnusedTiles(&result);
+    return result;
+  }
+
+ private:
+  // A value that exists as one part of a merged op's result.
+  struct PartOf {
+    ValueId whole = kNoValue;
+    int part = 0;
+    int count = 0;
+    int dim = 0;
+  };
+
+  void AddNode(TileGroup ops) {
+    for (int op : ops) node_of_[op] = static_cast<int>(nodes_.size());
+    nodes_.push_back({std::move(ops)});
+  }
+
+  // Kahn's algorithm; among what is ready, the earliest old op goes first.
+  absl::StatusOr<std::vector<int>> Sort() const {
+    std::vector<int> waiting(nodes_.size(), 0);
+    std::vector<std::vector<int>> readers(nodes_.size());
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      for (int op : nodes_[n].ops) {
+        auto depend = [&](ValueId value) {
+          int def = uses_.def[value];
+          if (def < 0) return;
+          readers[node_of_[def]].push_back(static_cast<int>(n));
+          ++waiting[n];
+        };
+        for (ValueId value : from_.ops[op].operands) depend(value);
+        for (ValueId value : from_.ops[op].after) depend(value);
+      }
+    }
+    using Entry = std::pair<int, int>;  // old position, node
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      if (waiting[n] == 0) ready.push({nodes_[n].ops[0], static_cast<int>(n)});
+    }
+    std::vector<int> order;
+    while (!ready.empty()) {
+      int n = ready.top().second;
+      ready.pop();
+      order.push_back(n);
+      for (int reader : readers[n]) {
+        if (--waiting[reader] == 0) {
+          ready.push({nodes_[reader].ops[0], reader});
+        }
+      }
+    }
+    if (order.size() != nodes_.size()) {
+      return Invalid("merging these tiles makes a cycle");
+    }
+    return order;
+  }
+
+  absl::Status EmitOne(int index) {
+    const Op& op = from_.ops[index];
+    if (op.def->is_untile && JoinsAllParts(op)) return absl::OkStatus();
+    Op copy = op;
+    for (ValueId& value : copy.operands) {
+      ASYRA_ASSIGN_OR_RETURN(value, Get(value, op.stream));
+    }
+    for (ValueId& value : copy.after) {
+      ASYRA_ASSIGN_OR_RETURN(value, Get(value, op.stream));
+    }
+    std::vector<std::string> names;
+    for (ValueId value : op.results) names.push_back(from_.value_name(value));
+    ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> results,
+                           builder_.Insert(std::move(copy), names));
+    for (size_t i = 0; i < results.size(); ++i) {
+      new_value_[op.results[i]] = results[i];
+    }
+    return absl::OkStatus();
+  }
+
+  // An untile of what was never cut is the whole itself.
+  bool JoinsAllParts(const Op& untile) {
+    ValueId whole = WholeOf({untile.operands.begin(), untile.operands.end()});
+    if (whole == kNoValue) return false;
+    new_value_[untile.results[0]] = whole;
+    return true;
+  }
+
+  // The value of which these are all the parts in order, if there is one.
+  ValueId WholeOf(const std::vector<ValueId>& parts) const {
+    const PartOf& first = part_of_[parts[0]];
+    ValueId whole = first.whole;
+    for (size_t k = 0; k < parts.size(); ++k) {
+      const PartOf& part = part_of_[parts[k]];
+      if (part.whole == kNoValue || part.whole != whole ||
+          part.part != static_cast<int>(k) ||
+          part.count != static_cast<int>(parts.size())) {
+        whole = kNoValue;
+      }
+    }
+    return whole != kNoValue ? whole : SourceOfTiles(parts);
+  }
+
+  // The value that these were cut from by `tile` ops, if there is one.
+  ValueId SourceOfTiles(const std::vector<ValueId>& tiles) const {
+    ValueId source = kNoValue;
+    for (size_t k = 0; k < tiles.size(); ++k) {
+      int def = uses_.def[tiles[k]];
+      if (def < 0 || !from_.ops[def].def->is_tile) return kNoValue;
+      const Op& tile = from_.ops[def];
+      if (tile.attrs.Int("part") != static_cast<int64_t>(k) ||
+          tile.attrs.Int("of") != static_cast<int64_t>(tiles.size()) ||
+          (k > 0 && tile.operands[0] != source)) {
+        return kNoValue;
+      }
+      source = tile.operands[0];
+    }
+    return new_value_[source];
+  }
+
+  absl::Status EmitMerged(const Node& node) {
+    const Op& first = from_.ops[node.ops[0]];
+    Op merged = first;
+    for (size_t i = 0; i < first.operands.size(); ++i) {
+      std::vector<ValueId> tiles;
+      bool shared = true;
+      for (int op : node.ops) {
+        tiles.push_back(from_.ops[op].operands[i]);
+        shared &= tiles.back() == tiles.front();
+      }
+      ASYRA_ASSIGN_OR_RETURN(merged.operands[i],
+                             shared ? Get(tiles[0], first.stream)
+                                    : Join(tiles, first.stream));
+    }
+    int64_t count = static_cast<int64_t>(node.ops.size());
+    std::vector<Type> types = from_.ResultTypes(first);
+    for (size_t i = 0; i < types.size(); ++i) {
+      int dim = tile_dims_[first.results[i]];
+      ASYRA_CHECK(dim >= 0);
+      types[i].dims[dim].size *= count;
+    }
+    if (first.def->resize != nullptr) first.def->resize(&merged.attrs, types);
+    std::vector<std::string> names;
+    for (ValueId value : first.results) {
+      names.push_back(from_.value_name(value) + ".whole");
+    }
+    ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> results,
+                           builder_.Insert(std::move(merged), names));
+    for (size_t k = 0; k < node.ops.size(); ++k) {
+      const Op& op = from_.ops[node.ops[k]];
+      for (size_t i = 0; i < results.size(); ++i) {
+        part_of_[op.results[i]] = {results[i], static_cast<int>(k),
+                                   static_cast<int>(count),
+                                   tile_dims_[op.results[i]]};
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ValueId> Join(const std::vector<ValueId>& tiles,
+                               StreamId stream) {
+    ValueId whole = WholeOf(tiles);
+    if (whole != kNoValue) return whole;
+    Op untile;
+    untile.def = FindOp("untile");
+    untile.attrs.Set("dim", int64_t{tile_dims_[tiles[0]]});
+    untile.stream = stream;
+    for (ValueId tile : tiles) {
+      ASYRA_ASSIGN_OR_RETURN(ValueId value, Get(tile, stream));
+      untile.operands.push_back(value);
+    }
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<ValueId> results,
+        builder_.Insert(std::move(untile),
+                        {from_.value_name(tiles[0]) + ".joined"}));
+    return results[0];
+  }
+
+  // An old value in the new program; cut from its whole when it is a part.
+  absl::StatusOr<ValueId> Get(ValueId value, StreamId stream) {
+    if (new_value_[value] == kNoValue) {
+      const PartOf& part = part_of_[value];
+      ASYRA_CHECK(part.whole != kNoValue);
+      Op tile;
+      tile.def = FindOp("tile");
+      tile.attrs = {{"dim", int64_t{part.dim}},
+                    {"part", int64_t{part.part}},
+                    {"of", int64_t{part.count}}};
+      tile.operands = {part.whole};
+      // Compute cuts; a collective's stream must not be held up by it.
+      tile.stream = compute_ != kNoStream ? compute_ : stream;
+      ASYRA_ASSIGN_OR_RETURN(
+          std::vector<ValueId> results,
+          builder_.Insert(std::move(tile), {from_.value_name(value)}));
+      new_value_[value] = results[0];
+    }
+    return new_value_[value];
+  }
+
+  // Tiles whose only readers were merged.
+  static void DropUnusedTiles(Program* program) {
+    DefUse uses(*program);
+    std::erase_if(program->ops, [&](const Op& op) {
+      return op.def->is_tile && uses.uses[op.results[0]].empty() &&
+             uses.output_uses[op.results[0]] == 0;
+    });
+  }
+
+  const Program& from_;
+  Lanes lanes_;
+  std::vector<int> tile_dims_;
+  DefUse uses_;
+  std::vector<Node> nodes_;
+  std::vector<int> node_of_;
+  Builder builder_;
+  std::vector<ValueId> new_value_;
+  std::vector<PartOf> part_of_;
+  StreamId compute_ = 0;  // start_collectives makes "compute" the first stream
+};
+
+}  // namespace
+
+absl::StatusOr<Program> MergeTiles(const Program& program,
+                                   const std::vector<TileGroup>& groups) {
+  return Merger(program, groups).Run();
+}
+
+}  // namespace asyra

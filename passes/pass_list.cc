@@ -1,0 +1,97 @@
+#include "passes/pass_list.h"
+
+#include "ir/support/status.h"
+#include "passes/bucket.h"
+#include "passes/partition.h"
+#include "passes/plan_sharding.h"
+#include "passes/reorder.h"
+#include "passes/start_collectives.h"
+#include "passes/tile.h"
+
+namespace asyra {
+namespace {
+
+absl::StatusOr<bool> PlanShardingPass(Program& program,
+                                      const PassOptions& options,
+                                      PassContext& context) {
+  PlanOptions plan_options;
+  plan_options.prices = PricesFrom(context.costs);
+  plan_options.beam = static_cast<int>(options.Int("beam"));
+  if (plan_options.beam < 1) {
+    return Invalid("beam is {}, it must be at least 1", plan_options.beam);
+  }
+  ASYRA_ASSIGN_OR_RETURN(ShardingPlan plan,
+                         PlanSharding(program, plan_options, context));
+  context.plan = std::make_shared<const ShardingPlan>(std::move(plan));
+  return true;
+}
+
+absl::StatusOr<bool> PartitionPass(Program& program, const PassOptions&,
+                                   PassContext& context) {
+  if (context.plan == nullptr) {
+    return Invalid("there is no plan: run plan_sharding right before");
+  }
+  ASYRA_ASSIGN_OR_RETURN(
+      program, Partition(program, *context.plan, PricesFrom(context.costs)));
+  context.plan = nullptr;
+  return true;
+}
+
+constexpr int64_t kDefaultTiles = 2;
+
+const std::vector<PassRecord>& Records() {
+  static const auto* records = new std::vector<PassRecord>{
+      {.name = "plan_sharding",
+       .summary = "chooses how each op is sharded over the mesh, by cost",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options = {{"beam", AttrKind::kInt, "states kept an op", int64_t{512}}},
+       .fn = PlanShardingPass},
+      {.name = "partition",
+       .summary = "makes the program each device runs, collectives explicit",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kLocal,
+       .fn = PartitionPass},
+      {.name = "tile",
+       .summary = "cuts the program into streams of tiles along the batch",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .options = {{"tiles", AttrKind::kInt, "how many", kDefaultTiles},
+                   {"dim", AttrKind::kInt, "dimension of the data inputs",
+                    int64_t{0}}},
+       .fn = Tile},
+      {.name = "start_collectives",
+       .summary = "makes collectives asynchronous and gives ops their streams",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kScheduled,
+       .fn = StartCollectives},
+      {.name = "reorder",
+       .summary = "interleaves the tile streams by segmented round robin",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kScheduled,
+       .options = {{"scheduler", AttrKind::kString, "segrr or serial",
+                    std::string("segrr")}},
+       .fn = Reorder},
+      {.name = "bucket",
+       .summary = "merges tiles back where the simulator says that it pays",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kScheduled,
+       .options = {{"memory_gib", AttrKind::kFloat,
+                    "peak memory allowed on a device; 0: any", 0.0}},
+       .fn = Bucket},
+  };
+  return *records;
+}
+
+}  // namespace
+
+absl::Span<const PassRecord> AllPasses() { return Records(); }
+
+const PassRecord* FindPass(std::string_view name) {
+  for (const PassRecord& pass : Records()) {
+    if (pass.name == name) return &pass;
+  }
+  return nullptr;
+}
+
+}  // namespace asyra

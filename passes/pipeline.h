@@ -1,0 +1,24 @@
+// The default pipelines as text: the table of contents of the compiler.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace asyra {
+
+// Imported graph to fused meanings; stage global. Each raise needs what the
+// one before it has cleaned up: norms leave casts dead, activations become
+// operands of rotary's products, and attention absorbs transposes that rotary
+// has moved to its layout.
+inline constexpr std::string_view kRaisePipeline =
+    "canonicalize, raise_norm, raise_activation, raise_rotary, "
+    "raise_attention, canonicalize";
+
+// One logical device to what each device runs; global to local.
+inline constexpr std::string_view kShardPipeline = "plan_sharding, partition";
+
+// Local to scheduled. One tile is the program as it is: then only starting
+// collectives early and waiting late hides something.
+std::string SchedulePipeline(int tiles);
+
+}  // namespace asyra

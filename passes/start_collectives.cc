@@ -1,0 +1,125 @@
+#include "passes/start_collectives.h"
+
+#include <algorithm>
+
+#include "ir/builder.h"
+#include "ir/support/check.h"
+
+namespace asyra {
+namespace {
+
+std::string StreamName(const AxisList& axes, const Mesh& mesh) {
+  std::string name;
+  for (AxisId axis : axes) {
+    if (!name.empty()) name += '_';
+    name += mesh.name(axis);
+  }
+  return name;
+}
+
+class Starter {
+ public:
+  explicit Starter(const Program& from)
+      : from_(from),
+        builder_(Builder::Like(from)),
+        map_(from.values.size(), kNoValue),
+        future_(from.values.size(), kNoValue),
+        ready_(from.values.size()) {
+    Program& to = builder_.mutable_program();
+    to.stage = Stage::kScheduled;
+    compute_ = to.Stream("compute");
+    DefUse uses(from);
+    for (size_t i = 0; i < from.ops.size(); ++i) {
+      const Op& op = from.ops[i];
+      if (op.is_collective()) ready_[op.operands[0]].push_back(i);
+    }
+  }
+
+  Program Run() {
+    for (const Input& input : from_.inputs) {
+      map_[input.value] = builder_.Input(from_.value_name(input.value),
+                                         from_.type(input.value), input.role);
+      StartReaders(input.value);
+    }
+    for (const Op& op : from_.ops) {
+      if (op.is_collective()) continue;
+      Op copy = op;
+      for (ValueId& value : copy.operands) value = Arrived(value);
+      copy.stream = compute_;
+      Append(op, std::move(copy));
+      for (ValueId value : op.results) StartReaders(value);
+    }
+    for (const Output& output : from_.outputs) {
+      builder_.Output(Arrived(output.value), output.alias == kNoValue
+                                                 ? kNoValue
+                                                 : map_[output.alias]);
+    }
+    return std::move(builder_).Finish();
+  }
+
+ private:
+  void Append(const Op& op, Op copy) {
+    std::vector<std::string> names;
+    std::vector<Type> types = from_.ResultTypes(op);
+    for (ValueId value : op.results) names.push_back(from_.value_name(value));
+    std::vector<ValueId> results =
+        builder_.Append(std::move(copy), types, names);
+    for (size_t i = 0; i < results.size(); ++i) map_[op.results[i]] = results[i];
+  }
+
+  // Starts the collectives that read a value that has just been made.
+  void StartReaders(ValueId value) {
+    for (size_t i : ready_[value]) {
+      const Op& op = from_.ops[i];
+      Op start = op;
+      start.start = true;
+      start.operands[0] = Arrived(value);
+      start.stream = builder_.mutable_program().Stream(
+          StreamName(op.attrs.Get<AxisList>("axes"), from_.mesh));
+      Type type = from_.type(op.results[0]);
+      type.future = true;
+      std::string name = from_.value_name(op.results[0]) + ".future";
+      future_[op.results[0]] =
+          builder_.Append(std::move(start), {type}, {name})[0];
+      // A collective that reads this one's result starts when it is there.
+      if (!ready_[op.results[0]].empty()) {
+        Arrived(op.results[0]);
+        StartReaders(op.results[0]);
+      }
+    }
+  }
+
+  // The value in the new program, waited for if it is on its way.
+  ValueId Arrived(ValueId value) {
+    if (map_[value] == kNoValue) {
+      ASYRA_CHECK(future_[value] != kNoValue);
+      Op wait;
+      wait.def = FindOp("wait");
+      wait.operands = {future_[value]};
+      wait.stream = compute_;
+      map_[value] = builder_.Append(std::move(wait), {from_.type(value)},
+                                    {from_.value_name(value)})[0];
+    }
+    return map_[value];
+  }
+
+  const Program& from_;
+  Builder builder_;
+  std::vector<ValueId> map_;     // old value to new, once it is there
+  std::vector<ValueId> future_;  // old value to the future it comes from
+  std::vector<std::vector<size_t>> ready_;  // collectives that read a value
+  StreamId compute_ = kNoStream;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> StartCollectives(Program& program, const PassOptions&,
+                                      PassContext& context) {
+  bool any = std::any_of(program.ops.begin(), program.ops.end(),
+                         [](const Op& op) { return op.is_collective(); });
+  program = Starter(program).Run();
+  if (!any) context.Remark("start_collectives: the program has no collectives");
+  return true;
+}
+
+}  // namespace asyra

@@ -1,0 +1,26 @@
+// Makes every collective asynchronous: it starts as soon as its operand is
+// there, and is waited for just before its value is first read. What lies
+// between the two hides it.
+//
+//   %s = all_reduce(%p) {axes=tp}
+// becomes
+//   %s.future = start all_reduce(%p) {axes=tp} on tp
+//   ...
+//   %s = wait(%s.future) on compute
+//
+// From here on the program is `scheduled`: computing ops are on stream
+// "compute", collectives on one stream for each communicator, named after its
+// axes.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "ir/program.h"
+#include "passes/pass.h"
+
+namespace asyra {
+
+absl::StatusOr<bool> StartCollectives(Program& program,
+                                      const PassOptions& options,
+                                      PassContext& context);
+
+}  // namespace asyra

@@ -1,0 +1,68 @@
+// asyra-opt: compiles a model to a scheduled program.
+#include <cstdio>
+
+#include "CLI/CLI.hpp"
+#include "ir/printer.h"
+#include "ir/support/file.h"
+#include "ir/support/status.h"
+#include "ir/weight_store.h"
+#include "tools/compile.h"
+#include "tools/report.h"
+
+namespace asyra {
+namespace {
+
+struct Flags {
+  CompileOptions compile;
+  std::string output;
+  std::string report = "text";
+};
+
+// The weights first: a program that is there has its weights.
+absl::Status WriteProgram(const Program& program, const std::string& path) {
+  if (program.weights != nullptr && program.weights->size() > 0) {
+    ASYRA_RETURN_IF_ERROR(WriteWeights(*program.weights, WeightPathFor(path)));
+  }
+  return WriteFileAtomically(path, {ToString(program)});
+}
+
+absl::Status Run(const Flags& flags) {
+  ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(flags.compile));
+  if (!flags.output.empty()) {
+    ASYRA_RETURN_IF_ERROR(WriteProgram(result.program, flags.output));
+  }
+  std::string report = flags.report == "json"
+                           ? JsonReport(flags.compile, result)
+                           : TextReport(flags.compile, result);
+  std::fputs(report.c_str(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace asyra
+
+int main(int argc, char** argv) {
+  asyra::Flags flags;
+  CLI::App app("Compiles a model: shards it over a mesh, tiles and reorders "
+               "it so that communication hides behind computation, and "
+               "reports what the simulator says.",
+               "asyra-opt");
+  asyra::AddCompileFlags(app, &flags.compile);
+  app.add_option("-o,--output", flags.output,
+                 "writes the program here, its weights beside it");
+  app.add_option("--report", flags.report, "text or json")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    std::fprintf(stderr, "asyra-opt: %s\n", error.what());
+    return 1;
+  }
+  absl::Status status = asyra::Run(flags);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "asyra-opt: %s\n",
+               std::string(asyra::MessageOf(status)).c_str());
+  return 1;
+}

@@ -1,0 +1,176 @@
+#include "tools/compile.h"
+
+#include <charconv>
+#include <filesystem>
+#include <map>
+
+#include "frontends/onnx/import.h"
+#include "ir/parser.h"
+#include "ir/support/file.h"
+#include "ir/support/status.h"
+#include "ir/verifier.h"
+#include "ir/weight_store.h"
+#include "models/models.h"
+#include "passes/pipeline.h"
+
+namespace asyra {
+namespace {
+
+absl::StatusOr<std::map<std::string, int64_t>> ParseDims(
+    const std::vector<std::string>& dims) {
+  std::map<std::string, int64_t> sizes;
+  for (const std::string& text : dims) {
+    size_t equal = text.find('=');
+    if (equal == std::string::npos || equal == 0) {
+      return Invalid("--dim {}: expected NAME=SIZE", text);
+    }
+    int64_t size = 0;
+    const char* end = text.data() + text.size();
+    auto [at, error] = std::from_chars(text.data() + equal + 1, end, size);
+    if (error != std::errc() || at != end || size < 1) {
+      return Invalid("--dim {}: the size must be an integer of at least 1",
+                     text);
+    }
+    if (!sizes.emplace(text.substr(0, equal), size).second) {
+      return Invalid("--dim {}: the dimension is given twice", text);
+    }
+  }
+  return sizes;
+}
+
+absl::StatusOr<Program> LoadText(const std::string& path) {
+  ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  absl::StatusOr<Program> program = ParseProgram(text);
+  if (!program.ok()) return Annotate(program.status(), path);
+  ASYRA_RETURN_IF_ERROR(Annotate(Verify(*program), path));
+  std::string weights = WeightPathFor(path);
+  if (std::filesystem::exists(weights)) {
+    ASYRA_ASSIGN_OR_RETURN(program->weights, ReadWeights(weights));
+  }
+  return program;
+}
+
+absl::StatusOr<Mesh> MeshOf(const CompileOptions& options) {
+  std::vector<Mesh::Axis> axes;
+  // Outermost first: the neighbours along the last share a host first.
+  const std::pair<const char*, int64_t> sizes[] = {{"dp", options.dp},
+                                                   {"ep", options.ep},
+                                                   {"sp", options.sp},
+                                                   {"tp", options.tp}};
+  for (auto [name, size] : sizes) {
+    if (size < 1) {
+      return Invalid("--{} is {}, it must be at least 1", name, size);
+    }
+    if (size > 1) axes.push_back({name, size});
+  }
+  return Mesh::Create(std::move(axes));
+}
+
+absl::Status RunGiven(const CompileOptions& options,
+                      const PassManagerOptions& manager, PassContext& context,
+                      CompileResult* result) {
+  ASYRA_RETURN_IF_ERROR(RunPasses(result->program, options.passes, context,
+                                  manager, &result->timings));
+  if (result->program.stage >= Stage::kLocal) {
+    result->simulated = Simulate(result->program, *context.costs);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunDefault(const CompileOptions& options,
+                        const PassManagerOptions& manager,
+                        PassContext& context, CompileResult* result) {
+  Program& program = result->program;
+  if (program.stage == Stage::kGlobal) {
+    ASYRA_RETURN_IF_ERROR(RunPasses(program, kRaisePipeline, context, manager,
+                                    &result->timings));
+    result->raised = program;
+    ASYRA_RETURN_IF_ERROR(RunPasses(program, kShardPipeline, context, manager,
+                                    &result->timings));
+  }
+  if (program.stage != Stage::kLocal) {
+    result->simulated = Simulate(program, *context.costs);
+    return absl::OkStatus();
+  }
+  ASYRA_ASSIGN_OR_RETURN(
+      result->schedule,
+      Schedule(program, {.tiles = options.tiles, .manager = manager},
+               context));
+  program = result->schedule->program;
+  result->simulated = result->schedule->optimized;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddCompileFlags(CLI::App& app, CompileOptions* options) {
+  app.add_option("MODEL", options->model,
+                 "an .onnx or .asyra file, or a built-in model: " +
+                     BuiltinModelNames())
+      ->required();
+  app.add_option("--dim", options->dims,
+                 "NAME=SIZE: binds a symbolic dimension; may be repeated")
+      ->take_all();
+  app.add_option("--dp", options->dp, "data parallel devices (batch)");
+  app.add_option("--tp", options->tp, "tensor parallel devices (weights)");
+  app.add_option("--sp", options->sp, "sequence parallel devices (tokens)");
+  app.add_option("--ep", options->ep, "expert parallel devices (experts)");
+  app.add_option("--machine", options->machine,
+                 "a known machine or a .machine file")
+      ->capture_default_str();
+  app.add_option("--tiles", options->tiles,
+                 "tile streams; 0: what simulates best")
+      ->capture_default_str();
+  app.add_option("--passes", options->passes,
+                 "runs these passes instead of the default pipeline");
+  app.add_option("--print-after", options->print_after,
+                 "prints the program after passes that match");
+}
+
+absl::StatusOr<Program> LoadModel(const CompileOptions& options) {
+  ASYRA_ASSIGN_OR_RETURN(auto dims, ParseDims(options.dims));
+  std::filesystem::path path = options.model;
+  if (path.extension() == ".asyra") {
+    if (!dims.empty()) {
+      return Invalid("--dim: an .asyra program has no symbolic dimensions");
+    }
+    return LoadText(options.model);
+  }
+  if (path.extension() == ".onnx") {
+    return ImportOnnx(options.model, {.dims = dims});
+  }
+  if (std::filesystem::exists(path)) {
+    return Invalid("{}: neither an .onnx nor an .asyra file", options.model);
+  }
+  return BuiltinModel(options.model, dims);
+}
+
+absl::StatusOr<CompileResult> Compile(const CompileOptions& options) {
+  if (options.tiles < 0) {
+    return Invalid("--tiles is {}, it must not be negative", options.tiles);
+  }
+  ASYRA_ASSIGN_OR_RETURN(Machine machine, LoadMachine(options.machine));
+  ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(options));
+  CompileResult result;
+  ASYRA_ASSIGN_OR_RETURN(result.imported, LoadModel(options));
+  result.program = result.imported;
+  if (result.program.stage == Stage::kGlobal) {
+    result.program.mesh = mesh;
+  } else if (mesh.num_axes() > 0) {
+    return Invalid("{}: the program is partitioned already, over {}",
+                   options.model, ToString(result.program.mesh));
+  }
+  result.raised = result.program;
+  result.costs = std::make_unique<CostModel>(machine, result.program.mesh);
+  PassContext context;
+  context.costs = result.costs.get();
+  PassManagerOptions manager;
+  manager.print_after = options.print_after;
+  ASYRA_RETURN_IF_ERROR(
+      options.passes.empty() ? RunDefault(options, manager, context, &result)
+                             : RunGiven(options, manager, context, &result));
+  result.remarks = std::move(context.remarks);
+  return result;
+}
+
+}  // namespace asyra

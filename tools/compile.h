@@ -1,0 +1,51 @@
+// The compile path of the command line tools: a model in, a scheduled program
+// and what the simulator says of it out.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "CLI/App.hpp"
+#include "absl/status/statusor.h"
+#include "ir/program.h"
+#include "passes/pass_manager.h"
+#include "passes/schedule.h"
+#include "simulator/cost_model.h"
+
+namespace asyra {
+
+struct CompileOptions {
+  std::string model;              // .onnx, .asyra, or a built-in model's name
+  std::vector<std::string> dims;  // "batch=4"
+  int64_t dp = 1, tp = 1, sp = 1, ep = 1;
+  std::string machine = "h200x8";
+  int tiles = 0;
+  std::string passes;  // instead of the default pipeline
+  std::string print_after;
+};
+
+// Adds the flags of these options, and MODEL.
+void AddCompileFlags(CLI::App& app, CompileOptions* options);
+
+struct CompileResult {
+  Program imported;  // as it came in
+  Program raised;    // fused meanings; equal to `imported` in later stages
+  Program program;   // the result
+  std::optional<ScheduleResult> schedule;  // where the default one ran
+  // What the simulator says of `program` where its stage can be simulated.
+  std::optional<SimResult> simulated;
+  std::vector<std::string> remarks;
+  std::vector<PassTiming> timings;
+  std::unique_ptr<CostModel> costs;
+};
+
+// A program file that is partitioned already is only scheduled, and one that
+// is scheduled is only simulated; mesh flags are then refused.
+absl::StatusOr<CompileResult> Compile(const CompileOptions& options);
+
+// The model alone: read, imported or built.
+absl::StatusOr<Program> LoadModel(const CompileOptions& options);
+
+}  // namespace asyra

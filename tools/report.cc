@@ -1,0 +1,181 @@
+#include "tools/report.h"
+
+#include <map>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace asyra {
+namespace {
+
+constexpr double kGiB = 1 << 30;
+
+struct ImportSummary {
+  std::map<std::string, int> ops;
+  int64_t parameters = 0;
+  int64_t weight_bytes = 0;
+  double flops = 0;
+};
+
+ImportSummary Summarize(const Program& program) {
+  ImportSummary summary;
+  for (const Input& input : program.inputs) {
+    if (input.role != InputRole::kWeight) continue;
+    const Type& type = program.type(input.value);
+    summary.parameters += type.num_elements();
+    summary.weight_bytes += type.bytes();
+  }
+  for (const Op& op : program.ops) {
+    ++summary.ops[std::string(op.def->name)];
+    summary.flops += WorkOf(OpUse(program, op), Mesh()).flops;
+  }
+  return summary;
+}
+
+// Collectives of a program by op and axes: count and bytes a device brings.
+struct CollectiveRow {
+  int count = 0;
+  double bytes = 0;
+};
+std::map<std::string, CollectiveRow> Collectives(const Program& program) {
+  std::map<std::string, CollectiveRow> rows;
+  for (const Op& op : program.ops) {
+    if (!op.is_collective()) continue;
+    CollectiveRow& row = rows[fmt::format(
+        "{} over {}", op.def->name,
+        AxesToString(op.attrs.Get<AxisList>("axes"), program.mesh))];
+    ++row.count;
+    row.bytes += static_cast<double>(
+        program.type(op.operands[0]).Local(program.mesh).bytes());
+  }
+  return rows;
+}
+
+std::string ImportText(const Program& program) {
+  ImportSummary summary = Summarize(program);
+  std::string text = fmt::format(
+      "  {} ops, {:.3g} G parameters ({:.3g} GiB), {:.4g} TFLOP a step\n ",
+      program.ops.size(), static_cast<double>(summary.parameters) / 1e9,
+      static_cast<double>(summary.weight_bytes) / kGiB, summary.flops / 1e12);
+  size_t column = 1;
+  for (const auto& [name, count] : summary.ops) {
+    std::string item = fmt::format(" {} {}", count, name);
+    if (column + item.size() > 78) {
+      text += "\n ";
+      column = 1;
+    }
+    text += item + ",";
+    column += item.size() + 1;
+  }
+  text.back() = '\n';
+  return text;
+}
+
+std::string SimRow(std::string_view name, const SimResult& sim) {
+  return fmt::format(
+      "  {:<10} {:>12.1f} {:>12.1f} {:>8.1f} {:>12.1f} {:>9.3f} {:>7} {:>11}\n",
+      name, sim.makespan_us, sim.lower_bound_us, 100 * sim.bubble,
+      sim.exposed_comm_us, static_cast<double>(sim.peak_bytes) / kGiB, sim.ops,
+      sim.collectives);
+}
+
+std::string SimTable(const CompileResult& result) {
+  std::string text = fmt::format(
+      "  {:<10} {:>12} {:>12} {:>8} {:>12} {:>9} {:>7} {:>11}\n", "",
+      "makespan us", "bound us", "bubble %", "exposed us", "peak GiB", "ops",
+      "collectives");
+  if (result.schedule.has_value()) {
+    text += SimRow("baseline", result.schedule->baseline);
+  }
+  return text + SimRow(result.schedule ? "optimized" : "program",
+                       *result.simulated);
+}
+
+nlohmann::json SimJson(const SimResult& sim) {
+  return {{"makespan_us", sim.makespan_us},
+          {"lower_bound_us", sim.lower_bound_us},
+          {"bubble", sim.bubble},
+          {"exposed_comm_us", sim.exposed_comm_us},
+          {"peak_bytes", sim.peak_bytes},
+          {"ops", sim.ops},
+          {"collectives", sim.collectives}};
+}
+
+}  // namespace
+
+std::string TextReport(const CompileOptions& options,
+                       const CompileResult& result) {
+  std::string text =
+      fmt::format("{}\n imported\n", options.model) + ImportText(result.raised);
+  if (result.raised.ops.size() != result.imported.ops.size()) {
+    text += fmt::format("  raised from {} ops\n", result.imported.ops.size());
+  }
+  const Program& program = result.program;
+  text += fmt::format(" partitioned over {} devices {}\n",
+                      program.mesh.num_devices(),
+                      program.mesh.num_axes() > 0 ? ToString(program.mesh)
+                                                  : "");
+  for (const auto& [name, row] : Collectives(program)) {
+    text += fmt::format("  {:>5} x {:<28} {:>10.2f} MiB a device each\n",
+                        row.count, name, row.bytes / row.count / (1 << 20));
+  }
+  if (result.simulated.has_value()) {
+    text += fmt::format(" simulated on {}\n", options.machine) +
+            SimTable(result);
+  }
+  if (result.schedule.has_value()) {
+    text += " schedules\n";
+    for (const ScheduleChoice& choice : result.schedule->candidates) {
+      text += fmt::format(
+          "  {:<40} {:>12.1f} us  {}\n", choice.name, choice.makespan_us,
+          choice.rejected.empty() ? "chosen" : "rejected: " + choice.rejected);
+    }
+  }
+  for (const std::string& remark : result.remarks) {
+    text += fmt::format(" note: {}\n", remark);
+  }
+  return text;
+}
+
+std::string JsonReport(const CompileOptions& options,
+                       const CompileResult& result) {
+  ImportSummary summary = Summarize(result.raised);
+  nlohmann::json json = {
+      {"model", options.model},
+      {"machine", options.machine},
+      {"devices", result.program.mesh.num_devices()},
+      {"stage", ToString(result.program.stage)},
+      {"imported",
+       {{"ops", summary.ops},
+        {"parameters", summary.parameters},
+        {"weight_bytes", summary.weight_bytes},
+        {"flops", summary.flops}}},
+      {"remarks", result.remarks},
+  };
+  for (const auto& [name, row] : Collectives(result.program)) {
+    json["collectives"].push_back(
+        {{"what", name}, {"count", row.count}, {"bytes", row.bytes}});
+  }
+  for (const PassTiming& timing : result.timings) {
+    json["passes"].push_back({{"name", timing.pass},
+                              {"changed", timing.changed},
+                              {"ms", timing.ms}});
+  }
+  if (result.schedule.has_value()) {
+    json["baseline"] = SimJson(result.schedule->baseline);
+    json["tiles"] = result.schedule->tiles;
+    for (const ScheduleChoice& choice : result.schedule->candidates) {
+      if (choice.rejected.empty()) continue;
+      json["rejected"].push_back({{"schedule", choice.name},
+                                  {"makespan_us", choice.makespan_us},
+                                  {"why", choice.rejected}});
+    }
+  }
+  if (result.simulated.has_value()) {
+    json["optimized"] = SimJson(*result.simulated);
+    json["lower_bound_us"] = result.simulated->lower_bound_us;
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace asyra
