@@ -1,0 +1,380 @@
+#include "frontends/onnx/graph.h"
+
+#include "frontends/onnx/known_form.h"
+#include "frontends/onnx/tensor_proto.h"
+#include "ir/interpreter.h"
+#include "ir/support/status.h"
+
+namespace asyra::onnx_import {
+namespace {
+
+constexpr int64_t kMostFolded = 64 * 1024;
+// Constants of so few elements are written into the program.
+constexpr int64_t kSmall = 16;
+
+// Ops whose result has the elements of operand 0 in some other order: of
+// equal elements they give equal elements.
+constexpr std::string_view kMoves[] = {"reshape",   "transpose", "slice",
+                                       "broadcast", "gather",    "gather_nd"};
+
+bool AllKnown(absl::Span<const Value> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](const Value& value) { return value.known(); });
+}
+
+absl::StatusOr<Value> EvaluateKnown(const OpDef& def, const AttrMap& attrs,
+                                    absl::Span<const Tensor> operands,
+                                    const Type* type = nullptr) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> results,
+                         Evaluate(def, attrs, operands));
+  return type == nullptr ? Value::Known(results[0])
+                         : Value::Known(results[0], type->shape());
+}
+
+// What `op` gives for operands of these types.
+absl::StatusOr<Type> Infer(const OpDef& def, const AttrMap& attrs,
+                           absl::Span<const Type> types) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Type> results,
+                         InferTypes(def, attrs, types, Mesh()));
+  ASYRA_RETURN_IF_ERROR(CheckShape(results[0].shape()));
+  return results[0];
+}
+
+absl::StatusOr<const OpDef*> Find(std::string_view op) {
+  const OpDef* def = FindOp(op);
+  if (def == nullptr) return Unimplemented("the IR has no op {}", op);
+  return def;
+}
+
+// `shape` without its ones: what a reshape that only adds or removes them
+// keeps.
+Shape Squeezed(const Shape& shape) {
+  Shape squeezed;
+  for (int64_t size : shape) {
+    if (size != 1) squeezed.push_back(size);
+  }
+  return squeezed;
+}
+
+}  // namespace
+
+Value Graph::Input(std::string_view name, const Type& type, InputRole role) {
+  return Value::Computed(builder_.Input(name, type, role), type);
+}
+
+Value Graph::Weight(std::string_view name, const Tensor& data) {
+  Value value =
+      Input(name, Type(data.dtype(), data.shape()), InputRole::kWeight);
+  weights_.Set(builder_.program().value_name(value.id()), data);
+  return value;
+}
+
+bool Graph::IsWeight(const Value& value) const {
+  for (const struct Input& input : builder_.program().inputs) {
+    if (input.value == value.id()) return input.role == InputRole::kWeight;
+  }
+  return false;
+}
+
+absl::StatusOr<Value> Graph::AddOp(std::string_view op,
+                                   absl::Span<const ValueId> operands,
+                                   AttrMap attrs) {
+  ASYRA_ASSIGN_OR_RETURN(
+      ValueId id, builder_.AddOne(op, operands, std::move(attrs), name_));
+  ASYRA_RETURN_IF_ERROR(CheckShape(builder_.type(id).shape()));
+  return Value::Computed(id, builder_.type(id));
+}
+
+absl::StatusOr<Value> Graph::Add(std::string_view op,
+                                 absl::Span<const Value> values,
+                                 AttrMap attrs) {
+  if (AllKnown(values) && !values.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(const OpDef* def, Find(op));
+    ASYRA_RETURN_IF_ERROR(CompleteAttrs(*def, &attrs));
+    std::vector<Type> types;
+    bool fits = true;
+    for (const Value& value : values) {
+      types.push_back(value.type());
+      fits &= value.type().num_elements() <=
+              std::max(kMostFolded, value.data().num_elements());
+    }
+    ASYRA_ASSIGN_OR_RETURN(Type type, Infer(*def, attrs, types));
+    if (values[0].is_splat() && std::find(std::begin(kMoves), std::end(kMoves),
+                                          op) != std::end(kMoves)) {
+      return Value::Known(values[0].data().Reshaped({}), type.shape());
+    }
+    if (fits && type.num_elements() <= kMostFolded) {
+      std::vector<Tensor> operands;
+      for (const Value& value : values) operands.push_back(value.Expanded());
+      return EvaluateKnown(*def, attrs, operands);
+    }
+  }
+  std::vector<ValueId> operands;
+  for (const Value& value : values) {
+    ASYRA_ASSIGN_OR_RETURN(ValueId id, Materialize(value));
+    operands.push_back(id);
+  }
+  return AddOp(op, operands, std::move(attrs));
+}
+
+absl::StatusOr<Value> Graph::Elementwise(std::string_view op,
+                                         absl::Span<const Value> values,
+                                         AttrMap attrs) {
+  ASYRA_ASSIGN_OR_RETURN(const OpDef* def, Find(op));
+  ASYRA_RETURN_IF_ERROR(CompleteAttrs(*def, &attrs));
+  std::vector<Type> types;
+  for (const Value& value : values) types.push_back(value.type());
+  ASYRA_ASSIGN_OR_RETURN(Type type, Infer(*def, attrs, types));
+  if (AllKnown(values)) {
+    std::vector<Tensor> operands;
+    std::vector<Type> data_types;
+    int64_t largest = kSmall;
+    for (const Value& value : values) {
+      operands.push_back(value.data());
+      data_types.emplace_back(value.dtype(), value.data().shape());
+      largest = std::max(largest, value.data().num_elements());
+    }
+    ASYRA_ASSIGN_OR_RETURN(Type varying, Infer(*def, attrs, data_types));
+    if (varying.num_elements() <= std::min(largest, kMostFolded)) {
+      return EvaluateKnown(*def, attrs, operands, &type);
+    }
+  }
+  std::vector<ValueId> operands;
+  for (const Value& value : values) {
+    ASYRA_ASSIGN_OR_RETURN(
+        ValueId id,
+        value.known() ? Compact(value) : absl::StatusOr<ValueId>(value.id()));
+    operands.push_back(id);
+  }
+  ASYRA_ASSIGN_OR_RETURN(Value result, AddOp(op, operands, std::move(attrs)));
+  return result.type().num_elements() == type.num_elements()
+             ? Reshape(result, type.shape())
+             : Broadcast(result, type.shape());
+}
+
+absl::StatusOr<Value> Graph::Reshape(const Value& value,
+                                     absl::Span<const int64_t> shape) {
+  ASYRA_RETURN_IF_ERROR(CheckShape(shape));
+  Shape from = value.shape(), to(shape.begin(), shape.end());
+  if (from == to) return value;
+  if (value.known() && Squeezed(from) == Squeezed(to)) {
+    Shape data_shape(to.size(), 1);
+    size_t at = 0;
+    for (size_t i = 0; i < from.size(); ++i) {
+      if (from[i] == 1) continue;
+      while (to[at] == 1) ++at;
+      data_shape[at++] = value.data().size(static_cast<int>(i));
+    }
+    return Value::Known(value.data().Reshaped(data_shape), to);
+  }
+  return Add("reshape", {value}, {{"shape", Ints(to.begin(), to.end())}});
+}
+
+absl::StatusOr<Value> Graph::Transpose(const Value& value, const Ints& perm) {
+  bool identity = static_cast<int>(perm.size()) == value.rank();
+  for (size_t i = 0; i < perm.size(); ++i) {
+    identity &= perm[i] == static_cast<int64_t>(i);
+  }
+  if (identity) return value;
+  AttrMap attrs = {{"perm", perm}};
+  if (value.known()) {
+    ASYRA_ASSIGN_OR_RETURN(const OpDef* def, Find("transpose"));
+    ASYRA_ASSIGN_OR_RETURN(Type type, Infer(*def, attrs, {value.type()}));
+    return EvaluateKnown(*def, attrs, {value.data()}, &type);
+  }
+  return Add("transpose", {value}, std::move(attrs));
+}
+
+absl::StatusOr<Value> Graph::Broadcast(const Value& value,
+                                       absl::Span<const int64_t> shape) {
+  ASYRA_RETURN_IF_ERROR(CheckShape(shape));
+  if (value.shape() == Shape(shape.begin(), shape.end())) return value;
+  AttrMap attrs = {{"shape", Ints(shape.begin(), shape.end())}};
+  if (value.known()) {
+    ASYRA_ASSIGN_OR_RETURN(const OpDef* def, Find("broadcast"));
+    ASYRA_RETURN_IF_ERROR(Infer(*def, attrs, {value.type()}).status());
+    return Value::Known(value.data(), shape);
+  }
+  return Add("broadcast", {value}, std::move(attrs));
+}
+
+absl::StatusOr<Value> Graph::Cast(const Value& value, DType dtype) {
+  if (value.dtype() == dtype) return value;
+  return Elementwise("cast", {value}, {{"to", dtype}});
+}
+
+absl::StatusOr<Value> Graph::Iota(absl::Span<const int64_t> shape, int dim,
+                                  DType dtype) {
+  ASYRA_RETURN_IF_ERROR(CheckShape(shape));
+  Shape varying(shape.size(), 1);
+  varying[dim] = shape[dim];
+  if (shape[dim] <= kMostFolded) {
+    Tensor data(dtype, varying);
+    for (int64_t i = 0; i < shape[dim]; ++i) {
+      IsFloat(dtype) ? data.Set(i, static_cast<double>(i)) : data.SetInt(i, i);
+    }
+    return Value::Known(data, shape);
+  }
+  ASYRA_ASSIGN_OR_RETURN(Value line,
+                         AddOp("iota", {},
+                               {{"shape", Ints(varying.begin(), varying.end())},
+                                {"dim", int64_t{dim}},
+                                {"dtype", dtype}}));
+  return Broadcast(line, shape);
+}
+
+absl::StatusOr<Value> Graph::Slice(const Value& value, int dim, int64_t start,
+                                   int64_t stop, int64_t step) {
+  if (step == 0) return Invalid("the step of dim {} is 0", dim);
+  int64_t size = value.type().size(dim);
+  int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
+  // Counting from the end first; -size - 1 is "before the beginning".
+  auto clamp = [&](int64_t at, int64_t least) {
+    at = at < 0 ? std::max(at, -size - 1) + size : at;
+    return std::clamp(at, std::min(least, high), high);
+  };
+  start = clamp(start, 0);
+  stop = clamp(stop, low);
+  if (step == 1 && start == 0 && stop == size) return value;
+  if ((stop > start) != (step > 0)) stop = start;
+  return Add("slice", {value},
+             {{"dim", int64_t{dim}},
+              {"start", start},
+              {"stop", stop},
+              {"step", step}});
+}
+
+Value Graph::Scalar(double element, DType dtype) const {
+  return Value::Known(Tensor::FromDoubles(dtype, {}, {element}));
+}
+
+absl::StatusOr<ValueId> Graph::Materialize(const Value& value) {
+  if (value.is_sequence()) return Invalid("a sequence is not a tensor");
+  if (!value.known()) return value.id();
+  ASYRA_ASSIGN_OR_RETURN(ValueId id, Compact(value));
+  if (builder_.type(id).shape() == value.shape()) return id;
+  std::string key = fmt::format("{} to {}", id, ShapeToString(value.shape()));
+  auto [entry, added] = made_.emplace(key, kNoValue);
+  if (added) {
+    Shape shape = value.shape();
+    ASYRA_ASSIGN_OR_RETURN(
+        entry->second,
+        builder_.AddOne("broadcast", {id},
+                        {{"shape", Ints(shape.begin(), shape.end())}}, name_));
+  }
+  return entry->second;
+}
+
+absl::StatusOr<ValueId> Graph::Compact(const Value& value) {
+  const Tensor& data = value.data();
+  std::string key =
+      fmt::format("{}{}", ToString(data.dtype()), ShapeToString(data.shape()));
+  if (data.num_elements() <= kSmall) {
+    key.append(reinterpret_cast<const char*>(data.data()), data.bytes());
+  } else {
+    key += fmt::format("at{}", fmt::ptr(data.data()));
+  }
+  auto found = made_.find(key);
+  if (found != made_.end()) return found->second;
+  ASYRA_ASSIGN_OR_RETURN(ValueId id, MakeCompact(value));
+  alive_.push_back(data);
+  made_.emplace(std::move(key), id);
+  return id;
+}
+
+absl::StatusOr<ValueId> Graph::MakeCompact(const Value& value) {
+  const Tensor& data = value.data();
+  std::string name = value.name().empty() ? "constant" : value.name();
+  if (data.num_elements() == 1) {
+    return builder_.Constant(data.Reshaped({}), name);
+  }
+  auto add = [&](std::string_view op, std::vector<ValueId> operands,
+                 AttrMap attrs = {}) {
+    return builder_.AddOne(op, operands, std::move(attrs), name);
+  };
+  auto line = [&](const Shape& shape, int dim, DType dtype, int64_t start,
+                  int64_t step) -> absl::StatusOr<ValueId> {
+    ASYRA_ASSIGN_OR_RETURN(ValueId id,
+                           add("iota", {},
+                               {{"shape", Ints(shape.begin(), shape.end())},
+                                {"dim", int64_t{dim}},
+                                {"dtype", dtype}}));
+    auto with = [&](std::string_view op,
+                    int64_t element) -> absl::StatusOr<ValueId> {
+      Value scalar = Scalar(static_cast<double>(element), dtype);
+      ASYRA_ASSIGN_OR_RETURN(ValueId constant, Compact(scalar));
+      return add(op, {id, constant});
+    };
+    if (step != 1) {
+      ASYRA_ASSIGN_OR_RETURN(id, with("mul", step));
+    }
+    if (start != 0) {
+      ASYRA_ASSIGN_OR_RETURN(id, with("add", start));
+    }
+    return id;
+  };
+  if (auto form = AsLine(data)) {
+    return line(data.shape(), form->dim, data.dtype(), form->start, form->step);
+  }
+  if (data.num_elements() <= kSmall) return builder_.Constant(data, name);
+  if (auto form = AsTriangle(data)) {
+    Shape rows(data.rank(), 1), columns(data.rank(), 1);
+    rows[form->row_dim] = data.size(form->row_dim);
+    columns[form->column_dim] = data.size(form->column_dim);
+    ASYRA_ASSIGN_OR_RETURN(ValueId column,
+                           line(columns, form->column_dim, DType::kI64, 0, 1));
+    ASYRA_ASSIGN_OR_RETURN(
+        ValueId row, line(rows, form->row_dim, DType::kI64, form->diagonal, 1));
+    return add("less_equal", {column, row});
+  }
+  return Weight(name, data).id();
+}
+
+absl::StatusOr<Program> Graph::Finish(
+    std::string_view name,
+    absl::Span<const std::pair<std::string, ValueId>> outputs) && {
+  Program program = std::move(builder_).Finish();
+  std::vector<bool> live(program.values.size(), false);
+  for (const auto& [output, id] : outputs) live[id] = true;
+  std::vector<const Op*> kept;
+  for (auto op = program.ops.rbegin(); op != program.ops.rend(); ++op) {
+    if (std::none_of(op->results.begin(), op->results.end(),
+                     [&](ValueId id) { return live[id]; })) {
+      continue;
+    }
+    for (ValueId id : op->operands) live[id] = true;
+    kept.push_back(&*op);
+  }
+  // An output has its ONNX name, and what had it takes the other.
+  std::vector<bool> is_input(program.values.size(), false);
+  for (const struct Input& input : program.inputs) is_input[input.value] = true;
+  for (const auto& [output, id] : outputs) {
+    ValueId holder = program.FindValue(output);
+    if (is_input[id] || (holder != kNoValue && is_input[holder])) continue;
+    if (holder != kNoValue) {
+      program.values[holder].name = program.values[id].name;
+    }
+    program.values[id].name = output;
+  }
+  auto weights = std::make_shared<WeightStore>();
+  Builder builder;
+  std::vector<ValueId> map(program.values.size(), kNoValue);
+  for (const struct Input& input : program.inputs) {
+    const std::string& input_name = program.value_name(input.value);
+    if (const Tensor* data = weights_.Find(input_name)) {
+      if (!live[input.value]) continue;
+      weights->Set(input_name, *data);
+    }
+    map[input.value] =
+        builder.Input(input_name, program.type(input.value), input.role);
+  }
+  for (auto op = kept.rbegin(); op != kept.rend(); ++op) {
+    ASYRA_RETURN_IF_ERROR(builder.Copy(program, **op, &map));
+  }
+  for (const auto& [output, id] : outputs) builder.Output(map[id]);
+  builder.mutable_program().name = std::string(name);
+  builder.mutable_program().weights = std::move(weights);
+  return std::move(builder).Finish();
+}
+
+}  // namespace asyra::onnx_import

@@ -1,0 +1,78 @@
+// The program as it grows. What is known is computed at once by the reference
+// of the IR op; the rest becomes ops.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "frontends/onnx/value.h"
+#include "ir/builder.h"
+#include "ir/weight_store.h"
+
+namespace asyra::onnx_import {
+
+class Graph {
+ public:
+  Value Input(std::string_view name, const Type& type, InputRole role);
+  // A weight with data.
+  Value Weight(std::string_view name, const Tensor& data);
+  bool IsWeight(const Value& value) const;
+
+  // Ops added from now on are named so.
+  void set_name(std::string name) { name_ = std::move(name); }
+
+  // An IR op of one result. Known operands give a known result of up to 64K
+  // elements; larger ones become ops. Errors are those of type inference.
+  absl::StatusOr<Value> Add(std::string_view op, absl::Span<const Value> values,
+                            AttrMap attrs = {});
+  // The same for ops that work element by element on operands that broadcast.
+  // They are computed on what varies only; one that would spread its operands
+  // over a larger shape (rows against columns) is kept as an op.
+  absl::StatusOr<Value> Elementwise(std::string_view op,
+                                    absl::Span<const Value> values,
+                                    AttrMap attrs = {});
+
+  // Frequent ops; those that would change nothing return their operand.
+  absl::StatusOr<Value> Reshape(const Value& value,
+                                absl::Span<const int64_t> shape);
+  absl::StatusOr<Value> Transpose(const Value& value, const Ints& perm);
+  absl::StatusOr<Value> Broadcast(const Value& value,
+                                  absl::Span<const int64_t> shape);
+  absl::StatusOr<Value> Cast(const Value& value, DType dtype);
+  absl::StatusOr<Value> Iota(absl::Span<const int64_t> shape, int dim,
+                             DType dtype);
+  // Rows start, start+step, ... up to `stop`, exclusive, of one dimension.
+  // start and stop are clamped to what exists, as ONNX has it.
+  absl::StatusOr<Value> Slice(const Value& value, int dim, int64_t start,
+                              int64_t stop, int64_t step = 1);
+  Value Scalar(double element, DType dtype) const;
+
+  // The program's value. Known data becomes what says most about it: a
+  // constant, an iota, a comparison of two (a causal mask), or a weight.
+  absl::StatusOr<ValueId> Materialize(const Value& value);
+
+  // The program with these outputs, without what they do not need.
+  absl::StatusOr<Program> Finish(
+      std::string_view name,
+      absl::Span<const std::pair<std::string, ValueId>> outputs) &&;
+
+ private:
+  absl::StatusOr<Value> AddOp(std::string_view op,
+                              absl::Span<const ValueId> operands,
+                              AttrMap attrs);
+  absl::StatusOr<ValueId> Compact(const Value& value);
+  absl::StatusOr<ValueId> MakeCompact(const Value& value);
+
+  Builder builder_;
+  WeightStore weights_;
+  std::string name_;
+  // Known data that the program already has: bytes for small tensors, the
+  // address for others, which `alive_` keeps from being reused.
+  std::map<std::string, ValueId> made_;
+  std::vector<Tensor> alive_;
+};
+
+}  // namespace asyra::onnx_import

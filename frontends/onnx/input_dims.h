@@ -1,0 +1,36 @@
+// Static shapes for graph inputs whose dimensions are symbolic.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ir/type.h"
+
+namespace onnx {
+class GraphProto;
+class ValueInfoProto;
+}  // namespace onnx
+
+namespace asyra::onnx_import {
+
+struct GraphInput {
+  std::string name;
+  Type type;
+  bool symbolic = false;  // some dimension was bound by name
+};
+
+// The graph's inputs, those with an initializer left out. Errors: an input
+// that is no dense tensor; dimensions without a size (all in one message);
+// names in `dims` that no input has, and sizes below 1.
+absl::StatusOr<std::vector<GraphInput>> BindInputs(
+    const onnx::GraphProto& graph, const std::map<std::string, int64_t>& dims);
+
+// Refuses an output whose declared type contradicts the computed one.
+absl::Status CheckOutput(const onnx::ValueInfoProto& declared,
+                         const std::map<std::string, int64_t>& dims,
+                         const Type& computed);
+
+}  // namespace asyra::onnx_import

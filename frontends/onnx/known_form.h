@@ -1,0 +1,30 @@
+// Regular tensors as formulas: an exported model has its position indices and
+// causal masks as data, a program says what they are.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ir/tensor.h"
+
+namespace asyra::onnx_import {
+
+// start + step * index along `dim`; the other dimensions have size 1.
+struct LineForm {
+  int dim = 0;
+  int64_t start = 0;
+  int64_t step = 1;
+};
+// Of four elements or more, i32, i64, f32 or f64, with whole values.
+std::optional<LineForm> AsLine(const Tensor& data);
+
+// True where column <= row + diagonal; the other dimensions have size 1.
+struct TriangleForm {
+  int row_dim = 0;
+  int column_dim = 1;
+  int64_t diagonal = 0;
+};
+// Of type bool.
+std::optional<TriangleForm> AsTriangle(const Tensor& data);
+
+}  // namespace asyra::onnx_import

@@ -1,0 +1,122 @@
+#include "frontends/onnx/node.h"
+
+#include "onnx/onnx.pb.h"
+
+namespace asyra::onnx_import {
+
+using onnx::AttributeProto;
+
+Node::Node(const onnx::NodeProto& proto, int opset, std::string_view ir_op,
+           std::vector<std::optional<Value>> inputs,
+           const ReadTensor& read_tensor, Graph* graph)
+    : proto_(proto),
+      opset_(opset),
+      ir_op_(ir_op),
+      inputs_(std::move(inputs)),
+      outputs_(proto.output_size()),
+      read_tensor_(read_tensor),
+      graph_(graph) {}
+
+bool Node::Has(int input) const {
+  return input < num_inputs() && inputs_[input].has_value();
+}
+
+std::vector<Value> Node::Inputs() const {
+  std::vector<Value> present;
+  for (const auto& input : inputs_) {
+    if (input.has_value()) present.push_back(*input);
+  }
+  return present;
+}
+
+absl::StatusOr<Ints> Node::KnownInts(int input, std::string_view what) const {
+  const Value& value = In(input);
+  if (!value.known()) {
+    return Unimplemented(
+        "input {} ({}) depends on the model's data; shapes must follow from "
+        "the shapes of the inputs",
+        input, what);
+  }
+  if (!IsInteger(value.dtype())) {
+    return Invalid("input {} ({}) is {}, it should be an integer", input, what,
+                   ToString(value.dtype()));
+  }
+  // What these lists describe has at most some tens of dimensions or parts.
+  constexpr int64_t kMost = 4096;
+  if (value.type().num_elements() > kMost) {
+    return Invalid("input {} ({}) has {} elements", input, what,
+                   value.type().num_elements());
+  }
+  return value.Expanded().ToInts();
+}
+
+bool Node::HasAttr(std::string_view name) const {
+  return std::any_of(proto_.attribute().begin(), proto_.attribute().end(),
+                     [&](const auto& attr) { return attr.name() == name; });
+}
+
+const AttributeProto* Node::Find(std::string_view name, int type) {
+  for (const AttributeProto& attr : proto_.attribute()) {
+    if (attr.name() != name) continue;
+    if (attr.type() == type) return &attr;
+    if (status_.ok()) {
+      status_ = Invalid("attribute {} has type {}, it should be {}", name,
+                        AttributeProto::AttributeType_Name(attr.type()),
+                        AttributeProto::AttributeType_Name(
+                            static_cast<AttributeProto::AttributeType>(type)));
+    }
+  }
+  return nullptr;
+}
+
+int64_t Node::Int(std::string_view name, int64_t otherwise) {
+  const AttributeProto* attr = Find(name, AttributeProto::INT);
+  return attr == nullptr ? otherwise : attr->i();
+}
+
+double Node::Float(std::string_view name, double otherwise) {
+  const AttributeProto* attr = Find(name, AttributeProto::FLOAT);
+  return attr == nullptr ? otherwise : attr->f();
+}
+
+std::string Node::String(std::string_view name, std::string_view otherwise) {
+  const AttributeProto* attr = Find(name, AttributeProto::STRING);
+  return attr == nullptr ? std::string(otherwise) : attr->s();
+}
+
+Ints Node::IntList(std::string_view name) {
+  const AttributeProto* attr = Find(name, AttributeProto::INTS);
+  return attr == nullptr ? Ints()
+                         : Ints(attr->ints().begin(), attr->ints().end());
+}
+
+std::vector<double> Node::FloatList(std::string_view name) {
+  const AttributeProto* attr = Find(name, AttributeProto::FLOATS);
+  return attr == nullptr ? std::vector<double>()
+                         : std::vector<double>(attr->floats().begin(),
+                                               attr->floats().end());
+}
+
+absl::StatusOr<Tensor> Node::TensorAttr(std::string_view name) {
+  const AttributeProto* attr = Find(name, AttributeProto::TENSOR);
+  if (attr == nullptr) return Invalid("there is no tensor attribute {}", name);
+  return read_tensor_(attr->t());
+}
+
+bool Node::WantsOutput(int output) const {
+  return output < num_outputs() && !proto_.output(output).empty();
+}
+
+absl::Status Node::SetOutput(int output, absl::StatusOr<Value> value) {
+  if (!value.ok()) return value.status();
+  if (output < num_outputs()) outputs_[output] = *std::move(value);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> DimOf(int64_t axis, int rank) {
+  int dim = NormalizeDim(axis, rank);
+  if (dim < 0) return Invalid("axis {} of a value of rank {}", axis, rank);
+  return dim;
+}
+
+}  // namespace asyra::onnx_import

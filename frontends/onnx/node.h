@@ -1,0 +1,93 @@
+// One ONNX node while it is being imported, as its op function sees it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontends/onnx/graph.h"
+#include "ir/support/status.h"
+
+namespace onnx {
+class AttributeProto;
+class NodeProto;
+class TensorProto;
+}  // namespace onnx
+
+namespace asyra::onnx_import {
+
+class Node {
+ public:
+  using ReadTensor =
+      std::function<absl::StatusOr<Tensor>(const onnx::TensorProto&)>;
+
+  // `inputs` has one entry per input of the node, empty where it is left out.
+  // All arguments outlive the node.
+  Node(const onnx::NodeProto& proto, int opset, std::string_view ir_op,
+       std::vector<std::optional<Value>> inputs, const ReadTensor& read_tensor,
+       Graph* graph);
+
+  Graph& graph() { return *graph_; }
+  // Version of the node's opset that the model imports.
+  int opset() const { return opset_; }
+  // The IR op that the op table names for this spelling, or "".
+  std::string_view ir_op() const { return ir_op_; }
+
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  bool Has(int input) const;
+  // The input, which must be there: as the op table requires, or Has says.
+  const Value& In(int input) const { return *inputs_[input]; }
+  DType dtype(int input = 0) const { return In(input).dtype(); }
+  const Type& type(int input = 0) const { return In(input).type(); }
+  int rank(int input = 0) const { return In(input).rank(); }
+  // All inputs that are there.
+  std::vector<Value> Inputs() const;
+  // Elements of an input of integers that must be known now, as shapes and
+  // axes must; `what` names it in the error.
+  absl::StatusOr<Ints> KnownInts(int input, std::string_view what) const;
+
+  // Attributes, with the default where they are left out. An attribute of
+  // another type is an error, which `status` reports after the op function.
+  bool HasAttr(std::string_view name) const;
+  int64_t Int(std::string_view name, int64_t otherwise);
+  double Float(std::string_view name, double otherwise);
+  std::string String(std::string_view name, std::string_view otherwise);
+  Ints IntList(std::string_view name);
+  std::vector<double> FloatList(std::string_view name);
+  absl::StatusOr<Tensor> TensorAttr(std::string_view name);
+
+  int num_outputs() const { return static_cast<int>(outputs_.size()); }
+  // Whether the model gives the output a name, so that somebody may read it.
+  bool WantsOutput(int output) const;
+  absl::Status SetOutput(int output, absl::StatusOr<Value> value);
+  // For ops of one output.
+  absl::Status Return(absl::StatusOr<Value> value) {
+    return SetOutput(0, std::move(value));
+  }
+  const std::optional<Value>& output(int output) const {
+    return outputs_[output];
+  }
+
+  // The first attribute of a wrong type, if any.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const onnx::AttributeProto* Find(std::string_view name, int type);
+
+  const onnx::NodeProto& proto_;
+  int opset_;
+  std::string_view ir_op_;
+  std::vector<std::optional<Value>> inputs_;
+  std::vector<std::optional<Value>> outputs_;
+  const ReadTensor& read_tensor_;
+  Graph* graph_;
+  absl::Status status_;
+};
+
+// "dim 4 of a value of rank 3", or the dimension counted from the front.
+absl::StatusOr<int> DimOf(int64_t axis, int rank);
+
+}  // namespace asyra::onnx_import

@@ -1,0 +1,128 @@
+#include "frontends/onnx/op_table.h"
+
+#include "absl/container/flat_hash_map.h"
+#include "frontends/onnx/ops/ops.h"
+
+namespace asyra::onnx_import {
+namespace {
+
+using namespace ops;  // NOLINT: this table is what they are for
+
+constexpr std::string_view kMicrosoft = "com.microsoft";
+
+// Sorted by name within a domain. Versions below 13 are not kept apart:
+// `since` 13 stands for "13 and what it kept".
+constexpr OpSpelling kSpellings[] = {
+    {"", "Abs", 13, 1, 1, Abs},
+    {"", "Add", 13, 2, 2, Elementwise, "add"},
+    {"", "And", 13, 2, 2, And},
+    {"", "Attention", 23, 3, 6, Attention},
+    {"", "Cast", 13, 1, 1, Cast},
+    {"", "CastLike", 15, 2, 2, CastLike},
+    {"", "Clip", 13, 1, 3, Clip},
+    {"", "Concat", 13, 1, -1, Concat},
+    {"", "Constant", 13, 0, 0, Constant},
+    {"", "ConstantOfShape", 13, 1, 1, ConstantOfShape},
+    {"", "Cos", 13, 1, 1, Elementwise, "cos"},
+    {"", "CumSum", 13, 2, 2, CumSum},
+    {"", "Div", 13, 2, 2, Elementwise, "div"},
+    {"", "Dropout", 13, 1, 3, Dropout},
+    {"", "Equal", 13, 2, 2, Elementwise, "equal"},
+    {"", "Erf", 13, 1, 1, Elementwise, "erf"},
+    {"", "Exp", 13, 1, 1, Elementwise, "exp"},
+    {"", "Expand", 13, 2, 2, Expand},
+    {"", "Flatten", 13, 1, 1, Flatten},
+    {"", "Gather", 13, 2, 2, Gather},
+    {"", "GatherElements", 13, 2, 2, GatherElements},
+    {"", "GatherND", 13, 2, 2, GatherND},
+    {"", "Gelu", 20, 1, 1, Gelu},
+    {"", "Gemm", 13, 2, 3, Gemm},
+    {"", "Greater", 13, 2, 2, Greater, "less"},
+    {"", "GreaterOrEqual", 13, 2, 2, Greater, "less_equal"},
+    {"", "Identity", 13, 1, 1, Identity},
+    {"", "IsNaN", 13, 1, 1, Elementwise, "is_nan"},
+    {"", "LayerNormalization", 17, 2, 3, LayerNormalization},
+    {"", "Less", 13, 2, 2, Elementwise, "less"},
+    {"", "LessOrEqual", 13, 2, 2, Elementwise, "less_equal"},
+    {"", "Log", 13, 1, 1, Elementwise, "log"},
+    {"", "LogSoftmax", 13, 1, 1, LogSoftmax},
+    {"", "MatMul", 13, 2, 2, MatMul},
+    {"", "Max", 13, 1, -1, ElementwiseFold, "max"},
+    {"", "Mean", 13, 1, -1, Mean},
+    {"", "Min", 13, 1, -1, ElementwiseFold, "min"},
+    {"", "Mul", 13, 2, 2, Elementwise, "mul"},
+    {"", "Neg", 13, 1, 1, Elementwise, "neg"},
+    {"", "Not", 13, 1, 1, Elementwise, "not"},
+    {"", "Or", 13, 2, 2, Elementwise, "or"},
+    {"", "Pow", 13, 2, 2, Pow},
+    {"", "RMSNormalization", 23, 2, 2, RmsNormalization},
+    {"", "Range", 13, 3, 3, Range},
+    {"", "Reciprocal", 13, 1, 1, Elementwise, "reciprocal"},
+    {"", "ReduceL2", 13, 1, 1, ReduceAttr, "l2"},
+    {"", "ReduceL2", 18, 1, 2, ReduceInput, "l2"},
+    {"", "ReduceMax", 13, 1, 1, ReduceAttr, "reduce_max"},
+    {"", "ReduceMax", 18, 1, 2, ReduceInput, "reduce_max"},
+    {"", "ReduceMean", 13, 1, 1, ReduceAttr, "reduce_mean"},
+    {"", "ReduceMean", 18, 1, 2, ReduceInput, "reduce_mean"},
+    {"", "ReduceMin", 13, 1, 1, ReduceAttr, "reduce_min"},
+    {"", "ReduceMin", 18, 1, 2, ReduceInput, "reduce_min"},
+    {"", "ReduceSum", 13, 1, 2, ReduceInput, "reduce_sum"},
+    {"", "ReduceSumSquare", 13, 1, 1, ReduceAttr, "square"},
+    {"", "ReduceSumSquare", 18, 1, 2, ReduceInput, "square"},
+    {"", "Relu", 13, 1, 1, Elementwise, "relu"},
+    {"", "Reshape", 13, 2, 2, Reshape},
+    {"", "RotaryEmbedding", 23, 3, 4, RotaryEmbedding},
+    {"", "SequenceAt", 13, 2, 2, SequenceAt},
+    {"", "Shape", 13, 1, 1, Shape},
+    {"", "Sigmoid", 13, 1, 1, Elementwise, "sigmoid"},
+    // What ONNX Runtime's optimizer writes into ai.onnx for an RMS norm.
+    {"", "SimplifiedLayerNormalization", 13, 2, 2, RmsNormalization},
+    {"", "Sin", 13, 1, 1, Elementwise, "sin"},
+    {"", "Size", 13, 1, 1, Size},
+    {"", "Slice", 13, 3, 5, Slice},
+    {"", "Softmax", 13, 1, 1, Softmax},
+    {"", "Split", 13, 1, 2, Split},
+    {"", "SplitToSequence", 13, 1, 2, SplitToSequence},
+    {"", "Sqrt", 13, 1, 1, Elementwise, "sqrt"},
+    {"", "Squeeze", 13, 1, 2, Squeeze},
+    {"", "Sub", 13, 2, 2, Elementwise, "sub"},
+    {"", "Sum", 13, 1, -1, ElementwiseFold, "add"},
+    {"", "Swish", 24, 1, 1, Swish},
+    {"", "Tanh", 13, 1, 1, Elementwise, "tanh"},
+    {"", "Transpose", 13, 1, 1, Transpose},
+    {"", "Trilu", 14, 1, 2, Trilu},
+    {"", "Unsqueeze", 13, 2, 2, Unsqueeze},
+    {"", "Where", 13, 3, 3, Elementwise, "select"},
+    {"", "Xor", 13, 2, 2, Xor},
+    {kMicrosoft, "BiasGelu", 1, 2, 2, Gelu},
+    {kMicrosoft, "FastGelu", 1, 1, 2, Gelu, "gelu_tanh"},
+    {kMicrosoft, "Gelu", 1, 1, 1, Gelu},
+    {kMicrosoft, "SkipLayerNormalization", 1, 3, 5, SkipLayerNormalization,
+     "layer_norm"},
+    {kMicrosoft, "SkipSimplifiedLayerNormalization", 1, 3, 4,
+     SkipLayerNormalization, "rms_norm"},
+};
+
+}  // namespace
+
+const OpSpelling* FindSpelling(std::string_view domain, std::string_view name,
+                               int opset) {
+  static const auto* by_name = [] {
+    auto* map =
+        new absl::flat_hash_map<std::string, std::vector<const OpSpelling*>>;
+    for (const OpSpelling& spelling : kSpellings) {
+      (*map)[fmt::format("{}:{}", spelling.domain, spelling.name)].push_back(
+          &spelling);
+    }
+    return map;
+  }();
+  auto found = by_name->find(fmt::format("{}:{}", domain, name));
+  if (found == by_name->end()) return nullptr;
+  const OpSpelling* best = nullptr;
+  for (const OpSpelling* spelling : found->second) {
+    if (spelling->since <= opset) best = spelling;  // ascending in the table
+  }
+  return best;
+}
+
+}  // namespace asyra::onnx_import

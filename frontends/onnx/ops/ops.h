@@ -1,0 +1,76 @@
+// The op functions that op_table.cc names, by file. Each reads a node's inputs
+// and attributes and sets its outputs; the table has checked that the inputs
+// it requires are there.
+#pragma once
+
+#include "frontends/onnx/node.h"
+
+namespace asyra::onnx_import::ops {
+
+// elementwise.cc
+absl::Status Elementwise(Node& node);      // the IR op of the table
+absl::Status ElementwiseFold(Node& node);  // of any number of inputs
+absl::Status And(Node& node);
+absl::Status Pow(Node& node);
+absl::Status Greater(Node& node);  // the IR op with operands swapped
+absl::Status Xor(Node& node);
+absl::Status Abs(Node& node);
+absl::Status Mean(Node& node);
+absl::Status Cast(Node& node);
+absl::Status CastLike(Node& node);
+absl::Status Clip(Node& node);
+absl::Status Gelu(Node& node);
+absl::Status Swish(Node& node);
+absl::Status Identity(Node& node);
+absl::Status Dropout(Node& node);
+
+// constant.cc
+absl::Status Constant(Node& node);
+absl::Status ConstantOfShape(Node& node);
+absl::Status Range(Node& node);
+absl::Status Shape(Node& node);
+absl::Status Size(Node& node);
+absl::Status Trilu(Node& node);
+
+// shape.cc
+absl::Status Concat(Node& node);
+absl::Status Expand(Node& node);
+absl::Status Flatten(Node& node);
+absl::Status Reshape(Node& node);
+absl::Status Slice(Node& node);
+absl::Status Split(Node& node);
+absl::Status SplitToSequence(Node& node);
+absl::Status SequenceAt(Node& node);
+absl::Status Squeeze(Node& node);
+absl::Status Unsqueeze(Node& node);
+absl::Status Transpose(Node& node);
+
+// gather.cc
+absl::Status Gather(Node& node);
+absl::Status GatherElements(Node& node);
+absl::Status GatherND(Node& node);
+
+// reduce.cc
+absl::Status ReduceAttr(Node& node);   // axes as attribute
+absl::Status ReduceInput(Node& node);  // axes as input
+absl::Status Softmax(Node& node);
+absl::Status LogSoftmax(Node& node);
+absl::Status CumSum(Node& node);
+
+// matmul.cc
+absl::Status Gemm(Node& node);
+absl::Status MatMul(Node& node);
+
+// norm.cc
+absl::Status LayerNormalization(Node& node);
+absl::Status RmsNormalization(Node& node);
+absl::Status SkipLayerNormalization(Node& node);
+
+// attention.cc
+absl::Status Attention(Node& node);
+absl::Status RotaryEmbedding(Node& node);
+
+// Sums of present values, for the files above: a + b + ...
+absl::StatusOr<Value> AddAll(Node& node, std::vector<Value> values);
+
+}  // namespace asyra::onnx_import::ops

@@ -1,0 +1,83 @@
+#include "frontends/onnx/ops/ops.h"
+
+namespace asyra::onnx_import::ops {
+namespace {
+
+absl::StatusOr<Value> ReduceOver(Node& node, Ints dims, bool keep) {
+  Graph& graph = node.graph();
+  Value value = node.In(0);
+  std::string op(node.ir_op());
+  bool root = op == "l2";
+  if (root || op == "square") {
+    ASYRA_ASSIGN_OR_RETURN(value, graph.Elementwise("mul", {value, value}));
+    op = "reduce_sum";
+  }
+  ASYRA_ASSIGN_OR_RETURN(
+      value,
+      graph.Add(op, {value}, {{"dims", std::move(dims)}, {"keep", keep}}));
+  return root ? graph.Elementwise("sqrt", {value}) : value;
+}
+
+absl::Status Reduce(Node& node, const Ints& axes) {
+  bool keep = node.Int("keepdims", 1) != 0;
+  Ints dims;
+  for (int64_t axis : axes) {
+    ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(axis, node.rank()));
+    dims.push_back(dim);
+  }
+  if (axes.empty()) {
+    if (node.Int("noop_with_empty_axes", 0) != 0) {
+      return node.Return(node.In(0));
+    }
+    for (int i = 0; i < node.rank(); ++i) dims.push_back(i);
+  }
+  std::sort(dims.begin(), dims.end());
+  return node.Return(ReduceOver(node, std::move(dims), keep));
+}
+
+}  // namespace
+
+absl::Status ReduceAttr(Node& node) {
+  return Reduce(node, node.IntList("axes"));
+}
+
+absl::Status ReduceInput(Node& node) {
+  Ints axes;
+  if (node.Has(1)) {
+    ASYRA_ASSIGN_OR_RETURN(axes, node.KnownInts(1, "axes"));
+  }
+  return Reduce(node, axes);
+}
+
+absl::Status Softmax(Node& node) {
+  ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(node.Int("axis", -1), node.rank()));
+  return node.Return(
+      node.graph().Add("softmax", {node.In(0)}, {{"dim", int64_t{dim}}}));
+}
+
+// x - max - log(sum(e^(x - max))), which does not overflow.
+absl::Status LogSoftmax(Node& node) {
+  ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(node.Int("axis", -1), node.rank()));
+  Graph& graph = node.graph();
+  AttrMap over = {{"dims", Ints{dim}}};
+  ASYRA_ASSIGN_OR_RETURN(Value max,
+                         graph.Add("reduce_max", {node.In(0)}, over));
+  ASYRA_ASSIGN_OR_RETURN(Value x, graph.Elementwise("sub", {node.In(0), max}));
+  ASYRA_ASSIGN_OR_RETURN(Value exp, graph.Elementwise("exp", {x}));
+  ASYRA_ASSIGN_OR_RETURN(Value sum, graph.Add("reduce_sum", {exp}, over));
+  ASYRA_ASSIGN_OR_RETURN(Value log, graph.Elementwise("log", {sum}));
+  return node.Return(graph.Elementwise("sub", {x, log}));
+}
+
+absl::Status CumSum(Node& node) {
+  ASYRA_ASSIGN_OR_RETURN(Ints axis, node.KnownInts(1, "axis"));
+  if (axis.size() != 1) return Invalid("{} axes", axis.size());
+  ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(axis[0], node.rank()));
+  return node.Return(
+      node.graph().Add("cumsum", {node.In(0)},
+                       {{"dim", int64_t{dim}},
+                        {"exclusive", node.Int("exclusive", 0) != 0},
+                        {"reverse", node.Int("reverse", 0) != 0}}));
+}
+
+}  // namespace asyra::onnx_import::ops

@@ -1,0 +1,194 @@
+#include "frontends/onnx/tensor_proto.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include "ir/support/status.h"
+#include "onnx/onnx.pb.h"
+
+namespace asyra::onnx_import {
+namespace {
+
+using onnx::TensorProto;
+
+constexpr int64_t kMostElements = int64_t{1} << 48;
+
+Tensor ViewBytes(DType dtype, const Shape& shape, std::string_view bytes,
+                 std::shared_ptr<const void> owner) {
+  return Tensor::View(dtype, shape,
+                      reinterpret_cast<const std::byte*>(bytes.data()),
+                      std::move(owner));
+}
+
+absl::StatusOr<int64_t> ParseCount(const std::string& key,
+                                   const std::string& text) {
+  int64_t value = 0;
+  auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    return Invalid("external data: {} is '{}', not a count of bytes", key,
+                   text);
+  }
+  return value;
+}
+
+absl::StatusOr<Tensor> FromExternal(const TensorProto& proto, DType dtype,
+                                    const Shape& shape, ExternalFiles* files) {
+  std::string location;
+  int64_t offset = 0;
+  int64_t need = NumElements(shape) * SizeOf(dtype), length = need;
+  for (const auto& entry : proto.external_data()) {
+    if (entry.key() == "location") location = entry.value();
+    if (entry.key() == "offset") {
+      ASYRA_ASSIGN_OR_RETURN(offset, ParseCount("offset", entry.value()));
+    }
+    if (entry.key() == "length") {
+      ASYRA_ASSIGN_OR_RETURN(length, ParseCount("length", entry.value()));
+    }
+  }
+  if (length != need) {
+    return Invalid("external data: {} bytes, but {}{} takes {}", length,
+                   ToString(dtype), ShapeToString(shape), need);
+  }
+  if (files == nullptr) return Invalid("external data has no folder here");
+  ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file,
+                         files->Open(location));
+  auto size = static_cast<int64_t>(file->bytes().size());
+  if (offset > size || need > size - offset) {
+    return Invalid(
+        "external data: {} has {} bytes, the tensor lies at [{}, {} + {})",
+        location, size, offset, offset, need);
+  }
+  return ViewBytes(dtype, shape, file->bytes().substr(offset), file);
+}
+
+// Values kept one by one in a typed field of the message.
+template <typename Field>
+absl::StatusOr<Tensor> FromField(const Field& field, DType dtype,
+                                 const Shape& shape) {
+  Tensor tensor(dtype, Shape{0});
+  if (field.size() != NumElements(shape)) {
+    return Invalid("{} values, but shape {} takes {}", field.size(),
+                   ShapeToString(shape), NumElements(shape));
+  }
+  tensor = Tensor(dtype, shape);
+  for (int i = 0; i < field.size(); ++i) {
+    if (dtype == DType::kF16 || dtype == DType::kBF16) {
+      // int32_data holds the bits.
+      auto bits = static_cast<uint16_t>(field.Get(i));
+      tensor.Set(
+          i, dtype == DType::kF16 ? HalfToFloat(bits) : BFloat16ToFloat(bits));
+    } else if (IsFloat(dtype)) {
+      tensor.Set(i, static_cast<double>(field.Get(i)));
+    } else {
+      tensor.SetInt(i, static_cast<int64_t>(field.Get(i)));
+    }
+  }
+  return tensor;
+}
+
+absl::StatusOr<Tensor> Read(const TensorProto& proto,
+                            std::shared_ptr<const void> owner,
+                            ExternalFiles* files) {
+  ASYRA_ASSIGN_OR_RETURN(DType dtype, DTypeFromOnnx(proto.data_type()));
+  Shape shape(proto.dims().begin(), proto.dims().end());
+  ASYRA_RETURN_IF_ERROR(CheckShape(shape));
+  if (proto.has_segment()) return Unimplemented("segments are not supported");
+  if (proto.data_location() == TensorProto::EXTERNAL) {
+    return FromExternal(proto, dtype, shape, files);
+  }
+  if (proto.has_raw_data()) {
+    auto have = static_cast<int64_t>(proto.raw_data().size());
+    int64_t need = NumElements(shape) * SizeOf(dtype);
+    if (have != need) {
+      return Invalid("{} bytes of data, but {}{} takes {}", have,
+                     ToString(dtype), ShapeToString(shape), need);
+    }
+    return ViewBytes(dtype, shape, proto.raw_data(), std::move(owner));
+  }
+  switch (dtype) {
+    case DType::kF32:
+      return FromField(proto.float_data(), dtype, shape);
+    case DType::kF64:
+      return FromField(proto.double_data(), dtype, shape);
+    case DType::kI64:
+      return FromField(proto.int64_data(), dtype, shape);
+    default:
+      return FromField(proto.int32_data(), dtype, shape);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<DType> DTypeFromOnnx(int32_t data_type) {
+  switch (data_type) {
+    case TensorProto::BOOL:
+      return DType::kBool;
+    case TensorProto::INT32:
+      return DType::kI32;
+    case TensorProto::INT64:
+      return DType::kI64;
+    case TensorProto::FLOAT16:
+      return DType::kF16;
+    case TensorProto::BFLOAT16:
+      return DType::kBF16;
+    case TensorProto::FLOAT:
+      return DType::kF32;
+    case TensorProto::DOUBLE:
+      return DType::kF64;
+    default:
+      if (!TensorProto::DataType_IsValid(data_type)) {
+        return Unimplemented("element type {} is not supported", data_type);
+      }
+      return Unimplemented("element type {} is not supported",
+                           TensorProto::DataType_Name(
+                               static_cast<TensorProto::DataType>(data_type)));
+  }
+}
+
+absl::Status CheckShape(absl::Span<const int64_t> shape) {
+  int64_t elements = 1;
+  for (int64_t size : shape) {
+    if (size < 0) {
+      return Invalid("shape {} has a negative size", ShapeToString(shape));
+    }
+    if (size > kMostElements / std::max<int64_t>(elements, 1)) {
+      return Invalid("shape {} has more than 2^48 elements",
+                     ShapeToString(shape));
+    }
+    elements *= std::max<int64_t>(size, 1);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const MappedFile>> ExternalFiles::Open(
+    const std::string& location) {
+  auto found = files_.find(location);
+  if (found != files_.end()) return found->second;
+  std::filesystem::path relative(location);
+  bool inside = !relative.empty() && !relative.is_absolute();
+  for (const auto& part : relative) inside = inside && part != "..";
+  if (!inside) {
+    return Invalid(
+        "external data: location '{}' is not inside the model's "
+        "folder",
+        location);
+  }
+  ASYRA_ASSIGN_OR_RETURN(
+      std::shared_ptr<const MappedFile> file,
+      MappedFile::Open((std::filesystem::path(folder_) / relative).string()));
+  files_.emplace(location, file);
+  return file;
+}
+
+absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto,
+                                       std::shared_ptr<const void> owner,
+                                       ExternalFiles* files) {
+  absl::StatusOr<Tensor> tensor = Read(proto, std::move(owner), files);
+  if (!tensor.ok()) {
+    return Annotate(tensor.status(), fmt::format("tensor '{}'", proto.name()));
+  }
+  return tensor;
+}
+
+}  // namespace asyra::onnx_import

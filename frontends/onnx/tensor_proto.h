@@ -1,0 +1,48 @@
+// ONNX tensors as host tensors.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "ir/support/mapped_file.h"
+#include "ir/tensor.h"
+
+namespace onnx {
+class TensorProto;
+}
+
+namespace asyra::onnx_import {
+
+// Element type of an onnx::TensorProto::DataType. Error: one that the IR does
+// not have, by name.
+absl::StatusOr<DType> DTypeFromOnnx(int32_t data_type);
+
+// Refuses negative sizes and more than 2^48 elements, so that no product of
+// sizes overflows.
+absl::Status CheckShape(absl::Span<const int64_t> shape);
+
+// The files beside a model that hold its large tensors, each mapped once.
+class ExternalFiles {
+ public:
+  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+  // `location` must stay inside the folder: no absolute path, no "..".
+  absl::StatusOr<std::shared_ptr<const MappedFile>> Open(
+      const std::string& location);
+
+ private:
+  std::string folder_;
+  std::map<std::string, std::shared_ptr<const MappedFile>> files_;
+};
+
+// The tensor of a message. Raw bytes, in the message or in an external file,
+// are viewed and not copied; `owner` keeps the message alive. Errors name the
+// tensor: an unknown element type, too few or too many bytes or values, a
+// location outside the folder.
+absl::StatusOr<Tensor> TensorFromProto(const onnx::TensorProto& proto,
+                                       std::shared_ptr<const void> owner,
+                                       ExternalFiles* files);
+
+}  // namespace asyra::onnx_import

@@ -1,0 +1,59 @@
+// What an ONNX name stands for while its model is being imported.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/program.h"
+#include "ir/tensor.h"
+
+namespace asyra::onnx_import {
+
+// Either known now, or computed by the program, or a sequence of such.
+class Value {
+ public:
+  // Known: `data` broadcasts to `shape` and stays as small as it is, so that
+  // a mask of ones or a position index costs nothing at any size. Dimensions
+  // along which `data` does not vary are reduced to 1.
+  static Value Known(Tensor data);
+  static Value Known(Tensor data, absl::Span<const int64_t> shape);
+  static Value Computed(ValueId id, Type type);
+  static Value Sequence(std::vector<Value> parts);
+
+  bool known() const { return data_.has_value(); }
+  bool is_sequence() const { return is_sequence_; }
+  // Global shape and element type, of a value that is no sequence.
+  const Type& type() const { return type_; }
+  DType dtype() const { return type_.dtype; }
+  Shape shape() const { return type_.shape(); }
+  int rank() const { return type_.rank(); }
+
+  // Known values: the data, of the value's rank.
+  const Tensor& data() const { return *data_; }
+  // All elements are equal.
+  bool is_splat() const { return known() && data_->num_elements() == 1; }
+  bool IsSplatOf(double element) const {
+    return is_splat() && data_->Get(0) == element;
+  }
+  // The data repeated to the whole shape.
+  Tensor Expanded() const;
+
+  ValueId id() const { return id_; }
+  const std::vector<Value>& parts() const { return parts_; }
+
+  // Where it came from, for names of weights.
+  const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
+
+ private:
+  Type type_;
+  std::optional<Tensor> data_;
+  ValueId id_ = kNoValue;
+  bool is_sequence_ = false;
+  std::vector<Value> parts_;
+  std::string name_;
+};
+
+}  // namespace asyra::onnx_import

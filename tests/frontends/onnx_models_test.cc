@@ -1,0 +1,86 @@
+// Real models, exported by PyTorch: imported and run on the interpreter, they
+// give what PyTorch recorded.
+#include <chrono>
+#include <cmath>
+
+#include "frontends/onnx/import.h"
+#include "gtest/gtest.h"
+#include "ir/interpreter.h"
+#include "ir/verifier.h"
+#include "ir/weight_store.h"
+
+namespace asyra {
+namespace {
+
+std::string ModelFolder(const std::string& model) {
+  return std::string(ASYRA_SOURCE_DIR) + "/models/" + model;
+}
+
+absl::StatusOr<Program> ImportModel(const std::string& model,
+                                    std::map<std::string, int64_t> dims = {}) {
+  return ImportOnnx(ModelFolder(model) + "/model.onnx", {std::move(dims)});
+}
+
+// The program's inputs in order: recorded data by name, weights left to the
+// program.
+std::vector<Tensor> InputsOf(const Program& program, const TestData& recorded) {
+  std::vector<Tensor> inputs;
+  for (const Input& input : program.inputs) {
+    inputs.emplace_back();
+    for (const auto& [name, tensor] : recorded.inputs) {
+      if (name == program.value_name(input.value)) inputs.back() = tensor;
+    }
+  }
+  return inputs;
+}
+
+void ExpectClose(const Tensor& actual, const Tensor& expected) {
+  ASSERT_EQ(actual.shape(), expected.shape());
+  for (int64_t i = 0; i < actual.num_elements(); ++i) {
+    double want = expected.Get(i);
+    ASSERT_NEAR(actual.Get(i), want, 1e-5 + 1e-4 * std::abs(want))
+        << "element " << i;
+  }
+}
+
+struct Case {
+  std::string model;
+  std::map<std::string, int64_t> dims;
+};
+
+class RecordedModel : public testing::TestWithParam<Case> {};
+
+TEST_P(RecordedModel, GivesTheRecordedOutputs) {
+  const Case& param = GetParam();
+  auto program = ImportModel(param.model, param.dims);
+  ASSERT_TRUE(program.ok()) << program.status();
+  absl::Status valid = Verify(*program);
+  ASSERT_TRUE(valid.ok()) << valid;
+  auto recorded = ReadTestData(ModelFolder(param.model) + "/test_data_set_0");
+  ASSERT_TRUE(recorded.ok()) << recorded.status();
+  auto outputs = Interpret(*program, InputsOf(*program, *recorded));
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  ASSERT_EQ(outputs->size(), recorded->outputs.size());
+  for (size_t i = 0; i < outputs->size(); ++i) {
+    EXPECT_EQ(program->value_name(program->outputs[i].value),
+              recorded->outputs[i].first);
+    ExpectClose((*outputs)[i], recorded->outputs[i].second);
+  }
+}
+
+const std::map<std::string, int64_t> kBatch4Seq64 = {{"batch", 4},
+                                                     {"seq", 64}};
+INSTANTIATE_TEST_SUITE_P(
+    Tiny, RecordedModel,
+    testing::Values(Case{"llama-tiny-op18", kBatch4Seq64},
+                    Case{"llama-tiny-op23", {}},
+                    Case{"gpt2-tiny-op18", kBatch4Seq64},
+                    Case{"gpt2-tiny-op23", {}}),
+    [](const auto& info) {
+      std::string name = info.param.model;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
+
+}  // namespace
+}  // namespace asyra
