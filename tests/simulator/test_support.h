@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "ir/parser.h"
+#include "ir/support/check.h"
 #include "simulator/simulate.h"
 
 namespace asyra {

@@ -1,0 +1,120 @@
+// What holds of every replay, on random programs.
+#include <algorithm>
+#include <map>
+
+#include "gmock/gmock.h"
+#include "tests/simulator/random_program.h"
+#include "tests/simulator/test_support.h"
+
+namespace asyra {
+namespace {
+
+constexpr double kSlack = 1e-6;
+
+Program Random(uint32_t seed, int compute_streams) {
+  return Parse(RandomProgram(seed, 60, compute_streams).text());
+}
+
+CostModel Model(const Program& program, double link_speed = 1) {
+  Machine machine = TestMachine();
+  machine.launch_us = 0.5;
+  for (auto& [kind, params] : machine.collectives) {
+    for (CollectiveFit& fit : params.fits) {
+      fit.protocols[0].busbw_gbps *= link_speed;
+    }
+  }
+  return CostModel(std::move(machine), program.mesh);
+}
+
+class RandomReplay : public testing::TestWithParam<int> {
+ protected:
+  uint32_t seed() const { return static_cast<uint32_t>(GetParam()); }
+};
+
+TEST_P(RandomReplay, KeepsEveryOrder) {
+  Program program = Random(seed(), 2);
+  for (bool contention : {false, true}) {
+    SCOPED_TRACE(fmt::format("seed {} contention {}", seed(), contention));
+    SimResult result =
+        Simulate(program, Model(program), {.contention = contention});
+    std::map<StreamId, double> stream_end;
+    std::map<AxisList, double> axes_end;
+    std::vector<double> ready(program.values.size(), 0);
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+      const Op& op = program.ops[i];
+      const OpSpan& span = result.spans[i];
+      EXPECT_LE(span.start_us, span.end_us);
+      EXPECT_GE(span.start_us, stream_end[op.stream]);
+      for (ValueId value : op.operands) EXPECT_GE(span.start_us, ready[value]);
+      for (ValueId value : op.after) EXPECT_GE(span.start_us, ready[value]);
+      for (ValueId value : op.results) ready[value] = span.end_us;
+      stream_end[op.stream] = span.end_us;
+      if (!op.is_collective()) continue;
+      double& before = axes_end[op.attrs.Get<AxisList>("axes")];
+      EXPECT_GE(span.start_us, before);
+      before = span.end_us;
+    }
+  }
+}
+
+TEST_P(RandomReplay, AccountsForEveryMoment) {
+  Program program = Random(seed(), 2);
+  SCOPED_TRACE(fmt::format("seed {}", seed()));
+  SimResult result = Simulate(program, Model(program));
+  EXPECT_LE(result.lower_bound_us, result.makespan_us + kSlack);
+  EXPECT_LE(result.compute_us + result.exposed_comm_us,
+            result.makespan_us + kSlack);
+  EXPECT_LE(result.exposed_comm_us, result.comm_us + kSlack);
+  double exposed = 0;
+  for (const AxesExposure& axes : result.exposed) {
+    EXPECT_LE(axes.exposed_us, result.exposed_comm_us + kSlack);
+    exposed += axes.exposed_us;
+  }
+  EXPECT_GE(exposed, result.exposed_comm_us - kSlack);
+  int64_t peak = 0;
+  for (const MemoryPoint& point : result.memory) {
+    EXPECT_GE(point.live_bytes, result.weight_bytes);
+    peak = std::max(peak, point.live_bytes);
+  }
+  EXPECT_EQ(peak, result.peak_bytes);
+}
+
+TEST_P(RandomReplay, IsDeterministic) {
+  Program program = Random(seed(), 2);
+  SimResult one = Simulate(program, Model(program));
+  SimResult two = Simulate(program, Model(program));
+  for (size_t i = 0; i < one.spans.size(); ++i) {
+    EXPECT_EQ(one.spans[i].start_us, two.spans[i].start_us)
+        << "seed " << seed();
+    EXPECT_EQ(one.spans[i].end_us, two.spans[i].end_us) << "seed " << seed();
+  }
+}
+
+TEST_P(RandomReplay, FasterLinksNeverHurtWithoutContention) {
+  Program program = Random(seed(), 2);
+  double before =
+      Simulate(program, Model(program), {.contention = false}).makespan_us;
+  for (double speed : {1.1, 2.0, 7.0}) {
+    double now = Simulate(program, Model(program, speed), {.contention = false})
+                     .makespan_us;
+    EXPECT_LE(now, before + kSlack) << "seed " << seed() << " speed " << speed;
+    before = now;
+  }
+}
+
+// Contention takes speed away and never gives any.
+TEST_P(RandomReplay, ContentionStretchesOps) {
+  Program program = Random(seed(), 2);
+  std::vector<OpCost> prices = PriceOps(program, Model(program));
+  SimResult result = Replay(program, prices);
+  for (size_t i = 0; i < prices.size(); ++i) {
+    EXPECT_GE(result.spans[i].end_us - result.spans[i].start_us,
+              prices[i].time_us - kSlack)
+        << "seed " << seed() << " op " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomReplay, testing::Range(1, 31));
+
+}  // namespace
+}  // namespace asyra

@@ -1,0 +1,50 @@
+#include "simulator/sharing.h"
+
+#include "gmock/gmock.h"
+
+namespace asyra {
+namespace {
+
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+
+OpCost Compute(double sms, double hbm) {
+  return {.time_us = 1, .is_compute = true, .load = {sms, hbm}};
+}
+
+std::vector<double> Share(std::vector<OpCost> ops) {
+  std::vector<const OpCost*> active;
+  for (const OpCost& op : ops) active.push_back(&op);
+  std::vector<double> speeds;
+  ShareResources(active, &speeds);
+  return speeds;
+}
+
+TEST(Sharing, WhatFitsRunsAtFullSpeed) {
+  EXPECT_THAT(Share({Compute(1, 1)}), ElementsAre(1));
+  EXPECT_THAT(Share({Compute(0.7, 0.2), Compute(0.3, 0.8)}), ElementsAre(1, 1));
+}
+
+TEST(Sharing, AFullResourceIsSharedInProportion) {
+  EXPECT_THAT(Share({Compute(1, 0), Compute(1, 0)}),
+              ElementsAre(DoubleEq(0.5), DoubleEq(0.5)));
+  EXPECT_THAT(Share({Compute(1, 0), Compute(0.6, 0)}),
+              ElementsAre(DoubleEq(0.625), DoubleEq(0.625)));
+}
+
+// The first two stop where memory is full; the third rises on until the SMs
+// are.
+TEST(Sharing, OpsThatDoNotUseTheFullResourceRiseOn) {
+  EXPECT_THAT(Share({Compute(0.2, 1), Compute(0.2, 1), Compute(1, 0)}),
+              ElementsAre(DoubleEq(0.5), DoubleEq(0.5), DoubleEq(0.8)));
+}
+
+TEST(Sharing, CollectivesYieldToComputationThatFillsTheSms) {
+  OpCost collective = {.time_us = 1, .beside_compute = 0.6};
+  EXPECT_THAT(Share({Compute(1, 0), collective}), ElementsAre(1, 0.6));
+  EXPECT_THAT(Share({Compute(0.5, 0), collective}), ElementsAre(1, 0.8));
+  EXPECT_THAT(Share({collective, collective}), ElementsAre(1, 1));
+}
+
+}  // namespace
+}  // namespace asyra
