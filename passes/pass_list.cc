@@ -2,6 +2,7 @@
 
 #include "ir/support/status.h"
 #include "passes/bucket.h"
+#include "passes/canonicalize.h"
 #include "passes/partition.h"
 #include "passes/plan_sharding.h"
 #include "passes/reorder.h"
@@ -41,6 +42,11 @@ constexpr int64_t kDefaultTiles = 2;
 
 const std::vector<PassRecord>& Records() {
   static const auto* records = new std::vector<PassRecord>{
+      {.name = "canonicalize",
+       .summary = "folds, merges and cancels; one form for each meaning",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .fn = Canonicalize},
       {.name = "plan_sharding",
        .summary = "chooses how each op is sharded over the mesh, by cost",
        .from_stage = Stage::kGlobal,

@@ -1,0 +1,221 @@
+// Reshapes and transposes on their way to where they cancel.
+#include <numeric>
+
+#include "passes/canonicalize_rules.h"
+#include "passes/op_shape.h"
+
+namespace asyra {
+namespace {
+
+using NewOp = Rewriter::NewOp;
+
+// A value that is a reshape merging dimensions of `source`.
+struct Merge {
+  ValueId source = kNoValue;
+  Shape from, to;
+  std::vector<int> begins;
+
+  explicit operator bool() const { return !begins.empty(); }
+  int group_size(int dim) const { return begins[dim + 1] - begins[dim]; }
+  bool is_single(int dim) const { return begins[dim + 1] - begins[dim] == 1; }
+};
+
+Merge FindMerge(const Rewriter& to, ValueId value) {
+  Merge merge;
+  const Op* reshape = to.Def(value, "reshape");
+  if (reshape == nullptr) return merge;
+  merge.source = reshape->operands[0];
+  merge.from = to.type(merge.source).shape();
+  merge.to = to.type(value).shape();
+  merge.begins = MergeGroups(merge.from, merge.to);
+  return merge;
+}
+
+// The shape under which an operand of shape `shape` meets the merge's source
+// instead of its result, both right aligned; empty begins: it cannot by a view
+// of single dimensions and ones.
+bool SplitLike(const Merge& merge, const Shape& shape, Shape* split) {
+  split->clear();
+  size_t offset = merge.to.size() - shape.size();
+  for (size_t i = 0; i < shape.size(); ++i) {
+    int dim = static_cast<int>(offset + i);
+    if (shape[i] == 1) {
+      split->insert(split->end(), merge.group_size(dim), 1);
+    } else if (merge.is_single(dim)) {
+      split->push_back(shape[i]);
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::StatusOr<ValueId> BelowElementwise(Rewriter& to, const NewOp& op) {
+  Merge merge;
+  for (ValueId value : op.op.operands) {
+    merge = FindMerge(to, value);
+    if (merge && merge.to == op.type.shape()) break;
+    merge = Merge();
+  }
+  if (!merge) return kNoValue;
+  std::vector<ValueId> operands;
+  std::vector<Shape> shapes;
+  for (ValueId value : op.op.operands) {
+    Merge other = FindMerge(to, value);
+    Shape shape = to.type(value).shape();
+    if (other && other.from == merge.from && other.to == merge.to) {
+      operands.push_back(other.source);
+      shapes.push_back(merge.from);
+    } else {
+      Shape split;
+      if (!SplitLike(merge, shape, &split)) return kNoValue;
+      operands.push_back(value);
+      shapes.push_back(split);
+    }
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    ASYRA_ASSIGN_OR_RETURN(operands[i], to.Reshape(operands[i], shapes[i]));
+  }
+  ASYRA_ASSIGN_OR_RETURN(ValueId below,
+                         to.Add(op.op.def->name, operands, op.op.attrs));
+  return to.Reshape(below, op.type.shape());
+}
+
+// Ops on whole rows: rms_norm, and softmax over the last dimension.
+absl::StatusOr<ValueId> BelowRows(Rewriter& to, const NewOp& op) {
+  Merge merge = FindMerge(to, op.in(0));
+  if (!merge || !merge.is_single(op.type.rank() - 1)) return kNoValue;
+  AttrMap attrs = op.op.attrs;
+  if (op.is("softmax")) {
+    if (NormalizeDim(attrs.Int("dim"), op.type.rank()) != op.type.rank() - 1) {
+      return kNoValue;
+    }
+    attrs.Set("dim", static_cast<int64_t>(merge.from.size()) - 1);
+  }
+  std::vector<ValueId> operands(op.op.operands.begin(), op.op.operands.end());
+  operands[0] = merge.source;
+  ASYRA_ASSIGN_OR_RETURN(ValueId below,
+                         to.Add(op.op.def->name, operands, attrs));
+  return to.Reshape(below, op.type.shape());
+}
+
+absl::StatusOr<ValueId> BelowMatmul(Rewriter& to, const NewOp& op) {
+  Merge lhs = FindMerge(to, op.in(0));
+  if (!lhs) return kNoValue;
+  int rank = static_cast<int>(lhs.to.size());
+  ValueId rhs = op.in(1);
+  bool rows = to.type(rhs).rank() == 2 && lhs.is_single(rank - 1) &&
+              !op.op.attrs.Bool("transpose_a");
+  if (!rows) {
+    // Both operands merge the same batch dimensions.
+    Merge other = FindMerge(to, rhs);
+    if (!other || other.to.size() != lhs.to.size() ||
+        other.begins != lhs.begins || !lhs.is_single(rank - 1) ||
+        !lhs.is_single(rank - 2)) {
+      return kNoValue;
+    }
+    for (size_t i = 0; i + 2 < lhs.from.size(); ++i) {
+      if (lhs.from[i] != other.from[i]) return kNoValue;
+    }
+    rhs = other.source;
+  }
+  ASYRA_ASSIGN_OR_RETURN(ValueId below,
+                         to.Add("matmul", {lhs.source, rhs}, op.op.attrs));
+  return to.Reshape(below, op.type.shape());
+}
+
+absl::StatusOr<ValueId> BelowSlice(Rewriter& to, const NewOp& op) {
+  Merge merge = FindMerge(to, op.in(0));
+  if (!merge) return kNoValue;
+  int dim = NormalizeDim(op.op.attrs.Int("dim"), op.type.rank());
+  if (!merge.is_single(dim)) return kNoValue;
+  AttrMap attrs = op.op.attrs;
+  attrs.Set("dim", static_cast<int64_t>(merge.begins[dim]));
+  ASYRA_ASSIGN_OR_RETURN(ValueId below, to.Add("slice", {merge.source}, attrs));
+  return to.Reshape(below, op.type.shape());
+}
+
+absl::StatusOr<ValueId> BelowTranspose(Rewriter& to, const NewOp& op) {
+  Merge merge = FindMerge(to, op.in(0));
+  if (!merge) return kNoValue;
+  Ints perm;
+  for (int64_t dim : op.op.attrs.Get<Ints>("perm")) {
+    for (int i = merge.begins[dim]; i < merge.begins[dim + 1]; ++i) {
+      perm.push_back(i);
+    }
+  }
+  ASYRA_ASSIGN_OR_RETURN(ValueId below, to.Transpose(merge.source, perm));
+  return to.Reshape(below, op.type.shape());
+}
+
+bool SwapsLastTwo(const Ints& perm) {
+  size_t rank = perm.size();
+  if (rank < 2) return false;
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    if (perm[i] != static_cast<int64_t>(i)) return false;
+  }
+  return perm[rank - 1] == static_cast<int64_t>(rank) - 2;
+}
+
+absl::StatusOr<ValueId> IntoMatmul(Rewriter& to, const NewOp& op) {
+  constexpr std::string_view kFlags[] = {"transpose_a", "transpose_b"};
+  for (int i : {0, 1}) {
+    const Op* transpose = to.Def(op.in(i), "transpose");
+    if (transpose == nullptr ||
+        !SwapsLastTwo(transpose->attrs.Get<Ints>("perm"))) {
+      continue;
+    }
+    std::vector<ValueId> operands = {op.in(0), op.in(1)};
+    operands[i] = transpose->operands[0];
+    AttrMap attrs = op.op.attrs;
+    attrs.Set(kFlags[i], !attrs.Bool(kFlags[i]));
+    return to.Add("matmul", operands, attrs);
+  }
+  return kNoValue;
+}
+
+// All operands transposed alike, or single numbers.
+absl::StatusOr<ValueId> BelowElementwiseTransposed(Rewriter& to,
+                                                   const NewOp& op) {
+  const Ints* perm = nullptr;
+  std::vector<ValueId> operands;
+  for (ValueId value : op.op.operands) {
+    const Op* transpose = to.Def(value, "transpose");
+    bool number = to.type(value).num_elements() == 1;
+    if (transpose == nullptr && !number) return kNoValue;
+    if (number) {
+      operands.push_back(value);
+      continue;
+    }
+    const Ints& own = transpose->attrs.Get<Ints>("perm");
+    if (perm != nullptr && *perm != own) return kNoValue;
+    perm = &own;
+    operands.push_back(transpose->operands[0]);
+  }
+  if (perm == nullptr || perm->size() != static_cast<size_t>(op.type.rank())) {
+    return kNoValue;
+  }
+  ASYRA_ASSIGN_OR_RETURN(ValueId below,
+                         to.Add(op.op.def->name, operands, op.op.attrs));
+  return to.Transpose(below, *perm);
+}
+
+}  // namespace
+
+absl::StatusOr<ValueId> SinkReshape(Rewriter& to, const NewOp& op) {
+  if (op.arity() == 0) return kNoValue;
+  if (op.is("matmul")) return BelowMatmul(to, op);
+  if (op.is("slice")) return BelowSlice(to, op);
+  if (op.is("transpose")) return BelowTranspose(to, op);
+  if (op.is("softmax") || IsRowwise(*op.op.def)) return BelowRows(to, op);
+  if (IsElementwise(*op.op.def)) return BelowElementwise(to, op);
+  return kNoValue;
+}
+
+absl::StatusOr<ValueId> SinkTranspose(Rewriter& to, const NewOp& op) {
+  if (op.is("matmul")) return IntoMatmul(to, op);
+  if (IsElementwise(*op.op.def)) return BelowElementwiseTransposed(to, op);
+  return kNoValue;
+}
+
+}  // namespace asyra

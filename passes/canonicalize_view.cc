@@ -1,0 +1,109 @@
+// Views of views.
+#include <numeric>
+
+#include "passes/canonicalize_rules.h"
+#include "passes/op_shape.h"
+
+namespace asyra {
+namespace {
+
+using NewOp = Rewriter::NewOp;
+
+absl::StatusOr<ValueId> OfTranspose(Rewriter& to, const NewOp& op) {
+  ValueId source = op.in(0);
+  Ints perm = op.op.attrs.Get<Ints>("perm");
+  if (const Op* inner = to.Def(source, "transpose")) {
+    const Ints& first = inner->attrs.Get<Ints>("perm");
+    for (int64_t& i : perm) i = first[i];
+    return to.Transpose(inner->operands[0], perm);
+  }
+  // Order of the dimensions that are not of size 1.
+  int64_t last = -1;
+  for (int64_t i : perm) {
+    if (to.type(source).size(static_cast<int>(i)) == 1) continue;
+    if (i < last) return kNoValue;
+    last = i;
+  }
+  return to.Reshape(source, op.type.shape());
+}
+
+absl::StatusOr<ValueId> OfBroadcast(Rewriter& to, const NewOp& op) {
+  ValueId source = op.in(0);
+  if (const Op* inner = to.Def(source, "broadcast")) {
+    return to.Add("broadcast", {inner->operands[0]}, op.op.attrs);
+  }
+  if (to.type(source).num_elements() == op.type.num_elements()) {
+    return to.Reshape(source, op.type.shape());
+  }
+  return kNoValue;
+}
+
+absl::StatusOr<ValueId> SliceOf(Rewriter& to, ValueId source, int dim,
+                                int64_t start, int64_t stop, int64_t step) {
+  return to.Add("slice", {source},
+                {{"dim", static_cast<int64_t>(dim)},
+                 {"start", start},
+                 {"stop", stop},
+                 {"step", step}});
+}
+
+// The part of a concat that a slice falls into; a slice of a slice as one.
+absl::StatusOr<ValueId> OfSlice(Rewriter& to, const NewOp& op) {
+  const AttrMap& attrs = op.op.attrs;
+  int64_t start = attrs.Int("start"), stop = attrs.Int("stop");
+  int dim = NormalizeDim(attrs.Int("dim"), op.type.rank());
+  if (attrs.Int("step") != 1) return kNoValue;
+  if (const Op* inner = to.Def(op.in(0), "slice")) {
+    bool same = NormalizeDim(inner->attrs.Int("dim"), op.type.rank()) == dim;
+    if (!same || inner->attrs.Int("step") != 1) return kNoValue;
+    int64_t shift = inner->attrs.Int("start");
+    return SliceOf(to, inner->operands[0], dim, start + shift, stop + shift, 1);
+  }
+  const Op* concat = to.Def(op.in(0), "concat");
+  if (concat == nullptr ||
+      NormalizeDim(concat->attrs.Int("dim"), op.type.rank()) != dim) {
+    return kNoValue;
+  }
+  int64_t begin = 0;
+  for (ValueId part : concat->operands) {
+    int64_t end = begin + to.type(part).size(dim);
+    if (start >= begin && stop <= end) {
+      return SliceOf(to, part, dim, start - begin, stop - begin, 1);
+    }
+    begin = end;
+  }
+  return kNoValue;
+}
+
+// Elementwise ops broadcast by themselves.
+absl::StatusOr<ValueId> DropBroadcast(Rewriter& to, const NewOp& op) {
+  for (int i = 0; i < op.arity(); ++i) {
+    const Op* broadcast = to.Def(op.in(i), "broadcast");
+    if (broadcast == nullptr) continue;
+    Op direct = op.op;
+    direct.operands[i] = broadcast->operands[0];
+    std::vector<Type> types;
+    for (ValueId value : direct.operands) types.push_back(to.type(value));
+    auto inferred = InferTypes(*direct.def, direct.attrs, types, Mesh());
+    if (!inferred.ok() || (*inferred)[0] != op.type) continue;
+    return to.Add(direct.def->name, direct.operands, direct.attrs);
+  }
+  return kNoValue;
+}
+
+}  // namespace
+
+absl::StatusOr<ValueId> MergeViews(Rewriter& to, const NewOp& op) {
+  if (op.is("reshape")) {
+    const Op* inner = to.Def(op.in(0), "reshape");
+    if (inner == nullptr) return kNoValue;
+    return to.Reshape(inner->operands[0], op.type.shape());
+  }
+  if (op.is("transpose")) return OfTranspose(to, op);
+  if (op.is("broadcast")) return OfBroadcast(to, op);
+  if (op.is("slice")) return OfSlice(to, op);
+  if (op.arity() > 0 && IsElementwise(*op.op.def)) return DropBroadcast(to, op);
+  return kNoValue;
+}
+
+}  // namespace asyra

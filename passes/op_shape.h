@@ -1,0 +1,23 @@
+// How an op treats the dimensions of its operands, read off its axis rule, so
+// that rules which move reshapes and transposes hold for any op of the kind.
+#pragma once
+
+#include "ir/op_def.h"
+
+namespace asyra {
+
+// One result; each of its elements depends on the elements of the operands at
+// the same (right aligned, broadcast) place only, and on no attribute that
+// names dimensions.
+bool IsElementwise(const OpDef& def);
+
+// The same for whole rows: the last dimension is taken whole, the others are
+// free, and operands beyond the first are rows of rank 1 (rms_norm).
+bool IsRowwise(const OpDef& def);
+
+// The dimensions of `from` that a reshape to `to` merges into each dimension
+// of `to`: begins of consecutive ranges, plus from.size() at the end. Empty
+// when the reshape is not a merge into fewer dimensions.
+std::vector<int> MergeGroups(const Shape& from, const Shape& to);
+
+}  // namespace asyra

@@ -1,0 +1,344 @@
+#include "passes/canonicalize.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ir/printer.h"
+#include "ir/support/check.h"
+#include "ir/verifier.h"
+#include "ir/weight_store.h"
+#include "tests/support/untyped.h"
+
+namespace asyra {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Canonicalizes, and checks that the result verifies, means the same and is
+// left alone by a second run.
+Program Canonical(std::string_view text) {
+  Program before = ASYRA_VALUE(ParseUntyped(text));
+  Program after = before;
+  PassContext context;
+  auto changed = Canonicalize(after, {}, context);
+  EXPECT_TRUE(changed.ok()) << changed.status();
+  EXPECT_TRUE(Verify(after).ok()) << Verify(after) << ToString(after);
+  absl::Status same = SameMeaning(before, after, 17, 1e-5);
+  EXPECT_TRUE(same.ok()) << same << ToString(after);
+  Program again = after;
+  EXPECT_FALSE(Canonicalize(again, {}, context).value());
+  EXPECT_EQ(ToString(again), ToString(after));
+  return after;
+}
+
+std::string Canonized(std::string_view text) {
+  return OpCounts(Canonical(text));
+}
+
+TEST(Canonicalize, DropsDeadOpsAndRepeatsButKeepsNames) {
+  Program program = Canonical(R"(
+    in x f32[4,6]
+    a = exp(x)
+    b = exp(x)
+    dead = log(x)
+    y = add(a, b)
+    out y)");
+  EXPECT_EQ(OpCounts(program), "add 1, exp 1");
+  EXPECT_EQ(program.value_name(program.outputs[0].value), "y");
+}
+
+TEST(Canonicalize, OutputsKeepTheirNamesWhenTheirOpsVanish) {
+  Program program = Canonical(R"(
+    in x f32[4,6]
+    zero = 0
+    a = exp(x)
+    logits = add(a, zero)
+    out logits)");
+  EXPECT_EQ(OpCounts(program), "exp 1");
+  EXPECT_EQ(program.value_name(program.outputs[0].value), "logits");
+}
+
+TEST(Canonicalize, AnInputMayBecomeAnOutput) {
+  Program program = Canonical(R"(
+    in x f32[4,6]
+    one = 1
+    y = mul(one, x)
+    out y)");
+  EXPECT_THAT(program.ops, IsEmpty());
+}
+
+TEST(Canonicalize, UnusedDataInputsStayUnusedWeightsGo) {
+  Program program = Canonical(R"(
+    in x f32[4]
+    in unused f32[4]
+    weight w f32[4]
+    y = exp(x)
+    out y)");
+  ASSERT_EQ(program.inputs.size(), 2u);
+}
+
+TEST(Canonicalize, RemovesIdentities) {
+  EXPECT_EQ(Canonized(R"(
+    in x f32[4,6]
+    a = reshape(x) {shape=[4,6]}
+    b = transpose(a) {perm=[0,1]}
+    c = cast(b) {to=f32}
+    d = slice(c) {dim=-1, start=0, stop=6}
+    e = concat(d) {dim=0}
+    f = broadcast(e) {shape=[4,6]}
+    one = 1
+    g = div(f, one)
+    zero = 0
+    h = sub(g, zero)
+    i = neg(h)
+    j = neg(i)
+    y = exp(j)
+    out y)"),
+            "exp 1");
+}
+
+TEST(Canonicalize, DoesNotRemoveWhatOnlyLooksLikeAnIdentity) {
+  // 0 - x; broadcasting by + 0; a slice backwards; a lossy cast.
+  EXPECT_EQ(Canonized(R"(
+    in x f32[4,6]
+    zero = 0
+    a = sub(zero, x)
+    zeros = broadcast(zero) {shape=[2,1,1]}
+    b = add(a, zeros)
+    c = slice(b) {dim=1, start=3, stop=-1, step=-1}
+    d = cast(c) {to=bf16}
+    e = cast(d) {to=f32}
+    out e)"),
+            "add 1, broadcast 1, cast 2, constant 1, slice 1, sub 1");
+}
+
+TEST(Canonicalize, FoldsConstants) {
+  Program program = Canonical(R"(
+    in x f32[4]
+    a = 2
+    b = 3
+    c = mul(a, b)
+    y = mul(x, c)
+    out y)");
+  EXPECT_EQ(OpCounts(program), "constant 1, mul 1");
+  EXPECT_EQ(program.ops[0].attrs.Get<Tensor>("value").Get(0), 6);
+}
+
+TEST(Canonicalize, KnowsUniformValuesOfAnySize) {
+  // Position arithmetic of 8192 positions comes to "all true".
+  EXPECT_EQ(Canonized(R"(
+    in x f32[2,16384]
+    p = iota() {shape=[1,16384], dim=1, dtype=i64}
+    one = 1 i64
+    first = slice(p) {dim=1, start=0, stop=1}
+    before = sub(first, one)
+    all = concat(before, p) {dim=-1}
+    a = slice(all) {dim=1, start=0, stop=16384}
+    b = slice(all) {dim=1, start=1, stop=16385}
+    step = sub(b, a)
+    same = equal(step, one)
+    other = not(same)
+    n = cast(other) {to=i64}
+    document = cumsum(n) {dim=-1}
+    f = cast(document) {to=f32}
+    y = add(x, f)
+    out y)"),
+            "");
+}
+
+TEST(Canonicalize, KeepsIndicesThatAreOutOfRange) {
+  Program program = ASYRA_VALUE(ParseUntyped(R"(
+    c = constant() {value=f32[3](1, 2, 3)}
+    i = constant() {value=i64[1](7)}
+    y = gather(c, i) {dim=0}
+    out y)"));
+  PassContext context;
+  ASSERT_TRUE(Canonicalize(program, {}, context).ok());
+  EXPECT_EQ(CountOps(program, "gather"), 1);
+}
+
+TEST(Canonicalize, MergesViews) {
+  EXPECT_EQ(Canonized(R"(
+    in x f32[4,6,2]
+    a = transpose(x) {perm=[1,0,2]}
+    b = transpose(a) {perm=[-2,0,-1]}
+    c = reshape(b) {shape=[48]}
+    d = reshape(c) {shape=[4,6,2]}
+    y = exp(d)
+    out y)"),
+            "exp 1");
+  EXPECT_EQ(Canonized(R"(
+    in x f32[4,6]
+    in y f32[4,6]
+    a = concat(x, y) {dim=1}
+    b = slice(a) {dim=1, start=7, stop=11}
+    c = slice(b) {dim=-1, start=1, stop=2}
+    out c)"),
+            "slice 1");
+}
+
+TEST(Canonicalize, ASliceAcrossPartsStays) {
+  EXPECT_EQ(Canonized(R"(
+    in x f32[4,6]
+    in y f32[4,6]
+    a = concat(x, y) {dim=1}
+    b = slice(a) {dim=1, start=5, stop=7}
+    out b)"),
+            "concat 1, slice 1");
+}
+
+TEST(Canonicalize, TransposedOperandsBecomeFlags) {
+  Program program = Canonical(R"(
+    in x f32[2,3,4]
+    weight w f32[5,4]
+    t = transpose(w) {perm=[1,0]}
+    y = matmul(x, t)
+    out y)");
+  ASSERT_EQ(OpCounts(program), "matmul 1");
+  EXPECT_TRUE(program.ops[0].attrs.Bool("transpose_b"));
+}
+
+TEST(Canonicalize, ReshapeAroundLinearLayersVanishes) {
+  EXPECT_EQ(Canonized(R"(
+    in x f32[2,3,4]
+    weight w f32[4,8]
+    weight b f32[8]
+    weight v f32[8,4]
+    r = reshape(x) {shape=[6,4]}
+    m = matmul(r, w)
+    a = add(m, b)
+    g = gelu(a)
+    n = matmul(g, v)
+    y = reshape(n) {shape=[2,3,4]}
+    out y)"),
+            "add 1, gelu 1, matmul 2");
+}
+
+TEST(Canonicalize, TransposeBetweenMergeAndSplitOfBatchAndHeads) {
+  EXPECT_EQ(Canonized(R"(
+    in q f32[2,4,3,8]
+    in k f32[2,4,3,8]
+    a = reshape(k) {shape=[8,3,8]}
+    b = transpose(a) {perm=[0,2,1]}
+    c = reshape(b) {shape=[2,4,8,3]}
+    s = 0.5
+    d = mul(c, s)
+    y = matmul(q, d)
+    out y)"),
+            "constant 1, matmul 1, mul 1");
+}
+
+TEST(Canonicalize, BatchedProductsOfMergedBatches) {
+  EXPECT_EQ(Canonized(R"(
+    in q f32[2,4,3,8]
+    in k f32[2,4,3,8]
+    a = reshape(q) {shape=[8,3,8]}
+    b = reshape(k) {shape=[8,3,8]}
+    t = transpose(b) {perm=[0,2,1]}
+    m = matmul(a, t)
+    p = softmax(m)
+    y = reshape(p) {shape=[2,4,3,3]}
+    out y)"),
+            "matmul 1, softmax 1");
+}
+
+TEST(Canonicalize, HeadsThatAreSplitAndMergedDifferentlyStay) {
+  EXPECT_EQ(Canonized(R"(
+    in x f32[2,3,8]
+    weight w f32[8,8]
+    h = reshape(x) {shape=[2,3,4,2]}
+    t = transpose(h) {perm=[0,2,1,3]}
+    r = reshape(t) {shape=[2,3,8]}
+    y = matmul(r, w)
+    out y)"),
+            "matmul 1, reshape 2, transpose 1");
+}
+
+constexpr std::string_view kFused = R"(
+    in x f32[2,3,4]
+    weight w f32[4,12]
+    weight b f32[12]
+    r = reshape(x) {shape=[6,4]}
+    m = matmul(r, w)
+    a = add(m, b)
+    s = reshape(a) {shape=[2,3,12]}
+    q = slice(s) {dim=2, start=0, stop=4}
+    k = slice(s) {dim=2, start=4, stop=8}
+    v = slice(s) {dim=2, start=8, stop=12}
+    e = mul(q, k)
+    y = add(e, v)
+    out y)";
+
+Program WithData(Program program) {
+  auto store = std::make_shared<WeightStore>();
+  for (const Input& input : program.inputs) {
+    if (input.role != InputRole::kWeight) continue;
+    const Type& type = program.type(input.value);
+    Tensor data(type.dtype, type.shape());
+    for (int64_t i = 0; i < data.num_elements(); ++i) {
+      data.Set(i, 0.25 * static_cast<double>(i % 7) - 0.5);
+    }
+    store->Set(program.value_name(input.value), data);
+  }
+  program.weights = store;
+  return program;
+}
+
+TEST(Canonicalize, SplitsFusedProjections) {
+  Program before = WithData(ASYRA_VALUE(ParseUntyped(kFused)));
+  Program after = before;
+  PassContext context;
+  ASSERT_TRUE(Canonicalize(after, {}, context).value());
+  EXPECT_EQ(OpCounts(after), "add 4, matmul 3, mul 1");
+  EXPECT_TRUE(SameMeaning(before, after, 5, 1e-5).ok());
+  EXPECT_NE(after.FindValue("w.2"), kNoValue);
+  EXPECT_EQ(after.FindValue("w"), kNoValue);
+  EXPECT_EQ(after.weights->size(), 6u);
+}
+
+TEST(Canonicalize, SaysWhichWeightsWithoutDataItReplaced) {
+  Program program = ASYRA_VALUE(ParseUntyped(kFused));
+  PassContext context;
+  ASSERT_TRUE(Canonicalize(program, {}, context).value());
+  EXPECT_EQ(CountOps(program, "matmul"), 3);
+  ASSERT_EQ(context.remarks.size(), 6u);
+  EXPECT_THAT(context.remarks[0],
+              HasSubstr("weight w has no data: its part 0:4 of dim 1 is "
+                        "input w.0"));
+}
+
+TEST(Canonicalize, FusedProjectionsThatAreReadAsAWholeStay) {
+  EXPECT_EQ(Canonized(R"(
+    in x f32[3,4]
+    weight w f32[4,12]
+    m = matmul(x, w)
+    q = slice(m) {dim=1, start=0, stop=4}
+    k = slice(m) {dim=1, start=4, stop=8}
+    out q
+    out k
+    out m)"),
+            "matmul 1, slice 2");
+  EXPECT_EQ(Canonized(R"(
+    in x f32[3,4]
+    weight w f32[4,12]
+    m = matmul(x, w)
+    q = slice(m) {dim=1, start=0, stop=5}
+    k = slice(m) {dim=1, start=4, stop=8}
+    out q
+    out k)"),
+            "matmul 1, slice 2");
+}
+
+TEST(Canonicalize, LongChainsTakeLinearTime) {
+  std::string text = "in x f32[4]\nv0 = exp(x)\n";
+  for (int i = 1; i < 15000; ++i) {
+    text += fmt::format("v{} = {}(v{})\n", i, i % 3 ? "tanh" : "exp", i - 1);
+  }
+  Program program = ASYRA_VALUE(ParseUntyped(text + "out v14999"));
+  PassContext context;
+  EXPECT_FALSE(Canonicalize(program, {}, context).value());
+  EXPECT_EQ(program.ops.size(), 15000u);
+}
+
+}  // namespace
+}  // namespace asyra
