@@ -1,0 +1,96 @@
+"""Checks every #include of the source tree against the layers of the design.
+
+  ir/support <- ir <- simulator <- passes; executor, frontends and models
+  include ir only; tools and tests include anything.
+
+Usage: layering_test.py SOURCE_DIR. Prints each offence as FILE:LINE.
+"""
+
+import pathlib
+import re
+import sys
+
+MAY_INCLUDE = {
+    "ir/support": {"ir/support"},
+    "ir": {"ir", "ir/support"},
+    "simulator": {"simulator", "ir", "ir/support"},
+    "passes": {"passes", "simulator", "ir", "ir/support"},
+    "executor": {"executor", "ir", "ir/support"},
+    "frontends": {"frontends", "ir", "ir/support"},
+    "models": {"models", "ir", "ir/support"},
+}
+UNRESTRICTED = {"tools", "tests"}
+SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
+INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]+)"')
+
+
+def layer_of(path):
+  if path.startswith("ir/support/"):
+    return "ir/support"
+  return path.split("/", 1)[0]
+
+
+def offences(source_dir):
+  """Yields (file, line, message); also for folders that have no layer."""
+  layers = set(MAY_INCLUDE) | UNRESTRICTED
+  for path in sorted(source_dir.rglob("*")):
+    name = path.relative_to(source_dir).as_posix()
+    if path.suffix not in SUFFIXES or name.startswith(("build/", ".")):
+      continue
+    layer = layer_of(name)
+    if layer not in layers:
+      yield name, 1, f"the folder {layer} is in no layer"
+      continue
+    if layer in UNRESTRICTED:
+      continue
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+      match = INCLUDE.match(line)
+      if not match:
+        continue
+      target = layer_of(match.group(1))
+      ours = target in layers and "/" in match.group(1)
+      if ours and target not in MAY_INCLUDE[layer]:
+        yield name, number, f"{layer} must not include {match.group(1)}"
+      if not (source_dir / match.group(1)).exists() and ours:
+        yield name, number, f"{match.group(1)} does not exist"
+      if "/" not in match.group(1):
+        yield name, number, f"{match.group(1)} is not named from the root"
+
+
+def self_test():
+  """The checker finds what it should; run first, in a scratch folder."""
+  import tempfile
+  with tempfile.TemporaryDirectory() as scratch:
+    root = pathlib.Path(scratch)
+    files = {
+        "ir/a.h": '#include "ir/support/s.h"\n',
+        "ir/support/s.h": '#include <vector>\n  # include "ir/a.h"\n',
+        "passes/p.cc": '#include "simulator/m.h"\n#include "ir/a.h"\n',
+        "simulator/m.h": '#include "passes/p.h"\n',
+        "executor/e.cu": '#include "simulator/m.h"\n#include "e.h"\n',
+        "common/c.h": "",
+        "tests/t.cc": '#include "passes/p.h"\n',
+    }
+    for name, text in files.items():
+      path = root / name
+      path.parent.mkdir(parents=True, exist_ok=True)
+      path.write_text(text)
+    found = [(name, line) for name, line, _ in offences(root)]
+    expected = [("common/c.h", 1), ("executor/e.cu", 1), ("executor/e.cu", 2),
+                ("ir/support/s.h", 2), ("simulator/m.h", 1),
+                ("simulator/m.h", 1)]
+    if found != expected:
+      sys.exit(f"the layering check itself is wrong: it finds {found}")
+
+
+def main():
+  self_test()
+  found = list(offences(pathlib.Path(sys.argv[1])))
+  for name, line, message in found:
+    print(f"{name}:{line}: {message}")
+  if found:
+    sys.exit(f"{len(found)} includes against the layers of the design")
+
+
+if __name__ == "__main__":
+  main()
