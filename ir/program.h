@@ -108,6 +108,7 @@ class OpUse {
   OpUse(const OpUse&) = delete;
   OpUse& operator=(const OpUse&) = delete;
   const OpCall& call() const { return call_; }
+  // NOLINTNEXTLINE(google-explicit-constructor): it stands for the call.
   operator const OpCall&() const { return call_; }
 
  private:

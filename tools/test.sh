@@ -1,0 +1,105 @@
+#!/bin/bash
+# All checks of the tree, from a clean clone: tests, tests under the address
+# and undefined-behaviour sanitizers, fuzzers, format and clang-tidy. Goes on
+# after a failure, ends with a summary, and fails if anything did.
+#
+#   tools/test.sh             everything
+#   tools/test.sh dev format  these steps only: dev asan fuzz format tidy
+set -uo pipefail
+cd "$(dirname "$0")/.."
+jobs=$(nproc)
+fuzz_seconds=${ASYRA_FUZZ_SECONDS:-60}
+if command -v ccache >/dev/null; then
+  export ASYRA_LAUNCHER=${ASYRA_LAUNCHER-ccache}
+fi
+summary=()
+failed=0
+
+step() {  # NAME COMMAND...
+  local name=$1 begin=$SECONDS result=passed
+  shift
+  echo "=== $name"
+  "$@" </dev/null || { result=FAILED; failed=1; }
+  summary+=("$(printf '%-8s %-7s %4d s' "$name" "$result" \
+      $((SECONDS - begin)))")
+}
+
+build() {  # PRESET [TARGET...]
+  local preset=$1
+  shift
+  cmake --preset "$preset" >/dev/null &&
+    cmake --build --preset "$preset" -j "$jobs" ${1:+--target "$@"} |
+      tail -n 40
+}
+
+dev() {
+  build dev && ctest --preset dev -j "$jobs"
+}
+
+# Slow tests are run without sanitizers only.
+asan() {
+  build asan && ctest --preset asan -j "$jobs" -L cpu -LE slow
+}
+
+# What a fuzzer starts from: small files of the tree.
+seeds_for() {
+  case $1 in
+    asyra_text_fuzz) find tests/fixtures -name '*.asyra' -size -64k ;;
+    asyra_onnx_fuzz) find models -name '*.onnx' -size -64k ;;
+  esac
+}
+
+fuzz_one() {  # PATH OF A FUZZER
+  local name corpus log
+  name=$(basename "$1")
+  corpus=$(mktemp -d)
+  log=build/fuzz/$name.log
+  seeds_for "$name" | while read -r file; do
+    cp "$file" "$corpus/$(echo "$file" | tr / _)"
+  done
+  if "$1" -max_total_time="$fuzz_seconds" -timeout=20 -rss_limit_mb=2048 \
+      -artifact_prefix="build/fuzz/$name-" "$corpus" >"$log" 2>&1; then
+    echo "$name: $(tail -n 1 "$log")"
+  else
+    tail -n 40 "$log"
+    echo "$name: FAILED, the input is kept in build/fuzz/$name-*"
+    return 1
+  fi
+}
+
+fuzz() {
+  build fuzz || return 1
+  local pids=() result=0
+  for fuzzer in build/fuzz/tests/fuzz/asyra_*_fuzz; do
+    fuzz_one "$fuzzer" &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || result=1; done
+  return $result
+}
+
+# Sources of the libraries and tools; the tests are left to the compiler.
+tidy() {
+  cmake --preset tidy >/dev/null || return 1
+  run-clang-tidy -p build/tidy -j "$jobs" -quiet \
+      "^$PWD/(ir|simulator|passes|executor|frontends|models|tools)/.*\.cc$" \
+      >build/tidy/log 2>&1
+  local result=$?
+  grep -E '(error|warning):' build/tidy/log | sort -u
+  return $result
+}
+
+steps=("$@")
+[ ${#steps[@]} -gt 0 ] || steps=(dev asan fuzz format tidy)
+tools/install_deps.sh --checks || exit 1
+for name in "${steps[@]}"; do
+  case $name in
+    dev|asan|fuzz|tidy) step "$name" "$name" ;;
+    format) step format tools/format.sh --check ;;
+    *) echo "unknown step $name" >&2; exit 2 ;;
+  esac
+done
+echo "=== summary"
+printf '%s\n' "${summary[@]}"
+[ $failed = 0 ] && echo "all passed" || echo "FAILED"
+exit $failed
