@@ -1,0 +1,90 @@
+#include "tools/run_inputs.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ir/parser.h"
+#include "ir/support/check.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+using ::testing::HasSubstr;
+
+Program Example() {
+  return ASYRA_VALUE(ParseProgram(R"(asyra 1 global
+program @f(%ids: i64[3], %t: f32[5, 2] weight, %u: f32[9, 2] weight, %x: f32[3, 2])
+    -> (f32[3, 2]) {
+  %a = embedding(%t, %ids) : f32[3, 2]
+  %b = embedding(%u, %ids) : f32[3, 2]
+  %y = add(%a, %x) : f32[3, 2]
+  return %y
+}
+)"));
+}
+
+Tensor Ids(int64_t first) {
+  return Tensor::FromInts(DType::kI64, {3}, {first, 0, 0});
+}
+Tensor X(double first) {
+  return Tensor::FromDoubles(DType::kF32, {3, 2}, {first, 0, 0, 0, 0, 0});
+}
+
+std::string ErrorOf(const NamedTensors& recorded) {
+  auto inputs = RunInputs(Example(), recorded, 1);
+  if (inputs.ok()) return "no error";
+  return std::string(MessageOf(inputs.status()));
+}
+
+TEST(IndexLimit, IsTheSmallestTable) {
+  EXPECT_EQ(IndexLimit(Example()), 5);
+  Program none = Example();
+  none.ops.clear();
+  EXPECT_GT(IndexLimit(none), 0);
+}
+
+TEST(RunInputs, RandomOnesAreReproducibleAndValid) {
+  auto a = ASYRA_VALUE(RunInputs(Example(), {}, 3));
+  auto b = ASYRA_VALUE(RunInputs(Example(), {}, 3));
+  auto c = ASYRA_VALUE(RunInputs(Example(), {}, 4));
+  ASSERT_EQ(a.size(), 4u);
+  EXPECT_TRUE(SameBytes(a[3], b[3]));
+  EXPECT_FALSE(SameBytes(a[3], c[3]));
+  for (int64_t id : a[0].ToInts()) {
+    EXPECT_GE(id, 0);
+    EXPECT_LT(id, 5);
+  }
+}
+
+TEST(RunInputs, RecordedOnesAreMatchedByNameThenByOrder) {
+  auto named =
+      ASYRA_VALUE(RunInputs(Example(), {{"x", X(7)}, {"ids", Ids(4)}}, 1));
+  EXPECT_EQ(named[0].GetInt(0), 4);
+  EXPECT_EQ(named[3].Get(0), 7);
+  auto ordered =
+      ASYRA_VALUE(RunInputs(Example(), {{"p", Ids(2)}, {"q", X(9)}}, 1));
+  EXPECT_EQ(ordered[0].GetInt(0), 2);
+  EXPECT_EQ(ordered[3].Get(0), 9);
+  EXPECT_EQ(ordered[1].shape(), Shape({5, 2}));
+}
+
+TEST(RunInputs, WhatDoesNotFitIsAnError) {
+  EXPECT_THAT(ErrorOf({{"x", X(1)}}),
+              HasSubstr("1 inputs are recorded, the program takes 2"));
+  EXPECT_THAT(ErrorOf({{"x", X(1)}, {"y", Ids(1)}}),
+              HasSubstr("input %ids is not recorded"));
+  EXPECT_THAT(ErrorOf({{"ids", X(1)}, {"x", X(1)}}),
+              HasSubstr("recorded input ids is f32[3,2], the program's %ids "
+                        "is i64[3]"));
+}
+
+TEST(CheckHostMemory, RefusesWhatCannotFit) {
+  Program program = Example();
+  EXPECT_TRUE(CheckHostMemory(program).ok());
+  program.values[1].type.dims[0].size = int64_t{1} << 50;
+  EXPECT_THAT(std::string(MessageOf(CheckHostMemory(program))),
+              HasSubstr("GB on the interpreter"));
+}
+
+}  // namespace
+}  // namespace asyra

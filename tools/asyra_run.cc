@@ -1,0 +1,129 @@
+// asyra-run: runs a program on this machine, and compares with recorded
+// outputs.
+#include <cstdio>
+#include <filesystem>
+
+#include "CLI/CLI.hpp"
+#include "frontends/onnx/import.h"
+#include "ir/interpreter.h"
+#include "ir/support/status.h"
+#include "tools/compare.h"
+#include "tools/compile.h"
+#include "tools/run_inputs.h"
+
+namespace asyra {
+namespace {
+
+struct Flags {
+  CompileOptions compile;
+  std::string device = "interp";
+  std::string check;
+  Tolerance tolerance;
+  uint64_t seed = 1;
+};
+
+// A program file runs as it stands, unless it is to be compiled for a mesh.
+absl::StatusOr<Program> LoadProgram(const CompileOptions& options) {
+  bool program_file =
+      std::filesystem::path(options.model).extension() == ".asyra";
+  bool compiles = options.dp * options.tp * options.sp * options.ep != 1 ||
+                  !options.passes.empty();
+  if (program_file && !compiles) return LoadModel(options);
+  ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options));
+  return std::move(result.program);
+}
+
+absl::Status CheckOutputs(const Program& program,
+                          const std::vector<Tensor>& outputs,
+                          const NamedTensors& recorded,
+                          const Tolerance& tolerance) {
+  if (outputs.size() != recorded.size()) {
+    return Invalid("{} outputs are recorded, the program has {}",
+                   recorded.size(), outputs.size());
+  }
+  int64_t wrong = 0;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string& name = program.value_name(program.outputs[i].value);
+    absl::StatusOr<Comparison> comparison =
+        Compare(outputs[i], recorded[i].second, tolerance);
+    if (!comparison.ok()) {
+      return Annotate(comparison.status(), fmt::format("output %{}", name));
+    }
+    fmt::print("output %{} {}{}: max abs error {:.3g}, max rel error {:.3g}\n",
+               name, ToString(outputs[i].dtype()),
+               ShapeToString(outputs[i].shape()), comparison->max_abs_error,
+               comparison->max_rel_error);
+    if (comparison->wrong == 0) continue;
+    wrong += comparison->wrong;
+    int64_t first = comparison->first_wrong;
+    fmt::print(
+        "  {} of {} elements differ, first element {}: {} is {}, "
+        "recorded is {}\n",
+        comparison->wrong, outputs[i].num_elements(), first, name,
+        outputs[i].Get(first), recorded[i].second.Get(first));
+  }
+  if (wrong == 0) return absl::OkStatus();
+  return Invalid("{} elements are beyond rtol {:g} and atol {:g}", wrong,
+                 tolerance.relative, tolerance.absolute);
+}
+
+absl::Status Run(const Flags& flags) {
+  ASYRA_ASSIGN_OR_RETURN(Program program, LoadProgram(flags.compile));
+  TestData recorded;
+  if (!flags.check.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(recorded, ReadTestData(flags.check));
+  }
+  ASYRA_RETURN_IF_ERROR(CheckHostMemory(program));
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> inputs,
+                         RunInputs(program, recorded.inputs, flags.seed));
+  fmt::print("{}: {} ops of stage {} on {} interpreted devices\n",
+             flags.compile.model, program.ops.size(), ToString(program.stage),
+             program.mesh.num_devices());
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> outputs,
+                         Interpret(program, inputs));
+  if (!flags.check.empty()) {
+    return CheckOutputs(program, outputs, recorded.outputs, flags.tolerance);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    fmt::print("output %{} {}{}: {}\n",
+               program.value_name(program.outputs[i].value),
+               ToString(outputs[i].dtype()), ShapeToString(outputs[i].shape()),
+               Summary(outputs[i]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace asyra
+
+int main(int argc, char** argv) {
+  asyra::Flags flags;
+  CLI::App app(
+      "Runs a program on recorded or random inputs: a compiled .asyra file "
+      "with its .safetensors, or a model, compiled as by asyra-opt.",
+      "asyra-run");
+  asyra::AddCompileFlags(app, &flags.compile);
+  app.add_option("--device", flags.device, "what runs it")
+      ->check(CLI::IsMember({"interp"}))
+      ->capture_default_str();
+  app.add_option("--check", flags.check,
+                 "folder of input_*.pb and output_*.pb to run and compare");
+  app.add_option("--rtol", flags.tolerance.relative, "relative tolerance")
+      ->capture_default_str();
+  app.add_option("--atol", flags.tolerance.absolute, "absolute tolerance")
+      ->capture_default_str();
+  app.add_option("--seed", flags.seed, "of random inputs")
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    std::fprintf(stderr, "asyra-run: %s\n", error.what());
+    return 1;
+  }
+  absl::Status status = asyra::Run(flags);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "asyra-run: %s\n",
+               std::string(asyra::MessageOf(status)).c_str());
+  return 1;
+}

@@ -1,0 +1,54 @@
+#include "tools/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ir/support/status.h"
+
+namespace asyra {
+
+absl::StatusOr<Comparison> Compare(const Tensor& actual, const Tensor& expected,
+                                   const Tolerance& tolerance) {
+  if (actual.dtype() != expected.dtype() ||
+      actual.shape() != expected.shape()) {
+    return Invalid("it is {}{}, recorded is {}{}", ToString(actual.dtype()),
+                   ShapeToString(actual.shape()), ToString(expected.dtype()),
+                   ShapeToString(expected.shape()));
+  }
+  Comparison result;
+  for (int64_t i = 0; i < expected.num_elements(); ++i) {
+    double a = actual.Get(i), e = expected.Get(i);
+    bool same = IsFloat(expected.dtype())
+                    ? a == e || (std::isnan(a) && std::isnan(e))
+                    : actual.GetInt(i) == expected.GetInt(i);
+    if (same) continue;
+    double error = std::abs(a - e);
+    if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
+    result.max_abs_error = std::max(result.max_abs_error, error);
+    if (std::abs(e) > tolerance.absolute) {
+      result.max_rel_error =
+          std::max(result.max_rel_error, error / std::abs(e));
+    }
+    bool near = IsFloat(expected.dtype()) && std::isfinite(error) &&
+                error <= tolerance.absolute + tolerance.relative * std::abs(e);
+    if (near) continue;
+    if (result.wrong++ == 0) result.first_wrong = i;
+  }
+  return result;
+}
+
+std::string Summary(const Tensor& tensor) {
+  if (tensor.num_elements() == 0) return "empty";
+  double least = tensor.Get(0), most = least, sum = 0;
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    double value = tensor.Get(i);
+    least = std::min(least, value);
+    most = std::max(most, value);
+    sum += value;
+  }
+  return fmt::format("min {:.6g}, max {:.6g}, mean {:.6g}", least, most,
+                     sum / static_cast<double>(tensor.num_elements()));
+}
+
+}  // namespace asyra

@@ -1,0 +1,34 @@
+// Outputs of a run against recorded ones.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "ir/tensor.h"
+
+namespace asyra {
+
+struct Tolerance {
+  double relative = 1e-4;
+  double absolute = 1e-5;
+};
+
+struct Comparison {
+  double max_abs_error = 0;  // max |a - e|
+  double max_rel_error =
+      0;  // max |a - e| / |e|, where |e| > tolerance.absolute
+  // Elements beyond |a - e| <= absolute + relative * |e|; for integers and
+  // bools, those that are not equal. Not-a-numbers and infinities agree with
+  // their equals only.
+  int64_t wrong = 0;
+  int64_t first_wrong = -1;  // its index
+};
+
+// Error: other element type or shape, both named.
+absl::StatusOr<Comparison> Compare(const Tensor& actual, const Tensor& expected,
+                                   const Tolerance& tolerance);
+
+// "min -1.5, max 2.25, mean 0.01".
+std::string Summary(const Tensor& tensor);
+
+}  // namespace asyra

@@ -1,0 +1,122 @@
+#include "tools/run_inputs.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "ir/interpreter.h"
+#include "ir/support/status.h"
+#include "ir/weight_store.h"
+
+namespace asyra {
+namespace {
+
+constexpr int64_t kDefaultIndexLimit = 4;
+
+// Positions in program.inputs of those that are given at each run.
+std::vector<size_t> GivenInputs(const Program& program) {
+  std::vector<size_t> given;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    if (program.inputs[i].role != InputRole::kWeight) given.push_back(i);
+  }
+  return given;
+}
+
+int Find(const NamedTensors& tensors, std::string_view name) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].first == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+absl::Status CheckType(const Program& program, size_t input,
+                       const std::pair<std::string, Tensor>& recorded) {
+  ValueId value = program.inputs[input].value;
+  const Type& type = program.type(value);
+  const Tensor& tensor = recorded.second;
+  if (tensor.dtype() == type.dtype && tensor.shape() == type.shape()) {
+    return absl::OkStatus();
+  }
+  return Invalid("recorded input {} is {}{}, the program's %{} is {}{}",
+                 recorded.first, ToString(tensor.dtype()),
+                 ShapeToString(tensor.shape()), program.value_name(value),
+                 ToString(type.dtype), ShapeToString(type.shape()));
+}
+
+// Which recorded tensor each of the `given` inputs takes.
+absl::StatusOr<std::vector<int>> Match(const Program& program,
+                                       const std::vector<size_t>& given,
+                                       const NamedTensors& recorded) {
+  if (recorded.size() != given.size()) {
+    return Invalid("{} inputs are recorded, the program takes {}",
+                   recorded.size(), given.size());
+  }
+  std::vector<int> match(given.size());
+  int named = 0;
+  for (size_t i = 0; i < given.size(); ++i) {
+    ValueId value = program.inputs[given[i]].value;
+    match[i] = Find(recorded, program.value_name(value));
+    named += match[i] >= 0;
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (named == 0) match[i] = static_cast<int>(i);
+    if (match[i] < 0) {
+      return Invalid("input %{} is not recorded, others are by name",
+                     program.value_name(program.inputs[given[i]].value));
+    }
+  }
+  return match;
+}
+
+}  // namespace
+
+int64_t IndexLimit(const Program& program) {
+  int64_t limit = INT64_MAX;
+  for (const Op& op : program.ops) {
+    if (op.def->axes == nullptr) continue;
+    absl::StatusOr<AxisRule> rule = AxisRuleOf(OpUse(program, op));
+    if (!rule.ok()) continue;
+    // A factor that is summed over by position is that of a table's rows.
+    for (const Factor& factor : rule->factors) {
+      if (factor.positional && factor.kind == FactorKind::kSum) {
+        limit = std::min(limit, factor.size);
+      }
+    }
+  }
+  return limit == INT64_MAX ? kDefaultIndexLimit : std::max<int64_t>(limit, 1);
+}
+
+absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,
+                                              const NamedTensors& recorded,
+                                              uint64_t seed) {
+  std::vector<Tensor> inputs = RandomInputs(program, seed, IndexLimit(program));
+  if (recorded.empty()) return inputs;
+  std::vector<size_t> given = GivenInputs(program);
+  ASYRA_ASSIGN_OR_RETURN(std::vector<int> match,
+                         Match(program, given, recorded));
+  for (size_t i = 0; i < given.size(); ++i) {
+    ASYRA_RETURN_IF_ERROR(CheckType(program, given[i], recorded[match[i]]));
+    inputs[given[i]] = recorded[match[i]].second;
+  }
+  return inputs;
+}
+
+absl::Status CheckHostMemory(const Program& program) {
+  double bytes = 0;
+  double devices = static_cast<double>(program.mesh.num_devices());
+  for (const Input& input : program.inputs) {
+    const Type& type = program.type(input.value);
+    // Once whole, once as the shards of all devices.
+    bytes += static_cast<double>(type.bytes()) +
+             static_cast<double>(type.Local(program.mesh).bytes()) * devices;
+  }
+  double have = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (bytes <= have) return absl::OkStatus();
+  return Invalid(
+      "the inputs and weights of {} devices take {:.1f} GB on the interpreter, "
+      "this machine has {:.1f} GB",
+      devices, bytes / 1e9, have / 1e9);
+}
+
+}  // namespace asyra
