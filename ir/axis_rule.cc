@@ -177,6 +177,7 @@ class RuleParser {
     // What stands only in parentheses is left to division.
     ASYRA_RETURN_IF_ERROR(
         ForEachDim([&](int64_t size, DimFactors& factors) -> absl::Status {
+          if (factors.size() == 1) return absl::OkStatus();
           Factor* unknown = nullptr;
           for (FactorId id : factors) {
             Factor& factor = rule_.factors[id];

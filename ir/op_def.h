@@ -89,11 +89,13 @@ struct GroupCall {
 
 // A small use of the op for the conformance loop, in the text form:
 // "matmul(f32[4,6], f32[6,8]) {transpose_b=false}". Operands are filled with
-// small integers in [low, high].
+// small integers in [low, high]. Ops that take distributed values name the mesh
+// of their types, "(a=2, b=2)".
 struct Sample {
   std::string_view text;
   int low = -3;
   int high = 3;
+  std::string_view mesh = "";
 };
 
 // Gradient: given the op's operands and results and the gradients of its

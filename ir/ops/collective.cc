@@ -194,10 +194,10 @@ const AttrDef kDim = {"dim", AttrKind::kInt, "dimension"};
 
 OpDef Collective(
     std::string_view name, std::string_view summary, CollectiveKind kind,
-    std::vector<AttrDef> attrs,
-    absl::StatusOr<AxisRule> (*axes)(const OpCall&),
+    std::vector<AttrDef> attrs, absl::StatusOr<AxisRule> (*axes)(const OpCall&),
     absl::StatusOr<std::vector<Type>> (*distribute)(const OpCall&, const Mesh&),
-    absl::Status (*reference)(const GroupCall&)) {
+    absl::Status (*reference)(const GroupCall&), std::vector<Sample> samples) {
+  for (Sample& sample : samples) sample.mesh = "(a=2, b=2)";
   return {.name = name,
           .summary = summary,
           .operands = {{"x"}},
@@ -206,40 +206,54 @@ OpDef Collective(
           .axes = axes,
           .distribute = distribute,
           .group_reference = reference,
+          .samples = std::move(samples),
           .collective = kind};
 }
 
 }  // namespace
 
 std::vector<OpDef> CollectiveOps() {
-  OpDef shard{.name = "shard",
-              .summary = "each device keeps its own part of a value that is "
-                         "whole along `axes`; no communication",
-              .operands = {{"x"}},
-              .attrs = {kDim, kAxes},
-              .infer = SameAsFirst,
-              .axes = DimAxes,
-              .distribute = ShardTypes,
-              .work = ShardWork,
-              .reference = ShardReference};
+  OpDef shard{
+      .name = "shard",
+      .summary =
+          "each device keeps its own part of a value that is "
+          "whole along `axes`; no communication",
+      .operands = {{"x"}},
+      .attrs = {kDim, kAxes},
+      .infer = SameAsFirst,
+      .axes = DimAxes,
+      .distribute = ShardTypes,
+      .work = ShardWork,
+      .reference = ShardReference,
+      .samples = {{"shard(f32[4,8]) {dim=1, axes=(b,a)}", -3, 3, "(a=2, b=2)"},
+                  {"shard(i64[4@a,8]) {dim=0, axes=b}", -3, 3, "(a=2, b=2)"}}};
   return {
       Collective("all_reduce", "sums a partial value over `axes`",
                  CollectiveKind::kAllReduce, {kAxes}, FreeAxes, AllReduceTypes,
-                 AllReduce),
+                 AllReduce,
+                 {{"all_reduce(f32[4@b,6] partial(a)) {axes=a}"},
+                  {"all_reduce(i64[4,6] partial(a,b)) {axes=(a,b)}"}}),
       Collective("all_gather", "makes `dim` whole along its inner axes `axes`",
-                 CollectiveKind::kAllGather, {kDim, kAxes}, DimAxes, AllGatherTypes,
-                 AllGather),
+                 CollectiveKind::kAllGather, {kDim, kAxes}, DimAxes,
+                 AllGatherTypes, AllGather,
+                 {{"all_gather(f32[4,8@(b,a)]) {dim=1, axes=(b,a)}"},
+                  {"all_gather(f32[8@(a,b),6]) {dim=0, axes=b}"},
+                  {"all_gather(bf16[4@b,8@a]) {dim=0, axes=b}"}}),
       Collective("reduce_scatter",
                  "sums a partial value over `axes` and shards `dim` over them",
-                 CollectiveKind::kReduceScatter, {kDim, kAxes},
-                 DimAxes, ReduceScatterTypes, ReduceScatter),
+                 CollectiveKind::kReduceScatter, {kDim, kAxes}, DimAxes,
+                 ReduceScatterTypes, ReduceScatter,
+                 {{"reduce_scatter(f32[4@b,8] partial(a)) {dim=1, axes=a}"},
+                  {"reduce_scatter(f32[8@a,6] partial(b)) {dim=0, axes=b}"}}),
       Collective("all_to_all",
                  "moves the inner axes `axes` of dimension `from` to `to`",
                  CollectiveKind::kAllToAll,
                  {{"from", AttrKind::kInt, "dimension made whole"},
                   {"to", AttrKind::kInt, "dimension sharded instead"},
                   kAxes},
-                 FromToAxes, AllToAllTypes, AllToAll),
+                 FromToAxes, AllToAllTypes, AllToAll,
+                 {{"all_to_all(f32[4@a,6,8]) {from=0, to=2, axes=a}"},
+                  {"all_to_all(f32[8,8@(a,b)]) {from=1, to=0, axes=(a,b)}"}}),
       shard,
   };
 }

@@ -253,6 +253,7 @@ std::vector<OpDef> ElementwiseOps() {
                   .reference = CastReference,
                   .samples = {{"cast(f32[4,6]) {to=bf16}"},
                               {"cast(i64[4,6]) {to=f32}"},
+                              {"cast(f32[4,6]) {to=f64}"},
                               {"cast(f32[4,6]) {to=bool}"}}});
   defs.push_back({.name = "select",
                   .summary = "yes where condition holds, else no",

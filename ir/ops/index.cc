@@ -59,6 +59,14 @@ absl::StatusOr<AxisRule> SliceAxes(const OpCall& call) {
                        Linearity::kJoint);
 }
 
+// A dimension that is cut lies whole in every part, so only the end of one
+// that is taken as it is can differ.
+void SliceResize(AttrMap* attrs, absl::Span<const Type> results) {
+  SliceAttrs slice(*attrs, results[0].rank());
+  if (slice.step != 1) return;
+  attrs->Set("stop", slice.start + results[0].size(slice.dim));
+}
+
 absl::Status SliceReference(const RefCall& call) {
   const Tensor& in = call.operands[0];
   Tensor& out = call.results[0];
@@ -314,6 +322,7 @@ std::vector<OpDef> IndexOps() {
                  {"step", AttrKind::kInt, "distance, not 0", int64_t{1}}},
        .infer = InferSlice,
        .axes = SliceAxes,
+       .resize = SliceResize,
        .work = MoveWork,
        .vjp = SliceVjp,
        .reference = SliceReference,

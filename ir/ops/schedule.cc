@@ -96,8 +96,8 @@ absl::StatusOr<AxisRule> Axes(const OpCall& call) {
   const AttrValue* whole = call.attrs.Find("dim");
   std::string operand, result;
   for (int d = 0; d < rank; ++d) {
-    bool cut = whole != nullptr &&
-               NormalizeDim(std::get<int64_t>(*whole), rank) == d;
+    bool cut =
+        whole != nullptr && NormalizeDim(std::get<int64_t>(*whole), rank) == d;
     operand += fmt::format("{}d{} ", cut ? "!" : "", d);
     result += fmt::format("{}d{} ", cut ? "!out" : "", d);
   }
@@ -123,6 +123,7 @@ std::vector<OpDef> ScheduleOps() {
        .axes = Axes,
        .distribute = WaitTypes,
        .reference = WaitReference,
+       .samples = {{"wait(future f32[4@a,6])", -3, 3, "(a=2, b=2)"}},
        .is_wait = true,
        .is_view = true},
       {.name = "tile",
@@ -136,6 +137,10 @@ std::vector<OpDef> ScheduleOps() {
        .distribute = TileTypes,
        .work = TileWork,
        .reference = TileReference,
+       .samples = {{"tile(f32[8@a,6]) {dim=0, part=1, of=2}", -3, 3,
+                    "(a=2, b=2)"},
+                   {"tile(f32[4,6@b] partial(a)) {dim=1, part=0, of=3}", -3, 3,
+                    "(a=2, b=2)"}},
        .is_tile = true},
       {.name = "untile",
        .summary = "tiles of each device's shard joined along `dim`",
@@ -146,6 +151,8 @@ std::vector<OpDef> ScheduleOps() {
        .distribute = UntileTypes,
        .work = TileWork,
        .reference = UntileReference,
+       .samples = {{"untile(f32[4@a,6], f32[4@a,6]) {dim=0}", -3, 3,
+                    "(a=2, b=2)"}},
        .is_untile = true},
   };
 }
