@@ -1,6 +1,7 @@
 // Attention over grouped heads, and rotary position embedding.
 #include <cmath>
 
+#include "ir/ops/gradient.h"
 #include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
 
@@ -264,6 +265,13 @@ absl::Status RotaryReference(const RefCall& call) {
   return absl::OkStatus();
 }
 
+// Turns back by the same angles. The angles themselves follow from positions,
+// of which there is no gradient.
+Gradients RotaryVjp(Gradient& g) {
+  return {g.Op("rotary", {g.dy(), g.x(1), g.Neg(g.x(2))}, g.attrs()), kNoValue,
+          kNoValue};
+}
+
 OpDef Attention() {
   return {
       .name = "attention",
@@ -309,6 +317,7 @@ std::vector<OpDef> AttentionOps() {
                  "pairs (2i, 2i+1) instead of (i, i + R/2)", false}},
       .infer = InferRotary,
       .axes = RotaryAxes,
+      .vjp = Vjp<RotaryVjp>,
       .reference = RotaryReference,
       .samples = {{"rotary(f32[2,4,2,6], f32[4,2], f32[4,2])"},
                   {"rotary(f32[2,4,2,4], f32[2,4,2], f32[2,4,2]) "

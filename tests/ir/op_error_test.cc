@@ -1,0 +1,179 @@
+// What definitions refuse, and how they say it.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ir/builder.h"
+#include "ir/support/status.h"
+#include "tests/ir/op_case.h"
+
+namespace asyra {
+namespace {
+
+// The error of building a call, from its parts in turn: text, attributes,
+// operands.
+std::string ErrorOf(std::string_view text, const Mesh& mesh = {}) {
+  absl::StatusOr<ParsedCall> call = ParseCall(text, mesh);
+  if (!call.ok()) return std::string(MessageOf(call.status()));
+  absl::StatusOr<std::vector<Type>> types =
+      InferTypes(*call->def, call->attrs, call->operands, mesh);
+  if (types.ok()) return "none: " + ToString(*types, mesh);
+  return std::string(MessageOf(types.status()));
+}
+
+struct Refused {
+  std::string_view call;
+  std::string_view error;
+};
+
+void ExpectAll(std::initializer_list<Refused> cases, const Mesh& mesh = {}) {
+  for (const Refused& refused : cases) {
+    EXPECT_EQ(ErrorOf(refused.call, mesh), refused.error) << refused.call;
+  }
+}
+
+TEST(OpErrors, OperandsAndAttributes) {
+  ExpectAll({
+      {"add(f32[2])", "add: 1 operands given, it takes 2"},
+      {"concat() {dim=0}", "concat: 0 operands given, it takes 1 or more"},
+      {"layer_norm(f32[2]) {eps=0.1}",
+       "layer_norm: 1 operands given, it takes 2 to 3"},
+      {"rms_norm(f32[2], f32[2])",
+       "line 1, column 25: rms_norm: attribute eps is missing"},
+      {"softmax(f32[2]) {axis=1}",
+       "line 1, column 18: softmax: unknown attribute axis"},
+      {"wait(f32[2])", "wait: the operand is not a future"},
+      {"neg(future f32[2])",
+       "neg: an operand is a future, it must be waited for"},
+  });
+}
+
+TEST(OpErrors, Elementwise) {
+  ExpectAll({
+      {"add(f32[2], f16[2])", "add: operand 0 is f32, operand 1 is f16"},
+      {"mul(f32[2,3], f32[2])",
+       "mul: operand 1 has shape [2], it does not broadcast with [2,3]"},
+      {"exp(i64[2])", "exp: operand 0 is i64, it should be a float type"},
+      {"swiglu(i64[2], i64[2])",
+       "swiglu: operand 0 is i64, it should be a float type"},
+      {"and(f32[2], f32[2])", "and: operand 0 is f32, it should be bool"},
+      {"select(f32[2], f32[2], f32[2])",
+       "select: the condition is f32, it should be bool"},
+      {"select(bool[2], f32[2], f16[2])",
+       "select: operand 1 is f32, operand 2 is f16"},
+  });
+}
+
+TEST(OpErrors, Matmul) {
+  ExpectAll({
+      {"matmul(f32[2,4096], f32[8192,2])",
+       "matmul: contracting sizes differ: lhs dim 1 is 4096, rhs dim 0 is "
+       "8192"},
+      {"matmul(f32[2,3], f32[2,3]) {transpose_a=true, transpose_b=true}",
+       "matmul: contracting sizes differ: lhs dim 0 is 2, rhs dim 1 is 3"},
+      {"matmul(f32[3], f32[3,2])",
+       "matmul: operand 0 has rank 1, at least 2 is needed"},
+      {"matmul(f32[2,2,3], f32[4,3,2])",
+       "matmul: operand 1 has shape [4], it does not broadcast with [2]"},
+  });
+}
+
+TEST(OpErrors, Shapes) {
+  ExpectAll({
+      {"reshape(f32[2,3]) {shape=[4]}",
+       "reshape: [2,3] has 6 elements, [4] has 4"},
+      {"reshape(f32[2,3]) {shape=[-1]}",
+       "reshape: shape [-1] is not that of a tensor"},
+      {"iota() {shape=[4611686018427387904], dim=0, dtype=i64}",
+       "iota: shape [4611686018427387904] is not that of a tensor"},
+      {"iota() {shape=[4], dim=1, dtype=i64}", "iota: dim is 1, the rank is 1"},
+      {"transpose(f32[2,3]) {perm=[0, 0]}", "transpose: perm has dim 0 twice"},
+      {"transpose(f32[2,3]) {perm=[0]}",
+       "transpose: perm has 1 dims, the operand has 2"},
+      {"broadcast(f32[2]) {shape=[3]}",
+       "broadcast: [2] does not broadcast to [3]"},
+      {"broadcast(f32[2]) {shape=[]}",
+       "broadcast: [2] does not broadcast to []"},
+      {"concat(f32[2,3], f32[3,3]) {dim=1}",
+       "concat: operand 1 has shape [3,3], operand 0 has [2,3], dim is 1"},
+      {"concat(f32[2], f32[2,1]) {dim=0}",
+       "concat: operand 1 has shape [2,1], operand 0 has [2], dim is 0"},
+      {"reduce_sum(f32[2,3]) {dims=[2]}",
+       "reduce_sum: dims has 2, the rank is 2"},
+      {"reduce_mean(i64[2]) {dims=[0]}",
+       "reduce_mean: operand 0 is i64, it should be a float type"},
+  });
+}
+
+TEST(OpErrors, Indices) {
+  ExpectAll({
+      {"gather(f32[2], f32[2]) {dim=0}",
+       "gather: operand 1 is f32, it should be i32 or i64"},
+      {"gather_nd(f32[2,3], i64[4,3])",
+       "gather_nd: the last dim of indices is 3, x has 2 dims to index"},
+      {"gather_nd(f32[2,3], i64[4,1]) {batch_dims=1}",
+       "gather_nd: batch dim 0 is 2 in x and 4 in indices"},
+      {"gather_nd(f32[2,3], i64[4,1]) {batch_dims=2}",
+       "gather_nd: batch_dims is 2, the ranks are 2 and 2"},
+      {"gather_nd(f32[2,3], i64[])",
+       "gather_nd: operand 1 has rank 0, at least 1 is needed"},
+      {"embedding(f32[2], i64[2])",
+       "embedding: the table has rank 1, it should be 2"},
+  });
+}
+
+TEST(OpErrors, Attention) {
+  ExpectAll({
+      {"attention(f32[2,4,6,8], f32[2,5,4,8], f32[2,5,4,8]) {scale=1}",
+       "attention: 6 query heads are not a multiple of 4 key heads"},
+      {"attention(f32[2,4,4,8], f32[2,5,4,6], f32[2,5,4,8]) {scale=1}",
+       "attention: head sizes differ: k has 6, q has 8"},
+      {"attention(f32[2,4,4,8], f32[2,5,4,8], f32[2,6,4,8]) {scale=1}",
+       "attention: key sizes differ: k has 5, v has 6"},
+      {"attention(f32[2,4,4,8], f32[2,5,4,8], f16[2,5,4,8]) {scale=1}",
+       "attention: v is f16[2, 5, 4, 8], it should be f32 of rank 4"},
+      {"attention(f32[1,4,1,8], f32[1,4,1,8], f32[1,4,1,8], i64[1,1,4,4]) "
+       "{scale=1}",
+       "attention: the mask is i64, it should be bool or a float type"},
+      {"attention(f32[1,4,1,8], f32[1,5,1,8], f32[1,5,1,8], bool[4,5]) "
+       "{scale=1}",
+       "attention: the mask has shape [4,5], it does not broadcast to "
+       "[1,1,4,5]"},
+      {"attention(f32[1,4,1,8], f32[1,5,1,8], f32[1,5,1,8]) {scale=1, "
+       "window=-1}",
+       "attention: window is -1"},
+      {"rotary(f32[1,4,1,8], f32[4,5], f32[4,5])",
+       "rotary: cos has shape [4,5], x has [1,4,1,8]"},
+      {"rotary(f32[1,4,1,8], f32[4,4], f32[4,2])",
+       "rotary: cos has shape [4,4], sin has [4,2]"},
+      {"rms_norm(f32[2,8], f32[4]) {eps=0.1}",
+       "rms_norm: scale has shape [4], x dim 1 is 8"},
+      {"layer_norm(f32[2,8], f32[8], f32[1,8]) {eps=0.1}",
+       "layer_norm: bias has shape [1,8], x dim 1 is 8"},
+  });
+}
+
+TEST(OpErrors, Distribution) {
+  ExpectAll(
+      {
+          {"softmax(f32[2,4@a])",
+           "softmax: operand 0 must be whole along factor d1, not over a"},
+          {"all_reduce(f32[4,6]) {axes=a}",
+           "all_reduce: the operand is not partial over a"},
+          {"all_gather(f32[4@(a,b),6]) {dim=0, axes=a}",
+           "all_gather: dim 0 is sharded over (a,b), it should end in a"},
+          {"reduce_scatter(f32[4,6] partial(a)) {dim=2, axes=a}",
+           "reduce_scatter: dim is 2, the rank is 2"},
+          {"shard(f32[4@a,6]) {dim=1, axes=a}",
+           "shard: axis a is in use already"},
+          {"shard(f32[4,5]) {dim=1, axes=a}",
+           "shard: dim 1 of size 5 does not divide over a = 2"},
+          {"tile(f32[6@a]) {dim=0, part=0, of=2}",
+           "tile: dim 0 holds 3 on a device, which does not cut into 2"},
+          {"tile(f32[6]) {dim=0, part=2, of=2}", "tile: part 2 of 2"},
+          {"untile(f32[6], f32[4]) {dim=0}",
+           "untile: tile 1 is f32[4], tile 0 is f32[6]"},
+      },
+      ParseMesh("(a=2, b=2)"));
+}
+
+}  // namespace
+}  // namespace asyra

@@ -1,0 +1,224 @@
+// Results of ops on values small enough to check by hand.
+#include "gtest/gtest.h"
+#include "ir/interpreter.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/support/check.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+Tensor Literal(std::string_view text) {
+  return std::get<Tensor>(ASYRA_VALUE(ParseAttr(AttrKind::kTensor, text, {})));
+}
+
+struct Example {
+  std::string_view call;  // with attributes only: "slice {dim=0, ...}"
+  std::vector<std::string_view> operands;
+  std::string_view result;  // or the error
+};
+
+std::string Run(const Example& example) {
+  std::vector<Tensor> operands;
+  std::string types;
+  for (std::string_view text : example.operands) {
+    operands.push_back(Literal(text));
+    if (!types.empty()) types += ", ";
+    types += std::string(text.substr(0, text.find('(')));
+  }
+  size_t attrs = std::min(example.call.find(' '), example.call.size());
+  std::string call = std::string(example.call.substr(0, attrs)) + "(" + types +
+                     ")" + std::string(example.call.substr(attrs));
+  ParsedCall parsed = ASYRA_VALUE(ParseCall(call, {}));
+  absl::StatusOr<std::vector<Tensor>> results =
+      Evaluate(*parsed.def, parsed.attrs, operands);
+  if (!results.ok()) return std::string(MessageOf(results.status()));
+  return ToString((*results)[0]);
+}
+
+void ExpectAll(std::initializer_list<Example> examples) {
+  for (const Example& example : examples) {
+    EXPECT_EQ(Run(example), example.result) << example.call;
+  }
+}
+
+TEST(OpValues, IntegerArithmeticIsDefinedEverywhere) {
+  constexpr std::string_view kLowest = "i64[1](-9223372036854775808)";
+  ExpectAll({
+      {"add", {"i64[1](9223372036854775807)", "i64[1](1)"}, kLowest},
+      {"neg", {kLowest}, kLowest},
+      {"div",
+       {"i64[4](7, -7, 5, -9223372036854775808)", "i64[4](2, 2, 0, -1)"},
+       "i64[4](3, -3, 0, 0)"},
+      {"pow",
+       {"i64[6](3, -2, 1, -1, 2, 0)", "i64[6](4, 3, -5, -5, -1, 0)"},
+       "i64[6](81, -8, 1, -1, 0, 1)"},
+      {"mul",
+       {"i64[1](9007199254740993)", "i64[1](3)"},
+       "i64[1](27021597764222979)"},
+  });
+}
+
+TEST(OpValues, ElementwiseOps) {
+  ExpectAll({
+      {"sub",
+       {"f32[2,1](10, 20)", "f32[3](1, 2, 3)"},
+       "f32[2,3](9.0, 8.0, 7.0, 19.0, 18.0, 17.0)"},
+      {"less", {"f32[3](1, 2, nan)", "f32[1](2)"}, "bool[3](1, 0, 0)"},
+      {"is_nan", {"f32[3](1, nan, inf)"}, "bool[3](0, 1, 0)"},
+      {"not", {"bool[2](0, 1)"}, "bool[2](1, 0)"},
+      {"relu", {"f32[3](-1, 0, 2)"}, "f32[3](0.0, 0.0, 2.0)"},
+      {"cast {to=i32}",
+       {"f32[4](-1.9, 1.9, nan, 3e9)"},
+       "i32[4](-1, 1, 0, 2147483647)"},
+      {"cast {to=bool}", {"i64[3](0, -5, 256)"}, "bool[3](0, 1, 1)"},
+      {"select",
+       {"bool[2](1, 0)", "i64[2](1, 2)", "i64[1](9)"},
+       "i64[2](1, 9)"},
+      {"swiglu", {"f64[2](0, -inf)", "f64[2](3, 1)"}, "f64[2](0.0, nan)"},
+  });
+}
+
+TEST(OpValues, ShapeOps) {
+  ExpectAll({
+      {"iota {shape=[2, 3], dim=0, dtype=i64}",
+       {},
+       "i64[2,3](0, 0, 0, 1, 1, 1)"},
+      {"transpose {perm=[1, 0]}",
+       {"i64[2,3](1, 2, 3, 4, 5, 6)"},
+       "i64[3,2](1, 4, 2, 5, 3, 6)"},
+      {"broadcast {shape=[2, 3]}",
+       {"i64[2,1](1, 2)"},
+       "i64[2,3](1, 1, 1, 2, 2, 2)"},
+      {"reshape {shape=[3, 1]}", {"i64[3](1, 2, 3)"}, "i64[3,1](1, 2, 3)"},
+      {"reshape {shape=[]}", {"i64[1,1](7)"}, "i64[](7)"},
+      {"concat {dim=1}",
+       {"i64[2,1](1, 2)", "i64[2,2](3, 4, 5, 6)"},
+       "i64[2,3](1, 3, 4, 2, 5, 6)"},
+  });
+}
+
+TEST(OpValues, SlicesAscendAndDescend) {
+  constexpr std::string_view kCount = "i64[6](0, 1, 2, 3, 4, 5)";
+  ExpectAll({
+      {"slice {dim=0, start=1, stop=6, step=2}", {kCount}, "i64[3](1, 3, 5)"},
+      {"slice {dim=0, start=1, stop=5, step=2}", {kCount}, "i64[2](1, 3)"},
+      {"slice {dim=0, start=5, stop=-1, step=-2}", {kCount}, "i64[3](5, 3, 1)"},
+      {"slice {dim=0, start=4, stop=0, step=-4}", {kCount}, "i64[1](4)"},
+      {"slice {dim=0, start=3, stop=3}", {kCount}, "i64[0]()"},
+      {"slice {dim=0, start=1, stop=6, step=9223372036854775807}",
+       {kCount},
+       "i64[1](1)"},
+      {"slice {dim=0, start=5, stop=-1, step=-9223372036854775808}",
+       {kCount},
+       "i64[1](5)"},
+      {"slice {dim=0, start=1, stop=7}",
+       {kCount},
+       "slice: [1, 7) by 1 is not inside dim 0 of size 6"},
+      {"slice {dim=0, start=6, stop=0, step=-1}",
+       {kCount},
+       "slice: [6, 0) by -1 is not inside dim 0 of size 6"},
+      {"slice {dim=0, start=0, stop=6, step=0}", {kCount}, "slice: step is 0"},
+  });
+}
+
+TEST(OpValues, GathersFollowIndices) {
+  constexpr std::string_view kMatrix = "i64[3,2](0, 1, 10, 11, 20, 21)";
+  ExpectAll({
+      {"gather {dim=0}", {kMatrix, "i64[2](2, -3)"}, "i64[2,2](20, 21, 0, 1)"},
+      {"gather {dim=1}", {kMatrix, "i64[](1)"}, "i64[3](1, 11, 21)"},
+      {"gather {dim=0}", {kMatrix, "i64[1](3)"}, "index 3 is not in [-3, 3)"},
+      {"gather_nd", {kMatrix, "i64[2,2](2, 1, 0, -1)"}, "i64[2](21, 1)"},
+      {"gather_nd", {kMatrix, "i64[2,1](1, 1)"}, "i64[2,2](10, 11, 10, 11)"},
+      {"gather_nd {batch_dims=1}",
+       {kMatrix, "i64[3,1](1, 0, 1)"},
+       "i64[3](1, 10, 21)"},
+      {"gather_nd", {kMatrix, "i64[1,2](0, 2)"}, "index 2 is not in [-2, 2)"},
+      {"embedding",
+       {"f32[2,2](1, 2, 3, 4)", "i64[3](1, 0, 1)"},
+       "f32[3,2](3.0, 4.0, 1.0, 2.0, 3.0, 4.0)"},
+      {"embedding",
+       {"f32[2,2](1, 2, 3, 4)", "i64[1](2)"},
+       "id 2 is not in [0, 2)"},
+      {"embedding",
+       {"f32[2,2](1, 2, 3, 4)", "i64[1](-1)"},
+       "id -1 is not in [0, 2)"},
+  });
+}
+
+TEST(OpValues, Reductions) {
+  constexpr std::string_view kMatrix = "f32[2,3](1, 2, 6, -4, 0, 1)";
+  ExpectAll({
+      {"reduce_sum {dims=[1]}", {kMatrix}, "f32[2,1](9.0, -3.0)"},
+      {"reduce_sum {dims=[0, 1], keep=false}", {kMatrix}, "f32[](6.0)"},
+      {"reduce_sum {dims=[]}", {"i64[2](1, 2)"}, "i64[2](1, 2)"},
+      {"reduce_mean {dims=[-1], keep=false}", {kMatrix}, "f32[2](3.0, -1.0)"},
+      {"reduce_max {dims=[0]}", {kMatrix}, "f32[1,3](1.0, 2.0, 6.0)"},
+      {"reduce_min {dims=[1], keep=false}",
+       {"i64[2,2](5, -3, -9, 0)"},
+       "i64[2](-3, -9)"},
+      {"reduce_sum {dims=[0]}", {"f32[0,2]()"}, "f32[1,2](0.0, 0.0)"},
+      {"reduce_max {dims=[0]}",
+       {"f32[0,2]()"},
+       "reduce_max: dim 0 has no elements"},
+      {"cumsum {dim=0}", {"i64[3](1, 2, 3)"}, "i64[3](1, 3, 6)"},
+      {"cumsum {dim=0, exclusive=true}",
+       {"i64[3](1, 2, 3)"},
+       "i64[3](0, 1, 3)"},
+      {"cumsum {dim=0, reverse=true}", {"i64[3](1, 2, 3)"}, "i64[3](6, 5, 3)"},
+      {"cumsum {dim=0, exclusive=true, reverse=true}",
+       {"i64[3](1, 2, 3)"},
+       "i64[3](5, 3, 0)"},
+      {"softmax", {"f32[1,2](1000, 1000)"}, "f32[1,2](0.5, 0.5)"},
+      {"softmax {dim=0}", {"f64[2,1](-inf, 3)"}, "f64[2,1](0.0, 1.0)"},
+  });
+}
+
+TEST(OpValues, NormalizationsOfRows) {
+  ExpectAll({
+      {"rms_norm {eps=0.0}",
+       {"f32[1,2](3, -3)", "f32[2](2, 1)"},
+       "f32[1,2](2.0, -1.0)"},
+      {"rms_norm {eps=7.0}",
+       {"f32[1,2](3, -3)", "f32[2](4, 8)"},
+       "f32[1,2](3.0, -6.0)"},
+      {"layer_norm {eps=0.0}",
+       {"f32[1,2](7, 1)", "f32[2](2, 2)", "f32[2](0, 1)"},
+       "f32[1,2](2.0, -1.0)"},
+      {"layer_norm {eps=0.0}",
+       {"f32[1,2](7, 1)", "f32[2](2, 4)"},
+       "f32[1,2](2.0, -4.0)"},
+  });
+}
+
+TEST(OpValues, RotaryTurnsPairs) {
+  // A quarter turn takes (a, b) to (-b, a); the last element passes.
+  constexpr std::string_view kX = "f32[1,1,1,5](1, 2, 3, 4, 5)";
+  constexpr std::string_view kCos = "f32[1,2](0, 0)", kSin = "f32[1,2](1, 1)";
+  ExpectAll({
+      {"rotary", {kX, kCos, kSin}, "f32[1,1,1,5](-3.0, -4.0, 1.0, 2.0, 5.0)"},
+      {"rotary {interleaved=true}",
+       {kX, kCos, kSin},
+       "f32[1,1,1,5](-2.0, 1.0, -4.0, 3.0, 5.0)"},
+      {"rotary",
+       {"f32[2,1,1,2](1, 2, 3, 4)", "f32[2,1,1](1, 0)", "f32[2,1,1](0, 1)"},
+       "f32[2,1,1,2](1.0, 2.0, -4.0, 3.0)"},
+  });
+}
+
+TEST(OpValues, MatmulTransposes) {
+  constexpr std::string_view kA = "f32[2,3](1, 2, 3, 4, 5, 6)";
+  ExpectAll({
+      {"matmul {transpose_b=true}",
+       {kA, kA},
+       "f32[2,2](14.0, 32.0, 32.0, 77.0)"},
+      {"matmul {transpose_a=true}",
+       {kA, "f32[2,1](1, 10)"},
+       "f32[3,1](41.0, 52.0, 63.0)"},
+      {"matmul", {"f32[2,0]()", "f32[0,2]()"}, "f32[2,2](0.0, 0.0, 0.0, 0.0)"},
+  });
+}
+
+}  // namespace
+}  // namespace asyra
