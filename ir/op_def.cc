@@ -25,6 +25,20 @@ absl::Status CheckOperandCount(const OpDef& def, size_t count) {
   return absl::OkStatus();
 }
 
+// Sizes of results are counted in int64_t everywhere.
+absl::Status CheckSizes(absl::Span<const Type> types) {
+  for (const Type& type : types) {
+    int64_t bytes = SizeOf(type.dtype);
+    for (const Dim& dim : type.dims) {
+      if (__builtin_mul_overflow(bytes, dim.size, &bytes)) {
+        return Invalid("the result {} has more than 2^63 bytes",
+                       ToString(type, {}));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<Type>> InferUnprefixed(
     const OpDef& def, const AttrMap& attrs, absl::Span<const Type> operands,
     const Mesh& mesh) {
@@ -40,6 +54,7 @@ absl::StatusOr<std::vector<Type>> InferUnprefixed(
   }
   ASYRA_ASSIGN_OR_RETURN(std::vector<Type> results,
                          def.infer({def, attrs, global, {}}));
+  ASYRA_RETURN_IF_ERROR(CheckSizes(results));
   if (def.distribute != nullptr) {
     return def.distribute({def, attrs, operands, results}, mesh);
   }

@@ -76,6 +76,18 @@ TEST(OpErrors, Matmul) {
   });
 }
 
+TEST(OpErrors, SizesBeyondCounting) {
+  ExpectAll({
+      {"matmul(f64[1073741824,1], f64[1,1073741824])",
+       "matmul: the result f64[1073741824, 1073741824] has more than 2^63 "
+       "bytes"},
+      {"cast(bool[4611686018427387904]) {to=f16}",
+       "cast: the result f16[4611686018427387904] has more than 2^63 bytes"},
+      {"concat(bool[4611686018427387904], bool[4611686018427387904]) {dim=0}",
+       "concat: dim 0 exceeds 2^63"},
+  });
+}
+
 TEST(OpErrors, Shapes) {
   ExpectAll({
       {"reshape(f32[2,3]) {shape=[4]}",
