@@ -6,9 +6,6 @@
 namespace asyra {
 namespace {
 
-constexpr Rewriter::Rule kRules[] = {FoldConstants, RemoveIdentity,
-                                     Respell,       MergeViews,
-                                     SinkReshape,   SinkTranspose};
 // Each round undoes at least one layer of nesting; programs need two or three.
 constexpr int kMaxRounds = 16;
 
@@ -18,7 +15,7 @@ absl::StatusOr<bool> Canonicalize(Program& program, const PassOptions&,
                                   PassContext& context) {
   bool changed = false;
   for (int round = 0; round < kMaxRounds; ++round) {
-    ASYRA_ASSIGN_OR_RETURN(bool rewritten, Rewrite(program, kRules));
+    ASYRA_ASSIGN_OR_RETURN(bool rewritten, Rewrite(program, kCanonicalRules));
     ASYRA_ASSIGN_OR_RETURN(bool split, SplitProjections(program, context));
     changed |= rewritten || split;
     if (!rewritten && !split) break;

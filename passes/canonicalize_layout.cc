@@ -31,6 +31,20 @@ Merge FindMerge(const Rewriter& to, ValueId value) {
   return merge;
 }
 
+// The same merge of all dimensions but the last, what made up the last being
+// merged in a reshape of its own. No merge if nothing else was.
+absl::StatusOr<Merge> WithLastSingle(Rewriter& to, Merge merge) {
+  int last = static_cast<int>(merge.to.size()) - 1;
+  if (!merge || merge.is_single(last)) return merge;
+  Shape shape(merge.from.begin(), merge.from.begin() + merge.begins[last]);
+  shape.push_back(merge.to[last]);
+  if (shape.size() == merge.to.size()) return Merge();
+  ASYRA_ASSIGN_OR_RETURN(merge.source, to.Reshape(merge.source, shape));
+  merge.from = shape;
+  merge.begins[last + 1] = static_cast<int>(shape.size());
+  return merge;
+}
+
 // The shape under which an operand of shape `shape` meets the merge's source
 // instead of its result, both right aligned; empty begins: it cannot by a view
 // of single dimensions and ones.
@@ -50,6 +64,45 @@ bool SplitLike(const Merge& merge, const Shape& shape, Shape* split) {
   return true;
 }
 
+// A value that is a reshape adding dimensions of size 1: for each dimension,
+// the one of the source or -1. Empty if it is not that.
+std::vector<int> AddedOnes(const Rewriter& to, ValueId value) {
+  const Op* reshape = to.Def(value, "reshape");
+  if (reshape == nullptr) return {};
+  Shape from = to.type(reshape->operands[0]).shape();
+  Shape shape = to.type(value).shape();
+  if (from.size() >= shape.size()) return {};
+  std::vector<int> source;
+  size_t next = 0;
+  for (int64_t size : shape) {
+    bool same = next < from.size() && from[next] == size;
+    if (!same && size != 1) return {};
+    source.push_back(same ? static_cast<int>(next++) : -1);
+  }
+  return next == from.size() ? source : std::vector<int>();
+}
+
+// x with ones added, combined with single numbers.
+absl::StatusOr<ValueId> OnesBelowElementwise(Rewriter& to, const NewOp& op) {
+  std::vector<ValueId> operands;
+  bool any = false;
+  for (ValueId value : op.op.operands) {
+    bool number = to.type(value).num_elements() == 1;
+    if (!number && (any || AddedOnes(to, value).empty())) return kNoValue;
+    any |= !number;
+    operands.push_back(number ? value : to.Def(value)->operands[0]);
+  }
+  if (!any) return kNoValue;
+  for (ValueId& value : operands) {
+    if (to.type(value).num_elements() == 1) {
+      ASYRA_ASSIGN_OR_RETURN(value, to.Reshape(value, {}));
+    }
+  }
+  ASYRA_ASSIGN_OR_RETURN(ValueId below,
+                         to.Add(op.op.def->name, operands, op.op.attrs));
+  return to.Reshape(below, op.type.shape());
+}
+
 absl::StatusOr<ValueId> BelowElementwise(Rewriter& to, const NewOp& op) {
   Merge merge;
   for (ValueId value : op.op.operands) {
@@ -57,7 +110,7 @@ absl::StatusOr<ValueId> BelowElementwise(Rewriter& to, const NewOp& op) {
     if (merge && merge.to == op.type.shape()) break;
     merge = Merge();
   }
-  if (!merge) return kNoValue;
+  if (!merge) return OnesBelowElementwise(to, op);
   std::vector<ValueId> operands;
   std::vector<Shape> shapes;
   for (ValueId value : op.op.operands) {
@@ -83,8 +136,9 @@ absl::StatusOr<ValueId> BelowElementwise(Rewriter& to, const NewOp& op) {
 
 // Ops on whole rows: rms_norm, and softmax over the last dimension.
 absl::StatusOr<ValueId> BelowRows(Rewriter& to, const NewOp& op) {
-  Merge merge = FindMerge(to, op.in(0));
-  if (!merge || !merge.is_single(op.type.rank() - 1)) return kNoValue;
+  ASYRA_ASSIGN_OR_RETURN(Merge merge,
+                         WithLastSingle(to, FindMerge(to, op.in(0))));
+  if (!merge) return kNoValue;
   AttrMap attrs = op.op.attrs;
   if (op.is("softmax")) {
     if (NormalizeDim(attrs.Int("dim"), op.type.rank()) != op.type.rank() - 1) {
@@ -104,9 +158,10 @@ absl::StatusOr<ValueId> BelowMatmul(Rewriter& to, const NewOp& op) {
   if (!lhs) return kNoValue;
   int rank = static_cast<int>(lhs.to.size());
   ValueId rhs = op.in(1);
-  bool rows = to.type(rhs).rank() == 2 && lhs.is_single(rank - 1) &&
-              !op.op.attrs.Bool("transpose_a");
-  if (!rows) {
+  if (to.type(rhs).rank() == 2 && !op.op.attrs.Bool("transpose_a")) {
+    ASYRA_ASSIGN_OR_RETURN(lhs, WithLastSingle(to, lhs));
+    if (!lhs) return kNoValue;
+  } else {
     // Both operands merge the same batch dimensions.
     Merge other = FindMerge(to, rhs);
     if (!other || other.to.size() != lhs.to.size() ||
@@ -135,15 +190,32 @@ absl::StatusOr<ValueId> BelowSlice(Rewriter& to, const NewOp& op) {
   return to.Reshape(below, op.type.shape());
 }
 
-absl::StatusOr<ValueId> BelowTranspose(Rewriter& to, const NewOp& op) {
-  Merge merge = FindMerge(to, op.in(0));
-  if (!merge) return kNoValue;
+absl::StatusOr<ValueId> OnesBelowTranspose(Rewriter& to, const NewOp& op) {
+  std::vector<int> source = AddedOnes(to, op.in(0));
+  if (source.empty()) return kNoValue;
   Ints perm;
   for (int64_t dim : op.op.attrs.Get<Ints>("perm")) {
+    if (source[dim] >= 0) perm.push_back(source[dim]);
+  }
+  ASYRA_ASSIGN_OR_RETURN(ValueId below,
+                         to.Transpose(to.Def(op.in(0))->operands[0], perm));
+  return to.Reshape(below, op.type.shape());
+}
+
+// Only where leading dimensions are merged and stay in front; heads that were
+// merged into rows of a projection are better transposed as they are.
+absl::StatusOr<ValueId> BelowTranspose(Rewriter& to, const NewOp& op) {
+  Merge merge = FindMerge(to, op.in(0));
+  if (!merge) return OnesBelowTranspose(to, op);
+  const Ints& dims = op.op.attrs.Get<Ints>("perm");
+  Ints perm;
+  for (int64_t dim : dims) {
+    if (dim > 0 && !merge.is_single(static_cast<int>(dim))) return kNoValue;
     for (int i = merge.begins[dim]; i < merge.begins[dim + 1]; ++i) {
       perm.push_back(i);
     }
   }
+  if (dims[0] != 0) return kNoValue;
   ASYRA_ASSIGN_OR_RETURN(ValueId below, to.Transpose(merge.source, perm));
   return to.Reshape(below, op.type.shape());
 }

@@ -20,4 +20,9 @@ absl::StatusOr<ValueId> SinkReshape(Rewriter& to, const Rewriter::NewOp& op);
 // Transposes move into matmul's flags and behind elementwise ops.
 absl::StatusOr<ValueId> SinkTranspose(Rewriter& to, const Rewriter::NewOp& op);
 
+// All of them, in the order they are tried.
+inline constexpr Rewriter::Rule kCanonicalRules[] = {
+    FoldConstants, RemoveIdentity, Respell,
+    MergeViews,    SinkReshape,    SinkTranspose};
+
 }  // namespace asyra

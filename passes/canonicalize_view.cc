@@ -17,6 +17,16 @@ absl::StatusOr<ValueId> OfTranspose(Rewriter& to, const NewOp& op) {
     for (int64_t& i : perm) i = first[i];
     return to.Transpose(inner->operands[0], perm);
   }
+  if (const Op* broadcast = to.Def(source, "broadcast")) {
+    Shape shape = to.type(broadcast->operands[0]).shape();
+    shape.insert(shape.begin(), perm.size() - shape.size(), 1);
+    ASYRA_ASSIGN_OR_RETURN(ValueId small,
+                           to.Reshape(broadcast->operands[0], shape));
+    ASYRA_ASSIGN_OR_RETURN(small, to.Transpose(small, perm));
+    Shape whole = op.type.shape();
+    return to.Add("broadcast", {small},
+                  {{"shape", Ints(whole.begin(), whole.end())}});
+  }
   // Order of the dimensions that are not of size 1.
   int64_t last = -1;
   for (int64_t i : perm) {
@@ -75,20 +85,28 @@ absl::StatusOr<ValueId> OfSlice(Rewriter& to, const NewOp& op) {
   return kNoValue;
 }
 
-// Elementwise ops broadcast by themselves.
-absl::StatusOr<ValueId> DropBroadcast(Rewriter& to, const NewOp& op) {
-  for (int i = 0; i < op.arity(); ++i) {
-    const Op* broadcast = to.Def(op.in(i), "broadcast");
-    if (broadcast == nullptr) continue;
-    Op direct = op.op;
-    direct.operands[i] = broadcast->operands[0];
-    std::vector<Type> types;
-    for (ValueId value : direct.operands) types.push_back(to.type(value));
-    auto inferred = InferTypes(*direct.def, direct.attrs, types, Mesh());
-    if (!inferred.ok() || (*inferred)[0] != op.type) continue;
-    return to.Add(direct.def->name, direct.operands, direct.attrs);
+// Elementwise ops broadcast by themselves; where all operands are broadcast,
+// the op is done on the smaller ones.
+absl::StatusOr<ValueId> DropBroadcasts(Rewriter& to, const NewOp& op) {
+  Op direct = op.op;
+  std::vector<Type> types;
+  bool any = false;
+  for (ValueId& value : direct.operands) {
+    if (const Op* broadcast = to.Def(value, "broadcast")) {
+      value = broadcast->operands[0];
+      any = true;
+    }
+    types.push_back(to.type(value));
   }
-  return kNoValue;
+  if (!any) return kNoValue;
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Type> small,
+                         InferTypes(*direct.def, direct.attrs, types, Mesh()));
+  ASYRA_ASSIGN_OR_RETURN(
+      ValueId value, to.Add(direct.def->name, direct.operands, direct.attrs));
+  if (small[0] == op.type) return value;
+  Shape shape = op.type.shape();
+  return to.Add("broadcast", {value},
+                {{"shape", Ints(shape.begin(), shape.end())}});
 }
 
 }  // namespace
@@ -102,7 +120,9 @@ absl::StatusOr<ValueId> MergeViews(Rewriter& to, const NewOp& op) {
   if (op.is("transpose")) return OfTranspose(to, op);
   if (op.is("broadcast")) return OfBroadcast(to, op);
   if (op.is("slice")) return OfSlice(to, op);
-  if (op.arity() > 0 && IsElementwise(*op.op.def)) return DropBroadcast(to, op);
+  if (op.arity() > 0 && IsElementwise(*op.op.def)) {
+    return DropBroadcasts(to, op);
+  }
   return kNoValue;
 }
 

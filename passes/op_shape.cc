@@ -55,6 +55,14 @@ Kind KindOfRule(const AxisRule& rule) {
   return kind;
 }
 
+Kind KindOfUse(const OpDef& def, const AttrMap& attrs,
+               absl::Span<const Type> operands) {
+  auto results = InferTypes(def, attrs, operands, Mesh());
+  if (!results.ok()) return Kind::kOther;
+  auto rule = AxisRuleOf({def, attrs, operands, *results});
+  return rule.ok() ? KindOfRule(*rule) : Kind::kOther;
+}
+
 // The first sample stands for all uses: which factors an op binds does not
 // depend on sizes unless attributes name dimensions.
 Kind FindKind(const OpDef& def) {
@@ -63,13 +71,15 @@ Kind FindKind(const OpDef& def) {
       def.operands.empty()) {
     return Kind::kOther;
   }
-  Mesh mesh;
-  absl::StatusOr<ParsedCall> call = ParseCall(def.samples[0].text, mesh);
+  absl::StatusOr<ParsedCall> call = ParseCall(def.samples[0].text, Mesh());
   if (!call.ok()) return Kind::kOther;
-  auto results = InferTypes(def, call->attrs, call->operands, mesh);
-  if (!results.ok()) return Kind::kOther;
-  auto rule = AxisRuleOf({def, call->attrs, call->operands, *results});
-  return rule.ok() ? KindOfRule(*rule) : Kind::kOther;
+  // Operands that the sample broadcasts would hide what they are bound to.
+  std::vector<Type> alike = call->operands;
+  for (Type& type : alike) type.dims = call->operands[0].dims;
+  Kind kind = KindOfUse(def, call->attrs, alike);
+  return kind == Kind::kElementwise
+             ? kind
+             : KindOfUse(def, call->attrs, call->operands);
 }
 
 Kind KindOf(const OpDef& def) {

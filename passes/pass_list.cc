@@ -5,6 +5,10 @@
 #include "passes/canonicalize.h"
 #include "passes/partition.h"
 #include "passes/plan_sharding.h"
+#include "passes/raise_activation.h"
+#include "passes/raise_attention.h"
+#include "passes/raise_norm.h"
+#include "passes/raise_rotary.h"
 #include "passes/reorder.h"
 #include "passes/start_collectives.h"
 #include "passes/tile.h"
@@ -47,6 +51,26 @@ const std::vector<PassRecord>& Records() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = Canonicalize},
+      {.name = "raise_norm",
+       .summary = "rms_norm and layer_norm from their formulas",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .fn = RaiseNorm},
+      {.name = "raise_activation",
+       .summary = "gelu, silu and swiglu from their formulas",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .fn = RaiseActivation},
+      {.name = "raise_rotary",
+       .summary = "rotary position embedding from rotated halves",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .fn = RaiseRotary},
+      {.name = "raise_attention",
+       .summary = "attention from softmax, its masks as attributes",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .fn = RaiseAttention},
       {.name = "plan_sharding",
        .summary = "chooses how each op is sharded over the mesh, by cost",
        .from_stage = Stage::kGlobal,

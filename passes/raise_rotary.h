@@ -1,0 +1,17 @@
+// Rotary position embedding from its decomposition.
+#pragma once
+
+#include "passes/pass.h"
+
+namespace asyra {
+
+// x * cos + concat(-x[hi], x[lo]) * sin over the last dimension of a rank 4
+// value, heads in front of positions or behind them, where both halves of cos
+// and of sin are provably equal; the same written on halves; and the rotation
+// of only the first elements, the others passed on. cos and sin become tables
+// of half the width, [S, R/2] or [B, S, R/2]; where all they depend on is
+// known, weights computed here once.
+absl::StatusOr<bool> RaiseRotary(Program& program, const PassOptions& options,
+                                 PassContext& context);
+
+}  // namespace asyra
