@@ -23,6 +23,32 @@ StreamId Program::Stream(std::string_view name) {
   return static_cast<StreamId>(at - streams.begin());
 }
 
+void Program::DropUnusedValues() {
+  std::vector<ValueId> map(values.size(), kNoValue);
+  for (const Input& input : inputs) map[input.value] = 0;
+  for (const Op& op : ops) {
+    for (ValueId value : op.results) map[value] = 0;
+  }
+  ValueId next = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (map[i] == kNoValue) continue;
+    map[i] = next;
+    if (static_cast<size_t>(next) != i) values[next] = std::move(values[i]);
+    ++next;
+  }
+  values.resize(next);
+  for (Input& input : inputs) input.value = map[input.value];
+  for (Output& output : outputs) {
+    output.value = map[output.value];
+    if (output.alias != kNoValue) output.alias = map[output.alias];
+  }
+  for (Op& op : ops) {
+    for (ValueId& value : op.operands) value = map[value];
+    for (ValueId& value : op.results) value = map[value];
+    for (ValueId& value : op.after) value = map[value];
+  }
+}
+
 std::vector<Type> Program::OperandTypes(const Op& op) const {
   std::vector<Type> types;
   for (ValueId value : op.operands) types.push_back(values[value].type);

@@ -94,6 +94,10 @@ struct Program {
   // The stream of that name, added when it is new.
   StreamId Stream(std::string_view name);
 
+  // Drops values that are neither an input nor the result of an op, as passes
+  // leave them behind when they erase ops. Ids change.
+  void DropUnusedValues();
+
   std::vector<Type> OperandTypes(const Op& op) const;
   std::vector<Type> ResultTypes(const Op& op) const;
 };

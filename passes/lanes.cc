@@ -50,9 +50,9 @@ std::vector<int> TileDims(const Program& program, const Lanes& lanes) {
     if (!rule.ok()) continue;
     for (size_t k = 0; k < op.operands.size(); ++k) {
       int dim = dims[op.operands[k]];
-      FactorId factor =
-          dim < 0 ? FactorId{-1} : rule->Leading(static_cast<int>(k), dim);
-      if (factor < 0) continue;
+      // The outermost factor, even where a tile has only one element of it.
+      if (dim < 0 || rule->operands[k][dim].empty()) continue;
+      FactorId factor = rule->operands[k][dim][0];
       for (size_t r = 0; r < op.results.size(); ++r) {
         dims[op.results[r]] = DimLedBy(rule->results[r], factor);
       }

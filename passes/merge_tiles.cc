@@ -252,6 +252,7 @@ class Merger {
       return op.def->is_tile && uses.uses[op.results[0]].empty() &&
              uses.output_uses[op.results[0]] == 0;
     });
+    program->DropUnusedValues();
   }
 
   const Program& from_;

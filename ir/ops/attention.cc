@@ -87,22 +87,26 @@ absl::StatusOr<AxisRule> AttentionAxes(const OpCall& call) {
   return ParseAxisRule(spec + " -> b @s (h g) !e", call.operands, call.results);
 }
 
-// Share of the T x T query-key pairs that are looked at.
-double VisibleShare(int64_t t, bool causal, int64_t window) {
-  double n = static_cast<double>(t);
-  double w = window > 0 ? std::min(static_cast<double>(window), n) : n;
-  if (n == 0) return 0;
-  double below = (n + 1) / 2 * n;             // pairs with key <= row
-  double behind = (n - w) * (n - w + 1) / 2;  // pairs with key <= row - w
-  return ((causal ? below : n * n) - behind) / (n * n);
+// Query-key pairs that `s` rows look at among `t` keys. Fewer rows than keys
+// are taken to be the last ones: they see the most, and where rows are sharded
+// the device that has them is the one all others wait for.
+double VisiblePairs(double s, double t, bool causal, int64_t window) {
+  double rows = std::min(s, t), extra = s - rows;
+  double w = window > 0 ? std::min(static_cast<double>(window), t) : t;
+  double pairs = causal ? rows * t - rows * (rows - 1) / 2 : rows * t;
+  // Row r no longer sees keys up to r - w.
+  double from = std::max(t - rows, w);
+  pairs -= (t - from) * ((from - w + 1) + (t - w)) / 2;
+  return pairs + extra * w;
 }
 
 Work AttentionWork(const OpCall& local) {
   Sizes sizes(local.operands);
   Work work = {.flops = 0, .read_bytes = 0, .write_bytes = 0, .matrix = true};
   double pairs = static_cast<double>(sizes.b * sizes.h) *
-                 static_cast<double>(sizes.s * sizes.t) *
-                 VisibleShare(sizes.t, local.attrs.Bool("causal"),
+                 VisiblePairs(static_cast<double>(sizes.s),
+                              static_cast<double>(sizes.t),
+                              local.attrs.Bool("causal"),
                               local.attrs.Int("window"));
   work.flops = 2.0 * pairs * static_cast<double>(sizes.d + sizes.e);
   for (const Type& type : local.operands) {

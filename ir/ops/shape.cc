@@ -154,6 +154,16 @@ class CommonFactors {
 absl::StatusOr<AxisRule> ReshapeAxes(const OpCall& call) {
   Shape from = call.operands[0].shape(), to = call.results[0].shape();
   AxisRule rule = CommonFactors(from, to).Find();
+  // Dimensions of size 1 that both shapes begin with are the same ones: a
+  // batch of one is still the batch when tiles of it are joined.
+  for (size_t d = 0; d < from.size() && d < to.size() && from[d] == to[d];
+       ++d) {
+    if (from[d] != 1) continue;
+    FactorId id = static_cast<FactorId>(rule.factors.size());
+    rule.factors.push_back({fmt::format("f{}", id), 1, FactorKind::kParallel});
+    rule.operands[0][d] = {id};
+    rule.results[0][d] = {id};
+  }
   rule.linearity = Linearity::kJoint;
   return rule;
 }

@@ -1,0 +1,187 @@
+// Claims about whole pipelines on a small transformer: every mesh, tile count
+// and scheduler computes what the program computes, and the schedule chosen is
+// never worse than the program as it stood.
+#include "passes/schedule.h"
+
+#include <cmath>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ir/interpreter.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/verifier.h"
+#include "models/models.h"
+#include "passes/pass_manager.h"
+#include "passes/pipeline.h"
+
+namespace asyra {
+namespace {
+
+Program Tiny() {
+  absl::StatusOr<Program> program = BuiltinModel("llama3-tiny", {{"seq", 16}});
+  EXPECT_TRUE(program.ok()) << program.status();
+  return *std::move(program);
+}
+
+void ExpectSameOutputs(const Program& want_program, const Program& got_program) {
+  std::vector<Tensor> inputs = RandomInputs(want_program, 1, 256);
+  absl::StatusOr<std::vector<Tensor>> want = Interpret(want_program, inputs);
+  absl::StatusOr<std::vector<Tensor>> got = Interpret(got_program, inputs);
+  ASSERT_TRUE(want.ok()) << want.status();
+  ASSERT_TRUE(got.ok()) << got.status();
+  ASSERT_EQ(want->size(), got->size());
+  for (size_t i = 0; i < want->size(); ++i) {
+    double worst = 0;
+    for (int64_t k = 0; k < (*want)[i].num_elements(); ++k) {
+      worst = std::max(worst,
+                       std::abs((*want)[i].Get(k) - (*got)[i].Get(k)));
+    }
+    EXPECT_LT(worst, 1e-6) << "output " << i;
+  }
+}
+
+struct Setting {
+  std::vector<Mesh::Axis> axes;
+  int tiles;
+};
+
+class Meshes : public testing::TestWithParam<Setting> {};
+
+TEST_P(Meshes, ScheduledProgramComputesTheSame) {
+  Program single = Tiny();
+  Program program = single;
+  program.mesh = *Mesh::Create(GetParam().axes);
+  CostModel costs(*LoadMachine("h200x8"), program.mesh);
+  PassContext context;
+  context.costs = &costs;
+  ASSERT_EQ(RunPasses(program, kShardPipeline, context), absl::OkStatus());
+  absl::StatusOr<ScheduleResult> result =
+      Schedule(program, {.tiles = GetParam().tiles}, context);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(Verify(result->program), absl::OkStatus());
+  if (GetParam().tiles > 0) {
+    EXPECT_EQ(result->tiles, GetParam().tiles);
+  }
+  if (GetParam().tiles == 0) {
+    EXPECT_LE(result->optimized.makespan_us, result->baseline.makespan_us);
+  }
+  ExpectSameOutputs(single, result->program);
+  // What is written reads back to the same program.
+  absl::StatusOr<Program> read = ParseProgram(ToString(result->program));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(ToString(*read), ToString(result->program));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Meshes,
+    testing::Values(Setting{{}, 0}, Setting{{}, 2}, Setting{{{"tp", 2}}, 0},
+                    Setting{{{"tp", 4}}, 2}, Setting{{{"sp", 2}}, 2},
+                    Setting{{{"sp", 4}}, 4}, Setting{{{"dp", 2}}, 2},
+                    Setting{{{"sp", 2}, {"tp", 2}}, 1},
+                    Setting{{{"sp", 2}, {"tp", 4}}, 2},
+                    Setting{{{"dp", 2}, {"tp", 2}}, 2},
+                    Setting{{{"dp", 2}, {"sp", 2}, {"tp", 2}}, 0}));
+
+TEST(Schedule, TilingHidesCommunicationOnALargeModel) {
+  absl::StatusOr<Program> program = BuiltinModel("llama3-8b", {});
+  ASSERT_TRUE(program.ok()) << program.status();
+  program->mesh = *Mesh::Create({{"sp", 2}, {"tp", 4}});
+  CostModel costs(*LoadMachine("h200x8"), program->mesh);
+  PassContext context;
+  context.costs = &costs;
+  ASSERT_EQ(RunPasses(*program, kShardPipeline, context), absl::OkStatus());
+  absl::StatusOr<ScheduleResult> result = Schedule(*program, {}, context);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->tiles, 2);
+  EXPECT_LT(result->optimized.makespan_us, result->baseline.makespan_us);
+  EXPECT_LT(result->optimized.exposed_comm_us,
+            0.8 * result->baseline.exposed_comm_us);
+  EXPECT_GE(result->optimized.makespan_us, result->optimized.lower_bound_us);
+}
+
+TEST(Schedule, BatchThatDoesNotCutIsRefused) {
+  absl::StatusOr<Program> program = BuiltinModel("llama3-tiny", {{"batch", 3}});
+  ASSERT_TRUE(program.ok()) << program.status();
+  program->stage = Stage::kLocal;
+  CostModel costs(*LoadMachine("h200x8"), program->mesh);
+  PassContext context;
+  context.costs = &costs;
+  absl::StatusOr<ScheduleResult> result =
+      Schedule(*program, {.tiles = 2}, context);
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.status().ToString(),
+              testing::HasSubstr("dim 0 of input %input_ids is 3 on a device"));
+}
+
+TEST(Plan, LlamaUnderTensorParallelHasTwoReductionsALayer) {
+  absl::StatusOr<Program> program = BuiltinModel("llama3-8b", {});
+  ASSERT_TRUE(program.ok()) << program.status();
+  program->mesh = *Mesh::Create({{"tp", 4}});
+  PassContext context;
+  ASSERT_EQ(RunPasses(*program, kShardPipeline, context), absl::OkStatus());
+  int reductions = 0, gathers = 0, others = 0;
+  for (const Op& op : program->ops) {
+    if (!op.is_collective()) continue;
+    switch (op.def->collective) {
+      case CollectiveKind::kAllReduce:
+      case CollectiveKind::kReduceScatter: ++reductions; break;
+      case CollectiveKind::kAllGather: ++gathers; break;
+      default: ++others;
+    }
+  }
+  EXPECT_EQ(reductions, 64);   // two a layer
+  EXPECT_LE(gathers, 65);      // beside reduce_scatter, one each; embedding
+  EXPECT_LE(others, 1);        // the embedding may come by all_to_all
+}
+
+TEST(Plan, SequenceParallelIsUlyssesOnALargeModel) {
+  absl::StatusOr<Program> program = BuiltinModel("llama3-8b", {});
+  ASSERT_TRUE(program.ok()) << program.status();
+  program->mesh = *Mesh::Create({{"sp", 4}});
+  PassContext context;
+  ASSERT_EQ(RunPasses(*program, kShardPipeline, context), absl::OkStatus());
+  int exchanges = 0, others = 0;
+  for (const Op& op : program->ops) {
+    bool exchange = op.def->collective == CollectiveKind::kAllToAll;
+    exchanges += exchange;
+    others += op.is_collective() && !exchange;
+  }
+  EXPECT_EQ(exchanges, 4 * 32);
+  EXPECT_EQ(others, 0);
+}
+
+TEST(Plan, KeysAndValuesAreGatheredWhereHeadsDoNotDivide) {
+  Program program = Tiny();  // 4 kv heads
+  program.mesh = *Mesh::Create({{"sp", 2}, {"tp", 4}});
+  PassContext context;
+  ASSERT_EQ(RunPasses(program, kShardPipeline, context), absl::OkStatus());
+  std::string text = ToString(program);
+  EXPECT_THAT(text, testing::HasSubstr("%layer0.k_rotary.all_gather = "
+                                       "all_gather(%layer0.k_rotary)"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("all_to_all")));
+}
+
+TEST(Pipeline, UnknownPassesAndOptionsAreRefused) {
+  auto error = [](std::string_view text) {
+    return ParsePipeline(text).status().ToString();
+  };
+  EXPECT_THAT(error("nonsense"),
+              testing::HasSubstr("unknown pass nonsense, known are"));
+  EXPECT_THAT(error("tile{tiels=2}"),
+              testing::HasSubstr("pass tile: unknown option tiels"));
+  EXPECT_THAT(error("tile{tiles=many}"),
+              testing::HasSubstr("option tiles: 'many' is not of kind int"));
+  EXPECT_THAT(error("tile{tiles=2"), testing::HasSubstr("expected '}'"));
+}
+
+TEST(Pipeline, StageOfThePassIsChecked) {
+  Program program = Tiny();
+  PassContext context;
+  EXPECT_THAT(RunPasses(program, "reorder", context).ToString(),
+              testing::HasSubstr(
+                  "reorder: the program is global, the pass takes scheduled"));
+}
+
+}  // namespace
+}  // namespace asyra
