@@ -1,6 +1,7 @@
 #include "simulator/cost_model.h"
 
 #include "gmock/gmock.h"
+#include "ir/builder.h"
 #include "tests/simulator/test_support.h"
 
 namespace asyra {
@@ -126,16 +127,20 @@ program @f(%a: f32[640, 5000], %b: f32[5000, {0}]) -> (f32[640, {0}]) {{
 }
 
 TEST(CostModel, ViewsWaitsAndConstantsAreFree) {
-  Program program = Parse(R"(asyra 1 scheduled
-mesh (tp=2)
-program @f(%x: f32[500] partial(tp)) -> (f32[500]) {
-  %f = start all_reduce(%x) {axes=tp} on comm : future f32[500]
-  %y = wait(%f) on compute : f32[500]
-  return %y
-})");
+  Builder builder(ASYRA_VALUE(Mesh::Create({{"tp", 2}})), Stage::kLocal);
+  Type partial(DType::kF32, {500});
+  partial.partial = {0};
+  ValueId x = builder.Input("x", partial);
+  ValueId sum =
+      ASYRA_VALUE(builder.AddOne("all_reduce", {x}, {{"axes", AxisList{0}}}));
+  ASYRA_VALUE(builder.AddOne("reshape", {sum}, {{"shape", Ints{50, 10}}}));
+  builder.Constant(Tensor(DType::kF32, {1000}));
+  const Program& program = builder.program();
   std::vector<OpCost> prices = PriceOps(program, Model({{"tp", 2}}));
+  ASSERT_EQ(prices.size(), 3u);
   EXPECT_FALSE(prices[0].is_free());
   EXPECT_TRUE(prices[1].is_free());
+  EXPECT_TRUE(prices[2].is_free());
 }
 
 TEST(CostModel, SaysWhereAnEstimateComesFrom) {
