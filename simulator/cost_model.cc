@@ -40,6 +40,10 @@ std::string_view ToString(OpCost::Source source) {
   return kNames[source];
 }
 
+bool IsSetUpOnce(const OpDef& def, size_t operand_count) {
+  return operand_count == 0 && def.is_pure;
+}
+
 int64_t LocalBytes(const Type& type, const Mesh& mesh) {
   int64_t elements = 1;
   for (const Dim& dim : type.dims) elements *= dim.size / mesh.size(dim.axes);
@@ -107,8 +111,7 @@ OpCost CostModel::Cost(const OpCall& call) const {
     return CollectiveCost(call.def.collective, payload,
                           call.attrs.Get<AxisList>("axes"));
   }
-  // Constants are set up once, before the first step.
-  if (call.operands.empty() && call.def.is_pure) return {};
+  if (IsSetUpOnce(call.def, call.operands.size())) return {};
   const Type& result = call.results[0];
   DType dtype = call.operands.empty() ? result.dtype : call.operands[0].dtype;
   auto rate = machine_.gpu.op_rate.find(call.def.name);

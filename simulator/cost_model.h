@@ -83,6 +83,9 @@ class CostModel {
 // program carry them along and replay (simulator/replay.h).
 std::vector<OpCost> PriceOps(const Program& program, const CostModel& costs);
 
+// What is computed once, before the first step, and stays: constants.
+bool IsSetUpOnce(const OpDef& def, size_t operand_count);
+
 // Bytes that one device holds of a value.
 int64_t LocalBytes(const Type& type, const Mesh& mesh);
 

@@ -17,10 +17,6 @@ struct Buffer {
   double until_us = 0;
 };
 
-bool IsSetUpOnce(const Op& op) {
-  return op.operands.empty() && op.def->is_pure;
-}
-
 // The buffers of all values; a value that has none of its own (a view, an
 // output written in place) maps to that of another.
 class Buffers {
@@ -57,7 +53,7 @@ class Buffers {
   void Visit(const Op& op, const OpSpan& span) {
     if (op.def->is_view || op.def->is_wait) {
       buffer_of_[op.results[0]] = buffer_of_[op.operands[0]];
-    } else if (IsSetUpOnce(op)) {
+    } else if (IsSetUpOnce(*op.def, op.operands.size())) {
       for (ValueId value : op.results) Own(value, 0, kForever);
     } else {
       for (ValueId value : op.results) Own(value, span.start_us, span.end_us);

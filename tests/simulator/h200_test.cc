@@ -61,6 +61,29 @@ TEST(H200, ProductsComeOutWithinSixteenPercent) {
   EXPECT_LT(std::sqrt(squares / std::size(kProducts)), 0.10);
 }
 
+// Causal attention of cuDNN, head size 128, one group of heads.
+struct AttentionRow {
+  int64_t batch, heads, length;
+  double us;
+};
+constexpr AttentionRow kAttention[] = {
+    {2, 4, 8192, 284}, {1, 8, 32768, 3335}, {1, 8, 65536, 14186}};
+
+TEST(H200, AttentionComesOutWithinSixteenPercent) {
+  CostModel costs = H200(8);
+  for (const AttentionRow& row : kAttention) {
+    std::string keys = fmt::format("bf16[{},{},1,128]", row.batch, row.length);
+    ParsedCall call = ASYRA_VALUE(ParseCall(
+        fmt::format("attention(bf16[{},{},{},128], {}, {}) {{causal=true, "
+                    "scale=0.0884}}",
+                    row.batch, row.length, row.heads, keys, keys),
+        {}));
+    OpCost cost = costs.Cost(
+        {*call.def, call.attrs, call.operands, {&call.operands[0], 1}});
+    EXPECT_NEAR(cost.time_us / row.us, 1, 0.16) << row.length;
+  }
+}
+
 // Sizes 16 KiB, 64 KiB, ... 256 MiB.
 struct CollectiveRow {
   CollectiveKind kind;

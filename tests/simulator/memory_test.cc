@@ -1,4 +1,5 @@
 #include "gmock/gmock.h"
+#include "ir/builder.h"
 #include "tests/simulator/test_support.h"
 
 namespace asyra {
@@ -59,6 +60,24 @@ program @f(%x: f32[500], %y: f32[500]) -> (f32[500], f32[500]) {
   EXPECT_EQ(result.peak_bytes, 6 * 2000);
   EXPECT_EQ(result.memory.back().live_bytes, 4 * 2000);
   EXPECT_DOUBLE_EQ(result.memory.back().time_us, 20);
+}
+
+TEST(Memory, ViewsAreTheirOperandAndConstantsStay) {
+  Builder builder({}, Stage::kLocal);
+  ValueId x = builder.Input("x", Type(DType::kF32, {500}));
+  ValueId a = ASYRA_VALUE(builder.AddOne("neg", {x}));
+  ValueId view =
+      ASYRA_VALUE(builder.AddOne("reshape", {a}, {{"shape", Ints{50, 10}}}));
+  ValueId b = ASYRA_VALUE(builder.AddOne("neg", {view}));
+  ValueId c = ASYRA_VALUE(builder.AddOne("neg", {b}));
+  builder.Constant(Tensor(DType::kF32, {25}));
+  builder.Output(c);
+  SimResult result = Simulate(builder.program(), CostModel(TestMachine(), {}));
+  // %x, the constant and two of the chain; %a lives until the view was read.
+  EXPECT_EQ(result.peak_bytes, 2000 + 100 + 4000);
+  ASSERT_EQ(result.memory.size(), 4u);
+  EXPECT_DOUBLE_EQ(result.memory[2].time_us, 8);
+  EXPECT_EQ(result.memory[2].live_bytes, result.peak_bytes);
 }
 
 TEST(Memory, AliasedOutputsAreWrittenInPlace) {
