@@ -181,9 +181,8 @@ class Importer {
     if (proto.output_size() > 0) graph_.set_name(IrName(proto.output(0)));
     Node node(proto, opsets_[CanonicalDomain(proto.domain())], spelling->ir_op,
               std::move(inputs), read_tensor_, &graph_);
-    absl::Status status = spelling->import(node);
+    ASYRA_RETURN_IF_ERROR(spelling->import(node));
     ASYRA_RETURN_IF_ERROR(node.status());
-    ASYRA_RETURN_IF_ERROR(status);
     for (int i = 0; i < proto.output_size(); ++i) {
       if (proto.output(i).empty() || !node.output(i).has_value()) continue;
       Value value = *node.output(i);

@@ -39,12 +39,19 @@ class Binder {
 
   // What is wrong with the bindings as a whole.
   absl::Status Check() const {
+    if (unbound_.size() == 1) {
+      const auto& [name, input] = *unbound_.begin();
+      return Invalid("dim {} of input {} is not bound: give --dim {}=N", name,
+                     input, name);
+    }
     if (!unbound_.empty()) {
-      std::string message = unbound_.begin()->second;
-      for (auto it = std::next(unbound_.begin()); it != unbound_.end(); ++it) {
-        message += "; " + it->second;
+      std::string list, flags;
+      for (const auto& [name, input] : unbound_) {
+        list += fmt::format("{}{} of input {}", list.empty() ? "" : ", ", name,
+                            input);
+        flags += fmt::format(" --dim {}=N", name);
       }
-      return absl::InvalidArgumentError(message);
+      return Invalid("dims are not bound: {}: give{}", list, flags);
     }
     for (const auto& [name, size] : dims_) {
       if (known_.count(name) == 0) {
@@ -65,15 +72,13 @@ class Binder {
     known_.insert(name);
     auto found = dims_.find(name);
     if (found != dims_.end()) return std::max<int64_t>(found->second, 0);
-    unbound_.emplace(
-        name, fmt::format("dim {} of input {} is not bound: give --dim {}=N",
-                          name, input, name));
+    unbound_.emplace(name, input);
     return 1;
   }
 
   const std::map<std::string, int64_t>& dims_;
   std::set<std::string> known_;
-  std::map<std::string, std::string> unbound_;  // message by name
+  std::map<std::string, std::string> unbound_;  // to an input that has it
 };
 
 }  // namespace

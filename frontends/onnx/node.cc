@@ -50,12 +50,24 @@ absl::StatusOr<Ints> Node::KnownInts(int input, std::string_view what) const {
   return value.Expanded().ToInts();
 }
 
-bool Node::HasAttr(std::string_view name) const {
+bool Node::HasAttr(std::string_view name) {
+  Ignore(name);
   return std::any_of(proto_.attribute().begin(), proto_.attribute().end(),
                      [&](const auto& attr) { return attr.name() == name; });
 }
 
+absl::Status Node::status() const {
+  if (!status_.ok()) return status_;
+  for (const AttributeProto& attr : proto_.attribute()) {
+    if (read_.count(attr.name()) == 0) {
+      return Unimplemented("attribute {} is not supported", attr.name());
+    }
+  }
+  return absl::OkStatus();
+}
+
 const AttributeProto* Node::Find(std::string_view name, int type) {
+  Ignore(name);
   for (const AttributeProto& attr : proto_.attribute()) {
     if (attr.name() != name) continue;
     if (attr.type() == type) return &attr;

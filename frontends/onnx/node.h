@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,7 +52,7 @@ class Node {
 
   // Attributes, with the default where they are left out. An attribute of
   // another type is an error, which `status` reports after the op function.
-  bool HasAttr(std::string_view name) const;
+  bool HasAttr(std::string_view name);
   int64_t Int(std::string_view name, int64_t otherwise);
   double Float(std::string_view name, double otherwise);
   std::string String(std::string_view name, std::string_view otherwise);
@@ -71,8 +72,11 @@ class Node {
     return outputs_[output];
   }
 
-  // The first attribute of a wrong type, if any.
-  const absl::Status& status() const { return status_; }
+  // For an attribute that does not matter here.
+  void Ignore(std::string_view name) { read_.insert(std::string(name)); }
+  // After the op function: the first attribute of a wrong type, or one that
+  // was not looked at and so may mean something this importer does not know.
+  absl::Status status() const;
 
  private:
   const onnx::AttributeProto* Find(std::string_view name, int type);
@@ -85,6 +89,7 @@ class Node {
   const ReadTensor& read_tensor_;
   Graph* graph_;
   absl::Status status_;
+  std::set<std::string, std::less<>> read_;
 };
 
 // "dim 4 of a value of rank 3", or the dimension counted from the front.

@@ -67,6 +67,10 @@ absl::StatusOr<Value> WithPast(Node& node, int past, const Value& now) {
 }  // namespace
 
 absl::Status Attention(Node& node) {
+  node.Ignore("softmax_precision");      // f32 or wider
+  node.Ignore("qk_matmul_output_mode");  // of an output that is refused
+  node.Ignore("q_num_heads");            // of inputs of rank 3
+  node.Ignore("kv_num_heads");
   Graph& graph = node.graph();
   bool causal = node.Int("is_causal", 0) != 0;
   if (node.WantsOutput(3)) {
@@ -96,6 +100,7 @@ absl::Status Attention(Node& node) {
 }
 
 absl::Status RotaryEmbedding(Node& node) {
+  node.Ignore("num_heads");  // of an input of rank 3
   Graph& graph = node.graph();
   ASYRA_ASSIGN_OR_RETURN(Value x, WithHeads(node, 0, "num_heads"));
   Value tables[2];

@@ -88,12 +88,17 @@ absl::Status Mean(Node& node) {
 }
 
 absl::Status Cast(Node& node) {
+  // These choose what becomes of values that 8-bit floats cannot hold.
+  node.Ignore("saturate");
+  node.Ignore("round_mode");
   ASYRA_ASSIGN_OR_RETURN(
       DType dtype, DTypeFromOnnx(static_cast<int32_t>(node.Int("to", 0))));
   return node.Return(node.graph().Cast(node.In(0), dtype));
 }
 
 absl::Status CastLike(Node& node) {
+  node.Ignore("saturate");
+  node.Ignore("round_mode");
   return node.Return(node.graph().Cast(node.In(0), node.dtype(1)));
 }
 
@@ -136,6 +141,7 @@ absl::Status Swish(Node& node) {
 absl::Status Identity(Node& node) { return node.Return(node.In(0)); }
 
 absl::Status Dropout(Node& node) {
+  node.Ignore("seed");
   if (node.Has(2) && !node.In(2).IsSplatOf(0)) {
     return Unimplemented("training mode draws randomness");
   }

@@ -18,6 +18,7 @@ absl::Status Gemm(Node& node) {
     }
   }
   Graph& graph = node.graph();
+  double beta = node.Float("beta", 1);
   ASYRA_ASSIGN_OR_RETURN(
       Value product, graph.Add("matmul", {node.In(0), node.In(1)},
                                {{"transpose_a", node.Int("transA", 0) != 0},
@@ -25,8 +26,7 @@ absl::Status Gemm(Node& node) {
   ASYRA_ASSIGN_OR_RETURN(product,
                          Scaled(node, product, node.Float("alpha", 1)));
   if (!node.Has(2)) return node.Return(product);
-  ASYRA_ASSIGN_OR_RETURN(Value bias,
-                         Scaled(node, node.In(2), node.Float("beta", 1)));
+  ASYRA_ASSIGN_OR_RETURN(Value bias, Scaled(node, node.In(2), beta));
   return node.Return(graph.Elementwise("add", {product, bias}));
 }
 

@@ -5,6 +5,7 @@ namespace {
 
 // The IR norms work over the last dimension.
 absl::Status CheckAxis(Node& node) {
+  node.Ignore("stash_type");  // they compute in f32 or wider
   ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(node.Int("axis", -1), node.rank()));
   if (dim != node.rank() - 1) {
     return Unimplemented("axis is {} of {} dims, only the last is supported",

@@ -12,24 +12,25 @@ absl::StatusOr<Value> ReduceOver(Node& node, Ints dims, bool keep) {
     ASYRA_ASSIGN_OR_RETURN(value, graph.Elementwise("mul", {value, value}));
     op = "reduce_sum";
   }
-  ASYRA_ASSIGN_OR_RETURN(
-      value,
-      graph.Add(op, {value}, {{"dims", std::move(dims)}, {"keep", keep}}));
+  if (!dims.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(
+        value,
+        graph.Add(op, {value}, {{"dims", std::move(dims)}, {"keep", keep}}));
+  }
   return root ? graph.Elementwise("sqrt", {value}) : value;
 }
 
 absl::Status Reduce(Node& node, const Ints& axes) {
   bool keep = node.Int("keepdims", 1) != 0;
+  bool nothing = node.Int("noop_with_empty_axes", 0) != 0 && axes.empty();
   Ints dims;
   for (int64_t axis : axes) {
     ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(axis, node.rank()));
     dims.push_back(dim);
   }
-  if (axes.empty()) {
-    if (node.Int("noop_with_empty_axes", 0) != 0) {
-      return node.Return(node.In(0));
-    }
-    for (int i = 0; i < node.rank(); ++i) dims.push_back(i);
+  // Without axes there is still what ReduceL2 does to each element.
+  for (int i = 0; axes.empty() && !nothing && i < node.rank(); ++i) {
+    dims.push_back(i);
   }
   std::sort(dims.begin(), dims.end());
   return node.Return(ReduceOver(node, std::move(dims), keep));

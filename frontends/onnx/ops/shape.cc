@@ -170,6 +170,7 @@ absl::Status Split(Node& node) {
 absl::Status SplitToSequence(Node& node) {
   ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(node.Int("axis", 0), node.rank()));
   int64_t size = node.type().size(dim);
+  bool keep = node.Int("keepdims", 1) != 0;
   Ints sizes;
   if (node.Has(1)) {
     ASYRA_ASSIGN_OR_RETURN(sizes, node.KnownInts(1, "split"));
@@ -188,7 +189,7 @@ absl::Status SplitToSequence(Node& node) {
   }
   ASYRA_ASSIGN_OR_RETURN(std::vector<Value> parts,
                          SplitAlong(node, dim, sizes));
-  if (!node.Has(1) && node.Int("keepdims", 1) == 0) {
+  if (!node.Has(1) && !keep) {
     for (Value& part : parts) {
       asyra::Shape shape = part.shape();
       shape.erase(shape.begin() + dim);
