@@ -68,19 +68,73 @@ TEST_P(RecordedModel, GivesTheRecordedOutputs) {
   }
 }
 
-const std::map<std::string, int64_t> kBatch4Seq64 = {{"batch", 4},
-                                                     {"seq", 64}};
-INSTANTIATE_TEST_SUITE_P(
-    Tiny, RecordedModel,
-    testing::Values(Case{"llama-tiny-op18", kBatch4Seq64},
-                    Case{"llama-tiny-op23", {}},
-                    Case{"gpt2-tiny-op18", kBatch4Seq64},
-                    Case{"gpt2-tiny-op23", {}}),
-    [](const auto& info) {
-      std::string name = info.param.model;
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name;
-    });
+const std::map<std::string, int64_t> kBatch4Seq64 = {{"batch", 4}, {"seq", 64}};
+INSTANTIATE_TEST_SUITE_P(Tiny, RecordedModel,
+                         testing::Values(Case{"llama-tiny-op18", kBatch4Seq64},
+                                         Case{"llama-tiny-op23", {}},
+                                         Case{"gpt2-tiny-op18", kBatch4Seq64},
+                                         Case{"gpt2-tiny-op23", {}}),
+                         [](const auto& info) {
+                           std::string name = info.param.model;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(OnnxModels, OtherSizesGiveOtherShapes) {
+  for (const char* model : {"llama-tiny-op18", "gpt2-tiny-op18"}) {
+    SCOPED_TRACE(model);
+    auto program = ImportModel(model, {{"batch", 2}, {"seq", 32}});
+    ASSERT_TRUE(program.ok()) << program.status();
+    auto outputs = Interpret(*program, RandomInputs(*program, 1, 256));
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    EXPECT_EQ((*outputs)[0].shape(), (Shape{2, 32, 256}));
+    for (double value : (*outputs)[0].ToDoubles()) {
+      ASSERT_TRUE(std::isfinite(value));
+    }
+  }
+}
+
+// A causal model must give the same for a prompt as for the beginning of a
+// longer one, whatever size it was imported at.
+TEST(OnnxModels, ALongerPromptBeginsLikeAShorterOne) {
+  auto run = [](int64_t seq) {
+    auto program = ImportModel("llama-tiny-op18", {{"batch", 1}, {"seq", seq}});
+    EXPECT_TRUE(program.ok()) << program.status();
+    std::vector<Tensor> inputs(program->inputs.size());
+    std::vector<int64_t> ids;
+    for (int64_t i = 0; i < seq; ++i) ids.push_back(i * 37 % 256);
+    inputs[0] = Tensor::FromInts(DType::kI64, {1, seq}, ids);
+    auto outputs = Interpret(*program, inputs);
+    EXPECT_TRUE(outputs.ok()) << outputs.status();
+    return (*outputs)[0];
+  };
+  ExpectClose(run(48).Slice(1, 0, 24), run(24));
+}
+
+TEST(OnnxModels, Llama8BImportsAtLengthWithoutMasksAsData) {
+  auto start = std::chrono::steady_clock::now();
+  auto program = ImportModel("llama3-8b-op23", {{"batch", 2}, {"seq", 8192}});
+  std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - start;
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_LT(seconds.count(), 5);
+  absl::Status valid = Verify(*program);
+  EXPECT_TRUE(valid.ok()) << valid;
+  EXPECT_EQ(program->type(program->outputs[0].value).shape(),
+            (Shape{2, 8192, 128256}));
+  // The weights are inputs of the model, without data.
+  EXPECT_EQ(program->weights->size(), 0u);
+  int attentions = 0, iotas = 0;
+  for (const Op& op : program->ops) {
+    attentions += op.def->name == "attention";
+    iotas += op.def->name == "iota";
+    if (op.def->name == "constant") {
+      EXPECT_LE(op.attrs.Get<Tensor>("value").num_elements(), 16);
+    }
+  }
+  EXPECT_EQ(attentions, 32);
+  EXPECT_EQ(iotas, 3);  // rows, columns, positions
+}
 
 }  // namespace
 }  // namespace asyra

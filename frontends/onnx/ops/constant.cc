@@ -101,8 +101,13 @@ absl::Status Range(Node& node) {
   // The ends may be tensors of one element; the range is a vector all the same.
   Value first = Value::Known(start.Reshaped({}));
   Value delta = Value::Known(step.Reshaped({}));
-  ASYRA_ASSIGN_OR_RETURN(index, graph.Elementwise("mul", {index, delta}));
-  return node.Return(graph.Elementwise("add", {index, first}));
+  if (!delta.IsSplatOf(1)) {
+    ASYRA_ASSIGN_OR_RETURN(index, graph.Elementwise("mul", {index, delta}));
+  }
+  if (!first.IsSplatOf(0)) {
+    ASYRA_ASSIGN_OR_RETURN(index, graph.Elementwise("add", {index, first}));
+  }
+  return node.Return(index);
 }
 
 absl::Status Shape(Node& node) {

@@ -3,20 +3,23 @@
 namespace asyra::onnx_import::ops {
 namespace {
 
-// The IR norms work over the last dimension.
-absl::Status CheckAxis(Node& node) {
+// The IR norms work over the last dimension: dimensions from `axis` on become
+// one.
+absl::StatusOr<Value> WithOneRow(Node& node) {
   node.Ignore("stash_type");  // they compute in f32 or wider
   ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(node.Int("axis", -1), node.rank()));
-  if (dim != node.rank() - 1) {
-    return Unimplemented("axis is {} of {} dims, only the last is supported",
-                         dim, node.rank());
-  }
-  return absl::OkStatus();
+  asyra::Shape shape = node.In(0).shape();
+  int64_t row = 1;
+  for (int i = dim; i < node.rank(); ++i) row *= shape[i];
+  shape.resize(dim);
+  shape.push_back(row);
+  return node.graph().Reshape(node.In(0), shape);
 }
 
-// A scale or bias as a vector of the last dimension.
-absl::StatusOr<Value> PerChannel(Node& node, int input) {
-  int64_t size = node.type().size(node.rank() - 1);
+// A scale or bias as a vector of the last dimension of x.
+absl::StatusOr<Value> PerChannel(Node& node, int input, const Type& x) {
+  if (x.rank() == 0) return Invalid("the input has rank 0");
+  int64_t size = x.size(x.rank() - 1);
   const Value& value = node.In(input);
   if (value.type().num_elements() == size) {
     return node.graph().Reshape(value, {size});
@@ -44,26 +47,27 @@ absl::StatusOr<Value> Norm(Node& node, std::string_view op, const Value& x,
   std::vector<Value> operands = {x};
   int last = op == "layer_norm" ? scale + 1 : scale;
   for (int i = scale; i <= last && node.Has(i); ++i) {
-    ASYRA_ASSIGN_OR_RETURN(Value vector, PerChannel(node, i));
+    ASYRA_ASSIGN_OR_RETURN(Value vector, PerChannel(node, i, x.type()));
     operands.push_back(std::move(vector));
   }
-  return node.graph().Add(op, operands, {{"eps", epsilon}});
+  ASYRA_ASSIGN_OR_RETURN(Value result,
+                         node.graph().Add(op, operands, {{"eps", epsilon}}));
+  return node.graph().Reshape(result, node.In(0).shape());
 }
 
 }  // namespace
 
 absl::Status LayerNormalization(Node& node) {
-  ASYRA_RETURN_IF_ERROR(CheckAxis(node));
+  ASYRA_ASSIGN_OR_RETURN(Value x, WithOneRow(node));
   ASYRA_RETURN_IF_ERROR(RefuseOutputs(node, 1, 3));
   return node.Return(
-      Norm(node, "layer_norm", node.In(0), 1, node.Float("epsilon", 1e-5)));
+      Norm(node, "layer_norm", x, 1, node.Float("epsilon", 1e-5)));
 }
 
 absl::Status RmsNormalization(Node& node) {
-  ASYRA_RETURN_IF_ERROR(CheckAxis(node));
+  ASYRA_ASSIGN_OR_RETURN(Value x, WithOneRow(node));
   ASYRA_RETURN_IF_ERROR(RefuseOutputs(node, 1, 2));
-  return node.Return(
-      Norm(node, "rms_norm", node.In(0), 1, node.Float("epsilon", 1e-5)));
+  return node.Return(Norm(node, "rms_norm", x, 1, node.Float("epsilon", 1e-5)));
 }
 
 // com.microsoft: input + skip [+ bias], normalized; the sum is output 3.

@@ -1,0 +1,148 @@
+// Small ONNX models written in code.
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "frontends/onnx/import.h"
+#include "gtest/gtest.h"
+#include "ir/support/status.h"
+#include "onnx/onnx.pb.h"
+
+namespace asyra {
+
+class ModelBuilder {
+ public:
+  using Dim = std::variant<int, const char*>;  // a size, or a name
+  using Attr = std::variant<int, float, const char*, std::vector<int64_t>>;
+  static constexpr int kF32 = onnx::TensorProto::FLOAT;
+  static constexpr int kI64 = onnx::TensorProto::INT64;
+  static constexpr int kBool = onnx::TensorProto::BOOL;
+
+  explicit ModelBuilder(int opset = 18) {
+    model.set_ir_version(8);
+    model.add_opset_import()->set_version(opset);
+    graph().set_name("test");
+  }
+
+  onnx::GraphProto& graph() { return *model.mutable_graph(); }
+
+  ModelBuilder& Input(const std::string& name, int type,
+                      const std::vector<Dim>& dims) {
+    Describe(graph().add_input(), name, type, dims);
+    return *this;
+  }
+  ModelBuilder& Output(const std::string& name) {
+    graph().add_output()->set_name(name);
+    return *this;
+  }
+  ModelBuilder& Output(const std::string& name, int type,
+                       const std::vector<Dim>& dims) {
+    Describe(graph().add_output(), name, type, dims);
+    return *this;
+  }
+  ModelBuilder& Ints(const std::string& name,
+                     const std::vector<int64_t>& values,
+                     std::vector<int64_t> dims = {-1}) {
+    if (dims == std::vector<int64_t>{-1}) {
+      dims = {static_cast<int64_t>(values.size())};
+    }
+    onnx::TensorProto* tensor = Initializer(name, kI64, dims);
+    for (int64_t value : values) tensor->add_int64_data(value);
+    return *this;
+  }
+  ModelBuilder& Floats(const std::string& name, std::vector<float> values,
+                       const std::vector<int64_t>& dims) {
+    onnx::TensorProto* tensor = Initializer(name, kF32, dims);
+    tensor->set_raw_data(values.data(), values.size() * sizeof(float));
+    return *this;
+  }
+  onnx::TensorProto* Initializer(const std::string& name, int type,
+                                 const std::vector<int64_t>& dims) {
+    onnx::TensorProto* tensor = graph().add_initializer();
+    tensor->set_name(name);
+    tensor->set_data_type(type);
+    for (int64_t dim : dims) tensor->add_dims(dim);
+    return tensor;
+  }
+  ModelBuilder& Node(
+      const std::string& op, const std::vector<std::string>& inputs,
+      const std::vector<std::string>& outputs,
+      const std::vector<std::pair<std::string, Attr>>& attrs = {}) {
+    onnx::NodeProto* node = graph().add_node();
+    node->set_op_type(op);
+    node->set_name("node_" + outputs[0]);
+    for (const std::string& input : inputs) node->add_input(input);
+    for (const std::string& output : outputs) node->add_output(output);
+    for (const auto& [name, value] : attrs) {
+      onnx::AttributeProto* attr = node->add_attribute();
+      attr->set_name(name);
+      SetAttr(attr, value);
+    }
+    return *this;
+  }
+
+  // Writes the model into a folder of the running test and imports it.
+  absl::StatusOr<Program> Import(
+      std::map<std::string, int64_t> dims = {}) const {
+    std::string path = (TestFolder() / "model.onnx").string();
+    std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+    return ImportOnnx(path, {std::move(dims)});
+  }
+  std::string ImportError(std::map<std::string, int64_t> dims = {}) const {
+    auto program = Import(std::move(dims));
+    return program.ok() ? "" : std::string(MessageOf(program.status()));
+  }
+
+  static std::filesystem::path TestFolder() {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    std::string name =
+        fmt::format("{}_{}", test->test_suite_name(), test->name());
+    std::replace(name.begin(), name.end(), '/', '_');
+    auto folder = std::filesystem::path(testing::TempDir()) /
+                  fmt::format("asyra_{}_{}", ::getpid(), name);
+    std::filesystem::create_directories(folder);
+    return folder;
+  }
+
+  onnx::ModelProto model;
+
+ private:
+  static void Describe(onnx::ValueInfoProto* info, const std::string& name,
+                       int type, const std::vector<Dim>& dims) {
+    info->set_name(name);
+    auto* tensor = info->mutable_type()->mutable_tensor_type();
+    tensor->set_elem_type(type);
+    auto* shape = tensor->mutable_shape();
+    for (const Dim& dim : dims) {
+      if (const int* size = std::get_if<int>(&dim)) {
+        shape->add_dim()->set_dim_value(*size);
+      } else {
+        shape->add_dim()->set_dim_param(std::get<const char*>(dim));
+      }
+    }
+  }
+
+  static void SetAttr(onnx::AttributeProto* attr, const Attr& value) {
+    if (const int* i = std::get_if<int>(&value)) {
+      attr->set_type(onnx::AttributeProto::INT);
+      attr->set_i(*i);
+    } else if (const float* f = std::get_if<float>(&value)) {
+      attr->set_type(onnx::AttributeProto::FLOAT);
+      attr->set_f(*f);
+    } else if (const char* const* s = std::get_if<const char*>(&value)) {
+      attr->set_type(onnx::AttributeProto::STRING);
+      attr->set_s(*s);
+    } else {
+      attr->set_type(onnx::AttributeProto::INTS);
+      for (int64_t i : std::get<std::vector<int64_t>>(value)) attr->add_ints(i);
+    }
+  }
+};
+
+}  // namespace asyra

@@ -1,0 +1,233 @@
+// Models that cannot be imported, and the roles and names of those that can.
+#include "gmock/gmock.h"
+#include "ir/support/check.h"
+#include "ir/weight_store.h"
+#include "tests/frontends/model_builder.h"
+
+namespace asyra {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr int kF32 = ModelBuilder::kF32;
+constexpr int kI64 = ModelBuilder::kI64;
+
+ModelBuilder Negate(const std::vector<ModelBuilder::Dim>& dims) {
+  return ModelBuilder()
+      .Input("x", kF32, dims)
+      .Node("Neg", {"x"}, {"y"})
+      .Output("y");
+}
+
+TEST(OnnxDims, BindsByName) {
+  auto program = Negate({"batch", 3}).Import({{"batch", 5}});
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(program->type(program->outputs[0].value).shape(), (Shape{5, 3}));
+}
+
+TEST(OnnxDims, NamesWhatIsNotBound) {
+  EXPECT_THAT(
+      Negate({"batch", 3}).ImportError(),
+      HasSubstr("dim batch of input x is not bound: give --dim batch=N"));
+  EXPECT_THAT(Negate({"batch", "seq"}).ImportError(),
+              AllOf(HasSubstr("batch of input x, seq of input x"),
+                    HasSubstr("--dim batch=N --dim seq=N")));
+}
+
+TEST(OnnxDims, RefusesUnknownNamesAndBadSizes) {
+  EXPECT_THAT(Negate({"batch", 3}).ImportError({{"batch", 2}, {"seq", 4}}),
+              HasSubstr("no input has a dim seq; there are batch"));
+  EXPECT_THAT(Negate({2, 3}).ImportError({{"batch", 2}}),
+              HasSubstr("no input has a dim batch; all dims of this model are "
+                        "static"));
+  EXPECT_THAT(Negate({"batch"}).ImportError({{"batch", 0}}),
+              HasSubstr("dim batch is 0, it should be at least 1"));
+}
+
+TEST(OnnxDims, ADimWithoutANameIsCalledByItsPlace) {
+  ModelBuilder model = Negate({2});
+  model.graph()
+      .mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->add_dim();
+  EXPECT_THAT(model.ImportError(), HasSubstr("dim x.1 of input x"));
+  EXPECT_EQ(model.ImportError({{"x.1", 4}}), "");
+}
+
+TEST(OnnxDims, OutputsMustAgree) {
+  auto model = [](const ModelBuilder::Dim& dim) {
+    return ModelBuilder()
+        .Input("x", kF32, {"batch", 3})
+        .Node("Transpose", {"x"}, {"y"})
+        .Output("y", kF32, {3, dim});
+  };
+  EXPECT_EQ(model("batch").ImportError({{"batch", 2}}), "");
+  EXPECT_EQ(model("something_else").ImportError({{"batch", 2}}), "");
+  EXPECT_THAT(model(7).ImportError({{"batch", 2}}),
+              HasSubstr("output y: dim 1 is declared 7, the graph computes 2"));
+}
+
+TEST(OnnxGraph, ListsAllUnknownOps) {
+  ModelBuilder model;
+  model.Input("x", kF32, {4})
+      .Node("Det", {"x"}, {"a"})
+      .Node("Det", {"a"}, {"b"})
+      .Node("Frob", {"b"}, {"y"})
+      .Node("Unused", {"b"}, {"c"})
+      .Output("y");
+  model.graph().mutable_node(2)->set_domain("my.domain");
+  EXPECT_THAT(
+      model.ImportError(),
+      AllOf(HasSubstr("Det (opset 18) at node 'node_a' and 1 more"),
+            HasSubstr("my.domain:Frob (not imported by the model) at node "
+                      "'node_y'"),
+            testing::Not(HasSubstr("Unused"))));
+}
+
+TEST(OnnxGraph, RefusesBrokenGraphs) {
+  EXPECT_THAT(ModelBuilder()
+                  .Input("x", kF32, {4})
+                  .Node("Add", {"x", "b"}, {"a"})
+                  .Node("Neg", {"a"}, {"b"})
+                  .Output("b")
+                  .ImportError(),
+              HasSubstr("Add node 'node_a' needs its own result"));
+  EXPECT_THAT(ModelBuilder()
+                  .Input("x", kF32, {4})
+                  .Node("Add", {"x", "nowhere"}, {"y"})
+                  .Output("y")
+                  .ImportError(),
+              HasSubstr("Add node 'node_y' reads 'nowhere', which nothing "
+                        "defines"));
+  EXPECT_THAT(Negate({4}).Node("Neg", {"x"}, {"y"}).ImportError(),
+              HasSubstr("'y' is defined twice"));
+  EXPECT_THAT(Negate({4}).Output("z").ImportError(),
+              HasSubstr("the list of outputs reads 'z'"));
+  EXPECT_THAT(Negate({4}).Input("x", kF32, {4}).ImportError(),
+              HasSubstr("two inputs are called 'x'"));
+}
+
+TEST(OnnxGraph, AcceptsNodesInAnyOrder) {
+  EXPECT_EQ(ModelBuilder()
+                .Input("x", kF32, {4})
+                .Node("Neg", {"a"}, {"y"})
+                .Node("Exp", {"x"}, {"a"})
+                .Output("y")
+                .ImportError(),
+            "");
+}
+
+TEST(OnnxGraph, RefusesOpsetsItDoesNotKnow) {
+  EXPECT_THAT(ModelBuilder(11).ImportError(),
+              HasSubstr("opset 11 is not between 13 and 24"));
+  EXPECT_THAT(ModelBuilder(99).ImportError(), HasSubstr("opset 99"));
+  // Attention came with opset 23.
+  EXPECT_THAT(ModelBuilder(18)
+                  .Input("q", kF32, {1, 2, 4, 8})
+                  .Node("Attention", {"q", "q", "q"}, {"y"})
+                  .Output("y")
+                  .ImportError(),
+              HasSubstr("Attention (opset 18)"));
+}
+
+TEST(OnnxGraph, ErrorsNameTheNode) {
+  auto model = [](const std::string& op, int k) {
+    return ModelBuilder()
+        .Input("a", kF32, {2, 3})
+        .Input("b", kF32, {k, 5})
+        .Node(op, {"a", "b"}, {"y"})
+        .Output("y")
+        .ImportError();
+  };
+  EXPECT_THAT(model("MatMul", 4),
+              HasSubstr("MatMul node 'node_y': matmul: contracting sizes "
+                        "differ: lhs dim 1 is 3, rhs dim 0 is 4"));
+  EXPECT_THAT(model("Add", 4), HasSubstr("Add node 'node_y': add: operand 1"));
+}
+
+TEST(OnnxGraph, RefusesWrongInputsAndAttributes) {
+  auto error = [](const std::vector<std::string>& inputs,
+                  const std::string& attr, ModelBuilder::Attr value) {
+    return ModelBuilder()
+        .Input("x", kF32, {2, 3})
+        .Node("Softmax", inputs, {"y"}, {{attr, value}})
+        .Output("y")
+        .ImportError();
+  };
+  EXPECT_EQ(error({"x"}, "axis", 0), "");
+  EXPECT_THAT(error({"x"}, "axis", 5),
+              HasSubstr("axis 5 of a value of rank 2"));
+  EXPECT_THAT(error({"x"}, "axis", "last"),
+              HasSubstr("attribute axis has type STRING, it should be INT"));
+  EXPECT_THAT(error({"x"}, "temperature", 2.f),
+              HasSubstr("attribute temperature is not supported"));
+  EXPECT_THAT(error({"x", "x"}, "axis", 0),
+              HasSubstr("it has 2 inputs, Softmax takes 1 to 1"));
+  EXPECT_THAT(error({""}, "axis", 0), HasSubstr("input 0 is left out"));
+}
+
+TEST(OnnxGraph, ShapesMustNotDependOnData) {
+  EXPECT_THAT(ModelBuilder()
+                  .Input("x", kF32, {4})
+                  .Input("shape", kI64, {2})
+                  .Node("Reshape", {"x", "shape"}, {"y"})
+                  .Output("y")
+                  .ImportError(),
+              HasSubstr("input 1 (shape) depends on the model's data"));
+}
+
+InputRole RoleOf(const Program& program, std::string_view name) {
+  for (const Input& input : program.inputs) {
+    if (program.value_name(input.value) == name) return input.role;
+  }
+  ADD_FAILURE() << name << " is not an input";
+  return InputRole::kData;
+}
+
+TEST(OnnxRoles, AFloatInputBesideDataIsAWeight) {
+  Program program = ASYRA_VALUE(ModelBuilder()
+                                    .Input("ids", kI64, {2, 4})
+                                    .Input("table", kF32, {16, 8})
+                                    .Input("scale", kF32, {})
+                                    .Node("Gather", {"table", "ids"}, {"e"})
+                                    .Node("Mul", {"e", "scale"}, {"y"})
+                                    .Output("y")
+                                    .Import());
+  EXPECT_EQ(RoleOf(program, "ids"), InputRole::kData);
+  EXPECT_EQ(RoleOf(program, "table"), InputRole::kWeight);
+  EXPECT_EQ(RoleOf(program, "scale"), InputRole::kData);
+  EXPECT_EQ(program.weights->Find("table"), nullptr);
+  EXPECT_EQ(program.ops[0].def->name, "embedding");
+}
+
+TEST(OnnxRoles, AloneItIsData) {
+  EXPECT_EQ(RoleOf(ASYRA_VALUE(Negate({4, 4}).Import()), "x"),
+            InputRole::kData);
+}
+
+TEST(OnnxRoles, UnusedWeightsAreLeftOut) {
+  Program program = ASYRA_VALUE(Negate({4})
+                                    .Floats("w", {1, 2}, {2})
+                                    .Node("Neg", {"w"}, {"unused"})
+                                    .Import());
+  EXPECT_EQ(program.inputs.size(), 1u);
+  EXPECT_EQ(program.weights->size(), 0u);
+}
+
+TEST(OnnxNames, OutputsKeepTheirsAndOthersAreMadeReadable) {
+  Program program =
+      ASYRA_VALUE(ModelBuilder()
+                      .Input("my input:0", kF32, {2, 2})
+                      .Node("Xor", {"a", "a"}, {"y/out"})
+                      .Node("Less", {"my input:0", "my input:0"}, {"a"})
+                      .Output("y/out")
+                      .Import());
+  EXPECT_EQ(program.value_name(program.inputs[0].value), "my_input_0");
+  EXPECT_EQ(program.value_name(program.outputs[0].value), "y_out");
+}
+
+}  // namespace
+}  // namespace asyra
