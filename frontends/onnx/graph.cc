@@ -9,6 +9,8 @@ namespace asyra::onnx_import {
 namespace {
 
 constexpr int64_t kMostFolded = 64 * 1024;
+// Nor is anything computed here that takes more than a moment.
+constexpr double kMostFlops = 1e8;
 // Constants of so few elements are written into the program.
 constexpr int64_t kSmall = 16;
 
@@ -103,7 +105,8 @@ absl::StatusOr<Value> Graph::Add(std::string_view op,
                                           op) != std::end(kMoves)) {
       return Value::Known(values[0].data().Reshaped({}), type.shape());
     }
-    if (fits && type.num_elements() <= kMostFolded) {
+    double flops = WorkOf({*def, attrs, types, {&type, 1}}, Mesh()).flops;
+    if (fits && type.num_elements() <= kMostFolded && flops <= kMostFlops) {
       std::vector<Tensor> operands;
       for (const Value& value : values) operands.push_back(value.Expanded());
       return EvaluateKnown(*def, attrs, operands);
