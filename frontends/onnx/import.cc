@@ -10,6 +10,7 @@
 #include "frontends/onnx/ops/ops.h"
 #include "frontends/onnx/reader.h"
 #include "frontends/onnx/tensor_proto.h"
+#include "ir/lexer.h"
 #include "ir/support/status.h"
 #include "onnx/onnx.pb.h"
 
@@ -232,7 +233,9 @@ class Importer {
       outputs.emplace_back(IrName(output.name()), id);
     }
     std::string name = IrName(model_.name());
-    return std::move(graph_).Finish(name.empty() ? "main" : name, outputs);
+    if (name.empty()) name = "main";
+    if (!IsName(name)) name = "_" + name;  // it begins with a digit
+    return std::move(graph_).Finish(name, outputs);
   }
 
   const OnnxFile& file_;

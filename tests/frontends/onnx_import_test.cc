@@ -229,5 +229,15 @@ TEST(OnnxNames, OutputsKeepTheirsAndOthersAreMadeReadable) {
   EXPECT_EQ(program.value_name(program.outputs[0].value), "y_out");
 }
 
+TEST(OnnxNames, TheProgramIsCalledLikeTheGraph) {
+  for (auto [graph, program] :
+       {std::pair("main graph", "main_graph"), std::pair("", "main"),
+        std::pair("7b", "_7b"), std::pair(".x", "_.x")}) {
+    ModelBuilder model = Negate({4});
+    model.graph().set_name(graph);
+    EXPECT_EQ(ASYRA_VALUE(model.Import()).name, program);
+  }
+}
+
 }  // namespace
 }  // namespace asyra
