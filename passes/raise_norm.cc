@@ -130,7 +130,8 @@ absl::StatusOr<ValueId> TakeCasts(Rewriter& to, const NewOp& op) {
   return to.Add(norm->def->name, operands, norm->attrs);
 }
 
-constexpr Rewriter::Rule kRules[] = {FindRms, FindLayer, TakeScale, TakeBias,
+// layer_norm is an rms_norm of x - mean(x), so it comes first.
+constexpr Rewriter::Rule kRules[] = {FindLayer, FindRms, TakeScale, TakeBias,
                                      TakeCasts};
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace {
 
 using NewOp = Rewriter::NewOp;
 
-enum { kX, kCos, kSin, kX2 };
+enum { kX, kCos, kSin, kLow, kHigh };
 
 const Ints kSwapHeads = {0, 2, 1, 3};
 
@@ -17,27 +17,32 @@ bool AlongLast(Rewriter& in, const Op& op) {
   return NormalizeDim(op.attrs.Int("dim"), rank) == rank - 1;
 }
 
-// The half of its operand that a slice of the last dimension takes: 0, 1, or
-// -1 when it takes something else.
-int HalfTaken(Rewriter& in, const Op& op) {
-  if (!AlongLast(in, op) || op.attrs.Int("step") != 1) return -1;
-  const Type& type = in.type(op.operands[0]);
-  int64_t size = type.size(type.rank() - 1);
-  int64_t start = op.attrs.Int("start"), stop = op.attrs.Int("stop");
-  if (start == 0 && 2 * stop == size) return 0;
-  return 2 * start == size && stop == size ? 1 : -1;
+// A value as a range of the last dimension of another, through slices.
+struct Part {
+  ValueId base = kNoValue;
+  int64_t start = 0, stop = 0;
+};
+
+Part PartOf(Rewriter& in, ValueId value) {
+  const Type& type = in.type(value);
+  Part part{value, 0, type.rank() == 0 ? 0 : type.size(type.rank() - 1)};
+  while (const Op* slice = in.Def(part.base, "slice")) {
+    if (!AlongLast(in, *slice) || slice->attrs.Int("step") != 1) break;
+    int64_t start = slice->attrs.Int("start");
+    part = {slice->operands[0], part.start + start, part.stop + start};
+  }
+  return part;
 }
 
-Pattern Low(const Pattern& x) {
-  return Apply("slice", {x}, [](Rewriter& in, const Op& op) {
-    return HalfTaken(in, op) == 0;
-  });
-}
-
-Pattern High(const Pattern& x) {
-  return Apply("slice", {x}, [](Rewriter& in, const Op& op) {
-    return HalfTaken(in, op) == 1;
-  });
+// What `low` and `high` are the halves of, as a part of their base; base is
+// kNoValue if they are not.
+Part WholeOf(Rewriter& in, ValueId low, ValueId high) {
+  Part a = PartOf(in, low), b = PartOf(in, high);
+  if (a.base != b.base || a.stop != b.start ||
+      a.stop - a.start != b.stop - b.start) {
+    return {};
+  }
+  return {a.base, a.start, b.stop};
 }
 
 // The dimension of x, rank 4, that positions are in, as the table says: where
@@ -73,35 +78,53 @@ absl::StatusOr<ValueId> Emit(Rewriter& to, ValueId x, ValueId cos,
 
 absl::StatusOr<ValueId> FindRotateHalf(Rewriter& to, const NewOp& op) {
   static const Pattern* pattern = new Pattern([] {
-    const Pattern x = Var(kX);
     const Pattern rotated =
-        Apply("concat", {Apply("neg", {High(x)}), Low(x)}, AlongLast);
-    return x * Var(kCos) + rotated * Var(kSin);
+        Apply("concat", {Apply("neg", {Var(kHigh)}), Var(kLow)}, AlongLast);
+    return Var(kX) * Var(kCos) + rotated * Var(kSin);
   }());
   Match match;
-  if (!op.is("add") || !pattern->Matches(to, op, &match) ||
-      to.type(match[kX]) != op.type) {
-    return kNoValue;
-  }
-  ASYRA_ASSIGN_OR_RETURN(ValueId cos, HalfOf(to, match[kCos]));
+  if (!op.is("add") || !pattern->Matches(to, op, &match)) return kNoValue;
+  ValueId x = match[kX], cos = match[kCos];
+  Part whole = WholeOf(to, match[kLow], match[kHigh]);
+  auto is_whole = [&](ValueId value) {
+    Part part = PartOf(to, value);
+    return part.base == whole.base && part.start == whole.start &&
+           part.stop == whole.stop;
+  };
+  if (!is_whole(x)) std::swap(x, cos);
+  if (!is_whole(x) || to.type(x) != op.type) return kNoValue;
+  ASYRA_ASSIGN_OR_RETURN(cos, HalfOf(to, cos));
   ASYRA_ASSIGN_OR_RETURN(ValueId sin, HalfOf(to, match[kSin]));
-  return Emit(to, match[kX], cos, sin);
+  return Emit(to, x, cos, sin);
 }
 
 // concat(low * cos - high * sin, high * cos + low * sin).
 absl::StatusOr<ValueId> FindOnHalves(Rewriter& to, const NewOp& op) {
   static const Pattern* pattern = new Pattern([] {
-    const Pattern low = Low(Var(kX)), high = High(Var(kX));
+    const Pattern low = Var(kLow), high = Var(kHigh);
     const Pattern cos = Var(kCos), sin = Var(kSin);
     return Apply("concat", {low * cos - high * sin, high * cos + low * sin},
                  AlongLast);
   }());
   Match match;
-  if (!op.is("concat") || !pattern->Matches(to, op, &match) ||
-      to.type(match[kX]) != op.type) {
-    return kNoValue;
+  if (!op.is("concat") || !pattern->Matches(to, op, &match)) return kNoValue;
+  ValueId low = match[kLow], high = match[kHigh];
+  ValueId cos = match[kCos], sin = match[kSin];
+  Part whole = WholeOf(to, low, high);
+  if (whole.base == kNoValue) {
+    // The formula is symmetric in (low, high) and (cos, sin) but for the sign.
+    whole = WholeOf(to, cos, sin);
+    std::swap(low, cos);
+    std::swap(high, sin);
   }
-  return Emit(to, match[kX], match[kCos], match[kSin]);
+  if (whole.base == kNoValue || op.type.rank() != 4) return kNoValue;
+  ASYRA_ASSIGN_OR_RETURN(ValueId x, to.Add("slice", {whole.base},
+                                           {{"dim", int64_t{3}},
+                                            {"start", whole.start},
+                                            {"stop", whole.stop}}));
+  if (to.type(x).size(3) == to.type(whole.base).size(3)) x = whole.base;
+  if (to.type(x) != op.type) return kNoValue;
+  return Emit(to, x, cos, sin);
 }
 
 // concat(rotary(x[:R]), x[R:]) is the rotary of x.

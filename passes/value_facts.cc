@@ -81,8 +81,8 @@ Fact PredicateFact(std::vector<Affine> all, double yes = 1, double no = 0) {
   return fact;
 }
 
-// Decides inequalities that hold or fail everywhere, and brings the negation
-// of one inequality into positive form.
+// Decides inequalities that hold or fail everywhere, and turns a single one
+// around where its larger value is elsewhere.
 Fact NormalPredicate(Fact fact, const Type& type) {
   Shape shape = type.shape();
   std::vector<Affine> kept;
@@ -98,8 +98,7 @@ Fact NormalPredicate(Fact fact, const Type& type) {
   if (fact.all.empty() || fact.yes == fact.no) {
     return Fact::UniformOf(fact.yes, type.rank());
   }
-  bool negation = type.dtype == DType::kBool && fact.no == 1;
-  if (negation && fact.all.size() == 1) {
+  if (fact.yes < fact.no && fact.all.size() == 1) {
     fact.all[0] = Plus(Negated(fact.all[0]), -1);
     std::swap(fact.yes, fact.no);
   }

@@ -1,0 +1,189 @@
+#include "passes/raise_rotary.h"
+
+#include "ir/weight_store.h"
+#include "tests/passes/transformed.h"
+
+namespace asyra {
+namespace {
+
+// Angles computed while the program runs, from frequencies without data.
+constexpr std::string_view kTables = R"(
+    weight freq f32[1,4,1]
+    p = iota() {shape=[1,1,6], dim=2, dtype=i64}
+    pf = cast(p) {to=f32}
+    prod = matmul(freq, pf)
+    ang = transpose(prod) {perm=[0,2,1]}
+    both = concat(ang, ang) {dim=-1}
+    c3 = cos(both)
+    s3 = sin(both)
+    )";
+
+std::string Rotated(std::string_view tables, std::string_view x,
+                    std::string_view body) {
+  return "in x " + std::string(x) + std::string(tables) + std::string(body) +
+         "\nout y\n";
+}
+
+constexpr std::string_view kHeadsFirst = R"(
+    c = reshape(c3) {shape=[1,1,6,8]}
+    s = reshape(s3) {shape=[1,1,6,8]}
+    xc = mul(x, c)
+    lo = slice(x) {dim=3, start=0, stop=4}
+    hi = slice(x) {dim=3, start=4, stop=8}
+    n = neg(hi)
+    r = concat(n, lo) {dim=-1}
+    rs = mul(r, s)
+    y = add(xc, rs))";
+
+TEST(RaiseRotary, HeadsBeforePositions) {
+  Program program =
+      Transformed(RaiseRotary, Rotated(kTables, "f32[2,3,6,8]", kHeadsFirst));
+  EXPECT_EQ(CountOps(program, "rotary"), 1);
+  // Around rotary, and one on each table.
+  EXPECT_EQ(CountOps(program, "transpose"), 2 + 2);
+  EXPECT_EQ(CountOps(program, "concat"), 0);
+  EXPECT_EQ(CountOps(program, "cos"), 1);
+  const Op& rotary = OnlyOp(program, "rotary");
+  EXPECT_EQ(program.type(rotary.operands[1]).shape(), (Shape{6, 4}));
+}
+
+TEST(RaiseRotary, PositionsBeforeHeads) {
+  Program program =
+      Transformed(RaiseRotary, Rotated(kTables, "f32[2,6,3,8]", R"(
+    c = reshape(c3) {shape=[1,6,1,8]}
+    s = reshape(s3) {shape=[1,6,1,8]}
+    lo = slice(x) {dim=3, start=0, stop=4}
+    hi = slice(x) {dim=3, start=4, stop=8}
+    n = neg(hi)
+    r = concat(n, lo) {dim=3}
+    rs = mul(s, r)
+    xc = mul(c, x)
+    y = add(rs, xc))"));
+  EXPECT_EQ(CountOps(program, "rotary"), 1);
+  EXPECT_EQ(CountOps(program, "transpose"), 2);  // of the tables
+}
+
+TEST(RaiseRotary, TablesThatVaryOverBatches) {
+  Program program = Transformed(RaiseRotary, R"(
+    in x f32[2,3,6,8]
+    in a f32[2,6,4]
+    both = concat(a, a) {dim=2}
+    c3 = cos(both)
+    s3 = sin(both)
+    c = reshape(c3) {shape=[2,1,6,8]}
+    s = reshape(s3) {shape=[2,1,6,8]}
+    lo = slice(x) {dim=3, start=0, stop=4}
+    hi = slice(x) {dim=3, start=4, stop=8}
+    n = neg(hi)
+    r = concat(n, lo) {dim=3}
+    rs = mul(s, r)
+    xc = mul(c, x)
+    y = add(rs, xc)
+    out y)");
+  const Op& rotary = OnlyOp(program, "rotary");
+  EXPECT_EQ(program.type(rotary.operands[1]).shape(), (Shape{2, 6, 4}));
+}
+
+TEST(RaiseRotary, WrittenOnHalves) {
+  EXPECT_EQ(Ops(RaiseRotary, R"(
+    in x f32[2,6,3,8]
+    in c f32[6,1,4]
+    in s f32[6,1,4]
+    lo = slice(x) {dim=3, start=0, stop=4}
+    hi = slice(x) {dim=3, start=4, stop=8}
+    a = mul(lo, c)
+    b = mul(hi, s)
+    first = sub(a, b)
+    d = mul(hi, c)
+    e = mul(lo, s)
+    second = add(d, e)
+    y = concat(first, second) {dim=3}
+    out y)"),
+            "reshape 2, rotary 1");
+}
+
+TEST(RaiseRotary, OnlyTheFirstElements) {
+  Program program = Transformed(RaiseRotary, R"(
+    in x f32[2,3,6,12]
+    in a f32[6,4]
+    both = concat(a, a) {dim=1}
+    c = cos(both)
+    s = sin(both)
+    z = slice(x) {dim=3, start=0, stop=8}
+    rest = slice(x) {dim=3, start=8, stop=12}
+    lo = slice(z) {dim=3, start=0, stop=4}
+    hi = slice(z) {dim=3, start=4, stop=8}
+    n = neg(hi)
+    r = concat(n, lo) {dim=3}
+    rs = mul(s, r)
+    xc = mul(c, z)
+    rot = add(rs, xc)
+    y = concat(rot, rest) {dim=3}
+    out y)");
+  EXPECT_EQ(OpCounts(program), "cos 1, rotary 1, sin 1, transpose 2");
+}
+
+TEST(RaiseRotary, KnownTablesBecomeWeights) {
+  Program program =
+      ASYRA_VALUE(ParseUntyped(Rotated(kTables, "f32[2,3,6,8]", kHeadsFirst)));
+  auto store = std::make_shared<WeightStore>();
+  store->Set("freq",
+             Tensor::FromDoubles(DType::kF32, {1, 4, 1}, {1, 0.3, 0.1, 0.03}));
+  program.weights = store;
+  Program after = program;
+  PassContext context;
+  ASSERT_TRUE(RaiseRotary(after, {}, context).value());
+  EXPECT_EQ(OpCounts(after), "rotary 1, transpose 2");
+  EXPECT_EQ(after.weights->size(), 2u);
+  EXPECT_TRUE(SameMeaning(program, after, 3, 1e-5).ok());
+}
+
+TEST(RaiseRotary, NearMissesStay) {
+  // The wrong half is negated.
+  EXPECT_EQ(CountOps(Transformed(RaiseRotary, Rotated(kTables, "f32[2,3,6,8]",
+                                                      R"(
+    c = reshape(c3) {shape=[1,1,6,8]}
+    s = reshape(s3) {shape=[1,1,6,8]}
+    xc = mul(x, c)
+    lo = slice(x) {dim=3, start=0, stop=4}
+    hi = slice(x) {dim=3, start=4, stop=8}
+    n = neg(lo)
+    r = concat(hi, n) {dim=-1}
+    rs = mul(r, s)
+    y = add(xc, rs))")),
+                     "rotary"),
+            0);
+  // The halves of the table are not known to be equal.
+  EXPECT_EQ(CountOps(Transformed(RaiseRotary, R"(
+    in x f32[2,3,6,8]
+    in c f32[6,8]
+    in s f32[6,8]
+    xc = mul(x, c)
+    lo = slice(x) {dim=3, start=0, stop=4}
+    hi = slice(x) {dim=3, start=4, stop=8}
+    n = neg(hi)
+    r = concat(n, lo) {dim=-1}
+    rs = mul(r, s)
+    y = add(xc, rs)
+    out y)"),
+                     "rotary"),
+            0);
+  // One table varies over heads.
+  EXPECT_EQ(CountOps(Transformed(RaiseRotary, R"(
+    in x f32[2,3,6,8]
+    in a f32[3,6,4]
+    c = concat(a, a) {dim=2}
+    xc = mul(x, c)
+    lo = slice(x) {dim=3, start=0, stop=4}
+    hi = slice(x) {dim=3, start=4, stop=8}
+    n = neg(hi)
+    r = concat(n, lo) {dim=-1}
+    rs = mul(r, c)
+    y = add(xc, rs)
+    out y)"),
+                     "rotary"),
+            0);
+}
+
+}  // namespace
+}  // namespace asyra
