@@ -1,0 +1,29 @@
+#!/bin/bash
+# From a fresh machine to a compiled model: installs what is missing, builds,
+# shards and schedules a small model over 8 devices, runs the result on 8
+# interpreted devices against PyTorch's recorded output, and says what Llama 3
+# 8B would gain on eight H200. Takes a few minutes, most of them compiling.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tools/install_deps.sh
+cmake --preset release >/dev/null
+cmake --build --preset release -j "$(nproc)" \
+    --target asyra-opt asyra-run | tail -n 1
+bin=build/release/tools
+out=$(mktemp -d)
+trap 'rm -r "$out"' EXIT
+
+echo
+echo "== a small Llama over 4 x 2 devices, two tile streams"
+"$bin/asyra-opt" models/llama-tiny-op18/model.onnx \
+    --dim batch=4 --dim seq=64 --tp 4 --sp 2 --tiles 2 -o "$out/llama.asyra"
+
+echo
+echo "== its program on 8 interpreted devices, against PyTorch"
+"$bin/asyra-run" "$out/llama.asyra" \
+    --check models/llama-tiny-op18/test_data_set_0
+
+echo
+echo "== Llama 3 8B on eight H200, simulated"
+"$bin/asyra-opt" models/llama3-8b-op23/model.onnx \
+    --dim batch=4 --dim seq=4096 --tp 8 --machine h200x8
