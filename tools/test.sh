@@ -57,8 +57,12 @@ fuzz_one() {  # PATH OF A FUZZER
   seeds_for "$name" | while read -r file; do
     cp "$file" "$corpus/$(echo "$file" | tr / _)"
   done
-  if "$1" -max_total_time="$fuzz_seconds" -timeout=20 -rss_limit_mb=2048 \
-      -artifact_prefix="build/fuzz/$name-" "$corpus" >"$log" 2>&1; then
+  local dict=tests/fuzz/${name#asyra_}
+  dict=${dict%_fuzz}.dict
+  local flags=(-max_total_time="$fuzz_seconds" -timeout=20 -rss_limit_mb=2048
+               -max_len=65536 -artifact_prefix="build/fuzz/$name-")
+  [ ! -e "$dict" ] || flags+=(-dict="$dict")
+  if "$1" "${flags[@]}" "$corpus" >"$log" 2>&1; then
     echo "$name: $(tail -n 1 "$log")"
   else
     tail -n 40 "$log"
