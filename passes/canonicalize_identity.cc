@@ -24,12 +24,6 @@ absl::StatusOr<ValueId> Splat(Rewriter& to, const Type& type, double number) {
                 {{"shape", Ints(shape.begin(), shape.end())}});
 }
 
-// Weights may be loaded anew; what a model computes must not come to depend on
-// theirs being zeros or ones today.
-bool UniformNotWeight(Rewriter& to, ValueId value, double* number) {
-  return to.Def(value) != nullptr && to.Uniform(value, number);
-}
-
 // What x is combined with to give x again: x op `number`.
 bool Neutral(std::string_view name, double* number) {
   *number = 0;
@@ -138,7 +132,7 @@ absl::StatusOr<ValueId> RemoveIdentity(Rewriter& to, const NewOp& op) {
   if (op.arity() != 2 || !Neutral(op.op.def->name, &neutral)) return kNoValue;
   for (int i : {1, 0}) {
     if (i == 0 && !Commutes(op.op.def->name)) break;
-    if (UniformNotWeight(to, op.in(i), &number) && number == neutral &&
+    if (to.Uniform(op.in(i), &number) && number == neutral &&
         to.type(op.in(1 - i)) == op.type) {
       return op.in(1 - i);
     }
@@ -166,7 +160,7 @@ absl::StatusOr<ValueId> Respell(Rewriter& to, const NewOp& op) {
       return to.Add("rsqrt", {root->operands[0]});
     }
   }
-  if (op.is("div") && UniformNotWeight(to, op.in(0), &number) && number == 1 &&
+  if (op.is("div") && to.Uniform(op.in(0), &number) && number == 1 &&
       to.type(op.in(1)) == op.type && IsFloat(op.type.dtype)) {
     return to.Add("reciprocal", {op.in(1)});
   }

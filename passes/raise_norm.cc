@@ -70,10 +70,10 @@ const Op* Norm(const Rewriter& to, ValueId value) {
   return op != nullptr ? op : to.Def(value, "layer_norm");
 }
 
-// Ones that stand for "no scale", not a weight that is ones today.
+// Ones that stand for "no scale"; of weights that is not known.
 bool IsPlainOnes(Rewriter& to, ValueId value) {
   double number;
-  return to.Def(value) != nullptr && to.Uniform(value, &number) && number == 1;
+  return to.Uniform(value, &number) && number == 1;
 }
 
 absl::StatusOr<ValueId> TakeScale(Rewriter& to, const NewOp& op) {

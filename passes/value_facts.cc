@@ -482,6 +482,9 @@ const Fact& ValueFacts::Of(ValueId value) {
   Entry& entry = entries_[value];
   if (entry.unread != nullptr) {
     entry.fact = FactOfData(*entry.unread);
+    if (IsFloat(entry.unread->dtype()) && entry.fact.IsUniform()) {
+      entry.fact = {};
+    }
     entry.unread = nullptr;
   }
   return entry.fact;

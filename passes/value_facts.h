@@ -60,7 +60,9 @@ class ValueFacts {
   // The result of the op, from those of its operands.
   Fact Derive(const Op& op, absl::Span<const Type> operands,
               const Type& result);
-  // `data` may be null; it is read when the fact is first asked for.
+  // An input. `data` may be null; it is read when the fact is first asked for.
+  // That all numbers of a float weight are equal is not taken as known: they
+  // may be loaded anew, and a scale that is ones today is still a scale.
   void Add(ValueId value, const Tensor* data);
   void Add(ValueId value, Fact fact);
   const Fact& Of(ValueId value);

@@ -75,6 +75,7 @@ TEST(Canonicalize, UnusedDataInputsStayUnusedWeightsGo) {
     y = exp(x)
     out y)");
   ASSERT_EQ(program.inputs.size(), 2u);
+  EXPECT_EQ(program.value_name(program.inputs[1].value), "unused");
 }
 
 TEST(Canonicalize, RemovesIdentities) {
@@ -305,6 +306,21 @@ TEST(Canonicalize, SaysWhichWeightsWithoutDataItReplaced) {
   EXPECT_THAT(context.remarks[0],
               HasSubstr("weight w has no data: its part 0:4 of dim 1 is "
                         "input w.0"));
+}
+
+TEST(Canonicalize, WeightsThatAreOnesTodayStay) {
+  Program program = ASYRA_VALUE(ParseUntyped(R"(
+    in x f32[3,20]
+    weight w f32[20]
+    y = mul(x, w)
+    out y)"));
+  auto store = std::make_shared<WeightStore>();
+  std::vector<double> ones(20, 1.0);
+  store->Set("w", Tensor::FromDoubles(DType::kF32, {20}, ones));
+  program.weights = store;
+  PassContext context;
+  EXPECT_FALSE(Canonicalize(program, {}, context).value());
+  EXPECT_EQ(OpCounts(program), "mul 1");
 }
 
 TEST(Canonicalize, FusedProjectionsThatAreReadAsAWholeStay) {
