@@ -5,7 +5,7 @@
 namespace asyra {
 
 std::string_view ToString(AttrKind kind) {
-  constexpr std::string_view kNames[] = {"bool",  "int",  "float", "string",
+  constexpr std::string_view kNames[] = {"bool", "int",  "float", "string",
                                          "ints", "axes", "dtype", "tensor"};
   return kNames[static_cast<int>(kind)];
 }
@@ -25,9 +25,10 @@ const AttrValue* AttrMap::Find(std::string_view name) const {
 }
 
 void AttrMap::Set(std::string_view name, AttrValue value) {
-  auto at = std::lower_bound(
-      entries_.begin(), entries_.end(), name,
-      [](const auto& entry, std::string_view key) { return entry.first < key; });
+  auto at = std::lower_bound(entries_.begin(), entries_.end(), name,
+                             [](const auto& entry, std::string_view key) {
+                               return entry.first < key;
+                             });
   if (at != entries_.end() && at->first == name) {
     at->second = std::move(value);
   } else {

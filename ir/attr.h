@@ -14,11 +14,18 @@ namespace asyra {
 
 // The order is that of AttrKind.
 using Ints = std::vector<int64_t>;
-using AttrValue =
-    std::variant<bool, int64_t, double, std::string, Ints, AxisList, DType,
-                 Tensor>;
-enum class AttrKind { kBool, kInt, kFloat, kString, kInts, kAxes, kDType,
-                      kTensor };
+using AttrValue = std::variant<bool, int64_t, double, std::string, Ints,
+                               AxisList, DType, Tensor>;
+enum class AttrKind {
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kInts,
+  kAxes,
+  kDType,
+  kTensor
+};
 inline AttrKind KindOf(const AttrValue& value) {
   return static_cast<AttrKind>(value.index());
 }

@@ -283,9 +283,8 @@ absl::StatusOr<FactorAxes> FactorAxesOf(const AxisRule& rule,
       if (!DealAxes(operands[i].dims[d], rule.operands[i][d], rule, mesh,
                     &dealt)) {
         return Invalid(
-            "operand {} dim {} of size {} cannot be sharded over {} here", i,
-            d, operands[i].size(d),
-            AxesToString(operands[i].dims[d].axes, mesh));
+            "operand {} dim {} of size {} cannot be sharded over {} here", i, d,
+            operands[i].size(d), AxesToString(operands[i].dims[d].axes, mesh));
       }
     }
     for (size_t f = 0; f < rule.factors.size(); ++f) {
@@ -309,8 +308,8 @@ absl::StatusOr<FactorAxes> FactorAxesOf(const AxisRule& rule,
   for (size_t f = 0; f < agreed.size(); ++f) {
     for (AxisId axis : agreed[f]) {
       if (Contains(seen, axis)) {
-        return Invalid("axis {} shards two factors, one is {}",
-                       mesh.name(axis), rule.factors[f].name);
+        return Invalid("axis {} shards two factors, one is {}", mesh.name(axis),
+                       rule.factors[f].name);
       }
       seen.push_back(axis);
     }
@@ -376,9 +375,10 @@ absl::StatusOr<std::vector<Type>> Distribute(const AxisRule& rule,
   for (size_t f = 0; f < axes.size(); ++f) {
     for (AxisId axis : axes[f]) {
       if (Contains(partial, axis)) {
-        return Invalid("axis {} shards factor {} of an operand beside one "
-                       "that is partial over it",
-                       mesh.name(axis), rule.factors[f].name);
+        return Invalid(
+            "axis {} shards factor {} of an operand beside one "
+            "that is partial over it",
+            mesh.name(axis), rule.factors[f].name);
       }
     }
   }

@@ -66,8 +66,7 @@ absl::StatusOr<std::vector<ValueId>> Builder::Add(
   op.operands.assign(operands.begin(), operands.end());
   ASYRA_RETURN_IF_ERROR(CompleteAttrs(*def, &attrs));
   op.attrs = std::move(attrs);
-  return Insert(std::move(op),
-                {std::string(name.empty() ? name_of_op : name)});
+  return Insert(std::move(op), {std::string(name.empty() ? name_of_op : name)});
 }
 
 absl::StatusOr<std::vector<ValueId>> Builder::Insert(

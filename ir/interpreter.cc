@@ -119,8 +119,7 @@ class Machine {
       ASYRA_RETURN_IF_ERROR(op.def->group_reference(
           {op.attrs, operands, absl::MakeSpan(results)}));
       for (size_t i = 0; i < group.size(); ++i) {
-        ASYRA_RETURN_IF_ERROR(
-            Keep(op, group[i], {std::move(results[i])}));
+        ASYRA_RETURN_IF_ERROR(Keep(op, group[i], {std::move(results[i])}));
       }
     }
     return absl::OkStatus();
@@ -190,9 +189,9 @@ absl::StatusOr<std::vector<Tensor>> Evaluate(
   for (const Type& type : result_types) {
     results.emplace_back(type.dtype, type.shape());
   }
-  ASYRA_RETURN_IF_ERROR(def.reference({def, attrs, types, result_types,
-                                       operands, absl::MakeSpan(results), mesh,
-                                       0}));
+  ASYRA_RETURN_IF_ERROR(
+      def.reference({def, attrs, types, result_types, operands,
+                     absl::MakeSpan(results), mesh, 0}));
   return results;
 }
 

@@ -74,10 +74,9 @@ void Lexer::Next() {
              (c == '-' && at_ + 1 < text_.size() &&
               (IsDigit(text_[at_ + 1]) || text_[at_ + 1] == 'i'))) {
     token_.kind = Token::kNumber;  // "-inf" included
-    while (end < text_.size() &&
-           (IsNameChar(text_[end]) ||
-            ((text_[end] == '-' || text_[end] == '+') &&
-             text_[end - 1] == 'e'))) {
+    while (end < text_.size() && (IsNameChar(text_[end]) ||
+                                  ((text_[end] == '-' || text_[end] == '+') &&
+                                   text_[end - 1] == 'e'))) {
       ++end;
     }
   } else if (c == '"') {

@@ -33,8 +33,8 @@ absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes) {
     }
     if (__builtin_mul_overflow(devices, axis.size, &devices) ||
         devices > (int64_t{1} << 31)) {
-      return Invalid("mesh: more than 2^31 devices with axis {}={}",
-                     axis.name, axis.size);
+      return Invalid("mesh: more than 2^31 devices with axis {}={}", axis.name,
+                     axis.size);
     }
   }
   Mesh mesh;

@@ -17,7 +17,7 @@ absl::Status CheckOperandCount(const OpDef& def, size_t count) {
   }
   if (count < least || (!variadic && count > def.operands.size())) {
     return Invalid("{} operands given, it takes {}{}", count, least,
-                   variadic                     ? " or more"
+                   variadic ? " or more"
                    : least < def.operands.size()
                        ? fmt::format(" to {}", def.operands.size())
                        : "");
@@ -91,11 +91,11 @@ Work WorkOf(const OpCall& call, const Mesh& mesh) {
 
 absl::Status CompleteAttrs(const OpDef& def, AttrMap* attrs) {
   for (const auto& [name, value] : *attrs) {
-    auto known = std::find_if(
-        def.attrs.begin(), def.attrs.end(),
-        [&, key = std::string_view(name)](const AttrDef& attr) {
-          return attr.name == key;
-        });
+    auto known =
+        std::find_if(def.attrs.begin(), def.attrs.end(),
+                     [&, key = std::string_view(name)](const AttrDef& attr) {
+                       return attr.name == key;
+                     });
     if (known == def.attrs.end()) {
       return Invalid("{}: unknown attribute {}", def.name, name);
     }

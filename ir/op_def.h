@@ -31,8 +31,8 @@ struct OpCall {
 // What one device does in one execution, from local types; never seconds.
 // A view (reshape of contiguous memory) has neither flops nor bytes.
 struct Work {
-  double flops = 0;        // multiply and add count one each
-  double read_bytes = 0;   // from device memory, each operand once
+  double flops = 0;       // multiply and add count one each
+  double read_bytes = 0;  // from device memory, each operand once
   double write_bytes = 0;
   // The flops are those of matrix products, which tensor cores do.
   bool matrix = false;
@@ -68,8 +68,8 @@ struct RefCall {
   const AttrMap& attrs;
   absl::Span<const Type> operand_types;  // distributed, global sizes
   absl::Span<const Type> result_types;
-  absl::Span<const Tensor> operands;     // local
-  absl::Span<Tensor> results;            // local, zeroed, to be filled
+  absl::Span<const Tensor> operands;  // local
+  absl::Span<Tensor> results;         // local, zeroed, to be filled
   const Mesh& mesh;
   int64_t device = 0;
 

@@ -57,8 +57,8 @@ class Parser {
       ASYRA_RETURN_IF_ERROR(Expect("]"));
     }
     if (type.rank() > kMaxRank) {
-      return lexer_.Error(fmt::format("rank {} exceeds {}", type.rank(),
-                                      kMaxRank));
+      return lexer_.Error(
+          fmt::format("rank {} exceeds {}", type.rank(), kMaxRank));
     }
     int64_t bytes = SizeOf(type.dtype);
     for (const Dim& dim : type.dims) {
@@ -340,17 +340,17 @@ class Parser {
       } while (lexer_.TryPunct(","));
     }
     if (program_.outputs.size() != output_types_.size()) {
-      return lexer_.Error(fmt::format(
-          "{} values are returned, the signature says {}",
-          program_.outputs.size(), output_types_.size()));
+      return lexer_.Error(
+          fmt::format("{} values are returned, the signature says {}",
+                      program_.outputs.size(), output_types_.size()));
     }
     for (size_t i = 0; i < output_types_.size(); ++i) {
       const Type& type = program_.type(program_.outputs[i].value);
       if (type != output_types_[i]) {
-        return lexer_.Error(fmt::format(
-            "output {} is {}, the signature says {}", i,
-            ToString(type, program_.mesh),
-            ToString(output_types_[i], program_.mesh)));
+        return lexer_.Error(
+            fmt::format("output {} is {}, the signature says {}", i,
+                        ToString(type, program_.mesh),
+                        ToString(output_types_[i], program_.mesh)));
       }
     }
     return absl::OkStatus();
@@ -377,8 +377,8 @@ class Parser {
       if (attr.name == name.text) known = &attr;
     }
     if (known == nullptr) {
-      return lexer_.ErrorAt(name, fmt::format("{}: unknown attribute {}",
-                                              def.name, name.text));
+      return lexer_.ErrorAt(
+          name, fmt::format("{}: unknown attribute {}", def.name, name.text));
     }
     if (attrs->Find(name.text) != nullptr) {
       return lexer_.ErrorAt(name, fmt::format("{}: attribute {} is given twice",
@@ -405,9 +405,9 @@ class Parser {
     int64_t parts = program_.mesh.size(dim.axes);
     if (dim.size % parts != 0) {
       return lexer_.ErrorAt(
-          at, fmt::format("size {} does not divide over {} = {} devices",
-                          dim.size, AxesToString(dim.axes, program_.mesh),
-                          parts));
+          at,
+          fmt::format("size {} does not divide over {} = {} devices", dim.size,
+                      AxesToString(dim.axes, program_.mesh), parts));
     }
     return dim;
   }

@@ -120,8 +120,8 @@ std::string ToString(const Program& program, const Op& op) {
   std::string text;
   if (!op.results.empty()) text = PrintValues(program, op.results) + " = ";
   if (op.start) text += "start ";
-  text += fmt::format("{}({})", op.def->name,
-                      PrintValues(program, op.operands));
+  text +=
+      fmt::format("{}({})", op.def->name, PrintValues(program, op.operands));
   text += PrintAttrs(op, program.mesh);
   if (op.stream != kNoStream) text += " on " + program.streams[op.stream];
   if (!op.after.empty()) {

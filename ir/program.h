@@ -124,9 +124,9 @@ class OpUse {
 // Who defines and who reads each value, computed once per program.
 struct DefUse {
   explicit DefUse(const Program& program);
-  std::vector<int> def;                          // op index; -1 for inputs
+  std::vector<int> def;                           // op index; -1 for inputs
   std::vector<absl::InlinedVector<int, 2>> uses;  // op indices, ascending
-  std::vector<int> output_uses;                  // times it is an output
+  std::vector<int> output_uses;                   // times it is an output
 };
 
 }  // namespace asyra

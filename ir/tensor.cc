@@ -46,14 +46,14 @@ uint16_t FloatToHalf(float value) {
   uint32_t x = std::bit_cast<uint32_t>(value);
   uint16_t sign = static_cast<uint16_t>((x >> 16) & 0x8000);
   x &= 0x7fffffff;
-  if (x > 0x7f800000) return sign | 0x7e00;  // NaN
+  if (x > 0x7f800000) return sign | 0x7e00;   // NaN
   if (x >= 0x477ff000) return sign | 0x7c00;  // rounds to infinity
   if (x < 0x38800000) {
     // Subnormal: adding 0.5 puts the 10 fraction bits at the low end, rounded
     // by the float adder itself.
     float shifted = std::bit_cast<float>(x) + 0.5f;
-    return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(shifted) -
-                                        0x3f000000);
+    return sign |
+           static_cast<uint16_t>(std::bit_cast<uint32_t>(shifted) - 0x3f000000);
   }
   uint32_t odd = (x >> 13) & 1;
   x += 0xc8000000 + 0xfff + odd;  // rebias the exponent by -112, round to even
@@ -118,23 +118,34 @@ std::byte* Tensor::mutable_data() { return const_cast<std::byte*>(data_); }
 
 double Tensor::Get(int64_t i) const {
   switch (dtype_) {
-    case DType::kBool: return Load<uint8_t>(data_, i) != 0;
-    case DType::kI32: return Load<int32_t>(data_, i);
-    case DType::kI64: return static_cast<double>(Load<int64_t>(data_, i));
-    case DType::kF16: return HalfToFloat(Load<uint16_t>(data_, i));
-    case DType::kBF16: return BFloat16ToFloat(Load<uint16_t>(data_, i));
-    case DType::kF32: return Load<float>(data_, i);
-    case DType::kF64: return Load<double>(data_, i);
+    case DType::kBool:
+      return Load<uint8_t>(data_, i) != 0;
+    case DType::kI32:
+      return Load<int32_t>(data_, i);
+    case DType::kI64:
+      return static_cast<double>(Load<int64_t>(data_, i));
+    case DType::kF16:
+      return HalfToFloat(Load<uint16_t>(data_, i));
+    case DType::kBF16:
+      return BFloat16ToFloat(Load<uint16_t>(data_, i));
+    case DType::kF32:
+      return Load<float>(data_, i);
+    case DType::kF64:
+      return Load<double>(data_, i);
   }
   return 0;
 }
 
 int64_t Tensor::GetInt(int64_t i) const {
   switch (dtype_) {
-    case DType::kBool: return Load<uint8_t>(data_, i) != 0;
-    case DType::kI32: return Load<int32_t>(data_, i);
-    case DType::kI64: return Load<int64_t>(data_, i);
-    default: return ClampToInt(Get(i), -0x1p63, 0x1p63);
+    case DType::kBool:
+      return Load<uint8_t>(data_, i) != 0;
+    case DType::kI32:
+      return Load<int32_t>(data_, i);
+    case DType::kI64:
+      return Load<int64_t>(data_, i);
+    default:
+      return ClampToInt(Get(i), -0x1p63, 0x1p63);
   }
 }
 
@@ -144,16 +155,22 @@ void Tensor::Set(int64_t i, double value) {
   // no tolerance in this project can see.
   float single = static_cast<float>(value);
   switch (dtype_) {
-    case DType::kBool: return Store<uint8_t>(data, i, value != 0);
+    case DType::kBool:
+      return Store<uint8_t>(data, i, value != 0);
     case DType::kI32:
       return Store<int32_t>(
-          data, i, static_cast<int32_t>(ClampToInt(value, INT32_MIN, INT32_MAX)));
+          data, i,
+          static_cast<int32_t>(ClampToInt(value, INT32_MIN, INT32_MAX)));
     case DType::kI64:
       return Store<int64_t>(data, i, ClampToInt(value, -0x1p63, 0x1p63));
-    case DType::kF16: return Store<uint16_t>(data, i, FloatToHalf(single));
-    case DType::kBF16: return Store<uint16_t>(data, i, FloatToBFloat16(single));
-    case DType::kF32: return Store<float>(data, i, single);
-    case DType::kF64: return Store<double>(data, i, value);
+    case DType::kF16:
+      return Store<uint16_t>(data, i, FloatToHalf(single));
+    case DType::kBF16:
+      return Store<uint16_t>(data, i, FloatToBFloat16(single));
+    case DType::kF32:
+      return Store<float>(data, i, single);
+    case DType::kF64:
+      return Store<double>(data, i, value);
   }
 }
 
@@ -161,8 +178,10 @@ void Tensor::SetInt(int64_t i, int64_t value) {
   switch (dtype_) {
     case DType::kI32:
       return Store<int32_t>(mutable_data(), i, static_cast<int32_t>(value));
-    case DType::kI64: return Store<int64_t>(mutable_data(), i, value);
-    default: return Set(i, static_cast<double>(value));
+    case DType::kI64:
+      return Store<int64_t>(mutable_data(), i, value);
+    default:
+      return Set(i, static_cast<double>(value));
   }
 }
 
@@ -187,7 +206,8 @@ std::vector<double> Tensor::ToDoubles() const {
   if (dtype_ == DType::kF32) {
     read([this](size_t i) { return Load<float>(data_, i); });
   } else if (dtype_ == DType::kBF16) {
-    read([this](size_t i) { return BFloat16ToFloat(Load<uint16_t>(data_, i)); });
+    read(
+        [this](size_t i) { return BFloat16ToFloat(Load<uint16_t>(data_, i)); });
   } else {
     read([this](size_t i) { return Get(i); });
   }
@@ -211,7 +231,8 @@ Tensor Tensor::Slice(int dim, int64_t start, int64_t size) const {
   Shape shape = shape_;
   shape[dim] = size;
   int64_t row = around.inner * SizeOf(dtype_);
-  if (around.outer == 1) return View(dtype_, shape, data_ + start * row, owner_);
+  if (around.outer == 1)
+    return View(dtype_, shape, data_ + start * row, owner_);
   Tensor result(dtype_, shape);
   std::byte* out = result.mutable_data();
   if (result.bytes() == 0) return result;

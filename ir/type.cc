@@ -11,9 +11,8 @@ struct DTypeInfo {
   int64_t bytes;
 };
 
-constexpr DTypeInfo kInfo[] = {{"bool", 1}, {"i32", 4},  {"i64", 8},
-                               {"f16", 2},  {"bf16", 2}, {"f32", 4},
-                               {"f64", 8}};
+constexpr DTypeInfo kInfo[] = {{"bool", 1}, {"i32", 4}, {"i64", 8}, {"f16", 2},
+                               {"bf16", 2}, {"f32", 4}, {"f64", 8}};
 
 const DTypeInfo& Info(DType dtype) { return kInfo[static_cast<int>(dtype)]; }
 

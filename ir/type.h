@@ -15,14 +15,14 @@
 namespace asyra {
 
 enum class DType : uint8_t { kBool, kI32, kI64, kF16, kBF16, kF32, kF64 };
-inline constexpr DType kAllDTypes[] = {DType::kBool, DType::kI32, DType::kI64,
+inline constexpr DType kAllDTypes[] = {DType::kBool, DType::kI32,  DType::kI64,
                                        DType::kF16,  DType::kBF16, DType::kF32,
                                        DType::kF64};
 
 int64_t SizeOf(DType dtype);  // bytes of one element
 bool IsFloat(DType dtype);
-bool IsInteger(DType dtype);                // not bool
-std::string_view ToString(DType dtype);     // "bf16"
+bool IsInteger(DType dtype);             // not bool
+std::string_view ToString(DType dtype);  // "bf16"
 // False when `name` is none of the above.
 bool ParseDType(std::string_view name, DType* dtype);
 

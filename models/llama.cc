@@ -21,8 +21,8 @@ class LlamaBuilder {
     ValueId table = Weight("embed_tokens", {c.vocabulary, c.hidden});
     cos_ = Weight("rotary.cos", {c.seq, head_size_ / 2});
     sin_ = Weight("rotary.sin", {c.seq, head_size_ / 2});
-    ASYRA_ASSIGN_OR_RETURN(ValueId x, builder_.AddOne("embedding", {table, ids},
-                                                      {}, "embedding"));
+    ASYRA_ASSIGN_OR_RETURN(
+        ValueId x, builder_.AddOne("embedding", {table, ids}, {}, "embedding"));
     for (int64_t i = 0; i < c.layers; ++i) {
       prefix_ = fmt::format("layer{}.", i);
       ASYRA_ASSIGN_OR_RETURN(x, Attention(x));
@@ -61,11 +61,11 @@ class LlamaBuilder {
   // [batch, seq, heads, head size] of a projection.
   absl::StatusOr<ValueId> Heads(ValueId x, std::string_view name,
                                 int64_t heads) {
-    ASYRA_ASSIGN_OR_RETURN(
-        x, Linear(x, name, config_.hidden, heads * head_size_));
-    return Add("reshape", {x}, fmt::format("{}.heads", name),
-               {{"shape", Ints{config_.batch, config_.seq, heads,
-                               head_size_}}});
+    ASYRA_ASSIGN_OR_RETURN(x,
+                           Linear(x, name, config_.hidden, heads * head_size_));
+    return Add(
+        "reshape", {x}, fmt::format("{}.heads", name),
+        {{"shape", Ints{config_.batch, config_.seq, heads, head_size_}}});
   }
 
   absl::StatusOr<ValueId> Attention(ValueId x) {
@@ -81,9 +81,8 @@ class LlamaBuilder {
         Add("attention", {q, k, v}, "attention",
             {{"causal", true},
              {"scale", 1 / std::sqrt(static_cast<double>(head_size_))}}));
-    ASYRA_ASSIGN_OR_RETURN(
-        a, Add("reshape", {a}, "attention.merged",
-               {{"shape", Ints{c.batch, c.seq, c.hidden}}}));
+    ASYRA_ASSIGN_OR_RETURN(a, Add("reshape", {a}, "attention.merged",
+                                  {{"shape", Ints{c.batch, c.seq, c.hidden}}}));
     ASYRA_ASSIGN_OR_RETURN(a, Linear(a, "o_proj", c.hidden, c.hidden));
     return Add("add", {x, a}, "attention.residual");
   }
@@ -96,8 +95,7 @@ class LlamaBuilder {
     ASYRA_ASSIGN_OR_RETURN(ValueId up,
                            Linear(h, "up_proj", c.hidden, c.intermediate));
     ASYRA_ASSIGN_OR_RETURN(h, Add("swiglu", {gate, up}, "swiglu"));
-    ASYRA_ASSIGN_OR_RETURN(h,
-                           Linear(h, "down_proj", c.intermediate, c.hidden));
+    ASYRA_ASSIGN_OR_RETURN(h, Linear(h, "down_proj", c.intermediate, c.hidden));
     return Add("add", {x, h}, "mlp.residual");
   }
 

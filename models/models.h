@@ -14,8 +14,8 @@ namespace asyra {
 
 // `dims` overrides the sizes of the data inputs: batch and seq.
 // Errors: an unknown name (the known ones are listed), an unknown dimension.
-absl::StatusOr<Program> BuiltinModel(std::string_view name,
-                                     const std::map<std::string, int64_t>& dims);
+absl::StatusOr<Program> BuiltinModel(
+    std::string_view name, const std::map<std::string, int64_t>& dims);
 
 // "llama3-8b, llama3-70b, ...".
 std::string BuiltinModelNames();

@@ -11,7 +11,9 @@ namespace {
 
 using Candidate = std::vector<TileGroup>;
 
-bool Communicates(const Op& op) { return op.is_collective() || op.def->is_wait; }
+bool Communicates(const Op& op) {
+  return op.is_collective() || op.def->is_wait;
+}
 
 // A lane's ops in runs without communication.
 std::vector<std::vector<int>> Runs(const Program& program, const Lanes& lanes,

@@ -35,8 +35,7 @@ void LabelFactors(const DimFactors& factors, const AxisRule& rule,
   for (FactorId id : factors) {
     while (piece < pieces.size() && pieces[piece].size == 1) ++piece;
     if (rule.factors[id].size == 1) continue;
-    if (piece == pieces.size() ||
-        pieces[piece].size != rule.factors[id].size) {
+    if (piece == pieces.size() || pieces[piece].size != rule.factors[id].size) {
       return;
     }
     if ((*labels)[id] == DimLabel::kNone) (*labels)[id] = pieces[piece].label;

@@ -42,8 +42,8 @@ std::vector<int> TileDims(const Program& program, const Lanes& lanes) {
     const Op& op = program.ops[i];
     if (lanes.of_op[i] == kNoLane) continue;
     if (op.def->is_tile) {
-      dims[op.results[0]] = NormalizeDim(op.attrs.Int("dim"),
-                                         program.type(op.results[0]).rank());
+      dims[op.results[0]] =
+          NormalizeDim(op.attrs.Int("dim"), program.type(op.results[0]).rank());
       continue;
     }
     absl::StatusOr<AxisRule> rule = AxisRuleOf(OpUse(program, op));

@@ -40,8 +40,9 @@ class Merger {
     }
     ASYRA_ASSIGN_OR_RETURN(std::vector<int> order, Sort());
     for (int node : order) {
-      ASYRA_RETURN_IF_ERROR(nodes_[node].merged() ? EmitMerged(nodes_[node])
-                                                  : EmitOne(nodes_[node].ops[0]));
+      ASYRA_RETURN_IF_ERROR(nodes_[node].merged()
+                                ? EmitMerged(nodes_[node])
+                                : EmitOne(nodes_[node].ops[0]));
     }
     for (const Output& output : from_.outputs) {
       ASYRA_ASSIGN_OR_RETURN(ValueId value, Get(output.value, compute_));
@@ -176,9 +177,9 @@ class Merger {
         tiles.push_back(from_.ops[op].operands[i]);
         shared &= tiles.back() == tiles.front();
       }
-      ASYRA_ASSIGN_OR_RETURN(merged.operands[i],
-                             shared ? Get(tiles[0], first.stream)
-                                    : Join(tiles, first.stream));
+      ASYRA_ASSIGN_OR_RETURN(
+          merged.operands[i],
+          shared ? Get(tiles[0], first.stream) : Join(tiles, first.stream));
     }
     int64_t count = static_cast<int64_t>(node.ops.size());
     std::vector<Type> types = from_.ResultTypes(first);

@@ -46,9 +46,9 @@ class Partitioner {
     Op local = op;
     for (size_t k = 0; k < op.operands.size(); ++k) {
       ASYRA_ASSIGN_OR_RETURN(
-          Type need, ApplyFactorAxes(from_.type(op.operands[k]),
-                                     rule.operands[k], rule, sharding.factors,
-                                     from_.mesh));
+          Type need,
+          ApplyFactorAxes(from_.type(op.operands[k]), rule.operands[k], rule,
+                          sharding.factors, from_.mesh));
       need.partial = sharding.partial[k];
       ASYRA_ASSIGN_OR_RETURN(local.operands[k], Bring(op.operands[k], need));
     }
@@ -81,10 +81,9 @@ class Partitioner {
     if (source == kNoValue) return error;
     for (RedistributeStep& step : best.steps) {
       ASYRA_ASSIGN_OR_RETURN(
-          source,
-          builder_.AddOne(step.op, {source}, std::move(step.attrs),
-                          fmt::format("{}.{}", from_.value_name(value),
-                                      step.op)));
+          source, builder_.AddOne(
+                      step.op, {source}, std::move(step.attrs),
+                      fmt::format("{}.{}", from_.value_name(value), step.op)));
       forms_[value].push_back(source);
     }
     return source;

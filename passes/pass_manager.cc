@@ -113,9 +113,9 @@ absl::StatusOr<PassTiming> RunOne(Program& program, const PassRun& run,
   std::chrono::duration<double, std::milli> took =
       std::chrono::steady_clock::now() - begin;
   if (program.stage != run.pass->to_stage) {
-    return absl::InternalError(fmt::format(
-        "left stage {}, its record says {}", ToString(program.stage),
-        ToString(run.pass->to_stage)));
+    return absl::InternalError(fmt::format("left stage {}, its record says {}",
+                                           ToString(program.stage),
+                                           ToString(run.pass->to_stage)));
   }
   ASYRA_RETURN_IF_ERROR(Annotate(Verify(program), "after the pass"));
   return PassTiming{run.pass->name, changed, took.count()};
@@ -152,10 +152,9 @@ absl::Status RunPasses(Program& program, std::string_view pipeline,
         !std::regex_match(std::string(run.pass->name), print_after)) {
       continue;
     }
-    std::string text =
-        fmt::format("// after {}{}\n{}", run.pass->name,
-                    timing->changed ? "" : " (changed nothing)",
-                    ToString(program));
+    std::string text = fmt::format("// after {}{}\n{}", run.pass->name,
+                                   timing->changed ? "" : " (changed nothing)",
+                                   ToString(program));
     if (options.print) {
       options.print(text);
     } else {

@@ -129,15 +129,17 @@ class AxisSolver {
 
   // Ops that contract or index a weight matrix: there an axis must do what it
   // was asked for, even where the whole op would cost less. A table that is
-  // only added is not worth a rule.
+  // only added is not worth a rule, nor is what has no tokens to divide.
   bool MustDivide(int i) const {
     const Op& op = program_.ops[i];
     const AxisRule& rule = labels_.rules[i];
-    bool sums = std::any_of(
-        rule.factors.begin(), rule.factors.end(),
-        [](const Factor& f) { return f.kind == FactorKind::kSum; });
+    bool sums = false, asked_for = false;
+    for (size_t f = 0; f < rule.factors.size(); ++f) {
+      sums |= rule.factors[f].kind == FactorKind::kSum;
+      asked_for |= Divides(i, static_cast<FactorId>(f));
+    }
     bool only_weights = !op.results.empty() && is_weight_[op.results[0]];
-    return role_ != AxisRole::kFree && sums && !only_weights &&
+    return role_ != AxisRole::kFree && sums && asked_for && !only_weights &&
            TouchesWeightMatrix(op);
   }
 
@@ -145,9 +147,12 @@ class AxisSolver {
   bool Divides(int i, FactorId factor) const {
     DimLabel label = labels_.factors[i][factor];
     switch (role_) {
-      case AxisRole::kBatch: return label == DimLabel::kBatch;
-      case AxisRole::kSequence: return label == DimLabel::kSequence;
-      default: return InWeightMatrix(i, factor);
+      case AxisRole::kBatch:
+        return label == DimLabel::kBatch;
+      case AxisRole::kSequence:
+        return label == DimLabel::kSequence;
+      default:
+        return InWeightMatrix(i, factor);
     }
   }
 
@@ -166,13 +171,16 @@ class AxisSolver {
   bool RoleAllows(int i, FactorId factor) const {
     DimLabel label = labels_.factors[i][factor];
     switch (role_) {
-      case AxisRole::kBatch: return label == DimLabel::kBatch;
+      case AxisRole::kBatch:
+        return label == DimLabel::kBatch;
       case AxisRole::kSequence:
         // A table of positions is cut with the tokens it belongs to.
         return label == DimLabel::kSequence ||
                (label != DimLabel::kBatch && !InWeightMatrix(i, factor));
-      case AxisRole::kModel: return label != DimLabel::kBatch;
-      case AxisRole::kFree: return true;
+      case AxisRole::kModel:
+        return label != DimLabel::kBatch;
+      case AxisRole::kFree:
+        return true;
     }
     return true;
   }
@@ -336,8 +344,8 @@ class AxisSolver {
               int choice_index, const std::vector<double>& bytes,
               std::vector<State>* out) const {
     const Op& op = program_.ops[i];
-    std::vector<State> open = {State{from.frontier, from.us + choice.us,
-                                     from_index, choice_index, {}}};
+    std::vector<State> open = {State{
+        from.frontier, from.us + choice.us, from_index, choice_index, {}}};
     for (size_t k = 0; k < op.operands.size(); ++k) {
       ValueId value = op.operands[k];
       Form need = choice.operands[k];
@@ -423,8 +431,9 @@ class AxisSolver {
       Forms have = Find(state.frontier, output.value);
       // A partial output is reduced at least to shards.
       if (have == Bit(kPartial)) {
-        us += ConvertUs(have, ShardedOn(0),
-                        static_cast<double>(program_.type(output.value).bytes()));
+        us +=
+            ConvertUs(have, ShardedOn(0),
+                      static_cast<double>(program_.type(output.value).bytes()));
       }
     }
     return us;
@@ -543,8 +552,10 @@ PlanPrices PricesFrom(const CostModel* costs) {
   for (int a = 0; a < costs->mesh().num_axes(); ++a) {
     AxisList axis = {static_cast<AxisId>(a)};
     double n = static_cast<double>(costs->mesh().size(axis));
-    double small = costs->CollectiveUs(CollectiveKind::kAllGather, kSmall, axis);
-    double large = costs->CollectiveUs(CollectiveKind::kAllGather, kLarge, axis);
+    double small =
+        costs->CollectiveUs(CollectiveKind::kAllGather, kSmall, axis);
+    double large =
+        costs->CollectiveUs(CollectiveKind::kAllGather, kLarge, axis);
     PlanPrices::Link link;
     if (n > 1 && large > small) {
       link.latency_us = small;
@@ -574,18 +585,18 @@ absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
     AxisSolver solver(program, labels, axis, options, plan);
     ASYRA_ASSIGN_OR_RETURN(AxisSolver::Solution solution, solver.Solve());
     if (!solution.used) {
-      return Invalid("axis {} of size {} shards nothing: no dimension it may "
-                     "shard has a size that {} divides{}",
-                     name, size, size,
-                     solution.undivided.empty()
-                         ? ""
-                         : "; the first op it should divide is " +
-                               ToString(program,
-                                        program.ops[solution.undivided[0]]));
+      return Invalid(
+          "axis {} of size {} shards nothing: no dimension it may "
+          "shard has a size that {} divides{}",
+          name, size, size,
+          solution.undivided.empty()
+              ? ""
+              : "; the first op it should divide is " +
+                    ToString(program, program.ops[solution.undivided[0]]));
     }
     for (int op : solution.undivided) {
-      context.Remark("axis {} of size {} does not divide {}",
-                     name, size, ToString(program, program.ops[op]));
+      context.Remark("axis {} of size {} does not divide {}", name, size,
+                     ToString(program, program.ops[op]));
     }
     solver.Apply(solution, &plan);
   }

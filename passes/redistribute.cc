@@ -41,8 +41,8 @@ class Search {
 
   void Reach(const Type& type, double us, int from, RedistributeStep step) {
     step.type = type;
-    auto [at, fresh] = index_.emplace(ToString(type, mesh_),
-                                      static_cast<int>(nodes_.size()));
+    auto [at, fresh] =
+        index_.emplace(ToString(type, mesh_), static_cast<int>(nodes_.size()));
     if (fresh) {
       nodes_.push_back({std::move(step), us, from});
     } else if (us < nodes_[at->second].us && !nodes_[at->second].done) {

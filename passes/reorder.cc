@@ -88,7 +88,7 @@ absl::StatusOr<bool> Reorder(Program& program, const PassOptions& options,
   const std::string& scheduler = options.Get<std::string>("scheduler");
   if (scheduler == "serial") return false;
   if (scheduler != "segrr") {
-    return Invalid("reorder: unknown scheduler {}, known are segrr and serial",
+    return Invalid("unknown scheduler {}, known are segrr and serial",
                    scheduler);
   }
   std::vector<int> order = SegmentedRoundRobin(program);

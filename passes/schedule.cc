@@ -25,9 +25,9 @@ std::vector<Candidate> CandidatesFor(const ScheduleOptions& options) {
                     SchedulePipeline(tiles), tiles, forced});
   }
   if (options.tiles > 4) {
-    list.push_back({fmt::format("{} tiles, segmented round robin",
-                                options.tiles),
-                    SchedulePipeline(options.tiles), options.tiles, true});
+    list.push_back(
+        {fmt::format("{} tiles, segmented round robin", options.tiles),
+         SchedulePipeline(options.tiles), options.tiles, true});
   }
   return list;
 }
@@ -63,11 +63,11 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
     SimResult simulated = Simulate(trial, *context.costs);
     choice.makespan_us = simulated.makespan_us;
     choice.peak_bytes = simulated.peak_bytes;
-    bool better = chosen < 0 ||
-                  simulated.makespan_us < result.optimized.makespan_us;
+    bool better =
+        chosen < 0 || simulated.makespan_us < result.optimized.makespan_us;
     if (!better && !candidate.forced) {
-      choice.rejected = fmt::format(
-          "slower than {}", result.candidates[chosen].name);
+      choice.rejected =
+          fmt::format("slower than {}", result.candidates[chosen].name);
     } else {
       if (chosen >= 0) {
         result.candidates[chosen].rejected =

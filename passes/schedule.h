@@ -28,8 +28,8 @@ struct ScheduleChoice {
 };
 
 struct ScheduleResult {
-  Program program;  // stage scheduled
-  SimResult baseline;   // of the local program: collectives block
+  Program program;     // stage scheduled
+  SimResult baseline;  // of the local program: collectives block
   SimResult optimized;
   int tiles = 1;
   std::vector<ScheduleChoice> candidates;

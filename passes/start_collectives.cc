@@ -50,9 +50,8 @@ class Starter {
       for (ValueId value : op.results) StartReaders(value);
     }
     for (const Output& output : from_.outputs) {
-      builder_.Output(Arrived(output.value), output.alias == kNoValue
-                                                 ? kNoValue
-                                                 : map_[output.alias]);
+      builder_.Output(Arrived(output.value),
+                      output.alias == kNoValue ? kNoValue : map_[output.alias]);
     }
     return std::move(builder_).Finish();
   }
@@ -64,7 +63,8 @@ class Starter {
     for (ValueId value : op.results) names.push_back(from_.value_name(value));
     std::vector<ValueId> results =
         builder_.Append(std::move(copy), types, names);
-    for (size_t i = 0; i < results.size(); ++i) map_[op.results[i]] = results[i];
+    for (size_t i = 0; i < results.size(); ++i)
+      map_[op.results[i]] = results[i];
   }
 
   // Starts the collectives that read a value that has just been made.

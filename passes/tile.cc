@@ -19,8 +19,8 @@ class Tiler {
     for (const Input& input : from_.inputs) {
       Forms& forms = forms_[input.value];
       const Type& type = from_.type(input.value);
-      forms.whole = builder_.Input(from_.value_name(input.value), type,
-                                   input.role);
+      forms.whole =
+          builder_.Input(from_.value_name(input.value), type, input.role);
       if (input.role == InputRole::kData && type.rank() > dim) {
         ASYRA_RETURN_IF_ERROR(CutInput(input.value, static_cast<int>(dim)));
       }
@@ -52,9 +52,10 @@ class Tiler {
   absl::Status CutInput(ValueId value, int dim) {
     int64_t size = from_.type(value).Local(from_.mesh).size(dim);
     if (size % tiles_ != 0) {
-      return Invalid("tile: dim {} of input %{} is {} on a device, it does not "
-                     "cut into {} tiles",
-                     dim, from_.value_name(value), size, tiles_);
+      return Invalid(
+          "dim {} of input %{} is {} on a device, it does not "
+          "cut into {} tiles",
+          dim, from_.value_name(value), size, tiles_);
     }
     return Cut(value, dim);
   }
@@ -82,9 +83,9 @@ class Tiler {
     Forms& forms = forms_[value];
     if (forms.whole == kNoValue) {
       ASYRA_ASSIGN_OR_RETURN(
-          forms.whole, builder_.AddOne("untile", forms.tiles,
-                                       {{"dim", int64_t{forms.dim}}},
-                                       from_.value_name(value)));
+          forms.whole,
+          builder_.AddOne("untile", forms.tiles, {{"dim", int64_t{forms.dim}}},
+                          from_.value_name(value)));
     }
     return forms.whole;
   }
@@ -227,7 +228,7 @@ absl::StatusOr<bool> Tile(Program& program, const PassOptions& options,
                           PassContext& context) {
   int64_t tiles = options.Int("tiles");
   if (tiles < 1 || tiles > 64) {
-    return Invalid("tile: {} tiles, it should be between 1 and 64", tiles);
+    return Invalid("{} tiles, it should be between 1 and 64", tiles);
   }
   if (tiles == 1) {
     context.Remark("tile: one tile is the program as it is");
@@ -240,10 +241,11 @@ absl::StatusOr<bool> Tile(Program& program, const PassOptions& options,
                    options.Int("dim"));
     return false;
   }
-  context.Remark("tile: {} of {} ops cut into {} along dim {} of the data "
-                 "inputs, {} seams",
-                 tiler.tiled_ops(), program.ops.size(), tiles,
-                 options.Int("dim"), tiler.seams());
+  context.Remark(
+      "tile: {} of {} ops cut into {} along dim {} of the data "
+      "inputs, {} seams",
+      tiler.tiled_ops(), program.ops.size(), tiles, options.Int("dim"),
+      tiler.seams());
   program = std::move(tiled);
   return true;
 }

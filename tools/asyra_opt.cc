@@ -6,6 +6,8 @@
 #include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
+#include "passes/catalogue.h"
+#include "simulator/trace.h"
 #include "tools/compile.h"
 #include "tools/report.h"
 
@@ -16,6 +18,7 @@ struct Flags {
   CompileOptions compile;
   std::string output;
   std::string report = "text";
+  std::string trace;
 };
 
 // The weights first: a program that is there has its weights.
@@ -31,6 +34,14 @@ absl::Status Run(const Flags& flags) {
   if (!flags.output.empty()) {
     ASYRA_RETURN_IF_ERROR(WriteProgram(result.program, flags.output));
   }
+  if (!flags.trace.empty()) {
+    if (!result.simulated.has_value()) {
+      return Invalid("--trace: a program of stage {} is not simulated",
+                     ToString(result.program.stage));
+    }
+    ASYRA_RETURN_IF_ERROR(WriteFileAtomically(
+        flags.trace, {WriteChromeTrace(result.program, *result.simulated)}));
+  }
   std::string report = flags.report == "json"
                            ? JsonReport(flags.compile, result)
                            : TextReport(flags.compile, result);
@@ -43,13 +54,23 @@ absl::Status Run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   asyra::Flags flags;
-  CLI::App app("Compiles a model: shards it over a mesh, tiles and reorders "
-               "it so that communication hides behind computation, and "
-               "reports what the simulator says.",
-               "asyra-opt");
+  CLI::App app(
+      "Compiles a model: shards it over a mesh, tiles and reorders "
+      "it so that communication hides behind computation, and "
+      "reports what the simulator says.",
+      "asyra-opt");
   asyra::AddCompileFlags(app, &flags.compile);
   app.add_option("-o,--output", flags.output,
                  "writes the program here, its weights beside it");
+  app.add_flag_callback(
+      "--list-passes",
+      [] {
+        std::fputs(asyra::PassCatalogue().c_str(), stdout);
+        throw CLI::Success();
+      },
+      "prints the passes and their options");
+  app.add_option("--trace", flags.trace,
+                 "writes the simulated step here, for ui.perfetto.dev");
   app.add_option("--report", flags.report, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

@@ -78,15 +78,15 @@ absl::Status RunGiven(const CompileOptions& options,
 }
 
 absl::Status RunDefault(const CompileOptions& options,
-                        const PassManagerOptions& manager,
-                        PassContext& context, CompileResult* result) {
+                        const PassManagerOptions& manager, PassContext& context,
+                        CompileResult* result) {
   Program& program = result->program;
   if (program.stage == Stage::kGlobal) {
-    ASYRA_RETURN_IF_ERROR(RunPasses(program, kRaisePipeline, context, manager,
-                                    &result->timings));
+    ASYRA_RETURN_IF_ERROR(
+        RunPasses(program, kRaisePipeline, context, manager, &result->timings));
     result->raised = program;
-    ASYRA_RETURN_IF_ERROR(RunPasses(program, kShardPipeline, context, manager,
-                                    &result->timings));
+    ASYRA_RETURN_IF_ERROR(
+        RunPasses(program, kShardPipeline, context, manager, &result->timings));
   }
   if (program.stage != Stage::kLocal) {
     result->simulated = Simulate(program, *context.costs);
@@ -94,8 +94,7 @@ absl::Status RunDefault(const CompileOptions& options,
   }
   ASYRA_ASSIGN_OR_RETURN(
       result->schedule,
-      Schedule(program, {.tiles = options.tiles, .manager = manager},
-               context));
+      Schedule(program, {.tiles = options.tiles, .manager = manager}, context));
   program = result->schedule->program;
   result->simulated = result->schedule->optimized;
   return absl::OkStatus();
@@ -104,9 +103,9 @@ absl::Status RunDefault(const CompileOptions& options,
 }  // namespace
 
 void AddCompileFlags(CLI::App& app, CompileOptions* options) {
-  app.add_option("MODEL", options->model,
-                 "an .onnx or .asyra file, or a built-in model: " +
-                     BuiltinModelNames())
+  app.add_option(
+         "MODEL", options->model,
+         "an .onnx or .asyra file, or a built-in model: " + BuiltinModelNames())
       ->required();
   app.add_option("--dim", options->dims,
                  "NAME=SIZE: binds a symbolic dimension; may be repeated")
@@ -166,9 +165,9 @@ absl::StatusOr<CompileResult> Compile(const CompileOptions& options) {
   context.costs = result.costs.get();
   PassManagerOptions manager;
   manager.print_after = options.print_after;
-  ASYRA_RETURN_IF_ERROR(
-      options.passes.empty() ? RunDefault(options, manager, context, &result)
-                             : RunGiven(options, manager, context, &result));
+  ASYRA_RETURN_IF_ERROR(options.passes.empty()
+                            ? RunDefault(options, manager, context, &result)
+                            : RunGiven(options, manager, context, &result));
   result.remarks = std::move(context.remarks);
   return result;
 }

@@ -1,5 +1,7 @@
 #include "tools/report.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "fmt/format.h"
@@ -51,12 +53,29 @@ std::map<std::string, CollectiveRow> Collectives(const Program& program) {
   return rows;
 }
 
+// "8.03 G", "157 k".
+std::string Scaled(double value) {
+  constexpr std::string_view kPrefixes[] = {"", "k", "M", "G", "T", "P"};
+  size_t prefix = 0;
+  for (; value >= 1000 && prefix + 1 < std::size(kPrefixes); ++prefix) {
+    value /= 1000;
+  }
+  return fmt::format("{:.3g} {}", value, kPrefixes[prefix]);
+}
+
+std::string Bytes(double bytes) {
+  constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
+  return fmt::format("{:.3g} {}", bytes, kUnits[unit]);
+}
+
 std::string ImportText(const Program& program) {
   ImportSummary summary = Summarize(program);
   std::string text = fmt::format(
-      "  {} ops, {:.3g} G parameters ({:.3g} GiB), {:.4g} TFLOP a step\n ",
-      program.ops.size(), static_cast<double>(summary.parameters) / 1e9,
-      static_cast<double>(summary.weight_bytes) / kGiB, summary.flops / 1e12);
+      "  {} ops, {}parameters ({}), {}flop a step\n ", program.ops.size(),
+      Scaled(static_cast<double>(summary.parameters)),
+      Bytes(static_cast<double>(summary.weight_bytes)), Scaled(summary.flops));
   size_t column = 1;
   for (const auto& [name, count] : summary.ops) {
     std::string item = fmt::format(" {} {}", count, name);
@@ -71,6 +90,44 @@ std::string ImportText(const Program& program) {
   return text;
 }
 
+// The plan as it shows in the weights: how many of each type and sharding,
+// those with most bytes first.
+std::string WeightText(const Program& program) {
+  struct Row {
+    int count = 0;
+    std::string first;
+    double bytes = 0;
+  };
+  std::map<std::string, Row> rows;
+  double total = 0;
+  for (const Input& input : program.inputs) {
+    if (input.role != InputRole::kWeight) continue;
+    const Type& type = program.type(input.value);
+    Row& row = rows[ToString(type, program.mesh)];
+    if (row.count++ == 0) row.first = program.value_name(input.value);
+    double bytes = static_cast<double>(type.Local(program.mesh).bytes());
+    row.bytes += bytes;
+    total += bytes;
+  }
+  std::vector<std::pair<std::string, Row>> sorted(rows.begin(), rows.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) {
+                     return a.second.bytes > b.second.bytes;
+                   });
+  constexpr size_t kMostRows = 10;
+  std::string text = fmt::format("  weights, {} a device\n", Bytes(total));
+  for (size_t i = 0; i < sorted.size() && i < kMostRows; ++i) {
+    text += fmt::format("  {:>5} x {:<28} {}{}\n", sorted[i].second.count,
+                        sorted[i].first, sorted[i].second.first,
+                        sorted[i].second.count > 1 ? ", ..." : "");
+  }
+  if (sorted.size() > kMostRows) {
+    text += fmt::format("        and {} smaller kinds\n",
+                        sorted.size() - kMostRows);
+  }
+  return text;
+}
+
 std::string SimRow(std::string_view name, const SimResult& sim) {
   return fmt::format(
       "  {:<10} {:>12.1f} {:>12.1f} {:>8.1f} {:>12.1f} {:>9.3f} {:>7} {:>11}\n",
@@ -80,15 +137,15 @@ std::string SimRow(std::string_view name, const SimResult& sim) {
 }
 
 std::string SimTable(const CompileResult& result) {
-  std::string text = fmt::format(
-      "  {:<10} {:>12} {:>12} {:>8} {:>12} {:>9} {:>7} {:>11}\n", "",
-      "makespan us", "bound us", "bubble %", "exposed us", "peak GiB", "ops",
-      "collectives");
+  std::string text =
+      fmt::format("  {:<10} {:>12} {:>12} {:>8} {:>12} {:>9} {:>7} {:>11}\n",
+                  "", "makespan us", "bound us", "bubble %", "exposed us",
+                  "peak GiB", "ops", "collectives");
   if (result.schedule.has_value()) {
     text += SimRow("baseline", result.schedule->baseline);
   }
-  return text + SimRow(result.schedule ? "optimized" : "program",
-                       *result.simulated);
+  return text +
+         SimRow(result.schedule ? "optimized" : "program", *result.simulated);
 }
 
 nlohmann::json SimJson(const SimResult& sim) {
@@ -111,17 +168,19 @@ std::string TextReport(const CompileOptions& options,
     text += fmt::format("  raised from {} ops\n", result.imported.ops.size());
   }
   const Program& program = result.program;
-  text += fmt::format(" partitioned over {} devices {}\n",
-                      program.mesh.num_devices(),
-                      program.mesh.num_axes() > 0 ? ToString(program.mesh)
-                                                  : "");
-  for (const auto& [name, row] : Collectives(program)) {
-    text += fmt::format("  {:>5} x {:<28} {:>10.2f} MiB a device each\n",
-                        row.count, name, row.bytes / row.count / (1 << 20));
+  text += fmt::format(
+      " partitioned over {} devices {}\n", program.mesh.num_devices(),
+      program.mesh.num_axes() > 0 ? ToString(program.mesh) : "");
+  text += WeightText(program);
+  std::map<std::string, CollectiveRow> collectives = Collectives(program);
+  if (!collectives.empty()) text += "  collectives\n";
+  for (const auto& [name, row] : collectives) {
+    text += fmt::format("  {:>5} x {:<28} {} a device each\n", row.count, name,
+                        Bytes(row.bytes / row.count));
   }
   if (result.simulated.has_value()) {
-    text += fmt::format(" simulated on {}\n", options.machine) +
-            SimTable(result);
+    text +=
+        fmt::format(" simulated on {}\n", options.machine) + SimTable(result);
   }
   if (result.schedule.has_value()) {
     text += " schedules\n";

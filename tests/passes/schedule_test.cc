@@ -24,7 +24,8 @@ Program Tiny() {
   return *std::move(program);
 }
 
-void ExpectSameOutputs(const Program& want_program, const Program& got_program) {
+void ExpectSameOutputs(const Program& want_program,
+                       const Program& got_program) {
   std::vector<Tensor> inputs = RandomInputs(want_program, 1, 256);
   absl::StatusOr<std::vector<Tensor>> want = Interpret(want_program, inputs);
   absl::StatusOr<std::vector<Tensor>> got = Interpret(got_program, inputs);
@@ -34,8 +35,7 @@ void ExpectSameOutputs(const Program& want_program, const Program& got_program) 
   for (size_t i = 0; i < want->size(); ++i) {
     double worst = 0;
     for (int64_t k = 0; k < (*want)[i].num_elements(); ++k) {
-      worst = std::max(worst,
-                       std::abs((*want)[i].Get(k) - (*got)[i].Get(k)));
+      worst = std::max(worst, std::abs((*want)[i].Get(k) - (*got)[i].Get(k)));
     }
     EXPECT_LT(worst, 1e-6) << "output " << i;
   }
@@ -125,14 +125,19 @@ TEST(Plan, LlamaUnderTensorParallelHasTwoReductionsALayer) {
     if (!op.is_collective()) continue;
     switch (op.def->collective) {
       case CollectiveKind::kAllReduce:
-      case CollectiveKind::kReduceScatter: ++reductions; break;
-      case CollectiveKind::kAllGather: ++gathers; break;
-      default: ++others;
+      case CollectiveKind::kReduceScatter:
+        ++reductions;
+        break;
+      case CollectiveKind::kAllGather:
+        ++gathers;
+        break;
+      default:
+        ++others;
     }
   }
-  EXPECT_EQ(reductions, 64);   // two a layer
-  EXPECT_LE(gathers, 65);      // beside reduce_scatter, one each; embedding
-  EXPECT_LE(others, 1);        // the embedding may come by all_to_all
+  EXPECT_EQ(reductions, 64);  // two a layer
+  EXPECT_LE(gathers, 65);     // beside reduce_scatter, one each; embedding
+  EXPECT_LE(others, 1);       // the embedding may come by all_to_all
 }
 
 TEST(Plan, SequenceParallelIsUlyssesOnALargeModel) {
