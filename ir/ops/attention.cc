@@ -103,11 +103,10 @@ double VisiblePairs(double s, double t, bool causal, int64_t window) {
 Work AttentionWork(const OpCall& local) {
   Sizes sizes(local.operands);
   Work work = {.flops = 0, .read_bytes = 0, .write_bytes = 0, .matrix = true};
-  double pairs = static_cast<double>(sizes.b * sizes.h) *
-                 VisiblePairs(static_cast<double>(sizes.s),
-                              static_cast<double>(sizes.t),
-                              local.attrs.Bool("causal"),
-                              local.attrs.Int("window"));
+  double pairs =
+      static_cast<double>(sizes.b * sizes.h) *
+      VisiblePairs(static_cast<double>(sizes.s), static_cast<double>(sizes.t),
+                   local.attrs.Bool("causal"), local.attrs.Int("window"));
   work.flops = 2.0 * pairs * static_cast<double>(sizes.d + sizes.e);
   for (const Type& type : local.operands) {
     work.read_bytes += static_cast<double>(type.bytes());

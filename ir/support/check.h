@@ -28,15 +28,15 @@ T ValueOrDie(absl::StatusOr<T> value, const char* file, int line) {
 
 }  // namespace asyra
 
-#define ASYRA_CHECK(cond)                                       \
-  do {                                                          \
+#define ASYRA_CHECK(cond)                                         \
+  do {                                                            \
     if (!(cond)) ::asyra::CheckFailed(__FILE__, __LINE__, #cond); \
   } while (false)
-#define ASYRA_CHECK_OK(expr)                                        \
-  do {                                                              \
-    absl::Status asyra_check = (expr);                              \
-    if (!asyra_check.ok())                                          \
-      ::asyra::CheckFailed(__FILE__, __LINE__, #expr " is ok",      \
-                           asyra_check.ToString());                 \
+#define ASYRA_CHECK_OK(expr)                                   \
+  do {                                                         \
+    absl::Status asyra_check = (expr);                         \
+    if (!asyra_check.ok())                                     \
+      ::asyra::CheckFailed(__FILE__, __LINE__, #expr " is ok", \
+                           asyra_check.ToString());            \
   } while (false)
 #define ASYRA_VALUE(expr) ::asyra::ValueOrDie((expr), __FILE__, __LINE__)
