@@ -489,7 +489,9 @@ class AxisSolver {
       }
       for (size_t k = 0; k < plan->ops[i].partial.size(); ++k) {
         if (solution.choices[i].operands[k] == kPartial) {
-          plan->ops[i].partial[k].push_back(axis_);
+          AxisList& partial = plan->ops[i].partial[k];
+          partial.push_back(axis_);
+          std::sort(partial.begin(), partial.end());
         }
       }
     }

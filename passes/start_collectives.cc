@@ -8,7 +8,9 @@
 namespace asyra {
 namespace {
 
-std::string StreamName(const AxisList& axes, const Mesh& mesh) {
+// Of the axes in mesh order: (tp,ep) and (ep,tp) join the same devices.
+std::string StreamName(AxisList axes, const Mesh& mesh) {
+  std::sort(axes.begin(), axes.end());
   std::string name;
   for (AxisId axis : axes) {
     if (!name.empty()) name += '_';

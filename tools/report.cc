@@ -53,9 +53,9 @@ std::map<std::string, CollectiveRow> Collectives(const Program& program) {
   return rows;
 }
 
-// "8.03 G", "157 k".
+// "8.03 G ", "157 k ", "12 ": what it counts goes right behind.
 std::string Scaled(double value) {
-  constexpr std::string_view kPrefixes[] = {"", "k", "M", "G", "T", "P"};
+  constexpr std::string_view kPrefixes[] = {"", "k ", "M ", "G ", "T ", "P "};
   size_t prefix = 0;
   for (; value >= 1000 && prefix + 1 < std::size(kPrefixes); ++prefix) {
     value /= 1000;
