@@ -26,4 +26,4 @@ echo "== its program on 8 interpreted devices, against PyTorch"
 echo
 echo "== Llama 3 8B on eight H200, simulated"
 "$bin/asyra-opt" models/llama3-8b-op23/model.onnx \
-    --dim batch=4 --dim seq=4096 --tp 8 --machine h200x8
+    --dim batch=2 --dim seq=8192 --tp 4 --sp 2 --machine h200x8
