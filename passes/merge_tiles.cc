@@ -16,6 +16,14 @@ struct Node {
   bool merged() const { return ops.size() > 1; }
 };
 
+// What the value was called before it was cut: "y" for "y.t0".
+std::string WholeName(const std::string& tile) {
+  size_t suffix = tile.rfind(".t0");
+  return suffix != std::string::npos && suffix + 3 == tile.size()
+             ? tile.substr(0, suffix)
+             : tile + ".whole";
+}
+
 class Merger {
  public:
   Merger(const Program& from, const std::vector<TileGroup>& groups)
@@ -191,7 +199,7 @@ class Merger {
     if (first.def->resize != nullptr) first.def->resize(&merged.attrs, types);
     std::vector<std::string> names;
     for (ValueId value : first.results) {
-      names.push_back(from_.value_name(value) + ".whole");
+      names.push_back(WholeName(from_.value_name(value)));
     }
     ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> results,
                            builder_.Insert(std::move(merged), names));
@@ -221,7 +229,7 @@ class Merger {
     ASYRA_ASSIGN_OR_RETURN(
         std::vector<ValueId> results,
         builder_.Insert(std::move(untile),
-                        {from_.value_name(tiles[0]) + ".joined"}));
+                        {WholeName(from_.value_name(tiles[0]))}));
     return results[0];
   }
 
