@@ -232,7 +232,7 @@ Pattern Either(std::vector<Pattern> patterns) {
   return Pattern(std::make_shared<EitherNode>(std::move(patterns)));
 }
 
-Pattern MaybeCast(Pattern pattern) {
+Pattern MaybeCast(const Pattern& pattern) {
   return Either({pattern, Apply("cast", {pattern})});
 }
 

@@ -67,7 +67,7 @@ Pattern Apply(std::string_view op, std::vector<Pattern> operands,
               OpTest test = nullptr);
 Pattern Either(std::vector<Pattern> patterns);
 // The pattern, or a cast of it.
-Pattern MaybeCast(Pattern pattern);
+Pattern MaybeCast(const Pattern& pattern);
 
 Pattern operator*(const Pattern& a, const Pattern& b);
 Pattern operator+(const Pattern& a, const Pattern& b);

@@ -54,7 +54,7 @@ class Search {
   }
 
   // Tries one op; what it cannot do is no edge.
-  void Try(int index, std::string_view op, AttrMap attrs) {
+  void Try(int index, std::string_view op, const AttrMap& attrs) {
     const Type type = nodes_[index].step.type;
     const OpDef* def = FindOp(op);
     absl::StatusOr<std::vector<Type>> result =

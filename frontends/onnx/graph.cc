@@ -291,7 +291,7 @@ absl::StatusOr<ValueId> Graph::MakeCompact(const Value& value) {
   if (data.num_elements() == 1) {
     return builder_.Constant(data.Reshaped({}), name);
   }
-  auto add = [&](std::string_view op, std::vector<ValueId> operands,
+  auto add = [&](std::string_view op, const std::vector<ValueId>& operands,
                  AttrMap attrs = {}) {
     return builder_.AddOne(op, operands, std::move(attrs), name);
   };

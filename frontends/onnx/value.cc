@@ -31,12 +31,9 @@ Tensor Compressed(Tensor data) {
 
 }  // namespace
 
-Value Value::Known(Tensor data) {
-  Shape shape = data.shape();
-  return Known(std::move(data), shape);
-}
+Value Value::Known(const Tensor& data) { return Known(data, data.shape()); }
 
-Value Value::Known(Tensor data, absl::Span<const int64_t> shape) {
+Value Value::Known(const Tensor& data, absl::Span<const int64_t> shape) {
   Value value;
   value.type_ = Type(data.dtype(), shape);
   Shape full(shape.size() - data.rank(), 1);

@@ -17,8 +17,8 @@ class Value {
   // Known: `data` broadcasts to `shape` and stays as small as it is, so that
   // a mask of ones or a position index costs nothing at any size. Dimensions
   // along which `data` does not vary are reduced to 1.
-  static Value Known(Tensor data);
-  static Value Known(Tensor data, absl::Span<const int64_t> shape);
+  static Value Known(const Tensor& data);
+  static Value Known(const Tensor& data, absl::Span<const int64_t> shape);
   static Value Computed(ValueId id, Type type);
   static Value Sequence(std::vector<Value> parts);
 

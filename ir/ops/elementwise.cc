@@ -208,8 +208,10 @@ std::vector<OpDef> Arithmetic() {
 }
 
 std::vector<OpDef> Logic() {
-  auto compare = [](OpDef def) { return WithInfer(def, InferCompare); };
-  auto logic = [](OpDef def) { return WithInfer(def, InferLogic); };
+  auto compare = [](OpDef def) {
+    return WithInfer(std::move(def), InferCompare);
+  };
+  auto logic = [](OpDef def) { return WithInfer(std::move(def), InferLogic); };
   return {
       With(compare(Binary<[](auto a, auto b) { return a == b; }>("equal",
                                                                  "a == b")),

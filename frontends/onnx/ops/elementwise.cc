@@ -25,7 +25,7 @@ absl::StatusOr<Value> FoldAll(Node& node, std::string_view op,
 
 }  // namespace
 
-absl::StatusOr<Value> AddAll(Node& node, std::vector<Value> values) {
+absl::StatusOr<Value> AddAll(Node& node, const std::vector<Value>& values) {
   return FoldAll(node, "add", values);
 }
 
@@ -83,7 +83,7 @@ absl::Status Abs(Node& node) {
 absl::Status Mean(Node& node) {
   std::vector<Value> inputs = node.Inputs();
   double count = static_cast<double>(inputs.size());
-  ASYRA_ASSIGN_OR_RETURN(Value sum, AddAll(node, std::move(inputs)));
+  ASYRA_ASSIGN_OR_RETURN(Value sum, AddAll(node, inputs));
   return node.Return(WithScalar(node, "mul", sum, 1 / count));
 }
 

@@ -77,7 +77,7 @@ absl::Status SkipLayerNormalization(Node& node) {
   int bias = rms ? 3 : 4;
   std::vector<Value> terms = {node.In(0), node.In(1)};
   if (node.Has(bias)) terms.push_back(node.In(bias));
-  ASYRA_ASSIGN_OR_RETURN(Value sum, AddAll(node, std::move(terms)));
+  ASYRA_ASSIGN_OR_RETURN(Value sum, AddAll(node, terms));
   if (sum.shape() != node.In(0).shape()) {
     return Invalid("skip has shape {}, the input {}",
                    ShapeToString(node.In(1).shape()),

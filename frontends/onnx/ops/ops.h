@@ -71,6 +71,6 @@ absl::Status Attention(Node& node);
 absl::Status RotaryEmbedding(Node& node);
 
 // Sums of present values, for the files above: a + b + ...
-absl::StatusOr<Value> AddAll(Node& node, std::vector<Value> values);
+absl::StatusOr<Value> AddAll(Node& node, const std::vector<Value>& values);
 
 }  // namespace asyra::onnx_import::ops
