@@ -92,7 +92,7 @@ tidy() {
       "^$PWD/(ir|simulator|passes|executor|frontends|models|tools)/.*\.cc$" \
       >build/tidy/log 2>&1
   local result=$?
-  grep -E '(error|warning):' build/tidy/log | sort -u
+  sed 's/\x1b\[[0-9;]*m//g' build/tidy/log | grep -E '(error|warning):' | sort -u
   return $result
 }
 
