@@ -30,7 +30,6 @@ class Starter {
     Program& to = builder_.mutable_program();
     to.stage = Stage::kScheduled;
     compute_ = to.Stream("compute");
-    DefUse uses(from);
     for (size_t i = 0; i < from.ops.size(); ++i) {
       const Op& op = from.ops[i];
       if (op.is_collective()) ready_[op.operands[0]].push_back(i);
