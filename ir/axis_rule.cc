@@ -1,6 +1,7 @@
 #include "ir/axis_rule.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "fmt/format.h"
 #include "ir/support/status.h"
@@ -88,8 +89,14 @@ class RuleParser {
     return absl::OkStatus();
   }
 
-  // Strips the marks of a factor, notes them, returns its bare name.
+  // Strips the marks of a factor, notes them and its size, returns its bare
+  // name.
   std::string Declare(std::string_view word) {
+    std::string_view size;
+    if (size_t equal = word.find('='); equal != std::string_view::npos) {
+      size = word.substr(equal + 1);
+      word = word.substr(0, equal);
+    }
     bool whole = false, positional = false;
     for (; !word.empty(); word.remove_prefix(1)) {
       if (word[0] == '!') {
@@ -103,6 +110,9 @@ class RuleParser {
     Factor& factor = rule_.factors[FactorNamed(word)];
     if (whole) factor.kind = FactorKind::kWhole;
     factor.positional |= positional;
+    if (!size.empty()) {
+      std::from_chars(size.data(), size.data() + size.size(), factor.size);
+    }
     return factor.name;
   }
 
@@ -360,7 +370,8 @@ absl::StatusOr<std::vector<Type>> Distribute(const AxisRule& rule,
     if (rule.linearity == Linearity::kNone ||
         (rule.linearity == Linearity::kJoint && partial_operands > 0 &&
          partial != operands[i].partial) ||
-        (rule.linearity == Linearity::kEach && partial_operands > 0)) {
+        (rule.linearity == Linearity::kEach && partial_operands > 0) ||
+        (rule.linearity == Linearity::kFirst && i > 0)) {
       return Invalid("operand {} must not be partial over {}", i,
                      AxesToString(operands[i].partial, mesh));
     }

@@ -13,7 +13,8 @@
 // results. `!f` must be whole on every device. `@f` is positional: the op must
 // know which part of the factor it was given (an embedding whose rows are
 // sharded, a causal mask over part of the queries). `(h g)` is one dimension
-// of several factors, outermost first. `...` stands for the leading
+// of several factors, outermost first, all but one of known size: `s=4` gives
+// the size of a factor that nowhere stands alone. `...` stands for the leading
 // dimensions and broadcasts as NumPy does. `_` is a dimension of size 1.
 #pragma once
 
@@ -49,6 +50,7 @@ enum class Linearity : uint8_t {
   kNone,   // never: f(a+b) is not f(a)+f(b)
   kJoint,  // all operands partial alike: add, reshape, concat
   kEach,   // one operand partial, the others whole: multiply, matmul
+  kFirst,  // operand 0 partial, the others whole: rows taken by ids
 };
 
 struct AxisRule {

@@ -181,7 +181,8 @@ void AxisChoices::AddPartialChoices(int i, std::vector<Choice>* choices) const {
     choices->push_back(whole);
     return;
   }
-  for (size_t k = 0; k < count; ++k) {
+  size_t may = rule.linearity == Linearity::kFirst ? 1 : count;
+  for (size_t k = 0; k < may; ++k) {
     whole.operands.assign(count, kWhole);
     whole.operands[k] = kPartial;
     choices->push_back(whole);

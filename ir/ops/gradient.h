@@ -21,7 +21,7 @@ class Gradient {
   const AttrMap& attrs() const { return call_.attrs; }
   int num_operands() const { return static_cast<int>(call_.operands.size()); }
   ValueId x(int i = 0) const { return call_.operands[i]; }
-  ValueId y() const { return call_.results[0]; }
+  ValueId y(int i = 0) const { return call_.results[i]; }
   ValueId dy() const { return call_.gradients[0]; }
   const Type& type(ValueId value) const { return builder_.type(value); }
 

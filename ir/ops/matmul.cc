@@ -6,6 +6,12 @@
 namespace asyra::ops {
 namespace {
 
+// Absent from grouped_matmul.
+bool TransposeA(const AttrMap& attrs) {
+  const AttrValue* value = attrs.Find("transpose_a");
+  return value != nullptr && std::get<bool>(*value);
+}
+
 // The last two dimensions of an operand, as the product reads them.
 struct Sides {
   int64_t m, n, k, k_rhs;
@@ -13,8 +19,7 @@ struct Sides {
   explicit Sides(const OpCall& call) {
     const Type& a = call.operands[0];
     const Type& b = call.operands[1];
-    bool ta = call.attrs.Bool("transpose_a"),
-         tb = call.attrs.Bool("transpose_b");
+    bool ta = TransposeA(call.attrs), tb = call.attrs.Bool("transpose_b");
     k_dim_lhs = a.rank() - (ta ? 2 : 1);
     k_dim_rhs = b.rank() - (tb ? 1 : 2);
     m = a.size(a.rank() - (ta ? 1 : 2));
@@ -46,7 +51,7 @@ absl::StatusOr<std::vector<Type>> Infer(const OpCall& call) {
 absl::StatusOr<AxisRule> Axes(const OpCall& call) {
   return ParseAxisRule(
       fmt::format("... {}, ... {} -> ... m n",
-                  call.attrs.Bool("transpose_a") ? "k m" : "m k",
+                  TransposeA(call.attrs) ? "k m" : "m k",
                   call.attrs.Bool("transpose_b") ? "n k" : "k n"),
       call.operands, call.results, Linearity::kEach);
 }
@@ -82,7 +87,7 @@ absl::Status Reference(const RefCall& call) {
   const Tensor& a = call.operands[0];
   const Tensor& b = call.operands[1];
   Tensor& out = call.results[0];
-  bool ta = call.attrs.Bool("transpose_a"), tb = call.attrs.Bool("transpose_b");
+  bool ta = TransposeA(call.attrs), tb = call.attrs.Bool("transpose_b");
   int64_t m = out.size(out.rank() - 2), n = out.size(out.rank() - 1);
   int64_t k = a.size(a.rank() - (ta ? 2 : 1));
   std::vector<double> lhs = a.ToDoubles();
@@ -143,6 +148,48 @@ Gradients MatmulVjp(Gradient& g) {
   return {da, db};
 }
 
+// grouped_matmul ------------------------------------------------------------
+
+absl::StatusOr<std::vector<Type>> InferGrouped(const OpCall& call) {
+  const Type& rows = call.operands[0];
+  const Type& weights = call.operands[1];
+  ASYRA_RETURN_IF_ERROR(RequireRank(call, 0, 3));
+  if (weights.rank() != 3) {
+    return Invalid("weights have rank {}, it should be 3", weights.rank());
+  }
+  int64_t groups = rows.size(rows.rank() - 3);
+  if (groups != weights.size(0)) {
+    return Invalid("rows are in {} groups, weights in {}", groups,
+                   weights.size(0));
+  }
+  double occupancy = call.attrs.Float("occupancy");
+  if (!(occupancy > 0 && occupancy <= 1)) {
+    return Invalid("occupancy is {}, it should be in (0, 1]", occupancy);
+  }
+  return Infer(call);
+}
+
+// Rows of zeros cost nothing.
+Work GroupedWork(const OpCall& local) {
+  Work work = MatmulWork(local);
+  double occupancy = local.attrs.Float("occupancy");
+  double weights = static_cast<double>(local.operands[1].bytes());
+  work.flops *= occupancy;
+  work.read_bytes = weights + (work.read_bytes - weights) * occupancy;
+  return work;
+}
+
+Gradients GroupedVjp(Gradient& g) {
+  bool tb = g.attrs().Bool("transpose_b");
+  ValueId rows = g.x(0), dy = g.dy();
+  ValueId dw = tb ? Product(g, dy, rows, true, false)
+                  : Product(g, rows, dy, true, false);
+  return {
+      g.Op("grouped_matmul", {dy, g.x(1)},
+           {{"transpose_b", !tb}, {"occupancy", g.attrs().Float("occupancy")}}),
+      dw};
+}
+
 }  // namespace
 
 std::vector<OpDef> MatmulOps() {
@@ -164,7 +211,25 @@ std::vector<OpDef> MatmulOps() {
                    {"matmul(f32[2,4,6], f32[8,6]) {transpose_b=true}"},
                    {"matmul(f32[6,4], f32[6,8]) {transpose_a=true}"},
                    {"matmul(f32[6,4], f32[8,6]) {transpose_a=true, "
-                    "transpose_b=true}"}}}};
+                    "transpose_b=true}"}}},
+      {.name = "grouped_matmul",
+       .summary = "rows[..., group, m, k] * weights[group, k, n]: each group "
+                  "of rows with its own weights",
+       .operands = {{"rows"}, {"weights"}},
+       .attrs = {{"transpose_b", AttrKind::kBool, "weights are [group, n, k]",
+                  false},
+                 {"occupancy", AttrKind::kFloat,
+                  "the share of rows that is expected not to be zeros, which "
+                  "may be skipped; it changes cost, not meaning",
+                  1.0}},
+       .infer = InferGrouped,
+       .axes = Axes,
+       .work = GroupedWork,
+       .vjp = Vjp<GroupedVjp>,
+       .reference = Reference,
+       .samples = {{"grouped_matmul(f32[2,4,6], f32[2,6,8])"},
+                   {"grouped_matmul(f32[2,4,4,6], f32[4,8,6]) "
+                    "{transpose_b=true, occupancy=0.5}"}}}};
 }
 
 }  // namespace asyra::ops

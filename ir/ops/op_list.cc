@@ -14,7 +14,7 @@ struct OpTable {
     for (auto group :
          {ops::ElementwiseOps, ops::FunctionOps, ops::MatmulOps, ops::ReduceOps,
           ops::NormOps, ops::ShapeOps, ops::IndexOps, ops::AttentionOps,
-          ops::EmbedOps, ops::CollectiveOps, ops::ScheduleOps}) {
+          ops::EmbedOps, ops::MoeOps, ops::CollectiveOps, ops::ScheduleOps}) {
       for (OpDef& def : group()) defs.push_back(std::move(def));
     }
     for (const OpDef& def : defs) {

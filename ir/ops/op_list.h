@@ -17,7 +17,11 @@ std::vector<OpDef> ShapeOps();
 std::vector<OpDef> IndexOps();
 std::vector<OpDef> AttentionOps();
 std::vector<OpDef> EmbedOps();
+std::vector<OpDef> MoeOps();
 std::vector<OpDef> CollectiveOps();
 std::vector<OpDef> ScheduleOps();
+
+// Part of MoeOps.
+OpDef RouterOp();
 
 }  // namespace asyra::ops

@@ -208,7 +208,7 @@ TEST_P(OneDevice, IsAsLinearAsItsRuleSays) {
   std::vector<Tensor> rest = Minus(operands_, other);
   for (size_t i = 0; i < operands_.size(); ++i) {
     if (call_.operands[i].dtype == DType::kBool) continue;
-    // kEach and kNone: operand i alone is partial.
+    // Unless they are joint, operand i alone is partial.
     bool joint = rule.linearity == Linearity::kJoint;
     std::vector<Type> types = call_.operands;
     std::vector<Tensor> on_first = operands_, on_second = operands_;
@@ -220,7 +220,8 @@ TEST_P(OneDevice, IsAsLinearAsItsRuleSays) {
     }
     absl::StatusOr<std::vector<Type>> inferred =
         InferTypes(*call_.def, call_.attrs, types, mesh);
-    if (rule.linearity == Linearity::kNone) {
+    if (rule.linearity == Linearity::kNone ||
+        (rule.linearity == Linearity::kFirst && i > 0)) {
       EXPECT_FALSE(inferred.ok()) << ToString(types, mesh);
       continue;
     }
@@ -248,11 +249,18 @@ absl::StatusOr<Program> Tiled(const Program& whole, const AxisRule& rule,
     return int64_t{-1};
   };
   Builder builder(whole.mesh, whole.stage);
-  std::vector<ValueId> inputs, parts;
+  std::vector<ValueId> inputs;
   for (ValueId operand : op.operands) {
     inputs.push_back(builder.Input("x", whole.type(operand)));
   }
-  int64_t result_dim = dim_of(rule.results[0]);
+  std::vector<Type> half;
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    int64_t dim = dim_of(rule.results[i]);
+    if (dim < 0) return absl::OutOfRangeError("not in every result");
+    half.push_back(whole.type(op.results[i]).Global());
+    half.back().dims[dim].size /= 2;
+  }
+  std::vector<std::vector<ValueId>> parts(op.results.size());
   for (int64_t part : {0, 1}) {
     std::vector<ValueId> operands;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -269,21 +277,21 @@ absl::StatusOr<Program> Tiled(const Program& whole, const AxisRule& rule,
       operands.back() = *tile;
     }
     AttrMap attrs = op.attrs;
-    if (op.def->resize != nullptr) {
-      Type result = whole.type(op.results[0]).Global();
-      result.dims[result_dim].size /= 2;
-      op.def->resize(&attrs, {result});
+    if (op.def->resize != nullptr) op.def->resize(&attrs, half);
+    std::vector<ValueId> results =
+        ASYRA_VALUE(builder.Add(op.def->name, operands, attrs));
+    for (size_t i = 0; i < results.size(); ++i) parts[i].push_back(results[i]);
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    ValueId value = ASYRA_VALUE(
+        builder.AddOne("untile", parts[i], {{"dim", dim_of(rule.results[i])}}));
+    const AxisList& partial = builder.type(value).partial;
+    if (!partial.empty()) {
+      value = ASYRA_VALUE(
+          builder.AddOne("all_reduce", {value}, {{"axes", partial}}));
     }
-    parts.push_back(ASYRA_VALUE(builder.AddOne(op.def->name, operands, attrs)));
+    builder.Output(value);
   }
-  ValueId value =
-      ASYRA_VALUE(builder.AddOne("untile", parts, {{"dim", result_dim}}));
-  const AxisList& partial = builder.type(value).partial;
-  if (!partial.empty()) {
-    value =
-        ASYRA_VALUE(builder.AddOne("all_reduce", {value}, {{"axes", partial}}));
-  }
-  builder.Output(value);
   return std::move(builder).Finish();
 }
 
@@ -313,7 +321,9 @@ void ExpectTilesMakeTheWhole(const Program& whole, const AxisRule& rule,
     }
     absl::StatusOr<std::vector<Tensor>> got = Interpret(*tiled, operands);
     ASSERT_TRUE(got.ok()) << got.status();
-    EXPECT_TRUE(Near((*got)[0], want[0], 0));
+    for (size_t i = 0; i < want.size(); ++i) {
+      EXPECT_TRUE(Near((*got)[i], want[i], 0));
+    }
   }
 }
 
@@ -393,8 +403,10 @@ Program GradientProgram(const ParsedCall& call, const Type& result) {
   ValueId dy = builder.Input("dy", result);
   std::vector<ValueId> results =
       ASYRA_VALUE(builder.Add(call.def->name, operands, call.attrs));
-  std::vector<ValueId> gradients = ASYRA_VALUE(
-      call.def->vjp(builder, {call.attrs, operands, results, {dy}}));
+  std::vector<ValueId> dys(results.size(), kNoValue);
+  dys[0] = dy;  // the loss is of the first result
+  std::vector<ValueId> gradients =
+      ASYRA_VALUE(call.def->vjp(builder, {call.attrs, operands, results, dys}));
   EXPECT_EQ(gradients.size(), operands.size());
   for (size_t i = 0; i < gradients.size(); ++i) {
     EXPECT_EQ(gradients[i] != kNoValue, IsFloat(call.operands[i].dtype) &&
