@@ -3,7 +3,7 @@
 # when it is there. With --checks also what only tools/test.sh needs.
 set -eu
 packages="cmake ninja-build g++ python3 protobuf-compiler libprotobuf-dev
-  libabsl-dev libfmt-dev libcli11-dev nlohmann-json3-dev libonnx-dev
+  libabsl-dev libfmt-dev libcli11-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev libbenchmark-dev"
 if [ "${1:-}" = --checks ]; then
   packages="$packages git clang clang-tidy clang-format libclang-rt-dev"

@@ -22,6 +22,7 @@ class Graph {
   bool IsWeight(const Value& value) const;
 
   // Ops added from now on are named so.
+  const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
 
   // An IR op of one result. Known operands give a known result of up to 64K

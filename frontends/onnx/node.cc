@@ -7,18 +7,22 @@ namespace asyra::onnx_import {
 using onnx::AttributeProto;
 
 Node::Node(const onnx::NodeProto& proto, int opset, std::string_view ir_op,
-           std::vector<std::optional<Value>> inputs,
-           const ReadTensor& read_tensor, Graph* graph)
+           std::vector<std::optional<Value>> inputs, Attributes attributes,
+           const Importer& importer)
     : proto_(proto),
       opset_(opset),
       ir_op_(ir_op),
       inputs_(std::move(inputs)),
       outputs_(proto.output_size()),
-      read_tensor_(read_tensor),
-      graph_(graph) {}
+      attributes_(std::move(attributes)),
+      importer_(importer) {}
 
 bool Node::Has(int input) const {
   return input < num_inputs() && inputs_[input].has_value();
+}
+
+const std::string& Node::InputName(int input) const {
+  return proto_.input(input);
 }
 
 std::vector<Value> Node::Inputs() const {
@@ -52,15 +56,15 @@ absl::StatusOr<Ints> Node::KnownInts(int input, std::string_view what) const {
 
 bool Node::HasAttr(std::string_view name) {
   Ignore(name);
-  return std::any_of(proto_.attribute().begin(), proto_.attribute().end(),
-                     [&](const auto& attr) { return attr.name() == name; });
+  return std::any_of(attributes_.begin(), attributes_.end(),
+                     [&](const auto& attr) { return attr.first == name; });
 }
 
 absl::Status Node::status() const {
   if (!status_.ok()) return status_;
-  for (const AttributeProto& attr : proto_.attribute()) {
-    if (read_.count(attr.name()) == 0) {
-      return Unimplemented("attribute {} is not supported", attr.name());
+  for (const auto& [name, attr] : attributes_) {
+    if (read_.count(name) == 0) {
+      return Unimplemented("attribute {} is not supported", name);
     }
   }
   return absl::OkStatus();
@@ -68,12 +72,12 @@ absl::Status Node::status() const {
 
 const AttributeProto* Node::Find(std::string_view name, int type) {
   Ignore(name);
-  for (const AttributeProto& attr : proto_.attribute()) {
-    if (attr.name() != name) continue;
-    if (attr.type() == type) return &attr;
+  for (const auto& [key, attr] : attributes_) {
+    if (key != name) continue;
+    if (attr->type() == type) return attr;
     if (status_.ok()) {
       status_ = Invalid("attribute {} has type {}, it should be {}", name,
-                        AttributeProto::AttributeType_Name(attr.type()),
+                        AttributeProto::AttributeType_Name(attr->type()),
                         AttributeProto::AttributeType_Name(
                             static_cast<AttributeProto::AttributeType>(type)));
     }
@@ -112,7 +116,20 @@ std::vector<double> Node::FloatList(std::string_view name) {
 absl::StatusOr<Tensor> Node::TensorAttr(std::string_view name) {
   const AttributeProto* attr = Find(name, AttributeProto::TENSOR);
   if (attr == nullptr) return Invalid("there is no tensor attribute {}", name);
-  return read_tensor_(attr->t());
+  return importer_.read_tensor(attr->t());
+}
+
+absl::StatusOr<std::vector<Value>> Node::Run(std::string_view attr,
+                                             std::vector<Value> inputs,
+                                             size_t num_outputs,
+                                             std::string_view label) {
+  const AttributeProto* graph = Find(attr, AttributeProto::GRAPH);
+  if (graph == nullptr) return Invalid("there is no subgraph {}", attr);
+  if (static_cast<size_t>(graph->g().output_size()) < num_outputs) {
+    return Invalid("subgraph {} has {} outputs, it should have {}", attr,
+                   graph->g().output_size(), num_outputs);
+  }
+  return importer_.run_subgraph(graph->g(), std::move(inputs), label);
 }
 
 bool Node::WantsOutput(int output) const {

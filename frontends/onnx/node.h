@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "frontends/onnx/graph.h"
+#include "frontends/onnx/scope.h"
 #include "ir/support/status.h"
 
 namespace onnx {
-class AttributeProto;
-class NodeProto;
+class GraphProto;
 class TensorProto;
 }  // namespace onnx
 
@@ -25,13 +25,25 @@ class Node {
   using ReadTensor =
       std::function<absl::StatusOr<Tensor>(const onnx::TensorProto&)>;
 
-  // `inputs` has one entry per input of the node, empty where it is left out.
-  // All arguments outlive the node.
-  Node(const onnx::NodeProto& proto, int opset, std::string_view ir_op,
-       std::vector<std::optional<Value>> inputs, const ReadTensor& read_tensor,
-       Graph* graph);
+  // Imports a subgraph with these inputs and gives its outputs. `label`
+  // tells the names of its ops from those of another run.
+  using RunSubgraph = std::function<absl::StatusOr<std::vector<Value>>(
+      const onnx::GraphProto&, std::vector<Value> inputs,
+      std::string_view label)>;
+  // What the importer lends to a node; it outlives the node.
+  struct Importer {
+    const ReadTensor& read_tensor;
+    const RunSubgraph& run_subgraph;
+    Graph& graph;
+  };
 
-  Graph& graph() { return *graph_; }
+  // `inputs` has one entry per input of the node, empty where it is left out.
+  // `proto` outlives the node.
+  Node(const onnx::NodeProto& proto, int opset, std::string_view ir_op,
+       std::vector<std::optional<Value>> inputs, Attributes attributes,
+       const Importer& importer);
+
+  Graph& graph() { return importer_.graph; }
   // Version of the node's opset that the model imports.
   int opset() const { return opset_; }
   // The IR op that the op table names for this spelling, or "".
@@ -44,6 +56,8 @@ class Node {
   DType dtype(int input = 0) const { return In(input).dtype(); }
   const Type& type(int input = 0) const { return In(input).type(); }
   int rank(int input = 0) const { return In(input).rank(); }
+  // The name that the model has for it.
+  const std::string& InputName(int input) const;
   // All inputs that are there.
   std::vector<Value> Inputs() const;
   // Elements of an input of integers that must be known now, as shapes and
@@ -59,6 +73,12 @@ class Node {
   Ints IntList(std::string_view name);
   std::vector<double> FloatList(std::string_view name);
   absl::StatusOr<Tensor> TensorAttr(std::string_view name);
+  // Runs a subgraph attribute. Error: the subgraph does not take so many
+  // inputs or gives less than `num_outputs`.
+  absl::StatusOr<std::vector<Value>> Run(std::string_view attr,
+                                         std::vector<Value> inputs,
+                                         size_t num_outputs,
+                                         std::string_view label = "");
 
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
   // Whether the model gives the output a name, so that somebody may read it.
@@ -86,8 +106,8 @@ class Node {
   std::string_view ir_op_;
   std::vector<std::optional<Value>> inputs_;
   std::vector<std::optional<Value>> outputs_;
-  const ReadTensor& read_tensor_;
-  Graph* graph_;
+  Attributes attributes_;
+  Importer importer_;
   absl::Status status_;
   std::set<std::string, std::less<>> read_;
 };

@@ -2,6 +2,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "frontends/onnx/ops/ops.h"
+#include "onnx/onnx.pb.h"
 
 namespace asyra::onnx_import {
 namespace {
@@ -20,7 +21,9 @@ constexpr OpSpelling kSpellings[] = {
     {"", "Cast", 13, 1, 1, Cast},
     {"", "CastLike", 15, 2, 2, CastLike},
     {"", "Clip", 13, 1, 3, Clip},
-    {"", "Concat", 13, 1, -1, Concat},
+    {"", "Concat", 13, 1, OpSpelling::kAny, Concat},
+    {"", "ConcatFromSequence", 13, 1, 1, ConcatFromSequence, "",
+     Takes::kSequences},
     {"", "Constant", 13, 0, 0, Constant},
     {"", "ConstantOfShape", 13, 1, 1, ConstantOfShape},
     {"", "Cos", 13, 1, 1, Elementwise, "cos"},
@@ -39,17 +42,19 @@ constexpr OpSpelling kSpellings[] = {
     {"", "Gemm", 13, 2, 3, Gemm},
     {"", "Greater", 13, 2, 2, Greater, "less"},
     {"", "GreaterOrEqual", 13, 2, 2, Greater, "less_equal"},
-    {"", "Identity", 13, 1, 1, Identity},
+    {"", "Identity", 13, 1, 1, Identity, "", Takes::kSequences},
+    {"", "If", 13, 1, 1, If},
     {"", "IsNaN", 13, 1, 1, Elementwise, "is_nan"},
     {"", "LayerNormalization", 17, 2, 3, LayerNormalization},
     {"", "Less", 13, 2, 2, Elementwise, "less"},
     {"", "LessOrEqual", 13, 2, 2, Elementwise, "less_equal"},
     {"", "Log", 13, 1, 1, Elementwise, "log"},
     {"", "LogSoftmax", 13, 1, 1, LogSoftmax},
+    {"", "Loop", 13, 0, OpSpelling::kAnyOptional, Loop, "", Takes::kSequences},
     {"", "MatMul", 13, 2, 2, MatMul},
-    {"", "Max", 13, 1, -1, ElementwiseFold, "max"},
-    {"", "Mean", 13, 1, -1, Mean},
-    {"", "Min", 13, 1, -1, ElementwiseFold, "min"},
+    {"", "Max", 13, 1, OpSpelling::kAny, ElementwiseFold, "max"},
+    {"", "Mean", 13, 1, OpSpelling::kAny, Mean},
+    {"", "Min", 13, 1, OpSpelling::kAny, ElementwiseFold, "min"},
     {"", "Mul", 13, 2, 2, Elementwise, "mul"},
     {"", "Neg", 13, 1, 1, Elementwise, "neg"},
     {"", "Not", 13, 1, 1, Elementwise, "not"},
@@ -72,7 +77,13 @@ constexpr OpSpelling kSpellings[] = {
     {"", "Relu", 13, 1, 1, Elementwise, "relu"},
     {"", "Reshape", 13, 2, 2, Reshape},
     {"", "RotaryEmbedding", 23, 3, 4, RotaryEmbedding},
-    {"", "SequenceAt", 13, 2, 2, SequenceAt},
+    {"", "Scan", 13, 1, OpSpelling::kAny, Scan},
+    {"", "SequenceAt", 13, 2, 2, SequenceAt, "", Takes::kSequences},
+    {"", "SequenceConstruct", 13, 1, OpSpelling::kAny, SequenceConstruct},
+    {"", "SequenceEmpty", 13, 0, 0, SequenceEmpty},
+    {"", "SequenceErase", 13, 1, 2, SequenceErase, "", Takes::kSequences},
+    {"", "SequenceInsert", 13, 2, 3, SequenceInsert, "", Takes::kSequences},
+    {"", "SequenceLength", 13, 1, 1, SequenceLength, "", Takes::kSequences},
     {"", "Shape", 13, 1, 1, Shape},
     {"", "Sigmoid", 13, 1, 1, Elementwise, "sigmoid"},
     // What ONNX Runtime's optimizer writes into ai.onnx for an RMS norm.
@@ -86,7 +97,7 @@ constexpr OpSpelling kSpellings[] = {
     {"", "Sqrt", 13, 1, 1, Elementwise, "sqrt"},
     {"", "Squeeze", 13, 1, 2, Squeeze},
     {"", "Sub", 13, 2, 2, Elementwise, "sub"},
-    {"", "Sum", 13, 1, -1, ElementwiseFold, "add"},
+    {"", "Sum", 13, 1, OpSpelling::kAny, ElementwiseFold, "add"},
     {"", "Swish", 24, 1, 1, Swish},
     {"", "Tanh", 13, 1, 1, Elementwise, "tanh"},
     {"", "Transpose", 13, 1, 1, Transpose},
@@ -123,6 +134,14 @@ const OpSpelling* FindSpelling(std::string_view domain, std::string_view name,
     if (spelling->since <= opset) best = spelling;  // ascending in the table
   }
   return best;
+}
+
+const OpSpelling* FindSpelling(const onnx::NodeProto& node,
+                               const Opsets& opsets) {
+  std::string domain = CanonicalDomain(node.domain());
+  auto opset = opsets.find(domain);
+  if (opset == opsets.end()) return nullptr;
+  return FindSpelling(domain, node.op_type(), opset->second);
 }
 
 }  // namespace asyra::onnx_import

@@ -5,22 +5,32 @@
 
 #include "absl/status/status.h"
 #include "frontends/onnx/node.h"
+#include "frontends/onnx/opsets.h"
 
 namespace asyra::onnx_import {
+
+// What the inputs may be. Values that only pass through may be either.
+enum class Takes { kTensors, kSequences };
 
 struct OpSpelling {
   std::string_view domain;  // "" is ai.onnx
   std::string_view name;
   int since;       // first opset version whose meaning `import` implements
   int min_inputs;  // that many must be there, and not left out
-  int max_inputs;  // -1: any number
+  int max_inputs;  // or one of these
+  static constexpr int kAny = -1;          // any number, none left out
+  static constexpr int kAnyOptional = -2;  // any number
   absl::Status (*import)(Node& node);
   // For spellings that are one IR op under another name.
   std::string_view ir_op = "";
+  Takes takes = Takes::kTensors;
 };
 
 // The newest spelling that is not newer than `opset`, or null.
 const OpSpelling* FindSpelling(std::string_view domain, std::string_view name,
                                int opset);
+// That of a node; null also where its domain is not in `opsets`.
+const OpSpelling* FindSpelling(const onnx::NodeProto& node,
+                               const Opsets& opsets);
 
 }  // namespace asyra::onnx_import

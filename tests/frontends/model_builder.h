@@ -19,7 +19,8 @@ namespace asyra {
 class ModelBuilder {
  public:
   using Dim = std::variant<int, const char*>;  // a size, or a name
-  using Attr = std::variant<int, float, const char*, std::vector<int64_t>>;
+  using Attr = std::variant<int, float, const char*, std::vector<int64_t>,
+                            onnx::GraphProto>;
   static constexpr int kF32 = onnx::TensorProto::FLOAT;
   static constexpr int kI64 = onnx::TensorProto::INT64;
   static constexpr int kBool = onnx::TensorProto::BOOL;
@@ -35,6 +36,11 @@ class ModelBuilder {
   ModelBuilder& Input(const std::string& name, int type,
                       const std::vector<Dim>& dims) {
     Describe(graph().add_input(), name, type, dims);
+    return *this;
+  }
+  // Of a subgraph or a function, which need no types.
+  ModelBuilder& Input(const std::string& name) {
+    graph().add_input()->set_name(name);
     return *this;
   }
   ModelBuilder& Output(const std::string& name) {
@@ -84,6 +90,50 @@ class ModelBuilder {
       attr->set_name(name);
       SetAttr(attr, value);
     }
+    return *this;
+  }
+
+  // The node that was added last.
+  onnx::NodeProto& last() {
+    return *graph().mutable_node(graph().node_size() - 1);
+  }
+  // Adds a function of domain "f" whose body is that of `body`, of this opset.
+  onnx::FunctionProto& Function(const std::string& name, ModelBuilder body,
+                                int opset = 18) {
+    if (model.functions_size() == 0) {
+      onnx::OperatorSetIdProto* import = model.add_opset_import();
+      import->set_domain("f");
+      import->set_version(1);
+    }
+    onnx::FunctionProto* function = model.add_functions();
+    function->set_domain("f");
+    function->set_name(name);
+    function->add_opset_import()->set_version(opset);
+    for (const auto& input : body.graph().input()) {
+      function->add_input(input.name());
+    }
+    for (const auto& output : body.graph().output()) {
+      function->add_output(output.name());
+    }
+    function->mutable_node()->Swap(body.graph().mutable_node());
+    return *function;
+  }
+  // A node that calls a function of domain "f".
+  ModelBuilder& Call(
+      const std::string& name, const std::vector<std::string>& inputs,
+      const std::vector<std::string>& outputs,
+      const std::vector<std::pair<std::string, Attr>>& attrs = {}) {
+    Node(name, inputs, outputs, attrs);
+    last().set_domain("f");
+    return *this;
+  }
+  // Attribute `name` of the node that was added last is the function's.
+  ModelBuilder& Refer(const std::string& name, int type,
+                      const std::string& function_attribute) {
+    onnx::AttributeProto* attr = last().add_attribute();
+    attr->set_name(name);
+    attr->set_type(static_cast<onnx::AttributeProto::AttributeType>(type));
+    attr->set_ref_attr_name(function_attribute);
     return *this;
   }
 
@@ -138,6 +188,9 @@ class ModelBuilder {
     } else if (const char* const* s = std::get_if<const char*>(&value)) {
       attr->set_type(onnx::AttributeProto::STRING);
       attr->set_s(*s);
+    } else if (const auto* graph = std::get_if<onnx::GraphProto>(&value)) {
+      attr->set_type(onnx::AttributeProto::GRAPH);
+      *attr->mutable_g() = *graph;
     } else {
       attr->set_type(onnx::AttributeProto::INTS);
       for (int64_t i : std::get<std::vector<int64_t>>(value)) attr->add_ints(i);

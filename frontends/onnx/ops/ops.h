@@ -39,11 +39,24 @@ absl::Status Flatten(Node& node);
 absl::Status Reshape(Node& node);
 absl::Status Slice(Node& node);
 absl::Status Split(Node& node);
-absl::Status SplitToSequence(Node& node);
-absl::Status SequenceAt(Node& node);
 absl::Status Squeeze(Node& node);
 absl::Status Unsqueeze(Node& node);
 absl::Status Transpose(Node& node);
+
+// sequence.cc
+absl::Status SplitToSequence(Node& node);
+absl::Status SequenceAt(Node& node);
+absl::Status SequenceConstruct(Node& node);
+absl::Status SequenceEmpty(Node& node);
+absl::Status SequenceErase(Node& node);
+absl::Status SequenceInsert(Node& node);
+absl::Status SequenceLength(Node& node);
+absl::Status ConcatFromSequence(Node& node);
+
+// control.cc
+absl::Status If(Node& node);    // the branch that is taken
+absl::Status Loop(Node& node);  // every iteration
+absl::Status Scan(Node& node);
 
 // gather.cc
 absl::Status Gather(Node& node);
@@ -70,7 +83,16 @@ absl::Status SkipLayerNormalization(Node& node);
 absl::Status Attention(Node& node);
 absl::Status RotaryEmbedding(Node& node);
 
-// Sums of present values, for the files above: a + b + ...
+// For the files above.
+
+// Input 0 in parts of these sizes, which must fill dimension `dim`.
+absl::StatusOr<std::vector<Value>> SplitAlong(Node& node, int dim,
+                                              const Ints& sizes);
+// Parts one after the other along `axis`, or along a new one. Error: there is
+// none.
+absl::StatusOr<Value> Joined(Node& node, std::vector<Value> parts, int64_t axis,
+                             bool new_axis);
+// The sum: a + b + ...
 absl::StatusOr<Value> AddAll(Node& node, const std::vector<Value>& values);
 
 }  // namespace asyra::onnx_import::ops

@@ -1,4 +1,4 @@
-// The same elements under another shape, parts, and sequences of parts.
+// The same elements under another shape, and parts.
 #include <set>
 
 #include "frontends/onnx/ops/ops.h"
@@ -16,6 +16,18 @@ absl::StatusOr<std::set<int>> DimsOf(const Ints& axes, int rank) {
   }
   return dims;
 }
+
+// `count` parts of equal size, the last one smaller where it does not divide.
+Ints EqualParts(int64_t size, int64_t count) {
+  Ints sizes;
+  int64_t each = (size + count - 1) / count;
+  for (int64_t i = 0; i < count; ++i) {
+    sizes.push_back(std::clamp(size - i * each, int64_t{0}, each));
+  }
+  return sizes;
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<Value>> SplitAlong(Node& node, int dim,
                                               const Ints& sizes) {
@@ -38,24 +50,24 @@ absl::StatusOr<std::vector<Value>> SplitAlong(Node& node, int dim,
   return parts;
 }
 
-// `count` parts of equal size, the last one smaller where it does not divide.
-Ints EqualParts(int64_t size, int64_t count) {
-  Ints sizes;
-  int64_t each = (size + count - 1) / count;
-  for (int64_t i = 0; i < count; ++i) {
-    sizes.push_back(std::clamp(size - i * each, int64_t{0}, each));
+absl::StatusOr<Value> Joined(Node& node, std::vector<Value> parts, int64_t axis,
+                             bool new_axis) {
+  if (parts.empty()) return Invalid("there is nothing to concatenate");
+  for (Value& part : parts) {
+    if (part.is_sequence()) return Invalid("a part is a sequence");
+    if (!new_axis) continue;
+    ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(axis, part.rank() + 1));
+    asyra::Shape shape = part.shape();
+    shape.insert(shape.begin() + dim, 1);
+    ASYRA_ASSIGN_OR_RETURN(part, node.graph().Reshape(part, shape));
   }
-  return sizes;
+  ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(axis, parts[0].rank()));
+  if (parts.size() == 1) return parts[0];
+  return node.graph().Add("concat", parts, {{"dim", int64_t{dim}}});
 }
 
-}  // namespace
-
 absl::Status Concat(Node& node) {
-  std::vector<Value> parts = node.Inputs();
-  ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(node.Int("axis", 0), parts[0].rank()));
-  if (parts.size() == 1) return node.Return(parts[0]);
-  return node.Return(
-      node.graph().Add("concat", parts, {{"dim", int64_t{dim}}}));
+  return node.Return(Joined(node, node.Inputs(), node.Int("axis", 0), false));
 }
 
 absl::Status Expand(Node& node) {
@@ -165,51 +177,6 @@ absl::Status Split(Node& node) {
     ASYRA_RETURN_IF_ERROR(node.SetOutput(static_cast<int>(i), parts[i]));
   }
   return absl::OkStatus();
-}
-
-absl::Status SplitToSequence(Node& node) {
-  ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(node.Int("axis", 0), node.rank()));
-  int64_t size = node.type().size(dim);
-  bool keep = node.Int("keepdims", 1) != 0;
-  Ints sizes;
-  if (node.Has(1)) {
-    ASYRA_ASSIGN_OR_RETURN(sizes, node.KnownInts(1, "split"));
-  }
-  if (!node.Has(1) || node.rank(1) == 0) {
-    int64_t each = node.Has(1) ? sizes[0] : 1;
-    if (each < 1) return Invalid("parts of size {}", each);
-    // The importer writes every part out.
-    if (size / each > 4096) {
-      return Unimplemented("{} parts of size {}", size / each, each);
-    }
-    sizes.clear();
-    for (int64_t at = 0; at < size; at += each) {
-      sizes.push_back(std::min(each, size - at));
-    }
-  }
-  ASYRA_ASSIGN_OR_RETURN(std::vector<Value> parts,
-                         SplitAlong(node, dim, sizes));
-  if (!node.Has(1) && !keep) {
-    for (Value& part : parts) {
-      asyra::Shape shape = part.shape();
-      shape.erase(shape.begin() + dim);
-      ASYRA_ASSIGN_OR_RETURN(part, node.graph().Reshape(part, shape));
-    }
-  }
-  return node.Return(Value::Sequence(std::move(parts)));
-}
-
-absl::Status SequenceAt(Node& node) {
-  if (!node.In(0).is_sequence()) return Invalid("input 0 is not a sequence");
-  ASYRA_ASSIGN_OR_RETURN(Ints position, node.KnownInts(1, "position"));
-  const std::vector<Value>& parts = node.In(0).parts();
-  auto size = static_cast<int64_t>(parts.size());
-  if (position.size() != 1) return Invalid("{} positions", position.size());
-  int64_t at = position[0] < 0 ? position[0] + size : position[0];
-  if (at < 0 || at >= size) {
-    return Invalid("position {} of a sequence of {}", position[0], size);
-  }
-  return node.Return(parts[at]);
 }
 
 absl::Status Squeeze(Node& node) {

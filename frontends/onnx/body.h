@@ -1,0 +1,39 @@
+// A graph, a subgraph of a control flow op, or a function: named values and
+// the nodes that compute them.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace onnx {
+class FunctionProto;
+class GraphProto;
+class NodeProto;
+}  // namespace onnx
+
+namespace asyra::onnx_import {
+
+// Views into the model, which outlives it.
+struct Body {
+  // The nodes that the outputs need, each after those it reads from, otherwise
+  // in the order of the file.
+  std::vector<const onnx::NodeProto*> nodes;
+  std::vector<std::string_view> inputs;
+  std::vector<std::string_view> outputs;
+  const onnx::GraphProto* graph = nullptr;  // null for a function
+};
+
+enum class GraphKind { kMain, kSubgraph };
+
+// Errors: a name that is defined twice, a cycle, and a name that is read but
+// not defined; a subgraph may read names of the graphs around it, which its
+// node is taken to read.
+absl::StatusOr<Body> BodyOf(const onnx::GraphProto& graph, GraphKind kind);
+absl::StatusOr<Body> BodyOf(const onnx::FunctionProto& function);
+
+// The subgraphs among a node's attributes.
+std::vector<const onnx::GraphProto*> SubgraphsOf(const onnx::NodeProto& node);
+
+}  // namespace asyra::onnx_import

@@ -1,0 +1,247 @@
+#include "frontends/onnx/body_importer.h"
+
+#include "frontends/onnx/op_check.h"
+#include "frontends/onnx/op_table.h"
+#include "frontends/onnx/sparse_tensor.h"
+#include "ir/support/status.h"
+#include "onnx/onnx.pb.h"
+
+namespace asyra::onnx_import {
+namespace {
+
+// A few kilobytes can spell a loop in a loop in a loop.
+constexpr int64_t kMostInlined = 1 << 19;
+
+absl::Status CheckInputs(const OpSpelling& spelling,
+                         const std::vector<std::optional<Value>>& inputs) {
+  auto count = static_cast<int>(inputs.size());
+  if (count < spelling.min_inputs ||
+      (spelling.max_inputs >= 0 && count > spelling.max_inputs)) {
+    return Invalid("it has {} inputs, {} takes {} to {}", count, spelling.name,
+                   spelling.min_inputs,
+                   spelling.max_inputs < 0
+                       ? "any number"
+                       : std::to_string(spelling.max_inputs));
+  }
+  for (int i = 0; i < count; ++i) {
+    if (!inputs[i].has_value() &&
+        (i < spelling.min_inputs || spelling.max_inputs == OpSpelling::kAny)) {
+      return Invalid("input {} is left out", i);
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string NameOf(const onnx::NodeProto& node) {
+  return node.name().empty() && node.output_size() > 0 ? node.output(0)
+                                                       : node.name();
+}
+
+absl::StatusOr<std::vector<std::optional<Value>>> InputsOf(
+    const onnx::NodeProto& node, const Scope& scope) {
+  std::vector<std::optional<Value>> inputs;
+  for (const std::string& name : node.input()) {
+    inputs.emplace_back();
+    if (name.empty()) continue;
+    const std::optional<Value>* value = scope.Find(name);
+    if (value == nullptr) {
+      return Invalid("input '{}' is an output that its op does not give", name);
+    }
+    inputs.back() = *value;
+  }
+  return inputs;
+}
+
+}  // namespace
+
+std::string IrName(std::string_view name) {
+  std::string result(name);
+  for (char& c : result) {
+    bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                (c >= '0' && c <= '9') || c == '_' || c == '.';
+    if (!word) c = '_';
+  }
+  return result;
+}
+
+BodyImporter::BodyImporter(Bodies& bodies, const Node::ReadTensor& read_tensor,
+                           Graph& graph)
+    : bodies_(bodies), read_tensor_(read_tensor), graph_(graph) {}
+
+// Integers, masks and single numbers take part in shape arithmetic and are
+// known; the rest are the model's parameters.
+absl::Status BodyImporter::AddInitializers(const onnx::GraphProto& graph,
+                                           Scope* scope) {
+  auto [entry, added] = initializers_.try_emplace(&graph);
+  auto add = [&, &values = entry->second](const std::string& name,
+                                          const Tensor& tensor) {
+    bool parameter = IsFloat(tensor.dtype()) && tensor.num_elements() > 1;
+    std::string ir_name = scope->prefix + IrName(name);
+    Value value =
+        parameter ? graph_.Weight(ir_name, tensor) : Value::Known(tensor);
+    value.set_name(ir_name);
+    values.emplace_back(name, std::move(value));
+  };
+  if (added) {
+    for (const auto& proto : graph.initializer()) {
+      ASYRA_ASSIGN_OR_RETURN(Tensor tensor, read_tensor_(proto));
+      add(proto.name(), tensor);
+    }
+    for (const auto& proto : graph.sparse_initializer()) {
+      ASYRA_ASSIGN_OR_RETURN(Tensor tensor,
+                             TensorFromSparse(proto, read_tensor_));
+      add(proto.values().name(), tensor);
+    }
+  }
+  for (const auto& [name, value] : entry->second) scope->values[name] = value;
+  return absl::OkStatus();
+}
+
+absl::Status BodyImporter::Import(const Body& body, Scope* scope) {
+  if (scope->depth > 0) {
+    inlined_ += static_cast<int64_t>(body.nodes.size());
+    if (inlined_ > kMostInlined) {
+      return Unimplemented(
+          "the model's functions and loops have more than {} nodes when they "
+          "are written out",
+          kMostInlined);
+    }
+  }
+  for (const onnx::NodeProto* node : body.nodes) {
+    if (bodies_.FindFunction(*node) == nullptr &&
+        FindSpelling(*node, *scope->opsets) == nullptr) {
+      // In a branch of an If, of which nobody knew that it is taken.
+      return CheckOps(body, *scope->opsets, bodies_);
+    }
+    ASYRA_RETURN_IF_ERROR(ImportNode(*node, scope));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BodyImporter::ImportNode(const onnx::NodeProto& proto,
+                                      Scope* scope) {
+  absl::Status status = TryImportNode(proto, scope);
+  if (status.ok()) return status;
+  return Annotate(status,
+                  fmt::format("{} node '{}'", proto.op_type(), NameOf(proto)));
+}
+
+absl::Status BodyImporter::TryImportNode(const onnx::NodeProto& proto,
+                                         Scope* scope) {
+  ASYRA_ASSIGN_OR_RETURN(Inputs inputs, InputsOf(proto, *scope));
+  ASYRA_ASSIGN_OR_RETURN(Attributes attributes, AttributesOf(proto, *scope));
+  if (const Function* function = bodies_.FindFunction(proto)) {
+    return Call(proto, *function, inputs, attributes, scope);
+  }
+  return ImportOp(proto, *FindSpelling(proto, *scope->opsets),
+                  std::move(inputs), std::move(attributes), scope);
+}
+
+absl::Status BodyImporter::ImportOp(const onnx::NodeProto& proto,
+                                    const OpSpelling& spelling, Inputs inputs,
+                                    Attributes attributes, Scope* scope) {
+  ASYRA_RETURN_IF_ERROR(CheckInputs(spelling, inputs));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].has_value() && inputs[i]->is_sequence() &&
+        spelling.takes == Takes::kTensors) {
+      return Unimplemented("input '{}' is a sequence",
+                           proto.input(static_cast<int>(i)));
+    }
+  }
+  Node::RunSubgraph run = [&](const onnx::GraphProto& graph,
+                              std::vector<Value> values,
+                              std::string_view label) {
+    std::string name = scope->prefix + IrName(NameOf(proto)) + ".";
+    if (!label.empty()) name += std::string(label) + ".";
+    return RunSubgraph(graph, std::move(values), name, *scope);
+  };
+  std::string name =
+      scope->prefix + IrName(proto.output_size() > 0 ? proto.output(0) : "");
+  graph_.set_name(name);
+  Node node(proto, scope->opsets->at(CanonicalDomain(proto.domain())),
+            spelling.ir_op, std::move(inputs), std::move(attributes),
+            {read_tensor_, run, graph_});
+  ASYRA_RETURN_IF_ERROR(spelling.import(node));
+  ASYRA_RETURN_IF_ERROR(node.status());
+  for (int i = 0; i < proto.output_size(); ++i) {
+    if (proto.output(i).empty() || !node.output(i).has_value()) continue;
+    Value value = *node.output(i);
+    if (value.name().empty()) {
+      value.set_name(scope->prefix + IrName(proto.output(i)));
+    }
+    scope->values[proto.output(i)] = std::move(value);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BodyImporter::Call(const onnx::NodeProto& proto,
+                                const Function& function, const Inputs& inputs,
+                                const Attributes& attributes, Scope* scope) {
+  const Body& body = function.body;
+  if (inputs.size() > body.inputs.size()) {
+    return Invalid("it has {} inputs, function {} takes {}", inputs.size(),
+                   function.name, body.inputs.size());
+  }
+  if (static_cast<size_t>(proto.output_size()) > body.outputs.size()) {
+    return Invalid("it has {} outputs, function {} gives {}",
+                   proto.output_size(), function.name, body.outputs.size());
+  }
+  ASYRA_ASSIGN_OR_RETURN(Attributes bound,
+                         BindAttributes(function, attributes));
+  Scope inner;
+  inner.opsets = &function.opsets;
+  inner.attributes = &bound;
+  inner.prefix = scope->prefix + IrName(NameOf(proto)) + ".";
+  inner.depth = scope->depth + 1;
+  for (size_t i = 0; i < body.inputs.size(); ++i) {
+    inner.values[body.inputs[i]] = i < inputs.size() ? inputs[i] : std::nullopt;
+  }
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Value> outputs, Run(body, &inner));
+  for (int i = 0; i < proto.output_size(); ++i) {
+    if (!proto.output(i).empty()) scope->values[proto.output(i)] = outputs[i];
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Value>> BodyImporter::RunSubgraph(
+    const onnx::GraphProto& graph, std::vector<Value> inputs,
+    std::string_view label, const Scope& outer) {
+  ASYRA_ASSIGN_OR_RETURN(const Body* body, bodies_.Subgraph(graph));
+  if (inputs.size() != body->inputs.size()) {
+    return Invalid("subgraph '{}' has {} inputs, it should have {}",
+                   graph.name(), body->inputs.size(), inputs.size());
+  }
+  Scope inner;
+  inner.outer = &outer;
+  inner.opsets = outer.opsets;
+  inner.attributes = outer.attributes;
+  inner.prefix = std::string(label);
+  inner.depth = outer.depth + 1;
+  ASYRA_RETURN_IF_ERROR(AddInitializers(graph, &inner));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inner.values[body->inputs[i]] = std::move(inputs[i]);
+  }
+  return Run(*body, &inner);
+}
+
+absl::StatusOr<std::vector<Value>> BodyImporter::Run(const Body& body,
+                                                     Scope* scope) {
+  if (scope->depth > kMostNesting) {
+    return Unimplemented("functions and subgraphs lie in each other {} deep",
+                         kMostNesting);
+  }
+  std::string name = graph_.name();
+  ASYRA_RETURN_IF_ERROR(Import(body, scope));
+  graph_.set_name(std::move(name));
+  std::vector<Value> outputs;
+  for (std::string_view output : body.outputs) {
+    const std::optional<Value>* value = scope->Find(output);
+    if (value == nullptr || !value->has_value()) {
+      return Invalid("output '{}' is one that its op does not give", output);
+    }
+    outputs.push_back(**value);
+  }
+  return outputs;
+}
+
+}  // namespace asyra::onnx_import

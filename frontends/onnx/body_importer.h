@@ -1,0 +1,61 @@
+// Imports the nodes of bodies into a program.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "frontends/onnx/bodies.h"
+#include "frontends/onnx/graph.h"
+#include "frontends/onnx/node.h"
+#include "frontends/onnx/op_table.h"
+#include "frontends/onnx/scope.h"
+
+namespace asyra::onnx_import {
+
+// An ONNX name as the text form can write it.
+std::string IrName(std::string_view name);
+
+// Calls of functions and iterations of loops are imported one by one, each
+// with names of its own. All arguments outlive the importer.
+class BodyImporter {
+ public:
+  BodyImporter(Bodies& bodies, const Node::ReadTensor& read_tensor,
+               Graph& graph);
+
+  // Enters the initializers of a graph and what the nodes of a body compute.
+  // Errors name the nodes that lead to the place.
+  absl::Status AddInitializers(const onnx::GraphProto& graph, Scope* scope);
+  absl::Status Import(const Body& body, Scope* scope);
+
+ private:
+  using Inputs = std::vector<std::optional<Value>>;
+
+  absl::Status ImportNode(const onnx::NodeProto& proto, Scope* scope);
+  absl::Status TryImportNode(const onnx::NodeProto& proto, Scope* scope);
+  absl::Status ImportOp(const onnx::NodeProto& proto,
+                        const OpSpelling& spelling, Inputs inputs,
+                        Attributes attributes, Scope* scope);
+  absl::Status Call(const onnx::NodeProto& proto, const Function& function,
+                    const Inputs& inputs, const Attributes& attributes,
+                    Scope* scope);
+  absl::StatusOr<std::vector<Value>> RunSubgraph(const onnx::GraphProto& graph,
+                                                 std::vector<Value> inputs,
+                                                 std::string_view label,
+                                                 const Scope& outer);
+  // Imports a body within another and returns its outputs.
+  absl::StatusOr<std::vector<Value>> Run(const Body& body, Scope* scope);
+
+  Bodies& bodies_;
+  const Node::ReadTensor& read_tensor_;
+  Graph& graph_;
+  int64_t inlined_ = 0;  // nodes imported within functions and subgraphs
+  // Initializers of subgraphs, which are read once for all iterations.
+  absl::flat_hash_map<const onnx::GraphProto*,
+                      std::vector<std::pair<std::string_view, Value>>>
+      initializers_;
+};
+
+}  // namespace asyra::onnx_import
