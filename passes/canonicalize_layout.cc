@@ -1,5 +1,5 @@
-// Reshapes and transposes on their way to where they cancel.
-#include <numeric>
+// Reshapes on their way to where they cancel.
+#include <algorithm>
 
 #include "passes/canonicalize_rules.h"
 #include "passes/op_shape.h"
@@ -20,6 +20,18 @@ struct Merge {
   bool is_single(int dim) const { return begins[dim + 1] - begins[dim] == 1; }
 };
 
+// Nothing is merged but dimensions of size 1 that are not the leading ones.
+// Ops are better off without them.
+bool DropsInnerOnes(const Merge& merge) {
+  for (size_t dim = 0; dim + 1 < merge.begins.size(); ++dim) {
+    if (merge.is_single(static_cast<int>(dim))) continue;
+    auto begin = merge.from.begin() + merge.begins[dim];
+    auto end = merge.from.begin() + merge.begins[dim + 1];
+    if (dim == 0 || end - begin - std::count(begin, end, 1) > 1) return false;
+  }
+  return true;
+}
+
 Merge FindMerge(const Rewriter& to, ValueId value) {
   Merge merge;
   const Op* reshape = to.Def(value, "reshape");
@@ -28,6 +40,7 @@ Merge FindMerge(const Rewriter& to, ValueId value) {
   merge.from = to.type(merge.source).shape();
   merge.to = to.type(value).shape();
   merge.begins = MergeGroups(merge.from, merge.to);
+  if (DropsInnerOnes(merge)) merge.begins.clear();
   return merge;
 }
 
@@ -190,6 +203,27 @@ absl::StatusOr<ValueId> BelowSlice(Rewriter& to, const NewOp& op) {
   return to.Reshape(below, op.type.shape());
 }
 
+// All operands merge the same dimensions, but for the one they are joined
+// along.
+absl::StatusOr<ValueId> BelowConcat(Rewriter& to, const NewOp& op) {
+  int dim = NormalizeDim(op.op.attrs.Int("dim"), op.type.rank());
+  Merge first = FindMerge(to, op.in(0));
+  if (!first || !first.is_single(dim)) return kNoValue;
+  int below_dim = first.begins[dim];
+  std::vector<ValueId> operands;
+  for (ValueId value : op.op.operands) {
+    Merge merge = FindMerge(to, value);
+    if (!merge || merge.begins != first.begins) return kNoValue;
+    Shape like = merge.from;
+    like[below_dim] = first.from[below_dim];
+    if (like != first.from) return kNoValue;
+    operands.push_back(merge.source);
+  }
+  ASYRA_ASSIGN_OR_RETURN(
+      ValueId below, to.Add("concat", operands, {{"dim", int64_t{below_dim}}}));
+  return to.Reshape(below, op.type.shape());
+}
+
 absl::StatusOr<ValueId> OnesBelowTranspose(Rewriter& to, const NewOp& op) {
   std::vector<int> source = AddedOnes(to, op.in(0));
   if (source.empty()) return kNoValue;
@@ -220,73 +254,16 @@ absl::StatusOr<ValueId> BelowTranspose(Rewriter& to, const NewOp& op) {
   return to.Reshape(below, op.type.shape());
 }
 
-bool SwapsLastTwo(const Ints& perm) {
-  size_t rank = perm.size();
-  if (rank < 2) return false;
-  for (size_t i = 0; i + 2 < rank; ++i) {
-    if (perm[i] != static_cast<int64_t>(i)) return false;
-  }
-  return perm[rank - 1] == static_cast<int64_t>(rank) - 2;
-}
-
-absl::StatusOr<ValueId> IntoMatmul(Rewriter& to, const NewOp& op) {
-  constexpr std::string_view kFlags[] = {"transpose_a", "transpose_b"};
-  for (int i : {0, 1}) {
-    const Op* transpose = to.Def(op.in(i), "transpose");
-    if (transpose == nullptr ||
-        !SwapsLastTwo(transpose->attrs.Get<Ints>("perm"))) {
-      continue;
-    }
-    std::vector<ValueId> operands = {op.in(0), op.in(1)};
-    operands[i] = transpose->operands[0];
-    AttrMap attrs = op.op.attrs;
-    attrs.Set(kFlags[i], !attrs.Bool(kFlags[i]));
-    return to.Add("matmul", operands, attrs);
-  }
-  return kNoValue;
-}
-
-// All operands transposed alike, or single numbers.
-absl::StatusOr<ValueId> BelowElementwiseTransposed(Rewriter& to,
-                                                   const NewOp& op) {
-  const Ints* perm = nullptr;
-  std::vector<ValueId> operands;
-  for (ValueId value : op.op.operands) {
-    const Op* transpose = to.Def(value, "transpose");
-    bool number = to.type(value).num_elements() == 1;
-    if (transpose == nullptr && !number) return kNoValue;
-    if (number) {
-      operands.push_back(value);
-      continue;
-    }
-    const Ints& own = transpose->attrs.Get<Ints>("perm");
-    if (perm != nullptr && *perm != own) return kNoValue;
-    perm = &own;
-    operands.push_back(transpose->operands[0]);
-  }
-  if (perm == nullptr || perm->size() != static_cast<size_t>(op.type.rank())) {
-    return kNoValue;
-  }
-  ASYRA_ASSIGN_OR_RETURN(ValueId below,
-                         to.Add(op.op.def->name, operands, op.op.attrs));
-  return to.Transpose(below, *perm);
-}
-
 }  // namespace
 
 absl::StatusOr<ValueId> SinkReshape(Rewriter& to, const NewOp& op) {
   if (op.arity() == 0) return kNoValue;
   if (op.is("matmul")) return BelowMatmul(to, op);
   if (op.is("slice")) return BelowSlice(to, op);
+  if (op.is("concat")) return BelowConcat(to, op);
   if (op.is("transpose")) return BelowTranspose(to, op);
   if (op.is("softmax") || IsRowwise(*op.op.def)) return BelowRows(to, op);
   if (IsElementwise(*op.op.def)) return BelowElementwise(to, op);
-  return kNoValue;
-}
-
-absl::StatusOr<ValueId> SinkTranspose(Rewriter& to, const NewOp& op) {
-  if (op.is("matmul")) return IntoMatmul(to, op);
-  if (IsElementwise(*op.op.def)) return BelowElementwiseTransposed(to, op);
   return kNoValue;
 }
 

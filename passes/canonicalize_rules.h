@@ -14,15 +14,18 @@ absl::StatusOr<ValueId> Respell(Rewriter& to, const Rewriter::NewOp& op);
 // A reshape of a reshape, a slice of a concat, a transpose that only moves
 // dimensions of size 1, ...
 absl::StatusOr<ValueId> MergeViews(Rewriter& to, const Rewriter::NewOp& op);
+// What is picked by positions that are known becomes a slice.
+absl::StatusOr<ValueId> PickByPosition(Rewriter& to, const Rewriter::NewOp& op);
 // Reshapes that merge leading dimensions move behind the ops that do not mind,
 // until they meet the reshape that undoes them.
 absl::StatusOr<ValueId> SinkReshape(Rewriter& to, const Rewriter::NewOp& op);
-// Transposes move into matmul's flags and behind elementwise ops.
+// Transposes move into matmul's flags, and behind ops that go by elements, rows
+// or single dimensions.
 absl::StatusOr<ValueId> SinkTranspose(Rewriter& to, const Rewriter::NewOp& op);
 
 // All of them, in the order they are tried.
 inline constexpr Rewriter::Rule kCanonicalRules[] = {
-    FoldConstants, RemoveIdentity, Respell,
-    MergeViews,    SinkReshape,    SinkTranspose};
+    FoldConstants,  RemoveIdentity, Respell,      MergeViews,
+    PickByPosition, SinkReshape,    SinkTranspose};
 
 }  // namespace asyra

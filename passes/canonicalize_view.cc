@@ -57,6 +57,53 @@ absl::StatusOr<ValueId> SliceOf(Rewriter& to, ValueId source, int dim,
                  {"step", step}});
 }
 
+absl::StatusOr<ValueId> BroadcastTo(Rewriter& to, ValueId value,
+                                    const Type& type) {
+  if (to.type(value) == type) return value;
+  Shape shape = type.shape();
+  return to.Add("broadcast", {value},
+                {{"shape", Ints(shape.begin(), shape.end())}});
+}
+
+absl::StatusOr<ValueId> SliceOfBroadcast(Rewriter& to, const NewOp& op,
+                                         int dim) {
+  ValueId source = to.Def(op.in(0))->operands[0];
+  int own = dim - op.type.rank() + to.type(source).rank();
+  if (own >= 0 && to.type(source).size(own) > 1) {
+    ASYRA_ASSIGN_OR_RETURN(source,
+                           SliceOf(to, source, own, op.op.attrs.Int("start"),
+                                   op.op.attrs.Int("stop"), 1));
+  }
+  return BroadcastTo(to, source, op.type);
+}
+
+// All operands broadcast from shapes that are alike where they are joined.
+absl::StatusOr<ValueId> ConcatOfBroadcasts(Rewriter& to, const NewOp& op) {
+  int dim = NormalizeDim(op.op.attrs.Int("dim"), op.type.rank());
+  std::vector<ValueId> operands;
+  for (ValueId value : op.op.operands) {
+    const Op* broadcast = to.Def(value, "broadcast");
+    if (broadcast == nullptr) return kNoValue;
+    operands.push_back(broadcast->operands[0]);
+  }
+  Shape first = to.type(operands[0]).shape();
+  int own = dim - op.type.rank() + static_cast<int>(first.size());
+  if (own < 0) return kNoValue;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    Shape shape = to.type(operands[i]).shape();
+    // Joined whole, and else of one shape.
+    if (shape.size() != first.size() ||
+        shape[own] != to.type(op.in(static_cast<int>(i))).size(dim)) {
+      return kNoValue;
+    }
+    shape[own] = first[own];
+    if (shape != first) return kNoValue;
+  }
+  ASYRA_ASSIGN_OR_RETURN(ValueId value,
+                         to.Add("concat", operands, {{"dim", int64_t{own}}}));
+  return BroadcastTo(to, value, op.type);
+}
+
 // The part of a concat that a slice falls into; a slice of a slice as one.
 absl::StatusOr<ValueId> OfSlice(Rewriter& to, const NewOp& op) {
   const AttrMap& attrs = op.op.attrs;
@@ -68,6 +115,9 @@ absl::StatusOr<ValueId> OfSlice(Rewriter& to, const NewOp& op) {
     if (!same || inner->attrs.Int("step") != 1) return kNoValue;
     int64_t shift = inner->attrs.Int("start");
     return SliceOf(to, inner->operands[0], dim, start + shift, stop + shift, 1);
+  }
+  if (to.Def(op.in(0), "broadcast") != nullptr) {
+    return SliceOfBroadcast(to, op, dim);
   }
   const Op* concat = to.Def(op.in(0), "concat");
   if (concat == nullptr ||
@@ -120,6 +170,7 @@ absl::StatusOr<ValueId> MergeViews(Rewriter& to, const NewOp& op) {
   if (op.is("transpose")) return OfTranspose(to, op);
   if (op.is("broadcast")) return OfBroadcast(to, op);
   if (op.is("slice")) return OfSlice(to, op);
+  if (op.is("concat")) return ConcatOfBroadcasts(to, op);
   if (op.arity() > 0 && IsElementwise(*op.op.def)) {
     return DropBroadcasts(to, op);
   }

@@ -13,112 +13,176 @@ constexpr int64_t kMaxTableBytes = int64_t{64} << 20;
 // Views and functions between a table and the concat of its halves.
 constexpr int kMaxDepth = 32;
 
-bool HalvesEqual(const Tensor& data) {
-  int last = data.rank() - 1;
-  int64_t half = data.size(last) / 2;
-  return SameBytes(data.Slice(last, 0, half), data.Slice(last, half, half));
+// Whether both elements of each pair along `dim` are equal.
+bool PairsEqual(const Tensor& data, int dim, Pairing pairing) {
+  Shape split = data.shape();
+  int64_t half = split[dim] / 2;
+  bool halves = pairing == Pairing::kHalves;
+  split[dim] = halves ? 2 : half;
+  split.insert(split.begin() + dim + 1, halves ? half : 2);
+  Tensor pairs = data.Reshaped(split);
+  int of = halves ? dim : dim + 1;
+  return SameBytes(pairs.Slice(of, 0, 1), pairs.Slice(of, 1, 1));
+}
+
+// The dimension of `from` that dimension `dim` of `to`, the same elements
+// under another shape, is, or -1.
+int SourceDim(const Shape& from, const Shape& to, int dim) {
+  int64_t inner = 1, at = 1;
+  for (size_t d = dim + 1; d < to.size(); ++d) inner *= to[d];
+  for (int d = static_cast<int>(from.size()) - 1; d >= 0; --d) {
+    if (at == inner && from[d] == to[dim]) return d;
+    at *= from[d];
+  }
+  return -1;
 }
 
 class Halver {
  public:
-  explicit Halver(Rewriter& to) : to_(to) {}
+  Halver(Rewriter& to, Pairing pairing) : to_(to), pairing_(pairing) {}
 
-  absl::StatusOr<ValueId> Half(ValueId value, int depth = 0) {
-    const Type& type = to_.type(value);
-    if (type.rank() == 0 || type.size(type.rank() - 1) % 2 != 0 ||
-        depth > kMaxDepth) {
-      return kNoValue;
-    }
+  absl::StatusOr<ValueId> Half(ValueId value, int dim, int depth = 0) {
+    const Type type = to_.type(value);
+    if (type.size(dim) % 2 != 0 || depth > kMaxDepth) return kNoValue;
     if (const Tensor* data = to_.Data(value)) {
-      return HalvesEqual(*data) ? FirstHalf(value) : kNoValue;
+      return PairsEqual(*data, dim, pairing_) ? First(value, dim) : kNoValue;
     }
-    const Op* op = to_.Def(value);
-    if (op == nullptr) return kNoValue;
-    if (IsElementwise(*op->def)) return OfElementwise(*op, type, depth);
-    std::string_view name = op->def->name;
-    if (name == "concat") return OfConcat(*op, type);
+    if (to_.Def(value) == nullptr) return kNoValue;
+    const Op& op = *to_.Def(value);
+    if (IsElementwise(*op.def)) return OfElementwise(op, type, dim, depth);
+    std::string_view name = op.def->name;
+    if (name == "concat") return OfConcat(op, type, dim);
     if (name == "reshape" || name == "broadcast") {
-      return OfView(*op, type, depth);
+      return OfView(op, type, dim, depth);
     }
-    if (name == "transpose" || name == "slice" || name == "gather" ||
-        name == "embedding") {
-      return OfRows(*op, type, depth);
+    if (name == "transpose") {
+      const Ints& perm = op.attrs.Get<Ints>("perm");
+      int source = NormalizeDim(perm[dim], type.rank());
+      return OfFirst(op, source, depth);
+    }
+    if (name == "slice" || name == "gather" || name == "embedding") {
+      return OfRows(op, type, dim, depth);
     }
     return kNoValue;
   }
 
  private:
-  absl::StatusOr<ValueId> FirstHalf(ValueId value) {
-    const Type& type = to_.type(value);
-    int last = type.rank() - 1;
+  // The first of each pair.
+  absl::StatusOr<ValueId> First(ValueId value, int dim) {
+    int64_t size = to_.type(value).size(dim);
+    bool halves = pairing_ == Pairing::kHalves;
     return to_.Add("slice", {value},
-                   {{"dim", int64_t{last}},
+                   {{"dim", int64_t{dim}},
                     {"start", int64_t{0}},
-                    {"stop", type.size(last) / 2}});
+                    {"stop", halves ? size / 2 : size},
+                    {"step", int64_t{halves ? 1 : 2}}});
   }
 
-  absl::StatusOr<ValueId> OfConcat(const Op& op, const Type& type) {
-    if (op.operands.size() != 2 || op.operands[0] != op.operands[1] ||
-        NormalizeDim(op.attrs.Int("dim"), type.rank()) != type.rank() - 1) {
+  absl::StatusOr<ValueId> OfConcat(const Op& op, const Type& type, int dim) {
+    if (pairing_ != Pairing::kHalves || op.operands.size() != 2 ||
+        op.operands[0] != op.operands[1] ||
+        NormalizeDim(op.attrs.Int("dim"), type.rank()) != dim) {
       return kNoValue;
     }
     return op.operands[0];
   }
 
-  absl::StatusOr<ValueId> OfElementwise(const Op& op, const Type& type,
+  absl::StatusOr<ValueId> OfElementwise(const Op& op, const Type& type, int dim,
                                         int depth) {
     std::vector<ValueId> operands;
+    bool any = false;
     for (ValueId value : op.operands) {
-      const Type& own = to_.type(value);
-      bool along = own.rank() > 0 && own.size(own.rank() - 1) > 1;
-      if (along) {
-        ASYRA_ASSIGN_OR_RETURN(value, Half(value, depth + 1));
+      int own = dim - type.rank() + to_.type(value).rank();
+      if (own >= 0 && to_.type(value).size(own) > 1) {
+        ASYRA_ASSIGN_OR_RETURN(value, Half(value, own, depth + 1));
         if (value == kNoValue) return kNoValue;
+        any = true;
       }
       operands.push_back(value);
     }
-    ASYRA_ASSIGN_OR_RETURN(ValueId half,
-                           to_.Add(op.def->name, operands, op.attrs));
-    // Nothing varied along the last dimension.
-    return to_.type(half).size(type.rank() - 1) * 2 ==
-                   type.size(type.rank() - 1)
-               ? half
-               : kNoValue;
+    if (!any) return kNoValue;
+    return to_.Add(op.def->name, operands, op.attrs);
   }
 
-  absl::StatusOr<ValueId> OfView(const Op& op, const Type& type, int depth) {
-    const Type& source = to_.type(op.operands[0]);
-    int64_t size = type.size(type.rank() - 1);
-    if (source.rank() == 0 || source.size(source.rank() - 1) != size) {
-      return kNoValue;
-    }
-    ASYRA_ASSIGN_OR_RETURN(ValueId half, Half(op.operands[0], depth + 1));
+  absl::StatusOr<ValueId> OfView(const Op& op, const Type& type, int dim,
+                                 int depth) {
+    Shape source = to_.type(op.operands[0]).shape();
+    int own = op.def->name == "reshape"
+                  ? SourceDim(source, type.shape(), dim)
+                  : dim - type.rank() + static_cast<int>(source.size());
+    if (own < 0 && op.def->name == "reshape") return OfMerge(op, type, dim);
+    if (own < 0 || source[own] != type.size(dim)) return kNoValue;
+    ASYRA_ASSIGN_OR_RETURN(ValueId half, Half(op.operands[0], own, depth + 1));
     if (half == kNoValue) return kNoValue;
     Ints shape = op.attrs.Get<Ints>("shape");
-    shape.back() = size / 2;
+    shape[dim] /= 2;
     return to_.Add(op.def->name, {half}, {{"shape", shape}});
   }
 
-  // Ops that leave the last dimension where it is, and whole.
-  absl::StatusOr<ValueId> OfRows(const Op& op, const Type& type, int depth) {
-    int last = type.rank() - 1;
-    int source_rank = to_.type(op.operands[0]).rank();
-    if (op.def->name == "transpose") {
-      const Ints& perm = op.attrs.Get<Ints>("perm");
-      if (NormalizeDim(perm[last], source_rank) != last) return kNoValue;
+  // A reshape that merges the two of a dimension, [.., 2, n] or [.., n, 2],
+  // which are a broadcast or a concat of one value with itself.
+  absl::StatusOr<ValueId> OfMerge(const Op& op, const Type& type, int dim) {
+    const Op* copies = to_.Def(op.operands[0]);
+    if (copies == nullptr || copies->operands.empty()) return kNoValue;
+    Shape half = type.shape(), split = to_.type(op.operands[0]).shape();
+    half[dim] /= 2;
+    int two = FindTwo(split, type.shape(), dim);
+    if (two < 0) return kNoValue;
+    Shape one = split;
+    one[two] = 1;
+    ValueId source = copies->operands[0];
+    if (copies->def->name == "broadcast") {
+      int own = two - static_cast<int>(split.size()) + to_.type(source).rank();
+      if (own >= 0 && to_.type(source).size(own) != 1) return kNoValue;
+      ASYRA_ASSIGN_OR_RETURN(
+          source, to_.Add("broadcast", {source},
+                          {{"shape", Ints(one.begin(), one.end())}}));
+    } else if (copies->def->name != "concat" || copies->operands.size() != 2 ||
+               copies->operands[1] != source ||
+               to_.type(source).shape() != one) {
+      return kNoValue;
     }
-    if (op.def->name == "slice" || op.def->name == "gather") {
-      if (NormalizeDim(op.attrs.Int("dim"), source_rank) == source_rank - 1) {
-        return kNoValue;
+    return to_.Reshape(source, half);
+  }
+
+  // The dimension of size 2 that, with the n beside it, is merged into
+  // dimension `dim` of `merged`; or -1.
+  int FindTwo(const Shape& split, const Shape& merged, int dim) const {
+    int64_t inner = 1, at = 1, n = merged[dim] / 2;
+    for (size_t d = dim + 1; d < merged.size(); ++d) inner *= merged[d];
+    bool halves = pairing_ == Pairing::kHalves;
+    for (int d = static_cast<int>(split.size()) - 1; d > 0; --d) {
+      if (at == inner && split[d] == (halves ? n : 2) &&
+          split[d - 1] == (halves ? 2 : n)) {
+        return halves ? d - 1 : d;
       }
+      at *= split[d];
     }
+    return -1;
+  }
+
+  // The op with the first operand halved along `dim`.
+  absl::StatusOr<ValueId> OfFirst(const Op& op, int dim, int depth) {
     std::vector<ValueId> operands(op.operands.begin(), op.operands.end());
-    ASYRA_ASSIGN_OR_RETURN(operands[0], Half(operands[0], depth + 1));
+    ASYRA_ASSIGN_OR_RETURN(operands[0], Half(operands[0], dim, depth + 1));
     if (operands[0] == kNoValue) return kNoValue;
     return to_.Add(op.def->name, operands, op.attrs);
   }
 
+  // Ops that pick rows: dimensions behind theirs stay as they are.
+  absl::StatusOr<ValueId> OfRows(const Op& op, const Type& type, int dim,
+                                 int depth) {
+    int rank = to_.type(op.operands[0]).rank();
+    int own = dim - type.rank() + rank;
+    int picked = op.def->name == "embedding"
+                     ? 0
+                     : NormalizeDim(op.attrs.Int("dim"), rank);
+    if (own <= picked) return kNoValue;
+    return OfFirst(op, own, depth);
+  }
+
   Rewriter& to_;
+  Pairing pairing_;
 };
 
 // Values of a program that can be computed before it runs.
@@ -183,21 +247,52 @@ class Known {
 
 }  // namespace
 
-absl::StatusOr<ValueId> HalfOf(Rewriter& to, ValueId value) {
-  return Halver(to).Half(value);
+absl::StatusOr<ValueId> HalfOf(Rewriter& to, ValueId value, Pairing pairing) {
+  int rank = to.type(value).rank();
+  if (rank == 0) return kNoValue;
+  return Halver(to, pairing).Half(value, rank - 1);
+}
+
+std::optional<RotaryLayout> FindRotaryLayout(const Rewriter& to, ValueId table,
+                                             const Shape& x) {
+  int rank = static_cast<int>(x.size());
+  Shape shape = to.type(table).shape();
+  if (rank < 3 || static_cast<int>(shape.size()) > rank) return std::nullopt;
+  shape.insert(shape.begin(), rank - shape.size(), 1);
+  int inner = 0;  // dimensions over which the table varies
+  for (int d = 1; d + 1 < rank; ++d) inner += shape[d] != 1 ? 1 : 0;
+  for (int d : {rank - 2, 1}) {
+    int varies = shape[d] != 1 ? 1 : 0;
+    if (shape[d] != x[d] || inner != varies) continue;
+    RotaryLayout layout;
+    layout.heads_first = d != 1;
+    layout.positions = d;
+    layout.rank = rank;
+    layout.width = shape[rank - 1];
+    int64_t heads = 1;
+    for (int i = 1; i + 1 < rank; ++i) heads *= i == d ? 1 : x[i];
+    layout.of_x = layout.heads_first ? Shape{x[0], heads, x[d], x[rank - 1]}
+                                     : Shape{x[0], x[d], heads, x[rank - 1]};
+    return layout;
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<ValueId> AsRotaryTable(Rewriter& to, ValueId value,
-                                      const Type& x, int s, int64_t width) {
+                                      const RotaryLayout& layout) {
   Shape shape = to.type(value).shape();
-  if (shape.size() > 4) return kNoValue;
-  shape.insert(shape.begin(), 4 - shape.size(), 1);
-  int heads = 3 - s;
-  if (shape[heads] != 1 || shape[s] != x.size(s) || shape[3] != width) {
-    return kNoValue;
+  if (static_cast<int>(shape.size()) > layout.rank) return kNoValue;
+  shape.insert(shape.begin(), layout.rank - shape.size(), 1);
+  int64_t positions = layout.of_x[layout.heads_first ? 2 : 1];
+  for (int d = 0; d < layout.rank; ++d) {
+    int64_t wanted = d == layout.positions     ? positions
+                     : d == layout.rank - 1    ? layout.width
+                     : d == 0 && shape[0] != 1 ? layout.of_x[0]
+                                               : 1;
+    if (shape[d] != wanted) return kNoValue;
   }
-  if (shape[0] == 1) return to.Reshape(value, {shape[s], width});
-  return to.Reshape(value, {shape[0], shape[s], width});
+  if (shape[0] == 1) return to.Reshape(value, {positions, layout.width});
+  return to.Reshape(value, {shape[0], positions, layout.width});
 }
 
 absl::StatusOr<bool> FoldRotaryTables(Program& program) {

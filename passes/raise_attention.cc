@@ -17,7 +17,11 @@ struct Scores {
   ValueId q = kNoValue, k = kNoValue;  // [.., S, D] and [.., T, D]
   bool k_transposed = false;           // k is [.., D, T]
   double scale = 1, softcap = 0;
-  std::vector<ValueId> masks;  // added
+  struct Added {
+    ValueId mask;
+    double factor;  // of what is added
+  };
+  std::vector<Added> masks;
   // select(condition, scores, number), or with the branches swapped.
   struct Selected {
     ValueId condition;
@@ -59,10 +63,9 @@ ValueId WithoutScale(Rewriter& in, ValueId value, double* scale) {
   }
 }
 
-// Scores before any mask: c * tanh(q k^T * s / c), or q k^T * s.
-bool ReadProduct(Rewriter& in, ValueId value, Scores* scores) {
-  double outer = 1, inner = 1;
-  ValueId core = WithoutScale(in, value, &outer);
+// Scores before any mask, times `outer`: c * tanh(q k^T * s / c), or q k^T * s.
+bool ReadProduct(Rewriter& in, ValueId core, double outer, Scores* scores) {
+  double inner = 1;
   if (const Op* tanh = in.Def(core, "tanh")) {
     scores->softcap = outer;
     core = WithoutScale(in, tanh->operands[0], &inner);
@@ -77,17 +80,18 @@ bool ReadProduct(Rewriter& in, ValueId value, Scores* scores) {
   return true;
 }
 
-// Takes masks off until the product is reached.
-bool ReadScores(Rewriter& in, ValueId value, Scores* scores) {
-  while (const Op* cast = FloatCast(in, value)) value = cast->operands[0];
+// Takes masks and scales off, in any order, until the product is reached;
+// `factor` is what has been taken off around `value`.
+bool ReadScores(Rewriter& in, ValueId value, double factor, Scores* scores) {
+  value = WithoutScale(in, value, &factor);
   const Op* op = in.Def(value);
   if (op == nullptr) return false;
   if (op->def->name == "add") {
     for (int i : {0, 1}) {
       if (in.type(op->operands[i]).dims != in.type(value).dims) continue;
       Scores tried = *scores;
-      tried.masks.push_back(op->operands[1 - i]);
-      if (!ReadScores(in, op->operands[i], &tried)) continue;
+      tried.masks.push_back({op->operands[1 - i], factor});
+      if (!ReadScores(in, op->operands[i], factor, &tried)) continue;
       *scores = tried;
       return true;
     }
@@ -97,16 +101,17 @@ bool ReadScores(Rewriter& in, ValueId value, Scores* scores) {
     DType dtype = in.type(value).dtype;
     for (int i : {1, 2}) {
       double other;
-      if (!in.Uniform(op->operands[3 - i], &other) || !Hides(other, dtype) ||
+      if (!in.Uniform(op->operands[3 - i], &other) ||
+          !Hides(other * factor, dtype) ||
           in.type(op->operands[i]).dims != in.type(value).dims) {
         continue;
       }
-      scores->selected.push_back({op->operands[0], i == 1, other});
-      return ReadScores(in, op->operands[i], scores);
+      scores->selected.push_back({op->operands[0], i == 1, other * factor});
+      return ReadScores(in, op->operands[i], factor, scores);
     }
     return false;
   }
-  return ReadProduct(in, value, scores);
+  return ReadProduct(in, value, factor, scores);
 }
 
 // softmax(scores), without the guard select(is_nan(p), 0, p) and casts.
@@ -126,7 +131,7 @@ bool ReadWeights(Rewriter& in, ValueId value, Scores* scores) {
   if (softmax == nullptr) return false;
   int rank = in.type(value).rank();
   return NormalizeDim(softmax->attrs.Int("dim"), rank) == rank - 1 &&
-         ReadScores(in, softmax->operands[0], scores);
+         ReadScores(in, softmax->operands[0], 1, scores);
 }
 
 // The value whose dimension `heads` was repeated, each element next to its
@@ -223,6 +228,13 @@ absl::StatusOr<ValueId> SelectedMask(Rewriter& to,
   return to.Add("select", {selected.condition, zero, hidden});
 }
 
+absl::StatusOr<ValueId> ScaledMask(Rewriter& to, const Scores::Added& added) {
+  if (added.factor == 1) return added.mask;
+  ValueId factor = to.Constant(
+      Tensor::FromDoubles(to.type(added.mask).dtype, {}, {added.factor}));
+  return to.Add("mul", {added.mask, factor});
+}
+
 // A mask of [N, S, T] belongs to [N, 1, S, T].
 absl::StatusOr<ValueId> MaskOfRank3(Rewriter& to, ValueId mask, int rank) {
   if (rank != 3 || to.type(mask).rank() != 3) return mask;
@@ -258,9 +270,10 @@ absl::StatusOr<ValueId> FindAttention(Rewriter& to, const NewOp& op) {
   AttentionMask mask;
   for (const Scores::Selected& selected : scores.selected) {
     ASYRA_ASSIGN_OR_RETURN(ValueId value, SelectedMask(to, selected, dtype));
-    scores.masks.push_back(value);
+    scores.masks.push_back({value, 1});
   }
-  for (ValueId value : scores.masks) {
+  for (const Scores::Added& added : scores.masks) {
+    ASYRA_ASSIGN_OR_RETURN(ValueId value, ScaledMask(to, added));
     ASYRA_ASSIGN_OR_RETURN(value, MaskOfRank3(to, value, rank));
     ReadMask(to, value, queries, keys, &mask);
   }

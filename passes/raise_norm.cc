@@ -11,7 +11,9 @@ using NewOp = Rewriter::NewOp;
 enum { kX, kEps, kScale };
 
 Pattern RmsPattern(const Pattern& x) {
-  Pattern variance = Mean(Square(x)) + Scalar(kEps);
+  // Exporters drop an epsilon that they take for 0.
+  Pattern mean = Mean(Square(x));
+  Pattern variance = Either({mean + Scalar(kEps), mean});
   return Either({x * Rsqrt(variance), x / Sqrt(variance),
                  x * Var(kScale) * Rsqrt(variance)});
 }
@@ -37,12 +39,16 @@ absl::StatusOr<ValueId> Ones(Rewriter& to, const Type& like) {
 
 absl::StatusOr<ValueId> Emit(Rewriter& to, const NewOp& op,
                              std::string_view name, const Match& match) {
-  double eps;
-  ValueId x = match[kX];
-  if (to.type(x) != op.type || !to.Uniform(match[kEps], &eps)) return kNoValue;
-  ValueId scale = kNoValue;
-  if (match.values.size() > kScale && match[kScale] != kNoValue) {
-    ASYRA_ASSIGN_OR_RETURN(scale, AsVector(to, match[kScale], op.type));
+  auto found = [&](int variable) {
+    return static_cast<int>(match.values.size()) > variable ? match[variable]
+                                                            : kNoValue;
+  };
+  double eps = 0;
+  ValueId x = match[kX], scale = found(kScale);
+  if (found(kEps) != kNoValue) to.Uniform(found(kEps), &eps);
+  if (to.type(x) != op.type) return kNoValue;
+  if (scale != kNoValue) {
+    ASYRA_ASSIGN_OR_RETURN(scale, AsVector(to, scale, op.type));
     if (scale == kNoValue) return kNoValue;
   } else {
     ASYRA_ASSIGN_OR_RETURN(scale, Ones(to, op.type));

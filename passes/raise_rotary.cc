@@ -1,5 +1,7 @@
 #include "passes/raise_rotary.h"
 
+#include <optional>
+
 #include "passes/half_table.h"
 #include "passes/match.h"
 
@@ -45,35 +47,98 @@ Part WholeOf(Rewriter& in, ValueId low, ValueId high) {
   return {a.base, a.start, b.stop};
 }
 
-// The dimension of x, rank 4, that positions are in, as the table says: where
-// it has size 1 are the heads.
-int PositionDim(const Rewriter& to, ValueId table, const Type& x) {
-  Shape shape = to.type(table).shape();
-  if (shape.size() < 2 || shape.size() > 4) return -1;
-  shape.insert(shape.begin(), 4 - shape.size(), 1);
-  if (shape[1] == 1 && shape[2] == x.size(2)) return 2;
-  return shape[2] == 1 && shape[1] == x.size(1) ? 1 : -1;
+// Every second element of the last dimension, from element `phase`.
+struct Strided {
+  ValueId base = kNoValue;
+  int64_t phase = 0;
+};
+
+bool IsWith(const Shape& shape, Shape head,
+            std::initializer_list<int64_t> tail) {
+  head.insert(head.end(), tail.begin(), tail.end());
+  return shape == head;
 }
 
-// `cos` and `sin` are of half the width of x already.
-absl::StatusOr<ValueId> Emit(Rewriter& to, ValueId x, ValueId cos,
-                             ValueId sin) {
-  const Type type = to.type(x);
-  if (type.rank() != 4 || cos == kNoValue || sin == kNoValue) return kNoValue;
-  int s = PositionDim(to, cos, type);
-  if (s < 0) return kNoValue;
-  int64_t width = type.size(3) / 2;
-  ASYRA_ASSIGN_OR_RETURN(cos, AsRotaryTable(to, cos, type, s, width));
-  ASYRA_ASSIGN_OR_RETURN(sin, AsRotaryTable(to, sin, type, s, width));
+Strided StridedOf(Rewriter& in, ValueId value) {
+  const Shape shape = in.type(value).shape();
+  const Op* slice = in.Def(value, "slice");
+  if (slice != nullptr && AlongLast(in, *slice)) {
+    const Type& base = in.type(slice->operands[0]);
+    bool all = slice->attrs.Int("step") == 2 &&
+               base.size(base.rank() - 1) == 2 * shape.back();
+    return all ? Strided{slice->operands[0], slice->attrs.Int("start")}
+               : Strided{};
+  }
+  // x [.., 2 n] as [.., n, 2], and one of the last two.
+  const Op* squeeze = in.Def(value, "reshape");
+  if (squeeze == nullptr) return {};
+  slice = in.Def(squeeze->operands[0], "slice");
+  if (slice == nullptr || !AlongLast(in, *slice)) return {};
+  const Op* pairs = in.Def(slice->operands[0], "reshape");
+  if (pairs == nullptr || shape.empty()) return {};
+  Shape lead(shape.begin(), shape.end() - 1);
+  bool fits =
+      IsWith(in.type(pairs->operands[0]).shape(), lead, {2 * shape.back()}) &&
+      IsWith(in.type(slice->operands[0]).shape(), lead, {shape.back(), 2}) &&
+      IsWith(in.type(squeeze->operands[0]).shape(), lead, {shape.back(), 1});
+  return fits ? Strided{pairs->operands[0], slice->attrs.Int("start")}
+              : Strided{};
+}
+
+// What `even` and `odd` are the elements of; kNoValue if they are not.
+ValueId InterleaveOf(Rewriter& in, ValueId even, ValueId odd) {
+  Strided a = StridedOf(in, even), b = StridedOf(in, odd);
+  return a.base == b.base && a.phase == 0 && b.phase == 1 ? a.base : kNoValue;
+}
+
+// [.., n] as [.., n, 1].
+bool AddsLastOne(Rewriter& in, const Op& op) {
+  return IsWith(in.type(op.results[0]).shape(), in.type(op.operands[0]).shape(),
+                {1});
+}
+
+// a and b of [.., n] as [.., 2 n], one of each in turn.
+Pattern Interleaved(const Pattern& a, const Pattern& b) {
+  return Apply("reshape", {Apply("concat",
+                                 {Apply("reshape", {a}, AddsLastOne),
+                                  Apply("reshape", {b}, AddsLastOne)},
+                                 AlongLast)});
+}
+
+absl::StatusOr<ValueId> Emit(Rewriter& to, ValueId x, ValueId cos, ValueId sin,
+                             bool interleaved) {
+  if (cos == kNoValue || sin == kNoValue) return kNoValue;
+  Shape shape = to.type(x).shape();
+  std::optional<RotaryLayout> layout = FindRotaryLayout(to, cos, shape);
+  if (!layout.has_value() || 2 * layout->width != shape.back()) {
+    return kNoValue;
+  }
+  ASYRA_ASSIGN_OR_RETURN(cos, AsRotaryTable(to, cos, *layout));
+  ASYRA_ASSIGN_OR_RETURN(sin, AsRotaryTable(to, sin, *layout));
   if (cos == kNoValue || sin == kNoValue ||
       to.type(cos).dims != to.type(sin).dims) {
     return kNoValue;
   }
-  if (s == 1) return to.Add("rotary", {x, cos, sin});
-  ASYRA_ASSIGN_OR_RETURN(ValueId heads_last, to.Transpose(x, kSwapHeads));
-  ASYRA_ASSIGN_OR_RETURN(ValueId rotated,
-                         to.Add("rotary", {heads_last, cos, sin}));
-  return to.Transpose(rotated, kSwapHeads);
+  ASYRA_ASSIGN_OR_RETURN(x, to.Reshape(x, layout->of_x));
+  if (layout->heads_first) {
+    ASYRA_ASSIGN_OR_RETURN(x, to.Transpose(x, kSwapHeads));
+  }
+  ASYRA_ASSIGN_OR_RETURN(
+      x, to.Add("rotary", {x, cos, sin}, {{"interleaved", interleaved}}));
+  if (layout->heads_first) {
+    ASYRA_ASSIGN_OR_RETURN(x, to.Transpose(x, kSwapHeads));
+  }
+  return to.Reshape(x, shape);
+}
+
+// x * cos + rotated * sin; with tables of the width of x.
+absl::StatusOr<ValueId> EmitWhole(Rewriter& to, const NewOp& op, ValueId x,
+                                  const Match& match, Pairing pairing) {
+  ValueId cos = match[kX] == x ? match[kCos] : match[kX];
+  if (to.type(x) != op.type) return kNoValue;
+  ASYRA_ASSIGN_OR_RETURN(cos, HalfOf(to, cos, pairing));
+  ASYRA_ASSIGN_OR_RETURN(ValueId sin, HalfOf(to, match[kSin], pairing));
+  return Emit(to, x, cos, sin, pairing == Pairing::kInterleaved);
 }
 
 absl::StatusOr<ValueId> FindRotateHalf(Rewriter& to, const NewOp& op) {
@@ -84,47 +149,81 @@ absl::StatusOr<ValueId> FindRotateHalf(Rewriter& to, const NewOp& op) {
   }());
   Match match;
   if (!op.is("add") || !pattern->Matches(to, op, &match)) return kNoValue;
-  ValueId x = match[kX], cos = match[kCos];
   Part whole = WholeOf(to, match[kLow], match[kHigh]);
-  auto is_whole = [&](ValueId value) {
-    Part part = PartOf(to, value);
-    return part.base == whole.base && part.start == whole.start &&
-           part.stop == whole.stop;
-  };
-  if (!is_whole(x)) std::swap(x, cos);
-  if (!is_whole(x) || to.type(x) != op.type) return kNoValue;
-  ASYRA_ASSIGN_OR_RETURN(cos, HalfOf(to, cos));
-  ASYRA_ASSIGN_OR_RETURN(ValueId sin, HalfOf(to, match[kSin]));
-  return Emit(to, x, cos, sin);
+  if (whole.base == kNoValue) return kNoValue;
+  for (ValueId x : {match[kX], match[kCos]}) {
+    Part part = PartOf(to, x);
+    if (part.base == whole.base && part.start == whole.start &&
+        part.stop == whole.stop) {
+      return EmitWhole(to, op, x, match, Pairing::kHalves);
+    }
+  }
+  return kNoValue;
 }
 
-// concat(low * cos - high * sin, high * cos + low * sin).
+absl::StatusOr<ValueId> FindRotateInterleaved(Rewriter& to, const NewOp& op) {
+  static const Pattern* pattern = new Pattern([] {
+    const Pattern rotated = Interleaved(Apply("neg", {Var(kHigh)}), Var(kLow));
+    return Var(kX) * Var(kCos) + rotated * Var(kSin);
+  }());
+  Match match;
+  if (!op.is("add") || !pattern->Matches(to, op, &match)) return kNoValue;
+  ValueId x = InterleaveOf(to, match[kLow], match[kHigh]);
+  if (x == kNoValue || (x != match[kX] && x != match[kCos])) return kNoValue;
+  return EmitWhole(to, op, x, match, Pairing::kInterleaved);
+}
+
+// low * cos - high * sin and high * cos + low * sin, in that order.
+std::pair<Pattern, Pattern> Rotation() {
+  const Pattern low = Var(kLow), high = Var(kHigh);
+  const Pattern cos = Var(kCos), sin = Var(kSin);
+  return {low * cos - high * sin, high * cos + low * sin};
+}
+
+// The formula is symmetric in (low, high) and (cos, sin) but for the sign.
+void SwapRoles(Match* match) {
+  std::swap(match->values[kLow], match->values[kCos]);
+  std::swap(match->values[kHigh], match->values[kSin]);
+}
+
 absl::StatusOr<ValueId> FindOnHalves(Rewriter& to, const NewOp& op) {
   static const Pattern* pattern = new Pattern([] {
-    const Pattern low = Var(kLow), high = Var(kHigh);
-    const Pattern cos = Var(kCos), sin = Var(kSin);
-    return Apply("concat", {low * cos - high * sin, high * cos + low * sin},
-                 AlongLast);
+    auto [low, high] = Rotation();
+    return Apply("concat", {low, high}, AlongLast);
   }());
   Match match;
   if (!op.is("concat") || !pattern->Matches(to, op, &match)) return kNoValue;
-  ValueId low = match[kLow], high = match[kHigh];
-  ValueId cos = match[kCos], sin = match[kSin];
-  Part whole = WholeOf(to, low, high);
+  Part whole = WholeOf(to, match[kLow], match[kHigh]);
   if (whole.base == kNoValue) {
-    // The formula is symmetric in (low, high) and (cos, sin) but for the sign.
-    whole = WholeOf(to, cos, sin);
-    std::swap(low, cos);
-    std::swap(high, sin);
+    SwapRoles(&match);
+    whole = WholeOf(to, match[kLow], match[kHigh]);
   }
-  if (whole.base == kNoValue || op.type.rank() != 4) return kNoValue;
-  ASYRA_ASSIGN_OR_RETURN(ValueId x, to.Add("slice", {whole.base},
-                                           {{"dim", int64_t{3}},
-                                            {"start", whole.start},
-                                            {"stop", whole.stop}}));
-  if (to.type(x).size(3) == to.type(whole.base).size(3)) x = whole.base;
+  if (whole.base == kNoValue) return kNoValue;
+  int64_t last = to.type(whole.base).rank() - 1;
+  ASYRA_ASSIGN_OR_RETURN(
+      ValueId x,
+      to.Add("slice", {whole.base},
+             {{"dim", last}, {"start", whole.start}, {"stop", whole.stop}}));
+  if (to.type(x).size(last) == to.type(whole.base).size(last)) x = whole.base;
   if (to.type(x) != op.type) return kNoValue;
-  return Emit(to, x, cos, sin);
+  return Emit(to, x, match[kCos], match[kSin], false);
+}
+
+// The same on elements that take turns, as complex numbers do.
+absl::StatusOr<ValueId> FindOnPairs(Rewriter& to, const NewOp& op) {
+  static const Pattern* pattern = new Pattern([] {
+    auto [low, high] = Rotation();
+    return Interleaved(low, high);
+  }());
+  Match match;
+  if (!op.is("reshape") || !pattern->Matches(to, op, &match)) return kNoValue;
+  ValueId x = InterleaveOf(to, match[kLow], match[kHigh]);
+  if (x == kNoValue) {
+    SwapRoles(&match);
+    x = InterleaveOf(to, match[kLow], match[kHigh]);
+  }
+  if (x == kNoValue || to.type(x) != op.type) return kNoValue;
+  return Emit(to, x, match[kCos], match[kSin], true);
 }
 
 // concat(rotary(x[:R]), x[R:]) is the rotary of x.
@@ -148,12 +247,17 @@ absl::StatusOr<ValueId> FindPartial(Rewriter& to, const NewOp& op) {
   if (first == nullptr || rest == nullptr || swapped_in != swapped_out ||
       first->operands[0] != rest->operands[0] || !AlongLast(to, *first) ||
       !AlongLast(to, *rest) || first->attrs.Int("step") != 1 ||
-      rest->attrs.Int("step") != 1 || first->attrs.Int("start") != 0 ||
-      first->attrs.Int("stop") != rest->attrs.Int("start") ||
-      to.type(first->operands[0]) != op.type) {
+      rest->attrs.Int("step") != 1 ||
+      first->attrs.Int("stop") != rest->attrs.Int("start")) {
     return kNoValue;
   }
   ValueId x = first->operands[0];
+  if (to.type(x) != op.type) {
+    int64_t start = first->attrs.Int("start"), stop = rest->attrs.Int("stop");
+    ASYRA_ASSIGN_OR_RETURN(
+        x, to.Add("slice", {x},
+                  {{"dim", int64_t{3}}, {"start", start}, {"stop", stop}}));
+  }
   if (swapped_in) {
     ASYRA_ASSIGN_OR_RETURN(x, to.Transpose(x, kSwapHeads));
   }
@@ -164,7 +268,8 @@ absl::StatusOr<ValueId> FindPartial(Rewriter& to, const NewOp& op) {
   return swapped_in ? to.Transpose(result, kSwapHeads) : result;
 }
 
-constexpr Rewriter::Rule kRules[] = {FindRotateHalf, FindOnHalves, FindPartial};
+constexpr Rewriter::Rule kRules[] = {FindRotateHalf, FindRotateInterleaved,
+                                     FindOnHalves, FindOnPairs, FindPartial};
 
 }  // namespace
 

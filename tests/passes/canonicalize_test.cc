@@ -345,6 +345,136 @@ TEST(Canonicalize, FusedProjectionsThatAreReadAsAWholeStay) {
             "matmul 1, slice 2");
 }
 
+TEST(Canonicalize, ReadsAtKnownPositionsAreSlices) {
+  // x[:, positions] of all positions is x.
+  EXPECT_EQ(Canonized(R"(
+    in x f32[3,4,2]
+    p = iota() {shape=[4], dim=0, dtype=i64}
+    y = gather(x, p) {dim=1}
+    out y)"),
+            "");
+  // One row, counted from the end.
+  EXPECT_EQ(Canonized(R"(
+    in x f32[3,4]
+    last = -1 i64
+    y = gather(x, last) {dim=1}
+    z = exp(y)
+    out z)"),
+            "exp 1, reshape 1, slice 1");
+  // A mask [batch, key] as [batch, 1, query, key], by two index columns.
+  EXPECT_EQ(Canonized(R"(
+    in x f32[3,4]
+    b = iota() {shape=[3,1,2,4,1], dim=0, dtype=i64}
+    p = iota() {shape=[3,1,2,4,1], dim=3, dtype=i64}
+    index = concat(b, p) {dim=4}
+    y = gather_nd(x, index)
+    out y)"),
+            "broadcast 1, reshape 1");
+  // The columns the other way around.
+  EXPECT_EQ(Canonized(R"(
+    in x f32[3,4]
+    b = iota() {shape=[4,3,1], dim=1, dtype=i64}
+    p = iota() {shape=[4,3,1], dim=0, dtype=i64}
+    index = concat(b, p) {dim=2}
+    y = gather_nd(x, index)
+    out y)"),
+            "transpose 1");
+  // Every third position, from 1.
+  EXPECT_EQ(Canonized(R"(
+    in x f32[3,8]
+    i = iota() {shape=[2], dim=0, dtype=i64}
+    three = 3 i64
+    one = 1 i64
+    p = mul(i, three)
+    q = add(p, one)
+    y = gather(x, q) {dim=1}
+    out y)"),
+            "slice 1");
+}
+
+TEST(Canonicalize, ReadsAtOtherPositionsStay) {
+  // A diagonal; positions that descend; positions that are data.
+  EXPECT_EQ(Canonized(R"(
+    in x f32[4,4]
+    i = iota() {shape=[4,1], dim=0, dtype=i64}
+    index = concat(i, i) {dim=1}
+    y = gather_nd(x, index)
+    out y)"),
+            "concat 1, gather_nd 1, iota 1");
+  EXPECT_EQ(Canonized(R"(
+    in x f32[3,4]
+    i = iota() {shape=[4], dim=0, dtype=i64}
+    three = 3 i64
+    p = sub(three, i)
+    y = gather(x, p) {dim=1}
+    out y)"),
+            "constant 1, gather 1, iota 1, sub 1");
+}
+
+TEST(Canonicalize, TransposesMoveBehindRowsReductionsAndJoins) {
+  // A norm of queries that were transposed, written out.
+  EXPECT_EQ(Canonized(R"(
+    in x f32[2,3,4,6]
+    weight w f32[6]
+    t = transpose(x) {perm=[0,2,1,3]}
+    sq = mul(t, t)
+    mean = reduce_mean(sq) {dims=[3]}
+    r = rsqrt(mean)
+    n = mul(t, r)
+    s = mul(n, w)
+    lo = slice(s) {dim=3, start=0, stop=3}
+    hi = slice(s) {dim=3, start=3, stop=6}
+    c = concat(hi, lo) {dim=3}
+    y = transpose(c) {perm=[0,2,1,3]}
+    out y)"),
+            "concat 1, mul 3, reduce_mean 1, rsqrt 1, slice 2");
+  EXPECT_EQ(Canonized(R"(
+    in x f32[2,3,4]
+    t = transpose(x) {perm=[2,0,1]}
+    m = reduce_max(t) {dims=[1], keep=false}
+    p = softmax(t) {dim=0}
+    q = transpose(p) {perm=[1,2,0]}
+    out m
+    out q)"),
+            "reduce_max 1, softmax 1, transpose 1");
+  // Values that take turns along the last dimension.
+  EXPECT_EQ(Canonized(R"(
+    in x f32[2,3,4,6]
+    in z f32[2,3,4,6]
+    xt = transpose(x) {perm=[0,2,1,3]}
+    zt = transpose(z) {perm=[0,2,1,3]}
+    x1 = reshape(xt) {shape=[2,4,3,6,1]}
+    z1 = reshape(zt) {shape=[2,4,3,6,1]}
+    c = concat(x1, z1) {dim=4}
+    f = reshape(c) {shape=[2,4,3,12]}
+    y = transpose(f) {perm=[0,2,1,3]}
+    out y)"),
+            "concat 1, reshape 3");
+}
+
+TEST(Canonicalize, TransposesStayWhereAnOperandWouldHaveToMove) {
+  EXPECT_EQ(Canonized(R"(
+    in x f32[2,3,4]
+    in z f32[3,2]
+    t = transpose(x) {perm=[2,1,0]}
+    y = add(t, z)
+    out y)"),
+            "add 1, transpose 1");
+}
+
+TEST(Canonicalize, RepeatedHeadsMoveBehindSlicesAndJoins) {
+  EXPECT_EQ(Canonized(R"(
+    in x f32[2,3,1,4]
+    b = broadcast(x) {shape=[2,3,5,4]}
+    h = reshape(b) {shape=[2,15,4]}
+    lo = slice(h) {dim=2, start=0, stop=2}
+    hi = slice(h) {dim=2, start=2, stop=4}
+    n = neg(hi)
+    c = concat(n, lo) {dim=2}
+    out c)"),
+            "broadcast 1, concat 1, neg 1, reshape 1, slice 2");
+}
+
 TEST(Canonicalize, LongChainsTakeLinearTime) {
   std::string text = "in x f32[4]\nv0 = exp(x)\n";
   for (int i = 1; i < 15000; ++i) {

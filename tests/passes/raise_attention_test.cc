@@ -54,6 +54,26 @@ TEST(RaiseAttention, CausalMaskFromPositions) {
   EXPECT_EQ(program.ops[0].attrs.Int("window"), 0);
 }
 
+TEST(RaiseAttention, ScaleAroundTheMask) {
+  // The mask is divided as well; it still hides.
+  Program program = Raised(Attention(R"(
+    seen = less_equal(j, i)
+    b = select(seen, zero, big)
+    added = add(s, b)
+    four = 4
+    m = div(added, four))"));
+  ASSERT_EQ(OpCounts(program), "attention 1");
+  EXPECT_TRUE(program.ops[0].attrs.Bool("causal"));
+  EXPECT_NEAR(program.ops[0].attrs.Float("scale"), 0.35 / 4, 1e-6);
+  // A bias that does not hide, as ALiBi is: it stays, divided.
+  EXPECT_EQ(OpCounts(Raised(Attention(R"(
+    in bias f32[4,1,5]
+    added = add(s, bias)
+    four = 4
+    m = div(added, four))"))),
+            "attention 1, constant 1, mul 1, reshape 1");
+}
+
 TEST(RaiseAttention, MasksThatAreSelected) {
   Program program = Raised(Attention(R"(
     later = less(i, j)

@@ -33,6 +33,17 @@ TEST(RaiseNorm, RmsNormAsPyTorchExportsIt) {
   EXPECT_NEAR(program.ops[0].attrs.Float("eps"), 0.001, 1e-9);
 }
 
+TEST(RaiseNorm, WithoutEpsilon) {
+  Program program = Transformed(RaiseNorm, Form(R"(
+    s = mul(x, x)
+    m = reduce_mean(s) {dims=[-1]}
+    r = rsqrt(m)
+    n = mul(x, r)
+    y = mul(g, n))"));
+  EXPECT_EQ(OpCounts(program), "rms_norm 1");
+  EXPECT_EQ(program.ops[0].attrs.Float("eps"), 0);
+}
+
 TEST(RaiseNorm, RmsNormInOtherSpellings) {
   EXPECT_EQ(Raised(R"(
     s = mul(x, x)

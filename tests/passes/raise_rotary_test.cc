@@ -138,6 +138,205 @@ TEST(RaiseRotary, KnownTablesBecomeWeights) {
   EXPECT_TRUE(SameMeaning(program, after, 3, 1e-5).ok());
 }
 
+// Pairs (2 i, 2 i + 1), as GPT-J and Cohere turn them; `table` makes cos "c"
+// and sin "s" of the angles "a", each twice in a row.
+std::string Interleaved(std::string_view table) {
+  return R"(
+    in x f32[2,6,3,8]
+    in a f32[6,4]
+    )" + std::string(table) +
+         R"(
+    even = slice(x) {dim=3, start=0, stop=8, step=2}
+    odd = slice(x) {dim=3, start=1, stop=8, step=2}
+    n = neg(odd)
+    n1 = reshape(n) {shape=[2,6,3,4,1]}
+    e1 = reshape(even) {shape=[2,6,3,4,1]}
+    both = concat(n1, e1) {dim=4}
+    r = reshape(both) {shape=[2,6,3,8]}
+    rs = mul(r, s)
+    xc = mul(x, c)
+    y = add(xc, rs)
+    out y)";
+}
+
+constexpr std::string_view kTwiceInARow = R"(
+    a1 = reshape(a) {shape=[6,4,1]}
+    a2 = broadcast(a1) {shape=[6,4,2]}
+    ang = reshape(a2) {shape=[6,1,8]}
+    c = cos(ang)
+    s = sin(ang))";
+
+TEST(RaiseRotary, Interleaved) {
+  Program program = Transformed(RaiseRotary, Interleaved(kTwiceInARow));
+  EXPECT_EQ(OpCounts(program), "cos 1, rotary 1, sin 1");
+  const Op& rotary = OnlyOp(program, "rotary");
+  EXPECT_TRUE(rotary.attrs.Bool("interleaved"));
+  EXPECT_EQ(program.type(rotary.operands[1]).shape(), (Shape{6, 4}));
+  // Angles repeated by joining them with themselves.
+  EXPECT_EQ(Ops(RaiseRotary, Interleaved(R"(
+    a1 = reshape(a) {shape=[6,4,1]}
+    a2 = concat(a1, a1) {dim=2}
+    ang = reshape(a2) {shape=[6,1,8]}
+    c = cos(ang)
+    s = sin(ang))")),
+            "cos 1, rotary 1, sin 1");
+}
+
+TEST(RaiseRotary, InterleavedHeadsBeforePositions) {
+  EXPECT_EQ(Ops(RaiseRotary, R"(
+    in x f32[2,6,3,8]
+    in a f32[6,4]
+    xt = transpose(x) {perm=[0,2,1,3]}
+    a1 = reshape(a) {shape=[6,4,1]}
+    a2 = broadcast(a1) {shape=[6,4,2]}
+    ang = reshape(a2) {shape=[1,1,6,8]}
+    c = cos(ang)
+    s = sin(ang)
+    even = slice(xt) {dim=3, start=0, stop=8, step=2}
+    odd = slice(xt) {dim=3, start=1, stop=8, step=2}
+    n = neg(odd)
+    n1 = reshape(n) {shape=[2,3,6,4,1]}
+    e1 = reshape(even) {shape=[2,3,6,4,1]}
+    both = concat(n1, e1) {dim=4}
+    r = reshape(both) {shape=[2,3,6,8]}
+    rs = mul(r, s)
+    xc = mul(xt, c)
+    rot = add(xc, rs)
+    y = transpose(rot) {perm=[0,2,1,3]}
+    out y)"),
+            "cos 1, rotary 1, sin 1");
+}
+
+// As complex numbers are multiplied.
+TEST(RaiseRotary, WrittenOnPairs) {
+  constexpr std::string_view kPairs = R"(
+    in x f32[2,6,3,8]
+    in c f32[6,1,4]
+    in s f32[6,1,4]
+    z = reshape(x) {shape=[2,6,3,4,2]}
+    re1 = slice(z) {dim=4, start=0, stop=1}
+    im1 = slice(z) {dim=4, start=1, stop=2}
+    re = reshape(re1) {shape=[2,6,3,4]}
+    im = reshape(im1) {shape=[2,6,3,4]}
+    rc = mul(re, c)
+    is = mul(im, s)
+    first = sub(rc, is)
+    ic = mul(im, c)
+    rs = mul(re, s)
+    second = add(ic, rs)
+    f1 = reshape(first) {shape=[2,6,3,4,1]}
+    s1 = reshape(second) {shape=[2,6,3,4,1]}
+    both = concat(f1, s1) {dim=4}
+    y = reshape(both) {shape=[2,6,3,8]}
+    out y)";
+  Program program = Transformed(RaiseRotary, kPairs);
+  EXPECT_EQ(OpCounts(program), "reshape 2, rotary 1");
+  EXPECT_TRUE(OnlyOp(program, "rotary").attrs.Bool("interleaved"));
+}
+
+TEST(RaiseRotary, InterleavedNearMissesStay) {
+  // The table repeats in halves, the pairs do not.
+  EXPECT_EQ(CountOps(Transformed(RaiseRotary, Interleaved(R"(
+    ah = concat(a, a) {dim=1}
+    ang = reshape(ah) {shape=[6,1,8]}
+    c = cos(ang)
+    s = sin(ang))")),
+                     "rotary"),
+            0);
+  // Elements of two tables take turns.
+  EXPECT_EQ(CountOps(Transformed(RaiseRotary, Interleaved(R"(
+    in b f32[6,4]
+    a1 = reshape(a) {shape=[6,4,1]}
+    b1 = reshape(b) {shape=[6,4,1]}
+    a2 = concat(a1, b1) {dim=2}
+    ang = reshape(a2) {shape=[6,1,8]}
+    c = cos(ang)
+    s = sin(ang))")),
+                     "rotary"),
+            0);
+}
+
+TEST(RaiseRotary, ManyDimensionsOfHeads) {
+  // Groups and the heads of a group; heads that are repeated afterwards.
+  EXPECT_EQ(Ops(RaiseRotary, R"(
+    in x f32[2,6,3,1,8]
+    in a f32[6,4]
+    ah = concat(a, a) {dim=1}
+    ang = reshape(ah) {shape=[6,1,8]}
+    c = cos(ang)
+    s = sin(ang)
+    rep = broadcast(x) {shape=[2,6,3,2,8]}
+    z = reshape(rep) {shape=[2,6,6,8]}
+    lo = slice(z) {dim=3, start=0, stop=4}
+    hi = slice(z) {dim=3, start=4, stop=8}
+    n = neg(hi)
+    r = concat(n, lo) {dim=3}
+    rs = mul(r, s)
+    xc = mul(z, c)
+    y = add(xc, rs)
+    out y)"),
+            "broadcast 1, cos 1, reshape 3, rotary 1, sin 1");
+  // None: the one key head of multi-query attention.
+  EXPECT_EQ(Ops(RaiseRotary, R"(
+    in x f32[2,6,8]
+    in a f32[6,4]
+    ang = concat(a, a) {dim=1}
+    c = cos(ang)
+    s = sin(ang)
+    lo = slice(x) {dim=2, start=0, stop=4}
+    hi = slice(x) {dim=2, start=4, stop=8}
+    n = neg(hi)
+    r = concat(n, lo) {dim=2}
+    rs = mul(r, s)
+    xc = mul(x, c)
+    y = add(xc, rs)
+    out y)"),
+            "cos 1, reshape 2, rotary 1, sin 1");
+}
+
+TEST(RaiseRotary, PartOfAPartTurns) {
+  // Query, key and value side by side; of the key only the first half turns.
+  EXPECT_EQ(Ops(RaiseRotary, R"(
+    in qkv f32[2,6,3,24]
+    in a f32[6,2]
+    ah = concat(a, a) {dim=1}
+    ang = reshape(ah) {shape=[6,1,4]}
+    c = cos(ang)
+    s = sin(ang)
+    k = slice(qkv) {dim=3, start=8, stop=16}
+    z = slice(k) {dim=3, start=0, stop=4}
+    rest = slice(k) {dim=3, start=4, stop=8}
+    lo = slice(z) {dim=3, start=0, stop=2}
+    hi = slice(z) {dim=3, start=2, stop=4}
+    n = neg(hi)
+    r = concat(n, lo) {dim=3}
+    rs = mul(r, s)
+    zc = mul(z, c)
+    rot = add(zc, rs)
+    y = concat(rot, rest) {dim=3}
+    out y)"),
+            "cos 1, rotary 1, sin 1, slice 1");
+}
+
+TEST(RaiseRotary, OneAngleForAllPairsStays) {
+  EXPECT_EQ(CountOps(Transformed(RaiseRotary, R"(
+    in x f32[2,6,3,8]
+    in c f32[6,1,1]
+    in s f32[6,1,1]
+    lo = slice(x) {dim=3, start=0, stop=4}
+    hi = slice(x) {dim=3, start=4, stop=8}
+    a = mul(lo, c)
+    b = mul(hi, s)
+    first = sub(a, b)
+    d = mul(hi, c)
+    e = mul(lo, s)
+    second = add(d, e)
+    y = concat(first, second) {dim=3}
+    out y)"),
+                     "rotary"),
+            0);
+}
+
 TEST(RaiseRotary, NearMissesStay) {
   // The wrong half is negated.
   EXPECT_EQ(CountOps(Transformed(RaiseRotary, Rotated(kTables, "f32[2,3,6,8]",
