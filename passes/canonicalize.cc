@@ -1,7 +1,6 @@
 #include "passes/canonicalize.h"
 
 #include "passes/canonicalize_rules.h"
-#include "passes/split_projections.h"
 
 namespace asyra {
 namespace {
@@ -16,9 +15,8 @@ absl::StatusOr<bool> Canonicalize(Program& program, const PassOptions&,
   bool changed = false;
   for (int round = 0; round < kMaxRounds; ++round) {
     ASYRA_ASSIGN_OR_RETURN(bool rewritten, Rewrite(program, kCanonicalRules));
-    ASYRA_ASSIGN_OR_RETURN(bool split, SplitProjections(program, context));
-    changed |= rewritten || split;
-    if (!rewritten && !split) break;
+    if (!rewritten) break;
+    changed = true;
   }
   if (!changed) context.Remark("canonicalize: the program is canonical");
   return changed;

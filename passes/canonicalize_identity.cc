@@ -69,6 +69,19 @@ absl::StatusOr<ValueId> Selected(Rewriter& to, const NewOp& op) {
                 {{"shape", Ints(shape.begin(), shape.end())}});
 }
 
+// A concat without operands of no elements.
+absl::StatusOr<ValueId> WithoutEmpty(Rewriter& to, const NewOp& op) {
+  std::vector<ValueId> operands;
+  for (ValueId value : op.op.operands) {
+    if (to.type(value).num_elements() > 0) operands.push_back(value);
+  }
+  if (operands.size() == 1) return operands[0];
+  if (operands.empty() || operands.size() == op.op.operands.size()) {
+    return kNoValue;
+  }
+  return to.Add("concat", operands, op.op.attrs);
+}
+
 // Dimensions counted from the end become counted from the front.
 AttrMap FromFront(const AttrMap& attrs, int rank) {
   AttrMap result = attrs;
@@ -123,7 +136,7 @@ absl::StatusOr<ValueId> RemoveIdentity(Rewriter& to, const NewOp& op) {
   if (op.is("slice") && same_type && op.op.attrs.Int("step") == 1) {
     return op.in(0);
   }
-  if (op.is("concat") && op.arity() == 1) return op.in(0);
+  if (op.is("concat")) return WithoutEmpty(to, op);
   if (op.is("not") || op.is("neg")) {
     const Op* inner = to.Def(op.in(0), op.op.def->name);
     return inner == nullptr ? kNoValue : inner->operands[0];

@@ -9,15 +9,15 @@ namespace {
 
 using NewOp = Rewriter::NewOp;
 
-// Positions start, start + step, ... along dimension `along` of the indices;
-// the same one everywhere where along is -1.
+// Positions start, start + step, ..., in row-major order of the dimensions
+// `along` of the indices; one and the same everywhere where there are none.
 struct Progression {
   int64_t start = 0, step = 1, count = 1;
-  int along = -1;
+  std::vector<int> along;
 };
 
-// Reads what indexes a dimension of `size`; nothing where the index varies
-// along more than one dimension, descends or may be out of range.
+// Reads what indexes a dimension of `size`; nothing where the index descends,
+// takes uneven steps or may be out of range.
 std::optional<Progression> ReadProgression(const Fact& fact,
                                            const Shape& indices, int64_t size) {
   if (fact.kind != Fact::kAffine) return std::nullopt;
@@ -30,13 +30,17 @@ std::optional<Progression> ReadProgression(const Fact& fact,
     return std::nullopt;
   }
   result.start = static_cast<int64_t>(fact.affine.offset + shift);
-  for (size_t d = 0; d < indices.size(); ++d) {
+  for (int d = static_cast<int>(indices.size()) - 1; d >= 0; --d) {
     double stride = fact.affine.strides[d];
     if (stride == 0) continue;
-    if (stride < 0 || result.along >= 0) return std::nullopt;
-    result.along = static_cast<int>(d);
-    result.step = static_cast<int64_t>(stride);
-    result.count = indices[d];
+    if (result.along.empty()) {
+      if (stride < 0) return std::nullopt;
+      result.step = static_cast<int64_t>(stride);
+    } else if (stride != static_cast<double>(result.step * result.count)) {
+      return std::nullopt;
+    }
+    result.along.insert(result.along.begin(), d);
+    result.count *= indices[d];
   }
   return result;
 }
@@ -58,42 +62,53 @@ Fact Column(Rewriter& to, ValueId indices, int k) {
   return to.fact(concat->operands[k]);
 }
 
+absl::StatusOr<ValueId> SliceOf(Rewriter& to, ValueId x, int dim,
+                                const Progression& pick) {
+  int64_t last = pick.start + pick.step * (pick.count - 1);
+  return to.Add("slice", {x},
+                {{"dim", int64_t{dim}},
+                 {"start", pick.start},
+                 {"stop", last + 1},
+                 {"step", pick.step}});
+}
+
 // x [before, indexed, rest] picked by one progression for each indexed
 // dimension, of indices [rows]: [before, rows, rest], which is `type`.
 absl::StatusOr<ValueId> Pick(Rewriter& to, ValueId x, int before,
                              const std::vector<Progression>& picks,
                              const Type& type) {
-  int depth = static_cast<int>(picks.size()), rank = to.type(x).rank();
-  int rows = type.rank() - (rank - depth);
-  std::vector<int> picked_by(rows, -1);  // which varies along each row
+  int depth = static_cast<int>(picks.size());
+  int rest = to.type(x).rank() - before - depth;
+  int rows = type.rank() - before - rest;
+  // Each indexed dimension as the rows that it varies along; of those, the
+  // dimension it becomes.
+  Shape split, result = type.shape();
+  std::vector<int> place(rows, -1);
+  for (int d = 0; d < before; ++d) split.push_back(type.size(d));
   for (int k = 0; k < depth; ++k) {
-    const Progression& pick = picks[k];
-    if (pick.along >= 0 && std::exchange(picked_by[pick.along], k) >= 0) {
-      return kNoValue;  // a diagonal
+    ASYRA_ASSIGN_OR_RETURN(x, SliceOf(to, x, before + k, picks[k]));
+    for (int row : picks[k].along) {
+      if (place[row] >= 0) return kNoValue;  // a diagonal
+      place[row] = static_cast<int>(split.size());
+      split.push_back(type.size(before + row));
     }
-    int64_t last = pick.start + pick.step * (pick.count - 1);
-    ASYRA_ASSIGN_OR_RETURN(x, to.Add("slice", {x},
-                                     {{"dim", int64_t{before} + k},
-                                      {"start", pick.start},
-                                      {"stop", last + 1},
-                                      {"step", pick.step}}));
   }
   Ints perm;
   for (int d = 0; d < before; ++d) perm.push_back(d);
-  for (int k = 0; k < depth; ++k) {
-    if (picks[k].along < 0) perm.push_back(before + k);
-  }
-  Shape shape = type.shape();
   for (int row = 0; row < rows; ++row) {
-    if (picked_by[row] >= 0) {
-      perm.push_back(before + picked_by[row]);
+    if (place[row] >= 0) {
+      perm.push_back(place[row]);
     } else {
-      shape[before + row] = 1;
+      result[before + row] = 1;
     }
   }
-  for (int d = before + depth; d < rank; ++d) perm.push_back(d);
+  for (int d = type.rank() - rest; d < type.rank(); ++d) {
+    perm.push_back(static_cast<int64_t>(split.size()));
+    split.push_back(type.size(d));
+  }
+  ASYRA_ASSIGN_OR_RETURN(x, to.Reshape(x, split));
   ASYRA_ASSIGN_OR_RETURN(x, to.Transpose(x, perm));
-  ASYRA_ASSIGN_OR_RETURN(x, to.Reshape(x, shape));
+  ASYRA_ASSIGN_OR_RETURN(x, to.Reshape(x, result));
   if (to.type(x) == type) return x;
   Shape whole = type.shape();
   return to.Add("broadcast", {x},

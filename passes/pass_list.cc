@@ -10,6 +10,7 @@
 #include "passes/raise_norm.h"
 #include "passes/raise_rotary.h"
 #include "passes/reorder.h"
+#include "passes/split_projections.h"
 #include "passes/start_collectives.h"
 #include "passes/tile.h"
 
@@ -66,6 +67,11 @@ const std::vector<PassRecord>& Records() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = RaiseRotary},
+      {.name = "split_projections",
+       .summary = "one product for each part that is read of a fused one",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .fn = SplitProjections},
       {.name = "raise_attention",
        .summary = "attention from softmax, its masks as attributes",
        .from_stage = Stage::kGlobal,

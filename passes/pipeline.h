@@ -9,10 +9,11 @@ namespace asyra {
 // Imported graph to fused meanings; stage global. Each raise needs what the
 // one before it has cleaned up: norms leave casts dead, activations become
 // operands of rotary's products, and attention absorbs transposes that rotary
-// has moved to its layout.
+// has moved to its layout. Projections are split when rotary no longer reads
+// parts of heads.
 inline constexpr std::string_view kRaisePipeline =
     "canonicalize, raise_norm, raise_activation, raise_rotary, "
-    "raise_attention, canonicalize";
+    "split_projections, raise_attention, canonicalize";
 
 // One logical device to what each device runs; global to local.
 inline constexpr std::string_view kShardPipeline = "plan_sharding, partition";

@@ -1,5 +1,6 @@
 #include "passes/raise_attention.h"
 
+#include <cmath>
 #include <limits>
 
 #include "passes/attention_mask.h"
@@ -17,6 +18,7 @@ struct Scores {
   ValueId q = kNoValue, k = kNoValue;  // [.., S, D] and [.., T, D]
   bool k_transposed = false;           // k is [.., D, T]
   double scale = 1, softcap = 0;
+  bool clamped = false;  // max(masked scores, the lowest number)
   struct Added {
     ValueId mask;
     double factor;  // of what is added
@@ -80,6 +82,41 @@ bool ReadProduct(Rewriter& in, ValueId core, double outer, Scores* scores) {
   return true;
 }
 
+// The lowest finite number: of all others, max with it changes -inf only.
+double LowestOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return -65504;
+    case DType::kBF16:
+      return -3.3895313892515355e38;
+    case DType::kF32:
+      return std::numeric_limits<float>::lowest();
+    default:
+      return std::numeric_limits<double>::lowest();
+  }
+}
+
+// Whether each element of an added mask is known to be finite.
+bool IsFinite(Rewriter& in, ValueId mask) {
+  const Fact& fact = in.fact(mask);
+  if (fact.kind == Fact::kAffine) return std::isfinite(fact.affine.offset);
+  if (fact.kind == Fact::kPredicate) {
+    return std::isfinite(fact.yes) && std::isfinite(fact.no);
+  }
+  const Op* select = in.Def(mask, "select");
+  double yes, no;
+  return select != nullptr && in.Uniform(select->operands[1], &yes) &&
+         in.Uniform(select->operands[2], &no) && std::isfinite(yes) &&
+         std::isfinite(no);
+}
+
+// Where max(scores + mask, lowest) is scores + mask: one mask that leaves every
+// score finite.
+bool ClampsNothing(Rewriter& in, const Scores& scores) {
+  return scores.selected.empty() && scores.masks.size() <= 1 &&
+         (scores.masks.empty() || IsFinite(in, scores.masks[0].mask));
+}
+
 // Takes masks and scales off, in any order, until the product is reached;
 // `factor` is what has been taken off around `value`.
 bool ReadScores(Rewriter& in, ValueId value, double factor, Scores* scores) {
@@ -94,6 +131,18 @@ bool ReadScores(Rewriter& in, ValueId value, double factor, Scores* scores) {
       if (!ReadScores(in, op->operands[i], factor, &tried)) continue;
       *scores = tried;
       return true;
+    }
+    return false;
+  }
+  if (op->def->name == "max") {
+    for (int i : {0, 1}) {
+      double lowest;
+      if (in.Uniform(op->operands[1 - i], &lowest) &&
+          lowest == LowestOf(in.type(value).dtype) &&
+          in.type(op->operands[i]).dims == in.type(value).dims) {
+        scores->clamped = true;
+        return ReadScores(in, op->operands[i], factor, scores);
+      }
     }
     return false;
   }
@@ -246,7 +295,8 @@ absl::StatusOr<ValueId> FindAttention(Rewriter& to, const NewOp& op) {
   int rank = op.type.rank();
   if (!op.is("matmul") || rank < 3 || rank > 4 ||
       op.op.attrs.Bool("transpose_a") || op.op.attrs.Bool("transpose_b") ||
-      !ReadWeights(to, op.in(0), &scores)) {
+      !ReadWeights(to, op.in(0), &scores) ||
+      (scores.clamped && !ClampsNothing(to, scores))) {
     return kNoValue;
   }
   DType dtype = op.type.dtype;

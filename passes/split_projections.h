@@ -7,9 +7,13 @@
 
 namespace asyra {
 
-// slice(matmul(x, w) + bias) along the last dimension, w a weight of rank 2.
-// A weight with data is sliced into new weights NAME.0, NAME.1, ...; one
-// without is replaced by inputs of the slices' shapes, which a remark says.
-absl::StatusOr<bool> SplitProjections(Program& program, PassContext& context);
+// slice(matmul(x, w) + bias) of columns, w a weight of rank 2; also under a
+// reshape that splits the columns, as [heads, 3, head] or [3, heads, head],
+// along any of its dimensions. A weight with data is sliced into new weights
+// NAME.0, NAME.1, ...; one without is replaced by inputs of the slices'
+// shapes, which a remark says.
+absl::StatusOr<bool> SplitProjections(Program& program,
+                                      const PassOptions& options,
+                                      PassContext& context);
 
 }  // namespace asyra

@@ -118,6 +118,9 @@ Fact ValueFacts::Derive(const Op& op, absl::Span<const Type> operands,
   if (rule != nullptr && rule->operands >= 0) {
     needed = std::min<size_t>(needed, rule->operands);
   }
+  if (Fact view = OfStoredView(op, result); view.kind != Fact::kUnknown) {
+    return view;
+  }
   // Stored data is read last, and only if it can still matter.
   for (bool unread : {false, true}) {
     for (size_t i = 0; i < needed; ++i) {
@@ -138,9 +141,19 @@ Fact ValueFacts::Derive(const Op& op, absl::Span<const Type> operands,
   return rule == nullptr ? Fact() : Normal(rule->derive(call), result);
 }
 
+// Positions that were stored flat, one sequence after the other, make sense
+// under the shape they are reshaped to.
+Fact ValueFacts::OfStoredView(const Op& op, const Type& result) {
+  const Tensor* data =
+      op.def->name == "reshape" ? entries_[op.operands[0]].data : nullptr;
+  if (data == nullptr || IsFloat(data->dtype())) return {};
+  return FactOfData(data->Reshaped(result.shape()));
+}
+
 void ValueFacts::Add(ValueId value, const Tensor* data) {
   entries_.resize(value + 1);
   entries_[value].unread = data;
+  entries_[value].data = data;
 }
 
 void ValueFacts::Add(ValueId value, Fact fact) {

@@ -71,7 +71,10 @@ class ValueFacts {
   struct Entry {
     Fact fact;
     const Tensor* unread = nullptr;
+    const Tensor* data = nullptr;  // of an input, read or not
   };
+  Fact OfStoredView(const Op& op, const Type& result);
+
   std::deque<Entry> entries_;  // by value
 };
 

@@ -255,59 +255,6 @@ TEST(Canonicalize, HeadsThatAreSplitAndMergedDifferentlyStay) {
             "matmul 1, reshape 2, transpose 1");
 }
 
-constexpr std::string_view kFused = R"(
-    in x f32[2,3,4]
-    weight w f32[4,12]
-    weight b f32[12]
-    r = reshape(x) {shape=[6,4]}
-    m = matmul(r, w)
-    a = add(m, b)
-    s = reshape(a) {shape=[2,3,12]}
-    q = slice(s) {dim=2, start=0, stop=4}
-    k = slice(s) {dim=2, start=4, stop=8}
-    v = slice(s) {dim=2, start=8, stop=12}
-    e = mul(q, k)
-    y = add(e, v)
-    out y)";
-
-Program WithData(Program program) {
-  auto store = std::make_shared<WeightStore>();
-  for (const Input& input : program.inputs) {
-    if (input.role != InputRole::kWeight) continue;
-    const Type& type = program.type(input.value);
-    Tensor data(type.dtype, type.shape());
-    for (int64_t i = 0; i < data.num_elements(); ++i) {
-      data.Set(i, 0.25 * static_cast<double>(i % 7) - 0.5);
-    }
-    store->Set(program.value_name(input.value), data);
-  }
-  program.weights = store;
-  return program;
-}
-
-TEST(Canonicalize, SplitsFusedProjections) {
-  Program before = WithData(ASYRA_VALUE(ParseUntyped(kFused)));
-  Program after = before;
-  PassContext context;
-  ASSERT_TRUE(Canonicalize(after, {}, context).value());
-  EXPECT_EQ(OpCounts(after), "add 4, matmul 3, mul 1");
-  EXPECT_TRUE(SameMeaning(before, after, 5, 1e-5).ok());
-  EXPECT_NE(after.FindValue("w.2"), kNoValue);
-  EXPECT_EQ(after.FindValue("w"), kNoValue);
-  EXPECT_EQ(after.weights->size(), 6u);
-}
-
-TEST(Canonicalize, SaysWhichWeightsWithoutDataItReplaced) {
-  Program program = ASYRA_VALUE(ParseUntyped(kFused));
-  PassContext context;
-  ASSERT_TRUE(Canonicalize(program, {}, context).value());
-  EXPECT_EQ(CountOps(program, "matmul"), 3);
-  ASSERT_EQ(context.remarks.size(), 6u);
-  EXPECT_THAT(context.remarks[0],
-              HasSubstr("weight w has no data: its part 0:4 of dim 1 is "
-                        "input w.0"));
-}
-
 TEST(Canonicalize, WeightsThatAreOnesTodayStay) {
   Program program = ASYRA_VALUE(ParseUntyped(R"(
     in x f32[3,20]
@@ -321,28 +268,6 @@ TEST(Canonicalize, WeightsThatAreOnesTodayStay) {
   PassContext context;
   EXPECT_FALSE(Canonicalize(program, {}, context).value());
   EXPECT_EQ(OpCounts(program), "mul 1");
-}
-
-TEST(Canonicalize, FusedProjectionsThatAreReadAsAWholeStay) {
-  EXPECT_EQ(Canonized(R"(
-    in x f32[3,4]
-    weight w f32[4,12]
-    m = matmul(x, w)
-    q = slice(m) {dim=1, start=0, stop=4}
-    k = slice(m) {dim=1, start=4, stop=8}
-    out q
-    out k
-    out m)"),
-            "matmul 1, slice 2");
-  EXPECT_EQ(Canonized(R"(
-    in x f32[3,4]
-    weight w f32[4,12]
-    m = matmul(x, w)
-    q = slice(m) {dim=1, start=0, stop=5}
-    k = slice(m) {dim=1, start=4, stop=8}
-    out q
-    out k)"),
-            "matmul 1, slice 2");
 }
 
 TEST(Canonicalize, ReadsAtKnownPositionsAreSlices) {
@@ -390,6 +315,63 @@ TEST(Canonicalize, ReadsAtKnownPositionsAreSlices) {
     y = gather(x, q) {dim=1}
     out y)"),
             "slice 1");
+}
+
+TEST(Canonicalize, ReadsOfFlattenedRows) {
+  // x [3, 4], flattened, at 4 b + p.
+  EXPECT_EQ(Canonized(R"(
+    in x f32[3,4]
+    f = reshape(x) {shape=[12]}
+    b = iota() {shape=[3,1,1], dim=0, dtype=i64}
+    p = iota() {shape=[1,1,4], dim=2, dtype=i64}
+    four = 4 i64
+    b4 = mul(b, four)
+    index = add(b4, p)
+    y = gather(f, index) {dim=0}
+    out y)"),
+            "reshape 1");
+  // Not all of a row.
+  EXPECT_EQ(CountOps(Canonical(R"(
+    in x f32[3,4]
+    f = reshape(x) {shape=[12]}
+    b = iota() {shape=[3,1], dim=0, dtype=i64}
+    p = iota() {shape=[1,3], dim=1, dtype=i64}
+    four = 4 i64
+    b4 = mul(b, four)
+    index = add(b4, p)
+    y = gather(f, index) {dim=0}
+    out y)"),
+                     "gather"),
+            1);
+}
+
+TEST(Canonicalize, StoredPositionsUnderAnotherShape) {
+  Program program = ASYRA_VALUE(ParseUntyped(R"(
+    in x f32[2,4]
+    weight positions i64[8]
+    p = reshape(positions) {shape=[2,4]}
+    i = iota() {shape=[2,4], dim=1, dtype=i64}
+    same = equal(p, i)
+    zero = 0
+    y = select(same, x, zero)
+    out y)"));
+  auto store = std::make_shared<WeightStore>();
+  store->Set("positions",
+             Tensor::FromInts(DType::kI64, {8}, {0, 1, 2, 3, 0, 1, 2, 3}));
+  program.weights = store;
+  PassContext context;
+  ASSERT_TRUE(Canonicalize(program, {}, context).value());
+  EXPECT_THAT(program.ops, IsEmpty());
+}
+
+TEST(Canonicalize, DropsPartsWithoutElements) {
+  EXPECT_EQ(Canonized(R"(
+    in x f32[2,4]
+    e = slice(x) {dim=1, start=4, stop=4}
+    c = concat(x, e) {dim=1}
+    y = exp(c)
+    out y)"),
+            "exp 1");
 }
 
 TEST(Canonicalize, ReadsAtOtherPositionsStay) {

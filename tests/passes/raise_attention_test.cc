@@ -74,6 +74,36 @@ TEST(RaiseAttention, ScaleAroundTheMask) {
             "attention 1, constant 1, mul 1, reshape 1");
 }
 
+TEST(RaiseAttention, ClampToTheLowestNumber) {
+  // A mask that leaves scores finite is all that max could meet.
+  EXPECT_EQ(OpCounts(Raised(Attention(R"(
+    lowest = -3.4028234663852886e38
+    seen = less_equal(j, i)
+    b = select(seen, zero, lowest)
+    added = add(s, b)
+    m = max(added, lowest))"))),
+            "attention 1");
+  // Rows that see nothing share evenly here, and under attention give 0.
+  EXPECT_EQ(CountOps(Raised(Attention(R"(
+    in pad bool[2,1,1,5]
+    lowest = -3.4028234663852886e38
+    ninf = -inf
+    b = select(pad, zero, ninf)
+    added = add(s, b)
+    m = max(added, lowest))")),
+                     "attention"),
+            0);
+  // Another number than the lowest clamps scores.
+  EXPECT_EQ(CountOps(Raised(Attention(R"(
+    low = -100
+    seen = less_equal(j, i)
+    b = select(seen, zero, big)
+    added = add(s, b)
+    m = max(added, low))")),
+                     "attention"),
+            0);
+}
+
 TEST(RaiseAttention, MasksThatAreSelected) {
   Program program = Raised(Attention(R"(
     later = less(i, j)

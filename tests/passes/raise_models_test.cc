@@ -10,11 +10,8 @@
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/verifier.h"
-#include "passes/canonicalize.h"
-#include "passes/raise_activation.h"
-#include "passes/raise_attention.h"
-#include "passes/raise_norm.h"
-#include "passes/raise_rotary.h"
+#include "passes/pass_manager.h"
+#include "passes/pipeline.h"
 #include "tests/support/fixture.h"
 #include "tests/support/untyped.h"
 
@@ -26,11 +23,8 @@ const char* const kModels = ASYRA_SOURCE_DIR "/models/";
 Program Raised(const std::string& path, const ImportOptions& options) {
   Program program = ASYRA_VALUE(ImportOnnx(path, options));
   PassContext context;
-  for (auto pass : {Canonicalize, RaiseNorm, RaiseActivation, RaiseRotary,
-                    RaiseAttention, Canonicalize}) {
-    auto changed = pass(program, {}, context);
-    EXPECT_TRUE(changed.ok()) << changed.status();
-  }
+  absl::Status raised = RunPasses(program, kRaisePipeline, context);
+  EXPECT_TRUE(raised.ok()) << raised;
   EXPECT_TRUE(Verify(program).ok()) << Verify(program);
   return program;
 }
@@ -110,10 +104,7 @@ TEST(RaiseModels, Llama8BInUnderTwoSeconds) {
       std::string(kModels) + "llama3-8b-op23/model.onnx", Dims(2, 8192)));
   auto begin = std::chrono::steady_clock::now();
   PassContext context;
-  for (auto pass : {Canonicalize, RaiseNorm, RaiseActivation, RaiseRotary,
-                    RaiseAttention, Canonicalize}) {
-    ASSERT_TRUE(pass(program, {}, context).ok());
-  }
+  ASSERT_TRUE(RunPasses(program, kRaisePipeline, context).ok());
   std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - begin;
   EXPECT_LT(seconds.count(), 2);
