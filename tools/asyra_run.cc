@@ -2,6 +2,7 @@
 // outputs.
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "CLI/CLI.hpp"
 #include "frontends/onnx/import.h"
@@ -18,7 +19,7 @@ struct Flags {
   CompileOptions compile;
   std::string device = "interp";
   std::string check;
-  Tolerance tolerance;
+  std::optional<double> rtol, atol;  // by element type unless given
   uint64_t seed = 1;
 };
 
@@ -35,15 +36,18 @@ absl::StatusOr<Program> LoadProgram(const CompileOptions& options) {
 
 absl::Status CheckOutputs(const Program& program,
                           const std::vector<Tensor>& outputs,
-                          const NamedTensors& recorded,
-                          const Tolerance& tolerance) {
+                          const NamedTensors& recorded, const Flags& flags) {
   if (outputs.size() != recorded.size()) {
     return Invalid("{} outputs are recorded, the program has {}",
                    recorded.size(), outputs.size());
   }
   int64_t wrong = 0;
+  Tolerance missed;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = program.value_name(program.outputs[i].value);
+    Tolerance tolerance = ToleranceFor(outputs[i].dtype());
+    tolerance.relative = flags.rtol.value_or(tolerance.relative);
+    tolerance.absolute = flags.atol.value_or(tolerance.absolute);
     absl::StatusOr<Comparison> comparison =
         Compare(outputs[i], recorded[i].second, tolerance);
     if (!comparison.ok()) {
@@ -61,10 +65,11 @@ absl::Status CheckOutputs(const Program& program,
         "recorded is {}\n",
         comparison->wrong, outputs[i].num_elements(), first, name,
         outputs[i].Get(first), recorded[i].second.Get(first));
+    missed = tolerance;
   }
   if (wrong == 0) return absl::OkStatus();
   return Invalid("{} elements are beyond rtol {:g} and atol {:g}", wrong,
-                 tolerance.relative, tolerance.absolute);
+                 missed.relative, missed.absolute);
 }
 
 absl::Status Run(const Flags& flags) {
@@ -82,7 +87,7 @@ absl::Status Run(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> outputs,
                          Interpret(program, inputs));
   if (!flags.check.empty()) {
-    return CheckOutputs(program, outputs, recorded.outputs, flags.tolerance);
+    return CheckOutputs(program, outputs, recorded.outputs, flags);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     fmt::print("output %{} {}{}: {}\n",
@@ -108,10 +113,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--check", flags.check,
                  "folder of input_*.pb and output_*.pb to run and compare");
-  app.add_option("--rtol", flags.tolerance.relative, "relative tolerance")
-      ->capture_default_str();
-  app.add_option("--atol", flags.tolerance.absolute, "absolute tolerance")
-      ->capture_default_str();
+  app.add_option("--rtol", flags.rtol,
+                 "relative tolerance; by the output's element type: 1e-4, "
+                 "f16 2e-3, bf16 2e-2");
+  app.add_option("--atol", flags.atol,
+                 "absolute tolerance; 1e-5, f16 2e-3, bf16 2e-2");
   app.add_option("--seed", flags.seed, "of random inputs")
       ->capture_default_str();
   try {

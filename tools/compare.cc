@@ -8,9 +8,17 @@
 
 namespace asyra {
 
+Tolerance ToleranceFor(DType dtype) {
+  if (dtype == DType::kF16) return {.relative = 2e-3, .absolute = 2e-3};
+  if (dtype == DType::kBF16) return {.relative = 2e-2, .absolute = 2e-2};
+  return {};
+}
+
 absl::StatusOr<Comparison> Compare(const Tensor& actual, const Tensor& expected,
                                    const Tolerance& tolerance) {
-  if (actual.dtype() != expected.dtype() ||
+  bool wider = IsFloat(actual.dtype()) && IsFloat(expected.dtype()) &&
+               SizeOf(actual.dtype()) < SizeOf(expected.dtype());
+  if ((actual.dtype() != expected.dtype() && !wider) ||
       actual.shape() != expected.shape()) {
     return Invalid("it is {}{}, recorded is {}{}", ToString(actual.dtype()),
                    ShapeToString(actual.shape()), ToString(expected.dtype()),

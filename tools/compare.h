@@ -13,6 +13,10 @@ struct Tolerance {
   double absolute = 1e-5;
 };
 
+// What a program of that element type keeps over the depth of a model: 1e-4
+// and 1e-5 for f32 and wider, 2e-3 for f16, 2e-2 for bf16.
+Tolerance ToleranceFor(DType dtype);
+
 struct Comparison {
   double max_abs_error = 0;  // max |a - e|
   double max_rel_error =
@@ -24,6 +28,8 @@ struct Comparison {
   int64_t first_wrong = -1;  // its index
 };
 
+// Recorded floats may be of a wider type: a half precision model is compared
+// with what it approximates.
 // Error: other element type or shape, both named.
 absl::StatusOr<Comparison> Compare(const Tensor& actual, const Tensor& expected,
                                    const Tolerance& tolerance);

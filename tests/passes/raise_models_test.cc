@@ -46,8 +46,15 @@ void ExpectRecordedOutputs(const std::string& name, const Program& program) {
   }
   auto outputs = Interpret(program, inputs);
   ASSERT_TRUE(outputs.ok()) << outputs.status();
+  Tensor actual = (*outputs)[0];
+  double tolerance = 1e-4;
+  if (actual.dtype() == DType::kF16) {  // recorded in f32
+    actual =
+        Tensor::FromDoubles(DType::kF32, actual.shape(), actual.ToDoubles());
+    tolerance = 2e-3;
+  }
   absl::Status same =
-      SameOutputs({data.outputs[0].second}, {(*outputs)[0]}, 1e-4);
+      SameOutputs({data.outputs[0].second}, {actual}, tolerance);
   EXPECT_TRUE(same.ok()) << same;
 }
 
@@ -97,6 +104,34 @@ TEST(RaiseModels, Gpt2Opset23) {
             "layer_norm 5, matmul 13, reshape 8");
   ExpectCausal(program);
   ExpectRecordedOutputs("gpt2-tiny-op23", program);
+}
+
+TEST(RaiseModels, Gpt2WithExternalWeights) {
+  Program program = RaisedModel("gpt2-tiny-external", Dims(4, 64));
+  EXPECT_EQ(CountOps(program, "attention"), 2);
+  ExpectCausal(program);
+  ExpectRecordedOutputs("gpt2-tiny-external", program);
+}
+
+TEST(RaiseModels, LlamaInHalfPrecision) {
+  Program program = RaisedModel("llama-tiny-fp16-op18", Dims(4, 64));
+  EXPECT_EQ(OpCounts(program), kTwoLlamaBlocks);
+  ExpectCausal(program);
+  ExpectRecordedOutputs("llama-tiny-fp16-op18", program);
+}
+
+// One from PyTorch's new exporter, the other from the old one and then ONNX
+// Runtime's optimizer.
+TEST(RaiseModels, Bert) {
+  constexpr std::string_view kTwoBertBlocks =
+      "add 18, attention 2, broadcast 1, constant 1, embedding 3, gelu 2, "
+      "iota 1, layer_norm 5, matmul 12, reshape 8";
+  for (const char* name : {"bert-tiny-op18", "bert-tiny-ort-legacy"}) {
+    SCOPED_TRACE(name);
+    Program program = RaisedModel(name, Dims(4, 64));
+    EXPECT_EQ(OpCounts(program), kTwoBertBlocks);
+    ExpectRecordedOutputs(name, program);
+  }
 }
 
 TEST(RaiseModels, Llama8BInUnderTwoSeconds) {

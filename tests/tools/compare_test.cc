@@ -42,6 +42,16 @@ TEST(Compare, NotNumbersAgreeWithTheirEqualsOnly) {
   EXPECT_EQ(Of({1}, {nan}).max_abs_error, inf);
 }
 
+TEST(Compare, HalfAgainstWhatWasRecordedInFloat) {
+  Tensor half = Tensor::FromDoubles(DType::kF16, {2}, {1, 3});
+  Tensor full = Tensor::FromDoubles(DType::kF32, {2}, {1.001, 3});
+  EXPECT_EQ(ASYRA_VALUE(Compare(half, full, ToleranceFor(DType::kF16))).wrong,
+            0);
+  EXPECT_EQ(ASYRA_VALUE(Compare(half, full, ToleranceFor(DType::kF32))).wrong,
+            1);
+  EXPECT_FALSE(Compare(full, half, ToleranceFor(DType::kF32)).ok());
+}
+
 TEST(Compare, IntegersAreExact) {
   auto big = [](int64_t value) {
     return Tensor::FromInts(DType::kI64, {1}, {value});
