@@ -13,20 +13,29 @@ namespace {
 
 constexpr int64_t kDefaultIndexLimit = 4;
 
-// Positions in program.inputs of those that are given at each run.
-std::vector<size_t> GivenInputs(const Program& program) {
-  std::vector<size_t> given;
-  for (size_t i = 0; i < program.inputs.size(); ++i) {
-    if (program.inputs[i].role != InputRole::kWeight) given.push_back(i);
-  }
-  return given;
-}
-
 int Find(const NamedTensors& tensors, std::string_view name) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].first == name) return static_cast<int>(i);
   }
   return -1;
+}
+
+// Positions in program.inputs of those that are given at each run: all that
+// are no weights, and weights without data that are recorded.
+std::vector<size_t> GivenInputs(const Program& program,
+                                const NamedTensors& recorded) {
+  std::vector<size_t> given;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const Input& input = program.inputs[i];
+    const std::string& name = program.value_name(input.value);
+    bool has_data =
+        program.weights != nullptr && program.weights->Find(name) != nullptr;
+    if (input.role != InputRole::kWeight ||
+        (!has_data && Find(recorded, name) >= 0)) {
+      given.push_back(i);
+    }
+  }
+  return given;
 }
 
 absl::Status CheckType(const Program& program, size_t input,
@@ -91,7 +100,7 @@ absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,
                                               uint64_t seed) {
   std::vector<Tensor> inputs = RandomInputs(program, seed, IndexLimit(program));
   if (recorded.empty()) return inputs;
-  std::vector<size_t> given = GivenInputs(program);
+  std::vector<size_t> given = GivenInputs(program, recorded);
   ASYRA_ASSIGN_OR_RETURN(std::vector<int> match,
                          Match(program, given, recorded));
   for (size_t i = 0; i < given.size(); ++i) {

@@ -19,9 +19,9 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 int64_t IndexLimit(const Program& program);
 
 // One tensor per input of the program. Recorded tensors are given to the data
-// and state inputs of their names; when none has the name of an input, in
-// order. Weights without data and, where nothing is recorded, other inputs are
-// random and reproducible from `seed`.
+// and state inputs of their names, and to weights without data; when none has
+// the name of an input, in order. Other weights without data and, where nothing
+// is recorded, other inputs are random and reproducible from `seed`.
 // Errors: a recorded tensor that no input takes, an input that is not
 // recorded, another element type or shape; both are named.
 absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,

@@ -21,6 +21,13 @@ bool Node::Has(int input) const {
   return input < num_inputs() && inputs_[input].has_value();
 }
 
+absl::Status Node::Require(std::initializer_list<int> inputs) const {
+  for (int input : inputs) {
+    if (!Has(input)) return Invalid("input {} is left out", input);
+  }
+  return absl::OkStatus();
+}
+
 const std::string& Node::InputName(int input) const {
   return proto_.input(input);
 }

@@ -51,6 +51,8 @@ class Node {
 
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   bool Has(int input) const;
+  // Error: one of these inputs is left out.
+  absl::Status Require(std::initializer_list<int> inputs) const;
   // The input, which must be there: as the op table requires, or Has says.
   const Value& In(int input) const { return *inputs_[input]; }
   DType dtype(int input = 0) const { return In(input).dtype(); }

@@ -7,7 +7,7 @@ namespace asyra::onnx_import {
 namespace {
 
 constexpr int64_t kOldest = 13;
-constexpr int64_t kNewest = 24;
+constexpr int64_t kNewest = 26;
 
 }  // namespace
 

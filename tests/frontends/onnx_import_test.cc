@@ -122,7 +122,7 @@ TEST(OnnxGraph, AcceptsNodesInAnyOrder) {
 
 TEST(OnnxGraph, RefusesOpsetsItDoesNotKnow) {
   EXPECT_THAT(ModelBuilder(11).ImportError(),
-              HasSubstr("opset 11 is not between 13 and 24"));
+              HasSubstr("opset 11 is not between 13 and 26"));
   EXPECT_THAT(ModelBuilder(99).ImportError(), HasSubstr("opset 99"));
   // Attention came with opset 23.
   EXPECT_THAT(ModelBuilder(18)

@@ -83,6 +83,16 @@ absl::Status SkipLayerNormalization(Node& node);
 absl::Status Attention(Node& node);
 absl::Status RotaryEmbedding(Node& node);
 
+// contrib_attention.cc, group_query_attention.cc, contrib.cc
+absl::Status ContribAttention(Node& node);
+absl::Status MultiHeadAttention(Node& node);
+absl::Status ContribRotaryEmbedding(Node& node);
+absl::Status GroupQueryAttention(Node& node);
+absl::Status QuickGelu(Node& node);
+absl::Status FusedMatMul(Node& node);
+absl::Status FusedGemm(Node& node);
+absl::Status EmbedLayerNormalization(Node& node);
+
 // For the files above.
 
 // Input 0 in parts of these sizes, which must fill dimension `dim`.
