@@ -258,7 +258,8 @@ absl::StatusOr<ValueId> Emit(Rewriter& to, ValueId q, ValueId k, ValueId v,
                 {{"causal", mask.causal},
                  {"window", mask.window},
                  {"scale", scores.scale},
-                 {"softcap", scores.softcap}});
+                 {"softcap", scores.softcap},
+                 {"hidden", mask.hidden}});
 }
 
 // A bool mask for -inf. Beside a finite number, scores that are all hidden
@@ -317,16 +318,18 @@ absl::StatusOr<ValueId> FindAttention(Rewriter& to, const NewOp& op) {
   }
   int64_t queries = op.type.size(rank - 2);
   int64_t keys = to.type(v).size(rank - 2);
-  AttentionMask mask;
   for (const Scores::Selected& selected : scores.selected) {
     ASYRA_ASSIGN_OR_RETURN(ValueId value, SelectedMask(to, selected, dtype));
     scores.masks.push_back({value, 1});
   }
+  std::vector<ValueId> masks;
   for (const Scores::Added& added : scores.masks) {
     ASYRA_ASSIGN_OR_RETURN(ValueId value, ScaledMask(to, added));
     ASYRA_ASSIGN_OR_RETURN(value, MaskOfRank3(to, value, rank));
-    ReadMask(to, value, queries, keys, &mask);
+    masks.push_back(value);
   }
+  ASYRA_ASSIGN_OR_RETURN(AttentionMask mask,
+                         ReadMasks(to, masks, queries, keys));
   ASYRA_ASSIGN_OR_RETURN(q, BatchHeads(to, q));
   int64_t batch = to.type(q).size(0), heads = to.type(q).size(1);
   ASYRA_ASSIGN_OR_RETURN(k, KeyOrValue(to, k, batch));
@@ -357,12 +360,20 @@ absl::StatusOr<ValueId> TakeRepeats(Rewriter& to, const NewOp& op) {
 
 absl::StatusOr<ValueId> TakeMask(Rewriter& to, const NewOp& op) {
   if (!op.is("attention") || op.arity() < 4) return kNoValue;
-  AttentionMask mask;
-  ReadMask(to, op.in(3), to.type(op.in(0)).size(1), to.type(op.in(1)).size(1),
-           &mask);
+  ASYRA_ASSIGN_OR_RETURN(AttentionMask mask,
+                         ReadMasks(to, {op.in(3)}, to.type(op.in(0)).size(1),
+                                   to.type(op.in(1)).size(1)));
   if (!mask.found) return kNoValue;
   int64_t window = op.op.attrs.Int("window");
-  mask.causal |= op.op.attrs.Bool("causal");
+  bool causal = op.op.attrs.Bool("causal");
+  double hidden = op.op.attrs.Float("hidden");
+  if (causal || window > 0) {
+    // Keys hidden by the op and by the mask would have to score alike.
+    bool adds = mask.causal || mask.window > 0;
+    if (adds && mask.hidden != hidden) return kNoValue;
+    mask.hidden = hidden;
+  }
+  mask.causal |= causal;
   if (mask.window == 0 || (window > 0 && window < mask.window)) {
     mask.window = window;
   }

@@ -123,6 +123,7 @@ class AttentionRun {
         window_(call.attrs.Int("window")),
         scale_(call.attrs.Float("scale")),
         softcap_(call.attrs.Float("softcap")),
+        hidden_(call.attrs.Float("hidden")),
         first_row_(call.Start(0, 1)),
         q_(call.operands[0].ToDoubles()),
         k_(call.operands[1].ToDoubles()),
@@ -159,7 +160,7 @@ class AttentionRun {
   double Score(int64_t b, int64_t s, int64_t h, int64_t t) const {
     int64_t row = first_row_ + s;
     if ((causal_ && t > row) || (window_ > 0 && t <= row - window_)) {
-      return kHidden;
+      return hidden_;
     }
     const double* q = &q_[((b * sizes_.s + s) * sizes_.h + h) * sizes_.d];
     const double* k = &k_[KeyRow(b, t, h) * sizes_.d];
@@ -197,7 +198,7 @@ class AttentionRun {
   Sizes sizes_;
   bool causal_;
   int64_t window_;
-  double scale_, softcap_;
+  double scale_, softcap_, hidden_;
   int64_t first_row_;  // global index of row 0
   std::vector<double> q_, k_, v_, mask_, scores_, out_;
   std::optional<StridedIndex> mask_index_;
@@ -288,8 +289,11 @@ OpDef Attention() {
                  "row i sees keys > i - window; 0: all", int64_t{0}},
                 {"scale", AttrKind::kFloat, "of q k^T"},
                 {"softcap", AttrKind::kFloat,
-                 "c > 0: scores become c tanh(score / c) before the mask",
-                 0.0}},
+                 "c > 0: scores become c tanh(score / c) before the mask", 0.0},
+                {"hidden", AttrKind::kFloat,
+                 "score of keys that causal and window hide; a finite one is "
+                 "what a row shares that sees no key",
+                 -std::numeric_limits<double>::infinity()}},
       .infer = InferAttention,
       .axes = AttentionAxes,
       .work = AttentionWork,
@@ -300,6 +304,8 @@ OpDef Attention() {
            "{causal=true, scale=0.5, softcap=2.0}"},
           {"attention(f32[2,4,2,2], f32[2,4,2,2], f32[2,4,2,2]) "
            "{causal=true, window=2, scale=1.0}"},
+          {"attention(f32[2,4,2,2], f32[2,6,2,2], f32[2,6,2,2], "
+           "f32[2,1,1,6]) {causal=true, scale=1.0, hidden=-4.0}"},
           {"attention(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], "
            "f32[2,4,4,6]) {scale=0.5}"},
           {"attention(f32[2,4,4,2], f32[2,6,4,2], f32[2,6,4,2], "

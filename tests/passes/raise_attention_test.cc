@@ -104,6 +104,59 @@ TEST(RaiseAttention, ClampToTheLowestNumber) {
             0);
 }
 
+// Causal, and padding that is data: where a row sees no key, as with padding
+// on the left, it shares evenly over all keys, future ones too.
+TEST(RaiseAttention, CausalAndPaddingInOneMask) {
+  Program program = Raised(Attention(R"(
+    in pad bool[2,1,1,5]
+    lowest = -3.4028234663852886e38
+    before = less_equal(j, i)
+    seen = and(before, pad)
+    b = select(seen, zero, lowest)
+    m = add(s, b))"));
+  ASSERT_EQ(OpCounts(program), "attention 1, constant 2, select 1");
+  const Op& op = OnlyOp(program, "attention");
+  EXPECT_TRUE(op.attrs.Bool("causal"));
+  EXPECT_LT(op.attrs.Float("hidden"), -3e38);
+  EXPECT_EQ(program.type(op.operands[3]).shape(), (Shape{2, 1, 1, 5}));
+  // A window with it, and selected.
+  program = Raised(Attention(R"(
+    in pad bool[2,1,1,5]
+    lowest = -3.4028234663852886e38
+    two = 2 i64
+    near = sub(i, two)
+    after = less(near, j)
+    before = less_equal(j, i)
+    band = and(before, after)
+    seen = and(band, pad)
+    m = select(seen, s, lowest))"));
+  EXPECT_EQ(OnlyOp(program, "attention").attrs.Int("window"), 2);
+  EXPECT_EQ(program.type(OnlyOp(program, "attention").operands[3]).shape(),
+            (Shape{2, 1, 1, 5}));
+}
+
+// Two masks of finite numbers: a row that sees nothing gives each key what both
+// masks say of it.
+TEST(RaiseAttention, CausalBesideAnotherMaskThatHides) {
+  Program program = Raised(Attention(R"(
+    in pad bool[2,1,1,5]
+    before = less_equal(j, i)
+    a = select(before, zero, big)
+    p2 = select(pad, zero, big)
+    once = add(s, a)
+    m = add(once, p2))"));
+  EXPECT_FALSE(OnlyOp(program, "attention").attrs.Bool("causal"));
+  // A number that is not among the lowest.
+  program = Raised(Attention(R"(
+    in pad bool[2,1,1,5]
+    some = -1e37
+    before = less_equal(j, i)
+    seen = and(before, pad)
+    b = select(seen, zero, some)
+    m = add(s, b))"));
+  EXPECT_FALSE(OnlyOp(program, "attention").attrs.Bool("causal"));
+}
+
 TEST(RaiseAttention, MasksThatAreSelected) {
   Program program = Raised(Attention(R"(
     later = less(i, j)
@@ -155,18 +208,6 @@ TEST(RaiseAttention, ATransposedMaskIsNotCausal) {
   const Op& op = OnlyOp(program, "attention");
   EXPECT_FALSE(op.attrs.Bool("causal"));
   EXPECT_EQ(op.attrs.Int("window"), 1);  // keys > i - 1
-}
-
-TEST(RaiseAttention, UnknownFiniteMasksStayAsTheyAre) {
-  // Rows that see nothing share evenly; that must not become zeros.
-  Program program = Raised("in pad bool[2,1,1,5]\n" + Attention(R"(
-    seen = less_equal(j, i)
-    both = and(seen, pad)
-    b = select(both, zero, big)
-    m = add(s, b))"));
-  const Op& op = OnlyOp(program, "attention");
-  EXPECT_FALSE(op.attrs.Bool("causal"));
-  EXPECT_EQ(op.operands.size(), 4u);
 }
 
 TEST(RaiseAttention, InfiniteMasksGiveUpTheirCausalPart) {
