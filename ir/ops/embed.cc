@@ -1,4 +1,5 @@
 // Rows of a table by id.
+#include "ir/ops/gradient.h"
 #include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
 
@@ -42,6 +43,12 @@ absl::Status Reference(const RefCall& call) {
   return absl::OkStatus();
 }
 
+Gradients EmbeddingVjp(Gradient& g) {
+  return {g.Op("segment_sum", {g.dy(), g.x(1)},
+               {{"dim", int64_t{0}}, {"size", g.type(g.x()).size(0)}}),
+          kNoValue};
+}
+
 }  // namespace
 
 std::vector<OpDef> EmbedOps() {
@@ -52,6 +59,7 @@ std::vector<OpDef> EmbedOps() {
            .infer = Infer,
            .axes = Axes,
            .work = MoveWork,
+           .vjp = Vjp<EmbeddingVjp>,
            .reference = Reference,
            .samples = {{"embedding(f32[8,4], i64[2,6])", 0, 7},
                        {"embedding(bf16[4,6], i32[4])", 0, 3}}}};

@@ -1,4 +1,4 @@
-// Parts of values, and elements picked by index.
+// Parts of values, and values joined.
 #include "ir/ops/gradient.h"
 #include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
@@ -83,30 +83,27 @@ absl::Status SliceReference(const RefCall& call) {
   return absl::OkStatus();
 }
 
-// Zeros of x's shape but for `size` along `dim`.
-ValueId ZerosLike(Gradient& g, int dim, int64_t size) {
-  Shape shape = g.type(g.x()).shape();
-  shape[dim] = size;
-  return g.Op("broadcast", {g.Scalar(0, g.x())},
-              {{"shape", Ints(shape.begin(), shape.end())}});
-}
-
-Gradients PadVjp(Gradient& g) {
-  Type x = g.type(g.x());
+// Elements go back to where they were taken.
+Gradients SliceVjp(Gradient& g) {
+  const Type& x = g.type(g.x());
   SliceAttrs slice(g.attrs(), x.rank());
-  int64_t after = x.size(slice.dim) - slice.stop;
-  Gradients parts;
-  if (slice.start > 0) parts.push_back(ZerosLike(g, slice.dim, slice.start));
-  parts.push_back(g.dy());
-  if (after > 0) parts.push_back(ZerosLike(g, slice.dim, after));
-  return {g.Op("concat", parts, {{"dim", int64_t{slice.dim}}})};
-}
-
-absl::StatusOr<std::vector<ValueId>> SliceVjp(Builder& builder,
-                                              const VjpCall& call) {
-  if (call.attrs.Int("step") == 1) return Vjp<PadVjp>(builder, call);
-  return Unimplemented("slice: no gradient for step {}",
-                       call.attrs.Int("step"));
+  int64_t count = g.type(g.dy()).size(slice.dim), size = x.size(slice.dim);
+  if (slice.step == 1) {
+    Ints before(x.rank(), 0), after(x.rank(), 0);
+    before[slice.dim] = slice.start;
+    after[slice.dim] = size - slice.stop;
+    return {g.Op("pad", {g.dy()}, {{"before", before}, {"after", after}})};
+  }
+  auto scalar = [&](int64_t value) {
+    return g.Op("constant", {},
+                {{"value", Tensor::FromInts(DType::kI64, {}, {value})}});
+  };
+  ValueId index = g.Op(
+      "iota", {},
+      {{"shape", Ints{count}}, {"dim", int64_t{0}}, {"dtype", DType::kI64}});
+  index = g.Add(g.Mul(index, scalar(slice.step)), scalar(slice.start));
+  return {g.Op("segment_sum", {g.dy(), index},
+               {{"dim", int64_t{slice.dim}}, {"size", size}})};
 }
 
 // concat --------------------------------------------------------------------
@@ -168,144 +165,6 @@ Work ConcatWork(const OpCall& local) {
   return {.flops = 0, .read_bytes = bytes, .write_bytes = bytes};
 }
 
-// gather --------------------------------------------------------------------
-
-absl::StatusOr<std::vector<Type>> InferGather(const OpCall& call) {
-  const Type& x = call.operands[0];
-  ASYRA_ASSIGN_OR_RETURN(int dim, RequireDim(call, "dim", x.rank()));
-  ASYRA_RETURN_IF_ERROR(RequireInteger(call, 1));
-  Type type(x.dtype, {});
-  type.dims.assign(x.dims.begin(), x.dims.begin() + dim);
-  for (const Dim& index : call.operands[1].dims) type.dims.push_back(index);
-  type.dims.insert(type.dims.end(), x.dims.begin() + dim + 1, x.dims.end());
-  return std::vector<Type>{type};
-}
-
-absl::StatusOr<AxisRule> GatherAxes(const OpCall& call) {
-  int rank = call.operands[0].rank();
-  int dim = NormalizeDim(call.attrs.Int("dim"), rank);
-  std::string index;
-  for (int i = 0; i < call.operands[1].rank(); ++i) {
-    index += fmt::format(" i{}", i);
-  }
-  return ParseAxisRule(
-      fmt::format("{},{} -> {}{} {}", DimSpec(0, rank, {dim}), index,
-                  DimSpec(0, dim), index, DimSpec(dim + 1, rank)),
-      call.operands, call.results);
-}
-
-// An index counted from the end when negative.
-absl::StatusOr<int64_t> Position(int64_t index, int64_t size) {
-  if (index < -size || index >= size) {
-    return Invalid("index {} is not in [{}, {})", index, -size, size);
-  }
-  return index < 0 ? index + size : index;
-}
-
-absl::Status GatherReference(const RefCall& call) {
-  const Tensor& x = call.operands[0];
-  Tensor& out = call.results[0];
-  Along along(x.shape(), NormalizeDim(call.attrs.Int("dim"), x.rank()));
-  int64_t row = along.inner * SizeOf(x.dtype());
-  std::vector<int64_t> indices = call.operands[1].ToInts();
-  for (int64_t& index : indices) {
-    ASYRA_ASSIGN_OR_RETURN(index, Position(index, along.size));
-  }
-  std::byte* to = out.mutable_data();
-  if (out.bytes() == 0) return absl::OkStatus();
-  for (int64_t i = 0; i < along.outer; ++i) {
-    for (int64_t index : indices) {
-      std::memcpy(to, x.data() + (i * along.size + index) * row, row);
-      to += row;
-    }
-  }
-  return absl::OkStatus();
-}
-
-// gather_nd -----------------------------------------------------------------
-
-// Where the dimensions of x and indices end: x is [batch, indexed, rest],
-// indices [batch, rows, depth], the result [batch, rows, rest].
-struct GatherNdDims {
-  int batch, depth, rank, index_rank;
-  explicit GatherNdDims(const OpCall& call)
-      : batch(static_cast<int>(call.attrs.Int("batch_dims"))),
-        depth(static_cast<int>(
-            call.operands[1].size(call.operands[1].rank() - 1))),
-        rank(call.operands[0].rank()),
-        index_rank(call.operands[1].rank()) {}
-};
-
-absl::StatusOr<std::vector<Type>> InferGatherNd(const OpCall& call) {
-  const Type& x = call.operands[0];
-  const Type& indices = call.operands[1];
-  ASYRA_RETURN_IF_ERROR(RequireInteger(call, 1));
-  ASYRA_RETURN_IF_ERROR(RequireRank(call, 1, 1));
-  int64_t batch = call.attrs.Int("batch_dims");
-  int64_t depth = indices.size(indices.rank() - 1);
-  if (batch < 0 || batch >= indices.rank() || batch > x.rank()) {
-    return Invalid("batch_dims is {}, the ranks are {} and {}", batch, x.rank(),
-                   indices.rank());
-  }
-  if (depth < 1 || depth > x.rank() - batch) {
-    return Invalid("the last dim of indices is {}, x has {} dims to index",
-                   depth, x.rank() - batch);
-  }
-  Type type(x.dtype, {});
-  for (int d = 0; d < batch; ++d) {
-    if (x.size(d) != indices.size(d)) {
-      return Invalid("batch dim {} is {} in x and {} in indices", d, x.size(d),
-                     indices.size(d));
-    }
-  }
-  type.dims.assign(indices.dims.begin(), indices.dims.end() - 1);
-  type.dims.insert(type.dims.end(), x.dims.begin() + batch + depth,
-                   x.dims.end());
-  return std::vector<Type>{type};
-}
-
-absl::StatusOr<AxisRule> GatherNdAxes(const OpCall& call) {
-  GatherNdDims dims(call);
-  std::vector<int> indexed;
-  for (int d = 0; d < dims.depth; ++d) indexed.push_back(dims.batch + d);
-  std::string rows = DimSpec(0, dims.batch);
-  for (int d = dims.batch; d + 1 < dims.index_rank; ++d) {
-    rows += fmt::format(" i{}", d);
-  }
-  return ParseAxisRule(
-      fmt::format("{}, {} !depth -> {} {}", DimSpec(0, dims.rank, indexed),
-                  rows, rows, DimSpec(dims.batch + dims.depth, dims.rank)),
-      call.operands, call.results);
-}
-
-absl::Status GatherNdReference(const RefCall& call) {
-  const Tensor& x = call.operands[0];
-  Tensor& out = call.results[0];
-  GatherNdDims dims(
-      {call.def, call.attrs, call.operand_types, call.result_types});
-  Shape strides = RowMajorStrides(x.shape());
-  int first_rest = dims.batch + dims.depth;
-  int64_t batches = 1, row = SizeOf(x.dtype());
-  for (int d = 0; d < dims.batch; ++d) batches *= x.size(d);
-  for (int d = first_rest; d < dims.rank; ++d) row *= x.size(d);
-  std::vector<int64_t> indices = call.operands[1].ToInts();
-  if (out.bytes() == 0) return absl::OkStatus();
-  int64_t count = static_cast<int64_t>(indices.size()) / dims.depth;
-  int64_t batch_size = x.num_elements() / batches;
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t from = i / (count / batches) * batch_size;
-    for (int k = 0; k < dims.depth; ++k) {
-      int d = dims.batch + k;
-      ASYRA_ASSIGN_OR_RETURN(int64_t index,
-                             Position(indices[i * dims.depth + k], x.size(d)));
-      from += index * strides[d];
-    }
-    std::memcpy(out.mutable_data() + i * row,
-                x.data() + from * SizeOf(x.dtype()), row);
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 std::vector<OpDef> IndexOps() {
@@ -324,7 +183,7 @@ std::vector<OpDef> IndexOps() {
        .axes = SliceAxes,
        .resize = SliceResize,
        .work = MoveWork,
-       .vjp = SliceVjp,
+       .vjp = Vjp<SliceVjp>,
        .reference = SliceReference,
        .samples = {{"slice(f32[4,6]) {dim=1, start=1, stop=5}"},
                    {"slice(f32[4,6]) {dim=-1, start=0, stop=6}"},
@@ -342,31 +201,6 @@ std::vector<OpDef> IndexOps() {
        .samples = {{"concat(f32[4,6], f32[4,2]) {dim=1}"},
                    {"concat(i64[2,4], i64[2,4], i64[1,4]) {dim=0}"},
                    {"concat(f32[4,6]) {dim=-2}"}}},
-      {.name = "gather",
-       .summary = "rows of x along `dim` by index, negative ones counted from "
-                  "the end; indices' dimensions take the place of `dim`",
-       .operands = {{"x"}, {"indices"}},
-       .attrs = {dim},
-       .infer = InferGather,
-       .axes = GatherAxes,
-       .work = MoveWork,
-       .reference = GatherReference,
-       .samples = {{"gather(f32[6,4], i64[2,4]) {dim=0}"},
-                   {"gather(f32[2,6,4], i32[4]) {dim=1}", -6, 5},
-                   {"gather(i64[6], i64[]) {dim=0}", 0, 5}}},
-      {.name = "gather_nd",
-       .summary = "the slices of x that the rows of indices point to, as "
-                  "GatherND of ONNX",
-       .operands = {{"x"}, {"indices"}},
-       .attrs = {{"batch_dims", AttrKind::kInt, "leading dimensions in common",
-                  int64_t{0}}},
-       .infer = InferGatherNd,
-       .axes = GatherNdAxes,
-       .work = MoveWork,
-       .reference = GatherNdReference,
-       .samples = {{"gather_nd(f32[4,4,6], i64[2,2])"},
-                   {"gather_nd(f32[2,4,6], i64[2,4,1]) {batch_dims=1}"},
-                   {"gather_nd(f32[4,4], i64[6,2])"}}},
   };
 }
 

@@ -12,9 +12,11 @@ struct OpTable {
 
   OpTable() {
     for (auto group :
-         {ops::ElementwiseOps, ops::FunctionOps, ops::MatmulOps, ops::ReduceOps,
-          ops::NormOps, ops::ShapeOps, ops::IndexOps, ops::AttentionOps,
-          ops::EmbedOps, ops::MoeOps, ops::CollectiveOps, ops::ScheduleOps}) {
+         {ops::ElementwiseOps, ops::FunctionOps, ops::MatmulOps, ops::ConvOps,
+          ops::ReduceOps, ops::TopKOps, ops::NormOps, ops::ShapeOps,
+          ops::IndexOps, ops::PadOps, ops::GatherOps, ops::GatherNdOps,
+          ops::ScatterOps, ops::AttentionOps, ops::EmbedOps, ops::MoeOps,
+          ops::CollectiveOps, ops::ScheduleOps}) {
       for (OpDef& def : group()) defs.push_back(std::move(def));
     }
     for (const OpDef& def : defs) {

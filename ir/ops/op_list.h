@@ -11,10 +11,16 @@ namespace asyra::ops {
 std::vector<OpDef> ElementwiseOps();
 std::vector<OpDef> FunctionOps();
 std::vector<OpDef> MatmulOps();
+std::vector<OpDef> ConvOps();
 std::vector<OpDef> ReduceOps();
+std::vector<OpDef> TopKOps();
 std::vector<OpDef> NormOps();
 std::vector<OpDef> ShapeOps();
 std::vector<OpDef> IndexOps();
+std::vector<OpDef> PadOps();
+std::vector<OpDef> GatherOps();
+std::vector<OpDef> GatherNdOps();
+std::vector<OpDef> ScatterOps();
 std::vector<OpDef> AttentionOps();
 std::vector<OpDef> EmbedOps();
 std::vector<OpDef> MoeOps();

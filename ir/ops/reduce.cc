@@ -95,15 +95,6 @@ absl::Status ReduceReference(const RefCall& call) {
 }
 
 template <typename T>
-T Plus(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  } else {
-    return a + b;
-  }
-}
-
-template <typename T>
 T Lowest(T) {
   return std::is_integral_v<T> ? std::numeric_limits<T>::lowest()
                                : -std::numeric_limits<T>::infinity();
