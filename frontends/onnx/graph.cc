@@ -16,8 +16,9 @@ constexpr int64_t kSmall = 16;
 
 // Ops whose result has the elements of operand 0 in some other order: of
 // equal elements they give equal elements.
-constexpr std::string_view kMoves[] = {"reshape",   "transpose", "slice",
-                                       "broadcast", "gather",    "gather_nd"};
+constexpr std::string_view kMoves[] = {
+    "reshape", "transpose", "slice",          "broadcast",
+    "gather",  "gather_nd", "gather_elements"};
 
 bool AllKnown(absl::Span<const Value> values) {
   return std::all_of(values.begin(), values.end(),
@@ -26,19 +27,28 @@ bool AllKnown(absl::Span<const Value> values) {
 
 absl::StatusOr<Value> EvaluateKnown(const OpDef& def, const AttrMap& attrs,
                                     absl::Span<const Tensor> operands,
-                                    const Type* type = nullptr) {
+                                    const Type& type) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> results,
                          Evaluate(def, attrs, operands));
-  return type == nullptr ? Value::Known(results[0])
-                         : Value::Known(results[0], type->shape());
+  return Value::Known(results[0], type.shape());
 }
 
 // What `op` gives for operands of these types.
+absl::StatusOr<std::vector<Type>> InferAll(const OpDef& def,
+                                           const AttrMap& attrs,
+                                           absl::Span<const Type> types) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Type> results,
+                         InferTypes(def, attrs, types, Mesh()));
+  for (const Type& type : results) {
+    ASYRA_RETURN_IF_ERROR(CheckShape(type.shape()));
+  }
+  return results;
+}
+
 absl::StatusOr<Type> Infer(const OpDef& def, const AttrMap& attrs,
                            absl::Span<const Type> types) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<Type> results,
-                         InferTypes(def, attrs, types, Mesh()));
-  ASYRA_RETURN_IF_ERROR(CheckShape(results[0].shape()));
+                         InferAll(def, attrs, types));
   return results[0];
 }
 
@@ -78,18 +88,28 @@ bool Graph::IsWeight(const Value& value) const {
   return false;
 }
 
-absl::StatusOr<Value> Graph::AddOp(std::string_view op,
-                                   absl::Span<const ValueId> operands,
-                                   AttrMap attrs) {
-  ASYRA_ASSIGN_OR_RETURN(
-      ValueId id, builder_.AddOne(op, operands, std::move(attrs), name_));
-  ASYRA_RETURN_IF_ERROR(CheckShape(builder_.type(id).shape()));
-  return Value::Computed(id, builder_.type(id));
+absl::StatusOr<std::vector<Value>> Graph::AddOp(
+    std::string_view op, absl::Span<const ValueId> operands, AttrMap attrs) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> ids,
+                         builder_.Add(op, operands, std::move(attrs), name_));
+  std::vector<Value> results;
+  for (ValueId id : ids) {
+    ASYRA_RETURN_IF_ERROR(CheckShape(builder_.type(id).shape()));
+    results.push_back(Value::Computed(id, builder_.type(id)));
+  }
+  return results;
 }
 
 absl::StatusOr<Value> Graph::Add(std::string_view op,
                                  absl::Span<const Value> values,
                                  AttrMap attrs) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Value> results,
+                         AddMany(op, values, std::move(attrs)));
+  return results[0];
+}
+
+absl::StatusOr<std::vector<Value>> Graph::AddMany(
+    std::string_view op, absl::Span<const Value> values, AttrMap attrs) {
   if (AllKnown(values) && !values.empty()) {
     ASYRA_ASSIGN_OR_RETURN(const OpDef* def, Find(op));
     ASYRA_RETURN_IF_ERROR(CompleteAttrs(*def, &attrs));
@@ -100,16 +120,27 @@ absl::StatusOr<Value> Graph::Add(std::string_view op,
       fits &= value.type().num_elements() <=
               std::max(kMostFolded, value.data().num_elements());
     }
-    ASYRA_ASSIGN_OR_RETURN(Type type, Infer(*def, attrs, types));
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Type> result_types,
+                           InferAll(*def, attrs, types));
     if (values[0].is_splat() && std::find(std::begin(kMoves), std::end(kMoves),
                                           op) != std::end(kMoves)) {
-      return Value::Known(values[0].data().Reshaped({}), type.shape());
+      return std::vector<Value>{
+          Value::Known(values[0].data().Reshaped({}), result_types[0].shape())};
     }
-    double flops = WorkOf({*def, attrs, types, {&type, 1}}, Mesh()).flops;
-    if (fits && type.num_elements() <= kMostFolded && flops <= kMostFlops) {
+    for (const Type& type : result_types) {
+      fits &= type.num_elements() <= kMostFolded;
+    }
+    double flops = WorkOf({*def, attrs, types, result_types}, Mesh()).flops;
+    if (fits && flops <= kMostFlops) {
       std::vector<Tensor> operands;
       for (const Value& value : values) operands.push_back(value.Expanded());
-      return EvaluateKnown(*def, attrs, operands);
+      ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> tensors,
+                             Evaluate(*def, attrs, operands));
+      std::vector<Value> results;
+      for (const Tensor& tensor : tensors) {
+        results.push_back(Value::Known(tensor));
+      }
+      return results;
     }
   }
   std::vector<ValueId> operands;
@@ -139,7 +170,7 @@ absl::StatusOr<Value> Graph::Elementwise(std::string_view op,
     }
     ASYRA_ASSIGN_OR_RETURN(Type varying, Infer(*def, attrs, data_types));
     if (varying.num_elements() <= std::min(largest, kMostFolded)) {
-      return EvaluateKnown(*def, attrs, operands, &type);
+      return EvaluateKnown(*def, attrs, operands, type);
     }
   }
   std::vector<ValueId> operands;
@@ -149,7 +180,9 @@ absl::StatusOr<Value> Graph::Elementwise(std::string_view op,
         value.known() ? Compact(value) : absl::StatusOr<ValueId>(value.id()));
     operands.push_back(id);
   }
-  ASYRA_ASSIGN_OR_RETURN(Value result, AddOp(op, operands, std::move(attrs)));
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Value> results,
+                         AddOp(op, operands, std::move(attrs)));
+  const Value& result = results[0];
   return result.type().num_elements() == type.num_elements()
              ? Reshape(result, type.shape())
              : Broadcast(result, type.shape());
@@ -183,7 +216,7 @@ absl::StatusOr<Value> Graph::Transpose(const Value& value, const Ints& perm) {
   if (value.known()) {
     ASYRA_ASSIGN_OR_RETURN(const OpDef* def, Find("transpose"));
     ASYRA_ASSIGN_OR_RETURN(Type type, Infer(*def, attrs, {value.type()}));
-    return EvaluateKnown(*def, attrs, {value.data()}, &type);
+    return EvaluateKnown(*def, attrs, {value.data()}, type);
   }
   return Add("transpose", {value}, std::move(attrs));
 }
@@ -218,12 +251,12 @@ absl::StatusOr<Value> Graph::Iota(absl::Span<const int64_t> shape, int dim,
     }
     return Value::Known(data, shape);
   }
-  ASYRA_ASSIGN_OR_RETURN(Value line,
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Value> line,
                          AddOp("iota", {},
                                {{"shape", Ints(varying.begin(), varying.end())},
                                 {"dim", int64_t{dim}},
                                 {"dtype", dtype}}));
-  return Broadcast(line, shape);
+  return Broadcast(line[0], shape);
 }
 
 absl::StatusOr<Value> Graph::Slice(const Value& value, int dim, int64_t start,

@@ -29,7 +29,11 @@ class Graph {
   // elements; larger ones become ops. Errors are those of type inference.
   absl::StatusOr<Value> Add(std::string_view op, absl::Span<const Value> values,
                             AttrMap attrs = {});
-  // The same for ops that work element by element on operands that broadcast.
+  // The same for an op of any number of results.
+  absl::StatusOr<std::vector<Value>> AddMany(std::string_view op,
+                                             absl::Span<const Value> values,
+                                             AttrMap attrs = {});
+  // As Add for ops that work element by element on operands that broadcast.
   // They are computed on what varies only; one that would spread its operands
   // over a larger shape (rows against columns) is kept as an op.
   absl::StatusOr<Value> Elementwise(std::string_view op,
@@ -61,9 +65,9 @@ class Graph {
       absl::Span<const std::pair<std::string, ValueId>> outputs) &&;
 
  private:
-  absl::StatusOr<Value> AddOp(std::string_view op,
-                              absl::Span<const ValueId> operands,
-                              AttrMap attrs);
+  absl::StatusOr<std::vector<Value>> AddOp(std::string_view op,
+                                           absl::Span<const ValueId> operands,
+                                           AttrMap attrs);
   absl::StatusOr<ValueId> Compact(const Value& value);
   absl::StatusOr<ValueId> MakeCompact(const Value& value);
 

@@ -132,6 +132,56 @@ TEST(OpErrors, Indices) {
   });
 }
 
+TEST(OpErrors, Scatters) {
+  ExpectAll({
+      {"scatter_elements(f32[2,3], i64[3,3], f32[3,3]) {dim=1}",
+       "scatter_elements: indices have shape [3,3], x has [2,3], dim is 1"},
+      {"scatter_elements(f32[2,3], i64[2,2], f32[2,3]) {dim=1}",
+       "scatter_elements: updates are f32[2, 3], they should be f32[2, 2]"},
+      {"scatter_elements(f32[2], i64[2], f32[2]) {dim=0, reduction=\"sum\"}",
+       "scatter_elements: reduction is 'sum', not none, add, mul, max or min"},
+      {"scatter_nd(f32[2,3], i64[4,1], f32[4])",
+       "scatter_nd: updates are f32[4], they should be f32[4, 3]"},
+      {"segment_sum(f32[2,3], i64[3]) {dim=0, size=4}",
+       "segment_sum: dim 0 of x is 2, dim 0 of indices 3"},
+      {"segment_sum(f32[2], i64[2]) {dim=-1, size=4}",
+       "segment_sum: dim is -1, the ranks are 1 and 1"},
+      {"one_hot(f32[2]) {depth=4}",
+       "one_hot: operand 0 is f32, it should be i32 or i64"},
+      {"one_hot(i64[2]) {depth=-1}", "one_hot: depth is -1"},
+      {"top_k(f32[2,3]) {k=4}", "top_k: k is 4, dim 1 has size 3"},
+      {"arg_max(f32[2,0]) {dim=1}", "arg_max: dim 1 has no elements"},
+  });
+}
+
+TEST(OpErrors, Windows) {
+  ExpectAll({
+      {"conv(f32[2,4,8], f32[6,3,2])",
+       "conv: x has 4 channels, w takes 3 of each group"},
+      {"conv(f32[2,4,8], f32[3,2,2])",
+       "conv: 2 groups do not divide the 3 channels that w gives"},
+      {"conv(f32[2,4,8], f32[4,4,2,2])", "conv: x has rank 3, w has 4"},
+      {"conv(f32[2,4], f32[4,4])",
+       "conv: operand 0 has rank 2, at least 3 is needed"},
+      {"conv(f32[1,1,4], f32[1,1,3]) {dilations=[2]}",
+       "conv: dim 2: w reaches over 5, x with its pads has 4"},
+      {"conv(f32[1,1,4], f32[1,1,3]) {strides=[1, 1]}",
+       "conv: strides has 2 entries, 1 spatial dims need 1"},
+      {"conv(f32[1,1,4], f32[1,1,3]) {strides=[0]}",
+       "conv: strides has 0, it should be in [1, 2147483648]"},
+      {"pad(f32[3]) {before=[3], after=[0], mode=\"reflect\"}",
+       "pad: before adds 3 to dim 0 of size 3 by reflect"},
+      {"pad(f32[3]) {before=[0], after=[-1]}",
+       "pad: after adds -1 to dim 0 of size 3 by constant"},
+      {"pad(f32[3]) {before=[0, 0], after=[0]}",
+       "pad: before has 2 entries, the rank is 1"},
+      {"pad(f32[3]) {before=[0], after=[1], mode=\"mirror\"}",
+       "pad: mode is 'mirror', not constant, edge, reflect or wrap"},
+      {"pad(i64[3]) {before=[0], after=[1], value=0.5}",
+       "pad: value 0.5 is no i64"},
+  });
+}
+
 TEST(OpErrors, Attention) {
   ExpectAll({
       {"attention(f32[2,4,6,8], f32[2,5,4,8], f32[2,5,4,8]) {scale=1}",

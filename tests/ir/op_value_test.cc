@@ -147,6 +147,92 @@ TEST(OpValues, GathersFollowIndices) {
   });
 }
 
+TEST(OpValues, ScattersPutByIndex) {
+  constexpr std::string_view kX = "i64[2,3](0, 1, 2, 10, 11, 12)";
+  ExpectAll({
+      {"scatter_elements {dim=1}",
+       {kX, "i64[2,2](2, 2, 0, -1)", "i64[2,2](7, 8, 5, 6)"},
+       "i64[2,3](0, 1, 8, 5, 11, 6)"},
+      {"scatter_elements {dim=0, reduction=\"add\"}",
+       {kX, "i64[2,1](1, 1)", "i64[2,1](100, 200)"},
+       "i64[2,3](0, 1, 2, 310, 11, 12)"},
+      {"scatter_elements {dim=0}",
+       {kX, "i64[1,1](2)", "i64[1,1](0)"},
+       "index 2 is not in [-2, 2)"},
+      {"scatter_nd {reduction=\"mul\"}",
+       {kX, "i64[2,2](0, 2, 0, -1)", "i64[2](3, 5)"},
+       "i64[2,3](0, 1, 30, 10, 11, 12)"},
+      {"scatter_nd {batch_dims=1}",
+       {kX, "i64[2,1,1](1, 2)", "i64[2,1](7, 8)"},
+       "i64[2,3](0, 7, 2, 10, 11, 8)"},
+      {"segment_sum {dim=0, size=3}",
+       {kX, "i64[2](-1, 2)"},
+       "i64[3,3](0, 0, 0, 0, 0, 0, 10, 12, 14)"},
+      {"segment_sum {dim=0, size=2}",
+       {"i64[2,2](1, 2, 3, 4)", "i64[2,2](0, 1, 1, 1)"},
+       "i64[2](1, 9)"},
+      {"gather_elements {dim=1}", {kX, "i64[1,2](2, -3)"}, "i64[1,2](2, 0)"},
+      {"one_hot {depth=2, dim=0, dtype=i64}",
+       {"i64[4](0, 1, -1, 2)"},
+       "i64[2,4](1, 0, 0, 0, 0, 1, 1, 0)"},
+  });
+}
+
+TEST(OpValues, TopKBreaksTiesByIndex) {
+  constexpr std::string_view kX = "f32[5](2, nan, 3, 3, -inf)";
+  ExpectAll({
+      {"top_k {k=3}", {kX}, "f32[3](nan, 3.0, 3.0)"},
+      {"top_k {k=2, largest=false}", {kX}, "f32[2](-inf, 2.0)"},
+      {"top_k {k=0}", {kX}, "f32[0]()"},
+      {"arg_max {dim=0}", {"f32[3](1, 4, 4)"}, "i64[1](1)"},
+      {"arg_max {dim=0, last=true, keep=false}",
+       {"f32[3](1, 4, 4)"},
+       "i64[](2)"},
+      {"arg_min {dim=1, keep=false}", {"i64[2,2](1, 1, 5, 4)"}, "i64[2](0, 1)"},
+  });
+}
+
+TEST(OpValues, ConvolutionsSlideOverSpace) {
+  constexpr std::string_view kLine = "f32[1,1,4](1, 2, 3, 4)";
+  constexpr std::string_view kPair = "f32[1,1,2](1, 10)";
+  ExpectAll({
+      {"conv", {kLine, kPair}, "f32[1,1,3](21.0, 32.0, 43.0)"},
+      {"conv {strides=[2], pads=[1, 1]}",
+       {kLine, kPair},
+       "f32[1,1,3](10.0, 32.0, 4.0)"},
+      {"conv {dilations=[2], pads=[-1, 0]}",
+       {kLine, kPair},
+       "f32[1,1,1](42.0)"},
+      {"conv {input_dilations=[2]}",
+       {kLine, kPair},
+       "f32[1,1,6](1.0, 20.0, 2.0, 30.0, 3.0, 40.0)"},
+      {"conv",
+       {"f32[1,2,1](3, 5)", "f32[2,2,1](1, 10, 100, 1000)"},
+       "f32[1,2,1](53.0, 5300.0)"},
+      {"conv",
+       {"f32[1,2,1](3, 5)", "f32[4,1,1](1, 2, 3, 4)"},
+       "f32[1,4,1](3.0, 6.0, 15.0, 20.0)"},
+  });
+}
+
+TEST(OpValues, PadsAtBothEnds) {
+  constexpr std::string_view kX = "i64[1,3](1, 2, 3)";
+  ExpectAll({
+      {"pad {before=[1, 0], after=[0, 1], value=9.0}",
+       {kX},
+       "i64[2,4](9, 9, 9, 9, 1, 2, 3, 9)"},
+      {"pad {before=[0, 2], after=[0, 1], mode=\"reflect\"}",
+       {kX},
+       "i64[1,6](3, 2, 1, 2, 3, 2)"},
+      {"pad {before=[2, 0], after=[0, 1], mode=\"edge\"}",
+       {kX},
+       "i64[3,4](1, 2, 3, 3, 1, 2, 3, 3, 1, 2, 3, 3)"},
+      {"pad {before=[0, 1], after=[0, 3], mode=\"wrap\"}",
+       {kX},
+       "i64[1,7](3, 1, 2, 3, 1, 2, 3)"},
+  });
+}
+
 TEST(OpValues, Reductions) {
   constexpr std::string_view kMatrix = "f32[2,3](1, 2, 6, -4, 0, 1)";
   ExpectAll({

@@ -19,13 +19,6 @@ absl::StatusOr<Value> NonNegative(Node& node, const Value& indices,
   return graph.Elementwise("select", {negative, shifted, indices});
 }
 
-// Index along `dim` of every element, as a column [..., 1] to be joined.
-absl::StatusOr<Value> AsColumn(Node& node, const Value& indices) {
-  asyra::Shape shape = indices.shape();
-  shape.push_back(1);
-  return node.graph().Reshape(indices, shape);
-}
-
 }  // namespace
 
 absl::Status Gather(Node& node) {
@@ -42,30 +35,10 @@ absl::Status Gather(Node& node) {
       node.graph().Add("gather", {table, indices}, {{"dim", int64_t{dim}}}));
 }
 
-// out[i, j, k] = x[i, indices[i, j, k], k] for axis 1: a gather_nd whose other
-// coordinates count along.
 absl::Status GatherElements(Node& node) {
-  const Value& indices = node.In(1);
   ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(node.Int("axis", 0), node.rank()));
-  if (indices.rank() != node.rank()) {
-    return Invalid("the indices have rank {}, the input {}", indices.rank(),
-                   node.rank());
-  }
-  std::vector<Value> columns;
-  for (int i = 0; i < node.rank(); ++i) {
-    absl::StatusOr<Value> column = indices;
-    if (i != dim) {
-      column = node.graph().Iota(indices.shape(), i, indices.dtype());
-      if (!column.ok()) return column.status();
-    }
-    column = AsColumn(node, *column);
-    if (!column.ok()) return column.status();
-    columns.push_back(*std::move(column));
-  }
-  ASYRA_ASSIGN_OR_RETURN(
-      Value coordinates,
-      node.graph().Add("concat", columns, {{"dim", int64_t{node.rank()}}}));
-  return node.Return(node.graph().Add("gather_nd", {node.In(0), coordinates}));
+  return node.Return(node.graph().Add(
+      "gather_elements", {node.In(0), node.In(1)}, {{"dim", int64_t{dim}}}));
 }
 
 absl::Status GatherND(Node& node) {

@@ -63,6 +63,23 @@ absl::Status Gather(Node& node);
 absl::Status GatherElements(Node& node);
 absl::Status GatherND(Node& node);
 
+// conv.cc
+absl::Status Conv(Node& node);
+absl::Status ConvTranspose(Node& node);
+absl::Status AveragePool(Node& node);
+absl::Status GlobalAveragePool(Node& node);
+absl::Status MaxPool(Node& node);
+
+// pad.cc
+absl::Status Pad(Node& node);
+
+// scatter.cc
+absl::Status ScatterElements(Node& node);
+absl::Status ScatterND(Node& node);
+absl::Status OneHot(Node& node);
+absl::Status TopK(Node& node);
+absl::Status Arg(Node& node);  // the IR op of the table
+
 // reduce.cc
 absl::Status ReduceAttr(Node& node);   // axes as attribute
 absl::Status ReduceInput(Node& node);  // axes as input
