@@ -69,7 +69,7 @@ TEST(OnnxWindow, PoolsOfPartsOfTheInput) {
   EXPECT_THAT(pool("MaxPool", 0, -1), ElementsAre(1, 4));
   EXPECT_THAT(pool("AveragePool", 1, 0), ElementsAre(0.5, 3));
   EXPECT_THAT(pool("AveragePool", 0, 1),
-              ElementsAre(testing::FloatEq(1.f / 3), 3));
+              ElementsAre(testing::DoubleNear(1.0 / 3, 1e-6), 3));
   auto global = WithX({1, 2, 2, 2}).Node("GlobalAveragePool", {"x"}, {"y"});
   EXPECT_THAT(RunModel(global).ToDoubles(), ElementsAre(1.5, 5.5));
 }
