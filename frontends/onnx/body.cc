@@ -4,7 +4,6 @@
 #include <queue>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "ir/support/status.h"
 #include "onnx/onnx.pb.h"
 
@@ -70,11 +69,16 @@ class Sorter {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<const onnx::NodeProto*>> Sort(
-      const Names& outputs) {
+  // Sets the body's nodes and what they read.
+  absl::Status Sort(Body* body) {
     ASYRA_RETURN_IF_ERROR(IndexOutputs());
-    ASYRA_RETURN_IF_ERROR(MarkNeeded(outputs));
-    return Order();
+    ASYRA_RETURN_IF_ERROR(MarkNeeded(body->outputs));
+    for (const Names& names : reads_) {
+      body->reads.insert(names.begin(), names.end());
+    }
+    body->reads.insert(body->outputs.begin(), body->outputs.end());
+    ASYRA_ASSIGN_OR_RETURN(body->nodes, Order());
+    return absl::OkStatus();
   }
 
  private:
@@ -183,12 +187,12 @@ absl::StatusOr<Body> BodyOf(const onnx::GraphProto& graph, GraphKind kind) {
   Body body{.nodes = {},
             .inputs = NamesOf(graph.input()),
             .outputs = NamesOf(graph.output()),
-            .graph = &graph};
+            .reads = {}};
   if (body.outputs.empty()) return Invalid("the graph has no output");
   Sorter sorter(graph.node(), kind == GraphKind::kSubgraph);
   ASYRA_RETURN_IF_ERROR(sorter.Define(body.inputs, "inputs"));
   ASYRA_RETURN_IF_ERROR(sorter.Define(InitializersOf(graph), "initializers"));
-  ASYRA_ASSIGN_OR_RETURN(body.nodes, sorter.Sort(body.outputs));
+  ASYRA_RETURN_IF_ERROR(sorter.Sort(&body));
   return body;
 }
 
@@ -198,7 +202,7 @@ absl::StatusOr<Body> BodyOf(const onnx::FunctionProto& function) {
   body.outputs.assign(function.output().begin(), function.output().end());
   Sorter sorter(function.node(), false);
   ASYRA_RETURN_IF_ERROR(sorter.Define(body.inputs, "inputs"));
-  ASYRA_ASSIGN_OR_RETURN(body.nodes, sorter.Sort(body.outputs));
+  ASYRA_RETURN_IF_ERROR(sorter.Sort(&body));
   return body;
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 
 namespace onnx {
@@ -22,7 +23,8 @@ struct Body {
   std::vector<const onnx::NodeProto*> nodes;
   std::vector<std::string_view> inputs;
   std::vector<std::string_view> outputs;
-  const onnx::GraphProto* graph = nullptr;  // null for a function
+  // Every name that these nodes, their subgraphs and the outputs read.
+  absl::flat_hash_set<std::string_view> reads;
 };
 
 enum class GraphKind { kMain, kSubgraph };

@@ -1,7 +1,9 @@
 #include "frontends/onnx/body_importer.h"
 
+#include "frontends/onnx/narrow_type.h"
 #include "frontends/onnx/op_check.h"
 #include "frontends/onnx/op_table.h"
+#include "frontends/onnx/ops/ops.h"
 #include "frontends/onnx/sparse_tensor.h"
 #include "ir/support/status.h"
 #include "onnx/onnx.pb.h"
@@ -52,6 +54,47 @@ absl::StatusOr<std::vector<std::optional<Value>>> InputsOf(
   return inputs;
 }
 
+// A narrow type of the inputs is also that of the results that it carries.
+// Values that are known must fit it; others do where the op only moves them.
+absl::Status CarryNarrowType(const OpSpelling& spelling, const Node& node,
+                             Value* value) {
+  using ImportFunction = absl::Status (*)(Node&);
+  static constexpr ImportFunction kOwnType[] = {ops::Cast, ops::CastLike,
+                                                ops::Shape, ops::Size};
+  static constexpr ImportFunction kMoves[] = {
+      ops::Concat,         ops::Expand,   ops::Flatten,  ops::Gather,
+      ops::GatherElements, ops::GatherND, ops::Identity, ops::Reshape,
+      ops::Slice,          ops::Split,    ops::Squeeze,  ops::Transpose,
+      ops::Unsqueeze};
+  auto is_one_of = [&](const auto& functions) {
+    return std::find(std::begin(functions), std::end(functions),
+                     spelling.import) != std::end(functions);
+  };
+  if (value->is_sequence()) return absl::OkStatus();
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    const NarrowType* type = node.Has(i) ? node.In(i).narrow() : nullptr;
+    if (type != nullptr && type->carrier == value->dtype() &&
+        !is_one_of(kOwnType)) {
+      value->set_narrow(type);
+    }
+  }
+  const NarrowType* type = value->narrow();
+  if (type == nullptr) return absl::OkStatus();
+  bool fits = is_one_of(kMoves) ||
+              (is_one_of(kOwnType) && node.dtype() == DType::kBool);
+  if (!value->known() && !fits) {
+    return Unimplemented("{} is supported for constants only", type->name);
+  }
+  for (int64_t i = 0; value->known() && i < value->data().num_elements(); ++i) {
+    int64_t element = value->data().GetInt(i);
+    if (element < type->low() || element > type->high()) {
+      return Unimplemented("its result {} does not fit {}", element,
+                           type->name);
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string IrName(std::string_view name) {
@@ -71,26 +114,29 @@ BodyImporter::BodyImporter(Bodies& bodies, const Node::ReadTensor& read_tensor,
 // Integers, masks and single numbers take part in shape arithmetic and are
 // known; the rest are the model's parameters.
 absl::Status BodyImporter::AddInitializers(const onnx::GraphProto& graph,
-                                           Scope* scope) {
+                                           const Body& body, Scope* scope) {
   auto [entry, added] = initializers_.try_emplace(&graph);
-  auto add = [&, &values = entry->second](const std::string& name,
+  auto add = [&, &values = entry->second](const onnx::TensorProto& proto,
                                           const Tensor& tensor) {
     bool parameter = IsFloat(tensor.dtype()) && tensor.num_elements() > 1;
-    std::string ir_name = scope->prefix + IrName(name);
+    std::string name = scope->prefix + IrName(proto.name());
     Value value =
-        parameter ? graph_.Weight(ir_name, tensor) : Value::Known(tensor);
-    value.set_name(ir_name);
-    values.emplace_back(name, std::move(value));
+        parameter ? graph_.Weight(name, tensor) : Value::Known(tensor);
+    value.set_name(name);
+    value.set_narrow(FindNarrowType(proto.data_type()));
+    values.emplace_back(proto.name(), std::move(value));
   };
   if (added) {
     for (const auto& proto : graph.initializer()) {
+      if (!body.reads.contains(proto.name())) continue;
       ASYRA_ASSIGN_OR_RETURN(Tensor tensor, read_tensor_(proto));
-      add(proto.name(), tensor);
+      add(proto, tensor);
     }
     for (const auto& proto : graph.sparse_initializer()) {
+      if (!body.reads.contains(proto.values().name())) continue;
       ASYRA_ASSIGN_OR_RETURN(Tensor tensor,
                              TensorFromSparse(proto, read_tensor_));
-      add(proto.values().name(), tensor);
+      add(proto.values(), tensor);
     }
   }
   for (const auto& [name, value] : entry->second) scope->values[name] = value;
@@ -166,6 +212,7 @@ absl::Status BodyImporter::ImportOp(const onnx::NodeProto& proto,
   for (int i = 0; i < proto.output_size(); ++i) {
     if (proto.output(i).empty() || !node.output(i).has_value()) continue;
     Value value = *node.output(i);
+    ASYRA_RETURN_IF_ERROR(CarryNarrowType(spelling, node, &value));
     if (value.name().empty()) {
       value.set_name(scope->prefix + IrName(proto.output(i)));
     }
@@ -217,7 +264,7 @@ absl::StatusOr<std::vector<Value>> BodyImporter::RunSubgraph(
   inner.attributes = outer.attributes;
   inner.prefix = std::string(label);
   inner.depth = outer.depth + 1;
-  ASYRA_RETURN_IF_ERROR(AddInitializers(graph, &inner));
+  ASYRA_RETURN_IF_ERROR(AddInitializers(graph, *body, &inner));
   for (size_t i = 0; i < inputs.size(); ++i) {
     inner.values[body->inputs[i]] = std::move(inputs[i]);
   }

@@ -25,9 +25,10 @@ class BodyImporter {
   BodyImporter(Bodies& bodies, const Node::ReadTensor& read_tensor,
                Graph& graph);
 
-  // Enters the initializers of a graph and what the nodes of a body compute.
-  // Errors name the nodes that lead to the place.
-  absl::Status AddInitializers(const onnx::GraphProto& graph, Scope* scope);
+  // Enters the initializers of a graph that its body reads, and what the nodes
+  // of a body compute. Errors name the nodes that lead to the place.
+  absl::Status AddInitializers(const onnx::GraphProto& graph, const Body& body,
+                               Scope* scope);
   absl::Status Import(const Body& body, Scope* scope);
 
  private:

@@ -6,6 +6,7 @@
 #include "frontends/onnx/body_importer.h"
 #include "frontends/onnx/graph.h"
 #include "frontends/onnx/input_dims.h"
+#include "frontends/onnx/narrow_type.h"
 #include "frontends/onnx/op_check.h"
 #include "frontends/onnx/reader.h"
 #include "frontends/onnx/tensor_proto.h"
@@ -39,7 +40,7 @@ class Importer {
     scope_.opsets = &opsets;
     AddInputs(inputs);
     BodyImporter importer(bodies, read_tensor_, graph_);
-    ASYRA_RETURN_IF_ERROR(importer.AddInitializers(model_, &scope_));
+    ASYRA_RETURN_IF_ERROR(importer.AddInitializers(model_, body, &scope_));
     ASYRA_RETURN_IF_ERROR(importer.Import(body, &scope_));
     return Finish();
   }
@@ -70,6 +71,10 @@ class Importer {
       const Value& value = **found;
       if (value.is_sequence()) {
         return Unimplemented("output '{}' is a sequence", output.name());
+      }
+      if (value.narrow() != nullptr) {
+        return Unimplemented("output '{}' is {}, which is not supported",
+                             output.name(), value.narrow()->name);
       }
       ASYRA_RETURN_IF_ERROR(CheckOutput(output, options_.dims, value.type()));
       graph_.set_name(IrName(output.name()));

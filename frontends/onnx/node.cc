@@ -1,5 +1,7 @@
 #include "frontends/onnx/node.h"
 
+#include "frontends/onnx/narrow_type.h"
+#include "frontends/onnx/sparse_tensor.h"
 #include "onnx/onnx.pb.h"
 
 namespace asyra::onnx_import {
@@ -120,10 +122,22 @@ std::vector<double> Node::FloatList(std::string_view name) {
                                                attr->floats().end());
 }
 
-absl::StatusOr<Tensor> Node::TensorAttr(std::string_view name) {
-  const AttributeProto* attr = Find(name, AttributeProto::TENSOR);
-  if (attr == nullptr) return Invalid("there is no tensor attribute {}", name);
-  return importer_.read_tensor(attr->t());
+absl::StatusOr<Value> Node::TensorAttr(std::string_view name) {
+  Ignore(name);
+  for (const auto& [key, attr] : attributes_) {
+    if (key != name) continue;
+    const auto& proto =
+        attr->has_sparse_tensor() ? attr->sparse_tensor().values() : attr->t();
+    ASYRA_ASSIGN_OR_RETURN(
+        Tensor tensor,
+        attr->has_sparse_tensor()
+            ? TensorFromSparse(attr->sparse_tensor(), importer_.read_tensor)
+            : importer_.read_tensor(proto));
+    Value value = Value::Known(tensor);
+    value.set_narrow(FindNarrowType(proto.data_type()));
+    return value;
+  }
+  return Invalid("there is no tensor attribute {}", name);
 }
 
 absl::StatusOr<std::vector<Value>> Node::Run(std::string_view attr,

@@ -74,7 +74,8 @@ class Node {
   std::string String(std::string_view name, std::string_view otherwise);
   Ints IntList(std::string_view name);
   std::vector<double> FloatList(std::string_view name);
-  absl::StatusOr<Tensor> TensorAttr(std::string_view name);
+  // A dense or a sparse tensor.
+  absl::StatusOr<Value> TensorAttr(std::string_view name);
   // Runs a subgraph attribute. Error: the subgraph does not take so many
   // inputs or gives less than `num_outputs`.
   absl::StatusOr<std::vector<Value>> Run(std::string_view attr,

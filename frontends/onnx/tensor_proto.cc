@@ -1,8 +1,10 @@
 #include "frontends/onnx/tensor_proto.h"
 
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 
+#include "frontends/onnx/narrow_type.h"
 #include "ir/support/status.h"
 #include "onnx/onnx.pb.h"
 
@@ -13,12 +15,11 @@ using onnx::TensorProto;
 
 constexpr int64_t kMostElements = int64_t{1} << 48;
 
-Tensor ViewBytes(DType dtype, const Shape& shape, std::string_view bytes,
-                 std::shared_ptr<const void> owner) {
-  return Tensor::View(dtype, shape,
-                      reinterpret_cast<const std::byte*>(bytes.data()),
-                      std::move(owner));
-}
+// Bytes in a message or a file, which `owner` keeps alive.
+struct Bytes {
+  std::string_view view;
+  std::shared_ptr<const void> owner;
+};
 
 absl::StatusOr<int64_t> ParseCount(const std::string& key,
                                    const std::string& text) {
@@ -32,11 +33,21 @@ absl::StatusOr<int64_t> ParseCount(const std::string& key,
   return value;
 }
 
-absl::StatusOr<Tensor> FromExternal(const TensorProto& proto, DType dtype,
-                                    const Shape& shape, ExternalFiles* files) {
+// "f32[4]" or "UINT8[4]"
+std::string TypeOf(const TensorProto& proto) {
+  const NarrowType* narrow = FindNarrowType(proto.data_type());
+  std::string_view name = narrow != nullptr
+                              ? narrow->name
+                              : ToString(*DTypeFromOnnx(proto.data_type()));
+  return fmt::format(
+      "{}{}", name,
+      ShapeToString(Shape(proto.dims().begin(), proto.dims().end())));
+}
+
+absl::StatusOr<Bytes> FromExternal(const TensorProto& proto, int64_t need,
+                                   ExternalFiles* files) {
   std::string location;
-  int64_t offset = 0;
-  int64_t need = NumElements(shape) * SizeOf(dtype), length = need;
+  int64_t offset = 0, length = need;
   for (const auto& entry : proto.external_data()) {
     if (entry.key() == "location") location = entry.value();
     if (entry.key() == "offset") {
@@ -47,8 +58,8 @@ absl::StatusOr<Tensor> FromExternal(const TensorProto& proto, DType dtype,
     }
   }
   if (length != need) {
-    return Invalid("external data: {} bytes, but {}{} takes {}", length,
-                   ToString(dtype), ShapeToString(shape), need);
+    return Invalid("external data: {} bytes, but {} takes {}", length,
+                   TypeOf(proto), need);
   }
   if (files == nullptr) return Invalid("external data has no folder here");
   ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file,
@@ -59,7 +70,26 @@ absl::StatusOr<Tensor> FromExternal(const TensorProto& proto, DType dtype,
         "external data: {} has {} bytes, the tensor lies at [{}, {} + {})",
         location, size, offset, offset, need);
   }
-  return ViewBytes(dtype, shape, file->bytes().substr(offset), file);
+  return Bytes{file->bytes().substr(offset, need), file};
+}
+
+// The `need` bytes of a tensor that has them as bytes, not in a typed field.
+absl::StatusOr<Bytes> RawBytes(const TensorProto& proto, int64_t need,
+                               std::shared_ptr<const void> owner,
+                               ExternalFiles* files) {
+  if (proto.data_location() == TensorProto::EXTERNAL) {
+    return FromExternal(proto, need, files);
+  }
+  auto have = static_cast<int64_t>(proto.raw_data().size());
+  if (have != need) {
+    return Invalid("{} bytes of data, but {} takes {}", have, TypeOf(proto),
+                   need);
+  }
+  return Bytes{proto.raw_data(), std::move(owner)};
+}
+
+bool IsRaw(const TensorProto& proto) {
+  return proto.data_location() == TensorProto::EXTERNAL || proto.has_raw_data();
 }
 
 // Values kept one by one in a typed field of the message.
@@ -87,24 +117,45 @@ absl::StatusOr<Tensor> FromField(const Field& field, DType dtype,
   return tensor;
 }
 
+absl::StatusOr<Tensor> ReadNarrow(const TensorProto& proto,
+                                  const NarrowType& type, const Shape& shape,
+                                  ExternalFiles* files) {
+  if (!IsRaw(proto)) {
+    return type.carrier == DType::kI64
+               ? FromField(proto.uint64_data(), type.carrier, shape)
+               : FromField(proto.int32_data(), type.carrier, shape);
+  }
+  ASYRA_ASSIGN_OR_RETURN(
+      Bytes bytes,
+      RawBytes(proto, NumElements(shape) * type.bytes, nullptr, files));
+  Tensor tensor(type.carrier, shape);
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    uint64_t value = 0;  // of little endian bytes
+    std::memcpy(&value, bytes.view.data() + i * type.bytes, type.bytes);
+    bool negative = type.is_signed && static_cast<int64_t>(value) > type.high();
+    tensor.SetInt(i, static_cast<int64_t>(value) -
+                         (negative ? int64_t{1} << (8 * type.bytes) : 0));
+  }
+  return tensor;
+}
+
 absl::StatusOr<Tensor> Read(const TensorProto& proto,
                             std::shared_ptr<const void> owner,
                             ExternalFiles* files) {
-  ASYRA_ASSIGN_OR_RETURN(DType dtype, DTypeFromOnnx(proto.data_type()));
   Shape shape(proto.dims().begin(), proto.dims().end());
   ASYRA_RETURN_IF_ERROR(CheckShape(shape));
   if (proto.has_segment()) return Unimplemented("segments are not supported");
-  if (proto.data_location() == TensorProto::EXTERNAL) {
-    return FromExternal(proto, dtype, shape, files);
+  if (const NarrowType* narrow = FindNarrowType(proto.data_type())) {
+    return ReadNarrow(proto, *narrow, shape, files);
   }
-  if (proto.has_raw_data()) {
-    auto have = static_cast<int64_t>(proto.raw_data().size());
-    int64_t need = NumElements(shape) * SizeOf(dtype);
-    if (have != need) {
-      return Invalid("{} bytes of data, but {}{} takes {}", have,
-                     ToString(dtype), ShapeToString(shape), need);
-    }
-    return ViewBytes(dtype, shape, proto.raw_data(), std::move(owner));
+  ASYRA_ASSIGN_OR_RETURN(DType dtype, DTypeFromOnnx(proto.data_type()));
+  if (IsRaw(proto)) {
+    ASYRA_ASSIGN_OR_RETURN(Bytes bytes,
+                           RawBytes(proto, NumElements(shape) * SizeOf(dtype),
+                                    std::move(owner), files));
+    return Tensor::View(dtype, shape,
+                        reinterpret_cast<const std::byte*>(bytes.view.data()),
+                        std::move(bytes.owner));
   }
   switch (dtype) {
     case DType::kF32:
@@ -161,6 +212,22 @@ absl::Status CheckShape(absl::Span<const int64_t> shape) {
   return absl::OkStatus();
 }
 
+// A link may lead out of the folder that `path` seems to be in.
+absl::Status ExternalFiles::CheckLinks(
+    const std::filesystem::path& path) const {
+  std::error_code error;
+  auto real = std::filesystem::canonical(path, error);
+  if (error) return absl::OkStatus();  // opening it says what is wrong
+  auto folder = std::filesystem::canonical(
+      folder_.empty() ? "." : std::filesystem::path(folder_), error);
+  auto [in_folder, in_path] =
+      std::mismatch(folder.begin(), folder.end(), real.begin(), real.end());
+  if (!error && in_folder == folder.end()) return absl::OkStatus();
+  return Invalid(
+      "external data: {} is a link to {}, outside the model's folder",
+      path.string(), real.string());
+}
+
 absl::StatusOr<std::shared_ptr<const MappedFile>> ExternalFiles::Open(
     const std::string& location) {
   auto found = files_.find(location);
@@ -174,9 +241,10 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> ExternalFiles::Open(
         "folder",
         location);
   }
-  ASYRA_ASSIGN_OR_RETURN(
-      std::shared_ptr<const MappedFile> file,
-      MappedFile::Open((std::filesystem::path(folder_) / relative).string()));
+  std::filesystem::path path = std::filesystem::path(folder_) / relative;
+  ASYRA_RETURN_IF_ERROR(CheckLinks(path));
+  ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file,
+                         MappedFile::Open(path.string()));
   files_.emplace(location, file);
   return file;
 }

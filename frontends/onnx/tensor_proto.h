@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,16 +29,20 @@ absl::Status CheckShape(absl::Span<const int64_t> shape);
 class ExternalFiles {
  public:
   explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
-  // `location` must stay inside the folder: no absolute path, no "..".
+  // `location` must stay inside the folder: no absolute path, no "..", no link
+  // to somewhere else.
   absl::StatusOr<std::shared_ptr<const MappedFile>> Open(
       const std::string& location);
 
  private:
+  absl::Status CheckLinks(const std::filesystem::path& path) const;
+
   std::string folder_;
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
 };
 
-// The tensor of a message. Raw bytes, in the message or in an external file,
+// The tensor of a message; one of a narrow type (narrow_type.h) is widened to
+// its carrier. Raw bytes, in the message or in an external file,
 // are viewed and not copied; `owner` keeps the message alive. Errors name the
 // tensor: an unknown element type, too few or too many bytes or values, a
 // location outside the folder.

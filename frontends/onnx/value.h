@@ -11,6 +11,8 @@
 
 namespace asyra::onnx_import {
 
+struct NarrowType;
+
 // Either known now, or computed by the program, or a sequence of such.
 class Value {
  public:
@@ -43,6 +45,10 @@ class Value {
   ValueId id() const { return id_; }
   const std::vector<Value>& parts() const { return parts_; }
 
+  // The type that the model has for it, where the IR's is only its carrier.
+  const NarrowType* narrow() const { return narrow_; }
+  void set_narrow(const NarrowType* type) { narrow_ = type; }
+
   // Where it came from, for names of weights.
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
@@ -53,6 +59,7 @@ class Value {
   ValueId id_ = kNoValue;
   bool is_sequence_ = false;
   std::vector<Value> parts_;
+  const NarrowType* narrow_ = nullptr;
   std::string name_;
 };
 

@@ -2,6 +2,8 @@
 #include <random>
 
 #include "gmock/gmock.h"
+#include "ir/interpreter.h"
+#include "ir/support/check.h"
 #include "ir/weight_store.h"
 #include "tests/frontends/model_builder.h"
 
@@ -99,10 +101,154 @@ TEST(OnnxReader, RefusesTensorsOfTheWrongSize) {
 }
 
 TEST(OnnxReader, NamesElementTypesItDoesNotHave) {
-  ModelBuilder model = AddWeight();
-  model.Initializer("w", onnx::TensorProto::UINT8, {4});
-  EXPECT_THAT(model.ImportError(),
-              HasSubstr("tensor 'w': element type UINT8 is not supported"));
+  for (const char* name : {"UINT64", "INT4", "FLOAT8E4M3FN", "STRING"}) {
+    onnx::TensorProto::DataType type;
+    ASSERT_TRUE(onnx::TensorProto::DataType_Parse(name, &type));
+    ModelBuilder model = AddWeight();
+    model.Initializer("w", type, {4});
+    EXPECT_THAT(model.ImportError(),
+                HasSubstr(fmt::format(
+                    "tensor 'w': element type {} is not supported", name)));
+    model = AddWeight();
+    model.graph()
+        .mutable_input(0)
+        ->mutable_type()
+        ->mutable_tensor_type()
+        ->set_elem_type(type);
+    EXPECT_THAT(model.ImportError(),
+                HasSubstr(fmt::format(
+                    "input x: element type {} is not supported", name)));
+  }
+}
+
+TEST(OnnxReader, LeavesAloneWhatNobodyReads) {
+  ModelBuilder model = AddWeight().Floats("w", {1, 2, 3, 4}, {4});
+  model.Initializer("s", onnx::TensorProto::STRING, {4});
+  EXPECT_EQ(model.ImportError(), "");
+}
+
+TEST(OnnxReader, ReadsHalfPrecisionAndDoubles) {
+  // 1.5 in each.
+  for (auto [type, bits] : {std::pair(onnx::TensorProto::FLOAT16, 0x3e00),
+                            std::pair(onnx::TensorProto::BFLOAT16, 0x3fc0)}) {
+    for (bool raw : {false, true}) {
+      ModelBuilder model;
+      onnx::TensorProto* tensor = model.Initializer("w", type, {2});
+      auto half = static_cast<uint16_t>(bits);
+      uint16_t both[] = {half, half};
+      if (raw) {
+        tensor->set_raw_data(both, sizeof(both));
+      } else {
+        for (uint16_t value : both) tensor->add_int32_data(value);
+      }
+      Program program = ASYRA_VALUE(
+          model.Node("Identity", {"w"}, {"y"}).Output("y").Import());
+      EXPECT_EQ(program.weights->Find("w")->ToDoubles(),
+                (std::vector<double>{1.5, 1.5}));
+    }
+  }
+  ModelBuilder model;
+  onnx::TensorProto* tensor =
+      model.Initializer("w", onnx::TensorProto::DOUBLE, {2});
+  for (double value : {0.1, -1e300}) tensor->add_double_data(value);
+  Program program =
+      ASYRA_VALUE(model.Node("Identity", {"w"}, {"y"}).Output("y").Import());
+  EXPECT_EQ(program.weights->Find("w")->ToDoubles(),
+            (std::vector<double>{0.1, -1e300}));
+}
+
+// y = cast(op(w)), with w of a type that the IR does not have.
+std::vector<int64_t> NarrowResult(onnx::TensorProto::DataType type,
+                                  const std::string& raw, int64_t size) {
+  ModelBuilder model;
+  model.Initializer("w", type, {size})->set_raw_data(raw);
+  Program program =
+      ASYRA_VALUE(model.Node("Cast", {"w"}, {"y"}, {{"to", ModelBuilder::kI64}})
+                      .Output("y")
+                      .Import());
+  return ASYRA_VALUE(Interpret(program, {}))[0].ToInts();
+}
+
+TEST(OnnxNarrow, ConstantsAreCarriedByWiderTypes) {
+  using List = std::vector<int64_t>;
+  std::string bytes("\x00\x7f\x80\xff", 4);
+  EXPECT_EQ(NarrowResult(onnx::TensorProto::UINT8, bytes, 4),
+            (List{0, 127, 128, 255}));
+  EXPECT_EQ(NarrowResult(onnx::TensorProto::INT8, bytes, 4),
+            (List{0, 127, -128, -1}));
+  EXPECT_EQ(NarrowResult(onnx::TensorProto::UINT16, bytes, 2),
+            (List{0x7f00, 0xff80}));
+  EXPECT_EQ(NarrowResult(onnx::TensorProto::INT16, bytes, 2),
+            (List{0x7f00, -128}));
+  EXPECT_EQ(NarrowResult(onnx::TensorProto::UINT32, bytes, 1),
+            (List{0xff807f00}));
+}
+
+TEST(OnnxNarrow, ResultsMustFitAndBeKnown) {
+  auto model = [](int value) {
+    ModelBuilder result;
+    result.Initializer("a", onnx::TensorProto::UINT8, {1})->add_int32_data(200);
+    result.Initializer("b", onnx::TensorProto::UINT8, {1})
+        ->add_int32_data(value);
+    return result.Node("Add", {"a", "b"}, {"c"})
+        .Node("Cast", {"c"}, {"y"}, {{"to", ModelBuilder::kF32}})
+        .Output("y");
+  };
+  EXPECT_EQ(model(55).ImportError(), "");
+  EXPECT_THAT(
+      model(56).ImportError(),
+      HasSubstr("Add node 'node_c': its result 256 does not fit UINT8"));
+  EXPECT_THAT(model(1).Output("c").ImportError(),
+              HasSubstr("output 'c' is UINT8, which is not supported"));
+  auto cast = [](int from) {
+    return ModelBuilder()
+        .Input("x", from, {2})
+        .Node("Cast", {"x"}, {"b"}, {{"to", onnx::TensorProto::UINT8}})
+        .Node("Unsqueeze", {"b", "zero"}, {"c"})
+        .Node("Cast", {"c"}, {"y"}, {{"to", ModelBuilder::kF32}})
+        .Ints("zero", {0})
+        .Output("y")
+        .ImportError();
+  };
+  EXPECT_EQ(cast(ModelBuilder::kBool), "");
+  EXPECT_THAT(cast(ModelBuilder::kI64),
+              HasSubstr("UINT8 is supported for constants only"));
+}
+
+// A sparse initializer of shape [2, 3].
+ModelBuilder Sparse(const std::vector<int64_t>& indices,
+                    std::vector<int64_t> dims) {
+  ModelBuilder model;
+  onnx::SparseTensorProto* sparse = model.graph().add_sparse_initializer();
+  for (int64_t dim : {2, 3}) sparse->add_dims(dim);
+  sparse->mutable_values()->set_name("w");
+  sparse->mutable_values()->set_data_type(ModelBuilder::kF32);
+  sparse->mutable_values()->add_dims(dims[0]);
+  for (int64_t i = 0; i < dims[0]; ++i) {
+    sparse->mutable_values()->add_float_data(static_cast<float>(i + 1));
+  }
+  sparse->mutable_indices()->set_data_type(ModelBuilder::kI64);
+  for (int64_t dim : dims) sparse->mutable_indices()->add_dims(dim);
+  for (int64_t index : indices)
+    sparse->mutable_indices()->add_int64_data(index);
+  return model.Node("Identity", {"w"}, {"y"}).Output("y");
+}
+
+TEST(OnnxSparse, InitializersBecomeDense) {
+  for (const ModelBuilder& model :
+       {Sparse({1, 5}, {2}), Sparse({0, 1, 1, 2}, {2, 2})}) {
+    Program program = ASYRA_VALUE(model.Import());
+    EXPECT_EQ(program.weights->Find("w")->ToDoubles(),
+              (std::vector<double>{0, 1, 0, 0, 0, 2}));
+  }
+  EXPECT_THAT(Sparse({1, 6}, {2}).ImportError(),
+              HasSubstr("sparse tensor 'w': element 6 of shape [2,3]"));
+  EXPECT_THAT(Sparse({5, 1}, {2}).ImportError(),
+              HasSubstr("element 1 of shape [2,3] follows element 5"));
+  EXPECT_THAT(Sparse({0, 1, 1, 3}, {2, 2}).ImportError(),
+              HasSubstr("index 3 of dim 1 of size 3"));
+  EXPECT_THAT(Sparse({0, 1, 1}, {3, 1}).ImportError(),
+              HasSubstr("the indices are i64[3,1], they should be i64[3,2]"));
 }
 
 ModelBuilder External(const std::string& location, const std::string& offset,
@@ -138,6 +284,25 @@ TEST(OnnxReader, RefusesExternalDataOutsideTheFolder) {
                 HasSubstr("is not inside the model's folder"))
         << location;
   }
+}
+
+TEST(OnnxReader, RefusesLinksOutOfTheFolder) {
+  namespace fs = std::filesystem;
+  WriteFile("w.bin", std::string(16, 'x'));
+  fs::path folder = ModelBuilder::TestFolder();
+  fs::path outside = folder.parent_path() / (folder.filename().string() + ".d");
+  fs::create_directories(outside);
+  fs::rename(folder / "w.bin", outside / "w.bin");
+  fs::remove(folder / "w.bin");
+  fs::create_symlink(outside / "w.bin", folder / "w.bin");
+  EXPECT_THAT(External("w.bin", "0").ImportError(),
+              HasSubstr("w.bin is a link to"));
+  // Within the folder a link is as good as a file.
+  WriteFile("data.bin", std::string(16, 'x'));
+  fs::remove(folder / "w.bin");
+  fs::create_symlink("data.bin", folder / "w.bin");
+  EXPECT_EQ(External("w.bin", "0").ImportError(), "");
+  fs::remove(folder / "w.bin");
 }
 
 TEST(OnnxReader, RefusesExternalDataThatIsNotThere) {

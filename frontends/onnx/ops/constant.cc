@@ -40,9 +40,8 @@ absl::StatusOr<Value> KeepMask(Node& node, bool upper, int64_t k) {
 }  // namespace
 
 absl::Status Constant(Node& node) {
-  if (node.HasAttr("value")) {
-    ASYRA_ASSIGN_OR_RETURN(Tensor tensor, node.TensorAttr("value"));
-    return node.Return(Value::Known(tensor));
+  for (const char* name : {"value", "sparse_value"}) {
+    if (node.HasAttr(name)) return node.Return(node.TensorAttr(name));
   }
   if (node.HasAttr("value_int")) {
     return node.Return(Value::Known(
@@ -67,14 +66,17 @@ absl::Status ConstantOfShape(Node& node) {
   ASYRA_ASSIGN_OR_RETURN(Ints shape, node.KnownInts(0, "shape"));
   Value element = node.graph().Scalar(0, DType::kF32);
   if (node.HasAttr("value")) {
-    ASYRA_ASSIGN_OR_RETURN(Tensor tensor, node.TensorAttr("value"));
-    if (tensor.num_elements() != 1) {
+    ASYRA_ASSIGN_OR_RETURN(element, node.TensorAttr("value"));
+    if (element.type().num_elements() != 1) {
       return Invalid("attribute value has {} elements, it should have 1",
-                     tensor.num_elements());
+                     element.type().num_elements());
     }
-    element = Value::Known(tensor.Reshaped({}));
   }
-  return node.Return(node.graph().Broadcast(element, shape));
+  const NarrowType* narrow = element.narrow();
+  ASYRA_ASSIGN_OR_RETURN(element, node.graph().Reshape(element, {}));
+  ASYRA_ASSIGN_OR_RETURN(element, node.graph().Broadcast(element, shape));
+  element.set_narrow(narrow);
+  return node.Return(element);
 }
 
 absl::Status Range(Node& node) {

@@ -1,3 +1,4 @@
+#include "frontends/onnx/narrow_type.h"
 #include "frontends/onnx/ops/ops.h"
 #include "frontends/onnx/tensor_proto.h"
 
@@ -21,6 +22,19 @@ absl::StatusOr<Value> FoldAll(Node& node, std::string_view op,
                            node.graph().Elementwise(op, {result, values[i]}));
   }
   return result;
+}
+
+absl::StatusOr<Value> CastTo(Node& node, DType dtype) {
+  ASYRA_ASSIGN_OR_RETURN(Value value, node.graph().Cast(node.In(0), dtype));
+  value.set_narrow(nullptr);
+  return value;
+}
+
+// The importer checks that the values fit.
+absl::Status CastToNarrow(Node& node, const NarrowType& narrow) {
+  ASYRA_ASSIGN_OR_RETURN(Value value, CastTo(node, narrow.carrier));
+  value.set_narrow(&narrow);
+  return node.Return(value);
 }
 
 }  // namespace
@@ -91,15 +105,20 @@ absl::Status Cast(Node& node) {
   // These choose what becomes of values that 8-bit floats cannot hold.
   node.Ignore("saturate");
   node.Ignore("round_mode");
-  ASYRA_ASSIGN_OR_RETURN(
-      DType dtype, DTypeFromOnnx(static_cast<int32_t>(node.Int("to", 0))));
-  return node.Return(node.graph().Cast(node.In(0), dtype));
+  auto to = static_cast<int32_t>(node.Int("to", 0));
+  if (const NarrowType* narrow = FindNarrowType(to)) {
+    return CastToNarrow(node, *narrow);
+  }
+  ASYRA_ASSIGN_OR_RETURN(DType dtype, DTypeFromOnnx(to));
+  return node.Return(CastTo(node, dtype));
 }
 
 absl::Status CastLike(Node& node) {
   node.Ignore("saturate");
   node.Ignore("round_mode");
-  return node.Return(node.graph().Cast(node.In(0), node.dtype(1)));
+  const NarrowType* narrow = node.In(1).narrow();
+  if (narrow != nullptr) return CastToNarrow(node, *narrow);
+  return node.Return(CastTo(node, node.dtype(1)));
 }
 
 absl::Status Clip(Node& node) {
