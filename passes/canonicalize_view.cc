@@ -159,14 +159,55 @@ absl::StatusOr<ValueId> DropBroadcasts(Rewriter& to, const NewOp& op) {
                 {{"shape", Ints(shape.begin(), shape.end())}});
 }
 
+// How far a reduced dimension is looked for behind elementwise ops.
+constexpr int kMaxChain = 8;
+
+// `value`, a reduction that drops its dimensions or a function of one, with
+// these kept: of shape `shape`. kNoValue if it is not that.
+absl::StatusOr<ValueId> WithReducedKept(Rewriter& to, ValueId value,
+                                        const Shape& shape, int depth = 0) {
+  const Op* op = to.Def(value);
+  if (op == nullptr || depth > kMaxChain) return kNoValue;
+  if (op->attrs.Find("keep") != nullptr && op->attrs.Find("dims") != nullptr) {
+    if (op->attrs.Bool("keep")) return kNoValue;
+    AttrMap attrs = op->attrs;
+    attrs.Set("keep", true);
+    Shape kept = to.type(op->operands[0]).shape();
+    for (int64_t dim : attrs.Get<Ints>("dims")) {
+      kept[NormalizeDim(dim, static_cast<int>(kept.size()))] = 1;
+    }
+    if (kept != shape) return kNoValue;
+    return to.Add(op->def->name, op->operands, attrs);
+  }
+  if (!IsElementwise(*op->def)) return kNoValue;
+  std::vector<ValueId> operands;
+  bool any = false;
+  for (ValueId operand : op->operands) {
+    if (to.type(operand).rank() > 0) {
+      if (any) return kNoValue;
+      any = true;
+      ASYRA_ASSIGN_OR_RETURN(operand,
+                             WithReducedKept(to, operand, shape, depth + 1));
+      if (operand == kNoValue) return kNoValue;
+    }
+    operands.push_back(operand);
+  }
+  if (!any) return kNoValue;
+  return to.Add(op->def->name, operands, op->attrs);
+}
+
+absl::StatusOr<ValueId> OfReshape(Rewriter& to, const NewOp& op) {
+  if (const Op* inner = to.Def(op.in(0), "reshape")) {
+    return to.Reshape(inner->operands[0], op.type.shape());
+  }
+  if (op.type.rank() <= to.type(op.in(0)).rank()) return kNoValue;
+  return WithReducedKept(to, op.in(0), op.type.shape());
+}
+
 }  // namespace
 
 absl::StatusOr<ValueId> MergeViews(Rewriter& to, const NewOp& op) {
-  if (op.is("reshape")) {
-    const Op* inner = to.Def(op.in(0), "reshape");
-    if (inner == nullptr) return kNoValue;
-    return to.Reshape(inner->operands[0], op.type.shape());
-  }
+  if (op.is("reshape")) return OfReshape(to, op);
   if (op.is("transpose")) return OfTranspose(to, op);
   if (op.is("broadcast")) return OfBroadcast(to, op);
   if (op.is("slice")) return OfSlice(to, op);

@@ -10,12 +10,13 @@ using NewOp = Rewriter::NewOp;
 
 enum { kX, kEps, kScale };
 
-Pattern RmsPattern(const Pattern& x) {
+// x times the root of `mean`, its mean square.
+Pattern NormPattern(const Pattern& x, const Pattern& mean) {
   // Exporters drop an epsilon that they take for 0.
-  Pattern mean = Mean(Square(x));
   Pattern variance = Either({mean + Scalar(kEps), mean});
+  const Pattern scaled = x * Var(kScale);
   return Either({x * Rsqrt(variance), x / Sqrt(variance),
-                 x * Var(kScale) * Rsqrt(variance)});
+                 scaled * Rsqrt(variance), scaled / Sqrt(variance)});
 }
 
 // A vector over the last dimension of `like`, in any shape that broadcasts as
@@ -57,15 +58,19 @@ absl::StatusOr<ValueId> Emit(Rewriter& to, const NewOp& op,
 }
 
 absl::StatusOr<ValueId> FindRms(Rewriter& to, const NewOp& op) {
-  static const Pattern* pattern = new Pattern(RmsPattern(Var(kX)));
+  static const Pattern* pattern =
+      new Pattern(NormPattern(Var(kX), Mean(Square(Var(kX)))));
   Match match;
   if (!pattern->Matches(to, op, &match)) return kNoValue;
   return Emit(to, op, "rms_norm", match);
 }
 
 absl::StatusOr<ValueId> FindLayer(Rewriter& to, const NewOp& op) {
-  static const Pattern* pattern =
-      new Pattern([] { return RmsPattern(Var(kX) - Mean(Var(kX))); }());
+  static const Pattern* pattern = new Pattern([] {
+    const Pattern x = Var(kX), mean = Mean(x), centered = x - mean;
+    return NormPattern(centered, Either({Mean(Square(centered)),
+                                         Mean(Square(x)) - Square(mean)}));
+  }());
   Match match;
   if (!pattern->Matches(to, op, &match)) return kNoValue;
   return Emit(to, op, "layer_norm", match);

@@ -33,6 +33,62 @@ TEST(RaiseNorm, RmsNormAsPyTorchExportsIt) {
   EXPECT_NEAR(program.ops[0].attrs.Float("eps"), 0.001, 1e-9);
 }
 
+TEST(RaiseNorm, ScaledBeforeItIsDivided) {
+  EXPECT_EQ(Raised(R"(
+    s = mul(x, x)
+    m = reduce_mean(s) {dims=[-1]}
+    e = add(m, eps)
+    r = sqrt(e)
+    gx = mul(g, x)
+    y = div(gx, r))"),
+            "rms_norm 1");
+}
+
+TEST(RaiseNorm, VarianceThatDropsItsDimension) {
+  EXPECT_EQ(Raised(R"(
+    m = reduce_mean(x) {dims=[-1]}
+    c = sub(x, m)
+    s = mul(c, c)
+    v = reduce_mean(s) {dims=[2], keep=false}
+    e = add(v, eps)
+    r = rsqrt(e)
+    r1 = reshape(r) {shape=[2,3,1]}
+    n = mul(c, r1)
+    ng = mul(n, g)
+    y = add(ng, b))"),
+            "layer_norm 1");
+}
+
+TEST(RaiseNorm, VarianceAsADifferenceOfMeans) {
+  EXPECT_EQ(Raised(R"(
+    m = reduce_mean(x) {dims=[-1]}
+    s = mul(x, x)
+    sm = reduce_mean(s) {dims=[-1]}
+    mm = mul(m, m)
+    v = sub(sm, mm)
+    e = add(v, eps)
+    r = rsqrt(e)
+    c = sub(x, m)
+    n = mul(c, r)
+    y = mul(n, g))"),
+            "layer_norm 1");
+  // The mean of something else.
+  EXPECT_EQ(Raised(R"(
+    in z f32[2,3,8]
+    m = reduce_mean(x) {dims=[-1]}
+    s = mul(x, x)
+    sm = reduce_mean(s) {dims=[-1]}
+    zm = reduce_mean(z) {dims=[-1]}
+    mm = mul(zm, zm)
+    v = sub(sm, mm)
+    e = add(v, eps)
+    r = rsqrt(e)
+    c = sub(x, m)
+    n = mul(c, r)
+    y = mul(n, g))"),
+            "add 1, constant 1, mul 4, reduce_mean 3, rsqrt 1, sub 2");
+}
+
 TEST(RaiseNorm, WithoutEpsilon) {
   Program program = Transformed(RaiseNorm, Form(R"(
     s = mul(x, x)
