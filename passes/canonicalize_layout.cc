@@ -59,17 +59,23 @@ absl::StatusOr<Merge> WithLastSingle(Rewriter& to, Merge merge) {
 }
 
 // The shape under which an operand of shape `shape` meets the merge's source
-// instead of its result, both right aligned; empty begins: it cannot by a view
-// of single dimensions and ones.
+// instead of its result, both right aligned; false: it stays as it is. Where
+// an operand has a merged dimension itself, only the leading one is split
+// (batches and heads), and only of operands smaller than the result: a view of
+// a bias is nothing, views of whole activations pile up.
 bool SplitLike(const Merge& merge, const Shape& shape, Shape* split) {
   split->clear();
   size_t offset = merge.to.size() - shape.size();
+  bool small = NumElements(shape) < NumElements(merge.to);
   for (size_t i = 0; i < shape.size(); ++i) {
     int dim = static_cast<int>(offset + i);
     if (shape[i] == 1) {
       split->insert(split->end(), merge.group_size(dim), 1);
     } else if (merge.is_single(dim)) {
       split->push_back(shape[i]);
+    } else if (small && dim == 0) {
+      split->insert(split->end(), merge.from.begin() + merge.begins[dim],
+                    merge.from.begin() + merge.begins[dim + 1]);
     } else {
       return false;
     }

@@ -59,35 +59,40 @@ bool IsWith(const Shape& shape, Shape head,
   return shape == head;
 }
 
-Strided StridedOf(Rewriter& in, ValueId value) {
-  const Shape shape = in.type(value).shape();
-  const Op* slice = in.Def(value, "slice");
-  if (slice != nullptr && AlongLast(in, *slice)) {
-    const Type& base = in.type(slice->operands[0]);
-    bool all = slice->attrs.Int("step") == 2 &&
-               base.size(base.rank() - 1) == 2 * shape.back();
+absl::StatusOr<Strided> StridedOf(Rewriter& to, ValueId value) {
+  Shape shape = to.type(value).shape();
+  const Op* slice = to.Def(value, "slice");
+  if (slice != nullptr && AlongLast(to, *slice) &&
+      slice->attrs.Int("step") == 2) {
+    const Type& base = to.type(slice->operands[0]);
+    bool all = base.size(base.rank() - 1) == 2 * shape.back();
     return all ? Strided{slice->operands[0], slice->attrs.Int("start")}
                : Strided{};
   }
   // x [.., 2 n] as [.., n, 2], and one of the last two.
-  const Op* squeeze = in.Def(value, "reshape");
-  if (squeeze == nullptr) return {};
-  slice = in.Def(squeeze->operands[0], "slice");
-  if (slice == nullptr || !AlongLast(in, *slice)) return {};
-  const Op* pairs = in.Def(slice->operands[0], "reshape");
-  if (pairs == nullptr || shape.empty()) return {};
-  Shape lead(shape.begin(), shape.end() - 1);
-  bool fits =
-      IsWith(in.type(pairs->operands[0]).shape(), lead, {2 * shape.back()}) &&
-      IsWith(in.type(slice->operands[0]).shape(), lead, {shape.back(), 2}) &&
-      IsWith(in.type(squeeze->operands[0]).shape(), lead, {shape.back(), 1});
-  return fits ? Strided{pairs->operands[0], slice->attrs.Int("start")}
-              : Strided{};
+  if (const Op* squeeze = to.Def(value, "reshape")) {
+    slice = to.Def(squeeze->operands[0], "slice");
+  } else if (!shape.empty() && shape.back() == 1) {
+    shape.pop_back();
+  }
+  if (slice == nullptr || !AlongLast(to, *slice) || shape.empty()) {
+    return Strided{};
+  }
+  const Op* pairs = to.Def(slice->operands[0], "reshape");
+  if (pairs == nullptr ||
+      !IsWith(to.type(slice->results[0]).shape(), shape, {1}) ||
+      !IsWith(to.type(slice->operands[0]).shape(), shape, {2})) {
+    return Strided{};
+  }
+  shape.back() *= 2;
+  ASYRA_ASSIGN_OR_RETURN(ValueId base, to.Reshape(pairs->operands[0], shape));
+  return Strided{base, slice->attrs.Int("start")};
 }
 
 // What `even` and `odd` are the elements of; kNoValue if they are not.
-ValueId InterleaveOf(Rewriter& in, ValueId even, ValueId odd) {
-  Strided a = StridedOf(in, even), b = StridedOf(in, odd);
+absl::StatusOr<ValueId> InterleaveOf(Rewriter& to, ValueId even, ValueId odd) {
+  ASYRA_ASSIGN_OR_RETURN(Strided a, StridedOf(to, even));
+  ASYRA_ASSIGN_OR_RETURN(Strided b, StridedOf(to, odd));
   return a.base == b.base && a.phase == 0 && b.phase == 1 ? a.base : kNoValue;
 }
 
@@ -97,12 +102,13 @@ bool AddsLastOne(Rewriter& in, const Op& op) {
                 {1});
 }
 
-// a and b of [.., n] as [.., 2 n], one of each in turn.
+// a and b of [.., n] (or [.., n, 1]) as [.., n, 2]: one of each in turn, when
+// the last two dimensions are seen as one.
 Pattern Interleaved(const Pattern& a, const Pattern& b) {
-  return Apply("reshape", {Apply("concat",
-                                 {Apply("reshape", {a}, AddsLastOne),
-                                  Apply("reshape", {b}, AddsLastOne)},
-                                 AlongLast)});
+  auto column = [](const Pattern& x) {
+    return Either({Apply("reshape", {x}, AddsLastOne), x});
+  };
+  return Apply("concat", {column(a), column(b)}, AlongLast);
 }
 
 absl::StatusOr<ValueId> Emit(Rewriter& to, ValueId x, ValueId cos, ValueId sin,
@@ -163,12 +169,14 @@ absl::StatusOr<ValueId> FindRotateHalf(Rewriter& to, const NewOp& op) {
 
 absl::StatusOr<ValueId> FindRotateInterleaved(Rewriter& to, const NewOp& op) {
   static const Pattern* pattern = new Pattern([] {
-    const Pattern rotated = Interleaved(Apply("neg", {Var(kHigh)}), Var(kLow));
+    const Pattern rotated =
+        Apply("reshape", {Interleaved(Apply("neg", {Var(kHigh)}), Var(kLow))});
     return Var(kX) * Var(kCos) + rotated * Var(kSin);
   }());
   Match match;
   if (!op.is("add") || !pattern->Matches(to, op, &match)) return kNoValue;
-  ValueId x = InterleaveOf(to, match[kLow], match[kHigh]);
+  ASYRA_ASSIGN_OR_RETURN(ValueId x,
+                         InterleaveOf(to, match[kLow], match[kHigh]));
   if (x == kNoValue || (x != match[kX] && x != match[kCos])) return kNoValue;
   return EmitWhole(to, op, x, match, Pairing::kInterleaved);
 }
@@ -216,14 +224,19 @@ absl::StatusOr<ValueId> FindOnPairs(Rewriter& to, const NewOp& op) {
     return Interleaved(low, high);
   }());
   Match match;
-  if (!op.is("reshape") || !pattern->Matches(to, op, &match)) return kNoValue;
-  ValueId x = InterleaveOf(to, match[kLow], match[kHigh]);
+  if (!op.is("concat") || !pattern->Matches(to, op, &match)) return kNoValue;
+  ASYRA_ASSIGN_OR_RETURN(ValueId x,
+                         InterleaveOf(to, match[kLow], match[kHigh]));
   if (x == kNoValue) {
     SwapRoles(&match);
-    x = InterleaveOf(to, match[kLow], match[kHigh]);
+    ASYRA_ASSIGN_OR_RETURN(x, InterleaveOf(to, match[kLow], match[kHigh]));
   }
-  if (x == kNoValue || to.type(x) != op.type) return kNoValue;
-  return Emit(to, x, match[kCos], match[kSin], true);
+  if (x == kNoValue) return kNoValue;
+  Shape pairs = to.type(x).shape();
+  pairs.back() /= 2;
+  if (!IsWith(op.type.shape(), pairs, {2})) return kNoValue;
+  ASYRA_ASSIGN_OR_RETURN(x, Emit(to, x, match[kCos], match[kSin], true));
+  return x == kNoValue ? x : to.Reshape(x, op.type.shape());
 }
 
 // concat(rotary(x[:R]), x[R:]) is the rotary of x.

@@ -104,6 +104,29 @@ TEST(RaiseAttention, ClampToTheLowestNumber) {
             0);
 }
 
+// As BLOOM adds it: a bias for each batch and head, in one dimension.
+TEST(RaiseAttention, BiasOfMergedBatchAndHeads) {
+  Program program = Raised(R"(
+    in q f32[2,4,5,8]
+    in k f32[2,4,5,8]
+    in v f32[2,4,5,8]
+    weight bias f32[8,1,5]
+    q3 = reshape(q) {shape=[8,5,8]}
+    k3 = reshape(k) {shape=[8,5,8]}
+    v3 = reshape(v) {shape=[8,5,8]}
+    kt = transpose(k3) {perm=[0,2,1]}
+    s = matmul(q3, kt)
+    b = add(bias, s)
+    s4 = reshape(b) {shape=[2,4,5,5]}
+    p = softmax(s4)
+    p3 = reshape(p) {shape=[8,5,5]}
+    o = matmul(p3, v3)
+    y = reshape(o) {shape=[2,4,5,8]}
+    out y)");
+  EXPECT_EQ(program.type(OnlyOp(program, "attention").operands[3]).shape(),
+            (Shape{2, 4, 1, 5}));
+}
+
 // Causal, and padding that is data: where a row sees no key, as with padding
 // on the left, it shares evenly over all keys, future ones too.
 TEST(RaiseAttention, CausalAndPaddingInOneMask) {

@@ -234,6 +234,32 @@ TEST(RaiseRotary, WrittenOnPairs) {
   EXPECT_TRUE(OnlyOp(program, "rotary").attrs.Bool("interleaved"));
 }
 
+// x [.., heads, n, 2] right off the projection.
+TEST(RaiseRotary, InterleavedBySplittingTheLastDimension) {
+  EXPECT_EQ(Ops(RaiseRotary, R"(
+    in h f32[2,6,24]
+    in a f32[6,4]
+    x = reshape(h) {shape=[2,6,3,8]}
+    a1 = reshape(a) {shape=[6,4,1]}
+    a2 = broadcast(a1) {shape=[6,4,2]}
+    ang = reshape(a2) {shape=[6,1,8]}
+    c = cos(ang)
+    s = sin(ang)
+    z = reshape(x) {shape=[2,6,3,4,2]}
+    e1 = slice(z) {dim=4, start=0, stop=1}
+    odd = slice(z) {dim=4, start=1, stop=2}
+    o = reshape(odd) {shape=[2,6,3,4]}
+    n = neg(o)
+    n1 = reshape(n) {shape=[2,6,3,4,1]}
+    both = concat(n1, e1) {dim=4}
+    r = reshape(both) {shape=[2,6,3,8]}
+    rs = mul(r, s)
+    xc = mul(x, c)
+    y = add(xc, rs)
+    out y)"),
+            "cos 1, reshape 1, rotary 1, sin 1");
+}
+
 TEST(RaiseRotary, InterleavedNearMissesStay) {
   // The table repeats in halves, the pairs do not.
   EXPECT_EQ(CountOps(Transformed(RaiseRotary, Interleaved(R"(
