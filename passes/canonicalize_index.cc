@@ -1,5 +1,6 @@
-// Elements picked by positions that are known: a slice, whole or repeated.
-// Exporters write x[:, positions] for what is x itself.
+// Elements read or written at positions that are known: a slice, whole or
+// repeated, or a concat. Exporters write x[:, positions] for what is x itself,
+// and fill a tensor part by part.
 #include <optional>
 
 #include "passes/canonicalize_rules.h"
@@ -115,9 +116,36 @@ absl::StatusOr<ValueId> Pick(Rewriter& to, ValueId x, int before,
                 {{"shape", Ints(whole.begin(), whole.end())}});
 }
 
+absl::StatusOr<ValueId> Rows(Rewriter& to, ValueId x, int64_t start,
+                             int64_t stop) {
+  return to.Add("slice", {x},
+                {{"dim", int64_t{0}}, {"start", start}, {"stop", stop}});
+}
+
+// Rows written over in one piece: x[start : start + n] = updates.
+absl::StatusOr<ValueId> OverwriteRows(Rewriter& to, const NewOp& op) {
+  const Type& x = to.type(op.in(0));
+  const Type& indices = to.type(op.in(1));
+  if (op.op.attrs.Get<std::string>("reduction") != "none" ||
+      op.op.attrs.Int("batch_dims") != 0 || indices.rank() != 2 ||
+      indices.size(1) != 1 || indices.size(0) == 0) {
+    return kNoValue;
+  }
+  std::optional<Progression> rows =
+      ReadProgression(to.fact(op.in(1)), indices.shape(), x.size(0));
+  if (!rows.has_value() || rows->count != indices.size(0) || rows->step != 1) {
+    return kNoValue;
+  }
+  int64_t stop = rows->start + rows->count;
+  ASYRA_ASSIGN_OR_RETURN(ValueId before, Rows(to, op.in(0), 0, rows->start));
+  ASYRA_ASSIGN_OR_RETURN(ValueId after, Rows(to, op.in(0), stop, x.size(0)));
+  return to.Add("concat", {before, op.in(2), after}, {{"dim", int64_t{0}}});
+}
+
 }  // namespace
 
 absl::StatusOr<ValueId> PickByPosition(Rewriter& to, const NewOp& op) {
+  if (op.is("scatter_nd")) return OverwriteRows(to, op);
   bool rows = op.is("gather_nd");
   if ((!rows && !op.is("gather")) || op.type.num_elements() == 0 ||
       (rows && op.op.attrs.Int("batch_dims") != 0)) {

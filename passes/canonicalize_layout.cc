@@ -172,9 +172,23 @@ absl::StatusOr<ValueId> BelowRows(Rewriter& to, const NewOp& op) {
   return to.Reshape(below, op.type.shape());
 }
 
+// Rows that were given dimensions of size 1, times a matrix.
+absl::StatusOr<ValueId> OnesBelowMatmul(Rewriter& to, const NewOp& op) {
+  std::vector<int> source = AddedOnes(to, op.in(0));
+  if (source.size() < 2 || source.back() < 0 || to.type(op.in(1)).rank() != 2 ||
+      op.op.attrs.Bool("transpose_a") ||
+      to.type(to.Def(op.in(0))->operands[0]).rank() < 2) {
+    return kNoValue;
+  }
+  ASYRA_ASSIGN_OR_RETURN(
+      ValueId below,
+      to.Add("matmul", {to.Def(op.in(0))->operands[0], op.in(1)}, op.op.attrs));
+  return to.Reshape(below, op.type.shape());
+}
+
 absl::StatusOr<ValueId> BelowMatmul(Rewriter& to, const NewOp& op) {
   Merge lhs = FindMerge(to, op.in(0));
-  if (!lhs) return kNoValue;
+  if (!lhs) return OnesBelowMatmul(to, op);
   int rank = static_cast<int>(lhs.to.size());
   ValueId rhs = op.in(1);
   if (to.type(rhs).rank() == 2 && !op.op.attrs.Bool("transpose_a")) {

@@ -14,7 +14,8 @@ absl::StatusOr<ValueId> Respell(Rewriter& to, const Rewriter::NewOp& op);
 // A reshape of a reshape, a slice of a concat, a transpose that only moves
 // dimensions of size 1, ...
 absl::StatusOr<ValueId> MergeViews(Rewriter& to, const Rewriter::NewOp& op);
-// What is picked by positions that are known becomes a slice.
+// What is picked by positions that are known becomes a slice, what is
+// overwritten there a concat.
 absl::StatusOr<ValueId> PickByPosition(Rewriter& to, const Rewriter::NewOp& op);
 // Reshapes that merge leading dimensions move behind the ops that do not mind,
 // until they meet the reshape that undoes them.

@@ -100,6 +100,24 @@ absl::StatusOr<ValueId> BelowRows(Rewriter& to, const NewOp& op) {
   return to.Transpose(below, perm);
 }
 
+// `value` is transposed by `perm`, or then broadcast: what was transposed, of
+// the shape that it is then broadcast to. kNoValue if it is neither.
+absl::StatusOr<ValueId> SourceOf(Rewriter& to, ValueId value,
+                                 const Ints& perm) {
+  const Op* broadcast = to.Def(value, "broadcast");
+  const Op* transpose = to.Def(
+      broadcast == nullptr ? value : broadcast->operands[0], "transpose");
+  if (transpose == nullptr || transpose->attrs.Get<Ints>("perm") != perm) {
+    return kNoValue;
+  }
+  if (broadcast == nullptr) return transpose->operands[0];
+  Shape shape = to.type(value).shape();
+  Ints source(shape.size());
+  if (shape.size() != perm.size()) return kNoValue;
+  for (size_t i = 0; i < perm.size(); ++i) source[perm[i]] = shape[i];
+  return to.Add("broadcast", {transpose->operands[0]}, {{"shape", source}});
+}
+
 // Ops that name one dimension and keep them all, every operand transposed
 // alike.
 absl::StatusOr<ValueId> BelowOneDim(Rewriter& to, const NewOp& op) {
@@ -108,9 +126,9 @@ absl::StatusOr<ValueId> BelowOneDim(Rewriter& to, const NewOp& op) {
   Ints perm = *found;
   std::vector<ValueId> operands;
   for (ValueId value : op.op.operands) {
-    const Ints* own = PermOf(to, value);
-    if (own == nullptr || *own != perm) return kNoValue;
-    operands.push_back(to.Def(value)->operands[0]);
+    ASYRA_ASSIGN_OR_RETURN(ValueId source, SourceOf(to, value, perm));
+    if (source == kNoValue) return kNoValue;
+    operands.push_back(source);
   }
   AttrMap attrs = op.op.attrs;
   attrs.Set("dim", perm[NormalizeDim(attrs.Int("dim"), op.type.rank())]);

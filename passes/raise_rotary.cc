@@ -194,6 +194,26 @@ void SwapRoles(Match* match) {
   std::swap(match->values[kHigh], match->values[kSin]);
 }
 
+// low and high as halves of one value: what they are slices of, or joined
+// where they are the even and the odd elements (of DeepSeek's keys, which turn
+// in pairs and leave in halves).
+absl::StatusOr<ValueId> Joined(Rewriter& to, ValueId low, ValueId high) {
+  Part whole = WholeOf(to, low, high);
+  if (whole.base == kNoValue) {
+    ASYRA_ASSIGN_OR_RETURN(ValueId x, InterleaveOf(to, low, high));
+    int64_t last = to.type(low).rank() - 1;
+    if (x == kNoValue || to.type(low) != to.type(high)) return kNoValue;
+    return to.Add("concat", {low, high}, {{"dim", last}});
+  }
+  int last = to.type(whole.base).rank() - 1;
+  if (whole.start == 0 && whole.stop == to.type(whole.base).size(last)) {
+    return whole.base;
+  }
+  return to.Add(
+      "slice", {whole.base},
+      {{"dim", int64_t{last}}, {"start", whole.start}, {"stop", whole.stop}});
+}
+
 absl::StatusOr<ValueId> FindOnHalves(Rewriter& to, const NewOp& op) {
   static const Pattern* pattern = new Pattern([] {
     auto [low, high] = Rotation();
@@ -201,20 +221,13 @@ absl::StatusOr<ValueId> FindOnHalves(Rewriter& to, const NewOp& op) {
   }());
   Match match;
   if (!op.is("concat") || !pattern->Matches(to, op, &match)) return kNoValue;
-  Part whole = WholeOf(to, match[kLow], match[kHigh]);
-  if (whole.base == kNoValue) {
-    SwapRoles(&match);
-    whole = WholeOf(to, match[kLow], match[kHigh]);
+  for (bool swap : {false, true}) {
+    if (swap) SwapRoles(&match);
+    ASYRA_ASSIGN_OR_RETURN(ValueId x, Joined(to, match[kLow], match[kHigh]));
+    if (x == kNoValue || to.type(x) != op.type) continue;
+    return Emit(to, x, match[kCos], match[kSin], false);
   }
-  if (whole.base == kNoValue) return kNoValue;
-  int64_t last = to.type(whole.base).rank() - 1;
-  ASYRA_ASSIGN_OR_RETURN(
-      ValueId x,
-      to.Add("slice", {whole.base},
-             {{"dim", last}, {"start", whole.start}, {"stop", whole.stop}}));
-  if (to.type(x).size(last) == to.type(whole.base).size(last)) x = whole.base;
-  if (to.type(x) != op.type) return kNoValue;
-  return Emit(to, x, match[kCos], match[kSin], false);
+  return kNoValue;
 }
 
 // The same on elements that take turns, as complex numbers do.

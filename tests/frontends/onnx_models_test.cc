@@ -74,14 +74,16 @@ TEST_P(RecordedModel, GivesTheRecordedOutputs) {
 const std::map<std::string, int64_t> kBatch4Seq64 = {{"batch", 4}, {"seq", 64}};
 INSTANTIATE_TEST_SUITE_P(
     Tiny, RecordedModel,
-    testing::Values(Case{"bert-tiny-op18", kBatch4Seq64},
-                    Case{"bert-tiny-ort-legacy", kBatch4Seq64},
-                    Case{"gpt2-tiny-external", kBatch4Seq64},
-                    Case{"gpt2-tiny-op18", kBatch4Seq64},
-                    Case{"gpt2-tiny-op23", {}},
-                    Case{"llama-tiny-fp16-op18", kBatch4Seq64},
-                    Case{"llama-tiny-op18", kBatch4Seq64},
-                    Case{"llama-tiny-op23", {}}),
+    testing::Values(
+        Case{"bert-tiny-op18", kBatch4Seq64},
+        Case{"bert-tiny-ort-legacy", kBatch4Seq64},
+        Case{"gpt2-tiny-external", kBatch4Seq64},
+        Case{"gpt2-tiny-op18", kBatch4Seq64}, Case{"gpt2-tiny-op23", {}},
+        Case{"llama-tiny-fp16-op18", kBatch4Seq64},
+        Case{"llama-tiny-op18", kBatch4Seq64}, Case{"llama-tiny-op23", {}},
+        Case{"qwen3moe-tiny-op18", kBatch4Seq64},
+        Case{"qwen3moe-tiny-op23", {}},
+        Case{"vit-tiny-legacy14", {{"batch", 4}}}, Case{"vit-tiny-op23", {}}),
     [](const auto& info) {
       std::string name = info.param.model;
       std::replace(name.begin(), name.end(), '-', '_');
@@ -92,7 +94,8 @@ TEST(OnnxModels, OtherSizesGiveOtherShapes) {
   const std::pair<const char*, int64_t> kModels[] = {
       {"bert-tiny-op18", 64},        {"bert-tiny-ort-legacy", 64},
       {"gpt2-tiny-external", 256},   {"gpt2-tiny-op18", 256},
-      {"llama-tiny-fp16-op18", 256}, {"llama-tiny-op18", 256}};
+      {"llama-tiny-fp16-op18", 256}, {"llama-tiny-op18", 256},
+      {"qwen3moe-tiny-op18", 256}};
   for (auto [model, width] : kModels) {
     SCOPED_TRACE(model);
     auto program = ImportModel(model, {{"batch", 2}, {"seq", 32}});
@@ -103,6 +106,17 @@ TEST(OnnxModels, OtherSizesGiveOtherShapes) {
     for (double value : (*outputs)[0].ToDoubles()) {
       ASSERT_TRUE(std::isfinite(value));
     }
+  }
+}
+
+TEST(OnnxModels, OtherBatchOfImages) {
+  auto program = ImportModel("vit-tiny-legacy14", {{"batch", 3}});
+  ASSERT_TRUE(program.ok()) << program.status();
+  auto outputs = Interpret(*program, RandomInputs(*program, 1, 256));
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_EQ((*outputs)[0].shape(), (Shape{3, 17, 64}));
+  for (double value : (*outputs)[0].ToDoubles()) {
+    ASSERT_TRUE(std::isfinite(value));
   }
 }
 

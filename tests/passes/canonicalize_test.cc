@@ -364,6 +364,74 @@ TEST(Canonicalize, StoredPositionsUnderAnotherShape) {
   EXPECT_THAT(program.ops, IsEmpty());
 }
 
+TEST(Canonicalize, WhatIsFilledPartByPartIsJoined) {
+  EXPECT_EQ(Canonized(R"(
+    in a f32[2,3]
+    in b f32[4,3]
+    zero = 0
+    empty = broadcast(zero) {shape=[6,3]}
+    i = iota() {shape=[2,1], dim=0, dtype=i64}
+    p = iota() {shape=[4,1], dim=0, dtype=i64}
+    two = 2 i64
+    q = add(p, two)
+    first = scatter_nd(empty, i, a)
+    y = scatter_nd(first, q, b)
+    out y)"),
+            "concat 1");
+  EXPECT_EQ(Canonized(R"(
+    in x f32[6,3]
+    in a f32[2,3]
+    p = iota() {shape=[2,1], dim=0, dtype=i64}
+    one = 1 i64
+    q = add(p, one)
+    y = scatter_nd(x, q, a)
+    out y)"),
+            "concat 1, slice 2");
+  // Added to what is there; two apart.
+  EXPECT_EQ(CountOps(Canonical(R"(
+    in x f32[6,3]
+    in a f32[2,3]
+    p = iota() {shape=[2,1], dim=0, dtype=i64}
+    y = scatter_nd(x, p, a) {reduction="add"}
+    out y)"),
+                     "scatter_nd"),
+            1);
+  EXPECT_EQ(CountOps(Canonical(R"(
+    in x f32[6,3]
+    in a f32[2,3]
+    p = iota() {shape=[2,1], dim=0, dtype=i64}
+    two = 2 i64
+    q = mul(p, two)
+    y = scatter_nd(x, q, a)
+    out y)"),
+                     "scatter_nd"),
+            1);
+}
+
+TEST(Canonicalize, JoinsATransposeAndABroadcastOne) {
+  EXPECT_EQ(Canonized(R"(
+    in a f32[2,4,3]
+    in b f32[2,1,5]
+    at = transpose(a) {perm=[2,1,0]}
+    bt = transpose(b) {perm=[2,1,0]}
+    bb = broadcast(bt) {shape=[5,4,2]}
+    c = concat(at, bb) {dim=0}
+    y = transpose(c) {perm=[2,1,0]}
+    out y)"),
+            "broadcast 1, concat 1");
+}
+
+TEST(Canonicalize, RowsWithDimensionsOfOneTimesAMatrix) {
+  EXPECT_EQ(Canonized(R"(
+    in x f32[2,3,4]
+    weight w f32[4,8]
+    x1 = reshape(x) {shape=[2,1,3,4]}
+    m = matmul(x1, w)
+    y = reshape(m) {shape=[2,3,2,4]}
+    out y)"),
+            "matmul 1, reshape 1");
+}
+
 TEST(Canonicalize, DropsPartsWithoutElements) {
   EXPECT_EQ(Canonized(R"(
     in x f32[2,4]

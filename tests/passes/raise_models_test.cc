@@ -134,6 +134,29 @@ TEST(RaiseModels, Bert) {
   }
 }
 
+TEST(RaiseModels, VisionTransformer) {
+  Program program = RaisedModel("vit-tiny-op23", {});
+  EXPECT_EQ(OpCounts(program),
+            "add 18, attention 2, concat 1, conv 1, gelu 2, layer_norm 5, "
+            "matmul 12, reshape 10, transpose 1");
+  ExpectRecordedOutputs("vit-tiny-op23", program);
+  program = RaisedModel("vit-tiny-legacy14", {.dims = {{"batch", 4}}});
+  EXPECT_EQ(CountOps(program, "attention"), 2);
+  EXPECT_EQ(CountOps(program, "layer_norm"), 5);
+  ExpectRecordedOutputs("vit-tiny-legacy14", program);
+}
+
+TEST(RaiseModels, MixtureOfExperts) {
+  Program program = RaisedModel("qwen3moe-tiny-op18", Dims(4, 64));
+  EXPECT_EQ(CountOps(program, "attention"), 2);
+  EXPECT_EQ(CountOps(program, "rms_norm"), 9);
+  EXPECT_EQ(CountOps(program, "rotary"), 4);
+  ExpectCausal(program);
+  ExpectRecordedOutputs("qwen3moe-tiny-op18", program);
+  ExpectRecordedOutputs("qwen3moe-tiny-op23",
+                        RaisedModel("qwen3moe-tiny-op23", {}));
+}
+
 TEST(RaiseModels, Llama8BInUnderTwoSeconds) {
   Program program = ASYRA_VALUE(ImportOnnx(
       std::string(kModels) + "llama3-8b-op23/model.onnx", Dims(2, 8192)));

@@ -260,6 +260,25 @@ TEST(RaiseRotary, InterleavedBySplittingTheLastDimension) {
             "cos 1, reshape 1, rotary 1, sin 1");
 }
 
+// DeepSeek's: pairs turn, and leave as halves.
+TEST(RaiseRotary, PairsThatBecomeHalves) {
+  EXPECT_EQ(Ops(RaiseRotary, R"(
+    in x f32[2,6,3,8]
+    in c f32[6,1,4]
+    in s f32[6,1,4]
+    even = slice(x) {dim=3, start=0, stop=8, step=2}
+    odd = slice(x) {dim=3, start=1, stop=8, step=2}
+    a = mul(even, c)
+    b = mul(odd, s)
+    first = sub(a, b)
+    d = mul(odd, c)
+    e = mul(even, s)
+    second = add(d, e)
+    y = concat(first, second) {dim=3}
+    out y)"),
+            "concat 1, reshape 2, rotary 1, slice 2");
+}
+
 TEST(RaiseRotary, InterleavedNearMissesStay) {
   // The table repeats in halves, the pairs do not.
   EXPECT_EQ(CountOps(Transformed(RaiseRotary, Interleaved(R"(
