@@ -9,9 +9,32 @@ namespace {
 
 using NewOp = Rewriter::NewOp;
 
+// The transpose that a reshape between shapes of equal rank is when it only
+// moves dimensions of size 1; empty when it is more.
+Ints MovedOnes(const Shape& from, const Shape& to) {
+  if (from.size() != to.size()) return {};
+  Ints perm(to.size(), -1);
+  size_t next = 0, one = 0;  // of `from`: not of size 1, of size 1
+  for (size_t i = 0; i < to.size(); ++i) {
+    size_t& at = to[i] == 1 ? one : next;
+    while (at < from.size() && (from[at] == 1) != (to[i] == 1)) ++at;
+    if (at == from.size() || from[at] != to[i]) return {};
+    perm[i] = static_cast<int64_t>(at++);
+  }
+  return perm;
+}
+
 absl::StatusOr<ValueId> OfTranspose(Rewriter& to, const NewOp& op) {
   ValueId source = op.in(0);
   Ints perm = op.op.attrs.Get<Ints>("perm");
+  if (const Op* reshape = to.Def(source, "reshape")) {
+    Ints first = MovedOnes(to.type(reshape->operands[0]).shape(),
+                           to.type(source).shape());
+    if (!first.empty()) {
+      for (int64_t& i : perm) i = first[i];
+      return to.Transpose(reshape->operands[0], perm);
+    }
+  }
   if (const Op* inner = to.Def(source, "transpose")) {
     const Ints& first = inner->attrs.Get<Ints>("perm");
     for (int64_t& i : perm) i = first[i];

@@ -408,6 +408,18 @@ TEST(Canonicalize, WhatIsFilledPartByPartIsJoined) {
             1);
 }
 
+TEST(Canonicalize, TransposesTakeInMovedOnes) {
+  // [2,6,1,4] -> [2,1,6,4] -> [4,1,6,2], and back to where it was.
+  EXPECT_EQ(Canonized(R"(
+    in x f32[2,6,1,4]
+    r = reshape(x) {shape=[2,1,6,4]}
+    t = transpose(r) {perm=[3,1,2,0]}
+    e = exp(t)
+    y = transpose(e) {perm=[3,2,1,0]}
+    out y)"),
+            "exp 1");
+}
+
 TEST(Canonicalize, JoinsATransposeAndABroadcastOne) {
   EXPECT_EQ(Canonized(R"(
     in a f32[2,4,3]
