@@ -1,279 +1,197 @@
-// Attention over grouped heads, and rotary position embedding.
-#include <cmath>
+// Attention over grouped heads, and its gradients. A gradient computes the
+// weights anew from q, k and v, so that no S x T matrix is kept.
+#include "ir/ops/attention.h"
 
 #include "ir/ops/gradient.h"
-#include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
 
 namespace asyra::ops {
 namespace {
 
-// Sizes of q [B, S, H, D], k [B, T, G, D] and v [B, T, G, E].
-struct Sizes {
-  int64_t b, s, h, d, t, kv_heads, e;
-  template <typename Shaped>  // types or tensors
-  explicit Sizes(absl::Span<const Shaped> x)
-      : b(x[0].size(0)),
-        s(x[0].size(1)),
-        h(x[0].size(2)),
-        d(x[0].size(3)),
-        t(x[1].size(1)),
-        kv_heads(x[1].size(2)),
-        e(x[2].size(3)) {}
-};
-
-absl::Status CheckMask(const OpCall& call, const Sizes& sizes) {
-  if (call.operands.size() < 4) return absl::OkStatus();
-  const Type& mask = call.operands[3];
-  if (mask.dtype != DType::kBool && !IsFloat(mask.dtype)) {
-    return Invalid("the mask is {}, it should be bool or a float type",
-                   ToString(mask.dtype));
-  }
-  const Shape full = {sizes.b, sizes.h, sizes.s, sizes.t};
-  bool fits = mask.rank() == 4;
-  for (int d = 0; fits && d < 4; ++d) {
-    fits = mask.size(d) == 1 || mask.size(d) == full[d];
-  }
-  if (fits) return absl::OkStatus();
-  return Invalid("the mask has shape {}, it does not broadcast to {}",
-                 ShapeToString(mask.shape()), ShapeToString(full));
-}
+constexpr int kFirstExtra = 3;      // after q, k, v
+constexpr int kFirstGradExtra = 4;  // after q, k, v, dy
 
 absl::StatusOr<std::vector<Type>> InferAttention(const OpCall& call) {
-  for (int i = 0; i < 3; ++i) {
-    const Type& type = call.operands[i];
-    if (type.rank() != 4 || type.dtype != call.operands[0].dtype) {
-      return Invalid("{} is {}, it should be {} of rank 4",
-                     call.def.operands[i].name, ToString(type, {}),
-                     ToString(call.operands[0].dtype));
-    }
-  }
-  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
-  Sizes sizes(call.operands);
-  const Type& k = call.operands[1];
-  const Type& v = call.operands[2];
-  for (auto [name, of_k, other, of_other] :
-       {std::tuple("batch", k.size(0), "q", sizes.b),
-        std::tuple("head", k.size(3), "q", sizes.d),
-        std::tuple("batch", k.size(0), "v", v.size(0)),
-        std::tuple("key", k.size(1), "v", v.size(1)),
-        std::tuple("number of heads", k.size(2), "v", v.size(2))}) {
-    if (of_k != of_other) {
-      return Invalid("{} sizes differ: k has {}, {} has {}", name, of_k, other,
-                     of_other);
-    }
-  }
-  if (sizes.kv_heads < 1 || sizes.h % sizes.kv_heads != 0) {
-    return Invalid("{} query heads are not a multiple of {} key heads", sizes.h,
-                   sizes.kv_heads);
-  }
-  if (call.attrs.Int("window") < 0) {
-    return Invalid("window is {}", call.attrs.Int("window"));
-  }
-  ASYRA_RETURN_IF_ERROR(CheckMask(call, sizes));
+  ASYRA_RETURN_IF_ERROR(CheckAttention(call, kFirstExtra));
+  AttentionSizes sizes(call.operands);
   return std::vector<Type>{
       Type(call.operands[0].dtype, {sizes.b, sizes.s, sizes.h, sizes.e})};
 }
 
 absl::StatusOr<AxisRule> AttentionAxes(const OpCall& call) {
-  std::string spec = "b @s (h g) !d, b !t h !d, b !t h !e";
-  if (call.operands.size() > 3) {
-    spec += ",";
-    const char* factors[] = {" b", " (h g)", " s", " !t"};
-    for (int d = 0; d < 4; ++d) {
-      spec += call.operands[3].size(d) == 1 ? " _" : factors[d];
-    }
-  }
-  return ParseAxisRule(spec + " -> b @s (h g) !e", call.operands, call.results);
+  return ParseAxisRule(
+      fmt::format("b @s (h g) !d, b !t h !d, b !t h !e{} -> b @s (h g) !e",
+                  ExtraSpecs(call, kFirstExtra)),
+      call.operands, call.results);
 }
 
-// Query-key pairs that `s` rows look at among `t` keys. Fewer rows than keys
-// are taken to be the last ones: they see the most, and where rows are sharded
-// the device that has them is the one all others wait for.
-double VisiblePairs(double s, double t, bool causal, int64_t window) {
-  double rows = std::min(s, t), extra = s - rows;
-  double w = window > 0 ? std::min(static_cast<double>(window), t) : t;
-  double pairs = causal ? rows * t - rows * (rows - 1) / 2 : rows * t;
-  // Row r no longer sees keys up to r - w.
-  double from = std::max(t - rows, w);
-  pairs -= (t - from) * ((from - w + 1) + (t - w)) / 2;
-  return pairs + extra * w;
-}
-
-Work AttentionWork(const OpCall& local) {
-  Sizes sizes(local.operands);
+// `products` multiplications and additions for each visible pair.
+Work PairWork(const OpCall& local, int64_t products) {
   Work work = {.flops = 0, .read_bytes = 0, .write_bytes = 0, .matrix = true};
-  double pairs =
-      static_cast<double>(sizes.b * sizes.h) *
-      VisiblePairs(static_cast<double>(sizes.s), static_cast<double>(sizes.t),
-                   local.attrs.Bool("causal"), local.attrs.Int("window"));
-  work.flops = 2.0 * pairs * static_cast<double>(sizes.d + sizes.e);
+  work.flops = 2.0 * VisiblePairs(local) * static_cast<double>(products);
   for (const Type& type : local.operands) {
     work.read_bytes += static_cast<double>(type.bytes());
   }
-  work.write_bytes = static_cast<double>(local.results[0].bytes());
+  for (const Type& type : local.results) {
+    work.write_bytes += static_cast<double>(type.bytes());
+  }
   return work;
 }
 
-class AttentionRun {
- public:
-  explicit AttentionRun(const RefCall& call)
-      : sizes_(call.operands),
-        causal_(call.attrs.Bool("causal")),
-        window_(call.attrs.Int("window")),
-        scale_(call.attrs.Float("scale")),
-        softcap_(call.attrs.Float("softcap")),
-        hidden_(call.attrs.Float("hidden")),
-        first_row_(call.Start(0, 1)),
-        q_(call.operands[0].ToDoubles()),
-        k_(call.operands[1].ToDoubles()),
-        v_(call.operands[2].ToDoubles()),
-        scores_(sizes_.t),
-        out_(call.results[0].num_elements(), 0.0) {
-    if (call.operands.size() < 4) return;
-    const Tensor& mask = call.operands[3];
-    mask_ = mask.ToDoubles();
-    if (mask.dtype() == DType::kBool) {
-      for (double& value : mask_) value = value != 0 ? 0 : kHidden;
-    }
-    mask_index_.emplace(
-        BroadcastIndex(mask.shape(), {sizes_.b, sizes_.h, sizes_.s, sizes_.t}));
-  }
+Work AttentionWork(const OpCall& local) {
+  AttentionSizes sizes(local.operands);
+  return PairWork(local, sizes.d + sizes.e);
+}
 
-  std::vector<double> Run() && {
-    for (int64_t b = 0; b < sizes_.b; ++b) {
-      for (int64_t s = 0; s < sizes_.s; ++s) {
-        for (int64_t h = 0; h < sizes_.h; ++h) Row(b, s, h);
-      }
-    }
-    return std::move(out_);
-  }
-
- private:
-  static constexpr double kHidden = -std::numeric_limits<double>::infinity();
-
-  int64_t KeyRow(int64_t b, int64_t t, int64_t h) const {
-    return (b * sizes_.t + t) * sizes_.kv_heads +
-           h / (sizes_.h / sizes_.kv_heads);
-  }
-
-  double Score(int64_t b, int64_t s, int64_t h, int64_t t) const {
-    int64_t row = first_row_ + s;
-    if ((causal_ && t > row) || (window_ > 0 && t <= row - window_)) {
-      return hidden_;
-    }
-    const double* q = &q_[((b * sizes_.s + s) * sizes_.h + h) * sizes_.d];
-    const double* k = &k_[KeyRow(b, t, h) * sizes_.d];
-    double score = 0;
-    for (int64_t d = 0; d < sizes_.d; ++d) score += q[d] * k[d];
-    score *= scale_;
-    if (softcap_ > 0) score = softcap_ * std::tanh(score / softcap_);
-    if (mask_index_.has_value()) {
-      int64_t at = ((b * sizes_.h + h) * sizes_.s + s) * sizes_.t + t;
-      score += mask_[(*mask_index_)(at)];
-    }
-    return score;
-  }
-
-  void Row(int64_t b, int64_t s, int64_t h) {
-    double largest = kHidden, sum = 0;
-    for (int64_t t = 0; t < sizes_.t; ++t) {
-      scores_[t] = Score(b, s, h, t);
-      largest = std::max(largest, scores_[t]);
-    }
-    if (largest == kHidden) return;  // sees nothing: zeros
-    for (double& score : scores_) {
-      score = std::exp(score - largest);
-      sum += score;
-    }
-    double* out = &out_[((b * sizes_.s + s) * sizes_.h + h) * sizes_.e];
-    for (int64_t t = 0; t < sizes_.t; ++t) {
-      const double* v = &v_[KeyRow(b, t, h) * sizes_.e];
-      for (int64_t e = 0; e < sizes_.e; ++e) {
-        out[e] += scores_[t] / sum * v[e];
+// Calls visit(b, s, h) for every row of q that sees a key, after its weights.
+template <typename Visit>
+void ForEachRow(AttentionRows* rows, Visit visit) {
+  const AttentionSizes& sizes = rows->sizes();
+  for (int64_t b = 0; b < sizes.b; ++b) {
+    for (int64_t s = 0; s < sizes.s; ++s) {
+      for (int64_t h = 0; h < sizes.h; ++h) {
+        if (rows->Compute(b, s, h)) visit(b, s, h);
       }
     }
   }
-
-  Sizes sizes_;
-  bool causal_;
-  int64_t window_;
-  double scale_, softcap_, hidden_;
-  int64_t first_row_;  // global index of row 0
-  std::vector<double> q_, k_, v_, mask_, scores_, out_;
-  std::optional<StridedIndex> mask_index_;
-};
+}
 
 absl::Status AttentionReference(const RefCall& call) {
-  call.results[0].SetAll(AttentionRun(call).Run());
+  AttentionRows rows(call, kFirstExtra);
+  const AttentionSizes& sizes = rows.sizes();
+  std::vector<double> out(call.results[0].num_elements(), 0.0);
+  ForEachRow(&rows, [&](int64_t b, int64_t s, int64_t h) {
+    double* to = &out[rows.QueryRow(b, s, h) * sizes.e];
+    for (int64_t t = 0; t < sizes.t; ++t) {
+      const double* v = &rows.v()[rows.KeyRow(b, t, h) * sizes.e];
+      for (int64_t e = 0; e < sizes.e; ++e) to[e] += rows.weights()[t] * v[e];
+    }
+  });
+  call.results[0].SetAll(out);
   return absl::OkStatus();
 }
 
-// rotary --------------------------------------------------------------------
+// attention_grad ------------------------------------------------------------
 
-absl::StatusOr<std::vector<Type>> InferRotary(const OpCall& call) {
-  ASYRA_RETURN_IF_ERROR(RequireSameDType(call));
-  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
-  const Type& x = call.operands[0];
-  const Type& cos = call.operands[1];
-  if (x.rank() != 4) return Invalid("x has rank {}, it should be 4", x.rank());
-  if (cos.shape() != call.operands[2].shape()) {
-    return Invalid("cos has shape {}, sin has {}", ShapeToString(cos.shape()),
-                   ShapeToString(call.operands[2].shape()));
+absl::StatusOr<std::vector<Type>> InferGrad(const OpCall& call) {
+  ASYRA_RETURN_IF_ERROR(CheckAttention(call, kFirstGradExtra));
+  AttentionSizes sizes(call.operands);
+  Type y(call.operands[0].dtype, {sizes.b, sizes.s, sizes.h, sizes.e});
+  if (call.operands[3] != y) {
+    return Invalid("dy is {}, it should be {}", ToString(call.operands[3], {}),
+                   ToString(y, {}));
   }
-  int rank = cos.rank();
-  if ((rank != 2 && rank != 3) || cos.size(rank - 2) != x.size(1) ||
-      (rank == 3 && cos.size(0) != 1 && cos.size(0) != x.size(0)) ||
-      cos.size(rank - 1) > x.size(3) / 2) {
-    return Invalid("cos has shape {}, x has {}", ShapeToString(cos.shape()),
-                   ShapeToString(x.shape()));
+  const std::string& of = call.attrs.Get<std::string>("of");
+  AttentionExtras extras(call.operands, kFirstGradExtra);
+  if (of == "q") return std::vector<Type>{call.operands[0]};
+  if (of == "kv") return std::vector<Type>{call.operands[1], call.operands[2]};
+  bool mask = of == "mask" && extras.mask >= 0;
+  if (mask && IsFloat(call.operands[extras.mask].dtype)) {
+    return std::vector<Type>{call.operands[extras.mask]};
   }
-  return SameAsFirst(call);
+  if (of == "sinks" && extras.sinks >= 0) {
+    return std::vector<Type>{call.operands[extras.sinks]};
+  }
+  return Invalid("there is no gradient of '{}' here", of);
 }
 
-absl::StatusOr<AxisRule> RotaryAxes(const OpCall& call) {
-  const Type& cos = call.operands[1];
-  std::string table = cos.rank() == 2    ? "s !r"
-                      : cos.size(0) == 1 ? "_ s !r"
-                                         : "b s !r";
-  return ParseAxisRule(
-      fmt::format("b s h !d, {}, {} -> b s h !d", table, table), call.operands,
-      call.results);
+// Rows of queries that a result does not have are summed: sharded rows give
+// partial gradients of keys.
+absl::StatusOr<AxisRule> GradAxes(const OpCall& call) {
+  const std::string& of = call.attrs.Get<std::string>("of");
+  AttentionExtras extras(call.operands, kFirstGradExtra);
+  std::string q = "b @s (h g) !d", k = "b !t h !d", v = "b !t h !e";
+  std::string result = of == "q"      ? q
+                       : of == "kv"   ? k + ", " + v
+                       : of == "mask" ? ExtraSpec(call, extras.mask)
+                                      : ExtraSpec(call, extras.sinks);
+  return ParseAxisRule(fmt::format("{}, {}, {}, b @s (h g) !e{} -> {}", q, k, v,
+                                   ExtraSpecs(call, kFirstGradExtra), result),
+                       call.operands, call.results);
 }
 
-absl::Status RotaryReference(const RefCall& call) {
-  const Tensor& in = call.operands[0];
-  const Tensor& table = call.operands[1];
-  int64_t half = table.size(table.rank() - 1);
-  bool interleaved = call.attrs.Bool("interleaved");
-  std::vector<double> x = in.ToDoubles();
-  std::vector<double> cos = table.ToDoubles();
-  std::vector<double> sin = call.operands[2].ToDoubles();
-  int64_t s = in.size(1), h = in.size(2), d = in.size(3);
-  bool per_batch = table.rank() == 3 && table.size(0) > 1;
-  for (int64_t row = 0; row < in.size(0) * s; ++row) {
-    int64_t angle = (per_batch ? row : row % s) * half;
-    for (int64_t head = 0; head < h; ++head) {
-      double* values = x.data() + (row * h + head) * d;
-      for (int64_t i = 0; i < half; ++i) {
-        double& a = values[interleaved ? 2 * i : i];
-        double& b = values[interleaved ? 2 * i + 1 : i + half];
-        double c = cos[angle + i], w = sin[angle + i];
-        double rotated = a * c - b * w;
-        b = b * c + a * w;
-        a = rotated;
+// Scores and gradients of weights, and the products that `of` needs.
+Work GradWork(const OpCall& local) {
+  AttentionSizes sizes(local.operands);
+  const std::string& of = local.attrs.Get<std::string>("of");
+  int64_t more = of == "q" ? sizes.d : of == "kv" ? sizes.d + sizes.e : 0;
+  return PairWork(local, sizes.d + sizes.e + more);
+}
+
+// Adds factor * from[0, size) to to[0, size).
+void AddScaled(double factor, const double* from, int64_t size, double* to) {
+  for (int64_t i = 0; i < size; ++i) to[i] += factor * from[i];
+}
+
+// With weights p and dp[t] = dy . v[t], the scores' gradient is
+// ds = p (dp - sum(p dp)); what a sink takes has dp = 0.
+absl::Status GradReference(const RefCall& call) {
+  AttentionRows rows(call, kFirstGradExtra);
+  const AttentionSizes& sizes = rows.sizes();
+  const std::string& of = call.attrs.Get<std::string>("of");
+  AttentionExtras extras(call.operand_types, kFirstGradExtra);
+  std::vector<double> dy = call.operands[3].ToDoubles(), ds(sizes.t);
+  std::vector<std::vector<double>> out;
+  for (const Tensor& result : call.results) {
+    out.emplace_back(result.num_elements(), 0.0);
+  }
+  std::optional<StridedIndex> mask_element;
+  if (extras.mask >= 0) {
+    mask_element.emplace(BroadcastIndex(call.operands[extras.mask].shape(),
+                                        {sizes.b, sizes.h, sizes.s, sizes.t}));
+  }
+  ForEachRow(&rows, [&](int64_t b, int64_t s, int64_t h) {
+    const double* row_dy = &dy[rows.QueryRow(b, s, h) * sizes.e];
+    double mean = 0;
+    for (int64_t t = 0; t < sizes.t; ++t) {
+      const double* v = &rows.v()[rows.KeyRow(b, t, h) * sizes.e];
+      ds[t] = 0;
+      for (int64_t e = 0; e < sizes.e; ++e) ds[t] += row_dy[e] * v[e];
+      mean += rows.weights()[t] * ds[t];
+    }
+    int64_t query = rows.QueryRow(b, s, h) * sizes.d;
+    if (of == "sinks") out[0][h] -= rows.sink_weight() * mean;
+    for (int64_t t = 0; t < sizes.t; ++t) {
+      double weight = rows.weights()[t];
+      if (weight == 0) continue;  // hidden
+      double score = weight * (ds[t] - mean);
+      double product = score * rows.slopes()[t];
+      int64_t key = rows.KeyRow(b, t, h);
+      if (of == "q") {
+        AddScaled(product, &rows.k()[key * sizes.d], sizes.d, &out[0][query]);
+      } else if (of == "kv") {
+        AddScaled(product, &rows.q()[query], sizes.d, &out[0][key * sizes.d]);
+        AddScaled(weight, row_dy, sizes.e, &out[1][key * sizes.e]);
+      } else if (of == "mask" && rows.sees()[t]) {
+        out[0][(*mask_element)(rows.MaskElement(b, s, h, t))] += score;
       }
     }
-  }
-  call.results[0].SetAll(x);
+  });
+  for (size_t i = 0; i < out.size(); ++i) call.results[i].SetAll(out[i]);
   return absl::OkStatus();
 }
 
-// Turns back by the same angles. The angles themselves follow from positions,
-// of which there is no gradient.
-Gradients RotaryVjp(Gradient& g) {
-  return {g.Op("rotary", {g.dy(), g.x(1), g.Neg(g.x(2))}, g.attrs()), kNoValue,
-          kNoValue};
+Gradients AttentionVjp(Gradient& g) {
+  std::vector<ValueId> operands = {g.x(0), g.x(1), g.x(2), g.dy()};
+  std::vector<Type> types;
+  for (int i = 0; i < g.num_operands(); ++i) {
+    types.push_back(g.type(g.x(i)));
+    if (i >= kFirstExtra) operands.push_back(g.x(i));
+  }
+  auto of = [&](std::string_view what) {
+    AttrMap attrs = g.attrs();
+    attrs.Set("of", std::string(what));
+    return g.Ops("attention_grad", operands, attrs);
+  };
+  Gradients gradients = of("q");
+  for (ValueId value : of("kv")) gradients.push_back(value);
+  AttentionExtras extras(types, kFirstExtra);
+  for (int i = kFirstExtra; i < g.num_operands(); ++i) {
+    bool has = i != extras.lengths && IsFloat(types[i].dtype);
+    gradients.push_back(!has ? kNoValue
+                             : of(i == extras.mask ? "mask" : "sinks")[0]);
+  }
+  return gradients;
 }
 
 OpDef Attention() {
@@ -282,21 +200,20 @@ OpDef Attention() {
       .summary =
           "softmax(scale q k^T + mask) v; q is [B, S, H, D], k "
           "[B, T, G, D], v [B, T, G, E], query head h reads key head "
-          "h / (H / G); a row that sees no key gives 0",
-      .operands = {{"q"}, {"k"}, {"v"}, {"mask", OperandDef::kOptional}},
-      .attrs = {{"causal", AttrKind::kBool, "row i sees keys <= i", false},
-                {"window", AttrKind::kInt,
-                 "row i sees keys > i - window; 0: all", int64_t{0}},
-                {"scale", AttrKind::kFloat, "of q k^T"},
-                {"softcap", AttrKind::kFloat,
-                 "c > 0: scores become c tanh(score / c) before the mask", 0.0},
-                {"hidden", AttrKind::kFloat,
-                 "score of keys that causal and window hide; a finite one is "
-                 "what a row shares that sees no key",
-                 -std::numeric_limits<double>::infinity()}},
+          "h / (H / G). Keys from lengths[b] on are hidden; the score "
+          "sinks[h] takes its weight from all keys of a row; a row that sees "
+          "no key gives 0",
+      .operands = {{"q"},
+                   {"k"},
+                   {"v"},
+                   {"mask", OperandDef::kOptional},
+                   {"lengths", OperandDef::kOptional},
+                   {"sinks", OperandDef::kOptional}},
+      .attrs = AttentionAttrs(),
       .infer = InferAttention,
       .axes = AttentionAxes,
       .work = AttentionWork,
+      .vjp = Vjp<AttentionVjp>,
       .reference = AttentionReference,
       .samples = {
           {"attention(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,4]) {scale=0.5}"},
@@ -309,30 +226,50 @@ OpDef Attention() {
           {"attention(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], "
            "f32[2,4,4,6]) {scale=0.5}"},
           {"attention(f32[2,4,4,2], f32[2,6,4,2], f32[2,6,4,2], "
-           "bool[1,1,4,6]) {window=3, scale=0.5}"}}};
+           "bool[1,1,4,6]) {window=3, scale=0.5}"},
+          {"attention(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], i64[2]) "
+           "{causal=true, at_end=true, scale=0.5}",
+           4, 6},
+          {"attention(f32[2,2,4,2], f32[2,6,2,2], f32[2,6,2,2], "
+           "f32[1,4,1,6], i32[2], f32[4]) {window_after=2, window=3, "
+           "offset=3, scale=0.25}",
+           1, 6}}};
+}
+
+OpDef AttentionGrad() {
+  OpDef def = {
+      .name = "attention_grad",
+      .summary =
+          "gradients of attention by its operands, from the gradient dy "
+          "of its result",
+      .operands = {{"q"},
+                   {"k"},
+                   {"v"},
+                   {"dy"},
+                   {"mask", OperandDef::kOptional},
+                   {"lengths", OperandDef::kOptional},
+                   {"sinks", OperandDef::kOptional}},
+      .attrs = AttentionAttrs(),
+      .infer = InferGrad,
+      .axes = GradAxes,
+      .work = GradWork,
+      .reference = GradReference,
+      .samples = {
+          {"attention_grad(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,4], "
+           "f32[2,4,4,4]) {of=\"q\", causal=true, offset=2, scale=0.5}"},
+          {"attention_grad(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,4], "
+           "f32[2,4,4,4]) {of=\"kv\", causal=true, window=3, scale=0.5}"},
+          {"attention_grad(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], "
+           "f32[2,4,4,2], f32[1,4,4,6], i64[2]) {of=\"mask\", scale=0.5}",
+           1, 6},
+          {"attention_grad(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], "
+           "f32[2,4,4,2], f32[4]) {of=\"sinks\", scale=0.5}"}}};
+  def.attrs.push_back({"of", AttrKind::kString, "q, kv, mask or sinks"});
+  return def;
 }
 
 }  // namespace
 
-std::vector<OpDef> AttentionOps() {
-  OpDef rotary{
-      .name = "rotary",
-      .summary =
-          "rotates pairs of the first R elements of the last dim of x "
-          "[B, S, H, D] by angles whose cos and sin are [S, R/2] or "
-          "[B, S, R/2]",
-      .operands = {{"x"}, {"cos"}, {"sin"}},
-      .attrs = {{"interleaved", AttrKind::kBool,
-                 "pairs (2i, 2i+1) instead of (i, i + R/2)", false}},
-      .infer = InferRotary,
-      .axes = RotaryAxes,
-      .vjp = Vjp<RotaryVjp>,
-      .reference = RotaryReference,
-      .samples = {{"rotary(f32[2,4,2,6], f32[4,2], f32[4,2])"},
-                  {"rotary(f32[2,4,2,4], f32[2,4,2], f32[2,4,2]) "
-                   "{interleaved=true}"},
-                  {"rotary(bf16[2,4,1,4], bf16[1,4,1], bf16[1,4,1])"}}};
-  return {Attention(), rotary};
-}
+std::vector<OpDef> AttentionOps() { return {Attention(), AttentionGrad()}; }
 
 }  // namespace asyra::ops

@@ -191,6 +191,45 @@ OpDef Min() {
   return With(def, {{"min(f32[4,6], f32[4,6])"}});
 }
 
+// The remainder has the sign of b or, truncated, that of a.
+template <bool truncated, typename T>
+T Remainder(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    if (b == 0 || b == -1) return 0;
+    T rest = a % b;
+    return !truncated && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  } else {
+    T rest = std::fmod(a, b);
+    return !truncated && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  }
+}
+
+// a - b q, and the quotient q does not move.
+Gradients ModVjp(Gradient& g) {
+  return {g.dy(), g.Mul(g.dy(), g.Div(g.Sub(g.y(), g.x(0)), g.x(1)))};
+}
+
+OpDef Mod() {
+  OpDef def = Binary<[](auto a, auto b) { return Remainder<false>(a, b); }>(
+      "mod", "a - b floor(a / b); of integers 0 for b = 0");
+  def.attrs = {{"truncated", AttrKind::kBool,
+                "the quotient toward zero instead, as fmod of C", false}};
+  def.reference = [](const RefCall& call) {
+    constexpr auto kTruncated = [](auto a, auto b) {
+      return Remainder<true>(a, b);
+    };
+    constexpr auto kFloored = [](auto a, auto b) {
+      return Remainder<false>(a, b);
+    };
+    return call.attrs.Bool("truncated") ? BinaryReference<kTruncated>(call)
+                                        : BinaryReference<kFloored>(call);
+  };
+  return With(WithVjp<ModVjp>(def),
+              {{"mod(f32[4,6], f32[6])", 1, 4},
+               {"mod(f32[4,6], f32[4,6]) {truncated=true}", 1, 4},
+               {"mod(i64[4,6], i64[4,6])"}});
+}
+
 std::vector<OpDef> Arithmetic() {
   OpDef div = Binary<[](auto a, auto b) { return Divide(a, b); }>(
       "div", "a / b; integers truncate, and give 0 for b = 0");
@@ -203,6 +242,7 @@ std::vector<OpDef> Arithmetic() {
                {{"div(f32[4,6], f32[4,6])", 1, 4}, {"div(i64[4,6], i64[6])"}}),
           With(WithVjp<PowVjp>(pow),
                {{"pow(f32[4,6], f32[1])", 1, 3}, {"pow(i64[4,6], i64[6])"}}),
+          Mod(),
           Max(),
           Min()};
 }
@@ -234,6 +274,11 @@ std::vector<OpDef> Logic() {
                    "is_nan", "whether x is not a number"),
                InferCompare),
            {{"is_nan(f32[4,6])"}}),
+      With(WithInfer(
+               Unary<[](auto a) { return std::isinf(static_cast<double>(a)); }>(
+                   "is_inf", "whether x is infinite"),
+               InferCompare),
+           {{"is_inf(f32[4,6])"}}),
   };
 }
 

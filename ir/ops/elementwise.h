@@ -94,6 +94,30 @@ inline OpDef WithInfer(
   return def;
 }
 
+// An op whose gradient is dy times F(g).
+template <auto F>
+OpDef WithDerivative(OpDef def) {
+  def.vjp = Vjp<[](Gradient& g) { return Gradients{g.Mul(g.dy(), F(g))}; }>;
+  return def;
+}
+
+// A function of one float and its derivative, whose sample is filled with
+// values from `low` to `high`.
+template <auto F, auto Derivative>
+OpDef Function(std::string_view name, std::string_view summary,
+               std::string_view sample, int low = -3, int high = 3) {
+  return With(WithDerivative<Derivative>(Unary<F>(name, summary)),
+              {{sample, low, high}});
+}
+
+// 1 - y and 1 - y^2: derivatives of sigmoid and tanh by their results.
+inline ValueId OneMinus(Gradient& g, ValueId y) {
+  return g.Sub(g.Scalar(1, y), y);
+}
+inline ValueId OneMinusSquare(Gradient& g, ValueId y) {
+  return OneMinus(g, g.Mul(y, y));
+}
+
 // F gives the gradients of all operands.
 template <auto F>
 OpDef WithVjp(OpDef def) {

@@ -19,7 +19,8 @@ absl::StatusOr<std::vector<Type>> Infer(const OpCall& call) {
 }
 
 absl::StatusOr<AxisRule> Axes(const OpCall& call) {
-  return ParseAxisRule("@v e, ... -> ... e", call.operands, call.results);
+  return ParseAxisRule("@v e, ... -> ... e", call.operands, call.results,
+                       Linearity::kFirst);
 }
 
 // Ids of rows on other devices give zeros here: the sum over devices has each

@@ -1,4 +1,4 @@
-// Functions of one float, and the gated unit of two.
+// Functions of one number.
 #include <cmath>
 
 #include "ir/ops/elementwise.h"
@@ -6,66 +6,6 @@
 
 namespace asyra::ops {
 namespace {
-
-constexpr double kTanhCubic = 0.044715;  // of the tanh formula of gelu
-
-double Gelu(double x) { return x / 2 * (1 + std::erf(x * M_SQRT1_2)); }
-
-double GeluTanh(double x) {
-  double inner = std::sqrt(2 / M_PI) * (x + kTanhCubic * x * x * x);
-  return x / 2 * (1 + std::tanh(inner));
-}
-
-// An op whose gradient is dy times F(g).
-template <auto F>
-OpDef WithDerivative(OpDef def) {
-  def.vjp = Vjp<[](Gradient& g) { return Gradients{g.Mul(g.dy(), F(g))}; }>;
-  return def;
-}
-
-// 1 - y^2, 1 - y: the derivatives of tanh and sigmoid by their results.
-ValueId OneMinusSquare(Gradient& g, ValueId y) {
-  return g.Sub(g.Scalar(1, y), g.Mul(y, y));
-}
-ValueId OneMinus(Gradient& g, ValueId y) { return g.Sub(g.Scalar(1, y), y); }
-
-// s + x s (1 - s), s = sigmoid(x).
-ValueId SiluDerivative(Gradient& g) {
-  ValueId s = g.Op("sigmoid", {g.x()});
-  return g.Add(s, g.Mul(g.x(), g.Mul(s, OneMinus(g, s))));
-}
-
-// Phi(x) + x phi(x).
-ValueId GeluDerivative(Gradient& g) {
-  ValueId erf = g.Op("erf", {g.Scale(M_SQRT1_2, g.x())});
-  ValueId cdf = g.Scale(0.5, g.Add(erf, g.Scalar(1, erf)));
-  ValueId density = g.Op("exp", {g.Scale(-0.5, g.Mul(g.x(), g.x()))});
-  return g.Add(cdf, g.Scale(1 / std::sqrt(2 * M_PI), g.Mul(g.x(), density)));
-}
-
-// With u = sqrt(2/pi) (x + c x^3): (1 + tanh u)/2 + x/2 (1 - tanh^2 u) u'.
-ValueId GeluTanhDerivative(Gradient& g) {
-  const double root = std::sqrt(2 / M_PI);
-  ValueId square = g.Mul(g.x(), g.x());
-  ValueId one = g.Scalar(1, g.x());
-  ValueId u =
-      g.Scale(root, g.Mul(g.x(), g.Add(g.Scale(kTanhCubic, square), one)));
-  ValueId du = g.Scale(root, g.Add(g.Scale(3 * kTanhCubic, square), one));
-  ValueId tanh = g.Op("tanh", {u});
-  ValueId slope = g.Mul(g.Mul(g.x(), OneMinusSquare(g, tanh)), du);
-  return g.Scale(0.5, g.Add(g.Add(tanh, one), slope));
-}
-
-Gradients ReluVjp(Gradient& g) {
-  ValueId zero = g.Scalar(0, g.x());
-  return {g.Op("select", {g.Op("less", {zero, g.x()}), g.dy(), zero})};
-}
-
-Gradients SwigluVjp(Gradient& g) {
-  ValueId dsilu = g.Mul(g.dy(), g.x(1));
-  return {g.Mul(dsilu, SiluDerivative(g)),
-          g.Mul(g.dy(), g.Op("silu", {g.x(0)}))};
-}
 
 OpDef Negate() {
   OpDef def = Unary<[](auto x) {
@@ -132,34 +72,111 @@ std::vector<OpDef> Transcendental() {
   };
 }
 
-std::vector<OpDef> Activations() {
-  OpDef relu =
-      Unary<[](double x) { return std::max(x, 0.0); }>("relu", "max(x, 0)");
-  OpDef swiglu = Binary<[](double gate, double up) {
-    return gate / (1 + std::exp(-gate)) * up;
-  }>("swiglu", "silu(gate) * up");
-  swiglu.operands = {{"gate"}, {"up"}};
-  swiglu.infer = InferFloat;
+std::vector<OpDef> Exponentials() {
   return {
-      With(WithDerivative<[](Gradient& g) {
-             return g.Mul(g.y(), OneMinus(g, g.y()));
-           }>(
-               Unary<[](double x) { return 1 / (1 + std::exp(-x)); }>(
-                   "sigmoid", "1 / (1 + e^-x)")),
-           {{"sigmoid(f32[4,6])"}}),
-      With(WithDerivative<SiluDerivative>(
-               Unary<[](double x) { return x / (1 + std::exp(-x)); }>(
-                   "silu", "x * sigmoid(x)")),
-           {{"silu(f32[4,6])"}}),
-      With(WithDerivative<GeluDerivative>(
-               Unary<Gelu>("gelu", "x * Phi(x), exact")),
-           {{"gelu(f32[4,6])"}}),
-      With(WithDerivative<GeluTanhDerivative>(
-               Unary<GeluTanh>("gelu_tanh", "x * Phi(x), by the tanh formula")),
-           {{"gelu_tanh(f32[4,6])"}}),
-      With(WithVjp<ReluVjp>(relu), {{"relu(f32[4,6])"}}),
-      With(WithVjp<SwigluVjp>(swiglu),
-           {{"swiglu(f32[4,6], f32[4,6])"}, {"swiglu(bf16[4,6], bf16[4,6])"}}),
+      Function<[](double x) { return std::expm1(x); },
+               [](Gradient& g) { return g.Add(g.y(), g.Scalar(1, g.y())); }>(
+          "expm1", "e to the x, less 1", "expm1(f32[4,6])"),
+      Function<[](double x) { return std::log1p(x); },
+               [](Gradient& g) {
+                 return g.Op("reciprocal", {g.Add(g.x(), g.Scalar(1, g.x()))});
+               }>("log1p", "natural logarithm of 1 + x", "log1p(f32[4,6])", 0,
+                  4),
+  };
+}
+
+// 1 / sqrt(sign (1 - x^2)), 1 / sqrt(1 + x^2).
+ValueId InverseRoot(Gradient& g, double sign, double offset) {
+  ValueId square = g.Mul(g.x(), g.x());
+  return g.Op("rsqrt",
+              {g.Add(g.Scalar(offset, square), g.Scale(sign, square))});
+}
+
+std::vector<OpDef> Trigonometry() {
+  return {
+      Function<[](double x) { return std::tan(x); },
+               [](Gradient& g) {
+                 return g.Add(g.Scalar(1, g.y()), g.Mul(g.y(), g.y()));
+               }>("tan", "tangent", "tan(f32[4,6])", -1, 1),
+      Function<[](double x) { return std::asin(x); },
+               [](Gradient& g) { return InverseRoot(g, -1, 1); }>(
+          "asin", "inverse sine", "asin(f32[4,6])", 0, 0),
+      Function<[](double x) { return std::acos(x); },
+               [](Gradient& g) { return g.Neg(InverseRoot(g, -1, 1)); }>(
+          "acos", "inverse cosine", "acos(f32[4,6])", 0, 0),
+      Function<[](double x) { return std::atan(x); },
+               [](Gradient& g) {
+                 ValueId square = g.Mul(g.x(), g.x());
+                 return g.Op("reciprocal",
+                             {g.Add(square, g.Scalar(1, square))});
+               }>("atan", "inverse tangent", "atan(f32[4,6])"),
+  };
+}
+
+std::vector<OpDef> Hyperbolics() {
+  return {
+      Function<[](double x) { return std::sinh(x); },
+               [](Gradient& g) { return g.Op("cosh", {g.x()}); }>(
+          "sinh", "hyperbolic sine", "sinh(f32[4,6])"),
+      Function<[](double x) { return std::cosh(x); },
+               [](Gradient& g) { return g.Op("sinh", {g.x()}); }>(
+          "cosh", "hyperbolic cosine", "cosh(f32[4,6])"),
+      Function<[](double x) { return std::asinh(x); },
+               [](Gradient& g) { return InverseRoot(g, 1, 1); }>(
+          "asinh", "inverse hyperbolic sine", "asinh(f32[4,6])"),
+      Function<[](double x) { return std::acosh(x); },
+               [](Gradient& g) { return InverseRoot(g, 1, -1); }>(
+          "acosh", "inverse hyperbolic cosine", "acosh(f32[4,6])", 2, 5),
+      Function<[](double x) { return std::atanh(x); },
+               [](Gradient& g) {
+                 return g.Op("reciprocal", {OneMinusSquare(g, g.x())});
+               }>("atanh", "inverse hyperbolic tangent", "atanh(f32[4,6])", 0,
+                  0),
+  };
+}
+
+template <typename T>
+T Absolute(T x) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(x < 0 ? uint64_t{0} - static_cast<uint64_t>(x)
+                                : static_cast<uint64_t>(x));
+  } else {
+    return std::abs(x);
+  }
+}
+
+// Flat between their steps.
+Gradients NoSlope(Gradient& g) { return {g.Zeros(g.x())}; }
+
+std::vector<OpDef> Steps() {
+  OpDef abs = Unary<[](auto x) { return Absolute(x); }>(
+      "abs", "x without its sign; integers wrap around");
+  OpDef sign = Unary<[](auto x) {
+    return std::isnan(static_cast<double>(x))
+               ? x
+               : static_cast<decltype(x)>((x > 0) - (x < 0));
+  }>("sign", "-1, 0 or 1");
+  auto step = [](OpDef def, std::string_view sample) {
+    return With(WithVjp<NoSlope>(std::move(def)), {{sample}});
+  };
+  return {
+      With(
+          WithInfer(
+              WithDerivative<[](Gradient& g) { return g.Op("sign", {g.x()}); }>(
+                  abs),
+              InferArithmetic),
+          {{"abs(f32[4,6])"}, {"abs(i64[4,6])"}}),
+      With(WithInfer(WithVjp<NoSlope>(sign), InferArithmetic),
+           {{"sign(f32[4,6])"}, {"sign(i64[4,6])"}}),
+      step(Unary<[](double x) { return std::floor(x); }>(
+               "floor", "largest whole number that is not above x"),
+           "floor(f32[4,6])"),
+      step(Unary<[](double x) { return std::ceil(x); }>(
+               "ceil", "smallest whole number that is not below x"),
+           "ceil(f32[4,6])"),
+      step(Unary<[](double x) { return std::nearbyint(x); }>(
+               "round", "nearest whole number, the even one of two"),
+           "round(f32[4,6])"),
   };
 }
 
@@ -167,7 +184,8 @@ std::vector<OpDef> Activations() {
 
 std::vector<OpDef> FunctionOps() {
   std::vector<OpDef> defs = {Negate()};
-  for (auto group : {Transcendental, Roots, Activations}) {
+  for (auto group : {Transcendental, Exponentials, Trigonometry, Hyperbolics,
+                     Roots, Steps}) {
     for (OpDef& def : group()) defs.push_back(std::move(def));
   }
   return defs;

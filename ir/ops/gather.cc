@@ -29,7 +29,7 @@ absl::StatusOr<AxisRule> GatherAxes(const OpCall& call) {
   return ParseAxisRule(
       fmt::format("{},{} -> {}{} {}", DimSpec(0, rank, {dim}), index,
                   DimSpec(0, dim), index, DimSpec(dim + 1, rank)),
-      call.operands, call.results);
+      call.operands, call.results, Linearity::kFirst);
 }
 
 absl::Status GatherReference(const RefCall& call) {
@@ -93,7 +93,7 @@ absl::StatusOr<AxisRule> SegmentSumAxes(const OpCall& call) {
   return ParseAxisRule(
       fmt::format("{}, {} -> {} @segment {}", DimSpec(0, rank),
                   DimSpec(dim, end), DimSpec(0, dim), DimSpec(end, rank)),
-      call.operands, call.results);
+      call.operands, call.results, Linearity::kFirst);
 }
 
 // Rows of segments on other devices are left to them.
@@ -149,7 +149,7 @@ absl::StatusOr<AxisRule> GatherElementsAxes(const OpCall& call) {
   ElementSpecs specs = SpecsOfElements(call, sums ? "@v" : "!v", "i");
   return ParseAxisRule(
       fmt::format("{}, {} -> {}", specs.x, specs.indices, specs.indices),
-      call.operands, call.results);
+      call.operands, call.results, Linearity::kFirst);
 }
 
 absl::Status GatherElementsReference(const RefCall& call) {

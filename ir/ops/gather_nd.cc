@@ -65,7 +65,7 @@ absl::StatusOr<AxisRule> GatherNdAxes(const OpCall& call) {
   return ParseAxisRule(
       fmt::format("{}, {} !depth -> {} {}", DimSpec(0, dims.rank, indexed),
                   rows, rows, DimSpec(dims.batch + dims.depth, dims.rank)),
-      call.operands, call.results);
+      call.operands, call.results, Linearity::kFirst);
 }
 
 absl::Status GatherNdReference(const RefCall& call) {

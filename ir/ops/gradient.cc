@@ -9,6 +9,12 @@ ValueId Gradient::Op(std::string_view op, absl::Span<const ValueId> operands,
   return ASYRA_VALUE(builder_.AddOne(op, operands, std::move(attrs), "grad"));
 }
 
+std::vector<ValueId> Gradient::Ops(std::string_view op,
+                                   absl::Span<const ValueId> operands,
+                                   AttrMap attrs) {
+  return ASYRA_VALUE(builder_.Add(op, operands, std::move(attrs), "grad"));
+}
+
 ValueId Gradient::Scalar(double value, ValueId like) {
   return builder_.Constant(Tensor::FromDoubles(type(like).dtype, {}, {value}));
 }

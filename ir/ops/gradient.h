@@ -28,6 +28,9 @@ class Gradient {
   // An op of one result that fits its operands by construction.
   ValueId Op(std::string_view op, absl::Span<const ValueId> operands,
              AttrMap attrs = {});
+  // One of any number of results.
+  std::vector<ValueId> Ops(std::string_view op,
+                           absl::Span<const ValueId> operands, AttrMap attrs);
   ValueId Add(ValueId a, ValueId b) { return Op("add", {a, b}); }
   ValueId Sub(ValueId a, ValueId b) { return Op("sub", {a, b}); }
   ValueId Mul(ValueId a, ValueId b) { return Op("mul", {a, b}); }

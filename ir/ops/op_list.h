@@ -10,9 +10,11 @@ namespace asyra::ops {
 
 std::vector<OpDef> ElementwiseOps();
 std::vector<OpDef> FunctionOps();
+std::vector<OpDef> ActivationOps();
 std::vector<OpDef> MatmulOps();
 std::vector<OpDef> ConvOps();
 std::vector<OpDef> ReduceOps();
+std::vector<OpDef> SoftmaxOps();
 std::vector<OpDef> TopKOps();
 std::vector<OpDef> NormOps();
 std::vector<OpDef> ShapeOps();
@@ -22,8 +24,12 @@ std::vector<OpDef> GatherOps();
 std::vector<OpDef> GatherNdOps();
 std::vector<OpDef> ScatterOps();
 std::vector<OpDef> AttentionOps();
+std::vector<OpDef> RotaryOps();
 std::vector<OpDef> EmbedOps();
 std::vector<OpDef> MoeOps();
+std::vector<OpDef> RandomOps();
+std::vector<OpDef> LossOps();
+std::vector<OpDef> OptimOps();
 std::vector<OpDef> CollectiveOps();
 std::vector<OpDef> ScheduleOps();
 

@@ -1,4 +1,4 @@
-// Reductions over dimensions, and softmax and running sums along one.
+// Reductions over dimensions.
 #include <cmath>
 
 #include "ir/ops/gradient.h"
@@ -107,6 +107,10 @@ T Highest(T) {
 }
 
 constexpr auto kZero = [](auto like) { return decltype(like){}; };
+constexpr auto kOne = [](auto like) { return decltype(like){1}; };
+constexpr auto kTimes = [](auto a, auto b) { return Times(a, b); };
+constexpr auto kLarger = [](auto a, auto b) { return std::max(a, b); };
+constexpr auto kSmaller = [](auto a, auto b) { return std::min(a, b); };
 constexpr auto kPlus = [](auto a, auto b) { return Plus(a, b); };
 
 // Divides by the global count, so that the means of shards sum up to the mean.
@@ -129,6 +133,12 @@ Work ReduceWork(const OpCall& local) {
           .write_bytes = static_cast<double>(local.results[0].bytes())};
 }
 
+Work LogSumExpWork(const OpCall& local) {
+  Work work = ReduceWork(local);
+  work.flops *= 3;  // largest, exp, sum
+  return work;
+}
+
 // `value`, of the result's shape, repeated along the reduced dimensions.
 ValueId Spread(Gradient& g, ValueId value) {
   Shape shape = g.type(g.x()).shape(), kept = shape;
@@ -140,118 +150,51 @@ ValueId Spread(Gradient& g, ValueId value) {
 
 Gradients SumVjp(Gradient& g) { return {Spread(g, g.dy())}; }
 
+// Equal ones share it.
+Gradients ExtremeVjp(Gradient& g) {
+  DType dtype = g.type(g.x()).dtype;
+  ValueId is_it =
+      g.Op("cast", {g.Op("equal", {g.x(), Spread(g, g.y())})}, {{"to", dtype}});
+  AttrMap attrs = g.attrs();
+  attrs.Set("keep", true);
+  ValueId share = g.Div(is_it, g.Op("reduce_sum", {is_it}, attrs));
+  return {g.Mul(Spread(g, g.dy()), share)};
+}
+
+Gradients ProdVjp(Gradient& g) {
+  return {g.Div(Spread(g, g.Mul(g.dy(), g.y())), g.x())};
+}
+
+// With the largest taken out, so that nothing overflows.
+absl::Status LogSumExpReference(const RefCall& call) {
+  std::vector<double> x = call.operands[0].ToDoubles();
+  std::vector<double> most = Fold<kLarger, double>(call, x, Lowest(0.0));
+  for (double& value : most) {
+    if (std::isinf(value)) value = 0;  // all -inf, or a +inf
+  }
+  Shape kept = call.operands[0].shape();
+  for (int dim : DimsOf(call.attrs, call.operands[0].rank())) kept[dim] = 1;
+  auto index = BroadcastIndex(kept, call.operands[0].shape());
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = std::exp(x[i] - most[index(static_cast<int64_t>(i))]);
+  }
+  std::vector<double> sums = Fold<kPlus, double>(call, x, 0.0);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i] = std::log(sums[i]) + most[i];
+  }
+  call.results[0].SetAll(sums);
+  return absl::OkStatus();
+}
+
+Gradients LogSumExpVjp(Gradient& g) {
+  ValueId weight = g.Op("exp", {g.Sub(g.x(), Spread(g, g.y()))});
+  return {g.Mul(Spread(g, g.dy()), weight)};
+}
+
 Gradients MeanVjp(Gradient& g) {
   double ratio = static_cast<double>(g.type(g.y()).num_elements()) /
                  static_cast<double>(g.type(g.x()).num_elements());
   return {Spread(g, g.Scale(ratio, g.dy()))};
-}
-
-// softmax and cumsum --------------------------------------------------------
-
-absl::StatusOr<std::vector<Type>> InferAlong(const OpCall& call) {
-  ASYRA_RETURN_IF_ERROR(
-      RequireDim(call, "dim", call.operands[0].rank()).status());
-  return SameAsFirst(call);
-}
-
-absl::StatusOr<std::vector<Type>> InferSoftmax(const OpCall& call) {
-  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
-  return InferAlong(call);
-}
-
-template <Linearity linearity>
-absl::StatusOr<AxisRule> AlongAxes(const OpCall& call) {
-  int rank = call.operands[0].rank();
-  std::string dims =
-      DimSpec(0, rank, {NormalizeDim(call.attrs.Int("dim"), rank)});
-  return ParseAxisRule(dims + " -> " + dims, call.operands, call.results,
-                       linearity);
-}
-
-// Calls visit(first, stride, count) for every line of elements along `dim`.
-template <typename Visit>
-void ForEachLine(const Shape& shape, int dim, Visit visit) {
-  Along along(shape, dim);
-  for (int64_t i = 0; i < along.outer; ++i) {
-    for (int64_t j = 0; j < along.inner; ++j) {
-      visit(i * along.size * along.inner + j, along.inner, along.size);
-    }
-  }
-}
-
-absl::Status SoftmaxReference(const RefCall& call) {
-  const Tensor& x = call.operands[0];
-  std::vector<double> v = x.ToDoubles();
-  ForEachLine(x.shape(), NormalizeDim(call.attrs.Int("dim"), x.rank()),
-              [&](int64_t first, int64_t stride, int64_t count) {
-                double largest = Lowest(0.0), sum = 0;
-                for (int64_t i = 0; i < count; ++i) {
-                  largest = std::max(largest, v[first + i * stride]);
-                }
-                for (int64_t i = 0; i < count; ++i) {
-                  double& value = v[first + i * stride];
-                  value = std::exp(value - largest);
-                  sum += value;
-                }
-                for (int64_t i = 0; i < count; ++i)
-                  v[first + i * stride] /= sum;
-              });
-  call.results[0].SetAll(v);
-  return absl::OkStatus();
-}
-
-Work SoftmaxWork(const OpCall& local) {
-  Work work = ReduceWork(local);
-  work.flops *= 4;  // largest, exp, sum, divide
-  return work;
-}
-
-Gradients SoftmaxVjp(Gradient& g) {
-  int64_t dim = NormalizeDim(g.attrs().Int("dim"), g.type(g.x()).rank());
-  ValueId dot =
-      g.Op("reduce_sum", {g.Mul(g.dy(), g.y())}, {{"dims", Ints{dim}}});
-  return {g.Mul(g.y(), g.Sub(g.dy(), dot))};
-}
-
-template <typename T>
-void RunningSum(const RefCall& call, std::vector<T>* values) {
-  const Shape& shape = call.operands[0].shape();
-  bool exclusive = call.attrs.Bool("exclusive");
-  bool reverse = call.attrs.Bool("reverse");
-  ForEachLine(shape,
-              NormalizeDim(call.attrs.Int("dim"), call.operands[0].rank()),
-              [&](int64_t first, int64_t stride, int64_t count) {
-                T sum{};
-                for (int64_t i = 0; i < count; ++i) {
-                  int64_t at = reverse ? count - 1 - i : i;
-                  T& value = (*values)[first + at * stride];
-                  T next = Plus(sum, value);
-                  value = exclusive ? sum : next;
-                  sum = next;
-                }
-              });
-}
-
-absl::Status CumsumReference(const RefCall& call) {
-  Tensor& out = call.results[0];
-  if (IsFloat(out.dtype())) {
-    std::vector<double> values = call.operands[0].ToDoubles();
-    RunningSum(call, &values);
-    out.SetAll(values);
-  } else {
-    std::vector<int64_t> values = call.operands[0].ToInts();
-    RunningSum(call, &values);
-    for (size_t i = 0; i < values.size(); ++i) {
-      out.SetInt(static_cast<int64_t>(i), values[i]);
-    }
-  }
-  return absl::OkStatus();
-}
-
-Gradients CumsumVjp(Gradient& g) {
-  AttrMap attrs = g.attrs();
-  attrs.Set("reverse", !attrs.Bool("reverse"));
-  return {g.Op("cumsum", {g.dy()}, attrs)};
 }
 
 OpDef Reduce(std::string_view name, std::string_view summary, bool whole,
@@ -286,52 +229,46 @@ OpDef ReduceMean() {
   return def;
 }
 
+OpDef ReduceProd() {
+  OpDef def = Reduce("reduce_prod",
+                     "product over `dims`; its gradient is not a number where "
+                     "x is 0",
+                     true, ReduceReference<kTimes, kOne>);
+  def.infer = InferReduce;
+  def.vjp = Vjp<ProdVjp>;
+  def.samples = {{"reduce_prod(f32[4,6]) {dims=[1]}", 1, 2},
+                 {"reduce_prod(i64[2,4,6]) {dims=[0, 2], keep=false}"}};
+  return def;
+}
+
+OpDef LogSumExp() {
+  OpDef def = Reduce("log_sum_exp", "logarithm of the sum of e^x over `dims`",
+                     true, LogSumExpReference);
+  def.infer = InferMean;
+  def.work = LogSumExpWork;
+  def.vjp = Vjp<LogSumExpVjp>;
+  def.samples = {{"log_sum_exp(f32[4,6]) {dims=[1]}"},
+                 {"log_sum_exp(f32[2,4,6]) {dims=[0, 2], keep=false}"}};
+  return def;
+}
+
 }  // namespace
 
 std::vector<OpDef> ReduceOps() {
   OpDef max =
       Reduce("reduce_max", "largest element over `dims`", true,
-             ReduceReference<[](auto a, auto b) { return std::max(a, b); },
-                             [](auto like) { return Lowest(like); }>);
+             ReduceReference<kLarger, [](auto like) { return Lowest(like); }>);
+  max.vjp = Vjp<ExtremeVjp>;
   max.samples = {{"reduce_max(f32[4,6]) {dims=[1]}"},
                  {"reduce_max(i64[2,4,6]) {dims=[0, 2], keep=false}"}};
-  OpDef min =
-      Reduce("reduce_min", "smallest element over `dims`", true,
-             ReduceReference<[](auto a, auto b) { return std::min(a, b); },
-                             [](auto like) { return Highest(like); }>);
+  OpDef min = Reduce(
+      "reduce_min", "smallest element over `dims`", true,
+      ReduceReference<kSmaller, [](auto like) { return Highest(like); }>);
+  min.vjp = Vjp<ExtremeVjp>;
   min.samples = {{"reduce_min(f32[4,6]) {dims=[0]}"},
                  {"reduce_min(bool[4,6]) {dims=[1], keep=false}", 0, 1}};
   return {
-      ReduceSum(),
-      ReduceMean(),
-      max,
-      min,
-      {.name = "softmax",
-       .summary = "e^x / sum of e^x along `dim`",
-       .operands = {{"x"}},
-       .attrs = {{"dim", AttrKind::kInt, "dimension", int64_t{-1}}},
-       .infer = InferSoftmax,
-       .axes = AlongAxes<Linearity::kNone>,
-       .work = SoftmaxWork,
-       .vjp = Vjp<SoftmaxVjp>,
-       .reference = SoftmaxReference,
-       .samples = {{"softmax(f32[4,6])"}, {"softmax(f32[2,4,6]) {dim=1}"}}},
-      {.name = "cumsum",
-       .summary = "running sum along `dim`",
-       .operands = {{"x"}},
-       .attrs = {{"dim", AttrKind::kInt, "dimension"},
-                 {"exclusive", AttrKind::kBool, "element i is not in sum i",
-                  false},
-                 {"reverse", AttrKind::kBool, "from the end", false}},
-       .infer = InferAlong,
-       .axes = AlongAxes<Linearity::kJoint>,
-       .work = ReduceWork,
-       .vjp = Vjp<CumsumVjp>,
-       .reference = CumsumReference,
-       .samples = {{"cumsum(f32[4,6]) {dim=1}"},
-                   {"cumsum(i64[6,4]) {dim=0, exclusive=true}"},
-                   {"cumsum(f32[4,6]) {dim=-1, exclusive=true, "
-                    "reverse=true}"}}},
+      ReduceSum(), ReduceMean(), ReduceProd(), max, min, LogSumExp(),
   };
 }
 

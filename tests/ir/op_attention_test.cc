@@ -22,12 +22,12 @@ Tensor Random(Shape shape, uint64_t seed) {
 
 class Attention : public testing::Test {
  protected:
-  Tensor Run(AttrMap attrs, const Tensor* mask = nullptr) const {
+  Tensor Run(AttrMap attrs, const Tensor* extra = nullptr) const {
     if (attrs.Find("scale") == nullptr) attrs.Set("scale", 0.5);
     const OpDef& def = *FindOp("attention");
     ASYRA_CHECK_OK(CompleteAttrs(def, &attrs));
     std::vector<Tensor> operands = {q_, k_, v_};
-    if (mask != nullptr) operands.push_back(*mask);
+    if (extra != nullptr) operands.push_back(*extra);
     return ASYRA_VALUE(Evaluate(def, attrs, operands))[0];
   }
 
@@ -41,17 +41,22 @@ class Attention : public testing::Test {
     return mask;
   }
 
+  double Score(int64_t b, int64_t s, int64_t h, int64_t t) const {
+    int64_t g = h / (kH / kG);
+    double score = 0;
+    for (int64_t d = 0; d < kD; ++d) {
+      score += q_.Get(((b * kS + s) * kH + h) * kD + d) *
+               k_.Get(((b * kS + t) * kG + g) * kD + d);
+    }
+    return score * 0.5;
+  }
+
   // The definition, without options.
   double Expected(int64_t b, int64_t s, int64_t h, int64_t e) const {
     double sum = 0, value = 0;
     int64_t g = h / (kH / kG);
     for (int64_t t = 0; t < kS; ++t) {
-      double score = 0;
-      for (int64_t d = 0; d < kD; ++d) {
-        score += q_.Get(((b * kS + s) * kH + h) * kD + d) *
-                 k_.Get(((b * kS + t) * kG + g) * kD + d);
-      }
-      double weight = std::exp(score * 0.5);
+      double weight = std::exp(Score(b, s, h, t));
       sum += weight;
       value += weight * v_.Get(((b * kS + t) * kG + g) * kE + e);
     }
@@ -123,6 +128,62 @@ TEST_F(Attention, SoftcapBoundsScoresBeforeTheMask) {
   }
 }
 
+TEST_F(Attention, LengthsHideWhatIsBehindThem) {
+  Tensor lengths = Tensor::FromInts(DType::kI64, {kB}, {3, kS});
+  Tensor mask(DType::kBool, {kB, 1, 1, kS});
+  for (int64_t i = 0; i < kB * kS; ++i) {
+    mask.SetInt(i, i % kS < (i < kS ? 3 : kS));
+  }
+  EXPECT_TRUE(Near(Run({}, &lengths), Run({}, &mask), 0));
+}
+
+TEST_F(Attention, RowsAtTheEndOfALengthCountFromThere) {
+  // Row s of a sequence of length n is key n - S + s.
+  const int64_t n[kB] = {kS, kS - 1};
+  Tensor lengths = Tensor::FromInts(DType::kI32, {kB}, {n[0], n[1]});
+  Tensor mask(DType::kBool, {kB, 1, kS, kS});
+  for (int64_t i = 0; i < mask.num_elements(); ++i) {
+    int64_t b = i / (kS * kS), s = i / kS % kS, t = i % kS;
+    mask.SetInt(i, t <= n[b] - kS + s);
+  }
+  EXPECT_TRUE(Near(Run({{"causal", true}, {"at_end", true}}, &lengths),
+                   Run({}, &mask), 0));
+}
+
+TEST_F(Attention, OffsetMovesTheRows) {
+  Tensor mask =
+      MaskOf([](int64_t s, int64_t t) { return t <= s + 2 && t > s + 2 - 2; });
+  AttrMap attrs = {
+      {"causal", true}, {"window", int64_t{2}}, {"offset", int64_t{2}}};
+  EXPECT_TRUE(Near(Run(attrs), Run({}, &mask), 0));
+}
+
+TEST_F(Attention, WindowAfterHidesKeysAhead) {
+  Tensor mask =
+      MaskOf([](int64_t s, int64_t t) { return t > s - 2 && t < s + 2; });
+  EXPECT_TRUE(Near(Run({{"window", int64_t{2}}, {"window_after", int64_t{2}}}),
+                   Run({}, &mask), 0));
+}
+
+TEST_F(Attention, SinksTakeTheirShare) {
+  // A sink is a further key whose value is 0.
+  Tensor sinks = Tensor::FromDoubles(DType::kF64, {kH}, {0, 1, -1, 700});
+  Tensor got = Run({}, &sinks), free = Run({});
+  int64_t i = 0;
+  for (int64_t b = 0; b < kB; ++b) {
+    for (int64_t s = 0; s < kS; ++s) {
+      for (int64_t h = 0; h < kH; ++h) {
+        double sum = 0;
+        for (int64_t t = 0; t < kS; ++t) sum += std::exp(Score(b, s, h, t));
+        double share = sum / (sum + std::exp(sinks.Get(h)));
+        for (int64_t e = 0; e < kE; ++e, ++i) {
+          EXPECT_NEAR(got.Get(i), share * free.Get(i), 1e-12);
+        }
+      }
+    }
+  }
+}
+
 TEST_F(Attention, WorkCountsTheVisiblePairs) {
   const OpDef& def = *FindOp("attention");
   Type q = ASYRA_VALUE(ParseType("bf16[2,128,8,64]", {}));
@@ -137,12 +198,20 @@ TEST_F(Attention, WorkCountsTheVisiblePairs) {
     EXPECT_EQ(work.write_bytes, q.bytes());
     return work.flops / (2.0 * 2 * 8 * (64 + 64));
   };
-  int64_t causal = 0, windowed = 0, both = 0;
+  auto band = [&](int64_t behind, int64_t ahead) {
+    AttrMap attrs = {
+        {"window", behind}, {"window_after", ahead}, {"scale", 1.0}};
+    ASYRA_CHECK_OK(CompleteAttrs(def, &attrs));
+    return WorkOf({def, attrs, operands, {&q, 1}}, {}).flops /
+           (2.0 * 2 * 8 * (64 + 64));
+  };
+  int64_t causal = 0, windowed = 0, both = 0, banded = 0;
   for (int64_t s = 0; s < 128; ++s) {
     for (int64_t t = 0; t < 128; ++t) {
       causal += t <= s;
       windowed += t > s - 10;
       both += t <= s && t > s - 10;
+      banded += t < s + 20 && t > s - 10;
     }
   }
   EXPECT_DOUBLE_EQ(flops(false, 0), 128.0 * 128.0);
@@ -150,6 +219,7 @@ TEST_F(Attention, WorkCountsTheVisiblePairs) {
   EXPECT_DOUBLE_EQ(flops(false, 10), static_cast<double>(windowed));
   EXPECT_DOUBLE_EQ(flops(true, 10), static_cast<double>(both));
   EXPECT_DOUBLE_EQ(flops(true, 500), static_cast<double>(causal));
+  EXPECT_DOUBLE_EQ(band(10, 20), static_cast<double>(banded));
 }
 
 }  // namespace

@@ -154,6 +154,55 @@ TEST(OpErrors, Scatters) {
   });
 }
 
+TEST(OpErrors, RandomLossesAndUpdates) {
+  ExpectAll({
+      {"random_uniform(i64[3]) {shape=[4]}",
+       "random_uniform: the key is i64[3], it should be i64[2]"},
+      {"random_normal(i64[2]) {shape=[4], dtype=i32}",
+       "random_normal: dtype is i32, it should be a float type"},
+      {"dropout(f32[4], i64[2]) {rate=1}",
+       "dropout: rate is 1, it should be in [0, 1)"},
+      {"cross_entropy(f32[2,8], i64[3])",
+       "cross_entropy: logits have shape [2,8], labels [3]"},
+      {"cross_entropy(f32[2,8], i64[2]) {label_smoothing=1.5}",
+       "cross_entropy: label_smoothing is 1.5, it should be in [0, 1]"},
+      {"sgd(f32[2], f32[2], f32[]) {momentum=0.5}",
+       "sgd: momentum is 0.5, but there is no velocity"},
+      {"sgd(f32[2], f32[3], f32[])",
+       "sgd: grad has shape [3], it should be [2]"},
+      {"adamw(f32[2], bf16[2], bf16[2], f32[2], f32[], i64[])",
+       "adamw: m is bf16, param is f32"},
+      {"adamw(f32[2], f32[2], f32[2], f32[2], f32[1], i64[])",
+       "adamw: rate has shape [1], it should be []"},
+      {"adamw(f32[2], f32[2], f32[2], f32[2], f32[], i64[]) {beta1=1}",
+       "adamw: beta1 is 1, it should be in [0, 1)"},
+  });
+}
+
+TEST(OpErrors, AttentionOptions) {
+  constexpr std::string_view kQkv =
+      "attention(f32[2,4,4,8], f32[2,5,4,8], f32[2,5,4,8]";
+  auto call = [&](std::string_view rest) {
+    return ErrorOf(std::string(kQkv) + std::string(rest));
+  };
+  EXPECT_EQ(call(", i64[3]) {scale=1}"),
+            "attention: 3 lengths for a batch of 2");
+  EXPECT_EQ(call(", f32[3]) {scale=1}"), "attention: 3 sinks for 4 heads");
+  EXPECT_EQ(call(", i64[2], i64[2]) {scale=1}"),
+            "attention: operand 4, i64[2], is a second mask, lengths or sinks");
+  EXPECT_EQ(call(") {scale=1, at_end=true}"),
+            "attention: at_end is set, but there are no lengths");
+  EXPECT_EQ(call(") {scale=1, window_after=-2}"),
+            "attention: window_after is -2");
+  EXPECT_EQ(ErrorOf("attention_grad(f32[2,4,4,8], f32[2,5,4,8], f32[2,5,4,8], "
+                    "f32[2,4,4,8]) {scale=1, of=\"mask\"}"),
+            "attention_grad: there is no gradient of 'mask' here");
+  EXPECT_EQ(ErrorOf("attention_grad(f32[2,4,4,8], f32[2,5,4,8], f32[2,5,4,8], "
+                    "f32[2,4,4,6]) {scale=1, of=\"q\"}"),
+            "attention_grad: dy is f32[2, 4, 4, 6], it should be f32[2, 4, 4, "
+            "8]");
+}
+
 TEST(OpErrors, Windows) {
   ExpectAll({
       {"conv(f32[2,4,8], f32[6,3,2])",

@@ -4,6 +4,7 @@
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
+#include "ir/support/random.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -145,6 +146,113 @@ TEST(OpValues, GathersFollowIndices) {
        {"f32[2,2](1, 2, 3, 4)", "i64[1](-1)"},
        "id -1 is not in [0, 2)"},
   });
+}
+
+TEST(OpValues, FunctionsAndActivations) {
+  constexpr std::string_view kX = "f64[3](-2, 0, 2)";
+  ExpectAll({
+      {"abs",
+       {"i64[2](-9223372036854775808, -3)"},
+       "i64[2](-9223372036854775808, 3)"},
+      {"sign", {"f32[4](-2.5, 0, 3, nan)"}, "f32[4](-1.0, 0.0, 1.0, nan)"},
+      {"round", {"f32[4](0.5, 1.5, -2.5, 2.6)"}, "f32[4](0.0, 2.0, -2.0, 3.0)"},
+      {"floor", {"f32[2](-1.5, 1.5)"}, "f32[2](-2.0, 1.0)"},
+      {"ceil", {"f32[2](-1.5, 1.5)"}, "f32[2](-1.0, 2.0)"},
+      {"is_inf", {"f32[3](inf, -inf, nan)"}, "bool[3](1, 1, 0)"},
+      {"mod",
+       {"i64[6](7, -7, 7, -7, 5, 6)", "i64[6](3, 3, -3, -3, 0, -1)"},
+       "i64[6](1, 2, -2, -1, 0, 0)"},
+      {"mod {truncated=true}",
+       {"i64[4](7, -7, 7, -7)", "i64[4](3, 3, -3, -3)"},
+       "i64[4](1, -1, 1, -1)"},
+      {"mod", {"f32[2](-5.5, 5.5)", "f32[1](2)"}, "f32[2](0.5, 1.5)"},
+      {"leaky_relu {slope=0.5}", {kX}, "f64[3](-1.0, 0.0, 2.0)"},
+      {"hard_swish", {"f64[4](-4, 0, 3, 4)"}, "f64[4](-0.0, 0.0, 3.0, 4.0)"},
+      {"softcap {cap=2.0}", {"f64[3](-inf, 0, inf)"}, "f64[3](-2.0, 0.0, 2.0)"},
+      {"softplus", {"f32[2](-inf, 1000)"}, "f32[2](0.0, 1000.0)"},
+      {"reglu", {kX, "f64[1](3)"}, "f64[3](0.0, 0.0, 6.0)"},
+  });
+}
+
+TEST(OpValues, RandomBitsAreThoseOfPhilox) {
+  // Known answers of the paper's authors' library (Random123, kat_vectors).
+  EXPECT_EQ(Philox({0, 0, 0, 0}, {0, 0}),
+            (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c,
+                                     0x9b00dbd8}));
+  EXPECT_EQ(Philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+                   {0xa4093822, 0x299f31d0}),
+            (std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420,
+                                     0x24126ea1}));
+  ExpectAll({{"random_uniform {shape=[1], dtype=f16}",
+              {"i64[2](0, 0)"},
+              "f16[1](0.39892578125)"}});  // 0x6627e8d5 >> 21, over 2^11
+}
+
+TEST(OpValues, RandomNumbersHaveTheirDistribution) {
+  constexpr int64_t kCount = 1 << 16;
+  auto moments = [](std::string_view op, int64_t stream) {
+    const OpDef& def = *FindOp(op);
+    AttrMap attrs = {{"shape", Ints{kCount}}};
+    ASYRA_CHECK_OK(CompleteAttrs(def, &attrs));
+    Tensor key = Tensor::FromInts(DType::kI64, {2}, {7, stream});
+    std::vector<double> x =
+        ASYRA_VALUE(Evaluate(def, attrs, {key}))[0].ToDoubles();
+    double mean = 0, square = 0;
+    for (double value : x) mean += value / kCount;
+    for (double value : x) square += (value - mean) * (value - mean) / kCount;
+    return std::pair(mean, square);
+  };
+  auto [uniform_mean, uniform_variance] = moments("random_uniform", 0);
+  EXPECT_NEAR(uniform_mean, 0.5, 0.005);
+  EXPECT_NEAR(uniform_variance, 1.0 / 12, 0.002);
+  auto [normal_mean, normal_variance] = moments("random_normal", 0);
+  EXPECT_NEAR(normal_mean, 0, 0.02);
+  EXPECT_NEAR(normal_variance, 1, 0.03);
+  EXPECT_NE(moments("random_normal", 1).first, normal_mean);
+}
+
+TEST(OpValues, LossesOfRows) {
+  ExpectAll({
+      {"cross_entropy",
+       {"f64[3,2](0, 0, 0, -inf, 7, 8)", "i64[3](1, 0, -100)"},
+       "f64[3](0.6931471805599453, 0.0, 0.0)"},
+      {"cross_entropy {label_smoothing=0.5}",
+       {"f64[1,2](0, 0)", "i64[1](0)"},
+       "f64[1](0.6931471805599453)"},
+      {"cross_entropy",
+       {"f64[1,2](0, 0)", "i64[1](2)"},
+       "label 2 is not in [0, 2)"},
+      {"log_softmax",
+       {"f64[1,2](1000, 1000)"},
+       "f64[1,2](-0.6931471805599453, -0.6931471805599453)"},
+      {"log_sum_exp {dims=[0]}", {"f64[2](-inf, -inf)"}, "f64[1](-inf)"},
+      {"reduce_prod {dims=[0]}", {"i64[3](2, 3, -4)"}, "i64[1](-24)"},
+  });
+}
+
+TEST(OpValues, OptimizersTakeOneStep) {
+  ParsedCall sgd = ASYRA_VALUE(ParseCall(
+      "sgd(f32[1], f32[1], f32[], f32[1]) {momentum=0.5, weight_decay=0.25}",
+      {}));
+  std::vector<Tensor> results =
+      ASYRA_VALUE(Evaluate(*sgd.def, sgd.attrs,
+                           {Literal("f32[1](4)"), Literal("f32[1](2)"),
+                            Literal("f32[](0.5)"), Literal("f32[1](6)")}));
+  // velocity = 0.5 * 6 + 2 + 0.25 * 4
+  EXPECT_EQ(ToString(results[1]), "f32[1](6.0)");
+  EXPECT_EQ(ToString(results[0]), "f32[1](1.0)");
+  ParsedCall adamw = ASYRA_VALUE(
+      ParseCall("adamw(f64[1], f64[1], f64[1], f64[1], f64[], i64[]) "
+                "{beta1=0.5, beta2=0.5, eps=0, weight_decay=0.5}",
+                {}));
+  results = ASYRA_VALUE(Evaluate(
+      *adamw.def, adamw.attrs,
+      {Literal("f64[1](8)"), Literal("f64[1](-3)"), Literal("f64[1](0)"),
+       Literal("f64[1](0)"), Literal("f64[](0.25)"), Literal("i64[](1)")}));
+  // The first step is rate * (sign of the gradient + decay * param).
+  EXPECT_EQ(ToString(results[0]), "f64[1](7.25)");
+  EXPECT_EQ(ToString(results[1]), "f64[1](-1.5)");
+  EXPECT_EQ(ToString(results[2]), "f64[1](4.5)");
 }
 
 TEST(OpValues, ScattersPutByIndex) {

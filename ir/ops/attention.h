@@ -1,0 +1,94 @@
+// What attention and its gradients share: operands, and the weights of a row.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/ops/infer.h"
+
+namespace asyra::ops {
+
+// Sizes of q [B, S, H, D], k [B, T, G, D] and v [B, T, G, E].
+struct AttentionSizes {
+  int64_t b, s, h, d, t, kv_heads, e;
+  template <typename Shaped>  // types or tensors
+  explicit AttentionSizes(absl::Span<const Shaped> x)
+      : b(x[0].size(0)),
+        s(x[0].size(1)),
+        h(x[0].size(2)),
+        d(x[0].size(3)),
+        t(x[1].size(1)),
+        kv_heads(x[1].size(2)),
+        e(x[2].size(3)) {}
+};
+
+// The operands from number `first` on, any of which may be left out, told
+// apart by their types; -1 where there is none. A mask has rank 4 and is bool
+// or float, lengths are integers [B], sinks floats [H].
+struct AttentionExtras {
+  int mask = -1, lengths = -1, sinks = -1;
+  AttentionExtras(absl::Span<const Type> operands, int first);
+};
+
+// The attributes of attention, and of its gradients with others after them.
+std::vector<AttrDef> AttentionAttrs();
+// Refuses q, k, v, what comes from operand `first` on, and attributes that do
+// not fit.
+absl::Status CheckAttention(const OpCall& call, int first);
+// The operands from `first` on for an axis rule, each after ", ".
+std::string ExtraSpecs(const OpCall& call, int first);
+// One of them, by its number.
+std::string ExtraSpec(const OpCall& call, int operand);
+// Pairs of query and key rows that see each other, over all heads.
+double VisiblePairs(const OpCall& local);
+
+// One row of weights after the other, on one device.
+class AttentionRows {
+ public:
+  AttentionRows(const RefCall& call, int first);
+
+  const AttentionSizes& sizes() const { return sizes_; }
+  const std::vector<double>& q() const { return q_; }
+  const std::vector<double>& k() const { return k_; }
+  const std::vector<double>& v() const { return v_; }
+  // Where rows lie in q (times D, or E in the result), and k and v.
+  int64_t QueryRow(int64_t b, int64_t s, int64_t h) const {
+    return (b * sizes_.s + s) * sizes_.h + h;
+  }
+  int64_t KeyRow(int64_t b, int64_t t, int64_t h) const {
+    return (b * sizes_.t + t) * sizes_.kv_heads +
+           h / (sizes_.h / sizes_.kv_heads);
+  }
+  int64_t MaskElement(int64_t b, int64_t s, int64_t h, int64_t t) const {
+    return ((b * sizes_.h + h) * sizes_.s + s) * sizes_.t + t;
+  }
+
+  // Computes weights() and slopes() of a row; false where it sees no key.
+  bool Compute(int64_t b, int64_t s, int64_t h);
+  // Of each key; with sink_weight() they sum up to 1.
+  const std::vector<double>& weights() const { return weights_; }
+  double sink_weight() const { return sink_weight_; }
+  // Of each score, before masks, by the product of query and key; 0 where the
+  // key is hidden.
+  const std::vector<double>& slopes() const { return slopes_; }
+  // Whether `causal` and the windows let the row see the key, so that a mask
+  // counts.
+  const std::vector<char>& sees() const { return sees_; }
+
+ private:
+  double Score(int64_t b, int64_t s, int64_t h, int64_t t);
+
+  AttentionSizes sizes_;
+  int64_t window_, window_after_;
+  double scale_, softcap_, hidden_;
+  std::vector<int64_t> first_rows_;  // where row 0 of a batch is among the keys
+  std::vector<int64_t> lengths_;
+  std::vector<double> q_, k_, v_, mask_, sinks_;
+  std::optional<StridedIndex> mask_index_;
+  std::vector<double> weights_, slopes_;
+  std::vector<char> sees_;
+  double sink_weight_ = 0;
+};
+
+}  // namespace asyra::ops

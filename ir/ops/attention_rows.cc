@@ -1,0 +1,235 @@
+#include <cmath>
+
+#include "ir/ops/attention.h"
+
+namespace asyra::ops {
+namespace {
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+absl::Status CheckMask(const Type& mask, const AttentionSizes& sizes) {
+  if (mask.dtype != DType::kBool && !IsFloat(mask.dtype)) {
+    return Invalid("the mask is {}, it should be bool or a float type",
+                   ToString(mask.dtype));
+  }
+  const Shape full = {sizes.b, sizes.h, sizes.s, sizes.t};
+  bool fits = mask.rank() == 4;
+  for (int d = 0; fits && d < 4; ++d) {
+    fits = mask.size(d) == 1 || mask.size(d) == full[d];
+  }
+  if (fits) return absl::OkStatus();
+  return Invalid("the mask has shape {}, it does not broadcast to {}",
+                 ShapeToString(mask.shape()), ShapeToString(full));
+}
+
+absl::Status CheckExtras(const OpCall& call, int first) {
+  AttentionSizes sizes(call.operands);
+  AttentionExtras extras(call.operands, first);
+  for (int i = first; i < static_cast<int>(call.operands.size()); ++i) {
+    const Type& type = call.operands[i];
+    if (i == extras.mask) {
+      ASYRA_RETURN_IF_ERROR(CheckMask(type, sizes));
+    } else if (i == extras.lengths && type.size(0) != sizes.b) {
+      return Invalid("{} lengths for a batch of {}", type.size(0), sizes.b);
+    } else if (i == extras.sinks && type.size(0) != sizes.h) {
+      return Invalid("{} sinks for {} heads", type.size(0), sizes.h);
+    } else if (i != extras.lengths && i != extras.sinks) {
+      return Invalid("operand {}, {}, is a second mask, lengths or sinks", i,
+                     ToString(type, {}));
+    }
+  }
+  if (call.attrs.Bool("at_end") && extras.lengths < 0) {
+    return Invalid("at_end is set, but there are no lengths");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+AttentionExtras::AttentionExtras(absl::Span<const Type> operands, int first) {
+  for (int i = first; i < static_cast<int>(operands.size()); ++i) {
+    const Type& type = operands[i];
+    bool vector = type.rank() == 1;
+    int& is = vector && IsInteger(type.dtype) ? lengths
+              : vector && IsFloat(type.dtype) ? sinks
+                                              : mask;
+    if (is < 0) is = i;
+  }
+}
+
+std::vector<AttrDef> AttentionAttrs() {
+  return {
+      {"causal", AttrKind::kBool, "a row sees keys up to its own", false},
+      {"window", AttrKind::kInt, "w > 0: row i sees keys > i - w", int64_t{0}},
+      {"window_after", AttrKind::kInt, "w > 0: row i sees keys < i + w",
+       int64_t{0}},
+      {"offset", AttrKind::kInt,
+       "the key at which row 0 is, for `causal` and windows", int64_t{0}},
+      {"at_end", AttrKind::kBool,
+       "the rows are the last ones of each length; `offset` is added", false},
+      {"scale", AttrKind::kFloat, "of q k^T"},
+      {"softcap", AttrKind::kFloat,
+       "c > 0: scores become c tanh(score / c) before the mask", 0.0},
+      {"hidden", AttrKind::kFloat,
+       "score of keys that causal and windows hide; a finite one is what a "
+       "row shares that sees no key",
+       kHidden}};
+}
+
+absl::Status CheckAttention(const OpCall& call, int first) {
+  for (int i = 0; i < 3; ++i) {
+    const Type& type = call.operands[i];
+    if (type.rank() != 4 || type.dtype != call.operands[0].dtype) {
+      return Invalid("{} is {}, it should be {} of rank 4",
+                     call.def.operands[i].name, ToString(type, {}),
+                     ToString(call.operands[0].dtype));
+    }
+  }
+  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
+  AttentionSizes sizes(call.operands);
+  const Type& k = call.operands[1];
+  const Type& v = call.operands[2];
+  for (auto [name, of_k, other, of_other] :
+       {std::tuple("batch", k.size(0), "q", sizes.b),
+        std::tuple("head", k.size(3), "q", sizes.d),
+        std::tuple("batch", k.size(0), "v", v.size(0)),
+        std::tuple("key", k.size(1), "v", v.size(1)),
+        std::tuple("number of heads", k.size(2), "v", v.size(2))}) {
+    if (of_k != of_other) {
+      return Invalid("{} sizes differ: k has {}, {} has {}", name, of_k, other,
+                     of_other);
+    }
+  }
+  if (sizes.kv_heads < 1 || sizes.h % sizes.kv_heads != 0) {
+    return Invalid("{} query heads are not a multiple of {} key heads", sizes.h,
+                   sizes.kv_heads);
+  }
+  for (std::string_view name : {"window", "window_after"}) {
+    if (call.attrs.Int(name) >= 0) continue;
+    return Invalid("{} is {}", name, call.attrs.Int(name));
+  }
+  return CheckExtras(call, first);
+}
+
+std::string ExtraSpec(const OpCall& call, int operand) {
+  const Type& type = call.operands[operand];
+  if (type.rank() == 1) return IsInteger(type.dtype) ? "b" : "(h g)";
+  std::string spec;
+  const char* factors[] = {" b", " (h g)", " s", " !t"};
+  for (int d = 0; d < 4; ++d) spec += type.size(d) == 1 ? " _" : factors[d];
+  return spec;
+}
+
+std::string ExtraSpecs(const OpCall& call, int first) {
+  std::string specs;
+  for (int i = first; i < static_cast<int>(call.operands.size()); ++i) {
+    specs += ", " + ExtraSpec(call, i);
+  }
+  return specs;
+}
+
+// Fewer rows than keys are taken to be the last ones: they see the most, and
+// where rows are sharded the device that has them is the one all others wait
+// for. Lengths are taken to be full.
+double VisiblePairs(const OpCall& local) {
+  AttentionSizes sizes(local.operands);
+  auto s = static_cast<double>(sizes.s), t = static_cast<double>(sizes.t);
+  auto limit = [&](std::string_view name) {
+    auto w = static_cast<double>(local.attrs.Int(name));
+    return w > 0 ? std::min(w, t) : t;
+  };
+  double behind = limit("window");
+  double ahead = local.attrs.Bool("causal") ? 1 : limit("window_after");
+  double rows = std::min(s, t), extra = s - rows;
+  double pairs = rows * t;
+  // Row r does not see keys from r + ahead on,
+  double blind = std::max(rows - ahead, 0.0);
+  pairs -= blind * (blind + 1) / 2;
+  // nor those up to r - behind.
+  double from = std::max(t - rows, behind);
+  pairs -= (t - from) * ((from - behind + 1) + (t - behind)) / 2;
+  pairs += extra * behind;
+  return pairs * static_cast<double>(sizes.b * sizes.h);
+}
+
+AttentionRows::AttentionRows(const RefCall& call, int first)
+    : sizes_(call.operands),
+      window_(call.attrs.Int("window")),
+      window_after_(call.attrs.Bool("causal") ? 1
+                                              : call.attrs.Int("window_after")),
+      scale_(call.attrs.Float("scale")),
+      softcap_(call.attrs.Float("softcap")),
+      hidden_(call.attrs.Float("hidden")),
+      lengths_(sizes_.b, sizes_.t),
+      q_(call.operands[0].ToDoubles()),
+      k_(call.operands[1].ToDoubles()),
+      v_(call.operands[2].ToDoubles()),
+      weights_(sizes_.t),
+      slopes_(sizes_.t),
+      sees_(sizes_.t) {
+  AttentionExtras extras(call.operand_types, first);
+  if (extras.lengths >= 0) lengths_ = call.operands[extras.lengths].ToInts();
+  if (extras.sinks >= 0) sinks_ = call.operands[extras.sinks].ToDoubles();
+  for (int64_t b = 0; b < sizes_.b; ++b) {
+    int64_t row = call.attrs.Int("offset") + call.Start(0, 1);
+    if (call.attrs.Bool("at_end")) {
+      row += lengths_[b] - call.operand_types[0].size(1);
+    }
+    first_rows_.push_back(row);
+  }
+  if (extras.mask < 0) return;
+  const Tensor& mask = call.operands[extras.mask];
+  mask_ = mask.ToDoubles();
+  if (mask.dtype() == DType::kBool) {
+    for (double& value : mask_) value = value != 0 ? 0 : kHidden;
+  }
+  mask_index_.emplace(
+      BroadcastIndex(mask.shape(), {sizes_.b, sizes_.h, sizes_.s, sizes_.t}));
+}
+
+double AttentionRows::Score(int64_t b, int64_t s, int64_t h, int64_t t) {
+  int64_t row = first_rows_[b] + s;
+  sees_[t] = (window_after_ == 0 || t < row + window_after_) &&
+             (window_ == 0 || t > row - window_);
+  slopes_[t] = 0;
+  if (t >= lengths_[b]) return kHidden;
+  if (!sees_[t]) return hidden_;
+  const double* q = &q_[QueryRow(b, s, h) * sizes_.d];
+  const double* k = &k_[KeyRow(b, t, h) * sizes_.d];
+  double score = 0;
+  for (int64_t d = 0; d < sizes_.d; ++d) score += q[d] * k[d];
+  score *= scale_;
+  slopes_[t] = scale_;
+  if (softcap_ > 0) {
+    double bounded = std::tanh(score / softcap_);
+    score = softcap_ * bounded;
+    slopes_[t] *= 1 - bounded * bounded;
+  }
+  if (mask_index_.has_value()) {
+    score += mask_[(*mask_index_)(MaskElement(b, s, h, t))];
+  }
+  return score;
+}
+
+bool AttentionRows::Compute(int64_t b, int64_t s, int64_t h) {
+  double largest = kHidden, sum = 0;
+  for (int64_t t = 0; t < sizes_.t; ++t) {
+    weights_[t] = Score(b, s, h, t);
+    largest = std::max(largest, weights_[t]);
+  }
+  if (largest == kHidden) return false;
+  if (!sinks_.empty()) {
+    largest = std::max(largest, sinks_[h]);
+    sink_weight_ = std::exp(sinks_[h] - largest);
+    sum = sink_weight_;
+  }
+  for (double& weight : weights_) {
+    weight = std::exp(weight - largest);
+    sum += weight;
+  }
+  for (double& weight : weights_) weight /= sum;
+  sink_weight_ /= sum;
+  return true;
+}
+
+}  // namespace asyra::ops

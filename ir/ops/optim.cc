@@ -1,0 +1,185 @@
+// Updates of parameters by their gradients. They work element by element, in
+// the type of the parameter (f32 for a master copy of smaller weights) whatever
+// that of the gradient. The learning rate is an operand: schedules change it.
+#include <cmath>
+
+#include "ir/ops/infer.h"
+#include "ir/ops/op_list.h"
+
+namespace asyra::ops {
+namespace {
+
+// Operands are the parameter, its gradient and `states` like the parameter;
+// the others are scalars.
+absl::Status CheckUpdate(const OpCall& call, int states) {
+  const Type& param = call.operands[0];
+  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
+  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 1));
+  auto name = [&](int i) { return call.def.operands[i].name; };
+  for (int i = 1; i < static_cast<int>(call.operands.size()); ++i) {
+    const Type& type = call.operands[i];
+    bool like = i <= 1 + states;
+    if (type.shape() != (like ? param.shape() : Shape{})) {
+      return Invalid("{} has shape {}, it should be {}", name(i),
+                     ShapeToString(type.shape()),
+                     ShapeToString(like ? param.shape() : Shape{}));
+    }
+    if (i > 1 && like && type.dtype != param.dtype) {
+      return Invalid("{} is {}, param is {}", name(i), ToString(type.dtype),
+                     ToString(param.dtype));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<AxisRule> UpdateAxes(const OpCall& call) {
+  std::string dims = DimSpec(0, call.operands[0].rank()), spec;
+  for (size_t i = 0; i < call.operands.size(); ++i) {
+    bool like = call.operands[i].rank() == call.operands[0].rank();
+    spec += fmt::format("{}{}", i > 0 ? ", " : "", like ? dims : "");
+  }
+  for (size_t i = 0; i < call.results.size(); ++i) {
+    spec += fmt::format("{}{}", i > 0 ? ", " : " -> ", dims);
+  }
+  return ParseAxisRule(spec, call.operands, call.results);
+}
+
+template <int flops>
+Work UpdateWork(const OpCall& local) {
+  Work work;
+  work.flops = flops * static_cast<double>(local.results[0].num_elements());
+  for (const Type& type : local.operands) {
+    work.read_bytes += static_cast<double>(type.bytes());
+  }
+  for (const Type& type : local.results) {
+    work.write_bytes += static_cast<double>(type.bytes());
+  }
+  return work;
+}
+
+// sgd -----------------------------------------------------------------------
+
+absl::StatusOr<std::vector<Type>> InferSgd(const OpCall& call) {
+  // The velocity, where there is one, comes after the rate.
+  OpCall update = call;
+  std::vector<Type> types(call.operands.begin(), call.operands.begin() + 3);
+  update.operands = types;
+  ASYRA_RETURN_IF_ERROR(CheckUpdate(update, 0));
+  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 2));
+  const Type& param = call.operands[0];
+  if (call.operands.size() == 3) {
+    if (call.attrs.Float("momentum") == 0) return std::vector<Type>{param};
+    return Invalid("momentum is {}, but there is no velocity",
+                   call.attrs.Float("momentum"));
+  }
+  if (call.operands[3] != param) {
+    return Invalid("velocity is {}, param is {}",
+                   ToString(call.operands[3], {}), ToString(param, {}));
+  }
+  return std::vector<Type>{param, param};
+}
+
+absl::Status SgdReference(const RefCall& call) {
+  std::vector<double> param = call.operands[0].ToDoubles();
+  std::vector<double> grad = call.operands[1].ToDoubles();
+  double rate = call.operands[2].Get(0);
+  double momentum = call.attrs.Float("momentum");
+  double decay = call.attrs.Float("weight_decay");
+  bool nesterov = call.attrs.Bool("nesterov");
+  bool moves = call.operands.size() > 3;
+  std::vector<double> velocity(param.size(), 0.0);
+  if (moves) velocity = call.operands[3].ToDoubles();
+  for (size_t i = 0; i < param.size(); ++i) {
+    double step = grad[i] + decay * param[i];
+    velocity[i] = momentum * velocity[i] + step;
+    param[i] -= rate * (nesterov ? step + momentum * velocity[i] : velocity[i]);
+  }
+  call.results[0].SetAll(param);
+  if (moves) call.results[1].SetAll(velocity);
+  return absl::OkStatus();
+}
+
+// adamw ---------------------------------------------------------------------
+
+absl::StatusOr<std::vector<Type>> InferAdamW(const OpCall& call) {
+  ASYRA_RETURN_IF_ERROR(CheckUpdate(call, 2));
+  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 4));
+  ASYRA_RETURN_IF_ERROR(RequireInteger(call, 5));
+  for (std::string_view name : {"beta1", "beta2"}) {
+    double beta = call.attrs.Float(name);
+    if (!(beta >= 0 && beta < 1)) {
+      return Invalid("{} is {}, it should be in [0, 1)", name, beta);
+    }
+  }
+  return std::vector<Type>(3, call.operands[0]);
+}
+
+absl::Status AdamWReference(const RefCall& call) {
+  std::vector<double> param = call.operands[0].ToDoubles();
+  std::vector<double> grad = call.operands[1].ToDoubles();
+  std::vector<double> m = call.operands[2].ToDoubles();
+  std::vector<double> v = call.operands[3].ToDoubles();
+  double rate = call.operands[4].Get(0);
+  int64_t step = call.operands[5].GetInt(0);
+  if (step < 1) return Invalid("step is {}, the first one is 1", step);
+  double beta1 = call.attrs.Float("beta1"), beta2 = call.attrs.Float("beta2");
+  double eps = call.attrs.Float("eps");
+  double decay = call.attrs.Float("weight_decay");
+  // The averages begin at 0; these undo it.
+  double scale1 = 1 / (1 - std::pow(beta1, step));
+  double scale2 = 1 / (1 - std::pow(beta2, step));
+  for (size_t i = 0; i < param.size(); ++i) {
+    m[i] = beta1 * m[i] + (1 - beta1) * grad[i];
+    v[i] = beta2 * v[i] + (1 - beta2) * grad[i] * grad[i];
+    double change = scale1 * m[i] / (std::sqrt(scale2 * v[i]) + eps);
+    param[i] -= rate * (change + decay * param[i]);
+  }
+  call.results[0].SetAll(param);
+  call.results[1].SetAll(m);
+  call.results[2].SetAll(v);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<OpDef> OptimOps() {
+  const AttrDef decay = {"weight_decay", AttrKind::kFloat,
+                         "of the parameter, beside its gradient", 0.0};
+  return {
+      {.name = "sgd",
+       .summary = "param - rate * velocity, where velocity = momentum * "
+                  "velocity + grad + weight_decay * param; gives param and, if "
+                  "it was given, velocity",
+       .operands =
+           {{"param"}, {"grad"}, {"rate"}, {"velocity", OperandDef::kOptional}},
+       .attrs = {{"momentum", AttrKind::kFloat, "of velocity", 0.0},
+                 {"nesterov", AttrKind::kBool, "look one step ahead", false},
+                 decay},
+       .infer = InferSgd,
+       .axes = UpdateAxes,
+       .work = UpdateWork<4>,
+       .reference = SgdReference,
+       .samples = {{"sgd(f32[4,6], f32[4,6], f32[])"},
+                   {"sgd(f32[4,6], bf16[4,6], f32[], f32[4,6]) {momentum=0.5, "
+                    "nesterov=true, weight_decay=0.25}"}}},
+      {.name = "adamw",
+       .summary = "Adam with decoupled weight decay: gives param, m and v "
+                  "after step number `step`, which counts from 1",
+       .operands = {{"param"}, {"grad"}, {"m"}, {"v"}, {"rate"}, {"step"}},
+       .attrs = {{"beta1", AttrKind::kFloat, "of m, the mean of grad", 0.9},
+                 {"beta2", AttrKind::kFloat, "of v, the mean of grad^2", 0.999},
+                 {"eps", AttrKind::kFloat, "added to the root of v", 1e-8},
+                 decay},
+       .infer = InferAdamW,
+       .axes = UpdateAxes,
+       .work = UpdateWork<12>,
+       .reference = AdamWReference,
+       .samples = {{"adamw(f32[4,6], f32[4,6], f32[4,6], f32[4,6], f32[], "
+                    "i64[]) {weight_decay=0.5}",
+                    1, 3},
+                   {"adamw(f32[6], bf16[6], f32[6], f32[6], f32[], i32[])", 1,
+                    3}}},
+  };
+}
+
+}  // namespace asyra::ops
