@@ -1,5 +1,6 @@
 // asyra-opt: compiles a model to a scheduled program.
 #include <cstdio>
+#include <filesystem>
 
 #include "CLI/CLI.hpp"
 #include "ir/printer.h"
@@ -21,12 +22,18 @@ struct Flags {
   std::string trace;
 };
 
-// The weights first: a program that is there has its weights.
+// The weights first: a program that is there has its weights. Nor are there
+// weights without it.
 absl::Status WriteProgram(const Program& program, const std::string& path) {
-  if (program.weights != nullptr && program.weights->size() > 0) {
+  bool has_weights = program.weights != nullptr && program.weights->size() > 0;
+  if (has_weights) {
     ASYRA_RETURN_IF_ERROR(WriteWeights(*program.weights, WeightPathFor(path)));
   }
-  return WriteFileAtomically(path, {ToString(program)});
+  absl::Status written = WriteFileAtomically(path, {ToString(program)});
+  if (!written.ok() && has_weights) {
+    std::filesystem::remove(WeightPathFor(path));
+  }
+  return written;
 }
 
 absl::Status Run(const Flags& flags) {

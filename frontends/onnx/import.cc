@@ -96,6 +96,16 @@ class Importer {
   Graph graph_;
 };
 
+// The message with names from the file as they can be printed: on one line.
+std::string OneLine(const absl::Status& status) {
+  std::string line;
+  for (char c : MessageOf(status)) {
+    bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    line += control ? fmt::format("\\x{:02x}", c) : std::string(1, c);
+  }
+  return line;
+}
+
 }  // namespace
 }  // namespace asyra::onnx_import
 
@@ -106,7 +116,11 @@ absl::StatusOr<Program> ImportOnnx(const std::string& path,
   ASYRA_ASSIGN_OR_RETURN(onnx_import::OnnxFile file,
                          onnx_import::ReadOnnxFile(path));
   absl::StatusOr<Program> program = onnx_import::Importer(file, options).Run();
-  if (!program.ok()) return Annotate(program.status(), path);
+  if (!program.ok()) {
+    return absl::Status(
+        program.status().code(),
+        fmt::format("{}: {}", path, onnx_import::OneLine(program.status())));
+  }
   return program;
 }
 

@@ -4,6 +4,8 @@ Usage: cli_test.py SOURCE_DIR TOOLS_DIR
 """
 
 import os
+import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -100,6 +102,68 @@ class CommandLine(unittest.TestCase):
                  "no-such-machine")
       self.fails("no_such_pass", tool, LLAMA, *DIMS, "--passes",
                  "no_such_pass")
+
+  def test_files_that_are_no_models_are_refused(self):
+    with open(LLAMA, "rb") as file:
+      model = file.read()
+    random.seed(3)
+    files = {
+        "empty": b"", "text": b"no model but a text file\n" * 9,
+        "random": bytes(random.randrange(256) for _ in range(4096)),
+        "cut": model[:len(model) // 2], "zeros": bytes(1000),
+        "tail": model[1000:],
+    }
+    out = self.path("out.asyra")
+    for name, content in files.items():
+      path = self.path(name + ".onnx")
+      with open(path, "wb") as file:
+        file.write(content)
+      for tool, extra in [("asyra-opt", ["-o", out]), ("asyra-run", [])]:
+        self.fails(name + ".onnx", tool, path, *DIMS, *extra)
+    os.mkdir(self.path("folder.onnx"))
+    self.fails("not a regular file", "asyra-opt", self.path("folder.onnx"))
+    self.assertFalse(os.path.exists(out))
+
+  def test_dims_must_fit(self):
+    out = ["-o", self.path("out.asyra")]
+    self.fails("batch of input input_ids, seq of input input_ids: give "
+               "--dim batch=N --dim seq=N", "asyra-opt", LLAMA, *out)
+    self.fails("no input has a dim sequence; there are batch, seq",
+               "asyra-opt", LLAMA, *DIMS, "--dim", "sequence=4", *out)
+    self.fails("--dim batch=0: the size must be", "asyra-opt", LLAMA, "--dim",
+               "batch=0", "--dim", "seq=4", *out)
+    for batch in ["99999999999999", "99999999999999999999", "1e3", "-1", ""]:
+      self.fails("99999999999999" if batch[:1] == "9" else "the size must be",
+                 "asyra-opt", LLAMA, "--dim", "batch=" + batch, "--dim",
+                 "seq=99999999", *out)
+    self.assertEqual(os.listdir(self.dir), [])
+
+  def test_external_data_must_be_there_and_whole(self):
+    source = os.path.join(SOURCE_DIR, "models/gpt2-tiny-external")
+    model, data = self.path("model.onnx"), self.path("model.onnx_data")
+    shutil.copy(os.path.join(source, "model.onnx"), model)
+    dims = ["--dim", "batch=1", "--dim", "seq=4", "-o", self.path("out.asyra")]
+    self.fails("model.onnx_data: No such file", "asyra-opt", model, *dims)
+    whole = os.path.join(source, "model.onnx_data")
+    shutil.copy(whole, data)
+    os.truncate(data, os.path.getsize(data) - 1)
+    self.fails("model.onnx_data has", "asyra-opt", model, *dims)
+    os.remove(data)
+    os.symlink(whole, data)
+    self.fails("outside the model's folder", "asyra-opt", model, *dims)
+    self.assertEqual(sorted(os.listdir(self.dir)),
+                     ["model.onnx", "model.onnx_data"])
+    os.remove(data)
+    shutil.copy(whole, data)
+    self.passes("asyra-opt", model, *dims)
+
+  def test_a_program_that_cannot_be_written_leaves_nothing(self):
+    os.mkdir(self.path("folder"))
+    self.fails("folder: cannot write", "asyra-opt", LLAMA, *DIMS, "-o",
+               self.path("folder"))
+    self.fails("no/out", "asyra-opt", LLAMA, *DIMS, "-o",
+               self.path("no/out.asyra"))
+    self.assertEqual(os.listdir(self.dir), ["folder"])
 
   def test_recordings_must_fit(self):
     self.fails(self.path("none"), "asyra-run", LLAMA, *DIMS, "--passes",

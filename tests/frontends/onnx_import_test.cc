@@ -148,6 +148,15 @@ TEST(OnnxGraph, ErrorsNameTheNode) {
   EXPECT_THAT(model("Add", 4), HasSubstr("Add node 'node_y': add: operand 1"));
 }
 
+TEST(OnnxGraph, ErrorsAreOneLineWhateverNamesThereAre) {
+  EXPECT_THAT(ModelBuilder()
+                  .Input("x", kF32, {2})
+                  .Node("Frob", {"x"}, {"a\nb\x7f"})
+                  .Output("a\nb\x7f")
+                  .ImportError(),
+              HasSubstr("at node 'node_a\\x0ab\\x7f'"));
+}
+
 TEST(OnnxGraph, RefusesWrongInputsAndAttributes) {
   auto error = [](const std::vector<std::string>& inputs,
                   const std::string& attr, ModelBuilder::Attr value) {
