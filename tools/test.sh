@@ -45,7 +45,7 @@ asan() {
 seeds_for() {
   case $1 in
     asyra_text_fuzz) find tests/fixtures -name '*.asyra' -size -64k ;;
-    asyra_onnx_fuzz) find models -name '*.onnx' -size -64k ;;
+    asyra_onnx_fuzz) find models tests/fuzz -name '*.onnx' -size -64k ;;
   esac
 }
 

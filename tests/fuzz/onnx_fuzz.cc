@@ -18,7 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ASYRA_CHECK(ftruncate(fd, static_cast<off_t>(size)) == 0);
   ASYRA_CHECK(pwrite(fd, data, size, 0) == static_cast<ssize_t>(size));
   for (const ImportOptions& options :
-       {ImportOptions{}, ImportOptions{{{"batch", 2}, {"seq", 4}}}}) {
+       {ImportOptions{}, ImportOptions{{{"batch", 2}}},
+        ImportOptions{{{"batch", 2}, {"seq", 4}}}}) {
     absl::StatusOr<Program> program = ImportOnnx(path, options);
     if (program.ok()) ASYRA_CHECK_OK(Verify(*program));
   }
