@@ -126,6 +126,7 @@ constexpr OpSpelling kSpellings[] = {
     {kMicrosoft, "FusedMatMul", 1, 2, 2, FusedMatMul},
     {kMicrosoft, "Gelu", 1, 1, 1, Gelu},
     {kMicrosoft, "GroupQueryAttention", 1, 1, 16, GroupQueryAttention},
+    {kMicrosoft, "MoE", 1, 1, 8, MoE},
     {kMicrosoft, "MultiHeadAttention", 1, 1, 10, MultiHeadAttention},
     {kMicrosoft, "QuickGelu", 1, 1, 1, QuickGelu},
     {kMicrosoft, "RotaryEmbedding", 1, 4, 4, ContribRotaryEmbedding},

@@ -382,6 +382,80 @@ TEST(Norms, SkipGivesTheSumToo) {
   EXPECT_THAT(model.Run("sum").ToDoubles(), ElementsAre(11, 23));
 }
 
+// With all of two experts chosen, both are computed for each token.
+Model TwoExperts(int width) {
+  Model model;
+  model.Input("x", kF32, {1, 3, 2});
+  model.Random("router", {2, 2}).Random("up", {2, width, 2});
+  model.Random("up_bias", {2, width}).Random("down", {2, 2, 4});
+  model.Ints("rows", {3, 2}).Ints("e0", {0}, {}).Ints("e1", {1}, {});
+  model.Op("MatMul", {"x", "router"}, {"logits3"})
+      .Op("Reshape", {"logits3", "rows"}, {"logits"})
+      .Op("Softmax", {"logits3"}, {"p"}, {{"axis", -1}});
+  return model;
+}
+
+TEST(ContribMoe, SumsItsExperts) {
+  Model model = TwoExperts(4);
+  model.Contrib("MoE", {"x", "logits", "up", "up_bias", "down"}, {"fused"},
+                {{"k", 2}, {"activation_type", "silu"}});
+  for (const char* e : {"0", "1"}) {
+    auto name = [&](const char* stem) { return std::string(stem) + e; };
+    for (const char* w : {"up", "up_bias", "down"}) {
+      model.Op("Gather", {w, name("e")}, {name(w)});
+    }
+    model.Op("Gather", {"p", name("e")}, {name("p")}, {{"axis", 2}})
+        .Op("Unsqueeze", {name("p"), "last"}, {name("q")})
+        .Op("Transpose", {name("up")}, {name("ut")})
+        .Op("Transpose", {name("down")}, {name("dt")})
+        .Op("MatMul", {"x", name("ut")}, {name("a")})
+        .Op("Add", {name("a"), name("up_bias")}, {name("b")})
+        .Op("Swish", {name("b")}, {name("c")})
+        .Op("MatMul", {name("c"), name("dt")}, {name("d")})
+        .Op("Mul", {name("d"), name("q")}, {name("y")});
+  }
+  model.Ints("last", {-1});
+  model.Op("Add", {"y0", "y1"}, {"plain"});
+  ExpectSame(model.Run("fused"), model.Run("plain"));
+}
+
+TEST(ContribMoe, SwigluPartsMayLieInAnyWay) {
+  // The same weights by turns, one after the other, and in two inputs.
+  Model model = TwoExperts(8);
+  Attrs attrs = {{"k", 2}, {"activation_type", "swiglu"}};
+  auto moe = [&](const Names& more, int fusion, const std::string& up) {
+    Attrs all = attrs;
+    all.emplace_back("swiglu_fusion", fusion);
+    Names inputs = {"x", "logits", up, "", "down", ""};
+    inputs.insert(inputs.end(), more.begin(), more.end());
+    model.Contrib("MoE", inputs, {"y" + std::to_string(fusion)}, all);
+  };
+  model.Ints("four", {4, 4}).Ints("turns", {0, 4, 1, 5, 2, 6, 3, 7});
+  model.Op("Split", {"up", "four"}, {"g", "l"}, {{"axis", 1}})
+      .Op("Gather", {"up", "turns"}, {"mixed"}, {{"axis", 1}});
+  moe({"l"}, 0, "g");
+  moe({}, 1, "mixed");
+  moe({}, 2, "up");
+  Tensor two = model.Run("y0");
+  ExpectSame(model.Run("y1"), two);
+  ExpectSame(model.Run("y2"), two);
+}
+
+TEST(ContribMoe, RefusesWhatItDoesNotKnow) {
+  auto error = [](const Attrs& attrs) {
+    Model model = TwoExperts(4);
+    model.Contrib("MoE", {"x", "logits", "up", "", "down"}, {"y"}, attrs);
+    return model.Output("y").ImportError();
+  };
+  EXPECT_EQ(error({}), "");
+  EXPECT_THAT(error({{"activation_type", "elu"}}),
+              HasSubstr("activation_type elu is not supported"));
+  EXPECT_THAT(error({{"use_sparse_mixer", 1}}), HasSubstr("use_sparse_mixer"));
+  EXPECT_THAT(error({{"k", 3}}), HasSubstr("k is 3, it should be in [1, 2]"));
+  EXPECT_THAT(error({{"activation_type", "swiglu"}}),
+              HasSubstr("swiglu without input 6"));
+}
+
 TEST(ContribOps, FusedMatMulMovesBatchesAndScales) {
   Model model;
   model.Input("x", kF32, {3, 2, 4});

@@ -240,6 +240,23 @@ def other_cases():
          [x(3, 4), floats(4, 5), floats(5)], activation=activation)
 
 
+def moe_cases():
+  E, F = 4, 24
+  def at(width):
+    return [x(B, S, D), x(B * S, E), floats(E, width, D), floats(E, width),
+            floats(E, D, F), floats(E, D)]
+  for activation in ("relu", "gelu", "silu", "identity"):
+    for k in (1, 2):
+      for normalize in (0, 1):
+        case(f"moe_{activation}_{k}_{normalize}", "MoE", at(F), k=k,
+             activation_type=activation, normalize_routing_weights=normalize)
+  case("moe_swiglu", "MoE", at(2 * F), k=2, activation_type="swiglu",
+       swiglu_fusion=1, normalize_routing_weights=1)
+  case("moe_swiglu_limit", "MoE", at(2 * F), k=2, activation_type="swiglu",
+       swiglu_fusion=1, swiglu_limit=0.5, activation_alpha=1.702,
+       activation_beta=1.0, normalize_routing_weights=1)
+
+
 def build(op, inputs, outputs, opset, domain, attrs):
   names, infos, constants, given = [], [], [], []
   for i, value in enumerate(inputs):
@@ -274,7 +291,8 @@ def main():
   args = parser.parse_args()
   tool = os.path.join(args.tools_dir, "asyra-run")
   for collect in (attention_cases, multi_head_cases, group_query_cases,
-                  rotary_cases, norm_cases, embed_cases, other_cases):
+                  rotary_cases, norm_cases, embed_cases, moe_cases,
+                  other_cases):
     collect()
   options = onnxruntime.SessionOptions()
   options.log_severity_level = 4

@@ -100,11 +100,12 @@ absl::Status SkipLayerNormalization(Node& node);
 absl::Status Attention(Node& node);
 absl::Status RotaryEmbedding(Node& node);
 
-// contrib_attention.cc, group_query_attention.cc, contrib.cc
+// contrib_attention.cc, group_query_attention.cc, moe.cc, contrib.cc
 absl::Status ContribAttention(Node& node);
 absl::Status MultiHeadAttention(Node& node);
 absl::Status ContribRotaryEmbedding(Node& node);
 absl::Status GroupQueryAttention(Node& node);
+absl::Status MoE(Node& node);
 absl::Status QuickGelu(Node& node);
 absl::Status FusedMatMul(Node& node);
 absl::Status FusedGemm(Node& node);
