@@ -29,7 +29,8 @@ ImportSummary Summarize(const Program& program) {
   }
   for (const Op& op : program.ops) {
     ++summary.ops[std::string(op.def->name)];
-    summary.flops += WorkOf(OpUse(program, op), Mesh()).flops;
+    summary.flops += WorkOf(OpUse(program, op), program.mesh).flops *
+                     static_cast<double>(program.mesh.num_devices());
   }
   return summary;
 }
