@@ -1,108 +1,124 @@
 #include "models/llama.h"
 
-#include <cmath>
-
-#include "ir/builder.h"
+#include "fmt/format.h"
+#include "ir/ops/moe_slots.h"
 #include "ir/support/status.h"
 
 namespace asyra {
 namespace {
 
-class LlamaBuilder {
+class LlamaBuilder : DecoderParts {
  public:
   explicit LlamaBuilder(const LlamaConfig& config)
-      : config_(config), head_size_(config.hidden / config.heads) {}
+      : DecoderParts(config.experts.experts > 0 ? "qwen3_moe" : "llama",
+                     config.sizes),
+        config_(config) {}
 
   absl::StatusOr<Program> Build() {
-    const LlamaConfig& c = config_;
-    builder_.mutable_program().name = "llama";
-    ValueId ids =
-        builder_.Input("input_ids", Type(DType::kI64, {c.batch, c.seq}));
-    ValueId table = Weight("embed_tokens", {c.vocabulary, c.hidden});
-    cos_ = Weight("rotary.cos", {c.seq, head_size_ / 2});
-    sin_ = Weight("rotary.sin", {c.seq, head_size_ / 2});
-    ASYRA_ASSIGN_OR_RETURN(
-        ValueId x, builder_.AddOne("embedding", {table, ids}, {}, "embedding"));
-    for (int64_t i = 0; i < c.layers; ++i) {
-      prefix_ = fmt::format("layer{}.", i);
+    ValueId ids = Ids();
+    ValueId table = Weight("embed_tokens", {sizes_.vocabulary, sizes_.hidden});
+    cos_ = Weight("rotary.cos", {sizes_.seq, config_.head_size / 2});
+    sin_ = Weight("rotary.sin", {sizes_.seq, config_.head_size / 2});
+    ASYRA_ASSIGN_OR_RETURN(ValueId x,
+                           Add("embedding", {table, ids}, "embedding"));
+    for (int64_t i = 0; i < sizes_.layers; ++i) {
+      EnterLayer(i);
       ASYRA_ASSIGN_OR_RETURN(x, Attention(x));
-      ASYRA_ASSIGN_OR_RETURN(x, Mlp(x));
+      ASYRA_ASSIGN_OR_RETURN(x, FeedForward(x));
     }
-    prefix_ = "";
-    ASYRA_ASSIGN_OR_RETURN(x, Norm(x, "norm"));
-    ASYRA_ASSIGN_OR_RETURN(x, Linear(x, "logits", c.hidden, c.vocabulary));
+    LeaveLayers();
+    ASYRA_ASSIGN_OR_RETURN(x, RmsNorm(x, "norm", config_.eps));
+    ASYRA_ASSIGN_OR_RETURN(x, Linear(x, "logits", sizes_.vocabulary));
     builder_.Output(x);
     return std::move(builder_).Finish();
   }
 
  private:
-  ValueId Weight(std::string_view name, const Shape& shape) {
-    return builder_.Input(fmt::format("{}{}.weight", prefix_, name),
-                          Type(config_.dtype, shape), InputRole::kWeight);
-  }
-
-  absl::StatusOr<ValueId> Add(std::string_view op,
-                              absl::Span<const ValueId> operands,
-                              std::string_view name, AttrMap attrs = {}) {
-    return builder_.AddOne(op, operands, std::move(attrs),
-                           fmt::format("{}{}", prefix_, name));
-  }
-
-  absl::StatusOr<ValueId> Norm(ValueId x, std::string_view name) {
-    return Add("rms_norm", {x, Weight(name, {config_.hidden})}, name,
-               {{"eps", config_.eps}});
-  }
-
-  absl::StatusOr<ValueId> Linear(ValueId x, std::string_view name, int64_t in,
-                                 int64_t out) {
-    return Add("matmul", {x, Weight(name, {in, out})}, name);
-  }
-
-  // [batch, seq, heads, head size] of a projection.
   absl::StatusOr<ValueId> Heads(ValueId x, std::string_view name,
                                 int64_t heads) {
-    ASYRA_ASSIGN_OR_RETURN(x,
-                           Linear(x, name, config_.hidden, heads * head_size_));
-    return Add(
-        "reshape", {x}, fmt::format("{}.heads", name),
-        {{"shape", Ints{config_.batch, config_.seq, heads, head_size_}}});
+    ASYRA_ASSIGN_OR_RETURN(x, Linear(x, name, heads * config_.head_size));
+    return SplitHeads(x, name, heads);
+  }
+
+  // What a query and a key have in common.
+  absl::StatusOr<ValueId> Rotated(ValueId x, std::string_view name) {
+    if (config_.norm_heads) {
+      ASYRA_ASSIGN_OR_RETURN(
+          x, RmsNorm(x, fmt::format("{}_norm", name), config_.eps));
+    }
+    return Add("rotary", {x, cos_, sin_}, fmt::format("{}_rotary", name));
   }
 
   absl::StatusOr<ValueId> Attention(ValueId x) {
-    const LlamaConfig& c = config_;
-    ASYRA_ASSIGN_OR_RETURN(ValueId h, Norm(x, "input_norm"));
-    ASYRA_ASSIGN_OR_RETURN(ValueId q, Heads(h, "q_proj", c.heads));
-    ASYRA_ASSIGN_OR_RETURN(ValueId k, Heads(h, "k_proj", c.kv_heads));
-    ASYRA_ASSIGN_OR_RETURN(ValueId v, Heads(h, "v_proj", c.kv_heads));
-    ASYRA_ASSIGN_OR_RETURN(q, Add("rotary", {q, cos_, sin_}, "q_rotary"));
-    ASYRA_ASSIGN_OR_RETURN(k, Add("rotary", {k, cos_, sin_}, "k_rotary"));
-    ASYRA_ASSIGN_OR_RETURN(
-        ValueId a,
-        Add("attention", {q, k, v}, "attention",
-            {{"causal", true},
-             {"scale", 1 / std::sqrt(static_cast<double>(head_size_))}}));
-    ASYRA_ASSIGN_OR_RETURN(a, Add("reshape", {a}, "attention.merged",
-                                  {{"shape", Ints{c.batch, c.seq, c.hidden}}}));
-    ASYRA_ASSIGN_OR_RETURN(a, Linear(a, "o_proj", c.hidden, c.hidden));
+    ASYRA_ASSIGN_OR_RETURN(ValueId h, RmsNorm(x, "input_norm", config_.eps));
+    ASYRA_ASSIGN_OR_RETURN(ValueId q, Heads(h, "q_proj", sizes_.heads));
+    ASYRA_ASSIGN_OR_RETURN(ValueId k, Heads(h, "k_proj", config_.kv_heads));
+    ASYRA_ASSIGN_OR_RETURN(ValueId v, Heads(h, "v_proj", config_.kv_heads));
+    ASYRA_ASSIGN_OR_RETURN(q, Rotated(q, "q"));
+    ASYRA_ASSIGN_OR_RETURN(k, Rotated(k, "k"));
+    ASYRA_ASSIGN_OR_RETURN(ValueId a, CausalAttention(q, k, v));
+    ASYRA_ASSIGN_OR_RETURN(a, MergeHeads(a, "attention"));
+    ASYRA_ASSIGN_OR_RETURN(a, Linear(a, "o_proj", sizes_.hidden));
     return Add("add", {x, a}, "attention.residual");
   }
 
-  absl::StatusOr<ValueId> Mlp(ValueId x) {
-    const LlamaConfig& c = config_;
-    ASYRA_ASSIGN_OR_RETURN(ValueId h, Norm(x, "post_attention_norm"));
+  absl::StatusOr<ValueId> FeedForward(ValueId x) {
+    ASYRA_ASSIGN_OR_RETURN(ValueId h,
+                           RmsNorm(x, "post_attention_norm", config_.eps));
+    absl::StatusOr<ValueId> y =
+        config_.experts.experts > 0 ? Experts(h) : Dense(h);
+    if (!y.ok()) return y.status();
+    return Add("add", {x, *y}, "mlp.residual");
+  }
+
+  absl::StatusOr<ValueId> Dense(ValueId h) {
     ASYRA_ASSIGN_OR_RETURN(ValueId gate,
-                           Linear(h, "gate_proj", c.hidden, c.intermediate));
+                           Linear(h, "gate_proj", config_.intermediate));
     ASYRA_ASSIGN_OR_RETURN(ValueId up,
-                           Linear(h, "up_proj", c.hidden, c.intermediate));
+                           Linear(h, "up_proj", config_.intermediate));
     ASYRA_ASSIGN_OR_RETURN(h, Add("swiglu", {gate, up}, "swiglu"));
-    ASYRA_ASSIGN_OR_RETURN(h, Linear(h, "down_proj", c.intermediate, c.hidden));
-    return Add("add", {x, h}, "mlp.residual");
+    return Linear(h, "down_proj", sizes_.hidden);
+  }
+
+  absl::StatusOr<ValueId> ExpertLinear(ValueId rows, std::string_view name,
+                                       int64_t out, double occupancy) {
+    int64_t in = builder_.type(rows).dims.back().size;
+    return Add("grouped_matmul",
+               {rows, Weight(name, {config_.experts.experts, out, in})}, name,
+               {{"transpose_b", true}, {"occupancy", occupancy}});
+  }
+
+  absl::StatusOr<ValueId> Experts(ValueId h) {
+    const ExpertSizes& e = config_.experts;
+    ASYRA_ASSIGN_OR_RETURN(
+        MoeSlots slots,
+        SlotsFor(sizes_.seq, e.experts, e.chosen, e.capacity_percent));
+    ASYRA_ASSIGN_OR_RETURN(ValueId logits, Linear(h, "router", e.experts));
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<ValueId> routed,
+        builder_.Add("moe_router", {logits},
+                     {{"k", e.chosen}, {"normalize", true}},
+                     builder_.program().value_name(logits) + ".chosen"));
+    ValueId weights = routed[0], experts = routed[1];
+    ASYRA_ASSIGN_OR_RETURN(ValueId rows,
+                           Add("moe_dispatch", {h, experts}, "dispatch",
+                               {{"num_experts", e.experts},
+                                {"group_size", slots.group_size},
+                                {"capacity", slots.capacity}}));
+    ASYRA_ASSIGN_OR_RETURN(ValueId gate,
+                           ExpertLinear(rows, "experts.gate_proj",
+                                        config_.intermediate, slots.occupancy));
+    ASYRA_ASSIGN_OR_RETURN(
+        ValueId up, ExpertLinear(rows, "experts.up_proj", config_.intermediate,
+                                 slots.occupancy));
+    ASYRA_ASSIGN_OR_RETURN(rows, Add("swiglu", {gate, up}, "experts.swiglu"));
+    ASYRA_ASSIGN_OR_RETURN(rows, ExpertLinear(rows, "experts.down_proj",
+                                              sizes_.hidden, slots.occupancy));
+    return Add("moe_combine", {rows, experts, weights}, "combine",
+               {{"group_size", slots.group_size}});
   }
 
   const LlamaConfig& config_;
-  int64_t head_size_;
-  Builder builder_;
-  std::string prefix_;
   ValueId cos_ = kNoValue;
   ValueId sin_ = kNoValue;
 };

@@ -12,10 +12,11 @@
 
 namespace asyra {
 
-// `dims` overrides the sizes of the data inputs: batch and seq.
-// Errors: an unknown name (the known ones are listed), an unknown dimension.
+// `sizes` overrides sizes by name: batch, seq, layers, hidden, ...
+// Errors: an unknown model or size (the known ones are listed), sizes that do
+// not fit.
 absl::StatusOr<Program> BuiltinModel(
-    std::string_view name, const std::map<std::string, int64_t>& dims);
+    std::string_view name, const std::map<std::string, int64_t>& sizes);
 
 // "llama3-8b, llama3-70b, ...".
 std::string BuiltinModelNames();

@@ -1,0 +1,73 @@
+#include "models/parts.h"
+
+#include <cmath>
+
+#include "fmt/format.h"
+
+namespace asyra {
+
+std::vector<SizeField> SizeFields(DecoderSizes* sizes) {
+  return {{"batch", &sizes->batch},   {"seq", &sizes->seq},
+          {"layers", &sizes->layers}, {"hidden", &sizes->hidden},
+          {"heads", &sizes->heads},   {"vocabulary", &sizes->vocabulary}};
+}
+
+void DecoderParts::EnterLayer(int64_t layer) {
+  prefix_ = fmt::format("layer{}.", layer);
+}
+
+ValueId DecoderParts::Weight(std::string_view name, const Shape& shape) {
+  return builder_.Input(fmt::format("{}{}.weight", prefix_, name),
+                        Type(sizes_.dtype, shape), InputRole::kWeight);
+}
+
+ValueId DecoderParts::Ids() {
+  return builder_.Input("input_ids",
+                        Type(DType::kI64, {sizes_.batch, sizes_.seq}));
+}
+
+absl::StatusOr<ValueId> DecoderParts::Add(std::string_view op,
+                                          absl::Span<const ValueId> operands,
+                                          std::string_view name,
+                                          AttrMap attrs) {
+  return builder_.AddOne(op, operands, std::move(attrs),
+                         fmt::format("{}{}", prefix_, name));
+}
+
+absl::StatusOr<ValueId> DecoderParts::Linear(ValueId x, std::string_view name,
+                                             int64_t out) {
+  return Add("matmul",
+             {x, Weight(name, {out, builder_.type(x).dims.back().size})}, name,
+             {{"transpose_b", true}});
+}
+
+absl::StatusOr<ValueId> DecoderParts::RmsNorm(ValueId x, std::string_view name,
+                                              double eps) {
+  return Add("rms_norm", {x, Weight(name, {builder_.type(x).dims.back().size})},
+             name, {{"eps", eps}});
+}
+
+absl::StatusOr<ValueId> DecoderParts::SplitHeads(ValueId x,
+                                                 std::string_view name,
+                                                 int64_t heads) {
+  int64_t size = builder_.type(x).dims.back().size / heads;
+  return Add("reshape", {x}, fmt::format("{}.heads", name),
+             {{"shape", Ints{sizes_.batch, sizes_.seq, heads, size}}});
+}
+
+absl::StatusOr<ValueId> DecoderParts::MergeHeads(ValueId x,
+                                                 std::string_view name) {
+  const Type& type = builder_.type(x);
+  return Add(
+      "reshape", {x}, fmt::format("{}.merged", name),
+      {{"shape", Ints{sizes_.batch, sizes_.seq, type.size(2) * type.size(3)}}});
+}
+
+absl::StatusOr<ValueId> DecoderParts::CausalAttention(ValueId q, ValueId k,
+                                                      ValueId v) {
+  auto head_size = static_cast<double>(builder_.type(q).size(3));
+  return Add("attention", {q, k, v}, "attention",
+             {{"causal", true}, {"scale", 1 / std::sqrt(head_size)}});
+}
+
+}  // namespace asyra

@@ -1,0 +1,67 @@
+// What the builders of decoders share: weights, projections, heads, and the
+// order of a block.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ir/builder.h"
+
+namespace asyra {
+
+// The sizes of a decoder that every architecture has.
+struct DecoderSizes {
+  int64_t layers;
+  int64_t hidden;
+  int64_t heads;
+  int64_t vocabulary;
+  int64_t batch;
+  int64_t seq;
+  DType dtype;
+};
+
+// A size that can be set by name (`--dim layers=4`).
+struct SizeField {
+  std::string_view name;
+  int64_t* size;
+};
+std::vector<SizeField> SizeFields(DecoderSizes* sizes);
+
+class DecoderParts {
+ public:
+  DecoderParts(std::string_view name, const DecoderSizes& sizes)
+      : sizes_(sizes) {
+    builder_.mutable_program().name = name;
+  }
+
+ protected:
+  // What values and weights are called from here on: "layer3.".
+  void EnterLayer(int64_t layer);
+  void LeaveLayers() { prefix_.clear(); }
+
+  // "PREFIXname.weight".
+  ValueId Weight(std::string_view name, const Shape& shape);
+  ValueId Ids();
+  absl::StatusOr<ValueId> Add(std::string_view op,
+                              absl::Span<const ValueId> operands,
+                              std::string_view name, AttrMap attrs = {});
+  // x W^T with W [out, x's last dimension], as PyTorch stores it.
+  absl::StatusOr<ValueId> Linear(ValueId x, std::string_view name, int64_t out);
+  absl::StatusOr<ValueId> RmsNorm(ValueId x, std::string_view name, double eps);
+  // [batch, seq, heads, size / heads] and back.
+  absl::StatusOr<ValueId> SplitHeads(ValueId x, std::string_view name,
+                                     int64_t heads);
+  absl::StatusOr<ValueId> MergeHeads(ValueId x, std::string_view name);
+  // Causal, scaled by 1/sqrt(head size).
+  absl::StatusOr<ValueId> CausalAttention(ValueId q, ValueId k, ValueId v);
+
+  const DecoderSizes& sizes_;
+  Builder builder_;
+
+ private:
+  std::string prefix_;
+};
+
+}  // namespace asyra
