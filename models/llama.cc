@@ -125,6 +125,33 @@ class LlamaBuilder : DecoderParts {
 
 }  // namespace
 
+LlamaConfig Llama3Config8B() { return {}; }
+
+LlamaConfig Llama3Config70B() {
+  LlamaConfig config;
+  config.sizes.layers = 80;
+  config.sizes.hidden = 8192;
+  config.sizes.heads = 64;
+  config.intermediate = 28672;
+  return config;
+}
+
+LlamaConfig Qwen3Config30B() {
+  return {.sizes = {.layers = 48,
+                    .hidden = 2048,
+                    .heads = 32,
+                    .vocabulary = 151936,
+                    .batch = 2,
+                    .seq = 8192,
+                    .dtype = DType::kBF16},
+          .kv_heads = 4,
+          .head_size = 128,
+          .intermediate = 768,
+          .experts = {.experts = 128, .chosen = 8, .capacity_percent = 125},
+          .norm_heads = true,
+          .eps = 1e-6};
+}
+
 absl::StatusOr<Program> BuildLlama(const LlamaConfig& config) {
   return LlamaBuilder(config).Build();
 }

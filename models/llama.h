@@ -34,6 +34,10 @@ struct LlamaConfig {
   double eps = 1e-5;
 };
 
+LlamaConfig Llama3Config8B();
+LlamaConfig Llama3Config70B();
+LlamaConfig Qwen3Config30B();  // A3B: 3 G of its parameters active
+
 // Inputs: ids i64[batch, seq], cos and sin [seq, head_size/2], weights in the
 // layout [out, in], those of experts [expert, out, in]. Output: logits [batch,
 // seq, vocabulary].

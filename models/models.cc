@@ -77,31 +77,6 @@ GptConfig Gpt(int64_t layers, int64_t hidden, int64_t heads) {
   return config;
 }
 
-LlamaConfig Llama70B() {
-  LlamaConfig config;
-  config.sizes.layers = 80;
-  config.sizes.hidden = 8192;
-  config.sizes.heads = 64;
-  config.intermediate = 28672;
-  return config;
-}
-
-LlamaConfig Qwen30B() {
-  return {.sizes = {.layers = 48,
-                    .hidden = 2048,
-                    .heads = 32,
-                    .vocabulary = 151936,
-                    .batch = 2,
-                    .seq = 8192,
-                    .dtype = DType::kBF16},
-          .kv_heads = 4,
-          .head_size = 128,
-          .intermediate = 768,
-          .experts = {.experts = 128, .chosen = 8, .capacity_percent = 125},
-          .norm_heads = true,
-          .eps = 1e-6};
-}
-
 constexpr DecoderSizes kTiny = {.layers = 2,
                                 .hidden = 64,
                                 .heads = 8,
@@ -129,10 +104,10 @@ const std::vector<Model>& Models() {
       Entry("gpt3-6.7b", Gpt(32, 4096, 32), BuildGpt),
       Entry("gpt3-175b", Gpt(96, 12288, 96), BuildGpt),
       Entry("gpt3-tiny", GptConfig{.sizes = kTiny, .positions = 64}, BuildGpt),
-      Entry("llama3-8b", LlamaConfig(), BuildLlama),
-      Entry("llama3-70b", Llama70B(), BuildLlama),
+      Entry("llama3-8b", Llama3Config8B(), BuildLlama),
+      Entry("llama3-70b", Llama3Config70B(), BuildLlama),
       Entry("llama3-tiny", LlamaTiny(), BuildLlama),
-      Entry("qwen3-30b-a3b", Qwen30B(), BuildLlama),
+      Entry("qwen3-30b-a3b", Qwen3Config30B(), BuildLlama),
       Entry("qwen3-moe-tiny", QwenTiny(), BuildLlama)};
   return *models;
 }
