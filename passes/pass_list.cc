@@ -7,6 +7,7 @@
 #include "passes/plan_sharding.h"
 #include "passes/raise_activation.h"
 #include "passes/raise_attention.h"
+#include "passes/raise_moe.h"
 #include "passes/raise_norm.h"
 #include "passes/raise_rotary.h"
 #include "passes/reorder.h"
@@ -62,6 +63,15 @@ const std::vector<PassRecord>& Records() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = RaiseActivation},
+      {.name = "raise_moe",
+       .summary = "mixtures of experts from gathered weights",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options = {{"capacity_percent", AttrKind::kInt,
+                    "slots of an expert in percent of an even share; 0: one "
+                    "for every choice",
+                    int64_t{0}}},
+       .fn = RaiseMoe},
       {.name = "raise_rotary",
        .summary = "rotary position embedding from rotated halves",
        .from_stage = Stage::kGlobal,

@@ -12,7 +12,7 @@ namespace asyra {
 // has moved to its layout. Projections are split when rotary no longer reads
 // parts of heads.
 inline constexpr std::string_view kRaisePipeline =
-    "canonicalize, raise_norm, raise_activation, raise_rotary, "
+    "canonicalize, raise_norm, raise_activation, raise_moe, raise_rotary, "
     "split_projections, raise_attention, canonicalize";
 
 // One logical device to what each device runs; global to local.

@@ -140,16 +140,22 @@ absl::Status Rewriter::CopyAll() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ValueId> Rewriter::Add(std::string_view name,
-                                      absl::Span<const ValueId> operands,
-                                      AttrMap attrs) {
+absl::StatusOr<std::vector<ValueId>> Rewriter::AddAll(
+    std::string_view name, absl::Span<const ValueId> operands, AttrMap attrs) {
   Op op;
   op.def = FindOp(name);
   if (op.def == nullptr) return Invalid("unknown op {}", name);
   op.operands.assign(operands.begin(), operands.end());
   op.attrs = std::move(attrs);
   ASYRA_RETURN_IF_ERROR(CompleteAttrs(*op.def, &op.attrs));
-  ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> results, AddOp(std::move(op)));
+  return AddOp(std::move(op));
+}
+
+absl::StatusOr<ValueId> Rewriter::Add(std::string_view name,
+                                      absl::Span<const ValueId> operands,
+                                      AttrMap attrs) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> results,
+                         AddAll(name, operands, std::move(attrs)));
   ASYRA_CHECK(results.size() == 1);
   return results[0];
 }

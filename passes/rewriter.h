@@ -52,6 +52,10 @@ class Rewriter {
   absl::StatusOr<ValueId> Add(std::string_view op,
                               absl::Span<const ValueId> operands,
                               AttrMap attrs = {});
+  // The same for an op of any number of results.
+  absl::StatusOr<std::vector<ValueId>> AddAll(
+      std::string_view op, absl::Span<const ValueId> operands,
+      AttrMap attrs = {});
   ValueId Constant(const Tensor& value);
   // A new weight input with data.
   ValueId Weight(std::string_view name, const Tensor& data);
