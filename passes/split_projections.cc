@@ -22,7 +22,7 @@ struct Cut {
   }
 };
 
-// matmul, or add(matmul, bias), with the slices that read it, as it is or
+// A product, or add(product, bias), with the slices that read it, as it is or
 // under a reshape that splits its last dimension.
 struct Projection {
   int matmul = -1;
@@ -72,9 +72,13 @@ class Splitter {
 
   bool IsProduct(ValueId value, Projection* projection) const {
     const Op* op = Def(value);
-    if (op == nullptr || op->def->name != "matmul") return false;
+    if (op == nullptr) return false;
+    bool grouped = op->def->name == "grouped_matmul";
+    if (!grouped && op->def->name != "matmul") return false;
     ValueId weight = op->operands[1];
-    if (!stored_[weight] || program_.type(weight).rank() != 2) return false;
+    if (!stored_[weight] || program_.type(weight).rank() != (grouped ? 3 : 2)) {
+      return false;
+    }
     projection->matmul = def_use_.def[value];
     projection->value = value;
     return true;
@@ -193,12 +197,13 @@ class Splitter {
   absl::Status Split(const Projection& projection, const Cut& cut,
                      const Op& slice) {
     const Op& matmul = program_.ops[projection.matmul];
-    int dim = matmul.attrs.Bool("transpose_b") ? 0 : 1;
+    int dim = program_.type(matmul.operands[1]).rank() -
+              (matmul.attrs.Bool("transpose_b") ? 2 : 1);
     to_.SetHint(program_.value_name(slice.results[0]));
     ValueId weight = Part(matmul.operands[1], dim, cut);
     ASYRA_ASSIGN_OR_RETURN(
         ValueId value,
-        to_.Add("matmul", {to_.Mapped(matmul.operands[0]), weight},
+        to_.Add(matmul.def->name, {to_.Mapped(matmul.operands[0]), weight},
                 matmul.attrs));
     if (projection.add >= 0) {
       ValueId bias = Part(projection.bias, 0, cut);

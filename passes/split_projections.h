@@ -7,7 +7,8 @@
 
 namespace asyra {
 
-// slice(matmul(x, w) + bias) of columns, w a weight of rank 2; also under a
+// slice(matmul(x, w) + bias) of columns, w a weight of rank 2, or of a
+// grouped_matmul with weights of rank 3; also under a
 // reshape that splits the columns, as [heads, 3, head] or [3, heads, head],
 // along any of its dimensions. A weight with data is sliced into new weights
 // NAME.0, NAME.1, ...; one without is replaced by inputs of the slices'

@@ -4,7 +4,9 @@
 #include <sstream>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_split.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "ir/interpreter.h"
 #include "ir/parser.h"
 #include "ir/support/status.h"
@@ -84,9 +86,18 @@ class Writer {
                            ParseCall(head + operands + tail, Mesh()));
     auto types = InferTypes(*parsed.def, parsed.attrs, parsed.operands, Mesh());
     if (!types.ok()) return Annotate(types.status(), name);
-    types_[name] = ToString((*types)[0], Mesh());
-    body_ += fmt::format("%{} = {}{}{} : {}\n", name, head, shown, tail,
-                         types_[name]);
+    std::vector<std::string> names = absl::StrSplit(name, ',');
+    if (names.size() != types->size()) {
+      return Invalid("{}: {} names, the op has {} results", name, names.size(),
+                     types->size());
+    }
+    std::string shown_types;
+    for (size_t i = 0; i < names.size(); ++i) {
+      types_[names[i]] = ToString((*types)[i], Mesh());
+      shown_types += (i == 0 ? "" : ", ") + types_[names[i]];
+    }
+    body_ += fmt::format("%{} = {}{}{} : {}\n", fmt::join(names, ", %"), head,
+                         shown, tail, shown_types);
     return absl::OkStatus();
   }
 

@@ -5,6 +5,7 @@
 //   y = matmul(x, w) {transpose_b=true}
 //   two = 2.0
 //   z = mul(y, two)
+//   best,places = top_k(z) {k=2}
 //   out z
 //
 // A number stands for a scalar constant of the element type "f32", or of the
