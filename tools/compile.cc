@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <map>
 
+#include "absl/strings/str_replace.h"
+#include "fmt/format.h"
 #include "frontends/onnx/import.h"
 #include "ir/parser.h"
 #include "ir/support/file.h"
@@ -77,13 +79,21 @@ absl::Status RunGiven(const CompileOptions& options,
   return absl::OkStatus();
 }
 
+std::string RaisePipeline(const CompileOptions& options) {
+  if (options.expert_capacity == 0) return std::string(kRaisePipeline);
+  return absl::StrReplaceAll(
+      std::string(kRaisePipeline),
+      {{"raise_moe", fmt::format("raise_moe{{capacity_percent={}}}",
+                                 options.expert_capacity)}});
+}
+
 absl::Status RunDefault(const CompileOptions& options,
                         const PassManagerOptions& manager, PassContext& context,
                         CompileResult* result) {
   Program& program = result->program;
   if (program.stage == Stage::kGlobal) {
-    ASYRA_RETURN_IF_ERROR(
-        RunPasses(program, kRaisePipeline, context, manager, &result->timings));
+    ASYRA_RETURN_IF_ERROR(RunPasses(program, RaisePipeline(options), context,
+                                    manager, &result->timings));
     result->raised = program;
     ASYRA_RETURN_IF_ERROR(
         RunPasses(program, kShardPipeline, context, manager, &result->timings));
@@ -120,6 +130,10 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
   app.add_option("--tiles", options->tiles,
                  "tile streams; 0: what simulates best")
       ->capture_default_str();
+  app.add_option("--expert-capacity", options->expert_capacity,
+                 "slots of an expert in percent of an even share of the "
+                 "choices, what finds none is dropped; 0: a slot for each")
+      ->capture_default_str();
   app.add_option("--passes", options->passes,
                  "runs these passes instead of the default pipeline");
   app.add_option("--print-after", options->print_after,
@@ -141,12 +155,19 @@ absl::StatusOr<Program> LoadModel(const CompileOptions& options) {
   if (std::filesystem::exists(path)) {
     return Invalid("{}: neither an .onnx nor an .asyra file", options.model);
   }
+  if (options.expert_capacity > 0) {
+    dims["capacity_percent"] = options.expert_capacity;
+  }
   return BuiltinModel(options.model, dims);
 }
 
 absl::StatusOr<CompileResult> Compile(const CompileOptions& options) {
   if (options.tiles < 0) {
     return Invalid("--tiles is {}, it must not be negative", options.tiles);
+  }
+  if (options.expert_capacity < 0) {
+    return Invalid("--expert-capacity is {}, it must not be negative",
+                   options.expert_capacity);
   }
   ASYRA_ASSIGN_OR_RETURN(Machine machine, LoadMachine(options.machine));
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(options));

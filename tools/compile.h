@@ -22,7 +22,8 @@ struct CompileOptions {
   int64_t dp = 1, tp = 1, sp = 1, ep = 1;
   std::string machine = "h200x8";
   int tiles = 0;
-  std::string passes;  // instead of the default pipeline
+  int64_t expert_capacity = 0;  // percent of an even share; 0: no drops
+  std::string passes;           // instead of the default pipeline
   std::string print_after;
 };
 

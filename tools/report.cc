@@ -16,21 +16,44 @@ struct ImportSummary {
   std::map<std::string, int> ops;
   int64_t parameters = 0;
   int64_t weight_bytes = 0;
+  double activation_bytes = 0;  // of all results, views aside
   double flops = 0;
+  std::string inputs, outputs;  // "input_ids i64[4, 64]"
 };
+
+std::string NameAndType(const Program& program, ValueId value) {
+  return fmt::format("{} {}", program.value_name(value),
+                     ToString(program.type(value), program.mesh));
+}
 
 ImportSummary Summarize(const Program& program) {
   ImportSummary summary;
   for (const Input& input : program.inputs) {
-    if (input.role != InputRole::kWeight) continue;
+    if (input.role != InputRole::kWeight) {
+      summary.inputs += (summary.inputs.empty() ? "" : ", ") +
+                        NameAndType(program, input.value);
+      continue;
+    }
     const Type& type = program.type(input.value);
     summary.parameters += type.num_elements();
     summary.weight_bytes += type.bytes();
   }
   for (const Op& op : program.ops) {
     ++summary.ops[std::string(op.def->name)];
-    summary.flops += WorkOf(OpUse(program, op), program.mesh).flops *
-                     static_cast<double>(program.mesh.num_devices());
+    // Of all devices together; a global program is that of one.
+    bool global = program.stage == Stage::kGlobal;
+    summary.flops +=
+        WorkOf(OpUse(program, op), global ? Mesh() : program.mesh).flops *
+        static_cast<double>(global ? 1 : program.mesh.num_devices());
+    if (op.def->is_view || op.def->name == "constant") continue;
+    for (ValueId result : op.results) {
+      summary.activation_bytes +=
+          static_cast<double>(program.type(result).bytes());
+    }
+  }
+  for (const Output& output : program.outputs) {
+    summary.outputs += (summary.outputs.empty() ? "" : ", ") +
+                       NameAndType(program, output.value);
   }
   return summary;
 }
@@ -74,9 +97,12 @@ std::string Bytes(double bytes) {
 std::string ImportText(const Program& program) {
   ImportSummary summary = Summarize(program);
   std::string text = fmt::format(
-      "  {} ops, {}parameters ({}), {}flop a step\n ", program.ops.size(),
+      "  {} -> {}\n"
+      "  {} ops, {}parameters ({}), {} of activations, {}flop a step\n ",
+      summary.inputs, summary.outputs, program.ops.size(),
       Scaled(static_cast<double>(summary.parameters)),
-      Bytes(static_cast<double>(summary.weight_bytes)), Scaled(summary.flops));
+      Bytes(static_cast<double>(summary.weight_bytes)),
+      Bytes(summary.activation_bytes), Scaled(summary.flops));
   size_t column = 1;
   for (const auto& [name, count] : summary.ops) {
     std::string item = fmt::format(" {} {}", count, name);
@@ -209,6 +235,9 @@ std::string JsonReport(const CompileOptions& options,
        {{"ops", summary.ops},
         {"parameters", summary.parameters},
         {"weight_bytes", summary.weight_bytes},
+        {"activation_bytes", summary.activation_bytes},
+        {"inputs", summary.inputs},
+        {"outputs", summary.outputs},
         {"flops", summary.flops}}},
       {"remarks", result.remarks},
   };
