@@ -9,6 +9,7 @@
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/verifier.h"
+#include "models/models.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
 #include "tests/support/fixture.h"
@@ -143,6 +144,20 @@ TEST(RaiseModels, VisionTransformer) {
   EXPECT_EQ(CountOps(program, "attention"), 2);
   EXPECT_EQ(CountOps(program, "layer_norm"), 5);
   ExpectRecordedOutputs("vit-tiny-legacy14", program);
+}
+
+// What qwen3-moe-tiny is built of.
+TEST(RaiseModels, Qwen3Moe) {
+  for (const char* name : {"qwen3moe-tiny-op18", "qwen3moe-tiny-op23"}) {
+    SCOPED_TRACE(name);
+    Program program = RaisedModel(name, std::string_view(name).ends_with("18")
+                                            ? Dims(4, 64)
+                                            : ImportOptions());
+    EXPECT_EQ(OpCounts(program),
+              OpCounts(ASYRA_VALUE(BuiltinModel("qwen3-moe-tiny", {}))));
+    ExpectCausal(program);
+    ExpectRecordedOutputs(name, program);
+  }
 }
 
 TEST(RaiseModels, Llama8B) {
