@@ -88,6 +88,11 @@ bool Graph::IsWeight(const Value& value) const {
   return false;
 }
 
+const Tensor* Graph::WeightData(const Value& value) const {
+  if (value.known() || value.is_sequence() || !IsWeight(value)) return nullptr;
+  return weights_.Find(builder_.program().value_name(value.id()));
+}
+
 absl::StatusOr<std::vector<Value>> Graph::AddOp(
     std::string_view op, absl::Span<const ValueId> operands, AttrMap attrs) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> ids,

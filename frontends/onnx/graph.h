@@ -20,6 +20,8 @@ class Graph {
   // A weight with data.
   Value Weight(std::string_view name, const Tensor& data);
   bool IsWeight(const Value& value) const;
+  // Data of a weight that has it, else null.
+  const Tensor* WeightData(const Value& value) const;
 
   // Ops added from now on are named so.
   const std::string& name() const { return name_; }

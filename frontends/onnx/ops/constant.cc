@@ -151,4 +151,51 @@ absl::Status Trilu(Node& node) {
       "select", {keep, node.In(0), node.graph().Scalar(0, node.dtype())}));
 }
 
+// Ones on the k-th diagonal.
+absl::Status EyeLike(Node& node) {
+  if (node.rank() != 2) return Invalid("the input has rank {}", node.rank());
+  DType dtype = node.dtype();
+  if (node.HasAttr("dtype")) {
+    ASYRA_ASSIGN_OR_RETURN(
+        dtype, DTypeFromOnnx(static_cast<int32_t>(node.Int("dtype", 0))));
+  }
+  Graph& graph = node.graph();
+  ASYRA_ASSIGN_OR_RETURN(Value row,
+                         graph.Iota({node.type().size(0), 1}, 0, DType::kI64));
+  ASYRA_ASSIGN_OR_RETURN(Value column,
+                         graph.Iota({1, node.type().size(1)}, 1, DType::kI64));
+  Value k = Value::Known(Tensor::FromInts(DType::kI64, {}, {node.Int("k", 0)}));
+  ASYRA_ASSIGN_OR_RETURN(row, graph.Elementwise("add", {row, k}));
+  ASYRA_ASSIGN_OR_RETURN(Value diagonal,
+                         graph.Elementwise("equal", {row, column}));
+  return node.Return(graph.Cast(diagonal, dtype));
+}
+
+// Coordinates of what is not zero, in a value that is known: how many there
+// are is a shape.
+absl::Status NonZero(Node& node) {
+  const Value& value = node.In(0);
+  if (!value.known() || value.type().num_elements() > (int64_t{1} << 20)) {
+    return Unimplemented(
+        "the number of elements that are not zero depends on the model's data");
+  }
+  Tensor data = value.Expanded();
+  std::vector<Ints> coordinates(data.rank());
+  for (int64_t i = 0; i < data.num_elements(); ++i) {
+    if (data.Get(i) == 0) continue;
+    int64_t rest = i;
+    for (int d = data.rank(); d-- > 0; rest /= data.size(d)) {
+      coordinates[d].push_back(rest % data.size(d));
+    }
+  }
+  Ints all;
+  for (const Ints& row : coordinates) {
+    all.insert(all.end(), row.begin(), row.end());
+  }
+  int64_t count =
+      data.rank() == 0 ? 0 : static_cast<int64_t>(coordinates[0].size());
+  return node.Return(
+      Value::Known(Tensor::FromInts(DType::kI64, {data.rank(), count}, all)));
+}
+
 }  // namespace asyra::onnx_import::ops

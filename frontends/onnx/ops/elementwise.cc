@@ -88,12 +88,6 @@ absl::Status Xor(Node& node) {
   return node.Return(node.graph().Elementwise("not", {same}));
 }
 
-absl::Status Abs(Node& node) {
-  ASYRA_ASSIGN_OR_RETURN(Value negative,
-                         node.graph().Elementwise("neg", {node.In(0)}));
-  return node.Return(node.graph().Elementwise("max", {node.In(0), negative}));
-}
-
 absl::Status Mean(Node& node) {
   std::vector<Value> inputs = node.Inputs();
   double count = static_cast<double>(inputs.size());

@@ -14,7 +14,6 @@ absl::Status And(Node& node);
 absl::Status Pow(Node& node);
 absl::Status Greater(Node& node);  // the IR op with operands swapped
 absl::Status Xor(Node& node);
-absl::Status Abs(Node& node);
 absl::Status Mean(Node& node);
 absl::Status Cast(Node& node);
 absl::Status CastLike(Node& node);
@@ -24,6 +23,18 @@ absl::Status Swish(Node& node);
 absl::Status Identity(Node& node);
 absl::Status Dropout(Node& node);
 
+// activation.cc
+absl::Status Elu(Node& node);
+absl::Status LeakyRelu(Node& node);
+absl::Status PRelu(Node& node);
+absl::Status Selu(Node& node);
+absl::Status Celu(Node& node);
+absl::Status ThresholdedRelu(Node& node);
+absl::Status HardSigmoid(Node& node);
+absl::Status Softsign(Node& node);
+absl::Status Mod(Node& node);
+absl::Status IsInf(Node& node);
+
 // constant.cc
 absl::Status Constant(Node& node);
 absl::Status ConstantOfShape(Node& node);
@@ -31,6 +42,8 @@ absl::Status Range(Node& node);
 absl::Status Shape(Node& node);
 absl::Status Size(Node& node);
 absl::Status Trilu(Node& node);
+absl::Status EyeLike(Node& node);
+absl::Status NonZero(Node& node);
 
 // shape.cc
 absl::Status Concat(Node& node);
@@ -58,6 +71,20 @@ absl::Status If(Node& node);    // the branch that is taken
 absl::Status Loop(Node& node);  // every iteration
 absl::Status Scan(Node& node);
 
+// layout.cc
+absl::Status Tile(Node& node);
+absl::Status DepthToSpace(Node& node);
+absl::Status SpaceToDepth(Node& node);
+
+// einsum.cc, resize.cc
+absl::Status Einsum(Node& node);
+absl::Status Resize(Node& node);
+
+// channel_norm.cc
+absl::Status BatchNormalization(Node& node);
+absl::Status GroupNormalization(Node& node);
+absl::Status InstanceNormalization(Node& node);
+
 // gather.cc
 absl::Status Gather(Node& node);
 absl::Status GatherElements(Node& node);
@@ -83,8 +110,7 @@ absl::Status Arg(Node& node);  // the IR op of the table
 // reduce.cc
 absl::Status ReduceAttr(Node& node);   // axes as attribute
 absl::Status ReduceInput(Node& node);  // axes as input
-absl::Status Softmax(Node& node);
-absl::Status LogSoftmax(Node& node);
+absl::Status Softmax(Node& node);      // the IR op of the table
 absl::Status CumSum(Node& node);
 
 // matmul.cc

@@ -11,13 +11,19 @@ absl::StatusOr<Value> ReduceOver(Node& node, Ints dims, bool keep) {
   if (root || op == "square") {
     ASYRA_ASSIGN_OR_RETURN(value, graph.Elementwise("mul", {value, value}));
     op = "reduce_sum";
+  } else if (op == "l1") {
+    ASYRA_ASSIGN_OR_RETURN(value, graph.Elementwise("abs", {value}));
+    op = "reduce_sum";
+  } else if (op == "log") {
+    op = "reduce_sum";
   }
   if (!dims.empty()) {
     ASYRA_ASSIGN_OR_RETURN(
         value,
         graph.Add(op, {value}, {{"dims", std::move(dims)}, {"keep", keep}}));
   }
-  return root ? graph.Elementwise("sqrt", {value}) : value;
+  if (root) return graph.Elementwise("sqrt", {value});
+  return node.ir_op() == "log" ? graph.Elementwise("log", {value}) : value;
 }
 
 absl::Status Reduce(Node& node, const Ints& axes) {
@@ -50,24 +56,11 @@ absl::Status ReduceInput(Node& node) {
   return Reduce(node, axes);
 }
 
+// softmax and log_softmax
 absl::Status Softmax(Node& node) {
   ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(node.Int("axis", -1), node.rank()));
   return node.Return(
-      node.graph().Add("softmax", {node.In(0)}, {{"dim", int64_t{dim}}}));
-}
-
-// x - max - log(sum(e^(x - max))), which does not overflow.
-absl::Status LogSoftmax(Node& node) {
-  ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(node.Int("axis", -1), node.rank()));
-  Graph& graph = node.graph();
-  AttrMap over = {{"dims", Ints{dim}}};
-  ASYRA_ASSIGN_OR_RETURN(Value max,
-                         graph.Add("reduce_max", {node.In(0)}, over));
-  ASYRA_ASSIGN_OR_RETURN(Value x, graph.Elementwise("sub", {node.In(0), max}));
-  ASYRA_ASSIGN_OR_RETURN(Value exp, graph.Elementwise("exp", {x}));
-  ASYRA_ASSIGN_OR_RETURN(Value sum, graph.Add("reduce_sum", {exp}, over));
-  ASYRA_ASSIGN_OR_RETURN(Value log, graph.Elementwise("log", {sum}));
-  return node.Return(graph.Elementwise("sub", {x, log}));
+      node.graph().Add(node.ir_op(), {node.In(0)}, {{"dim", int64_t{dim}}}));
 }
 
 absl::Status CumSum(Node& node) {

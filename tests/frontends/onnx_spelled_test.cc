@@ -1,0 +1,152 @@
+// Nodes that become several IR ops.
+#include <cmath>
+
+#include "gmock/gmock.h"
+#include "tests/frontends/run_model.h"
+
+namespace asyra {
+namespace {
+
+using testing::ElementsAre;
+using testing::ElementsAreArray;
+using testing::HasSubstr;
+using testing::Pointwise;
+using Sizes = std::vector<int64_t>;
+
+TEST(OnnxSpelled, EinsumContractsWhatTheOutputLacks) {
+  auto einsum = [](const char* equation) {
+    return RunModel(
+        WithX({2, 3})
+            .Floats("w", {1, 0, 0, 1, 1, 1}, {3, 2})
+            .Node("Einsum", {"x", "w"}, {"y"}, {{"equation", equation}}));
+  };
+  EXPECT_THAT(einsum("ij,jk->ik").ToDoubles(), ElementsAre(2, 3, 8, 9));
+  EXPECT_THAT(einsum("ij, jk -> ki").ToDoubles(), ElementsAre(2, 8, 3, 9));
+  EXPECT_THAT(einsum("ij,jk").ToDoubles(), ElementsAre(2, 3, 8, 9));
+  EXPECT_THAT(einsum("ij,ji->").ToDoubles(), ElementsAre(11));
+  EXPECT_THAT(einsum("ij,jk->j").ToDoubles(), ElementsAre(3, 5, 14));
+  EXPECT_EQ(einsum("ij,ka->aikj").shape(), (Shape{2, 2, 3, 3}));
+  auto outer =
+      WithX({2}).Node("Einsum", {"x", "x"}, {"y"}, {{"equation", "i,j->ij"}});
+  EXPECT_THAT(RunModel(outer).ToDoubles(), ElementsAre(0, 0, 0, 1));
+  auto batch =
+      WithX({2, 1, 2})
+          .Floats("w", {1, 10, 100, 1000}, {2, 2})
+          .Node("Einsum", {"x", "w"}, {"y"}, {{"equation", "...i,...i->..."}});
+  EXPECT_EQ(RunModel(batch).shape(), (Shape{2, 2}));
+  auto one =
+      WithX({2, 3}).Node("Einsum", {"x"}, {"y"}, {{"equation", "ab->b"}});
+  EXPECT_THAT(RunModel(one).ToDoubles(), ElementsAre(3, 5, 7));
+}
+
+TEST(OnnxSpelled, EinsumRefusesWhatDoesNotFit) {
+  auto error = [](const char* equation) {
+    return WithX({2, 3})
+        .Node("Einsum", {"x", "x"}, {"y"}, {{"equation", equation}})
+        .ImportError();
+  };
+  EXPECT_THAT(error("ij,jk->ik"), HasSubstr("a label has sizes 3 and 2"));
+  EXPECT_THAT(error("ijk,jk->ik"), HasSubstr("'ijk' for an input of rank 2"));
+  EXPECT_THAT(error("ii,jk->jk"), HasSubstr("label i twice in term 'ii'"));
+  EXPECT_THAT(error("ij->ij"), HasSubstr("for 2 inputs"));
+  EXPECT_THAT(error("ij,ij->k"), HasSubstr("an output label has no input"));
+}
+
+TEST(OnnxSpelled, ResizeInterpolates) {
+  auto resize = [](const char* mode, const char* coordinates) {
+    return RunModel(
+               WithX({1, 1, 1, 2})
+                   .Ints("sizes", {1, 1, 1, 4})
+                   .Node("Resize", {"x", "", "", "sizes"}, {"y"},
+                         {{"mode", mode},
+                          {"coordinate_transformation_mode", coordinates}}))
+        .ToDoubles();
+  };
+  EXPECT_THAT(resize("nearest", "asymmetric"), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(resize("linear", "half_pixel"), ElementsAre(0, 0.25, 0.75, 1));
+  Doubles corners = resize("linear", "align_corners");
+  Doubles thirds = {0, 1.0 / 3, 2.0 / 3, 1};
+  EXPECT_THAT(corners, Pointwise(testing::DoubleNear(1e-6), thirds));
+  auto whole =
+      WithX({1, 1, 2, 2})
+          .Floats("scales", {1, 1, 0.5, 1}, {4})
+          .Node("Resize", {"x", "", "scales"}, {"y"}, {{"mode", "linear"}});
+  EXPECT_THAT(RunModel(whole).ToDoubles(), ElementsAre(1, 2));
+}
+
+TEST(OnnxSpelled, NormsOfChannels) {
+  ModelBuilder model = WithX({1, 2, 2});
+  model.Floats("s", {1, 10}, {2}).Floats("b", {0, 1}, {2});
+  auto instance = model;
+  instance.Node("InstanceNormalization", {"x", "s", "b"}, {"y"},
+                {{"epsilon", 0.f}});
+  EXPECT_THAT(RunModel(instance).ToDoubles(), ElementsAre(-1, 1, -9, 11));
+  auto batch = model;
+  batch.Floats("m", {0, 2}, {2})
+      .Floats("v", {1, 4}, {2})
+      .Node("BatchNormalization", {"x", "s", "b", "m", "v"}, {"y"},
+            {{"epsilon", 0.f}});
+  EXPECT_THAT(RunModel(batch).ToDoubles(), ElementsAre(0, 1, 1, 6));
+  auto group = WithX({1, 2, 2}, 21)
+                   .Floats("s", {1, 10}, {2})
+                   .Floats("b", {0, 1}, {2})
+                   .Node("GroupNormalization", {"x", "s", "b"}, {"y"},
+                         {{"num_groups", 2}, {"epsilon", 0.f}});
+  EXPECT_THAT(RunModel(group).ToDoubles(), ElementsAre(-1, 1, -9, 11));
+}
+
+TEST(OnnxSpelled, ElementsRepeatedAndMoved) {
+  auto tile = WithX({1, 2}).Ints("r", {2, 2}).Node("Tile", {"x", "r"}, {"y"});
+  EXPECT_THAT(RunModel(tile).ToDoubles(), ElementsAre(0, 1, 0, 1, 0, 1, 0, 1));
+  auto depth = WithX({1, 4, 1, 1})
+                   .Node("DepthToSpace", {"x"}, {"y"}, {{"blocksize", 2}});
+  EXPECT_EQ(RunModel(depth).shape(), (Shape{1, 1, 2, 2}));
+  auto space = WithX({1, 1, 2, 2})
+                   .Node("SpaceToDepth", {"x"}, {"y"}, {{"blocksize", 2}});
+  EXPECT_EQ(RunModel(space).shape(), (Shape{1, 4, 1, 1}));
+  auto eye = WithX({2, 3}).Node("EyeLike", {"x"}, {"y"}, {{"k", 1}});
+  EXPECT_THAT(RunModel(eye).ToDoubles(), ElementsAre(0, 1, 0, 0, 0, 1));
+}
+
+TEST(OnnxSpelled, NonZeroOfWhatIsKnown) {
+  auto known =
+      WithX({2})
+          .Ints("mask", {0, 1, 1, 0}, {2, 2})
+          .Node("NonZero", {"mask"}, {"where"})
+          .Node("Cast", {"where"}, {"y"}, {{"to", ModelBuilder::kF32}});
+  EXPECT_THAT(RunModel(known).ToDoubles(), ElementsAre(0, 1, 1, 0));
+  EXPECT_THAT(WithX({2}).Node("NonZero", {"x"}, {"y"}).ImportError(),
+              HasSubstr("depends on the model's data"));
+}
+
+TEST(OnnxSpelled, Reductions) {
+  auto reduce = [](const char* op) {
+    return RunModel(WithX({3}).Node(op, {"x"}, {"y"}, {{"keepdims", 0}}))
+        .Get(0);
+  };
+  EXPECT_EQ(reduce("ReduceProd"), 0);
+  EXPECT_EQ(reduce("ReduceL1"), 3);
+  EXPECT_NEAR(reduce("ReduceLogSum"), std::log(3), 1e-6);
+  EXPECT_NEAR(reduce("ReduceLogSumExp"),
+              std::log(1 + std::exp(1) + std::exp(2)), 1e-6);
+}
+
+TEST(OnnxSpelled, Activations) {
+  auto at = [](const char* op, double x) {
+    auto model = WithX({1})
+                     .Floats("shift", {static_cast<float>(x)}, {1})
+                     .Node("Add", {"x", "shift"}, {"z"})
+                     .Node(op, {"z"}, {"y"});
+    return RunModel(model).Get(0);
+  };
+  EXPECT_NEAR(at("Selu", -1), 1.0507 * 1.67326 * (std::exp(-1) - 1), 1e-4);
+  EXPECT_NEAR(at("Celu", -1), std::exp(-1) - 1, 1e-6);
+  EXPECT_NEAR(at("LeakyRelu", -1), -0.01, 1e-8);
+  EXPECT_NEAR(at("HardSigmoid", 1), 0.7, 1e-6);
+  EXPECT_NEAR(at("ThresholdedRelu", 0.5), 0, 0);
+  EXPECT_NEAR(at("Softsign", -3), -0.75, 1e-6);
+  EXPECT_NEAR(at("Softplus", 0), std::log(2), 1e-6);
+}
+
+}  // namespace
+}  // namespace asyra
