@@ -37,7 +37,7 @@ except ImportError as error:
 OLDEST, NEWEST = 13, 26
 REFUSALS = re.compile(
     r"not supported|is not a tensor|training mode|opset \d+ is not between|"
-    r"the IR has no|should be constant|known scalars")
+    r"the IR has no|should be constant|known scalars?")
 DATA_DEPENDENT = re.compile(
     r"depends on the model's data|is not constant|known scalars|must be known")
 

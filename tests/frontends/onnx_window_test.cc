@@ -49,6 +49,20 @@ TEST(OnnxWindow, ConvTransposeSpreadsItsInput) {
   EXPECT_THAT(RunModel(model).ToDoubles(), ElementsAre(0, 1, 10, 102, 20, 200));
 }
 
+TEST(OnnxWindow, ConvTransposeOfAGivenSize) {
+  auto sized = [](int64_t size) {
+    return RunModel(WithX({1, 1, 2})
+                        .Floats("w", {1, 10, 100}, {1, 1, 3})
+                        .Node("ConvTranspose", {"x", "w"}, {"y"},
+                              {{"strides", Sizes{2}},
+                               {"output_shape", Sizes{size}}}))
+        .ToDoubles();
+  };
+  // Of the five results 0 0 1 10 100 the first is left out, or a zero added.
+  EXPECT_THAT(sized(4), ElementsAre(0, 1, 10, 100));
+  EXPECT_THAT(sized(6), ElementsAre(0, 0, 1, 10, 100, 0));
+}
+
 TEST(OnnxWindow, PoolsOfPartsOfTheInput) {
   auto pool = [](const char* op, int ceil, int count) {
     auto model = WithX({1, 1, 5});

@@ -84,10 +84,6 @@ absl::Status Softsign(Node& node) {
 
 absl::Status Mod(Node& node) {
   bool truncated = node.Int("fmod", 0) != 0;
-  if (IsFloat(node.dtype()) && !truncated) {
-    return Invalid("fmod is 0, which {} does not allow",
-                   ToString(node.dtype()));
-  }
   return node.Return(node.graph().Elementwise("mod", node.Inputs(),
                                               {{"truncated", truncated}}));
 }

@@ -40,7 +40,11 @@ absl::StatusOr<Value> PositionRows(Node& node, int64_t length) {
 absl::Status QuickGelu(Node& node) {
   Graph& graph = node.graph();
   const Value& x = node.In(0);
-  Value alpha = graph.Scalar(node.Float("alpha", 1.702), x.dtype());
+  double slope = node.Float("alpha", 1.702);
+  if (static_cast<float>(slope) == 1.702f) {
+    return node.Return(graph.Elementwise("quick_gelu", {x}));
+  }
+  Value alpha = graph.Scalar(slope, x.dtype());
   ASYRA_ASSIGN_OR_RETURN(Value gate, graph.Elementwise("mul", {x, alpha}));
   ASYRA_ASSIGN_OR_RETURN(gate, graph.Elementwise("sigmoid", {gate}));
   return node.Return(graph.Elementwise("mul", {x, gate}));

@@ -126,9 +126,10 @@ absl::Status PadForResult(Node& node, const Ints& extra, Windows* windows) {
     int64_t stride = windows->strides[i];
     int64_t reach = (windows->taps[i] - 1) * windows->dilations[i] + 1;
     if (!node.HasAttr("output_shape")) sizes[i] = size * stride;
-    int64_t pads = (size - 1) * stride + extra[i] + reach - sizes[i];
+    int64_t rest = (size - 1) * stride + extra[i] + reach - sizes[i];
+    int64_t pads = std::max(rest, int64_t{0});
     windows->before[i] = form == "SAME_UPPER" ? pads / 2 : pads - pads / 2;
-    windows->after[i] = pads - windows->before[i];
+    windows->after[i] = rest - windows->before[i];  // zeros where it is short
   }
   return absl::OkStatus();
 }

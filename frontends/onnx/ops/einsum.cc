@@ -42,7 +42,8 @@ absl::StatusOr<Labels> ParseTerm(std::string_view text, int rank,
       return Invalid("'{}' in term '{}'", text[i], text);
     } else if (std::find(labels.begin(), labels.end(), text[i]) !=
                labels.end()) {
-      return Unimplemented("label {} twice in term '{}'", text[i], text);
+      return Unimplemented("label {} twice in term '{}' is not supported",
+                           text[i], text);
     } else {
       labels.push_back(text[i]);
     }

@@ -150,7 +150,8 @@ absl::Status Resize(Node& node) {
   if (form.coordinates == "tf_crop_and_resize" ||
       node.Int("antialias", 0) != 0 ||
       node.String("keep_aspect_ratio_policy", "stretch") != "stretch") {
-    return Unimplemented("cropping, antialiasing and kept aspect ratios");
+    return Unimplemented(
+        "cropping, antialiasing and kept aspect ratios are not supported");
   }
   Ints axes = node.IntList("axes");
   for (int64_t& axis : axes) {
