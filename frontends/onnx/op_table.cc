@@ -142,6 +142,7 @@ constexpr OpSpelling kSpellings[] = {
     {"", "Size", 13, 1, 1, Size},
     {"", "Slice", 13, 3, 5, Slice},
     {"", "Softmax", 13, 1, 1, Softmax, "softmax"},
+    {"", "SoftmaxCrossEntropyLoss", 13, 2, 3, SoftmaxCrossEntropyLoss},
     {"", "Softplus", 13, 1, 1, Elementwise, "softplus"},
     {"", "Softsign", 13, 1, 1, Softsign},
     {"", "SpaceToDepth", 13, 1, 1, SpaceToDepth},

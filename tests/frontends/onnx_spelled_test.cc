@@ -131,6 +131,24 @@ TEST(OnnxSpelled, Reductions) {
               std::log(1 + std::exp(1) + std::exp(2)), 1e-6);
 }
 
+TEST(OnnxSpelled, LossOfLabelsThatCount) {
+  auto loss = [](const char* reduction, bool ignore) {
+    auto model = WithX({2, 2}).Ints("labels", {0, 1});
+    std::vector<std::pair<std::string, ModelBuilder::Attr>> attrs = {
+        {"reduction", reduction}};
+    if (ignore) attrs.emplace_back("ignore_index", 1);
+    model.Node("SoftmaxCrossEntropyLoss", {"x", "labels"}, {"y"}, attrs);
+    return RunModel(model).ToDoubles();
+  };
+  // Both rows differ by 1 between their classes.
+  double low = std::log(1 + std::exp(1)), high = std::log(1 + std::exp(-1));
+  auto near = [](double value) { return testing::DoubleNear(value, 1e-6); };
+  EXPECT_THAT(loss("none", false), ElementsAre(near(low), near(high)));
+  EXPECT_THAT(loss("sum", false), ElementsAre(near(low + high)));
+  EXPECT_THAT(loss("mean", false), ElementsAre(near((low + high) / 2)));
+  EXPECT_THAT(loss("mean", true), ElementsAre(near(low)));
+}
+
 TEST(OnnxSpelled, Activations) {
   auto at = [](const char* op, double x) {
     auto model = WithX({1})

@@ -97,6 +97,9 @@ absl::Status AveragePool(Node& node);
 absl::Status GlobalAveragePool(Node& node);
 absl::Status MaxPool(Node& node);
 
+// loss.cc
+absl::Status SoftmaxCrossEntropyLoss(Node& node);
+
 // pad.cc
 absl::Status Pad(Node& node);
 
