@@ -4,7 +4,8 @@
 #include <limits>
 
 #include "absl/container/flat_hash_map.h"
-#include "ir/support/check.h"
+#include "ir/printer.h"
+#include "ir/support/status.h"
 
 namespace asyra {
 
@@ -28,11 +29,13 @@ AxisSolver::AxisSolver(const Program& program, const DimLabels& labels,
   }
 }
 
-AxisSolver::Solution AxisSolver::Solve() {
+absl::StatusOr<AxisSolver::Solution> AxisSolver::Solve() {
   Layer start;
   start.states.push_back({});
   layers_.push_back(std::move(start));
-  for (size_t i = 0; i < program_.ops.size(); ++i) Step(static_cast<int>(i));
+  for (size_t i = 0; i < program_.ops.size(); ++i) {
+    ASYRA_RETURN_IF_ERROR(Step(static_cast<int>(i)));
+  }
   return Trace();
 }
 
@@ -52,6 +55,34 @@ void AxisSolver::Put(Frontier* frontier, ValueId value, Forms forms) {
   }
 }
 
+// How the value must lie on this axis.
+std::optional<Form> AxisSolver::PinOf(ValueId value) const {
+  if (options_.pins.empty() || !options_.pins[value].has_value()) {
+    return std::nullopt;
+  }
+  const Type& pin = *options_.pins[value];
+  for (int d = 0; d < pin.rank(); ++d) {
+    const AxisList& axes = pin.dims[d].axes;
+    if (std::find(axes.begin(), axes.end(), axis_) != axes.end()) {
+      return ShardedOn(d);
+    }
+  }
+  return kWhole;
+}
+
+// Puts a result on the frontier, as it is pinned where it is. False where it
+// cannot be brought into that form.
+bool AxisSolver::Define(ValueId value, Form form, State* state) const {
+  if (std::optional<Form> pin = PinOf(value); pin.has_value()) {
+    state->us += choices_.ConvertUs(
+        Bit(form), *pin, static_cast<double>(program_.type(value).bytes()));
+    if (state->us == std::numeric_limits<double>::infinity()) return false;
+    form = *pin;
+  }
+  Put(&state->frontier, value, Bit(form));
+  return true;
+}
+
 // Extends a state by op i under a choice, once for each form in which
 // inputs that are read here first may be given.
 void AxisSolver::Extend(int i, const State& from, int from_index,
@@ -67,6 +98,12 @@ void AxisSolver::Extend(int i, const State& from, int from_index,
     std::vector<State> next;
     for (State& state : open) {
       Forms have = Find(state.frontier, value);
+      std::optional<Form> pin = PinOf(value);
+      if (have == 0 && pin.has_value()) {
+        have = Bit(*pin);
+        Put(&state.frontier, value, have);
+        state.inputs.push_back({value, *pin});
+      }
       if (have == 0 && is_free_[value]) {
         // An input comes in any form for nothing; whole as well, when it
         // will be read again and may be wanted otherwise.
@@ -91,9 +128,11 @@ void AxisSolver::Extend(int i, const State& from, int from_index,
     open = std::move(next);
   }
   for (State& state : open) {
+    bool defined = true;
     for (size_t k = 0; k < op.results.size(); ++k) {
-      Put(&state.frontier, op.results[k], Bit(choice.results[k]));
+      defined &= Define(op.results[k], choice.results[k], &state);
     }
+    if (!defined) continue;
     auto dead = std::remove_if(
         state.frontier.begin(), state.frontier.end(),
         [&](const Held& held) { return last_use_[held.value] <= i; });
@@ -102,7 +141,7 @@ void AxisSolver::Extend(int i, const State& from, int from_index,
   }
 }
 
-void AxisSolver::Step(int i) {
+absl::Status AxisSolver::Step(int i) {
   Layer layer;
   layer.choices = choices_.ChoicesOf(i);
   const Op& op = program_.ops[i];
@@ -118,11 +157,15 @@ void AxisSolver::Step(int i) {
              static_cast<int>(c), bytes, &extended);
     }
   }
-  ASYRA_CHECK(!extended.empty());
+  if (extended.empty()) {
+    return Invalid("axis {}: under the pins there is no way to compute {}",
+                   program_.mesh.name(axis_), ToString(program_, op));
+  }
   layer.states = Prune(std::move(extended));
   // Only the last layer's frontiers are read again.
   for (State& state : layers_.back().states) state.frontier = {};
   layers_.push_back(std::move(layer));
+  return absl::OkStatus();
 }
 
 // One state for each frontier, the cheapest; and no more than the beam.

@@ -22,7 +22,8 @@ class AxisSolver {
     std::vector<int> undivided;   // ops it was asked to divide, and could not
     bool used = false;
   };
-  Solution Solve();
+  // Error: pins under which an op cannot be computed.
+  absl::StatusOr<Solution> Solve();
 
   // Enters a solution into the plan.
   void Apply(const Solution& solution, ShardingPlan* plan) const;
@@ -60,7 +61,9 @@ class AxisSolver {
   void Extend(int i, const State& from, int from_index, const Choice& choice,
               int choice_index, const std::vector<double>& bytes,
               std::vector<State>* out) const;
-  void Step(int i);
+  absl::Status Step(int i);
+  std::optional<Form> PinOf(ValueId value) const;
+  bool Define(ValueId value, Form form, State* state) const;
   std::vector<State> Prune(std::vector<State> states) const;
   double FinishUs(const State& state) const;
   Solution Trace() const;

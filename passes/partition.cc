@@ -15,6 +15,7 @@ class Partitioner {
       : from_(from),
         plan_(plan),
         prices_(prices),
+        def_use_(from),
         builder_(Builder::Like(from)),
         forms_(from.values.size()) {
     builder_.mutable_program().stage = Stage::kLocal;
@@ -58,7 +59,20 @@ class Partitioner {
                            builder_.Insert(std::move(local), names));
     for (size_t k = 0; k < results.size(); ++k) {
       forms_[op.results[k]] = {results[k]};
+      ASYRA_RETURN_IF_ERROR(KeepPinned(op.results[k]));
     }
+    return absl::OkStatus();
+  }
+
+  // A pinned value is brought into its form at once, and read from there.
+  absl::Status KeepPinned(ValueId value) {
+    bool read =
+        !def_use_.uses[value].empty() || def_use_.output_uses[value] > 0;
+    if (!read || plan_.pins.empty() || !plan_.pins[value].has_value()) {
+      return absl::OkStatus();
+    }
+    ASYRA_ASSIGN_OR_RETURN(ValueId pinned, Bring(value, *plan_.pins[value]));
+    forms_[value] = {pinned};
     return absl::OkStatus();
   }
 
@@ -113,6 +127,7 @@ class Partitioner {
   const Program& from_;
   const ShardingPlan& plan_;
   const PlanPrices& prices_;
+  DefUse def_use_;
   Builder builder_;
   std::vector<std::vector<ValueId>> forms_;  // by value: all forms it has
 };

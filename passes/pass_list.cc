@@ -27,6 +27,8 @@ absl::StatusOr<bool> PlanShardingPass(Program& program,
   if (plan_options.beam < 1) {
     return Invalid("beam is {}, it must be at least 1", plan_options.beam);
   }
+  ASYRA_ASSIGN_OR_RETURN(plan_options.pins,
+                         ReadPins(options.Get<std::string>("pins"), program));
   ASYRA_ASSIGN_OR_RETURN(ShardingPlan plan,
                          PlanSharding(program, plan_options, context));
   context.plan = std::make_shared<const ShardingPlan>(std::move(plan));
@@ -91,7 +93,10 @@ const std::vector<PassRecord>& Records() {
        .summary = "chooses how each op is sharded over the mesh, by cost",
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
-       .options = {{"beam", AttrKind::kInt, "states kept an op", int64_t{512}}},
+       .options = {{"beam", AttrKind::kInt, "states kept an op", int64_t{512}},
+                   {"pins", AttrKind::kString,
+                    "values fixed by name, as REGEX=0@dp,1@tp;REGEX=whole",
+                    std::string()}},
        .fn = PlanShardingPass},
       {.name = "partition",
        .summary = "makes the program each device runs, collectives explicit",

@@ -83,7 +83,7 @@ absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
     int64_t size = program.mesh.size(axis);
     if (size == 1) continue;
     AxisSolver solver(program, labels, axis, options, plan);
-    AxisSolver::Solution solution = solver.Solve();
+    ASYRA_ASSIGN_OR_RETURN(AxisSolver::Solution solution, solver.Solve());
     if (!solution.used) {
       return Invalid(
           "axis {} of size {} shards nothing: no dimension it may "
@@ -99,6 +99,11 @@ absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
                      ToString(program, program.ops[op]));
     }
     solver.Apply(solution, &plan);
+  }
+  plan.pins = options.pins;
+  for (size_t i = 0; i < program.inputs.size() && !plan.pins.empty(); ++i) {
+    const std::optional<Type>& pin = plan.pins[program.inputs[i].value];
+    if (pin.has_value()) plan.inputs[i] = *pin;  // with its order of axes
   }
   return plan;
 }

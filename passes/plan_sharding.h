@@ -26,6 +26,7 @@
 #include "ir/axis_rule.h"
 #include "ir/program.h"
 #include "passes/pass.h"
+#include "passes/pins.h"
 
 namespace asyra {
 
@@ -37,6 +38,7 @@ struct OpSharding {
 struct ShardingPlan {
   std::vector<OpSharding> ops;  // by op
   std::vector<Type> inputs;     // by program input
+  Pins pins;                    // values that every reader finds as pinned
 };
 
 // What the plan weighs, as rates; from a machine where one is given.
@@ -61,10 +63,12 @@ PlanPrices PricesFrom(const CostModel* costs);
 struct PlanOptions {
   PlanPrices prices;
   int beam = 512;
+  Pins pins;  // of the program's values; may be empty
 };
 
 // Of a program of stage global with a mesh. Remarks name the ops that an axis
-// could not divide, and why. Error: an axis that can shard nothing.
+// could not divide, and why. Errors: an axis that can shard nothing, pins under
+// which an op cannot be computed.
 absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
                                           const PlanOptions& options,
                                           PassContext& context);

@@ -3,11 +3,13 @@
 #include <charconv>
 #include <filesystem>
 #include <map>
+#include <sstream>
 
 #include "absl/strings/str_replace.h"
 #include "fmt/format.h"
 #include "frontends/onnx/import.h"
 #include "ir/parser.h"
+#include "ir/printer.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "ir/verifier.h"
@@ -52,7 +54,31 @@ absl::StatusOr<Program> LoadText(const std::string& path) {
   return program;
 }
 
+// "dp=2,tp=4".
+absl::StatusOr<Mesh> ReadMesh(const std::string& text) {
+  std::vector<Mesh::Axis> axes;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    size_t equal = std::min(part.find('='), part.size());
+    int64_t size = 0;
+    const char* end = part.data() + part.size();
+    const char* begin = std::min<const char*>(part.data() + equal + 1, end);
+    auto [at, error] = std::from_chars(begin, end, size);
+    if (equal == 0 || error != std::errc() || at != end || size < 1) {
+      return Invalid(
+          "--mesh {}: expected NAME=SIZE with a size of at least 1, "
+          "got '{}'",
+          text, part);
+    }
+    axes.push_back({part.substr(0, equal), size});
+  }
+  absl::StatusOr<Mesh> mesh = Mesh::Create(std::move(axes));
+  if (!mesh.ok()) return Annotate(mesh.status(), "--mesh");
+  return mesh;
+}
+
 absl::StatusOr<Mesh> MeshOf(const CompileOptions& options) {
+  if (!options.mesh.empty()) return ReadMesh(options.mesh);
   std::vector<Mesh::Axis> axes;
   // Outermost first: the neighbours along the last share a host first.
   const std::pair<const char*, int64_t> sizes[] = {{"dp", options.dp},
@@ -79,6 +105,15 @@ absl::Status RunGiven(const CompileOptions& options,
   return absl::OkStatus();
 }
 
+std::string ShardPipeline(const CompileOptions& options) {
+  if (options.shard.empty()) return std::string(kShardPipeline);
+  return absl::StrReplaceAll(
+      std::string(kShardPipeline),
+      {{"plan_sharding",
+        fmt::format("plan_sharding{{pins={}}}",
+                    ToString(AttrValue(options.shard), Mesh()))}});
+}
+
 std::string RaisePipeline(const CompileOptions& options) {
   if (options.expert_capacity == 0) return std::string(kRaisePipeline);
   return absl::StrReplaceAll(
@@ -95,8 +130,8 @@ absl::Status RunDefault(const CompileOptions& options,
     ASYRA_RETURN_IF_ERROR(RunPasses(program, RaisePipeline(options), context,
                                     manager, &result->timings));
     result->raised = program;
-    ASYRA_RETURN_IF_ERROR(
-        RunPasses(program, kShardPipeline, context, manager, &result->timings));
+    ASYRA_RETURN_IF_ERROR(RunPasses(program, ShardPipeline(options), context,
+                                    manager, &result->timings));
   }
   if (program.stage != Stage::kLocal) {
     result->simulated = Simulate(program, *context.costs);
@@ -124,6 +159,14 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
   app.add_option("--tp", options->tp, "tensor parallel devices (weights)");
   app.add_option("--sp", options->sp, "sequence parallel devices (tokens)");
   app.add_option("--ep", options->ep, "expert parallel devices (experts)");
+  app.add_option("--mesh", options->mesh,
+                 "NAME=SIZE,...: axes by name, neighbours along the last share "
+                 "a host first; dp, tp, sp and ep shard what their flags do, "
+                 "others anything")
+      ->excludes("--dp", "--tp", "--sp", "--ep");
+  app.add_option("--shard", options->shard,
+                 "'REGEX=DIM@AXIS,...;REGEX=whole': fixes how values whose "
+                 "names match are sharded");
   app.add_option("--machine", options->machine,
                  "a known machine or a .machine file")
       ->capture_default_str();

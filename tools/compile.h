@@ -20,6 +20,8 @@ struct CompileOptions {
   std::string model;              // .onnx, .asyra, or a built-in model's name
   std::vector<std::string> dims;  // "batch=4"
   int64_t dp = 1, tp = 1, sp = 1, ep = 1;
+  std::string mesh;   // "dp=2,tp=4", outermost first, instead of these
+  std::string shard;  // pins, as ReadPins takes them
   std::string machine = "h200x8";
   int tiles = 0;
   int64_t expert_capacity = 0;  // percent of an even share; 0: no drops

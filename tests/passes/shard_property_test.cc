@@ -1,4 +1,5 @@
-// Random programs on random meshes, planned under random prices, partitioned,
+// Random programs on random meshes, planned under random prices and, every
+// other one, random pins, partitioned,
 // tiled, started and reordered: every stage verifies, and the result equals the
 // program on one device exactly, on small integers. ASYRA_SEED in the
 // environment repeats a run.
@@ -24,9 +25,9 @@ class RandomModel {
   explicit RandomModel(uint64_t seed) : random_(seed) {}
 
   Program Build(int steps) {
-    ValueId ids = builder_.Input("ids", Type(DType::kI64, {kBatch, kSeq}));
+    ids_ = builder_.Input("ids", Type(DType::kI64, {kBatch, kSeq}));
     ValueId table = Weight({8, 12});
-    values_.push_back(ASYRA_VALUE(builder_.AddOne("embedding", {table, ids})));
+    values_.push_back(ASYRA_VALUE(builder_.AddOne("embedding", {table, ids_})));
     for (int i = 0; i < steps; ++i) values_.push_back(Step());
     builder_.Output(values_.back());
     builder_.Output(Any());
@@ -54,6 +55,23 @@ class RandomModel {
     return prices;
   }
 
+  // Of some values: whole, or dimensions over axes that divide them.
+  Pins RandomPins(const Program& program) {
+    Pins pins(program.values.size());
+    for (size_t v = 0; v < pins.size(); ++v) {
+      if (random_() % 6 != 0) continue;
+      Type type = program.type(static_cast<ValueId>(v));
+      for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {
+        if (type.rank() == 0 || random_() % 2 == 0) continue;
+        Dim& dim = type.dims[random_() % type.dims.size()];
+        dim.axes.push_back(static_cast<AxisId>(axis));
+        if (dim.size % program.mesh.size(dim.axes) != 0) dim.axes.pop_back();
+      }
+      pins[v] = type;
+    }
+    return pins;
+  }
+
   template <typename T>
   T Pick(std::initializer_list<T> list) {
     return *(list.begin() + random_() % list.size());
@@ -77,7 +95,7 @@ class RandomModel {
   ValueId Step() {
     ValueId x = Any();
     int64_t d = builder_.type(x).size(2);
-    switch (random_() % 9) {
+    switch (random_() % 10) {
       case 0:
         return Op("matmul", {x, Weight({d, Pick<int64_t>({4, 8, 12})})});
       case 1:
@@ -105,6 +123,20 @@ class RandomModel {
         ValueId mixed = Op("matmul", {turned, Weight({kSeq, kSeq})});
         return Op("transpose", {mixed}, {{"perm", Ints{0, 2, 1}}});
       }
+      case 8: {  // a mixture of 8 experts, one for each token
+        ValueId expert =
+            Op("reshape", {ids_}, {{"shape", Ints{kBatch, kSeq, 1}}});
+        int64_t group = Pick<int64_t>({1, 3, 6});
+        ValueId rows = Op("moe_dispatch", {x, expert},
+                          {{"num_experts", int64_t{8}},
+                           {"group_size", group},
+                           {"capacity", Pick<int64_t>({1, 2})}});
+        rows = Op("grouped_matmul",
+                  {rows, Weight({8, d, Pick<int64_t>({4, 8, 12})})});
+        ValueId weight = Op("reduce_sum", {x}, {{"dims", Ints{2}}});
+        return Op("moe_combine", {rows, expert, weight},
+                  {{"group_size", group}});
+      }
       default: {
         ValueId y = Any();
         return builder_.type(y) == builder_.type(x) ? Op("add", {x, y})
@@ -115,6 +147,7 @@ class RandomModel {
 
   std::mt19937_64 random_;
   Builder builder_;
+  ValueId ids_ = kNoValue;  // in [0, 8)
   std::vector<ValueId> values_;
 };
 
@@ -134,13 +167,37 @@ std::vector<Tensor> SmallIntegers(const Program& program, uint64_t seed) {
   return inputs;
 }
 
+// Every pinned input, and some form of every other pinned value that is read,
+// is as it was pinned.
+void ExpectPinned(const Program& program, const Pins& pins,
+                  const Program& local) {
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const auto& pin = pins[program.inputs[i].value];
+    if (!pin.has_value()) continue;
+    EXPECT_EQ(local.type(local.inputs[i].value), *pin);
+  }
+  DefUse def_use(program);
+  for (const Op& op : program.ops) {
+    ValueId value = op.results[0];
+    bool read = !def_use.uses[value].empty() || def_use.output_uses[value] > 0;
+    if (!read || !pins[value].has_value()) continue;
+    bool found = false;
+    for (const Value& form : local.values) {
+      found |= form.name.starts_with(program.value_name(value)) &&
+               form.type == *pins[value];
+    }
+    EXPECT_TRUE(found) << program.value_name(value) << "\n" << ToString(local);
+  }
+}
+
 // False where the mesh has an axis that the program cannot use.
 bool CheckOne(uint64_t seed) {
   RandomModel model(seed);
   Program single = model.Build(8);
   Program program = single;
   program.mesh = model.RandomMesh();
-  PlanOptions options{model.RandomPrices(), model.Pick<int>({1, 8, 512})};
+  PlanOptions options{model.RandomPrices(), model.Pick<int>({1, 8, 512}), {}};
+  if (seed % 2 == 0) options.pins = model.RandomPins(program);
   PassContext context;
   absl::StatusOr<ShardingPlan> plan = PlanSharding(program, options, context);
   if (!plan.ok()) return false;
@@ -148,6 +205,7 @@ bool CheckOne(uint64_t seed) {
   EXPECT_TRUE(local.ok()) << local.status();
   if (!local.ok()) return true;
   EXPECT_EQ(Verify(*local), absl::OkStatus()) << ToString(*local);
+  if (!options.pins.empty()) ExpectPinned(program, options.pins, *local);
   Program scheduled = *local;
   bool cuts = program.mesh.Find("dp") < 0;
   if (cuts) {
