@@ -155,6 +155,7 @@ constexpr OpSpelling kSpellings[] = {
     {"", "Swish", 24, 1, 1, Swish},
     {"", "Tan", 13, 1, 1, Elementwise, "tan"},
     {"", "Tanh", 13, 1, 1, Elementwise, "tanh"},
+    {"", "TensorScatter", 24, 2, 3, TensorScatter},
     {"", "ThresholdedRelu", 13, 1, 1, ThresholdedRelu},
     {"", "Tile", 13, 2, 2, Tile},
     {"", "TopK", 13, 2, 2, TopK},

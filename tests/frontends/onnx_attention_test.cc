@@ -156,6 +156,22 @@ TEST(OnnxAttention, AMaskMayEndBeforeTheKeys) {
   EXPECT_THAT(model.Run("y").ToDoubles(), ElementsAre(1.5, 1.5));
 }
 
+TEST(OnnxAttention, CachesAreWrittenOutsideOfIt) {
+  Model model;
+  model.Floats("cache", std::vector<float>(10, -1), {2, 5, 1});
+  model.Input("x", kF32, {2, 2, 1}).Ints("at", {0, 4});
+  model.Op("TensorScatter", {"cache", "x", "at"}, {"line"});
+  model.Op("TensorScatter", {"cache", "x", "at"}, {"ring"},
+           {{"mode", "circular"}});
+  EXPECT_THAT(model.Run("line").ToDoubles(),
+              ElementsAre(0, 1, -1, -1, -1, -1, -1, -1, -1, 2));
+  EXPECT_THAT(model.Run("ring").ToDoubles(),
+              ElementsAre(0, 1, -1, -1, -1, 3, -1, -1, -1, 2));
+  model.Op("TensorScatter", {"x", "cache"}, {"y"});
+  EXPECT_THAT(model.Output("y").ImportError(),
+              HasSubstr("the update has shape [2,5,1], the cache [2,2,1]"));
+}
+
 constexpr int kHeads = 2, kSize = 4, kWidth = 8;
 
 TEST(ContribAttention, IsProjectionsAndAnAttention) {

@@ -6,8 +6,8 @@ of one op with inputs and outputs by ONNX's reference implementation.
 
 What becomes of a case:
   passed     the outputs agree
-  constant   they do once integer and boolean inputs are constants, without
-             which shapes or control flow would depend on data
+  constant   they do once integers, booleans and single numbers are constants,
+             without which shapes or control flow would depend on data
   unknown    an op that the importer does not have
   refused    an element type or a form of the op that it says it does not have
   differs    other values than recorded: an error of ours
@@ -39,7 +39,7 @@ REFUSALS = re.compile(
     r"not supported|is not a tensor|training mode|opset \d+ is not between|"
     r"the IR has no|should be constant|known scalars?")
 DATA_DEPENDENT = re.compile(
-    r"depends on the model's data|is not constant|known scalars|must be known")
+    r"depends on the model's data|is not constant|known scalar|must be known")
 
 
 def at_supported_opset(model):
@@ -60,11 +60,12 @@ def at_supported_opset(model):
 
 
 def with_constants(model, inputs):
-  """Integer and boolean inputs as initializers; the inputs that are left."""
+  """Integers, booleans and single numbers as initializers; what is left."""
   model = onnx.ModelProto.FromString(model.SerializeToString())
   left = []
   for info, value in zip(list(model.graph.input), inputs):
-    if isinstance(value, np.ndarray) and value.dtype.kind in "iub":
+    if isinstance(value, np.ndarray) and (
+        value.dtype.kind in "iub" or value.size == 1):
       model.graph.initializer.append(
           numpy_helper.from_array(value, info.name))
       model.graph.input.remove(info)

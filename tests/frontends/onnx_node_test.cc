@@ -102,6 +102,15 @@ TEST(OnnxNode, ReduceAxesAreAnAttributeThenAnInput) {
               ElementsAre(0, 1, 2));
 }
 
+TEST(OnnxNode, PowGivesTheTypeOfItsBase) {
+  Tensor y =
+      RunModel(WithX({4})
+                   .Floats("half", {0.5}, {})
+                   .Node("Cast", {"x"}, {"i"}, {{"to", ModelBuilder::kI64}})
+                   .Node("Pow", {"i", "half"}, {"y"}));
+  EXPECT_THAT(y.ToInts(), ElementsAre(0, 1, 1, 1));
+}
+
 TEST(OnnxNode, GemmScalesAndTransposes) {
   auto model = WithX({2, 3})
                    .Floats("w", {1, 0, 0, 0, 1, 0}, {2, 3})

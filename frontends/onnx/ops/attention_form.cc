@@ -215,4 +215,16 @@ absl::StatusOr<Value> AddRotary(Node& node, const Value& x, const Value& cos,
   return node.graph().Add("rotary", operands, {{"interleaved", interleaved}});
 }
 
+absl::StatusOr<Value> RowsAt(Node& node, const Value& value,
+                             const Value& index) {
+  Graph& graph = node.graph();
+  Value last = Integer(value.type().size(1) - 1);
+  ASYRA_ASSIGN_OR_RETURN(Value at,
+                         graph.Elementwise("max", {index, Integer(0)}));
+  ASYRA_ASSIGN_OR_RETURN(at, graph.Elementwise("min", {at, last}));
+  ASYRA_ASSIGN_OR_RETURN(
+      at, graph.Reshape(at, {index.type().size(0), index.type().size(1), 1}));
+  return graph.Add("gather_nd", {value, at}, {{"batch_dims", int64_t{1}}});
+}
+
 }  // namespace asyra::onnx_import::ops

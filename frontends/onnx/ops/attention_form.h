@@ -50,4 +50,9 @@ absl::StatusOr<Value> AddRotary(Node& node, const Value& x, const Value& cos,
                                 const std::optional<Value>& positions,
                                 bool interleaved);
 
+// Rows of value [B, S, ...] at index [B, T], which is taken to the nearest one
+// in [0, S).
+absl::StatusOr<Value> RowsAt(Node& node, const Value& value,
+                             const Value& index);
+
 }  // namespace asyra::onnx_import::ops

@@ -64,17 +64,19 @@ absl::Status And(Node& node) {
   return node.Return(node.graph().Elementwise("and", node.Inputs()));
 }
 
+// The types may differ: the result has the base's, and an integer to the power
+// of a float is computed in the float's.
 absl::Status Pow(Node& node) {
-  const Value& base = node.In(0);
-  absl::StatusOr<Value> exponent = node.In(1);
-  // The types may differ; the result has the base's.
-  if (!IsFloat(base.dtype()) && IsFloat(exponent->dtype())) {
-    return Unimplemented("{} to the power of {}", ToString(base.dtype()),
-                         ToString(exponent->dtype()));
+  Graph& graph = node.graph();
+  Value base = node.In(0), exponent = node.In(1);
+  if (IsFloat(exponent.dtype()) && !IsFloat(base.dtype())) {
+    ASYRA_ASSIGN_OR_RETURN(base, graph.Cast(base, exponent.dtype()));
+  } else {
+    ASYRA_ASSIGN_OR_RETURN(exponent, graph.Cast(exponent, base.dtype()));
   }
-  exponent = node.graph().Cast(*exponent, base.dtype());
-  if (!exponent.ok()) return exponent.status();
-  return node.Return(node.graph().Elementwise("pow", {base, *exponent}));
+  ASYRA_ASSIGN_OR_RETURN(Value result,
+                         graph.Elementwise("pow", {base, exponent}));
+  return node.Return(graph.Cast(result, node.dtype()));
 }
 
 absl::Status Greater(Node& node) {

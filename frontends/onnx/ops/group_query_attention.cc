@@ -254,8 +254,8 @@ class GroupQuery {
                            graph_.Reshape(*form_.starts, {batch, 1}));
     ASYRA_ASSIGN_OR_RETURN(Value from_start,
                            graph_.Elementwise("sub", {row, start}));
-    ASYRA_ASSIGN_OR_RETURN(Value now, Rows(value, from_start));
-    ASYRA_ASSIGN_OR_RETURN(Value past, Rows(buffer, row));
+    ASYRA_ASSIGN_OR_RETURN(Value now, RowsAt(node_, value, from_start));
+    ASYRA_ASSIGN_OR_RETURN(Value past, RowsAt(node_, buffer, row));
     ASYRA_ASSIGN_OR_RETURN(Value is_past, Below(from_start, 0));
     ASYRA_ASSIGN_OR_RETURN(Value is_there, Below(from_start, queries_));
     ASYRA_ASSIGN_OR_RETURN(
@@ -271,17 +271,6 @@ class GroupQuery {
                            graph_.Elementwise("less", {index, Integer(end)}));
     const Type& type = index.type();
     return graph_.Reshape(below, {type.size(0), type.size(1), 1, 1});
-  }
-
-  // Rows of value [B, S, ...] at index [B, T], kept within [0, S).
-  absl::StatusOr<Value> Rows(const Value& value, const Value& index) {
-    Value last = Integer(value.type().size(1) - 1);
-    ASYRA_ASSIGN_OR_RETURN(Value at,
-                           graph_.Elementwise("max", {index, Integer(0)}));
-    ASYRA_ASSIGN_OR_RETURN(at, graph_.Elementwise("min", {at, last}));
-    ASYRA_ASSIGN_OR_RETURN(at, graph_.Reshape(at, {index.type().size(0),
-                                                   index.type().size(1), 1}));
-    return graph_.Add("gather_nd", {value, at}, {{"batch_dims", int64_t{1}}});
   }
 
   void SetForm() {

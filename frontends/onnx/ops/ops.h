@@ -129,6 +129,9 @@ absl::Status SkipLayerNormalization(Node& node);
 absl::Status Attention(Node& node);
 absl::Status RotaryEmbedding(Node& node);
 
+// tensor_scatter.cc
+absl::Status TensorScatter(Node& node);
+
 // contrib_attention.cc, group_query_attention.cc, moe.cc, contrib.cc
 absl::Status ContribAttention(Node& node);
 absl::Status MultiHeadAttention(Node& node);
