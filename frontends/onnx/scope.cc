@@ -52,15 +52,16 @@ absl::StatusOr<Attributes> BindAttributes(const Function& function,
     bound.emplace_back(attribute.name(), &attribute);
   }
   const auto& required = function.proto->attribute();
-  for (const auto& [name, attribute] : given) {
+  for (const auto& entry : given) {
+    std::string_view name = entry.first;
     auto has_default =
         std::find_if(bound.begin(), bound.end(),
-                     [&](const auto& entry) { return entry.first == name; });
+                     [&](const auto& other) { return other.first == name; });
     if (has_default != bound.end()) {
-      has_default->second = attribute;
+      has_default->second = entry.second;
     } else if (std::find(required.begin(), required.end(), name) !=
                required.end()) {
-      bound.emplace_back(name, attribute);
+      bound.push_back(entry);
     } else {
       return Invalid("function {} has no attribute {}", function.name, name);
     }
