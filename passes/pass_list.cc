@@ -61,7 +61,7 @@ const std::vector<PassRecord>& Records() {
        .to_stage = Stage::kGlobal,
        .fn = RaiseNorm},
       {.name = "raise_activation",
-       .summary = "gelu, silu and swiglu from their formulas",
+       .summary = "gelu, silu and gated activations from their formulas",
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = RaiseActivation},

@@ -54,18 +54,43 @@ absl::StatusOr<ValueId> FindSilu(Rewriter& to, const NewOp& op) {
   return Unary(to, op, "silu", *pattern);
 }
 
-absl::StatusOr<ValueId> FindSwiglu(Rewriter& to, const NewOp& op) {
-  static const Pattern* pattern = new Pattern(Apply("silu", {Var(0)}) * Var(1));
-  Match match;
-  if (!pattern->Matches(to, op, &match) || to.type(match[0]) != op.type ||
-      to.type(match[1]) != op.type) {
-    return kNoValue;
+absl::StatusOr<ValueId> FindQuickGelu(Rewriter& to, const NewOp& op) {
+  static const Pattern* pattern = new Pattern([] {
+    const Pattern x = Var(0);
+    return x * Sigmoid(Number(1.702) * x);
+  }());
+  return Unary(to, op, "quick_gelu", *pattern);
+}
+
+// An activation times something of its shape.
+absl::StatusOr<ValueId> FindGated(Rewriter& to, const NewOp& op) {
+  struct Gated {
+    std::string_view name;
+    Pattern pattern;
+  };
+  static const auto* forms = [] {
+    auto* list = new std::vector<Gated>;
+    for (auto [activation, gated] : {std::pair("silu", "swiglu"),
+                                     {"gelu", "geglu"},
+                                     {"gelu_tanh", "geglu_tanh"},
+                                     {"relu", "reglu"}}) {
+      list->push_back({gated, Apply(activation, {Var(0)}) * Var(1)});
+    }
+    return list;
+  }();
+  if (op.arity() == 2 && op.in(0) == op.in(1)) return kNoValue;  // a square
+  for (const Gated& form : *forms) {
+    Match match;
+    if (form.pattern.Matches(to, op, &match) && to.type(match[0]) == op.type &&
+        to.type(match[1]) == op.type) {
+      return to.Add(form.name, {match[0], match[1]});
+    }
   }
-  return to.Add("swiglu", {match[0], match[1]});
+  return kNoValue;
 }
 
 constexpr Rewriter::Rule kRules[] = {FindGelu, FindGeluTanh, FindSilu,
-                                     FindSwiglu};
+                                     FindQuickGelu, FindGated};
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Activation functions from their formulas: gelu, gelu_tanh, silu, swiglu.
+// Activation functions from their formulas: gelu, gelu_tanh,
+// quick_gelu, silu, and each of them (or relu) times a gate: swiglu, geglu, ...
 #pragma once
 
 #include "passes/pass.h"

@@ -18,7 +18,8 @@ struct Scores {
   ValueId q = kNoValue, k = kNoValue;  // [.., S, D] and [.., T, D]
   bool k_transposed = false;           // k is [.., D, T]
   double scale = 1, softcap = 0;
-  bool clamped = false;  // max(masked scores, the lowest number)
+  bool clamped = false;      // max(masked scores, the lowest number)
+  ValueId sinks = kNoValue;  // [H]: a score beside those of the keys
   struct Added {
     ValueId mask;
     double factor;  // of what is added
@@ -163,6 +164,64 @@ bool ReadScores(Rewriter& in, ValueId value, double factor, Scores* scores) {
   return ReadProduct(in, value, factor, scores);
 }
 
+bool IsLast(const Rewriter& in, const Op& op) {
+  int rank = in.type(op.operands[0]).rank();
+  return NormalizeDim(op.attrs.Int("dim"), rank) == rank - 1;
+}
+
+// What softmax gives the same weights for: x of x - max(x) along the last
+// dimension.
+ValueId WithoutLargest(const Rewriter& in, ValueId value) {
+  const Op* sub = in.Def(value, "sub");
+  const Op* largest =
+      sub == nullptr ? nullptr : in.Def(sub->operands[1], "reduce_max");
+  if (largest == nullptr || largest->operands[0] != sub->operands[0] ||
+      !largest->attrs.Bool("keep")) {
+    return value;
+  }
+  const Ints& dims = largest->attrs.Get<Ints>("dims");
+  int rank = in.type(value).rank();
+  bool last = dims.size() == 1 && NormalizeDim(dims[0], rank) == rank - 1;
+  return last ? sub->operands[0] : value;
+}
+
+// One number a head: [H], repeated to [B, H, S, 1].
+ValueId ReadSinks(const Rewriter& in, ValueId value) {
+  Shape shape = in.type(value).shape();
+  if (shape.size() != 4 || shape[3] != 1) return kNoValue;
+  while (const Op* op = in.Def(value)) {
+    bool broadcast = op->def->name == "broadcast";
+    Shape from = in.type(op->operands[0]).shape();
+    if (broadcast ? from != Shape{1, shape[1], 1, 1}
+                  : op->def->name != "reshape") {
+      break;
+    }
+    value = op->operands[0];
+  }
+  return in.type(value).shape() == Shape{shape[1]} ? value : kNoValue;
+}
+
+// Takes off what a sink adds: softmax(concat(scores, sinks)) of which the
+// weights of the keys are sliced out again.
+bool WithoutSinks(Rewriter& in, const Op* slice, Scores* scores,
+                  ValueId* logits) {
+  const Op* softmax = in.Def(slice->operands[0], "softmax");
+  if (softmax == nullptr || !IsLast(in, *slice) || !IsLast(in, *softmax)) {
+    return false;
+  }
+  const Op* concat = in.Def(WithoutLargest(in, softmax->operands[0]), "concat");
+  if (concat == nullptr || concat->operands.size() != 2 ||
+      !IsLast(in, *concat) || slice->attrs.Int("start") != 0 ||
+      slice->attrs.Int("step") != 1 ||
+      slice->attrs.Int("stop") !=
+          in.type(concat->operands[0]).dims.back().size) {
+    return false;
+  }
+  scores->sinks = ReadSinks(in, concat->operands[1]);
+  *logits = concat->operands[0];
+  return scores->sinks != kNoValue;
+}
+
 // softmax(scores), without the guard select(is_nan(p), 0, p) and casts.
 bool ReadWeights(Rewriter& in, ValueId value, Scores* scores) {
   while (const Op* cast = FloatCast(in, value)) value = cast->operands[0];
@@ -176,11 +235,14 @@ bool ReadWeights(Rewriter& in, ValueId value, Scores* scores) {
     value = guard->operands[2];
   }
   while (const Op* cast = FloatCast(in, value)) value = cast->operands[0];
+  if (const Op* slice = in.Def(value, "slice")) {
+    ValueId logits = kNoValue;
+    return WithoutSinks(in, slice, scores, &logits) &&
+           ReadScores(in, logits, 1, scores);
+  }
   const Op* softmax = in.Def(value, "softmax");
-  if (softmax == nullptr) return false;
-  int rank = in.type(value).rank();
-  return NormalizeDim(softmax->attrs.Int("dim"), rank) == rank - 1 &&
-         ReadScores(in, softmax->operands[0], 1, scores);
+  return softmax != nullptr && IsLast(in, *softmax) &&
+         ReadScores(in, WithoutLargest(in, softmax->operands[0]), 1, scores);
 }
 
 // The value whose dimension `heads` was repeated, each element next to its
@@ -254,6 +316,7 @@ absl::StatusOr<ValueId> Emit(Rewriter& to, ValueId q, ValueId k, ValueId v,
   std::vector<ValueId> operands = {q, k, v};
   ASYRA_ASSIGN_OR_RETURN(ValueId operand, MaskOperand(to, mask));
   if (operand != kNoValue) operands.push_back(operand);
+  if (scores.sinks != kNoValue) operands.push_back(scores.sinks);
   return to.Add("attention", operands,
                 {{"causal", mask.causal},
                  {"window", mask.window},
@@ -359,7 +422,12 @@ absl::StatusOr<ValueId> TakeRepeats(Rewriter& to, const NewOp& op) {
 }
 
 absl::StatusOr<ValueId> TakeMask(Rewriter& to, const NewOp& op) {
-  if (!op.is("attention") || op.arity() < 4) return kNoValue;
+  // Lengths, sinks and moved rows see keys in ways that are left alone.
+  bool plain =
+      op.is("attention") && op.arity() == 4 && to.type(op.in(3)).rank() == 4 &&
+      op.op.attrs.Int("offset") == 0 && op.op.attrs.Int("window_after") == 0 &&
+      !op.op.attrs.Bool("at_end");
+  if (!plain) return kNoValue;
   ASYRA_ASSIGN_OR_RETURN(AttentionMask mask,
                          ReadMasks(to, {op.in(3)}, to.type(op.in(0)).size(1),
                                    to.type(op.in(1)).size(1)));

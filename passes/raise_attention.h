@@ -8,7 +8,8 @@ namespace asyra {
 
 // softmax(q k^T * scale + mask) v becomes `attention`: scales on q, k or the
 // scores, a softcap, casts around the softmax, a guard against rows of NaN,
-// masks added or selected. In these and in ops that were there already, heads
+// masks added or selected,
+// sinks beside the scores. In these and in ops that were there already, heads
 // of k and v that were repeated for grouped queries are not, and masks that
 // are provably causal, a window or all true become attributes; others stay
 // operands.

@@ -31,6 +31,27 @@ TEST(RaiseActivation, GeluInAnyOrder) {
             "gelu 1");
 }
 
+TEST(RaiseActivation, GatedAndQuick) {
+  EXPECT_EQ(Raised(R"(
+    c = 1.702
+    cx = mul(x, c)
+    s = sigmoid(cx)
+    y = mul(s, x))"),
+            "quick_gelu 1");
+  for (auto [activation, gated] : {std::pair("gelu", "geglu 1"),
+                                   {"gelu_tanh", "geglu_tanh 1"},
+                                   {"relu", "reglu 1"},
+                                   {"silu", "swiglu 1"}}) {
+    EXPECT_EQ(Raised(fmt::format("a = {}(x)\ny = mul(u, a)", activation)),
+              gated);
+  }
+  // A square: the other side is the activation too.
+  EXPECT_EQ(Raised("a = relu(x)\ny = mul(a, a)"), "mul 1, relu 1");
+  // Not of x's shape.
+  EXPECT_EQ(Raised("weight w f32[8]\na = relu(x)\ny = mul(a, w)"),
+            "mul 1, relu 1");
+}
+
 TEST(RaiseActivation, GeluTanh) {
   EXPECT_EQ(Raised(R"(
     h = mul(x, half)

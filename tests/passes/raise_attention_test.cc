@@ -36,6 +36,42 @@ Program Raised(std::string_view text) {
   return Transformed(RaiseAttention, text);
 }
 
+// As GPT-OSS: a learnt score a head beside those of the keys.
+std::string WithSinks(std::string_view weights) {
+  std::string text = Attention(R"(
+    later = less(i, j)
+    m = select(later, big, s)
+    weight sinks f32[4]
+    s4 = reshape(sinks) {shape=[1,4,1,1]}
+    sb = broadcast(s4) {shape=[2,4,5,1]}
+    all = concat(m, sb) {dim=3}
+    most = reduce_max(all) {dims=[3]})");
+  std::string_view plain = "p = softmax(m)";
+  return text.replace(text.find(plain), plain.size(), weights);
+}
+
+TEST(RaiseAttention, Sinks) {
+  for (std::string_view weights : {R"(
+    w = softmax(all)
+    p = slice(w) {dim=3, start=0, stop=5})",
+                                   R"(
+    centred = sub(all, most)
+    w = softmax(centred)
+    p = slice(w) {dim=3, start=0, stop=5})"}) {
+    Program program = Raised(WithSinks(weights));
+    const Op& attention = OnlyOp(program, "attention");
+    EXPECT_TRUE(attention.attrs.Bool("causal"));
+    ASSERT_EQ(attention.operands.size(), 4u);
+    EXPECT_EQ(program.value_name(attention.operands[3]), "sinks");
+    EXPECT_EQ(CountOps(program, "softmax"), 0);
+  }
+  // The weights of other keys than the first.
+  Program program = Raised(WithSinks(R"(
+    w = softmax(all)
+    p = slice(w) {dim=3, start=1, stop=6})"));
+  EXPECT_EQ(CountOps(program, "attention"), 0);
+}
+
 TEST(RaiseAttention, WithoutMask) {
   Program program = Raised(Attention("m = reshape(s) {shape=[2,4,5,5]}"));
   ASSERT_EQ(OpCounts(program), "attention 1");
