@@ -19,7 +19,7 @@ struct Scores {
   bool k_transposed = false;           // k is [.., D, T]
   double scale = 1, softcap = 0;
   bool clamped = false;      // max(masked scores, the lowest number)
-  ValueId sinks = kNoValue;  // [H]: a score beside those of the keys
+  ValueId sinks = kNoValue;  // [1, H, 1, 1]: scores beside those of the keys
   struct Added {
     ValueId mask;
     double factor;  // of what is added
@@ -185,20 +185,16 @@ ValueId WithoutLargest(const Rewriter& in, ValueId value) {
   return last ? sub->operands[0] : value;
 }
 
-// One number a head: [H], repeated to [B, H, S, 1].
+// One number a head, [1, H, 1, 1], repeated to [B, H, S, 1].
 ValueId ReadSinks(const Rewriter& in, ValueId value) {
   Shape shape = in.type(value).shape();
   if (shape.size() != 4 || shape[3] != 1) return kNoValue;
-  while (const Op* op = in.Def(value)) {
-    bool broadcast = op->def->name == "broadcast";
-    Shape from = in.type(op->operands[0]).shape();
-    if (broadcast ? from != Shape{1, shape[1], 1, 1}
-                  : op->def->name != "reshape") {
-      break;
-    }
-    value = op->operands[0];
-  }
-  return in.type(value).shape() == Shape{shape[1]} ? value : kNoValue;
+  Shape one = {1, shape[1], 1, 1};
+  if (shape == one) return value;
+  const Op* broadcast = in.Def(value, "broadcast");
+  bool repeats =
+      broadcast != nullptr && in.type(broadcast->operands[0]).shape() == one;
+  return repeats ? broadcast->operands[0] : kNoValue;
 }
 
 // Takes off what a sink adds: softmax(concat(scores, sinks)) of which the
@@ -316,7 +312,12 @@ absl::StatusOr<ValueId> Emit(Rewriter& to, ValueId q, ValueId k, ValueId v,
   std::vector<ValueId> operands = {q, k, v};
   ASYRA_ASSIGN_OR_RETURN(ValueId operand, MaskOperand(to, mask));
   if (operand != kNoValue) operands.push_back(operand);
-  if (scores.sinks != kNoValue) operands.push_back(scores.sinks);
+  if (scores.sinks != kNoValue) {
+    ASYRA_ASSIGN_OR_RETURN(
+        ValueId sinks,
+        to.Reshape(scores.sinks, {to.type(scores.sinks).num_elements()}));
+    operands.push_back(sinks);
+  }
   return to.Add("attention", operands,
                 {{"causal", mask.causal},
                  {"window", mask.window},
