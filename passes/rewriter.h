@@ -100,8 +100,8 @@ class Rewriter {
 
   const Program& from_;
   std::vector<Rule> rules_;
-  std::vector<ValueId> map_;  // values of from_ to values here
-  std::vector<Value> values_;
+  std::vector<ValueId> map_;   // values of from_ to values here
+  std::deque<Value> values_;   // a deque: rules hold types while they add
   std::vector<int> def_;       // op index by value; -1 for inputs
   std::vector<int> input_of_;  // index into inputs_ by value; -1 otherwise
   std::vector<Input> inputs_;

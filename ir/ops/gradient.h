@@ -23,7 +23,8 @@ class Gradient {
   ValueId x(int i = 0) const { return call_.operands[i]; }
   ValueId y(int i = 0) const { return call_.results[i]; }
   ValueId dy() const { return call_.gradients[0]; }
-  const Type& type(ValueId value) const { return builder_.type(value); }
+  // A copy: values move as ops are added.
+  Type type(ValueId value) const { return builder_.type(value); }
 
   // An op of one result that fits its operands by construction.
   ValueId Op(std::string_view op, absl::Span<const ValueId> operands,
