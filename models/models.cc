@@ -32,7 +32,8 @@ std::vector<SizeField> FieldsOf(GptConfig* config) {
 
 using Sizes = std::map<std::string, int64_t>;
 
-absl::Status SetSizes(std::vector<SizeField> fields, const Sizes& sizes) {
+absl::Status SetSizes(const std::vector<SizeField>& fields,
+                      const Sizes& sizes) {
   for (const auto& [name, size] : sizes) {
     std::string known;
     bool found = false;
