@@ -20,22 +20,38 @@
 namespace asyra {
 namespace {
 
+// "NAME=SIZE" as it is read: without a NAME= the name is empty, and what is no
+// integer of at least 1 is the size 0.
+struct NamedSize {
+  std::string name;
+  int64_t size = 0;
+};
+
+NamedSize ReadNamedSize(std::string_view text) {
+  size_t equal = text.find('=');
+  if (equal == std::string_view::npos) return {};
+  NamedSize read{std::string(text.substr(0, equal))};
+  std::string_view digits = text.substr(equal + 1);
+  int64_t size = 0;
+  const char* end = digits.data() + digits.size();
+  auto [at, error] = std::from_chars(digits.data(), end, size);
+  if (error == std::errc() && at == end && size >= 1) read.size = size;
+  return read;
+}
+
 absl::StatusOr<std::map<std::string, int64_t>> ParseDims(
     const std::vector<std::string>& dims) {
   std::map<std::string, int64_t> sizes;
   for (const std::string& text : dims) {
-    size_t equal = text.find('=');
-    if (equal == std::string::npos || equal == 0) {
+    NamedSize dim = ReadNamedSize(text);
+    if (dim.name.empty()) {
       return Invalid("--dim {}: expected NAME=SIZE", text);
     }
-    int64_t size = 0;
-    const char* end = text.data() + text.size();
-    auto [at, error] = std::from_chars(text.data() + equal + 1, end, size);
-    if (error != std::errc() || at != end || size < 1) {
+    if (dim.size == 0) {
       return Invalid("--dim {}: the size must be an integer of at least 1",
                      text);
     }
-    if (!sizes.emplace(text.substr(0, equal), size).second) {
+    if (!sizes.emplace(dim.name, dim.size).second) {
       return Invalid("--dim {}: the dimension is given twice", text);
     }
   }
@@ -59,18 +75,14 @@ absl::StatusOr<Mesh> ReadMesh(const std::string& text) {
   std::vector<Mesh::Axis> axes;
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {
-    size_t equal = std::min(part.find('='), part.size());
-    int64_t size = 0;
-    const char* end = part.data() + part.size();
-    const char* begin = std::min<const char*>(part.data() + equal + 1, end);
-    auto [at, error] = std::from_chars(begin, end, size);
-    if (equal == 0 || error != std::errc() || at != end || size < 1) {
+    NamedSize axis = ReadNamedSize(part);
+    if (axis.name.empty() || axis.size == 0) {
       return Invalid(
           "--mesh {}: expected NAME=SIZE with a size of at least 1, "
           "got '{}'",
           text, part);
     }
-    axes.push_back({part.substr(0, equal), size});
+    axes.push_back({axis.name, axis.size});
   }
   absl::StatusOr<Mesh> mesh = Mesh::Create(std::move(axes));
   if (!mesh.ok()) return Annotate(mesh.status(), "--mesh");
