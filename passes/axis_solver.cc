@@ -56,16 +56,11 @@ void AxisSolver::Put(Frontier* frontier, ValueId value, Forms forms) {
 }
 
 // How the value must lie on this axis.
-std::optional<Form> AxisSolver::PinOf(ValueId value) const {
-  if (options_.pins.empty() || !options_.pins[value].has_value()) {
-    return std::nullopt;
-  }
-  const Type& pin = *options_.pins[value];
-  for (int d = 0; d < pin.rank(); ++d) {
-    const AxisList& axes = pin.dims[d].axes;
-    if (std::find(axes.begin(), axes.end(), axis_) != axes.end()) {
-      return ShardedOn(d);
-    }
+std::optional<Form> AxisSolver::PinnedForm(ValueId value) const {
+  const Type* pin = PinOf(options_.pins, value);
+  if (pin == nullptr) return std::nullopt;
+  for (int d = 0; d < pin->rank(); ++d) {
+    if (Contains(pin->dims[d].axes, axis_)) return ShardedOn(d);
   }
   return kWhole;
 }
@@ -73,7 +68,7 @@ std::optional<Form> AxisSolver::PinOf(ValueId value) const {
 // Puts a result on the frontier, as it is pinned where it is. False where it
 // cannot be brought into that form.
 bool AxisSolver::Define(ValueId value, Form form, State* state) const {
-  if (std::optional<Form> pin = PinOf(value); pin.has_value()) {
+  if (std::optional<Form> pin = PinnedForm(value); pin.has_value()) {
     state->us += choices_.ConvertUs(
         Bit(form), *pin, static_cast<double>(program_.type(value).bytes()));
     if (state->us == std::numeric_limits<double>::infinity()) return false;
@@ -98,7 +93,7 @@ void AxisSolver::Extend(int i, const State& from, int from_index,
     std::vector<State> next;
     for (State& state : open) {
       Forms have = Find(state.frontier, value);
-      std::optional<Form> pin = PinOf(value);
+      std::optional<Form> pin = PinnedForm(value);
       if (have == 0 && pin.has_value()) {
         have = Bit(*pin);
         Put(&state.frontier, value, have);

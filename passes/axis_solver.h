@@ -62,7 +62,7 @@ class AxisSolver {
               int choice_index, const std::vector<double>& bytes,
               std::vector<State>* out) const;
   absl::Status Step(int i);
-  std::optional<Form> PinOf(ValueId value) const;
+  std::optional<Form> PinnedForm(ValueId value) const;
   bool Define(ValueId value, Form form, State* state) const;
   std::vector<State> Prune(std::vector<State> states) const;
   double FinishUs(const State& state) const;

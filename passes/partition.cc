@@ -68,10 +68,9 @@ class Partitioner {
   absl::Status KeepPinned(ValueId value) {
     bool read =
         !def_use_.uses[value].empty() || def_use_.output_uses[value] > 0;
-    if (!read || plan_.pins.empty() || !plan_.pins[value].has_value()) {
-      return absl::OkStatus();
-    }
-    ASYRA_ASSIGN_OR_RETURN(ValueId pinned, Bring(value, *plan_.pins[value]));
+    const Type* pin = PinOf(plan_.pins, value);
+    if (!read || pin == nullptr) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(ValueId pinned, Bring(value, *pin));
     forms_[value] = {pinned};
     return absl::OkStatus();
   }

@@ -10,8 +10,13 @@
 
 namespace asyra {
 
-// By value: its type under the pin of its name, or nothing.
+// By value: its type under the pin of its name, or nothing. May be empty.
 using Pins = std::vector<std::optional<Type>>;
+
+// The pin of a value, or null.
+inline const Type* PinOf(const Pins& pins, ValueId value) {
+  return pins.empty() || !pins[value].has_value() ? nullptr : &*pins[value];
+}
 
 // Reads pins and finds the values they hold. `REGEX=whole` keeps a value whole
 // on every device; several dimensions are `REGEX=0@dp,1@tp`, the axes of one

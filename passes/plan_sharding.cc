@@ -101,9 +101,9 @@ absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
     solver.Apply(solution, &plan);
   }
   plan.pins = options.pins;
-  for (size_t i = 0; i < program.inputs.size() && !plan.pins.empty(); ++i) {
-    const std::optional<Type>& pin = plan.pins[program.inputs[i].value];
-    if (pin.has_value()) plan.inputs[i] = *pin;  // with its order of axes
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const Type* pin = PinOf(plan.pins, program.inputs[i].value);
+    if (pin != nullptr) plan.inputs[i] = *pin;  // with its order of axes
   }
   return plan;
 }
