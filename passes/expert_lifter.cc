@@ -12,12 +12,6 @@ Shape Without(const Shape& shape, size_t first) {
   return Shape(shape.begin() + static_cast<int64_t>(first), shape.end());
 }
 
-// Only on its last dimension does the op depend on more than the element.
-bool IsOverLast(const Op& op, const Type& operand) {
-  return NormalizeDim(op.attrs.Int("dim"), operand.rank()) ==
-         operand.rank() - 1;
-}
-
 }  // namespace
 
 // reading -------------------------------------------------------------------
@@ -93,7 +87,7 @@ ValueId ExpertLifter::ExpertsOf(ValueId indices) const {
   }
   const Type& scores = from_.type(op->operands[0]);
   bool in_range =
-      IsOverLast(*op, scores) && scores.dims.back().size == num_experts_;
+      IsAlongLast(*op, scores) && scores.dims.back().size == num_experts_;
   return in_range ? indices : kNoValue;
 }
 
@@ -323,7 +317,7 @@ absl::StatusOr<bool> ExpertLifter::Route(ValueId scale, ValueId* weights) {
   if (const Op* softmax = Def(value, "softmax");
       softmax != nullptr &&
       WithoutReshapes(softmax->operands[0]) == top->results[0] &&
-      IsOverLast(*softmax, from_.type(value))) {
+      IsAlongLast(*softmax, from_.type(value))) {
     normalize = true;
     score = nullptr;
   } else {
@@ -338,9 +332,10 @@ absl::StatusOr<bool> ExpertLifter::Route(ValueId scale, ValueId* weights) {
       if (!normalize) return false;
       value = WithoutReshapes(div->operands[0]);
     }
-    bool known = score != nullptr && (score->def->name == "sigmoid" ||
-                                      (score->def->name == "softmax" &&
-                                       IsOverLast(*score, from_.type(scores))));
+    bool known =
+        score != nullptr && (score->def->name == "sigmoid" ||
+                             (score->def->name == "softmax" &&
+                              IsAlongLast(*score, from_.type(scores))));
     if (value != top->results[0] || !known) return false;
   }
   ValueId logits = score == nullptr ? top->operands[0] : score->operands[0];

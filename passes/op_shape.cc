@@ -100,6 +100,11 @@ bool IsElementwise(const OpDef& def) {
 
 bool IsRowwise(const OpDef& def) { return KindOf(def) == Kind::kRowwise; }
 
+bool IsAlongLast(const Op& op, const Type& operand) {
+  return NormalizeDim(op.attrs.Int("dim"), operand.rank()) ==
+         operand.rank() - 1;
+}
+
 std::vector<int> MergeGroups(const Shape& from, const Shape& to) {
   if (to.empty() || to.size() >= from.size()) return {};
   std::vector<int> begins;

@@ -2,7 +2,7 @@
 // that rules which move reshapes and transposes hold for any op of the kind.
 #pragma once
 
-#include "ir/op_def.h"
+#include "ir/program.h"
 
 namespace asyra {
 
@@ -14,6 +14,9 @@ bool IsElementwise(const OpDef& def);
 // The same for whole rows: the last dimension is taken whole, the others are
 // free, and operands beyond the first are rows of rank 1 (rms_norm).
 bool IsRowwise(const OpDef& def);
+
+// Its attribute `dim` names the last dimension of `operand`.
+bool IsAlongLast(const Op& op, const Type& operand);
 
 // The dimensions of `from` that a reshape to `to` merges into each dimension
 // of `to`: begins of consecutive ranges, plus from.size() at the end. Empty

@@ -5,6 +5,7 @@
 
 #include "passes/attention_mask.h"
 #include "passes/canonicalize_rules.h"
+#include "passes/op_shape.h"
 #include "passes/rewriter.h"
 
 namespace asyra {
@@ -165,8 +166,7 @@ bool ReadScores(Rewriter& in, ValueId value, double factor, Scores* scores) {
 }
 
 bool IsLast(const Rewriter& in, const Op& op) {
-  int rank = in.type(op.operands[0]).rank();
-  return NormalizeDim(op.attrs.Int("dim"), rank) == rank - 1;
+  return IsAlongLast(op, in.type(op.operands[0]));
 }
 
 // What softmax gives the same weights for: x of x - max(x) along the last

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "absl/status/statusor.h"
@@ -36,8 +37,9 @@ inline absl::StatusOr<MoeSlots> SlotsFor(int64_t tokens, int64_t experts,
     slots.group_size = std::gcd(kMoeGroup, tokens);
     double needed = static_cast<double>(slots.group_size) * even *
                     static_cast<double>(percent) / 100;
-    slots.capacity = std::clamp<int64_t>(
-        static_cast<int64_t>(needed + 0.999999), 1, slots.group_size);
+    // Rounded up, but not for what division by experts leaves over.
+    slots.capacity = static_cast<int64_t>(std::clamp(
+        std::ceil(needed - 1e-6), 1.0, static_cast<double>(slots.group_size)));
   }
   slots.occupancy = std::min(1.0, even * static_cast<double>(slots.group_size) /
                                       static_cast<double>(slots.capacity));
