@@ -126,6 +126,9 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
   cost.beside_compute = params->second.beside_compute;
   cost.source = SourceOf(params->second, span, payload_bytes);
   double moving = 1 - price.alpha_us / price.time_us;
+  cost.limit = moving < 0.5     ? OpCost::kLatency
+               : span.hosts > 1 ? OpCost::kNetworkBytes
+                                : OpCost::kLinkBytes;
   cost.load[kSms] =
       std::min(1.0, static_cast<double>(cost.sms) / machine_.gpu.sms);
   // The payload is read and written at least once.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/support/status.h"
+
 namespace asyra {
 namespace {
 
@@ -38,6 +40,19 @@ std::string_view ToString(OpCost::Source source) {
   constexpr std::string_view kNames[] = {"measured", "interpolated",
                                          "extrapolated", "formula"};
   return kNames[source];
+}
+
+std::string_view ToString(OpCost::Limit limit) {
+  constexpr std::string_view kNames[] = {"nothing", "latency", "math",
+                                         "memory",  "link",    "network"};
+  return kNames[limit];
+}
+
+std::string_view ToString(Resource resource) {
+  constexpr std::string_view kNames[] = {"sms", "hbm", "link", "network",
+                                         "copy engines"};
+  static_assert(std::size(kNames) == kNumResources);
+  return kNames[resource];
 }
 
 bool IsSetUpOnce(const OpDef& def, size_t operand_count) {
@@ -90,6 +105,9 @@ OpCost CostModel::ComputeCost(const Work& work, DType dtype, const Grid& grid,
   cost.is_compute = true;
   cost.time_us = gpu.kernel_us + std::max(math_us, memory_us);
   cost.launch_us = machine_.launch_us;
+  cost.limit = gpu.kernel_us > std::max(math_us, memory_us) ? OpCost::kLatency
+               : math_us > memory_us                        ? OpCost::kMath
+                                                            : OpCost::kMemory;
   cost.load[kHbm] = memory_us / cost.time_us;
   // Moving bytes takes SMs too: hbm_sms of them saturate the memory.
   double moving = std::min(1.0, static_cast<double>(gpu.hbm_sms) / gpu.sms);
@@ -126,6 +144,29 @@ std::vector<OpCost> PriceOps(const Program& program, const CostModel& costs) {
     prices.push_back(costs.Cost(OpUse(program, op)));
   }
   return prices;
+}
+
+absl::Status CheckMeasured(const Program& program,
+                           absl::Span<const OpCost> prices) {
+  int first = -1, count = 0;
+  double guessed_us = 0, all_us = 0;
+  for (size_t i = 0; i < prices.size(); ++i) {
+    all_us += prices[i].time_us;
+    if (prices[i].time_us == 0 || prices[i].source <= OpCost::kInterpolated) {
+      continue;
+    }
+    if (first < 0) first = static_cast<int>(i);
+    guessed_us += prices[i].time_us;
+    ++count;
+  }
+  if (first < 0) return absl::OkStatus();
+  const Op& op = program.ops[first];
+  return Invalid(
+      "{} of {} ops, {:.1f} % of the time of all ops, are not measured; the "
+      "first is %{} = {}, whose price is {}",
+      count, prices.size(), 100 * guessed_us / all_us,
+      op.results.empty() ? "" : program.value_name(op.results[0]), op.def->name,
+      ToString(prices[first].source));
 }
 
 }  // namespace asyra

@@ -6,17 +6,30 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "ir/program.h"
 #include "simulator/machine.h"
 
 namespace asyra {
 
 // What ops that run at the same time share.
-enum Resource { kSms, kHbm, kLink, kNetwork, kNumResources };
+enum Resource { kSms, kHbm, kLink, kNetwork, kCopyEngines, kNumResources };
+std::string_view ToString(Resource resource);
 
 struct OpCost {
   // Where the estimate comes from, best first.
   enum Source : uint8_t { kMeasured, kInterpolated, kExtrapolated, kFormula };
+  static constexpr int kNumSources = 4;
+  // What the op would have to have more of to be faster.
+  enum Limit : uint8_t {
+    kNothing,    // it takes no time
+    kLatency,    // the fixed part of a kernel or a collective
+    kMath,       // arithmetic
+    kMemory,     // bytes of device memory
+    kLinkBytes,  // bytes over the links of the host
+    kNetworkBytes,
+  };
 
   double time_us = 0;    // on the device, alone
   double launch_us = 0;  // on the host, issued eagerly
@@ -27,11 +40,13 @@ struct OpCost {
   // Of a collective: the speed it keeps beside computation that fills the SMs.
   double beside_compute = 1;
   Source source = kFormula;
+  Limit limit = kNothing;
 
   // Views, waits and what is set up once before the first step.
   bool is_free() const { return time_us == 0 && launch_us == 0; }
 };
 std::string_view ToString(OpCost::Source source);
+std::string_view ToString(OpCost::Limit limit);
 
 // Where the members of a group live: `ranks` devices on `hosts` hosts, at
 // least `per_host` of them on each.
@@ -82,6 +97,12 @@ class CostModel {
 // One cost per op of the program, in its order. Passes that only reorder a
 // program carry them along and replay (simulator/replay.h).
 std::vector<OpCost> PriceOps(const Program& program, const CostModel& costs);
+
+// Refuses guesses: an error unless every op that takes time was measured or
+// lies between measurements. Names the first op that was not, how many there
+// are, and their share of the time of all ops alone.
+absl::Status CheckMeasured(const Program& program,
+                           absl::Span<const OpCost> prices);
 
 // What is computed once, before the first step, and stays: constants.
 bool IsSetUpOnce(const OpDef& def, size_t operand_count);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "ir/op_def.h"
 
 namespace asyra {
@@ -74,6 +75,7 @@ struct Machine {
   Gpu gpu;
   double launch_us = 0;  // host time to issue one op eagerly
   int gpus_per_host = 1;
+  int nodes = 0;   // hosts there are; 0: as many as a mesh takes
   Rate link_gbps;  // of one GPU to the others of its host, one direction
   std::map<CollectiveKind, CollectiveParams> collectives;  // all four
   Rate network_gbps;  // of one GPU's share of the network, one direction
@@ -83,8 +85,22 @@ struct Machine {
 };
 
 // A machine by the name of an embedded file, or from disk when the argument
-// ends in ".machine". Errors name the file, the key and what is wrong.
-absl::StatusOr<Machine> LoadMachine(std::string_view name_or_path);
+// ends in ".machine", with `edits` made to it in order (machine_edit.h):
+// {"gpu.hbm_gbps=4000", "nodes=4"}. Errors name the file, the key and what is
+// wrong.
+absl::StatusOr<Machine> LoadMachine(std::string_view name_or_path,
+                                    absl::Span<const std::string> edits = {});
+
+// Every number of the file, as edits name it.
+struct MachineNumber {
+  std::string key;  // "gpu.hbm_gbps"
+  double value;     // of a {peak, achievable} pair the peak
+};
+absl::StatusOr<std::vector<MachineNumber>> MachineNumbers(
+    std::string_view name_or_path);
+
+// An error when the machine's nodes hold fewer devices than the mesh has.
+absl::Status CheckFits(const Mesh& mesh, const Machine& machine);
 
 // The text of a *.machine file; `origin` names it in errors.
 absl::StatusOr<Machine> ParseMachine(std::string_view text,

@@ -253,6 +253,7 @@ Machine ReadMachine(Fields& fields) {
   Machine machine;
   fields.Count("schema", 1, 1);
   machine.name = fields.Text("name");
+  if (fields.Has("nodes")) machine.nodes = fields.Count("nodes", 1, 1 << 20);
   machine.gpu = fields.Object("gpu", ReadGpu);
   machine.launch_us = fields.Number("launch_us", {0, 1000});
   fields.Object("host", [&](Fields& host) {

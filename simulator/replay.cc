@@ -56,7 +56,8 @@ class Engine {
       streams_[program.ops[i].stream + 1].ops.push_back(op);
       host_us += prices[i].launch_us * options.launch_scale;
       issued_us_[i] = host_us;
-      result_.spans[i] = {op, program.ops[i].stream, 0, 0};
+      result_.spans[i].op = op;
+      result_.spans[i].stream = program.ops[i].stream;
       Count(i);
     }
     std::erase_if(streams_, [](const Stream& s) { return s.ops.empty(); });
@@ -88,6 +89,34 @@ class Engine {
     ++result_.ops;
     result_.collectives += program_.ops[op].is_collective();
     result_.source_us[prices_[op].source] += prices_[op].time_us;
+    for (int r = 0; r < kNumResources; ++r) {
+      result_.resource_us[r] += prices_[op].load[r] * prices_[op].time_us;
+    }
+  }
+
+  // Of what held `op` until now, the last to end; data first among equals.
+  void FindCause(const Stream& stream, int op) {
+    OpSpan& span = result_.spans[op];
+    double latest = 0;
+    auto held = [&](double until_us, int after, OpSpan::Cause cause) {
+      if (until_us < latest || (until_us == latest && cause < span.cause)) {
+        return;
+      }
+      latest = until_us;
+      span.after = after;
+      span.cause = cause;
+    };
+    if (issued_us_[op] > 0) held(issued_us_[op], -1, OpSpan::kHost);
+    if (stream.next > 0) {
+      int before = stream.ops[stream.next - 1];
+      held(result_.spans[before].end_us, before, OpSpan::kStream);
+    }
+    size_t data = dependencies_.DataOf(op).size();
+    absl::Span<const int> edges = dependencies_.AllOf(op);
+    for (size_t i = 0; i < edges.size(); ++i) {
+      held(result_.spans[edges[i]].end_us, edges[i],
+           i < data ? OpSpan::kData : OpSpan::kCommunicator);
+    }
   }
 
   // Whether everything before `op` has ended; remembers how far it looked.
@@ -115,6 +144,7 @@ class Engine {
   // True when the op also ended.
   bool Start(Stream& stream, int op) {
     result_.spans[op].start_us = now_;
+    if (options_.critical_path) FindCause(stream, op);
     double time_us = prices_[op].time_us;
     if (time_us == 0) {
       Finish(stream, op);
@@ -212,13 +242,32 @@ class Engine {
   SimResult result_;
 };
 
+// From the last op to end back along what each waited for.
+std::vector<int> CriticalPath(absl::Span<const OpSpan> spans) {
+  std::vector<int> path;
+  auto last = std::max_element(
+      spans.begin(), spans.end(),
+      [](const OpSpan& a, const OpSpan& b) { return a.end_us < b.end_us; });
+  if (last == spans.end()) return path;
+  for (int op = last->op; op >= 0; op = spans[op].after) path.push_back(op);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
 }  // namespace
+
+std::string_view ToString(OpSpan::Cause cause) {
+  constexpr std::string_view kNames[] = {"begin", "host", "stream",
+                                         "communicator", "data"};
+  return kNames[cause];
+}
 
 SimResult Replay(const Program& program, absl::Span<const OpCost> prices,
                  const ReplayOptions& options) {
   ASYRA_CHECK(prices.size() == program.ops.size());
   Dependencies dependencies(program);
   SimResult result = Engine(program, prices, options, dependencies).Run();
+  if (options.critical_path) result.critical_path = CriticalPath(result.spans);
   if (options.lower_bound) {
     result.lower_bound_us =
         LowerBoundUs(program, prices, dependencies, options.contention);

@@ -18,7 +18,13 @@ struct OpSpan {
   StreamId stream = kNoStream;
   double start_us = 0;
   double end_us = 0;  // equal to the start for views and the like
+  // What it waited for last: the op whose end let it start, or -1, and how it
+  // was held. From the last op to end, these links are the critical path.
+  enum Cause : uint8_t { kBegin, kHost, kStream, kCommunicator, kData };
+  int after = -1;
+  Cause cause = kBegin;
 };
+std::string_view ToString(OpSpan::Cause cause);
 
 // Communication over one set of mesh axes.
 struct AxesExposure {
@@ -41,7 +47,14 @@ struct SimResult {
   std::vector<OpSpan> spans;  // one per op, in the program's order
   std::vector<AxesExposure> exposed;
   // Time alone of the ops priced from each OpCost::Source.
-  std::array<double, 4> source_us = {};
+  std::array<double, OpCost::kNumSources> source_us = {};
+  // How long each resource would be busy with all ops, used to the full: of
+  // the makespan, its utilisation.
+  std::array<double, kNumResources> resource_us = {};
+  // Ops of the critical path in order of time; those that take none included.
+  std::vector<int> critical_path;
+  // What each op costs alone; filled by Simulate, empty from Replay.
+  std::vector<OpCost> prices;
   std::vector<MemoryPoint> memory;  // live bytes over time
 };
 
@@ -53,6 +66,7 @@ struct ReplayOptions {
   // Peak and timeline of memory; a search that looks at time alone saves it.
   bool memory = true;
   bool lower_bound = true;
+  bool critical_path = true;
 };
 
 // Stages local (one stream; collectives block it) and scheduled or allocated.

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "ir/builder.h"
+#include "ir/support/status.h"
 #include "tests/simulator/test_support.h"
 
 namespace asyra {
@@ -141,6 +142,22 @@ TEST(CostModel, ViewsWaitsAndConstantsAreFree) {
   EXPECT_FALSE(prices[0].is_free());
   EXPECT_TRUE(prices[1].is_free());
   EXPECT_TRUE(prices[2].is_free());
+}
+
+TEST(CostModel, GuessesAreRefusedWhenAsked) {
+  Program program = Parse(R"(asyra 1 local
+program @f(%x: f32[500]) -> (f32[500]) {
+  %a = neg(%x) : f32[500]
+  %b = exp(%a) : f32[500]
+  return %b
+})");
+  std::vector<OpCost> prices = PriceOps(program, CostModel(TestMachine(), {}));
+  prices[0].source = OpCost::kInterpolated;
+  EXPECT_EQ(MessageOf(CheckMeasured(program, prices)),
+            "1 of 2 ops, 50.0 % of the time of all ops, are not measured; the "
+            "first is %b = exp, whose price is formula");
+  prices[1].source = OpCost::kMeasured;
+  EXPECT_TRUE(CheckMeasured(program, prices).ok());
 }
 
 TEST(CostModel, SaysWhereAnEstimateComesFrom) {

@@ -78,6 +78,80 @@ TEST(Machine, ErrorsNameFileKeyAndValue) {
             "my.machine: schema: is 2, it should lie in [1, 1]");
 }
 
+// What `edits` make of the H200 host, or the error.
+absl::StatusOr<Machine> Edited(std::vector<std::string> edits) {
+  return LoadMachine("h200x8", edits);
+}
+std::string ErrorOfEdit(std::string edit) {
+  return std::string(MessageOf(Edited({std::move(edit)}).status()));
+}
+
+TEST(MachineEdit, ChangesTheFieldsItNames) {
+  Machine machine = ASYRA_VALUE(Edited(
+      {"gpu.hbm_gib=80", "gpu.hbm_gbps=2400", "launch_us*=2", "nodes=4"}));
+  EXPECT_EQ(machine.gpu.hbm_gib, 80);
+  EXPECT_EQ(machine.gpu.hbm_gbps.peak, 2400);
+  EXPECT_EQ(machine.gpu.hbm_gbps.achievable, 2130);  // as 4260 of 4800
+  EXPECT_EQ(machine.launch_us, 6);
+  EXPECT_EQ(machine.nodes, 4);
+  machine = ASYRA_VALUE(Edited({"gpu.hbm_gbps.achievable=3000"}));
+  EXPECT_EQ(machine.gpu.hbm_gbps.peak, 4800);
+  EXPECT_EQ(machine.gpu.hbm_gbps.achievable, 3000);
+}
+
+TEST(MachineEdit, SmsAndClockCarryTheRates) {
+  Machine whole = ASYRA_VALUE(LoadMachine("h200x8"));
+  Machine half = ASYRA_VALUE(Edited({"gpu.sms=66"}));
+  EXPECT_EQ(half.gpu.sms, 66);
+  EXPECT_DOUBLE_EQ(half.gpu.matrix_tflops.at("bf16").peak,
+                   whole.gpu.matrix_tflops.at("bf16").peak / 2);
+  Machine slow = ASYRA_VALUE(Edited({"gpu.clock_mhz*=0.5"}));
+  EXPECT_DOUBLE_EQ(slow.gpu.vector_tflops.achievable,
+                   whole.gpu.vector_tflops.achievable / 2);
+}
+
+TEST(MachineEdit, ErrorsNameTheEdit) {
+  EXPECT_EQ(ErrorOfEdit("gpu.sms"),
+            "gpu.sms: should be KEY=VALUE or KEY*=FACTOR");
+  EXPECT_EQ(ErrorOfEdit("gpu.sms=many"), "gpu.sms=many: many is not a number");
+  EXPECT_EQ(ErrorOfEdit("gpu.hbm_gbps=true"),
+            "gpu.hbm_gbps: should be a number");
+  EXPECT_EQ(ErrorOfEdit("gpus.sms=1"), "gpus.sms: there is no such field");
+  EXPECT_EQ(ErrorOfEdit("gpu.sms.x=1"), "gpu.sms.x: there is no such field");
+  EXPECT_EQ(ErrorOfEdit("sources=1"),
+            "sources: is a group of fields: gpu, host, network");
+  EXPECT_EQ(ErrorOfEdit("gpu.sm=1"),
+            "h200x8 with gpu.sm=1: gpu.sm: is not a known key");
+  EXPECT_EQ(ErrorOfEdit("gpu.sm*=2"), "gpu.sm: has no number to multiply");
+  EXPECT_EQ(ErrorOfEdit("launch_us=-1"),
+            "h200x8 with launch_us=-1: launch_us: is -1, it should lie in [0, "
+            "1000]");
+  EXPECT_EQ(ErrorOfEdit("gpu.matrix_tflops.bf16=1979"),
+            "h200x8 with gpu.matrix_tflops.bf16=1979: "
+            "gpu.matrix_tflops.bf16.peak: is 1979, but 132 SMs at 1830 MHz do "
+            "989 dense");
+}
+
+TEST(MachineEdit, EveryNumberCanBeEdited) {
+  std::vector<MachineNumber> numbers = ASYRA_VALUE(MachineNumbers("h200x8"));
+  EXPECT_GT(numbers.size(), 20u);
+  for (const MachineNumber& number : numbers) {
+    EXPECT_TRUE(Edited({fmt::format("{}={}", number.key, number.value)}).ok())
+        << number.key;
+  }
+}
+
+TEST(Machine, NodesLimitTheMesh) {
+  Machine machine = ASYRA_VALUE(Edited({"nodes=2"}));
+  EXPECT_TRUE(CheckFits(ASYRA_VALUE(Mesh::Create({{"tp", 16}})), machine).ok());
+  EXPECT_EQ(
+      MessageOf(CheckFits(ASYRA_VALUE(Mesh::Create({{"tp", 32}})), machine)),
+      "mesh (tp=32) has 32 devices, 2 nodes of h200x8 have 16");
+  EXPECT_TRUE(CheckFits(ASYRA_VALUE(Mesh::Create({{"tp", 32}})),
+                        ASYRA_VALUE(LoadMachine("h200x8")))
+                  .ok());
+}
+
 TEST(Machine, RefusesImpossibleRates) {
   EXPECT_EQ(ErrorAfter("\"gbps\": {\"peak\": 0.5", "\"gbps\": {\"peak\": 0.4"),
             "my.machine: network.gbps: achievable 0.5 is above peak 0.4");

@@ -148,6 +148,31 @@ TEST(Replay, NothingStartsBeforeItIsIssued) {
   EXPECT_DOUBLE_EQ(graph.makespan_us, 16);
 }
 
+TEST(Replay, SaysWhatEachOpWaitedFor) {
+  SimResult result = SimulateText(Overlap(2), kAlone);
+  // start, two negs, wait, neg
+  EXPECT_EQ(result.spans[0].cause, OpSpan::kBegin);
+  EXPECT_EQ(result.spans[2].cause, OpSpan::kData);
+  EXPECT_EQ(result.spans[2].after, 1);
+  EXPECT_EQ(result.spans[3].cause, OpSpan::kData);
+  EXPECT_EQ(result.spans[3].after, 0);
+  EXPECT_THAT(result.critical_path, testing::ElementsAre(0, 3, 4));
+  ASSERT_EQ(result.prices.size(), 5u);
+  EXPECT_EQ(result.prices[1].limit, OpCost::kMemory);
+  EXPECT_EQ(result.prices[0].limit, OpCost::kLatency);
+  EXPECT_DOUBLE_EQ(result.resource_us[kHbm], 3 * 4 + 4);
+}
+
+TEST(Replay, TheHostCanBeWhatAnOpWaitedFor) {
+  Program program = Parse(Overlap(2));
+  Machine machine = TestMachine();
+  machine.launch_us = 5;
+  SimResult result =
+      Simulate(program, CostModel(machine, program.mesh), kAlone);
+  EXPECT_EQ(result.spans[4].cause, OpSpan::kHost);
+  EXPECT_THAT(result.critical_path, testing::ElementsAre(4));
+}
+
 TEST(Replay, EmptyProgramTakesNoTime) {
   SimResult result = SimulateText(R"(asyra 1 local
 program @f(%x: f32[500]) -> (f32[500]) {

@@ -1,0 +1,29 @@
+// What-if changes to the text of a machine file.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "simulator/machine.h"
+
+namespace asyra {
+
+// `text`, which parses, with each edit made in turn. An edit is KEY=VALUE or
+// KEY*=FACTOR, the key as in "gpu.hbm_gbps.peak", the value a number, true or
+// false.
+// - A {peak, achievable} pair takes one number: its peak becomes that, and the
+//   achievable rate keeps its fraction of it.
+// - gpu.sms and gpu.clock_mhz carry all rates of arithmetic with them.
+// Errors: an edit of another form, a key that is no number. Keys that the file
+// lacks are added, and what the result means is left to ParseMachine, which
+// refuses keys that nobody knows and values out of range.
+absl::StatusOr<std::string> EditMachine(std::string_view text,
+                                        absl::Span<const std::string> edits);
+
+// Every number of the text, as edits name it; `schema` is none.
+std::vector<MachineNumber> NumbersOf(std::string_view text);
+
+}  // namespace asyra
