@@ -11,6 +11,7 @@
 #include "simulator/trace.h"
 #include "tools/compile.h"
 #include "tools/report.h"
+#include "tools/run_tool.h"
 
 namespace asyra {
 namespace {
@@ -81,16 +82,6 @@ int main(int argc, char** argv) {
   app.add_option("--report", flags.report, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    std::fprintf(stderr, "asyra-opt: %s\n", error.what());
-    return 1;
-  }
-  absl::Status status = asyra::Run(flags);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "asyra-opt: %s\n",
-               std::string(asyra::MessageOf(status)).c_str());
-  return 1;
+  return asyra::RunTool(app, argc, argv,
+                        [&flags] { return asyra::Run(flags); });
 }

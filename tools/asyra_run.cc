@@ -11,6 +11,7 @@
 #include "tools/compare.h"
 #include "tools/compile.h"
 #include "tools/run_inputs.h"
+#include "tools/run_tool.h"
 
 namespace asyra {
 namespace {
@@ -120,16 +121,6 @@ int main(int argc, char** argv) {
                  "absolute tolerance; 1e-5, f16 2e-3, bf16 2e-2");
   app.add_option("--seed", flags.seed, "of random inputs")
       ->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    std::fprintf(stderr, "asyra-run: %s\n", error.what());
-    return 1;
-  }
-  absl::Status status = asyra::Run(flags);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "asyra-run: %s\n",
-               std::string(asyra::MessageOf(status)).c_str());
-  return 1;
+  return asyra::RunTool(app, argc, argv,
+                        [&flags] { return asyra::Run(flags); });
 }

@@ -139,9 +139,6 @@ absl::Status RunDefault(const CompileOptions& options,
                         CompileResult* result) {
   Program& program = result->program;
   if (program.stage == Stage::kGlobal) {
-    ASYRA_RETURN_IF_ERROR(RunPasses(program, RaisePipeline(options), context,
-                                    manager, &result->timings));
-    result->raised = program;
     ASYRA_RETURN_IF_ERROR(RunPasses(program, ShardPipeline(options), context,
                                     manager, &result->timings));
   }
@@ -216,29 +213,47 @@ absl::StatusOr<Program> LoadModel(const CompileOptions& options) {
   return BuiltinModel(options.model, dims);
 }
 
-absl::StatusOr<CompileResult> Compile(const CompileOptions& options) {
-  if (options.tiles < 0) {
-    return Invalid("--tiles is {}, it must not be negative", options.tiles);
-  }
+absl::StatusOr<RaisedModel> LoadRaised(const CompileOptions& options) {
   if (options.expert_capacity < 0) {
     return Invalid("--expert-capacity is {}, it must not be negative",
                    options.expert_capacity);
   }
+  RaisedModel model;
+  ASYRA_ASSIGN_OR_RETURN(model.imported, LoadModel(options));
+  model.raised = model.imported;
+  if (model.raised.stage != Stage::kGlobal || !options.passes.empty()) {
+    return model;
+  }
+  PassContext context;
+  ASYRA_RETURN_IF_ERROR(RunPasses(model.raised, RaisePipeline(options), context,
+                                  {.print_after = options.print_after},
+                                  &model.timings));
+  model.remarks = std::move(context.remarks);
+  return model;
+}
+
+absl::StatusOr<CompileResult> Compile(const CompileOptions& options,
+                                      const RaisedModel& model) {
+  if (options.tiles < 0) {
+    return Invalid("--tiles is {}, it must not be negative", options.tiles);
+  }
   ASYRA_ASSIGN_OR_RETURN(Machine machine, LoadMachine(options.machine));
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(options));
   CompileResult result;
-  ASYRA_ASSIGN_OR_RETURN(result.imported, LoadModel(options));
-  result.program = result.imported;
+  result.imported = model.imported;
+  result.raised = model.raised;
+  result.program = model.raised;
+  result.timings = model.timings;
   if (result.program.stage == Stage::kGlobal) {
     result.program.mesh = mesh;
   } else if (mesh.num_axes() > 0) {
     return Invalid("{}: the program is partitioned already, over {}",
                    options.model, ToString(result.program.mesh));
   }
-  result.raised = result.program;
   result.costs = std::make_unique<CostModel>(machine, result.program.mesh);
   PassContext context;
   context.costs = result.costs.get();
+  context.remarks = model.remarks;
   PassManagerOptions manager;
   manager.print_after = options.print_after;
   ASYRA_RETURN_IF_ERROR(options.passes.empty()
@@ -246,6 +261,14 @@ absl::StatusOr<CompileResult> Compile(const CompileOptions& options) {
                             : RunGiven(options, manager, context, &result));
   result.remarks = std::move(context.remarks);
   return result;
+}
+
+absl::StatusOr<CompileResult> Compile(const CompileOptions& options) {
+  // What is wrong with the machine's name is said before a model is read.
+  ASYRA_RETURN_IF_ERROR(LoadMachine(options.machine).status());
+  ASYRA_RETURN_IF_ERROR(MeshOf(options).status());
+  ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadRaised(options));
+  return Compile(options, model);
 }
 
 }  // namespace asyra

@@ -44,11 +44,25 @@ struct CompileResult {
   std::unique_ptr<CostModel> costs;
 };
 
-// A program file that is partitioned already is only scheduled, and one that
-// is scheduled is only simulated; mesh flags are then refused.
-absl::StatusOr<CompileResult> Compile(const CompileOptions& options);
-
-// The model alone: read, imported or built.
+// The model alone: read, imported or built. Of the options, `model`, `dims`
+// and `expert_capacity` matter.
 absl::StatusOr<Program> LoadModel(const CompileOptions& options);
+
+// A model before mesh and machine matter, to be compiled for several.
+struct RaisedModel {
+  Program imported;
+  Program raised;  // equal to `imported` in later stages, or with --passes
+  std::vector<std::string> remarks;
+  std::vector<PassTiming> timings;
+};
+absl::StatusOr<RaisedModel> LoadRaised(const CompileOptions& options);
+
+// A program file that is partitioned already is only scheduled, and one that
+// is scheduled is only simulated; mesh flags are then refused. `model` is of
+// the same `model`, `dims`, `expert_capacity` and `passes`; it may be shared
+// by threads.
+absl::StatusOr<CompileResult> Compile(const CompileOptions& options,
+                                      const RaisedModel& model);
+absl::StatusOr<CompileResult> Compile(const CompileOptions& options);
 
 }  // namespace asyra
