@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "ir/lexer.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -20,7 +21,12 @@ absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes) {
   int64_t devices = 1;
   for (size_t i = 0; i < axes.size(); ++i) {
     const Axis& axis = axes[i];
-    if (axis.name.empty()) return Invalid("mesh: axis {} has no name", i);
+    if (!IsName(axis.name)) {
+      return Invalid(
+          "mesh: axis {} is called '{}'; names are letters, digits, _ and ., "
+          "with no digit first",
+          i, axis.name);
+    }
     if (axis.size < 1) {
       return Invalid("mesh: axis {} has size {}, it must be at least 1",
                      axis.name, axis.size);

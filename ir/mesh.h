@@ -33,7 +33,8 @@ class Mesh {
   };
 
   Mesh() = default;
-  // Errors: an empty or repeated name, a size below 1, more than 16 axes.
+  // Errors: a name that is none (lexer.h) or repeated, a size below 1, more
+  // than 16 axes.
   static absl::StatusOr<Mesh> Create(std::vector<Axis> axes);
 
   const std::vector<Axis>& axes() const { return axes_; }

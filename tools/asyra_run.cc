@@ -21,18 +21,57 @@ struct Flags {
   std::string device = "interp";
   std::string check;
   std::optional<double> rtol, atol;  // by element type unless given
+  bool compare_single = false;
   uint64_t seed = 1;
 };
 
+struct Loaded {
+  Program program;
+  Program single;  // the same before it was sharded
+};
+
 // A program file runs as it stands, unless it is to be compiled for a mesh.
-absl::StatusOr<Program> LoadProgram(const CompileOptions& options) {
+absl::StatusOr<Loaded> Load(const CompileOptions& options) {
   bool program_file =
       std::filesystem::path(options.model).extension() == ".asyra";
-  bool compiles = options.dp * options.tp * options.sp * options.ep != 1 ||
-                  !options.passes.empty();
-  if (program_file && !compiles) return LoadModel(options);
+  ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(options));
+  if (program_file && mesh.num_axes() == 0 && options.passes.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(Program program, LoadModel(options));
+    ASYRA_RETURN_IF_ERROR(CheckRanks(options, program.mesh));
+    return Loaded{program, program};
+  }
   ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options));
-  return std::move(result.program);
+  return Loaded{std::move(result.program), std::move(result.raised)};
+}
+
+// Against the program on one device, over the same inputs.
+absl::Status CompareSingle(Program single, absl::Span<const Tensor> inputs,
+                           const Program& program,
+                           absl::Span<const Tensor> outputs) {
+  if (single.stage != Stage::kGlobal) {
+    return Invalid(
+        "--compare-single: the program came in partitioned, what it was on one "
+        "device is not known");
+  }
+  single.mesh = Mesh();
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> expected,
+                         Interpret(single, inputs));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string& name = program.value_name(program.outputs[i].value);
+    ASYRA_ASSIGN_OR_RETURN(
+        Comparison comparison,
+        Compare(outputs[i], expected[i], ToleranceFor(outputs[i].dtype())));
+    double error = ErrorOfLargest(comparison);
+    double tolerance = ShardedToleranceFor(outputs[i].dtype());
+    fmt::print("output %{}: off one device by {:.3g} of its largest {:.6g}\n",
+               name, error, comparison.largest);
+    if (error <= tolerance) continue;
+    return Invalid(
+        "output %{} is off the result of one device by {:.3g} of its largest "
+        "magnitude, the tolerance is {:g}",
+        name, error, tolerance);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckOutputs(const Program& program,
@@ -74,7 +113,8 @@ absl::Status CheckOutputs(const Program& program,
 }
 
 absl::Status Run(const Flags& flags) {
-  ASYRA_ASSIGN_OR_RETURN(Program program, LoadProgram(flags.compile));
+  ASYRA_ASSIGN_OR_RETURN(Loaded loaded, Load(flags.compile));
+  const Program& program = loaded.program;
   TestData recorded;
   if (!flags.check.empty()) {
     ASYRA_ASSIGN_OR_RETURN(recorded, ReadTestData(flags.check));
@@ -87,6 +127,10 @@ absl::Status Run(const Flags& flags) {
              program.mesh.num_devices());
   ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> outputs,
                          Interpret(program, inputs));
+  if (flags.compare_single) {
+    ASYRA_RETURN_IF_ERROR(
+        CompareSingle(std::move(loaded.single), inputs, program, outputs));
+  }
   if (!flags.check.empty()) {
     return CheckOutputs(program, outputs, recorded.outputs, flags);
   }
@@ -119,6 +163,10 @@ int main(int argc, char** argv) {
                  "f16 2e-3, bf16 2e-2");
   app.add_option("--atol", flags.atol,
                  "absolute tolerance; 1e-5, f16 2e-3, bf16 2e-2");
+  app.add_flag("--compare-single", flags.compare_single,
+               "also runs the program unsharded on one device and compares: "
+               "errors up to 1e-5, f16 2e-3, bf16 2e-2 of an output's largest "
+               "magnitude pass");
   app.add_option("--seed", flags.seed, "of random inputs")
       ->capture_default_str();
   return asyra::RunTool(app, argc, argv,

@@ -14,19 +14,28 @@ Tolerance ToleranceFor(DType dtype) {
   return {};
 }
 
+double ShardedToleranceFor(DType dtype) {
+  return IsFloat(dtype) && SizeOf(dtype) < SizeOf(DType::kF32)
+             ? ToleranceFor(dtype).relative
+             : 1e-5;
+}
+
 absl::StatusOr<Comparison> Compare(const Tensor& actual, const Tensor& expected,
                                    const Tolerance& tolerance) {
   bool wider = IsFloat(actual.dtype()) && IsFloat(expected.dtype()) &&
                SizeOf(actual.dtype()) < SizeOf(expected.dtype());
   if ((actual.dtype() != expected.dtype() && !wider) ||
       actual.shape() != expected.shape()) {
-    return Invalid("it is {}{}, recorded is {}{}", ToString(actual.dtype()),
+    return Invalid("it is {}{}, expected is {}{}", ToString(actual.dtype()),
                    ShapeToString(actual.shape()), ToString(expected.dtype()),
                    ShapeToString(expected.shape()));
   }
   Comparison result;
   for (int64_t i = 0; i < expected.num_elements(); ++i) {
     double a = actual.Get(i), e = expected.Get(i);
+    if (std::isfinite(e)) {
+      result.largest = std::max(result.largest, std::abs(e));
+    }
     bool same = IsFloat(expected.dtype())
                     ? a == e || (std::isnan(a) && std::isnan(e))
                     : actual.GetInt(i) == expected.GetInt(i);
@@ -44,6 +53,11 @@ absl::StatusOr<Comparison> Compare(const Tensor& actual, const Tensor& expected,
     if (result.wrong++ == 0) result.first_wrong = i;
   }
   return result;
+}
+
+double ErrorOfLargest(const Comparison& comparison) {
+  if (comparison.max_abs_error == 0) return 0;
+  return comparison.max_abs_error / comparison.largest;
 }
 
 std::string Summary(const Tensor& tensor) {

@@ -3,9 +3,9 @@
 #include <charconv>
 #include <filesystem>
 #include <map>
-#include <sstream>
 
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "fmt/format.h"
 #include "frontends/onnx/import.h"
 #include "ir/parser.h"
@@ -73,8 +73,8 @@ absl::StatusOr<Program> LoadText(const std::string& path) {
 // "dp=2,tp=4".
 absl::StatusOr<Mesh> ReadMesh(const std::string& text) {
   std::vector<Mesh::Axis> axes;
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
+  std::vector<std::string> parts = absl::StrSplit(text, ',');
+  for (const std::string& part : parts) {
     NamedSize axis = ReadNamedSize(part);
     if (axis.name.empty() || axis.size == 0) {
       return Invalid(
@@ -87,23 +87,6 @@ absl::StatusOr<Mesh> ReadMesh(const std::string& text) {
   absl::StatusOr<Mesh> mesh = Mesh::Create(std::move(axes));
   if (!mesh.ok()) return Annotate(mesh.status(), "--mesh");
   return mesh;
-}
-
-absl::StatusOr<Mesh> MeshOf(const CompileOptions& options) {
-  if (!options.mesh.empty()) return ReadMesh(options.mesh);
-  std::vector<Mesh::Axis> axes;
-  // Outermost first: the neighbours along the last share a host first.
-  const std::pair<const char*, int64_t> sizes[] = {{"dp", options.dp},
-                                                   {"ep", options.ep},
-                                                   {"sp", options.sp},
-                                                   {"tp", options.tp}};
-  for (auto [name, size] : sizes) {
-    if (size < 1) {
-      return Invalid("--{} is {}, it must be at least 1", name, size);
-    }
-    if (size > 1) axes.push_back({name, size});
-  }
-  return Mesh::Create(std::move(axes));
 }
 
 absl::Status RunGiven(const CompileOptions& options,
@@ -173,6 +156,8 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
                  "a host first; dp, tp, sp and ep shard what their flags do, "
                  "others anything")
       ->excludes("--dp", "--tp", "--sp", "--ep");
+  app.add_option("--ranks", options->ranks,
+                 "how many devices there are; another mesh is refused");
   app.add_option("--shard", options->shard,
                  "'REGEX=DIM@AXIS,...;REGEX=whole': fixes how values whose "
                  "names match are sharded");
@@ -190,6 +175,30 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
                  "runs these passes instead of the default pipeline");
   app.add_option("--print-after", options->print_after,
                  "prints the program after passes that match");
+}
+
+absl::StatusOr<Mesh> MeshOf(const CompileOptions& options) {
+  if (options.mesh.has_value()) return ReadMesh(*options.mesh);
+  std::vector<Mesh::Axis> axes;
+  // Outermost first: the neighbours along the last share a host first.
+  const std::pair<const char*, int64_t> sizes[] = {{"dp", options.dp},
+                                                   {"ep", options.ep},
+                                                   {"sp", options.sp},
+                                                   {"tp", options.tp}};
+  for (auto [name, size] : sizes) {
+    if (size < 1) {
+      return Invalid("--{} is {}, it must be at least 1", name, size);
+    }
+    if (size > 1) axes.push_back({name, size});
+  }
+  return Mesh::Create(std::move(axes));
+}
+
+absl::Status CheckRanks(const CompileOptions& options, const Mesh& mesh) {
+  int64_t devices = mesh.num_devices();
+  if (options.ranks.value_or(devices) == devices) return absl::OkStatus();
+  return Invalid("--ranks is {}, the mesh {} has {} devices", *options.ranks,
+                 ToString(mesh), devices);
 }
 
 absl::StatusOr<Program> LoadModel(const CompileOptions& options) {
@@ -250,6 +259,7 @@ absl::StatusOr<CompileResult> Compile(const CompileOptions& options,
     return Invalid("{}: the program is partitioned already, over {}",
                    options.model, ToString(result.program.mesh));
   }
+  ASYRA_RETURN_IF_ERROR(CheckRanks(options, result.program.mesh));
   result.costs = std::make_unique<CostModel>(machine, result.program.mesh);
   PassContext context;
   context.costs = result.costs.get();

@@ -20,8 +20,10 @@ struct CompileOptions {
   std::string model;              // .onnx, .asyra, or a built-in model's name
   std::vector<std::string> dims;  // "batch=4"
   int64_t dp = 1, tp = 1, sp = 1, ep = 1;
-  std::string mesh;   // "dp=2,tp=4", outermost first, instead of these
-  std::string shard;  // pins, as ReadPins takes them
+  // "dp=2,tp=4", outermost first, instead of these.
+  std::optional<std::string> mesh;
+  std::optional<int64_t> ranks;  // devices there are
+  std::string shard;             // pins, as ReadPins takes them
   std::string machine = "h200x8";
   int tiles = 0;
   int64_t expert_capacity = 0;  // percent of an even share; 0: no drops
@@ -43,6 +45,14 @@ struct CompileResult {
   std::vector<PassTiming> timings;
   std::unique_ptr<CostModel> costs;
 };
+
+// The mesh that --mesh, or --dp to --ep, ask for; without axes where none.
+// Errors name the flag: sizes below 1, a name given twice or that is none,
+// more axes or devices than there can be.
+absl::StatusOr<Mesh> MeshOf(const CompileOptions& options);
+
+// Error unless `mesh` has as many devices as --ranks says.
+absl::Status CheckRanks(const CompileOptions& options, const Mesh& mesh);
 
 // The model alone: read, imported or built. Of the options, `model`, `dims`
 // and `expert_capacity` matter.

@@ -138,6 +138,68 @@ class CommandLine(unittest.TestCase):
                  "seq=99999999", *out)
     self.assertEqual(os.listdir(self.dir), [])
 
+  def test_meshes_must_be_meshes(self):
+    for axis in ["dp", "tp", "sp", "ep"]:
+      for size in ["0", "-1"]:
+        self.fails(f"--{axis} is {size}, it must be at least 1", "asyra-opt",
+                   LLAMA, *DIMS, f"--{axis}", size)
+      for size in ["x", "2.5", "1e3"]:
+        self.fails(f"--{axis} = {size}", "asyra-opt", LLAMA, *DIMS,
+                   f"--{axis}", size)
+    self.fails("--tp: At Most 1 required", "asyra-opt", LLAMA, *DIMS, "--tp",
+               "2", "--tp", "2")
+    self.fails("--tp excludes --mesh", "asyra-opt", LLAMA, *DIMS, "--mesh",
+               "tp=2", "--tp", "2")
+    many = ",".join(f"a{i}=1" for i in range(17))
+    for mesh, message in [
+        ("", "--mesh: 1 required"),
+        ("dp=2,",
+         "expected NAME=SIZE with a size of at least 1, got ''"), ("tp", "got 'tp'"), ("=2", "got '=2'"),
+        ("tp=0", "got 'tp=0'"), ("tp=-2", "got 'tp=-2'"),
+        ("tp=two", "got 'tp=two'"),
+        ("dp=2,dp=4", "axis dp is given twice, of size 2 and of 4"),
+        ("dp=2, tp=2", "axis 1 is called ' tp'"), ("2=2", "called '2'"),
+        (many, "17 axes, at most 16"),
+        ("a=99999999999", "more than 2^31 devices with axis a=99999999999"),
+        ("a=65536,b=65536", "more than 2^31 devices with axis b=65536"),
+    ]:
+      for tool in ["asyra-opt", "asyra-run"]:
+        self.fails("--mesh", tool, LLAMA, *DIMS, f"--mesh={mesh}")
+      self.fails(message, "asyra-opt", LLAMA, *DIMS, f"--mesh={mesh}")
+
+  def test_meshes_must_divide_the_model(self):
+    for axis, size in [("dp", "8"), ("dp", "3"), ("sp", "128"), ("sp", "3"),
+                       ("tp", "512")]:
+      self.fails(f"axis {axis} of size {size} shards nothing", "asyra-opt",
+                 LLAMA, *DIMS, f"--{axis}", size)
+    one = self.path("one.asyra"), self.path("none.asyra")
+    self.passes("asyra-opt", LLAMA, *DIMS, "--tp", "1", "-o", one[0])
+    self.passes("asyra-opt", LLAMA, *DIMS, "-o", one[1])
+    with open(one[0]) as a, open(one[1]) as b:
+      self.assertEqual(a.read(), b.read())
+
+  def test_ranks_must_be_those_of_the_mesh(self):
+    out = self.path("model.asyra")
+    mesh = ["--tp", "2", "--sp", "2"]
+    for tool in ["asyra-opt", "asyra-run"]:
+      for ranks in ["8", "0", "-4"]:
+        self.fails(f"--ranks is {ranks}, the mesh (sp=2, tp=2) has 4 devices",
+                   tool, LLAMA, *DIMS, *mesh, "--ranks", ranks)
+      self.fails("--ranks is 2, the mesh () has 1 devices", tool, LLAMA, *DIMS,
+                 "--ranks", "2")
+    self.passes("asyra-opt", LLAMA, *DIMS, *mesh, "--ranks", "4", "-o", out)
+    self.passes("asyra-run", out, "--ranks", "4")
+    self.fails("--ranks is 2, the mesh (sp=2, tp=2) has 4", "asyra-run", out,
+               "--ranks", "2")
+
+  def test_a_single_device_is_compared_with(self):
+    text = self.passes("asyra-run", LLAMA, *DIMS, "--tp", "2",
+                       "--compare-single")
+    self.assertIn("output %logits: off one device by", text)
+    out = self.path("model.asyra")
+    self.passes("asyra-opt", LLAMA, *DIMS, "--tp", "2", "-o", out)
+    self.fails("came in partitioned", "asyra-run", out, "--compare-single")
+
   def test_external_data_must_be_there_and_whole(self):
     source = os.path.join(SOURCE_DIR, "models/gpt2-tiny-external")
     model, data = self.path("model.onnx"), self.path("model.onnx_data")

@@ -48,7 +48,10 @@ TEST(Mesh, BadAxesAreRefused) {
   EXPECT_THAT(error({{"a", 2}, {"a", 4}}),
               HasSubstr("axis a is given twice, of size 2 and of 4"));
   EXPECT_THAT(error({{"a", 0}}), HasSubstr("axis a has size 0"));
-  EXPECT_THAT(error({{"", 2}}), HasSubstr("axis 0 has no name"));
+  for (std::string name : {"", "2", "a@b", "a-b", " tp", "(a)"}) {
+    EXPECT_THAT(error({{"dp", 2}, {name, 2}}),
+                HasSubstr("axis 1 is called '" + name + "'"));
+  }
   EXPECT_THAT(error({{"a", int64_t{1} << 40}, {"b", int64_t{1} << 40}}),
               HasSubstr("more than 2^31 devices"));
   EXPECT_THAT(error(std::vector<Mesh::Axis>(17, {"a", 1})),

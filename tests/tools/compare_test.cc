@@ -52,6 +52,14 @@ TEST(Compare, HalfAgainstWhatWasRecordedInFloat) {
   EXPECT_FALSE(Compare(full, half, ToleranceFor(DType::kF32)).ok());
 }
 
+TEST(Compare, ErrorsRelativeToTheLargestMagnitude) {
+  EXPECT_EQ(ErrorOfLargest(Of({1, 3}, {2, -4})), 7.0 / 4);
+  EXPECT_EQ(ErrorOfLargest(Of({INFINITY, 3}, {INFINITY, 4})), 1.0 / 4);
+  EXPECT_EQ(ErrorOfLargest(Of({0, 0}, {0, 0})), 0);
+  EXPECT_EQ(ErrorOfLargest(Of({1, 0}, {0, 0})), INFINITY);
+  EXPECT_EQ(ErrorOfLargest(Of({std::nan(""), 0}, {1, 0})), INFINITY);
+}
+
 TEST(Compare, IntegersAreExact) {
   auto big = [](int64_t value) {
     return Tensor::FromInts(DType::kI64, {1}, {value});
@@ -64,10 +72,10 @@ TEST(Compare, IntegersAreExact) {
 TEST(Compare, OtherTypesAreErrors) {
   auto status = Compare(Floats({1, 2}), Floats({1}), {}).status();
   EXPECT_THAT(std::string(MessageOf(status)),
-              HasSubstr("it is f64[2], recorded is f64[1]"));
+              HasSubstr("it is f64[2], expected is f64[1]"));
   status = Compare(Floats({1}), Tensor(DType::kF32, {1}), {}).status();
   EXPECT_THAT(std::string(MessageOf(status)),
-              HasSubstr("it is f64[1], recorded is f32[1]"));
+              HasSubstr("it is f64[1], expected is f32[1]"));
 }
 
 TEST(Summary, SaysWhatIsThere) {

@@ -1,0 +1,93 @@
+"""Runs every tiny model on every mesh: sharding does not change results.
+
+A sharded run must agree with the same program on one device to 1e-5 of the
+output's largest magnitude (f16: 2e-3), and with the outputs that were recorded
+from PyTorch, within the tolerances of `asyra-run --check`. What a mesh cannot
+divide must be refused, in one line that names axis, size and op.
+
+Usage: sharding_test.py SOURCE_DIR TOOLS_DIR
+"""
+
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+SOURCE_DIR, TOOLS_DIR = sys.argv[1:3]
+MODELS_DIR = os.path.join(SOURCE_DIR, "models")
+
+DENSE_MESHES = [
+    "--tp 2", "--tp 4", "--sp 2", "--sp 4", "--dp 2 --tp 2", "--tp 2 --sp 2",
+    "--tp 4 --sp 2", "--mesh tp=2,x=2"
+]
+EXPERT_MESHES = ["--ep 2", "--ep 4", "--tp 2 --ep 4", "--sp 2 --ep 4"]
+
+# Built-in models have no data: random weights and inputs, one device only as
+# the reference.
+BUILTIN = ["gpt3-tiny", "llama3-tiny", "qwen3-moe-tiny"]
+
+
+def is_moe(model):
+  return "moe" in model
+
+
+def symbolic_dims(model):
+  """What the model's recorded inputs bind its symbolic dimensions to."""
+  if model.startswith("vit"):
+    return ["--dim", "batch=4"] if "legacy" in model else []
+  if model.endswith("op23"):
+    return []
+  return ["--dim", "batch=4", "--dim", "seq=64"]
+
+
+def refusal(model, mesh):
+  """Why the mesh cannot divide the model: a pattern of the error, or None."""
+  if model.startswith("vit") and "--sp 2" in mesh:
+    # 16 patches and the class token.
+    return r"axis sp of size 2 shards nothing: .* %\w+ = conv"
+  if model.startswith("vit") and "--sp 4" in mesh:
+    return r"axis sp of size 4 shards nothing: .* %\w+ = conv"
+  return None
+
+
+def run(model, mesh):
+  """None, or what is wrong with the model on the mesh."""
+  args = ["--compare-single", *mesh.split()]
+  if model in BUILTIN:
+    args = [model, *args]
+  else:
+    folder = os.path.join(MODELS_DIR, model)
+    args = [os.path.join(folder, "model.onnx"), *symbolic_dims(model), *args,
+            "--check", os.path.join(folder, "test_data_set_0")]
+  result = subprocess.run([os.path.join(TOOLS_DIR, "asyra-run"), *args],
+                          stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=300)
+  said = result.stderr.strip() or result.stdout.strip()
+  expected = refusal(model, mesh)
+  if expected is None:
+    compared = "off one device by" in result.stdout
+    return None if result.returncode == 0 and compared else said
+  refused = (result.returncode == 1 and result.stderr.count("\n") == 1 and
+             re.search(expected, result.stderr))
+  return None if refused else f"expected '{expected}', got: {said}"
+
+
+class Sharding(unittest.TestCase):
+
+  def test_every_model_on_every_mesh(self):
+    models = sorted(name for name in os.listdir(MODELS_DIR) if "-tiny" in name)
+    self.assertGreaterEqual(len(models), 12)
+    cases = [(model, mesh) for model in models + BUILTIN
+             for mesh in DENSE_MESHES + EXPERT_MESHES * is_moe(model)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+      problems = list(pool.map(lambda case: run(*case), cases))
+    failed = [f"{model} {mesh}: {problem}"
+              for (model, mesh), problem in zip(cases, problems) if problem]
+    print(f"{len(cases)} cases, {len(failed)} failed")
+    self.assertEqual(failed, [])
+
+
+if __name__ == "__main__":
+  unittest.main(argv=sys.argv[:1])
