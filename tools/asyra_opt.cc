@@ -20,6 +20,7 @@ struct Flags {
   CompileOptions compile;
   std::string output;
   std::string report = "text";
+  bool print_plan = false;
   std::string trace;
 };
 
@@ -50,9 +51,14 @@ absl::Status Run(const Flags& flags) {
     ASYRA_RETURN_IF_ERROR(WriteFileAtomically(
         flags.trace, {WriteChromeTrace(result.program, *result.simulated)}));
   }
+  if (flags.print_plan && !result.partitioned.has_value()) {
+    return Invalid("--print-plan: a program of stage {} is not sharded",
+                   ToString(result.program.stage));
+  }
+  ReportOptions options{.plan = flags.print_plan};
   std::string report = flags.report == "json"
-                           ? JsonReport(flags.compile, result)
-                           : TextReport(flags.compile, result);
+                           ? JsonReport(flags.compile, result, options)
+                           : TextReport(flags.compile, result, options);
   std::fputs(report.c_str(), stdout);
   return absl::OkStatus();
 }
@@ -77,6 +83,9 @@ int main(int argc, char** argv) {
         throw CLI::Success();
       },
       "prints the passes and their options");
+  app.add_flag("--print-plan", flags.print_plan,
+               "prints how weights and layers are sharded, and what each "
+               "collective moves");
   app.add_option("--trace", flags.trace,
                  "writes the simulated step here, for ui.perfetto.dev");
   app.add_option("--report", flags.report, "text or json")

@@ -95,6 +95,7 @@ absl::Status RunGiven(const CompileOptions& options,
   ASYRA_RETURN_IF_ERROR(RunPasses(result->program, options.passes, context,
                                   manager, &result->timings));
   if (result->program.stage >= Stage::kLocal) {
+    result->partitioned = result->program;
     result->simulated = Simulate(result->program, *context.costs);
   }
   return absl::OkStatus();
@@ -125,6 +126,7 @@ absl::Status RunDefault(const CompileOptions& options,
     ASYRA_RETURN_IF_ERROR(RunPasses(program, ShardPipeline(options), context,
                                     manager, &result->timings));
   }
+  result->partitioned = program;
   if (program.stage != Stage::kLocal) {
     result->simulated = Simulate(program, *context.costs);
     return absl::OkStatus();

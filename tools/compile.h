@@ -37,7 +37,9 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options);
 struct CompileResult {
   Program imported;  // as it came in
   Program raised;    // fused meanings; equal to `imported` in later stages
-  Program program;   // the result
+  // Before it was scheduled; none if it did not become local.
+  std::optional<Program> partitioned;
+  Program program;                         // the result
   std::optional<ScheduleResult> schedule;  // where the default one ran
   // What the simulator says of `program` where its stage can be simulated.
   std::optional<SimResult> simulated;

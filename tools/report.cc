@@ -6,6 +6,8 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "tools/plan_report.h"
+#include "tools/units.h"
 
 namespace asyra {
 namespace {
@@ -75,23 +77,6 @@ std::map<std::string, CollectiveRow> Collectives(const Program& program) {
         program.type(op.operands[0]).Local(program.mesh).bytes());
   }
   return rows;
-}
-
-// "8.03 G ", "157 k ", "12 ": what it counts goes right behind.
-std::string Scaled(double value) {
-  constexpr std::string_view kPrefixes[] = {"", "k ", "M ", "G ", "T ", "P "};
-  size_t prefix = 0;
-  for (; value >= 1000 && prefix + 1 < std::size(kPrefixes); ++prefix) {
-    value /= 1000;
-  }
-  return fmt::format("{:.3g} {}", value, kPrefixes[prefix]);
-}
-
-std::string Bytes(double bytes) {
-  constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
-  return fmt::format("{:.3g} {}", bytes, kUnits[unit]);
 }
 
 std::string ImportText(const Program& program) {
@@ -188,7 +173,8 @@ nlohmann::json SimJson(const SimResult& sim) {
 }  // namespace
 
 std::string TextReport(const CompileOptions& options,
-                       const CompileResult& result) {
+                       const CompileResult& result,
+                       const ReportOptions& report) {
   std::string text =
       fmt::format("{}\n imported\n", options.model) + ImportText(result.raised);
   if (result.raised.ops.size() != result.imported.ops.size()) {
@@ -205,6 +191,7 @@ std::string TextReport(const CompileOptions& options,
     text += fmt::format("  {:>5} x {:<28} {} a device each\n", row.count, name,
                         Bytes(row.bytes / row.count));
   }
+  if (report.plan) text += PlanText(*result.partitioned);
   if (result.simulated.has_value()) {
     text +=
         fmt::format(" simulated on {}\n", options.machine) + SimTable(result);
@@ -224,7 +211,8 @@ std::string TextReport(const CompileOptions& options,
 }
 
 std::string JsonReport(const CompileOptions& options,
-                       const CompileResult& result) {
+                       const CompileResult& result,
+                       const ReportOptions& report) {
   ImportSummary summary = Summarize(result.raised);
   nlohmann::json json = {
       {"model", options.model},
@@ -245,6 +233,7 @@ std::string JsonReport(const CompileOptions& options,
     json["collectives"].push_back(
         {{"what", name}, {"count", row.count}, {"bytes", row.bytes}});
   }
+  if (report.plan) json["plan"] = PlanJson(*result.partitioned);
   for (const PassTiming& timing : result.timings) {
     json["passes"].push_back({{"name", timing.pass},
                               {"changed", timing.changed},

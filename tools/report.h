@@ -8,11 +8,18 @@
 
 namespace asyra {
 
+struct ReportOptions {
+  bool plan = false;  // with that of plan_report.h; `partitioned` is there
+};
+
 std::string TextReport(const CompileOptions& options,
-                       const CompileResult& result);
+                       const CompileResult& result,
+                       const ReportOptions& report = {});
 // One object with `baseline` and `optimized`, each with makespan_us, bubble,
-// exposed_comm_us, peak_bytes, ops and collectives; see README.md.
+// exposed_comm_us, peak_bytes, ops and collectives; see README.md. The plan is
+// under `plan`.
 std::string JsonReport(const CompileOptions& options,
-                       const CompileResult& result);
+                       const CompileResult& result,
+                       const ReportOptions& report = {});
 
 }  // namespace asyra

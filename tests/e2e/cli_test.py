@@ -3,6 +3,7 @@
 Usage: cli_test.py SOURCE_DIR TOOLS_DIR
 """
 
+import json
 import os
 import random
 import shutil
@@ -191,6 +192,26 @@ class CommandLine(unittest.TestCase):
     self.passes("asyra-run", out, "--ranks", "4")
     self.fails("--ranks is 2, the mesh (sp=2, tp=2) has 4", "asyra-run", out,
                "--ranks", "2")
+
+  def test_the_plan_is_printed_layer_by_layer(self):
+    args = ["asyra-opt", "llama3-8b", "--tp", "4", "--tiles", "1",
+            "--print-plan"]
+    plan = json.loads(self.passes(*args, "--report", "json"))["plan"]
+    layer = max(plan["blocks"], key=lambda block: block["repeats"])
+    self.assertGreaterEqual(layer["repeats"], 31)
+    self.assertEqual(len(layer["weights"]), 9)
+    moved = sorted(move["op"] for move in layer["collectives"])
+    self.assertIn(moved, [["all_reduce"] * 2,
+                          ["all_gather"] * 2 + ["reduce_scatter"] * 2])
+    # Both ways each device sends twice 2 (n-1)/n of the residual stream.
+    sent = sum(move["wire_bytes"] for move in layer["collectives"])
+    self.assertEqual(sent, 2 * 2 * 3 / 4 * 2 * 8192 * 4096 * 2)
+    text = self.passes(*args)
+    self.assertIn(f"  {layer['repeats']} x {layer['ops']} ops, ", text)
+    self.assertRegex(text, r"in +%\S+ +bf16\[2, 8192(@tp)?, 4096\]\n")
+    self.fails("--print-plan: a program of stage global is not sharded",
+               "asyra-opt", LLAMA, *DIMS, "--passes", "canonicalize",
+               "--print-plan")
 
   def test_a_single_device_is_compared_with(self):
     text = self.passes("asyra-run", LLAMA, *DIMS, "--tp", "2",

@@ -1,0 +1,183 @@
+#include "tools/plan_report.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "passes/repeats.h"
+#include "simulator/cost_model.h"
+#include "tools/units.h"
+
+namespace asyra {
+namespace {
+
+struct Move {
+  std::string_view op;
+  std::string axes;
+  ValueId value = kNoValue;
+  ValueId result = kNoValue;
+  double wire_bytes = 0;  // that each device sends
+};
+
+struct Block {
+  Repeat repeat;
+  std::vector<ValueId> in, weights, out;
+  std::vector<Move> moves;
+};
+
+Move MoveOf(const Program& program, const Op& op) {
+  const AxisList& axes = op.attrs.Get<AxisList>("axes");
+  const Mesh& mesh = program.mesh;
+  int64_t payload = std::max(program.type(op.operands[0]).Local(mesh).bytes(),
+                             program.type(op.results[0]).Local(mesh).bytes());
+  return {op.def->name, AxesToString(axes, mesh), op.operands[0], op.results[0],
+          static_cast<double>(payload) *
+              BusFactor(op.def->collective, mesh.size(axes))};
+}
+
+std::vector<Block> BlocksOf(const Program& program) {
+  std::vector<bool> is_weight(program.values.size());
+  for (const Input& input : program.inputs) {
+    is_weight[input.value] = input.role == InputRole::kWeight;
+  }
+  std::vector<Block> blocks;
+  for (const Repeat& repeat : FindRepeats(program)) {
+    Block block{repeat, ValuesInto(program, repeat), {}, {}, {}};
+    block.out = ValuesOutOf(program, repeat);
+    for (int i = repeat.begin; i < repeat.begin + repeat.period; ++i) {
+      const Op& op = program.ops[i];
+      for (ValueId value : op.operands) {
+        if (!is_weight[value]) continue;
+        block.weights.push_back(value);
+        is_weight[value] = false;  // told where it is first read
+      }
+      if (op.is_collective()) block.moves.push_back(MoveOf(program, op));
+    }
+    blocks.push_back(std::move(block));
+  }
+  return blocks;
+}
+
+// "bf16[1, 8192@tp, 4096]", as the program prints it.
+std::string TypeOf(const Program& program, ValueId value) {
+  return ToString(program.type(value), program.mesh);
+}
+
+std::string ValueRows(const Program& program, std::string_view title,
+                      const std::vector<ValueId>& values) {
+  std::string text;
+  for (ValueId value : values) {
+    text += fmt::format("    {:<8} %{:<34} {}\n", title,
+                        program.value_name(value), TypeOf(program, value));
+    title = "";
+  }
+  return text;
+}
+
+std::string MoveRow(const Program& program, const Move& move) {
+  std::string from = TypeOf(program, move.value);
+  std::string to = TypeOf(program, move.result);
+  // The element type once.
+  return fmt::format("    {:<14} over {:<5} %{}\n      {} -> {}, {} sent\n",
+                     move.op, move.axes, program.value_name(move.value), from,
+                     to.substr(to.find('[')), Bytes(move.wire_bytes));
+}
+
+std::string BlockText(const Program& program, const Block& block) {
+  std::string text = fmt::format(
+      "  {}{} op{}{}\n",
+      block.repeat.count > 1 ? fmt::format("{} x ", block.repeat.count) : "",
+      block.repeat.period, block.repeat.period == 1 ? "" : "s",
+      block.moves.empty() ? ""
+                          : fmt::format(", {} collective{}", block.moves.size(),
+                                        block.moves.size() == 1 ? "" : "s"));
+  text += ValueRows(program, "in", block.in);
+  text += ValueRows(program, "weights", block.weights);
+  for (const Move& move : block.moves) text += MoveRow(program, move);
+  return text + ValueRows(program, "out", block.out);
+}
+
+// Of the whole program, by op and axes.
+struct Total {
+  int count = 0;
+  double wire_bytes = 0;
+};
+using Totals = std::map<std::pair<std::string, std::string>, Total>;
+
+Totals TotalsOf(const std::vector<Block>& blocks) {
+  Totals totals;
+  for (const Block& block : blocks) {
+    for (const Move& move : block.moves) {
+      Total& total = totals[{std::string(move.op), move.axes}];
+      total.count += block.repeat.count;
+      total.wire_bytes += move.wire_bytes * block.repeat.count;
+    }
+  }
+  return totals;
+}
+
+nlohmann::json ValuesJson(const Program& program,
+                          const std::vector<ValueId>& values) {
+  nlohmann::json json = nlohmann::json::array();
+  for (ValueId value : values) {
+    json.push_back({{"value", program.value_name(value)},
+                    {"type", TypeOf(program, value)}});
+  }
+  return json;
+}
+
+nlohmann::json MovesJson(const Program& program,
+                         const std::vector<Move>& moves) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const Move& move : moves) {
+    json.push_back({{"op", move.op},
+                    {"axes", move.axes},
+                    {"value", program.value_name(move.value)},
+                    {"from", TypeOf(program, move.value)},
+                    {"to", TypeOf(program, move.result)},
+                    {"wire_bytes", move.wire_bytes}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string PlanText(const Program& program) {
+  std::vector<Block> blocks = BlocksOf(program);
+  std::string text = fmt::format(
+      " plan over {}\n",
+      program.mesh.num_devices() == 1 ? "one device" : ToString(program.mesh));
+  for (const Block& block : blocks) text += BlockText(program, block);
+  for (const auto& [key, total] : TotalsOf(blocks)) {
+    text += fmt::format("  in all {:>5} {} over {}, {} sent by each device\n",
+                        total.count, key.first, key.second,
+                        Bytes(total.wire_bytes));
+  }
+  return text;
+}
+
+nlohmann::json PlanJson(const Program& program) {
+  std::vector<Block> blocks = BlocksOf(program);
+  nlohmann::json json = {{"blocks", nlohmann::json::array()},
+                         {"collectives", nlohmann::json::array()}};
+  for (const Block& block : blocks) {
+    json["blocks"].push_back({{"repeats", block.repeat.count},
+                              {"ops", block.repeat.period},
+                              {"in", ValuesJson(program, block.in)},
+                              {"weights", ValuesJson(program, block.weights)},
+                              {"collectives", MovesJson(program, block.moves)},
+                              {"out", ValuesJson(program, block.out)}});
+  }
+  for (const auto& [key, total] : TotalsOf(blocks)) {
+    json["collectives"].push_back({{"op", key.first},
+                                   {"axes", key.second},
+                                   {"count", total.count},
+                                   {"wire_bytes", total.wire_bytes}});
+  }
+  return json;
+}
+
+}  // namespace asyra
