@@ -124,4 +124,22 @@ MemoryProfile ReplayMemory(const Program& program,
   return profile;
 }
 
+std::vector<LiveBuffer> LiveBuffersAt(const Program& program,
+                                      absl::Span<const OpSpan> spans,
+                                      double time_us) {
+  Buffers buffers(program, spans);
+  std::vector<LiveBuffer> live;
+  for (size_t i = 0; i < buffers.all().size(); ++i) {
+    const Buffer& buffer = buffers.all()[i];
+    if (buffer.bytes == 0 || buffer.from_us > time_us) continue;
+    if (buffer.until_us <= time_us) continue;
+    live.push_back({static_cast<ValueId>(i), buffer.bytes});
+  }
+  std::stable_sort(live.begin(), live.end(),
+                   [](const LiveBuffer& a, const LiveBuffer& b) {
+                     return a.bytes > b.bytes;
+                   });
+  return live;
+}
+
 }  // namespace asyra

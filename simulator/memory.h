@@ -32,4 +32,15 @@ struct MemoryProfile {
 MemoryProfile ReplayMemory(const Program& program,
                            absl::Span<const OpSpan> spans);
 
+struct LiveBuffer {
+  ValueId value = kNoValue;  // whose buffer it is; views have none
+  int64_t bytes = 0;
+};
+
+// What is live at `time_us`, largest first; their sum is `live_bytes` of the
+// point that holds then.
+std::vector<LiveBuffer> LiveBuffersAt(const Program& program,
+                                      absl::Span<const OpSpan> spans,
+                                      double time_us);
+
 }  // namespace asyra

@@ -1,57 +1,199 @@
 #include "simulator/report.h"
 
+#include <algorithm>
+#include <cctype>
+#include <map>
+
 #include "fmt/format.h"
+#include "simulator/text.h"
 
 namespace asyra {
 namespace {
 
-double Percent(double part, double whole) {
-  return whole > 0 ? 100 * part / whole : 0;
+constexpr size_t kMostRows = 10;
+
+std::string Row(std::string_view what, const std::string& value,
+                const std::string& more) {
+  return fmt::format("{:<15}{:>15}   {}\n", what, value, more);
 }
 
-std::string Bytes(int64_t bytes) {
-  constexpr double kGiB = 1 << 30, kMiB = 1 << 20;
-  auto count = static_cast<double>(bytes);
-  if (count >= kGiB) return fmt::format("{:.2f} GiB", count / kGiB);
-  if (count >= kMiB) return fmt::format("{:.2f} MiB", count / kMiB);
-  return fmt::format("{} bytes", bytes);
+std::string Us(double us) { return fmt::format("{:.1f} us", us); }
+
+std::string Heading(const Profile& profile) {
+  std::string text = profile.model;
+  if (!profile.machine.empty()) text += " on " + profile.machine;
+  text += fmt::format(", {} device{}", profile.devices,
+                      profile.devices == 1 ? "" : "s");
+  if (!profile.mesh.empty()) text += " " + profile.mesh;
+  return text + "\n";
 }
 
-std::string Sources(const SimResult& result) {
-  double all = 0;
-  for (double us : result.source_us) all += us;
+std::string Bound(const Profile& profile) {
+  if (profile.lower_bound_us == 0) return "";
+  return fmt::format("lower bound {}, gap {:.1f} %", Us(profile.lower_bound_us),
+                     Percent(profile.makespan_us - profile.lower_bound_us,
+                             profile.lower_bound_us));
+}
+
+std::string Computation(const Profile& profile) {
+  std::string text = fmt::format("bubble {:.1f} %", 100 * profile.bubble);
+  if (profile.mfu > 0) text += fmt::format(", MFU {:.1f} %", 100 * profile.mfu);
+  return text;
+}
+
+std::string Sources(const Profile& profile) {
   std::string text;
-  for (size_t i = 0; i < result.source_us.size(); ++i) {
-    if (result.source_us[i] == 0) continue;
-    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ",
-                        ToString(static_cast<OpCost::Source>(i)),
-                        Percent(result.source_us[i], all));
+  for (const ProfileShare& source : profile.sources) {
+    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", source.name,
+                        Percent(source.us, profile.makespan_us));
   }
-  return text.empty() ? "nothing" : text;
+  return text;
+}
+
+std::string Memory(const Profile& profile) {
+  std::map<std::string, int64_t> kinds;
+  for (const ProfileBuffer& buffer : profile.at_peak) {
+    kinds[buffer.kind] += buffer.bytes;
+  }
+  std::string filled;
+  for (const auto& [kind, bytes] : kinds) {
+    filled += fmt::format("{}{} {}", filled.empty() ? "" : ", ", kind,
+                          BytesText(bytes));
+  }
+  std::string text = Row("peak memory", BytesText(profile.peak_bytes), filled);
+  if (profile.capacity_bytes > 0) {
+    text += Row("  of", BytesText(profile.capacity_bytes),
+                fmt::format("{:.1f} %, reached at {}",
+                            Percent(static_cast<double>(profile.peak_bytes),
+                                    static_cast<double>(profile.capacity_bytes)),
+                            Us(profile.peak_us)));
+  }
+  size_t shown = 0;
+  for (const ProfileBuffer& buffer : profile.at_peak) {
+    if (buffer.kind == "weight" || buffer.type.empty() || shown == 3) continue;
+    ++shown;
+    text += Row("", BytesText(buffer.bytes),
+                fmt::format("{} {}", buffer.name, buffer.type));
+  }
+  return text;
+}
+
+// Ops of the critical path, the longest first.
+std::vector<const ProfileOp*> Critical(const Profile& profile) {
+  std::vector<const ProfileOp*> ops;
+  for (const ProfileOp& op : profile.ops) {
+    if (op.critical) ops.push_back(&op);
+  }
+  std::stable_sort(ops.begin(), ops.end(),
+                   [](const ProfileOp* a, const ProfileOp* b) {
+                     return a->duration_us() > b->duration_us();
+                   });
+  return ops;
+}
+
+struct Group {
+  int count = 0;
+  double us = 0;
+  double alone_us = 0;
+};
+
+using Groups = std::map<std::string, Group>;
+
+std::string GroupRows(const Groups& groups, double makespan_us) {
+  std::vector<std::pair<std::string, Group>> rows(groups.begin(), groups.end());
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.second.us > b.second.us;
+  });
+  std::string text;
+  for (size_t i = 0; i < rows.size() && i < kMostRows; ++i) {
+    const Group& group = rows[i].second;
+    text += fmt::format("  {:<50} {:>5} {:>10.1f} {:>5.1f} {:>9.1f}\n",
+                        rows[i].first, group.count, group.us,
+                        Percent(group.us, makespan_us),
+                        group.us - group.alone_us);
+  }
+  return text;
+}
+
+std::string GroupHead(std::string_view what) {
+  return fmt::format("  {:<50} {:>5} {:>10} {:>5} {:>9}\n", what, "ops", "us",
+                     "%", "slowed us");
+}
+
+// "layer12.q_proj.t0" -> "layer*.q_proj.t*": the same op of all layers.
+std::string Pattern(const std::string& name) {
+  std::string pattern;
+  for (size_t i = 0; i < name.size(); ++i) {
+    bool digit = std::isdigit(static_cast<unsigned char>(name[i])) != 0;
+    if (!digit) {
+      pattern += name[i];
+    } else if (pattern.empty() || pattern.back() != '*') {
+      pattern += '*';
+    }
+  }
+  return pattern;
+}
+
+std::string LongestOps(const Profile& profile) {
+  Groups groups;
+  for (const ProfileOp* op : Critical(profile)) {
+    Group& group = groups[fmt::format("{} ({})", Pattern(op->name), op->op)];
+    ++group.count;
+    group.us += op->duration_us();
+    group.alone_us += op->alone_us;
+  }
+  if (groups.empty()) return "";
+  return "critical path, * for any number\n" + GroupHead("") +
+         GroupRows(groups, profile.makespan_us);
 }
 
 }  // namespace
 
-std::string Report(const SimResult& result, const Mesh& mesh) {
-  auto time = [](std::string_view what, double us, const std::string& more) {
-    return fmt::format("{:<15}{:>12.1f} us   {}\n", what, us, more);
-  };
-  std::string text =
-      time("makespan", result.makespan_us,
-           fmt::format("lower bound {:.1f} us", result.lower_bound_us));
-  text += time("computation", result.compute_us,
-               fmt::format("bubble {:.1f} %", 100 * result.bubble));
-  text += time("communication", result.comm_us,
-               fmt::format("exposed {:.1f} us", result.exposed_comm_us));
-  for (const AxesExposure& axes : result.exposed) {
-    text += time("  " + AxesToString(axes.axes, mesh), axes.comm_us,
-                 fmt::format("exposed {:.1f} us", axes.exposed_us));
+std::string Report(const Profile& profile) {
+  std::string text = Heading(profile);
+  text += Row("makespan", Us(profile.makespan_us), Bound(profile));
+  text += Row("computation", Us(profile.compute_us), Computation(profile));
+  text += Row("communication", Us(profile.comm_us),
+              fmt::format("exposed {}, {} collectives",
+                          Us(profile.exposed_comm_us), profile.collectives));
+  for (const ProfileExposure& axes : profile.exposed) {
+    text += Row("  " + axes.axes, Us(axes.comm_us),
+                fmt::format("exposed {}", Us(axes.exposed_us)));
   }
-  text += fmt::format("{:<15}{:>15}   weights {}\n", "peak memory",
-                      Bytes(result.peak_bytes), Bytes(result.weight_bytes));
-  text += fmt::format("{:<15}{:>12}      collectives {}\n", "kernels",
-                      result.ops, result.collectives);
-  return text + fmt::format("{:<15}{}\n", "priced by", Sources(result));
+  if (profile.peak_bytes > 0) text += Memory(profile);
+  if (!profile.sources.empty()) {
+    text += fmt::format("{:<15}{}\n", "rests on", Sources(profile));
+  }
+  return text + LongestOps(profile);
+}
+
+std::string CriticalPathReport(const Profile& profile) {
+  Groups ops, limits, causes;
+  for (const ProfileOp* op : Critical(profile)) {
+    std::string what =
+        op->is_collective() ? op->op + " over " + op->axes : op->op;
+    for (auto [groups, key] :
+         {std::pair{&ops, what}, std::pair{&limits, op->limit},
+          std::pair{&causes, op->waited_for}}) {
+      Group& group = (*groups)[key];
+      ++group.count;
+      group.us += op->duration_us();
+      group.alone_us += op->alone_us;
+    }
+  }
+  if (ops.empty()) return "";
+  std::string text = "critical path\n";
+  text += GroupHead("by op") + GroupRows(ops, profile.makespan_us);
+  text += GroupHead("by what bounds it") +
+          GroupRows(limits, profile.makespan_us);
+  text += GroupHead("by what held it up") +
+          GroupRows(causes, profile.makespan_us);
+  text += "load of each resource by all ops\n";
+  for (const ProfileShare& resource : profile.resources) {
+    text += fmt::format("  {:<50} {:>16.1f} {:>5.1f}\n", resource.name,
+                        resource.us, Percent(resource.us, profile.makespan_us));
+  }
+  return text;
 }
 
 }  // namespace asyra

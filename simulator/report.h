@@ -1,15 +1,19 @@
-// A simulated program in a few lines of text.
+// A profile in a screen of text.
 #pragma once
 
 #include <string>
 
-#include "ir/mesh.h"
-#include "simulator/replay.h"
+#include "simulator/profile.h"
 
 namespace asyra {
 
-// Time, communication by mesh axes, memory, and what the estimate rests on.
-// Ends with a newline.
-std::string Report(const SimResult& result, const Mesh& mesh);
+// Time against the bound, communication by mesh axes, what the makespan rests
+// on, memory and what fills it. Ends with a newline.
+std::string Report(const Profile& profile);
+
+// The ops of the critical path by what they are and what held them up, and
+// how busy each resource is. Ends with a newline; empty when the profile has
+// no critical path.
+std::string CriticalPathReport(const Profile& profile);
 
 }  // namespace asyra

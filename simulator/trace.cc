@@ -1,5 +1,6 @@
 #include "simulator/trace.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -29,25 +30,39 @@ int64_t LocalElements(const Program& program, ValueId value) {
   return LocalBytes(type, program.mesh) / SizeOf(type.dtype);
 }
 
+// The device is process 0; profilers give the host its number of a process.
+constexpr int kDevice = 0;
+constexpr int kHost = 1000;
+constexpr int kHostTrack = 1;
+// What a step of ours is called where profilers name steps.
+constexpr std::string_view kStep = "ProfilerStep#0";
+
 class TraceWriter {
  public:
-  TraceWriter(const Program& program, const SimResult& result)
-      : program_(program), result_(result) {}
+  TraceWriter(const Program& program, const SimResult& result,
+              const Machine& machine)
+      : program_(program), result_(result), machine_(machine) {
+    critical_.assign(program.ops.size(), 0);
+    for (int op : result.critical_path) critical_[op] = 1;
+  }
 
   Json Write() {
     Json trace;
     trace["schemaVersion"] = 1;
+    trace["deviceProperties"] = DeviceProperties();
     trace["distributedInfo"] = DistributedInfo();
     trace["displayTimeUnit"] = "ms";
+    trace["baseTimeNanoseconds"] = 0;
     Metadata();
     for (const OpSpan& span : result_.spans) {
       if (span.end_us > span.start_us) Slice(span);
     }
+    Host();
     Arrows();
     for (const MemoryPoint& point : result_.memory) {
       events_.push_back({{"ph", "C"},
                          {"name", "memory"},
-                         {"pid", 0},
+                         {"pid", kDevice},
                          {"ts", Rounded(point.time_us)},
                          {"args", {{"allocated", point.live_bytes}}}});
     }
@@ -56,6 +71,16 @@ class TraceWriter {
   }
 
  private:
+  Json DeviceProperties() const {
+    constexpr double kBytesPerGib = 1 << 30;
+    return Json::array(
+        {{{"id", 0},
+          {"name", machine_.gpu.name},
+          {"totalGlobalMem",
+           static_cast<int64_t>(machine_.gpu.hbm_gib * kBytesPerGib)},
+          {"numSms", machine_.gpu.sms}}});
+  }
+
   const Op& OpOf(const OpSpan& span) const { return program_.ops[span.op]; }
   static int Track(StreamId stream) { return stream + 1; }
 
@@ -75,41 +100,87 @@ class TraceWriter {
             {"pg_config", groups}};
   }
 
-  void Name(std::string_view what, int track, const std::string& name) {
+  void About(std::string_view what, int process, int track, const Json& args) {
     events_.push_back({{"ph", "M"},
                        {"name", what},
-                       {"pid", 0},
+                       {"pid", process},
                        {"tid", track},
-                       {"args", {{"name", name}}}});
+                       {"args", args}});
+  }
+  void NameTrack(int process, int track, const std::string& name) {
+    About("thread_name", process, track, {{"name", name}});
+    About("thread_sort_index", process, track, {{"sort_index", track}});
   }
 
   void Metadata() {
-    Name("process_name", 0, program_.name);
+    About("process_name", kDevice, 0, {{"name", program_.name}});
+    About("process_labels", kDevice, 0, {{"labels", machine_.name}});
+    About("process_sort_index", kDevice, 0, {{"sort_index", 1}});
+    About("process_name", kHost, 0, {{"name", "host"}});
+    About("process_sort_index", kHost, 0, {{"sort_index", 0}});
+    NameTrack(kHost, kHostTrack, "issue");
     bool unassigned = program_.stage < Stage::kScheduled;
-    if (unassigned) Name("thread_name", Track(kNoStream), "compute");
+    if (unassigned) NameTrack(kDevice, Track(kNoStream), "device");
     for (size_t i = 0; i < program_.streams.size(); ++i) {
-      Name("thread_name", Track(static_cast<StreamId>(i)), program_.streams[i]);
+      NameTrack(kDevice, Track(static_cast<StreamId>(i)), program_.streams[i]);
     }
+  }
+
+  void Complete(std::string_view category, std::string_view name, int process,
+                int track, double start_us, double end_us, const Json& args) {
+    double start = Rounded(start_us);
+    events_.push_back({{"ph", "X"},
+                       {"cat", category},
+                       {"name", name},
+                       {"pid", process},
+                       {"tid", track},
+                       {"ts", start},
+                       {"dur", Rounded(Rounded(end_us) - start)},
+                       {"args", args}});
   }
 
   void Slice(const OpSpan& span) {
     const Op& op = OpOf(span);
     std::string name(op.def->name);
     if (op.is_collective()) name = "ncclDevKernel_" + CamelCase(name);
-    double start = Rounded(span.start_us);
-    Json args = {{"op", span.op}};
+    Json args = {{"device", kDevice},
+                 {"context", 1},
+                 {"stream", Track(span.stream)},
+                 {"correlation", span.op + 1},
+                 {"External id", span.op + 1},
+                 {"critical", critical_[span.op] != 0}};
     if (!op.results.empty()) {
       args["value"] = program_.value_name(op.results[0]);
+      args["type"] = ToString(program_.type(op.results[0]), program_.mesh);
+    }
+    if (!result_.prices.empty()) {
+      args["source"] = ToString(result_.prices[span.op].source);
+      args["limit"] = ToString(result_.prices[span.op].limit);
     }
     if (op.is_collective()) AddCollective(op, &args);
-    events_.push_back({{"ph", "X"},
-                       {"cat", "kernel"},
-                       {"name", name},
-                       {"pid", 0},
-                       {"tid", Track(span.stream)},
-                       {"ts", start},
-                       {"dur", Rounded(Rounded(span.end_us) - start)},
-                       {"args", args}});
+    Complete("kernel", name, kDevice, Track(span.stream), span.start_us,
+             span.end_us, args);
+  }
+
+  // The host issues in text order, one op after the other.
+  void Host() {
+    Complete("user_annotation", kStep, kHost, kHostTrack, 0,
+             result_.makespan_us, Json::object());
+    if (result_.prices.empty()) return;
+    double now = 0;
+    for (const OpSpan& span : result_.spans) {
+      double launch = result_.prices[span.op].launch_us;
+      if (launch == 0 || span.end_us == span.start_us) {
+        now += launch;
+        continue;
+      }
+      Complete("cuda_runtime", "cudaLaunchKernel", kHost, kHostTrack, now,
+               now + launch,
+               {{"correlation", span.op + 1}, {"External id", span.op + 1}});
+      Flow("ac2g", span.op + 1, {kHost, kHostTrack, now},
+           {kDevice, Track(span.stream), span.start_us});
+      now += launch;
+    }
   }
 
   void AddCollective(const Op& op, Json* args) {
@@ -122,7 +193,12 @@ class TraceWriter {
     (*args)["Out msg nelems"] = out;
     (*args)["Group size"] = program_.mesh.size(axes);
     (*args)["dtype"] = ToString(program_.type(op.operands[0]).dtype);
-    (*args)["Process Group Name"] = AxesToString(axes, program_.mesh);
+    std::string group = AxesToString(axes, program_.mesh);
+    (*args)["Process Group Name"] = group;
+    (*args)["Process Group Description"] = group;
+    // As text, which is how profilers write it.
+    (*args)["Process Group Ranks"] =
+        Json(program_.mesh.Group(0, axes)).dump();
   }
 
   // From each collective to the kernel that its wait held up.
@@ -136,39 +212,57 @@ class TraceWriter {
       if (op.def->is_wait) held.push_back(start_of[op.operands[0]]);
       if (span.end_us == span.start_us) continue;
       for (int from : held) {
-        if (from >= 0) Arrow(result_.spans[from], span);
+        if (from >= 0) WaitArrow(result_.spans[from], span);
       }
       held.clear();
     }
   }
 
-  void Arrow(const OpSpan& from, const OpSpan& to) {
-    ++arrows_;
+  // It leaves within the last nanosecond of the collective: an arrow belongs
+  // to the slice around its end.
+  void WaitArrow(const OpSpan& from, const OpSpan& to) {
+    double leaves = std::max(Rounded(from.start_us),
+                             Rounded(Rounded(from.end_us) - 0.001));
+    int id = static_cast<int>(program_.ops.size()) + ++arrows_;
+    Flow("wait", id, {kDevice, Track(from.stream), leaves},
+         {kDevice, Track(to.stream), to.start_us});
+  }
+
+  struct Place {
+    int process, track;
+    double time_us;
+  };
+  void Flow(std::string_view category, int id, const Place& from,
+            const Place& to) {
     Json end = {{"ph", "s"},
-                {"cat", "ac2g"},
-                {"name", "ac2g"},
-                {"id", arrows_},
-                {"pid", 0},
-                {"tid", Track(from.stream)},
-                {"ts", Rounded(from.start_us)}};
+                {"cat", category},
+                {"name", category},
+                {"id", id},
+                {"pid", from.process},
+                {"tid", from.track},
+                {"ts", Rounded(from.time_us)}};
     events_.push_back(end);
     end["ph"] = "f";
-    end["tid"] = Track(to.stream);
-    end["ts"] = Rounded(to.start_us);
+    end["pid"] = to.process;
+    end["tid"] = to.track;
+    end["ts"] = Rounded(to.time_us);
     end["bp"] = "e";
     events_.push_back(end);
   }
 
   const Program& program_;
   const SimResult& result_;
+  const Machine& machine_;
+  std::vector<char> critical_;
   Json events_ = Json::array();
   int arrows_ = 0;
 };
 
 }  // namespace
 
-std::string WriteChromeTrace(const Program& program, const SimResult& result) {
-  return TraceWriter(program, result)
+std::string WriteChromeTrace(const Program& program, const SimResult& result,
+                             const Machine& machine) {
+  return TraceWriter(program, result, machine)
              .Write()
              .dump(1, ' ', false, Json::error_handler_t::replace) +
          "\n";

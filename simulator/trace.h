@@ -5,15 +5,19 @@
 #include <string>
 
 #include "ir/program.h"
+#include "simulator/machine.h"
 #include "simulator/replay.h"
 
 namespace asyra {
 
-// JSON in the form PyTorch's profiler (Kineto) writes: one slice per kernel on
-// the track of its stream, collectives named ncclDevKernel_..., an arrow from
-// each started collective to the first kernel after its wait, and a counter of
-// live memory. Times are in us from the start of the program; slices of one
-// track never overlap.
-std::string WriteChromeTrace(const Program& program, const SimResult& result);
+// JSON in the form PyTorch's profiler (Kineto) writes. One slice per kernel on
+// the track of its stream, collectives named ncclDevKernel_...; one per launch
+// on the host's track, with an arrow ("ac2g") to its kernel; an arrow ("wait")
+// from each started collective to the first kernel after its wait; a counter
+// of live memory; one step ("ProfilerStep#0"). Times are in us from the start
+// of the program, to the nanosecond; slices of one track never overlap, but
+// for the step around the launches. `result` comes from Simulate.
+std::string WriteChromeTrace(const Program& program, const SimResult& result,
+                             const Machine& machine);
 
 }  // namespace asyra

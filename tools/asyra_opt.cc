@@ -49,7 +49,8 @@ absl::Status Run(const Flags& flags) {
                      ToString(result.program.stage));
     }
     ASYRA_RETURN_IF_ERROR(WriteFileAtomically(
-        flags.trace, {WriteChromeTrace(result.program, *result.simulated)}));
+        flags.trace, {WriteChromeTrace(result.program, *result.simulated,
+                                       result.costs->machine())}));
   }
   if (flags.print_plan && !result.partitioned.has_value()) {
     return Invalid("--print-plan: a program of stage {} is not sharded",
@@ -73,6 +74,7 @@ int main(int argc, char** argv) {
       "it so that communication hides behind computation, and "
       "reports what the simulator says.",
       "asyra-opt");
+  asyra::AddModelFlag(app, &flags.compile);
   asyra::AddCompileFlags(app, &flags.compile);
   app.add_option("-o,--output", flags.output,
                  "writes the program here, its weights beside it");

@@ -152,6 +152,7 @@ int main(int argc, char** argv) {
       "Runs a program on recorded or random inputs: a compiled .asyra file "
       "with its .safetensors, or a model, compiled as by asyra-opt.",
       "asyra-run");
+  asyra::AddModelFlag(app, &flags.compile);
   asyra::AddCompileFlags(app, &flags.compile);
   app.add_option("--device", flags.device, "what runs it")
       ->check(CLI::IsMember({"interp"}))

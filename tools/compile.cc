@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "fmt/format.h"
@@ -141,11 +142,14 @@ absl::Status RunDefault(const CompileOptions& options,
 
 }  // namespace
 
-void AddCompileFlags(CLI::App& app, CompileOptions* options) {
+void AddModelFlag(CLI::App& app, CompileOptions* options) {
   app.add_option(
          "MODEL", options->model,
          "an .onnx or .asyra file, or a built-in model: " + BuiltinModelNames())
       ->required();
+}
+
+void AddCompileFlags(CLI::App& app, CompileOptions* options) {
   app.add_option("--dim", options->dims,
                  "NAME=SIZE: binds a symbolic dimension; may be repeated")
       ->take_all();
@@ -164,8 +168,15 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
                  "'REGEX=DIM@AXIS,...;REGEX=whole': fixes how values whose "
                  "names match are sharded");
   app.add_option("--machine", options->machine,
-                 "a known machine or a .machine file")
+                 "a known machine or a .machine file: " +
+                     absl::StrJoin(ListMachines(), ", "))
       ->capture_default_str();
+  app.add_option("--nodes", options->nodes,
+                 "hosts there are; 0: as many as the mesh takes");
+  app.add_option("--set", options->set,
+                 "KEY=VALUE or KEY*=FACTOR: changes a number of the machine, "
+                 "gpu.hbm_gbps=4000; may be repeated")
+      ->take_all();
   app.add_option("--tiles", options->tiles,
                  "tile streams; 0: what simulates best")
       ->capture_default_str();
@@ -201,6 +212,14 @@ absl::Status CheckRanks(const CompileOptions& options, const Mesh& mesh) {
   if (options.ranks.value_or(devices) == devices) return absl::OkStatus();
   return Invalid("--ranks is {}, the mesh {} has {} devices", *options.ranks,
                  ToString(mesh), devices);
+}
+
+std::vector<std::string> MachineEdits(const CompileOptions& options) {
+  std::vector<std::string> edits = options.set;
+  if (options.nodes != 0) {
+    edits.push_back(fmt::format("nodes={}", options.nodes));
+  }
+  return edits;
 }
 
 absl::StatusOr<Program> LoadModel(const CompileOptions& options) {
@@ -248,7 +267,8 @@ absl::StatusOr<CompileResult> Compile(const CompileOptions& options,
   if (options.tiles < 0) {
     return Invalid("--tiles is {}, it must not be negative", options.tiles);
   }
-  ASYRA_ASSIGN_OR_RETURN(Machine machine, LoadMachine(options.machine));
+  ASYRA_ASSIGN_OR_RETURN(Machine machine,
+                         LoadMachine(options.machine, MachineEdits(options)));
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(options));
   CompileResult result;
   result.imported = model.imported;
@@ -262,6 +282,7 @@ absl::StatusOr<CompileResult> Compile(const CompileOptions& options,
                    options.model, ToString(result.program.mesh));
   }
   ASYRA_RETURN_IF_ERROR(CheckRanks(options, result.program.mesh));
+  ASYRA_RETURN_IF_ERROR(CheckFits(result.program.mesh, machine));
   result.costs = std::make_unique<CostModel>(machine, result.program.mesh);
   PassContext context;
   context.costs = result.costs.get();
@@ -277,7 +298,8 @@ absl::StatusOr<CompileResult> Compile(const CompileOptions& options,
 
 absl::StatusOr<CompileResult> Compile(const CompileOptions& options) {
   // What is wrong with the machine's name is said before a model is read.
-  ASYRA_RETURN_IF_ERROR(LoadMachine(options.machine).status());
+  ASYRA_RETURN_IF_ERROR(
+      LoadMachine(options.machine, MachineEdits(options)).status());
   ASYRA_RETURN_IF_ERROR(MeshOf(options).status());
   ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadRaised(options));
   return Compile(options, model);

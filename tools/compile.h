@@ -25,14 +25,21 @@ struct CompileOptions {
   std::optional<int64_t> ranks;  // devices there are
   std::string shard;             // pins, as ReadPins takes them
   std::string machine = "h200x8";
+  std::vector<std::string> set;  // edits of the machine, "gpu.hbm_gbps=4000"
+  int64_t nodes = 0;             // 0: as many as the mesh takes
   int tiles = 0;
   int64_t expert_capacity = 0;  // percent of an even share; 0: no drops
   std::string passes;           // instead of the default pipeline
   std::string print_after;
 };
 
-// Adds the flags of these options, and MODEL.
+// Adds MODEL.
+void AddModelFlag(CLI::App& app, CompileOptions* options);
+// Adds the flags of the other options.
 void AddCompileFlags(CLI::App& app, CompileOptions* options);
+
+// `set` and `nodes` as LoadMachine takes them.
+std::vector<std::string> MachineEdits(const CompileOptions& options);
 
 struct CompileResult {
   Program imported;  // as it came in

@@ -6,26 +6,67 @@
 namespace asyra {
 namespace {
 
-TEST(Report, SaysTimeCommunicationMemoryAndSources) {
-  Program program = Parse(R"(asyra 1 scheduled
+using testing::HasSubstr;
+
+constexpr std::string_view kProgram = R"(asyra 1 scheduled
 mesh (tp=2)
 program @f(%x: f32[500] partial(tp), %y: f32[500]) -> (f32[500], f32[500]) {
   %f = start all_reduce(%x) {axes=tp} on comm : future f32[500]
   %a = neg(%y) on compute : f32[500]
   %r = wait(%f) on compute : f32[500]
-  %b = neg(%r) on compute : f32[500]
-  return %a, %b
-})");
-  SimResult result = Simulate(program, CostModel(TestMachine(), program.mesh),
-                              {.contention = false});
-  EXPECT_EQ(Report(result, program.mesh),
-            "makespan               16.0 us   lower bound 16.0 us\n"
-            "computation             8.0 us   bubble 50.0 %\n"
-            "communication          12.0 us   exposed 8.0 us\n"
-            "  tp                   12.0 us   exposed 8.0 us\n"
-            "peak memory        10000 bytes   weights 0 bytes\n"
-            "kernels                   3      collectives 1\n"
-            "priced by      formula 100.0 %\n");
+  %layer0.b = neg(%r) on compute : f32[500]
+  return %a, %layer0.b
+})";
+
+Profile TestProfile(double capacity_gib = -1) {
+  Program program = Parse(kProgram);
+  CostModel costs(TestMachine(), program.mesh);
+  SimResult result = Simulate(program, costs, {.contention = false});
+  return MakeProfile(program, result, costs,
+                     {.model = "mlp", .capacity_gib = capacity_gib});
+}
+
+TEST(Report, SaysTimeCommunicationMemoryAndWhatTheyRestOn) {
+  EXPECT_EQ(
+      Report(TestProfile()),
+      "mlp on test, 2 devices (tp=2)\n"
+      "makespan               16.0 us   lower bound 16.0 us, gap 0.0 %\n"
+      "computation             8.0 us   bubble 50.0 %\n"
+      "communication          12.0 us   exposed 8.0 us, 1 collectives\n"
+      "  tp                   12.0 us   exposed 8.0 us\n"
+      "peak memory        10000 bytes   activation 6000 bytes, input 4000 "
+      "bytes\n"
+      "  of                  1.00 GiB   0.0 %, reached at 12.0 us\n"
+      "                    2000 bytes   x f32[500] partial(tp)\n"
+      "                    2000 bytes   y f32[500]\n"
+      "                    2000 bytes   f future f32[500]\n"
+      "rests on       formula 100.0 %\n"
+      "critical path, * for any number\n"
+      "                                                       ops         us   "
+      "  % slowed us\n"
+      "  f (all_reduce)                                         1       12.0  "
+      "75.0       0.0\n"
+      "  layer*.b (neg)                                         1        4.0  "
+      "25.0       0.0\n");
+}
+
+TEST(Report, TheCriticalPathIsSummedUp) {
+  std::string text = CriticalPathReport(TestProfile());
+  EXPECT_THAT(text, HasSubstr("all_reduce over tp"));
+  EXPECT_THAT(text, HasSubstr("by what held it up"));
+  EXPECT_THAT(text, HasSubstr("load of each resource"));
+  EXPECT_EQ(CriticalPathReport(Profile{}), "");
+}
+
+TEST(Report, WhatDoesNotFitSaysByHowMuchAndWhatFillsIt) {
+  EXPECT_TRUE(CheckCapacity(TestProfile()).ok());
+  EXPECT_TRUE(CheckCapacity(TestProfile(0)).ok()) << "no limit";
+  absl::Status status = CheckCapacity(TestProfile(9000.0 / (1 << 30)));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(),
+            "mlp does not fit: 10000 bytes on a device of 9000 bytes, 1000 "
+            "bytes too much; at the peak: activation 6000 bytes, input 4000 "
+            "bytes");
 }
 
 }  // namespace

@@ -13,14 +13,20 @@ namespace {
 using Json = nlohmann::json;
 
 Json TraceOf(const Program& program) {
-  SimResult result = Simulate(program, CostModel(TestMachine(), program.mesh));
-  return Json::parse(WriteChromeTrace(program, result), nullptr, false);
+  Machine machine = TestMachine();
+  machine.launch_us = 0.5;
+  SimResult result = Simulate(program, CostModel(machine, program.mesh));
+  return Json::parse(WriteChromeTrace(program, result, machine), nullptr,
+                     false);
 }
 
-std::vector<Json> Events(const Json& trace, std::string_view phase) {
+// Those of a phase, and of a category where one is given.
+std::vector<Json> Events(const Json& trace, std::string_view phase,
+                         std::string_view category = "") {
   std::vector<Json> events;
   for (const Json& event : trace["traceEvents"]) {
-    if (event["ph"] == phase) events.push_back(event);
+    if (event["ph"] != phase) continue;
+    if (category.empty() || event["cat"] == category) events.push_back(event);
   }
   return events;
 }
@@ -40,7 +46,7 @@ TEST(Trace, HasTheShapeOfAProfile) {
   ASSERT_TRUE(trace.is_object());
   EXPECT_EQ(trace["distributedInfo"]["pg_config"][0]["ranks"],
             Json::array({0, 1}));
-  std::vector<Json> slices = Events(trace, "X");
+  std::vector<Json> slices = Events(trace, "X", "kernel");
   ASSERT_EQ(slices.size(), 3u);
   EXPECT_EQ(slices[0]["name"], "ncclDevKernel_AllReduce");
   EXPECT_EQ(slices[0]["args"]["In msg nelems"], 500);
@@ -53,15 +59,60 @@ TEST(Trace, HasTheShapeOfAProfile) {
 
 TEST(Trace, AnArrowLeadsFromACollectiveToWhatWaited) {
   Json trace = TraceOf(Parse(kProgram));
-  std::vector<Json> from = Events(trace, "s"), to = Events(trace, "f");
-  std::vector<Json> slices = Events(trace, "X");
+  std::vector<Json> from = Events(trace, "s", "wait");
+  std::vector<Json> to = Events(trace, "f", "wait");
+  std::vector<Json> slices = Events(trace, "X", "kernel");
   ASSERT_EQ(from.size(), 1u);
   ASSERT_EQ(to.size(), 1u);
   EXPECT_EQ(from[0]["id"], to[0]["id"]);
-  EXPECT_EQ(from[0]["ts"], slices[0]["ts"]);
+  double end = slices[0]["ts"].get<double>() + slices[0]["dur"].get<double>();
+  EXPECT_NEAR(from[0]["ts"].get<double>(), end - 0.001, 1e-9);
   EXPECT_EQ(from[0]["tid"], slices[0]["tid"]);
   EXPECT_EQ(to[0]["ts"], slices[2]["ts"]);
   EXPECT_EQ(to[0]["bp"], "e");
+}
+
+// How profilers tie a launch to its kernel.
+TEST(Trace, EachKernelHasItsLaunch) {
+  Json trace = TraceOf(Parse(kProgram));
+  std::vector<Json> kernels = Events(trace, "X", "kernel");
+  std::vector<Json> launches = Events(trace, "X", "cuda_runtime");
+  std::vector<Json> from = Events(trace, "s", "ac2g");
+  std::vector<Json> to = Events(trace, "f", "ac2g");
+  ASSERT_EQ(launches.size(), kernels.size());
+  ASSERT_EQ(from.size(), kernels.size());
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    EXPECT_EQ(launches[i]["args"]["correlation"],
+              kernels[i]["args"]["correlation"]);
+    EXPECT_LE(launches[i]["ts"].get<double>() + 0.5,
+              kernels[i]["ts"].get<double>() + 1e-9);
+    EXPECT_NE(launches[i]["pid"], kernels[i]["pid"]);
+    EXPECT_EQ(from[i]["ts"], launches[i]["ts"]);
+    EXPECT_EQ(to[i]["ts"], kernels[i]["ts"]);
+    EXPECT_EQ(to[i]["tid"], kernels[i]["tid"]);
+  }
+}
+
+// Every end of an arrow lies in a slice of its track, or nothing holds it.
+TEST(Trace, ArrowsBeginAndEndInSlices) {
+  for (uint32_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(seed);
+    Json trace = TraceOf(Parse(RandomProgram(seed, 60, 2).text()));
+    std::vector<Json> slices = Events(trace, "X");
+    for (const char* phase : {"s", "f"}) {
+      for (const Json& arrow : Events(trace, phase)) {
+        double ts = arrow["ts"].get<double>();
+        bool held = false;
+        for (const Json& slice : slices) {
+          double start = slice["ts"].get<double>();
+          held |= slice["pid"] == arrow["pid"] &&
+                  slice["tid"] == arrow["tid"] && start <= ts &&
+                  ts < start + slice["dur"].get<double>() + 1e-7;
+        }
+        EXPECT_TRUE(held) << arrow;
+      }
+    }
+  }
 }
 
 // Perfetto drops slices that overlap on one track.
@@ -70,7 +121,7 @@ TEST(Trace, SlicesOfATrackNeverOverlap) {
     SCOPED_TRACE(seed);
     Json trace = TraceOf(Parse(RandomProgram(seed, 60, 2).text()));
     std::map<int, double> end;
-    for (const Json& slice : Events(trace, "X")) {
+    for (const Json& slice : Events(trace, "X", "kernel")) {
       EXPECT_GE(slice["ts"].get<double>(), end[slice["tid"]] - 1e-7);
       end[slice["tid"]] =
           slice["ts"].get<double>() + slice["dur"].get<double>();

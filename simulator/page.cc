@@ -1,0 +1,59 @@
+#include "simulator/page.h"
+
+#include "fmt/format.h"
+#include "simulator/page_assets.h"
+#include "simulator/profile_diff.h"
+#include "simulator/profile_json.h"
+
+namespace asyra {
+namespace {
+
+// JSON inside a <script> element: no text in it may end the element.
+std::string Embedded(std::string_view json) {
+  std::string text;
+  text.reserve(json.size());
+  for (char c : json) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::string Page(std::string_view title, std::string_view json,
+                 absl::Span<const std::string_view> scripts) {
+  std::string text = fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n"
+      "<main id=\"page\"></main>\n"
+      "<script type=\"application/json\" id=\"data\">{}</script>\n",
+      title, PageAsset("page.css"), Embedded(json));
+  for (std::string_view script : scripts) {
+    text += fmt::format("<script>\n{}</script>\n", PageAsset(script));
+  }
+  return text + "</body>\n</html>\n";
+}
+
+}  // namespace
+
+std::string ProfilePage(absl::Span<const Profile> profiles) {
+  std::string json = "{\"profiles\": [";
+  for (size_t i = 0; i < profiles.size(); ++i) {
+    json += (i > 0 ? ", " : "") + ProfileJson(profiles[i]);
+  }
+  json += "]";
+  if (profiles.size() == 2) {
+    json += ", \"differences\": " + DifferencesJson(profiles[0], profiles[1]);
+  }
+  return Page(profiles.size() == 1 ? "asyra: step" : "asyra: before and after",
+              json + "}",
+              {"common.js", "timeline.js", "memory.js", "profile.js"});
+}
+
+std::string SweepPage(std::string_view json) {
+  return Page("asyra: sweep", json, {"common.js", "sweep.js"});
+}
+
+}  // namespace asyra

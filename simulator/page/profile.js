@@ -1,0 +1,246 @@
+'use strict';
+// The page of one step, or of two: before and after.
+const {profiles, differences} = data;
+const last = profiles[profiles.length - 1];
+const two = profiles.length > 1;
+
+function heading() {
+  const where = [last.machine && 'on ' + last.machine,
+                 `${last.devices} device${last.devices === 1 ? '' : 's'}`,
+                 last.mesh].filter(Boolean).join(', ');
+  const names = [...new Set(profiles.map((profile) => profile.model))];
+  page.append(el('h1', {}, names.join(' \u2192 ')),
+              el('div', {class: 'soft'}, where));
+}
+
+function cards() {
+  const bound = last.lower_bound_us;
+  const capacity = last.memory.capacity_bytes;
+  const list = [
+    card(time(last.makespan_us), 'makespan'),
+    bound ? card(time(bound), 'lower bound',
+                 'gap ' + percent(last.makespan_us / bound - 1)) : null,
+    card(percent(last.bubble), 'bubble', 'no computation runs'),
+    card(time(last.exposed_comm_us), 'exposed communication',
+         'of ' + time(last.comm_us)),
+    last.mfu ? card(percent(last.mfu), 'MFU') : null,
+    last.memory.peak_bytes ? card(
+      bytes(last.memory.peak_bytes), 'peak memory',
+      capacity ? percent(last.memory.peak_bytes / capacity) + ' of ' +
+        bytes(capacity) : '') : null,
+  ];
+  page.append(el('div', {class: 'cards'}, ...list));
+}
+
+function change(before, after, lessIsBetter = true) {
+  if (!before) return '';
+  const share = (after - before) / before;
+  const text = (share > 0 ? '+' : '') + percent(share);
+  if (Math.abs(share) < 5e-4) return text;
+  return el('span', {class: share < 0 === lessIsBetter ? 'good' : 'mark'},
+            text);
+}
+
+function totals() {
+  const rows = [
+    ['makespan', (p) => p.makespan_us, time],
+    ['lower bound', (p) => p.lower_bound_us, time],
+    ['computation', (p) => p.compute_us, time],
+    ['communication', (p) => p.comm_us, time],
+    ['exposed communication', (p) => p.exposed_comm_us, time],
+    ['bubble', (p) => p.bubble, percent],
+    ['MFU', (p) => p.mfu, percent, false],
+    ['peak memory', (p) => p.memory.peak_bytes, bytes],
+    ['ops', (p) => p.ops.length, String],
+    ['collectives', (p) => p.collectives, String],
+  ];
+  page.append(table([
+    {head: '', text: true, value: (row) => row[0]},
+    {head: 'before', value: (row) => row[1](profiles[0]),
+     show: (row) => row[2](row[1](profiles[0]))},
+    {head: 'after', value: (row) => row[1](profiles[1]),
+     show: (row) => row[2](row[1](profiles[1]))},
+    {head: 'change', value: (row) => row[1](profiles[1]) / row[1](profiles[0]),
+     show: (row) => change(row[1](profiles[0]), row[1](profiles[1]), row[3])},
+  ], rows));
+}
+
+function controls(view, recolour) {
+  const found = el('span', {class: 'soft'});
+  const search = el('input', {type: 'search', placeholder: 'find ops: q_proj',
+    oninput: () => {
+      const text = search.value.trim().toLowerCase();
+      view.match = text && ((op) => op.name.toLowerCase().includes(text) ||
+        op.op.toLowerCase().includes(text));
+      const hits = text ? last.ops.filter(view.match) : [];
+      const us = hits.reduce((sum, op) => sum + op.end_us - op.start_us, 0);
+      found.textContent = text ? `${hits.length} ops, ${time(us)}` : '';
+      view.changed();
+    }});
+  const by = el('select', {onchange: () => {
+    view.colour = by.value;
+    recolour();
+  }}, ...[['limit', 'what bounds them'], ['op', 'op'], ['source', 'estimate']]
+    .map(([value, text]) => el('option', {value}, text)));
+  const critical = el('input', {type: 'checkbox', onchange: () => {
+    view.critical = critical.checked;
+    view.changed();
+  }});
+  const button = (text, act) => el('button', {onclick: act}, text);
+  return el('div', {class: 'bar'},
+    el('label', {}, 'colours: ', by),
+    el('label', {}, critical, ' critical path only'),
+    search, found,
+    button('+', () => view.zoom(.5)), button('\u2212', () => view.zoom(2)),
+    button('whole step', () => view.set(0, view.end)),
+    el('span', {class: 'soft'}, 'wheel: zoom, drag: move, double click: to op'));
+}
+
+function timelines() {
+  const view = new View(Math.max(...profiles.map((p) => p.makespan_us)) * 1.005);
+  const palette = colours(profiles, view.colour);
+  const legend = el('div', {class: 'legend'});
+  function recolour() {
+    palette.clear();
+    for (const [key, hue] of colours(profiles, view.colour)) {
+      palette.set(key, hue);
+    }
+    const extra = [['#22282f', 'underlined: critical path'],
+                   ['#c8372d', 'exposed communication'], ['#d5dade', 'idle']];
+    legend.replaceChildren(
+      ...[...palette].slice(0, 16).map(([key, hue]) => [hue, key])
+        .concat(extra).map(([hue, text]) =>
+          el('span', {}, el('i', {style: `background: ${hue}`}), text)));
+    view.changed();
+  }
+  page.append(el('h2', {}, 'Timeline'), controls(view, recolour), legend);
+  const most = Math.max(...profiles.map((p) => p.memory.peak_bytes));
+  profiles.forEach((profile, i) => {
+    const name = two ? el('div', {class: 'name'},
+      `${['before', 'after'][i]}: ${profile.model}, ` +
+      time(profile.makespan_us)) : null;
+    page.append(el('div', {class: 'panel'}, name,
+      new Timeline(profile, view, palette).node,
+      profile.memory.points.length ?
+        new MemoryCurve(profile, view, most).node : null));
+  });
+  recolour();
+}
+
+function differenceTable() {
+  const us = (key) => (row) => row[key] ? row[key].toFixed(1) : '';
+  page.append(el('h2', {}, 'Ops that changed'),
+    el('div', {class: 'soft'}, 'tiles of an op together; times in \u00b5s'),
+    table([
+      {head: 'op', text: true, value: (row) => row.name},
+      {head: 'kind', text: true, value: (row) => row.op},
+      {head: 'before', value: (row) => row.before_us, show: us('before_us')},
+      {head: 'after', value: (row) => row.after_us, show: us('after_us')},
+      {head: 'change', value: (row) => Math.abs(row.after_us - row.before_us),
+       show: (row) => (row.after_us - row.before_us).toFixed(1)},
+      {head: 'ops', value: (row) => row.after_count,
+       show: (row) => `${row.before_count} \u2192 ${row.after_count}`},
+      {head: 'critical before', value: (row) => row.before_critical_us,
+       show: us('before_critical_us')},
+      {head: 'critical after', value: (row) => row.after_critical_us,
+       show: us('after_critical_us')},
+      {head: 'critical change', value: (row) =>
+        row.after_critical_us - row.before_critical_us,
+       show: (row) => (row.after_critical_us - row.before_critical_us)
+         .toFixed(1)},
+    ], differences, {sort: 4}));
+}
+
+// Ops by what they are.
+function groups() {
+  const rows = new Map();
+  for (const op of last.ops) {
+    const key = op.op + (op.axes ? ' over ' + op.axes : '');
+    const row = rows.get(key) || {key, count: 0, us: 0, alone: 0, critical: 0};
+    const us = op.end_us - op.start_us;
+    ++row.count;
+    row.us += us;
+    row.alone += op.alone_us || us;
+    if (op.critical) row.critical += us;
+    rows.set(key, row);
+  }
+  return el('div', {}, el('h2', {}, 'Ops'), table([
+    {head: 'op', text: true, value: (row) => row.key},
+    {head: 'count', value: (row) => row.count},
+    {head: 'time', value: (row) => row.us, show: (row) => time(row.us)},
+    {head: 'of makespan', value: (row) => row.us,
+     show: (row) => percent(row.us / last.makespan_us)},
+    {head: 'slowed by others', value: (row) => row.us - row.alone,
+     show: (row) => time(row.us - row.alone)},
+    {head: 'critical', value: (row) => row.critical,
+     show: (row) => percent(row.critical / last.makespan_us)},
+  ], [...rows.values()], {sort: 2}));
+}
+
+function critical() {
+  const ops = last.ops.filter((op) => op.critical);
+  if (ops.length === 0) return null;
+  return el('div', {}, el('h2', {}, 'Critical path'), table([
+    {head: 'op', text: true, value: (op) => op.name},
+    {head: 'at', value: (op) => op.start_us, show: (op) => time(op.start_us)},
+    {head: 'time', value: (op) => op.end_us - op.start_us,
+     show: (op) => time(op.end_us - op.start_us)},
+    {head: 'bound by', text: true, value: (op) => op.limit || ''},
+    {head: 'held up by', text: true, value: (op) => op.waited_for || ''},
+  ], ops, {sort: 2}));
+}
+
+function peakTable() {
+  const {at_peak: buffers, peak_us: at} = last.memory;
+  if (buffers.length === 0) return null;
+  const kinds = new Map();
+  for (const buffer of buffers) {
+    kinds.set(buffer.kind, (kinds.get(buffer.kind) || 0) + buffer.bytes);
+  }
+  const sorted = [...kinds].sort((a, b) => b[1] - a[1]);
+  const share = (count) => 100 * count / last.memory.peak_bytes + '%';
+  return el('div', {},
+    el('h2', {}, `Alive at the peak, at ${time(at)}`),
+    el('div', {class: 'shares'}, ...sorted.map(([, count], i) =>
+      el('i', {style: `width: ${share(count)}; background: ${HUES[i]}`}))),
+    el('div', {class: 'legend'}, ...sorted.map(([kind, count], i) =>
+      el('span', {}, el('i', {style: `background: ${HUES[i]}`}),
+         `${kind} ${bytes(count)}`))),
+    table([
+      {head: 'value', text: true, value: (row) => row.name},
+      {head: 'type', text: true, value: (row) => row.type},
+      {head: 'kind', text: true, value: (row) => row.kind},
+      {head: 'bytes', value: (row) => row.bytes,
+       show: (row) => bytes(row.bytes)},
+    ], buffers, {sort: 3}));
+}
+
+function shares(title, rows, note) {
+  return rows.length === 0 ? null : el('div', {}, el('h2', {}, title),
+    el('div', {class: 'soft'}, note),
+    table([
+      {head: '', text: true, value: (row) => row.name || row.axes},
+      {head: 'time', value: (row) => row.us ?? row.comm_us,
+       show: (row) => time(row.us ?? row.comm_us)},
+      {head: 'of makespan', value: (row) => row.us ?? row.comm_us, show: (row) =>
+        percent((row.us ?? row.comm_us) / last.makespan_us)},
+      ...(rows[0].exposed_us === undefined ? [] :
+        [{head: 'exposed', value: (row) => row.exposed_us,
+          show: (row) => time(row.exposed_us)}]),
+    ], rows));
+}
+
+heading();
+cards();
+if (two) totals();
+timelines();
+if (two) differenceTable();
+page.append(
+  el('div', {class: 'columns'}, groups(), critical(), peakTable(),
+     el('div', {},
+        shares('Communication', last.exposed, 'by mesh axes'),
+        shares('What the makespan rests on', last.sources,
+               'the critical path by how its ops were priced'),
+        shares('Load of the resources', last.resources,
+               'how long each would be busy, used to the full'))));
+document.body.dataset.ready = 'yes';

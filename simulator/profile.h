@@ -1,0 +1,110 @@
+// One step of a program on one device, simulated or measured: what reports,
+// pages and comparisons are made of. Written as JSON, and read back from it or
+// from a trace (profile_json.h).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/program.h"
+#include "simulator/cost_model.h"
+#include "simulator/replay.h"
+
+namespace asyra {
+
+// An op that takes time.
+struct ProfileOp {
+  std::string name;  // of its first result, "layer3.q_proj.t0"
+  std::string op;    // "matmul"
+  std::string type;  // of that result
+  int stream = 0;    // index into Profile::streams
+  double start_us = 0;
+  double end_us = 0;
+  double alone_us = 0;     // with nothing beside it; 0: not known
+  std::string axes;        // of a collective; empty: computation
+  int64_t bytes = 0;       // payload of a collective
+  std::string source;      // of the estimate, "interpolated"
+  std::string limit;       // what bounds it, "memory"
+  std::string waited_for;  // what held up its start: "data", "stream", "host"
+  int wait = -1;           // of a started collective: the op its wait held up
+  bool critical = false;   // on the critical path
+
+  bool is_collective() const { return !axes.empty(); }
+  double duration_us() const { return end_us - start_us; }
+};
+
+struct ProfileBuffer {
+  std::string name, type;
+  std::string kind;  // "weight", "state", "input", "constant", "activation"
+  int64_t bytes = 0;
+};
+
+struct ProfileShare {
+  std::string name;
+  double us = 0;
+};
+
+struct ProfileExposure {
+  std::string axes;
+  double comm_us = 0;
+  double exposed_us = 0;
+};
+
+struct Profile {
+  std::string model;    // as the user named it
+  std::string machine;  // empty: measured
+  std::string mesh;     // "(dp=2, tp=4)"
+  int64_t devices = 1;
+
+  double makespan_us = 0;
+  double lower_bound_us = 0;   // 0: not known
+  double compute_us = 0;       // some computation runs
+  double comm_us = 0;          // some collective runs
+  double exposed_comm_us = 0;  // some collective and no computation
+  double bubble = 0;           // 1 - compute_us / makespan_us
+  // Matrix products of the whole model, each once, over what all devices could
+  // do in that time at their dense peak; 0: not known.
+  double mfu = 0;
+  int collectives = 0;
+
+  std::vector<std::string> streams;
+  std::vector<ProfileOp> ops;  // in issue order
+  std::vector<ProfileExposure> exposed;
+  // The makespan by what the critical path rests on: one entry per source of
+  // estimates, and "host" for the time in which nothing of it runs.
+  std::vector<ProfileShare> sources;
+  // How long each resource would be busy with all ops, used to the full.
+  std::vector<ProfileShare> resources;
+
+  int64_t peak_bytes = 0;  // 0: not known
+  int64_t weight_bytes = 0;
+  int64_t capacity_bytes = 0;  // of the device; 0: not limited
+  double peak_us = 0;          // when it is reached first
+  std::vector<ProfileBuffer> at_peak;  // largest first
+  std::vector<MemoryPoint> memory;
+};
+
+struct ProfileOptions {
+  std::string model;
+  double capacity_gib = -1;  // 0: not limited; below: that of the machine
+};
+
+// `result` is what Simulate gave for `program`, critical path and memory
+// included.
+Profile MakeProfile(const Program& program, const SimResult& result,
+                    const CostModel& costs, const ProfileOptions& options);
+
+// Profile::mfu of a program that takes `makespan_us`. A product of a type that
+// the machine's matrix units do not take counts by the vector peak.
+double ModelFlopUtilization(const Program& program, const Machine& machine,
+                            double makespan_us);
+
+// Fills in what follows from `ops`: makespan_us, compute_us, comm_us,
+// exposed_comm_us, bubble, exposed, collectives.
+void SumUp(Profile* profile);
+
+// OK, or by how much the peak exceeds the capacity and what fills it.
+absl::Status CheckCapacity(const Profile& profile);
+
+}  // namespace asyra

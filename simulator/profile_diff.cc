@@ -1,0 +1,219 @@
+#include "simulator/profile_diff.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "fmt/format.h"
+#include "simulator/text.h"
+
+namespace asyra {
+namespace {
+
+constexpr size_t kMostRows = 12;
+
+bool IsTileOrFuture(std::string_view part) {
+  if (part == "future") return true;
+  return part.size() > 1 && part[0] == 't' &&
+         part.find_first_not_of("0123456789", 1) == std::string_view::npos;
+}
+
+// Without what scheduling appends: "a.t1.future" -> "a".
+std::string BaseName(const std::string& name) {
+  std::string base;
+  for (size_t at = 0; at <= name.size();) {
+    size_t dot = std::min(name.find('.', at), name.size());
+    std::string_view part = std::string_view(name).substr(at, dot - at);
+    if (at == 0 || !IsTileOrFuture(part)) {
+      if (at > 0) base += '.';
+      base += part;
+    }
+    at = dot + 1;
+  }
+  return base;
+}
+
+struct Total {
+  std::string_view name, unit;
+  double before, after;
+  int decimals = 1;
+};
+
+std::vector<Total> Totals(const Profile& a, const Profile& b) {
+  constexpr double kMib = 1 << 20;
+  auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / kMib; };
+  return {{"makespan", "us", a.makespan_us, b.makespan_us},
+          {"lower bound", "us", a.lower_bound_us, b.lower_bound_us},
+          {"computation", "us", a.compute_us, b.compute_us},
+          {"communication", "us", a.comm_us, b.comm_us},
+          {"exposed", "us", a.exposed_comm_us, b.exposed_comm_us},
+          {"bubble", "%", 100 * a.bubble, 100 * b.bubble},
+          {"MFU", "%", 100 * a.mfu, 100 * b.mfu},
+          {"peak memory", "MiB", mib(a.peak_bytes), mib(b.peak_bytes)},
+          {"ops", "", static_cast<double>(a.ops.size()),
+           static_cast<double>(b.ops.size()), 0},
+          {"collectives", "", static_cast<double>(a.collectives),
+           static_cast<double>(b.collectives), 0}};
+}
+
+std::string Change(double before, double after) {
+  if (before == 0) return "";
+  return fmt::format("{:+.1f} %", 100 * (after - before) / before);
+}
+
+std::string Counts(const OpDifference& op) {
+  if (op.before_count == op.after_count) return "";
+  if (op.after_count == 0) return "gone";
+  if (op.before_count == 0) return "new";
+  return fmt::format("{} -> {} ops", op.before_count, op.after_count);
+}
+
+std::string Rows(std::vector<OpDifference> ops, double OpDifference::*before,
+                 double OpDifference::*after) {
+  auto change = [&](const OpDifference& op) {
+    return std::abs(op.*after - op.*before);
+  };
+  std::stable_sort(ops.begin(), ops.end(),
+                   [&](const OpDifference& a, const OpDifference& b) {
+                     return change(a) > change(b);
+                   });
+  std::string text;
+  for (size_t i = 0; i < ops.size() && i < kMostRows; ++i) {
+    const OpDifference& op = ops[i];
+    text += fmt::format("  {:<40} {:>10.1f} {:>10.1f} {:>+10.1f} us  {}\n",
+                        op.name + " (" + op.op + ")", op.*before, op.*after,
+                        op.*after - op.*before, Counts(op));
+  }
+  if (ops.size() > kMostRows) {
+    text += fmt::format("  and {} others\n", ops.size() - kMostRows);
+  }
+  return text;
+}
+
+std::vector<OpDifference> Only(const std::vector<OpDifference>& ops,
+                               bool (OpDifference::*test)() const) {
+  std::vector<OpDifference> chosen;
+  for (const OpDifference& op : ops) {
+    if ((op.*test)()) chosen.push_back(op);
+  }
+  return chosen;
+}
+
+using Json = nlohmann::ordered_json;
+
+Json TotalsJson(const Profile& profile) {
+  return {{"model", profile.model},
+          {"machine", profile.machine},
+          {"mesh", profile.mesh},
+          {"makespan_us", profile.makespan_us},
+          {"lower_bound_us", profile.lower_bound_us},
+          {"compute_us", profile.compute_us},
+          {"comm_us", profile.comm_us},
+          {"exposed_comm_us", profile.exposed_comm_us},
+          {"bubble", profile.bubble},
+          {"mfu", profile.mfu},
+          {"peak_bytes", profile.peak_bytes},
+          {"ops", profile.ops.size()},
+          {"collectives", profile.collectives}};
+}
+
+Json OpsJson(const Profile& before, const Profile& after) {
+  Json json = Json::array();
+  for (const OpDifference& op : Differences(before, after)) {
+    json.push_back({{"name", op.name},
+                    {"op", op.op},
+                    {"before_count", op.before_count},
+                    {"after_count", op.after_count},
+                    {"before_us", op.before_us},
+                    {"after_us", op.after_us},
+                    {"before_critical_us", op.before_critical_us},
+                    {"after_critical_us", op.after_critical_us}});
+  }
+  return json;
+}
+
+std::string Dump(const Json& json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+bool HasCriticalPath(const Profile& profile) {
+  return std::any_of(profile.ops.begin(), profile.ops.end(),
+                     [](const ProfileOp& op) { return op.critical; });
+}
+
+}  // namespace
+
+std::vector<OpDifference> Differences(const Profile& before,
+                                      const Profile& after) {
+  std::vector<OpDifference> differences;
+  std::map<std::string, size_t> index;
+  auto at = [&](const ProfileOp& op) -> OpDifference& {
+    auto [found, is_new] =
+        index.try_emplace(BaseName(op.name), differences.size());
+    if (is_new) differences.push_back({found->first, op.op});
+    return differences[found->second];
+  };
+  for (const ProfileOp& op : before.ops) {
+    OpDifference& entry = at(op);
+    ++entry.before_count;
+    entry.before_us += op.duration_us();
+    if (op.critical) entry.before_critical_us += op.duration_us();
+  }
+  for (const ProfileOp& op : after.ops) {
+    OpDifference& entry = at(op);
+    ++entry.after_count;
+    entry.after_us += op.duration_us();
+    if (op.critical) entry.after_critical_us += op.duration_us();
+  }
+  std::stable_sort(differences.begin(), differences.end(),
+                   [](const OpDifference& a, const OpDifference& b) {
+                     return std::abs(a.change_us()) > std::abs(b.change_us());
+                   });
+  return differences;
+}
+
+std::string DifferenceReport(const Profile& before, const Profile& after) {
+  std::string text = fmt::format("{:<22} {:>14} {:>14} {:>10}\n", "", "before",
+                                 "after", "change");
+  for (const Total& total : Totals(before, after)) {
+    text += fmt::format("{:<22} {:>14.{}f} {:>14.{}f} {:>10}\n",
+                        fmt::format("{} {}", total.name, total.unit),
+                        total.before, total.decimals, total.after,
+                        total.decimals, Change(total.before, total.after));
+  }
+  std::vector<OpDifference> all = Differences(before, after), changed;
+  for (const OpDifference& op : all) {
+    if (std::abs(op.change_us()) >= 0.05) changed.push_back(op);
+  }
+  text += fmt::format("{} of {} ops take another time\n", changed.size(),
+                      all.size());
+  text += Rows(changed, &OpDifference::before_us, &OpDifference::after_us);
+  for (const auto& [profile, name] :
+       {std::pair{&before, "before"}, std::pair{&after, "after"}}) {
+    if (HasCriticalPath(*profile)) continue;
+    return text +
+           fmt::format("the critical path of {} ({}) is not known\n", name,
+                       profile->model);
+  }
+  auto left = Only(all, &OpDifference::left_critical);
+  text += fmt::format("{} ops left the critical path\n", left.size());
+  text += Rows(left, &OpDifference::before_critical_us,
+               &OpDifference::after_critical_us);
+  auto joined = Only(all, &OpDifference::joined_critical);
+  text += fmt::format("{} ops joined it\n", joined.size());
+  return text + Rows(joined, &OpDifference::before_critical_us,
+                     &OpDifference::after_critical_us);
+}
+
+std::string DifferenceJson(const Profile& before, const Profile& after) {
+  return Dump({{"before", TotalsJson(before)},
+               {"after", TotalsJson(after)},
+               {"ops", OpsJson(before, after)}});
+}
+
+std::string DifferencesJson(const Profile& before, const Profile& after) {
+  return Dump(OpsJson(before, after));
+}
+
+}  // namespace asyra

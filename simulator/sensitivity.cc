@@ -1,0 +1,85 @@
+#include "simulator/sensitivity.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/support/status.h"
+#include "simulator/simulate.h"
+
+namespace asyra {
+namespace {
+
+double Makespan(const Program& program, Machine machine) {
+  CostModel costs(std::move(machine), program.mesh);
+  return Replay(program, PriceOps(program, costs),
+                {.memory = false, .lower_bound = false, .critical_path = false})
+      .makespan_us;
+}
+
+Sensitivity Try(const Program& program, const std::string& machine,
+                std::vector<std::string> edits, const MachineNumber& number,
+                double step, double now_us) {
+  Sensitivity result{number.key, number.value};
+  edits.emplace_back();
+  // Rates may not pass others (a bus its link): then less of it is tried.
+  for (double factor : {1 + step, 1 / (1 + step)}) {
+    edits.back() = fmt::format("{}*={}", number.key, factor);
+    absl::StatusOr<Machine> changed = LoadMachine(machine, edits);
+    if (!changed.ok()) {
+      if (result.error.empty()) result.error = MessageOf(changed.status());
+      continue;
+    }
+    result.error.clear();
+    result.factor = factor;
+    double then_us = Makespan(program, *std::move(changed));
+    result.change_us = then_us - now_us;
+    result.elasticity = std::log(then_us / now_us) / std::log(factor);
+    break;
+  }
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Sensitivity>> Sensitivities(
+    const Program& program, const std::string& machine,
+    absl::Span<const std::string> edits, double step) {
+  std::vector<std::string> list(edits.begin(), edits.end());
+  ASYRA_ASSIGN_OR_RETURN(Machine base, LoadMachine(machine, list));
+  double now_us = Makespan(program, std::move(base));
+  if (now_us <= 0) return Invalid("no op of the program takes time");
+  ASYRA_ASSIGN_OR_RETURN(std::vector<MachineNumber> numbers,
+                         MachineNumbers(machine));
+  std::vector<Sensitivity> results;
+  for (const MachineNumber& number : numbers) {
+    if (number.value == 0) continue;  // nothing to multiply
+    Sensitivity result = Try(program, machine, list, number, step, now_us);
+    if (result.change_us == 0 && result.error.empty()) continue;
+    results.push_back(std::move(result));
+  }
+  std::stable_sort(results.begin(), results.end(),
+                   [](const Sensitivity& a, const Sensitivity& b) {
+                     return std::abs(a.elasticity) > std::abs(b.elasticity);
+                   });
+  return results;
+}
+
+std::string SensitivityReport(absl::Span<const Sensitivity> sensitivities) {
+  std::string text = fmt::format(
+      "sensitivity of the makespan to the machine\n  {:<48} {:>10} {:>6} "
+      "{:>12} {:>6}\n",
+      "number", "now", "times", "makespan us", "%/%");
+  for (const Sensitivity& entry : sensitivities) {
+    if (!entry.error.empty()) {
+      text += fmt::format("  {:<48} {:>10g} cannot change alone: {}\n",
+                          entry.key, entry.value, entry.error);
+      continue;
+    }
+    text += fmt::format("  {:<48} {:>10g} {:>6.2f} {:>+12.1f} {:>+6.2f}\n",
+                        entry.key, entry.value, entry.factor, entry.change_us,
+                        entry.elasticity);
+  }
+  return text;
+}
+
+}  // namespace asyra

@@ -1,0 +1,16 @@
+// How reports spell quantities.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace asyra {
+
+std::string BytesText(int64_t bytes);  // "4.29 GiB", "12 bytes"
+// "12.3 us", "4.57 ms", "1.20 s": three digits or more.
+std::string TimeText(double us);
+// 100 part / whole; 0 of nothing.
+double Percent(double part, double whole);
+
+}  // namespace asyra

@@ -1,0 +1,242 @@
+// asyra-sim: what a model would cost on a machine, and why; no GPU needed.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "CLI/CLI.hpp"
+#include "ir/support/file.h"
+#include "ir/support/status.h"
+#include "simulator/page.h"
+#include "simulator/profile_diff.h"
+#include "simulator/profile_json.h"
+#include "simulator/report.h"
+#include "simulator/sensitivity.h"
+#include "simulator/trace.h"
+#include "tools/compile.h"
+#include "tools/run_tool.h"
+#include "tools/sweep.h"
+
+namespace asyra {
+namespace {
+
+struct Flags {
+  CompileOptions compile;
+  double capacity_gib = -1;
+  bool strict = false;
+  std::string json, trace, html;
+  // sweep
+  std::vector<std::string> grid;
+  std::string csv;
+  int threads = 0;
+  // compare
+  std::string before, after;
+};
+
+// "-" is stdout.
+absl::Status Write(const std::string& path, const std::string& text) {
+  if (path != "-") return WriteFileAtomically(path, {text});
+  std::fputs(text.c_str(), stdout);
+  return absl::OkStatus();
+}
+
+// Text for people goes to stdout unless JSON does.
+void Print(const Flags& flags, const std::string& text) {
+  if (flags.json != "-") std::fputs(text.c_str(), stdout);
+}
+
+struct Simulated {
+  CompileResult compiled;
+  Profile profile;
+};
+
+absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
+                                     const CompileOptions& compile) {
+  Simulated result;
+  ASYRA_ASSIGN_OR_RETURN(result.compiled, Compile(compile));
+  if (!result.compiled.simulated.has_value()) {
+    return Invalid("{}: a program of stage {} is not simulated", compile.model,
+                   ToString(result.compiled.program.stage));
+  }
+  if (flags.strict) {
+    ASYRA_RETURN_IF_ERROR(Annotate(
+        CheckMeasured(result.compiled.program,
+                      result.compiled.simulated->prices),
+        compile.model));
+  }
+  result.profile = MakeProfile(
+      result.compiled.program, *result.compiled.simulated,
+      *result.compiled.costs,
+      {.model = compile.model, .capacity_gib = flags.capacity_gib});
+  return result;
+}
+
+absl::Status WriteOutputs(const Flags& flags, const Simulated& result) {
+  if (!flags.json.empty()) {
+    ASYRA_RETURN_IF_ERROR(Write(flags.json, ProfileJson(result.profile)));
+  }
+  if (!flags.trace.empty()) {
+    ASYRA_RETURN_IF_ERROR(
+        Write(flags.trace,
+              WriteChromeTrace(result.compiled.program,
+                               *result.compiled.simulated,
+                               result.compiled.costs->machine())));
+  }
+  if (!flags.html.empty()) {
+    ASYRA_RETURN_IF_ERROR(Write(flags.html, ProfilePage({result.profile})));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunOne(const Flags& flags) {
+  ASYRA_ASSIGN_OR_RETURN(Simulated result, SimulateModel(flags, flags.compile));
+  ASYRA_RETURN_IF_ERROR(WriteOutputs(flags, result));
+  Print(flags, Report(result.profile));
+  return CheckCapacity(result.profile);
+}
+
+absl::Status Explain(const Flags& flags) {
+  ASYRA_ASSIGN_OR_RETURN(Simulated result, SimulateModel(flags, flags.compile));
+  ASYRA_RETURN_IF_ERROR(WriteOutputs(flags, result));
+  ASYRA_ASSIGN_OR_RETURN(
+      std::vector<Sensitivity> sensitivities,
+      Sensitivities(result.compiled.program, flags.compile.machine,
+                    MachineEdits(flags.compile)));
+  Print(flags, Report(result.profile) + CriticalPathReport(result.profile) +
+                   SensitivityReport(sensitivities));
+  return CheckCapacity(result.profile);
+}
+
+// A .json file is read, everything else is compiled.
+absl::StatusOr<Profile> LoadProfile(const Flags& flags,
+                                    const std::string& argument) {
+  constexpr std::string_view kSuffix = ".json";
+  if (argument.size() > kSuffix.size() &&
+      argument.substr(argument.size() - kSuffix.size()) == kSuffix) {
+    ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(argument));
+    return ReadProfile(text, argument);
+  }
+  CompileOptions compile = flags.compile;
+  compile.model = argument;
+  ASYRA_ASSIGN_OR_RETURN(Simulated result, SimulateModel(flags, compile));
+  return result.profile;
+}
+
+absl::Status Compare(const Flags& flags) {
+  ASYRA_ASSIGN_OR_RETURN(Profile before, LoadProfile(flags, flags.before));
+  ASYRA_ASSIGN_OR_RETURN(Profile after, LoadProfile(flags, flags.after));
+  if (!flags.json.empty()) {
+    ASYRA_RETURN_IF_ERROR(Write(flags.json, DifferenceJson(before, after)));
+  }
+  if (!flags.html.empty()) {
+    ASYRA_RETURN_IF_ERROR(Write(flags.html, ProfilePage({before, after})));
+  }
+  Print(flags, DifferenceReport(before, after));
+  return absl::OkStatus();
+}
+
+// On a terminal one line that is overwritten; nothing in a log.
+void ShowProgress(size_t done, size_t all) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  std::fprintf(stderr, "\r%zu of %zu points%s", done, all,
+               done == all ? "\n" : "");
+}
+
+absl::Status RunSweep(const Flags& flags) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<GridAxis> grid, ParseGrid(flags.grid));
+  ASYRA_ASSIGN_OR_RETURN(std::vector<SweepPoint> points,
+                         Sweep(flags.compile, grid,
+                               {.threads = flags.threads,
+                                .capacity_gib = flags.capacity_gib,
+                                .strict = flags.strict,
+                                .progress = ShowProgress}));
+  std::string json = SweepJson(flags.compile.model, grid, points);
+  if (!flags.json.empty()) ASYRA_RETURN_IF_ERROR(Write(flags.json, json));
+  if (!flags.csv.empty()) {
+    ASYRA_RETURN_IF_ERROR(Write(flags.csv, SweepCsv(grid, points)));
+  }
+  if (!flags.html.empty()) {
+    ASYRA_RETURN_IF_ERROR(Write(flags.html, SweepPage(json)));
+  }
+  if (flags.csv != "-") Print(flags, SweepText(grid, points));
+  return CheckAnyValid(grid, points);
+}
+
+void AddCommonFlags(CLI::App& app, Flags* flags) {
+  AddCompileFlags(app, &flags->compile);
+  app.add_option("--capacity", flags->capacity_gib,
+                 "GiB of a device instead of the machine's; 0: no limit")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--strict", flags->strict,
+               "refuses prices that were not measured or interpolated");
+  app.add_option("--json", flags->json,
+                 "writes the result here; -: stdout, instead of the text");
+  app.add_option("--html", flags->html,
+                 "writes a page for a browser here, complete in one file");
+}
+
+void AddTraceFlag(CLI::App& app, Flags* flags) {
+  app.add_option("--trace", flags->trace,
+                 "writes the simulated step here, for ui.perfetto.dev");
+}
+
+using Command = absl::Status (*)(const Flags&);
+
+// Adds the subcommands; the one that is given ends up in `chosen`.
+void AddCommands(CLI::App& app, Flags* flags, Command* chosen) {
+  auto add = [&](const char* name, const char* summary, Command command) {
+    CLI::App* sub = app.add_subcommand(name, summary);
+    sub->callback([chosen, command] { *chosen = command; });
+    return sub;
+  };
+  CLI::App* run = add("run", "simulates one step", RunOne);
+  AddModelFlag(*run, &flags->compile);
+  AddCommonFlags(*run, flags);
+  AddTraceFlag(*run, flags);
+
+  CLI::App* sweep =
+      add("sweep", "simulates every point of a grid of options", RunSweep);
+  AddModelFlag(*sweep, &flags->compile);
+  AddCommonFlags(*sweep, flags);
+  sweep
+      ->add_option("--grid", flags->grid,
+                   "KEY=VALUE,VALUE,...: a flag's name, dim.NAME or set.KEY "
+                   "and its values; may be repeated")
+      ->take_all()
+      ->required();
+  sweep->add_option("--csv", flags->csv, "writes the points here; -: stdout");
+  sweep
+      ->add_option("--threads", flags->threads, "0: one per core")
+      ->check(CLI::Range(0, 1024));
+
+  CLI::App* compare = add("compare", "two steps, op by op", Compare);
+  constexpr const char* kWhat =
+      "a model or program to simulate, or a .json file of run --json, of run "
+      "--trace or of a profiler";
+  compare->add_option("BEFORE", flags->before, kWhat)->required();
+  compare->add_option("AFTER", flags->after, kWhat)->required();
+  AddCommonFlags(*compare, flags);
+
+  CLI::App* explain =
+      add("explain",
+          "the critical path, the load of each resource, and what each number "
+          "of the machine is worth",
+          Explain);
+  AddModelFlag(*explain, &flags->compile);
+  AddCommonFlags(*explain, flags);
+  AddTraceFlag(*explain, flags);
+  app.require_subcommand(1);
+}
+
+}  // namespace
+}  // namespace asyra
+
+int main(int argc, char** argv) {
+  asyra::Flags flags;
+  asyra::Command command = nullptr;
+  CLI::App app(
+      "Simulates one training or inference step of a model on a machine that "
+      "need not be there.",
+      "asyra-sim");
+  asyra::AddCommands(app, &flags, &command);
+  return asyra::RunTool(app, argc, argv, [&] { return command(flags); });
+}
