@@ -26,8 +26,7 @@ class ProfileMaker {
 
  private:
   void Totals() {
-    profile_.mesh =
-        program_.mesh.num_axes() > 0 ? ToString(program_.mesh) : "";
+    profile_.mesh = program_.mesh.num_axes() > 0 ? ToString(program_.mesh) : "";
     profile_.devices = program_.mesh.num_devices();
     profile_.makespan_us = result_.makespan_us;
     profile_.lower_bound_us = result_.lower_bound_us;
@@ -93,8 +92,7 @@ class ProfileMaker {
     made.end_us = span.end_us;
     made.alone_us = price.time_us;
     if (op.is_collective()) {
-      made.axes =
-          AxesToString(op.attrs.Get<AxisList>("axes"), program_.mesh);
+      made.axes = AxesToString(op.attrs.Get<AxisList>("axes"), program_.mesh);
       for (ValueId value : op.operands) {
         made.bytes += LocalBytes(program_.type(value), program_.mesh);
       }
@@ -147,11 +145,11 @@ class ProfileMaker {
     profile_.peak_bytes = result_.peak_bytes;
     profile_.weight_bytes = result_.weight_bytes;
     profile_.memory = result_.memory;
-    auto peak = std::max_element(result_.memory.begin(), result_.memory.end(),
-                                 [](const MemoryPoint& a,
-                                    const MemoryPoint& b) {
-                                   return a.live_bytes < b.live_bytes;
-                                 });
+    auto peak =
+        std::max_element(result_.memory.begin(), result_.memory.end(),
+                         [](const MemoryPoint& a, const MemoryPoint& b) {
+                           return a.live_bytes < b.live_bytes;
+                         });
     if (peak == result_.memory.end()) return;
     profile_.peak_us = peak->time_us;
     std::vector<LiveBuffer> live =
@@ -160,8 +158,8 @@ class ProfileMaker {
     for (size_t i = 0; i < live.size(); ++i) {
       const Type& type = program_.type(live[i].value);
       ProfileBuffer buffer{program_.value_name(live[i].value),
-                           ToString(type, program_.mesh),
-                           KindOf(live[i].value), live[i].bytes};
+                           ToString(type, program_.mesh), KindOf(live[i].value),
+                           live[i].bytes};
       if (i < kMostBuffers) {
         profile_.at_peak.push_back(std::move(buffer));
         continue;
@@ -205,8 +203,8 @@ Profile MakeProfile(const Program& program, const SimResult& result,
   Profile profile = ProfileMaker(program, result).Make();
   profile.model = options.model;
   profile.machine = costs.machine().name;
-  profile.mfu = ModelFlopUtilization(program, costs.machine(),
-                                     result.makespan_us);
+  profile.mfu =
+      ModelFlopUtilization(program, costs.machine(), result.makespan_us);
   double gib = options.capacity_gib < 0 ? costs.machine().gpu.hbm_gib
                                         : options.capacity_gib;
   profile.capacity_bytes = static_cast<int64_t>(gib * kBytesPerGib);

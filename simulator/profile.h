@@ -79,8 +79,8 @@ struct Profile {
 
   int64_t peak_bytes = 0;  // 0: not known
   int64_t weight_bytes = 0;
-  int64_t capacity_bytes = 0;  // of the device; 0: not limited
-  double peak_us = 0;          // when it is reached first
+  int64_t capacity_bytes = 0;          // of the device; 0: not limited
+  double peak_us = 0;                  // when it is reached first
   std::vector<ProfileBuffer> at_peak;  // largest first
   std::vector<MemoryPoint> memory;
 };

@@ -38,19 +38,25 @@ struct Total {
   std::string_view name, unit;
   double before, after;
   int decimals = 1;
+  bool maybe_unknown = false;  // 0 is: not known
 };
+
+std::string Shown(const Total& total, double value) {
+  if (total.maybe_unknown && value == 0) return "-";
+  return fmt::format("{:.{}f}", value, total.decimals);
+}
 
 std::vector<Total> Totals(const Profile& a, const Profile& b) {
   constexpr double kMib = 1 << 20;
   auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / kMib; };
   return {{"makespan", "us", a.makespan_us, b.makespan_us},
-          {"lower bound", "us", a.lower_bound_us, b.lower_bound_us},
+          {"lower bound", "us", a.lower_bound_us, b.lower_bound_us, 1, true},
           {"computation", "us", a.compute_us, b.compute_us},
           {"communication", "us", a.comm_us, b.comm_us},
           {"exposed", "us", a.exposed_comm_us, b.exposed_comm_us},
           {"bubble", "%", 100 * a.bubble, 100 * b.bubble},
-          {"MFU", "%", 100 * a.mfu, 100 * b.mfu},
-          {"peak memory", "MiB", mib(a.peak_bytes), mib(b.peak_bytes)},
+          {"MFU", "%", 100 * a.mfu, 100 * b.mfu, 1, true},
+          {"peak memory", "MiB", mib(a.peak_bytes), mib(b.peak_bytes), 1, true},
           {"ops", "", static_cast<double>(a.ops.size()),
            static_cast<double>(b.ops.size()), 0},
           {"collectives", "", static_cast<double>(a.collectives),
@@ -58,35 +64,57 @@ std::vector<Total> Totals(const Profile& a, const Profile& b) {
 }
 
 std::string Change(double before, double after) {
-  if (before == 0) return "";
+  if (before == 0 || after == 0) return "";
   return fmt::format("{:+.1f} %", 100 * (after - before) / before);
 }
 
 std::string Counts(const OpDifference& op) {
-  if (op.before_count == op.after_count) return "";
   if (op.after_count == 0) return "gone";
   if (op.before_count == 0) return "new";
+  if (op.before_count == op.after_count) return "";
   return fmt::format("{} -> {} ops", op.before_count, op.after_count);
 }
 
-std::string Rows(std::vector<OpDifference> ops, double OpDifference::*before,
-                 double OpDifference::*after) {
+// The same ops of all layers together.
+std::vector<OpDifference> Patterns(const std::vector<OpDifference>& ops) {
+  std::vector<OpDifference> patterns;
+  std::map<std::string, size_t> index;
+  for (const OpDifference& op : ops) {
+    std::string name = NamePattern(op.name);
+    auto [at, is_new] =
+        index.try_emplace(fmt::format("{} ({})", name, op.op), patterns.size());
+    if (is_new) patterns.push_back({at->first});
+    OpDifference& sum = patterns[at->second];
+    sum.before_count += op.before_count;
+    sum.after_count += op.after_count;
+    sum.before_us += op.before_us;
+    sum.after_us += op.after_us;
+    sum.before_critical_us += op.before_critical_us;
+    sum.after_critical_us += op.after_critical_us;
+  }
+  return patterns;
+}
+
+std::string Rows(const std::vector<OpDifference>& ops,
+                 double OpDifference::*before, double OpDifference::*after) {
+  std::vector<OpDifference> rows = Patterns(ops);
   auto change = [&](const OpDifference& op) {
     return std::abs(op.*after - op.*before);
   };
-  std::stable_sort(ops.begin(), ops.end(),
+  std::stable_sort(rows.begin(), rows.end(),
                    [&](const OpDifference& a, const OpDifference& b) {
                      return change(a) > change(b);
                    });
   std::string text;
-  for (size_t i = 0; i < ops.size() && i < kMostRows; ++i) {
-    const OpDifference& op = ops[i];
-    text += fmt::format("  {:<40} {:>10.1f} {:>10.1f} {:>+10.1f} us  {}\n",
-                        op.name + " (" + op.op + ")", op.*before, op.*after,
-                        op.*after - op.*before, Counts(op));
+  for (size_t i = 0; i < rows.size() && i < kMostRows; ++i) {
+    const OpDifference& op = rows[i];
+    std::string line =
+        fmt::format("  {:<46} {:>10.1f} {:>10.1f} {:>+10.1f} us  {}", op.name,
+                    op.*before, op.*after, op.*after - op.*before, Counts(op));
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
-  if (ops.size() > kMostRows) {
-    text += fmt::format("  and {} others\n", ops.size() - kMostRows);
+  if (rows.size() > kMostRows) {
+    text += fmt::format("  and {} more\n", rows.size() - kMostRows);
   }
   return text;
 }
@@ -177,24 +205,23 @@ std::string DifferenceReport(const Profile& before, const Profile& after) {
   std::string text = fmt::format("{:<22} {:>14} {:>14} {:>10}\n", "", "before",
                                  "after", "change");
   for (const Total& total : Totals(before, after)) {
-    text += fmt::format("{:<22} {:>14.{}f} {:>14.{}f} {:>10}\n",
+    text += fmt::format("{:<22} {:>14} {:>14} {:>10}\n",
                         fmt::format("{} {}", total.name, total.unit),
-                        total.before, total.decimals, total.after,
-                        total.decimals, Change(total.before, total.after));
+                        Shown(total, total.before), Shown(total, total.after),
+                        Change(total.before, total.after));
   }
   std::vector<OpDifference> all = Differences(before, after), changed;
   for (const OpDifference& op : all) {
     if (std::abs(op.change_us()) >= 0.05) changed.push_back(op);
   }
-  text += fmt::format("{} of {} ops take another time\n", changed.size(),
-                      all.size());
+  text += fmt::format("{} of {} ops take another time, * for any number\n",
+                      changed.size(), all.size());
   text += Rows(changed, &OpDifference::before_us, &OpDifference::after_us);
   for (const auto& [profile, name] :
        {std::pair{&before, "before"}, std::pair{&after, "after"}}) {
     if (HasCriticalPath(*profile)) continue;
-    return text +
-           fmt::format("the critical path of {} ({}) is not known\n", name,
-                       profile->model);
+    return text + fmt::format("the critical path of {} ({}) is not known\n",
+                              name, profile->model);
   }
   auto left = Only(all, &OpDifference::left_critical);
   text += fmt::format("{} ops left the critical path\n", left.size());

@@ -86,8 +86,7 @@ class Reader {
     const Json& at = At(json, place, key, &Json::is_number, "number");
     return at.is_number() ? at.get<double>() : 0;
   }
-  int64_t Integer(const Json& json, const std::string& place,
-                  const char* key) {
+  int64_t Integer(const Json& json, const std::string& place, const char* key) {
     const Json& at = At(json, place, key, &Json::is_number_integer, "integer");
     return at.is_number_integer() ? at.get<int64_t>() : 0;
   }
@@ -143,8 +142,8 @@ ProfileOp ReadOp(Reader& read, const Json& json, const std::string& place) {
   op.source = read.MaybeText(json, place, "source");
   op.limit = read.MaybeText(json, place, "limit");
   op.waited_for = read.MaybeText(json, place, "waited_for");
-  const Json& critical = read.At(json, place, "critical", &Json::is_boolean,
-                                 "true or false");
+  const Json& critical =
+      read.At(json, place, "critical", &Json::is_boolean, "true or false");
   op.critical = critical.is_boolean() && critical.get<bool>();
   return op;
 }
@@ -218,8 +217,7 @@ absl::StatusOr<Profile> ReadOwn(const Json& json, std::string_view origin) {
   profile.exposed_comm_us = read.Number(json, "", "exposed_comm_us");
   profile.bubble = read.Number(json, "", "bubble");
   profile.mfu = read.Number(json, "", "mfu");
-  profile.collectives =
-      static_cast<int>(read.Integer(json, "", "collectives"));
+  profile.collectives = static_cast<int>(read.Integer(json, "", "collectives"));
   for (const Json& stream : read.List(json, "", "streams")) {
     if (!stream.is_string()) read.Fail("{}: {}{} is no name", "", "streams[]");
     profile.streams.push_back(stream.is_string() ? stream.get<std::string>()
@@ -233,8 +231,7 @@ absl::StatusOr<Profile> ReadOwn(const Json& json, std::string_view origin) {
   }
   profile.sources = ReadShares(read, json, "sources");
   profile.resources = ReadShares(read, json, "resources");
-  ReadMemory(read,
-             read.At(json, "", "memory", &Json::is_object, "object"),
+  ReadMemory(read, read.At(json, "", "memory", &Json::is_object, "object"),
              &profile);
   ReadOps(read, json, &profile);
   if (!read.ok()) return read.status();
@@ -284,8 +281,8 @@ absl::StatusOr<Profile> ReadProfile(std::string_view text,
   if (json.is_object() && json.value("format", Json()) == Json(kFormat)) {
     return ReadOwn(json, origin);
   }
-  return Invalid("{}: neither a profile (\"format\": \"{}\") nor a trace", origin,
-                 kFormat);
+  return Invalid("{}: neither a profile (\"format\": \"{}\") nor a trace",
+                 origin, kFormat);
 }
 
 }  // namespace asyra

@@ -28,9 +28,9 @@ double UnionLength(const std::vector<Interval>& intervals) {
 std::vector<Interval> Joined(std::vector<Interval> a,
                              const std::vector<Interval>& b) {
   a.insert(a.end(), b.begin(), b.end());
-  std::stable_sort(a.begin(), a.end(), [](const Interval& x, const Interval& y) {
-    return x.from < y.from;
-  });
+  std::stable_sort(
+      a.begin(), a.end(),
+      [](const Interval& x, const Interval& y) { return x.from < y.from; });
   return a;
 }
 

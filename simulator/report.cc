@@ -1,7 +1,6 @@
 #include "simulator/report.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 
 #include "fmt/format.h"
@@ -62,11 +61,12 @@ std::string Memory(const Profile& profile) {
   }
   std::string text = Row("peak memory", BytesText(profile.peak_bytes), filled);
   if (profile.capacity_bytes > 0) {
-    text += Row("  of", BytesText(profile.capacity_bytes),
-                fmt::format("{:.1f} %, reached at {}",
-                            Percent(static_cast<double>(profile.peak_bytes),
-                                    static_cast<double>(profile.capacity_bytes)),
-                            Us(profile.peak_us)));
+    text +=
+        Row("  of", BytesText(profile.capacity_bytes),
+            fmt::format("{:.1f} %, reached at {}",
+                        Percent(static_cast<double>(profile.peak_bytes),
+                                static_cast<double>(profile.capacity_bytes)),
+                        Us(profile.peak_us)));
   }
   size_t shown = 0;
   for (const ProfileBuffer& buffer : profile.at_peak) {
@@ -107,10 +107,10 @@ std::string GroupRows(const Groups& groups, double makespan_us) {
   std::string text;
   for (size_t i = 0; i < rows.size() && i < kMostRows; ++i) {
     const Group& group = rows[i].second;
-    text += fmt::format("  {:<50} {:>5} {:>10.1f} {:>5.1f} {:>9.1f}\n",
-                        rows[i].first, group.count, group.us,
-                        Percent(group.us, makespan_us),
-                        group.us - group.alone_us);
+    text +=
+        fmt::format("  {:<50} {:>5} {:>10.1f} {:>5.1f} {:>9.1f}\n",
+                    rows[i].first, group.count, group.us,
+                    Percent(group.us, makespan_us), group.us - group.alone_us);
   }
   return text;
 }
@@ -120,24 +120,11 @@ std::string GroupHead(std::string_view what) {
                      "%", "slowed us");
 }
 
-// "layer12.q_proj.t0" -> "layer*.q_proj.t*": the same op of all layers.
-std::string Pattern(const std::string& name) {
-  std::string pattern;
-  for (size_t i = 0; i < name.size(); ++i) {
-    bool digit = std::isdigit(static_cast<unsigned char>(name[i])) != 0;
-    if (!digit) {
-      pattern += name[i];
-    } else if (pattern.empty() || pattern.back() != '*') {
-      pattern += '*';
-    }
-  }
-  return pattern;
-}
-
 std::string LongestOps(const Profile& profile) {
   Groups groups;
   for (const ProfileOp* op : Critical(profile)) {
-    Group& group = groups[fmt::format("{} ({})", Pattern(op->name), op->op)];
+    Group& group =
+        groups[fmt::format("{} ({})", NamePattern(op->name), op->op)];
     ++group.count;
     group.us += op->duration_us();
     group.alone_us += op->alone_us;
@@ -184,10 +171,10 @@ std::string CriticalPathReport(const Profile& profile) {
   if (ops.empty()) return "";
   std::string text = "critical path\n";
   text += GroupHead("by op") + GroupRows(ops, profile.makespan_us);
-  text += GroupHead("by what bounds it") +
-          GroupRows(limits, profile.makespan_us);
-  text += GroupHead("by what held it up") +
-          GroupRows(causes, profile.makespan_us);
+  text +=
+      GroupHead("by what bounds it") + GroupRows(limits, profile.makespan_us);
+  text +=
+      GroupHead("by what held it up") + GroupRows(causes, profile.makespan_us);
   text += "load of each resource by all ops\n";
   for (const ProfileShare& resource : profile.resources) {
     text += fmt::format("  {:<50} {:>16.1f} {:>5.1f}\n", resource.name,

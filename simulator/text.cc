@@ -1,5 +1,6 @@
 #include "simulator/text.h"
 
+#include <cctype>
 #include <cmath>
 
 #include "fmt/format.h"
@@ -18,6 +19,18 @@ std::string TimeText(double us) {
   if (std::abs(us) >= 1e6) return fmt::format("{:.2f} s", us / 1e6);
   if (std::abs(us) >= 1e3) return fmt::format("{:.2f} ms", us / 1e3);
   return fmt::format("{:.1f} us", us);
+}
+
+std::string NamePattern(std::string_view name) {
+  std::string pattern;
+  for (char c : name) {
+    if (std::isdigit(static_cast<unsigned char>(c)) == 0) {
+      pattern += c;
+    } else if (pattern.empty() || pattern.back() != '*') {
+      pattern += '*';
+    }
+  }
+  return pattern;
 }
 
 double Percent(double part, double whole) {

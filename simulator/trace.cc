@@ -197,8 +197,7 @@ class TraceWriter {
     (*args)["Process Group Name"] = group;
     (*args)["Process Group Description"] = group;
     // As text, which is how profilers write it.
-    (*args)["Process Group Ranks"] =
-        Json(program_.mesh.Group(0, axes)).dump();
+    (*args)["Process Group Ranks"] = Json(program_.mesh.Group(0, axes)).dump();
   }
 
   // From each collective to the kernel that its wait held up.
@@ -221,8 +220,8 @@ class TraceWriter {
   // It leaves within the last nanosecond of the collective: an arrow belongs
   // to the slice around its end.
   void WaitArrow(const OpSpan& from, const OpSpan& to) {
-    double leaves = std::max(Rounded(from.start_us),
-                             Rounded(Rounded(from.end_us) - 0.001));
+    double leaves =
+        std::max(Rounded(from.start_us), Rounded(Rounded(from.end_us) - 0.001));
     int id = static_cast<int>(program_.ops.size()) + ++arrows_;
     Flow("wait", id, {kDevice, Track(from.stream), leaves},
          {kDevice, Track(to.stream), to.start_us});

@@ -8,6 +8,7 @@
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
 #include "passes/catalogue.h"
+#include "simulator/page.h"
 #include "simulator/trace.h"
 #include "tools/compile.h"
 #include "tools/report.h"
@@ -21,7 +22,7 @@ struct Flags {
   std::string output;
   std::string report = "text";
   bool print_plan = false;
-  std::string trace;
+  std::string trace, html;
 };
 
 // The weights first: a program that is there has its weights. Nor are there
@@ -38,20 +39,42 @@ absl::Status WriteProgram(const Program& program, const std::string& path) {
   return written;
 }
 
+// Where it was scheduled, the step before that and after it.
+std::string HtmlPage(const Flags& flags, const CompileResult& result) {
+  std::vector<Profile> profiles;
+  if (result.schedule.has_value()) {
+    profiles.push_back(MakeProfile(
+        *result.partitioned, result.schedule->baseline, *result.costs,
+        {.model = flags.compile.model + ", partitioned"}));
+  }
+  profiles.push_back(MakeProfile(result.program, *result.simulated,
+                                 *result.costs,
+                                 {.model = flags.compile.model}));
+  return ProfilePage(profiles);
+}
+
+absl::Status WriteSimulated(const Flags& flags, const CompileResult& result) {
+  for (auto [flag, path] :
+       {std::pair{"--trace", &flags.trace}, std::pair{"--html", &flags.html}}) {
+    if (path->empty() || result.simulated.has_value()) continue;
+    return Invalid("{}: a program of stage {} is not simulated", flag,
+                   ToString(result.program.stage));
+  }
+  if (!flags.trace.empty()) {
+    ASYRA_RETURN_IF_ERROR(WriteFileAtomically(
+        flags.trace, {WriteChromeTrace(result.program, *result.simulated,
+                                       result.costs->machine())}));
+  }
+  if (flags.html.empty()) return absl::OkStatus();
+  return WriteFileAtomically(flags.html, {HtmlPage(flags, result)});
+}
+
 absl::Status Run(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(flags.compile));
   if (!flags.output.empty()) {
     ASYRA_RETURN_IF_ERROR(WriteProgram(result.program, flags.output));
   }
-  if (!flags.trace.empty()) {
-    if (!result.simulated.has_value()) {
-      return Invalid("--trace: a program of stage {} is not simulated",
-                     ToString(result.program.stage));
-    }
-    ASYRA_RETURN_IF_ERROR(WriteFileAtomically(
-        flags.trace, {WriteChromeTrace(result.program, *result.simulated,
-                                       result.costs->machine())}));
-  }
+  ASYRA_RETURN_IF_ERROR(WriteSimulated(flags, result));
   if (flags.print_plan && !result.partitioned.has_value()) {
     return Invalid("--print-plan: a program of stage {} is not sharded",
                    ToString(result.program.stage));
@@ -90,6 +113,9 @@ int main(int argc, char** argv) {
                "collective moves");
   app.add_option("--trace", flags.trace,
                  "writes the simulated step here, for ui.perfetto.dev");
+  app.add_option("--html", flags.html,
+                 "writes a page for a browser here: the step before and after "
+                 "scheduling");
   app.add_option("--report", flags.report, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

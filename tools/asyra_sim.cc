@@ -50,7 +50,7 @@ struct Simulated {
 };
 
 absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
-                                     const CompileOptions& compile) {
+                                        const CompileOptions& compile) {
   Simulated result;
   ASYRA_ASSIGN_OR_RETURN(result.compiled, Compile(compile));
   if (!result.compiled.simulated.has_value()) {
@@ -58,15 +58,15 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
                    ToString(result.compiled.program.stage));
   }
   if (flags.strict) {
-    ASYRA_RETURN_IF_ERROR(Annotate(
-        CheckMeasured(result.compiled.program,
-                      result.compiled.simulated->prices),
-        compile.model));
+    ASYRA_RETURN_IF_ERROR(
+        Annotate(CheckMeasured(result.compiled.program,
+                               result.compiled.simulated->prices),
+                 compile.model));
   }
-  result.profile = MakeProfile(
-      result.compiled.program, *result.compiled.simulated,
-      *result.compiled.costs,
-      {.model = compile.model, .capacity_gib = flags.capacity_gib});
+  result.profile =
+      MakeProfile(result.compiled.program, *result.compiled.simulated,
+                  *result.compiled.costs,
+                  {.model = compile.model, .capacity_gib = flags.capacity_gib});
   return result;
 }
 
@@ -75,11 +75,10 @@ absl::Status WriteOutputs(const Flags& flags, const Simulated& result) {
     ASYRA_RETURN_IF_ERROR(Write(flags.json, ProfileJson(result.profile)));
   }
   if (!flags.trace.empty()) {
-    ASYRA_RETURN_IF_ERROR(
-        Write(flags.trace,
-              WriteChromeTrace(result.compiled.program,
-                               *result.compiled.simulated,
-                               result.compiled.costs->machine())));
+    ASYRA_RETURN_IF_ERROR(Write(
+        flags.trace,
+        WriteChromeTrace(result.compiled.program, *result.compiled.simulated,
+                         result.compiled.costs->machine())));
   }
   if (!flags.html.empty()) {
     ASYRA_RETURN_IF_ERROR(Write(flags.html, ProfilePage({result.profile})));
@@ -204,8 +203,7 @@ void AddCommands(CLI::App& app, Flags* flags, Command* chosen) {
       ->take_all()
       ->required();
   sweep->add_option("--csv", flags->csv, "writes the points here; -: stdout");
-  sweep
-      ->add_option("--threads", flags->threads, "0: one per core")
+  sweep->add_option("--threads", flags->threads, "0: one per core")
       ->check(CLI::Range(0, 1024));
 
   CLI::App* compare = add("compare", "two steps, op by op", Compare);

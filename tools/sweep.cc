@@ -37,7 +37,6 @@ struct TextKey {
   std::string CompileOptions::*field;
 };
 constexpr TextKey kTextKeys[] = {
-    {"mesh", &CompileOptions::mesh},
     {"shard", &CompileOptions::shard},
     {"machine", &CompileOptions::machine},
     {"passes", &CompileOptions::passes},
@@ -51,6 +50,7 @@ constexpr ListKey kListKeys[] = {
     {"set.", &CompileOptions::set},
 };
 constexpr std::string_view kTiles = "tiles";
+constexpr std::string_view kMesh = "mesh";
 
 bool Parse(std::string_view text, int64_t* value) {
   const char* end = text.data() + text.size();
@@ -59,7 +59,7 @@ bool Parse(std::string_view text, int64_t* value) {
 }
 
 bool IsKnown(std::string_view key) {
-  if (key == kTiles) return true;
+  if (key == kTiles || key == kMesh) return true;
   for (const IntKey& known : kIntKeys) {
     if (key == known.name) return true;
   }
@@ -73,7 +73,7 @@ bool IsKnown(std::string_view key) {
 }
 
 std::string KnownKeys() {
-  std::string text(kTiles);
+  std::string text = fmt::format("{}, {}", kTiles, kMesh);
   for (const IntKey& known : kIntKeys) text += fmt::format(", {}", known.name);
   for (const TextKey& known : kTextKeys) {
     text += fmt::format(", {}", known.name);
@@ -92,6 +92,7 @@ absl::Status Apply(const std::string& key, const std::string& value,
     if (!is_number || number > INT32_MAX) return wrong();
     options->tiles = static_cast<int>(number);
   }
+  if (key == kMesh) options->mesh = value;
   for (const IntKey& known : kIntKeys) {
     if (key != known.name) continue;
     if (!is_number) return wrong();
@@ -119,9 +120,9 @@ class Models {
  public:
   std::shared_ptr<const absl::StatusOr<RaisedModel>> Get(
       const CompileOptions& options) {
-    std::string key = fmt::format(
-        "{}\n{}\n{}", absl::StrJoin(options.dims, "\n"),
-        options.expert_capacity, options.passes);
+    std::string key =
+        fmt::format("{}\n{}\n{}", absl::StrJoin(options.dims, "\n"),
+                    options.expert_capacity, options.passes);
     std::shared_ptr<Slot> slot;
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -167,8 +168,8 @@ absl::Status Evaluate(const CompileOptions& options, Models& models,
       ModelFlopUtilization(result.program, machine, simulated.makespan_us);
   point->peak_bytes = simulated.peak_bytes;
   point->capacity_bytes = static_cast<int64_t>(gib * kBytesPerGib);
-  point->fits = point->capacity_bytes == 0 ||
-                point->peak_bytes <= point->capacity_bytes;
+  point->fits =
+      point->capacity_bytes == 0 || point->peak_bytes <= point->capacity_bytes;
   if (result.schedule.has_value()) point->tiles = result.schedule->tiles;
   return absl::OkStatus();
 }
@@ -189,8 +190,8 @@ void MarkPareto(std::vector<SweepPoint>* points) {
   for (SweepPoint* point : order) {
     bool equal = last != nullptr && point->makespan_us == last->makespan_us &&
                  point->peak_bytes == last->peak_bytes;
-    point->pareto = last == nullptr || equal ||
-                    point->peak_bytes < last->peak_bytes;
+    point->pareto =
+        last == nullptr || equal || point->peak_bytes < last->peak_bytes;
     if (point->pareto) last = point;
   }
 }

@@ -11,17 +11,17 @@ namespace {
 std::string NameOf(const std::vector<GridAxis>& grid, const SweepPoint& point) {
   std::string name;
   for (size_t i = 0; i < grid.size(); ++i) {
-    name += fmt::format("{}{}={}", i > 0 ? " " : "", grid[i].key,
-                        point.values[i]);
+    name +=
+        fmt::format("{}{}={}", i > 0 ? " " : "", grid[i].key, point.values[i]);
   }
   return name.empty() ? "the point" : name;
 }
 
 std::string Misfit(const SweepPoint& point) {
-  return fmt::format(
-      "does not fit: {} on a device of {}, {} too much",
-      BytesText(point.peak_bytes), BytesText(point.capacity_bytes),
-      BytesText(point.peak_bytes - point.capacity_bytes));
+  return fmt::format("does not fit: {} on a device of {}, {} too much",
+                     BytesText(point.peak_bytes),
+                     BytesText(point.capacity_bytes),
+                     BytesText(point.peak_bytes - point.capacity_bytes));
 }
 
 std::string Quoted(const std::string& text) {
@@ -51,10 +51,10 @@ std::string SweepText(const std::vector<GridAxis>& grid,
   for (const SweepPoint& point : points) {
     width = std::max(width, NameOf(grid, point).size());
   }
-  std::string text = fmt::format(
-      "{:<{}} {:>7} {:>12} {:>12} {:>8} {:>12} {:>6} {:>9} {:>5}\n", "point",
-      width, "devices", "makespan us", "bound us", "bubble %", "exposed us",
-      "MFU %", "peak GiB", "tiles");
+  std::string text =
+      fmt::format("{:<{}} {:>7} {:>12} {:>12} {:>8} {:>12} {:>6} {:>9} {:>5}\n",
+                  "point", width, "devices", "makespan us", "bound us",
+                  "bubble %", "exposed us", "MFU %", "peak GiB", "tiles");
   for (const SweepPoint& point : points) {
     text += fmt::format("{:<{}} ", NameOf(grid, point), width);
     if (!point.valid()) {

@@ -5,11 +5,7 @@ class MemoryCurve {
     this.memory = profile.memory;
     this.view = view;
     this.end = profile.makespan_us;
-    // The capacity is drawn where the curve comes near it.
-    const capacity = this.memory.capacity_bytes;
-    this.top = capacity && capacity < most * 2 ? Math.max(capacity, most) :
-      most;
-    this.top *= 1.12;
+    this.most = most;
     this.height = 110;
     this.node = canvas(this.height, (c, w) => this.draw(c, w));
     view.listeners.push(() => this.node.redraw());
@@ -18,15 +14,31 @@ class MemoryCurve {
     this.node.addEventListener('mouseleave', hideTip);
   }
 
-  y(count) { return this.height - 4 - count / this.top * (this.height - 8); }
+  // The capacity is drawn where the curve comes near it. Without weights the
+  // scale begins at them.
+  rescale() {
+    const capacity = this.memory.capacity_bytes;
+    const near = capacity && capacity < this.most * 2;
+    this.base = this.view.weights ? 0 : this.memory.weight_bytes;
+    this.top = near ? Math.max(capacity, this.most) : this.most;
+    if (!this.view.weights) this.top = this.memory.peak_bytes;
+    this.top += (this.top - this.base) * .12;
+  }
+
+  y(count) {
+    const share = (count - this.base) / (this.top - this.base);
+    return this.height - 4 - share * (this.height - 8);
+  }
 
   draw(c, width) {
+    this.rescale();
     const {view, memory, height} = this;
     c.clearRect(0, 0, width, height);
     c.textAlign = 'right';
     c.fillStyle = '#66707b';
-    const step = Math.pow(2, Math.ceil(Math.log2(this.top / 4)));
-    for (let at = 0; at < this.top; at += step) {
+    const step = Math.pow(2, Math.ceil(Math.log2((this.top - this.base) / 4)));
+    for (let at = Math.ceil(this.base / step) * step; at < this.top;
+         at += step) {
       c.fillText(bytes(at), GUTTER - 8, Math.max(7, this.y(at)));
       c.fillStyle = '#eef1f3';
       c.fillRect(GUTTER, this.y(at), width - GUTTER, 1);
@@ -40,7 +52,8 @@ class MemoryCurve {
     this.area(c, width);
     c.fillStyle = 'rgba(72, 120, 168, .35)';
     const weights = this.y(memory.weight_bytes);
-    c.fillRect(GUTTER, weights, width, height - 4 - weights);
+    c.fillRect(GUTTER, weights, view.x(this.end, width) - GUTTER,
+               height - 4 - weights);
     if (memory.capacity_bytes && memory.capacity_bytes < this.top) {
       c.fillStyle = '#c8372d';
       c.fillRect(GUTTER, this.y(memory.capacity_bytes), width, 1);

@@ -4,13 +4,16 @@ const {profiles, differences} = data;
 const last = profiles[profiles.length - 1];
 const two = profiles.length > 1;
 
+const where = (profile) => [
+  profile.machine && 'on ' + profile.machine,
+  `${profile.devices} device${profile.devices === 1 ? '' : 's'}`,
+  profile.mesh].filter(Boolean).join(', ');
+
 function heading() {
-  const where = [last.machine && 'on ' + last.machine,
-                 `${last.devices} device${last.devices === 1 ? '' : 's'}`,
-                 last.mesh].filter(Boolean).join(', ');
   const names = [...new Set(profiles.map((profile) => profile.model))];
   page.append(el('h1', {}, names.join(' \u2192 ')),
-              el('div', {class: 'soft'}, where));
+              el('div', {class: 'soft'}, [...new Set(profiles.map(where))]
+                .join(' \u2192 ')));
 }
 
 function cards() {
@@ -36,7 +39,7 @@ function change(before, after, lessIsBetter = true) {
   if (!before) return '';
   const share = (after - before) / before;
   const text = (share > 0 ? '+' : '') + percent(share);
-  if (Math.abs(share) < 5e-4) return text;
+  if (Math.abs(share) < 5e-4 || lessIsBetter === null) return text;
   return el('span', {class: share < 0 === lessIsBetter ? 'good' : 'mark'},
             text);
 }
@@ -51,10 +54,10 @@ function totals() {
     ['bubble', (p) => p.bubble, percent],
     ['MFU', (p) => p.mfu, percent, false],
     ['peak memory', (p) => p.memory.peak_bytes, bytes],
-    ['ops', (p) => p.ops.length, String],
-    ['collectives', (p) => p.collectives, String],
+    ['ops', (p) => p.ops.length, String, null],
+    ['collectives', (p) => p.collectives, String, null],
   ];
-  page.append(table([
+  page.append(el('div', {class: 'narrow'}, table([
     {head: '', text: true, value: (row) => row[0]},
     {head: 'before', value: (row) => row[1](profiles[0]),
      show: (row) => row[2](row[1](profiles[0]))},
@@ -62,7 +65,7 @@ function totals() {
      show: (row) => row[2](row[1](profiles[1]))},
     {head: 'change', value: (row) => row[1](profiles[1]) / row[1](profiles[0]),
      show: (row) => change(row[1](profiles[0]), row[1](profiles[1]), row[3])},
-  ], rows));
+  ], rows)));
 }
 
 function controls(view, recolour) {
@@ -86,10 +89,16 @@ function controls(view, recolour) {
     view.critical = critical.checked;
     view.changed();
   }});
+  const weights = el('input', {type: 'checkbox', onchange: () => {
+    view.weights = weights.checked;
+    view.changed();
+  }});
+  weights.checked = true;
   const button = (text, act) => el('button', {onclick: act}, text);
   return el('div', {class: 'bar'},
     el('label', {}, 'colours: ', by),
     el('label', {}, critical, ' critical path only'),
+    el('label', {}, weights, ' weights in memory'),
     search, found,
     button('+', () => view.zoom(.5)), button('\u2212', () => view.zoom(2)),
     button('whole step', () => view.set(0, view.end)),
@@ -98,7 +107,7 @@ function controls(view, recolour) {
 
 function timelines() {
   const view = new View(Math.max(...profiles.map((p) => p.makespan_us)) * 1.005);
-  const palette = colours(profiles, view.colour);
+  const palette = new Map();
   const legend = el('div', {class: 'legend'});
   function recolour() {
     palette.clear();
@@ -117,7 +126,7 @@ function timelines() {
   const most = Math.max(...profiles.map((p) => p.memory.peak_bytes));
   profiles.forEach((profile, i) => {
     const name = two ? el('div', {class: 'name'},
-      `${['before', 'after'][i]}: ${profile.model}, ` +
+      `${['before', 'after'][i]}: ${profile.model}, ${where(profile)}, ` +
       time(profile.makespan_us)) : null;
     page.append(el('div', {class: 'panel'}, name,
       new Timeline(profile, view, palette).node,
@@ -127,17 +136,43 @@ function timelines() {
   recolour();
 }
 
+// "layer12.q_proj" -> "layer*.q_proj".
+const pattern = (name) => name.replace(/\d+/g, '*');
+
+// Rows of the same op of all layers as one; other members are numbers.
+function byPattern(rows) {
+  const sums = new Map();
+  for (const row of rows) {
+    const key = pattern(row.name) + ' ' + row.op;
+    const sum = sums.get(key);
+    if (!sum) {
+      sums.set(key, {...row, name: pattern(row.name)});
+      continue;
+    }
+    for (const [name, value] of Object.entries(row)) {
+      if (typeof value === 'number') sum[name] += value;
+    }
+  }
+  return [...sums.values()];
+}
+
 function differenceTable() {
   const us = (key) => (row) => row[key] ? row[key].toFixed(1) : '';
-  page.append(el('h2', {}, 'Ops that changed'),
-    el('div', {class: 'soft'}, 'tiles of an op together; times in \u00b5s'),
-    table([
+  const holder = el('div');
+  const together = el('input', {type: 'checkbox', onchange: fill});
+  together.checked = true;
+  const change = (row) => row.after_us - row.before_us;
+  function fill() {
+    const rows = together.checked ? byPattern(differences) : differences;
+    holder.replaceChildren(table(columns, rows, {sort: 4}));
+  }
+  const columns = [
       {head: 'op', text: true, value: (row) => row.name},
       {head: 'kind', text: true, value: (row) => row.op},
       {head: 'before', value: (row) => row.before_us, show: us('before_us')},
       {head: 'after', value: (row) => row.after_us, show: us('after_us')},
-      {head: 'change', value: (row) => Math.abs(row.after_us - row.before_us),
-       show: (row) => (row.after_us - row.before_us).toFixed(1)},
+      {head: 'change', value: (row) => Math.abs(change(row)),
+       show: (row) => (change(row) > 0 ? '+' : '') + change(row).toFixed(1)},
       {head: 'ops', value: (row) => row.after_count,
        show: (row) => `${row.before_count} \u2192 ${row.after_count}`},
       {head: 'critical before', value: (row) => row.before_critical_us,
@@ -148,14 +183,32 @@ function differenceTable() {
         row.after_critical_us - row.before_critical_us,
        show: (row) => (row.after_critical_us - row.before_critical_us)
          .toFixed(1)},
-    ], differences, {sort: 4}));
+    ];
+  page.append(el('h2', {}, 'Ops that changed'), el('div', {class: 'bar'},
+    el('span', {class: 'soft'}, 'tiles of an op together; times in \u00b5s'),
+    el('label', {}, together, ' layers together')), holder);
+  fill();
 }
 
 // Ops by what they are.
 function groups() {
+  const holder = el('div');
+  const by = el('select', {onchange: fill}, el('option', {}, 'op'),
+                el('option', {}, 'name, * for any number'));
+  function fill() {
+    holder.replaceChildren(groupTable(by.selectedIndex === 0 ?
+      (op) => op.op + (op.axes ? ' over ' + op.axes : '') :
+      (op) => pattern(op.name)));
+  }
+  fill();
+  return el('div', {}, el('h2', {}, 'Ops'),
+            el('div', {class: 'bar'}, el('label', {}, 'by: ', by)), holder);
+}
+
+function groupTable(keyOf) {
   const rows = new Map();
   for (const op of last.ops) {
-    const key = op.op + (op.axes ? ' over ' + op.axes : '');
+    const key = keyOf(op);
     const row = rows.get(key) || {key, count: 0, us: 0, alone: 0, critical: 0};
     const us = op.end_us - op.start_us;
     ++row.count;
@@ -164,7 +217,7 @@ function groups() {
     if (op.critical) row.critical += us;
     rows.set(key, row);
   }
-  return el('div', {}, el('h2', {}, 'Ops'), table([
+  return table([
     {head: 'op', text: true, value: (row) => row.key},
     {head: 'count', value: (row) => row.count},
     {head: 'time', value: (row) => row.us, show: (row) => time(row.us)},
@@ -174,7 +227,7 @@ function groups() {
      show: (row) => time(row.us - row.alone)},
     {head: 'critical', value: (row) => row.critical,
      show: (row) => percent(row.critical / last.makespan_us)},
-  ], [...rows.values()], {sort: 2}));
+  ], [...rows.values()], {sort: 2});
 }
 
 function critical() {

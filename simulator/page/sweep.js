@@ -35,7 +35,7 @@ function scale(values, from, to, log) {
               Math.log(v) >= low && Math.log(v) <= high)};
   }
   high = high * 1.06 || 1;
-  const step = niceStep(high, 6), ticks = [];
+  const step = niceStep(high, 9), ticks = [];
   for (let v = 0; v <= high; v += step) ticks.push(v);
   return {at: (v) => from + v / high * (to - from), ticks};
 }
@@ -48,7 +48,7 @@ function drawPlot() {
   if (done.length === 0) return;
   const x = scale(done.map((p) => p.makespan_us / 1000), 70, width - 20,
                   logarithmic);
-  const y = scale(done.map((p) => p.peak_bytes / GIB), height - 44, 14,
+  const y = scale(done.map((p) => p.peak_bytes / GIB), height - 44, 24,
                   logarithmic);
   for (const tick of x.ticks) {
     root.append(
@@ -67,7 +67,7 @@ function drawPlot() {
   root.append(
     svg('text', {x: width - 20, y: height - 8, 'text-anchor': 'end'},
         'makespan, ms'),
-    svg('text', {x: 8, y: 12}, 'peak memory, GiB'));
+    svg('text', {x: 74, y: 12}, 'peak memory, GiB'));
   const front = done.filter((p) => p.pareto)
     .sort((a, b) => a.makespan_us - b.makespan_us)
     .map((p) => `${x.at(p.makespan_us / 1000)},${y.at(p.peak_bytes / GIB)}`);

@@ -11,6 +11,7 @@ class View {
     this.to = end;
     this.colour = 'limit';
     this.critical = false;
+    this.weights = true;  // are part of memory curves
     this.match = null;  // a test of ops, or null
     this.listeners = [];
   }
