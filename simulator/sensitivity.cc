@@ -52,7 +52,6 @@ absl::StatusOr<std::vector<Sensitivity>> Sensitivities(
                          MachineNumbers(machine));
   std::vector<Sensitivity> results;
   for (const MachineNumber& number : numbers) {
-    if (number.value == 0) continue;  // nothing to multiply
     Sensitivity result = Try(program, machine, list, number, step, now_us);
     if (result.change_us == 0 && result.error.empty()) continue;
     results.push_back(std::move(result));

@@ -7,55 +7,17 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 
-SOURCE_DIR, TOOLS_DIR = sys.argv[1:3]
-LLAMA = os.path.join(SOURCE_DIR, "models/llama-tiny-op18/model.onnx")
-GPT2 = os.path.join(SOURCE_DIR, "models/gpt2-tiny-op18/model.onnx")
-DIMS = ["--dim", "batch=4", "--dim", "seq=64"]
+from tool_test import DIMS, GPT2, LLAMA, SOURCE_DIR, ToolTest
 
 
 def recorded(model):
   return os.path.join(os.path.dirname(model), "test_data_set_0")
 
 
-def run(tool, *args):
-  return subprocess.run([os.path.join(TOOLS_DIR, tool), *args],
-                        stdin=subprocess.DEVNULL, capture_output=True,
-                        text=True, timeout=300)
-
-
-class CommandLine(unittest.TestCase):
-
-  def setUp(self):
-    scratch = tempfile.TemporaryDirectory()
-    self.addCleanup(scratch.cleanup)
-    self.dir = scratch.name
-
-  def path(self, name, text=None):
-    path = os.path.join(self.dir, name)
-    if text is not None:
-      with open(path, "w") as file:
-        file.write(text)
-    return path
-
-  def passes(self, tool, *args):
-    result = run(tool, *args)
-    self.assertEqual(result.returncode, 0, result.stderr + result.stdout)
-    self.assertEqual(result.stderr, "")
-    return result.stdout
-
-  def fails(self, message, tool, *args):
-    """Exit code 1 and one line on stderr that contains `message`."""
-    result = run(tool, *args)
-    self.assertEqual(result.returncode, 1, result.stderr + result.stdout)
-    self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
-    self.assertTrue(result.stderr.startswith(tool + ": "), result.stderr)
-    self.assertIn(message, result.stderr)
-    return result.stdout
+class CommandLine(ToolTest):
 
   def test_a_compiled_model_computes_what_pytorch_recorded(self):
     for model, mesh in [(LLAMA, ["--tp", "4", "--sp", "2", "--tiles", "2"]),

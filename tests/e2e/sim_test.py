@@ -1,0 +1,189 @@
+"""Runs asyra-sim as users do: results, files, pages, errors.
+
+Usage: sim_test.py SOURCE_DIR TOOLS_DIR
+"""
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+from tool_test import DIMS, LLAMA, ToolTest, run
+
+MODEL = ["llama3-8b", "--dim", "layers=2", "--dim", "seq=2048"]
+TINY = ["llama3-tiny"]
+
+
+def read_json(path):
+  with open(path) as file:
+    return json.load(file)
+
+
+class Simulator(ToolTest):
+
+  def test_a_run_is_told_as_text_and_json(self):
+    out = self.path("run.json")
+    text = self.passes("asyra-sim", "run", *MODEL, "--tp", "4", "--sp", "2",
+                       "--json", out)
+    profile = read_json(out)
+    makespan = re.search(r"^makespan +([\d.]+) us", text, re.MULTILINE)
+    self.assertAlmostEqual(float(makespan[1]), profile["makespan_us"], 1)
+    for word in ["lower bound", "bubble", "MFU", "exposed", "peak memory",
+                 "weight", "activation", "rests on", "critical path", "  tp ",
+                 "  sp "]:
+      self.assertIn(word, text)
+    self.assertGreaterEqual(profile["makespan_us"], profile["lower_bound_us"])
+    self.assertAlmostEqual(sum(s["us"] for s in profile["sources"]),
+                           profile["makespan_us"], 3)
+    self.assertTrue(0 < profile["mfu"] < 1)
+    # Every key is in the documented schema.
+    with open(os.path.join(sys.argv[1], "simulator/README.md")) as readme:
+      documented = readme.read()
+    keys = set(profile) | set(profile["memory"]) | set(profile["ops"][0])
+    self.assertEqual([k for k in keys if f"`{k}`" not in documented], [])
+    alone = self.passes("asyra-sim", "run", *MODEL, "--tp", "4", "--sp", "2",
+                        "--json", "-")
+    self.assertEqual(json.loads(alone), profile)
+
+  def test_a_trace_holds_what_viewers_need(self):
+    out = self.path("trace.json")
+    self.passes("asyra-sim", "run", *MODEL, "--tp", "8", "--trace", out)
+    events = read_json(out)["traceEvents"]
+    kernels = [e for e in events if e.get("cat") == "kernel"]
+    end = {}
+    for kernel in sorted(kernels, key=lambda e: e["ts"]):
+      track = (kernel["pid"], kernel["tid"])
+      self.assertGreaterEqual(kernel["ts"], end.get(track, 0) - 1e-6)
+      end[track] = kernel["ts"] + kernel["dur"]
+    self.assertGreater(len(end), 1)
+    names = {e["name"] for e in kernels}
+    self.assertTrue(any(n.startswith("ncclDevKernel_") for n in names))
+    waits = [e for e in events if e.get("cat") == "wait"]
+    self.assertEqual({e["ph"] for e in waits}, {"s", "f"})
+    self.assertTrue(any(e["ph"] == "C" for e in events))
+
+  def test_machines_can_be_changed(self):
+    def makespan(*args):
+      return json.loads(self.passes("asyra-sim", "run", *MODEL, *args,
+                                    "--json", "-"))["makespan_us"]
+    base = makespan()
+    self.assertLess(makespan("--set", "gpu.hbm_gbps*=2"), base)
+    self.assertGreater(makespan("--machine", "a100x8"), base)
+    self.fails("no.such", "asyra-sim", "run", *MODEL, "--set", "no.such=4")
+    self.fails("gpu.sms", "asyra-sim", "run", *MODEL, "--set", "gpu.sms=many")
+    self.fails("KEY", "asyra-sim", "run", *MODEL, "--set", "nothing")
+    self.fails("1 nodes of h200x8 have 8", "asyra-sim", "run", *MODEL, "--tp",
+               "8", "--dp", "2", "--nodes", "1")
+    self.fails("formula", "asyra-sim", "run", *MODEL,
+               "--strict", "--machine", "a800x8")
+
+  def test_what_does_not_fit_says_by_how_much_and_what_fills_it(self):
+    text = self.fails("llama3-8b does not fit: ", "asyra-sim", "run", *MODEL,
+                      "--capacity", "1")
+    self.assertIn("makespan", text)
+    result = run("asyra-sim", "run", *MODEL, "--capacity", "1")
+    for word in ["on a device of 1.00 GiB", "too much", "weight", "activation"]:
+      self.assertIn(word, result.stderr)
+    self.passes("asyra-sim", "run", *MODEL, "--capacity", "0")
+    self.fails("--capacity", "asyra-sim", "run", *MODEL, "--capacity", "-1")
+
+  def test_explain_ranks_the_numbers_of_the_machine(self):
+    text = self.passes("asyra-sim", "explain", *MODEL, "--tp", "8")
+    for word in ["critical path", "by what held it up", "load of each resource",
+                 "sensitivity of the makespan", "gpu.hbm_gbps"]:
+      self.assertIn(word, text)
+
+  def test_compare_takes_models_results_and_traces(self):
+    result, trace = self.path("a.json"), self.path("b.json")
+    program = self.path("c.asyra")
+    self.passes("asyra-sim", "run", *MODEL, "--tp", "8", "--json", result,
+                "--trace", trace)
+    self.passes("asyra-opt", *MODEL, "--tp", "8", "-o", program)
+    for other in [result, trace, program]:
+      text = self.passes("asyra-sim", "compare", result, other)
+      self.assertIn("0 of ", text.replace("\n0 of", "\n 0 of"))
+    out = self.path("d.json")
+    self.passes("asyra-sim", "compare", result, program, "--machine", "a800x8",
+                "--json", out)
+    difference = read_json(out)
+    self.assertGreater(difference["after"]["makespan_us"],
+                       difference["before"]["makespan_us"])
+    self.assertTrue(all(op["before_count"] == op["after_count"]
+                        for op in difference["ops"]))
+    self.fails("bad.json: no JSON", "asyra-sim", "compare", result,
+               self.path("bad.json", "{"))
+    self.fails("neither a profile", "asyra-sim", "compare", result,
+               self.path("other.json", "{}"))
+    self.fails("none.json", "asyra-sim", "compare", result,
+               self.path("none.json"))
+    self.fails("AFTER", "asyra-sim", "compare", result)
+
+  def test_a_sweep_marks_the_front_and_keeps_the_reasons(self):
+    table, out = self.path("s.csv"), self.path("s.json")
+    text = self.passes("asyra-sim", "sweep", *TINY, "--grid", "tp=1,2,5",
+                       "--grid", "machine=a800x8,h200x8", "--csv", table,
+                       "--json", out)
+    self.assertIn("pareto", text)
+    with open(table, newline="") as file:
+      rows = list(csv.DictReader(file))
+    self.assertEqual([(r["tp"], r["machine"]) for r in rows],
+                     [(tp, m) for tp in "125" for m in ["a800x8", "h200x8"]])
+    for row in rows:
+      self.assertEqual(bool(row["error"]), row["tp"] == "5")
+      self.assertNotIn(None, row)
+    self.assertIn("true", {r["pareto"] for r in rows})
+    points = read_json(out)["points"]
+    self.assertEqual([str(p.get("makespan_us", "")) for p in points],
+                     [r["makespan_us"] for r in rows])
+
+  def test_a_sweep_without_a_valid_point_gives_each_reason(self):
+    text = self.fails("none of 2 points is valid: tp=5: ", "asyra-sim",
+                      "sweep", *TINY, "--grid", "tp=5,7")
+    self.assertIn("tp=7", text)
+    self.fails("too much", "asyra-sim", "sweep", *TINY, "--grid", "tp=1,2",
+               "--capacity", "0.000001")
+    self.fails("--grid is required", "asyra-sim", "sweep", *TINY)
+    self.fails("unknown key tpp", "asyra-sim", "sweep", *TINY, "--grid",
+               "tpp=1")
+    self.fails("'x' is no integer", "asyra-sim", "sweep", *TINY, "--grid",
+               "tp=x")
+
+  def test_errors_are_one_line_that_names_the_place(self):
+    self.fails("subcommand", "asyra-sim")
+    self.fails("MODEL", "asyra-sim", "run")
+    self.fails("--no-such-flag", "asyra-sim", "run", LLAMA, "--no-such-flag")
+    self.fails("none.onnx", "asyra-sim", "run", self.path("none.onnx"))
+    self.fails("no-such-machine", "asyra-sim", "run", LLAMA, *DIMS,
+               "--machine", "no-such-machine")
+    self.fails("stage global is not simulated", "asyra-sim", "run", LLAMA,
+               *DIMS, "--passes", "canonicalize")
+    self.fails("no/out", "asyra-sim", "run", *TINY, "--html",
+               self.path("no/out.html"))
+
+  def test_pages_run_in_a_browser(self):
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+      self.skipTest("no chromium")
+    one, two, sweep = (self.path(n + ".html") for n in ["one", "two", "sweep"])
+    self.passes("asyra-sim", "run", *TINY, "--tp", "2", "--html", one)
+    self.passes("asyra-opt", *TINY, "--tp", "2", "--html", two)
+    self.passes("asyra-sim", "sweep", *TINY, "--grid", "tp=1,2,5", "--html",
+                sweep)
+    for page, shows in [(one, "Critical path"), (two, "Ops that changed"),
+                        (sweep, "Pareto front")]:
+      dump = subprocess.run(
+          [browser, "--headless", "--no-sandbox", "--disable-gpu",
+           "--user-data-dir=" + self.path("browser"), "--dump-dom",
+           "file://" + page], capture_output=True, text=True, timeout=120)
+      self.assertIn('data-ready="yes"', dump.stdout, dump.stderr)
+      # The data itself does not count.
+      shown = re.sub(r"<script.*?</script>", "", dump.stdout, flags=re.DOTALL)
+      self.assertIn(shows, shown)
+
+
+if __name__ == "__main__":
+  unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,51 @@
+"""What the tests of the command line tools share.
+
+A test is run as: TEST.py SOURCE_DIR TOOLS_DIR
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE_DIR, TOOLS_DIR = sys.argv[1:3]
+LLAMA = os.path.join(SOURCE_DIR, "models/llama-tiny-op18/model.onnx")
+GPT2 = os.path.join(SOURCE_DIR, "models/gpt2-tiny-op18/model.onnx")
+DIMS = ["--dim", "batch=4", "--dim", "seq=64"]
+
+
+def run(tool, *args):
+  return subprocess.run([os.path.join(TOOLS_DIR, tool), *args],
+                        stdin=subprocess.DEVNULL, capture_output=True,
+                        text=True, timeout=300)
+
+
+class ToolTest(unittest.TestCase):
+
+  def setUp(self):
+    scratch = tempfile.TemporaryDirectory()
+    self.addCleanup(scratch.cleanup)
+    self.dir = scratch.name
+
+  def path(self, name, text=None):
+    path = os.path.join(self.dir, name)
+    if text is not None:
+      with open(path, "w") as file:
+        file.write(text)
+    return path
+
+  def passes(self, tool, *args):
+    result = run(tool, *args)
+    self.assertEqual(result.returncode, 0, result.stderr + result.stdout)
+    self.assertEqual(result.stderr, "")
+    return result.stdout
+
+  def fails(self, message, tool, *args):
+    """Exit code 1 and one line on stderr that contains `message`."""
+    result = run(tool, *args)
+    self.assertEqual(result.returncode, 1, result.stderr + result.stdout)
+    self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+    self.assertTrue(result.stderr.startswith(tool + ": "), result.stderr)
+    self.assertIn(message, result.stderr)
+    return result.stdout

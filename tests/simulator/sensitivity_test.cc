@@ -1,0 +1,52 @@
+#include "simulator/sensitivity.h"
+
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "tests/simulator/test_support.h"
+
+namespace asyra {
+namespace {
+
+// The test machine without its overheads: the makespan is bytes over memory
+// bandwidth, and nothing else.
+std::string MachineFile() {
+  std::string path = testing::TempDir() + "sensitivity_test.machine";
+  std::ofstream(path) << kTestMachine;
+  return path;
+}
+
+TEST(Sensitivity, IsTheShareOfTheMakespanThatANumberRules) {
+  Program program = Parse(R"(asyra 1 scheduled
+program @f(%x: f32[50000]) -> (f32[50000]) {
+  %a = neg(%x) on compute : f32[50000]
+  return %a
+})");
+  auto list = Sensitivities(program, MachineFile(), {});
+  ASSERT_TRUE(list.ok()) << list.status();
+  ASSERT_FALSE(list->empty());
+  const Sensitivity& first = (*list)[0];
+  EXPECT_EQ(first.key, "gpu.hbm_gbps");
+  EXPECT_NEAR(first.elasticity, -1, 1e-6);
+  EXPECT_NEAR(first.change_us, 400 / 1.1 - 400, 1e-6);
+  for (const Sensitivity& entry : *list) {
+    if (!entry.error.empty() || entry.key == first.key) continue;
+    EXPECT_LT(std::abs(entry.elasticity), 1e-3) << entry.key;
+  }
+  EXPECT_THAT(SensitivityReport(*list), testing::HasSubstr("gpu.hbm_gbps"));
+}
+
+TEST(Sensitivity, EditsComeFirst) {
+  Program program = Parse(R"(asyra 1 scheduled
+program @f(%x: f32[50000]) -> (f32[50000]) {
+  %a = neg(%x) on compute : f32[50000]
+  return %a
+})");
+  auto list = Sensitivities(program, MachineFile(), {"launch_us=1000"});
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ((*list)[0].key, "launch_us");
+  EXPECT_FALSE(Sensitivities(program, MachineFile(), {"no.such=1"}).ok());
+}
+
+}  // namespace
+}  // namespace asyra
