@@ -35,9 +35,10 @@ ValueId Builder::NewValue(std::string_view name, Type type) {
   return static_cast<ValueId>(program_.values.size()) - 1;
 }
 
-ValueId Builder::Input(std::string_view name, Type type, InputRole role) {
+ValueId Builder::Input(std::string_view name, Type type, InputRole role,
+                       Shape stored) {
   ValueId value = NewValue(name, std::move(type));
-  program_.inputs.push_back({value, role});
+  program_.inputs.push_back({value, role, std::move(stored)});
   return value;
 }
 

@@ -22,7 +22,7 @@ class Builder {
 
   // Names are made unique by a suffix ".1", ".2", ...
   ValueId Input(std::string_view name, Type type,
-                InputRole role = InputRole::kData);
+                InputRole role = InputRole::kData, Shape stored = {});
   void Output(ValueId value, ValueId alias = kNoValue);
 
   // Appends `op` and returns its results. `name` names the first result (and,

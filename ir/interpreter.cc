@@ -1,10 +1,12 @@
 #include "ir/interpreter.h"
 
+#include <map>
 #include <numeric>
 #include <random>
 
 #include "fmt/format.h"
 #include "ir/printer.h"
+#include "ir/shard_reader.h"
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
 
@@ -53,26 +55,48 @@ class Machine {
                      program_.inputs.size());
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
-      ValueId value = program_.inputs[i].value;
-      const Type& type = program_.type(value);
+      const Input& input = program_.inputs[i];
+      const std::string& name = program_.value_name(input.value);
       const Tensor* whole = &inputs[i];
-      if (IsMissing(*whole) && type.shape() != whole->shape() &&
-          program_.weights != nullptr) {
-        whole = program_.weights->Find(program_.value_name(value));
+      bool missing =
+          IsMissing(*whole) && program_.GivenShape(input) != whole->shape();
+      if (missing && program_.weights != nullptr) {
+        whole = program_.weights->Find(name);
       }
-      if (whole == nullptr || (whole == &inputs[i] && IsMissing(*whole) &&
-                               type.shape() != whole->shape())) {
-        return Invalid("input %{} has no data", program_.value_name(value));
+      if (whole == nullptr || (missing && whole == &inputs[i])) {
+        return Invalid("input %{} has no data", name);
       }
-      if (whole->dtype() != type.dtype || whole->shape() != type.shape()) {
-        return Invalid("input %{} is {}{}, the program takes {}{}",
-                       program_.value_name(value), ToString(whole->dtype()),
-                       ShapeToString(whole->shape()), ToString(type.dtype),
-                       ShapeToString(type.shape()));
+      ASYRA_RETURN_IF_ERROR(CheckStored(program_, input, *whole));
+      ASYRA_RETURN_IF_ERROR(
+          Annotate(LoadShards(input, *whole), fmt::format("input %{}", name)));
+    }
+    return absl::OkStatus();
+  }
+
+  // Devices that hold the same part share it; what is whole on every device is
+  // looked at where it is mapped.
+  absl::Status LoadShards(const Input& input, const Tensor& whole) {
+    const Type& type = program_.type(input.value);
+    std::vector<Tensor>& shards = shards_[input.value];
+    if (type.shape() == whole.shape() &&
+        type.Local(program_.mesh).shape() == whole.shape()) {
+      shards.assign(devices_, whole);
+      return absl::OkStatus();
+    }
+    std::map<Shape, int64_t> first_with;  // by where the part begins
+    for (int64_t device = 0; device < devices_; ++device) {
+      Shape start;
+      for (const Dim& dim : type.dims) {
+        start.push_back(ShardStart(dim, program_.mesh, device));
       }
-      for (int64_t device = 0; device < devices_; ++device) {
-        shards_[value].push_back(Shard(*whole, type, program_.mesh, device));
+      auto [same, added] = first_with.emplace(std::move(start), device);
+      if (!added) {
+        shards.push_back(shards[same->second]);
+        continue;
       }
+      ASYRA_ASSIGN_OR_RETURN(Tensor shard,
+                             ReadShard(whole, type, program_.mesh, device));
+      shards.push_back(std::move(shard));
     }
     return absl::OkStatus();
   }
@@ -207,7 +231,7 @@ std::vector<Tensor> RandomInputs(const Program& program, uint64_t seed,
       inputs.emplace_back();
       continue;
     }
-    Tensor tensor(type.dtype, type.shape());
+    Tensor tensor(type.dtype, program.GivenShape(input));
     std::normal_distribution<double> normal(0, weight ? 0.02 : 1);
     std::uniform_int_distribution<int64_t> uniform(0, int_limit - 1);
     for (int64_t i = 0; i < tensor.num_elements(); ++i) {

@@ -13,8 +13,9 @@
 
 namespace asyra {
 
-// `inputs` are global tensors, one per input of the program; a weight's may be
-// left out (an empty tensor of dtype f32 and shape [0]) where the program's
+// `inputs` are global tensors of the shapes in which inputs are given
+// (Program::GivenShape), one per input of the program; a weight's may be left
+// out (an empty tensor of dtype f32 and shape [0]) where the program's
 // weight store has it. Returns the global tensor of each output. A replicated
 // output whose copies differ between devices is an error, and so is a partial
 // one.

@@ -151,6 +151,9 @@ struct OpDef {
   bool is_barrier = false;
   // Equal to itself with equal operands; false for what draws randomness.
   bool is_pure = true;
+  // A negative index counts from the end of the factor it looks up: rows added
+  // there would be taken for others.
+  bool counts_from_end = false;
 };
 
 // The definition of that name, or null.

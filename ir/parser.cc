@@ -226,8 +226,27 @@ class Parser {
     InputRole role = InputRole::kData;
     if (lexer_.TryWord("weight")) role = InputRole::kWeight;
     if (lexer_.TryWord("state")) role = InputRole::kState;
-    program_.inputs.push_back({value, role});
+    Shape stored;
+    if (lexer_.TryWord("padded")) {
+      ASYRA_ASSIGN_OR_RETURN(stored, StoredShape());
+    }
+    program_.inputs.push_back({value, role, std::move(stored)});
     return absl::OkStatus();
+  }
+
+  // "from [4, 6]", after "padded".
+  absl::StatusOr<Shape> StoredShape() {
+    if (!lexer_.TryWord("from")) {
+      return lexer_.Error("expected 'from' and the shape before padding");
+    }
+    ASYRA_RETURN_IF_ERROR(Expect("["));
+    Shape shape;
+    do {
+      ASYRA_ASSIGN_OR_RETURN(int64_t size, Int());
+      shape.push_back(size);
+    } while (lexer_.TryPunct(","));
+    ASYRA_RETURN_IF_ERROR(Expect("]"));
+    return shape;
   }
 
   absl::StatusOr<Token> NewName() {

@@ -90,6 +90,9 @@ std::string PrintSignature(const Program& program) {
                         PrintType(program, input.value));
     if (input.role == InputRole::kWeight) text += " weight";
     if (input.role == InputRole::kState) text += " state";
+    if (!input.stored.empty()) {
+      text += fmt::format(" padded from [{}]", fmt::join(input.stored, ", "));
+    }
   }
   text += ") -> (";
   for (size_t i = 0; i < program.outputs.size(); ++i) {

@@ -10,6 +10,10 @@ std::string_view ToString(Stage stage) {
   return kNames[static_cast<int>(stage)];
 }
 
+Shape Program::GivenShape(const Input& input) const {
+  return input.stored.empty() ? type(input.value).shape() : input.stored;
+}
+
 ValueId Program::FindValue(std::string_view name) const {
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i].name == name) return static_cast<ValueId>(i);

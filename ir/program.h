@@ -49,6 +49,9 @@ enum class InputRole : uint8_t {
 struct Input {
   ValueId value = kNoValue;
   InputRole role = InputRole::kData;
+  // Of a weight that is given smaller than its type, the shape it is given in:
+  // what its dimensions have beyond is zero. Empty: as its type.
+  Shape stored = {};
 };
 
 struct Output {
@@ -89,6 +92,8 @@ struct Program {
   const std::string& value_name(ValueId value) const {
     return values[value].name;
   }
+  // The shape in which an input's data is given.
+  Shape GivenShape(const Input& input) const;
   // The value of that name, or kNoValue. Linear.
   ValueId FindValue(std::string_view name) const;
   // The stream of that name, added when it is new.

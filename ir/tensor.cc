@@ -99,6 +99,23 @@ Tensor Tensor::View(DType dtype, absl::Span<const int64_t> shape,
   return view;
 }
 
+Tensor Tensor::View(DType dtype, absl::Span<const int64_t> shape,
+                    const std::byte* data,
+                    std::shared_ptr<const ByteSource> source, int64_t offset) {
+  const ByteSource* file = source.get();
+  Tensor view = View(dtype, shape, data, std::move(source));
+  view.source_ = file;
+  view.source_offset_ = offset;
+  return view;
+}
+
+Tensor Tensor::ViewAt(absl::Span<const int64_t> shape, int64_t offset) const {
+  Tensor view = View(dtype_, shape, data_ + offset, owner_);
+  view.source_ = source_;
+  view.source_offset_ = source_offset_ + offset;
+  return view;
+}
+
 Tensor Tensor::FromDoubles(DType dtype, absl::Span<const int64_t> shape,
                            absl::Span<const double> values) {
   Tensor tensor(dtype, shape);
@@ -222,7 +239,7 @@ std::vector<int64_t> Tensor::ToInts() const {
 
 Tensor Tensor::Reshaped(absl::Span<const int64_t> shape) const {
   ASYRA_CHECK(NumElements(shape) == num_elements());
-  return View(dtype_, shape, data_, owner_);
+  return ViewAt(shape, 0);
 }
 
 Tensor Tensor::Slice(int dim, int64_t start, int64_t size) const {
@@ -231,8 +248,7 @@ Tensor Tensor::Slice(int dim, int64_t start, int64_t size) const {
   Shape shape = shape_;
   shape[dim] = size;
   int64_t row = around.inner * SizeOf(dtype_);
-  if (around.outer == 1)
-    return View(dtype_, shape, data_ + start * row, owner_);
+  if (around.outer == 1) return ViewAt(shape, start * row);
   Tensor result(dtype_, shape);
   std::byte* out = result.mutable_data();
   if (result.bytes() == 0) return result;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "ir/support/byte_source.h"
 #include "ir/type.h"
 
 namespace asyra {
@@ -27,6 +28,11 @@ class Tensor {
   // `data` holds at least bytes() and may be unaligned.
   static Tensor View(DType dtype, absl::Span<const int64_t> shape,
                      const std::byte* data, std::shared_ptr<const void> owner);
+  // A view of bytes in a file, which `source` keeps mapped at `data` and can
+  // read in parts from `offset` on (ir/shard_reader.h).
+  static Tensor View(DType dtype, absl::Span<const int64_t> shape,
+                     const std::byte* data,
+                     std::shared_ptr<const ByteSource> source, int64_t offset);
   // From values, each rounded to `dtype`. The sizes must agree.
   static Tensor FromDoubles(DType dtype, absl::Span<const int64_t> shape,
                             absl::Span<const double> values);
@@ -40,6 +46,9 @@ class Tensor {
   int64_t num_elements() const { return NumElements(shape_); }
   int64_t bytes() const { return num_elements() * SizeOf(dtype_); }
   const std::byte* data() const { return data_; }
+  // The file it is a view of, or null, and its first byte there.
+  const ByteSource* source() const { return source_; }
+  int64_t source_offset() const { return source_offset_; }
   // Writable bytes; the tensor must be one just made, not a View and not yet
   // copied.
   std::byte* mutable_data();
@@ -66,8 +75,13 @@ class Tensor {
  private:
   DType dtype_;
   Shape shape_;
+  // The same elements' type and bytes, `offset` bytes further on.
+  Tensor ViewAt(absl::Span<const int64_t> shape, int64_t offset) const;
+
   std::shared_ptr<const void> owner_;
   const std::byte* data_ = nullptr;
+  const ByteSource* source_ = nullptr;  // the owner, where it is a file
+  int64_t source_offset_ = 0;
 };
 
 // Equal dtype, shape and bytes.

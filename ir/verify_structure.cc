@@ -21,6 +21,7 @@ class Structure {
       if (!Define(input.value)) {
         return Invalid("input %{} is given twice", Name(input.value));
       }
+      ASYRA_RETURN_IF_ERROR(Stored(input));
     }
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       absl::Status status = VerifyOp(program_.ops[i]);
@@ -47,6 +48,22 @@ class Structure {
     bool fresh = !defined_[value];
     defined_[value] = true;
     return fresh;
+  }
+
+  absl::Status Stored(const Input& input) const {
+    if (input.stored.empty()) return absl::OkStatus();
+    if (input.role != InputRole::kWeight) {
+      return Invalid("input %{} is padded, only weights can be",
+                     Name(input.value));
+    }
+    Shape shape = program_.type(input.value).shape();
+    bool fits = shape.size() == input.stored.size();
+    for (size_t d = 0; fits && d < shape.size(); ++d) {
+      fits = 0 <= input.stored[d] && input.stored[d] <= shape[d];
+    }
+    if (fits) return absl::OkStatus();
+    return Invalid("input %{} of shape {} is padded from {}", Name(input.value),
+                   ShapeToString(shape), ShapeToString(input.stored));
   }
 
   absl::Status Names() const {

@@ -94,9 +94,9 @@ absl::StatusOr<Tensor> ReadTensor(
     return Invalid("{}{} has {} bytes, data_offsets span {}", FormatName(dtype),
                    ShapeToString(shape), bytes, offsets[1] - offsets[0]);
   }
-  return Tensor::View(
-      dtype, shape,
-      reinterpret_cast<const std::byte*>(data.data() + offsets[0]), file);
+  const char* first = data.data() + offsets[0];
+  return Tensor::View(dtype, shape, reinterpret_cast<const std::byte*>(first),
+                      file, first - file->bytes().data());
 }
 
 absl::StatusOr<std::shared_ptr<const WeightStore>> ReadMapped(

@@ -193,7 +193,8 @@ class Known {
         def_use_(program),
         weight_(program.values.size(), false) {
     for (const Input& input : program.inputs) {
-      weight_[input.value] = input.role == InputRole::kWeight;
+      weight_[input.value] =
+          input.stored.empty() && input.role == InputRole::kWeight;
     }
   }
 

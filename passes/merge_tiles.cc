@@ -43,8 +43,9 @@ class Merger {
 
   absl::StatusOr<Program> Run() {
     for (const Input& input : from_.inputs) {
-      new_value_[input.value] = builder_.Input(
-          from_.value_name(input.value), from_.type(input.value), input.role);
+      new_value_[input.value] =
+          builder_.Input(from_.value_name(input.value), from_.type(input.value),
+                         input.role, input.stored);
     }
     ASYRA_ASSIGN_OR_RETURN(std::vector<int> order, Sort());
     for (int node : order) {

@@ -75,17 +75,19 @@ Rewriter::Rewriter(const Program& from, absl::Span<const Rule> rules)
       rules_(rules.begin(), rules.end()),
       map_(from.values.size(), kNoValue) {
   for (const Input& input : from.inputs) {
-    map_[input.value] = NewInput(UniqueInputName(from.value_name(input.value)),
-                                 from.type(input.value), input.role);
+    map_[input.value] =
+        NewInput(UniqueInputName(from.value_name(input.value)),
+                 from.type(input.value), input.role, input.stored);
   }
 }
 
-ValueId Rewriter::NewInput(std::string name, const Type& type, InputRole role) {
+ValueId Rewriter::NewInput(std::string name, const Type& type, InputRole role,
+                           const Shape& stored) {
   ValueId value = static_cast<ValueId>(values_.size());
   values_.push_back({std::move(name), type});
   def_.push_back(-1);
   input_of_.push_back(static_cast<int>(inputs_.size()));
-  inputs_.push_back({value, role});
+  inputs_.push_back({value, role, stored});
   facts_.Add(value, Data(value));
   return value;
 }
@@ -108,6 +110,14 @@ const Tensor* Rewriter::Data(ValueId value) const {
   if (const Op* op = Def(value, "constant")) {
     return &op->attrs.Get<Tensor>("value");
   }
+  // What is given smaller than its type does not have all of its elements.
+  if (!is_weight(value) || !inputs_[input_of_[value]].stored.empty()) {
+    return nullptr;
+  }
+  return GivenData(value);
+}
+
+const Tensor* Rewriter::GivenData(ValueId value) const {
   if (!is_weight(value)) return nullptr;
   const Tensor* data = nullptr;
   if (new_weights_ != nullptr) data = new_weights_->Find(name(value));
@@ -312,8 +322,8 @@ void Rewriter::FinishInputs(const std::vector<int>& uses,
     }
     (*final_id)[input.value] = static_cast<ValueId>(to->values.size());
     to->values.push_back(values_[input.value]);
-    to->inputs.push_back({(*final_id)[input.value], input.role});
-    if (const Tensor* data = Data(input.value)) {
+    to->inputs.push_back({(*final_id)[input.value], input.role, input.stored});
+    if (const Tensor* data = GivenData(input.value)) {
       weights->Set(name(input.value), *data);
     }
   }

@@ -92,7 +92,10 @@ class Rewriter {
   std::vector<ValueId> Append(Op op, std::vector<Type> types, const Fact& fact);
   const Op* FindEqual(const Op& op, size_t hash) const;
   std::string UniqueInputName(std::string_view name);
-  ValueId NewInput(std::string name, const Type& type, InputRole role);
+  ValueId NewInput(std::string name, const Type& type, InputRole role,
+                   const Shape& stored = {});
+  // The data of a weight input as it is given; null where there is none.
+  const Tensor* GivenData(ValueId value) const;
   std::vector<bool> LiveOps() const;
   std::vector<std::string> FinalNames(const std::vector<bool>& live) const;
   void FinishInputs(const std::vector<int>& uses,

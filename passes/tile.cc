@@ -19,8 +19,8 @@ class Tiler {
     for (const Input& input : from_.inputs) {
       Forms& forms = forms_[input.value];
       const Type& type = from_.type(input.value);
-      forms.whole =
-          builder_.Input(from_.value_name(input.value), type, input.role);
+      forms.whole = builder_.Input(from_.value_name(input.value), type,
+                                   input.role, input.stored);
       if (input.role == InputRole::kData && type.rank() > dim) {
         ASYRA_RETURN_IF_ERROR(CutInput(input.value, static_cast<int>(dim)));
       }

@@ -43,13 +43,14 @@ absl::Status CheckType(const Program& program, size_t input,
   ValueId value = program.inputs[input].value;
   const Type& type = program.type(value);
   const Tensor& tensor = recorded.second;
-  if (tensor.dtype() == type.dtype && tensor.shape() == type.shape()) {
+  Shape shape = program.GivenShape(program.inputs[input]);
+  if (tensor.dtype() == type.dtype && tensor.shape() == shape) {
     return absl::OkStatus();
   }
   return Invalid("recorded input {} is {}{}, the program's %{} is {}{}",
                  recorded.first, ToString(tensor.dtype()),
                  ShapeToString(tensor.shape()), program.value_name(value),
-                 ToString(type.dtype), ShapeToString(type.shape()));
+                 ToString(type.dtype), ShapeToString(shape));
 }
 
 // Which recorded tensor each of the `given` inputs takes.
@@ -81,14 +82,25 @@ absl::StatusOr<std::vector<int>> Match(const Program& program,
 
 int64_t IndexLimit(const Program& program) {
   int64_t limit = INT64_MAX;
+  // Rows of padding are no rows.
+  std::vector<Shape> shapes;
+  for (const Value& value : program.values)
+    shapes.push_back(value.type.shape());
+  for (const Input& input : program.inputs) {
+    shapes[input.value] = program.GivenShape(input);
+  }
   for (const Op& op : program.ops) {
     if (op.def->axes == nullptr) continue;
     absl::StatusOr<AxisRule> rule = AxisRuleOf(OpUse(program, op));
     if (!rule.ok()) continue;
     // A factor that is summed over by position is that of a table's rows.
-    for (const Factor& factor : rule->factors) {
-      if (factor.positional && factor.kind == FactorKind::kSum) {
-        limit = std::min(limit, factor.size);
+    for (size_t k = 0; k < rule->operands.size(); ++k) {
+      for (size_t d = 0; d < rule->operands[k].size(); ++d) {
+        for (FactorId factor : rule->operands[k][d]) {
+          const Factor& f = rule->factors[factor];
+          if (!f.positional || f.kind != FactorKind::kSum) continue;
+          limit = std::min(limit, shapes[op.operands[k]][d]);
+        }
       }
     }
   }
@@ -112,12 +124,16 @@ absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,
 
 absl::Status CheckHostMemory(const Program& program) {
   double bytes = 0;
-  double devices = static_cast<double>(program.mesh.num_devices());
   for (const Input& input : program.inputs) {
     const Type& type = program.type(input.value);
-    // Once whole, once as the shards of all devices.
-    bytes += static_cast<double>(type.bytes()) +
-             static_cast<double>(type.Local(program.mesh).bytes()) * devices;
+    // Shards are read straight from files; what is not in one is there once
+    // whole, too. Devices that hold the same part share it.
+    const Tensor* data =
+        program.weights == nullptr
+            ? nullptr
+            : program.weights->Find(program.value_name(input.value));
+    bool in_file = data != nullptr && data->source() != nullptr;
+    bytes += static_cast<double>(type.bytes()) * (in_file ? 1 : 2);
   }
   double have = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                 static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -125,7 +141,7 @@ absl::Status CheckHostMemory(const Program& program) {
   return Invalid(
       "the inputs and weights of {} devices take {:.1f} GB on the interpreter, "
       "this machine has {:.1f} GB",
-      devices, bytes / 1e9, have / 1e9);
+      program.mesh.num_devices(), bytes / 1e9, have / 1e9);
 }
 
 }  // namespace asyra

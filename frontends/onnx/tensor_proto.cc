@@ -19,6 +19,7 @@ constexpr int64_t kMostElements = int64_t{1} << 48;
 struct Bytes {
   std::string_view view;
   std::shared_ptr<const void> owner;
+  std::shared_ptr<const MappedFile> file = nullptr;  // instead of an owner
 };
 
 absl::StatusOr<int64_t> ParseCount(const std::string& key,
@@ -70,7 +71,7 @@ absl::StatusOr<Bytes> FromExternal(const TensorProto& proto, int64_t need,
         "external data: {} has {} bytes, the tensor lies at [{}, {} + {})",
         location, size, offset, offset, need);
   }
-  return Bytes{file->bytes().substr(offset, need), file};
+  return Bytes{file->bytes().substr(offset, need), nullptr, file};
 }
 
 // The `need` bytes of a tensor that has them as bytes, not in a typed field.
@@ -153,9 +154,12 @@ absl::StatusOr<Tensor> Read(const TensorProto& proto,
     ASYRA_ASSIGN_OR_RETURN(Bytes bytes,
                            RawBytes(proto, NumElements(shape) * SizeOf(dtype),
                                     std::move(owner), files));
-    return Tensor::View(dtype, shape,
-                        reinterpret_cast<const std::byte*>(bytes.view.data()),
-                        std::move(bytes.owner));
+    const auto* data = reinterpret_cast<const std::byte*>(bytes.view.data());
+    if (bytes.file == nullptr) {
+      return Tensor::View(dtype, shape, data, std::move(bytes.owner));
+    }
+    int64_t offset = bytes.view.data() - bytes.file->bytes().data();
+    return Tensor::View(dtype, shape, data, bytes.file, offset);
   }
   switch (dtype) {
     case DType::kF32:

@@ -219,7 +219,8 @@ std::vector<OpDef> GatherOps() {
        .reference = GatherElementsReference,
        .samples = {{"gather_elements(f32[4,6], i64[4,2]) {dim=1}"},
                    {"gather_elements(f32[4,2,6], i32[8,2,4]) {dim=0}"},
-                   {"gather_elements(i64[4,6], i64[4,6]) {dim=-1}", -6, 5}}},
+                   {"gather_elements(i64[4,6], i64[4,6]) {dim=-1}", -6, 5}},
+       .counts_from_end = true},
   };
 }
 

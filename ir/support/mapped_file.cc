@@ -16,29 +16,43 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> MappedFile::Open(
     const std::string& path) {
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return NotFound("{}: {}", path, std::strerror(errno));
+  std::shared_ptr<MappedFile> file(new MappedFile(path, fd));
+  ASYRA_RETURN_IF_ERROR(Annotate(file->Map(), path));
+  return file;
+}
+
+absl::Status MappedFile::Map() {
   struct stat info;
-  absl::Status status;
-  void* data = nullptr;
-  size_t size = 0;
-  if (::fstat(fd, &info) != 0) {
-    status = Invalid("{}: {}", path, std::strerror(errno));
-  } else if (!S_ISREG(info.st_mode)) {
-    status = Invalid("{}: not a regular file", path);
-  } else if (info.st_size > 0) {  // mmap refuses empty files
-    size = static_cast<size_t>(info.st_size);
-    data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED) {
-      status = Invalid("{}: cannot map: {}", path, std::strerror(errno));
-    }
+  if (::fstat(fd_, &info) != 0) return Invalid("{}", std::strerror(errno));
+  if (!S_ISREG(info.st_mode)) return Invalid("not a regular file");
+  if (info.st_size == 0) return absl::OkStatus();  // mmap refuses empty files
+  auto size = static_cast<size_t>(info.st_size);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd_, 0);
+  if (data == MAP_FAILED) {
+    return Invalid("cannot map: {}", std::strerror(errno));
   }
-  ::close(fd);
-  if (!status.ok()) return status;
-  return std::shared_ptr<const MappedFile>(
-      new MappedFile(static_cast<const char*>(data), size));
+  data_ = static_cast<const char*>(data);
+  size_ = size;
+  return absl::OkStatus();
 }
 
 MappedFile::~MappedFile() {
   if (size_ > 0) ::munmap(const_cast<char*>(data_), size_);
+  ::close(fd_);
+}
+
+absl::Status MappedFile::Read(int64_t offset, absl::Span<std::byte> to) const {
+  while (!to.empty()) {
+    ssize_t count = ::pread(fd_, to.data(), to.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      return Invalid("{}: cannot read byte {}: {}", path_, offset,
+                     count < 0 ? std::strerror(errno) : "the file ends");
+    }
+    offset += count;
+    to.remove_prefix(count);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace asyra

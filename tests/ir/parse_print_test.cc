@@ -30,5 +30,22 @@ TEST(ParsePrint, ScheduledProgramRoundTripsExactly) {
   EXPECT_EQ(ToString(*program), kMlpDown);
 }
 
+TEST(ParsePrint, PaddedWeights) {
+  constexpr std::string_view kText = R"(asyra 1 global
+
+program @f(%x: f32[8, 16],
+    %w: f32[16, 12] weight padded from [16, 10]) -> (f32[8, 12]) {
+  %y = matmul(%x, %w) : f32[8, 12]
+  return %y
+}
+)";
+  absl::StatusOr<Program> program = ParseProgram(kText);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(program->inputs[1].stored, Shape({16, 10}));
+  EXPECT_EQ(program->GivenShape(program->inputs[1]), Shape({16, 10}));
+  EXPECT_EQ(program->GivenShape(program->inputs[0]), Shape({8, 16}));
+  EXPECT_EQ(ToString(*program), kText);
+}
+
 }  // namespace
 }  // namespace asyra

@@ -114,6 +114,23 @@ TEST(VerifyStructure, IdsAreInRange) {
   EXPECT_THAT(ErrorOf(program), HasSubstr("op 0: it has no definition"));
 }
 
+TEST(VerifyStructure, OnlyWeightsArePaddedAndOnlyToMore) {
+  Program program = Parse(kLocal);
+  program.inputs[0].role = InputRole::kWeight;
+  Shape shape = program.type(program.inputs[0].value).shape();
+  program.inputs[0].stored = shape;
+  --program.inputs[0].stored[0];
+  EXPECT_EQ(ErrorOf(program), "no error");
+  program.inputs[0].stored[0] = shape[0] + 1;
+  EXPECT_THAT(ErrorOf(program), HasSubstr("is padded from ["));
+  program.inputs[0].stored[0] = -1;
+  EXPECT_THAT(ErrorOf(program), HasSubstr("is padded from [-1"));
+  program.inputs[0].stored = {1};
+  EXPECT_THAT(ErrorOf(program), HasSubstr("is padded from [1]"));
+  program.inputs[0].role = InputRole::kData;
+  EXPECT_THAT(ErrorOf(program), HasSubstr("is padded, only weights can be"));
+}
+
 TEST(VerifyStructure, ValuesAreDefinedOnceAndBeforeUse) {
   Program program = Parse(kLocal);
   std::swap(program.ops[0], program.ops[1]);

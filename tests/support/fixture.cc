@@ -190,7 +190,7 @@ std::vector<Tensor> SmallIntegerInputs(const Program& program) {
   std::vector<Tensor> inputs;
   for (const Input& input : program.inputs) {
     const Type& type = program.type(input.value);
-    Tensor tensor(type.dtype, type.shape());
+    Tensor tensor(type.dtype, program.GivenShape(input));
     for (int64_t i = 0; i < tensor.num_elements(); ++i) {
       int64_t draw = static_cast<int64_t>(random() % 7);
       if (IsFloat(type.dtype)) {

@@ -1,0 +1,34 @@
+// The weights of one device, read out of a model's files without the rest: a
+// rank of 16 reads a sixteenth of what is sharded over all of them, and needs
+// memory for that alone.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ir/program.h"
+#include "ir/tensor.h"
+
+namespace asyra {
+
+// What `device` holds of `whole` under `type`. Of a tensor in a file the bytes
+// of the shard are read, each once, into new memory, and no others; parts of
+// one in memory are copied unless they lie together. `whole` may be smaller
+// than `type` (Input::stored): what it has not is zero.
+// Errors: what the file says.
+absl::StatusOr<Tensor> ReadShard(const Tensor& whole, const Type& type,
+                                 const Mesh& mesh, int64_t device);
+
+// The shards of one device of all weights of the program, by program input;
+// empty tensors (f32, [0]) for inputs that are no weights.
+// Errors: a weight without data, or stored with another type or shape than
+// the program says; both are named.
+absl::StatusOr<std::vector<Tensor>> ReadRankWeights(const Program& program,
+                                                    int64_t device);
+
+// Error unless `tensor` has the element type and shape in which `input` is
+// given.
+absl::Status CheckStored(const Program& program, const Input& input,
+                         const Tensor& tensor);
+
+}  // namespace asyra
