@@ -3,6 +3,7 @@
 #include "ir/support/status.h"
 #include "passes/bucket.h"
 #include "passes/canonicalize.h"
+#include "passes/pad_dims.h"
 #include "passes/partition.h"
 #include "passes/plan_sharding.h"
 #include "passes/raise_activation.h"
@@ -17,6 +18,15 @@
 
 namespace asyra {
 namespace {
+
+absl::StatusOr<bool> PadDimsPass(Program& program, const PassOptions& options,
+                                 PassContext& context) {
+  PadOptions pad_options;
+  pad_options.plan.prices = PricesFrom(context.costs);
+  pad_options.pins = options.Get<std::string>("pins");
+  pad_options.always = options.Bool("always");
+  return PadDims(program, pad_options, context);
+}
 
 absl::StatusOr<bool> PlanShardingPass(Program& program,
                                       const PassOptions& options,
@@ -89,6 +99,14 @@ const std::vector<PassRecord>& Records() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = RaiseAttention},
+      {.name = "pad_dims",
+       .summary = "pads weights that the mesh does not divide where that pays",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options = {{"always", AttrKind::kBool, "whatever it costs", false},
+                   {"pins", AttrKind::kString, "as of plan_sharding",
+                    std::string()}},
+       .fn = PadDimsPass},
       {.name = "plan_sharding",
        .summary = "chooses how each op is sharded over the mesh, by cost",
        .from_stage = Stage::kGlobal,

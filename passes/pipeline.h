@@ -16,7 +16,8 @@ inline constexpr std::string_view kRaisePipeline =
     "split_projections, raise_attention, canonicalize";
 
 // One logical device to what each device runs; global to local.
-inline constexpr std::string_view kShardPipeline = "plan_sharding, partition";
+inline constexpr std::string_view kShardPipeline =
+    "pad_dims, plan_sharding, partition";
 
 // Local to scheduled. One tile is the program as it is: then only starting
 // collectives early and waiting late hides something.

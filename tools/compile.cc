@@ -104,11 +104,11 @@ absl::Status RunGiven(const CompileOptions& options,
 
 std::string ShardPipeline(const CompileOptions& options) {
   if (options.shard.empty()) return std::string(kShardPipeline);
-  return absl::StrReplaceAll(
-      std::string(kShardPipeline),
-      {{"plan_sharding",
-        fmt::format("plan_sharding{{pins={}}}",
-                    ToString(AttrValue(options.shard), Mesh()))}});
+  std::string pins =
+      fmt::format("{{pins={}}}", ToString(AttrValue(options.shard), Mesh()));
+  return absl::StrReplaceAll(std::string(kShardPipeline),
+                             {{"pad_dims", "pad_dims" + pins},
+                              {"plan_sharding", "plan_sharding" + pins}});
 }
 
 std::string RaisePipeline(const CompileOptions& options) {

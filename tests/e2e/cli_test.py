@@ -175,6 +175,15 @@ class CommandLine(ToolTest):
                "asyra-opt", LLAMA, *DIMS, "--passes", "canonicalize",
                "--print-plan")
 
+  def test_padded_weights_are_padded_when_they_are_loaded(self):
+    out = self.path("model.asyra")
+    self.passes("asyra-opt", LLAMA, *DIMS, "--tp", "3", "--passes",
+                "canonicalize, pad_dims{always=true}, plan_sharding, partition",
+                "-o", out)
+    with open(out) as file:
+      self.assertIn(" weight padded from [256, 64]", file.read())
+    self.passes("asyra-run", out, "--check", recorded(LLAMA))
+
   def test_a_single_device_is_compared_with(self):
     text = self.passes("asyra-run", LLAMA, *DIMS, "--tp", "2",
                        "--compare-single")
