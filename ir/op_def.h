@@ -36,6 +36,13 @@ struct Work {
   double write_bytes = 0;
   // The flops are those of matrix products, which tensor cores do.
   bool matrix = false;
+  // Of products: `batch` results of rows x cols each, which kernels compute in
+  // blocks. No rows: one result, leading dimensions of result 0 being rows.
+  double batch = 1;
+  double rows = 0;
+  double cols = 0;
+  // Other arithmetic that stands between the products, as in attention.
+  double vector_flops = 0;
 };
 
 // What the devices of a group do together; the payload is the largest of what

@@ -1,84 +1,84 @@
-// Alpha-beta prices of collectives, inside a host and between hosts.
+#include "simulator/collective_cost.h"
+
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
-#include "ir/support/check.h"
-#include "simulator/cost_model.h"
+#include "simulator/nccl.h"
 
 namespace asyra {
 namespace {
 
-// The bandwidth and latency that crossing hosts leaves a collective.
-struct Crossing {
-  double busbw_gbps = INFINITY;
-  double alpha_us = 0;
-};
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-Crossing CrossingOf(CollectiveKind kind, const GroupSpan& span,
-                    const Machine& machine) {
-  if (span.hosts == 1) return {};
+// What every rank of a copying collective does besides: a barrier before and
+// after, and issuing the copy to each peer.
+constexpr double kCopyBarrierUs = 10;
+constexpr double kCopyIssueUs = 3.2;
+
+// Bus bandwidth that the links inside a host leave a group.
+double LinkGbps(const Machine& machine, int64_t busy_gpus) {
+  if (machine.p2p) return machine.link_gbps.achievable;
+  // Everything is written to the host's memory and read from it.
+  return std::min(machine.link_gbps.achievable,
+                  machine.host_memory_gbps.achievable /
+                      (2 * static_cast<double>(busy_gpus)));
+}
+
+// The same for the network, unlimited inside a host.
+double NetworkGbps(CollectiveKind kind, const GroupSpan& span,
+                   const Machine& machine) {
+  if (span.hosts == 1) return kUnlimited;
   auto ranks = static_cast<double>(span.ranks);
   auto per_host = static_cast<double>(span.per_host);
-  double rounds = std::log2(static_cast<double>(span.hosts));
-  Crossing crossing;
+  double share = machine.network_share_gbps();
+  // Each rank sends (n - g) / n of its buffer over its own share of the
+  // network; busbw counts (n - 1) / n.
   if (kind == CollectiveKind::kAllToAll) {
-    // Each rank sends (n - g) / n of its buffer over its own share of the
-    // network; busbw counts (n - 1) / n.
-    crossing.busbw_gbps =
-        machine.network_gbps.achievable * (ranks - 1) / (ranks - per_host);
-  } else {
-    // One ring per member on a host, each leaving through its own share.
-    crossing.busbw_gbps = machine.network_gbps.achievable * per_host;
+    return share * (ranks - 1) / (ranks - per_host);
   }
-  if (kind == CollectiveKind::kAllReduce) rounds *= 2;
-  crossing.alpha_us = machine.network_alpha_us * rounds;
-  return crossing;
+  // One ring per member on a host, each leaving through its own share.
+  return share * per_host;
 }
 
-struct Price {
-  double time_us = 0;
-  double alpha_us = 0;  // part of it that moves no bytes
+struct Way {
+  Algorithm algorithm;
+  double fraction;  // of the bandwidth
 };
 
-Price PriceOf(const CollectiveFit& fit, double bus_bytes,
-              const Crossing& crossing) {
-  Price best = {INFINITY, 0};
-  for (const Protocol& protocol : fit.protocols) {
-    double alpha = protocol.alpha_us + crossing.alpha_us;
-    double busbw = std::min(protocol.busbw_gbps, crossing.busbw_gbps);
-    double time = alpha + bus_bytes / (busbw * 1e3);
-    if (time < best.time_us) best = {time, alpha};
-  }
-  return best;
+std::vector<Way> WaysOf(CollectiveKind kind, double payload_bytes) {
+  if (kind == CollectiveKind::kAllToAll) return {{Algorithm::kDirect, 1}};
+  if (kind != CollectiveKind::kAllReduce) return {{Algorithm::kRing, 1}};
+  return {{Algorithm::kRing, 1},
+          {Algorithm::kTree, TreeFraction(payload_bytes)}};
 }
 
-// Between the fitted group sizes, linear in the logarithm of the size; the
-// outermost fits beyond them.
-Price Interpolate(const std::vector<CollectiveFit>& fits, int64_t ranks,
-                  double bus_bytes, const Crossing& crossing) {
-  auto above = std::find_if(fits.begin(), fits.end(), [&](const auto& fit) {
-    return fit.ranks >= ranks;
-  });
-  if (above == fits.end()) return PriceOf(fits.back(), bus_bytes, crossing);
-  Price high = PriceOf(*above, bus_bytes, crossing);
-  if (above == fits.begin() || above->ranks == ranks) return high;
-  Price low = PriceOf(above[-1], bus_bytes, crossing);
-  double at = std::log2(static_cast<double>(ranks) / above[-1].ranks) /
-              std::log2(static_cast<double>(above->ranks) / above[-1].ranks);
-  return {std::lerp(low.time_us, high.time_us, at),
-          std::lerp(low.alpha_us, high.alpha_us, at)};
+// Copies need no arithmetic and no host between.
+bool CanCopy(const Machine& machine, CollectiveKind kind,
+             const GroupSpan& span) {
+  return machine.copy_engines > 0 && machine.p2p && span.hosts == 1 &&
+         (kind == CollectiveKind::kAllGather ||
+          kind == CollectiveKind::kAllToAll);
 }
 
-OpCost::Source SourceOf(const CollectiveParams& params, const GroupSpan& span,
-                        double payload_bytes) {
-  if (span.hosts > 1 || params.measured_to_bytes == 0) return OpCost::kFormula;
-  bool inside = payload_bytes >= params.measured_from_bytes &&
-                payload_bytes <= params.measured_to_bytes &&
-                span.ranks <= params.fits.back().ranks;
-  return inside ? OpCost::kInterpolated : OpCost::kExtrapolated;
+CollectivePrice PriceCopies(const Machine& machine, double bus_bytes,
+                            const GroupSpan& span) {
+  CollectivePrice price;
+  price.algorithm = Algorithm::kCopyEngine;
+  price.alpha_us =
+      kCopyBarrierUs + kCopyIssueUs * static_cast<double>(span.ranks - 1);
+  price.time_us =
+      price.alpha_us + bus_bytes / (machine.copy_gbps.achievable * 1e3);
+  return price;
 }
 
 }  // namespace
+
+std::string_view ToString(Algorithm algorithm) {
+  constexpr std::string_view kNames[] = {"none", "ring", "tree", "direct",
+                                         "copy engine"};
+  return kNames[static_cast<int>(algorithm)];
+}
 
 double BusFactor(CollectiveKind kind, int64_t ranks) {
   auto n = static_cast<double>(ranks);
@@ -86,17 +86,17 @@ double BusFactor(CollectiveKind kind, int64_t ranks) {
   return kind == CollectiveKind::kAllReduce ? 2 * factor : factor;
 }
 
-GroupSpan CostModel::SpanOf(const AxisList& axes) const {
+GroupSpan SpanOf(const Mesh& mesh, const AxisList& axes, int gpus_per_host) {
   GroupSpan worst;
-  worst.ranks = worst.per_host = mesh_.size(axes);
-  if (mesh_.num_devices() <= machine_.gpus_per_host) return worst;
-  std::vector<bool> seen(mesh_.num_devices());
-  for (int64_t device = 0; device < mesh_.num_devices(); ++device) {
+  worst.ranks = worst.per_host = mesh.size(axes);
+  if (mesh.num_devices() <= gpus_per_host) return worst;
+  std::vector<bool> seen(mesh.num_devices());
+  for (int64_t device = 0; device < mesh.num_devices(); ++device) {
     if (seen[device]) continue;
-    std::vector<int64_t> group = mesh_.Group(device, axes);
+    std::vector<int64_t> group = mesh.Group(device, axes);
     for (int64_t& member : group) {
       seen[member] = true;
-      member /= machine_.gpus_per_host;
+      member /= gpus_per_host;
     }
     std::sort(group.begin(), group.end());
     for (auto first = group.begin(); first != group.end();) {
@@ -110,38 +110,55 @@ GroupSpan CostModel::SpanOf(const AxisList& axes) const {
   return worst;
 }
 
-OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
-                                 const AxisList& axes) const {
-  auto params = machine_.collectives.find(kind);
-  ASYRA_CHECK(params != machine_.collectives.end());
-  GroupSpan span = SpanOf(axes);
-  if (span.ranks == 1) return {};
-  double bus_bytes = payload_bytes * BusFactor(kind, span.ranks);
-  Price price = Interpolate(params->second.fits, span.ranks, bus_bytes,
-                            CrossingOf(kind, span, machine_));
-  OpCost cost;
-  cost.time_us = price.time_us;
-  cost.launch_us = machine_.launch_us;
-  cost.sms = params->second.sms;
-  cost.beside_compute = params->second.beside_compute;
-  cost.source = SourceOf(params->second, span, payload_bytes);
-  double moving = 1 - price.alpha_us / price.time_us;
-  cost.limit = moving < 0.5     ? OpCost::kLatency
-               : span.hosts > 1 ? OpCost::kNetworkBytes
-                                : OpCost::kLinkBytes;
-  cost.load[kSms] =
-      std::min(1.0, static_cast<double>(cost.sms) / machine_.gpu.sms);
-  // The payload is read and written at least once.
-  cost.load[kHbm] = std::min(
-      1.0, 2 * payload_bytes /
-               (machine_.gpu.hbm_gbps.achievable * 1e3 * price.time_us));
-  cost.load[span.hosts > 1 ? kNetwork : kLink] = moving;
-  return cost;
+double LatencyUs(CollectiveKind kind, Algorithm algorithm,
+                 const Protocol& protocol, const GroupSpan& span,
+                 double network_alpha_us) {
+  auto n = static_cast<double>(span.ranks), hosts = double(span.hosts);
+  if (algorithm == Algorithm::kTree) {
+    // Up and down a tree over the hosts, along a chain inside each.
+    return protocol.tree_base_us +
+           2 * ((n / hosts - 1) * protocol.tree_hop_us +
+                std::log2(hosts) *
+                    (protocol.tree_network_hop_us + network_alpha_us));
+  }
+  double rounds = kind == CollectiveKind::kAllReduce ? 2 : 1;
+  double between = rounds * (hosts - 1);
+  return protocol.ring_base_us +
+         (rounds * (n - 1) - between) * protocol.ring_hop_us +
+         between * (protocol.ring_network_hop_us + network_alpha_us);
 }
 
-double CostModel::CollectiveUs(CollectiveKind kind, double payload_bytes,
-                               const AxisList& axes) const {
-  return CollectiveCost(kind, payload_bytes, axes).time_us;
+CollectivePrice PriceCollective(const Machine& machine, CollectiveKind kind,
+                                double payload_bytes, const GroupSpan& span,
+                                int64_t busy_gpus,
+                                const CollectiveOptions& options) {
+  int ctas = machine.collectives.at(kind).ctas;
+  if (options.max_ctas > 0) ctas = std::min(ctas, options.max_ctas);
+  double bus_bytes = payload_bytes * BusFactor(kind, span.ranks);
+  double gbps =
+      std::min({LinkGbps(machine, busy_gpus), NetworkGbps(kind, span, machine),
+                ctas * machine.cta_gbps});
+  CollectivePrice best;
+  best.time_us = kUnlimited;
+  for (const Way& way : WaysOf(kind, payload_bytes)) {
+    for (size_t i = 0; i < machine.protocols.size(); ++i) {
+      const Protocol& protocol = machine.protocols[i];
+      double busbw = gbps * protocol.fraction * way.fraction;
+      if (protocol.cap_gbps > 0) busbw = std::min(busbw, protocol.cap_gbps);
+      double alpha =
+          machine.gpu.kernel_us + LatencyUs(kind, way.algorithm, protocol, span,
+                                            machine.network_alpha_us);
+      double time = alpha + bus_bytes / (busbw * 1e3);
+      if (time < best.time_us) {
+        best = {time, alpha, way.algorithm, static_cast<int>(i), ctas};
+      }
+    }
+  }
+  if (options.copy_engines && CanCopy(machine, kind, span)) {
+    CollectivePrice copies = PriceCopies(machine, bus_bytes, span);
+    if (copies.time_us < best.time_us) best = copies;
+  }
+  return best;
 }
 
 }  // namespace asyra

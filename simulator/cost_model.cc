@@ -4,16 +4,10 @@
 #include <cmath>
 
 #include "ir/support/status.h"
+#include "simulator/compute_cost.h"
 
 namespace asyra {
 namespace {
-
-struct Tile {
-  double rows, cols;
-};
-// What product kernels compute per block; the library picks the best.
-constexpr Tile kTiles[] = {{256, 128}, {128, 256}, {128, 128},
-                           {128, 64},  {64, 128},  {64, 64}};
 
 double LocalBytes(absl::Span<const Type> types, const Mesh& mesh) {
   int64_t bytes = 0;
@@ -22,19 +16,6 @@ double LocalBytes(absl::Span<const Type> types, const Mesh& mesh) {
 }
 
 }  // namespace
-
-// The result of a matrix product: leading dimensions count as rows.
-struct CostModel::Grid {
-  double rows = 0;
-  double cols = 0;
-
-  static Grid Of(const Type& local) {
-    if (local.rank() == 0) return {1, 1};
-    auto cols = static_cast<double>(local.dims.back().size);
-    return {static_cast<double>(local.num_elements()) / std::max(cols, 1.0),
-            cols};
-  }
-};
 
 std::string_view ToString(OpCost::Source source) {
   constexpr std::string_view kNames[] = {"measured", "interpolated",
@@ -65,76 +46,120 @@ int64_t LocalBytes(const Type& type, const Mesh& mesh) {
   return elements * SizeOf(type.dtype);
 }
 
-CostModel::CostModel(Machine machine, Mesh mesh)
-    : machine_(std::move(machine)), mesh_(std::move(mesh)) {}
+CostModel::CostModel(Machine machine, Mesh mesh, CostOptions options)
+    : machine_(std::move(machine)), mesh_(std::move(mesh)), options_(options) {}
 
-// Waves of tiles over the SMs, with the fastest of the tile shapes. Each tile
-// pays for the fixed part of its loop as extra steps of k.
-double CostModel::ProductUs(double flops, const Rate& rate,
-                            const Grid& grid) const {
+OpCost CostModel::ComputeCost(const Work& work, DType dtype,
+                              const Type& result) const {
   const Gpu& gpu = machine_.gpu;
-  if (grid.rows * grid.cols == 0) return 0;
-  double k = flops / (2 * grid.rows * grid.cols) + gpu.gemm_extra_k;
-  double sm_flops_per_us = rate.achievable * 1e6 / gpu.sms;
-  double best = INFINITY;
-  for (const Tile& tile : kTiles) {
-    double tiles =
-        std::ceil(grid.rows / tile.rows) * std::ceil(grid.cols / tile.cols);
-    double waves = std::ceil(tiles / gpu.sms);
-    double half = tile.rows * tile.cols / (tile.rows + tile.cols);
-    double efficiency = half / (half + gpu.gemm_half_tile);
-    best = std::min(best, waves * 2 * tile.rows * tile.cols * k /
-                              (sm_flops_per_us * efficiency));
-  }
-  return best;
-}
-
-OpCost CostModel::ComputeCost(const Work& work, DType dtype, const Grid& grid,
-                              double rate) const {
-  const Gpu& gpu = machine_.gpu;
-  double bytes = work.read_bytes + work.write_bytes;
-  if (work.flops == 0 && bytes == 0) return {};
-  auto matrix = gpu.matrix_tflops.find(ToString(dtype));
-  bool product = work.matrix && matrix != gpu.matrix_tflops.end();
-  double math_us = product ? ProductUs(work.flops, matrix->second, grid) / rate
-                           : work.flops / (gpu.vector_tflops.achievable * 1e6);
-  double gbps = product ? gpu.gemm_hbm_gbps : gpu.hbm_gbps.achievable;
-  double memory_us = bytes / (gbps * 1e3);
+  if (work.flops == 0 && work.read_bytes + work.write_bytes == 0) return {};
+  ComputePrice price = PriceCompute(gpu, work, dtype, result);
+  double busy_us = std::max(price.math_us, price.memory_us);
 
   OpCost cost;
   cost.is_compute = true;
-  cost.time_us = gpu.kernel_us + std::max(math_us, memory_us);
-  cost.launch_us = machine_.launch_us;
-  cost.limit = gpu.kernel_us > std::max(math_us, memory_us) ? OpCost::kLatency
-               : math_us > memory_us                        ? OpCost::kMath
-                                                            : OpCost::kMemory;
-  cost.load[kHbm] = memory_us / cost.time_us;
+  cost.time_us = gpu.kernel_us + busy_us;
+  cost.limit = gpu.kernel_us > busy_us           ? OpCost::kLatency
+               : price.math_us > price.memory_us ? OpCost::kMath
+                                                 : OpCost::kMemory;
+  cost.waves = price.waves;
+  cost.load[kHbm] = price.memory_us / cost.time_us;
   // Moving bytes takes SMs too: hbm_sms of them saturate the memory.
   double moving = std::min(1.0, static_cast<double>(gpu.hbm_sms) / gpu.sms);
-  cost.load[kSms] = std::max(math_us / cost.time_us, moving * cost.load[kHbm]);
+  cost.load[kSms] =
+      std::max(price.math_us / cost.time_us, moving * cost.load[kHbm]);
+  return cost;
+}
+
+OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
+                                 const AxisList& axes) const {
+  GroupSpan span = SpanOf(axes);
+  if (span.ranks == 1) return {};
+  int64_t busy_gpus =
+      std::min<int64_t>(mesh_.num_devices(), machine_.gpus_per_host);
+  CollectivePrice price = PriceCollective(machine_, kind, payload_bytes, span,
+                                          busy_gpus, options_.collectives);
+  OpCost cost;
+  cost.time_us = price.time_us;
+  cost.algorithm = price.algorithm;
+  cost.protocol = price.protocol;
+  cost.sms = price.ctas;
+  // Something is always left to computation.
+  cost.held_sms =
+      std::min(0.9, static_cast<double>(price.ctas) / machine_.gpu.sms);
+  cost.beside_compute = machine_.collectives.at(kind).beside_compute;
+  double moving = 1 - price.alpha_us / price.time_us;
+  cost.limit = moving < 0.5     ? OpCost::kLatency
+               : span.hosts > 1 ? OpCost::kNetworkBytes
+                                : OpCost::kLinkBytes;
+  // The payload is read and written at least once.
+  cost.load[kHbm] = std::min(
+      1.0, 2 * payload_bytes /
+               (machine_.gpu.hbm_gbps.achievable * 1e3 * price.time_us));
+  cost.load[span.hosts > 1 ? kNetwork : kLink] = moving;
+  if (price.algorithm == Algorithm::kCopyEngine) {
+    cost.load[kCopyEngines] = moving;
+  }
   return cost;
 }
 
 double CostModel::ComputeUs(const Work& work, DType dtype) const {
   double elements = work.write_bytes / static_cast<double>(SizeOf(dtype));
-  double side = std::max(1.0, std::sqrt(elements));
-  return ComputeCost(work, dtype, {side, side}, 1).time_us;
+  auto side = static_cast<int64_t>(std::max(1.0, std::sqrt(elements)));
+  return ComputeCost(work, dtype, Type(dtype, {side, side})).time_us;
+}
+
+double CostModel::CollectiveUs(CollectiveKind kind, double payload_bytes,
+                               const AxisList& axes) const {
+  OpCost cost = CollectiveCost(kind, payload_bytes, axes);
+  if (cost.time_us > 0)
+    Correct(CollectiveKey(kind, payload_bytes, SpanOf(axes)), &cost);
+  return cost.time_us;
+}
+
+double CostModel::PayloadOf(const OpCall& call) const {
+  return std::max(LocalBytes(call.operands, mesh_),
+                  LocalBytes(call.results, mesh_));
+}
+
+CostKey CostModel::KeyOf(const OpCall& call) const {
+  if (call.def.collective != CollectiveKind::kNone) {
+    return CollectiveKey(call.def.collective, PayloadOf(call),
+                         SpanOf(call.attrs.Get<AxisList>("axes")));
+  }
+  return ComputeKey(call, WorkOf(call, mesh_), call.results[0].Local(mesh_));
+}
+
+void CostModel::Correct(const CostKey& key, OpCost* cost) const {
+  // The library was measured as it comes: no copies, CTAs of its own choice.
+  if (machine_.table == nullptr || cost->algorithm == Algorithm::kCopyEngine ||
+      options_.collectives.max_ctas > 0) {
+    return;
+  }
+  CostTable::Match match = machine_.table->Find(key);
+  // What was measured on another machine than this is none of it.
+  cost->source = static_cast<OpCost::Source>(
+      machine_.edited ? std::max<int>(match.source, OpCost::kExtrapolated)
+                      : match.source);
+  cost->time_us *= match.factor;
+  for (double& load : cost->load) load = std::min(1.0, load / match.factor);
 }
 
 OpCost CostModel::Cost(const OpCall& call) const {
   if (call.def.is_view || call.def.is_wait) return {};
+  OpCost cost;
   if (call.def.collective != CollectiveKind::kNone) {
-    double payload = std::max(LocalBytes(call.operands, mesh_),
-                              LocalBytes(call.results, mesh_));
-    return CollectiveCost(call.def.collective, payload,
+    cost = CollectiveCost(call.def.collective, PayloadOf(call),
                           call.attrs.Get<AxisList>("axes"));
+  } else if (!IsSetUpOnce(call.def, call.operands.size())) {
+    cost = ComputeCost(WorkOf(call, mesh_), ComputeDType(call),
+                       call.results[0].Local(mesh_));
   }
-  if (IsSetUpOnce(call.def, call.operands.size())) return {};
-  const Type& result = call.results[0];
-  DType dtype = call.operands.empty() ? result.dtype : call.operands[0].dtype;
-  auto rate = machine_.gpu.op_rate.find(call.def.name);
-  return ComputeCost(WorkOf(call, mesh_), dtype, Grid::Of(result.Local(mesh_)),
-                     rate == machine_.gpu.op_rate.end() ? 1 : rate->second);
+  if (cost.time_us == 0) return {};
+  Correct(KeyOf(call), &cost);
+  cost.launch_us =
+      options_.graph_launch ? machine_.graph_launch_us : machine_.launch_us;
+  return cost;
 }
 
 std::vector<OpCost> PriceOps(const Program& program, const CostModel& costs) {

@@ -9,6 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "ir/program.h"
+#include "simulator/collective_cost.h"
+#include "simulator/cost_table.h"
 #include "simulator/machine.h"
 
 namespace asyra {
@@ -32,13 +34,18 @@ struct OpCost {
   };
 
   double time_us = 0;    // on the device, alone
-  double launch_us = 0;  // on the host, issued eagerly
+  double launch_us = 0;  // on the host
   bool is_compute = false;
-  int sms = 0;  // held by a collective
-  // Fraction of each resource the op uses while it runs at full speed.
+  int sms = 0;          // held by a collective
+  double held_sms = 0;  // the same as a fraction of the GPU's
+  double waves = 0;     // ComputePrice::waves
+  // Fraction of each resource the op uses while it runs at full speed. What a
+  // collective holds of the SMs is not among them: it yields to nobody.
   std::array<double, kNumResources> load = {};
   // Of a collective: the speed it keeps beside computation that fills the SMs.
   double beside_compute = 1;
+  Algorithm algorithm = Algorithm::kNone;  // of a collective
+  int protocol = -1;                       // of machine.protocols
   Source source = kFormula;
   Limit limit = kNothing;
 
@@ -48,50 +55,45 @@ struct OpCost {
 std::string_view ToString(OpCost::Source source);
 std::string_view ToString(OpCost::Limit limit);
 
-// Where the members of a group live: `ranks` devices on `hosts` hosts, at
-// least `per_host` of them on each.
-struct GroupSpan {
-  int64_t ranks = 1;
-  int64_t hosts = 1;
-  int64_t per_host = 1;
+struct CostOptions {
+  bool graph_launch = false;  // ops are issued as a captured graph
+  CollectiveOptions collectives;
 };
-
-// Bytes on the busiest link over bytes of payload, as nccl-tests counts them.
-double BusFactor(CollectiveKind kind, int64_t ranks);
 
 // Copyable and const: one model may serve many threads.
 class CostModel {
  public:
-  CostModel(Machine machine, Mesh mesh);
+  CostModel(Machine machine, Mesh mesh, CostOptions options = {});
 
-  // `call` has distributed types.
+  // `call` has distributed types. Formulas, times what the machine's table
+  // says of them.
   OpCost Cost(const OpCall& call) const;
+  // Where its table is asked for this use, which takes time.
+  CostKey KeyOf(const OpCall& call) const;
 
-  // `payload_bytes` is the size of nccl-tests: the whole buffer of an
-  // all_gather (result) or reduce_scatter (operand), the buffer of an
-  // all_reduce, what one rank sends of an all_to_all.
+  // `payload_bytes` as PriceCollective takes it.
   double CollectiveUs(CollectiveKind kind, double payload_bytes,
                       const AxisList& axes) const;
   // A product is taken as one tile grid of unknown proportions.
   double ComputeUs(const Work& work, DType dtype) const;
 
-  // The widest-spread group over `axes`. Devices are numbered with the last
-  // mesh axis fastest; gpus_per_host consecutive ones share a host.
-  GroupSpan SpanOf(const AxisList& axes) const;
+  GroupSpan SpanOf(const AxisList& axes) const {
+    return asyra::SpanOf(mesh_, axes, machine_.gpus_per_host);
+  }
 
   const Machine& machine() const { return machine_; }
   const Mesh& mesh() const { return mesh_; }
 
  private:
-  struct Grid;
-  OpCost ComputeCost(const Work& work, DType dtype, const Grid& grid,
-                     double rate) const;
+  OpCost ComputeCost(const Work& work, DType dtype, const Type& result) const;
   OpCost CollectiveCost(CollectiveKind kind, double payload_bytes,
                         const AxisList& axes) const;
-  double ProductUs(double flops, const Rate& rate, const Grid& grid) const;
+  double PayloadOf(const OpCall& call) const;
+  void Correct(const CostKey& key, OpCost* cost) const;
 
   Machine machine_;
   Mesh mesh_;
+  CostOptions options_;
 };
 
 // One cost per op of the program, in its order. Passes that only reorder a

@@ -7,12 +7,12 @@
 
 namespace asyra {
 
-struct EmbeddedMachine {
-  std::string_view name;  // "h200x8"
-  std::string_view text;  // the file
+struct EmbeddedFile {
+  std::string_view name;  // "h200x8.machine", "h200x8.table"
+  std::string_view text;
 };
 
 // In the order of their names.
-absl::Span<const EmbeddedMachine> EmbeddedMachines();
+absl::Span<const EmbeddedFile> EmbeddedFiles();
 
 }  // namespace asyra

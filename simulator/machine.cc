@@ -1,9 +1,12 @@
 #include "simulator/machine.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "ir/support/status.h"
+#include "simulator/cost_table.h"
 #include "simulator/embedded_machines.h"
 #include "simulator/machine_edit.h"
 
@@ -19,18 +22,49 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return text.str();
 }
 
+constexpr std::string_view kSuffix = ".machine";
+
+// The text of an embedded file, empty when there is none of that name.
+std::string_view Embedded(std::string_view file) {
+  for (const EmbeddedFile& embedded : EmbeddedFiles()) {
+    if (embedded.name == file) return embedded.text;
+  }
+  return "";
+}
+
 absl::StatusOr<std::string> TextOf(std::string_view name_or_path) {
-  constexpr std::string_view kSuffix = ".machine";
   if (name_or_path.ends_with(kSuffix)) {
     return ReadFile(std::string(name_or_path));
   }
-  for (const EmbeddedMachine& machine : EmbeddedMachines()) {
-    if (machine.name == name_or_path) return std::string(machine.text);
-  }
+  std::string_view text = Embedded(fmt::format("{}{}", name_or_path, kSuffix));
+  if (!text.empty()) return std::string(text);
   return NotFound(
       "machine {} is not known; there are {}, or give the path of "
       "a .machine file",
       name_or_path, fmt::join(ListMachines(), ", "));
+}
+
+// The measurements that `file` holds, of a machine read from `name_or_path`.
+absl::StatusOr<std::shared_ptr<const CostTable>> LoadTable(
+    const std::string& file, std::string_view name_or_path,
+    const Machine& machine) {
+  std::string path = file, text(Embedded(file));
+  if (name_or_path.ends_with(kSuffix)) {
+    path = std::filesystem::path(name_or_path).replace_filename(file);
+    ASYRA_ASSIGN_OR_RETURN(text, ReadFile(path));
+  } else if (text.empty()) {
+    return NotFound("{}: measurements: there is no {}", name_or_path, file);
+  }
+  ASYRA_ASSIGN_OR_RETURN(Measurements measurements,
+                         ReadMeasurements(text, path));
+  auto table = CostTable::Calibrate(measurements, machine);
+  if (!table.ok()) return Annotate(table.status(), path);
+  return table;
+}
+
+// More hosts are no other machine.
+bool ChangesTheMachine(const std::string& edit) {
+  return !edit.starts_with("nodes=") && !edit.starts_with("nodes*=");
 }
 
 }  // namespace
@@ -38,12 +72,23 @@ absl::StatusOr<std::string> TextOf(std::string_view name_or_path) {
 absl::StatusOr<Machine> LoadMachine(std::string_view name_or_path,
                                     absl::Span<const std::string> edits) {
   ASYRA_ASSIGN_OR_RETURN(std::string text, TextOf(name_or_path));
-  if (edits.empty()) return ParseMachine(text, name_or_path);
-  // What is wrong with the file itself is said before any edit.
-  ASYRA_RETURN_IF_ERROR(ParseMachine(text, name_or_path).status());
-  ASYRA_ASSIGN_OR_RETURN(text, EditMachine(text, edits));
-  return ParseMachine(
-      text, fmt::format("{} with {}", name_or_path, fmt::join(edits, ", ")));
+  std::string table_file;
+  ASYRA_ASSIGN_OR_RETURN(Machine machine,
+                         ParseMachine(text, name_or_path, &table_file));
+  // Calibrated on the machine as it was measured.
+  std::shared_ptr<const CostTable> table;
+  if (!table_file.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(table, LoadTable(table_file, name_or_path, machine));
+  }
+  if (!edits.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(text, EditMachine(text, edits));
+    ASYRA_ASSIGN_OR_RETURN(
+        machine, ParseMachine(text, fmt::format("{} with {}", name_or_path,
+                                                fmt::join(edits, ", "))));
+  }
+  machine.table = std::move(table);
+  machine.edited = std::any_of(edits.begin(), edits.end(), ChangesTheMachine);
+  return machine;
 }
 
 absl::StatusOr<std::vector<MachineNumber>> MachineNumbers(
@@ -65,8 +110,9 @@ absl::Status CheckFits(const Mesh& mesh, const Machine& machine) {
 
 std::vector<std::string> ListMachines() {
   std::vector<std::string> names;
-  for (const EmbeddedMachine& machine : EmbeddedMachines()) {
-    names.emplace_back(machine.name);
+  for (const EmbeddedFile& file : EmbeddedFiles()) {
+    if (!file.name.ends_with(kSuffix)) continue;
+    names.emplace_back(file.name.substr(0, file.name.size() - kSuffix.size()));
   }
   return names;
 }

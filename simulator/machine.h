@@ -7,6 +7,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,8 @@
 #include "ir/op_def.h"
 
 namespace asyra {
+
+class CostTable;
 
 // What the vendor's sheet says, and what long kernels reach. Only
 // `achievable` prices anything; `peak` bounds it.
@@ -40,54 +43,75 @@ struct Gpu {
   // r c / (r + c), and costs extra_k steps of k on top of its own.
   double gemm_half_tile = 0;
   double gemm_extra_k = 0;
-  double gemm_hbm_gbps = 0;  // of a product that memory bounds
-  // Ops whose matrix products reach only a fraction of what a plain product
-  // of their shape does, by name.
-  std::map<std::string, double, std::less<>> op_rate;
+  double gemm_hbm_fraction = 1;  // of hbm_gbps, what products reach
+  // What a process takes before it holds a value: context, libraries, kernels;
+  // and what each communicator takes.
+  double context_mib = 0;
+  double communicator_mib = 0;
 };
 
-// One way of running a collective: alpha_us + bytes / busbw_gbps.
+enum class LinkKind : uint8_t { kNvlink, kPcie };
+
+// A protocol of the collective library. Latencies are those of its ring and
+// its tree: what a collective costs, and each of its steps inside a host and
+// between hosts.
 struct Protocol {
-  double alpha_us = 0;
-  double busbw_gbps = 0;  // bus bandwidth as nccl-tests defines it
+  std::string name;  // "LL"
+  double ring_base_us = 0, ring_hop_us = 0, ring_network_hop_us = 0;
+  double tree_base_us = 0, tree_hop_us = 0, tree_network_hop_us = 0;
+  double fraction = 1;  // of the bandwidth there is, what is payload
+  double cap_gbps = 0;  // bus bandwidth it never passes; 0: none
 };
 
-// The protocols among which the library picks the fastest, on so many GPUs of
-// one host.
-struct CollectiveFit {
-  int ranks = 2;
-  std::vector<Protocol> protocols;
-};
-
+// What a collective takes from the GPU it runs on.
 struct CollectiveParams {
-  std::vector<CollectiveFit> fits;  // ascending by ranks, never empty
-  // SMs that computation running beside it loses, and the fraction of its
-  // speed that the collective keeps beside computation that fills the GPU.
-  int sms = 0;
+  int ctas = 0;  // SMs it holds while it runs
+  // The fraction of its speed it keeps beside computation that fills the GPU.
   double beside_compute = 1;
-  // Payloads for which the fits were measured; 0 and 0 when they were not.
-  double measured_from_bytes = 0;
-  double measured_to_bytes = 0;
 };
 
 struct Machine {
   std::string name;
+  int nodes = 0;  // hosts there are; 0: as many as a mesh takes
   Gpu gpu;
-  double launch_us = 0;  // host time to issue one op eagerly
+  double launch_us = 0;        // host time to issue one op eagerly
+  double graph_launch_us = 0;  // and as part of a captured graph
+
   int gpus_per_host = 1;
-  int nodes = 0;   // hosts there are; 0: as many as a mesh takes
-  Rate link_gbps;  // of one GPU to the others of its host, one direction
+  LinkKind link = LinkKind::kNvlink;
+  // Of one GPU to the others of its host, one direction; achievable is the bus
+  // bandwidth of long collectives.
+  Rate link_gbps;
+  // False: GPUs reach each other through the host's memory alone.
+  bool p2p = true;
+  Rate host_memory_gbps;  // of a whole host; what p2p does not use
+  double cta_gbps = 0;    // bus bandwidth that one CTA of a collective moves
+  std::vector<Protocol> protocols;                         // never empty
   std::map<CollectiveKind, CollectiveParams> collectives;  // all four
-  Rate network_gbps;  // of one GPU's share of the network, one direction
-  double network_alpha_us = 0;
+  int copy_engines = 0;
+  Rate copy_gbps;  // of copy engines to the other GPUs, one direction
+
+  int nics = 1;                 // of a host, shared evenly by its GPUs
+  Rate network_gbps;            // of one NIC, one direction
+  double network_alpha_us = 0;  // a crossing, beyond the protocol's hop
+
   // Where the numbers of each section come from, for people.
   std::map<std::string, std::string, std::less<>> sources;
+  // Measurements that correct the formulas, or null; and whether fields were
+  // edited since, so that they were made on another machine than this.
+  std::shared_ptr<const CostTable> table;
+  bool edited = false;
+
+  // What one GPU has of its host's network.
+  double network_share_gbps() const {
+    return network_gbps.achievable * nics / gpus_per_host;
+  }
 };
 
 // A machine by the name of an embedded file, or from disk when the argument
 // ends in ".machine", with `edits` made to it in order (machine_edit.h):
-// {"gpu.hbm_gbps=4000", "nodes=4"}. Errors name the file, the key and what is
-// wrong.
+// {"gpu.hbm_gbps=4000", "nodes=4"}. Its measurements come along; those of a
+// file on disk lie beside it. Errors name the file, the key and what is wrong.
 absl::StatusOr<Machine> LoadMachine(std::string_view name_or_path,
                                     absl::Span<const std::string> edits = {});
 
@@ -102,9 +126,11 @@ absl::StatusOr<std::vector<MachineNumber>> MachineNumbers(
 // An error when the machine's nodes hold fewer devices than the mesh has.
 absl::Status CheckFits(const Mesh& mesh, const Machine& machine);
 
-// The text of a *.machine file; `origin` names it in errors.
+// The text of a *.machine file; `origin` names it in errors. The name of its
+// file of measurements goes to `table_file`, empty when there is none.
 absl::StatusOr<Machine> ParseMachine(std::string_view text,
-                                     std::string_view origin);
+                                     std::string_view origin,
+                                     std::string* table_file = nullptr);
 
 // Names of the embedded machines.
 std::vector<std::string> ListMachines();

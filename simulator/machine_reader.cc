@@ -1,154 +1,43 @@
 // Reads the JSON of a *.machine file against its schema: every key is known
 // and present, every number in its range.
-#include <nlohmann/json.hpp>
-#include <set>
-
 #include "ir/support/status.h"
 #include "ir/type.h"
+#include "simulator/json_fields.h"
 #include "simulator/machine.h"
+#include "simulator/nccl.h"
 
 namespace asyra {
 namespace {
 
 using Json = nlohmann::json;
 
-struct Range {
-  double low;   // inclusive
-  double high;  // inclusive
-};
-constexpr Range kPositive = {1e-9, 1e12};
-constexpr Range kNotNegative = {0, 1e12};
-constexpr Range kFraction = {1e-3, 1};
+// Wide enough for any machine of today and tomorrow, and narrow enough to catch
+// a unit mistaken for the next (GB for MB, GFLOP for TFLOP).
+constexpr Range kMemoryGbps = {1, 100000};
+constexpr Range kLinkGbps = {0.1, 10000};
+constexpr Range kTflops = {0.01, 100000};
 
-// The fields of one JSON object. The first error sticks, so that a reader is
-// a plain list of fields; Finish reports it, or a key that nobody asked for.
-class Fields {
- public:
-  Fields(const Json& json, std::string path, absl::Status* status)
-      : json_(json), path_(std::move(path)), status_(status) {
-    if (!json.is_object()) Fail(path_, "should be an object");
-  }
-
-  double Number(const char* key, Range range) {
-    const Json* value = Find(key);
-    if (value == nullptr) return 0;
-    if (!value->is_number()) return Fail(Path(key), "should be a number");
-    return CheckRange(key, value->get<double>(), range);
-  }
-
-  int Count(const char* key, int low, int high) {
-    const Json* value = Find(key);
-    if (value == nullptr) return 0;
-    if (!value->is_number_integer()) {
-      Fail(Path(key), "should be a whole number");
-      return 0;
+// {"peak": 4800, "achievable": 4260}
+Rate ReadRate(JsonFields& fields, const char* key, Range range) {
+  return fields.Object(key, [&](JsonFields& pair) {
+    Rate rate = {pair.Number("peak", range), pair.Number("achievable", range)};
+    if (pair.ok() && rate.achievable > rate.peak) {
+      fields.Fail(fields.Path(key),
+                  fmt::format("achievable {} is above peak {}", rate.achievable,
+                              rate.peak));
     }
-    return static_cast<int>(
-        CheckRange(key, value->get<double>(), {double(low), double(high)}));
-  }
+    return rate;
+  });
+}
 
-  std::string Text(const char* key) {
-    const Json* value = Find(key);
-    if (value == nullptr) return "";
-    if (!value->is_string()) Fail(Path(key), "should be a string");
-    return value->is_string() ? value->get<std::string>() : "";
-  }
-
-  // What `read` makes of the object under `key`.
-  template <typename Read>
-  auto Object(const char* key, Read read) {
-    using Result = decltype(read(std::declval<Fields&>()));
-    const Json* value = Find(key);
-    if (value == nullptr) return Result();
-    Fields fields(*value, Path(key), status_);
-    if (!status_->ok()) return Result();
-    Result result = read(fields);
-    fields.Finish();
-    return result;
-  }
-
-  // {"peak": 4800, "achievable": 4260}
-  Rate RateOf(const char* key) {
-    return Object(key, [&](Fields& fields) {
-      Rate rate = {fields.Number("peak", kPositive),
-                   fields.Number("achievable", kPositive)};
-      if (status_->ok() && rate.achievable > rate.peak) {
-        Fail(Path(key), fmt::format("achievable {} is above peak {}",
-                                    rate.achievable, rate.peak));
-      }
-      return rate;
-    });
-  }
-
-  // Calls `read` with the fields of each object of the list under `key`.
-  template <typename Read>
-  void EachOf(const char* key, Read read) {
-    const Json* value = Find(key);
-    if (value == nullptr) return;
-    if (!value->is_array() || value->empty()) {
-      Fail(Path(key), "should be a list that is not empty");
-      return;
-    }
-    for (size_t i = 0; i < value->size() && status_->ok(); ++i) {
-      Fields fields((*value)[i], fmt::format("{}[{}]", Path(key), i), status_);
-      if (!status_->ok()) return;
-      read(fields);
-      fields.Finish();
-    }
-  }
-
-  bool Has(const char* key) const { return json_.contains(key); }
-  std::vector<std::string> Keys() const {
-    std::vector<std::string> keys;
-    for (const auto& [key, value] : json_.items()) keys.push_back(key);
-    return keys;
-  }
-  std::string Path(std::string_view key) const {
-    return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
-  }
-  double Fail(std::string_view path, std::string_view what) {
-    if (status_->ok()) *status_ = Invalid("{}: {}", path, what);
-    return 0;
-  }
-  bool ok() const { return status_->ok(); }
-
-  void Finish() {
-    if (!status_->ok()) return;
-    for (const auto& [key, value] : json_.items()) {
-      if (!seen_.contains(key)) Fail(Path(key), "is not a known key");
-    }
-  }
-
- private:
-  const Json* Find(const char* key) {
-    if (!status_->ok()) return nullptr;
-    seen_.insert(key);
-    auto at = json_.find(key);
-    if (at != json_.end()) return &*at;
-    Fail(Path(key), "is missing");
-    return nullptr;
-  }
-
-  double CheckRange(const char* key, double value, Range range) {
-    if (value >= range.low && value <= range.high) return value;
-    return Fail(Path(key), fmt::format("is {}, it should lie in [{}, {}]",
-                                       value, range.low, range.high));
-  }
-
-  const Json& json_;
-  std::string path_;
-  absl::Status* status_;
-  std::set<std::string> seen_;
-};
-
-std::map<std::string, Rate, std::less<>> ReadMatrixRates(Fields& fields) {
+std::map<std::string, Rate, std::less<>> ReadMatrixRates(JsonFields& fields) {
   std::map<std::string, Rate, std::less<>> rates;
   for (const std::string& key : fields.Keys()) {
     DType dtype;
     if (!ParseDType(key, &dtype)) {
       fields.Fail(fields.Path(key), "is not an element type");
     }
-    rates[key] = fields.RateOf(key.c_str());
+    rates[key] = ReadRate(fields, key.c_str(), kTflops);
   }
   if (fields.ok() && !rates.contains("bf16")) {
     fields.Fail(fields.Path("bf16"), "is missing");
@@ -156,27 +45,22 @@ std::map<std::string, Rate, std::less<>> ReadMatrixRates(Fields& fields) {
   return rates;
 }
 
-Gpu ReadGpu(Fields& fields) {
+Gpu ReadGpu(JsonFields& fields) {
   Gpu gpu;
   gpu.name = fields.Text("name");
   gpu.sms = fields.Count("sms", 1, 1024);
   gpu.clock_mhz = fields.Number("clock_mhz", {100, 10000});
   gpu.hbm_gib = fields.Number("hbm_gib", {0.001, 4096});
-  gpu.hbm_gbps = fields.RateOf("hbm_gbps");
+  gpu.hbm_gbps = ReadRate(fields, "hbm_gbps", kMemoryGbps);
   gpu.hbm_sms = fields.Count("hbm_sms", 1, 1024);
   gpu.matrix_tflops = fields.Object("matrix_tflops", ReadMatrixRates);
-  gpu.vector_tflops = fields.RateOf("vector_tflops");
+  gpu.vector_tflops = ReadRate(fields, "vector_tflops", kTflops);
   gpu.kernel_us = fields.Number("kernel_us", kNotNegative);
   gpu.gemm_half_tile = fields.Number("gemm_half_tile", kNotNegative);
   gpu.gemm_extra_k = fields.Number("gemm_extra_k", kNotNegative);
-  gpu.gemm_hbm_gbps = fields.Number("gemm_hbm_gbps", kPositive);
-  gpu.op_rate = fields.Object("op_rate", [](Fields& rates) {
-    std::map<std::string, double, std::less<>> result;
-    for (const std::string& key : rates.Keys()) {
-      result[key] = rates.Number(key.c_str(), kFraction);
-    }
-    return result;
-  });
+  gpu.gemm_hbm_fraction = fields.Number("gemm_hbm_fraction", kFraction);
+  gpu.context_mib = fields.Number("context_mib", {0, 65536});
+  gpu.communicator_mib = fields.Number("communicator_mib", {0, 65536});
   // Sheets quote twice the dense rate for sparse operands; the arithmetic of
   // one SM tells them apart.
   double per_clock = fields.Number("bf16_flops_per_sm_clock", {1, 1e6});
@@ -191,39 +75,12 @@ Gpu ReadGpu(Fields& fields) {
   return gpu;
 }
 
-CollectiveFit ReadFit(Fields& fields) {
-  CollectiveFit fit;
-  fit.ranks = fields.Count("ranks", 2, 1 << 20);
-  fields.EachOf("protocols", [&](Fields& protocol) {
-    fit.protocols.push_back({protocol.Number("alpha_us", kNotNegative),
-                             protocol.Number("busbw_gbps", kPositive)});
-  });
-  return fit;
+CollectiveParams ReadCollective(JsonFields& fields) {
+  return {fields.Count("ctas", 1, 1024),
+          fields.Number("beside_compute", kFraction)};
 }
 
-CollectiveParams ReadCollective(Fields& fields) {
-  CollectiveParams params;
-  params.sms = fields.Count("sms", 0, 1024);
-  params.beside_compute = fields.Number("beside_compute", kFraction);
-  if (fields.Has("measured_from_bytes") || fields.Has("measured_to_bytes")) {
-    params.measured_from_bytes =
-        fields.Number("measured_from_bytes", kPositive);
-    params.measured_to_bytes = fields.Number(
-        "measured_to_bytes", {params.measured_from_bytes, kPositive.high});
-  }
-  fields.EachOf("fits", [&](Fields& fit_fields) {
-    CollectiveFit fit = ReadFit(fit_fields);
-    if (!params.fits.empty() && fit.ranks <= params.fits.back().ranks) {
-      fit_fields.Fail(fit_fields.Path("ranks"),
-                      fmt::format("is {}, it should be above the {} before it",
-                                  fit.ranks, params.fits.back().ranks));
-    }
-    params.fits.push_back(std::move(fit));
-  });
-  return params;
-}
-
-std::map<CollectiveKind, CollectiveParams> ReadCollectives(Fields& fields) {
+std::map<CollectiveKind, CollectiveParams> ReadCollectives(JsonFields& fields) {
   return {
       {CollectiveKind::kAllReduce, fields.Object("all_reduce", ReadCollective)},
       {CollectiveKind::kAllGather, fields.Object("all_gather", ReadCollective)},
@@ -233,63 +90,97 @@ std::map<CollectiveKind, CollectiveParams> ReadCollectives(Fields& fields) {
   };
 }
 
-// A fit faster than the link is a mistyped unit.
-void CheckBusBandwidth(const Machine& machine, Fields& fields) {
-  for (const auto& [kind, params] : machine.collectives) {
-    for (const CollectiveFit& fit : params.fits) {
-      for (const Protocol& protocol : fit.protocols) {
-        if (protocol.busbw_gbps <= machine.link_gbps.peak) continue;
-        fields.Fail("host.collectives",
-                    fmt::format("busbw_gbps {} for {} ranks is above the "
-                                "link's peak {}",
-                                protocol.busbw_gbps, fit.ranks,
-                                machine.link_gbps.peak));
-      }
-    }
+// The library's own, or those that the file gives in its place.
+std::vector<Protocol> ReadProtocols(JsonFields& host, LinkKind link) {
+  double ll_gbps = host.Number("ll_gbps", kPositive);
+  if (!host.Has("protocols")) return NcclProtocols(link, ll_gbps);
+  std::vector<Protocol> protocols;
+  host.EachOf("protocols", [&](JsonFields& fields) {
+    Protocol protocol;
+    protocol.name = fields.Text("name");
+    protocol.ring_base_us = protocol.tree_base_us =
+        fields.Number("base_us", kNotNegative);
+    protocol.ring_hop_us = protocol.tree_hop_us =
+        fields.Number("hop_us", kNotNegative);
+    protocol.ring_network_hop_us = protocol.tree_network_hop_us =
+        fields.Number("network_hop_us", kNotNegative);
+    protocol.fraction = fields.Number("fraction", kFraction);
+    protocols.push_back(std::move(protocol));
+  });
+  return protocols;
+}
+
+LinkKind ReadLinkKind(JsonFields& host) {
+  std::string link = host.Text("link");
+  if (host.ok() && link != "nvlink" && link != "pcie") {
+    host.Fail(host.Path("link"),
+              fmt::format("is {}, it should be nvlink or pcie", link));
+  }
+  return link == "pcie" ? LinkKind::kPcie : LinkKind::kNvlink;
+}
+
+void ReadHost(JsonFields& host, Machine* machine) {
+  machine->gpus_per_host = host.Count("gpus", 1, 4096);
+  machine->link = ReadLinkKind(host);
+  machine->link_gbps = ReadRate(host, "link_gbps", kLinkGbps);
+  machine->p2p = host.Bool("p2p");
+  if (!machine->p2p) {
+    machine->host_memory_gbps = ReadRate(host, "memory_gbps", kMemoryGbps);
+  }
+  machine->cta_gbps = host.Number("cta_gbps", kPositive);
+  machine->protocols = ReadProtocols(host, machine->link);
+  machine->collectives = host.Object("collectives", ReadCollectives);
+  machine->copy_engines = host.Count("copy_engines", 0, 64);
+  if (machine->copy_engines > 0) {
+    machine->copy_gbps = ReadRate(host, "copy_gbps", kLinkGbps);
   }
 }
 
-Machine ReadMachine(Fields& fields) {
+Machine ReadMachine(JsonFields& fields, std::string* table_file) {
   Machine machine;
-  fields.Count("schema", 1, 1);
+  fields.Count("schema", 2, 2);
   machine.name = fields.Text("name");
   if (fields.Has("nodes")) machine.nodes = fields.Count("nodes", 1, 1 << 20);
   machine.gpu = fields.Object("gpu", ReadGpu);
   machine.launch_us = fields.Number("launch_us", {0, 1000});
-  fields.Object("host", [&](Fields& host) {
-    machine.gpus_per_host = host.Count("gpus", 1, 4096);
-    machine.link_gbps = host.RateOf("link_gbps");
-    machine.collectives = host.Object("collectives", ReadCollectives);
+  machine.graph_launch_us = fields.Number("graph_launch_us", {0, 1000});
+  fields.Object("host", [&](JsonFields& host) {
+    ReadHost(host, &machine);
     return true;
   });
-  fields.Object("network", [&](Fields& network) {
-    machine.network_gbps = network.RateOf("gbps");
+  fields.Object("network", [&](JsonFields& network) {
+    machine.nics = network.Count("nics", 1, 4096);
+    machine.network_gbps = ReadRate(network, "gbps", kLinkGbps);
     machine.network_alpha_us = network.Number("alpha_us", kNotNegative);
     return true;
   });
-  machine.sources = fields.Object("sources", [](Fields& sources) {
+  machine.sources = fields.Object("sources", [](JsonFields& sources) {
     std::map<std::string, std::string, std::less<>> result;
     for (const char* key : {"gpu", "host", "network"}) {
       result[key] = sources.Text(key);
     }
     return result;
   });
+  if (fields.Has("measurements")) {
+    std::string file = fields.Text("measurements");
+    if (table_file != nullptr) *table_file = std::move(file);
+  }
   fields.Finish();
-  if (fields.ok()) CheckBusBandwidth(machine, fields);
   return machine;
 }
 
 }  // namespace
 
 absl::StatusOr<Machine> ParseMachine(std::string_view text,
-                                     std::string_view origin) {
+                                     std::string_view origin,
+                                     std::string* table_file) {
   Json json = Json::parse(text.begin(), text.end(), nullptr,
                           /*allow_exceptions=*/false);
   if (json.is_discarded()) return Invalid("{}: is not JSON", origin);
   if (!json.is_object()) return Invalid("{}: should be an object", origin);
   absl::Status status;
-  Fields fields(json, "", &status);
-  Machine machine = ReadMachine(fields);
+  JsonFields fields(json, "", &status);
+  Machine machine = ReadMachine(fields, table_file);
   if (!status.ok()) return Annotate(status, origin);
   return machine;
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "simulator/arena.h"
 #include "simulator/cost_model.h"
+#include "simulator/dependencies.h"
 #include "simulator/replay.h"
 
 namespace asyra {
@@ -15,6 +17,7 @@ struct Buffer {
   int64_t bytes = 0;
   double from_us = 0;
   double until_us = 0;
+  int op = -1;  // whose result it is; -1: there from the beginning
 };
 
 // The buffers of all values; a value that has none of its own (a view, an
@@ -29,7 +32,7 @@ class Buffers {
       buffer_of_[i] = static_cast<ValueId>(i);
     }
     for (const Input& input : program.inputs) {
-      Own(input.value, 0, kForever);
+      Own(input.value, 0, kForever, -1);
     }
     for (size_t i = 0; i < program.ops.size(); ++i) {
       Visit(program.ops[i], spans[i]);
@@ -40,9 +43,9 @@ class Buffers {
   const std::vector<Buffer>& all() const { return buffers_; }
 
  private:
-  void Own(ValueId value, double from_us, double until_us) {
+  void Own(ValueId value, double from_us, double until_us, int op) {
     buffers_[value] = {LocalBytes(program_.type(value), program_.mesh), from_us,
-                       until_us};
+                       until_us, op};
   }
   Buffer& Of(ValueId value) { return buffers_[buffer_of_[value]]; }
   void Read(ValueId value, double until_us) {
@@ -54,9 +57,11 @@ class Buffers {
     if (op.def->is_view || op.def->is_wait) {
       buffer_of_[op.results[0]] = buffer_of_[op.operands[0]];
     } else if (IsSetUpOnce(*op.def, op.operands.size())) {
-      for (ValueId value : op.results) Own(value, 0, kForever);
+      for (ValueId value : op.results) Own(value, 0, kForever, -1);
     } else {
-      for (ValueId value : op.results) Own(value, span.start_us, span.end_us);
+      for (ValueId value : op.results) {
+        Own(value, span.start_us, span.end_us, span.op);
+      }
     }
     for (ValueId value : op.operands) Read(value, span.end_us);
     if (op.start) start_operands_.resize(program_.values.size());
@@ -90,33 +95,96 @@ struct Change {
   }
 };
 
+int64_t Rounded(int64_t bytes, int64_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+// Live bytes over time, each buffer rounded up.
+std::vector<MemoryPoint> LiveBytes(absl::Span<const Buffer> buffers,
+                                   int64_t round_to) {
+  std::vector<Change> changes;
+  changes.reserve(2 * buffers.size());
+  for (const Buffer& buffer : buffers) {
+    int64_t bytes = Rounded(buffer.bytes, round_to);
+    if (bytes == 0) continue;
+    changes.push_back({buffer.from_us, bytes});
+    if (buffer.until_us < kForever) {
+      changes.push_back({buffer.until_us, -bytes});
+    }
+  }
+  std::sort(changes.begin(), changes.end());
+  std::vector<MemoryPoint> points;
+  int64_t live = 0;
+  for (const Change& change : changes) {
+    live += change.bytes;
+    if (points.empty() || points.back().time_us != change.time_us) {
+      points.push_back({change.time_us, live});
+    }
+    points.back().live_bytes = live;
+  }
+  return points;
+}
+
+MemoryPoint PeakOf(absl::Span<const MemoryPoint> points) {
+  MemoryPoint peak;
+  for (const MemoryPoint& point : points) {
+    if (point.live_bytes > peak.live_bytes) peak = point;
+  }
+  return peak;
+}
+
+// When everything that an op waits for by the program's own order has ended:
+// the op before it on its stream, and its operands'. Simulated time alone
+// orders nothing on a real device.
+std::vector<double> ReadyTimes(const Program& program,
+                               absl::Span<const OpSpan> spans) {
+  std::vector<double> ready(program.ops.size(), 0);
+  std::vector<double> streams(program.streams.size() + 1, 0);
+  std::vector<double> values(program.values.size(), 0);
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    double& stream = streams[op.stream + 1];
+    ready[i] = stream;
+    for (ValueId value : op.operands) {
+      ready[i] = std::max(ready[i], values[value]);
+    }
+    for (ValueId value : op.after) ready[i] = std::max(ready[i], values[value]);
+    for (ValueId value : op.results) values[value] = spans[i].end_us;
+    stream = spans[i].end_us;
+  }
+  return ready;
+}
+
+int64_t ArenaBytes(const Program& program, absl::Span<const OpSpan> spans,
+                   absl::Span<const Buffer> buffers) {
+  std::vector<double> ready = ReadyTimes(program, spans);
+  std::vector<Lifetime> lifetimes;
+  lifetimes.reserve(buffers.size());
+  for (const Buffer& buffer : buffers) {
+    if (buffer.bytes == 0) continue;
+    double from =
+        buffer.op < 0 ? 0 : std::min(ready[buffer.op], buffer.from_us);
+    // Even what is never read is there while its op writes it.
+    lifetimes.push_back({buffer.bytes, from, buffer.until_us});
+  }
+  return PlanArena(lifetimes, kAllocationBytes).bytes;
+}
+
+int64_t LibraryBytes(const Program& program, const Gpu& gpu) {
+  constexpr double kMiB = 1 << 20;
+  auto communicators =
+      static_cast<double>(Dependencies(program).communicators().size());
+  return static_cast<int64_t>(
+      (gpu.context_mib + communicators * gpu.communicator_mib) * kMiB);
+}
+
 }  // namespace
 
 MemoryProfile ReplayMemory(const Program& program,
                            absl::Span<const OpSpan> spans) {
-  Buffers buffers(program, spans);
-  std::vector<Change> changes;
-  changes.reserve(2 * program.values.size());
-  for (const Buffer& buffer : buffers.all()) {
-    if (buffer.bytes == 0) continue;
-    changes.push_back({buffer.from_us, buffer.bytes});
-    if (buffer.until_us < kForever) {
-      changes.push_back({buffer.until_us, -buffer.bytes});
-    }
-  }
-  std::sort(changes.begin(), changes.end());
-
   MemoryProfile profile;
-  int64_t live = 0;
-  for (const Change& change : changes) {
-    live += change.bytes;
-    profile.peak_bytes = std::max(profile.peak_bytes, live);
-    if (profile.points.empty() ||
-        profile.points.back().time_us != change.time_us) {
-      profile.points.push_back({change.time_us, live});
-    }
-    profile.points.back().live_bytes = live;
-  }
+  profile.points = LiveBytes(Buffers(program, spans).all(), 1);
+  profile.peak_bytes = PeakOf(profile.points).live_bytes;
   for (const Input& input : program.inputs) {
     if (input.role == InputRole::kData) continue;
     profile.weight_bytes += LocalBytes(program.type(input.value), program.mesh);
@@ -140,6 +208,20 @@ std::vector<LiveBuffer> LiveBuffersAt(const Program& program,
                      return a.bytes > b.bytes;
                    });
   return live;
+}
+
+MemoryReport ReportMemory(const Program& program, const SimResult& result,
+                          const Machine& machine) {
+  Buffers buffers(program, result.spans);
+  MemoryPoint peak = PeakOf(LiveBytes(buffers.all(), 1));
+  MemoryReport report;
+  report.live_bytes = peak.live_bytes;
+  report.peak_at_us = peak.time_us;
+  report.rounded_bytes =
+      PeakOf(LiveBytes(buffers.all(), kAllocationBytes)).live_bytes;
+  report.arena_bytes = ArenaBytes(program, result.spans, buffers.all());
+  report.device_bytes = report.arena_bytes + LibraryBytes(program, machine.gpu);
+  return report;
 }
 
 }  // namespace asyra

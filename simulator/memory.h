@@ -1,4 +1,6 @@
-// Live memory of a replayed program on one device.
+// Memory of a replayed program on one device: what lives when, what is alive
+// at the peak, and what that comes to once it is rounded, placed and joined by
+// what the libraries take.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +8,12 @@
 
 #include "absl/types/span.h"
 #include "ir/program.h"
+#include "simulator/machine.h"
 
 namespace asyra {
 
 struct OpSpan;
+struct SimResult;
 
 // Bytes live from `time_us` on, until the next point.
 struct MemoryPoint {
@@ -42,5 +46,25 @@ struct LiveBuffer {
 std::vector<LiveBuffer> LiveBuffersAt(const Program& program,
                                       absl::Span<const OpSpan> spans,
                                       double time_us);
+
+// Four answers to "how much memory", each at least the one before.
+struct MemoryReport {
+  int64_t live_bytes = 0;     // the peak of MemoryProfile
+  int64_t rounded_bytes = 0;  // with allocations rounded to kAllocationBytes
+  // One arena with a fixed offset for each value. A value's place is taken
+  // from when everything that its op waits for has ended, since nothing else
+  // orders it after what was there before.
+  int64_t arena_bytes = 0;
+  // With the context of the process and the buffers of its communicators.
+  int64_t device_bytes = 0;
+  double peak_at_us = 0;  // of live bytes
+};
+
+// What allocators and arenas round to; kernels want their operands aligned.
+inline constexpr int64_t kAllocationBytes = 512;
+
+// `result` is the replay of `program`.
+MemoryReport ReportMemory(const Program& program, const SimResult& result,
+                          const Machine& machine);
 
 }  // namespace asyra

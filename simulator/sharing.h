@@ -8,11 +8,17 @@
 
 namespace asyra {
 
+// How many times as long computation takes on a share of the SMs, in (0, 1].
+// `waves` are the blocks of a product over all SMs (OpCost::waves): they run in
+// whole waves, so that 1.6 waves lose nothing on 0.8 of the SMs, and 2.0 a
+// third wave. 0 waves: in proportion.
+double SlowdownOn(double share, double waves);
+
 // The speed of each active op relative to running alone, in (0, 1]. Max-min
 // fair: all speeds rise together until a resource is full; the ops that use it
-// stay there and the others rise on. A collective beside computation keeps at
-// most the share `beside_compute` of its speed, less so where the computation
-// leaves SMs free.
+// stay there and the others rise on. Collectives hold their SMs: computation
+// has the rest of them. A collective beside computation keeps at most the share
+// `beside_compute` of its speed, more where the computation leaves SMs free.
 void ShareResources(absl::Span<const OpCost* const> active,
                     std::vector<double>* speeds);
 

@@ -25,10 +25,21 @@ absl::StatusOr<AxisRule> AttentionAxes(const OpCall& call) {
       call.operands, call.results);
 }
 
+// The weight of a visible pair: scale, maximum, exponential (which runs at a
+// quarter of the rate), sum, and the rescaling of what was summed before.
+constexpr double kFlopsPerWeight = 9;
+
 // `products` multiplications and additions for each visible pair.
 Work PairWork(const OpCall& local, int64_t products) {
   Work work = {.flops = 0, .read_bytes = 0, .write_bytes = 0, .matrix = true};
-  work.flops = 2.0 * VisiblePairs(local) * static_cast<double>(products);
+  double pairs = VisiblePairs(local);
+  work.flops = 2.0 * pairs * static_cast<double>(products);
+  work.vector_flops = kFlopsPerWeight * pairs;
+  // Kernels give each block some queries of one head.
+  AttentionSizes sizes(local.operands);
+  work.batch = static_cast<double>(sizes.b * sizes.h);
+  work.rows = static_cast<double>(sizes.s);
+  work.cols = static_cast<double>(sizes.e);
   for (const Type& type : local.operands) {
     work.read_bytes += static_cast<double>(type.bytes());
   }

@@ -176,6 +176,12 @@ Work ConvWork(const OpCall& local) {
   work.read_bytes = static_cast<double>(local.operands[0].bytes() + w.bytes());
   work.write_bytes = static_cast<double>(local.results[0].bytes());
   work.matrix = true;
+  const Type& result = local.results[0];
+  auto groups = static_cast<double>(Groups(local.operands));
+  work.batch = groups;
+  work.cols = static_cast<double>(result.size(1)) / groups;
+  work.rows = static_cast<double>(result.num_elements()) /
+              std::max(1.0, static_cast<double>(result.size(1)));
   return work;
 }
 

@@ -64,6 +64,13 @@ Work MatmulWork(const OpCall& local) {
                                         local.operands[1].bytes());
   work.write_bytes = static_cast<double>(local.results[0].bytes());
   work.matrix = true;
+  // A right side of one matrix makes one product of all rows.
+  const Type& result = local.results[0];
+  work.cols = static_cast<double>(result.dims.back().size);
+  work.rows = static_cast<double>(result.dims[result.rank() - 2].size);
+  double products = static_cast<double>(result.num_elements()) /
+                    std::max(1.0, work.rows * work.cols);
+  (local.operands[1].rank() > 2 ? work.batch : work.rows) *= products;
   return work;
 }
 
@@ -175,6 +182,7 @@ Work GroupedWork(const OpCall& local) {
   double occupancy = local.attrs.Float("occupancy");
   double weights = static_cast<double>(local.operands[1].bytes());
   work.flops *= occupancy;
+  work.rows *= occupancy;
   work.read_bytes = weights + (work.read_bytes - weights) * occupancy;
   return work;
 }

@@ -39,20 +39,26 @@ program @f(%x: f32[1000@tp], %p: f32[1000] partial(tp)) ->
 
 TEST(CostModel, PicksTheFastestProtocol) {
   Machine machine = TestMachine();
-  machine.collectives[Kind::kAllReduce].fits = {{2, {{1, 0.5}, {10, 1}}}};
+  machine.protocols[0].fraction = 0.5;
+  machine.protocols[0].ring_base_us = 1;
+  machine.protocols.push_back({.name = "wide", .ring_base_us = 10});
   CostModel costs(machine, ASYRA_VALUE(Mesh::Create({{"tp", 2}})));
-  EXPECT_DOUBLE_EQ(costs.CollectiveUs(Kind::kAllReduce, 1000, {0}), 3);
-  EXPECT_DOUBLE_EQ(costs.CollectiveUs(Kind::kAllReduce, 20000, {0}), 30);
+  EXPECT_DOUBLE_EQ(costs.CollectiveUs(Kind::kReduceScatter, 2000, {0}), 3);
+  EXPECT_DOUBLE_EQ(costs.CollectiveUs(Kind::kReduceScatter, 40000, {0}), 30);
 }
 
-TEST(CostModel, InterpolatesBetweenGroupSizes) {
+TEST(CostModel, GraphsAreIssuedFaster) {
   Machine machine = TestMachine();
-  machine.gpus_per_host = 8;
-  machine.collectives[Kind::kAllReduce].fits = {{2, {{10, 1}}}, {8, {{30, 1}}}};
-  CostModel costs(machine, ASYRA_VALUE(Mesh::Create({{"dp", 2}, {"tp", 4}})));
-  EXPECT_DOUBLE_EQ(costs.CollectiveUs(Kind::kAllReduce, 0, {0}), 10);
-  EXPECT_DOUBLE_EQ(costs.CollectiveUs(Kind::kAllReduce, 0, {1}), 20);
-  EXPECT_DOUBLE_EQ(costs.CollectiveUs(Kind::kAllReduce, 0, {0, 1}), 30);
+  machine.launch_us = 5;
+  machine.graph_launch_us = 1;
+  Program program = Parse(R"(asyra 1 local
+program @f(%x: f32[500]) -> (f32[500]) {
+  %a = neg(%x) : f32[500]
+  return %a
+})");
+  EXPECT_EQ(PriceOps(program, CostModel(machine, {}))[0].launch_us, 5);
+  CostModel graph(machine, {}, {.graph_launch = true});
+  EXPECT_EQ(PriceOps(program, graph)[0].launch_us, 1);
 }
 
 TEST(CostModel, FindsTheHostsOfAGroup) {
@@ -107,24 +113,58 @@ TEST(CostModel, ComputeIsTheLargerOfMathAndMemory) {
   EXPECT_EQ(costs.ComputeUs({}, DType::kF32), 0);
 }
 
-// 100 SMs: 100 tiles of 64 x 64 are one wave, one more tile is a second one.
-TEST(CostModel, ProductsComeInWholeWaves) {
+TEST(CostModel, FewBlocksDoNotFillTheMemory) {
   Machine machine = TestMachine();
-  machine.gpu.gemm_hbm_gbps = 1000;
+  machine.gpu.hbm_sms = 50;
   CostModel costs(machine, {});
-  auto time = [&](int64_t n) {
-    Program program = Parse(fmt::format(
-        R"(asyra 1 local
-program @f(%a: f32[640, 5000], %b: f32[5000, {0}]) -> (f32[640, {0}]) {{
-  %c = matmul(%a, %b) : f32[640, {0}]
+  // Blocks of 16 KiB: one moves a fiftieth of a GB/s, 50 all of it.
+  EXPECT_DOUBLE_EQ(costs.ComputeUs({.read_bytes = 16384}, DType::kF32),
+                   16.384 * 50);
+  EXPECT_DOUBLE_EQ(costs.ComputeUs({.read_bytes = 50 * 16384}, DType::kF32),
+                   16.384 * 50);
+  EXPECT_DOUBLE_EQ(costs.ComputeUs({.read_bytes = 100 * 16384}, DType::kF32),
+                   16.384 * 100);
+}
+
+// The time of a product on the test machine with plenty of memory, whose 100
+// SMs do 10^6 flops a us each.
+double ProductUs(std::string_view lhs, std::string_view rhs,
+                 std::string_view result) {
+  Machine machine = TestMachine();
+  machine.gpu.hbm_gbps.achievable = 1e5;
+  Program program = Parse(fmt::format(
+      R"(asyra 1 local
+program @f(%a: f32[{0}], %b: f32[{1}]) -> (f32[{2}]) {{
+  %c = matmul(%a, %b) : f32[{2}]
   return %c
 }})",
-        n));
-    return PriceOps(program, costs)[0].time_us;
-  };
-  EXPECT_DOUBLE_EQ(time(640), 2.0 * 64 * 64 * 5000 / 1e6);
-  EXPECT_DOUBLE_EQ(time(576), time(640));
-  EXPECT_DOUBLE_EQ(time(641), 2 * time(640));
+      lhs, rhs, result));
+  return PriceOps(program, CostModel(machine, {}))[0].time_us;
+}
+
+// 100 tiles of 64 x 64 are one wave, one more tile is a second one.
+TEST(CostModel, ProductsComeInWholeWaves) {
+  double wave_us = 2.0 * 64 * 64 * 500 / 1e6;
+  EXPECT_DOUBLE_EQ(ProductUs("640, 500", "500, 640", "640, 640"), wave_us);
+  EXPECT_DOUBLE_EQ(ProductUs("640, 500", "500, 576", "640, 576"), wave_us);
+  EXPECT_DOUBLE_EQ(ProductUs("640, 500", "500, 641", "640, 641"), 2 * wave_us);
+}
+
+// Leading dimensions are rows of one product, unless both sides have them.
+TEST(CostModel, BatchesFillTheirOwnTiles) {
+  double wave_us = 2.0 * 64 * 64 * 500 / 1e6;
+  EXPECT_DOUBLE_EQ(ProductUs("10, 64, 500", "500, 640", "10, 64, 640"),
+                   wave_us);
+  EXPECT_DOUBLE_EQ(ProductUs("10, 65, 500", "10, 500, 640", "10, 65, 640"),
+                   2 * wave_us);
+}
+
+// 10 tiles on 100 SMs: ten SMs share each, but not pieces below 512 of k.
+TEST(CostModel, FewTilesAreCutAlongTheirDepth) {
+  EXPECT_DOUBLE_EQ(ProductUs("64, 10240", "10240, 640", "64, 640"),
+                   2.0 * 64 * 64 * 1024 / 1e6);
+  EXPECT_DOUBLE_EQ(ProductUs("64, 1024", "1024, 640", "64, 640"),
+                   2.0 * 64 * 64 * 512 / 1e6);
 }
 
 TEST(CostModel, ViewsWaitsAndConstantsAreFree) {
@@ -161,18 +201,24 @@ program @f(%x: f32[500]) -> (f32[500]) {
 }
 
 TEST(CostModel, SaysWhereAnEstimateComesFrom) {
-  CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")),
-                  ASYRA_VALUE(Mesh::Create({{"tp", 8}})));
-  auto source = [&](int64_t elements) {
+  auto source = [&](int64_t elements, std::vector<std::string> edits,
+                    int64_t ranks = 8) {
+    CostModel costs(ASYRA_VALUE(LoadMachine("h200x8", edits)),
+                    ASYRA_VALUE(Mesh::Create({{"tp", ranks}})));
     ParsedCall call = ASYRA_VALUE(ParseCall(
-        fmt::format("all_reduce(f32[{}] partial(tp)) {{axes=tp}}", elements),
+        fmt::format("all_reduce(bf16[{}] partial(tp)) {{axes=tp}}", elements),
         costs.mesh()));
-    Type result(DType::kF32, {elements});
+    Type result(DType::kBF16, {elements});
     return costs.Cost({*call.def, call.attrs, call.operands, {&result, 1}})
         .source;
   };
-  EXPECT_EQ(source(1 << 20), OpCost::kInterpolated);
-  EXPECT_EQ(source(1 << 28), OpCost::kExtrapolated);
+  EXPECT_EQ(source(1 << 19, {}), OpCost::kMeasured);  // 1 MiB
+  EXPECT_EQ(source(1 << 20, {}), OpCost::kInterpolated);
+  EXPECT_EQ(source(1 << 30, {}), OpCost::kExtrapolated);
+  EXPECT_EQ(source(int64_t{1} << 34, {}), OpCost::kFormula);
+  EXPECT_EQ(source(1 << 19, {}, 16), OpCost::kFormula);  // two hosts
+  EXPECT_EQ(source(1 << 19, {"nodes=4"}), OpCost::kMeasured);
+  EXPECT_EQ(source(1 << 19, {"host.link_gbps=900"}), OpCost::kExtrapolated);
 }
 
 }  // namespace

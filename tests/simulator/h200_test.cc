@@ -1,5 +1,7 @@
-// The shipped machines against what was measured on them: the medians of one
-// run on 8x H200, NCCL 2.28.9 and cuBLASLt 13.1, 2026-11-20.
+// The formulas alone, without the table of measurements, against what was
+// measured on 8x H200: the medians of one run, NCCL 2.28.9 and cuBLASLt 13.1,
+// 2026-11-20. With the table: cost_table_test.cc.
+#include <algorithm>
 #include <cmath>
 
 #include "gmock/gmock.h"
@@ -14,7 +16,9 @@ Mesh MeshOf(std::vector<Mesh::Axis> axes) {
 }
 
 CostModel H200(int64_t ranks) {
-  return CostModel(ASYRA_VALUE(LoadMachine("h200x8")), MeshOf({{"tp", ranks}}));
+  Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
+  machine.table = nullptr;
+  return CostModel(std::move(machine), MeshOf({{"tp", ranks}}));
 }
 
 struct Product {
@@ -129,18 +133,23 @@ constexpr CollectiveRow kCollectives[] = {
      {8.3, 8.5, 8.4, 12.7, 19.8, 52.3, 137.4, 471.4}},
 };
 
-TEST(H200, CollectivesComeOutWithinSixteenPercent) {
+// Nothing but the link's bandwidth was fitted.
+TEST(H200, CollectivesComeOutFromPublishedLatencies) {
+  std::vector<double> errors;
   for (const CollectiveRow& row : kCollectives) {
     CostModel costs = H200(row.ranks);
     double bytes = 16384;
     for (double measured : row.us) {
       double us = costs.CollectiveUs(row.kind, bytes, {0});
-      EXPECT_NEAR(us / measured, 1, 0.16)
+      errors.push_back(std::abs(us / measured - 1));
+      EXPECT_LT(errors.back(), 0.40)
           << static_cast<int>(row.kind) << " of " << bytes << " bytes over "
           << row.ranks << ": " << us << " us, measured " << measured;
       bytes *= 4;
     }
   }
+  std::sort(errors.begin(), errors.end());
+  EXPECT_LT(errors[errors.size() / 2], 0.13);
 }
 
 // A product of 8192 x 7168 x 4096 beside a collective of 128 MiB that began
@@ -148,39 +157,50 @@ TEST(H200, CollectivesComeOutWithinSixteenPercent) {
 struct Beside {
   std::string_view op;
   std::string_view from, to;  // dims of 8192 rows
+  int64_t ranks;
   double product_us, product_beside_us;
   double collective_us, collective_beside_us;
 };
+constexpr std::string_view kReduce = "all_reduce(%x) {axes=tp}";
+constexpr std::string_view kGather = "all_gather(%x) {dim=0, axes=tp}";
+constexpr std::string_view kScatter = "reduce_scatter(%x) {dim=0, axes=tp}";
+constexpr std::string_view kExchange = "all_to_all(%x) {from=0, to=1, axes=tp}";
 constexpr Beside kBeside[] = {
-    {"all_reduce(%x) {axes=tp}", "8192", "8192", 589.4, 732.6, 690.1, 850.5},
-    {"all_gather(%x) {dim=0, axes=tp}", "8192@tp", "8192", 649.2, 698.2, 396.0,
-     710.4},
-    {"reduce_scatter(%x) {dim=0, axes=tp}", "8192", "8192@tp", 645.5, 697.8,
-     383.5, 711.6},
+    {kReduce, "8192, 8192", "8192, 8192", 8, 589.4, 732.6, 690.1, 850.5},
+    {kGather, "8192@tp, 8192", "8192, 8192", 8, 649.2, 698.2, 396.0, 710.4},
+    {kScatter, "8192, 8192", "8192@tp, 8192", 8, 645.5, 697.8, 383.5, 711.6},
+    {kExchange, "65536@tp, 8192", "65536, 8192@tp", 8, 642.7, 682.7, 399.3,
+     659.5},
+    {kReduce, "8192, 8192", "8192, 8192", 4, 589.1, 704.2, 612.9, 725.0},
+    {kGather, "8192@tp, 8192", "8192, 8192", 4, 671.6, 743.1, 367.1, 704.3},
+    {kScatter, "8192, 8192", "8192@tp, 8192", 4, 677.7, 727.9, 358.9, 688.1},
+    {kExchange, "32768@tp, 8192", "32768, 8192@tp", 4, 689.0, 669.9, 351.8,
+     641.3},
 };
 
 TEST(H200, ProductAndCollectiveSlowEachOtherAsMeasured) {
   for (const Beside& row : kBeside) {
     Program program = Parse(fmt::format(
         R"(asyra 1 scheduled
-mesh (tp=8)
-program @f(%x: bf16[{1}, 8192], %a: bf16[8192, 4096], %b: bf16[4096, 7168])
-    -> (bf16[{2}, 8192], bf16[8192, 7168]) {{
-  %f = start {0} on comm : future bf16[{2}, 8192]
+mesh (tp={3})
+program @f(%x: bf16[{1}]{4}, %a: bf16[8192, 4096], %b: bf16[4096, 7168])
+    -> (bf16[{2}], bf16[8192, 7168]) {{
+  %f = start {0} on comm : future bf16[{2}]
   %c = matmul(%a, %b) on compute : bf16[8192, 7168]
-  %y = wait(%f) on compute : bf16[{2}, 8192]
+  %y = wait(%f) on compute : bf16[{2}]
   return %y, %c
 }})",
-        row.op, row.from, row.to));
+        row.op, row.from, row.to, row.ranks,
+        row.op == kReduce || row.op == kScatter ? " partial(tp)" : ""));
     // The measured times alone, so that only the sharing is judged.
-    std::vector<OpCost> prices = PriceOps(program, H200(8));
+    std::vector<OpCost> prices = PriceOps(program, H200(row.ranks));
     prices[0].time_us = row.collective_us;
     prices[1].time_us = row.product_us;
     SimResult result = Replay(program, prices, {.launch_scale = 0});
-    EXPECT_NEAR(result.spans[0].end_us / row.collective_beside_us, 1, 0.1)
-        << row.op;
-    EXPECT_NEAR(result.spans[1].end_us / row.product_beside_us, 1, 0.1)
-        << row.op;
+    EXPECT_NEAR(result.spans[0].end_us / row.collective_beside_us, 1, 0.15)
+        << row.op << " " << row.ranks;
+    EXPECT_NEAR(result.spans[1].end_us / row.product_beside_us, 1, 0.15)
+        << row.op << " " << row.ranks;
   }
 }
 

@@ -22,8 +22,10 @@ std::string ErrorAfter(std::string_view from, std::string_view to) {
 }
 
 TEST(Machine, EveryEmbeddedMachineLoads) {
-  EXPECT_THAT(ListMachines(),
-              testing::ElementsAre("a100x8", "a800x8", "h100x8", "h200x8"));
+  EXPECT_THAT(
+      ListMachines(),
+      testing::ElementsAre("a100x8", "a800x8", "b200x8", "h100x8", "h200x8",
+                           "h20x8", "h800x8", "l20x8", "l4x8", "rtx4090x8"));
   for (const std::string& name : ListMachines()) {
     absl::StatusOr<Machine> machine = LoadMachine(name);
     ASSERT_TRUE(machine.ok()) << machine.status();
@@ -37,10 +39,9 @@ TEST(Machine, ReadsWhatTheFileSays) {
   EXPECT_EQ(machine.gpu.sms, 100);
   EXPECT_EQ(machine.gpus_per_host, 4);
   EXPECT_EQ(machine.network_gbps.achievable, 0.5);
-  const CollectiveParams& params =
-      machine.collectives.at(CollectiveKind::kAllGather);
-  EXPECT_EQ(params.sms, 50);
-  EXPECT_EQ(params.fits[0].protocols[0].alpha_us, 10);
+  EXPECT_EQ(machine.collectives.at(CollectiveKind::kAllGather).ctas, 50);
+  EXPECT_EQ(machine.protocols[0].ring_base_us, 10);
+  EXPECT_EQ(machine.network_share_gbps(), 0.5);
 }
 
 TEST(Machine, ReadsAPathFromDisk) {
@@ -53,8 +54,9 @@ TEST(Machine, ReadsAPathFromDisk) {
 
 TEST(Machine, UnknownNamesListTheKnownOnes) {
   EXPECT_EQ(MessageOf(LoadMachine("h300").status()),
-            "machine h300 is not known; there are a100x8, a800x8, h100x8, "
-            "h200x8, or give the path of a .machine file");
+            "machine h300 is not known; there are a100x8, a800x8, b200x8, "
+            "h100x8, h200x8, h20x8, h800x8, l20x8, l4x8, rtx4090x8, or give "
+            "the path of a .machine file");
   EXPECT_EQ(MessageOf(LoadMachine("/no/such.machine").status()),
             "/no/such.machine: cannot be opened");
 }
@@ -74,8 +76,19 @@ TEST(Machine, ErrorsNameFileKeyAndValue) {
             "my.machine: launch_us: is -1, it should lie in [0, 1000]");
   EXPECT_EQ(ErrorAfter("\"gpu\": {", "\"gpu\": 3, \"old\": {"),
             "my.machine: gpu: should be an object");
-  EXPECT_EQ(ErrorAfter("\"schema\": 1", "\"schema\": 2"),
-            "my.machine: schema: is 2, it should lie in [1, 1]");
+  EXPECT_EQ(ErrorAfter("\"schema\": 2", "\"schema\": 1"),
+            "my.machine: schema: is 1, it should lie in [2, 2]");
+  EXPECT_EQ(ErrorAfter("\"hbm_gbps\": {\"peak\": 1,",
+                       "\"hbm_gbps\": {\"peak\": 4800000,"),
+            "my.machine: gpu.hbm_gbps.peak: is 4800000, it should lie in [1, "
+            "100000]");
+  EXPECT_EQ(ErrorAfter("\"nvlink\"", "\"infiniband\""),
+            "my.machine: host.link: is infiniband, it should be nvlink or "
+            "pcie");
+  EXPECT_EQ(ErrorAfter("\"p2p\": true", "\"p2p\": 1"),
+            "my.machine: host.p2p: should be true or false");
+  EXPECT_EQ(ErrorAfter("\"p2p\": true", "\"p2p\": false"),
+            "my.machine: host.memory_gbps: is missing");
 }
 
 // What `edits` make of the H200 host, or the error.
@@ -159,23 +172,17 @@ TEST(Machine, RefusesImpossibleRates) {
   EXPECT_EQ(ErrorAfter("\"bf16\": {\"peak\": 100", "\"bf16\": {\"peak\": 200"),
             "my.machine: gpu.matrix_tflops.bf16.peak: is 200, but 100 SMs at "
             "1000 MHz do 100 dense");
-  EXPECT_EQ(ErrorAfter("\"busbw_gbps\": 1}", "\"busbw_gbps\": 11}"),
-            "my.machine: host.collectives: busbw_gbps 11 for 2 ranks is above "
-            "the link's peak 10");
   EXPECT_THAT(ErrorAfter("\"bf16\": {", "\"bf17\": {"),
               HasSubstr("gpu.matrix_tflops.bf17: is not an element type"));
 }
 
-TEST(Machine, RefusesFitsOutOfOrder) {
-  EXPECT_EQ(ErrorAfter("[{\"alpha_us\": 10, \"busbw_gbps\": 1}]}", "[]}"),
-            "my.machine: host.collectives.all_reduce.fits[0].protocols: "
-            "should be a list that is not empty");
+TEST(Machine, RefusesALibraryWithoutProtocols) {
   EXPECT_EQ(
-      ErrorAfter("\"busbw_gbps\": 1}]}",
-                 "\"busbw_gbps\": 1}]}, {\"ranks\": 2, \"protocols\": "
-                 "[{\"alpha_us\": 1, \"busbw_gbps\": 1}]}"),
-      "my.machine: host.collectives.all_reduce.fits[1].ranks: is 2, it should "
-      "be above the 2 before it");
+      ErrorAfter("[{\"name\": \"plain\", \"base_us\": 10, \"hop_us\": 0,\n"
+                 "                   \"network_hop_us\": 0, "
+                 "\"fraction\": 1}]",
+                 "[]"),
+      "my.machine: host.protocols: should be a list that is not empty");
 }
 
 }  // namespace

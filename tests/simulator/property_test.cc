@@ -18,11 +18,7 @@ Program Random(uint32_t seed, int compute_streams) {
 CostModel Model(const Program& program, double link_speed = 1) {
   Machine machine = TestMachine();
   machine.launch_us = 0.5;
-  for (auto& [kind, params] : machine.collectives) {
-    for (CollectiveFit& fit : params.fits) {
-      fit.protocols[0].busbw_gbps *= link_speed;
-    }
-  }
+  machine.link_gbps.achievable *= link_speed;
   return CostModel(std::move(machine), program.mesh);
 }
 
@@ -77,6 +73,20 @@ TEST_P(RandomReplay, AccountsForEveryMoment) {
     peak = std::max(peak, point.live_bytes);
   }
   EXPECT_EQ(peak, result.peak_bytes);
+}
+
+TEST_P(RandomReplay, EachMemoryAnswerIsAtLeastTheOneBefore) {
+  Program program = Random(seed(), 2);
+  CostModel costs = Model(program);
+  SimResult result = Simulate(program, costs);
+  MemoryReport report = ReportMemory(program, result, costs.machine());
+  EXPECT_EQ(report.live_bytes, result.peak_bytes) << "seed " << seed();
+  EXPECT_GE(report.rounded_bytes, report.live_bytes) << "seed " << seed();
+  EXPECT_GE(report.arena_bytes, report.rounded_bytes) << "seed " << seed();
+  EXPECT_GE(report.device_bytes, report.arena_bytes) << "seed " << seed();
+  int64_t alive = 0;
+  for (const ValueMemory& value : report.alive_at_peak) alive += value.bytes;
+  EXPECT_EQ(alive, report.live_bytes) << "seed " << seed();
 }
 
 TEST_P(RandomReplay, IsDeterministic) {

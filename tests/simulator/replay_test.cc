@@ -80,12 +80,18 @@ TEST(Replay, FullyHiddenCollectiveExposesNothing) {
   EXPECT_DOUBLE_EQ(result.bubble, 0);
 }
 
-// neg keeps memory full and half the SMs busy; the all_reduce uses half the
-// SMs and 2 * 2000 / 12000 of the memory. Together they want 4/3 of the
+// neg keeps memory full and half the SMs busy; the all_reduce holds the other
+// half and uses 2 * 2000 / 12000 of the memory. Together they want 4/3 of the
 // memory, so both run at 3/4; the collective loses half of half on top. It
 // ends with the fourth op.
 TEST(Replay, ContentionSlowsBothSides) {
-  SimResult result = SimulateText(Overlap(4));
+  Program program = Parse(Overlap(4));
+  std::vector<OpCost> prices =
+      PriceOps(program, CostModel(TestMachine(), program.mesh));
+  for (OpCost& price : prices) {
+    if (price.is_compute) price.load[kSms] = 0.5;
+  }
+  SimResult result = Replay(program, prices);
   double collective_speed = 0.75 * 0.75;
   double hidden_us = 3 * 4 / 0.75;  // three ops beside the collective: 16 us
   double left_us = 12 - hidden_us * collective_speed;  // 3 us alone

@@ -46,5 +46,26 @@ TEST(Sharing, CollectivesYieldToComputationThatFillsTheSms) {
   EXPECT_THAT(Share({collective, collective}), ElementsAre(1, 1));
 }
 
+// Whole waves count for 0.6, proportion for the rest.
+TEST(Sharing, ProductsSlowDownByWaves) {
+  EXPECT_DOUBLE_EQ(SlowdownOn(1, 3.5), 1);
+  EXPECT_DOUBLE_EQ(SlowdownOn(0.8, 0), 1.25);
+  EXPECT_DOUBLE_EQ(SlowdownOn(0.8, 1.6), 0.6 * 1 + 0.4 * 1.25);
+  EXPECT_DOUBLE_EQ(SlowdownOn(0.8, 2), 0.6 * 1.5 + 0.4 * 1.25);
+  EXPECT_DOUBLE_EQ(SlowdownOn(0.5, 1), 2);
+  // The anchor of the weight: 132 tiles beside 24 CTAs.
+  EXPECT_NEAR(SlowdownOn(108 / 132.0, 1), 1.70, 0.02);
+}
+
+TEST(Sharing, CollectivesHoldTheirSms) {
+  OpCost collective = {.time_us = 1, .sms = 20, .held_sms = 0.2};
+  EXPECT_THAT(Share({Compute(1, 0), collective}), ElementsAre(0.8, 1));
+  // What uses half of the SMs does not miss a fifth.
+  EXPECT_THAT(Share({Compute(0.5, 0), collective}), ElementsAre(1, 1));
+  OpCost product = Compute(1, 0);
+  product.waves = 2;
+  EXPECT_THAT(Share({product, collective}), ElementsAre(DoubleEq(1 / 1.4), 1));
+}
+
 }  // namespace
 }  // namespace asyra

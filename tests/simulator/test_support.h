@@ -12,33 +12,36 @@
 namespace asyra {
 
 inline constexpr std::string_view kTestMachine = R"json({
-  "schema": 1,
+  "schema": 2,
   "name": "test",
   "gpu": {
     "name": "Test", "sms": 100, "clock_mhz": 1000,
     "bf16_flops_per_sm_clock": 1000,
-    "hbm_gib": 1, "hbm_gbps": {"peak": 1, "achievable": 1}, "hbm_sms": 50,
+    "hbm_gib": 1, "hbm_gbps": {"peak": 1, "achievable": 1}, "hbm_sms": 1,
     "matrix_tflops": {"bf16": {"peak": 100, "achievable": 100},
                       "f32": {"peak": 100, "achievable": 100}},
     "vector_tflops": {"peak": 100, "achievable": 100},
     "kernel_us": 0, "gemm_half_tile": 0, "gemm_extra_k": 0,
-    "gemm_hbm_gbps": 1, "op_rate": {}
+    "gemm_hbm_fraction": 1, "context_mib": 0, "communicator_mib": 0
   },
   "launch_us": 0,
+  "graph_launch_us": 0,
   "host": {
-    "gpus": 4, "link_gbps": {"peak": 10, "achievable": 10},
+    "gpus": 4, "link": "nvlink", "link_gbps": {"peak": 10, "achievable": 1},
+    "p2p": true, "ll_gbps": 100, "cta_gbps": 10,
+    "protocols": [{"name": "plain", "base_us": 10, "hop_us": 0,
+                   "network_hop_us": 0, "fraction": 1}],
     "collectives": {
-      "all_reduce": {"sms": 50, "beside_compute": 0.5, "fits": [
-        {"ranks": 2, "protocols": [{"alpha_us": 10, "busbw_gbps": 1}]}]},
-      "all_gather": {"sms": 50, "beside_compute": 0.5, "fits": [
-        {"ranks": 2, "protocols": [{"alpha_us": 10, "busbw_gbps": 1}]}]},
-      "reduce_scatter": {"sms": 50, "beside_compute": 0.5, "fits": [
-        {"ranks": 2, "protocols": [{"alpha_us": 10, "busbw_gbps": 1}]}]},
-      "all_to_all": {"sms": 50, "beside_compute": 0.5, "fits": [
-        {"ranks": 2, "protocols": [{"alpha_us": 10, "busbw_gbps": 1}]}]}
-    }
+      "all_reduce": {"ctas": 50, "beside_compute": 0.5},
+      "all_gather": {"ctas": 50, "beside_compute": 0.5},
+      "reduce_scatter": {"ctas": 50, "beside_compute": 0.5},
+      "all_to_all": {"ctas": 50, "beside_compute": 0.5}
+    },
+    "copy_engines": 2, "copy_gbps": {"peak": 10, "achievable": 5}
   },
-  "network": {"gbps": {"peak": 0.5, "achievable": 0.5}, "alpha_us": 100},
+  "network": {
+    "nics": 4, "gbps": {"peak": 0.5, "achievable": 0.5}, "alpha_us": 100
+  },
   "sources": {"gpu": "made up", "host": "made up", "network": "made up"}
 })json";
 

@@ -1,0 +1,66 @@
+// What a collective takes alone: algorithms and protocols with their latency,
+// bandwidth and the SMs they hold. Equations: simulator/README.md.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "simulator/machine.h"
+
+namespace asyra {
+
+// Where the members of a group live: `ranks` devices on `hosts` hosts, at
+// least `per_host` of them on each.
+struct GroupSpan {
+  int64_t ranks = 1;
+  int64_t hosts = 1;
+  int64_t per_host = 1;
+};
+
+// The widest-spread group over `axes`. Devices are numbered with the last
+// mesh axis fastest; gpus_per_host consecutive ones share a host.
+GroupSpan SpanOf(const Mesh& mesh, const AxisList& axes, int gpus_per_host);
+
+// Bytes on the busiest link over bytes of payload, as nccl-tests counts them.
+double BusFactor(CollectiveKind kind, int64_t ranks);
+
+enum class Algorithm : uint8_t {
+  kNone,
+  kRing,
+  kTree,        // all_reduce alone
+  kDirect,      // all_to_all: sends to each peer
+  kCopyEngine,  // all_gather and all_to_all inside a host: no SMs
+};
+std::string_view ToString(Algorithm algorithm);
+
+struct CollectiveOptions {
+  // Copies by engines count among the algorithms; the executor must lend the
+  // library registered memory for them.
+  bool copy_engines = false;
+  int max_ctas = 0;  // of a collective; 0: what the machine says
+};
+
+struct CollectivePrice {
+  double time_us = 0;
+  double alpha_us = 0;  // part of it that moves no bytes
+  Algorithm algorithm = Algorithm::kNone;
+  int protocol = -1;  // of machine.protocols
+  int ctas = 0;
+};
+
+// Latency of an algorithm's steps under a protocol: a base, and its hops
+// inside and between hosts.
+double LatencyUs(CollectiveKind kind, Algorithm algorithm,
+                 const Protocol& protocol, const GroupSpan& span,
+                 double network_alpha_us);
+
+// The fastest of the algorithms and protocols. `payload_bytes` is the size of
+// nccl-tests: the whole buffer of an all_gather (result) or reduce_scatter
+// (operand), the buffer of an all_reduce, what one rank sends of an
+// all_to_all. `busy_gpus` of a host communicate at once.
+CollectivePrice PriceCollective(const Machine& machine, CollectiveKind kind,
+                                double payload_bytes, const GroupSpan& span,
+                                int64_t busy_gpus,
+                                const CollectiveOptions& options);
+
+}  // namespace asyra

@@ -1,0 +1,90 @@
+#include "simulator/compute_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace asyra {
+namespace {
+
+struct Tile {
+  double rows, cols;
+};
+// What product kernels compute per block; the library picks the best.
+constexpr Tile kTiles[] = {{256, 128}, {128, 256}, {128, 128},
+                           {128, 64},  {64, 128},  {64, 64}};
+// Where there are fewer blocks than SMs, libraries cut k among several, but
+// not into pieces of less than this.
+constexpr double kShortestSplit = 512;
+// One block of an op that moves bytes: 128 threads of eight 16-byte accesses.
+constexpr double kBlockBytes = 16384;
+
+struct ProductTime {
+  double us = 0;
+  double waves = 0;
+};
+
+// Waves of tiles over the SMs, with the fastest of the tile shapes. Each tile
+// pays for the fixed part of its loop as extra steps of k.
+ProductTime TimeOf(const Gpu& gpu, const Rate& rate,
+                   const ProductShape& shape) {
+  if (shape.batch * shape.rows * shape.cols == 0) return {};
+  double sm_flops_per_us = rate.achievable * 1e6 / gpu.sms;
+  ProductTime best = {INFINITY, 0};
+  for (const Tile& tile : kTiles) {
+    double tiles = shape.batch * std::ceil(shape.rows / tile.rows) *
+                   std::ceil(shape.cols / tile.cols);
+    double split =
+        std::max(1.0, std::min(std::floor(gpu.sms / tiles),
+                               std::floor(shape.k / kShortestSplit)));
+    double waves = std::ceil(tiles * split / gpu.sms);
+    double half = tile.rows * tile.cols / (tile.rows + tile.cols);
+    double efficiency = half / (half + gpu.gemm_half_tile);
+    double us = waves * 2 * tile.rows * tile.cols *
+                (shape.k / split + gpu.gemm_extra_k) /
+                (sm_flops_per_us * efficiency);
+    if (us < best.us) best = {us, tiles * split / gpu.sms};
+  }
+  return best;
+}
+
+}  // namespace
+
+ProductShape ProductOf(const Work& work, const Type& result) {
+  ProductShape shape = {work.batch, work.rows, work.cols, 0};
+  if (shape.rows == 0) {
+    auto elements = static_cast<double>(result.num_elements());
+    shape.cols =
+        result.rank() == 0 ? 1 : static_cast<double>(result.dims.back().size);
+    shape.rows = elements / std::max(shape.cols, 1.0);
+  }
+  double elements = shape.batch * shape.rows * shape.cols;
+  if (elements > 0) shape.k = work.flops / (2 * elements);
+  return shape;
+}
+
+ComputePrice PriceCompute(const Gpu& gpu, const Work& work, DType dtype,
+                          const Type& result) {
+  ComputePrice price;
+  double bytes = work.read_bytes + work.write_bytes;
+  double vector_flops_per_us = gpu.vector_tflops.achievable * 1e6;
+  double gbps = gpu.hbm_gbps.achievable;
+  auto matrix = gpu.matrix_tflops.find(ToString(dtype));
+  if (work.matrix && matrix != gpu.matrix_tflops.end()) {
+    ProductTime product = TimeOf(gpu, matrix->second, ProductOf(work, result));
+    price.math_us = product.us + work.vector_flops / vector_flops_per_us;
+    price.waves = product.waves;
+    price.memory_us = bytes / (gbps * gpu.gemm_hbm_fraction * 1e3);
+    return price;
+  }
+  price.math_us = (work.flops + work.vector_flops) / vector_flops_per_us;
+  // Few blocks do not fill the memory, which is what slows small tiles.
+  double blocks =
+      std::ceil(std::max(work.read_bytes, work.write_bytes) / kBlockBytes);
+  if (blocks > 0) {
+    price.memory_us =
+        bytes / (gbps * std::min(1.0, blocks / gpu.hbm_sms) * 1e3);
+  }
+  return price;
+}
+
+}  // namespace asyra

@@ -1,0 +1,60 @@
+#include "simulator/cost_key.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fmt/format.h"
+#include "simulator/compute_cost.h"
+
+namespace asyra {
+namespace {
+
+// Between 16 KiB on 2 and on 8 GPUs lie as many microseconds as between
+// 16 KiB and 1 MiB on 2.
+constexpr double kRankWeight = 3;
+
+double Doublings(double value) { return std::log2(std::max(value, 1.0)); }
+
+std::string FlagsOf(const AttrMap& attrs) {
+  std::string flags;
+  for (const auto& [name, value] : attrs) {
+    if (const bool* flag = std::get_if<bool>(&value)) {
+      flags += fmt::format("{}={} ", name, int{*flag});
+    } else if (const auto* text = std::get_if<std::string>(&value)) {
+      flags += fmt::format("{}={} ", name, *text);
+    }
+  }
+  return flags;
+}
+
+}  // namespace
+
+DType ComputeDType(const OpCall& call) {
+  return call.operands.empty() ? call.results[0].dtype : call.operands[0].dtype;
+}
+
+CostKey ComputeKey(const OpCall& call, const Work& work, const Type& result) {
+  CostKey key;
+  key.kind = {call.def.name, static_cast<int>(ComputeDType(call))};
+  key.flags = FlagsOf(call.attrs);
+  if (work.matrix) {
+    ProductShape shape = ProductOf(work, result);
+    key.at = {Doublings(shape.batch), Doublings(shape.rows),
+              Doublings(shape.cols), Doublings(shape.k)};
+  } else {
+    key.at[0] = Doublings(work.read_bytes + work.write_bytes);
+  }
+  return key;
+}
+
+CostKey CollectiveKey(CollectiveKind kind, double payload_bytes,
+                      const GroupSpan& span) {
+  CostKey key;
+  key.kind = {span.hosts == 1 ? "collective" : "collective between hosts",
+              static_cast<int>(kind)};
+  key.at = {Doublings(payload_bytes),
+            kRankWeight * Doublings(static_cast<double>(span.ranks))};
+  return key;
+}
+
+}  // namespace asyra

@@ -1,0 +1,34 @@
+// Where a use of an op lies among others of its kind, so that what was
+// measured of some says something of the rest.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "ir/op_def.h"
+#include "simulator/collective_cost.h"
+
+namespace asyra {
+
+struct CostKey {
+  // Uses that can be compared: of one op over one element type, or of one
+  // collective inside a host, whatever it carries.
+  std::pair<std::string_view, int> kind;
+  // In doublings. Products: batch, rows, columns and depth; collectives:
+  // payload and, threefold, ranks, as their number changes more than their
+  // size does; all others: bytes read and written.
+  std::array<double, 4> at = {};
+  std::string flags;  // attributes that are switches or choices, "causal=1"
+};
+
+// `work` and `result` (the type of result 0) are those of one device.
+CostKey ComputeKey(const OpCall& call, const Work& work, const Type& result);
+CostKey CollectiveKey(CollectiveKind kind, double payload_bytes,
+                      const GroupSpan& span);
+
+// The element type an op computes in: its first operand's.
+DType ComputeDType(const OpCall& call);
+
+}  // namespace asyra

@@ -1,0 +1,70 @@
+// Measured times of ops on a machine, and what they say of ops nearby. The
+// format is what a calibration tool writes; schema in simulator/README.md.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "simulator/cost_key.h"
+#include "simulator/machine.h"
+
+namespace asyra {
+
+// One op with its types and attributes, and its time alone.
+struct Measurement {
+  // As ParseCall reads it, over the mesh (x=ranks):
+  // "all_gather(bf16[4096@x]) {dim=0, axes=x}".
+  std::string call;
+  int ranks = 1;
+  double us = 0;
+};
+
+struct Measurements {
+  std::string device;     // "NVIDIA H200"
+  std::string driver;     // its version
+  std::string libraries;  // "NCCL 2.28.9, cuBLASLt 13.1"
+  std::string date;       // "2026-11-20"
+  std::string method;     // "median of 5 runs"
+  std::vector<Measurement> points;
+};
+
+// The text of a table; `origin` names it in errors, which name the key, and
+// the call where one cannot be read.
+absl::StatusOr<Measurements> ReadMeasurements(std::string_view text,
+                                              std::string_view origin);
+
+// Measurements as factors on the formulas: what was measured over what the
+// formula says there. Near a measurement its factor holds; between several,
+// the mean of their logarithms, weighted by 1 / d^4 at a distance of d
+// doublings; far from all, none. So times are interpolated in log time over log
+// size, with the steps in between that the formula knows (waves, protocols).
+class CostTable {
+ public:
+  // Formulas of `machine`, whose own table is not looked at.
+  // Errors: a call that the op's definition refuses.
+  static absl::StatusOr<std::shared_ptr<const CostTable>> Calibrate(
+      const Measurements& measurements, const Machine& machine);
+
+  struct Match {
+    double factor = 1;
+    // Like OpCost::Source: 0 measured, 1 interpolated (inside the box of what
+    // was measured, and a neighbour within two doublings), 2 extrapolated (a
+    // neighbour within four), 3 none.
+    int source = 3;
+  };
+  Match Find(const CostKey& key) const;
+
+ private:
+  struct Point {
+    CostKey key;
+    double log_factor;
+  };
+  std::map<std::pair<std::string_view, int>, std::vector<Point>> points_;
+};
+
+}  // namespace asyra

@@ -1,0 +1,82 @@
+#include "simulator/json_fields.h"
+
+namespace asyra {
+
+JsonFields::JsonFields(const Json& json, std::string path, absl::Status* status)
+    : json_(json), path_(std::move(path)), status_(status) {
+  if (!json.is_object()) Fail(path_, "should be an object");
+}
+
+double JsonFields::Number(const char* key, Range range) {
+  const Json* value = Find(key);
+  if (value == nullptr) return 0;
+  if (!value->is_number()) {
+    Fail(Path(key), "should be a number");
+    return 0;
+  }
+  return CheckRange(key, value->get<double>(), range);
+}
+
+int JsonFields::Count(const char* key, int low, int high) {
+  const Json* value = Find(key);
+  if (value == nullptr) return 0;
+  if (!value->is_number_integer()) {
+    Fail(Path(key), "should be a whole number");
+    return 0;
+  }
+  return static_cast<int>(
+      CheckRange(key, value->get<double>(), {double(low), double(high)}));
+}
+
+bool JsonFields::Bool(const char* key) {
+  const Json* value = Find(key);
+  if (value == nullptr) return false;
+  if (!value->is_boolean()) Fail(Path(key), "should be true or false");
+  return value->is_boolean() && value->get<bool>();
+}
+
+std::string JsonFields::Text(const char* key) {
+  const Json* value = Find(key);
+  if (value == nullptr) return "";
+  if (!value->is_string()) Fail(Path(key), "should be a string");
+  return value->is_string() ? value->get<std::string>() : "";
+}
+
+std::vector<std::string> JsonFields::Keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json_.items()) keys.push_back(key);
+  return keys;
+}
+
+std::string JsonFields::Path(std::string_view key) const {
+  return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+}
+
+void JsonFields::Fail(std::string_view path, std::string_view what) {
+  if (status_->ok()) *status_ = Invalid("{}: {}", path, what);
+}
+
+void JsonFields::Finish() {
+  if (!ok()) return;
+  for (const auto& [key, value] : json_.items()) {
+    if (!seen_.contains(key)) Fail(Path(key), "is not a known key");
+  }
+}
+
+const JsonFields::Json* JsonFields::Find(const char* key) {
+  if (!ok()) return nullptr;
+  seen_.insert(key);
+  auto at = json_.find(key);
+  if (at != json_.end()) return &*at;
+  Fail(Path(key), "is missing");
+  return nullptr;
+}
+
+double JsonFields::CheckRange(const char* key, double value, Range range) {
+  if (value >= range.low && value <= range.high) return value;
+  Fail(Path(key), fmt::format("is {}, it should lie in [{}, {}]", value,
+                              range.low, range.high));
+  return 0;
+}
+
+}  // namespace asyra

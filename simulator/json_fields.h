@@ -1,0 +1,88 @@
+// Reads JSON objects against a schema: every key known and present, every
+// number in its range.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+
+struct Range {
+  double low;   // inclusive
+  double high;  // inclusive
+};
+inline constexpr Range kPositive = {1e-9, 1e12};
+inline constexpr Range kNotNegative = {0, 1e12};
+inline constexpr Range kFraction = {1e-3, 1};
+
+// The fields of one JSON object. The first error sticks, "gpu.sms: is 0, it
+// should lie in [1, 1024]", so that a reader is a plain list of fields, which
+// ends with Finish: it refuses the keys that nobody asked for. After an error
+// numbers are 0, texts empty and objects default.
+class JsonFields {
+ public:
+  using Json = nlohmann::json;
+
+  // `path` is that of the object in its file; json and status are kept.
+  JsonFields(const Json& json, std::string path, absl::Status* status);
+
+  double Number(const char* key, Range range);
+  int Count(const char* key, int low, int high);
+  bool Bool(const char* key);
+  std::string Text(const char* key);
+  bool Has(const char* key) const { return json_.contains(key); }
+  std::vector<std::string> Keys() const;
+
+  // What `read(JsonFields&)` makes of the object under `key`.
+  template <typename Read>
+  auto Object(const char* key, Read read) {
+    using Result = decltype(read(std::declval<JsonFields&>()));
+    const Json* value = Find(key);
+    if (value == nullptr) return Result();
+    JsonFields fields(*value, Path(key), status_);
+    if (!ok()) return Result();
+    Result result = read(fields);
+    fields.Finish();
+    return result;
+  }
+
+  // Calls `read` with each object of the list under `key`, which is not empty.
+  template <typename Read>
+  void EachOf(const char* key, Read read) {
+    const Json* value = Find(key);
+    if (value == nullptr) return;
+    if (!value->is_array() || value->empty()) {
+      Fail(Path(key), "should be a list that is not empty");
+      return;
+    }
+    for (size_t i = 0; i < value->size() && ok(); ++i) {
+      JsonFields fields((*value)[i], fmt::format("{}[{}]", Path(key), i),
+                        status_);
+      if (!ok()) return;
+      read(fields);
+      fields.Finish();
+    }
+  }
+
+  std::string Path(std::string_view key) const;
+  bool ok() const { return status_->ok(); }
+  void Fail(std::string_view path, std::string_view what);
+  void Finish();
+
+ private:
+  const Json* Find(const char* key);
+  double CheckRange(const char* key, double value, Range range);
+
+  const Json& json_;
+  std::string path_;
+  absl::Status* status_;
+  std::set<std::string> seen_;
+};
+
+}  // namespace asyra

@@ -1,0 +1,119 @@
+#include "simulator/collective_cost.h"
+
+#include "gmock/gmock.h"
+#include "simulator/nccl.h"
+#include "tests/simulator/test_support.h"
+
+namespace asyra {
+namespace {
+
+using Kind = CollectiveKind;
+
+constexpr GroupSpan kEight = {.ranks = 8, .hosts = 1, .per_host = 8};
+
+double NcclUs(Kind kind, Algorithm algorithm, std::string_view protocol,
+              const GroupSpan& span = kEight) {
+  for (const Protocol& p : NcclProtocols(LinkKind::kNvlink, 141)) {
+    if (p.name == protocol) return LatencyUs(kind, algorithm, p, span, 0);
+  }
+  ADD_FAILURE() << protocol;
+  return 0;
+}
+
+// By hand from NCCL's tuning constants: 14 steps for an all_reduce.
+TEST(CollectiveCost, LatenciesAreThoseOfNccl) {
+  EXPECT_NEAR(NcclUs(Kind::kAllReduce, Algorithm::kRing, "Simple"), 56.0, 0.01);
+  EXPECT_NEAR(NcclUs(Kind::kAllReduce, Algorithm::kRing, "LL"), 15.0, 0.01);
+  EXPECT_NEAR(NcclUs(Kind::kAllReduce, Algorithm::kRing, "LL128"), 40.6, 0.01);
+  EXPECT_NEAR(NcclUs(Kind::kAllReduce, Algorithm::kTree, "LL"), 15.2, 0.01);
+  EXPECT_NEAR(NcclUs(Kind::kAllGather, Algorithm::kRing, "Simple"), 32.2, 0.01);
+  EXPECT_NEAR(NcclUs(Kind::kAllGather, Algorithm::kRing, "LL"), 10.8, 0.01);
+}
+
+TEST(CollectiveCost, HopsBetweenHostsCostMore) {
+  GroupSpan two = {.ranks = 16, .hosts = 2, .per_host = 8};
+  // 15 steps, one of which crosses; an all_reduce has twice of each.
+  EXPECT_NEAR(NcclUs(Kind::kAllGather, Algorithm::kRing, "LL", two),
+              6.6 + 14 * 0.6 + 2.7, 0.01);
+  EXPECT_NEAR(NcclUs(Kind::kAllReduce, Algorithm::kRing, "LL", two),
+              6.6 + 28 * 0.6 + 2 * 2.7, 0.01);
+  EXPECT_NEAR(NcclUs(Kind::kAllReduce, Algorithm::kTree, "LL", two),
+              6.8 + 2 * (7 * 0.6 + 1 * 5.0), 0.01);
+}
+
+TEST(CollectiveCost, ManyHostsPreferTrees) {
+  Machine machine = ASYRA_VALUE(LoadMachine("h100x8"));
+  GroupSpan many = {.ranks = 256, .hosts = 32, .per_host = 8};
+  EXPECT_EQ(
+      PriceCollective(machine, Kind::kAllReduce, 65536, many, 8, {}).algorithm,
+      Algorithm::kTree);
+  EXPECT_EQ(
+      PriceCollective(machine, Kind::kAllReduce, 1e9, kEight, 8, {}).algorithm,
+      Algorithm::kRing);
+  EXPECT_EQ(
+      PriceCollective(machine, Kind::kAllToAll, 1e6, kEight, 8, {}).algorithm,
+      Algorithm::kDirect);
+}
+
+// Bandwidth grows with size up to that of the link.
+TEST(CollectiveCost, BandwidthDependsOnSize) {
+  Machine machine = ASYRA_VALUE(LoadMachine("h100x8"));
+  double before = 0;
+  for (double bytes = 16384; bytes <= 1 << 30; bytes *= 4) {
+    double us = PriceCollective(machine, Kind::kAllGather, bytes, kEight, 8, {})
+                    .time_us;
+    double busbw = bytes * 7 / 8 / (us * 1e3);
+    EXPECT_GT(busbw, before);
+    before = busbw;
+  }
+  EXPECT_GT(before, 0.9 * 320);  // 16 CTAs of 20 GB/s
+  EXPECT_LT(before, 320);
+}
+
+TEST(CollectiveCost, FewerCtasAreSlowerAndHoldLess) {
+  Machine machine = ASYRA_VALUE(LoadMachine("h100x8"));
+  CollectivePrice all =
+      PriceCollective(machine, Kind::kAllReduce, 1 << 27, kEight, 8, {});
+  CollectivePrice few = PriceCollective(machine, Kind::kAllReduce, 1 << 27,
+                                        kEight, 8, {.max_ctas = 8});
+  EXPECT_EQ(all.ctas, 24);
+  EXPECT_EQ(few.ctas, 8);
+  EXPECT_GT(few.time_us, 2 * all.time_us);
+}
+
+TEST(CollectiveCost, CopyEnginesTakeNoSms) {
+  Machine machine = TestMachine();
+  CollectiveOptions copies = {.copy_engines = true};
+  GroupSpan four = {.ranks = 4, .hosts = 1, .per_host = 4};
+  CollectivePrice price =
+      PriceCollective(machine, Kind::kAllGather, 1e6, four, 4, copies);
+  EXPECT_EQ(price.algorithm, Algorithm::kCopyEngine);
+  EXPECT_EQ(price.ctas, 0);
+  // A barrier, three peers, and 0.75 MB at 5 GB/s.
+  EXPECT_DOUBLE_EQ(price.time_us, 10 + 3 * 3.2 + 150);
+  // Sums need SMs, and hosts are not reached by copies.
+  EXPECT_EQ(PriceCollective(machine, Kind::kAllReduce, 1e6, four, 4, copies)
+                .algorithm,
+            Algorithm::kRing);
+  GroupSpan two_hosts = {.ranks = 8, .hosts = 2, .per_host = 4};
+  EXPECT_EQ(
+      PriceCollective(machine, Kind::kAllGather, 1e6, two_hosts, 4, copies)
+          .algorithm,
+      Algorithm::kRing);
+}
+
+// 8 GPUs that write to and read from 160 GB/s of host memory.
+TEST(CollectiveCost, WithoutPeerAccessGpusShareTheHostsMemory) {
+  Machine machine = ASYRA_VALUE(LoadMachine("rtx4090x8"));
+  CollectivePrice price =
+      PriceCollective(machine, Kind::kAllGather, 1e9, kEight, 8, {});
+  double busbw = 1e9 * 7 / 8 / ((price.time_us - price.alpha_us) * 1e3);
+  EXPECT_DOUBLE_EQ(busbw, 160.0 / (2 * 8));
+  GroupSpan pair = {.ranks = 2, .hosts = 1, .per_host = 2};
+  price = PriceCollective(machine, Kind::kAllGather, 1e9, pair, 2, {});
+  busbw = 1e9 / 2 / ((price.time_us - price.alpha_us) * 1e3);
+  EXPECT_DOUBLE_EQ(busbw, 22);  // its own link
+}
+
+}  // namespace
+}  // namespace asyra
