@@ -1,41 +1,106 @@
 #include "simulator/bound.h"
 
-#include <algorithm>
+#include <limits>
+#include <numeric>
 #include <vector>
 
 namespace asyra {
+namespace {
 
-double LowerBoundUs(const Program& program, absl::Span<const OpCost> prices,
-                    const Dependencies& dependencies, bool contention) {
-  std::vector<double> end(program.ops.size(), 0);
-  std::vector<double> streams(program.streams.size() + 1, 0);
-  std::vector<double> communicators(dependencies.communicators().size(), 0);
-  std::array<double, kNumResources> loads = {};
-  double bound = 0;
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    const OpCost& price = prices[i];
-    double start = 0;
-    for (int before : dependencies.DataOf(static_cast<int>(i))) {
-      start = std::max(start, end[before]);
+class Bounds {
+ public:
+  Bounds(const Program& program, absl::Span<const OpCost> prices,
+         const Dependencies& dependencies)
+      : program_(program),
+        prices_(prices),
+        dependencies_(dependencies),
+        heads_(prices.size(), 0),
+        tails_(prices.size(), 0) {
+    for (size_t i = 0; i < prices.size(); ++i) {
+      for (int before : dependencies.DataOf(static_cast<int>(i))) {
+        heads_[i] =
+            std::max(heads_[i], heads_[before] + prices[before].time_us);
+      }
     }
-    end[i] = start + price.time_us;
-    bound = std::max(bound, end[i]);
-    if (int group = dependencies.CommunicatorOf(static_cast<int>(i));
-        group >= 0) {
-      communicators[group] += price.time_us;
-    }
-    if (!price.is_compute) continue;
-    streams[program.ops[i].stream + 1] += price.time_us;
-    for (int r = 0; r < kNumResources; ++r) {
-      loads[r] += price.load[r] * price.time_us;
+    for (size_t i = prices.size(); i-- > 0;) {
+      for (int before : dependencies.DataOf(static_cast<int>(i))) {
+        tails_[before] =
+            std::max(tails_[before], tails_[i] + prices[i].time_us);
+      }
     }
   }
-  for (double busy : streams) bound = std::max(bound, busy);
-  for (double busy : communicators) bound = std::max(bound, busy);
-  if (contention) {
-    for (double load : loads) bound = std::max(bound, load);
+
+  LowerBounds Find(bool contention) {
+    LowerBounds bounds;
+    for (size_t i = 0; i < prices_.size(); ++i) {
+      bounds.critical_path_us = std::max(
+          bounds.critical_path_us, heads_[i] + prices_[i].time_us + tails_[i]);
+    }
+    std::vector<std::vector<double>> servers = Servers(contention);
+    for (const std::vector<double>& work : servers) {
+      bounds.load_us = std::max(bounds.load_us,
+                                std::accumulate(work.begin(), work.end(), 0.0));
+    }
+    bounds.head_load_tail_us = std::max(Latest(servers, heads_, tails_),
+                                        Latest(servers, tails_, heads_));
+    return bounds;
   }
-  return bound;
+
+ private:
+  // For each server, what each op asks of it, in us of its whole.
+  std::vector<std::vector<double>> Servers(bool contention) const {
+    size_t streams = program_.streams.size() + 1;
+    size_t groups = dependencies_.communicators().size();
+    size_t resources = contention ? kNumResources : 0;
+    std::vector<std::vector<double>> servers(
+        streams + groups + resources, std::vector<double>(prices_.size(), 0));
+    for (size_t i = 0; i < prices_.size(); ++i) {
+      const OpCost& price = prices_[i];
+      int group = dependencies_.CommunicatorOf(static_cast<int>(i));
+      if (group >= 0) servers[streams + group][i] = price.time_us;
+      if (!price.is_compute) continue;
+      servers[program_.ops[i].stream + 1][i] = price.time_us;
+      for (size_t r = 0; r < resources; ++r) {
+        servers[streams + groups + r][i] = price.load[r] * price.time_us;
+      }
+    }
+    return servers;
+  }
+
+  // Over the sets of ops whose `near` is at least that of some op: the least
+  // near, the load, and the least far.
+  static double Latest(const std::vector<std::vector<double>>& servers,
+                       const std::vector<double>& near,
+                       const std::vector<double>& far) {
+    std::vector<int> order(near.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return near[a] > near[b]; });
+    double bound = 0;
+    for (const std::vector<double>& work : servers) {
+      double load = 0, least_far = std::numeric_limits<double>::infinity();
+      for (int op : order) {
+        if (work[op] == 0) continue;
+        load += work[op];
+        least_far = std::min(least_far, far[op]);
+        bound = std::max(bound, near[op] + load + least_far);
+      }
+    }
+    return bound;
+  }
+
+  const Program& program_;
+  absl::Span<const OpCost> prices_;
+  const Dependencies& dependencies_;
+  std::vector<double> heads_, tails_;  // before an op begins, after it ends
+};
+
+}  // namespace
+
+LowerBounds LowerBoundsOf(const Program& program,
+                          absl::Span<const OpCost> prices,
+                          const Dependencies& dependencies, bool contention) {
+  return Bounds(program, prices, dependencies).Find(contention);
 }
 
 }  // namespace asyra

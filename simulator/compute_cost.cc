@@ -33,16 +33,17 @@ ProductTime TimeOf(const Gpu& gpu, const Rate& rate,
   for (const Tile& tile : kTiles) {
     double tiles = shape.batch * std::ceil(shape.rows / tile.rows) *
                    std::ceil(shape.cols / tile.cols);
-    double split =
-        std::max(1.0, std::min(std::floor(gpu.sms / tiles),
-                               std::floor(shape.k / kShortestSplit)));
-    double waves = std::ceil(tiles * split / gpu.sms);
+    // Of what is cut, the depth of one piece.
+    double sharers = std::max(1.0, std::floor(gpu.sms / tiles));
+    double depth =
+        std::max(shape.k / sharers, std::min(shape.k, kShortestSplit));
+    double blocks = tiles * std::ceil(shape.k / std::max(depth, 1.0) - 1e-9);
+    double waves = std::ceil(blocks / gpu.sms);
     double half = tile.rows * tile.cols / (tile.rows + tile.cols);
     double efficiency = half / (half + gpu.gemm_half_tile);
-    double us = waves * 2 * tile.rows * tile.cols *
-                (shape.k / split + gpu.gemm_extra_k) /
+    double us = waves * 2 * tile.rows * tile.cols * (depth + gpu.gemm_extra_k) /
                 (sm_flops_per_us * efficiency);
-    if (us < best.us) best = {us, tiles * split / gpu.sms};
+    if (us < best.us) best = {us, blocks / gpu.sms};
   }
   return best;
 }
@@ -77,10 +78,11 @@ ComputePrice PriceCompute(const Gpu& gpu, const Work& work, DType dtype,
     return price;
   }
   price.math_us = (work.flops + work.vector_flops) / vector_flops_per_us;
-  // Few blocks do not fill the memory, which is what slows small tiles.
-  double blocks =
-      std::ceil(std::max(work.read_bytes, work.write_bytes) / kBlockBytes);
-  if (blocks > 0) {
+  // Few blocks do not fill the memory, which is what slows small tiles. Parts
+  // of blocks count, so that more bytes never take less time.
+  if (bytes > 0) {
+    double blocks = std::max(
+        1.0, std::max(work.read_bytes, work.write_bytes) / kBlockBytes);
     price.memory_us =
         bytes / (gbps * std::min(1.0, blocks / gpu.hbm_sms) * 1e3);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <unordered_map>
 
 #include "ir/support/status.h"
 #include "simulator/compute_cost.h"
@@ -162,12 +164,66 @@ OpCost CostModel::Cost(const OpCall& call) const {
   return cost;
 }
 
+// Layers repeat: equal uses have equal prices, and looking one up is cheaper
+// than pricing it.
+class PriceMemo {
+ public:
+  PriceMemo(const Program& program, const CostModel& costs)
+      : program_(program), costs_(costs) {}
+
+  OpCost Price(const Op& op) {
+    if (op.def->is_view || op.def->is_wait ||
+        IsSetUpOnce(*op.def, op.operands.size())) {
+      return {};
+    }
+    std::vector<Known>& bucket = known_[Hash(op)];
+    for (const Known& known : bucket) {
+      if (Same(op, *known.op)) return known.cost;
+    }
+    bucket.push_back({&op, costs_.Cost(OpUse(program_, op))});
+    return bucket.back().cost;
+  }
+
+ private:
+  struct Known {
+    const Op* op;
+    OpCost cost;
+  };
+
+  // Attributes seldom tell apart what types do not.
+  size_t Hash(const Op& op) const {
+    size_t hash = std::hash<const OpDef*>()(op.def);
+    for (ValueId value : op.operands) {
+      for (const Dim& dim : program_.type(value).dims) {
+        hash = (hash ^ static_cast<size_t>(dim.size)) * 0x9E3779B97F4A7C15;
+      }
+    }
+    return hash;
+  }
+
+  template <typename Values>
+  bool SameTypes(const Values& a, const Values& b) const {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [&](ValueId x, ValueId y) {
+                        return program_.type(x) == program_.type(y);
+                      });
+  }
+
+  bool Same(const Op& a, const Op& b) const {
+    return a.def == b.def && SameTypes(a.operands, b.operands) &&
+           SameTypes(a.results, b.results) && a.attrs == b.attrs;
+  }
+
+  const Program& program_;
+  const CostModel& costs_;
+  std::unordered_map<size_t, std::vector<Known>> known_;
+};
+
 std::vector<OpCost> PriceOps(const Program& program, const CostModel& costs) {
   std::vector<OpCost> prices;
   prices.reserve(program.ops.size());
-  for (const Op& op : program.ops) {
-    prices.push_back(costs.Cost(OpUse(program, op)));
-  }
+  PriceMemo memo(program, costs);
+  for (const Op& op : program.ops) prices.push_back(memo.Price(op));
   return prices;
 }
 

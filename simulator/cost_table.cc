@@ -73,8 +73,7 @@ absl::StatusOr<std::shared_ptr<const CostTable>> CostTable::Calibrate(
       OpCall use = {*call.def, call.attrs, call.operands, results};
       CostModel formulas(plain, mesh);
       double formula_us = formulas.Cost(use).time_us;
-      if (formula_us == 0)
-        return Invalid("takes no time, nor does it need any");
+      if (formula_us == 0) return Invalid("takes no time by any formula");
       CostKey key = formulas.KeyOf(use);
       table->points_[key.kind].push_back(
           {key, std::log(point.us / formula_us)});

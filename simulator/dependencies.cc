@@ -7,11 +7,9 @@ namespace asyra {
 Dependencies::Dependencies(const Program& program) {
   size_t count = program.ops.size();
   first_.reserve(count + 1);
-  data_end_.reserve(count);
   communicator_.assign(count, -1);
   edges_.reserve(3 * count);
   std::vector<int> def(program.values.size(), -1);
-  std::vector<int> last;  // collective of each communicator
   auto add = [&](ValueId value) {
     if (def[value] >= 0) edges_.push_back(def[value]);
   };
@@ -20,19 +18,12 @@ Dependencies::Dependencies(const Program& program) {
     first_.push_back(static_cast<int>(edges_.size()));
     for (ValueId value : op.operands) add(value);
     for (ValueId value : op.after) add(value);
-    data_end_.push_back(static_cast<int>(edges_.size()));
     for (ValueId value : op.results) def[value] = static_cast<int>(i);
     if (!op.is_collective()) continue;
     const auto& axes = op.attrs.Get<AxisList>("axes");
     auto at = std::find(communicators_.begin(), communicators_.end(), axes);
     communicator_[i] = static_cast<int>(at - communicators_.begin());
-    if (at == communicators_.end()) {
-      communicators_.push_back(axes);
-      last.push_back(-1);
-    }
-    int& previous = last[communicator_[i]];
-    if (previous >= 0) edges_.push_back(previous);
-    previous = static_cast<int>(i);
+    if (at == communicators_.end()) communicators_.push_back(axes);
   }
   first_.push_back(static_cast<int>(edges_.size()));
 }

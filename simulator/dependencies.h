@@ -8,18 +8,17 @@
 
 namespace asyra {
 
+// What ir/happens_before.h says of single ops, flat: an op waits for what
+// defines its operands and its `after`. Operands that are neither of a start
+// nor futures add nothing to that order in a program that verifies, as they
+// come from the same stream or are awaited otherwise; they are listed since
+// bounds look at the data alone. Nor does it change with the order of ops.
 class Dependencies {
  public:
   explicit Dependencies(const Program& program);
 
-  // Ops that end before `op` starts: those that define its operands and what
-  // is in `after`. Ascending is not promised; ops come once per use.
+  // Ops that end before `op` starts. Once per use, in no promised order.
   absl::Span<const int> DataOf(int op) const {
-    return absl::MakeConstSpan(edges_).subspan(first_[op],
-                                               data_end_[op] - first_[op]);
-  }
-  // The same, and before a collective the one over the same axes before it.
-  absl::Span<const int> AllOf(int op) const {
     return absl::MakeConstSpan(edges_).subspan(first_[op],
                                                first_[op + 1] - first_[op]);
   }
@@ -30,7 +29,7 @@ class Dependencies {
 
  private:
   std::vector<int> edges_;
-  std::vector<int> first_, data_end_;  // offsets into edges_
+  std::vector<int> first_;  // offsets into edges_
   std::vector<int> communicator_;
   std::vector<AxisList> communicators_;
 };

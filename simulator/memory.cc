@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "simulator/arena.h"
 #include "simulator/cost_model.h"
@@ -141,7 +142,13 @@ std::vector<double> ReadyTimes(const Program& program,
   std::vector<double> ready(program.ops.size(), 0);
   std::vector<double> streams(program.streams.size() + 1, 0);
   std::vector<double> values(program.values.size(), 0);
-  for (size_t i = 0; i < program.ops.size(); ++i) {
+  // As they ran, which need not be the order of the text.
+  std::vector<int> order(program.ops.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return spans[a].start_us < spans[b].start_us;
+  });
+  for (int i : order) {
     const Op& op = program.ops[i];
     double& stream = streams[op.stream + 1];
     ready[i] = stream;

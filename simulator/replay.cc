@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "ir/support/check.h"
-#include "simulator/bound.h"
-#include "simulator/dependencies.h"
 #include "simulator/sharing.h"
 
 namespace asyra {
@@ -31,40 +30,50 @@ struct Running {
   }
 };
 
-struct Stream {
-  std::vector<int> ops;  // in issue order
+// Ops that run in issue order, one at a time.
+struct Queue {
+  std::vector<int> ops;
   size_t next = 0;
+};
+struct Stream : Queue {
   Running running;
+};
+// The collectives over one set of axes.
+struct Group : Queue {
+  int running = 0;
 };
 
 class Engine {
  public:
-  Engine(const Program& program, absl::Span<const OpCost> prices,
-         const ReplayOptions& options, const Dependencies& dependencies)
-      : program_(program),
-        prices_(prices),
+  Engine(const PricedProgram& priced, absl::Span<const int> order,
+         const ReplayOptions& options)
+      : program_(priced.program()),
+        prices_(priced.prices()),
         options_(options),
-        dependencies_(dependencies),
-        streams_(program.streams.size() + 1),
-        met_(program.ops.size(), 0),
-        done_(program.ops.size(), 0),
-        issued_us_(program.ops.size(), 0) {
+        dependencies_(priced.dependencies()),
+        streams_(program_.streams.size() + 1),
+        groups_(dependencies_.communicators().size()),
+        met_(program_.ops.size(), 0),
+        done_(program_.ops.size(), 0),
+        issued_us_(program_.ops.size(), 0) {
     double host_us = 0;
-    result_.spans.resize(program.ops.size());
-    for (size_t i = 0; i < program.ops.size(); ++i) {
-      int op = static_cast<int>(i);
-      streams_[program.ops[i].stream + 1].ops.push_back(op);
-      host_us += prices[i].launch_us * options.launch_scale;
-      issued_us_[i] = host_us;
-      result_.spans[i].op = op;
-      result_.spans[i].stream = program.ops[i].stream;
-      Count(i);
+    result_.spans.resize(program_.ops.size());
+    for (int op : order) {
+      StreamId stream = program_.ops[op].stream;
+      streams_[stream + 1].ops.push_back(op);
+      if (int group = dependencies_.CommunicatorOf(op); group >= 0) {
+        groups_[group].ops.push_back(op);
+      }
+      host_us += prices_[op].launch_us * options.launch_scale;
+      issued_us_[op] = host_us;
+      result_.spans[op].op = op;
+      result_.spans[op].stream = stream;
+      Count(op);
     }
     std::erase_if(streams_, [](const Stream& s) { return s.ops.empty(); });
-    for (const AxisList& axes : dependencies.communicators()) {
+    for (const AxisList& axes : dependencies_.communicators()) {
       result_.exposed.push_back({axes, 0, 0});
     }
-    busy_.resize(result_.exposed.size(), 0);
   }
 
   SimResult Run() {
@@ -111,20 +120,24 @@ class Engine {
       int before = stream.ops[stream.next - 1];
       held(result_.spans[before].end_us, before, OpSpan::kStream);
     }
-    size_t data = dependencies_.DataOf(op).size();
-    absl::Span<const int> edges = dependencies_.AllOf(op);
-    for (size_t i = 0; i < edges.size(); ++i) {
-      held(result_.spans[edges[i]].end_us, edges[i],
-           i < data ? OpSpan::kData : OpSpan::kCommunicator);
+    int group = dependencies_.CommunicatorOf(op);
+    if (group >= 0 && groups_[group].next > 0) {
+      int before = groups_[group].ops[groups_[group].next - 1];
+      held(result_.spans[before].end_us, before, OpSpan::kCommunicator);
+    }
+    for (int before : dependencies_.DataOf(op)) {
+      held(result_.spans[before].end_us, before, OpSpan::kData);
     }
   }
 
   // Whether everything before `op` has ended; remembers how far it looked.
   bool DependenciesMet(int op) {
-    absl::Span<const int> edges = dependencies_.AllOf(op);
-    size_t& met = met_[op];
-    while (met < edges.size() && done_[edges[met]]) ++met;
-    return met == edges.size();
+    absl::Span<const int> edges = dependencies_.DataOf(op);
+    int& met = met_[op];
+    while (met < static_cast<int>(edges.size()) && done_[edges[met]]) ++met;
+    if (met < static_cast<int>(edges.size())) return false;
+    int group = dependencies_.CommunicatorOf(op);
+    return group < 0 || groups_[group].ops[groups_[group].next] == op;
   }
 
   // Ops of no duration end at once and may let other streams go on.
@@ -154,7 +167,7 @@ class Engine {
     active_changed_ = true;
     if (prices_[op].is_compute) ++computing_;
     if (int group = dependencies_.CommunicatorOf(op); group >= 0) {
-      ++busy_[group];
+      ++groups_[group].running;
       ++communicating_;
     }
     return false;
@@ -165,6 +178,8 @@ class Engine {
     done_[op] = 1;
     ++finished_;
     ++stream.next;
+    int group = dependencies_.CommunicatorOf(op);
+    if (group >= 0) ++groups_[group].next;
   }
 
   void FinishWhatEnds() {
@@ -175,7 +190,7 @@ class Engine {
       active_changed_ = true;
       if (prices_[op].is_compute) --computing_;
       if (int group = dependencies_.CommunicatorOf(op); group >= 0) {
-        --busy_[group];
+        --groups_[group].running;
         --communicating_;
       }
       Finish(stream, op);
@@ -216,8 +231,8 @@ class Engine {
     if (communicating_ == 0) return;
     result_.comm_us += elapsed_us;
     if (computing_ == 0) result_.exposed_comm_us += elapsed_us;
-    for (size_t i = 0; i < busy_.size(); ++i) {
-      if (busy_[i] == 0) continue;
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      if (groups_[i].running == 0) continue;
       result_.exposed[i].comm_us += elapsed_us;
       if (computing_ == 0) result_.exposed[i].exposed_us += elapsed_us;
     }
@@ -228,10 +243,10 @@ class Engine {
   const ReplayOptions& options_;
   const Dependencies& dependencies_;
   std::vector<Stream> streams_;
-  std::vector<size_t> met_;  // dependencies known to have ended
+  std::vector<Group> groups_;
+  std::vector<int> met_;  // dependencies known to have ended
   std::vector<char> done_;
   std::vector<double> issued_us_;
-  std::vector<int> busy_;  // running collectives per communicator
   std::vector<const OpCost*> active_;
   std::vector<double> rates_;
   bool active_changed_ = false;
@@ -262,15 +277,17 @@ std::string_view ToString(OpSpan::Cause cause) {
   return kNames[cause];
 }
 
-SimResult Replay(const Program& program, absl::Span<const OpCost> prices,
+SimResult Replay(const PricedProgram& priced, absl::Span<const int> order,
                  const ReplayOptions& options) {
-  ASYRA_CHECK(prices.size() == program.ops.size());
-  Dependencies dependencies(program);
-  SimResult result = Engine(program, prices, options, dependencies).Run();
+  const Program& program = priced.program();
+  ASYRA_CHECK(priced.prices().size() == program.ops.size());
+  ASYRA_CHECK(order.size() == program.ops.size());
+  SimResult result = Engine(priced, order, options).Run();
   if (options.critical_path) result.critical_path = CriticalPath(result.spans);
   if (options.lower_bound) {
-    result.lower_bound_us =
-        LowerBoundUs(program, prices, dependencies, options.contention);
+    result.bounds = LowerBoundsOf(program, priced.prices(),
+                                  priced.dependencies(), options.contention);
+    result.lower_bound_us = result.bounds.us();
   }
   if (options.memory) {
     MemoryProfile memory = ReplayMemory(program, result.spans);
@@ -279,6 +296,19 @@ SimResult Replay(const Program& program, absl::Span<const OpCost> prices,
     result.memory = std::move(memory.points);
   }
   return result;
+}
+
+SimResult Replay(const PricedProgram& priced, const ReplayOptions& options) {
+  std::vector<int> order(priced.program().ops.size());
+  std::iota(order.begin(), order.end(), 0);
+  return Replay(priced, order, options);
+}
+
+SimResult Replay(const Program& program, absl::Span<const OpCost> prices,
+                 const ReplayOptions& options) {
+  return Replay(
+      PricedProgram(program, std::vector<OpCost>(prices.begin(), prices.end())),
+      options);
 }
 
 }  // namespace asyra

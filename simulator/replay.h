@@ -8,8 +8,10 @@
 
 #include "absl/types/span.h"
 #include "ir/program.h"
+#include "simulator/bound.h"
 #include "simulator/cost_model.h"
 #include "simulator/memory.h"
+#include "simulator/priced_program.h"
 
 namespace asyra {
 
@@ -39,10 +41,11 @@ struct SimResult {
   double comm_us = 0;          // some collective runs
   double exposed_comm_us = 0;  // some collective and no computation
   double bubble = 0;           // 1 - compute_us / makespan_us
-  double lower_bound_us = 0;   // simulator/bound.h
-  int64_t peak_bytes = 0;      // inputs and weights included
-  int64_t weight_bytes = 0;    // weights and state
-  int ops = 0;                 // kernels: what costs time, collectives too
+  double lower_bound_us = 0;   // the largest of `bounds`
+  LowerBounds bounds;
+  int64_t peak_bytes = 0;    // inputs and weights included
+  int64_t weight_bytes = 0;  // weights and state
+  int ops = 0;               // kernels: what costs time, collectives too
   int collectives = 0;
   std::vector<OpSpan> spans;  // one per op, in the program's order
   std::vector<AxesExposure> exposed;
@@ -79,6 +82,14 @@ struct ReplayOptions {
 //   whichever streams they are.
 // Deterministic. Linear in ops and edges, times the number of streams.
 SimResult Replay(const Program& program, absl::Span<const OpCost> prices,
+                 const ReplayOptions& options = {});
+
+// The same of a program priced before, its ops issued in `order`: indices of
+// all ops, each after those that define its operands. Of a search that moves a
+// few ops and asks again.
+SimResult Replay(const PricedProgram& priced, absl::Span<const int> order,
+                 const ReplayOptions& options = {});
+SimResult Replay(const PricedProgram& priced,
                  const ReplayOptions& options = {});
 
 }  // namespace asyra

@@ -4,9 +4,9 @@ namespace asyra {
 
 SimResult Simulate(const Program& program, const CostModel& costs,
                    const ReplayOptions& options) {
-  std::vector<OpCost> prices = PriceOps(program, costs);
-  SimResult result = Replay(program, prices, options);
-  result.prices = std::move(prices);
+  PricedProgram priced(program, costs);
+  SimResult result = Replay(priced, options);
+  result.prices = priced.TakePrices();
   return result;
 }
 

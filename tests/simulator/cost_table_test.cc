@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <fstream>
 #include <functional>
 
 #include "gmock/gmock.h"
@@ -107,6 +109,64 @@ TEST(CostTable, LeftOutMemoryBoundOpsArePredicted) {
   ExpectMedianWithinTenPercent("memory-bound ops", [](const Measurement& p) {
     return p.ranks == 1 && OpOf(p) != "matmul" && OpOf(p) != "attention";
   });
+}
+
+constexpr std::string_view kTable = R"json({
+  "schema": 1, "device": "a", "driver": "b", "libraries": "c", "date": "d",
+  "method": "e",
+  "points": [{"call": "neg(f32[500])", "us": 8}]
+})json";
+
+std::string ErrorOfTable(std::string_view from, std::string_view to) {
+  auto read =
+      ReadMeasurements(Replaced(std::string(kTable), from, to), "my.table");
+  if (!read.ok()) return std::string(MessageOf(read.status()));
+  auto table = CostTable::Calibrate(*read, TestMachine());
+  return std::string(MessageOf(table.status()));
+}
+
+TEST(CostTable, ErrorsNameTheKeyOrTheCall) {
+  EXPECT_EQ(ErrorOfTable("{", "["), "my.table: is not JSON");
+  EXPECT_EQ(ErrorOfTable("\"date\"", "\"day\""), "my.table: date: is missing");
+  EXPECT_EQ(ErrorOfTable("\"us\": 8", "\"us\": -8"),
+            "my.table: points[0].us: is -8, it should lie in [0.01, "
+            "1000000000]");
+  EXPECT_EQ(ErrorOfTable("\"us\": 8", "\"us\": 8, \"gpus\": 2"),
+            "my.table: points[0].gpus: is not a known key");
+  EXPECT_THAT(ErrorOfTable("neg(", "negate("),
+              testing::HasSubstr("negate(f32[500])"));
+  EXPECT_THAT(ErrorOfTable("neg(f32[500])", "add(f32[500], f32[7])"),
+              testing::HasSubstr("500"));
+  EXPECT_EQ(ErrorOfTable("neg(f32[500])", "reshape(f32[4]) {shape=[2,2]}"),
+            "reshape(f32[4]) {shape=[2,2]}: takes no time by any formula");
+}
+
+// The formula says 4 us for each of 500 elements, 8 were measured.
+TEST(CostTable, ACorrectionFadesWithDistance) {
+  Machine machine = TestMachine();
+  machine.table = ASYRA_VALUE(CostTable::Calibrate(
+      ASYRA_VALUE(ReadMeasurements(kTable, "my.table")), machine));
+  auto factor = [&](int elements) {
+    Measurement use = {fmt::format("neg(f32[{}])", elements), 1, 0};
+    return CostOf(use, machine).time_us / CostOf(use, TestMachine()).time_us;
+  };
+  EXPECT_DOUBLE_EQ(factor(500), 2);
+  EXPECT_NEAR(factor(1000), 2, 0.01);
+  EXPECT_GT(factor(1000), factor(4000));
+  EXPECT_NEAR(factor(500 << 4), std::sqrt(2), 1e-6);  // as far as the formula
+  EXPECT_NEAR(factor(500 << 12), 1, 0.01);
+}
+
+TEST(CostTable, AFileOnDiskHasItsTableBesideIt) {
+  std::string dir = testing::TempDir();
+  std::ofstream(dir + "/with.machine")
+      << Replaced(std::string(kTestMachine), "\"sources\"",
+                  "\"measurements\": \"with.table\", \"sources\"");
+  std::remove((dir + "/with.table").c_str());
+  EXPECT_EQ(MessageOf(LoadMachine(dir + "/with.machine").status()),
+            dir + "/with.table: cannot be opened");
+  std::ofstream(dir + "/with.table") << kTable;
+  EXPECT_NE(ASYRA_VALUE(LoadMachine(dir + "/with.machine")).table, nullptr);
 }
 
 }  // namespace

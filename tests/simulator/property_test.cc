@@ -1,8 +1,10 @@
 // What holds of every replay, on random programs.
 #include <algorithm>
 #include <map>
+#include <random>
 
 #include "gmock/gmock.h"
+#include "simulator/compute_cost.h"
 #include "tests/simulator/random_program.h"
 #include "tests/simulator/test_support.h"
 
@@ -87,6 +89,52 @@ TEST_P(RandomReplay, EachMemoryAnswerIsAtLeastTheOneBefore) {
   int64_t alive = 0;
   for (const ValueMemory& value : report.alive_at_peak) alive += value.bytes;
   EXPECT_EQ(alive, report.live_bytes) << "seed " << seed();
+}
+
+// A machine with more of anything is not slower, nor is less work.
+TEST_P(RandomReplay, MoreOfTheMachineNeverHurtsWithoutContention) {
+  Program program = Random(seed(), 2);
+  for (const char* edit :
+       {"gpu.hbm_gbps*=1.5", "gpu.sms*=1.3", "gpu.clock_mhz*=1.3",
+        "gpu.vector_tflops*=2", "host.link_gbps*=1.5", "launch_us*=0.5"}) {
+    auto makespan = [&](std::vector<std::string> edits) {
+      CostModel costs(ASYRA_VALUE(LoadMachine("h200x8", edits)), program.mesh);
+      return Simulate(program, costs, {.contention = false}).makespan_us;
+    };
+    EXPECT_LE(makespan({edit}), makespan({}) + kSlack)
+        << "seed " << seed() << " " << edit;
+  }
+}
+
+// Products in particular, which come in steps.
+TEST_P(RandomReplay, MoreSmsOrASmallerProductAreNeverSlower) {
+  std::mt19937 random(seed());
+  auto size = [&] { return 1 + static_cast<int64_t>(random() % 5000); };
+  const Gpu h100 = ASYRA_VALUE(LoadMachine("h100x8")).gpu;
+  auto product_us = [&](int sms, int64_t m, int64_t n, int64_t k) {
+    Gpu gpu = h100;
+    for (auto& [dtype, rate] : gpu.matrix_tflops) {
+      rate.achievable *= static_cast<double>(sms) / gpu.sms;
+    }
+    gpu.sms = sms;
+    Work work = {.flops = 2.0 * double(m) * double(n) * double(k),
+                 .matrix = true,
+                 .rows = double(m),
+                 .cols = double(n)};
+    return PriceCompute(gpu, work, DType::kBF16, Type(DType::kBF16, {m, n}))
+        .math_us;
+  };
+  for (int i = 0; i < 100; ++i) {
+    int sms = 20 + static_cast<int>(random() % 200);
+    int64_t m = size(), n = size(), k = size();
+    double us = product_us(sms, m, n, k) * (1 + 1e-12);
+    std::string what =
+        fmt::format("seed {}: {} SMs, {} x {} x {}", seed(), sms, m, n, k);
+    EXPECT_LE(product_us(sms + 1, m, n, k), us) << what;
+    EXPECT_LE(product_us(sms, m - m / 7, n, k), us) << what;
+    EXPECT_LE(product_us(sms, m, n - n / 7, k), us) << what;
+    EXPECT_LE(product_us(sms, m, n, k - k / 7), us) << what;
+  }
 }
 
 TEST_P(RandomReplay, IsDeterministic) {

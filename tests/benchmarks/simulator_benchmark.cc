@@ -1,0 +1,89 @@
+// How fast the simulator is on a scheduled Llama 3 70B, in ops a second: run
+// build/release/tests/simulator_benchmark.
+#include "benchmark/benchmark.h"
+#include "ir/support/check.h"
+#include "models/models.h"
+#include "passes/pass_manager.h"
+#include "passes/pipeline.h"
+#include "simulator/simulate.h"
+
+namespace asyra {
+namespace {
+
+struct Scheduled {
+  Program program;
+  CostModel costs;
+};
+
+const Scheduled& Llama70B() {
+  static const Scheduled* const scheduled = [] {
+    Program program = ASYRA_VALUE(BuiltinModel("llama3-70b", {}));
+    program.mesh = ASYRA_VALUE(Mesh::Create({{"sp", 2}, {"tp", 4}}));
+    CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), program.mesh);
+    PassContext context;
+    context.costs = &costs;
+    ASYRA_CHECK_OK(RunPasses(program, kShardPipeline, context));
+    ASYRA_CHECK_OK(
+        RunPasses(program, "tile, start_collectives, reorder", context));
+    return new Scheduled{std::move(program), std::move(costs)};
+  }();
+  return *scheduled;
+}
+
+template <typename Run>
+void Measure(benchmark::State& state, Run run) {
+  const Scheduled& scheduled = Llama70B();
+  for (auto _ : state) run(scheduled);
+  auto ops = static_cast<int64_t>(scheduled.program.ops.size());
+  state.counters["ops"] = static_cast<double>(ops);
+  state.SetItemsProcessed(state.iterations() * ops);
+}
+
+void BM_Price(benchmark::State& state) {
+  Measure(state, [](const Scheduled& s) {
+    benchmark::DoNotOptimize(PriceOps(s.program, s.costs));
+  });
+}
+BENCHMARK(BM_Price)->Unit(benchmark::kMillisecond);
+
+// What a search asks of each order it tries.
+void BM_ReplayTime(benchmark::State& state) {
+  PricedProgram priced(Llama70B().program, Llama70B().costs);
+  ReplayOptions options = {
+      .memory = false, .lower_bound = false, .critical_path = false};
+  Measure(state, [&](const Scheduled&) {
+    benchmark::DoNotOptimize(Replay(priced, options));
+  });
+}
+BENCHMARK(BM_ReplayTime)->Unit(benchmark::kMillisecond);
+
+void BM_ReplayTimeAndMemory(benchmark::State& state) {
+  PricedProgram priced(Llama70B().program, Llama70B().costs);
+  ReplayOptions options = {.lower_bound = false, .critical_path = false};
+  Measure(state, [&](const Scheduled&) {
+    benchmark::DoNotOptimize(Replay(priced, options));
+  });
+}
+BENCHMARK(BM_ReplayTimeAndMemory)->Unit(benchmark::kMillisecond);
+
+// Prices, replay, memory, bounds, critical path.
+void BM_Simulate(benchmark::State& state) {
+  Measure(state, [](const Scheduled& s) {
+    benchmark::DoNotOptimize(Simulate(s.program, s.costs));
+  });
+}
+BENCHMARK(BM_Simulate)->Unit(benchmark::kMillisecond);
+
+void BM_ReportMemory(benchmark::State& state) {
+  SimResult result = Simulate(Llama70B().program, Llama70B().costs);
+  Measure(state, [&](const Scheduled& s) {
+    benchmark::DoNotOptimize(
+        ReportMemory(s.program, result, s.costs.machine()));
+  });
+}
+BENCHMARK(BM_ReportMemory)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace asyra
+
+BENCHMARK_MAIN();
