@@ -90,7 +90,7 @@ program @f(%x: f32[500], %m: f32[500] state) -> (f32[500]) {
   EXPECT_EQ(result.weight_bytes, 2000);
 }
 
-TEST(Memory, ReportNamesWhatIsAliveAtThePeak) {
+TEST(Memory, ReportGivesEveryAnswer) {
   Program program = Parse(R"(asyra 1 scheduled
 mesh (tp=2)
 program @f(%x: f32[500] partial(tp), %y: f32[100]) -> (f32[500], f32[100]) {
@@ -111,8 +111,9 @@ program @f(%x: f32[500] partial(tp), %y: f32[100]) -> (f32[500], f32[100]) {
   EXPECT_EQ(report.arena_bytes, report.rounded_bytes);
   EXPECT_EQ(report.device_bytes, report.arena_bytes + (5 << 20));
   std::vector<std::string> names;
-  for (const ValueMemory& value : report.alive_at_peak) {
-    names.push_back(program.value_name(value.value));
+  for (const LiveBuffer& buffer :
+       LiveBuffersAt(program, result.spans, report.peak_at_us)) {
+    names.push_back(program.value_name(buffer.value));
   }
   EXPECT_THAT(names, testing::ElementsAre("x", "f", "y", "a", "b"));
   EXPECT_GT(report.peak_at_us, 0);

@@ -87,7 +87,10 @@ TEST_P(RandomReplay, EachMemoryAnswerIsAtLeastTheOneBefore) {
   EXPECT_GE(report.arena_bytes, report.rounded_bytes) << "seed " << seed();
   EXPECT_GE(report.device_bytes, report.arena_bytes) << "seed " << seed();
   int64_t alive = 0;
-  for (const ValueMemory& value : report.alive_at_peak) alive += value.bytes;
+  for (const LiveBuffer& buffer :
+       LiveBuffersAt(program, result.spans, report.peak_at_us)) {
+    alive += buffer.bytes;
+  }
   EXPECT_EQ(alive, report.live_bytes) << "seed " << seed();
 }
 
