@@ -1,0 +1,32 @@
+// Before the first step, ranks make sure that they are about to run the same
+// thing: ranks that issue different collectives hang or compute nonsense.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "executor/communicator.h"
+#include "ir/program.h"
+#include "ir/weight_store.h"
+
+namespace asyra {
+
+// One thing that must be equal on all ranks, as lines to find the first
+// difference in.
+struct Agreement {
+  std::string what;  // "the program"
+  std::vector<std::string> lines;
+};
+
+// The program's text with its streams and order; the names, types and a sample
+// of the data of its weights.
+std::vector<Agreement> AgreementsOf(const Program& program,
+                                    const WeightStore* weights);
+
+// Blocks until all ranks have come here. Error where they differ: what,
+// between which ranks, and the first line of both that is not equal. Hashes
+// are exchanged, and texts where these differ.
+absl::Status CheckAgreement(Communicator& world,
+                            const std::vector<Agreement>& mine);
+
+}  // namespace asyra

@@ -1,0 +1,53 @@
+// One rank's end of a world of ranks. Collectives of a program become kernels
+// of the communicator, launched on the streams of the program; whatever
+// carries the data (memory of one process, MPI, NCCL) progresses while other
+// streams compute.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/kernel.h"
+
+namespace asyra {
+
+// One use of a collective op by this rank.
+struct CollectiveUse {
+  const KernelUse& use;
+  // Ranks of the group in the order of GroupIndex; this rank is one of them.
+  std::vector<int64_t> members;
+  int op;             // position in the program, equal on all ranks
+  std::string label;  // the op as errors name it
+};
+
+// Thread-safe, except that ranks prepare and launch the collectives of one
+// group in one order.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual std::string_view name() const = 0;
+  // The device whose memory it moves.
+  virtual std::string_view device() const = 0;
+  virtual int64_t rank() const = 0;
+  virtual int64_t size() const = 0;
+
+  // Blocks until every rank has given its bytes; what each gave, by rank.
+  // Every rank calls it equally often. Errors: the timeout, naming the ranks
+  // that are missing; Abort by some rank.
+  virtual absl::StatusOr<std::vector<std::string>> Exchange(
+      std::string_view mine) = 0;
+
+  // Called by all ranks, collectives in the order of the program.
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
+      const CollectiveUse& use) = 0;
+
+  // This rank cannot go on: waiting ranks return an error that names it and
+  // the cause. The first call counts.
+  virtual void Abort(const absl::Status& cause) = 0;
+};
+
+}  // namespace asyra

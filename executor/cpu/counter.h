@@ -1,0 +1,36 @@
+// How threads of the cpu device wait for each other: for a counter to reach a
+// number.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace asyra {
+
+using CpuClock = std::chrono::steady_clock;
+
+// Wraps around; what is waited for is less than 2^31 ahead. What a thread
+// wrote before it added is seen by those who waited for that.
+class Counter {
+ public:
+  bool Reached(uint32_t target) const {
+    return static_cast<int32_t>(value_.load(std::memory_order_acquire) -
+                                target) >= 0;
+  }
+  uint32_t value() const { return value_.load(std::memory_order_acquire); }
+
+  // Looks a few times, then sleeps.
+  void WaitFor(uint32_t target);
+  // At `deadline` at the latest; whether the counter has reached `target`.
+  bool WaitFor(uint32_t target, CpuClock::time_point deadline);
+
+  // Adds, and wakes those who wait, if there are any. Gives the new value.
+  uint32_t Add(uint32_t by = 1);
+
+ private:
+  std::atomic<uint32_t> value_{0};
+  std::atomic<uint32_t> sleepers_{0};
+};
+
+}  // namespace asyra

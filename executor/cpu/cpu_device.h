@@ -1,0 +1,21 @@
+// The device that everybody has: streams are threads, memory is memory.
+#pragma once
+
+#include <memory>
+
+#include "executor/device.h"
+
+namespace asyra {
+
+struct CpuDeviceOptions {
+  // Threads that the kernels of one stream use; 0: all cores. Ranks that are
+  // threads of one process share the cores between them.
+  int threads_per_stream = 0;
+  // All that may be allocated at a time; 0: the machine's memory.
+  int64_t memory_bytes = 0;
+};
+
+// One device serves any number of executors and ranks of a process.
+std::unique_ptr<Device> CreateCpuDevice(const CpuDeviceOptions& options = {});
+
+}  // namespace asyra

@@ -1,0 +1,64 @@
+// A stream of the cpu is a thread that takes commands from a ring.
+#pragma once
+
+#include <array>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "executor/cpu/counter.h"
+#include "executor/failure.h"
+#include "executor/stream.h"
+
+namespace asyra {
+
+class CpuEvent : public Event {
+ public:
+  explicit CpuEvent(bool timed) : timed_(timed) {}
+  double TimeUs() const override { return time_us_; }
+
+ private:
+  friend class CpuStream;
+  const bool timed_;
+  uint32_t recorded_ = 0;    // records enqueued, by the host thread
+  Counter happened_;         // records that have happened
+  double time_us_ = 0;
+};
+
+// What a stream runs: a function of two addresses and a number that it owns
+// none of.
+struct CpuCommand {
+  absl::Status (*run)(void* a, const void* b, int64_t n) = nullptr;
+  void* a = nullptr;
+  const void* b = nullptr;
+  int64_t n = 0;
+  bool always = false;  // even after a failure
+};
+
+class CpuStream : public Stream {
+ public:
+  // Computes with `threads` threads of its own; `failure` outlives it.
+  CpuStream(std::string_view name, int threads, Failure* failure);
+  ~CpuStream() override;  // runs what was enqueued first
+
+  void Record(Event& event) override;
+  void Wait(Event& event) override;
+  absl::Status Synchronize() override;
+
+  // Waits for room in the ring, but never for work on another stream that was
+  // not enqueued before.
+  void Enqueue(const CpuCommand& command);
+
+ private:
+  void Loop(int threads);
+
+  static constexpr uint32_t kCapacity = 4096;
+  std::array<CpuCommand, kCapacity> ring_;
+  uint32_t enqueued_ = 0;  // by the host thread
+  Counter published_;      // commands that may be taken
+  Counter done_;           // commands that have run
+  Failure* failure_;
+  std::thread thread_;
+};
+
+}  // namespace asyra

@@ -1,0 +1,28 @@
+#include "executor/cpu/kernel_list.h"
+
+#include "absl/container/flat_hash_map.h"
+
+namespace asyra {
+namespace {
+
+using KernelsByOp = absl::flat_hash_map<std::string_view,
+                                        std::vector<CpuKernelDef>>;
+
+KernelsByOp ListKernels() {
+  KernelsByOp by_op;
+  return by_op;
+}
+
+}  // namespace
+
+const CpuKernelDef* FindCpuKernel(const KernelUse& use) {
+  static const KernelsByOp* const kernels = new KernelsByOp(ListKernels());
+  auto found = kernels->find(use.def().name);
+  if (found == kernels->end()) return nullptr;
+  for (const CpuKernelDef& def : found->second) {
+    if (def.supports(use)) return &def;
+  }
+  return nullptr;
+}
+
+}  // namespace asyra

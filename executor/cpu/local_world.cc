@@ -1,0 +1,401 @@
+#include "executor/cpu/local_world.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "executor/collective_geometry.h"
+#include "executor/cpu/counter.h"
+#include "executor/cpu/cpu_kernel.h"
+#include "executor/cpu/sum.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+// How long a waiting rank may not notice that another has failed.
+constexpr auto kNoticeEvery = std::chrono::milliseconds(20);
+// Smaller sums are computed by every member for itself: meeting once more
+// costs more.
+constexpr int64_t kSharedSumBytes = 16 << 10;
+
+CpuClock::duration Seconds(double seconds) {
+  return std::chrono::duration_cast<CpuClock::duration>(
+      std::chrono::duration<double>(seconds));
+}
+
+class LocalCollective;
+
+// What one member shows to the others.
+struct alignas(64) Seat {
+  const std::byte* operand = nullptr;
+  std::byte* result = nullptr;
+  const LocalCollective* collective = nullptr;
+  std::atomic<uint32_t> meetings{0};
+};
+
+struct Group {
+  explicit Group(std::vector<int64_t> ranks)
+      : members(std::move(ranks)), seats(members.size()) {}
+  std::vector<int64_t> members;
+  std::vector<Seat> seats;
+  Counter arrivals;
+  // Members that look at the others' memory.
+  std::atomic<int> reading{0};
+};
+
+class World {
+ public:
+  World(int64_t ranks, const LocalWorldOptions& options)
+      : options_(options), size_(ranks), gathered_(ranks), present_(ranks) {}
+
+  int64_t size() const { return size_; }
+  const LocalWorldOptions& options() const { return options_; }
+  bool aborted() const { return aborted_.load(); }
+
+  void Abort(int64_t rank, const absl::Status& cause) {
+    {
+      std::lock_guard lock(mutex_);
+      if (failed_rank_ >= 0) return;
+      failed_rank_ = rank;
+      cause_ = cause;
+      aborted_.store(true);
+    }
+    changed_.notify_all();
+  }
+
+  // What `rank` says when the world has been aborted.
+  absl::Status CauseFor(int64_t rank) const {
+    std::lock_guard lock(mutex_);
+    return CauseLocked(rank);
+  }
+  int64_t failed_rank() const {
+    std::lock_guard lock(mutex_);
+    return failed_rank_;
+  }
+
+  absl::StatusOr<std::vector<std::string>> Exchange(int64_t rank,
+                                                    std::string_view mine) {
+    std::unique_lock lock(mutex_);
+    uint64_t round = round_;
+    gathered_[rank] = std::string(mine);
+    present_[rank] = true;
+    if (std::count(present_.begin(), present_.end(), true) == size_) {
+      result_ = gathered_;
+      present_.assign(size_, false);
+      ++round_;
+      changed_.notify_all();
+      return result_;
+    }
+    bool done =
+        changed_.wait_for(lock, Seconds(options_.timeout_s), [&] {
+          return round_ != round || failed_rank_ >= 0;
+        });
+    if (round_ != round) return result_;
+    if (done) return CauseLocked(rank);
+    std::string missing;
+    for (int64_t r = 0; r < size_; ++r) {
+      if (!present_[r]) missing += fmt::format(" {}", r);
+    }
+    return absl::DeadlineExceededError(
+        fmt::format("rank {}: before the first step, nothing was heard from "
+                    "ranks{} within {:g} s",
+                    rank, missing, options_.timeout_s));
+  }
+
+  Group* FindGroup(const std::string& axes,
+                   const std::vector<int64_t>& members) {
+    std::lock_guard lock(mutex_);
+    std::unique_ptr<Group>& group = groups_[{axes, members}];
+    if (group == nullptr) group = std::make_unique<Group>(members);
+    return group.get();
+  }
+
+ private:
+  absl::Status CauseLocked(int64_t rank) const {
+    if (rank == failed_rank_) return cause_;
+    return absl::Status(absl::StatusCode::kAborted,
+                        fmt::format("rank {} failed: {}", failed_rank_,
+                                    MessageOf(cause_)));
+  }
+
+  const LocalWorldOptions options_;
+  const int64_t size_;
+  std::atomic<bool> aborted_ = false;
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  int64_t failed_rank_ = -1;
+  absl::Status cause_;
+  uint64_t round_ = 0;
+  std::vector<std::string> gathered_, result_;
+  std::vector<bool> present_;
+  std::map<std::pair<std::string, std::vector<int64_t>>,
+           std::unique_ptr<Group>>
+      groups_;
+};
+
+class LocalCollective : public CpuKernel {
+ public:
+  LocalCollective(std::shared_ptr<World> world, Group* group, int64_t rank,
+                  const CollectiveUse& use, CollectiveGeometry geometry)
+      : world_(std::move(world)),
+        group_(group),
+        rank_(rank),
+        op_(use.op),
+        label_(use.label),
+        geometry_(geometry),
+        element_bytes_(SizeOf(geometry.dtype)),
+        parts_(group->members.size()) {
+    me_ = std::find(group->members.begin(), group->members.end(), rank) -
+          group->members.begin();
+  }
+
+  absl::Status Run(const KernelArgs& args) override {
+    Seat& seat = group_->seats[me_];
+    seat.operand = static_cast<const std::byte*>(args.operands[0]);
+    seat.result = static_cast<std::byte*>(args.results[0]);
+    seat.collective = this;
+    absl::Status status = Meet();
+    if (status.ok()) status = Inject();
+    if (status.ok()) status = Move();
+    // Nobody reads this rank's memory after the last meeting.
+    if (status.ok()) status = Meet();
+    if (!status.ok()) Leave(status);
+    return status;
+  }
+
+ private:
+  using Parts = std::vector<const std::byte*>;
+
+  // Returns when all members have come as often as this one.
+  absl::Status Meet() {
+    uint32_t meetings = group_->seats[me_].meetings.fetch_add(1) + 1;
+    uint32_t all = meetings * static_cast<uint32_t>(parts_.size());
+    group_->arrivals.Add();
+    if (group_->arrivals.Reached(all)) return absl::OkStatus();
+    auto lost = CpuClock::now() + Seconds(world_->options().timeout_s);
+    while (!group_->arrivals.WaitFor(
+        all, std::min(lost, CpuClock::now() + kNoticeEvery))) {
+      if (world_->aborted()) return world_->CauseFor(rank_);
+      if (CpuClock::now() >= lost) return Missing(meetings);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Missing(uint32_t meetings) const {
+    std::string ranks;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      uint32_t theirs = group_->seats[i].meetings.load();
+      if (static_cast<int32_t>(theirs - meetings) >= 0) continue;
+      ranks += fmt::format(" {}", group_->members[i]);
+    }
+    return absl::DeadlineExceededError(
+        fmt::format("{}: of its group, rank{} did not come within {:g} s",
+                    label_, ranks, world_->options().timeout_s));
+  }
+
+  absl::Status Inject() const {
+    double us = world_->options().inject_comm_us;
+    if (us > 0) std::this_thread::sleep_for(Seconds(us / 1e6));
+    return absl::OkStatus();
+  }
+
+  absl::Status Move() {
+    bool shared = geometry_.sums && geometry_.outer == 1 &&
+                  geometry_.read_member == 0 &&
+                  geometry_.run_elements * element_bytes_ >= kSharedSumBytes;
+    if (!shared) {
+      return Look([&] {
+        ASYRA_RETURN_IF_ERROR(CheckSameOp());
+        geometry_.sums ? SumBlocks() : GatherBlocks();
+        return absl::OkStatus();
+      });
+    }
+    ASYRA_RETURN_IF_ERROR(Look([&] {
+      ASYRA_RETURN_IF_ERROR(CheckSameOp());
+      SumShare();
+      return absl::OkStatus();
+    }));
+    ASYRA_RETURN_IF_ERROR(Meet());
+    return Look([&] {
+      GatherShares();
+      return absl::OkStatus();
+    });
+  }
+
+  // Calls `look`, which reads other members' memory. They give it up only
+  // when they have seen that nobody reads (Leave).
+  template <typename F>
+  absl::Status Look(F look) {
+    group_->reading.fetch_add(1);
+    absl::Status status =
+        world_->aborted() ? world_->CauseFor(rank_) : look();
+    group_->reading.fetch_sub(1);
+    return status;
+  }
+
+  // After this no member begins to read, and none still does.
+  void Leave(const absl::Status& cause) {
+    world_->Abort(rank_, cause);
+    while (group_->reading.load() > 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+
+  absl::Status CheckSameOp() const {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const LocalCollective& other = *group_->seats[i].collective;
+      if (other.op_ == op_ &&
+          other.geometry_.block_elements() == geometry_.block_elements()) {
+        continue;
+      }
+      return absl::InternalError(fmt::format(
+          "rank {} has come to {}, while rank {} is at {}",
+          group_->members[i], other.label_, rank_, label_));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::byte* Operand(size_t member) const {
+    return group_->seats[member].operand;
+  }
+  std::byte* Result() const { return group_->seats[me_].result; }
+
+  void GatherBlocks() {
+    int64_t run = geometry_.run_elements * element_bytes_;
+    if (run == 0) return;
+    auto me = static_cast<int64_t>(me_);
+    for (size_t j = 0; j < parts_.size(); ++j) {
+      // Each member begins with its neighbour, so that they do not all read
+      // from the same one.
+      size_t from = (me_ + j) % parts_.size();
+      for (int64_t r = 0; r < geometry_.rows(); ++r) {
+        std::memcpy(
+            Result() + geometry_.WriteAt(static_cast<int64_t>(from), r) *
+                           element_bytes_,
+            Operand(from) + geometry_.ReadAt(me, r) * element_bytes_, run);
+      }
+    }
+  }
+
+  void SumBlocks() {
+    auto me = static_cast<int64_t>(me_);
+    for (int64_t r = 0; r < geometry_.rows(); ++r) {
+      for (size_t j = 0; j < parts_.size(); ++j) {
+        parts_[j] = Operand(j) + geometry_.ReadAt(me, r) * element_bytes_;
+      }
+      SumParts(geometry_.dtype, parts_, geometry_.run_elements,
+               Result() + geometry_.WriteAt(0, r) * element_bytes_);
+    }
+  }
+
+  // The elements whose sum member `i` computes for all.
+  std::pair<int64_t, int64_t> ShareOf(size_t i) const {
+    auto n = static_cast<int64_t>(parts_.size());
+    int64_t elements = geometry_.run_elements, at = static_cast<int64_t>(i);
+    int64_t begin = elements * at / n;
+    return {begin, elements * (at + 1) / n - begin};
+  }
+
+  void SumShare() {
+    auto share = ShareOf(me_);
+    int64_t at = share.first * element_bytes_;
+    for (size_t j = 0; j < parts_.size(); ++j) parts_[j] = Operand(j) + at;
+    SumParts(geometry_.dtype, parts_, share.second, Result() + at);
+  }
+
+  void GatherShares() {
+    for (size_t j = 1; j < parts_.size(); ++j) {
+      size_t from = (me_ + j) % parts_.size();
+      auto share = ShareOf(from);
+      int64_t at = share.first * element_bytes_;
+      std::memcpy(Result() + at, group_->seats[from].result + at,
+                  share.second * element_bytes_);
+    }
+  }
+
+  std::shared_ptr<World> world_;
+  Group* group_;
+  int64_t rank_;
+  size_t me_ = 0;  // among the members
+  int op_;
+  std::string label_;
+  CollectiveGeometry geometry_;
+  int64_t element_bytes_;
+  Parts parts_;  // scratch
+};
+
+class LocalCommunicator : public Communicator {
+ public:
+  LocalCommunicator(std::shared_ptr<World> world, int64_t rank)
+      : world_(std::move(world)), rank_(rank) {}
+
+  std::string_view name() const override { return "local"; }
+  std::string_view device() const override { return "cpu"; }
+  int64_t rank() const override { return rank_; }
+  int64_t size() const override { return world_->size(); }
+
+  absl::StatusOr<std::vector<std::string>> Exchange(
+      std::string_view mine) override {
+    return world_->Exchange(rank_, mine);
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
+      const CollectiveUse& use) override {
+    ASYRA_ASSIGN_OR_RETURN(
+        CollectiveGeometry geometry,
+        GeometryOf(use.use, static_cast<int64_t>(use.members.size())));
+    const auto& axes = use.use.attrs().Get<AxisList>("axes");
+    Group* group = world_->FindGroup(AxesToString(axes, use.use.mesh()),
+                                     use.members);
+    return std::make_unique<LocalCollective>(world_, group, rank_, use,
+                                             geometry);
+  }
+
+  void Abort(const absl::Status& cause) override {
+    world_->Abort(rank_, cause);
+  }
+
+  World& world() { return *world_; }
+
+ private:
+  std::shared_ptr<World> world_;
+  int64_t rank_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> CreateLocalWorld(
+    int64_t ranks, const LocalWorldOptions& options) {
+  auto world = std::make_shared<World>(ranks, options);
+  std::vector<std::unique_ptr<Communicator>> ends;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    ends.push_back(std::make_unique<LocalCommunicator>(world, rank));
+  }
+  return ends;
+}
+
+absl::Status RunLocalRanks(
+    int64_t ranks, const LocalWorldOptions& options,
+    const std::function<absl::Status(Communicator& world)>& body) {
+  auto world = CreateLocalWorld(ranks, options);
+  std::vector<absl::Status> results(ranks);
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      results[rank] = body(*world[rank]);
+      if (!results[rank].ok()) world[rank]->Abort(results[rank]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  auto& any = static_cast<LocalCommunicator&>(*world[0]);
+  int64_t failed = any.world().failed_rank();
+  if (failed < 0) return absl::OkStatus();
+  return Annotate(results[failed].ok() ? any.world().CauseFor(failed)
+                                       : results[failed],
+                  fmt::format("rank {}", failed));
+}
+
+}  // namespace asyra

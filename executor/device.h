@@ -1,0 +1,75 @@
+// What the executor asks of a device: memory, streams, events, copies and
+// kernels. Addresses of device memory are never dereferenced outside the
+// device's own code.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "executor/failure.h"
+#include "executor/kernel.h"
+#include "executor/stream.h"
+
+namespace asyra {
+
+// All device memory, and all workspaces, begin at multiples of this.
+inline constexpr int64_t kDeviceAlignment = 64;
+
+// Freed when it goes out of scope; nothing may be running on it then.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  virtual void* data() const = 0;
+  virtual int64_t bytes() const = 0;
+};
+
+// Debugging aids that run on a stream between the kernels.
+enum class Probe : uint8_t {
+  kFinite,  // fails on a NaN or an infinity in the value
+  kPoison,  // fills the value, so that what is read unwritten shows
+  kSeal,    // remembers a checksum of the value in `cell`
+  kVerify,  // fails when the value is no longer what was sealed
+};
+
+struct ProbeUse {
+  Probe probe;
+  Type local;                // of the value, one rank's part
+  uint64_t* cell = nullptr;  // host memory that outlives the probe
+};
+
+// Thread-safe; streams and memory are used by those who asked for them.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string_view name() const = 0;
+
+  // Errors: ResourceExhausted, naming what is asked and what is left.
+  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
+      int64_t bytes) = 0;
+  // `failure` outlives the stream.
+  virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
+      std::string_view name, Failure* failure) = 0;
+  virtual std::unique_ptr<Event> CreateEvent(bool timed) = 0;
+
+  // Enqueue copies; host memory stays valid until they are done.
+  virtual void CopyToDevice(void* to, const void* from, int64_t bytes,
+                            Stream& stream) = 0;
+  virtual void CopyToHost(void* to, const void* from, int64_t bytes,
+                          Stream& stream) = 0;
+  virtual void Copy(void* to, const void* from, int64_t bytes,
+                    Stream& stream) = 0;
+  virtual void Fill(void* to, uint8_t byte, int64_t bytes, Stream& stream) = 0;
+
+  // The kernel of an op that is no collective and no view. Unimplemented where
+  // the device cannot compute it.
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(
+      const KernelUse& use) = 0;
+  // A probe of one operand; its label says whose.
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareProbe(
+      const ProbeUse& use) = 0;
+};
+
+}  // namespace asyra

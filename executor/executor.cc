@@ -1,0 +1,338 @@
+#include "executor/executor.h"
+
+#include <filesystem>
+#include <optional>
+
+#include "executor/agreement.h"
+#include "executor/step_runner.h"
+#include "ir/parser.h"
+#include "ir/support/file.h"
+#include "ir/support/status.h"
+#include "ir/verifier.h"
+
+namespace asyra {
+namespace {
+
+constexpr int64_t kGuardBytes = 64;  // with debug_memory
+
+std::string Describe(DType dtype, absl::Span<const int64_t> shape) {
+  return fmt::format("{}{}", ToString(dtype), ShapeToString(shape));
+}
+
+class RankExecutor : public Executor {
+ public:
+  explicit RankExecutor(Program program) : program_(std::move(program)) {}
+
+  ~RankExecutor() override {
+    // Streams run what was enqueued before memory goes.
+    if (runner_ != nullptr) Finish().IgnoreError();
+  }
+
+  const Program& program() const override { return program_; }
+
+  absl::Status Prepare(Device& device, Communicator* world,
+                       const WeightStore* weights,
+                       const ExecutorOptions& options) override {
+    if (runner_ != nullptr) return Invalid("Prepare is called twice");
+    world_ = world;
+    absl::Status status = PrepareAll(device, weights, options);
+    // The others would wait for this rank in vain.
+    if (!status.ok()) failure_.Report(status);
+    return status;
+  }
+
+  std::vector<std::string> fallback_ops() const override {
+    return runner_->fallback_ops();
+  }
+  MemoryUse memory() const override { return memory_use_; }
+
+  absl::Status SetState(std::string_view name, const Tensor& local) override {
+    ASYRA_RETURN_IF_ERROR(Ready());
+    ASYRA_ASSIGN_OR_RETURN(ValueId value, FindResident(name));
+    ASYRA_RETURN_IF_ERROR(CheckType(value, local));
+    device_->CopyToDevice(Address(value), local.data(), local.bytes(),
+                          runner_->home());
+    ASYRA_RETURN_IF_ERROR(runner_->home().Synchronize());
+    return failure_.status();
+  }
+
+  absl::StatusOr<Tensor> State(std::string_view name) override {
+    ASYRA_RETURN_IF_ERROR(Ready());
+    ASYRA_ASSIGN_OR_RETURN(ValueId value, FindResident(name));
+    return Read(value, Address(value));
+  }
+
+  std::vector<NamedInput> inputs() const override {
+    std::vector<NamedInput> inputs;
+    for (const Input& input : program_.inputs) {
+      if (input.role != InputRole::kData) continue;
+      inputs.push_back({program_.value_name(input.value), Local(input.value)});
+    }
+    return inputs;
+  }
+
+  absl::Status Step(absl::Span<const Tensor> inputs) override {
+    ASYRA_RETURN_IF_ERROR(Start(inputs));
+    return Finish();
+  }
+
+  absl::Status Start(absl::Span<const Tensor> inputs) override {
+    ASYRA_RETURN_IF_ERROR(Ready());
+    if (running_) return Invalid("a step is running already");
+    absl::Status status = CheckInputs(inputs);
+    if (!status.ok()) {
+      failure_.Report(status);
+      return status;
+    }
+    Stream& home = runner_->home();
+    size_t next = 0;
+    for (const Input& input : program_.inputs) {
+      if (input.role != InputRole::kData) continue;
+      const Tensor& tensor = inputs[next++];
+      device_->CopyToDevice(Address(input.value), tensor.data(),
+                            tensor.bytes(), home);
+    }
+    runner_->EnqueueStep();
+    EnqueueOutputs();
+    running_ = true;
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() override {
+    if (!running_) return failure_.status();
+    running_ = false;
+    has_outputs_ = true;
+    ASYRA_RETURN_IF_ERROR(runner_->home().Synchronize());
+    return failure_.status();
+  }
+
+  absl::StatusOr<Tensor> Output(size_t index) override {
+    ASYRA_RETURN_IF_ERROR(Ready());
+    if (index >= program_.outputs.size()) {
+      return Invalid("output {} of a program with {}", index,
+                     program_.outputs.size());
+    }
+    if (!has_outputs_) return Invalid("no step has run");
+    return Read(program_.outputs[index].value,
+                runner_->AddressOf(plan_.outputs[index].at));
+  }
+
+  std::vector<OpTime> Profile() const override {
+    return runner_ == nullptr ? std::vector<OpTime>() : runner_->Profile();
+  }
+
+ private:
+  Type Local(ValueId value) const {
+    return program_.type(value).Local(program_.mesh);
+  }
+  void* Address(ValueId value) const {
+    return runner_->AddressOf(plan_.values[value]);
+  }
+
+  absl::Status PrepareAll(Device& device, const WeightStore* weights,
+                          const ExecutorOptions& options) {
+    device_ = &device;
+    options_ = options;
+    if (weights == nullptr) weights = program_.weights.get();
+    ASYRA_RETURN_IF_ERROR(CheckWorld());
+    if (world_ != nullptr) {
+      ASYRA_RETURN_IF_ERROR(
+          CheckAgreement(*world_, AgreementsOf(program_, weights)));
+    }
+    ASYRA_RETURN_IF_ERROR(CheckWeights(weights));
+    DefUse def_use(program_);
+    HappensBefore order(program_, def_use);
+    bool planned = program_.stage == Stage::kAllocated;
+    int64_t guard = options.debug_memory && !planned ? kGuardBytes : 0;
+    ASYRA_ASSIGN_OR_RETURN(
+        plan_, PlanMemory(program_, order, def_use,
+                          {.alignment = kDeviceAlignment,
+                           .guard_bytes = guard}));
+    sync_ = PlanSync(program_, order, def_use);
+    ASYRA_ASSIGN_OR_RETURN(
+        runner_, StepRunner::Create({program_, plan_, sync_, device, world_,
+                                     rank(), options_, guard, &failure_}));
+    ASYRA_RETURN_IF_ERROR(ReserveMemory());
+    ASYRA_RETURN_IF_ERROR(FillResident(weights));
+    // Nobody begins to step before all are ready.
+    if (world_ == nullptr) return absl::OkStatus();
+    return world_->Exchange("ready").status();
+  }
+
+  int64_t rank() const { return world_ == nullptr ? 0 : world_->rank(); }
+
+  absl::Status CheckWorld() const {
+    int64_t devices = program_.mesh.num_devices();
+    int64_t ranks = world_ == nullptr ? 1 : world_->size();
+    if (devices != ranks) {
+      return Invalid("the program is for {} devices, {}, the world has {} {}",
+                     devices, ToString(program_.mesh), ranks,
+                     ranks == 1 ? "rank" : "ranks");
+    }
+    if (world_ != nullptr && world_->device() != device_->name()) {
+      return Invalid("the communicator {} moves memory of {}, the device is {}",
+                     world_->name(), world_->device(), device_->name());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckWeights(const WeightStore* weights) const {
+    for (const Input& input : program_.inputs) {
+      if (input.role != InputRole::kWeight) continue;
+      const std::string& name = program_.value_name(input.value);
+      const Type& type = program_.type(input.value);
+      const Tensor* data = weights == nullptr ? nullptr : weights->Find(name);
+      if (data == nullptr) return NotFound("weight %{} has no data", name);
+      if (data->dtype() != type.dtype || data->shape() != type.shape()) {
+        return Invalid("weight %{} is {}, the program takes {}", name,
+                       Describe(data->dtype(), data->shape()),
+                       Describe(type.dtype, type.shape()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReserveMemory() {
+    memory_use_ = {plan_.arena_bytes, plan_.resident_bytes,
+                   runner_->workspace_bytes()};
+    const std::pair<const char*, int64_t> parts[] = {
+        {"the arena", memory_use_.arena_bytes},
+        {"weights and state", memory_use_.resident_bytes},
+        {"workspaces", memory_use_.workspace_bytes}};
+    for (auto [what, bytes] : parts) {
+      auto memory = device_->Allocate(bytes);
+      if (!memory.ok()) return Annotate(memory.status(), what);
+      memory_.push_back(*std::move(memory));
+    }
+    auto data = [this](size_t i) {
+      return static_cast<std::byte*>(memory_[i]->data());
+    };
+    return runner_->Bind(data(0), data(1), data(2));
+  }
+
+  absl::Status FillResident(const WeightStore* weights) {
+    Stream& home = runner_->home();
+    device_->Fill(memory_[1]->data(), 0, memory_[1]->bytes(), home);
+    for (const Input& input : program_.inputs) {
+      if (input.role == InputRole::kState) {
+        device_->Fill(Address(input.value), 0, Local(input.value).bytes(),
+                      home);
+      }
+      if (input.role != InputRole::kWeight) continue;
+      Tensor shard = Shard(*weights->Find(program_.value_name(input.value)),
+                           program_.type(input.value), program_.mesh, rank());
+      device_->CopyToDevice(Address(input.value), shard.data(), shard.bytes(),
+                            home);
+      ASYRA_RETURN_IF_ERROR(home.Synchronize());
+    }
+    runner_->EnqueueConstants();
+    ASYRA_RETURN_IF_ERROR(home.Synchronize());
+    return failure_.status();
+  }
+
+  absl::Status Ready() const {
+    if (!failure_.status().ok()) return failure_.status();
+    if (runner_ == nullptr) return Invalid("Prepare was not called");
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckType(ValueId value, const Tensor& tensor) const {
+    Type local = Local(value);
+    if (tensor.dtype() == local.dtype && tensor.shape() == local.shape()) {
+      return absl::OkStatus();
+    }
+    return Invalid("input %{} is {}, a rank of the program takes {}",
+                   program_.value_name(value),
+                   Describe(tensor.dtype(), tensor.shape()),
+                   Describe(local.dtype, local.shape()));
+  }
+
+  absl::Status CheckInputs(absl::Span<const Tensor> inputs) const {
+    size_t next = 0;
+    for (const Input& input : program_.inputs) {
+      if (input.role != InputRole::kData) continue;
+      if (next < inputs.size()) {
+        ASYRA_RETURN_IF_ERROR(CheckType(input.value, inputs[next]));
+      }
+      ++next;
+    }
+    if (next == inputs.size()) return absl::OkStatus();
+    return Invalid("{} inputs are given, the program takes {}", inputs.size(),
+                   next);
+  }
+
+  absl::StatusOr<ValueId> FindResident(std::string_view name) const {
+    for (const Input& input : program_.inputs) {
+      if (program_.value_name(input.value) != name) continue;
+      if (input.role != InputRole::kData) return input.value;
+      return Invalid("%{} is given at each step, it is no state", name);
+    }
+    return NotFound("the program has no input %{}", name);
+  }
+
+  void EnqueueOutputs() {
+    Stream& home = runner_->home();
+    for (bool staged : {true, false}) {
+      for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+        const OutputPlacement& output = plan_.outputs[i];
+        void* at = runner_->AddressOf(output.at);
+        if (staged && output.staged) {
+          device_->Copy(at, Address(program_.outputs[i].value),
+                        output.at.bytes, home);
+        }
+        if (!staged && output.copied_to_state) {
+          device_->Copy(Address(program_.outputs[i].alias), at,
+                        output.at.bytes, home);
+        }
+      }
+    }
+  }
+
+  absl::StatusOr<Tensor> Read(ValueId value, const void* address) {
+    Type local = Local(value);
+    Tensor tensor(local.dtype, local.shape());
+    device_->CopyToHost(tensor.mutable_data(), address, tensor.bytes(),
+                        runner_->home());
+    ASYRA_RETURN_IF_ERROR(runner_->home().Synchronize());
+    ASYRA_RETURN_IF_ERROR(failure_.status());
+    return tensor;
+  }
+
+  Program program_;
+  Device* device_ = nullptr;
+  Communicator* world_ = nullptr;
+  ExecutorOptions options_;
+  MemoryPlan plan_;
+  SyncPlan sync_;
+  MemoryUse memory_use_;
+  Failure failure_{[this](const absl::Status& status) {
+    if (world_ != nullptr) world_->Abort(status);
+  }};
+  std::vector<std::unique_ptr<DeviceMemory>> memory_;
+  std::unique_ptr<StepRunner> runner_;
+  bool running_ = false;
+  bool has_outputs_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Load(Program program) {
+  ASYRA_RETURN_IF_ERROR(Verify(program));
+  return std::make_unique<RankExecutor>(std::move(program));
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::LoadFile(
+    const std::string& path) {
+  ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  absl::StatusOr<Program> program = ParseProgram(text);
+  if (!program.ok()) return Annotate(program.status(), path);
+  std::string weights = WeightPathFor(path);
+  if (std::filesystem::exists(weights)) {
+    ASYRA_ASSIGN_OR_RETURN(program->weights, ReadWeights(weights));
+  }
+  auto executor = Load(*std::move(program));
+  if (!executor.ok()) return Annotate(executor.status(), path);
+  return executor;
+}
+
+}  // namespace asyra

@@ -1,0 +1,128 @@
+// The embedding API: one rank's program on one device.
+//
+//   auto device = CreateCpuDevice();
+//   auto executor = Executor::Load(program);            // checked
+//   (*executor)->Prepare(*device, world, weights);      // everything expensive
+//   for (...) {
+//     (*executor)->Step(inputs);                        // this rank's shards
+//     Tensor logits = (*executor)->Output(0).value();
+//   }
+//
+// Every rank of the program's mesh has an executor, on a thread or a process
+// of its own, and all call the same functions in the same order. Values are
+// global in the program's types and local here: a rank gives and gets what it
+// holds of them (Shard and Unshard of ir/tensor.h convert).
+//
+// Prepare chooses kernels, plans memory and reserves it; a step only enqueues
+// on the streams that the program names and records the events that its
+// start, wait and after name. Within a step nothing is allocated, and threads
+// wait for nothing but their own events and their collectives; kernels that
+// report otherwise are listed by fallback_ops().
+//
+// Several executors may live in one process, on one device or several, and
+// share a communicator when all ranks step them one after the other in one
+// order. An executor is used by one thread at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/communicator.h"
+#include "executor/device.h"
+#include "ir/program.h"
+#include "ir/weight_store.h"
+
+namespace asyra {
+
+struct ExecutorOptions {
+  // After every op, its float results are looked through: the step fails at
+  // the first NaN or infinity, and names the op.
+  bool check_finite = false;
+  // Results are poisoned before their op, followed by guard bytes where the
+  // executor plans the memory, and every value is checked to be what its op
+  // left when it is read: wrong reuse fails at the op that notices.
+  bool debug_memory = false;
+  // Records when each op ran, for Profile().
+  bool profile = false;
+};
+
+// One op of a step, in us from the beginning of the step.
+struct OpTime {
+  int op = 0;  // position in the program
+  double start_us = 0;
+  double end_us = 0;
+};
+
+struct MemoryUse {
+  int64_t arena_bytes = 0;      // reused within a step
+  int64_t resident_bytes = 0;   // weights, state and constants
+  int64_t workspace_bytes = 0;  // of kernels, one for each stream
+  int64_t total() const {
+    return arena_bytes + resident_bytes + workspace_bytes;
+  }
+};
+
+class Executor {
+ public:
+  // Takes a program of any stage; those before `scheduled` run on one stream.
+  // Errors: what the verifier refuses.
+  static absl::StatusOr<std::unique_ptr<Executor>> Load(Program program);
+  // From "model.asyra", with the weights of "model.safetensors" beside it
+  // where they exist.
+  static absl::StatusOr<std::unique_ptr<Executor>> LoadFile(
+      const std::string& path);
+  virtual ~Executor() = default;
+
+  virtual const Program& program() const = 0;
+
+  // Once. `device` and `world` outlive the executor; `world` is null where the
+  // mesh is one device. Weights are looked up by name in `weights`, or in the
+  // program's own store when it is null, and copied to the device. State is
+  // zero until SetState.
+  // Errors: a world of another size or device, ranks that do not agree, a
+  // weight that is missing or of another type, ops without a kernel, memory;
+  // all ranks return one.
+  virtual absl::Status Prepare(Device& device, Communicator* world,
+                               const WeightStore* weights,
+                               const ExecutorOptions& options = {}) = 0;
+
+  // Ops that the device has no kernel for, so that their references run
+  // instead; without repetition.
+  virtual std::vector<std::string> fallback_ops() const = 0;
+  virtual MemoryUse memory() const = 0;
+
+  // Gives a state input its first value, or another one between steps; `name`
+  // without the '%'. Also replaces a weight.
+  virtual absl::Status SetState(std::string_view name, const Tensor& local) = 0;
+  // What the state or weight holds now.
+  virtual absl::StatusOr<Tensor> State(std::string_view name) = 0;
+
+  // Data inputs in the order of the program, of the local types.
+  struct NamedInput {
+    std::string_view name;
+    Type local;
+  };
+  virtual std::vector<NamedInput> inputs() const = 0;
+
+  // Runs one step: `inputs` go in the order of inputs(). Returns when it is
+  // done. After an error the executor takes no more steps: each returns the
+  // first error.
+  virtual absl::Status Step(absl::Span<const Tensor> inputs) = 0;
+
+  // The same in two halves: between them the host is free. `inputs` stay
+  // valid until Finish returns.
+  virtual absl::Status Start(absl::Span<const Tensor> inputs) = 0;
+  virtual absl::Status Finish() = 0;
+
+  // Output `index` of the last step, this rank's part; a copy.
+  virtual absl::StatusOr<Tensor> Output(size_t index) = 0;
+
+  // Of the last step, by position in the program; empty without
+  // ExecutorOptions::profile. Views and constants take no time and are absent.
+  virtual std::vector<OpTime> Profile() const = 0;
+};
+
+}  // namespace asyra

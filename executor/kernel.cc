@@ -1,0 +1,26 @@
+#include "executor/kernel.h"
+
+namespace asyra {
+namespace {
+
+std::vector<Type> Locals(const std::vector<Type>& types, const Mesh& mesh) {
+  std::vector<Type> locals;
+  for (const Type& type : types) locals.push_back(type.Local(mesh));
+  return locals;
+}
+
+}  // namespace
+
+KernelUse::KernelUse(const OpDef& def, AttrMap attrs,
+                     std::vector<Type> operands, std::vector<Type> results,
+                     Mesh mesh, int64_t rank)
+    : def_(&def),
+      attrs_(std::move(attrs)),
+      operands_(std::move(operands)),
+      results_(std::move(results)),
+      locals_(Locals(operands_, mesh)),
+      local_results_(Locals(results_, mesh)),
+      mesh_(std::move(mesh)),
+      rank_(rank) {}
+
+}  // namespace asyra

@@ -1,0 +1,80 @@
+// A kernel is the second room of an op: how one device computes one use of it.
+// All that is expensive (choosing an algorithm, descriptors, tables, the size
+// of the workspace) is done once, when it is prepared; a launch only enqueues.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/stream.h"
+#include "ir/program.h"
+
+namespace asyra {
+
+// The use of an op that a kernel is prepared for: one rank's view of it.
+class KernelUse {
+ public:
+  KernelUse(const Program& program, const Op& op, int64_t rank)
+      : KernelUse(*op.def, op.attrs, program.OperandTypes(op),
+                  program.ResultTypes(op), program.mesh, rank) {}
+  KernelUse(const OpDef& def, AttrMap attrs, std::vector<Type> operands,
+            std::vector<Type> results, Mesh mesh, int64_t rank);
+
+  const OpDef& def() const { return *def_; }
+  const AttrMap& attrs() const { return attrs_; }
+  const Mesh& mesh() const { return mesh_; }
+  int64_t rank() const { return rank_; }
+  int num_operands() const { return static_cast<int>(locals_.size()); }
+  int num_results() const { return static_cast<int>(local_results_.size()); }
+
+  // What this rank holds; no axes.
+  const Type& operand(int i) const { return locals_[i]; }
+  const Type& result(int i) const { return local_results_[i]; }
+  // With global sizes and axes.
+  const std::vector<Type>& global_operands() const { return operands_; }
+  const std::vector<Type>& global_results() const { return results_; }
+  // Global index of the first element this rank holds of a dimension.
+  int64_t Start(const Type& global, int dim) const {
+    return ShardStart(global.dims[dim], mesh_, rank_);
+  }
+
+ private:
+  const OpDef* def_;
+  AttrMap attrs_;
+  std::vector<Type> operands_, results_, locals_, local_results_;
+  Mesh mesh_;
+  int64_t rank_;
+};
+
+// Where a launch finds its values, in device memory. The arrays outlive the
+// kernel's last launch and always hold the same addresses.
+struct KernelArgs {
+  absl::Span<void* const> operands;
+  absl::Span<void* const> results;
+  void* workspace = nullptr;  // of workspace_bytes()
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // Memory it needs while it runs; aligned as device memory is.
+  virtual int64_t workspace_bytes() const { return 0; }
+  // False for the op's own reference, computed on the host for want of a
+  // kernel: slow, and allocates.
+  virtual bool is_native() const { return true; }
+  // Enqueues it. Errors while it runs go to the stream's Failure, after the
+  // label.
+  virtual void Launch(const KernelArgs& args, Stream& stream) = 0;
+
+  const std::string& label() const { return label_; }
+  void set_label(std::string label) { label_ = std::move(label); }
+
+ private:
+  std::string label_;
+};
+
+}  // namespace asyra

@@ -1,0 +1,63 @@
+// Where every value of a program lies in a rank's memory.
+//
+// A program of stage `allocated` brings its offsets. For the others they are
+// planned here: values in the order of their definitions, each in the
+// smallest gap that fits (best fit) between those that may still be in use
+// by happens-before, so that streams need no more order than the program
+// gives them.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ir/happens_before.h"
+#include "ir/program.h"
+
+namespace asyra {
+
+enum class Region : uint8_t {
+  kArena,     // reused within a step
+  kResident,  // kept from step to step: weights, state, constants
+};
+
+struct Placement {
+  Region region = Region::kArena;
+  int64_t offset = 0;  // bytes into the region
+  int64_t bytes = 0;
+};
+
+// What happens to an output when the ops of a step are done, in this order:
+// staged values are copied, then states are replaced.
+struct OutputPlacement {
+  Placement at;  // where it is read after the step
+  // It lies in a state that this step replaces: copied to `at` first.
+  bool staged = false;
+  // It has to be copied from `at` to the state that it replaces.
+  bool copied_to_state = false;
+};
+
+struct MemoryPlan {
+  std::vector<Placement> values;  // by value; views lie where they look
+  std::vector<OutputPlacement> outputs;
+  // Ops without operands that give the same at each step: run once, before
+  // the first one, their results resident.
+  std::vector<bool> is_constant;  // by op
+  int64_t arena_bytes = 0;
+  int64_t resident_bytes = 0;
+};
+
+struct MemoryPlanOptions {
+  int64_t alignment = 64;
+  // Unused bytes after every buffer, for checks that nobody writes there.
+  // Planned offsets leave none.
+  int64_t guard_bytes = 0;
+};
+
+// Errors: a value of stage `allocated` without an offset, an arena beyond
+// 2^63 bytes.
+absl::StatusOr<MemoryPlan> PlanMemory(const Program& program,
+                                      const HappensBefore& order,
+                                      const DefUse& def_use,
+                                      const MemoryPlanOptions& options);
+
+}  // namespace asyra

@@ -1,0 +1,267 @@
+#include "executor/step_runner.h"
+
+#include <algorithm>
+
+#include "ir/printer.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+int64_t Aligned(int64_t bytes) {
+  return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+}
+
+Type Bytes(int64_t count) { return Type(DType::kBool, {count}); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StepRunner>> StepRunner::Create(
+    const Setup& setup) {
+  std::unique_ptr<StepRunner> runner(new StepRunner(setup));
+  ASYRA_RETURN_IF_ERROR(runner->MakeStreams());
+  ASYRA_RETURN_IF_ERROR(runner->MakeOps());
+  return runner;
+}
+
+absl::Status StepRunner::MakeStreams() {
+  const std::vector<std::string>& names = setup_.program.streams;
+  size_t count = std::max<size_t>(1, setup_.sync.last_on.size());
+  size_t unnamed = count - std::min(count, names.size());
+  for (size_t i = 0; i < count; ++i) {
+    ASYRA_ASSIGN_OR_RETURN(
+        std::unique_ptr<Stream> stream,
+        setup_.device.CreateStream(
+            i < unnamed ? std::string("compute") : names[i - unnamed],
+            setup_.failure));
+    streams_.push_back(std::move(stream));
+    finished_.push_back(setup_.device.CreateEvent(false));
+  }
+  begun_ = setup_.device.CreateEvent(setup_.options.profile);
+  return absl::OkStatus();
+}
+
+absl::Status StepRunner::MakeOps() {
+  const Program& program = setup_.program;
+  std::vector<int64_t> workspace(streams_.size(), 0);
+  std::vector<Event*> record_of(program.ops.size(), nullptr);
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const SyncPlan::Point& point = setup_.sync.ops[i];
+    const Op& op = program.ops[i];
+    OpLaunch launch{.op = static_cast<int>(i), .stream = point.stream};
+    for (int wait : point.waits) launch.waits.push_back(record_of[wait]);
+    if (point.record) {
+      launch.record = setup_.device.CreateEvent(false);
+      record_of[i] = launch.record.get();
+    }
+    if (!op.def->is_view) {
+      ASYRA_RETURN_IF_ERROR(MakeKernel(op, &launch));
+      workspace[point.stream] =
+          std::max(workspace[point.stream],
+                   launch.launch->kernel->workspace_bytes());
+      if (setup_.options.profile) {
+        launch.begin = setup_.device.CreateEvent(true);
+        launch.end = setup_.device.CreateEvent(true);
+      }
+    }
+    ops_.push_back(std::move(launch));
+  }
+  for (int64_t bytes : workspace) {
+    workspace_at_.push_back(workspace_bytes_);
+    workspace_bytes_ += Aligned(bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepRunner::MakeKernel(const Op& op, OpLaunch* launch) {
+  KernelUse use(setup_.program, op, setup_.rank);
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel =
+      Unimplemented("there is no communicator");
+  std::string label = ToString(setup_.program, op);
+  if (!op.is_collective()) {
+    kernel = setup_.device.PrepareKernel(use);
+    if (kernel.ok()) (*kernel)->set_label(label);
+  } else if (setup_.world != nullptr) {
+    const auto& axes = op.attrs.Get<AxisList>("axes");
+    kernel = setup_.world->PrepareCollective(
+        {use, setup_.program.mesh.Group(setup_.rank, axes), launch->op,
+         label});
+  }
+  if (!kernel.ok()) return Annotate(kernel.status(), label);
+  launch->launch = std::make_unique<Launch>();
+  launch->launch->kernel = *std::move(kernel);
+  return absl::OkStatus();
+}
+
+std::vector<std::string> StepRunner::fallback_ops() const {
+  std::vector<std::string> names;
+  for (const OpLaunch& op : ops_) {
+    if (op.launch == nullptr || op.launch->kernel->is_native()) continue;
+    names.emplace_back(setup_.program.ops[op.op].def->name);
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+void* StepRunner::AddressOf(const Placement& placement) const {
+  return (placement.region == Region::kArena ? arena_ : resident_) +
+         placement.offset;
+}
+
+absl::Status StepRunner::Bind(std::byte* arena, std::byte* resident,
+                              std::byte* workspace) {
+  const Program& program = setup_.program;
+  arena_ = arena;
+  resident_ = resident;
+  root_.resize(program.values.size());
+  for (size_t v = 0; v < root_.size(); ++v) root_[v] = static_cast<ValueId>(v);
+  cell_of_.resize(program.values.size());
+  for (uint64_t*& cell : cell_of_) cell = &cells_.emplace_back(0);
+  for (OpLaunch& launch : ops_) {
+    const Op& op = program.ops[launch.op];
+    if (op.def->is_view) {
+      root_[op.results[0]] = root_[op.operands[0]];
+      continue;
+    }
+    BindOp(op, launch.launch.get(), workspace + workspace_at_[launch.stream]);
+    ASYRA_RETURN_IF_ERROR(AddProbes(op, &launch));
+  }
+  return AddStepProbes();
+}
+
+void StepRunner::BindOp(const Op& op, Launch* launch, std::byte* workspace) {
+  for (ValueId value : op.operands) {
+    launch->operands.push_back(AddressOf(setup_.memory.values[value]));
+  }
+  for (ValueId value : op.results) {
+    launch->results.push_back(AddressOf(setup_.memory.values[value]));
+  }
+  launch->args = {launch->operands, launch->results, workspace};
+}
+
+absl::Status StepRunner::AddMemoryProbe(
+    Probe probe, const Type& local, void* address, uint64_t* cell,
+    std::string label, std::vector<std::unique_ptr<Launch>>* to) {
+  auto launch = std::make_unique<Launch>();
+  ASYRA_ASSIGN_OR_RETURN(
+      launch->kernel,
+      setup_.device.PrepareProbe({probe, local, cell}));
+  launch->kernel->set_label(std::move(label));
+  launch->operands = {address};
+  launch->args.operands = launch->operands;
+  to->push_back(std::move(launch));
+  return absl::OkStatus();
+}
+
+absl::Status StepRunner::AddProbe(Probe probe, ValueId value,
+                                  std::string label,
+                                  std::vector<std::unique_ptr<Launch>>* to) {
+  return AddMemoryProbe(
+      probe, setup_.program.type(value).Local(setup_.program.mesh),
+      AddressOf(setup_.memory.values[value]), cell_of_[root_[value]],
+      std::move(label), to);
+}
+
+absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch) {
+  std::string text = ToString(setup_.program, op);
+  auto named = [&](std::string_view what, ValueId value) {
+    return fmt::format("{}: {} %{}", text, what,
+                       setup_.program.value_name(value));
+  };
+  if (setup_.options.debug_memory) {
+    for (ValueId value : op.operands) {
+      for (auto* to : {&launch->before, &launch->after}) {
+        ASYRA_RETURN_IF_ERROR(
+            AddProbe(Probe::kVerify, value, named("operand", value), to));
+      }
+    }
+    for (ValueId value : op.results) {
+      const Placement& at = setup_.memory.values[value];
+      auto* address = static_cast<std::byte*>(AddressOf(at));
+      uint64_t* guard = &cells_.emplace_back(0);
+      Type after = Bytes(setup_.guard_bytes);
+      ASYRA_RETURN_IF_ERROR(
+          AddMemoryProbe(Probe::kPoison, Bytes(at.bytes + setup_.guard_bytes),
+                         address, nullptr, "", &launch->before));
+      ASYRA_RETURN_IF_ERROR(AddMemoryProbe(Probe::kSeal, after,
+                                           address + at.bytes, guard, "",
+                                           &launch->before));
+      ASYRA_RETURN_IF_ERROR(AddMemoryProbe(
+          Probe::kVerify, after, address + at.bytes, guard,
+          named("memory after", value), &launch->after));
+      ASYRA_RETURN_IF_ERROR(AddProbe(Probe::kSeal, value, "", &launch->after));
+    }
+  }
+  if (!setup_.options.check_finite) return absl::OkStatus();
+  for (ValueId value : op.results) {
+    ASYRA_RETURN_IF_ERROR(
+        AddProbe(Probe::kFinite, value, named("result", value),
+                 &launch->after));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepRunner::AddStepProbes() {
+  if (!setup_.options.debug_memory) return absl::OkStatus();
+  for (const Input& input : setup_.program.inputs) {
+    ASYRA_RETURN_IF_ERROR(
+        AddProbe(Probe::kSeal, input.value, "", &at_begin_));
+  }
+  for (const asyra::Output& output : setup_.program.outputs) {
+    ASYRA_RETURN_IF_ERROR(AddProbe(
+        Probe::kVerify, output.value,
+        fmt::format("output %{}", setup_.program.value_name(output.value)),
+        &at_end_));
+  }
+  return absl::OkStatus();
+}
+
+void StepRunner::Enqueue(OpLaunch& op) {
+  Stream& stream = *streams_[op.stream];
+  for (Event* wait : op.waits) stream.Wait(*wait);
+  if (op.launch != nullptr) {
+    for (auto& probe : op.before) probe->kernel->Launch(probe->args, stream);
+    if (op.begin != nullptr) stream.Record(*op.begin);
+    op.launch->kernel->Launch(op.launch->args, stream);
+    if (op.end != nullptr) stream.Record(*op.end);
+    for (auto& probe : op.after) probe->kernel->Launch(probe->args, stream);
+  }
+  if (op.record != nullptr) stream.Record(*op.record);
+}
+
+void StepRunner::EnqueueConstants() {
+  for (OpLaunch& op : ops_) {
+    if (!setup_.memory.is_constant[op.op]) continue;
+    for (auto& probe : op.before) probe->kernel->Launch(probe->args, home());
+    op.launch->kernel->Launch(op.launch->args, home());
+    for (auto& probe : op.after) probe->kernel->Launch(probe->args, home());
+  }
+}
+
+void StepRunner::EnqueueStep() {
+  for (auto& probe : at_begin_) probe->kernel->Launch(probe->args, home());
+  home().Record(*begun_);
+  for (size_t s = 1; s < streams_.size(); ++s) streams_[s]->Wait(*begun_);
+  for (OpLaunch& op : ops_) {
+    if (!setup_.memory.is_constant[op.op]) Enqueue(op);
+  }
+  for (size_t s = 1; s < streams_.size(); ++s) {
+    streams_[s]->Record(*finished_[s]);
+    home().Wait(*finished_[s]);
+  }
+  for (auto& probe : at_end_) probe->kernel->Launch(probe->args, home());
+}
+
+std::vector<OpTime> StepRunner::Profile() const {
+  std::vector<OpTime> times;
+  if (!setup_.options.profile) return times;
+  for (const OpLaunch& op : ops_) {
+    if (op.begin == nullptr || setup_.memory.is_constant[op.op]) continue;
+    times.push_back({op.op, op.begin->TimeUs() - begun_->TimeUs(),
+                     op.end->TimeUs() - begun_->TimeUs()});
+  }
+  return times;
+}
+
+}  // namespace asyra

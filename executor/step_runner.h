@@ -1,0 +1,104 @@
+// The ops of one rank's program as launches: kernels chosen and prepared,
+// events between streams, addresses bound once. A step is then a walk over
+// an array.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/executor.h"
+#include "executor/memory_plan.h"
+#include "executor/sync_plan.h"
+
+namespace asyra {
+
+class StepRunner {
+ public:
+  // What it refers to outlives it.
+  struct Setup {
+    const Program& program;
+    const MemoryPlan& memory;
+    const SyncPlan& sync;
+    Device& device;
+    Communicator* world;  // null for one device
+    int64_t rank;
+    const ExecutorOptions& options;
+    int64_t guard_bytes;  // as `memory` was planned with
+    Failure* failure;
+  };
+  // Chooses and prepares all kernels, makes streams and events.
+  static absl::StatusOr<std::unique_ptr<StepRunner>> Create(
+      const Setup& setup);
+
+  // Of all streams together.
+  int64_t workspace_bytes() const { return workspace_bytes_; }
+  std::vector<std::string> fallback_ops() const;
+
+  // The memory of each region and the workspaces, which stay where they are.
+  absl::Status Bind(std::byte* arena, std::byte* resident,
+                    std::byte* workspace);
+  void* AddressOf(const Placement& placement) const;
+
+  // What comes before and after the ops of a step is enqueued on this stream.
+  Stream& home() { return *streams_[0]; }
+  // Ops that are constant, once.
+  void EnqueueConstants();
+  // All others, after what is on the home stream, which then goes on after
+  // them.
+  void EnqueueStep();
+
+  // Of a synchronized step; empty without options.profile.
+  std::vector<OpTime> Profile() const;
+
+ private:
+  // A kernel with its arguments.
+  struct Launch {
+    std::unique_ptr<Kernel> kernel;
+    std::vector<void*> operands, results;
+    KernelArgs args;
+  };
+  struct OpLaunch {
+    int op = 0;
+    int stream = 0;
+    std::vector<Event*> waits;
+    // Null for views, which only synchronize.
+    std::unique_ptr<Launch> launch;
+    std::vector<std::unique_ptr<Launch>> before, after;  // probes
+    std::unique_ptr<Event> record;                       // null: none waits
+    std::unique_ptr<Event> begin, end;                   // of the profile
+  };
+
+  explicit StepRunner(const Setup& setup) : setup_(setup) {}
+  absl::Status MakeStreams();
+  absl::Status MakeOps();
+  absl::Status MakeKernel(const Op& op, OpLaunch* launch);
+  void BindOp(const Op& op, Launch* launch, std::byte* workspace);
+  absl::Status AddProbes(const Op& op, OpLaunch* launch);
+  absl::Status AddProbe(Probe probe, ValueId value, std::string label,
+                        std::vector<std::unique_ptr<Launch>>* to);
+  absl::Status AddMemoryProbe(Probe probe, const Type& local, void* address,
+                              uint64_t* cell, std::string label,
+                              std::vector<std::unique_ptr<Launch>>* to);
+  absl::Status AddStepProbes();
+  void Enqueue(OpLaunch& op);
+
+  Setup setup_;
+  std::byte* arena_ = nullptr;
+  std::byte* resident_ = nullptr;
+  int64_t workspace_bytes_ = 0;
+  std::vector<int64_t> workspace_at_;  // by stream
+  // Kernels and events outlive the streams that run them.
+  std::vector<OpLaunch> ops_;
+  std::vector<std::unique_ptr<Launch>> at_begin_, at_end_;  // probes
+  std::unique_ptr<Event> begun_;
+  std::vector<std::unique_ptr<Event>> finished_;  // by stream
+  std::vector<ValueId> root_;                     // of views
+  std::deque<uint64_t> cells_;                    // of probes
+  std::vector<uint64_t*> cell_of_;                // by root
+  std::vector<std::unique_ptr<Stream>> streams_;
+};
+
+}  // namespace asyra
