@@ -38,12 +38,12 @@ std::vector<std::string> WeightLines(const Program& program,
     if (input.role != InputRole::kWeight) continue;
     const std::string& name = program.value_name(input.value);
     const Tensor* tensor = weights == nullptr ? nullptr : weights->Find(name);
-    lines.push_back(
-        tensor == nullptr
-            ? fmt::format("%{} absent", name)
-            : fmt::format("%{} {}{} data {:016x}", name,
-                          ToString(tensor->dtype()),
-                          ShapeToString(tensor->shape()), SampleOf(*tensor)));
+    lines.push_back(tensor == nullptr
+                        ? fmt::format("%{} absent", name)
+                        : fmt::format("%{} {}{} data {:016x}", name,
+                                      ToString(tensor->dtype()),
+                                      ShapeToString(tensor->shape()),
+                                      SampleOf(*tensor)));
   }
   return lines;
 }
@@ -93,14 +93,12 @@ absl::Status CheckAgreement(Communicator& world,
     size_t other = 0;
     while (other < hashes.size() && hash_of(other) == hash_of(0)) ++other;
     if (other == hashes.size()) continue;
-    ASYRA_ASSIGN_OR_RETURN(
-        std::vector<std::string> texts,
-        world.Exchange(absl::StrJoin(mine[i].lines, "\n")));
-    return Invalid(
-        "ranks do not agree on {}: {}", mine[i].what,
-        FirstDifference(absl::StrSplit(texts[0], '\n'),
-                        absl::StrSplit(texts[other], '\n'), 0,
-                        static_cast<int64_t>(other)));
+    ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> texts,
+                           world.Exchange(absl::StrJoin(mine[i].lines, "\n")));
+    return Invalid("ranks do not agree on {}: {}", mine[i].what,
+                   FirstDifference(absl::StrSplit(texts[0], '\n'),
+                                   absl::StrSplit(texts[other], '\n'), 0,
+                                   static_cast<int64_t>(other)));
   }
   return absl::OkStatus();
 }

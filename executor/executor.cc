@@ -89,8 +89,8 @@ class RankExecutor : public Executor {
     for (const Input& input : program_.inputs) {
       if (input.role != InputRole::kData) continue;
       const Tensor& tensor = inputs[next++];
-      device_->CopyToDevice(Address(input.value), tensor.data(),
-                            tensor.bytes(), home);
+      device_->CopyToDevice(Address(input.value), tensor.data(), tensor.bytes(),
+                            home);
     }
     runner_->EnqueueStep();
     EnqueueOutputs();
@@ -144,10 +144,9 @@ class RankExecutor : public Executor {
     HappensBefore order(program_, def_use);
     bool planned = program_.stage == Stage::kAllocated;
     int64_t guard = options.debug_memory && !planned ? kGuardBytes : 0;
-    ASYRA_ASSIGN_OR_RETURN(
-        plan_, PlanMemory(program_, order, def_use,
-                          {.alignment = kDeviceAlignment,
-                           .guard_bytes = guard}));
+    ASYRA_ASSIGN_OR_RETURN(plan_, PlanMemory(program_, order, def_use,
+                                             {.alignment = kDeviceAlignment,
+                                              .guard_bytes = guard}));
     sync_ = PlanSync(program_, order, def_use);
     ASYRA_ASSIGN_OR_RETURN(
         runner_, StepRunner::Create({program_, plan_, sync_, device, world_,
@@ -277,12 +276,12 @@ class RankExecutor : public Executor {
         const OutputPlacement& output = plan_.outputs[i];
         void* at = runner_->AddressOf(output.at);
         if (staged && output.staged) {
-          device_->Copy(at, Address(program_.outputs[i].value),
-                        output.at.bytes, home);
+          device_->Copy(at, Address(program_.outputs[i].value), output.at.bytes,
+                        home);
         }
         if (!staged && output.copied_to_state) {
-          device_->Copy(Address(program_.outputs[i].alias), at,
-                        output.at.bytes, home);
+          device_->Copy(Address(program_.outputs[i].alias), at, output.at.bytes,
+                        home);
         }
       }
     }

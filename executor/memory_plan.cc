@@ -107,8 +107,7 @@ class Planner {
   }
 
   Placement Planned(ValueId value) {
-    Placement at{Region::kArena, program_.values[value].offset,
-                 BytesOf(value)};
+    Placement at{Region::kArena, program_.values[value].offset, BytesOf(value)};
     plan_.arena_bytes = std::max(plan_.arena_bytes, at.offset + at.bytes);
     return at;
   }
@@ -220,8 +219,8 @@ class Planner {
       bool stays = root == output.alias;
       if (replaced[root] && !stays) {
         placement.staged = true;
-        placement.at = Take(&plan_.arena_bytes, Region::kArena,
-                            placement.at.bytes);
+        placement.at =
+            Take(&plan_.arena_bytes, Region::kArena, placement.at.bytes);
       }
       if (output.alias != kNoValue && !stays) {
         const Placement& state = plan_.values[output.alias];
@@ -240,8 +239,8 @@ class Planner {
   std::vector<ValueId> root_;  // of a view, the value that owns the bytes
   std::vector<HappensBefore::Frontier> accesses_;  // by root
   std::vector<bool> kept_;                         // by root
-  std::vector<ValueId> in_place_;  // by root, the state; empty: none
-  std::vector<Buffer> buffers_;    // of the arena
+  std::vector<ValueId> in_place_;       // by root, the state; empty: none
+  std::vector<Buffer> buffers_;         // of the arena
   std::vector<int> last_on_, ends_on_;  // by stream, ops
 };
 

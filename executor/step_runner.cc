@@ -56,9 +56,8 @@ absl::Status StepRunner::MakeOps() {
     }
     if (!op.def->is_view) {
       ASYRA_RETURN_IF_ERROR(MakeKernel(op, &launch));
-      workspace[point.stream] =
-          std::max(workspace[point.stream],
-                   launch.launch->kernel->workspace_bytes());
+      workspace[point.stream] = std::max(
+          workspace[point.stream], launch.launch->kernel->workspace_bytes());
       if (setup_.options.profile) {
         launch.begin = setup_.device.CreateEvent(true);
         launch.end = setup_.device.CreateEvent(true);
@@ -84,8 +83,7 @@ absl::Status StepRunner::MakeKernel(const Op& op, OpLaunch* launch) {
   } else if (setup_.world != nullptr) {
     const auto& axes = op.attrs.Get<AxisList>("axes");
     kernel = setup_.world->PrepareCollective(
-        {use, setup_.program.mesh.Group(setup_.rank, axes), launch->op,
-         label});
+        {use, setup_.program.mesh.Group(setup_.rank, axes), launch->op, label});
   }
   if (!kernel.ok()) return Annotate(kernel.status(), label);
   launch->launch = std::make_unique<Launch>();
@@ -144,9 +142,8 @@ absl::Status StepRunner::AddMemoryProbe(
     Probe probe, const Type& local, void* address, uint64_t* cell,
     std::string label, std::vector<std::unique_ptr<Launch>>* to) {
   auto launch = std::make_unique<Launch>();
-  ASYRA_ASSIGN_OR_RETURN(
-      launch->kernel,
-      setup_.device.PrepareProbe({probe, local, cell}));
+  ASYRA_ASSIGN_OR_RETURN(launch->kernel,
+                         setup_.device.PrepareProbe({probe, local, cell}));
   launch->kernel->set_label(std::move(label));
   launch->operands = {address};
   launch->args.operands = launch->operands;
@@ -154,13 +151,12 @@ absl::Status StepRunner::AddMemoryProbe(
   return absl::OkStatus();
 }
 
-absl::Status StepRunner::AddProbe(Probe probe, ValueId value,
-                                  std::string label,
+absl::Status StepRunner::AddProbe(Probe probe, ValueId value, std::string label,
                                   std::vector<std::unique_ptr<Launch>>* to) {
-  return AddMemoryProbe(
-      probe, setup_.program.type(value).Local(setup_.program.mesh),
-      AddressOf(setup_.memory.values[value]), cell_of_[root_[value]],
-      std::move(label), to);
+  return AddMemoryProbe(probe,
+                        setup_.program.type(value).Local(setup_.program.mesh),
+                        AddressOf(setup_.memory.values[value]),
+                        cell_of_[root_[value]], std::move(label), to);
 }
 
 absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch) {
@@ -184,20 +180,18 @@ absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch) {
       ASYRA_RETURN_IF_ERROR(
           AddMemoryProbe(Probe::kPoison, Bytes(at.bytes + setup_.guard_bytes),
                          address, nullptr, "", &launch->before));
-      ASYRA_RETURN_IF_ERROR(AddMemoryProbe(Probe::kSeal, after,
-                                           address + at.bytes, guard, "",
-                                           &launch->before));
       ASYRA_RETURN_IF_ERROR(AddMemoryProbe(
-          Probe::kVerify, after, address + at.bytes, guard,
-          named("memory after", value), &launch->after));
+          Probe::kSeal, after, address + at.bytes, guard, "", &launch->before));
+      ASYRA_RETURN_IF_ERROR(
+          AddMemoryProbe(Probe::kVerify, after, address + at.bytes, guard,
+                         named("memory after", value), &launch->after));
       ASYRA_RETURN_IF_ERROR(AddProbe(Probe::kSeal, value, "", &launch->after));
     }
   }
   if (!setup_.options.check_finite) return absl::OkStatus();
   for (ValueId value : op.results) {
-    ASYRA_RETURN_IF_ERROR(
-        AddProbe(Probe::kFinite, value, named("result", value),
-                 &launch->after));
+    ASYRA_RETURN_IF_ERROR(AddProbe(Probe::kFinite, value,
+                                   named("result", value), &launch->after));
   }
   return absl::OkStatus();
 }
@@ -205,8 +199,7 @@ absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch) {
 absl::Status StepRunner::AddStepProbes() {
   if (!setup_.options.debug_memory) return absl::OkStatus();
   for (const Input& input : setup_.program.inputs) {
-    ASYRA_RETURN_IF_ERROR(
-        AddProbe(Probe::kSeal, input.value, "", &at_begin_));
+    ASYRA_RETURN_IF_ERROR(AddProbe(Probe::kSeal, input.value, "", &at_begin_));
   }
   for (const asyra::Output& output : setup_.program.outputs) {
     ASYRA_RETURN_IF_ERROR(AddProbe(

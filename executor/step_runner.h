@@ -30,8 +30,7 @@ class StepRunner {
     Failure* failure;
   };
   // Chooses and prepares all kernels, makes streams and events.
-  static absl::StatusOr<std::unique_ptr<StepRunner>> Create(
-      const Setup& setup);
+  static absl::StatusOr<std::unique_ptr<StepRunner>> Create(const Setup& setup);
 
   // Of all streams together.
   int64_t workspace_bytes() const { return workspace_bytes_; }

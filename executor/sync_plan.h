@@ -11,12 +11,12 @@ namespace asyra {
 
 struct SyncPlan {
   struct Point {
-    int stream = 0;            // index of the executor's stream
-    bool record = false;       // somebody waits for this op
-    std::vector<int> waits;    // ops whose record this one waits for
+    int stream = 0;          // index of the executor's stream
+    bool record = false;     // somebody waits for this op
+    std::vector<int> waits;  // ops whose record this one waits for
   };
-  std::vector<Point> ops;      // by op
-  std::vector<int> last_on;    // by stream, its last op; -1: it has none
+  std::vector<Point> ops;    // by op
+  std::vector<int> last_on;  // by stream, its last op; -1: it has none
 };
 
 // Ops without a stream go on stream 0, as all do in a program without streams.

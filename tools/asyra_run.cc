@@ -1,16 +1,18 @@
 // asyra-run: runs a program on this machine, and compares with recorded
 // outputs.
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 
 #include "CLI/CLI.hpp"
+#include "executor/trace.h"
 #include "frontends/onnx/import.h"
 #include "ir/interpreter.h"
+#include "ir/support/file.h"
 #include "ir/support/status.h"
-#include "tools/compare.h"
+#include "tools/check_outputs.h"
 #include "tools/compile.h"
 #include "tools/run_inputs.h"
+#include "tools/run_report.h"
 #include "tools/run_tool.h"
 
 namespace asyra {
@@ -18,7 +20,10 @@ namespace {
 
 struct Flags {
   CompileOptions compile;
-  std::string device = "interp";
+  std::string device = "cpu";
+  CpuRunOptions run;
+  std::string profile;
+  bool json = false;
   std::string check;
   std::optional<double> rtol, atol;  // by element type unless given
   bool compare_single = false;
@@ -44,10 +49,9 @@ absl::StatusOr<Loaded> Load(const CompileOptions& options) {
   return Loaded{std::move(result.program), std::move(result.raised)};
 }
 
-// Against the program on one device, over the same inputs.
+// Against the program on one interpreted device, over the same inputs.
 absl::Status CompareSingle(Program single, absl::Span<const Tensor> inputs,
-                           const Program& program,
-                           absl::Span<const Tensor> outputs) {
+                           RunReport* report) {
   if (single.stage != Stage::kGlobal) {
     return Invalid(
         "--compare-single: the program came in partitioned, what it was on one "
@@ -56,15 +60,16 @@ absl::Status CompareSingle(Program single, absl::Span<const Tensor> inputs,
   single.mesh = Mesh();
   ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> expected,
                          Interpret(single, inputs));
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string& name = program.value_name(program.outputs[i].value);
+  for (size_t i = 0; i < report->outputs.size(); ++i) {
+    const Tensor& output = report->outputs[i];
     ASYRA_ASSIGN_OR_RETURN(
         Comparison comparison,
-        Compare(outputs[i], expected[i], ToleranceFor(outputs[i].dtype())));
+        Compare(output, expected[i], ToleranceFor(output.dtype())));
+    const Program& program = *report->program;
+    const std::string& name = program.value_name(program.outputs[i].value);
     double error = ErrorOfLargest(comparison);
-    double tolerance = ShardedToleranceFor(outputs[i].dtype());
-    fmt::print("output %{}: off one device by {:.3g} of its largest {:.6g}\n",
-               name, error, comparison.largest);
+    double tolerance = ShardedToleranceFor(output.dtype());
+    report->off_single.push_back({name, error, comparison.largest});
     if (error <= tolerance) continue;
     return Invalid(
         "output %{} is off the result of one device by {:.3g} of its largest "
@@ -74,45 +79,30 @@ absl::Status CompareSingle(Program single, absl::Span<const Tensor> inputs,
   return absl::OkStatus();
 }
 
-absl::Status CheckOutputs(const Program& program,
-                          const std::vector<Tensor>& outputs,
-                          const NamedTensors& recorded, const Flags& flags) {
-  if (outputs.size() != recorded.size()) {
-    return Invalid("{} outputs are recorded, the program has {}",
-                   recorded.size(), outputs.size());
+// Runs on the device and fills in what came of it.
+absl::Status RunOnDevice(const Flags& flags, const Program& program,
+                         const std::vector<Tensor>& inputs, RunReport* report) {
+  if (flags.device == "interpreter") {
+    ASYRA_ASSIGN_OR_RETURN(report->outputs, Interpret(program, inputs));
+    return absl::OkStatus();
   }
-  int64_t wrong = 0;
-  Tolerance missed;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string& name = program.value_name(program.outputs[i].value);
-    Tolerance tolerance = ToleranceFor(outputs[i].dtype());
-    tolerance.relative = flags.rtol.value_or(tolerance.relative);
-    tolerance.absolute = flags.atol.value_or(tolerance.absolute);
-    absl::StatusOr<Comparison> comparison =
-        Compare(outputs[i], recorded[i].second, tolerance);
-    if (!comparison.ok()) {
-      return Annotate(comparison.status(), fmt::format("output %{}", name));
-    }
-    fmt::print("output %{} {}{}: max abs error {:.3g}, max rel error {:.3g}\n",
-               name, ToString(outputs[i].dtype()),
-               ShapeToString(outputs[i].shape()), comparison->max_abs_error,
-               comparison->max_rel_error);
-    if (comparison->wrong == 0) continue;
-    wrong += comparison->wrong;
-    int64_t first = comparison->first_wrong;
-    fmt::print(
-        "  {} of {} elements differ, first element {}: {} is {}, "
-        "recorded is {}\n",
-        comparison->wrong, outputs[i].num_elements(), first, name,
-        outputs[i].Get(first), recorded[i].second.Get(first));
-    missed = tolerance;
-  }
-  if (wrong == 0) return absl::OkStatus();
-  return Invalid("{} elements are beyond rtol {:g} and atol {:g}", wrong,
-                 missed.relative, missed.absolute);
+  CpuRunOptions options = flags.run;
+  options.executor.profile = !flags.profile.empty();
+  ASYRA_ASSIGN_OR_RETURN(report->run, RunOnCpu(program, inputs, options));
+  report->outputs = report->run->outputs;
+  if (flags.profile.empty()) return absl::OkStatus();
+  return WriteFileAtomically(
+      flags.profile, {WriteProfileTrace(program, 0, report->run->profile)});
 }
 
 absl::Status Run(const Flags& flags) {
+  if (flags.run.repeat < 1) {
+    return Invalid("--repeat is {}, it must be at least 1", flags.run.repeat);
+  }
+  if (!(flags.run.world.timeout_s > 0)) {
+    return Invalid("--timeout is {}, it must be above 0",
+                   flags.run.world.timeout_s);
+  }
   ASYRA_ASSIGN_OR_RETURN(Loaded loaded, Load(flags.compile));
   const Program& program = loaded.program;
   TestData recorded;
@@ -122,25 +112,48 @@ absl::Status Run(const Flags& flags) {
   ASYRA_RETURN_IF_ERROR(CheckHostMemory(program));
   ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> inputs,
                          RunInputs(program, recorded.inputs, flags.seed));
-  fmt::print("{}: {} ops of stage {} on {} interpreted devices\n",
-             flags.compile.model, program.ops.size(), ToString(program.stage),
-             program.mesh.num_devices());
-  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> outputs,
-                         Interpret(program, inputs));
+  RunReport report{.model = flags.compile.model,
+                   .device = flags.device,
+                   .program = &program};
+  ASYRA_RETURN_IF_ERROR(RunOnDevice(flags, program, inputs, &report));
   if (flags.compare_single) {
     ASYRA_RETURN_IF_ERROR(
-        CompareSingle(std::move(loaded.single), inputs, program, outputs));
+        CompareSingle(std::move(loaded.single), inputs, &report));
   }
   if (!flags.check.empty()) {
-    return CheckOutputs(program, outputs, recorded.outputs, flags);
+    ASYRA_ASSIGN_OR_RETURN(
+        report.checked, CheckOutputs(program, report.outputs, recorded.outputs,
+                                     flags.rtol, flags.atol));
   }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    fmt::print("output %{} {}{}: {}\n",
-               program.value_name(program.outputs[i].value),
-               ToString(outputs[i].dtype()), ShapeToString(outputs[i].shape()),
-               Summary(outputs[i]));
-  }
-  return absl::OkStatus();
+  fmt::print("{}", flags.json ? ToJson(report) : ToText(report));
+  return report.checked.has_value() ? report.checked->verdict
+                                    : absl::OkStatus();
+}
+
+void AddRunFlags(CLI::App& app, Flags* flags) {
+  CpuRunOptions& run = flags->run;
+  app.add_option("--device", flags->device,
+                 "cpu: kernels and streams, every rank a thread; interpreter: "
+                 "the ops' references, in lockstep")
+      ->check(CLI::IsMember({"cpu", "interpreter"}))
+      ->capture_default_str();
+  app.add_option("--repeat", run.repeat, "steps, all from the same inputs")
+      ->capture_default_str();
+  app.add_option("--profile", flags->profile,
+                 "writes a trace of rank 0's last step, for Perfetto");
+  app.add_option("--timeout", run.world.timeout_s,
+                 "seconds after which a rank that is waited for is lost")
+      ->capture_default_str();
+  app.add_option("--inject-comm-us", run.world.inject_comm_us,
+                 "every collective takes at least that long, as on slow links")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--check-finite", run.executor.check_finite,
+               "fails at the first op that gives a NaN or an infinity");
+  app.add_flag("--check-deterministic", run.check_deterministic,
+               "fails when two of the steps differ in a byte");
+  app.add_flag("--debug-memory", run.executor.debug_memory,
+               "poisons, guards and checks every buffer as it is used");
+  app.add_flag("--json", flags->json, "prints the result as JSON");
 }
 
 }  // namespace
@@ -152,11 +165,8 @@ int main(int argc, char** argv) {
       "Runs a program on recorded or random inputs: a compiled .asyra file "
       "with its .safetensors, or a model, compiled as by asyra-opt.",
       "asyra-run");
-  asyra::AddModelFlag(app, &flags.compile);
   asyra::AddCompileFlags(app, &flags.compile);
-  app.add_option("--device", flags.device, "what runs it")
-      ->check(CLI::IsMember({"interp"}))
-      ->capture_default_str();
+  asyra::AddRunFlags(app, &flags);
   app.add_option("--check", flags.check,
                  "folder of input_*.pb and output_*.pb to run and compare");
   app.add_option("--rtol", flags.rtol,

@@ -49,8 +49,8 @@ class CpuDevice : public Device {
         limit_(options.memory_bytes > 0 ? options.memory_bytes
                                         : PhysicalMemory()) {
     if (threads_ < 1) {
-      threads_ = static_cast<int>(
-          std::max(1u, std::thread::hardware_concurrency()));
+      threads_ =
+          static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     }
   }
 

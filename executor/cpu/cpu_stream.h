@@ -20,8 +20,8 @@ class CpuEvent : public Event {
  private:
   friend class CpuStream;
   const bool timed_;
-  uint32_t recorded_ = 0;    // records enqueued, by the host thread
-  Counter happened_;         // records that have happened
+  uint32_t recorded_ = 0;  // records enqueued, by the host thread
+  Counter happened_;       // records that have happened
   double time_us_ = 0;
 };
 

@@ -5,11 +5,18 @@
 namespace asyra {
 namespace {
 
-using KernelsByOp = absl::flat_hash_map<std::string_view,
-                                        std::vector<CpuKernelDef>>;
+using KernelsByOp =
+    absl::flat_hash_map<std::string_view, std::vector<CpuKernelDef>>;
 
 KernelsByOp ListKernels() {
   KernelsByOp by_op;
+  for (auto group :
+       {cpu::ElementwiseKernels, cpu::FunctionKernels, cpu::ActivationKernels,
+        cpu::MatmulKernels, cpu::RowKernels, cpu::ReduceKernels,
+        cpu::CopyKernels, cpu::LookupKernels, cpu::RotaryKernels,
+        cpu::AttentionKernels}) {
+    for (const CpuKernelDef& def : group()) by_op[def.op].push_back(def);
+  }
   return by_op;
 }
 

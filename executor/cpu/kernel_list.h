@@ -4,6 +4,7 @@
 // the samples of its op.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -15,14 +16,26 @@ namespace asyra {
 struct CpuKernelDef {
   std::string_view op;
   // Whether it computes this use: element types, attributes, shapes.
-  bool (*supports)(const KernelUse& use);
-  absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelUse& use);
+  std::function<bool(const KernelUse& use)> supports;
+  std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelUse& use)>
+      prepare;
 };
 
 // The first one listed that supports the use, or null.
 const CpuKernelDef* FindCpuKernel(const KernelUse& use);
 
 namespace cpu {
+
+std::vector<CpuKernelDef> ElementwiseKernels();
+std::vector<CpuKernelDef> FunctionKernels();
+std::vector<CpuKernelDef> ActivationKernels();
+std::vector<CpuKernelDef> MatmulKernels();
+std::vector<CpuKernelDef> RowKernels();
+std::vector<CpuKernelDef> ReduceKernels();
+std::vector<CpuKernelDef> CopyKernels();
+std::vector<CpuKernelDef> LookupKernels();
+std::vector<CpuKernelDef> RotaryKernels();
+std::vector<CpuKernelDef> AttentionKernels();
 
 }  // namespace cpu
 }  // namespace asyra

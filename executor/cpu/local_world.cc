@@ -89,10 +89,9 @@ class World {
       changed_.notify_all();
       return result_;
     }
-    bool done =
-        changed_.wait_for(lock, Seconds(options_.timeout_s), [&] {
-          return round_ != round || failed_rank_ >= 0;
-        });
+    bool done = changed_.wait_for(lock, Seconds(options_.timeout_s), [&] {
+      return round_ != round || failed_rank_ >= 0;
+    });
     if (round_ != round) return result_;
     if (done) return CauseLocked(rank);
     std::string missing;
@@ -116,9 +115,9 @@ class World {
  private:
   absl::Status CauseLocked(int64_t rank) const {
     if (rank == failed_rank_) return cause_;
-    return absl::Status(absl::StatusCode::kAborted,
-                        fmt::format("rank {} failed: {}", failed_rank_,
-                                    MessageOf(cause_)));
+    return absl::Status(
+        absl::StatusCode::kAborted,
+        fmt::format("rank {} failed: {}", failed_rank_, MessageOf(cause_)));
   }
 
   const LocalWorldOptions options_;
@@ -131,8 +130,7 @@ class World {
   uint64_t round_ = 0;
   std::vector<std::string> gathered_, result_;
   std::vector<bool> present_;
-  std::map<std::pair<std::string, std::vector<int64_t>>,
-           std::unique_ptr<Group>>
+  std::map<std::pair<std::string, std::vector<int64_t>>, std::unique_ptr<Group>>
       groups_;
 };
 
@@ -230,8 +228,7 @@ class LocalCollective : public CpuKernel {
   template <typename F>
   absl::Status Look(F look) {
     group_->reading.fetch_add(1);
-    absl::Status status =
-        world_->aborted() ? world_->CauseFor(rank_) : look();
+    absl::Status status = world_->aborted() ? world_->CauseFor(rank_) : look();
     group_->reading.fetch_sub(1);
     return status;
   }
@@ -251,9 +248,9 @@ class LocalCollective : public CpuKernel {
           other.geometry_.block_elements() == geometry_.block_elements()) {
         continue;
       }
-      return absl::InternalError(fmt::format(
-          "rank {} has come to {}, while rank {} is at {}",
-          group_->members[i], other.label_, rank_, label_));
+      return absl::InternalError(
+          fmt::format("rank {} has come to {}, while rank {} is at {}",
+                      group_->members[i], other.label_, rank_, label_));
     }
     return absl::OkStatus();
   }
@@ -348,8 +345,8 @@ class LocalCommunicator : public Communicator {
         CollectiveGeometry geometry,
         GeometryOf(use.use, static_cast<int64_t>(use.members.size())));
     const auto& axes = use.use.attrs().Get<AxisList>("axes");
-    Group* group = world_->FindGroup(AxesToString(axes, use.use.mesh()),
-                                     use.members);
+    Group* group =
+        world_->FindGroup(AxesToString(axes, use.use.mesh()), use.members);
     return std::make_unique<LocalCollective>(world_, group, rank_, use,
                                              geometry);
   }
@@ -393,9 +390,9 @@ absl::Status RunLocalRanks(
   auto& any = static_cast<LocalCommunicator&>(*world[0]);
   int64_t failed = any.world().failed_rank();
   if (failed < 0) return absl::OkStatus();
-  return Annotate(results[failed].ok() ? any.world().CauseFor(failed)
-                                       : results[failed],
-                  fmt::format("rank {}", failed));
+  return Annotate(
+      results[failed].ok() ? any.world().CauseFor(failed) : results[failed],
+      fmt::format("rank {}", failed));
 }
 
 }  // namespace asyra

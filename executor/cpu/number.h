@@ -11,13 +11,13 @@ namespace asyra::cpu {
 template <DType dtype>
 struct Number;
 
-#define ASYRA_PLAIN_NUMBER(DTYPE, STORED, COMPUTED)                        \
-  template <>                                                              \
-  struct Number<DTYPE> {                                                   \
-    using Stored = STORED;                                                 \
-    using Computed = COMPUTED;                                             \
-    static COMPUTED Load(STORED x) { return static_cast<COMPUTED>(x); }    \
-    static STORED Store(COMPUTED x) { return static_cast<STORED>(x); }     \
+#define ASYRA_PLAIN_NUMBER(DTYPE, STORED, COMPUTED)                     \
+  template <>                                                           \
+  struct Number<DTYPE> {                                                \
+    using Stored = STORED;                                              \
+    using Computed = COMPUTED;                                          \
+    static COMPUTED Load(STORED x) { return static_cast<COMPUTED>(x); } \
+    static STORED Store(COMPUTED x) { return static_cast<STORED>(x); }  \
   }
 ASYRA_PLAIN_NUMBER(DType::kI32, int32_t, int64_t);
 ASYRA_PLAIN_NUMBER(DType::kI64, int64_t, int64_t);

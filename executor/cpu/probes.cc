@@ -60,8 +60,7 @@ class CpuProbe : public CpuKernel {
     for (int64_t i = 0; i < type.num_elements(); ++i) {
       double value = values.Get(i);
       if (std::isfinite(value)) continue;
-      return absl::OutOfRangeError(
-          fmt::format("element {} is {}", i, value));
+      return absl::OutOfRangeError(fmt::format("element {} is {}", i, value));
     }
     return absl::OkStatus();
   }

@@ -32,11 +32,11 @@ class ReferenceKernel : public CpuKernel {
       const Type& type = use_.result(i);
       if (results[i].shape() != type.shape() ||
           results[i].dtype() != type.dtype) {
-        return absl::InternalError(fmt::format(
-            "the reference of {} computed {}{}, the type says {}{}",
-            use_.def().name, ToString(results[i].dtype()),
-            ShapeToString(results[i].shape()), ToString(type.dtype),
-            ShapeToString(type.shape())));
+        return absl::InternalError(
+            fmt::format("the reference of {} computed {}{}, the type says {}{}",
+                        use_.def().name, ToString(results[i].dtype()),
+                        ShapeToString(results[i].shape()), ToString(type.dtype),
+                        ShapeToString(type.shape())));
       }
       if (results[i].bytes() == 0) continue;
       std::memcpy(args.results[i], results[i].data(), results[i].bytes());

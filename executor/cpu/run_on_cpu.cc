@@ -34,9 +34,8 @@ class Run {
     device.memory_bytes = options_.memory_bytes;
     device_ = CreateCpuDevice(device);
     ASYRA_RETURN_IF_ERROR(
-        RunLocalRanks(ranks_, options_.world, [this](Communicator& world) {
-          return RunRank(world);
-        }));
+        RunLocalRanks(ranks_, options_.world,
+                      [this](Communicator& world) { return RunRank(world); }));
     for (size_t i = 0; i < program_.outputs.size(); ++i) {
       ASYRA_ASSIGN_OR_RETURN(Tensor whole, Collect(i));
       result_.outputs.push_back(std::move(whole));
@@ -84,8 +83,8 @@ class Run {
     int64_t rank = world.rank();
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
                            Executor::Load(program_));
-    ASYRA_RETURN_IF_ERROR(executor->Prepare(*device_, &world, &weights_,
-                                            options_.executor));
+    ASYRA_RETURN_IF_ERROR(
+        executor->Prepare(*device_, &world, &weights_, options_.executor));
     std::vector<Tensor> data;
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
       if (program_.inputs[i].role == InputRole::kData) {
@@ -133,9 +132,9 @@ class Run {
       if (step == 0) {
         first->push_back(std::move(output));
       } else if (!SameBytes(output, (*first)[i])) {
-        return absl::InternalError(fmt::format(
-            "output %{} of step {} differs from that of step 0",
-            program_.value_name(program_.outputs[i].value), step));
+        return absl::InternalError(
+            fmt::format("output %{} of step {} differs from that of step 0",
+                        program_.value_name(program_.outputs[i].value), step));
       }
     }
     return absl::OkStatus();
@@ -164,7 +163,7 @@ class Run {
   WeightStore weights_;
   std::unique_ptr<Device> device_;
   // Each rank writes its own.
-  std::vector<std::vector<Tensor>> shards_;  // by output, then rank
+  std::vector<std::vector<Tensor>> shards_;   // by output, then rank
   std::vector<std::vector<double>> step_us_;  // by rank
   CpuRun result_;
 };

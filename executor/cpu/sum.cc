@@ -43,9 +43,8 @@ void Sum(absl::Span<const std::byte* const> parts, int64_t elements,
 
 void SumParts(DType dtype, absl::Span<const std::byte* const> parts,
               int64_t elements, std::byte* to) {
-  cpu::WithNumber(dtype, [&](auto number) {
-    Sum<decltype(number)>(parts, elements, to);
-  });
+  cpu::WithNumber(
+      dtype, [&](auto number) { Sum<decltype(number)>(parts, elements, to); });
 }
 
 }  // namespace asyra

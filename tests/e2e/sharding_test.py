@@ -1,4 +1,5 @@
-"""Runs every tiny model on every mesh: sharding does not change results.
+"""Runs every tiny model on every mesh: sharding does not change results,
+neither on the interpreter nor through the executor on the cpu.
 
 A sharded run must agree with the same program on one device to 1e-5 of the
 output's largest magnitude (f16: 2e-3), and with the outputs that were recorded
@@ -54,9 +55,9 @@ def refusal(model, mesh):
   return None
 
 
-def run(model, mesh):
+def run(model, mesh, device):
   """None, or what is wrong with the model on the mesh."""
-  args = ["--compare-single", *mesh.split()]
+  args = ["--compare-single", "--device", device, *mesh.split()]
   if model in BUILTIN:
     args = [*model.split(), *args]
   else:
@@ -81,12 +82,13 @@ class Sharding(unittest.TestCase):
   def test_every_model_on_every_mesh(self):
     models = sorted(name for name in os.listdir(MODELS_DIR) if "-tiny" in name)
     self.assertGreaterEqual(len(models), 12)
-    cases = [(model, mesh) for model in models + BUILTIN
-             for mesh in DENSE_MESHES + EXPERT_MESHES * is_moe(model)]
+    cases = [(model, mesh, device) for model in models + BUILTIN
+             for mesh in DENSE_MESHES + EXPERT_MESHES * is_moe(model)
+             for device in ["interpreter", "cpu"]]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
       problems = list(pool.map(lambda case: run(*case), cases))
-    failed = [f"{model} {mesh}: {problem}"
-              for (model, mesh), problem in zip(cases, problems) if problem]
+    failed = [f"{model} {mesh} {device}: {problem}"
+              for (model, mesh, device), problem in zip(cases, problems) if problem]
     print(f"{len(cases)} cases, {len(failed)} failed")
     self.assertEqual(failed, [])
 

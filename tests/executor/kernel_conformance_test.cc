@@ -22,8 +22,7 @@ ValueId AddOperand(const Type& type, const Mesh& mesh, Builder* builder) {
   parts.partial.clear();
   parts.dims.insert(parts.dims.begin(),
                     Dim{mesh.size(type.partial), type.partial});
-  return ASYRA_VALUE(builder->AddOne("reduce_sum",
-                                     {builder->Input("x", parts)},
+  return ASYRA_VALUE(builder->AddOne("reduce_sum", {builder->Input("x", parts)},
                                      {{"dims", Ints{0}}, {"keep", false}}));
 }
 

@@ -1,0 +1,161 @@
+// Elements moved and not changed: ir/ops/{shape,index,schedule}.cc.
+#include <cstring>
+
+#include "executor/cpu/kernel_list.h"
+#include "executor/cpu/strided.h"
+
+namespace asyra::cpu {
+namespace {
+
+Shape DenseStrides(const Shape& shape) {
+  return BroadcastStrides(shape, shape);
+}
+
+int DimOf(const KernelUse& use) {
+  return NormalizeDim(use.attrs().Int("dim"), use.operand(0).rank());
+}
+
+// A box of elements from one place to another.
+class BoxCopy {
+ public:
+  BoxCopy(const Shape& sizes, const Shape& from_strides, int64_t from,
+          const Shape& to_strides, int64_t to, int64_t element_bytes)
+      : loop_(sizes, {from_strides, to_strides}),
+        from_(from),
+        to_(to),
+        element_bytes_(element_bytes) {}
+
+  void Run(const void* from, void* to) const {
+    const auto* source = static_cast<const std::byte*>(from);
+    auto* target = static_cast<std::byte*>(to);
+    loop_.ForEachRun([&](const std::array<int64_t, 2>& at) {
+      const std::byte* read = source + (from_ + at[0]) * element_bytes_;
+      std::byte* write = target + (to_ + at[1]) * element_bytes_;
+      if (loop_.step(0) == 1 && loop_.step(1) == 1) {
+        std::memcpy(write, read, loop_.run() * element_bytes_);
+        return;
+      }
+      switch (element_bytes_) {
+        case 1:
+          return Elements<uint8_t>(read, write);
+        case 2:
+          return Elements<uint16_t>(read, write);
+        case 4:
+          return Elements<uint32_t>(read, write);
+        default:
+          return Elements<uint64_t>(read, write);
+      }
+    });
+  }
+
+ private:
+  template <typename T>
+  void Elements(const std::byte* from, std::byte* to) const {
+    const auto* read = reinterpret_cast<const T*>(from);
+    auto* write = reinterpret_cast<T*>(to);
+    for (int64_t i = 0; i < loop_.run(); ++i) {
+      write[i * loop_.step(1)] = read[i * loop_.step(0)];
+    }
+  }
+
+  StridedLoop<2> loop_;
+  int64_t from_, to_;
+  int64_t element_bytes_;
+};
+
+// One box for each operand.
+class CopyKernel : public CpuKernel {
+ public:
+  explicit CopyKernel(std::vector<BoxCopy> boxes) : boxes_(std::move(boxes)) {}
+  absl::Status Run(const KernelArgs& args) override {
+    for (size_t i = 0; i < boxes_.size(); ++i) {
+      boxes_[i].Run(args.operands[i], args.results[0]);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<BoxCopy> boxes_;
+};
+
+using Prepared = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+// The result dense, the operand read from element `from` on by `strides`.
+Prepared Read(const KernelUse& use, const Shape& strides, int64_t from) {
+  const Type& result = use.result(0);
+  Shape shape = result.shape();
+  return std::make_unique<CopyKernel>(std::vector<BoxCopy>{BoxCopy(
+      shape, strides, from, DenseStrides(shape), 0, SizeOf(result.dtype))});
+}
+
+Prepared PrepareTranspose(const KernelUse& use) {
+  Shape own = DenseStrides(use.operand(0).shape()), strides;
+  for (int64_t dim : use.attrs().Get<Ints>("perm")) {
+    strides.push_back(own[NormalizeDim(dim, use.operand(0).rank())]);
+  }
+  return Read(use, strides, 0);
+}
+
+Prepared PrepareBroadcast(const KernelUse& use) {
+  return Read(
+      use, BroadcastStrides(use.operand(0).shape(), use.result(0).shape()), 0);
+}
+
+Prepared PrepareSlice(const KernelUse& use) {
+  int dim = DimOf(use);
+  Shape strides = DenseStrides(use.operand(0).shape());
+  int64_t start = use.attrs().Int("start") * strides[dim];
+  // One element is reached by any step, however large.
+  strides[dim] *= use.result(0).size(dim) > 1 ? use.attrs().Int("step") : 0;
+  return Read(use, strides, start);
+}
+
+// Part `part` of the operand's own dimension.
+Prepared ReadPart(const KernelUse& use, int64_t part) {
+  int dim = DimOf(use);
+  Shape strides = DenseStrides(use.operand(0).shape());
+  return Read(use, strides, part * use.result(0).size(dim) * strides[dim]);
+}
+
+Prepared PrepareTile(const KernelUse& use) {
+  return ReadPart(use, use.attrs().Int("part"));
+}
+
+Prepared PrepareShard(const KernelUse& use) {
+  const auto& axes = use.attrs().Get<AxisList>("axes");
+  return ReadPart(use, use.mesh().GroupIndex(use.rank(), axes));
+}
+
+// Operands one after the other along `dim`.
+Prepared PrepareConcat(const KernelUse& use) {
+  int dim = DimOf(use);
+  const Type& result = use.result(0);
+  Shape to = DenseStrides(result.shape());
+  int64_t begin = 0;
+  std::vector<BoxCopy> boxes;
+  for (int i = 0; i < use.num_operands(); ++i) {
+    Shape shape = use.operand(i).shape();
+    boxes.emplace_back(shape, DenseStrides(shape), 0, to, begin * to[dim],
+                       SizeOf(result.dtype));
+    begin += shape[dim];
+  }
+  return std::make_unique<CopyKernel>(std::move(boxes));
+}
+
+bool Always(const KernelUse&) { return true; }
+
+}  // namespace
+
+std::vector<CpuKernelDef> CopyKernels() {
+  return {
+      {"transpose", Always, PrepareTranspose},
+      {"broadcast", Always, PrepareBroadcast},
+      {"slice", Always, PrepareSlice},
+      {"tile", Always, PrepareTile},
+      {"shard", Always, PrepareShard},
+      {"concat", Always, PrepareConcat},
+      {"untile", Always, PrepareConcat},
+  };
+}
+
+}  // namespace asyra::cpu

@@ -1,0 +1,99 @@
+// Arithmetic, comparison, logic, choice and conversion (ir/ops/elementwise.cc).
+#include "executor/cpu/kernels/elementwise.h"
+
+#include <cmath>
+
+#include "executor/cpu/convert.h"
+
+namespace asyra::cpu {
+namespace {
+
+// Wraps around instead of overflowing.
+template <typename T>
+auto Wrap(T a) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<uint64_t>(a);
+  } else {
+    return a;
+  }
+}
+
+template <typename T>
+T Divide(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    if (b == 0 || (b == -1 && a == INT64_MIN)) return 0;
+  }
+  return a / b;
+}
+
+// condition, yes, no.
+template <typename C>
+void SelectBlock(const C* const* in, const int64_t* step, int64_t count, double,
+                 C* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = in[0][i * step[0]] != 0 ? in[1][i * step[1]] : in[2][i * step[2]];
+  }
+}
+
+// In double, which holds every float and any integer that a float can be
+// rounded to; between integers exactly.
+template <typename C>
+class CastKernel : public CpuKernel {
+ public:
+  explicit CastKernel(const KernelUse& use)
+      : from_(use.operand(0).dtype),
+        to_(use.result(0).dtype),
+        count_(use.result(0).num_elements()) {}
+
+  absl::Status Run(const KernelArgs& args) override {
+    constexpr int64_t kBlock = 512;
+    C block[kBlock];
+    for (int64_t i = 0; i < count_; i += kBlock) {
+      int64_t count = std::min(kBlock, count_ - i);
+      Load(from_,
+           static_cast<const std::byte*>(args.operands[0]) + i * SizeOf(from_),
+           count, block);
+      Store(to_, block, count,
+            static_cast<std::byte*>(args.results[0]) + i * SizeOf(to_));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  DType from_, to_;
+  int64_t count_;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareCast(const KernelUse& use) {
+  if (IsFloat(use.operand(0).dtype) || IsFloat(use.result(0).dtype)) {
+    return std::make_unique<CastKernel<double>>(use);
+  }
+  return std::make_unique<CastKernel<int64_t>>(use);
+}
+
+}  // namespace
+
+std::vector<CpuKernelDef> ElementwiseKernels() {
+  return {
+      AnyBinary<[](auto a, auto b) { return Wrap(a) + Wrap(b); }>("add"),
+      AnyBinary<[](auto a, auto b) { return Wrap(a) - Wrap(b); }>("sub"),
+      AnyBinary<[](auto a, auto b) { return Wrap(a) * Wrap(b); }>("mul"),
+      AnyBinary<[](auto a, auto b) { return Divide(a, b); }>("div"),
+      FloatBinary<[](auto a, auto b) { return std::pow(a, b); }>("pow"),
+      AnyBinary<[](auto a, auto b) { return std::max(a, b); }>("max"),
+      AnyBinary<[](auto a, auto b) { return std::min(a, b); }>("min"),
+      AnyBinary<[](auto a, auto b) { return a == b; }>("equal"),
+      AnyBinary<[](auto a, auto b) { return a < b; }>("less"),
+      AnyBinary<[](auto a, auto b) { return a <= b; }>("less_equal"),
+      AnyBinary<[](auto a, auto b) { return a && b; }>("and"),
+      AnyBinary<[](auto a, auto b) { return a || b; }>("or"),
+      AnyUnary<[](auto a) { return !a; }>("not"),
+      FloatUnary<[](auto a) { return std::isnan(a); }>("is_nan"),
+      FloatUnary<[](auto a) { return std::isinf(a); }>("is_inf"),
+      Elementwise("select", {SelectBlock<float>, SelectBlock<double>,
+                             SelectBlock<int64_t>}),
+      {"cast", [](const KernelUse&) { return true; }, PrepareCast},
+  };
+}
+
+}  // namespace asyra::cpu

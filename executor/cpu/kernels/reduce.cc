@@ -1,0 +1,131 @@
+// Reductions (ir/ops/reduce.cc), folded in double or 64-bit integers.
+#include <cmath>
+
+#include "executor/cpu/convert.h"
+#include "executor/cpu/kernel_list.h"
+#include "executor/cpu/number.h"
+#include "executor/cpu/strided.h"
+#include "executor/cpu/workspace.h"
+
+namespace asyra::cpu {
+namespace {
+
+enum class Fold : uint8_t { kSum, kProduct, kMax, kMin };
+
+template <Fold fold, typename T>
+T First() {
+  using Limits = std::numeric_limits<T>;
+  constexpr bool kIsFloat = std::is_floating_point_v<T>;
+  if (fold == Fold::kSum) return 0;
+  if (fold == Fold::kProduct) return 1;
+  if (fold == Fold::kMax) return kIsFloat ? -Limits::infinity() : Limits::min();
+  return kIsFloat ? Limits::infinity() : Limits::max();
+}
+
+template <Fold fold, typename T>
+T Combine(T a, T b) {
+  if constexpr (fold == Fold::kMax) return std::max(a, b);
+  if constexpr (fold == Fold::kMin) return std::min(a, b);
+  if constexpr (std::is_integral_v<T>) {
+    auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+    return static_cast<T>(fold == Fold::kSum ? x + y : x * y);
+  } else {
+    return fold == Fold::kSum ? a + b : a * b;
+  }
+}
+
+// Elements are walked in the order of memory; each goes to its result, which
+// is kept wide in the workspace until the end.
+template <typename N, Fold fold>
+class ReduceKernel : public CpuKernel {
+ public:
+  ReduceKernel(const KernelUse& use, double divisor)
+      : dtype_(use.result(0).dtype),
+        results_(use.result(0).num_elements()),
+        divisor_(divisor) {
+    Shape shape = use.operand(0).shape(), kept = shape;
+    for (int64_t dim : use.attrs().template Get<Ints>("dims")) {
+      kept[NormalizeDim(dim, use.operand(0).rank())] = 1;
+    }
+    loop_ = StridedLoop<2>(
+        shape, {BroadcastStrides(shape, shape), BroadcastStrides(kept, shape)});
+  }
+  int64_t workspace_bytes() const override {
+    return results_ * static_cast<int64_t>(sizeof(Wide));
+  }
+
+  absl::Status Run(const KernelArgs& args) override {
+    const auto* in = static_cast<const typename N::Stored*>(args.operands[0]);
+    Wide* wide = static_cast<Wide*>(args.workspace);
+    std::fill_n(wide, results_, First<fold, Wide>());
+    loop_.ForEachRun([&](const std::array<int64_t, 2>& at) {
+      const auto* from = in + at[0];
+      Wide* to = wide + at[1];
+      if (loop_.step(1) == 0) {
+        Wide folded = *to;
+        for (int64_t i = 0; i < loop_.run(); ++i) {
+          folded = Combine<fold>(folded, static_cast<Wide>(N::Load(from[i])));
+        }
+        *to = folded;
+        return;
+      }
+      for (int64_t i = 0; i < loop_.run(); ++i) {
+        to[i] = Combine<fold>(to[i], static_cast<Wide>(N::Load(from[i])));
+      }
+    });
+    if (divisor_ != 1) {
+      for (int64_t i = 0; i < results_; ++i) {
+        wide[i] = static_cast<Wide>(static_cast<double>(wide[i]) / divisor_);
+      }
+    }
+    Store(dtype_, wide, results_, args.results[0]);
+    return absl::OkStatus();
+  }
+
+ private:
+  using Wide =
+      std::conditional_t<std::is_floating_point_v<typename N::Computed>, double,
+                         int64_t>;
+  DType dtype_;
+  int64_t results_;
+  double divisor_;
+  StridedLoop<2> loop_;
+};
+
+using Prepared = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+template <Fold fold>
+Prepared MakeReduce(const KernelUse& use, double divisor) {
+  return WithNumber(use.operand(0).dtype, [&](auto number) -> Prepared {
+    return std::make_unique<ReduceKernel<decltype(number), fold>>(use, divisor);
+  });
+}
+
+template <Fold fold>
+Prepared PrepareReduce(const KernelUse& use) {
+  return MakeReduce<fold>(use, 1);
+}
+
+// Divides by the global count, so that the means of shards sum up to the mean.
+Prepared PrepareMean(const KernelUse& use) {
+  const Type& x = use.global_operands()[0];
+  double count = 1;
+  for (int64_t dim : use.attrs().Get<Ints>("dims")) {
+    count *= static_cast<double>(x.size(NormalizeDim(dim, x.rank())));
+  }
+  return MakeReduce<Fold::kSum>(use, count);
+}
+
+bool Always(const KernelUse&) { return true; }
+
+}  // namespace
+
+std::vector<CpuKernelDef> ReduceKernels() {
+  return {{"reduce_sum", Always, PrepareReduce<Fold::kSum>},
+          {"reduce_mean", Always, PrepareMean},
+          {"reduce_prod", Always, PrepareReduce<Fold::kProduct>},
+          {"reduce_max", Always, PrepareReduce<Fold::kMax>},
+          {"reduce_min", Always, PrepareReduce<Fold::kMin>}};
+}
+
+}  // namespace asyra::cpu

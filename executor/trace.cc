@@ -1,0 +1,174 @@
+#include "executor/trace.h"
+
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace asyra {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Trace times have three decimals. Rounding both ends, and not the duration,
+// keeps neighbours from overlapping.
+double Rounded(double us) { return std::round(us * 1000) / 1000; }
+
+// "all_reduce" -> "AllReduce".
+std::string CamelCase(std::string_view name) {
+  std::string camel;
+  bool up = true;
+  for (char c : name) {
+    if (c != '_') camel += up ? static_cast<char>(std::toupper(c)) : c;
+    up = c == '_';
+  }
+  return camel;
+}
+
+class TraceWriter {
+ public:
+  TraceWriter(const Program& program, int64_t rank,
+              absl::Span<const OpTime> times)
+      : program_(program), rank_(rank), times_(times) {}
+
+  Json Write() {
+    Metadata();
+    for (const OpTime& time : times_) Slice(time);
+    Arrows();
+    Json trace;
+    trace["schemaVersion"] = 1;
+    trace["distributedInfo"] = DistributedInfo();
+    trace["displayTimeUnit"] = "ms";
+    trace["traceEvents"] = std::move(events_);
+    return trace;
+  }
+
+ private:
+  static int Track(StreamId stream) { return stream + 1; }
+
+  Json DistributedInfo() {
+    std::map<std::string, AxisList> groups;
+    for (const Op& op : program_.ops) {
+      if (!op.is_collective()) continue;
+      const auto& axes = op.attrs.Get<AxisList>("axes");
+      groups[AxesToString(axes, program_.mesh)] = axes;
+    }
+    Json config = Json::array();
+    for (const auto& [name, axes] : groups) {
+      config.push_back({{"pg_name", name},
+                        {"pg_desc", name},
+                        {"pg_size", program_.mesh.size(axes)},
+                        {"ranks", program_.mesh.Group(rank_, axes)}});
+    }
+    return {{"backend", "nccl"},
+            {"rank", rank_},
+            {"world_size", program_.mesh.num_devices()},
+            {"pg_count", config.size()},
+            {"pg_config", config}};
+  }
+
+  void Name(std::string_view what, int track, const std::string& name) {
+    events_.push_back({{"ph", "M"},
+                       {"name", what},
+                       {"pid", rank_},
+                       {"tid", track},
+                       {"args", {{"name", name}}}});
+  }
+
+  void Metadata() {
+    Name("process_name", 0, program_.name);
+    if (program_.stage < Stage::kScheduled) {
+      Name("thread_name", Track(kNoStream), "compute");
+    }
+    for (size_t i = 0; i < program_.streams.size(); ++i) {
+      Name("thread_name", Track(static_cast<StreamId>(i)), program_.streams[i]);
+    }
+  }
+
+  int64_t Elements(absl::Span<const ValueId> values) const {
+    int64_t elements = 0;
+    for (ValueId value : values) {
+      elements += program_.type(value).Local(program_.mesh).num_elements();
+    }
+    return elements;
+  }
+
+  void Slice(const OpTime& time) {
+    const Op& op = program_.ops[time.op];
+    std::string name(op.def->name);
+    if (op.is_collective()) name = "ncclDevKernel_" + CamelCase(name);
+    Json args = {{"op", time.op},
+                 {"value", program_.value_name(op.results[0])}};
+    if (op.is_collective()) {
+      const auto& axes = op.attrs.Get<AxisList>("axes");
+      args["Collective name"] = op.def->name;
+      args["In msg nelems"] = Elements(op.operands);
+      args["Out msg nelems"] = Elements(op.results);
+      args["Group size"] = program_.mesh.size(axes);
+      args["dtype"] = ToString(program_.type(op.operands[0]).dtype);
+      args["Process Group Name"] = AxesToString(axes, program_.mesh);
+    }
+    double start = Rounded(time.start_us);
+    events_.push_back({{"ph", "X"},
+                       {"cat", "kernel"},
+                       {"name", name},
+                       {"pid", rank_},
+                       {"tid", Track(op.stream)},
+                       {"ts", start},
+                       {"dur", Rounded(Rounded(time.end_us) - start)},
+                       {"args", args}});
+  }
+
+  // From each started collective to the op that came after its wait.
+  void Arrows() {
+    std::map<int, const OpTime*> time_of;
+    for (const OpTime& time : times_) time_of[time.op] = &time;
+    std::map<ValueId, int> start_of;
+    std::map<StreamId, std::vector<int>> waiting;
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      const Op& op = program_.ops[i];
+      int index = static_cast<int>(i);
+      std::vector<int>& held = waiting[op.stream];
+      if (op.start) start_of[op.results[0]] = index;
+      if (op.def->is_wait) held.push_back(start_of[op.operands[0]]);
+      if (time_of.count(index) == 0) continue;
+      for (int from : held) Arrow(*time_of[from], *time_of[index]);
+      held.clear();
+    }
+  }
+
+  void Arrow(const OpTime& from, const OpTime& to) {
+    ++arrows_;
+    Json end = {{"ph", "s"},
+                {"cat", "ac2g"},
+                {"name", "ac2g"},
+                {"id", arrows_},
+                {"pid", rank_},
+                {"tid", Track(program_.ops[from.op].stream)},
+                {"ts", Rounded(from.start_us)}};
+    events_.push_back(end);
+    end["ph"] = "f";
+    end["tid"] = Track(program_.ops[to.op].stream);
+    end["ts"] = Rounded(to.start_us);
+    end["bp"] = "e";
+    events_.push_back(end);
+  }
+
+  const Program& program_;
+  int64_t rank_;
+  absl::Span<const OpTime> times_;
+  Json events_ = Json::array();
+  int arrows_ = 0;
+};
+
+}  // namespace
+
+std::string WriteProfileTrace(const Program& program, int64_t rank,
+                              absl::Span<const OpTime> times) {
+  return TraceWriter(program, rank, times)
+             .Write()
+             .dump(1, ' ', false, Json::error_handler_t::replace) +
+         "\n";
+}
+
+}  // namespace asyra

@@ -1,0 +1,46 @@
+// Ranks of a test: threads of a local world, each with its own result.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "executor/cpu/cpu_device.h"
+#include "executor/cpu/local_world.h"
+#include "executor/executor.h"
+#include "gtest/gtest.h"
+#include "ir/parser.h"
+#include "ir/support/check.h"
+
+namespace asyra {
+
+inline Program Parsed(const std::string& text) {
+  return ASYRA_VALUE(ParseProgram(text));
+}
+
+// What body(world) gave on each rank. A rank that fails aborts the others, as
+// the executor does for its own errors.
+inline std::vector<absl::Status> OnRanks(
+    int64_t ranks, const LocalWorldOptions& options,
+    const std::function<absl::Status(Communicator& world)>& body) {
+  auto world = CreateLocalWorld(ranks, options);
+  std::vector<absl::Status> results(ranks);
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] { results[rank] = body(*world[rank]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+inline void ExpectAll(const std::vector<absl::Status>& results,
+                      const std::string& message) {
+  for (size_t rank = 0; rank < results.size(); ++rank) {
+    EXPECT_FALSE(results[rank].ok()) << "rank " << rank;
+    EXPECT_NE(results[rank].ToString().find(message), std::string::npos)
+        << "rank " << rank << ": " << results[rank];
+  }
+}
+
+}  // namespace asyra

@@ -1,0 +1,129 @@
+#include "tools/run_report.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_join.h"
+
+namespace asyra {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Megabytes(int64_t bytes) {
+  return fmt::format("{:.2f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+std::string Milliseconds(double us) {
+  return fmt::format("{:.3f} ms", us / 1e3);
+}
+
+std::string RunText(const CpuRun& run) {
+  StepTimes times = Summarize(run.step_us);
+  const MemoryUse& memory = run.memory;
+  std::string text = fmt::format(
+      "{} {}: median {}, min {}, max {}\n", run.step_us.size(),
+      run.step_us.size() == 1 ? "step" : "steps", Milliseconds(times.median_us),
+      Milliseconds(times.min_us), Milliseconds(times.max_us));
+  text += fmt::format(
+      "memory of a rank: {} (arena {}, weights and state {}, workspaces {})\n",
+      Megabytes(memory.total()), Megabytes(memory.arena_bytes),
+      Megabytes(memory.resident_bytes), Megabytes(memory.workspace_bytes));
+  if (!run.fallback_ops.empty()) {
+    text += fmt::format("by reference, without a kernel: {}\n",
+                        absl::StrJoin(run.fallback_ops, ", "));
+  }
+  return text;
+}
+
+Json RunJson(const CpuRun& run) {
+  StepTimes times = Summarize(run.step_us);
+  return {{"steps",
+           {{"count", run.step_us.size()},
+            {"median_us", times.median_us},
+            {"min_us", times.min_us},
+            {"max_us", times.max_us}}},
+          {"memory_bytes",
+           {{"arena", run.memory.arena_bytes},
+            {"resident", run.memory.resident_bytes},
+            {"workspace", run.memory.workspace_bytes},
+            {"total", run.memory.total()}}},
+          {"fallback_ops", run.fallback_ops}};
+}
+
+}  // namespace
+
+StepTimes Summarize(std::vector<double> step_us) {
+  std::sort(step_us.begin(), step_us.end());
+  return {.median_us = step_us[step_us.size() / 2],
+          .min_us = step_us.front(),
+          .max_us = step_us.back()};
+}
+
+std::string ToText(const RunReport& report) {
+  const Program& program = *report.program;
+  int64_t ranks = program.mesh.num_devices();
+  std::string text =
+      fmt::format("{}: {} ops of stage {} on {} {} {}\n", report.model,
+                  program.ops.size(), ToString(program.stage), ranks,
+                  report.device, ranks == 1 ? "rank" : "ranks");
+  if (report.run.has_value()) text += RunText(*report.run);
+  for (const OffSingle& off : report.off_single) {
+    text += fmt::format(
+        "output %{}: off one device by {:.3g} of its largest {:.6g}\n",
+        off.name, off.error, off.largest);
+  }
+  for (size_t i = 0; i < report.outputs.size(); ++i) {
+    const Tensor& output = report.outputs[i];
+    text += fmt::format(
+        "output %{} {}{}: ", program.value_name(program.outputs[i].value),
+        ToString(output.dtype()), ShapeToString(output.shape()));
+    if (!report.checked.has_value()) {
+      text += Summary(output) + "\n";
+      continue;
+    }
+    const CheckedOutput& checked = report.checked->outputs[i];
+    text += fmt::format("max abs error {:.3g}, max rel error {:.3g}\n",
+                        checked.comparison.max_abs_error,
+                        checked.comparison.max_rel_error);
+    if (!checked.first_difference.empty()) {
+      text += "  " + checked.first_difference + "\n";
+    }
+  }
+  return text;
+}
+
+std::string ToJson(const RunReport& report) {
+  const Program& program = *report.program;
+  Json json = {{"model", report.model},
+               {"device", report.device},
+               {"ranks", program.mesh.num_devices()},
+               {"stage", ToString(program.stage)},
+               {"ops", program.ops.size()}};
+  if (report.run.has_value()) json.update(RunJson(*report.run));
+  Json outputs = Json::array();
+  for (size_t i = 0; i < report.outputs.size(); ++i) {
+    const Tensor& output = report.outputs[i];
+    Json entry = {{"name", program.value_name(program.outputs[i].value)},
+                  {"dtype", ToString(output.dtype())},
+                  {"shape", std::vector<int64_t>(output.shape().begin(),
+                                                 output.shape().end())}};
+    if (report.checked.has_value()) {
+      const Comparison& comparison = report.checked->outputs[i].comparison;
+      entry["max_abs_error"] = comparison.max_abs_error;
+      entry["max_rel_error"] = comparison.max_rel_error;
+      entry["wrong"] = comparison.wrong;
+    } else {
+      entry["summary"] = Summary(output);
+    }
+    outputs.push_back(std::move(entry));
+  }
+  json["outputs"] = std::move(outputs);
+  for (const OffSingle& off : report.off_single) {
+    json["off_single"].push_back(
+        {{"name", off.name}, {"error", off.error}, {"largest", off.largest}});
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace asyra

@@ -1,0 +1,46 @@
+// What asyra-run says of a run, to people and to programs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "executor/cpu/run_on_cpu.h"
+#include "tools/check_outputs.h"
+
+namespace asyra {
+
+// How far an output is off that of one device, relative to its largest
+// magnitude.
+struct OffSingle {
+  std::string name;
+  double error = 0;
+  double largest = 0;
+};
+
+struct RunReport {
+  std::string model;
+  std::string device;
+  const Program* program = nullptr;
+  std::vector<Tensor> outputs;
+  std::optional<CpuRun> run;          // of the executor
+  std::vector<OffSingle> off_single;  // where it was asked for
+  std::optional<CheckedOutputs> checked;
+};
+
+struct StepTimes {
+  double median_us = 0, min_us = 0, max_us = 0;
+};
+// Of at least one step.
+StepTimes Summarize(std::vector<double> step_us);
+
+std::string ToText(const RunReport& report);
+
+// One object: model, device, ranks, stage, ops; steps {count, median_us,
+// min_us, max_us} and memory_bytes {arena, resident, workspace, total} of one
+// rank, and fallback_ops, where the executor ran; outputs [{name, dtype,
+// shape}], each with a summary or, where they were checked,
+// max_abs_error, max_rel_error and wrong; off_single [{name, error, largest}].
+std::string ToJson(const RunReport& report);
+
+}  // namespace asyra
