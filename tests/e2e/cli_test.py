@@ -28,6 +28,68 @@ class CommandLine(ToolTest):
       self.assertIn("max abs error", text)
       self.passes("asyra-run", model, *DIMS, *mesh, "--check", recorded(model))
 
+  def test_a_run_says_how_it_went(self):
+    profile = self.path("profile.json")
+    args = [LLAMA, *DIMS, "--tp", "2", "--sp", "2", "--tiles", "2"]
+    said = self.passes("asyra-run", *args, "--repeat", "3", "--json",
+                       "--check", recorded(LLAMA), "--check-deterministic",
+                       "--check-finite", "--profile", profile)
+    result = json.loads(said)
+    self.assertEqual((result["device"], result["ranks"]), ("cpu", 4))
+    steps, memory = result["steps"], result["memory_bytes"]
+    self.assertEqual(steps["count"], 3)
+    self.assertTrue(0 < steps["min_us"] <= steps["median_us"] <=
+                    steps["max_us"])
+    self.assertEqual(memory["total"], memory["arena"] + memory["resident"] +
+                     memory["workspace"])
+    self.assertEqual(result["outputs"][0]["wrong"], 0)
+    with open(profile) as file:
+      events = json.load(file)["traceEvents"]
+    slices = [event for event in events if event["ph"] == "X"]
+    self.assertGreater(len(slices), 100)
+    self.assertTrue(any(event["name"].startswith("ncclDevKernel_")
+                        for event in slices))
+    last = {}
+    for event in sorted(slices, key=lambda event: event["ts"]):
+      self.assertGreaterEqual(event["ts"], last.get(event["tid"], 0))
+      last[event["tid"]] = round(event["ts"] + event["dur"], 3)
+    text = self.passes("asyra-run", *args, "--debug-memory",
+                       "--inject-comm-us", "200")
+    self.assertIn("on 4 cpu ranks", text)
+    self.assertIn("1 step: median", text)
+    self.assertIn("memory of a rank", text)
+
+  def test_a_run_refuses_what_it_cannot_do(self):
+    args = [LLAMA, *DIMS]
+    self.fails("--device", "asyra-run", *args, "--device", "gpu")
+    self.fails("--repeat is 0", "asyra-run", *args, "--repeat", "0")
+    self.fails("--timeout is 0", "asyra-run", *args, "--timeout", "0")
+    self.fails("--ranks", "asyra-run", *args, "--tp", "2", "--ranks", "8")
+    program = self.path("lookup.asyra", """asyra 1 local
+mesh (tp=2)
+program @p(%ids: i64[2@tp], %x: f32[2@tp]) -> (f32[2@tp, 1], f32[]) {
+  %table = constant() {value=f32[3,1](1, 2, 3)} : f32[3, 1]
+  %two = constant() {value=i64[1](2)} : i64[1]
+  %far = add(%ids, %two) : i64[2@tp]
+  %rows = embedding(%table, %far) : f32[2@tp, 1]
+  %s = reduce_sum(%x) {dims=[0], keep=false} : f32[] partial(tp)
+  %y = all_reduce(%s) {axes=tp} : f32[]
+  return %rows, %y
+}
+""")
+    self.fails("%rows = embedding(%table, %far) : f32[2@tp, 1]: index",
+               "asyra-run", program, "--seed", "3")
+    program = self.path("nan.asyra", """asyra 1 global
+program @p(%x: f32[4]) -> (f32[4]) {
+  %zero = sub(%x, %x) : f32[4]
+  %nan = div(%zero, %zero) : f32[4]
+  return %nan
+}
+""")
+    self.passes("asyra-run", program)
+    self.fails("%nan = div(%zero, %zero) : f32[4]: result %nan: element 0 is",
+               "asyra-run", program, "--check-finite")
+
   def test_equal_input_gives_equal_bytes(self):
     for name in ["a.asyra", "b.asyra"]:
       self.passes("asyra-opt", LLAMA, *DIMS, "--tp", "2", "-o",
