@@ -140,8 +140,8 @@ class TraceWriter {
   void Arrow(const OpTime& from, const OpTime& to) {
     ++arrows_;
     Json end = {{"ph", "s"},
-                {"cat", "ac2g"},
-                {"name", "ac2g"},
+                {"cat", "wait"},
+                {"name", "wait"},
                 {"id", arrows_},
                 {"pid", rank_},
                 {"tid", Track(program_.ops[from.op].stream)},

@@ -165,6 +165,7 @@ int main(int argc, char** argv) {
       "Runs a program on recorded or random inputs: a compiled .asyra file "
       "with its .safetensors, or a model, compiled as by asyra-opt.",
       "asyra-run");
+  asyra::AddModelFlag(app, &flags.compile);
   asyra::AddCompileFlags(app, &flags.compile);
   asyra::AddRunFlags(app, &flags);
   app.add_option("--check", flags.check,

@@ -1,17 +1,20 @@
 #!/bin/bash
 # From a fresh machine to a compiled model: installs what is missing, builds,
-# shards and schedules a small model over 8 devices, runs the result on 8
-# interpreted devices against PyTorch's recorded output, and says what Llama 3
-# 8B would gain on eight H200. Takes a few minutes, most of them compiling.
+# shards and schedules a small model over 8 devices, runs the result on 8 ranks
+# of this machine's cpu against PyTorch's recorded output, sets the predicted
+# step beside the real one, and says what Llama 3 8B would gain on eight H200.
+# Takes a few minutes, most of them compiling.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/install_deps.sh
 cmake --preset release >/dev/null
 cmake --build --preset release -j "$(nproc)" \
-    --target asyra-opt asyra-run | tail -n 1
+    --target asyra-opt asyra-run asyra-sim | tail -n 1
 bin=build/release/tools
 out=$(mktemp -d)
 trap 'rm -r "$out"' EXIT
+pages=build/release/quickstart
+mkdir -p "$pages"
 
 echo
 echo "== a small Llama over 4 x 2 devices, two tile streams"
@@ -19,9 +22,14 @@ echo "== a small Llama over 4 x 2 devices, two tile streams"
     --dim batch=4 --dim seq=64 --tp 4 --sp 2 --tiles 2 -o "$out/llama.asyra"
 
 echo
-echo "== its program on 8 interpreted devices, against PyTorch"
-"$bin/asyra-run" "$out/llama.asyra" \
+echo "== its program on 8 ranks of this cpu, against PyTorch"
+"$bin/asyra-run" "$out/llama.asyra" --repeat 10 --profile "$out/real.json" \
     --check models/llama-tiny-op18/test_data_set_0
+
+echo
+echo "== the step predicted for eight H200 beside the one that ran here"
+"$bin/asyra-sim" compare "$out/llama.asyra" "$out/real.json" \
+    --html "$pages/llama.html"
 
 echo
 echo "== Llama 3 8B on eight H200, simulated"
