@@ -94,7 +94,10 @@ absl::Status StepRunner::MakeKernel(const Op& op, OpLaunch* launch) {
 std::vector<std::string> StepRunner::fallback_ops() const {
   std::vector<std::string> names;
   for (const OpLaunch& op : ops_) {
-    if (op.launch == nullptr || op.launch->kernel->is_native()) continue;
+    if (op.launch == nullptr || op.launch->kernel->is_native() ||
+        setup_.memory.is_constant[op.op]) {
+      continue;
+    }
     names.emplace_back(setup_.program.ops[op.op].def->name);
   }
   std::sort(names.begin(), names.end());

@@ -11,6 +11,7 @@
 #include "executor/cpu/kernel_list.h"
 #include "executor/cpu/probes.h"
 #include "executor/cpu/reference_kernel.h"
+#include "executor/cpu/threads.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -113,6 +114,7 @@ class CpuDevice : public Device {
 
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(
       const KernelUse& use) override {
+    SetComputeThreads(threads_);
     if (const CpuKernelDef* def = FindCpuKernel(use)) {
       return def->prepare(use);
     }

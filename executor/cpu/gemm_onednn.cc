@@ -1,25 +1,38 @@
 #ifdef ASYRA_ONEDNN
 #include "executor/cpu/gemm.h"
 #include "executor/cpu/onednn.h"
+#include "executor/cpu/threads.h"
 
 namespace asyra::cpu {
 namespace {
 
+// What is worth a thread: waking one and meeting it again takes as long.
+constexpr double kFlopsOfThread = 4e6;
+
+int ThreadsFor(const GemmShape& shape) {
+  double flops = 2.0 * static_cast<double>(shape.m) *
+                 static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  double worth = std::min(flops / kFlopsOfThread, 1e3);
+  return std::clamp(static_cast<int>(worth), 1, ComputeThreads());
+}
+
 class OneDnnGemm : public Gemm {
  public:
-  explicit OneDnnGemm(std::unique_ptr<OneDnnPrimitive> primitive)
-      : primitive_(std::move(primitive)) {}
+  OneDnnGemm(std::unique_ptr<OneDnnPrimitive> primitive, int threads)
+      : primitive_(std::move(primitive)), threads_(threads) {}
   int64_t workspace_bytes() const override {
     return primitive_->workspace_bytes();
   }
   absl::Status Run(const void* a, const void* b, void* c,
                    void* workspace) override {
+    UseThreads(threads_);
     void* addresses[] = {const_cast<void*>(a), const_cast<void*>(b), c};
     return primitive_->Run(addresses, workspace);
   }
 
  private:
   std::unique_ptr<OneDnnPrimitive> primitive_;
+  int threads_;
 };
 
 std::unique_ptr<OneDnnPrimitive> MakePrimitive(const GemmShape& s) {
@@ -43,10 +56,12 @@ std::unique_ptr<OneDnnPrimitive> MakePrimitive(const GemmShape& s) {
 absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create(const GemmShape& shape) {
   bool empty = shape.m == 0 || shape.n == 0 || shape.k == 0;
   if (shape.dtype == DType::kF64 || empty) return MakeLoopGemm(shape);
+  int threads = ThreadsFor(shape);
+  UseThreads(threads);
   auto primitive =
       OneDnnPrimitive::Create([&] { return MakePrimitive(shape); });
   if (!primitive.ok()) return MakeLoopGemm(shape);
-  return std::make_unique<OneDnnGemm>(*std::move(primitive));
+  return std::make_unique<OneDnnGemm>(*std::move(primitive), threads);
 }
 
 }  // namespace asyra::cpu

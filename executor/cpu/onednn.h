@@ -2,12 +2,12 @@
 // their scratch memory ours. Only in builds that have it (ASYRA_ONEDNN).
 #pragma once
 
+#include <dnnl.hpp>
 #include <functional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "dnnl.hpp"
 
 namespace asyra::cpu {
 

@@ -1,10 +1,15 @@
-// How many threads the kernels of one stream use.
+// How many threads oneDNN uses; our own loops use one.
 #pragma once
 
 namespace asyra {
 
-// For kernels that the calling thread runs from here on; those of oneDNN, the
-// others use one.
+// At most so many, for what the calling thread prepares and runs from here on;
+// 1 unless it is set.
 void SetComputeThreads(int threads);
+int ComputeThreads();
+
+// Exactly so many, for the primitives that the calling thread makes and runs
+// from here on. A primitive is run with as many as it was made with.
+void UseThreads(int threads);
 
 }  // namespace asyra

@@ -1,9 +1,13 @@
 // What the executor adds to the kernels' own time, and what streams hide: run
 // build/release/tests/executor_benchmark.
+#include <algorithm>
+#include <thread>
+
 #include "benchmark/benchmark.h"
 #include "executor/cpu/cpu_device.h"
 #include "executor/cpu/gemm.h"
 #include "executor/cpu/run_on_cpu.h"
+#include "executor/cpu/threads.h"
 #include "executor/executor.h"
 #include "ir/parser.h"
 #include "ir/support/check.h"
@@ -16,7 +20,8 @@ class OneRank {
  public:
   explicit OneRank(const std::string& text)
       : device_(CreateCpuDevice()),
-        executor_(ASYRA_VALUE(Executor::Load(ASYRA_VALUE(ParseProgram(text))))) {
+        executor_(
+            ASYRA_VALUE(Executor::Load(ASYRA_VALUE(ParseProgram(text))))) {
     ASYRA_CHECK_OK(executor_->Prepare(*device_, nullptr, nullptr));
     for (const auto& input : executor_->inputs()) {
       inputs_.emplace_back(input.local.dtype, input.local.shape());
@@ -71,34 +76,31 @@ void BM_MatmulStep(benchmark::State& state) {
   }
   OneRank rank(text + "return %v4 }");
   for (auto _ : state) rank.Step();
-  state.counters["GFLOP/s"] = benchmark::Counter(
-      8e-9 * static_cast<double>(kRows * n * n),
-      benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(8e-9 * static_cast<double>(kRows * n * n),
+                         benchmark::Counter::kIsIterationInvariantRate);
 }
 BENCHMARK(BM_MatmulStep)->Arg(512)->Arg(1024)->Arg(2048)->UseRealTime();
 
 // The same four products by the library that the kernels call.
 void BM_MatmulAlone(benchmark::State& state) {
   int64_t n = state.range(0);
-  auto gemm = ASYRA_VALUE(cpu::Gemm::Create({.m = kRows,
-                                             .n = n,
-                                             .k = n,
-                                             .a_row = n,
-                                             .b_row = n,
-                                             .c_row = n}));
+  SetComputeThreads(static_cast<int>(std::thread::hardware_concurrency()));
+  auto gemm = ASYRA_VALUE(cpu::Gemm::Create(
+      {.m = kRows, .n = n, .k = n, .a_row = n, .b_row = n, .c_row = n}));
   Tensor a(DType::kF32, {kRows, n}), b(DType::kF32, {n, n}),
       c(DType::kF32, {kRows, n});
   auto device = CreateCpuDevice();
   auto workspace = ASYRA_VALUE(device->Allocate(gemm->workspace_bytes()));
   for (auto _ : state) {
     for (int i = 0; i < 4; ++i) {
-      ASYRA_CHECK_OK(gemm->Run(a.data(), b.data(), c.mutable_data(),
-                               workspace->data()));
+      ASYRA_CHECK_OK(
+          gemm->Run(a.data(), b.data(), c.mutable_data(), workspace->data()));
     }
   }
-  state.counters["GFLOP/s"] = benchmark::Counter(
-      8e-9 * static_cast<double>(kRows * n * n),
-      benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(8e-9 * static_cast<double>(kRows * n * n),
+                         benchmark::Counter::kIsIterationInvariantRate);
 }
 BENCHMARK(BM_MatmulAlone)->Arg(512)->Arg(1024)->Arg(2048)->UseRealTime();
 

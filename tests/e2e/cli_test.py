@@ -46,7 +46,7 @@ class CommandLine(ToolTest):
     with open(profile) as file:
       events = json.load(file)["traceEvents"]
     slices = [event for event in events if event["ph"] == "X"]
-    self.assertGreater(len(slices), 100)
+    self.assertGreater(len(slices), 50)
     self.assertTrue(any(event["name"].startswith("ncclDevKernel_")
                         for event in slices))
     last = {}
@@ -101,7 +101,8 @@ program @p(%x: f32[4]) -> (f32[4]) {
 
   def test_random_inputs_depend_on_the_seed_alone(self):
     runs = [self.passes("asyra-run", GPT2, "--dim", "batch=2", "--dim",
-                        "seq=8", "--passes", "canonicalize", "--seed", seed)
+                        "seq=8", "--passes", "canonicalize", "--seed",
+                        seed).partition("output")[2]  # not the times
             for seed in ["1", "1", "2"]]
     self.assertEqual(runs[0], runs[1])
     self.assertNotEqual(runs[0], runs[2])

@@ -71,10 +71,9 @@ absl::Status TrainOnRank(asyra::Device& device, asyra::Communicator& world) {
 
 int main() {
   auto device = asyra::CreateCpuDevice({.threads_per_stream = 1});
-  absl::Status status =
-      asyra::RunLocalRanks(4, {}, [&](asyra::Communicator& world) {
-        return TrainOnRank(*device, world);
-      });
+  absl::Status status = asyra::RunLocalRanks(
+      4, {},
+      [&](asyra::Communicator& world) { return TrainOnRank(*device, world); });
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return 1;
