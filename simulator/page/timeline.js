@@ -187,10 +187,11 @@ class Timeline {
   label(c, op, x, right, top) {
     const room = right - x - 8;
     if (room < 30) return;
-    let text = op.name;
     const fits = Math.floor(room / 6.4);  // of this font, about
-    if (text.length > fits) text = op.op;
-    if (text.length > fits) return;
+    // The whole name, or less of it: "o_proj.t0" of "layer3.o_proj.t0".
+    const text = [op.name, op.name.replace(/^[^.]*\./, ''), op.op].find(
+      (name) => name.length <= fits);
+    if (!text) return;
     c.fillStyle = '#fff';
     c.fillText(text, x + 4, top + ROW / 2 - .5);
   }
