@@ -124,16 +124,16 @@ class Simulator(ToolTest):
 
   def test_a_sweep_marks_the_front_and_keeps_the_reasons(self):
     table, out = self.path("s.csv"), self.path("s.json")
-    text = self.passes("asyra-sim", "sweep", *TINY, "--grid", "tp=1,2,5",
-                       "--grid", "machine=a800x8,h200x8", "--csv", table,
-                       "--json", out)
+    text = self.passes("asyra-sim", "sweep", *TINY, "--grid", "tp=1,2,16",
+                       "--nodes", "1", "--grid", "machine=a800x8,h200x8",
+                       "--csv", table, "--json", out)
     self.assertIn("pareto", text)
     with open(table, newline="") as file:
       rows = list(csv.DictReader(file))
     self.assertEqual([(r["tp"], r["machine"]) for r in rows],
-                     [(tp, m) for tp in "125" for m in ["a800x8", "h200x8"]])
+                     [(tp, m) for tp in ["1", "2", "16"] for m in ["a800x8", "h200x8"]])
     for row in rows:
-      self.assertEqual(bool(row["error"]), row["tp"] == "5")
+      self.assertEqual(bool(row["error"]), row["tp"] == "16")
       self.assertNotIn(None, row)
     self.assertIn("true", {r["pareto"] for r in rows})
     points = read_json(out)["points"]
@@ -141,9 +141,10 @@ class Simulator(ToolTest):
                      [r["makespan_us"] for r in rows])
 
   def test_a_sweep_without_a_valid_point_gives_each_reason(self):
-    text = self.fails("none of 2 points is valid: tp=5: ", "asyra-sim",
-                      "sweep", *TINY, "--grid", "tp=5,7")
-    self.assertIn("tp=7", text)
+    text = self.fails("none of 2 points is valid: tp=16: ", "asyra-sim",
+                      "sweep", *TINY, "--grid", "tp=16,32", "--nodes",
+                      "1")
+    self.assertIn("tp=32", text)
     self.fails("too much", "asyra-sim", "sweep", *TINY, "--grid", "tp=1,2",
                "--capacity", "0.000001")
     self.fails("--grid is required", "asyra-sim", "sweep", *TINY)
@@ -171,8 +172,8 @@ class Simulator(ToolTest):
     one, two, sweep = (self.path(n + ".html") for n in ["one", "two", "sweep"])
     self.passes("asyra-sim", "run", *TINY, "--tp", "2", "--html", one)
     self.passes("asyra-opt", *TINY, "--tp", "2", "--html", two)
-    self.passes("asyra-sim", "sweep", *TINY, "--grid", "tp=1,2,5", "--html",
-                sweep)
+    self.passes("asyra-sim", "sweep", *TINY, "--grid", "tp=1,2,16", "--nodes", "1",
+                "--html", sweep)
     for page, shows in [(one, "Critical path"), (two, "Ops that changed"),
                         (sweep, "Pareto front")]:
       dump = subprocess.run(

@@ -96,18 +96,18 @@ TEST(Sweep, TheFrontHasAllThatNoPointBeats) {
 }
 
 TEST(Sweep, PointsThatCannotBeSayWhy) {
-  auto axes = *ParseGrid({"tp=5,2"});
-  std::vector<SweepPoint> points = SweepOf({"tp=5,2"});
+  auto axes = *ParseGrid({"machine=none,h200x8"});
+  std::vector<SweepPoint> points = SweepOf({"machine=none,h200x8"});
   EXPECT_FALSE(points[0].valid());
   EXPECT_TRUE(points[1].valid());
   EXPECT_TRUE(CheckAnyValid(axes, points).ok());
-  std::vector<SweepPoint> tight = SweepOf({"tp=5,2"}, {.capacity_gib = 1e-6});
+  std::vector<SweepPoint> tight = SweepOf({"machine=none,h200x8"}, {.capacity_gib = 1e-6});
   absl::Status status = CheckAnyValid(axes, tight);
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(
       std::string(status.message()),
       testing::AllOf(HasSubstr("none of 2 points is valid"),
-                     HasSubstr("tp=5: "), HasSubstr("tp=2: does not fit")));
+                     HasSubstr("machine=none: "), HasSubstr("machine=h200x8: does not fit")));
   EXPECT_FALSE(tight[1].pareto);
 }
 
