@@ -6,6 +6,7 @@
 #include "executor/agreement.h"
 #include "executor/step_runner.h"
 #include "ir/parser.h"
+#include "ir/shard_reader.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "ir/verifier.h"
@@ -179,14 +180,9 @@ class RankExecutor : public Executor {
     for (const Input& input : program_.inputs) {
       if (input.role != InputRole::kWeight) continue;
       const std::string& name = program_.value_name(input.value);
-      const Type& type = program_.type(input.value);
       const Tensor* data = weights == nullptr ? nullptr : weights->Find(name);
       if (data == nullptr) return NotFound("weight %{} has no data", name);
-      if (data->dtype() != type.dtype || data->shape() != type.shape()) {
-        return Invalid("weight %{} is {}, the program takes {}", name,
-                       Describe(data->dtype(), data->shape()),
-                       Describe(type.dtype, type.shape()));
-      }
+      ASYRA_RETURN_IF_ERROR(CheckStored(program_, input, *data));
     }
     return absl::OkStatus();
   }
@@ -218,9 +214,14 @@ class RankExecutor : public Executor {
                       home);
       }
       if (input.role != InputRole::kWeight) continue;
-      Tensor shard = Shard(*weights->Find(program_.value_name(input.value)),
-                           program_.type(input.value), program_.mesh, rank());
-      device_->CopyToDevice(Address(input.value), shard.data(), shard.bytes(),
+      const std::string& name = program_.value_name(input.value);
+      absl::StatusOr<Tensor> shard =
+          ReadShard(*weights->Find(name), program_.type(input.value),
+                    program_.mesh, rank());
+      if (!shard.ok()) {
+        return Annotate(shard.status(), fmt::format("weight %{}", name));
+      }
+      device_->CopyToDevice(Address(input.value), shard->data(), shard->bytes(),
                             home);
       ASYRA_RETURN_IF_ERROR(home.Synchronize());
     }

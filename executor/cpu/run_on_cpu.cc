@@ -10,8 +10,8 @@
 namespace asyra {
 namespace {
 
-bool IsLeftOut(const Tensor& tensor, const Type& type) {
-  return tensor.num_elements() == 0 && tensor.shape() != type.shape();
+bool IsLeftOut(const Tensor& tensor, const Shape& given) {
+  return tensor.num_elements() == 0 && tensor.shape() != given;
 }
 
 class Run {
@@ -62,7 +62,9 @@ class Run {
       const Type& type = program_.type(input.value);
       const std::string& name = program_.value_name(input.value);
       if (input.role == InputRole::kWeight) {
-        if (!IsLeftOut(inputs_[i], type)) weights_.Set(name, inputs_[i]);
+        if (!IsLeftOut(inputs_[i], program_.GivenShape(input))) {
+          weights_.Set(name, inputs_[i]);
+        }
       } else if (inputs_[i].dtype() != type.dtype ||
                  inputs_[i].shape() != type.shape()) {
         return Invalid("input %{} is {}{}, the program takes {}{}", name,

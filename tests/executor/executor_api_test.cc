@@ -1,6 +1,7 @@
 // The embedding API on one rank and on several: state, weights, outputs,
 // several executors, planned offsets.
-#include "executor/sync_plan.h"
+#include "executor/cpu/run_on_cpu.h"
+#include "ir/interpreter.h"
 #include "tests/executor/ranks.h"
 
 namespace asyra {
@@ -159,6 +160,26 @@ program @p(%x: f32[8, 8]) -> (f32[8, 8]) {
   EXPECT_GE(times[0].start_us, 0);
   EXPECT_GE(times[0].end_us, times[0].start_us);
   EXPECT_GE(times[1].start_us, times[0].end_us);
+}
+
+TEST(Weights, GivenSmallerThanTheirTypeAreZeroBeyond) {
+  Program program = Parsed(R"(asyra 1 local
+mesh (tp=4)
+program @logits(%x: f32[8, 16], %w: f32[16, 12@tp] weight padded from [16, 10])
+    -> (f32[8, 12]) {
+  %p = matmul(%x, %w) : f32[8, 12@tp]
+  %y = all_gather(%p) {axes=tp, dim=1} : f32[8, 12]
+  return %y
+}
+)");
+  std::vector<Tensor> inputs = RandomInputs(program, 1, 4);
+  ASSERT_EQ(inputs[1].size(1), 10);
+  std::vector<Tensor> want = ASYRA_VALUE(Interpret(program, inputs));
+  auto got = RunOnCpu(program, inputs);
+  ASSERT_TRUE(got.ok()) << got.status();
+  for (int64_t i = 0; i < want[0].num_elements(); ++i) {
+    EXPECT_NEAR(got->outputs[0].Get(i), want[0].Get(i), 1e-5);
+  }
 }
 
 TEST_F(Api, FilesThatAreNoProgramsAreRefused) {
