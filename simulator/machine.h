@@ -44,10 +44,13 @@ struct Gpu {
   double gemm_half_tile = 0;
   double gemm_extra_k = 0;
   double gemm_hbm_fraction = 1;  // of hbm_gbps, what products reach
-  // What a process takes before it holds a value: context, libraries, kernels;
-  // and what each communicator takes.
+  // What a process takes besides its values: the context with libraries of
+  // products; the collective library once it is used; each communicator; and
+  // what one takes more for all_to_all.
   double context_mib = 0;
+  double collectives_mib = 0;
   double communicator_mib = 0;
+  double exchange_mib = 0;
 };
 
 enum class LinkKind : uint8_t { kNvlink, kPcie };

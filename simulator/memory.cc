@@ -178,11 +178,19 @@ int64_t ArenaBytes(const Program& program, absl::Span<const OpSpan> spans,
 }
 
 int64_t LibraryBytes(const Program& program, const Gpu& gpu) {
+  Dependencies dependencies(program);
+  std::vector<char> exchanges(dependencies.communicators().size(), 0);
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    if (program.ops[i].def->collective != CollectiveKind::kAllToAll) continue;
+    exchanges[dependencies.CommunicatorOf(static_cast<int>(i))] = 1;
+  }
+  double mib = gpu.context_mib;
+  if (!exchanges.empty()) mib += gpu.collectives_mib;
+  for (char exchange : exchanges) {
+    mib += gpu.communicator_mib + (exchange ? gpu.exchange_mib : 0);
+  }
   constexpr double kMiB = 1 << 20;
-  auto communicators =
-      static_cast<double>(Dependencies(program).communicators().size());
-  return static_cast<int64_t>(
-      (gpu.context_mib + communicators * gpu.communicator_mib) * kMiB);
+  return static_cast<int64_t>(mib * kMiB);
 }
 
 }  // namespace

@@ -102,14 +102,16 @@ program @f(%x: f32[500] partial(tp), %y: f32[100]) -> (f32[500], f32[100]) {
 })");
   Machine machine = TestMachine();
   machine.gpu.context_mib = 3;
+  machine.gpu.collectives_mib = 7;
   machine.gpu.communicator_mib = 2;
+  machine.gpu.exchange_mib = 100;  // for all_to_all, of which there is none
   SimResult result = Simulate(program, CostModel(machine, program.mesh));
   MemoryReport report = ReportMemory(program, result, machine);
   EXPECT_EQ(report.live_bytes, result.peak_bytes);
   EXPECT_EQ(report.live_bytes, 2000 + 400 + 2000 + 400 + 400);
   EXPECT_EQ(report.rounded_bytes, 2048 + 512 + 2048 + 512 + 512);
   EXPECT_EQ(report.arena_bytes, report.rounded_bytes);
-  EXPECT_EQ(report.device_bytes, report.arena_bytes + (5 << 20));
+  EXPECT_EQ(report.device_bytes, report.arena_bytes + (12 << 20));
   std::vector<std::string> names;
   for (const LiveBuffer& buffer :
        LiveBuffersAt(program, result.spans, report.peak_at_us)) {
