@@ -19,8 +19,12 @@ struct DimLabels {
   // Computes labels and axis rules of a program of stage global.
   static absl::StatusOr<DimLabels> Of(const Program& program);
 
-  std::vector<AxisRule> rules;                 // by op
-  std::vector<std::vector<DimLabel>> factors;  // by op, by factor
+  std::vector<AxisRule> rules;  // by op
+  // By op, by factor; of a factor that covers several, the outermost.
+  std::vector<std::vector<DimLabel>> factors;
+  // By value, by dimension; of what a reshape merged, the sequence before the
+  // batch.
+  std::vector<std::vector<DimLabel>> values;
 };
 
 }  // namespace asyra

@@ -1,11 +1,15 @@
 #include "passes/pass_list.h"
 
+#include <algorithm>
+
 #include "ir/support/status.h"
 #include "passes/bucket.h"
 #include "passes/canonicalize.h"
 #include "passes/pad_dims.h"
 #include "passes/partition.h"
+#include "passes/plan_options.h"
 #include "passes/plan_sharding.h"
+#include "passes/propagate_sharding.h"
 #include "passes/raise_activation.h"
 #include "passes/raise_attention.h"
 #include "passes/raise_moe.h"
@@ -22,7 +26,8 @@ namespace {
 absl::StatusOr<bool> PadDimsPass(Program& program, const PassOptions& options,
                                  PassContext& context) {
   PadOptions pad_options;
-  pad_options.plan.prices = PricesFrom(context.costs);
+  ASYRA_ASSIGN_OR_RETURN(pad_options.plan,
+                         ReadPlanOptions(options, program, context));
   pad_options.pins = options.Get<std::string>("pins");
   pad_options.always = options.Bool("always");
   return PadDims(program, pad_options, context);
@@ -31,12 +36,8 @@ absl::StatusOr<bool> PadDimsPass(Program& program, const PassOptions& options,
 absl::StatusOr<bool> PlanShardingPass(Program& program,
                                       const PassOptions& options,
                                       PassContext& context) {
-  PlanOptions plan_options;
-  plan_options.prices = PricesFrom(context.costs);
-  plan_options.beam = static_cast<int>(options.Int("beam"));
-  if (plan_options.beam < 1) {
-    return Invalid("beam is {}, it must be at least 1", plan_options.beam);
-  }
+  ASYRA_ASSIGN_OR_RETURN(PlanOptions plan_options,
+                         ReadPlanOptions(options, program, context));
   ASYRA_ASSIGN_OR_RETURN(plan_options.pins,
                          ReadPins(options.Get<std::string>("pins"), program));
   ASYRA_ASSIGN_OR_RETURN(ShardingPlan plan,
@@ -45,13 +46,34 @@ absl::StatusOr<bool> PlanShardingPass(Program& program,
   return true;
 }
 
+absl::StatusOr<bool> PropagateShardingPass(Program& program,
+                                           const PassOptions& options,
+                                           PassContext& context) {
+  ASYRA_ASSIGN_OR_RETURN(
+      Pins seeds, ReadPins(options.Get<std::string>("seeds"), program));
+  ASYRA_ASSIGN_OR_RETURN(Propagation propagation,
+                         PropagateSharding(program, seeds));
+  constexpr size_t kShown = 10;
+  size_t count = propagation.conflicts.size();
+  for (size_t i = 0; i < std::min(count, kShown); ++i) {
+    context.Remark("conflict in {}", propagation.conflicts[i].text);
+  }
+  if (count > kShown) context.Remark("and {} conflicts more", count - kShown);
+  context.plan =
+      std::make_shared<const ShardingPlan>(std::move(propagation.plan));
+  return true;
+}
+
 absl::StatusOr<bool> PartitionPass(Program& program, const PassOptions&,
                                    PassContext& context) {
   if (context.plan == nullptr) {
-    return Invalid("there is no plan: run plan_sharding right before");
+    return Invalid(
+        "there is no plan: run plan_sharding or propagate_sharding right "
+        "before");
   }
-  ASYRA_ASSIGN_OR_RETURN(
-      program, Partition(program, *context.plan, PricesFrom(context.costs)));
+  PlanPrices prices;
+  prices.costs = context.costs;
+  ASYRA_ASSIGN_OR_RETURN(program, Partition(program, *context.plan, prices));
   context.plan = nullptr;
   return true;
 }
@@ -103,19 +125,23 @@ const std::vector<PassRecord>& Records() {
        .summary = "pads weights that the mesh does not divide where that pays",
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
-       .options = {{"always", AttrKind::kBool, "whatever it costs", false},
-                   {"pins", AttrKind::kString, "as of plan_sharding",
-                    std::string()}},
+       .options = PlanOptionDefs(
+           {{"always", AttrKind::kBool, "whatever it costs", false}}),
        .fn = PadDimsPass},
       {.name = "plan_sharding",
        .summary = "chooses how each op is sharded over the mesh, by cost",
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
-       .options = {{"beam", AttrKind::kInt, "states kept an op", int64_t{512}},
-                   {"pins", AttrKind::kString,
-                    "values fixed by name, as REGEX=0@dp,1@tp;REGEX=whole",
-                    std::string()}},
+       .options = PlanOptionDefs(),
        .fn = PlanShardingPass},
+      {.name = "propagate_sharding",
+       .summary = "instead of plan_sharding: shards what follows from seeds",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options = {{"seeds", AttrKind::kString,
+                    "values fixed by name, as pins of plan_sharding",
+                    std::string()}},
+       .fn = PropagateShardingPass},
       {.name = "partition",
        .summary = "makes the program each device runs, collectives explicit",
        .from_stage = Stage::kGlobal,

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "ir/attr.h"
 #include "ir/type.h"
-#include "passes/plan_sharding.h"
+#include "passes/plan_prices.h"
 
 namespace asyra {
 
@@ -28,5 +30,31 @@ struct Redistribution {
 absl::StatusOr<Redistribution> Redistribute(const Type& from, const Type& to,
                                             const Mesh& mesh,
                                             const PlanPrices& prices);
+
+// A distributed type as a number of a table.
+using TypeId = int32_t;
+
+// Prices of redistributions, each computed once; types go by number.
+class RedistributionPrices {
+ public:
+  // Both must outlive this.
+  RedistributionPrices(const Mesh& mesh, const PlanPrices& prices)
+      : mesh_(mesh), prices_(prices) {}
+
+  // Whole nanoseconds, so that sums do not depend on their order. No way is
+  // dearer than any sum of others.
+  static constexpr int64_t kNoWay = int64_t{1} << 60;
+
+  TypeId Id(const Type& type);
+  const Type& type(TypeId id) const { return types_[id]; }
+  int64_t Ns(TypeId from, TypeId to);
+
+ private:
+  const Mesh& mesh_;
+  const PlanPrices& prices_;
+  std::vector<Type> types_;
+  absl::flat_hash_map<std::string, TypeId> ids_;
+  absl::flat_hash_map<std::pair<TypeId, TypeId>, int64_t> ns_;
+};
 
 }  // namespace asyra

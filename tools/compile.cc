@@ -90,6 +90,22 @@ absl::StatusOr<Mesh> ReadMesh(const std::string& text) {
   return mesh;
 }
 
+// The data axes, dp and sp, one or both, whose product --ep is: experts lie
+// over them. Empty where it is an axis of its own: where there are none, or
+// --ranks counts it as one.
+std::string ExpertAxes(const CompileOptions& options) {
+  auto dp = static_cast<double>(options.dp);
+  auto sp = static_cast<double>(options.sp);
+  auto ep = static_cast<double>(options.ep);
+  double own = dp * sp * ep * static_cast<double>(options.tp);
+  if (ep <= 1 || static_cast<double>(options.ranks.value_or(0)) == own) {
+    return "";
+  }
+  if (dp > 1 && sp > 1 && dp * sp == ep) return "dp,sp";
+  if (dp == ep) return "dp";
+  return sp == ep ? "sp" : "";
+}
+
 absl::Status RunGiven(const CompileOptions& options,
                       const PassManagerOptions& manager, PassContext& context,
                       CompileResult* result) {
@@ -103,12 +119,20 @@ absl::Status RunGiven(const CompileOptions& options,
 }
 
 std::string ShardPipeline(const CompileOptions& options) {
-  if (options.shard.empty()) return std::string(kShardPipeline);
-  std::string pins =
-      fmt::format("{{pins={}}}", ToString(AttrValue(options.shard), Mesh()));
+  auto text = [](const std::string& value) {
+    return ToString(AttrValue(value), Mesh());
+  };
+  if (options.propagate) {
+    return fmt::format("propagate_sharding{{seeds={}}}, partition",
+                       text(options.shard));
+  }
+  std::string plan = fmt::format(
+      "{{pins={}, experts={}, tp_style={}, ep_style={}}}", text(options.shard),
+      text(ExpertAxes(options)), text(options.tp_style),
+      text(options.ep_style));
   return absl::StrReplaceAll(std::string(kShardPipeline),
-                             {{"pad_dims", "pad_dims" + pins},
-                              {"plan_sharding", "plan_sharding" + pins}});
+                             {{"pad_dims", "pad_dims" + plan},
+                              {"plan_sharding", "plan_sharding" + plan}});
 }
 
 std::string RaisePipeline(const CompileOptions& options) {
@@ -156,7 +180,10 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
   app.add_option("--dp", options->dp, "data parallel devices (batch)");
   app.add_option("--tp", options->tp, "tensor parallel devices (weights)");
   app.add_option("--sp", options->sp, "sequence parallel devices (tokens)");
-  app.add_option("--ep", options->ep, "expert parallel devices (experts)");
+  app.add_option(
+      "--ep", options->ep,
+      "expert parallel devices: over dp, sp or both where it is their "
+      "product, else an axis of its own");
   app.add_option("--mesh", options->mesh,
                  "NAME=SIZE,...: axes by name, neighbours along the last share "
                  "a host first; dp, tp, sp and ep shard what their flags do, "
@@ -167,6 +194,19 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
   app.add_option("--shard", options->shard,
                  "'REGEX=DIM@AXIS,...;REGEX=whole': fixes how values whose "
                  "names match are sharded");
+  app.add_flag("--propagate", options->propagate,
+               "shards only what follows from --shard, without prices")
+      ->needs("--shard");
+  app.add_option("--tp-style", options->tp_style,
+                 "norms between weights under tp: sequence (sharded along the "
+                 "tokens), replicated, or what costs less")
+      ->check(CLI::IsMember({"auto", "sequence", "replicated"}))
+      ->capture_default_str();
+  app.add_option("--ep-style", options->ep_style,
+                 "how tokens reach their experts: all_to_all, all_gather (and "
+                 "reduce_scatter), or what costs less")
+      ->check(CLI::IsMember({"auto", "all_to_all", "all_gather"}))
+      ->capture_default_str();
   app.add_option("--machine", options->machine,
                  "a known machine or a .machine file: " +
                      absl::StrJoin(ListMachines(), ", "))
@@ -202,7 +242,9 @@ absl::StatusOr<Mesh> MeshOf(const CompileOptions& options) {
     if (size < 1) {
       return Invalid("--{} is {}, it must be at least 1", name, size);
     }
-    if (size > 1) axes.push_back({name, size});
+    bool covered =
+        std::string_view(name) == "ep" && !ExpertAxes(options).empty();
+    if (size > 1 && !covered) axes.push_back({name, size});
   }
   return Mesh::Create(std::move(axes));
 }

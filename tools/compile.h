@@ -24,6 +24,9 @@ struct CompileOptions {
   std::optional<std::string> mesh;
   std::optional<int64_t> ranks;  // devices there are
   std::string shard;             // pins, as ReadPins takes them
+  // As the options of plan_sharding.
+  std::string tp_style = "auto", ep_style = "all_to_all";
+  bool propagate = false;  // from `shard`, instead of plan_sharding
   std::string machine = "h200x8";
   std::vector<std::string> set;  // edits of the machine, "gpu.hbm_gbps=4000"
   int64_t nodes = 0;             // 0: as many as the mesh takes

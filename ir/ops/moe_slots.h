@@ -19,7 +19,7 @@ struct MoeSlots {
 
 // Tokens that share slots: as many as leave the choices of a group near their
 // mean, and enough groups to shard.
-inline constexpr int64_t kMoeGroup = 1024;
+inline constexpr int64_t kMoeGroup = 256;
 
 // Slots for `tokens` that choose `chosen` of `experts` each. `percent` is 100
 // times the capacity factor of Switch Transformer (Fedus et al. 2021, section

@@ -1,6 +1,5 @@
-// Random programs on random meshes, planned under random prices and, every
-// other one, random pins, partitioned,
-// tiled, started and reordered: every stage verifies, and the result equals the
+// Random programs on random meshes, planned under random prices, styles and,
+// every other one, random pins, or by propagation from these; partitioned, tiled, started and reordered: every stage verifies, and the result equals the
 // program on one device exactly, on small integers. ASYRA_SEED in the
 // environment repeats a run.
 #include <cstdlib>
@@ -13,6 +12,7 @@
 #include "ir/support/check.h"
 #include "ir/verifier.h"
 #include "passes/partition.h"
+#include "passes/propagate_sharding.h"
 #include "passes/reorder.h"
 #include "passes/start_collectives.h"
 #include "passes/tile.h"
@@ -48,8 +48,8 @@ class RandomModel {
 
   PlanPrices RandomPrices() {
     PlanPrices prices;
-    prices.links.assign(
-        8, {Pick<double>({0.001, 1, 100}), Pick<double>({1, 1000, 300e3})});
+    prices.latency_us = Pick<double>({0.001, 1, 100});
+    prices.link_bytes_per_us = Pick<double>({1, 1000, 300e3});
     prices.flops_per_us = Pick<double>({0.1, 1e3, 600e6});
     prices.kernel_us = Pick<double>({0.001, 2});
     return prices;
@@ -190,16 +190,39 @@ void ExpectPinned(const Program& program, const Pins& pins,
   }
 }
 
+// By price, or for every third program by propagation from seeds.
+absl::StatusOr<ShardingPlan> Plan(uint64_t seed, const Program& program,
+                                  const PlanOptions& options) {
+  if (seed % 3 == 0) {
+    absl::StatusOr<Propagation> propagation =
+        PropagateSharding(program, options.pins);
+    if (!propagation.ok()) return propagation.status();
+    return std::move(propagation->plan);
+  }
+  PassContext context;
+  return PlanSharding(program, options, context);
+}
+
 // False where the mesh has an axis that the program cannot use.
 bool CheckOne(uint64_t seed) {
   RandomModel model(seed);
   Program single = model.Build(8);
   Program program = single;
   program.mesh = model.RandomMesh();
-  PlanOptions options{model.RandomPrices(), model.Pick<int>({1, 8, 512}), {}};
+  PlanOptions options;
+  options.prices = model.RandomPrices();
+  options.beam = model.Pick<int>({1, 8, 512});
+  options.tp_style =
+      model.Pick({TpStyle::kAny, TpStyle::kSequence, TpStyle::kReplicated});
   if (seed % 2 == 0) options.pins = model.RandomPins(program);
+  options.ep_style =
+      model.Pick({EpStyle::kAny, EpStyle::kAllToAll, EpStyle::kAllGather});
+  for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {
+    if (model.Pick({0, 0, 1}) == 0) continue;
+    options.expert_axes.push_back(static_cast<AxisId>(axis));
+  }
   PassContext context;
-  absl::StatusOr<ShardingPlan> plan = PlanSharding(program, options, context);
+  absl::StatusOr<ShardingPlan> plan = Plan(seed, program, options);
   if (!plan.ok()) return false;
   absl::StatusOr<Program> local = Partition(program, *plan, options.prices);
   EXPECT_TRUE(local.ok()) << local.status();
