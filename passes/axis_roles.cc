@@ -73,6 +73,11 @@ void AxisRoles::FindMinorMatrices() {
   }
 }
 
+bool AxisRoles::MayBeWhole(ValueId input) const {
+  const Type& type = program_.type(input);
+  return !is_weight_[input] || type.rank() < 2 || type.bytes() <= minor_bytes_;
+}
+
 bool AxisRoles::InWeightMatrix(int i, FactorId factor) const {
   const Op& op = program_.ops[i];
   for (size_t k = 0; k < op.operands.size(); ++k) {

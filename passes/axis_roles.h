@@ -61,6 +61,9 @@ class AxisRoles {
   // and over tp outside.
   AxisList Ordered(AxisList axes, DimLabel label) const;
 
+  // Whether a program input is too small to mind a whole copy on every device
+  // beside the shards that ops read.
+  bool MayBeWhole(ValueId input) const;
   // By value: computed from weights alone.
   bool is_weight(ValueId value) const { return is_weight_[value]; }
   AxisRole role(AxisId axis) const { return roles_[axis]; }

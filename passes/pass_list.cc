@@ -49,8 +49,8 @@ absl::StatusOr<bool> PlanShardingPass(Program& program,
 absl::StatusOr<bool> PropagateShardingPass(Program& program,
                                            const PassOptions& options,
                                            PassContext& context) {
-  ASYRA_ASSIGN_OR_RETURN(
-      Pins seeds, ReadPins(options.Get<std::string>("seeds"), program));
+  ASYRA_ASSIGN_OR_RETURN(Pins seeds,
+                         ReadPins(options.Get<std::string>("seeds"), program));
   ASYRA_ASSIGN_OR_RETURN(Propagation propagation,
                          PropagateSharding(program, seeds));
   constexpr size_t kShown = 10;

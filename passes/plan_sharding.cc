@@ -103,8 +103,8 @@ absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
     const Type* pin = PinOf(options.pins, program.inputs[i].value);
     if (pin != nullptr) plan.inputs[i] = *pin;
   }
-  return ShardingPlan{std::move(plan.ops), std::move(plan.inputs),
-                      options.pins, static_cast<double>(plan.ns) / 1000};
+  return ShardingPlan{std::move(plan.ops), std::move(plan.inputs), options.pins,
+                      static_cast<double>(plan.ns) / 1000};
 }
 
 }  // namespace asyra

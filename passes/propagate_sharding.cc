@@ -209,9 +209,8 @@ class Propagator {
     auto each = [&](absl::Span<const ValueId> values, const auto& dims) {
       for (size_t k = 0; k < values.size(); ++k) {
         if (seeded_[values[k]]) continue;
-        absl::StatusOr<Type> type =
-            ApplyFactorAxes(program_.type(values[k]), dims[k], rules_[i], axes,
-                            program_.mesh);
+        absl::StatusOr<Type> type = ApplyFactorAxes(
+            program_.type(values[k]), dims[k], rules_[i], axes, program_.mesh);
         if (type.ok()) changed |= Extend(*type, &types_[values[k]]);
       }
     };

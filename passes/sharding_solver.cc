@@ -19,9 +19,8 @@ int64_t Sum(int64_t a, int64_t b) { return std::min(kNoWay, a + b); }
 }  // namespace
 
 bool PricedPlan::Uses(AxisId axis) const {
-  return std::any_of(ops.begin(), ops.end(), [axis](const OpSharding& op) {
-    return op.Shards(axis);
-  });
+  return std::any_of(ops.begin(), ops.end(),
+                     [axis](const OpSharding& op) { return op.Shards(axis); });
 }
 
 ShardingSolver::ShardingSolver(const Program& program, const AxisRoles& roles,
@@ -170,8 +169,8 @@ int64_t ShardingSolver::OutputNs(const Forms& have) {
 }
 
 // All steps from one state. Inputs read here first come in any form for
-// nothing; whole as well, where they are read again and may be wanted
-// otherwise.
+// nothing; small ones whole as well, where they are read again and may be
+// wanted otherwise.
 void ShardingSolver::Extend(int i, const State& state, int from,
                             const Choices& choices,
                             std::vector<Candidate>* out) {
@@ -179,7 +178,7 @@ void ShardingSolver::Extend(int i, const State& state, int from,
   uint32_t free = 0;
   for (size_t k = 0; k < std::min<size_t>(op.operands.size(), 8); ++k) {
     ValueId value = op.operands[k];
-    if (is_input_[value] && last_use_[value] > i &&
+    if (is_input_[value] && last_use_[value] > i && roles_.MayBeWhole(value) &&
         PinOf(options_.pins, value) == nullptr &&
         FormsOf(state, value).empty()) {
       free |= 1u << k;

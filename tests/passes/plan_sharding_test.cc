@@ -87,12 +87,10 @@ TEST(PlanSharding, ATensorParallelLayerReducesTwice) {
               ElementsAre(Pair("all_reduce over tp", 2)));
   // Column-parallel, then row-parallel; heads and vocabulary over tp.
   for (const char* name : {"q_proj", "k_proj", "v_proj", "gate_proj"}) {
-    EXPECT_THAT(
-        TypeOf(llama.local, fmt::format("layer2.{}.weight", name)),
-        testing::MatchesRegex("bf16\\[[0-9]+@tp, 4096\\]"));
+    EXPECT_THAT(TypeOf(llama.local, fmt::format("layer2.{}.weight", name)),
+                testing::MatchesRegex("bf16\\[[0-9]+@tp, 4096\\]"));
   }
-  EXPECT_EQ(TypeOf(llama.local, "layer2.o_proj.weight"),
-            "bf16[4096, 4096@tp]");
+  EXPECT_EQ(TypeOf(llama.local, "layer2.o_proj.weight"), "bf16[4096, 4096@tp]");
   EXPECT_EQ(TypeOf(llama.local, "layer2.down_proj.weight"),
             "bf16[4096, 14336@tp]");
   EXPECT_EQ(TypeOf(llama.local, "layer2.attention"),
@@ -127,19 +125,17 @@ TEST(PlanSharding, SequenceParallelAttentionExchangesHeadsForTokens) {
               ElementsAre(Pair("all_to_all over sp", 4)));
   EXPECT_EQ(TypeOf(llama.local, "layer2.attention"),
             "bf16[1, 4096, 32@sp, 128]");
-  EXPECT_EQ(TypeOf(llama.local, "layer2.gate_proj"),
-            "bf16[1, 4096@sp, 14336]");
+  EXPECT_EQ(TypeOf(llama.local, "layer2.gate_proj"), "bf16[1, 4096@sp, 14336]");
 }
 
 TEST(PlanSharding, KeysAndValuesAreGatheredWhereHeadsDoNotDivide) {
   Partitioned llama = Shard(Llama8B(), {{"sp", 16}});
   EXPECT_THAT(Collectives(llama.local, "layer2."),
               ElementsAre(Pair("all_gather over sp", 2)));
-  EXPECT_THAT(
-      llama.remarks,
-      testing::Contains(testing::AllOf(
-          HasSubstr("axis sp of size 16 does not divide attention"),
-          HasSubstr("%layer0.k_rotary"), HasSubstr("are gathered"))));
+  EXPECT_THAT(llama.remarks,
+              testing::Contains(testing::AllOf(
+                  HasSubstr("axis sp of size 16 does not divide attention"),
+                  HasSubstr("%layer0.k_rotary"), HasSubstr("are gathered"))));
 }
 
 TEST(PlanSharding, BatchAndTensorTogether) {
@@ -152,8 +148,7 @@ TEST(PlanSharding, BatchAndTensorTogether) {
 }
 
 std::map<std::string, int> ExpertCollectives(const Program& local) {
-  std::map<std::string, int> counts =
-      Collectives(local, "layer2.dispatch");
+  std::map<std::string, int> counts = Collectives(local, "layer2.dispatch");
   for (const char* name : {"layer2.experts", "layer2.combine"}) {
     for (auto& [text, count] : Collectives(local, name)) counts[text] += count;
   }

@@ -1,5 +1,6 @@
 // Random programs on random meshes, planned under random prices, styles and,
-// every other one, random pins, or by propagation from these; partitioned, tiled, started and reordered: every stage verifies, and the result equals the
+// every other one, random pins, or by propagation from these; partitioned,
+// tiled, started and reordered: every stage verifies, and the result equals the
 // program on one device exactly, on small integers. ASYRA_SEED in the
 // environment repeats a run.
 #include <cstdlib>
