@@ -277,7 +277,7 @@ class PadDimsOver : public ::testing::Test {
     PassContext context;
     context.costs = &costs;
     PadOptions options;
-    options.plan.prices = PricesFrom(&costs);
+    options.plan.prices.costs = &costs;
     changed_ = ASYRA_VALUE(PadDims(*program, options, context));
     return context.remarks;
   }
