@@ -126,10 +126,10 @@ std::string ShardPipeline(const CompileOptions& options) {
     return fmt::format("propagate_sharding{{seeds={}}}, partition",
                        text(options.shard));
   }
-  std::string plan = fmt::format(
-      "{{pins={}, experts={}, tp_style={}, ep_style={}}}", text(options.shard),
-      text(ExpertAxes(options)), text(options.tp_style),
-      text(options.ep_style));
+  std::string plan =
+      fmt::format("{{pins={}, experts={}, tp_style={}, ep_style={}}}",
+                  text(options.shard), text(ExpertAxes(options)),
+                  text(options.tp_style), text(options.ep_style));
   return absl::StrReplaceAll(std::string(kShardPipeline),
                              {{"pad_dims", "pad_dims" + plan},
                               {"plan_sharding", "plan_sharding" + plan}});

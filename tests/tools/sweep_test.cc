@@ -101,13 +101,14 @@ TEST(Sweep, PointsThatCannotBeSayWhy) {
   EXPECT_FALSE(points[0].valid());
   EXPECT_TRUE(points[1].valid());
   EXPECT_TRUE(CheckAnyValid(axes, points).ok());
-  std::vector<SweepPoint> tight = SweepOf({"machine=none,h200x8"}, {.capacity_gib = 1e-6});
+  std::vector<SweepPoint> tight =
+      SweepOf({"machine=none,h200x8"}, {.capacity_gib = 1e-6});
   absl::Status status = CheckAnyValid(axes, tight);
   EXPECT_FALSE(status.ok());
-  EXPECT_THAT(
-      std::string(status.message()),
-      testing::AllOf(HasSubstr("none of 2 points is valid"),
-                     HasSubstr("machine=none: "), HasSubstr("machine=h200x8: does not fit")));
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(HasSubstr("none of 2 points is valid"),
+                             HasSubstr("machine=none: "),
+                             HasSubstr("machine=h200x8: does not fit")));
   EXPECT_FALSE(tight[1].pareto);
 }
 
