@@ -88,6 +88,16 @@ absl::StatusOr<Pin> ReadPin(std::string_view text, const Mesh& mesh) {
   return pin;
 }
 
+// " (reshape)": the op that makes a value; nothing for inputs.
+std::string MadeBy(const Program& program, ValueId value) {
+  for (const Op& op : program.ops) {
+    for (ValueId result : op.results) {
+      if (result == value) return fmt::format(" ({})", op.def->name);
+    }
+  }
+  return "";
+}
+
 absl::StatusOr<Type> Pinned(const Pin& pin, const Program& program,
                             ValueId value) {
   Type type = program.type(value);
@@ -106,10 +116,9 @@ absl::StatusOr<Type> Pinned(const Pin& pin, const Program& program,
     int64_t devices = program.mesh.size(dim.axes);
     if (type.size(dim.dim) % devices != 0) {
       return Invalid(
-          "dim {} of %{} has size {}, which {} of size {} does not "
-          "divide",
-          dim.dim, program.value_name(value), type.size(dim.dim),
-          AxesToString(dim.axes, program.mesh), devices);
+          "dim {} of %{}{} has size {}, which {} of size {} does not divide",
+          dim.dim, program.value_name(value), MadeBy(program, value),
+          type.size(dim.dim), AxesToString(dim.axes, program.mesh), devices);
     }
     type.dims[dim.dim].axes = dim.axes;
   }

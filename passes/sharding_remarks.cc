@@ -162,6 +162,14 @@ void RemarkUndivided(const Program& program, const AxisRoles& roles,
                      const PricedPlan& plan, PassContext& context) {
   Remarker remarker(program, roles, plan);
   for (int a = 0; a < program.mesh.num_axes(); ++a) {
+    if (roles.role(static_cast<AxisId>(a)) != AxisRole::kExpert) continue;
+    if (roles.has_experts() || program.mesh.axes()[a].size == 1) continue;
+    context.Remark(
+        "axis {} shards tokens only: no op multiplies by a batch of weight "
+        "matrices",
+        program.mesh.axes()[a].name);
+  }
+  for (int a = 0; a < program.mesh.num_axes(); ++a) {
     auto axis = static_cast<AxisId>(a);
     if (program.mesh.size(axis) == 1) continue;
     // By op and sizes: the first remark, and how many there are.

@@ -188,6 +188,12 @@ TEST(PlanSharding, ExpertsMayLieOverDataAxes) {
               testing::Not(HasSubstr("@")));
 }
 
+TEST(PlanSharding, AnExpertAxisWithoutExpertsIsRemarked) {
+  Partitioned llama = Shard(Llama8B(), {{"ep", 2}});
+  EXPECT_THAT(llama.remarks,
+              testing::Contains(HasSubstr("axis ep shards tokens only")));
+}
+
 TEST(PlanSharding, AnExpertAxisNeedsExperts) {
   absl::StatusOr<Partitioned> plan =
       TryShard(Model("llama3-tiny", {{"batch", 1}, {"seq", 7}, {"heads", 4}}),
@@ -225,6 +231,14 @@ TEST(PlanSharding, HeadsThatDoNotDivideStayWholeWithARemark) {
                             "divide"))));
   // The weights are divided all the same.
   EXPECT_THAT(TypeOf(heads.local, "wo"), HasSubstr("28@tp"));
+}
+
+TEST(PlanSharding, APinThatCannotHoldNamesOpDimensionSizesAndAxis) {
+  Program program = ASYRA_VALUE(ParseProgram(kHeads));
+  program.mesh = ASYRA_VALUE(Mesh::Create({{"tp", 4}}));
+  EXPECT_EQ(ReadPins("qh=2@tp", program).status().message(),
+            "pin 'qh=2@tp': dim 2 of %qh (reshape) has size 14, which tp of "
+            "size 4 does not divide");
 }
 
 // Tokens that do not divide: the heads do.
