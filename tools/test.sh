@@ -1,9 +1,9 @@
 #!/bin/bash
-# All checks of the tree, from a clean clone: tests, tests under the address,
-# undefined-behaviour and thread sanitizers, fuzzers, format and clang-tidy.
-# Goes on after a failure, ends with a summary, and fails if anything did.
+# All checks of the tree, from a clean clone: tests, tests under the address
+# and undefined-behaviour sanitizers, fuzzers, format and clang-tidy. Goes on
+# after a failure, ends with a summary, and fails if anything did.
 #
-#   tools/test.sh             everything
+#   tools/test.sh             everything but tsan
 #   tools/test.sh dev format  these steps only: dev asan tsan fuzz format tidy
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -103,7 +103,7 @@ tidy() {
 }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(dev asan tsan fuzz format tidy)
+[ ${#steps[@]} -gt 0 ] || steps=(dev asan fuzz format tidy)
 tools/install_deps.sh --checks || exit 1
 for name in "${steps[@]}"; do
   case $name in
