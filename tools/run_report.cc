@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_join.h"
+#include "fmt/format.h"
 
 namespace asyra {
 namespace {
