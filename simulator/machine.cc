@@ -92,9 +92,10 @@ absl::StatusOr<Machine> LoadMachine(std::string_view name_or_path,
 }
 
 absl::StatusOr<std::vector<MachineNumber>> MachineNumbers(
-    std::string_view name_or_path) {
+    std::string_view name_or_path, absl::Span<const std::string> edits) {
   ASYRA_ASSIGN_OR_RETURN(std::string text, TextOf(name_or_path));
   ASYRA_RETURN_IF_ERROR(ParseMachine(text, name_or_path).status());
+  ASYRA_ASSIGN_OR_RETURN(text, EditMachine(text, edits));
   return NumbersOf(text);
 }
 

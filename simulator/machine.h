@@ -124,7 +124,7 @@ struct MachineNumber {
   double value;     // of a {peak, achievable} pair the peak
 };
 absl::StatusOr<std::vector<MachineNumber>> MachineNumbers(
-    std::string_view name_or_path);
+    std::string_view name_or_path, absl::Span<const std::string> edits = {});
 
 // An error when the machine's nodes hold fewer devices than the mesh has.
 absl::Status CheckFits(const Mesh& mesh, const Machine& machine);

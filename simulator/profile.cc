@@ -201,6 +201,10 @@ class ProfileMaker {
 Profile MakeProfile(const Program& program, const SimResult& result,
                     const CostModel& costs, const ProfileOptions& options) {
   Profile profile = ProfileMaker(program, result).Make();
+  MemoryReport memory = ReportMemory(program, result, costs.machine());
+  profile.rounded_bytes = memory.rounded_bytes;
+  profile.arena_bytes = memory.arena_bytes;
+  profile.device_bytes = memory.device_bytes;
   profile.model = options.model;
   profile.machine = costs.machine().name;
   profile.mfu =

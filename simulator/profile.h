@@ -77,7 +77,10 @@ struct Profile {
   // How long each resource would be busy with all ops, used to the full.
   std::vector<ProfileShare> resources;
 
-  int64_t peak_bytes = 0;  // 0: not known
+  int64_t peak_bytes = 0;  // live; 0: not known
+  // The same rounded, placed in one arena, and with what the libraries take
+  // (MemoryReport); 0: not known.
+  int64_t rounded_bytes = 0, arena_bytes = 0, device_bytes = 0;
   int64_t weight_bytes = 0;
   int64_t capacity_bytes = 0;          // of the device; 0: not limited
   double peak_us = 0;                  // when it is reached first
@@ -104,7 +107,8 @@ double ModelFlopUtilization(const Program& program, const Machine& machine,
 // exposed_comm_us, bubble, exposed, collectives.
 void SumUp(Profile* profile);
 
-// OK, or by how much the peak exceeds the capacity and what fills it.
+// OK, or by how much the peak exceeds the capacity, and what fills it. The peak
+// is that of the device, of live bytes where that is not known.
 absl::Status CheckCapacity(const Profile& profile);
 
 }  // namespace asyra

@@ -46,6 +46,9 @@ Json SharesJson(const std::vector<ProfileShare>& shares) {
 
 Json MemoryJson(const Profile& profile) {
   Json json = {{"peak_bytes", profile.peak_bytes},
+               {"rounded_bytes", profile.rounded_bytes},
+               {"arena_bytes", profile.arena_bytes},
+               {"device_bytes", profile.device_bytes},
                {"weight_bytes", profile.weight_bytes},
                {"capacity_bytes", profile.capacity_bytes},
                {"peak_us", Rounded(profile.peak_us)},
@@ -177,6 +180,9 @@ std::vector<ProfileShare> ReadShares(Reader& read, const Json& json,
 
 void ReadMemory(Reader& read, const Json& json, Profile* profile) {
   profile->peak_bytes = read.Integer(json, "memory.", "peak_bytes");
+  profile->rounded_bytes = read.Integer(json, "memory.", "rounded_bytes");
+  profile->arena_bytes = read.Integer(json, "memory.", "arena_bytes");
+  profile->device_bytes = read.Integer(json, "memory.", "device_bytes");
   profile->weight_bytes = read.Integer(json, "memory.", "weight_bytes");
   profile->capacity_bytes = read.Integer(json, "memory.", "capacity_bytes");
   profile->peak_us = read.Number(json, "memory.", "peak_us");

@@ -91,12 +91,19 @@ void SumUp(Profile* profile) {
 }
 
 absl::Status CheckCapacity(const Profile& profile) {
-  int64_t over = profile.peak_bytes - profile.capacity_bytes;
+  int64_t needs = std::max(profile.peak_bytes, profile.device_bytes);
+  int64_t over = needs - profile.capacity_bytes;
   if (profile.capacity_bytes == 0 || over <= 0) return absl::OkStatus();
   std::map<std::string, int64_t> kinds;
   for (const ProfileBuffer& buffer : profile.at_peak) {
     kinds[buffer.kind] += buffer.bytes;
   }
+  // What no value holds: gaps of the arena, and the libraries.
+  kinds["gaps"] +=
+      std::max<int64_t>(0, profile.arena_bytes - profile.peak_bytes);
+  kinds["libraries"] +=
+      std::max<int64_t>(0, profile.device_bytes - profile.arena_bytes);
+  std::erase_if(kinds, [](const auto& kind) { return kind.second == 0; });
   std::vector<std::pair<int64_t, std::string>> largest;
   for (const auto& [kind, bytes] : kinds) largest.emplace_back(bytes, kind);
   std::sort(largest.rbegin(), largest.rend());
@@ -107,8 +114,8 @@ absl::Status CheckCapacity(const Profile& profile) {
   }
   return absl::ResourceExhaustedError(fmt::format(
       "{} does not fit: {} on a device of {}, {} too much; at the peak: {}",
-      profile.model, BytesText(profile.peak_bytes),
-      BytesText(profile.capacity_bytes), BytesText(over), filled));
+      profile.model, BytesText(needs), BytesText(profile.capacity_bytes),
+      BytesText(over), filled));
 }
 
 }  // namespace asyra

@@ -16,6 +16,7 @@ std::string Row(std::string_view what, const std::string& value,
   return fmt::format("{:<15}{:>15}   {}\n", what, value, more);
 }
 
+double Count(int64_t bytes) { return static_cast<double>(bytes); }
 std::string Us(double us) { return fmt::format("{:.1f} us", us); }
 
 std::string Heading(const Profile& profile) {
@@ -60,13 +61,16 @@ std::string Memory(const Profile& profile) {
                           BytesText(bytes));
   }
   std::string text = Row("peak memory", BytesText(profile.peak_bytes), filled);
-  if (profile.capacity_bytes > 0) {
-    text +=
-        Row("  of", BytesText(profile.capacity_bytes),
-            fmt::format("{:.1f} %, reached at {}",
-                        Percent(static_cast<double>(profile.peak_bytes),
-                                static_cast<double>(profile.capacity_bytes)),
-                        Us(profile.peak_us)));
+  if (profile.device_bytes > 0) {
+    text += Row("  in an arena", BytesText(profile.arena_bytes),
+                fmt::format("reached at {}", Us(profile.peak_us)));
+    text += Row("  on the device", BytesText(profile.device_bytes),
+                profile.capacity_bytes == 0
+                    ? ""
+                    : fmt::format("{:.1f} % of {}",
+                                  Percent(Count(profile.device_bytes),
+                                          Count(profile.capacity_bytes)),
+                                  BytesText(profile.capacity_bytes)));
   }
   size_t shown = 0;
   for (const ProfileBuffer& buffer : profile.at_peak) {

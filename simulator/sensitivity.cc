@@ -9,8 +9,9 @@
 namespace asyra {
 namespace {
 
-double Makespan(const Program& program, Machine machine) {
-  CostModel costs(std::move(machine), program.mesh);
+double Makespan(const Program& program, Machine machine,
+                const CostOptions& options) {
+  CostModel costs(std::move(machine), program.mesh, options);
   return Replay(program, PriceOps(program, costs),
                 {.memory = false, .lower_bound = false, .critical_path = false})
       .makespan_us;
@@ -18,7 +19,7 @@ double Makespan(const Program& program, Machine machine) {
 
 Sensitivity Try(const Program& program, const std::string& machine,
                 std::vector<std::string> edits, const MachineNumber& number,
-                double step, double now_us) {
+                const CostOptions& options, double step, double now_us) {
   Sensitivity result{number.key, number.value};
   edits.emplace_back();
   // Rates may not pass others (a bus its link): then less of it is tried.
@@ -31,7 +32,7 @@ Sensitivity Try(const Program& program, const std::string& machine,
     }
     result.error.clear();
     result.factor = factor;
-    double then_us = Makespan(program, *std::move(changed));
+    double then_us = Makespan(program, *std::move(changed), options);
     result.change_us = then_us - now_us;
     result.elasticity = std::log(then_us / now_us) / std::log(factor);
     break;
@@ -43,16 +44,18 @@ Sensitivity Try(const Program& program, const std::string& machine,
 
 absl::StatusOr<std::vector<Sensitivity>> Sensitivities(
     const Program& program, const std::string& machine,
-    absl::Span<const std::string> edits, double step) {
+    absl::Span<const std::string> edits, const CostOptions& options,
+    double step) {
   std::vector<std::string> list(edits.begin(), edits.end());
   ASYRA_ASSIGN_OR_RETURN(Machine base, LoadMachine(machine, list));
-  double now_us = Makespan(program, std::move(base));
+  double now_us = Makespan(program, std::move(base), options);
   if (now_us <= 0) return Invalid("no op of the program takes time");
   ASYRA_ASSIGN_OR_RETURN(std::vector<MachineNumber> numbers,
-                         MachineNumbers(machine));
+                         MachineNumbers(machine, list));
   std::vector<Sensitivity> results;
   for (const MachineNumber& number : numbers) {
-    Sensitivity result = Try(program, machine, list, number, step, now_us);
+    Sensitivity result =
+        Try(program, machine, list, number, options, step, now_us);
     if (result.change_us == 0 && result.error.empty()) continue;
     results.push_back(std::move(result));
   }

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ir/program.h"
+#include "simulator/cost_model.h"
 
 namespace asyra {
 
@@ -28,7 +29,8 @@ struct Sensitivity {
 // file would not be valid otherwise.
 absl::StatusOr<std::vector<Sensitivity>> Sensitivities(
     const Program& program, const std::string& machine,
-    absl::Span<const std::string> edits, double step = 0.1);
+    absl::Span<const std::string> edits, const CostOptions& options = {},
+    double step = 0.1);
 
 // A table, ends with a newline.
 std::string SensitivityReport(absl::Span<const Sensitivity> sensitivities);

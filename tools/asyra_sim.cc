@@ -99,7 +99,8 @@ absl::Status Explain(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<Sensitivity> sensitivities,
       Sensitivities(result.compiled.program, flags.compile.machine,
-                    MachineEdits(flags.compile)));
+                    MachineEdits(flags.compile),
+                    {.graph_launch = flags.compile.graph}));
   Print(flags, Report(result.profile) + CriticalPathReport(result.profile) +
                    SensitivityReport(sensitivities));
   return CheckCapacity(result.profile);

@@ -213,6 +213,8 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
       ->capture_default_str();
   app.add_option("--nodes", options->nodes,
                  "hosts there are; 0: as many as the mesh takes");
+  app.add_flag("--graph", options->graph,
+               "ops are issued as a captured graph, not one by one");
   app.add_option("--set", options->set,
                  "KEY=VALUE or KEY*=FACTOR: changes a number of the machine, "
                  "gpu.hbm_gbps=4000; may be repeated")
@@ -325,7 +327,8 @@ absl::StatusOr<CompileResult> Compile(const CompileOptions& options,
   }
   ASYRA_RETURN_IF_ERROR(CheckRanks(options, result.program.mesh));
   ASYRA_RETURN_IF_ERROR(CheckFits(result.program.mesh, machine));
-  result.costs = std::make_unique<CostModel>(machine, result.program.mesh);
+  result.costs = std::make_unique<CostModel>(
+      machine, result.program.mesh, CostOptions{.graph_launch = options.graph});
   PassContext context;
   context.costs = result.costs.get();
   context.remarks = model.remarks;

@@ -30,6 +30,7 @@ struct CompileOptions {
   std::string machine = "h200x8";
   std::vector<std::string> set;  // edits of the machine, "gpu.hbm_gbps=4000"
   int64_t nodes = 0;             // 0: as many as the mesh takes
+  bool graph = false;            // ops are issued as a captured graph
   int tiles = 0;
   int64_t expert_capacity = 0;  // percent of an even share; 0: no drops
   std::string passes;           // instead of the default pipeline

@@ -166,7 +166,8 @@ absl::Status Evaluate(const CompileOptions& options, Models& models,
   point->exposed_comm_us = simulated.exposed_comm_us;
   point->mfu =
       ModelFlopUtilization(result.program, machine, simulated.makespan_us);
-  point->peak_bytes = simulated.peak_bytes;
+  point->peak_bytes =
+      ReportMemory(result.program, simulated, machine).device_bytes;
   point->capacity_bytes = static_cast<int64_t>(gib * kBytesPerGib);
   point->fits =
       point->capacity_bytes == 0 || point->peak_bytes <= point->capacity_bytes;

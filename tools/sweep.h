@@ -31,7 +31,8 @@ struct SweepPoint {
   int64_t devices = 0;
   double makespan_us = 0, lower_bound_us = 0, bubble = 0, exposed_comm_us = 0;
   double mfu = 0;
-  int64_t peak_bytes = 0, capacity_bytes = 0;
+  int64_t peak_bytes = 0;  // of the device (MemoryReport)
+  int64_t capacity_bytes = 0;
   int tiles = 0;  // of the schedule that was chosen; 0: it was given
 
   bool valid() const { return error.empty(); }

@@ -3,21 +3,13 @@
 #include <algorithm>
 
 #include "executor/cpu/number.h"
+#include "ir/ops/integers.h"
 
 namespace asyra {
 namespace {
 
 // What is added up at a time stays in the first level cache.
 constexpr int64_t kBlock = 512;
-
-template <typename T>
-T Plus(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  } else {
-    return a + b;
-  }
-}
 
 template <typename N>
 void Sum(absl::Span<const std::byte* const> parts, int64_t elements,
@@ -31,7 +23,7 @@ void Sum(absl::Span<const std::byte* const> parts, int64_t elements,
       const Stored* part = reinterpret_cast<const Stored*>(parts[p]) + begin;
       for (int64_t i = 0; i < count; ++i) {
         Computed value = N::Load(part[i]);
-        sum[i] = p == 0 ? value : Plus(sum[i], value);
+        sum[i] = p == 0 ? value : ops::Plus(sum[i], value);
       }
     }
     Stored* out = reinterpret_cast<Stored*>(to) + begin;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "ir/ops/integers.h"
 #include "ir/ops/op_list.h"
 
 namespace asyra::ops {
@@ -82,24 +83,6 @@ absl::Status SelectReference(const RefCall& call) {
     }
   }
   return absl::OkStatus();
-}
-
-// Wraps around instead of overflowing.
-template <typename T>
-auto Wrap(T a) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<uint64_t>(a);
-  } else {
-    return a;
-  }
-}
-
-template <typename T>
-T Divide(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    if (b == 0 || (b == -1 && a == INT64_MIN)) return 0;
-  }
-  return a / b;
 }
 
 template <typename T>

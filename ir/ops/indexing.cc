@@ -1,5 +1,7 @@
 #include "ir/ops/indexing.h"
 
+#include "ir/ops/integers.h"
+
 namespace asyra::ops {
 namespace {
 

@@ -35,24 +35,6 @@ absl::StatusOr<std::vector<int>> RequireDims(const OpCall& call,
 // size, at most 2^63 bytes.
 absl::StatusOr<Shape> RequireShape(const OpCall& call, DType dtype);
 
-// Integers wrap around instead of overflowing.
-template <typename T>
-T Plus(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  } else {
-    return a + b;
-  }
-}
-template <typename T>
-T Times(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-  } else {
-    return a * b;
-  }
-}
-
 // Part of an axis-rule spec: dimensions [from, to) as "d0 !d1 d2", those in
 // `whole` marked so.
 std::string DimSpec(int from, int to, absl::Span<const int> whole = {});

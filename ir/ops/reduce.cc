@@ -3,6 +3,7 @@
 
 #include "ir/ops/gradient.h"
 #include "ir/ops/infer.h"
+#include "ir/ops/integers.h"
 #include "ir/ops/op_list.h"
 
 namespace asyra::ops {

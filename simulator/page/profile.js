@@ -19,6 +19,7 @@ function heading() {
 function cards() {
   const bound = last.lower_bound_us;
   const capacity = last.memory.capacity_bytes;
+  const needs = last.memory.device_bytes || last.memory.peak_bytes;
   const list = [
     card(time(last.makespan_us), 'makespan'),
     bound ? card(time(bound), 'lower bound',
@@ -27,10 +28,8 @@ function cards() {
     card(time(last.exposed_comm_us), 'exposed communication',
          'of ' + time(last.comm_us)),
     last.mfu ? card(percent(last.mfu), 'MFU') : null,
-    last.memory.peak_bytes ? card(
-      bytes(last.memory.peak_bytes), 'peak memory',
-      capacity ? percent(last.memory.peak_bytes / capacity) + ' of ' +
-        bytes(capacity) : '') : null,
+    needs ? card(bytes(needs), 'peak memory', capacity ?
+      percent(needs / capacity) + ' of ' + bytes(capacity) : '') : null,
   ];
   page.append(el('div', {class: 'cards'}, ...list));
 }

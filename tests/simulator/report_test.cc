@@ -36,7 +36,8 @@ TEST(Report, SaysTimeCommunicationMemoryAndWhatTheyRestOn) {
       "  tp                   12.0 us   exposed 8.0 us\n"
       "peak memory        10000 bytes   activation 6000 bytes, input 4000 "
       "bytes\n"
-      "  of                  1.00 GiB   0.0 %, reached at 12.0 us\n"
+      "  in an arena      10240 bytes   reached at 12.0 us\n"
+      "  on the device    10240 bytes   0.0 % of 1.00 GiB\n"
       "                    2000 bytes   x f32[500] partial(tp)\n"
       "                    2000 bytes   y f32[500]\n"
       "                    2000 bytes   f future f32[500]\n"
@@ -64,9 +65,9 @@ TEST(Report, WhatDoesNotFitSaysByHowMuchAndWhatFillsIt) {
   absl::Status status = CheckCapacity(TestProfile(9000.0 / (1 << 30)));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message(),
-            "mlp does not fit: 10000 bytes on a device of 9000 bytes, 1000 "
+            "mlp does not fit: 10240 bytes on a device of 9000 bytes, 1240 "
             "bytes too much; at the peak: activation 6000 bytes, input 4000 "
-            "bytes");
+            "bytes, gaps 240 bytes");
 }
 
 }  // namespace

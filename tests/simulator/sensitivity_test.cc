@@ -45,6 +45,7 @@ program @f(%x: f32[50000]) -> (f32[50000]) {
   auto list = Sensitivities(program, MachineFile(), {"launch_us=1000"});
   ASSERT_TRUE(list.ok()) << list.status();
   EXPECT_EQ((*list)[0].key, "launch_us");
+  EXPECT_EQ((*list)[0].value, 1000);
   EXPECT_FALSE(Sensitivities(program, MachineFile(), {"no.such=1"}).ok());
 }
 

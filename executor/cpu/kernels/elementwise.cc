@@ -4,27 +4,13 @@
 #include <cmath>
 
 #include "executor/cpu/convert.h"
+#include "ir/ops/integers.h"
 
 namespace asyra::cpu {
 namespace {
 
-// Wraps around instead of overflowing.
-template <typename T>
-auto Wrap(T a) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<uint64_t>(a);
-  } else {
-    return a;
-  }
-}
-
-template <typename T>
-T Divide(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    if (b == 0 || (b == -1 && a == INT64_MIN)) return 0;
-  }
-  return a / b;
-}
+using ops::Divide;
+using ops::Wrap;
 
 // condition, yes, no.
 template <typename C>
