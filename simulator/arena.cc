@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <numeric>
+#include <utility>
 
 namespace asyra {
 namespace {
@@ -53,13 +53,21 @@ bool Overlap(const Lifetime& a, const Lifetime& b) {
   return a.from < b.until && b.from < a.until;
 }
 
+int64_t Rounded(int64_t bytes, int64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
 class Placement {
  public:
-  Placement(absl::Span<const Lifetime> lifetimes, int64_t alignment)
-      : lifetimes_(lifetimes), alignment_(alignment), timeline_(lifetimes) {
-    plan_.offsets.assign(lifetimes.size(), 0);
-    seen_.assign(lifetimes.size(), -1);
-  }
+  // Keeps the places of `begun`, and what is below its end free of others.
+  Placement(absl::Span<const Lifetime> lifetimes, int64_t alignment,
+            ArenaPlan begun)
+      : lifetimes_(lifetimes),
+        alignment_(alignment),
+        timeline_(lifetimes),
+        lowest_(begun.bytes),
+        plan_(std::move(begun)),
+        seen_(lifetimes.size(), -1) {}
 
   ArenaPlan Run(absl::Span<const int> order) {
     for (int index : order) Place(index);
@@ -74,24 +82,20 @@ class Placement {
     }
   };
 
-  int64_t Rounded(int64_t bytes) const {
-    return (bytes + alignment_ - 1) / alignment_ * alignment_;
-  }
-
   void Place(int index) {
     const Lifetime& life = lifetimes_[index];
-    int64_t bytes = Rounded(life.bytes);
+    int64_t bytes = Rounded(life.bytes, alignment_);
     if (bytes == 0) return;
     taken_.clear();
     timeline_.ForEachNear(life, [&](int other) {
       if (seen_[other] == index || !Overlap(life, lifetimes_[other])) return;
       seen_[other] = index;
-      taken_.push_back(
-          {plan_.offsets[other],
-           plan_.offsets[other] + Rounded(lifetimes_[other].bytes)});
+      taken_.push_back({plan_.offsets[other],
+                        plan_.offsets[other] +
+                            Rounded(lifetimes_[other].bytes, alignment_)});
     });
     std::sort(taken_.begin(), taken_.end());
-    int64_t offset = 0;
+    int64_t offset = lowest_;
     for (const Taken& taken : taken_) {
       if (taken.from - offset >= bytes) break;
       offset = std::max(offset, taken.until);
@@ -104,6 +108,7 @@ class Placement {
   absl::Span<const Lifetime> lifetimes_;
   int64_t alignment_;
   Timeline timeline_;
+  int64_t lowest_;
   ArenaPlan plan_;
   std::vector<int> seen_;  // by value: the last one it was in the way of
   std::vector<Taken> taken_;
@@ -114,6 +119,30 @@ using Key = std::function<double(const Lifetime&)>;
 // The end of time, which many values live to, is no length.
 double LengthOf(const Lifetime& life, double horizon) {
   return std::min(life.until, horizon) - life.from;
+}
+
+// Places what lives throughout side by side; any plan holds all of it all the
+// time, so that nothing is lost by placing it first. The others go to `rest`.
+ArenaPlan PlaceResidents(absl::Span<const Lifetime> lifetimes,
+                         int64_t alignment, std::vector<int>* rest) {
+  Lifetime all;
+  for (const Lifetime& life : lifetimes) {
+    all.from = std::min(all.from, life.from);
+    all.until = std::max(all.until, life.until);
+  }
+  ArenaPlan plan;
+  plan.offsets.assign(lifetimes.size(), 0);
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
+    const Lifetime& life = lifetimes[i];
+    if (life.bytes == 0) continue;
+    if (life.from > all.from || life.until < all.until) {
+      rest->push_back(static_cast<int>(i));
+      continue;
+    }
+    plan.offsets[i] = plan.bytes;
+    plan.bytes += Rounded(life.bytes, alignment);
+  }
+  return plan;
 }
 
 }  // namespace
@@ -131,16 +160,17 @@ ArenaPlan PlanArena(absl::Span<const Lifetime> lifetimes, int64_t alignment) {
         return -static_cast<double>(life.bytes) * LengthOf(life, horizon);
       },
       [](const Lifetime& life) { return life.from; }};
+  std::vector<int> rest;
+  const ArenaPlan residents = PlaceResidents(lifetimes, alignment, &rest);
   ArenaPlan best;
   best.bytes = -1;
-  std::vector<int> order(lifetimes.size());
   std::vector<double> keys(lifetimes.size());
   for (const Key& key : kOrders) {
     std::transform(lifetimes.begin(), lifetimes.end(), keys.begin(), key);
-    std::iota(order.begin(), order.end(), 0);
+    std::vector<int> order = rest;
     std::stable_sort(order.begin(), order.end(),
                      [&](int a, int b) { return keys[a] < keys[b]; });
-    ArenaPlan plan = Placement(lifetimes, alignment).Run(order);
+    ArenaPlan plan = Placement(lifetimes, alignment, residents).Run(order);
     if (best.bytes < 0 || plan.bytes < best.bytes) best = std::move(plan);
   }
   return best;

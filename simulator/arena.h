@@ -21,11 +21,12 @@ struct ArenaPlan {
   std::vector<int64_t> offsets;  // one per lifetime, multiples of `alignment`
 };
 
-// No two values that live at the same time overlap. Tries several orders of
-// placement (largest first, longest, largest product of both, first to begin),
-// each value going to the lowest gap that holds it, and keeps the smallest
-// arena. At least the largest sum of bytes alive at once; on models within a
-// few percent of it. Values of no bytes get offset 0. Deterministic.
+// No two values that live at the same time overlap. What lives throughout comes
+// first; then several orders of placement are tried (largest first, longest,
+// largest product of both, first to begin), each value going to the lowest gap
+// that holds it, and the smallest arena is kept. At least the largest sum of
+// bytes alive at once; on models within a few percent of it. Values of no bytes
+// get offset 0. Deterministic.
 ArenaPlan PlanArena(absl::Span<const Lifetime> lifetimes, int64_t alignment);
 
 }  // namespace asyra

@@ -1,6 +1,7 @@
 #include "simulator/arena.h"
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "gmock/gmock.h"
@@ -44,6 +45,17 @@ TEST(Arena, KeepsTheBestOfSeveralOrders) {
   ArenaPlan plan = PlanArena(lives, 1);
   ExpectDisjoint(lives, plan);
   EXPECT_EQ(plan.bytes, 5);
+}
+
+TEST(Arena, WhatLivesThroughoutLiesAtTheBottom) {
+  constexpr double kEnd = std::numeric_limits<double>::infinity();
+  std::vector<Lifetime> lives = {
+      {9, 1, 3}, {1, 0, kEnd}, {7, 0, 2}, {0, 0, kEnd}, {2, 0, kEnd}};
+  ArenaPlan plan = PlanArena(lives, 4);
+  ExpectDisjoint(lives, plan);
+  EXPECT_EQ(plan.offsets[1], 0);
+  EXPECT_EQ(plan.offsets[4], 4);
+  EXPECT_EQ(plan.bytes, 4 + 4 + 12 + 8);
 }
 
 TEST(Arena, NothingNeedsNothing) {
