@@ -77,12 +77,15 @@ absl::StatusOr<Json*> Find(Json* file, std::string_view key) {
   }
 }
 
-void CarryRates(Json* file, double factor) {
+// Rates of arithmetic follow the numbers that they are products of.
+void CarryRates(const std::string& key, double factor, Json* file) {
+  bool all = key == "gpu.sms" || key == "gpu.clock_mhz";
+  if (!all && key != "gpu.bf16_flops_per_sm_clock") return;
   Json& gpu = (*file)["gpu"];
   for (auto& [dtype, rate] : gpu["matrix_tflops"].items()) {
     ScaleRate(&rate, factor);
   }
-  ScaleRate(&gpu["vector_tflops"], factor);
+  if (all) ScaleRate(&gpu["vector_tflops"], factor);
 }
 
 absl::Status Apply(const Edit& edit, Json* file) {
@@ -110,9 +113,8 @@ absl::Status Apply(const Edit& edit, Json* file) {
   } else {
     *field = edit.value;
   }
-  if (edit.key == "gpu.sms" || edit.key == "gpu.clock_mhz") {
-    if (!field->is_number()) return Invalid("{}: should be a number", edit.key);
-    CarryRates(file, field->get<double>() / before);
+  if (before != 0 && field->is_number()) {
+    CarryRates(edit.key, field->get<double>() / before, file);
   }
   return absl::OkStatus();
 }

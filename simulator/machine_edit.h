@@ -16,7 +16,8 @@ namespace asyra {
 // false.
 // - A {peak, achievable} pair takes one number: its peak becomes that, and the
 //   achievable rate keeps its fraction of it.
-// - gpu.sms and gpu.clock_mhz carry all rates of arithmetic with them.
+// - gpu.sms and gpu.clock_mhz carry all rates of arithmetic with them,
+//   gpu.bf16_flops_per_sm_clock those of the matrix units.
 // Errors: an edit of another form, a key that is no number. Keys that the file
 // lacks are added, and what the result means is left to ParseMachine, which
 // refuses keys that nobody knows and values out of range.

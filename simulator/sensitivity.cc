@@ -54,6 +54,7 @@ absl::StatusOr<std::vector<Sensitivity>> Sensitivities(
                          MachineNumbers(machine, list));
   std::vector<Sensitivity> results;
   for (const MachineNumber& number : numbers) {
+    if (number.value == 0) continue;  // ln(x' / x) is not defined
     Sensitivity result =
         Try(program, machine, list, number, options, step, now_us);
     if (result.change_us == 0 && result.error.empty()) continue;
@@ -71,15 +72,18 @@ std::string SensitivityReport(absl::Span<const Sensitivity> sensitivities) {
       "sensitivity of the makespan to the machine\n  {:<48} {:>10} {:>6} "
       "{:>12} {:>6}\n",
       "number", "now", "times", "makespan us", "%/%");
+  std::vector<std::string> fixed;
   for (const Sensitivity& entry : sensitivities) {
     if (!entry.error.empty()) {
-      text += fmt::format("  {:<48} {:>10g} cannot change alone: {}\n",
-                          entry.key, entry.value, entry.error);
+      fixed.push_back(entry.key);
       continue;
     }
     text += fmt::format("  {:<48} {:>10g} {:>6.2f} {:>+12.1f} {:>+6.2f}\n",
                         entry.key, entry.value, entry.factor, entry.change_us,
                         entry.elasticity);
+  }
+  if (!fixed.empty()) {
+    text += fmt::format("  others fix {}\n", fmt::join(fixed, ", "));
   }
   return text;
 }

@@ -22,9 +22,10 @@ struct Sensitivity {
   std::string error;  // why the machine cannot have only this number changed
 };
 
-// One entry per number of the machine file that has an effect or cannot be
-// changed alone, the strongest first. `program` is simulated as it stands: its
-// schedule is not searched again. The machine is that of `machine` with
+// One entry per number of the machine file that has an effect, the strongest
+// first, then those that others fix (the bf16 peak, by SMs, clock and flops per
+// clock). Numbers that are 0 have none. `program` is simulated as it stands:
+// its schedule is not searched again. The machine is that of `machine` with
 // `edits`. Each number is raised by `step` (0.1: by 10 %), or lowered where the
 // file would not be valid otherwise.
 absl::StatusOr<std::vector<Sensitivity>> Sensitivities(

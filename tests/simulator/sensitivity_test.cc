@@ -49,5 +49,24 @@ program @f(%x: f32[50000]) -> (f32[50000]) {
   EXPECT_FALSE(Sensitivities(program, MachineFile(), {"no.such=1"}).ok());
 }
 
+TEST(Sensitivity, FlopsPerClockStandForThePeakThatTheyFix) {
+  Program program = Parse(R"(asyra 1 scheduled
+program @f(%x: bf16[4096, 4096], %w: bf16[4096, 4096]) -> (bf16[4096, 4096]) {
+  %a = matmul(%x, %w) on compute : bf16[4096, 4096]
+  return %a
+})");
+  auto list = Sensitivities(program, "h200x8", {});
+  ASSERT_TRUE(list.ok()) << list.status();
+  auto find = [&](std::string_view key) {
+    return *std::find_if(list->begin(), list->end(),
+                         [&](const Sensitivity& s) { return s.key == key; });
+  };
+  EXPECT_LT(find("gpu.bf16_flops_per_sm_clock").elasticity, -0.5);
+  EXPECT_EQ(list->back().key, "gpu.matrix_tflops.bf16");
+  EXPECT_FALSE(list->back().error.empty());
+  EXPECT_THAT(SensitivityReport(*list),
+              testing::HasSubstr("others fix gpu.matrix_tflops.bf16\n"));
+}
+
 }  // namespace
 }  // namespace asyra
