@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "simulator/exposure.h"
+
 namespace asyra {
 namespace {
 
@@ -12,14 +14,16 @@ constexpr size_t kMostBuffers = 200;
 
 class ProfileMaker {
  public:
-  ProfileMaker(const Program& program, const SimResult& result)
-      : program_(program), result_(result) {}
+  ProfileMaker(const Program& program, const SimResult& result,
+               const ExposureOptions& exposure)
+      : program_(program), result_(result), exposure_(exposure) {}
 
   Profile Make() {
     Totals();
     Streams();
     Ops();
     CriticalPath();
+    Exposures();
     Memory();
     return std::move(profile_);
   }
@@ -141,6 +145,15 @@ class ProfileMaker {
     }
   }
 
+  void Exposures() {
+    for (const ExposedCollective& exposed :
+         ExplainExposure(program_, result_, exposure_)) {
+      ProfileOp& op = profile_.ops[profile_op_[exposed.op]];
+      op.exposed_us = exposed.us;
+      op.exposed_by = ToString(exposed.reason());
+    }
+  }
+
   void Memory() {
     profile_.peak_bytes = result_.peak_bytes;
     profile_.weight_bytes = result_.weight_bytes;
@@ -190,6 +203,7 @@ class ProfileMaker {
 
   const Program& program_;
   const SimResult& result_;
+  const ExposureOptions exposure_;
   int first_stream_ = 0;
   std::vector<int> profile_op_;  // by op of the program; -1: takes no time
   std::vector<std::string> kinds_;
@@ -200,7 +214,9 @@ class ProfileMaker {
 
 Profile MakeProfile(const Program& program, const SimResult& result,
                     const CostModel& costs, const ProfileOptions& options) {
-  Profile profile = ProfileMaker(program, result).Make();
+  Profile profile =
+      ProfileMaker(program, result, {.budget_bytes = options.budget_bytes})
+          .Make();
   MemoryReport memory = ReportMemory(program, result, costs.machine());
   profile.rounded_bytes = memory.rounded_bytes;
   profile.arena_bytes = memory.arena_bytes;

@@ -29,6 +29,10 @@ struct ProfileOp {
   std::string waited_for;  // what held up its start: "data", "stream", "host"
   int wait = -1;           // of a started collective: the op its wait held up
   bool critical = false;   // on the critical path
+  // Of a collective, its share of the time in which no computation runs, and
+  // why (ExposedCollective); 0: hidden, or not known.
+  double exposed_us = 0;
+  std::string exposed_by;  // "no independent work"
 
   bool is_collective() const { return !axes.empty(); }
   double duration_us() const { return end_us - start_us; }
@@ -91,6 +95,7 @@ struct Profile {
 struct ProfileOptions {
   std::string model;
   double capacity_gib = -1;  // 0: not limited; below: that of the machine
+  int64_t budget_bytes = 0;  // of live bytes, as in ExposureOptions
 };
 
 // `result` is what Simulate gave for `program`, critical path and memory

@@ -30,6 +30,10 @@ Json OpJson(const ProfileOp& op) {
     json["bytes"] = op.bytes;
   }
   if (op.wait >= 0) json["wait"] = op.wait;
+  if (Rounded(op.exposed_us) > 0) {
+    json["exposed_us"] = Rounded(op.exposed_us);
+    json["exposed_by"] = op.exposed_by;
+  }
   if (!op.source.empty()) json["source"] = op.source;
   if (!op.limit.empty()) json["limit"] = op.limit;
   if (!op.waited_for.empty()) json["waited_for"] = op.waited_for;
@@ -141,6 +145,10 @@ ProfileOp ReadOp(Reader& read, const Json& json, const std::string& place) {
   if (op.is_collective()) op.bytes = read.Integer(json, place, "bytes");
   if (json.is_object() && json.contains("wait")) {
     op.wait = static_cast<int>(read.Integer(json, place, "wait"));
+  }
+  op.exposed_by = read.MaybeText(json, place, "exposed_by");
+  if (!op.exposed_by.empty()) {
+    op.exposed_us = read.Number(json, place, "exposed_us");
   }
   op.source = read.MaybeText(json, place, "source");
   op.limit = read.MaybeText(json, place, "limit");

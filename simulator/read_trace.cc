@@ -92,11 +92,12 @@ std::map<std::string, std::string> TrackNames(const Json& events,
   return names;
 }
 
-void ReadMemory(const Json& events, double begin_us, Profile* profile) {
+void ReadMemory(const Json& events, const std::string& device, double begin_us,
+                Profile* profile) {
   for (const Json& event : events) {
     if (!event.is_object() || Text(event, "ph") != "C" ||
-        Text(event, "name") != "memory" || !event.contains("ts") ||
-        !event["ts"].is_number()) {
+        Text(event, "name") != "memory" || Text(event, "pid") != device ||
+        !event.contains("ts") || !event["ts"].is_number()) {
       continue;
     }
     Json live = Args(event).value("allocated", Json());
@@ -157,7 +158,7 @@ absl::StatusOr<Profile> ReadTrace(const Json& trace, std::string_view origin) {
     kernel.op.end_us -= begin_us;
     profile.ops.push_back(std::move(kernel.op));
   }
-  ReadMemory(events, begin_us, &profile);
+  ReadMemory(events, device, begin_us, &profile);
   SumUp(&profile);
   return profile;
 }

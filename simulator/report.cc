@@ -111,10 +111,10 @@ std::string GroupRows(const Groups& groups, double makespan_us) {
   std::string text;
   for (size_t i = 0; i < rows.size() && i < kMostRows; ++i) {
     const Group& group = rows[i].second;
-    text +=
-        fmt::format("  {:<50} {:>5} {:>10.1f} {:>5.1f} {:>9.1f}\n",
-                    rows[i].first, group.count, group.us,
-                    Percent(group.us, makespan_us), group.us - group.alone_us);
+    text += fmt::format("  {:<50} {:>5} {:>10.1f} {:>5.1f} {:>9.1f}\n",
+                        rows[i].first, group.count, group.us,
+                        Percent(group.us, makespan_us),
+                        std::max(0.0, group.us - group.alone_us));
   }
   return text;
 }
@@ -138,7 +138,59 @@ std::string LongestOps(const Profile& profile) {
          GroupRows(groups, profile.makespan_us);
 }
 
+std::string ExposedRow(const std::string& name, int count, double us,
+                       double makespan_us, const std::string& why) {
+  return fmt::format("  {:<50} {:>5} {:>10.1f} {:>5.1f}  {}\n", name, count, us,
+                     Percent(us, makespan_us), why);
+}
+
 }  // namespace
+
+std::vector<ExposedGroup> ExposedGroups(const Profile& profile) {
+  std::map<std::string, ExposedGroup> groups;
+  for (const ProfileOp& op : profile.ops) {
+    if (op.exposed_us == 0) continue;
+    std::string name = NamePattern(op.name);
+    ExposedGroup& group = groups[fmt::format("{}\n{}\n{}\n{}", name, op.op,
+                                             op.axes, op.exposed_by)];
+    group.name = name;
+    group.op = op.op;
+    group.axes = op.axes;
+    group.why = op.exposed_by;
+    ++group.count;
+    group.us += op.exposed_us;
+  }
+  std::vector<ExposedGroup> sorted;
+  for (auto& [key, group] : groups) sorted.push_back(std::move(group));
+  std::stable_sort(
+      sorted.begin(), sorted.end(),
+      [](const ExposedGroup& a, const ExposedGroup& b) { return a.us > b.us; });
+  return sorted;
+}
+
+std::string ExposureReport(const Profile& profile) {
+  std::vector<ExposedGroup> groups = ExposedGroups(profile);
+  if (groups.empty()) return "";
+  std::string text = "exposed communication\n" +
+                     fmt::format("  {:<50} {:>5} {:>10} {:>5}  {}\n", "", "ops",
+                                 "us", "%", "limited by");
+  ExposedGroup rest;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const ExposedGroup& group = groups[i];
+    if (i < kMostRows) {
+      text += ExposedRow(fmt::format("{} over {}", group.name, group.axes),
+                         group.count, group.us, profile.makespan_us, group.why);
+      continue;
+    }
+    rest.count += group.count;
+    rest.us += group.us;
+  }
+  if (rest.count > 0) {
+    text += ExposedRow("others", rest.count, rest.us, profile.makespan_us,
+                       "several");
+  }
+  return text;
+}
 
 std::string Report(const Profile& profile) {
   std::string text = Heading(profile);
@@ -155,7 +207,7 @@ std::string Report(const Profile& profile) {
   if (!profile.sources.empty()) {
     text += fmt::format("{:<15}{}\n", "rests on", Sources(profile));
   }
-  return text + LongestOps(profile);
+  return text + ExposureReport(profile) + LongestOps(profile);
 }
 
 std::string CriticalPathReport(const Profile& profile) {

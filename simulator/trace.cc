@@ -30,30 +30,37 @@ int64_t LocalElements(const Program& program, ValueId value) {
   return LocalBytes(type, program.mesh) / SizeOf(type.dtype);
 }
 
-// The device is process 0; profilers give the host its number of a process.
-constexpr int kDevice = 0;
-constexpr int kHost = 1000;
+// Devices are processes from 0 on; profilers give the host its number of a
+// process, here one for each device.
+constexpr int kFirstHost = 1000;
 constexpr int kHostTrack = 1;
 // What a step of ours is called where profilers name steps.
 constexpr std::string_view kStep = "ProfilerStep#0";
 
-class TraceWriter {
+// The events of one step; `device` of several.
+class StepWriter {
  public:
-  TraceWriter(const Program& program, const SimResult& result,
-              const Machine& machine)
-      : program_(program), result_(result), machine_(machine) {
-    critical_.assign(program.ops.size(), 0);
-    for (int op : result.critical_path) critical_[op] = 1;
+  StepWriter(const TracedStep& step, const Machine& machine, int device,
+             int first_id, Json* events)
+      : program_(step.program),
+        result_(step.result),
+        machine_(machine),
+        name_(step.name.empty() ? program_.name
+                                : program_.name + ", " + step.name),
+        device_(device),
+        host_(kFirstHost + device),
+        next_id_(first_id),
+        events_(*events) {
+    critical_.assign(program_.ops.size(), 0);
+    for (int op : result_.critical_path) critical_[op] = 1;
   }
 
-  Json Write() {
-    Json trace;
-    trace["schemaVersion"] = 1;
-    trace["deviceProperties"] = DeviceProperties();
-    trace["distributedInfo"] = DistributedInfo();
-    trace["displayTimeUnit"] = "ms";
-    trace["baseTimeNanoseconds"] = 0;
-    Metadata();
+  // `shown` is its place among the devices of a viewer. Returns the first id
+  // that is free.
+  int Write(int shown) {
+    first_kernel_ = next_id_;
+    next_id_ += static_cast<int>(program_.ops.size());
+    Metadata(shown);
     for (const OpSpan& span : result_.spans) {
       if (span.end_us > span.start_us) Slice(span);
     }
@@ -62,43 +69,17 @@ class TraceWriter {
     for (const MemoryPoint& point : result_.memory) {
       events_.push_back({{"ph", "C"},
                          {"name", "memory"},
-                         {"pid", kDevice},
+                         {"pid", device_},
                          {"ts", Rounded(point.time_us)},
                          {"args", {{"allocated", point.live_bytes}}}});
     }
-    trace["traceEvents"] = std::move(events_);
-    return trace;
+    return next_id_;
   }
 
  private:
-  Json DeviceProperties() const {
-    constexpr double kBytesPerGib = 1 << 30;
-    return Json::array(
-        {{{"id", 0},
-          {"name", machine_.gpu.name},
-          {"totalGlobalMem",
-           static_cast<int64_t>(machine_.gpu.hbm_gib * kBytesPerGib)},
-          {"numSms", machine_.gpu.sms}}});
-  }
-
   const Op& OpOf(const OpSpan& span) const { return program_.ops[span.op]; }
+  int IdOf(const OpSpan& span) const { return first_kernel_ + span.op; }
   static int Track(StreamId stream) { return stream + 1; }
-
-  Json DistributedInfo() {
-    Json groups = Json::array();
-    for (const AxesExposure& axes : result_.exposed) {
-      std::string name = AxesToString(axes.axes, program_.mesh);
-      groups.push_back({{"pg_name", name},
-                        {"pg_desc", name},
-                        {"pg_size", program_.mesh.size(axes.axes)},
-                        {"ranks", program_.mesh.Group(0, axes.axes)}});
-    }
-    return {{"backend", "nccl"},
-            {"rank", 0},
-            {"world_size", program_.mesh.num_devices()},
-            {"pg_count", groups.size()},
-            {"pg_config", groups}};
-  }
 
   void About(std::string_view what, int process, int track, const Json& args) {
     events_.push_back({{"ph", "M"},
@@ -112,17 +93,17 @@ class TraceWriter {
     About("thread_sort_index", process, track, {{"sort_index", track}});
   }
 
-  void Metadata() {
-    About("process_name", kDevice, 0, {{"name", program_.name}});
-    About("process_labels", kDevice, 0, {{"labels", machine_.name}});
-    About("process_sort_index", kDevice, 0, {{"sort_index", 1}});
-    About("process_name", kHost, 0, {{"name", "host"}});
-    About("process_sort_index", kHost, 0, {{"sort_index", 0}});
-    NameTrack(kHost, kHostTrack, "issue");
+  void Metadata(int shown) {
+    About("process_name", device_, 0, {{"name", name_}});
+    About("process_labels", device_, 0, {{"labels", machine_.name}});
+    About("process_sort_index", device_, 0, {{"sort_index", 2 * shown + 1}});
+    About("process_name", host_, 0, {{"name", "host"}});
+    About("process_sort_index", host_, 0, {{"sort_index", 2 * shown}});
+    NameTrack(host_, kHostTrack, "issue");
     bool unassigned = program_.stage < Stage::kScheduled;
-    if (unassigned) NameTrack(kDevice, Track(kNoStream), "device");
+    if (unassigned) NameTrack(device_, Track(kNoStream), "device");
     for (size_t i = 0; i < program_.streams.size(); ++i) {
-      NameTrack(kDevice, Track(static_cast<StreamId>(i)), program_.streams[i]);
+      NameTrack(device_, Track(static_cast<StreamId>(i)), program_.streams[i]);
     }
   }
 
@@ -143,11 +124,11 @@ class TraceWriter {
     const Op& op = OpOf(span);
     std::string name(op.def->name);
     if (op.is_collective()) name = "ncclDevKernel_" + CamelCase(name);
-    Json args = {{"device", kDevice},
+    Json args = {{"device", device_},
                  {"context", 1},
                  {"stream", Track(span.stream)},
-                 {"correlation", span.op + 1},
-                 {"External id", span.op + 1},
+                 {"correlation", IdOf(span)},
+                 {"External id", IdOf(span)},
                  {"critical", critical_[span.op] != 0}};
     if (!op.results.empty()) {
       args["value"] = program_.value_name(op.results[0]);
@@ -158,13 +139,13 @@ class TraceWriter {
       args["limit"] = ToString(result_.prices[span.op].limit);
     }
     if (op.is_collective()) AddCollective(op, &args);
-    Complete("kernel", name, kDevice, Track(span.stream), span.start_us,
+    Complete("kernel", name, device_, Track(span.stream), span.start_us,
              span.end_us, args);
   }
 
   // The host issues in text order, one op after the other.
   void Host() {
-    Complete("user_annotation", kStep, kHost, kHostTrack, 0,
+    Complete("user_annotation", kStep, host_, kHostTrack, 0,
              result_.makespan_us, Json::object());
     if (result_.prices.empty()) return;
     double now = 0;
@@ -174,11 +155,11 @@ class TraceWriter {
         now += launch;
         continue;
       }
-      Complete("cuda_runtime", "cudaLaunchKernel", kHost, kHostTrack, now,
+      Complete("cuda_runtime", "cudaLaunchKernel", host_, kHostTrack, now,
                now + launch,
-               {{"correlation", span.op + 1}, {"External id", span.op + 1}});
-      Flow("ac2g", span.op + 1, {kHost, kHostTrack, now},
-           {kDevice, Track(span.stream), span.start_us});
+               {{"correlation", IdOf(span)}, {"External id", IdOf(span)}});
+      Flow("ac2g", IdOf(span), {host_, kHostTrack, now},
+           {device_, Track(span.stream), span.start_us});
       now += launch;
     }
   }
@@ -222,9 +203,8 @@ class TraceWriter {
   void WaitArrow(const OpSpan& from, const OpSpan& to) {
     double leaves =
         std::max(Rounded(from.start_us), Rounded(Rounded(from.end_us) - 0.001));
-    int id = static_cast<int>(program_.ops.size()) + ++arrows_;
-    Flow("wait", id, {kDevice, Track(from.stream), leaves},
-         {kDevice, Track(to.stream), to.start_us});
+    Flow("wait", next_id_++, {device_, Track(from.stream), leaves},
+         {device_, Track(to.stream), to.start_us});
   }
 
   struct Place {
@@ -252,19 +232,65 @@ class TraceWriter {
   const Program& program_;
   const SimResult& result_;
   const Machine& machine_;
+  std::string name_;
+  int device_, host_;
+  int first_kernel_ = 0;
+  int next_id_;
   std::vector<char> critical_;
-  Json events_ = Json::array();
-  int arrows_ = 0;
+  Json& events_;
 };
+
+Json DeviceProperties(const Machine& machine, int id) {
+  constexpr double kBytesPerGib = 1 << 30;
+  return {{"id", id},
+          {"name", machine.gpu.name},
+          {"totalGlobalMem",
+           static_cast<int64_t>(machine.gpu.hbm_gib * kBytesPerGib)},
+          {"numSms", machine.gpu.sms}};
+}
+
+Json DistributedInfo(const TracedStep& step) {
+  const Mesh& mesh = step.program.mesh;
+  Json groups = Json::array();
+  for (const AxesExposure& axes : step.result.exposed) {
+    std::string name = AxesToString(axes.axes, mesh);
+    groups.push_back({{"pg_name", name},
+                      {"pg_desc", name},
+                      {"pg_size", mesh.size(axes.axes)},
+                      {"ranks", mesh.Group(0, axes.axes)}});
+  }
+  return {{"backend", "nccl"},
+          {"rank", 0},
+          {"world_size", mesh.num_devices()},
+          {"pg_count", groups.size()},
+          {"pg_config", groups}};
+}
 
 }  // namespace
 
 std::string WriteChromeTrace(const Program& program, const SimResult& result,
                              const Machine& machine) {
-  return TraceWriter(program, result, machine)
-             .Write()
-             .dump(1, ' ', false, Json::error_handler_t::replace) +
-         "\n";
+  TracedStep step{program, result, ""};
+  return WriteChromeTrace({&step, 1}, machine);
+}
+
+std::string WriteChromeTrace(absl::Span<const TracedStep> steps,
+                             const Machine& machine) {
+  Json devices = Json::array(), events = Json::array();
+  int count = static_cast<int>(steps.size()), next_id = 1;
+  for (int i = 0; i < count; ++i) {
+    devices.push_back(DeviceProperties(machine, i));
+    next_id =
+        StepWriter(steps[i], machine, i, next_id, &events).Write(count - 1 - i);
+  }
+  Json trace;
+  trace["schemaVersion"] = 1;
+  trace["deviceProperties"] = std::move(devices);
+  trace["distributedInfo"] = DistributedInfo(steps[0]);
+  trace["displayTimeUnit"] = "ms";
+  trace["baseTimeNanoseconds"] = 0;
+  trace["traceEvents"] = std::move(events);
+  return trace.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace asyra

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/types/span.h"
 #include "ir/program.h"
 #include "simulator/machine.h"
 #include "simulator/replay.h"
@@ -18,6 +19,18 @@ namespace asyra {
 // of the program, to the nanosecond; slices of one track never overlap, but
 // for the step around the launches. `result` comes from Simulate.
 std::string WriteChromeTrace(const Program& program, const SimResult& result,
+                             const Machine& machine);
+
+struct TracedStep {
+  const Program& program;
+  const SimResult& result;
+  std::string name;  // "baseline"
+};
+
+// Several steps on one axis of time, at least one, each a device of its own;
+// the first is what ReadProfile takes, and is shown last. For viewers: what
+// counts kernels counts all.
+std::string WriteChromeTrace(absl::Span<const TracedStep> steps,
                              const Machine& machine);
 
 }  // namespace asyra

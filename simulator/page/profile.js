@@ -28,7 +28,7 @@ function cards() {
     card(time(last.exposed_comm_us), 'exposed communication',
          'of ' + time(last.comm_us)),
     last.mfu ? card(percent(last.mfu), 'MFU') : null,
-    needs ? card(bytes(needs), 'peak memory', capacity ?
+    needs ? card(bytes(needs), 'memory of the device', capacity ?
       percent(needs / capacity) + ' of ' + bytes(capacity) : '') : null,
   ];
   page.append(el('div', {class: 'cards'}, ...list));
@@ -43,6 +43,10 @@ function change(before, after, lessIsBetter = true) {
             text);
 }
 
+// All axes that communicate before or after.
+const exposedAxes = () => [...new Set(profiles.flatMap((profile) =>
+  profile.exposed.map((entry) => entry.axes)))];
+
 function totals() {
   const rows = [
     ['makespan', (p) => p.makespan_us, time],
@@ -50,6 +54,8 @@ function totals() {
     ['computation', (p) => p.compute_us, time],
     ['communication', (p) => p.comm_us, time],
     ['exposed communication', (p) => p.exposed_comm_us, time],
+    ...exposedAxes().map((axes) => ['\u2003over ' + axes, (p) =>
+      p.exposed.find((entry) => entry.axes === axes)?.exposed_us || 0, time]),
     ['bubble', (p) => p.bubble, percent],
     ['MFU', (p) => p.mfu, percent, false],
     ['peak memory', (p) => p.memory.peak_bytes, bytes],
@@ -223,7 +229,7 @@ function groupTable(keyOf) {
     {head: 'of makespan', value: (row) => row.us,
      show: (row) => percent(row.us / last.makespan_us)},
     {head: 'slowed by others', value: (row) => row.us - row.alone,
-     show: (row) => time(row.us - row.alone)},
+     show: (row) => time(Math.max(0, row.us - row.alone))},
     {head: 'critical', value: (row) => row.critical,
      show: (row) => percent(row.critical / last.makespan_us)},
   ], [...rows.values()], {sort: 2});
@@ -240,6 +246,27 @@ function critical() {
     {head: 'bound by', text: true, value: (op) => op.limit || ''},
     {head: 'held up by', text: true, value: (op) => op.waited_for || ''},
   ], ops, {sort: 2}));
+}
+
+// Collectives that nothing hides, and why, the same of all layers as one.
+function exposure() {
+  const rows = new Map();
+  for (const op of last.ops) {
+    if (!op.exposed_us) continue;
+    const name = `${pattern(op.name)} over ${op.axes}`;
+    const key = [name, op.exposed_by].join();
+    const row = rows.get(key) || {name, why: op.exposed_by, count: 0, us: 0};
+    ++row.count;
+    row.us += op.exposed_us;
+    rows.set(key, row);
+  }
+  if (rows.size === 0) return null;
+  return el('div', {}, el('h2', {}, 'Communication that nothing hides'), table([
+    {head: 'collective', text: true, value: (row) => row.name},
+    {head: 'limited by', text: true, value: (row) => row.why},
+    {head: 'count', value: (row) => row.count},
+    {head: 'exposed', value: (row) => row.us, show: (row) => time(row.us)},
+  ], [...rows.values()], {sort: 3}));
 }
 
 function peakTable() {
@@ -288,7 +315,7 @@ if (two) totals();
 timelines();
 if (two) differenceTable();
 page.append(
-  el('div', {class: 'columns'}, groups(), critical(), peakTable(),
+  el('div', {class: 'columns'}, groups(), exposure(), critical(), peakTable(),
      el('div', {},
         shares('Communication', last.exposed, 'by mesh axes'),
         shares('What the makespan rests on', last.sources,

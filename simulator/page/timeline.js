@@ -290,6 +290,8 @@ class Timeline {
       ['payload', op.axes && op.bytes ? bytes(op.bytes) : ''],
       ['bound by', op.limit],
       ['held up by', op.waited_for],
+      ['not hidden', op.exposed_us ?
+        `${time(op.exposed_us)}: ${op.exposed_by}` : ''],
       ['estimate', op.source],
       ['critical path', op.critical ? 'yes' : ''],
     ]);

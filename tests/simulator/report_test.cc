@@ -42,6 +42,11 @@ TEST(Report, SaysTimeCommunicationMemoryAndWhatTheyRestOn) {
       "                    2000 bytes   y f32[500]\n"
       "                    2000 bytes   f future f32[500]\n"
       "rests on       formula 100.0 %\n"
+      "exposed communication\n"
+      "                                                       ops         us   "
+      "  %  limited by\n"
+      "  f over tp                                              1        8.0  "
+      "50.0  too small to split\n"
       "critical path, * for any number\n"
       "                                                       ops         us   "
       "  % slowed us\n"
@@ -49,6 +54,43 @@ TEST(Report, SaysTimeCommunicationMemoryAndWhatTheyRestOn) {
       "75.0       0.0\n"
       "  layer*.b (neg)                                         1        4.0  "
       "25.0       0.0\n");
+}
+
+TEST(Report, ExposedCollectivesOfAllLayersAreOneRow) {
+  Profile profile;
+  profile.makespan_us = 100;
+  for (int layer = 0; layer < 3; ++layer) {
+    ProfileOp op{.name = fmt::format("layer{}.r", layer), .op = "all_reduce"};
+    op.axes = "tp";
+    op.exposed_us = 10;
+    op.exposed_by = layer < 2 ? "memory budget" : "communicator busy";
+    profile.ops.push_back(op);
+  }
+  std::vector<ExposedGroup> groups = ExposedGroups(profile);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].name, "layer*.r");
+  EXPECT_EQ(groups[0].count, 2);
+  EXPECT_EQ(groups[0].us, 20);
+  EXPECT_EQ(groups[0].why, "memory budget");
+  EXPECT_EQ(groups[1].why, "communicator busy");
+  EXPECT_EQ(ExposureReport(Profile{}), "");
+}
+
+// What does not fit into the table is its last row.
+TEST(Report, ExposedCollectivesAddUp) {
+  Profile profile;
+  profile.makespan_us = 100;
+  for (int i = 0; i < 13; ++i) {
+    ProfileOp op{.name = std::string(1, static_cast<char>('a' + i))};
+    op.axes = "tp";
+    op.exposed_us = 13 - i;
+    op.exposed_by = "memory budget";
+    profile.ops.push_back(op);
+  }
+  std::string text = ExposureReport(profile);
+  EXPECT_THAT(text, HasSubstr("  j over tp "));
+  EXPECT_THAT(text, testing::Not(HasSubstr("  k over tp ")));
+  EXPECT_THAT(text, testing::ContainsRegex("\n  others +3 +6\\.0 +6\\.0 "));
 }
 
 TEST(Report, TheCriticalPathIsSummedUp) {

@@ -2,8 +2,10 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "gmock/gmock.h"
+#include "simulator/profile_json.h"
 #include "tests/simulator/random_program.h"
 #include "tests/simulator/test_support.h"
 
@@ -55,6 +57,41 @@ TEST(Trace, HasTheShapeOfAProfile) {
   EXPECT_NE(slices[0]["tid"], slices[1]["tid"]);
   EXPECT_EQ(slices[1]["tid"], slices[2]["tid"]);
   EXPECT_FALSE(Events(trace, "C").empty());
+}
+
+TEST(Trace, OfTwoStepsHasADeviceForEach) {
+  Program program = Parse(kProgram);
+  Machine machine = TestMachine();
+  SimResult result = Simulate(program, CostModel(machine, program.mesh));
+  std::string text = WriteChromeTrace(
+      {{program, result, "after"}, {program, result, "before"}}, machine);
+  Json trace = Json::parse(text, nullptr, false);
+  ASSERT_TRUE(trace.is_object());
+  EXPECT_EQ(trace["deviceProperties"].size(), 2u);
+  std::map<int, int> kernels;
+  std::set<int> ids;
+  for (const Json& slice : Events(trace, "X", "kernel")) {
+    ++kernels[slice["pid"].get<int>()];
+    ids.insert(slice["args"]["correlation"].get<int>());
+  }
+  EXPECT_EQ(kernels, (std::map<int, int>{{0, 3}, {1, 3}}));
+  EXPECT_EQ(ids.size(), 6u);
+  std::map<int, int> arrows;
+  for (const Json& arrow : Events(trace, "s")) ++arrows[arrow["id"].get<int>()];
+  for (auto [id, count] : arrows) EXPECT_EQ(count, 1) << id;
+  std::set<std::string> names;
+  for (const Json& event : Events(trace, "M")) {
+    if (event["name"] == "process_name") {
+      names.insert(event["args"]["name"].get<std::string>());
+    }
+  }
+  EXPECT_EQ(names,
+            (std::set<std::string>{"host", "mlp, after", "mlp, before"}));
+  // Read back it is the first.
+  auto read = ReadProfile(text, "a.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->ops.size(), 3u);
+  EXPECT_EQ(read->memory.size(), result.memory.size());
 }
 
 TEST(Trace, AnArrowLeadsFromACollectiveToWhatWaited) {
