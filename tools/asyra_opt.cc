@@ -40,33 +40,35 @@ absl::Status WriteProgram(const Program& program, const std::string& path) {
 }
 
 // Where it was scheduled, the step before that and after it.
-std::string HtmlPage(const Flags& flags, const CompileResult& result) {
-  std::vector<Profile> profiles;
-  if (result.schedule.has_value()) {
-    profiles.push_back(MakeProfile(
-        *result.partitioned, result.schedule->baseline, *result.costs,
-        {.model = flags.compile.model + ", partitioned"}));
-  }
-  profiles.push_back(MakeProfile(result.program, *result.simulated,
-                                 *result.costs,
-                                 {.model = flags.compile.model}));
-  return ProfilePage(profiles);
+std::string HtmlPage(const Steps& steps) {
+  if (!steps.before.has_value()) return ProfilePage({steps.after});
+  return ProfilePage({*steps.before, steps.after});
 }
 
-absl::Status WriteSimulated(const Flags& flags, const CompileResult& result) {
+// The same as a trace.
+std::string Trace(const CompileResult& result) {
+  std::vector<TracedStep> steps;
+  steps.push_back({result.program, *result.simulated, "optimized"});
+  if (result.schedule.has_value()) {
+    steps.push_back(
+        {*result.partitioned, result.schedule->baseline, "baseline"});
+  }
+  return WriteChromeTrace(steps, result.costs->machine());
+}
+
+absl::Status WriteSimulated(const Flags& flags, const CompileResult& result,
+                            const std::optional<Steps>& steps) {
   for (auto [flag, path] :
        {std::pair{"--trace", &flags.trace}, std::pair{"--html", &flags.html}}) {
-    if (path->empty() || result.simulated.has_value()) continue;
+    if (path->empty() || steps.has_value()) continue;
     return Invalid("{}: a program of stage {} is not simulated", flag,
                    ToString(result.program.stage));
   }
   if (!flags.trace.empty()) {
-    ASYRA_RETURN_IF_ERROR(WriteFileAtomically(
-        flags.trace, {WriteChromeTrace(result.program, *result.simulated,
-                                       result.costs->machine())}));
+    ASYRA_RETURN_IF_ERROR(WriteFileAtomically(flags.trace, {Trace(result)}));
   }
   if (flags.html.empty()) return absl::OkStatus();
-  return WriteFileAtomically(flags.html, {HtmlPage(flags, result)});
+  return WriteFileAtomically(flags.html, {HtmlPage(*steps)});
 }
 
 absl::Status Run(const Flags& flags) {
@@ -74,15 +76,17 @@ absl::Status Run(const Flags& flags) {
   if (!flags.output.empty()) {
     ASYRA_RETURN_IF_ERROR(WriteProgram(result.program, flags.output));
   }
-  ASYRA_RETURN_IF_ERROR(WriteSimulated(flags, result));
+  std::optional<Steps> steps;
+  if (result.simulated.has_value()) steps = StepsOf(flags.compile, result);
+  ASYRA_RETURN_IF_ERROR(WriteSimulated(flags, result, steps));
   if (flags.print_plan && !result.partitioned.has_value()) {
     return Invalid("--print-plan: a program of stage {} is not sharded",
                    ToString(result.program.stage));
   }
   ReportOptions options{.plan = flags.print_plan};
   std::string report = flags.report == "json"
-                           ? JsonReport(flags.compile, result, options)
-                           : TextReport(flags.compile, result, options);
+                           ? JsonReport(flags.compile, result, steps, options)
+                           : TextReport(flags.compile, result, steps, options);
   std::fputs(report.c_str(), stdout);
   return absl::OkStatus();
 }
@@ -112,7 +116,8 @@ int main(int argc, char** argv) {
                "prints how weights and layers are sharded, and what each "
                "collective moves");
   app.add_option("--trace", flags.trace,
-                 "writes the simulated step here, for ui.perfetto.dev");
+                 "writes the simulated step here, for ui.perfetto.dev: before "
+                 "and after scheduling");
   app.add_option("--html", flags.html,
                  "writes a page for a browser here: the step before and after "
                  "scheduling");

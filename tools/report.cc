@@ -12,8 +12,6 @@
 namespace asyra {
 namespace {
 
-constexpr double kGiB = 1 << 30;
-
 struct ImportSummary {
   std::map<std::string, int> ops;
   int64_t parameters = 0;
@@ -140,40 +138,11 @@ std::string WeightText(const Program& program) {
   return text;
 }
 
-std::string SimRow(std::string_view name, const SimResult& sim) {
-  return fmt::format(
-      "  {:<10} {:>12.1f} {:>12.1f} {:>8.1f} {:>12.1f} {:>9.3f} {:>7} {:>11}\n",
-      name, sim.makespan_us, sim.lower_bound_us, 100 * sim.bubble,
-      sim.exposed_comm_us, static_cast<double>(sim.peak_bytes) / kGiB, sim.ops,
-      sim.collectives);
-}
-
-std::string SimTable(const CompileResult& result) {
-  std::string text =
-      fmt::format("  {:<10} {:>12} {:>12} {:>8} {:>12} {:>9} {:>7} {:>11}\n",
-                  "", "makespan us", "bound us", "bubble %", "exposed us",
-                  "peak GiB", "ops", "collectives");
-  if (result.schedule.has_value()) {
-    text += SimRow("baseline", result.schedule->baseline);
-  }
-  return text +
-         SimRow(result.schedule ? "optimized" : "program", *result.simulated);
-}
-
-nlohmann::json SimJson(const SimResult& sim) {
-  return {{"makespan_us", sim.makespan_us},
-          {"lower_bound_us", sim.lower_bound_us},
-          {"bubble", sim.bubble},
-          {"exposed_comm_us", sim.exposed_comm_us},
-          {"peak_bytes", sim.peak_bytes},
-          {"ops", sim.ops},
-          {"collectives", sim.collectives}};
-}
-
 }  // namespace
 
 std::string TextReport(const CompileOptions& options,
                        const CompileResult& result,
+                       const std::optional<Steps>& steps,
                        const ReportOptions& report) {
   std::string text =
       fmt::format("{}\n imported\n", options.model) + ImportText(result.raised);
@@ -192,17 +161,9 @@ std::string TextReport(const CompileOptions& options,
                         Bytes(row.bytes / row.count));
   }
   if (report.plan) text += PlanText(*result.partitioned);
-  if (result.simulated.has_value()) {
-    text +=
-        fmt::format(" simulated on {}\n", options.machine) + SimTable(result);
-  }
-  if (result.schedule.has_value()) {
-    text += " schedules\n";
-    for (const ScheduleChoice& choice : result.schedule->candidates) {
-      text += fmt::format(
-          "  {:<40} {:>12.1f} us  {}\n", choice.name, choice.makespan_us,
-          choice.rejected.empty() ? "chosen" : "rejected: " + choice.rejected);
-    }
+  if (steps.has_value()) {
+    text += fmt::format(" simulated on {}\n", options.machine) +
+            ScheduleText(result, *steps);
   }
   for (const std::string& remark : result.remarks) {
     text += fmt::format(" note: {}\n", remark);
@@ -212,6 +173,7 @@ std::string TextReport(const CompileOptions& options,
 
 std::string JsonReport(const CompileOptions& options,
                        const CompileResult& result,
+                       const std::optional<Steps>& steps,
                        const ReportOptions& report) {
   ImportSummary summary = Summarize(result.raised);
   nlohmann::json json = {
@@ -239,20 +201,7 @@ std::string JsonReport(const CompileOptions& options,
                               {"changed", timing.changed},
                               {"ms", timing.ms}});
   }
-  if (result.schedule.has_value()) {
-    json["baseline"] = SimJson(result.schedule->baseline);
-    json["tiles"] = result.schedule->tiles;
-    for (const ScheduleChoice& choice : result.schedule->candidates) {
-      if (choice.rejected.empty()) continue;
-      json["rejected"].push_back({{"schedule", choice.name},
-                                  {"makespan_us", choice.makespan_us},
-                                  {"why", choice.rejected}});
-    }
-  }
-  if (result.simulated.has_value()) {
-    json["optimized"] = SimJson(*result.simulated);
-    json["lower_bound_us"] = result.simulated->lower_bound_us;
-  }
+  if (steps.has_value()) AddScheduleJson(result, *steps, &json);
   return json.dump(2) + "\n";
 }
 

@@ -218,6 +218,39 @@ program @p(%x: f32[4]) -> (f32[4]) {
     self.fails("--ranks is 2, the mesh (sp=2, tp=2) has 4", "asyra-run", out,
                "--ranks", "2")
 
+  def test_the_report_tells_before_and_after(self):
+    trace = self.path("steps.json")
+    args = ["asyra-opt", "llama3-8b", "--dim", "layers=2", "--tp", "4",
+            "--tiles", "2"]
+    report = json.loads(self.passes(*args, "--report", "json", "--trace",
+                                    trace))
+    before, after = report["baseline"], report["optimized"]
+    for step in [before, after]:
+      for key in ["makespan_us", "peak_bytes", "ops", "collectives"]:
+        self.assertGreater(step[key], 0, key)
+      self.assertLess(step["bubble"], 1)
+      self.assertGreaterEqual(step["makespan_us"], step["lower_bound_us"])
+      # Over one axis: its time is all there is.
+      self.assertAlmostEqual(step["exposed_us"]["tp"], step["exposed_comm_us"])
+    self.assertLess(after["makespan_us"], before["makespan_us"])
+    self.assertAlmostEqual(sum(row["us"] for row in report["exposed"]),
+                           after["exposed_comm_us"], 3)
+    self.assertTrue(all(row["why"] for row in report["exposed"]))
+    self.assertEqual(report["tiles"], 2)
+    self.assertIsInstance(report["scheduler"], str)
+    for rejected in report["rejected"]:
+      self.assertTrue(rejected["why"])
+    self.assertGreater(report["lower_bound_us"], 0)
+    with open(trace) as file:
+      kernels = [event["pid"] for event in json.load(file)["traceEvents"]
+                 if event.get("cat") == "kernel"]
+    self.assertEqual(kernels.count(0), after["ops"])
+    self.assertEqual(kernels.count(1), before["ops"])
+    text = self.passes(*args)
+    for word in ["baseline    optimized", "  over tp", "limited by",
+                 "memory of the device GiB"]:
+      self.assertIn(word, text)
+
   def test_the_plan_is_printed_layer_by_layer(self):
     args = ["asyra-opt", "llama3-8b", "--tp", "4", "--tiles", "1",
             "--print-plan"]

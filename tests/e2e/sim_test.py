@@ -43,7 +43,9 @@ class Simulator(ToolTest):
     # Every key is in the documented schema.
     with open(os.path.join(sys.argv[1], "simulator/README.md")) as readme:
       documented = readme.read()
-    keys = set(profile) | set(profile["memory"]) | set(profile["ops"][0])
+    keys = set(profile) | set(profile["memory"])
+    keys = keys.union(*profile["ops"])
+    self.assertIn("exposed_by", keys)
     self.assertEqual([k for k in keys if f"`{k}`" not in documented], [])
     alone = self.passes("asyra-sim", "run", *MODEL, "--tp", "4", "--sp", "2",
                         "--json", "-")
@@ -175,6 +177,7 @@ class Simulator(ToolTest):
     self.passes("asyra-sim", "sweep", *TINY, "--grid", "tp=1,2,16", "--nodes", "1",
                 "--html", sweep)
     for page, shows in [(one, "Critical path"), (two, "Ops that changed"),
+                        (two, "Communication that nothing hides"),
                         (sweep, "Pareto front")]:
       dump = subprocess.run(
           [browser, "--headless", "--no-sandbox", "--disable-gpu",
