@@ -1,9 +1,13 @@
 // asyra-run: runs a program on this machine, and compares with recorded
 // outputs.
+#include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <optional>
 
 #include "CLI/CLI.hpp"
+#include "executor/launcher.h"
+#include "executor/mpi/mpi_world.h"
 #include "executor/trace.h"
 #include "frontends/onnx/import.h"
 #include "ir/interpreter.h"
@@ -21,6 +25,7 @@ namespace {
 struct Flags {
   CompileOptions compile;
   std::string device = "cpu";
+  std::string communicator = "auto";
   CpuRunOptions run;
   std::string profile;
   bool json = false;
@@ -79,23 +84,31 @@ absl::Status CompareSingle(Program single, absl::Span<const Tensor> inputs,
   return absl::OkStatus();
 }
 
-// Runs on the device and fills in what came of it.
+// Runs on the device and fills in what came of it. `world` is null where the
+// ranks are threads.
 absl::Status RunOnDevice(const Flags& flags, const Program& program,
-                         const std::vector<Tensor>& inputs, RunReport* report) {
+                         const std::vector<Tensor>& inputs, Communicator* world,
+                         RunReport* report) {
   if (flags.device == "interpreter") {
     ASYRA_ASSIGN_OR_RETURN(report->outputs, Interpret(program, inputs));
     return absl::OkStatus();
   }
   CpuRunOptions options = flags.run;
   options.executor.profile = !flags.profile.empty();
-  ASYRA_ASSIGN_OR_RETURN(report->run, RunOnCpu(program, inputs, options));
+  if (world == nullptr) {
+    ASYRA_ASSIGN_OR_RETURN(report->run, RunOnCpu(program, inputs, options));
+  } else {
+    ASYRA_ASSIGN_OR_RETURN(report->run,
+                           RunRankOnCpu(program, inputs, *world, options));
+  }
   report->outputs = report->run->outputs;
-  if (flags.profile.empty()) return absl::OkStatus();
+  bool first = world == nullptr || world->rank() == 0;
+  if (flags.profile.empty() || !first) return absl::OkStatus();
   return WriteFileAtomically(
       flags.profile, {WriteProfileTrace(program, 0, report->run->profile)});
 }
 
-absl::Status Run(const Flags& flags) {
+absl::Status CheckFlags(const Flags& flags) {
   if (flags.run.repeat < 1) {
     return Invalid("--repeat is {}, it must be at least 1", flags.run.repeat);
   }
@@ -103,6 +116,11 @@ absl::Status Run(const Flags& flags) {
     return Invalid("--timeout is {}, it must be above 0",
                    flags.run.world.timeout_s);
   }
+  return absl::OkStatus();
+}
+
+// Runs the program, on `world` where there is one; its first rank reports.
+absl::Status Run(const Flags& flags, Communicator* world) {
   ASYRA_ASSIGN_OR_RETURN(Loaded loaded, Load(flags.compile));
   const Program& program = loaded.program;
   TestData recorded;
@@ -115,7 +133,7 @@ absl::Status Run(const Flags& flags) {
   RunReport report{.model = flags.compile.model,
                    .device = flags.device,
                    .program = &program};
-  ASYRA_RETURN_IF_ERROR(RunOnDevice(flags, program, inputs, &report));
+  ASYRA_RETURN_IF_ERROR(RunOnDevice(flags, program, inputs, world, &report));
   if (flags.compare_single) {
     ASYRA_RETURN_IF_ERROR(
         CompareSingle(std::move(loaded.single), inputs, &report));
@@ -125,17 +143,71 @@ absl::Status Run(const Flags& flags) {
         report.checked, CheckOutputs(program, report.outputs, recorded.outputs,
                                      flags.rtol, flags.atol));
   }
-  fmt::print("{}", flags.json ? ToJson(report) : ToText(report));
+  if (world == nullptr || world->rank() == 0) {
+    fmt::print("{}", flags.json ? ToJson(report) : ToText(report));
+  }
   return report.checked.has_value() ? report.checked->verdict
                                     : absl::OkStatus();
 }
 
+std::atomic<bool> asked_to_end = false;
+
+// The world that the launcher has made this process a rank of; null where the
+// ranks are threads.
+absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Flags& flags,
+                                                      CpuRunOptions* run) {
+  ASYRA_ASSIGN_OR_RETURN(std::optional<LaunchedRank> launched,
+                         FindLaunchedRank());
+  bool many = launched.has_value() && launched->ranks > 1;
+  if (flags.communicator == "local" || flags.device == "interpreter" ||
+      (flags.communicator == "auto" && !many)) {
+    return nullptr;
+  }
+  if (many && launched->launcher == Launcher::kTorchrun) {
+    return Invalid(
+        "torchrun has started {} ranks, which MPI does not know: "
+        "start them with mpirun or srun",
+        launched->ranks);
+  }
+  // A launcher that has lost a rank ends the others, which then say so.
+  std::signal(SIGTERM, [](int) { asked_to_end.store(true); });
+  ASYRA_ASSIGN_OR_RETURN(
+      std::unique_ptr<Communicator> world,
+      ConnectMpi({.timeout_s = run->world.timeout_s,
+                  .inject_comm_us = run->world.inject_comm_us,
+                  .asked_to_end = &asked_to_end}));
+  if (many && world->size() != launched->ranks) {
+    return Invalid("{} has started {} ranks, MPI finds {}",
+                   ToString(launched->launcher), launched->ranks,
+                   world->size());
+  }
+  if (launched.has_value()) run->ranks_on_host = launched->local_ranks;
+  return world;
+}
+
+absl::Status Main(Flags flags) {
+  ASYRA_RETURN_IF_ERROR(CheckFlags(flags));
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> world,
+                         Connect(flags, &flags.run));
+  absl::Status status = Run(flags, world.get());
+  if (status.ok() || world == nullptr) return status;
+  world->Abort(status);
+  return Annotate(status, fmt::format("rank {}", world->rank()));
+}
+
 void AddRunFlags(CLI::App& app, Flags* flags) {
   CpuRunOptions& run = flags->run;
-  app.add_option("--device", flags->device,
-                 "cpu: kernels and streams, every rank a thread; interpreter: "
-                 "the ops' references, in lockstep")
+  app.add_option(
+         "--device", flags->device,
+         "cpu: kernels and streams; interpreter: the ops' references, all "
+         "ranks in lockstep")
       ->check(CLI::IsMember({"cpu", "interpreter"}))
+      ->capture_default_str();
+  app.add_option("--communicator", flags->communicator,
+                 "between ranks. local: threads of this process; mpi: the "
+                 "processes that mpirun or srun has started; auto: mpi when "
+                 "they have started several")
+      ->check(CLI::IsMember({"auto", "local", "mpi"}))
       ->capture_default_str();
   app.add_option("--repeat", run.repeat, "steps, all from the same inputs")
       ->capture_default_str();
@@ -182,5 +254,5 @@ int main(int argc, char** argv) {
   app.add_option("--seed", flags.seed, "of random inputs")
       ->capture_default_str();
   return asyra::RunTool(app, argc, argv,
-                        [&flags] { return asyra::Run(flags); });
+                        [&flags] { return asyra::Main(flags); });
 }

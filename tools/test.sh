@@ -41,8 +41,8 @@ asan() {
   build asan && ctest --preset asan -j "$jobs" -L cpu -LE slow
 }
 
-# What has threads. Without oneDNN, whose threads meet where the sanitizer does
-# not see it.
+# What has threads. Without oneDNN and MPI, whose threads meet where the
+# sanitizer does not see it.
 tsan() {
   build tsan executor_test && ctest --preset tsan -R '^executor_test$'
 }

@@ -1,6 +1,7 @@
 #include "executor/cpu/run_on_cpu.h"
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
 #include "executor/cpu/counter.h"
@@ -14,6 +15,12 @@ bool IsLeftOut(const Tensor& tensor, const Shape& given) {
   return tensor.num_elements() == 0 && tensor.shape() != given;
 }
 
+// What one rank gives.
+struct RankResult {
+  std::vector<Tensor> outputs;  // its shards
+  std::vector<double> step_us;
+};
+
 class Run {
  public:
   Run(const Program& program, absl::Span<const Tensor> inputs,
@@ -21,36 +28,44 @@ class Run {
       : program_(program),
         inputs_(inputs),
         options_(options),
-        ranks_(program.mesh.num_devices()),
-        shards_(program.outputs.size(), std::vector<Tensor>(ranks_)),
-        step_us_(ranks_) {}
+        ranks_(program.mesh.num_devices()) {}
 
-  absl::StatusOr<CpuRun> Go() {
+  absl::StatusOr<CpuRun> OnThreads() {
     ASYRA_RETURN_IF_ERROR(TakeInputs());
-    int64_t cores = std::max(1u, std::thread::hardware_concurrency());
-    CpuDeviceOptions device;
-    device.threads_per_stream =
-        static_cast<int>(std::max<int64_t>(1, cores / ranks_));
-    device.memory_bytes = options_.memory_bytes;
-    device_ = CreateCpuDevice(device);
-    ASYRA_RETURN_IF_ERROR(
-        RunLocalRanks(ranks_, options_.world,
-                      [this](Communicator& world) { return RunRank(world); }));
-    for (size_t i = 0; i < program_.outputs.size(); ++i) {
-      ASYRA_ASSIGN_OR_RETURN(Tensor whole, Collect(i));
-      result_.outputs.push_back(std::move(whole));
+    MakeDevice(ranks_);
+    std::vector<RankResult> results(ranks_);
+    ASYRA_RETURN_IF_ERROR(RunLocalRanks(
+        ranks_, options_.world, [&](Communicator& world) -> absl::Status {
+          ASYRA_ASSIGN_OR_RETURN(results[world.rank()],
+                                 RunRank(world, world.rank() == 0));
+          return absl::OkStatus();
+        }));
+    return Collect(results);
+  }
+
+  absl::StatusOr<CpuRun> AsRankOf(Communicator& world) {
+    ASYRA_RETURN_IF_ERROR(TakeInputs());
+    MakeDevice(options_.ranks_on_host > 0 ? options_.ranks_on_host
+                                          : world.size());
+    ASYRA_ASSIGN_OR_RETURN(RankResult mine, RunRank(world, true));
+    ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> bytes,
+                           world.Exchange(Pack(mine)));
+    std::vector<RankResult> results;
+    for (const std::string& packed : bytes) {
+      ASYRA_ASSIGN_OR_RETURN(RankResult result, Unpack(packed));
+      results.push_back(std::move(result));
     }
-    for (int64_t step = 0; step < options_.repeat; ++step) {
-      double slowest = 0;
-      for (const auto& times : step_us_) {
-        slowest = std::max(slowest, times[step]);
-      }
-      result_.step_us.push_back(slowest);
-    }
-    return std::move(result_);
+    return Collect(results);
   }
 
  private:
+  void MakeDevice(int64_t sharing) {
+    int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+    device_ = CreateCpuDevice({.threads_per_stream = static_cast<int>(
+                                   std::max<int64_t>(1, cores / sharing)),
+                               .memory_bytes = options_.memory_bytes});
+  }
+
   absl::Status TakeInputs() {
     if (inputs_.size() != program_.inputs.size()) {
       return Invalid("{} inputs are given, the program has {}", inputs_.size(),
@@ -81,7 +96,7 @@ class Run {
                  program_.mesh, rank);
   }
 
-  absl::Status RunRank(Communicator& world) {
+  absl::StatusOr<RankResult> RunRank(Communicator& world, bool reports) {
     int64_t rank = world.rank();
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
                            Executor::Load(program_));
@@ -93,13 +108,14 @@ class Run {
         data.push_back(ShardOf(i, rank));
       }
     }
+    RankResult result;
     std::vector<Tensor> first;
     for (int64_t step = 0; step < options_.repeat; ++step) {
       ASYRA_RETURN_IF_ERROR(SetStates(*executor, rank));
       ASYRA_RETURN_IF_ERROR(world.Exchange("").status());  // all at once
       auto begin = CpuClock::now();
       ASYRA_RETURN_IF_ERROR(executor->Step(data));
-      step_us_[rank].push_back(
+      result.step_us.push_back(
           std::chrono::duration<double, std::micro>(CpuClock::now() - begin)
               .count());
       if (options_.check_deterministic) {
@@ -107,14 +123,53 @@ class Run {
       }
     }
     for (size_t i = 0; i < program_.outputs.size(); ++i) {
-      ASYRA_ASSIGN_OR_RETURN(shards_[i][rank], executor->Output(i));
+      ASYRA_ASSIGN_OR_RETURN(Tensor shard, executor->Output(i));
+      result.outputs.push_back(std::move(shard));
     }
-    if (rank == 0) {
-      result_.memory = executor->memory();
-      result_.fallback_ops = executor->fallback_ops();
-      result_.profile = executor->Profile();
+    if (reports) {
+      report_.memory = executor->memory();
+      report_.fallback_ops = executor->fallback_ops();
+      report_.profile = executor->Profile();
     }
-    return absl::OkStatus();
+    return result;
+  }
+
+  Type LocalOutput(size_t index) const {
+    return program_.type(program_.outputs[index].value).Local(program_.mesh);
+  }
+
+  // The times of the steps, then the bytes of every output.
+  std::string Pack(const RankResult& result) const {
+    std::string bytes(reinterpret_cast<const char*>(result.step_us.data()),
+                      result.step_us.size() * sizeof(double));
+    for (const Tensor& shard : result.outputs) {
+      bytes.append(reinterpret_cast<const char*>(shard.data()), shard.bytes());
+    }
+    return bytes;
+  }
+  // Error: another rank has run something else.
+  absl::StatusOr<RankResult> Unpack(const std::string& bytes) const {
+    RankResult result;
+    size_t size = options_.repeat * sizeof(double);
+    for (size_t i = 0; i < program_.outputs.size(); ++i) {
+      size += LocalOutput(i).bytes();
+    }
+    if (bytes.size() != size) {
+      return Invalid("a rank gives {} bytes of results, another one {}",
+                     bytes.size(), size);
+    }
+    result.step_us.resize(options_.repeat);
+    const char* at = bytes.data();
+    std::memcpy(result.step_us.data(), at, options_.repeat * sizeof(double));
+    at += options_.repeat * sizeof(double);
+    for (size_t i = 0; i < program_.outputs.size(); ++i) {
+      Type local = LocalOutput(i);
+      Tensor& shard = result.outputs.emplace_back(local.dtype, local.shape());
+      if (shard.bytes() == 0) continue;
+      std::memcpy(shard.mutable_data(), at, shard.bytes());
+      at += shard.bytes();
+    }
+    return result;
   }
 
   absl::Status SetStates(Executor& executor, int64_t rank) const {
@@ -142,13 +197,32 @@ class Run {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Tensor> Collect(size_t index) const {
+  absl::StatusOr<CpuRun> Collect(const std::vector<RankResult>& results) {
+    for (size_t i = 0; i < program_.outputs.size(); ++i) {
+      ASYRA_ASSIGN_OR_RETURN(Tensor whole, Whole(results, i));
+      report_.outputs.push_back(std::move(whole));
+    }
+    for (int64_t step = 0; step < options_.repeat; ++step) {
+      double slowest = 0;
+      for (const RankResult& result : results) {
+        slowest = std::max(slowest, result.step_us[step]);
+      }
+      report_.step_us.push_back(slowest);
+    }
+    return std::move(report_);
+  }
+
+  absl::StatusOr<Tensor> Whole(const std::vector<RankResult>& results,
+                               size_t index) const {
     ValueId value = program_.outputs[index].value;
     const Type& type = program_.type(value);
-    Tensor whole = Unshard(shards_[index], type, program_.mesh);
+    std::vector<Tensor> shards;
+    for (const RankResult& result : results) {
+      shards.push_back(result.outputs[index]);
+    }
+    Tensor whole = Unshard(shards, type, program_.mesh);
     for (int64_t rank = 0; rank < ranks_; ++rank) {
-      if (SameBytes(Shard(whole, type, program_.mesh, rank),
-                    shards_[index][rank])) {
+      if (SameBytes(Shard(whole, type, program_.mesh, rank), shards[rank])) {
         continue;
       }
       return absl::InternalError(
@@ -164,10 +238,7 @@ class Run {
   int64_t ranks_;
   WeightStore weights_;
   std::unique_ptr<Device> device_;
-  // Each rank writes its own.
-  std::vector<std::vector<Tensor>> shards_;   // by output, then rank
-  std::vector<std::vector<double>> step_us_;  // by rank
-  CpuRun result_;
+  CpuRun report_;
 };
 
 }  // namespace
@@ -175,7 +246,14 @@ class Run {
 absl::StatusOr<CpuRun> RunOnCpu(const Program& program,
                                 absl::Span<const Tensor> inputs,
                                 const CpuRunOptions& options) {
-  return Run(program, inputs, options).Go();
+  return Run(program, inputs, options).OnThreads();
+}
+
+absl::StatusOr<CpuRun> RunRankOnCpu(const Program& program,
+                                    absl::Span<const Tensor> inputs,
+                                    Communicator& world,
+                                    const CpuRunOptions& options) {
+  return Run(program, inputs, options).AsRankOf(world);
 }
 
 }  // namespace asyra

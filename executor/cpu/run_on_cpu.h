@@ -1,6 +1,6 @@
-// A whole program on this machine's cpu: every rank of its mesh a thread of
-// this process, values global. What asyra-run does, and what tests compare
-// with the interpreter.
+// A whole program on cpus, values global: every rank of its mesh a thread of
+// this process, or this process one rank of a world of processes. What
+// asyra-run does, and what tests compare with the interpreter.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,11 @@ struct CpuRunOptions {
   int64_t repeat = 1;
   // The outputs of all steps must be equal, byte by byte.
   bool check_deterministic = false;
-  int64_t memory_bytes = 0;  // of all ranks together; 0: the machine's
+  // Of all ranks of this process together; 0: the machine's.
+  int64_t memory_bytes = 0;
+  // Ranks that share the cores with this one where it is a process; 0: all
+  // of them.
+  int64_t ranks_on_host = 0;
 };
 
 struct CpuRun {
@@ -26,7 +30,7 @@ struct CpuRun {
   std::vector<double> step_us;  // each of the slowest rank
   MemoryUse memory;             // of one rank
   std::vector<std::string> fallback_ops;
-  std::vector<OpTime> profile;  // of rank 0 and the last step
+  std::vector<OpTime> profile;  // of one rank and the last step
 };
 
 // `inputs` as Interpret takes them: global tensors, one for each input of the
@@ -36,5 +40,12 @@ struct CpuRun {
 absl::StatusOr<CpuRun> RunOnCpu(const Program& program,
                                 absl::Span<const Tensor> inputs,
                                 const CpuRunOptions& options = {});
+
+// The same as one rank of `world`, whose other ranks call it too; all get the
+// whole outputs. options.world is not looked at.
+absl::StatusOr<CpuRun> RunRankOnCpu(const Program& program,
+                                    absl::Span<const Tensor> inputs,
+                                    Communicator& world,
+                                    const CpuRunOptions& options = {});
 
 }  // namespace asyra

@@ -1,0 +1,45 @@
+// Which rank a launcher has made this process, as its environment says.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace asyra {
+
+enum class Launcher : uint8_t { kOpenMpi, kSlurm, kTorchrun };
+
+std::string_view ToString(Launcher launcher);
+
+struct LaunchedRank {
+  Launcher launcher = Launcher::kOpenMpi;
+  int64_t rank = 0, ranks = 1;
+  int64_t local_rank = 0, local_ranks = 1;  // of those on this host
+  std::string host;
+};
+
+// Looks a variable up; null where it is not set.
+using Environment = std::function<const char*(const char* name)>;
+
+// None where no launcher has started this process. Where several have left
+// their variables (mpirun inside of a Slurm job), the innermost counts: Open
+// MPI, then torchrun, then Slurm. Variables read:
+//
+//   Open MPI  OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK,LOCAL_SIZE}
+//   torchrun  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
+//   Slurm     SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID,
+//             SLURM_STEP_TASKS_PER_NODE, SLURM_NODEID; a batch script is no
+//             step, and so no rank
+//
+// The host is SLURMD_NODENAME, HOSTNAME, or what the system says. Errors: a
+// variable that is no number, a rank beyond the ranks; both are named.
+absl::StatusOr<std::optional<LaunchedRank>> FindLaunchedRank(
+    const Environment& environment);
+// Of this process.
+absl::StatusOr<std::optional<LaunchedRank>> FindLaunchedRank();
+
+}  // namespace asyra

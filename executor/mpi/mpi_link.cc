@@ -1,0 +1,363 @@
+#ifdef ASYRA_MPI
+#include "executor/mpi/mpi_link.h"
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How long a waiting rank may not notice that another has failed.
+constexpr auto kNoticeEvery = milliseconds(20);
+// How long the cause of a failure may take from one rank to another, and how
+// long after the end of its process.
+constexpr auto kCauseWithin = milliseconds(500);
+constexpr auto kLastWords = milliseconds(50);
+// Looks without sleep, for messages that are on their way already. More
+// processes than cores are the rule on the cpu.
+constexpr int kLooks = 20;
+constexpr auto kSleep = std::chrono::microseconds(20);
+// Texts of failures are cut: short messages need nobody to receive them.
+constexpr size_t kAbortBytes = 2048;
+constexpr int kExchangeTag = 1, kAbortTag = 2;  // on the control communicator
+
+absl::Status Check(int code, std::string_view what) {
+  if (code == MPI_SUCCESS) return absl::OkStatus();
+  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  return absl::InternalError(fmt::format("{}: {}", what, text.data()));
+}
+
+}  // namespace
+
+void MpiMessages::Reserve(size_t messages) {
+  requests_.reserve(messages);
+  ranks_.reserve(messages);
+  finished_.resize(messages);
+}
+
+void MpiMessages::Clear() {
+  requests_.clear();
+  ranks_.clear();
+  left_ = 0;
+}
+
+std::string MpiMessages::PendingRanks() const {
+  std::vector<int64_t> pending;
+  for (size_t i = 0; i < requests_.size(); ++i) {
+    if (requests_[i] != MPI_REQUEST_NULL) pending.push_back(ranks_[i]);
+  }
+  std::sort(pending.begin(), pending.end());
+  pending.erase(std::unique(pending.begin(), pending.end()), pending.end());
+  std::string text;
+  for (int64_t rank : pending) text += fmt::format(" {}", rank);
+  return text;
+}
+
+absl::StatusOr<std::shared_ptr<MpiLink>> MpiLink::Connect(
+    const MpiWorldOptions& options) {
+  std::shared_ptr<MpiLink> link(new MpiLink(options));
+  ASYRA_RETURN_IF_ERROR(link->Initialize());
+  ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> processes,
+                         link->Exchange(ProcessWatch::Me()));
+  link->watch_ = std::make_unique<ProcessWatch>(processes);
+  return link;
+}
+
+absl::Status MpiLink::Initialize() {
+  int initialized = 0, provided = 0;
+  MPI_Initialized(&initialized);
+  if (initialized != 0) return Invalid("MPI is initialized already");
+  ASYRA_RETURN_IF_ERROR(
+      Check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided),
+            "MPI_Init_thread"));
+  if (provided < MPI_THREAD_SERIALIZED) {
+    return Unimplemented("this MPI is for one thread only");
+  }
+  int rank = 0, size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  rank_ = rank;
+  size_ = size;
+  for (MPI_Comm* comm : {&data_, &control_}) {
+    ASYRA_RETURN_IF_ERROR(
+        Check(MPI_Comm_dup(MPI_COMM_WORLD, comm), "MPI_Comm_dup"));
+    MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+  }
+  void* value = nullptr;
+  int found = 0;
+  MPI_Comm_get_attr(data_, MPI_TAG_UB, &value, &found);
+  last_tag_ = found != 0 ? *static_cast<int*>(value) : 32767;
+  abort_text_.resize(kAbortBytes);
+  return Check(
+      MPI_Irecv(abort_text_.data(), static_cast<int>(kAbortBytes), MPI_BYTE,
+                MPI_ANY_SOURCE, kAbortTag, control_, &abort_request_),
+      "MPI_Irecv");
+}
+
+MpiLink::~MpiLink() {
+  if (data_ == MPI_COMM_NULL) return;
+  // Finalizing waits for all ranks, and knows no timeout: not without knowing
+  // that all have come.
+  if (ended_.load() || !Exchange("end").ok()) return;
+  std::lock_guard lock(mutex_);
+  MPI_Cancel(&abort_request_);
+  MPI_Wait(&abort_request_, MPI_STATUS_IGNORE);
+  MPI_Comm_free(&data_);
+  MPI_Comm_free(&control_);
+  MPI_Finalize();
+}
+
+absl::StatusOr<int> MpiLink::NewTag() {
+  std::lock_guard lock(mutex_);
+  if (next_tag_ == last_tag_) {
+    return absl::ResourceExhaustedError(fmt::format(
+        "more than {} collectives, for which this MPI has no tags", last_tag_));
+  }
+  return next_tag_++;
+}
+
+absl::Status MpiLink::Send(const void* from, int count, MPI_Datatype type,
+                           int64_t rank, int tag, MpiMessages* messages) {
+  std::lock_guard lock(mutex_);
+  if (ended_.load()) return Cause();
+  MPI_Request request = MPI_REQUEST_NULL;
+  ASYRA_RETURN_IF_ERROR(
+      Check(MPI_Isend(from, count, type, static_cast<int>(rank), tag, data_,
+                      &request),
+            "MPI_Isend"));
+  messages->requests_.push_back(request);
+  messages->ranks_.push_back(rank);
+  ++messages->left_;
+  return absl::OkStatus();
+}
+
+absl::Status MpiLink::Receive(void* to, int count, MPI_Datatype type,
+                              int64_t rank, int tag, MpiMessages* messages) {
+  std::lock_guard lock(mutex_);
+  if (ended_.load()) return Cause();
+  MPI_Request request = MPI_REQUEST_NULL;
+  ASYRA_RETURN_IF_ERROR(Check(
+      MPI_Irecv(to, count, type, static_cast<int>(rank), tag, data_, &request),
+      "MPI_Irecv"));
+  messages->requests_.push_back(request);
+  messages->ranks_.push_back(rank);
+  ++messages->left_;
+  return absl::OkStatus();
+}
+
+absl::Status MpiLink::Progress(MpiMessages* messages) {
+  std::lock_guard lock(mutex_);
+  if (ended_.load()) return Cause();
+  int finished = 0;
+  ASYRA_RETURN_IF_ERROR(
+      Check(MPI_Testsome(static_cast<int>(messages->requests_.size()),
+                         messages->requests_.data(), &finished,
+                         messages->finished_.data(), MPI_STATUSES_IGNORE),
+            "MPI_Testsome"));
+  messages->left_ -= finished == MPI_UNDEFINED ? messages->left_ : finished;
+  return absl::OkStatus();
+}
+
+absl::Status MpiLink::Await(std::string_view what, MpiMessages* messages) {
+  Patience patience = BeginToWait();
+  absl::Status status = Progress(messages);
+  while (status.ok() && !messages->done()) {
+    status = Pause(&patience);
+    if (status.ok()) status = Progress(messages);
+    if (!status.ok() || messages->done() || Clock::now() < patience.lost) {
+      continue;
+    }
+    status = absl::DeadlineExceededError(
+        fmt::format("{}: of its group, rank{} did not come within {:g} s", what,
+                    messages->PendingRanks(), options_.timeout_s));
+  }
+  if (!status.ok()) {
+    Abort(status);
+    Cancel(messages);
+  }
+  return status;
+}
+
+// The memory of what was to be received may be gone soon.
+void MpiLink::Cancel(MpiMessages* messages) {
+  std::lock_guard lock(mutex_);
+  for (MPI_Request& request : messages->requests_) {
+    if (request == MPI_REQUEST_NULL) continue;
+    MPI_Cancel(&request);
+    MPI_Request_free(&request);
+  }
+  messages->Clear();
+}
+
+MpiLink::Patience MpiLink::BeginToWait() const {
+  auto now = Clock::now();
+  return {now + std::chrono::duration_cast<Clock::duration>(
+                    std::chrono::duration<double>(options_.timeout_s)),
+          now + kNoticeEvery};
+}
+
+absl::Status MpiLink::Pause(Patience* patience) {
+  if (++patience->looks < kLooks) {
+    std::this_thread::yield();
+    return absl::OkStatus();
+  }
+  std::this_thread::sleep_for(kSleep);
+  auto now = Clock::now();
+  if (now < patience->notice) return absl::OkStatus();
+  patience->notice = now + kNoticeEvery;
+  return Notice();
+}
+
+// The end of the world, if there is a reason: what another rank says, that its
+// process is gone, or that this one was asked to end. A launcher asks all
+// others when one is gone, so that what they say themselves is waited for.
+absl::Status MpiLink::Notice() {
+  if (HeardOfAbort()) return LockedCause();
+  int64_t gone = watch_ == nullptr ? -1 : watch_->Ended();
+  bool asked =
+      options_.asked_to_end != nullptr && options_.asked_to_end->load();
+  if (gone < 0 && !asked) return absl::OkStatus();
+  auto until = Clock::now() + (gone < 0 ? kCauseWithin : kLastWords);
+  while (Clock::now() < until) {
+    if (HeardOfAbort()) return LockedCause();
+    if (gone < 0 && watch_ != nullptr) gone = watch_->Ended();
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  if (gone < 0) Abort(absl::CancelledError("the process was asked to end"));
+  std::lock_guard lock(mutex_);
+  End(gone, absl::AbortedError("its process has ended"));
+  return Cause();
+}
+
+bool MpiLink::HeardOfAbort() {
+  std::lock_guard lock(mutex_);
+  if (ended_.load()) return true;
+  int heard = 0, length = 0;
+  MPI_Status status;
+  MPI_Test(&abort_request_, &heard, &status);
+  if (heard == 0) return false;
+  MPI_Get_count(&status, MPI_BYTE, &length);
+  abort_text_.resize(static_cast<size_t>(std::max(length, 0)));
+  End(status.MPI_SOURCE, absl::AbortedError(abort_text_));
+  return true;
+}
+
+// With the lock held; the first call counts.
+void MpiLink::End(int64_t rank, const absl::Status& cause) {
+  if (ended_.load()) return;
+  failed_rank_ = rank;
+  cause_ = cause;
+  ended_.store(true);
+}
+
+// With the lock held.
+absl::Status MpiLink::Cause() const {
+  if (failed_rank_ == rank_) return cause_;
+  return absl::Status(
+      absl::StatusCode::kAborted,
+      fmt::format("rank {} failed: {}", failed_rank_, MessageOf(cause_)));
+}
+
+absl::Status MpiLink::LockedCause() const {
+  std::lock_guard lock(mutex_);
+  return Cause();
+}
+
+void MpiLink::Abort(const absl::Status& cause) {
+  if (HeardOfAbort()) return;
+  std::lock_guard lock(mutex_);
+  if (ended_.load()) return;
+  End(rank_, cause);
+  std::string text(MessageOf(cause).substr(0, kAbortBytes));
+  std::vector<MPI_Request> requests;
+  for (int64_t rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    MPI_Isend(text.data(), static_cast<int>(text.size()), MPI_BYTE,
+              static_cast<int>(rank), kAbortTag, control_,
+              &requests.emplace_back(MPI_REQUEST_NULL));
+  }
+  auto until = Clock::now() + kCauseWithin;
+  int sent = 0;
+  while (sent == 0 && Clock::now() < until) {
+    MPI_Testall(static_cast<int>(requests.size()), requests.data(), &sent,
+                MPI_STATUSES_IGNORE);
+    if (sent == 0) std::this_thread::sleep_for(kSleep);
+  }
+}
+
+absl::StatusOr<std::vector<std::string>> MpiLink::Exchange(
+    std::string_view mine) {
+  std::vector<std::string> given(size_);
+  given[rank_] = std::string(mine);
+  MpiMessages sends;
+  sends.Reserve(static_cast<size_t>(size_));
+  std::vector<bool> heard(size_);
+  heard[rank_] = true;
+  {
+    std::lock_guard lock(mutex_);
+    if (ended_.load()) return Cause();
+    for (int64_t rank = 0; rank < size_; ++rank) {
+      if (rank == rank_) continue;
+      ASYRA_RETURN_IF_ERROR(
+          Check(MPI_Isend(given[rank_].data(), static_cast<int>(mine.size()),
+                          MPI_BYTE, static_cast<int>(rank), kExchangeTag,
+                          control_, &sends.requests_.emplace_back()),
+                "MPI_Isend"));
+      sends.ranks_.push_back(rank);
+      ++sends.left_;
+    }
+  }
+  auto hear = [&]() -> absl::StatusOr<bool> {
+    std::lock_guard lock(mutex_);
+    bool all = true;
+    for (int64_t rank = 0; rank < size_; ++rank) {
+      if (heard[rank]) continue;
+      int arrived = 0, bytes = 0;
+      MPI_Message message = MPI_MESSAGE_NULL;
+      MPI_Status status;
+      ASYRA_RETURN_IF_ERROR(
+          Check(MPI_Improbe(static_cast<int>(rank), kExchangeTag, control_,
+                            &arrived, &message, &status),
+                "MPI_Improbe"));
+      all &= arrived != 0;
+      if (arrived == 0) continue;
+      MPI_Get_count(&status, MPI_BYTE, &bytes);
+      given[rank].resize(static_cast<size_t>(bytes));
+      ASYRA_RETURN_IF_ERROR(Check(MPI_Mrecv(given[rank].data(), bytes, MPI_BYTE,
+                                            &message, MPI_STATUS_IGNORE),
+                                  "MPI_Mrecv"));
+      heard[rank] = true;
+    }
+    return all;
+  };
+  Patience patience = BeginToWait();
+  while (true) {
+    ASYRA_ASSIGN_OR_RETURN(bool all, hear());
+    if (all) break;
+    // Long messages go out only while MPI is called for them.
+    ASYRA_RETURN_IF_ERROR(Progress(&sends));
+    ASYRA_RETURN_IF_ERROR(Pause(&patience));
+    if (Clock::now() < patience.lost) continue;
+    std::string missing;
+    for (int64_t r = 0; r < size_; ++r) {
+      if (!heard[r]) missing += fmt::format(" {}", r);
+    }
+    absl::Status lost = absl::DeadlineExceededError(
+        fmt::format("nothing was heard from ranks{} within {:g} s", missing,
+                    options_.timeout_s));
+    Abort(lost);
+    return lost;
+  }
+  ASYRA_RETURN_IF_ERROR(Await("exchange between all ranks", &sends));
+  return given;
+}
+
+}  // namespace asyra
+#endif

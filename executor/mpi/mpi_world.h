@@ -1,0 +1,46 @@
+// The communicator of ranks that are processes, over MPI: on one host or on
+// many. Started by mpirun or srun:
+//
+//   mpirun -n 8 asyra-run model.asyra
+//
+// A collective is one message from each member to each other one, received
+// where it belongs (strided blocks are derived types) and, for sums, added up
+// in the order of the group: the results are those of the `local` world, byte
+// by byte. MPI's own collectives promise neither that nor to say which rank
+// is missing. The messages progress on the stream's thread while other
+// streams compute.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "executor/communicator.h"
+
+namespace asyra {
+
+struct MpiWorldOptions {
+  // A rank that is waited for longer is lost.
+  double timeout_s = 60;
+  // Every collective takes at least this long from the moment its members have
+  // met, asleep: what a slow link would do to the step.
+  double inject_comm_us = 0;
+  // Set when this process was asked to end (from a handler of SIGTERM, say):
+  // who waits for other ranks then fails, and names the cause. May be null;
+  // outlives the world.
+  const std::atomic<bool>* asked_to_end = nullptr;
+};
+
+// Whether this build has it (-DASYRA_MPI=ON and an MPI at configure time).
+bool HasMpi();
+
+// Initializes MPI, once in a process. A rank whose process ends on this host
+// is noticed at once, on another one after the timeout.
+//
+// The destructor waits for all ranks and finalizes MPI; after an Abort it does
+// neither, and the process is to exit with an error.
+// Errors: Unimplemented in a build without it; what MPI says.
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectMpi(
+    const MpiWorldOptions& options);
+
+}  // namespace asyra

@@ -1,0 +1,33 @@
+// Which of the processes of a host have ended.
+#pragma once
+
+#include <poll.h>
+
+#include <string>
+#include <vector>
+
+namespace asyra {
+
+// Thread-compatible.
+class ProcessWatch {
+ public:
+  // What another process on this host needs to watch this one; on other hosts
+  // and in other containers it means nothing.
+  static std::string Me();
+
+  // `processes`: what Me() gave each. Those elsewhere are not watched, nor is
+  // this process itself.
+  explicit ProcessWatch(const std::vector<std::string>& processes);
+  ~ProcessWatch();
+  ProcessWatch(const ProcessWatch&) = delete;
+  ProcessWatch& operator=(const ProcessWatch&) = delete;
+
+  // The first process that has ended, or -1.
+  int64_t Ended();
+
+ private:
+  std::vector<pollfd> polled_;   // descriptors of processes
+  std::vector<int64_t> number_;  // of each, among `processes`
+};
+
+}  // namespace asyra

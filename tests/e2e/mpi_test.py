@@ -1,0 +1,159 @@
+"""Ranks as processes: asyra-run under mpirun gives what it gives with threads,
+and what goes wrong on one rank is a named error on the others and never hangs.
+
+Usage: mpi_test.py SOURCE_DIR TOOLS_DIR MPIRUN
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from tool_test import DIMS, GPT2, LLAMA, SOURCE_DIR, TOOLS_DIR, ToolTest
+
+MPIRUN = sys.argv[3]
+RUN = os.path.join(TOOLS_DIR, "asyra-run")
+LIMIT_S = 120  # nothing here takes as long, unless it hangs
+
+def start(ranks, *args, programs=None):
+  """Begins `ranks` ranks, or one for each of `programs` (lists of args)."""
+  env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
+             OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+  command = [MPIRUN, "--oversubscribe", "--bind-to", "none"]
+  for number, own in enumerate(programs or [args]):
+    command += [":"] if number else []
+    command += ["-n", "1" if programs else str(ranks), RUN, *own]
+  return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True)
+
+
+def finish(process):
+  try:
+    out, err = process.communicate(timeout=LIMIT_S)
+  except subprocess.TimeoutExpired:
+    process.kill()
+    raise
+  return process.returncode, out, err
+
+
+def process_of(launcher, rank):
+  """The process of a rank, once it is there."""
+  until = time.monotonic() + LIMIT_S
+  while time.monotonic() < until:
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+      try:
+        with open(f"/proc/{pid}/stat") as file:
+          parent = int(file.read().rpartition(")")[2].split()[1])
+        with open(f"/proc/{pid}/environ", "rb") as file:
+          variables = file.read().split(b"\0")
+      except OSError:
+        continue
+      if (parent == launcher.pid and
+          f"OMPI_COMM_WORLD_RANK={rank}".encode() in variables):
+        return int(pid)
+    time.sleep(0.05)
+  raise AssertionError(f"rank {rank} did not start")
+
+
+class Mpi(ToolTest):
+
+  def ranks_pass(self, ranks, *args):
+    code, out, err = finish(start(ranks, *args))
+    self.assertEqual(code, 0, err + out)
+    return out
+
+  def assert_errors(self, err, message, ranks):
+    for rank in ranks:
+      lines = [line for line in err.splitlines()
+               if line.startswith(f"asyra-run: rank {rank}: ")]
+      self.assertEqual(len(lines), 1, err)
+      self.assertIn(message, lines[0])
+
+  def compiled(self, name, *mesh):
+    out = self.path(name)
+    self.passes("asyra-opt", LLAMA, *DIMS, *mesh, "-o", out)
+    return out
+
+  def test_models_equal_their_recordings(self):
+    for model, mesh, ranks in [
+        (LLAMA, ["--tp", "4", "--sp", "2", "--tiles", "2"], 8),
+        (LLAMA, ["--tp", "2", "--tiles", "1"], 2),
+        (GPT2, ["--tp", "2", "--dp", "2", "--tiles", "2"], 4),
+        (GPT2, ["--tp", "2", "--sp", "2", "--tiles", "1"], 4),
+    ]:
+      args = [model, *DIMS, *mesh, "--check",
+              os.path.join(os.path.dirname(model), "test_data_set_0")]
+      threads = self.passes("asyra-run", *args)
+      processes = self.ranks_pass(ranks, *args)
+      self.assertEqual(threads.splitlines()[-1], processes.splitlines()[-1])
+    moe = ["qwen3-moe-tiny", "--ep", "4"]
+    self.assertEqual(self.passes("asyra-run", *moe).splitlines()[-1],
+                     self.ranks_pass(4, *moe).splitlines()[-1])
+
+  def test_a_rank_that_is_killed_is_named(self):
+    model = self.compiled("model.asyra", "--tp", "4", "--tiles", "2")
+    process = start(4, model, "--repeat", "10000000")
+    victim = process_of(process, 2)
+    time.sleep(3)  # into the steps
+    os.kill(victim, signal.SIGKILL)
+    begin = time.monotonic()
+    code, _, err = finish(process)
+    self.assertNotEqual(code, 0)
+    self.assertLess(time.monotonic() - begin, 30)
+    self.assertIn("rank 2 failed: its process has ended", err)
+
+  def test_a_rank_that_stalls_is_named_after_the_timeout(self):
+    model = self.compiled("model.asyra", "--tp", "2", "--tiles", "2")
+    process = start(2, model, "--repeat", "10000000", "--timeout", "2")
+    victim = process_of(process, 1)
+    time.sleep(3)
+    os.kill(victim, signal.SIGSTOP)
+    code, _, err = finish(process)
+    self.assertEqual(code, 1)
+    self.assertRegex(err, r"asyra-run: rank 0: .*(rank 1 did not come within "
+                     r"2 s|nothing was heard from ranks 1 within 2 s)")
+
+  def test_ranks_must_run_the_same(self):
+    mine = self.compiled("mine.asyra", "--tp", "2", "--tiles", "1")
+    other = self.compiled("other.asyra", "--tp", "2", "--tiles", "2")
+    code, _, err = finish(start(2, programs=[[mine], [other]]))
+    self.assertEqual(code, 1)
+    self.assert_errors(err, "ranks do not agree on the program: line", [0, 1])
+
+  def test_ranks_must_have_the_same_weights(self):
+    mine = self.compiled("mine.asyra", "--tp", "2")
+    with open(mine) as file:
+      other = self.path("other.asyra", file.read())
+    with open(self.path("mine.safetensors"), "rb") as file:
+      weights = bytearray(file.read())
+    for at in range(len(weights) // 2, len(weights)):
+      weights[at] ^= 1
+    with open(self.path("other.safetensors"), "wb") as file:
+      file.write(weights)
+    code, _, err = finish(start(2, programs=[[mine], [other]]))
+    self.assertEqual(code, 1)
+    self.assert_errors(err, "ranks do not agree on the weights: line", [0, 1])
+
+  def test_a_rank_that_cannot_load_is_named(self):
+    mine = self.compiled("mine.asyra", "--tp", "2")
+    with open(mine) as file:
+      text = file.read()
+    cut = self.path("cut.asyra", text[:len(text) // 2])
+    code, _, err = finish(start(2, programs=[[mine], [cut]]))
+    self.assertEqual(code, 1)
+    self.assert_errors(err, "cut.asyra: line", [0, 1])
+    self.assertIn("asyra-run: rank 0: rank 1 failed: ", err)
+
+  def test_the_world_must_fit_the_program(self):
+    mine = self.compiled("mine.asyra", "--tp", "2")
+    code, _, err = finish(start(3, mine))
+    self.assertEqual(code, 1)
+    self.assert_errors(err, "the program is for 2 devices, (tp=2), the world "
+                       "has 3 ranks", [0, 1, 2])
+
+
+if __name__ == "__main__":
+  unittest.main(argv=sys.argv[:1])
