@@ -38,6 +38,8 @@ struct TextKey {
 };
 constexpr TextKey kTextKeys[] = {
     {"shard", &CompileOptions::shard},
+    {"tp-style", &CompileOptions::tp_style},
+    {"ep-style", &CompileOptions::ep_style},
     {"machine", &CompileOptions::machine},
     {"passes", &CompileOptions::passes},
 };
@@ -51,6 +53,7 @@ constexpr ListKey kListKeys[] = {
 };
 constexpr std::string_view kTiles = "tiles";
 constexpr std::string_view kMesh = "mesh";
+constexpr std::string_view kGraph = "graph";  // 0 or 1
 
 bool Parse(std::string_view text, int64_t* value) {
   const char* end = text.data() + text.size();
@@ -59,7 +62,7 @@ bool Parse(std::string_view text, int64_t* value) {
 }
 
 bool IsKnown(std::string_view key) {
-  if (key == kTiles || key == kMesh) return true;
+  if (key == kTiles || key == kMesh || key == kGraph) return true;
   for (const IntKey& known : kIntKeys) {
     if (key == known.name) return true;
   }
@@ -73,7 +76,7 @@ bool IsKnown(std::string_view key) {
 }
 
 std::string KnownKeys() {
-  std::string text = fmt::format("{}, {}", kTiles, kMesh);
+  std::string text = fmt::format("{}, {}, {}", kTiles, kMesh, kGraph);
   for (const IntKey& known : kIntKeys) text += fmt::format(", {}", known.name);
   for (const TextKey& known : kTextKeys) {
     text += fmt::format(", {}", known.name);
@@ -93,6 +96,12 @@ absl::Status Apply(const std::string& key, const std::string& value,
     options->tiles = static_cast<int>(number);
   }
   if (key == kMesh) options->mesh = value;
+  if (key == kGraph) {
+    if (value != "0" && value != "1") {
+      return Invalid("--grid {}: '{}' is neither 0 nor 1", key, value);
+    }
+    options->graph = number == 1;
+  }
   for (const IntKey& known : kIntKeys) {
     if (key != known.name) continue;
     if (!is_number) return wrong();

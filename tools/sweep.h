@@ -17,7 +17,8 @@ struct GridAxis {
 
 // Reads "tp=1,2,4"; values that have commas themselves are separated by
 // semicolons, "mesh=dp=2,tp=4;tp=8". A key is the name of a flag of the
-// compiler, or dim.NAME or set.KEY for what --dim and --set take.
+// compiler, or dim.NAME or set.KEY for what --dim and --set take; "graph" is 0
+// or 1.
 // Errors: no key or value, an unknown key (the known ones are listed), a key or
 // a value twice.
 absl::StatusOr<std::vector<GridAxis>> ParseGrid(

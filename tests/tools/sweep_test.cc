@@ -31,7 +31,7 @@ TEST(Sweep, WrongGridsAreRefused) {
       {{"tp"}, "expected KEY=VALUE"},
       {{"=1"}, "expected KEY=VALUE"},
       {{"tp="}, "expected KEY=VALUE"},
-      {{"tpp=1"}, "unknown key tpp; there are tiles, mesh, dp"},
+      {{"tpp=1"}, "unknown key tpp; there are tiles, mesh, graph, dp"},
       {{"dim.=1"}, "unknown key dim."},
       {{"tp=1,,2"}, "an empty value"},
       {{"tp=1,1"}, "the value 1 is given twice"},
@@ -45,6 +45,19 @@ TEST(Sweep, WrongGridsAreRefused) {
   auto points = Sweep({}, {{"tp", {"two"}}}, {});
   EXPECT_THAT(std::string(points.status().message()),
               HasSubstr("--grid tp: 'two' is no integer"));
+}
+
+TEST(Sweep, FlagsAndStylesAreKeys) {
+  std::vector<SweepPoint> points =
+      SweepOf({"tp=2", "tp-style=sequence,replicated,both", "graph=0,1"});
+  ASSERT_EQ(points.size(), 6u);
+  for (int i : {0, 2}) {
+    EXPECT_GT(points[i].makespan_us, points[i + 1].makespan_us);
+  }
+  EXPECT_NE(points[0].makespan_us, points[2].makespan_us);
+  EXPECT_THAT(points[4].error, HasSubstr("tp_style is 'both'"));
+  auto wrong = Sweep({}, {{"graph", {"yes"}}}, {});
+  EXPECT_EQ(wrong.status().message(), "--grid graph: 'yes' is neither 0 nor 1");
 }
 
 TEST(Sweep, TheLastAxisVariesFastestAndEachPointIsItsOwn) {
