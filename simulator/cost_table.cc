@@ -33,9 +33,9 @@ absl::StatusOr<Mesh> MeshOf(int ranks) {
 
 absl::StatusOr<Measurements> ReadMeasurements(std::string_view text,
                                               std::string_view origin) {
+  ASYRA_RETURN_IF_ERROR(CheckJson(text, origin));
   auto json = JsonFields::Json::parse(text.begin(), text.end(), nullptr,
                                       /*allow_exceptions=*/false);
-  if (json.is_discarded()) return Invalid("{}: is not JSON", origin);
   absl::Status status;
   JsonFields fields(json, "", &status);
   if (!status.ok()) return Invalid("{}: should be an object", origin);

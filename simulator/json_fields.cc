@@ -1,6 +1,53 @@
 #include "simulator/json_fields.h"
 
+#include <algorithm>
+
 namespace asyra {
+namespace {
+
+using Json = JsonFields::Json;
+
+// Takes anything; remembers where it is no JSON.
+class ErrorFinder : public Json::json_sax_t {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(Json::number_integer_t) override { return true; }
+  bool number_unsigned(Json::number_unsigned_t) override { return true; }
+  bool number_float(Json::number_float_t, const std::string&) override {
+    return true;
+  }
+  bool string(std::string&) override { return true; }
+  bool binary(Json::binary_t&) override { return true; }
+  bool start_object(size_t) override { return true; }
+  bool key(std::string&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t position, const std::string&,
+                   const nlohmann::json::exception&) override {
+    position_ = position;
+    return false;
+  }
+  // In bytes, behind what cannot be.
+  size_t position() const { return position_; }
+
+ private:
+  size_t position_ = 0;
+};
+
+}  // namespace
+
+absl::Status CheckJson(std::string_view text, std::string_view origin) {
+  ErrorFinder finder;
+  if (Json::sax_parse(text.begin(), text.end(), &finder)) {
+    return absl::OkStatus();
+  }
+  size_t before = finder.position() == 0 ? 0 : finder.position() - 1;
+  auto end = text.begin() + std::min(before, text.size());
+  return Invalid("{}: line {} is no JSON", origin,
+                 1 + std::count(text.begin(), end, '\n'));
+}
 
 JsonFields::JsonFields(const Json& json, std::string path, absl::Status* status)
     : json_(json), path_(std::move(path)), status_(status) {

@@ -13,6 +13,9 @@
 
 namespace asyra {
 
+// OK, or "`origin`: line 12 is no JSON".
+absl::Status CheckJson(std::string_view text, std::string_view origin);
+
 struct Range {
   double low;   // inclusive
   double high;  // inclusive

@@ -176,9 +176,9 @@ Machine ReadMachine(JsonFields& fields, std::string* table_file) {
 absl::StatusOr<Machine> ParseMachine(std::string_view text,
                                      std::string_view origin,
                                      std::string* table_file) {
+  ASYRA_RETURN_IF_ERROR(CheckJson(text, origin));
   Json json = Json::parse(text.begin(), text.end(), nullptr,
                           /*allow_exceptions=*/false);
-  if (json.is_discarded()) return Invalid("{}: is not JSON", origin);
   if (!json.is_object()) return Invalid("{}: should be an object", origin);
   absl::Status status;
   JsonFields fields(json, "", &status);

@@ -108,9 +108,9 @@ std::string Rows(const std::vector<OpDifference>& ops,
   std::string text;
   for (size_t i = 0; i < rows.size() && i < kMostRows; ++i) {
     const OpDifference& op = rows[i];
-    std::string line =
-        fmt::format("  {:<46} {:>10.1f} {:>10.1f} {:>+10.1f} us  {}", op.name,
-                    op.*before, op.*after, op.*after - op.*before, Counts(op));
+    std::string line = fmt::format(
+        "  {:<46} {:>10.1f} {:>10.1f} {:>+10.1f} us  {}", FitName(op.name, 46),
+        op.*before, op.*after, op.*after - op.*before, Counts(op));
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   if (rows.size() > kMostRows) {

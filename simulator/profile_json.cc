@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/support/status.h"
+#include "simulator/json_fields.h"
 #include "simulator/read_trace.h"
 
 namespace asyra {
@@ -286,9 +287,9 @@ std::string ProfileJson(const Profile& profile) {
 
 absl::StatusOr<Profile> ReadProfile(std::string_view text,
                                     std::string_view origin) {
+  ASYRA_RETURN_IF_ERROR(CheckJson(text, origin));
   Json json = Json::parse(text.begin(), text.end(), nullptr,
                           /*allow_exceptions=*/false);
-  if (json.is_discarded()) return Invalid("{}: no JSON", origin);
   if (json.is_object() && json.contains("traceEvents")) {
     return ReadTrace(json, origin);
   }

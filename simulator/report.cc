@@ -10,6 +10,7 @@ namespace asyra {
 namespace {
 
 constexpr size_t kMostRows = 10;
+constexpr size_t kNameWidth = 50;
 
 std::string Row(std::string_view what, const std::string& value,
                 const std::string& more) {
@@ -103,6 +104,11 @@ struct Group {
 
 using Groups = std::map<std::string, Group>;
 
+// The first cell of a row.
+std::string NameCell(const std::string& name) {
+  return fmt::format("  {:<{}}", FitName(name, kNameWidth), kNameWidth);
+}
+
 std::string GroupRows(const Groups& groups, double makespan_us) {
   std::vector<std::pair<std::string, Group>> rows(groups.begin(), groups.end());
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
@@ -111,17 +117,17 @@ std::string GroupRows(const Groups& groups, double makespan_us) {
   std::string text;
   for (size_t i = 0; i < rows.size() && i < kMostRows; ++i) {
     const Group& group = rows[i].second;
-    text += fmt::format("  {:<50} {:>5} {:>10.1f} {:>5.1f} {:>9.1f}\n",
-                        rows[i].first, group.count, group.us,
-                        Percent(group.us, makespan_us),
+    text += NameCell(rows[i].first) +
+            fmt::format(" {:>5} {:>10.1f} {:>5.1f} {:>9.1f}\n", group.count,
+                        group.us, Percent(group.us, makespan_us),
                         std::max(0.0, group.us - group.alone_us));
   }
   return text;
 }
 
-std::string GroupHead(std::string_view what) {
-  return fmt::format("  {:<50} {:>5} {:>10} {:>5} {:>9}\n", what, "ops", "us",
-                     "%", "slowed us");
+std::string GroupHead(const std::string& what) {
+  return NameCell(what) + fmt::format(" {:>5} {:>10} {:>5} {:>9}\n", "ops",
+                                      "us", "%", "slowed us");
 }
 
 std::string LongestOps(const Profile& profile) {
@@ -140,8 +146,8 @@ std::string LongestOps(const Profile& profile) {
 
 std::string ExposedRow(const std::string& name, int count, double us,
                        double makespan_us, const std::string& why) {
-  return fmt::format("  {:<50} {:>5} {:>10.1f} {:>5.1f}  {}\n", name, count, us,
-                     Percent(us, makespan_us), why);
+  return NameCell(name) + fmt::format(" {:>5} {:>10.1f} {:>5.1f}  {}\n", count,
+                                      us, Percent(us, makespan_us), why);
 }
 
 }  // namespace
@@ -171,9 +177,9 @@ std::vector<ExposedGroup> ExposedGroups(const Profile& profile) {
 std::string ExposureReport(const Profile& profile) {
   std::vector<ExposedGroup> groups = ExposedGroups(profile);
   if (groups.empty()) return "";
-  std::string text = "exposed communication\n" +
-                     fmt::format("  {:<50} {:>5} {:>10} {:>5}  {}\n", "", "ops",
-                                 "us", "%", "limited by");
+  std::string text =
+      "exposed communication\n" + NameCell("") +
+      fmt::format(" {:>5} {:>10} {:>5}  {}\n", "ops", "us", "%", "limited by");
   ExposedGroup rest;
   for (size_t i = 0; i < groups.size(); ++i) {
     const ExposedGroup& group = groups[i];
@@ -233,8 +239,9 @@ std::string CriticalPathReport(const Profile& profile) {
       GroupHead("by what held it up") + GroupRows(causes, profile.makespan_us);
   text += "load of each resource by all ops\n";
   for (const ProfileShare& resource : profile.resources) {
-    text += fmt::format("  {:<50} {:>16.1f} {:>5.1f}\n", resource.name,
-                        resource.us, Percent(resource.us, profile.makespan_us));
+    text += NameCell(resource.name) +
+            fmt::format(" {:>16.1f} {:>5.1f}\n", resource.us,
+                        Percent(resource.us, profile.makespan_us));
   }
   return text;
 }

@@ -33,6 +33,11 @@ std::string NamePattern(std::string_view name) {
   return pattern;
 }
 
+std::string FitName(const std::string& name, size_t width) {
+  if (name.size() <= width) return name;
+  return "..." + name.substr(name.size() - width + 3);
+}
+
 double Percent(double part, double whole) {
   return whole > 0 ? 100 * part / whole : 0;
 }

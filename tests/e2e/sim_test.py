@@ -92,6 +92,7 @@ class Simulator(ToolTest):
       self.assertIn(word, result.stderr)
     self.passes("asyra-sim", "run", *MODEL, "--capacity", "0")
     self.fails("--capacity", "asyra-sim", "run", *MODEL, "--capacity", "-1")
+    self.fails("--capacity", "asyra-sim", "run", *MODEL, "--capacity", "nan")
 
   def test_explain_ranks_the_numbers_of_the_machine(self):
     text = self.passes("asyra-sim", "explain", *MODEL, "--tp", "8")
@@ -116,7 +117,7 @@ class Simulator(ToolTest):
                        difference["before"]["makespan_us"])
     self.assertTrue(all(op["before_count"] == op["after_count"]
                         for op in difference["ops"]))
-    self.fails("bad.json: no JSON", "asyra-sim", "compare", result,
+    self.fails("bad.json: line 1 is no JSON", "asyra-sim", "compare", result,
                self.path("bad.json", "{"))
     self.fails("neither a profile", "asyra-sim", "compare", result,
                self.path("other.json", "{}"))

@@ -62,7 +62,10 @@ TEST(Machine, UnknownNamesListTheKnownOnes) {
 }
 
 TEST(Machine, ErrorsNameFileKeyAndValue) {
-  EXPECT_EQ(ErrorOf("{"), "my.machine: is not JSON");
+  EXPECT_EQ(ErrorOf("{"), "my.machine: line 1 is no JSON");
+  EXPECT_EQ(ErrorOf(""), "my.machine: line 1 is no JSON");
+  EXPECT_EQ(ErrorOf("{\n\"schema\": 2,\n\"name\" \"x\"\n}"),
+            "my.machine: line 3 is no JSON");
   EXPECT_EQ(ErrorOf("[]"), "my.machine: should be an object");
   EXPECT_EQ(ErrorAfter("\"sms\": 100", "\"smms\": 100"),
             "my.machine: gpu.sms: is missing");

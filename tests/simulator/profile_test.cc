@@ -173,7 +173,7 @@ struct BadJson {
 
 TEST(ProfileJson, ErrorsNameTheFileAndTheKey) {
   const BadJson cases[] = {
-      {"{", "a.json: no JSON"},
+      {"{", "a.json: line 1 is no JSON"},
       {"[]", "a.json: neither a profile"},
       {R"({"traceEvents": 3})", "a.json: traceEvents is no list"},
       {R"({"traceEvents": []})", "a.json: the trace has no kernel"},
