@@ -50,7 +50,8 @@ double RiseTo(const Users& users, int* full) {
         left -= user.load[r] * user.speed;
       }
     }
-    if (wanted * level <= left) continue;
+    // Rounding may have left less than nothing of what nobody wants more of.
+    if (wanted <= 0 || wanted * level <= left) continue;
     level = std::max(left, 0.0) / wanted;
     *full = r;
   }

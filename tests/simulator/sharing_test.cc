@@ -1,5 +1,7 @@
 #include "simulator/sharing.h"
 
+#include <random>
+
 #include "gmock/gmock.h"
 
 namespace asyra {
@@ -44,6 +46,26 @@ TEST(Sharing, CollectivesYieldToComputationThatFillsTheSms) {
   EXPECT_THAT(Share({Compute(1, 0), collective}), ElementsAre(1, 0.6));
   EXPECT_THAT(Share({Compute(0.5, 0), collective}), ElementsAre(1, 0.8));
   EXPECT_THAT(Share({collective, collective}), ElementsAre(1, 1));
+}
+
+// Loads whose sums do not come out even: what is left of a full resource may
+// be less than nothing by rounding.
+TEST(Sharing, SpeedsOfRandomOpsAreInBounds) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<OpCost> ops(2 + random() % 4);
+    for (OpCost& op : ops) {
+      op.is_compute = random() % 2 == 0;
+      op.held_sms = op.is_compute ? 0 : 0.15;
+      for (double& load : op.load) {
+        load = random() % 3 == 0 ? 0 : 0.1 * (1 + random() % 10);
+      }
+    }
+    for (double speed : Share(ops)) {
+      ASSERT_GT(speed, 0) << "round " << round;
+      ASSERT_LE(speed, 1) << "round " << round;
+    }
+  }
 }
 
 // Whole waves count for 0.6, proportion for the rest.
