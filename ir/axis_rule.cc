@@ -11,16 +11,21 @@ namespace {
 
 // One dimension as written: "k", "!d", "(h g)", "_" or "...".
 struct DimSpec {
-  std::vector<std::string> factors;
+  DimFactors factors;
   bool ellipsis = false;
 };
-using OperandSpec = std::vector<DimSpec>;
+using OperandSpec = absl::InlinedVector<DimSpec, 4>;
+
+// The factor of the dimension under "..." that has `k` more to its right.
+std::string EllipsisName(int k) { return fmt::format("..{}", k); }
 
 class RuleParser {
  public:
   RuleParser(std::string_view spec, absl::Span<const Type> operands,
              absl::Span<const Type> results)
-      : spec_(spec), operands_(operands), results_(results) {}
+      : spec_(spec), operands_(operands), results_(results) {
+    rule_.factors.reserve(8);
+  }
 
   absl::StatusOr<AxisRule> Parse() {
     ASYRA_RETURN_IF_ERROR(ReadSpec());
@@ -74,7 +79,7 @@ class RuleParser {
         size_t end = spec_.find_first_of(" ,()-", i);
         if (end == std::string_view::npos) end = spec_.size();
         if (end == i) return Error("unexpected '{}'", c);
-        std::string word(spec_.substr(i, end - i));
+        std::string_view word = spec_.substr(i, end - i);
         if (open == nullptr) side->back().emplace_back();
         if (word != "_") side->back().back().factors.push_back(Declare(word));
         if (open != nullptr) open = &side->back().back();
@@ -89,9 +94,8 @@ class RuleParser {
     return absl::OkStatus();
   }
 
-  // Strips the marks of a factor, notes them and its size, returns its bare
-  // name.
-  std::string Declare(std::string_view word) {
+  // Strips the marks of a factor, notes them and its size.
+  FactorId Declare(std::string_view word) {
     std::string_view size;
     if (size_t equal = word.find('='); equal != std::string_view::npos) {
       size = word.substr(equal + 1);
@@ -107,13 +111,14 @@ class RuleParser {
         break;
       }
     }
-    Factor& factor = rule_.factors[FactorNamed(word)];
+    FactorId id = FactorNamed(word);
+    Factor& factor = rule_.factors[id];
     if (whole) factor.kind = FactorKind::kWhole;
     factor.positional |= positional;
     if (!size.empty()) {
       std::from_chars(size.data(), size.data() + size.size(), factor.size);
     }
-    return factor.name;
+    return id;
   }
 
   FactorId FactorNamed(std::string_view name) {
@@ -141,15 +146,11 @@ class RuleParser {
         if (dim.ellipsis) {
           // Counted from the right, so that operands broadcast.
           for (int k = extra; k-- > 0;) {
-            dims.push_back({FactorNamed(fmt::format("..{}", k))});
+            dims.push_back({FactorNamed(EllipsisName(k))});
           }
-          continue;
+        } else {
+          dims.push_back(dim.factors);
         }
-        DimFactors factors;
-        for (const std::string& name : dim.factors) {
-          factors.push_back(FactorNamed(name));
-        }
-        dims.push_back(std::move(factors));
       }
       bound->push_back(std::move(dims));
     }
