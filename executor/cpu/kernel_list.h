@@ -36,6 +36,14 @@ std::vector<CpuKernelDef> CopyKernels();
 std::vector<CpuKernelDef> LookupKernels();
 std::vector<CpuKernelDef> RotaryKernels();
 std::vector<CpuKernelDef> AttentionKernels();
+std::vector<CpuKernelDef> AttentionGradKernels();
+std::vector<CpuKernelDef> PlaceKernels();
+std::vector<CpuKernelDef> PadKernels();
+std::vector<CpuKernelDef> BestKernels();
+std::vector<CpuKernelDef> MoeKernels();
+std::vector<CpuKernelDef> RandomKernels();
+std::vector<CpuKernelDef> TrainKernels();
+std::vector<CpuKernelDef> ConvKernels();
 
 }  // namespace cpu
 }  // namespace asyra

@@ -8,44 +8,72 @@
 namespace asyra {
 namespace {
 
+// What the reference computes from this rank's operands.
+absl::StatusOr<std::vector<Tensor>> Compute(const KernelUse& use,
+                                            absl::Span<const Tensor> operands) {
+  std::vector<Tensor> results;
+  for (int i = 0; i < use.num_results(); ++i) {
+    results.emplace_back(use.result(i).dtype, use.result(i).shape());
+  }
+  ASYRA_RETURN_IF_ERROR(use.def().reference(
+      {use.def(), use.attrs(), use.global_operands(), use.global_results(),
+       operands, absl::MakeSpan(results), use.mesh(), use.rank()}));
+  for (int i = 0; i < use.num_results(); ++i) {
+    const Type& type = use.result(i);
+    if (results[i].shape() != type.shape() ||
+        results[i].dtype() != type.dtype) {
+      return absl::InternalError(
+          fmt::format("the reference of {} computed {}{}, the type says {}{}",
+                      use.def().name, ToString(results[i].dtype()),
+                      ShapeToString(results[i].shape()), ToString(type.dtype),
+                      ShapeToString(type.shape())));
+    }
+  }
+  return results;
+}
+
+void CopyResults(const std::vector<Tensor>& results, const KernelArgs& args) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].bytes() == 0) continue;
+    std::memcpy(args.results[i], results[i].data(), results[i].bytes());
+  }
+}
+
 class ReferenceKernel : public CpuKernel {
  public:
   explicit ReferenceKernel(const KernelUse& use) : use_(use) {}
   bool is_native() const override { return false; }
 
   absl::Status Run(const KernelArgs& args) override {
-    std::vector<Tensor> operands, results;
+    std::vector<Tensor> operands;
     for (int i = 0; i < use_.num_operands(); ++i) {
       const Type& type = use_.operand(i);
       operands.push_back(Tensor::View(
           type.dtype, type.shape(),
           static_cast<const std::byte*>(args.operands[i]), nullptr));
     }
-    for (int i = 0; i < use_.num_results(); ++i) {
-      results.emplace_back(use_.result(i).dtype, use_.result(i).shape());
-    }
-    ASYRA_RETURN_IF_ERROR(use_.def().reference(
-        {use_.def(), use_.attrs(), use_.global_operands(),
-         use_.global_results(), operands, absl::MakeSpan(results), use_.mesh(),
-         use_.rank()}));
-    for (int i = 0; i < use_.num_results(); ++i) {
-      const Type& type = use_.result(i);
-      if (results[i].shape() != type.shape() ||
-          results[i].dtype() != type.dtype) {
-        return absl::InternalError(
-            fmt::format("the reference of {} computed {}{}, the type says {}{}",
-                        use_.def().name, ToString(results[i].dtype()),
-                        ShapeToString(results[i].shape()), ToString(type.dtype),
-                        ShapeToString(type.shape())));
-      }
-      if (results[i].bytes() == 0) continue;
-      std::memcpy(args.results[i], results[i].data(), results[i].bytes());
-    }
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> results,
+                           Compute(use_, operands));
+    CopyResults(results, args);
     return absl::OkStatus();
   }
 
  private:
   KernelUse use_;
+};
+
+// What depends on nothing is computed when it is prepared.
+class KnownKernel : public CpuKernel {
+ public:
+  explicit KnownKernel(std::vector<Tensor> results)
+      : results_(std::move(results)) {}
+  absl::Status Run(const KernelArgs& args) override {
+    CopyResults(results_, args);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<Tensor> results_;
 };
 
 }  // namespace
@@ -55,6 +83,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareReferenceKernel(
   if (use.def().reference == nullptr) {
     return Unimplemented("{} has no kernel and no reference on the cpu",
                          use.def().name);
+  }
+  if (use.num_operands() == 0 && use.def().is_pure) {
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> results, Compute(use, {}));
+    return std::make_unique<KnownKernel>(std::move(results));
   }
   return std::make_unique<ReferenceKernel>(use);
 }

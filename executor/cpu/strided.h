@@ -22,6 +22,10 @@ inline Shape BroadcastStrides(const Shape& from, const Shape& to) {
   return strides;
 }
 
+inline Shape DenseStrides(const Shape& shape) {
+  return BroadcastStrides(shape, shape);
+}
+
 // Walks a shape in row-major order for N operands with strides of their own.
 // Dimensions that lie together in all of them are joined, so that what is left
 // for the innermost loop is as long as it can be.

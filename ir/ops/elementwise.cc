@@ -85,20 +85,6 @@ absl::Status SelectReference(const RefCall& call) {
   return absl::OkStatus();
 }
 
-template <typename T>
-T Power(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
-    uint64_t power = 1, square = Wrap(a);
-    for (uint64_t rest = Wrap(b); rest > 0; rest >>= 1, square *= square) {
-      if (rest & 1) power *= square;
-    }
-    return static_cast<T>(power);
-  } else {
-    return std::pow(a, b);
-  }
-}
-
 // The gradient of max and min goes to the operand that was chosen, and to the
 // second of two equal ones.
 Gradients ChoiceVjp(Gradient& g, ValueId first_is_chosen) {
@@ -172,19 +158,6 @@ OpDef Min() {
     return ChoiceVjp(g, g.Op("less", {g.x(0), g.x(1)}));
   }>;
   return With(def, {{"min(f32[4,6], f32[4,6])"}});
-}
-
-// The remainder has the sign of b or, truncated, that of a.
-template <bool truncated, typename T>
-T Remainder(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    if (b == 0 || b == -1) return 0;
-    T rest = a % b;
-    return !truncated && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-  } else {
-    T rest = std::fmod(a, b);
-    return !truncated && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-  }
 }
 
 // a - b q, and the quotient q does not move.

@@ -2,6 +2,7 @@
 // instead of overflowing. What ops mean, for references and kernels alike.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -34,6 +35,34 @@ T Divide(T a, T b) {
     if (b == 0 || (b == -1 && a == INT64_MIN)) return 0;
   }
   return a / b;
+}
+
+template <typename T>
+T Power(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
+    uint64_t power = 1, square = Wrap(a);
+    for (uint64_t rest = Wrap(b); rest > 0; rest >>= 1, square *= square) {
+      if (rest & 1) power *= square;
+    }
+    return static_cast<T>(power);
+  } else {
+    return std::pow(a, b);
+  }
+}
+
+// The remainder has the sign of b or, truncated, that of a; 0 where integers
+// have none.
+template <bool truncated, typename T>
+T Remainder(T a, T b) {
+  T rest{};
+  if constexpr (std::is_integral_v<T>) {
+    if (b == 0 || b == -1) return 0;
+    rest = a % b;
+  } else {
+    rest = std::fmod(a, b);
+  }
+  return !truncated && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
 }  // namespace asyra::ops

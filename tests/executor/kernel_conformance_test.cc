@@ -1,8 +1,9 @@
 // What every kernel must satisfy, by its op being listed: each sample of each
 // op runs through the executor, on one rank or over the sample's mesh, and
-// must give what the interpreter gives; memory is guarded, poisoned and
-// checked as it is used.
+// must give what the interpreter gives, by a kernel of its own; memory is
+// guarded, poisoned and checked as it is used.
 #include "executor/cpu/run_on_cpu.h"
+#include "gmock/gmock.h"
 #include "ir/builder.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
@@ -61,12 +62,78 @@ TEST_P(Kernels, ComputeWhatTheReferenceDoes) {
   ASSERT_TRUE(want.ok()) << want.status();
   auto got = RunOnCpu(program, inputs, {.executor = {.debug_memory = true}});
   ASSERT_TRUE(got.ok()) << got.status() << "\n" << ToString(program);
+  EXPECT_THAT(got->fallback_ops, testing::IsEmpty());
   ASSERT_EQ(got->outputs.size(), want->size());
   for (size_t i = 0; i < want->size(); ++i) {
     EXPECT_TRUE(Near(got->outputs[i], (*want)[i], kTolerance));
   }
 }
 
+// Kernels that ask where their shard begins, and types that few samples have.
+std::vector<OpCase> ShardedCases() {
+  std::vector<OpCase> cases;
+  auto add = [&](std::string_view op, std::string_view text, int low = -3,
+                 int high = 3) {
+    const OpDef* def = FindOp(op);
+    ASYRA_CHECK(def != nullptr);
+    cases.push_back({def, Sample{text, low, high, "(a=2, b=2)"},
+                     100 + static_cast<int>(cases.size())});
+  };
+  add("embedding", "embedding(f32[4@a,6@b], i64[2,4])", 0, 3);
+  add("gather_elements", "gather_elements(f32[4,6@a], i64[4,2]) {dim=1}");
+  add("gather_elements", "gather_elements(i32[4@b,6@a], i64[8,6@a]) {dim=0}",
+      -4, 3);
+  add("scatter_elements",
+      "scatter_elements(f32[4@b,6@a], i64[4@b,2], f32[4@b,2]) {dim=1, "
+      "reduction=\"add\"}");
+  add("scatter_elements",
+      "scatter_elements(i64[4,6@a], i64[4,2], i64[4,2]) {dim=1, "
+      "reduction=\"max\"}");
+  add("scatter_nd",
+      "scatter_nd(f32[4@a,4@b,6], i64[2,2], f32[2,6]) {batch_dims=0}");
+  add("scatter_nd",
+      "scatter_nd(bf16[2,4@a,6], i64[2,3,1], bf16[2,3,6]) {batch_dims=1, "
+      "reduction=\"mul\"}",
+      -2, 2);
+  add("gather_nd", "gather_nd(f32[2@a,4,6@b], i64[2@a,3,1]) {batch_dims=1}");
+  add("segment_sum", "segment_sum(f32[2,4,6@b], i64[2,4]) {dim=0, size=4}", 0,
+      3);
+  add("one_hot", "one_hot(i64[2@a,4]) {depth=4}");
+  add("moe_dispatch",
+      "moe_dispatch(f32[8@a,6@b], i64[8@a,2]) {num_experts=4, group_size=2, "
+      "capacity=1}",
+      0, 3);
+  add("moe_collect", "moe_collect(f32[4@a,8@b,6], i64[8@b,2])", 0, 3);
+  add("moe_combine",
+      "moe_combine(f32[4@a,4@b,6], i64[8@b,2], f32[8@b,2]) {group_size=4}", 0,
+      3);
+  add("moe_combine",
+      "moe_combine(bf16[4,4,6], i32[8,2], bf16[8,2]) "
+      "{group_size=4}",
+      0, 3);
+  add("dropout", "dropout(f32[4@a,6@b], i64[2]) {rate=0.5}");
+  add("cross_entropy", "cross_entropy(f16[4@a,8], i64[4@a])", 0, 3);
+  add("adamw",
+      "adamw(f32[4@a,600@b], bf16[4@a,600@b], f32[4@a,600@b], "
+      "f32[4@a,600@b], f32[], i64[])",
+      1, 3);
+  add("sgd", "sgd(f16[4@a], f16[4@a], f32[], f16[4@a]) {momentum=0.5}");
+  add("conv", "conv(f32[2@a,4,8,8], f32[8@b,4,3,3]) {pads=[1, 1, 1, 1]}");
+  add("conv", "conv(f32[2,4@a,6], f32[4@a,2,3]) {pads=[1, 1]}");
+  add("conv", "conv(bf16[2,4,6,5], bf16[8,2,3,3])");
+  add("pad", "pad(bf16[4@a,6]) {before=[0, 2], after=[0, 1], value=1.5}");
+  add("cumsum", "cumsum(bf16[4@a,3,6@b]) {dim=1, reverse=true}");
+  add("log_sum_exp", "log_sum_exp(f16[4@a,6,2]) {dims=[1]}");
+  add("top_k", "top_k(bf16[4@a,6,2]) {k=2, dim=1}");
+  add("attention_grad",
+      "attention_grad(bf16[2@a,4,4@b,2], bf16[2@a,6,2@b,2], "
+      "bf16[2@a,6,2@b,4], bf16[2@a,4,4@b,4]) {scale=0.5, causal=true, "
+      "of=\"kv\"}");
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Sharded, Kernels, testing::ValuesIn(ShardedCases()),
+                         CaseName);
 INSTANTIATE_TEST_SUITE_P(OneRank, Kernels, testing::ValuesIn(Cases(false)),
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(OverMesh, Kernels, testing::ValuesIn(Cases(true)),

@@ -7,10 +7,6 @@
 namespace asyra::cpu {
 namespace {
 
-Shape DenseStrides(const Shape& shape) {
-  return BroadcastStrides(shape, shape);
-}
-
 int DimOf(const KernelUse& use) {
   return NormalizeDim(use.attrs().Int("dim"), use.operand(0).rank());
 }

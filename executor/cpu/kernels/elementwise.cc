@@ -10,6 +10,8 @@ namespace asyra::cpu {
 namespace {
 
 using ops::Divide;
+using ops::Power;
+using ops::Remainder;
 using ops::Wrap;
 
 // condition, yes, no.
@@ -50,6 +52,16 @@ class CastKernel : public CpuKernel {
   int64_t count_;
 };
 
+bool IsTruncated(const KernelUse& use) { return use.attrs().Bool("truncated"); }
+
+// The kernel for those of its uses that `is` holds for.
+CpuKernelDef Where(CpuKernelDef def, bool (*is)(const KernelUse&)) {
+  def.supports = [is, supports = def.supports](const KernelUse& use) {
+    return is(use) && supports(use);
+  };
+  return def;
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareCast(const KernelUse& use) {
   if (IsFloat(use.operand(0).dtype) || IsFloat(use.result(0).dtype)) {
     return std::make_unique<CastKernel<double>>(use);
@@ -65,7 +77,11 @@ std::vector<CpuKernelDef> ElementwiseKernels() {
       AnyBinary<[](auto a, auto b) { return Wrap(a) - Wrap(b); }>("sub"),
       AnyBinary<[](auto a, auto b) { return Wrap(a) * Wrap(b); }>("mul"),
       AnyBinary<[](auto a, auto b) { return Divide(a, b); }>("div"),
-      FloatBinary<[](auto a, auto b) { return std::pow(a, b); }>("pow"),
+      AnyBinary<[](auto a, auto b) { return Power(a, b); }>("pow"),
+      Where(AnyBinary<[](auto a, auto b) { return Remainder<true>(a, b); }>(
+                "mod"),
+            IsTruncated),
+      AnyBinary<[](auto a, auto b) { return Remainder<false>(a, b); }>("mod"),
       AnyBinary<[](auto a, auto b) { return std::max(a, b); }>("max"),
       AnyBinary<[](auto a, auto b) { return std::min(a, b); }>("min"),
       AnyBinary<[](auto a, auto b) { return a == b; }>("equal"),

@@ -92,7 +92,69 @@ class ReduceKernel : public CpuKernel {
   StridedLoop<2> loop_;
 };
 
+// In double, in two rounds: the largest element of each result, then the sum of
+// what is left of the others above it.
+template <typename N>
+class LogSumExpKernel : public CpuKernel {
+ public:
+  explicit LogSumExpKernel(const KernelUse& use)
+      : dtype_(use.result(0).dtype), results_(use.result(0).num_elements()) {
+    Shape shape = use.operand(0).shape(), kept = shape;
+    for (int64_t dim : use.attrs().template Get<Ints>("dims")) {
+      kept[NormalizeDim(dim, use.operand(0).rank())] = 1;
+    }
+    loop_ = StridedLoop<2>(
+        shape, {BroadcastStrides(shape, shape), BroadcastStrides(kept, shape)});
+    most_at_ = layout_.Add(results_ * static_cast<int64_t>(sizeof(double)));
+    sum_at_ = layout_.Add(results_ * static_cast<int64_t>(sizeof(double)));
+  }
+  int64_t workspace_bytes() const override { return layout_.bytes(); }
+
+  absl::Status Run(const KernelArgs& args) override {
+    const auto* in = static_cast<const typename N::Stored*>(args.operands[0]);
+    auto* most = WorkspaceAt<double>(args.workspace, most_at_);
+    auto* sum = WorkspaceAt<double>(args.workspace, sum_at_);
+    std::fill_n(most, results_, -std::numeric_limits<double>::infinity());
+    std::fill_n(sum, results_, 0.0);
+    ForEach([&](int64_t from, int64_t to) {
+      most[to] = std::max(most[to], static_cast<double>(N::Load(in[from])));
+    });
+    for (int64_t i = 0; i < results_; ++i) {
+      if (std::isinf(most[i])) most[i] = 0;  // all -inf, or a +inf
+    }
+    ForEach([&](int64_t from, int64_t to) {
+      sum[to] += std::exp(static_cast<double>(N::Load(in[from])) - most[to]);
+    });
+    for (int64_t i = 0; i < results_; ++i) sum[i] = std::log(sum[i]) + most[i];
+    Store(dtype_, sum, results_, args.results[0]);
+    return absl::OkStatus();
+  }
+
+ private:
+  // Calls visit(element, its result).
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    loop_.ForEachRun([&](const std::array<int64_t, 2>& at) {
+      for (int64_t i = 0; i < loop_.run(); ++i) {
+        visit(at[0] + i * loop_.step(0), at[1] + i * loop_.step(1));
+      }
+    });
+  }
+
+  DType dtype_;
+  int64_t results_;
+  StridedLoop<2> loop_;
+  WorkspaceLayout layout_;
+  int64_t most_at_ = 0, sum_at_ = 0;
+};
+
 using Prepared = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+Prepared PrepareLogSumExp(const KernelUse& use) {
+  return WithNumber(use.operand(0).dtype, [&](auto number) -> Prepared {
+    return std::make_unique<LogSumExpKernel<decltype(number)>>(use);
+  });
+}
 
 template <Fold fold>
 Prepared MakeReduce(const KernelUse& use, double divisor) {
@@ -125,7 +187,8 @@ std::vector<CpuKernelDef> ReduceKernels() {
           {"reduce_mean", Always, PrepareMean},
           {"reduce_prod", Always, PrepareReduce<Fold::kProduct>},
           {"reduce_max", Always, PrepareReduce<Fold::kMax>},
-          {"reduce_min", Always, PrepareReduce<Fold::kMin>}};
+          {"reduce_min", Always, PrepareReduce<Fold::kMin>},
+          {"log_sum_exp", Always, PrepareLogSumExp}};
 }
 
 }  // namespace asyra::cpu

@@ -1,27 +1,18 @@
-// What is computed row by row along one dimension: softmax (ir/ops/softmax.cc),
-// norms (ir/ops/norm.cc). In single precision, or double for f64; sums over
-// many elements are taken in double.
+// What is computed row by row along one dimension: softmax and running
+// sums (ir/ops/softmax.cc), norms (ir/ops/norm.cc). In single precision, or
+// double for f64; sums over many elements are taken in double.
 #include <algorithm>
 #include <cmath>
 
 #include "executor/cpu/convert.h"
+#include "executor/cpu/element.h"
 #include "executor/cpu/kernel_list.h"
 #include "executor/cpu/workspace.h"
+#include "ir/ops/integers.h"
 #include "ir/support/status.h"
 
 namespace asyra::cpu {
 namespace {
-
-// [outer, size, inner].
-struct Around {
-  int64_t outer = 1, size = 1, inner = 1;
-  // Dimensions [begin, end) are the middle.
-  Around(const Type& type, int begin, int end) {
-    for (int d = 0; d < begin; ++d) outer *= type.size(d);
-    for (int d = begin; d < end; ++d) size *= type.size(d);
-    for (int d = end; d < type.rank(); ++d) inner *= type.size(d);
-  }
-};
 
 bool IsFloatUse(const KernelUse& use) { return IsFloat(use.operand(0).dtype); }
 
@@ -63,26 +54,14 @@ class LineKernel : public CpuKernel {
 
   absl::Status Run(const KernelArgs& args) override {
     T* line = static_cast<T*>(args.workspace);
-    int64_t element = SizeOf(dtype_), stride = around_.inner * element;
     for (int64_t o = 0; o < around_.outer; ++o) {
       for (int64_t i = 0; i < around_.inner; ++i) {
-        int64_t first = (o * around_.size * around_.inner + i) * element;
-        const auto* from =
-            static_cast<const std::byte*>(args.operands[0]) + first;
-        auto* to = static_cast<std::byte*>(args.results[0]) + first;
-        if (around_.inner == 1) {
-          Load(dtype_, from, around_.size, line);
-          fn_(line, around_.size);
-          Store(dtype_, line, around_.size, to);
-          continue;
-        }
-        for (int64_t k = 0; k < around_.size; ++k) {
-          Load(dtype_, from + k * stride, 1, line + k);
-        }
+        int64_t first = o * around_.size * around_.inner + i;
+        LoadLine(dtype_, args.operands[0], first, around_.inner, around_.size,
+                 line);
         fn_(line, around_.size);
-        for (int64_t k = 0; k < around_.size; ++k) {
-          Store(dtype_, line + k, 1, to + k * stride);
-        }
+        StoreLine(dtype_, line, around_.size, args.results[0], first,
+                  around_.inner);
       }
     }
     return absl::OkStatus();
@@ -95,6 +74,34 @@ class LineKernel : public CpuKernel {
 };
 
 using Prepared = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+template <bool exclusive, bool reverse, typename T>
+void RunningSum(T* line, int64_t size) {
+  T sum{};
+  for (int64_t i = 0; i < size; ++i) {
+    T& value = line[reverse ? size - 1 - i : i];
+    T next = ops::Plus(sum, value);
+    value = exclusive ? sum : next;
+    sum = next;
+  }
+}
+
+template <typename T>
+Prepared MakeRunningSum(const KernelUse& use) {
+  bool exclusive = use.attrs().Bool("exclusive");
+  LineFn<T> fn =
+      use.attrs().Bool("reverse")
+          ? exclusive ? RunningSum<true, true, T> : RunningSum<false, true, T>
+      : exclusive ? RunningSum<true, false, T>
+                  : RunningSum<false, false, T>;
+  int dim = NormalizeDim(use.attrs().Int("dim"), use.operand(0).rank());
+  return std::make_unique<LineKernel<T>>(use, dim, fn);
+}
+
+Prepared PrepareRunningSum(const KernelUse& use) {
+  return IsFloatUse(use) ? MakeRunningSum<double>(use)
+                         : MakeRunningSum<int64_t>(use);
+}
 
 template <bool log>
 Prepared PrepareSoftmax(const KernelUse& use) {
@@ -180,6 +187,7 @@ std::vector<CpuKernelDef> RowKernels() {
   return {
       {"softmax", IsFloatUse, PrepareSoftmax<false>},
       {"log_softmax", IsFloatUse, PrepareSoftmax<true>},
+      {"cumsum", [](const KernelUse&) { return true; }, PrepareRunningSum},
       {"rms_norm", IsFloatUse, PrepareNorm<false>},
       {"layer_norm", IsFloatUse, PrepareNorm<true>},
   };

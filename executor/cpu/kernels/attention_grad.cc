@@ -1,0 +1,212 @@
+// Gradients of attention (ir/ops/attention.cc), head by head: weights and
+// their gradients once more, then the products that the result asks for. With
+// weights p and dp = dy v^T, the scores' gradient is ds = p (dp - sum(p dp)).
+#include <algorithm>
+#include <array>
+
+#include "executor/cpu/convert.h"
+#include "executor/cpu/gemm.h"
+#include "executor/cpu/kernels/attention_rows.h"
+#include "ir/support/status.h"
+
+namespace asyra::cpu {
+namespace {
+
+constexpr int kFirstExtra = 4;  // after q, k, v, dy
+
+enum class Of : uint8_t { kQuery, kKeys, kMask, kSinks };
+
+Of OfUse(const KernelUse& use) {
+  const auto& of = use.attrs().Get<std::string>("of");
+  return of == "q"      ? Of::kQuery
+         : of == "kv"   ? Of::kKeys
+         : of == "mask" ? Of::kMask
+                        : Of::kSinks;
+}
+
+class AttentionGradKernel : public CpuKernel {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
+    auto kernel =
+        std::unique_ptr<AttentionGradKernel>(new AttentionGradKernel(use));
+    ASYRA_RETURN_IF_ERROR(kernel->MakeProducts());
+    kernel->LayOut();
+    return kernel;
+  }
+
+  int64_t workspace_bytes() const override { return layout_.bytes(); }
+
+  absl::Status Run(const KernelArgs& args) override {
+    const ops::AttentionSizes& z = rows_.sizes();
+    const float* q = rows_.Operand(args, 0);
+    const float* k = rows_.Operand(args, 1);
+    const float* v = rows_.Operand(args, 2);
+    const float* dy = rows_.Operand(args, 3);
+    AttentionRows::Extras extras = rows_.ExtrasOf(args);
+    std::array<float*, 2> out{};
+    for (size_t i = 0; i < results_.size(); ++i) {
+      out[i] = WorkspaceAt<float>(args.workspace, results_[i].at);
+      std::fill_n(out[i], results_[i].elements, 0.0f);
+    }
+    float* p = WorkspaceAt<float>(args.workspace, weights_at_);
+    float* dp = WorkspaceAt<float>(args.workspace, gradients_at_);
+    void* gemm = WorkspaceAt<void>(args.workspace, gemm_at_);
+    for (int64_t b = 0; b < z.b; ++b) {
+      for (int64_t h = 0; h < z.h; ++h) {
+        ASYRA_RETURN_IF_ERROR(scores_->Run(
+            q + rows_.OfQuery(b, h, z.d), k + rows_.OfKey(b, h, z.d), p, gemm));
+        ASYRA_RETURN_IF_ERROR(weights_->Run(dy + rows_.OfQuery(b, h, z.e),
+                                            v + rows_.OfKey(b, h, z.e), dp,
+                                            gemm));
+        for (int64_t s = 0; s < z.s; ++s) {
+          RowGradient({b, h, s}, extras, args, p + s * z.t, dp + s * z.t,
+                      out[0]);
+        }
+        if (of_ == Of::kQuery) {
+          ASYRA_RETURN_IF_ERROR(first_->Run(dp, k + rows_.OfKey(b, h, z.d),
+                                            out[0] + rows_.OfQuery(b, h, z.d),
+                                            gemm));
+        } else if (of_ == Of::kKeys) {
+          ASYRA_RETURN_IF_ERROR(AddToKeys(first_.get(), z.d, dp,
+                                          q + rows_.OfQuery(b, h, z.d), args,
+                                          out[0] + rows_.OfKey(b, h, z.d)));
+          ASYRA_RETURN_IF_ERROR(AddToKeys(second_.get(), z.e, p,
+                                          dy + rows_.OfQuery(b, h, z.e), args,
+                                          out[1] + rows_.OfKey(b, h, z.e)));
+        }
+      }
+    }
+    for (size_t i = 0; i < results_.size(); ++i) {
+      Store(results_[i].dtype, out[i], results_[i].elements, args.results[i]);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  explicit AttentionGradKernel(const KernelUse& use)
+      : of_(OfUse(use)), rows_(use, kFirstExtra) {
+    for (int i = 0; i < use.num_results(); ++i) {
+      results_.push_back(
+          {use.result(i).dtype, use.result(i).num_elements(), 0});
+    }
+  }
+
+  // Products of [s, t] and what has rows `row` apart.
+  static GemmShape ByRows(const ops::AttentionSizes& z, int64_t size,
+                          int64_t row, int64_t c_row) {
+    return {.m = z.s,
+            .n = size,
+            .k = z.t,
+            .a_row = z.t,
+            .b_row = row,
+            .c_row = c_row};
+  }
+  // Of [s, t], transposed, and rows of queries: [t, size], close together.
+  static GemmShape Transposed(const ops::AttentionSizes& z, int64_t size) {
+    return {.m = z.t,
+            .n = size,
+            .k = z.s,
+            .a_row = 1,
+            .a_column = z.t,
+            .b_row = z.h * size,
+            .c_row = size};
+  }
+  // Of rows of queries and of keys: [s, t].
+  static GemmShape Scores(const ops::AttentionSizes& z, int64_t size) {
+    return {.m = z.s,
+            .n = z.t,
+            .k = size,
+            .a_row = z.h * size,
+            .b_row = 1,
+            .b_column = z.kv_heads * size,
+            .c_row = z.t};
+  }
+
+  absl::Status MakeProducts() {
+    const ops::AttentionSizes& z = rows_.sizes();
+    ASYRA_ASSIGN_OR_RETURN(scores_, Gemm::Create(Scores(z, z.d)));
+    ASYRA_ASSIGN_OR_RETURN(weights_, Gemm::Create(Scores(z, z.e)));
+    if (of_ == Of::kQuery) {
+      ASYRA_ASSIGN_OR_RETURN(
+          first_, Gemm::Create(ByRows(z, z.d, z.kv_heads * z.d, z.h * z.d)));
+    } else if (of_ == Of::kKeys) {
+      ASYRA_ASSIGN_OR_RETURN(first_, Gemm::Create(Transposed(z, z.d)));
+      ASYRA_ASSIGN_OR_RETURN(second_, Gemm::Create(Transposed(z, z.e)));
+    }
+    return absl::OkStatus();
+  }
+
+  void LayOut() {
+    const ops::AttentionSizes& z = rows_.sizes();
+    weights_at_ = layout_.Add(z.s * z.t * 4);
+    gradients_at_ = layout_.Add(z.s * z.t * 4);
+    slopes_at_ = layout_.Add(z.t * 4);
+    part_at_ = layout_.Add(z.t * std::max(z.d, z.e) * 4);
+    int64_t most = 0;
+    for (const auto* gemm : {&scores_, &weights_, &first_, &second_}) {
+      if (*gemm != nullptr) most = std::max(most, (*gemm)->workspace_bytes());
+    }
+    gemm_at_ = layout_.Add(most);
+    rows_.LayOut(&layout_);
+    for (ResultPlan& result : results_) {
+      result.at = layout_.Add(result.elements * 4);
+    }
+  }
+
+  // p, products of queries and keys, becomes weights, and dp the gradient of
+  // these products. Adds what a mask or a sink gets.
+  void RowGradient(const AttentionRows::Row& row,
+                   const AttentionRows::Extras& extras, const KernelArgs& args,
+                   float* p, float* dp, float* out) const {
+    float* slopes = WorkspaceAt<float>(args.workspace, slopes_at_);
+    float sink = rows_.Weights(row, extras, p, slopes);
+    int64_t keys = rows_.sizes().t;
+    double mean = 0;
+    for (int64_t t = 0; t < keys; ++t) {
+      mean += static_cast<double>(p[t]) * static_cast<double>(dp[t]);
+    }
+    if (of_ == Of::kSinks) out[row.h] -= static_cast<float>(sink * mean);
+    for (int64_t t = 0; t < keys; ++t) {
+      float ds = p[t] == 0 ? 0 : p[t] * (dp[t] - static_cast<float>(mean));
+      if (of_ == Of::kMask && p[t] != 0 && rows_.Sees(row, extras, t)) {
+        out[rows_.MaskElement(row) + t * rows_.mask_step()] += ds;
+      }
+      dp[t] = ds * slopes[t];
+    }
+  }
+
+  // Query heads of a group share their keys: `to` gets the sum.
+  absl::Status AddToKeys(Gemm* product, int64_t size, const float* scores,
+                         const float* queries, const KernelArgs& args,
+                         float* to) const {
+    float* part = WorkspaceAt<float>(args.workspace, part_at_);
+    ASYRA_RETURN_IF_ERROR(product->Run(
+        scores, queries, part, WorkspaceAt<void>(args.workspace, gemm_at_)));
+    int64_t row = rows_.sizes().kv_heads * size;
+    for (int64_t t = 0; t < rows_.sizes().t; ++t) {
+      for (int64_t i = 0; i < size; ++i) to[t * row + i] += part[t * size + i];
+    }
+    return absl::OkStatus();
+  }
+
+  struct ResultPlan {
+    DType dtype;
+    int64_t elements;
+    int64_t at;  // in single precision, in the workspace
+  };
+  Of of_;
+  AttentionRows rows_;
+  std::vector<ResultPlan> results_;
+  std::unique_ptr<Gemm> scores_, weights_, first_, second_;
+  WorkspaceLayout layout_;
+  int64_t weights_at_ = 0, gradients_at_ = 0, slopes_at_ = 0, part_at_ = 0;
+  int64_t gemm_at_ = 0;
+};
+
+}  // namespace
+
+std::vector<CpuKernelDef> AttentionGradKernels() {
+  return {{"attention_grad", SupportsAttention, AttentionGradKernel::Prepare}};
+}
+
+}  // namespace asyra::cpu

@@ -1,0 +1,141 @@
+#include "executor/cpu/kernels/attention_rows.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "executor/cpu/element.h"
+#include "executor/cpu/strided.h"
+
+namespace asyra::cpu {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr int kMatrices = 3;  // q, k, v
+
+std::vector<Type> MatricesOf(const KernelUse& use) {
+  return {use.operand(0), use.operand(1), use.operand(2)};
+}
+
+}  // namespace
+
+AttentionRows::AttentionRows(const KernelUse& use, int first_extra)
+    : sizes_(absl::Span<const Type>(MatricesOf(use))),
+      extras_(use.global_operands(), first_extra),
+      window_(use.attrs().Int("window")),
+      window_after_(
+          use.attrs().Bool("causal") ? 1 : use.attrs().Int("window_after")),
+      scale_(static_cast<float>(use.attrs().Float("scale"))),
+      softcap_(static_cast<float>(use.attrs().Float("softcap"))),
+      hidden_(static_cast<float>(use.attrs().Float("hidden"))),
+      first_row_(use.attrs().Int("offset") +
+                 use.Start(use.global_operands()[0], 1)),
+      at_end_(use.attrs().Bool("at_end")),
+      rows_in_all_(use.global_operands()[0].size(1)) {
+  for (int i = 0; i < use.num_operands(); ++i) {
+    operands_.push_back(
+        {use.operand(i).dtype, use.operand(i).num_elements(), -1});
+  }
+  if (extras_.mask < 0) return;
+  Shape full = {sizes_.b, sizes_.h, sizes_.s, sizes_.t};
+  mask_strides_ = BroadcastStrides(use.operand(extras_.mask).shape(), full);
+}
+
+void AttentionRows::LayOut(WorkspaceLayout* layout) {
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    OperandPlan& operand = operands_[i];
+    bool is_lengths = static_cast<int>(i) == extras_.lengths;
+    if (operand.dtype == DType::kF32 || is_lengths) continue;
+    operand.at = layout->Add(operand.elements * 4);
+  }
+}
+
+const float* AttentionRows::Operand(const KernelArgs& args, int i) const {
+  const OperandPlan& operand = operands_[i];
+  if (operand.at < 0) return static_cast<const float*>(args.operands[i]);
+  auto* converted = WorkspaceAt<float>(args.workspace, operand.at);
+  Load(operand.dtype, args.operands[i], operand.elements, converted);
+  return converted;
+}
+
+AttentionRows::Extras AttentionRows::ExtrasOf(const KernelArgs& args) const {
+  Extras extras;
+  if (extras_.sinks >= 0) extras.sinks = Operand(args, extras_.sinks);
+  if (extras_.lengths >= 0) extras.lengths = args.operands[extras_.lengths];
+  if (extras_.mask < 0) return extras;
+  extras.mask = Operand(args, extras_.mask);
+  const OperandPlan& operand = operands_[extras_.mask];
+  if (operand.dtype != DType::kBool) return extras;
+  auto* added = WorkspaceAt<float>(args.workspace, operand.at);
+  for (int64_t i = 0; i < operand.elements; ++i) {
+    added[i] = added[i] != 0 ? 0 : -kInfinity;
+  }
+  return extras;
+}
+
+int64_t AttentionRows::LengthOf(const Extras& extras, int64_t b) const {
+  return extras.lengths == nullptr
+             ? sizes_.t
+             : IntegerAt(operands_[extras_.lengths].dtype, extras.lengths, b);
+}
+
+int64_t AttentionRows::Place(const Row& row, const Extras& extras) const {
+  return first_row_ + row.s +
+         (at_end_ ? LengthOf(extras, row.b) - rows_in_all_ : 0);
+}
+
+bool AttentionRows::Sees(const Row& row, const Extras& extras,
+                         int64_t t) const {
+  return SeesFrom(Place(row, extras), t);
+}
+
+float AttentionRows::Weights(const Row& row, const Extras& extras,
+                             float* scores, float* slopes) const {
+  int64_t length = LengthOf(extras, row.b), place = Place(row, extras);
+  const float* added =
+      extras.mask == nullptr ? nullptr : extras.mask + MaskElement(row);
+  float largest = -kInfinity;
+  for (int64_t t = 0; t < sizes_.t; ++t) {
+    float slope = 0;
+    if (t >= length) {
+      scores[t] = -kInfinity;
+    } else if (!SeesFrom(place, t)) {
+      scores[t] = hidden_;
+    } else {
+      scores[t] *= scale_;
+      slope = scale_;
+      if (softcap_ > 0) {
+        float bounded = std::tanh(scores[t] / softcap_);
+        scores[t] = softcap_ * bounded;
+        slope *= 1 - bounded * bounded;
+      }
+      if (added != nullptr) scores[t] += added[t * mask_strides_[3]];
+    }
+    if (slopes != nullptr) slopes[t] = slope;
+    largest = std::max(largest, scores[t]);
+  }
+  if (largest == -kInfinity) {
+    std::fill_n(scores, sizes_.t, 0.0f);
+    return 0;
+  }
+  double sum = 0, sink = 0;
+  if (extras.sinks != nullptr) {
+    largest = std::max(largest, extras.sinks[row.h]);
+    sum = sink = std::exp(extras.sinks[row.h] - largest);
+  }
+  for (int64_t t = 0; t < sizes_.t; ++t) {
+    scores[t] = std::exp(scores[t] - largest);
+    sum += scores[t];
+  }
+  auto inverse = static_cast<float>(1 / sum);
+  for (int64_t t = 0; t < sizes_.t; ++t) scores[t] *= inverse;
+  return static_cast<float>(sink / sum);
+}
+
+bool SupportsAttention(const KernelUse& use) {
+  for (int i = 0; i < kMatrices; ++i) {
+    if (use.operand(i).num_elements() == 0) return false;
+  }
+  return use.operand(0).dtype != DType::kF64;
+}
+
+}  // namespace asyra::cpu

@@ -1,0 +1,88 @@
+// Rows of attention scores (ir/ops/attention.h) in single precision: what
+// attention and its gradients have in common.
+#pragma once
+
+#include <vector>
+
+#include "executor/cpu/kernel_list.h"
+#include "executor/cpu/workspace.h"
+#include "ir/ops/attention.h"
+
+namespace asyra::cpu {
+
+class AttentionRows {
+ public:
+  // Mask, lengths and sinks are among the operands from `first_extra` on.
+  AttentionRows(const KernelUse& use, int first_extra);
+
+  const ops::AttentionSizes& sizes() const { return sizes_; }
+  const ops::AttentionExtras& extras() const { return extras_; }
+  int64_t KvHead(int64_t h) const { return h / (sizes_.h / sizes_.kv_heads); }
+  // First elements of the rows of a head.
+  int64_t OfQuery(int64_t b, int64_t h, int64_t size) const {
+    return (b * sizes_.s * sizes_.h + h) * size;
+  }
+  int64_t OfKey(int64_t b, int64_t h, int64_t size) const {
+    return (b * sizes_.t * sizes_.kv_heads + KvHead(h)) * size;
+  }
+
+  // Takes room for operands that are not in single precision.
+  void LayOut(WorkspaceLayout* layout);
+  // In single precision; in the workspace when it is not so already.
+  const float* Operand(const KernelArgs& args, int i) const;
+
+  // What the rows of a step have in common.
+  struct Extras {
+    const float* mask = nullptr;  // what is added to scores
+    const float* sinks = nullptr;
+    const void* lengths = nullptr;
+  };
+  Extras ExtrasOf(const KernelArgs& args) const;
+
+  // One row of one head.
+  struct Row {
+    int64_t b, h, s;
+  };
+  // Products of a row of q with all keys become weights; 0 where it sees no
+  // key. Gives the weight that a sink takes. `slopes`, where it is not null,
+  // becomes the derivative of each score by its product.
+  float Weights(const Row& row, const Extras& extras, float* scores,
+                float* slopes = nullptr) const;
+  // Whether `causal` and the windows let the row see the key.
+  bool Sees(const Row& row, const Extras& extras, int64_t t) const;
+  // Where the mask's element of a row and key 0 is, and the step to the next.
+  int64_t MaskElement(const Row& row) const {
+    return row.b * mask_strides_[0] + row.h * mask_strides_[1] +
+           row.s * mask_strides_[2];
+  }
+  int64_t mask_step() const { return mask_strides_[3]; }
+
+ private:
+  struct OperandPlan {
+    DType dtype;
+    int64_t elements;
+    int64_t at;  // of its conversion in the workspace; -1: there is none
+  };
+  int64_t LengthOf(const Extras& extras, int64_t b) const;
+  // The key at which a row is.
+  int64_t Place(const Row& row, const Extras& extras) const;
+  bool SeesFrom(int64_t place, int64_t t) const {
+    return (window_after_ == 0 || t < place + window_after_) &&
+           (window_ == 0 || t > place - window_);
+  }
+
+  ops::AttentionSizes sizes_;
+  ops::AttentionExtras extras_;
+  int64_t window_, window_after_;
+  float scale_, softcap_, hidden_;
+  int64_t first_row_;
+  bool at_end_;
+  int64_t rows_in_all_;  // of queries, over all ranks
+  std::vector<OperandPlan> operands_;
+  Shape mask_strides_;
+};
+
+// Whether there are elements of q, k and v, in at most single precision.
+bool SupportsAttention(const KernelUse& use);
+
+}  // namespace asyra::cpu
