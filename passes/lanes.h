@@ -3,9 +3,11 @@
 // what reads several (`untile`) or none belongs to no lane.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "ir/program.h"
+#include "passes/tile_place.h"
 
 namespace asyra {
 
@@ -17,7 +19,22 @@ struct Lanes {
   int count = 0;
 };
 
-// By value: the dimension along which it is a tile of something larger, or -1.
+// What a value is a tile of: the type of the whole, where in that it was cut,
+// and into how many.
+struct TileOf {
+  Type whole;
+  TilePlace place;
+  int64_t tiles = 0;
+};
+
+// By value: what it is a tile of, if it is one. Followed from `tile` along the
+// factors of axis rules; where an attribute repeats the tile's shape and could
+// be that of several wholes ([16] of [32], as [1, 16]), the one that the tiles
+// are joined to, or else the one cut along the outermost dimension.
+std::vector<std::optional<TileOf>> TilesOf(const Program& program,
+                                           const Lanes& lanes);
+
+// By value: the dimension along which it is a tile, or -1.
 std::vector<int> TileDims(const Program& program, const Lanes& lanes);
 
 }  // namespace asyra

@@ -28,8 +28,7 @@ class Merger {
  public:
   Merger(const Program& from, const std::vector<TileGroup>& groups)
       : from_(from),
-        lanes_(from),
-        tile_dims_(TileDims(from, lanes_)),
+        tiles_(TilesOf(from, Lanes(from))),
         uses_(from),
         node_of_(from.ops.size(), -1),
         builder_(Builder::Like(from)),
@@ -69,8 +68,6 @@ class Merger {
   struct PartOf {
     ValueId whole = kNoValue;
     int part = 0;
-    int count = 0;
-    int dim = 0;
   };
 
   void AddNode(TileGroup ops) {
@@ -136,23 +133,37 @@ class Merger {
     return absl::OkStatus();
   }
 
-  // An untile of what was never cut is the whole itself.
+  // An untile of what was never cut, or is cut in the same way, is the whole
+  // itself.
   bool JoinsAllParts(const Op& untile) {
+    const std::optional<TileOf>& tile = tiles_[untile.operands[0]];
+    if (!tile.has_value() || tile->place.dim != DimOf(untile) ||
+        Blocks(*tile) != untile.attrs.Int("blocks")) {
+      return false;
+    }
     ValueId whole = WholeOf({untile.operands.begin(), untile.operands.end()});
     if (whole == kNoValue) return false;
     new_value_[untile.results[0]] = whole;
     return true;
   }
 
+  int64_t Blocks(const TileOf& tile) const {
+    return BlocksOnDevice(tile.whole, tile.place, tile.tiles, from_.mesh);
+  }
+  int DimOf(const Op& op) const {
+    return NormalizeDim(op.attrs.Int("dim"), from_.type(op.results[0]).rank());
+  }
+
   // The value of which these are all the parts in order, if there is one.
   ValueId WholeOf(const std::vector<ValueId>& parts) const {
-    const PartOf& first = part_of_[parts[0]];
-    ValueId whole = first.whole;
+    if (!tiles_[parts[0]].has_value() ||
+        tiles_[parts[0]]->tiles != static_cast<int64_t>(parts.size())) {
+      return kNoValue;
+    }
+    ValueId whole = part_of_[parts[0]].whole;
     for (size_t k = 0; k < parts.size(); ++k) {
       const PartOf& part = part_of_[parts[k]];
-      if (part.whole == kNoValue || part.whole != whole ||
-          part.part != static_cast<int>(k) ||
-          part.count != static_cast<int>(parts.size())) {
+      if (part.whole != whole || part.part != static_cast<int>(k)) {
         whole = kNoValue;
       }
     }
@@ -167,7 +178,7 @@ class Merger {
       if (def < 0 || !from_.ops[def].def->is_tile) return kNoValue;
       const Op& tile = from_.ops[def];
       if (tile.attrs.Int("part") != static_cast<int64_t>(k) ||
-          tile.attrs.Int("of") != static_cast<int64_t>(tiles.size()) ||
+          !(tiles_[tiles[k]]->place == tiles_[tiles[0]]->place) ||
           (k > 0 && tile.operands[0] != source)) {
         return kNoValue;
       }
@@ -190,12 +201,10 @@ class Merger {
           merged.operands[i],
           shared ? Get(tiles[0], first.stream) : Join(tiles, first.stream));
     }
-    int64_t count = static_cast<int64_t>(node.ops.size());
-    std::vector<Type> types = from_.ResultTypes(first);
-    for (size_t i = 0; i < types.size(); ++i) {
-      int dim = tile_dims_[first.results[i]];
-      ASYRA_CHECK(dim >= 0);
-      types[i].dims[dim].size *= count;
+    std::vector<Type> types;
+    for (size_t i = 0; i < first.results.size(); ++i) {
+      for (int op : node.ops) ASYRA_RETURN_IF_ERROR(CutAlike(first, op, i));
+      types.push_back(tiles_[first.results[i]]->whole);
     }
     if (first.def->resize != nullptr) first.def->resize(&merged.attrs, types);
     std::vector<std::string> names;
@@ -207,12 +216,23 @@ class Merger {
     for (size_t k = 0; k < node.ops.size(); ++k) {
       const Op& op = from_.ops[node.ops[k]];
       for (size_t i = 0; i < results.size(); ++i) {
-        part_of_[op.results[i]] = {results[i], static_cast<int>(k),
-                                   static_cast<int>(count),
-                                   tile_dims_[op.results[i]]};
+        part_of_[op.results[i]] = {results[i], static_cast<int>(k)};
       }
     }
     return absl::OkStatus();
+  }
+
+  // Result i of an op of a group is a tile cut as that of the first is.
+  absl::Status CutAlike(const Op& first, int op, size_t i) const {
+    const std::optional<TileOf>& a = tiles_[first.results[i]];
+    const std::optional<TileOf>& b = tiles_[from_.ops[op].results[i]];
+    if (a.has_value() && b.has_value() && a->place == b->place &&
+        a->whole == b->whole && a->tiles == b->tiles) {
+      return absl::OkStatus();
+    }
+    return Invalid("%{} and %{} are not tiles of one value",
+                   from_.value_name(first.results[i]),
+                   from_.value_name(from_.ops[op].results[i]));
   }
 
   absl::StatusOr<ValueId> Join(const std::vector<ValueId>& tiles,
@@ -221,7 +241,9 @@ class Merger {
     if (whole != kNoValue) return whole;
     Op untile;
     untile.def = FindOp("untile");
-    untile.attrs.Set("dim", int64_t{tile_dims_[tiles[0]]});
+    const std::optional<TileOf>& cut = tiles_[tiles[0]];
+    if (!cut.has_value()) return Invalid("what is merged reads no tiles");
+    untile.attrs = {{"dim", int64_t{cut->place.dim}}, {"blocks", Blocks(*cut)}};
     untile.stream = stream;
     for (ValueId tile : tiles) {
       ASYRA_ASSIGN_OR_RETURN(ValueId value, Get(tile, stream));
@@ -241,9 +263,11 @@ class Merger {
       ASYRA_CHECK(part.whole != kNoValue);
       Op tile;
       tile.def = FindOp("tile");
-      tile.attrs = {{"dim", int64_t{part.dim}},
+      const TileOf& cut = *tiles_[value];
+      tile.attrs = {{"dim", int64_t{cut.place.dim}},
                     {"part", int64_t{part.part}},
-                    {"of", int64_t{part.count}}};
+                    {"of", cut.tiles},
+                    {"blocks", Blocks(cut)}};
       tile.operands = {part.whole};
       // Compute cuts; a collective's stream must not be held up by it.
       tile.stream = compute_ != kNoStream ? compute_ : stream;
@@ -266,8 +290,7 @@ class Merger {
   }
 
   const Program& from_;
-  Lanes lanes_;
-  std::vector<int> tile_dims_;
+  std::vector<std::optional<TileOf>> tiles_;  // by value
   DefUse uses_;
   std::vector<Node> nodes_;
   std::vector<int> node_of_;

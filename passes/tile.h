@@ -1,11 +1,14 @@
 // Cuts a local program into K tile streams (ASYRA 3.3.1).
 //
-// Tiling starts at the data inputs along one dimension (the batch, or what
-// `dim` says) and flows along the factors of axis rules. Each op it reaches is
-// done K times, on one tile each; weights are shared and nothing is computed
+// Tiling starts at the data inputs along one dimension, the batch or the
+// sequence, and flows along the factors of axis rules. Each op that allows it
+// is done K times, on one tile each; weights are shared and nothing is computed
 // twice. Where an op needs the dimension whole, the tiles are joined before it
-// (a seam); where it sums over it, the tiles' results are added. Tiles cut
-// what each device holds, so tiling never communicates.
+// (a seam) and cut again behind it, as soon as an op takes them; where it sums
+// over the dimension, the tiles' results are added. Tiles cut what each device
+// holds, so tiling never communicates, and they are cut inside the axes that
+// shard the dimension (tile_place.h), so that they live on where collectives
+// gather, scatter or exchange it. tile_plan.h says what is tiled.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -14,8 +17,10 @@
 
 namespace asyra {
 
-// Options: tiles (int, default 2), dim (int, default 0) of the data inputs.
-// Error: a data input whose dimension does not cut into that many tiles.
+// Options: tiles (int, default 2), dim (string: "batch", which is dimension 0
+// of the data inputs and the default, "sequence", dimension 1, or a number).
+// Errors: a dim that is none of these, a data input whose dimension does not
+// cut into that many tiles.
 absl::StatusOr<bool> Tile(Program& program, const PassOptions& options,
                           PassContext& context);
 

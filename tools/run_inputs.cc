@@ -93,7 +93,9 @@ int64_t IndexLimit(const Program& program) {
     if (op.def->axes == nullptr) continue;
     absl::StatusOr<AxisRule> rule = AxisRuleOf(OpUse(program, op));
     if (!rule.ok()) continue;
-    // A factor that is summed over by position is that of a table's rows.
+    // A factor that is summed over by position is that of a table's rows,
+    // unless what is summed are the elements themselves, for their mean.
+    if (rule->linearity == Linearity::kJoint) continue;
     for (size_t k = 0; k < rule->operands.size(); ++k) {
       for (size_t d = 0; d < rule->operands[k].size(); ++d) {
         for (FactorId factor : rule->operands[k][d]) {

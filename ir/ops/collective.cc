@@ -93,28 +93,12 @@ absl::StatusOr<std::vector<Type>> ShardTypes(const OpCall& call,
   return std::vector<Type>{type};
 }
 
-// Everything but the dimensions named by `dims` may be tiled.
-absl::StatusOr<AxisRule> WholeAlong(
-    const OpCall& call, std::initializer_list<std::string_view> dims) {
-  std::string spec;
-  for (int d = 0; d < call.operands[0].rank(); ++d) {
-    bool whole = false;
-    for (std::string_view name : dims) {
-      whole |= NormalizeDim(call.attrs.Int(name), call.operands[0].rank()) == d;
-    }
-    spec += fmt::format("{}d{} ", whole ? "!" : "", d);
-  }
-  return ParseAxisRule(spec + "-> " + spec, call.operands, call.results);
-}
-
-absl::StatusOr<AxisRule> FreeAxes(const OpCall& call) {
-  return WholeAlong(call, {});
-}
-absl::StatusOr<AxisRule> DimAxes(const OpCall& call) {
-  return WholeAlong(call, {"dim"});
-}
-absl::StatusOr<AxisRule> FromToAxes(const OpCall& call) {
-  return WholeAlong(call, {"from", "to"});
+// None of them changes the global value, so a part of the operand along any
+// dimension gives that part of the result. Along a dimension whose axes change
+// it is a part of each shard on both sides: a tile that lies inside these axes.
+absl::StatusOr<AxisRule> Axes(const OpCall& call) {
+  std::string dims = DimSpec(0, call.operands[0].rank());
+  return ParseAxisRule(dims + " -> " + dims, call.operands, call.results);
 }
 
 Tensor Sum(absl::Span<const Tensor> parts) {
@@ -192,18 +176,19 @@ Work ShardWork(const OpCall& local) {
 const AttrDef kAxes = {"axes", AttrKind::kAxes, "mesh axes, outermost first"};
 const AttrDef kDim = {"dim", AttrKind::kInt, "dimension"};
 
-OpDef Collective(
-    std::string_view name, std::string_view summary, CollectiveKind kind,
-    std::vector<AttrDef> attrs, absl::StatusOr<AxisRule> (*axes)(const OpCall&),
-    absl::StatusOr<std::vector<Type>> (*distribute)(const OpCall&, const Mesh&),
-    absl::Status (*reference)(const GroupCall&), std::vector<Sample> samples) {
+OpDef Collective(std::string_view name, std::string_view summary,
+                 CollectiveKind kind, std::vector<AttrDef> attrs,
+                 absl::StatusOr<std::vector<Type>> (*distribute)(const OpCall&,
+                                                                 const Mesh&),
+                 absl::Status (*reference)(const GroupCall&),
+                 std::vector<Sample> samples) {
   for (Sample& sample : samples) sample.mesh = "(a=2, b=2)";
   return {.name = name,
           .summary = summary,
           .operands = {{"x"}},
           .attrs = std::move(attrs),
           .infer = SameAsFirst,
-          .axes = axes,
+          .axes = Axes,
           .distribute = distribute,
           .group_reference = reference,
           .samples = std::move(samples),
@@ -221,7 +206,7 @@ std::vector<OpDef> CollectiveOps() {
       .operands = {{"x"}},
       .attrs = {kDim, kAxes},
       .infer = SameAsFirst,
-      .axes = DimAxes,
+      .axes = Axes,
       .distribute = ShardTypes,
       .work = ShardWork,
       .reference = ShardReference,
@@ -229,19 +214,18 @@ std::vector<OpDef> CollectiveOps() {
                   {"shard(i64[4@a,8]) {dim=0, axes=b}", -3, 3, "(a=2, b=2)"}}};
   return {
       Collective("all_reduce", "sums a partial value over `axes`",
-                 CollectiveKind::kAllReduce, {kAxes}, FreeAxes, AllReduceTypes,
-                 AllReduce,
+                 CollectiveKind::kAllReduce, {kAxes}, AllReduceTypes, AllReduce,
                  {{"all_reduce(f32[4@b,6] partial(a)) {axes=a}"},
                   {"all_reduce(i64[4,6] partial(a,b)) {axes=(a,b)}"}}),
       Collective("all_gather", "makes `dim` whole along its inner axes `axes`",
-                 CollectiveKind::kAllGather, {kDim, kAxes}, DimAxes,
-                 AllGatherTypes, AllGather,
+                 CollectiveKind::kAllGather, {kDim, kAxes}, AllGatherTypes,
+                 AllGather,
                  {{"all_gather(f32[4,8@(b,a)]) {dim=1, axes=(b,a)}"},
                   {"all_gather(f32[8@(a,b),6]) {dim=0, axes=b}"},
                   {"all_gather(bf16[4@b,8@a]) {dim=0, axes=b}"}}),
       Collective("reduce_scatter",
                  "sums a partial value over `axes` and shards `dim` over them",
-                 CollectiveKind::kReduceScatter, {kDim, kAxes}, DimAxes,
+                 CollectiveKind::kReduceScatter, {kDim, kAxes},
                  ReduceScatterTypes, ReduceScatter,
                  {{"reduce_scatter(f32[4@b,8] partial(a)) {dim=1, axes=a}"},
                   {"reduce_scatter(f32[8@a,6] partial(b)) {dim=0, axes=b}"}}),
@@ -251,7 +235,7 @@ std::vector<OpDef> CollectiveOps() {
                  {{"from", AttrKind::kInt, "dimension made whole"},
                   {"to", AttrKind::kInt, "dimension sharded instead"},
                   kAxes},
-                 FromToAxes, AllToAllTypes, AllToAll,
+                 AllToAllTypes, AllToAll,
                  {{"all_to_all(f32[4@a,6,8]) {from=0, to=2, axes=a}"},
                   {"all_to_all(f32[8,8@(a,b)]) {from=1, to=0, axes=(a,b)}"}}),
       shard,

@@ -48,21 +48,27 @@ std::vector<int> DimsOf(const AttrMap& attrs, int rank) {
   return dims;
 }
 
-template <bool whole>
+// How a rule marks the reduced dimensions: parts of them can be summed up, not
+// at all, or if the op knows of how many elements in all (a mean).
+constexpr char kSums[] = "", kNeedsWhole[] = "!", kCounts[] = "@";
+
+template <const char* mark>
 absl::StatusOr<AxisRule> ReduceAxes(const OpCall& call) {
   int rank = call.operands[0].rank();
   std::vector<int> dims = DimsOf(call.attrs, rank);
-  std::string spec =
-      DimSpec(0, rank, whole ? dims : std::vector<int>{}) + " ->";
+  std::string operand, result;
   for (int d = 0; d < rank; ++d) {
-    if (std::find(dims.begin(), dims.end(), d) == dims.end()) {
-      spec += fmt::format(" d{}", d);
+    bool reduced = std::find(dims.begin(), dims.end(), d) != dims.end();
+    operand += fmt::format("{}d{} ", reduced ? mark : "", d);
+    if (!reduced) {
+      result += fmt::format(" d{}", d);
     } else if (call.attrs.Bool("keep")) {
-      spec += " _";
+      result += " _";
     }
   }
-  return ParseAxisRule(spec, call.operands, call.results,
-                       whole ? Linearity::kNone : Linearity::kJoint);
+  return ParseAxisRule(
+      operand + "->" + result, call.operands, call.results,
+      mark == kNeedsWhole ? Linearity::kNone : Linearity::kJoint);
 }
 
 // Folds every element of the operand into its result by F(result, element).
@@ -206,7 +212,7 @@ OpDef Reduce(std::string_view name, std::string_view summary, bool whole,
           .attrs = {{"dims", AttrKind::kInts, "dimensions reduced"},
                     {"keep", AttrKind::kBool, "leave them with size 1", true}},
           .infer = whole ? InferExtreme : InferReduce,
-          .axes = whole ? ReduceAxes<true> : ReduceAxes<false>,
+          .axes = whole ? ReduceAxes<kNeedsWhole> : ReduceAxes<kSums>,
           .work = ReduceWork,
           .reference = reference};
 }
@@ -224,6 +230,7 @@ OpDef ReduceSum() {
 OpDef ReduceMean() {
   OpDef def = Reduce("reduce_mean", "mean over `dims`", false, MeanReference);
   def.infer = InferMean;
+  def.axes = ReduceAxes<kCounts>;
   def.vjp = Vjp<MeanVjp>;
   def.samples = {{"reduce_mean(f32[4,6]) {dims=[1]}"},
                  {"reduce_mean(f32[2,4,6]) {dims=[1], keep=false}"}};

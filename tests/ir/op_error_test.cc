@@ -280,6 +280,13 @@ TEST(OpErrors, Distribution) {
           {"tile(f32[6@a]) {dim=0, part=0, of=2}",
            "tile: dim 0 holds 3 on a device, which does not cut into 2"},
           {"tile(f32[6]) {dim=0, part=2, of=2}", "tile: part 2 of 2"},
+          {"tile(f32[8@a]) {dim=0, part=0, of=2, blocks=4}",
+           "tile: dim 0 holds 4 on a device, which does not cut into 2 in 4 "
+           "blocks"},
+          {"tile(f32[8]) {dim=0, part=0, of=2, blocks=0}", "tile: 0 blocks"},
+          {"untile(f32[6@a], f32[6@a]) {dim=0, blocks=2}",
+           "untile: dim 0 holds 3 on a device, which does not cut into 1 in 2 "
+           "blocks"},
           {"untile(f32[6], f32[4]) {dim=0}",
            "untile: tile 1 is f32[4], tile 0 is f32[6]"},
       },

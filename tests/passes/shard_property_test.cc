@@ -1,8 +1,9 @@
 // Random programs on random meshes, planned under random prices, styles and,
 // every other one, random pins, or by propagation from these; partitioned,
-// tiled, started and reordered: every stage verifies, and the result equals the
-// program on one device exactly, on small integers. ASYRA_SEED in the
-// environment repeats a run.
+// tiled along the batch or the sequence, started, reordered and some of its
+// tiles merged back: every stage verifies, and the result equals the program on
+// one device exactly, on small integers. ASYRA_SEED in the environment repeats
+// a run.
 #include <cstdlib>
 #include <random>
 
@@ -12,6 +13,8 @@
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/verifier.h"
+#include "passes/lanes.h"
+#include "passes/merge_tiles.h"
 #include "passes/partition.h"
 #include "passes/propagate_sharding.h"
 #include "passes/reorder.h"
@@ -79,7 +82,7 @@ class RandomModel {
   }
 
  private:
-  static constexpr int64_t kBatch = 4, kSeq = 6;
+  static constexpr int64_t kBatch = 4, kSeq = 12;
 
   ValueId Any() { return values_[random_() % values_.size()]; }
 
@@ -204,8 +207,68 @@ absl::StatusOr<ShardingPlan> Plan(uint64_t seed, const Program& program,
   return PlanSharding(program, options, context);
 }
 
-// False where the mesh has an axis that the program cannot use.
-bool CheckOne(uint64_t seed) {
+// What all programs together must have seen.
+struct Seen {
+  int planned = 0;        // the others have an axis that they cannot use
+  int tiled[2] = {0, 0};  // along the batch, the sequence
+  int in_blocks = 0;
+  int merged = 0;
+};
+
+// Tiles the program along the batch or the sequence; false where these do not
+// cut, as a plan may shard them over any axis.
+bool TileSome(RandomModel& model, Program* program, Seen* seen) {
+  int dim = model.Pick<int>({0, 1});
+  PassContext context;
+  Program tiled = *program;
+  absl::StatusOr<bool> changed =
+      Tile(tiled,
+           {{"tiles", model.Pick<int64_t>({2, 2, 3})},
+            {"dim", std::string(dim == 0 ? "batch" : "sequence")}},
+           context);
+  if (!changed.ok() || !*changed) return false;
+  EXPECT_EQ(Verify(tiled), absl::OkStatus()) << ToString(tiled);
+  *program = std::move(tiled);
+  ++seen->tiled[dim];
+  for (const Op& op : program->ops) {
+    if (!op.def->is_untile || op.attrs.Int("blocks") == 1) continue;
+    ++seen->in_blocks;
+    break;
+  }
+  return true;
+}
+
+// Merges some of what all lanes do alike.
+void MergeSome(RandomModel& model, Program* program, Seen* seen) {
+  Lanes lanes(*program);
+  std::vector<int> dims = TileDims(*program, lanes);
+  std::vector<std::vector<int>> ops(lanes.count);
+  for (size_t i = 0; i < program->ops.size(); ++i) {
+    if (lanes.of_op[i] != kNoLane) ops[lanes.of_op[i]].push_back(i);
+  }
+  std::vector<TileGroup> groups;
+  for (size_t k = 0; k < ops[0].size(); ++k) {
+    TileGroup group;
+    for (const std::vector<int>& lane : ops) {
+      if (k < lane.size()) group.push_back(lane[k]);
+    }
+    const Op& first = program->ops[group[0]];
+    bool alike = group.size() == ops.size() && !first.is_collective() &&
+                 !first.def->is_wait && !first.def->is_tile;
+    for (int op : group) {
+      alike &= program->ops[op].def == first.def &&
+               program->ops[op].attrs == first.attrs;
+      for (ValueId value : program->ops[op].results) alike &= dims[value] >= 0;
+    }
+    if (alike && model.Pick({0, 1}) == 1) groups.push_back(std::move(group));
+  }
+  absl::StatusOr<Program> merged = MergeTiles(*program, groups);
+  if (!merged.ok()) return;  // in a cycle, or tiles of different values
+  *program = *std::move(merged);
+  seen->merged += !groups.empty();
+}
+
+void CheckOne(uint64_t seed, Seen* seen) {
   RandomModel model(seed);
   Program single = model.Build(8);
   Program program = single;
@@ -224,52 +287,51 @@ bool CheckOne(uint64_t seed) {
   }
   PassContext context;
   absl::StatusOr<ShardingPlan> plan = Plan(seed, program, options);
-  if (!plan.ok()) return false;
+  if (!plan.ok()) return;
+  ++seen->planned;
   absl::StatusOr<Program> local = Partition(program, *plan, options.prices);
-  EXPECT_TRUE(local.ok()) << local.status();
-  if (!local.ok()) return true;
+  ASSERT_TRUE(local.ok()) << local.status();
   EXPECT_EQ(Verify(*local), absl::OkStatus()) << ToString(*local);
   if (!options.pins.empty()) ExpectPinned(program, options.pins, *local);
   Program scheduled = *local;
-  bool cuts = program.mesh.Find("dp") < 0;
-  if (cuts) {
-    absl::StatusOr<bool> tiled =
-        Tile(scheduled, {{"tiles", int64_t{2}}, {"dim", int64_t{0}}}, context);
-    // A plan may shard the batch over any axis, and then it may not cut.
-    if (!tiled.ok()) scheduled = *local;
-    EXPECT_EQ(Verify(scheduled), absl::OkStatus()) << ToString(scheduled);
-  }
+  bool tiled = TileSome(model, &scheduled, seen);
   EXPECT_TRUE(StartCollectives(scheduled, {}, context).ok());
   EXPECT_TRUE(
       Reorder(scheduled, {{"scheduler", std::string("segrr")}}, context).ok());
   EXPECT_EQ(Verify(scheduled), absl::OkStatus()) << ToString(scheduled);
+  if (tiled && model.Pick({0, 1}) == 1) {
+    MergeSome(model, &scheduled, seen);
+    EXPECT_EQ(Verify(scheduled), absl::OkStatus()) << ToString(scheduled);
+  }
   std::vector<Tensor> inputs = SmallIntegers(single, seed);
   absl::StatusOr<std::vector<Tensor>> want = Interpret(single, inputs);
   absl::StatusOr<std::vector<Tensor>> got = Interpret(scheduled, inputs);
-  EXPECT_TRUE(want.ok()) << want.status();
-  EXPECT_TRUE(got.ok()) << got.status() << "\n" << ToString(scheduled);
-  if (!want.ok() || !got.ok()) return true;
+  ASSERT_TRUE(want.ok()) << want.status();
+  ASSERT_TRUE(got.ok()) << got.status() << "\n" << ToString(scheduled);
   for (size_t i = 0; i < want->size(); ++i) {
     // Equal values: a sum of -0 from every device is 0.
     EXPECT_EQ((*want)[i].ToDoubles(), (*got)[i].ToDoubles())
         << "output " << i << "\n"
         << ToString(scheduled);
   }
-  return true;
 }
 
 TEST(ShardProperty, RandomProgramsComputeTheSameOnEveryMesh) {
   const char* given = std::getenv("ASYRA_SEED");
   uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
   int programs = given != nullptr ? 1 : 200;
-  int checked = 0;
+  Seen seen;
   for (int i = 0; i < programs; ++i) {
     SCOPED_TRACE(fmt::format("ASYRA_SEED={}", first + i));
-    checked += CheckOne(first + i);
+    CheckOne(first + i, &seen);
     if (HasFailure()) return;
   }
   if (given == nullptr) {
-    EXPECT_GE(checked, programs / 2);
+    EXPECT_GE(seen.planned, programs / 2);
+    EXPECT_GE(seen.tiled[0], programs / 10);
+    EXPECT_GE(seen.tiled[1], programs / 10);
+    EXPECT_GE(seen.in_blocks, programs / 20);
+    EXPECT_GE(seen.merged, programs / 20);
   }
 }
 

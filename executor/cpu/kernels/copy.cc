@@ -106,36 +106,53 @@ Prepared PrepareSlice(const KernelUse& use) {
   return Read(use, strides, start);
 }
 
-// Part `part` of the operand's own dimension.
-Prepared ReadPart(const KernelUse& use, int64_t part) {
+Prepared PrepareShard(const KernelUse& use) {
   int dim = DimOf(use);
   Shape strides = DenseStrides(use.operand(0).shape());
+  const auto& axes = use.attrs().Get<AxisList>("axes");
+  int64_t part = use.mesh().GroupIndex(use.rank(), axes);
   return Read(use, strides, part * use.result(0).size(dim) * strides[dim]);
 }
 
+// `shape` with one dimension as [blocks, size / blocks].
+Shape InBlocks(Shape shape, int dim, int64_t blocks) {
+  shape[dim] /= blocks;
+  shape.insert(shape.begin() + dim, blocks);
+  return shape;
+}
+
+// Part `part` of every block of the operand's dimension.
 Prepared PrepareTile(const KernelUse& use) {
-  return ReadPart(use, use.attrs().Int("part"));
+  int dim = DimOf(use);
+  int64_t blocks = use.attrs().Int("blocks");
+  Shape from = InBlocks(use.operand(0).shape(), dim, blocks);
+  Shape to = InBlocks(use.result(0).shape(), dim, blocks);
+  Shape strides = DenseStrides(from);
+  int64_t begin = use.attrs().Int("part") * to[dim + 1] * strides[dim + 1];
+  return std::make_unique<CopyKernel>(std::vector<BoxCopy>{BoxCopy(
+      to, strides, begin, DenseStrides(to), 0, SizeOf(use.result(0).dtype))});
 }
 
-Prepared PrepareShard(const KernelUse& use) {
-  const auto& axes = use.attrs().Get<AxisList>("axes");
-  return ReadPart(use, use.mesh().GroupIndex(use.rank(), axes));
-}
-
-// Operands one after the other along `dim`.
-Prepared PrepareConcat(const KernelUse& use) {
+// Operands one after the other along `dim`, in each of its blocks.
+Prepared ConcatBlocks(const KernelUse& use, int64_t blocks) {
   int dim = DimOf(use);
   const Type& result = use.result(0);
-  Shape to = DenseStrides(result.shape());
+  Shape to = DenseStrides(InBlocks(result.shape(), dim, blocks));
   int64_t begin = 0;
   std::vector<BoxCopy> boxes;
   for (int i = 0; i < use.num_operands(); ++i) {
-    Shape shape = use.operand(i).shape();
-    boxes.emplace_back(shape, DenseStrides(shape), 0, to, begin * to[dim],
+    Shape shape = InBlocks(use.operand(i).shape(), dim, blocks);
+    boxes.emplace_back(shape, DenseStrides(shape), 0, to, begin * to[dim + 1],
                        SizeOf(result.dtype));
-    begin += shape[dim];
+    begin += shape[dim + 1];
   }
   return std::make_unique<CopyKernel>(std::move(boxes));
+}
+
+Prepared PrepareConcat(const KernelUse& use) { return ConcatBlocks(use, 1); }
+
+Prepared PrepareUntile(const KernelUse& use) {
+  return ConcatBlocks(use, use.attrs().Int("blocks"));
 }
 
 bool Always(const KernelUse&) { return true; }
@@ -150,7 +167,7 @@ std::vector<CpuKernelDef> CopyKernels() {
       {"tile", Always, PrepareTile},
       {"shard", Always, PrepareShard},
       {"concat", Always, PrepareConcat},
-      {"untile", Always, PrepareConcat},
+      {"untile", Always, PrepareUntile},
   };
 }
 

@@ -1,0 +1,236 @@
+#include "passes/tile_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "absl/algorithm/container.h"
+#include "ir/printer.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+// Which forms of its values a tiled program has at some op, and where each of
+// them would be cut.
+class Forms {
+ public:
+  explicit Forms(size_t values) : place_(values), tiles_(values) {}
+
+  const std::optional<TilePlace>& place(ValueId value) const {
+    return place_[value];
+  }
+  void Track(ValueId value, const TilePlace& place) { place_[value] = place; }
+  void MadeInTiles(ValueId value, const TilePlace& place) {
+    place_[value] = tiles_[value] = place;
+  }
+  // Whether tiles have to be joined for the value to be whole, or cut
+  // elsewhere. From then on it is there as a whole as well.
+  bool Joins(ValueId value, const std::optional<TilePlace>& wanted) {
+    if (!tiles_[value].has_value() || tiles_[value] == wanted) return false;
+    tiles_[value].reset();
+    return true;
+  }
+
+ private:
+  std::vector<std::optional<TilePlace>> place_;
+  std::vector<std::optional<TilePlace>> tiles_;  // of what is not whole
+};
+
+}  // namespace
+
+Type TileType(Type type, const TilePlace& place, int64_t tiles) {
+  type.dims[place.dim].size /= tiles;
+  return type;
+}
+
+absl::StatusOr<TilePlanner> TilePlanner::Create(const Program& program,
+                                                int64_t tiles) {
+  TilePlanner planner(program, tiles);
+  for (const Op& op : program.ops) {
+    absl::StatusOr<AxisRule> rule = AxisRuleOf(OpUse(program, op));
+    if (!rule.ok()) return Annotate(rule.status(), ToString(program, op));
+    planner.rules_.push_back(*std::move(rule));
+  }
+  return planner;
+}
+
+absl::StatusOr<TilePlan> TilePlanner::Plan(int dim) const {
+  ASYRA_ASSIGN_OR_RETURN(ValueId first, FirstInput(dim));
+  const Type& type = program_->type(first);
+  int64_t shards = program_->mesh.size(type.dims[dim].axes);
+  constexpr size_t kMostCandidates = 16;
+  std::set<int64_t> candidates = {1}, tried;
+  std::optional<TilePlan> best;
+  while (!candidates.empty() && tried.size() < kMostCandidates) {
+    int64_t blocks = *candidates.begin();
+    candidates.erase(candidates.begin());
+    tried.insert(blocks);
+    TilePlan plan = PlanFrom(first, dim, blocks);
+    for (int64_t factor : plan.wanted) {
+      int64_t more = blocks * factor;
+      bool cuts = BlocksOnDevice(type, {dim, shards * more}, tiles_,
+                                 program_->mesh) > 0;
+      if (cuts && !tried.contains(more)) candidates.insert(more);
+    }
+    auto gain = [](const TilePlan& p) {
+      return std::tuple(p.tiled_bytes, -p.seams, p.tiled_ops);
+    };
+    if (!best.has_value() || gain(plan) > gain(*best)) best = std::move(plan);
+  }
+  return *std::move(best);
+}
+
+absl::StatusOr<ValueId> TilePlanner::FirstInput(int dim) const {
+  for (const Input& input : program_->inputs) {
+    const Type& type = program_->type(input.value);
+    if (input.role != InputRole::kData || type.rank() <= dim) continue;
+    int64_t size = type.Local(program_->mesh).size(dim);
+    if (size > 0 && size % tiles_ == 0) return input.value;
+    return Invalid(
+        "dim {} of input %{} is {} on a device, it does not "
+        "cut into {} tiles",
+        dim, program_->value_name(input.value), size, tiles_);
+  }
+  return Invalid("no data input has a dim {}", dim);
+}
+
+TilePlan TilePlanner::PlanFrom(ValueId first, int dim, int64_t blocks) const {
+  TilePlan plan;
+  plan.blocks = blocks;
+  Forms forms(program_->values.size());
+  const Dim& cut = program_->type(first).dims[dim];
+  for (const Input& input : program_->inputs) {
+    const Type& type = program_->type(input.value);
+    if (input.role == InputRole::kData && type.rank() > dim &&
+        type.size(dim) == cut.size) {
+      forms.Track(input.value, {dim, program_->mesh.size(cut.axes) * blocks});
+    }
+  }
+  for (size_t i = 0; i < program_->ops.size(); ++i) {
+    const Op& op = program_->ops[i];
+    const AxisRule& rule = rules_[i];
+    absl::InlinedVector<FactorPlace, 2> found;
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      const auto& place = forms.place(op.operands[k]);
+      if (!place.has_value()) continue;
+      auto at =
+          FactorAt(rule.operands[k][place->dim], rule, place->blocks, tiles_);
+      if (at.has_value() && !absl::c_linear_search(found, *at)) {
+        found.push_back(*at);
+      }
+    }
+    std::optional<FactorPlace> at = Choose(i, found, &plan.wanted);
+    bool seam = false;
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      std::optional<TilePlace> wanted;
+      if (at.has_value()) {
+        auto places = PlacesOf(*at, rule.operands[k], rule);
+        if (!places.empty()) wanted = places[0];
+      }
+      seam |= forms.Joins(op.operands[k], wanted);
+    }
+    plan.seams += seam;
+    plan.tiled_ops += at.has_value();
+    if (at.has_value()) plan.tiled_bytes += PayloadBytes(op);
+    for (size_t r = 0; r < op.results.size(); ++r) {
+      for (const FactorPlace& one : found) {
+        auto places = PlacesOf(at.value_or(one), rule.results[r], rule);
+        if (places.size() != 1) continue;
+        if (at.has_value()) {
+          forms.MadeInTiles(op.results[r], places[0]);
+        } else {
+          forms.Track(op.results[r], places[0]);
+        }
+        break;
+      }
+    }
+    plan.ops.push_back(at);
+  }
+  return plan;
+}
+
+// A parallel factor before one that is summed over, which needs an addition;
+// else the one of the first operand that has one.
+std::optional<FactorPlace> TilePlanner::Choose(
+    size_t op, absl::Span<const FactorPlace> found,
+    std::set<int64_t>* wanted) const {
+  for (FactorKind kind : {FactorKind::kParallel, FactorKind::kSum}) {
+    for (const FactorPlace& at : found) {
+      if (rules_[op].factors[at.factor].kind == kind &&
+          CanTile(op, at, wanted)) {
+        return at;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+bool TilePlanner::CanTile(size_t index, const FactorPlace& at,
+                          std::set<int64_t>* wanted) const {
+  const Op& op = program_->ops[index];
+  const AxisRule& rule = rules_[index];
+  const Factor& factor = rule.factors[at.factor];
+  if (factor.positional || op.def->is_barrier || op.def->is_tile ||
+      op.def->is_untile) {
+    return false;
+  }
+  // In how many dimensions each may have the factor.
+  auto cuts = [&](ValueId value, const OperandFactors& dims, bool needed) {
+    const Type& type = program_->type(value);
+    auto places = PlacesOf(at, dims, rule);
+    if (places.empty()) return !needed;
+    if (places.size() > 1) return false;
+    if (BlocksOnDevice(type, places[0], tiles_, program_->mesh) > 0) {
+      return true;
+    }
+    int64_t shards = program_->mesh.size(type.dims[places[0].dim].axes);
+    int64_t missing = shards / std::gcd(shards, places[0].blocks);
+    if (missing > 1) wanted->insert(missing);
+    return false;
+  };
+  bool all = true;
+  for (size_t k = 0; k < op.operands.size(); ++k) {
+    all &= cuts(op.operands[k], rule.operands[k], false);
+  }
+  bool parallel = factor.kind == FactorKind::kParallel;
+  for (size_t r = 0; r < op.results.size(); ++r) {
+    all &= cuts(op.results[r], rule.results[r], parallel);
+  }
+  return all && TypesAgree(index, at);
+}
+
+// Whether the op makes tiles of its results out of tiles of its operands, by
+// its own account.
+bool TilePlanner::TypesAgree(size_t index, const FactorPlace& at) const {
+  const Op& op = program_->ops[index];
+  const AxisRule& rule = rules_[index];
+  std::vector<Type> operands = program_->OperandTypes(op);
+  std::vector<Type> results = program_->ResultTypes(op);
+  for (size_t k = 0; k < operands.size(); ++k) {
+    for (const TilePlace& place : PlacesOf(at, rule.operands[k], rule)) {
+      operands[k] = TileType(std::move(operands[k]), place, tiles_);
+    }
+  }
+  for (size_t r = 0; r < results.size(); ++r) {
+    for (const TilePlace& place : PlacesOf(at, rule.results[r], rule)) {
+      results[r] = TileType(std::move(results[r]), place, tiles_);
+    }
+  }
+  AttrMap attrs = op.attrs;
+  if (op.def->resize != nullptr) op.def->resize(&attrs, results);
+  auto inferred = InferTypes(*op.def, attrs, operands, program_->mesh);
+  return inferred.ok() && *inferred == results;
+}
+
+double TilePlanner::PayloadBytes(const Op& op) const {
+  if (!op.is_collective()) return 0;
+  int64_t bytes = 0;
+  for (ValueId value : {op.operands[0], op.results[0]}) {
+    bytes =
+        std::max(bytes, program_->type(value).Local(program_->mesh).bytes());
+  }
+  return static_cast<double>(bytes);
+}
+
+}  // namespace asyra
