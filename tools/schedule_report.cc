@@ -107,7 +107,8 @@ Steps StepsOf(const CompileOptions& options, const CompileResult& result) {
 }
 
 std::string ScheduleText(const CompileResult& result, const Steps& steps) {
-  std::string text = Table(steps) + ExposureReport(steps.after);
+  std::string text = Table(steps), exposure = ExposureReport(steps.after);
+  if (!exposure.empty()) text += " " + exposure;
   if (!result.schedule.has_value()) return text;
   text += " schedules\n";
   for (const ScheduleChoice& choice : result.schedule->candidates) {

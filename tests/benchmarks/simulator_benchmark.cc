@@ -5,6 +5,7 @@
 #include "models/models.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
+#include "simulator/exposure.h"
 #include "simulator/simulate.h"
 
 namespace asyra {
@@ -82,6 +83,14 @@ void BM_ReportMemory(benchmark::State& state) {
   });
 }
 BENCHMARK(BM_ReportMemory)->Unit(benchmark::kMillisecond);
+
+void BM_ExplainExposure(benchmark::State& state) {
+  SimResult result = Simulate(Llama70B().program, Llama70B().costs);
+  Measure(state, [&](const Scheduled& s) {
+    benchmark::DoNotOptimize(ExplainExposure(s.program, result));
+  });
+}
+BENCHMARK(BM_ExplainExposure)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace asyra
