@@ -18,8 +18,10 @@ struct Agreement {
   std::vector<std::string> lines;
 };
 
-// The program's text with its streams and order; the names, types and a sample
-// of the data of its weights.
+// The program's text with its streams and order; the names and types of its
+// weights, and about 512 bytes of each, spread evenly: files are mapped and may
+// be larger than memory, so that none is read whole. Other checkpoints differ
+// there; a single changed weight may not be noticed.
 std::vector<Agreement> AgreementsOf(const Program& program,
                                     const WeightStore* weights);
 

@@ -15,6 +15,9 @@ namespace asyra {
 namespace {
 
 constexpr int64_t kGuardBytes = 64;  // with debug_memory
+// What memory holds until it is written.
+constexpr uint8_t kUnused = 0xa5;
+constexpr int64_t kMeasuredBytes = int64_t{1} << 20;  // at a time
 
 std::string Describe(DType dtype, absl::Span<const int64_t> shape) {
   return fmt::format("{}{}", ToString(dtype), ShapeToString(shape));
@@ -46,6 +49,18 @@ class RankExecutor : public Executor {
     return runner_->fallback_ops();
   }
   MemoryUse memory() const override { return memory_use_; }
+
+  absl::StatusOr<MemoryUse> MeasureMemory() override {
+    ASYRA_RETURN_IF_ERROR(Ready());
+    if (running_) return Invalid("a step is running");
+    MemoryUse used;
+    int64_t* parts[] = {&used.arena_bytes, &used.resident_bytes,
+                        &used.workspace_bytes};
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      ASYRA_ASSIGN_OR_RETURN(*parts[i], UsedOf(*memory_[i]));
+    }
+    return used;
+  }
 
   absl::Status SetState(std::string_view name, const Tensor& local) override {
     ASYRA_RETURN_IF_ERROR(Ready());
@@ -205,9 +220,32 @@ class RankExecutor : public Executor {
     return runner_->Bind(data(0), data(1), data(2));
   }
 
+  // Up to the last unit that is not as it was before anything was written.
+  absl::StatusOr<int64_t> UsedOf(const DeviceMemory& memory) {
+    std::vector<uint8_t> bytes(std::min(memory.bytes(), kMeasuredBytes));
+    for (int64_t end = memory.bytes(); end > 0;) {
+      int64_t begin = (end - 1) / kMeasuredBytes * kMeasuredBytes;
+      device_->CopyToHost(bytes.data(),
+                          static_cast<std::byte*>(memory.data()) + begin,
+                          end - begin, runner_->home());
+      ASYRA_RETURN_IF_ERROR(runner_->home().Synchronize());
+      for (int64_t i = end - begin; i-- > 0;) {
+        if (bytes[i] == kUnused) continue;
+        return std::min((begin + i) / kDeviceAlignment * kDeviceAlignment +
+                            kDeviceAlignment,
+                        memory.bytes());
+      }
+      end = begin;
+    }
+    return 0;
+  }
+
   absl::Status FillResident(const WeightStore* weights) {
     Stream& home = runner_->home();
-    device_->Fill(memory_[1]->data(), 0, memory_[1]->bytes(), home);
+    // Also takes the pages from the system, before the first step.
+    for (const auto& memory : memory_) {
+      device_->Fill(memory->data(), kUnused, memory->bytes(), home);
+    }
     for (const Input& input : program_.inputs) {
       if (input.role == InputRole::kState) {
         device_->Fill(Address(input.value), 0, Local(input.value).bytes(),

@@ -92,7 +92,13 @@ class Executor {
   // Ops that the device has no kernel for, so that their references run
   // instead; without repetition.
   virtual std::vector<std::string> fallback_ops() const = 0;
+  // What was planned and reserved.
   virtual MemoryUse memory() const = 0;
+  // What the steps so far have really used: up to the last byte that was ever
+  // written, in units of kDeviceAlignment. It is at most what was planned, and
+  // less by the workspaces and padding that nothing needed. A copy of all
+  // memory to the host; between steps.
+  virtual absl::StatusOr<MemoryUse> MeasureMemory() = 0;
 
   // Gives a state input its first value, or another one between steps; `name`
   // without the '%'. Also replaces a weight.

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
+#include "ir/axis_rule.h"
+#include "ir/op_def.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -15,6 +18,35 @@ struct Buffer {
   HappensBefore::Frontier accesses;
   bool kept = false;  // until the step has ended
 };
+
+// Whether element i of the result hangs on element i of `operand` alone, of
+// all its elements, so that the one may be written over the other: by the axis
+// rule, all their dimensions are the same parallel factors.
+bool MayOverwrite(const Program& program, const Op& op, ValueId operand,
+                  ValueId result) {
+  if (op.is_collective() || program.type(operand) != program.type(result)) {
+    return false;
+  }
+  std::vector<Type> operands = program.OperandTypes(op);
+  std::vector<Type> results = program.ResultTypes(op);
+  absl::StatusOr<AxisRule> rule =
+      AxisRuleOf({*op.def, op.attrs, operands, results});
+  if (!rule.ok()) return false;
+  auto number = std::find(op.results.begin(), op.results.end(), result) -
+                op.results.begin();
+  const OperandFactors& to = rule->results[number];
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    if (op.operands[i] != operand) continue;
+    if (rule->operands[i] != to) return false;
+    for (const DimFactors& dim : to) {
+      for (FactorId factor : dim) {
+        const Factor& f = rule->factors[factor];
+        if (f.kind != FactorKind::kParallel || f.positional) return false;
+      }
+    }
+  }
+  return true;
+}
 
 class Planner {
  public:
@@ -79,6 +111,14 @@ class Planner {
     }
     for (const Output& output : program_.outputs) {
       kept_[root_[output.value]] = true;
+      if (output.alias != kNoValue) readers_[output.alias];
+    }
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      for (ValueId value : program_.ops[i].operands) {
+        auto state = readers_.find(root_[value]);
+        if (state == readers_.end()) continue;
+        state->second.push_back(static_cast<int>(i));
+      }
     }
   }
 
@@ -148,7 +188,8 @@ class Planner {
   }
 
   // Outputs that may be written over the state that they replace: all that
-  // read the state have finished before.
+  // read the state have finished before, or it is read by the op that gives
+  // the output, element by element.
   void FindInPlace() {
     for (const Output& output : program_.outputs) {
       if (output.alias == kNoValue) continue;
@@ -156,7 +197,7 @@ class Planner {
       int def = def_use_.def[root];
       bool shared = kept_[output.alias];  // read after the step as well
       if (def < 0 || shared || program_.ops[def].operands.empty() ||
-          order_.Unfinished(accesses_[output.alias], def) >= 0) {
+          !IsLastReader(def, output.alias, root)) {
         continue;
       }
       if (in_place_.empty()) {
@@ -164,6 +205,20 @@ class Planner {
       }
       if (in_place_[root] == kNoValue) in_place_[root] = output.alias;
     }
+  }
+
+  bool IsLastReader(int def, ValueId state, ValueId result) const {
+    for (int reader : readers_.at(state)) {
+      if (reader != def && !order_.Finished(reader, def)) return false;
+    }
+    const Op& op = program_.ops[def];
+    for (ValueId operand : op.operands) {
+      if (root_[operand] != state) continue;
+      bool alone =
+          operand == state && MayOverwrite(program_, op, state, result);
+      if (!alone) return false;
+    }
+    return true;
   }
 
   // The smallest gap between buffers that may be in use when op `def` runs.
@@ -237,8 +292,9 @@ class Planner {
   const MemoryPlanOptions& options_;
   MemoryPlan plan_;
   std::vector<ValueId> root_;  // of a view, the value that owns the bytes
-  std::vector<HappensBefore::Frontier> accesses_;  // by root
-  std::vector<bool> kept_;                         // by root
+  std::vector<HappensBefore::Frontier> accesses_;           // by root
+  std::vector<bool> kept_;                                  // by root
+  absl::flat_hash_map<ValueId, std::vector<int>> readers_;  // of states, ops
   std::vector<ValueId> in_place_;       // by root, the state; empty: none
   std::vector<Buffer> buffers_;         // of the arena
   std::vector<int> last_on_, ends_on_;  // by stream, ops

@@ -4,7 +4,8 @@
 // planned here: values in the order of their definitions, each in the
 // smallest gap that fits (best fit) between those that may still be in use
 // by happens-before, so that streams need no more order than the program
-// gives them.
+// gives them. The new value of a state takes the place of the old one where
+// nothing reads that later, as the updates of optimizers do.
 #pragma once
 
 #include <vector>
@@ -24,6 +25,7 @@ struct Placement {
   Region region = Region::kArena;
   int64_t offset = 0;  // bytes into the region
   int64_t bytes = 0;
+  friend bool operator==(const Placement&, const Placement&) = default;
 };
 
 // What happens to an output when the ops of a step are done, in this order:

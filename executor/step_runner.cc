@@ -162,6 +162,18 @@ absl::Status StepRunner::AddProbe(Probe probe, ValueId value, std::string label,
                         cell_of_[root_[value]], std::move(label), to);
 }
 
+bool StepRunner::IsOverwritten(const Op& op, ValueId operand) const {
+  const std::vector<Placement>& at = setup_.memory.values;
+  return std::any_of(op.results.begin(), op.results.end(),
+                     [&](ValueId value) { return at[value] == at[operand]; });
+}
+
+bool StepRunner::Overwrites(const Op& op, ValueId result) const {
+  const std::vector<Placement>& at = setup_.memory.values;
+  return std::any_of(op.operands.begin(), op.operands.end(),
+                     [&](ValueId value) { return at[value] == at[result]; });
+}
+
 absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch) {
   std::string text = ToString(setup_.program, op);
   auto named = [&](std::string_view what, ValueId value) {
@@ -170,19 +182,22 @@ absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch) {
   };
   if (setup_.options.debug_memory) {
     for (ValueId value : op.operands) {
-      for (auto* to : {&launch->before, &launch->after}) {
-        ASYRA_RETURN_IF_ERROR(
-            AddProbe(Probe::kVerify, value, named("operand", value), to));
-      }
+      ASYRA_RETURN_IF_ERROR(AddProbe(Probe::kVerify, value,
+                                     named("operand", value), &launch->before));
+      if (IsOverwritten(op, value)) continue;
+      ASYRA_RETURN_IF_ERROR(AddProbe(Probe::kVerify, value,
+                                     named("operand", value), &launch->after));
     }
     for (ValueId value : op.results) {
       const Placement& at = setup_.memory.values[value];
       auto* address = static_cast<std::byte*>(AddressOf(at));
       uint64_t* guard = &cells_.emplace_back(0);
       Type after = Bytes(setup_.guard_bytes);
-      ASYRA_RETURN_IF_ERROR(
-          AddMemoryProbe(Probe::kPoison, Bytes(at.bytes + setup_.guard_bytes),
-                         address, nullptr, "", &launch->before));
+      if (!Overwrites(op, value)) {
+        ASYRA_RETURN_IF_ERROR(
+            AddMemoryProbe(Probe::kPoison, Bytes(at.bytes + setup_.guard_bytes),
+                           address, nullptr, "", &launch->before));
+      }
       ASYRA_RETURN_IF_ERROR(AddMemoryProbe(
           Probe::kSeal, after, address + at.bytes, guard, "", &launch->before));
       ASYRA_RETURN_IF_ERROR(

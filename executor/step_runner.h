@@ -82,6 +82,9 @@ class StepRunner {
                               uint64_t* cell, std::string label,
                               std::vector<std::unique_ptr<Launch>>* to);
   absl::Status AddStepProbes();
+  // Whether a result is written over the operand, or over some operand.
+  bool IsOverwritten(const Op& op, ValueId operand) const;
+  bool Overwrites(const Op& op, ValueId result) const;
   void Enqueue(OpLaunch& op);
 
   Setup setup_;

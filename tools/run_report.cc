@@ -30,11 +30,22 @@ std::string RunText(const CpuRun& run) {
       "memory of a rank: {} (arena {}, weights and state {}, workspaces {})\n",
       Megabytes(memory.total()), Megabytes(memory.arena_bytes),
       Megabytes(memory.resident_bytes), Megabytes(memory.workspace_bytes));
+  text += fmt::format(
+      "used of it: {} (arena {}, weights and state {}, workspaces {})\n",
+      Megabytes(run.used.total()), Megabytes(run.used.arena_bytes),
+      Megabytes(run.used.resident_bytes), Megabytes(run.used.workspace_bytes));
   if (!run.fallback_ops.empty()) {
     text += fmt::format("by reference, without a kernel: {}\n",
                         absl::StrJoin(run.fallback_ops, ", "));
   }
   return text;
+}
+
+Json MemoryJson(const MemoryUse& memory) {
+  return {{"arena", memory.arena_bytes},
+          {"resident", memory.resident_bytes},
+          {"workspace", memory.workspace_bytes},
+          {"total", memory.total()}};
 }
 
 Json RunJson(const CpuRun& run) {
@@ -44,11 +55,8 @@ Json RunJson(const CpuRun& run) {
             {"median_us", times.median_us},
             {"min_us", times.min_us},
             {"max_us", times.max_us}}},
-          {"memory_bytes",
-           {{"arena", run.memory.arena_bytes},
-            {"resident", run.memory.resident_bytes},
-            {"workspace", run.memory.workspace_bytes},
-            {"total", run.memory.total()}}},
+          {"memory_bytes", MemoryJson(run.memory)},
+          {"used_bytes", MemoryJson(run.used)},
           {"fallback_ops", run.fallback_ops}};
 }
 

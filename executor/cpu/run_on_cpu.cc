@@ -128,6 +128,7 @@ class Run {
     }
     if (reports) {
       report_.memory = executor->memory();
+      ASYRA_ASSIGN_OR_RETURN(report_.used, executor->MeasureMemory());
       report_.fallback_ops = executor->fallback_ops();
       report_.profile = executor->Profile();
     }

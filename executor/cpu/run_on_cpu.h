@@ -28,7 +28,8 @@ struct CpuRunOptions {
 struct CpuRun {
   std::vector<Tensor> outputs;  // global, of the last step
   std::vector<double> step_us;  // each of the slowest rank
-  MemoryUse memory;             // of one rank
+  MemoryUse memory;             // of one rank, as planned
+  MemoryUse used;               // of it, as measured
   std::vector<std::string> fallback_ops;
   std::vector<OpTime> profile;  // of one rank and the last step
 };

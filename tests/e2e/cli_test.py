@@ -42,6 +42,11 @@ class CommandLine(ToolTest):
                     steps["max_us"])
     self.assertEqual(memory["total"], memory["arena"] + memory["resident"] +
                      memory["workspace"])
+    used = result["used_bytes"]
+    for part in ["arena", "resident"]:
+      self.assertEqual(used[part], memory[part])
+    self.assertTrue(0 < used["workspace"] <= memory["workspace"])
+    self.assertEqual(result["fallback_ops"], [])
     self.assertEqual(result["outputs"][0]["wrong"], 0)
     with open(profile) as file:
       events = json.load(file)["traceEvents"]
