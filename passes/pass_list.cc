@@ -153,7 +153,7 @@ const std::vector<PassRecord>& Records() {
        .to_stage = Stage::kLocal,
        .options = {{"tiles", AttrKind::kInt, "how many", kDefaultTiles},
                    {"dim", AttrKind::kString,
-                    "batch, sequence, or a dimension of the data inputs",
+                    "batch, sequence, auto, or a dimension of the data inputs",
                     std::string("batch")}},
        .fn = Tile},
       {.name = "start_collectives",

@@ -180,12 +180,31 @@ class Tiler {
   std::vector<Forms> forms_;
 };
 
-absl::StatusOr<int> ReadDim(const std::string& text) {
-  if (text == "batch") return 0;
-  if (text == "sequence") return 1;
-  int dim = 0;
-  if (absl::SimpleAtoi(text, &dim) && dim >= 0) return dim;
-  return Invalid("dim is {}, it should be batch, sequence or a number", text);
+constexpr int kBatch = 0, kSequence = 1;  // dimensions of the data inputs
+
+// The better of both; what does not cut is left out.
+absl::StatusOr<TilePlan> PlanBest(const TilePlanner& planner) {
+  absl::StatusOr<TilePlan> best = planner.Plan(kBatch);
+  absl::StatusOr<TilePlan> other = planner.Plan(kSequence);
+  if (!best.ok() && !other.ok()) {
+    return Invalid("{}; {}", MessageOf(best.status()),
+                   MessageOf(other.status()));
+  }
+  if (other.ok() && (!best.ok() || other->BetterThan(*best))) return other;
+  return best;
+}
+
+absl::StatusOr<TilePlan> PlanAlong(const std::string& dim,
+                                   const TilePlanner& planner) {
+  if (dim == "batch") return planner.Plan(kBatch);
+  if (dim == "sequence") return planner.Plan(kSequence);
+  if (dim == "auto") return PlanBest(planner);
+  int number = 0;
+  if (absl::SimpleAtoi(dim, &number) && number >= 0) {
+    return planner.Plan(number);
+  }
+  return Invalid("dim is {}, it should be batch, sequence, auto or a number",
+                 dim);
 }
 
 }  // namespace
@@ -196,17 +215,17 @@ absl::StatusOr<bool> Tile(Program& program, const PassOptions& options,
   if (tiles < 1 || tiles > 64) {
     return Invalid("{} tiles, it should be between 1 and 64", tiles);
   }
-  ASYRA_ASSIGN_OR_RETURN(int dim, ReadDim(options.Get<std::string>("dim")));
   if (tiles == 1) {
     context.Remark("tile: one tile is the program as it is");
     return false;
   }
   ASYRA_ASSIGN_OR_RETURN(TilePlanner planner,
                          TilePlanner::Create(program, tiles));
-  ASYRA_ASSIGN_OR_RETURN(TilePlan plan, planner.Plan(dim));
+  ASYRA_ASSIGN_OR_RETURN(TilePlan plan,
+                         PlanAlong(options.Get<std::string>("dim"), planner));
   if (plan.tiled_ops == 0) {
     context.Remark("tile: no op can be cut along dim {} of the data inputs",
-                   dim);
+                   plan.dim);
     return false;
   }
   ASYRA_ASSIGN_OR_RETURN(Program tiled,
@@ -214,7 +233,7 @@ absl::StatusOr<bool> Tile(Program& program, const PassOptions& options,
   context.Remark(
       "tile: {} of {} ops cut into {} along dim {} of the data inputs{}, {} "
       "seams",
-      plan.tiled_ops, program.ops.size(), tiles, dim,
+      plan.tiled_ops, program.ops.size(), tiles, plan.dim,
       plan.blocks == 1 ? "" : fmt::format(" in {} blocks", plan.blocks),
       plan.seams);
   program = std::move(tiled);

@@ -18,7 +18,8 @@
 namespace asyra {
 
 // Options: tiles (int, default 2), dim (string: "batch", which is dimension 0
-// of the data inputs and the default, "sequence", dimension 1, or a number).
+// of the data inputs and the default, "sequence", dimension 1, "auto", the one
+// of these along which more communication is cut up, or a number).
 // Errors: a dim that is none of these, a data input whose dimension does not
 // cut into that many tiles.
 absl::StatusOr<bool> Tile(Program& program, const PassOptions& options,

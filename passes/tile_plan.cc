@@ -39,6 +39,13 @@ class Forms {
 
 }  // namespace
 
+bool TilePlan::BetterThan(const TilePlan& other) const {
+  auto gain = [](const TilePlan& plan) {
+    return std::tuple(plan.tiled_bytes, -plan.seams, plan.tiled_ops);
+  };
+  return gain(*this) > gain(other);
+}
+
 Type TileType(Type type, const TilePlace& place, int64_t tiles) {
   type.dims[place.dim].size /= tiles;
   return type;
@@ -73,10 +80,7 @@ absl::StatusOr<TilePlan> TilePlanner::Plan(int dim) const {
                                  program_->mesh) > 0;
       if (cuts && !tried.contains(more)) candidates.insert(more);
     }
-    auto gain = [](const TilePlan& p) {
-      return std::tuple(p.tiled_bytes, -p.seams, p.tiled_ops);
-    };
-    if (!best.has_value() || gain(plan) > gain(*best)) best = std::move(plan);
+    if (!best.has_value() || plan.BetterThan(*best)) best = std::move(plan);
   }
   return *std::move(best);
 }
@@ -97,6 +101,7 @@ absl::StatusOr<ValueId> TilePlanner::FirstInput(int dim) const {
 
 TilePlan TilePlanner::PlanFrom(ValueId first, int dim, int64_t blocks) const {
   TilePlan plan;
+  plan.dim = dim;
   plan.blocks = blocks;
   Forms forms(program_->values.size());
   const Dim& cut = program_->type(first).dims[dim];

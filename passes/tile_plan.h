@@ -23,11 +23,17 @@ struct TilePlan {
   // What a device brings to or takes from the collectives that are done tile
   // by tile.
   double tiled_bytes = 0;
-  // Of the dimension that is cut first, in each device's shard.
+  // Where the data inputs are cut: the dimension, and blocks of each device's
+  // shard.
+  int dim = 0;
   int64_t blocks = 1;
   // What the blocks would have to be multiplied by for further collectives to
   // be done tile by tile.
   std::set<int64_t> wanted;
+
+  // More of the communication is cut up, or as much with fewer seams, or more
+  // ops.
+  bool BetterThan(const TilePlan& other) const;
 };
 
 class TilePlanner {
@@ -39,8 +45,7 @@ class TilePlanner {
 
   // Tiles that start at dimension `dim` of the data inputs: of the first that
   // has it, and of those where it is as large. They are cut inside the shards
-  // of the first or, where that lets more bytes of collectives be done tile by
-  // tile, or as many with fewer seams, inside further axes that shard the
+  // of the first or, where that is better, inside further axes that shard the
   // dimension later.
   // Error: the dimension of that input does not cut into tiles, or no data
   // input has it.

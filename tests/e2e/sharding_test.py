@@ -1,5 +1,6 @@
 """Runs every tiny model on every mesh: sharding does not change results,
-neither on the interpreter nor through the executor on the cpu.
+neither on the interpreter nor through the executor on the cpu, and neither does
+cutting the batch or the sequence into tiles.
 
 A sharded run must agree with the same program on one device to 1e-5 of the
 output's largest magnitude (f16: 2e-3), and with the outputs that were recorded
@@ -29,6 +30,19 @@ EXPERT_MESHES = ["--ep 2", "--ep 4", "--tp 2 --ep 4", "--sp 2 --ep 4",
 # the reference.
 BUILTIN = ["gpt3-tiny", "gpt3-tiny --dim vocabulary=257", "llama3-tiny",
            "qwen3-moe-tiny"]
+
+
+TILED_MESHES = ["--tp 2", "--sp 2", "--tp 2 --sp 2 --tp-style sequence"]
+TILED_EXPERT_MESHES = ["--ep 2"]
+# Of 4 sequences of 64 tokens, as recorded, and of 12 of 48.
+TILES = [(2, "batch"), (4, "batch"), (2, "sequence"), (4, "sequence")]
+BUILTIN_TILES = [(3, "batch"), (2, "sequence"), (3, "sequence"),
+                 (4, "sequence")]
+TILED_PIPELINE = (
+    "canonicalize, raise_norm, raise_activation, raise_moe, raise_rotary, "
+    "split_projections, raise_attention, canonicalize, pad_dims{{{0}}}, "
+    "plan_sharding{{{0}}}, partition, tile{{tiles={1}, dim={2}}}, "
+    "start_collectives, reorder, bucket")
 
 
 def is_moe(model):
@@ -61,6 +75,30 @@ def run(model, mesh, device):
   return None if result.returncode == 0 and compared else said
 
 
+def run_tiled(model, mesh, tiles, dim):
+  """None, or what is wrong with the model on the mesh, cut into tiles."""
+  mesh, _, style = mesh.partition(" --tp-style ")
+  style = f"tp_style={style}" if style else ""
+  args = [*mesh.split(), "--print-after", "tile",
+          "--passes", TILED_PIPELINE.format(style, tiles, dim)]
+  if model in BUILTIN:
+    args = [*model.split(), "--dim", "batch=12", "--dim", "seq=48",
+            "--compare-single", *args]
+    compared = "off one device by"
+  else:
+    folder = os.path.join(MODELS_DIR, model)
+    args = [os.path.join(folder, "model.onnx"), *symbolic_dims(model),
+            "--check", os.path.join(folder, "test_data_set_0"), *args]
+    compared = "max abs error"
+  result = subprocess.run([os.path.join(TOOLS_DIR, "asyra-run"), *args],
+                          stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=300)
+  if result.returncode != 0:
+    return result.stderr.strip()
+  said = result.stdout + result.stderr
+  return None if compared in said and f"of={tiles}" in said else "not tiled"
+
+
 class Sharding(unittest.TestCase):
 
   def test_every_model_on_every_mesh(self):
@@ -75,6 +113,23 @@ class Sharding(unittest.TestCase):
               for (model, mesh, device), problem in zip(cases, problems)
               if problem]
     print(f"{len(cases)} cases, {len(failed)} failed")
+    self.assertEqual(failed, [])
+
+  def test_every_model_in_tiles(self):
+    models = sorted(name for name in os.listdir(MODELS_DIR) if "-tiny" in name)
+    cases = [(model, mesh, tiles, dim) for model in models + BUILTIN
+             for mesh in TILED_MESHES + TILED_EXPERT_MESHES * is_moe(model)
+             for tiles, dim in BUILTIN_TILES * (model in BUILTIN) or TILES
+             # Images have channels there, and of 4 sequences a device has 2.
+             if not (model.startswith("vit") and dim == "sequence")
+             and not (mesh == "--ep 2" and model not in BUILTIN and tiles > 2
+                      and dim == "batch")]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+      problems = list(pool.map(lambda case: run_tiled(*case), cases))
+    failed = [f"{model} {mesh} {tiles} tiles of the {dim}: {problem}"
+              for (model, mesh, tiles, dim), problem in zip(cases, problems)
+              if problem]
+    print(f"{len(cases)} tiled cases, {len(failed)} failed")
     self.assertEqual(failed, [])
 
 
