@@ -35,7 +35,8 @@ std::string BaseName(const std::string& name) {
 }
 
 struct Total {
-  std::string_view name, unit;
+  std::string name;
+  std::string_view unit;
   double before, after;
   int decimals = 1;
   bool maybe_unknown = false;  // 0 is: not known
@@ -46,21 +47,38 @@ std::string Shown(const Total& total, double value) {
   return fmt::format("{:.{}f}", value, total.decimals);
 }
 
+// Exposed time over all axes that either communicates over.
+std::vector<Total> ExposedOver(const Profile& a, const Profile& b) {
+  std::map<std::string, std::pair<double, double>> axes;
+  for (const ProfileExposure& e : a.exposed) axes[e.axes].first = e.exposed_us;
+  for (const ProfileExposure& e : b.exposed) axes[e.axes].second = e.exposed_us;
+  std::vector<Total> totals;
+  for (const auto& [name, us] : axes) {
+    totals.push_back({"  over " + name, "us", us.first, us.second});
+  }
+  return totals;
+}
+
 std::vector<Total> Totals(const Profile& a, const Profile& b) {
   constexpr double kMib = 1 << 20;
   auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / kMib; };
-  return {{"makespan", "us", a.makespan_us, b.makespan_us},
-          {"lower bound", "us", a.lower_bound_us, b.lower_bound_us, 1, true},
-          {"computation", "us", a.compute_us, b.compute_us},
-          {"communication", "us", a.comm_us, b.comm_us},
-          {"exposed", "us", a.exposed_comm_us, b.exposed_comm_us},
-          {"bubble", "%", 100 * a.bubble, 100 * b.bubble},
-          {"MFU", "%", 100 * a.mfu, 100 * b.mfu, 1, true},
-          {"peak memory", "MiB", mib(a.peak_bytes), mib(b.peak_bytes), 1, true},
-          {"ops", "", static_cast<double>(a.ops.size()),
-           static_cast<double>(b.ops.size()), 0},
-          {"collectives", "", static_cast<double>(a.collectives),
-           static_cast<double>(b.collectives), 0}};
+  std::vector<Total> totals = {
+      {"makespan", "us", a.makespan_us, b.makespan_us},
+      {"lower bound", "us", a.lower_bound_us, b.lower_bound_us, 1, true},
+      {"computation", "us", a.compute_us, b.compute_us},
+      {"communication", "us", a.comm_us, b.comm_us},
+      {"exposed", "us", a.exposed_comm_us, b.exposed_comm_us}};
+  for (Total& total : ExposedOver(a, b)) totals.push_back(std::move(total));
+  const Total more[] = {
+      {"bubble", "%", 100 * a.bubble, 100 * b.bubble},
+      {"MFU", "%", 100 * a.mfu, 100 * b.mfu, 1, true},
+      {"peak memory", "MiB", mib(a.peak_bytes), mib(b.peak_bytes), 1, true},
+      {"ops", "", static_cast<double>(a.ops.size()),
+       static_cast<double>(b.ops.size()), 0},
+      {"collectives", "", static_cast<double>(a.collectives),
+       static_cast<double>(b.collectives), 0}};
+  totals.insert(totals.end(), std::begin(more), std::end(more));
+  return totals;
 }
 
 std::string Change(double before, double after) {

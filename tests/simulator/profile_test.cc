@@ -263,6 +263,17 @@ TEST(ProfileDiff, TilesOfAnOpAreCompared) {
   EXPECT_THAT(text, HasSubstr("1 ops joined it"));
 }
 
+TEST(ProfileDiff, ComparesWhatIsExposedOverEachAxis) {
+  ProfileOp op{.name = "r", .op = "all_reduce", .end_us = 10};
+  op.axes = "tp";
+  Profile before = OfOps({op});
+  op.axes = "sp";
+  op.end_us = 4;
+  std::string text = DifferenceReport(before, OfOps({op}));
+  EXPECT_THAT(text, testing::ContainsRegex("  over tp us +10\\.0 +0\\.0"));
+  EXPECT_THAT(text, testing::ContainsRegex("  over sp us +0\\.0 +4\\.0"));
+}
+
 TEST(ProfileDiff, SaysWhenThereIsNoCriticalPath) {
   Profile one = OfOps({{.name = "a", .op = "add", .end_us = 10}});
   one.model = "measured.json";
