@@ -4,8 +4,10 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
+#include "ir/verifier.h"
 
 namespace asyra {
 namespace {
@@ -60,6 +62,17 @@ std::string HashesOf(const std::vector<Agreement>& agreements) {
 
 constexpr size_t kHashDigits = 16;
 
+// What would go wrong if the ranks ran these programs.
+std::string ExplainPrograms(const std::vector<std::string>& texts) {
+  std::vector<Program> programs;
+  for (const std::string& text : texts) {
+    absl::StatusOr<Program> program = ParseProgram(text);
+    if (!program.ok() || !Verify(*program).ok()) return "";
+    programs.push_back(*std::move(program));
+  }
+  return std::string(MessageOf(VerifyRanks(programs)));
+}
+
 // The first line in which two texts differ.
 std::string FirstDifference(const std::vector<std::string>& a,
                             const std::vector<std::string>& b, int64_t rank_a,
@@ -77,8 +90,9 @@ std::string FirstDifference(const std::vector<std::string>& a,
 
 std::vector<Agreement> AgreementsOf(const Program& program,
                                     const WeightStore* weights) {
-  return {{"the program", absl::StrSplit(ToString(program), '\n')},
-          {"the weights", WeightLines(program, weights)}};
+  return {
+      {"the program", absl::StrSplit(ToString(program), '\n'), ExplainPrograms},
+      {"the weights", WeightLines(program, weights)}};
 }
 
 absl::Status CheckAgreement(Communicator& world,
@@ -95,10 +109,13 @@ absl::Status CheckAgreement(Communicator& world,
     if (other == hashes.size()) continue;
     ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> texts,
                            world.Exchange(absl::StrJoin(mine[i].lines, "\n")));
-    return Invalid("ranks do not agree on {}: {}", mine[i].what,
-                   FirstDifference(absl::StrSplit(texts[0], '\n'),
-                                   absl::StrSplit(texts[other], '\n'), 0,
-                                   static_cast<int64_t>(other)));
+    std::string why;
+    if (mine[i].explain != nullptr) why = mine[i].explain(texts);
+    if (!why.empty()) why += "; ";
+    why += FirstDifference(absl::StrSplit(texts[0], '\n'),
+                           absl::StrSplit(texts[other], '\n'), 0,
+                           static_cast<int64_t>(other));
+    return Invalid("ranks do not agree on {}: {}", mine[i].what, why);
   }
   return absl::OkStatus();
 }

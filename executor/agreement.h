@@ -16,6 +16,9 @@ namespace asyra {
 struct Agreement {
   std::string what;  // "the program"
   std::vector<std::string> lines;
+  // Where ranks differ, says more of it than the first line that does, from
+  // what all of them have, by rank; null, or an empty answer: nothing to add.
+  std::string (*explain)(const std::vector<std::string>& texts) = nullptr;
 };
 
 // The program's text with its streams and order; the names and types of its
@@ -26,8 +29,10 @@ std::vector<Agreement> AgreementsOf(const Program& program,
                                     const WeightStore* weights);
 
 // Blocks until all ranks have come here. Error where they differ: what,
-// between which ranks, and the first line of both that is not equal. Hashes
-// are exchanged, and texts where these differ.
+// between which ranks, and the first line of both that is not equal; of
+// programs the first collective that differs, or the circle in which ranks
+// would wait (VerifyRanks), where that is what is wrong. Hashes are exchanged,
+// and texts where these differ.
 absl::Status CheckAgreement(Communicator& world,
                             const std::vector<Agreement>& mine);
 

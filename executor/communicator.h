@@ -41,7 +41,8 @@ class Communicator {
   virtual absl::StatusOr<std::vector<std::string>> Exchange(
       std::string_view mine) = 0;
 
-  // Called by all ranks, collectives in the order of the program.
+  // Called by all ranks, collectives in the order of the program. The result
+  // of one with OpDef::in_place may lie on its operand, on all members alike.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) = 0;
 

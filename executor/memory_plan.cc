@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
-#include "ir/axis_rule.h"
-#include "ir/op_def.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -18,35 +16,6 @@ struct Buffer {
   HappensBefore::Frontier accesses;
   bool kept = false;  // until the step has ended
 };
-
-// Whether element i of the result hangs on element i of `operand` alone, of
-// all its elements, so that the one may be written over the other: by the axis
-// rule, all their dimensions are the same parallel factors.
-bool MayOverwrite(const Program& program, const Op& op, ValueId operand,
-                  ValueId result) {
-  if (op.is_collective() || program.type(operand) != program.type(result)) {
-    return false;
-  }
-  std::vector<Type> operands = program.OperandTypes(op);
-  std::vector<Type> results = program.ResultTypes(op);
-  absl::StatusOr<AxisRule> rule =
-      AxisRuleOf({*op.def, op.attrs, operands, results});
-  if (!rule.ok()) return false;
-  auto number = std::find(op.results.begin(), op.results.end(), result) -
-                op.results.begin();
-  const OperandFactors& to = rule->results[number];
-  for (size_t i = 0; i < op.operands.size(); ++i) {
-    if (op.operands[i] != operand) continue;
-    if (rule->operands[i] != to) return false;
-    for (const DimFactors& dim : to) {
-      for (FactorId factor : dim) {
-        const Factor& f = rule->factors[factor];
-        if (f.kind != FactorKind::kParallel || f.positional) return false;
-      }
-    }
-  }
-  return true;
-}
 
 class Planner {
  public:
@@ -104,6 +73,9 @@ class Planner {
       const Op& op = program_.ops[i];
       for (ValueId value : op.operands) {
         order_.Add(static_cast<int>(i), &accesses_[root_[value]]);
+        if (!op.start) continue;
+        int wait = def_use_.uses[op.results[0]][0];
+        order_.Add(wait, &accesses_[root_[value]]);
       }
       for (ValueId value : op.results) {
         order_.Add(static_cast<int>(i), &accesses_[root_[value]]);
@@ -153,13 +125,30 @@ class Planner {
   }
 
   absl::Status TakeOffsets() {
-    for (const Op& op : program_.ops) {
+    std::vector<ValueId> state_of(program_.values.size(), kNoValue);
+    for (const Output& output : program_.outputs) {
+      ValueId& state = state_of[root_[output.value]];
+      if (state == kNoValue) state = output.alias;
+    }
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      const Op& op = program_.ops[i];
+      if (op.def->is_view) continue;
+      bool outside = true;
       for (ValueId value : op.results) {
-        if (op.def->is_view) continue;
-        if (program_.values[value].offset < 0) {
+        outside &= program_.values[value].offset < 0;
+      }
+      plan_.is_constant[i] =
+          outside && IsSetUpOnce(*op.def, op.operands.size());
+      for (ValueId value : op.results) {
+        if (program_.values[value].offset >= 0) {
+          plan_.values[value] = Planned(value);
+        } else if (IsSetUpOnce(*op.def, op.operands.size())) {
+          plan_.values[value] = Resident(value);
+        } else if (state_of[value] != kNoValue) {
+          plan_.values[value] = plan_.values[state_of[value]];
+        } else {
           return Invalid("%{} has no offset", program_.value_name(value));
         }
-        plan_.values[value] = Planned(value);
       }
     }
     return absl::OkStatus();
@@ -171,7 +160,7 @@ class Planner {
       const Op& op = program_.ops[i];
       int index = static_cast<int>(i);
       last_on_[Slot(op)] = index;
-      plan_.is_constant[i] = op.operands.empty() && op.def->is_pure;
+      plan_.is_constant[i] = IsSetUpOnce(*op.def, op.operands.size());
       for (ValueId value : op.results) {
         if (!op.def->is_view) plan_.values[value] = Place(value, index);
       }
@@ -189,7 +178,7 @@ class Planner {
 
   // Outputs that may be written over the state that they replace: all that
   // read the state have finished before, or it is read by the op that gives
-  // the output, element by element.
+  // the output and works in place.
   void FindInPlace() {
     for (const Output& output : program_.outputs) {
       if (output.alias == kNoValue) continue;
@@ -215,7 +204,8 @@ class Planner {
     for (ValueId operand : op.operands) {
       if (root_[operand] != state) continue;
       bool alone =
-          operand == state && MayOverwrite(program_, op, state, result);
+          operand == state && op.def->in_place && !op.is_collective() &&
+          program_.type(state) == program_.type(result);
       if (!alone) return false;
     }
     return true;

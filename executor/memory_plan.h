@@ -1,6 +1,7 @@
 // Where every value of a program lies in a rank's memory.
 //
-// A program of stage `allocated` brings its offsets. For the others they are
+// A program of stage `allocated` brings its offsets; what has none there is
+// resident, or lies in the state that it replaces. For the others they are
 // planned here: values in the order of their definitions, each in the
 // smallest gap that fits (best fit) between those that may still be in use
 // by happens-before, so that streams need no more order than the program
@@ -55,8 +56,8 @@ struct MemoryPlanOptions {
   int64_t guard_bytes = 0;
 };
 
-// Errors: a value of stage `allocated` without an offset, an arena beyond
-// 2^63 bytes.
+// Errors: a value of stage `allocated` that must have an offset and has none,
+// an arena beyond 2^63 bytes.
 absl::StatusOr<MemoryPlan> PlanMemory(const Program& program,
                                       const HappensBefore& order,
                                       const DefUse& def_use,

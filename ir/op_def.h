@@ -154,6 +154,11 @@ struct OpDef {
   bool is_untile = false;
   // The result is operand 0 under another shape or name: no kernel, no memory.
   bool is_view = false;
+  // Each element of a result depends on operand elements at the same place
+  // alone, and whoever computes it reads those of a place before writing
+  // there: a result may lie on an operand of its own local shape and type. Of
+  // collectives: the result may lie on the operand, on all members.
+  bool in_place = false;
   // Its effect on communication is not known: nothing moves across it.
   bool is_barrier = false;
   // Equal to itself with equal operands; false for what draws randomness.
@@ -162,6 +167,11 @@ struct OpDef {
   // there would be taken for others.
   bool counts_from_end = false;
 };
+
+// What is computed once, before the first step, and stays: constants.
+inline bool IsSetUpOnce(const OpDef& def, size_t operand_count) {
+  return operand_count == 0 && def.is_pure;
+}
 
 // The definition of that name, or null.
 const OpDef* FindOp(std::string_view name);

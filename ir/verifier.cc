@@ -27,7 +27,7 @@ absl::Status Verify(const Program& program) {
   HappensBefore order(program, def_use);
   ASYRA_RETURN_IF_ERROR(VerifyStreams(program, def_use, order));
   if (program.stage < Stage::kAllocated) return absl::OkStatus();
-  return VerifyMemory(program, order);
+  return VerifyMemory(program, def_use, order);
 }
 
 }  // namespace asyra

@@ -22,8 +22,10 @@ absl::Status VerifyStarts(const Program& program, const DefUse& def_use);
 // one communicator share one.
 absl::Status VerifyStreams(const Program& program, const DefUse& def_use,
                            const HappensBefore& order);
-// Offsets: every value has one, and buffers that share bytes are ordered.
-absl::Status VerifyMemory(const Program& program, const HappensBefore& order);
+// Offsets: who has one and who need not, and that buffers that share bytes are
+// ordered.
+absl::Status VerifyMemory(const Program& program, const DefUse& def_use,
+                          const HappensBefore& order);
 
 // "OP AS PRINTED: message".
 absl::Status OpError(const Program& program, const Op& op,

@@ -38,10 +38,6 @@ std::string_view ToString(Resource resource) {
   return kNames[resource];
 }
 
-bool IsSetUpOnce(const OpDef& def, size_t operand_count) {
-  return operand_count == 0 && def.is_pure;
-}
-
 int64_t LocalBytes(const Type& type, const Mesh& mesh) {
   int64_t elements = 1;
   for (const Dim& dim : type.dims) elements *= dim.size / mesh.size(dim.axes);

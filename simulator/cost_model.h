@@ -106,9 +106,6 @@ std::vector<OpCost> PriceOps(const Program& program, const CostModel& costs);
 absl::Status CheckMeasured(const Program& program,
                            absl::Span<const OpCost> prices);
 
-// What is computed once, before the first step, and stays: constants.
-bool IsSetUpOnce(const OpDef& def, size_t operand_count);
-
 // Bytes that one device holds of a value.
 int64_t LocalBytes(const Type& type, const Mesh& mesh);
 

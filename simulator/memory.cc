@@ -61,7 +61,13 @@ class Buffers {
       for (ValueId value : op.results) Own(value, 0, kForever, -1);
     } else {
       for (ValueId value : op.results) {
-        Own(value, span.start_us, span.end_us, span.op);
+        ValueId under = OperandUnder(op, value);
+        if (under != kNoValue) {
+          buffer_of_[value] = buffer_of_[under];
+          Read(value, span.end_us);
+        } else {
+          Own(value, span.start_us, span.end_us, span.op);
+        }
       }
     }
     for (ValueId value : op.operands) Read(value, span.end_us);
@@ -71,6 +77,16 @@ class Buffers {
     if (const Op* start = start_operands_[op.operands[0]]; start != nullptr) {
       for (ValueId value : start->operands) Read(value, span.end_us);
     }
+  }
+
+  // The operand on which a result is planned to lie.
+  ValueId OperandUnder(const Op& op, ValueId result) const {
+    int64_t offset = program_.values[result].offset;
+    if (!op.def->in_place || offset < 0) return kNoValue;
+    for (ValueId operand : op.operands) {
+      if (program_.values[operand].offset == offset) return operand;
+    }
+    return kNoValue;
   }
 
   void KeepOutput(const Output& output) {
@@ -162,8 +178,25 @@ std::vector<double> ReadyTimes(const Program& program,
   return ready;
 }
 
+// Of a program that brings its offsets: the arena, and what has no place in it
+// and is there from the beginning.
+int64_t PlannedBytes(const Program& program, absl::Span<const Buffer> buffers) {
+  int64_t arena = 0, outside = 0;
+  for (size_t v = 0; v < program.values.size(); ++v) {
+    const Value& value = program.values[v];
+    if (value.offset >= 0) {
+      arena =
+          std::max(arena, value.offset + LocalBytes(value.type, program.mesh));
+    } else if (buffers[v].op < 0) {
+      outside += Rounded(buffers[v].bytes, kAllocationBytes);
+    }
+  }
+  return outside + Rounded(arena, kAllocationBytes);
+}
+
 int64_t ArenaBytes(const Program& program, absl::Span<const OpSpan> spans,
                    absl::Span<const Buffer> buffers) {
+  if (program.stage == Stage::kAllocated) return PlannedBytes(program, buffers);
   std::vector<double> ready = ReadyTimes(program, spans);
   std::vector<Lifetime> lifetimes;
   lifetimes.reserve(buffers.size());

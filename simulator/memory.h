@@ -31,8 +31,9 @@ struct MemoryProfile {
 // result is allocated when its op starts and freed when the last op that reads
 // it ends; the operands of a `start` are read until its wait is over; outputs
 // stay to the end. A view, and a wait, is its operand under another name. An
-// output that aliases a state input is written in place. Of what happens at
-// one instant, frees come first.
+// output that aliases a state input is written in place, and so is a result
+// that is planned to lie on an operand. Of what happens at one instant, frees
+// come first.
 MemoryProfile ReplayMemory(const Program& program,
                            absl::Span<const OpSpan> spans);
 
@@ -53,7 +54,8 @@ struct MemoryReport {
   int64_t rounded_bytes = 0;  // with allocations rounded to kAllocationBytes
   // One arena with a fixed offset for each value. A value's place is taken
   // from when everything that its op waits for has ended, since nothing else
-  // orders it after what was there before.
+  // orders it after what was there before. Of a program of stage `allocated`,
+  // what its offsets take.
   int64_t arena_bytes = 0;
   // With the context of the process and the buffers of its communicators.
   int64_t device_bytes = 0;

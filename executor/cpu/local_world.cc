@@ -18,7 +18,8 @@ namespace {
 // How long a waiting rank may not notice that another has failed.
 constexpr auto kNoticeEvery = std::chrono::milliseconds(20);
 // Smaller sums are computed by every member for itself: meeting once more
-// costs more.
+// costs more. Not where they are to lie on the operands: a member would
+// overwrite what others still read; shares are read by one member each.
 constexpr int64_t kSharedSumBytes = 16 << 10;
 
 CpuClock::duration Seconds(double seconds) {
@@ -151,6 +152,7 @@ class LocalCollective : public CpuKernel {
   }
 
   absl::Status Run(const KernelArgs& args) override {
+    in_place_ = args.operands[0] == args.results[0];
     Seat& seat = group_->seats[me_];
     seat.operand = static_cast<const std::byte*>(args.operands[0]);
     seat.result = static_cast<std::byte*>(args.results[0]);
@@ -203,7 +205,8 @@ class LocalCollective : public CpuKernel {
   absl::Status Move() {
     bool shared = geometry_.sums && geometry_.outer == 1 &&
                   geometry_.read_member == 0 &&
-                  geometry_.run_elements * element_bytes_ >= kSharedSumBytes;
+                  (in_place_ ||
+                   geometry_.run_elements * element_bytes_ >= kSharedSumBytes);
     if (!shared) {
       return Look([&] {
         ASYRA_RETURN_IF_ERROR(CheckSameOp());
@@ -321,7 +324,8 @@ class LocalCollective : public CpuKernel {
   std::string label_;
   CollectiveGeometry geometry_;
   int64_t element_bytes_;
-  Parts parts_;  // scratch
+  bool in_place_ = false;  // on all members alike, since their programs are
+  Parts parts_;            // scratch
 };
 
 class LocalCommunicator : public Communicator {

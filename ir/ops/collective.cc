@@ -174,7 +174,17 @@ Work ShardWork(const OpCall& local) {
 }
 
 const AttrDef kAxes = {"axes", AttrKind::kAxes, "mesh axes, outermost first"};
+const AttrDef kCtas = {"ctas", AttrKind::kInt,
+                       "thread blocks that carry it, each on a processor of "
+                       "its own; 0: as the library chooses",
+                       int64_t{0}};
 const AttrDef kDim = {"dim", AttrKind::kInt, "dimension"};
+
+absl::StatusOr<std::vector<Type>> InferCollective(const OpCall& call) {
+  int64_t ctas = call.attrs.Int("ctas");
+  if (ctas < 0) return Invalid("ctas is {}, it must be at least 0", ctas);
+  return SameAsFirst(call);
+}
 
 OpDef Collective(std::string_view name, std::string_view summary,
                  CollectiveKind kind, std::vector<AttrDef> attrs,
@@ -183,16 +193,18 @@ OpDef Collective(std::string_view name, std::string_view summary,
                  absl::Status (*reference)(const GroupCall&),
                  std::vector<Sample> samples) {
   for (Sample& sample : samples) sample.mesh = "(a=2, b=2)";
+  attrs.push_back(kCtas);
   return {.name = name,
           .summary = summary,
           .operands = {{"x"}},
           .attrs = std::move(attrs),
-          .infer = SameAsFirst,
+          .infer = InferCollective,
           .axes = Axes,
           .distribute = distribute,
           .group_reference = reference,
           .samples = std::move(samples),
-          .collective = kind};
+          .collective = kind,
+          .in_place = kind == CollectiveKind::kAllReduce};
 }
 
 }  // namespace
@@ -236,7 +248,7 @@ std::vector<OpDef> CollectiveOps() {
                   {"to", AttrKind::kInt, "dimension sharded instead"},
                   kAxes},
                  AllToAllTypes, AllToAll,
-                 {{"all_to_all(f32[4@a,6,8]) {from=0, to=2, axes=a}"},
+                 {{"all_to_all(f32[4@a,6,8]) {from=0, to=2, axes=a, ctas=4}"},
                   {"all_to_all(f32[8,8@(a,b)]) {from=1, to=0, axes=(a,b)}"}}),
       shard,
   };

@@ -257,7 +257,8 @@ std::vector<OpDef> ElementwiseOps() {
                   .samples = {{"cast(f32[4,6]) {to=bf16}"},
                               {"cast(i64[4,6]) {to=f32}"},
                               {"cast(f32[4,6]) {to=f64}"},
-                              {"cast(f32[4,6]) {to=bool}"}}});
+                              {"cast(f32[4,6]) {to=bool}"}},
+                  .in_place = true});
   defs.push_back({.name = "select",
                   .summary = "yes where condition holds, else no",
                   .operands = {{"condition"}, {"yes"}, {"no"}},
@@ -265,7 +266,8 @@ std::vector<OpDef> ElementwiseOps() {
                   .axes = ElementwiseAxes<Linearity::kNone>,
                   .vjp = Vjp<SelectVjp>,
                   .reference = SelectReference,
-                  .samples = {{"select(bool[4,6], f32[4,6], f32[1])", 0, 1}}});
+                  .samples = {{"select(bool[4,6], f32[4,6], f32[1])", 0, 1}},
+                  .in_place = true});
   return defs;
 }
 

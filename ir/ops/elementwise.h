@@ -71,6 +71,7 @@ OpDef Unary(std::string_view name, std::string_view summary) {
   def.infer = InferFloat;
   def.axes = ElementwiseAxes<Linearity::kNone>;
   def.reference = UnaryReference<F>;
+  def.in_place = true;
   return def;
 }
 
@@ -80,6 +81,7 @@ OpDef Binary(std::string_view name, std::string_view summary) {
   def.infer = InferArithmetic;
   def.axes = ElementwiseAxes<linearity>;
   def.reference = BinaryReference<F>;
+  def.in_place = true;
   return def;
 }
 

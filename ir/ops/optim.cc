@@ -161,7 +161,8 @@ std::vector<OpDef> OptimOps() {
        .reference = SgdReference,
        .samples = {{"sgd(f32[4,6], f32[4,6], f32[])"},
                    {"sgd(f32[4,6], bf16[4,6], f32[], f32[4,6]) {momentum=0.5, "
-                    "nesterov=true, weight_decay=0.25}"}}},
+                    "nesterov=true, weight_decay=0.25}"}},
+       .in_place = true},
       {.name = "adamw",
        .summary = "Adam with decoupled weight decay: gives param, m and v "
                   "after step number `step`, which counts from 1",
@@ -178,7 +179,8 @@ std::vector<OpDef> OptimOps() {
                     "i64[]) {weight_decay=0.5}",
                     1, 3},
                    {"adamw(f32[6], bf16[6], f32[6], f32[6], f32[], i32[])", 1,
-                    3}}},
+                    3}},
+       .in_place = true},
   };
 }
 

@@ -106,6 +106,15 @@ TEST_F(Faults, AnotherProgram) {
             "'  %u = neg(%t) : f32[4]', on rank 2 '  %u = abs(%t) : f32[4]'");
 }
 
+TEST_F(Faults, AnotherCollective) {
+  Rank odd;
+  odd.program.replace(odd.program.find("{axes=tp}"), 9, "{axes=tp, ctas=2}");
+  ExpectAll(WithOdd(odd),
+            "ranks do not agree on the program: collective 1 over tp differs: "
+            "rank 0 runs %y = all_reduce(%p) {axes=tp} : f32[], rank 2 runs "
+            "%y = all_reduce(%p) {axes=tp, ctas=2} : f32[]; line 7");
+}
+
 TEST_F(Faults, AnotherOrder) {
   Rank odd;
   odd.program = R"(asyra 1 local

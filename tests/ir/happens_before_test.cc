@@ -62,6 +62,7 @@ class RandomProgram {
     }
     Op op;
     op.def = FindOp(name);
+    ASYRA_CHECK_OK(CompleteAttrs(*op.def, &attrs));
     op.attrs = attrs;
     op.operands.assign(operands.begin(), operands.end());
     std::vector<Type> types = ASYRA_VALUE(
@@ -109,12 +110,14 @@ std::vector<std::vector<bool>> Closure(const Program& program) {
   return before;
 }
 
-// Whether values of overlapping bytes are ordered, pair by pair.
+// Whether values of overlapping bytes are ordered, pair by pair, or one is
+// computed in place on the other. Operands of a start are read by its wait.
 bool MemoryIsSafe(const Program& program,
                   const std::vector<std::vector<bool>>& before) {
   std::vector<ValueId> root(program.values.size());
   std::vector<std::vector<int>> accesses(program.values.size());
   std::vector<ValueId> owners;
+  DefUse def_use(program);
   for (size_t i = 0; i < program.values.size(); ++i) root[i] = i;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
@@ -125,8 +128,10 @@ bool MemoryIsSafe(const Program& program,
     }
     accesses[root[op.results[0]]].push_back(i);
     for (ValueId value : op.operands) accesses[root[value]].push_back(i);
+    if (!op.start) continue;
+    int wait = def_use.uses[op.results[0]][0];
+    accesses[root[op.operands[0]]].push_back(wait);
   }
-  DefUse def_use(program);
   for (size_t i = 0; i < owners.size(); ++i) {
     for (size_t j = i + 1; j < owners.size(); ++j) {
       const Value& a = program.values[owners[i]];
@@ -134,8 +139,12 @@ bool MemoryIsSafe(const Program& program,
       int64_t a_end = a.offset + a.type.Local(program.mesh).bytes();
       int64_t b_end = b.offset + b.type.Local(program.mesh).bytes();
       if (a_end <= b.offset || b_end <= a.offset) continue;
+      int def = def_use.def[owners[j]];
       for (int access : accesses[owners[i]]) {
-        if (!before[def_use.def[owners[j]]][access]) return false;
+        // All values but shards are of one type, and no shard is added.
+        bool in_place = access == def && a.offset == b.offset &&
+                        program.ops[def].def == FindOp("add");
+        if (!before[def][access] && !in_place) return false;
       }
     }
   }
