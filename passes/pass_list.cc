@@ -7,6 +7,7 @@
 #include "passes/canonicalize.h"
 #include "passes/pad_dims.h"
 #include "passes/partition.h"
+#include "passes/plan_memory.h"
 #include "passes/plan_options.h"
 #include "passes/plan_sharding.h"
 #include "passes/propagate_sharding.h"
@@ -175,6 +176,11 @@ const std::vector<PassRecord>& Records() {
        .options = {{"memory_gib", AttrKind::kFloat,
                     "peak memory allowed on a device; 0: any", 0.0}},
        .fn = Bucket},
+      {.name = "plan_memory",
+       .summary = "gives every value its place in one arena",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kAllocated,
+       .fn = PlanMemoryPass},
   };
   return *records;
 }

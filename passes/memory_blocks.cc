@@ -1,0 +1,169 @@
+#include "passes/memory_blocks.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace asyra {
+namespace {
+
+constexpr int kNever = std::numeric_limits<int>::max();
+
+}  // namespace
+
+MemoryBlocks::MemoryBlocks(const Program& program, const HappensBefore& order,
+                           const DefUse& def_use)
+    : program_(program),
+      order_(order),
+      def_use_(def_use),
+      root_(program.values.size()),
+      users_(program.values.size()),
+      kept_(program.values.size()),
+      outside_(program.values.size()),
+      block_of_(program.values.size(), kOutside),
+      ops_on_(program.streams.size() + 1) {
+  FindAccesses();
+  PlaceStates();
+  MakeBlocks();
+  FindEnds();
+}
+
+void MemoryBlocks::FindAccesses() {
+  for (size_t v = 0; v < root_.size(); ++v) root_[v] = static_cast<ValueId>(v);
+  for (size_t i = 0; i < program_.ops.size(); ++i) {
+    const Op& op = program_.ops[i];
+    int index = static_cast<int>(i);
+    slot_.push_back(op.stream + 1);
+    position_.push_back(static_cast<int>(ops_on_[slot_.back()].size()));
+    ops_on_[slot_.back()].push_back(index);
+    for (ValueId value : op.operands) {
+      users_[root_[value]].push_back(index);
+      if (!op.start) continue;
+      users_[root_[value]].push_back(def_use_.uses[op.results[0]][0]);
+    }
+    if (op.def->is_view) root_[op.results[0]] = root_[op.operands[0]];
+    for (ValueId value : op.results) users_[root_[value]].push_back(index);
+  }
+  for (const Output& output : program_.outputs) {
+    kept_[root_[output.value]] = true;
+  }
+}
+
+// Whether the result may lie on `old` from then on: all that access it have
+// finished, but for the op itself where it works in place.
+bool MemoryBlocks::MayReplace(ValueId old, ValueId result) const {
+  int by = def_use_.def[result];
+  const Op& op = program_.ops[by];
+  int wait = op.start ? def_use_.uses[op.results[0]][0] : by;
+  for (int user : users_[old]) {
+    bool own = op.def->in_place && (user == by || user == wait);
+    if (!own && !order_.Finished(user, by)) return false;
+  }
+  Type type = program_.type(result).Local(program_.mesh);
+  for (ValueId value : op.operands) {
+    if (root_[value] != old) continue;
+    if (program_.type(value).Local(program_.mesh) != type) return false;
+  }
+  return true;
+}
+
+// An output lies in the state that it replaces, where it may; in the first one
+// if it replaces several.
+void MemoryBlocks::PlaceStates() {
+  std::vector<bool> seen(program_.values.size());
+  for (const Output& output : program_.outputs) {
+    ValueId root = root_[output.value];
+    int def = def_use_.def[root];
+    if (output.alias == kNoValue || def < 0 || seen[root]) continue;
+    seen[root] = true;
+    const Op& op = program_.ops[def];
+    outside_[root] = !IsSetUpOnce(*op.def, op.operands.size()) &&
+                     !kept_[output.alias] && MayReplace(output.alias, root);
+  }
+}
+
+void MemoryBlocks::MakeBlocks() {
+  for (size_t i = 0; i < program_.ops.size(); ++i) {
+    const Op& op = program_.ops[i];
+    if (op.def->is_view || IsSetUpOnce(*op.def, op.operands.size())) continue;
+    for (ValueId result : op.results) {
+      if (outside_[result]) continue;
+      int block = InPlaceBlock(static_cast<int>(i), result);
+      if (block == kOutside) block = AddBlock(result, static_cast<int>(i));
+      Extend(block, result);
+    }
+  }
+}
+
+int MemoryBlocks::InPlaceBlock(int op, ValueId result) const {
+  if (!program_.ops[op].def->in_place) return kOutside;
+  for (ValueId operand : program_.ops[op].operands) {
+    ValueId root = root_[operand];
+    int block = block_of_[root];
+    // Not on an output, nor where another result of the op lies already.
+    if (block == kOutside || kept_[root] || top_[block] != root) continue;
+    if (MayReplace(root, result)) return block;
+  }
+  return kOutside;
+}
+
+int MemoryBlocks::AddBlock(ValueId value, int op) {
+  int64_t bytes = program_.type(value).Local(program_.mesh).bytes();
+  blocks_.push_back({.bytes = bytes, .begin = op, .last = op, .end = op + 1});
+  accesses_.emplace_back(order_);
+  top_.push_back(value);
+  block_kept_.push_back(false);
+  return static_cast<int>(blocks_.size()) - 1;
+}
+
+void MemoryBlocks::Extend(int block, ValueId value) {
+  block_of_[value] = block;
+  top_[block] = value;
+  for (int user : users_[value]) {
+    order_.Add(user, &accesses_[block]);
+    blocks_[block].last = std::max(blocks_[block].last, user);
+  }
+  if (kept_[value]) block_kept_[block] = true;
+}
+
+void MemoryBlocks::FindEnds() {
+  int ops = static_cast<int>(program_.ops.size());
+  done_from_.assign(blocks_.size() * ops_on_.size(), kNever);
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    MemoryBlock& block = blocks_[b];
+    if (block_kept_[b]) {
+      block.last = ops - 1;
+      block.end = ops;
+      continue;
+    }
+    for (size_t s = 0; s < ops_on_.size(); ++s) {
+      const std::vector<int>& stream = ops_on_[s];
+      // None at or above the last access comes after it.
+      auto later = std::upper_bound(stream.begin(), stream.end(), block.last);
+      auto done = std::partition_point(later, stream.end(), [&](int op) {
+        return order_.Unfinished(accesses_[b], op) >= 0;
+      });
+      done_from_[b * ops_on_.size() + s] =
+          static_cast<int>(done - stream.begin());
+      if (done != stream.begin()) {
+        block.end = std::max(block.end, *std::prev(done) + 1);
+      }
+    }
+  }
+}
+
+int64_t MemoryBlocks::PeakBytes(int64_t alignment) const {
+  std::vector<int64_t> change(program_.ops.size() + 1, 0);
+  for (const MemoryBlock& block : blocks_) {
+    int64_t bytes = (block.bytes + alignment - 1) / alignment * alignment;
+    change[block.begin] += bytes;
+    change[block.last + 1] -= bytes;
+  }
+  int64_t live = 0, peak = 0;
+  for (int64_t bytes : change) {
+    live += bytes;
+    peak = std::max(peak, live);
+  }
+  return peak;
+}
+
+}  // namespace asyra

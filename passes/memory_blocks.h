@@ -1,0 +1,88 @@
+// What of a scheduled program's memory has to be placed, and what may share
+// bytes: the question that passes/place_blocks.h answers with offsets.
+//
+// Order between streams is partial: of two blocks neither may come before the
+// other although their ops are far apart in the text. So a block has no time
+// at which it ends, but one on each stream: from some op on, all that run on
+// that stream come after everything that accesses the block, by happens-before
+// (ir/happens_before.h). As that holds for all later ops of the stream too,
+// "block a is done before block b begins" is one comparison.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/happens_before.h"
+#include "ir/program.h"
+
+namespace asyra {
+
+// Values that lie at one place, each on the one before it: a result with its
+// views, and results that ops compute in place (OpDef::in_place) on an operand
+// that nobody else reads any more.
+struct MemoryBlock {
+  int64_t bytes = 0;  // on one device
+  int begin = 0;      // the op that writes it first
+  int last = 0;       // the last op in the text that accesses it
+  // No op of the text from this one on may still meet it: what shares bytes
+  // with it has begun before, or may.
+  int end = 0;
+};
+
+class MemoryBlocks {
+ public:
+  // Operands of a start are accessed until its wait; outputs to the end.
+  MemoryBlocks(const Program& program, const HappensBefore& order,
+               const DefUse& def_use);
+
+  const std::vector<MemoryBlock>& all() const { return blocks_; }
+  // The block in which a value lies. kOutside: inputs, constants, outputs in
+  // the place of the state that they replace, and views of these.
+  static constexpr int kOutside = -1;
+  int BlockOf(ValueId value) const { return block_of_[root_[value]]; }
+
+  // Whether two blocks may be in use at once. False for a block and itself.
+  bool Interfere(int a, int b) const {
+    return a != b && !Before(a, b) && !Before(b, a);
+  }
+  // The most bytes, each block rounded up to `alignment`, that the text has in
+  // use at one op. All these interfere with each other, so that no arena is
+  // smaller.
+  int64_t PeakBytes(int64_t alignment) const;
+
+ private:
+  void FindAccesses();
+  void PlaceStates();
+  void MakeBlocks();
+  int AddBlock(ValueId value, int op);
+  // The block on which the result of an op may lie, or kOutside.
+  int InPlaceBlock(int op, ValueId result) const;
+  bool MayReplace(ValueId old, ValueId result) const;
+  void Extend(int block, ValueId value);
+  void FindEnds();
+  bool Before(int a, int b) const {
+    int op = blocks_[b].begin;
+    return position_[op] >= done_from_[a * ops_on_.size() + slot_[op]];
+  }
+
+  const Program& program_;
+  const HappensBefore& order_;
+  const DefUse& def_use_;
+  std::vector<ValueId> root_;  // of a view, the value that owns the bytes
+  std::vector<std::vector<int>> users_;  // by root: ops that access it
+  std::vector<bool> kept_;               // by root: it is an output
+  std::vector<bool> outside_;            // by root: in the place of a state
+  std::vector<int> block_of_;            // by root
+  std::vector<MemoryBlock> blocks_;
+  // By block: what accesses it, the last value on it, whether it is an output.
+  std::vector<HappensBefore::Frontier> accesses_;
+  std::vector<ValueId> top_;
+  std::vector<bool> block_kept_;
+  std::vector<std::vector<int>> ops_on_;  // by stream, in text order
+  std::vector<int> slot_, position_;      // by op: its stream and place there
+  // By block and stream: the first position whose op, and so all later ones,
+  // come after all that access the block.
+  std::vector<int> done_from_;
+};
+
+}  // namespace asyra

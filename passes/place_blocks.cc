@@ -1,0 +1,175 @@
+#include "passes/place_blocks.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace asyra {
+namespace {
+
+// Into so many pieces the text is cut, to find the blocks that are near.
+constexpr int kPieces = 512;
+// How often the blocks that stick out are placed first.
+constexpr int kRepairs = 16;
+
+enum class Fit : uint8_t { kLowest, kSmallest };
+
+// Places blocks in a given order.
+class Placement {
+ public:
+  Placement(const MemoryBlocks& blocks, int64_t alignment, Fit fit)
+      : blocks_(blocks),
+        alignment_(alignment),
+        fit_(fit),
+        seen_(blocks.all().size(), -1) {
+    int end = 0;
+    for (const MemoryBlock& block : blocks.all()) {
+      end = std::max(end, block.end);
+    }
+    width_ = end / kPieces + 1;
+    pieces_.resize(end / width_ + 1);
+    layout_.offsets.assign(blocks.all().size(), 0);
+  }
+
+  ArenaLayout Run(const std::vector<int>& order) && {
+    for (int block : order) Place(block);
+    return std::move(layout_);
+  }
+
+ private:
+  struct Taken {
+    int64_t from, until;
+  };
+
+  int64_t Rounded(int block) const {
+    int64_t bytes = blocks_.all()[block].bytes;
+    return (bytes + alignment_ - 1) / alignment_ * alignment_;
+  }
+
+  template <typename Visit>
+  void ForEachPiece(int index, Visit visit) {
+    const MemoryBlock& block = blocks_.all()[index];
+    for (int p = block.begin / width_; p <= (block.end - 1) / width_; ++p) {
+      visit(pieces_[p]);
+    }
+  }
+
+  void Place(int index) {
+    int64_t bytes = Rounded(index);
+    if (bytes == 0) return;
+    FindTaken(index);
+    int64_t offset = FindGap(bytes);
+    layout_.offsets[index] = offset;
+    layout_.bytes = std::max(layout_.bytes, offset + bytes);
+    ForEachPiece(index,
+                 [&](std::vector<int>& piece) { piece.push_back(index); });
+  }
+
+  // What the blocks in its way have, by where it begins.
+  void FindTaken(int index) {
+    const MemoryBlock& block = blocks_.all()[index];
+    taken_.clear();
+    ForEachPiece(index, [&](const std::vector<int>& piece) {
+      for (int other : piece) {
+        const MemoryBlock& placed = blocks_.all()[other];
+        if (placed.begin >= block.end || block.begin >= placed.end ||
+            seen_[other] == index || !blocks_.Interfere(index, other)) {
+          continue;
+        }
+        seen_[other] = index;
+        int64_t offset = layout_.offsets[other];
+        taken_.push_back({offset, offset + Rounded(other)});
+      }
+    });
+    std::sort(taken_.begin(), taken_.end(),
+              [](const Taken& a, const Taken& b) { return a.from < b.from; });
+  }
+
+  int64_t FindGap(int64_t bytes) const {
+    int64_t end = 0, best = -1, best_gap = 0;
+    for (const Taken& taken : taken_) {
+      int64_t gap = taken.from - end;
+      if (gap >= bytes && (best < 0 || gap < best_gap)) {
+        best = end;
+        best_gap = gap;
+        if (fit_ == Fit::kLowest) break;
+      }
+      end = std::max(end, taken.until);
+    }
+    return best >= 0 ? best : end;
+  }
+
+  const MemoryBlocks& blocks_;
+  int64_t alignment_;
+  Fit fit_;
+  int width_;                             // of a piece, in ops
+  std::vector<std::vector<int>> pieces_;  // blocks placed, by piece of the text
+  std::vector<int> seen_;  // by block: the last one it was in the way of
+  std::vector<Taken> taken_;
+  ArenaLayout layout_;
+};
+
+using Order = std::vector<int>;
+
+// Ascending by what `key` says of a block.
+template <typename Key>
+Order SortedBy(const MemoryBlocks& blocks, Key key) {
+  std::vector<double> keys;
+  for (const MemoryBlock& block : blocks.all()) keys.push_back(key(block));
+  Order order(keys.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return keys[a] < keys[b]; });
+  return order;
+}
+
+std::vector<Order> Orders(const MemoryBlocks& blocks) {
+  auto bytes = [](const MemoryBlock& block) {
+    return static_cast<double>(block.bytes);
+  };
+  auto length = [](const MemoryBlock& block) {
+    return static_cast<double>(block.end - block.begin);
+  };
+  return {
+      SortedBy(blocks, [&](const MemoryBlock& b) { return -bytes(b); }),
+      SortedBy(blocks, [&](const MemoryBlock& b) { return -length(b); }),
+      SortedBy(blocks,
+               [&](const MemoryBlock& b) { return -bytes(b) * length(b); }),
+      SortedBy(blocks, [](const MemoryBlock& b) { return double(b.begin); })};
+}
+
+// Moves the blocks that reach beyond `bound` to the front of the order.
+void Promote(const MemoryBlocks& blocks, const ArenaLayout& layout,
+             int64_t bound, Order* order) {
+  std::stable_partition(order->begin(), order->end(), [&](int block) {
+    return layout.offsets[block] + blocks.all()[block].bytes > bound;
+  });
+}
+
+}  // namespace
+
+ArenaLayout PlaceBlocks(const MemoryBlocks& blocks, int64_t alignment) {
+  int64_t bound = blocks.PeakBytes(alignment);
+  ArenaLayout best;
+  bool found = false;
+  // True when it cannot be better.
+  auto attempt = [&](const Order& order, Fit fit, ArenaLayout* layout) {
+    *layout = Placement(blocks, alignment, fit).Run(order);
+    if (!found || layout->bytes < best.bytes) best = *layout;
+    found = true;
+    return best.bytes == bound;
+  };
+  ArenaLayout layout;
+  for (Order& order : Orders(blocks)) {
+    for (Fit fit : {Fit::kLowest, Fit::kSmallest}) {
+      if (attempt(order, fit, &layout)) return best;
+    }
+    for (int i = 0; i < kRepairs; ++i) {
+      Promote(blocks, layout, bound, &order);
+      if (attempt(order, Fit::kLowest, &layout)) return best;
+    }
+  }
+  return best;
+}
+
+}  // namespace asyra

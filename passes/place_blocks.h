@@ -1,0 +1,26 @@
+// Gives memory blocks their offsets in one arena.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "passes/memory_blocks.h"
+
+namespace asyra {
+
+struct ArenaLayout {
+  int64_t bytes = 0;             // of the arena, a multiple of the alignment
+  std::vector<int64_t> offsets;  // by block, multiples of the alignment
+};
+
+// No two blocks that interfere overlap. Blocks are placed one by one, each
+// into a gap between those that it interferes with; that is tried in several
+// orders (largest first, longest, largest product of both, first to begin) and
+// for the lowest and the smallest gap that holds the block, and then with
+// those first that stick out of the best layout. The smallest arena of all is
+// kept. Not optimal, which is NP-hard (Garey and Johnson, SR2: dynamic storage
+// allocation), but at least MemoryBlocks::PeakBytes and mostly close to it.
+// Deterministic; near-linear while few blocks are in use at once.
+ArenaLayout PlaceBlocks(const MemoryBlocks& blocks, int64_t alignment);
+
+}  // namespace asyra

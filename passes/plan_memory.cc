@@ -1,0 +1,50 @@
+#include "passes/plan_memory.h"
+
+#include "passes/memory_blocks.h"
+#include "passes/place_blocks.h"
+
+namespace asyra {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+// Inputs and constants.
+int64_t BytesOutside(const Program& program) {
+  int64_t bytes = 0;
+  auto add = [&](ValueId value) {
+    bytes += program.type(value).Local(program.mesh).bytes();
+  };
+  for (const Input& input : program.inputs) add(input.value);
+  for (const Op& op : program.ops) {
+    if (!IsSetUpOnce(*op.def, op.operands.size())) continue;
+    for (ValueId value : op.results) add(value);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> PlanMemoryPass(Program& program, const PassOptions&,
+                                    PassContext& context) {
+  DefUse def_use(program);
+  HappensBefore order(program, def_use);
+  MemoryBlocks blocks(program, order, def_use);
+  ArenaLayout layout = PlaceBlocks(blocks, kArenaAlignment);
+  for (size_t v = 0; v < program.values.size(); ++v) {
+    int block = blocks.BlockOf(static_cast<ValueId>(v));
+    program.values[v].offset =
+        block == MemoryBlocks::kOutside ? -1 : layout.offsets[block];
+  }
+  program.stage = Stage::kAllocated;
+  int64_t peak = blocks.PeakBytes(kArenaAlignment);
+  context.Remark(
+      "plan_memory: an arena of {:.2f} MiB for values of which {:.2f} MiB are "
+      "in use at once; {:.2f} MiB of inputs, weights, states and constants lie "
+      "outside",
+      static_cast<double>(layout.bytes) / kMiB,
+      static_cast<double>(peak) / kMiB,
+      static_cast<double>(BytesOutside(program)) / kMiB);
+  return true;
+}
+
+}  // namespace asyra

@@ -1,0 +1,23 @@
+// Where every value lies: offsets into one arena for each device.
+//
+// What stays from step to step lies outside of the arena and has no offset:
+// inputs of every role, constants, and outputs that may be written over the
+// state that they replace. Of the rest, values share bytes where happens-before
+// orders them, so that streams need no more order than the program gives them;
+// results of ops that work in place lie on an operand that dies there.
+#pragma once
+
+#include "passes/pass.h"
+
+namespace asyra {
+
+// Offsets are multiples of it: allocators and kernels ask for so much.
+inline constexpr int64_t kArenaAlignment = 512;
+
+// Scheduled to allocated. Remarks the bytes of the arena beside the most that
+// are in use at once, and what lies outside.
+absl::StatusOr<bool> PlanMemoryPass(Program& program,
+                                    const PassOptions& options,
+                                    PassContext& context);
+
+}  // namespace asyra
