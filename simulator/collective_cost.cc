@@ -132,7 +132,8 @@ CollectivePrice PriceCollective(const Machine& machine, CollectiveKind kind,
                                 double payload_bytes, const GroupSpan& span,
                                 int64_t busy_gpus,
                                 const CollectiveOptions& options) {
-  int ctas = machine.collectives.at(kind).ctas;
+  int ctas =
+      options.ctas > 0 ? options.ctas : machine.collectives.at(kind).ctas;
   if (options.max_ctas > 0) ctas = std::min(ctas, options.max_ctas);
   double bus_bytes = payload_bytes * BusFactor(kind, span.ranks);
   double gbps =

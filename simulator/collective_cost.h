@@ -38,6 +38,7 @@ struct CollectiveOptions {
   // library registered memory for them.
   bool copy_engines = false;
   int max_ctas = 0;  // of a collective; 0: what the machine says
+  int ctas = 0;      // of this one; 0: as many as the library takes
 };
 
 struct CollectivePrice {

@@ -86,8 +86,9 @@ class CostModel {
 
  private:
   OpCost ComputeCost(const Work& work, DType dtype, const Type& result) const;
+  // `ctas` as CollectiveOptions takes them.
   OpCost CollectiveCost(CollectiveKind kind, double payload_bytes,
-                        const AxisList& axes) const;
+                        const AxisList& axes, int ctas = 0) const;
   double PayloadOf(const OpCall& call) const;
   void Correct(const CostKey& key, OpCost* cost) const;
 

@@ -180,9 +180,14 @@ const AttrDef kCtas = {"ctas", AttrKind::kInt,
                        int64_t{0}};
 const AttrDef kDim = {"dim", AttrKind::kInt, "dimension"};
 
+// More than any device has processors.
+constexpr int64_t kMostCtas = 1024;
+
 absl::StatusOr<std::vector<Type>> InferCollective(const OpCall& call) {
   int64_t ctas = call.attrs.Int("ctas");
-  if (ctas < 0) return Invalid("ctas is {}, it must be at least 0", ctas);
+  if (ctas < 0 || ctas > kMostCtas) {
+    return Invalid("ctas is {}, it must be from 0 to {}", ctas, kMostCtas);
+  }
   return SameAsFirst(call);
 }
 
