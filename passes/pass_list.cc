@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/support/status.h"
+#include "passes/assign_streams.h"
 #include "passes/bucket.h"
 #include "passes/canonicalize.h"
 #include "passes/pad_dims.h"
@@ -176,6 +177,17 @@ const std::vector<PassRecord>& Records() {
        .options = {{"memory_gib", AttrKind::kFloat,
                     "peak memory allowed on a device; 0: any", 0.0}},
        .fn = Bucket},
+      {.name = "assign_streams",
+       .summary = "second compute stream and thread blocks of collectives",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kScheduled,
+       .options = {{"second", AttrKind::kBool,
+                    "whether ops may go to a second compute stream", true},
+                   {"ctas", AttrKind::kBool,
+                    "whether collectives may get other thread blocks than the "
+                    "library gives them",
+                    true}},
+       .fn = AssignStreams},
       {.name = "plan_memory",
        .summary = "gives every value its place in one arena",
        .from_stage = Stage::kScheduled,

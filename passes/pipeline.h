@@ -23,4 +23,8 @@ inline constexpr std::string_view kShardPipeline =
 // collectives early and waiting late hides something.
 std::string SchedulePipeline(int tiles);
 
+// Scheduled to allocated: what follows once the order is chosen.
+inline constexpr std::string_view kLowerPipeline =
+    "assign_streams, plan_memory";
+
 }  // namespace asyra

@@ -54,7 +54,9 @@ struct Simulated {
 absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
                                         const CompileOptions& compile) {
   Simulated result;
-  ASYRA_ASSIGN_OR_RETURN(result.compiled, Compile(compile));
+  CompileOptions options = compile;
+  options.measured_only = flags.strict;
+  ASYRA_ASSIGN_OR_RETURN(result.compiled, Compile(options));
   if (!result.compiled.simulated.has_value()) {
     return Invalid("{}: a program of stage {} is not simulated", compile.model,
                    ToString(result.compiled.program.stage));

@@ -143,6 +143,13 @@ std::string RaisePipeline(const CompileOptions& options) {
                                  options.expert_capacity)}});
 }
 
+std::string LowerPipeline(const CompileOptions& options) {
+  std::string pipeline(kLowerPipeline);
+  if (!options.measured_only) return pipeline;
+  return absl::StrReplaceAll(
+      pipeline, {{"assign_streams", "assign_streams{ctas=false}"}});
+}
+
 absl::Status RunDefault(const CompileOptions& options,
                         const PassManagerOptions& manager, PassContext& context,
                         CompileResult* result) {
@@ -160,7 +167,10 @@ absl::Status RunDefault(const CompileOptions& options,
       result->schedule,
       Schedule(program, {.tiles = options.tiles, .manager = manager}, context));
   program = result->schedule->program;
-  result->simulated = result->schedule->optimized;
+  ASYRA_RETURN_IF_ERROR(RunPasses(program, LowerPipeline(options), context,
+                                  manager, &result->timings));
+  result->simulated = Simulate(program, *context.costs);
+  result->schedule->optimized = *result->simulated;
   return absl::OkStatus();
 }
 

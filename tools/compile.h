@@ -32,6 +32,9 @@ struct CompileOptions {
   int64_t nodes = 0;             // 0: as many as the mesh takes
   bool graph = false;            // ops are issued as a captured graph
   int tiles = 0;
+  // Nothing is chosen for a price that nobody measured where there is a
+  // measured one.
+  bool measured_only = false;
   int64_t expert_capacity = 0;  // percent of an even share; 0: no drops
   std::string passes;           // instead of the default pipeline
   std::string print_after;

@@ -156,7 +156,9 @@ absl::Status Evaluate(const CompileOptions& options, Models& models,
                       const SweepOptions& sweep, SweepPoint* point) {
   auto model = models.Get(options);
   if (!model->ok()) return model->status();
-  ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options, **model));
+  CompileOptions compile = options;
+  compile.measured_only = sweep.strict;
+  ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(compile, **model));
   if (!result.simulated.has_value()) {
     return Invalid("a program of stage {} is not simulated",
                    ToString(result.program.stage));

@@ -1,0 +1,30 @@
+// Ops that may run beside the compute stream: what stands between two
+// collectives with no product among it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/program.h"
+
+namespace asyra {
+
+// Ops of one compute stream that move together, ascending; the first is a
+// wait, and some of them are read by a `start`.
+struct SideChain {
+  std::vector<int> ops;
+  // Equal for chains of equal ops and types.
+  std::string signature;
+};
+
+// Of a scheduled program, the chains on the stream on which most ops run. No
+// two share an op.
+std::vector<SideChain> FindSideChains(const Program& program);
+
+// The program with the ops of these chains on another stream; who reads a
+// value of the other one waits for it by `after`.
+Program MoveToStream(const Program& program,
+                     const std::vector<SideChain>& chains,
+                     std::string_view stream);
+
+}  // namespace asyra
