@@ -203,9 +203,9 @@ class Planner {
     const Op& op = program_.ops[def];
     for (ValueId operand : op.operands) {
       if (root_[operand] != state) continue;
-      bool alone =
-          operand == state && op.def->in_place && !op.is_collective() &&
-          program_.type(state) == program_.type(result);
+      bool alone = operand == state && op.def->in_place &&
+                   !op.is_collective() &&
+                   program_.type(state) == program_.type(result);
       if (!alone) return false;
     }
     return true;
