@@ -5,7 +5,6 @@
 #include "ir/builder.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
-#include "passes/lanes.h"
 
 namespace asyra {
 namespace {
@@ -26,10 +25,11 @@ std::string WholeName(const std::string& tile) {
 
 class Merger {
  public:
-  Merger(const Program& from, const std::vector<TileGroup>& groups)
+  Merger(const Program& from, const std::vector<std::optional<TileOf>>& tiles,
+         const DefUse& uses, const std::vector<TileGroup>& groups)
       : from_(from),
-        tiles_(TilesOf(from, Lanes(from))),
-        uses_(from),
+        tiles_(tiles),
+        uses_(uses),
         node_of_(from.ops.size(), -1),
         builder_(Builder::Like(from)),
         new_value_(from.values.size(), kNoValue),
@@ -125,8 +125,9 @@ class Merger {
     }
     std::vector<std::string> names;
     for (ValueId value : op.results) names.push_back(from_.value_name(value));
-    ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> results,
-                           builder_.Insert(std::move(copy), names));
+    // Its operands' types are what they were.
+    std::vector<ValueId> results =
+        builder_.Append(std::move(copy), from_.ResultTypes(op), names);
     for (size_t i = 0; i < results.size(); ++i) {
       new_value_[op.results[i]] = results[i];
     }
@@ -290,8 +291,8 @@ class Merger {
   }
 
   const Program& from_;
-  std::vector<std::optional<TileOf>> tiles_;  // by value
-  DefUse uses_;
+  const std::vector<std::optional<TileOf>>& tiles_;  // by value
+  const DefUse& uses_;
   std::vector<Node> nodes_;
   std::vector<int> node_of_;
   Builder builder_;
@@ -302,9 +303,19 @@ class Merger {
 
 }  // namespace
 
+TileMerger::TileMerger(const Program& program)
+    : program_(program),
+      tiles_(TilesOf(program, Lanes(program))),
+      uses_(program) {}
+
+absl::StatusOr<Program> TileMerger::Merge(
+    const std::vector<TileGroup>& groups) const {
+  return Merger(program_, tiles_, uses_, groups).Run();
+}
+
 absl::StatusOr<Program> MergeTiles(const Program& program,
                                    const std::vector<TileGroup>& groups) {
-  return Merger(program, groups).Run();
+  return TileMerger(program).Merge(groups);
 }
 
 }  // namespace asyra

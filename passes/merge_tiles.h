@@ -3,19 +3,38 @@
 // where both cancel.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "ir/program.h"
+#include "passes/lanes.h"
 
 namespace asyra {
 
 // The same op of every lane: op indices by lane.
 using TileGroup = std::vector<int>;
 
-// `program` (stage scheduled) with these groups merged, in an order that keeps
-// to the old one as far as the merged ops' dependences let it. Collectives and
-// waits are not merged here.
+// Merges groups of one program in many ways: what they are tiles of is found
+// out once.
+class TileMerger {
+ public:
+  // `program`, of stage scheduled, must outlive the merger and not change.
+  explicit TileMerger(const Program& program);
+
+  // The program with these groups merged, in an order that keeps to the old
+  // one as far as the merged ops' dependences let it. Collectives and waits
+  // are not merged here. Errors: merged ops that would wait for each other, a
+  // group whose results are not tiles of one value.
+  absl::StatusOr<Program> Merge(const std::vector<TileGroup>& groups) const;
+
+ private:
+  const Program& program_;
+  std::vector<std::optional<TileOf>> tiles_;  // by value
+  DefUse uses_;
+};
+
+// The same, once.
 absl::StatusOr<Program> MergeTiles(const Program& program,
                                    const std::vector<TileGroup>& groups);
 
