@@ -128,7 +128,9 @@ absl::Status StepRunner::Bind(std::byte* arena, std::byte* resident,
     BindOp(op, launch.launch.get(), workspace + workspace_at_[launch.stream]);
     ASYRA_RETURN_IF_ERROR(AddProbes(op, &launch));
   }
-  return AddStepProbes();
+  ASYRA_RETURN_IF_ERROR(AddStepProbes());
+  Capture();
+  return absl::OkStatus();
 }
 
 void StepRunner::BindOp(const Op& op, Launch* launch, std::byte* workspace) {
@@ -250,7 +252,8 @@ void StepRunner::EnqueueConstants() {
   }
 }
 
-void StepRunner::EnqueueStep() {
+void StepRunner::Capture() {
+  for (auto& stream : streams_) stream->BeginCapture();
   for (auto& probe : at_begin_) probe->kernel->Launch(probe->args, home());
   home().Record(*begun_);
   for (size_t s = 1; s < streams_.size(); ++s) streams_[s]->Wait(*begun_);
@@ -262,6 +265,11 @@ void StepRunner::EnqueueStep() {
     home().Wait(*finished_[s]);
   }
   for (auto& probe : at_end_) probe->kernel->Launch(probe->args, home());
+  for (auto& stream : streams_) stream->EndCapture();
+}
+
+void StepRunner::EnqueueStep() {
+  for (auto& stream : streams_) stream->Replay();
 }
 
 std::vector<OpTime> StepRunner::Profile() const {

@@ -46,7 +46,7 @@ class StepRunner {
   // Ops that are constant, once.
   void EnqueueConstants();
   // All others, after what is on the home stream, which then goes on after
-  // them.
+  // them: they are captured once.
   void EnqueueStep();
 
   // Of a synchronized step; empty without options.profile.
@@ -86,6 +86,7 @@ class StepRunner {
   bool IsOverwritten(const Op& op, ValueId operand) const;
   bool Overwrites(const Op& op, ValueId result) const;
   void Enqueue(OpLaunch& op);
+  void Capture();
 
   Setup setup_;
   std::byte* arena_ = nullptr;

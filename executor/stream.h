@@ -30,6 +30,16 @@ class Stream {
   // in the Failure that the stream was created with; the status is that of
   // waiting.
   virtual absl::Status Synchronize() = 0;
+
+  // From BeginCapture to EndCapture, Record, Wait and what else is enqueued
+  // are kept instead of run, and replace what was kept before. Each Replay
+  // enqueues all of it, at the cost of one enqueued function. Streams whose
+  // captured work meets in events are captured together and replayed equally
+  // often; such an event is recorded once in all that is captured, and used
+  // nowhere else.
+  virtual void BeginCapture() = 0;
+  virtual void EndCapture() = 0;
+  virtual void Replay() = 0;
 };
 
 }  // namespace asyra

@@ -13,6 +13,8 @@ namespace {
 // More threads than cores are the rule here, so that spinning mostly takes the
 // core from whom one waits for.
 constexpr int kLooks = 64;
+// Some 20 us, which waking a thread takes.
+constexpr int kAwakeLooks = 20000;
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
 
@@ -54,6 +56,14 @@ bool Counter::WaitFor(uint32_t target, CpuClock::time_point deadline) {
 
 void Counter::WaitFor(uint32_t target) {
   WaitFor(target, CpuClock::time_point::max());
+}
+
+void Counter::WaitAwakeFor(uint32_t target) {
+  for (int i = 0; i < kAwakeLooks; ++i) {
+    if (Reached(target)) return;
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // looks each time
+  }
+  WaitFor(target);
 }
 
 uint32_t Counter::Add(uint32_t by) {

@@ -13,10 +13,20 @@ double NowUs() {
       .count();
 }
 
+// Streams of this process: while they have a core each, waiting awake takes
+// nothing from the others.
+std::atomic<unsigned> streams = 0;
+
+bool MayWaitAwake() {
+  static const unsigned cores = std::thread::hardware_concurrency();
+  return streams.load(std::memory_order_relaxed) <= cores;
+}
+
 }  // namespace
 
 CpuStream::CpuStream(std::string_view name, int threads, Failure* failure)
     : failure_(failure), thread_([this, threads] { Loop(threads); }) {
+  streams.fetch_add(1, std::memory_order_relaxed);
   std::string short_name(name.substr(0, 15));  // the kernel keeps 15 bytes
   pthread_setname_np(thread_.native_handle(), short_name.c_str());
 }
@@ -24,13 +34,40 @@ CpuStream::CpuStream(std::string_view name, int threads, Failure* failure)
 CpuStream::~CpuStream() {
   Enqueue({});  // the end
   thread_.join();
+  streams.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void CpuStream::Enqueue(const CpuCommand& command) {
+  if (capturing_) {
+    captured_.push_back(command);
+    return;
+  }
   done_.WaitFor(enqueued_ + 1 - kCapacity);
   ring_[enqueued_ % kCapacity] = command;
   ++enqueued_;
   published_.Add();
+}
+
+void CpuStream::BeginCapture() {
+  captured_.clear();
+  capturing_ = true;
+}
+
+void CpuStream::Replay() {
+  Enqueue({.run = RunCaptured, .a = this, .always = true});
+}
+
+absl::Status CpuStream::RunCaptured(void* stream, const void*, int64_t) {
+  auto* self = static_cast<CpuStream*>(stream);
+  for (const CpuCommand& command : self->captured_) self->Execute(command);
+  ++self->replays_;
+  return absl::OkStatus();
+}
+
+void CpuStream::Execute(const CpuCommand& command) {
+  if (!command.always && failure_->happened()) return;
+  absl::Status status = command.run(command.a, command.b, command.n);
+  if (!status.ok()) failure_->Report(status);
 }
 
 void CpuStream::Loop(int threads) {
@@ -39,34 +76,42 @@ void CpuStream::Loop(int threads) {
     published_.WaitFor(next + 1);
     CpuCommand command = ring_[next % kCapacity];
     if (command.run == nullptr) return;
-    if (command.always || !failure_->happened()) {
-      absl::Status status = command.run(command.a, command.b, command.n);
-      if (!status.ok()) failure_->Report(status);
-    }
+    Execute(command);
     done_.Add();
   }
 }
 
+absl::Status CpuStream::Happen(void* event, const void*, int64_t) {
+  auto* at = static_cast<CpuEvent*>(event);
+  if (at->timed_) at->time_us_ = NowUs();
+  at->happened_.Add();
+  return absl::OkStatus();
+}
+
 void CpuStream::Record(Event& event) {
-  auto& cpu_event = static_cast<CpuEvent&>(event);
-  ++cpu_event.recorded_;
-  auto happen = [](void* a, const void*, int64_t) {
-    auto* at = static_cast<CpuEvent*>(a);
-    if (at->timed_) at->time_us_ = NowUs();
-    at->happened_.Add();
-    return absl::OkStatus();
-  };
-  Enqueue({.run = happen, .a = &event, .always = true});
+  ++static_cast<CpuEvent&>(event).recorded_;
+  Enqueue({.run = Happen, .a = &event, .always = true});
+}
+
+// Of captured work, `stream` has been replayed as often as the one that records
+// the event was before this time.
+absl::Status CpuStream::Await(void* event, const void* stream, int64_t record) {
+  auto target = static_cast<uint32_t>(record);
+  if (stream != nullptr) {
+    target += static_cast<const CpuStream*>(stream)->replays_;
+  }
+  Counter& happened = static_cast<CpuEvent*>(event)->happened_;
+  MayWaitAwake() ? happened.WaitAwakeFor(target) : happened.WaitFor(target);
+  return absl::OkStatus();
 }
 
 void CpuStream::Wait(Event& event) {
-  auto wait = [](void* a, const void*, int64_t n) {
-    static_cast<CpuEvent*>(a)->happened_.WaitFor(static_cast<uint32_t>(n));
-    return absl::OkStatus();
-  };
-  Enqueue({.run = wait,
+  uint32_t record = static_cast<CpuEvent&>(event).recorded_;
+  if (record == 0) return;  // it has happened
+  Enqueue({.run = Await,
            .a = &event,
-           .n = static_cast<CpuEvent&>(event).recorded_,
+           .b = capturing_ ? this : nullptr,
+           .n = record,
            .always = true});
 }
 

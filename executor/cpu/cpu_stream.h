@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "executor/cpu/counter.h"
@@ -20,8 +21,9 @@ class CpuEvent : public Event {
  private:
   friend class CpuStream;
   const bool timed_;
-  uint32_t recorded_ = 0;  // records enqueued, by the host thread
-  Counter happened_;       // records that have happened
+  // Records enqueued, by the host thread; captured ones count once.
+  uint32_t recorded_ = 0;
+  Counter happened_;  // records that have happened
   double time_us_ = 0;
 };
 
@@ -44,6 +46,9 @@ class CpuStream : public Stream {
   void Record(Event& event) override;
   void Wait(Event& event) override;
   absl::Status Synchronize() override;
+  void BeginCapture() override;
+  void EndCapture() override { capturing_ = false; }
+  void Replay() override;
 
   // Waits for room in the ring, but never for work on another stream that was
   // not enqueued before.
@@ -51,9 +56,16 @@ class CpuStream : public Stream {
 
  private:
   void Loop(int threads);
+  void Execute(const CpuCommand& command);
+  static absl::Status Happen(void* event, const void*, int64_t);
+  static absl::Status Await(void* event, const void* stream, int64_t record);
+  static absl::Status RunCaptured(void* stream, const void*, int64_t);
 
   static constexpr uint32_t kCapacity = 4096;
   std::array<CpuCommand, kCapacity> ring_;
+  std::vector<CpuCommand> captured_;
+  bool capturing_ = false;
+  uint32_t replays_ = 0;   // that have ended, by the stream's thread
   uint32_t enqueued_ = 0;  // by the host thread
   Counter published_;      // commands that may be taken
   Counter done_;           // commands that have run
