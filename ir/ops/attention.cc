@@ -18,9 +18,16 @@ absl::StatusOr<std::vector<Type>> InferAttention(const OpCall& call) {
       Type(call.operands[0].dtype, {sizes.b, sizes.s, sizes.h, sizes.e})};
 }
 
+// Which keys a row sees hangs on where it is, or all rows see alike.
+bool RowsArePositional(const AttrMap& attrs) {
+  return attrs.Bool("causal") || attrs.Int("window") > 0 ||
+         attrs.Int("window_after") > 0;
+}
+
 absl::StatusOr<AxisRule> AttentionAxes(const OpCall& call) {
   return ParseAxisRule(
-      fmt::format("b @s (h g) !d, b !t h !d, b !t h !e{} -> b @s (h g) !e",
+      fmt::format("b {}s (h g) !d, b !t h !d, b !t h !e{} -> b s (h g) !e",
+                  RowsArePositional(call.attrs) ? "@" : "",
                   ExtraSpecs(call, kFirstExtra)),
       call.operands, call.results);
 }

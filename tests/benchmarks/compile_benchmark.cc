@@ -10,6 +10,7 @@
 #include "ir/support/check.h"
 #include "ir/weight_store.h"
 #include "models/models.h"
+#include "passes/merge_tiles.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
 #include "passes/schedule.h"
@@ -87,6 +88,42 @@ void BM_PlanAndPartition(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_PlanAndPartition)->Unit(benchmark::kMillisecond);
+
+// All candidates of where to cut are planned; the better dimension is kept.
+void BM_TileLlama70B(benchmark::State& state) {
+  Program program = ASYRA_VALUE(BuiltinModel("llama3-70b", {}));
+  program.mesh = ASYRA_VALUE(Mesh::Create({{"sp", 2}, {"tp", 8}}));
+  CostModel costs = Costs(program);
+  PassContext context;
+  context.costs = &costs;
+  ASYRA_CHECK_OK(RunPasses(program, kShardPipeline, context));
+  for (auto _ : state) {
+    Program tiled = program;
+    ASYRA_CHECK_OK(RunPasses(tiled, "tile{dim=auto}", context));
+    state.counters["ops"] = static_cast<double>(tiled.ops.size());
+  }
+}
+BENCHMARK(BM_TileLlama70B)->Unit(benchmark::kMillisecond);
+
+// One group of matrix products of both lanes merged back.
+void BM_MergeTiles(benchmark::State& state) {
+  Program program = Llama8B();
+  CostModel costs = Costs(program);
+  PassContext context;
+  context.costs = &costs;
+  ASYRA_CHECK_OK(RunPasses(program, kShardPipeline, context));
+  ASYRA_CHECK_OK(
+      RunPasses(program, "tile, start_collectives, reorder", context));
+  TileMerger merger(program);
+  TileGroup logits;
+  for (ValueId tile : program.ops.back().operands) {
+    logits.push_back(DefUse(program).def[tile]);
+  }
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(ASYRA_VALUE(merger.Merge({logits})));
+  }
+}
+BENCHMARK(BM_MergeTiles)->Unit(benchmark::kMillisecond);
 
 void BM_Simulate(benchmark::State& state) {
   Program program = Llama8B();
