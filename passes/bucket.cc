@@ -1,113 +1,232 @@
 #include "passes/bucket.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "fmt/format.h"
 #include "ir/support/status.h"
-#include "passes/lanes.h"
+#include "passes/bucket_candidates.h"
 #include "passes/merge_tiles.h"
 #include "passes/reorder.h"
-#include "simulator/simulate.h"
 
 namespace asyra {
 namespace {
 
-using Candidate = std::vector<TileGroup>;
+constexpr int64_t kAnyCost = std::numeric_limits<int64_t>::max();
 
-bool Communicates(const Op& op) {
-  return op.is_collective() || op.def->is_wait;
-}
+// A set of candidates merged, in the best order found.
+struct Trial {
+  std::vector<int> set;
+  Program program;
+  OrderSearchResult found;
+};
 
-// A lane's ops in runs without communication.
-std::vector<std::vector<int>> Runs(const Program& program, const Lanes& lanes,
-                                   int lane) {
-  std::vector<std::vector<int>> runs(1);
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    if (lanes.of_op[i] != lane || program.ops[i].def->is_tile) continue;
-    if (Communicates(program.ops[i])) {
-      if (!runs.back().empty()) runs.emplace_back();
-    } else {
-      runs.back().push_back(static_cast<int>(i));
-    }
-  }
-  if (runs.back().empty()) runs.pop_back();
-  return runs;
-}
+class Bucketer {
+ public:
+  Bucketer(const Program& program, const CostModel& costs,
+           const BucketOptions& options)
+      : program_(program),
+        costs_(costs),
+        options_(options),
+        candidates_(BucketCandidates(program)),
+        why_(candidates_.size()) {}
 
-bool Mergeable(const Program& program, const std::vector<int>& tile_dims,
-               const TileGroup& group) {
-  const Op& first = program.ops[group[0]];
-  for (int index : group) {
-    const Op& op = program.ops[index];
-    if (op.def != first.def || !(op.attrs == first.attrs)) return false;
-    for (size_t i = 0; i < op.results.size(); ++i) {
-      if (program.type(op.results[i]) != program.type(first.results[i]) ||
-          tile_dims[op.results[i]] < 0) {
-        return false;
+  absl::StatusOr<BucketResult> Run() {
+    ASYRA_ASSIGN_OR_RETURN(best_, Try({}));
+    double before_us = best_.found.makespan_us;
+    std::vector<double> values(candidates_.size(), 0);
+    std::vector<int64_t> costs(candidates_.size(), 0);
+    for (int c = 0; c < count(); ++c) Value(c, &values[c], &costs[c]);
+    TrySet(BestSet(values, costs, Slack()));
+    TryWindows();
+    Repair(values);
+    BucketResult result;
+    result.saved_us = before_us - best_.found.makespan_us;
+    for (int c = 0; c < count(); ++c) {
+      result.places += candidates_[c].places;
+      if (Has(c)) {
+        result.merged += candidates_[c].places;
+      } else {
+        result.rejected.push_back(
+            fmt::format("merging {}: {}", candidates_[c].name, why_[c]));
       }
     }
+    result.set = std::move(best_.set);
+    result.program = std::move(best_.program);
+    ApplyOrder(result.program, best_.found.best.order);
+    result.found = std::move(best_.found);
+    result.steps = steps_;
+    return result;
   }
-  return true;
-}
 
-// Runs that all lanes have alike, in program order.
-std::vector<Candidate> Candidates(const Program& program) {
-  Lanes lanes(program);
-  std::vector<int> tile_dims = TileDims(program, lanes);
-  std::vector<std::vector<std::vector<int>>> runs;  // by lane
-  for (int lane = 0; lane < lanes.count; ++lane) {
-    runs.push_back(Runs(program, lanes, lane));
+ private:
+  int count() const { return static_cast<int>(candidates_.size()); }
+  bool Has(int c) const {
+    return std::find(best_.set.begin(), best_.set.end(), c) != best_.set.end();
   }
-  std::vector<Candidate> candidates;
-  for (size_t r = 0; lanes.count > 1 && r < runs[0].size(); ++r) {
-    Candidate candidate;
-    for (size_t i = 0; i < runs[0][r].size(); ++i) {
-      TileGroup group;
-      for (const auto& of_lane : runs) {
-        if (r < of_lane.size() && i < of_lane[r].size()) {
-          group.push_back(of_lane[r][i]);
+
+  // Memory that there is beyond what the best so far takes.
+  int64_t Slack() const {
+    if (options_.memory_bytes == 0) return kAnyCost;
+    return std::max<int64_t>(0, options_.memory_bytes - best_.found.peak_bytes);
+  }
+
+  absl::StatusOr<Trial> Try(std::vector<int> set) {
+    Trial trial{std::move(set), {}, {}};
+    ASYRA_ASSIGN_OR_RETURN(trial.program,
+                           MergeCandidates(program_, candidates_, trial.set));
+    std::vector<int> order(trial.program.ops.size());
+    std::iota(order.begin(), order.end(), 0);
+    trial.found = SearchOrder(
+        PricedProgram(trial.program, costs_), {{"serial", std::move(order)}},
+        {.steps = options_.steps, .memory_bytes = options_.memory_bytes});
+    steps_ += trial.found.steps;
+    return trial;
+  }
+
+  static bool Faster(const OrderSearchResult& a, const OrderSearchResult& b) {
+    if (a.fits != b.fits) return a.fits;
+    if (!a.fits) return a.peak_bytes < b.peak_bytes;
+    return a.makespan_us < b.makespan_us;
+  }
+
+  // Of one candidate alone; nothing where it cannot be.
+  void Value(int c, double* value, int64_t* cost) {
+    absl::StatusOr<Trial> trial = Try({c});
+    if (!trial.ok()) {
+      why_[c] = MessageOf(trial.status());
+      return;
+    }
+    *value = best_.found.makespan_us - trial->found.makespan_us;
+    *cost =
+        std::max<int64_t>(0, trial->found.peak_bytes - best_.found.peak_bytes);
+    why_[c] = trial->found.fits ? fmt::format("{:+.1f} us", -*value)
+                                : "over the memory budget";
+    if (!trial->found.fits && best_.found.fits) *value = 0;
+    if (Faster(trial->found, alone_.found) || alone_.set.empty()) {
+      alone_ = *std::move(trial);
+    }
+  }
+
+  // Keeps the set when it is better than the best so far.
+  bool TrySet(std::vector<int> set) {
+    if (set.empty() || set == best_.set) return false;
+    absl::StatusOr<Trial> trial = Try(std::move(set));
+    if (!trial.ok() || !Faster(trial->found, best_.found)) return false;
+    best_ = *std::move(trial);
+    return true;
+  }
+
+  // All merged but a stretch of the program, which is then all that is tiled:
+  // what hides a collective needs lanes that are apart from before it until
+  // after it, so that single candidates tell little. Stretches may go round
+  // the end of a layer.
+  void TryWindows() {
+    if (options_.windows <= 0) return;
+    int step = std::max(1, count() * count() / options_.windows);
+    int tried = 0;
+    for (int length = 1; length < count(); ++length) {
+      for (int begin = 0; begin < count(); ++begin) {
+        if (tried++ % step != 0) continue;
+        std::vector<int> set;
+        for (int c = 0; c < count(); ++c) {
+          if ((c - begin + count()) % count() >= length) set.push_back(c);
         }
-      }
-      if (static_cast<int>(group.size()) == lanes.count &&
-          Mergeable(program, tile_dims, group)) {
-        candidate.push_back(std::move(group));
+        TrySet(std::move(set));
       }
     }
-    if (!candidate.empty()) candidates.push_back(std::move(candidate));
   }
-  return candidates;
-}
+
+  // The best single one is a set too; then each candidate is taken out, or
+  // added, the most valuable first, as long as that helps.
+  void Repair(const std::vector<double>& values) {
+    if (!alone_.set.empty() && Faster(alone_.found, best_.found)) {
+      best_ = std::move(alone_);
+    }
+    std::vector<int> by_value(candidates_.size());
+    std::iota(by_value.begin(), by_value.end(), 0);
+    std::stable_sort(by_value.begin(), by_value.end(),
+                     [&](int a, int b) { return values[a] > values[b]; });
+    for (int c : by_value) {
+      std::vector<int> set = best_.set;
+      if (Has(c)) {
+        std::erase(set, c);
+      } else {
+        set.push_back(c);
+        std::sort(set.begin(), set.end());
+      }
+      if (TrySet(std::move(set)) && !Has(c)) {
+        why_[c] = "does not help beside the others";
+      }
+    }
+  }
+
+  const Program& program_;
+  const CostModel& costs_;
+  const BucketOptions& options_;
+  std::vector<BucketCandidate> candidates_;
+  std::vector<std::string> why_;  // by candidate, if it is not merged
+  Trial best_, alone_;
+  int steps_ = 0;
+};
 
 }  // namespace
 
+std::vector<int> BestSet(absl::Span<const double> values,
+                         absl::Span<const int64_t> costs, int64_t budget) {
+  constexpr int kUnits = 256;
+  double unit = std::max(1.0, static_cast<double>(budget) / kUnits);
+  // By units spent, the most value, and what was taken last to reach it.
+  std::vector<double> most(kUnits + 1, 0);
+  std::vector<std::vector<bool>> taken(values.size(),
+                                       std::vector<bool>(kUnits + 1, false));
+  std::vector<int> units(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    double needs = std::ceil(static_cast<double>(costs[i]) / unit);
+    if (values[i] <= 0 || needs > kUnits) continue;
+    units[i] = static_cast<int>(needs);
+    for (int u = kUnits; u >= units[i]; --u) {
+      double with = most[u - units[i]] + values[i];
+      if (with <= most[u]) continue;
+      most[u] = with;
+      taken[i][u] = true;
+    }
+  }
+  std::vector<int> set;
+  int left = kUnits;
+  for (size_t i = values.size(); i-- > 0;) {
+    if (!taken[i][left]) continue;
+    set.push_back(static_cast<int>(i));
+    left -= units[i];
+  }
+  std::reverse(set.begin(), set.end());
+  return set;
+}
+
+absl::StatusOr<BucketResult> BucketTiles(const Program& program,
+                                         const CostModel& costs,
+                                         const BucketOptions& options) {
+  return Bucketer(program, costs, options).Run();
+}
+
 absl::StatusOr<bool> Bucket(Program& program, const PassOptions& options,
                             PassContext& context) {
-  if (context.costs == nullptr) {
-    return Invalid("needs prices: give --machine");
+  if (context.costs == nullptr) return Invalid("needs prices: give --machine");
+  BucketOptions bucket;
+  bucket.memory_bytes =
+      static_cast<int64_t>(options.Float("memory_gib") * (1 << 30));
+  bucket.steps = static_cast<int>(options.Int("steps"));
+  ASYRA_ASSIGN_OR_RETURN(BucketResult result,
+                         BucketTiles(program, *context.costs, bucket));
+  context.Remark("bucket: {} of {} places merged, {:.1f} us saved",
+                 result.merged, result.places, result.saved_us);
+  for (const std::string& rejected : result.rejected) {
+    context.Remark("bucket: {}", rejected);
   }
-  double budget = options.Float("memory_gib") * (1 << 30);
-  std::vector<Candidate> candidates = Candidates(program);
-  SimResult best = Simulate(program, *context.costs);
-  double before_us = best.makespan_us;
-  std::vector<TileGroup> chosen;
-  Program merged = program;
-  size_t kept = 0;
-  for (const Candidate& candidate : candidates) {
-    std::vector<TileGroup> groups = chosen;
-    groups.insert(groups.end(), candidate.begin(), candidate.end());
-    absl::StatusOr<Program> trial = MergeTiles(program, groups);
-    if (!trial.ok()) continue;
-    SimResult result = Simulate(*trial, *context.costs);
-    if (result.makespan_us >= best.makespan_us ||
-        (budget > 0 && static_cast<double>(result.peak_bytes) > budget)) {
-      continue;
-    }
-    best = result;
-    chosen = std::move(groups);
-    merged = *std::move(trial);
-    ++kept;
-  }
-  context.Remark("bucket: {} of {} runs of equal tiles merged, {:.1f} us saved",
-                 kept, candidates.size(), before_us - best.makespan_us);
-  if (kept == 0) return false;
-  program = std::move(merged);
+  if (result.merged == 0) return false;
+  program = std::move(result.program);
   return true;
 }
 

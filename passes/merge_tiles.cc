@@ -15,12 +15,14 @@ struct Node {
   bool merged() const { return ops.size() > 1; }
 };
 
-// What the value was called before it was cut: "y" for "y.t0".
+// What the value was called before it was cut: "y" for "y.t0", and "y.future"
+// for "y.t0.future".
 std::string WholeName(const std::string& tile) {
   size_t suffix = tile.rfind(".t0");
-  return suffix != std::string::npos && suffix + 3 == tile.size()
-             ? tile.substr(0, suffix)
-             : tile + ".whole";
+  if (suffix == std::string::npos) return tile + ".whole";
+  std::string rest = tile.substr(suffix + 3);
+  return rest.empty() || rest == ".future" ? tile.substr(0, suffix) + rest
+                                           : tile + ".whole";
 }
 
 class Merger {
@@ -191,6 +193,8 @@ class Merger {
   absl::Status EmitMerged(const Node& node) {
     const Op& first = from_.ops[node.ops[0]];
     Op merged = first;
+    // A collective's stream must not be held up by joining its tiles.
+    StreamId stream = first.start ? compute_ : first.stream;
     for (size_t i = 0; i < first.operands.size(); ++i) {
       std::vector<ValueId> tiles;
       bool shared = true;
@@ -198,9 +202,8 @@ class Merger {
         tiles.push_back(from_.ops[op].operands[i]);
         shared &= tiles.back() == tiles.front();
       }
-      ASYRA_ASSIGN_OR_RETURN(
-          merged.operands[i],
-          shared ? Get(tiles[0], first.stream) : Join(tiles, first.stream));
+      ASYRA_ASSIGN_OR_RETURN(merged.operands[i], shared ? Get(tiles[0], stream)
+                                                        : Join(tiles, stream));
     }
     std::vector<Type> types;
     for (size_t i = 0; i < first.results.size(); ++i) {

@@ -1,7 +1,7 @@
-// The default pipelines as text: the table of contents of the compiler.
+// The default pipelines as text: the table of contents of the compiler. How a
+// local program is scheduled is searched for (schedule.h).
 #pragma once
 
-#include <string>
 #include <string_view>
 
 namespace asyra {
@@ -18,10 +18,6 @@ inline constexpr std::string_view kRaisePipeline =
 // One logical device to what each device runs; global to local.
 inline constexpr std::string_view kShardPipeline =
     "pad_dims, plan_sharding, partition";
-
-// Local to scheduled. One tile is the program as it is: then only starting
-// collectives early and waiting late hides something.
-std::string SchedulePipeline(int tiles);
 
 // Scheduled to allocated: what follows once the order is chosen.
 inline constexpr std::string_view kLowerPipeline =

@@ -1,5 +1,9 @@
 #include "passes/reorder.h"
 
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_join.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
 #include "passes/lanes.h"
@@ -22,13 +26,14 @@ class RoundRobin {
     }
   }
 
-  std::vector<int> Run() {
+  // In segments, or op by op.
+  std::vector<int> Run(bool segments) {
     std::vector<size_t> next(queues_.size(), 0);
     bool more = true;
     while (more) {
       more = false;
       for (size_t lane = 0; lane < queues_.size(); ++lane) {
-        IssueSegment(queues_[lane], &next[lane]);
+        IssueSegment(queues_[lane], &next[lane], segments);
         more |= next[lane] < queues_[lane].size();
       }
     }
@@ -39,10 +44,11 @@ class RoundRobin {
 
  private:
   // From the wait that opens the segment up to the next one.
-  void IssueSegment(const std::vector<int>& queue, size_t* next) {
+  void IssueSegment(const std::vector<int>& queue, size_t* next,
+                    bool segments) {
     for (bool first = true; *next < queue.size(); first = false) {
       int op = queue[*next];
-      if (program_.ops[op].def->is_wait && !first) return;
+      if (!first && (!segments || program_.ops[op].def->is_wait)) return;
       Emit(op);
       ++*next;
     }
@@ -72,7 +78,7 @@ class RoundRobin {
 }  // namespace
 
 std::vector<int> SegmentedRoundRobin(const Program& program) {
-  return RoundRobin(program).Run();
+  return RoundRobin(program).Run(/*segments=*/true);
 }
 
 void ApplyOrder(Program& program, const std::vector<int>& order) {
@@ -83,19 +89,58 @@ void ApplyOrder(Program& program, const std::vector<int>& order) {
   program.ops = std::move(ops);
 }
 
+std::vector<int> OperatorRoundRobin(const Program& program) {
+  return RoundRobin(program).Run(/*segments=*/false);
+}
+
+namespace {
+
+std::vector<int> AsItStands(const Program& program) {
+  std::vector<int> order(program.ops.size());
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+}  // namespace
+
+std::vector<std::string> Schedulers() {
+  return {"search", "segrr", "round_robin", "serial"};
+}
+
+absl::StatusOr<std::vector<int>> OrderBy(std::string_view scheduler,
+                                         const Program& program,
+                                         const CostModel* costs,
+                                         const OrderSearchOptions& search) {
+  if (scheduler == "serial") return AsItStands(program);
+  if (scheduler == "segrr") return SegmentedRoundRobin(program);
+  if (scheduler == "round_robin") return OperatorRoundRobin(program);
+  if (scheduler != "search") {
+    return Invalid("unknown scheduler {}, known are {}", scheduler,
+                   absl::StrJoin(Schedulers(), ", "));
+  }
+  if (costs == nullptr) return Invalid("search needs prices: give --machine");
+  PricedProgram priced(program, *costs);
+  OrderSearchResult found =
+      SearchOrder(priced,
+                  {{"serial", AsItStands(program)},
+                   {"segrr", SegmentedRoundRobin(program)}},
+                  search);
+  if (!found.fits) {
+    return Invalid(
+        "no order found needs at most {} bytes a device, the least is {}",
+        search.memory_bytes, found.least_peak_bytes);
+  }
+  return std::move(found.best.order);
+}
+
 absl::StatusOr<bool> Reorder(Program& program, const PassOptions& options,
                              PassContext& context) {
-  const std::string& scheduler = options.Get<std::string>("scheduler");
-  if (scheduler == "serial") return false;
-  if (scheduler != "segrr") {
-    return Invalid("unknown scheduler {}, known are segrr and serial",
-                   scheduler);
-  }
-  std::vector<int> order = SegmentedRoundRobin(program);
-  bool changed = false;
-  for (size_t i = 0; i < order.size(); ++i) {
-    changed |= order[i] != static_cast<int>(i);
-  }
+  OrderSearchOptions search;
+  search.steps = static_cast<int>(options.Int("steps"));
+  ASYRA_ASSIGN_OR_RETURN(std::vector<int> order,
+                         OrderBy(options.Get<std::string>("scheduler"), program,
+                                 context.costs, search));
+  bool changed = !std::is_sorted(order.begin(), order.end());
   if (!changed) context.Remark("reorder: one lane, or no wait to hide");
   ApplyOrder(program, order);
   return changed;

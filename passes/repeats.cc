@@ -1,11 +1,9 @@
 #include "passes/repeats.h"
 
 #include <algorithm>
-#include <map>
-#include <string>
 
 #include "absl/container/flat_hash_map.h"
-#include "ir/printer.h"
+#include "passes/op_classes.h"
 
 namespace asyra {
 namespace {
@@ -13,11 +11,13 @@ namespace {
 class RepeatFinder {
  public:
   explicit RepeatFinder(const Program& program)
-      : program_(program), def_use_(program), last_use_(LastUses()) {
+      : program_(program),
+        def_use_(program),
+        last_use_(LastUses()),
+        codes_(OpClasses(program)) {
     for (const Input& input : program.inputs) {
       roles_[input.value] = input.role;
     }
-    for (const Op& op : program.ops) codes_.push_back(CodeOf(op));
   }
 
   std::vector<Repeat> Run() {
@@ -35,23 +35,6 @@ class RepeatFinder {
       }
     }
     return last;
-  }
-
-  // Ops with the same code differ at most in which values they read.
-  int CodeOf(const Op& op) {
-    std::string key = ToString(program_.OperandTypes(op), program_.mesh);
-    key += ToString(program_.ResultTypes(op), program_.mesh);
-    std::vector<const Op*>& alike = by_types_[op.def->name][key];
-    size_t i = 0;
-    while (i < alike.size() &&
-           !(alike[i]->attrs == op.attrs && alike[i]->start == op.start &&
-             alike[i]->stream == op.stream)) {
-      ++i;
-    }
-    if (i == alike.size()) alike.push_back(&op);
-    auto [entry, added] =
-        code_of_.emplace(alike[i], static_cast<int>(code_of_.size()));
-    return entry->second;
   }
 
   // The repeat of [begin, end) that covers most, the shortest period first
@@ -154,10 +137,7 @@ class RepeatFinder {
   DefUse def_use_;
   std::vector<int> last_use_;  // by value: op; ops.size() for outputs
   absl::flat_hash_map<ValueId, InputRole> roles_;
-  std::map<std::string_view, std::map<std::string, std::vector<const Op*>>>
-      by_types_;
-  absl::flat_hash_map<const Op*, int> code_of_;  // of the first of its kind
-  std::vector<int> codes_;                       // by op
+  std::vector<int> codes_;  // by op
   std::vector<Repeat> found_;
 };
 

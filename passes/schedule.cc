@@ -1,90 +1,300 @@
 #include "passes/schedule.h"
 
+#include <algorithm>
+
 #include "ir/support/status.h"
-#include "passes/pass_manager.h"
-#include "passes/pipeline.h"
+#include "passes/bucket.h"
+#include "passes/draft.h"
+#include "passes/perturbation.h"
+#include "passes/reorder.h"
+#include "passes/shorten.h"
 
 namespace asyra {
 namespace {
 
-struct Candidate {
-  std::string name;
-  std::string pipeline;
-  int tiles;
-  bool forced;
+// Decisions are taken on a program of that many layers.
+constexpr int kLayers = 4;
+// Steps for a first look at a draft.
+constexpr int kFirstLook = 24;
+// How many drafts are tried with tiles merged.
+constexpr size_t kBucketed = 2;
+// Of the search, for each way of merging tiles that is tried.
+constexpr int kStepsOfWindow = 50;
+// Errors of prices under which a draft must still be faster.
+constexpr uint64_t kErrors = 8;
+
+// Bytes that values may take on the device, beside what libraries do.
+int64_t DeviceBytes(const Machine& machine) {
+  const Gpu& gpu = machine.gpu;
+  double mib = gpu.hbm_gib * 1024 - gpu.context_mib - gpu.collectives_mib;
+  return static_cast<int64_t>(mib * (1 << 20));
+}
+
+double PerturbedUs(const Program& program, const CostModel& costs,
+                   uint64_t seed) {
+  ReplayOptions replay;
+  replay.memory = replay.lower_bound = replay.critical_path = false;
+  std::vector<OpCost> prices = PriceOps(program, costs);
+  return Replay(program, PerturbedPrices(program, prices, seed), replay)
+      .makespan_us;
+}
+
+double GiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+class Scheduler {
+ public:
+  Scheduler(const Program& program, const ScheduleOptions& options,
+            PassContext& context)
+      : program_(program), options_(options), context_(context) {}
+
+  absl::StatusOr<ScheduleResult> Run() {
+    result_.baseline = Simulate(program_, *context_.costs);
+    budget_ = Budget();
+    ASYRA_ASSIGN_OR_RETURN(std::vector<DraftPlan> plans, Plans());
+    for (const DraftPlan& plan : plans) {
+      absl::StatusOr<Draft> draft = Make(program_, plan);
+      if (!draft.ok()) return Annotate(draft.status(), plan.name);
+      drafts_.push_back(*std::move(draft));
+    }
+    ASYRA_ASSIGN_OR_RETURN(int chosen, Choose());
+    Finish(chosen);
+    return std::move(result_);
+  }
+
+ private:
+  bool Searching() const { return options_.scheduler == "auto"; }
+  bool Asked(const DraftPlan& plan) const {
+    return options_.tiles == 0 || plan.tiles == options_.tiles;
+  }
+
+  int64_t Budget() const {
+    if (options_.memory_bytes > 0) return options_.memory_bytes;
+    int64_t device = DeviceBytes(context_.costs->machine());
+    return result_.baseline.peak_bytes <= device ? device : 0;
+  }
+
+  OrderSearchOptions Steps(int steps) const {
+    return {.steps = steps, .memory_bytes = budget_};
+  }
+
+  absl::StatusOr<Draft> Make(const Program& program, const DraftPlan& plan) {
+    int steps = Searching() ? kFirstLook : options_.search_steps;
+    ASYRA_ASSIGN_OR_RETURN(Draft draft, MakeDraft(program, plan, Steps(steps),
+                                                  context_, options_.manager));
+    result_.steps += draft.found.steps;
+    return draft;
+  }
+
+  // What is to be done with the whole program: the plans that a shorter one
+  // tells, whether they will be chosen or not.
+  absl::StatusOr<std::vector<DraftPlan>> Plans() {
+    std::vector<DraftPlan> plans = {
+        {.name = "as it stands", .early = false},
+        {.name = "1 tile", .scheduler = Searching() ? "" : options_.scheduler}};
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Draft> tiled,
+                           TiledDrafts(Shorten(program_, kLayers)));
+    if (Searching()) ASYRA_RETURN_IF_ERROR(LookAgain(&tiled));
+    for (Draft& draft : tiled) plans.push_back(std::move(draft.plan));
+    return plans;
+  }
+
+  absl::StatusOr<std::vector<Draft>> TiledDrafts(const Program& program) {
+    std::vector<Draft> drafts;
+    for (int tiles = 2; tiles <= std::max(kMostTiles, options_.tiles);
+         ++tiles) {
+      if (options_.tiles != 0 && options_.tiles != tiles) continue;
+      absl::StatusOr<Draft> draft = Tiled(program, tiles);
+      if (draft.ok()) {
+        drafts.push_back(*std::move(draft));
+      } else if (options_.tiles == tiles) {
+        return draft.status();
+      } else {
+        result_.candidates.push_back({fmt::format("{} tiles", tiles), 0, 0,
+                                      std::string(MessageOf(draft.status()))});
+      }
+    }
+    return drafts;
+  }
+
+  // Along the dimension asked for, or the first that cuts.
+  absl::StatusOr<Draft> Tiled(const Program& program, int tiles) {
+    std::vector<std::string> dims = {options_.tile_dim};
+    if (options_.tile_dim == "auto") dims = {"batch", "sequence"};
+    absl::Status status;
+    for (const std::string& dim : dims) {
+      DraftPlan plan{.name = fmt::format("{} tiles along the {}", tiles, dim),
+                     .tiles = tiles,
+                     .dim = dim,
+                     .scheduler = Searching() ? "" : options_.scheduler};
+      absl::StatusOr<Draft> draft = Make(program, plan);
+      if (draft.ok()) return draft;
+      // Why the batch does not cut says more than why the sequence does not.
+      if (status.ok()) status = draft.status();
+    }
+    return status;
+  }
+
+  // A longer search for each, and tiles merged in the best of them.
+  absl::Status LookAgain(std::vector<Draft>* drafts) {
+    int steps =
+        options_.search_steps / static_cast<int>(drafts->size() + kBucketed);
+    for (Draft& draft : *drafts) Improve(&draft, steps);
+    std::stable_sort(drafts->begin(), drafts->end(), IsBetter);
+    size_t count = std::min(drafts->size(), kBucketed);
+    for (size_t d = 0; options_.bucket && d < count; ++d) {
+      Draft draft = (*drafts)[d];
+      ASYRA_ASSIGN_OR_RETURN(
+          bool merged,
+          BucketDraft(&draft,
+                      {.memory_bytes = budget_,
+                       .windows = options_.search_steps / kStepsOfWindow},
+                      *context_.costs));
+      if (merged) {
+        result_.steps += draft.found.steps;
+        Improve(&draft, steps);
+        drafts->push_back(std::move(draft));
+      } else {
+        (*drafts)[d].remarks = std::move(draft.remarks);
+      }
+    }
+    for (Draft& draft : *drafts) {
+      for (std::string& remark : draft.remarks) {
+        remarks_.emplace_back(draft.plan.name, std::move(remark));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Improve(Draft* draft, int steps) {
+    int before = draft->found.steps;
+    ImproveDraft(draft, Steps(steps), *context_.costs);
+    result_.steps += draft->found.steps - before;
+  }
+
+  bool IsRobust(const Draft& draft) const {
+    Program ordered = draft.program;
+    ApplyOrder(ordered, draft.found.best.order);
+    for (uint64_t seed = 1; seed <= kErrors; ++seed) {
+      if (PerturbedUs(ordered, *context_.costs, seed) >
+          PerturbedUs(program_, *context_.costs, seed)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // The best whose gain does not hang on exact prices; the program as it
+  // stands always passes.
+  absl::StatusOr<int> Choose() {
+    std::vector<int> ranked;
+    for (size_t d = 0; d < drafts_.size(); ++d) {
+      if (Asked(drafts_[d].plan)) ranked.push_back(static_cast<int>(d));
+    }
+    std::stable_sort(ranked.begin(), ranked.end(), [&](int a, int b) {
+      return IsBetter(drafts_[a], drafts_[b]);
+    });
+    std::vector<std::string> why(
+        drafts_.size(), fmt::format("{} tiles were asked for", options_.tiles));
+    int chosen = -1;
+    for (int d : ranked) {
+      const Draft& draft = drafts_[d];
+      if (!draft.found.fits) {
+        why[d] = fmt::format("needs {:.3f} GiB, the budget is {:.3f}",
+                             GiB(draft.found.peak_bytes), GiB(budget_));
+      } else if (chosen >= 0) {
+        why[d] = "slower than " + drafts_[chosen].plan.name;
+      } else if (draft.plan.early && options_.tiles == 0 && !IsRobust(draft)) {
+        why[d] = "its gain does not survive prices 10 % off";
+      } else {
+        chosen = d;
+        why[d].clear();
+      }
+    }
+    if (chosen < 0) return NothingFits(ranked);
+    for (size_t d = 0; d < drafts_.size(); ++d) {
+      result_.candidates.push_back({drafts_[d].plan.name,
+                                    drafts_[d].found.makespan_us,
+                                    drafts_[d].found.peak_bytes, why[d]});
+    }
+    return chosen;
+  }
+
+  absl::Status NothingFits(absl::Span<const int> drafts) const {
+    int64_t least = drafts_[drafts[0]].found.least_peak_bytes;
+    for (int d : drafts) {
+      least = std::min(least, drafts_[d].found.least_peak_bytes);
+    }
+    return Invalid(
+        "no schedule found fits in {:.3f} GiB a device: the least that one "
+        "takes is {:.3f} GiB",
+        GiB(budget_), GiB(least));
+  }
+
+  void Finish(int chosen) {
+    Draft& draft = drafts_[chosen];
+    ApplyOrder(draft.program, draft.found.best.order);
+    result_.program = std::move(draft.program);
+    result_.optimized = Simulate(result_.program, *context_.costs);
+    result_.tiles = draft.plan.tiles;
+    result_.scheduler = draft.found.best.name;
+    for (auto& [name, remark] : remarks_) {
+      if (name == draft.plan.name) {
+        context_.remarks.push_back(std::move(remark));
+      }
+    }
+  }
+
+  const Program& program_;
+  const ScheduleOptions& options_;
+  PassContext& context_;
+  int64_t budget_ = 0;
+  std::vector<Draft> drafts_;  // the first is the program as it stands
+  // Of the shorter drafts: the draft's name, what is to be said of it.
+  std::vector<std::pair<std::string, std::string>> remarks_;
+  ScheduleResult result_;
 };
 
-std::vector<Candidate> CandidatesFor(const ScheduleOptions& options) {
-  // Every collective where it stands, waited for at once.
-  std::vector<Candidate> list = {
-      {"1 tile, collectives started early", SchedulePipeline(1), 1, false}};
-  for (int tiles : {2, 3, 4}) {
-    bool forced = options.tiles == tiles;
-    if (!forced && (options.tiles != 0 || tiles != 2)) continue;
-    list.push_back({fmt::format("{} tiles, segmented round robin", tiles),
-                    SchedulePipeline(tiles), tiles, forced});
-  }
-  if (options.tiles > 4) {
-    list.push_back(
-        {fmt::format("{} tiles, segmented round robin", options.tiles),
-         SchedulePipeline(options.tiles), options.tiles, true});
-  }
-  return list;
-}
-
 }  // namespace
-
-std::string SchedulePipeline(int tiles) {
-  if (tiles <= 1) return "start_collectives";
-  return fmt::format("tile{{tiles={}}}, start_collectives, reorder, bucket",
-                     tiles);
-}
 
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context) {
   if (context.costs == nullptr) return Invalid("needs prices: give --machine");
-  ScheduleResult result;
-  result.baseline = Simulate(program, *context.costs);
-  int chosen = -1;
-  for (const Candidate& candidate : CandidatesFor(options)) {
-    PassContext trial_context = context;
-    trial_context.remarks.clear();
-    Program trial = program;
-    ScheduleChoice choice{candidate.name, 0, 0, ""};
-    absl::Status status =
-        RunPasses(trial, candidate.pipeline, trial_context, options.manager);
-    if (!status.ok()) {
-      if (candidate.forced) return status;
-      choice.rejected = std::string(MessageOf(status));
-      result.candidates.push_back(std::move(choice));
-      continue;
+  return Scheduler(program, options, context).Run();
+}
+
+absl::StatusOr<std::vector<AblationRow>> Ablation(
+    const Program& program, const ScheduleOptions& options,
+    PassContext& context) {
+  if (context.costs == nullptr) return Invalid("needs prices: give --machine");
+  std::vector<AblationRow> rows = {
+      {"baseline", Simulate(program, *context.costs)}};
+  int tiles = options.tiles > 0 ? options.tiles : 2;
+  std::string dim = options.tile_dim == "auto" ? "batch" : options.tile_dim;
+  Program tiled = program;
+  ASYRA_RETURN_IF_ERROR(
+      RunPasses(tiled, fmt::format("tile{{tiles={}, dim=\"{}\"}}", tiles, dim),
+                context, options.manager));
+  rows.push_back({"+tile", Simulate(tiled, *context.costs)});
+  ASYRA_RETURN_IF_ERROR(
+      RunPasses(tiled, "start_collectives", context, options.manager));
+  std::string scheduler =
+      options.scheduler == "auto" ? "search" : options.scheduler;
+  OrderSearchOptions search{.steps = options.search_steps};
+  for (bool bucket : {false, true}) {
+    Program trial = tiled;
+    if (bucket) {
+      ASYRA_ASSIGN_OR_RETURN(BucketResult bucketed,
+                             BucketTiles(tiled, *context.costs, {}));
+      trial = std::move(bucketed.program);
     }
-    SimResult simulated = Simulate(trial, *context.costs);
-    choice.makespan_us = simulated.makespan_us;
-    choice.peak_bytes = simulated.peak_bytes;
-    bool better =
-        chosen < 0 || simulated.makespan_us < result.optimized.makespan_us;
-    if (!better && !candidate.forced) {
-      choice.rejected =
-          fmt::format("slower than {}", result.candidates[chosen].name);
-    } else {
-      if (chosen >= 0) {
-        result.candidates[chosen].rejected =
-            better ? "slower than " + candidate.name
-                   : fmt::format("{} tiles were asked for", candidate.tiles);
-      }
-      chosen = static_cast<int>(result.candidates.size());
-      result.program = std::move(trial);
-      result.optimized = simulated;
-      result.tiles = candidate.tiles;
-      for (std::string& remark : trial_context.remarks) {
-        if (candidate.tiles > 1) context.remarks.push_back(std::move(remark));
-      }
-    }
-    result.candidates.push_back(std::move(choice));
+    ASYRA_ASSIGN_OR_RETURN(std::vector<int> order,
+                           OrderBy(scheduler, trial, context.costs, search));
+    ApplyOrder(trial, order);
+    rows.push_back({bucket ? "+tile+reorder+bucket" : "+tile+reorder",
+                    Simulate(trial, *context.costs)});
   }
-  return result;
+  return rows;
 }
 
 }  // namespace asyra

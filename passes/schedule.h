@@ -1,8 +1,15 @@
-// Chooses a schedule: tries the candidates the pipeline can make, judges each
-// on the simulator, and returns the best. The program as it stands is among
-// them, so the result is never worse than it (the gate of DESIGN 4).
+// Chooses a schedule: drafts what the passes can make of a local program,
+// judges each on the simulator, and returns the best within the memory budget.
+// The program as it stands is among them, so the result is never worse than it
+// (the gate of DESIGN 4).
+//
+// What costs much is done on a program of few layers (shorten.h): tiles are
+// merged there, and orders searched. The plans that come out are followed on
+// the whole program, and what that simulates to decides.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,14 +21,30 @@
 
 namespace asyra {
 
+inline constexpr int kMostTiles = 4;  // that are tried unasked
+
 struct ScheduleOptions {
-  // 0: the best of 1 and 2; otherwise exactly that many, better or not.
+  // 0: the best of 1 to kMostTiles; otherwise exactly that many, better or
+  // not.
   int tiles = 0;
-  PassManagerOptions manager;  // for the passes of the candidates
+  // "batch", "sequence", or "auto": the batch, or where it does not cut into
+  // tiles the sequence.
+  std::string tile_dim = "auto";
+  // One of Schedulers() (reorder.h), and then nothing is searched, or "auto":
+  // the best that is found.
+  std::string scheduler = "auto";
+  bool bucket = true;
+  // Orders that are simulated on the whole, about. The result depends on it,
+  // not on the machine that searches.
+  int search_steps = 4000;
+  // Of the peak on a device. 0: what the device has, if the program as it
+  // stands fits in it.
+  int64_t memory_bytes = 0;
+  PassManagerOptions manager;  // for the passes of the drafts
 };
 
 struct ScheduleChoice {
-  std::string name;  // "2 tiles, segmented round robin, bucketed"
+  std::string name;  // "2 tiles along the batch, bucketed, search"
   double makespan_us = 0;
   int64_t peak_bytes = 0;
   std::string rejected;  // why, empty for the one chosen
@@ -32,12 +55,27 @@ struct ScheduleResult {
   SimResult baseline;  // of the local program: collectives block
   SimResult optimized;
   int tiles = 1;
+  std::string scheduler;  // that ordered it: "search", "segrr", "serial"
+  int steps = 0;          // orders simulated
   std::vector<ScheduleChoice> candidates;
 };
 
-// Of a local program; context.costs must be there.
+// Of a local program; context.costs must be there. A draft replaces the
+// program as it stands only if it is still faster when prices are off by a
+// tenth (perturbation.h), unless the options ask for it.
+// Error: no draft fits the budget, with the least memory that one takes.
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context);
+
+// What each step of the pipeline gives, `tiles` as asked for (2 for 0): for
+// --ablation.
+struct AblationRow {
+  std::string name;  // "+tile"
+  SimResult result;
+};
+absl::StatusOr<std::vector<AblationRow>> Ablation(
+    const Program& program, const ScheduleOptions& options,
+    PassContext& context);
 
 }  // namespace asyra

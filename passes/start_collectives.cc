@@ -21,8 +21,9 @@ std::string StreamName(AxisList axes, const Mesh& mesh) {
 
 class Starter {
  public:
-  explicit Starter(const Program& from)
+  Starter(const Program& from, bool early)
       : from_(from),
+        early_(early),
         builder_(Builder::Like(from)),
         map_(from.values.size(), kNoValue),
         future_(from.values.size(), kNoValue),
@@ -32,7 +33,7 @@ class Starter {
     compute_ = to.Stream("compute");
     for (size_t i = 0; i < from.ops.size(); ++i) {
       const Op& op = from.ops[i];
-      if (op.is_collective()) ready_[op.operands[0]].push_back(i);
+      if (op.is_collective() && early) ready_[op.operands[0]].push_back(i);
     }
   }
 
@@ -44,7 +45,13 @@ class Starter {
       StartReaders(input.value);
     }
     for (const Op& op : from_.ops) {
-      if (op.is_collective()) continue;
+      if (op.is_collective()) {
+        if (!early_) {
+          Start(op);
+          Arrived(op.results[0]);
+        }
+        continue;
+      }
       Op copy = op;
       for (ValueId& value : copy.operands) value = Arrived(value);
       copy.stream = compute_;
@@ -73,22 +80,26 @@ class Starter {
   void StartReaders(ValueId value) {
     for (size_t i : ready_[value]) {
       const Op& op = from_.ops[i];
-      Op start = op;
-      start.start = true;
-      start.operands[0] = Arrived(value);
-      start.stream = builder_.mutable_program().Stream(
-          StreamName(op.attrs.Get<AxisList>("axes"), from_.mesh));
-      Type type = from_.type(op.results[0]);
-      type.future = true;
-      std::string name = from_.value_name(op.results[0]) + ".future";
-      future_[op.results[0]] =
-          builder_.Append(std::move(start), {type}, {name})[0];
+      Start(op);
       // A collective that reads this one's result starts when it is there.
       if (!ready_[op.results[0]].empty()) {
         Arrived(op.results[0]);
         StartReaders(op.results[0]);
       }
     }
+  }
+
+  void Start(const Op& op) {
+    Op start = op;
+    start.start = true;
+    start.operands[0] = Arrived(op.operands[0]);
+    start.stream = builder_.mutable_program().Stream(
+        StreamName(op.attrs.Get<AxisList>("axes"), from_.mesh));
+    Type type = from_.type(op.results[0]);
+    type.future = true;
+    std::string name = from_.value_name(op.results[0]) + ".future";
+    future_[op.results[0]] =
+        builder_.Append(std::move(start), {type}, {name})[0];
   }
 
   // The value in the new program, waited for if it is on its way.
@@ -106,6 +117,7 @@ class Starter {
   }
 
   const Program& from_;
+  const bool early_;
   Builder builder_;
   std::vector<ValueId> map_;     // old value to new, once it is there
   std::vector<ValueId> future_;  // old value to the future it comes from
@@ -115,11 +127,12 @@ class Starter {
 
 }  // namespace
 
-absl::StatusOr<bool> StartCollectives(Program& program, const PassOptions&,
+absl::StatusOr<bool> StartCollectives(Program& program,
+                                      const PassOptions& options,
                                       PassContext& context) {
   bool any = std::any_of(program.ops.begin(), program.ops.end(),
                          [](const Op& op) { return op.is_collective(); });
-  program = Starter(program).Run();
+  program = Starter(program, options.Bool("early")).Run();
   if (!any) context.Remark("start_collectives: the program has no collectives");
   return true;
 }

@@ -19,6 +19,8 @@
 
 namespace asyra {
 
+// Options: early (bool, default true); false starts each collective where it
+// stands and waits for it at once.
 absl::StatusOr<bool> StartCollectives(Program& program,
                                       const PassOptions& options,
                                       PassContext& context);

@@ -19,6 +19,11 @@ class PricedProgram {
       : program_(program), prices_(std::move(prices)), dependencies_(program) {}
   PricedProgram(const Program& program, const CostModel& costs)
       : PricedProgram(program, PriceOps(program, costs)) {}
+  // The same program at other prices.
+  PricedProgram(const PricedProgram& same, std::vector<OpCost> prices)
+      : program_(same.program_),
+        prices_(std::move(prices)),
+        dependencies_(same.dependencies_) {}
 
   const Program& program() const { return program_; }
   absl::Span<const OpCost> prices() const { return prices_; }

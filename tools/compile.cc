@@ -17,6 +17,7 @@
 #include "ir/weight_store.h"
 #include "models/models.h"
 #include "passes/pipeline.h"
+#include "passes/reorder.h"
 
 namespace asyra {
 namespace {
@@ -150,22 +151,110 @@ std::string LowerPipeline(const CompileOptions& options) {
       pipeline, {{"assign_streams", "assign_streams{ctas=false}"}});
 }
 
+ScheduleOptions ScheduleOptionsOf(const CompileOptions& options,
+                                  const PassManagerOptions& manager) {
+  ScheduleOptions schedule;
+  schedule.tiles = options.tiles;
+  schedule.tile_dim = options.tile_dim;
+  schedule.scheduler = options.scheduler;
+  schedule.bucket = options.bucket;
+  schedule.search_steps = options.search_steps;
+  schedule.memory_bytes =
+      static_cast<int64_t>(options.memory_gib * (int64_t{1} << 30));
+  schedule.manager = manager;
+  return schedule;
+}
+
+// Forms of collectives around norms under tp that are scheduled and compared:
+// which pipelines best is not known before (simulator/README.md). The plan that
+// costs least unscheduled comes first.
+std::vector<std::string> Styles(const CompileOptions& options,
+                                const Program& program) {
+  constexpr int kStepsForAll = 1000;
+  std::vector<std::string> styles = {options.tp_style};
+  AxisId tp = program.mesh.Find("tp");
+  if (program.stage == Stage::kGlobal && !options.propagate &&
+      options.tp_style == "auto" && options.search_steps >= kStepsForAll &&
+      tp >= 0 && program.mesh.size(tp) > 1) {
+    styles.insert(styles.end(), {"sequence", "replicated"});
+  }
+  return styles;
+}
+
+// Takes over the other's program where that is faster; names of its candidates
+// say how it differs.
+void Compare(ScheduleResult other, const std::string& style,
+             ScheduleResult* best) {
+  std::string suffix = fmt::format(", tp-style {}", style);
+  bool better = other.optimized.makespan_us < best->optimized.makespan_us;
+  if (better) std::swap(best->program, other.program);
+  for (ScheduleChoice& choice : best->candidates) {
+    if (better && choice.rejected.empty()) {
+      choice.rejected = "slower than tp-style " + style;
+    }
+  }
+  for (ScheduleChoice& choice : other.candidates) {
+    if (!better && choice.rejected.empty()) {
+      choice.rejected = "slower than what the plan gives";
+    }
+    choice.name += suffix;
+    best->candidates.push_back(std::move(choice));
+  }
+  best->steps += other.steps;
+  if (!better) return;
+  best->optimized = std::move(other.optimized);
+  best->tiles = other.tiles;
+  best->scheduler = std::move(other.scheduler);
+}
+
+absl::Status ScheduleBest(const CompileOptions& options,
+                          const PassManagerOptions& manager,
+                          const PassContext& context, CompileResult* result,
+                          std::vector<std::string>* remarks) {
+  std::vector<std::string> seen;
+  for (const std::string& style : Styles(options, result->program)) {
+    CompileOptions styled = options;
+    styled.tp_style = style;
+    PassContext own = context;
+    Program program = result->program;
+    if (program.stage == Stage::kGlobal) {
+      ASYRA_RETURN_IF_ERROR(RunPasses(program, ShardPipeline(styled), own,
+                                      manager, &result->timings));
+    }
+    std::string text = ToString(program);
+    if (std::find(seen.begin(), seen.end(), text) != seen.end()) continue;
+    seen.push_back(std::move(text));
+    ASYRA_ASSIGN_OR_RETURN(
+        ScheduleResult scheduled,
+        Schedule(program, ScheduleOptionsOf(options, manager), own));
+    bool first = !result->schedule.has_value();
+    double before_us = first ? 0 : result->schedule->optimized.makespan_us;
+    if (first) {
+      result->partitioned = std::move(program);
+      result->schedule = std::move(scheduled);
+    } else {
+      Compare(std::move(scheduled), style, &*result->schedule);
+    }
+    if (first || result->schedule->optimized.makespan_us < before_us) {
+      *remarks = std::move(own.remarks);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunDefault(const CompileOptions& options,
                         const PassManagerOptions& manager, PassContext& context,
                         CompileResult* result) {
   Program& program = result->program;
-  if (program.stage == Stage::kGlobal) {
-    ASYRA_RETURN_IF_ERROR(RunPasses(program, ShardPipeline(options), context,
-                                    manager, &result->timings));
-  }
-  result->partitioned = program;
-  if (program.stage != Stage::kLocal) {
+  if (program.stage >= Stage::kScheduled) {
+    result->partitioned = program;
     result->simulated = Simulate(program, *context.costs);
     return absl::OkStatus();
   }
-  ASYRA_ASSIGN_OR_RETURN(
-      result->schedule,
-      Schedule(program, {.tiles = options.tiles, .manager = manager}, context));
+  std::vector<std::string> remarks;
+  ASYRA_RETURN_IF_ERROR(
+      ScheduleBest(options, manager, context, result, &remarks));
+  context.remarks = std::move(remarks);
   program = result->schedule->program;
   ASYRA_RETURN_IF_ERROR(RunPasses(program, LowerPipeline(options), context,
                                   manager, &result->timings));
@@ -231,6 +320,28 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
       ->take_all();
   app.add_option("--tiles", options->tiles,
                  "tile streams; 0: what simulates best")
+      ->capture_default_str();
+  app.add_option("--tile-dim", options->tile_dim,
+                 "what tiles cut: batch, sequence, or auto, the batch where "
+                 "it cuts")
+      ->check(CLI::IsMember({"auto", "batch", "sequence"}))
+      ->capture_default_str();
+  std::vector<std::string> schedulers = Schedulers();
+  schedulers.insert(schedulers.begin(), "auto");
+  app.add_option("--scheduler", options->scheduler,
+                 "order of issue: auto searches, the others are baselines")
+      ->check(CLI::IsMember(schedulers))
+      ->capture_default_str();
+  app.add_flag("--bucket,!--no-bucket", options->bucket,
+               "merges tiles back where that pays");
+  app.add_option("--search-steps", options->search_steps,
+                 "orders that are simulated, about; the result depends on it, "
+                 "not on the time there is")
+      ->check(CLI::Range(1, 10000000))
+      ->capture_default_str();
+  app.add_option("--memory-gib", options->memory_gib,
+                 "peak memory allowed on a device; 0: what it has")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--expert-capacity", options->expert_capacity,
                  "slots of an expert in percent of an even share of the "

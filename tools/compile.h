@@ -31,7 +31,12 @@ struct CompileOptions {
   std::vector<std::string> set;  // edits of the machine, "gpu.hbm_gbps=4000"
   int64_t nodes = 0;             // 0: as many as the mesh takes
   bool graph = false;            // ops are issued as a captured graph
+  // As ScheduleOptions has them (passes/schedule.h).
   int tiles = 0;
+  std::string tile_dim = "auto", scheduler = "auto";
+  bool bucket = true;
+  int search_steps = ScheduleOptions().search_steps;
+  double memory_gib = 0;  // budget of a device; 0: what it has
   // Nothing is chosen for a price that nobody measured where there is a
   // measured one.
   bool measured_only = false;

@@ -136,10 +136,12 @@ void AddScheduleJson(const CompileResult& result, const Steps& steps,
   const ScheduleResult& schedule = *result.schedule;
   (*json)["baseline"] = StepJson(*steps.before);
   (*json)["tiles"] = schedule.tiles;
+  (*json)["scheduler"] = schedule.scheduler;
+  (*json)["search_steps"] = schedule.steps;
   (*json)["rejected"] = nlohmann::json::array();
   for (const ScheduleChoice& choice : schedule.candidates) {
     if (choice.rejected.empty()) {
-      (*json)["scheduler"] = choice.name;
+      (*json)["schedule"] = choice.name;
     } else {
       (*json)["rejected"].push_back({{"schedule", choice.name},
                                      {"makespan_us", choice.makespan_us},

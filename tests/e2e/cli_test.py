@@ -51,7 +51,7 @@ class CommandLine(ToolTest):
     with open(profile) as file:
       events = json.load(file)["traceEvents"]
     slices = [event for event in events if event["ph"] == "X"]
-    self.assertGreater(len(slices), 50)
+    self.assertGreater(len(slices), 30)
     self.assertTrue(any(event["name"].startswith("ncclDevKernel_")
                         for event in slices))
     last = {}

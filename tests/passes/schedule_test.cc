@@ -56,8 +56,8 @@ TEST_P(Meshes, ScheduledProgramComputesTheSame) {
   PassContext context;
   context.costs = &costs;
   ASSERT_EQ(RunPasses(program, kShardPipeline, context), absl::OkStatus());
-  absl::StatusOr<ScheduleResult> result =
-      Schedule(program, {.tiles = GetParam().tiles}, context);
+  absl::StatusOr<ScheduleResult> result = Schedule(
+      program, {.tiles = GetParam().tiles, .search_steps = 300}, context);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(Verify(result->program), absl::OkStatus());
   if (GetParam().tiles > 0) {
@@ -108,7 +108,7 @@ TEST(Schedule, BatchThatDoesNotCutIsRefused) {
   PassContext context;
   context.costs = &costs;
   absl::StatusOr<ScheduleResult> result =
-      Schedule(*program, {.tiles = 2}, context);
+      Schedule(*program, {.tiles = 2, .tile_dim = "batch"}, context);
   ASSERT_FALSE(result.ok());
   EXPECT_THAT(result.status().ToString(),
               testing::HasSubstr("dim 0 of input %input_ids is 3 on a device"));

@@ -18,8 +18,10 @@
 #include "passes/partition.h"
 #include "passes/propagate_sharding.h"
 #include "passes/reorder.h"
+#include "passes/schedule.h"
 #include "passes/start_collectives.h"
 #include "passes/tile.h"
+#include "simulator/simulate.h"
 
 namespace asyra {
 namespace {
@@ -79,6 +81,10 @@ class RandomModel {
   template <typename T>
   T Pick(std::initializer_list<T> list) {
     return *(list.begin() + random_() % list.size());
+  }
+  template <typename T>
+  T Pick(const std::vector<T>& list) {
+    return list[random_() % list.size()];
   }
 
  private:
@@ -213,6 +219,7 @@ struct Seen {
   int tiled[2] = {0, 0};  // along the batch, the sequence
   int in_blocks = 0;
   int merged = 0;
+  int searched = 0;  // of them in tiles
 };
 
 // Tiles the program along the batch or the sequence; false where these do not
@@ -268,6 +275,60 @@ void MergeSome(RandomModel& model, Program* program, Seen* seen) {
   seen->merged += !groups.empty();
 }
 
+// Tiled, ordered and merged in any way the passes offer.
+void ScheduleByHand(RandomModel& model, const CostModel& costs,
+                    Program* program, Seen* seen) {
+  Program& scheduled = *program;
+  PassContext context;
+  context.costs = &costs;
+  bool tiled = TileSome(model, &scheduled, seen);
+  EXPECT_TRUE(
+      StartCollectives(scheduled, {{"early", model.Pick({0, 1}) == 1}}, context)
+          .ok());
+  EXPECT_TRUE(
+      Reorder(scheduled,
+              {{"scheduler", model.Pick(Schedulers())}, {"steps", int64_t{40}}},
+              context)
+          .ok());
+  EXPECT_EQ(Verify(scheduled), absl::OkStatus()) << ToString(scheduled);
+  if (tiled && model.Pick({0, 1}) == 1) {
+    MergeSome(model, &scheduled, seen);
+    EXPECT_EQ(Verify(scheduled), absl::OkStatus()) << ToString(scheduled);
+  }
+}
+
+// Scheduled by search: never worse than as it stands, nor over the budget.
+void ScheduleIt(RandomModel& model, const CostModel& costs, Program* program,
+                Seen* seen) {
+  PassContext context;
+  context.costs = &costs;
+  SimResult baseline = Simulate(*program, costs);
+  ScheduleOptions options;
+  options.search_steps = 60;
+  options.tiles = model.Pick({0, 0, 2, 3});
+  options.tile_dim = model.Pick<std::string>({"auto", "batch", "sequence"});
+  if (model.Pick({0, 1}) == 1) {
+    options.memory_bytes = baseline.peak_bytes * model.Pick({9, 10, 12}) / 10;
+  }
+  absl::StatusOr<ScheduleResult> result = Schedule(*program, options, context);
+  if (!result.ok()) {
+    EXPECT_TRUE(options.memory_bytes > 0 || options.tiles > 0)
+        << result.status();
+    return;
+  }
+  if (options.tiles == 0 && (options.memory_bytes == 0 ||
+                             options.memory_bytes >= baseline.peak_bytes)) {
+    EXPECT_LE(result->optimized.makespan_us, baseline.makespan_us * (1 + 1e-9));
+  }
+  if (options.memory_bytes > 0) {
+    EXPECT_LE(result->optimized.peak_bytes, options.memory_bytes);
+  }
+  EXPECT_EQ(result->optimized.makespan_us,
+            Simulate(result->program, costs).makespan_us);
+  seen->searched += result->tiles > 1;
+  *program = std::move(result->program);
+}
+
 void CheckOne(uint64_t seed, Seen* seen) {
   RandomModel model(seed);
   Program single = model.Build(8);
@@ -293,16 +354,16 @@ void CheckOne(uint64_t seed, Seen* seen) {
   ASSERT_TRUE(local.ok()) << local.status();
   EXPECT_EQ(Verify(*local), absl::OkStatus()) << ToString(*local);
   if (!options.pins.empty()) ExpectPinned(program, options.pins, *local);
+  CostModel costs(*LoadMachine(model.Pick<std::string>({"h200x8", "l20x8"})),
+                  program.mesh);
   Program scheduled = *local;
-  bool tiled = TileSome(model, &scheduled, seen);
-  EXPECT_TRUE(StartCollectives(scheduled, {}, context).ok());
-  EXPECT_TRUE(
-      Reorder(scheduled, {{"scheduler", std::string("segrr")}}, context).ok());
-  EXPECT_EQ(Verify(scheduled), absl::OkStatus()) << ToString(scheduled);
-  if (tiled && model.Pick({0, 1}) == 1) {
-    MergeSome(model, &scheduled, seen);
-    EXPECT_EQ(Verify(scheduled), absl::OkStatus()) << ToString(scheduled);
+  if (seed % 3 == 0) {
+    ScheduleIt(model, costs, &scheduled, seen);
+    if (scheduled.stage == Stage::kLocal) return;
+  } else {
+    ScheduleByHand(model, costs, &scheduled, seen);
   }
+  EXPECT_EQ(Verify(scheduled), absl::OkStatus()) << ToString(scheduled);
   std::vector<Tensor> inputs = SmallIntegers(single, seed);
   absl::StatusOr<std::vector<Tensor>> want = Interpret(single, inputs);
   absl::StatusOr<std::vector<Tensor>> got = Interpret(scheduled, inputs);
@@ -332,6 +393,7 @@ TEST(ShardProperty, RandomProgramsComputeTheSameOnEveryMesh) {
     EXPECT_GE(seen.tiled[1], programs / 10);
     EXPECT_GE(seen.in_blocks, programs / 20);
     EXPECT_GE(seen.merged, programs / 20);
+    EXPECT_GE(seen.searched, programs / 40);
   }
 }
 

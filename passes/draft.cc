@@ -1,0 +1,115 @@
+#include "passes/draft.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "fmt/format.h"
+#include "ir/support/status.h"
+#include "passes/bucket_candidates.h"
+#include "passes/reorder.h"
+
+namespace asyra {
+namespace {
+
+std::vector<int> InOrder(const Program& program) {
+  std::vector<int> order(program.ops.size());
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+std::string Passes(const DraftPlan& plan) {
+  std::string start =
+      plan.early ? "start_collectives" : "start_collectives{early=false}";
+  if (plan.tiles < 2) return start;
+  return fmt::format("tile{{tiles={}, dim=\"{}\"}}, {}", plan.tiles, plan.dim,
+                     start);
+}
+
+// What it finds, and the steps and least memory of all searches so far.
+void Search(Draft* draft, const std::vector<NamedOrder>& seeds,
+            const OrderSearchOptions& search, const CostModel& costs) {
+  OrderSearchResult found =
+      SearchOrder(PricedProgram(draft->program, costs), seeds, search);
+  if (draft->found.steps > 0) {
+    found.steps += draft->found.steps;
+    found.least_peak_bytes =
+        std::min(found.least_peak_bytes, draft->found.least_peak_bytes);
+  }
+  draft->found = std::move(found);
+}
+
+}  // namespace
+
+bool IsBetter(const Draft& a, const Draft& b) {
+  if (a.found.fits != b.found.fits) return a.found.fits;
+  if (!a.found.fits) return a.found.peak_bytes < b.found.peak_bytes;
+  if (a.found.makespan_us != b.found.makespan_us) {
+    return a.found.makespan_us < b.found.makespan_us;
+  }
+  return a.found.peak_bytes < b.found.peak_bytes;
+}
+
+absl::StatusOr<Draft> MakeDraft(const Program& program, const DraftPlan& plan,
+                                const OrderSearchOptions& search,
+                                const PassContext& context,
+                                const PassManagerOptions& manager) {
+  Draft draft{plan, program, {}, {}};
+  PassContext own = context;
+  own.remarks.clear();
+  ASYRA_RETURN_IF_ERROR(RunPasses(draft.program, Passes(plan), own, manager));
+  draft.remarks = std::move(own.remarks);
+  if (!plan.merged.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(
+        draft.program,
+        MergeCandidates(draft.program, BucketCandidates(draft.program),
+                        plan.merged));
+  }
+  std::vector<NamedOrder> seeds;
+  OrderSearchOptions options = search;
+  if (!plan.early) {
+    seeds.push_back({"as it stands", InOrder(draft.program)});
+    options.steps = 0;
+  } else if (plan.scheduler.empty()) {
+    seeds.push_back({"serial", InOrder(draft.program)});
+    seeds.push_back({"segrr", SegmentedRoundRobin(draft.program)});
+    options.rules.push_back(plan.rule);
+  } else {
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<int> order,
+        OrderBy(plan.scheduler, draft.program, context.costs, search));
+    seeds.push_back({plan.scheduler, std::move(order)});
+    options.steps = 0;
+  }
+  Search(&draft, seeds, options, *context.costs);
+  return draft;
+}
+
+void ImproveDraft(Draft* draft, OrderSearchOptions search,
+                  const CostModel& costs) {
+  search.rules.push_back(draft->found.rule);
+  std::vector<NamedOrder> seeds = {std::move(draft->found.best)};
+  Search(draft, seeds, search, costs);
+  draft->plan.rule = draft->found.rule;
+}
+
+absl::StatusOr<bool> BucketDraft(Draft* draft, const BucketOptions& options,
+                                 const CostModel& costs) {
+  ASYRA_ASSIGN_OR_RETURN(BucketResult result,
+                         BucketTiles(draft->program, costs, options));
+  draft->remarks.push_back(fmt::format("bucket: {} of {} places merged",
+                                       result.merged, result.places));
+  for (const std::string& text : result.rejected) {
+    draft->remarks.push_back("bucket: " + text);
+  }
+  if (result.merged == 0) return false;
+  draft->plan.name += ", bucketed";
+  draft->plan.merged = std::move(result.set);
+  draft->plan.rule = result.found.rule;
+  draft->program = std::move(result.program);
+  draft->found = std::move(result.found);
+  draft->found.best.order = InOrder(draft->program);
+  draft->found.steps = result.steps;
+  return true;
+}
+
+}  // namespace asyra

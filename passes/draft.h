@@ -1,0 +1,53 @@
+// Drafts of a schedule: what passes and search make of a local program, by a
+// plan that can be followed again on a program with more layers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "passes/bucket.h"
+#include "passes/order_search.h"
+#include "passes/pass.h"
+#include "passes/pass_manager.h"
+
+namespace asyra {
+
+// Everything that was decided.
+struct DraftPlan {
+  std::string name;  // "2 tiles along the batch"
+  int tiles = 1;
+  std::string dim;          // of the tiles
+  bool early = true;        // collectives start as early as they can
+  std::string scheduler;    // empty: the best order found
+  std::vector<int> merged;  // of BucketCandidates()
+  OrderRule rule;           // tried first by the search
+};
+
+struct Draft {
+  DraftPlan plan;
+  Program program;  // stage scheduled; its order is found.best.order
+  OrderSearchResult found;
+  std::vector<std::string> remarks;
+};
+
+// Among what fits the budget the faster, otherwise the smaller.
+bool IsBetter(const Draft& a, const Draft& b);
+
+// Follows the plan; `steps` of order search. context.costs must be there.
+// Errors are those of the passes: what does not cut into tiles.
+absl::StatusOr<Draft> MakeDraft(const Program& program, const DraftPlan& plan,
+                                const OrderSearchOptions& search,
+                                const PassContext& context,
+                                const PassManagerOptions& manager);
+
+// Searches on, from the best order that there is.
+void ImproveDraft(Draft* draft, OrderSearchOptions search,
+                  const CostModel& costs);
+
+// Merges tiles where that pays; false where it does nowhere. Adds remarks on
+// what was merged, and what was not and why.
+absl::StatusOr<bool> BucketDraft(Draft* draft, const BucketOptions& options,
+                                 const CostModel& costs);
+
+}  // namespace asyra

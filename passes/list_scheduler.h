@@ -1,0 +1,61 @@
+// List scheduling: builds an order of issue by playing the program forward in
+// time. Whenever a stream is free it takes, of the ops that could run, the one
+// with the longest way to the end of the program.
+//
+// What is played is simpler than the simulator: ops that run together take
+// nothing from each other. So its orders are candidates, which the simulator
+// judges (order_search.h).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "simulator/priced_program.h"
+
+namespace asyra {
+
+struct ListOptions {
+  // A free stream may wait that long for an op of higher priority.
+  double lookahead_us = 0;
+  // How much longer collectives take than alone.
+  double collective_stretch = 1;
+  // Added to the priority of each op, in us of way to go; empty: nothing.
+  absl::Span<const double> bias = {};
+  // Bytes of results alive at once, beyond what is resident: ops that would
+  // take more are put off as long as others can run. 0: any.
+  int64_t memory_bytes = 0;
+};
+
+// What all runs over one program share. The program must outlive it.
+class ListScheduler {
+ public:
+  explicit ListScheduler(const PricedProgram& priced);
+
+  // Indices of all ops in order of issue: definitions before uses, readers of
+  // a state before what replaces it. Ops that cost nothing (waits, views) come
+  // right before the first op that needs them. Deterministic.
+  std::vector<int> Run(const ListOptions& options = {}) const;
+
+  const PricedProgram& priced() const { return priced_; }
+  // From the start of each op to the end of the program, along its data.
+  absl::Span<const double> way_us() const { return way_us_; }
+
+ private:
+  friend class ListRun;
+  void AddEdge(int before, int after);
+  void FindBuffers();
+
+  const PricedProgram& priced_;
+  std::vector<std::vector<int>> before_;  // by op
+  std::vector<std::vector<int>> after_;
+  std::vector<double> way_us_;
+  std::vector<int> server_;  // by op: what it occupies; -1: free
+  int servers_ = 0;
+  // The buffers each op makes and the ones it reads, once each.
+  std::vector<std::vector<int>> makes_, reads_;
+  std::vector<int64_t> buffer_bytes_;
+  std::vector<int> buffer_readers_;
+};
+
+}  // namespace asyra

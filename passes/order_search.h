@@ -1,0 +1,63 @@
+// Searches for the order of issue that the simulator finds fastest within a
+// memory budget, from given orders and those of a list scheduler.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "simulator/priced_program.h"
+#include "simulator/replay.h"
+
+namespace asyra {
+
+struct NamedOrder {
+  std::string name;        // "segrr"
+  std::vector<int> order;  // as Replay takes it
+};
+
+// A way to build an order: options of the list scheduler, and classes of ops
+// by number, which correspond in programs that differ in their layers only.
+struct OrderRule {
+  double lookahead_us = 0;
+  double stretch = 1;            // of collectives
+  double stagger_us = 0;         // by which each lane is ahead of the next
+  std::vector<double> class_us;  // priority gained; empty: none
+};
+
+struct OrderSearchOptions {
+  // How many orders may be simulated, the seeds always. The result depends on
+  // it and on the program alone, not on the machine that searches.
+  int steps = 300;
+  int64_t memory_bytes = 0;  // the peak must not pass it; 0: any
+  uint64_t seed = 1;
+  // To begin with, after the seeds. What has classes of another number than
+  // the program is left out.
+  std::vector<OrderRule> rules;
+};
+
+struct OrderSearchResult {
+  NamedOrder best;
+  OrderRule rule;  // the best of those tried
+  double makespan_us = 0;
+  int64_t peak_bytes = 0;
+  bool fits = true;  // the budget; otherwise `best` is that of least memory
+  int steps = 0;     // orders simulated
+  // The smallest peak seen, of whatever makespan.
+  int64_t least_peak_bytes = 0;
+};
+
+// Never worse than the best of `seeds` (at least one) that fits the budget.
+//
+// First the list scheduler under a few rules: how far a stream looks ahead,
+// how far the lanes run apart, how slow collectives are beside computation.
+// Then local search on the best of these: classes of ops (those a program has
+// once a layer and lane, op_classes.h) gain or lose priority, all layers at
+// once, and what simulates faster is kept. Faster also means: on the whole when
+// prices are off by up to a tenth (perturbation.h), so that an order is not
+// fitted to the last digit of a cost model.
+OrderSearchResult SearchOrder(const PricedProgram& priced,
+                              const std::vector<NamedOrder>& seeds,
+                              const OrderSearchOptions& options = {});
+
+}  // namespace asyra

@@ -1,0 +1,39 @@
+#include "passes/perturbation.h"
+
+#include <string_view>
+
+#include "ir/support/random.h"
+
+namespace asyra {
+namespace {
+
+// FNV-1a, which is the same on every machine.
+uint64_t Hash(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  return hash;
+}
+
+}  // namespace
+
+std::vector<OpCost> PerturbedPrices(const Program& program,
+                                    absl::Span<const OpCost> prices,
+                                    uint64_t seed) {
+  std::vector<OpCost> perturbed(prices.begin(), prices.end());
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    uint64_t kind = Hash(op.def->name);
+    if (op.is_collective()) {
+      for (AxisId axis : op.attrs.Get<AxisList>("axes")) {
+        kind = kind * 31 + static_cast<uint64_t>(axis) + 1;
+      }
+    }
+    double unit = RandomStream(seed, kind).Word(0) * 0x1p-32;
+    perturbed[i].time_us *= 1 + kPriceError * (2 * unit - 1);
+  }
+  return perturbed;
+}
+
+}  // namespace asyra

@@ -1,0 +1,25 @@
+// Prices with an error, as those of a cost model have: a schedule that is
+// better under all of them is better for a reason.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "ir/program.h"
+#include "simulator/cost_model.h"
+
+namespace asyra {
+
+// How far off a price may be, of 1.
+inline constexpr double kPriceError = 0.1;
+
+// `prices` of the program, each times a factor within 1 +- kPriceError. It
+// follows from the seed and from what the op is (its definition, and its axes
+// where it communicates), so that an error is the same for all ops of a kind
+// and in any program.
+std::vector<OpCost> PerturbedPrices(const Program& program,
+                                    absl::Span<const OpCost> prices,
+                                    uint64_t seed);
+
+}  // namespace asyra
