@@ -5,6 +5,7 @@
 #include "ir/support/status.h"
 #include "passes/second_stream.h"
 #include "simulator/simulate.h"
+#include "simulator/text.h"
 
 namespace asyra {
 namespace {
@@ -14,7 +15,7 @@ constexpr int64_t kBudgets[] = {2, 4, 8, 16, 32};
 
 // Collectives of one kind over the same axes and of one size.
 struct CollectiveClass {
-  std::string name;  // "all_gather over tp of 8388608 bytes"
+  std::string name;  // "all_gather over tp of 8.00 MiB"
   std::vector<int> ops;
   double time_us = 0;  // of all of them
 };
@@ -29,15 +30,17 @@ class Search {
 
   double makespan_us() const { return result_.makespan_us; }
 
-  bool Try(Program trial) {
+  enum Outcome : uint8_t { kKept, kNoGain, kMoreMemory };
+
+  Outcome Try(Program trial) {
     SimResult result = Simulate(trial, costs_, Options());
-    if (result.makespan_us >= result_.makespan_us * (1 - kLeastGain) ||
-        result.peak_bytes > result_.peak_bytes) {
-      return false;
+    if (result.makespan_us >= result_.makespan_us * (1 - kLeastGain)) {
+      return kNoGain;
     }
+    if (result.peak_bytes > result_.peak_bytes) return kMoreMemory;
     program_ = std::move(trial);
     result_ = std::move(result);
-    return true;
+    return kKept;
   }
 
   void MoveChains(PassContext& context) {
@@ -45,17 +48,21 @@ class Search {
     for (SideChain& chain : FindSideChains(program_)) {
       alike[chain.signature].push_back(chain);
     }
-    size_t moved = 0, tried = alike.size(), ops = 0;
+    size_t kinds[] = {0, 0, 0}, ops = 0;  // by outcome
     double before_us = makespan_us();
     for (const auto& [signature, chains] : alike) {
-      if (!Try(MoveToStream(program_, chains, "compute2"))) continue;
-      ++moved;
+      Outcome outcome = Try(MoveToStream(program_, chains, "compute2"));
+      ++kinds[outcome];
+      if (outcome != kKept) continue;
       for (const SideChain& chain : chains) ops += chain.ops.size();
     }
+    if (alike.empty()) return;
     context.Remark(
-        "assign_streams: {} of {} kinds of ops between collectives go to a "
-        "second compute stream ({} ops), {:.1f} us saved",
-        moved, tried, ops, before_us - makespan_us());
+        "assign_streams: of {} kinds of ops between collectives {} go to a "
+        "second compute stream ({} ops, {:.1f} us saved), {} would save "
+        "nothing there, {} would need more memory",
+        alike.size(), kinds[kKept], ops, before_us - makespan_us(),
+        kinds[kNoGain], kinds[kMoreMemory]);
   }
 
   void ChooseBudgets(PassContext& context) {
@@ -65,7 +72,7 @@ class Search {
       for (int64_t ctas : kBudgets) {
         Program trial = program_;
         for (int op : alike.ops) trial.ops[op].attrs.Set("ctas", ctas);
-        if (Try(std::move(trial))) chosen = ctas;
+        if (Try(std::move(trial)) == kKept) chosen = ctas;
       }
       if (chosen == 0) continue;
       context.Remark(
@@ -81,7 +88,7 @@ class Search {
 
   // Those first that take longest. Budgets that are given stay.
   std::vector<CollectiveClass> Classes() const {
-    std::map<std::string, CollectiveClass> classes;
+    std::map<std::pair<std::string, int64_t>, CollectiveClass> classes;
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       const Op& op = program_.ops[i];
       if (!op.is_collective() || op.attrs.Int("ctas") != 0) continue;
@@ -89,15 +96,15 @@ class Search {
           std::max(LocalBytes(program_.type(op.operands[0]), program_.mesh),
                    LocalBytes(program_.type(op.results[0]), program_.mesh));
       std::string name = fmt::format(
-          "{} over {} of {} bytes", op.def->name,
-          AxesToString(op.attrs.Get<AxisList>("axes"), program_.mesh), bytes);
-      CollectiveClass& alike = classes[name];
-      alike.name = name;
+          "{} over {} of ", op.def->name,
+          AxesToString(op.attrs.Get<AxisList>("axes"), program_.mesh));
+      CollectiveClass& alike = classes[{name, bytes}];
+      alike.name = name + BytesText(bytes);
       alike.ops.push_back(static_cast<int>(i));
       alike.time_us += result_.prices[i].time_us;
     }
     std::vector<CollectiveClass> list;
-    for (auto& [name, alike] : classes) list.push_back(std::move(alike));
+    for (auto& [key, alike] : classes) list.push_back(std::move(alike));
     std::stable_sort(
         list.begin(), list.end(),
         [](const auto& a, const auto& b) { return a.time_us > b.time_us; });
