@@ -5,6 +5,7 @@
 #include <array>
 #include <thread>
 
+#include "fmt/ranges.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -292,66 +293,68 @@ void MpiLink::Abort(const absl::Status& cause) {
   }
 }
 
+absl::Status MpiLink::SendToAll(std::string_view bytes, MpiMessages* messages) {
+  messages->Reserve(static_cast<size_t>(size_));
+  std::lock_guard lock(mutex_);
+  if (ended_.load()) return Cause();
+  for (int64_t rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    ASYRA_RETURN_IF_ERROR(
+        Check(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE,
+                        static_cast<int>(rank), kExchangeTag, control_,
+                        &messages->requests_.emplace_back(MPI_REQUEST_NULL)),
+              "MPI_Isend"));
+    messages->ranks_.push_back(rank);
+    ++messages->left_;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> MpiLink::Hear(int64_t rank, std::string* bytes) {
+  std::lock_guard lock(mutex_);
+  if (ended_.load()) return Cause();
+  int arrived = 0, size = 0;
+  MPI_Message message = MPI_MESSAGE_NULL;
+  MPI_Status status;
+  ASYRA_RETURN_IF_ERROR(
+      Check(MPI_Improbe(static_cast<int>(rank), kExchangeTag, control_,
+                        &arrived, &message, &status),
+            "MPI_Improbe"));
+  if (arrived == 0) return false;
+  MPI_Get_count(&status, MPI_BYTE, &size);
+  bytes->resize(static_cast<size_t>(size));
+  ASYRA_RETURN_IF_ERROR(Check(
+      MPI_Mrecv(bytes->data(), size, MPI_BYTE, &message, MPI_STATUS_IGNORE),
+      "MPI_Mrecv"));
+  return true;
+}
+
 absl::StatusOr<std::vector<std::string>> MpiLink::Exchange(
     std::string_view mine) {
   std::vector<std::string> given(size_);
   given[rank_] = std::string(mine);
-  MpiMessages sends;
-  sends.Reserve(static_cast<size_t>(size_));
-  std::vector<bool> heard(size_);
-  heard[rank_] = true;
-  {
-    std::lock_guard lock(mutex_);
-    if (ended_.load()) return Cause();
-    for (int64_t rank = 0; rank < size_; ++rank) {
-      if (rank == rank_) continue;
-      ASYRA_RETURN_IF_ERROR(
-          Check(MPI_Isend(given[rank_].data(), static_cast<int>(mine.size()),
-                          MPI_BYTE, static_cast<int>(rank), kExchangeTag,
-                          control_, &sends.requests_.emplace_back()),
-                "MPI_Isend"));
-      sends.ranks_.push_back(rank);
-      ++sends.left_;
-    }
+  std::vector<int64_t> silent;
+  for (int64_t rank = 0; rank < size_; ++rank) {
+    if (rank != rank_) silent.push_back(rank);
   }
-  auto hear = [&]() -> absl::StatusOr<bool> {
-    std::lock_guard lock(mutex_);
-    bool all = true;
-    for (int64_t rank = 0; rank < size_; ++rank) {
-      if (heard[rank]) continue;
-      int arrived = 0, bytes = 0;
-      MPI_Message message = MPI_MESSAGE_NULL;
-      MPI_Status status;
-      ASYRA_RETURN_IF_ERROR(
-          Check(MPI_Improbe(static_cast<int>(rank), kExchangeTag, control_,
-                            &arrived, &message, &status),
-                "MPI_Improbe"));
-      all &= arrived != 0;
-      if (arrived == 0) continue;
-      MPI_Get_count(&status, MPI_BYTE, &bytes);
-      given[rank].resize(static_cast<size_t>(bytes));
-      ASYRA_RETURN_IF_ERROR(Check(MPI_Mrecv(given[rank].data(), bytes, MPI_BYTE,
-                                            &message, MPI_STATUS_IGNORE),
-                                  "MPI_Mrecv"));
-      heard[rank] = true;
-    }
-    return all;
-  };
+  MpiMessages sends;
+  ASYRA_RETURN_IF_ERROR(SendToAll(given[rank_], &sends));
   Patience patience = BeginToWait();
   while (true) {
-    ASYRA_ASSIGN_OR_RETURN(bool all, hear());
-    if (all) break;
+    std::vector<int64_t> still;
+    for (int64_t rank : silent) {
+      ASYRA_ASSIGN_OR_RETURN(bool heard, Hear(rank, &given[rank]));
+      if (!heard) still.push_back(rank);
+    }
+    silent = std::move(still);
+    if (silent.empty()) break;
     // Long messages go out only while MPI is called for them.
     ASYRA_RETURN_IF_ERROR(Progress(&sends));
     ASYRA_RETURN_IF_ERROR(Pause(&patience));
     if (Clock::now() < patience.lost) continue;
-    std::string missing;
-    for (int64_t r = 0; r < size_; ++r) {
-      if (!heard[r]) missing += fmt::format(" {}", r);
-    }
     absl::Status lost = absl::DeadlineExceededError(
-        fmt::format("nothing was heard from ranks{} within {:g} s", missing,
-                    options_.timeout_s));
+        fmt::format("nothing was heard from ranks {} within {:g} s",
+                    fmt::join(silent, " "), options_.timeout_s));
     Abort(lost);
     return lost;
   }

@@ -93,6 +93,9 @@ class MpiLink {
   absl::Status Pause(Patience* patience);
   absl::Status Notice();
   absl::Status Progress(MpiMessages* messages);
+  // The two halves of Exchange.
+  absl::Status SendToAll(std::string_view bytes, MpiMessages* messages);
+  absl::StatusOr<bool> Hear(int64_t rank, std::string* bytes);
   void Cancel(MpiMessages* messages);
   bool HeardOfAbort();
   void End(int64_t rank, const absl::Status& cause);

@@ -121,7 +121,7 @@ class Mpi(ToolTest):
     other = self.compiled("other.asyra", "--tp", "2", "--tiles", "2")
     code, _, err = finish(start(2, programs=[[mine], [other]]))
     self.assertEqual(code, 1)
-    self.assert_errors(err, "ranks do not agree on the program: line", [0, 1])
+    self.assert_errors(err, "ranks do not agree on the program: ", [0, 1])
 
   def test_ranks_must_have_the_same_weights(self):
     mine = self.compiled("mine.asyra", "--tp", "2")
@@ -146,6 +146,15 @@ class Mpi(ToolTest):
     self.assertEqual(code, 1)
     self.assert_errors(err, "cut.asyra: line", [0, 1])
     self.assertIn("asyra-run: rank 0: rank 1 failed: ", err)
+
+  def test_a_rank_with_damaged_weights_is_named(self):
+    mine = self.compiled("mine.asyra", "--tp", "2")
+    other = self.compiled("other.asyra", "--tp", "2")
+    weights = self.path("other.safetensors")
+    os.truncate(weights, os.path.getsize(weights) - 1)
+    code, _, err = finish(start(2, programs=[[mine], [other]]))
+    self.assertEqual(code, 1)
+    self.assert_errors(err, "other.safetensors", [0, 1])
 
   def test_the_world_must_fit_the_program(self):
     mine = self.compiled("mine.asyra", "--tp", "2")
