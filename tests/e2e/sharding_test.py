@@ -26,10 +26,6 @@ DENSE_MESHES = [
 EXPERT_MESHES = ["--ep 2", "--ep 4", "--tp 2 --ep 4", "--sp 2 --ep 4",
                  "--dp 2 --sp 2 --ep 4"]
 
-TILES = [1, 2, 4]
-TILED_MESHES = ["--tp 2", "--sp 2", "--dp 2 --tp 2", "--tp 4 --sp 2"]
-TILED_EXPERT_MESHES = ["--ep 4", "--tp 2 --ep 4"]
-
 # Built-in models have no data: random weights and inputs, one device only as
 # the reference.
 BUILTIN = ["gpt3-tiny", "gpt3-tiny --dim vocabulary=257", "llama3-tiny",
@@ -105,23 +101,12 @@ def run_tiled(model, mesh, tiles, dim):
 
 class Sharding(unittest.TestCase):
 
-  def models(self):
+  def test_every_model_on_every_mesh(self):
     models = sorted(name for name in os.listdir(MODELS_DIR) if "-tiny" in name)
     self.assertGreaterEqual(len(models), 12)
-    return models + BUILTIN
-
-  def test_every_model_on_every_mesh(self):
-    self.run_all([(model, mesh, device) for model in self.models()
-                  for mesh in DENSE_MESHES + EXPERT_MESHES * is_moe(model)
-                  for device in ["interpreter", "cpu"]])
-
-  def test_every_model_in_tiles(self):
-    self.run_all([
-        (model, f"{mesh} --tiles {tiles}", "cpu") for model in self.models()
-        for mesh in TILED_MESHES + TILED_EXPERT_MESHES * is_moe(model)
-        for tiles in TILES])
-
-  def run_all(self, cases):
+    cases = [(model, mesh, device) for model in models + BUILTIN
+             for mesh in DENSE_MESHES + EXPERT_MESHES * is_moe(model)
+             for device in ["interpreter", "cpu"]]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
       problems = list(pool.map(lambda case: run(*case), cases))
     failed = [f"{model} {mesh} {device}: {problem}"
