@@ -60,7 +60,8 @@ def symbolic_dims(model):
 
 def run(model, mesh, device):
   """None, or what is wrong with the model on the mesh."""
-  args = ["--compare-single", "--device", device, *mesh.split()]
+  args = ["--compare-single", "--device", device, "--search-steps", "60",
+          *mesh.split()]
   if model in BUILTIN:
     args = [*model.split(), *args]
   else:
