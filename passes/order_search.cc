@@ -86,8 +86,8 @@ class Search {
     return peak_bytes < result_.peak_bytes;
   }
 
-  static ReplayOptions TimeAlone() {
-    ReplayOptions replay;
+  ReplayOptions TimeAlone() const {
+    ReplayOptions replay = options_.replay;
     replay.lower_bound = false;
     replay.critical_path = false;
     replay.memory = false;
@@ -124,7 +124,7 @@ class Search {
     ++result_.steps;
     if (!better) return false;
     double erring_us = ErringUs(order);
-    if (robust && fits == result_.fits && erring_us > erring_us_) return false;
+    if (robust && fits && result_.fits && erring_us > erring_us_) return false;
     erring_us_ = erring_us;
     result_.best = {name, std::move(order)};
     result_.makespan_us = simulated.makespan_us;

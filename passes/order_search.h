@@ -31,6 +31,8 @@ struct OrderSearchOptions {
   int steps = 300;
   int64_t memory_bytes = 0;  // the peak must not pass it; 0: any
   uint64_t seed = 1;
+  // What orders are judged by: `contention` and `launch_scale`.
+  ReplayOptions replay;
   // To begin with, after the seeds. What has classes of another number than
   // the program is left out.
   std::vector<OrderRule> rules;

@@ -22,6 +22,8 @@ constexpr size_t kBucketed = 2;
 constexpr int kStepsOfWindow = 50;
 // Errors of prices under which a draft must still be faster.
 constexpr uint64_t kErrors = 8;
+// Of a search on a whole program, for a row of the ablation.
+constexpr int kMostSteps = 500;
 
 // Bytes that values may take on the device, beside what libraries do.
 int64_t DeviceBytes(const Machine& machine) {
@@ -280,7 +282,7 @@ absl::StatusOr<std::vector<AblationRow>> Ablation(
       RunPasses(tiled, "start_collectives", context, options.manager));
   std::string scheduler =
       options.scheduler == "auto" ? "search" : options.scheduler;
-  OrderSearchOptions search{.steps = options.search_steps};
+  OrderSearchOptions search{.steps = std::min(options.search_steps, kMostSteps)};
   for (bool bucket : {false, true}) {
     Program trial = tiled;
     if (bucket) {

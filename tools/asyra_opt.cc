@@ -13,6 +13,8 @@
 #include "tools/compile.h"
 #include "tools/report.h"
 #include "tools/run_tool.h"
+#include "tools/schedule_report.h"
+#include "tools/schedule_styles.h"
 
 namespace asyra {
 namespace {
@@ -21,7 +23,7 @@ struct Flags {
   CompileOptions compile;
   std::string output;
   std::string report = "text";
-  bool print_plan = false;
+  bool print_plan = false, ablation = false;
   std::string trace, html;
 };
 
@@ -71,6 +73,20 @@ absl::Status WriteSimulated(const Flags& flags, const CompileResult& result,
   return WriteFileAtomically(flags.html, {HtmlPage(*steps)});
 }
 
+absl::Status PrintAblation(const Flags& flags, const CompileResult& result) {
+  if (!result.schedule.has_value()) {
+    return Invalid("--ablation: the program came with its schedule");
+  }
+  PassContext context;
+  context.costs = result.costs.get();
+  ASYRA_ASSIGN_OR_RETURN(
+      std::vector<AblationRow> rows,
+      Ablation(*result.partitioned, ScheduleOptionsOf(flags.compile, {}),
+               context));
+  std::fputs(AblationText(rows).c_str(), stdout);
+  return absl::OkStatus();
+}
+
 absl::Status Run(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(flags.compile));
   if (!flags.output.empty()) {
@@ -88,7 +104,7 @@ absl::Status Run(const Flags& flags) {
                            ? JsonReport(flags.compile, result, steps, options)
                            : TextReport(flags.compile, result, steps, options);
   std::fputs(report.c_str(), stdout);
-  return absl::OkStatus();
+  return flags.ablation ? PrintAblation(flags, result) : absl::OkStatus();
 }
 
 }  // namespace
@@ -115,6 +131,9 @@ int main(int argc, char** argv) {
   app.add_flag("--print-plan", flags.print_plan,
                "prints how weights and layers are sharded, and what each "
                "collective moves");
+  app.add_flag("--ablation", flags.ablation,
+               "prints what tiling, reordering and bucketing give, one after "
+               "the other");
   app.add_option("--trace", flags.trace,
                  "writes the simulated step here, for ui.perfetto.dev: before "
                  "and after scheduling");

@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "simulator/profile.h"
 #include "tools/compile.h"
@@ -21,6 +22,8 @@ Steps StepsOf(const CompileOptions& options, const CompileResult& result);
 // Time against the bound, communication by mesh axes, memory, kernels; what is
 // still exposed and why; the schedules that were tried.
 std::string ScheduleText(const CompileResult& result, const Steps& steps);
+
+std::string AblationText(const std::vector<AblationRow>& rows);
 
 // Adds `optimized`, `lower_bound_us` and `exposed`, and where it was scheduled
 // `baseline`, `tiles`, `scheduler` and `rejected` (schema in README.md).

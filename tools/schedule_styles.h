@@ -1,0 +1,28 @@
+// The model to a schedule: sharded in the ways that may pay, each scheduled, and
+// the best taken.
+#pragma once
+
+#include "absl/status/status.h"
+#include "tools/compile.h"
+
+namespace asyra {
+
+// The data axes, dp and sp, one or both, whose product --ep is: experts lie
+// over them. Empty where it is an axis of its own: where there are none, or
+// --ranks counts it as one.
+std::string ExpertAxes(const CompileOptions& options);
+
+// As Schedule takes what the flags say.
+ScheduleOptions ScheduleOptionsOf(const CompileOptions& options,
+                                  const PassManagerOptions& manager);
+
+// Schedules result->program, which is sharded first if its stage is global.
+// Under tp the form of the collectives around norms is part of the search: all
+// are scheduled when --tp-style leaves it open. Fills `schedule`, whose
+// baseline is the program that the plan alone takes, `partitioned`, which is
+// that program, `program` and the remarks of what was taken.
+absl::Status ScheduleBestStyle(const CompileOptions& options,
+                               const PassManagerOptions& manager,
+                               PassContext& context, CompileResult* result);
+
+}  // namespace asyra
