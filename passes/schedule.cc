@@ -282,7 +282,8 @@ absl::StatusOr<std::vector<AblationRow>> Ablation(
       RunPasses(tiled, "start_collectives", context, options.manager));
   std::string scheduler =
       options.scheduler == "auto" ? "search" : options.scheduler;
-  OrderSearchOptions search{.steps = std::min(options.search_steps, kMostSteps)};
+  OrderSearchOptions search{.steps =
+                                std::min(options.search_steps, kMostSteps)};
   for (bool bucket : {false, true}) {
     Program trial = tiled;
     if (bucket) {

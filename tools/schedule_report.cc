@@ -120,15 +120,15 @@ std::string ScheduleText(const CompileResult& result, const Steps& steps) {
 }
 
 std::string AblationText(const std::vector<AblationRow>& rows) {
-  std::string text = fmt::format(" ablation{:>29} {:>9} {:>12} {:>9} {:>8}\n",
-                                 "makespan us", "bubble %", "exposed us",
-                                 "peak GiB", "kernels");
+  std::string text =
+      fmt::format(" ablation{:>29} {:>9} {:>12} {:>9} {:>8}\n", "makespan us",
+                  "bubble %", "exposed us", "peak GiB", "kernels");
   for (const AblationRow& row : rows) {
     const SimResult& r = row.result;
-    text += fmt::format("  {:<23} {:>12.1f} {:>9.1f} {:>12.1f} {:>9.3f} {:>8}\n",
-                        row.name, r.makespan_us, 100 * r.bubble,
-                        r.exposed_comm_us,
-                        static_cast<double>(r.peak_bytes) / kGiB, r.ops);
+    text +=
+        fmt::format("  {:<23} {:>12.1f} {:>9.1f} {:>12.1f} {:>9.3f} {:>8}\n",
+                    row.name, r.makespan_us, 100 * r.bubble, r.exposed_comm_us,
+                    static_cast<double>(r.peak_bytes) / kGiB, r.ops);
   }
   return text;
 }

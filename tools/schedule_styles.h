@@ -1,5 +1,5 @@
-// The model to a schedule: sharded in the ways that may pay, each scheduled, and
-// the best taken.
+// The model to a schedule: sharded in the ways that may pay, each scheduled,
+// and the best taken.
 #pragma once
 
 #include "absl/status/status.h"

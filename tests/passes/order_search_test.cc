@@ -85,8 +85,8 @@ TEST(OrderSearch, IsNearTheBestOfSmallPrograms) {
     OrderSearchOptions options{.steps = 300};
     options.replay.contention = false;
     options.replay.launch_scale = 0;
-    double found =
-        SearchOrder(priced, {{"serial", InOrder(program)}}, options).makespan_us;
+    double found = SearchOrder(priced, {{"serial", InOrder(program)}}, options)
+                       .makespan_us;
     double best = SolveExactly(priced).makespan_us;
     ASSERT_GE(found, best * (1 - 1e-9)) << "seed " << seed;
     sum += found / best - 1;
@@ -135,8 +135,7 @@ TEST(Perturbation, IsTheSameForAllOpsOfAKindAndWithinBounds) {
     double factor = off[i].time_us / prices[i].time_us;
     EXPECT_NEAR(factor, 1, kPriceError);
     changed |= factor != 1;
-    auto [entry, added] =
-        factors.emplace(program.ops[i].def->name, factor);
+    auto [entry, added] = factors.emplace(program.ops[i].def->name, factor);
     EXPECT_NEAR(entry->second, factor, 1e-12);
   }
   EXPECT_TRUE(changed);
