@@ -152,7 +152,74 @@ TilePlan TilePlanner::PlanFrom(ValueId first, int dim, int64_t blocks) const {
     }
     plan.ops.push_back(at);
   }
+  JoinOutputsEarly(&plan);
   return plan;
+}
+
+// An output is joined where its tiles are smallest, which is before the last
+// ops where these make more of less: logits of hidden states. The copy would
+// double what the output takes. Unless there is a collective to hide behind
+// these ops.
+void TilePlanner::JoinOutputsEarly(TilePlan* plan) const {
+  DefUse uses(*program_);
+  auto in_tiles = [&](ValueId value) {
+    int def = uses.def[value];
+    return def >= 0 && plan->ops[def].has_value();
+  };
+  for (const Output& output : program_->outputs) {
+    std::vector<int> last_ops;
+    size_t whole = 0;  // of these, from the end
+    int64_t least = LocalBytes(output.value);
+    size_t readers = 0;
+    // From the output backward, as long as one value leads there alone.
+    for (ValueId value = output.value;
+         in_tiles(value) && uses.uses[value].size() == readers; readers = 1) {
+      int def = uses.def[value];
+      const Op& op = program_->ops[def];
+      if (op.is_collective() || op.results.size() != 1) break;
+      last_ops.push_back(def);
+      int64_t bytes = 0;
+      ValueId only = kNoValue;
+      bool several = false;
+      for (ValueId operand : op.operands) {
+        if (!in_tiles(operand) || operand == only) continue;
+        several |= only != kNoValue;
+        only = operand;
+        bytes += LocalBytes(operand);
+      }
+      if (only == kNoValue) break;
+      if (bytes < least && !FollowsCollective(*plan, uses, only)) {
+        least = bytes;
+        whole = last_ops.size();
+      }
+      if (several || uses.output_uses[only] > 0) break;
+      value = only;
+    }
+    for (size_t i = 0; i < whole; ++i) plan->ops[last_ops[i]].reset();
+    plan->tiled_ops -= static_cast<int>(whole);
+    plan->seams += whole > 0;
+  }
+}
+
+// Whether a collective that is done tile by tile leads to the value with no
+// matrix product between, so that its last tile has nothing else to hide it.
+bool TilePlanner::FollowsCollective(const TilePlan& plan, const DefUse& uses,
+                                    ValueId value) const {
+  std::vector<ValueId> open = {value};
+  std::set<ValueId> seen;
+  while (!open.empty()) {
+    ValueId next = open.back();
+    open.pop_back();
+    int def = uses.def[next];
+    if (def < 0 || !plan.ops[def].has_value() || !seen.insert(next).second) {
+      continue;
+    }
+    const Op& op = program_->ops[def];
+    if (op.is_collective()) return true;
+    if (WorkOf(OpUse(*program_, op), program_->mesh).matrix) continue;
+    open.insert(open.end(), op.operands.begin(), op.operands.end());
+  }
+  return false;
 }
 
 // A parallel factor before one that is summed over, which needs an addition;
@@ -230,12 +297,12 @@ bool TilePlanner::TypesAgree(size_t index, const FactorPlace& at) const {
 
 double TilePlanner::PayloadBytes(const Op& op) const {
   if (!op.is_collective()) return 0;
-  int64_t bytes = 0;
-  for (ValueId value : {op.operands[0], op.results[0]}) {
-    bytes =
-        std::max(bytes, program_->type(value).Local(program_->mesh).bytes());
-  }
-  return static_cast<double>(bytes);
+  return static_cast<double>(
+      std::max(LocalBytes(op.operands[0]), LocalBytes(op.results[0])));
+}
+
+int64_t TilePlanner::LocalBytes(ValueId value) const {
+  return program_->type(value).Local(program_->mesh).bytes();
 }
 
 }  // namespace asyra

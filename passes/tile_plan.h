@@ -65,7 +65,11 @@ class TilePlanner {
   bool CanTile(size_t op, const FactorPlace& at,
                std::set<int64_t>* wanted) const;
   bool TypesAgree(size_t op, const FactorPlace& at) const;
+  void JoinOutputsEarly(TilePlan* plan) const;
+  bool FollowsCollective(const TilePlan& plan, const DefUse& uses,
+                         ValueId value) const;
   double PayloadBytes(const Op& op) const;
+  int64_t LocalBytes(ValueId value) const;
 
   const Program* program_;
   int64_t tiles_;
