@@ -21,6 +21,8 @@
 namespace asyra {
 namespace {
 
+constexpr int kSweepSearchSteps = 200;  // of a point, unless asked for
+
 struct Flags {
   CompileOptions compile;
   double capacity_gib = -1;
@@ -214,6 +216,13 @@ void AddCommands(CLI::App& app, Flags* flags, Command* chosen) {
                    "and its values; may be repeated")
       ->take_all()
       ->required();
+  // Many points rather than the last percent of each.
+  CLI::Option* steps = sweep->get_option("--search-steps")
+                           ->default_str(fmt::format("{}", kSweepSearchSteps));
+  sweep->callback([=] {
+    if (steps->count() == 0) flags->compile.search_steps = kSweepSearchSteps;
+    *chosen = RunSweep;
+  });
   sweep->add_option("--csv", flags->csv, "writes the points here; -: stdout");
   sweep->add_option("--threads", flags->threads, "0: one per core")
       ->check(CLI::Range(0, 1024));

@@ -101,8 +101,10 @@ Steps StepsOf(const CompileOptions& options, const CompileResult& result) {
         MakeProfile(*result.partitioned, result.schedule->baseline,
                     *result.costs, {.model = options.model + ", partitioned"});
   }
-  steps.after = MakeProfile(result.program, *result.simulated, *result.costs,
-                            {.model = options.model});
+  steps.after = MakeProfile(
+      result.program, *result.simulated, *result.costs,
+      {.model = options.model,
+       .budget_bytes = static_cast<int64_t>(options.memory_gib * kGiB)});
   return steps;
 }
 

@@ -40,6 +40,7 @@ constexpr TextKey kTextKeys[] = {
     {"shard", &CompileOptions::shard},
     {"tp-style", &CompileOptions::tp_style},
     {"ep-style", &CompileOptions::ep_style},
+    {"scheduler", &CompileOptions::scheduler},
     {"machine", &CompileOptions::machine},
     {"passes", &CompileOptions::passes},
 };
