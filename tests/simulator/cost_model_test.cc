@@ -184,6 +184,31 @@ TEST(CostModel, ViewsWaitsAndConstantsAreFree) {
   EXPECT_TRUE(prices[2].is_free());
 }
 
+// As many thread blocks as the library takes are no change, but of what is
+// known; few hold less of the device and are slower.
+TEST(CostModel, CollectivesHoldTheThreadBlocksTheyAreGiven) {
+  Mesh mesh = ASYRA_VALUE(Mesh::Create({{"tp", 8}}));
+  CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), mesh);
+  auto cost = [&](int64_t ctas) {
+    Builder builder(mesh, Stage::kLocal);
+    Type partial(DType::kBF16, {8192, 8192});
+    partial.partial = {0};
+    ValueId x = builder.Input("x", partial);
+    ASYRA_VALUE(builder.AddOne("all_reduce", {x},
+                               {{"axes", AxisList{0}}, {"ctas", ctas}}));
+    return PriceOps(builder.program(), costs)[0];
+  };
+  OpCost own = cost(0), same = cost(own.sms), few = cost(4);
+  EXPECT_DOUBLE_EQ(same.time_us, own.time_us);
+  EXPECT_EQ(same.sms, own.sms);
+  EXPECT_LT(own.source, OpCost::kExtrapolated);
+  EXPECT_EQ(same.source, OpCost::kExtrapolated);
+  EXPECT_EQ(few.sms, 4);
+  EXPECT_LT(few.held_sms, own.held_sms);
+  // 4 x 20 GB/s carry a sixth of what 24 do.
+  EXPECT_GT(few.time_us, 3 * own.time_us);
+}
+
 TEST(CostModel, GuessesAreRefusedWhenAsked) {
   Program program = Parse(R"(asyra 1 local
 program @f(%x: f32[500]) -> (f32[500]) {
