@@ -3,6 +3,7 @@
 // passes/README.md and the pipeline text all come from it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,6 +31,12 @@ struct PassContext {
   // Left by plan_sharding for partition.
   std::shared_ptr<const ShardingPlan> plan;
   std::vector<std::string> remarks;
+  // Told what is begun where it may take long; may be empty.
+  std::function<void(const std::string&)> progress;
+
+  void Begin(const std::string& what) const {
+    if (progress) progress(what);
+  }
 
   template <typename... Args>
   void Remark(fmt::format_string<Args...> text, Args&&... args) {

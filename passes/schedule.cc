@@ -80,6 +80,7 @@ class Scheduler {
   }
 
   absl::StatusOr<Draft> Make(const Program& program, const DraftPlan& plan) {
+    context_.Begin("drafting " + plan.name);
     int steps = Searching() ? kFirstLook : options_.search_steps;
     ASYRA_ASSIGN_OR_RETURN(Draft draft, MakeDraft(program, plan, Steps(steps),
                                                   context_, options_.manager));
@@ -145,6 +146,7 @@ class Scheduler {
     size_t count = std::min(drafts->size(), kBucketed);
     for (size_t d = 0; options_.bucket && d < count; ++d) {
       Draft draft = (*drafts)[d];
+      context_.Begin("bucketing " + draft.plan.name);
       ASYRA_ASSIGN_OR_RETURN(
           bool merged,
           BucketDraft(&draft,
@@ -168,6 +170,7 @@ class Scheduler {
   }
 
   void Improve(Draft* draft, int steps) {
+    context_.Begin("searching " + draft->plan.name);
     int before = draft->found.steps;
     ImproveDraft(draft, Steps(steps), *context_.costs);
     result_.steps += draft->found.steps - before;

@@ -11,6 +11,7 @@
 #include "simulator/page.h"
 #include "simulator/trace.h"
 #include "tools/compile.h"
+#include "tools/progress.h"
 #include "tools/report.h"
 #include "tools/run_tool.h"
 #include "tools/schedule_report.h"
@@ -119,6 +120,7 @@ int main(int argc, char** argv) {
       "asyra-opt");
   asyra::AddModelFlag(app, &flags.compile);
   asyra::AddCompileFlags(app, &flags.compile);
+  flags.compile.progress = asyra::Progress("asyra-opt");
   app.add_option("-o,--output", flags.output,
                  "writes the program here, its weights beside it");
   app.add_flag_callback(

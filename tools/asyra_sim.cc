@@ -1,11 +1,9 @@
 // asyra-sim: what a model would cost on a machine, and why; no GPU needed.
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdio>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/numbers.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "simulator/page.h"
@@ -149,8 +147,10 @@ void ShowProgress(size_t done, size_t all) {
 
 absl::Status RunSweep(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<GridAxis> grid, ParseGrid(flags.grid));
+  CompileOptions compile = flags.compile;
+  if (compile.search_steps == 0) compile.search_steps = kSweepSteps;
   ASYRA_ASSIGN_OR_RETURN(std::vector<SweepPoint> points,
-                         Sweep(flags.compile, grid,
+                         Sweep(compile, grid,
                                {.threads = flags.threads,
                                 .capacity_gib = flags.capacity_gib,
                                 .strict = flags.strict,
@@ -167,18 +167,11 @@ absl::Status RunSweep(const Flags& flags) {
   return CheckAnyValid(grid, points);
 }
 
-// Unlike CLI::NonNegativeNumber it takes no nan.
-std::string CheckCapacityFlag(const std::string& text) {
-  double gib = -1;
-  bool good = absl::SimpleAtod(text, &gib) && gib >= 0 && std::isfinite(gib);
-  return good ? "" : text + " is no number of at least 0";
-}
-
 void AddCommonFlags(CLI::App& app, Flags* flags) {
   AddCompileFlags(app, &flags->compile);
   app.add_option("--capacity", flags->capacity_gib,
                  "GiB of a device instead of the machine's; 0: no limit")
-      ->check(CheckCapacityFlag);
+      ->check(CheckGib);
   app.add_flag("--strict", flags->strict,
                "refuses prices that were not measured or interpolated");
   app.add_option("--json", flags->json,

@@ -1,9 +1,11 @@
 #include "tools/compile.h"
 
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <map>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -138,6 +140,12 @@ absl::Status RunDefault(const CompileOptions& options,
 
 }  // namespace
 
+std::string CheckGib(const std::string& text) {
+  double gib = -1;
+  bool good = absl::SimpleAtod(text, &gib) && gib >= 0 && std::isfinite(gib);
+  return good ? "" : text + " is no number of at least 0";
+}
+
 void AddModelFlag(CLI::App& app, CompileOptions* options) {
   app.add_option(
          "MODEL", options->model,
@@ -208,13 +216,15 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
   app.add_flag("--bucket,!--no-bucket", options->bucket,
                "merges tiles back where that pays");
   app.add_option("--search-steps", options->search_steps,
-                 "orders that are simulated, about; the result depends on it, "
-                 "not on the time there is")
-      ->check(CLI::Range(1, 10000000))
+                 fmt::format("orders that are simulated, about; the result "
+                             "depends on it, not on the time there is. 0: {}, "
+                             "and {} for each point of a sweep",
+                             ScheduleOptions().search_steps, kSweepSteps))
+      ->check(CLI::Range(0, 10000000))
       ->capture_default_str();
   app.add_option("--memory-gib", options->memory_gib,
                  "peak memory allowed on a device; 0: what it has")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CheckGib)
       ->capture_default_str();
   app.add_option("--expert-capacity", options->expert_capacity,
                  "slots of an expert in percent of an even share of the "
@@ -326,6 +336,7 @@ absl::StatusOr<CompileResult> Compile(const CompileOptions& options,
   PassContext context;
   context.costs = result.costs.get();
   context.remarks = model.remarks;
+  context.progress = options.progress;
   PassManagerOptions manager;
   manager.print_after = options.print_after;
   ASYRA_RETURN_IF_ERROR(options.passes.empty()

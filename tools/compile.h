@@ -2,6 +2,7 @@
 // and what the simulator says of it out.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,9 @@
 #include "simulator/cost_model.h"
 
 namespace asyra {
+
+// Orders that are simulated for each point of a sweep unless asked otherwise.
+inline constexpr int kSweepSteps = 200;
 
 struct CompileOptions {
   std::string model;              // .onnx, .asyra, or a built-in model's name
@@ -35,7 +39,7 @@ struct CompileOptions {
   int tiles = 0;
   std::string tile_dim = "auto", scheduler = "auto";
   bool bucket = true;
-  int search_steps = ScheduleOptions().search_steps;
+  int search_steps = 0;   // 0: ScheduleOptions's, fewer in sweeps
   double memory_gib = 0;  // budget of a device; 0: what it has
   // Nothing is chosen for a price that nobody measured where there is a
   // measured one.
@@ -43,12 +47,18 @@ struct CompileOptions {
   int64_t expert_capacity = 0;  // percent of an even share; 0: no drops
   std::string passes;           // instead of the default pipeline
   std::string print_after;
+  // Told what is begun; may be empty.
+  std::function<void(const std::string&)> progress;
 };
 
 // Adds MODEL.
 void AddModelFlag(CLI::App& app, CompileOptions* options);
 // Adds the flags of the other options.
 void AddCompileFlags(CLI::App& app, CompileOptions* options);
+
+// Of a flag in GiB, for CLI11: empty if it is a number of at least 0. Unlike
+// CLI::NonNegativeNumber it takes no nan.
+std::string CheckGib(const std::string& text);
 
 // `set` and `nodes` as LoadMachine takes them.
 std::vector<std::string> MachineEdits(const CompileOptions& options);

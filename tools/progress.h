@@ -1,0 +1,34 @@
+// What a tool does while it takes long.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+namespace asyra {
+
+// Called with what is begun: says so on stderr, a line each, once the program
+// has run for two seconds and at most once a second.
+class Progress {
+ public:
+  explicit Progress(std::string tool) : tool_(std::move(tool)) {}
+
+  void operator()(const std::string& what) {
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point now = Clock::now();
+    if (now < next_) return;
+    next_ = now + std::chrono::seconds(1);
+    std::chrono::duration<double> since = now - begin_;
+    std::fprintf(stderr, "%s: %.0f s: %s\n", tool_.c_str(), since.count(),
+                 what.c_str());
+  }
+
+ private:
+  std::string tool_;
+  std::chrono::steady_clock::time_point begin_ =
+      std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point next_ =
+      begin_ + std::chrono::seconds(2);
+};
+
+}  // namespace asyra
