@@ -147,10 +147,8 @@ void ShowProgress(size_t done, size_t all) {
 
 absl::Status RunSweep(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<GridAxis> grid, ParseGrid(flags.grid));
-  CompileOptions compile = flags.compile;
-  if (compile.search_steps == 0) compile.search_steps = kSweepSteps;
   ASYRA_ASSIGN_OR_RETURN(std::vector<SweepPoint> points,
-                         Sweep(compile, grid,
+                         Sweep(flags.compile, grid,
                                {.threads = flags.threads,
                                 .capacity_gib = flags.capacity_gib,
                                 .strict = flags.strict,

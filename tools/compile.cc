@@ -216,11 +216,9 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
   app.add_flag("--bucket,!--no-bucket", options->bucket,
                "merges tiles back where that pays");
   app.add_option("--search-steps", options->search_steps,
-                 fmt::format("orders that are simulated, about; the result "
-                             "depends on it, not on the time there is. 0: {}, "
-                             "and {} for each point of a sweep",
-                             ScheduleOptions().search_steps, kSweepSteps))
-      ->check(CLI::Range(0, 10000000))
+                 "orders that are simulated, about; the result depends on it, "
+                 "not on the time there is")
+      ->check(CLI::Range(1, 10000000))
       ->capture_default_str();
   app.add_option("--memory-gib", options->memory_gib,
                  "peak memory allowed on a device; 0: what it has")

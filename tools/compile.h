@@ -17,9 +17,6 @@
 
 namespace asyra {
 
-// Orders that are simulated for each point of a sweep unless asked otherwise.
-inline constexpr int kSweepSteps = 200;
-
 struct CompileOptions {
   std::string model;              // .onnx, .asyra, or a built-in model's name
   std::vector<std::string> dims;  // "batch=4"
@@ -39,7 +36,7 @@ struct CompileOptions {
   int tiles = 0;
   std::string tile_dim = "auto", scheduler = "auto";
   bool bucket = true;
-  int search_steps = 0;   // 0: ScheduleOptions's, fewer in sweeps
+  int search_steps = ScheduleOptions().search_steps;
   double memory_gib = 0;  // budget of a device; 0: what it has
   // Nothing is chosen for a price that nobody measured where there is a
   // measured one.

@@ -37,9 +37,8 @@ std::vector<std::string> Styles(const CompileOptions& options,
   std::vector<std::string> styles = {options.tp_style};
   AxisId tp = program.mesh.Find("tp");
   if (program.stage == Stage::kGlobal && !options.propagate &&
-      options.tp_style == "auto" &&
-      ScheduleOptionsOf(options, {}).search_steps >= kStepsForAll && tp >= 0 &&
-      program.mesh.size(tp) > 1) {
+      options.tp_style == "auto" && options.search_steps >= kStepsForAll &&
+      tp >= 0 && program.mesh.size(tp) > 1) {
     styles.insert(styles.end(), {"sequence", "replicated"});
   }
   return styles;
@@ -93,7 +92,7 @@ ScheduleOptions ScheduleOptionsOf(const CompileOptions& options,
   schedule.tile_dim = options.tile_dim;
   schedule.scheduler = options.scheduler;
   schedule.bucket = options.bucket;
-  if (options.search_steps > 0) schedule.search_steps = options.search_steps;
+  schedule.search_steps = options.search_steps;
   schedule.memory_bytes =
       static_cast<int64_t>(options.memory_gib * (int64_t{1} << 30));
   schedule.manager = manager;
