@@ -28,6 +28,7 @@ class GptBuilder : DecoderParts {
       ASYRA_ASSIGN_OR_RETURN(x, FeedForward(x));
     }
     LeaveLayers();
+    ASYRA_ASSIGN_OR_RETURN(x, LastTokens(x));
     ASYRA_ASSIGN_OR_RETURN(x, LayerNorm(x, "norm"));
     ASYRA_ASSIGN_OR_RETURN(
         x, Add("matmul", {x, table}, "logits", {{"transpose_b", true}}));

@@ -27,6 +27,7 @@ class LlamaBuilder : DecoderParts {
       ASYRA_ASSIGN_OR_RETURN(x, FeedForward(x));
     }
     LeaveLayers();
+    ASYRA_ASSIGN_OR_RETURN(x, LastTokens(x));
     ASYRA_ASSIGN_OR_RETURN(x, RmsNorm(x, "norm", config_.eps));
     ASYRA_ASSIGN_OR_RETURN(x, Linear(x, "logits", sizes_.vocabulary));
     builder_.Output(x);

@@ -3,13 +3,15 @@
 #include <cmath>
 
 #include "fmt/format.h"
+#include "ir/support/status.h"
 
 namespace asyra {
 
 std::vector<SizeField> SizeFields(DecoderSizes* sizes) {
   return {{"batch", &sizes->batch},   {"seq", &sizes->seq},
           {"layers", &sizes->layers}, {"hidden", &sizes->hidden},
-          {"heads", &sizes->heads},   {"vocabulary", &sizes->vocabulary}};
+          {"heads", &sizes->heads},   {"vocabulary", &sizes->vocabulary},
+          {"logits", &sizes->logits}};
 }
 
 void DecoderParts::EnterLayer(int64_t layer) {
@@ -45,6 +47,17 @@ absl::StatusOr<ValueId> DecoderParts::RmsNorm(ValueId x, std::string_view name,
                                               double eps) {
   return Add("rms_norm", {x, Weight(name, {builder_.type(x).dims.back().size})},
              name, {{"eps", eps}});
+}
+
+absl::StatusOr<ValueId> DecoderParts::LastTokens(ValueId x) {
+  if (sizes_.logits == 0 || sizes_.logits == sizes_.seq) return x;
+  if (sizes_.logits > sizes_.seq) {
+    return Invalid("logits of {} tokens, seq is {}", sizes_.logits, sizes_.seq);
+  }
+  return Add("slice", {x}, "last",
+             {{"dim", int64_t{1}},
+              {"start", sizes_.seq - sizes_.logits},
+              {"stop", sizes_.seq}});
 }
 
 absl::StatusOr<ValueId> DecoderParts::SplitHeads(ValueId x,

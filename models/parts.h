@@ -20,6 +20,8 @@ struct DecoderSizes {
   int64_t batch;
   int64_t seq;
   DType dtype;
+  // Tokens at the end whose logits are computed, 1 to prefill a cache; 0: all.
+  int64_t logits = 0;
 };
 
 // A size that can be set by name (`--dim layers=4`).
@@ -56,6 +58,10 @@ class DecoderParts {
   absl::StatusOr<ValueId> MergeHeads(ValueId x, std::string_view name);
   // Causal, scaled by 1/sqrt(head size).
   absl::StatusOr<ValueId> CausalAttention(ValueId q, ValueId k, ValueId v);
+
+  // Those of x [batch, seq, ..] whose logits are computed.
+  // Error: more than there are.
+  absl::StatusOr<ValueId> LastTokens(ValueId x);
 
   const DecoderSizes& sizes_;
   Builder builder_;

@@ -18,6 +18,8 @@ constexpr int kLayers = 4;
 constexpr int kFirstLook = 24;
 // How many drafts are tried with tiles merged.
 constexpr size_t kBucketed = 2;
+// One in so many steps goes to the whole program.
+constexpr int kShareOfWhole = 10;
 // Of the search, for each way of merging tiles that is tried.
 constexpr int kStepsOfWindow = 50;
 // Errors of prices under which a draft must still be faster.
@@ -58,6 +60,7 @@ class Scheduler {
       if (!draft.ok()) return Annotate(draft.status(), plan.name);
       drafts_.push_back(*std::move(draft));
     }
+    if (Searching()) ImproveBest();
     ASYRA_ASSIGN_OR_RETURN(int chosen, Choose());
     Finish(chosen);
     return std::move(result_);
@@ -174,6 +177,19 @@ class Scheduler {
     int before = draft->found.steps;
     ImproveDraft(draft, Steps(steps), *context_.costs);
     result_.steps += draft->found.steps - before;
+  }
+
+  // Head, tail and the number of layers are not in what the short program
+  // tells: some of the search goes to the whole one.
+  void ImproveBest() {
+    Draft* best = nullptr;
+    for (Draft& draft : drafts_) {
+      if (!draft.plan.early || !Asked(draft.plan)) continue;
+      if (best == nullptr || IsBetter(draft, *best)) best = &draft;
+    }
+    if (best != nullptr) {
+      Improve(best, options_.search_steps / kShareOfWhole);
+    }
   }
 
   bool IsRobust(const Draft& draft) const {

@@ -18,9 +18,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 README = os.path.join(ROOT, "passes", "README.md")
 BEGIN, END = "<!-- schedules -->", "<!-- end of schedules -->"
 
-GPT3 = "gpt3-6.7b --dim batch=8 --dim seq=2048"
-LLAMA3 = "llama3-8b --dim batch=4 --dim seq=8192"
-QWEN3 = "qwen3-30b-a3b --dim batch=16 --dim seq=4096"
+GPT3 = "gpt3-6.7b --dim batch=32 --dim seq=2048"
+LLAMA3 = "llama3-8b --dim batch=8 --dim seq=8192"
+QWEN3 = "qwen3-30b-a3b --dim batch=32 --dim seq=4096"
 SETTINGS = [
     (model, mesh)
     for model in [GPT3, LLAMA3]

@@ -42,7 +42,12 @@ TILED_PIPELINE = (
     "canonicalize, raise_norm, raise_activation, raise_moe, raise_rotary, "
     "split_projections, raise_attention, canonicalize, pad_dims{{{0}}}, "
     "plan_sharding{{{0}}}, partition, tile{{tiles={1}, dim={2}}}, "
-    "start_collectives, reorder, bucket")
+    "start_collectives, reorder{{scheduler={3}, steps=40}}{4}")
+# Each with and without bucketing. A case gets one of them in turn, or all when
+# ASYRA_ALL_SCHEDULES is set.
+SCHEDULES = [(scheduler, bucket)
+             for bucket in [", bucket", ""]
+             for scheduler in ["search", "segrr", "round_robin", "serial"]]
 
 
 def is_moe(model):
@@ -76,12 +81,12 @@ def run(model, mesh, device):
   return None if result.returncode == 0 and compared else said
 
 
-def run_tiled(model, mesh, tiles, dim):
+def run_tiled(model, mesh, tiles, dim, schedule):
   """None, or what is wrong with the model on the mesh, cut into tiles."""
   mesh, _, style = mesh.partition(" --tp-style ")
   style = f"tp_style={style}" if style else ""
   args = [*mesh.split(), "--print-after", "tile",
-          "--passes", TILED_PIPELINE.format(style, tiles, dim)]
+          "--passes", TILED_PIPELINE.format(style, tiles, dim, *schedule)]
   if model in BUILTIN:
     args = [*model.split(), "--dim", "batch=12", "--dim", "seq=48",
             "--compare-single", *args]
@@ -125,11 +130,17 @@ class Sharding(unittest.TestCase):
              if not (model.startswith("vit") and dim == "sequence")
              and not (mesh == "--ep 2" and model not in BUILTIN and tiles > 2
                       and dim == "batch")]
+    if os.environ.get("ASYRA_ALL_SCHEDULES"):
+      cases = [(*case, schedule) for case in cases for schedule in SCHEDULES]
+    else:
+      cases = [(*case, SCHEDULES[i % len(SCHEDULES)])
+               for i, case in enumerate(cases)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
       problems = list(pool.map(lambda case: run_tiled(*case), cases))
-    failed = [f"{model} {mesh} {tiles} tiles of the {dim}: {problem}"
-              for (model, mesh, tiles, dim), problem in zip(cases, problems)
-              if problem]
+    failed = [f"{model} {mesh} {tiles} tiles of the {dim}, "
+              f"{scheduler}{bucket}: {problem}"
+              for (model, mesh, tiles, dim, (scheduler, bucket)), problem
+              in zip(cases, problems) if problem]
     print(f"{len(cases)} tiled cases, {len(failed)} failed")
     self.assertEqual(failed, [])
 

@@ -178,6 +178,19 @@ TEST(BuiltinModels, HaveAsManyParametersAsTheOnesTheyAreNamedAfter) {
   EXPECT_NEAR(static_cast<double>(Parameters("gpt3-175b")), 175e9, 1e9);
 }
 
+TEST(BuiltinModels, GiveTheLogitsOfTheLastTokens) {
+  for (const char* name : {"gpt3-tiny", "llama3-tiny", "qwen3-moe-tiny"}) {
+    SCOPED_TRACE(name);
+    absl::StatusOr<Program> program =
+        BuiltinModel(name, {{"batch", 2}, {"seq", 16}, {"logits", 1}});
+    ASSERT_TRUE(program.ok()) << program.status();
+    Type logits = program->type(program->outputs[0].value);
+    EXPECT_EQ(logits.size(0), 2);
+    EXPECT_EQ(logits.size(1), 1);
+    EXPECT_FALSE(BuiltinModel(name, {{"seq", 16}, {"logits", 17}}).ok());
+  }
+}
+
 TEST(BuiltinModels, SayWhichSizesTheyHave) {
   EXPECT_EQ(
       MessageOf(BuiltinModel("gpt3-tiny", {{"experts", 4}}).status()),
