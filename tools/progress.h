@@ -1,14 +1,18 @@
 // What a tool does while it takes long.
 #pragma once
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 namespace asyra {
 
-// Called with what is begun: says so on stderr, a line each, once the program
-// has run for two seconds and at most once a second.
+// Called with what is begun: says so on stderr, if that is a terminal, once the
+// program has run for two seconds and at most once a second. A log gets
+// nothing: there stderr is for errors.
 class Progress {
  public:
   explicit Progress(std::string tool) : tool_(std::move(tool)) {}
@@ -16,7 +20,7 @@ class Progress {
   void operator()(const std::string& what) {
     using Clock = std::chrono::steady_clock;
     Clock::time_point now = Clock::now();
-    if (now < next_) return;
+    if (now < next_ || isatty(STDERR_FILENO) == 0) return;
     next_ = now + std::chrono::seconds(1);
     std::chrono::duration<double> since = now - begin_;
     std::fprintf(stderr, "%s: %.0f s: %s\n", tool_.c_str(), since.count(),

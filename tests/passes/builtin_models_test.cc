@@ -195,7 +195,7 @@ TEST(BuiltinModels, SayWhichSizesTheyHave) {
   EXPECT_EQ(
       MessageOf(BuiltinModel("gpt3-tiny", {{"experts", 4}}).status()),
       "gpt3-tiny: no size experts, it has batch, seq, layers, hidden, heads, "
-      "vocabulary, positions");
+      "vocabulary, logits, positions");
   EXPECT_EQ(MessageOf(BuiltinModel("gpt3-tiny", {{"seq", 65}}).status()),
             "gpt3-tiny: seq is 65, the model has 64 positions");
   EXPECT_EQ(MessageOf(BuiltinModel("llama3-tiny", {{"heads", 7}}).status()),
