@@ -21,14 +21,16 @@ class Moves {
     const Program& program = priced.program();
     std::vector<int> classes =
         RefineClasses(program, OpClasses(program), kRounds);
-    int width = std::max(lanes_.count, 1) + 1;
+    auto width = static_cast<size_t>(std::max(lanes_.count, 1)) + 1;
     std::vector<int> number;
     for (size_t i = 0; i < classes.size(); ++i) {
-      size_t key =
-          static_cast<size_t>(classes[i] * width + lanes_.of_op[i] + 1);
+      // A lane is -1 or more.
+      size_t key = static_cast<size_t>(classes[i]) * width +
+                   static_cast<size_t>(lanes_.of_op[i] + 1);
       if (key >= number.size()) number.resize(key + 1, -1);
-      if (number[key] < 0 && !priced.prices()[i].is_free())
+      if (number[key] < 0 && !priced.prices()[i].is_free()) {
         number[key] = count_++;
+      }
       of_op_.push_back(number[key]);
     }
   }
