@@ -77,10 +77,9 @@ class Bucketer {
     Trial trial{std::move(set), {}, {}};
     ASYRA_ASSIGN_OR_RETURN(trial.program,
                            MergeCandidates(program_, candidates_, trial.set));
-    std::vector<int> order(trial.program.ops.size());
-    std::iota(order.begin(), order.end(), 0);
     trial.found = SearchOrder(
-        PricedProgram(trial.program, costs_), {{"serial", std::move(order)}},
+        PricedProgram(trial.program, costs_),
+        {{"serial", SerialOrder(trial.program)}},
         {.steps = options_.steps, .memory_bytes = options_.memory_bytes});
     steps_ += trial.found.steps;
     return trial;

@@ -1,7 +1,6 @@
 #include "passes/draft.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "fmt/format.h"
 #include "ir/support/status.h"
@@ -10,12 +9,6 @@
 
 namespace asyra {
 namespace {
-
-std::vector<int> InOrder(const Program& program) {
-  std::vector<int> order(program.ops.size());
-  std::iota(order.begin(), order.end(), 0);
-  return order;
-}
 
 std::string Passes(const DraftPlan& plan) {
   std::string start =
@@ -67,10 +60,10 @@ absl::StatusOr<Draft> MakeDraft(const Program& program, const DraftPlan& plan,
   std::vector<NamedOrder> seeds;
   OrderSearchOptions options = search;
   if (!plan.early) {
-    seeds.push_back({"as it stands", InOrder(draft.program)});
+    seeds.push_back({"as it stands", SerialOrder(draft.program)});
     options.steps = 0;
   } else if (plan.scheduler.empty()) {
-    seeds.push_back({"serial", InOrder(draft.program)});
+    seeds.push_back({"serial", SerialOrder(draft.program)});
     seeds.push_back({"segrr", SegmentedRoundRobin(draft.program)});
     options.rules.push_back(plan.rule);
   } else {
@@ -107,7 +100,7 @@ absl::StatusOr<bool> BucketDraft(Draft* draft, const BucketOptions& options,
   draft->plan.rule = result.found.rule;
   draft->program = std::move(result.program);
   draft->found = std::move(result.found);
-  draft->found.best.order = InOrder(draft->program);
+  draft->found.best.order = SerialOrder(draft->program);
   draft->found.steps = result.steps;
   return true;
 }

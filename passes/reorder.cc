@@ -93,15 +93,11 @@ std::vector<int> OperatorRoundRobin(const Program& program) {
   return RoundRobin(program).Run(/*segments=*/false);
 }
 
-namespace {
-
-std::vector<int> AsItStands(const Program& program) {
+std::vector<int> SerialOrder(const Program& program) {
   std::vector<int> order(program.ops.size());
   std::iota(order.begin(), order.end(), 0);
   return order;
 }
-
-}  // namespace
 
 std::vector<std::string> Schedulers() {
   return {"search", "segrr", "round_robin", "serial"};
@@ -111,7 +107,7 @@ absl::StatusOr<std::vector<int>> OrderBy(std::string_view scheduler,
                                          const Program& program,
                                          const CostModel* costs,
                                          const OrderSearchOptions& search) {
-  if (scheduler == "serial") return AsItStands(program);
+  if (scheduler == "serial") return SerialOrder(program);
   if (scheduler == "segrr") return SegmentedRoundRobin(program);
   if (scheduler == "round_robin") return OperatorRoundRobin(program);
   if (scheduler != "search") {
@@ -122,7 +118,7 @@ absl::StatusOr<std::vector<int>> OrderBy(std::string_view scheduler,
   PricedProgram priced(program, *costs);
   OrderSearchResult found =
       SearchOrder(priced,
-                  {{"serial", AsItStands(program)},
+                  {{"serial", SerialOrder(program)},
                    {"segrr", SegmentedRoundRobin(program)}},
                   search);
   if (!found.fits) {

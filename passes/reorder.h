@@ -19,6 +19,9 @@ namespace asyra {
 // in flight, so operands die with their segment. Returns op indices.
 std::vector<int> SegmentedRoundRobin(const Program& program);
 
+// The program as it stands.
+std::vector<int> SerialOrder(const Program& program);
+
 // The naive baseline: an op of each lane in turn.
 std::vector<int> OperatorRoundRobin(const Program& program);
 

@@ -34,13 +34,10 @@ int64_t DeviceBytes(const Machine& machine) {
   return static_cast<int64_t>(mib * (1 << 20));
 }
 
-double PerturbedUs(const Program& program, const CostModel& costs,
-                   uint64_t seed) {
+ReplayOptions TimeAlone() {
   ReplayOptions replay;
   replay.memory = replay.lower_bound = replay.critical_path = false;
-  std::vector<OpCost> prices = PriceOps(program, costs);
-  return Replay(program, PerturbedPrices(program, prices, seed), replay)
-      .makespan_us;
+  return replay;
 }
 
 double GiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -193,11 +190,15 @@ class Scheduler {
   }
 
   bool IsRobust(const Draft& draft) const {
-    Program ordered = draft.program;
-    ApplyOrder(ordered, draft.found.best.order);
+    PricedProgram after(draft.program, *context_.costs);
+    PricedProgram before(program_, result_.baseline.prices);
     for (uint64_t seed = 1; seed <= kErrors; ++seed) {
-      if (PerturbedUs(ordered, *context_.costs, seed) >
-          PerturbedUs(program_, *context_.costs, seed)) {
+      PricedProgram now(after,
+                        PerturbedPrices(draft.program, after.prices(), seed));
+      PricedProgram was(before,
+                        PerturbedPrices(program_, before.prices(), seed));
+      if (Replay(now, draft.found.best.order, TimeAlone()).makespan_us >
+          Replay(was, TimeAlone()).makespan_us) {
         return false;
       }
     }

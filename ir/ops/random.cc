@@ -2,11 +2,10 @@
 // Element i of the whole tensor draws word i of their stream, wherever it lies.
 #include "ir/support/random.h"
 
-#include <cmath>
-
 #include "ir/ops/gradient.h"
 #include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
+#include "ir/ops/random_numbers.h"
 
 namespace asyra::ops {
 namespace {
@@ -38,26 +37,6 @@ void ForEachElement(const Type& type, const Tensor& local, const Mesh& mesh,
 RandomStream StreamOf(const Tensor& key) {
   return RandomStream(static_cast<uint64_t>(key.GetInt(0)),
                       static_cast<uint64_t>(key.GetInt(1)));
-}
-
-// How many bits of fraction a uniform number of that type has, so that none
-// rounds up to 1.
-int FractionBits(DType dtype) {
-  return dtype == DType::kF16 ? 11 : dtype == DType::kBF16 ? 8 : 24;
-}
-
-double Uniform(uint32_t word, int bits) {
-  return std::ldexp(static_cast<double>(word >> (32 - bits)), -bits);
-}
-
-// Elements 2i and 2i + 1 are the two normal numbers of their two words (Box
-// and Muller).
-double Normal(RandomStream* stream, int64_t i) {
-  uint64_t pair = static_cast<uint64_t>(i) & ~uint64_t{1};
-  double radius = (stream->Word(pair) + 1.0) * 0x1p-32;  // in (0, 1]
-  double angle = 2 * M_PI * stream->Word(pair + 1) * 0x1p-32;
-  return std::sqrt(-2 * std::log(radius)) *
-         (i % 2 == 0 ? std::cos(angle) : std::sin(angle));
 }
 
 absl::StatusOr<std::vector<Type>> InferRandom(const OpCall& call) {

@@ -1,12 +1,11 @@
 // Random values by global index (ir/ops/random.cc).
 #include "ir/support/random.h"
 
-#include <cmath>
-
 #include "executor/cpu/element.h"
 #include "executor/cpu/kernel_list.h"
 #include "executor/cpu/strided.h"
 #include "executor/cpu/workspace.h"
+#include "ir/ops/random_numbers.h"
 
 namespace asyra::cpu {
 namespace {
@@ -49,31 +48,13 @@ RandomStream StreamOf(const void* key) {
           static_cast<uint64_t>(IntegerAt(DType::kI64, key, 1))};
 }
 
-// Bits of fraction, so that none rounds up to 1.
-int FractionBits(DType dtype) {
-  return dtype == DType::kF16 ? 11 : dtype == DType::kBF16 ? 8 : 24;
-}
-
-double Uniform(uint32_t word, int bits) {
-  return std::ldexp(static_cast<double>(word >> (32 - bits)), -bits);
-}
-
-// Box and Muller: two numbers of the two words of a pair.
-double Normal(RandomStream* stream, int64_t i) {
-  uint64_t pair = static_cast<uint64_t>(i) & ~uint64_t{1};
-  double radius = (stream->Word(pair) + 1.0) * 0x1p-32;  // in (0, 1]
-  double angle = 2 * M_PI * stream->Word(pair + 1) * 0x1p-32;
-  return std::sqrt(-2 * std::log(radius)) *
-         (i % 2 == 0 ? std::cos(angle) : std::sin(angle));
-}
-
 template <bool normal>
 class RandomKernel : public CpuKernel {
  public:
   explicit RandomKernel(const KernelUse& use)
       : runs_(use, use.global_results()[0]),
         dtype_(use.result(0).dtype),
-        bits_(FractionBits(dtype_)) {}
+        bits_(ops::FractionBits(dtype_)) {}
   int64_t workspace_bytes() const override { return runs_.run() * 8; }
 
   absl::Status Run(const KernelArgs& args) override {
@@ -81,8 +62,8 @@ class RandomKernel : public CpuKernel {
     auto* line = static_cast<double*>(args.workspace);
     runs_.ForEach([&](int64_t here, int64_t whole) {
       for (int64_t i = 0; i < runs_.run(); ++i) {
-        line[i] = normal ? Normal(&stream, whole + i)
-                         : Uniform(stream.Word(whole + i), bits_);
+        line[i] = normal ? ops::Normal(&stream, whole + i)
+                         : ops::Uniform(stream.Word(whole + i), bits_);
       }
       StoreLine(dtype_, line, runs_.run(), args.results[0], here, 1);
     });
@@ -109,7 +90,7 @@ class DropoutKernel : public CpuKernel {
     runs_.ForEach([&](int64_t here, int64_t whole) {
       LoadLine(dtype_, args.operands[0], here, 1, runs_.run(), line);
       for (int64_t i = 0; i < runs_.run(); ++i) {
-        bool drops = Uniform(stream.Word(whole + i), 24) < rate_;
+        bool drops = ops::Uniform(stream.Word(whole + i), 24) < rate_;
         line[i] = drops ? 0 : line[i] / (1 - rate_);
       }
       StoreLine(dtype_, line, runs_.run(), args.results[0], here, 1);
