@@ -46,6 +46,15 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) = 0;
 
+  // Asked by this rank while it waits for a step, `waited_s` long so far. An
+  // error, as errors of kernels are, where the transport has failed, another
+  // rank has, or the timeout is over; communicators whose kernels notice
+  // themselves leave it to them.
+  virtual absl::Status Check(double waited_s) {
+    (void)waited_s;
+    return absl::OkStatus();
+  }
+
   // This rank cannot go on: waiting ranks return an error that names it and
   // the cause. The first call counts.
   virtual void Abort(const absl::Status& cause) = 0;

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "executor/failure.h"
 #include "executor/kernel.h"
 #include "executor/stream.h"
@@ -49,10 +51,19 @@ class Device {
   // Errors: ResourceExhausted, naming what is asked and what is left.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
       int64_t bytes) = 0;
-  // `failure` outlives the stream.
+  // Those of computation are named compute..., all others are for collectives,
+  // which go first where both are ready. `failure` outlives the stream.
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
       std::string_view name, Failure* failure) = 0;
   virtual std::unique_ptr<Event> CreateEvent(bool timed) = 0;
+  // Keeps what `enqueue` enqueues on `streams`, and runs nothing of it; each
+  // replay enqueues it all at little cost. The streams meet in events: the
+  // others begin with one recorded on the first, which waits for all of them in
+  // the end. Events recorded in it are used nowhere else. What `enqueue` refers
+  // to outlives the recording, and so do the streams.
+  // Errors: what cannot be kept.
+  virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
+      absl::Span<Stream* const> streams, std::function<void()> enqueue) = 0;
 
   // Enqueue copies; host memory stays valid until they are done.
   virtual void CopyToDevice(void* to, const void* from, int64_t bytes,

@@ -118,7 +118,9 @@ class RankExecutor : public Executor {
     if (!running_) return failure_.status();
     running_ = false;
     has_outputs_ = true;
-    ASYRA_RETURN_IF_ERROR(runner_->home().Synchronize());
+    absl::Status status = runner_->home().Synchronize(
+        [this](double waited_s) { return CheckWorld(waited_s); });
+    if (!status.ok()) failure_.Report(status);
     return failure_.status();
   }
 
@@ -150,7 +152,7 @@ class RankExecutor : public Executor {
     device_ = &device;
     options_ = options;
     if (weights == nullptr) weights = program_.weights.get();
-    ASYRA_RETURN_IF_ERROR(CheckWorld());
+    ASYRA_RETURN_IF_ERROR(CheckSize());
     if (world_ != nullptr) {
       ASYRA_RETURN_IF_ERROR(
           CheckAgreement(*world_, AgreementsOf(program_, weights)));
@@ -174,9 +176,14 @@ class RankExecutor : public Executor {
     return world_->Exchange("ready").status();
   }
 
+  absl::Status CheckWorld(double waited_s) const {
+    if (failure_.happened()) return failure_.status();
+    return world_ == nullptr ? absl::OkStatus() : world_->Check(waited_s);
+  }
+
   int64_t rank() const { return world_ == nullptr ? 0 : world_->rank(); }
 
-  absl::Status CheckWorld() const {
+  absl::Status CheckSize() const {
     int64_t devices = program_.mesh.num_devices();
     int64_t ranks = world_ == nullptr ? 1 : world_->size();
     if (devices != ranks) {

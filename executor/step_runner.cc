@@ -129,7 +129,10 @@ absl::Status StepRunner::Bind(std::byte* arena, std::byte* resident,
     ASYRA_RETURN_IF_ERROR(AddProbes(op, &launch));
   }
   ASYRA_RETURN_IF_ERROR(AddStepProbes());
-  Capture();
+  std::vector<Stream*> streams;
+  for (auto& stream : streams_) streams.push_back(stream.get());
+  ASYRA_ASSIGN_OR_RETURN(
+      step_, setup_.device.Record(streams, [this] { EnqueueOps(); }));
   return absl::OkStatus();
 }
 
@@ -252,8 +255,7 @@ void StepRunner::EnqueueConstants() {
   }
 }
 
-void StepRunner::Capture() {
-  for (auto& stream : streams_) stream->BeginCapture();
+void StepRunner::EnqueueOps() {
   for (auto& probe : at_begin_) probe->kernel->Launch(probe->args, home());
   home().Record(*begun_);
   for (size_t s = 1; s < streams_.size(); ++s) streams_[s]->Wait(*begun_);
@@ -265,11 +267,6 @@ void StepRunner::Capture() {
     home().Wait(*finished_[s]);
   }
   for (auto& probe : at_end_) probe->kernel->Launch(probe->args, home());
-  for (auto& stream : streams_) stream->EndCapture();
-}
-
-void StepRunner::EnqueueStep() {
-  for (auto& stream : streams_) stream->Replay();
 }
 
 std::vector<OpTime> StepRunner::Profile() const {
@@ -277,8 +274,8 @@ std::vector<OpTime> StepRunner::Profile() const {
   if (!setup_.options.profile) return times;
   for (const OpLaunch& op : ops_) {
     if (op.begin == nullptr || setup_.memory.is_constant[op.op]) continue;
-    times.push_back({op.op, op.begin->TimeUs() - begun_->TimeUs(),
-                     op.end->TimeUs() - begun_->TimeUs()});
+    times.push_back(
+        {op.op, op.begin->UsSince(*begun_), op.end->UsSince(*begun_)});
   }
   return times;
 }

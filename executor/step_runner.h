@@ -47,7 +47,7 @@ class StepRunner {
   void EnqueueConstants();
   // All others, after what is on the home stream, which then goes on after
   // them: they are captured once.
-  void EnqueueStep();
+  void EnqueueStep() { step_->Replay(); }
 
   // Of a synchronized step; empty without options.profile.
   std::vector<OpTime> Profile() const;
@@ -86,7 +86,7 @@ class StepRunner {
   bool IsOverwritten(const Op& op, ValueId operand) const;
   bool Overwrites(const Op& op, ValueId result) const;
   void Enqueue(OpLaunch& op);
-  void Capture();
+  void EnqueueOps();
 
   Setup setup_;
   std::byte* arena_ = nullptr;
@@ -102,6 +102,7 @@ class StepRunner {
   std::deque<uint64_t> cells_;                    // of probes
   std::vector<uint64_t*> cell_of_;                // by root
   std::vector<std::unique_ptr<Stream>> streams_;
+  std::unique_ptr<Recording> step_;
 };
 
 }  // namespace asyra

@@ -4,6 +4,8 @@
 // allocates nothing.
 #pragma once
 
+#include <functional>
+
 #include "absl/status/status.h"
 
 namespace asyra {
@@ -13,11 +15,13 @@ namespace asyra {
 class Event {
  public:
   virtual ~Event() = default;
-  // When the work before the event had finished, in us from an origin that
-  // all events of a device share. Only of an event created with `timed`, after
-  // its stream was synchronized.
-  virtual double TimeUs() const = 0;
+  // From when the work before `earlier` had finished until that before this
+  // one had. Only between events created with `timed`, after their streams
+  // were synchronized.
+  virtual double UsSince(const Event& earlier) const = 0;
 };
+
+using WaitCheck = std::function<absl::Status(double waited_s)>;
 
 // Used by one thread at a time.
 class Stream {
@@ -28,17 +32,16 @@ class Stream {
   virtual void Wait(Event& event) = 0;
   // Returns when all that was enqueued is done. Errors of the work itself are
   // in the Failure that the stream was created with; the status is that of
-  // waiting.
-  virtual absl::Status Synchronize() = 0;
+  // waiting. `check`, where there is one, may be called while it waits, with
+  // the seconds that it has waited: its error ends the waiting, though the work
+  // may still run.
+  virtual absl::Status Synchronize(const WaitCheck& check = nullptr) = 0;
+};
 
-  // From BeginCapture to EndCapture, Record, Wait and what else is enqueued
-  // are kept instead of run, and replace what was kept before. Each Replay
-  // enqueues all of it, at the cost of one enqueued function. Streams whose
-  // captured work meets in events are captured together and replayed equally
-  // often; such an event is recorded once in all that is captured, and used
-  // nowhere else.
-  virtual void BeginCapture() = 0;
-  virtual void EndCapture() = 0;
+// What was enqueued on several streams of a device, to be enqueued again.
+class Recording {
+ public:
+  virtual ~Recording() = default;
   virtual void Replay() = 0;
 };
 

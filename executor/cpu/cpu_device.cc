@@ -43,6 +43,25 @@ absl::Status Move(void* to, const void* from, int64_t bytes) {
   return absl::OkStatus();
 }
 
+class CpuRecording : public Recording {
+ public:
+  CpuRecording(absl::Span<Stream* const> streams,
+               const std::function<void()>& enqueue) {
+    for (Stream* stream : streams) {
+      streams_.push_back(static_cast<CpuStream*>(stream));
+    }
+    for (CpuStream* stream : streams_) stream->BeginCapture();
+    enqueue();
+    for (CpuStream* stream : streams_) stream->EndCapture();
+  }
+  void Replay() override {
+    for (CpuStream* stream : streams_) stream->Replay();
+  }
+
+ private:
+  std::vector<CpuStream*> streams_;
+};
+
 class CpuDevice : public Device {
  public:
   explicit CpuDevice(const CpuDeviceOptions& options)
@@ -82,6 +101,12 @@ class CpuDevice : public Device {
 
   std::unique_ptr<Event> CreateEvent(bool timed) override {
     return std::make_unique<CpuEvent>(timed);
+  }
+
+  absl::StatusOr<std::unique_ptr<Recording>> Record(
+      absl::Span<Stream* const> streams,
+      std::function<void()> enqueue) override {
+    return std::make_unique<CpuRecording>(streams, enqueue);
   }
 
   void CopyToDevice(void* to, const void* from, int64_t bytes,

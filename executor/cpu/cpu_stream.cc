@@ -115,7 +115,7 @@ void CpuStream::Wait(Event& event) {
            .always = true});
 }
 
-absl::Status CpuStream::Synchronize() {
+absl::Status CpuStream::Synchronize(const WaitCheck&) {
   done_.WaitFor(enqueued_);
   return absl::OkStatus();
 }

@@ -16,7 +16,9 @@ namespace asyra {
 class CpuEvent : public Event {
  public:
   explicit CpuEvent(bool timed) : timed_(timed) {}
-  double TimeUs() const override { return time_us_; }
+  double UsSince(const Event& earlier) const override {
+    return time_us_ - static_cast<const CpuEvent&>(earlier).time_us_;
+  }
 
  private:
   friend class CpuStream;
@@ -45,10 +47,15 @@ class CpuStream : public Stream {
 
   void Record(Event& event) override;
   void Wait(Event& event) override;
-  absl::Status Synchronize() override;
-  void BeginCapture() override;
-  void EndCapture() override { capturing_ = false; }
-  void Replay() override;
+  // Asks nobody: kernels that wait notice themselves.
+  absl::Status Synchronize(const WaitCheck& check) override;
+
+  // From BeginCapture to EndCapture, what is enqueued is kept instead of run,
+  // and replaces what was kept before. Each Replay enqueues all of it, as one
+  // command. Streams that meet are captured and replayed together.
+  void BeginCapture();
+  void EndCapture() { capturing_ = false; }
+  void Replay();
 
   // Waits for room in the ring, but never for work on another stream that was
   // not enqueued before.
