@@ -37,7 +37,8 @@ absl::Status StepRunner::MakeStreams() {
     streams_.push_back(std::move(stream));
     finished_.push_back(setup_.device.CreateEvent(false));
   }
-  begun_ = setup_.device.CreateEvent(setup_.options.profile);
+  begun_ = setup_.device.CreateEvent(false);
+  if (setup_.options.profile) origin_ = setup_.device.CreateEvent(true);
   return absl::OkStatus();
 }
 
@@ -257,6 +258,7 @@ void StepRunner::EnqueueConstants() {
 
 void StepRunner::EnqueueOps() {
   for (auto& probe : at_begin_) probe->kernel->Launch(probe->args, home());
+  if (origin_ != nullptr) home().Record(*origin_);
   home().Record(*begun_);
   for (size_t s = 1; s < streams_.size(); ++s) streams_[s]->Wait(*begun_);
   for (OpLaunch& op : ops_) {
@@ -275,7 +277,7 @@ std::vector<OpTime> StepRunner::Profile() const {
   for (const OpLaunch& op : ops_) {
     if (op.begin == nullptr || setup_.memory.is_constant[op.op]) continue;
     times.push_back(
-        {op.op, op.begin->UsSince(*begun_), op.end->UsSince(*begun_)});
+        {op.op, op.begin->UsSince(*origin_), op.end->UsSince(*origin_)});
   }
   return times;
 }

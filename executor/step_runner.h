@@ -97,6 +97,7 @@ class StepRunner {
   std::vector<OpLaunch> ops_;
   std::vector<std::unique_ptr<Launch>> at_begin_, at_end_;  // probes
   std::unique_ptr<Event> begun_;
+  std::unique_ptr<Event> origin_;                 // of the profile's times
   std::vector<std::unique_ptr<Event>> finished_;  // by stream
   std::vector<ValueId> root_;                     // of views
   std::deque<uint64_t> cells_;                    // of probes

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "CLI/CLI.hpp"
+#include "executor/cpu/run_on_cpu.h"
+#include "executor/cuda/cuda_platform.h"
 #include "executor/launcher.h"
 #include "executor/mpi/mpi_world.h"
 #include "executor/trace.h"
@@ -26,7 +28,8 @@ struct Flags {
   CompileOptions compile;
   std::string device = "cpu";
   std::string communicator = "auto";
-  CpuRunOptions run;
+  bool graphs = true;
+  RunOptions run;
   std::string profile;
   bool json = false;
   std::string check;
@@ -84,6 +87,16 @@ absl::Status CompareSingle(Program single, absl::Span<const Tensor> inputs,
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(const Flags& flags) {
+  if (flags.device == "cpu") return CreateCpuPlatform();
+  if (flags.run.inject_comm_us > 0) {
+    return Invalid("--inject-comm-us is for cpus, the device is {}",
+                   flags.device);
+  }
+  return CreateCudaPlatform(
+      {.graphs = flags.graphs, .timeout_s = flags.run.timeout_s});
+}
+
 // Runs on the device and fills in what came of it. `world` is null where the
 // ranks are threads.
 absl::Status RunOnDevice(const Flags& flags, const Program& program,
@@ -93,13 +106,15 @@ absl::Status RunOnDevice(const Flags& flags, const Program& program,
     ASYRA_ASSIGN_OR_RETURN(report->outputs, Interpret(program, inputs));
     return absl::OkStatus();
   }
-  CpuRunOptions options = flags.run;
+  RunOptions options = flags.run;
   options.executor.profile = !flags.profile.empty();
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
   if (world == nullptr) {
-    ASYRA_ASSIGN_OR_RETURN(report->run, RunOnCpu(program, inputs, options));
-  } else {
     ASYRA_ASSIGN_OR_RETURN(report->run,
-                           RunRankOnCpu(program, inputs, *world, options));
+                           RunOnThreads(program, inputs, *platform, options));
+  } else {
+    ASYRA_ASSIGN_OR_RETURN(
+        report->run, RunAsRank(program, inputs, *platform, *world, options));
   }
   report->outputs = report->run->outputs;
   bool first = world == nullptr || world->rank() == 0;
@@ -112,9 +127,8 @@ absl::Status CheckFlags(const Flags& flags) {
   if (flags.run.repeat < 1) {
     return Invalid("--repeat is {}, it must be at least 1", flags.run.repeat);
   }
-  if (!(flags.run.world.timeout_s > 0)) {
-    return Invalid("--timeout is {}, it must be above 0",
-                   flags.run.world.timeout_s);
+  if (!(flags.run.timeout_s > 0)) {
+    return Invalid("--timeout is {}, it must be above 0", flags.run.timeout_s);
   }
   return absl::OkStatus();
 }
@@ -155,7 +169,7 @@ std::atomic<bool> asked_to_end = false;
 // The world that the launcher has made this process a rank of; null where the
 // ranks are threads.
 absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Flags& flags,
-                                                      CpuRunOptions* run) {
+                                                      RunOptions* run) {
   ASYRA_ASSIGN_OR_RETURN(std::optional<LaunchedRank> launched,
                          FindLaunchedRank());
   bool many = launched.has_value() && launched->ranks > 1;
@@ -171,17 +185,19 @@ absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Flags& flags,
   }
   // A launcher that has lost a rank ends the others, which then say so.
   std::signal(SIGTERM, [](int) { asked_to_end.store(true); });
-  ASYRA_ASSIGN_OR_RETURN(
-      std::unique_ptr<Communicator> world,
-      ConnectMpi({.timeout_s = run->world.timeout_s,
-                  .inject_comm_us = run->world.inject_comm_us,
-                  .asked_to_end = &asked_to_end}));
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> world,
+                         ConnectMpi({.timeout_s = run->timeout_s,
+                                     .inject_comm_us = run->inject_comm_us,
+                                     .asked_to_end = &asked_to_end}));
   if (many && world->size() != launched->ranks) {
     return Invalid("{} has started {} ranks, MPI finds {}",
                    ToString(launched->launcher), launched->ranks,
                    world->size());
   }
-  if (launched.has_value()) run->ranks_on_host = launched->local_ranks;
+  if (launched.has_value()) {
+    run->local_rank = launched->local_rank;
+    run->ranks_on_host = launched->local_ranks;
+  }
   return world;
 }
 
@@ -196,12 +212,11 @@ absl::Status Main(Flags flags) {
 }
 
 void AddRunFlags(CLI::App& app, Flags* flags) {
-  CpuRunOptions& run = flags->run;
-  app.add_option(
-         "--device", flags->device,
-         "cpu: kernels and streams; interpreter: the ops' references, all "
-         "ranks in lockstep")
-      ->check(CLI::IsMember({"cpu", "interpreter"}))
+  RunOptions& run = flags->run;
+  app.add_option("--device", flags->device,
+                 "cpu and cuda: kernels and streams, a GPU for each rank; "
+                 "interpreter: the ops' references, all ranks in lockstep")
+      ->check(CLI::IsMember({"cpu", "cuda", "interpreter"}))
       ->capture_default_str();
   app.add_option("--communicator", flags->communicator,
                  "between ranks. local: threads of this process; mpi: the "
@@ -213,10 +228,10 @@ void AddRunFlags(CLI::App& app, Flags* flags) {
       ->capture_default_str();
   app.add_option("--profile", flags->profile,
                  "writes a trace of rank 0's last step, for Perfetto");
-  app.add_option("--timeout", run.world.timeout_s,
+  app.add_option("--timeout", run.timeout_s,
                  "seconds after which a rank that is waited for is lost")
       ->capture_default_str();
-  app.add_option("--inject-comm-us", run.world.inject_comm_us,
+  app.add_option("--inject-comm-us", run.inject_comm_us,
                  "every collective takes at least that long, as on slow links")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--check-finite", run.executor.check_finite,
@@ -225,6 +240,9 @@ void AddRunFlags(CLI::App& app, Flags* flags) {
                "fails when two of the steps differ in a byte");
   app.add_flag("--debug-memory", run.executor.debug_memory,
                "poisons, guards and checks every buffer as it is used");
+  app.add_flag("--graphs,!--no-graphs", flags->graphs,
+               "a step on GPUs is one captured graph, not op by op")
+      ->capture_default_str();
   app.add_flag("--json", flags->json, "prints the result as JSON");
 }
 

@@ -19,7 +19,7 @@ std::string Milliseconds(double us) {
   return fmt::format("{:.3f} ms", us / 1e3);
 }
 
-std::string RunText(const CpuRun& run) {
+std::string RunText(const RunResult& run) {
   StepTimes times = Summarize(run.step_us);
   const MemoryUse& memory = run.memory;
   std::string text = fmt::format(
@@ -48,7 +48,7 @@ Json MemoryJson(const MemoryUse& memory) {
           {"total", memory.total()}};
 }
 
-Json RunJson(const CpuRun& run) {
+Json RunJson(const RunResult& run) {
   StepTimes times = Summarize(run.step_us);
   return {{"steps",
            {{"count", run.step_us.size()},

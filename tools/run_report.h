@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "executor/cpu/run_on_cpu.h"
+#include "executor/run.h"
 #include "tools/check_outputs.h"
 
 namespace asyra {
@@ -23,7 +23,7 @@ struct RunReport {
   std::string device;
   const Program* program = nullptr;
   std::vector<Tensor> outputs;
-  std::optional<CpuRun> run;          // of the executor
+  std::optional<RunResult> run;       // of the executor
   std::vector<OffSingle> off_single;  // where it was asked for
   std::optional<CheckedOutputs> checked;
 };

@@ -355,6 +355,11 @@ class LocalCommunicator : public Communicator {
                                              geometry);
   }
 
+  // For communicators of devices whose kernels cannot notice.
+  absl::Status Check(double) override {
+    return world_->aborted() ? world_->CauseFor(rank_) : absl::OkStatus();
+  }
+
   void Abort(const absl::Status& cause) override {
     world_->Abort(rank_, cause);
   }

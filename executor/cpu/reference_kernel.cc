@@ -3,34 +3,11 @@
 #include <cstring>
 
 #include "executor/cpu/cpu_kernel.h"
+#include "executor/reference.h"
 #include "ir/support/status.h"
 
 namespace asyra {
 namespace {
-
-// What the reference computes from this rank's operands.
-absl::StatusOr<std::vector<Tensor>> Compute(const KernelUse& use,
-                                            absl::Span<const Tensor> operands) {
-  std::vector<Tensor> results;
-  for (int i = 0; i < use.num_results(); ++i) {
-    results.emplace_back(use.result(i).dtype, use.result(i).shape());
-  }
-  ASYRA_RETURN_IF_ERROR(use.def().reference(
-      {use.def(), use.attrs(), use.global_operands(), use.global_results(),
-       operands, absl::MakeSpan(results), use.mesh(), use.rank()}));
-  for (int i = 0; i < use.num_results(); ++i) {
-    const Type& type = use.result(i);
-    if (results[i].shape() != type.shape() ||
-        results[i].dtype() != type.dtype) {
-      return absl::InternalError(
-          fmt::format("the reference of {} computed {}{}, the type says {}{}",
-                      use.def().name, ToString(results[i].dtype()),
-                      ShapeToString(results[i].shape()), ToString(type.dtype),
-                      ShapeToString(type.shape())));
-    }
-  }
-  return results;
-}
 
 void CopyResults(const std::vector<Tensor>& results, const KernelArgs& args) {
   for (size_t i = 0; i < results.size(); ++i) {
@@ -53,7 +30,7 @@ class ReferenceKernel : public CpuKernel {
           static_cast<const std::byte*>(args.operands[i]), nullptr));
     }
     ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> results,
-                           Compute(use_, operands));
+                           ComputeByReference(use_, operands));
     CopyResults(results, args);
     return absl::OkStatus();
   }
@@ -85,7 +62,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareReferenceKernel(
                          use.def().name);
   }
   if (use.num_operands() == 0 && use.def().is_pure) {
-    ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> results, Compute(use, {}));
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> results,
+                           ComputeByReference(use, {}));
     return std::make_unique<KnownKernel>(std::move(results));
   }
   return std::make_unique<ReferenceKernel>(use);

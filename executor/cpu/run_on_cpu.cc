@@ -1,260 +1,65 @@
 #include "executor/cpu/run_on_cpu.h"
 
 #include <algorithm>
-#include <cstring>
+#include <mutex>
 #include <thread>
 
-#include "executor/cpu/counter.h"
 #include "executor/cpu/cpu_device.h"
-#include "ir/support/status.h"
 
 namespace asyra {
 namespace {
 
-bool IsLeftOut(const Tensor& tensor, const Shape& given) {
-  return tensor.num_elements() == 0 && tensor.shape() != given;
-}
-
-// What one rank gives.
-struct RankResult {
-  std::vector<Tensor> outputs;  // its shards
-  std::vector<double> step_us;
-};
-
-class Run {
+class CpuPlatform : public Platform {
  public:
-  Run(const Program& program, absl::Span<const Tensor> inputs,
-      const CpuRunOptions& options)
-      : program_(program),
-        inputs_(inputs),
-        options_(options),
-        ranks_(program.mesh.num_devices()) {}
+  explicit CpuPlatform(int64_t memory_bytes) : memory_bytes_(memory_bytes) {}
 
-  absl::StatusOr<CpuRun> OnThreads() {
-    ASYRA_RETURN_IF_ERROR(TakeInputs());
-    MakeDevice(ranks_);
-    std::vector<RankResult> results(ranks_);
-    ASYRA_RETURN_IF_ERROR(RunLocalRanks(
-        ranks_, options_.world, [&](Communicator& world) -> absl::Status {
-          ASYRA_ASSIGN_OR_RETURN(results[world.rank()],
-                                 RunRank(world, world.rank() == 0));
-          return absl::OkStatus();
-        }));
-    return Collect(results);
+  std::string_view name() const override { return "cpu"; }
+  absl::Status CheckRanks(int64_t) const override { return absl::OkStatus(); }
+
+  // One for all ranks of the process, which share its memory.
+  absl::StatusOr<std::shared_ptr<Device>> MakeDevice(
+      int64_t, int64_t ranks_on_host) override {
+    std::lock_guard lock(mutex_);
+    if (device_ == nullptr) {
+      int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+      device_ =
+          CreateCpuDevice({.threads_per_stream = static_cast<int>(
+                               std::max<int64_t>(1, cores / ranks_on_host)),
+                           .memory_bytes = memory_bytes_});
+    }
+    return device_;
   }
 
-  absl::StatusOr<CpuRun> AsRankOf(Communicator& world) {
-    ASYRA_RETURN_IF_ERROR(TakeInputs());
-    MakeDevice(options_.ranks_on_host > 0 ? options_.ranks_on_host
-                                          : world.size());
-    ASYRA_ASSIGN_OR_RETURN(RankResult mine, RunRank(world, true));
-    ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> bytes,
-                           world.Exchange(Pack(mine)));
-    std::vector<RankResult> results;
-    for (const std::string& packed : bytes) {
-      ASYRA_ASSIGN_OR_RETURN(RankResult result, Unpack(packed));
-      results.push_back(std::move(result));
-    }
-    return Collect(results);
+  absl::StatusOr<std::unique_ptr<Communicator>> Connect(Communicator&,
+                                                        Device&) override {
+    return nullptr;
   }
 
  private:
-  void MakeDevice(int64_t sharing) {
-    int64_t cores = std::max(1u, std::thread::hardware_concurrency());
-    device_ = CreateCpuDevice({.threads_per_stream = static_cast<int>(
-                                   std::max<int64_t>(1, cores / sharing)),
-                               .memory_bytes = options_.memory_bytes});
-  }
-
-  absl::Status TakeInputs() {
-    if (inputs_.size() != program_.inputs.size()) {
-      return Invalid("{} inputs are given, the program has {}", inputs_.size(),
-                     program_.inputs.size());
-    }
-    if (program_.weights != nullptr) weights_ = *program_.weights;
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      const Input& input = program_.inputs[i];
-      const Type& type = program_.type(input.value);
-      const std::string& name = program_.value_name(input.value);
-      if (input.role == InputRole::kWeight) {
-        if (!IsLeftOut(inputs_[i], program_.GivenShape(input))) {
-          weights_.Set(name, inputs_[i]);
-        }
-      } else if (inputs_[i].dtype() != type.dtype ||
-                 inputs_[i].shape() != type.shape()) {
-        return Invalid("input %{} is {}{}, the program takes {}{}", name,
-                       ToString(inputs_[i].dtype()),
-                       ShapeToString(inputs_[i].shape()), ToString(type.dtype),
-                       ShapeToString(type.shape()));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  Tensor ShardOf(size_t input, int64_t rank) const {
-    return Shard(inputs_[input], program_.type(program_.inputs[input].value),
-                 program_.mesh, rank);
-  }
-
-  absl::StatusOr<RankResult> RunRank(Communicator& world, bool reports) {
-    int64_t rank = world.rank();
-    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                           Executor::Load(program_));
-    ASYRA_RETURN_IF_ERROR(
-        executor->Prepare(*device_, &world, &weights_, options_.executor));
-    std::vector<Tensor> data;
-    for (size_t i = 0; i < program_.inputs.size(); ++i) {
-      if (program_.inputs[i].role == InputRole::kData) {
-        data.push_back(ShardOf(i, rank));
-      }
-    }
-    RankResult result;
-    std::vector<Tensor> first;
-    for (int64_t step = 0; step < options_.repeat; ++step) {
-      ASYRA_RETURN_IF_ERROR(SetStates(*executor, rank));
-      ASYRA_RETURN_IF_ERROR(world.Exchange("").status());  // all at once
-      auto begin = CpuClock::now();
-      ASYRA_RETURN_IF_ERROR(executor->Step(data));
-      result.step_us.push_back(
-          std::chrono::duration<double, std::micro>(CpuClock::now() - begin)
-              .count());
-      if (options_.check_deterministic) {
-        ASYRA_RETURN_IF_ERROR(CompareWithFirst(*executor, step, &first));
-      }
-    }
-    for (size_t i = 0; i < program_.outputs.size(); ++i) {
-      ASYRA_ASSIGN_OR_RETURN(Tensor shard, executor->Output(i));
-      result.outputs.push_back(std::move(shard));
-    }
-    if (reports) {
-      report_.memory = executor->memory();
-      ASYRA_ASSIGN_OR_RETURN(report_.used, executor->MeasureMemory());
-      report_.fallback_ops = executor->fallback_ops();
-      report_.profile = executor->Profile();
-    }
-    return result;
-  }
-
-  Type LocalOutput(size_t index) const {
-    return program_.type(program_.outputs[index].value).Local(program_.mesh);
-  }
-
-  // The times of the steps, then the bytes of every output.
-  std::string Pack(const RankResult& result) const {
-    std::string bytes(reinterpret_cast<const char*>(result.step_us.data()),
-                      result.step_us.size() * sizeof(double));
-    for (const Tensor& shard : result.outputs) {
-      bytes.append(reinterpret_cast<const char*>(shard.data()), shard.bytes());
-    }
-    return bytes;
-  }
-  // Error: another rank has run something else.
-  absl::StatusOr<RankResult> Unpack(const std::string& bytes) const {
-    RankResult result;
-    size_t size = options_.repeat * sizeof(double);
-    for (size_t i = 0; i < program_.outputs.size(); ++i) {
-      size += LocalOutput(i).bytes();
-    }
-    if (bytes.size() != size) {
-      return Invalid("a rank gives {} bytes of results, another one {}",
-                     bytes.size(), size);
-    }
-    result.step_us.resize(options_.repeat);
-    const char* at = bytes.data();
-    std::memcpy(result.step_us.data(), at, options_.repeat * sizeof(double));
-    at += options_.repeat * sizeof(double);
-    for (size_t i = 0; i < program_.outputs.size(); ++i) {
-      Type local = LocalOutput(i);
-      Tensor& shard = result.outputs.emplace_back(local.dtype, local.shape());
-      if (shard.bytes() == 0) continue;
-      std::memcpy(shard.mutable_data(), at, shard.bytes());
-      at += shard.bytes();
-    }
-    return result;
-  }
-
-  absl::Status SetStates(Executor& executor, int64_t rank) const {
-    for (size_t i = 0; i < program_.inputs.size(); ++i) {
-      const Input& input = program_.inputs[i];
-      if (input.role != InputRole::kState) continue;
-      ASYRA_RETURN_IF_ERROR(executor.SetState(program_.value_name(input.value),
-                                              ShardOf(i, rank)));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CompareWithFirst(Executor& executor, int64_t step,
-                                std::vector<Tensor>* first) const {
-    for (size_t i = 0; i < program_.outputs.size(); ++i) {
-      ASYRA_ASSIGN_OR_RETURN(Tensor output, executor.Output(i));
-      if (step == 0) {
-        first->push_back(std::move(output));
-      } else if (!SameBytes(output, (*first)[i])) {
-        return absl::InternalError(
-            fmt::format("output %{} of step {} differs from that of step 0",
-                        program_.value_name(program_.outputs[i].value), step));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<CpuRun> Collect(const std::vector<RankResult>& results) {
-    for (size_t i = 0; i < program_.outputs.size(); ++i) {
-      ASYRA_ASSIGN_OR_RETURN(Tensor whole, Whole(results, i));
-      report_.outputs.push_back(std::move(whole));
-    }
-    for (int64_t step = 0; step < options_.repeat; ++step) {
-      double slowest = 0;
-      for (const RankResult& result : results) {
-        slowest = std::max(slowest, result.step_us[step]);
-      }
-      report_.step_us.push_back(slowest);
-    }
-    return std::move(report_);
-  }
-
-  absl::StatusOr<Tensor> Whole(const std::vector<RankResult>& results,
-                               size_t index) const {
-    ValueId value = program_.outputs[index].value;
-    const Type& type = program_.type(value);
-    std::vector<Tensor> shards;
-    for (const RankResult& result : results) {
-      shards.push_back(result.outputs[index]);
-    }
-    Tensor whole = Unshard(shards, type, program_.mesh);
-    for (int64_t rank = 0; rank < ranks_; ++rank) {
-      if (SameBytes(Shard(whole, type, program_.mesh, rank), shards[rank])) {
-        continue;
-      }
-      return absl::InternalError(
-          fmt::format("output %{} differs between ranks, on rank {}",
-                      program_.value_name(value), rank));
-    }
-    return whole;
-  }
-
-  const Program& program_;
-  absl::Span<const Tensor> inputs_;
-  const CpuRunOptions& options_;
-  int64_t ranks_;
-  WeightStore weights_;
-  std::unique_ptr<Device> device_;
-  CpuRun report_;
+  const int64_t memory_bytes_;
+  std::mutex mutex_;
+  std::shared_ptr<Device> device_;
 };
 
 }  // namespace
 
-absl::StatusOr<CpuRun> RunOnCpu(const Program& program,
-                                absl::Span<const Tensor> inputs,
-                                const CpuRunOptions& options) {
-  return Run(program, inputs, options).OnThreads();
+std::unique_ptr<Platform> CreateCpuPlatform(int64_t memory_bytes) {
+  return std::make_unique<CpuPlatform>(memory_bytes);
 }
 
-absl::StatusOr<CpuRun> RunRankOnCpu(const Program& program,
-                                    absl::Span<const Tensor> inputs,
-                                    Communicator& world,
-                                    const CpuRunOptions& options) {
-  return Run(program, inputs, options).AsRankOf(world);
+absl::StatusOr<RunResult> RunOnCpu(const Program& program,
+                                   absl::Span<const Tensor> inputs,
+                                   const RunOptions& options) {
+  CpuPlatform platform(0);
+  return RunOnThreads(program, inputs, platform, options);
+}
+
+absl::StatusOr<RunResult> RunRankOnCpu(const Program& program,
+                                       absl::Span<const Tensor> inputs,
+                                       Communicator& world,
+                                       const RunOptions& options) {
+  CpuPlatform platform(0);
+  return RunAsRank(program, inputs, platform, world, options);
 }
 
 }  // namespace asyra

@@ -129,11 +129,11 @@ program @p(%x: f32[256, 512@tp], %w: f32[512@tp, 512]) -> (f32[256, 512]) {
   Program program = ASYRA_VALUE(ParseProgram(text));
   std::vector<Tensor> inputs = {Tensor(DType::kF32, {256, 512}),
                                 Tensor(DType::kF32, {512, 512})};
-  CpuRunOptions options;
-  options.world.inject_comm_us = static_cast<double>(state.range(0));
+  RunOptions options;
+  options.inject_comm_us = static_cast<double>(state.range(0));
   options.repeat = 20;
   for (auto _ : state) {
-    CpuRun run = ASYRA_VALUE(RunOnCpu(program, inputs, options));
+    RunResult run = ASYRA_VALUE(RunOnCpu(program, inputs, options));
     std::sort(run.step_us.begin(), run.step_us.end());
     state.SetIterationTime(run.step_us[run.step_us.size() / 2] / 1e6);
   }

@@ -1,0 +1,14 @@
+// What a build without the CUDA toolkit says.
+#include "executor/cuda/cuda_platform.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+
+absl::StatusOr<std::unique_ptr<Platform>> CreateCudaPlatform(
+    const CudaPlatformOptions&) {
+  return Unimplemented(
+      "this build has no CUDA: no toolkit with NCCL was found when it was "
+      "configured, or it was configured with -DASYRA_CUDA=OFF");
+}
+
+}  // namespace asyra

@@ -1,0 +1,178 @@
+#include "executor/cuda/cuda_device.h"
+
+#include <atomic>
+
+#include "executor/cuda/cuda_stream.h"
+#include "executor/cuda/host_kernel.h"
+#include "executor/cuda/kernel_list.h"
+#include "executor/cuda/probe_kernel.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+using cuda::CudaStream;
+using cuda::OnGpu;
+
+class CudaMemory : public DeviceMemory {
+ public:
+  CudaMemory(int ordinal, void* data, int64_t bytes)
+      : ordinal_(ordinal), data_(data), bytes_(bytes) {}
+  ~CudaMemory() override {
+    OnGpu gpu(ordinal_);
+    cudaFree(data_);
+  }
+  void* data() const override { return data_; }
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  int ordinal_;
+  void* data_;
+  int64_t bytes_;
+};
+
+class CudaDevice : public Device {
+ public:
+  explicit CudaDevice(const CudaDeviceOptions& options) : options_(options) {}
+
+  absl::Status Initialize() {
+    OnGpu gpu(options_.ordinal);
+    ASYRA_CUDA(cudaFree(nullptr));  // makes the context
+    ASYRA_ASSIGN_OR_RETURN(probes_, cuda::Probes::Create());
+    return absl::OkStatus();
+  }
+
+  ~CudaDevice() override {
+    OnGpu gpu(options_.ordinal);
+    probes_.reset();
+  }
+
+  std::string_view name() const override { return "cuda"; }
+  int ordinal() const { return options_.ordinal; }
+
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
+      int64_t bytes) override {
+    OnGpu gpu(options_.ordinal);
+    void* data = nullptr;
+    cudaError_t error = cudaMalloc(&data, std::max<int64_t>(bytes, 1));
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      size_t left = 0, all = 0;
+      ASYRA_CUDA(cudaMemGetInfo(&left, &all));
+      return absl::ResourceExhaustedError(
+          fmt::format("{} bytes are asked for, {} of {} are left on GPU {}",
+                      bytes, left, all, options_.ordinal));
+    }
+    ASYRA_RETURN_IF_ERROR(cuda::ToStatus(error, "cudaMalloc"));
+    return std::make_unique<CudaMemory>(options_.ordinal, data, bytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
+      std::string_view name, Failure* failure) override {
+    OnGpu gpu(options_.ordinal);
+    bool urgent = name.substr(0, 7) != "compute";
+    return CudaStream::Create(options_.ordinal, urgent, &probes_->findings(),
+                              failure);
+  }
+
+  std::unique_ptr<Event> CreateEvent(bool timed) override {
+    OnGpu gpu(options_.ordinal);
+    return std::make_unique<cuda::CudaEvent>(timed);
+  }
+
+  absl::StatusOr<std::unique_ptr<Recording>> Record(
+      absl::Span<Stream* const> streams,
+      std::function<void()> enqueue) override {
+    OnGpu gpu(options_.ordinal);
+    if (options_.graphs) return cuda::RecordGraph(streams, enqueue);
+    return cuda::RecordFunction([this, enqueue = std::move(enqueue)] {
+      OnGpu here(options_.ordinal);
+      enqueue();
+    });
+  }
+
+  void CopyToDevice(void* to, const void* from, int64_t bytes,
+                    Stream& stream) override {
+    Copy(to, from, bytes, stream);
+  }
+  void CopyToHost(void* to, const void* from, int64_t bytes,
+                  Stream& stream) override {
+    Copy(to, from, bytes, stream);
+  }
+  void Copy(void* to, const void* from, int64_t bytes,
+            Stream& stream) override {
+    if (bytes == 0) return;
+    auto& on = static_cast<CudaStream&>(stream);
+    OnGpu gpu(options_.ordinal);
+    absl::Status status = cuda::ToStatus(
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, on.handle()),
+        "cudaMemcpyAsync");
+    if (!status.ok()) on.Report(status);
+  }
+
+  void Fill(void* to, uint8_t byte, int64_t bytes, Stream& stream) override {
+    if (bytes == 0) return;
+    auto& on = static_cast<CudaStream&>(stream);
+    OnGpu gpu(options_.ordinal);
+    absl::Status status = cuda::ToStatus(
+        cudaMemsetAsync(to, byte, bytes, on.handle()), "cudaMemsetAsync");
+    if (!status.ok()) on.Report(status);
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(
+      const KernelUse& use) override {
+    OnGpu gpu(options_.ordinal);
+    if (const CudaKernelDef* def = FindCudaKernel(use)) {
+      return def->prepare(use);
+    }
+    return cuda::PrepareHostKernel(use);
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareProbe(
+      const ProbeUse& use) override {
+    OnGpu gpu(options_.ordinal);
+    return probes_->Prepare(use);
+  }
+
+ private:
+  CudaDeviceOptions options_;
+  std::unique_ptr<cuda::Probes> probes_;
+};
+
+std::string Version(int number) {
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(
+    const CudaDeviceOptions& options) {
+  auto device = std::make_unique<CudaDevice>(options);
+  ASYRA_RETURN_IF_ERROR(device->Initialize());
+  return device;
+}
+
+int OrdinalOf(const Device& device) {
+  return static_cast<const CudaDevice&>(device).ordinal();
+}
+
+absl::StatusOr<int> CountCudaDevices() {
+  int count = 0;
+  cudaError_t error = cudaGetDeviceCount(&count);
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  if (error == cudaErrorInsufficientDriver && driver > 0) {
+    return absl::FailedPreconditionError(
+        fmt::format("the driver knows CUDA {}, this build needs {}",
+                    Version(driver), Version(runtime)));
+  }
+  if (error != cudaSuccess || count == 0) {
+    return absl::FailedPreconditionError(fmt::format(
+        "there is no CUDA device: {}",
+        error == cudaSuccess ? "none is visible" : cudaGetErrorString(error)));
+  }
+  return count;
+}
+
+}  // namespace asyra

@@ -1,0 +1,24 @@
+// Kernels of the cuda device enqueue on a CUDA stream, in the order of the
+// stream, without synchronizing or allocating, so that a step of them can be
+// captured as a graph.
+#pragma once
+
+#include "executor/cuda/cuda_stream.h"
+#include "executor/kernel.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+
+class CudaKernel : public Kernel {
+ public:
+  void Launch(const KernelArgs& args, Stream& stream) final {
+    auto& on = static_cast<cuda::CudaStream&>(stream);
+    absl::Status status = Enqueue(args, on.handle());
+    if (status.ok()) return;
+    on.Report(label().empty() ? status : Annotate(status, label()));
+  }
+
+  virtual absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) = 0;
+};
+
+}  // namespace asyra

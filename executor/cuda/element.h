@@ -1,0 +1,11 @@
+// Element types as device code knows them, which sees no header of the
+// language; in the order of DType (ir/type.h).
+#pragma once
+
+#include <cstdint>
+
+namespace asyra::cuda {
+
+enum class Element : int32_t { kBool, kI32, kI64, kF16, kBF16, kF32, kF64 };
+
+}  // namespace asyra::cuda

@@ -1,0 +1,108 @@
+// Matrix products (ir/ops/matmul.cc): batches that lie evenly apart are one
+// call of cuBLASLt.
+#include "executor/cuda/gemm.h"
+#include "executor/cuda/kernel_list.h"
+#include "executor/matmul_plan.h"
+
+namespace asyra::cuda {
+namespace {
+
+// So many products, each by these numbers of elements after the one before.
+struct Run {
+  std::array<int64_t, 3> first, step;
+  int64_t count;
+};
+
+std::array<int64_t, 3> Difference(const std::array<int64_t, 3>& a,
+                                  const std::array<int64_t, 3>& b) {
+  return {a[0] - b[0], a[1] - b[1], a[2] - b[2]};
+}
+
+std::vector<Run> RunsOf(const MatmulPlan& plan) {
+  std::vector<Run> runs;
+  for (const auto& at : plan.products) {
+    if (!runs.empty()) {
+      Run& run = runs.back();
+      std::array<int64_t, 3> next = run.first;
+      for (int i = 0; i < 3; ++i) next[i] += run.count * run.step[i];
+      if (run.count == 1) {
+        run.step = Difference(at, run.first);
+        next = at;
+      }
+      if (next == at) {
+        ++run.count;
+        continue;
+      }
+    }
+    runs.push_back({at, {}, 1});
+  }
+  return runs;
+}
+
+class MatmulKernel : public CudaKernel {
+ public:
+  absl::Status Prepare(const KernelUse& use) {
+    MatmulPlan plan = PlanMatmul(use);
+    size_ = SizeOf(use.operand(0).dtype);
+    for (const Run& run : RunsOf(plan)) {
+      GemmShape shape{use.operand(0).dtype,
+                      plan.transpose_a,
+                      plan.transpose_b,
+                      plan.m,
+                      plan.n,
+                      plan.k,
+                      run.count,
+                      run.step[0],
+                      run.step[1],
+                      run.step[2]};
+      ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, Gemm::Create(shape));
+      workspace_ = std::max(workspace_, gemm->workspace_bytes());
+      calls_.push_back({run.first, std::move(gemm)});
+    }
+    return absl::OkStatus();
+  }
+
+  int64_t workspace_bytes() const override { return workspace_; }
+
+  absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
+    auto at = [this](void* data, int64_t element) {
+      return static_cast<std::byte*>(data) + element * size_;
+    };
+    for (const Call& call : calls_) {
+      ASYRA_RETURN_IF_ERROR(call.gemm->Enqueue(
+          at(args.operands[0], call.first[0]),
+          at(args.operands[1], call.first[1]),
+          at(args.results[0], call.first[2]), args.workspace, stream));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Call {
+    std::array<int64_t, 3> first;
+    std::unique_ptr<Gemm> gemm;
+  };
+  int64_t size_ = 0;
+  int64_t workspace_ = 0;
+  std::vector<Call> calls_;
+};
+
+// An empty product is zeros, which cuBLASLt leaves to others.
+bool Supports(const KernelUse& use) {
+  return IsFloat(use.operand(0).dtype) && use.operand(0).num_elements() > 0 &&
+         use.operand(1).num_elements() > 0;
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
+  auto kernel = std::make_unique<MatmulKernel>();
+  ASYRA_RETURN_IF_ERROR(kernel->Prepare(use));
+  return kernel;
+}
+
+}  // namespace
+
+std::vector<CudaKernelDef> MatmulKernels() {
+  return {{"matmul", Supports, Prepare}, {"grouped_matmul", Supports, Prepare}};
+}
+
+}  // namespace asyra::cuda

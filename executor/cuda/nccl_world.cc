@@ -1,0 +1,139 @@
+#include "executor/cuda/nccl_world.h"
+
+#include <cstring>
+#include <map>
+
+#include "executor/cuda/cuda_status.h"
+#include "executor/cuda/nccl_collective.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+using cuda::OnGpu;
+using cuda::ToStatus;
+
+class NcclWorld : public Communicator {
+ public:
+  NcclWorld(Communicator& host, const NcclWorldOptions& options)
+      : host_(host), options_(options) {}
+
+  ~NcclWorld() override {
+    OnGpu gpu(options_.ordinal);
+    if (aborted_) return;
+    for (auto& [key, comm] : groups_) ncclCommDestroy(comm);
+    if (world_ != nullptr) ncclCommDestroy(world_);
+  }
+
+  absl::Status Connect() {
+    OnGpu gpu(options_.ordinal);
+    ncclUniqueId id = {};
+    if (rank() == 0) {
+      ASYRA_RETURN_IF_ERROR(ToStatus(ncclGetUniqueId(&id), "ncclGetUniqueId"));
+    }
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<std::string> said,
+        Exchange({reinterpret_cast<const char*>(&id), sizeof(id)}));
+    if (said[0].size() != sizeof(id)) {
+      return Invalid("rank 0 gives {} bytes of an NCCL id, {} are expected",
+                     said[0].size(), sizeof(id));
+    }
+    std::memcpy(&id, said[0].data(), sizeof(id));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    return ToStatus(
+        ncclCommInitRankConfig(&world_, static_cast<int>(size()), id,
+                               static_cast<int>(rank()), &config),
+        "ncclCommInitRankConfig");
+  }
+
+  std::string_view name() const override { return "nccl"; }
+  std::string_view device() const override { return "cuda"; }
+  int64_t rank() const override { return host_.rank(); }
+  int64_t size() const override { return host_.size(); }
+
+  absl::StatusOr<std::vector<std::string>> Exchange(
+      std::string_view mine) override {
+    return host_.Exchange(mine);
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
+      const CollectiveUse& use) override {
+    OnGpu gpu(options_.ordinal);
+    ASYRA_ASSIGN_OR_RETURN(ncclComm_t comm, GroupOf(use));
+    return cuda::PrepareNcclCollective(use, comm);
+  }
+
+  absl::Status Check(double waited_s) override {
+    ASYRA_RETURN_IF_ERROR(host_.Check(waited_s));
+    ASYRA_RETURN_IF_ERROR(CheckComm(world_));
+    for (auto& [key, comm] : groups_) ASYRA_RETURN_IF_ERROR(CheckComm(comm));
+    if (waited_s <= options_.timeout_s) return absl::OkStatus();
+    return absl::DeadlineExceededError(fmt::format(
+        "rank {}: the step has not ended within {:g} s, some rank has not "
+        "come to its collectives",
+        rank(), options_.timeout_s));
+  }
+
+  void Abort(const absl::Status& cause) override {
+    host_.Abort(cause);
+    if (aborted_) return;
+    aborted_ = true;
+    OnGpu gpu(options_.ordinal);
+    for (auto& [key, comm] : groups_) ncclCommAbort(comm);
+    if (world_ != nullptr) ncclCommAbort(world_);
+  }
+
+ private:
+  absl::Status CheckComm(ncclComm_t comm) const {
+    ncclResult_t error = ncclSuccess;
+    ASYRA_RETURN_IF_ERROR(
+        ToStatus(ncclCommGetAsyncError(comm, &error), "ncclCommGetAsyncError"));
+    if (error == ncclInProgress) return absl::OkStatus();
+    return ToStatus(error, "a collective");
+  }
+
+  // The members have one communicator for each set of axes and CTA budget.
+  // All ranks prepare the same collectives, each in a group of its own, so that
+  // all take part in a split.
+  absl::StatusOr<ncclComm_t> GroupOf(const CollectiveUse& use) {
+    int64_t ctas = CtasOf(use);
+    ncclComm_t& comm = groups_[{use.members, ctas}];
+    if (comm != nullptr) return comm;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    if (ctas > 0) {
+      config.minCTAs = 1;
+      config.maxCTAs = static_cast<int>(ctas);
+    }
+    int key = 0;
+    while (use.members[key] != rank()) ++key;
+    ASYRA_RETURN_IF_ERROR(
+        ToStatus(ncclCommSplit(world_, static_cast<int>(use.members[0]), key,
+                               &comm, &config),
+                 "ncclCommSplit"));
+    return comm;
+  }
+
+  static int64_t CtasOf(const CollectiveUse& use) {
+    const AttrValue* value = use.use.attrs().Find("ctas");
+    return value == nullptr ? 0 : std::get<int64_t>(*value);
+  }
+
+  Communicator& host_;
+  NcclWorldOptions options_;
+  ncclComm_t world_ = nullptr;
+  std::map<std::pair<std::vector<int64_t>, int64_t>, ncclComm_t> groups_;
+  bool aborted_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Communicator>> CreateNcclWorld(
+    Communicator& host, const NcclWorldOptions& options) {
+  auto world = std::make_unique<NcclWorld>(host, options);
+  ASYRA_RETURN_IF_ERROR(world->Connect());
+  return world;
+}
+
+}  // namespace asyra

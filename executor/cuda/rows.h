@@ -1,0 +1,26 @@
+// Copies of many runs of bytes between two strided layouts: what a collective
+// whose blocks do not lie together does before and after it.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace asyra::cuda {
+
+// Run (b, o, m), of `blocks` x `outer` x `middle` runs of `run_bytes`, begins
+// at b * block + o * outer + m * middle of either side, in bytes.
+struct RowCopy {
+  int64_t blocks = 1, outer = 1, middle = 1;
+  int64_t run_bytes = 0;
+  int64_t from_block = 0, from_outer = 0, from_middle = 0;
+  int64_t to_block = 0, to_outer = 0, to_middle = 0;
+};
+
+// Whether both sides are one piece, in the same order.
+bool IsPlain(const RowCopy& copy);
+
+cudaError_t CopyRows(const RowCopy& copy, const void* from, void* to,
+                     cudaStream_t stream);
+
+}  // namespace asyra::cuda

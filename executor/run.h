@@ -1,0 +1,74 @@
+// A whole program, values global: every rank of its mesh a thread of this
+// process, or this process one rank of a world of processes. What asyra-run
+// does, and what tests compare with the interpreter.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/executor.h"
+
+namespace asyra {
+
+// Where ranks run: gives each its device, and what its collectives go through.
+// Thread-safe.
+class Platform {
+ public:
+  virtual ~Platform() = default;
+  virtual std::string_view name() const = 0;
+  // Error: ranks that it has no room for.
+  virtual absl::Status CheckRanks(int64_t ranks_here) const = 0;
+  // For a rank of this process, the `local_rank`-th of the `ranks_on_host` of
+  // its host.
+  virtual absl::StatusOr<std::shared_ptr<Device>> MakeDevice(
+      int64_t local_rank, int64_t ranks_on_host) = 0;
+  // Moves memory of `device` between the ranks that `host` connects; null where
+  // `host` itself does. All ranks call it.
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> Connect(
+      Communicator& host, Device& device) = 0;
+};
+
+struct RunOptions {
+  ExecutorOptions executor;
+  // A rank that is waited for longer is lost.
+  double timeout_s = 60;
+  // Every collective takes at least this long from the moment its members have
+  // met: what a slow link would do to the step. Of cpus only.
+  double inject_comm_us = 0;
+  // Steps, all of them from the same inputs and state.
+  int64_t repeat = 1;
+  // The outputs of all steps must be equal, byte by byte.
+  bool check_deterministic = false;
+  // Where this process is a rank: which of its host's it is, and how many they
+  // are; 0: all of them.
+  int64_t local_rank = 0;
+  int64_t ranks_on_host = 0;
+};
+
+struct RunResult {
+  std::vector<Tensor> outputs;  // global, of the last step
+  std::vector<double> step_us;  // each of the slowest rank
+  MemoryUse memory;             // of one rank, as planned
+  MemoryUse used;               // of it, as measured
+  std::vector<std::string> fallback_ops;
+  std::vector<OpTime> profile;  // of one rank and the last step
+};
+
+// `inputs` as Interpret takes them: global tensors, one for each input of the
+// program; weights may be left out where the program's store has them.
+// Errors: those of the executor, after the rank that failed first; a
+// replicated output whose copies differ between ranks.
+absl::StatusOr<RunResult> RunOnThreads(const Program& program,
+                                       absl::Span<const Tensor> inputs,
+                                       Platform& platform,
+                                       const RunOptions& options = {});
+
+// The same as one rank of `world`, whose other ranks call it too; all get the
+// whole outputs. The times of the world count, not those of the options.
+absl::StatusOr<RunResult> RunAsRank(const Program& program,
+                                    absl::Span<const Tensor> inputs,
+                                    Platform& platform, Communicator& world,
+                                    const RunOptions& options = {});
+
+}  // namespace asyra

@@ -1,0 +1,112 @@
+#include "tests/support/kernel_case.h"
+
+#include "ir/builder.h"
+#include "ir/support/check.h"
+
+namespace asyra {
+namespace {
+
+// An input of that type; for a partial one the sum of an input whose parts
+// lie on different ranks, since inputs have a value of their own.
+ValueId AddOperand(const Type& type, const Mesh& mesh, Builder* builder) {
+  if (type.partial.empty()) return builder->Input("x", type);
+  Type parts = type;
+  parts.partial.clear();
+  parts.dims.insert(parts.dims.begin(),
+                    Dim{mesh.size(type.partial), type.partial});
+  return ASYRA_VALUE(builder->AddOne("reduce_sum", {builder->Input("x", parts)},
+                                     {{"dims", Ints{0}}, {"keep", false}}));
+}
+
+}  // namespace
+
+Program ProgramOf(const ParsedCall& call, const Mesh& mesh) {
+  Builder builder(mesh,
+                  mesh.num_devices() > 1 ? Stage::kLocal : Stage::kGlobal);
+  std::vector<ValueId> operands;
+  for (const Type& type : call.operands) {
+    operands.push_back(AddOperand(type, mesh, &builder));
+  }
+  for (ValueId value :
+       ASYRA_VALUE(builder.Add(call.def->name, operands, call.attrs))) {
+    AxisList partial = builder.type(value).partial;
+    if (!partial.empty()) {
+      value = ASYRA_VALUE(
+          builder.AddOne("all_reduce", {value}, {{"axes", partial}}));
+    }
+    builder.Output(value);
+  }
+  return std::move(builder).Finish();
+}
+
+std::vector<Tensor> InputsOf(const Program& program, const OpCase& op_case) {
+  std::vector<Type> types;
+  for (const Input& input : program.inputs) {
+    types.push_back(program.type(input.value));
+  }
+  return op_case.Fill(types);
+}
+
+std::vector<OpCase> ShardedCases() {
+  std::vector<OpCase> cases;
+  auto add = [&](std::string_view op, std::string_view text, int low = -3,
+                 int high = 3) {
+    const OpDef* def = FindOp(op);
+    ASYRA_CHECK(def != nullptr);
+    cases.push_back({def, Sample{text, low, high, "(a=2, b=2)"},
+                     100 + static_cast<int>(cases.size())});
+  };
+  add("embedding", "embedding(f32[4@a,6@b], i64[2,4])", 0, 3);
+  add("gather_elements", "gather_elements(f32[4,6@a], i64[4,2]) {dim=1}");
+  add("gather_elements", "gather_elements(i32[4@b,6@a], i64[8,6@a]) {dim=0}",
+      -4, 3);
+  add("scatter_elements",
+      "scatter_elements(f32[4@b,6@a], i64[4@b,2], f32[4@b,2]) {dim=1, "
+      "reduction=\"add\"}");
+  add("scatter_elements",
+      "scatter_elements(i64[4,6@a], i64[4,2], i64[4,2]) {dim=1, "
+      "reduction=\"max\"}");
+  add("scatter_nd",
+      "scatter_nd(f32[4@a,4@b,6], i64[2,2], f32[2,6]) {batch_dims=0}");
+  add("scatter_nd",
+      "scatter_nd(bf16[2,4@a,6], i64[2,3,1], bf16[2,3,6]) {batch_dims=1, "
+      "reduction=\"mul\"}",
+      -2, 2);
+  add("gather_nd", "gather_nd(f32[2@a,4,6@b], i64[2@a,3,1]) {batch_dims=1}");
+  add("segment_sum", "segment_sum(f32[2,4,6@b], i64[2,4]) {dim=0, size=4}", 0,
+      3);
+  add("one_hot", "one_hot(i64[2@a,4]) {depth=4}");
+  add("moe_dispatch",
+      "moe_dispatch(f32[8@a,6@b], i64[8@a,2]) {num_experts=4, group_size=2, "
+      "capacity=1}",
+      0, 3);
+  add("moe_collect", "moe_collect(f32[4@a,8@b,6], i64[8@b,2])", 0, 3);
+  add("moe_combine",
+      "moe_combine(f32[4@a,4@b,6], i64[8@b,2], f32[8@b,2]) {group_size=4}", 0,
+      3);
+  add("moe_combine",
+      "moe_combine(bf16[4,4,6], i32[8,2], bf16[8,2]) "
+      "{group_size=4}",
+      0, 3);
+  add("dropout", "dropout(f32[4@a,6@b], i64[2]) {rate=0.5}");
+  add("cross_entropy", "cross_entropy(f16[4@a,8], i64[4@a])", 0, 3);
+  add("adamw",
+      "adamw(f32[4@a,600@b], bf16[4@a,600@b], f32[4@a,600@b], "
+      "f32[4@a,600@b], f32[], i64[])",
+      1, 3);
+  add("sgd", "sgd(f16[4@a], f16[4@a], f32[], f16[4@a]) {momentum=0.5}");
+  add("conv", "conv(f32[2@a,4,8,8], f32[8@b,4,3,3]) {pads=[1, 1, 1, 1]}");
+  add("conv", "conv(f32[2,4@a,6], f32[4@a,2,3]) {pads=[1, 1]}");
+  add("conv", "conv(bf16[2,4,6,5], bf16[8,2,3,3])");
+  add("pad", "pad(bf16[4@a,6]) {before=[0, 2], after=[0, 1], value=1.5}");
+  add("cumsum", "cumsum(bf16[4@a,3,6@b]) {dim=1, reverse=true}");
+  add("log_sum_exp", "log_sum_exp(f16[4@a,6,2]) {dims=[1]}");
+  add("top_k", "top_k(bf16[4@a,6,2]) {k=2, dim=1}");
+  add("attention_grad",
+      "attention_grad(bf16[2@a,4,4@b,2], bf16[2@a,6,2@b,2], "
+      "bf16[2@a,6,2@b,4], bf16[2@a,4,4@b,4]) {scale=0.5, causal=true, "
+      "of=\"kv\"}");
+  return cases;
+}
+
+}  // namespace asyra
