@@ -1,11 +1,17 @@
-// What goes wrong on one rank is a named error on every rank, and nothing
-// hangs.
+// What goes wrong on one rank is a named error on every rank, nothing hangs,
+// and afterwards all memory and all threads have been given back.
 #include <chrono>
+#include <filesystem>
 
 #include "tests/executor/ranks.h"
 
 namespace asyra {
 namespace {
+
+int ThreadsOfProcess() {
+  std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<int>(std::distance(begin(tasks), end(tasks)));
+}
 
 constexpr char kSum[] = R"(asyra 1 local
 mesh (tp=4)
@@ -49,8 +55,24 @@ std::vector<Tensor> InputsOf(const Executor& executor) {
   return inputs;
 }
 
+// Whether all that a device of so much memory has given was returned.
+bool IsWhole(Device& device, int64_t bytes) {
+  return device.Allocate(bytes).ok();
+}
+
 class Faults : public testing::Test {
  protected:
+  // Threads that were joined leave the process a little later.
+  void TearDown() override {
+    EXPECT_TRUE(IsWhole(*device_, kBytes));
+    auto late = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (ThreadsOfProcess() > threads_before_ &&
+           std::chrono::steady_clock::now() < late) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(ThreadsOfProcess(), threads_before_);
+  }
+
   // A rank that steps twice; hooks say what is wrong with it.
   struct Rank {
     std::string program = kSum;
@@ -91,11 +113,23 @@ class Faults : public testing::Test {
     });
   }
 
-  std::unique_ptr<Device> device_ = CreateCpuDevice({.threads_per_stream = 1});
+  static constexpr int64_t kBytes = 1 << 20;
+  int threads_before_ = ThreadsOfProcess();
+  std::unique_ptr<Device> device_ =
+      CreateCpuDevice({.threads_per_stream = 1, .memory_bytes = kBytes});
 };
 
 TEST_F(Faults, NoneIsNoError) {
   for (const absl::Status& status : WithOdd({})) EXPECT_TRUE(status.ok());
+}
+
+TEST_F(Faults, WouldBeSeenToLeak) {
+  auto executor = ASYRA_VALUE(Executor::Load(
+      Parsed("asyra 1 global program @p(%x: f32[2]) -> (f32[2]) {"
+             " %y = exp(%x) : f32[2] return %y }")));
+  ASSERT_TRUE(executor->Prepare(*device_, nullptr, nullptr).ok());
+  EXPECT_FALSE(IsWhole(*device_, kBytes));
+  EXPECT_GT(ThreadsOfProcess(), threads_before_);
 }
 
 TEST_F(Faults, AnotherProgram) {
@@ -147,8 +181,11 @@ TEST_F(Faults, ARankThatCannotPrepare) {
         auto small = CreateCpuDevice({.memory_bytes = 16});
         auto executor = ASYRA_VALUE(Executor::Load(Parsed(kSum)));
         WeightStore weights = Weights(1);
-        return executor->Prepare(world.rank() == 2 ? *small : *device_, &world,
-                                 &weights);
+        Device& device = world.rank() == 2 ? *small : *device_;
+        absl::Status status = executor->Prepare(device, &world, &weights);
+        executor.reset();
+        EXPECT_TRUE(IsWhole(*small, 16));
+        return status;
       });
   ExpectAll(results, "the arena");
   EXPECT_EQ(results[2].code(), absl::StatusCode::kResourceExhausted);
