@@ -46,6 +46,10 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) = 0;
 
+  // This rank begins a step.
+  virtual void BeginStep() {}
+  // Ranks that are known to have begun fewer steps than this one.
+  virtual std::vector<int64_t> RanksBehind() const { return {}; }
   // Asked by this rank while it waits for a step, `waited_s` long so far. An
   // error, as errors of kernels are, where the transport has failed, another
   // rank has, or the timeout is over; communicators whose kernels notice

@@ -100,6 +100,7 @@ class RankExecutor : public Executor {
       failure_.Report(status);
       return status;
     }
+    if (world_ != nullptr) world_->BeginStep();
     Stream& home = runner_->home();
     size_t next = 0;
     for (const Input& input : program_.inputs) {
@@ -177,8 +178,9 @@ class RankExecutor : public Executor {
   }
 
   absl::Status CheckWorld(double waited_s) const {
-    if (failure_.happened()) return failure_.status();
-    return world_ == nullptr ? absl::OkStatus() : world_->Check(waited_s);
+    absl::Status world =
+        world_ == nullptr ? absl::OkStatus() : world_->Check(waited_s);
+    return failure_.happened() ? failure_.status() : world;
   }
 
   int64_t rank() const { return world_ == nullptr ? 0 : world_->rank(); }

@@ -50,7 +50,11 @@ struct Group {
 class World {
  public:
   World(int64_t ranks, const LocalWorldOptions& options)
-      : options_(options), size_(ranks), gathered_(ranks), present_(ranks) {}
+      : options_(options),
+        size_(ranks),
+        steps_(ranks),
+        gathered_(ranks),
+        present_(ranks) {}
 
   int64_t size() const { return size_; }
   const LocalWorldOptions& options() const { return options_; }
@@ -65,6 +69,15 @@ class World {
       aborted_.store(true);
     }
     changed_.notify_all();
+  }
+
+  void BeginStep(int64_t rank) { steps_[rank].fetch_add(1); }
+  std::vector<int64_t> RanksBehind(int64_t rank) const {
+    std::vector<int64_t> behind;
+    for (int64_t r = 0; r < size_; ++r) {
+      if (steps_[r].load() < steps_[rank].load()) behind.push_back(r);
+    }
+    return behind;
   }
 
   // What `rank` says when the world has been aborted.
@@ -124,7 +137,8 @@ class World {
   const LocalWorldOptions options_;
   const int64_t size_;
   std::atomic<bool> aborted_ = false;
-  mutable std::mutex mutex_;  // of what follows
+  std::vector<std::atomic<int64_t>> steps_;  // begun, by rank
+  mutable std::mutex mutex_;                 // of what follows
   std::condition_variable changed_;
   int64_t failed_rank_ = -1;
   absl::Status cause_;
@@ -353,6 +367,11 @@ class LocalCommunicator : public Communicator {
         world_->FindGroup(AxesToString(axes, use.use.mesh()), use.members);
     return std::make_unique<LocalCollective>(world_, group, rank_, use,
                                              geometry);
+  }
+
+  void BeginStep() override { world_->BeginStep(rank_); }
+  std::vector<int64_t> RanksBehind() const override {
+    return world_->RanksBehind(rank_);
   }
 
   // For communicators of devices whose kernels cannot notice.

@@ -21,6 +21,7 @@ class NcclWorld : public Communicator {
   ~NcclWorld() override {
     OnGpu gpu(options_.ordinal);
     if (aborted_) return;
+    if (!host_.Check(0).ok()) return AbortAll();
     for (auto& [key, comm] : groups_) ncclCommDestroy(comm);
     if (world_ != nullptr) ncclCommDestroy(world_);
   }
@@ -64,19 +65,37 @@ class NcclWorld : public Communicator {
     return cuda::PrepareNcclCollective(use, comm);
   }
 
+  void BeginStep() override { host_.BeginStep(); }
+  std::vector<int64_t> RanksBehind() const override {
+    return host_.RanksBehind();
+  }
+
   absl::Status Check(double waited_s) override {
+    absl::Status status = CheckAll(waited_s);
+    if (!status.ok()) AbortAll();
+    return status;
+  }
+
+  // May be called where CUDA must not be (in a host function of a stream): the
+  // next Check ends what waits on the GPU.
+  void Abort(const absl::Status& cause) override { host_.Abort(cause); }
+
+ private:
+  absl::Status CheckAll(double waited_s) const {
     ASYRA_RETURN_IF_ERROR(host_.Check(waited_s));
+    if (aborted_) return absl::AbortedError("the world was aborted");
     ASYRA_RETURN_IF_ERROR(CheckComm(world_));
     for (auto& [key, comm] : groups_) ASYRA_RETURN_IF_ERROR(CheckComm(comm));
     if (waited_s <= options_.timeout_s) return absl::OkStatus();
-    return absl::DeadlineExceededError(fmt::format(
-        "rank {}: the step has not ended within {:g} s, some rank has not "
-        "come to its collectives",
-        rank(), options_.timeout_s));
+    std::string behind;
+    for (int64_t r : RanksBehind()) behind += fmt::format(" {}", r);
+    return absl::DeadlineExceededError(
+        fmt::format("rank {}: the step has not ended within {:g} s{}{}", rank(),
+                    options_.timeout_s,
+                    behind.empty() ? "" : ", not begun on ranks", behind));
   }
 
-  void Abort(const absl::Status& cause) override {
-    host_.Abort(cause);
+  void AbortAll() {
     if (aborted_) return;
     aborted_ = true;
     OnGpu gpu(options_.ordinal);
@@ -84,7 +103,6 @@ class NcclWorld : public Communicator {
     if (world_ != nullptr) ncclCommAbort(world_);
   }
 
- private:
   absl::Status CheckComm(ncclComm_t comm) const {
     ncclResult_t error = ncclSuccess;
     ASYRA_RETURN_IF_ERROR(
@@ -98,20 +116,24 @@ class NcclWorld : public Communicator {
   // all take part in a split.
   absl::StatusOr<ncclComm_t> GroupOf(const CollectiveUse& use) {
     int64_t ctas = CtasOf(use);
-    ncclComm_t& comm = groups_[{use.members, ctas}];
-    if (comm != nullptr) return comm;
+    auto found = groups_.find({use.members, ctas});
+    if (found != groups_.end()) return found->second;
+    // NCCL would wait for ever for a rank that has failed meanwhile.
+    ASYRA_RETURN_IF_ERROR(Exchange("").status());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 1;
     if (ctas > 0) {
       config.minCTAs = 1;
       config.maxCTAs = static_cast<int>(ctas);
     }
+    ncclComm_t comm = nullptr;
     int key = 0;
     while (use.members[key] != rank()) ++key;
     ASYRA_RETURN_IF_ERROR(
         ToStatus(ncclCommSplit(world_, static_cast<int>(use.members[0]), key,
                                &comm, &config),
                  "ncclCommSplit"));
+    groups_[{use.members, ctas}] = comm;
     return comm;
   }
 
