@@ -75,6 +75,8 @@ class MpiLink {
   // As Communicator has them.
   absl::StatusOr<std::vector<std::string>> Exchange(std::string_view mine);
   void Abort(const absl::Status& cause);
+  // An error once this world has ended, as far as can be known without waiting.
+  absl::Status Notice();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -91,7 +93,6 @@ class MpiLink {
   Patience BeginToWait() const;
   // Sleeps, and looks now and then for the end of the world.
   absl::Status Pause(Patience* patience);
-  absl::Status Notice();
   absl::Status Progress(MpiMessages* messages);
   // The two halves of Exchange.
   absl::Status SendToAll(std::string_view bytes, MpiMessages* messages);

@@ -27,6 +27,8 @@ class MpiCommunicator : public Communicator {
       const CollectiveUse& use) override {
     return PrepareMpiCollective(link_, use);
   }
+  // For communicators of devices whose kernels cannot notice.
+  absl::Status Check(double) override { return link_->Notice(); }
   void Abort(const absl::Status& cause) override { link_->Abort(cause); }
 
  private:
