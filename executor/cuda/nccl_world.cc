@@ -20,8 +20,8 @@ class NcclWorld : public Communicator {
 
   ~NcclWorld() override {
     OnGpu gpu(options_.ordinal);
+    if (!host_.Check(0).ok()) AbortAll();
     if (aborted_) return;
-    if (!host_.Check(0).ok()) return AbortAll();
     for (auto& [key, comm] : groups_) ncclCommDestroy(comm);
     if (world_ != nullptr) ncclCommDestroy(world_);
   }
