@@ -86,6 +86,7 @@ absl::Status CudaStream::Synchronize(const WaitCheck& check) {
     }
     if (waited_s > kAwakeS) std::this_thread::sleep_for(kNap);
   }
+  if (findings_ == nullptr) return absl::OkStatus();
   absl::Status found = findings_->Take();
   if (!found.ok()) Report(found);
   return absl::OkStatus();
@@ -116,16 +117,21 @@ class GraphRecording : public Recording {
   absl::Status Capture(absl::Span<Stream* const> streams,
                        const std::function<void()>& enqueue) {
     OnGpu gpu(home_->ordinal());
-    // Other ranks' threads go on preparing meanwhile.
-    ASYRA_CUDA(cudaStreamBeginCapture(home_->handle(),
-                                      cudaStreamCaptureModeThreadLocal));
+    // Other ranks' threads go on preparing meanwhile, and NCCL may look after
+    // its own memory.
+    ASYRA_CUDA(
+        cudaStreamBeginCapture(home_->handle(), cudaStreamCaptureModeRelaxed));
     SetCapturing(streams, true);
     enqueue();
     SetCapturing(streams, false);
     cudaGraph_t graph = nullptr;
-    ASYRA_CUDA(cudaStreamEndCapture(home_->handle(), &graph));
-    absl::Status status = ToStatus(cudaGraphInstantiate(&exec_, graph, 0),
-                                   "cudaGraphInstantiate");
+    absl::Status status = ToStatus(
+        cudaStreamEndCapture(home_->handle(), &graph), "cudaStreamEndCapture");
+    // The cause, of which the end of the capture is a consequence.
+    ASYRA_RETURN_IF_ERROR(home_->failure_->status());
+    ASYRA_RETURN_IF_ERROR(status);
+    status = ToStatus(cudaGraphInstantiate(&exec_, graph, 0),
+                      "cudaGraphInstantiate");
     cudaGraphDestroy(graph);
     ASYRA_RETURN_IF_ERROR(status);
     ASYRA_CUDA(cudaGraphUpload(exec_, home_->handle()));

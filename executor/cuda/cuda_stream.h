@@ -28,7 +28,7 @@ class CudaEvent : public Event {
 
 class CudaStream : public Stream {
  public:
-  // `findings` and `failure` outlive it.
+  // `findings`, which may be null, and `failure` outlive it.
   static absl::StatusOr<std::unique_ptr<CudaStream>> Create(int ordinal,
                                                             bool urgent,
                                                             Findings* findings,

@@ -7,6 +7,7 @@
 
 #include "executor/cuda/element_of.h"
 #include "executor/cuda/fill.h"
+#include "executor/cuda/scratch.h"
 #include "ir/support/status.h"
 
 namespace asyra::cuda {
@@ -46,11 +47,6 @@ using Operation = Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
 using Layout = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using Preference =
     Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
-
-struct Scratch {
-  ~Scratch() { cudaFree(data); }
-  void* data = nullptr;
-};
 
 struct Timer {
   ~Timer() {
@@ -186,8 +182,7 @@ class Trial {
     ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.a_stride + s.m * s.k, &a_));
     ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.b_stride + s.k * s.n, &b_));
     ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.c_stride + s.m * s.n, &c_));
-    ASYRA_CUDA(cudaMalloc(&workspace_.data, kWorkspaceBytes));
-    return absl::OkStatus();
+    return workspace_.Allocate(kWorkspaceBytes);
   }
 
   // The median.
@@ -195,8 +190,8 @@ class Trial {
     std::vector<float> times(kTimedRuns);
     for (int run = -1; run < kTimedRuns; ++run) {
       ASYRA_CUDA(cudaEventRecord(timer_.begin, timer_.stream));
-      ASYRA_RETURN_IF_ERROR(gemm.Enqueue(a_.data, b_.data, c_.data,
-                                         workspace_.data, timer_.stream));
+      ASYRA_RETURN_IF_ERROR(gemm.Enqueue(a_.data(), b_.data(), c_.data(),
+                                         workspace_.data(), timer_.stream));
       ASYRA_CUDA(cudaEventRecord(timer_.end, timer_.stream));
       ASYRA_CUDA(cudaStreamSynchronize(timer_.stream));
       if (run < 0) continue;  // warms up
@@ -208,9 +203,8 @@ class Trial {
 
  private:
   absl::Status Make(DType dtype, int64_t elements, Scratch* scratch) {
-    ASYRA_CUDA(cudaMalloc(&scratch->data,
-                          std::max<int64_t>(elements, 1) * SizeOf(dtype)));
-    ASYRA_CUDA(FillRandom(ElementOf(dtype), scratch->data, elements, ++seed_,
+    ASYRA_RETURN_IF_ERROR(scratch->Allocate(elements * SizeOf(dtype)));
+    ASYRA_CUDA(FillRandom(ElementOf(dtype), scratch->data(), elements, ++seed_,
                           timer_.stream));
     return absl::OkStatus();
   }

@@ -136,7 +136,7 @@ class NcclCollective : public CudaKernel {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Kernel>> PrepareNcclCollective(
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareNcclCollective(
     const CollectiveUse& use, ncclComm_t comm) {
   auto members = static_cast<int64_t>(use.members.size());
   ASYRA_ASSIGN_OR_RETURN(CollectiveGeometry geometry,

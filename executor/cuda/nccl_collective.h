@@ -10,7 +10,7 @@ namespace asyra::cuda {
 
 // `comm` connects the members of the use's group in their order, and outlives
 // the kernel. Errors: sums of an element type that NCCL has none for.
-absl::StatusOr<std::unique_ptr<Kernel>> PrepareNcclCollective(
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareNcclCollective(
     const CollectiveUse& use, ncclComm_t comm);
 
 }  // namespace asyra::cuda

@@ -1,10 +1,13 @@
 #include "executor/cuda/nccl_world.h"
 
+#include <array>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "executor/cuda/cuda_status.h"
 #include "executor/cuda/nccl_collective.h"
+#include "executor/cuda/scratch.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -26,8 +29,9 @@ class NcclWorld : public Communicator {
     if (world_ != nullptr) ncclCommDestroy(world_);
   }
 
+  // When the first collective is prepared: programs without any need no NCCL.
   absl::Status Connect() {
-    OnGpu gpu(options_.ordinal);
+    if (world_ != nullptr) return absl::OkStatus();
     ncclUniqueId id = {};
     if (rank() == 0) {
       ASYRA_RETURN_IF_ERROR(ToStatus(ncclGetUniqueId(&id), "ncclGetUniqueId"));
@@ -61,8 +65,12 @@ class NcclWorld : public Communicator {
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) override {
     OnGpu gpu(options_.ordinal);
+    ASYRA_RETURN_IF_ERROR(Connect());
     ASYRA_ASSIGN_OR_RETURN(ncclComm_t comm, GroupOf(use));
-    return cuda::PrepareNcclCollective(use, comm);
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel,
+                           cuda::PrepareNcclCollective(use, comm));
+    ASYRA_RETURN_IF_ERROR(WarmUp(use.use, comm, *kernel));
+    return kernel;
   }
 
   void BeginStep() override { host_.BeginStep(); }
@@ -81,9 +89,35 @@ class NcclWorld : public Communicator {
   void Abort(const absl::Status& cause) override { host_.Abort(cause); }
 
  private:
+  // NCCL makes connections when a collective first needs them, which it could
+  // not in the capture of a graph and should not in a step: each kind and size
+  // runs once beforehand.
+  absl::Status WarmUp(const KernelUse& use, ncclComm_t comm,
+                      CudaKernel& kernel) {
+    const int64_t bytes[] = {use.operand(0).bytes(), use.result(0).bytes(),
+                             kernel.workspace_bytes()};
+    if (!warm_.insert({comm, use.def().collective, bytes[0]}).second) {
+      return absl::OkStatus();
+    }
+    std::array<cuda::Scratch, 3> memory;
+    for (int i = 0; i < 3; ++i) {
+      ASYRA_RETURN_IF_ERROR(memory[i].Allocate(bytes[i]));
+    }
+    void *operand = memory[0].data(), *result = memory[1].data();
+    Failure failure;
+    ASYRA_ASSIGN_OR_RETURN(
+        std::unique_ptr<cuda::CudaStream> stream,
+        cuda::CudaStream::Create(options_.ordinal, true, nullptr, &failure));
+    kernel.Launch({{&operand, 1}, {&result, 1}, memory[2].data()}, *stream);
+    ASYRA_RETURN_IF_ERROR(stream->Synchronize(
+        [this](double waited_s) { return Check(waited_s); }));
+    return failure.status();
+  }
+
   absl::Status CheckAll(double waited_s) const {
     ASYRA_RETURN_IF_ERROR(host_.Check(waited_s));
     if (aborted_) return absl::AbortedError("the world was aborted");
+    if (world_ == nullptr) return absl::OkStatus();
     ASYRA_RETURN_IF_ERROR(CheckComm(world_));
     for (auto& [key, comm] : groups_) ASYRA_RETURN_IF_ERROR(CheckComm(comm));
     if (waited_s <= options_.timeout_s) return absl::OkStatus();
@@ -146,6 +180,8 @@ class NcclWorld : public Communicator {
   NcclWorldOptions options_;
   ncclComm_t world_ = nullptr;
   std::map<std::pair<std::vector<int64_t>, int64_t>, ncclComm_t> groups_;
+  // What has run once: its kind and the bytes of its operand.
+  std::set<std::tuple<ncclComm_t, CollectiveKind, int64_t>> warm_;
   bool aborted_ = false;
 };
 
@@ -153,9 +189,7 @@ class NcclWorld : public Communicator {
 
 absl::StatusOr<std::unique_ptr<Communicator>> CreateNcclWorld(
     Communicator& host, const NcclWorldOptions& options) {
-  auto world = std::make_unique<NcclWorld>(host, options);
-  ASYRA_RETURN_IF_ERROR(world->Connect());
-  return world;
+  return std::make_unique<NcclWorld>(host, options);
 }
 
 }  // namespace asyra
