@@ -10,7 +10,8 @@ using KernelsByOp =
 
 KernelsByOp ListKernels() {
   KernelsByOp by_op;
-  for (auto group : {cuda::MatmulKernels}) {
+  for (auto group : {cuda::ElementwiseKernels, cuda::MatmulKernels,
+                     cuda::ReduceKernels, cuda::RowKernels}) {
     for (const CudaKernelDef& def : group()) by_op[def.op].push_back(def);
   }
   return by_op;

@@ -9,8 +9,20 @@
 #include <vector>
 
 #include "executor/cuda/cuda_kernel.h"
+#include "executor/cuda/expression.h"
+#include "executor/cuda/loop.h"
 
 namespace asyra {
+
+namespace cuda {
+
+// What a generated kernel computes (codegen.h).
+struct GeneratedUse {
+  Expression expression;
+  Loop loop;
+};
+
+}  // namespace cuda
 
 struct CudaKernelDef {
   std::string_view op;
@@ -19,6 +31,8 @@ struct CudaKernelDef {
   // With the GPU of the rank current.
   std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelUse& use)>
       prepare;
+  // Of kernels that are generated: needs no GPU. Else null.
+  std::function<cuda::GeneratedUse(const KernelUse& use)> describe = nullptr;
 };
 
 // The first one listed that supports the use, or null.
@@ -26,7 +40,10 @@ const CudaKernelDef* FindCudaKernel(const KernelUse& use);
 
 namespace cuda {
 
+std::vector<CudaKernelDef> ElementwiseKernels();
 std::vector<CudaKernelDef> MatmulKernels();
+std::vector<CudaKernelDef> ReduceKernels();
+std::vector<CudaKernelDef> RowKernels();
 
 }  // namespace cuda
 }  // namespace asyra

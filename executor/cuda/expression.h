@@ -1,0 +1,76 @@
+// What a generated kernel computes: a graph over operands, element by element,
+// with folds over the rows of a loop. One op is a graph, and so is a chain of
+// them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "ir/attr.h"
+#include "ir/type.h"
+
+namespace asyra::cuda {
+
+// Types that are computed in: float for f16 and bf16 too, 64-bit integers for
+// all integers and bool.
+enum class Computed : uint8_t { kFloat, kDouble, kInt };
+Computed ComputedOf(DType dtype);
+
+enum class FoldKind : uint8_t { kSum, kProduct, kMax, kMin };
+
+class Expression {
+ public:
+  enum class Kind : uint8_t { kOperand, kApply, kFold };
+  struct Node {
+    Kind kind = Kind::kApply;
+    Computed type = Computed::kFloat;
+    int operand = -1;
+    FoldKind fold = FoldKind::kSum;
+    std::string code;  // of C++, where $0, $1, ... are the inputs
+    std::vector<int> inputs = {};
+  };
+  struct Result {
+    int node;
+    DType dtype;
+  };
+
+  // The next operand. All calls give the number of a node.
+  int Operand(DType dtype);
+  // An op element by element (IsElementwise); `dtype` is that of its result.
+  int Apply(std::string_view op, const AttrMap& attrs, DType dtype,
+            const std::vector<int>& inputs);
+  // C++ over values of one type that is computed in; see Node.
+  int Formula(std::string code, const std::vector<int>& inputs);
+  // A constant of the type of that node.
+  int Number(double value, int like);
+  // Of the whole row, one value for all of its elements.
+  int Fold(FoldKind kind, int input);
+  // The next result; rounded to `dtype` when it is stored.
+  void Store(int node, DType dtype);
+
+  const std::vector<DType>& operands() const { return operands_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<Result>& results() const { return results_; }
+
+ private:
+  int Add(Node node);
+  std::vector<DType> operands_;
+  std::vector<Node> nodes_;
+  std::vector<Result> results_;
+};
+
+// Whether Apply knows the op for operands of these types.
+bool IsElementwise(std::string_view op, absl::Span<const DType> operands);
+// All ops that Apply knows.
+std::vector<std::string_view> ElementwiseNames();
+
+// Declarations that code of expressions may use: element types, conversions,
+// functions with the meaning that ops have (ir/ops/integers.h).
+extern const char kExpressionPrelude[];
+// Names in that code.
+std::string_view TypeName(Computed type);
+std::string_view TypeName(DType dtype);
+
+}  // namespace asyra::cuda

@@ -1,0 +1,172 @@
+// Reductions over any dimensions (ir/ops/reduce.cc), generated. Where results
+// are too few to fill the GPU, parts of each are reduced first.
+#include <algorithm>
+
+#include "executor/cuda/generated_kernel.h"
+
+namespace asyra::cuda {
+namespace {
+
+using Prepared = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+// Results are rows, what is reduced are columns.
+Loop LoopOf(const KernelUse& use) {
+  const Type& x = use.operand(0);
+  std::vector<bool> is_reduced(x.rank(), false);
+  for (int64_t dim : use.attrs().Get<Ints>("dims")) {
+    is_reduced[NormalizeDim(dim, x.rank())] = true;
+  }
+  Loop loop;
+  Shape strides = DenseStrides(x.shape()), of_rows, of_columns;
+  for (int d = 0; d < x.rank(); ++d) {
+    (is_reduced[d] ? loop.columns : loop.rows).push_back(x.size(d));
+    (is_reduced[d] ? of_columns : of_rows).push_back(strides[d]);
+  }
+  Access result{DenseStrides(loop.rows)};
+  result.strides.resize(x.rank(), 0);
+  of_rows.insert(of_rows.end(), of_columns.begin(), of_columns.end());
+  loop.operands = {{of_rows}};
+  loop.results = {result};
+  return loop;
+}
+
+// Elements of one part, where a reduction is worth two: enough parts for all
+// threads of the GPU, that have enough each. 1: it is not.
+int64_t PartsOf(const Loop& loop) {
+  constexpr int64_t kWanted = 132 * 2048 * 8, kLeast = 256;
+  if (loop.columns.empty() || loop.num_columns() < 2 * kLeast) return 1;
+  int64_t most =
+      std::min({kWanted / std::max<int64_t>(1, loop.num_rows()),
+                loop.num_columns() / kLeast, loop.columns[0], int64_t{4096}});
+  // A vector of any element type stays whole.
+  bool splits_innermost = loop.columns.size() == 1;
+  for (int64_t parts = most; parts > 1; --parts) {
+    if (loop.columns[0] % parts != 0) continue;
+    if (splits_innermost && loop.columns[0] / parts % 8 != 0) continue;
+    return parts;
+  }
+  return 1;
+}
+
+DType WideOf(DType dtype) {
+  Computed type = ComputedOf(dtype);
+  return type == Computed::kInt      ? DType::kI64
+         : type == Computed::kDouble ? DType::kF64
+                                     : DType::kF32;
+}
+
+// `divisor` 1: not a mean.
+int Finish(Expression* e, int folded, double divisor) {
+  if (divisor == 1) return folded;
+  return e->Formula("$0 / $1", {folded, e->Number(divisor, folded)});
+}
+
+class PartsKernel : public CudaKernel {
+ public:
+  absl::Status Prepare(const KernelUse& use, const Loop& loop, int64_t parts,
+                       FoldKind fold, double divisor) {
+    DType dtype = use.operand(0).dtype, wide = WideOf(dtype);
+    int64_t rows = loop.num_rows();
+    bytes_ = parts * rows * SizeOf(wide);
+    ASYRA_ASSIGN_OR_RETURN(first_, First(loop, parts, dtype, wide, fold));
+    Expression e;
+    int folded = e.Fold(fold, e.Operand(wide));
+    e.Store(Finish(&e, folded, divisor), use.result(0).dtype);
+    Loop second{.rows = {rows}, .columns = {parts}};
+    second.operands = {{{1, rows}}};
+    second.results = {{{1, 0}}};
+    ASYRA_ASSIGN_OR_RETURN(second_, GeneratedKernel::Create(e, second));
+    return absl::OkStatus();
+  }
+  int64_t workspace_bytes() const override { return bytes_; }
+
+  absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
+    void* parts[] = {args.workspace};
+    ASYRA_RETURN_IF_ERROR(first_.Enqueue(args.operands, parts, stream));
+    return second_.Enqueue(parts, args.results, stream);
+  }
+
+ private:
+  // [parts, rows] in the workspace.
+  static absl::StatusOr<GeneratedKernel> First(const Loop& loop, int64_t parts,
+                                               DType dtype, DType wide,
+                                               FoldKind fold) {
+    Loop first = loop;
+    size_t column = loop.rows.size();
+    int64_t each = loop.columns[0] / parts;
+    Shape& strides = first.operands[0].strides;
+    int64_t step = strides[column] * each;
+    strides.insert(strides.begin(), step);
+    first.rows.insert(first.rows.begin(), parts);
+    first.columns[0] = each;
+    Access result{DenseStrides(first.rows)};
+    result.strides.resize(strides.size(), 0);
+    first.results = {result};
+    Expression e;
+    e.Store(e.Fold(fold, e.Operand(dtype)), wide);
+    return GeneratedKernel::Create(e, first);
+  }
+
+  int64_t bytes_ = 0;
+  GeneratedKernel first_, second_;
+};
+
+// Divides by the global count, so that the means of shards sum up to the mean.
+double DivisorOf(const KernelUse& use) {
+  if (use.def().name != "reduce_mean") return 1;
+  const Type& x = use.global_operands()[0];
+  double count = 1;
+  for (int64_t dim : use.attrs().Get<Ints>("dims")) {
+    count *= static_cast<double>(x.size(NormalizeDim(dim, x.rank())));
+  }
+  return count;
+}
+
+template <FoldKind fold>
+GeneratedUse Reduce(const KernelUse& use) {
+  Expression e;
+  int folded = e.Fold(fold, e.Operand(use.operand(0).dtype));
+  e.Store(Finish(&e, folded, DivisorOf(use)), use.result(0).dtype);
+  return {e, LoopOf(use)};
+}
+
+template <FoldKind fold>
+CudaKernelDef ReduceKernel(std::string_view op) {
+  CudaKernelDef def = Generated(
+      op, [](const KernelUse&) { return true; }, Reduce<fold>);
+  def.prepare = [whole = def.prepare](const KernelUse& use) -> Prepared {
+    Loop loop = Collapsed(LoopOf(use));
+    int64_t parts = PartsOf(loop);
+    if (parts == 1) return whole(use);
+    auto kernel = std::make_unique<PartsKernel>();
+    ASYRA_RETURN_IF_ERROR(
+        kernel->Prepare(use, loop, parts, fold, DivisorOf(use)));
+    return kernel;
+  };
+  return def;
+}
+
+GeneratedUse LogSumExp(const KernelUse& use) {
+  Expression e;
+  int x = e.Operand(use.operand(0).dtype);
+  int largest = e.Fold(FoldKind::kMax, x);
+  // All -inf, or a +inf.
+  largest = e.Formula("isinf($0) ? $1 : $0", {largest, e.Number(0, largest)});
+  int sum = e.Fold(FoldKind::kSum, e.Formula("exp($0 - $1)", {x, largest}));
+  e.Store(e.Formula("log($0) + $1", {sum, largest}), use.result(0).dtype);
+  return {e, LoopOf(use)};
+}
+
+}  // namespace
+
+std::vector<CudaKernelDef> ReduceKernels() {
+  return {ReduceKernel<FoldKind::kSum>("reduce_sum"),
+          ReduceKernel<FoldKind::kSum>("reduce_mean"),
+          ReduceKernel<FoldKind::kProduct>("reduce_prod"),
+          ReduceKernel<FoldKind::kMax>("reduce_max"),
+          ReduceKernel<FoldKind::kMin>("reduce_min"),
+          Generated(
+              "log_sum_exp", [](const KernelUse&) { return true; }, LogSumExp)};
+}
+
+}  // namespace asyra::cuda

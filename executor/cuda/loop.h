@@ -1,0 +1,36 @@
+// How the operands and results of a generated kernel lie in memory.
+#pragma once
+
+#include <vector>
+
+#include "ir/type.h"
+
+namespace asyra::cuda {
+
+// Elements from one step to the next in each dimension of a loop, 0 where an
+// operand is repeated, and the element where it begins.
+struct Access {
+  Shape strides;
+  int64_t first = 0;
+};
+
+// Sizes of a loop, outermost dimension first: those that number its rows, and
+// those inside of a row, which folds go over. Accesses have strides for all
+// of them in this order.
+struct Loop {
+  Shape rows, columns;
+  std::vector<Access> operands, results;
+
+  int64_t num_rows() const { return NumElements(rows); }
+  int64_t num_columns() const { return NumElements(columns); }
+};
+
+// Strides of a dense value of shape `from` that broadcasts to `to` as in NumPy.
+Shape BroadcastStrides(const Shape& from, const Shape& to);
+Shape DenseStrides(const Shape& shape);
+
+// The same loop without dimensions of size 1, and with neighbours joined that
+// lie together in all accesses.
+Loop Collapsed(const Loop& loop);
+
+}  // namespace asyra::cuda
