@@ -1,0 +1,93 @@
+// Ranks on GPUs that fail, stall or do not fit: errors with names, no hangs.
+#include <chrono>
+#include <thread>
+
+#include "executor/cuda/cuda_device.h"
+#include "executor/cuda/cuda_platform.h"
+#include "executor/cuda/nccl_world.h"
+#include "gmock/gmock.h"
+#include "ir/support/status.h"
+#include "tests/executor/ranks.h"
+
+namespace asyra {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kSum[] = R"(asyra 1 local
+mesh (tp=2)
+program @sum(%x: f32[4@tp, 8]) -> f32[1, 8] {
+  %s = reduce_sum(%x) {dims=[0], keep=true} : f32[1, 8] partial(tp)
+  %y = all_reduce(%s) {axes=tp} : f32[1, 8]
+  return %y
+})";
+
+int Gpus() {
+  absl::StatusOr<int> count = CountCudaDevices();
+  return count.ok() ? *count : 0;
+}
+
+// Steps of `kSum` on two GPUs; `before` runs before each rank's second step.
+std::vector<absl::Status> TwoSteps(
+    double timeout_s, const std::function<absl::Status(int64_t rank)>& before) {
+  return OnRanks(
+      2, {.timeout_s = timeout_s}, [&](Communicator& host) -> absl::Status {
+        int ordinal = static_cast<int>(host.rank());
+        ASYRA_ASSIGN_OR_RETURN(auto device,
+                               CreateCudaDevice({.ordinal = ordinal}));
+        ASYRA_ASSIGN_OR_RETURN(auto world,
+                               CreateNcclWorld(host, {ordinal, timeout_s}));
+        ASYRA_ASSIGN_OR_RETURN(auto executor, Executor::Load(Parsed(kSum)));
+        ASYRA_RETURN_IF_ERROR(executor->Prepare(*device, world.get(), nullptr));
+        Tensor input(DType::kF32, {2, 8});
+        ASYRA_RETURN_IF_ERROR(executor->Step({input}));
+        absl::Status status = before(host.rank());
+        if (!status.ok()) {
+          world->Abort(status);
+          return status;
+        }
+        return executor->Step({input});
+      });
+}
+
+TEST(CudaFaults, ARankThatFailsIsNamed) {
+  if (Gpus() < 2) GTEST_SKIP() << "takes two GPUs";
+  auto results = TwoSteps(30, [](int64_t rank) {
+    return rank == 1 ? absl::InternalError("out of ideas") : absl::OkStatus();
+  });
+  EXPECT_THAT(results[0].ToString(), HasSubstr("rank 1 failed: out of ideas"));
+  EXPECT_THAT(results[1].ToString(), HasSubstr("out of ideas"));
+}
+
+TEST(CudaFaults, ARankThatStallsIsNamed) {
+  if (Gpus() < 2) GTEST_SKIP() << "takes two GPUs";
+  auto results = TwoSteps(2, [](int64_t rank) {
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(results[0].ToString(),
+              HasSubstr("has not ended within 2 s, not begun on ranks 1"));
+  EXPECT_THAT(results[1].ToString(), HasSubstr("rank 0 failed"));
+}
+
+TEST(CudaFaults, EveryRankNeedsAGpu) {
+  auto platform = CreateCudaPlatform();
+  if (!platform.ok()) {
+    EXPECT_THAT(platform.status().ToString(), HasSubstr("CUDA"));
+    GTEST_SKIP() << platform.status().message();
+  }
+  EXPECT_THAT((*platform)->CheckRanks(1000).ToString(),
+              HasSubstr("1000 ranks of this host need a GPU each"));
+}
+
+TEST(CudaFaults, MemoryThatIsNotThereIsNamed) {
+  if (Gpus() < 1) GTEST_SKIP() << "takes a GPU";
+  auto device = ASYRA_VALUE(CreateCudaDevice());
+  absl::Status status = device->Allocate(int64_t{1} << 50).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(status.ToString(), HasSubstr("are left on GPU 0"));
+  EXPECT_TRUE(device->Allocate(1 << 20).ok());
+}
+
+}  // namespace
+}  // namespace asyra
