@@ -141,7 +141,7 @@ absl::Status CheckHostMemory(const Program& program) {
                 static_cast<double>(sysconf(_SC_PAGESIZE));
   if (bytes <= have) return absl::OkStatus();
   return Invalid(
-      "the inputs and weights of {} devices take {:.1f} GB on the interpreter, "
+      "the inputs and weights of {} devices take {:.1f} GB on the host, "
       "this machine has {:.1f} GB",
       program.mesh.num_devices(), bytes / 1e9, have / 1e9);
 }

@@ -13,7 +13,7 @@ other processes took more than --others percent of the machine are made again, a
 few times; the last column says how many counted all the same. All times are
 means: those of the ops then add up to those of the steps, noise included.
 
-Usage: overlap.py TOOLS_DIR [--comm-us 8000 12000] [--rounds 12]
+Usage: overlap.py TOOLS_DIR [--comm-us 8000 12000] [--rounds 16]
 """
 
 import argparse
@@ -33,8 +33,8 @@ MODEL = ["gpt3-tiny", "--dim", "layers=4", "--dim", "hidden=256", "--dim",
          "vocabulary=512", "--dim", "positions=128"]
 IN_TURN = "start_collectives{early=false}"
 FIRST_PROFILES = 6  # before there is a schedule
-STEPS = 6           # of a run; its median counts, or the last one's profile
-TRIES = 20          # of a run that others disturb
+STEPS = 5           # of a run; its median counts, or the last one's profile
+TRIES = 3           # of a run that others disturb
 OP = re.compile(r"  (%.*) = (?:start )?(\w+)\(([^)]*)\)(?: (\{.*?\}))?"
                 r"(?: on \w+)?(?: after\(.*?\))? : (.*)")
 TYPE = re.compile(r"(\w+)\[([^\]]*)\](?: partial\(([^)]*)\))?")
@@ -263,7 +263,7 @@ def main():
       description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
   parser.add_argument("tools", help="folder of the built tools")
   parser.add_argument("--comm-us", type=int, nargs="+", default=[8000, 12000])
-  parser.add_argument("--rounds", type=int, default=12)
+  parser.add_argument("--rounds", type=int, default=16)
   parser.add_argument("--others", type=float, default=4)
   flags = parser.parse_args()
   print("ms, predicted and real")

@@ -327,6 +327,32 @@ program @p(%x: f32[4]) -> (f32[4]) {
                "--dim", "batch=2", "--dim", "seq=64", "--passes",
                "canonicalize", "--check", recorded(LLAMA))
 
+  def test_damaged_programs_are_refused(self):
+    text = """asyra 1 global
+program @p(%x: f32[4]) -> (f32[4]) {
+  %y = exp(%x) : f32[4]
+  return %y
+}
+"""
+    program = self.path("p.asyra", text)
+    self.passes("asyra-run", program)
+    self.path("p.asyra", text.replace("asyra 1", "asyra 2"))
+    self.fails("p.asyra: line 1, column 9: version 2 of the text form",
+               "asyra-run", program)
+    self.path("p.asyra", text[:text.index("return")])
+    self.fails("p.asyra: line 4, column 3: expected", "asyra-run", program)
+
+  def test_a_program_that_no_memory_holds_is_refused(self):
+    program = self.path("p.asyra", """asyra 1 global
+program @p(%x: f32[1000000, 1]) -> (f32[]) {
+  %t = transpose(%x) {perm=[1, 0]} : f32[1, 1000000]
+  %y = matmul(%x, %t) : f32[1000000, 1000000]
+  %s = reduce_sum(%y) {dims=[0, 1], keep=false} : f32[]
+  return %s
+}
+""")
+    self.fails("4000008000000 bytes are asked for", "asyra-run", program)
+
   def test_damaged_weights_are_refused(self):
     out = self.path("model.asyra")
     self.passes("asyra-opt", LLAMA, *DIMS, "-o", out)
