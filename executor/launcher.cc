@@ -123,8 +123,34 @@ absl::StatusOr<std::optional<LaunchedRank>> FindLaunchedRank(
   return std::nullopt;
 }
 
+absl::StatusOr<Rendezvous> FindRendezvous(const LaunchedRank& rank,
+                                          const Environment& environment) {
+  Rendezvous found;
+  if (const char* host = environment("MASTER_ADDR"); host != nullptr) {
+    found.host = host;
+  } else if (rank.ranks > rank.local_ranks) {
+    return Invalid(
+        "MASTER_ADDR is not set, and of {} ranks only {} are on host {}: where "
+        "is rank 0?",
+        rank.ranks, rank.local_ranks, rank.host);
+  }
+  if (environment("MASTER_PORT") == nullptr) return found;
+  ASYRA_ASSIGN_OR_RETURN(int64_t port, Number(environment, "MASTER_PORT"));
+  if (environment("TORCHELASTIC_USE_AGENT_STORE") != nullptr) ++port;
+  if (port < 1 || port > 65535) {
+    return Invalid("MASTER_PORT is {}, ports are from 1 to 65535", port);
+  }
+  found.port = static_cast<int>(port);
+  return found;
+}
+
 absl::StatusOr<std::optional<LaunchedRank>> FindLaunchedRank() {
   return FindLaunchedRank([](const char* name) { return std::getenv(name); });
+}
+
+absl::StatusOr<Rendezvous> FindRendezvous(const LaunchedRank& rank) {
+  return FindRendezvous(rank,
+                        [](const char* name) { return std::getenv(name); });
 }
 
 }  // namespace asyra

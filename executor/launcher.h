@@ -39,7 +39,20 @@ using Environment = std::function<const char*(const char* name)>;
 // variable that is no number, a rank beyond the ranks; both are named.
 absl::StatusOr<std::optional<LaunchedRank>> FindLaunchedRank(
     const Environment& environment);
+// Where rank 0 listens, for ranks that nothing else connects: MASTER_ADDR and
+// MASTER_PORT, as torchrun sets them; 127.0.0.1 and 29500 where they are not
+// set and all ranks are on one host. torchrun's own agent listens at the port:
+// the next one is taken. Errors: ranks on several hosts without an address, a
+// port that is none.
+struct Rendezvous {
+  std::string host = "127.0.0.1";
+  int port = 29500;
+};
+absl::StatusOr<Rendezvous> FindRendezvous(const LaunchedRank& rank,
+                                          const Environment& environment);
+
 // Of this process.
+absl::StatusOr<Rendezvous> FindRendezvous(const LaunchedRank& rank);
 absl::StatusOr<std::optional<LaunchedRank>> FindLaunchedRank();
 
 }  // namespace asyra

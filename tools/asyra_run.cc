@@ -10,6 +10,7 @@
 #include "executor/cuda/cuda_platform.h"
 #include "executor/launcher.h"
 #include "executor/mpi/mpi_world.h"
+#include "executor/tcp/tcp_world.h"
 #include "executor/trace.h"
 #include "frontends/onnx/import.h"
 #include "ir/interpreter.h"
@@ -173,9 +174,23 @@ absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Flags& flags,
   ASYRA_ASSIGN_OR_RETURN(std::optional<LaunchedRank> launched,
                          FindLaunchedRank());
   bool many = launched.has_value() && launched->ranks > 1;
+  if (launched.has_value()) {
+    run->local_rank = launched->local_rank;
+    run->ranks_on_host = launched->local_ranks;
+  }
   if (flags.communicator == "local" || flags.device == "interpreter" ||
       (flags.communicator == "auto" && !many)) {
     return nullptr;
+  }
+  bool tcp = flags.communicator == "tcp" ||
+             (flags.communicator == "auto" && flags.device == "cuda" &&
+              (launched->launcher == Launcher::kTorchrun || !HasMpi()));
+  if (tcp) {
+    if (!many)
+      return Invalid("--communicator=tcp: no launcher has started ranks");
+    ASYRA_ASSIGN_OR_RETURN(Rendezvous meet, FindRendezvous(*launched));
+    return ConnectTcp({meet.host, meet.port, launched->rank, launched->ranks,
+                       run->timeout_s});
   }
   if (many && launched->launcher == Launcher::kTorchrun) {
     return Invalid(
@@ -193,10 +208,6 @@ absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Flags& flags,
     return Invalid("{} has started {} ranks, MPI finds {}",
                    ToString(launched->launcher), launched->ranks,
                    world->size());
-  }
-  if (launched.has_value()) {
-    run->local_rank = launched->local_rank;
-    run->ranks_on_host = launched->local_ranks;
   }
   return world;
 }
@@ -220,9 +231,9 @@ void AddRunFlags(CLI::App& app, Flags* flags) {
       ->capture_default_str();
   app.add_option("--communicator", flags->communicator,
                  "between ranks. local: threads of this process; mpi: the "
-                 "processes that mpirun or srun has started; auto: mpi when "
-                 "they have started several")
-      ->check(CLI::IsMember({"auto", "local", "mpi"}))
+                 "processes that mpirun or srun has started; tcp: those that "
+                 "torchrun or srun has, on GPUs; auto: as they were started")
+      ->check(CLI::IsMember({"auto", "local", "mpi", "tcp"}))
       ->capture_default_str();
   app.add_option("--repeat", run.repeat, "steps, all from the same inputs")
       ->capture_default_str();

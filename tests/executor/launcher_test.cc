@@ -102,5 +102,27 @@ TEST(Launcher, WhatIsWrongIsNamed) {
             std::string::npos);
 }
 
+TEST(Launcher, WhereRanksMeet) {
+  Variables variables;
+  auto meet = [&](int64_t local_ranks) -> std::string {
+    absl::StatusOr<Rendezvous> at = FindRendezvous(
+        {.ranks = 4, .local_ranks = local_ranks, .host = "here"},
+        [&](const char* name) {
+          auto found = variables.find(name);
+          return found == variables.end() ? nullptr : found->second.c_str();
+        });
+    return at.ok() ? at->host + ":" + std::to_string(at->port)
+                   : at.status().ToString();
+  };
+  EXPECT_EQ(meet(4), "127.0.0.1:29500");
+  EXPECT_NE(meet(2).find("MASTER_ADDR is not set"), std::string::npos);
+  variables = {{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "1234"}};
+  EXPECT_EQ(meet(2), "node1:1234");
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  EXPECT_EQ(meet(2), "node1:1235");
+  variables["MASTER_PORT"] = "65535";
+  EXPECT_NE(meet(2).find("MASTER_PORT is 65536"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace asyra

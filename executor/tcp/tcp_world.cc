@@ -1,0 +1,352 @@
+#include "executor/tcp/tcp_world.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "executor/tcp/socket.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+enum Kind : uint32_t {
+  kHello,   // to rank 0: rank, size
+  kRefuse,  // from rank 0: why the rank may not join
+  kGather,  // to rank 0: what the rank brings to an exchange
+  kAll,     // from rank 0: what all have brought
+  kStep,    // to rank 0: the rank begins a step
+  kAbort,   // both ways: the failed rank and the cause
+  kBye,     // the rank needs nobody any more
+};
+
+void Append(int64_t number, std::string* bytes) {
+  bytes->append(reinterpret_cast<const char*>(&number), sizeof(number));
+}
+
+// Takes a number from the front; 0 where there is none.
+int64_t TakeNumber(std::string_view* bytes) {
+  int64_t number = 0;
+  if (bytes->size() < sizeof(number)) return 0;
+  std::memcpy(&number, bytes->data(), sizeof(number));
+  bytes->remove_prefix(sizeof(number));
+  return number;
+}
+
+std::string Pack(const std::vector<std::string>& parts) {
+  std::string bytes;
+  for (const std::string& part : parts) {
+    Append(static_cast<int64_t>(part.size()), &bytes);
+    bytes += part;
+  }
+  return bytes;
+}
+
+std::vector<std::string> Unpack(std::string_view bytes) {
+  std::vector<std::string> parts;
+  while (!bytes.empty()) {
+    auto size = static_cast<size_t>(TakeNumber(&bytes));
+    parts.emplace_back(bytes.substr(0, size));
+    bytes.remove_prefix(std::min(size, bytes.size()));
+  }
+  return parts;
+}
+
+class TcpWorld : public Communicator {
+ public:
+  explicit TcpWorld(const TcpWorldOptions& options)
+      : options_(options),
+        peers_(options.size),
+        gathered_(options.size),
+        steps_(options.size) {}
+
+  ~TcpWorld() override {
+    if (!Failed()) {
+      for (auto& peer : peers_) {
+        if (peer == nullptr) continue;
+        peer->Send(kBye, "").IgnoreError();
+        peer->EndSending();
+      }
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, Timeout(),
+                        [this] { return failed_ >= 0 || listening_ == 0; });
+    }
+    closing_.store(true);
+    for (auto& peer : peers_) {
+      if (peer != nullptr) peer->EndReceiving();
+    }
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  absl::Status Connect() {
+    ASYRA_RETURN_IF_ERROR(rank() == 0 ? AcceptAll() : Join());
+    for (size_t peer = 0; peer < peers_.size(); ++peer) {
+      if (peers_[peer] == nullptr) continue;
+      {
+        std::lock_guard lock(mutex_);
+        ++listening_;
+      }
+      threads_.emplace_back(
+          [this, peer] { Listen(static_cast<int64_t>(peer)); });
+    }
+    return Exchange("").status();
+  }
+
+  std::string_view name() const override { return "tcp"; }
+  std::string_view device() const override { return "no device"; }
+  int64_t rank() const override { return options_.rank; }
+  int64_t size() const override { return options_.size; }
+
+  absl::StatusOr<std::vector<std::string>> Exchange(
+      std::string_view mine) override {
+    return rank() == 0 ? GatherAll(mine) : Bring(mine);
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
+      const CollectiveUse&) override {
+    return Unimplemented(
+        "ranks that are connected by TCP alone have no collectives: start "
+        "them with mpirun, or run on GPUs");
+  }
+
+  void BeginStep() override {
+    if (rank() == 0) {
+      std::lock_guard lock(mutex_);
+      ++steps_[0];
+    } else {
+      peers_[0]->Send(kStep, "").IgnoreError();
+    }
+  }
+  // Rank 0 knows.
+  std::vector<int64_t> RanksBehind() const override {
+    std::lock_guard lock(mutex_);
+    std::vector<int64_t> behind;
+    for (int64_t r = 0; rank() == 0 && r < size(); ++r) {
+      if (steps_[r] < steps_[0]) behind.push_back(r);
+    }
+    return behind;
+  }
+
+  absl::Status Check(double) override {
+    std::lock_guard lock(mutex_);
+    return failed_ < 0 ? absl::OkStatus() : Cause();
+  }
+
+  void Abort(const absl::Status& cause) override {
+    if (Fail(rank(), cause)) Tell(rank(), std::string(MessageOf(cause)));
+  }
+
+ private:
+  std::chrono::duration<double> Timeout() const {
+    return std::chrono::duration<double>(options_.timeout_s);
+  }
+  bool Failed() const {
+    std::lock_guard lock(mutex_);
+    return failed_ >= 0;
+  }
+
+  // Of rank 0: until all others have said who they are.
+  absl::Status AcceptAll() {
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Listener> listener,
+                           Listener::Create(options_.port));
+    auto until = Clock::now() + Timeout();
+    int64_t missing = size() - 1;
+    while (missing > 0) {
+      std::chrono::duration<double> left = until - Clock::now();
+      if (left.count() <= 0) return Missing();
+      absl::StatusOr<std::unique_ptr<Socket>> socket =
+          listener->Accept(left.count());
+      if (!socket.ok()) continue;  // asks again, until the time is over
+      absl::StatusOr<Message> hello = (*socket)->Receive(left.count());
+      // Who does not speak as we do is none of us.
+      if (!hello.ok() || hello->kind != kHello) continue;
+      std::string_view bytes = hello->bytes;
+      int64_t who = TakeNumber(&bytes), ranks = TakeNumber(&bytes);
+      if (who < 1 || who >= size() || ranks != size() ||
+          peers_[who] != nullptr) {
+        std::string why = fmt::format(
+            "rank {} of {} wants to join a world of {}{}", who, ranks, size(),
+            ranks == size() ? ", which has it or no room for it" : "");
+        (*socket)->Send(kRefuse, why).IgnoreError();
+        return Invalid("{}", why);
+      }
+      peers_[who] = *std::move(socket);
+      --missing;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Missing() const {
+    std::string ranks;
+    for (int64_t r = 1; r < size(); ++r) {
+      if (peers_[r] == nullptr) ranks += fmt::format(" {}", r);
+    }
+    return absl::DeadlineExceededError(
+        fmt::format("ranks{} have not come to port {} within {:g} s", ranks,
+                    options_.port, options_.timeout_s));
+  }
+
+  absl::Status Join() {
+    ASYRA_ASSIGN_OR_RETURN(
+        peers_[0],
+        Socket::Connect(options_.host, options_.port, options_.timeout_s));
+    std::string hello;
+    Append(rank(), &hello);
+    Append(size(), &hello);
+    return peers_[0]->Send(kHello, hello);
+  }
+
+  // What comes from a rank, until it sends no more.
+  void Listen(int64_t peer) {
+    bool bye = false;
+    while (true) {
+      absl::StatusOr<Message> message = peers_[peer]->Receive();
+      if (!message.ok()) break;
+      bye |= message->kind == kBye;
+      Take(peer, *std::move(message));
+    }
+    if (!bye && !closing_.load() &&
+        Fail(peer, absl::AbortedError("its process has ended"))) {
+      Tell(peer, "its process has ended");
+    }
+    std::lock_guard lock(mutex_);
+    --listening_;
+    changed_.notify_all();
+  }
+
+  void Take(int64_t peer, Message message) {
+    if (message.kind == kAbort || message.kind == kRefuse) {
+      std::string_view bytes = message.bytes;
+      int64_t failed = message.kind == kAbort ? TakeNumber(&bytes) : 0;
+      if (Fail(failed, absl::AbortedError(std::string(bytes))))
+        Tell(failed, bytes);
+      return;
+    }
+    std::lock_guard lock(mutex_);
+    if (message.kind == kGather) gathered_[peer] = std::move(message.bytes);
+    if (message.kind == kAll) all_ = Unpack(message.bytes);
+    if (message.kind == kStep) ++steps_[peer];
+    changed_.notify_all();
+  }
+
+  // Whether this is the first failure.
+  bool Fail(int64_t rank, const absl::Status& cause) {
+    std::lock_guard lock(mutex_);
+    if (failed_ >= 0) return false;
+    failed_ = rank;
+    cause_ = cause;
+    changed_.notify_all();
+    return true;
+  }
+
+  // Rank 0 tells all, the others tell rank 0.
+  void Tell(int64_t failed, std::string_view cause) {
+    std::string bytes;
+    Append(failed, &bytes);
+    bytes += cause;
+    for (size_t peer = 0; peer < peers_.size(); ++peer) {
+      if (peers_[peer] == nullptr || static_cast<int64_t>(peer) == failed) {
+        continue;
+      }
+      peers_[peer]->Send(kAbort, bytes).IgnoreError();
+    }
+  }
+
+  absl::Status Cause() const {
+    if (failed_ == rank()) return cause_;
+    return absl::AbortedError(
+        fmt::format("rank {} failed: {}", failed_, MessageOf(cause_)));
+  }
+
+  absl::StatusOr<std::vector<std::string>> GatherAll(std::string_view mine) {
+    std::vector<std::string> all(size());
+    {
+      std::unique_lock lock(mutex_);
+      gathered_[0] = std::string(mine);
+      bool done = changed_.wait_for(
+          lock, Timeout(), [this] { return failed_ >= 0 || HaveAll(); });
+      if (failed_ >= 0) return Cause();
+      if (!done) return Unheard();
+      for (int64_t r = 0; r < size(); ++r) {
+        all[r] = *std::move(gathered_[r]);
+        gathered_[r].reset();
+      }
+    }
+    std::string packed = Pack(all);
+    for (auto& peer : peers_) {
+      // One that is gone is noticed where it is listened to.
+      if (peer != nullptr) peer->Send(kAll, packed).IgnoreError();
+    }
+    return all;
+  }
+
+  bool HaveAll() const {
+    for (const auto& part : gathered_) {
+      if (!part.has_value()) return false;
+    }
+    return true;
+  }
+
+  absl::Status Unheard() const {
+    std::string ranks;
+    for (int64_t r = 0; r < size(); ++r) {
+      if (!gathered_[r].has_value()) ranks += fmt::format(" {}", r);
+    }
+    return absl::DeadlineExceededError(
+        fmt::format("rank {}: nothing was heard from ranks{} within {:g} s",
+                    rank(), ranks, options_.timeout_s));
+  }
+
+  absl::StatusOr<std::vector<std::string>> Bring(std::string_view mine) {
+    ASYRA_RETURN_IF_ERROR(Check(0));
+    // Where rank 0 is gone, it is noticed where it is listened to.
+    peers_[0]->Send(kGather, mine).IgnoreError();
+    std::unique_lock lock(mutex_);
+    bool done = changed_.wait_for(
+        lock, Timeout(), [this] { return failed_ >= 0 || all_.has_value(); });
+    if (failed_ >= 0) return Cause();
+    if (!done) {
+      return absl::DeadlineExceededError(
+          fmt::format("rank {}: rank 0 has not heard from all ranks within "
+                      "{:g} s",
+                      rank(), options_.timeout_s));
+    }
+    std::vector<std::string> all = *std::move(all_);
+    all_.reset();
+    return all;
+  }
+
+  const TcpWorldOptions options_;
+  // By rank; rank 0 has all others, the others have rank 0.
+  std::vector<std::unique_ptr<Socket>> peers_;
+  std::vector<std::thread> threads_;
+  std::atomic<bool> closing_ = false;
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  int listening_ = 0;  // threads that do
+  int64_t failed_ = -1;
+  absl::Status cause_;
+  std::vector<std::optional<std::string>> gathered_;  // of rank 0
+  std::optional<std::vector<std::string>> all_;       // of the others
+  std::vector<int64_t> steps_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectTcp(
+    const TcpWorldOptions& options) {
+  if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
+    return Invalid("rank {} of {} ranks", options.rank, options.size);
+  }
+  auto world = std::make_unique<TcpWorld>(options);
+  ASYRA_RETURN_IF_ERROR(world->Connect());
+  return world;
+}
+
+}  // namespace asyra

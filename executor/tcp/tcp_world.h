@@ -1,0 +1,33 @@
+// The hosts' side of a world whose ranks are processes that no MPI connects:
+// started by torchrun, srun or by hand. Every rank has a connection to rank 0,
+// which passes on what they say to each other. It carries no collectives: those
+// are for a communicator of the device, NCCL, that is connected through it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "executor/communicator.h"
+
+namespace asyra {
+
+struct TcpWorldOptions {
+  // Where rank 0 listens, and the others find it.
+  std::string host = "127.0.0.1";
+  int port = 29500;
+  int64_t rank = 0, size = 1;
+  // A rank that is waited for longer is lost.
+  double timeout_s = 60;
+};
+
+// Waits until all ranks are connected. A rank whose process ends is noticed at
+// once, by the others through rank 0.
+//
+// The destructor waits for the other ranks' destructors, as long as the timeout
+// at most; not after a failure.
+// Errors: a port in use, ranks that do not come (by number), that come twice or
+// with another size.
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectTcp(
+    const TcpWorldOptions& options);
+
+}  // namespace asyra

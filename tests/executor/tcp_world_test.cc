@@ -1,0 +1,133 @@
+// Ranks that TCP connects: threads here, which is nothing to it.
+#include "executor/tcp/tcp_world.h"
+
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "executor/tcp/socket.h"
+#include "gmock/gmock.h"
+#include "ir/support/check.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using World = std::unique_ptr<Communicator>;
+
+int FreePort() { return ASYRA_VALUE(Listener::Create(0))->port(); }
+
+std::vector<absl::Status> OnTcpRanks(
+    int64_t ranks, double timeout_s,
+    const std::function<absl::Status(World world)>& body) {
+  int port = FreePort();
+  std::vector<absl::Status> results(ranks);
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto world = ConnectTcp({"127.0.0.1", port, rank, ranks, timeout_s});
+      results[rank] = world.ok() ? body(*std::move(world)) : world.status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+TEST(TcpWorld, ExchangesWhatRanksBring) {
+  auto results = OnTcpRanks(4, 30, [](World world) -> absl::Status {
+    for (int round = 0; round < 50; ++round) {
+      std::string mine(round * 1000, static_cast<char>('a' + world->rank()));
+      ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> all,
+                             world->Exchange(mine));
+      for (int64_t r = 0; r < 4; ++r) {
+        if (all[r] != std::string(round * 1000, static_cast<char>('a' + r))) {
+          return Invalid("round {}: wrong bytes of rank {}", round, r);
+        }
+      }
+    }
+    return absl::OkStatus();
+  });
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(TcpWorld, ARankThatFailsIsNamed) {
+  auto results = OnTcpRanks(3, 30, [](World world) -> absl::Status {
+    if (world->rank() == 2) {
+      absl::Status cause = absl::InternalError("out of ideas");
+      world->Abort(cause);
+      return cause;
+    }
+    return world->Exchange("").status();
+  });
+  for (int r : {0, 1}) {
+    EXPECT_THAT(results[r].ToString(),
+                HasSubstr("rank 2 failed: out of ideas"));
+  }
+}
+
+TEST(TcpWorld, ARankThatStallsIsNamed) {
+  auto results = OnTcpRanks(3, 0.3, [](World world) -> absl::Status {
+    if (world->rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(900));
+    }
+    absl::Status status = world->Exchange("").status();
+    if (!status.ok() && world->rank() == 0) world->Abort(status);
+    return status;
+  });
+  EXPECT_THAT(results[0].ToString(),
+              HasSubstr("nothing was heard from ranks 1 within 0.3 s"));
+}
+
+TEST(TcpWorld, KnowsWhoIsBehind) {
+  auto results = OnTcpRanks(3, 30, [](World world) -> absl::Status {
+    if (world->rank() != 2) world->BeginStep();
+    ASYRA_RETURN_IF_ERROR(world->Exchange("").status());
+    if (world->rank() != 0) return absl::OkStatus();
+    std::vector<int64_t> behind = world->RanksBehind();
+    return behind == std::vector<int64_t>{2}
+               ? absl::OkStatus()
+               : Invalid("{} are behind", behind.size());
+  });
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(TcpWorld, RanksThatDoNotComeAreNamed) {
+  auto world = ConnectTcp({"127.0.0.1", FreePort(), 0, 3, 0.2});
+  EXPECT_THAT(world.status().ToString(), HasSubstr("ranks 1 2 have not come"));
+  EXPECT_THAT(
+      ConnectTcp({"127.0.0.1", FreePort(), 1, 3, 0.2}).status().ToString(),
+      HasSubstr("nobody listens"));
+  EXPECT_THAT(ConnectTcp({"no such host", 1, 1, 3, 0.2}).status().ToString(),
+              HasSubstr("is not known"));
+  EXPECT_FALSE(ConnectTcp({"127.0.0.1", 1, 3, 3, 0.2}).ok());
+}
+
+TEST(TcpWorld, WhoIsNoneOfUsIsIgnoredAndAnotherSizeRefused) {
+  int port = FreePort();
+  std::thread other([port] {
+    {
+      auto stray = Socket::Connect("127.0.0.1", port, 5);
+      ASSERT_TRUE(stray.ok()) << stray.status();
+      (*stray)->Send(77, "GET / HTTP/1.1").IgnoreError();
+    }
+    ConnectTcp({"127.0.0.1", port, 1, 5, 5}).status().IgnoreError();
+  });
+  auto world = ConnectTcp({"127.0.0.1", port, 0, 2, 5});
+  other.join();
+  EXPECT_THAT(world.status().ToString(),
+              HasSubstr("rank 1 of 5 wants to join a world of 2"));
+}
+
+TEST(TcpWorld, OneRankIsAWorld) {
+  auto results = OnTcpRanks(1, 5, [](World world) -> absl::Status {
+    ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> all, world->Exchange("x"));
+    return all == std::vector<std::string>{"x"} ? absl::OkStatus()
+                                                : Invalid("wrong bytes");
+  });
+  EXPECT_TRUE(results[0].ok()) << results[0];
+}
+
+}  // namespace
+}  // namespace asyra
