@@ -88,7 +88,7 @@ bool NeedsWideIndices(const CodegenPlan& plan) {
     for (size_t d = 0; d < access.strides.size(); ++d) {
       size_t rows = plan.loop.rows.size();
       int64_t size = d < rows ? plan.loop.rows[d] : plan.loop.columns[d - rows];
-      last += std::max<int64_t>(0, size - 1) * access.strides[d];
+      last += std::max<int64_t>(0, (size - 1) * access.strides[d]);
     }
     wide |= last > kMost;
   });

@@ -40,9 +40,12 @@ const CudaKernelDef* FindCudaKernel(const KernelUse& use);
 
 namespace cuda {
 
+std::vector<CudaKernelDef> CopyKernels();
 std::vector<CudaKernelDef> ElementwiseKernels();
+std::vector<CudaKernelDef> LookupKernels();
 std::vector<CudaKernelDef> MatmulKernels();
 std::vector<CudaKernelDef> ReduceKernels();
+std::vector<CudaKernelDef> RotaryKernels();
 std::vector<CudaKernelDef> RowKernels();
 
 }  // namespace cuda
