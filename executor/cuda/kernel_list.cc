@@ -11,9 +11,9 @@ using KernelsByOp =
 KernelsByOp ListKernels() {
   KernelsByOp by_op;
   for (auto group :
-       {cuda::CopyKernels, cuda::ElementwiseKernels, cuda::LookupKernels,
-        cuda::MatmulKernels, cuda::ReduceKernels, cuda::RotaryKernels,
-        cuda::RowKernels}) {
+       {cuda::AttentionKernels, cuda::ConvKernels, cuda::CopyKernels,
+        cuda::ElementwiseKernels, cuda::LookupKernels, cuda::MatmulKernels,
+        cuda::ReduceKernels, cuda::RotaryKernels, cuda::RowKernels}) {
     for (const CudaKernelDef& def : group()) by_op[def.op].push_back(def);
   }
   return by_op;

@@ -40,6 +40,8 @@ const CudaKernelDef* FindCudaKernel(const KernelUse& use);
 
 namespace cuda {
 
+std::vector<CudaKernelDef> AttentionKernels();
+std::vector<CudaKernelDef> ConvKernels();
 std::vector<CudaKernelDef> CopyKernels();
 std::vector<CudaKernelDef> ElementwiseKernels();
 std::vector<CudaKernelDef> LookupKernels();

@@ -1,0 +1,23 @@
+// What cuDNN computes, as kernels. All of it is Unimplemented where cuDNN does
+// not take the use, and in a build without it; the caller then has another way.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "executor/cuda/attention_problem.h"
+#include "executor/cuda/conv.h"
+#include "executor/kernel.h"
+
+namespace asyra::cuda {
+
+// f16 and bf16, without mask, softcap and sinks.
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareCudnnAttention(
+    const AttentionProblem& problem, const AttentionOperands& operands);
+
+// f16, bf16 and f32 (not in tf32) of one to three spatial dimensions, where the
+// input is not spread and pads are not negative.
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareCudnnConv(
+    const ConvProblem& problem);
+
+}  // namespace asyra::cuda

@@ -1,0 +1,247 @@
+#include "executor/cuda/cudnn/graph.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "executor/cuda/fill.h"
+
+namespace asyra::cuda {
+namespace {
+
+// Plans of the heuristics that are timed, and how often.
+constexpr int64_t kCandidates = 4;
+constexpr int kTimedRuns = 5;
+// Plans that want more are left out.
+constexpr int64_t kMostWorkspaceBytes = int64_t{256} << 20;
+
+// cuDNN's handles are bound to a GPU and used by one thread at a time.
+struct GpuHandle {
+  std::mutex mutex;
+  cudnnHandle_t handle = nullptr;
+};
+
+absl::StatusOr<GpuHandle*> HandleOfGpu() {
+  static std::mutex mutex;
+  static auto* handles = new std::map<int, GpuHandle>();
+  int gpu = 0;
+  ASYRA_CUDA(cudaGetDevice(&gpu));
+  std::lock_guard lock(mutex);
+  GpuHandle& found = (*handles)[gpu];
+  if (found.handle == nullptr) {
+    cudnnStatus_t error = cudnnCreate(&found.handle);
+    if (error != CUDNN_STATUS_SUCCESS) {
+      found.handle = nullptr;
+      return Unimplemented("cudnnCreate: {}", cudnnGetErrorString(error));
+    }
+  }
+  return &found;
+}
+
+// What cuDNN refuses is left to others.
+absl::Status Refused(const fe::error_t& error) {
+  if (error.is_good()) return absl::OkStatus();
+  return Unimplemented("cuDNN: {}", error.err_msg);
+}
+
+struct Scratch {
+  Scratch() = default;
+  Scratch(Scratch&& other) noexcept
+      : data(std::exchange(other.data, nullptr)) {}
+  ~Scratch() { cudaFree(data); }
+  void* data = nullptr;
+};
+
+int64_t BytesOf(const GraphValue& value) {
+  constexpr int64_t kSizes[] = {1, 4, 8, 2, 2, 4, 8};  // in order of Element
+  return value.elements * kSizes[static_cast<int>(value.element)];
+}
+
+}  // namespace
+
+// Memory to run a graph on once, and to time it.
+class CudnnGraph::Trial {
+ public:
+  absl::Status Prepare(absl::Span<const GraphValue> values,
+                       int64_t workspace_bytes) {
+    ASYRA_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    ASYRA_CUDA(cudaEventCreate(&begin_));
+    ASYRA_CUDA(cudaEventCreate(&end_));
+    for (const GraphValue& value : values) {
+      Scratch& scratch = memory_.emplace_back();
+      ASYRA_CUDA(
+          cudaMalloc(&scratch.data, std::max<int64_t>(BytesOf(value), 1)));
+      pointers_[value.uid] = scratch.data;
+      ASYRA_RETURN_IF_ERROR(Fill(value, scratch.data));
+    }
+    ASYRA_CUDA(
+        cudaMalloc(&workspace_.data, std::max<int64_t>(workspace_bytes, 1)));
+    return absl::OkStatus();
+  }
+
+  ~Trial() {
+    if (begin_ != nullptr) cudaEventDestroy(begin_);
+    if (end_ != nullptr) cudaEventDestroy(end_);
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+
+  // Whatever cuDNN and CUDA load when a plan first runs is loaded then.
+  absl::Status Once(const CudnnGraph& graph, int64_t plan) const {
+    ASYRA_RETURN_IF_ERROR(graph.Run(plan, pointers_, workspace_.data, stream_));
+    ASYRA_CUDA(cudaStreamSynchronize(stream_));
+    return absl::OkStatus();
+  }
+
+  // The median.
+  absl::StatusOr<float> TimeMs(const CudnnGraph& graph, int64_t plan) const {
+    ASYRA_RETURN_IF_ERROR(Once(graph, plan));
+    std::vector<float> times(kTimedRuns);
+    for (float& ms : times) {
+      ASYRA_CUDA(cudaEventRecord(begin_, stream_));
+      ASYRA_RETURN_IF_ERROR(
+          graph.Run(plan, pointers_, workspace_.data, stream_));
+      ASYRA_CUDA(cudaEventRecord(end_, stream_));
+      ASYRA_CUDA(cudaStreamSynchronize(stream_));
+      ASYRA_CUDA(cudaEventElapsedTime(&ms, begin_, end_));
+    }
+    std::sort(times.begin(), times.end());
+    return times[kTimedRuns / 2];
+  }
+
+ private:
+  absl::Status Fill(const GraphValue& value, void* data) {
+    if (!value.all.has_value()) {
+      ASYRA_CUDA(
+          FillRandom(value.element, data, value.elements, ++seed_, stream_));
+      return absl::OkStatus();
+    }
+    std::vector<int32_t> host(value.elements, *value.all);
+    ASYRA_CUDA(
+        cudaMemcpy(data, host.data(), BytesOf(value), cudaMemcpyHostToDevice));
+    return absl::OkStatus();
+  }
+
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  uint64_t seed_ = 0;
+  std::vector<Scratch> memory_;
+  Scratch workspace_;
+  Pointers pointers_;
+};
+
+fe::DataType_t CudnnType(Element element) {
+  switch (element) {
+    case Element::kF16:
+      return fe::DataType_t::HALF;
+    case Element::kBF16:
+      return fe::DataType_t::BFLOAT16;
+    case Element::kF64:
+      return fe::DataType_t::DOUBLE;
+    default:
+      return fe::DataType_t::FLOAT;
+  }
+}
+
+absl::StatusOr<std::shared_ptr<CudnnGraph>> CudnnGraph::Create(
+    const GraphSpec& spec) {
+  static std::mutex mutex;
+  static auto* made =
+      new std::map<std::pair<int, std::string>, std::shared_ptr<CudnnGraph>>();
+  std::pair<int, std::string> place(0, spec.key);
+  ASYRA_CUDA(cudaGetDevice(&place.first));
+  {
+    std::lock_guard lock(mutex);
+    auto found = made->find(place);
+    if (found != made->end()) return found->second;
+  }
+  std::shared_ptr<CudnnGraph> graph(new CudnnGraph());
+  ASYRA_RETURN_IF_ERROR(graph->Build(spec));
+  ASYRA_RETURN_IF_ERROR(graph->Choose(spec));
+  std::lock_guard lock(mutex);
+  (*made)[place] = graph;
+  return graph;
+}
+
+absl::Status CudnnGraph::Build(const GraphSpec& spec) {
+  ASYRA_ASSIGN_OR_RETURN(GpuHandle * gpu, HandleOfGpu());
+  std::lock_guard lock(gpu->mutex);
+  graph_ = spec.describe();
+  ASYRA_RETURN_IF_ERROR(Refused(graph_->validate()));
+  ASYRA_RETURN_IF_ERROR(Refused(graph_->build_operation_graph(gpu->handle)));
+  ASYRA_RETURN_IF_ERROR(Refused(graph_->create_execution_plans(
+      {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK})));
+  graph_->deselect_workspace_greater_than(kMostWorkspaceBytes);
+  graph_->deselect_numeric_notes(spec.barred);
+  return absl::OkStatus();
+}
+
+// Builds the first candidates and gives the fastest.
+absl::StatusOr<int64_t> CudnnGraph::Fastest(const Trial& trial) {
+  int64_t best = -1, built = 0;
+  float least = 0;
+  for (int64_t plan = 0;
+       plan < graph_->get_execution_plan_count() && built < kCandidates;
+       ++plan) {
+    if (graph_->build_plan_at_index(plan).is_bad()) continue;
+    ++built;
+    absl::StatusOr<float> ms = trial.TimeMs(*this, plan);
+    if (!ms.ok()) continue;  // what fails to run is no candidate
+    if (best >= 0 && *ms >= least) continue;
+    best = plan;
+    least = *ms;
+  }
+  if (best < 0) return Unimplemented("cuDNN has no plan that runs");
+  return best;
+}
+
+absl::Status CudnnGraph::Choose(const GraphSpec& spec) {
+  static std::mutex mutex;
+  static auto* chosen = new std::map<std::string, int64_t>();
+  Trial trial;
+  absl::Status ready = trial.Prepare(spec.values, kMostWorkspaceBytes);
+  if (absl::IsResourceExhausted(ready)) {
+    return Unimplemented("no memory to choose a plan of cuDNN's with");
+  }
+  ASYRA_RETURN_IF_ERROR(ready);
+  bool known = true;
+  {
+    std::lock_guard lock(mutex);
+    auto found = chosen->find(spec.key);
+    if (found == chosen->end()) {
+      ASYRA_ASSIGN_OR_RETURN(plan_, Fastest(trial));
+      chosen->emplace(spec.key, plan_);
+      known = false;
+    } else {
+      plan_ = found->second;
+    }
+  }
+  if (known) {
+    ASYRA_RETURN_IF_ERROR(Refused(graph_->build_plan_at_index(plan_)));
+    ASYRA_RETURN_IF_ERROR(trial.Once(*this, plan_));
+  }
+  workspace_bytes_ = graph_->get_workspace_size_plan_at_index(plan_);
+  return absl::OkStatus();
+}
+
+absl::Status CudnnGraph::Run(int64_t plan, const Pointers& pointers,
+                             void* workspace, cudaStream_t stream) const {
+  ASYRA_ASSIGN_OR_RETURN(GpuHandle * gpu, HandleOfGpu());
+  std::lock_guard lock(gpu->mutex);
+  cudnnStatus_t set = cudnnSetStream(gpu->handle, stream);
+  if (set != CUDNN_STATUS_SUCCESS) {
+    return absl::InternalError(
+        fmt::format("cudnnSetStream: {}", cudnnGetErrorString(set)));
+  }
+  Pointers all = pointers;  // it adds its own
+  fe::error_t error =
+      graph_->execute_plan_at_index(gpu->handle, all, workspace, plan);
+  if (error.is_good()) return absl::OkStatus();
+  return absl::InternalError(fmt::format("cuDNN: {}", error.err_msg));
+}
+
+absl::Status CudnnGraph::Enqueue(const Pointers& pointers, void* workspace,
+                                 cudaStream_t stream) const {
+  return Run(plan_, pointers, workspace, stream);
+}
+
+}  // namespace asyra::cuda

@@ -1,0 +1,72 @@
+// A graph of cuDNN's with the plan that runs it, chosen when it is prepared:
+// the first that its heuristics name are timed on random data.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/cuda/cuda_status.h"
+#include "executor/cuda/element.h"
+#include "ir/support/status.h"
+
+#define CUDNN_FRONTEND_SKIP_JSON_LIB
+#include <cudnn_frontend.h>
+
+namespace asyra::cuda {
+
+namespace fe = cudnn_frontend;
+
+// A tensor of a graph that its caller gives, and what it is timed on.
+struct GraphValue {
+  int64_t uid;
+  Element element;
+  int64_t elements;
+  std::optional<int32_t> all;  // every element, instead of random ones; kI32
+};
+
+fe::DataType_t CudnnType(Element element);  // of floats
+
+struct GraphSpec {
+  std::string key;  // says all that the rest depends on
+  // Describes the tensors and operations, with every value's uid.
+  std::function<std::shared_ptr<fe::graph::Graph>()> describe;
+  std::vector<GraphValue> values;
+  // Plans that do any of this to numbers are left out.
+  std::vector<fe::NumericalNote_t> barred;
+};
+
+class CudnnGraph {
+ public:
+  // By uid, what it reads and writes.
+  using Pointers = std::unordered_map<int64_t, void*>;
+
+  // One graph for each GPU and key; which plan it runs is decided once in a
+  // process, so that all ranks choose alike. Errors: Unimplemented where cuDNN
+  // does not take the graph.
+  static absl::StatusOr<std::shared_ptr<CudnnGraph>> Create(
+      const GraphSpec& spec);
+
+  int64_t workspace_bytes() const { return workspace_bytes_; }
+  absl::Status Enqueue(const Pointers& pointers, void* workspace,
+                       cudaStream_t stream) const;
+
+ private:
+  class Trial;
+  absl::Status Build(const GraphSpec& spec);
+  absl::Status Choose(const GraphSpec& spec);
+  absl::StatusOr<int64_t> Fastest(const Trial& trial);
+  absl::Status Run(int64_t plan, const Pointers& pointers, void* workspace,
+                   cudaStream_t stream) const;
+
+  std::shared_ptr<fe::graph::Graph> graph_;
+  int64_t plan_ = 0;
+  int64_t workspace_bytes_ = 0;
+};
+
+}  // namespace asyra::cuda

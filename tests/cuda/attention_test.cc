@@ -1,0 +1,99 @@
+// Attention and convolution in the sizes and types that cuDNN takes, and beside
+// them what it leaves to our own kernels, against the interpreter.
+#include "executor/cuda/cuda_device.h"
+#include "executor/cuda/cuda_platform.h"
+#include "gmock/gmock.h"
+#include "ir/interpreter.h"
+#include "ir/printer.h"
+#include "tests/support/kernel_case.h"
+
+namespace asyra {
+namespace {
+
+// What weights and sums of a few hundred small numbers lose in half precision.
+constexpr double kHalfTolerance = 2e-2;
+
+class HalfPrecision : public testing::TestWithParam<Sample> {};
+
+TEST_P(HalfPrecision, ComputesWhatTheReferenceDoes) {
+  absl::StatusOr<int> gpus = CountCudaDevices();
+  if (!gpus.ok()) GTEST_SKIP() << gpus.status().message();
+  OpCase op_case{nullptr, GetParam(), 0};
+  Mesh mesh = op_case.mesh();
+  if (mesh.num_devices() > *gpus) GTEST_SKIP() << "too few GPUs";
+  ParsedCall call = op_case.Parse();
+  op_case.def = call.def;
+  Program program = ProgramOf(call, mesh);
+  std::vector<Tensor> inputs = InputsOf(program, op_case);
+  auto want = Interpret(program, inputs);
+  ASSERT_TRUE(want.ok()) << want.status();
+  for (bool graphs : {false, true}) {
+    auto platform = ASYRA_VALUE(CreateCudaPlatform({.graphs = graphs}));
+    auto got = RunOnThreads(program, inputs, *platform,
+                            {.executor = {.debug_memory = true},
+                             .repeat = 2,
+                             .check_deterministic = true});
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_THAT(got->fallback_ops, testing::IsEmpty());
+    for (size_t i = 0; i < want->size(); ++i) {
+      EXPECT_TRUE(Near(got->outputs[i], (*want)[i], kHalfTolerance))
+          << ToString(program);
+    }
+  }
+}
+
+constexpr Sample kSamples[] = {
+    {"attention(bf16[2,128,4,64], bf16[2,128,4,64], bf16[2,128,4,64]) "
+     "{scale=0.05}"},
+    {"attention(f16[2,128,8,128], f16[2,128,2,128], f16[2,128,2,128]) "
+     "{causal=true, scale=0.03}"},
+    {"attention(bf16[1,40,8,64], bf16[1,200,1,64], bf16[1,200,1,64]) "
+     "{causal=true, offset=160, scale=0.05}"},
+    {"attention(bf16[1,40,2,64], bf16[1,200,2,64], bf16[1,200,2,64]) "
+     "{causal=true, offset=60, scale=0.05}"},
+    {"attention(bf16[1,200,2,64], bf16[1,100,2,64], bf16[1,100,2,64]) "
+     "{causal=true, offset=20, scale=0.05}"},
+    {"attention(bf16[2,192,4,64], bf16[2,192,2,64], bf16[2,192,2,64]) "
+     "{causal=true, window=50, scale=0.05}"},
+    {"attention(bf16[1,64,4,64], bf16[1,256,2,64], bf16[1,256,2,64]) "
+     "{causal=true, window=50, offset=100, scale=0.05}"},
+    {"attention(f16[1,128,4,64], f16[1,128,4,64], f16[1,128,4,64]) "
+     "{window=20, window_after=30, scale=0.05}"},
+    {"attention(bf16[2,64,4,64], bf16[2,64,4,64], bf16[2,64,4,32]) "
+     "{causal=true, scale=0.05, hidden=-3e38}"},
+    {"attention(bf16[3,64,4,64], bf16[3,96,2,64], bf16[3,96,2,64], i64[3]) "
+     "{scale=0.05}",
+     0, 2},
+    {"attention(bf16[3,64,4,64], bf16[3,96,2,64], bf16[3,96,2,64], i32[3]) "
+     "{causal=true, scale=0.05}",
+     1, 3},
+    {"attention(f16[4,1,8,64], f16[4,96,2,64], f16[4,96,2,64], i64[4]) "
+     "{causal=true, at_end=true, scale=0.05}",
+     1, 3},
+    {"attention(f16[4,1,8,64], f16[4,96,2,64], f16[4,96,2,64], i64[4]) "
+     "{causal=true, window=2, at_end=true, scale=0.05}",
+     1, 3},
+    {"attention(bf16[1,64@a,4,64], bf16[1,64,2,64], bf16[1,64,2,64]) "
+     "{causal=true, scale=0.05}",
+     -2, 2, "(a=2)"},
+    // Left to our own kernels.
+    {"attention(bf16[2,70,4,64], bf16[2,90,2,64], bf16[2,90,2,64], "
+     "bool[2,1,70,90]) {scale=0.05}"},
+    {"attention(f16[2,70,4,40], f16[2,90,2,40], f16[2,90,2,24], "
+     "f16[1,4,1,90], i64[2], f16[4]) {causal=true, offset=20, softcap=3.0, "
+     "scale=0.05}",
+     1, 2},
+    {"attention_grad(bf16[1,70,4,64], bf16[1,70,2,64], bf16[1,70,2,64], "
+     "bf16[1,70,4,64]) {of=\"q\", causal=true, scale=0.05}"},
+    {"attention_grad(f16[1,70,4,64], f16[1,70,2,64], f16[1,70,2,64], "
+     "f16[1,70,4,64]) {of=\"kv\", causal=true, window=30, scale=0.05}",
+     -1, 1},
+    {"conv(bf16[2,16,14,14], bf16[32,16,3,3]) {pads=[1, 1, 1, 1]}", -1, 1},
+    {"conv(f16[2,3,32,32], f16[64,3,16,16]) {strides=[16, 16]}", -1, 1},
+    {"conv(f16[2,16,50], f16[16,4,3]) {strides=[2], pads=[1, 1]}", -1, 1},
+};
+
+INSTANTIATE_TEST_SUITE_P(Attention, HalfPrecision, testing::ValuesIn(kSamples));
+
+}  // namespace
+}  // namespace asyra
