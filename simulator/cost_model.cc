@@ -94,6 +94,15 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
   cost.held_sms =
       std::min(0.9, static_cast<double>(price.ctas) / machine_.gpu.sms);
   cost.beside_compute = machine_.collectives.at(kind).beside_compute;
+  if (span.hosts > 1) {
+    // Computation slows the collective's kernels, which wait for the network
+    // most of the time: they have to be slower than it to be felt.
+    CollectivePrice kernels =
+        PriceCollective(machine_, kind, payload_bytes,
+                        {span.ranks, 1, span.ranks}, busy_gpus, options);
+    cost.beside_compute =
+        std::min(1.0, cost.beside_compute * price.time_us / kernels.time_us);
+  }
   double moving = 1 - price.alpha_us / price.time_us;
   cost.limit = moving < 0.5     ? OpCost::kLatency
                : span.hosts > 1 ? OpCost::kNetworkBytes

@@ -47,6 +47,29 @@ TEST(CostModel, PicksTheFastestProtocol) {
   EXPECT_DOUBLE_EQ(costs.CollectiveUs(Kind::kReduceScatter, 40000, {0}), 30);
 }
 
+// Between hosts its kernels wait for the network: computation that slows them
+// to its pace costs nothing, to half of that half.
+TEST(CostModel, ComputationSlowsKernelsNotTheNetwork) {
+  Program program = Parse(R"(asyra 1 local
+mesh (dp=2, tp=4)
+program @f(%x: f32[4000000@dp], %y: f32[4000000@tp]) ->
+    (f32[4000000], f32[4000000]) {
+  %a = all_gather(%x) {dim=0, axes=dp} : f32[4000000]
+  %b = all_gather(%y) {dim=0, axes=tp} : f32[4000000]
+  return %a, %b
+})");
+  for (auto [nic_gbps, kept] :
+       {std::pair{0.25, 1.0}, std::pair{0.75, 0.5 / 0.75},
+        std::pair{1.0, 0.5}}) {
+    Machine machine = TestMachine();
+    machine.network_gbps.achievable = nic_gbps;
+    CostModel costs(machine, program.mesh);
+    std::vector<OpCost> prices = PriceOps(program, costs);
+    EXPECT_NEAR(prices[0].beside_compute, kept, 0.01) << nic_gbps;
+    EXPECT_EQ(prices[1].beside_compute, 0.5);
+  }
+}
+
 TEST(CostModel, GraphsAreIssuedFaster) {
   Machine machine = TestMachine();
   machine.launch_us = 5;
