@@ -3,6 +3,8 @@
 #include <map>
 
 #include "ir/support/status.h"
+#include "passes/perturbation.h"
+#include "passes/reorder.h"
 #include "passes/second_stream.h"
 #include "simulator/simulate.h"
 #include "simulator/text.h"
@@ -38,6 +40,7 @@ class Search {
       return kNoGain;
     }
     if (result.peak_bytes > result_.peak_bytes) return kMoreMemory;
+    if (!IsRobust(trial, result)) return kNoGain;
     program_ = std::move(trial);
     result_ = std::move(result);
     return kKept;
@@ -45,7 +48,8 @@ class Search {
 
   void MoveChains(PassContext& context) {
     std::map<std::string, std::vector<SideChain>> alike;
-    for (SideChain& chain : FindSideChains(program_)) {
+    for (SideChain& chain :
+         FindSideChains(program_, OpsWithoutProducts(program_))) {
       alike[chain.signature].push_back(chain);
     }
     size_t kinds[] = {0, 0, 0}, ops = 0;  // by outcome
@@ -82,6 +86,12 @@ class Search {
   }
 
  private:
+  bool IsRobust(const Program& trial, const SimResult& result) const {
+    return SurvivesErrors(PricedProgram(program_, result_.prices),
+                          PricedProgram(trial, result.prices),
+                          SerialOrder(trial));
+  }
+
   static ReplayOptions Options() {
     return {.lower_bound = false, .critical_path = false};
   }

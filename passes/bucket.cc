@@ -85,12 +85,6 @@ class Bucketer {
     return trial;
   }
 
-  static bool Faster(const OrderSearchResult& a, const OrderSearchResult& b) {
-    if (a.fits != b.fits) return a.fits;
-    if (!a.fits) return a.peak_bytes < b.peak_bytes;
-    return a.makespan_us < b.makespan_us;
-  }
-
   // Of one candidate alone; nothing where it cannot be.
   void Value(int c, double* value, int64_t* cost) {
     absl::StatusOr<Trial> trial = Try({c});
@@ -104,7 +98,7 @@ class Bucketer {
     why_[c] = trial->found.fits ? fmt::format("{:+.1f} us", -*value)
                                 : "over the memory budget";
     if (!trial->found.fits && best_.found.fits) *value = 0;
-    if (Faster(trial->found, alone_.found) || alone_.set.empty()) {
+    if (alone_.set.empty() || trial->found.BetterThan(alone_.found)) {
       alone_ = *std::move(trial);
     }
   }
@@ -113,7 +107,7 @@ class Bucketer {
   bool TrySet(std::vector<int> set) {
     if (set.empty() || set == best_.set) return false;
     absl::StatusOr<Trial> trial = Try(std::move(set));
-    if (!trial.ok() || !Faster(trial->found, best_.found)) return false;
+    if (!trial.ok() || !trial->found.BetterThan(best_.found)) return false;
     best_ = *std::move(trial);
     return true;
   }
@@ -141,7 +135,7 @@ class Bucketer {
   // The best single one is a set too; then each candidate is taken out, or
   // added, the most valuable first, as long as that helps.
   void Repair(const std::vector<double>& values) {
-    if (!alone_.set.empty() && Faster(alone_.found, best_.found)) {
+    if (!alone_.set.empty() && alone_.found.BetterThan(best_.found)) {
       best_ = std::move(alone_);
     }
     std::vector<int> by_value(candidates_.size());

@@ -33,15 +33,6 @@ void Search(Draft* draft, const std::vector<NamedOrder>& seeds,
 
 }  // namespace
 
-bool IsBetter(const Draft& a, const Draft& b) {
-  if (a.found.fits != b.found.fits) return a.found.fits;
-  if (!a.found.fits) return a.found.peak_bytes < b.found.peak_bytes;
-  if (a.found.makespan_us != b.found.makespan_us) {
-    return a.found.makespan_us < b.found.makespan_us;
-  }
-  return a.found.peak_bytes < b.found.peak_bytes;
-}
-
 absl::StatusOr<Draft> MakeDraft(const Program& program, const DraftPlan& plan,
                                 const OrderSearchOptions& search,
                                 const PassContext& context,
@@ -56,6 +47,10 @@ absl::StatusOr<Draft> MakeDraft(const Program& program, const DraftPlan& plan,
         draft.program,
         MergeCandidates(draft.program, BucketCandidates(draft.program),
                         plan.merged));
+  }
+  if (plan.streams != StreamLayout()) {
+    draft.program = LayOut(draft.program, plan.streams,
+                           PriceOps(draft.program, *context.costs));
   }
   std::vector<NamedOrder> seeds;
   OrderSearchOptions options = search;
@@ -83,6 +78,20 @@ void ImproveDraft(Draft* draft, OrderSearchOptions search,
   std::vector<NamedOrder> seeds = {std::move(draft->found.best)};
   Search(draft, seeds, search, costs);
   draft->plan.rule = draft->found.rule;
+}
+
+Draft OnStreams(const Draft& draft, const StreamLayout& layout,
+                OrderSearchOptions search, const CostModel& costs) {
+  Draft laid{draft.plan, {}, {}, draft.remarks};
+  laid.plan.name += ToString(layout);
+  laid.plan.streams = layout;
+  laid.program = LayOut(draft.program, layout, PriceOps(draft.program, costs));
+  // Streams tell classes apart: those of the old layout mean nothing here.
+  laid.plan.rule.class_us.clear();
+  search.rules.push_back(laid.plan.rule);
+  Search(&laid, {draft.found.best}, search, costs);
+  laid.plan.rule = laid.found.rule;
+  return laid;
 }
 
 absl::StatusOr<bool> BucketDraft(Draft* draft, const BucketOptions& options,

@@ -10,6 +10,7 @@
 #include "passes/order_search.h"
 #include "passes/pass.h"
 #include "passes/pass_manager.h"
+#include "passes/stream_layout.h"
 
 namespace asyra {
 
@@ -21,7 +22,8 @@ struct DraftPlan {
   bool early = true;        // collectives start as early as they can
   std::string scheduler;    // empty: the best order found
   std::vector<int> merged;  // of BucketCandidates()
-  OrderRule rule;           // tried first by the search
+  StreamLayout streams;
+  OrderRule rule;  // tried first by the search
 };
 
 struct Draft {
@@ -30,9 +32,6 @@ struct Draft {
   OrderSearchResult found;
   std::vector<std::string> remarks;
 };
-
-// Among what fits the budget the faster, otherwise the smaller.
-bool IsBetter(const Draft& a, const Draft& b);
 
 // Follows the plan; `steps` of order search. context.costs must be there.
 // Errors are those of the passes: what does not cut into tiles.
@@ -44,6 +43,10 @@ absl::StatusOr<Draft> MakeDraft(const Program& program, const DraftPlan& plan,
 // Searches on, from the best order that there is.
 void ImproveDraft(Draft* draft, OrderSearchOptions search,
                   const CostModel& costs);
+
+// The draft, which has the plain layout, on other streams.
+Draft OnStreams(const Draft& draft, const StreamLayout& layout,
+                OrderSearchOptions search, const CostModel& costs);
 
 // Merges tiles where that pays; false where it does nowhere. Adds remarks on
 // what was merged, and what was not and why.

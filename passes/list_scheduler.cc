@@ -39,8 +39,7 @@ ListScheduler::ListScheduler(const PricedProgram& priced)
       barrier = op;
     }
     if (priced.prices()[op].is_free()) continue;
-    int group = dependencies.CommunicatorOf(op);
-    server_[op] = group >= 0 ? streams + group : program.ops[op].stream + 1;
+    server_[op] = program.ops[op].stream + 1;
   }
   // What replaces a state is written in its place.
   DefUse uses(program);
@@ -129,6 +128,9 @@ class ListRun {
     int count = static_cast<int>(waiting_for_.size());
     for (int op = 0; op < count; ++op) {
       waiting_for_[op] = static_cast<int>(s_.before_[op].size());
+    }
+    if (!options_.release_us.empty()) {
+      ready_us_.assign(options_.release_us.begin(), options_.release_us.end());
     }
     for (int op = 0; op < count; ++op) {
       if (s_.before_[op].empty()) BecomesReady(op, 0);

@@ -22,6 +22,8 @@ struct ListOptions {
   double collective_stretch = 1;
   // Added to the priority of each op, in us of way to go; empty: nothing.
   absl::Span<const double> bias = {};
+  // By op, when it may start at the earliest; empty: at once.
+  absl::Span<const double> release_us = {};
   // Bytes of results alive at once, beyond what is resident: ops that would
   // take more are put off as long as others can run. 0: any.
   int64_t memory_bytes = 0;

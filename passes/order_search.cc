@@ -78,16 +78,6 @@ class Search {
   // Of a unit interval.
   double Random() { return random_.Word(drawn_++) * 0x1p-32; }
 
-  bool Better(bool fits, double makespan_us, int64_t peak_bytes) const {
-    if (result_.steps == 0) return true;
-    if (fits != result_.fits) return fits;
-    if (!fits) return peak_bytes < result_.peak_bytes;
-    if (makespan_us != result_.makespan_us) {
-      return makespan_us < result_.makespan_us;
-    }
-    return peak_bytes < result_.peak_bytes;
-  }
-
   ReplayOptions TimeAlone() const {
     ReplayOptions replay = options_.replay;
     replay.lower_bound = false;
@@ -122,30 +112,35 @@ class Search {
       result_.least_peak_bytes = peak;
     }
     bool fits = options_.memory_bytes == 0 || peak <= options_.memory_bytes;
-    bool better = Better(fits, simulated.makespan_us, peak);
+    Merit merit{simulated.makespan_us, peak, fits};
+    bool better = result_.steps == 0 || merit.BetterThan(result_);
     ++result_.steps;
     if (!better) return false;
     double erring_us = ErringUs(order);
     if (robust && fits && result_.fits && erring_us > erring_us_) return false;
     erring_us_ = erring_us;
     result_.best = {name, std::move(order)};
-    result_.makespan_us = simulated.makespan_us;
-    result_.peak_bytes = peak;
-    result_.fits = fits;
+    static_cast<Merit&>(result_) = merit;
     return true;
   }
 
   bool TryRule(const OrderRule& rule) {
     std::vector<double> bias(priced_.prices().size(), 0);
+    std::vector<double> release(bias.size(), 0);
     for (int op = 0; op < static_cast<int>(bias.size()); ++op) {
       if (!rule.class_us.empty() && moves_[op] >= 0) {
         bias[op] = rule.class_us[moves_[op]];
       }
       if (moves_.LaneOf(op) > 0) {
         bias[op] -= rule.stagger_us * moves_.LaneOf(op);
+        release[op] = std::max(0.0, rule.stagger_us * moves_.LaneOf(op));
       }
     }
-    ListOptions list{rule.lookahead_us, rule.stretch, bias, ResultBytes()};
+    ListOptions list{.lookahead_us = rule.lookahead_us,
+                     .collective_stretch = rule.stretch,
+                     .bias = bias,
+                     .release_us = release,
+                     .memory_bytes = ResultBytes()};
     return Try("search", scheduler_.Run(list));
   }
 
@@ -244,6 +239,13 @@ class Search {
 };
 
 }  // namespace
+
+bool Merit::BetterThan(const Merit& other) const {
+  if (fits != other.fits) return fits;
+  if (!fits) return peak_bytes < other.peak_bytes;
+  if (makespan_us != other.makespan_us) return makespan_us < other.makespan_us;
+  return peak_bytes < other.peak_bytes;
+}
 
 OrderSearchResult SearchOrder(const PricedProgram& priced,
                               const std::vector<NamedOrder>& seeds,

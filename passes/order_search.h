@@ -16,12 +16,23 @@ struct NamedOrder {
   std::vector<int> order;  // as Replay takes it
 };
 
+// What schedules are judged by.
+struct Merit {
+  double makespan_us = 0;
+  int64_t peak_bytes = 0;
+  bool fits = true;  // the memory budget
+
+  // Among what fits the budget the faster, otherwise the smaller.
+  bool BetterThan(const Merit& other) const;
+};
+
 // A way to build an order: options of the list scheduler, and classes of ops
 // by number, which correspond in programs that differ in their layers only.
 struct OrderRule {
   double lookahead_us = 0;
-  double stretch = 1;            // of collectives
-  double stagger_us = 0;         // by which each lane is ahead of the next
+  double stretch = 1;  // of collectives
+  // By which each lane is ahead of the next, from the beginning on.
+  double stagger_us = 0;
   std::vector<double> class_us;  // priority gained; empty: none
 };
 
@@ -38,13 +49,11 @@ struct OrderSearchOptions {
   std::vector<OrderRule> rules;
 };
 
-struct OrderSearchResult {
+// Where nothing fits the budget, `best` is the order of least memory.
+struct OrderSearchResult : Merit {
   NamedOrder best;
   OrderRule rule;  // the best of those tried
-  double makespan_us = 0;
-  int64_t peak_bytes = 0;
-  bool fits = true;  // the budget; otherwise `best` is that of least memory
-  int steps = 0;     // orders simulated
+  int steps = 0;   // orders simulated
   // The smallest peak seen, of whatever makespan.
   int64_t least_peak_bytes = 0;
 };

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "ir/support/random.h"
+#include "simulator/replay.h"
 
 namespace asyra {
 namespace {
@@ -34,6 +35,24 @@ std::vector<OpCost> PerturbedPrices(const Program& program,
     perturbed[i].time_us *= 1 + kPriceError * (2 * unit - 1);
   }
   return perturbed;
+}
+
+bool SurvivesErrors(const PricedProgram& before, const PricedProgram& after,
+                    absl::Span<const int> order) {
+  constexpr uint64_t kErrors = 8;
+  constexpr ReplayOptions kTimeAlone = {
+      .memory = false, .lower_bound = false, .critical_path = false};
+  auto erring = [](const PricedProgram& priced, uint64_t seed) {
+    return PricedProgram(
+        priced, PerturbedPrices(priced.program(), priced.prices(), seed));
+  };
+  for (uint64_t seed = 1; seed <= kErrors; ++seed) {
+    if (Replay(erring(after, seed), order, kTimeAlone).makespan_us >
+        Replay(erring(before, seed), kTimeAlone).makespan_us) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace asyra

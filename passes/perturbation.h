@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "ir/program.h"
 #include "simulator/cost_model.h"
+#include "simulator/priced_program.h"
 
 namespace asyra {
 
@@ -21,5 +22,10 @@ inline constexpr double kPriceError = 0.1;
 std::vector<OpCost> PerturbedPrices(const Program& program,
                                     absl::Span<const OpCost> prices,
                                     uint64_t seed);
+
+// Whether `after`, its ops issued in `order`, is no slower than `before` in its
+// own at each of a number of errors.
+bool SurvivesErrors(const PricedProgram& before, const PricedProgram& after,
+                    absl::Span<const int> order);
 
 }  // namespace asyra

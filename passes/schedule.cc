@@ -5,6 +5,7 @@
 #include "ir/support/status.h"
 #include "passes/bucket.h"
 #include "passes/draft.h"
+#include "passes/lanes.h"
 #include "passes/perturbation.h"
 #include "passes/reorder.h"
 #include "passes/shorten.h"
@@ -22,22 +23,14 @@ constexpr size_t kBucketed = 2;
 constexpr int kShareOfWhole = 10;
 // Of the search, for each way of merging tiles that is tried.
 constexpr int kStepsOfWindow = 50;
-// Errors of prices under which a draft must still be faster.
-constexpr uint64_t kErrors = 8;
-// Of a search on a whole program, for a row of the ablation.
-constexpr int kMostSteps = 500;
+// How many drafts are tried on other streams, and how many such are kept.
+constexpr size_t kLaidOut = 3, kLayoutsKept = 2;
 
 // Bytes that values may take on the device, beside what libraries do.
 int64_t DeviceBytes(const Machine& machine) {
   const Gpu& gpu = machine.gpu;
   double mib = gpu.hbm_gib * 1024 - gpu.context_mib - gpu.collectives_mib;
   return static_cast<int64_t>(mib * (1 << 20));
-}
-
-ReplayOptions TimeAlone() {
-  ReplayOptions replay;
-  replay.memory = replay.lower_bound = replay.critical_path = false;
-  return replay;
 }
 
 double GiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -121,10 +114,8 @@ class Scheduler {
 
   // Along the dimension asked for, or the first that cuts.
   absl::StatusOr<Draft> Tiled(const Program& program, int tiles) {
-    std::vector<std::string> dims = {options_.tile_dim};
-    if (options_.tile_dim == "auto") dims = {"batch", "sequence"};
     absl::Status status;
-    for (const std::string& dim : dims) {
+    for (const std::string& dim : TileDimsToTry(options_)) {
       DraftPlan plan{.name = fmt::format("{} tiles along the {}", tiles, dim),
                      .tiles = tiles,
                      .dim = dim,
@@ -137,12 +128,31 @@ class Scheduler {
     return status;
   }
 
-  // A longer search for each, and tiles merged in the best of them.
+  static void Sort(std::vector<Draft>* drafts) {
+    std::stable_sort(drafts->begin(), drafts->end(),
+                     [](const Draft& a, const Draft& b) {
+                       return a.found.BetterThan(b.found);
+                     });
+  }
+
+  // A longer search for each; tiles merged in the best of them; then the best
+  // on other streams.
   absl::Status LookAgain(std::vector<Draft>* drafts) {
-    int steps =
-        options_.search_steps / static_cast<int>(drafts->size() + kBucketed);
+    int steps = options_.search_steps /
+                static_cast<int>(drafts->size() + kBucketed + kLayoutsKept);
     for (Draft& draft : *drafts) Improve(&draft, steps);
-    std::stable_sort(drafts->begin(), drafts->end(), IsBetter);
+    ASYRA_RETURN_IF_ERROR(BucketBest(drafts, steps));
+    TryLayouts(drafts, steps);
+    for (Draft& draft : *drafts) {
+      for (std::string& remark : draft.remarks) {
+        remarks_.emplace_back(draft.plan.name, std::move(remark));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status BucketBest(std::vector<Draft>* drafts, int steps) {
+    Sort(drafts);
     size_t count = std::min(drafts->size(), kBucketed);
     for (size_t d = 0; options_.bucket && d < count; ++d) {
       Draft draft = (*drafts)[d];
@@ -161,12 +171,26 @@ class Scheduler {
         (*drafts)[d].remarks = std::move(draft.remarks);
       }
     }
-    for (Draft& draft : *drafts) {
-      for (std::string& remark : draft.remarks) {
-        remarks_.emplace_back(draft.plan.name, std::move(remark));
+    return absl::OkStatus();
+  }
+
+  void TryLayouts(std::vector<Draft>* drafts, int steps) {
+    Sort(drafts);
+    std::vector<Draft> laid;
+    for (size_t d = 0; d < std::min(drafts->size(), kLaidOut); ++d) {
+      const Draft& draft = (*drafts)[d];
+      context_.Begin("laying out " + draft.plan.name);
+      for (const StreamLayout& layout : OtherLayouts()) {
+        laid.push_back(
+            OnStreams(draft, layout, Steps(kFirstLook), *context_.costs));
+        result_.steps += laid.back().found.steps;
       }
     }
-    return absl::OkStatus();
+    Sort(&laid);
+    for (size_t d = 0; d < std::min(laid.size(), kLayoutsKept); ++d) {
+      Improve(&laid[d], steps);
+      drafts->push_back(std::move(laid[d]));
+    }
   }
 
   void Improve(Draft* draft, int steps) {
@@ -182,7 +206,9 @@ class Scheduler {
     Draft* best = nullptr;
     for (Draft& draft : drafts_) {
       if (!draft.plan.early || !Asked(draft.plan)) continue;
-      if (best == nullptr || IsBetter(draft, *best)) best = &draft;
+      if (best == nullptr || draft.found.BetterThan(best->found)) {
+        best = &draft;
+      }
     }
     if (best != nullptr) {
       Improve(best, options_.search_steps / kShareOfWhole);
@@ -190,19 +216,9 @@ class Scheduler {
   }
 
   bool IsRobust(const Draft& draft) const {
-    PricedProgram after(draft.program, *context_.costs);
-    PricedProgram before(program_, result_.baseline.prices);
-    for (uint64_t seed = 1; seed <= kErrors; ++seed) {
-      PricedProgram now(after,
-                        PerturbedPrices(draft.program, after.prices(), seed));
-      PricedProgram was(before,
-                        PerturbedPrices(program_, before.prices(), seed));
-      if (Replay(now, draft.found.best.order, TimeAlone()).makespan_us >
-          Replay(was, TimeAlone()).makespan_us) {
-        return false;
-      }
-    }
-    return true;
+    return SurvivesErrors(PricedProgram(program_, result_.baseline.prices),
+                          PricedProgram(draft.program, *context_.costs),
+                          draft.found.best.order);
   }
 
   // The best whose gain does not hang on exact prices; the program as it
@@ -213,7 +229,7 @@ class Scheduler {
       if (Asked(drafts_[d].plan)) ranked.push_back(static_cast<int>(d));
     }
     std::stable_sort(ranked.begin(), ranked.end(), [&](int a, int b) {
-      return IsBetter(drafts_[a], drafts_[b]);
+      return drafts_[a].found.BetterThan(drafts_[b].found);
     });
     std::vector<std::string> why(
         drafts_.size(), fmt::format("{} tiles were asked for", options_.tiles));
@@ -259,6 +275,10 @@ class Scheduler {
     result_.optimized = Simulate(result_.program, *context_.costs);
     result_.tiles = draft.plan.tiles;
     result_.scheduler = draft.found.best.name;
+    if (result_.tiles > 1 && Lanes(result_.program).count < 2) {
+      context_.Remark("schedule: bucketing merged all {} tiles again",
+                      result_.tiles);
+    }
     for (auto& [name, remark] : remarks_) {
       if (name == draft.plan.name) {
         context_.remarks.push_back(std::move(remark));
@@ -278,46 +298,16 @@ class Scheduler {
 
 }  // namespace
 
+std::vector<std::string> TileDimsToTry(const ScheduleOptions& options) {
+  if (options.tile_dim == "auto") return {"batch", "sequence"};
+  return {options.tile_dim};
+}
+
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context) {
   if (context.costs == nullptr) return Invalid("needs prices: give --machine");
   return Scheduler(program, options, context).Run();
-}
-
-absl::StatusOr<std::vector<AblationRow>> Ablation(
-    const Program& program, const ScheduleOptions& options,
-    PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs prices: give --machine");
-  std::vector<AblationRow> rows = {
-      {"baseline", Simulate(program, *context.costs)}};
-  int tiles = options.tiles > 0 ? options.tiles : 2;
-  std::string dim = options.tile_dim == "auto" ? "batch" : options.tile_dim;
-  Program tiled = program;
-  ASYRA_RETURN_IF_ERROR(
-      RunPasses(tiled, fmt::format("tile{{tiles={}, dim=\"{}\"}}", tiles, dim),
-                context, options.manager));
-  rows.push_back({"+tile", Simulate(tiled, *context.costs)});
-  ASYRA_RETURN_IF_ERROR(
-      RunPasses(tiled, "start_collectives", context, options.manager));
-  std::string scheduler =
-      options.scheduler == "auto" ? "search" : options.scheduler;
-  OrderSearchOptions search{.steps =
-                                std::min(options.search_steps, kMostSteps)};
-  for (bool bucket : {false, true}) {
-    Program trial = tiled;
-    if (bucket) {
-      ASYRA_ASSIGN_OR_RETURN(BucketResult bucketed,
-                             BucketTiles(tiled, *context.costs, {}));
-      trial = std::move(bucketed.program);
-    }
-    ASYRA_ASSIGN_OR_RETURN(std::vector<int> order,
-                           OrderBy(scheduler, trial, context.costs, search));
-    ApplyOrder(trial, order);
-    rows.push_back({bucket ? "+tile+reorder+bucket" : "+tile+reorder",
-                    Simulate(trial, *context.costs)});
-  }
-  return rows;
 }
 
 }  // namespace asyra

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +42,9 @@ struct ScheduleOptions {
   PassManagerOptions manager;  // for the passes of the drafts
 };
 
+// What `tile_dim` stands for, in this order.
+std::vector<std::string> TileDimsToTry(const ScheduleOptions& options);
+
 struct ScheduleChoice {
   std::string name;  // "2 tiles along the batch, bucketed, search"
   double makespan_us = 0;
@@ -67,15 +69,5 @@ struct ScheduleResult {
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context);
-
-// What each step of the pipeline gives, `tiles` as asked for (2 for 0): for
-// --ablation.
-struct AblationRow {
-  std::string name;  // "+tile"
-  SimResult result;
-};
-absl::StatusOr<std::vector<AblationRow>> Ablation(
-    const Program& program, const ScheduleOptions& options,
-    PassContext& context);
 
 }  // namespace asyra

@@ -20,31 +20,26 @@ StreamId BusiestStream(const Program& program) {
 
 class Finder {
  public:
-  explicit Finder(const Program& program)
+  Finder(const Program& program, const std::vector<bool>& light)
       : program_(program),
         def_use_(program),
         stream_(BusiestStream(program)),
-        parent_(program.ops.size()) {}
+        parent_(program.ops.size()) {
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+      light_.push_back(light[i] && IsMine(program.ops[i]));
+    }
+  }
 
   std::vector<SideChain> Find() {
-    FindLight();
     FindReached();
     return Join();
   }
 
  private:
+  // Not what is computed before the first step.
   bool IsMine(const Op& op) const {
-    return op.stream == stream_ && !op.is_collective() && !op.def->is_barrier;
-  }
-
-  // Neither a product nor anything that is computed before the first step.
-  void FindLight() {
-    for (const Op& op : program_.ops) {
-      OpUse use(program_, op);
-      light_.push_back(IsMine(op) &&
-                       !IsSetUpOnce(*op.def, op.operands.size()) &&
-                       !WorkOf(use, program_.mesh).matrix);
-    }
+    return op.stream == stream_ && !op.is_collective() && !op.def->is_barrier &&
+           !IsSetUpOnce(*op.def, op.operands.size());
   }
 
   // Reached from a wait, and reaching a start, by light ops alone.
@@ -117,8 +112,17 @@ class Finder {
 
 }  // namespace
 
-std::vector<SideChain> FindSideChains(const Program& program) {
-  return Finder(program).Find();
+std::vector<bool> OpsWithoutProducts(const Program& program) {
+  std::vector<bool> ops;
+  for (const Op& op : program.ops) {
+    ops.push_back(!WorkOf(OpUse(program, op), program.mesh).matrix);
+  }
+  return ops;
+}
+
+std::vector<SideChain> FindSideChains(const Program& program,
+                                      const std::vector<bool>& light) {
+  return Finder(program, light).Find();
 }
 
 Program MoveToStream(const Program& program,

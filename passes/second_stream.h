@@ -1,5 +1,5 @@
 // Ops that may run beside the compute stream: what stands between two
-// collectives with no product among it.
+// collectives with nothing heavy among it.
 #pragma once
 
 #include <string>
@@ -17,9 +17,13 @@ struct SideChain {
   std::string signature;
 };
 
-// Of a scheduled program, the chains on the stream on which most ops run. No
-// two share an op.
-std::vector<SideChain> FindSideChains(const Program& program);
+// By op: it has no matrix product in it.
+std::vector<bool> OpsWithoutProducts(const Program& program);
+
+// Of a scheduled program, the chains of `light` ops (by op) on the stream on
+// which most ops run. No two share an op.
+std::vector<SideChain> FindSideChains(const Program& program,
+                                      const std::vector<bool>& light);
 
 // The program with the ops of these chains on another stream; who reads a
 // value of the other one waits for it by `after`.

@@ -7,6 +7,7 @@
 #include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
+#include "passes/ablation.h"
 #include "passes/catalogue.h"
 #include "simulator/page.h"
 #include "simulator/trace.h"

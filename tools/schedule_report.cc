@@ -114,8 +114,12 @@ std::string ScheduleText(const CompileResult& result, const Steps& steps) {
   if (!result.schedule.has_value()) return text;
   text += " schedules\n";
   for (const ScheduleChoice& choice : result.schedule->candidates) {
+    // What the passes refused has no time.
+    std::string us = choice.makespan_us > 0
+                         ? fmt::format("{:.1f} us", choice.makespan_us)
+                         : "-";
     text += fmt::format(
-        "  {:<40} {:>12.1f} us  {}\n", choice.name, choice.makespan_us,
+        "  {:<40} {:>15}  {}\n", choice.name, us,
         choice.rejected.empty() ? "chosen" : "rejected: " + choice.rejected);
   }
   return text;

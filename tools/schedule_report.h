@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "passes/ablation.h"
 #include "simulator/profile.h"
 #include "tools/compile.h"
 

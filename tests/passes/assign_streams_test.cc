@@ -58,7 +58,8 @@ CostModel Costs(const Program& program) {
 
 TEST(SideChains, StandBetweenCollectivesWithoutAProduct) {
   Program program = Parse(kNorms);
-  std::vector<SideChain> chains = FindSideChains(program);
+  std::vector<SideChain> chains =
+      FindSideChains(program, OpsWithoutProducts(program));
   ASSERT_EQ(chains.size(), 2);
   EXPECT_THAT(chains[0].ops, ElementsAre(4, 5));
   EXPECT_THAT(chains[1].ops, ElementsAre(9, 10));
@@ -77,7 +78,8 @@ TEST(SideChains, ReadersOnTheOtherStreamWait) {
   size_t at = text.find("  %px = wait");
   text.insert(at, "  %pa = add(%pr, %pr) on compute : f32[2048@tp, 4096]\n");
   Program program = Parse(text);
-  Program moved = MoveToStream(program, FindSideChains(program), "side");
+  Program moved = MoveToStream(
+      program, FindSideChains(program, OpsWithoutProducts(program)), "side");
   absl::Status status = Verify(moved);
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_THAT(ToString(moved),
