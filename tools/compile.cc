@@ -20,6 +20,7 @@
 #include "models/models.h"
 #include "passes/pipeline.h"
 #include "passes/reorder.h"
+#include "tools/mesh_order.h"
 #include "tools/schedule_styles.h"
 
 namespace asyra {
@@ -237,7 +238,8 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
 absl::StatusOr<Mesh> MeshOf(const CompileOptions& options) {
   if (options.mesh.has_value()) return ReadMesh(*options.mesh);
   std::vector<Mesh::Axis> axes;
-  // Outermost first: the neighbours along the last share a host first.
+  // Outermost first: the neighbours along the last share a host first. Where
+  // there are several hosts CheapestOrder has the last word.
   const std::pair<const char*, int64_t> sizes[] = {{"dp", options.dp},
                                                    {"ep", options.ep},
                                                    {"sp", options.sp},
@@ -316,6 +318,14 @@ absl::StatusOr<CompileResult> Compile(const CompileOptions& options,
   ASYRA_ASSIGN_OR_RETURN(Machine machine,
                          LoadMachine(options.machine, MachineEdits(options)));
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(options));
+  PassContext context;
+  context.remarks = model.remarks;
+  context.progress = options.progress;
+  if (!options.mesh.has_value() && options.passes.empty() &&
+      model.raised.stage == Stage::kGlobal) {
+    ASYRA_ASSIGN_OR_RETURN(
+        mesh, CheapestOrder(options, model.raised, mesh, machine, context));
+  }
   CompileResult result;
   result.imported = model.imported;
   result.raised = model.raised;
@@ -331,10 +341,7 @@ absl::StatusOr<CompileResult> Compile(const CompileOptions& options,
   ASYRA_RETURN_IF_ERROR(CheckFits(result.program.mesh, machine));
   result.costs = std::make_unique<CostModel>(
       machine, result.program.mesh, CostOptions{.graph_launch = options.graph});
-  PassContext context;
   context.costs = result.costs.get();
-  context.remarks = model.remarks;
-  context.progress = options.progress;
   PassManagerOptions manager;
   manager.print_after = options.print_after;
   ASYRA_RETURN_IF_ERROR(options.passes.empty()

@@ -75,6 +75,7 @@ struct CompileResult {
 };
 
 // The mesh that --mesh, or --dp to --ep, ask for; without axes where none.
+// Compile may order the axes of the latter anew (mesh_order.h).
 // Errors name the flag: sizes below 1, a name given twice or that is none,
 // more axes or devices than there can be.
 absl::StatusOr<Mesh> MeshOf(const CompileOptions& options);

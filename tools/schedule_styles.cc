@@ -11,23 +11,6 @@
 namespace asyra {
 namespace {
 
-std::string ShardPipeline(const CompileOptions& options) {
-  auto text = [](const std::string& value) {
-    return ToString(AttrValue(value), Mesh());
-  };
-  if (options.propagate) {
-    return fmt::format("propagate_sharding{{seeds={}}}, partition",
-                       text(options.shard));
-  }
-  std::string plan =
-      fmt::format("{{pins={}, experts={}, tp_style={}, ep_style={}}}",
-                  text(options.shard), text(ExpertAxes(options)),
-                  text(options.tp_style), text(options.ep_style));
-  return absl::StrReplaceAll(std::string(kShardPipeline),
-                             {{"pad_dims", "pad_dims" + plan},
-                              {"plan_sharding", "plan_sharding" + plan}});
-}
-
 // Forms of collectives around norms under tp that are scheduled and compared:
 // which pipelines best is not known before (simulator/README.md). The plan that
 // costs least unscheduled comes first.
@@ -71,6 +54,23 @@ void Compare(ScheduleResult other, const std::string& style,
 }
 
 }  // namespace
+
+std::string ShardPipeline(const CompileOptions& options) {
+  auto text = [](const std::string& value) {
+    return ToString(AttrValue(value), Mesh());
+  };
+  if (options.propagate) {
+    return fmt::format("propagate_sharding{{seeds={}}}, partition",
+                       text(options.shard));
+  }
+  std::string plan =
+      fmt::format("{{pins={}, experts={}, tp_style={}, ep_style={}}}",
+                  text(options.shard), text(ExpertAxes(options)),
+                  text(options.tp_style), text(options.ep_style));
+  return absl::StrReplaceAll(std::string(kShardPipeline),
+                             {{"pad_dims", "pad_dims" + plan},
+                              {"plan_sharding", "plan_sharding" + plan}});
+}
 
 std::string ExpertAxes(const CompileOptions& options) {
   auto dp = static_cast<double>(options.dp);

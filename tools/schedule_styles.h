@@ -12,6 +12,9 @@ namespace asyra {
 // --ranks counts it as one.
 std::string ExpertAxes(const CompileOptions& options);
 
+// The passes that shard a global program as the flags say.
+std::string ShardPipeline(const CompileOptions& options);
+
 // As Schedule takes what the flags say.
 ScheduleOptions ScheduleOptionsOf(const CompileOptions& options,
                                   const PassManagerOptions& manager);
