@@ -11,10 +11,8 @@ cmake --preset release >/dev/null
 cmake --build --preset release -j "$(nproc)" \
     --target asyra-opt asyra-run asyra-sim | tail -n 1
 bin=build/release/tools
-out=$(mktemp -d)
-trap 'rm -r "$out"' EXIT
-pages=build/release/quickstart
-mkdir -p "$pages"
+out=build/release/quickstart
+mkdir -p "$out"
 
 echo
 echo "== a small Llama over 4 x 2 devices, two tile streams"
@@ -29,9 +27,14 @@ echo "== its program on 8 ranks of this cpu, against PyTorch"
 echo
 echo "== the step predicted for eight H200 beside the one that ran here"
 "$bin/asyra-sim" compare "$out/llama.asyra" "$out/real.json" \
-    --html "$pages/llama.html"
+    --html "$out/llama.html"
 
 echo
 echo "== Llama 3 8B on eight H200, simulated"
 "$bin/asyra-opt" models/llama3-8b-op23/model.onnx \
-    --dim batch=2 --dim seq=8192 --tp 4 --sp 2 --machine h200x8
+    --dim batch=2 --dim seq=8192 --tp 4 --sp 2 --machine h200x8 \
+    --html "$out/llama3-8b.html"
+
+echo
+echo "== pages with these steps as timelines"
+ls "$PWD/$out"/*.html

@@ -47,29 +47,36 @@ function change(before, after, lessIsBetter = true) {
 const exposedAxes = () => [...new Set(profiles.flatMap((profile) =>
   profile.exposed.map((entry) => entry.axes)))];
 
+// What traces do not say is zero there.
+const NOT_IN_TRACES = true;
+
 function totals() {
   const rows = [
     ['makespan', (p) => p.makespan_us, time],
-    ['lower bound', (p) => p.lower_bound_us, time],
+    ['lower bound', (p) => p.lower_bound_us, time, true, NOT_IN_TRACES],
     ['computation', (p) => p.compute_us, time],
     ['communication', (p) => p.comm_us, time],
     ['exposed communication', (p) => p.exposed_comm_us, time],
     ...exposedAxes().map((axes) => ['\u2003over ' + axes, (p) =>
       p.exposed.find((entry) => entry.axes === axes)?.exposed_us || 0, time]),
     ['bubble', (p) => p.bubble, percent],
-    ['MFU', (p) => p.mfu, percent, false],
-    ['peak memory', (p) => p.memory.peak_bytes, bytes],
+    ['MFU', (p) => p.mfu, percent, false, NOT_IN_TRACES],
+    ['peak memory', (p) => p.memory.peak_bytes, bytes, true, NOT_IN_TRACES],
     ['ops', (p) => p.ops.length, String, null],
     ['collectives', (p) => p.collectives, String, null],
   ];
+  const [before, after] = profiles;
+  const known = (row, p) => !row[4] || row[1](p) !== 0;
+  const shown = (row, p) => known(row, p) ? row[2](row[1](p)) : '\u2013';
   page.append(el('div', {class: 'narrow'}, table([
     {head: '', text: true, value: (row) => row[0]},
-    {head: 'before', value: (row) => row[1](profiles[0]),
-     show: (row) => row[2](row[1](profiles[0]))},
-    {head: 'after', value: (row) => row[1](profiles[1]),
-     show: (row) => row[2](row[1](profiles[1]))},
-    {head: 'change', value: (row) => row[1](profiles[1]) / row[1](profiles[0]),
-     show: (row) => change(row[1](profiles[0]), row[1](profiles[1]), row[3])},
+    {head: 'before', value: (row) => row[1](before),
+     show: (row) => shown(row, before)},
+    {head: 'after', value: (row) => row[1](after),
+     show: (row) => shown(row, after)},
+    {head: 'change', value: (row) => row[1](after) / row[1](before),
+     show: (row) => known(row, before) && known(row, after) ?
+       change(row[1](before), row[1](after), row[3]) : ''},
   ], rows)));
 }
 
