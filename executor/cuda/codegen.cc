@@ -145,7 +145,10 @@ class Generator {
       if (!plan_.is_uniform[i] || plan_.level[i] != level) continue;
       if (node.kind == Kind::kFold) continue;
       std::string code = CodeOf(node);
-      if (node.kind == Kind::kOperand) {
+      if (node.kind == Kind::kPlace) {
+        code =
+            fmt::format("int64({})", Element(plan_.loop.places[node.operand]));
+      } else if (node.kind == Kind::kOperand) {
         code = fmt::format("live ? Load(in{}[{}]) : 0", node.operand,
                            Element(plan_.loop.operands[node.operand]));
       }
@@ -233,7 +236,11 @@ class Generator {
       if (!needed[i]) continue;
       const Node& node = expression_.nodes()[i];
       std::string code = CodeOf(node);
-      if (node.kind == Kind::kOperand) {
+      if (node.kind == Kind::kPlace) {
+        const Access& access = plan_.loop.places[node.operand];
+        code = fmt::format("int64({}) + v * int64({})", Element(access),
+                           plan_.Step(access));
+      } else if (node.kind == Kind::kOperand) {
         int64_t width = plan_.Width(plan_.loop.operands[node.operand]);
         code = fmt::format("Load(p{}{}.at[{}])", node.operand, which,
                            width == 1 ? "0" : "v");
@@ -252,7 +259,7 @@ class Generator {
       Line(1, "{} r{} = {};", TypeName(node.type), i,
            Neutral(node.fold, node.type));
     }
-    std::string_view which = OpenColumns(false);
+    std::string_view which = OpenColumns(!plan_.loop.places.empty());
     OpenLanes(which, inputs);
     for (int fold : folds) {
       const Node& node = expression_.nodes()[fold];

@@ -80,19 +80,27 @@ int64_t VectorOf(const CodegenPlan& plan) {
   return vector;
 }
 
+// The largest element of an access.
+int64_t LastOf(const Loop& loop, const Access& access) {
+  int64_t last = access.first;
+  size_t rows = loop.rows.size();
+  for (size_t d = 0; d < access.strides.size(); ++d) {
+    int64_t size = d < rows ? loop.rows[d] : loop.columns[d - rows];
+    last += std::max<int64_t>(0, (size - 1) * access.strides[d]);
+  }
+  return last;
+}
+
 bool NeedsWideIndices(const CodegenPlan& plan) {
-  constexpr int64_t kMost = INT32_MAX;
-  bool wide = plan.loop.num_rows() > kMost || plan.loop.num_columns() > kMost;
+  const Loop& loop = plan.loop;
+  int64_t most = std::max(loop.num_rows(), loop.num_columns());
   ForEachAccess(plan, [&](const Access& access, DType) {
-    int64_t last = access.first;
-    for (size_t d = 0; d < access.strides.size(); ++d) {
-      size_t rows = plan.loop.rows.size();
-      int64_t size = d < rows ? plan.loop.rows[d] : plan.loop.columns[d - rows];
-      last += std::max<int64_t>(0, (size - 1) * access.strides[d]);
-    }
-    wide |= last > kMost;
+    most = std::max(most, LastOf(loop, access));
   });
-  return wide;
+  for (const Access& access : loop.places) {
+    most = std::max(most, LastOf(loop, access));
+  }
+  return most > INT32_MAX;
 }
 
 bool AreColumnsRepeated(const Loop& loop, const Access& access) {
@@ -106,8 +114,11 @@ void Classify(CodegenPlan* plan) {
     plan->is_packed.push_back(!AreColumnsRepeated(plan->loop, access));
   }
   for (const Node& node : plan->expression.nodes()) {
-    bool uniform =
-        node.kind != Kind::kOperand || !plan->is_packed[node.operand];
+    bool uniform = true;
+    if (node.kind == Kind::kOperand) uniform = !plan->is_packed[node.operand];
+    if (node.kind == Kind::kPlace) {
+      uniform = AreColumnsRepeated(plan->loop, plan->loop.places[node.operand]);
+    }
     int level = 0;
     for (int input : node.inputs) {
       uniform &= plan->is_uniform[input];

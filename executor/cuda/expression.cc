@@ -165,14 +165,25 @@ int Expression::Apply(std::string_view op, const AttrMap& attrs, DType dtype,
       {.type = ComputedOf(dtype), .code = std::move(text), .inputs = inputs});
 }
 
+int Expression::Place() {
+  return Add(
+      {.kind = Kind::kPlace, .type = Computed::kInt, .operand = places_++});
+}
+
 int Expression::Formula(std::string code, const std::vector<int>& inputs) {
-  return Add({.type = nodes_[inputs.back()].type,
-              .code = std::move(code),
-              .inputs = inputs});
+  return Formula(std::move(code), inputs, nodes_[inputs.back()].type);
+}
+
+int Expression::Formula(std::string code, const std::vector<int>& inputs,
+                        Computed type) {
+  return Add({.type = type, .code = std::move(code), .inputs = inputs});
 }
 
 int Expression::Number(double value, int like) {
-  Computed type = nodes_[like].type;
+  return Number(value, nodes_[like].type);
+}
+
+int Expression::Number(double value, Computed type) {
   return Add({.type = type, .code = Literal(value, type)});
 }
 

@@ -22,11 +22,11 @@ enum class FoldKind : uint8_t { kSum, kProduct, kMax, kMin };
 
 class Expression {
  public:
-  enum class Kind : uint8_t { kOperand, kApply, kFold };
+  enum class Kind : uint8_t { kOperand, kPlace, kApply, kFold };
   struct Node {
     Kind kind = Kind::kApply;
     Computed type = Computed::kFloat;
-    int operand = -1;
+    int operand = -1;  // or the place
     FoldKind fold = FoldKind::kSum;
     std::string code;  // of C++, where $0, $1, ... are the inputs
     std::vector<int> inputs = {};
@@ -41,10 +41,15 @@ class Expression {
   // An op element by element (IsElementwise); `dtype` is that of its result.
   int Apply(std::string_view op, const AttrMap& attrs, DType dtype,
             const std::vector<int>& inputs);
-  // C++ over values of one type that is computed in; see Node.
+  // The next of the loop's places: the number of an element in some layout.
+  int Place();
+  // C++ (see Node) whose value has the type of the last input, or the one
+  // given.
   int Formula(std::string code, const std::vector<int>& inputs);
+  int Formula(std::string code, const std::vector<int>& inputs, Computed type);
   // A constant of the type of that node.
   int Number(double value, int like);
+  int Number(double value, Computed type);
   // Of the whole row, one value for all of its elements.
   int Fold(FoldKind kind, int input);
   // The next result; rounded to `dtype` when it is stored.
@@ -57,6 +62,7 @@ class Expression {
  private:
   int Add(Node node);
   std::vector<DType> operands_;
+  int places_ = 0;
   std::vector<Node> nodes_;
   std::vector<Result> results_;
 };

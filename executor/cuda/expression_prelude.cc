@@ -93,6 +93,35 @@ template <class C> C HardSwish(C x) {
   return x * Smaller(Larger(x / 6 + C(0.5), C(0)), C(1));
 }
 
+// Word i of a random stream (ir/support/random.h).
+unsigned Word(int64 seed, int64 stream, int64 i) {
+  uint64 block = uint64(i) / 4;
+  unsigned c[4] = {unsigned(block), unsigned(block >> 32), unsigned(stream),
+                   unsigned(uint64(stream) >> 32)};
+  unsigned k0 = unsigned(seed), k1 = unsigned(uint64(seed) >> 32);
+  for (int round = 0; round < 10; ++round) {
+    uint64 a = uint64(0xD2511F53u) * c[0], b = uint64(0xCD9E8D57u) * c[2];
+    unsigned next[4] = {unsigned(b >> 32) ^ c[1] ^ k0, unsigned(b),
+                        unsigned(a >> 32) ^ c[3] ^ k1, unsigned(a)};
+    for (int j = 0; j < 4; ++j) c[j] = next[j];
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  const unsigned lane = unsigned(uint64(i) % 4);
+  return lane < 2 ? (lane == 0 ? c[0] : c[1]) : (lane == 2 ? c[2] : c[3]);
+}
+// ir/ops/random_numbers.h.
+double Uniform(unsigned word, int bits) {
+  return double(word >> (32 - bits)) / double(1u << bits);
+}
+double Normal(int64 seed, int64 stream, int64 i) {
+  const int64 pair = i & ~int64(1);
+  double radius = (Word(seed, stream, pair) + 1.0) / 4294967296.0;
+  double angle = 6.2831853071795865 * Word(seed, stream, pair + 1) /
+                 4294967296.0;
+  return sqrt(-2 * log(radius)) * (i % 2 == 0 ? cos(angle) : sin(angle));
+}
+
 // Folds, with Larger and Smaller.
 template <class C> C Plus(C a, C b) { return a + b; }
 int64 Plus(int64 a, int64 b) { return int64(uint64(a) + uint64(b)); }

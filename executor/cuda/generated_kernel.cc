@@ -11,13 +11,20 @@ constexpr int64_t kMostBlocks = INT32_MAX;
 
 class OneGeneratedKernel : public CudaKernel {
  public:
-  explicit OneGeneratedKernel(GeneratedKernel kernel) : kernel_(kernel) {}
+  OneGeneratedKernel(GeneratedKernel kernel, std::vector<int> operands)
+      : kernel_(kernel), operands_(std::move(operands)) {}
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
-    return kernel_.Enqueue(args.operands, args.results, stream);
+    if (operands_.empty()) {
+      return kernel_.Enqueue(args.operands, args.results, stream);
+    }
+    absl::InlinedVector<void*, 8> operands;
+    for (int operand : operands_) operands.push_back(args.operands[operand]);
+    return kernel_.Enqueue(operands, args.results, stream);
   }
 
  private:
   GeneratedKernel kernel_;
+  std::vector<int> operands_;
 };
 
 }  // namespace
@@ -69,7 +76,7 @@ CudaKernelDef Generated(std::string_view op,
     ASYRA_ASSIGN_OR_RETURN(
         GeneratedKernel kernel,
         GeneratedKernel::Create(generated.expression, generated.loop));
-    return std::make_unique<OneGeneratedKernel>(kernel);
+    return std::make_unique<OneGeneratedKernel>(kernel, generated.operands);
   };
   return {op, supports, prepare, describe};
 }

@@ -11,9 +11,12 @@ using KernelsByOp =
 KernelsByOp ListKernels() {
   KernelsByOp by_op;
   for (auto group :
-       {cuda::AttentionKernels, cuda::ConvKernels, cuda::CopyKernels,
-        cuda::ElementwiseKernels, cuda::LookupKernels, cuda::MatmulKernels,
-        cuda::ReduceKernels, cuda::RotaryKernels, cuda::RowKernels}) {
+       {cuda::AttentionKernels, cuda::BestKernels, cuda::ConvKernels,
+        cuda::CopyKernels, cuda::ElementwiseKernels, cuda::LookupKernels,
+        cuda::MatmulKernels, cuda::MoeKernels, cuda::PadKernels,
+        cuda::PlaceKernels, cuda::RandomKernels, cuda::ReduceKernels,
+        cuda::RotaryKernels, cuda::RowKernels, cuda::ScanKernels,
+        cuda::TrainKernels}) {
     for (const CudaKernelDef& def : group()) by_op[def.op].push_back(def);
   }
   return by_op;

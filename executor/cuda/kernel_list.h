@@ -20,6 +20,8 @@ namespace cuda {
 struct GeneratedUse {
   Expression expression;
   Loop loop;
+  // Of the use, by operand of the expression; empty: the same ones.
+  std::vector<int> operands = {};
 };
 
 }  // namespace cuda
@@ -41,14 +43,21 @@ const CudaKernelDef* FindCudaKernel(const KernelUse& use);
 namespace cuda {
 
 std::vector<CudaKernelDef> AttentionKernels();
+std::vector<CudaKernelDef> BestKernels();
 std::vector<CudaKernelDef> ConvKernels();
 std::vector<CudaKernelDef> CopyKernels();
 std::vector<CudaKernelDef> ElementwiseKernels();
 std::vector<CudaKernelDef> LookupKernels();
 std::vector<CudaKernelDef> MatmulKernels();
+std::vector<CudaKernelDef> MoeKernels();
+std::vector<CudaKernelDef> PadKernels();
+std::vector<CudaKernelDef> PlaceKernels();
+std::vector<CudaKernelDef> RandomKernels();
 std::vector<CudaKernelDef> ReduceKernels();
 std::vector<CudaKernelDef> RotaryKernels();
 std::vector<CudaKernelDef> RowKernels();
+std::vector<CudaKernelDef> ScanKernels();
+std::vector<CudaKernelDef> TrainKernels();
 
 }  // namespace cuda
 }  // namespace asyra

@@ -8,6 +8,7 @@ std::vector<Access*> AccessesOf(Loop* loop) {
   std::vector<Access*> all;
   for (Access& access : loop->operands) all.push_back(&access);
   for (Access& access : loop->results) all.push_back(&access);
+  for (Access& access : loop->places) all.push_back(&access);
   return all;
 }
 

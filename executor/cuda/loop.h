@@ -20,6 +20,7 @@ struct Access {
 struct Loop {
   Shape rows, columns;
   std::vector<Access> operands, results;
+  std::vector<Access> places = {};  // of which only the numbers are needed
 
   int64_t num_rows() const { return NumElements(rows); }
   int64_t num_columns() const { return NumElements(columns); }

@@ -98,6 +98,12 @@ TEST(Codegen, CompilesOtherTypesAndSizes) {
            "reduce_min(i32[4,700]) {dims=[1]}",
            "reduce_mean(f32[1000000]) {dims=[0]}",
            "log_sum_exp(bf16[16,32000]) {dims=[1]}",
+           "cross_entropy(bf16[64,128256], i64[64]) {label_smoothing=0.1}",
+           "adamw(f64[64], bf16[64], f64[64], f64[64], f32[], i32[])",
+           "sgd(bf16[640], f32[640], f32[], bf16[640]) {momentum=0.5, "
+           "nesterov=true}",
+           "dropout(bf16[64,64], i64[2]) {rate=0.5}",
+           "one_hot(i32[64]) {depth=1000}",
        }) {
     SCOPED_TRACE(text);
     ExpectCompiles(Describe(text));
@@ -140,6 +146,21 @@ TEST(Codegen, RowsSideBySideAreStripes) {
   CodegenPlan plan = PlanCode(use.expression, use.loop);
   EXPECT_EQ(plan.form, CodegenPlan::kStripes);
   EXPECT_EQ(plan.blocks, 2);
+}
+
+TEST(Codegen, IndicesAreAsWideAsTheyNeedToBe) {
+  GeneratedUse use = Describe("neg(f32[8,1024])");
+  EXPECT_FALSE(PlanCode(use.expression, use.loop).wide);
+  use = Describe("neg(f32[4194304,1024])");
+  EXPECT_TRUE(PlanCode(use.expression, use.loop).wide);
+  ExpectCompiles(use);
+}
+
+// The two numbers of a key are read from one operand.
+TEST(Codegen, RandomOpsReadTheirKeyTwice) {
+  GeneratedUse use = Describe("dropout(f32[4,6], i64[2]) {rate=0.5}");
+  EXPECT_THAT(use.operands, testing::ElementsAre(0, 1, 1));
+  EXPECT_EQ(use.loop.operands[2].first, 1);
 }
 
 TEST(Codegen, NothingIsComputedOfNothing) {

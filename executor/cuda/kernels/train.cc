@@ -1,0 +1,127 @@
+// Losses of rows (ir/ops/loss.cc) and updates of parameters (ir/ops/optim.cc),
+// generated.
+#include <cmath>
+
+#include "executor/cuda/generated_kernel.h"
+
+namespace asyra::cuda {
+namespace {
+
+// A label that is no column gives not-a-number.
+GeneratedUse CrossEntropy(const KernelUse& use) {
+  const Type &x = use.operand(0), &labels = use.operand(1);
+  int64_t size = x.size(x.rank() - 1);
+  double smoothing = use.attrs().Float("label_smoothing");
+  int64_t rows = labels.num_elements();
+  Loop loop{.rows = {rows}, .columns = {size}};
+  loop.operands = {{{size, 1}}, {{1, 0}}};
+  loop.places = {{{0, 1}}};
+  loop.results = {{{1, 0}}};
+  Expression e;
+  int value = e.Operand(x.dtype), label = e.Operand(labels.dtype);
+  int zero = e.Number(0, value);
+  int largest = e.Fold(FoldKind::kMax, value);
+  int power = e.Formula("exp($0 - $1)", {value, largest});
+  int whole = e.Formula("isinf($1) ? $1 : log($0) + $1",
+                        {e.Fold(FoldKind::kSum, power), largest});
+  int hit = e.Formula("$0 == $1 ? $3 : $2", {label, e.Place(), zero, value});
+  int target = e.Fold(FoldKind::kSum, hit);
+  if (smoothing > 0) {
+    int all = e.Fold(FoldKind::kSum, value);
+    int share = e.Number(smoothing / static_cast<double>(size), value);
+    target = e.Formula("$0 * $1 + $2 * $3",
+                       {e.Number(1 - smoothing, value), target, share, all});
+  }
+  std::string ignored = fmt::format(
+      "$0 == {}ll ? 0 : $0 < 0 || $0 >= {}ll ? NotANumber() : $1 - $2",
+      use.attrs().Int("ignore_index"), size);
+  e.Store(e.Formula(ignored, {label, whole, target}), use.result(0).dtype);
+  return {e, loop};
+}
+
+// Operands in their order: like the parameter, or one number for all.
+struct Update {
+  Expression e;
+  Loop loop;
+  std::vector<int> operands;
+};
+
+Update UpdateOf(const KernelUse& use) {
+  int64_t count = use.operand(0).num_elements();
+  Update update;
+  update.loop.columns = {count};
+  for (int i = 0; i < use.num_operands(); ++i) {
+    const Type& type = use.operand(i);
+    update.operands.push_back(update.e.Operand(type.dtype));
+    bool is_number = type.rank() == 0 && use.operand(0).rank() > 0;
+    update.loop.operands.push_back({{is_number ? 0 : 1}});
+  }
+  update.loop.results.assign(use.num_results(), {{1}});
+  return update;
+}
+
+GeneratedUse Sgd(const KernelUse& use) {
+  auto [e, loop, x] = UpdateOf(use);
+  double momentum = use.attrs().Float("momentum");
+  auto number = [&e = e, like = x[0]](double value) {
+    return e.Number(value, like);
+  };
+  Computed type = ComputedOf(use.operand(0).dtype);
+  int decay = number(use.attrs().Float("weight_decay"));
+  int step = e.Formula("$0 + $1 * $2", {x[1], decay, x[0]}, type);
+  int velocity = step;
+  if (x.size() > 3) {
+    velocity = e.Formula("$0 * $1 + $2", {number(momentum), x[3], step});
+  }
+  int change = velocity;
+  if (use.attrs().Bool("nesterov")) {
+    change = e.Formula("$0 + $1 * $2", {step, number(momentum), velocity});
+  }
+  e.Store(e.Formula("$0 - $1 * $2", {x[0], x[2], change}, type),
+          use.result(0).dtype);
+  if (use.num_results() > 1) e.Store(velocity, use.result(1).dtype);
+  return {e, loop};
+}
+
+GeneratedUse AdamW(const KernelUse& use) {
+  auto [e, loop, x] = UpdateOf(use);
+  Computed type = ComputedOf(use.operand(0).dtype);
+  auto number = [&e = e, like = x[0]](double value) {
+    return e.Number(value, like);
+  };
+  double beta1 = use.attrs().Float("beta1"), beta2 = use.attrs().Float("beta2");
+  // 1 - beta^step, without what it would lose near 1.
+  auto correction = [&, &e = e, &x = x](double beta) {
+    return e.Formula("-expm1($0 * $1)", {x[5], number(std::log(beta))}, type);
+  };
+  int m = e.Formula("$0 * $1 + $2 * $3",
+                    {number(beta1), x[2], number(1 - beta1), x[1]}, type);
+  int v = e.Formula("$0 * $1 + $2 * $3 * $3",
+                    {number(beta2), x[3], number(1 - beta2), x[1]}, type);
+  int root =
+      e.Formula("sqrt($0 / $1) + $2",
+                {v, correction(beta2), number(use.attrs().Float("eps"))});
+  int change = e.Formula("$0 / $1 / $2", {m, correction(beta1), root});
+  int decay = number(use.attrs().Float("weight_decay"));
+  e.Store(
+      e.Formula("$0 - $1 * ($2 + $3 * $0)", {x[0], x[4], change, decay}, type),
+      use.result(0).dtype);
+  e.Store(m, use.result(1).dtype);
+  e.Store(v, use.result(2).dtype);
+  return {e, loop};
+}
+
+bool Always(const KernelUse&) { return true; }
+
+bool HasLabels(const KernelUse& use) {
+  return use.operand(0).size(use.operand(0).rank() - 1) > 0;
+}
+
+}  // namespace
+
+std::vector<CudaKernelDef> TrainKernels() {
+  return {Generated("cross_entropy", HasLabels, CrossEntropy),
+          Generated("sgd", Always, Sgd), Generated("adamw", Always, AdamW)};
+}
+
+}  // namespace asyra::cuda
