@@ -110,6 +110,19 @@ __global__ void AttentionKernel(AttentionProblem p, AttentionData data, T* y,
   }
 }
 
+// Blocks for each sequence; nearly always there is nothing to do.
+constexpr unsigned kClearBlocks = 16;
+
+__global__ void ClearKernel(const int32_t* lengths, int64_t elements,
+                            uint16_t* y) {
+  if (lengths[blockIdx.x] > 0) return;
+  int64_t step = int64_t{gridDim.y} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.y} * blockDim.x + threadIdx.x; i < elements;
+       i += step) {
+    y[blockIdx.x * elements + i] = 0;
+  }
+}
+
 __global__ void LengthsKernel(AttentionProblem p, const void* lengths,
                               int32_t* to) {
   for (int64_t b = threadIdx.x; b < p.b; b += blockDim.x) {
@@ -148,6 +161,14 @@ cudaError_t Attention(const AttentionProblem& p, const AttentionData& data,
 cudaError_t WriteLengths(const AttentionProblem& p, const void* lengths,
                          int32_t* to, cudaStream_t stream) {
   LengthsKernel<<<1, 128, 0, stream>>>(p, lengths, to);
+  return cudaPeekAtLastError();
+}
+
+cudaError_t ClearEmpty(const AttentionProblem& p, const int32_t* lengths,
+                       void* y, cudaStream_t stream) {
+  dim3 grid(static_cast<unsigned>(p.b), kClearBlocks);
+  ClearKernel<<<grid, 128, 0, stream>>>(lengths, p.s * p.h * p.e,
+                                        static_cast<uint16_t*>(y));
   return cudaPeekAtLastError();
 }
 

@@ -108,6 +108,9 @@ class NcclWorld : public Communicator {
     ASYRA_ASSIGN_OR_RETURN(
         std::unique_ptr<cuda::CudaStream> stream,
         cuda::CudaStream::Create(options_.ordinal, true, nullptr, &failure));
+    // Freeing memory on one GPU waits for kernels on its peers: none may wait
+    // for a rank that is still at what it prepared before.
+    ASYRA_RETURN_IF_ERROR(Exchange("").status());
     kernel.Launch({{&operand, 1}, {&result, 1}, memory[2].data()}, *stream);
     ASYRA_RETURN_IF_ERROR(stream->Synchronize(
         [this](double waited_s) { return Check(waited_s); }));

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr char kSum[] = R"(asyra 1 local
 mesh (tp=2)
-program @sum(%x: f32[4@tp, 8]) -> f32[1, 8] {
+program @sum(%x: f32[4@tp, 8]) -> (f32[1, 8]) {
   %s = reduce_sum(%x) {dims=[0], keep=true} : f32[1, 8] partial(tp)
   %y = all_reduce(%s) {axes=tp} : f32[1, 8]
   return %y

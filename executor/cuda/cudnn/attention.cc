@@ -133,9 +133,13 @@ class CudnnAttention : public CudaKernel {
       pointers[kKeys] = lengths;
       pointers[kRows] = lengths + p.b;
     }
-    return graph_->Enqueue(
+    ASYRA_RETURN_IF_ERROR(graph_->Enqueue(
         pointers, static_cast<std::byte*>(args.workspace) + lengths_bytes_,
-        stream);
+        stream));
+    if (lengths_bytes_ == 0) return absl::OkStatus();
+    ASYRA_CUDA(ClearEmpty(p, static_cast<const int32_t*>(args.workspace),
+                          args.results[0], stream));
+    return absl::OkStatus();
   }
 
  private:
