@@ -163,10 +163,14 @@ void AddScheduleJson(const CompileResult& result, const Steps& steps,
     if (choice.rejected.empty()) {
       (*json)["schedule"] = choice.name;
     } else {
-      (*json)["rejected"].push_back({{"schedule", choice.name},
-                                     {"makespan_us", choice.makespan_us},
-                                     {"peak_bytes", choice.peak_bytes},
-                                     {"why", choice.rejected}});
+      nlohmann::json rejected = {{"schedule", choice.name},
+                                 {"why", choice.rejected}};
+      // What the passes refused was not simulated.
+      if (choice.makespan_us > 0) {
+        rejected["makespan_us"] = choice.makespan_us;
+        rejected["peak_bytes"] = choice.peak_bytes;
+      }
+      (*json)["rejected"].push_back(std::move(rejected));
     }
   }
 }
