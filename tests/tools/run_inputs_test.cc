@@ -95,7 +95,7 @@ TEST(CheckHostMemory, RefusesWhatCannotFit) {
   EXPECT_TRUE(CheckHostMemory(program).ok());
   program.values[1].type.dims[0].size = int64_t{1} << 50;
   EXPECT_THAT(std::string(MessageOf(CheckHostMemory(program))),
-              HasSubstr("GB on the interpreter"));
+              HasSubstr("GB on the host"));
 }
 
 }  // namespace
