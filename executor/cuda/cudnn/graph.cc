@@ -14,6 +14,8 @@ constexpr int64_t kCandidates = 4;
 constexpr int kTimedRuns = 5;
 // Plans that want more are left out.
 constexpr int64_t kMostWorkspaceBytes = int64_t{256} << 20;
+// As memory of CUDA's own is aligned; ours is less.
+constexpr int64_t kAlignment = 256;
 
 // cuDNN's handles are bound to a GPU and used by one thread at a time.
 struct GpuHandle {
@@ -219,7 +221,8 @@ absl::Status CudnnGraph::Choose(const GraphSpec& spec) {
     ASYRA_RETURN_IF_ERROR(Refused(graph_->build_plan_at_index(plan_)));
     ASYRA_RETURN_IF_ERROR(trial.Once(*this, plan_));
   }
-  workspace_bytes_ = graph_->get_workspace_size_plan_at_index(plan_);
+  workspace_bytes_ =
+      graph_->get_workspace_size_plan_at_index(plan_) + kAlignment;
   return absl::OkStatus();
 }
 
@@ -241,7 +244,9 @@ absl::Status CudnnGraph::Run(int64_t plan, const Pointers& pointers,
 
 absl::Status CudnnGraph::Enqueue(const Pointers& pointers, void* workspace,
                                  cudaStream_t stream) const {
-  return Run(plan_, pointers, workspace, stream);
+  auto at = reinterpret_cast<uintptr_t>(workspace);
+  at = (at + kAlignment - 1) / kAlignment * kAlignment;
+  return Run(plan_, pointers, reinterpret_cast<void*>(at), stream);
 }
 
 }  // namespace asyra::cuda

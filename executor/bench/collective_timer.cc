@@ -1,0 +1,252 @@
+#include "executor/bench/collective_timer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "executor/bench/use_memory.h"
+#include "executor/cpu/local_world.h"
+#include "ir/parser.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+// Groups of `ranks` neighbours of `devices`.
+absl::StatusOr<Mesh> GroupsOf(int64_t devices, int64_t ranks) {
+  if (ranks < 2 || devices % ranks != 0) {
+    return Invalid("{} devices are no groups of {}", devices, ranks);
+  }
+  if (devices == ranks) return Mesh::Create({{"x", ranks}});
+  return Mesh::Create({{"y", devices / ranks}, {"x", ranks}});
+}
+
+// A kernel with the memory it runs on.
+struct Prepared {
+  std::unique_ptr<Kernel> kernel;
+  std::unique_ptr<UseMemory> memory;
+  KernelArgs args;
+
+  absl::Status Reserve(const KernelUse& use, Device& device, Stream& stream,
+                       int64_t index_limit = 4) {
+    ASYRA_ASSIGN_OR_RETURN(
+        memory,
+        UseMemory::Create(use, kernel->workspace_bytes(),
+                          {.index_limit = index_limit}, device, stream));
+    args = memory->args(0);
+    return absl::OkStatus();
+  }
+  // So many launches in a row.
+  absl::StatusOr<std::unique_ptr<Recording>> Record(int count, Device& device,
+                                                    Stream& stream) {
+    Stream* streams[] = {&stream};
+    return device.Record(streams, [this, count, &stream] {
+      for (int i = 0; i < count; ++i) kernel->Launch(args, stream);
+    });
+  }
+};
+
+class Timer : public RankTimer {
+ public:
+  Timer(Communicator& host, std::shared_ptr<Device> device,
+        std::unique_ptr<Communicator> connected)
+      : device_(std::move(device)),
+        connected_(std::move(connected)),
+        world_(connected_ == nullptr ? host : *connected_),
+        failure_([this](const absl::Status& status) { world_.Abort(status); }) {
+  }
+
+  absl::Status Prepare() {
+    ASYRA_ASSIGN_OR_RETURN(compute_,
+                           device_->CreateStream("compute", &failure_));
+    ASYRA_ASSIGN_OR_RETURN(comm_, device_->CreateStream("x", &failure_));
+    for (auto* event : {&begin_, &end_, &compute_begin_, &compute_end_}) {
+      *event = device_->CreateEvent(/*timed=*/true);
+    }
+    started_ = device_->CreateEvent(/*timed=*/false);
+    if (world_.size() == 1) return absl::OkStatus();
+    auto all = static_cast<int>(world_.size());
+    ASYRA_ASSIGN_OR_RETURN(
+        barrier_, PrepareCollective(CollectiveOf(CollectiveKind::kAllReduce,
+                                                 DType::kF32, 4 * all, all)));
+    ASYRA_ASSIGN_OR_RETURN(meet_, barrier_.Record(1, *device_, *comm_));
+    return absl::OkStatus();
+  }
+
+  int64_t rank() const override { return world_.rank(); }
+
+  absl::StatusOr<Timing> TimeCollective(const CollectiveCall& call,
+                                        int samples) override {
+    ASYRA_ASSIGN_OR_RETURN(Prepared prepared, PrepareCollective(call));
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> once,
+                           prepared.Record(1, *device_, *comm_));
+    std::vector<double> times;
+    for (int i = -1; i < samples; ++i) {
+      ASYRA_ASSIGN_OR_RETURN(double us, CollectiveUs(*once));
+      if (i >= 0) times.push_back(us);  // the first one warms up
+    }
+    return TimingOf(std::move(times));
+  }
+
+  absl::StatusOr<PairTiming> TimePair(const PairCall& pair,
+                                      int samples) override {
+    ASYRA_ASSIGN_OR_RETURN(Prepared collective,
+                           PrepareCollective(pair.collective));
+    Prepared compute;
+    ASYRA_ASSIGN_OR_RETURN(compute.kernel,
+                           device_->PrepareKernel(pair.compute.use));
+    ASYRA_RETURN_IF_ERROR(compute.Reserve(pair.compute.use, *device_, *compute_,
+                                          pair.compute.index_limit));
+    PairTiming result;
+    ASYRA_RETURN_IF_ERROR(TimeAlone(compute, collective, samples, &result));
+    double once = std::max(result.compute_us, result.collective_us);
+    auto collectives = static_cast<int>(
+        std::clamp(std::ceil(2 * once / result.collective_us), 1.0, 50.0));
+    auto computes = static_cast<int>(
+        std::ceil(3 * collectives * result.collective_us / result.compute_us));
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> computing,
+                           compute.Record(computes, *device_, *compute_));
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> moving,
+                           collective.Record(collectives, *device_, *comm_));
+    std::vector<double> compute_us, collective_us;
+    for (int i = -1; i < samples; ++i) {
+      ASYRA_RETURN_IF_ERROR(Beside(*computing, *moving));
+      // Beside the collectives were as many computations as did not run alone,
+      // and one at least.
+      double window = end_->UsSince(*begin_);
+      double total = compute_end_->UsSince(*compute_begin_);
+      double beside =
+          std::clamp(computes - (total - window) / result.compute_us, 1.0,
+                     static_cast<double>(computes));
+      ASYRA_ASSIGN_OR_RETURN(window, Slowest(window));
+      if (i < 0) continue;
+      collective_us.push_back(window / collectives);
+      compute_us.push_back(window / beside);
+    }
+    ASYRA_ASSIGN_OR_RETURN(result.compute_beside_us,
+                           Slowest(TimingOf(std::move(compute_us)).us));
+    result.collective_beside_us = TimingOf(std::move(collective_us)).us;
+    return result;
+  }
+
+  absl::StatusOr<bool> Agree(bool mine) override {
+    ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> all,
+                           world_.Exchange(mine ? "1" : "0"));
+    return all[0] == "1";
+  }
+
+ private:
+  absl::StatusOr<Prepared> PrepareCollective(const CollectiveCall& call) {
+    ASYRA_ASSIGN_OR_RETURN(Mesh mesh, GroupsOf(world_.size(), call.ranks));
+    ASYRA_ASSIGN_OR_RETURN(ParsedCall parsed, ParseCall(call.text, mesh));
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<Type> results,
+        InferTypes(*parsed.def, parsed.attrs, parsed.operands, mesh));
+    KernelUse use(*parsed.def, parsed.attrs, parsed.operands, results, mesh,
+                  rank());
+    const auto& axes = parsed.attrs.Get<AxisList>("axes");
+    Prepared prepared;
+    ASYRA_ASSIGN_OR_RETURN(prepared.kernel, world_.PrepareCollective(
+                                                {use, mesh.Group(rank(), axes),
+                                                 num_prepared_++, call.text}));
+    ASYRA_RETURN_IF_ERROR(prepared.Reserve(use, *device_, *comm_));
+    return prepared;
+  }
+
+  absl::Status Wait(Stream& stream) {
+    ASYRA_RETURN_IF_ERROR(stream.Synchronize(
+        [this](double waited_s) { return world_.Check(waited_s); }));
+    return failure_.status();
+  }
+
+  absl::StatusOr<double> Slowest(double us) {
+    std::string mine(sizeof(us), '\0');
+    std::memcpy(mine.data(), &us, sizeof(us));
+    ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> all, world_.Exchange(mine));
+    for (const std::string& one : all) {
+      double other = 0;
+      std::memcpy(&other, one.data(), sizeof(other));
+      us = std::max(us, other);
+    }
+    return us;
+  }
+
+  absl::StatusOr<double> CollectiveUs(Recording& collective) {
+    ASYRA_RETURN_IF_ERROR(world_.Exchange("").status());
+    meet_->Replay();
+    comm_->Record(*begin_);
+    collective.Replay();
+    comm_->Record(*end_);
+    ASYRA_RETURN_IF_ERROR(Wait(*comm_));
+    return Slowest(end_->UsSince(*begin_));
+  }
+
+  absl::Status TimeAlone(Prepared& compute, Prepared& collective, int samples,
+                         PairTiming* result) {
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> computing,
+                           compute.Record(1, *device_, *compute_));
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> moving,
+                           collective.Record(1, *device_, *comm_));
+    std::vector<double> compute_us, collective_us;
+    for (int i = -1; i < samples; ++i) {
+      ASYRA_ASSIGN_OR_RETURN(double us, CollectiveUs(*moving));
+      compute_->Record(*compute_begin_);
+      computing->Replay();
+      compute_->Record(*compute_end_);
+      ASYRA_RETURN_IF_ERROR(Wait(*compute_));
+      if (i < 0) continue;
+      collective_us.push_back(us);
+      compute_us.push_back(compute_end_->UsSince(*compute_begin_));
+    }
+    result->collective_us = TimingOf(std::move(collective_us)).us;
+    ASYRA_ASSIGN_OR_RETURN(result->compute_us,
+                           Slowest(TimingOf(std::move(compute_us)).us));
+    return absl::OkStatus();
+  }
+
+  // The collectives begin with the computations, and end before them.
+  absl::Status Beside(Recording& computing, Recording& moving) {
+    ASYRA_RETURN_IF_ERROR(world_.Exchange("").status());
+    meet_->Replay();
+    comm_->Record(*started_);
+    compute_->Wait(*started_);
+    compute_->Record(*compute_begin_);
+    computing.Replay();
+    compute_->Record(*compute_end_);
+    comm_->Record(*begin_);
+    moving.Replay();
+    comm_->Record(*end_);
+    ASYRA_RETURN_IF_ERROR(Wait(*comm_));
+    return Wait(*compute_);
+  }
+
+  std::shared_ptr<Device> device_;
+  std::unique_ptr<Communicator> connected_;
+  Communicator& world_;
+  Failure failure_;
+  int num_prepared_ = 0;
+  Prepared barrier_;
+  std::unique_ptr<Event> begin_, end_, compute_begin_, compute_end_, started_;
+  std::unique_ptr<Stream> compute_, comm_;
+  std::unique_ptr<Recording> meet_;  // of the barrier
+};
+
+}  // namespace
+
+absl::Status RunRankTimers(
+    Platform& platform, int64_t ranks, double timeout_s,
+    const std::function<absl::Status(RankTimer&)>& body) {
+  ASYRA_RETURN_IF_ERROR(platform.CheckRanks(ranks));
+  return RunLocalRanks(
+      ranks, {.timeout_s = timeout_s}, [&](Communicator& host) -> absl::Status {
+        ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<Device> device,
+                               platform.MakeDevice(host.rank(), ranks));
+        ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> connected,
+                               platform.Connect(host, *device));
+        Timer timer(host, std::move(device), std::move(connected));
+        ASYRA_RETURN_IF_ERROR(timer.Prepare());
+        return body(timer);
+      });
+}
+
+}  // namespace asyra

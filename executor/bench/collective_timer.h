@@ -1,0 +1,48 @@
+// What collectives take between the ranks of this host, alone and beside
+// computation.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "executor/bench/kernel_timer.h"
+#include "executor/bench/program_calls.h"
+#include "executor/run.h"
+
+namespace asyra {
+
+// A compute kernel and a collective of all ranks, each alone and while the
+// other runs.
+struct PairCall {
+  LocalCall compute;
+  CollectiveCall collective;
+  CollectiveKind kind;  // of `collective`
+};
+
+struct PairTiming {
+  double compute_us = 0, collective_us = 0;  // alone
+  double compute_beside_us = 0, collective_beside_us = 0;
+};
+
+// One rank's end. Ranks are threads, each on a device of its own, that call it
+// all alike and get the same numbers.
+class RankTimer {
+ public:
+  virtual ~RankTimer() = default;
+  virtual int64_t rank() const = 0;
+
+  // All devices take part, in groups of neighbours; each sample begins with a
+  // barrier on the devices, and the slowest rank counts.
+  virtual absl::StatusOr<Timing> TimeCollective(const CollectiveCall& call,
+                                                int samples = 7) = 0;
+  virtual absl::StatusOr<PairTiming> TimePair(const PairCall& pair,
+                                              int samples = 5) = 0;
+  // What rank 0 says.
+  virtual absl::StatusOr<bool> Agree(bool mine) = 0;
+};
+
+// Errors: `platform` has no room for so many ranks; those of `body`.
+absl::Status RunRankTimers(Platform& platform, int64_t ranks, double timeout_s,
+                           const std::function<absl::Status(RankTimer&)>& body);
+
+}  // namespace asyra

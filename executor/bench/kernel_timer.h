@@ -1,0 +1,36 @@
+// What ops take alone on a device, by the kernels that the executor runs.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "executor/bench/timing.h"
+#include "executor/device.h"
+
+namespace asyra {
+
+struct KernelTimerOptions {
+  int samples = 7;
+  // A sample is as many launches as take this long, recorded and replayed as a
+  // step is; their mean counts.
+  double sample_us = 2000;
+  int max_launches = 64;
+  // Launches in turn have operands of their own, up to so many bytes together.
+  int64_t apart_bytes = int64_t{128} << 20;
+  int64_t index_limit = 4;  // integers are in [0, index_limit)
+};
+
+// Errors: Unimplemented where the device has no kernel for the use but its
+// reference; memory; those of the kernel.
+absl::StatusOr<Timing> TimeKernel(Device& device, const KernelUse& use,
+                                  const KernelTimerOptions& options = {});
+
+// What it takes to issue an op, measured on one that does next to nothing. A
+// GPU is to be the calling thread's current one.
+struct LaunchTimes {
+  double eager_us = 0;     // of the host, op by op
+  double recorded_us = 0;  // of the host, each op of a recording
+  double device_us = 0;    // from the end of one to that of the next
+};
+
+absl::StatusOr<LaunchTimes> TimeLaunches(Device& device, const KernelUse& use);
+
+}  // namespace asyra

@@ -1,0 +1,157 @@
+#include "executor/bench/program_calls.h"
+
+#include <algorithm>
+
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+std::string CallText(const OpDef& def, const AttrMap& attrs,
+                     absl::Span<const Type> operands) {
+  std::string types, settings;
+  for (const Type& type : operands) {
+    types += (types.empty() ? "" : ", ") + ToString(type, {});
+  }
+  for (const AttrDef& attr : def.attrs) {
+    const AttrValue* value = attrs.Find(attr.name);
+    if (value == nullptr || attr.default_value == *value) continue;
+    settings += fmt::format("{}{}={}", settings.empty() ? "" : ", ", attr.name,
+                            ToString(*value, Mesh()));
+  }
+  return fmt::format("{}({}){}", def.name, types,
+                     settings.empty() ? "" : " {" + settings + "}");
+}
+
+std::vector<Type> Locals(const std::vector<Type>& types, const Mesh& mesh) {
+  std::vector<Type> locals;
+  for (const Type& type : types) locals.push_back(type.Local(mesh));
+  return locals;
+}
+
+// The text of the op over local types. Error: where these do not give the
+// local results.
+absl::StatusOr<std::string> LocalText(const Program& program, const Op& op) {
+  std::vector<Type> operands = Locals(program.OperandTypes(op), program.mesh);
+  std::vector<Type> results = Locals(program.ResultTypes(op), program.mesh);
+  AttrMap attrs = op.attrs;
+  if (op.def->resize != nullptr) op.def->resize(&attrs, results);
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Type> inferred,
+                         InferTypes(*op.def, attrs, operands, Mesh()));
+  if (inferred != results) {
+    return Invalid("over local types it gives {} instead of {}",
+                   ToString(inferred[0], {}), ToString(results[0], {}));
+  }
+  return CallText(*op.def, attrs, operands);
+}
+
+CollectiveCall CollectiveOf(const Program& program, const Op& op) {
+  int64_t payload = 0;
+  auto count = [&](const std::vector<Type>& types) {
+    int64_t bytes = 0;
+    for (const Type& type : types) bytes += type.Local(program.mesh).bytes();
+    payload = std::max(payload, bytes);
+  };
+  count(program.OperandTypes(op));
+  count(program.ResultTypes(op));
+  auto ranks =
+      static_cast<int>(program.mesh.size(op.attrs.Get<AxisList>("axes")));
+  return CollectiveOf(op.def->collective, program.OperandTypes(op)[0].dtype,
+                      payload, ranks);
+}
+
+bool TakesTime(const Program& program, const Op& op) {
+  if (op.def->is_view || op.def->is_wait || op.operands.empty()) return false;
+  std::vector<Type> operands = program.OperandTypes(op),
+                    results = program.ResultTypes(op);
+  Work work = WorkOf({*op.def, op.attrs, operands, results}, program.mesh);
+  return work.flops + work.read_bytes + work.write_bytes > 0;
+}
+
+bool Has(const ProgramCalls& calls, const std::string& text) {
+  return std::any_of(calls.local.begin(), calls.local.end(),
+                     [&](const LocalCall& call) { return call.text == text; });
+}
+
+}  // namespace
+
+void AddCalls(const Program& program, int64_t index_limit,
+              ProgramCalls* calls) {
+  int64_t last = program.mesh.num_devices() - 1;
+  for (const Op& op : program.ops) {
+    if (!TakesTime(program, op)) continue;
+    if (op.is_collective()) {
+      CollectiveCall call = CollectiveOf(program, op);
+      auto& all = calls->collectives;
+      bool known = std::find(all.begin(), all.end(), call) != all.end();
+      if (call.ranks > 1 && !known) all.push_back(call);
+      continue;
+    }
+    absl::StatusOr<std::string> text = LocalText(program, op);
+    if (!text.ok()) {
+      std::string why =
+          fmt::format("{}: {}", op.def->name, MessageOf(text.status()));
+      auto& out = calls->left_out;
+      if (std::find(out.begin(), out.end(), why) == out.end()) {
+        out.push_back(std::move(why));
+      }
+    } else if (!Has(*calls, *text)) {
+      calls->local.push_back(
+          {*text, KernelUse(program, op, last), index_limit});
+    }
+  }
+}
+
+absl::StatusOr<LocalCall> ParseLocalCall(std::string_view text,
+                                         int64_t index_limit) {
+  ASYRA_ASSIGN_OR_RETURN(ParsedCall call, ParseCall(text, Mesh()));
+  ASYRA_ASSIGN_OR_RETURN(
+      std::vector<Type> results,
+      InferTypes(*call.def, call.attrs, call.operands, Mesh()));
+  return LocalCall{
+      CallText(*call.def, call.attrs, call.operands),
+      KernelUse(*call.def, call.attrs, call.operands, results, Mesh(), 0),
+      index_limit};
+}
+
+CollectiveCall CollectiveOf(CollectiveKind kind, DType dtype,
+                            int64_t payload_bytes, int ranks) {
+  int64_t elements = std::max<int64_t>(payload_bytes / SizeOf(dtype), ranks);
+  elements -= elements % ranks;
+  std::string type(ToString(dtype));
+  auto text = [&]() -> std::string {
+    switch (kind) {
+      case CollectiveKind::kAllReduce:
+        return fmt::format("all_reduce({}[{}] partial(x)) {{axes=x}}", type,
+                           elements);
+      case CollectiveKind::kAllGather:
+        return fmt::format("all_gather({}[{}@x]) {{dim=0, axes=x}}", type,
+                           elements);
+      case CollectiveKind::kReduceScatter:
+        return fmt::format(
+            "reduce_scatter({}[{}] partial(x)) {{dim=0, axes=x}}", type,
+            elements);
+      case CollectiveKind::kAllToAll:
+        return fmt::format("all_to_all({}[{}@x,{}]) {{from=0, to=1, axes=x}}",
+                           type, ranks, elements);
+      case CollectiveKind::kNone:
+        break;
+    }
+    return "";
+  };
+  return {text(), ranks};
+}
+
+absl::StatusOr<int64_t> PayloadOf(const CollectiveCall& call) {
+  ASYRA_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create({{"x", call.ranks}}));
+  ASYRA_ASSIGN_OR_RETURN(ParsedCall parsed, ParseCall(call.text, mesh));
+  ASYRA_ASSIGN_OR_RETURN(
+      std::vector<Type> results,
+      InferTypes(*parsed.def, parsed.attrs, parsed.operands, mesh));
+  return std::max(parsed.operands[0].Local(mesh).bytes(),
+                  results[0].Local(mesh).bytes());
+}
+
+}  // namespace asyra

@@ -1,0 +1,54 @@
+// The calls of a program as tables of costs name them (simulator/README.md):
+// one op over the types that one device holds, without the program around it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/kernel.h"
+#include "ir/program.h"
+
+namespace asyra {
+
+struct LocalCall {
+  std::string text;  // "matmul(bf16[64,32], bf16[32,16])"
+  // For the last device, which sees the most where what is computed hangs on
+  // the place.
+  KernelUse use;
+  int64_t index_limit = 4;  // what its integers stay below
+};
+
+// A collective over neighbouring devices; `text` is over the mesh (x=ranks).
+struct CollectiveCall {
+  std::string text;
+  int ranks = 1;
+  friend auto operator<=>(const CollectiveCall&,
+                          const CollectiveCall&) = default;
+};
+
+struct ProgramCalls {
+  std::vector<LocalCall> local;
+  std::vector<CollectiveCall> collectives;
+  // Ops that are no call by themselves, and why.
+  std::vector<std::string> left_out;
+};
+
+// Adds the calls of a program of stage local or later that are not there yet.
+// What takes no time is no call: views, waits, constants.
+void AddCalls(const Program& program, int64_t index_limit, ProgramCalls* calls);
+
+// Of a call's text, which is then written as AddCalls does. Errors: what the
+// op's definition refuses.
+absl::StatusOr<LocalCall> ParseLocalCall(std::string_view text,
+                                         int64_t index_limit = 4);
+
+// One of `payload_bytes`, as nccl-tests count them, over `ranks` devices.
+// Payloads are rounded down to what divides evenly.
+CollectiveCall CollectiveOf(CollectiveKind kind, DType dtype,
+                            int64_t payload_bytes, int ranks);
+// What it moves, by the same count. Errors: as ParseLocalCall.
+absl::StatusOr<int64_t> PayloadOf(const CollectiveCall& call);
+
+}  // namespace asyra

@@ -1,0 +1,17 @@
+// What repeated measurements of one thing say.
+#pragma once
+
+#include <vector>
+
+namespace asyra {
+
+struct Timing {
+  double us = 0;      // the median
+  double spread = 0;  // width of the middle half, as a part of the median
+  int samples = 0;
+};
+
+// At least one sample.
+Timing TimingOf(std::vector<double> samples_us);
+
+}  // namespace asyra

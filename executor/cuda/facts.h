@@ -1,0 +1,20 @@
+// What measurements on GPUs were made with, for people.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace asyra {
+
+struct CudaFacts {
+  std::string device;     // "NVIDIA H200"
+  std::string driver;     // the CUDA version it knows
+  std::string libraries;  // "CUDA 13.0, NCCL 2.28.9, cuBLASLt 13.1"
+};
+
+// Of the first GPU. Errors: as CountCudaDevices; Unimplemented in a build
+// without CUDA.
+absl::StatusOr<CudaFacts> DescribeCuda();
+
+}  // namespace asyra

@@ -1,0 +1,158 @@
+// What asyra-bench is made of, on cpus.
+#include <gmock/gmock.h>
+
+#include <mutex>
+
+#include "executor/bench/collective_timer.h"
+#include "executor/bench/kernel_timer.h"
+#include "executor/bench/program_calls.h"
+#include "executor/bench/timing.h"
+#include "executor/cpu/cpu_device.h"
+#include "executor/cpu/run_on_cpu.h"
+#include "ir/parser.h"
+#include "ir/support/check.h"
+
+namespace asyra {
+namespace {
+
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+
+TEST(Timing, IsTheMedianAndTheMiddleHalf) {
+  Timing odd = TimingOf({5, 1, 100, 3, 4});
+  EXPECT_EQ(odd.us, 4);
+  EXPECT_EQ(odd.spread, (5 - 3) / 4.0);
+  EXPECT_EQ(odd.samples, 5);
+  EXPECT_EQ(TimingOf({2, 4}).us, 3);
+  EXPECT_EQ(TimingOf({7}).spread, 0);
+}
+
+constexpr std::string_view kProgram = R"(
+asyra 1 local
+mesh (dp=2, tp=4)
+program @mlp(%x: f32[8@dp, 16], %up: f32[16, 64@tp] weight,
+    %down: f32[64@tp, 16] weight) -> (f32[32@dp, 4]) {
+  %h = matmul(%x, %up) : f32[8@dp, 64@tp]
+  %p = matmul(%h, %down) : f32[8@dp, 16] partial(tp)
+  %y = all_reduce(%p) {axes=tp} : f32[8@dp, 16]
+  %q = matmul(%h, %down) : f32[8@dp, 16] partial(tp)
+  %z = all_reduce(%q) {axes=tp} : f32[8@dp, 16]
+  %s = add(%y, %z) : f32[8@dp, 16]
+  %r = reshape(%s) {shape=[32, 4]} : f32[32@dp, 4]
+  return %r
+}
+)";
+
+TEST(ProgramCalls, AreLocalAndEachOnce) {
+  Program program = ASYRA_VALUE(ParseProgram(kProgram));
+  ProgramCalls calls;
+  AddCalls(program, 4, &calls);
+  AddCalls(program, 4, &calls);
+  EXPECT_THAT(
+      calls.local,
+      ElementsAre(Field(&LocalCall::text, "matmul(f32[4, 16], f32[16, 16])"),
+                  Field(&LocalCall::text, "add(f32[4, 16], f32[4, 16])")))
+      << "both products have these sizes, reshape is a view";
+  EXPECT_THAT(calls.collectives,
+              ElementsAre(CollectiveCall{
+                  "all_reduce(f32[64] partial(x)) {axes=x}", 4}));
+  EXPECT_THAT(calls.left_out, testing::IsEmpty());
+}
+
+TEST(ProgramCalls, OfCollectivesCarryTheirPayload) {
+  for (CollectiveKind kind :
+       {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
+        CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll}) {
+    CollectiveCall call = CollectiveOf(kind, DType::kBF16, 4096, 4);
+    auto payload = PayloadOf(call);
+    ASSERT_TRUE(payload.ok()) << payload.status();
+    EXPECT_EQ(*payload, 4096) << call.text;
+  }
+}
+
+TEST(ProgramCalls, AreWrittenInOneWay) {
+  auto call = ParseLocalCall("softmax( f32[4,8] )");
+  auto same = ParseLocalCall("softmax(f32[4, 8])");
+  ASSERT_TRUE(call.ok() && same.ok()) << call.status() << same.status();
+  EXPECT_EQ(call->text, same->text);
+}
+
+TEST(ProgramCalls, RefuseWhatTheOpDoes) {
+  auto call = ParseLocalCall("matmul(f32[4,8], f32[4,8])");
+  EXPECT_THAT(call.status().message(), HasSubstr("8"));
+}
+
+TEST(KernelTimer, TakesAsManySamplesAsItIsAskedFor) {
+  auto device = CreateCpuDevice({.threads_per_stream = 1});
+  LocalCall call =
+      ASYRA_VALUE(ParseLocalCall("matmul(f32[32,32], f32[32,32])"));
+  Timing timing = ASYRA_VALUE(TimeKernel(*device, call.use, {.samples = 3}));
+  EXPECT_EQ(timing.samples, 3);
+  EXPECT_GT(timing.us, 0);
+}
+
+TEST(KernelTimer, RefusesReferences) {
+  auto device = CreateCpuDevice({.threads_per_stream = 1});
+  LocalCall call = ASYRA_VALUE(ParseLocalCall(
+      "attention(f64[1,2,1,2], f64[1,2,1,2], f64[1,2,1,2]) {scale=1.0}"));
+  auto timing = TimeKernel(*device, call.use);
+  EXPECT_TRUE(absl::IsUnimplemented(timing.status())) << timing.status();
+}
+
+TEST(KernelTimer, CountsTheHostsTimeToo) {
+  auto device = CreateCpuDevice({.threads_per_stream = 1});
+  LocalCall call = ASYRA_VALUE(ParseLocalCall("neg(f32[16])"));
+  LaunchTimes times = ASYRA_VALUE(TimeLaunches(*device, call.use));
+  EXPECT_GT(times.eager_us, 0);
+  EXPECT_GT(times.recorded_us, 0);
+  EXPECT_GT(times.device_us, 0);
+}
+
+TEST(RankTimers, AgreeOnTheSlowestRank) {
+  auto platform = CreateCpuPlatform();
+  std::mutex mutex;
+  std::vector<double> seen, pairs;
+  absl::Status status =
+      RunRankTimers(*platform, 4, 60, [&](RankTimer& timer) -> absl::Status {
+        for (int ranks : {2, 4}) {
+          CollectiveCall call = CollectiveOf(CollectiveKind::kAllReduce,
+                                             DType::kF32, 4096, ranks);
+          auto timing = timer.TimeCollective(call, 3);
+          if (!timing.ok()) return timing.status();
+          std::lock_guard lock(mutex);
+          seen.push_back(timing->us);
+        }
+        PairCall pair = {
+            ASYRA_VALUE(ParseLocalCall("matmul(f32[64,64], f32[64,64])")),
+            CollectiveOf(CollectiveKind::kAllGather, DType::kF32, 65536, 4),
+            CollectiveKind::kAllGather};
+        auto timing = timer.TimePair(pair, 3);
+        if (!timing.ok()) return timing.status();
+        std::lock_guard lock(mutex);
+        pairs.push_back(timing->collective_beside_us);
+        EXPECT_GT(timing->compute_beside_us, 0);
+        return absl::OkStatus();
+      });
+  ASSERT_TRUE(status.ok()) << status;
+  std::sort(seen.begin(), seen.end());
+  ASSERT_EQ(seen.size(), 8);
+  EXPECT_EQ(seen[0], seen[3]);
+  EXPECT_EQ(seen[4], seen[7]);
+  EXPECT_EQ(pairs, std::vector<double>(4, pairs[0]));
+}
+
+TEST(RankTimers, RefuseGroupsThatDoNotDivideTheRanks) {
+  auto platform = CreateCpuPlatform();
+  absl::Status status =
+      RunRankTimers(*platform, 4, 60, [&](RankTimer& timer) -> absl::Status {
+        return timer
+            .TimeCollective(
+                CollectiveOf(CollectiveKind::kAllReduce, DType::kF32, 64, 3), 3)
+            .status();
+      });
+  EXPECT_THAT(status.message(), HasSubstr("4 devices are no groups of 3"));
+}
+
+}  // namespace
+}  // namespace asyra

@@ -1,0 +1,33 @@
+// Calls that asyra-bench measures besides those of programs, so that others are
+// near to something measured.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "executor/bench/collective_timer.h"
+
+namespace asyra {
+
+// Sizes of the grid, by what a device does in a millisecond or so.
+struct GridScale {
+  DType dtype = DType::kBF16;
+  // Of products: rows, and columns and depth of square ones; of attention: rows
+  // and keys; bytes that memory-bound ops read.
+  std::vector<int64_t> rows, widths, sequences, bytes;
+  std::vector<int64_t> payloads;  // of collectives, bytes
+};
+GridScale GridOfGpu();
+GridScale GridOfCpu();
+
+// The most telling first: of each kind the largest, then the others.
+std::vector<std::string> LocalGrid(const GridScale& scale);
+
+// Over every group size from 2 to `ranks` that divides them.
+std::vector<CollectiveCall> CollectiveGrid(const GridScale& scale, int ranks);
+
+// A product beside each kind of collective, both long, over all ranks.
+absl::StatusOr<std::vector<PairCall>> PairGrid(const GridScale& scale,
+                                               int ranks);
+
+}  // namespace asyra

@@ -1,0 +1,199 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "ir/parser.h"
+#include "ir/support/status.h"
+#include "nlohmann/json.hpp"
+#include "tools/bench_report.h"
+
+namespace asyra {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Shorter transfers say more of latencies than of rates.
+constexpr double kLongBytes = 1 << 20;
+
+// The best rates that some call reached.
+struct Rates {
+  std::map<std::string, double> matrix_tflops;  // by element type
+  double memory_gbps = 0;
+  double link_gbps = 0;  // bus bandwidth
+  double least_collective_us = 0;
+};
+
+absl::Status AddLocal(const MeasuredCall& measured, Rates* rates) {
+  ASYRA_ASSIGN_OR_RETURN(LocalCall call, ParseLocalCall(measured.text));
+  const KernelUse& use = call.use;
+  Work work = WorkOf(
+      {use.def(), use.attrs(), use.global_operands(), use.global_results()},
+      Mesh());
+  double bytes = work.read_bytes + work.write_bytes;
+  if (work.matrix) {
+    double& best =
+        rates->matrix_tflops[std::string(ToString(use.operand(0).dtype))];
+    best = std::max(best, work.flops / measured.timing.us * 1e-6);
+  } else if (bytes >= kLongBytes) {
+    rates->memory_gbps =
+        std::max(rates->memory_gbps, bytes / measured.timing.us * 1e-3);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddCollective(const MeasuredCall& measured, Rates* rates) {
+  ASYRA_ASSIGN_OR_RETURN(int64_t payload,
+                         PayloadOf({measured.text, measured.ranks}));
+  double us = measured.timing.us, n = measured.ranks;
+  double& least = rates->least_collective_us;
+  least = least == 0 ? us : std::min(least, us);
+  if (static_cast<double>(payload) < kLongBytes) return absl::OkStatus();
+  ASYRA_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create({{"x", measured.ranks}}));
+  ASYRA_ASSIGN_OR_RETURN(ParsedCall call, ParseCall(measured.text, mesh));
+  bool twice = call.def->collective == CollectiveKind::kAllReduce;
+  double bus_bytes =
+      static_cast<double>(payload) * (twice ? 2 : 1) * (n - 1) / n;
+  rates->link_gbps = std::max(rates->link_gbps, bus_bytes / us * 1e-3);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Rates> RatesOf(const BenchResult& result) {
+  Rates rates;
+  for (const MeasuredCall& call : result.calls) {
+    ASYRA_RETURN_IF_ERROR(call.ranks > 1 ? AddCollective(call, &rates)
+                                         : AddLocal(call, &rates));
+  }
+  return rates;
+}
+
+// Three digits say all that a measurement does.
+double Rounded(double value) { return std::stod(fmt::format("{:.3g}", value)); }
+
+// The least rate that a machine file takes.
+constexpr double kLeastRate = 0.01;
+
+void SetRate(double reached, Json* rate) {
+  if (reached <= 0) return;
+  (*rate)["achievable"] =
+      Rounded(std::clamp(reached, kLeastRate, (*rate)["peak"].get<double>()));
+}
+
+std::string_view NameOf(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return "all_reduce";
+    case CollectiveKind::kAllGather:
+      return "all_gather";
+    case CollectiveKind::kReduceScatter:
+      return "reduce_scatter";
+    default:
+      return "all_to_all";
+  }
+}
+
+Json Even(double rate) { return {{"peak", rate}, {"achievable", rate}}; }
+
+}  // namespace
+
+absl::StatusOr<std::string> BenchMachine(const BenchResult& result,
+                                         const std::string& name,
+                                         const std::string& table,
+                                         std::string_view base) {
+  Json machine = Json::parse(base.begin(), base.end(), nullptr,
+                             /*allow_exceptions=*/false);
+  if (machine.is_discarded() || !machine.is_object()) {
+    return Invalid("the machine to begin with is no JSON object");
+  }
+  ASYRA_ASSIGN_OR_RETURN(Rates rates, RatesOf(result));
+  machine["name"] = name;
+  Json &gpu = machine["gpu"], &host = machine["host"];
+  for (auto& [dtype, tflops] : rates.matrix_tflops) {
+    if (gpu["matrix_tflops"].contains(dtype)) {
+      SetRate(tflops, &gpu["matrix_tflops"][dtype]);
+    }
+  }
+  SetRate(rates.memory_gbps, &gpu["hbm_gbps"]);
+  SetRate(rates.link_gbps, &host["link_gbps"]);
+  constexpr double kLeastUs = 0.01;
+  const LaunchTimes& launches = result.launches;
+  gpu["kernel_us"] = Rounded(std::max(launches.device_us, kLeastUs));
+  machine["launch_us"] = Rounded(std::max(launches.eager_us, kLeastUs));
+  machine["graph_launch_us"] =
+      Rounded(std::max(launches.recorded_us, kLeastUs));
+  for (const MeasuredPair& pair : result.pairs) {
+    double kept = pair.timing.collective_us / pair.timing.collective_beside_us;
+    host["collectives"][std::string(NameOf(pair.kind))]["beside_compute"] =
+        Rounded(std::clamp(kept, 0.01, 1.0));
+  }
+  machine["measurements"] = table;
+  std::string by = fmt::format("asyra-bench on {}, {}, {}", result.device,
+                               result.libraries, result.date);
+  machine["sources"]["gpu"] = by + "; peaks and memory as before";
+  if (result.ranks > 1) machine["sources"]["host"] = by;
+  return machine.dump(2) + "\n";
+}
+
+std::string PlainMachine(const BenchResult& result) {
+  absl::StatusOr<Rates> found = RatesOf(result);
+  Rates rates = found.ok() ? *found : Rates();
+  double matrix = kLeastRate;
+  for (auto& [dtype, tflops] : rates.matrix_tflops) {
+    matrix = std::max(matrix, tflops);
+  }
+  // Hundredths of the machine, of so many operations in each of 1e8 clocks.
+  constexpr int kSms = 100, kClockMhz = 100;
+  double per_clock = std::ceil(matrix * 100);
+  Json tflops = Even(per_clock / 100);
+  double memory = std::max(Rounded(rates.memory_gbps), 1.0);
+  double link = std::max(Rounded(rates.link_gbps), 1.0);
+  Json collective = {{"ctas", 1}, {"beside_compute", 1}};
+  double base_us = std::max(Rounded(rates.least_collective_us), 0.01);
+  Json machine = {
+      {"schema", 2},
+      {"name", ""},
+      {"gpu",
+       {{"name", result.device},
+        {"sms", kSms},
+        {"clock_mhz", kClockMhz},
+        {"bf16_flops_per_sm_clock", per_clock},
+        {"hbm_gib", 16},
+        {"hbm_gbps", Even(memory)},
+        {"hbm_sms", 1},
+        {"matrix_tflops",
+         {{"bf16", tflops}, {"f16", tflops}, {"f32", tflops}, {"f64", tflops}}},
+        {"vector_tflops", tflops},
+        {"kernel_us", 1},
+        {"gemm_half_tile", 0},
+        {"gemm_extra_k", 0},
+        {"gemm_hbm_fraction", 1},
+        {"context_mib", 0},
+        {"collectives_mib", 0},
+        {"communicator_mib", 0},
+        {"exchange_mib", 0}}},
+      {"launch_us", 1},
+      {"graph_launch_us", 1},
+      {"host",
+       {{"gpus", std::max(result.ranks, 1)},
+        {"link", "nvlink"},
+        {"link_gbps", Even(link)},
+        {"p2p", true},
+        {"ll_gbps", link},
+        {"cta_gbps", link},
+        {"protocols", Json::array({{{"name", "memory"},
+                                    {"base_us", base_us},
+                                    {"hop_us", 0},
+                                    {"network_hop_us", 0},
+                                    {"fraction", 1}}})},
+        {"collectives",
+         {{"all_reduce", collective},
+          {"all_gather", collective},
+          {"reduce_scatter", collective},
+          {"all_to_all", collective}}},
+        {"copy_engines", 0}}},
+      {"network", {{"nics", 1}, {"gbps", Even(1)}, {"alpha_us", 0}}},
+      {"measurements", ""},
+      {"sources", {{"gpu", ""}, {"host", "none"}, {"network", "none"}}}};
+  return machine.dump();
+}
+
+}  // namespace asyra

@@ -1,0 +1,68 @@
+#include "tools/bench_report.h"
+
+#include "ir/support/status.h"
+#include "nlohmann/json.hpp"
+
+namespace asyra {
+namespace {
+
+std::string Line(const MeasuredCall& call) {
+  return fmt::format("{:>10.1f} us {:>4.0f} % {} {}\n", call.timing.us,
+                     100 * call.timing.spread,
+                     call.ranks > 1 ? fmt::format("{:>2}", call.ranks) : "  ",
+                     call.text);
+}
+
+}  // namespace
+
+std::string BenchText(const BenchResult& result) {
+  std::string text = fmt::format("{}, {}, {} {}: {} calls in {:.0f} s\n\n",
+                                 result.device, result.libraries, result.ranks,
+                                 result.ranks == 1 ? "rank" : "ranks",
+                                 result.calls.size(), result.seconds);
+  text += fmt::format(
+      "an op costs the host {:.2f} us, {:.2f} us in a recording; the device "
+      "{:.2f} us\n\n",
+      result.launches.eager_us, result.launches.recorded_us,
+      result.launches.device_us);
+  text += "    median  spread  ranks, call\n";
+  for (const MeasuredCall& call : result.calls) text += Line(call);
+  for (const MeasuredPair& pair : result.pairs) {
+    text += fmt::format(
+        "\n{}\n  {:.1f} us alone, {:.1f} us beside it, and it {:.1f} us "
+        "alone, {:.1f} us beside\n  {}\n",
+        pair.compute, pair.timing.compute_us, pair.timing.compute_beside_us,
+        pair.timing.collective_us, pair.timing.collective_beside_us,
+        pair.collective);
+  }
+  if (!result.left_out.empty()) text += "\nnot measured:\n";
+  for (const std::string& why : result.left_out) text += "  " + why + "\n";
+  return text;
+}
+
+std::string BenchTable(const BenchResult& result) {
+  using Json = nlohmann::json;
+  auto quoted = [](const std::string& text) { return Json(text).dump(); };
+  std::string text = "{\n  \"schema\": 1,\n";
+  text += fmt::format("  \"device\": {},\n", quoted(result.device));
+  text += fmt::format("  \"driver\": {},\n", quoted(result.driver));
+  text += fmt::format("  \"libraries\": {},\n", quoted(result.libraries));
+  text += fmt::format("  \"date\": {},\n", quoted(result.date));
+  text += fmt::format(
+      "  \"method\": {},\n",
+      quoted("asyra-bench: medians of 7; kernels in recordings of many "
+             "launches, on operands that lie apart; collectives after a "
+             "barrier, the slowest rank"));
+  text += "  \"points\": [";
+  for (size_t i = 0; i < result.calls.size(); ++i) {
+    const MeasuredCall& call = result.calls[i];
+    text += fmt::format("{}\n    {{\"call\": {}, ", i == 0 ? "" : ",",
+                        quoted(call.text));
+    if (call.ranks > 1) text += fmt::format("\"ranks\": {}, ", call.ranks);
+    // What is quicker cannot be told from nothing.
+    text += fmt::format("\"us\": {:.2f}}}", std::max(call.timing.us, 0.01));
+  }
+  return text + "\n  ]\n}\n";
+}
+
+}  // namespace asyra

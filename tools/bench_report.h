@@ -1,0 +1,53 @@
+// What asyra-bench measured, as text, as a table of costs and as a machine
+// (simulator/README.md).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/bench/collective_timer.h"
+
+namespace asyra {
+
+struct MeasuredCall {
+  std::string text;
+  int ranks = 1;
+  Timing timing;
+};
+
+struct MeasuredPair {
+  std::string compute, collective;
+  CollectiveKind kind;
+  PairTiming timing;
+};
+
+struct BenchResult {
+  // For people: what was measured, with what, and when.
+  std::string device, driver, libraries, date;
+  int ranks = 1;
+  std::vector<MeasuredCall> calls;
+  std::vector<MeasuredPair> pairs;
+  LaunchTimes launches;
+  std::vector<std::string> left_out;  // and why
+  double seconds = 0;                 // it all took
+};
+
+std::string BenchText(const BenchResult& result);
+
+// A *.table file.
+std::string BenchTable(const BenchResult& result);
+
+// A *.machine file that names `table`: `base`, the text of another one, with
+// what was measured in its place. Rates are the best that were reached; shares
+// that collectives keep beside computation are those of the pairs.
+// Errors: calls that cannot be read; a base that is no JSON.
+absl::StatusOr<std::string> BenchMachine(const BenchResult& result,
+                                         const std::string& name,
+                                         const std::string& table,
+                                         std::string_view base);
+
+// The base of a machine whose peaks nobody tells: they are what was measured.
+std::string PlainMachine(const BenchResult& result);
+
+}  // namespace asyra
