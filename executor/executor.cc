@@ -96,6 +96,8 @@ class RankExecutor : public Executor {
     ASYRA_RETURN_IF_ERROR(Ready());
     if (running_) return Invalid("a step is running already");
     absl::Status status = CheckInputs(inputs);
+    // A collective may still end well after another rank has given up.
+    if (status.ok()) status = CheckWorld(0);
     if (!status.ok()) {
       failure_.Report(status);
       return status;
