@@ -2,14 +2,7 @@
 // chosen by them.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-
-#include <cstdint>
-#include <type_traits>
-
-#include "executor/cuda/element.h"
+#include "executor/cuda/float_types.cuh"
 
 namespace asyra::cuda {
 
@@ -35,24 +28,7 @@ struct alignas(sizeof(T) * n < 16 ? sizeof(T) * n : 16) Pack {
   T at[n];
 };
 
-// Calls visit(T{}) with the type of a float; other elements are an error.
-template <typename Visit>
-cudaError_t WithFloat(Element element, Visit visit) {
-  switch (element) {
-    case Element::kF16:
-      return visit(__half{});
-    case Element::kBF16:
-      return visit(__nv_bfloat16{});
-    case Element::kF32:
-      return visit(float{});
-    case Element::kF64:
-      return visit(double{});
-    default:
-      return cudaErrorInvalidValue;
-  }
-}
-
-// The same of all elements.
+// Calls visit(T{}) with the type of the element.
 template <typename Visit>
 cudaError_t WithNumber(Element element, Visit visit) {
   switch (element) {
