@@ -1,6 +1,6 @@
 #include "executor/cuda/cuda_device.h"
 
-#include <atomic>
+#include <cstdlib>
 
 #include "executor/cuda/cuda_stream.h"
 #include "executor/cuda/host_kernel.h"
@@ -139,6 +139,13 @@ class CudaDevice : public Device {
   std::unique_ptr<cuda::Probes> probes_;
 };
 
+// A kernel that is loaded when it is first launched waits for the GPU, on which
+// a collective may wait for this very rank. Who has set the variable knows why.
+void LoadKernelsAtOnce() {
+  static const int done = setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  (void)done;
+}
+
 std::string Version(int number) {
   return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
 }
@@ -147,6 +154,7 @@ std::string Version(int number) {
 
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(
     const CudaDeviceOptions& options) {
+  LoadKernelsAtOnce();
   auto device = std::make_unique<CudaDevice>(options);
   ASYRA_RETURN_IF_ERROR(device->Initialize());
   return device;
@@ -157,6 +165,7 @@ int OrdinalOf(const Device& device) {
 }
 
 absl::StatusOr<int> CountCudaDevices() {
+  LoadKernelsAtOnce();
   int count = 0;
   cudaError_t error = cudaGetDeviceCount(&count);
   int driver = 0, runtime = 0;
