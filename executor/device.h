@@ -17,8 +17,11 @@
 
 namespace asyra {
 
-// All device memory, and all workspaces, begin at multiples of this.
+// All device memory, and all values in it, begin at multiples of this.
 inline constexpr int64_t kDeviceAlignment = 64;
+// Workspaces begin at multiples of this within their memory: what libraries of
+// GPUs expect.
+inline constexpr int64_t kWorkspaceAlignment = 256;
 
 // Freed when it goes out of scope; nothing may be running on it then.
 class DeviceMemory {

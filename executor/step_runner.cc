@@ -8,8 +8,9 @@
 namespace asyra {
 namespace {
 
-int64_t Aligned(int64_t bytes) {
-  return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+int64_t AlignedWorkspace(int64_t bytes) {
+  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
+         kWorkspaceAlignment;
 }
 
 Type Bytes(int64_t count) { return Type(DType::kBool, {count}); }
@@ -68,7 +69,7 @@ absl::Status StepRunner::MakeOps() {
   }
   for (int64_t bytes : workspace) {
     workspace_at_.push_back(workspace_bytes_);
-    workspace_bytes_ += Aligned(bytes);
+    workspace_bytes_ += AlignedWorkspace(bytes);
   }
   return absl::OkStatus();
 }

@@ -128,11 +128,13 @@ class GraphRecording : public Recording {
     absl::Status status = ToStatus(
         cudaStreamEndCapture(home_->handle(), &graph), "cudaStreamEndCapture");
     // The cause, of which the end of the capture is a consequence.
-    ASYRA_RETURN_IF_ERROR(home_->failure_->status());
-    ASYRA_RETURN_IF_ERROR(status);
-    status = ToStatus(cudaGraphInstantiate(&exec_, graph, 0),
-                      "cudaGraphInstantiate");
-    cudaGraphDestroy(graph);
+    if (home_->failure_->happened()) status = home_->failure_->status();
+    if (status.ok()) {
+      status = ToStatus(cudaGraphInstantiate(&exec_, graph, 0),
+                        "cudaGraphInstantiate");
+    }
+    // NCCL's communicators end only after all graphs with their collectives.
+    if (graph != nullptr) cudaGraphDestroy(graph);
     ASYRA_RETURN_IF_ERROR(status);
     ASYRA_CUDA(cudaGraphUpload(exec_, home_->handle()));
     return home_->Synchronize(nullptr);

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <vector>
 
 #include "executor/cuda/element_of.h"
 #include "executor/cuda/fill.h"
 #include "executor/cuda/scratch.h"
+#include "executor/device.h"
 #include "ir/support/status.h"
 
 namespace asyra::cuda {
@@ -30,6 +32,17 @@ cudaDataType_t TypeOf(DType dtype) {
     default:
       return CUDA_R_32F;
   }
+}
+
+// What the addresses of all matrices of such products have in common: values
+// begin at multiples of kDeviceAlignment, their matrices after whole ones.
+uint32_t AlignmentOf(const GemmShape& shape) {
+  int64_t size = SizeOf(shape.dtype), common = kDeviceAlignment;
+  for (int64_t elements :
+       {shape.m * shape.k, shape.k * shape.n, shape.m * shape.n}) {
+    common = std::gcd(common, elements * size);
+  }
+  return static_cast<uint32_t>(common);
 }
 
 // A handle of cuBLASLt with its function that destroys it.
@@ -101,6 +114,15 @@ class LtGemm : public Gemm {
     ASYRA_CUDA(cublasLtMatmulPreferenceSetAttribute(
         preference.value, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
         sizeof(bytes)));
+    // It would take for granted what fresh memory has, 256.
+    for (auto matrix : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      uint32_t alignment = AlignmentOf(shape_);
+      ASYRA_CUDA(cublasLtMatmulPreferenceSetAttribute(
+          preference.value, matrix, &alignment, sizeof(alignment)));
+    }
     std::vector<cublasLtMatmulHeuristicResult_t> found(kCandidates);
     int count = 0;
     ASYRA_CUDA(cublasLtMatmulAlgoGetHeuristic(
