@@ -237,19 +237,7 @@ __global__ void GradMaskKernel(AttentionProblem p, AttentionData data,
   sum = SumOfBlock(sum);
   if (threadIdx.x != 0) return;
   int64_t to = blockIdx.x;
-  switch (p.mask) {
-    case Element::kF16:
-      static_cast<__half*>(dmask)[to] = Narrow<__half>(sum);
-      break;
-    case Element::kBF16:
-      static_cast<__nv_bfloat16*>(dmask)[to] = Narrow<__nv_bfloat16>(sum);
-      break;
-    case Element::kF32:
-      static_cast<float*>(dmask)[to] = Narrow<float>(sum);
-      break;
-    default:
-      static_cast<double*>(dmask)[to] = sum;
-  }
+  StoreElement(dmask, p.mask, to, sum);
 }
 
 // A block for each head: a sink has weight, and its dp is 0.
@@ -264,19 +252,7 @@ __global__ void GradSinksKernel(AttentionProblem p, AttentionData data,
   }
   sum = SumOfBlock(sum);
   if (threadIdx.x != 0) return;
-  switch (p.sinks) {
-    case Element::kF16:
-      static_cast<__half*>(dsinks)[h] = Narrow<__half>(sum);
-      break;
-    case Element::kBF16:
-      static_cast<__nv_bfloat16*>(dsinks)[h] = Narrow<__nv_bfloat16>(sum);
-      break;
-    case Element::kF32:
-      static_cast<float*>(dsinks)[h] = Narrow<float>(sum);
-      break;
-    default:
-      static_cast<double*>(dsinks)[h] = sum;
-  }
+  StoreElement(dsinks, p.sinks, h, sum);
 }
 
 constexpr dim3 kBlock(kSide, kSide);

@@ -85,4 +85,22 @@ __device__ T Narrow(A value) {
   }
 }
 
+// Rounds into element i of data of a float type that is known as it runs.
+template <typename A>
+__device__ void StoreElement(void* data, Element element, int64_t i, A value) {
+  switch (element) {
+    case Element::kF16:
+      static_cast<__half*>(data)[i] = Narrow<__half>(value);
+      break;
+    case Element::kBF16:
+      static_cast<__nv_bfloat16*>(data)[i] = Narrow<__nv_bfloat16>(value);
+      break;
+    case Element::kF32:
+      static_cast<float*>(data)[i] = Narrow<float>(value);
+      break;
+    default:
+      static_cast<double*>(data)[i] = value;
+  }
+}
+
 }  // namespace asyra::cuda
