@@ -5,26 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "ir/type.h"
+#include "executor/strides.h"
 
 namespace asyra::cpu {
-
-// Strides in elements of a dense operand of shape `from` that broadcasts to
-// `to` as in NumPy: 0 where it is repeated.
-inline Shape BroadcastStrides(const Shape& from, const Shape& to) {
-  Shape strides(to.size(), 0);
-  int64_t stride = 1;
-  for (size_t i = 1; i <= from.size(); ++i) {
-    int64_t size = from[from.size() - i];
-    strides[to.size() - i] = size == 1 ? 0 : stride;
-    stride *= size;
-  }
-  return strides;
-}
-
-inline Shape DenseStrides(const Shape& shape) {
-  return BroadcastStrides(shape, shape);
-}
 
 // Walks a shape in row-major order for N operands with strides of their own.
 // Dimensions that lie together in all of them are joined, so that what is left

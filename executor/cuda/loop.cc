@@ -44,21 +44,6 @@ void Collapse(size_t first, Shape* sizes,
 
 }  // namespace
 
-Shape BroadcastStrides(const Shape& from, const Shape& to) {
-  Shape strides(to.size(), 0);
-  int64_t stride = 1;
-  for (size_t i = 1; i <= from.size(); ++i) {
-    int64_t size = from[from.size() - i];
-    strides[to.size() - i] = size == 1 ? 0 : stride;
-    stride *= size;
-  }
-  return strides;
-}
-
-Shape DenseStrides(const Shape& shape) {
-  return BroadcastStrides(shape, shape);
-}
-
 Loop Collapsed(const Loop& loop) {
   Loop collapsed = loop;
   std::vector<Access*> accesses = AccessesOf(&collapsed);

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "executor/strides.h"
 #include "ir/type.h"
 
 namespace asyra::cuda {
@@ -25,10 +26,6 @@ struct Loop {
   int64_t num_rows() const { return NumElements(rows); }
   int64_t num_columns() const { return NumElements(columns); }
 };
-
-// Strides of a dense value of shape `from` that broadcasts to `to` as in NumPy.
-Shape BroadcastStrides(const Shape& from, const Shape& to);
-Shape DenseStrides(const Shape& shape);
 
 // The same loop without dimensions of size 1, and with neighbours joined that
 // lie together in all accesses.
