@@ -11,9 +11,9 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-// What every rank of a copying collective does besides: a barrier before and
-// after, and issuing the copy to each peer.
-constexpr double kCopyBarrierUs = 10;
+// What every rank of a copying collective does besides: meeting the others, and
+// issuing the copy to each peer.
+constexpr double kCopyMeetingUs = 5;
 constexpr double kCopyIssueUs = 3.2;
 
 // Bus bandwidth that the links inside a host leave a group.
@@ -53,22 +53,30 @@ std::vector<Way> WaysOf(CollectiveKind kind, double payload_bytes) {
           {Algorithm::kTree, TreeFraction(payload_bytes)}};
 }
 
-// Copies need no arithmetic and no host between.
-bool CanCopy(const Machine& machine, CollectiveKind kind,
-             const GroupSpan& span) {
-  return machine.copy_engines > 0 && machine.p2p && span.hosts == 1 &&
-         (kind == CollectiveKind::kAllGather ||
-          kind == CollectiveKind::kAllToAll);
+bool CanCopy(const Machine& machine, const GroupSpan& span) {
+  return machine.copy_engines > 0 && machine.p2p && span.hosts == 1;
 }
 
-CollectivePrice PriceCopies(const Machine& machine, double bus_bytes,
-                            const GroupSpan& span) {
+// Blocks to every peer; of a sum, each member adds those that it gets, and
+// all_reduce sends it to every peer again.
+CollectivePrice PriceCopies(const Machine& machine, CollectiveKind kind,
+                            double payload_bytes, const GroupSpan& span) {
+  auto n = static_cast<double>(span.ranks);
+  bool twice = kind == CollectiveKind::kAllReduce;
+  bool sums = twice || kind == CollectiveKind::kReduceScatter;
+  double sends = (n - 1) * (twice ? 2 : 1);
   CollectivePrice price;
   price.algorithm = Algorithm::kCopyEngine;
-  price.alpha_us =
-      kCopyBarrierUs + kCopyIssueUs * static_cast<double>(span.ranks - 1);
-  price.time_us =
-      price.alpha_us + bus_bytes / (machine.copy_gbps.achievable * 1e3);
+  price.alpha_us = kCopyMeetingUs * (twice ? 3 : 2) + kCopyIssueUs * sends;
+  if (sums) price.alpha_us += machine.gpu.kernel_us;
+  price.time_us = price.alpha_us +
+                  payload_bytes * BusFactor(kind, span.ranks) /
+                      (machine.copy_gbps.achievable * 1e3);
+  if (sums) {
+    // A block of each member is read, one is written.
+    price.time_us += payload_bytes * (n + 1) / n /
+                     (machine.gpu.hbm_gbps.achievable * 1e3);
+  }
   return price;
 }
 
@@ -132,6 +140,9 @@ CollectivePrice PriceCollective(const Machine& machine, CollectiveKind kind,
                                 double payload_bytes, const GroupSpan& span,
                                 int64_t busy_gpus,
                                 const CollectiveOptions& options) {
+  if (options.copies && CanCopy(machine, span)) {
+    return PriceCopies(machine, kind, payload_bytes, span);
+  }
   int ctas =
       options.ctas > 0 ? options.ctas : machine.collectives.at(kind).ctas;
   if (options.max_ctas > 0) ctas = std::min(ctas, options.max_ctas);
@@ -154,10 +165,6 @@ CollectivePrice PriceCollective(const Machine& machine, CollectiveKind kind,
         best = {time, alpha, way.algorithm, static_cast<int>(i), ctas};
       }
     }
-  }
-  if (options.copy_engines && CanCopy(machine, kind, span)) {
-    CollectivePrice copies = PriceCopies(machine, bus_bytes, span);
-    if (copies.time_us < best.time_us) best = copies;
   }
   return best;
 }

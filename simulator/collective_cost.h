@@ -29,14 +29,13 @@ enum class Algorithm : uint8_t {
   kRing,
   kTree,        // all_reduce alone
   kDirect,      // all_to_all: sends to each peer
-  kCopyEngine,  // all_gather and all_to_all inside a host: no SMs
+  kCopyEngine,  // blocks are written to peers, sums taken where they arrive
 };
 std::string_view ToString(Algorithm algorithm);
 
 struct CollectiveOptions {
-  // Copies by engines count among the algorithms; the executor must lend the
-  // library registered memory for them.
-  bool copy_engines = false;
+  // Carried by copy engines, inside a host whose GPUs reach each other.
+  bool copies = false;
   int max_ctas = 0;  // of a collective; 0: what the machine says
   int ctas = 0;      // of this one; 0: as many as the library takes
 };
@@ -55,7 +54,7 @@ double LatencyUs(CollectiveKind kind, Algorithm algorithm,
                  const Protocol& protocol, const GroupSpan& span,
                  double network_alpha_us);
 
-// The fastest of the algorithms and protocols. `payload_bytes` is the size of
+// The fastest of the algorithms and protocols, or copies. `payload_bytes` is the size of
 // nccl-tests: the whole buffer of an all_gather (result) or reduce_scatter
 // (operand), the buffer of an all_reduce, what one rank sends of an
 // all_to_all. `busy_gpus` of a host communicate at once.

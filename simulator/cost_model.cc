@@ -23,6 +23,23 @@ int CtasOf(const OpCall& call) {
   return static_cast<int>(call.attrs.Int("ctas"));
 }
 
+bool AsksForCopies(const OpCall& call) {
+  const AttrValue* copies = call.attrs.Find("copies");
+  return copies != nullptr && std::get<bool>(*copies);
+}
+
+// The part of the GPU's places for thread blocks that a kernel takes. Blocks of
+// products fill an SM each. Others have a thread for each 16 bytes, and so an SM
+// 2048 of them.
+double SlotsOf(const Gpu& gpu, const Work& work, const ComputePrice& price) {
+  constexpr double kBytesOfSm = 2048 * 16;
+  double places = price.waves > 0
+                      ? price.waves
+                      : std::max(work.read_bytes, work.write_bytes) /
+                            (kBytesOfSm * gpu.sms);
+  return std::min(1.0, places);
+}
+
 }  // namespace
 
 std::string_view ToString(OpCost::Source source) {
@@ -39,7 +56,7 @@ std::string_view ToString(OpCost::Limit limit) {
 
 std::string_view ToString(Resource resource) {
   constexpr std::string_view kNames[] = {"sms", "hbm", "link", "network",
-                                         "copy engines"};
+                                         "copy engines", "block slots"};
   static_assert(std::size(kNames) == kNumResources);
   return kNames[resource];
 }
@@ -72,17 +89,20 @@ OpCost CostModel::ComputeCost(const Work& work, DType dtype,
   double moving = std::min(1.0, static_cast<double>(gpu.hbm_sms) / gpu.sms);
   cost.load[kSms] =
       std::max(price.math_us / cost.time_us, moving * cost.load[kHbm]);
+  cost.load[kSlots] = SlotsOf(gpu, work, price);
   return cost;
 }
 
 OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
-                                 const AxisList& axes, int ctas) const {
+                                 const AxisList& axes, int ctas,
+                                 bool copies) const {
   GroupSpan span = SpanOf(axes);
   if (span.ranks == 1) return {};
   int64_t busy_gpus =
       std::min<int64_t>(mesh_.num_devices(), machine_.gpus_per_host);
   CollectiveOptions options = options_.collectives;
   options.ctas = ctas;
+  options.copies |= copies;
   CollectivePrice price =
       PriceCollective(machine_, kind, payload_bytes, span, busy_gpus, options);
   OpCost cost;
@@ -165,7 +185,8 @@ OpCost CostModel::Cost(const OpCall& call) const {
   OpCost cost;
   if (call.def.collective != CollectiveKind::kNone) {
     cost = CollectiveCost(call.def.collective, PayloadOf(call),
-                          call.attrs.Get<AxisList>("axes"), CtasOf(call));
+                          call.attrs.Get<AxisList>("axes"), CtasOf(call),
+                          AsksForCopies(call));
   } else if (!IsSetUpOnce(call.def, call.operands.size())) {
     cost = ComputeCost(WorkOf(call, mesh_), ComputeDType(call),
                        call.results[0].Local(mesh_));

@@ -16,7 +16,15 @@
 namespace asyra {
 
 // What ops that run at the same time share.
-enum Resource { kSms, kHbm, kLink, kNetwork, kCopyEngines, kNumResources };
+enum Resource {
+  kSms,
+  kHbm,
+  kLink,
+  kNetwork,
+  kCopyEngines,
+  kSlots,  // places for thread blocks
+  kNumResources
+};
 std::string_view ToString(Resource resource);
 
 struct OpCost {
@@ -86,9 +94,10 @@ class CostModel {
 
  private:
   OpCost ComputeCost(const Work& work, DType dtype, const Type& result) const;
-  // `ctas` as CollectiveOptions takes them.
+  // `ctas` and `copies` as CollectiveOptions takes them.
   OpCost CollectiveCost(CollectiveKind kind, double payload_bytes,
-                        const AxisList& axes, int ctas = 0) const;
+                        const AxisList& axes, int ctas = 0,
+                        bool copies = false) const;
   double PayloadOf(const OpCall& call) const;
   void Correct(const CostKey& key, OpCost* cost) const;
 

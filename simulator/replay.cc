@@ -26,7 +26,8 @@ struct Running {
     left_us = std::max(0.0, left_us - (now - anchor_us) * rate);
     anchor_us = now;
     rate = new_rate;
-    end_us = now + left_us / rate;
+    // Of what stands still: kNever.
+    end_us = left_us > 0 ? now + left_us / rate : now;
   }
 };
 
@@ -200,15 +201,22 @@ class Engine {
   void Retime() {
     if (!options_.contention || !active_changed_) return;
     active_changed_ = false;
+    running_.clear();
+    for (Stream& stream : streams_) {
+      if (stream.running.op >= 0) running_.push_back(&stream);
+    }
+    std::stable_sort(running_.begin(), running_.end(),
+                     [this](const Stream* a, const Stream* b) {
+                       return result_.spans[a->running.op].start_us <
+                              result_.spans[b->running.op].start_us;
+                     });
     active_.clear();
-    for (const Stream& stream : streams_) {
-      if (stream.running.op >= 0)
-        active_.push_back(&prices_[stream.running.op]);
+    for (const Stream* stream : running_) {
+      active_.push_back(&prices_[stream->running.op]);
     }
     ShareResources(active_, &rates_);
-    size_t i = 0;
-    for (Stream& stream : streams_) {
-      if (stream.running.op >= 0) stream.running.Retime(now_, rates_[i++]);
+    for (size_t i = 0; i < running_.size(); ++i) {
+      running_[i]->running.Retime(now_, rates_[i]);
     }
   }
 
@@ -247,6 +255,7 @@ class Engine {
   std::vector<int> met_;  // dependencies known to have ended
   std::vector<char> done_;
   std::vector<double> issued_us_;
+  std::vector<Stream*> running_;  // in the order in which their ops began
   std::vector<const OpCost*> active_;
   std::vector<double> rates_;
   bool active_changed_ = false;

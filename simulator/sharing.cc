@@ -18,20 +18,41 @@ constexpr double kWaveShare = 0.6;
 // being those that collectives leave.
 struct User {
   std::array<double, kNumResources> load;
+  double placed = 1;  // the speed of its placed blocks: `speed` is a part of it
   double speed = 1;
   bool rising = true;
 };
 using Users = absl::InlinedVector<User, 8>;
+
+// The speed that places for thread blocks allow each op: all blocks of a kernel
+// are placed before those of one behind it.
+absl::InlinedVector<double, 8> PlacedSpeeds(
+    absl::Span<const OpCost* const> active) {
+  absl::InlinedVector<double, 8> speeds;
+  double left = 1;
+  for (const OpCost* op : active) {
+    double wanted = op->load[kSlots];
+    double gets = std::min(wanted, left);
+    speeds.push_back(wanted > 0 ? gets / wanted : 1);
+    left -= gets;
+  }
+  return speeds;
+}
 
 Users UsersOf(absl::Span<const OpCost* const> active) {
   double held = 0;
   for (const OpCost* op : active) held += op->held_sms;
   // Several collectives may ask for all; computation still gets its turn.
   double share = 1 - std::min(held, 0.9);
+  auto placed = PlacedSpeeds(active);
   Users users;
-  for (const OpCost* op : active) {
-    users.push_back({op->load});
-    if (share < 1) users.back().load[kSms] *= SlowdownOn(share, op->waves);
+  for (size_t i = 0; i < active.size(); ++i) {
+    User& user = users.emplace_back(User{active[i]->load});
+    if (share < 1) user.load[kSms] *= SlowdownOn(share, active[i]->waves);
+    // What its placed blocks use; they need no others' places.
+    for (double& load : user.load) load *= placed[i];
+    user.load[kSlots] = 0;
+    user.placed = placed[i];
   }
   return users;
 }
@@ -95,7 +116,9 @@ void ShareResources(absl::Span<const OpCost* const> active,
     }
     if (full == kNumResources) break;
   }
-  for (size_t i = 0; i < users.size(); ++i) (*speeds)[i] = users[i].speed;
+  for (size_t i = 0; i < users.size(); ++i) {
+    (*speeds)[i] = users[i].speed * users[i].placed;
+  }
   SlowCollectives(active, speeds);
 }
 

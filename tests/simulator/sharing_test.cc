@@ -41,6 +41,24 @@ TEST(Sharing, OpsThatDoNotUseTheFullResourceRiseOn) {
               ElementsAre(DoubleEq(0.5), DoubleEq(0.5), DoubleEq(0.8)));
 }
 
+TEST(Sharing, LaterKernelsGetThePlacesThatEarlierOnesLeave) {
+  auto kernel = [](double slots) {
+    OpCost cost = Compute(0.3, 0.4);
+    cost.load[kSlots] = slots;
+    return cost;
+  };
+  EXPECT_THAT(Share({kernel(1), kernel(1)}), ElementsAre(1, 0));
+  EXPECT_THAT(Share({kernel(0.75), kernel(0.5), kernel(0.1)}),
+              ElementsAre(1, 0.5, 0));
+  // Blocks that are placed share the memory.
+  OpCost half = Compute(0, 1);
+  half.load[kSlots] = 0.5;
+  EXPECT_THAT(Share({half, half}), ElementsAre(0.5, 0.5));
+  half.load[kSlots] = 0.8;  // a quarter of the second one's
+  EXPECT_THAT(Share({half, half}),
+              ElementsAre(DoubleEq(0.8), DoubleEq(0.2)));
+}
+
 TEST(Sharing, CollectivesYieldToComputationThatFillsTheSms) {
   OpCost collective = {.time_us = 1, .beside_compute = 0.6};
   EXPECT_THAT(Share({Compute(1, 0), collective}), ElementsAre(1, 0.6));
@@ -60,9 +78,14 @@ TEST(Sharing, SpeedsOfRandomOpsAreInBounds) {
       for (double& load : op.load) {
         load = random() % 3 == 0 ? 0 : 0.1 * (1 + random() % 10);
       }
+      // Half of the time all find a place, if a small one.
+      if (round % 2 == 0) op.load[kSlots] *= 0.1;
     }
-    for (double speed : Share(ops)) {
-      ASSERT_GT(speed, 0) << "round " << round;
+    std::vector<double> speeds = Share(ops);
+    ASSERT_GT(speeds[0], 0) << "round " << round;
+    for (double speed : speeds) {
+      ASSERT_GE(speed, 0) << "round " << round;
+      if (round % 2 == 0) ASSERT_GT(speed, 0) << "round " << round;
       ASSERT_LE(speed, 1) << "round " << round;
     }
   }
