@@ -1,5 +1,6 @@
 // asyra-bench: measures a machine for the simulator, the calls of given
 // programs first.
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -56,18 +57,21 @@ class Budget {
 // collectives; the grid gets the rest.
 constexpr double kForPrograms = 0.5, kForCollectives = 0.7;
 
-absl::Status AddModels(const Flags& flags, ProgramCalls* calls) {
+// Of each model as it is partitioned and as it is scheduled.
+absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(const Flags& flags) {
+  std::vector<ProgramCalls> programs;
+  auto add = [&](const Program& program, int64_t limit) {
+    AddCalls(program, limit, &programs.emplace_back());
+  };
   for (const std::string& model : flags.models) {
     CompileOptions options = flags.compile;
     options.model = model;
     ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options));
     int64_t limit = IndexLimit(result.program);
-    if (result.partitioned.has_value()) {
-      AddCalls(*result.partitioned, limit, calls);
-    }
-    AddCalls(result.program, limit, calls);
+    if (result.partitioned.has_value()) add(*result.partitioned, limit);
+    add(result.program, limit);
   }
-  return absl::OkStatus();
+  return programs;
 }
 
 std::string Today() {
@@ -98,15 +102,18 @@ class Bench {
 
   absl::StatusOr<BenchResult> Run() {
     ASYRA_RETURN_IF_ERROR(Begin());
-    ProgramCalls calls;
-    ASYRA_RETURN_IF_ERROR(AddModels(flags_, &calls));
-    result_.left_out = calls.left_out;
+    ASYRA_ASSIGN_OR_RETURN(std::vector<ProgramCalls> programs,
+                           CallsOfModels(flags_));
     ASYRA_ASSIGN_OR_RETURN(device_, platform_->MakeDevice(0, result_.ranks));
     ASYRA_RETURN_IF_ERROR(MeasureLaunches());
-    for (const LocalCall& call : calls.local) {
-      ASYRA_RETURN_IF_ERROR(Measure(call, kForPrograms));
+    std::vector<CollectiveCall> collectives;
+    for (const ProgramCalls& calls : programs) {
+      ASYRA_RETURN_IF_ERROR(MeasureMix(calls.local));
+      collectives.insert(collectives.end(), calls.collectives.begin(),
+                         calls.collectives.end());
+      for (const std::string& text : calls.left_out) LeaveOut(text);
     }
-    ASYRA_RETURN_IF_ERROR(MeasureCollectives(calls.collectives));
+    ASYRA_RETURN_IF_ERROR(MeasureCollectives(std::move(collectives)));
     if (flags_.grid) ASYRA_RETURN_IF_ERROR(MeasureGrid());
     result_.seconds = budget_.spent_s();
     return std::move(result_);
@@ -137,8 +144,14 @@ class Bench {
     return platform_->CheckRanks(result_.ranks);
   }
 
+  void LeaveOut(std::string text) {
+    auto& all = result_.left_out;
+    if (std::find(all.begin(), all.end(), text) == all.end()) {
+      all.push_back(std::move(text));
+    }
+  }
   void LeaveOut(std::string_view call, std::string_view why) {
-    result_.left_out.push_back(fmt::format("{}: {}", call, why));
+    LeaveOut(fmt::format("{}: {}", call, why));
   }
 
   bool Known(const std::string& text, int ranks) const {
@@ -156,14 +169,41 @@ class Bench {
     return absl::OkStatus();
   }
 
-  absl::Status Measure(const LocalCall& call, double part) {
+  // All calls of a program in turn, as in its steps, unless none is new.
+  absl::Status MeasureMix(absl::Span<const LocalCall> calls) {
+    auto known = [&](const LocalCall& call) { return Known(call.text, 1); };
+    if (std::all_of(calls.begin(), calls.end(), known)) return absl::OkStatus();
+    if (!budget_.Has(kForPrograms)) {
+      for (const LocalCall& call : calls) {
+        if (!known(call)) LeaveOut(call.text, "the time was over");
+      }
+      return absl::OkStatus();
+    }
+    std::vector<MixCall> mix;
+    for (const LocalCall& call : calls) {
+      mix.push_back({call.use, call.count, call.index_limit});
+    }
+    ASYRA_ASSIGN_OR_RETURN(std::vector<absl::StatusOr<Timing>> timings,
+                           TimeMix(*device_, mix));
+    for (size_t i = 0; i < calls.size(); ++i) {
+      if (known(calls[i])) continue;
+      ASYRA_RETURN_IF_ERROR(Keep(calls[i], timings[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Measure(const LocalCall& call) {
     if (Known(call.text, 1)) return absl::OkStatus();
-    if (!budget_.Has(part)) {
+    if (!budget_.Has(1)) {
       LeaveOut(call.text, "the time was over");
       return absl::OkStatus();
     }
-    absl::StatusOr<Timing> timing =
-        TimeKernel(*device_, call.use, {.index_limit = call.index_limit});
+    return Keep(call, TimeKernel(*device_, call.use,
+                                 {.index_limit = call.index_limit}));
+  }
+
+  absl::Status Keep(const LocalCall& call,
+                    const absl::StatusOr<Timing>& timing) {
     if (absl::IsUnimplemented(timing.status()) ||
         absl::IsResourceExhausted(timing.status())) {
       LeaveOut(call.text, MessageOf(timing.status()));
@@ -242,7 +282,7 @@ class Bench {
   absl::Status MeasureGrid() {
     for (const std::string& text : LocalGrid(scale_)) {
       ASYRA_ASSIGN_OR_RETURN(LocalCall call, ParseLocalCall(text));
-      ASYRA_RETURN_IF_ERROR(Measure(call, 1));
+      ASYRA_RETURN_IF_ERROR(Measure(call));
     }
     return absl::OkStatus();
   }

@@ -14,27 +14,49 @@ using Json = nlohmann::ordered_json;
 
 // Shorter transfers say more of latencies than of rates.
 constexpr double kLongBytes = 1 << 20;
+// What moves less of the most bytes that a call moves may find them in caches.
+constexpr double kLongPart = 0.25;
 
 // The best rates that some call reached.
 struct Rates {
   std::map<std::string, double> matrix_tflops;  // by element type
-  double memory_gbps = 0;
+  double memory_gbps = 0;  // of calls that move the most bytes
   double link_gbps = 0;  // bus bandwidth
   double least_collective_us = 0;
 };
 
-absl::Status AddLocal(const MeasuredCall& measured, Rates* rates) {
-  ASYRA_ASSIGN_OR_RETURN(LocalCall call, ParseLocalCall(measured.text));
-  const KernelUse& use = call.use;
-  Work work = WorkOf(
+Work WorkOf(const KernelUse& use) {
+  return WorkOf(
       {use.def(), use.attrs(), use.global_operands(), use.global_results()},
       Mesh());
-  double bytes = work.read_bytes + work.write_bytes;
+}
+
+// What a call moves that computes no products.
+double MovedBytes(const Work& work) {
+  return work.matrix ? 0 : work.read_bytes + work.write_bytes;
+}
+
+absl::StatusOr<double> MostBytes(const BenchResult& result) {
+  double most = kLongBytes;
+  for (const MeasuredCall& measured : result.calls) {
+    if (measured.ranks > 1) continue;
+    ASYRA_ASSIGN_OR_RETURN(LocalCall call, ParseLocalCall(measured.text));
+    most = std::max(most, MovedBytes(WorkOf(call.use)));
+  }
+  return most;
+}
+
+absl::Status AddLocal(const MeasuredCall& measured, double most_bytes,
+                      Rates* rates) {
+  ASYRA_ASSIGN_OR_RETURN(LocalCall call, ParseLocalCall(measured.text));
+  const KernelUse& use = call.use;
+  Work work = WorkOf(use);
+  double bytes = MovedBytes(work);
   if (work.matrix) {
     double& best =
         rates->matrix_tflops[std::string(ToString(use.operand(0).dtype))];
     best = std::max(best, work.flops / measured.timing.us * 1e-6);
-  } else if (bytes >= kLongBytes) {
+  } else if (bytes >= std::max(kLongBytes, kLongPart * most_bytes)) {
     rates->memory_gbps =
         std::max(rates->memory_gbps, bytes / measured.timing.us * 1e-3);
   }
@@ -59,9 +81,11 @@ absl::Status AddCollective(const MeasuredCall& measured, Rates* rates) {
 
 absl::StatusOr<Rates> RatesOf(const BenchResult& result) {
   Rates rates;
+  ASYRA_ASSIGN_OR_RETURN(double most_bytes, MostBytes(result));
   for (const MeasuredCall& call : result.calls) {
-    ASYRA_RETURN_IF_ERROR(call.ranks > 1 ? AddCollective(call, &rates)
-                                         : AddLocal(call, &rates));
+    ASYRA_RETURN_IF_ERROR(call.ranks > 1
+                              ? AddCollective(call, &rates)
+                              : AddLocal(call, most_bytes, &rates));
   }
   return rates;
 }

@@ -50,9 +50,10 @@ std::string BenchTable(const BenchResult& result) {
   text += fmt::format("  \"date\": {},\n", quoted(result.date));
   text += fmt::format(
       "  \"method\": {},\n",
-      quoted("asyra-bench: medians of 7; kernels in recordings of many "
-             "launches, on operands that lie apart; collectives after a "
-             "barrier, the slowest rank"));
+      quoted("asyra-bench: medians of 7 or more; kernels of programs in turn, "
+             "as in steps, after a second of them, those of the grid alone, in "
+             "recordings of many launches, on operands that lie apart; "
+             "collectives after a barrier, the slowest rank"));
   text += "  \"points\": [";
   for (size_t i = 0; i < result.calls.size(); ++i) {
     const MeasuredCall& call = result.calls[i];

@@ -34,7 +34,7 @@ struct Prepared {
         UseMemory::Create(use, kernel->workspace_bytes(),
                           {.index_limit = index_limit}, device, stream));
     args = memory->args(0);
-    return absl::OkStatus();
+    return kernel->Bind(args);
   }
   // So many launches in a row.
   absl::StatusOr<std::unique_ptr<Recording>> Record(int count, Device& device,

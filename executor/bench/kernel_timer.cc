@@ -55,6 +55,24 @@ class Trial {
     return failure_.status();
   }
 
+  // Of one launch, as it is replayed.
+  absl::StatusOr<double> OneUs() {
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> one, Record(1));
+    auto once = [&] { one->Replay(); };
+    ASYRA_RETURN_IF_ERROR(DeviceUs(once).status());  // warms up
+    return DeviceUs(once);
+  }
+
+  // A replay between the two events, behind what `before` has enqueued.
+  void Enqueue(Recording& recording, const Trial* before) {
+    if (before != nullptr) stream_->Wait(*before->end_);
+    stream_->Record(*begin_);
+    recording.Replay();
+    stream_->Record(*end_);
+  }
+  // Between the two events.
+  double us() const { return end_->UsSince(*begin_); }
+
   // Of all that `enqueue` enqueues.
   template <typename Enqueue>
   absl::StatusOr<double> DeviceUs(Enqueue enqueue) {
@@ -62,7 +80,7 @@ class Trial {
     enqueue();
     stream_->Record(*end_);
     ASYRA_RETURN_IF_ERROR(Finish());
-    return end_->UsSince(*begin_);
+    return us();
   }
 
  private:
@@ -75,6 +93,57 @@ class Trial {
   std::unique_ptr<Stream> stream_;
 };
 
+// Kernels that run in turn on one stream after the other.
+class Mix {
+ public:
+  explicit Mix(Device& device) : device_(device) {}
+
+  bool empty() const { return parts_.empty(); }
+
+  // Errors: those of Trial::Prepare, which leave the mix as it was.
+  absl::Status Add(const MixCall& call, double call_us) {
+    auto trial = std::make_unique<Trial>(device_);
+    const KernelTimerOptions alone;
+    ASYRA_RETURN_IF_ERROR(
+        trial->Prepare(call.use, {alone.apart_bytes, alone.max_launches,
+                                  call.index_limit}));
+    ASYRA_ASSIGN_OR_RETURN(double one_us, trial->OneUs());
+    auto row = static_cast<int>(
+        std::clamp<double>(std::ceil(call_us / std::max(one_us, 1e-3)), 1,
+                           alone.max_launches));
+    int launches = std::max(row, call.count);
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> recording,
+                           trial->Record(launches));
+    parts_.push_back({std::move(trial), std::move(recording), launches});
+    return absl::OkStatus();
+  }
+
+  // All of them once: the time of one launch of each. Each waits for the one
+  // before on the device, not on the host.
+  absl::StatusOr<std::vector<double>> Round() {
+    const Trial* before = nullptr;
+    for (const Part& part : parts_) {
+      part.trial->Enqueue(*part.recording, before);
+      before = part.trial.get();
+    }
+    std::vector<double> us;
+    for (const Part& part : parts_) {
+      ASYRA_RETURN_IF_ERROR(part.trial->Finish());
+      us.push_back(part.trial->us() / part.launches);
+    }
+    return us;
+  }
+
+ private:
+  struct Part {
+    std::unique_ptr<Trial> trial;
+    std::unique_ptr<Recording> recording;
+    int launches;
+  };
+  Device& device_;
+  std::vector<Part> parts_;
+};
+
 }  // namespace
 
 absl::StatusOr<Timing> TimeKernel(Device& device, const KernelUse& use,
@@ -82,10 +151,7 @@ absl::StatusOr<Timing> TimeKernel(Device& device, const KernelUse& use,
   Trial trial(device);
   ASYRA_RETURN_IF_ERROR(trial.Prepare(
       use, {options.apart_bytes, options.max_launches, options.index_limit}));
-  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> one, trial.Record(1));
-  auto once = [&] { one->Replay(); };
-  ASYRA_RETURN_IF_ERROR(trial.DeviceUs(once).status());  // warms up
-  ASYRA_ASSIGN_OR_RETURN(double one_us, trial.DeviceUs(once));
+  ASYRA_ASSIGN_OR_RETURN(double one_us, trial.OneUs());
   auto launches = static_cast<int>(
       std::clamp<double>(std::ceil(options.sample_us / std::max(one_us, 1e-3)),
                          1, options.max_launches));
@@ -99,6 +165,37 @@ absl::StatusOr<Timing> TimeKernel(Device& device, const KernelUse& use,
     samples.push_back(us / launches);
   }
   return TimingOf(std::move(samples));
+}
+
+absl::StatusOr<std::vector<absl::StatusOr<Timing>>> TimeMix(
+    Device& device, absl::Span<const MixCall> calls,
+    const MixTimerOptions& options) {
+  Mix mix(device);
+  std::vector<absl::StatusOr<Timing>> timings;
+  for (const MixCall& call : calls) {
+    // Those that can be prepared are timed below.
+    absl::Status status = mix.Add(call, options.call_us);
+    timings.push_back(status.ok() ? absl::StatusOr<Timing>(Timing())
+                                  : absl::StatusOr<Timing>(status));
+  }
+  if (mix.empty()) return timings;
+  auto begin = Clock::now();
+  while (UsSince(begin) < options.settle_s * 1e6) {
+    ASYRA_RETURN_IF_ERROR(mix.Round().status());
+  }
+  std::vector<std::vector<double>> samples;  // of each round
+  for (int i = 0; i < options.samples; ++i) {
+    ASYRA_ASSIGN_OR_RETURN(samples.emplace_back(), mix.Round());
+  }
+  size_t next = 0;
+  for (absl::StatusOr<Timing>& timing : timings) {
+    if (!timing.ok()) continue;
+    std::vector<double> of_call;
+    for (const auto& round : samples) of_call.push_back(round[next]);
+    timing = TimingOf(std::move(of_call));
+    ++next;
+  }
+  return timings;
 }
 
 absl::StatusOr<LaunchTimes> TimeLaunches(Device& device, const KernelUse& use) {

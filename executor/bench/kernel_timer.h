@@ -1,7 +1,10 @@
 // What ops take alone on a device, by the kernels that the executor runs.
 #pragma once
 
+#include <vector>
+
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "executor/bench/timing.h"
 #include "executor/device.h"
 
@@ -22,6 +25,31 @@ struct KernelTimerOptions {
 // reference; memory; those of the kernel.
 absl::StatusOr<Timing> TimeKernel(Device& device, const KernelUse& use,
                                   const KernelTimerOptions& options = {});
+
+// An op of a program that is repeated step by step.
+struct MixCall {
+  KernelUse use;
+  int count = 1;            // launches of a step
+  int64_t index_limit = 4;  // integers are in [0, index_limit)
+};
+
+struct MixTimerOptions {
+  // So long the calls run in turn before they are timed: a GPU lowers its clock
+  // to what its power and temperature allow under this load.
+  double settle_s = 1;
+  int samples = 9;
+  // Shorter calls are launched in a row for as long as this, since the events
+  // around them take time too.
+  double call_us = 100;
+};
+
+// What each call takes while all of them run in turn, as often as in a step:
+// kernels that are timed alone and for a moment only find a higher clock. The
+// status of a call that cannot be prepared is its own, as of TimeKernel; it is
+// left out of the mix.
+absl::StatusOr<std::vector<absl::StatusOr<Timing>>> TimeMix(
+    Device& device, absl::Span<const MixCall> calls,
+    const MixTimerOptions& options = {});
 
 // What it takes to issue an op, measured on one that does next to nothing. A
 // GPU is to be the calling thread's current one.

@@ -34,6 +34,11 @@ std::vector<Type> Locals(const std::vector<Type>& types, const Mesh& mesh) {
 // The text of the op over local types. Error: where these do not give the
 // local results.
 absl::StatusOr<std::string> LocalText(const Program& program, const Op& op) {
+  for (const AttrDef& attr : op.def->attrs) {
+    if (attr.kind == AttrKind::kAxes) {
+      return Invalid("what it computes hangs on the mesh");
+    }
+  }
   std::vector<Type> operands = Locals(program.OperandTypes(op), program.mesh);
   std::vector<Type> results = Locals(program.ResultTypes(op), program.mesh);
   AttrMap attrs = op.attrs;
@@ -70,9 +75,11 @@ bool TakesTime(const Program& program, const Op& op) {
   return work.flops + work.read_bytes + work.write_bytes > 0;
 }
 
-bool Has(const ProgramCalls& calls, const std::string& text) {
-  return std::any_of(calls.local.begin(), calls.local.end(),
-                     [&](const LocalCall& call) { return call.text == text; });
+LocalCall* Find(const std::string& text, ProgramCalls* calls) {
+  for (LocalCall& call : calls->local) {
+    if (call.text == text) return &call;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -97,7 +104,9 @@ void AddCalls(const Program& program, int64_t index_limit,
       if (std::find(out.begin(), out.end(), why) == out.end()) {
         out.push_back(std::move(why));
       }
-    } else if (!Has(*calls, *text)) {
+    } else if (LocalCall* known = Find(*text, calls); known != nullptr) {
+      ++known->count;
+    } else {
       calls->local.push_back(
           {*text, KernelUse(program, op, last), index_limit});
     }

@@ -18,6 +18,7 @@ struct LocalCall {
   // the place.
   KernelUse use;
   int64_t index_limit = 4;  // what its integers stay below
+  int count = 1;            // how often AddCalls met it
 };
 
 // A collective over neighbouring devices; `text` is over the mesh (x=ranks).

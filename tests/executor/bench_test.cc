@@ -54,6 +54,8 @@ TEST(ProgramCalls, AreLocalAndEachOnce) {
       ElementsAre(Field(&LocalCall::text, "matmul(f32[4, 16], f32[16, 16])"),
                   Field(&LocalCall::text, "add(f32[4, 16], f32[4, 16])")))
       << "both products have these sizes, reshape is a view";
+  EXPECT_EQ(calls.local[0].count, 4);
+  EXPECT_EQ(calls.local[1].count, 2);
   EXPECT_THAT(calls.collectives,
               ElementsAre(CollectiveCall{
                   "all_reduce(f32[64] partial(x)) {axes=x}", 4}));
@@ -98,6 +100,27 @@ TEST(KernelTimer, RefusesReferences) {
       "attention(f64[1,2,1,2], f64[1,2,1,2], f64[1,2,1,2]) {scale=1.0}"));
   auto timing = TimeKernel(*device, call.use);
   EXPECT_TRUE(absl::IsUnimplemented(timing.status())) << timing.status();
+}
+
+TEST(MixTimer, TimesEachCallAndLeavesOutReferences) {
+  auto device = CreateCpuDevice({.threads_per_stream = 1});
+  std::vector<MixCall> calls;
+  for (std::string_view text :
+       {"matmul(f32[32,32], f32[32,32])",
+        "attention(f64[1,2,1,2], f64[1,2,1,2], f64[1,2,1,2]) {scale=1.0}",
+        "neg(f32[1000000])"}) {
+    calls.push_back({ASYRA_VALUE(ParseLocalCall(text)).use, .count = 2});
+  }
+  auto timings = ASYRA_VALUE(
+      TimeMix(*device, calls, {.settle_s = 0.01, .samples = 3}));
+  ASSERT_EQ(timings.size(), 3);
+  EXPECT_TRUE(absl::IsUnimplemented(timings[1].status()))
+      << timings[1].status();
+  ASSERT_TRUE(timings[0].ok() && timings[2].ok());
+  EXPECT_EQ(timings[0]->samples, 3);
+  EXPECT_GT(timings[0]->us, 0);
+  EXPECT_GT(timings[2]->us, 0);
+  EXPECT_TRUE(ASYRA_VALUE(TimeMix(*device, {})).empty());
 }
 
 TEST(KernelTimer, CountsTheHostsTimeToo) {
