@@ -66,6 +66,12 @@ class Kernel {
   // False for the op's own reference, computed on the host for want of a
   // kernel: slow, and allocates.
   virtual bool is_native() const { return true; }
+  // Once, before the first launch: where its values are. All ranks bind their
+  // collectives in the order of the program.
+  virtual absl::Status Bind(const KernelArgs& args) {
+    (void)args;
+    return absl::OkStatus();
+  }
   // Enqueues it. Errors while it runs go to the stream's Failure, after the
   // label.
   virtual void Launch(const KernelArgs& args, Stream& stream) = 0;

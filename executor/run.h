@@ -55,17 +55,33 @@ struct RunResult {
   std::vector<OpTime> profile;  // of one rank and the last step
 };
 
-// `inputs` as Interpret takes them: global tensors, one for each input of the
-// program; weights may be left out where the program's store has them.
+// A program and its inputs as Interpret takes them: global tensors, one for each
+// input of the program; weights may be left out where the program's store has
+// them. Both outlive the run.
+struct RunCase {
+  const Program* program = nullptr;
+  absl::Span<const Tensor> inputs;
+};
+
+// Programs for equally many devices, a step of each in turn: what slows the
+// machine, or the clock of a GPU, slows all of them alike. A result for each.
 // Errors: those of the executor, after the rank that failed first; a
 // replicated output whose copies differ between ranks.
+absl::StatusOr<std::vector<RunResult>> RunOnThreads(
+    absl::Span<const RunCase> cases, Platform& platform,
+    const RunOptions& options = {});
+
+// The same as one rank of `world`, whose other ranks call it too; all get the
+// whole outputs. The times of the world count, not those of the options.
+absl::StatusOr<std::vector<RunResult>> RunAsRank(
+    absl::Span<const RunCase> cases, Platform& platform, Communicator& world,
+    const RunOptions& options = {});
+
+// Of a single program.
 absl::StatusOr<RunResult> RunOnThreads(const Program& program,
                                        absl::Span<const Tensor> inputs,
                                        Platform& platform,
                                        const RunOptions& options = {});
-
-// The same as one rank of `world`, whose other ranks call it too; all get the
-// whole outputs. The times of the world count, not those of the options.
 absl::StatusOr<RunResult> RunAsRank(const Program& program,
                                     absl::Span<const Tensor> inputs,
                                     Platform& platform, Communicator& world,

@@ -128,6 +128,9 @@ absl::Status StepRunner::Bind(std::byte* arena, std::byte* resident,
       continue;
     }
     BindOp(op, launch.launch.get(), workspace + workspace_at_[launch.stream]);
+    Launch& bound = *launch.launch;
+    absl::Status status = bound.kernel->Bind(bound.args);
+    if (!status.ok()) return Annotate(status, bound.kernel->label());
     ASYRA_RETURN_IF_ERROR(AddProbes(op, &launch));
   }
   ASYRA_RETURN_IF_ERROR(AddStepProbes());

@@ -78,7 +78,7 @@ class Search {
         for (int op : alike.ops) trial.ops[op].attrs.Set("ctas", ctas);
         if (Try(std::move(trial)) == kKept) chosen = ctas;
       }
-      if (chosen == 0) continue;
+      if (TryCopies(alike, context) || chosen == 0) continue;
       context.Remark(
           "assign_streams: {} thread blocks for {} {}, {:.1f} us saved", chosen,
           alike.ops.size(), alike.name, before_us - makespan_us());
@@ -86,6 +86,21 @@ class Search {
   }
 
  private:
+  bool TryCopies(const CollectiveClass& alike, PassContext& context) {
+    const Machine& machine = costs_.machine();
+    if (machine.copy_engines == 0 || !machine.p2p) return false;
+    double before_us = makespan_us();
+    Program trial = program_;
+    for (int op : alike.ops) {
+      trial.ops[op].attrs.Set("ctas", int64_t{0});
+      trial.ops[op].attrs.Set("copies", true);
+    }
+    if (Try(std::move(trial)) != kKept) return false;
+    context.Remark("assign_streams: copy engines for {} {}, {:.1f} us saved",
+                   alike.ops.size(), alike.name, before_us - makespan_us());
+    return true;
+  }
+
   bool IsRobust(const Program& trial, const SimResult& result) const {
     return SurvivesErrors(PricedProgram(program_, result_.prices),
                           PricedProgram(trial, result.prices),
@@ -101,7 +116,10 @@ class Search {
     std::map<std::pair<std::string, int64_t>, CollectiveClass> classes;
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       const Op& op = program_.ops[i];
-      if (!op.is_collective() || op.attrs.Int("ctas") != 0) continue;
+      if (!op.is_collective() || op.attrs.Int("ctas") != 0 ||
+          op.attrs.Bool("copies")) {
+        continue;
+      }
       int64_t bytes =
           std::max(LocalBytes(program_.type(op.operands[0]), program_.mesh),
                    LocalBytes(program_.type(op.results[0]), program_.mesh));

@@ -59,6 +59,9 @@ RowCopy Unpacking(const CollectiveGeometry& geometry, int64_t members) {
   return copy;
 }
 
+// Calls of NCCL that one collective may take.
+constexpr int64_t kMostCalls = 8;
+
 class NcclCollective : public CudaKernel {
  public:
   NcclCollective(CollectiveKind kind, const CollectiveGeometry& geometry,
@@ -79,6 +82,7 @@ class NcclCollective : public CudaKernel {
     packs_ = sends_blocks && !IsPlain(packing_);
     unpacks_ = gets_blocks && !IsPlain(unpacking_);
     all_bytes_ = (members * block_bytes_ + 255) / 256 * 256;
+    if (packs_ || unpacks_) Split(geometry);
   }
 
   int64_t workspace_bytes() const override {
@@ -102,8 +106,36 @@ class NcclCollective : public CudaKernel {
   }
 
  private:
+  // Blocks that lie together but for a short outer loop (the batch, where the
+  // sequence is sharded) are moved by a call for each of its rounds, in one
+  // launch, rather than packed.
+  void Split(const CollectiveGeometry& geometry) {
+    if (kind_ == CollectiveKind::kAllToAll || geometry.middle != 1 ||
+        geometry.outer > kMostCalls) {
+      return;
+    }
+    int64_t size = SizeOf(geometry.dtype);
+    calls_ = geometry.outer;
+    count_ /= calls_;
+    from_step_ = geometry.read_outer * size;
+    to_step_ = geometry.write_outer * size;
+    packs_ = unpacks_ = false;
+  }
+
   absl::Status Move(const void* from, void* to, cudaStream_t stream) {
     if (count_ == 0) return absl::OkStatus();
+    if (calls_ == 1) return Call(from, to, stream);
+    ASYRA_RETURN_IF_ERROR(ToStatus(ncclGroupStart(), "ncclGroupStart"));
+    absl::Status status;
+    for (int64_t i = 0; i < calls_ && status.ok(); ++i) {
+      status = Call(static_cast<const std::byte*>(from) + i * from_step_,
+                    static_cast<std::byte*>(to) + i * to_step_, stream);
+    }
+    absl::Status ended = ToStatus(ncclGroupEnd(), "ncclGroupEnd");
+    return status.ok() ? ended : status;
+  }
+
+  absl::Status Call(const void* from, void* to, cudaStream_t stream) {
     switch (kind_) {
       case CollectiveKind::kAllReduce:
         return ToStatus(
@@ -132,6 +164,8 @@ class NcclCollective : public CudaKernel {
   int64_t block_bytes_, all_bytes_;
   RowCopy packing_, unpacking_;
   bool packs_, unpacks_;
+  int64_t calls_ = 1;
+  int64_t from_step_ = 0, to_step_ = 0;  // bytes from one call to the next
 };
 
 }  // namespace

@@ -3,10 +3,13 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 
+#include "executor/cuda/copy_collective.h"
 #include "executor/cuda/cuda_status.h"
 #include "executor/cuda/nccl_collective.h"
+#include "executor/cuda/peer_access.h"
 #include "executor/cuda/scratch.h"
 #include "ir/support/status.h"
 
@@ -65,6 +68,10 @@ class NcclWorld : public Communicator {
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) override {
     OnGpu gpu(options_.ordinal);
+    if (Asks(use, "copies") && cuda::CanCopy(use)) {
+      ASYRA_ASSIGN_OR_RETURN(bool reaches, ReachesPeers());
+      if (reaches) return PrepareCopies(use);
+    }
     ASYRA_RETURN_IF_ERROR(Connect());
     ASYRA_ASSIGN_OR_RETURN(ncclComm_t comm, GroupOf(use));
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel,
@@ -89,6 +96,38 @@ class NcclWorld : public Communicator {
   void Abort(const absl::Status& cause) override { host_.Abort(cause); }
 
  private:
+  static bool Asks(const CollectiveUse& use, std::string_view attr) {
+    const AttrValue* value = use.use.attrs().Find(attr);
+    return value != nullptr && std::get<bool>(*value);
+  }
+
+  // Asked by all ranks when the first of them asks.
+  absl::StatusOr<bool> ReachesPeers() {
+    if (reaches_peers_.has_value()) return *reaches_peers_;
+    ASYRA_ASSIGN_OR_RETURN(bool reaches,
+                           cuda::ReachAllPeers(host_, options_.ordinal));
+    reaches_peers_ = reaches;
+    if (!reaches) return false;
+    ASYRA_ASSIGN_OR_RETURN(flags_, cuda::PeerFlags::Create());
+    return true;
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopies(
+      const CollectiveUse& use) {
+    return cuda::PrepareCopyCollective(
+        use, {.self = MemberOf(use),
+              .exchange = [this](std::string_view mine) {
+                return Exchange(mine);
+              },
+              .flags = flags_.get()});
+  }
+
+  int MemberOf(const CollectiveUse& use) const {
+    int member = 0;
+    while (use.members[member] != rank()) ++member;
+    return member;
+  }
+
   // NCCL makes connections when a collective first needs them, which it could
   // not in the capture of a graph and should not in a step: each kind and size
   // runs once beforehand.
@@ -120,8 +159,8 @@ class NcclWorld : public Communicator {
   absl::Status CheckAll(double waited_s) const {
     ASYRA_RETURN_IF_ERROR(host_.Check(waited_s));
     if (aborted_) return absl::AbortedError("the world was aborted");
-    if (world_ == nullptr) return absl::OkStatus();
-    ASYRA_RETURN_IF_ERROR(CheckComm(world_));
+    if (world_ == nullptr && flags_ == nullptr) return absl::OkStatus();
+    if (world_ != nullptr) ASYRA_RETURN_IF_ERROR(CheckComm(world_));
     for (auto& [key, comm] : groups_) ASYRA_RETURN_IF_ERROR(CheckComm(comm));
     if (waited_s <= options_.timeout_s) return absl::OkStatus();
     std::string behind;
@@ -136,6 +175,7 @@ class NcclWorld : public Communicator {
     if (aborted_) return;
     aborted_ = true;
     OnGpu gpu(options_.ordinal);
+    if (flags_ != nullptr) flags_->RaiseAll();
     for (auto& [key, comm] : groups_) ncclCommAbort(comm);
     if (world_ != nullptr) ncclCommAbort(world_);
   }
@@ -164,11 +204,9 @@ class NcclWorld : public Communicator {
       config.maxCTAs = static_cast<int>(ctas);
     }
     ncclComm_t comm = nullptr;
-    int key = 0;
-    while (use.members[key] != rank()) ++key;
     ASYRA_RETURN_IF_ERROR(
-        ToStatus(ncclCommSplit(world_, static_cast<int>(use.members[0]), key,
-                               &comm, &config),
+        ToStatus(ncclCommSplit(world_, static_cast<int>(use.members[0]),
+                               MemberOf(use), &comm, &config),
                  "ncclCommSplit"));
     groups_[{use.members, ctas}] = comm;
     return comm;
@@ -186,6 +224,8 @@ class NcclWorld : public Communicator {
   // What has run once: its kind and the bytes of its operand.
   std::set<std::tuple<ncclComm_t, CollectiveKind, int64_t>> warm_;
   bool aborted_ = false;
+  std::optional<bool> reaches_peers_;
+  std::unique_ptr<cuda::PeerFlags> flags_;  // of copies
 };
 
 }  // namespace

@@ -178,6 +178,8 @@ const AttrDef kCtas = {"ctas", AttrKind::kInt,
                        "thread blocks that carry it, each on a processor of "
                        "its own; 0: as the library chooses",
                        int64_t{0}};
+const AttrDef kCopies = {"copies", AttrKind::kBool,
+                         "copy engines carry it, and no thread blocks", false};
 const AttrDef kDim = {"dim", AttrKind::kInt, "dimension"};
 
 // More than any device has processors.
@@ -187,6 +189,9 @@ absl::StatusOr<std::vector<Type>> InferCollective(const OpCall& call) {
   int64_t ctas = call.attrs.Int("ctas");
   if (ctas < 0 || ctas > kMostCtas) {
     return Invalid("ctas is {}, it must be from 0 to {}", ctas, kMostCtas);
+  }
+  if (ctas > 0 && call.attrs.Bool("copies")) {
+    return Invalid("ctas is {}, copies take none", ctas);
   }
   return SameAsFirst(call);
 }
@@ -199,6 +204,7 @@ OpDef Collective(std::string_view name, std::string_view summary,
                  std::vector<Sample> samples) {
   for (Sample& sample : samples) sample.mesh = "(a=2, b=2)";
   attrs.push_back(kCtas);
+  attrs.push_back(kCopies);
   return {.name = name,
           .summary = summary,
           .operands = {{"x"}},
