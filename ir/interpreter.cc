@@ -1,5 +1,7 @@
 #include "ir/interpreter.h"
 
+#include <algorithm>
+#include <cstring>
 #include <map>
 #include <numeric>
 #include <random>
@@ -219,6 +221,22 @@ absl::StatusOr<std::vector<Tensor>> Evaluate(
   return results;
 }
 
+namespace {
+
+// Of a larger tensor. A prime, so that no two rows of a matrix begin alike.
+constexpr int64_t kDrawnElements = 4'194'301;
+
+// Fills the tensor with copies of its first bytes.
+void RepeatBytes(int64_t first, Tensor* tensor) {
+  if (first == tensor->bytes()) return;
+  auto* data = static_cast<std::byte*>(tensor->mutable_data());
+  for (int64_t at = first; at < tensor->bytes(); at += first) {
+    std::memcpy(data + at, data, std::min(first, tensor->bytes() - at));
+  }
+}
+
+}  // namespace
+
 std::vector<Tensor> RandomInputs(const Program& program, uint64_t seed,
                                  int64_t int_limit) {
   std::mt19937_64 random(seed);
@@ -234,7 +252,8 @@ std::vector<Tensor> RandomInputs(const Program& program, uint64_t seed,
     Tensor tensor(type.dtype, program.GivenShape(input));
     std::normal_distribution<double> normal(0, weight ? 0.02 : 1);
     std::uniform_int_distribution<int64_t> uniform(0, int_limit - 1);
-    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    int64_t drawn = std::min(tensor.num_elements(), kDrawnElements);
+    for (int64_t i = 0; i < drawn; ++i) {
       if (IsFloat(type.dtype)) {
         tensor.Set(i, normal(random));
       } else {
@@ -242,6 +261,7 @@ std::vector<Tensor> RandomInputs(const Program& program, uint64_t seed,
                                                     : uniform(random));
       }
     }
+    RepeatBytes(drawn * SizeOf(type.dtype), &tensor);
     inputs.push_back(std::move(tensor));
   }
   return inputs;

@@ -16,6 +16,7 @@
 #include "ir/interpreter.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
+#include "tools/against.h"
 #include "tools/check_outputs.h"
 #include "tools/compile.h"
 #include "tools/run_inputs.h"
@@ -36,12 +37,15 @@ struct Flags {
   std::string check;
   std::optional<double> rtol, atol;  // by element type unless given
   bool compare_single = false;
+  std::vector<std::string> against;
+  bool predict = false;  // a machine was named
   uint64_t seed = 1;
 };
 
 struct Loaded {
   Program program;
   Program single;  // the same before it was sharded
+  std::optional<Program> partitioned = std::nullopt;  // before it was scheduled
 };
 
 // A program file runs as it stands, unless it is to be compiled for a mesh.
@@ -55,7 +59,8 @@ absl::StatusOr<Loaded> Load(const CompileOptions& options) {
     return Loaded{program, program};
   }
   ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options));
-  return Loaded{std::move(result.program), std::move(result.raised)};
+  return Loaded{std::move(result.program), std::move(result.raised),
+                std::move(result.partitioned)};
 }
 
 // Against the program on one interpreted device, over the same inputs.
@@ -101,8 +106,9 @@ absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(const Flags& flags) {
 // Runs on the device and fills in what came of it. `world` is null where the
 // ranks are threads.
 absl::Status RunOnDevice(const Flags& flags, const Program& program,
-                         const std::vector<Tensor>& inputs, Communicator* world,
-                         RunReport* report) {
+                         const std::vector<Tensor>& inputs,
+                         absl::Span<const AgainstProgram> against,
+                         Communicator* world, RunReport* report) {
   if (flags.device == "interpreter") {
     ASYRA_ASSIGN_OR_RETURN(report->outputs, Interpret(program, inputs));
     return absl::OkStatus();
@@ -110,12 +116,17 @@ absl::Status RunOnDevice(const Flags& flags, const Program& program,
   RunOptions options = flags.run;
   options.executor.profile = !flags.profile.empty();
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
-  if (world == nullptr) {
-    ASYRA_ASSIGN_OR_RETURN(report->run,
-                           RunOnThreads(program, inputs, *platform, options));
-  } else {
-    ASYRA_ASSIGN_OR_RETURN(
-        report->run, RunAsRank(program, inputs, *platform, *world, options));
+  std::vector<RunCase> cases = {{&program, inputs}};
+  for (const AgainstProgram& other : against) {
+    cases.push_back({&other.program, other.inputs});
+  }
+  ASYRA_ASSIGN_OR_RETURN(
+      std::vector<RunResult> results,
+      world == nullptr ? RunOnThreads(cases, *platform, options)
+                       : RunAsRank(cases, *platform, *world, options));
+  report->run = std::move(results[0]);
+  for (size_t i = 0; i < against.size(); ++i) {
+    report->against.push_back({against[i].name, std::move(results[i + 1])});
   }
   report->outputs = report->run->outputs;
   bool first = world == nullptr || world->rank() == 0;
@@ -124,12 +135,31 @@ absl::Status RunOnDevice(const Flags& flags, const Program& program,
       flags.profile, {WriteProfileTrace(program, 0, report->run->profile)});
 }
 
+absl::Status Predict(const Flags& flags, const Program& program,
+                     absl::Span<const AgainstProgram> against,
+                     RunReport* report) {
+  if (against.empty() || !flags.predict) return absl::OkStatus();
+  auto add = [&](const Program& one) -> absl::Status {
+    ASYRA_ASSIGN_OR_RETURN(double us, PredictUs(one, flags.compile));
+    report->predicted_us.push_back(us);
+    return absl::OkStatus();
+  };
+  ASYRA_RETURN_IF_ERROR(add(program));
+  for (const AgainstProgram& other : against) {
+    ASYRA_RETURN_IF_ERROR(add(other.program));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFlags(const Flags& flags) {
   if (flags.run.repeat < 1) {
     return Invalid("--repeat is {}, it must be at least 1", flags.run.repeat);
   }
   if (!(flags.run.timeout_s > 0)) {
     return Invalid("--timeout is {}, it must be above 0", flags.run.timeout_s);
+  }
+  if (!flags.against.empty() && flags.device == "interpreter") {
+    return Invalid("--against compares times, the interpreter has none");
   }
   return absl::OkStatus();
 }
@@ -148,7 +178,15 @@ absl::Status Run(const Flags& flags, Communicator* world) {
   RunReport report{.model = flags.compile.model,
                    .device = flags.device,
                    .program = &program};
-  ASYRA_RETURN_IF_ERROR(RunOnDevice(flags, program, inputs, world, &report));
+  ASYRA_ASSIGN_OR_RETURN(
+      std::vector<AgainstProgram> against,
+      LoadAgainst(flags.against, program,
+                  loaded.partitioned.has_value() ? &*loaded.partitioned
+                                                 : nullptr,
+                  inputs));
+  ASYRA_RETURN_IF_ERROR(Predict(flags, program, against, &report));
+  ASYRA_RETURN_IF_ERROR(
+      RunOnDevice(flags, program, inputs, against, world, &report));
   if (flags.compare_single) {
     ASYRA_RETURN_IF_ERROR(
         CompareSingle(std::move(loaded.single), inputs, &report));
@@ -214,6 +252,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Flags& flags,
 
 absl::Status Main(Flags flags) {
   ASYRA_RETURN_IF_ERROR(CheckFlags(flags));
+  // What a step is when it runs.
+  if (flags.device == "cuda") flags.compile.graph = flags.graphs;
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> world,
                          Connect(flags, &flags.run));
   absl::Status status = Run(flags, world.get());
@@ -280,8 +320,16 @@ int main(int argc, char** argv) {
                "also runs the program unsharded on one device and compares: "
                "errors up to 1e-5, f16 2e-3, bf16 2e-2 of an output's largest "
                "magnitude pass");
+  app.add_option("--against", flags.against,
+                 "programs that take turns with this one, step by step: "
+                 "'unscheduled', which is it before it was scheduled, or "
+                 ".asyra files of the same inputs; with --machine also what "
+                 "the simulator says of each");
   app.add_option("--seed", flags.seed, "of random inputs")
       ->capture_default_str();
   return asyra::RunTool(app, argc, argv,
-                        [&flags] { return asyra::Main(flags); });
+                        [&] {
+                          flags.predict = app.count("--machine") > 0;
+                          return asyra::Main(flags);
+                        });
 }

@@ -48,13 +48,55 @@ Json MemoryJson(const MemoryUse& memory) {
           {"total", memory.total()}};
 }
 
-Json RunJson(const RunResult& run) {
+// A line for each program that ran in turn: predicted and real times, and how
+// much quicker the reported one is.
+std::string InTurnText(const RunReport& report) {
+  std::string text = "\nin turn      predicted     median        min  ratio\n";
+  double median = Summarize(report.run->step_us).median_us;
+  auto add = [&](size_t i, std::string_view name, const RunResult& run) {
+    StepTimes times = Summarize(run.step_us);
+    std::string predicted = report.predicted_us.empty()
+                                ? "-"
+                                : Milliseconds(report.predicted_us[i]);
+    text += fmt::format("{:<11} {:>10} {:>10} {:>10} {:>5.3f}x\n", name,
+                        predicted, Milliseconds(times.median_us),
+                        Milliseconds(times.min_us), times.median_us / median);
+  };
+  add(0, "this", *report.run);
+  for (size_t i = 0; i < report.against.size(); ++i) {
+    add(i + 1, report.against[i].name, report.against[i].run);
+  }
+  return text;
+}
+
+Json StepsJson(const RunResult& run) {
   StepTimes times = Summarize(run.step_us);
-  return {{"steps",
-           {{"count", run.step_us.size()},
-            {"median_us", times.median_us},
-            {"min_us", times.min_us},
-            {"max_us", times.max_us}}},
+  return {{"count", run.step_us.size()},
+          {"median_us", times.median_us},
+          {"min_us", times.min_us},
+          {"max_us", times.max_us}};
+}
+
+Json InTurnJson(const RunReport& report) {
+  Json programs = Json::array();
+  double median = Summarize(report.run->step_us).median_us;
+  auto add = [&](size_t i, std::string_view name, const RunResult& run) {
+    Json json = {{"name", name}, {"steps", StepsJson(run)}};
+    if (!report.predicted_us.empty()) {
+      json["predicted_us"] = report.predicted_us[i];
+    }
+    json["ratio"] = Summarize(run.step_us).median_us / median;
+    programs.push_back(std::move(json));
+  };
+  add(0, "this", *report.run);
+  for (size_t i = 0; i < report.against.size(); ++i) {
+    add(i + 1, report.against[i].name, report.against[i].run);
+  }
+  return programs;
+}
+
+Json RunJson(const RunResult& run) {
+  return {{"steps", StepsJson(run)},
           {"memory_bytes", MemoryJson(run.memory)},
           {"used_bytes", MemoryJson(run.used)},
           {"fallback_ops", run.fallback_ops}};
@@ -77,6 +119,7 @@ std::string ToText(const RunReport& report) {
                   program.ops.size(), ToString(program.stage), ranks,
                   report.device, ranks == 1 ? "rank" : "ranks");
   if (report.run.has_value()) text += RunText(*report.run);
+  if (!report.against.empty()) text += InTurnText(report) + "\n";
   for (const OffSingle& off : report.off_single) {
     text += fmt::format(
         "output %{}: off one device by {:.3g} of its largest {:.6g}\n",
@@ -110,6 +153,7 @@ std::string ToJson(const RunReport& report) {
                {"stage", ToString(program.stage)},
                {"ops", program.ops.size()}};
   if (report.run.has_value()) json.update(RunJson(*report.run));
+  if (!report.against.empty()) json["in_turn"] = InTurnJson(report);
   Json outputs = Json::array();
   for (size_t i = 0; i < report.outputs.size(); ++i) {
     const Tensor& output = report.outputs[i];

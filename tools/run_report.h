@@ -18,12 +18,22 @@ struct OffSingle {
   double largest = 0;
 };
 
+// Another program that ran in turn with the reported one.
+struct AgainstReport {
+  std::string name;
+  RunResult run;
+};
+
 struct RunReport {
   std::string model;
   std::string device;
   const Program* program = nullptr;
   std::vector<Tensor> outputs;
   std::optional<RunResult> run;       // of the executor
+  std::vector<AgainstReport> against;
+  // Of the reported program and then each of `against`, by the simulator;
+  // empty where no machine was named.
+  std::vector<double> predicted_us;
   std::vector<OffSingle> off_single;  // where it was asked for
   std::optional<CheckedOutputs> checked;
 };
@@ -41,7 +51,9 @@ std::string ToText(const RunReport& report);
 // and, as measured, used_bytes of the same, and fallback_ops, where the
 // executor ran; outputs [{name, dtype,
 // shape}], each with a summary or, where they were checked,
-// max_abs_error, max_rel_error and wrong; off_single [{name, error, largest}].
+// max_abs_error, max_rel_error and wrong; off_single [{name, error, largest}];
+// in_turn [{name, predicted_us, steps, ratio}] of all programs that ran, the
+// reported one first, with its median over that of each.
 std::string ToJson(const RunReport& report);
 
 }  // namespace asyra

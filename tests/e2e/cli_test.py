@@ -293,6 +293,31 @@ program @p(%x: f32[4]) -> (f32[4]) {
     self.passes("asyra-opt", LLAMA, *DIMS, "--tp", "2", "-o", out)
     self.fails("came in partitioned", "asyra-run", out, "--compare-single")
 
+  def test_programs_take_turns(self):
+    args = [LLAMA, *DIMS, "--tp", "2"]
+    out = self.path("other.asyra")
+    self.passes("asyra-opt", *args, "--tiles", "2", "-o", out)
+    said = json.loads(self.passes(
+        "asyra-run", *args, "--check", recorded(LLAMA), "--repeat", "3",
+        "--against", "unscheduled", "--against", out, "--machine", "h200x8",
+        "--json"))
+    self.assertEqual([one["name"] for one in said["in_turn"]],
+                     ["this", "unscheduled", out])
+    for one in said["in_turn"]:
+      self.assertEqual(one["steps"]["count"], 3)
+      self.assertGreater(one["predicted_us"], 0)
+    self.assertEqual(said["in_turn"][0]["ratio"], 1)
+    text = self.passes("asyra-run", *args, "--against", "unscheduled")
+    self.assertIn("predicted", text)
+    self.fails("no-such.asyra", "asyra-run", *args, "--against",
+               "no-such.asyra")
+    self.fails("it is for 2 devices, the program for 4", "asyra-run", LLAMA,
+               *DIMS, "--tp", "2", "--sp", "2", "--against", out)
+    self.fails("none of the program's", "asyra-run", GPT2, "--dim", "batch=2",
+               "--dim", "seq=4", "--tp", "2", "--against", out)
+    self.fails("runs as it stands", "asyra-run", out, "--against",
+               "unscheduled")
+
   def test_external_data_must_be_there_and_whole(self):
     source = os.path.join(SOURCE_DIR, "models/gpt2-tiny-external")
     model, data = self.path("model.onnx"), self.path("model.onnx_data")

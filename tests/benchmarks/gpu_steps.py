@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Steps of large models on the GPUs of this host: scheduled, unscheduled and,
+with --torch, as PyTorch runs them, all in one go.
+
+For each row, the program as it was partitioned and its schedule take turns; the
+machine says what the simulator predicts of both. Then come the medians of all
+errors of prediction, and of gains.
+
+Usage: gpu_steps.py TOOLS_DIR [--machine M] [--ranks 2] [--rows REGEX] [--torch]
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# What a model computes besides its layers is kept small.
+HEAD = {"llama3-8b": ["vocabulary=8192", "logits=1"],
+        "llama3-70b": ["vocabulary=8192", "logits=1"],
+        "gpt3-6.7b": ["vocabulary=8192", "logits=1"],
+        "qwen3-30b-a3b": ["vocabulary=8192", "logits=1"]}
+# Model, layers, batch, sequence, the one axis of the mesh.
+ROWS = [
+    ("llama3-8b", 4, 2, 8192, "tp"),
+    ("llama3-8b", 4, 4, 4096, "tp"),
+    ("llama3-8b", 4, 8, 1024, "tp"),
+    ("llama3-70b", 2, 2, 4096, "tp"),
+    ("llama3-70b", 2, 1, 8192, "tp"),
+    ("gpt3-6.7b", 4, 4, 2048, "tp"),
+    ("qwen3-30b-a3b", 2, 2, 4096, "tp"),
+    ("llama3-8b", 4, 2, 8192, "sp"),
+    ("llama3-8b", 2, 2, 32768, "sp"),
+    ("llama3-8b", 4, 8, 2048, "sp"),
+    ("gpt3-6.7b", 4, 4, 2048, "sp"),
+    ("qwen3-30b-a3b", 2, 4, 4096, "ep"),
+]
+
+
+def name_of(row):
+  model, layers, batch, seq, axis = row
+  return f"{model} x{layers} {batch}x{seq} {axis}"
+
+
+def flags_of(row, ranks):
+  model, layers, batch, seq, axis = row
+  dims = [f"layers={layers}", f"batch={batch}", f"seq={seq}", *HEAD[model]]
+  flags = [model, f"--{axis}", str(ranks)]
+  for dim in dims:
+    flags += ["--dim", dim]
+  return flags
+
+
+def said(command, timeout):
+  """Standard output, or what went wrong."""
+  try:
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, text=True,
+                          capture_output=True, timeout=timeout)
+  except subprocess.TimeoutExpired:
+    return None, "took too long"
+  if done.returncode != 0:
+    lines = done.stderr.strip().splitlines() or ["no word"]
+    return None, lines[-1]
+  return done.stdout, None
+
+
+def ours(row, args):
+  """(predicted, real) ms, scheduled and not, of the median step."""
+  out, error = said(
+      [os.path.join(args.tools, "asyra-run"), *flags_of(row, args.ranks),
+       "--device", "cuda", "--repeat", str(args.repeat), "--json", "--machine",
+       args.machine, "--against", "unscheduled"], args.timeout)
+  if error:
+    return None, error
+  in_turn = json.loads(out)["in_turn"]
+  return [(one["predicted_us"] / 1e3, one["steps"]["median_us"] / 1e3)
+          for one in in_turn], None
+
+
+def torchs(row, args):
+  """ms by mode, and errors."""
+  model, layers, batch, seq, axis = row
+  if axis != "tp" or not model.startswith("llama"):
+    return {}
+  out, error = said(
+      ["torchrun", "--nproc-per-node", str(args.ranks),
+       os.path.join(HERE, "torch_llama.py"), model, str(layers), str(batch),
+       str(seq), args.modes], args.timeout)
+  if error:
+    return {"torch": error}
+  times = {}
+  for line in out.splitlines():
+    if line.startswith("{"):
+      one = json.loads(line)
+      times[one["mode"]] = one.get("ms", one.get("error"))
+  return times
+
+
+def line_of(row, both, times):
+  (scheduled_p, scheduled), (plain_p, plain) = both
+  text = (f"{name_of(row):<28}{plain:>9.2f}{plain / plain_p - 1:>8.1%}"
+          f"{scheduled:>9.2f}{scheduled / scheduled_p - 1:>8.1%}"
+          f"{1 - scheduled / plain:>8.1%}{1 - scheduled_p / plain_p:>8.1%}")
+  for mode, ms in times.items():
+    text += (f"  {mode} {ms:.2f} ({ms / plain:.2f}x, {ms / scheduled:.2f}x)"
+             if isinstance(ms, float) else f"  {mode}: {ms}")
+  return text
+
+
+def main():
+  parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+  parser.add_argument("tools")
+  parser.add_argument("--machine", default="h200x8")
+  parser.add_argument("--ranks", type=int, default=2)
+  parser.add_argument("--repeat", type=int, default=20)
+  parser.add_argument("--rows", default="")
+  parser.add_argument("--torch", action="store_true")
+  parser.add_argument("--modes", default="eager,compile,async")
+  parser.add_argument("--timeout", type=float, default=240)
+  args = parser.parse_args()
+  print("ms of a step; torch's times over unscheduled and scheduled in brackets")
+  print(f"{'layers':<28}{'plain':>9}{'off':>8}{'schedule':>9}{'off':>8}"
+        f"{'gain':>8}{'said':>8}")
+  errors, gains, failed = [], [], 0
+  for row in ROWS:
+    if not re.search(args.rows, name_of(row)):
+      continue
+    both, error = ours(row, args)
+    if error:
+      failed += 1
+      print(f"{name_of(row):<28} {error}", flush=True)
+      continue
+    times = torchs(row, args) if args.torch else {}
+    print(line_of(row, both, times), flush=True)
+    (scheduled_p, scheduled), (plain_p, plain) = both
+    errors += [abs(scheduled / scheduled_p - 1), abs(plain / plain_p - 1)]
+    gains.append(abs(scheduled / plain - scheduled_p / plain_p))
+  if errors:
+    print(f"median error of {len(errors)} times {statistics.median(errors):.1%},"
+          f" of {len(gains)} gains {statistics.median(gains):.1%} of a step")
+  sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+  main()

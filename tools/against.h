@@ -1,0 +1,34 @@
+// Programs that asyra-run runs in turn with the one it is asked for, so that
+// their times can be compared.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ir/program.h"
+#include "tools/compile.h"
+
+namespace asyra {
+
+struct AgainstProgram {
+  std::string name;
+  Program program;
+  std::vector<Tensor> inputs;  // as RunCase has them
+};
+
+// Of `names`: "unscheduled", which is `partitioned`, or program files. Inputs
+// are those of `program` by their names.
+// Errors: there is no `partitioned`; a file that cannot be read; another number
+// of devices; an input that `program` lacks or has in another type.
+absl::StatusOr<std::vector<AgainstProgram>> LoadAgainst(
+    absl::Span<const std::string> names, const Program& program,
+    const Program* partitioned, absl::Span<const Tensor> inputs);
+
+// The step's time on the machine of `options`. Errors: that machine's; a
+// program before stage local.
+absl::StatusOr<double> PredictUs(const Program& program,
+                                 const CompileOptions& options);
+
+}  // namespace asyra
