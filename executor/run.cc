@@ -135,6 +135,7 @@ class Run {
       report_.memory = executor->memory();
       ASYRA_ASSIGN_OR_RETURN(report_.used, executor->MeasureMemory());
       report_.fallback_ops = executor->fallback_ops();
+      report_.split_fusions = executor->split_fusions();
       report_.profile = executor->Profile();
     }
     return result;

@@ -209,7 +209,7 @@ CodegenPlan PlanCode(const Expression& expression, const Loop& loop) {
   plan.vectors = plan.loop.num_columns() / plan.vector;
   plan.wide = NeedsWideIndices(plan);
   Classify(&plan);
-  plan.is_half = true;
+  plan.is_half = !expression.has_wide_values();
   ForEachAccess(plan, [&](const Access&, DType dtype) {
     plan.is_half &= dtype != DType::kF32 && dtype != DType::kF64;
   });
