@@ -31,9 +31,7 @@ struct Body {
   std::vector<BodyOp> ops;   // of one result each
   std::vector<int> results;  // numbers of values
 
-  int num_values() const {
-    return num_operands + static_cast<int>(ops.size());
-  }
+  int num_values() const { return num_operands + static_cast<int>(ops.size()); }
   friend bool operator==(const Body& a, const Body& b) {
     return a.num_operands == b.num_operands && a.ops == b.ops &&
            a.results == b.results;

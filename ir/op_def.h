@@ -55,8 +55,8 @@ enum class CollectiveKind : uint8_t {
   kAllToAll,
 };
 
-// How an op may be computed as a part of a larger kernel (ir/body.h). It has one
-// result.
+// How an op may be computed as a part of a larger kernel (ir/body.h). It has
+// one result.
 enum class Fusable : uint8_t {
   kNo,
   // Each element from those at the same place of the operands, which broadcast
