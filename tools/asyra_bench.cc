@@ -56,16 +56,26 @@ class Budget {
 // collectives; the grid gets the rest.
 constexpr double kForPrograms = 0.5, kForCollectives = 0.7;
 
+absl::Status AddModel(const CompileOptions& options, ProgramCalls* calls) {
+  ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options));
+  int64_t limit = IndexLimit(result.program);
+  if (result.partitioned.has_value()) {
+    AddCalls(*result.partitioned, limit, calls);
+  }
+  AddCalls(result.program, limit, calls);
+  return absl::OkStatus();
+}
+
+// Where ops may be fused, fused and not, so that prices can tell which is
+// better.
 absl::Status AddModels(const Flags& flags, ProgramCalls* calls) {
   for (const std::string& model : flags.models) {
     CompileOptions options = flags.compile;
     options.model = model;
-    ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options));
-    int64_t limit = IndexLimit(result.program);
-    if (result.partitioned.has_value()) {
-      AddCalls(*result.partitioned, limit, calls);
-    }
-    AddCalls(result.program, limit, calls);
+    ASYRA_RETURN_IF_ERROR(AddModel(options, calls));
+    if (!options.fuse) continue;
+    options.fuse = false;
+    ASYRA_RETURN_IF_ERROR(AddModel(options, calls));
   }
   return absl::OkStatus();
 }
