@@ -148,7 +148,7 @@ class Finder {
                  .has_fold = made.has_fold || reads.has_fold};
     std::merge(made.ops.begin(), made.ops.end(), reads.ops.begin(),
                reads.ops.end(), std::back_inserter(both.ops));
-    if (!IsReadLater(both.ops) || !PriceOf(both.ops, &both.price) ||
+    if (!MayMoveBack(both.ops) || !PriceOf(both.ops, &both.price) ||
         both.price >= (made.price + reads.price) * (1 - kNothing) ||
         !WaitsForNothing(both)) {
       return;
@@ -162,8 +162,12 @@ class Finder {
     return absl::c_binary_search(ops, op);
   }
 
-  // Nobody outside reads what the ops make before the last of them.
-  bool IsReadLater(const FusionCluster& ops) const {
+  // The ops may move to the place of the last of them: nobody outside reads
+  // what they make before, and no barrier stands between.
+  bool MayMoveBack(const FusionCluster& ops) const {
+    for (int i = ops.front(); i < ops.back(); ++i) {
+      if (program_.ops[i].def->is_barrier) return false;
+    }
     for (int op : ops) {
       for (ValueId value : program_.ops[op].results) {
         for (int user : def_use_.uses[value]) {

@@ -25,7 +25,8 @@ struct ClusterOptions {
 //   all go over the same rows, or over what the one fold of rows leaves;
 //   at most one folds rows;
 //   none is computed twice, and nobody outside reads a value before the last
-//   of the ops stood, so that the order of the text stays good;
+//   of the ops stood, so that the order of the text stays good; none moves
+//   across a barrier;
 //   nothing that could be computed while a collective runs waits for its
 //   result, unless that costs the ops behind it nothing;
 //   the price is below that of its parts; without prices, the bytes are.
