@@ -48,6 +48,9 @@ class RankExecutor : public Executor {
   std::vector<std::string> fallback_ops() const override {
     return runner_->fallback_ops();
   }
+  std::vector<std::string> split_fusions() const override {
+    return runner_->split_fusions();
+  }
   MemoryUse memory() const override { return memory_use_; }
 
   absl::StatusOr<MemoryUse> MeasureMemory() override {

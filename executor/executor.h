@@ -92,6 +92,9 @@ class Executor {
   // Ops that the device has no kernel for, so that their references run
   // instead; without repetition.
   virtual std::vector<std::string> fallback_ops() const = 0;
+  // Fusions whose ops run one after the other, since the device has no kernel
+  // for all of them together; without repetition.
+  virtual std::vector<std::string> split_fusions() const = 0;
   // What was planned and reserved.
   virtual MemoryUse memory() const = 0;
   // What the steps so far have really used: up to the last byte that was ever

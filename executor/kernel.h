@@ -66,6 +66,9 @@ class Kernel {
   // False for the op's own reference, computed on the host for want of a
   // kernel: slow, and allocates.
   virtual bool is_native() const { return true; }
+  // False for a fusion whose ops run one after the other, for want of one
+  // kernel for all.
+  virtual bool is_whole() const { return true; }
   // Once, before the first launch: where its values are. All ranks bind their
   // collectives in the order of the program.
   virtual absl::Status Bind(const KernelArgs& args) {

@@ -203,8 +203,8 @@ class Planner {
     const Op& op = program_.ops[def];
     for (ValueId operand : op.operands) {
       if (root_[operand] != state) continue;
-      bool alone = operand == state && op.def->in_place &&
-                   !op.is_collective() &&
+      bool alone = operand == state && !op.is_collective() &&
+                   MayLieOnOperand(program_, op, result) &&
                    program_.type(state) == program_.type(result);
       if (!alone) return false;
     }

@@ -89,6 +89,7 @@ class Case {
     report_.memory = executor.memory();
     ASYRA_ASSIGN_OR_RETURN(report_.used, executor.MeasureMemory());
     report_.fallback_ops = executor.fallback_ops();
+    report_.split_fusions = executor.split_fusions();
     report_.profile = executor.Profile();
     return absl::OkStatus();
   }

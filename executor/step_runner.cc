@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/body.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
 
@@ -93,18 +94,28 @@ absl::Status StepRunner::MakeKernel(const Op& op, OpLaunch* launch) {
   return absl::OkStatus();
 }
 
-std::vector<std::string> StepRunner::fallback_ops() const {
+std::vector<std::string> StepRunner::OpsWhere(
+    bool (*holds)(const Kernel& kernel)) const {
   std::vector<std::string> names;
   for (const OpLaunch& op : ops_) {
-    if (op.launch == nullptr || op.launch->kernel->is_native() ||
+    if (op.launch == nullptr || !holds(*op.launch->kernel) ||
         setup_.memory.is_constant[op.op]) {
       continue;
     }
-    names.emplace_back(setup_.program.ops[op.op].def->name);
+    const Op& found = setup_.program.ops[op.op];
+    names.push_back(OpLabel(*found.def, found.attrs));
   }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
+}
+
+std::vector<std::string> StepRunner::fallback_ops() const {
+  return OpsWhere([](const Kernel& kernel) { return !kernel.is_native(); });
+}
+
+std::vector<std::string> StepRunner::split_fusions() const {
+  return OpsWhere([](const Kernel& kernel) { return !kernel.is_whole(); });
 }
 
 void* StepRunner::AddressOf(const Placement& placement) const {

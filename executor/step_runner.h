@@ -35,6 +35,7 @@ class StepRunner {
   // Of all streams together.
   int64_t workspace_bytes() const { return workspace_bytes_; }
   std::vector<std::string> fallback_ops() const;
+  std::vector<std::string> split_fusions() const;
 
   // The memory of each region and the workspaces, which stay where they are.
   absl::Status Bind(std::byte* arena, std::byte* resident,
@@ -74,6 +75,8 @@ class StepRunner {
   absl::Status MakeStreams();
   absl::Status MakeOps();
   absl::Status MakeKernel(const Op& op, OpLaunch* launch);
+  // Labels of the ops whose kernel is such a one, without repetition.
+  std::vector<std::string> OpsWhere(bool (*holds)(const Kernel& kernel)) const;
   void BindOp(const Op& op, Launch* launch, std::byte* workspace);
   absl::Status AddProbes(const Op& op, OpLaunch* launch);
   absl::Status AddProbe(Probe probe, ValueId value, std::string label,

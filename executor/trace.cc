@@ -5,6 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "ir/body.h"
+
 namespace asyra {
 namespace {
 
@@ -95,7 +97,7 @@ class TraceWriter {
 
   void Slice(const OpTime& time) {
     const Op& op = program_.ops[time.op];
-    std::string name(op.def->name);
+    std::string name = OpLabel(*op.def, op.attrs);
     if (op.is_collective()) name = "ncclDevKernel_" + CamelCase(name);
     Json args = {{"op", time.op},
                  {"value", program_.value_name(op.results[0])}};

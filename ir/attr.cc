@@ -5,8 +5,9 @@
 namespace asyra {
 
 std::string_view ToString(AttrKind kind) {
-  constexpr std::string_view kNames[] = {"bool", "int",  "float", "string",
-                                         "ints", "axes", "dtype", "tensor"};
+  constexpr std::string_view kNames[] = {"bool",   "int",    "float",
+                                         "string", "ints",   "axes",
+                                         "dtype",  "tensor", "body"};
   return kNames[static_cast<int>(kind)];
 }
 

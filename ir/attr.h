@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,10 +13,24 @@
 
 namespace asyra {
 
+struct Body;
+
+// A body (ir/body.h) as a value: shared by copies and never changed.
+class BodyRef {
+ public:
+  explicit BodyRef(Body body);
+  const Body& operator*() const { return *body_; }
+  const Body* operator->() const { return body_.get(); }
+  friend bool operator==(const BodyRef& a, const BodyRef& b);
+
+ private:
+  std::shared_ptr<const Body> body_;
+};
+
 // The order is that of AttrKind.
 using Ints = std::vector<int64_t>;
 using AttrValue = std::variant<bool, int64_t, double, std::string, Ints,
-                               AxisList, DType, Tensor>;
+                               AxisList, DType, Tensor, BodyRef>;
 enum class AttrKind {
   kBool,
   kInt,
@@ -24,7 +39,8 @@ enum class AttrKind {
   kInts,
   kAxes,
   kDType,
-  kTensor
+  kTensor,
+  kBody
 };
 inline AttrKind KindOf(const AttrValue& value) {
   return static_cast<AttrKind>(value.index());

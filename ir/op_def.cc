@@ -73,6 +73,7 @@ double Bytes(absl::Span<const Type> types) {
 }  // namespace
 
 Work WorkOf(const OpCall& call, const Mesh& mesh) {
+  if (call.def.work_over != nullptr) return call.def.work_over(call, mesh);
   std::vector<Type> operands, results;
   for (const Type& type : call.operands) operands.push_back(type.Local(mesh));
   for (const Type& type : call.results) results.push_back(type.Local(mesh));

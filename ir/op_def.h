@@ -55,6 +55,19 @@ enum class CollectiveKind : uint8_t {
   kAllToAll,
 };
 
+// How an op may be computed as a part of a larger kernel (ir/body.h). It has
+// one result.
+enum class Fusable : uint8_t {
+  kNo,
+  // Each element from those at the same place of the operands, which broadcast
+  // as in NumPy.
+  kElement,
+  // Each row from that row of operand 0: folds of it, or elements from folds
+  // and elements. Rows go along the last dimension; uses that fold others are
+  // as kNo. Operands after the first are single rows.
+  kRow,
+};
+
 struct OperandDef {
   std::string_view name;
   // kVariadic is the last and stands for one or more; kOptional ones are
@@ -138,6 +151,8 @@ struct OpDef {
   // Default (null): bytes of all operands and results, one flop per result
   // element.
   Work (*work)(const OpCall& local) = nullptr;
+  // The same from distributed types, where local ones do not say it.
+  Work (*work_over)(const OpCall& call, const Mesh& mesh) = nullptr;
   absl::StatusOr<std::vector<ValueId>> (*vjp)(Builder& builder,
                                               const VjpCall& call) = nullptr;
   // The meaning of the op, on the host; for collectives, of a whole group.
@@ -159,6 +174,9 @@ struct OpDef {
   // there: a result may lie on an operand of its own local shape and type. Of
   // collectives: the result may lie on the operand, on all members.
   bool in_place = false;
+  // Where that hangs on the use: whether it holds for a result. Null: for all.
+  bool (*result_in_place)(const OpCall& call, int result) = nullptr;
+  Fusable fusable = Fusable::kNo;
   // Its effect on communication is not known: nothing moves across it.
   bool is_barrier = false;
   // Equal to itself with equal operands; false for what draws randomness.

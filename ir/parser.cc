@@ -1,26 +1,19 @@
 #include "ir/parser.h"
 
-#include <charconv>
-#include <cmath>
-#include <limits>
-
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
-#include "ir/lexer.h"
+#include "ir/body.h"
 #include "ir/support/status.h"
+#include "ir/value_parser.h"
 
 namespace asyra {
 namespace {
 
-// A literal larger than this is a mistake or an attack, not a program: what is
-// large belongs into the weight file.
-constexpr int64_t kMaxLiteralElements = int64_t{1} << 20;
-constexpr int kMaxRank = 16;
-
-class Parser {
+class Parser : public ValueParser {
  public:
-  explicit Parser(std::string_view text, Mesh mesh = {}) : lexer_(text) {
-    program_.mesh = std::move(mesh);
+  explicit Parser(std::string_view text, Mesh mesh = {})
+      : ValueParser(text, std::move(mesh)) {
+    program_.mesh = mesh_;
   }
 
   absl::StatusOr<Program> Parse() {
@@ -31,47 +24,6 @@ class Parser {
     ASYRA_RETURN_IF_ERROR(Expect("}"));
     ASYRA_RETURN_IF_ERROR(End());
     return std::move(program_);
-  }
-
-  absl::Status End() {
-    if (lexer_.peek().kind == Token::kEnd) return absl::OkStatus();
-    return lexer_.Error("expected the end");
-  }
-
-  absl::StatusOr<Type> ParseType() {
-    Type type;
-    type.future = lexer_.TryWord("future");
-    Token dtype = lexer_.peek();
-    if (dtype.kind != Token::kName || !ParseDType(dtype.text, &type.dtype)) {
-      return lexer_.Error("expected an element type");
-    }
-    lexer_.Take();
-    ASYRA_RETURN_IF_ERROR(Expect("["));
-    AxisList seen;
-    if (!lexer_.TryPunct("]")) {
-      do {
-        ASYRA_ASSIGN_OR_RETURN(Dim dim, ParseDim());
-        for (AxisId axis : dim.axes) ASYRA_RETURN_IF_ERROR(Once(axis, &seen));
-        type.dims.push_back(std::move(dim));
-      } while (lexer_.TryPunct(","));
-      ASYRA_RETURN_IF_ERROR(Expect("]"));
-    }
-    if (type.rank() > kMaxRank) {
-      return lexer_.Error(
-          fmt::format("rank {} exceeds {}", type.rank(), kMaxRank));
-    }
-    int64_t bytes = SizeOf(type.dtype);
-    for (const Dim& dim : type.dims) {
-      if (__builtin_mul_overflow(bytes, dim.size, &bytes)) {
-        return lexer_.Error("the type has more than 2^63 bytes");
-      }
-    }
-    if (lexer_.TryWord("partial")) {
-      ASYRA_ASSIGN_OR_RETURN(type.partial, ParseAxes());
-      for (AxisId axis : type.partial) ASYRA_RETURN_IF_ERROR(Once(axis, &seen));
-      std::sort(type.partial.begin(), type.partial.end());
-    }
-    return type;
   }
 
   absl::StatusOr<ParsedCall> ParseCall() {
@@ -85,69 +37,11 @@ class Parser {
       } while (lexer_.TryPunct(","));
       ASYRA_RETURN_IF_ERROR(Expect(")"));
     }
-    ASYRA_ASSIGN_OR_RETURN(call.attrs, Attrs(*call.def));
+    ASYRA_ASSIGN_OR_RETURN(call.attrs, Attrs(*call.def, call.operands));
     return call;
   }
 
-  absl::StatusOr<AttrValue> ParseAttr(AttrKind kind) {
-    const Token& token = lexer_.peek();
-    switch (kind) {
-      case AttrKind::kBool:
-        if (lexer_.TryWord("true")) return AttrValue(true);
-        if (lexer_.TryWord("false")) return AttrValue(false);
-        return lexer_.Error("expected true or false");
-      case AttrKind::kInt: {
-        ASYRA_ASSIGN_OR_RETURN(int64_t value, Int());
-        return AttrValue(value);
-      }
-      case AttrKind::kFloat: {
-        ASYRA_ASSIGN_OR_RETURN(double value, Float());
-        return AttrValue(value);
-      }
-      case AttrKind::kString:
-        if (token.kind != Token::kString) {
-          return lexer_.Error("expected a string");
-        }
-        return AttrValue(lexer_.Take().text);
-      case AttrKind::kInts: {
-        ASYRA_ASSIGN_OR_RETURN(Ints values, IntList());
-        return AttrValue(std::move(values));
-      }
-      case AttrKind::kAxes: {
-        ASYRA_ASSIGN_OR_RETURN(AxisList axes, ParseAxes());
-        return AttrValue(std::move(axes));
-      }
-      case AttrKind::kDType: {
-        DType dtype;
-        if (!ParseDType(token.text, &dtype)) {
-          return lexer_.Error("expected an element type");
-        }
-        lexer_.Take();
-        return AttrValue(dtype);
-      }
-      case AttrKind::kTensor: {
-        ASYRA_ASSIGN_OR_RETURN(Tensor tensor, Literal());
-        return AttrValue(std::move(tensor));
-      }
-    }
-    return lexer_.Error("unknown kind of attribute");
-  }
-
  private:
-  absl::Status Expect(std::string_view punct) {
-    if (lexer_.TryPunct(punct)) return absl::OkStatus();
-    return lexer_.Error(fmt::format("expected '{}'", punct));
-  }
-
-  absl::Status Once(AxisId axis, AxisList* seen) {
-    if (Contains(*seen, axis)) {
-      return lexer_.Error(fmt::format("axis {} is used twice in one type",
-                                      program_.mesh.name(axis)));
-    }
-    seen->push_back(axis);
-    return absl::OkStatus();
-  }
-
   absl::Status Header() {
     if (!lexer_.TryWord("asyra")) {
       return lexer_.Error("not an .asyra program: expected 'asyra 1 STAGE'");
@@ -190,7 +84,7 @@ class Parser {
     ASYRA_RETURN_IF_ERROR(Expect(")"));
     absl::StatusOr<Mesh> mesh = Mesh::Create(std::move(axes));
     if (!mesh.ok()) return lexer_.ErrorAt(end, MessageOf(mesh.status()));
-    program_.mesh = *std::move(mesh);
+    mesh_ = program_.mesh = *std::move(mesh);
     return absl::OkStatus();
   }
 
@@ -326,7 +220,7 @@ class Parser {
     op.start = lexer_.TryWord("start");
     ASYRA_ASSIGN_OR_RETURN(op.def, OpName());
     ASYRA_RETURN_IF_ERROR(Uses(&op.operands));
-    ASYRA_ASSIGN_OR_RETURN(op.attrs, Attrs(*op.def));
+    ASYRA_ASSIGN_OR_RETURN(op.attrs, Attrs(*op.def, program_.OperandTypes(op)));
     if (lexer_.TryWord("on")) {
       if (lexer_.peek().kind != Token::kName) {
         return lexer_.Error("expected the name of a stream");
@@ -375,10 +269,16 @@ class Parser {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<AttrMap> Attrs(const OpDef& def) {
+  // Of an op over operands of these types, from which those of a body follow.
+  absl::StatusOr<AttrMap> Attrs(const OpDef& def,
+                                absl::Span<const Type> operands) {
     AttrMap attrs;
     Token begin = lexer_.peek();
-    if (lexer_.TryPunct("{") && !lexer_.TryPunct("}")) {
+    bool has_body = !def.attrs.empty() && def.attrs[0].kind == AttrKind::kBody;
+    if (has_body) {
+      ASYRA_ASSIGN_OR_RETURN(Body body, ParseBody(operands));
+      attrs.Set(def.attrs[0].name, BodyRef(std::move(body)));
+    } else if (lexer_.TryPunct("{") && !lexer_.TryPunct("}")) {
       do {
         ASYRA_RETURN_IF_ERROR(ParseNamedAttr(def, &attrs));
       } while (lexer_.TryPunct(","));
@@ -387,6 +287,105 @@ class Parser {
     absl::Status complete = CompleteAttrs(def, &attrs);
     if (!complete.ok()) return lexer_.ErrorAt(begin, MessageOf(complete));
     return attrs;
+  }
+
+  // "{%2 = add(%0, %1) : f32[8] return %2}", where a ';' may end a statement.
+  // What the body as a whole does not allow is said at its end.
+  absl::StatusOr<Body> ParseBody(absl::Span<const Type> operands) {
+    ASYRA_RETURN_IF_ERROR(Expect("{"));
+    Body body;
+    body.num_operands = static_cast<int>(operands.size());
+    std::vector<Type> types(operands.begin(), operands.end());
+    BodyNames names;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      names[fmt::format("{}", i)] = static_cast<int>(i);
+    }
+    while (!lexer_.TryWord("return")) {
+      ASYRA_RETURN_IF_ERROR(BodyStatement(&body, &types, &names));
+      lexer_.TryPunct(";");
+    }
+    Token end = lexer_.peek();
+    do {
+      ASYRA_ASSIGN_OR_RETURN(int value, BodyUse(names));
+      body.results.push_back(value);
+    } while (lexer_.TryPunct(","));
+    ASYRA_RETURN_IF_ERROR(Expect("}"));
+    absl::StatusOr<std::vector<Type>> made =
+        BodyTypes(body, operands, program_.mesh);
+    if (!made.ok()) return lexer_.ErrorAt(end, MessageOf(made.status()));
+    for (size_t v = operands.size(); v < made->size(); ++v) {
+      if ((*made)[v] == types[v]) continue;
+      return lexer_.ErrorAt(
+          end, fmt::format("%{} of the body is {}, what it computes is {}", v,
+                           ToString(types[v], program_.mesh),
+                           ToString((*made)[v], program_.mesh)));
+    }
+    return body;
+  }
+
+  // The numbers of a body's values.
+  using BodyNames = absl::flat_hash_map<std::string, int>;
+
+  absl::StatusOr<int> BodyUse(const BodyNames& names) {
+    if (lexer_.peek().kind != Token::kValue) {
+      return lexer_.Error("expected a value of the body, %number");
+    }
+    Token name = lexer_.Take();
+    auto found = names.find(name.text);
+    if (found != names.end()) return found->second;
+    return lexer_.ErrorAt(
+        name, fmt::format("%{} is no operand of the fusion, nor defined above "
+                          "in its body",
+                          name.text));
+  }
+
+  absl::Status BodyStatement(Body* body, std::vector<Type>* types,
+                             BodyNames* names) {
+    if (lexer_.peek().kind != Token::kValue) {
+      return lexer_.Error("expected a statement of the body, or 'return'");
+    }
+    Token name = lexer_.Take();
+    if (!names->emplace(name.text, body->num_values()).second) {
+      return lexer_.ErrorAt(
+          name, fmt::format("%{} is defined twice in the body", name.text));
+    }
+    ASYRA_RETURN_IF_ERROR(Expect("="));
+    Token at = lexer_.peek();
+    BodyOp op;
+    ASYRA_ASSIGN_OR_RETURN(op.def, OpName());
+    if (op.def->fusable == Fusable::kNo) {
+      return lexer_.ErrorAt(
+          at, fmt::format("{} cannot be part of a fusion", op.def->name));
+    }
+    std::vector<Type> operands;
+    ASYRA_RETURN_IF_ERROR(Expect("("));
+    do {
+      ASYRA_ASSIGN_OR_RETURN(int value, BodyUse(*names));
+      if (value == body->num_values()) {
+        return lexer_.ErrorAt(at, fmt::format("%{} reads itself", name.text));
+      }
+      op.operands.push_back(value);
+      operands.push_back((*types)[value].Global());
+    } while (lexer_.TryPunct(","));
+    ASYRA_RETURN_IF_ERROR(Expect(")"));
+    ASYRA_ASSIGN_OR_RETURN(op.attrs, Attrs(*op.def, operands));
+    // How it is distributed follows from the whole body.
+    absl::StatusOr<std::vector<Type>> inferred =
+        InferTypes(*op.def, op.attrs, operands, Mesh());
+    if (!inferred.ok()) {
+      return lexer_.ErrorAt(at, MessageOf(inferred.status()));
+    }
+    ASYRA_RETURN_IF_ERROR(Expect(":"));
+    ASYRA_ASSIGN_OR_RETURN(Type type, ParseType());
+    if (type.Global() != (*inferred)[0]) {
+      return lexer_.ErrorAt(
+          at, fmt::format("%{} is {}, the definition gives {}", name.text,
+                          ToString(type.Global(), Mesh()),
+                          ToString((*inferred)[0], Mesh())));
+    }
+    types->push_back(std::move(type));
+    body->ops.push_back(std::move(op));
+    return absl::OkStatus();
   }
 
   absl::Status ParseNamedAttr(const OpDef& def, AttrMap* attrs) {
@@ -409,115 +408,6 @@ class Parser {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Dim> ParseDim() {
-    Dim dim;
-    Token at = lexer_.peek();
-    ASYRA_ASSIGN_OR_RETURN(dim.size, Int());
-    if (dim.size < 0) return lexer_.ErrorAt(at, "a dimension is negative");
-    // "8192@dp" is one token for the lexer when a name follows.
-    if (lexer_.peek().kind == Token::kSymbol) {
-      ASYRA_ASSIGN_OR_RETURN(AxisId axis, Axis(lexer_.Take()));
-      dim.axes.push_back(axis);
-    } else if (lexer_.TryPunct("@")) {
-      ASYRA_ASSIGN_OR_RETURN(dim.axes, ParseAxes());
-    }
-    int64_t parts = program_.mesh.size(dim.axes);
-    if (dim.size % parts != 0) {
-      return lexer_.ErrorAt(
-          at,
-          fmt::format("size {} does not divide over {} = {} devices", dim.size,
-                      AxesToString(dim.axes, program_.mesh), parts));
-    }
-    return dim;
-  }
-
-  absl::StatusOr<AxisId> Axis(const Token& name) {
-    AxisId axis = program_.mesh.Find(name.text);
-    if (axis < 0) {
-      return lexer_.ErrorAt(name,
-                            fmt::format("the mesh has no axis {}", name.text));
-    }
-    return axis;
-  }
-
-  absl::StatusOr<AxisList> ParseAxes() {
-    AxisList axes;
-    bool list = lexer_.TryPunct("(");
-    if (list && lexer_.TryPunct(")")) return axes;
-    do {
-      ASYRA_ASSIGN_OR_RETURN(AxisId axis, Axis(lexer_.Take()));
-      axes.push_back(axis);
-    } while (list && lexer_.TryPunct(","));
-    if (list) ASYRA_RETURN_IF_ERROR(Expect(")"));
-    return axes;
-  }
-
-  absl::StatusOr<int64_t> Int() {
-    Token token = lexer_.peek();
-    int64_t value = 0;
-    const char* end = token.text.data() + token.text.size();
-    auto [at, error] = std::from_chars(token.text.data(), end, value);
-    if (token.kind != Token::kNumber || error != std::errc() || at != end) {
-      return lexer_.Error("expected an integer of 64 bits");
-    }
-    lexer_.Take();
-    return value;
-  }
-
-  absl::StatusOr<double> Float() {
-    Token token = lexer_.peek();
-    double value = 0;
-    if (token.kind == Token::kName && token.text == "nan") {
-      value = std::numeric_limits<double>::quiet_NaN();
-    } else if (token.kind == Token::kName && token.text == "inf") {
-      value = std::numeric_limits<double>::infinity();
-    } else {
-      const char* end = token.text.data() + token.text.size();
-      auto [at, error] = std::from_chars(token.text.data(), end, value);
-      if (token.kind != Token::kNumber || error != std::errc() || at != end) {
-        return lexer_.Error("expected a number");
-      }
-    }
-    lexer_.Take();
-    return value;
-  }
-
-  absl::StatusOr<Ints> IntList() {
-    ASYRA_RETURN_IF_ERROR(Expect("["));
-    Ints values;
-    if (lexer_.TryPunct("]")) return values;
-    do {
-      ASYRA_ASSIGN_OR_RETURN(int64_t value, Int());
-      values.push_back(value);
-    } while (lexer_.TryPunct(","));
-    ASYRA_RETURN_IF_ERROR(Expect("]"));
-    return values;
-  }
-
-  absl::StatusOr<Tensor> Literal() {
-    ASYRA_ASSIGN_OR_RETURN(Type type, ParseType());
-    if (type.num_elements() > kMaxLiteralElements) {
-      return lexer_.Error(fmt::format("a literal of {} elements, at most {}",
-                                      type.num_elements(),
-                                      kMaxLiteralElements));
-    }
-    Tensor tensor(type.dtype, type.shape());
-    ASYRA_RETURN_IF_ERROR(Expect("("));
-    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-      if (i > 0) ASYRA_RETURN_IF_ERROR(Expect(","));
-      if (IsFloat(type.dtype)) {
-        ASYRA_ASSIGN_OR_RETURN(double value, Float());
-        tensor.Set(i, value);
-      } else {
-        ASYRA_ASSIGN_OR_RETURN(int64_t value, Int());
-        tensor.SetInt(i, value);
-      }
-    }
-    ASYRA_RETURN_IF_ERROR(Expect(")"));
-    return tensor;
-  }
-
-  Lexer lexer_;
   Program program_;
   absl::flat_hash_map<std::string, ValueId> ids_;
   std::vector<Type> output_types_;

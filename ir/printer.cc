@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fmt/format.h"
+#include "ir/body.h"
 #include "ir/weight_store.h"
 
 namespace asyra {
@@ -51,15 +52,53 @@ struct AttrPrinter {
     return std::string(ToString(value));
   }
   std::string operator()(const Tensor& value) const { return ToString(value); }
+  std::string operator()(const BodyRef& value) const {
+    return "{" + BodyOutline(*value) + "}";
+  }
 };
 
-std::string PrintAttrs(const Op& op, const Mesh& mesh) {
+// What separates the statements of a body, and ends it.
+struct Layout {
+  std::string_view begin, next, end;
+};
+constexpr Layout kOneLine = {"", "; ", ""};
+constexpr Layout kLines = {"\n    ", "\n    ", "\n  "};
+
+std::string PrintAttrs(const OpDef& def, const AttrMap& attrs,
+                       absl::Span<const Type> operands, const Mesh& mesh,
+                       const Layout& layout);
+
+// Types are left out where the body is wrong and they cannot be told.
+std::string PrintBody(const Body& body, absl::Span<const Type> operands,
+                      const Mesh& mesh, const Layout& layout) {
+  auto types = BodyTypes(body, operands, mesh);
+  std::string text(layout.begin);
+  for (size_t i = 0; i < body.ops.size(); ++i) {
+    const BodyOp& op = body.ops[i];
+    size_t result = body.num_operands + i;
+    text += fmt::format("%{} = {}(%{}){}", result, op.def->name,
+                        fmt::join(op.operands, ", %"),
+                        PrintAttrs(*op.def, op.attrs, {}, mesh, layout));
+    if (types.ok()) text += " : " + ToString((*types)[result], mesh);
+    text += layout.next;
+  }
+  return text + fmt::format("return %{}{}", fmt::join(body.results, ", %"),
+                            layout.end);
+}
+
+std::string PrintAttrs(const OpDef& def, const AttrMap& attrs,
+                       absl::Span<const Type> operands, const Mesh& mesh,
+                       const Layout& layout) {
   std::string text;
-  for (const AttrDef& attr : op.def->attrs) {
-    const AttrValue* value = op.attrs.Find(attr.name);
+  for (const AttrDef& attr : def.attrs) {
+    const AttrValue* value = attrs.Find(attr.name);
     if (value == nullptr || attr.default_value == *value) continue;
     if (!text.empty()) text += ", ";
-    text += fmt::format("{}={}", attr.name, ToString(*value, mesh));
+    if (const BodyRef* body = std::get_if<BodyRef>(value)) {
+      text += PrintBody(**body, operands, mesh, layout);
+    } else {
+      text += fmt::format("{}={}", attr.name, ToString(*value, mesh));
+    }
   }
   return text.empty() ? "" : " {" + text + "}";
 }
@@ -119,13 +158,17 @@ std::string ToString(const Tensor& tensor) {
   return text + ")";
 }
 
-std::string ToString(const Program& program, const Op& op) {
+namespace {
+
+std::string PrintOp(const Program& program, const Op& op,
+                    const Layout& layout) {
   std::string text;
   if (!op.results.empty()) text = PrintValues(program, op.results) + " = ";
   if (op.start) text += "start ";
   text +=
       fmt::format("{}({})", op.def->name, PrintValues(program, op.operands));
-  text += PrintAttrs(op, program.mesh);
+  text += PrintAttrs(*op.def, op.attrs, program.OperandTypes(op), program.mesh,
+                     layout);
   if (op.stream != kNoStream) text += " on " + program.streams[op.stream];
   if (!op.after.empty()) {
     text += fmt::format(" after({})", PrintValues(program, op.after));
@@ -136,13 +179,26 @@ std::string ToString(const Program& program, const Op& op) {
   return text;
 }
 
+}  // namespace
+
+std::string AttrsToString(const OpDef& def, const AttrMap& attrs,
+                          absl::Span<const Type> operands, const Mesh& mesh) {
+  return PrintAttrs(def, attrs, operands, mesh, kOneLine);
+}
+
+std::string ToString(const Program& program, const Op& op) {
+  return PrintOp(program, op, kOneLine);
+}
+
 std::string ToString(const Program& program) {
   std::string text = fmt::format("asyra 1 {}\n", ToString(program.stage));
   if (program.mesh.num_axes() > 0) {
     text += fmt::format("mesh {}\n", ToString(program.mesh));
   }
   text += "\n" + PrintSignature(program);
-  for (const Op& op : program.ops) text += "  " + ToString(program, op) + "\n";
+  for (const Op& op : program.ops) {
+    text += "  " + PrintOp(program, op, kLines) + "\n";
+  }
   text += "  return";
   for (size_t i = 0; i < program.outputs.size(); ++i) {
     const Output& output = program.outputs[i];

@@ -65,6 +65,15 @@ std::vector<Type> Program::ResultTypes(const Op& op) const {
   return types;
 }
 
+bool MayLieOnOperand(const Program& program, const Op& op, ValueId result) {
+  if (!op.def->in_place || op.def->result_in_place == nullptr) {
+    return op.def->in_place;
+  }
+  auto at = std::find(op.results.begin(), op.results.end(), result);
+  return op.def->result_in_place(OpUse(program, op),
+                                 static_cast<int>(at - op.results.begin()));
+}
+
 DefUse::DefUse(const Program& program)
     : def(program.values.size(), -1),
       uses(program.values.size()),

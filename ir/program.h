@@ -126,6 +126,10 @@ class OpUse {
   OpCall call_;
 };
 
+// Whether a result of `op` may lie on an operand of its own local type
+// (OpDef::in_place).
+bool MayLieOnOperand(const Program& program, const Op& op, ValueId result);
+
 // Who defines and who reads each value, computed once per program.
 struct DefUse {
   explicit DefUse(const Program& program);

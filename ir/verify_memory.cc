@@ -194,7 +194,8 @@ class Memory {
   // else reads them any more.
   bool IsInPlace(const Buffer& old, const Buffer& fresh) const {
     const Op& op = program_.ops[fresh.def];
-    if (!op.def->in_place || old.begin != fresh.begin || old.def == fresh.def) {
+    if (old.begin != fresh.begin || old.def == fresh.def ||
+        !MayLieOnOperand(program_, op, fresh.value)) {
       return false;
     }
     int wait = op.start ? def_use_.uses[op.results[0]][0] : fresh.def;

@@ -54,8 +54,9 @@ bool MemoryBlocks::MayReplace(ValueId old, ValueId result) const {
   int by = def_use_.def[result];
   const Op& op = program_.ops[by];
   int wait = op.start ? def_use_.uses[op.results[0]][0] : by;
+  bool in_place = MayLieOnOperand(program_, op, result);
   for (int user : users_[old]) {
-    bool own = op.def->in_place && (user == by || user == wait);
+    bool own = in_place && (user == by || user == wait);
     if (!own && !order_.Finished(user, by)) return false;
   }
   Type type = program_.type(result).Local(program_.mesh);

@@ -6,6 +6,8 @@
 #include "passes/assign_streams.h"
 #include "passes/bucket.h"
 #include "passes/canonicalize.h"
+#include "passes/fuse.h"
+#include "passes/fusion_clusters.h"
 #include "passes/pad_dims.h"
 #include "passes/partition.h"
 #include "passes/plan_memory.h"
@@ -149,6 +151,16 @@ const std::vector<PassRecord>& Records() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kLocal,
        .fn = PartitionPass},
+      {.name = "fuse",
+       .summary = "joins ops element by element, and folds of rows beside "
+                  "them, into one kernel",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .options = {{"max_ops", AttrKind::kInt, "most ops of one fusion",
+                    int64_t{ClusterOptions().most_ops}},
+                   {"measured_only", AttrKind::kBool,
+                    "only where the price of the fusion was measured", false}},
+       .fn = Fuse},
       {.name = "tile",
        .summary = "cuts the program into streams of tiles",
        .from_stage = Stage::kLocal,

@@ -19,6 +19,9 @@ inline constexpr std::string_view kRaisePipeline =
 inline constexpr std::string_view kShardPipeline =
     "pad_dims, plan_sharding, partition";
 
+// Before a local program is scheduled, so that all drafts are of what will run.
+inline constexpr std::string_view kFusePipeline = "fuse";
+
 // Scheduled to allocated: what follows once the order is chosen.
 inline constexpr std::string_view kLowerPipeline =
     "assign_streams, plan_memory";

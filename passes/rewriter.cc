@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "fmt/format.h"
+#include "ir/body.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
@@ -20,6 +21,9 @@ struct HashValue {
     // The rest is compared.
     return absl::HashOf(value.dtype(), value.num_elements(),
                         value.num_elements() > 0 ? value.Get(0) : 0.0);
+  }
+  size_t operator()(const BodyRef& value) const {
+    return absl::HashOf(BodyOutline(*value));
   }
   template <typename T>
   size_t operator()(const T& value) const {

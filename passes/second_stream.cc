@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "absl/algorithm/container.h"
+#include "ir/body.h"
 #include "ir/happens_before.h"
 
 namespace asyra {
@@ -89,7 +90,7 @@ class Finder {
       int op = static_cast<int>(i);
       SideChain& chain = chains[Root(op)];
       chain.ops.push_back(op);
-      chain.signature += program_.ops[i].def->name;
+      chain.signature += OpLabel(*program_.ops[i].def, program_.ops[i].attrs);
       chain.signature +=
           ToString(program_.ResultTypes(program_.ops[i]), program_.mesh);
     }

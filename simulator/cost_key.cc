@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fmt/format.h"
+#include "ir/body.h"
 #include "simulator/compute_cost.h"
 
 namespace asyra {
@@ -22,6 +23,8 @@ std::string FlagsOf(const AttrMap& attrs) {
       flags += fmt::format("{}={} ", name, int{*flag});
     } else if (const auto* text = std::get_if<std::string>(&value)) {
       flags += fmt::format("{}={} ", name, *text);
+    } else if (const auto* body = std::get_if<BodyRef>(&value)) {
+      flags += BodyOutline(**body);
     }
   }
   return flags;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <unordered_map>
 
+#include "ir/body.h"
 #include "ir/support/status.h"
 #include "simulator/compute_cost.h"
 
@@ -285,8 +286,8 @@ absl::Status CheckMeasured(const Program& program,
       "{} of {} ops, {:.1f} % of the time of all ops, are not measured; the "
       "first is %{} = {}, whose price is {}",
       count, prices.size(), 100 * guessed_us / all_us,
-      op.results.empty() ? "" : program.value_name(op.results[0]), op.def->name,
-      ToString(prices[first].source));
+      op.results.empty() ? "" : program.value_name(op.results[0]),
+      OpLabel(*op.def, op.attrs), ToString(prices[first].source));
 }
 
 }  // namespace asyra

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/body.h"
 #include "simulator/exposure.h"
 
 namespace asyra {
@@ -86,7 +87,7 @@ class ProfileMaker {
     const OpSpan& span = result_.spans[index];
     const OpCost& price = result_.prices[index];
     ProfileOp made;
-    made.op = op.def->name;
+    made.op = OpLabel(*op.def, op.attrs);
     if (!op.results.empty()) {
       made.name = NameOf(op.results[0]);
       made.type = ToString(program_.type(op.results[0]), program_.mesh);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "ir/body.h"
+
 namespace asyra {
 namespace {
 
@@ -122,7 +124,7 @@ class StepWriter {
 
   void Slice(const OpSpan& span) {
     const Op& op = OpOf(span);
-    std::string name(op.def->name);
+    std::string name = OpLabel(*op.def, op.attrs);
     if (op.is_collective()) name = "ncclDevKernel_" + CamelCase(name);
     Json args = {{"device", device_},
                  {"context", 1},

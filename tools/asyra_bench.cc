@@ -57,19 +57,26 @@ class Budget {
 // collectives; the grid gets the rest.
 constexpr double kForPrograms = 0.5, kForCollectives = 0.7;
 
-// Of each model as it is partitioned and as it is scheduled.
+// Of each model as it is partitioned and as it is scheduled; where ops may be
+// fused, fused and not, so that prices can tell which is better.
 absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(const Flags& flags) {
   std::vector<ProgramCalls> programs;
-  auto add = [&](const Program& program, int64_t limit) {
-    AddCalls(program, limit, &programs.emplace_back());
+  auto add = [&](const CompileOptions& options) -> absl::Status {
+    ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options));
+    int64_t limit = IndexLimit(result.program);
+    if (result.partitioned.has_value()) {
+      AddCalls(*result.partitioned, limit, &programs.emplace_back());
+    }
+    AddCalls(result.program, limit, &programs.emplace_back());
+    return absl::OkStatus();
   };
   for (const std::string& model : flags.models) {
     CompileOptions options = flags.compile;
     options.model = model;
-    ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options));
-    int64_t limit = IndexLimit(result.program);
-    if (result.partitioned.has_value()) add(*result.partitioned, limit);
-    add(result.program, limit);
+    ASYRA_RETURN_IF_ERROR(add(options));
+    if (!options.fuse) continue;
+    options.fuse = false;
+    ASYRA_RETURN_IF_ERROR(add(options));
   }
   return programs;
 }

@@ -216,6 +216,8 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
       ->capture_default_str();
   app.add_flag("--bucket,!--no-bucket", options->bucket,
                "merges tiles back where that pays");
+  app.add_flag("--fuse,!--no-fuse", options->fuse,
+               "joins ops element by element into one kernel where that pays");
   app.add_option("--search-steps", options->search_steps,
                  "orders that are simulated, about; the result depends on it, "
                  "not on the time there is")

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "fmt/format.h"
+#include "ir/body.h"
 #include "nlohmann/json.hpp"
 #include "tools/plan_report.h"
 #include "tools/units.h"
@@ -39,7 +40,7 @@ ImportSummary Summarize(const Program& program) {
     summary.weight_bytes += type.bytes();
   }
   for (const Op& op : program.ops) {
-    ++summary.ops[std::string(op.def->name)];
+    ++summary.ops[OpLabel(*op.def, op.attrs)];
     // Of all devices together; a global program is that of one.
     bool global = program.stage == Stage::kGlobal;
     summary.flops +=

@@ -38,6 +38,10 @@ std::string RunText(const RunResult& run) {
     text += fmt::format("by reference, without a kernel: {}\n",
                         absl::StrJoin(run.fallback_ops, ", "));
   }
+  if (!run.split_fusions.empty()) {
+    text += fmt::format("op by op, without one kernel for all: {}\n",
+                        absl::StrJoin(run.split_fusions, ", "));
+  }
   return text;
 }
 
@@ -99,7 +103,8 @@ Json RunJson(const RunResult& run) {
   return {{"steps", StepsJson(run)},
           {"memory_bytes", MemoryJson(run.memory)},
           {"used_bytes", MemoryJson(run.used)},
-          {"fallback_ops", run.fallback_ops}};
+          {"fallback_ops", run.fallback_ops},
+          {"split_fusions", run.split_fusions}};
 }
 
 }  // namespace

@@ -53,6 +53,12 @@ void Compare(ScheduleResult other, const std::string& style,
   best->scheduler = std::move(other.scheduler);
 }
 
+std::string FusePipeline(const CompileOptions& options) {
+  std::string pipeline(kFusePipeline);
+  if (!options.measured_only) return pipeline;
+  return absl::StrReplaceAll(pipeline, {{"fuse", "fuse{measured_only=true}"}});
+}
+
 }  // namespace
 
 std::string ShardPipeline(const CompileOptions& options) {
@@ -110,6 +116,10 @@ absl::Status ScheduleBestStyle(const CompileOptions& options,
     Program program = result->program;
     if (program.stage == Stage::kGlobal) {
       ASYRA_RETURN_IF_ERROR(RunPasses(program, ShardPipeline(styled), own,
+                                      manager, &result->timings));
+    }
+    if (options.fuse) {
+      ASYRA_RETURN_IF_ERROR(RunPasses(program, FusePipeline(options), own,
                                       manager, &result->timings));
     }
     std::string text = ToString(program);

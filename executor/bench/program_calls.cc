@@ -11,18 +11,12 @@ namespace {
 
 std::string CallText(const OpDef& def, const AttrMap& attrs,
                      absl::Span<const Type> operands) {
-  std::string types, settings;
+  std::string types;
   for (const Type& type : operands) {
     types += (types.empty() ? "" : ", ") + ToString(type, {});
   }
-  for (const AttrDef& attr : def.attrs) {
-    const AttrValue* value = attrs.Find(attr.name);
-    if (value == nullptr || attr.default_value == *value) continue;
-    settings += fmt::format("{}{}={}", settings.empty() ? "" : ", ", attr.name,
-                            ToString(*value, Mesh()));
-  }
   return fmt::format("{}({}){}", def.name, types,
-                     settings.empty() ? "" : " {" + settings + "}");
+                     AttrsToString(def, attrs, operands, Mesh()));
 }
 
 std::vector<Type> Locals(const std::vector<Type>& types, const Mesh& mesh) {

@@ -7,11 +7,13 @@
 #include <cstring>
 #include <thread>
 
+#include "executor/composite_kernel.h"
 #include "executor/cpu/cpu_stream.h"
 #include "executor/cpu/kernel_list.h"
 #include "executor/cpu/probes.h"
 #include "executor/cpu/reference_kernel.h"
 #include "executor/cpu/threads.h"
+#include "ir/body.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -143,6 +145,7 @@ class CpuDevice : public Device {
     if (const CpuKernelDef* def = FindCpuKernel(use)) {
       return def->prepare(use);
     }
+    if (BodyOf(use.attrs()) != nullptr) return PrepareComposite(use, *this);
     return PrepareReferenceKernel(use);
   }
 

@@ -145,23 +145,38 @@ int NextPower(int64_t number) {
 
 int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Up to a warp for a row of as many vectors, then four vectors a thread.
+// What a thread keeps of a row that so many share.
+int64_t HeldBytes(const CodegenPlan& plan, int row_threads) {
+  int64_t held = DivideUp(plan.vectors, row_threads), bytes = 0;
+  for (size_t k = 0; k < plan.loop.operands.size(); ++k) {
+    if (!plan.is_packed[k]) continue;
+    bytes += held * plan.Width(plan.loop.operands[k]) *
+             SizeOf(plan.expression.operands()[k]);
+  }
+  return bytes;
+}
+
+// Up to a warp for a row of as many vectors, then four vectors a thread; less
+// where an operand more would not fit into registers otherwise.
 void PlanRows(CodegenPlan* plan) {
+  constexpr int64_t kMostBytes = 4 * kHeldRegisters;
   int64_t vectors = plan->vectors;
   plan->row_threads =
       vectors <= 128
           ? NextPower(std::clamp<int64_t>(vectors, 1, 32))
           : NextPower(std::min<int64_t>(DivideUp(vectors, 4), kMostRowThreads));
+  int threads = plan->row_threads;
+  while (threads < kMostRowThreads && threads < vectors &&
+         HeldBytes(*plan, threads) > kMostBytes) {
+    threads *= 2;
+  }
+  if (HeldBytes(*plan, threads) <= kMostBytes) {
+    plan->row_threads = threads;
+    plan->held = static_cast<int>(DivideUp(vectors, threads));
+  }
   plan->threads = std::max(128, plan->row_threads);
   plan->blocks =
       DivideUp(plan->loop.num_rows(), plan->threads / plan->row_threads);
-  int64_t held = DivideUp(vectors, plan->row_threads), bytes = 0;
-  for (size_t k = 0; k < plan->loop.operands.size(); ++k) {
-    if (!plan->is_packed[k]) continue;
-    bytes += held * plan->Width(plan->loop.operands[k]) *
-             SizeOf(plan->expression.operands()[k]);
-  }
-  if (bytes <= 4 * kHeldRegisters) plan->held = static_cast<int>(held);
 }
 
 void PlanStripes(CodegenPlan* plan) {
@@ -209,7 +224,7 @@ CodegenPlan PlanCode(const Expression& expression, const Loop& loop) {
   plan.vectors = plan.loop.num_columns() / plan.vector;
   plan.wide = NeedsWideIndices(plan);
   Classify(&plan);
-  plan.is_half = true;
+  plan.is_half = !expression.has_wide_values();
   ForEachAccess(plan, [&](const Access&, DType dtype) {
     plan.is_half &= dtype != DType::kF32 && dtype != DType::kF64;
   });

@@ -14,7 +14,7 @@ struct CodegenPlan {
   enum Form : uint8_t { kElements, kRows, kStripes } form = kElements;
   Loop loop;             // collapsed; of kElements without rows
   bool wide = false;     // indices need 64 bits
-  bool is_half = false;  // floats are all f16 or bf16
+  bool is_half = false;  // floats, also those between ops, are f16 or bf16
   int64_t vector = 1;    // elements that are moved at once, of the last column
   int64_t vectors = 0;   // of a row
   int row_threads = 1;

@@ -2,10 +2,12 @@
 
 #include <cstdlib>
 
+#include "executor/composite_kernel.h"
 #include "executor/cuda/cuda_stream.h"
 #include "executor/cuda/host_kernel.h"
 #include "executor/cuda/kernel_list.h"
 #include "executor/cuda/probe_kernel.h"
+#include "ir/body.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -125,6 +127,7 @@ class CudaDevice : public Device {
     if (const CudaKernelDef* def = FindCudaKernel(use)) {
       return def->prepare(use);
     }
+    if (BodyOf(use.attrs()) != nullptr) return PrepareComposite(use, *this);
     return cuda::PrepareHostKernel(use);
   }
 

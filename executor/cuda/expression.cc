@@ -194,6 +194,29 @@ int Expression::Fold(FoldKind kind, int input) {
               .inputs = {input}});
 }
 
+int Expression::Inline(const Expression& op, const std::vector<int>& operands) {
+  ASYRA_CHECK(op.results_.size() == 1 && op.places_ == 0);
+  std::vector<int> mapped;
+  for (const Node& node : op.nodes_) {
+    if (node.kind == Kind::kOperand) {
+      mapped.push_back(operands[node.operand]);
+      continue;
+    }
+    Node copy = node;
+    for (int& input : copy.inputs) input = mapped[input];
+    mapped.push_back(Add(std::move(copy)));
+  }
+  auto [result, dtype] = op.results_[0];
+  int value = mapped[result];
+  has_wide_values_ |= dtype == DType::kF32 || dtype == DType::kF64;
+  // Types that are computed in another one.
+  bool is_stored_smaller =
+      dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kI32;
+  if (!is_stored_smaller) return value;
+  return Formula(fmt::format("Rounded<{}>($0)", TypeName(dtype)), {value},
+                 ComputedOf(dtype));
+}
+
 void Expression::Store(int node, DType dtype) {
   results_.push_back({node, dtype});
 }

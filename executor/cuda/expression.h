@@ -52,17 +52,23 @@ class Expression {
   int Number(double value, Computed type);
   // Of the whole row, one value for all of its elements.
   int Fold(FoldKind kind, int input);
+  // The one result of another expression of one op, whose operands are these
+  // nodes, as whoever reads it from memory sees it.
+  int Inline(const Expression& op, const std::vector<int>& operands);
   // The next result; rounded to `dtype` when it is stored.
   void Store(int node, DType dtype);
 
   const std::vector<DType>& operands() const { return operands_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<Result>& results() const { return results_; }
+  // Whether a value that Inline gave has single precision or more.
+  bool has_wide_values() const { return has_wide_values_; }
 
  private:
   int Add(Node node);
   std::vector<DType> operands_;
   int places_ = 0;
+  bool has_wide_values_ = false;
   std::vector<Node> nodes_;
   std::vector<Result> results_;
 };

@@ -12,11 +12,11 @@ KernelsByOp ListKernels() {
   KernelsByOp by_op;
   for (auto group :
        {cuda::AttentionKernels, cuda::BestKernels, cuda::ConvKernels,
-        cuda::CopyKernels, cuda::ElementwiseKernels, cuda::LookupKernels,
-        cuda::MatmulKernels, cuda::MoeKernels, cuda::PadKernels,
-        cuda::PlaceKernels, cuda::RandomKernels, cuda::ReduceKernels,
-        cuda::RotaryKernels, cuda::RowKernels, cuda::ScanKernels,
-        cuda::TrainKernels}) {
+        cuda::CopyKernels, cuda::ElementwiseKernels, cuda::FusionKernels,
+        cuda::LookupKernels, cuda::MatmulKernels, cuda::MoeKernels,
+        cuda::PadKernels, cuda::PlaceKernels, cuda::RandomKernels,
+        cuda::ReduceKernels, cuda::RotaryKernels, cuda::RowKernels,
+        cuda::ScanKernels, cuda::TrainKernels}) {
     for (const CudaKernelDef& def : group()) by_op[def.op].push_back(def);
   }
   return by_op;

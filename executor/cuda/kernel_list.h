@@ -47,6 +47,7 @@ std::vector<CudaKernelDef> BestKernels();
 std::vector<CudaKernelDef> ConvKernels();
 std::vector<CudaKernelDef> CopyKernels();
 std::vector<CudaKernelDef> ElementwiseKernels();
+std::vector<CudaKernelDef> FusionKernels();
 std::vector<CudaKernelDef> LookupKernels();
 std::vector<CudaKernelDef> MatmulKernels();
 std::vector<CudaKernelDef> MoeKernels();

@@ -120,7 +120,8 @@ OpDef Shaped(std::string_view name, std::string_view summary, AttrDef attr,
             .attrs = {std::move(attr)},
             .infer = InferFloat,
             .axes = ElementwiseAxes<Linearity::kNone>,
-            .in_place = true};
+            .in_place = true,
+            .fusable = Fusable::kElement};
   def.reference = [](const RefCall& call) {
     double number = call.attrs.Float(call.def.attrs[0].name);
     std::vector<double> values = call.operands[0].ToDoubles();

@@ -258,7 +258,8 @@ std::vector<OpDef> ElementwiseOps() {
                               {"cast(i64[4,6]) {to=f32}"},
                               {"cast(f32[4,6]) {to=f64}"},
                               {"cast(f32[4,6]) {to=bool}"}},
-                  .in_place = true});
+                  .in_place = true,
+                  .fusable = Fusable::kElement});
   defs.push_back({.name = "select",
                   .summary = "yes where condition holds, else no",
                   .operands = {{"condition"}, {"yes"}, {"no"}},
@@ -267,7 +268,8 @@ std::vector<OpDef> ElementwiseOps() {
                   .vjp = Vjp<SelectVjp>,
                   .reference = SelectReference,
                   .samples = {{"select(bool[4,6], f32[4,6], f32[1])", 0, 1}},
-                  .in_place = true});
+                  .in_place = true,
+                  .fusable = Fusable::kElement});
   return defs;
 }
 

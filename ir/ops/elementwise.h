@@ -72,6 +72,7 @@ OpDef Unary(std::string_view name, std::string_view summary) {
   def.axes = ElementwiseAxes<Linearity::kNone>;
   def.reference = UnaryReference<F>;
   def.in_place = true;
+  def.fusable = Fusable::kElement;
   return def;
 }
 
@@ -82,6 +83,7 @@ OpDef Binary(std::string_view name, std::string_view summary) {
   def.axes = ElementwiseAxes<linearity>;
   def.reference = BinaryReference<F>;
   def.in_place = true;
+  def.fusable = Fusable::kElement;
   return def;
 }
 

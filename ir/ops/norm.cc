@@ -130,7 +130,8 @@ std::vector<OpDef> NormOps() {
        .work = NormWork,
        .vjp = Vjp<RmsVjp>,
        .reference = RmsReference,
-       .samples = {{"rms_norm(f32[2,4,6], f32[6]) {eps=0.125}"}}},
+       .samples = {{"rms_norm(f32[2,4,6], f32[6]) {eps=0.125}"}},
+       .fusable = Fusable::kRow},
       {.name = "layer_norm",
        .summary = "(x - mean(x)) / sqrt(variance(x) + eps) * scale + bias",
        .operands = {{"x"}, {"scale"}, {"bias", OperandDef::kOptional}},
@@ -141,7 +142,8 @@ std::vector<OpDef> NormOps() {
        .vjp = Vjp<LayerVjp>,
        .reference = LayerReference,
        .samples = {{"layer_norm(f32[4,6], f32[6], f32[6]) {eps=0.125}"},
-                   {"layer_norm(f32[2,4,6], f32[6]) {eps=0.125}"}}},
+                   {"layer_norm(f32[2,4,6], f32[6]) {eps=0.125}"}},
+       .fusable = Fusable::kRow},
   };
 }
 

@@ -19,7 +19,8 @@ struct OpTable {
           ops::GatherOps,      ops::GatherNdOps,   ops::ScatterOps,
           ops::AttentionOps,   ops::RotaryOps,     ops::EmbedOps,
           ops::MoeOps,         ops::RandomOps,     ops::LossOps,
-          ops::OptimOps,       ops::CollectiveOps, ops::ScheduleOps}) {
+          ops::OptimOps,       ops::CollectiveOps, ops::ScheduleOps,
+          ops::FusionOps}) {
       for (OpDef& def : group()) defs.push_back(std::move(def));
     }
     for (const OpDef& def : defs) {

@@ -32,6 +32,7 @@ std::vector<OpDef> LossOps();
 std::vector<OpDef> OptimOps();
 std::vector<OpDef> CollectiveOps();
 std::vector<OpDef> ScheduleOps();
+std::vector<OpDef> FusionOps();
 
 // Part of MoeOps.
 OpDef RouterOp();

@@ -214,7 +214,8 @@ OpDef Reduce(std::string_view name, std::string_view summary, bool whole,
           .infer = whole ? InferExtreme : InferReduce,
           .axes = whole ? ReduceAxes<kNeedsWhole> : ReduceAxes<kSums>,
           .work = ReduceWork,
-          .reference = reference};
+          .reference = reference,
+          .fusable = Fusable::kRow};
 }
 
 OpDef ReduceSum() {

@@ -315,7 +315,8 @@ std::vector<OpDef> ShapeOps() {
        .vjp = Vjp<[](Gradient& g) { return Gradients{g.dy()}; }>,
        .reference = BroadcastReference,
        .samples = {{"broadcast(f32[4,1]) {shape=[2, 4, 6]}"},
-                   {"broadcast(bool[4,6]) {shape=[4, 6]}", 0, 1}}},
+                   {"broadcast(bool[4,6]) {shape=[4, 6]}", 0, 1}},
+       .fusable = Fusable::kElement},
   };
 }
 

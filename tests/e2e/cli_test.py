@@ -47,6 +47,7 @@ class CommandLine(ToolTest):
       self.assertEqual(used[part], memory[part])
     self.assertTrue(0 < used["workspace"] <= memory["workspace"])
     self.assertEqual(result["fallback_ops"], [])
+    self.assertEqual(result["split_fusions"], ["fusion(add+rms_norm)"])
     self.assertEqual(result["outputs"][0]["wrong"], 0)
     with open(profile) as file:
       events = json.load(file)["traceEvents"]
@@ -58,6 +59,11 @@ class CommandLine(ToolTest):
     for event in sorted(slices, key=lambda event: event["ts"]):
       self.assertGreaterEqual(event["ts"], last.get(event["tid"], 0))
       last[event["tid"]] = round(event["ts"] + event["dur"], 3)
+    self.assertTrue(any(event["name"] == "fusion(add+rms_norm)"
+                        for event in slices))
+    text = self.passes("asyra-run", *args, "--no-fuse", "--check",
+                       recorded(LLAMA))
+    self.assertNotIn("fusion", text)
     text = self.passes("asyra-run", *args, "--debug-memory",
                        "--inject-comm-us", "200")
     self.assertIn("on 4 cpu ranks", text)

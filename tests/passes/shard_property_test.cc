@@ -13,6 +13,7 @@
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/verifier.h"
+#include "passes/fuse.h"
 #include "passes/lanes.h"
 #include "passes/merge_tiles.h"
 #include "passes/partition.h"
@@ -220,6 +221,7 @@ struct Seen {
   int in_blocks = 0;
   int merged = 0;
   int searched = 0;  // of them in tiles
+  int fused = 0;
 };
 
 // Tiles the program along the batch or the sequence; false where these do not
@@ -273,6 +275,17 @@ void MergeSome(RandomModel& model, Program* program, Seen* seen) {
   if (!merged.ok()) return;  // in a cycle, or tiles of different values
   *program = *std::move(merged);
   seen->merged += !groups.empty();
+}
+
+// By price.
+void FuseSome(const CostModel& costs, Program* program, Seen* seen) {
+  PassContext context;
+  context.costs = &costs;
+  absl::StatusOr<bool> changed = Fuse(
+      *program, {{"max_ops", int64_t{16}}, {"measured_only", false}}, context);
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_EQ(Verify(*program), absl::OkStatus()) << ToString(*program);
+  seen->fused += *changed;
 }
 
 // Tiled, ordered and merged in any way the passes offer.
@@ -357,6 +370,7 @@ void CheckOne(uint64_t seed, Seen* seen) {
   CostModel costs(*LoadMachine(model.Pick<std::string>({"h200x8", "l20x8"})),
                   program.mesh);
   Program scheduled = *local;
+  if (model.Pick({0, 1}) == 1) FuseSome(costs, &scheduled, seen);
   if (seed % 3 == 0) {
     ScheduleIt(model, costs, &scheduled, seen);
     if (scheduled.stage == Stage::kLocal) return;
@@ -394,6 +408,7 @@ TEST(ShardProperty, RandomProgramsComputeTheSameOnEveryMesh) {
     EXPECT_GE(seen.in_blocks, programs / 20);
     EXPECT_GE(seen.merged, programs / 20);
     EXPECT_GE(seen.searched, programs / 40);
+    EXPECT_GE(seen.fused, programs / 20);
   }
 }
 

@@ -191,7 +191,7 @@ class Executions {
       for (ValueId operand : op.operands) {
         const Cells& read = cells_[root_[operand]];
         if (!Meet(written, read)) continue;
-        if (!op.def->in_place || written != read ||
+        if (!MayLieOnOperand(program_, op, op.results[r]) || written != read ||
             Local(operand) != Local(op.results[r])) {
           return false;
         }

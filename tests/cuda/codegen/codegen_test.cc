@@ -180,6 +180,90 @@ TEST(Codegen, ChainsOfOpsAreOneKernel) {
   ExpectCompiles({e, {{64}, {4096}, {access, access}, {access, access}}});
 }
 
+constexpr char kResidualNorm[] =
+    "fusion(bf16[64,4096], bf16[64,4096], bf16[4096]) {"
+    "%3 = add(%0, %1) : bf16[64,4096] "
+    "%4 = rms_norm(%3, %2) {eps=1e-5} : bf16[64,4096] "
+    "return %3, %4}";
+
+TEST(Fusion, IsOneKernelThatReadsEachRowOnce) {
+  GeneratedUse use = Describe(kResidualNorm);
+  CodegenPlan plan = PlanCode(use.expression, use.loop);
+  EXPECT_EQ(plan.form, CodegenPlan::kRows);
+  EXPECT_EQ(plan.row_threads * plan.held * plan.vector, 4096);
+  EXPECT_TRUE(plan.is_half);
+  ExpectCompiles(use);
+}
+
+// The norm is that of the sum as it is stored.
+TEST(Fusion, ValuesBetweenOpsAreRounded) {
+  GeneratedUse use = Describe(kResidualNorm);
+  EXPECT_THAT(Generate(use.expression, use.loop).text,
+              HasSubstr("Rounded<BF16>(v"));
+}
+
+TEST(Fusion, SinglePrecisionBetweenHalvesIsDividedExactly) {
+  GeneratedUse use = Describe(
+      "fusion(bf16[64,64], bf16[64,64]) {"
+      "%2 = cast(%0) {to=f32} : f32[64,64] "
+      "%3 = cast(%1) {to=f32} : f32[64,64] "
+      "%4 = div(%2, %3) : f32[64,64] "
+      "%5 = cast(%4) {to=bf16} : bf16[64,64] "
+      "return %5}");
+  EXPECT_FALSE(PlanCode(use.expression, use.loop).is_half);
+  ExpectCompiles(use);
+}
+
+TEST(Fusion, CompilesOtherBodies) {
+  for (std::string_view text : {
+           // Elements alone, and a broadcast.
+           "fusion(bf16[8,512], bf16[512]) {"
+           "%2 = broadcast(%1) {shape=[8,512]} : bf16[8,512] "
+           "%3 = add(%0, %2) : bf16[8,512] "
+           "%4 = gelu_tanh(%3) : bf16[8,512] return %4}",
+           // What a fold leaves, kept and dropped, and used on.
+           "fusion(f32[2,3,64], f32[2,3,1]) {"
+           "%2 = reduce_max(%0) {dims=[2]} : f32[2,3,1] "
+           "%3 = add(%2, %1) : f32[2,3,1] "
+           "%4 = sub(%0, %3) : f32[2,3,64] "
+           "%5 = exp(%4) : f32[2,3,64] return %3, %5}",
+           "fusion(i32[6,7], i32[6]) {"
+           "%2 = neg(%0) : i32[6,7] "
+           "%3 = reduce_sum(%2) {dims=[1], keep=false} : i32[6] "
+           "%4 = mul(%3, %1) : i32[6] return %4, %2}",
+           // A mask before, a cast behind.
+           "fusion(f16[4,2,33], bool[4,1,33], f16[1]) {"
+           "%3 = select(%1, %0, %2) : f16[4,2,33] "
+           "%4 = softmax(%3) : f16[4,2,33] "
+           "%5 = cast(%4) {to=f32} : f32[4,2,33] return %5}",
+           "fusion(bf16[3,50257], bf16[50257], bf16[50257]) {"
+           "%3 = silu(%0) : bf16[3,50257] "
+           "%4 = layer_norm(%3, %1, %2) {eps=1e-5} : bf16[3,50257] "
+           "return %4}",
+           "fusion(f32[]) {%1 = exp(%0) : f32[] %2 = neg(%1) : f32[] "
+           "return %2}",
+       }) {
+    SCOPED_TRACE(text);
+    ExpectCompiles(Describe(text));
+  }
+}
+
+// Left to the kernels of the ops.
+TEST(Fusion, OtherLoopsAreNoKernel) {
+  for (std::string_view text : {
+           "fusion(f32[4,6], f32[2,4]) {"
+           "%2 = reduce_max(%0) {dims=[1], keep=false} : f32[4] "
+           "%3 = add(%1, %2) : f32[2,4] return %3}",
+           // Every row would write it.
+           "fusion(f32[6], f32[4,6]) {"
+           "%2 = neg(%0) : f32[6] %3 = add(%1, %2) : f32[4,6] "
+           "return %2, %3}",
+       }) {
+    SCOPED_TRACE(text);
+    EXPECT_EQ(FindCudaKernel(UseOf(text)), nullptr);
+  }
+}
+
 TEST(Loop, NeighboursThatLieTogetherAreJoined) {
   Loop loop{.rows = {2, 1, 3}, .columns = {4, 5}};
   loop.operands = {{{60, 7, 20, 5, 1}}, {{3, 0, 1, 0, 0}}};

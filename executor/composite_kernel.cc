@@ -1,0 +1,156 @@
+#include "executor/composite_kernel.h"
+
+#include "ir/body.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+int64_t Aligned(int64_t bytes) {
+  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
+         kWorkspaceAlignment;
+}
+
+// Where a value of the body lies.
+struct Place {
+  enum : uint8_t { kOperand, kResult, kWorkspace } where = kWorkspace;
+  int64_t at = 0;  // which one, or bytes into the workspace
+};
+
+class CompositeKernel : public Kernel {
+ public:
+  CompositeKernel(const KernelUse& use, const Body& body, Device& device)
+      : use_(use), body_(body), device_(device) {}
+
+  absl::Status Prepare() {
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<Type> types,
+        BodyTypes(body_, use_.global_operands(), use_.mesh()));
+    for (int k = 0; k < body_.num_operands; ++k) {
+      places_.push_back({Place::kOperand, k});
+    }
+    for (size_t i = 0; i < body_.ops.size(); ++i) {
+      PlaceResult(i, types[body_.num_operands + i].Local(use_.mesh()));
+    }
+    int64_t of_parts = 0;
+    for (size_t i = 0; i < body_.ops.size(); ++i) {
+      ASYRA_RETURN_IF_ERROR(AddPart(i, types));
+      of_parts = std::max(of_parts, parts_.back().kernel->workspace_bytes());
+    }
+    values_bytes_ = workspace_bytes_;
+    workspace_bytes_ += of_parts;
+    return absl::OkStatus();
+  }
+
+  int64_t workspace_bytes() const override { return workspace_bytes_; }
+  bool is_whole() const override { return false; }
+  bool is_native() const override {
+    bool native = true;
+    for (const Part& part : parts_) native &= part.kernel->is_native();
+    return native;
+  }
+
+  void Launch(const KernelArgs& args, Stream& stream) override {
+    auto* workspace = static_cast<std::byte*>(args.workspace);
+    auto address = [&](const Place& place) -> void* {
+      if (place.where == Place::kOperand) return args.operands[place.at];
+      if (place.where == Place::kResult) return args.results[place.at];
+      return workspace + place.at;
+    };
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      Part& part = parts_[i];
+      const BodyOp& op = body_.ops[i];
+      if (part.kernel->label().empty() && !label().empty()) {
+        part.kernel->set_label(
+            fmt::format("{}: op {}, {}", label(), i, op.def->name));
+      }
+      for (size_t k = 0; k < op.operands.size(); ++k) {
+        part.operands[k] = address(places_[op.operands[k]]);
+      }
+      part.result = address(places_[body_.num_operands + i]);
+      part.args = {part.operands, absl::MakeConstSpan(&part.result, 1),
+                   workspace + values_bytes_};
+      part.kernel->Launch(part.args, stream);
+    }
+    for (const auto& [from, result] : copies_) {
+      device_.Copy(args.results[result], workspace + from,
+                   use_.result(result).bytes(), stream);
+    }
+  }
+
+ private:
+  struct Part {
+    std::unique_ptr<Kernel> kernel;
+    std::vector<void*> operands;
+    void* result = nullptr;
+    KernelArgs args;
+  };
+
+  // Whether the fusion's result may lie on an operand that is read when op
+  // `index`, or one after it, runs.
+  bool MayHide(size_t index, const Type& result) const {
+    for (size_t i = index; i < body_.ops.size(); ++i) {
+      if (i == index && body_.ops[i].def->in_place) continue;
+      for (int value : body_.ops[i].operands) {
+        if (value < body_.num_operands && use_.operand(value) == result) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  void PlaceResult(size_t index, const Type& local) {
+    int value = body_.num_operands + static_cast<int>(index);
+    int result = -1;
+    for (size_t r = 0; r < body_.results.size(); ++r) {
+      if (body_.results[r] == value) result = static_cast<int>(r);
+    }
+    if (result >= 0 && !MayHide(index, local)) {
+      places_.push_back({Place::kResult, result});
+      return;
+    }
+    places_.push_back({Place::kWorkspace, workspace_bytes_});
+    if (result >= 0) copies_.emplace_back(workspace_bytes_, result);
+    workspace_bytes_ += Aligned(local.bytes());
+  }
+
+  absl::Status AddPart(size_t index, absl::Span<const Type> types) {
+    BodyCall use(body_, index, types);
+    const OpCall& call = use.call();
+    Part part;
+    ASYRA_ASSIGN_OR_RETURN(
+        part.kernel,
+        device_.PrepareKernel(KernelUse(
+            call.def, call.attrs, {call.operands.begin(), call.operands.end()},
+            {call.results.begin(), call.results.end()}, use_.mesh(),
+            use_.rank())));
+    part.operands.resize(call.operands.size());
+    parts_.push_back(std::move(part));
+    return absl::OkStatus();
+  }
+
+  KernelUse use_;
+  Body body_;
+  Device& device_;             // outlives its kernels
+  std::vector<Place> places_;  // by value of the body
+  std::vector<Part> parts_;    // by op; not moved once launched
+  // From bytes of the workspace to a result.
+  std::vector<std::pair<int64_t, int>> copies_;
+  int64_t values_bytes_ = 0, workspace_bytes_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareComposite(const KernelUse& use,
+                                                         Device& device) {
+  const Body* body = BodyOf(use.attrs());
+  if (body == nullptr) {
+    return Unimplemented("{} has no body", use.def().name);
+  }
+  auto kernel = std::make_unique<CompositeKernel>(use, *body, device);
+  ASYRA_RETURN_IF_ERROR(kernel->Prepare());
+  return kernel;
+}
+
+}  // namespace asyra

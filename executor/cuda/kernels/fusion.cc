@@ -1,0 +1,169 @@
+// Fusions (ir/ops/fusion.cc), one generated kernel for all ops of a body. It
+// goes along the rows of the body's largest value; what it cannot go along
+// with is left to the kernels of the ops (executor/composite_kernel.h).
+#include <algorithm>
+#include <optional>
+
+#include "executor/cuda/generated_kernel.h"
+#include "ir/body.h"
+
+namespace asyra::cuda {
+namespace {
+
+constexpr size_t kMostAddresses = 64;  // that Generate takes
+
+// How a value lies in the loop: right aligned with all of its dimensions, or
+// with all but the last, as rows of which a fold has left one element.
+enum class Lies : uint8_t { kUnknown, kInLoop, kInRows };
+
+bool Broadcasts(const Shape& from, const Shape& to) {
+  if (from.size() > to.size()) return false;
+  for (size_t d = 1; d <= from.size(); ++d) {
+    int64_t size = from[from.size() - d];
+    if (size != 1 && size != to[to.size() - d]) return false;
+  }
+  return true;
+}
+
+class Describer {
+ public:
+  Describer(const KernelUse& use, const Body& body) : use_(use), body_(body) {}
+
+  // Nothing where the body is not such a loop.
+  std::optional<GeneratedUse> Run() {
+    auto types = BodyTypes(body_, use_.global_operands(), use_.mesh());
+    if (!types.ok()) return std::nullopt;
+    types_ = *std::move(types);
+    for (const Type& type : types_) locals_.push_back(type.Local(use_.mesh()));
+    loop_ = LoopShape(locals_);
+    rows_ = loop_;
+    if (!rows_.empty()) rows_.pop_back();
+    lies_.assign(types_.size(), Lies::kUnknown);
+    for (int k = 0; k < body_.num_operands; ++k) {
+      nodes_.push_back(expression_.Operand(locals_[k].dtype));
+    }
+    for (size_t i = 0; i < body_.ops.size(); ++i) {
+      if (!AddOp(i)) return std::nullopt;
+    }
+    return Finish();
+  }
+
+ private:
+  // Enters how a value lies, where that agrees with what is known.
+  bool Place(int value, Lies lies) {
+    if (lies_[value] != Lies::kUnknown && lies_[value] != lies) return false;
+    lies_[value] = lies;
+    return Broadcasts(locals_[value].shape(),
+                      lies == Lies::kInRows ? rows_ : loop_);
+  }
+
+  bool AddOp(size_t index) {
+    const BodyOp& op = body_.ops[index];
+    int result = body_.num_operands + static_cast<int>(index);
+    Lies operands = Lies::kInLoop;
+    if (op.def->fusable == Fusable::kElement) {
+      for (int value : op.operands) {
+        if (lies_[value] == Lies::kInRows) operands = Lies::kInRows;
+      }
+    } else {
+      has_rows_ = true;
+      if (!IsRow(locals_[op.operands[0]])) return false;
+    }
+    bool drops = locals_[result].rank() < locals_[op.operands[0]].rank() &&
+                 op.def->fusable == Fusable::kRow;
+    for (int value : op.operands) {
+      if (!Place(value, operands)) return false;
+    }
+    return Place(result, drops ? Lies::kInRows : operands) && Compute(index);
+  }
+
+  // What is folded is a row of the loop.
+  bool IsRow(const Type& x) const {
+    return !loop_.empty() && x.rank() > 0 &&
+           x.size(x.rank() - 1) == loop_.back();
+  }
+
+  bool Compute(size_t index) {
+    const BodyOp& op = body_.ops[index];
+    std::vector<int> operands;
+    for (int value : op.operands) operands.push_back(nodes_[value]);
+    if (op.def->name == "broadcast") {
+      nodes_.push_back(operands[0]);
+      return true;
+    }
+    BodyCall body_call(body_, index, types_);
+    const OpCall& call = body_call.call();
+    KernelUse use(
+        call.def, call.attrs, {call.operands.begin(), call.operands.end()},
+        {call.results.begin(), call.results.end()}, use_.mesh(), use_.rank());
+    const CudaKernelDef* def = FindCudaKernel(use);
+    if (def == nullptr || def->describe == nullptr) return false;
+    GeneratedUse generated = def->describe(use);
+    if (!generated.operands.empty()) return false;
+    nodes_.push_back(expression_.Inline(generated.expression, operands));
+    return true;
+  }
+
+  Access AccessOf(int value) const {
+    Shape shape = locals_[value].shape();
+    if (lies_[value] == Lies::kInLoop) return {BroadcastStrides(shape, loop_)};
+    Access access{BroadcastStrides(shape, rows_)};
+    access.strides.push_back(0);
+    return access;
+  }
+
+  // All elements of the loop, or one for each row of a fold.
+  bool IsStored(int value) const {
+    Shape shape = locals_[value].shape();
+    if (lies_[value] == Lies::kInRows) return shape == rows_;
+    if (shape == loop_) return true;
+    if (!has_rows_ || shape.size() != loop_.size()) return false;
+    return shape.back() == 1 &&
+           std::equal(rows_.begin(), rows_.end(), shape.begin());
+  }
+
+  std::optional<GeneratedUse> Finish() {
+    GeneratedUse use;
+    use.loop.rows = rows_;
+    if (!loop_.empty()) use.loop.columns = {loop_.back()};
+    for (int k = 0; k < body_.num_operands; ++k) {
+      use.loop.operands.push_back(AccessOf(k));
+    }
+    for (int value : body_.results) {
+      if (!IsStored(value)) return std::nullopt;
+      expression_.Store(nodes_[value], locals_[value].dtype);
+      use.loop.results.push_back(AccessOf(value));
+    }
+    size_t addresses = use.loop.operands.size() + use.loop.results.size();
+    if (addresses > kMostAddresses) return std::nullopt;
+    use.expression = std::move(expression_);
+    return use;
+  }
+
+  const KernelUse& use_;
+  const Body& body_;
+  std::vector<Type> types_, locals_;  // by value
+  Shape loop_, rows_;
+  std::vector<Lies> lies_;  // by value
+  std::vector<int> nodes_;  // by value, of the expression
+  bool has_rows_ = false;   // that are folded
+  Expression expression_;
+};
+
+std::optional<GeneratedUse> Describe(const KernelUse& use) {
+  const Body* body = BodyOf(use.attrs());
+  if (body == nullptr) return std::nullopt;
+  return Describer(use, *body).Run();
+}
+
+bool Supports(const KernelUse& use) { return Describe(use).has_value(); }
+
+GeneratedUse DescribeSupported(const KernelUse& use) { return *Describe(use); }
+
+}  // namespace
+
+std::vector<CudaKernelDef> FusionKernels() {
+  return {Generated("fusion", Supports, DescribeSupported)};
+}
+
+}  // namespace asyra::cuda

@@ -1,0 +1,266 @@
+// Several ops as one: what it computes, and all that is known of it, follows
+// from its body.
+#include "ir/body.h"
+#include "ir/builder.h"
+#include "ir/ops/infer.h"
+#include "ir/ops/op_list.h"
+
+namespace asyra::ops {
+namespace {
+
+using Types = std::vector<Type>;
+
+const Body& BodyIn(const AttrMap& attrs) { return *attrs.Get<BodyRef>("body"); }
+
+Types Given(const Body& body, const Types& types) {
+  Types given;
+  for (int value : body.results) given.push_back(types[value]);
+  return given;
+}
+
+absl::StatusOr<Types> Infer(const OpCall& call) {
+  const Body& body = BodyIn(call.attrs);
+  ASYRA_ASSIGN_OR_RETURN(Types types, BodyTypes(body, call.operands, Mesh()));
+  // A body that binds one dimension in two ways is none.
+  ASYRA_RETURN_IF_ERROR(BodyAxisRule(body, types).status());
+  return Given(body, types);
+}
+
+absl::StatusOr<AxisRule> Axes(const OpCall& call) {
+  const Body& body = BodyIn(call.attrs);
+  ASYRA_ASSIGN_OR_RETURN(Types types, BodyTypes(body, call.operands, Mesh()));
+  return BodyAxisRule(body, types);
+}
+
+// Operands are read once and results written once, what lies between them
+// stays in registers.
+Work WorkOver(const OpCall& call, const Mesh& mesh) {
+  const Body& body = BodyIn(call.attrs);
+  Work work;
+  auto types = BodyTypes(body, call.operands, mesh);
+  for (size_t i = 0; types.ok() && i < body.ops.size(); ++i) {
+    work.flops += WorkOf(BodyCall(body, i, *types).call(), mesh).flops;
+  }
+  for (const Type& type : call.operands) {
+    work.read_bytes += static_cast<double>(type.Local(mesh).bytes());
+  }
+  for (const Type& type : call.results) {
+    work.write_bytes += static_cast<double>(type.Local(mesh).bytes());
+  }
+  return work;
+}
+
+// A kernel has read a row, or an element where there are no rows, before it
+// writes there; what is smaller than its loop may be read again by others.
+bool ResultInPlace(const OpCall& call, int result) {
+  Types operands;
+  for (const Type& type : call.operands) operands.push_back(type.Global());
+  auto types = BodyTypes(BodyIn(call.attrs), operands, Mesh());
+  return types.ok() && call.results[result].shape() == LoopShape(*types);
+}
+
+// The trailing dimensions of a value as far as they are known; -1: not known.
+using Known = Ints;
+
+void Learn(const Known& from, Known* to) {
+  if (to->size() < from.size()) {
+    to->insert(to->begin(), from.size() - to->size(), -1);
+  }
+  size_t lead = to->size() - from.size();
+  for (size_t d = 0; d < from.size(); ++d) {
+    if ((*to)[lead + d] < 0) (*to)[lead + d] = from[d];
+  }
+}
+
+// What the result of an op says of its operand 0, or of all that it goes
+// through element by element.
+Known OfOperands(const BodyOp& op, Known result) {
+  if (op.def->fusable != Fusable::kRow) return result;
+  const AttrValue* keep = op.attrs.Find("keep");
+  bool dropped = keep != nullptr && !std::get<bool>(*keep);
+  if (!dropped && !result.empty()) result.pop_back();
+  result.push_back(-1);  // a row is whole
+  return result;
+}
+
+void ResizeShape(const Known& known, BodyOp* op) {
+  Ints shape = op->attrs.Get<Ints>("shape");
+  for (size_t d = 0; d < std::min(shape.size(), known.size()); ++d) {
+    int64_t size = known[known.size() - 1 - d];
+    int64_t& old = shape[shape.size() - 1 - d];
+    if (size >= 0 && old != 1) old = size;
+  }
+  Type type(DType::kBool, shape);
+  op->def->resize(&op->attrs, {&type, 1});
+}
+
+// Sizes flow from the results back to the shapes that ops repeat.
+void Resize(AttrMap* attrs, absl::Span<const Type> results) {
+  Body body = BodyIn(*attrs);
+  std::vector<Known> known(body.num_values());
+  for (size_t i = 0; i < std::min(results.size(), body.results.size()); ++i) {
+    Shape shape = results[i].shape();
+    Learn({shape.begin(), shape.end()}, &known[body.results[i]]);
+  }
+  bool resized = false;
+  for (size_t i = body.ops.size(); i-- > 0;) {
+    BodyOp& op = body.ops[i];
+    const Known& result = known[body.num_operands + i];
+    if (op.def->resize != nullptr) {
+      ResizeShape(result, &op);
+      resized = true;
+    }
+    Known of_operands = OfOperands(op, result);
+    size_t count = op.def->fusable == Fusable::kRow ? 1 : op.operands.size();
+    for (size_t k = 0; k < count; ++k) {
+      Learn(of_operands, &known[op.operands[k]]);
+    }
+  }
+  if (resized) attrs->Set("body", BodyRef(std::move(body)));
+}
+
+absl::Status Reference(const RefCall& call) {
+  const Body& body = BodyIn(call.attrs);
+  ASYRA_ASSIGN_OR_RETURN(Types types,
+                         BodyTypes(body, call.operand_types, call.mesh));
+  std::vector<Tensor> values(call.operands.begin(), call.operands.end());
+  for (size_t i = 0; i < body.ops.size(); ++i) {
+    BodyCall use(body, i, types);
+    std::vector<Tensor> operands;
+    for (int value : body.ops[i].operands) operands.push_back(values[value]);
+    const Type& type = use.call().results[0];
+    Tensor result(type.dtype, type.Local(call.mesh).shape());
+    ASYRA_RETURN_IF_ERROR(use.call().def.reference(
+        {use.call().def, use.call().attrs, use.call().operands,
+         use.call().results, operands, absl::MakeSpan(&result, 1), call.mesh,
+         call.device}));
+    values.push_back(std::move(result));
+  }
+  for (size_t i = 0; i < body.results.size(); ++i) {
+    call.results[i] = values[body.results[i]];
+  }
+  return absl::OkStatus();
+}
+
+// Gradients of values of a body, whose ops stand in the builder again.
+class BodyGradient {
+ public:
+  BodyGradient(Builder& builder, const VjpCall& call)
+      : builder_(builder),
+        body_(BodyIn(call.attrs)),
+        values_(call.operands.begin(), call.operands.end()),
+        gradients_(body_.num_values(), kNoValue) {
+    for (size_t i = 0; i < body_.results.size(); ++i) {
+      gradients_[body_.results[i]] = call.gradients[i];
+    }
+  }
+
+  absl::StatusOr<std::vector<ValueId>> Run() {
+    for (const BodyOp& op : body_.ops) {
+      ASYRA_ASSIGN_OR_RETURN(
+          ValueId value,
+          builder_.AddOne(op.def->name, OperandsOf(op), op.attrs));
+      values_.push_back(value);
+    }
+    for (size_t i = body_.ops.size(); i-- > 0;) {
+      ASYRA_RETURN_IF_ERROR(Back(body_.ops[i], body_.num_operands + i));
+    }
+    gradients_.resize(body_.num_operands);
+    return std::move(gradients_);
+  }
+
+ private:
+  std::vector<ValueId> OperandsOf(const BodyOp& op) const {
+    std::vector<ValueId> operands;
+    for (int value : op.operands) operands.push_back(values_[value]);
+    return operands;
+  }
+
+  absl::Status Back(const BodyOp& op, size_t result) {
+    if (gradients_[result] == kNoValue) return absl::OkStatus();
+    if (op.def->vjp == nullptr) return absl::OkStatus();  // it has no slope
+    ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> gradients,
+                           op.def->vjp(builder_, {op.attrs,
+                                                  OperandsOf(op),
+                                                  {&values_[result], 1},
+                                                  {&gradients_[result], 1}}));
+    for (size_t k = 0; k < gradients.size(); ++k) {
+      ValueId& sum = gradients_[op.operands[k]];
+      if (gradients[k] == kNoValue) continue;
+      if (sum == kNoValue) {
+        sum = gradients[k];
+      } else {
+        ASYRA_ASSIGN_OR_RETURN(sum,
+                               builder_.AddOne("add", {sum, gradients[k]}));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Builder& builder_;
+  const Body& body_;
+  std::vector<ValueId> values_, gradients_;
+};
+
+absl::StatusOr<std::vector<ValueId>> BodyVjp(Builder& builder,
+                                             const VjpCall& call) {
+  return BodyGradient(builder, call).Run();
+}
+
+}  // namespace
+
+std::vector<OpDef> FusionOps() {
+  return {
+      {.name = "fusion",
+       .summary = "the ops of `body`, in one kernel",
+       .operands = {{"operands", OperandDef::kVariadic}},
+       .attrs = {{"body", AttrKind::kBody, "what it computes"}},
+       .infer = Infer,
+       .axes = Axes,
+       .resize = Resize,
+       .work_over = WorkOver,
+       .vjp = BodyVjp,
+       .reference = Reference,
+       .samples = {{"fusion(f32[4,6], f32[4,6], f32[6]) {"
+                    "%3 = add(%0, %1) : f32[4,6] "
+                    "%4 = rms_norm(%3, %2) {eps=0.125} : f32[4,6] "
+                    "return %4, %3}"},
+                   {"fusion(f32[4,6], f32[6]) {"
+                    "%2 = add(%0, %1) : f32[4,6] "
+                    "%3 = gelu(%2) : f32[4,6] "
+                    "return %3}"},
+                   {"fusion(bf16[2,4,6], bf16[2,4,6], bf16[4,1]) {"
+                    "%3 = mul(%0, %2) : bf16[2,4,6] "
+                    "%4 = swiglu(%3, %1) : bf16[2,4,6] "
+                    "%5 = cast(%4) {to=f32} : f32[2,4,6] "
+                    "return %5, %3}"},
+                   {"fusion(f32[4,6], f32[4,6]) {"
+                    "%2 = sub(%0, %1) : f32[4,6] "
+                    "%3 = neg(%2) : f32[4,6] "
+                    "%4 = add(%3, %1) : f32[4,6] "
+                    "return %2, %4}"},
+                   {"fusion(f32[4,6], f32[1,6]) {"
+                    "%2 = broadcast(%1) {shape=[4, 6]} : f32[4,6] "
+                    "%3 = max(%0, %2) : f32[4,6] "
+                    "%4 = reduce_sum(%3) {dims=[-1], keep=false} : f32[4] "
+                    "%5 = exp(%4) : f32[4] "
+                    "return %5, %3}"},
+                   {"fusion(f32[2,4,6], bool[2,1,6]) {"
+                    "%2 = reduce_mean(%0) {dims=[2]} : f32[2,4,1] "
+                    "%3 = sub(%0, %2) : f32[2,4,6] "
+                    "%4 = select(%1, %3, %0) : f32[2,4,6] "
+                    "%5 = softmax(%4) : f32[2,4,6] "
+                    "return %5}",
+                    0, 1},
+                   // A loop that is no kernel of its own: rows of one op are
+                   // the elements of another.
+                   {"fusion(f32[4,6], f32[2,4]) {"
+                    "%2 = reduce_max(%0) {dims=[1], keep=false} : f32[4] "
+                    "%3 = add(%1, %2) : f32[2,4] "
+                    "return %3}"}},
+       .in_place = true,
+       .result_in_place = ResultInPlace},
+  };
+}
+
+}  // namespace asyra::ops

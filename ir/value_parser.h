@@ -1,0 +1,45 @@
+// Reads what statements of the text form are made of: types, axes, numbers,
+// values of attributes. Part of ir/parser.cc.
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "ir/attr.h"
+#include "ir/lexer.h"
+#include "ir/mesh.h"
+#include "ir/type.h"
+
+namespace asyra {
+
+// Each function takes what it reads from the lexer; errors name line and
+// column.
+class ValueParser {
+ public:
+  explicit ValueParser(std::string_view text, Mesh mesh = {})
+      : lexer_(text), mesh_(std::move(mesh)) {}
+
+  // Nothing is left.
+  absl::Status End();
+  absl::StatusOr<Type> ParseType();
+  // Of a body, which stands without a name, none.
+  absl::StatusOr<AttrValue> ParseAttr(AttrKind kind);
+
+ protected:
+  absl::Status Expect(std::string_view punct);
+  absl::StatusOr<int64_t> Int();
+
+  Lexer lexer_;
+  Mesh mesh_;  // whose axes types name
+
+ private:
+  absl::Status Once(AxisId axis, AxisList* seen);
+  absl::StatusOr<Dim> ParseDim();
+  absl::StatusOr<AxisId> Axis(const Token& name);
+  absl::StatusOr<AxisList> ParseAxes();
+  absl::StatusOr<double> Float();
+  absl::StatusOr<Ints> IntList();
+  absl::StatusOr<Tensor> Literal();
+};
+
+}  // namespace asyra

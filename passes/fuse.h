@@ -1,0 +1,28 @@
+// Joins ops that pass elements to one another into one kernel: chains element
+// by element with what they broadcast, and one fold of rows before, within or
+// behind them (residual add and rms_norm, bias and gelu, casts). What lies
+// between them is then neither written nor read again.
+//
+// It runs on the local program, once collectives are explicit and before the
+// program is cut into tiles: so the simulator, the search for a schedule and
+// the program it is measured against all price what will run, tiles cut fusions
+// as they cut ops, by their axis rule, and tiles of a fusion are merged again.
+// The form of collectives around norms is chosen before, by partition, and each
+// form is fused for itself.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "ir/program.h"
+#include "passes/pass.h"
+
+namespace asyra {
+
+// Options: max_ops (int, default 16), of one fusion; measured_only (bool,
+// default false), nothing whose price nobody measured. fusion_clusters.h says
+// what may be one. Where there are prices, fusions of one kind are made only
+// if the program, simulated as it stands, is then faster and needs no more
+// memory.
+absl::StatusOr<bool> Fuse(Program& program, const PassOptions& options,
+                          PassContext& context);
+
+}  // namespace asyra
