@@ -102,9 +102,7 @@ class Search {
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       const Op& op = program_.ops[i];
       if (!op.is_collective() || op.attrs.Int("ctas") != 0) continue;
-      int64_t bytes =
-          std::max(LocalBytes(program_.type(op.operands[0]), program_.mesh),
-                   LocalBytes(program_.type(op.results[0]), program_.mesh));
+      int64_t bytes = PayloadBytes(program_, op);
       std::string name = fmt::format(
           "{} over {} of ", op.def->name,
           AxesToString(op.attrs.Get<AxisList>("axes"), program_.mesh));
