@@ -43,10 +43,11 @@ absl::StatusOr<Draft> MakeDraft(const Program& program, const DraftPlan& plan,
   ASYRA_RETURN_IF_ERROR(RunPasses(draft.program, Passes(plan), own, manager));
   draft.remarks = std::move(own.remarks);
   if (!plan.merged.empty()) {
+    std::vector<BucketCandidate> candidates = BucketCandidates(draft.program);
     ASYRA_ASSIGN_OR_RETURN(
         draft.program,
-        MergeCandidates(draft.program, BucketCandidates(draft.program),
-                        plan.merged));
+        MergeCandidates(draft.program, candidates,
+                        CandidatesNamed(candidates, plan.merged)));
   }
   if (plan.streams != StreamLayout()) {
     draft.program = LayOut(draft.program, plan.streams,
@@ -98,13 +99,19 @@ absl::StatusOr<bool> BucketDraft(Draft* draft, const BucketOptions& options,
                                  const CostModel& costs) {
   ASYRA_ASSIGN_OR_RETURN(BucketResult result,
                          BucketTiles(draft->program, costs, options));
-  draft->remarks.push_back(fmt::format("bucket: {} of {} places merged",
-                                       result.merged, result.places));
+  if (result.places > 0) {
+    draft->remarks.push_back(fmt::format("bucket: {} of {} places merged",
+                                         result.merged, result.places));
+  }
+  for (const std::string& text : result.joined) {
+    draft->remarks.push_back("bucket: joined " + text);
+  }
   for (const std::string& text : result.rejected) {
     draft->remarks.push_back("bucket: " + text);
   }
-  if (result.merged == 0) return false;
-  draft->plan.name += ", bucketed";
+  if (!result.changed()) return false;
+  if (result.merged > 0) draft->plan.name += ", bucketed";
+  if (!result.joined.empty()) draft->plan.name += ", collectives joined";
   draft->plan.merged = std::move(result.set);
   draft->plan.rule = result.found.rule;
   draft->program = std::move(result.program);

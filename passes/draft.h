@@ -18,10 +18,10 @@ namespace asyra {
 struct DraftPlan {
   std::string name;  // "2 tiles along the batch"
   int tiles = 1;
-  std::string dim;          // of the tiles
-  bool early = true;        // collectives start as early as they can
-  std::string scheduler;    // empty: the best order found
-  std::vector<int> merged;  // of BucketCandidates()
+  std::string dim;                  // of the tiles
+  bool early = true;                // collectives start as early as they can
+  std::string scheduler;            // empty: the best order found
+  std::vector<std::string> merged;  // names of BucketCandidates()
   StreamLayout streams;
   OrderRule rule;  // tried first by the search
 };
@@ -48,8 +48,8 @@ void ImproveDraft(Draft* draft, OrderSearchOptions search,
 Draft OnStreams(const Draft& draft, const StreamLayout& layout,
                 OrderSearchOptions search, const CostModel& costs);
 
-// Merges tiles where that pays; false where it does nowhere. Adds remarks on
-// what was merged, and what was not and why.
+// Merges tiles and joins collectives where that pays; false where it does
+// nowhere. Adds remarks on what was merged, and what was not and why.
 absl::StatusOr<bool> BucketDraft(Draft* draft, const BucketOptions& options,
                                  const CostModel& costs);
 

@@ -87,11 +87,50 @@ class Scheduler {
     std::vector<DraftPlan> plans = {
         {.name = "as it stands", .early = false},
         {.name = "1 tile", .scheduler = Searching() ? "" : options_.scheduler}};
-    ASYRA_ASSIGN_OR_RETURN(std::vector<Draft> tiled,
-                           TiledDrafts(Shorten(program_, kLayers)));
-    if (Searching()) ASYRA_RETURN_IF_ERROR(LookAgain(&tiled));
+    Program shorter = Shorten(program_, kLayers);
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Draft> tiled, TiledDrafts(shorter));
+    if (Searching()) {
+      ASYRA_RETURN_IF_ERROR(JoinUntiled(shorter, plans[1], &plans));
+      ASYRA_RETURN_IF_ERROR(LookAgain(&tiled));
+    }
     for (Draft& draft : tiled) plans.push_back(std::move(draft.plan));
     return plans;
+  }
+
+  // Without tiles there is nothing to merge, but collectives to join.
+  absl::Status JoinUntiled(const Program& program, DraftPlan plan,
+                           std::vector<DraftPlan>* plans) {
+    if (!options_.bucket || !options_.join || !Asked(plan)) {
+      return absl::OkStatus();
+    }
+    ASYRA_ASSIGN_OR_RETURN(Draft draft, Make(program, plan));
+    ASYRA_ASSIGN_OR_RETURN(bool joined, MergeTilesOf(&draft));
+    if (joined) {
+      Improve(&draft, options_.search_steps / kShareOfWhole);
+      plans->push_back(draft.plan);
+    }
+    Keep(&draft);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> MergeTilesOf(Draft* draft) {
+    context_.Begin("bucketing " + draft->plan.name);
+    ASYRA_ASSIGN_OR_RETURN(
+        bool changed,
+        BucketDraft(draft,
+                    {.memory_bytes = budget_,
+                     .windows = options_.search_steps / kStepsOfWindow,
+                     .join = options_.join},
+                    *context_.costs));
+    if (changed) result_.steps += draft->found.steps;
+    return changed;
+  }
+
+  // What there is to be said of a draft, should its plan be chosen.
+  void Keep(Draft* draft) {
+    for (std::string& remark : draft->remarks) {
+      remarks_.emplace_back(draft->plan.name, std::move(remark));
+    }
   }
 
   absl::StatusOr<std::vector<Draft>> TiledDrafts(const Program& program) {
@@ -143,11 +182,7 @@ class Scheduler {
     for (Draft& draft : *drafts) Improve(&draft, steps);
     ASYRA_RETURN_IF_ERROR(BucketBest(drafts, steps));
     TryLayouts(drafts, steps);
-    for (Draft& draft : *drafts) {
-      for (std::string& remark : draft.remarks) {
-        remarks_.emplace_back(draft.plan.name, std::move(remark));
-      }
-    }
+    for (Draft& draft : *drafts) Keep(&draft);
     return absl::OkStatus();
   }
 
@@ -156,15 +191,8 @@ class Scheduler {
     size_t count = std::min(drafts->size(), kBucketed);
     for (size_t d = 0; options_.bucket && d < count; ++d) {
       Draft draft = (*drafts)[d];
-      context_.Begin("bucketing " + draft.plan.name);
-      ASYRA_ASSIGN_OR_RETURN(
-          bool merged,
-          BucketDraft(&draft,
-                      {.memory_bytes = budget_,
-                       .windows = options_.search_steps / kStepsOfWindow},
-                      *context_.costs));
+      ASYRA_ASSIGN_OR_RETURN(bool merged, MergeTilesOf(&draft));
       if (merged) {
-        result_.steps += draft.found.steps;
         Improve(&draft, steps);
         drafts->push_back(std::move(draft));
       } else {
