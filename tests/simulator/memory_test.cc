@@ -1,4 +1,3 @@
-#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "ir/builder.h"
 #include "tests/simulator/test_support.h"
@@ -84,7 +83,7 @@ program @f(%x: f32[500], %y: f32[500]) -> (f32[500], f32[500], f32[500]) {{
   constexpr std::string_view kR = "  %r = wait(%f) on compute : f32[500]\n";
   constexpr std::string_view kS = "  %s = wait(%g) on compute : f32[500]\n";
   // Two inputs, two summands, two sums, and two of the chain.
-  EXPECT_EQ(peak("", absl::StrCat(kR, kS)), 8 * 2000);
+  EXPECT_EQ(peak("", fmt::format("{}{}", kR, kS)), 8 * 2000);
   for (auto [first, second] : {std::pair(kR, kS), std::pair(kS, kR)}) {
     EXPECT_EQ(peak(first, second), 6 * 2000);
   }
