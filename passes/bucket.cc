@@ -33,10 +33,9 @@ class Bucketer {
         costs_(costs),
         options_(options),
         candidates_(BucketCandidates(program)) {
-    if (!options.join) {
-      std::erase_if(candidates_,
-                    [](const BucketCandidate& c) { return c.join; });
-    }
+    std::erase_if(candidates_, [&](const BucketCandidate& c) {
+      return c.join ? !options.join : options.from != nullptr;
+    });
     why_.resize(candidates_.size());
     tiles_ = static_cast<int>(absl::c_count_if(
         candidates_, [](const BucketCandidate& c) { return !c.join; }));
@@ -55,7 +54,9 @@ class Bucketer {
     result.saved_us = before_us - best_.found.makespan_us;
     for (int c = 0; c < count(); ++c) Tell(c, &result);
     result.program = std::move(best_.program);
-    ApplyOrder(result.program, best_.found.best.order);
+    if (options_.from == nullptr) {
+      ApplyOrder(result.program, best_.found.best.order);
+    }
     result.found = std::move(best_.found);
     result.steps = steps_;
     return result;
@@ -97,12 +98,24 @@ class Bucketer {
 
   absl::StatusOr<Trial> Try(std::vector<int> set) {
     Trial trial{std::move(set), {}, {}};
-    ASYRA_ASSIGN_OR_RETURN(trial.program,
-                           MergeCandidates(program_, candidates_, trial.set));
-    trial.found = SearchOrder(
-        PricedProgram(trial.program, costs_),
-        {{"serial", SerialOrder(trial.program)}},
-        {.steps = options_.steps, .memory_bytes = options_.memory_bytes});
+    OrderSearchOptions search{.steps = options_.steps,
+                              .memory_bytes = options_.memory_bytes};
+    NamedOrder seed;
+    if (options_.from == nullptr) {
+      ASYRA_ASSIGN_OR_RETURN(trial.program,
+                             MergeCandidates(program_, candidates_, trial.set));
+      seed = {"serial", SerialOrder(trial.program)};
+    } else {
+      seed = options_.from->best;
+      ASYRA_ASSIGN_OR_RETURN(
+          trial.program,
+          MergeCandidates(program_, candidates_, trial.set, &seed.order));
+      // Its classes are others where collectives are joined.
+      search.rules.push_back(options_.from->rule);
+      if (!trial.set.empty()) search.rules[0].class_us.clear();
+    }
+    trial.found =
+        SearchOrder(PricedProgram(trial.program, costs_), {seed}, search);
     steps_ += trial.found.steps;
     return trial;
   }

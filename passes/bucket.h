@@ -30,12 +30,15 @@ struct BucketOptions {
   int steps = 8;             // of order search, for each set that is tried
   int windows = 60;          // stretches left tiled that are tried, about
   bool join = true;          // whether collectives may be joined
+  // An order of the program that was searched for: nothing but joins is tried,
+  // beginning from there. Null: the order of the text.
+  const OrderSearchResult* from = nullptr;
 };
 
 struct BucketResult {
   // Names of the BucketCandidates() that are merged or joined.
   std::vector<std::string> set;
-  Program program;  // in the order of `found`
+  Program program;  // in the order of `found`, unless one was given
   OrderSearchResult found;
   double saved_us = 0;  // against the best order found of what was given
   int merged = 0;       // places where tiles are

@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "fmt/format.h"
+#include "ir/support/check.h"
 #include "ir/support/status.h"
 #include "passes/join_candidates.h"
 #include "passes/lanes.h"
@@ -158,7 +159,7 @@ std::vector<BucketCandidate> BucketCandidates(const Program& program) {
 
 absl::StatusOr<Program> MergeCandidates(
     const Program& program, absl::Span<const BucketCandidate> candidates,
-    absl::Span<const int> set) {
+    absl::Span<const int> set, std::vector<int>* order) {
   std::vector<TileGroup> tiles;
   std::vector<JoinGroup> joins;
   for (int c : set) {
@@ -168,8 +169,9 @@ absl::StatusOr<Program> MergeCandidates(
   }
   if (tiles.empty()) {
     if (joins.empty()) return program;
-    return JoinCollectives(program, joins);
+    return JoinCollectives(program, joins, order);
   }
+  ASYRA_CHECK(order == nullptr);
   std::vector<int> new_ops;
   ASYRA_ASSIGN_OR_RETURN(Program merged, MergeTiles(program, tiles, &new_ops));
   if (joins.empty()) return merged;

@@ -23,7 +23,8 @@ struct DraftPlan {
   std::string scheduler;            // empty: the best order found
   std::vector<std::string> merged;  // names of BucketCandidates()
   StreamLayout streams;
-  OrderRule rule;  // tried first by the search
+  std::vector<std::string> joined;  // of those of the program on its streams
+  OrderRule rule;                   // tried first by the search
 };
 
 struct Draft {
@@ -48,9 +49,14 @@ void ImproveDraft(Draft* draft, OrderSearchOptions search,
 Draft OnStreams(const Draft& draft, const StreamLayout& layout,
                 OrderSearchOptions search, const CostModel& costs);
 
-// Merges tiles and joins collectives where that pays; false where it does
-// nowhere. Adds remarks on what was merged, and what was not and why.
-absl::StatusOr<bool> BucketDraft(Draft* draft, const BucketOptions& options,
+// Merges tiles where that pays; false where it does nowhere. Adds remarks on
+// what was merged, and what was not and why.
+absl::StatusOr<bool> BucketDraft(Draft* draft, BucketOptions options,
                                  const CostModel& costs);
+
+// Joins collectives where that pays, beginning from the order that there is;
+// false where it does nowhere. Adds remarks, as above.
+absl::StatusOr<bool> JoinDraft(Draft* draft, BucketOptions options,
+                               const CostModel& costs);
 
 }  // namespace asyra

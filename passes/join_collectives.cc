@@ -1,8 +1,11 @@
 #include "passes/join_collectives.h"
 
+#include <algorithm>
+#include <numeric>
 #include <queue>
 
 #include "absl/algorithm/container.h"
+#include "absl/types/span.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -18,11 +21,24 @@ class Joiner {
     }
   }
 
-  absl::StatusOr<Program> Run() {
-    ASYRA_ASSIGN_OR_RETURN(std::vector<int> order, Sort());
+  absl::StatusOr<Program> Run(std::vector<int>* order) {
+    std::vector<int> text(program_.ops.size());
+    std::iota(text.begin(), text.end(), 0);
+    ASYRA_ASSIGN_OR_RETURN(std::vector<int> sorted, Sort(text));
     Program joined = program_;
     joined.ops.clear();
-    for (int node : order) joined.ops.push_back(Join(nodes_[node]));
+    std::vector<int> index(nodes_.size());
+    for (int node : sorted) {
+      index[node] = static_cast<int>(joined.ops.size());
+      joined.ops.push_back(Join(nodes_[node]));
+    }
+    if (order == nullptr) return joined;
+    std::vector<int> place(order->size());
+    for (size_t i = 0; i < order->size(); ++i) {
+      place[(*order)[i]] = static_cast<int>(i);
+    }
+    ASYRA_ASSIGN_OR_RETURN(*order, Sort(place));
+    for (int& node : *order) node = index[node];
     return joined;
   }
 
@@ -48,9 +64,9 @@ class Joiner {
     AddNode(std::move(members));
   }
 
-  // Kahn's algorithm; among what is ready, the node whose last op stands
-  // first.
-  absl::StatusOr<std::vector<int>> Sort() const {
+  // Kahn's algorithm; among what is ready, the node whose last op has the first
+  // place.
+  absl::StatusOr<std::vector<int>> Sort(absl::Span<const int> place) const {
     DefUse uses(program_);
     std::vector<int> waiting(nodes_.size(), 0);
     std::vector<std::vector<int>> readers(nodes_.size());
@@ -66,9 +82,13 @@ class Joiner {
         absl::c_for_each(program_.ops[op].after, depend);
       }
     }
-    using Entry = std::pair<int, int>;  // old position, node
+    using Entry = std::pair<int, int>;  // place, node
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    auto becomes_ready = [&](int n) { ready.push({nodes_[n].back(), n}); };
+    auto becomes_ready = [&](int n) {
+      int last = 0;
+      for (int op : nodes_[n]) last = std::max(last, place[op]);
+      ready.push({last, n});
+    };
     for (size_t n = 0; n < nodes_.size(); ++n) {
       if (waiting[n] == 0) becomes_ready(static_cast<int>(n));
     }
@@ -114,8 +134,9 @@ bool Joinable(const Op& a, const Op& b) {
 }
 
 absl::StatusOr<Program> JoinCollectives(const Program& program,
-                                        const std::vector<JoinGroup>& groups) {
-  return Joiner(program, groups).Run();
+                                        const std::vector<JoinGroup>& groups,
+                                        std::vector<int>* order) {
+  return Joiner(program, groups).Run(order);
 }
 
 }  // namespace asyra

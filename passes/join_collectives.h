@@ -19,11 +19,13 @@ bool Joinable(const Op& a, const Op& b);
 
 // `program`, of stage scheduled, with each group joined: one start with the
 // operands and the futures of all. Each future keeps its name and its wait.
-// The order is the old one as far as it can be, a joined start standing where
+// The text is the old one as far as it can be, a joined start standing where
 // its last member stood. What is in a group already, or cannot be joined with
-// the first of its group, stays as it is.
+// the first of its group, stays as it is. An order of the program's ops, where
+// one is given, becomes one of the result's in the same way.
 // Error: members that wait for each other, or groups that do.
 absl::StatusOr<Program> JoinCollectives(const Program& program,
-                                        const std::vector<JoinGroup>& groups);
+                                        const std::vector<JoinGroup>& groups,
+                                        std::vector<int>* order = nullptr);
 
 }  // namespace asyra

@@ -25,6 +25,10 @@ constexpr int kShareOfWhole = 10;
 constexpr int kStepsOfWindow = 50;
 // How many drafts are tried on other streams, and how many such are kept.
 constexpr size_t kLaidOut = 3, kLayoutsKept = 2;
+// How many are tried with collectives joined, and how much each is searched:
+// one in so many steps, besides.
+constexpr size_t kJoined = 3;
+constexpr int kShareOfJoins = 10;
 
 // Bytes that values may take on the device, beside what libraries do.
 int64_t DeviceBytes(const Machine& machine) {
@@ -88,49 +92,49 @@ class Scheduler {
         {.name = "as it stands", .early = false},
         {.name = "1 tile", .scheduler = Searching() ? "" : options_.scheduler}};
     Program shorter = Shorten(program_, kLayers);
-    ASYRA_ASSIGN_OR_RETURN(std::vector<Draft> tiled, TiledDrafts(shorter));
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Draft> drafts, TiledDrafts(shorter));
     if (Searching()) {
-      ASYRA_RETURN_IF_ERROR(JoinUntiled(shorter, plans[1], &plans));
-      ASYRA_RETURN_IF_ERROR(LookAgain(&tiled));
+      ASYRA_RETURN_IF_ERROR(LookAgain(&drafts));
+      ASYRA_RETURN_IF_ERROR(TryJoins(shorter, plans[1], &drafts));
     }
-    for (Draft& draft : tiled) plans.push_back(std::move(draft.plan));
+    for (Draft& draft : drafts) {
+      plans.push_back(std::move(draft.plan));
+      for (std::string& remark : draft.remarks) {
+        remarks_.emplace_back(plans.back().name, std::move(remark));
+      }
+    }
     return plans;
   }
 
-  // Without tiles there is nothing to merge, but collectives to join.
-  absl::Status JoinUntiled(const Program& program, DraftPlan plan,
-                           std::vector<DraftPlan>* plans) {
-    if (!options_.bucket || !options_.join || !Asked(plan)) {
-      return absl::OkStatus();
+  // The best drafts, and the one without tiles, with collectives joined, beside
+  // those where they are not: what pays in one order need not in another.
+  absl::Status TryJoins(const Program& program, const DraftPlan& untiled,
+                        std::vector<Draft>* drafts) {
+    if (!options_.bucket || !options_.join) return absl::OkStatus();
+    Sort(drafts);
+    std::vector<Draft> joined(
+        drafts->begin(), drafts->begin() + static_cast<std::ptrdiff_t>(std::min(
+                                               drafts->size(), kJoined)));
+    if (Asked(untiled)) {
+      ASYRA_ASSIGN_OR_RETURN(Draft draft, Make(program, untiled));
+      joined.push_back(std::move(draft));
     }
-    ASYRA_ASSIGN_OR_RETURN(Draft draft, Make(program, plan));
-    ASYRA_ASSIGN_OR_RETURN(bool joined, MergeTilesOf(&draft));
-    if (joined) {
-      Improve(&draft, options_.search_steps / kShareOfWhole);
-      plans->push_back(draft.plan);
+    for (size_t d = 0; d < joined.size(); ++d) {
+      Draft& draft = joined[d];
+      context_.Begin("joining collectives of " + draft.plan.name);
+      ASYRA_ASSIGN_OR_RETURN(
+          bool pays,
+          JoinDraft(&draft, {.memory_bytes = budget_}, *context_.costs));
+      if (!pays) {
+        bool tiled = draft.plan.tiles > 1;
+        if (tiled) (*drafts)[d].remarks = std::move(draft.remarks);
+        continue;
+      }
+      result_.steps += draft.found.steps;
+      Improve(&draft, options_.search_steps / kShareOfJoins);
+      drafts->push_back(std::move(draft));
     }
-    Keep(&draft);
     return absl::OkStatus();
-  }
-
-  absl::StatusOr<bool> MergeTilesOf(Draft* draft) {
-    context_.Begin("bucketing " + draft->plan.name);
-    ASYRA_ASSIGN_OR_RETURN(
-        bool changed,
-        BucketDraft(draft,
-                    {.memory_bytes = budget_,
-                     .windows = options_.search_steps / kStepsOfWindow,
-                     .join = options_.join},
-                    *context_.costs));
-    if (changed) result_.steps += draft->found.steps;
-    return changed;
-  }
-
-  // What there is to be said of a draft, should its plan be chosen.
-  void Keep(Draft* draft) {
-    for (std::string& remark : draft->remarks) {
-      remarks_.emplace_back(draft->plan.name, std::move(remark));
-    }
   }
 
   absl::StatusOr<std::vector<Draft>> TiledDrafts(const Program& program) {
@@ -182,7 +186,6 @@ class Scheduler {
     for (Draft& draft : *drafts) Improve(&draft, steps);
     ASYRA_RETURN_IF_ERROR(BucketBest(drafts, steps));
     TryLayouts(drafts, steps);
-    for (Draft& draft : *drafts) Keep(&draft);
     return absl::OkStatus();
   }
 
@@ -191,8 +194,15 @@ class Scheduler {
     size_t count = std::min(drafts->size(), kBucketed);
     for (size_t d = 0; options_.bucket && d < count; ++d) {
       Draft draft = (*drafts)[d];
-      ASYRA_ASSIGN_OR_RETURN(bool merged, MergeTilesOf(&draft));
+      context_.Begin("bucketing " + draft.plan.name);
+      ASYRA_ASSIGN_OR_RETURN(
+          bool merged,
+          BucketDraft(&draft,
+                      {.memory_bytes = budget_,
+                       .windows = options_.search_steps / kStepsOfWindow},
+                      *context_.costs));
       if (merged) {
+        result_.steps += draft.found.steps;
         Improve(&draft, steps);
         drafts->push_back(std::move(draft));
       } else {
@@ -231,16 +241,24 @@ class Scheduler {
   // Head, tail and the number of layers are not in what the short program
   // tells: some of the search goes to the whole one.
   void ImproveBest() {
+    Draft* best = Best(/*joined=*/true);
+    if (best == nullptr) return;
+    int steps = options_.search_steps / kShareOfWhole;
+    if (!best->plan.joined.empty()) Improve(Best(/*joined=*/false), steps);
+    Improve(best, steps);
+  }
+
+  // Of those that were asked for; with joined collectives only if these may be.
+  Draft* Best(bool joined) {
     Draft* best = nullptr;
     for (Draft& draft : drafts_) {
       if (!draft.plan.early || !Asked(draft.plan)) continue;
+      if (!joined && !draft.plan.joined.empty()) continue;
       if (best == nullptr || draft.found.BetterThan(best->found)) {
         best = &draft;
       }
     }
-    if (best != nullptr) {
-      Improve(best, options_.search_steps / kShareOfWhole);
-    }
+    return best;
   }
 
   bool IsRobust(const Draft& draft) const {

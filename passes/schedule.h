@@ -4,8 +4,9 @@
 // (the gate of DESIGN 4).
 //
 // What costs much is done on a program of few layers (shorten.h): tiles are
-// merged there, and orders searched. The plans that come out are followed on
-// the whole program, and what that simulates to decides.
+// merged there, orders searched, and collectives joined in the best of them.
+// The plans that come out are followed on the whole program, and what that
+// simulates to decides.
 #pragma once
 
 #include <cstdint>

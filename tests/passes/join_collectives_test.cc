@@ -2,6 +2,7 @@
 // where that is never worse.
 #include "passes/join_collectives.h"
 
+#include "absl/algorithm/container.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
@@ -15,6 +16,7 @@
 #include "passes/join_candidates.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
+#include "passes/schedule.h"
 #include "simulator/simulate.h"
 #include "tests/executor/runnable.h"
 #include "tests/support/fixture.h"
@@ -70,6 +72,19 @@ TEST(JoinCollectives, StartsWhereTheLastOfThemDid) {
                         "{axes=tp} on tp : future f32[6], future f32[4, 2]\n"));
   EXPECT_EQ(joined.ops.size(), program.ops.size() - 1);
   ExpectSameMeaning(program, joined);
+}
+
+// Issued first what needs nothing else.
+TEST(JoinCollectives, KeepsToAnOrder) {
+  Program program = Parse(kSums);
+  std::vector<int> order = {4, 5, 2, 3, 0, 1, 9, 6, 7, 8, 10, 11, 12, 13};
+  Program joined = ASYRA_VALUE(JoinCollectives(program, {{1, 3}}, &order));
+  ASSERT_EQ(order.size(), joined.ops.size());
+  std::string issued;
+  for (int op : order) {
+    issued += joined.value_name(joined.ops[op].results[0]) + " ";
+  }
+  EXPECT_EQ(issued, "r d q p f i y s h z u v w ");
 }
 
 TEST(JoinCollectives, WhatDoesNotFitIsLeftOut) {
@@ -165,6 +180,95 @@ TEST_P(RandomJoins, AreNeverWorseAndKeepToTheBudget) {
     }
     EXPECT_EQ(result.changed(), !result.joined.empty());
     ExpectSameMeaning(program, result.program);
+  }
+}
+
+// A step of data parallel training: two products a layer, the gradients of
+// whose weights are summed over dp on the way back.
+Program Training(std::string_view dtype, int layers, int width, int batch) {
+  std::string x = fmt::format("{}[{}@dp, {}]", dtype, batch, width);
+  std::string h = fmt::format("{}[{}@dp, {}]", dtype, batch, 4 * width);
+  std::string up = fmt::format("{}[{}, {}]", dtype, width, 4 * width);
+  std::string down = fmt::format("{}[{}, {}]", dtype, 4 * width, width);
+  std::string inputs = fmt::format("%y0: {0}, %t: {0}", x);
+  std::string types, forward, back, update, outputs;
+  for (int l = 0; l < layers; ++l) {
+    inputs += fmt::format(", %u{0}: {1} state, %d{0}: {2} state", l, up, down);
+    types += fmt::format("{}{}, {}", l > 0 ? ", " : "", up, down);
+    forward += fmt::format(
+        "  %h{0} = matmul(%y{0}, %u{0}) : {2}\n"
+        "  %a{0} = relu(%h{0}) : {2}\n"
+        "  %o{0} = matmul(%a{0}, %d{0}) : {3}\n"
+        "  %y{1} = add(%o{0}, %y{0}) : {3}\n",
+        l, l + 1, h, x);
+    back = fmt::format(
+               "  %dp{0} = matmul(%a{0}, %g{1}) {{transpose_a=true}} : {5} "
+               "partial(dp)\n"
+               "  %ds{0} = all_reduce(%dp{0}) {{axes=dp}} : {5}\n"
+               "  %ga{0} = matmul(%g{1}, %d{0}) {{transpose_b=true}} : {2}\n"
+               "  %gu{0} = mul(%ga{0}, %a{0}) : {2}\n"
+               "  %up{0} = matmul(%y{0}, %gu{0}) {{transpose_a=true}} : {4} "
+               "partial(dp)\n"
+               "  %us{0} = all_reduce(%up{0}) {{axes=dp}} : {4}\n"
+               "  %gx{0} = matmul(%gu{0}, %u{0}) {{transpose_b=true}} : {3}\n"
+               "  %g{0} = add(%gx{0}, %g{1}) : {3}\n",
+               l, l + 1, h, x, up, down) +
+           back;
+    update += fmt::format(
+        "  %un{0} = sub(%u{0}, %us{0}) : {1}\n"
+        "  %dn{0} = sub(%d{0}, %ds{0}) : {2}\n",
+        l, up, down);
+    outputs += fmt::format("{1}%un{0} alias %u{0}, %dn{0} alias %d{0}", l,
+                           l > 0 ? ", " : "");
+  }
+  return Parse(fmt::format(
+      "asyra 1 local\nmesh (dp=4)\nprogram @train({}) -> ({}) {{\n{}"
+      "  %g{} = sub(%y{}, %t) : {}\n{}{}  return {}\n}}\n",
+      inputs, types, forward, layers, layers, x, back, update, outputs));
+}
+
+ScheduleResult Scheduled(const Program& program, bool join) {
+  CostModel costs(*LoadMachine("h200x8"), program.mesh);
+  PassContext context;
+  context.costs = &costs;
+  return ASYRA_VALUE(
+      Schedule(program, {.join = join, .search_steps = 400}, context));
+}
+
+int Collectives(const Program& program) {
+  return static_cast<int>(absl::c_count_if(
+      program.ops, [](const Op& op) { return op.is_collective(); }));
+}
+
+TEST(ScheduledJoins, SumGradientsInBuckets) {
+  Program program = Training("bf16", 8, 512, 4096);
+  ScheduleResult apart = Scheduled(program, false);
+  ScheduleResult joined = Scheduled(program, true);
+  EXPECT_EQ(Collectives(apart.program), 16);
+  EXPECT_LE(Collectives(joined.program), 8);
+  EXPECT_LT(joined.optimized.makespan_us, 0.9 * apart.optimized.makespan_us);
+  program = Training("f32", 3, 4, 8);
+  joined = Scheduled(program, true);
+  EXPECT_LT(Collectives(joined.program), 6);
+  ExpectSameMeaning(program, joined.program);
+}
+
+// What is searched without joins is searched with them as well.
+TEST(ScheduledJoins, AreNeverWorse) {
+  for (const auto& axes : std::vector<std::vector<Mesh::Axis>>{
+           {{"sp", 4}}, {{"dp", 2}, {"sp", 2}}, {{"sp", 2}, {"tp", 4}}}) {
+    for (int64_t seq : {128, 2048}) {
+      Program program = *BuiltinModel(
+          "llama3-8b", {{"layers", 4}, {"batch", 2}, {"seq", seq}});
+      program.mesh = *Mesh::Create(axes);
+      CostModel costs(*LoadMachine("a800x8"), program.mesh);
+      PassContext context;
+      context.costs = &costs;
+      ASYRA_CHECK_OK(RunPasses(program, kShardPipeline, context));
+      EXPECT_LE(Scheduled(program, true).optimized.makespan_us,
+                Scheduled(program, false).optimized.makespan_us)
+          << ToString(program.mesh) << " " << seq;
+    }
   }
 }
 
