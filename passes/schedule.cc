@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "ir/support/status.h"
 #include "passes/bucket.h"
 #include "passes/draft.h"
@@ -295,12 +296,44 @@ class Scheduler {
       }
     }
     if (chosen < 0) return NothingFits(ranked);
+    ASYRA_RETURN_IF_ERROR(LookAhead(ranked, &chosen, &why));
     for (size_t d = 0; d < drafts_.size(); ++d) {
       result_.candidates.push_back({drafts_[d].plan.name,
                                     drafts_[d].found.makespan_us,
                                     drafts_[d].found.peak_bytes, why[d]});
     }
     return chosen;
+  }
+
+  // What comes next, thread blocks for each class of collectives, may give more
+  // where these are apart: a choice for joined ones is looked at once more
+  // after it.
+  absl::Status LookAhead(absl::Span<const int> ranked, int* chosen,
+                         std::vector<std::string>* why) {
+    const Draft& joined = drafts_[*chosen];
+    if (joined.plan.joined.empty()) return absl::OkStatus();
+    auto apart = absl::c_find_if(ranked, [&](int d) {
+      const Draft& draft = drafts_[d];
+      return draft.plan.joined.empty() && draft.found.fits &&
+             (!draft.plan.early || IsRobust(draft));
+    });
+    if (apart == ranked.end()) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(double joined_us, LoweredUs(joined));
+    ASYRA_ASSIGN_OR_RETURN(double apart_us, LoweredUs(drafts_[*apart]));
+    if (joined_us <= apart_us) return absl::OkStatus();
+    (*why)[*chosen] = fmt::format("slower than {} once streams are assigned",
+                                  drafts_[*apart].plan.name);
+    (*why)[*apart].clear();
+    *chosen = *apart;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<double> LoweredUs(const Draft& draft) const {
+    Program program = draft.program;
+    ApplyOrder(program, draft.found.best.order);
+    PassContext own = context_;
+    ASYRA_RETURN_IF_ERROR(RunPasses(program, "assign_streams", own));
+    return Simulate(program, *own.costs, {.lower_bound = false}).makespan_us;
   }
 
   absl::Status NothingFits(absl::Span<const int> drafts) const {
