@@ -28,8 +28,8 @@ constexpr int kStepsOfWindow = 50;
 constexpr size_t kLaidOut = 3, kLayoutsKept = 2;
 // How many are tried with collectives joined, and how much each is searched:
 // one in so many steps, besides.
-constexpr size_t kJoined = 3;
-constexpr int kShareOfJoins = 10;
+constexpr size_t kJoined = 2;
+constexpr int kShareOfJoins = 20;
 
 // Bytes that values may take on the device, beside what libraries do.
 int64_t DeviceBytes(const Machine& machine) {
