@@ -75,12 +75,10 @@ void Exchange(const Type& operand, int from, int to, int64_t members,
                .write_member = run};
 }
 
-}  // namespace
-
-absl::StatusOr<CollectiveGeometry> GeometryOf(const KernelUse& use,
+absl::StatusOr<CollectiveGeometry> GeometryOf(const KernelUse& use, int part,
                                               int64_t members) {
-  const Type& operand = use.operand(0);
-  const Type& result = use.result(0);
+  const Type& operand = use.operand(part);
+  const Type& result = use.result(part);
   auto dim = [&](std::string_view name) {
     return NormalizeDim(use.attrs().Int(name), operand.rank());
   };
@@ -106,6 +104,20 @@ absl::StatusOr<CollectiveGeometry> GeometryOf(const KernelUse& use,
   }
   return Unimplemented("{} is no collective that communicators know",
                        use.def().name);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<CollectiveGeometry>> GeometriesOf(
+    const CollectiveUse& use) {
+  std::vector<CollectiveGeometry> geometries;
+  for (int part = 0; part < use.use.num_operands(); ++part) {
+    ASYRA_ASSIGN_OR_RETURN(
+        CollectiveGeometry geometry,
+        GeometryOf(use.use, part, static_cast<int64_t>(use.members.size())));
+    geometries.push_back(geometry);
+  }
+  return geometries;
 }
 
 }  // namespace asyra

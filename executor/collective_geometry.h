@@ -1,9 +1,10 @@
 // Which bytes a collective moves, in terms that fit every communicator: each
 // member's result is put together, along one dimension or as a sum, from one
-// block of every member's operand.
+// block of every member's operand. Of several operands each has its own.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "executor/communicator.h"
@@ -36,8 +37,9 @@ struct CollectiveGeometry {
   }
 };
 
-// Error: a kind of collective that is not known here.
-absl::StatusOr<CollectiveGeometry> GeometryOf(const KernelUse& use,
-                                              int64_t members);
+// Of each operand and its result. Error: a kind of collective that is not
+// known here.
+absl::StatusOr<std::vector<CollectiveGeometry>> GeometriesOf(
+    const CollectiveUse& use);
 
 }  // namespace asyra

@@ -15,7 +15,7 @@
 
 namespace asyra {
 
-// One use of a collective op by this rank.
+// One use of a collective op by this rank; several operands move at once.
 struct CollectiveUse {
   const KernelUse& use;
   // Ranks of the group in the order of GroupIndex; this rank is one of them.
@@ -41,8 +41,8 @@ class Communicator {
   virtual absl::StatusOr<std::vector<std::string>> Exchange(
       std::string_view mine) = 0;
 
-  // Called by all ranks, collectives in the order of the program. The result
-  // of one with OpDef::in_place may lie on its operand, on all members alike.
+  // Called by all ranks, collectives in the order of the program. A result of
+  // one with OpDef::in_place may lie on its own operand, on all members alike.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) = 0;
 

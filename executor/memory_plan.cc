@@ -74,8 +74,7 @@ class Planner {
       for (ValueId value : op.operands) {
         order_.Add(static_cast<int>(i), &accesses_[root_[value]]);
         if (!op.start) continue;
-        int wait = def_use_.uses[op.results[0]][0];
-        order_.Add(wait, &accesses_[root_[value]]);
+        order_.Add(def_use_.FirstWait(op), &accesses_[root_[value]]);
       }
       for (ValueId value : op.results) {
         order_.Add(static_cast<int>(i), &accesses_[root_[value]]);

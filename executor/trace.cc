@@ -131,7 +131,9 @@ class TraceWriter {
       const Op& op = program_.ops[i];
       int index = static_cast<int>(i);
       std::vector<int>& held = waiting[op.stream];
-      if (op.start) start_of[op.results[0]] = index;
+      if (op.start) {
+        for (ValueId future : op.results) start_of[future] = index;
+      }
       if (op.def->is_wait) held.push_back(start_of[op.operands[0]]);
       if (time_of.count(index) == 0) continue;
       for (int from : held) Arrow(*time_of[from], *time_of[index]);

@@ -133,19 +133,23 @@ class Machine {
 
   absl::Status RunCollective(const Op& op) {
     const AxisList& axes = op.attrs.Get<AxisList>("axes");
-    for (ValueId value : op.results) shards_[value].resize(devices_);
     for (int64_t device = 0; device < devices_; ++device) {
       if (program_.mesh.GroupIndex(device, axes) != 0) continue;
       std::vector<int64_t> group = program_.mesh.Group(device, axes);
-      std::vector<Tensor> operands;
-      for (int64_t member : group) {
-        operands.push_back(shards_[op.operands[0]][member]);
+      std::vector<std::vector<Tensor>> results(group.size());  // by member
+      for (ValueId value : op.operands) {
+        std::vector<Tensor> operands, parts(group.size());
+        for (int64_t member : group) {
+          operands.push_back(shards_[value][member]);
+        }
+        ASYRA_RETURN_IF_ERROR(op.def->group_reference(
+            {op.attrs, operands, absl::MakeSpan(parts)}));
+        for (size_t i = 0; i < group.size(); ++i) {
+          results[i].push_back(std::move(parts[i]));
+        }
       }
-      std::vector<Tensor> results(group.size());
-      ASYRA_RETURN_IF_ERROR(op.def->group_reference(
-          {op.attrs, operands, absl::MakeSpan(results)}));
       for (size_t i = 0; i < group.size(); ++i) {
-        ASYRA_RETURN_IF_ERROR(Keep(op, group[i], {std::move(results[i])}));
+        ASYRA_RETURN_IF_ERROR(Keep(op, group[i], std::move(results[i])));
       }
     }
     return absl::OkStatus();

@@ -100,7 +100,8 @@ struct RefCall {
 };
 
 // Arguments of a collective's reference: the shards of one group, in the
-// order of GroupIndex over the op's axes.
+// order of GroupIndex over the op's axes. Of one operand and its result: of
+// several it is called for each.
 struct GroupCall {
   const AttrMap& attrs;
   absl::Span<const Tensor> operands;
@@ -172,7 +173,7 @@ struct OpDef {
   // Each element of a result depends on operand elements at the same place
   // alone, and whoever computes it reads those of a place before writing
   // there: a result may lie on an operand of its own local shape and type. Of
-  // collectives: the result may lie on the operand, on all members.
+  // collectives: each result may lie on its own operand, on all members.
   bool in_place = false;
   // Where that hangs on the use: whether it holds for a result. Null: for all.
   bool (*result_in_place)(const OpCall& call, int result) = nullptr;

@@ -91,4 +91,14 @@ DefUse::DefUse(const Program& program)
   for (const Output& output : program.outputs) ++output_uses[output.value];
 }
 
+int DefUse::FirstWait(const Op& start) const {
+  int first = -1;
+  for (ValueId future : start.results) {
+    if (uses[future].empty()) continue;
+    int wait = uses[future].front();
+    if (first < 0 || wait < first) first = wait;
+  }
+  return first;
+}
+
 }  // namespace asyra

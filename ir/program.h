@@ -66,13 +66,18 @@ struct Op {
   absl::InlinedVector<ValueId, 1> results;
   AttrMap attrs;  // complete: defaults are filled in
   StreamId stream = kNoStream;
-  // `start`: runs asynchronously; its result is a future for a later `wait`.
+  // `start`: runs asynchronously; each result is a future for a later `wait`.
   bool start = false;
   // Ops that define these values have finished before this one begins.
   absl::InlinedVector<ValueId, 1> after;
 
   bool is_collective() const {
     return def->collective != CollectiveKind::kNone;
+  }
+  // Whether a result may lie on an operand of its type that nobody else needs
+  // (OpDef::in_place); both by their place.
+  bool MayOverwrite(size_t operand, size_t result) const {
+    return def->in_place && (operand == result || !is_collective());
   }
 };
 
@@ -133,6 +138,10 @@ bool MayLieOnOperand(const Program& program, const Op& op, ValueId result);
 // Who defines and who reads each value, computed once per program.
 struct DefUse {
   explicit DefUse(const Program& program);
+  // The first wait in the text for any future of a `start`, which waits for
+  // all of it: until then its operands stay. -1 where there is none.
+  int FirstWait(const Op& start) const;
+
   std::vector<int> def;                           // op index; -1 for inputs
   std::vector<absl::InlinedVector<int, 2>> uses;  // op indices, ascending
   std::vector<int> output_uses;                   // times it is an output

@@ -14,8 +14,8 @@ namespace asyra {
 // global: no axes, no partial, no collective, no start, no stream.
 // local: each op's operands and results satisfy its axis rule; no output is
 //   partial.
-// scheduled: every op has a stream; every `start` is a collective and has
-//   exactly one `wait`, after it; no other op reads a future; a value crosses
+// scheduled: every op has a stream; every `start` is a collective and each of
+//   its futures has exactly one `wait`; no other op reads one; a value crosses
 //   streams only through start/wait, `after`, or what these already order, so
 //   every read happens after its write; collectives over the same devices are
 //   on one stream.
@@ -25,8 +25,8 @@ namespace asyra {
 //   bytes is ordered by happens-before: each op that reads a buffer, or a view
 //   of it, has finished before the next one is written, but for an op that
 //   works in place (OpDef::in_place) on its own operand. Operands of a `start`
-//   are read until its `wait`. Weights, states, constants and outputs outlive
-//   the program.
+//   are read until the first `wait` for it. Weights, states, constants and
+//   outputs outlive the program.
 // The first violation, with the op as printed.
 //
 // No deadlock within a program: text order is a topological order of all that

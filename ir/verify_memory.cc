@@ -68,10 +68,8 @@ class Memory {
   absl::Status AddOp(const Op& op, int index) {
     for (ValueId operand : op.operands) {
       Access(buffer_of_[operand], index);
-      // Until its wait, which comes later in the text.
-      if (op.start) {
-        Access(buffer_of_[operand], def_use_.uses[op.results[0]][0]);
-      }
+      // Until its first wait, which comes later in the text.
+      if (op.start) Access(buffer_of_[operand], def_use_.FirstWait(op));
     }
     for (ValueId result : op.results) {
       if (op.def->is_view) {
@@ -198,15 +196,19 @@ class Memory {
         !MayLieOnOperand(program_, op, fresh.value)) {
       return false;
     }
-    int wait = op.start ? def_use_.uses[op.results[0]][0] : fresh.def;
+    int wait = op.start ? def_use_.FirstWait(op) : fresh.def;
     for (int access : old.ops) {
       bool own = access == fresh.def || access == wait;
       if (!own && !order_.Finished(access, fresh.def)) return false;
     }
     Type type = LocalType(fresh.value);
-    for (ValueId operand : op.operands) {
-      if (&buffers_[buffer_of_[operand]] == &old && LocalType(operand) != type)
+    auto result = static_cast<size_t>(absl::c_find(op.results, fresh.value) -
+                                      op.results.begin());
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      if (&buffers_[buffer_of_[op.operands[k]]] != &old) continue;
+      if (!op.MayOverwrite(k, result) || LocalType(op.operands[k]) != type) {
         return false;
+      }
     }
     return true;
   }

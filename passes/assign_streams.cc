@@ -89,6 +89,9 @@ class Search {
   bool TryCopies(const CollectiveClass& alike, PassContext& context) {
     const Machine& machine = costs_.machine();
     if (machine.copy_engines == 0 || !machine.p2p) return false;
+    for (int op : alike.ops) {
+      if (program_.ops[op].operands.size() > 1) return false;  // joined
+    }
     double before_us = makespan_us();
     Program trial = program_;
     for (int op : alike.ops) {
@@ -120,9 +123,7 @@ class Search {
           op.attrs.Bool("copies")) {
         continue;
       }
-      int64_t bytes =
-          std::max(LocalBytes(program_.type(op.operands[0]), program_.mesh),
-                   LocalBytes(program_.type(op.results[0]), program_.mesh));
+      int64_t bytes = PayloadBytes(program_, op);
       std::string name = fmt::format(
           "{} over {} of ", op.def->name,
           AxesToString(op.attrs.Get<AxisList>("axes"), program_.mesh));

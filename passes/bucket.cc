@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 
+#include "absl/algorithm/container.h"
 #include "fmt/format.h"
 #include "ir/support/status.h"
 #include "passes/bucket_candidates.h"
@@ -30,8 +32,14 @@ class Bucketer {
       : program_(program),
         costs_(costs),
         options_(options),
-        candidates_(BucketCandidates(program)),
-        why_(candidates_.size()) {}
+        candidates_(BucketCandidates(program)) {
+    std::erase_if(candidates_, [&](const BucketCandidate& c) {
+      return c.join ? !options.join : options.from != nullptr;
+    });
+    why_.resize(candidates_.size());
+    tiles_ = static_cast<int>(absl::c_count_if(
+        candidates_, [](const BucketCandidate& c) { return !c.join; }));
+  }
 
   absl::StatusOr<BucketResult> Run() {
     ASYRA_ASSIGN_OR_RETURN(best_, Try({}));
@@ -39,23 +47,16 @@ class Bucketer {
     std::vector<double> values(candidates_.size(), 0);
     std::vector<int64_t> costs(candidates_.size(), 0);
     for (int c = 0; c < count(); ++c) Value(c, &values[c], &costs[c]);
-    TrySet(BestSet(values, costs, Slack()));
+    TrySet(BestSet(WithoutOverlaps(values), costs, Slack()));
     TryWindows();
     Repair(values);
     BucketResult result;
     result.saved_us = before_us - best_.found.makespan_us;
-    for (int c = 0; c < count(); ++c) {
-      result.places += candidates_[c].places;
-      if (Has(c)) {
-        result.merged += candidates_[c].places;
-      } else {
-        result.rejected.push_back(
-            fmt::format("merging {}: {}", candidates_[c].name, why_[c]));
-      }
-    }
-    result.set = std::move(best_.set);
+    for (int c = 0; c < count(); ++c) Tell(c, &result);
     result.program = std::move(best_.program);
-    ApplyOrder(result.program, best_.found.best.order);
+    if (options_.from == nullptr) {
+      ApplyOrder(result.program, best_.found.best.order);
+    }
     result.found = std::move(best_.found);
     result.steps = steps_;
     return result;
@@ -63,6 +64,28 @@ class Bucketer {
 
  private:
   int count() const { return static_cast<int>(candidates_.size()); }
+
+  void Tell(int c, BucketResult* result) const {
+    const BucketCandidate& candidate = candidates_[c];
+    if (!candidate.join) result->places += candidate.places;
+    if (!Has(c)) {
+      result->rejected.push_back(
+          fmt::format("{} {}: {}", candidate.join ? "joining" : "merging",
+                      candidate.name, why_[c]));
+      return;
+    }
+    result->set.push_back(candidate.name);
+    if (candidate.join) {
+      result->joined.push_back(candidate.places == 1
+                                   ? candidate.name
+                                   : fmt::format("{}, at {} places",
+                                                 candidate.name,
+                                                 candidate.places));
+    } else {
+      result->merged += candidate.places;
+    }
+  }
+
   bool Has(int c) const {
     return std::find(best_.set.begin(), best_.set.end(), c) != best_.set.end();
   }
@@ -75,12 +98,24 @@ class Bucketer {
 
   absl::StatusOr<Trial> Try(std::vector<int> set) {
     Trial trial{std::move(set), {}, {}};
-    ASYRA_ASSIGN_OR_RETURN(trial.program,
-                           MergeCandidates(program_, candidates_, trial.set));
-    trial.found = SearchOrder(
-        PricedProgram(trial.program, costs_),
-        {{"serial", SerialOrder(trial.program)}},
-        {.steps = options_.steps, .memory_bytes = options_.memory_bytes});
+    OrderSearchOptions search{.steps = options_.steps,
+                              .memory_bytes = options_.memory_bytes};
+    NamedOrder seed;
+    if (options_.from == nullptr) {
+      ASYRA_ASSIGN_OR_RETURN(trial.program,
+                             MergeCandidates(program_, candidates_, trial.set));
+      seed = {"serial", SerialOrder(trial.program)};
+    } else {
+      seed = options_.from->best;
+      ASYRA_ASSIGN_OR_RETURN(
+          trial.program,
+          MergeCandidates(program_, candidates_, trial.set, &seed.order));
+      // Its classes are others where collectives are joined.
+      search.rules.push_back(options_.from->rule);
+      if (!trial.set.empty()) search.rules[0].class_us.clear();
+    }
+    trial.found =
+        SearchOrder(PricedProgram(trial.program, costs_), {seed}, search);
     steps_ += trial.found.steps;
     return trial;
   }
@@ -103,6 +138,40 @@ class Bucketer {
     }
   }
 
+  // Whether two candidates would join the same collectives.
+  bool Overlap(int a, int b) const {
+    if (!candidates_[a].join || !candidates_[b].join) return false;
+    std::set<int> ops;
+    for (const TileGroup& group : candidates_[a].groups) {
+      ops.insert(group.begin(), group.end());
+    }
+    return absl::c_any_of(candidates_[b].groups, [&](const TileGroup& group) {
+      return absl::c_any_of(group, [&](int op) { return ops.contains(op); });
+    });
+  }
+
+  // Of candidates that overlap, the most valuable alone has a value.
+  std::vector<double> WithoutOverlaps(std::vector<double> values) {
+    for (int c : ByValue(values)) {
+      if (values[c] <= 0) continue;
+      for (int other = 0; other < count(); ++other) {
+        if (other == c || values[other] <= 0 || !Overlap(c, other)) continue;
+        values[other] = 0;
+        why_[other] += " alone, less than what it overlaps with";
+      }
+    }
+    return values;
+  }
+
+  // The most valuable first.
+  static std::vector<int> ByValue(const std::vector<double>& values) {
+    std::vector<int> by_value(values.size());
+    std::iota(by_value.begin(), by_value.end(), 0);
+    std::stable_sort(by_value.begin(), by_value.end(),
+                     [&](int a, int b) { return values[a] > values[b]; });
+    return by_value;
+  }
+
   // Keeps the set when it is better than the best so far.
   bool TrySet(std::vector<int> set) {
     if (set.empty() || set == best_.set) return false;
@@ -115,38 +184,41 @@ class Bucketer {
   // All merged but a stretch of the program, which is then all that is tiled:
   // what hides a collective needs lanes that are apart from before it until
   // after it, so that single candidates tell little. Stretches may go round
-  // the end of a layer.
+  // the end of a layer. What is joined stays so.
   void TryWindows() {
     if (options_.windows <= 0) return;
-    int step = std::max(1, count() * count() / options_.windows);
+    std::vector<int> joins;
+    for (int c : best_.set) {
+      if (candidates_[c].join) joins.push_back(c);
+    }
+    int step = std::max(1, tiles_ * tiles_ / options_.windows);
     int tried = 0;
-    for (int length = 1; length < count(); ++length) {
-      for (int begin = 0; begin < count(); ++begin) {
+    for (int length = 1; length < tiles_; ++length) {
+      for (int begin = 0; begin < tiles_; ++begin) {
         if (tried++ % step != 0) continue;
         std::vector<int> set;
-        for (int c = 0; c < count(); ++c) {
-          if ((c - begin + count()) % count() >= length) set.push_back(c);
+        for (int c = 0; c < tiles_; ++c) {
+          if ((c - begin + tiles_) % tiles_ >= length) set.push_back(c);
         }
+        set.insert(set.end(), joins.begin(), joins.end());
         TrySet(std::move(set));
       }
     }
   }
 
   // The best single one is a set too; then each candidate is taken out, or
-  // added, the most valuable first, as long as that helps.
+  // added, the most valuable first, as long as that helps. What joins the same
+  // collectives as others comes in their stead.
   void Repair(const std::vector<double>& values) {
     if (!alone_.set.empty() && alone_.found.BetterThan(best_.found)) {
       best_ = std::move(alone_);
     }
-    std::vector<int> by_value(candidates_.size());
-    std::iota(by_value.begin(), by_value.end(), 0);
-    std::stable_sort(by_value.begin(), by_value.end(),
-                     [&](int a, int b) { return values[a] > values[b]; });
-    for (int c : by_value) {
+    for (int c : ByValue(values)) {
       std::vector<int> set = best_.set;
       if (Has(c)) {
         std::erase(set, c);
       } else {
+        std::erase_if(set, [&](int other) { return Overlap(c, other); });
         set.push_back(c);
         std::sort(set.begin(), set.end());
       }
@@ -160,6 +232,7 @@ class Bucketer {
   const CostModel& costs_;
   const BucketOptions& options_;
   std::vector<BucketCandidate> candidates_;
+  int tiles_ = 0;                 // how many of them, the first, merge tiles
   std::vector<std::string> why_;  // by candidate, if it is not merged
   Trial best_, alone_;
   int steps_ = 0;
@@ -211,14 +284,18 @@ absl::StatusOr<bool> Bucket(Program& program, const PassOptions& options,
   bucket.memory_bytes =
       static_cast<int64_t>(options.Float("memory_gib") * (1 << 30));
   bucket.steps = static_cast<int>(options.Int("steps"));
+  bucket.join = options.Bool("join");
   ASYRA_ASSIGN_OR_RETURN(BucketResult result,
                          BucketTiles(program, *context.costs, bucket));
   context.Remark("bucket: {} of {} places merged, {:.1f} us saved",
                  result.merged, result.places, result.saved_us);
+  for (const std::string& joined : result.joined) {
+    context.Remark("bucket: joined {}", joined);
+  }
   for (const std::string& rejected : result.rejected) {
     context.Remark("bucket: {}", rejected);
   }
-  if (result.merged == 0) return false;
+  if (!result.changed()) return false;
   program = std::move(result.program);
   return true;
 }

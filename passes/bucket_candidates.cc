@@ -4,7 +4,11 @@
 #include <map>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "fmt/format.h"
+#include "ir/support/check.h"
+#include "ir/support/status.h"
+#include "passes/join_candidates.h"
 #include "passes/lanes.h"
 #include "passes/op_classes.h"
 
@@ -62,7 +66,9 @@ class Finder {
     std::vector<Ops> pairs;
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       const Op& op = program_.ops[i];
-      if (lanes_.of_op[i] != lane || !op.start) continue;
+      if (lanes_.of_op[i] != lane || !op.start || op.results.size() > 1) {
+        continue;
+      }
       pairs.push_back({static_cast<int>(i), uses_.uses[op.results[0]][0]});
     }
     return pairs;
@@ -112,7 +118,7 @@ class Finder {
     auto [entry, added] =
         by_key_.emplace(std::pair(collective, std::move(key)), found_.size());
     if (added) {
-      found_.push_back({NameOf(groups), collective, 0, {}});
+      found_.push_back({NameOf(groups), collective, false, 0, {}});
     }
     BucketCandidate& candidate = found_[entry->second];
     ++candidate.places;
@@ -142,19 +148,48 @@ class Finder {
 }  // namespace
 
 std::vector<BucketCandidate> BucketCandidates(const Program& program) {
-  return Finder(program).Run();
+  std::vector<BucketCandidate> candidates = Finder(program).Run();
+  for (JoinCandidate& join : JoinCandidates(program)) {
+    auto places = static_cast<int>(join.groups.size());
+    candidates.push_back(
+        {std::move(join.name), true, true, places, std::move(join.groups)});
+  }
+  return candidates;
 }
 
 absl::StatusOr<Program> MergeCandidates(
     const Program& program, absl::Span<const BucketCandidate> candidates,
-    absl::Span<const int> set) {
-  if (set.empty()) return program;
-  std::vector<TileGroup> groups;
+    absl::Span<const int> set, std::vector<int>* order) {
+  std::vector<TileGroup> tiles;
+  std::vector<JoinGroup> joins;
   for (int c : set) {
+    auto& groups = candidates[c].join ? joins : tiles;
     groups.insert(groups.end(), candidates[c].groups.begin(),
                   candidates[c].groups.end());
   }
-  return MergeTiles(program, groups);
+  if (tiles.empty()) {
+    if (joins.empty()) return program;
+    return JoinCollectives(program, joins, order);
+  }
+  ASYRA_CHECK(order == nullptr);
+  std::vector<int> new_ops;
+  ASYRA_ASSIGN_OR_RETURN(Program merged, MergeTiles(program, tiles, &new_ops));
+  if (joins.empty()) return merged;
+  for (JoinGroup& group : joins) {
+    for (int& op : group) op = new_ops[op];
+  }
+  return JoinCollectives(merged, joins);
+}
+
+std::vector<int> CandidatesNamed(absl::Span<const BucketCandidate> candidates,
+                                 absl::Span<const std::string> names) {
+  std::vector<int> set;
+  for (size_t c = 0; c < candidates.size(); ++c) {
+    if (absl::c_linear_search(names, candidates[c].name)) {
+      set.push_back(static_cast<int>(c));
+    }
+  }
+  return set;
 }
 
 }  // namespace asyra

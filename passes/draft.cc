@@ -31,6 +31,23 @@ void Search(Draft* draft, const std::vector<NamedOrder>& seeds,
   draft->found = std::move(found);
 }
 
+// Merges what was chosen.
+absl::Status Follow(absl::Span<const std::string> names, Program* program) {
+  if (names.empty()) return absl::OkStatus();
+  std::vector<BucketCandidate> candidates = BucketCandidates(*program);
+  ASYRA_ASSIGN_OR_RETURN(*program,
+                         MergeCandidates(*program, candidates,
+                                         CandidatesNamed(candidates, names)));
+  return absl::OkStatus();
+}
+
+void Tell(std::string_view what, const std::vector<std::string>& texts,
+          Draft* draft) {
+  for (const std::string& text : texts) {
+    draft->remarks.push_back(fmt::format("bucket: {}{}", what, text));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Draft> MakeDraft(const Program& program, const DraftPlan& plan,
@@ -42,16 +59,12 @@ absl::StatusOr<Draft> MakeDraft(const Program& program, const DraftPlan& plan,
   own.remarks.clear();
   ASYRA_RETURN_IF_ERROR(RunPasses(draft.program, Passes(plan), own, manager));
   draft.remarks = std::move(own.remarks);
-  if (!plan.merged.empty()) {
-    ASYRA_ASSIGN_OR_RETURN(
-        draft.program,
-        MergeCandidates(draft.program, BucketCandidates(draft.program),
-                        plan.merged));
-  }
+  ASYRA_RETURN_IF_ERROR(Follow(plan.merged, &draft.program));
   if (plan.streams != StreamLayout()) {
     draft.program = LayOut(draft.program, plan.streams,
                            PriceOps(draft.program, *context.costs));
   }
+  ASYRA_RETURN_IF_ERROR(Follow(plan.joined, &draft.program));
   std::vector<NamedOrder> seeds;
   OrderSearchOptions options = search;
   if (!plan.early) {
@@ -94,22 +107,38 @@ Draft OnStreams(const Draft& draft, const StreamLayout& layout,
   return laid;
 }
 
-absl::StatusOr<bool> BucketDraft(Draft* draft, const BucketOptions& options,
+absl::StatusOr<bool> BucketDraft(Draft* draft, BucketOptions options,
                                  const CostModel& costs) {
+  options.join = false;
   ASYRA_ASSIGN_OR_RETURN(BucketResult result,
                          BucketTiles(draft->program, costs, options));
   draft->remarks.push_back(fmt::format("bucket: {} of {} places merged",
                                        result.merged, result.places));
-  for (const std::string& text : result.rejected) {
-    draft->remarks.push_back("bucket: " + text);
-  }
-  if (result.merged == 0) return false;
+  Tell("", result.rejected, draft);
+  if (!result.changed()) return false;
   draft->plan.name += ", bucketed";
   draft->plan.merged = std::move(result.set);
   draft->plan.rule = result.found.rule;
   draft->program = std::move(result.program);
   draft->found = std::move(result.found);
   draft->found.best.order = SerialOrder(draft->program);
+  draft->found.steps = result.steps;
+  return true;
+}
+
+absl::StatusOr<bool> JoinDraft(Draft* draft, BucketOptions options,
+                               const CostModel& costs) {
+  options.from = &draft->found;
+  ASYRA_ASSIGN_OR_RETURN(BucketResult result,
+                         BucketTiles(draft->program, costs, options));
+  Tell("joined ", result.joined, draft);
+  Tell("", result.rejected, draft);
+  if (!result.changed()) return false;
+  draft->plan.name += ", collectives joined";
+  draft->plan.joined = std::move(result.set);
+  draft->plan.rule = result.found.rule;
+  draft->program = std::move(result.program);
+  draft->found = std::move(result.found);
   draft->found.steps = result.steps;
   return true;
 }

@@ -18,12 +18,13 @@ namespace asyra {
 struct DraftPlan {
   std::string name;  // "2 tiles along the batch"
   int tiles = 1;
-  std::string dim;          // of the tiles
-  bool early = true;        // collectives start as early as they can
-  std::string scheduler;    // empty: the best order found
-  std::vector<int> merged;  // of BucketCandidates()
+  std::string dim;                  // of the tiles
+  bool early = true;                // collectives start as early as they can
+  std::string scheduler;            // empty: the best order found
+  std::vector<std::string> merged;  // names of BucketCandidates()
   StreamLayout streams;
-  OrderRule rule;  // tried first by the search
+  std::vector<std::string> joined;  // of those of the program on its streams
+  OrderRule rule;                   // tried first by the search
 };
 
 struct Draft {
@@ -50,7 +51,12 @@ Draft OnStreams(const Draft& draft, const StreamLayout& layout,
 
 // Merges tiles where that pays; false where it does nowhere. Adds remarks on
 // what was merged, and what was not and why.
-absl::StatusOr<bool> BucketDraft(Draft* draft, const BucketOptions& options,
+absl::StatusOr<bool> BucketDraft(Draft* draft, BucketOptions options,
                                  const CostModel& costs);
+
+// Joins collectives where that pays, beginning from the order that there is;
+// false where it does nowhere. Adds remarks, as above.
+absl::StatusOr<bool> JoinDraft(Draft* draft, BucketOptions options,
+                               const CostModel& costs);
 
 }  // namespace asyra

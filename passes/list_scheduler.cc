@@ -82,7 +82,7 @@ void ListScheduler::FindBuffers() {
       if (buffer[value] != kResident) AddOnce(reads_[i], buffer[value]);
     };
     for (ValueId value : op.operands) read(value);
-    if (op.start) start_of[op.results[0]] = &op;
+    for (ValueId value : op.results) start_of[value] = op.start ? &op : nullptr;
     if (op.def->is_wait && start_of[op.operands[0]] != nullptr) {
       for (ValueId value : start_of[op.operands[0]]->operands) read(value);
     }

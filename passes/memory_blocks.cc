@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/algorithm/container.h"
+
 namespace asyra {
 namespace {
 
@@ -38,7 +40,7 @@ void MemoryBlocks::FindAccesses() {
     for (ValueId value : op.operands) {
       users_[root_[value]].push_back(index);
       if (!op.start) continue;
-      users_[root_[value]].push_back(def_use_.uses[op.results[0]][0]);
+      users_[root_[value]].push_back(def_use_.FirstWait(op));
     }
     if (op.def->is_view) root_[op.results[0]] = root_[op.operands[0]];
     for (ValueId value : op.results) users_[root_[value]].push_back(index);
@@ -53,16 +55,20 @@ void MemoryBlocks::FindAccesses() {
 bool MemoryBlocks::MayReplace(ValueId old, ValueId result) const {
   int by = def_use_.def[result];
   const Op& op = program_.ops[by];
-  int wait = op.start ? def_use_.uses[op.results[0]][0] : by;
+  int wait = op.start ? def_use_.FirstWait(op) : by;
   bool in_place = MayLieOnOperand(program_, op, result);
   for (int user : users_[old]) {
     bool own = in_place && (user == by || user == wait);
     if (!own && !order_.Finished(user, by)) return false;
   }
   Type type = program_.type(result).Local(program_.mesh);
-  for (ValueId value : op.operands) {
+  auto at = static_cast<size_t>(absl::c_find(op.results, result) -
+                                op.results.begin());
+  for (size_t k = 0; k < op.operands.size(); ++k) {
+    ValueId value = op.operands[k];
     if (root_[value] != old) continue;
-    if (program_.type(value).Local(program_.mesh) != type) return false;
+    bool alike = program_.type(value).Local(program_.mesh) == type;
+    if (!alike || !op.MayOverwrite(k, at)) return false;
   }
   return true;
 }

@@ -31,7 +31,8 @@ struct MemoryBlock {
 
 class MemoryBlocks {
  public:
-  // Operands of a start are accessed until its wait; outputs to the end.
+  // Operands of a start are accessed until the first wait for it; outputs to
+  // the end.
   MemoryBlocks(const Program& program, const HappensBefore& order,
                const DefUse& def_use);
 

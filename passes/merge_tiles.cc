@@ -33,6 +33,7 @@ class Merger {
         tiles_(tiles),
         uses_(uses),
         node_of_(from.ops.size(), -1),
+        new_op_(from.ops.size(), -1),
         builder_(Builder::Like(from)),
         new_value_(from.values.size(), kNoValue),
         part_of_(from.values.size()) {
@@ -64,6 +65,8 @@ class Merger {
     DropUnusedTiles(&result);
     return result;
   }
+
+  const std::vector<int>& new_ops() const { return new_op_; }
 
  private:
   // A value that exists as one part of a merged op's result.
@@ -127,6 +130,7 @@ class Merger {
     }
     std::vector<std::string> names;
     for (ValueId value : op.results) names.push_back(from_.value_name(value));
+    new_op_[index] = NextOp();
     // Its operands' types are what they were.
     std::vector<ValueId> results =
         builder_.Append(std::move(copy), from_.ResultTypes(op), names);
@@ -215,10 +219,12 @@ class Merger {
     for (ValueId value : first.results) {
       names.push_back(WholeName(from_.value_name(value)));
     }
+    int index = NextOp();
     ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> results,
                            builder_.Insert(std::move(merged), names));
     for (size_t k = 0; k < node.ops.size(); ++k) {
       const Op& op = from_.ops[node.ops[k]];
+      new_op_[node.ops[k]] = index;
       for (size_t i = 0; i < results.size(); ++i) {
         part_of_[op.results[i]] = {results[i], static_cast<int>(k)};
       }
@@ -284,20 +290,32 @@ class Merger {
   }
 
   // Tiles whose only readers were merged.
-  static void DropUnusedTiles(Program* program) {
+  void DropUnusedTiles(Program* program) {
     DefUse uses(*program);
-    std::erase_if(program->ops, [&](const Op& op) {
-      return op.def->is_tile && uses.uses[op.results[0]].empty() &&
-             uses.output_uses[op.results[0]] == 0;
-    });
+    std::vector<int> kept(program->ops.size(), -1);
+    std::vector<Op> ops;
+    for (size_t i = 0; i < program->ops.size(); ++i) {
+      Op& op = program->ops[i];
+      if (op.def->is_tile && uses.uses[op.results[0]].empty() &&
+          uses.output_uses[op.results[0]] == 0) {
+        continue;
+      }
+      kept[i] = static_cast<int>(ops.size());
+      ops.push_back(std::move(op));
+    }
+    program->ops = std::move(ops);
     program->DropUnusedValues();
+    for (int& op : new_op_) op = op < 0 ? op : kept[op];
   }
+
+  int NextOp() const { return static_cast<int>(builder_.program().ops.size()); }
 
   const Program& from_;
   const std::vector<std::optional<TileOf>>& tiles_;  // by value
   const DefUse& uses_;
   std::vector<Node> nodes_;
   std::vector<int> node_of_;
+  std::vector<int> new_op_;  // by old op; -1: gone
   Builder builder_;
   std::vector<ValueId> new_value_;
   std::vector<PartOf> part_of_;
@@ -311,14 +329,18 @@ TileMerger::TileMerger(const Program& program)
       tiles_(TilesOf(program, Lanes(program))),
       uses_(program) {}
 
-absl::StatusOr<Program> TileMerger::Merge(
-    const std::vector<TileGroup>& groups) const {
-  return Merger(program_, tiles_, uses_, groups).Run();
+absl::StatusOr<Program> TileMerger::Merge(const std::vector<TileGroup>& groups,
+                                          std::vector<int>* new_ops) const {
+  Merger merger(program_, tiles_, uses_, groups);
+  ASYRA_ASSIGN_OR_RETURN(Program merged, merger.Run());
+  if (new_ops != nullptr) *new_ops = merger.new_ops();
+  return merged;
 }
 
 absl::StatusOr<Program> MergeTiles(const Program& program,
-                                   const std::vector<TileGroup>& groups) {
-  return TileMerger(program).Merge(groups);
+                                   const std::vector<TileGroup>& groups,
+                                   std::vector<int>* new_ops) {
+  return TileMerger(program).Merge(groups, new_ops);
 }
 
 }  // namespace asyra

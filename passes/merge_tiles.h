@@ -24,9 +24,12 @@ class TileMerger {
 
   // The program with these groups merged, in an order that keeps to the old
   // one as far as the merged ops' dependences let it. Collectives and waits
-  // are not merged here. Errors: merged ops that would wait for each other, a
-  // group whose results are not tiles of one value.
-  absl::StatusOr<Program> Merge(const std::vector<TileGroup>& groups) const;
+  // are not merged here. `new_ops`, where it is asked for, tells for each old
+  // op which one of the new program stands for it; -1: none. Errors: merged ops
+  // that would wait for each other, a group whose results are not tiles of one
+  // value.
+  absl::StatusOr<Program> Merge(const std::vector<TileGroup>& groups,
+                                std::vector<int>* new_ops = nullptr) const;
 
  private:
   const Program& program_;
@@ -36,6 +39,7 @@ class TileMerger {
 
 // The same, once.
 absl::StatusOr<Program> MergeTiles(const Program& program,
-                                   const std::vector<TileGroup>& groups);
+                                   const std::vector<TileGroup>& groups,
+                                   std::vector<int>* new_ops = nullptr);
 
 }  // namespace asyra

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "ir/support/status.h"
 #include "passes/bucket.h"
 #include "passes/draft.h"
@@ -25,6 +26,10 @@ constexpr int kShareOfWhole = 10;
 constexpr int kStepsOfWindow = 50;
 // How many drafts are tried on other streams, and how many such are kept.
 constexpr size_t kLaidOut = 3, kLayoutsKept = 2;
+// How many are tried with collectives joined, and how much each is searched:
+// one in so many steps, besides.
+constexpr size_t kJoined = 2;
+constexpr int kShareOfJoins = 20;
 
 // Bytes that values may take on the device, beside what libraries do.
 int64_t DeviceBytes(const Machine& machine) {
@@ -87,11 +92,50 @@ class Scheduler {
     std::vector<DraftPlan> plans = {
         {.name = "as it stands", .early = false},
         {.name = "1 tile", .scheduler = Searching() ? "" : options_.scheduler}};
-    ASYRA_ASSIGN_OR_RETURN(std::vector<Draft> tiled,
-                           TiledDrafts(Shorten(program_, kLayers)));
-    if (Searching()) ASYRA_RETURN_IF_ERROR(LookAgain(&tiled));
-    for (Draft& draft : tiled) plans.push_back(std::move(draft.plan));
+    Program shorter = Shorten(program_, kLayers);
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Draft> drafts, TiledDrafts(shorter));
+    if (Searching()) {
+      ASYRA_RETURN_IF_ERROR(LookAgain(&drafts));
+      ASYRA_RETURN_IF_ERROR(TryJoins(shorter, plans[1], &drafts));
+    }
+    for (Draft& draft : drafts) {
+      plans.push_back(std::move(draft.plan));
+      for (std::string& remark : draft.remarks) {
+        remarks_.emplace_back(plans.back().name, std::move(remark));
+      }
+    }
     return plans;
+  }
+
+  // The best drafts, and the one without tiles, with collectives joined, beside
+  // those where they are not: what pays in one order need not in another.
+  absl::Status TryJoins(const Program& program, const DraftPlan& untiled,
+                        std::vector<Draft>* drafts) {
+    if (!options_.bucket || !options_.join) return absl::OkStatus();
+    Sort(drafts);
+    std::vector<Draft> joined(
+        drafts->begin(), drafts->begin() + static_cast<std::ptrdiff_t>(std::min(
+                                               drafts->size(), kJoined)));
+    if (Asked(untiled)) {
+      ASYRA_ASSIGN_OR_RETURN(Draft draft, Make(program, untiled));
+      joined.push_back(std::move(draft));
+    }
+    for (size_t d = 0; d < joined.size(); ++d) {
+      Draft& draft = joined[d];
+      context_.Begin("joining collectives of " + draft.plan.name);
+      ASYRA_ASSIGN_OR_RETURN(
+          bool pays,
+          JoinDraft(&draft, {.memory_bytes = budget_}, *context_.costs));
+      if (!pays) {
+        bool tiled = draft.plan.tiles > 1;
+        if (tiled) (*drafts)[d].remarks = std::move(draft.remarks);
+        continue;
+      }
+      result_.steps += draft.found.steps;
+      Improve(&draft, options_.search_steps / kShareOfJoins);
+      drafts->push_back(std::move(draft));
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::vector<Draft>> TiledDrafts(const Program& program) {
@@ -143,11 +187,6 @@ class Scheduler {
     for (Draft& draft : *drafts) Improve(&draft, steps);
     ASYRA_RETURN_IF_ERROR(BucketBest(drafts, steps));
     TryLayouts(drafts, steps);
-    for (Draft& draft : *drafts) {
-      for (std::string& remark : draft.remarks) {
-        remarks_.emplace_back(draft.plan.name, std::move(remark));
-      }
-    }
     return absl::OkStatus();
   }
 
@@ -203,16 +242,24 @@ class Scheduler {
   // Head, tail and the number of layers are not in what the short program
   // tells: some of the search goes to the whole one.
   void ImproveBest() {
+    Draft* best = Best(/*joined=*/true);
+    if (best == nullptr) return;
+    int steps = options_.search_steps / kShareOfWhole;
+    if (!best->plan.joined.empty()) Improve(Best(/*joined=*/false), steps);
+    Improve(best, steps);
+  }
+
+  // Of those that were asked for; with joined collectives only if these may be.
+  Draft* Best(bool joined) {
     Draft* best = nullptr;
     for (Draft& draft : drafts_) {
       if (!draft.plan.early || !Asked(draft.plan)) continue;
+      if (!joined && !draft.plan.joined.empty()) continue;
       if (best == nullptr || draft.found.BetterThan(best->found)) {
         best = &draft;
       }
     }
-    if (best != nullptr) {
-      Improve(best, options_.search_steps / kShareOfWhole);
-    }
+    return best;
   }
 
   bool IsRobust(const Draft& draft) const {
@@ -249,12 +296,44 @@ class Scheduler {
       }
     }
     if (chosen < 0) return NothingFits(ranked);
+    ASYRA_RETURN_IF_ERROR(LookAhead(ranked, &chosen, &why));
     for (size_t d = 0; d < drafts_.size(); ++d) {
       result_.candidates.push_back({drafts_[d].plan.name,
                                     drafts_[d].found.makespan_us,
                                     drafts_[d].found.peak_bytes, why[d]});
     }
     return chosen;
+  }
+
+  // What comes next, thread blocks for each class of collectives, may give more
+  // where these are apart: a choice for joined ones is looked at once more
+  // after it.
+  absl::Status LookAhead(absl::Span<const int> ranked, int* chosen,
+                         std::vector<std::string>* why) {
+    const Draft& joined = drafts_[*chosen];
+    if (joined.plan.joined.empty()) return absl::OkStatus();
+    auto apart = absl::c_find_if(ranked, [&](int d) {
+      const Draft& draft = drafts_[d];
+      return draft.plan.joined.empty() && draft.found.fits &&
+             (!draft.plan.early || IsRobust(draft));
+    });
+    if (apart == ranked.end()) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(double joined_us, LoweredUs(joined));
+    ASYRA_ASSIGN_OR_RETURN(double apart_us, LoweredUs(drafts_[*apart]));
+    if (joined_us <= apart_us) return absl::OkStatus();
+    (*why)[*chosen] = fmt::format("slower than {} once streams are assigned",
+                                  drafts_[*apart].plan.name);
+    (*why)[*apart].clear();
+    *chosen = *apart;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<double> LoweredUs(const Draft& draft) const {
+    Program program = draft.program;
+    ApplyOrder(program, draft.found.best.order);
+    PassContext own = context_;
+    ASYRA_RETURN_IF_ERROR(RunPasses(program, "assign_streams", own));
+    return Simulate(program, *own.costs, {.lower_bound = false}).makespan_us;
   }
 
   absl::Status NothingFits(absl::Span<const int> drafts) const {

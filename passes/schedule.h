@@ -4,8 +4,9 @@
 // (the gate of DESIGN 4).
 //
 // What costs much is done on a program of few layers (shorten.h): tiles are
-// merged there, and orders searched. The plans that come out are followed on
-// the whole program, and what that simulates to decides.
+// merged there, orders searched, and collectives joined in the best of them.
+// The plans that come out are followed on the whole program, and what that
+// simulates to decides.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,7 @@ struct ScheduleOptions {
   // the best that is found.
   std::string scheduler = "auto";
   bool bucket = true;
+  bool join = true;  // small collectives, where tiles may be merged
   // Orders that are simulated on the whole, about. The result depends on it,
   // not on the machine that searches.
   int search_steps = 4000;

@@ -27,13 +27,16 @@ class Starter {
         builder_(Builder::Like(from)),
         map_(from.values.size(), kNoValue),
         future_(from.values.size(), kNoValue),
-        ready_(from.values.size()) {
+        ready_(from.values.size()),
+        missing_(from.ops.size(), 0) {
     Program& to = builder_.mutable_program();
     to.stage = Stage::kScheduled;
     compute_ = to.Stream("compute");
     for (size_t i = 0; i < from.ops.size(); ++i) {
       const Op& op = from.ops[i];
-      if (op.is_collective() && early) ready_[op.operands[0]].push_back(i);
+      if (!op.is_collective() || !early) continue;
+      missing_[i] = op.operands.size();
+      for (ValueId value : op.operands) ready_[value].push_back(i);
     }
   }
 
@@ -48,7 +51,7 @@ class Starter {
       if (op.is_collective()) {
         if (!early_) {
           Start(op);
-          Arrived(op.results[0]);
+          for (ValueId value : op.results) Arrived(value);
         }
         continue;
       }
@@ -76,15 +79,18 @@ class Starter {
       map_[op.results[i]] = results[i];
   }
 
-  // Starts the collectives that read a value that has just been made.
+  // Starts the collectives that read a value that has just been made, if it is
+  // the last that they need.
   void StartReaders(ValueId value) {
     for (size_t i : ready_[value]) {
       const Op& op = from_.ops[i];
+      if (--missing_[i] > 0) continue;
       Start(op);
       // A collective that reads this one's result starts when it is there.
-      if (!ready_[op.results[0]].empty()) {
-        Arrived(op.results[0]);
-        StartReaders(op.results[0]);
+      for (ValueId result : op.results) {
+        if (ready_[result].empty()) continue;
+        Arrived(result);
+        StartReaders(result);
       }
     }
   }
@@ -92,14 +98,20 @@ class Starter {
   void Start(const Op& op) {
     Op start = op;
     start.start = true;
-    start.operands[0] = Arrived(op.operands[0]);
+    for (ValueId& value : start.operands) value = Arrived(value);
     start.stream = builder_.mutable_program().Stream(
         StreamName(op.attrs.Get<AxisList>("axes"), from_.mesh));
-    Type type = from_.type(op.results[0]);
-    type.future = true;
-    std::string name = from_.value_name(op.results[0]) + ".future";
-    future_[op.results[0]] =
-        builder_.Append(std::move(start), {type}, {name})[0];
+    std::vector<Type> types = from_.ResultTypes(op);
+    std::vector<std::string> names;
+    for (size_t r = 0; r < types.size(); ++r) {
+      types[r].future = true;
+      names.push_back(from_.value_name(op.results[r]) + ".future");
+    }
+    std::vector<ValueId> futures =
+        builder_.Append(std::move(start), types, names);
+    for (size_t r = 0; r < futures.size(); ++r) {
+      future_[op.results[r]] = futures[r];
+    }
   }
 
   // The value in the new program, waited for if it is on its way.
@@ -121,7 +133,9 @@ class Starter {
   Builder builder_;
   std::vector<ValueId> map_;     // old value to new, once it is there
   std::vector<ValueId> future_;  // old value to the future it comes from
-  std::vector<std::vector<size_t>> ready_;  // collectives that read a value
+  // Collectives that read a value, and how many operands each still lacks.
+  std::vector<std::vector<size_t>> ready_;
+  std::vector<size_t> missing_;
   StreamId compute_ = kNoStream;
 };
 

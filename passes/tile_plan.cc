@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
+#include "simulator/cost_model.h"
 
 namespace asyra {
 namespace {
@@ -297,8 +298,7 @@ bool TilePlanner::TypesAgree(size_t index, const FactorPlace& at) const {
 
 double TilePlanner::PayloadBytes(const Op& op) const {
   if (!op.is_collective()) return 0;
-  return static_cast<double>(
-      std::max(LocalBytes(op.operands[0]), LocalBytes(op.results[0])));
+  return static_cast<double>(asyra::PayloadBytes(*program_, op));
 }
 
 int64_t TilePlanner::LocalBytes(ValueId value) const {

@@ -68,6 +68,17 @@ int64_t LocalBytes(const Type& type, const Mesh& mesh) {
   return elements * SizeOf(type.dtype);
 }
 
+int64_t PayloadBytes(const Program& program, const Op& op) {
+  int64_t in = 0, out = 0;
+  for (ValueId value : op.operands) {
+    in += LocalBytes(program.type(value), program.mesh);
+  }
+  for (ValueId value : op.results) {
+    out += LocalBytes(program.type(value), program.mesh);
+  }
+  return std::max(in, out);
+}
+
 CostModel::CostModel(Machine machine, Mesh mesh, CostOptions options)
     : machine_(std::move(machine)), mesh_(std::move(mesh)), options_(options) {}
 

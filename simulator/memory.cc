@@ -38,12 +38,24 @@ class Buffers {
     for (size_t i = 0; i < program.ops.size(); ++i) {
       Visit(program.ops[i], spans[i]);
     }
+    for (const Flight& flight : flights_) {
+      if (flight.waited_us == kForever) continue;
+      for (ValueId value : flight.start->operands) {
+        Read(value, flight.waited_us);
+      }
+    }
     for (const Output& output : program.outputs) KeepOutput(output);
   }
 
   const std::vector<Buffer>& all() const { return buffers_; }
 
  private:
+  // A start, and when the first wait for it is over.
+  struct Flight {
+    const Op* start;
+    double waited_us = kForever;
+  };
+
   void Own(ValueId value, double from_us, double until_us, int op) {
     buffers_[value] = {LocalBytes(program_.type(value), program_.mesh), from_us,
                        until_us, op};
@@ -60,8 +72,8 @@ class Buffers {
     } else if (IsSetUpOnce(*op.def, op.operands.size())) {
       for (ValueId value : op.results) Own(value, 0, kForever, -1);
     } else {
-      for (ValueId value : op.results) {
-        ValueId under = OperandUnder(op, value);
+      for (size_t r = 0; r < op.results.size(); ++r) {
+        ValueId value = op.results[r], under = OperandUnder(op, r);
         if (under != kNoValue) {
           buffer_of_[value] = buffer_of_[under];
           Read(value, span.end_us);
@@ -71,20 +83,29 @@ class Buffers {
       }
     }
     for (ValueId value : op.operands) Read(value, span.end_us);
-    if (op.start) start_operands_.resize(program_.values.size());
-    if (op.start) start_operands_[op.results[0]] = &op;
-    if (!op.def->is_wait || start_operands_.empty()) return;
-    if (const Op* start = start_operands_[op.operands[0]]; start != nullptr) {
-      for (ValueId value : start->operands) Read(value, span.end_us);
+    if (op.start) {
+      flight_of_.resize(program_.values.size(), -1);
+      for (ValueId value : op.results) {
+        flight_of_[value] = static_cast<int>(flights_.size());
+      }
+      flights_.push_back({&op});
+    }
+    if (!op.def->is_wait || flight_of_.empty()) return;
+    if (int flight = flight_of_[op.operands[0]]; flight >= 0) {
+      double& waited_us = flights_[flight].waited_us;
+      waited_us = std::min(waited_us, span.end_us);
     }
   }
 
-  // The operand on which a result is planned to lie.
-  ValueId OperandUnder(const Op& op, ValueId result) const {
-    int64_t offset = program_.values[result].offset;
+  // The operand on which result `r` is planned to lie.
+  ValueId OperandUnder(const Op& op, size_t r) const {
+    int64_t offset = program_.values[op.results[r]].offset;
     if (!op.def->in_place || offset < 0) return kNoValue;
-    for (ValueId operand : op.operands) {
-      if (program_.values[operand].offset == offset) return operand;
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      ValueId operand = op.operands[k];
+      if (op.MayOverwrite(k, r) && program_.values[operand].offset == offset) {
+        return operand;
+      }
     }
     return kNoValue;
   }
@@ -100,7 +121,8 @@ class Buffers {
   const Program& program_;
   std::vector<ValueId> buffer_of_;
   std::vector<Buffer> buffers_;
-  std::vector<const Op*> start_operands_;  // by future
+  std::vector<Flight> flights_;
+  std::vector<int> flight_of_;  // by future; empty: there are none
 };
 
 struct Change {

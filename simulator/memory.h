@@ -29,11 +29,11 @@ struct MemoryProfile {
 
 // Inputs of every role are resident throughout, and so are constants. A
 // result is allocated when its op starts and freed when the last op that reads
-// it ends; the operands of a `start` are read until its wait is over; outputs
-// stay to the end. A view, and a wait, is its operand under another name. An
-// output that aliases a state input is written in place, and so is a result
-// that is planned to lie on an operand. Of what happens at one instant, frees
-// come first.
+// it ends; the operands of a `start` are read until the first wait for it is
+// over; outputs stay to the end. A view, and a wait, is its operand under
+// another name. An output that aliases a state input is written in place, and
+// so is a result that is planned to lie on an operand. Of what happens at one
+// instant, frees come first.
 MemoryProfile ReplayMemory(const Program& program,
                            absl::Span<const OpSpan> spans);
 

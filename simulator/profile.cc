@@ -76,7 +76,9 @@ class ProfileMaker {
         if (from >= 0) profile_.ops[from].wait = index;
       }
       held.clear();
-      if (op.start) start_of[op.results[0]] = index;
+      if (op.start) {
+        for (ValueId future : op.results) start_of[future] = index;
+      }
       profile_op_[i] = index;
       profile_.ops.push_back(OpOf(static_cast<int>(i)));
     }
@@ -98,14 +100,7 @@ class ProfileMaker {
     made.alone_us = price.time_us;
     if (op.is_collective()) {
       made.axes = AxesToString(op.attrs.Get<AxisList>("axes"), program_.mesh);
-      for (ValueId value : op.operands) {
-        made.bytes += LocalBytes(program_.type(value), program_.mesh);
-      }
-      int64_t out = 0;
-      for (ValueId value : op.results) {
-        out += LocalBytes(program_.type(value), program_.mesh);
-      }
-      made.bytes = std::max(made.bytes, out);
+      made.bytes = PayloadBytes(program_, op);
     }
     made.source = ToString(price.source);
     made.limit = ToString(price.limit);

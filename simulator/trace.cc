@@ -190,7 +190,9 @@ class StepWriter {
     for (const OpSpan& span : result_.spans) {
       const Op& op = OpOf(span);
       std::vector<int>& held = waiting[Track(span.stream)];
-      if (op.start) start_of[op.results[0]] = span.op;
+      if (op.start) {
+        for (ValueId future : op.results) start_of[future] = span.op;
+      }
       if (op.def->is_wait) held.push_back(start_of[op.operands[0]]);
       if (span.end_us == span.start_us) continue;
       for (int from : held) {

@@ -215,7 +215,9 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
       ->check(CLI::IsMember(schedulers))
       ->capture_default_str();
   app.add_flag("--bucket,!--no-bucket", options->bucket,
-               "merges tiles back where that pays");
+               "merges tiles back, and joins collectives, where that pays");
+  app.add_flag("--join,!--no-join", options->join,
+               "joins small collectives, as far as --bucket goes");
   app.add_flag("--fuse,!--no-fuse", options->fuse,
                "joins ops element by element into one kernel where that pays");
   app.add_option("--search-steps", options->search_steps,

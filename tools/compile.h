@@ -36,6 +36,7 @@ struct CompileOptions {
   int tiles = 0;
   std::string tile_dim = "auto", scheduler = "auto";
   bool bucket = true;
+  bool join = true;
   bool fuse = true;  // ops into one kernel where that pays (passes/fuse.h)
   int search_steps = ScheduleOptions().search_steps;
   double memory_gib = 0;  // budget of a device; 0: what it has

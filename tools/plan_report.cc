@@ -31,10 +31,8 @@ struct Block {
 Move MoveOf(const Program& program, const Op& op) {
   const AxisList& axes = op.attrs.Get<AxisList>("axes");
   const Mesh& mesh = program.mesh;
-  int64_t payload = std::max(program.type(op.operands[0]).Local(mesh).bytes(),
-                             program.type(op.results[0]).Local(mesh).bytes());
   return {op.def->name, AxesToString(axes, mesh), op.operands[0], op.results[0],
-          static_cast<double>(payload) *
+          static_cast<double>(PayloadBytes(program, op)) *
               BusFactor(op.def->collective, mesh.size(axes))};
 }
 

@@ -72,8 +72,9 @@ std::map<std::string, CollectiveRow> Collectives(const Program& program) {
         "{} over {}", op.def->name,
         AxesToString(op.attrs.Get<AxisList>("axes"), program.mesh))];
     ++row.count;
-    row.bytes += static_cast<double>(
-        program.type(op.operands[0]).Local(program.mesh).bytes());
+    for (const Type& type : program.OperandTypes(op)) {
+      row.bytes += static_cast<double>(type.Local(program.mesh).bytes());
+    }
   }
   return rows;
 }

@@ -98,6 +98,7 @@ ScheduleOptions ScheduleOptionsOf(const CompileOptions& options,
   schedule.tile_dim = options.tile_dim;
   schedule.scheduler = options.scheduler;
   schedule.bucket = options.bucket;
+  schedule.join = options.join;
   schedule.search_steps = options.search_steps;
   schedule.memory_bytes =
       static_cast<int64_t>(options.memory_gib * (int64_t{1} << 30));

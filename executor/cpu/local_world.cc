@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "absl/algorithm/container.h"
 #include "executor/collective_geometry.h"
 #include "executor/cpu/counter.h"
 #include "executor/cpu/cpu_kernel.h"
@@ -31,8 +32,7 @@ class LocalCollective;
 
 // What one member shows to the others.
 struct alignas(64) Seat {
-  const std::byte* operand = nullptr;
-  std::byte* result = nullptr;
+  absl::Span<void*const> operands, results;
   const LocalCollective* collective = nullptr;
   std::atomic<uint32_t> meetings{0};
 };
@@ -152,24 +152,23 @@ class World {
 class LocalCollective : public CpuKernel {
  public:
   LocalCollective(std::shared_ptr<World> world, Group* group, int64_t rank,
-                  const CollectiveUse& use, CollectiveGeometry geometry)
+                  const CollectiveUse& use,
+                  std::vector<CollectiveGeometry> geometries)
       : world_(std::move(world)),
         group_(group),
         rank_(rank),
         op_(use.op),
         label_(use.label),
-        geometry_(geometry),
-        element_bytes_(SizeOf(geometry.dtype)),
-        parts_(group->members.size()) {
+        geometries_(std::move(geometries)),
+        summands_(group->members.size()) {
     me_ = std::find(group->members.begin(), group->members.end(), rank) -
           group->members.begin();
   }
 
   absl::Status Run(const KernelArgs& args) override {
-    in_place_ = args.operands[0] == args.results[0];
     Seat& seat = group_->seats[me_];
-    seat.operand = static_cast<const std::byte*>(args.operands[0]);
-    seat.result = static_cast<std::byte*>(args.results[0]);
+    seat.operands = args.operands;
+    seat.results = args.results;
     seat.collective = this;
     absl::Status status = Meet();
     if (status.ok()) status = Inject();
@@ -181,12 +180,10 @@ class LocalCollective : public CpuKernel {
   }
 
  private:
-  using Parts = std::vector<const std::byte*>;
-
   // Returns when all members have come as often as this one.
   absl::Status Meet() {
     uint32_t meetings = group_->seats[me_].meetings.fetch_add(1) + 1;
-    uint32_t all = meetings * static_cast<uint32_t>(parts_.size());
+    uint32_t all = meetings * static_cast<uint32_t>(members());
     group_->arrivals.Add();
     if (group_->arrivals.Reached(all)) return absl::OkStatus();
     auto lost = CpuClock::now() + Seconds(world_->options().timeout_s);
@@ -200,7 +197,7 @@ class LocalCollective : public CpuKernel {
 
   absl::Status Missing(uint32_t meetings) const {
     std::string ranks;
-    for (size_t i = 0; i < parts_.size(); ++i) {
+    for (size_t i = 0; i < members(); ++i) {
       uint32_t theirs = group_->seats[i].meetings.load();
       if (static_cast<int32_t>(theirs - meetings) >= 0) continue;
       ranks += fmt::format(" {}", group_->members[i]);
@@ -217,27 +214,36 @@ class LocalCollective : public CpuKernel {
   }
 
   absl::Status Move() {
-    bool shared = geometry_.sums && geometry_.outer == 1 &&
-                  geometry_.read_member == 0 &&
-                  (in_place_ ||
-                   geometry_.run_elements * element_bytes_ >= kSharedSumBytes);
-    if (!shared) {
-      return Look([&] {
-        ASYRA_RETURN_IF_ERROR(CheckSameOp());
-        geometry_.sums ? SumBlocks() : GatherBlocks();
-        return absl::OkStatus();
-      });
-    }
+    bool any_shared = false;
     ASYRA_RETURN_IF_ERROR(Look([&] {
       ASYRA_RETURN_IF_ERROR(CheckSameOp());
-      SumShare();
+      for (size_t p = 0; p < geometries_.size(); ++p) {
+        if (IsShared(p)) {
+          SumShare(p);
+          any_shared = true;
+        } else {
+          geometries_[p].sums ? SumBlocks(p) : GatherBlocks(p);
+        }
+      }
       return absl::OkStatus();
     }));
+    if (!any_shared) return absl::OkStatus();
     ASYRA_RETURN_IF_ERROR(Meet());
     return Look([&] {
-      GatherShares();
+      for (size_t p = 0; p < geometries_.size(); ++p) {
+        if (IsShared(p)) GatherShares(p);
+      }
       return absl::OkStatus();
     });
+  }
+
+  // Whether members share the sum of operand `p` out. Who lies on its operand
+  // does so on all members, since their programs are equal.
+  bool IsShared(size_t p) const {
+    const CollectiveGeometry& geometry = geometries_[p];
+    return geometry.sums && geometry.outer == 1 && geometry.read_member == 0 &&
+           (Operand(me_, p) == Result(p) ||
+            geometry.run_elements * ElementBytes(p) >= kSharedSumBytes);
   }
 
   // Calls `look`, which reads other members' memory. They give it up only
@@ -259,10 +265,13 @@ class LocalCollective : public CpuKernel {
   }
 
   absl::Status CheckSameOp() const {
-    for (size_t i = 0; i < parts_.size(); ++i) {
+    auto alike = [](const CollectiveGeometry& a, const CollectiveGeometry& b) {
+      return a.block_elements() == b.block_elements();
+    };
+    for (size_t i = 0; i < members(); ++i) {
       const LocalCollective& other = *group_->seats[i].collective;
       if (other.op_ == op_ &&
-          other.geometry_.block_elements() == geometry_.block_elements()) {
+          absl::c_equal(other.geometries_, geometries_, alike)) {
         continue;
       }
       return absl::InternalError(
@@ -272,61 +281,68 @@ class LocalCollective : public CpuKernel {
     return absl::OkStatus();
   }
 
-  const std::byte* Operand(size_t member) const {
-    return group_->seats[member].operand;
+  size_t members() const { return summands_.size(); }
+  int64_t ElementBytes(size_t p) const { return SizeOf(geometries_[p].dtype); }
+  const std::byte* Operand(size_t member, size_t p) const {
+    return static_cast<const std::byte*>(group_->seats[member].operands[p]);
   }
-  std::byte* Result() const { return group_->seats[me_].result; }
+  std::byte* ResultOf(size_t member, size_t p) const {
+    return static_cast<std::byte*>(group_->seats[member].results[p]);
+  }
+  std::byte* Result(size_t p) const { return ResultOf(me_, p); }
 
-  void GatherBlocks() {
-    int64_t run = geometry_.run_elements * element_bytes_;
+  void GatherBlocks(size_t p) {
+    const CollectiveGeometry& geometry = geometries_[p];
+    int64_t size = ElementBytes(p), run = geometry.run_elements * size;
     if (run == 0) return;
     auto me = static_cast<int64_t>(me_);
-    for (size_t j = 0; j < parts_.size(); ++j) {
+    for (size_t j = 0; j < members(); ++j) {
       // Each member begins with its neighbour, so that they do not all read
       // from the same one.
-      size_t from = (me_ + j) % parts_.size();
-      for (int64_t r = 0; r < geometry_.rows(); ++r) {
+      size_t from = (me_ + j) % members();
+      for (int64_t r = 0; r < geometry.rows(); ++r) {
         std::memcpy(
-            Result() + geometry_.WriteAt(static_cast<int64_t>(from), r) *
-                           element_bytes_,
-            Operand(from) + geometry_.ReadAt(me, r) * element_bytes_, run);
+            Result(p) + geometry.WriteAt(static_cast<int64_t>(from), r) * size,
+            Operand(from, p) + geometry.ReadAt(me, r) * size, run);
       }
     }
   }
 
-  void SumBlocks() {
+  void SumBlocks(size_t p) {
+    const CollectiveGeometry& geometry = geometries_[p];
+    int64_t size = ElementBytes(p);
     auto me = static_cast<int64_t>(me_);
-    for (int64_t r = 0; r < geometry_.rows(); ++r) {
-      for (size_t j = 0; j < parts_.size(); ++j) {
-        parts_[j] = Operand(j) + geometry_.ReadAt(me, r) * element_bytes_;
+    for (int64_t r = 0; r < geometry.rows(); ++r) {
+      for (size_t j = 0; j < members(); ++j) {
+        summands_[j] = Operand(j, p) + geometry.ReadAt(me, r) * size;
       }
-      SumParts(geometry_.dtype, parts_, geometry_.run_elements,
-               Result() + geometry_.WriteAt(0, r) * element_bytes_);
+      SumParts(geometry.dtype, summands_, geometry.run_elements,
+               Result(p) + geometry.WriteAt(0, r) * size);
     }
   }
 
   // The elements whose sum member `i` computes for all.
-  std::pair<int64_t, int64_t> ShareOf(size_t i) const {
-    auto n = static_cast<int64_t>(parts_.size());
-    int64_t elements = geometry_.run_elements, at = static_cast<int64_t>(i);
+  std::pair<int64_t, int64_t> ShareOf(size_t i, size_t p) const {
+    auto n = static_cast<int64_t>(members()), at = static_cast<int64_t>(i);
+    int64_t elements = geometries_[p].run_elements;
     int64_t begin = elements * at / n;
     return {begin, elements * (at + 1) / n - begin};
   }
 
-  void SumShare() {
-    auto share = ShareOf(me_);
-    int64_t at = share.first * element_bytes_;
-    for (size_t j = 0; j < parts_.size(); ++j) parts_[j] = Operand(j) + at;
-    SumParts(geometry_.dtype, parts_, share.second, Result() + at);
+  void SumShare(size_t p) {
+    auto share = ShareOf(me_, p);
+    int64_t at = share.first * ElementBytes(p);
+    for (size_t j = 0; j < members(); ++j) summands_[j] = Operand(j, p) + at;
+    SumParts(geometries_[p].dtype, summands_, share.second, Result(p) + at);
   }
 
-  void GatherShares() {
-    for (size_t j = 1; j < parts_.size(); ++j) {
-      size_t from = (me_ + j) % parts_.size();
-      auto share = ShareOf(from);
-      int64_t at = share.first * element_bytes_;
-      std::memcpy(Result() + at, group_->seats[from].result + at,
-                  share.second * element_bytes_);
+  void GatherShares(size_t p) {
+    for (size_t j = 1; j < members(); ++j) {
+      size_t from = (me_ + j) % members();
+      auto share = ShareOf(from, p);
+      int64_t at = share.first * ElementBytes(p);
+      std::memcpy(Result(p) + at, ResultOf(from, p) + at,
+                  share.second * ElementBytes(p));
     }
   }
 
@@ -336,10 +352,8 @@ class LocalCollective : public CpuKernel {
   size_t me_ = 0;  // among the members
   int op_;
   std::string label_;
-  CollectiveGeometry geometry_;
-  int64_t element_bytes_;
-  bool in_place_ = false;  // on all members alike, since their programs are
-  Parts parts_;            // scratch
+  std::vector<CollectiveGeometry> geometries_;  // by operand
+  std::vector<const std::byte*> summands_;      // scratch, by member
 };
 
 class LocalCommunicator : public Communicator {
@@ -359,14 +373,13 @@ class LocalCommunicator : public Communicator {
 
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) override {
-    ASYRA_ASSIGN_OR_RETURN(
-        CollectiveGeometry geometry,
-        GeometryOf(use.use, static_cast<int64_t>(use.members.size())));
+    ASYRA_ASSIGN_OR_RETURN(std::vector<CollectiveGeometry> geometries,
+                           GeometriesOf(use));
     const auto& axes = use.use.attrs().Get<AxisList>("axes");
     Group* group =
         world_->FindGroup(AxesToString(axes, use.use.mesh()), use.members);
     return std::make_unique<LocalCollective>(world_, group, rank_, use,
-                                             geometry);
+                                             std::move(geometries));
   }
 
   void BeginStep() override { world_->BeginStep(rank_); }

@@ -260,7 +260,7 @@ class CopyCollective : public CudaKernel {
 bool CanCopy(const CollectiveUse& use) {
   if (use.use.num_operands() != 1) return false;
   auto members = static_cast<int64_t>(use.members.size());
-  absl::StatusOr<CollectiveGeometry> runs = GeometryOf(use.use, members);
+  absl::StatusOr<CollectiveGeometry> runs = GeometryOf(use.use, 0, members);
   if (!runs.ok() || runs->block_elements() == 0) return false;
   if (!runs->sums) return true;
   int64_t parts =
@@ -274,7 +274,7 @@ absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCopyCollective(
     const CollectiveUse& use, CopyCollectiveOptions options) {
   ASYRA_ASSIGN_OR_RETURN(
       CollectiveGeometry runs,
-      GeometryOf(use.use, static_cast<int64_t>(use.members.size())));
+      GeometryOf(use.use, 0, static_cast<int64_t>(use.members.size())));
   Geometry geometry = GeometryFor(use, runs, options.self);
   auto kernel = std::make_unique<CopyCollective>(geometry, use.members,
                                                  std::move(options));

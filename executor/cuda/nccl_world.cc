@@ -1,6 +1,5 @@
 #include "executor/cuda/nccl_world.h"
 
-#include <array>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -133,16 +132,23 @@ class NcclWorld : public Communicator {
   // runs once beforehand.
   absl::Status WarmUp(const KernelUse& use, ncclComm_t comm,
                       CudaKernel& kernel) {
-    const int64_t bytes[] = {use.operand(0).bytes(), use.result(0).bytes(),
-                             kernel.workspace_bytes()};
-    if (!warm_.insert({comm, use.def().collective, bytes[0]}).second) {
+    int count = use.num_operands();
+    std::vector<int64_t> bytes;  // of operands, then of results
+    for (int i = 0; i < count; ++i) bytes.push_back(use.operand(i).bytes());
+    if (!warm_.insert({comm, use.def().collective, bytes}).second) {
       return absl::OkStatus();
     }
-    std::array<cuda::Scratch, 3> memory;
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < count; ++i) bytes.push_back(use.result(i).bytes());
+    std::vector<cuda::Scratch> memory(bytes.size());
+    std::vector<void*> places;
+    for (size_t i = 0; i < bytes.size(); ++i) {
       ASYRA_RETURN_IF_ERROR(memory[i].Allocate(bytes[i]));
+      places.push_back(memory[i].data());
     }
-    void *operand = memory[0].data(), *result = memory[1].data();
+    cuda::Scratch workspace;
+    ASYRA_RETURN_IF_ERROR(workspace.Allocate(kernel.workspace_bytes()));
+    absl::Span<void* const> all = places;
+    KernelArgs args{all.first(count), all.subspan(count), workspace.data()};
     Failure failure;
     ASYRA_ASSIGN_OR_RETURN(
         std::unique_ptr<cuda::CudaStream> stream,
@@ -150,7 +156,7 @@ class NcclWorld : public Communicator {
     // Freeing memory on one GPU waits for kernels on its peers: none may wait
     // for a rank that is still at what it prepared before.
     ASYRA_RETURN_IF_ERROR(Exchange("").status());
-    kernel.Launch({{&operand, 1}, {&result, 1}, memory[2].data()}, *stream);
+    kernel.Launch(args, *stream);
     ASYRA_RETURN_IF_ERROR(stream->Synchronize(
         [this](double waited_s) { return Check(waited_s); }));
     return failure.status();
@@ -221,8 +227,8 @@ class NcclWorld : public Communicator {
   NcclWorldOptions options_;
   ncclComm_t world_ = nullptr;
   std::map<std::pair<std::vector<int64_t>, int64_t>, ncclComm_t> groups_;
-  // What has run once: its kind and the bytes of its operand.
-  std::set<std::tuple<ncclComm_t, CollectiveKind, int64_t>> warm_;
+  // What has run once: its kind and the bytes of its operands.
+  std::set<std::tuple<ncclComm_t, CollectiveKind, std::vector<int64_t>>> warm_;
   bool aborted_ = false;
   std::optional<bool> reaches_peers_;
   std::unique_ptr<cuda::PeerFlags> flags_;  // of copies

@@ -18,6 +18,7 @@ namespace {
 // Smaller sums are computed by every member for itself: one message more costs
 // more.
 constexpr int64_t kSharedSumBytes = 16 << 10;
+constexpr int64_t kWorkAlignment = 64;
 
 // Rows of a block as one type: outer times middle runs, so far apart.
 MPI_Datatype MakeBlockType(const CollectiveGeometry& g, int64_t middle_step,
@@ -35,52 +36,54 @@ MPI_Datatype MakeBlockType(const CollectiveGeometry& g, int64_t middle_step,
   return block;
 }
 
+// One operand on its way to its result.
+struct Part {
+  CollectiveGeometry geometry;
+  int64_t element_bytes = 1;
+  bool shared = false;              // a sum that members share out
+  MPI_Datatype sent{}, received{};  // blocks of the operand, of the result
+  int64_t work_begin = 0;           // in the workspace
+  // Of the run that is going on.
+  const std::byte* operand = nullptr;
+  std::byte* result = nullptr;
+  std::byte* work = nullptr;
+};
+
+// The messages of all operands are under way together.
 class MpiCollective : public CpuKernel {
  public:
   MpiCollective(std::shared_ptr<MpiLink> link, const CollectiveUse& use,
-                const CollectiveGeometry& geometry, int tag)
+                const std::vector<CollectiveGeometry>& geometries, int tag)
       : link_(std::move(link)),
         members_(use.members),
         label_(use.label),
-        geometry_(geometry),
-        element_bytes_(SizeOf(geometry.dtype)),
         tag_(tag),
-        parts_(members_.size()) {
+        summands_(members_.size()) {
     me_ = std::find(members_.begin(), members_.end(), link_->rank()) -
           members_.begin();
-    shared_ = geometry.sums && geometry.outer == 1 &&
-              geometry.read_member == 0 &&
-              geometry.run_elements * element_bytes_ >= kSharedSumBytes;
-    link_->Locked([&] {
-      sent_ =
-          MakeBlockType(geometry, geometry.read_middle, geometry.read_outer);
-      received_ =
-          MakeBlockType(geometry, geometry.write_middle, geometry.write_outer);
-    });
-    messages_.Reserve(2 * members_.size());
+    for (const CollectiveGeometry& geometry : geometries) AddPart(geometry);
+    messages_.Reserve(2 * members_.size() * parts_.size());
   }
   ~MpiCollective() override {
     link_->Locked([this] {
-      MPI_Type_free(&sent_);
-      MPI_Type_free(&received_);
+      for (Part& part : parts_) {
+        MPI_Type_free(&part.sent);
+        MPI_Type_free(&part.received);
+      }
     });
   }
 
-  // What the others add to a sum.
-  int64_t workspace_bytes() const override {
-    if (!geometry_.sums) return 0;
-    int64_t elements =
-        shared_ ? ShareOf(members() - 1).second : geometry_.block_elements();
-    return members() * elements * element_bytes_;
-  }
+  // What the others add to sums.
+  int64_t workspace_bytes() const override { return workspace_bytes_; }
 
   absl::Status Run(const KernelArgs& args) override {
-    operand_ = static_cast<const std::byte*>(args.operands[0]);
-    result_ = static_cast<std::byte*>(args.results[0]);
-    work_ = static_cast<std::byte*>(args.workspace);
-    absl::Status status = shared_          ? SumShares()
-                          : geometry_.sums ? SumBlocks()
-                                           : GatherBlocks();
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      Part& part = parts_[p];
+      part.operand = static_cast<const std::byte*>(args.operands[p]);
+      part.result = static_cast<std::byte*>(args.results[p]);
+      part.work = static_cast<std::byte*>(args.workspace) + part.work_begin;
+    }
+    absl::Status status = Move();
     // All members have come when their messages have.
     double us = link_->options().inject_comm_us;
     if (status.ok() && us > 0) {
@@ -93,6 +96,45 @@ class MpiCollective : public CpuKernel {
  private:
   int64_t members() const { return static_cast<int64_t>(members_.size()); }
 
+  void AddPart(const CollectiveGeometry& geometry) {
+    Part part{.geometry = geometry, .element_bytes = SizeOf(geometry.dtype)};
+    part.shared = geometry.sums && geometry.outer == 1 &&
+                  geometry.read_member == 0 &&
+                  geometry.run_elements * part.element_bytes >= kSharedSumBytes;
+    link_->Locked([&] {
+      part.sent =
+          MakeBlockType(geometry, geometry.read_middle, geometry.read_outer);
+      part.received =
+          MakeBlockType(geometry, geometry.write_middle, geometry.write_outer);
+    });
+    part.work_begin = workspace_bytes_;
+    if (geometry.sums) {
+      int64_t bytes = members() * WorkElements(part) * part.element_bytes;
+      workspace_bytes_ +=
+          (bytes + kWorkAlignment - 1) / kWorkAlignment * kWorkAlignment;
+    }
+    parts_.push_back(part);
+  }
+
+  absl::Status Move() {
+    bool any_shared = false;
+    for (const Part& part : parts_) {
+      ASYRA_RETURN_IF_ERROR(part.shared          ? SendShares(part)
+                            : part.geometry.sums ? SendSummands(part)
+                                                 : GatherBlocks(part));
+      any_shared |= part.shared;
+    }
+    ASYRA_RETURN_IF_ERROR(Finish());
+    for (const Part& part : parts_) {
+      if (part.shared) {
+        ASYRA_RETURN_IF_ERROR(SumAndSendShare(part));
+      } else if (part.geometry.sums) {
+        SumBlocks(part);
+      }
+    }
+    return any_shared ? Finish() : absl::OkStatus();
+  }
+
   // Calls begin(member) for all others, each rank beginning with its
   // neighbour, so that they do not all send to the same one.
   template <typename F>
@@ -103,10 +145,11 @@ class MpiCollective : public CpuKernel {
     return absl::OkStatus();
   }
 
-  absl::Status SendBlocks() {
+  absl::Status SendBlocks(const Part& part) {
     return ForOthers([&](int64_t to) {
-      return link_->Send(operand_ + geometry_.ReadAt(to, 0) * element_bytes_, 1,
-                         sent_, members_[to], tag_, &messages_);
+      return link_->Send(
+          part.operand + part.geometry.ReadAt(to, 0) * part.element_bytes, 1,
+          part.sent, members_[to], tag_, &messages_);
     });
   }
   absl::Status Finish() {
@@ -115,119 +158,126 @@ class MpiCollective : public CpuKernel {
     return status;
   }
 
-  absl::Status GatherBlocks() {
+  absl::Status GatherBlocks(const Part& part) {
+    const CollectiveGeometry& geometry = part.geometry;
+    int64_t size = part.element_bytes;
     ASYRA_RETURN_IF_ERROR(ForOthers([&](int64_t from) {
-      return link_->Receive(
-          result_ + geometry_.WriteAt(from, 0) * element_bytes_, 1, received_,
-          members_[from], tag_, &messages_);
+      return link_->Receive(part.result + geometry.WriteAt(from, 0) * size, 1,
+                            part.received, members_[from], tag_, &messages_);
     }));
-    ASYRA_RETURN_IF_ERROR(SendBlocks());
-    int64_t run = geometry_.run_elements * element_bytes_;
-    for (int64_t r = 0; r < geometry_.rows() && run > 0; ++r) {
-      std::memcpy(result_ + geometry_.WriteAt(me_, r) * element_bytes_,
-                  operand_ + geometry_.ReadAt(me_, r) * element_bytes_, run);
-    }
-    return Finish();
-  }
-
-  std::byte* Work(int64_t member, int64_t elements) const {
-    return work_ + member * elements * element_bytes_;
-  }
-
-  absl::Status SumBlocks() {
-    int64_t elements = geometry_.block_elements();
-    ASYRA_RETURN_IF_ERROR(ForOthers([&](int64_t from) {
-      return link_->Receive(Work(from, elements),
-                            static_cast<int>(elements * element_bytes_),
-                            MPI_BYTE, members_[from], tag_, &messages_);
-    }));
-    ASYRA_RETURN_IF_ERROR(SendBlocks());
-    ASYRA_RETURN_IF_ERROR(Finish());
-    int64_t run = geometry_.run_elements;
-    for (int64_t r = 0; r < geometry_.rows(); ++r) {
-      for (int64_t j = 0; j < members(); ++j) {
-        parts_[j] = j == me_
-                        ? operand_ + geometry_.ReadAt(j, r) * element_bytes_
-                        : Work(j, elements) + r * run * element_bytes_;
-      }
-      SumParts(geometry_.dtype, parts_, run,
-               result_ + geometry_.WriteAt(0, r) * element_bytes_);
+    ASYRA_RETURN_IF_ERROR(SendBlocks(part));
+    int64_t run = geometry.run_elements * size;
+    for (int64_t r = 0; r < geometry.rows() && run > 0; ++r) {
+      std::memcpy(part.result + geometry.WriteAt(me_, r) * size,
+                  part.operand + geometry.ReadAt(me_, r) * size, run);
     }
     return absl::OkStatus();
   }
 
-  // The elements whose sum member `i` computes for all; the last one has most.
-  std::pair<int64_t, int64_t> ShareOf(int64_t i) const {
-    int64_t share = geometry_.run_elements / members();
-    int64_t begin = share * i;
-    return {begin, i + 1 < members() ? share : geometry_.run_elements - begin};
+  // What each member adds lies in the workspace, so many elements of each.
+  int64_t WorkElements(const Part& part) const {
+    return part.shared ? ShareOf(members() - 1, part).second
+                       : part.geometry.block_elements();
+  }
+  static std::byte* Work(const Part& part, int64_t member, int64_t elements) {
+    return part.work + member * elements * part.element_bytes;
   }
 
-  absl::Status SumShares() {
-    auto [mine, elements] = ShareOf(me_);
-    int64_t bytes = elements * element_bytes_;
-    for (int64_t from = 0; from < members(); ++from) {
-      parts_[from] =
-          from == me_ ? operand_ + mine * element_bytes_ : Work(from, elements);
-      if (from == me_) continue;
-      ASYRA_RETURN_IF_ERROR(link_->Receive(Work(from, elements),
-                                           static_cast<int>(bytes), MPI_BYTE,
-                                           members_[from], tag_, &messages_));
-    }
-    ASYRA_RETURN_IF_ERROR(ForOthers([&](int64_t to) {
-      auto share = ShareOf(to);
-      return link_->Send(operand_ + share.first * element_bytes_,
-                         static_cast<int>(share.second * element_bytes_),
-                         MPI_BYTE, members_[to], tag_, &messages_);
-    }));
-    ASYRA_RETURN_IF_ERROR(Finish());
-    std::byte* sum = result_ + mine * element_bytes_;
-    SumParts(geometry_.dtype, parts_, elements, sum);
+  absl::Status SendSummands(const Part& part) {
+    int64_t elements = part.geometry.block_elements();
     ASYRA_RETURN_IF_ERROR(ForOthers([&](int64_t from) {
-      auto share = ShareOf(from);
-      return link_->Receive(result_ + share.first * element_bytes_,
-                            static_cast<int>(share.second * element_bytes_),
+      return link_->Receive(Work(part, from, elements),
+                            static_cast<int>(elements * part.element_bytes),
                             MPI_BYTE, members_[from], tag_, &messages_);
     }));
-    ASYRA_RETURN_IF_ERROR(ForOthers([&](int64_t to) {
+    return SendBlocks(part);
+  }
+
+  void SumBlocks(const Part& part) {
+    const CollectiveGeometry& geometry = part.geometry;
+    int64_t elements = geometry.block_elements(), size = part.element_bytes;
+    int64_t run = geometry.run_elements;
+    for (int64_t r = 0; r < geometry.rows(); ++r) {
+      for (int64_t j = 0; j < members(); ++j) {
+        summands_[j] = j == me_ ? part.operand + geometry.ReadAt(j, r) * size
+                                : Work(part, j, elements) + r * run * size;
+      }
+      SumParts(geometry.dtype, summands_, run,
+               part.result + geometry.WriteAt(0, r) * size);
+    }
+  }
+
+  // The elements whose sum member `i` computes for all; the last one has most.
+  std::pair<int64_t, int64_t> ShareOf(int64_t i, const Part& part) const {
+    int64_t elements = part.geometry.run_elements;
+    int64_t share = elements / members(), begin = share * i;
+    return {begin, i + 1 < members() ? share : elements - begin};
+  }
+
+  absl::Status SendShares(const Part& part) {
+    int64_t elements = ShareOf(me_, part).second;
+    ASYRA_RETURN_IF_ERROR(ForOthers([&](int64_t from) {
+      return link_->Receive(Work(part, from, elements),
+                            static_cast<int>(elements * part.element_bytes),
+                            MPI_BYTE, members_[from], tag_, &messages_);
+    }));
+    return ForOthers([&](int64_t to) {
+      auto share = ShareOf(to, part);
+      return link_->Send(part.operand + share.first * part.element_bytes,
+                         static_cast<int>(share.second * part.element_bytes),
+                         MPI_BYTE, members_[to], tag_, &messages_);
+    });
+  }
+
+  absl::Status SumAndSendShare(const Part& part) {
+    int64_t size = part.element_bytes;
+    auto [mine, elements] = ShareOf(me_, part);
+    for (int64_t j = 0; j < members(); ++j) {
+      summands_[j] =
+          j == me_ ? part.operand + mine * size : Work(part, j, elements);
+    }
+    std::byte* sum = part.result + mine * size;
+    SumParts(part.geometry.dtype, summands_, elements, sum);
+    ASYRA_RETURN_IF_ERROR(ForOthers([&](int64_t from) {
+      auto share = ShareOf(from, part);
+      return link_->Receive(part.result + share.first * size,
+                            static_cast<int>(share.second * size), MPI_BYTE,
+                            members_[from], tag_, &messages_);
+    }));
+    int64_t bytes = elements * size;
+    return ForOthers([&](int64_t to) {
       return link_->Send(sum, static_cast<int>(bytes), MPI_BYTE, members_[to],
                          tag_, &messages_);
-    }));
-    return Finish();
+    });
   }
 
   std::shared_ptr<MpiLink> link_;
   std::vector<int64_t> members_;
   int64_t me_ = 0;  // among the members
   std::string label_;
-  CollectiveGeometry geometry_;
-  int64_t element_bytes_;
   int tag_;
-  bool shared_ = false;
-  MPI_Datatype sent_{}, received_{};  // blocks of operands and of results
+  std::vector<Part> parts_;
+  int64_t workspace_bytes_ = 0;
   MpiMessages messages_;
-  std::vector<const std::byte*> parts_;  // scratch
-  // Of the run that is going on.
-  const std::byte* operand_ = nullptr;
-  std::byte* result_ = nullptr;
-  std::byte* work_ = nullptr;
+  std::vector<const std::byte*> summands_;  // scratch, by member
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareMpiCollective(
     std::shared_ptr<MpiLink> link, const CollectiveUse& use) {
-  ASYRA_ASSIGN_OR_RETURN(
-      CollectiveGeometry geometry,
-      GeometryOf(use.use, static_cast<int64_t>(use.members.size())));
-  int64_t bytes = geometry.block_elements() * SizeOf(geometry.dtype);
-  constexpr int64_t kMost = std::numeric_limits<int>::max();
-  if (bytes > kMost) {
-    return Unimplemented("{}: a message of {} bytes, MPI counts up to {}",
-                         use.label, bytes, kMost);
+  ASYRA_ASSIGN_OR_RETURN(std::vector<CollectiveGeometry> geometries,
+                         GeometriesOf(use));
+  for (const CollectiveGeometry& geometry : geometries) {
+    int64_t bytes = geometry.block_elements() * SizeOf(geometry.dtype);
+    constexpr int64_t kMost = std::numeric_limits<int>::max();
+    if (bytes > kMost) {
+      return Unimplemented("{}: a message of {} bytes, MPI counts up to {}",
+                           use.label, bytes, kMost);
+    }
   }
   ASYRA_ASSIGN_OR_RETURN(int tag, link->NewTag());
-  return std::make_unique<MpiCollective>(std::move(link), use, geometry, tag);
+  return std::make_unique<MpiCollective>(std::move(link), use, geometries, tag);
 }
 
 }  // namespace asyra

@@ -1,5 +1,9 @@
 // What the devices of a group do together, and `shard`, which undoes an
 // all_gather without communication.
+//
+// A collective takes one operand or several, which it moves alike and at once:
+// result i is what the collective of operand i alone would give. They may
+// differ in element type, shape and rank.
 #include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
 
@@ -51,38 +55,44 @@ absl::Status TakePartial(Type* type, const AxisList& axes, const Mesh& mesh) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Type>> AllReduceTypes(const OpCall& call,
-                                                 const Mesh& mesh) {
-  Type type = call.operands[0];
-  ASYRA_RETURN_IF_ERROR(TakePartial(&type, AxesOf(call), mesh));
-  return std::vector<Type>{type};
+// Makes an operand's type that of its result.
+using Redistribute = absl::Status (*)(const OpCall& call, const Mesh& mesh,
+                                      Type* type);
+
+absl::Status AllReduceType(const OpCall& call, const Mesh& mesh, Type* type) {
+  return TakePartial(type, AxesOf(call), mesh);
 }
 
-absl::StatusOr<std::vector<Type>> AllGatherTypes(const OpCall& call,
-                                                 const Mesh& mesh) {
-  Type type = call.operands[0];
-  ASYRA_ASSIGN_OR_RETURN(int dim, RequireDim(call, "dim", type.rank()));
-  ASYRA_RETURN_IF_ERROR(TakeInner(&type, dim, AxesOf(call), mesh));
-  return std::vector<Type>{type};
+absl::Status AllGatherType(const OpCall& call, const Mesh& mesh, Type* type) {
+  ASYRA_ASSIGN_OR_RETURN(int dim, RequireDim(call, "dim", type->rank()));
+  return TakeInner(type, dim, AxesOf(call), mesh);
 }
 
-absl::StatusOr<std::vector<Type>> ReduceScatterTypes(const OpCall& call,
-                                                     const Mesh& mesh) {
-  Type type = call.operands[0];
-  ASYRA_ASSIGN_OR_RETURN(int dim, RequireDim(call, "dim", type.rank()));
-  ASYRA_RETURN_IF_ERROR(TakePartial(&type, AxesOf(call), mesh));
-  ASYRA_RETURN_IF_ERROR(PutInner(&type, dim, AxesOf(call), mesh));
-  return std::vector<Type>{type};
+absl::Status ReduceScatterType(const OpCall& call, const Mesh& mesh,
+                               Type* type) {
+  ASYRA_ASSIGN_OR_RETURN(int dim, RequireDim(call, "dim", type->rank()));
+  ASYRA_RETURN_IF_ERROR(TakePartial(type, AxesOf(call), mesh));
+  return PutInner(type, dim, AxesOf(call), mesh);
 }
 
-absl::StatusOr<std::vector<Type>> AllToAllTypes(const OpCall& call,
-                                                const Mesh& mesh) {
-  Type type = call.operands[0];
-  ASYRA_ASSIGN_OR_RETURN(int from, RequireDim(call, "from", type.rank()));
-  ASYRA_ASSIGN_OR_RETURN(int to, RequireDim(call, "to", type.rank()));
-  ASYRA_RETURN_IF_ERROR(TakeInner(&type, from, AxesOf(call), mesh));
-  ASYRA_RETURN_IF_ERROR(PutInner(&type, to, AxesOf(call), mesh));
-  return std::vector<Type>{type};
+absl::Status AllToAllType(const OpCall& call, const Mesh& mesh, Type* type) {
+  ASYRA_ASSIGN_OR_RETURN(int from, RequireDim(call, "from", type->rank()));
+  ASYRA_ASSIGN_OR_RETURN(int to, RequireDim(call, "to", type->rank()));
+  ASYRA_RETURN_IF_ERROR(TakeInner(type, from, AxesOf(call), mesh));
+  return PutInner(type, to, AxesOf(call), mesh);
+}
+
+template <Redistribute kOne>
+absl::StatusOr<std::vector<Type>> EachType(const OpCall& call,
+                                           const Mesh& mesh) {
+  std::vector<Type> types(call.operands.begin(), call.operands.end());
+  for (size_t i = 0; i < types.size(); ++i) {
+    absl::Status status = kOne(call, mesh, &types[i]);
+    if (status.ok()) continue;
+    if (types.size() == 1) return status;
+    return Annotate(status, fmt::format("operand {}", i));
+  }
+  return types;
 }
 
 absl::StatusOr<std::vector<Type>> ShardTypes(const OpCall& call,
@@ -96,7 +106,17 @@ absl::StatusOr<std::vector<Type>> ShardTypes(const OpCall& call,
 // None of them changes the global value, so a part of the operand along any
 // dimension gives that part of the result. Along a dimension whose axes change
 // it is a part of each shard on both sides: a tile that lies inside these axes.
+// A tile of one of several operands would come with the others whole: there
+// no dimension is bound, tiles are cut before collectives are joined.
 absl::StatusOr<AxisRule> Axes(const OpCall& call) {
+  if (call.operands.size() > 1) {
+    AxisRule rule;
+    for (const Type& type : call.operands) {
+      rule.operands.emplace_back(static_cast<size_t>(type.rank()));
+    }
+    rule.results = rule.operands;
+    return rule;
+  }
   std::string dims = DimSpec(0, call.operands[0].rank());
   return ParseAxisRule(dims + " -> " + dims, call.operands, call.results);
 }
@@ -193,7 +213,7 @@ absl::StatusOr<std::vector<Type>> InferCollective(const OpCall& call) {
   if (ctas > 0 && call.attrs.Bool("copies")) {
     return Invalid("ctas is {}, copies take none", ctas);
   }
-  return SameAsFirst(call);
+  return std::vector<Type>(call.operands.begin(), call.operands.end());
 }
 
 OpDef Collective(std::string_view name, std::string_view summary,
@@ -207,7 +227,7 @@ OpDef Collective(std::string_view name, std::string_view summary,
   attrs.push_back(kCopies);
   return {.name = name,
           .summary = summary,
-          .operands = {{"x"}},
+          .operands = {{"x", OperandDef::kVariadic}},
           .attrs = std::move(attrs),
           .infer = InferCollective,
           .axes = Axes,
@@ -237,30 +257,39 @@ std::vector<OpDef> CollectiveOps() {
                   {"shard(i64[4@a,8]) {dim=0, axes=b}", -3, 3, "(a=2, b=2)"}}};
   return {
       Collective("all_reduce", "sums a partial value over `axes`",
-                 CollectiveKind::kAllReduce, {kAxes}, AllReduceTypes, AllReduce,
+                 CollectiveKind::kAllReduce, {kAxes}, EachType<AllReduceType>,
+                 AllReduce,
                  {{"all_reduce(f32[4@b,6] partial(a)) {axes=a}"},
-                  {"all_reduce(i64[4,6] partial(a,b)) {axes=(a,b)}"}}),
+                  {"all_reduce(i64[4,6] partial(a,b)) {axes=(a,b)}"},
+                  {"all_reduce(f32[4@b,6] partial(a), bf16[8] partial(a)) "
+                   "{axes=a}"}}),
       Collective("all_gather", "makes `dim` whole along its inner axes `axes`",
-                 CollectiveKind::kAllGather, {kDim, kAxes}, AllGatherTypes,
-                 AllGather,
+                 CollectiveKind::kAllGather, {kDim, kAxes},
+                 EachType<AllGatherType>, AllGather,
                  {{"all_gather(f32[4,8@(b,a)]) {dim=1, axes=(b,a)}"},
                   {"all_gather(f32[8@(a,b),6]) {dim=0, axes=b}"},
-                  {"all_gather(bf16[4@b,8@a]) {dim=0, axes=b}"}}),
+                  {"all_gather(bf16[4@b,8@a]) {dim=0, axes=b}"},
+                  {"all_gather(f32[8@(a,b),6], i64[4@b], f32[4@b,2,2@a]) "
+                   "{dim=0, axes=b}"}}),
       Collective("reduce_scatter",
                  "sums a partial value over `axes` and shards `dim` over them",
                  CollectiveKind::kReduceScatter, {kDim, kAxes},
-                 ReduceScatterTypes, ReduceScatter,
+                 EachType<ReduceScatterType>, ReduceScatter,
                  {{"reduce_scatter(f32[4@b,8] partial(a)) {dim=1, axes=a}"},
-                  {"reduce_scatter(f32[8@a,6] partial(b)) {dim=0, axes=b}"}}),
+                  {"reduce_scatter(f32[8@a,6] partial(b)) {dim=0, axes=b}"},
+                  {"reduce_scatter(f32[4,8] partial(a), f32[2,4] partial(a,b)) "
+                   "{dim=-1, axes=a}"}}),
       Collective("all_to_all",
                  "moves the inner axes `axes` of dimension `from` to `to`",
                  CollectiveKind::kAllToAll,
                  {{"from", AttrKind::kInt, "dimension made whole"},
                   {"to", AttrKind::kInt, "dimension sharded instead"},
                   kAxes},
-                 AllToAllTypes, AllToAll,
+                 EachType<AllToAllType>, AllToAll,
                  {{"all_to_all(f32[4@a,6,8]) {from=0, to=2, axes=a, ctas=4}"},
-                  {"all_to_all(f32[8,8@(a,b)]) {from=1, to=0, axes=(a,b)}"}}),
+                  {"all_to_all(f32[8,8@(a,b)]) {from=1, to=0, axes=(a,b)}"},
+                  {"all_to_all(f32[2,8@a,4,6], f32[2,8@a,2,6], bf16[4@b,4@a,2])"
+                   " {from=1, to=2, axes=a}"}}),
       shard,
   };
 }

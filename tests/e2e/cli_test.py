@@ -6,6 +6,7 @@ Usage: cli_test.py SOURCE_DIR TOOLS_DIR
 import json
 import os
 import random
+import re
 import shutil
 import sys
 import unittest
@@ -27,6 +28,25 @@ class CommandLine(ToolTest):
       text = self.passes("asyra-run", out, "--check", recorded(model))
       self.assertIn("max abs error", text)
       self.passes("asyra-run", model, *DIMS, *mesh, "--check", recorded(model))
+
+  def test_small_collectives_are_joined(self):
+    for mesh in [["--sp", "2"], ["--sp", "2", "--tiles", "1"]]:
+      out = self.path("model.asyra")
+      report = self.passes("asyra-opt", LLAMA, *DIMS, *mesh, "-o", out)
+      self.assertIn("bucket: joined all_gather of ", report)
+      with open(out) as file:
+        text = file.read()
+      self.assertRegex(text, r"\n  %\S+, %\S+ = start all_gather\(%\S+, %\S+\)")
+      for device in ["cpu", "interpreter"]:
+        self.passes("asyra-run", out, "--device", device, "--check",
+                    recorded(LLAMA))
+      # One future is waited for twice, the other never.
+      names = re.search(r"\n  (%\S+), (%\S+) = start", text)
+      broken = self.path("broken.asyra",
+                         text.replace(f"wait({names[2]})", f"wait({names[1]})"))
+      self.fails(f"{names[1]} is waited for 2 times", "asyra-run", broken)
+      apart = self.passes("asyra-opt", LLAMA, *DIMS, *mesh, "--no-join")
+      self.assertNotIn("joined", apart)
 
   def test_a_run_says_how_it_went(self):
     profile = self.path("profile.json")

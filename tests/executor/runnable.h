@@ -10,9 +10,11 @@
 namespace asyra {
 
 // Its partial inputs are made from whole ones, since a program's own inputs
-// have a value, and collectives over the same axes are on one stream.
+// have a value, and collectives over the same axes are on one stream. Those of
+// several values are in half of the programs.
 inline Program RunnableProgram(int seed, int steps = 40) {
-  RandomProgram random(static_cast<uint32_t>(seed), steps, 1 + seed % 3);
+  RandomProgram random(static_cast<uint32_t>(seed), steps, 1 + seed % 3,
+                       /*joins=*/seed / 3 % 2 == 1);
   std::string text = absl::StrReplaceAll(
       random.text(),
       {{"%p: f32[500] partial(tp), %q: f32[2000] partial(dp)",

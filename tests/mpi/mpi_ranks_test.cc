@@ -55,6 +55,32 @@ TEST(MpiRanks, ComputeEveryCollective) {
   ExpectSameAsThreads(program, 1);
 }
 
+// The same of several values at once: small, shared, of nothing, and of blocks
+// that do not lie together.
+constexpr char kJoined[] = R"(asyra 1 local
+mesh (dp=2, tp=2)
+program @p(%x: f32[8@dp, 12@tp], %h: bf16[4, 6@tp], %n: i32[4, 64@tp],
+    %s: f32[2@tp, 5], %l: f32[2@tp, 9000], %e: f32[2@tp, 0])
+    -> (f32[8@dp, 12], bf16[4, 6], i32[4, 64], f32[8@(dp,tp), 12],
+        i32[4@tp, 64], bf16[4@tp, 6], f32[5], f32[9000], f32[0],
+        f32[9000@tp], f32[5]) {
+  %g, %i, %j = all_gather(%x, %h, %n) {dim=1, axes=tp} : f32[8@dp, 12], bf16[4, 6], i32[4, 64]
+  %a, %b, %c = all_to_all(%x, %n, %h) {from=1, to=0, axes=tp} : f32[8@(dp,tp), 12], i32[4@tp, 64], bf16[4@tp, 6]
+  %sp = reduce_sum(%s) {dims=[0], keep=false} : f32[5] partial(tp)
+  %lp = reduce_sum(%l) {dims=[0], keep=false} : f32[9000] partial(tp)
+  %ep = reduce_sum(%e) {dims=[0], keep=false} : f32[0] partial(tp)
+  %t, %u, %v, %w = all_reduce(%sp, %lp, %ep, %sp) {axes=tp} : f32[5], f32[9000], f32[0], f32[5]
+  %r, %q = reduce_scatter(%lp, %ep) {dim=0, axes=tp} : f32[9000@tp], f32[0@tp]
+  return %g, %i, %j, %a, %b, %c, %t, %u, %v, %r, %w
+}
+)";
+
+TEST(MpiRanks, ComputeCollectivesOfSeveralValues) {
+  Program program = ASYRA_VALUE(ParseProgram(kJoined));
+  ASYRA_CHECK_OK(Verify(program));
+  ExpectSameAsThreads(program, 1);
+}
+
 TEST(MpiRanks, RunScheduledProgramsOfManyStreams) {
   for (int seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);

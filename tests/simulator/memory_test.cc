@@ -62,6 +62,33 @@ program @f(%x: f32[500], %y: f32[500]) -> (f32[500], f32[500]) {
   EXPECT_DOUBLE_EQ(result.memory.back().time_us, 20);
 }
 
+// The same, but for a second sum in the first: what is waited for first frees
+// the operands of both.
+TEST(Memory, OperandsOfAJoinedStartLiveUntilItsFirstWait) {
+  auto peak = [](std::string_view first, std::string_view second) {
+    return SimulateText(fmt::format(R"(asyra 1 scheduled
+mesh (tp=2)
+program @f(%x: f32[500], %y: f32[500]) -> (f32[500], f32[500], f32[500]) {{
+  %p = neg(%x) on compute : f32[500] partial(tp)
+  %q = neg(%p) on compute : f32[500] partial(tp)
+  %f, %g = start all_reduce(%p, %q) {{axes=tp}} on comm : future f32[500], future f32[500]
+{}  %a = exp(%y) on compute : f32[500]
+  %b = exp(%a) on compute : f32[500]
+  %c = exp(%b) on compute : f32[500]
+{}  return %r, %s, %c
+}})",
+                                    first, second))
+        .peak_bytes;
+  };
+  constexpr std::string_view kR = "  %r = wait(%f) on compute : f32[500]\n";
+  constexpr std::string_view kS = "  %s = wait(%g) on compute : f32[500]\n";
+  // Two inputs, two summands, two sums, and two of the chain.
+  EXPECT_EQ(peak("", fmt::format("{}{}", kR, kS)), 8 * 2000);
+  for (auto [first, second] : {std::pair(kR, kS), std::pair(kS, kR)}) {
+    EXPECT_EQ(peak(first, second), 6 * 2000);
+  }
+}
+
 TEST(Memory, ViewsAreTheirOperandAndConstantsStay) {
   Builder builder({}, Stage::kLocal);
   ValueId x = builder.Input("x", Type(DType::kF32, {500}));

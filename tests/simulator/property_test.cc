@@ -14,7 +14,8 @@ namespace {
 constexpr double kSlack = 1e-6;
 
 Program Random(uint32_t seed, int compute_streams) {
-  return Parse(RandomProgram(seed, 60, compute_streams).text());
+  bool joins = seed % 2 == 1;
+  return Parse(RandomProgram(seed, 60, compute_streams, joins).text());
 }
 
 CostModel Model(const Program& program, double link_speed = 1) {

@@ -1,6 +1,6 @@
 // Random scheduled programs over a mesh (dp=2, tp=2): computation on up to two
 // streams, collectives over either axis on streams of their own, each waited
-// for at some later point.
+// for at some later point. Where `joins` is asked for, of several values too.
 #pragma once
 
 #include <random>
@@ -13,8 +13,9 @@ namespace asyra {
 
 class RandomProgram {
  public:
-  RandomProgram(uint32_t seed, int steps, int compute_streams)
-      : random_(seed), compute_streams_(compute_streams) {
+  RandomProgram(uint32_t seed, int steps, int compute_streams,
+                bool joins = false)
+      : random_(seed), compute_streams_(compute_streams), joins_(joins) {
     text_ = R"(asyra 1 scheduled
 mesh (dp=2, tp=2)
 program @f(%x: f32[500], %p: f32[500] partial(tp), %q: f32[2000] partial(dp))
@@ -37,6 +38,8 @@ program @f(%x: f32[500], %p: f32[500] partial(tp), %q: f32[2000] partial(dp))
   void Step() {
     int choice = Below(8);
     if (choice == 0 && !flying_.empty()) return Wait();
+    if (joins_ && choice <= 2) return Start();
+    if (joins_ && choice == 4) return MakePartial();
     std::string name = fmt::format("v{}", next_++);
     if (choice <= 2) {
       bool tp = Below(2) == 0;
@@ -60,6 +63,38 @@ program @f(%x: f32[500], %p: f32[500] partial(tp), %q: f32[2000] partial(dp))
     ready_.push_back(name);
   }
 
+  // Of one to three values that are partial over the same axis.
+  void Start() {
+    int axis = Below(2), count = 1 + Below(3), size = axis == 0 ? 500 : 2000;
+    std::string names, operands, types;
+    for (int i = 0; i < count; ++i) {
+      std::string_view comma = i > 0 ? ", " : "";
+      std::string name = fmt::format("v{}", next_++);
+      names += fmt::format("{}%{}", comma, name);
+      operands += fmt::format("{}%{}", comma,
+                              partial_[axis][Below(partial_[axis].size())]);
+      types += fmt::format("{}future f32[{}]", comma, size);
+      flying_.push_back({name, size});
+    }
+    std::string_view axes = axis == 0 ? "tp" : "dp";
+    text_ +=
+        fmt::format("  {} = start all_reduce({}) {{axes={}}} on {}{} : {}\n",
+                    names, operands, axes, axes, Below(2), types);
+  }
+
+  void MakePartial() {
+    int axis = Below(2);
+    std::string name = fmt::format("v{}", next_++);
+    std::vector<std::string>& pool = partial_[axis];
+    const std::string a = pool[Below(pool.size())];
+    const std::string b = pool[Below(pool.size())];
+    text_ += fmt::format(
+        "  %{} = add(%{}, %{}) on {} after(%{}, %{}) : f32[{}] partial({})\n",
+        name, a, b, ComputeStream(), a, b, axis == 0 ? 500 : 2000,
+        axis == 0 ? "tp" : "dp");
+    pool.push_back(name);
+  }
+
   void Wait() {
     int at = Below(flying_.size());
     std::string name = fmt::format("v{}", next_++);
@@ -75,9 +110,11 @@ program @f(%x: f32[500], %p: f32[500] partial(tp), %q: f32[2000] partial(dp))
   };
   std::mt19937 random_;
   int compute_streams_;
+  bool joins_;
   std::string text_;
   int next_ = 0;
   std::vector<std::string> ready_ = {"x"};
+  std::vector<std::string> partial_[2] = {{"p"}, {"q"}};  // over tp, over dp
   std::vector<Flying> flying_;
 };
 

@@ -21,7 +21,7 @@ struct OpUseOfMemory {
   std::vector<int> waits_for;  // ops
   Cells reads, writes;
   std::vector<std::pair<int, ValueId>> expects;  // what a cell must hold
-  int wait = -1;  // of a start: the op until whose end `reads` are in use
+  int wait = -1;  // of a start, the first: until its end `reads` are in use
 };
 
 struct State {
@@ -154,7 +154,9 @@ class Executions {
     for (ValueId value : op.after) wait_for(value);
     for (ValueId value : op.operands) {
       if (op.start || op.def->is_wait) wait_for(value);
-      if (op.def->is_wait) uses_[def_[value]].wait = static_cast<int>(index);
+      if (op.def->is_wait && uses_[def_[value]].wait < 0) {
+        uses_[def_[value]].wait = static_cast<int>(index);
+      }
       for (int cell : cells_[root_[value]]) {
         use.reads.push_back(cell);
         use.expects.emplace_back(cell, root_[value]);
@@ -188,11 +190,13 @@ class Executions {
       for (size_t other = 0; other < r; ++other) {
         if (Meet(written, cells_[op.results[other]])) return false;
       }
-      for (ValueId operand : op.operands) {
-        const Cells& read = cells_[root_[operand]];
+      for (size_t k = 0; k < op.operands.size(); ++k) {
+        const Cells& read = cells_[root_[op.operands[k]]];
         if (!Meet(written, read)) continue;
-        if (!MayLieOnOperand(program_, op, op.results[r]) || written != read ||
-            Local(operand) != Local(op.results[r])) {
+        // A collective may write over what it reads for that result.
+        bool other = op.is_collective() && k != r;
+        if (!MayLieOnOperand(program_, op, op.results[r]) || other ||
+            written != read || Local(op.operands[k]) != Local(op.results[r])) {
           return false;
         }
       }
