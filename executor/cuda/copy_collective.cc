@@ -259,23 +259,23 @@ class CopyCollective : public CudaKernel {
 
 bool CanCopy(const CollectiveUse& use) {
   if (use.use.num_operands() != 1) return false;
-  auto members = static_cast<int64_t>(use.members.size());
-  absl::StatusOr<CollectiveGeometry> runs = GeometryOf(use.use, 0, members);
-  if (!runs.ok() || runs->block_elements() == 0) return false;
-  if (!runs->sums) return true;
-  int64_t parts =
-      use.use.def().collective == CollectiveKind::kAllReduce ? members : 1;
+  absl::StatusOr<std::vector<CollectiveGeometry>> all = GeometriesOf(use);
+  if (!all.ok()) return false;
+  const CollectiveGeometry& runs = (*all)[0];
+  if (runs.block_elements() == 0) return false;
+  if (!runs.sums) return true;
+  bool whole = use.use.def().collective == CollectiveKind::kAllReduce;
+  auto parts = static_cast<int64_t>(whole ? use.members.size() : 1);
   // What the sum reads and writes begins at multiples of 16 bytes.
-  int64_t run_bytes = runs->run_elements * SizeOf(runs->dtype);
-  return IsFloat(runs->dtype) && run_bytes % (16 * parts) == 0;
+  int64_t run_bytes = runs.run_elements * SizeOf(runs.dtype);
+  return IsFloat(runs.dtype) && run_bytes % (16 * parts) == 0;
 }
 
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCopyCollective(
     const CollectiveUse& use, CopyCollectiveOptions options) {
-  ASYRA_ASSIGN_OR_RETURN(
-      CollectiveGeometry runs,
-      GeometryOf(use.use, 0, static_cast<int64_t>(use.members.size())));
-  Geometry geometry = GeometryFor(use, runs, options.self);
+  ASYRA_ASSIGN_OR_RETURN(std::vector<CollectiveGeometry> runs,
+                         GeometriesOf(use));
+  Geometry geometry = GeometryFor(use, runs[0], options.self);
   auto kernel = std::make_unique<CopyCollective>(geometry, use.members,
                                                  std::move(options));
   ASYRA_RETURN_IF_ERROR(kernel->Prepare());

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <thread>
 
+#include "absl/strings/str_replace.h"
 #include "executor/cuda/cuda_device.h"
 #include "executor/cuda/cuda_platform.h"
 #include "executor/cuda/nccl_world.h"
@@ -27,9 +28,15 @@ int Gpus() {
   return count.ok() ? *count : 0;
 }
 
-// Steps of `kSum` on two GPUs; `before` runs before each rank's second step.
+// The same with copies instead of NCCL.
+std::string SumByCopies() {
+  return absl::StrReplaceAll(kSum, {{"axes=tp}", "axes=tp, copies=true}"}});
+}
+
+// Steps of a program on two GPUs; `before` runs before each rank's second one.
 std::vector<absl::Status> TwoSteps(
-    double timeout_s, const std::function<absl::Status(int64_t rank)>& before) {
+    double timeout_s, const std::function<absl::Status(int64_t rank)>& before,
+    const std::string& program = kSum) {
   return OnRanks(
       2, {.timeout_s = timeout_s}, [&](Communicator& host) -> absl::Status {
         int ordinal = static_cast<int>(host.rank());
@@ -37,7 +44,7 @@ std::vector<absl::Status> TwoSteps(
                                CreateCudaDevice({.ordinal = ordinal}));
         ASYRA_ASSIGN_OR_RETURN(auto world,
                                CreateNcclWorld(host, {ordinal, timeout_s}));
-        ASYRA_ASSIGN_OR_RETURN(auto executor, Executor::Load(Parsed(kSum)));
+        ASYRA_ASSIGN_OR_RETURN(auto executor, Executor::Load(Parsed(program)));
         ASYRA_RETURN_IF_ERROR(executor->Prepare(*device, world.get(), nullptr));
         Tensor input(DType::kF32, {2, 8});
         ASYRA_RETURN_IF_ERROR(executor->Step({input}));
@@ -68,6 +75,28 @@ TEST(CudaFaults, ARankThatStallsIsNamed) {
   EXPECT_THAT(results[0].ToString(),
               HasSubstr("has not ended within 2 s, not begun on ranks 1"));
   EXPECT_THAT(results[1].ToString(), HasSubstr("rank 0 failed"));
+}
+
+TEST(CudaFaults, CopiesDoNotWaitForARankThatFailsOrStalls) {
+  if (Gpus() < 2) GTEST_SKIP() << "takes two GPUs";
+  auto failed = TwoSteps(
+      30,
+      [](int64_t rank) {
+        return rank == 1 ? absl::InternalError("out of ideas")
+                         : absl::OkStatus();
+      },
+      SumByCopies());
+  EXPECT_THAT(failed[0].ToString(), HasSubstr("rank 1 failed: out of ideas"));
+  auto stalled = TwoSteps(
+      2,
+      [](int64_t rank) {
+        if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
+        return absl::OkStatus();
+      },
+      SumByCopies());
+  EXPECT_THAT(stalled[0].ToString(),
+              HasSubstr("has not ended within 2 s, not begun on ranks 1"));
+  EXPECT_THAT(stalled[1].ToString(), HasSubstr("rank 0 failed"));
 }
 
 TEST(CudaFaults, EveryRankNeedsAGpu) {

@@ -20,6 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // Two tiles, each reduced, normed and gathered. Products of the first stand
 // in the way of the norm of the second.
@@ -119,6 +120,28 @@ TEST(AssignStreams, GivenBudgetsStay) {
     if (!op.is_collective()) continue;
     EXPECT_EQ(op.attrs.Int("ctas"), 3);
   }
+}
+
+// Copies take no thread blocks from the products beside them.
+TEST(AssignStreams, CopyEnginesAreUsedWhereThePriceSaysSo) {
+  Program program = Parse(kNorms);
+  Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
+  machine.copy_gbps = machine.link_gbps;
+  CostModel costs(machine, program.mesh);
+  double before_us = Simulate(program, costs).makespan_us;
+  PassContext context;
+  context.costs = &costs;
+  ASYRA_CHECK_OK(RunPasses(program, "assign_streams{second=false}", context));
+  ASYRA_CHECK_OK(Verify(program));
+  EXPECT_THAT(ToString(program), HasSubstr("copies=true"));
+  EXPECT_LT(Simulate(program, costs).makespan_us, before_us);
+
+  Program without = Parse(kNorms);
+  machine.copy_engines = 0;
+  CostModel no_engines(machine, without.mesh);
+  context.costs = &no_engines;
+  ASYRA_CHECK_OK(RunPasses(without, "assign_streams{second=false}", context));
+  EXPECT_THAT(ToString(without), Not(HasSubstr("copies")));
 }
 
 // Random programs: verified, never slower, no more memory, the same meaning.

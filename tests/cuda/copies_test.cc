@@ -1,0 +1,66 @@
+// Collectives that copy engines carry, between two GPUs, against the
+// interpreter.
+#include "executor/cuda/cuda_device.h"
+#include "executor/cuda/cuda_platform.h"
+#include "executor/run.h"
+#include "gmock/gmock.h"
+#include "ir/interpreter.h"
+#include "ir/printer.h"
+#include "tests/executor/ranks.h"
+#include "tests/support/kernel_case.h"
+
+namespace asyra {
+namespace {
+
+// One collective: what it is given, how it is called, what it gives.
+struct Case {
+  std::string operand, call, result;
+};
+
+std::vector<Case> Cases() {
+  return {
+      {"f32[4@x, 6]", "all_gather(%a) {dim=0, axes=x", "f32[4, 6]"},
+      {"bf16[3, 4@x, 16]", "all_gather(%a) {dim=1, axes=x", "bf16[3, 4, 16]"},
+      {"i64[3, 2, 8@x]", "all_gather(%a) {dim=2, axes=x", "i64[3, 2, 8]"},
+      {"f32[8@x, 2, 6]", "all_to_all(%a) {from=0, to=2, axes=x",
+       "f32[8, 2, 6@x]"},
+      {"bf16[2, 4, 6@x, 8]", "all_to_all(%a) {from=2, to=1, axes=x",
+       "bf16[2, 4@x, 6, 8]"},
+      {"f32[16, 8] partial(x)", "reduce_scatter(%a) {dim=0, axes=x",
+       "f32[16@x, 8]"},
+      {"bf16[3, 8, 16] partial(x)", "reduce_scatter(%a) {dim=1, axes=x",
+       "bf16[3, 8@x, 16]"},
+      {"f32[16, 8] partial(x)", "all_reduce(%a) {axes=x", "f32[16, 8]"},
+      {"bf16[64, 48] partial(x)", "all_reduce(%a) {axes=x", "bf16[64, 48]"},
+      // Sums that copies do not carry: NCCL's.
+      {"f32[3, 3] partial(x)", "all_reduce(%a) {axes=x", "f32[3, 3]"},
+      {"i64[16, 8] partial(x)", "all_reduce(%a) {axes=x", "i64[16, 8]"},
+  };
+}
+
+TEST(CopyCollectives, GiveWhatTheReferenceDoes) {
+  absl::StatusOr<int> gpus = CountCudaDevices();
+  if (!gpus.ok() || *gpus < 2) GTEST_SKIP() << "takes two GPUs";
+  for (bool graphs : {false, true}) {
+    auto platform = CreateCudaPlatform({.graphs = graphs, .timeout_s = 20});
+    ASSERT_TRUE(platform.ok()) << platform.status();
+    for (const Case& one : Cases()) {
+      Program program = Parsed(fmt::format(
+          "asyra 1 local\nmesh (x=2)\nprogram @p(%a: {}) -> ({}) {{\n"
+          "  %b = {}, copies=true}} : {}\n  return %b\n}}\n",
+          one.operand, one.result, one.call, one.result));
+      std::vector<Tensor> inputs = RandomInputs(program, 1, 100);
+      auto want = Interpret(program, inputs);
+      ASSERT_TRUE(want.ok()) << want.status();
+      // Flags are used again by later steps.
+      auto got = RunOnThreads(
+          program, inputs, **platform,
+          {.executor = {.debug_memory = true}, .repeat = 5});
+      ASSERT_TRUE(got.ok()) << got.status() << "\n" << ToString(program);
+      EXPECT_TRUE(Near(got->outputs[0], (*want)[0], kKernelTolerance)) << one.call;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace asyra
