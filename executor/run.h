@@ -55,9 +55,9 @@ struct RunResult {
   std::vector<OpTime> profile;  // of one rank and the last step
 };
 
-// A program and its inputs as Interpret takes them: global tensors, one for each
-// input of the program; weights may be left out where the program's store has
-// them. Both outlive the run.
+// A program and its inputs as Interpret takes them: global tensors, one for
+// each input of the program; weights may be left out where the program's store
+// has them. Both outlive the run.
 struct RunCase {
   const Program* program = nullptr;
   absl::Span<const Tensor> inputs;

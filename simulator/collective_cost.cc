@@ -69,13 +69,12 @@ CollectivePrice PriceCopies(const Machine& machine, CollectiveKind kind,
   price.algorithm = Algorithm::kCopyEngine;
   price.alpha_us = kCopyMeetingUs * (twice ? 3 : 2) + kCopyIssueUs * sends;
   if (sums) price.alpha_us += machine.gpu.kernel_us;
-  price.time_us = price.alpha_us +
-                  payload_bytes * BusFactor(kind, span.ranks) /
-                      (machine.copy_gbps.achievable * 1e3);
+  price.time_us = price.alpha_us + payload_bytes * BusFactor(kind, span.ranks) /
+                                       (machine.copy_gbps.achievable * 1e3);
   if (sums) {
     // A block of each member is read, one is written.
-    price.time_us += payload_bytes * (n + 1) / n /
-                     (machine.gpu.hbm_gbps.achievable * 1e3);
+    price.time_us +=
+        payload_bytes * (n + 1) / n / (machine.gpu.hbm_gbps.achievable * 1e3);
   }
   return price;
 }

@@ -54,10 +54,10 @@ double LatencyUs(CollectiveKind kind, Algorithm algorithm,
                  const Protocol& protocol, const GroupSpan& span,
                  double network_alpha_us);
 
-// The fastest of the algorithms and protocols, or copies. `payload_bytes` is the size of
-// nccl-tests: the whole buffer of an all_gather (result) or reduce_scatter
-// (operand), the buffer of an all_reduce, what one rank sends of an
-// all_to_all. `busy_gpus` of a host communicate at once.
+// The fastest of the algorithms and protocols, or copies. `payload_bytes` is
+// the size of nccl-tests: the whole buffer of an all_gather (result) or
+// reduce_scatter (operand), the buffer of an all_reduce, what one rank sends of
+// an all_to_all. `busy_gpus` of a host communicate at once.
 CollectivePrice PriceCollective(const Machine& machine, CollectiveKind kind,
                                 double payload_bytes, const GroupSpan& span,
                                 int64_t busy_gpus,

@@ -30,8 +30,8 @@ bool AsksForCopies(const OpCall& call) {
 }
 
 // The part of the GPU's places for thread blocks that a kernel takes. Blocks of
-// products fill an SM each. Others have a thread for each 16 bytes, and so an SM
-// 2048 of them.
+// products fill an SM each. Others have a thread for each 16 bytes, and so an
+// SM 2048 of them.
 double SlotsOf(const Gpu& gpu, const Work& work, const ComputePrice& price) {
   constexpr double kBytesOfSm = 2048 * 16;
   double places = price.waves > 0
@@ -56,8 +56,8 @@ std::string_view ToString(OpCost::Limit limit) {
 }
 
 std::string_view ToString(Resource resource) {
-  constexpr std::string_view kNames[] = {"sms", "hbm", "link", "network",
-                                         "copy engines", "block slots"};
+  constexpr std::string_view kNames[] = {
+      "sms", "hbm", "link", "network", "copy engines", "block slots"};
   static_assert(std::size(kNames) == kNumResources);
   return kNames[resource];
 }

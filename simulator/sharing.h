@@ -16,9 +16,10 @@ double SlowdownOn(double share, double waves);
 
 // The speed of each active op, in the order in which they began, relative to
 // running alone, in [0, 1]. A kernel gets the places for thread blocks that
-// earlier ones leave, which may be none. All else is shared max-min fair: all speeds rise together until a resource is full; the ops that use it
-// stay there and the others rise on. Collectives hold their SMs: computation
-// has the rest of them. A collective beside computation keeps at most the share
+// earlier ones leave, which may be none. All else is shared max-min fair: all
+// speeds rise together until a resource is full; the ops that use it stay there
+// and the others rise on. Collectives hold their SMs: computation has the rest
+// of them. A collective beside computation keeps at most the share
 // `beside_compute` of its speed, more where the computation leaves SMs free.
 void ShareResources(absl::Span<const OpCost* const> active,
                     std::vector<double>* speeds);

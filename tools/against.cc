@@ -20,11 +20,10 @@ absl::StatusOr<std::vector<Tensor>> InputsFor(const Program& program,
       const Type &have = of.type(value), &want = program.type(input.value);
       if (have.dtype != want.dtype ||
           of.GivenShape(of.inputs[i]) != program.GivenShape(input)) {
-        return Invalid("input %{} is {}{}, that of the program is {}{}", name,
-                       ToString(want.dtype),
-                       ShapeToString(program.GivenShape(input)),
-                       ToString(have.dtype),
-                       ShapeToString(of.GivenShape(of.inputs[i])));
+        return Invalid(
+            "input %{} is {}{}, that of the program is {}{}", name,
+            ToString(want.dtype), ShapeToString(program.GivenShape(input)),
+            ToString(have.dtype), ShapeToString(of.GivenShape(of.inputs[i])));
       }
       found = &given[i];
     }
@@ -44,7 +43,8 @@ absl::StatusOr<Program> LoadOne(const std::string& name,
     return LoadModel(options);
   }
   if (partitioned == nullptr) {
-    return Invalid("a program file runs as it stands, what it was is not known");
+    return Invalid(
+        "a program file runs as it stands, what it was is not known");
   }
   return *partitioned;
 }

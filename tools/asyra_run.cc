@@ -120,10 +120,10 @@ absl::Status RunOnDevice(const Flags& flags, const Program& program,
   for (const AgainstProgram& other : against) {
     cases.push_back({&other.program, other.inputs});
   }
-  ASYRA_ASSIGN_OR_RETURN(
-      std::vector<RunResult> results,
-      world == nullptr ? RunOnThreads(cases, *platform, options)
-                       : RunAsRank(cases, *platform, *world, options));
+  ASYRA_ASSIGN_OR_RETURN(std::vector<RunResult> results,
+                         world == nullptr
+                             ? RunOnThreads(cases, *platform, options)
+                             : RunAsRank(cases, *platform, *world, options));
   report->run = std::move(results[0]);
   for (size_t i = 0; i < against.size(); ++i) {
     report->against.push_back({against[i].name, std::move(results[i + 1])});
@@ -180,10 +180,10 @@ absl::Status Run(const Flags& flags, Communicator* world) {
                    .program = &program};
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<AgainstProgram> against,
-      LoadAgainst(flags.against, program,
-                  loaded.partitioned.has_value() ? &*loaded.partitioned
-                                                 : nullptr,
-                  inputs));
+      LoadAgainst(
+          flags.against, program,
+          loaded.partitioned.has_value() ? &*loaded.partitioned : nullptr,
+          inputs));
   ASYRA_RETURN_IF_ERROR(Predict(flags, program, against, &report));
   ASYRA_RETURN_IF_ERROR(
       RunOnDevice(flags, program, inputs, against, world, &report));
@@ -327,9 +327,8 @@ int main(int argc, char** argv) {
                  "the simulator says of each");
   app.add_option("--seed", flags.seed, "of random inputs")
       ->capture_default_str();
-  return asyra::RunTool(app, argc, argv,
-                        [&] {
-                          flags.predict = app.count("--machine") > 0;
-                          return asyra::Main(flags);
-                        });
+  return asyra::RunTool(app, argc, argv, [&] {
+    flags.predict = app.count("--machine") > 0;
+    return asyra::Main(flags);
+  });
 }

@@ -21,7 +21,7 @@ constexpr double kLongPart = 0.25;
 struct Rates {
   std::map<std::string, double> matrix_tflops;  // by element type
   double memory_gbps = 0;  // of calls that move the most bytes
-  double link_gbps = 0;  // bus bandwidth
+  double link_gbps = 0;    // bus bandwidth
   double least_collective_us = 0;
 };
 
@@ -83,9 +83,8 @@ absl::StatusOr<Rates> RatesOf(const BenchResult& result) {
   Rates rates;
   ASYRA_ASSIGN_OR_RETURN(double most_bytes, MostBytes(result));
   for (const MeasuredCall& call : result.calls) {
-    ASYRA_RETURN_IF_ERROR(call.ranks > 1
-                              ? AddCollective(call, &rates)
-                              : AddLocal(call, most_bytes, &rates));
+    ASYRA_RETURN_IF_ERROR(call.ranks > 1 ? AddCollective(call, &rates)
+                                         : AddLocal(call, most_bytes, &rates));
   }
   return rates;
 }

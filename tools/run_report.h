@@ -29,7 +29,7 @@ struct RunReport {
   std::string device;
   const Program* program = nullptr;
   std::vector<Tensor> outputs;
-  std::optional<RunResult> run;       // of the executor
+  std::optional<RunResult> run;  // of the executor
   std::vector<AgainstReport> against;
   // Of the reported program and then each of `against`, by the simulator;
   // empty where no machine was named.

@@ -104,13 +104,11 @@ class Mix {
   absl::Status Add(const MixCall& call, double call_us) {
     auto trial = std::make_unique<Trial>(device_);
     const KernelTimerOptions alone;
-    ASYRA_RETURN_IF_ERROR(
-        trial->Prepare(call.use, {alone.apart_bytes, alone.max_launches,
-                                  call.index_limit}));
+    ASYRA_RETURN_IF_ERROR(trial->Prepare(
+        call.use, {alone.apart_bytes, alone.max_launches, call.index_limit}));
     ASYRA_ASSIGN_OR_RETURN(double one_us, trial->OneUs());
-    auto row = static_cast<int>(
-        std::clamp<double>(std::ceil(call_us / std::max(one_us, 1e-3)), 1,
-                           alone.max_launches));
+    auto row = static_cast<int>(std::clamp<double>(
+        std::ceil(call_us / std::max(one_us, 1e-3)), 1, alone.max_launches));
     int launches = std::max(row, call.count);
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> recording,
                            trial->Record(launches));

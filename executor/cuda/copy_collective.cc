@@ -42,8 +42,8 @@ absl::Status CopyBlock(const RowCopy& block, const void* from, void* to,
   }
   for (int64_t i = 0; i < copy.outer; ++i) {
     if (copy.middle == 1) {
-      ASYRA_CUDA(cudaMemcpyAsync(into, at, copy.run_bytes, cudaMemcpyDefault,
-                                 stream));
+      ASYRA_CUDA(
+          cudaMemcpyAsync(into, at, copy.run_bytes, cudaMemcpyDefault, stream));
     } else {
       ASYRA_CUDA(cudaMemcpy2DAsync(into, copy.to_middle, at, copy.from_middle,
                                    copy.run_bytes, copy.middle,
@@ -106,11 +106,10 @@ absl::StatusOr<GeneratedKernel> SumOf(const Geometry& g) {
   int sum = -1;
   for (int64_t member = 0; member < g.members; ++member) {
     int operand = expression.Operand(g.dtype);
-    sum = member == 0 ? operand
-                      : expression.Formula("$0 + $1", {sum, operand});
+    sum = member == 0 ? operand : expression.Formula("$0 + $1", {sum, operand});
     bool own = member == g.self;
-    loop.operands.push_back(
-        own ? Access{{runs.read_outer, runs.read_middle, 1}} : Access{dense});
+    loop.operands.push_back(own ? Access{{runs.read_outer, runs.read_middle, 1}}
+                                : Access{dense});
   }
   expression.Store(sum, g.dtype);
   loop.results.push_back({dense});
@@ -140,7 +139,8 @@ class CopyCollective : public CudaKernel {
     Addresses mine = {args.results[0], args.workspace, flags_};
     ASYRA_ASSIGN_OR_RETURN(
         std::vector<std::string> all,
-        options_.exchange({reinterpret_cast<const char*>(&mine), sizeof(mine)}));
+        options_.exchange(
+            {reinterpret_cast<const char*>(&mine), sizeof(mine)}));
     for (int64_t rank : ranks_) {
       Addresses& address = peers_.emplace_back();
       if (all[rank].size() != sizeof(address)) {
@@ -173,8 +173,8 @@ class CopyCollective : public CudaKernel {
 
  private:
   // What comes after it begins when all members have come to it, and finds what
-  // they had written before. A flag is up only between two meetings over others,
-  // so that each may be used again by the next launch.
+  // they had written before. A flag is up only between two meetings over
+  // others, so that each may be used again by the next launch.
   absl::Status MeetAll(int meeting, cudaStream_t stream) {
     std::vector<uint32_t*> mine, theirs;
     for (int64_t member = 0; member < g_.members; ++member) {
@@ -212,10 +212,10 @@ class CopyCollective : public CudaKernel {
                        stream);
     }
     void* result = to == g_.self ? args.results[0] : peers_[to].result;
-    return CopyBlock(copy, from,
-                     static_cast<std::byte*>(result) +
-                         g_.self * runs.write_member * size,
-                     stream);
+    return CopyBlock(
+        copy, from,
+        static_cast<std::byte*>(result) + g_.self * runs.write_member * size,
+        stream);
   }
 
   // The part of the result that is this rank's.
@@ -227,11 +227,11 @@ class CopyCollective : public CudaKernel {
   absl::Status AddBlocks(const KernelArgs& args, cudaStream_t stream) {
     std::vector<void*> blocks;
     for (int64_t member = 0; member < g_.members; ++member) {
-      blocks.push_back(
-          member == g_.self
-              ? static_cast<std::byte*>(args.operands[0]) +
-                    g_.self * g_.runs.read_member * SizeOf(g_.dtype)
-              : Slot(args.workspace, member, g_.self));
+      blocks.push_back(member == g_.self
+                           ? static_cast<std::byte*>(args.operands[0]) +
+                                 g_.self * g_.runs.read_member *
+                                     SizeOf(g_.dtype)
+                           : Slot(args.workspace, member, g_.self));
     }
     void* to = OwnPart(args.results[0]);
     return sum_.Enqueue(blocks, {&to, 1}, stream);
@@ -241,8 +241,8 @@ class CopyCollective : public CudaKernel {
     const void* from = OwnPart(args.results[0]);
     for (int64_t i = 1; i < g_.members; ++i) {
       void* to = OwnPart(peers_[(g_.self + i) % g_.members].result);
-      ASYRA_CUDA(cudaMemcpyAsync(to, from, g_.block_bytes, cudaMemcpyDefault,
-                                 stream));
+      ASYRA_CUDA(
+          cudaMemcpyAsync(to, from, g_.block_bytes, cudaMemcpyDefault, stream));
     }
     return absl::OkStatus();
   }

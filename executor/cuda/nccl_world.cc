@@ -114,11 +114,10 @@ class NcclWorld : public Communicator {
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopies(
       const CollectiveUse& use) {
     return cuda::PrepareCopyCollective(
-        use, {.self = MemberOf(use),
-              .exchange = [this](std::string_view mine) {
-                return Exchange(mine);
-              },
-              .flags = flags_.get()});
+        use,
+        {.self = MemberOf(use),
+         .exchange = [this](std::string_view mine) { return Exchange(mine); },
+         .flags = flags_.get()});
   }
 
   int MemberOf(const CollectiveUse& use) const {

@@ -42,9 +42,8 @@ absl::StatusOr<std::unique_ptr<PeerFlags>> PeerFlags::Create() {
 
 absl::Status PeerFlags::Initialize() {
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  ASYRA_CUDA(cudaGetDriverEntryPointByVersion("cuStreamBatchMemOp",
-                                              &wait_or_write_, 12000,
-                                              cudaEnableDefault, &found));
+  ASYRA_CUDA(cudaGetDriverEntryPointByVersion(
+      "cuStreamBatchMemOp", &wait_or_write_, 12000, cudaEnableDefault, &found));
   if (found != cudaDriverEntryPointSuccess || wait_or_write_ == nullptr) {
     return absl::FailedPreconditionError(
         "the driver has no cuStreamBatchMemOp, which copies wait with");

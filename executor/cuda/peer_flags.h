@@ -25,8 +25,8 @@ class PeerFlags {
   // Enqueues that the flags of others are raised, once what is on the stream
   // is done.
   absl::Status Raise(absl::Span<uint32_t* const> theirs, cudaStream_t stream);
-  // Enqueues that the stream waits until these of its own are up, and takes them
-  // down again.
+  // Enqueues that the stream waits until these of its own are up, and takes
+  // them down again.
   absl::Status Await(absl::Span<uint32_t* const> mine, cudaStream_t stream);
 
   // Raises all flags, so that nothing waits any longer. What is enqueued goes

@@ -53,11 +53,12 @@ TEST(CopyCollectives, GiveWhatTheReferenceDoes) {
       auto want = Interpret(program, inputs);
       ASSERT_TRUE(want.ok()) << want.status();
       // Flags are used again by later steps.
-      auto got = RunOnThreads(
-          program, inputs, **platform,
-          {.executor = {.debug_memory = true}, .repeat = 5});
+      auto got =
+          RunOnThreads(program, inputs, **platform,
+                       {.executor = {.debug_memory = true}, .repeat = 5});
       ASSERT_TRUE(got.ok()) << got.status() << "\n" << ToString(program);
-      EXPECT_TRUE(Near(got->outputs[0], (*want)[0], kKernelTolerance)) << one.call;
+      EXPECT_TRUE(Near(got->outputs[0], (*want)[0], kKernelTolerance))
+          << one.call;
     }
   }
 }

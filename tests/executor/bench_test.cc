@@ -54,7 +54,7 @@ TEST(ProgramCalls, AreLocalAndEachOnce) {
       ElementsAre(Field(&LocalCall::text, "matmul(f32[4, 16], f32[16, 16])"),
                   Field(&LocalCall::text, "add(f32[4, 16], f32[4, 16])")))
       << "both products have these sizes, reshape is a view";
-  EXPECT_EQ(calls.local[0].count, 4);
+  EXPECT_EQ(calls.local[0].count, 6);
   EXPECT_EQ(calls.local[1].count, 2);
   EXPECT_THAT(calls.collectives,
               ElementsAre(CollectiveCall{
@@ -109,10 +109,10 @@ TEST(MixTimer, TimesEachCallAndLeavesOutReferences) {
        {"matmul(f32[32,32], f32[32,32])",
         "attention(f64[1,2,1,2], f64[1,2,1,2], f64[1,2,1,2]) {scale=1.0}",
         "neg(f32[1000000])"}) {
-    calls.push_back({ASYRA_VALUE(ParseLocalCall(text)).use, .count = 2});
+    calls.push_back({ASYRA_VALUE(ParseLocalCall(text)).use, 2});
   }
-  auto timings = ASYRA_VALUE(
-      TimeMix(*device, calls, {.settle_s = 0.01, .samples = 3}));
+  auto timings =
+      ASYRA_VALUE(TimeMix(*device, calls, {.settle_s = 0.01, .samples = 3}));
   ASSERT_EQ(timings.size(), 3);
   EXPECT_TRUE(absl::IsUnimplemented(timings[1].status()))
       << timings[1].status();

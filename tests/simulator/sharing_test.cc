@@ -55,8 +55,7 @@ TEST(Sharing, LaterKernelsGetThePlacesThatEarlierOnesLeave) {
   half.load[kSlots] = 0.5;
   EXPECT_THAT(Share({half, half}), ElementsAre(0.5, 0.5));
   half.load[kSlots] = 0.8;  // a quarter of the second one's
-  EXPECT_THAT(Share({half, half}),
-              ElementsAre(DoubleEq(0.8), DoubleEq(0.2)));
+  EXPECT_THAT(Share({half, half}), ElementsAre(DoubleEq(0.8), DoubleEq(0.2)));
 }
 
 TEST(Sharing, CollectivesYieldToComputationThatFillsTheSms) {
@@ -85,7 +84,9 @@ TEST(Sharing, SpeedsOfRandomOpsAreInBounds) {
     ASSERT_GT(speeds[0], 0) << "round " << round;
     for (double speed : speeds) {
       ASSERT_GE(speed, 0) << "round " << round;
-      if (round % 2 == 0) ASSERT_GT(speed, 0) << "round " << round;
+      if (round % 2 == 0) {
+        ASSERT_GT(speed, 0) << "round " << round;
+      }
       ASSERT_LE(speed, 1) << "round " << round;
     }
   }
