@@ -339,8 +339,11 @@ program @p(%x: f32[4]) -> (f32[4]) {
                "no-such.asyra")
     self.fails("it is for 2 devices, the program for 4", "asyra-run", LLAMA,
                *DIMS, "--tp", "2", "--sp", "2", "--against", out)
-    self.fails("none of the program's", "asyra-run", GPT2, "--dim", "batch=2",
-               "--dim", "seq=4", "--tp", "2", "--against", out)
+    self.fails("is i64[4,64], that of the program is i64[2,64]", "asyra-run",
+               LLAMA, "--dim", "batch=2", "--dim", "seq=64", "--tp", "2",
+               "--against", out)
+    self.fails("none of the program's", "asyra-run", GPT2, *DIMS, "--tp", "2",
+               "--against", out)
     self.fails("runs as it stands", "asyra-run", out, "--against",
                "unscheduled")
 
