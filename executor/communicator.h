@@ -59,6 +59,10 @@ class Communicator {
     return absl::OkStatus();
   }
 
+  // This rank gives back what its steps used. After a failure it returns when
+  // no rank works on it any longer, as far as that can be known.
+  virtual void Settle() {}
+
   // This rank cannot go on: waiting ranks return an error that names it and
   // the cause. The first call counts.
   virtual void Abort(const absl::Status& cause) = 0;

@@ -7,6 +7,7 @@
 
 #include "executor/cuda/copy_collective.h"
 #include "executor/cuda/cuda_status.h"
+#include "executor/cuda/end_together.h"
 #include "executor/cuda/nccl_collective.h"
 #include "executor/cuda/peer_access.h"
 #include "executor/cuda/scratch.h"
@@ -18,6 +19,9 @@ namespace {
 using cuda::OnGpu;
 using cuda::ToStatus;
 
+// In which the ranks of a process should notice that one of them has failed.
+constexpr double kNoticeSeconds = 5;
+
 class NcclWorld : public Communicator {
  public:
   NcclWorld(Communicator& host, const NcclWorldOptions& options)
@@ -25,8 +29,9 @@ class NcclWorld : public Communicator {
 
   ~NcclWorld() override {
     OnGpu gpu(options_.ordinal);
-    if (!host_.Check(0).ok()) AbortAll();
+    Settle();
     if (aborted_) return;
+    if (together_ != nullptr) together_->Leave();
     for (auto& [key, comm] : groups_) ncclCommDestroy(comm);
     if (world_ != nullptr) ncclCommDestroy(world_);
   }
@@ -34,6 +39,7 @@ class NcclWorld : public Communicator {
   // When the first collective is prepared: programs without any need no NCCL.
   absl::Status Connect() {
     if (world_ != nullptr) return absl::OkStatus();
+    ASYRA_RETURN_IF_ERROR(JoinOthers());
     ncclUniqueId id = {};
     if (rank() == 0) {
       ASYRA_RETURN_IF_ERROR(ToStatus(ncclGetUniqueId(&id), "ncclGetUniqueId"));
@@ -90,6 +96,10 @@ class NcclWorld : public Communicator {
     return status;
   }
 
+  void Settle() override {
+    if (!host_.Check(0).ok()) AbortAll();
+  }
+
   // May be called where CUDA must not be (in a host function of a stream): the
   // next Check ends what waits on the GPU.
   void Abort(const absl::Status& cause) override { host_.Abort(cause); }
@@ -100,6 +110,12 @@ class NcclWorld : public Communicator {
     return value != nullptr && std::get<bool>(*value);
   }
 
+  absl::Status JoinOthers() {
+    if (together_ != nullptr) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(together_, cuda::EndTogether::Join(host_));
+    return absl::OkStatus();
+  }
+
   // Asked by all ranks when the first of them asks.
   absl::StatusOr<bool> ReachesPeers() {
     if (reaches_peers_.has_value()) return *reaches_peers_;
@@ -107,6 +123,7 @@ class NcclWorld : public Communicator {
                            cuda::ReachAllPeers(host_, options_.ordinal));
     reaches_peers_ = reaches;
     if (!reaches) return false;
+    ASYRA_RETURN_IF_ERROR(JoinOthers());
     ASYRA_ASSIGN_OR_RETURN(flags_, cuda::PeerFlags::Create());
     return true;
   }
@@ -180,7 +197,12 @@ class NcclWorld : public Communicator {
     if (aborted_) return;
     aborted_ = true;
     OnGpu gpu(options_.ordinal);
+    // Before anybody gives back memory, which could hold up this call.
     if (flags_ != nullptr) flags_->RaiseAll();
+    if (together_ != nullptr) {
+      together_->Leave();
+      together_->Wait(kNoticeSeconds);
+    }
     for (auto& [key, comm] : groups_) ncclCommAbort(comm);
     if (world_ != nullptr) ncclCommAbort(world_);
   }
@@ -229,6 +251,7 @@ class NcclWorld : public Communicator {
   // What has run once: its kind and the bytes of its operands.
   std::set<std::tuple<ncclComm_t, CollectiveKind, std::vector<int64_t>>> warm_;
   bool aborted_ = false;
+  std::shared_ptr<cuda::EndTogether> together_;
   std::optional<bool> reaches_peers_;
   std::unique_ptr<cuda::PeerFlags> flags_;  // of copies
 };

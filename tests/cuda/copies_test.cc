@@ -12,9 +12,26 @@
 namespace asyra {
 namespace {
 
-// One collective: what it is given, how it is called, what it gives.
+// One collective: what it is given, how it is called, what it gives. Sums are
+// over the first dimension of what the program is given.
 struct Case {
   std::string operand, call, result;
+
+  std::string Text() const {
+    size_t partial = operand.find(" partial");
+    std::string given = operand, sum = "";
+    if (partial != std::string::npos) {
+      size_t at = operand.find('[') + 1;
+      given =
+          operand.substr(0, at) + "2@x, " + operand.substr(at, partial - at);
+      sum = "  %a = reduce_sum(%i) {dims=[0], keep=false} : " + operand + "\n";
+    }
+    std::string name = sum.empty() ? "%a" : "%i";
+    return fmt::format(
+        "asyra 1 local\nmesh (x=2)\nprogram @p({}: {}) -> ({}) {{\n{}"
+        "  %b = {}, copies=true}} : {}\n  return %b\n}}\n",
+        name, given, result, sum, call, result);
+  }
 };
 
 std::vector<Case> Cases() {
@@ -38,6 +55,14 @@ std::vector<Case> Cases() {
   };
 }
 
+TEST(CopyCollectives, AreProgramsForTheInterpreterToo) {
+  for (const Case& one : Cases()) {
+    Program program = Parsed(one.Text());
+    auto result = Interpret(program, RandomInputs(program, 1, 100));
+    EXPECT_TRUE(result.ok()) << result.status() << "\n" << one.Text();
+  }
+}
+
 TEST(CopyCollectives, GiveWhatTheReferenceDoes) {
   absl::StatusOr<int> gpus = CountCudaDevices();
   if (!gpus.ok() || *gpus < 2) GTEST_SKIP() << "takes two GPUs";
@@ -45,10 +70,7 @@ TEST(CopyCollectives, GiveWhatTheReferenceDoes) {
     auto platform = CreateCudaPlatform({.graphs = graphs, .timeout_s = 20});
     ASSERT_TRUE(platform.ok()) << platform.status();
     for (const Case& one : Cases()) {
-      Program program = Parsed(fmt::format(
-          "asyra 1 local\nmesh (x=2)\nprogram @p(%a: {}) -> ({}) {{\n"
-          "  %b = {}, copies=true}} : {}\n  return %b\n}}\n",
-          one.operand, one.result, one.call, one.result));
+      Program program = Parsed(one.Text());
       std::vector<Tensor> inputs = RandomInputs(program, 1, 100);
       auto want = Interpret(program, inputs);
       ASSERT_TRUE(want.ok()) << want.status();
