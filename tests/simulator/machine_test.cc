@@ -158,6 +158,13 @@ TEST(MachineEdit, EveryNumberCanBeEdited) {
   }
 }
 
+TEST(Machine, CopyEnginesCanBeTakenAway) {
+  absl::StatusOr<Machine> machine =
+      LoadMachine("h200x8", {"host.copy_engines=0"});
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_EQ(machine->copy_engines, 0);
+}
+
 TEST(Machine, NodesLimitTheMesh) {
   Machine machine = ASYRA_VALUE(Edited({"nodes=2"}));
   EXPECT_TRUE(CheckFits(ASYRA_VALUE(Mesh::Create({{"tp", 16}})), machine).ok());
