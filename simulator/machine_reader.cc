@@ -133,7 +133,8 @@ void ReadHost(JsonFields& host, Machine* machine) {
   machine->protocols = ReadProtocols(host, machine->link);
   machine->collectives = host.Object("collectives", ReadCollectives);
   machine->copy_engines = host.Count("copy_engines", 0, 64);
-  // A machine whose engines are taken away (copy_engines=0) may keep their rate.
+  // A machine whose engines are taken away (copy_engines=0) may keep their
+  // rate.
   if (machine->copy_engines > 0 || host.Has("copy_gbps")) {
     machine->copy_gbps = ReadRate(host, "copy_gbps", kLinkGbps);
   }
