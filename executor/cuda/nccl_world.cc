@@ -119,11 +119,14 @@ class NcclWorld : public Communicator {
   // Asked by all ranks when the first of them asks.
   absl::StatusOr<bool> ReachesPeers() {
     if (reaches_peers_.has_value()) return *reaches_peers_;
-    ASYRA_ASSIGN_OR_RETURN(bool reaches,
-                           cuda::ReachAllPeers(host_, options_.ordinal));
+    ASYRA_RETURN_IF_ERROR(JoinOthers());
+    bool reaches = false;
+    if (together_ != nullptr) {
+      ASYRA_ASSIGN_OR_RETURN(reaches,
+                             cuda::ReachAllPeers(host_, options_.ordinal));
+    }
     reaches_peers_ = reaches;
     if (!reaches) return false;
-    ASYRA_RETURN_IF_ERROR(JoinOthers());
     ASYRA_ASSIGN_OR_RETURN(flags_, cuda::PeerFlags::Create());
     return true;
   }

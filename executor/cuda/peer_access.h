@@ -5,7 +5,7 @@
 
 namespace asyra::cuda {
 
-// Whether all ranks of `host` are threads of one process whose GPUs reach each
+// Whether the GPUs of all ranks of `host`, threads of one process, reach each
 // other's memory, which is then enabled. `ordinal` is that of the caller's GPU,
 // its thread's current one. False where NCCL is told to do without
 // (NCCL_P2P_DISABLE). All ranks call it, and get the same.
