@@ -22,8 +22,10 @@ inline constexpr std::string_view kShardPipeline =
 // Before a local program is scheduled, so that all drafts are of what will run.
 inline constexpr std::string_view kFusePipeline = "fuse";
 
-// Scheduled to allocated: what follows once the order is chosen.
-inline constexpr std::string_view kLowerPipeline =
-    "assign_streams, plan_memory";
+// Scheduled: what every schedule gets before they are compared.
+inline constexpr std::string_view kStreamsPipeline = "assign_streams";
+
+// Scheduled to allocated: what follows once the schedule is chosen.
+inline constexpr std::string_view kLowerPipeline = "plan_memory";
 
 }  // namespace asyra

@@ -115,13 +115,6 @@ std::string RaisePipeline(const CompileOptions& options) {
                                  options.expert_capacity)}});
 }
 
-std::string LowerPipeline(const CompileOptions& options) {
-  std::string pipeline(kLowerPipeline);
-  if (!options.measured_only) return pipeline;
-  return absl::StrReplaceAll(
-      pipeline, {{"assign_streams", "assign_streams{ctas=false}"}});
-}
-
 absl::Status RunDefault(const CompileOptions& options,
                         const PassManagerOptions& manager, PassContext& context,
                         CompileResult* result) {
@@ -132,8 +125,8 @@ absl::Status RunDefault(const CompileOptions& options,
     return absl::OkStatus();
   }
   ASYRA_RETURN_IF_ERROR(ScheduleBestStyle(options, manager, context, result));
-  ASYRA_RETURN_IF_ERROR(RunPasses(program, LowerPipeline(options), context,
-                                  manager, &result->timings));
+  ASYRA_RETURN_IF_ERROR(
+      RunPasses(program, kLowerPipeline, context, manager, &result->timings));
   result->simulated = Simulate(program, *context.costs);
   result->schedule->optimized = *result->simulated;
   return absl::OkStatus();

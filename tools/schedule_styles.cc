@@ -7,6 +7,7 @@
 #include "ir/printer.h"
 #include "ir/support/status.h"
 #include "passes/pipeline.h"
+#include "simulator/simulate.h"
 
 namespace asyra {
 namespace {
@@ -57,6 +58,11 @@ std::string FusePipeline(const CompileOptions& options) {
   std::string pipeline(kFusePipeline);
   if (!options.measured_only) return pipeline;
   return absl::StrReplaceAll(pipeline, {{"fuse", "fuse{measured_only=true}"}});
+}
+
+std::string StreamsPipeline(const CompileOptions& options) {
+  std::string pipeline(kStreamsPipeline);
+  return options.measured_only ? pipeline + "{ctas=false}" : pipeline;
 }
 
 }  // namespace
@@ -129,6 +135,10 @@ absl::Status ScheduleBestStyle(const CompileOptions& options,
     ASYRA_ASSIGN_OR_RETURN(
         ScheduleResult scheduled,
         Schedule(program, ScheduleOptionsOf(options, manager), own));
+    // Thread blocks, copy engines and second streams gain more in some forms.
+    ASYRA_RETURN_IF_ERROR(RunPasses(scheduled.program, StreamsPipeline(options),
+                                    own, manager, &result->timings));
+    scheduled.optimized = Simulate(scheduled.program, *own.costs);
     bool first = !result->schedule.has_value();
     double before_us = first ? 0 : result->schedule->optimized.makespan_us;
     if (first) {
