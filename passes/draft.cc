@@ -48,6 +48,14 @@ void Tell(std::string_view what, const std::vector<std::string>& texts,
   }
 }
 
+// What is merged or joined, in the order that was found for it.
+void Take(BucketResult result, Draft* draft) {
+  draft->plan.rule = result.found.rule;
+  draft->program = std::move(result.program);
+  draft->found = std::move(result.found);
+  draft->found.steps = result.steps;
+}
+
 }  // namespace
 
 absl::StatusOr<Draft> MakeDraft(const Program& program, const DraftPlan& plan,
@@ -118,11 +126,8 @@ absl::StatusOr<bool> BucketDraft(Draft* draft, BucketOptions options,
   if (!result.changed()) return false;
   draft->plan.name += ", bucketed";
   draft->plan.merged = std::move(result.set);
-  draft->plan.rule = result.found.rule;
-  draft->program = std::move(result.program);
-  draft->found = std::move(result.found);
+  Take(std::move(result), draft);
   draft->found.best.order = SerialOrder(draft->program);
-  draft->found.steps = result.steps;
   return true;
 }
 
@@ -136,10 +141,7 @@ absl::StatusOr<bool> JoinDraft(Draft* draft, BucketOptions options,
   if (!result.changed()) return false;
   draft->plan.name += ", collectives joined";
   draft->plan.joined = std::move(result.set);
-  draft->plan.rule = result.found.rule;
-  draft->program = std::move(result.program);
-  draft->found = std::move(result.found);
-  draft->found.steps = result.steps;
+  Take(std::move(result), draft);
   return true;
 }
 

@@ -93,6 +93,12 @@ class Trial {
   std::unique_ptr<Stream> stream_;
 };
 
+// Launches in a row that take about `us` together, of which one takes `one_us`.
+int LaunchesFor(double us, double one_us, int most) {
+  return static_cast<int>(
+      std::clamp<double>(std::ceil(us / std::max(one_us, 1e-3)), 1, most));
+}
+
 // Kernels that run in turn on one stream after the other.
 class Mix {
  public:
@@ -107,9 +113,8 @@ class Mix {
     ASYRA_RETURN_IF_ERROR(trial->Prepare(
         call.use, {alone.apart_bytes, alone.max_launches, call.index_limit}));
     ASYRA_ASSIGN_OR_RETURN(double one_us, trial->OneUs());
-    auto row = static_cast<int>(std::clamp<double>(
-        std::ceil(call_us / std::max(one_us, 1e-3)), 1, alone.max_launches));
-    int launches = std::max(row, call.count);
+    int launches =
+        std::max(LaunchesFor(call_us, one_us, alone.max_launches), call.count);
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> recording,
                            trial->Record(launches));
     parts_.push_back({std::move(trial), std::move(recording), launches});
@@ -150,9 +155,7 @@ absl::StatusOr<Timing> TimeKernel(Device& device, const KernelUse& use,
   ASYRA_RETURN_IF_ERROR(trial.Prepare(
       use, {options.apart_bytes, options.max_launches, options.index_limit}));
   ASYRA_ASSIGN_OR_RETURN(double one_us, trial.OneUs());
-  auto launches = static_cast<int>(
-      std::clamp<double>(std::ceil(options.sample_us / std::max(one_us, 1e-3)),
-                         1, options.max_launches));
+  int launches = LaunchesFor(options.sample_us, one_us, options.max_launches);
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> recording,
                          trial.Record(launches));
   auto replay = [&] { recording->Replay(); };

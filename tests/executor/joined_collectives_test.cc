@@ -5,28 +5,11 @@
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
+#include "tests/executor/as_interpreted.h"
 #include "tests/executor/ranks.h"
-#include "tests/support/fixture.h"
 
 namespace asyra {
 namespace {
-
-void ExpectSameAsInterpreted(const Program& program) {
-  SCOPED_TRACE(ToString(program));
-  absl::Status verified = Verify(program);
-  ASSERT_TRUE(verified.ok()) << verified;
-  std::vector<Tensor> inputs = SmallIntegerInputs(program);
-  std::vector<Tensor> want = ASYRA_VALUE(Interpret(program, inputs));
-  for (bool debug : {false, true}) {
-    auto got = RunOnCpu(program, inputs,
-                        {.executor = {.debug_memory = debug},
-                         .repeat = 3,
-                         .check_deterministic = true});
-    ASSERT_TRUE(got.ok()) << got.status();
-    absl::Status same = SameOutputs(want, got->outputs, 0);
-    EXPECT_TRUE(same.ok()) << same;
-  }
-}
 
 // Of each kind: small and large, of other shapes and element types, nothing at
 // all.
