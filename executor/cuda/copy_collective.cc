@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "absl/container/inlined_vector.h"
 #include "executor/cuda/generated_kernel.h"
 #include "executor/cuda/rows.h"
 
@@ -176,7 +177,7 @@ class CopyCollective : public CudaKernel {
   // they had written before. A flag is up only between two meetings over
   // others, so that each may be used again by the next launch.
   absl::Status MeetAll(int meeting, cudaStream_t stream) {
-    std::vector<uint32_t*> mine, theirs;
+    absl::InlinedVector<uint32_t*, 8> mine, theirs;
     for (int64_t member = 0; member < g_.members; ++member) {
       if (member == g_.self) continue;
       mine.push_back(flags_ + meeting * g_.members + member);
@@ -225,7 +226,7 @@ class CopyCollective : public CudaKernel {
   }
 
   absl::Status AddBlocks(const KernelArgs& args, cudaStream_t stream) {
-    std::vector<void*> blocks;
+    absl::InlinedVector<void*, 8> blocks;
     for (int64_t member = 0; member < g_.members; ++member) {
       blocks.push_back(member == g_.self
                            ? static_cast<std::byte*>(args.operands[0]) +

@@ -3,7 +3,8 @@
 #include <cuda.h>
 
 #include <algorithm>
-#include <vector>
+
+#include "absl/container/inlined_vector.h"
 
 namespace asyra::cuda {
 namespace {
@@ -86,7 +87,7 @@ absl::Status PeerFlags::Raise(absl::Span<uint32_t* const> theirs,
 
 absl::Status PeerFlags::Await(absl::Span<uint32_t* const> mine,
                               cudaStream_t stream) {
-  std::vector<CUstreamBatchMemOpParams> ops;
+  absl::InlinedVector<CUstreamBatchMemOpParams, 16> ops;
   for (uint32_t* flag : mine) {
     ops.push_back(WaitForOne(flag));
     ops.push_back(WriteZero(flag));
