@@ -56,7 +56,10 @@ __global__ void MeansKernel(AttentionProblem p, AttentionData data,
   auto v = RowsOf<T>(data.v, p.t, p.g, p.e, at.b, at.g);
   auto dy = RowsOf<T>(data.dy, p.s, p.h, p.e, at.b, at.h);
   Sight sight(p, data, at.b);
-  A means[2] = {};
+  // Weights are as inexact as their log sum, by one factor for a row, which
+  // goes where the sum of the weights is not taken to be 1: what is left of a
+  // difference of large numbers depends on it.
+  A means[2] = {}, totals[2] = {};
   for (int64_t t0 = 0; t0 < sight.length; t0 += kTile) {
     if (Skips(p, sight, at.first, t0)) continue;
     A dots[2][2] = {}, dp[2][2] = {};
@@ -69,17 +72,25 @@ __global__ void MeansKernel(AttentionProblem p, AttentionData data,
         A score = ScoreOf(p, data, sight, at.b, at.h, s, key, dots[i][j]).value;
         if (score == A(-INFINITY)) continue;
         A log_sum = rows.log_sums[(at.b * p.h + at.h) * p.s + s];
-        means[i] += exp(score - log_sum) * dp[i][j];
+        A weight = exp(score - log_sum);
+        totals[i] += weight;
+        means[i] += weight * dp[i][j];
       }
     }
   }
   for (int i = 0; i < 2; ++i) {
     for (int lane = kSide / 2; lane > 0; lane /= 2) {
       means[i] += __shfl_xor_sync(~0u, means[i], lane);
+      totals[i] += __shfl_xor_sync(~0u, totals[i], lane);
     }
     int64_t s = at.first + threadIdx.y + i * kSide;
     if (threadIdx.x != 0 || s >= p.s) continue;
-    rows.means[(at.b * p.h + at.h) * p.s + s] = means[i];
+    int64_t row = (at.b * p.h + at.h) * p.s + s;
+    if (data.sinks != nullptr) {
+      A sink = LoadElement<A>(data.sinks, p.sinks, at.h);
+      totals[i] += exp(sink - rows.log_sums[row]);
+    }
+    rows.means[row] = totals[i] > 0 ? means[i] / totals[i] : A(0);
   }
 }
 

@@ -86,6 +86,8 @@ absl::Status CudaStream::Synchronize(const WaitCheck& check) {
     }
     if (waited_s > kAwakeS) std::this_thread::sleep_for(kNap);
   }
+  // What a failure of another rank let through has ended without its data.
+  if (check) ASYRA_RETURN_IF_ERROR(check(0));
   if (findings_ == nullptr) return absl::OkStatus();
   absl::Status found = findings_->Take();
   if (!found.ok()) Report(found);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "executor/cuda/abort_comms.h"
 #include "executor/cuda/copy_collective.h"
 #include "executor/cuda/cuda_status.h"
 #include "executor/cuda/end_together.h"
@@ -30,7 +31,10 @@ class NcclWorld : public Communicator {
   ~NcclWorld() override {
     OnGpu gpu(options_.ordinal);
     Settle();
-    if (aborted_) return;
+    if (aborted_) {
+      EndAborted();
+      return;
+    }
     if (together_ != nullptr) together_->Leave();
     for (auto& [key, comm] : groups_) ncclCommDestroy(comm);
     if (world_ != nullptr) ncclCommDestroy(world_);
@@ -92,7 +96,10 @@ class NcclWorld : public Communicator {
 
   absl::Status Check(double waited_s) override {
     absl::Status status = CheckAll(waited_s);
-    if (!status.ok()) AbortAll();
+    if (status.ok()) return status;
+    // The others learn of it before anything of theirs ends early.
+    host_.Abort(status);
+    AbortAll();
     return status;
   }
 
@@ -206,8 +213,15 @@ class NcclWorld : public Communicator {
       together_->Leave();
       together_->Wait(kNoticeSeconds);
     }
-    for (auto& [key, comm] : groups_) ncclCommAbort(comm);
-    if (world_ != nullptr) ncclCommAbort(world_);
+    for (auto& [key, comm] : groups_) aborts_.Begin(comm);
+  }
+
+  // The executors that used this world are gone. A communicator that does not
+  // end is left alone.
+  void EndAborted() {
+    if (!aborts_.Wait(kNoticeSeconds) || world_ == nullptr) return;
+    aborts_.Begin(world_);
+    aborts_.Wait(kNoticeSeconds);
   }
 
   absl::Status CheckComm(ncclComm_t comm) const {
@@ -254,6 +268,7 @@ class NcclWorld : public Communicator {
   // What has run once: its kind and the bytes of its operands.
   std::set<std::tuple<ncclComm_t, CollectiveKind, std::vector<int64_t>>> warm_;
   bool aborted_ = false;
+  cuda::CommAborts aborts_;
   std::shared_ptr<cuda::EndTogether> together_;
   std::optional<bool> reaches_peers_;
   std::unique_ptr<cuda::PeerFlags> flags_;  // of copies

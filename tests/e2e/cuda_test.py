@@ -72,7 +72,8 @@ def main():
     cases += [(model, mesh, mode) for n in meshes if n <= count
               for mesh in meshes[n] for mode in MODES]
   failed, fallbacks = 0, set()
-  with concurrent.futures.ThreadPoolExecutor(4) as pool:
+  workers = max(4, (os.cpu_count() or 4) // 4)
+  with concurrent.futures.ThreadPoolExecutor(workers) as pool:
     for case, (problem, ops) in zip(cases, pool.map(lambda c: run(*c), cases)):
       fallbacks |= ops
       if problem:
