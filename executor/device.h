@@ -51,6 +51,9 @@ class Device {
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;
 
+  // Of all its memory, whoever uses it; 0 where that is not known.
+  virtual int64_t BytesInUse() { return 0; }
+
   // Errors: ResourceExhausted, naming what is asked and what is left.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
       int64_t bytes) = 0;

@@ -63,6 +63,7 @@ class RankExecutor : public Executor {
     for (size_t i = 0; i < memory_.size(); ++i) {
       ASYRA_ASSIGN_OR_RETURN(*parts[i], UsedOf(*memory_[i]));
     }
+    used.device_bytes = device_->BytesInUse();
     return used;
   }
 

@@ -60,6 +60,9 @@ struct MemoryUse {
   int64_t arena_bytes = 0;      // reused within a step
   int64_t resident_bytes = 0;   // weights, state and constants
   int64_t workspace_bytes = 0;  // of kernels, one for each stream
+  // Of the whole device, whoever uses them: contexts, libraries and other
+  // processes too. Only where it was measured and the device knows it, else 0.
+  int64_t device_bytes = 0;
   int64_t total() const {
     return arena_bytes + resident_bytes + workspace_bytes;
   }

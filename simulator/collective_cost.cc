@@ -53,10 +53,6 @@ std::vector<Way> WaysOf(CollectiveKind kind, double payload_bytes) {
           {Algorithm::kTree, TreeFraction(payload_bytes)}};
 }
 
-bool CanCopy(const Machine& machine, const GroupSpan& span) {
-  return machine.copy_engines > 0 && machine.p2p && span.hosts == 1;
-}
-
 // Blocks to every peer; of a sum, each member adds those that it gets, and
 // all_reduce sends it to every peer again.
 CollectivePrice PriceCopies(const Machine& machine, CollectiveKind kind,
@@ -80,6 +76,15 @@ CollectivePrice PriceCopies(const Machine& machine, CollectiveKind kind,
 }
 
 }  // namespace
+
+bool AsksForCopies(const AttrMap& attrs) {
+  const AttrValue* copies = attrs.Find("copies");
+  return copies != nullptr && std::get<bool>(*copies);
+}
+
+bool CanCopy(const Machine& machine, const GroupSpan& span) {
+  return machine.copy_engines > 0 && machine.p2p && span.hosts == 1;
+}
 
 std::string_view ToString(Algorithm algorithm) {
   constexpr std::string_view kNames[] = {"none", "ring", "tree", "direct",

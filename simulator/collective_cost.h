@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "ir/attr.h"
 #include "simulator/machine.h"
 
 namespace asyra {
@@ -33,9 +34,14 @@ enum class Algorithm : uint8_t {
 };
 std::string_view ToString(Algorithm algorithm);
 
+// Whether copy engines carry collectives of such groups where they are asked
+// to: inside a host whose GPUs reach each other.
+bool CanCopy(const Machine& machine, const GroupSpan& span);
+// Whether a collective has the attribute `copies`.
+bool AsksForCopies(const AttrMap& attrs);
+
 struct CollectiveOptions {
-  // Carried by copy engines, inside a host whose GPUs reach each other.
-  bool copies = false;
+  bool copies = false;  // if they can
   int max_ctas = 0;  // of a collective; 0: what the machine says
   int ctas = 0;      // of this one; 0: as many as the library takes
 };

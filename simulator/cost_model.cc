@@ -24,11 +24,6 @@ int CtasOf(const OpCall& call) {
   return static_cast<int>(call.attrs.Int("ctas"));
 }
 
-bool AsksForCopies(const OpCall& call) {
-  const AttrValue* copies = call.attrs.Find("copies");
-  return copies != nullptr && std::get<bool>(*copies);
-}
-
 // The part of the GPU's places for thread blocks that a kernel takes. Blocks of
 // products fill an SM each. Others have a thread for each 16 bytes, and so an
 // SM 2048 of them.
@@ -198,7 +193,7 @@ OpCost CostModel::Cost(const OpCall& call) const {
   if (call.def.collective != CollectiveKind::kNone) {
     cost = CollectiveCost(call.def.collective, PayloadOf(call),
                           call.attrs.Get<AxisList>("axes"), CtasOf(call),
-                          AsksForCopies(call));
+                          AsksForCopies(call.attrs));
   } else if (!IsSetUpOnce(call.def, call.operands.size())) {
     cost = ComputeCost(WorkOf(call, mesh_), ComputeDType(call),
                        call.results[0].Local(mesh_));

@@ -6,7 +6,7 @@
 
 #include "simulator/arena.h"
 #include "simulator/cost_model.h"
-#include "simulator/dependencies.h"
+#include "simulator/library_memory.h"
 #include "simulator/replay.h"
 
 namespace asyra {
@@ -232,22 +232,6 @@ int64_t ArenaBytes(const Program& program, absl::Span<const OpSpan> spans,
   return PlanArena(lifetimes, kAllocationBytes).bytes;
 }
 
-int64_t LibraryBytes(const Program& program, const Gpu& gpu) {
-  Dependencies dependencies(program);
-  std::vector<char> exchanges(dependencies.communicators().size(), 0);
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    if (program.ops[i].def->collective != CollectiveKind::kAllToAll) continue;
-    exchanges[dependencies.CommunicatorOf(static_cast<int>(i))] = 1;
-  }
-  double mib = gpu.context_mib;
-  if (!exchanges.empty()) mib += gpu.collectives_mib;
-  for (char exchange : exchanges) {
-    mib += gpu.communicator_mib + (exchange ? gpu.exchange_mib : 0);
-  }
-  constexpr double kMiB = 1 << 20;
-  return static_cast<int64_t>(mib * kMiB);
-}
-
 }  // namespace
 
 MemoryProfile ReplayMemory(const Program& program,
@@ -290,7 +274,8 @@ MemoryReport ReportMemory(const Program& program, const SimResult& result,
   report.rounded_bytes =
       PeakOf(LiveBytes(buffers.all(), kAllocationBytes)).live_bytes;
   report.arena_bytes = ArenaBytes(program, result.spans, buffers.all());
-  report.device_bytes = report.arena_bytes + LibraryBytes(program, machine.gpu);
+  report.device_bytes = report.arena_bytes + LibraryBytes(program, machine) +
+                        WorkspaceBytes(program, machine);
   return report;
 }
 

@@ -57,7 +57,7 @@ struct MemoryReport {
   // orders it after what was there before. Of a program of stage `allocated`,
   // what its offsets take.
   int64_t arena_bytes = 0;
-  // With the context of the process and the buffers of its communicators.
+  // With what libraries and kernels take (library_memory.h).
   int64_t device_bytes = 0;
   double peak_at_us = 0;  // of live bytes
 };

@@ -34,6 +34,10 @@ std::string RunText(const RunResult& run) {
       "used of it: {} (arena {}, weights and state {}, workspaces {})\n",
       Megabytes(run.used.total()), Megabytes(run.used.arena_bytes),
       Megabytes(run.used.resident_bytes), Megabytes(run.used.workspace_bytes));
+  if (run.used.device_bytes > 0) {
+    text += fmt::format("in use on the device: {}\n",
+                        Megabytes(run.used.device_bytes));
+  }
   if (!run.fallback_ops.empty()) {
     text += fmt::format("by reference, without a kernel: {}\n",
                         absl::StrJoin(run.fallback_ops, ", "));
@@ -103,6 +107,7 @@ Json RunJson(const RunResult& run) {
   return {{"steps", StepsJson(run)},
           {"memory_bytes", MemoryJson(run.memory)},
           {"used_bytes", MemoryJson(run.used)},
+          {"device_bytes", run.used.device_bytes},
           {"fallback_ops", run.fallback_ops},
           {"split_fusions", run.split_fusions}};
 }

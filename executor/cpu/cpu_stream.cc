@@ -25,7 +25,11 @@ bool MayWaitAwake() {
 }  // namespace
 
 CpuStream::CpuStream(std::string_view name, int threads, Failure* failure)
-    : failure_(failure), thread_([this, threads] { Loop(threads); }) {
+    : failure_(failure),
+      thread_([this, threads, computes = name.starts_with("compute")] {
+        if (!computes) RunFirst();
+        Loop(threads);
+      }) {
   streams.fetch_add(1, std::memory_order_relaxed);
   std::string short_name(name.substr(0, 15));  // the kernel keeps 15 bytes
   pthread_setname_np(thread_.native_handle(), short_name.c_str());

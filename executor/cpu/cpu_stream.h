@@ -41,7 +41,8 @@ struct CpuCommand {
 
 class CpuStream : public Stream {
  public:
-  // Computes with `threads` threads of its own; `failure` outlives it.
+  // Computes with `threads` threads of its own; `failure` outlives it. Streams
+  // that are not named compute... carry collectives, which come first.
   CpuStream(std::string_view name, int threads, Failure* failure);
   ~CpuStream() override;  // runs what was enqueued first
 

@@ -52,6 +52,13 @@ class CudaDevice : public Device {
   std::string_view name() const override { return "cuda"; }
   int ordinal() const { return options_.ordinal; }
 
+  int64_t BytesInUse() override {
+    OnGpu gpu(options_.ordinal);
+    size_t left = 0, all = 0;
+    if (cudaMemGetInfo(&left, &all) != cudaSuccess) return 0;
+    return static_cast<int64_t>(all - left);
+  }
+
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
       int64_t bytes) override {
     OnGpu gpu(options_.ordinal);

@@ -16,6 +16,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # What a model computes besides its layers is kept small.
@@ -37,7 +38,31 @@ ROWS = [
     ("llama3-8b", 4, 8, 2048, "sp"),
     ("gpt3-6.7b", 4, 4, 2048, "sp"),
     ("qwen3-30b-a3b", 2, 4, 4096, "ep"),
+    # One block of experts alone, so many tokens on each rank.
+    ("moe-block", 1, 1, 8192, "ep"),
+    ("moe-block", 1, 1, 4096, "ep"),
+    ("moe-block", 1, 1, 1024, "ep"),
 ]
+# That of qwen3-30b-a3b, with room for an even share of the tokens: the work of
+# torch_moe.py.
+MOE_BLOCK = """asyra 1 global
+
+program @moe_block(%x: bf16[RANKS, SEQ, 2048],
+    %router.weight: bf16[128, 2048] weight,
+    %gate.weight: bf16[128, 768, 2048] weight,
+    %up.weight: bf16[128, 768, 2048] weight,
+    %down.weight: bf16[128, 2048, 768] weight) -> (bf16[RANKS, SEQ, 2048]) {
+  %router = matmul(%x, %router.weight) {transpose_b=true} : bf16[RANKS, SEQ, 128]
+  %chances, %chosen = moe_router(%router) {k=8, normalize=true} : bf16[RANKS, SEQ, 8], i64[RANKS, SEQ, 8]
+  %rows = moe_dispatch(%x, %chosen) {num_experts=128, group_size=256, capacity=16} : bf16[RANKS, 128, ROWS, 2048]
+  %gate = grouped_matmul(%rows, %gate.weight) {transpose_b=true} : bf16[RANKS, 128, ROWS, 768]
+  %up = grouped_matmul(%rows, %up.weight) {transpose_b=true} : bf16[RANKS, 128, ROWS, 768]
+  %inner = swiglu(%gate, %up) : bf16[RANKS, 128, ROWS, 768]
+  %down = grouped_matmul(%inner, %down.weight) {transpose_b=true} : bf16[RANKS, 128, ROWS, 2048]
+  %y = moe_combine(%down, %chosen, %chances) {group_size=256} : bf16[RANKS, SEQ, 2048]
+  return %y
+}
+"""
 
 
 def name_of(row):
@@ -45,8 +70,19 @@ def name_of(row):
   return f"{model} x{layers} {batch}x{seq} {axis}"
 
 
+def moe_block(seq, ranks):
+  """A file of it."""
+  text = MOE_BLOCK.replace("RANKS", str(ranks)).replace("SEQ", str(seq))
+  path = os.path.join(tempfile.mkdtemp(), "moe_block.asyra")
+  with open(path, "w") as file:
+    file.write(text.replace("ROWS", str(seq // 16)))
+  return path
+
+
 def flags_of(row, ranks):
   model, layers, batch, seq, axis = row
+  if model == "moe-block":
+    return [moe_block(seq, ranks), "--ep", str(ranks)]
   dims = [f"layers={layers}", f"batch={batch}", f"seq={seq}", *HEAD[model]]
   flags = [model, f"--{axis}", str(ranks)]
   for dim in dims:
@@ -67,12 +103,17 @@ def said(command, timeout):
   return done.stdout, None
 
 
+def edits(args):
+  """Of the machine."""
+  return [flag for edit in args.set for flag in ("--set", edit)]
+
+
 def ours(row, args):
   """(predicted, real) ms, scheduled and not, of the median step."""
   out, error = said(
       [os.path.join(args.tools, "asyra-run"), *flags_of(row, args.ranks),
        "--device", "cuda", "--repeat", str(args.repeat), "--json", "--machine",
-       args.machine, "--against", "unscheduled"], args.timeout)
+       args.machine, *edits(args), "--against", "unscheduled"], args.timeout)
   if error:
     return None, error
   in_turn = json.loads(out)["in_turn"]
@@ -83,12 +124,16 @@ def ours(row, args):
 def torchs(row, args):
   """ms by mode, and errors."""
   model, layers, batch, seq, axis = row
-  if axis != "tp" or not model.startswith("llama"):
+  if model == "moe-block":
+    script = ["torch_moe.py", str(seq), "eager,compile"]
+  elif axis == "tp" and model.startswith("llama"):
+    script = ["torch_llama.py", model, str(layers), str(batch), str(seq),
+              args.modes]
+  else:
     return {}
-  out, error = said(
-      ["torchrun", "--nproc-per-node", str(args.ranks),
-       os.path.join(HERE, "torch_llama.py"), model, str(layers), str(batch),
-       str(seq), args.modes], args.timeout)
+  script[0] = os.path.join(HERE, script[0])
+  out, error = said(["torchrun", "--nproc-per-node", str(args.ranks), *script],
+                    args.timeout)
   if error:
     return {"torch": error}
   times = {}
@@ -114,6 +159,8 @@ def main():
   parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
   parser.add_argument("tools")
   parser.add_argument("--machine", default="h200x8")
+  parser.add_argument("--set", action="append", default=[],
+                      help="KEY=VALUE of the machine, as asyra-run takes it")
   parser.add_argument("--ranks", type=int, default=2)
   parser.add_argument("--repeat", type=int, default=20)
   parser.add_argument("--rows", default="")

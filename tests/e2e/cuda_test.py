@@ -1,13 +1,15 @@
 """Runs every tiny model on as many GPUs as there are, against the outputs that
 were recorded from PyTorch: as a graph and op by op, as it is and in tiles.
 
-Prints SKIP where there is no GPU.
+GPUs are shared out, since collectives of processes that take turns on one GPU
+wait for ranks that have no turn. Prints SKIP where there is no GPU.
 
-Usage: cuda_test.py SOURCE_DIR TOOLS_DIR [REGEX of models]
+Usage: cuda_test.py SOURCE_DIR TOOLS_DIR [REGEX of "MODEL MESH"]
 """
 
 import concurrent.futures
 import os
+import queue
 import re
 import subprocess
 import sys
@@ -23,7 +25,7 @@ MODES = [["--no-graphs", "--debug-memory"], ["--repeat", "3"],
          ["--tiles", "2", "--search-steps", "60", "--repeat", "3"]]
 
 
-def gpus():
+def count_gpus():
   try:
     said = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
   except FileNotFoundError:
@@ -39,7 +41,7 @@ def symbolic_dims(model):
   return ["--dim", "batch=4", "--dim", "seq=64"]
 
 
-def run(model, mesh, mode):
+def run(model, mesh, mode, gpus):
   """(what is wrong or None, ops computed on the host)."""
   folder = os.path.join(MODELS_DIR, model)
   args = [os.path.join(folder, "model.onnx"), *symbolic_dims(model),
@@ -48,7 +50,9 @@ def run(model, mesh, mode):
   try:
     result = subprocess.run([os.path.join(TOOLS_DIR, "asyra-run"), *args],
                             stdin=subprocess.DEVNULL, capture_output=True,
-                            text=True, timeout=200)
+                            text=True, timeout=200,
+                            env={**os.environ, "CUDA_VISIBLE_DEVICES":
+                                 ",".join(map(str, gpus))})
   except subprocess.TimeoutExpired:
     return "hangs", set()
   fallback = re.search(r"without a kernel: (.*)", result.stdout)
@@ -58,27 +62,47 @@ def run(model, mesh, mode):
   return result.stderr.strip() or result.stdout.strip(), ops
 
 
+def run_all(cases, count):
+  """A result of run for each case of `count` GPUs or fewer: as many at a time
+  as there are sets of GPUs for."""
+  results = {}
+  for size in sorted({size for size, *_ in cases}):
+    free = queue.Queue()
+    for first in range(0, count - size + 1, size):
+      free.put(range(first, first + size))
+
+    def one(case):
+      gpus = free.get()
+      try:
+        return run(*case[1:], gpus)
+      finally:
+        free.put(gpus)
+
+    of_size = [case for case in cases if case[0] == size]
+    with concurrent.futures.ThreadPoolExecutor(count // size) as pool:
+      results.update(zip(map(str, of_size), pool.map(one, of_size)))
+  return [results[str(case)] for case in cases]
+
+
 def main():
-  count = gpus()
+  count = count_gpus()
   if count == 0:
     print("SKIP: there is no GPU")
     return 0
-  models = sorted(name for name in os.listdir(MODELS_DIR)
-                  if "-tiny" in name and ONLY.search(name))
+  models = sorted(name for name in os.listdir(MODELS_DIR) if "-tiny" in name)
   cases = []
   for model in models:
     meshes = {n: MESHES[n] + ("moe" in model) * EXPERT_MESHES.get(n, [])
               for n in MESHES}
-    cases += [(model, mesh, mode) for n in meshes if n <= count
-              for mesh in meshes[n] for mode in MODES]
+    cases += [(n, model, mesh, mode) for n in meshes if n <= count
+              for mesh in meshes[n] for mode in MODES
+              if ONLY.search(f"{model} {mesh}")]
   failed, fallbacks = 0, set()
-  workers = max(4, (os.cpu_count() or 4) // 4)
-  with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-    for case, (problem, ops) in zip(cases, pool.map(lambda c: run(*c), cases)):
-      fallbacks |= ops
-      if problem:
-        failed += 1
-        print("FAILED", case[0], case[1], *case[2], ":", problem)
+  for case, (problem, ops) in zip(cases, run_all(cases, count)):
+    fallbacks |= ops
+    if problem:
+      failed += 1
+      print("FAILED", case[1], case[2], *case[3], ":", problem)
   print(f"{len(cases)} cases on {count} GPUs, {failed} failed; "
         f"ops without a kernel: {' '.join(sorted(fallbacks)) or 'none'}")
   return 1 if failed else 0

@@ -117,6 +117,31 @@ program @f(%x: f32[500], %m: f32[500] state) -> (f32[500]) {
   EXPECT_EQ(result.weight_bytes, 2000);
 }
 
+TEST(Memory, CollectivesByCopiesNeedRoomForBlocksInsteadOfCommunicators) {
+  Machine machine = TestMachine();
+  machine.gpu.collectives_mib = 7;
+  machine.copy_engines = 2;
+  machine.p2p = true;
+  auto device_beyond_arena = [&](std::string_view op) {
+    Program program = Parse(fmt::format(R"(asyra 1 local
+mesh (tp=4)
+program @f(%x: f32[400] partial(tp)) -> (f32[400]) {{
+  %y = {} : f32[400]
+  return %y
+}})",
+                                        op));
+    SimResult result = Simulate(program, CostModel(machine, program.mesh));
+    MemoryReport report = ReportMemory(program, result, machine);
+    return report.device_bytes - report.arena_bytes;
+  };
+  EXPECT_EQ(device_beyond_arena("all_reduce(%x) {axes=tp}"), 7 << 20);
+  EXPECT_EQ(device_beyond_arena("all_reduce(%x) {axes=tp, copies=true}"),
+            3 * 400);
+  machine.copy_engines = 0;  // nothing to carry them
+  EXPECT_EQ(device_beyond_arena("all_reduce(%x) {axes=tp, copies=true}"),
+            7 << 20);
+}
+
 TEST(Memory, ReportGivesEveryAnswer) {
   Program program = Parse(R"(asyra 1 scheduled
 mesh (tp=2)
