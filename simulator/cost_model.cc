@@ -91,6 +91,7 @@ OpCost CostModel::ComputeCost(const Work& work, DType dtype,
                : price.math_us > price.memory_us ? OpCost::kMath
                                                  : OpCost::kMemory;
   cost.waves = price.waves;
+  cost.stays = gpu.gemm_stays && price.waves > 0;
   cost.load[kHbm] = price.memory_us / cost.time_us;
   // Moving bytes takes SMs too: hbm_sms of them saturate the memory.
   double moving = std::min(1.0, static_cast<double>(gpu.hbm_sms) / gpu.sms);

@@ -44,6 +44,9 @@ struct Gpu {
   double gemm_half_tile = 0;
   double gemm_extra_k = 0;
   double gemm_hbm_fraction = 1;  // of hbm_gbps, what products reach
+  // Blocks of a product fetch tile after tile until none is left: a kernel that
+  // comes later, whatever its priority, begins when the product is done.
+  bool gemm_stays = false;
   // What a process takes besides its values: the context with libraries of
   // products; the collective library once it is used; each communicator; and
   // what one takes more for all_to_all.

@@ -59,6 +59,7 @@ Gpu ReadGpu(JsonFields& fields) {
   gpu.gemm_half_tile = fields.Number("gemm_half_tile", kNotNegative);
   gpu.gemm_extra_k = fields.Number("gemm_extra_k", kNotNegative);
   gpu.gemm_hbm_fraction = fields.Number("gemm_hbm_fraction", kFraction);
+  gpu.gemm_stays = fields.Has("gemm_stays") && fields.Bool("gemm_stays");
   gpu.context_mib = fields.Number("context_mib", {0, 65536});
   gpu.collectives_mib = fields.Number("collectives_mib", {0, 65536});
   gpu.communicator_mib = fields.Number("communicator_mib", {0, 65536});

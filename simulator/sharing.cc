@@ -25,13 +25,19 @@ struct User {
 using Users = absl::InlinedVector<User, 8>;
 
 // The speed that places for thread blocks allow each op: all blocks of a kernel
-// are placed before those of one behind it.
+// are placed before those of one behind it. Collectives come first wherever a
+// block ends; none does before a kernel whose blocks stay is done.
 absl::InlinedVector<double, 8> PlacedSpeeds(
     absl::Span<const OpCost* const> active) {
   absl::InlinedVector<double, 8> speeds;
-  double left = 1;
+  double left = 1, staying = 0;
   for (const OpCost* op : active) {
     double wanted = op->load[kSlots];
+    if (!op->is_compute) {
+      speeds.push_back(staying < 1 ? 1 : 0);
+      continue;
+    }
+    if (op->stays) staying += wanted;
     double gets = std::min(wanted, left);
     speeds.push_back(wanted > 0 ? gets / wanted : 1);
     left -= gets;
@@ -40,11 +46,13 @@ absl::InlinedVector<double, 8> PlacedSpeeds(
 }
 
 Users UsersOf(absl::Span<const OpCost* const> active) {
+  auto placed = PlacedSpeeds(active);
   double held = 0;
-  for (const OpCost* op : active) held += op->held_sms;
+  for (size_t i = 0; i < active.size(); ++i) {
+    if (placed[i] > 0) held += active[i]->held_sms;
+  }
   // Several collectives may ask for all; computation still gets its turn.
   double share = 1 - std::min(held, 0.9);
-  auto placed = PlacedSpeeds(active);
   Users users;
   for (size_t i = 0; i < active.size(); ++i) {
     User& user = users.emplace_back(User{active[i]->load});

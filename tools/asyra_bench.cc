@@ -16,6 +16,7 @@
 #include "ir/support/status.h"
 #include "simulator/embedded_machines.h"
 #include "simulator/machine.h"
+#include "simulator/machine_edit.h"
 #include "tools/bench_grid.h"
 #include "tools/bench_report.h"
 #include "tools/compile.h"
@@ -302,11 +303,7 @@ class Bench {
   std::shared_ptr<Device> device_;
 };
 
-// The text of --machine's file, which the new one begins with.
-absl::StatusOr<std::string> BaseOf(const Flags& flags,
-                                   const BenchResult& result) {
-  if (flags.device == "cpu") return PlainMachine(result);
-  const std::string& machine = flags.compile.machine;
+absl::StatusOr<std::string> TextOf(const std::string& machine) {
   if (std::filesystem::path(machine).extension() == ".machine") {
     return ReadFile(machine);
   }
@@ -314,6 +311,15 @@ absl::StatusOr<std::string> BaseOf(const Flags& flags,
     if (file.name == machine + ".machine") return std::string(file.text);
   }
   return Invalid("there is no machine {}", machine);
+}
+
+// The text of --machine's file as --set edits it, which the new one begins
+// with.
+absl::StatusOr<std::string> BaseOf(const Flags& flags,
+                                   const BenchResult& result) {
+  if (flags.device == "cpu") return PlainMachine(result);
+  ASYRA_ASSIGN_OR_RETURN(std::string text, TextOf(flags.compile.machine));
+  return EditMachine(text, MachineEdits(flags.compile));
 }
 
 // The machine and its table beside it, which are then read back.

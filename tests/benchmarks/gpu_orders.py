@@ -22,7 +22,6 @@ import tempfile
 from gpu_steps import ROWS, flags_of, name_of, said
 
 CANDIDATES = {
-    "auto": [],
     "whole": ["--tiles", "1"],
     "nccl": ["--set", "host.copy_engines=0"],
     "not fused": ["--no-fuse"],
@@ -73,16 +72,16 @@ def order(row, args):
   print(name_of(row), flush=True)
   with tempfile.TemporaryDirectory() as folder:
     files = compiled(row, args, folder)
-    first, *others = files.values()
     out, error = said(
-        [os.path.join(args.tools, "asyra-run"), first, "--device", "cuda",
-         "--machine", args.machine, "--repeat", str(args.repeat), "--json",
-         "--against", "unscheduled", *others], args.timeout)
+        [os.path.join(args.tools, "asyra-run"), *flags_of(row, args.ranks),
+         "--device", "cuda", "--machine", args.machine, "--repeat",
+         str(args.repeat), "--json", "--against", "unscheduled",
+         *files.values()], args.timeout)
   if error:
     print(f"  {error}")
     return []
   runs = json.loads(out)["in_turn"]
-  names = [next(iter(files)), "unscheduled", *list(files)[1:]]
+  names = ["auto", "unscheduled", *files]
   times = []
   for name, run in sorted(zip(names, runs),
                           key=lambda one: one[1]["predicted_us"]):

@@ -44,14 +44,16 @@ ROWS = [
     ("moe-block", 1, 1, 1024, "ep"),
 ]
 # That of qwen3-30b-a3b, with room for an even share of the tokens: the work of
-# torch_moe.py.
+# torch_moe.py, and some us of looking tokens up: a step moves its inputs and
+# outputs between host and device, so that both are kept small.
 MOE_BLOCK = """asyra 1 global
 
-program @moe_block(%x: bf16[RANKS, SEQ, 2048],
+program @moe_block(%ids: i64[RANKS, SEQ], %tokens.weight: bf16[1024, 2048] weight,
     %router.weight: bf16[128, 2048] weight,
     %gate.weight: bf16[128, 768, 2048] weight,
     %up.weight: bf16[128, 768, 2048] weight,
-    %down.weight: bf16[128, 2048, 768] weight) -> (bf16[RANKS, SEQ, 2048]) {
+    %down.weight: bf16[128, 2048, 768] weight) -> (bf16[RANKS, 1, 2048]) {
+  %x = embedding(%tokens.weight, %ids) : bf16[RANKS, SEQ, 2048]
   %router = matmul(%x, %router.weight) {transpose_b=true} : bf16[RANKS, SEQ, 128]
   %chances, %chosen = moe_router(%router) {k=8, normalize=true} : bf16[RANKS, SEQ, 8], i64[RANKS, SEQ, 8]
   %rows = moe_dispatch(%x, %chosen) {num_experts=128, group_size=256, capacity=16} : bf16[RANKS, 128, ROWS, 2048]
@@ -60,7 +62,8 @@ program @moe_block(%x: bf16[RANKS, SEQ, 2048],
   %inner = swiglu(%gate, %up) : bf16[RANKS, 128, ROWS, 768]
   %down = grouped_matmul(%inner, %down.weight) {transpose_b=true} : bf16[RANKS, 128, ROWS, 2048]
   %y = moe_combine(%down, %chosen, %chances) {group_size=256} : bf16[RANKS, SEQ, 2048]
-  return %y
+  %last = slice(%y) {dim=1, start=0, stop=1} : bf16[RANKS, 1, 2048]
+  return %last
 }
 """
 

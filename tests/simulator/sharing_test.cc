@@ -65,6 +65,21 @@ TEST(Sharing, CollectivesYieldToComputationThatFillsTheSms) {
   EXPECT_THAT(Share({collective, collective}), ElementsAre(1, 1));
 }
 
+TEST(Sharing, CollectivesWaitForProductsWhoseBlocksStay) {
+  OpCost product = Compute(1, 0);
+  product.load[kSlots] = 1;
+  product.waves = 4;
+  product.stays = true;
+  OpCost collective = {.time_us = 1, .held_sms = 0.2};
+  EXPECT_THAT(Share({product, collective}), ElementsAre(1, 0));
+  EXPECT_THAT(Share({collective, product}), ElementsAre(1, 0.8));
+  product.load[kSlots] = 0.5;  // there is room beside it
+  EXPECT_THAT(Share({product, collective}), ElementsAre(0.8, 1));
+  product.load[kSlots] = 1;
+  product.stays = false;
+  EXPECT_THAT(Share({product, collective}), ElementsAre(0.8, 1));
+}
+
 // Loads whose sums do not come out even: what is left of a full resource may
 // be less than nothing by rounding.
 TEST(Sharing, SpeedsOfRandomOpsAreInBounds) {
