@@ -67,11 +67,13 @@ CollectivePrice PriceCopies(const Machine& machine, CollectiveKind kind,
   if (sums) price.alpha_us += machine.gpu.kernel_us;
   price.time_us = price.alpha_us + payload_bytes * BusFactor(kind, span.ranks) /
                                        (machine.copy_gbps.achievable * 1e3);
-  if (sums) {
-    // A block of each member is read, one is written.
-    price.time_us +=
-        payload_bytes * (n + 1) / n / (machine.gpu.hbm_gbps.achievable * 1e3);
-  }
+  // Where nothing is summed, a kernel copies the rank's own block at once.
+  if (!sums) return price;
+  double moving_us = price.time_us;
+  // A block of each member is read, one is written.
+  price.time_us +=
+      payload_bytes * (n + 1) / n / (machine.gpu.hbm_gbps.achievable * 1e3);
+  price.kernel_at = moving_us / (twice ? 2 : 1) / price.time_us;
   return price;
 }
 

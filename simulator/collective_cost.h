@@ -42,8 +42,8 @@ bool AsksForCopies(const AttrMap& attrs);
 
 struct CollectiveOptions {
   bool copies = false;  // if they can
-  int max_ctas = 0;  // of a collective; 0: what the machine says
-  int ctas = 0;      // of this one; 0: as many as the library takes
+  int max_ctas = 0;     // of a collective; 0: what the machine says
+  int ctas = 0;         // of this one; 0: as many as the library takes
 };
 
 struct CollectivePrice {
@@ -52,6 +52,9 @@ struct CollectivePrice {
   Algorithm algorithm = Algorithm::kNone;
   int protocol = -1;  // of machine.protocols
   int ctas = 0;
+  // After so much of the time a kernel of it has to find its place: 0, at once;
+  // 1, it needs none.
+  double kernel_at = 0;
 };
 
 // Latency of an algorithm's steps under a protocol: a base, and its hops

@@ -118,6 +118,7 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
   cost.algorithm = price.algorithm;
   cost.protocol = price.protocol;
   cost.sms = price.ctas;
+  cost.kernel_at = price.kernel_at;
   // Something is always left to computation.
   cost.held_sms =
       std::min(0.9, static_cast<double>(price.ctas) / machine_.gpu.sms);

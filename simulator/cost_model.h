@@ -44,10 +44,11 @@ struct OpCost {
   double time_us = 0;    // on the device, alone
   double launch_us = 0;  // on the host
   bool is_compute = false;
-  int sms = 0;          // held by a collective
-  double held_sms = 0;  // the same as a fraction of the GPU's
-  double waves = 0;     // ComputePrice::waves
-  bool stays = false;   // its blocks, until it is done (Gpu::gemm_stays)
+  int sms = 0;           // held by a collective
+  double held_sms = 0;   // the same as a fraction of the GPU's
+  double waves = 0;      // ComputePrice::waves
+  bool stays = false;    // its blocks, until it is done (Gpu::gemm_stays)
+  double kernel_at = 0;  // of a collective: CollectivePrice::kernel_at
   // Fraction of each resource the op uses while it runs at full speed. What a
   // collective holds of the SMs is not among them: it yields to nobody.
   std::array<double, kNumResources> load = {};

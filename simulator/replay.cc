@@ -17,17 +17,39 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 struct Running {
   int op = -1;
   double anchor_us = 0;
-  double left_us = 0;  // at the anchor, at full speed
+  double left_us = 0;         // at the anchor, at full speed
+  double kernel_left_us = 0;  // when its kernel comes
   double rate = 1;
-  double end_us = kNever;
+  double kernel_us = kNever;  // when it came
+  double next_us = kNever;    // when it comes, and then the end
+  // It waited for another stream, and hears of its event a little later than
+  // the next kernel over there begins.
+  bool hears_late = false;
+
+  Running() = default;
+  Running(int which, double now, const OpCost& cost)
+      : op(which), anchor_us(now), left_us(cost.time_us) {
+    kernel_left_us = (1 - cost.kernel_at) * cost.time_us;
+    if (cost.kernel_at <= 0) kernel_us = now;
+    next_us = now + left_us - Until();
+  }
+
+  bool has_kernel() const { return kernel_us < kNever; }
+  double Until() const { return has_kernel() ? 0 : kernel_left_us; }
 
   void Retime(double now, double new_rate) {
     if (new_rate == rate) return;
-    left_us = std::max(0.0, left_us - (now - anchor_us) * rate);
+    left_us = std::max(Until(), left_us - (now - anchor_us) * rate);
     anchor_us = now;
     rate = new_rate;
     // Of what stands still: kNever.
-    end_us = left_us > 0 ? now + left_us / rate : now;
+    next_us = left_us > Until() ? now + (left_us - Until()) / rate : now;
+  }
+
+  void KernelComes(double now) {
+    kernel_us = anchor_us = now;
+    left_us = kernel_left_us;
+    next_us = now + left_us / rate;
   }
 };
 
@@ -164,7 +186,12 @@ class Engine {
       Finish(stream, op);
       return true;
     }
-    stream.running = {op, now_, time_us, 1, now_ + time_us};
+    stream.running = Running(op, now_, prices_[op]);
+    for (int before : dependencies_.DataOf(op)) {
+      stream.running.hears_late |=
+          result_.spans[before].end_us == now_ &&
+          program_.ops[before].stream != program_.ops[op].stream;
+    }
     active_changed_ = true;
     if (prices_[op].is_compute) ++computing_;
     if (int group = dependencies_.CommunicatorOf(op); group >= 0) {
@@ -186,9 +213,13 @@ class Engine {
   void FinishWhatEnds() {
     for (Stream& stream : streams_) {
       int op = stream.running.op;
-      if (op < 0 || stream.running.end_us > now_) continue;
-      stream.running = {};
+      if (op < 0 || stream.running.next_us > now_) continue;
       active_changed_ = true;
+      if (!stream.running.has_kernel()) {
+        stream.running.KernelComes(now_);
+        continue;
+      }
+      stream.running = {};
       if (prices_[op].is_compute) --computing_;
       if (int group = dependencies_.CommunicatorOf(op); group >= 0) {
         --groups_[group].running;
@@ -205,14 +236,16 @@ class Engine {
     for (Stream& stream : streams_) {
       if (stream.running.op >= 0) running_.push_back(&stream);
     }
-    std::stable_sort(running_.begin(), running_.end(),
-                     [this](const Stream* a, const Stream* b) {
-                       return result_.spans[a->running.op].start_us <
-                              result_.spans[b->running.op].start_us;
-                     });
+    auto place = [](const Stream* stream) {
+      return std::pair(stream->running.kernel_us, stream->running.hears_late);
+    };
+    std::stable_sort(
+        running_.begin(), running_.end(),
+        [&](const Stream* a, const Stream* b) { return place(a) < place(b); });
     active_.clear();
     for (const Stream* stream : running_) {
-      active_.push_back(&prices_[stream->running.op]);
+      active_.push_back(
+          {&prices_[stream->running.op], stream->running.has_kernel()});
     }
     ShareResources(active_, &rates_);
     for (size_t i = 0; i < running_.size(); ++i) {
@@ -224,7 +257,7 @@ class Engine {
     double next = kNever;
     for (const Stream& stream : streams_) {
       if (stream.running.op >= 0) {
-        next = std::min(next, stream.running.end_us);
+        next = std::min(next, stream.running.next_us);
       } else if (stream.next < stream.ops.size()) {
         int op = stream.ops[stream.next];
         // The host's next issue; one that is already past waits for an end.
@@ -256,7 +289,7 @@ class Engine {
   std::vector<char> done_;
   std::vector<double> issued_us_;
   std::vector<Stream*> running_;  // in the order in which their ops began
-  std::vector<const OpCost*> active_;
+  std::vector<ActiveOp> active_;
   std::vector<double> rates_;
   bool active_changed_ = false;
   int computing_ = 0;

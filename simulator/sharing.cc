@@ -27,14 +27,13 @@ using Users = absl::InlinedVector<User, 8>;
 // The speed that places for thread blocks allow each op: all blocks of a kernel
 // are placed before those of one behind it. Collectives come first wherever a
 // block ends; none does before a kernel whose blocks stay is done.
-absl::InlinedVector<double, 8> PlacedSpeeds(
-    absl::Span<const OpCost* const> active) {
+absl::InlinedVector<double, 8> PlacedSpeeds(absl::Span<const ActiveOp> active) {
   absl::InlinedVector<double, 8> speeds;
   double left = 1, staying = 0;
-  for (const OpCost* op : active) {
+  for (auto [op, has_kernel] : active) {
     double wanted = op->load[kSlots];
     if (!op->is_compute) {
-      speeds.push_back(staying < 1 ? 1 : 0);
+      speeds.push_back(!has_kernel || staying < 1 ? 1 : 0);
       continue;
     }
     if (op->stays) staying += wanted;
@@ -45,18 +44,18 @@ absl::InlinedVector<double, 8> PlacedSpeeds(
   return speeds;
 }
 
-Users UsersOf(absl::Span<const OpCost* const> active) {
+Users UsersOf(absl::Span<const ActiveOp> active) {
   auto placed = PlacedSpeeds(active);
   double held = 0;
   for (size_t i = 0; i < active.size(); ++i) {
-    if (placed[i] > 0) held += active[i]->held_sms;
+    if (placed[i] > 0) held += active[i].cost->held_sms;
   }
   // Several collectives may ask for all; computation still gets its turn.
   double share = 1 - std::min(held, 0.9);
   Users users;
   for (size_t i = 0; i < active.size(); ++i) {
-    User& user = users.emplace_back(User{active[i]->load});
-    if (share < 1) user.load[kSms] *= SlowdownOn(share, active[i]->waves);
+    User& user = users.emplace_back(User{active[i].cost->load});
+    if (share < 1) user.load[kSms] *= SlowdownOn(share, active[i].cost->waves);
     // What its placed blocks use; they need no others' places.
     for (double& load : user.load) load *= placed[i];
     user.load[kSlots] = 0;
@@ -87,15 +86,15 @@ double RiseTo(const Users& users, int* full) {
   return level;
 }
 
-void SlowCollectives(absl::Span<const OpCost* const> active,
+void SlowCollectives(absl::Span<const ActiveOp> active,
                      std::vector<double>* speeds) {
   double filled = 0;
-  for (const OpCost* op : active) {
+  for (auto [op, has_kernel] : active) {
     if (op->is_compute) filled += op->load[kSms];
   }
   filled = std::min(filled, 1.0);
   for (size_t i = 0; i < active.size(); ++i) {
-    (*speeds)[i] *= 1 - filled * (1 - active[i]->beside_compute);
+    (*speeds)[i] *= 1 - filled * (1 - active[i].cost->beside_compute);
   }
 }
 
@@ -109,7 +108,7 @@ double SlowdownOn(double share, double waves) {
   return std::lerp(even, whole(waves / share) / whole(waves), kWaveShare);
 }
 
-void ShareResources(absl::Span<const OpCost* const> active,
+void ShareResources(absl::Span<const ActiveOp> active,
                     std::vector<double>* speeds) {
   speeds->assign(active.size(), 1);
   if (active.size() < 2) return;

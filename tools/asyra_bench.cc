@@ -313,13 +313,15 @@ absl::StatusOr<std::string> TextOf(const std::string& machine) {
   return Invalid("there is no machine {}", machine);
 }
 
-// The text of --machine's file as --set edits it, which the new one begins
-// with.
+// The text of --machine's file, or a plain one, as --set edits it, which the
+// new one begins with.
 absl::StatusOr<std::string> BaseOf(const Flags& flags,
                                    const BenchResult& result) {
-  if (flags.device == "cpu") return PlainMachine(result);
-  ASYRA_ASSIGN_OR_RETURN(std::string text, TextOf(flags.compile.machine));
-  return EditMachine(text, MachineEdits(flags.compile));
+  absl::StatusOr<std::string> text = flags.device == "cpu"
+                                         ? PlainMachine(result)
+                                         : TextOf(flags.compile.machine);
+  if (!text.ok()) return text;
+  return EditMachine(*text, MachineEdits(flags.compile));
 }
 
 // The machine and its table beside it, which are then read back.

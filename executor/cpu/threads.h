@@ -14,9 +14,9 @@ void UseThreads(int threads);
 
 // The calling thread works little and others wait for it: where it finds all
 // cores busy, it is let in at once and not only when somebody's slice of time
-// is over, which are milliseconds. It gets a realtime priority where the process
-// may give one (CAP_SYS_NICE, RLIMIT_RTPRIO), short slices of its own elsewhere
-// (Linux 6.12 and newer), which help mostly.
+// is over, which are milliseconds. It gets a realtime priority where the
+// process may give one (CAP_SYS_NICE, RLIMIT_RTPRIO), short slices of its own
+// elsewhere (Linux 6.12 and newer), which help mostly.
 void RunFirst();
 
 }  // namespace asyra

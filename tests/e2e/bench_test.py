@@ -20,11 +20,14 @@ class BenchTest(ToolTest):
   def test_machine_prices_the_program_by_measurements(self):
     machine = self.path("here.machine")
     said = self.passes("asyra-bench", *GPT, *CPU, "--seconds", "60",
-                       "--no-grid", "--machine-out", machine)
+                       "--no-grid", "--set", "host.gpus=3", "--machine-out",
+                       machine)
     self.assertIn("matmul(", said)
     self.assertNotIn("not measured", said)
     with open(machine) as file:
-      self.assertEqual(json.load(file)["name"], "here")
+      written = json.load(file)
+    self.assertEqual(written["name"], "here")
+    self.assertEqual(written["host"]["gpus"], 3)
     with open(self.path("here.table")) as file:
       points = json.load(file)["points"]
     self.assertIn(2, [point.get("ranks") for point in points])

@@ -24,8 +24,8 @@ std::string ErrorAfter(std::string_view from, std::string_view to) {
 TEST(Machine, EveryEmbeddedMachineLoads) {
   EXPECT_THAT(ListMachines(),
               testing::ElementsAre("a100x8", "a800x8", "b200x8", "h100x8",
-                                   "h200x2", "h200x8", "h20x8", "h800x8",
-                                   "l20x8", "l4x8", "rtx4090x8"));
+                                   "h200x2", "h200x4", "h200x8", "h20x8",
+                                   "h800x8", "l20x8", "l4x8", "rtx4090x8"));
   for (const std::string& name : ListMachines()) {
     absl::StatusOr<Machine> machine = LoadMachine(name);
     ASSERT_TRUE(machine.ok()) << machine.status();
@@ -53,11 +53,11 @@ TEST(Machine, ReadsAPathFromDisk) {
 }
 
 TEST(Machine, UnknownNamesListTheKnownOnes) {
-  EXPECT_EQ(
-      MessageOf(LoadMachine("h300").status()),
-      "machine h300 is not known; there are a100x8, a800x8, b200x8, "
-      "h100x8, h200x2, h200x8, h20x8, h800x8, l20x8, l4x8, rtx4090x8, or give "
-      "the path of a .machine file");
+  EXPECT_EQ(MessageOf(LoadMachine("h300").status()),
+            "machine h300 is not known; there are a100x8, a800x8, b200x8, "
+            "h100x8, h200x2, h200x4, h200x8, h20x8, h800x8, l20x8, l4x8, "
+            "rtx4090x8, or give "
+            "the path of a .machine file");
   EXPECT_EQ(MessageOf(LoadMachine("/no/such.machine").status()),
             "/no/such.machine: cannot be opened");
 }

@@ -15,8 +15,8 @@ OpCost Compute(double sms, double hbm) {
 }
 
 std::vector<double> Share(std::vector<OpCost> ops) {
-  std::vector<const OpCost*> active;
-  for (const OpCost& op : ops) active.push_back(&op);
+  std::vector<ActiveOp> active;
+  for (const OpCost& op : ops) active.push_back({&op});
   std::vector<double> speeds;
   ShareResources(active, &speeds);
   return speeds;
@@ -76,6 +76,11 @@ TEST(Sharing, CollectivesWaitForProductsWhoseBlocksStay) {
   product.load[kSlots] = 0.5;  // there is room beside it
   EXPECT_THAT(Share({product, collective}), ElementsAre(0.8, 1));
   product.load[kSlots] = 1;
+  // Without a kernel there is nothing to wait with.
+  std::vector<double> speeds;
+  ShareResources(std::vector<ActiveOp>{{&product}, {&collective, false}},
+                 &speeds);
+  EXPECT_THAT(speeds, ElementsAre(0.8, 1));
   product.stays = false;
   EXPECT_THAT(Share({product, collective}), ElementsAre(0.8, 1));
 }
