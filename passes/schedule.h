@@ -37,7 +37,7 @@ struct ScheduleOptions {
   bool join = true;  // small collectives, where tiles may be merged
   // Orders that are simulated on the whole, about. The result depends on it,
   // not on the machine that searches.
-  int search_steps = 4000;
+  int search_steps = 5000;
   // Of the peak on a device. 0: what the device has, if the program as it
   // stands fits in it.
   int64_t memory_bytes = 0;
