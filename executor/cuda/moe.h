@@ -19,6 +19,11 @@ struct Routing {
   // here. At most kMostExperts in all.
   int64_t total = 0, first = 0, experts = 0;
   int64_t slots = 0, capacity = 0;  // of an expert; of them for each group
+
+  // Of all buffers here.
+  int64_t rows() const {
+    return per_lead > 0 ? choices / per_lead * experts * slots : 0;
+  }
 };
 inline constexpr int64_t kMostExperts = 12288;
 
@@ -27,10 +32,11 @@ inline constexpr int64_t kMostExperts = 12288;
 cudaError_t Route(const Routing& routing, const void* choices, int64_t* rows,
                   cudaStream_t stream);
 
-// The rows that the choices have get those of their tokens.
+// All rows of the buffers: those that choices have get their tokens', others
+// zeros. `choices` [routing.rows()] becomes what has each row.
 cudaError_t PutTokens(const Routing& routing, const int64_t* rows,
-                      const void* tokens, int64_t row_bytes, void* buffers,
-                      cudaStream_t stream);
+                      const void* tokens, int64_t row_bytes, int64_t* choices,
+                      void* buffers, cudaStream_t stream);
 // Each choice gets its row, or zeros.
 cudaError_t TakeRows(const Routing& routing, const int64_t* rows,
                      const void* buffers, int64_t row_bytes, void* to,

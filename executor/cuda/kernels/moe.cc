@@ -66,11 +66,15 @@ class DispatchKernel : public MoeKernel {
       : MoeKernel(use, RoutingOf(use, use.global_results()[0], use.result(0),
                                  use.attrs().Int("capacity"))) {}
 
+  int64_t workspace_bytes() const override {
+    return MoeKernel::workspace_bytes() + routing_.rows() * 8;
+  }
+
  private:
   absl::Status Move(const KernelArgs& args, const int64_t* rows,
                     cudaStream_t stream) override {
-    ASYRA_CUDA(cudaMemsetAsync(args.results[0], 0, result_bytes_, stream));
-    ASYRA_CUDA(PutTokens(routing_, rows, args.operands[0], row_bytes_,
+    int64_t* choices = static_cast<int64_t*>(args.workspace) + routing_.choices;
+    ASYRA_CUDA(PutTokens(routing_, rows, args.operands[0], row_bytes_, choices,
                          args.results[0], stream));
     return absl::OkStatus();
   }
