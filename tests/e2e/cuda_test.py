@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 SOURCE_DIR, TOOLS_DIR = sys.argv[1:3]
 ONLY = re.compile(sys.argv[3] if len(sys.argv) > 3 else "")
@@ -39,7 +40,7 @@ def symbolic_dims(model):
   return ["--dim", "batch=4", "--dim", "seq=64"]
 
 
-def run(model, mesh, mode):
+def run(model, mesh, mode, cache):
   """(what is wrong or None, ops computed on the host)."""
   folder = os.path.join(MODELS_DIR, model)
   args = [os.path.join(folder, "model.onnx"), *symbolic_dims(model),
@@ -48,7 +49,8 @@ def run(model, mesh, mode):
   try:
     result = subprocess.run([os.path.join(TOOLS_DIR, "asyra-run"), *args],
                             stdin=subprocess.DEVNULL, capture_output=True,
-                            text=True, timeout=200)
+                            text=True, timeout=200,
+                            env=dict(os.environ, ASYRA_CACHE_DIR=cache))
   except subprocess.TimeoutExpired:
     return "hangs", set()
   fallback = re.search(r"without a kernel: (.*)", result.stdout)
@@ -73,8 +75,10 @@ def main():
               for mesh in meshes[n] for mode in MODES]
   failed, fallbacks = 0, set()
   workers = max(4, (os.cpu_count() or 4) // 4)
-  with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-    for case, (problem, ops) in zip(cases, pool.map(lambda c: run(*c), cases)):
+  with concurrent.futures.ThreadPoolExecutor(workers) as pool, \
+      tempfile.TemporaryDirectory() as cache:
+    results = pool.map(lambda case: run(*case, cache), cases)
+    for case, (problem, ops) in zip(cases, results):
       fallbacks |= ops
       if problem:
         failed += 1
