@@ -18,6 +18,7 @@
 #include "simulator/machine.h"
 #include "tools/bench_grid.h"
 #include "tools/bench_report.h"
+#include "tools/cache_warning.h"
 #include "tools/compile.h"
 #include "tools/run_inputs.h"
 #include "tools/run_tool.h"
@@ -357,6 +358,7 @@ absl::Status Main(const Flags& flags) {
     ASYRA_RETURN_IF_ERROR(
         WriteFileAtomically(flags.table, {BenchTable(result)}));
   }
+  WarnOfCache("asyra-bench");
   if (flags.machine_out.empty()) return absl::OkStatus();
   return WriteMachine(flags, result);
 }

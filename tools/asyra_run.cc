@@ -17,6 +17,7 @@
 #include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "tools/against.h"
+#include "tools/cache_warning.h"
 #include "tools/check_outputs.h"
 #include "tools/compile.h"
 #include "tools/run_inputs.h"
@@ -198,6 +199,7 @@ absl::Status Run(const Flags& flags, Communicator* world) {
   }
   if (world == nullptr || world->rank() == 0) {
     fmt::print("{}", flags.json ? ToJson(report) : ToText(report));
+    WarnOfCache("asyra-run");
   }
   return report.checked.has_value() ? report.checked->verdict
                                     : absl::OkStatus();
@@ -327,6 +329,9 @@ int main(int argc, char** argv) {
                  "the simulator says of each");
   app.add_option("--seed", flags.seed, "of random inputs")
       ->capture_default_str();
+  app.footer(
+      "What GPUs take long to find out (measured choices, compiled kernels) is "
+      "kept in $ASYRA_CACHE_DIR, or ~/.cache/asyra; set and empty: nowhere.");
   return asyra::RunTool(app, argc, argv, [&] {
     flags.predict = app.count("--machine") > 0;
     return asyra::Main(flags);
