@@ -140,15 +140,12 @@ absl::Status Predict(const Flags& flags, const Program& program,
                      absl::Span<const AgainstProgram> against,
                      RunReport* report) {
   if (against.empty() || !flags.predict) return absl::OkStatus();
-  auto add = [&](const Program& one) -> absl::Status {
-    ASYRA_ASSIGN_OR_RETURN(double us, PredictUs(one, flags.compile));
-    report->predicted_us.push_back(us);
-    return absl::OkStatus();
-  };
-  ASYRA_RETURN_IF_ERROR(add(program));
+  std::vector<const Program*> programs = {&program};
   for (const AgainstProgram& other : against) {
-    ASYRA_RETURN_IF_ERROR(add(other.program));
+    programs.push_back(&other.program);
   }
+  ASYRA_ASSIGN_OR_RETURN(report->predicted_us,
+                         PredictUs(programs, flags.compile));
   return absl::OkStatus();
 }
 
