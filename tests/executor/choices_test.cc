@@ -1,13 +1,12 @@
 // Choices are measured once, survive the process, and are the same on all
 // ranks; kernels are made of what was agreed on.
-#include "executor/choice_store.h"
-
 #include <unistd.h>
 
 #include <filesystem>
 #include <random>
 
 #include "executor/agreement.h"
+#include "executor/choice_store.h"
 #include "executor/composite_kernel.h"
 #include "gmock/gmock.h"
 #include "tests/executor/ranks.h"
