@@ -131,7 +131,8 @@ absl::StatusOr<Choices> AgreeOnChoices(Communicator& world,
   for (const std::string& text : texts) {
     for (const auto& [key, choice] : ParseChoices(text)) {
       auto [at, added] = first.emplace(key, choice);
-      if (!added && at->second.us == 0) at->second = choice;
+      bool better = at->second.us == 0 && choice.us > 0;
+      if (!added && better) at->second = choice;
     }
   }
   Choices agreed;

@@ -158,6 +158,11 @@ TEST(AgreeOnChoices, WhoCouldMeasureKnowsBetter) {
     return {{"a", {std::to_string(rank), rank == 1 ? 9.0 : 0}}};
   });
   for (const Choices& one : agreed) EXPECT_EQ(one, (Choices{{"a", {"1"}}}));
+  // Of ranks that could not, the first one counts.
+  agreed = Agreed(3, [](int64_t rank) -> Choices {
+    return {{"a", {std::to_string(rank), 0}}};
+  });
+  for (const Choices& one : agreed) EXPECT_EQ(one, (Choices{{"a", {"0"}}}));
 }
 
 // Any ranks, any keys: what a rank gets has its keys, and for each of them all
