@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 
 SOURCE_DIR, TOOLS_DIR = sys.argv[1:3]
 ONLY = re.compile(sys.argv[3] if len(sys.argv) > 3 else "")
@@ -40,7 +39,7 @@ def symbolic_dims(model):
   return ["--dim", "batch=4", "--dim", "seq=64"]
 
 
-def run(model, mesh, mode, cache):
+def run(model, mesh, mode):
   """(what is wrong or None, ops computed on the host)."""
   folder = os.path.join(MODELS_DIR, model)
   args = [os.path.join(folder, "model.onnx"), *symbolic_dims(model),
@@ -49,8 +48,7 @@ def run(model, mesh, mode, cache):
   try:
     result = subprocess.run([os.path.join(TOOLS_DIR, "asyra-run"), *args],
                             stdin=subprocess.DEVNULL, capture_output=True,
-                            text=True, timeout=200,
-                            env=dict(os.environ, ASYRA_CACHE_DIR=cache))
+                            text=True, timeout=200)
   except subprocess.TimeoutExpired:
     return "hangs", set()
   fallback = re.search(r"without a kernel: (.*)", result.stdout)
@@ -75,10 +73,8 @@ def main():
               for mesh in meshes[n] for mode in MODES]
   failed, fallbacks = 0, set()
   workers = max(4, (os.cpu_count() or 4) // 4)
-  with concurrent.futures.ThreadPoolExecutor(workers) as pool, \
-      tempfile.TemporaryDirectory() as cache:
-    results = pool.map(lambda case: run(*case, cache), cases)
-    for case, (problem, ops) in zip(cases, results):
+  with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+    for case, (problem, ops) in zip(cases, pool.map(lambda c: run(*c), cases)):
       fallbacks |= ops
       if problem:
         failed += 1
