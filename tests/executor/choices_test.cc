@@ -9,6 +9,7 @@
 #include "executor/choice_store.h"
 #include "executor/composite_kernel.h"
 #include "gmock/gmock.h"
+#include "ir/support/status.h"
 #include "tests/executor/ranks.h"
 #include "tests/ir/op_case.h"
 

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "ir/parser.h"
 #include "ir/support/check.h"
+#include "ir/support/status.h"
 #include "tests/executor/runnable.h"
 #include "tests/ir/op_case.h"
 

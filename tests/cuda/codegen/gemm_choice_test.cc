@@ -5,6 +5,7 @@
 #include <random>
 
 #include "gmock/gmock.h"
+#include "ir/support/status.h"
 #include "tests/ir/op_case.h"
 
 namespace asyra::cuda {
