@@ -2,10 +2,12 @@
 
 #include <cstring>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "ir/support/hash.h"
 #include "ir/support/status.h"
 #include "ir/verifier.h"
 
@@ -15,20 +17,12 @@ namespace {
 // Words of a weight's data that are compared, spread evenly.
 constexpr int64_t kSampledBytes = 512;
 
-// FNV-1a (Fowler, Noll and Vo): the same on every machine.
-uint64_t Hash(std::string_view text, uint64_t hash = 0xcbf29ce484222325) {
-  for (char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
-  return hash;
-}
-
 uint64_t SampleOf(const Tensor& tensor) {
   const char* data = reinterpret_cast<const char*>(tensor.data());
   int64_t step = std::max<int64_t>(1, tensor.bytes() / kSampledBytes);
-  uint64_t hash = Hash("");
+  uint64_t hash = Fnv1a("");
   for (int64_t at = 0; at < tensor.bytes(); at += step) {
-    hash = Hash({data + at, 1}, hash);
+    hash = Fnv1a({data + at, 1}, hash);
   }
   return hash;
 }
@@ -53,8 +47,8 @@ std::vector<std::string> WeightLines(const Program& program,
 std::string HashesOf(const std::vector<Agreement>& agreements) {
   std::string hashes;
   for (const Agreement& agreement : agreements) {
-    uint64_t hash = Hash(agreement.what);
-    for (const std::string& line : agreement.lines) hash = Hash(line, hash);
+    uint64_t hash = Fnv1a(agreement.what);
+    for (const std::string& line : agreement.lines) hash = Fnv1a(line, hash);
     hashes += fmt::format("{:016x}", hash);
   }
   return hashes;
@@ -118,6 +112,35 @@ absl::Status CheckAgreement(Communicator& world,
     return Invalid("ranks do not agree on {}: {}", mine[i].what, why);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<Choices> AgreeOnChoices(Communicator& world,
+                                       const Choices& mine) {
+  uint64_t hash = Fnv1a("");
+  for (const auto& [key, choice] : mine) {
+    hash = Fnv1a(fmt::format("{}\t{}\n", key, choice.value), hash);
+  }
+  ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> hashes,
+                         world.Exchange(fmt::format("{:016x}", hash)));
+  if (absl::c_count(hashes, hashes[0]) == static_cast<int64_t>(hashes.size())) {
+    return mine;
+  }
+  ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> texts,
+                         world.Exchange(ToText(mine)));
+  Choices first;
+  for (const std::string& text : texts) {
+    for (const auto& [key, choice] : ParseChoices(text)) {
+      auto [at, added] = first.emplace(key, choice);
+      bool better = at->second.us == 0 && choice.us > 0;
+      if (!added && better) at->second = choice;
+    }
+  }
+  Choices agreed;
+  for (const auto& [key, choice] : mine) {
+    auto found = first.find(key);
+    agreed[key] = found == first.end() ? choice : found->second;
+  }
+  return agreed;
 }
 
 }  // namespace asyra

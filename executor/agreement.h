@@ -1,10 +1,12 @@
 // Before the first step, ranks make sure that they are about to run the same
-// thing: ranks that issue different collectives hang or compute nonsense.
+// thing: ranks that issue different collectives hang or compute nonsense, and
+// copies of one value that are computed by different algorithms differ.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "executor/choices.h"
 #include "executor/communicator.h"
 #include "ir/program.h"
 #include "ir/weight_store.h"
@@ -35,5 +37,12 @@ std::vector<Agreement> AgreementsOf(const Program& program,
 // and texts where these differ.
 absl::Status CheckAgreement(Communicator& world,
                             const std::vector<Agreement>& mine);
+
+// For each key of `mine` what the first rank that has it has chosen, of those
+// that could measure it where there are any. Keys name the model of the device:
+// ranks on others choose for themselves. Blocks until all ranks have come here,
+// once, and once more where they differ.
+absl::StatusOr<Choices> AgreeOnChoices(Communicator& world,
+                                       const Choices& mine);
 
 }  // namespace asyra

@@ -49,6 +49,9 @@ class CompositeKernel : public Kernel {
     for (const Part& part : parts_) native &= part.kernel->is_native();
     return native;
   }
+  void AddChoices(Choices* choices) const override {
+    for (const Part& part : parts_) part.kernel->AddChoices(choices);
+  }
 
   void Launch(const KernelArgs& args, Stream& stream) override {
     auto* workspace = static_cast<std::byte*>(args.workspace);

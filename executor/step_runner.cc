@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
+#include "executor/agreement.h"
 #include "ir/body.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
@@ -46,36 +48,39 @@ absl::Status StepRunner::MakeStreams() {
 
 absl::Status StepRunner::MakeOps() {
   const Program& program = setup_.program;
-  std::vector<int64_t> workspace(streams_.size(), 0);
   std::vector<Event*> record_of(program.ops.size(), nullptr);
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const SyncPlan::Point& point = setup_.sync.ops[i];
-    const Op& op = program.ops[i];
     OpLaunch launch{.op = static_cast<int>(i), .stream = point.stream};
     for (int wait : point.waits) launch.waits.push_back(record_of[wait]);
     if (point.record) {
       launch.record = setup_.device.CreateEvent(false);
       record_of[i] = launch.record.get();
     }
-    if (!op.def->is_view) {
-      ASYRA_RETURN_IF_ERROR(MakeKernel(op, &launch));
-      workspace[point.stream] = std::max(
-          workspace[point.stream], launch.launch->kernel->workspace_bytes());
-      if (setup_.options.profile) {
-        launch.begin = setup_.device.CreateEvent(true);
-        launch.end = setup_.device.CreateEvent(true);
-      }
+    if (!program.ops[i].def->is_view && setup_.options.profile) {
+      launch.begin = setup_.device.CreateEvent(true);
+      launch.end = setup_.device.CreateEvent(true);
     }
     ops_.push_back(std::move(launch));
   }
-  for (int64_t bytes : workspace) {
-    workspace_at_.push_back(workspace_bytes_);
-    workspace_bytes_ += AlignedWorkspace(bytes);
+  ASYRA_RETURN_IF_ERROR(MakeKernels(/*of_collectives=*/false));
+  ASYRA_RETURN_IF_ERROR(ChooseAlike());
+  ASYRA_RETURN_IF_ERROR(MakeKernels(/*of_collectives=*/true));
+  PlaceWorkspaces();
+  return absl::OkStatus();
+}
+
+absl::Status StepRunner::MakeKernels(bool of_collectives) {
+  for (OpLaunch& launch : ops_) {
+    const Op& op = setup_.program.ops[launch.op];
+    if (op.def->is_view || op.is_collective() != of_collectives) continue;
+    ASYRA_RETURN_IF_ERROR(MakeKernel(&launch));
   }
   return absl::OkStatus();
 }
 
-absl::Status StepRunner::MakeKernel(const Op& op, OpLaunch* launch) {
+absl::Status StepRunner::MakeKernel(OpLaunch* launch) {
+  const Op& op = setup_.program.ops[launch->op];
   KernelUse use(setup_.program, op, setup_.rank);
   absl::StatusOr<std::unique_ptr<Kernel>> kernel =
       Unimplemented("there is no communicator");
@@ -92,6 +97,42 @@ absl::Status StepRunner::MakeKernel(const Op& op, OpLaunch* launch) {
   launch->launch = std::make_unique<Launch>();
   launch->launch->kernel = *std::move(kernel);
   return absl::OkStatus();
+}
+
+// Copies of a value that ranks compute each for itself are equal only where
+// they compute it alike. All ranks measure at the same time; those that chose
+// otherwise than the first one make such kernels anew.
+absl::Status StepRunner::ChooseAlike() {
+  if (setup_.world == nullptr) return absl::OkStatus();
+  Choices mine;
+  for (const OpLaunch& op : ops_) {
+    if (op.launch != nullptr) op.launch->kernel->AddChoices(&mine);
+  }
+  ASYRA_ASSIGN_OR_RETURN(Choices agreed, AgreeOnChoices(*setup_.world, mine));
+  if (agreed == mine) return absl::OkStatus();
+  setup_.device.Adopt(agreed);
+  for (OpLaunch& op : ops_) {
+    if (op.launch == nullptr) continue;
+    Choices its;
+    op.launch->kernel->AddChoices(&its);
+    bool alike = absl::c_all_of(
+        its, [&](const auto& one) { return agreed[one.first] == one.second; });
+    if (!alike) ASYRA_RETURN_IF_ERROR(MakeKernel(&op));
+  }
+  return absl::OkStatus();
+}
+
+void StepRunner::PlaceWorkspaces() {
+  std::vector<int64_t> workspace(streams_.size(), 0);
+  for (const OpLaunch& op : ops_) {
+    if (op.launch == nullptr) continue;
+    workspace[op.stream] =
+        std::max(workspace[op.stream], op.launch->kernel->workspace_bytes());
+  }
+  for (int64_t bytes : workspace) {
+    workspace_at_.push_back(workspace_bytes_);
+    workspace_bytes_ += AlignedWorkspace(bytes);
+  }
 }
 
 std::vector<std::string> StepRunner::OpsWhere(

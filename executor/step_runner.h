@@ -29,7 +29,8 @@ class StepRunner {
     int64_t guard_bytes;  // as `memory` was planned with
     Failure* failure;
   };
-  // Chooses and prepares all kernels, makes streams and events.
+  // Chooses and prepares all kernels, those of collectives last, and makes
+  // streams and events. Choices that were measured are the same on all ranks.
   static absl::StatusOr<std::unique_ptr<StepRunner>> Create(const Setup& setup);
 
   // Of all streams together.
@@ -74,7 +75,10 @@ class StepRunner {
   explicit StepRunner(const Setup& setup) : setup_(setup) {}
   absl::Status MakeStreams();
   absl::Status MakeOps();
-  absl::Status MakeKernel(const Op& op, OpLaunch* launch);
+  absl::Status MakeKernels(bool of_collectives);
+  absl::Status MakeKernel(OpLaunch* launch);
+  absl::Status ChooseAlike();
+  void PlaceWorkspaces();
   // Labels of the ops whose kernel is such a one, without repetition.
   std::vector<std::string> OpsWhere(bool (*holds)(const Kernel& kernel)) const;
   void BindOp(const Op& op, Launch* launch, std::byte* workspace);

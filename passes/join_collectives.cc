@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
-#include <queue>
 
 #include "absl/algorithm/container.h"
 #include "absl/types/span.h"
 #include "ir/support/status.h"
+#include "passes/group_order.h"
 
 namespace asyra {
 namespace {
@@ -14,10 +14,11 @@ namespace {
 class Joiner {
  public:
   Joiner(const Program& program, const std::vector<JoinGroup>& groups)
-      : program_(program), node_of_(program.ops.size(), -1) {
+      : program_(program), uses_(program) {
+    nodes_.group_of.assign(program.ops.size(), -1);
     for (const JoinGroup& group : groups) AddGroup(group);
     for (size_t i = 0; i < program.ops.size(); ++i) {
-      if (node_of_[i] < 0) AddNode({static_cast<int>(i)});
+      if (nodes_.group_of[i] < 0) AddNode({static_cast<int>(i)});
     }
   }
 
@@ -27,10 +28,10 @@ class Joiner {
     ASYRA_ASSIGN_OR_RETURN(std::vector<int> sorted, Sort(text));
     Program joined = program_;
     joined.ops.clear();
-    std::vector<int> index(nodes_.size());
+    std::vector<int> index(nodes_.ops.size());
     for (int node : sorted) {
       index[node] = static_cast<int>(joined.ops.size());
-      joined.ops.push_back(Join(nodes_[node]));
+      joined.ops.push_back(Join(nodes_.ops[node]));
     }
     if (order == nullptr) return joined;
     std::vector<int> place(order->size());
@@ -47,14 +48,16 @@ class Joiner {
   using Node = JoinGroup;
 
   void AddNode(Node ops) {
-    for (int op : ops) node_of_[op] = static_cast<int>(nodes_.size());
-    nodes_.push_back(std::move(ops));
+    for (int op : ops)
+      nodes_.group_of[op] = static_cast<int>(nodes_.ops.size());
+    nodes_.ops.push_back(std::move(ops));
   }
 
   void AddGroup(const JoinGroup& group) {
     Node members;
     for (int op : group) {
-      bool fits = node_of_[op] < 0 && !absl::c_linear_search(members, op) &&
+      bool fits = nodes_.group_of[op] < 0 &&
+                  !absl::c_linear_search(members, op) &&
                   (members.empty() ||
                    Joinable(program_.ops[members[0]], program_.ops[op]));
       if (fits) members.push_back(op);
@@ -64,44 +67,16 @@ class Joiner {
     AddNode(std::move(members));
   }
 
-  // Kahn's algorithm; among what is ready, the node whose last op has the first
-  // place.
+  // A node stands where its last op does.
   absl::StatusOr<std::vector<int>> Sort(absl::Span<const int> place) const {
-    DefUse uses(program_);
-    std::vector<int> waiting(nodes_.size(), 0);
-    std::vector<std::vector<int>> readers(nodes_.size());
-    for (size_t n = 0; n < nodes_.size(); ++n) {
-      for (int op : nodes_[n]) {
-        auto depend = [&](ValueId value) {
-          int def = uses.def[value];
-          if (def < 0) return;
-          readers[node_of_[def]].push_back(static_cast<int>(n));
-          ++waiting[n];
-        };
-        absl::c_for_each(program_.ops[op].operands, depend);
-        absl::c_for_each(program_.ops[op].after, depend);
-      }
-    }
-    using Entry = std::pair<int, int>;  // place, node
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    auto becomes_ready = [&](int n) {
+    std::vector<int> places;
+    for (const Node& node : nodes_.ops) {
       int last = 0;
-      for (int op : nodes_[n]) last = std::max(last, place[op]);
-      ready.push({last, n});
-    };
-    for (size_t n = 0; n < nodes_.size(); ++n) {
-      if (waiting[n] == 0) becomes_ready(static_cast<int>(n));
+      for (int op : node) last = std::max(last, place[op]);
+      places.push_back(last);
     }
-    std::vector<int> order;
-    while (!ready.empty()) {
-      int n = ready.top().second;
-      ready.pop();
-      order.push_back(n);
-      for (int reader : readers[n]) {
-        if (--waiting[reader] == 0) becomes_ready(reader);
-      }
-    }
-    if (order.size() == nodes_.size()) return order;
+    auto order = GroupOrder(program_, uses_, nodes_, places);
+    if (order.has_value()) return *std::move(order);
     return Invalid("joining these collectives makes a cycle");
   }
 
@@ -122,8 +97,8 @@ class Joiner {
   }
 
   const Program& program_;
-  std::vector<Node> nodes_;
-  std::vector<int> node_of_;  // by op
+  DefUse uses_;
+  OpGroups nodes_;  // ops of the result
 };
 
 }  // namespace

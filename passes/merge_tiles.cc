@@ -1,19 +1,12 @@
 #include "passes/merge_tiles.h"
 
-#include <queue>
-
 #include "ir/builder.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
+#include "passes/group_order.h"
 
 namespace asyra {
 namespace {
-
-// One op of the new program: one old op, or the merged ops of a group.
-struct Node {
-  TileGroup ops;
-  bool merged() const { return ops.size() > 1; }
-};
 
 // What the value was called before it was cut: "y" for "y.t0", and "y.future"
 // for "y.t0.future".
@@ -32,14 +25,14 @@ class Merger {
       : from_(from),
         tiles_(tiles),
         uses_(uses),
-        node_of_(from.ops.size(), -1),
         new_op_(from.ops.size(), -1),
         builder_(Builder::Like(from)),
         new_value_(from.values.size(), kNoValue),
         part_of_(from.values.size()) {
+    nodes_.group_of.assign(from.ops.size(), -1);
     for (const TileGroup& group : groups) AddNode(group);
     for (size_t i = 0; i < from.ops.size(); ++i) {
-      if (node_of_[i] < 0) AddNode({static_cast<int>(i)});
+      if (nodes_.group_of[i] < 0) AddNode({static_cast<int>(i)});
     }
   }
 
@@ -51,9 +44,8 @@ class Merger {
     }
     ASYRA_ASSIGN_OR_RETURN(std::vector<int> order, Sort());
     for (int node : order) {
-      ASYRA_RETURN_IF_ERROR(nodes_[node].merged()
-                                ? EmitMerged(nodes_[node])
-                                : EmitOne(nodes_[node].ops[0]));
+      const TileGroup& ops = nodes_.ops[node];
+      ASYRA_RETURN_IF_ERROR(ops.size() > 1 ? EmitMerged(ops) : EmitOne(ops[0]));
     }
     for (const Output& output : from_.outputs) {
       ASYRA_ASSIGN_OR_RETURN(ValueId value, Get(output.value, compute_));
@@ -76,46 +68,18 @@ class Merger {
   };
 
   void AddNode(TileGroup ops) {
-    for (int op : ops) node_of_[op] = static_cast<int>(nodes_.size());
-    nodes_.push_back({std::move(ops)});
+    for (int op : ops)
+      nodes_.group_of[op] = static_cast<int>(nodes_.ops.size());
+    nodes_.ops.push_back(std::move(ops));
   }
 
-  // Kahn's algorithm; among what is ready, the earliest old op goes first.
+  // A merged op stands where its first one did.
   absl::StatusOr<std::vector<int>> Sort() const {
-    std::vector<int> waiting(nodes_.size(), 0);
-    std::vector<std::vector<int>> readers(nodes_.size());
-    for (size_t n = 0; n < nodes_.size(); ++n) {
-      for (int op : nodes_[n].ops) {
-        auto depend = [&](ValueId value) {
-          int def = uses_.def[value];
-          if (def < 0) return;
-          readers[node_of_[def]].push_back(static_cast<int>(n));
-          ++waiting[n];
-        };
-        for (ValueId value : from_.ops[op].operands) depend(value);
-        for (ValueId value : from_.ops[op].after) depend(value);
-      }
-    }
-    using Entry = std::pair<int, int>;  // old position, node
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    for (size_t n = 0; n < nodes_.size(); ++n) {
-      if (waiting[n] == 0) ready.push({nodes_[n].ops[0], static_cast<int>(n)});
-    }
-    std::vector<int> order;
-    while (!ready.empty()) {
-      int n = ready.top().second;
-      ready.pop();
-      order.push_back(n);
-      for (int reader : readers[n]) {
-        if (--waiting[reader] == 0) {
-          ready.push({nodes_[reader].ops[0], reader});
-        }
-      }
-    }
-    if (order.size() != nodes_.size()) {
-      return Invalid("merging these tiles makes a cycle");
-    }
-    return order;
+    std::vector<int> places;
+    for (const TileGroup& ops : nodes_.ops) places.push_back(ops[0]);
+    auto order = GroupOrder(from_, uses_, nodes_, places);
+    if (order.has_value()) return *std::move(order);
+    return Invalid("merging these tiles makes a cycle");
   }
 
   absl::Status EmitOne(int index) {
@@ -194,15 +158,15 @@ class Merger {
     return new_value_[source];
   }
 
-  absl::Status EmitMerged(const Node& node) {
-    const Op& first = from_.ops[node.ops[0]];
+  absl::Status EmitMerged(const TileGroup& ops) {
+    const Op& first = from_.ops[ops[0]];
     Op merged = first;
     // A collective's stream must not be held up by joining its tiles.
     StreamId stream = first.start ? compute_ : first.stream;
     for (size_t i = 0; i < first.operands.size(); ++i) {
       std::vector<ValueId> tiles;
       bool shared = true;
-      for (int op : node.ops) {
+      for (int op : ops) {
         tiles.push_back(from_.ops[op].operands[i]);
         shared &= tiles.back() == tiles.front();
       }
@@ -211,7 +175,7 @@ class Merger {
     }
     std::vector<Type> types;
     for (size_t i = 0; i < first.results.size(); ++i) {
-      for (int op : node.ops) ASYRA_RETURN_IF_ERROR(CutAlike(first, op, i));
+      for (int op : ops) ASYRA_RETURN_IF_ERROR(CutAlike(first, op, i));
       types.push_back(tiles_[first.results[i]]->whole);
     }
     if (first.def->resize != nullptr) first.def->resize(&merged.attrs, types);
@@ -222,9 +186,9 @@ class Merger {
     int index = NextOp();
     ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> results,
                            builder_.Insert(std::move(merged), names));
-    for (size_t k = 0; k < node.ops.size(); ++k) {
-      const Op& op = from_.ops[node.ops[k]];
-      new_op_[node.ops[k]] = index;
+    for (size_t k = 0; k < ops.size(); ++k) {
+      const Op& op = from_.ops[ops[k]];
+      new_op_[ops[k]] = index;
       for (size_t i = 0; i < results.size(); ++i) {
         part_of_[op.results[i]] = {results[i], static_cast<int>(k)};
       }
@@ -313,8 +277,7 @@ class Merger {
   const Program& from_;
   const std::vector<std::optional<TileOf>>& tiles_;  // by value
   const DefUse& uses_;
-  std::vector<Node> nodes_;
-  std::vector<int> node_of_;
+  OpGroups nodes_;  // ops of the new program: an old one, or a merged group
   std::vector<int> new_op_;  // by old op; -1: gone
   Builder builder_;
   std::vector<ValueId> new_value_;

@@ -1,23 +1,10 @@
 #include "passes/perturbation.h"
 
-#include <string_view>
-
+#include "ir/support/hash.h"
 #include "ir/support/random.h"
 #include "simulator/replay.h"
 
 namespace asyra {
-namespace {
-
-// FNV-1a, which is the same on every machine.
-uint64_t Hash(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
-  return hash;
-}
-
-}  // namespace
 
 std::vector<OpCost> PerturbedPrices(const Program& program,
                                     absl::Span<const OpCost> prices,
@@ -25,7 +12,7 @@ std::vector<OpCost> PerturbedPrices(const Program& program,
   std::vector<OpCost> perturbed(prices.begin(), prices.end());
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    uint64_t kind = Hash(op.def->name);
+    uint64_t kind = Fnv1a(op.def->name);
     if (op.is_collective()) {
       for (AxisId axis : op.attrs.Get<AxisList>("axes")) {
         kind = kind * 31 + static_cast<uint64_t>(axis) + 1;

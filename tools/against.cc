@@ -81,16 +81,20 @@ absl::StatusOr<std::vector<AgainstProgram>> LoadAgainst(
   return programs;
 }
 
-absl::StatusOr<double> PredictUs(const Program& program,
-                                 const CompileOptions& options) {
-  if (program.stage < Stage::kLocal) {
-    return Invalid("a program of stage {} has no time",
-                   ToString(program.stage));
-  }
+absl::StatusOr<std::vector<double>> PredictUs(
+    absl::Span<const Program* const> programs, const CompileOptions& options) {
   ASYRA_ASSIGN_OR_RETURN(Machine machine,
                          LoadMachine(options.machine, MachineEdits(options)));
-  CostModel costs(machine, program.mesh, {.graph_launch = options.graph});
-  return Simulate(program, costs).makespan_us;
+  std::vector<double> us;
+  for (const Program* program : programs) {
+    if (program->stage < Stage::kLocal) {
+      return Invalid("a program of stage {} has no time",
+                     ToString(program->stage));
+    }
+    CostModel costs(machine, program->mesh, {.graph_launch = options.graph});
+    us.push_back(Simulate(*program, costs).makespan_us);
+  }
+  return us;
 }
 
 }  // namespace asyra

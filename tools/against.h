@@ -26,9 +26,9 @@ absl::StatusOr<std::vector<AgainstProgram>> LoadAgainst(
     absl::Span<const std::string> names, const Program& program,
     const Program* partitioned, absl::Span<const Tensor> inputs);
 
-// The step's time on the machine of `options`. Errors: that machine's; a
-// program before stage local.
-absl::StatusOr<double> PredictUs(const Program& program,
-                                 const CompileOptions& options);
+// The step of each program on the machine of `options`. Errors: that machine's;
+// a program before stage local.
+absl::StatusOr<std::vector<double>> PredictUs(
+    absl::Span<const Program* const> programs, const CompileOptions& options);
 
 }  // namespace asyra

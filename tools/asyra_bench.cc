@@ -19,6 +19,7 @@
 #include "simulator/machine_edit.h"
 #include "tools/bench_grid.h"
 #include "tools/bench_report.h"
+#include "tools/cache_warning.h"
 #include "tools/compile.h"
 #include "tools/run_inputs.h"
 #include "tools/run_tool.h"
@@ -365,6 +366,7 @@ absl::Status Main(const Flags& flags) {
     ASYRA_RETURN_IF_ERROR(
         WriteFileAtomically(flags.table, {BenchTable(result)}));
   }
+  WarnOfCache("asyra-bench");
   if (flags.machine_out.empty()) return absl::OkStatus();
   return WriteMachine(flags, result);
 }

@@ -17,6 +17,7 @@
 #include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "tools/against.h"
+#include "tools/cache_warning.h"
 #include "tools/check_outputs.h"
 #include "tools/compile.h"
 #include "tools/run_inputs.h"
@@ -139,15 +140,12 @@ absl::Status Predict(const Flags& flags, const Program& program,
                      absl::Span<const AgainstProgram> against,
                      RunReport* report) {
   if (against.empty() || !flags.predict) return absl::OkStatus();
-  auto add = [&](const Program& one) -> absl::Status {
-    ASYRA_ASSIGN_OR_RETURN(double us, PredictUs(one, flags.compile));
-    report->predicted_us.push_back(us);
-    return absl::OkStatus();
-  };
-  ASYRA_RETURN_IF_ERROR(add(program));
+  std::vector<const Program*> programs = {&program};
   for (const AgainstProgram& other : against) {
-    ASYRA_RETURN_IF_ERROR(add(other.program));
+    programs.push_back(&other.program);
   }
+  ASYRA_ASSIGN_OR_RETURN(report->predicted_us,
+                         PredictUs(programs, flags.compile));
   return absl::OkStatus();
 }
 
@@ -198,6 +196,7 @@ absl::Status Run(const Flags& flags, Communicator* world) {
   }
   if (world == nullptr || world->rank() == 0) {
     fmt::print("{}", flags.json ? ToJson(report) : ToText(report));
+    WarnOfCache("asyra-run");
   }
   return report.checked.has_value() ? report.checked->verdict
                                     : absl::OkStatus();
@@ -327,6 +326,9 @@ int main(int argc, char** argv) {
                  "the simulator says of each");
   app.add_option("--seed", flags.seed, "of random inputs")
       ->capture_default_str();
+  app.footer(
+      "What GPUs take long to find out (measured choices, compiled kernels) is "
+      "kept in $ASYRA_CACHE_DIR, or ~/.cache/asyra; set and empty: nowhere.");
   return asyra::RunTool(app, argc, argv, [&] {
     flags.predict = app.count("--machine") > 0;
     return asyra::Main(flags);

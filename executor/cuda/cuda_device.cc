@@ -4,6 +4,7 @@
 
 #include "executor/composite_kernel.h"
 #include "executor/cuda/cuda_stream.h"
+#include "executor/cuda/gpu_choices.h"
 #include "executor/cuda/host_kernel.h"
 #include "executor/cuda/kernel_list.h"
 #include "executor/cuda/probe_kernel.h"
@@ -136,6 +137,10 @@ class CudaDevice : public Device {
     }
     if (BodyOf(use.attrs()) != nullptr) return PrepareComposite(use, *this);
     return cuda::PrepareHostKernel(use);
+  }
+
+  void Adopt(const Choices& choices) override {
+    cuda::GpuChoices().Adopt(choices);
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareProbe(

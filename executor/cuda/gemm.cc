@@ -3,20 +3,19 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <numeric>
+#include <optional>
 #include <vector>
 
 #include "executor/cuda/element_of.h"
 #include "executor/cuda/fill.h"
+#include "executor/cuda/gemm_choice.h"
+#include "executor/cuda/gpu_choices.h"
 #include "executor/cuda/scratch.h"
-#include "executor/device.h"
 #include "ir/support/status.h"
 
 namespace asyra::cuda {
 namespace {
 
-// NVIDIA recommends 32 MiB on Hopper.
-constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
 // Candidates of the heuristics that are timed, and how often.
 constexpr int kCandidates = 8;
 constexpr int kTimedRuns = 5;
@@ -32,17 +31,6 @@ cudaDataType_t TypeOf(DType dtype) {
     default:
       return CUDA_R_32F;
   }
-}
-
-// What the addresses of all matrices of such products have in common: values
-// begin at multiples of kDeviceAlignment, their matrices after whole ones.
-uint32_t AlignmentOf(const GemmShape& shape) {
-  int64_t size = SizeOf(shape.dtype), common = kDeviceAlignment;
-  for (int64_t elements :
-       {shape.m * shape.k, shape.k * shape.n, shape.m * shape.n}) {
-    common = std::gcd(common, elements * size);
-  }
-  return static_cast<uint32_t>(common);
 }
 
 // A handle of cuBLASLt with its function that destroys it.
@@ -107,10 +95,11 @@ class LtGemm : public Gemm {
     return MakeLayout(shape_.n, shape_.m, shape_.c_stride, &c_);
   }
 
-  absl::StatusOr<std::vector<cublasLtMatmulHeuristicResult_t>> Candidates() {
+  // At least one, what the heuristics expect to be the best one first.
+  absl::StatusOr<std::vector<GemmAlgorithm>> Candidates() {
     Preference preference;
     ASYRA_CUDA(cublasLtMatmulPreferenceCreate(&preference.value));
-    uint64_t bytes = kWorkspaceBytes;
+    uint64_t bytes = kGemmWorkspaceBytes;
     ASYRA_CUDA(cublasLtMatmulPreferenceSetAttribute(
         preference.value, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
         sizeof(bytes)));
@@ -129,22 +118,39 @@ class LtGemm : public Gemm {
         handle_, operation_.value, b_.value, a_.value, c_.value, c_.value,
         preference.value, kCandidates, found.data(), &count));
     found.resize(count);
-    std::erase_if(found,
-                  [](auto& one) { return one.state != CUBLAS_STATUS_SUCCESS; });
-    if (found.empty()) {
-      return Unimplemented("cuBLASLt has no algorithm for {} x {} x {} in {}",
-                           shape_.m, shape_.n, shape_.k,
-                           ToString(shape_.dtype));
+    std::vector<GemmAlgorithm> algorithms;
+    for (const cublasLtMatmulHeuristicResult_t& one : found) {
+      if (one.state != CUBLAS_STATUS_SUCCESS) continue;
+      algorithms.push_back({one.algo, one.workspaceSize});
     }
-    return found;
+    if (!algorithms.empty()) return algorithms;
+    return Unimplemented("cuBLASLt has no algorithm for {} x {} x {} in {}",
+                         shape_.m, shape_.n, shape_.k, ToString(shape_.dtype));
   }
 
-  void Use(const cublasLtMatmulHeuristicResult_t& algorithm) {
-    algorithm_ = algorithm;
+  // Whether an algorithm that was found elsewhere runs this product here.
+  bool Takes(const GemmAlgorithm& algorithm) {
+    if (algorithm.workspace_bytes > kGemmWorkspaceBytes) return false;
+    cublasLtMatmulHeuristicResult_t checked = {};
+    cublasStatus_t status =
+        cublasLtMatmulAlgoCheck(handle_, operation_.value, b_.value, a_.value,
+                                c_.value, c_.value, &algorithm.algo, &checked);
+    return status == CUBLAS_STATUS_SUCCESS &&
+           checked.state == CUBLAS_STATUS_SUCCESS &&
+           checked.workspaceSize <= algorithm.workspace_bytes;
+  }
+
+  void Use(const GemmAlgorithm& algorithm) { algorithm_ = algorithm; }
+  void SetChoice(std::string key, const Choice& choice) {
+    key_ = std::move(key);
+    choice_ = choice;
+  }
+  void AddChoice(Choices* choices) const override {
+    choices->emplace(key_, choice_);
   }
 
   int64_t workspace_bytes() const override {
-    return static_cast<int64_t>(algorithm_.workspaceSize);
+    return static_cast<int64_t>(algorithm_.workspace_bytes);
   }
 
   absl::Status Enqueue(const void* a, const void* b, void* c, void* workspace,
@@ -158,7 +164,7 @@ class LtGemm : public Gemm {
                        b_.value, a, a_.value,
                        wide ? static_cast<const void*>(&zero64) : &zero, c,
                        c_.value, c, c_.value, &algorithm_.algo, workspace,
-                       algorithm_.workspaceSize, stream),
+                       algorithm_.workspace_bytes, stream),
         "cublasLtMatmul");
   }
 
@@ -189,7 +195,9 @@ class LtGemm : public Gemm {
   cublasLtHandle_t handle_ = nullptr;
   Operation operation_;
   Layout a_, b_, c_;
-  cublasLtMatmulHeuristicResult_t algorithm_ = {};
+  GemmAlgorithm algorithm_;
+  std::string key_;
+  Choice choice_;
 };
 
 // Matrices to time a product on.
@@ -204,7 +212,7 @@ class Trial {
     ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.a_stride + s.m * s.k, &a_));
     ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.b_stride + s.k * s.n, &b_));
     ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.c_stride + s.m * s.n, &c_));
-    return workspace_.Allocate(kWorkspaceBytes);
+    return workspace_.Allocate(kGemmWorkspaceBytes);
   }
 
   // The median.
@@ -237,39 +245,22 @@ class Trial {
 };
 
 // The fastest of the candidates; the first one where there is no memory to try.
-absl::StatusOr<cublasLtMatmulHeuristicResult_t> Tune(const GemmShape& shape,
-                                                     LtGemm& gemm) {
-  ASYRA_ASSIGN_OR_RETURN(std::vector<cublasLtMatmulHeuristicResult_t> found,
-                         gemm.Candidates());
+absl::StatusOr<Choice> Tune(const GemmShape& shape, LtGemm& gemm) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<GemmAlgorithm> found, gemm.Candidates());
   Trial trial;
   absl::Status ready = trial.Prepare(shape);
-  if (absl::IsResourceExhausted(ready)) return found[0];
+  if (absl::IsResourceExhausted(ready)) return Choice{ToText(found[0])};
   ASYRA_RETURN_IF_ERROR(ready);
-  cublasLtMatmulHeuristicResult_t best = found[0];
+  const GemmAlgorithm* best = nullptr;
   float least = 0;
-  for (const cublasLtMatmulHeuristicResult_t& candidate : found) {
+  for (const GemmAlgorithm& candidate : found) {
     gemm.Use(candidate);
-    absl::StatusOr<float> ms = trial.TimeMs(gemm);
-    if (!ms.ok()) return ms.status();
-    if (least != 0 && *ms >= least) continue;
-    least = *ms;
-    best = candidate;
+    ASYRA_ASSIGN_OR_RETURN(float ms, trial.TimeMs(gemm));
+    if (best != nullptr && ms >= least) continue;
+    least = ms;
+    best = &candidate;
   }
-  return best;
-}
-
-absl::StatusOr<cublasLtMatmulHeuristicResult_t> AlgorithmFor(
-    const GemmShape& shape, LtGemm& gemm) {
-  static std::mutex mutex;
-  static auto* tuned =
-      new std::map<GemmShape, cublasLtMatmulHeuristicResult_t>();
-  std::lock_guard lock(mutex);
-  auto found = tuned->find(shape);
-  if (found != tuned->end()) return found->second;
-  ASYRA_ASSIGN_OR_RETURN(cublasLtMatmulHeuristicResult_t algorithm,
-                         Tune(shape, gemm));
-  tuned->emplace(shape, algorithm);
-  return algorithm;
+  return Choice{ToText(*best), least * 1e3};
 }
 
 }  // namespace
@@ -277,9 +268,17 @@ absl::StatusOr<cublasLtMatmulHeuristicResult_t> AlgorithmFor(
 absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create(const GemmShape& shape) {
   auto gemm = std::make_unique<LtGemm>(shape);
   ASYRA_RETURN_IF_ERROR(gemm->Describe());
-  ASYRA_ASSIGN_OR_RETURN(cublasLtMatmulHeuristicResult_t algorithm,
-                         AlgorithmFor(shape, *gemm));
-  gemm->Use(algorithm);
+  ASYRA_ASSIGN_OR_RETURN(std::string gpu, GpuModel());
+  std::string key = KeyOf(shape, gpu);
+  auto serves = [&](const Choice& choice) {
+    std::optional<GemmAlgorithm> algorithm = ParseGemmAlgorithm(choice.value);
+    return algorithm.has_value() && gemm->Takes(*algorithm);
+  };
+  ASYRA_ASSIGN_OR_RETURN(Choice choice, GpuChoices().Get(key, serves, [&] {
+    return Tune(shape, *gemm);
+  }));
+  gemm->Use(*ParseGemmAlgorithm(choice.value));
+  gemm->SetChoice(std::move(key), choice);
   return gemm;
 }
 

@@ -1,11 +1,13 @@
 // Matrix products by cuBLASLt, with the algorithm chosen when they are
-// prepared: those that its heuristics name first are timed on random data.
+// prepared: those that its heuristics name first are timed on random data,
+// unless that was done before (executor/choices.h).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "executor/choices.h"
 #include "executor/cuda/cuda_status.h"
 #include "ir/type.h"
 
@@ -26,11 +28,12 @@ struct GemmShape {
 
 class Gemm {
  public:
-  // One shape is tuned once in a process, so that all ranks choose alike.
+  // By the process's choice for the shape and the model of the current GPU.
   // Errors: a shape that cuBLASLt has nothing for.
   static absl::StatusOr<std::unique_ptr<Gemm>> Create(const GemmShape& shape);
   virtual ~Gemm() = default;
   virtual int64_t workspace_bytes() const = 0;
+  virtual void AddChoice(Choices* choices) const = 0;
   virtual absl::Status Enqueue(const void* a, const void* b, void* c,
                                void* workspace, cudaStream_t stream) = 0;
 };

@@ -1,19 +1,19 @@
 #include "executor/cuda/nvrtc_module.h"
 
 #include <nvrtc.h>
-#include <sys/stat.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <mutex>
+#include <optional>
 
 #include "absl/container/flat_hash_map.h"
 #include "executor/cuda/cuda_status.h"
-#include "ir/support/file.h"
+#include "executor/disk_cache.h"
 #include "ir/support/status.h"
 
 namespace asyra::cuda {
 namespace {
+
+constexpr char kKind[] = "cubin";  // of files
 
 absl::Status ToStatus(nvrtcResult result, std::string_view call) {
   if (result == NVRTC_SUCCESS) return absl::OkStatus();
@@ -79,48 +79,6 @@ std::string KeyOf(const std::string& source,
   return key + "\n" + source;
 }
 
-std::string CacheFolder() {
-  if (const char* set = std::getenv("XDG_CACHE_HOME"); set && *set) {
-    return std::string(set) + "/asyra";
-  }
-  const char* home = std::getenv("HOME");
-  return home && *home ? std::string(home) + "/.cache/asyra" : "";
-}
-
-// FNV-1a, only to name files: they hold their whole key.
-std::string CachePath(const std::string& key) {
-  std::string folder = CacheFolder();
-  if (folder.empty()) return "";
-  uint64_t hash = 0xcbf29ce484222325;
-  for (char c : key) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  return fmt::format("{}/{:016x}.cubin", folder, hash);
-}
-
-// A file is the key, a zero byte, the code's size, a zero byte, the code; one
-// of another key or cut short is none.
-std::string ReadCached(const std::string& path, const std::string& key) {
-  absl::StatusOr<std::string> file = ReadFile(path);
-  if (!file.ok()) return "";
-  size_t at = key.size() + 1;
-  if (file->size() < at || file->compare(0, at, key.c_str(), at) != 0) {
-    return "";
-  }
-  size_t end = file->find('\0', at);
-  if (end == std::string::npos) return "";
-  size_t size = std::strtoull(file->c_str() + at, nullptr, 10);
-  return file->size() - end - 1 == size ? file->substr(end + 1) : "";
-}
-
-// A cache that cannot be written is none; that is no error.
-void WriteCached(const std::string& path, const std::string& key,
-                 const std::string& cubin) {
-  std::error_code ignored;
-  std::filesystem::create_directories(CacheFolder(), ignored);
-  constexpr std::string_view kZero("\0", 1);
-  std::string size = std::to_string(cubin.size());
-  WriteFileAtomically(path, {key, kZero, size, kZero, cubin}).IgnoreError();
-}
-
 absl::StatusOr<int> ArchitectureOfGpu() {
   int gpu = 0, major = 0, minor = 0;
   ASYRA_CUDA(cudaGetDevice(&gpu));
@@ -161,13 +119,13 @@ class Kernels {
 absl::StatusOr<std::string> CompileToCubin(const std::string& source,
                                            const NvrtcOptions& options) {
   std::vector<std::string> texts = OptionsFor(options);
-  std::string key = KeyOf(source, texts), path = CachePath(key);
-  std::string cubin = path.empty() ? "" : ReadCached(path, key);
-  if (!cubin.empty()) return cubin;
+  std::string key = KeyOf(source, texts);
+  std::optional<std::string> kept = DiskCache::OfProcess().Find(kKind, key);
+  if (kept.has_value()) return *std::move(kept);
   NvrtcProgram program;
   ASYRA_RETURN_IF_ERROR(program.Compile(source, texts));
-  ASYRA_ASSIGN_OR_RETURN(cubin, program.Cubin());
-  if (!path.empty()) WriteCached(path, key, cubin);
+  ASYRA_ASSIGN_OR_RETURN(std::string cubin, program.Cubin());
+  DiskCache::OfProcess().Keep(kKind, key, cubin);
   return cubin;
 }
 

@@ -15,8 +15,7 @@ struct NvrtcOptions {
 };
 
 // Machine code of CUDA C++ in which functions are the device's; needs no GPU.
-// Kept on disk, under the folder `asyra` of $XDG_CACHE_HOME or ~/.cache, where
-// that can be written; processes may share it.
+// Kept on disk (executor/disk_cache.h).
 // Errors: what NVRTC says of the source.
 absl::StatusOr<std::string> CompileToCubin(const std::string& source,
                                            const NvrtcOptions& options);

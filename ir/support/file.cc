@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <random>
 
 #include "ir/support/mapped_file.h"
 #include "ir/support/status.h"
@@ -29,6 +30,12 @@ absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
   return absl::OkStatus();
 }
 
+// Another one for each thread, process and host that writes in the folder.
+std::string TemporarySuffix() {
+  std::random_device random;
+  return fmt::format(".tmp{:08x}{:08x}", random(), random());
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
@@ -39,9 +46,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const std::string_view> pieces) {
-  std::string temporary = fmt::format("{}.tmp{}", path, ::getpid());
+  std::string temporary = path + TemporarySuffix();
   int fd =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) return SystemError(path, "cannot write");
   absl::Status status;
   for (std::string_view piece : pieces) {

@@ -14,7 +14,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Writes the pieces one after the other into a temporary file beside `path`
 // and renames it: a reader sees the old file or the new one, never half of
-// one. Missing folders are not made. On error the temporary is removed.
+// one, and of several writers the last one's. Missing folders are not made. On
+// error the temporary is removed.
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const std::string_view> pieces);
 

@@ -1,4 +1,4 @@
-// Programs whose steps give the bytes that the interpreter gives.
+// Programs whose steps give what the interpreter gives.
 #pragma once
 
 #include "executor/cpu/run_on_cpu.h"
@@ -11,8 +11,12 @@
 
 namespace asyra {
 
-// On small integers, with debug memory and without, three steps each.
-inline void ExpectSameAsInterpreted(const Program& program) {
+// On small integers, with debug memory and without, three steps each: the same
+// bytes, unless there is a tolerance. `run`, where it is asked for, is the
+// last.
+inline void ExpectSameAsInterpreted(const Program& program,
+                                    double tolerance = 0,
+                                    RunResult* run = nullptr) {
   SCOPED_TRACE(ToString(program));
   absl::Status verified = Verify(program);
   ASSERT_TRUE(verified.ok()) << verified;
@@ -24,8 +28,9 @@ inline void ExpectSameAsInterpreted(const Program& program) {
                          .repeat = 3,
                          .check_deterministic = true});
     ASSERT_TRUE(got.ok()) << got.status();
-    absl::Status same = SameOutputs(want, got->outputs, 0);
+    absl::Status same = SameOutputs(want, got->outputs, tolerance);
     EXPECT_TRUE(same.ok()) << same;
+    if (run != nullptr) *run = *std::move(got);
   }
 }
 

@@ -115,6 +115,10 @@ class CudnnAttention : public CudaKernel {
     return lengths_bytes_ + graph_->workspace_bytes();
   }
 
+  void AddChoices(Choices* choices) const override {
+    graph_->AddChoice(choices);
+  }
+
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
     const AttentionProblem& p = problem_;
     constexpr int64_t kElementBytes = 2;  // f16 and bf16

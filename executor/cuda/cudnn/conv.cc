@@ -124,6 +124,10 @@ class CudnnConv : public CudaKernel {
 
   int64_t workspace_bytes() const override { return graph_->workspace_bytes(); }
 
+  void AddChoices(Choices* choices) const override {
+    graph_->AddChoice(choices);
+  }
+
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
     return graph_->Enqueue(
         {{kX, args.operands[0]}, {kW, args.operands[1]}, {kY, args.results[0]}},

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "executor/cuda/fill.h"
+#include "executor/cuda/gpu_choices.h"
 
 namespace asyra::cuda {
 namespace {
@@ -154,7 +155,10 @@ absl::StatusOr<std::shared_ptr<CudnnGraph>> CudnnGraph::Create(
   {
     std::lock_guard lock(mutex);
     auto found = made->find(place);
-    if (found != made->end()) return found->second;
+    if (found != made->end() && GpuChoices().Holds(found->second->choice_key_,
+                                                   found->second->choice_)) {
+      return found->second;
+    }
   }
   std::shared_ptr<CudnnGraph> graph(new CudnnGraph());
   ASYRA_RETURN_IF_ERROR(graph->Build(spec));
@@ -177,50 +181,65 @@ absl::Status CudnnGraph::Build(const GraphSpec& spec) {
   return absl::OkStatus();
 }
 
+int64_t CudnnGraph::PlanNamed(const std::string& name) const {
+  for (int64_t plan = 0; plan < graph_->get_execution_plan_count(); ++plan) {
+    std::string its;
+    if (graph_->get_plan_name_at_index(plan, its).is_good() && its == name) {
+      return plan;
+    }
+  }
+  return -1;
+}
+
 // Builds the first candidates and gives the fastest.
-absl::StatusOr<int64_t> CudnnGraph::Fastest(const Trial& trial) {
-  int64_t best = -1, built = 0;
-  float least = 0;
+absl::StatusOr<Choice> CudnnGraph::Fastest(const Trial& trial) {
+  int64_t built = 0;
+  Choice best;
   for (int64_t plan = 0;
        plan < graph_->get_execution_plan_count() && built < kCandidates;
        ++plan) {
-    if (graph_->build_plan_at_index(plan).is_bad()) continue;
+    std::string name;
+    if (graph_->get_plan_name_at_index(plan, name).is_bad() ||
+        graph_->build_plan_at_index(plan).is_bad()) {
+      continue;
+    }
     ++built;
     absl::StatusOr<float> ms = trial.TimeMs(*this, plan);
     if (!ms.ok()) continue;  // what fails to run is no candidate
-    if (best >= 0 && *ms >= least) continue;
-    best = plan;
-    least = *ms;
+    if (!best.value.empty() && *ms * 1e3 >= best.us) continue;
+    best = {name, *ms * 1e3};
   }
-  if (best < 0) return Unimplemented("cuDNN has no plan that runs");
+  if (best.value.empty()) return Unimplemented("cuDNN has no plan that runs");
   return best;
 }
 
 absl::Status CudnnGraph::Choose(const GraphSpec& spec) {
-  static std::mutex mutex;
-  static auto* chosen = new std::map<std::string, int64_t>();
   Trial trial;
   absl::Status ready = trial.Prepare(spec.values, kMostWorkspaceBytes);
   if (absl::IsResourceExhausted(ready)) {
     return Unimplemented("no memory to choose a plan of cuDNN's with");
   }
   ASYRA_RETURN_IF_ERROR(ready);
-  bool known = true;
-  {
-    std::lock_guard lock(mutex);
-    auto found = chosen->find(spec.key);
-    if (found == chosen->end()) {
-      ASYRA_ASSIGN_OR_RETURN(plan_, Fastest(trial));
-      chosen->emplace(spec.key, plan_);
-      known = false;
-    } else {
-      plan_ = found->second;
-    }
-  }
-  if (known) {
+  ASYRA_ASSIGN_OR_RETURN(std::string gpu, GpuModel());
+  choice_key_ = fmt::format("{}, workspace {}, cuDNN {}, {}", spec.key,
+                            kMostWorkspaceBytes, cudnnGetVersion(), gpu);
+  bool built = false, ran = false;
+  auto serves = [&](const Choice& choice) {
+    int64_t plan = PlanNamed(choice.value);
+    return built = plan >= 0 && graph_->build_plan_at_index(plan).is_good();
+  };
+  auto measure = [&] {
+    built = ran = true;
+    return Fastest(trial);
+  };
+  ASYRA_ASSIGN_OR_RETURN(choice_,
+                         GpuChoices().Get(choice_key_, serves, measure));
+  plan_ = PlanNamed(choice_.value);
+  if (plan_ < 0) return Unimplemented("cuDNN has no plan {}", choice_.value);
+  if (!built) {
     ASYRA_RETURN_IF_ERROR(Refused(graph_->build_plan_at_index(plan_)));
-    ASYRA_RETURN_IF_ERROR(trial.Once(*this, plan_));
   }
+  if (!ran) ASYRA_RETURN_IF_ERROR(trial.Once(*this, plan_));
   workspace_bytes_ =
       graph_->get_workspace_size_plan_at_index(plan_) + kAlignment;
   return absl::OkStatus();

@@ -1,5 +1,6 @@
 // A graph of cuDNN's with the plan that runs it, chosen when it is prepared:
-// the first that its heuristics name are timed on random data.
+// the first that its heuristics name are timed on random data, unless that was
+// done before (executor/choices.h).
 #pragma once
 
 #include <functional>
@@ -11,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "executor/choices.h"
 #include "executor/cuda/cuda_status.h"
 #include "executor/cuda/element.h"
 #include "ir/support/status.h"
@@ -46,13 +48,16 @@ class CudnnGraph {
   // By uid, what it reads and writes.
   using Pointers = std::unordered_map<int64_t, void*>;
 
-  // One graph for each GPU and key; which plan it runs is decided once in a
-  // process, so that all ranks choose alike. Errors: Unimplemented where cuDNN
-  // does not take the graph.
+  // One graph for each GPU, key and plan; it runs the process's choice for the
+  // key and the model of the GPU. Errors: Unimplemented where cuDNN does not
+  // take the graph.
   static absl::StatusOr<std::shared_ptr<CudnnGraph>> Create(
       const GraphSpec& spec);
 
   int64_t workspace_bytes() const { return workspace_bytes_; }
+  void AddChoice(Choices* choices) const {
+    choices->emplace(choice_key_, choice_);
+  }
   absl::Status Enqueue(const Pointers& pointers, void* workspace,
                        cudaStream_t stream) const;
 
@@ -60,11 +65,15 @@ class CudnnGraph {
   class Trial;
   absl::Status Build(const GraphSpec& spec);
   absl::Status Choose(const GraphSpec& spec);
-  absl::StatusOr<int64_t> Fastest(const Trial& trial);
+  // -1: none of that name.
+  int64_t PlanNamed(const std::string& name) const;
+  absl::StatusOr<Choice> Fastest(const Trial& trial);
   absl::Status Run(int64_t plan, const Pointers& pointers, void* workspace,
                    cudaStream_t stream) const;
 
   std::shared_ptr<fe::graph::Graph> graph_;
+  std::string choice_key_;
+  Choice choice_;  // the plan's name: an engine of cuDNN's and its settings
   int64_t plan_ = 0;
   int64_t workspace_bytes_ = 0;
 };

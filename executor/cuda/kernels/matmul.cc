@@ -63,6 +63,9 @@ class MatmulKernel : public CudaKernel {
   }
 
   int64_t workspace_bytes() const override { return workspace_; }
+  void AddChoices(Choices* choices) const override {
+    for (const Call& call : calls_) call.gemm->AddChoice(choices);
+  }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
     auto at = [this](void* data, int64_t element) {

@@ -27,7 +27,7 @@ std::filesystem::path CacheFolder() {
 
 class OwnCache : public testing::Environment {
  public:
-  void SetUp() override { setenv("XDG_CACHE_HOME", CacheFolder().c_str(), 1); }
+  void SetUp() override { setenv("ASYRA_CACHE_DIR", CacheFolder().c_str(), 1); }
   void TearDown() override { std::filesystem::remove_all(CacheFolder()); }
 };
 
@@ -280,8 +280,7 @@ TEST(Nvrtc, CodeIsKeptOnDiskAndBrokenFilesAreNot) {
   std::filesystem::remove_all(CacheFolder());
   std::string first = ASYRA_VALUE(CompileToCubin(source, {.architecture = 90}));
   std::vector<std::filesystem::path> files;
-  for (const auto& file :
-       std::filesystem::directory_iterator(CacheFolder() / "asyra")) {
+  for (const auto& file : std::filesystem::directory_iterator(CacheFolder())) {
     files.push_back(file.path());
   }
   ASSERT_EQ(files.size(), 1);

@@ -1,0 +1,201 @@
+#include "executor/run_case.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool IsLeftOut(const Tensor& tensor, const Shape& given) {
+  return tensor.num_elements() == 0 && tensor.shape() != given;
+}
+
+}  // namespace
+
+absl::Status SharedCase::TakeInputs() {
+  if (inputs_.size() != program_.inputs.size()) {
+    return Invalid("{} inputs are given, the program has {}", inputs_.size(),
+                   program_.inputs.size());
+  }
+  if (program_.weights != nullptr) weights_ = *program_.weights;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Input& input = program_.inputs[i];
+    const Type& type = program_.type(input.value);
+    const std::string& name = program_.value_name(input.value);
+    if (input.role == InputRole::kWeight) {
+      if (!IsLeftOut(inputs_[i], program_.GivenShape(input))) {
+        weights_.Set(name, inputs_[i]);
+      }
+    } else if (inputs_[i].dtype() != type.dtype ||
+               inputs_[i].shape() != type.shape()) {
+      return Invalid("input %{} is {}{}, the program takes {}{}", name,
+                     ToString(inputs_[i].dtype()),
+                     ShapeToString(inputs_[i].shape()), ToString(type.dtype),
+                     ShapeToString(type.shape()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> SharedCase::Prepare(
+    Device& device, Communicator& world) const {
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                         Executor::Load(program_));
+  ASYRA_RETURN_IF_ERROR(
+      executor->Prepare(device, &world, &weights_, options_.executor));
+  return executor;
+}
+
+std::vector<Tensor> SharedCase::DataOf(int64_t rank) const {
+  std::vector<Tensor> data;
+  for (size_t i = 0; i < program_.inputs.size(); ++i) {
+    if (program_.inputs[i].role == InputRole::kData) {
+      data.push_back(ShardOf(i, rank));
+    }
+  }
+  return data;
+}
+
+absl::Status SharedCase::SetStates(Executor& executor, int64_t rank) const {
+  for (size_t i = 0; i < program_.inputs.size(); ++i) {
+    const Input& input = program_.inputs[i];
+    if (input.role != InputRole::kState) continue;
+    ASYRA_RETURN_IF_ERROR(
+        executor.SetState(program_.value_name(input.value), ShardOf(i, rank)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SharedCase::Report(Executor& executor) {
+  report_.memory = executor.memory();
+  ASYRA_ASSIGN_OR_RETURN(report_.used, executor.MeasureMemory());
+  report_.fallback_ops = executor.fallback_ops();
+  report_.split_fusions = executor.split_fusions();
+  report_.profile = executor.Profile();
+  return absl::OkStatus();
+}
+
+std::string SharedCase::Pack(const RankResult& result) const {
+  std::string bytes(reinterpret_cast<const char*>(result.step_us.data()),
+                    result.step_us.size() * sizeof(double));
+  for (const Tensor& shard : result.outputs) {
+    bytes.append(reinterpret_cast<const char*>(shard.data()), shard.bytes());
+  }
+  return bytes;
+}
+
+absl::StatusOr<RankResult> SharedCase::Unpack(const std::string& bytes) const {
+  RankResult result;
+  size_t size = options_.repeat * sizeof(double);
+  for (size_t i = 0; i < program_.outputs.size(); ++i) {
+    size += LocalOutput(i).bytes();
+  }
+  if (bytes.size() != size) {
+    return Invalid("a rank gives {} bytes of results, another one {}",
+                   bytes.size(), size);
+  }
+  result.step_us.resize(options_.repeat);
+  const char* at = bytes.data();
+  std::memcpy(result.step_us.data(), at, options_.repeat * sizeof(double));
+  at += options_.repeat * sizeof(double);
+  for (size_t i = 0; i < program_.outputs.size(); ++i) {
+    Type local = LocalOutput(i);
+    Tensor& shard = result.outputs.emplace_back(local.dtype, local.shape());
+    if (shard.bytes() == 0) continue;
+    std::memcpy(shard.mutable_data(), at, shard.bytes());
+    at += shard.bytes();
+  }
+  return result;
+}
+
+absl::StatusOr<RunResult> SharedCase::Collect(
+    absl::Span<const RankResult> results) {
+  for (size_t i = 0; i < program_.outputs.size(); ++i) {
+    ASYRA_ASSIGN_OR_RETURN(Tensor whole, Whole(results, i));
+    report_.outputs.push_back(std::move(whole));
+  }
+  for (int64_t step = 0; step < options_.repeat; ++step) {
+    double slowest = 0;
+    for (const RankResult& result : results) {
+      slowest = std::max(slowest, result.step_us[step]);
+    }
+    report_.step_us.push_back(slowest);
+  }
+  return std::move(report_);
+}
+
+Tensor SharedCase::ShardOf(size_t input, int64_t rank) const {
+  return Shard(inputs_[input], program_.type(program_.inputs[input].value),
+               program_.mesh, rank);
+}
+
+Type SharedCase::LocalOutput(size_t index) const {
+  return program_.type(program_.outputs[index].value).Local(program_.mesh);
+}
+
+absl::StatusOr<Tensor> SharedCase::Whole(absl::Span<const RankResult> results,
+                                         size_t index) const {
+  ValueId value = program_.outputs[index].value;
+  const Type& type = program_.type(value);
+  std::vector<Tensor> shards;
+  for (const RankResult& result : results) {
+    shards.push_back(result.outputs[index]);
+  }
+  Tensor whole = Unshard(shards, type, program_.mesh);
+  for (size_t rank = 0; rank < results.size(); ++rank) {
+    if (SameBytes(Shard(whole, type, program_.mesh, rank), shards[rank])) {
+      continue;
+    }
+    return absl::InternalError(
+        fmt::format("output %{} differs between ranks, on rank {}",
+                    program_.value_name(value), rank));
+  }
+  return whole;
+}
+
+absl::Status RankCase::Prepare(Device& device, Communicator& world) {
+  ASYRA_ASSIGN_OR_RETURN(executor_, shared_.Prepare(device, world));
+  return absl::OkStatus();
+}
+
+absl::Status RankCase::Step(Communicator& world, const RunOptions& options) {
+  ASYRA_RETURN_IF_ERROR(shared_.SetStates(*executor_, rank_));
+  ASYRA_RETURN_IF_ERROR(world.Exchange("").status());  // all at once
+  auto begin = Clock::now();
+  ASYRA_RETURN_IF_ERROR(executor_->Step(data_));
+  result_.step_us.push_back(
+      std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
+  return options.check_deterministic ? CompareWithFirst() : absl::OkStatus();
+}
+
+absl::StatusOr<RankResult> RankCase::Finish(bool reports) {
+  for (size_t i = 0; i < shared_.program().outputs.size(); ++i) {
+    ASYRA_ASSIGN_OR_RETURN(Tensor shard, executor_->Output(i));
+    result_.outputs.push_back(std::move(shard));
+  }
+  if (reports) ASYRA_RETURN_IF_ERROR(shared_.Report(*executor_));
+  return std::move(result_);
+}
+
+absl::Status RankCase::CompareWithFirst() {
+  const Program& program = shared_.program();
+  size_t step = result_.step_us.size() - 1;
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    ASYRA_ASSIGN_OR_RETURN(Tensor output, executor_->Output(i));
+    if (step == 0) {
+      first_.push_back(std::move(output));
+    } else if (!SameBytes(output, first_[i])) {
+      return absl::InternalError(
+          fmt::format("output %{} of step {} differs from that of step 0",
+                      program.value_name(program.outputs[i].value), step));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace asyra

@@ -1,0 +1,85 @@
+// A program of a run (run.h): what all its ranks share, and the end of one.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/run.h"
+
+namespace asyra {
+
+// What one rank gives of one program.
+struct RankResult {
+  std::vector<Tensor> outputs;  // its shards
+  std::vector<double> step_us;
+};
+
+// One of the programs, with all that its ranks share. What it is given outlives
+// it. Ranks use it at the same time, but for what is not const.
+class SharedCase {
+ public:
+  SharedCase(const RunCase& given, const RunOptions& options)
+      : program_(*given.program), inputs_(given.inputs), options_(options) {}
+
+  const Program& program() const { return program_; }
+
+  // First. Error: inputs that are not the program's.
+  absl::Status TakeInputs();
+
+  absl::StatusOr<std::unique_ptr<Executor>> Prepare(Device& device,
+                                                    Communicator& world) const;
+  // What a step of `rank` takes.
+  std::vector<Tensor> DataOf(int64_t rank) const;
+  absl::Status SetStates(Executor& executor, int64_t rank) const;
+
+  // By the one rank of this process that reports.
+  absl::Status Report(Executor& executor);
+
+  // The times of the steps, then the bytes of every output.
+  std::string Pack(const RankResult& result) const;
+  // Error: another rank has run something else.
+  absl::StatusOr<RankResult> Unpack(const std::string& bytes) const;
+
+  // What was reported, with the outputs and times of all ranks. Error: copies
+  // of an output that differ.
+  absl::StatusOr<RunResult> Collect(absl::Span<const RankResult> results);
+
+ private:
+  Tensor ShardOf(size_t input, int64_t rank) const;
+  Type LocalOutput(size_t index) const;
+  absl::StatusOr<Tensor> Whole(absl::Span<const RankResult> results,
+                               size_t index) const;
+
+  const Program& program_;
+  absl::Span<const Tensor> inputs_;
+  const RunOptions& options_;
+  WeightStore weights_;
+  RunResult report_;
+};
+
+// One rank's end of one program.
+class RankCase {
+ public:
+  RankCase(SharedCase& shared, int64_t rank)
+      : shared_(shared), rank_(rank), data_(shared.DataOf(rank)) {}
+
+  absl::Status Prepare(Device& device, Communicator& world);
+  // All ranks begin it at once.
+  absl::Status Step(Communicator& world, const RunOptions& options);
+  absl::StatusOr<RankResult> Finish(bool reports);
+
+ private:
+  absl::Status CompareWithFirst();
+
+  SharedCase& shared_;
+  int64_t rank_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<Tensor> data_;
+  std::vector<Tensor> first_;  // outputs of step 0
+  RankResult result_;
+};
+
+}  // namespace asyra
