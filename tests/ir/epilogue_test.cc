@@ -119,8 +119,8 @@ TEST(Epilogue, WorkIsThatOfAProduct) {
   ParsedCall call = Fusion(", f32[8], f32[4,8]",
                            "%s = add(%p, %2) : f32[4,8] "
                            "%t = add(%s, %3) : f32[4,8] return %t");
-  auto results = ASYRA_VALUE(
-      InferTypes(*call.def, call.attrs, call.operands, Mesh()));
+  auto results =
+      ASYRA_VALUE(InferTypes(*call.def, call.attrs, call.operands, Mesh()));
   Work work = WorkOf({*call.def, call.attrs, call.operands, results}, Mesh());
   EXPECT_TRUE(work.matrix);
   EXPECT_EQ(work.flops, 2 * 4 * 6 * 8);
@@ -133,10 +133,10 @@ TEST(Epilogue, WorkIsThatOfAProduct) {
 
 // The product reads a row for each column, also where others have written.
 TEST(Epilogue, ResultsDoNotLieOnOperands) {
-  ParsedCall call = Fusion(", f32[4,8]",
-                           "%s = add(%p, %2) : f32[4,8] return %s");
-  auto results = ASYRA_VALUE(
-      InferTypes(*call.def, call.attrs, call.operands, Mesh()));
+  ParsedCall call =
+      Fusion(", f32[4,8]", "%s = add(%p, %2) : f32[4,8] return %s");
+  auto results =
+      ASYRA_VALUE(InferTypes(*call.def, call.attrs, call.operands, Mesh()));
   OpCall use = {*call.def, call.attrs, call.operands, results};
   EXPECT_FALSE(call.def->result_in_place(use, 0));
 }
@@ -146,12 +146,12 @@ TEST(Epilogue, ResultsDoNotLieOnOperands) {
 TEST(Epilogue, IsNotAppliedToPartialSums) {
   Mesh mesh = ParseMesh("(tp=2)");
   for (const char* behind : {"relu(%p)", "add(%p, %2)"}) {
-    auto call = ParseCall(
-        fmt::format("fusion(f32[4,6@tp], f32[6@tp,8]{}) {{"
-                    "%p = matmul(%0, %1) : f32[4,8] partial(tp) "
-                    "%y = {} : f32[4,8] return %y}}",
-                    behind[0] == 'a' ? ", f32[8]" : "", behind),
-        mesh);
+    auto call =
+        ParseCall(fmt::format("fusion(f32[4,6@tp], f32[6@tp,8]{}) {{"
+                              "%p = matmul(%0, %1) : f32[4,8] partial(tp) "
+                              "%y = {} : f32[4,8] return %y}}",
+                              behind[0] == 'a' ? ", f32[8]" : "", behind),
+                  mesh);
     EXPECT_THAT(std::string(MessageOf(call.status())),
                 testing::HasSubstr("operand 0 must be whole along factor f"))
         << behind;
@@ -161,12 +161,12 @@ TEST(Epilogue, IsNotAppliedToPartialSums) {
 // Parallel factors are sharded as ever, what is added with them.
 TEST(Epilogue, IsShardedAlongRowsAndColumns) {
   Mesh mesh = ParseMesh("(dp=2, tp=2)");
-  ParsedCall call = ASYRA_VALUE(ParseCall(
-      "fusion(f32[4@dp,6], f32[6,8@tp], f32[8@tp], f32[4@dp,8@tp]) {"
-      "%4 = matmul(%0, %1) : f32[4@dp,8@tp] "
-      "%5 = add(%4, %2) : f32[4@dp,8@tp] "
-      "%6 = add(%5, %3) : f32[4@dp,8@tp] return %6}",
-      mesh));
+  ParsedCall call = ASYRA_VALUE(
+      ParseCall("fusion(f32[4@dp,6], f32[6,8@tp], f32[8@tp], f32[4@dp,8@tp]) {"
+                "%4 = matmul(%0, %1) : f32[4@dp,8@tp] "
+                "%5 = add(%4, %2) : f32[4@dp,8@tp] "
+                "%6 = add(%5, %3) : f32[4@dp,8@tp] return %6}",
+                mesh));
   auto results =
       ASYRA_VALUE(InferTypes(*call.def, call.attrs, call.operands, mesh));
   EXPECT_EQ(ToString(results[0], mesh), "f32[4@dp, 8@tp]");
