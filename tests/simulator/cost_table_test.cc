@@ -195,8 +195,7 @@ TEST(CostTable, EpiloguesAreComparedWithTheirLike) {
            {ProductAnd("%5 = relu(%4) : f32[65536,64] return %5", 65536), 1.02,
             OpCost::kFormula}}) {
     OpCost cost = CostOf({use.call, 1, 0}, measured);
-    EXPECT_NEAR(cost.time_us / formula(use.call), use.factor, 0.02)
-        << use.call;
+    EXPECT_NEAR(cost.time_us / formula(use.call), use.factor, 0.02) << use.call;
     EXPECT_EQ(cost.source, use.source) << use.call;
   }
 }
