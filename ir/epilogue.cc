@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "fmt/format.h"
+
 namespace asyra {
 namespace {
 

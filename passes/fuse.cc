@@ -75,11 +75,12 @@ void RemarkLeftOut(const Kind& kind, const SimResult& best,
 }
 
 // Kinds that make the program faster, each on top of those before it.
-std::vector<Kind> KindsThatPay(const Program& program, std::vector<Kind> kinds,
+std::vector<Kind> KindsThatPay(const Program& program,
+                               const std::vector<Kind>& kinds,
                                PassContext& context) {
   SimResult best = Simulate(program, *context.costs);
   std::vector<Kind> chosen;
-  for (Kind& kind : kinds) {
+  for (const Kind& kind : kinds) {
     chosen.push_back(kind);
     SimResult trial = Simulate(WithFusions(program, chosen), *context.costs);
     if (trial.makespan_us < best.makespan_us &&
@@ -104,7 +105,7 @@ Fused FuseRows(Program program, const ClusterOptions& options,
   std::vector<Kind> kinds =
       KindsOf(program, FindClusters(program, context.costs, options));
   if (context.costs != nullptr) {
-    kinds = KindsThatPay(program, std::move(kinds), context);
+    kinds = KindsThatPay(program, kinds, context);
   }
   if (!kinds.empty()) program = WithFusions(program, kinds);
   return {std::move(program), std::move(kinds)};

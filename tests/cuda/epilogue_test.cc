@@ -2,6 +2,7 @@
 // and what it gives lies within the rounding of the ops one by one.
 #include "executor/cuda/cuda_device.h"
 #include "executor/cuda/cuda_platform.h"
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "ir/interpreter.h"
 #include "ir/support/check.h"
