@@ -17,6 +17,12 @@ absl::Status CheckOp(const Body& body, size_t index) {
   if (op.def->fusable == Fusable::kNo) {
     return Invalid("it cannot be part of a fusion");
   }
+  if (op.def->fusable == Fusable::kProduct && index > 0) {
+    return Invalid("a product is the first op of a body, or none of it");
+  }
+  if (op.def->fusable == Fusable::kRow && BeginsWithProduct(body)) {
+    return Invalid("a body that begins with a product folds no rows");
+  }
   int defined = body.num_operands + static_cast<int>(index);
   for (int value : op.operands) {
     if (value < 0 || value >= defined) {
@@ -99,6 +105,10 @@ const Body* BodyOf(const AttrMap& attrs) {
     if (const BodyRef* body = std::get_if<BodyRef>(&value)) return &**body;
   }
   return nullptr;
+}
+
+bool BeginsWithProduct(const Body& body) {
+  return !body.ops.empty() && body.ops[0].def->fusable == Fusable::kProduct;
 }
 
 namespace {

@@ -66,6 +66,9 @@ enum class Fusable : uint8_t {
   // and elements. Rows go along the last dimension; uses that fold others are
   // as kNo. Operands after the first are single rows.
   kRow,
+  // A contraction of operands 0 and 1. It is the first op of its body; those
+  // behind it go element by element over what it gives.
+  kProduct,
 };
 
 struct OperandDef {

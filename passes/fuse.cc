@@ -1,11 +1,14 @@
 #include "passes/fuse.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
 
 #include "ir/body.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
+#include "passes/epilogue_clusters.h"
 #include "passes/fusion_clusters.h"
 #include "simulator/simulate.h"
 
@@ -60,12 +63,24 @@ Program WithFusions(const Program& program, const std::vector<Kind>& kinds) {
   return fused;
 }
 
+void RemarkLeftOut(const Kind& kind, const SimResult& best,
+                   const SimResult& trial, PassContext& context) {
+  if (trial.peak_bytes > best.peak_bytes) {
+    context.Remark("fuse: {} left out, the peak of {} bytes would be {}",
+                   kind.label, best.peak_bytes, trial.peak_bytes);
+  } else {
+    context.Remark("fuse: {} left out, {:.1f} us would be {:.1f}", kind.label,
+                   best.makespan_us, trial.makespan_us);
+  }
+}
+
 // Kinds that make the program faster, each on top of those before it.
-std::vector<Kind> KindsThatPay(const Program& program, std::vector<Kind> kinds,
+std::vector<Kind> KindsThatPay(const Program& program,
+                               const std::vector<Kind>& kinds,
                                PassContext& context) {
   SimResult best = Simulate(program, *context.costs);
   std::vector<Kind> chosen;
-  for (Kind& kind : kinds) {
+  for (const Kind& kind : kinds) {
     chosen.push_back(kind);
     SimResult trial = Simulate(WithFusions(program, chosen), *context.costs);
     if (trial.makespan_us < best.makespan_us &&
@@ -74,16 +89,98 @@ std::vector<Kind> KindsThatPay(const Program& program, std::vector<Kind> kinds,
       continue;
     }
     chosen.pop_back();
-    if (trial.peak_bytes > best.peak_bytes) {
-      context.Remark("fuse: {} left out, the peak of {} bytes would be {}",
-                     kind.label, best.peak_bytes, trial.peak_bytes);
-    } else {
-      context.Remark("fuse: {} left out, {:.1f} us would be {:.1f}", kind.label,
-                     best.makespan_us, trial.makespan_us);
-    }
+    RemarkLeftOut(kind, best, trial, context);
   }
   return chosen;
 }
+
+struct Fused {
+  Program program;
+  std::vector<Kind> kinds;
+};
+
+// Rows and elements.
+Fused FuseRows(Program program, const ClusterOptions& options,
+               PassContext& context) {
+  std::vector<Kind> kinds =
+      KindsOf(program, FindClusters(program, context.costs, options));
+  if (context.costs != nullptr) {
+    kinds = KindsThatPay(program, kinds, context);
+  }
+  if (!kinds.empty()) program = WithFusions(program, kinds);
+  return {std::move(program), std::move(kinds)};
+}
+
+// What products have to gain by what they take up, of their own time: rows
+// behind them take up a bias as well, and less than this nobody can tell.
+constexpr double kWorthIt = 0.01;
+
+// Products with what stands behind them.
+class ProductFuser {
+ public:
+  ProductFuser(const Program& program, const ClusterOptions& rows,
+               PassContext& context)
+      : program_(program), def_use_(program), rows_(rows), context_(context) {}
+
+  Fused Run(bool measured_only) && {
+    std::vector<Kind> kinds =
+        KindsOf(program_, FindEpilogues(program_, rows_.most_ops));
+    if (context_.costs == nullptr) {
+      // Nobody measured anything.
+      if (!measured_only) chosen_ = std::move(kinds);
+    } else {
+      for (Kind& kind : kinds) Choose(std::move(kind), measured_only);
+    }
+    if (chosen_.empty()) return {program_, {}};
+    return {WithFusions(program_, chosen_), std::move(chosen_)};
+  }
+
+ private:
+  // Takes the kind if that pays, or as much of what stands behind the product
+  // as does.
+  void Choose(Kind kind, bool measured_only) {
+    while (kind.clusters[0].size() > 1) {
+      Op fusion = FusionOf(program_, def_use_, kind.clusters[0]);
+      OpCost cost = context_.costs->Cost(OpUse(program_, fusion));
+      bool is_measured = cost.source <= OpCost::kInterpolated;
+      double all_us = cost.time_us * static_cast<double>(kind.clusters.size());
+      if ((is_measured || !measured_only) && Gains(kWorthIt * all_us, kind)) {
+        return;
+      }
+      for (FusionCluster& cluster : kind.clusters) cluster.pop_back();
+      kind = std::move(KindsOf(program_, kind.clusters)[0]);
+    }
+  }
+
+  // What takes up a row's first op takes it from the fusions of rows: programs
+  // are compared after these were made.
+  bool Gains(double least_us, const Kind& kind) {
+    if (!best_.has_value()) best_ = AfterRows(program_);
+    chosen_.push_back(kind);
+    SimResult trial = AfterRows(WithFusions(program_, chosen_));
+    if (trial.makespan_us < best_->makespan_us - least_us &&
+        trial.peak_bytes <= best_->peak_bytes) {
+      best_ = std::move(trial);
+      return true;
+    }
+    chosen_.pop_back();
+    RemarkLeftOut(kind, *best_, trial, context_);
+    return false;
+  }
+
+  SimResult AfterRows(const Program& program) const {
+    PassContext quiet;
+    quiet.costs = context_.costs;
+    return Simulate(FuseRows(program, rows_, quiet).program, *quiet.costs);
+  }
+
+  const Program& program_;
+  DefUse def_use_;
+  const ClusterOptions& rows_;
+  PassContext& context_;
+  std::vector<Kind> chosen_;
+  std::optional<SimResult> best_;  // of the program with those
+};
 
 std::string Summary(const std::vector<Kind>& kinds) {
   std::map<std::string, size_t> count;
@@ -103,22 +200,28 @@ absl::StatusOr<bool> Fuse(Program& program, const PassOptions& options,
   if (most < 2 || most > 64) {
     return Invalid("max_ops is {}, it should be between 2 and 64", most);
   }
-  std::vector<Kind> kinds = KindsOf(
-      program, FindClusters(program, context.costs,
-                            {.most_ops = static_cast<int>(most),
-                             .measured_only = options.Bool("measured_only")}));
+  const auto& epilogues = options.Get<std::string>("epilogues");
+  if (epilogues != "measured" && epilogues != "priced" && epilogues != "none") {
+    return Invalid("epilogues is {}, it should be measured, priced or none",
+                   epilogues);
+  }
+  ClusterOptions rows = {.most_ops = static_cast<int>(most),
+                         .measured_only = options.Bool("measured_only")};
+  Fused fused = {program, {}};
+  if (epilogues != "none") {
+    bool measured_only = epilogues == "measured" || rows.measured_only;
+    fused = ProductFuser(program, rows, context).Run(measured_only);
+  }
+  std::vector<Kind> kinds = std::move(fused.kinds);
+  fused = FuseRows(std::move(fused.program), rows, context);
+  std::move(fused.kinds.begin(), fused.kinds.end(), std::back_inserter(kinds));
   if (kinds.empty()) {
     context.Remark("fuse: no ops that one kernel would compute for less");
     return false;
   }
-  if (context.costs != nullptr) {
-    kinds = KindsThatPay(program, std::move(kinds), context);
-  }
-  if (kinds.empty()) return false;
-  size_t before = program.ops.size();
-  program = WithFusions(program, kinds);
-  context.Remark("fuse: {} ops where there were {}: {}", program.ops.size(),
-                 before, Summary(kinds));
+  context.Remark("fuse: {} ops where there were {}: {}",
+                 fused.program.ops.size(), program.ops.size(), Summary(kinds));
+  program = std::move(fused.program);
   return true;
 }
 

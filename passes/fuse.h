@@ -3,6 +3,11 @@
 // behind them (residual add and rms_norm, bias and gelu, casts). What lies
 // between them is then neither written nor read again.
 //
+// Matrix products take up what libraries compute with them (ir/epilogue.h):
+// bias, residual, activation. This goes before the rest, which gets what is
+// left, and is decided by what the program takes after both: a residual that a
+// product adds is not added by the norm behind it.
+//
 // It runs on the local program, once collectives are explicit and before the
 // program is cut into tiles: so the simulator, the search for a schedule and
 // the program it is measured against all price what will run, tiles cut fusions
@@ -18,10 +23,12 @@
 namespace asyra {
 
 // Options: max_ops (int, default 16), of one fusion; measured_only (bool,
-// default false), nothing whose price nobody measured. fusion_clusters.h says
-// what may be one. Where there are prices, fusions of one kind are made only
-// if the program, simulated as it stands, is then faster and needs no more
-// memory.
+// default false), nothing whose price nobody measured; epilogues (measured,
+// priced or none, default measured), products whose price with what stands
+// behind them was measured, all that have a price, none. fusion_clusters.h and
+// epilogue_clusters.h say what may be one. Where there are prices, fusions of
+// one kind are made only if the program, simulated as it stands, is then faster
+// and needs no more memory.
 absl::StatusOr<bool> Fuse(Program& program, const PassOptions& options,
                           PassContext& context);
 

@@ -16,6 +16,10 @@ constexpr double kNothing = 1e-6;
 
 bool IsWhole(const Type& type) { return type.partial.empty() && !type.future; }
 
+bool IsOfRows(const OpDef& def) {
+  return def.fusable == Fusable::kElement || def.fusable == Fusable::kRow;
+}
+
 class Finder {
  public:
   Finder(const Program& program, const CostModel* costs,
@@ -25,11 +29,10 @@ class Finder {
         options_(options),
         def_use_(program),
         cluster_of_(program.ops.size()),
-        behind_(program.ops.size(), -1) {}
+        behind_(CollectivesBefore(program, def_use_)) {}
 
   std::vector<FusionCluster> Run() {
     for (size_t i = 0; i < program_.ops.size(); ++i) {
-      FindBehind(i);
       cluster_of_[i] = static_cast<int>(clusters_.size());
       clusters_.push_back(Single(static_cast<int>(i)));
       if (clusters_.back().joins) JoinProducers(static_cast<int>(i));
@@ -53,21 +56,11 @@ class Finder {
     double price = 0;
   };
 
-  // The last collective whose result an op needs.
-  void FindBehind(size_t index) {
-    for (ValueId value : program_.ops[index].operands) {
-      int def = def_use_.def[value];
-      if (def < 0) continue;
-      bool waits = program_.ops[def].is_collective();
-      behind_[index] = std::max(behind_[index], waits ? def : behind_[def]);
-    }
-  }
-
   Cluster Single(int index) const {
     const Op& op = program_.ops[index];
     Cluster cluster{.ops = {index}};
-    if (op.def->fusable == Fusable::kNo || op.stream != kNoStream ||
-        !op.after.empty() || op.results.size() != 1) {
+    if (!IsOfRows(*op.def) || op.stream != kNoStream || !op.after.empty() ||
+        op.results.size() != 1) {
       return cluster;
     }
     cluster.loop = program_.type(op.results[0]);
@@ -118,7 +111,7 @@ class Finder {
   }
 
   // What a fold leaves of each row, kept or dropped.
-  static bool IsOfRows(const Type& small, const Type& loop) {
+  static bool IsLeftOf(const Type& small, const Type& loop) {
     if (loop.rank() == 0 || small.rank() > loop.rank() ||
         small.rank() + 1 < loop.rank()) {
       return false;
@@ -132,7 +125,7 @@ class Finder {
   static bool FitsTogether(const Cluster& made, const Cluster& reads) {
     if (made.has_fold && reads.has_fold) return false;
     if (made.loop.dims == reads.loop.dims) return true;
-    return made.has_fold && IsOfRows(reads.loop, made.loop);
+    return made.has_fold && IsLeftOf(reads.loop, made.loop);
   }
 
   void Join(int made_id, int reads_id) {
@@ -215,6 +208,20 @@ std::vector<FusionCluster> FindClusters(const Program& program,
                                         const CostModel* costs,
                                         const ClusterOptions& options) {
   return Finder(program, costs, options).Run();
+}
+
+std::vector<int> CollectivesBefore(const Program& program,
+                                   const DefUse& def_use) {
+  std::vector<int> before(program.ops.size(), -1);
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    for (ValueId value : program.ops[i].operands) {
+      int def = def_use.def[value];
+      if (def < 0) continue;
+      bool waits = program.ops[def].is_collective();
+      before[i] = std::max(before[i], waits ? def : before[def]);
+    }
+  }
+  return before;
 }
 
 Op FusionOf(const Program& program, const DefUse& def_use,

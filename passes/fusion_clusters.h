@@ -20,8 +20,8 @@ struct ClusterOptions {
 };
 
 // Disjoint clusters of two ops and more, grown along the values that ops pass
-// to one another. Ops are those whose definition says that they can be a part
-// of a fusion (OpDef::fusable). In a cluster
+// to one another. Ops are those whose definition says that they go element by
+// element or fold rows (OpDef::fusable). In a cluster
 //   all go over the same rows, or over what the one fold of rows leaves;
 //   at most one folds rows;
 //   none is computed twice, and nobody outside reads a value before the last
@@ -33,6 +33,10 @@ struct ClusterOptions {
 std::vector<FusionCluster> FindClusters(const Program& program,
                                         const CostModel* costs,
                                         const ClusterOptions& options = {});
+
+// By op, the last collective whose result it needs, directly or not; -1: none.
+std::vector<int> CollectivesBefore(const Program& program,
+                                   const DefUse& def_use);
 
 // The ops as one fusion; what is read elsewhere, or given, is its results.
 Op FusionOf(const Program& program, const DefUse& def_use,

@@ -152,14 +152,19 @@ const std::vector<PassRecord>& Records() {
        .to_stage = Stage::kLocal,
        .fn = PartitionPass},
       {.name = "fuse",
-       .summary = "joins ops element by element, and folds of rows beside "
-                  "them, into one kernel",
+       .summary = "joins ops element by element, and folds of rows or a "
+                  "product beside them, into one kernel",
        .from_stage = Stage::kLocal,
        .to_stage = Stage::kLocal,
        .options = {{"max_ops", AttrKind::kInt, "most ops of one fusion",
                     int64_t{ClusterOptions().most_ops}},
                    {"measured_only", AttrKind::kBool,
-                    "only where the price of the fusion was measured", false}},
+                    "only where the price of the fusion was measured", false},
+                   {"epilogues", AttrKind::kString,
+                    "products with bias, residual and activation: measured, "
+                    "where that was measured to pay; priced, by formulas as "
+                    "well; none",
+                    std::string("measured")}},
        .fn = Fuse},
       {.name = "tile",
        .summary = "cuts the program into streams of tiles",

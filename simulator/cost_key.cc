@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "ir/body.h"
+#include "ir/epilogue.h"
 #include "simulator/compute_cost.h"
 
 namespace asyra {
@@ -30,6 +31,11 @@ std::string FlagsOf(const AttrMap& attrs) {
   return flags;
 }
 
+std::string BehindProduct(const Body& body, absl::Span<const Type> operands) {
+  std::optional<Epilogue> epilogue = EpilogueOf(body, operands);
+  return epilogue.has_value() ? ToString(*epilogue) : BodyOutline(body);
+}
+
 }  // namespace
 
 DType ComputeDType(const OpCall& call) {
@@ -38,8 +44,12 @@ DType ComputeDType(const OpCall& call) {
 
 CostKey ComputeKey(const OpCall& call, const Work& work, const Type& result) {
   CostKey key;
-  key.kind = {call.def.name, static_cast<int>(ComputeDType(call))};
-  key.flags = FlagsOf(call.attrs);
+  const Body* body = BodyOf(call.attrs);
+  bool has_product = body != nullptr && BeginsWithProduct(*body);
+  const OpDef& def = has_product ? *body->ops[0].def : call.def;
+  key.kind = {def.name, static_cast<int>(ComputeDType(call))};
+  key.flags = FlagsOf(has_product ? body->ops[0].attrs : call.attrs);
+  if (has_product) key.behind = BehindProduct(*body, call.operands);
   if (work.matrix) {
     ProductShape shape = ProductOf(work, result);
     key.at = {Doublings(shape.batch), Doublings(shape.rows),

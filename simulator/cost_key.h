@@ -21,6 +21,10 @@ struct CostKey {
   // size does; all others: bytes read and written.
   std::array<double, 4> at = {};
   std::string flags;  // attributes that are switches or choices, "causal=1"
+  // Of a fusion that begins with a product, which is a product otherwise: what
+  // is computed behind it, "bias+gelu_tanh". Only what is equal here can be
+  // compared.
+  std::string behind;
 };
 
 // `work` and `result` (the type of result 0) are those of one device.

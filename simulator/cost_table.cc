@@ -85,6 +85,16 @@ absl::StatusOr<std::shared_ptr<const CostTable>> CostTable::Calibrate(
 }
 
 CostTable::Match CostTable::Find(const CostKey& key) const {
+  Match match = FindAlike(key);
+  if (match.source < OpCost::kFormula || key.behind.empty()) return match;
+  CostKey product = key;
+  product.behind.clear();
+  match = FindAlike(product);
+  match.source = std::max<int>(match.source, OpCost::kExtrapolated);
+  return match;
+}
+
+CostTable::Match CostTable::FindAlike(const CostKey& key) const {
   auto kind = points_.find(key.kind);
   if (kind == points_.end()) return {};
   // The formula itself counts as a measurement that is far away.
@@ -93,6 +103,7 @@ CostTable::Match CostTable::Find(const CostKey& key) const {
   low.fill(INFINITY);
   high.fill(-INFINITY);
   for (const Point& point : kind->second) {
+    if (point.key.behind != key.behind) continue;
     double distance = Distance(key, point.key);
     if (distance < kSame) return {std::exp(point.log_factor), 0};
     double weight = std::pow(distance, -4);

@@ -57,9 +57,14 @@ class CostTable {
     // neighbour within four), 3 none.
     int source = 3;
   };
+  // What nobody measured with its epilogue goes by products alone, and is at
+  // best extrapolated.
   Match Find(const CostKey& key) const;
 
  private:
+  // Among points with equal `behind`.
+  Match FindAlike(const CostKey& key) const;
+
   struct Point {
     CostKey key;
     double log_factor;

@@ -60,7 +60,8 @@ class Budget {
 constexpr double kForPrograms = 0.5, kForCollectives = 0.7;
 
 // Of each model as it is partitioned and as it is scheduled; where ops may be
-// fused, fused and not, so that prices can tell which is better.
+// fused, not at all, without products and with them, so that prices can tell
+// which is better.
 absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(const Flags& flags) {
   std::vector<ProgramCalls> programs;
   auto add = [&](const CompileOptions& options) -> absl::Status {
@@ -75,9 +76,15 @@ absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(const Flags& flags) {
   for (const std::string& model : flags.models) {
     CompileOptions options = flags.compile;
     options.model = model;
-    ASYRA_RETURN_IF_ERROR(add(options));
-    if (!options.fuse) continue;
-    options.fuse = false;
+    if (options.fuse) {
+      if (options.epilogues != "none") {
+        options.epilogues = "priced";
+        ASYRA_RETURN_IF_ERROR(add(options));
+      }
+      options.epilogues = "none";
+      ASYRA_RETURN_IF_ERROR(add(options));
+      options.fuse = false;
+    }
     ASYRA_RETURN_IF_ERROR(add(options));
   }
   return programs;

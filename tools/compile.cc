@@ -213,6 +213,12 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
                "joins small collectives, as far as --bucket goes");
   app.add_flag("--fuse,!--no-fuse", options->fuse,
                "joins ops element by element into one kernel where that pays");
+  app.add_option("--epilogues", options->epilogues,
+                 "products that bias, residual and activation behind them are "
+                 "joined with: measured, where that was measured to pay, "
+                 "priced, by formulas as well, or none")
+      ->check(CLI::IsMember({"measured", "priced", "none"}))
+      ->capture_default_str();
   app.add_option("--search-steps", options->search_steps,
                  "orders that are simulated, about; the result depends on it, "
                  "not on the time there is")

@@ -55,9 +55,9 @@ void Compare(ScheduleResult other, const std::string& style,
 }
 
 std::string FusePipeline(const CompileOptions& options) {
-  std::string pipeline(kFusePipeline);
-  if (!options.measured_only) return pipeline;
-  return absl::StrReplaceAll(pipeline, {{"fuse", "fuse{measured_only=true}"}});
+  std::string fuse = fmt::format("fuse{{measured_only={}, epilogues={}}}",
+                                 options.measured_only, options.epilogues);
+  return absl::StrReplaceAll(std::string(kFusePipeline), {{"fuse", fuse}});
 }
 
 std::string StreamsPipeline(const CompileOptions& options) {

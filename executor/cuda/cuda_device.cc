@@ -132,10 +132,14 @@ class CudaDevice : public Device {
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(
       const KernelUse& use) override {
     OnGpu gpu(options_.ordinal);
+    bool has_body = BodyOf(use.attrs()) != nullptr;
     if (const CudaKernelDef* def = FindCudaKernel(use)) {
-      return def->prepare(use);
+      auto kernel = def->prepare(use);
+      // That a library has nothing for a product and its epilogue is known only
+      // when it is asked.
+      if (!has_body || !absl::IsUnimplemented(kernel.status())) return kernel;
     }
-    if (BodyOf(use.attrs()) != nullptr) return PrepareComposite(use, *this);
+    if (has_body) return PrepareComposite(use, *this);
     return cuda::PrepareHostKernel(use);
   }
 

@@ -92,7 +92,8 @@ class LtGemm : public Gemm {
     ASYRA_RETURN_IF_ERROR(MakeLayout(shape_.transpose_a ? shape_.m : shape_.k,
                                      shape_.transpose_a ? shape_.k : shape_.m,
                                      shape_.a_stride, &a_));
-    return MakeLayout(shape_.n, shape_.m, shape_.c_stride, &c_);
+    ASYRA_RETURN_IF_ERROR(MakeLayout(shape_.n, shape_.m, shape_.c_stride, &c_));
+    return SetEpilogue(shape_.epilogue, TypeOf(shape_.dtype), operation_.value);
   }
 
   // At least one, what the heuristics expect to be the best one first.
@@ -114,9 +115,15 @@ class LtGemm : public Gemm {
     }
     std::vector<cublasLtMatmulHeuristicResult_t> found(kCandidates);
     int count = 0;
-    ASYRA_CUDA(cublasLtMatmulAlgoGetHeuristic(
+    cublasStatus_t asked = cublasLtMatmulAlgoGetHeuristic(
         handle_, operation_.value, b_.value, a_.value, c_.value, c_.value,
-        preference.value, kCandidates, found.data(), &count));
+        preference.value, kCandidates, found.data(), &count);
+    // Where it has nothing, of an epilogue, this is what it says.
+    if (asked == CUBLAS_STATUS_NOT_SUPPORTED) {
+      count = 0;
+    } else {
+      ASYRA_RETURN_IF_ERROR(ToStatus(asked, "cublasLtMatmulAlgoGetHeuristic"));
+    }
     found.resize(count);
     std::vector<GemmAlgorithm> algorithms;
     for (const cublasLtMatmulHeuristicResult_t& one : found) {
@@ -153,18 +160,23 @@ class LtGemm : public Gemm {
     return static_cast<int64_t>(algorithm_.workspace_bytes);
   }
 
-  absl::Status Enqueue(const void* a, const void* b, void* c, void* workspace,
+  absl::Status Enqueue(const void* a, const void* b, void* c,
+                       const EpilogueData& data, void* workspace,
                        cudaStream_t stream) override {
-    const float one = 1, zero = 0;
-    const double one64 = 1, zero64 = 0;
+    const float one = 1, beta = shape_.epilogue.residual ? 1 : 0;
+    const double one64 = 1, beta64 = beta;
     bool wide = shape_.dtype == DType::kF64;
+    const void* residual = shape_.epilogue.residual ? data.residual : c;
+    if (shape_.epilogue.bias) {
+      ASYRA_RETURN_IF_ERROR(SetBias(data.bias, operation_.value));
+    }
     return ToStatus(
         cublasLtMatmul(handle_, operation_.value,
                        wide ? static_cast<const void*>(&one64) : &one, b,
                        b_.value, a, a_.value,
-                       wide ? static_cast<const void*>(&zero64) : &zero, c,
-                       c_.value, c, c_.value, &algorithm_.algo, workspace,
-                       algorithm_.workspace_bytes, stream),
+                       wide ? static_cast<const void*>(&beta64) : &beta,
+                       residual, c_.value, c, c_.value, &algorithm_.algo,
+                       workspace, algorithm_.workspace_bytes, stream),
         "cublasLtMatmul");
   }
 
@@ -212,6 +224,11 @@ class Trial {
     ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.a_stride + s.m * s.k, &a_));
     ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.b_stride + s.k * s.n, &b_));
     ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.c_stride + s.m * s.n, &c_));
+    if (s.epilogue.residual) {
+      ASYRA_RETURN_IF_ERROR(
+          Make(s.dtype, last * s.c_stride + s.m * s.n, &residual_));
+    }
+    if (s.epilogue.bias) ASYRA_RETURN_IF_ERROR(Make(s.dtype, s.n, &bias_));
     return workspace_.Allocate(kGemmWorkspaceBytes);
   }
 
@@ -221,6 +238,7 @@ class Trial {
     for (int run = -1; run < kTimedRuns; ++run) {
       ASYRA_CUDA(cudaEventRecord(timer_.begin, timer_.stream));
       ASYRA_RETURN_IF_ERROR(gemm.Enqueue(a_.data(), b_.data(), c_.data(),
+                                         {residual_.data(), bias_.data()},
                                          workspace_.data(), timer_.stream));
       ASYRA_CUDA(cudaEventRecord(timer_.end, timer_.stream));
       ASYRA_CUDA(cudaStreamSynchronize(timer_.stream));
@@ -241,7 +259,7 @@ class Trial {
 
   Timer timer_;
   uint64_t seed_ = 0;
-  Scratch a_, b_, c_, workspace_;
+  Scratch a_, b_, c_, residual_, bias_, workspace_;
 };
 
 // The fastest of the candidates; the first one where there is no memory to try.

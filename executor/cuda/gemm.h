@@ -9,19 +9,21 @@
 #include "absl/status/statusor.h"
 #include "executor/choices.h"
 #include "executor/cuda/cuda_status.h"
+#include "executor/cuda/gemm_epilogue.h"
 #include "ir/type.h"
 
 namespace asyra::cuda {
 
 // c[m, n] = a[m, k] b[k, n], each dense in rows, summed in f32 or wider; a
 // transposed operand lies as [k, m] or [n, k]. `batch` products, whose matrices
-// begin so many elements apart.
+// begin so many elements apart; residuals lie as c does, all have one bias.
 struct GemmShape {
   DType dtype = DType::kBF16;  // f16, bf16, f32 or f64
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
   int64_t batch = 1;
   int64_t a_stride = 0, b_stride = 0, c_stride = 0;
+  GemmEpilogue epilogue = {};
 
   friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
 };
@@ -34,8 +36,10 @@ class Gemm {
   virtual ~Gemm() = default;
   virtual int64_t workspace_bytes() const = 0;
   virtual void AddChoice(Choices* choices) const = 0;
+  // `data` has what the epilogue reads.
   virtual absl::Status Enqueue(const void* a, const void* b, void* c,
-                               void* workspace, cudaStream_t stream) = 0;
+                               const EpilogueData& data, void* workspace,
+                               cudaStream_t stream) = 0;
 };
 
 }  // namespace asyra::cuda

@@ -9,14 +9,19 @@
 namespace asyra::cuda {
 namespace {
 
-// Every field: one that GemmShape gains does not compile until it is here.
+// Every field: one that GemmShape or its epilogue gains does not compile until
+// it is here.
 std::string FieldsOf(const GemmShape& shape) {
   const auto& [dtype, transpose_a, transpose_b, m, n, k, batch, a_stride,
-               b_stride, c_stride] = shape;
-  return fmt::format("{} a{}[{}, {}] b{}[{}, {}] batch {} strides {} {} {}",
-                     ToString(dtype), transpose_a ? "^T" : "", m, k,
-                     transpose_b ? "^T" : "", k, n, batch, a_stride, b_stride,
-                     c_stride);
+               b_stride, c_stride, epilogue] = shape;
+  const auto& [residual, bias, activation] = epilogue;
+  return fmt::format(
+      "{} a{}[{}, {}] b{}[{}, {}] batch {} strides {} {} {} residual {} bias "
+      "{} "
+      "activation {}",
+      ToString(dtype), transpose_a ? "^T" : "", m, k, transpose_b ? "^T" : "",
+      k, n, batch, a_stride, b_stride, c_stride, residual, bias,
+      static_cast<int>(activation));
 }
 
 // Takes a number and the space behind it off the text.

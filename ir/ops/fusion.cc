@@ -33,16 +33,30 @@ absl::StatusOr<AxisRule> Axes(const OpCall& call) {
 }
 
 // Operands are read once and results written once, what lies between them
-// stays in registers.
+// stays in registers. A product reads its own operands as it does alone.
 Work WorkOver(const OpCall& call, const Mesh& mesh) {
   const Body& body = BodyIn(call.attrs);
-  Work work;
   auto types = BodyTypes(body, call.operands, mesh);
-  for (size_t i = 0; types.ok() && i < body.ops.size(); ++i) {
-    work.flops += WorkOf(BodyCall(body, i, *types).call(), mesh).flops;
+  if (!types.ok()) return {};
+  auto work_of = [&](size_t op) {
+    return WorkOf(BodyCall(body, op, *types).call(), mesh);
+  };
+  Work work;
+  std::vector<bool> is_read(body.num_operands, false);
+  bool has_product = BeginsWithProduct(body);
+  if (has_product) {
+    work = work_of(0);
+    work.write_bytes = 0;
+    for (int value : body.ops[0].operands) is_read[value] = true;
   }
-  for (const Type& type : call.operands) {
-    work.read_bytes += static_cast<double>(type.Local(mesh).bytes());
+  double& flops = has_product ? work.vector_flops : work.flops;
+  for (size_t i = has_product ? 1 : 0; i < body.ops.size(); ++i) {
+    flops += work_of(i).flops;
+  }
+  for (int k = 0; k < body.num_operands; ++k) {
+    if (is_read[k]) continue;
+    work.read_bytes +=
+        static_cast<double>(call.operands[k].Local(mesh).bytes());
   }
   for (const Type& type : call.results) {
     work.write_bytes += static_cast<double>(type.Local(mesh).bytes());
@@ -51,8 +65,10 @@ Work WorkOver(const OpCall& call, const Mesh& mesh) {
 }
 
 // A kernel has read a row, or an element where there are no rows, before it
-// writes there; what is smaller than its loop may be read again by others.
+// writes there; what is smaller than its loop may be read again by others, and
+// so may all that a product reads.
 bool ResultInPlace(const OpCall& call, int result) {
+  if (BeginsWithProduct(BodyIn(call.attrs))) return false;
   Types operands;
   for (const Type& type : call.operands) operands.push_back(type.Global());
   auto types = BodyTypes(BodyIn(call.attrs), operands, Mesh());
@@ -83,6 +99,18 @@ Known OfOperands(const BodyOp& op, Known result) {
   return result;
 }
 
+// How many operands, the first ones, have the dimensions of the result.
+size_t CountAlike(const BodyOp& op) {
+  switch (op.def->fusable) {
+    case Fusable::kProduct:
+      return 0;
+    case Fusable::kRow:
+      return 1;
+    default:
+      return op.operands.size();
+  }
+}
+
 void ResizeShape(const Known& known, BodyOp* op) {
   Ints shape = op->attrs.Get<Ints>("shape");
   for (size_t d = 0; d < std::min(shape.size(), known.size()); ++d) {
@@ -111,8 +139,7 @@ void Resize(AttrMap* attrs, absl::Span<const Type> results) {
       resized = true;
     }
     Known of_operands = OfOperands(op, result);
-    size_t count = op.def->fusable == Fusable::kRow ? 1 : op.operands.size();
-    for (size_t k = 0; k < count; ++k) {
+    for (size_t k = 0; k < CountAlike(op); ++k) {
       Learn(of_operands, &known[op.operands[k]]);
     }
   }
@@ -257,7 +284,29 @@ std::vector<OpDef> FusionOps() {
                    {"fusion(f32[4,6], f32[2,4]) {"
                     "%2 = reduce_max(%0) {dims=[1], keep=false} : f32[4] "
                     "%3 = add(%1, %2) : f32[2,4] "
-                    "return %3}"}},
+                    "return %3}"},
+                   // Products with what libraries compute behind them ...
+                   {"fusion(f32[2,4,6], f32[8,6], f32[8], f32[2,4,8]) {"
+                    "%4 = matmul(%0, %1) {transpose_b=true} : f32[2,4,8] "
+                    "%5 = add(%4, %2) : f32[2,4,8] "
+                    "%6 = add(%3, %5) : f32[2,4,8] "
+                    "%7 = relu(%6) : f32[2,4,8] "
+                    "return %7}"},
+                   {"fusion(bf16[8], bf16[6,4], bf16[6,8]) {"
+                    "%3 = matmul(%1, %2) {transpose_a=true} : bf16[4,8] "
+                    "%4 = add(%0, %3) : bf16[4,8] "
+                    "%5 = gelu_tanh(%4) : bf16[4,8] "
+                    "return %5}"},
+                   {"fusion(f16[2,4,6], f16[2,6,4], f16[2,4,4]) {"
+                    "%3 = matmul(%0, %1) : f16[2,4,4] "
+                    "%4 = add(%3, %2) : f16[2,4,4] "
+                    "return %4}"},
+                   // ... and with what they do not.
+                   {"fusion(f32[4,6], f32[6,8], f32[2,1,8]) {"
+                    "%3 = matmul(%0, %1) : f32[4,8] "
+                    "%4 = broadcast(%3) {shape=[2, 4, 8]} : f32[2,4,8] "
+                    "%5 = mul(%4, %2) : f32[2,4,8] "
+                    "return %5}"}},
        .in_place = true,
        .result_in_place = ResultInPlace},
   };

@@ -219,7 +219,8 @@ std::vector<OpDef> MatmulOps() {
                    {"matmul(f32[2,4,6], f32[8,6]) {transpose_b=true}"},
                    {"matmul(f32[6,4], f32[6,8]) {transpose_a=true}"},
                    {"matmul(f32[6,4], f32[8,6]) {transpose_a=true, "
-                    "transpose_b=true}"}}},
+                    "transpose_b=true}"}},
+       .fusable = Fusable::kProduct},
       {.name = "grouped_matmul",
        .summary = "rows[..., group, m, k] * weights[group, k, n]: each group "
                   "of rows with its own weights",

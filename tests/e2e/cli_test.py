@@ -84,6 +84,11 @@ class CommandLine(ToolTest):
     text = self.passes("asyra-run", *args, "--no-fuse", "--check",
                        recorded(LLAMA))
     self.assertNotIn("fusion", text)
+    for epilogues, fused in [("measured", False), ("priced", True),
+                             ("none", False)]:
+      text = self.passes("asyra-run", GPT2, *DIMS, "--epilogues", epilogues,
+                         "--check", recorded(GPT2))
+      self.assertEqual("fusion(matmul+add)" in text, fused)
     text = self.passes("asyra-run", *args, "--debug-memory",
                        "--inject-comm-us", "200")
     self.assertIn("on 4 cpu ranks", text)
@@ -93,6 +98,7 @@ class CommandLine(ToolTest):
   def test_a_run_refuses_what_it_cannot_do(self):
     args = [LLAMA, *DIMS]
     self.fails("--device", "asyra-run", *args, "--device", "gpu")
+    self.fails("--epilogues", "asyra-run", *args, "--epilogues", "all")
     self.fails("--repeat is 0", "asyra-run", *args, "--repeat", "0")
     self.fails("--timeout is 0", "asyra-run", *args, "--timeout", "0")
     self.fails("--ranks", "asyra-run", *args, "--tp", "2", "--ranks", "8")

@@ -63,6 +63,40 @@ program @f(%x: bf16[4@dp, 2, 8], %y: bf16[4@dp, 2, 8], %b: bf16[8])
 )");
 }
 
+// Products, whose result does not lie on what they read.
+TEST(Fusion, AProductWithBiasAndResidual) {
+  ExpectSameAsInterpreted(R"(asyra 1 local
+mesh (dp=2, tp=2)
+program @f(%x: f32[4@dp, 2, 6], %w: f32[8@tp, 6], %b: f32[8@tp],
+    %r: f32[4@dp, 2, 8@tp]) -> (f32[4@dp, 2, 8@tp]) {
+  %y = fusion(%x, %w, %b, %r) {
+    %4 = matmul(%0, %1) {transpose_b=true} : f32[4@dp, 2, 8@tp]
+    %5 = add(%4, %2) : f32[4@dp, 2, 8@tp]
+    %6 = add(%5, %3) : f32[4@dp, 2, 8@tp]
+    %7 = gelu_tanh(%6) : f32[4@dp, 2, 8@tp]
+    return %7
+  } : f32[4@dp, 2, 8@tp]
+  return %y
+}
+)");
+}
+
+TEST(Fusion, AProductMayNotOverwriteWhatItReads) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 allocated
+program @f(%x: f32[8, 8] at 0, %w: f32[8, 8] at 256) -> (f32[8, 8]) {
+  %y = fusion(%x, %w) {
+    %2 = matmul(%0, %1) : f32[8, 8]
+    %3 = relu(%2) : f32[8, 8]
+    return %3
+  } on compute : f32[8, 8] at 0
+  return %y
+}
+)"));
+  absl::Status status = Verify(program);
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("%y at [0, 256) overwrites %x"));
+}
+
 // What is smaller than the loop may be read by all of its rows.
 TEST(Fusion, SmallResultsMayNotLieOnOperands) {
   Program program = Parsed(R"(asyra 1 allocated

@@ -1,6 +1,6 @@
-// Random programs of rows and elements, fused: they compute the same, bit by
-// bit, on one device or several, also once they are cut into tiles and ordered;
-// they are never slower, nor do they take more memory.
+// Random programs of rows, elements and products, fused: they compute the same,
+// bit by bit, on one device or several, also once they are cut into tiles and
+// ordered; they are never slower, nor do they take more memory.
 #include "passes/fuse.h"
 
 #include <random>
@@ -128,15 +128,32 @@ class RandomRows {
     auto first = builder_.AddOne(
         "matmul", {x, builder_.Input("up", up, InputRole::kWeight)});
     if (!first.ok()) return;
-    ValueId hidden = *first;
-    if (Below(2) == 0) hidden = ASYRA_VALUE(builder_.AddOne("silu", {hidden}));
+    ValueId hidden = Behind(*first, axes);
     ValueId sum = ASYRA_VALUE(builder_.AddOne(
         "matmul", {hidden, builder_.Input("down", down, InputRole::kWeight)}));
     if (tp >= 0) {
       sum = ASYRA_VALUE(builder_.AddOne("all_reduce", {sum}, {{"axes", axes}}));
       sums_.push_back(sum);
+    } else {
+      sum = Behind(sum, {});
     }
     whole_.push_back(sum);
+  }
+
+  // Epilogues and what is none; `axes` shard the columns.
+  ValueId Behind(ValueId product, const AxisList& axes) {
+    Type bias(DType::kF32, {builder_.type(product).dims.back().size});
+    bias.dims[0].axes = axes;
+    for (int i = 0; i < 2; ++i) {
+      ValueId other = Below(2) == 0
+                          ? builder_.Input("bias", bias, InputRole::kWeight)
+                          : Whole();
+      auto sum = builder_.AddOne("add", {product, other});
+      if (sum.ok()) product = *sum;  // else of another shape or type
+    }
+    std::string last = OneOf({"silu", "relu", "gelu_tanh", ""});
+    return last.empty() ? product
+                        : ASYRA_VALUE(builder_.AddOne(last, {product}));
   }
 
   std::mt19937_64 random_;
@@ -145,11 +162,17 @@ class RandomRows {
   ValueId row_ = kNoValue;
 };
 
-int CountFusions(const Program& program) {
-  int count = 0;
-  for (const Op& op : program.ops) count += BodyOf(op.attrs) != nullptr;
-  return count;
-}
+struct Fusions {
+  int all = 0, products = 0;
+  void Count(const Program& program) {
+    for (const Op& op : program.ops) {
+      const Body* body = BodyOf(op.attrs);
+      if (body == nullptr) continue;
+      ++all;
+      products += BeginsWithProduct(*body);
+    }
+  }
+};
 
 void ExpectSame(const Program& program, const std::vector<Tensor>& inputs,
                 const std::vector<Tensor>& want) {
@@ -164,7 +187,8 @@ void ExpectSame(const Program& program, const std::vector<Tensor>& inputs,
 }
 
 TEST(Fuse, RandomProgramsComputeTheSame) {
-  int fusions = 0, tiled = 0;
+  Fusions fusions;
+  int tiled = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(seed);
     Program program = RandomRows(seed, 14).Finish();
@@ -176,9 +200,13 @@ TEST(Fuse, RandomProgramsComputeTheSame) {
     std::vector<Tensor> want = ASYRA_VALUE(Interpret(program, inputs));
     SimResult before = Simulate(program, costs);
     Program fused = program;
-    ASSERT_EQ(RunPasses(fused, "fuse", context), absl::OkStatus());
+    // Two thirds of them with products.
+    ASSERT_EQ(
+        RunPasses(fused, seed % 3 == 0 ? "fuse" : "fuse{epilogues=priced}",
+                  context),
+        absl::OkStatus());
     ExpectSame(fused, inputs, want);
-    fusions += CountFusions(fused);
+    fusions.Count(fused);
     if (context.costs != nullptr) {
       SimResult after = Simulate(fused, costs);
       EXPECT_LE(after.makespan_us, before.makespan_us);
@@ -198,7 +226,8 @@ TEST(Fuse, RandomProgramsComputeTheSame) {
               absl::OkStatus());
     ExpectSame(fused, inputs, want);
   }
-  EXPECT_GT(fusions, 150);
+  EXPECT_GT(fusions.all, 150);
+  EXPECT_GT(fusions.products, 50);
   EXPECT_GT(tiled, 75);
 }
 
@@ -211,6 +240,84 @@ TEST(Fuse, MakesNothingOfWhatIsFusedAlready) {
   ASSERT_EQ(RunPasses(program, "fuse", context), absl::OkStatus());
   EXPECT_EQ(ToString(program), once);
   ASSERT_FALSE(context.remarks.empty());
+}
+
+// What rows get with products fused is never slower than without.
+TEST(Fuse, ProductsDoNotSpoilRows) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Program rows = RandomRows(seed, 14).Finish();
+    Program both = rows;
+    CostModel costs(*LoadMachine("h200x8"), rows.mesh);
+    PassContext context;
+    context.costs = &costs;
+    ASSERT_EQ(RunPasses(rows, "fuse{epilogues=none}", context),
+              absl::OkStatus());
+    ASSERT_EQ(RunPasses(both, "fuse{epilogues=priced}", context),
+              absl::OkStatus());
+    SimResult without = Simulate(rows, costs), with = Simulate(both, costs);
+    EXPECT_LE(with.makespan_us, without.makespan_us);
+    EXPECT_LE(with.peak_bytes, without.peak_bytes);
+  }
+}
+
+constexpr std::string_view kBiasAndRelu = R"(asyra 1 local
+program @f(%x: f32[64, 64], %w: f32[64, 64] weight, %b: f32[64] weight)
+    -> (f32[64, 64]) {
+  %p = matmul(%x, %w) : f32[64, 64]
+  %s = add(%p, %b) : f32[64, 64]
+  %y = relu(%s) : f32[64, 64]
+  return %y
+}
+)";
+
+// h200x8 with this one measurement.
+Machine WithMeasured(std::string_view call, double us) {
+  Machine machine = *LoadMachine("h200x8");
+  Measurements table;
+  table.points.push_back({std::string(call), 1, us});
+  machine.table = ASYRA_VALUE(CostTable::Calibrate(table, machine));
+  return machine;
+}
+
+int ProductsFused(const Machine& machine) {
+  Program program = ASYRA_VALUE(ParseProgram(kBiasAndRelu));
+  CostModel costs(machine, program.mesh);
+  PassContext context;
+  context.costs = &costs;
+  EXPECT_EQ(RunPasses(program, "fuse", context), absl::OkStatus());
+  Fusions fusions;
+  fusions.Count(program);
+  return fusions.products;
+}
+
+TEST(Fuse, ProductsGoByWhatWasMeasured) {
+  constexpr std::string_view kProduct = "matmul(f32[64,64], f32[64,64])";
+  constexpr std::string_view kWhole =
+      "fusion(f32[64,64], f32[64,64], f32[64]) {"
+      "%3 = matmul(%0, %1) : f32[64,64] %4 = add(%3, %2) : f32[64,64] "
+      "%5 = relu(%4) : f32[64,64] return %5}";
+  EXPECT_EQ(ProductsFused(*LoadMachine("h100x8")), 0);
+  EXPECT_EQ(ProductsFused(WithMeasured(kProduct, 3)), 0);
+  EXPECT_EQ(ProductsFused(WithMeasured(kWhole, 3)), 1);
+  EXPECT_EQ(ProductsFused(WithMeasured(kWhole, 3000)), 0);
+}
+
+// Where the whole does not pay, the product may take up a part.
+TEST(Fuse, ProductsTakeUpWhatPays) {
+  Program program = ASYRA_VALUE(ParseProgram(kBiasAndRelu));
+  CostModel costs(WithMeasured("fusion(f32[64,64], f32[64,64], f32[64]) {"
+                               "%3 = matmul(%0, %1) : f32[64,64] "
+                               "%4 = add(%3, %2) : f32[64,64] return %4}",
+                               3),
+                  program.mesh);
+  PassContext context;
+  context.costs = &costs;
+  ASSERT_EQ(RunPasses(program, "fuse", context), absl::OkStatus());
+  ASSERT_EQ(program.ops.size(), 2u);
+  EXPECT_EQ(OpLabel(*program.ops[0].def, program.ops[0].attrs),
+            "fusion(matmul+add)");
+  EXPECT_EQ(program.ops[1].def->name, "relu");
 }
 
 // Prices that nobody measured are not taken where only measured ones count.

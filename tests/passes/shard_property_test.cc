@@ -281,8 +281,11 @@ void MergeSome(RandomModel& model, Program* program, Seen* seen) {
 void FuseSome(const CostModel& costs, Program* program, Seen* seen) {
   PassContext context;
   context.costs = &costs;
-  absl::StatusOr<bool> changed = Fuse(
-      *program, {{"max_ops", int64_t{16}}, {"measured_only", false}}, context);
+  absl::StatusOr<bool> changed = Fuse(*program,
+                                      {{"max_ops", int64_t{16}},
+                                       {"measured_only", false},
+                                       {"epilogues", std::string("priced")}},
+                                      context);
   ASSERT_TRUE(changed.ok()) << changed.status();
   EXPECT_EQ(Verify(*program), absl::OkStatus()) << ToString(*program);
   seen->fused += *changed;

@@ -157,6 +157,49 @@ TEST(CostTable, ACorrectionFadesWithDistance) {
   EXPECT_NEAR(factor(500 << 12), 1, 0.01);
 }
 
+std::string ProductAnd(std::string_view behind, int rows) {
+  return fmt::format(
+      "fusion(f32[{0},64], f32[64,64], f32[64]) {{%3 = matmul(%0, %1) : "
+      "f32[{0},64] %4 = add(%3, %2) : f32[{0},64] {1}}}",
+      rows, behind);
+}
+
+// A product with an epilogue is known by such products; else by products.
+TEST(CostTable, EpiloguesAreComparedWithTheirLike) {
+  Machine machine = TestMachine();
+  auto formula = [&](const std::string& call) {
+    return CostOf({call, 1, 0}, machine).time_us;
+  };
+  std::string product = "matmul(f32[64,64], f32[64,64])",
+              bias = ProductAnd("return %4", 64),
+              relu = ProductAnd("%5 = relu(%4) : f32[64,64] return %5", 64);
+  // Bytes of the bias, and arithmetic.
+  EXPECT_GT(formula(bias), formula(product));
+  EXPECT_GE(formula(relu), formula(bias));
+  EXPECT_LT(formula(relu), 1.1 * formula(product));
+  Measurements table;
+  table.points = {{product, 1, 2 * formula(product)},
+                  {relu, 1, 3 * formula(relu)}};
+  Machine measured = machine;
+  measured.table = ASYRA_VALUE(CostTable::Calibrate(table, machine));
+  struct Case {
+    std::string call;
+    double factor;
+    OpCost::Source source;
+  };
+  for (const Case& use : std::initializer_list<Case>{
+           {product, 2, OpCost::kMeasured},
+           {relu, 3, OpCost::kMeasured},
+           {bias, 2, OpCost::kExtrapolated},
+           // Far from what was measured with its epilogue.
+           {ProductAnd("%5 = relu(%4) : f32[65536,64] return %5", 65536), 1.02,
+            OpCost::kFormula}}) {
+    OpCost cost = CostOf({use.call, 1, 0}, measured);
+    EXPECT_NEAR(cost.time_us / formula(use.call), use.factor, 0.02) << use.call;
+    EXPECT_EQ(cost.source, use.source) << use.call;
+  }
+}
+
 TEST(CostTable, AFileOnDiskHasItsTableBesideIt) {
   std::string dir = testing::TempDir();
   std::ofstream(dir + "/with.machine")

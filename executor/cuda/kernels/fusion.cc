@@ -1,6 +1,7 @@
 // Fusions (ir/ops/fusion.cc), one generated kernel for all ops of a body. It
 // goes along the rows of the body's largest value; what it cannot go along
-// with is left to the kernels of the ops (executor/composite_kernel.h).
+// with is left to the kernels of the ops (executor/composite_kernel.h), and
+// products to matmul.cc.
 #include <algorithm>
 #include <optional>
 
@@ -152,7 +153,7 @@ class Describer {
 
 std::optional<GeneratedUse> Describe(const KernelUse& use) {
   const Body* body = BodyOf(use.attrs());
-  if (body == nullptr) return std::nullopt;
+  if (body == nullptr || BeginsWithProduct(*body)) return std::nullopt;
   return Describer(use, *body).Run();
 }
 

@@ -1,5 +1,7 @@
-// Matrix products (ir/ops/matmul.cc): batches that lie evenly apart are one
-// call of cuBLASLt.
+// Matrix products (ir/ops/matmul.cc), also with an epilogue (ir/epilogue.h):
+// batches that lie evenly apart are one call of cuBLASLt.
+#include <optional>
+
 #include "executor/cuda/gemm.h"
 #include "executor/cuda/kernel_list.h"
 #include "executor/matmul_plan.h"
@@ -39,13 +41,21 @@ std::vector<Run> RunsOf(const MatmulPlan& plan) {
   return runs;
 }
 
+// Of the kernel's operands, those of a product; -1: none.
+struct MatmulOperands {
+  int a = 0, b = 1, residual = -1, bias = -1;
+};
+
 class MatmulKernel : public CudaKernel {
  public:
-  absl::Status Prepare(const KernelUse& use) {
-    MatmulPlan plan = PlanMatmul(use);
-    size_ = SizeOf(use.operand(0).dtype);
+  absl::Status Prepare(const KernelUse& product, const MatmulOperands& operands,
+                       Epilogue::Activation activation) {
+    MatmulPlan plan = PlanMatmul(product);
+    DType dtype = product.operand(0).dtype;
+    operands_ = operands;
+    size_ = SizeOf(dtype);
     for (const Run& run : RunsOf(plan)) {
-      GemmShape shape{use.operand(0).dtype,
+      GemmShape shape{dtype,
                       plan.transpose_a,
                       plan.transpose_b,
                       plan.m,
@@ -54,7 +64,8 @@ class MatmulKernel : public CudaKernel {
                       run.count,
                       run.step[0],
                       run.step[1],
-                      run.step[2]};
+                      run.step[2],
+                      {operands.residual >= 0, operands.bias >= 0, activation}};
       ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, Gemm::Create(shape));
       workspace_ = std::max(workspace_, gemm->workspace_bytes());
       calls_.push_back({run.first, std::move(gemm)});
@@ -72,10 +83,15 @@ class MatmulKernel : public CudaKernel {
       return static_cast<std::byte*>(data) + element * size_;
     };
     for (const Call& call : calls_) {
+      EpilogueData data;
+      if (operands_.residual >= 0) {
+        data.residual = at(args.operands[operands_.residual], call.first[2]);
+      }
+      if (operands_.bias >= 0) data.bias = args.operands[operands_.bias];
       ASYRA_RETURN_IF_ERROR(call.gemm->Enqueue(
-          at(args.operands[0], call.first[0]),
-          at(args.operands[1], call.first[1]),
-          at(args.results[0], call.first[2]), args.workspace, stream));
+          at(args.operands[operands_.a], call.first[0]),
+          at(args.operands[operands_.b], call.first[1]),
+          at(args.results[0], call.first[2]), data, args.workspace, stream));
     }
     return absl::OkStatus();
   }
@@ -85,6 +101,7 @@ class MatmulKernel : public CudaKernel {
     std::array<int64_t, 3> first;
     std::unique_ptr<Gemm> gemm;
   };
+  MatmulOperands operands_;
   int64_t size_ = 0;
   int64_t workspace_ = 0;
   std::vector<Call> calls_;
@@ -98,14 +115,53 @@ bool Supports(const KernelUse& use) {
 
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
   auto kernel = std::make_unique<MatmulKernel>();
-  ASYRA_RETURN_IF_ERROR(kernel->Prepare(use));
+  ASYRA_RETURN_IF_ERROR(kernel->Prepare(use, {}, Epilogue::kNone));
+  return kernel;
+}
+
+// The product of a fusion that is one with its epilogue.
+struct WithEpilogue {
+  KernelUse product;
+  MatmulOperands operands;
+  Epilogue epilogue;
+};
+
+std::optional<WithEpilogue> ReadFusion(const KernelUse& use) {
+  const Body* body = BodyOf(use.attrs());
+  if (body == nullptr) return std::nullopt;
+  auto epilogue = EpilogueOf(*body, use.global_operands());
+  auto types = BodyTypes(*body, use.global_operands(), use.mesh());
+  if (!epilogue.has_value() || !types.ok()) return std::nullopt;
+  BodyCall body_call(*body, 0, *types);
+  const OpCall& call = body_call.call();
+  return WithEpilogue{KernelUse(call.def, call.attrs,
+                                {call.operands.begin(), call.operands.end()},
+                                {call.results.begin(), call.results.end()},
+                                use.mesh(), use.rank()),
+                      {body->ops[0].operands[0], body->ops[0].operands[1],
+                       epilogue->residual, epilogue->bias},
+                      *epilogue};
+}
+
+bool SupportsFusion(const KernelUse& use) {
+  std::optional<WithEpilogue> fusion = ReadFusion(use);
+  return fusion.has_value() && Supports(fusion->product);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareFusion(const KernelUse& use) {
+  std::optional<WithEpilogue> fusion = ReadFusion(use);
+  auto kernel = std::make_unique<MatmulKernel>();
+  ASYRA_RETURN_IF_ERROR(kernel->Prepare(fusion->product, fusion->operands,
+                                        fusion->epilogue.activation));
   return kernel;
 }
 
 }  // namespace
 
 std::vector<CudaKernelDef> MatmulKernels() {
-  return {{"matmul", Supports, Prepare}, {"grouped_matmul", Supports, Prepare}};
+  return {{"matmul", Supports, Prepare},
+          {"grouped_matmul", Supports, Prepare},
+          {"fusion", SupportsFusion, PrepareFusion}};
 }
 
 }  // namespace asyra::cuda

@@ -1,0 +1,93 @@
+// Products with epilogues as models have them: each is one call of cuBLASLt,
+// and what it gives lies within the rounding of the ops one by one.
+#include "executor/cuda/cuda_device.h"
+#include "executor/cuda/cuda_platform.h"
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "ir/interpreter.h"
+#include "ir/support/check.h"
+#include "tests/support/kernel_case.h"
+
+namespace asyra {
+namespace {
+
+// `whole`: whether one kernel computes it.
+void ExpectAsReference(std::string_view text, bool whole) {
+  SCOPED_TRACE(text);
+  ParsedCall call = ASYRA_VALUE(ParseCall(text, Mesh()));
+  Program program = ProgramOf(call, Mesh());
+  std::mt19937_64 random(Seed());
+  std::vector<Tensor> inputs;
+  for (const Input& input : program.inputs) {
+    inputs.push_back(SmallIntegers(program.type(input.value), -1, 1, &random));
+  }
+  std::vector<Tensor> want = ASYRA_VALUE(Interpret(program, inputs));
+  auto platform = ASYRA_VALUE(CreateCudaPlatform({}));
+  auto got = RunOnThreads(program, inputs, *platform,
+                          {.executor = {.debug_memory = true}, .repeat = 2});
+  ASSERT_TRUE(got.ok()) << got.status() << "\nseed " << Seed();
+  EXPECT_THAT(got->fallback_ops, testing::IsEmpty());
+  EXPECT_EQ(got->split_fusions.empty(), whole);
+  EXPECT_TRUE(Near(got->outputs[0], want[0], kKernelTolerance))
+      << "seed " << Seed();
+}
+
+TEST(Epilogue, IsOneCall) {
+  absl::StatusOr<int> gpus = CountCudaDevices();
+  if (!gpus.ok()) GTEST_SKIP() << gpus.status().message();
+  // Sums of so few small integers are exact in half precision.
+  for (const char* type : {"bf16", "f16"}) {
+    auto sized = [&](std::string text) {
+      for (size_t at; (at = text.find('T')) != std::string::npos;) {
+        text.replace(at, 1, type);
+      }
+      return text;
+    };
+    ExpectAsReference(sized("fusion(T[2,64,48], T[48,96], T[96]) {"
+                            "%3 = matmul(%0, %1) : T[2,64,96] "
+                            "%4 = add(%3, %2) : T[2,64,96] "
+                            "%5 = relu(%4) : T[2,64,96] return %5}"),
+                      true);
+    ExpectAsReference(sized("fusion(T[64,48], T[96,48], T[96], T[64,96]) {"
+                            "%4 = matmul(%0, %1) {transpose_b=true} : T[64,96] "
+                            "%5 = add(%4, %2) : T[64,96] "
+                            "%6 = add(%3, %5) : T[64,96] return %6}"),
+                      true);
+    ExpectAsReference(
+        sized("fusion(T[3,64,48], T[3,48,96], T[3,64,96], T[96]) {"
+              "%4 = matmul(%0, %1) : T[3,64,96] "
+              "%5 = add(%4, %2) : T[3,64,96] "
+              "%6 = add(%5, %3) : T[3,64,96] "
+              "%7 = relu(%6) : T[3,64,96] return %7}"),
+        true);
+  }
+  ExpectAsReference(
+      "fusion(bf16[2,64,48], bf16[48,96], bf16[96]) {"
+      "%3 = matmul(%0, %1) : bf16[2,64,96] "
+      "%4 = add(%3, %2) : bf16[2,64,96] "
+      "%5 = gelu_tanh(%4) : bf16[2,64,96] return %5}",
+      true);
+  ExpectAsReference(
+      "fusion(f32[48,64], f32[48,96], f32[96]) {"
+      "%3 = matmul(%0, %1) {transpose_a=true} : f32[64,96] "
+      "%4 = add(%3, %2) : f32[64,96] "
+      "%5 = relu(%4) : f32[64,96] return %5}",
+      true);
+}
+
+// gelu in single precision, functions that cuBLASLt has not.
+TEST(Epilogue, IsSplitWhereTheLibraryHasNone) {
+  absl::StatusOr<int> gpus = CountCudaDevices();
+  if (!gpus.ok()) GTEST_SKIP() << gpus.status().message();
+  for (const char* last : {"gelu_tanh", "silu"}) {
+    ExpectAsReference(fmt::format("fusion(f32[64,48], f32[48,96], f32[96]) {{"
+                                  "%3 = matmul(%0, %1) : f32[64,96] "
+                                  "%4 = add(%3, %2) : f32[64,96] "
+                                  "%5 = {}(%4) : f32[64,96] return %5}}",
+                                  last),
+                      false);
+  }
+}
+
+}  // namespace
+}  // namespace asyra
