@@ -65,7 +65,7 @@ program @f(%x: bf16[4@dp, 2, 8], %y: bf16[4@dp, 2, 8], %b: bf16[8])
 
 // Products, whose result does not lie on what they read.
 TEST(Fusion, AProductWithBiasAndResidual) {
-  ExpectSameAsInterpreted(R"(asyra 1 local
+  ExpectSplitAndSame(R"(asyra 1 local
 mesh (dp=2, tp=2)
 program @f(%x: f32[4@dp, 2, 6], %w: f32[8@tp, 6], %b: f32[8@tp],
     %r: f32[4@dp, 2, 8@tp]) -> (f32[4@dp, 2, 8@tp]) {
@@ -82,7 +82,7 @@ program @f(%x: f32[4@dp, 2, 6], %w: f32[8@tp, 6], %b: f32[8@tp],
 }
 
 TEST(Fusion, AProductMayNotOverwriteWhatItReads) {
-  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 allocated
+  Program program = Parsed(R"(asyra 1 allocated
 program @f(%x: f32[8, 8] at 0, %w: f32[8, 8] at 256) -> (f32[8, 8]) {
   %y = fusion(%x, %w) {
     %2 = matmul(%0, %1) : f32[8, 8]
@@ -91,9 +91,9 @@ program @f(%x: f32[8, 8] at 0, %w: f32[8, 8] at 256) -> (f32[8, 8]) {
   } on compute : f32[8, 8] at 0
   return %y
 }
-)"));
+)");
   absl::Status status = Verify(program);
-  EXPECT_THAT(std::string(status.message()),
+  EXPECT_THAT(std::string(MessageOf(status)),
               testing::HasSubstr("%y at [0, 256) overwrites %x"));
 }
 
