@@ -12,8 +12,9 @@ namespace asyra {
 // each set of axes. Collectives that copy engines carry need none.
 int64_t LibraryBytes(const Program& program, const Machine& machine);
 
-// What kernels work in: for each stream as much as the op that needs most. Of
-// sums that copy engines carry, the blocks of the other members arrive there.
+// Where the blocks of the other members arrive, of sums that copy engines
+// carry: for each stream as much as the op that needs most. What other kernels
+// work in is not counted.
 int64_t WorkspaceBytes(const Program& program, const Machine& machine);
 
 }  // namespace asyra

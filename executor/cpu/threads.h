@@ -16,7 +16,8 @@ void UseThreads(int threads);
 // cores busy, it is let in at once and not only when somebody's slice of time
 // is over, which are milliseconds. It gets a realtime priority where the
 // process may give one (CAP_SYS_NICE, RLIMIT_RTPRIO), short slices of its own
-// elsewhere (Linux 6.12 and newer), which help mostly.
+// elsewhere (Linux 6.12 and newer), which help less: a wake may come too late
+// again right after the thread has run.
 void RunFirst();
 
 }  // namespace asyra
