@@ -22,6 +22,8 @@ struct CollectiveUse {
   std::vector<int64_t> members;
   int op;             // position in the program, equal on all ranks
   std::string label;  // the op as errors name it
+  // It is started and waited for once, apart: Kernel::LaunchRest is called there.
+  bool split = false;
 };
 
 // Thread-safe, except that ranks prepare and launch the collectives of one

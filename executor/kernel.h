@@ -82,6 +82,15 @@ class Kernel {
   // Enqueues it. Errors while it runs go to the stream's Failure, after the
   // label.
   virtual void Launch(const KernelArgs& args, Stream& stream) = 0;
+  // Whether Launch leaves something to LaunchRest, as a collective may whose
+  // CollectiveUse is split.
+  virtual bool has_rest() const { return false; }
+  // Enqueues the rest of it, after Launch has ended, on the stream that waits
+  // for it.
+  virtual void LaunchRest(const KernelArgs& args, Stream& stream) {
+    (void)args;
+    (void)stream;
+  }
 
   const std::string& label() const { return label_; }
   void set_label(std::string label) { label_ = std::move(label); }

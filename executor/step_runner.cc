@@ -66,6 +66,7 @@ absl::Status StepRunner::MakeOps() {
   ASYRA_RETURN_IF_ERROR(MakeKernels(/*of_collectives=*/false));
   ASYRA_RETURN_IF_ERROR(ChooseAlike());
   ASYRA_RETURN_IF_ERROR(MakeKernels(/*of_collectives=*/true));
+  LeaveRestsToWaits();
   PlaceWorkspaces();
   return absl::OkStatus();
 }
@@ -91,12 +92,35 @@ absl::Status StepRunner::MakeKernel(OpLaunch* launch) {
   } else if (setup_.world != nullptr) {
     const auto& axes = op.attrs.Get<AxisList>("axes");
     kernel = setup_.world->PrepareCollective(
-        {use, setup_.program.mesh.Group(setup_.rank, axes), launch->op, label});
+        {use, setup_.program.mesh.Group(setup_.rank, axes), launch->op, label,
+         OnlyWait(op) >= 0});
   }
   if (!kernel.ok()) return Annotate(kernel.status(), label);
   launch->launch = std::make_unique<Launch>();
   launch->launch->kernel = *std::move(kernel);
   return absl::OkStatus();
+}
+
+int StepRunner::OnlyWait(const Op& op) const {
+  if (!op.start) return -1;
+  int uses = 0;
+  for (ValueId future : op.results) {
+    uses += static_cast<int>(def_use_.uses[future].size());
+  }
+  return uses == 1 ? def_use_.FirstWait(op) : -1;
+}
+
+void StepRunner::LeaveRestsToWaits() {
+  for (OpLaunch& launch : ops_) {
+    if (launch.launch == nullptr || !launch.launch->kernel->has_rest()) {
+      continue;
+    }
+    OpLaunch& wait = ops_[OnlyWait(setup_.program.ops[launch.op])];
+    wait.finishes = launch.launch.get();
+    if (!setup_.options.profile) continue;
+    wait.begin = setup_.device.CreateEvent(true);
+    wait.end = setup_.device.CreateEvent(true);
+  }
 }
 
 // Copies of a value that ranks compute each for itself are equal only where
@@ -183,7 +207,9 @@ absl::Status StepRunner::Bind(std::byte* arena, std::byte* resident,
     Launch& bound = *launch.launch;
     absl::Status status = bound.kernel->Bind(bound.args);
     if (!status.ok()) return Annotate(status, bound.kernel->label());
-    ASYRA_RETURN_IF_ERROR(AddProbes(op, &launch));
+    OpLaunch* last = &launch;
+    if (bound.kernel->has_rest()) last = &ops_[OnlyWait(op)];
+    ASYRA_RETURN_IF_ERROR(AddProbes(op, &launch, last));
   }
   ASYRA_RETURN_IF_ERROR(AddStepProbes());
   std::vector<Stream*> streams;
@@ -236,7 +262,8 @@ bool StepRunner::Overwrites(const Op& op, ValueId result) const {
                      [&](ValueId value) { return at[value] == at[result]; });
 }
 
-absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch) {
+absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch,
+                                   OpLaunch* last) {
   std::string text = ToString(setup_.program, op);
   auto named = [&](std::string_view what, ValueId value) {
     return fmt::format("{}: {} %{}", text, what,
@@ -248,7 +275,7 @@ absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch) {
                                      named("operand", value), &launch->before));
       if (IsOverwritten(op, value)) continue;
       ASYRA_RETURN_IF_ERROR(AddProbe(Probe::kVerify, value,
-                                     named("operand", value), &launch->after));
+                                     named("operand", value), &last->after));
     }
     for (ValueId value : op.results) {
       const Placement& at = setup_.memory.values[value];
@@ -264,14 +291,14 @@ absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch) {
           Probe::kSeal, after, address + at.bytes, guard, "", &launch->before));
       ASYRA_RETURN_IF_ERROR(
           AddMemoryProbe(Probe::kVerify, after, address + at.bytes, guard,
-                         named("memory after", value), &launch->after));
-      ASYRA_RETURN_IF_ERROR(AddProbe(Probe::kSeal, value, "", &launch->after));
+                         named("memory after", value), &last->after));
+      ASYRA_RETURN_IF_ERROR(AddProbe(Probe::kSeal, value, "", &last->after));
     }
   }
   if (!setup_.options.check_finite) return absl::OkStatus();
   for (ValueId value : op.results) {
     ASYRA_RETURN_IF_ERROR(AddProbe(Probe::kFinite, value,
-                                   named("result", value), &launch->after));
+                                   named("result", value), &last->after));
   }
   return absl::OkStatus();
 }
@@ -293,10 +320,14 @@ absl::Status StepRunner::AddStepProbes() {
 void StepRunner::Enqueue(OpLaunch& op) {
   Stream& stream = *streams_[op.stream];
   for (Event* wait : op.waits) stream.Wait(*wait);
-  if (op.launch != nullptr) {
+  if (op.launch != nullptr || op.finishes != nullptr) {
     for (auto& probe : op.before) probe->kernel->Launch(probe->args, stream);
     if (op.begin != nullptr) stream.Record(*op.begin);
-    op.launch->kernel->Launch(op.launch->args, stream);
+    if (op.finishes == nullptr) {
+      op.launch->kernel->Launch(op.launch->args, stream);
+    } else {
+      op.finishes->kernel->LaunchRest(op.finishes->args, stream);
+    }
     if (op.end != nullptr) stream.Record(*op.end);
     for (auto& probe : op.after) probe->kernel->Launch(probe->args, stream);
   }

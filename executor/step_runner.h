@@ -67,22 +67,30 @@ class StepRunner {
     std::vector<Event*> waits;
     // Null for views, which only synchronize.
     std::unique_ptr<Launch> launch;
+    // Of a wait: the collective whose rest runs here. Null: there is none.
+    Launch* finishes = nullptr;
     std::vector<std::unique_ptr<Launch>> before, after;  // probes
     std::unique_ptr<Event> record;                       // null: none waits
     std::unique_ptr<Event> begin, end;                   // of the profile
   };
 
-  explicit StepRunner(const Setup& setup) : setup_(setup) {}
+  explicit StepRunner(const Setup& setup)
+      : setup_(setup), def_use_(setup.program) {}
   absl::Status MakeStreams();
   absl::Status MakeOps();
   absl::Status MakeKernels(bool of_collectives);
   absl::Status MakeKernel(OpLaunch* launch);
+  // The wait of a collective that is started and waited for once; -1 where it
+  // is not.
+  int OnlyWait(const Op& op) const;
+  void LeaveRestsToWaits();
   absl::Status ChooseAlike();
   void PlaceWorkspaces();
   // Labels of the ops whose kernel is such a one, without repetition.
   std::vector<std::string> OpsWhere(bool (*holds)(const Kernel& kernel)) const;
   void BindOp(const Op& op, Launch* launch, std::byte* workspace);
-  absl::Status AddProbes(const Op& op, OpLaunch* launch);
+  // What looks at `op` before `launch` and after `last`, where it has ended.
+  absl::Status AddProbes(const Op& op, OpLaunch* launch, OpLaunch* last);
   absl::Status AddProbe(Probe probe, ValueId value, std::string label,
                         std::vector<std::unique_ptr<Launch>>* to);
   absl::Status AddMemoryProbe(Probe probe, const Type& local, void* address,
@@ -96,6 +104,7 @@ class StepRunner {
   void EnqueueOps();
 
   Setup setup_;
+  DefUse def_use_;
   std::byte* arena_ = nullptr;
   std::byte* resident_ = nullptr;
   int64_t workspace_bytes_ = 0;

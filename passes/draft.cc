@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "ir/support/status.h"
 #include "passes/bucket_candidates.h"
+#include "passes/carry_by_copies.h"
 #include "passes/reorder.h"
 
 namespace asyra {
@@ -73,6 +74,7 @@ absl::StatusOr<Draft> MakeDraft(const Program& program, const DraftPlan& plan,
                            PriceOps(draft.program, *context.costs));
   }
   ASYRA_RETURN_IF_ERROR(Follow(plan.joined, &draft.program));
+  if (plan.copies) CarryByCopies(draft.program, *context.costs);
   std::vector<NamedOrder> seeds;
   OrderSearchOptions options = search;
   if (!plan.early) {
@@ -113,6 +115,15 @@ Draft OnStreams(const Draft& draft, const StreamLayout& layout,
   Search(&laid, {draft.found.best}, search, costs);
   laid.plan.rule = laid.found.rule;
   return laid;
+}
+
+bool CopyDraft(Draft* draft, OrderSearchOptions search,
+               const CostModel& costs) {
+  if (CarryByCopies(draft->program, costs) == 0) return false;
+  draft->plan.name += ", by copies";
+  draft->plan.copies = true;
+  ImproveDraft(draft, std::move(search), costs);
+  return true;
 }
 
 absl::StatusOr<bool> BucketDraft(Draft* draft, BucketOptions options,

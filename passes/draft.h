@@ -24,6 +24,7 @@ struct DraftPlan {
   std::vector<std::string> merged;  // names of BucketCandidates()
   StreamLayout streams;
   std::vector<std::string> joined;  // of those of the program on its streams
+  bool copies = false;              // carry collectives (carry_by_copies.h)
   OrderRule rule;                   // tried first by the search
 };
 
@@ -48,6 +49,10 @@ void ImproveDraft(Draft* draft, OrderSearchOptions search,
 // The draft, which has the plain layout, on other streams.
 Draft OnStreams(const Draft& draft, const StreamLayout& layout,
                 OrderSearchOptions search, const CostModel& costs);
+
+// The draft with collectives carried by copy engines where they can be, and a
+// look at its orders; false, and nothing changed, where none can.
+bool CopyDraft(Draft* draft, OrderSearchOptions search, const CostModel& costs);
 
 // Merges tiles where that pays; false where it does nowhere. Adds remarks on
 // what was merged, and what was not and why.

@@ -26,6 +26,8 @@ constexpr int kShareOfWhole = 10;
 constexpr int kStepsOfWindow = 50;
 // How many drafts are tried on other streams, and how many such are kept.
 constexpr size_t kLaidOut = 3, kLayoutsKept = 2;
+// How many are tried with copy engines.
+constexpr size_t kCopied = 2;
 // How many are tried with collectives joined, and how much each is searched:
 // one in so many steps, besides.
 constexpr size_t kJoined = 2;
@@ -180,13 +182,14 @@ class Scheduler {
   }
 
   // A longer search for each; tiles merged in the best of them; then the best
-  // on other streams.
+  // on other streams, and carried by copy engines.
   absl::Status LookAgain(std::vector<Draft>* drafts) {
     int steps = options_.search_steps /
-                static_cast<int>(drafts->size() + kBucketed + kLayoutsKept);
+                static_cast<int>(drafts->size() + kBucketed + kLayoutsKept + kCopied);
     for (Draft& draft : *drafts) Improve(&draft, steps);
     ASYRA_RETURN_IF_ERROR(BucketBest(drafts, steps));
     TryLayouts(drafts, steps);
+    TryCopies(drafts, steps);
     return absl::OkStatus();
   }
 
@@ -229,6 +232,18 @@ class Scheduler {
     for (size_t d = 0; d < std::min(laid.size(), kLayoutsKept); ++d) {
       Improve(&laid[d], steps);
       drafts->push_back(std::move(laid[d]));
+    }
+  }
+
+  void TryCopies(std::vector<Draft>* drafts, int steps) {
+    Sort(drafts);
+    size_t count = std::min(drafts->size(), kCopied);
+    for (size_t d = 0; d < count; ++d) {
+      Draft draft = (*drafts)[d];
+      context_.Begin("copy engines for " + draft.plan.name);
+      if (!CopyDraft(&draft, Steps(kFirstLook), *context_.costs)) continue;
+      Improve(&draft, steps);
+      drafts->push_back(std::move(draft));
     }
   }
 

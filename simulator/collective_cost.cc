@@ -67,7 +67,8 @@ CollectivePrice PriceCopies(const Machine& machine, CollectiveKind kind,
   if (sums) price.alpha_us += machine.gpu.kernel_us;
   price.time_us = price.alpha_us + payload_bytes * BusFactor(kind, span.ranks) /
                                        (machine.copy_gbps.achievable * 1e3);
-  // Where nothing is summed, a kernel copies the rank's own block at once.
+  // Where nothing is summed, it takes no kernel; what copies the rank's own
+  // block runs where the collective is waited for (CostModel::RestCost).
   if (!sums) return price;
   double moving_us = price.time_us;
   // A block of each member is read, one is written.

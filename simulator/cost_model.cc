@@ -143,6 +143,8 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
   cost.load[span.hosts > 1 ? kNetwork : kLink] = moving;
   if (price.algorithm == Algorithm::kCopyEngine) {
     cost.load[kCopyEngines] = moving;
+    // Products beside it take nothing from it but memory bandwidth.
+    cost.beside_compute = 1;
   }
   return cost;
 }
@@ -186,7 +188,11 @@ void CostModel::Correct(const CostKey& key, OpCost* cost) const {
       machine_.edited ? std::max<int>(match.source, OpCost::kExtrapolated)
                       : match.source);
   cost->time_us *= match.factor;
-  for (double& load : cost->load) load = std::min(1.0, load / match.factor);
+  for (int r = 0; r < kNumResources; ++r) {
+    // Places for thread blocks are taken for as long as it takes.
+    if (r == kSlots) continue;
+    cost->load[r] = std::min(1.0, cost->load[r] / match.factor);
+  }
 }
 
 OpCost CostModel::Cost(const OpCall& call) const {
@@ -207,8 +213,22 @@ OpCost CostModel::Cost(const OpCall& call) const {
   if (CtasOf(call) > 0) {
     cost.source = std::max(cost.source, OpCost::kExtrapolated);
   }
-  cost.launch_us =
-      options_.graph_launch ? machine_.graph_launch_us : machine_.launch_us;
+  cost.launch_us = LaunchUs();
+  return cost;
+}
+
+OpCost CostModel::RestCost(const OpCall& call) const {
+  CollectiveKind kind = call.def.collective;
+  if (kind != CollectiveKind::kAllGather && kind != CollectiveKind::kAllToAll) {
+    return {};
+  }
+  GroupSpan span = SpanOf(call.attrs.Get<AxisList>("axes"));
+  if (!AsksForCopies(call.attrs) || !CanCopy(machine_, span)) return {};
+  double block = PayloadOf(call) / static_cast<double>(span.ranks);
+  OpCost cost =
+      ComputeCost({.flops = 0, .read_bytes = block, .write_bytes = block},
+                  call.results[0].dtype, call.results[0].Local(mesh_));
+  cost.launch_us = LaunchUs();
   return cost;
 }
 
@@ -218,6 +238,12 @@ class PriceMemo {
  public:
   PriceMemo(const Program& program, const CostModel& costs)
       : program_(program), costs_(costs) {}
+
+  // Of a wait: for `started`.
+  OpCost PriceWait(const Op& started) {
+    if (!AsksForCopies(started.attrs)) return {};
+    return costs_.RestCost(OpUse(program_, started));
+  }
 
   OpCost Price(const Op& op) {
     if (op.def->is_view || op.def->is_wait ||
@@ -267,11 +293,30 @@ class PriceMemo {
   std::unordered_map<size_t, std::vector<Known>> known_;
 };
 
+// By future: the start of it, where it is waited for once.
+std::vector<const Op*> StartedOnce(const Program& program) {
+  std::vector<const Op*> starts(program.values.size(), nullptr);
+  std::vector<bool> awaited(program.values.size());
+  for (const Op& op : program.ops) {
+    if (op.start && op.results.size() == 1) starts[op.results[0]] = &op;
+    if (!op.def->is_wait) continue;
+    ValueId future = op.operands[0];
+    if (awaited[future]) starts[future] = nullptr;
+    awaited[future] = true;
+  }
+  return starts;
+}
+
 std::vector<OpCost> PriceOps(const Program& program, const CostModel& costs) {
   std::vector<OpCost> prices;
   prices.reserve(program.ops.size());
   PriceMemo memo(program, costs);
-  for (const Op& op : program.ops) prices.push_back(memo.Price(op));
+  std::vector<const Op*> started = StartedOnce(program);
+  for (const Op& op : program.ops) {
+    const Op* start = op.def->is_wait ? started[op.operands[0]] : nullptr;
+    prices.push_back(start != nullptr ? memo.PriceWait(*start)
+                                      : memo.Price(op));
+  }
   return prices;
 }
 

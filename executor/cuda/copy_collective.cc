@@ -72,6 +72,7 @@ struct Geometry {
   int64_t block_bytes;  // of one member
   bool sums = false;    // blocks arrive in the workspace first
   bool whole = false;   // sums are sent to all members
+  bool split = false;   // CollectiveUse::split
 
   int64_t slot_bytes() const {
     return (block_bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -86,7 +87,8 @@ Geometry GeometryFor(const CollectiveUse& use, const CollectiveGeometry& runs,
              .self = self,
              .runs = runs,
              .block_bytes = runs.block_elements() * SizeOf(runs.dtype),
-             .sums = runs.sums};
+             .sums = runs.sums,
+             .split = use.split};
   if (g.kind != CollectiveKind::kAllReduce) return g;
   // In equal parts, each summed by one member.
   g.whole = true;
@@ -156,7 +158,9 @@ class CopyCollective : public CudaKernel {
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
     // Within a GPU it takes a kernel to copy, which finds room before what is
     // computed next rather than later.
-    if (!g_.sums) ASYRA_RETURN_IF_ERROR(SendBlock(g_.self, args, stream));
+    if (!g_.sums && !has_rest()) {
+      ASYRA_RETURN_IF_ERROR(SendBlock(g_.self, args, stream));
+    }
     // Everybody's memory is free to be written to.
     ASYRA_RETURN_IF_ERROR(MeetAll(0, stream));
     // To the next member first, so that not all write to the same one.
@@ -170,6 +174,15 @@ class CopyCollective : public CudaKernel {
     if (!g_.whole) return absl::OkStatus();
     ASYRA_RETURN_IF_ERROR(SendSum(args, stream));
     return MeetAll(2, stream);
+  }
+
+  // This rank's own block where it can be left to the stream that waits: beside
+  // a product the kernel that copies it would wait for the product's end, and
+  // everything behind it on this stream too.
+  bool has_rest() const override { return g_.split && !g_.sums; }
+  absl::Status EnqueueRest(const KernelArgs& args,
+                             cudaStream_t stream) override {
+    return has_rest() ? SendBlock(g_.self, args, stream) : absl::OkStatus();
   }
 
  private:

@@ -13,12 +13,26 @@ class CudaKernel : public Kernel {
  public:
   void Launch(const KernelArgs& args, Stream& stream) final {
     auto& on = static_cast<cuda::CudaStream&>(stream);
-    absl::Status status = Enqueue(args, on.handle());
-    if (status.ok()) return;
-    on.Report(label().empty() ? status : Annotate(status, label()));
+    Report(Enqueue(args, on.handle()), on);
+  }
+  void LaunchRest(const KernelArgs& args, Stream& stream) final {
+    auto& on = static_cast<cuda::CudaStream&>(stream);
+    Report(EnqueueRest(args, on.handle()), on);
   }
 
   virtual absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) = 0;
+  virtual absl::Status EnqueueRest(const KernelArgs& args,
+                                     cudaStream_t stream) {
+    (void)args;
+    (void)stream;
+    return absl::OkStatus();
+  }
+
+ private:
+  void Report(const absl::Status& status, cuda::CudaStream& on) const {
+    if (status.ok()) return;
+    on.Report(label().empty() ? status : Annotate(status, label()));
+  }
 };
 
 }  // namespace asyra
