@@ -6,6 +6,7 @@
 #include "passes/assign_streams.h"
 #include "passes/bucket.h"
 #include "passes/canonicalize.h"
+#include "passes/decompose_reduce_scatter.h"
 #include "passes/fuse.h"
 #include "passes/fusion_clusters.h"
 #include "passes/pad_dims.h"
@@ -151,6 +152,14 @@ const std::vector<PassRecord>& Records() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kLocal,
        .fn = PartitionPass},
+      {.name = "decompose_reduce_scatter",
+       .summary =
+           "makes each reduce_scatter an all_to_all and a sum of its own",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .options = {{"copyable", AttrKind::kBool,
+                    "only where copy engines can carry the all_to_all", false}},
+       .fn = DecomposeReduceScatter},
       {.name = "fuse",
        .summary = "joins ops element by element, and folds of rows or a "
                   "product beside them, into one kernel",

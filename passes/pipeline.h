@@ -19,6 +19,9 @@ inline constexpr std::string_view kRaisePipeline =
 inline constexpr std::string_view kShardPipeline =
     "pad_dims, plan_sharding, partition";
 
+// Local: for sums that are scheduled apart from the collectives before them.
+inline constexpr std::string_view kSumsPipeline = "decompose_reduce_scatter";
+
 // Before a local program is scheduled, so that all drafts are of what will run.
 inline constexpr std::string_view kFusePipeline = "fuse";
 

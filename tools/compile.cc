@@ -219,6 +219,12 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
                  "priced, by formulas as well, or none")
       ->check(CLI::IsMember({"measured", "priced", "none"}))
       ->capture_default_str();
+  app.add_option("--sums", options->sums,
+                 "what adds up the values of a reduce_scatter: collective, "
+                 "that itself, apart, an op behind an all_to_all, so that copy "
+                 "engines need no processors, or what simulates faster")
+      ->check(CLI::IsMember({"auto", "collective", "apart"}))
+      ->capture_default_str();
   app.add_option("--search-steps", options->search_steps,
                  "orders that are simulated, about; the result depends on it, "
                  "not on the time there is")

@@ -40,6 +40,8 @@ struct CompileOptions {
   bool fuse = true;  // ops into one kernel where that pays (passes/fuse.h)
   // Which products take part in it: measured, priced or none.
   std::string epilogues = "measured";
+  // Where a reduce_scatter is summed: collective, apart or auto.
+  std::string sums = "auto";
   int search_steps = ScheduleOptions().search_steps;
   double memory_gib = 0;  // budget of a device; 0: what it has
   // Nothing is chosen for a price that nobody measured where there is a

@@ -12,12 +12,14 @@
 namespace asyra {
 namespace {
 
+// With fewer, only what was asked for is scheduled.
+constexpr int kStepsForAll = 1000;
+
 // Forms of collectives around norms under tp that are scheduled and compared:
 // which pipelines best is not known before (simulator/README.md). The plan that
 // costs least unscheduled comes first.
 std::vector<std::string> Styles(const CompileOptions& options,
                                 const Program& program) {
-  constexpr int kStepsForAll = 1000;
   std::vector<std::string> styles = {options.tp_style};
   AxisId tp = program.mesh.Find("tp");
   if (program.stage == Stage::kGlobal && !options.propagate &&
@@ -26,32 +28,6 @@ std::vector<std::string> Styles(const CompileOptions& options,
     styles.insert(styles.end(), {"sequence", "replicated"});
   }
   return styles;
-}
-
-// Takes over the other's program where that is faster; names of its candidates
-// say how it differs.
-void Compare(ScheduleResult other, const std::string& style,
-             ScheduleResult* best) {
-  std::string suffix = fmt::format(", tp-style {}", style);
-  bool better = other.optimized.makespan_us < best->optimized.makespan_us;
-  if (better) std::swap(best->program, other.program);
-  for (ScheduleChoice& choice : best->candidates) {
-    if (better && choice.rejected.empty()) {
-      choice.rejected = "slower than tp-style " + style;
-    }
-  }
-  for (ScheduleChoice& choice : other.candidates) {
-    if (!better && choice.rejected.empty()) {
-      choice.rejected = "slower than what the plan gives";
-    }
-    choice.name += suffix;
-    best->candidates.push_back(std::move(choice));
-  }
-  best->steps += other.steps;
-  if (!better) return;
-  best->optimized = std::move(other.optimized);
-  best->tiles = other.tiles;
-  best->scheduler = std::move(other.scheduler);
 }
 
 std::string FusePipeline(const CompileOptions& options) {
@@ -63,6 +39,124 @@ std::string FusePipeline(const CompileOptions& options) {
 std::string StreamsPipeline(const CompileOptions& options) {
   std::string pipeline(kStreamsPipeline);
   return options.measured_only ? pipeline + "{ctas=false}" : pipeline;
+}
+
+// A local program before ops are fused, and what was said on the way to it.
+struct Form {
+  std::string name;  // how it differs from the plan alone, "" if it does not
+  Program program;
+  PassContext context;
+};
+
+// Schedules forms one after the other and keeps the fastest.
+class FormSearch {
+ public:
+  FormSearch(const CompileOptions& options, const PassManagerOptions& manager,
+             CompileResult* result)
+      : options_(options), manager_(manager), result_(result) {}
+
+  // Unless the same program was tried already.
+  absl::Status Try(Form form) {
+    PassContext own = form.context;
+    Program program = form.program;
+    if (options_.fuse) {
+      ASYRA_RETURN_IF_ERROR(Run(program, FusePipeline(options_), own));
+    }
+    std::string text = ToString(program);
+    if (std::find(seen_.begin(), seen_.end(), text) != seen_.end()) {
+      return absl::OkStatus();
+    }
+    seen_.push_back(std::move(text));
+    ASYRA_ASSIGN_OR_RETURN(
+        ScheduleResult scheduled,
+        Schedule(program, ScheduleOptionsOf(options_, manager_), own));
+    // Thread blocks, copy engines and second streams gain more in some forms.
+    ASYRA_RETURN_IF_ERROR(
+        Run(scheduled.program, StreamsPipeline(options_), own));
+    scheduled.optimized = Simulate(scheduled.program, *own.costs);
+    bool first = !result_->schedule.has_value();
+    if (first) {
+      result_->partitioned = std::move(program);
+      result_->schedule = std::move(scheduled);
+    }
+    if (first || Compare(std::move(scheduled), form.name)) {
+      best_ = form.name;
+      remarks_ = std::move(own.remarks);
+    }
+    tried_.push_back(std::move(form));
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(Program& program, std::string_view pipeline,
+                   PassContext& context) {
+    return RunPasses(program, pipeline, context, manager_, &result_->timings);
+  }
+
+  const std::vector<Form>& tried() const { return tried_; }
+  const std::vector<std::string>& remarks() const { return remarks_; }
+
+ private:
+  // Takes over the other's program where that is faster; names of its
+  // candidates say how it differs.
+  bool Compare(ScheduleResult other, const std::string& name) {
+    ScheduleResult* best = &*result_->schedule;
+    bool better = other.optimized.makespan_us < best->optimized.makespan_us;
+    if (better) std::swap(best->program, other.program);
+    for (ScheduleChoice& choice : best->candidates) {
+      if (better && choice.rejected.empty()) {
+        choice.rejected = "slower than " + name;
+      }
+    }
+    for (ScheduleChoice& choice : other.candidates) {
+      if (!better && choice.rejected.empty()) {
+        choice.rejected =
+            "slower than " + (best_.empty() ? "what the plan gives" : best_);
+      }
+      choice.name += ", " + name;
+      best->candidates.push_back(std::move(choice));
+    }
+    best->steps += other.steps;
+    if (!better) return false;
+    best->optimized = std::move(other.optimized);
+    best->tiles = other.tiles;
+    best->scheduler = std::move(other.scheduler);
+    return true;
+  }
+
+  const CompileOptions& options_;
+  const PassManagerOptions& manager_;
+  CompileResult* result_;
+  std::vector<std::string> seen_;  // texts
+  std::vector<Form> tried_;
+  std::string best_;  // its name
+  std::vector<std::string> remarks_;
+};
+
+// Whether sums apart are to be compared with those in collectives. They are not
+// where collectives keep to what the library does: copy engines gain by it.
+bool ChoosesSums(const CompileOptions& options) {
+  return options.sums == "auto" && !options.measured_only &&
+         options.search_steps >= kStepsForAll;
+}
+
+// Schedules sums apart from the collectives that copy engines can carry, in the
+// form that has most of them: another form may be best with sums inside. Of
+// several the first, which costs least unscheduled.
+absl::Status TrySumsApart(FormSearch& search) {
+  std::string pipeline = fmt::format("{}{{copyable=true}}", kSumsPipeline);
+  Form best;
+  size_t most = 0;
+  for (const Form& form : search.tried()) {
+    Form apart = form;
+    ASYRA_RETURN_IF_ERROR(search.Run(apart.program, pipeline, apart.context));
+    size_t added = apart.program.ops.size() - form.program.ops.size();
+    if (added <= most) continue;
+    most = added;
+    best = std::move(apart);
+  }
+  if (most == 0) return absl::OkStatus();
+  best.name += best.name.empty() ? "sums apart" : ", sums apart";
+  return search.Try(std::move(best));
 }
 
 }  // namespace
@@ -115,43 +209,25 @@ ScheduleOptions ScheduleOptionsOf(const CompileOptions& options,
 absl::Status ScheduleBestStyle(const CompileOptions& options,
                                const PassManagerOptions& manager,
                                PassContext& context, CompileResult* result) {
-  std::vector<std::string> seen, remarks;
-  for (const std::string& style : Styles(options, result->program)) {
-    CompileOptions styled = options;
-    styled.tp_style = style;
-    PassContext own = context;
-    Program program = result->program;
-    if (program.stage == Stage::kGlobal) {
-      ASYRA_RETURN_IF_ERROR(RunPasses(program, ShardPipeline(styled), own,
-                                      manager, &result->timings));
+  const Program start = result->program;
+  FormSearch search(options, manager, result);
+  for (const std::string& style : Styles(options, start)) {
+    Form form{.program = start, .context = context};
+    if (!search.tried().empty()) form.name = "tp-style " + style;
+    if (start.stage == Stage::kGlobal) {
+      CompileOptions styled = options;
+      styled.tp_style = style;
+      ASYRA_RETURN_IF_ERROR(
+          search.Run(form.program, ShardPipeline(styled), form.context));
     }
-    if (options.fuse) {
-      ASYRA_RETURN_IF_ERROR(RunPasses(program, FusePipeline(options), own,
-                                      manager, &result->timings));
+    if (options.sums == "apart") {
+      ASYRA_RETURN_IF_ERROR(
+          search.Run(form.program, kSumsPipeline, form.context));
     }
-    std::string text = ToString(program);
-    if (std::find(seen.begin(), seen.end(), text) != seen.end()) continue;
-    seen.push_back(std::move(text));
-    ASYRA_ASSIGN_OR_RETURN(
-        ScheduleResult scheduled,
-        Schedule(program, ScheduleOptionsOf(options, manager), own));
-    // Thread blocks, copy engines and second streams gain more in some forms.
-    ASYRA_RETURN_IF_ERROR(RunPasses(scheduled.program, StreamsPipeline(options),
-                                    own, manager, &result->timings));
-    scheduled.optimized = Simulate(scheduled.program, *own.costs);
-    bool first = !result->schedule.has_value();
-    double before_us = first ? 0 : result->schedule->optimized.makespan_us;
-    if (first) {
-      result->partitioned = std::move(program);
-      result->schedule = std::move(scheduled);
-    } else {
-      Compare(std::move(scheduled), style, &*result->schedule);
-    }
-    if (first || result->schedule->optimized.makespan_us < before_us) {
-      remarks = std::move(own.remarks);
-    }
+    ASYRA_RETURN_IF_ERROR(search.Try(std::move(form)));
   }
-  context.remarks = std::move(remarks);
+  if (ChoosesSums(options)) ASYRA_RETURN_IF_ERROR(TrySumsApart(search));
+  context.remarks = search.remarks();
   result->program = result->schedule->program;
   return absl::OkStatus();
 }

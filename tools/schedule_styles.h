@@ -21,10 +21,12 @@ ScheduleOptions ScheduleOptionsOf(const CompileOptions& options,
 
 // Schedules result->program, which is sharded first if its stage is global.
 // Under tp the form of the collectives around norms is part of the search: all
-// are scheduled when --tp-style leaves it open. Ops are fused before. Fills
-// `schedule`, whose baseline is the program that the plan alone takes, fused as
-// well, `partitioned`, which is that program, `program` and the remarks of what
-// was taken.
+// are scheduled when --tp-style leaves it open, and the one with most
+// reduce_scatters that copy engines can carry once more with their sums apart
+// (passes/decompose_reduce_scatter.h), when --sums does. Ops are fused before.
+// Fills `schedule`, whose baseline is the program that the plan alone takes,
+// fused as well, `partitioned`, which is that program, `program` and the
+// remarks of what was taken.
 absl::Status ScheduleBestStyle(const CompileOptions& options,
                                const PassManagerOptions& manager,
                                PassContext& context, CompileResult* result);

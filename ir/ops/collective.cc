@@ -1,5 +1,6 @@
-// What the devices of a group do together, and `shard`, which undoes an
-// all_gather without communication.
+// What the devices of a group do together; `shard`, which undoes an all_gather
+// without communication, and `stack_partial`, after which moving the summands
+// of a partial value and adding them up are two ops.
 //
 // A collective takes one operand or several, which it moves alike and at once:
 // result i is what the collective of operand i alone would give. They may
@@ -193,6 +194,44 @@ Work ShardWork(const OpCall& local) {
   return {.flops = 0, .read_bytes = bytes, .write_bytes = bytes};
 }
 
+// stack_partial -------------------------------------------------------------
+
+absl::StatusOr<std::vector<Type>> InferStack(const OpCall& call) {
+  Type type = call.operands[0];
+  type.dims.insert(type.dims.begin(), Dim{1, {}});
+  return std::vector<Type>{type};
+}
+
+// Each device's summand is one of as many as the axes have devices.
+absl::StatusOr<std::vector<Type>> StackTypes(const OpCall& call,
+                                             const Mesh& mesh) {
+  const AxisList& axes = AxesOf(call);
+  Type type = call.operands[0];
+  ASYRA_RETURN_IF_ERROR(TakePartial(&type, axes, mesh));
+  int64_t parts = mesh.size(axes), bytes = 0;
+  if (__builtin_mul_overflow(type.bytes(), parts, &bytes)) {
+    return Invalid("{} stacked over {} = {} has more than 2^63 bytes",
+                   ShapeToString(type.shape()), AxesToString(axes, mesh),
+                   parts);
+  }
+  type.dims.insert(type.dims.begin(), Dim{parts, {}});
+  ASYRA_RETURN_IF_ERROR(PutInner(&type, 0, axes, mesh));
+  return std::vector<Type>{type};
+}
+
+// The new dimension is cut by devices alone, the others as in the operand.
+absl::StatusOr<AxisRule> StackAxes(const OpCall& call) {
+  std::string dims = DimSpec(0, call.operands[0].rank());
+  return ParseAxisRule(dims + " -> !parts " + dims, call.operands,
+                       call.results);
+}
+
+absl::Status StackReference(const RefCall& call) {
+  Shape local = call.results[0].shape();
+  call.results[0] = call.operands[0].Reshaped(local);
+  return absl::OkStatus();
+}
+
 const AttrDef kAxes = {"axes", AttrKind::kAxes, "mesh axes, outermost first"};
 const AttrDef kCtas = {"ctas", AttrKind::kInt,
                        "thread blocks that carry it, each on a processor of "
@@ -255,6 +294,26 @@ std::vector<OpDef> CollectiveOps() {
       .reference = ShardReference,
       .samples = {{"shard(f32[4,8]) {dim=1, axes=(b,a)}", -3, 3, "(a=2, b=2)"},
                   {"shard(i64[4@a,8]) {dim=0, axes=b}", -3, 3, "(a=2, b=2)"}}};
+  OpDef stack{
+      .name = "stack_partial",
+      .summary =
+          "the summands of a partial value over `axes`, one on each device, "
+          "along a new leading dimension; no communication",
+      .operands = {{"x"}},
+      .attrs = {kAxes},
+      .infer = InferStack,
+      .axes = StackAxes,
+      .distribute = StackTypes,
+      .reference = StackReference,
+      .samples = {{"stack_partial(f32[4,8] partial(a)) {axes=a}", -3, 3,
+                   "(a=2, b=2)"},
+                  {"stack_partial(bf16[4@b,6] partial(a)) {axes=a}", -3, 3,
+                   "(a=2, b=2)"},
+                  {"stack_partial(f32[2,4] partial(a,b)) {axes=(b,a)}", -3, 3,
+                   "(a=2, b=2)"},
+                  {"stack_partial(i64[4,6] partial(a,b)) {axes=b}", -3, 3,
+                   "(a=2, b=2)"}},
+      .is_view = true};
   return {
       Collective("all_reduce", "sums a partial value over `axes`",
                  CollectiveKind::kAllReduce, {kAxes}, EachType<AllReduceType>,
@@ -291,6 +350,7 @@ std::vector<OpDef> CollectiveOps() {
                   {"all_to_all(f32[2,8@a,4,6], f32[2,8@a,2,6], bf16[4@b,4@a,2])"
                    " {from=1, to=2, axes=a}"}}),
       shard,
+      stack,
   };
 }
 

@@ -48,6 +48,34 @@ class CommandLine(ToolTest):
       apart = self.passes("asyra-opt", LLAMA, *DIMS, *mesh, "--no-join")
       self.assertNotIn("joined", apart)
 
+  def test_sums_are_apart_where_that_is_asked_for(self):
+    for mesh in [["--tp", "2"], ["--tp", "2", "--sp", "2"],
+                 ["--tp", "4", "--tiles", "2"]]:
+      mesh = [*mesh, "--tp-style", "sequence"]
+      for sums, moves in [("apart", "all_to_all"),
+                          ("collective", "reduce_scatter")]:
+        out = self.path("model.asyra")
+        self.passes("asyra-opt", LLAMA, *DIMS, *mesh, "--sums", sums, "-o", out)
+        with open(out) as file:
+          text = file.read()
+        self.assertIn(f"start {moves}", text)
+        self.assertEqual("stack_partial" in text, sums == "apart")
+        self.assertEqual("reduce_scatter(" in text, sums == "collective")
+        for device in ["cpu", "interpreter"]:
+          self.passes("asyra-run", out, "--device", device, "--check",
+                      recorded(LLAMA))
+      self.passes("asyra-run", LLAMA, *DIMS, *mesh, "--sums", "apart",
+                  "--device", "interpreter", "--compare-single")
+    text = self.passes("asyra-opt", LLAMA, *DIMS, "--sp", "2", "--sums", "apart")
+    self.assertIn("decompose_reduce_scatter: none of 0 is of one value", text)
+    # Where nothing can be copied, nothing is tried.
+    model = ["llama3-8b", "--dim", "layers=2", "--tp", "4"]
+    for machine, tried in [("h200x8", True), ("rtx4090x8", False)]:
+      text = self.passes("asyra-opt", *model, "--machine", machine)
+      self.assertEqual(", sums apart" in text, tried, machine)
+    text = self.passes("asyra-opt", *model, "--sums", "collective")
+    self.assertNotIn("sums apart", text)
+
   def test_a_run_says_how_it_went(self):
     profile = self.path("profile.json")
     args = [LLAMA, *DIMS, "--tp", "2", "--sp", "2", "--tiles", "2"]
@@ -99,6 +127,8 @@ class CommandLine(ToolTest):
     args = [LLAMA, *DIMS]
     self.fails("--device", "asyra-run", *args, "--device", "gpu")
     self.fails("--epilogues", "asyra-run", *args, "--epilogues", "all")
+    for sums in ["all", "", "Apart"]:
+      self.fails("--sums", "asyra-run", *args, f"--sums={sums}")
     self.fails("--repeat is 0", "asyra-run", *args, "--repeat", "0")
     self.fails("--timeout is 0", "asyra-run", *args, "--timeout", "0")
     self.fails("--ranks", "asyra-run", *args, "--tp", "2", "--ranks", "8")

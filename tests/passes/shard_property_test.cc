@@ -1,9 +1,9 @@
 // Random programs on random meshes, planned under random prices, styles and,
-// every other one, random pins, or by propagation from these; partitioned,
-// tiled along the batch or the sequence, started, reordered and some of its
-// tiles merged back: every stage verifies, and the result equals the program on
-// one device exactly, on small integers. ASYRA_SEED in the environment repeats
-// a run.
+// every other one, random pins, or by propagation from these; partitioned, the
+// reduce_scatters of some decomposed, tiled along the batch or the sequence,
+// started, reordered and some of its tiles merged back: every stage verifies,
+// and the result equals the program on one device exactly, on small integers.
+// ASYRA_SEED in the environment repeats a run.
 #include <cstdlib>
 #include <random>
 
@@ -13,6 +13,7 @@
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/verifier.h"
+#include "passes/decompose_reduce_scatter.h"
 #include "passes/fuse.h"
 #include "passes/lanes.h"
 #include "passes/merge_tiles.h"
@@ -222,6 +223,7 @@ struct Seen {
   int merged = 0;
   int searched = 0;  // of them in tiles
   int fused = 0;
+  int decomposed = 0;
 };
 
 // Tiles the program along the batch or the sequence; false where these do not
@@ -275,6 +277,23 @@ void MergeSome(RandomModel& model, Program* program, Seen* seen) {
   if (!merged.ok()) return;  // in a cycle, or tiles of different values
   *program = *std::move(merged);
   seen->merged += !groups.empty();
+}
+
+// Sums apart, of all reduce_scatters or of those that can be copied.
+void DecomposeSome(bool copyable, const CostModel& costs, Program* program,
+                   Seen* seen) {
+  PassContext context;
+  context.costs = &costs;
+  absl::StatusOr<bool> changed =
+      DecomposeReduceScatter(*program, {{"copyable", copyable}}, context);
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_EQ(Verify(*program), absl::OkStatus()) << ToString(*program);
+  seen->decomposed += *changed;
+  if (copyable) return;
+  for (const Op& op : program->ops) {
+    EXPECT_NE(op.def->collective, CollectiveKind::kReduceScatter)
+        << ToString(*program, op);
+  }
 }
 
 // By price.
@@ -373,6 +392,7 @@ void CheckOne(uint64_t seed, Seen* seen) {
   CostModel costs(*LoadMachine(model.Pick<std::string>({"h200x8", "l20x8"})),
                   program.mesh);
   Program scheduled = *local;
+  if (seed % 5 < 3) DecomposeSome(seed % 5 == 0, costs, &scheduled, seen);
   if (model.Pick({0, 1}) == 1) FuseSome(costs, &scheduled, seen);
   if (seed % 3 == 0) {
     ScheduleIt(model, costs, &scheduled, seen);
@@ -412,6 +432,7 @@ TEST(ShardProperty, RandomProgramsComputeTheSameOnEveryMesh) {
     EXPECT_GE(seen.merged, programs / 20);
     EXPECT_GE(seen.searched, programs / 40);
     EXPECT_GE(seen.fused, programs / 20);
+    EXPECT_GE(seen.decomposed, programs / 20);
   }
 }
 
