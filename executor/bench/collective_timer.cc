@@ -80,8 +80,8 @@ class Timer : public RankTimer {
     ASYRA_ASSIGN_OR_RETURN(compute_,
                            device_->CreateStream("compute", &failure_));
     ASYRA_ASSIGN_OR_RETURN(comm_, device_->CreateStream("x", &failure_));
-    for (auto* event :
-         {&meet_begin_, &met_, &begin_, &end_, &compute_begin_, &compute_end_}) {
+    for (auto* event : {&meet_begin_, &met_, &begin_, &end_, &compute_begin_,
+                        &compute_end_}) {
       *event = device_->CreateEvent(/*timed=*/true);
     }
     return world_.size() == 1 ? absl::OkStatus() : PrepareMeeting();
