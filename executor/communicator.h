@@ -48,6 +48,13 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) = 0;
 
+  // Whether copy engines carry it where it has the attribute `copies`; else it
+  // is carried as if it had not. Called by all ranks alike.
+  virtual absl::StatusOr<bool> CarriesByCopies(const CollectiveUse& use) {
+    (void)use;
+    return false;
+  }
+
   // This rank begins a step.
   virtual void BeginStep() {}
   // Ranks that are known to have begun fewer steps than this one.

@@ -61,9 +61,11 @@ CostKey ComputeKey(const OpCall& call, const Work& work, const Type& result) {
 }
 
 CostKey CollectiveKey(CollectiveKind kind, double payload_bytes,
-                      const GroupSpan& span) {
+                      const GroupSpan& span, bool copies) {
   CostKey key;
-  key.kind = {span.hosts == 1 ? "collective" : "collective between hosts",
+  key.kind = {copies            ? "collective by copies"
+              : span.hosts == 1 ? "collective"
+                                : "collective between hosts",
               static_cast<int>(kind)};
   key.at = {Doublings(payload_bytes),
             kRankWeight * Doublings(static_cast<double>(span.ranks))};

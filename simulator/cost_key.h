@@ -14,7 +14,8 @@ namespace asyra {
 
 struct CostKey {
   // Uses that can be compared: of one op over one element type, or of one
-  // collective inside a host, whatever it carries.
+  // collective inside a host, whatever it carries; by copy engines or by the
+  // library.
   std::pair<std::string_view, int> kind;
   // In doublings. Products: batch, rows, columns and depth; collectives:
   // payload and, threefold, ranks, as their number changes more than their
@@ -29,8 +30,9 @@ struct CostKey {
 
 // `work` and `result` (the type of result 0) are those of one device.
 CostKey ComputeKey(const OpCall& call, const Work& work, const Type& result);
+// `copies`: copy engines carry it.
 CostKey CollectiveKey(CollectiveKind kind, double payload_bytes,
-                      const GroupSpan& span);
+                      const GroupSpan& span, bool copies);
 
 // The element type an op computes in: its first operand's.
 DType ComputeDType(const OpCall& call);

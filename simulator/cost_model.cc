@@ -158,9 +158,17 @@ double CostModel::ComputeUs(const Work& work, DType dtype) const {
 double CostModel::CollectiveUs(CollectiveKind kind, double payload_bytes,
                                const AxisList& axes) const {
   OpCost cost = CollectiveCost(kind, payload_bytes, axes);
-  if (cost.time_us > 0)
-    Correct(CollectiveKey(kind, payload_bytes, SpanOf(axes)), &cost);
+  if (cost.time_us > 0) {
+    Correct(CollectiveKey(kind, payload_bytes, SpanOf(axes),
+                          ByCopies(axes, /*asks=*/false)),
+            &cost);
+  }
   return cost.time_us;
+}
+
+bool CostModel::ByCopies(const AxisList& axes, bool asks) const {
+  return (asks || options_.collectives.copies) &&
+         CanCopy(machine_, SpanOf(axes));
 }
 
 double CostModel::PayloadOf(const OpCall& call) const {
@@ -170,16 +178,18 @@ double CostModel::PayloadOf(const OpCall& call) const {
 
 CostKey CostModel::KeyOf(const OpCall& call) const {
   if (call.def.collective != CollectiveKind::kNone) {
-    return CollectiveKey(call.def.collective, PayloadOf(call),
-                         SpanOf(call.attrs.Get<AxisList>("axes")));
+    const auto& axes = call.attrs.Get<AxisList>("axes");
+    return CollectiveKey(call.def.collective, PayloadOf(call), SpanOf(axes),
+                         ByCopies(axes, AsksForCopies(call.attrs)));
   }
   return ComputeKey(call, WorkOf(call, mesh_), call.results[0].Local(mesh_));
 }
 
 void CostModel::Correct(const CostKey& key, OpCost* cost) const {
-  // The library was measured as it comes: no copies, CTAs of its own choice.
-  if (machine_.table == nullptr || cost->algorithm == Algorithm::kCopyEngine ||
-      options_.collectives.max_ctas > 0) {
+  if (machine_.table == nullptr) return;
+  // The library was measured as it comes, with CTAs of its own choice.
+  if (options_.collectives.max_ctas > 0 &&
+      cost->algorithm != Algorithm::kCopyEngine) {
     return;
   }
   CostTable::Match match = machine_.table->Find(key);

@@ -109,6 +109,8 @@ class CostModel {
                         const AxisList& axes, int ctas = 0,
                         bool copies = false) const;
   double PayloadOf(const OpCall& call) const;
+  // Whether copy engines carry a collective, which has the attribute or not.
+  bool ByCopies(const AxisList& axes, bool asks) const;
   void Correct(const CostKey& key, OpCost* cost) const;
 
   Machine machine_;

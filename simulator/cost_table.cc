@@ -72,6 +72,11 @@ absl::StatusOr<std::shared_ptr<const CostTable>> CostTable::Calibrate(
           InferTypes(*call.def, call.attrs, call.operands, mesh));
       OpCall use = {*call.def, call.attrs, call.operands, results};
       CostModel formulas(plain, mesh);
+      // By formulas of the library it would speak for the library.
+      if (AsksForCopies(call.attrs) &&
+          !CanCopy(plain, formulas.SpanOf(call.attrs.Get<AxisList>("axes")))) {
+        return absl::OkStatus();
+      }
       double formula_us = formulas.Cost(use).time_us;
       if (formula_us == 0) return Invalid("takes no time by any formula");
       CostKey key = formulas.KeyOf(use);

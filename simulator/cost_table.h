@@ -38,6 +38,10 @@ struct Measurements {
 absl::StatusOr<Measurements> ReadMeasurements(std::string_view text,
                                               std::string_view origin);
 
+// The table that a machine names, which LoadMachine finds. Errors: those of
+// LoadMachine; NotFound where it names none.
+absl::StatusOr<Measurements> LoadMeasurements(std::string_view machine);
+
 // Measurements as factors on the formulas: what was measured over what the
 // formula says there. Near a measurement its factor holds; between several,
 // the mean of their logarithms, weighted by 1 / d^4 at a distance of d
@@ -45,7 +49,8 @@ absl::StatusOr<Measurements> ReadMeasurements(std::string_view text,
 // size, with the steps in between that the formula knows (waves, protocols).
 class CostTable {
  public:
-  // Formulas of `machine`, whose own table is not looked at.
+  // Formulas of `machine`, whose own table is not looked at. Collectives that
+  // were carried by copies are left out where it has no engines for them.
   // Errors: a call that the op's definition refuses.
   static absl::StatusOr<std::shared_ptr<const CostTable>> Calibrate(
       const Measurements& measurements, const Machine& machine);

@@ -32,7 +32,44 @@ std::string_view Embedded(std::string_view file) {
   return "";
 }
 
-absl::StatusOr<std::string> TextOf(std::string_view name_or_path) {
+// A table and where it was found.
+struct NamedTable {
+  Measurements measurements;
+  std::string path;
+};
+
+// The measurements that `file` holds, of a machine read from `name_or_path`.
+absl::StatusOr<NamedTable> ReadTable(const std::string& file,
+                                     std::string_view name_or_path) {
+  std::string path = file, text(Embedded(file));
+  if (name_or_path.ends_with(kSuffix)) {
+    path = std::filesystem::path(name_or_path).replace_filename(file);
+    ASYRA_ASSIGN_OR_RETURN(text, ReadFile(path));
+  } else if (text.empty()) {
+    return NotFound("{}: measurements: there is no {}", name_or_path, file);
+  }
+  ASYRA_ASSIGN_OR_RETURN(Measurements measurements,
+                         ReadMeasurements(text, path));
+  return NamedTable{std::move(measurements), path};
+}
+
+absl::StatusOr<std::shared_ptr<const CostTable>> LoadTable(
+    const std::string& file, std::string_view name_or_path,
+    const Machine& machine) {
+  ASYRA_ASSIGN_OR_RETURN(NamedTable named, ReadTable(file, name_or_path));
+  auto table = CostTable::Calibrate(named.measurements, machine);
+  if (!table.ok()) return Annotate(table.status(), named.path);
+  return table;
+}
+
+// More hosts are no other machine.
+bool ChangesTheMachine(const std::string& edit) {
+  return !edit.starts_with("nodes=") && !edit.starts_with("nodes*=");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> MachineText(std::string_view name_or_path) {
   if (name_or_path.ends_with(kSuffix)) {
     return ReadFile(std::string(name_or_path));
   }
@@ -44,34 +81,19 @@ absl::StatusOr<std::string> TextOf(std::string_view name_or_path) {
       name_or_path, fmt::join(ListMachines(), ", "));
 }
 
-// The measurements that `file` holds, of a machine read from `name_or_path`.
-absl::StatusOr<std::shared_ptr<const CostTable>> LoadTable(
-    const std::string& file, std::string_view name_or_path,
-    const Machine& machine) {
-  std::string path = file, text(Embedded(file));
-  if (name_or_path.ends_with(kSuffix)) {
-    path = std::filesystem::path(name_or_path).replace_filename(file);
-    ASYRA_ASSIGN_OR_RETURN(text, ReadFile(path));
-  } else if (text.empty()) {
-    return NotFound("{}: measurements: there is no {}", name_or_path, file);
-  }
-  ASYRA_ASSIGN_OR_RETURN(Measurements measurements,
-                         ReadMeasurements(text, path));
-  auto table = CostTable::Calibrate(measurements, machine);
-  if (!table.ok()) return Annotate(table.status(), path);
-  return table;
+absl::StatusOr<Measurements> LoadMeasurements(std::string_view machine) {
+  ASYRA_RETURN_IF_ERROR(LoadMachine(machine).status());
+  ASYRA_ASSIGN_OR_RETURN(std::string text, MachineText(machine));
+  std::string file;
+  ASYRA_RETURN_IF_ERROR(ParseMachine(text, machine, &file).status());
+  if (file.empty()) return NotFound("{} names no measurements", machine);
+  ASYRA_ASSIGN_OR_RETURN(NamedTable named, ReadTable(file, machine));
+  return std::move(named.measurements);
 }
-
-// More hosts are no other machine.
-bool ChangesTheMachine(const std::string& edit) {
-  return !edit.starts_with("nodes=") && !edit.starts_with("nodes*=");
-}
-
-}  // namespace
 
 absl::StatusOr<Machine> LoadMachine(std::string_view name_or_path,
                                     absl::Span<const std::string> edits) {
-  ASYRA_ASSIGN_OR_RETURN(std::string text, TextOf(name_or_path));
+  ASYRA_ASSIGN_OR_RETURN(std::string text, MachineText(name_or_path));
   std::string table_file;
   ASYRA_ASSIGN_OR_RETURN(Machine machine,
                          ParseMachine(text, name_or_path, &table_file));
@@ -93,7 +115,7 @@ absl::StatusOr<Machine> LoadMachine(std::string_view name_or_path,
 
 absl::StatusOr<std::vector<MachineNumber>> MachineNumbers(
     std::string_view name_or_path, absl::Span<const std::string> edits) {
-  ASYRA_ASSIGN_OR_RETURN(std::string text, TextOf(name_or_path));
+  ASYRA_ASSIGN_OR_RETURN(std::string text, MachineText(name_or_path));
   ASYRA_RETURN_IF_ERROR(ParseMachine(text, name_or_path).status());
   ASYRA_ASSIGN_OR_RETURN(text, EditMachine(text, edits));
   return NumbersOf(text);

@@ -121,6 +121,9 @@ struct Machine {
 absl::StatusOr<Machine> LoadMachine(std::string_view name_or_path,
                                     absl::Span<const std::string> edits = {});
 
+// The text of the file that LoadMachine reads. Errors: no such machine.
+absl::StatusOr<std::string> MachineText(std::string_view name_or_path);
+
 // Every number of the file, as edits name it.
 struct MachineNumber {
   std::string key;  // "gpu.hbm_gbps"

@@ -11,6 +11,9 @@ constexpr CollectiveKind kKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
     CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll};
 
+// Smaller ones take copy engines longer than the library.
+constexpr int64_t kLeastCopied = 1 << 20;
+
 std::string Product(std::string_view dtype, int64_t m, int64_t n, int64_t k) {
   return fmt::format("matmul({0}[{1},{2}], {0}[{2},{3}])", dtype, m, k, n);
 }
@@ -114,6 +117,14 @@ std::vector<CollectiveCall> CollectiveGrid(const GridScale& scale, int ranks) {
     for (int64_t payload : scale.payloads) {
       for (CollectiveKind kind : kKinds) {
         calls.push_back(CollectiveOf(kind, scale.dtype, payload, group));
+      }
+    }
+    for (int64_t payload : scale.payloads) {
+      if (payload < kLeastCopied) continue;
+      for (CollectiveKind kind :
+           {CollectiveKind::kAllGather, CollectiveKind::kAllToAll}) {
+        calls.push_back(CollectiveOf(kind, scale.dtype, payload, group,
+                                     /*copies=*/true));
       }
     }
   }

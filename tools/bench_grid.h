@@ -23,7 +23,8 @@ GridScale GridOfCpu();
 // The most telling first: of each kind the largest, then the others.
 std::vector<std::string> LocalGrid(const GridScale& scale);
 
-// Over every group size from 2 to `ranks` that divides them.
+// Over every group size from 2 to `ranks` that divides them; gathers and
+// exchanges of a MiB and more by copy engines too.
 std::vector<CollectiveCall> CollectiveGrid(const GridScale& scale, int ranks);
 
 // A product beside each kind of collective, both long, over all ranks.

@@ -14,14 +14,17 @@ using Json = nlohmann::ordered_json;
 
 // Shorter transfers say more of latencies than of rates.
 constexpr double kLongBytes = 1 << 20;
-// What moves less of the most bytes that a call moves may find them in caches.
+// What moves fewer bytes than so many caches, or where nothing moves more than
+// so much of the most bytes that a call moves, may find them in caches.
+constexpr double kManyCaches = 4;
 constexpr double kLongPart = 0.25;
 
 // The best rates that some call reached.
 struct Rates {
   std::map<std::string, double> matrix_tflops;  // by element type
   double memory_gbps = 0;  // of calls that move the most bytes
-  double link_gbps = 0;    // bus bandwidth
+  double link_gbps = 0;    // bus bandwidth of the library
+  double copy_gbps = 0;    // and of copy engines
   double least_collective_us = 0;
 };
 
@@ -31,32 +34,40 @@ Work WorkOf(const KernelUse& use) {
       Mesh());
 }
 
-// What a call moves that computes no products.
-double MovedBytes(const Work& work) {
-  return work.matrix ? 0 : work.read_bytes + work.write_bytes;
+// What a call moves that computes no products, each byte once: what it reads
+// again, like a row of a table, may come from a cache.
+double MovedBytes(const KernelUse& use, const Work& work) {
+  if (work.matrix) return 0;
+  double bytes = 0;
+  for (const Type& type : use.global_operands()) bytes += type.bytes();
+  for (const Type& type : use.global_results()) bytes += type.bytes();
+  return std::min(bytes, work.read_bytes + work.write_bytes);
 }
 
-absl::StatusOr<double> MostBytes(const BenchResult& result) {
+// What calls move at least that tell the memory's rate.
+absl::StatusOr<double> LongBytes(const BenchResult& result) {
   double most = kLongBytes;
   for (const MeasuredCall& measured : result.calls) {
     if (measured.ranks > 1) continue;
     ASYRA_ASSIGN_OR_RETURN(LocalCall call, ParseLocalCall(measured.text));
-    most = std::max(most, MovedBytes(WorkOf(call.use)));
+    most = std::max(most, MovedBytes(call.use, WorkOf(call.use)));
   }
-  return most;
+  double uncached = kManyCaches * static_cast<double>(result.cache_bytes);
+  if (result.cache_bytes > 0 && uncached <= most) return uncached;
+  return std::max(kLongBytes, kLongPart * most);
 }
 
-absl::Status AddLocal(const MeasuredCall& measured, double most_bytes,
+absl::Status AddLocal(const MeasuredCall& measured, double long_bytes,
                       Rates* rates) {
   ASYRA_ASSIGN_OR_RETURN(LocalCall call, ParseLocalCall(measured.text));
   const KernelUse& use = call.use;
   Work work = WorkOf(use);
-  double bytes = MovedBytes(work);
+  double bytes = MovedBytes(use, work);
   if (work.matrix) {
     double& best =
         rates->matrix_tflops[std::string(ToString(use.operand(0).dtype))];
     best = std::max(best, work.flops / measured.timing.us * 1e-6);
-  } else if (bytes >= std::max(kLongBytes, kLongPart * most_bytes)) {
+  } else if (bytes >= long_bytes) {
     rates->memory_gbps =
         std::max(rates->memory_gbps, bytes / measured.timing.us * 1e-3);
   }
@@ -66,25 +77,27 @@ absl::Status AddLocal(const MeasuredCall& measured, double most_bytes,
 absl::Status AddCollective(const MeasuredCall& measured, Rates* rates) {
   ASYRA_ASSIGN_OR_RETURN(int64_t payload,
                          PayloadOf({measured.text, measured.ranks}));
-  double us = measured.timing.us, n = measured.ranks;
-  double& least = rates->least_collective_us;
-  least = least == 0 ? us : std::min(least, us);
-  if (static_cast<double>(payload) < kLongBytes) return absl::OkStatus();
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create({{"x", measured.ranks}}));
   ASYRA_ASSIGN_OR_RETURN(ParsedCall call, ParseCall(measured.text, mesh));
+  double us = measured.timing.us, n = measured.ranks;
+  bool copies = call.attrs.Bool("copies");
+  double& least = rates->least_collective_us;
+  if (!copies) least = least == 0 ? us : std::min(least, us);
+  if (static_cast<double>(payload) < kLongBytes) return absl::OkStatus();
   bool twice = call.def->collective == CollectiveKind::kAllReduce;
   double bus_bytes =
       static_cast<double>(payload) * (twice ? 2 : 1) * (n - 1) / n;
-  rates->link_gbps = std::max(rates->link_gbps, bus_bytes / us * 1e-3);
+  double& best = copies ? rates->copy_gbps : rates->link_gbps;
+  best = std::max(best, bus_bytes / us * 1e-3);
   return absl::OkStatus();
 }
 
 absl::StatusOr<Rates> RatesOf(const BenchResult& result) {
   Rates rates;
-  ASYRA_ASSIGN_OR_RETURN(double most_bytes, MostBytes(result));
+  ASYRA_ASSIGN_OR_RETURN(double long_bytes, LongBytes(result));
   for (const MeasuredCall& call : result.calls) {
     ASYRA_RETURN_IF_ERROR(call.ranks > 1 ? AddCollective(call, &rates)
-                                         : AddLocal(call, most_bytes, &rates));
+                                         : AddLocal(call, long_bytes, &rates));
   }
   return rates;
 }
@@ -114,6 +127,19 @@ std::string_view NameOf(CollectiveKind kind) {
   }
 }
 
+// What of the host is as the base says.
+std::string RestOfHost(const BenchResult& result, const Rates& rates,
+                       const Json& host) {
+  std::vector<std::string> rest;
+  if (!result.whole_host) rest.push_back("its GPUs");
+  if (result.pairs.empty()) rest.push_back("shares beside computation");
+  if (rates.copy_gbps == 0 && host.contains("copy_gbps")) {
+    rest.push_back("copy engines");
+  }
+  if (rest.empty()) return "";
+  return fmt::format("; {} as before", fmt::join(rest, ", "));
+}
+
 Json Even(double rate) { return {{"peak", rate}, {"achievable", rate}}; }
 
 }  // namespace
@@ -137,6 +163,7 @@ absl::StatusOr<std::string> BenchMachine(const BenchResult& result,
   }
   SetRate(rates.memory_gbps, &gpu["hbm_gbps"]);
   SetRate(rates.link_gbps, &host["link_gbps"]);
+  if (host.contains("copy_gbps")) SetRate(rates.copy_gbps, &host["copy_gbps"]);
   constexpr double kLeastUs = 0.01;
   const LaunchTimes& launches = result.launches;
   gpu["kernel_us"] = Rounded(std::max(launches.device_us, kLeastUs));
@@ -152,11 +179,13 @@ absl::StatusOr<std::string> BenchMachine(const BenchResult& result,
   std::string by = fmt::format("asyra-bench on {}, {}, {}", result.device,
                                result.libraries, result.date);
   machine["sources"]["gpu"] = by + "; peaks and memory as before";
-  if (result.ranks > 1) machine["sources"]["host"] = by;
+  if (rates.least_collective_us > 0) {
+    machine["sources"]["host"] = by + RestOfHost(result, rates, host);
+  }
   return machine.dump(2) + "\n";
 }
 
-std::string PlainMachine(const BenchResult& result) {
+std::string PlainMachine(const BenchResult& result, std::string_view before) {
   absl::StatusOr<Rates> found = RatesOf(result);
   Rates rates = found.ok() ? *found : Rates();
   double matrix = kLeastRate;
@@ -216,6 +245,13 @@ std::string PlainMachine(const BenchResult& result) {
       {"network", {{"nics", 1}, {"gbps", Even(1)}, {"alpha_us", 0}}},
       {"measurements", ""},
       {"sources", {{"gpu", ""}, {"host", "none"}, {"network", "none"}}}};
+  Json kept = Json::parse(before.begin(), before.end(), nullptr,
+                          /*allow_exceptions=*/false);
+  if (kept.is_object()) {
+    Json& host = machine["host"];
+    host["collectives"] = kept["host"]["collectives"];
+    host["gpus"] = std::max(kept["host"]["gpus"].get<int>(), result.ranks);
+  }
   return machine.dump();
 }
 

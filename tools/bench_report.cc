@@ -13,20 +13,39 @@ std::string Line(const MeasuredCall& call) {
                      call.text);
 }
 
+// Of all points; what was kept had perhaps another one.
+std::string MethodOf(const BenchResult& result) {
+  constexpr std::string_view kMethod =
+      "asyra-bench: medians of 7 or more; kernels of programs in turn, as in "
+      "steps, after a second of them, those of the grid alone, in recordings "
+      "of many launches, on operands that lie apart; collectives in rows of a "
+      "millisecond, 20 at most, behind barriers that last until all hosts have "
+      "enqueued them, the slowest rank";
+  const std::string& before = result.kept_method;
+  if (result.kept == 0 || before.ends_with(kMethod)) {
+    return std::string(result.kept == 0 ? kMethod : before);
+  }
+  return fmt::format("the first {} points: {}; the others: {}", result.kept,
+                     before, kMethod);
+}
+
 }  // namespace
 
 std::string BenchText(const BenchResult& result) {
-  std::string text = fmt::format("{}, {}, {} {}: {} calls in {:.0f} s\n\n",
-                                 result.device, result.libraries, result.ranks,
-                                 result.ranks == 1 ? "rank" : "ranks",
-                                 result.calls.size(), result.seconds);
+  std::string text = fmt::format(
+      "{}, {}, {} {}: {} calls in {:.0f} s{}\n\n", result.device,
+      result.libraries, result.ranks, result.ranks == 1 ? "rank" : "ranks",
+      result.calls.size() - result.kept, result.seconds,
+      result.kept > 0 ? fmt::format(", {} kept", result.kept) : "");
   text += fmt::format(
       "an op costs the host {:.2f} us, {:.2f} us in a recording; the device "
       "{:.2f} us\n\n",
       result.launches.eager_us, result.launches.recorded_us,
       result.launches.device_us);
   text += "    median  spread  ranks, call\n";
-  for (const MeasuredCall& call : result.calls) text += Line(call);
+  for (size_t i = result.kept; i < result.calls.size(); ++i) {
+    text += Line(result.calls[i]);
+  }
   for (const MeasuredPair& pair : result.pairs) {
     text += fmt::format(
         "\n{}\n  {:.1f} us alone, {:.1f} us beside it, and it {:.1f} us "
@@ -48,12 +67,7 @@ std::string BenchTable(const BenchResult& result) {
   text += fmt::format("  \"driver\": {},\n", quoted(result.driver));
   text += fmt::format("  \"libraries\": {},\n", quoted(result.libraries));
   text += fmt::format("  \"date\": {},\n", quoted(result.date));
-  text += fmt::format(
-      "  \"method\": {},\n",
-      quoted("asyra-bench: medians of 7 or more; kernels of programs in turn, "
-             "as in steps, after a second of them, those of the grid alone, in "
-             "recordings of many launches, on operands that lie apart; "
-             "collectives after a barrier, the slowest rank"));
+  text += fmt::format("  \"method\": {},\n", quoted(MethodOf(result)));
   text += "  \"points\": [";
   for (size_t i = 0; i < result.calls.size(); ++i) {
     const MeasuredCall& call = result.calls[i];

@@ -24,9 +24,14 @@ struct MeasuredPair {
 
 struct BenchResult {
   // For people: what was measured, with what, and when.
-  std::string device, driver, libraries, date;
+  std::string device, driver, libraries;
+  std::string date;  // days, if some were kept
   int ranks = 1;
+  bool whole_host = false;  // which are all that the host has
+  int64_t cache_bytes = 0;  // of the device's largest cache, 0: not known
   std::vector<MeasuredCall> calls;
+  size_t kept = 0;          // the first so many were measured before
+  std::string kept_method;  // as their table says
   std::vector<MeasuredPair> pairs;
   LaunchTimes launches;
   std::vector<std::string> left_out;  // and why
@@ -40,7 +45,8 @@ std::string BenchTable(const BenchResult& result);
 
 // A *.machine file that names `table`: `base`, the text of another one, with
 // what was measured in its place. Rates are the best that were reached; shares
-// that collectives keep beside computation are those of the pairs.
+// that collectives keep beside computation are those of the pairs, and stay
+// where there are none.
 // Errors: calls that cannot be read; a base that is no JSON.
 absl::StatusOr<std::string> BenchMachine(const BenchResult& result,
                                          const std::string& name,
@@ -48,6 +54,8 @@ absl::StatusOr<std::string> BenchMachine(const BenchResult& result,
                                          std::string_view base);
 
 // The base of a machine whose peaks nobody tells: they are what was measured.
-std::string PlainMachine(const BenchResult& result);
+// What a few pairs and ranks may not tell again comes from `before`, the text
+// of such a machine, or empty.
+std::string PlainMachine(const BenchResult& result, std::string_view before);
 
 }  // namespace asyra

@@ -1,8 +1,10 @@
 #include "executor/bench/collective_timer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "executor/bench/use_memory.h"
 #include "executor/cpu/local_world.h"
@@ -11,6 +13,24 @@
 
 namespace asyra {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long ranks meet on their devices before something is timed, which all
+// hosts have enqueued by then.
+constexpr double kMeetUs = 1000;
+constexpr int kMostBarriers = 512;
+// How often it is tried where a host was later than that.
+constexpr int kAttempts = 4;
+// Shorter ones are timed in a row, so that events and what is left of the
+// ranks' differences count for little.
+constexpr double kRowUs = 1000;
+constexpr int kMostInRow = 20;
+
+int CountFor(double us, double one_us, int most) {
+  return static_cast<int>(
+      std::clamp(std::ceil(us / std::max(one_us, 1e-3)), 1.0, double(most)));
+}
 
 // Groups of `ranks` neighbours of `devices`.
 absl::StatusOr<Mesh> GroupsOf(int64_t devices, int64_t ranks) {
@@ -60,17 +80,11 @@ class Timer : public RankTimer {
     ASYRA_ASSIGN_OR_RETURN(compute_,
                            device_->CreateStream("compute", &failure_));
     ASYRA_ASSIGN_OR_RETURN(comm_, device_->CreateStream("x", &failure_));
-    for (auto* event : {&begin_, &end_, &compute_begin_, &compute_end_}) {
+    for (auto* event : {&meet_begin_, &met_, &begin_, &end_, &compute_begin_,
+                        &compute_end_}) {
       *event = device_->CreateEvent(/*timed=*/true);
     }
-    started_ = device_->CreateEvent(/*timed=*/false);
-    if (world_.size() == 1) return absl::OkStatus();
-    auto all = static_cast<int>(world_.size());
-    ASYRA_ASSIGN_OR_RETURN(
-        barrier_, PrepareCollective(CollectiveOf(CollectiveKind::kAllReduce,
-                                                 DType::kF32, 4 * all, all)));
-    ASYRA_ASSIGN_OR_RETURN(meet_, barrier_.Record(1, *device_, *comm_));
-    return absl::OkStatus();
+    return world_.size() == 1 ? absl::OkStatus() : PrepareMeeting();
   }
 
   int64_t rank() const override { return world_.rank(); }
@@ -78,14 +92,7 @@ class Timer : public RankTimer {
   absl::StatusOr<Timing> TimeCollective(const CollectiveCall& call,
                                         int samples) override {
     ASYRA_ASSIGN_OR_RETURN(Prepared prepared, PrepareCollective(call));
-    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> once,
-                           prepared.Record(1, *device_, *comm_));
-    std::vector<double> times;
-    for (int i = -1; i < samples; ++i) {
-      ASYRA_ASSIGN_OR_RETURN(double us, CollectiveUs(*once));
-      if (i >= 0) times.push_back(us);  // the first one warms up
-    }
-    return TimingOf(std::move(times));
+    return TimeRows(prepared, samples);
   }
 
   absl::StatusOr<PairTiming> TimePair(const PairCall& pair,
@@ -98,7 +105,10 @@ class Timer : public RankTimer {
     ASYRA_RETURN_IF_ERROR(compute.Reserve(pair.compute.use, *device_, *compute_,
                                           pair.compute.index_limit));
     PairTiming result;
-    ASYRA_RETURN_IF_ERROR(TimeAlone(compute, collective, samples, &result));
+    ASYRA_ASSIGN_OR_RETURN(Timing alone, TimeRows(collective, samples));
+    result.collective_us = alone.us;
+    ASYRA_ASSIGN_OR_RETURN(result.compute_us,
+                           TimeComputeRows(compute, samples));
     double once = std::max(result.compute_us, result.collective_us);
     auto collectives = static_cast<int>(
         std::clamp(std::ceil(2 * once / result.collective_us), 1.0, 50.0));
@@ -136,6 +146,28 @@ class Timer : public RankTimer {
   }
 
  private:
+  // As many barriers in a row as last for kMeetUs.
+  absl::Status PrepareMeeting() {
+    constexpr int kFew = 16;
+    auto all = static_cast<int>(world_.size());
+    ASYRA_ASSIGN_OR_RETURN(
+        barrier_, PrepareCollective(CollectiveOf(CollectiveKind::kAllReduce,
+                                                 DType::kF32, 4 * all, all)));
+    ASYRA_ASSIGN_OR_RETURN(meet_, barrier_.Record(kFew, *device_, *comm_));
+    double few_us = 0;
+    for (int i = 0; i < 2; ++i) {  // the first one warms up
+      ASYRA_RETURN_IF_ERROR(world_.Exchange("").status());
+      comm_->Record(*begin_);
+      meet_->Replay();
+      comm_->Record(*end_);
+      ASYRA_RETURN_IF_ERROR(Wait(*comm_));
+      ASYRA_ASSIGN_OR_RETURN(few_us, Slowest(end_->UsSince(*begin_)));
+    }
+    int count = CountFor(kMeetUs, few_us / kFew, kMostBarriers);
+    ASYRA_ASSIGN_OR_RETURN(meet_, barrier_.Record(count, *device_, *comm_));
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<Prepared> PrepareCollective(const CollectiveCall& call) {
     ASYRA_ASSIGN_OR_RETURN(Mesh mesh, GroupsOf(world_.size(), call.ranks));
     ASYRA_ASSIGN_OR_RETURN(ParsedCall parsed, ParseCall(call.text, mesh));
@@ -145,10 +177,18 @@ class Timer : public RankTimer {
     KernelUse use(*parsed.def, parsed.attrs, parsed.operands, results, mesh,
                   rank());
     const auto& axes = parsed.attrs.Get<AxisList>("axes");
+    CollectiveUse collective = {use, mesh.Group(rank(), axes), num_prepared_++,
+                                call.text};
+    if (parsed.attrs.Bool("copies")) {
+      ASYRA_ASSIGN_OR_RETURN(bool copies, world_.CarriesByCopies(collective));
+      if (!copies) {
+        return Unimplemented("no copy engines carry it between {} ranks",
+                             world_.name());
+      }
+    }
     Prepared prepared;
-    ASYRA_ASSIGN_OR_RETURN(prepared.kernel, world_.PrepareCollective(
-                                                {use, mesh.Group(rank(), axes),
-                                                 num_prepared_++, call.text}));
+    ASYRA_ASSIGN_OR_RETURN(prepared.kernel,
+                           world_.PrepareCollective(collective));
     ASYRA_RETURN_IF_ERROR(prepared.Reserve(use, *device_, *comm_));
     return prepared;
   }
@@ -171,53 +211,95 @@ class Timer : public RankTimer {
     return us;
   }
 
+  // Runs what `enqueue` enqueues when all ranks have met on their devices, and
+  // all hosts have enqueued it. Where one was late, which an event cannot tell
+  // from a slow device, all do it again.
+  absl::Status WhenMet(const std::function<void()>& enqueue) {
+    double late_us = 1;
+    for (int i = 0; i < kAttempts && late_us > 0; ++i) {
+      ASYRA_RETURN_IF_ERROR(world_.Exchange("").status());
+      auto from = Clock::now();
+      comm_->Record(*meet_begin_);
+      meet_->Replay();
+      comm_->Record(*met_);
+      enqueue();
+      std::chrono::duration<double, std::micro> host = Clock::now() - from;
+      ASYRA_RETURN_IF_ERROR(Wait(*comm_));
+      ASYRA_RETURN_IF_ERROR(Wait(*compute_));
+      // The device began to meet after `from`.
+      double meeting_us = met_->UsSince(*meet_begin_);
+      ASYRA_ASSIGN_OR_RETURN(late_us, Slowest(host.count() - meeting_us));
+    }
+    return absl::OkStatus();
+  }
+
+  // Of all that is recorded, by the slowest rank.
   absl::StatusOr<double> CollectiveUs(Recording& collective) {
-    ASYRA_RETURN_IF_ERROR(world_.Exchange("").status());
-    meet_->Replay();
-    comm_->Record(*begin_);
-    collective.Replay();
-    comm_->Record(*end_);
-    ASYRA_RETURN_IF_ERROR(Wait(*comm_));
+    ASYRA_RETURN_IF_ERROR(WhenMet([&] {
+      comm_->Record(*begin_);
+      collective.Replay();
+      comm_->Record(*end_);
+    }));
     return Slowest(end_->UsSince(*begin_));
   }
 
-  absl::Status TimeAlone(Prepared& compute, Prepared& collective, int samples,
-                         PairTiming* result) {
-    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> computing,
-                           compute.Record(1, *device_, *compute_));
-    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> moving,
-                           collective.Record(1, *device_, *comm_));
-    std::vector<double> compute_us, collective_us;
-    for (int i = -1; i < samples; ++i) {
-      ASYRA_ASSIGN_OR_RETURN(double us, CollectiveUs(*moving));
+  // Of all that is recorded, by this rank.
+  absl::StatusOr<double> ComputeUs(Recording& compute) {
+    ASYRA_RETURN_IF_ERROR(WhenMet([&] {
+      compute_->Wait(*met_);
       compute_->Record(*compute_begin_);
-      computing->Replay();
+      compute.Replay();
       compute_->Record(*compute_end_);
-      ASYRA_RETURN_IF_ERROR(Wait(*compute_));
-      if (i < 0) continue;
-      collective_us.push_back(us);
-      compute_us.push_back(compute_end_->UsSince(*compute_begin_));
+    }));
+    return compute_end_->UsSince(*compute_begin_);
+  }
+
+  // One collective in a row of them.
+  absl::StatusOr<Timing> TimeRows(Prepared& collective, int samples) {
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> row,
+                           collective.Record(1, *device_, *comm_));
+    ASYRA_RETURN_IF_ERROR(CollectiveUs(*row).status());  // warms up
+    ASYRA_ASSIGN_OR_RETURN(double one_us, CollectiveUs(*row));
+    int count = CountFor(kRowUs, one_us, kMostInRow);
+    if (count > 1) {
+      ASYRA_ASSIGN_OR_RETURN(row, collective.Record(count, *device_, *comm_));
+      ASYRA_RETURN_IF_ERROR(CollectiveUs(*row).status());
     }
-    result->collective_us = TimingOf(std::move(collective_us)).us;
-    ASYRA_ASSIGN_OR_RETURN(result->compute_us,
-                           Slowest(TimingOf(std::move(compute_us)).us));
-    return absl::OkStatus();
+    std::vector<double> times;
+    for (int i = 0; i < samples; ++i) {
+      ASYRA_ASSIGN_OR_RETURN(double us, CollectiveUs(*row));
+      times.push_back(us / count);
+    }
+    return TimingOf(std::move(times));
+  }
+
+  // The same of a computation, by the slowest rank; each has a row of its own.
+  absl::StatusOr<double> TimeComputeRows(Prepared& compute, int samples) {
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> row,
+                           compute.Record(1, *device_, *compute_));
+    ASYRA_RETURN_IF_ERROR(ComputeUs(*row).status());  // warms up
+    ASYRA_ASSIGN_OR_RETURN(double one_us, ComputeUs(*row));
+    int count = CountFor(kRowUs, one_us, kMostInRow);
+    ASYRA_ASSIGN_OR_RETURN(row, compute.Record(count, *device_, *compute_));
+    std::vector<double> times;
+    for (int i = 0; i < samples; ++i) {
+      ASYRA_ASSIGN_OR_RETURN(double us, ComputeUs(*row));
+      times.push_back(us / count);
+    }
+    return Slowest(TimingOf(std::move(times)).us);
   }
 
   // The collectives begin with the computations, and end before them.
   absl::Status Beside(Recording& computing, Recording& moving) {
-    ASYRA_RETURN_IF_ERROR(world_.Exchange("").status());
-    meet_->Replay();
-    comm_->Record(*started_);
-    compute_->Wait(*started_);
-    compute_->Record(*compute_begin_);
-    computing.Replay();
-    compute_->Record(*compute_end_);
-    comm_->Record(*begin_);
-    moving.Replay();
-    comm_->Record(*end_);
-    ASYRA_RETURN_IF_ERROR(Wait(*comm_));
-    return Wait(*compute_);
+    return WhenMet([&] {
+      compute_->Wait(*met_);
+      compute_->Record(*compute_begin_);
+      computing.Replay();
+      compute_->Record(*compute_end_);
+      comm_->Record(*begin_);
+      moving.Replay();
+      comm_->Record(*end_);
+    });
   }
 
   std::shared_ptr<Device> device_;
@@ -226,9 +308,10 @@ class Timer : public RankTimer {
   Failure failure_;
   int num_prepared_ = 0;
   Prepared barrier_;
-  std::unique_ptr<Event> begin_, end_, compute_begin_, compute_end_, started_;
+  std::unique_ptr<Event> meet_begin_, met_;  // around the barriers
+  std::unique_ptr<Event> begin_, end_, compute_begin_, compute_end_;
   std::unique_ptr<Stream> compute_, comm_;
-  std::unique_ptr<Recording> meet_;  // of the barrier
+  std::unique_ptr<Recording> meet_;  // of the barriers
 };
 
 }  // namespace

@@ -31,8 +31,12 @@ class RankTimer {
   virtual ~RankTimer() = default;
   virtual int64_t rank() const = 0;
 
-  // All devices take part, in groups of neighbours; each sample begins with a
-  // barrier on the devices, and the slowest rank counts.
+  // All devices take part, in groups of neighbours; the slowest rank counts. A
+  // sample is as many collectives in a row as take about a millisecond, 20 at
+  // most, of which each takes its share. It comes behind barriers on the
+  // devices that last until all hosts have enqueued it.
+  // Errors: Unimplemented where the call asks for copies and nothing carries it
+  // so; those of the communicator.
   virtual absl::StatusOr<Timing> TimeCollective(const CollectiveCall& call,
                                                 int samples = 7) = 0;
   virtual absl::StatusOr<PairTiming> TimePair(const PairCall& pair,

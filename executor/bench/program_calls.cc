@@ -58,7 +58,7 @@ CollectiveCall CollectiveOf(const Program& program, const Op& op) {
   auto ranks =
       static_cast<int>(program.mesh.size(op.attrs.Get<AxisList>("axes")));
   return CollectiveOf(op.def->collective, program.OperandTypes(op)[0].dtype,
-                      payload, ranks);
+                      payload, ranks, op.attrs.Bool("copies"));
 }
 
 bool TakesTime(const Program& program, const Op& op) {
@@ -120,25 +120,25 @@ absl::StatusOr<LocalCall> ParseLocalCall(std::string_view text,
 }
 
 CollectiveCall CollectiveOf(CollectiveKind kind, DType dtype,
-                            int64_t payload_bytes, int ranks) {
+                            int64_t payload_bytes, int ranks, bool copies) {
   int64_t elements = std::max<int64_t>(payload_bytes / SizeOf(dtype), ranks);
   elements -= elements % ranks;
-  std::string type(ToString(dtype));
+  std::string type(ToString(dtype)), last = copies ? "x, copies=true" : "x";
   auto text = [&]() -> std::string {
     switch (kind) {
       case CollectiveKind::kAllReduce:
-        return fmt::format("all_reduce({}[{}] partial(x)) {{axes=x}}", type,
-                           elements);
+        return fmt::format("all_reduce({}[{}] partial(x)) {{axes={}}}", type,
+                           elements, last);
       case CollectiveKind::kAllGather:
-        return fmt::format("all_gather({}[{}@x]) {{dim=0, axes=x}}", type,
-                           elements);
+        return fmt::format("all_gather({}[{}@x]) {{dim=0, axes={}}}", type,
+                           elements, last);
       case CollectiveKind::kReduceScatter:
         return fmt::format(
-            "reduce_scatter({}[{}] partial(x)) {{dim=0, axes=x}}", type,
-            elements);
+            "reduce_scatter({}[{}] partial(x)) {{dim=0, axes={}}}", type,
+            elements, last);
       case CollectiveKind::kAllToAll:
-        return fmt::format("all_to_all({}[{}@x,{}]) {{from=0, to=1, axes=x}}",
-                           type, ranks, elements);
+        return fmt::format("all_to_all({}[{}@x,{}]) {{from=0, to=1, axes={}}}",
+                           type, ranks, elements, last);
       case CollectiveKind::kNone:
         break;
     }

@@ -50,18 +50,27 @@ class CpuRecording : public Recording {
   CpuRecording(absl::Span<Stream* const> streams,
                const std::function<void()>& enqueue) {
     for (Stream* stream : streams) {
-      streams_.push_back(static_cast<CpuStream*>(stream));
+      parts_.push_back(std::make_unique<Part>(static_cast<CpuStream*>(stream)));
     }
-    for (CpuStream* stream : streams_) stream->BeginCapture();
+    for (auto& part : parts_) part->stream->BeginCapture(&part->capture);
     enqueue();
-    for (CpuStream* stream : streams_) stream->EndCapture();
+    for (auto& part : parts_) part->stream->EndCapture();
+  }
+  // What has been replayed runs to its end.
+  ~CpuRecording() override {
+    for (auto& part : parts_) (void)part->stream->Synchronize(nullptr);
   }
   void Replay() override {
-    for (CpuStream* stream : streams_) stream->Replay();
+    for (auto& part : parts_) part->stream->Replay(&part->capture);
   }
 
  private:
-  std::vector<CpuStream*> streams_;
+  struct Part {
+    explicit Part(CpuStream* of) : stream(of) {}
+    CpuStream* stream;
+    CpuCapture capture;
+  };
+  std::vector<std::unique_ptr<Part>> parts_;
 };
 
 class CpuDevice : public Device {

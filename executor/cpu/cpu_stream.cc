@@ -42,8 +42,8 @@ CpuStream::~CpuStream() {
 }
 
 void CpuStream::Enqueue(const CpuCommand& command) {
-  if (capturing_) {
-    captured_.push_back(command);
+  if (capturing_ != nullptr) {
+    capturing_->commands.push_back(command);
     return;
   }
   done_.WaitFor(enqueued_ + 1 - kCapacity);
@@ -52,23 +52,20 @@ void CpuStream::Enqueue(const CpuCommand& command) {
   published_.Add();
 }
 
-void CpuStream::BeginCapture() {
-  captured_.clear();
-  capturing_ = true;
+void CpuStream::Replay(CpuCapture* capture) {
+  Enqueue({.run = RunCaptured, .a = capture, .b = this, .always = true});
 }
 
-void CpuStream::Replay() {
-  Enqueue({.run = RunCaptured, .a = this, .always = true});
-}
-
-absl::Status CpuStream::RunCaptured(void* stream, const void*, int64_t) {
-  auto* self = static_cast<CpuStream*>(stream);
-  for (const CpuCommand& command : self->captured_) self->Execute(command);
-  ++self->replays_;
+absl::Status CpuStream::RunCaptured(void* capture, const void* stream,
+                                    int64_t) {
+  auto* captured = static_cast<CpuCapture*>(capture);
+  const auto* self = static_cast<const CpuStream*>(stream);
+  for (const CpuCommand& command : captured->commands) self->Execute(command);
+  ++captured->replays;
   return absl::OkStatus();
 }
 
-void CpuStream::Execute(const CpuCommand& command) {
+void CpuStream::Execute(const CpuCommand& command) const {
   if (!command.always && failure_->happened()) return;
   absl::Status status = command.run(command.a, command.b, command.n);
   if (!status.ok()) failure_->Report(status);
@@ -97,12 +94,13 @@ void CpuStream::Record(Event& event) {
   Enqueue({.run = Happen, .a = &event, .always = true});
 }
 
-// Of captured work, `stream` has been replayed as often as the one that records
-// the event was before this time.
-absl::Status CpuStream::Await(void* event, const void* stream, int64_t record) {
+// Captured work has been replayed as often as that which records the event was
+// before this time.
+absl::Status CpuStream::Await(void* event, const void* capture,
+                              int64_t record) {
   auto target = static_cast<uint32_t>(record);
-  if (stream != nullptr) {
-    target += static_cast<const CpuStream*>(stream)->replays_;
+  if (capture != nullptr) {
+    target += static_cast<const CpuCapture*>(capture)->replays;
   }
   Counter& happened = static_cast<CpuEvent*>(event)->happened_;
   MayWaitAwake() ? happened.WaitAwakeFor(target) : happened.WaitFor(target);
@@ -114,7 +112,7 @@ void CpuStream::Wait(Event& event) {
   if (record == 0) return;  // it has happened
   Enqueue({.run = Await,
            .a = &event,
-           .b = capturing_ ? this : nullptr,
+           .b = capturing_,
            .n = record,
            .always = true});
 }

@@ -39,6 +39,12 @@ struct CpuCommand {
   bool always = false;  // even after a failure
 };
 
+// What was enqueued on one stream, to be enqueued again.
+struct CpuCapture {
+  std::vector<CpuCommand> commands;
+  uint32_t replays = 0;  // that have ended, by the stream's thread
+};
+
 class CpuStream : public Stream {
  public:
   // Computes with `threads` threads of its own; `failure` outlives it. Streams
@@ -51,12 +57,12 @@ class CpuStream : public Stream {
   // Asks nobody: kernels that wait notice themselves.
   absl::Status Synchronize(const WaitCheck& check) override;
 
-  // From BeginCapture to EndCapture, what is enqueued is kept instead of run,
-  // and replaces what was kept before. Each Replay enqueues all of it, as one
-  // command. Streams that meet are captured and replayed together.
-  void BeginCapture();
-  void EndCapture() { capturing_ = false; }
-  void Replay();
+  // From BeginCapture to EndCapture, what is enqueued goes to `capture` instead
+  // of being run. Each Replay enqueues all of it, as one command; it outlives
+  // these. Streams that meet are captured and replayed together.
+  void BeginCapture(CpuCapture* capture) { capturing_ = capture; }
+  void EndCapture() { capturing_ = nullptr; }
+  void Replay(CpuCapture* capture);
 
   // Waits for room in the ring, but never for work on another stream that was
   // not enqueued before.
@@ -64,16 +70,14 @@ class CpuStream : public Stream {
 
  private:
   void Loop(int threads);
-  void Execute(const CpuCommand& command);
+  void Execute(const CpuCommand& command) const;
   static absl::Status Happen(void* event, const void*, int64_t);
-  static absl::Status Await(void* event, const void* stream, int64_t record);
-  static absl::Status RunCaptured(void* stream, const void*, int64_t);
+  static absl::Status Await(void* event, const void* capture, int64_t record);
+  static absl::Status RunCaptured(void* capture, const void* stream, int64_t);
 
   static constexpr uint32_t kCapacity = 4096;
   std::array<CpuCommand, kCapacity> ring_;
-  std::vector<CpuCommand> captured_;
-  bool capturing_ = false;
-  uint32_t replays_ = 0;   // that have ended, by the stream's thread
+  CpuCapture* capturing_ = nullptr;
   uint32_t enqueued_ = 0;  // by the host thread
   Counter published_;      // commands that may be taken
   Counter done_;           // commands that have run

@@ -27,7 +27,8 @@ absl::StatusOr<CudaFacts> DescribeCuda() {
                    .libraries = fmt::format(
                        "CUDA {}, NCCL {}.{}.{}, cuBLASLt {}.{}",
                        CudaVersion(runtime), nccl / 10000, nccl % 10000 / 100,
-                       nccl % 100, cublas / 10000, cublas % 10000 / 100)};
+                       nccl % 100, cublas / 10000, cublas % 10000 / 100),
+                   .cache_bytes = properties.l2CacheSize};
 }
 
 }  // namespace asyra

@@ -1,6 +1,7 @@
 // What measurements on GPUs were made with, for people.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -8,9 +9,10 @@
 namespace asyra {
 
 struct CudaFacts {
-  std::string device;     // "NVIDIA H200"
-  std::string driver;     // the CUDA version it knows
-  std::string libraries;  // "CUDA 13.0, NCCL 2.28.9, cuBLASLt 13.1"
+  std::string device;       // "NVIDIA H200"
+  std::string driver;       // the CUDA version it knows
+  std::string libraries;    // "CUDA 13.0, NCCL 2.28.9, cuBLASLt 13.1"
+  int64_t cache_bytes = 0;  // of the largest cache
 };
 
 // Of the first GPU. Errors: as CountCudaDevices; Unimplemented in a build

@@ -77,9 +77,9 @@ class NcclWorld : public Communicator {
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) override {
     OnGpu gpu(options_.ordinal);
-    if (Asks(use, "copies") && cuda::CanCopy(use)) {
-      ASYRA_ASSIGN_OR_RETURN(bool reaches, ReachesPeers());
-      if (reaches) return PrepareCopies(use);
+    if (Asks(use, "copies")) {
+      ASYRA_ASSIGN_OR_RETURN(bool copies, CarriesByCopies(use));
+      if (copies) return PrepareCopies(use);
     }
     ASYRA_RETURN_IF_ERROR(Connect());
     ASYRA_ASSIGN_OR_RETURN(ncclComm_t comm, GroupOf(use));
@@ -87,6 +87,12 @@ class NcclWorld : public Communicator {
                            cuda::PrepareNcclCollective(use, comm));
     ASYRA_RETURN_IF_ERROR(WarmUp(use.use, comm, *kernel));
     return kernel;
+  }
+
+  absl::StatusOr<bool> CarriesByCopies(const CollectiveUse& use) override {
+    if (!cuda::CanCopy(use)) return false;
+    OnGpu gpu(options_.ordinal);
+    return ReachesPeers();
   }
 
   void BeginStep() override { host_.BeginStep(); }

@@ -47,6 +47,88 @@ class BenchTest(ToolTest):
     self.assertIn("the time was over", said)
     self.assertGreater(os.path.getsize(table), 0)
 
+  def test_collectives_by_copies_need_engines(self):
+    said = self.passes("asyra-bench", *CPU, "--seconds", "20")
+    self.assertIn("copies=true}: no copy engines carry it between local ranks",
+                  said[said.index("not measured:"):])
+
+  def measured(self, name):
+    with open(self.path(name + ".machine")) as file:
+      machine = json.load(file)
+    with open(self.path(name + ".table")) as file:
+      return machine, json.load(file)
+
+  def test_keep_measures_only_what_is_not_there(self):
+    one, two = self.path("one.machine"), self.path("two.machine")
+    small = ["gpt3-tiny", "--dim", "layers=1", "--dim", "batch=1", "--dim",
+             "seq=16", "--no-grid"]
+    self.passes("asyra-bench", *GPT, *CPU, "--no-grid", "--machine-out", one)
+    machine, table = self.measured("one")
+    # As if pairs had been measured, on another day.
+    machine["host"]["collectives"]["all_reduce"]["beside_compute"] = 0.625
+    self.path("one.machine", json.dumps(machine))
+    table["date"] = "2001-02-03"
+    table["method"] = "by hand"
+    self.path("one.table", json.dumps(table))
+
+    said = self.passes("asyra-bench", *small, *CPU, "--machine", one, "--keep",
+                       "--machine-out", two)
+    self.assertIn(f"{len(table['points'])} kept", said)
+    kept_machine, kept = self.measured("two")
+    count = len(table["points"])
+    self.assertEqual(kept["points"][:count], table["points"])
+    self.assertGreater(len(kept["points"]), count)
+    calls = [(p["call"], p.get("ranks")) for p in kept["points"]]
+    self.assertEqual(len(calls), len(set(calls)))
+    for call, _ in calls[:count]:
+      self.assertNotIn(f"%    {call}\n", said)
+    self.assertTrue(kept["date"].startswith("2001-02-03, 20"), kept["date"])
+    self.assertTrue(kept["method"].startswith(
+        f"the first {count} points: by hand; the others: asyra-bench"),
+        kept["method"])
+    host = kept_machine["host"]
+    self.assertEqual(host["collectives"]["all_reduce"]["beside_compute"], 0.625)
+    self.assertEqual(host["gpus"], 2)
+    self.assertIn(kept["date"], kept_machine["sources"]["gpu"])
+    self.assertIn("shares beside computation as before",
+                  kept_machine["sources"]["host"])
+    # Everything is known now, and both models are measured.
+    said = self.passes("asyra-bench", *GPT, *CPU, "--no-grid", "--machine",
+                       two, "--keep", "--machine-out", two)
+    self.assertIn(" 0 calls in ", said)
+    again = self.measured("two")[1]
+    self.assertEqual(again["points"], kept["points"])
+    self.assertEqual(again["method"], kept["method"])
+    self.passes("asyra-sim", "run", *GPT, "--machine", two, "--strict",
+                "--tiles", "1")
+
+  def test_keep_refuses_what_was_measured_elsewhere_or_cannot_be_read(self):
+    one = self.path("one.machine")
+    self.passes("asyra-bench", *GPT, *CPU, "--no-grid", "--machine-out", one)
+    keep = ["asyra-bench", *GPT, *CPU, "--no-grid", "--machine", one, "--keep",
+            "--machine-out", one]
+    machine, table = self.measured("one")
+    before = json.dumps(table)
+
+    self.path("one.table", before.replace(
+        json.dumps(table["device"]), '"Abacus 3000"', 1))
+    self.fails("was measured on Abacus 3000 (none; the kernels of the "
+               "cpu), this is " + table["device"], *keep)
+    self.path("one.table", before.replace("kernels of the cpu",
+                                          "kernels of a gpu", 1))
+    self.fails("(none; the kernels of a gpu), this is", *keep)
+    self.path("one.table", before.replace("matmul(", "mutmal(", 1))
+    self.fails("mutmal(", *keep)
+    self.path("one.table", before[:len(before) // 2])
+    self.fails("one.table: line", *keep)
+    os.remove(self.path("one.table"))
+    self.fails("one.table: cannot be opened", *keep)
+    machine.pop("measurements")
+    self.path("one.machine", json.dumps(machine))
+    self.fails("--keep: " + one + " names no measurements", *keep)
+    self.fails("machine no-such is not known", "asyra-bench", *GPT, *CPU,
+               "--no-grid", "--machine", "no-such", "--keep")
+
   def test_wrong_flags(self):
     self.fails("should end in .machine", "asyra-bench", *CPU,
                "--machine-out", "here")

@@ -66,11 +66,27 @@ TEST(ProgramCalls, OfCollectivesCarryTheirPayload) {
   for (CollectiveKind kind :
        {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
         CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll}) {
-    CollectiveCall call = CollectiveOf(kind, DType::kBF16, 4096, 4);
-    auto payload = PayloadOf(call);
-    ASSERT_TRUE(payload.ok()) << payload.status();
-    EXPECT_EQ(*payload, 4096) << call.text;
+    for (bool copies : {false, true}) {
+      CollectiveCall call = CollectiveOf(kind, DType::kBF16, 4096, 4, copies);
+      auto payload = PayloadOf(call);
+      ASSERT_TRUE(payload.ok()) << payload.status();
+      EXPECT_EQ(*payload, 4096) << call.text;
+    }
   }
+}
+
+TEST(ProgramCalls, ByCopyEnginesAreCallsOfTheirOwn) {
+  std::string text(kProgram);
+  std::string_view first = "all_reduce(%p) {axes=tp";
+  text.insert(text.find(first) + first.size(), ", copies=true");
+  ProgramCalls calls;
+  AddCalls(ASYRA_VALUE(ParseProgram(text)), 4, &calls);
+  EXPECT_THAT(
+      calls.collectives,
+      ElementsAre(
+          CollectiveCall{"all_reduce(f32[64] partial(x)) {axes=x, copies=true}",
+                         4},
+          CollectiveCall{"all_reduce(f32[64] partial(x)) {axes=x}", 4}));
 }
 
 TEST(ProgramCalls, AreWrittenInOneWay) {
@@ -163,6 +179,73 @@ TEST(RankTimers, AgreeOnTheSlowestRank) {
   EXPECT_EQ(seen[0], seen[3]);
   EXPECT_EQ(seen[4], seen[7]);
   EXPECT_EQ(pairs, std::vector<double>(4, pairs[0]));
+}
+
+TEST(RankTimers, SayWhereNothingCarriesByCopies) {
+  auto platform = CreateCpuPlatform();
+  absl::Status status =
+      RunRankTimers(*platform, 2, 60, [&](RankTimer& timer) -> absl::Status {
+        auto timing = timer.TimeCollective(
+            CollectiveOf(CollectiveKind::kAllGather, DType::kF32, 4096, 2,
+                         /*copies=*/true),
+            3);
+        EXPECT_TRUE(absl::IsUnimplemented(timing.status())) << timing.status();
+        EXPECT_THAT(timing.status().message(), HasSubstr("local ranks"));
+        // And go on.
+        return timer
+            .TimeCollective(
+                CollectiveOf(CollectiveKind::kAllGather, DType::kF32, 4096, 2),
+                3)
+            .status();
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// Joined at both ends, as steps are: what is at `from` comes to `to`.
+struct TwoStreams {
+  explicit TwoStreams(Device& on) : device(on) {
+    first = ASYRA_VALUE(device.CreateStream("compute", &failure));
+    second = ASYRA_VALUE(device.CreateStream("x", &failure));
+  }
+  std::unique_ptr<Recording> Record(const float* from, float* to) {
+    Event& begun = *events.emplace_back(device.CreateEvent(false));
+    Event& done = *events.emplace_back(device.CreateEvent(false));
+    Stream* streams[] = {first.get(), second.get()};
+    return ASYRA_VALUE(device.Record(streams, [&, from, to] {
+      device.Copy(&between, from, sizeof(float), *first);
+      first->Record(begun);
+      second->Wait(begun);
+      device.Copy(to, &between, sizeof(float), *second);
+      second->Record(done);
+      first->Wait(done);
+    }));
+  }
+
+  Device& device;
+  Failure failure;
+  float between = 0;
+  std::vector<std::unique_ptr<Event>> events;
+  std::unique_ptr<Stream> first, second;
+};
+
+TEST(Recordings, OfOneStreamAreTheirOwn) {
+  auto device = CreateCpuDevice({.threads_per_stream = 1});
+  float one = 1, two = 2, to = 0;
+  TwoStreams streams(*device);
+  auto ones = streams.Record(&one, &to), twos = streams.Record(&two, &to);
+  for (int i = 0; i < 4; ++i) {
+    // Not equally often, as each counts its own replays.
+    for (int replays = i % 3; replays >= 0; --replays) ones->Replay();
+    ASSERT_TRUE(streams.first->Synchronize().ok());
+    EXPECT_EQ(to, 1);
+    twos->Replay();
+    ASSERT_TRUE(streams.first->Synchronize().ok());
+    EXPECT_EQ(to, 2);
+  }
+  // What was replayed still runs.
+  ones->Replay();
+  ones = nullptr;
+  EXPECT_EQ(to, 1);
 }
 
 TEST(RankTimers, RefuseGroupsThatDoNotDivideTheRanks) {

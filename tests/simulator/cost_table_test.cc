@@ -200,6 +200,83 @@ TEST(CostTable, EpiloguesAreComparedWithTheirLike) {
   }
 }
 
+// Of 4 ranks, by copy engines or by the library.
+std::string GatherOf(int bytes, bool copies) {
+  return fmt::format("all_gather(bf16[{}@x]) {{dim=0, axes=x{}}}", bytes / 2,
+                     copies ? ", copies=true" : "");
+}
+
+TEST(CostTable, CopiesSpeakForCopiesAlone) {
+  Machine machine = TestMachine();
+  auto formula = [&](const std::string& call) {
+    return CostOf({call, 4, 0}, machine).time_us;
+  };
+  constexpr int kBytes = 1 << 20;
+  std::string copied = GatherOf(kBytes, true), plain = GatherOf(kBytes, false);
+  ASSERT_NE(formula(copied), formula(plain));
+  Measurements table;
+  table.points = {
+      {copied, 4, 3 * formula(copied)},
+      {plain, 4, 2 * formula(plain)},
+      {GatherOf(4 * kBytes, true), 4, 3 * formula(GatherOf(4 * kBytes, true))}};
+  Machine measured = machine;
+  measured.table = ASYRA_VALUE(CostTable::Calibrate(table, machine));
+  struct Case {
+    std::string call;
+    double factor;
+    OpCost::Source source;
+  };
+  for (const Case& use : std::initializer_list<Case>{
+           {copied, 3, OpCost::kMeasured},
+           {plain, 2, OpCost::kMeasured},
+           {GatherOf(2 * kBytes, true), 3, OpCost::kInterpolated},
+           {GatherOf(2 * kBytes, false), 2, OpCost::kExtrapolated},
+           {"all_to_all(bf16[4@x,524288]) {from=0, to=1, axes=x, copies=true}",
+            1, OpCost::kFormula}}) {
+    OpCost cost = CostOf({use.call, 4, 0}, measured);
+    EXPECT_NEAR(cost.time_us / formula(use.call), use.factor, 0.01) << use.call;
+    EXPECT_EQ(cost.source, use.source) << use.call;
+  }
+  // All of them by copies, as an option.
+  Mesh mesh = ASYRA_VALUE(Mesh::Create({{"x", 4}}));
+  CostModel by_copies(measured, mesh, {.collectives = {.copies = true}});
+  EXPECT_NEAR(by_copies.CollectiveUs(CollectiveKind::kAllGather, kBytes, {0}),
+              3 * formula(copied), 1e-6 * formula(copied));
+}
+
+// The library carries them then, of which they say nothing.
+TEST(CostTable, CopiesAreLeftOutWhereNothingCanCopy) {
+  Machine machine = TestMachine();
+  machine.copy_engines = 0;
+  std::string copied = GatherOf(1 << 20, true),
+              plain = GatherOf(1 << 20, false);
+  Measurements table;
+  table.points = {{copied, 4, 1e6}};
+  Machine measured = machine;
+  measured.table = ASYRA_VALUE(CostTable::Calibrate(table, machine));
+  for (const std::string& call : {copied, plain}) {
+    EXPECT_EQ(CostOf({call, 4, 0}, measured).time_us,
+              CostOf({plain, 4, 0}, machine).time_us)
+        << call;
+  }
+  // Engines that are taken away in a file that was measured with them.
+  machine = TestMachine();
+  table.points.push_back(
+      {plain, 4, 2 * CostOf({plain, 4, 0}, machine).time_us});
+  measured.table = ASYRA_VALUE(CostTable::Calibrate(table, machine));
+  EXPECT_EQ(CostOf({copied, 4, 0}, measured).time_us,
+            CostOf({plain, 4, 0}, measured).time_us);
+}
+
+TEST(CostTable, IsFoundByTheMachinesName) {
+  EXPECT_EQ(ASYRA_VALUE(LoadMeasurements("h200x8")).points.size(),
+            ShippedTable().points.size());
+  EXPECT_EQ(MessageOf(LoadMeasurements("h100x8").status()),
+            "h100x8 names no measurements");
+  EXPECT_THAT(MessageOf(LoadMeasurements("no-such").status()),
+              testing::HasSubstr("machine no-such is not known"));
+}
+
 TEST(CostTable, AFileOnDiskHasItsTableBesideIt) {
   std::string dir = testing::TempDir();
   std::ofstream(dir + "/with.machine")
