@@ -85,8 +85,8 @@ class Kernel {
   // Whether Launch leaves something to LaunchRest, as a collective may whose
   // CollectiveUse is split.
   virtual bool has_rest() const { return false; }
-  // Enqueues the rest of it, after Launch has ended, on the stream that waits
-  // for it.
+  // Enqueues the rest of it on a stream where it may come late without holding
+  // up what follows Launch. Both have ended before the result is read.
   virtual void LaunchRest(const KernelArgs& args, Stream& stream) {
     (void)args;
     (void)stream;

@@ -66,7 +66,7 @@ absl::Status StepRunner::MakeOps() {
   ASYRA_RETURN_IF_ERROR(MakeKernels(/*of_collectives=*/false));
   ASYRA_RETURN_IF_ERROR(ChooseAlike());
   ASYRA_RETURN_IF_ERROR(MakeKernels(/*of_collectives=*/true));
-  LeaveRestsToWaits();
+  ASYRA_RETURN_IF_ERROR(MakeRests());
   PlaceWorkspaces();
   return absl::OkStatus();
 }
@@ -110,17 +110,21 @@ int StepRunner::OnlyWait(const Op& op) const {
   return uses == 1 ? def_use_.FirstWait(op) : -1;
 }
 
-void StepRunner::LeaveRestsToWaits() {
+absl::Status StepRunner::MakeRests() {
   for (OpLaunch& launch : ops_) {
     if (launch.launch == nullptr || !launch.launch->kernel->has_rest()) {
       continue;
     }
+    if (rests_ == nullptr) {
+      ASYRA_ASSIGN_OR_RETURN(
+          rests_, setup_.device.CreateStream("rests", setup_.failure));
+    }
+    launch.rest_begin = setup_.device.CreateEvent(false);
+    launch.rest_end = setup_.device.CreateEvent(false);
     OpLaunch& wait = ops_[OnlyWait(setup_.program.ops[launch.op])];
-    wait.finishes = launch.launch.get();
-    if (!setup_.options.profile) continue;
-    wait.begin = setup_.device.CreateEvent(true);
-    wait.end = setup_.device.CreateEvent(true);
+    wait.waits.push_back(launch.rest_end.get());
   }
+  return absl::OkStatus();
 }
 
 // Copies of a value that ranks compute each for itself are equal only where
@@ -214,6 +218,7 @@ absl::Status StepRunner::Bind(std::byte* arena, std::byte* resident,
   ASYRA_RETURN_IF_ERROR(AddStepProbes());
   std::vector<Stream*> streams;
   for (auto& stream : streams_) streams.push_back(stream.get());
+  if (rests_ != nullptr) streams.push_back(rests_.get());
   ASYRA_ASSIGN_OR_RETURN(
       step_, setup_.device.Record(streams, [this] { EnqueueOps(); }));
   return absl::OkStatus();
@@ -297,8 +302,8 @@ absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch,
   }
   if (!setup_.options.check_finite) return absl::OkStatus();
   for (ValueId value : op.results) {
-    ASYRA_RETURN_IF_ERROR(AddProbe(Probe::kFinite, value,
-                                   named("result", value), &last->after));
+    ASYRA_RETURN_IF_ERROR(
+        AddProbe(Probe::kFinite, value, named("result", value), &last->after));
   }
   return absl::OkStatus();
 }
@@ -320,17 +325,19 @@ absl::Status StepRunner::AddStepProbes() {
 void StepRunner::Enqueue(OpLaunch& op) {
   Stream& stream = *streams_[op.stream];
   for (Event* wait : op.waits) stream.Wait(*wait);
-  if (op.launch != nullptr || op.finishes != nullptr) {
-    for (auto& probe : op.before) probe->kernel->Launch(probe->args, stream);
-    if (op.begin != nullptr) stream.Record(*op.begin);
-    if (op.finishes == nullptr) {
-      op.launch->kernel->Launch(op.launch->args, stream);
-    } else {
-      op.finishes->kernel->LaunchRest(op.finishes->args, stream);
+  for (auto& probe : op.before) probe->kernel->Launch(probe->args, stream);
+  if (op.launch != nullptr) {
+    if (op.rest_begin != nullptr) {
+      stream.Record(*op.rest_begin);
+      rests_->Wait(*op.rest_begin);
+      op.launch->kernel->LaunchRest(op.launch->args, *rests_);
+      rests_->Record(*op.rest_end);
     }
+    if (op.begin != nullptr) stream.Record(*op.begin);
+    op.launch->kernel->Launch(op.launch->args, stream);
     if (op.end != nullptr) stream.Record(*op.end);
-    for (auto& probe : op.after) probe->kernel->Launch(probe->args, stream);
   }
+  for (auto& probe : op.after) probe->kernel->Launch(probe->args, stream);
   if (op.record != nullptr) stream.Record(*op.record);
 }
 

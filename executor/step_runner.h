@@ -67,8 +67,8 @@ class StepRunner {
     std::vector<Event*> waits;
     // Null for views, which only synchronize.
     std::unique_ptr<Launch> launch;
-    // Of a wait: the collective whose rest runs here. Null: there is none.
-    Launch* finishes = nullptr;
+    // Of a collective that has a rest: where that may begin, and its end.
+    std::unique_ptr<Event> rest_begin, rest_end;
     std::vector<std::unique_ptr<Launch>> before, after;  // probes
     std::unique_ptr<Event> record;                       // null: none waits
     std::unique_ptr<Event> begin, end;                   // of the profile
@@ -83,7 +83,8 @@ class StepRunner {
   // The wait of a collective that is started and waited for once; -1 where it
   // is not.
   int OnlyWait(const Op& op) const;
-  void LeaveRestsToWaits();
+  // Waits for collectives wait for their rests too.
+  absl::Status MakeRests();
   absl::Status ChooseAlike();
   void PlaceWorkspaces();
   // Labels of the ops whose kernel is such a one, without repetition.
@@ -119,6 +120,7 @@ class StepRunner {
   std::deque<uint64_t> cells_;                    // of probes
   std::vector<uint64_t*> cell_of_;                // by root
   std::vector<std::unique_ptr<Stream>> streams_;
+  std::unique_ptr<Stream> rests_;  // of collectives; null: there are none
   std::unique_ptr<Recording> step_;
 };
 

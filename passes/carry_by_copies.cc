@@ -11,8 +11,7 @@ constexpr double kMostSlower = 1.5;
 bool MayBeCopied(const Op& op, const CostModel& costs) {
   return op.is_collective() && op.operands.size() == 1 &&
          op.attrs.Int("ctas") == 0 && !op.attrs.Bool("copies") &&
-         CanCopy(costs.machine(),
-                 costs.SpanOf(op.attrs.Get<AxisList>("axes")));
+         CanCopy(costs.machine(), costs.SpanOf(op.attrs.Get<AxisList>("axes")));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Copy engines for collectives before their order is searched: what an order
-// is worth depends on what carries them. Later, assign_streams (assign_streams.h)
-// asks again for those that are left, in the order that was found.
+// is worth depends on what carries them. Later, assign_streams
+// (assign_streams.h) asks again for those that are left, in the order that was
+// found.
 #pragma once
 
 #include "ir/program.h"

@@ -24,6 +24,7 @@ ListScheduler::ListScheduler(const PricedProgram& priced)
       before_(priced.program().ops.size()),
       after_(priced.program().ops.size()),
       way_us_(priced.program().ops.size(), 0),
+      feed_us_(priced.program().ops.size(), 0),
       server_(priced.program().ops.size(), -1) {
   const Program& program = priced.program();
   int count = static_cast<int>(program.ops.size());
@@ -51,10 +52,14 @@ ListScheduler::ListScheduler(const PricedProgram& priced)
     }
   }
   for (int op = count; op-- > 0;) {
+    double time_us = priced.prices()[op].time_us, feed_us = kNever;
     for (int later : after_[op]) {
       way_us_[op] = std::max(way_us_[op], way_us_[later]);
+      feed_us = std::min(feed_us, feed_us_[later]);
     }
-    way_us_[op] += priced.prices()[op].time_us;
+    way_us_[op] += time_us;
+    if (program.ops[op].is_collective()) continue;
+    feed_us_[op] = time_us + (feed_us < kNever ? feed_us : 0);
   }
   FindBuffers();
 }
@@ -164,7 +169,8 @@ class ListRun {
   }
 
   double Priority(int op) const {
-    return s_.way_us_[op] + (options_.bias.empty() ? 0 : options_.bias[op]);
+    return s_.way_us_[op] - options_.feed * s_.feed_us_[op] +
+           (options_.bias.empty() ? 0 : options_.bias[op]);
   }
 
   int64_t Growth(int op) const {

@@ -20,6 +20,9 @@ struct ListOptions {
   double lookahead_us = 0;
   // How much longer collectives take than alone.
   double collective_stretch = 1;
+  // Taken off the priority of each op, for each us between its start and that
+  // of the next collective that needs it: streams of collectives are kept busy.
+  double feed = 0;
   // Added to the priority of each op, in us of way to go; empty: nothing.
   absl::Span<const double> bias = {};
   // By op, when it may start at the earliest; empty: at once.
@@ -52,6 +55,8 @@ class ListScheduler {
   std::vector<std::vector<int>> before_;  // by op
   std::vector<std::vector<int>> after_;
   std::vector<double> way_us_;
+  // To the next collective along its data, or to the end of the program.
+  std::vector<double> feed_us_;
   std::vector<int> server_;  // by op: what it occupies; -1: free
   int servers_ = 0;
   // The buffers each op makes and the ones it reads, once each.

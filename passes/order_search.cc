@@ -132,12 +132,13 @@ class Search {
         bias[op] = rule.class_us[moves_[op]];
       }
       if (moves_.LaneOf(op) > 0) {
-        bias[op] -= rule.stagger_us * moves_.LaneOf(op);
+        bias[op] -= (rule.stagger_us + rule.lead_us) * moves_.LaneOf(op);
         release[op] = std::max(0.0, rule.stagger_us * moves_.LaneOf(op));
       }
     }
     ListOptions list{.lookahead_us = rule.lookahead_us,
                      .collective_stretch = rule.stretch,
+                     .feed = rule.feed,
                      .bias = bias,
                      .release_us = release,
                      .memory_bytes = ResultBytes()};
@@ -179,13 +180,21 @@ class Search {
   }
 
   void TryRules() {
+    // In layers.
+    struct Between {
+      double stagger, lead, feed;
+    };
+    constexpr Between kLanes[] = {{0, 0, 0}, {0, 0.5, 0}, {0, 0.5, 8},
+                                  {0, 0, 8}, {0.5, 0, 0}, {0.25, 0, 0},
+                                  {1, 0, 0}, {0, 0, 2}};
     double layer_us = LayerUs();
     for (double stretch : {1.0, 1.3}) {
       for (double lookahead : {0.0, 0.02, 0.1}) {
-        for (double stagger : {0.0, 0.5, 0.25, 1.0}) {
-          if (stagger > 0 && moves_.lanes() < 2) continue;
+        for (auto [stagger, lead, feed] : kLanes) {
+          if (stagger + lead > 0 && moves_.lanes() < 2) continue;
           if (!Left()) return;
-          OrderRule rule{lookahead * layer_us, stretch, stagger * layer_us, {}};
+          OrderRule rule{lookahead * layer_us, stretch, stagger * layer_us,
+                         lead * layer_us,      feed,    {}};
           if (TryRule(rule) || rule_.class_us.empty()) Keep(rule);
         }
       }
@@ -209,13 +218,21 @@ class Search {
       double what = Random();
       if (what < 0.05) {
         rule.lookahead_us = std::max(0.0, rule.lookahead_us + change / 10);
-      } else if (what < 0.1 && moves_.lanes() > 1) {
-        rule.stagger_us += change;
+      } else if (what < 0.1) {
+        MoveAll(&rule, what, change);
       } else {
         MoveClass(&rule, change);
         if (what > 0.7) MoveClass(&rule, -change);
       }
       if (TryRule(rule)) Keep(std::move(rule));
+    }
+  }
+
+  void MoveAll(OrderRule* rule, double what, double change) {
+    if (what < 0.065) {
+      rule->feed = std::max(0.0, rule->feed + change / LayerUs() * 8);
+    } else if (moves_.lanes() > 1) {
+      (what < 0.085 ? rule->stagger_us : rule->lead_us) += change;
     }
   }
 

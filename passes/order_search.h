@@ -33,6 +33,9 @@ struct OrderRule {
   double stretch = 1;  // of collectives
   // By which each lane is ahead of the next, from the beginning on.
   double stagger_us = 0;
+  // The same, but only where both could go on.
+  double lead_us = 0;
+  double feed = 0;               // ListOptions::feed
   std::vector<double> class_us;  // priority gained; empty: none
 };
 

@@ -184,8 +184,9 @@ class Scheduler {
   // A longer search for each; tiles merged in the best of them; then the best
   // on other streams, and carried by copy engines.
   absl::Status LookAgain(std::vector<Draft>* drafts) {
-    int steps = options_.search_steps /
-                static_cast<int>(drafts->size() + kBucketed + kLayoutsKept + kCopied);
+    int steps =
+        options_.search_steps /
+        static_cast<int>(drafts->size() + kBucketed + kLayoutsKept + kCopied);
     for (Draft& draft : *drafts) Improve(&draft, steps);
     ASYRA_RETURN_IF_ERROR(BucketBest(drafts, steps));
     TryLayouts(drafts, steps);

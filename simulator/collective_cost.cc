@@ -67,9 +67,12 @@ CollectivePrice PriceCopies(const Machine& machine, CollectiveKind kind,
   if (sums) price.alpha_us += machine.gpu.kernel_us;
   price.time_us = price.alpha_us + payload_bytes * BusFactor(kind, span.ranks) /
                                        (machine.copy_gbps.achievable * 1e3);
-  // Where nothing is summed, it takes no kernel; what copies the rank's own
-  // block runs where the collective is waited for (CostModel::RestCost).
-  if (!sums) return price;
+  // Where nothing is summed, it takes no kernel: what copies the rank's own
+  // block finds room at the end of a kernel beside it, and holds nothing up.
+  if (!sums) {
+    price.kernel_at = 1;
+    return price;
+  }
   double moving_us = price.time_us;
   // A block of each member is read, one is written.
   price.time_us +=

@@ -223,22 +223,8 @@ OpCost CostModel::Cost(const OpCall& call) const {
   if (CtasOf(call) > 0) {
     cost.source = std::max(cost.source, OpCost::kExtrapolated);
   }
-  cost.launch_us = LaunchUs();
-  return cost;
-}
-
-OpCost CostModel::RestCost(const OpCall& call) const {
-  CollectiveKind kind = call.def.collective;
-  if (kind != CollectiveKind::kAllGather && kind != CollectiveKind::kAllToAll) {
-    return {};
-  }
-  GroupSpan span = SpanOf(call.attrs.Get<AxisList>("axes"));
-  if (!AsksForCopies(call.attrs) || !CanCopy(machine_, span)) return {};
-  double block = PayloadOf(call) / static_cast<double>(span.ranks);
-  OpCost cost =
-      ComputeCost({.flops = 0, .read_bytes = block, .write_bytes = block},
-                  call.results[0].dtype, call.results[0].Local(mesh_));
-  cost.launch_us = LaunchUs();
+  cost.launch_us =
+      options_.graph_launch ? machine_.graph_launch_us : machine_.launch_us;
   return cost;
 }
 
@@ -248,12 +234,6 @@ class PriceMemo {
  public:
   PriceMemo(const Program& program, const CostModel& costs)
       : program_(program), costs_(costs) {}
-
-  // Of a wait: for `started`.
-  OpCost PriceWait(const Op& started) {
-    if (!AsksForCopies(started.attrs)) return {};
-    return costs_.RestCost(OpUse(program_, started));
-  }
 
   OpCost Price(const Op& op) {
     if (op.def->is_view || op.def->is_wait ||
@@ -303,30 +283,11 @@ class PriceMemo {
   std::unordered_map<size_t, std::vector<Known>> known_;
 };
 
-// By future: the start of it, where it is waited for once.
-std::vector<const Op*> StartedOnce(const Program& program) {
-  std::vector<const Op*> starts(program.values.size(), nullptr);
-  std::vector<bool> awaited(program.values.size());
-  for (const Op& op : program.ops) {
-    if (op.start && op.results.size() == 1) starts[op.results[0]] = &op;
-    if (!op.def->is_wait) continue;
-    ValueId future = op.operands[0];
-    if (awaited[future]) starts[future] = nullptr;
-    awaited[future] = true;
-  }
-  return starts;
-}
-
 std::vector<OpCost> PriceOps(const Program& program, const CostModel& costs) {
   std::vector<OpCost> prices;
   prices.reserve(program.ops.size());
   PriceMemo memo(program, costs);
-  std::vector<const Op*> started = StartedOnce(program);
-  for (const Op& op : program.ops) {
-    const Op* start = op.def->is_wait ? started[op.operands[0]] : nullptr;
-    prices.push_back(start != nullptr ? memo.PriceWait(*start)
-                                      : memo.Price(op));
-  }
+  for (const Op& op : program.ops) prices.push_back(memo.Price(op));
   return prices;
 }
 

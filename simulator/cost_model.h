@@ -78,10 +78,6 @@ class CostModel {
   // `call` has distributed types. Formulas, times what the machine's table
   // says of them.
   OpCost Cost(const OpCall& call) const;
-  // What the wait for a collective that is started and waited for once takes on
-  // its own stream: of one by copies that sums nothing, copying this rank's own
-  // block within the device. Nothing otherwise.
-  OpCost RestCost(const OpCall& call) const;
   // Where its table is asked for this use, which takes time.
   CostKey KeyOf(const OpCall& call) const;
 
@@ -100,10 +96,6 @@ class CostModel {
 
  private:
   OpCost ComputeCost(const Work& work, DType dtype, const Type& result) const;
-  double LaunchUs() const {
-    return options_.graph_launch ? machine_.graph_launch_us
-                                 : machine_.launch_us;
-  }
   // `ctas` and `copies` as CollectiveOptions takes them.
   OpCost CollectiveCost(CollectiveKind kind, double payload_bytes,
                         const AxisList& axes, int ctas = 0,

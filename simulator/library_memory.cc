@@ -25,18 +25,23 @@ bool IsCopied(const Program& program, const Op& op, const Machine& machine) {
 
 int64_t LibraryBytes(const Program& program, const Machine& machine) {
   Dependencies dependencies(program);
-  std::map<int, bool> communicators;  // whether they exchange
+  // By communicator and thread blocks: the peers it exchanges blocks with.
+  std::map<std::pair<int, int64_t>, int64_t> communicators;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     if (!op.is_collective() || IsCopied(program, op, machine)) continue;
-    communicators[dependencies.CommunicatorOf(static_cast<int>(i))] |=
-        op.def->collective == CollectiveKind::kAllToAll;
+    int64_t& peers =
+        communicators[{dependencies.CommunicatorOf(static_cast<int>(i)),
+                       op.attrs.Int("ctas")}];
+    if (op.def->collective == CollectiveKind::kAllToAll) {
+      peers = SpanOf(program, op, machine).ranks - 1;
+    }
   }
   const Gpu& gpu = machine.gpu;
   double mib = gpu.context_mib;
   if (!communicators.empty()) mib += gpu.collectives_mib;
-  for (auto [communicator, exchanges] : communicators) {
-    mib += gpu.communicator_mib + (exchanges ? gpu.exchange_mib : 0);
+  for (auto [communicator, peers] : communicators) {
+    mib += gpu.communicator_mib + gpu.exchange_mib * static_cast<double>(peers);
   }
   constexpr double kMiB = 1 << 20;
   return static_cast<int64_t>(mib * kMiB);

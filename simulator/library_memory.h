@@ -9,7 +9,8 @@
 namespace asyra {
 
 // The context of the process, and the buffers of its communicators: one for
-// each set of axes. Collectives that copy engines carry need none.
+// each set of axes, and each number of thread blocks. Collectives that copy
+// engines carry need none.
 int64_t LibraryBytes(const Program& program, const Machine& machine);
 
 // Where the blocks of the other members arrive, of sums that copy engines

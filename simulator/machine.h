@@ -49,7 +49,7 @@ struct Gpu {
   bool gemm_stays = false;
   // What a process takes besides its values: the context with libraries of
   // products; the collective library once it is used; each communicator; and
-  // what one takes more for all_to_all.
+  // what one takes more for each peer of all_to_all.
   double context_mib = 0;
   double collectives_mib = 0;
   double communicator_mib = 0;

@@ -176,12 +176,12 @@ class CopyCollective : public CudaKernel {
     return MeetAll(2, stream);
   }
 
-  // This rank's own block where it can be left to the stream that waits: beside
-  // a product the kernel that copies it would wait for the product's end, and
-  // everything behind it on this stream too.
+  // This rank's own block: beside a product the kernel that copies it waits for
+  // the product's end, and so would everything behind it on the collective's
+  // stream.
   bool has_rest() const override { return g_.split && !g_.sums; }
   absl::Status EnqueueRest(const KernelArgs& args,
-                             cudaStream_t stream) override {
+                           cudaStream_t stream) override {
     return has_rest() ? SendBlock(g_.self, args, stream) : absl::OkStatus();
   }
 

@@ -22,7 +22,7 @@ class CudaKernel : public Kernel {
 
   virtual absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) = 0;
   virtual absl::Status EnqueueRest(const KernelArgs& args,
-                                     cudaStream_t stream) {
+                                   cudaStream_t stream) {
     (void)args;
     (void)stream;
     return absl::OkStatus();

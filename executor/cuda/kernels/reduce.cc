@@ -2,6 +2,7 @@
 // are too few to fill the GPU, parts of each are reduced first.
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
 #include "executor/cuda/generated_kernel.h"
 
 namespace asyra::cuda {
@@ -111,6 +112,52 @@ class PartsKernel : public CudaKernel {
   GeneratedKernel first_, second_;
 };
 
+// Sums of a few values that lie far apart, as blocks that other ranks have sent
+// do: element by element, an operand for each.
+class FewKernel : public CudaKernel {
+ public:
+  static constexpr int64_t kMost = 16;
+
+  static bool Fits(const KernelUse& use, const Loop& loop) {
+    const Shape& strides = loop.operands[0].strides;
+    return loop.rows.size() == 1 && loop.columns.size() == 1 &&
+           loop.columns[0] <= kMost && strides[0] == 1 &&
+           strides[1] >= loop.rows[0] &&
+           strides[1] * SizeOf(use.operand(0).dtype) % 16 == 0;
+  }
+
+  absl::Status Prepare(const KernelUse& use, const Loop& loop, double divisor) {
+    DType dtype = use.operand(0).dtype;
+    step_bytes_ = loop.operands[0].strides[1] * SizeOf(dtype);
+    count_ = loop.columns[0];
+    Loop each{.rows = {}, .columns = {loop.rows[0]}};
+    Expression e;
+    int sum = -1;
+    for (int64_t i = 0; i < count_; ++i) {
+      int value = e.Operand(dtype);
+      sum = i == 0 ? value : e.Formula("$0 + $1", {sum, value});
+      each.operands.push_back({{1}});
+    }
+    e.Store(Finish(&e, sum, divisor), use.result(0).dtype);
+    each.results = {{{1}}};
+    ASYRA_ASSIGN_OR_RETURN(kernel_, GeneratedKernel::Create(e, each));
+    return absl::OkStatus();
+  }
+
+  absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
+    absl::InlinedVector<void*, kMost> values;
+    for (int64_t i = 0; i < count_; ++i) {
+      values.push_back(static_cast<std::byte*>(args.operands[0]) +
+                       i * step_bytes_);
+    }
+    return kernel_.Enqueue(values, args.results, stream);
+  }
+
+ private:
+  int64_t count_ = 0, step_bytes_ = 0;
+  GeneratedKernel kernel_;
+};
+
 // Divides by the global count, so that the means of shards sum up to the mean.
 double DivisorOf(const KernelUse& use) {
   if (use.def().name != "reduce_mean") return 1;
@@ -136,6 +183,11 @@ CudaKernelDef ReduceKernel(std::string_view op) {
       op, [](const KernelUse&) { return true; }, Reduce<fold>);
   def.prepare = [whole = def.prepare](const KernelUse& use) -> Prepared {
     Loop loop = Collapsed(LoopOf(use));
+    if (fold == FoldKind::kSum && FewKernel::Fits(use, loop)) {
+      auto kernel = std::make_unique<FewKernel>();
+      ASYRA_RETURN_IF_ERROR(kernel->Prepare(use, loop, DivisorOf(use)));
+      return kernel;
+    }
     int64_t parts = PartsOf(loop);
     if (parts == 1) return whole(use);
     auto kernel = std::make_unique<PartsKernel>();
