@@ -69,7 +69,10 @@ CollectivePrice PriceCopies(const Machine& machine, CollectiveKind kind,
                                        (machine.copy_gbps.achievable * 1e3);
   // Where nothing is summed, it takes no kernel; what copies the rank's own
   // block runs where the collective is waited for (CostModel::RestCost).
-  if (!sums) return price;
+  if (!sums) {
+    price.kernel_at = 1;
+    return price;
+  }
   double moving_us = price.time_us;
   // A block of each member is read, one is written.
   price.time_us +=
