@@ -177,8 +177,9 @@ class Timer : public RankTimer {
     KernelUse use(*parsed.def, parsed.attrs, parsed.operands, results, mesh,
                   rank());
     const auto& axes = parsed.attrs.Get<AxisList>("axes");
+    // What is left to those who wait for it is no part of its own time.
     CollectiveUse collective = {use, mesh.Group(rank(), axes), num_prepared_++,
-                                call.text};
+                                call.text, /*split=*/true};
     if (parsed.attrs.Bool("copies")) {
       ASYRA_ASSIGN_OR_RETURN(bool copies, world_.CarriesByCopies(collective));
       if (!copies) {
@@ -212,8 +213,8 @@ class Timer : public RankTimer {
   }
 
   // Runs what `enqueue` enqueues when all ranks have met on their devices, and
-  // all hosts have enqueued it. Where one was late, which an event cannot tell
-  // from a slow device, all do it again.
+  // all hosts have enqueued it. Where one was later than its device met the
+  // others, which then waited for the host, all do it again.
   absl::Status WhenMet(const std::function<void()>& enqueue) {
     double late_us = 1;
     for (int i = 0; i < kAttempts && late_us > 0; ++i) {

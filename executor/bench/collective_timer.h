@@ -34,7 +34,8 @@ class RankTimer {
   // All devices take part, in groups of neighbours; the slowest rank counts. A
   // sample is as many collectives in a row as take about a millisecond, 20 at
   // most, of which each takes its share. It comes behind barriers on the
-  // devices that last until all hosts have enqueued it.
+  // devices that last until all hosts have enqueued it. What a collective
+  // leaves to those who wait for it (Kernel::LaunchRest) does not count.
   // Errors: Unimplemented where the call asks for copies and nothing carries it
   // so; those of the communicator.
   virtual absl::StatusOr<Timing> TimeCollective(const CollectiveCall& call,
