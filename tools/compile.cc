@@ -224,9 +224,10 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
       ->check(CLI::IsMember({"measured", "priced", "none"}))
       ->capture_default_str();
   app.add_option("--sums", options->sums,
-                 "what adds up the values of a reduce_scatter: collective, "
-                 "that itself, apart, an op behind an all_to_all, so that copy "
-                 "engines need no processors, or what simulates faster")
+                 "what adds up the values of a reduce_scatter: collective, the "
+                 "collective itself; apart, an op behind an all_to_all, which "
+                 "copy engines carry without processors; auto, what simulates "
+                 "faster")
       ->check(CLI::IsMember(Sums()))
       ->capture_default_str();
   app.add_option("--search-steps", options->search_steps,
