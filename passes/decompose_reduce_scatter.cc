@@ -99,7 +99,7 @@ absl::StatusOr<bool> DecomposeReduceScatter(Program& program,
     return false;
   }
   context.Remark(
-      "decompose_reduce_scatter: {} of {} are an all_to_all and a sum",
+      "decompose_reduce_scatter: {} of {} made an all_to_all and a sum",
       decomposer.decomposed(), decomposer.scatters());
   program = std::move(decomposed);
   return true;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -25,6 +26,9 @@
 
 namespace asyra {
 namespace {
+
+// What --sums takes.
+std::vector<std::string> Sums() { return {"auto", "collective", "apart"}; }
 
 // "NAME=SIZE" as it is read: without a NAME= the name is empty, and what is no
 // integer of at least 1 is the size 0.
@@ -220,10 +224,11 @@ void AddCompileFlags(CLI::App& app, CompileOptions* options) {
       ->check(CLI::IsMember({"measured", "priced", "none"}))
       ->capture_default_str();
   app.add_option("--sums", options->sums,
-                 "what adds up the values of a reduce_scatter: collective, "
-                 "that itself, apart, an op behind an all_to_all, so that copy "
-                 "engines need no processors, or what simulates faster")
-      ->check(CLI::IsMember({"auto", "collective", "apart"}))
+                 "what adds up the values of a reduce_scatter: collective, the "
+                 "collective itself; apart, an op behind an all_to_all, which "
+                 "copy engines carry without processors; auto, what simulates "
+                 "faster")
+      ->check(CLI::IsMember(Sums()))
       ->capture_default_str();
   app.add_option("--search-steps", options->search_steps,
                  "orders that are simulated, about; the result depends on it, "
@@ -323,6 +328,10 @@ absl::StatusOr<CompileResult> Compile(const CompileOptions& options,
                                       const RaisedModel& model) {
   if (options.tiles < 0) {
     return Invalid("--tiles is {}, it must not be negative", options.tiles);
+  }
+  if (!absl::c_linear_search(Sums(), options.sums)) {
+    return Invalid("--sums is '{}', it should be one of {}", options.sums,
+                   absl::StrJoin(Sums(), ", "));
   }
   ASYRA_ASSIGN_OR_RETURN(Machine machine,
                          LoadMachine(options.machine, MachineEdits(options)));

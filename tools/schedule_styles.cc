@@ -14,6 +14,9 @@ namespace {
 
 // With fewer, only what was asked for is scheduled.
 constexpr int kStepsForAll = 1000;
+// Of the steps, those that sums apart get: as much is found with half of them,
+// and another form costs less time.
+constexpr int kShareOfSums = 2;
 
 // Forms of collectives around norms under tp that are scheduled and compared:
 // which pipelines best is not known before (simulator/README.md). The plan that
@@ -56,7 +59,7 @@ class FormSearch {
       : options_(options), manager_(manager), result_(result) {}
 
   // Unless the same program was tried already.
-  absl::Status Try(Form form) {
+  absl::Status Try(Form form, int search_steps) {
     PassContext own = form.context;
     Program program = form.program;
     if (options_.fuse) {
@@ -67,19 +70,22 @@ class FormSearch {
       return absl::OkStatus();
     }
     seen_.push_back(std::move(text));
-    ASYRA_ASSIGN_OR_RETURN(
-        ScheduleResult scheduled,
-        Schedule(program, ScheduleOptionsOf(options_, manager_), own));
+    ScheduleOptions schedule = ScheduleOptionsOf(options_, manager_);
+    schedule.search_steps = search_steps;
+    ASYRA_ASSIGN_OR_RETURN(ScheduleResult scheduled,
+                           Schedule(program, schedule, own));
     // Thread blocks, copy engines and second streams gain more in some forms.
     ASYRA_RETURN_IF_ERROR(
         Run(scheduled.program, StreamsPipeline(options_), own));
     scheduled.optimized = Simulate(scheduled.program, *own.costs);
-    bool first = !result_->schedule.has_value();
-    if (first) {
+    bool better = true;
+    if (tried_.empty()) {
       result_->partitioned = std::move(program);
       result_->schedule = std::move(scheduled);
+    } else {
+      better = Compare(std::move(scheduled), form.name);
     }
-    if (first || Compare(std::move(scheduled), form.name)) {
+    if (better) {
       best_ = form.name;
       remarks_ = std::move(own.remarks);
     }
@@ -90,6 +96,12 @@ class FormSearch {
   absl::Status Run(Program& program, std::string_view pipeline,
                    PassContext& context) {
     return RunPasses(program, pipeline, context, manager_, &result_->timings);
+  }
+
+  // Of a form that was not asked for.
+  void Reject(const std::string& name, const absl::Status& why) {
+    result_->schedule->candidates.push_back(
+        {.name = name, .rejected = std::string(MessageOf(why))});
   }
 
   const std::vector<Form>& tried() const { return tried_; }
@@ -142,7 +154,7 @@ bool ChoosesSums(const CompileOptions& options) {
 // Schedules sums apart from the collectives that copy engines can carry, in the
 // form that has most of them: another form may be best with sums inside. Of
 // several the first, which costs least unscheduled.
-absl::Status TrySumsApart(FormSearch& search) {
+absl::Status TrySumsApart(FormSearch& search, int search_steps) {
   std::string pipeline = fmt::format("{}{{copyable=true}}", kSumsPipeline);
   Form best;
   size_t most = 0;
@@ -156,7 +168,11 @@ absl::Status TrySumsApart(FormSearch& search) {
   }
   if (most == 0) return absl::OkStatus();
   best.name += best.name.empty() ? "sums apart" : ", sums apart";
-  return search.Try(std::move(best));
+  std::string name = best.name;
+  absl::Status status = search.Try(std::move(best), search_steps);
+  // It takes more memory than there may be.
+  if (!status.ok()) search.Reject(name, status);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -209,7 +225,7 @@ ScheduleOptions ScheduleOptionsOf(const CompileOptions& options,
 absl::Status ScheduleBestStyle(const CompileOptions& options,
                                const PassManagerOptions& manager,
                                PassContext& context, CompileResult* result) {
-  const Program start = result->program;
+  const Program& start = result->program;
   FormSearch search(options, manager, result);
   for (const std::string& style : Styles(options, start)) {
     Form form{.program = start, .context = context};
@@ -224,9 +240,12 @@ absl::Status ScheduleBestStyle(const CompileOptions& options,
       ASYRA_RETURN_IF_ERROR(
           search.Run(form.program, kSumsPipeline, form.context));
     }
-    ASYRA_RETURN_IF_ERROR(search.Try(std::move(form)));
+    ASYRA_RETURN_IF_ERROR(search.Try(std::move(form), options.search_steps));
   }
-  if (ChoosesSums(options)) ASYRA_RETURN_IF_ERROR(TrySumsApart(search));
+  if (ChoosesSums(options)) {
+    ASYRA_RETURN_IF_ERROR(
+        TrySumsApart(search, options.search_steps / kShareOfSums));
+  }
   context.remarks = search.remarks();
   result->program = result->schedule->program;
   return absl::OkStatus();

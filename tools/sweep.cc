@@ -41,6 +41,7 @@ constexpr TextKey kTextKeys[] = {
     {"tp-style", &CompileOptions::tp_style},
     {"ep-style", &CompileOptions::ep_style},
     {"scheduler", &CompileOptions::scheduler},
+    {"sums", &CompileOptions::sums},
     {"machine", &CompileOptions::machine},
     {"passes", &CompileOptions::passes},
 };

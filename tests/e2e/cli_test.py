@@ -75,6 +75,14 @@ class CommandLine(ToolTest):
       self.assertEqual(", sums apart" in text, tried, machine)
     text = self.passes("asyra-opt", *model, "--sums", "collective")
     self.assertNotIn("sums apart", text)
+    # They take memory, which there may not be.
+    model = ["llama3-8b", "--dim", "layers=2", "--dim", "batch=2", "--dim",
+             "seq=8192", "--dim", "vocabulary=8192", "--dim", "logits=1",
+             "--tp", "8", "--memory-gib", "0.285"]
+    self.fails("no schedule found fits in 0.285 GiB", "asyra-opt", *model,
+               "--sums", "apart")
+    self.assertRegex(self.passes("asyra-opt", *model),
+                     r"sums apart +- +rejected: no schedule found fits")
 
   def test_a_run_says_how_it_went(self):
     profile = self.path("profile.json")

@@ -21,7 +21,8 @@ MODELS_DIR = os.path.join(SOURCE_DIR, "models")
 # Over 3 devices nothing divides; over 4, 257 words do not.
 DENSE_MESHES = [
     "--tp 2", "--tp 3", "--tp 4", "--sp 2", "--sp 4", "--dp 2 --tp 2",
-    "--tp 2 --sp 2", "--tp 4 --sp 2", "--mesh tp=2,x=2"
+    "--tp 2 --sp 2", "--tp 4 --sp 2", "--mesh tp=2,x=2",
+    "--tp 2 --sums apart", "--tp 2 --sp 2 --tp-style sequence --sums apart"
 ]
 EXPERT_MESHES = ["--ep 2", "--ep 4", "--tp 2 --ep 4", "--sp 2 --ep 4",
                  "--dp 2 --sp 2 --ep 4"]

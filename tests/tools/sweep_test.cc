@@ -56,6 +56,11 @@ TEST(Sweep, FlagsAndStylesAreKeys) {
   }
   EXPECT_NE(points[0].makespan_us, points[2].makespan_us);
   EXPECT_THAT(points[4].error, HasSubstr("tp_style is 'both'"));
+  points = SweepOf({"tp=2", "tp-style=sequence", "sums=collective,apart,all"});
+  ASSERT_EQ(points.size(), 3u);
+  EXPECT_NE(points[0].makespan_us, points[1].makespan_us);
+  EXPECT_THAT(points[2].error,
+              HasSubstr("--sums is 'all', it should be one of"));
   auto wrong = Sweep({}, {{"graph", {"yes"}}}, {});
   EXPECT_EQ(wrong.status().message(), "--grid graph: 'yes' is neither 0 nor 1");
 }
