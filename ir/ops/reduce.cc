@@ -224,7 +224,8 @@ OpDef ReduceSum() {
   def.vjp = Vjp<SumVjp>;
   def.samples = {{"reduce_sum(f32[4,6]) {dims=[1]}"},
                  {"reduce_sum(f32[2,4,6]) {dims=[0, -1], keep=false}"},
-                 {"reduce_sum(i64[4,6]) {dims=[0, 1], keep=false}"}};
+                 {"reduce_sum(i64[4,6]) {dims=[0, 1], keep=false}"},
+                 {"reduce_sum(bf16[4,2,8]) {dims=[0], keep=false}"}};
   return def;
 }
 
