@@ -16,15 +16,18 @@ constexpr int kMostSteps = 500;
 absl::StatusOr<Program> Tiled(const Program& program,
                               const ScheduleOptions& options,
                               PassContext& context) {
-  int tiles = options.tiles > 0 ? options.tiles : 2;
+  int most = options.tiles > 0 ? options.tiles : kMostTiles;
+  int least = options.tiles > 0 ? options.tiles : 2;
   absl::Status status;
   for (const std::string& dim : TileDimsToTry(options)) {
-    Program tiled = program;
-    absl::Status one = RunPasses(
-        tiled, fmt::format("tile{{tiles={}, dim=\"{}\"}}", tiles, dim), context,
-        options.manager);
-    if (one.ok()) return tiled;
-    if (status.ok()) status = one;
+    for (int tiles = most; tiles >= least; --tiles) {
+      Program tiled = program;
+      absl::Status one = RunPasses(
+          tiled, fmt::format("tile{{tiles={}, dim=\"{}\"}}", tiles, dim),
+          context, options.manager);
+      if (one.ok()) return tiled;
+      if (status.ok()) status = one;
+    }
   }
   return status;
 }

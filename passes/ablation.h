@@ -18,9 +18,9 @@ struct AblationRow {
 };
 
 // Of a local program: as it stands, tiled, its tiles reordered, and merged
-// where that pays. `tiles` as the options ask for (2 for 0), along the
-// dimension that they name, or for "auto" the first that cuts. Memory budgets
-// are not looked at.
+// where that pays. `tiles` as the options ask for, or for 0 the most of 2 to
+// kMostTiles that cut, along the dimension that they name, or for "auto" the
+// first that cuts. Memory budgets are not looked at.
 // Errors: no prices; why the program does not cut into tiles.
 absl::StatusOr<std::vector<AblationRow>> Ablation(
     const Program& program, const ScheduleOptions& options,

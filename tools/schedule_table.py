@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the table of schedules in passes/README.md.
+"""Writes the tables of schedules, or of ablations, in passes/README.md.
 
-Usage: tools/schedule_table.py [--build DIR] [--check]
+Usage: tools/schedule_table.py [--build DIR] [--ablation] [--check]
 
 Runs asyra-opt on each setting and puts what it reports between the markers of
 the README; --check only says whether that would change anything but the time.
@@ -17,7 +17,6 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 README = os.path.join(ROOT, "passes", "README.md")
-BEGIN, END = "<!-- schedules -->", "<!-- end of schedules -->"
 
 # Model and mesh, batch and sequence: those of ASYRA's table 2 as far as it tells
 # (passes/README.md), and short sequences.
@@ -48,11 +47,15 @@ FLAGS = {
 MACHINES = ["h200x8", "a800x8"]
 
 
-def report(tool, model, mesh, batch, seq, machine):
-  """What asyra-opt reports, and the seconds of processor time it took."""
+def command(tool, model, mesh, batch, seq, machine):
   flags = [flag.format(seq=seq) for flag in FLAGS[model]]
-  args = [tool, model, "--dim", f"batch={batch}", "--dim", f"seq={seq}",
-          *flags, *mesh.split(), "--machine", machine, "--report", "json"]
+  return [tool, model, "--dim", f"batch={batch}", "--dim", f"seq={seq}",
+          *flags, *mesh.split(), "--machine", machine]
+
+
+def report(*case):
+  """What asyra-opt reports, and the seconds of processor time it took."""
+  args = [*command(*case), "--report", "json"]
   with tempfile.TemporaryFile("w+") as out:
     process = subprocess.Popen(args, stdout=out, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -75,26 +78,54 @@ def row(tool, model, mesh, batch, seq, machine):
           f"| {said['tiles']} | {seconds:.1f} |")
 
 
+def ablation(*case):
+  """Milliseconds as it stands and after each step, changes in percent."""
+  _, model, mesh, batch, seq, machine = case
+  done = subprocess.run([*command(*case), "--ablation"], text=True,
+                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+  if done.returncode != 0:
+    sys.exit(f"{' '.join(command(*case))} --ablation failed")
+  lines = done.stdout[done.stdout.index("ablation "):].splitlines()[1:5]
+  us = [float(line.split()[1]) for line in lines]
+  steps = " | ".join(f"{after / 1e3:.1f} ({100 * (after / before - 1):+.1f})"
+                     for before, after in zip(us, us[1:]))
+  return (f"| `{model} {mesh}` | {batch} x {seq} | {machine} "
+          f"| {us[0] / 1e3:.1f} | {steps} |")
+
+
+TABLES = {
+    "schedules": (
+        row,
+        "| program | tokens | machine | ms before | after | bubble % before "
+        "| after | fall % | % over bound | GiB before | after | tiles | CPU s |"),
+    "ablations": (
+        ablation,
+        "| program | tokens | machine | ms | tiled (%) | reordered (%) "
+        "| bucketed (%) |"),
+}
+
+
 def main():
   parser = argparse.ArgumentParser()
+  parser.add_argument("--ablation", action="store_true")
   parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"))
   parser.add_argument("--check", action="store_true")
   flags = parser.parse_args()
   tool = os.path.join(flags.build, "tools", "asyra-opt")
-  rows = [
-      "| program | tokens | machine | ms before | after | bubble % before "
-      "| after | fall % | % over bound | GiB before | after | tiles | CPU s |",
-      "| --- |" + " --- |" * 12,
-  ]
+  name = "ablations" if flags.ablation else "schedules"
+  measure, head = TABLES[name]
+  rows = [head, "|" + " --- |" * (head.count("|") - 1)]
   cases = [(tool, *setting, machine)
            for setting in SETTINGS for machine in MACHINES]
   with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    for line in pool.map(lambda case: row(*case), cases):
+    for line in pool.map(lambda case: measure(*case), cases):
       rows.append(line)
       print(line, file=sys.stderr)
   with open(README) as file:
     text = file.read()
-  begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+  mark = f"<!-- {name} -->"
+  begin = text.index(mark) + len(mark)
+  end = text.index(f"<!-- end of {name} -->")
   new = text[:begin] + "\n" + "\n".join(rows) + "\n" + text[end:]
   if flags.check:
     strip = lambda s: [line.rsplit("|", 2)[0] for line in s.splitlines()]
