@@ -91,13 +91,13 @@ TEST(CollectiveCost, CopyEnginesTakeNoSms) {
   EXPECT_EQ(price.ctas, 0);
   EXPECT_EQ(price.kernel_at, 1) << "no kernel has to find its place";
   // Two meetings, three peers, and 0.75 MB at 5 GB/s.
-  EXPECT_DOUBLE_EQ(price.time_us, 10 + 3 * 3.2 + 150);
+  EXPECT_DOUBLE_EQ(price.time_us, 14 + 3 * 6 + 150);
   // Twice that, another meeting, and a sum that reads 1 MB and writes 0.25 MB.
   double sum_us =
       machine.gpu.kernel_us + 1.25e6 / (machine.gpu.hbm_gbps.achievable * 1e3);
   EXPECT_NEAR(
       PriceCollective(machine, Kind::kAllReduce, 1e6, four, 4, copies).time_us,
-      15 + 6 * 3.2 + 300 + sum_us, 1e-9);
+      21 + 6 * 6 + 300 + sum_us, 1e-9);
   // Hosts are not reached by copies.
   GroupSpan two_hosts = {.ranks = 8, .hosts = 2, .per_host = 4};
   EXPECT_EQ(
