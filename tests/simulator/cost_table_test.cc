@@ -54,6 +54,21 @@ TEST(CostTable, WhatWasMeasuredCostsWhatWasMeasured) {
   }
 }
 
+// A large product fills all places for thread blocks, however fast it was
+// measured to be: what comes beside it finds none.
+TEST(CostTable, PlacesAreNotMeasured) {
+  Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
+  int faster = 0, slower = 0;
+  for (const Measurement& point : ShippedTable().points) {
+    OpCost formula = CostOf(point, H200WithoutTable());
+    if (OpOf(point) != "matmul" || formula.waves < 1) continue;
+    EXPECT_EQ(CostOf(point, machine).load[kSlots], 1) << point.call;
+    ++(point.us < formula.time_us ? faster : slower);
+  }
+  EXPECT_GT(faster, 0);
+  EXPECT_GT(slower, 0);
+}
+
 // Errors of the points of one kind that were left out, each third in turn.
 std::vector<double> ErrorsWithoutThirds(
     const std::function<bool(const Measurement&)>& of_kind) {

@@ -1,5 +1,6 @@
 #include "gmock/gmock.h"
 #include "ir/builder.h"
+#include "simulator/library_memory.h"
 #include "tests/simulator/test_support.h"
 
 namespace asyra {
@@ -140,6 +141,29 @@ program @f(%x: f32[400] partial(tp)) -> (f32[400]) {{
   machine.copy_engines = 0;  // nothing to carry them
   EXPECT_EQ(device_beyond_arena("all_reduce(%x) {axes=tp, copies=true}"),
             7 << 20);
+}
+
+TEST(Memory, ACommunicatorIsOfItsAxesAndThreadBlocksAndHasPeersToExchangeWith) {
+  Machine machine = TestMachine();
+  machine.gpu.context_mib = 1;
+  machine.gpu.collectives_mib = 2;
+  machine.gpu.communicator_mib = 10;
+  machine.gpu.exchange_mib = 100;
+  auto library_mib = [&](std::string_view first, std::string_view second) {
+    Program program = Parse(fmt::format(R"(asyra 1 local
+mesh (tp=4)
+program @f(%x: f32[400, 4@tp]) -> (f32[400@tp, 4]) {{
+  %y = all_to_all(%x) {{from=1, to=0, axes=tp{}}} : f32[400@tp, 4]
+  %z = all_to_all(%y) {{from=0, to=1, axes=tp{}}} : f32[400, 4@tp]
+  %w = all_to_all(%z) {{from=1, to=0, axes=tp}} : f32[400@tp, 4]
+  return %w
+}})",
+                                        first, second));
+    return LibraryBytes(program, machine) >> 20;
+  };
+  EXPECT_EQ(library_mib("", ""), 1 + 2 + 10 + 3 * 100);
+  EXPECT_EQ(library_mib(", ctas=4", ""), 1 + 2 + 2 * (10 + 3 * 100));
+  EXPECT_EQ(library_mib(", ctas=4", ", ctas=2"), 1 + 2 + 3 * (10 + 3 * 100));
 }
 
 TEST(Memory, ReportGivesEveryAnswer) {
