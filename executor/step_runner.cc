@@ -102,12 +102,7 @@ absl::Status StepRunner::MakeKernel(OpLaunch* launch) {
 }
 
 int StepRunner::OnlyWait(const Op& op) const {
-  if (!op.start) return -1;
-  int uses = 0;
-  for (ValueId future : op.results) {
-    uses += static_cast<int>(def_use_.uses[future].size());
-  }
-  return uses == 1 ? def_use_.FirstWait(op) : -1;
+  return op.start && op.results.size() == 1 ? def_use_.FirstWait(op) : -1;
 }
 
 absl::Status StepRunner::MakeRests() {

@@ -80,8 +80,7 @@ class StepRunner {
   absl::Status MakeOps();
   absl::Status MakeKernels(bool of_collectives);
   absl::Status MakeKernel(OpLaunch* launch);
-  // The wait of a collective that is started and waited for once; -1 where it
-  // is not.
+  // The wait of a collective of one value that is started; -1 of others.
   int OnlyWait(const Op& op) const;
   // Waits for collectives wait for their rests too.
   absl::Status MakeRests();

@@ -17,7 +17,8 @@ namespace {
 struct Case {
   std::string operand, call, result;
 
-  std::string Text() const {
+  // `split`: started and waited for, so that a rank's own block goes elsewhere.
+  std::string Text(bool split) const {
     size_t partial = operand.find(" partial");
     std::string given = operand, sum = "";
     if (partial != std::string::npos) {
@@ -27,10 +28,21 @@ struct Case {
       sum = "  %a = reduce_sum(%i) {dims=[0], keep=false} : " + operand + "\n";
     }
     std::string name = sum.empty() ? "%a" : "%i";
-    return fmt::format(
-        "asyra 1 local\nmesh (x=2)\nprogram @p({}: {}) -> ({}) {{\n{}"
-        "  %b = {}, copies=true}} : {}\n  return %b\n}}\n",
-        name, given, result, sum, call, result);
+    std::string text = fmt::format(
+        "{}mesh (x=2)\nprogram @p({}: {}) -> ({}) {{\n",
+        split ? "asyra 1 scheduled\n" : "asyra 1 local\n", name, given, result);
+    if (!split) {
+      return text +
+             fmt::format("{}  %b = {}, copies=true}} : {}\n  return %b\n}}\n",
+                         sum, call, result);
+    }
+    size_t colon = sum.find(" : ");
+    if (colon != std::string::npos) sum.insert(colon, " on compute");
+    return text + fmt::format(
+                      "{0}  %f = start {1}, copies=true}} on x : future {2}\n"
+                      "  %b = wait(%f) on compute : {2}\n"
+                      "  %c = neg(%b) on compute : {2}\n  return %c\n}}\n",
+                      sum, call, result);
   }
 };
 
@@ -57,9 +69,11 @@ std::vector<Case> Cases() {
 
 TEST(CopyCollectives, AreProgramsForTheInterpreterToo) {
   for (const Case& one : Cases()) {
-    Program program = Parsed(one.Text());
-    auto result = Interpret(program, RandomInputs(program, 1, 100));
-    EXPECT_TRUE(result.ok()) << result.status() << "\n" << one.Text();
+    for (bool split : {false, true}) {
+      Program program = Parsed(one.Text(split));
+      auto result = Interpret(program, RandomInputs(program, 1, 100));
+      EXPECT_TRUE(result.ok()) << result.status() << "\n" << one.Text(split);
+    }
   }
 }
 
@@ -69,8 +83,9 @@ TEST(CopyCollectives, GiveWhatTheReferenceDoes) {
   for (bool graphs : {false, true}) {
     auto platform = CreateCudaPlatform({.graphs = graphs, .timeout_s = 20});
     ASSERT_TRUE(platform.ok()) << platform.status();
-    for (const Case& one : Cases()) {
-      Program program = Parsed(one.Text());
+    for (int i = 0; i < 2 * static_cast<int>(Cases().size()); ++i) {
+      const Case one = Cases()[i / 2];
+      Program program = Parsed(one.Text(/*split=*/i % 2 == 1));
       std::vector<Tensor> inputs = RandomInputs(program, 1, 100);
       auto want = Interpret(program, inputs);
       ASSERT_TRUE(want.ok()) << want.status();
