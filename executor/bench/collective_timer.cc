@@ -92,7 +92,7 @@ class Timer : public RankTimer {
   absl::StatusOr<Timing> TimeCollective(const CollectiveCall& call,
                                         int samples) override {
     ASYRA_ASSIGN_OR_RETURN(Prepared prepared, PrepareCollective(call));
-    return TimeRows(prepared, samples);
+    return TimeRows(prepared, *comm_, samples, &Timer::CollectiveUs);
   }
 
   absl::StatusOr<PairTiming> TimePair(const PairCall& pair,
@@ -105,10 +105,12 @@ class Timer : public RankTimer {
     ASYRA_RETURN_IF_ERROR(compute.Reserve(pair.compute.use, *device_, *compute_,
                                           pair.compute.index_limit));
     PairTiming result;
-    ASYRA_ASSIGN_OR_RETURN(Timing alone, TimeRows(collective, samples));
+    ASYRA_ASSIGN_OR_RETURN(Timing alone, TimeRows(collective, *comm_, samples,
+                                                  &Timer::CollectiveUs));
     result.collective_us = alone.us;
-    ASYRA_ASSIGN_OR_RETURN(result.compute_us,
-                           TimeComputeRows(compute, samples));
+    ASYRA_ASSIGN_OR_RETURN(
+        alone, TimeRows(compute, *compute_, samples, &Timer::ComputeUs));
+    ASYRA_ASSIGN_OR_RETURN(result.compute_us, Slowest(alone.us));
     double once = std::max(result.compute_us, result.collective_us);
     auto collectives = static_cast<int>(
         std::clamp(std::ceil(2 * once / result.collective_us), 1.0, 50.0));
@@ -255,39 +257,24 @@ class Timer : public RankTimer {
     return compute_end_->UsSince(*compute_begin_);
   }
 
-  // One collective in a row of them.
-  absl::StatusOr<Timing> TimeRows(Prepared& collective, int samples) {
+  // Of one kernel in a row of them. All ranks run equally many rows, however
+  // long theirs are.
+  absl::StatusOr<Timing> TimeRows(
+      Prepared& prepared, Stream& stream, int samples,
+      absl::StatusOr<double> (Timer::*us_of)(Recording&)) {
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> row,
-                           collective.Record(1, *device_, *comm_));
-    ASYRA_RETURN_IF_ERROR(CollectiveUs(*row).status());  // warms up
-    ASYRA_ASSIGN_OR_RETURN(double one_us, CollectiveUs(*row));
+                           prepared.Record(1, *device_, stream));
+    ASYRA_RETURN_IF_ERROR((this->*us_of)(*row).status());  // warms up
+    ASYRA_ASSIGN_OR_RETURN(double one_us, (this->*us_of)(*row));
     int count = CountFor(kRowUs, one_us, kMostInRow);
-    if (count > 1) {
-      ASYRA_ASSIGN_OR_RETURN(row, collective.Record(count, *device_, *comm_));
-      ASYRA_RETURN_IF_ERROR(CollectiveUs(*row).status());
-    }
+    ASYRA_ASSIGN_OR_RETURN(row, prepared.Record(count, *device_, stream));
+    ASYRA_RETURN_IF_ERROR((this->*us_of)(*row).status());
     std::vector<double> times;
     for (int i = 0; i < samples; ++i) {
-      ASYRA_ASSIGN_OR_RETURN(double us, CollectiveUs(*row));
+      ASYRA_ASSIGN_OR_RETURN(double us, (this->*us_of)(*row));
       times.push_back(us / count);
     }
     return TimingOf(std::move(times));
-  }
-
-  // The same of a computation, by the slowest rank; each has a row of its own.
-  absl::StatusOr<double> TimeComputeRows(Prepared& compute, int samples) {
-    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> row,
-                           compute.Record(1, *device_, *compute_));
-    ASYRA_RETURN_IF_ERROR(ComputeUs(*row).status());  // warms up
-    ASYRA_ASSIGN_OR_RETURN(double one_us, ComputeUs(*row));
-    int count = CountFor(kRowUs, one_us, kMostInRow);
-    ASYRA_ASSIGN_OR_RETURN(row, compute.Record(count, *device_, *compute_));
-    std::vector<double> times;
-    for (int i = 0; i < samples; ++i) {
-      ASYRA_ASSIGN_OR_RETURN(double us, ComputeUs(*row));
-      times.push_back(us / count);
-    }
-    return Slowest(TimingOf(std::move(times)).us);
   }
 
   // The collectives begin with the computations, and end before them.
