@@ -3,6 +3,7 @@
 #include <map>
 
 #include "ir/support/status.h"
+#include "passes/carry_by_copies.h"
 #include "passes/perturbation.h"
 #include "passes/reorder.h"
 #include "passes/second_stream.h"
@@ -87,10 +88,8 @@ class Search {
 
  private:
   bool TryCopies(const CollectiveClass& alike, PassContext& context) {
-    const Machine& machine = costs_.machine();
-    if (machine.copy_engines == 0 || !machine.p2p) return false;
     for (int op : alike.ops) {
-      if (program_.ops[op].operands.size() > 1) return false;  // joined
+      if (!CanBeCopied(program_.ops[op], costs_)) return false;
     }
     double before_us = makespan_us();
     Program trial = program_;

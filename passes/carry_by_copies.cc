@@ -8,19 +8,24 @@ namespace {
 // By how much a collective may take longer alone.
 constexpr double kMostSlower = 1.5;
 
-bool MayBeCopied(const Op& op, const CostModel& costs) {
-  return op.is_collective() && op.operands.size() == 1 &&
-         op.attrs.Int("ctas") == 0 && !op.attrs.Bool("copies") &&
-         CanCopy(costs.machine(), costs.SpanOf(op.attrs.Get<AxisList>("axes")));
+// Nobody has said yet what carries it.
+bool IsOpen(const Op& op) {
+  return op.attrs.Int("ctas") == 0 && !op.attrs.Bool("copies");
 }
 
 }  // namespace
+
+bool CanBeCopied(const Op& op, const CostModel& costs) {
+  return op.is_collective() && op.operands.size() == 1 &&
+         CanCopy(costs.machine(), costs.SpanOf(op.attrs.Get<AxisList>("axes")));
+}
 
 int CarryByCopies(Program& program, const CostModel& costs) {
   Program copied = program;
   std::vector<size_t> candidates;
   for (size_t i = 0; i < program.ops.size(); ++i) {
-    if (!MayBeCopied(program.ops[i], costs)) continue;
+    const Op& op = program.ops[i];
+    if (!CanBeCopied(op, costs) || !IsOpen(op)) continue;
     copied.ops[i].attrs.Set("copies", true);
     candidates.push_back(i);
   }

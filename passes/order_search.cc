@@ -219,7 +219,7 @@ class Search {
       if (what < 0.05) {
         rule.lookahead_us = std::max(0.0, rule.lookahead_us + change / 10);
       } else if (what < 0.1) {
-        MoveAll(&rule, what, change);
+        MoveAll(&rule, what, change, layer_us);
       } else {
         MoveClass(&rule, change);
         if (what > 0.7) MoveClass(&rule, -change);
@@ -228,9 +228,9 @@ class Search {
     }
   }
 
-  void MoveAll(OrderRule* rule, double what, double change) {
+  void MoveAll(OrderRule* rule, double what, double change, double layer_us) {
     if (what < 0.065) {
-      rule->feed = std::max(0.0, rule->feed + change / LayerUs() * 8);
+      rule->feed = std::max(0.0, rule->feed + change / layer_us * 8);
     } else if (moves_.lanes() > 1) {
       (what < 0.085 ? rule->stagger_us : rule->lead_us) += change;
     }

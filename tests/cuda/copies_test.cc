@@ -80,11 +80,12 @@ TEST(CopyCollectives, AreProgramsForTheInterpreterToo) {
 TEST(CopyCollectives, GiveWhatTheReferenceDoes) {
   absl::StatusOr<int> gpus = CountCudaDevices();
   if (!gpus.ok() || *gpus < 2) GTEST_SKIP() << "takes two GPUs";
+  const std::vector<Case> cases = Cases();
   for (bool graphs : {false, true}) {
     auto platform = CreateCudaPlatform({.graphs = graphs, .timeout_s = 20});
     ASSERT_TRUE(platform.ok()) << platform.status();
-    for (int i = 0; i < 2 * static_cast<int>(Cases().size()); ++i) {
-      const Case one = Cases()[i / 2];
+    for (int i = 0; i < 2 * static_cast<int>(cases.size()); ++i) {
+      const Case& one = cases[i / 2];
       Program program = Parsed(one.Text(/*split=*/i % 2 == 1));
       std::vector<Tensor> inputs = RandomInputs(program, 1, 100);
       auto want = Interpret(program, inputs);
