@@ -190,7 +190,7 @@ class Scheduler {
     for (Draft& draft : *drafts) Improve(&draft, steps);
     ASYRA_RETURN_IF_ERROR(BucketBest(drafts, steps));
     TryLayouts(drafts, steps);
-    TryCopies(drafts, steps);
+    if (options_.copies) TryCopies(drafts, steps);
     return absl::OkStatus();
   }
 

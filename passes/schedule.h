@@ -34,7 +34,8 @@ struct ScheduleOptions {
   // the best that is found.
   std::string scheduler = "auto";
   bool bucket = true;
-  bool join = true;  // small collectives, where tiles may be merged
+  bool join = true;    // small collectives, where tiles may be merged
+  bool copies = true;  // carry collectives where copy engines can
   // Orders that are simulated on the whole, about. The result depends on it,
   // not on the machine that searches.
   int search_steps = 5000;

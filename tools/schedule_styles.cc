@@ -215,6 +215,9 @@ ScheduleOptions ScheduleOptionsOf(const CompileOptions& options,
   schedule.scheduler = options.scheduler;
   schedule.bucket = options.bucket;
   schedule.join = options.join;
+  // What is carried by copies is seldom measured so, as other numbers of thread
+  // blocks are not (StreamsPipeline).
+  schedule.copies = !options.measured_only;
   schedule.search_steps = options.search_steps;
   schedule.memory_bytes =
       static_cast<int64_t>(options.memory_gib * (int64_t{1} << 30));
