@@ -127,7 +127,7 @@ class CompositeKernel : public Kernel {
         device_.PrepareKernel(KernelUse(
             call.def, call.attrs, {call.operands.begin(), call.operands.end()},
             {call.results.begin(), call.results.end()}, use_.mesh(),
-            use_.rank())));
+            use_.rank(), use_.spares())));
     part.operands.resize(call.operands.size());
     parts_.push_back(std::move(part));
     return absl::OkStatus();

@@ -21,14 +21,16 @@ class KernelUse {
  public:
   KernelUse(const Program& program, const Op& op, int64_t rank)
       : KernelUse(*op.def, op.attrs, program.OperandTypes(op),
-                  program.ResultTypes(op), program.mesh, rank) {}
+                  program.ResultTypes(op), program.mesh, rank, op.spares) {}
   KernelUse(const OpDef& def, AttrMap attrs, std::vector<Type> operands,
-            std::vector<Type> results, Mesh mesh, int64_t rank);
+            std::vector<Type> results, Mesh mesh, int64_t rank, int spares = 0);
 
   const OpDef& def() const { return *def_; }
   const AttrMap& attrs() const { return attrs_; }
   const Mesh& mesh() const { return mesh_; }
   int64_t rank() const { return rank_; }
+  // Processors to leave to others (Op::spares).
+  int spares() const { return spares_; }
   int num_operands() const { return static_cast<int>(locals_.size()); }
   int num_results() const { return static_cast<int>(local_results_.size()); }
 
@@ -49,6 +51,7 @@ class KernelUse {
   std::vector<Type> operands_, results_, locals_, local_results_;
   Mesh mesh_;
   int64_t rank_;
+  int spares_;
 };
 
 // Where a launch finds its values, in device memory. The arrays outlive the

@@ -230,6 +230,16 @@ class Parser : public ValueParser {
         return lexer_.Error(fmt::format("more than {} streams", kMaxStreams));
       }
     }
+    if (lexer_.TryWord("sparing")) {
+      const Token number = lexer_.peek();
+      ASYRA_ASSIGN_OR_RETURN(int64_t spares, Int());
+      if (spares < 1 || spares > kMostSpared) {
+        return lexer_.ErrorAt(number,
+                              fmt::format("sparing {} processors, not 1 to {}",
+                                          spares, kMostSpared));
+      }
+      op.spares = static_cast<int>(spares);
+    }
     if (lexer_.TryWord("after")) ASYRA_RETURN_IF_ERROR(Uses(&op.after));
     if (!names.empty()) ASYRA_RETURN_IF_ERROR(Expect(":"));
     for (size_t i = 0; i < names.size(); ++i) {

@@ -170,6 +170,7 @@ std::string PrintOp(const Program& program, const Op& op,
   text += PrintAttrs(*op.def, op.attrs, program.OperandTypes(op), program.mesh,
                      layout);
   if (op.stream != kNoStream) text += " on " + program.streams[op.stream];
+  if (op.spares != 0) text += fmt::format(" sparing {}", op.spares);
   if (!op.after.empty()) {
     text += fmt::format(" after({})", PrintValues(program, op.after));
   }

@@ -24,6 +24,8 @@ using StreamId = int16_t;
 inline constexpr StreamId kNoStream = -1;
 // Order between streams costs one integer per op and stream.
 inline constexpr size_t kMaxStreams = 256;
+// More processors than any device has.
+inline constexpr int kMostSpared = 65536;
 
 // Each stage has its own verifier rules (ir/verifier.h).
 enum class Stage : uint8_t {
@@ -70,6 +72,9 @@ struct Op {
   bool start = false;
   // Ops that define these values have finished before this one begins.
   absl::InlinedVector<ValueId, 1> after;
+  // Of a computation: how many of the device's processors it leaves to the
+  // thread blocks of collectives beside it, where its kernel can do without.
+  int spares = 0;
 
   bool is_collective() const {
     return def->collective != CollectiveKind::kNone;

@@ -117,7 +117,24 @@ class Structure {
       return Invalid("{}: stream id {}, there are {} streams", op.def->name,
                      op.stream, program_.streams.size());
     }
-    return absl::OkStatus();
+    return VerifySpares(op);
+  }
+
+  absl::Status VerifySpares(const Op& op) const {
+    if (op.spares == 0) return absl::OkStatus();
+    if (op.spares < 0 || op.spares > kMostSpared) {
+      return Invalid("{}: spares {} processors, not 0 to {}", op.def->name,
+                     op.spares, kMostSpared);
+    }
+    if (program_.stage < Stage::kScheduled) {
+      return Invalid("{}: spares {} processors in a program of stage {}",
+                     op.def->name, op.spares, ToString(program_.stage));
+    }
+    if (!op.is_collective() && !op.def->is_view && !op.def->is_wait) {
+      return absl::OkStatus();
+    }
+    return Invalid("{}: spares {} processors but computes nothing",
+                   op.def->name, op.spares);
   }
 
   absl::Status Use(const Op& op, ValueId value) const {

@@ -7,6 +7,7 @@
 #include "passes/bucket_candidates.h"
 #include "passes/carry_by_copies.h"
 #include "passes/reorder.h"
+#include "passes/spare_processors.h"
 
 namespace asyra {
 namespace {
@@ -75,6 +76,9 @@ absl::StatusOr<Draft> MakeDraft(const Program& program, const DraftPlan& plan,
   }
   ASYRA_RETURN_IF_ERROR(Follow(plan.joined, &draft.program));
   if (plan.copies) CarryByCopies(draft.program, *context.costs);
+  if (plan.spares > 0) {
+    SpareProcessors(draft.program, *context.costs, plan.spares);
+  }
   std::vector<NamedOrder> seeds;
   OrderSearchOptions options = search;
   if (!plan.early) {
@@ -122,6 +126,15 @@ bool CopyDraft(Draft* draft, OrderSearchOptions search,
   if (CarryByCopies(draft->program, costs) == 0) return false;
   draft->plan.name += ", by copies";
   draft->plan.copies = true;
+  ImproveDraft(draft, std::move(search), costs);
+  return true;
+}
+
+bool SpareDraft(Draft* draft, int processors, OrderSearchOptions search,
+                const CostModel& costs) {
+  if (SpareProcessors(draft->program, costs, processors) == 0) return false;
+  draft->plan.name += fmt::format(", sparing {}", processors);
+  draft->plan.spares = processors;
   ImproveDraft(draft, std::move(search), costs);
   return true;
 }

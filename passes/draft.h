@@ -25,6 +25,7 @@ struct DraftPlan {
   StreamLayout streams;
   std::vector<std::string> joined;  // of those of the program on its streams
   bool copies = false;              // carry collectives (carry_by_copies.h)
+  int spares = 0;                   // of products (spare_processors.h)
   OrderRule rule;                   // tried first by the search
 };
 
@@ -53,6 +54,11 @@ Draft OnStreams(const Draft& draft, const StreamLayout& layout,
 // The draft with collectives carried by copy engines where they can be, and a
 // look at its orders; false, and nothing changed, where none can.
 bool CopyDraft(Draft* draft, OrderSearchOptions search, const CostModel& costs);
+
+// The draft with so many processors spared by its products, and a look at its
+// orders; false, and nothing changed, where none is to spare any.
+bool SpareDraft(Draft* draft, int processors, OrderSearchOptions search,
+                const CostModel& costs);
 
 // Merges tiles where that pays; false where it does nowhere. Adds remarks on
 // what was merged, and what was not and why.

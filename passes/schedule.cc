@@ -10,6 +10,7 @@
 #include "passes/perturbation.h"
 #include "passes/reorder.h"
 #include "passes/shorten.h"
+#include "passes/spare_processors.h"
 
 namespace asyra {
 namespace {
@@ -26,8 +27,8 @@ constexpr int kShareOfWhole = 10;
 constexpr int kStepsOfWindow = 50;
 // How many drafts are tried on other streams, and how many such are kept.
 constexpr size_t kLaidOut = 3, kLayoutsKept = 2;
-// How many are tried with copy engines.
-constexpr size_t kCopied = 2;
+// How many are tried with copy engines, and with products that spare.
+constexpr size_t kCopied = 2, kSparing = 2;
 // How many are tried with collectives joined, and how much each is searched:
 // one in so many steps, besides.
 constexpr size_t kJoined = 2;
@@ -182,7 +183,7 @@ class Scheduler {
   }
 
   // A longer search for each; tiles merged in the best of them; then the best
-  // on other streams, and carried by copy engines.
+  // on other streams, carried by copy engines, and with products that spare.
   absl::Status LookAgain(std::vector<Draft>* drafts) {
     int steps =
         options_.search_steps /
@@ -191,6 +192,7 @@ class Scheduler {
     ASYRA_RETURN_IF_ERROR(BucketBest(drafts, steps));
     TryLayouts(drafts, steps);
     if (options_.copies) TryCopies(drafts, steps);
+    if (options_.spare) TrySparing(drafts, steps);
     return absl::OkStatus();
   }
 
@@ -245,6 +247,28 @@ class Scheduler {
       if (!CopyDraft(&draft, Steps(kFirstLook), *context_.costs)) continue;
       Improve(&draft, steps);
       drafts->push_back(std::move(draft));
+    }
+  }
+
+  // Of each, the number of processors that promises most is searched on.
+  void TrySparing(std::vector<Draft>* drafts, int steps) {
+    Sort(drafts);
+    size_t count = std::min(drafts->size(), kSparing);
+    for (size_t d = 0; d < count; ++d) {
+      std::vector<Draft> sparing;
+      for (int processors : kSpared) {
+        Draft draft = (*drafts)[d];
+        context_.Begin(fmt::format("sparing {} processors in {}", processors,
+                                   draft.plan.name));
+        if (SpareDraft(&draft, processors, Steps(kFirstLook),
+                       *context_.costs)) {
+          sparing.push_back(std::move(draft));
+        }
+      }
+      if (sparing.empty()) continue;
+      Sort(&sparing);
+      Improve(&sparing[0], steps);
+      drafts->push_back(std::move(sparing[0]));
     }
   }
 
@@ -366,6 +390,7 @@ class Scheduler {
   void Finish(int chosen) {
     Draft& draft = drafts_[chosen];
     ApplyOrder(draft.program, draft.found.best.order);
+    SpareOnlyBesideCollectives(draft.program);
     result_.program = std::move(draft.program);
     result_.optimized = Simulate(result_.program, *context_.costs);
     result_.tiles = draft.plan.tiles;

@@ -36,6 +36,7 @@ struct ScheduleOptions {
   bool bucket = true;
   bool join = true;    // small collectives, where tiles may be merged
   bool copies = true;  // carry collectives where copy engines can
+  bool spare = true;   // processors, by products beside collectives
   // Orders that are simulated on the whole, about. The result depends on it,
   // not on the machine that searches.
   int search_steps = 5000;

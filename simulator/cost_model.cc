@@ -36,6 +36,19 @@ double SlotsOf(const Gpu& gpu, const Work& work, const ComputePrice& price) {
   return std::min(1.0, places);
 }
 
+// A product on what it leaves of the SMs: it holds so many less, and takes
+// longer where it used them.
+void Spare(double spared, OpCost* cost) {
+  if (spared == 0 || cost->waves == 0) return;
+  // What takes them all is an error of the device.
+  double share = std::max(1 - spared, 0.01);
+  double longer = std::max(1.0, cost->load[kSms] / share);
+  cost->time_us *= longer;
+  for (double& load : cost->load) load /= longer;
+  cost->load[kSlots] = std::min(cost->load[kSlots] * longer, share);
+  cost->spared = spared;
+}
+
 }  // namespace
 
 std::string_view ToString(OpCost::Source source) {
@@ -122,6 +135,7 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
   // Something is always left to computation.
   cost.held_sms =
       std::min(0.9, static_cast<double>(price.ctas) / machine_.gpu.sms);
+  cost.needs = cost.held_sms;
   cost.beside_compute = machine_.collectives.at(kind).beside_compute;
   if (span.hosts > 1) {
     // Computation slows the collective's kernels, which wait for the network
@@ -143,8 +157,10 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
   cost.load[span.hosts > 1 ? kNetwork : kLink] = moving;
   if (price.algorithm == Algorithm::kCopyEngine) {
     cost.load[kCopyEngines] = moving;
-    // Products beside it take nothing from it but memory bandwidth.
+    // Products beside it take nothing from it but memory bandwidth; a sum
+    // needs as many SMs as that takes.
     cost.beside_compute = 1;
+    cost.needs = static_cast<double>(machine_.gpu.hbm_sms) / machine_.gpu.sms;
   }
   return cost;
 }
@@ -205,7 +221,7 @@ void CostModel::Correct(const CostKey& key, OpCost* cost) const {
   }
 }
 
-OpCost CostModel::Cost(const OpCall& call) const {
+OpCost CostModel::Cost(const OpCall& call, int spares) const {
   if (call.def.is_view || call.def.is_wait) return {};
   OpCost cost;
   if (call.def.collective != CollectiveKind::kNone) {
@@ -223,6 +239,7 @@ OpCost CostModel::Cost(const OpCall& call) const {
   if (CtasOf(call) > 0) {
     cost.source = std::max(cost.source, OpCost::kExtrapolated);
   }
+  Spare(std::min(1.0, static_cast<double>(spares) / machine_.gpu.sms), &cost);
   cost.launch_us =
       options_.graph_launch ? machine_.graph_launch_us : machine_.launch_us;
   return cost;
@@ -244,7 +261,7 @@ class PriceMemo {
     for (const Known& known : bucket) {
       if (Same(op, *known.op)) return known.cost;
     }
-    bucket.push_back({&op, costs_.Cost(OpUse(program_, op))});
+    bucket.push_back({&op, costs_.Cost(OpUse(program_, op), op.spares)});
     return bucket.back().cost;
   }
 
@@ -275,7 +292,8 @@ class PriceMemo {
 
   bool Same(const Op& a, const Op& b) const {
     return a.def == b.def && SameTypes(a.operands, b.operands) &&
-           SameTypes(a.results, b.results) && a.attrs == b.attrs;
+           SameTypes(a.results, b.results) && a.attrs == b.attrs &&
+           a.spares == b.spares;
   }
 
   const Program& program_;

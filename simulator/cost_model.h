@@ -48,7 +48,9 @@ struct OpCost {
   double held_sms = 0;   // the same as a fraction of the GPU's
   double waves = 0;      // ComputePrice::waves
   bool stays = false;    // its blocks, until it is done (Gpu::gemm_stays)
+  double spared = 0;     // of the GPU's SMs, what a product leaves to others
   double kernel_at = 0;  // of a collective: CollectivePrice::kernel_at
+  double needs = 0;      // of a collective: the SMs that its kernel needs free
   // Fraction of each resource the op uses while it runs at full speed. What a
   // collective holds of the SMs is not among them: it yields to nobody.
   std::array<double, kNumResources> load = {};
@@ -76,8 +78,9 @@ class CostModel {
   CostModel(Machine machine, Mesh mesh, CostOptions options = {});
 
   // `call` has distributed types. Formulas, times what the machine's table
-  // says of them.
-  OpCost Cost(const OpCall& call) const;
+  // says of them. A product that spares processors (Op::spares) takes as much
+  // longer as it has fewer.
+  OpCost Cost(const OpCall& call, int spares = 0) const;
   // Where its table is asked for this use, which takes time.
   CostKey KeyOf(const OpCall& call) const;
 

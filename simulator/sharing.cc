@@ -13,6 +13,7 @@ namespace {
 // proportion: fitted to a 132-tile product beside a collective of 24 CTAs on
 // an H100, 1.70 times as long, where waves say 2 and proportion 1.22.
 constexpr double kWaveShare = 0.6;
+constexpr double kRounding = 1e-9;
 
 // An active op: what it uses at full speed, the SMs it shares with others
 // being those that collectives leave.
@@ -26,14 +27,18 @@ using Users = absl::InlinedVector<User, 8>;
 
 // The speed that places for thread blocks allow each op: all blocks of a kernel
 // are placed before those of one behind it. Collectives come first wherever a
-// block ends; none does before a kernel whose blocks stay is done.
+// block ends; none does before a kernel whose blocks stay is done, and beside
+// such a one there is what it leaves.
 absl::InlinedVector<double, 8> PlacedSpeeds(absl::Span<const ActiveOp> active) {
   absl::InlinedVector<double, 8> speeds;
-  double left = 1, staying = 0;
+  double left = 1, staying = 0, taken = 0;
   for (auto [op, has_kernel] : active) {
     double wanted = op->load[kSlots];
     if (!op->is_compute) {
-      speeds.push_back(!has_kernel || staying < 1 ? 1 : 0);
+      bool placed = !has_kernel || staying == 0 ||
+                    staying + taken + op->needs <= 1 + kRounding;
+      speeds.push_back(placed ? 1 : 0);
+      if (placed && has_kernel) taken += op->needs;
       continue;
     }
     if (op->stays) staying += wanted;
@@ -55,7 +60,9 @@ Users UsersOf(absl::Span<const ActiveOp> active) {
   Users users;
   for (size_t i = 0; i < active.size(); ++i) {
     User& user = users.emplace_back(User{active[i].cost->load});
-    if (share < 1) user.load[kSms] *= SlowdownOn(share, active[i].cost->waves);
+    // What it spares anyway it does not miss.
+    double its = std::min(1.0, share + active[i].cost->spared);
+    if (its < 1) user.load[kSms] *= SlowdownOn(its, active[i].cost->waves);
     // What its placed blocks use; they need no others' places.
     for (double& load : user.load) load *= placed[i];
     user.load[kSlots] = 0;
@@ -90,7 +97,8 @@ void SlowCollectives(absl::Span<const ActiveOp> active,
                      std::vector<double>* speeds) {
   double filled = 0;
   for (auto [op, has_kernel] : active) {
-    if (op->is_compute) filled += op->load[kSms];
+    // Beside one that spares SMs there is nothing to wait for.
+    if (op->is_compute && op->spared == 0) filled += op->load[kSms];
   }
   filled = std::min(filled, 1.0);
   for (size_t i = 0; i < active.size(); ++i) {
@@ -104,7 +112,7 @@ double SlowdownOn(double share, double waves) {
   double even = 1 / share;
   if (waves <= 0) return even;
   // A whole number of waves may come out as one more or less by rounding.
-  auto whole = [](double w) { return std::max(1.0, std::ceil(w - 1e-9)); };
+  auto whole = [](double w) { return std::max(1.0, std::ceil(w - kRounding)); };
   return std::lerp(even, whole(waves / share) / whole(waves), kWaveShare);
 }
 

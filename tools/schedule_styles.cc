@@ -217,7 +217,7 @@ ScheduleOptions ScheduleOptionsOf(const CompileOptions& options,
   schedule.join = options.join;
   // What is carried by copies is seldom measured so, as other numbers of thread
   // blocks are not (StreamsPipeline).
-  schedule.copies = !options.measured_only;
+  schedule.copies = schedule.spare = !options.measured_only;
   schedule.search_steps = options.search_steps;
   schedule.memory_bytes =
       static_cast<int64_t>(options.memory_gib * (int64_t{1} << 30));

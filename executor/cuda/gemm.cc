@@ -86,6 +86,7 @@ class LtGemm : public Gemm {
         SetTranspose(CUBLASLT_MATMUL_DESC_TRANSA, shape_.transpose_b));
     ASYRA_RETURN_IF_ERROR(
         SetTranspose(CUBLASLT_MATMUL_DESC_TRANSB, shape_.transpose_a));
+    ASYRA_RETURN_IF_ERROR(SetProcessors());
     ASYRA_RETURN_IF_ERROR(MakeLayout(shape_.transpose_b ? shape_.k : shape_.n,
                                      shape_.transpose_b ? shape_.n : shape_.k,
                                      shape_.b_stride, &b_));
@@ -185,6 +186,15 @@ class LtGemm : public Gemm {
     cublasOperation_t operation = is ? CUBLAS_OP_T : CUBLAS_OP_N;
     return ToStatus(cublasLtMatmulDescSetAttribute(
                         operation_.value, which, &operation, sizeof(operation)),
+                    "cublasLtMatmulDescSetAttribute");
+  }
+
+  absl::Status SetProcessors() {
+    if (shape_.processors == 0) return absl::OkStatus();
+    int32_t count = shape_.processors;
+    return ToStatus(cublasLtMatmulDescSetAttribute(
+                        operation_.value, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET,
+                        &count, sizeof(count)),
                     "cublasLtMatmulDescSetAttribute");
   }
 

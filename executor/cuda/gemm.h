@@ -24,6 +24,7 @@ struct GemmShape {
   int64_t batch = 1;
   int64_t a_stride = 0, b_stride = 0, c_stride = 0;
   GemmEpilogue epilogue = {};
+  int processors = 0;  // that it may hold; 0: all
 
   friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
 };

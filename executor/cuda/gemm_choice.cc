@@ -13,15 +13,14 @@ namespace {
 // it is here.
 std::string FieldsOf(const GemmShape& shape) {
   const auto& [dtype, transpose_a, transpose_b, m, n, k, batch, a_stride,
-               b_stride, c_stride, epilogue] = shape;
+               b_stride, c_stride, epilogue, processors] = shape;
   const auto& [residual, bias, activation] = epilogue;
   return fmt::format(
       "{} a{}[{}, {}] b{}[{}, {}] batch {} strides {} {} {} residual {} bias "
-      "{} "
-      "activation {}",
+      "{} activation {} processors {}",
       ToString(dtype), transpose_a ? "^T" : "", m, k, transpose_b ? "^T" : "",
       k, n, batch, a_stride, b_stride, c_stride, residual, bias,
-      static_cast<int>(activation));
+      static_cast<int>(activation), processors);
 }
 
 // Takes a number and the space behind it off the text.

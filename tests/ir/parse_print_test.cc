@@ -15,7 +15,7 @@ program @mlp_down(%h: bf16[8192@dp, 16384@tp],
   %p0 = matmul(%h0, %w) on compute : bf16[4096@dp, 4096] partial(tp)
   %f0 = start all_reduce(%p0) {axes=tp} on tp : future bf16[4096@dp, 4096]
   %h1 = tile(%h) {dim=0, part=1, of=2} on compute : bf16[4096@dp, 16384@tp]
-  %p1 = matmul(%h1, %w) on compute : bf16[4096@dp, 4096] partial(tp)
+  %p1 = matmul(%h1, %w) on compute sparing 16 : bf16[4096@dp, 4096] partial(tp)
   %f1 = start all_reduce(%p1) {axes=tp} on tp : future bf16[4096@dp, 4096]
   %y0 = wait(%f0) on compute : bf16[4096@dp, 4096]
   %y1 = wait(%f1) on compute : bf16[4096@dp, 4096]

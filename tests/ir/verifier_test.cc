@@ -239,6 +239,24 @@ program @f(%x: f32[4, 8]) -> (f32[4, 8]) {
   EXPECT_THAT(ErrorOf(program), HasSubstr("a collective in a program"));
 }
 
+TEST(VerifyStructure, OnlyScheduledComputationsSpareProcessors) {
+  EXPECT_EQ(ErrorWith(kScheduled, "matmul(%a, %w) on c",
+                      "matmul(%a, %w) on c sparing 8"),
+            "no error");
+  Program program = Parse(kLocal);
+  program.ops[0].spares = 8;
+  EXPECT_THAT(
+      ErrorOf(program),
+      HasSubstr("matmul: spares 8 processors in a program of stage local"));
+  program = Parse(kScheduled);
+  program.ops[1].spares = 8;
+  EXPECT_THAT(
+      ErrorOf(program),
+      HasSubstr("all_reduce: spares 8 processors but computes nothing"));
+  program.ops[1].spares = -1;
+  EXPECT_THAT(ErrorOf(program), HasSubstr("spares -1 processors, not 0 to"));
+}
+
 TEST(VerifyTypes, OffsetsBelongToStageAllocated) {
   EXPECT_THAT(ErrorWith(kLocal, "%s) : f32[4, 4]", "%s) : f32[4, 4] at 64"),
               HasSubstr("%t has offset 64 in a program of stage local"));

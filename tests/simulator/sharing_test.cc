@@ -70,7 +70,7 @@ TEST(Sharing, CollectivesWaitForProductsWhoseBlocksStay) {
   product.load[kSlots] = 1;
   product.waves = 4;
   product.stays = true;
-  OpCost collective = {.time_us = 1, .held_sms = 0.2};
+  OpCost collective = {.time_us = 1, .held_sms = 0.2, .needs = 0.2};
   EXPECT_THAT(Share({product, collective}), ElementsAre(1, 0));
   EXPECT_THAT(Share({collective, product}), ElementsAre(1, 0.8));
   product.load[kSlots] = 0.5;  // there is room beside it
@@ -83,6 +83,23 @@ TEST(Sharing, CollectivesWaitForProductsWhoseBlocksStay) {
   EXPECT_THAT(speeds, ElementsAre(0.8, 1));
   product.stays = false;
   EXPECT_THAT(Share({product, collective}), ElementsAre(0.8, 1));
+}
+
+TEST(Sharing, CollectivesFindTheSmsThatProductsSpare) {
+  OpCost product = Compute(0.75, 0);
+  product.load[kSlots] = 0.75;
+  product.waves = 4;
+  product.stays = true;
+  product.spared = 0.25;
+  OpCost small = {
+      .time_us = 1, .held_sms = 0.125, .needs = 0.125, .beside_compute = 0.5};
+  // Neither waits for the other, nor takes anything from it.
+  EXPECT_THAT(Share({product, small}), ElementsAre(1, 1));
+  EXPECT_THAT(Share({product, small, small}), ElementsAre(1, 1, 1));
+  EXPECT_THAT(Share({product, small, small, small}), ElementsAre(1, 1, 1, 0));
+  OpCost large = {.time_us = 1, .held_sms = 0.5, .needs = 0.5};
+  EXPECT_THAT(Share({product, large}), ElementsAre(1, 0));
+  EXPECT_GT(Share({large, product})[1], Share({large, Compute(1, 0)})[1]);
 }
 
 // Loads whose sums do not come out even: what is left of a full resource may

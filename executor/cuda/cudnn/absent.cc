@@ -4,7 +4,7 @@
 
 namespace asyra::cuda {
 
-absl::StatusOr<std::unique_ptr<Kernel>> PrepareCudnnAttention(
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCudnnAttention(
     const AttentionProblem&, const AttentionOperands&) {
   return Unimplemented("this build has no cuDNN");
 }

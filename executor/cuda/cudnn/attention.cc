@@ -156,7 +156,7 @@ class CudnnAttention : public CudaKernel {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Kernel>> PrepareCudnnAttention(
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCudnnAttention(
     const AttentionProblem& problem, const AttentionOperands& operands) {
   if (problem.element != Element::kF16 && problem.element != Element::kBF16) {
     return Unimplemented("cuDNN's attention is for f16 and bf16");

@@ -7,12 +7,13 @@
 #include "absl/status/statusor.h"
 #include "executor/cuda/attention_problem.h"
 #include "executor/cuda/conv.h"
+#include "executor/cuda/cuda_kernel.h"
 #include "executor/kernel.h"
 
 namespace asyra::cuda {
 
 // f16 and bf16, without mask, softcap and sinks.
-absl::StatusOr<std::unique_ptr<Kernel>> PrepareCudnnAttention(
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCudnnAttention(
     const AttentionProblem& problem, const AttentionOperands& operands);
 
 // f16, bf16 and f32 (not in tf32) of one to three spatial dimensions, where the

@@ -2,6 +2,7 @@
 // kernels of our own; gradients on these.
 #include "executor/cuda/attention_problem.h"
 #include "executor/cuda/cudnn/cudnn.h"
+#include "executor/cuda/gpu_part.h"
 #include "executor/cuda/kernel_list.h"
 
 namespace asyra::cuda {
@@ -72,11 +73,18 @@ bool SupportsGrad(const KernelUse& use) {
   return problem.d > 0 && problem.e > 0 && FitsAttention(problem);
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
-  absl::StatusOr<std::unique_ptr<Kernel>> kernel = PrepareCudnnAttention(
-      ProblemOf(use, kFirstExtra), AttentionOperands(use, kFirstExtra));
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareWhole(const KernelUse& use) {
+  auto kernel = PrepareCudnnAttention(ProblemOf(use, kFirstExtra),
+                                      AttentionOperands(use, kFirstExtra));
   if (!absl::IsUnimplemented(kernel.status())) return kernel;
   return std::make_unique<AttentionKernel>(use);
+}
+
+// cuDNN's kernels of attention take all processors that they see.
+absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel, PrepareWhole(use));
+  if (use.spares() == 0) return kernel;
+  return OnPart(std::move(kernel), use.spares());
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareGrad(const KernelUse& use) {

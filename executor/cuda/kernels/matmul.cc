@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "executor/cuda/gemm.h"
+#include "executor/cuda/gpu_part.h"
 #include "executor/cuda/kernel_list.h"
 #include "executor/matmul_plan.h"
 
@@ -52,6 +53,10 @@ class MatmulKernel : public CudaKernel {
                        Epilogue::Activation activation) {
     MatmulPlan plan = PlanMatmul(product);
     DType dtype = product.operand(0).dtype;
+    int processors = 0;
+    if (product.spares() > 0) {
+      ASYRA_ASSIGN_OR_RETURN(processors, ProcessorsBut(product.spares()));
+    }
     operands_ = operands;
     size_ = SizeOf(dtype);
     for (const Run& run : RunsOf(plan)) {
@@ -65,7 +70,8 @@ class MatmulKernel : public CudaKernel {
                       run.step[0],
                       run.step[1],
                       run.step[2],
-                      {operands.residual >= 0, operands.bias >= 0, activation}};
+                      {operands.residual >= 0, operands.bias >= 0, activation},
+                      processors};
       ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, Gemm::Create(shape));
       workspace_ = std::max(workspace_, gemm->workspace_bytes());
       calls_.push_back({run.first, std::move(gemm)});
@@ -137,7 +143,7 @@ std::optional<WithEpilogue> ReadFusion(const KernelUse& use) {
   return WithEpilogue{KernelUse(call.def, call.attrs,
                                 {call.operands.begin(), call.operands.end()},
                                 {call.results.begin(), call.results.end()},
-                                use.mesh(), use.rank()),
+                                use.mesh(), use.rank(), use.spares()),
                       {body->ops[0].operands[0], body->ops[0].operands[1],
                        epilogue->residual, epilogue->bias},
                       *epilogue};
