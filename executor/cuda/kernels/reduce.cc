@@ -132,12 +132,8 @@ class FewKernel : public CudaKernel {
     count_ = loop.columns[0];
     Loop each{.rows = {}, .columns = {loop.rows[0]}};
     Expression e;
-    int sum = -1;
-    for (int64_t i = 0; i < count_; ++i) {
-      int value = e.Operand(dtype);
-      sum = i == 0 ? value : e.Formula("$0 + $1", {sum, value});
-      each.operands.push_back({{1}});
-    }
+    int sum = e.SumOfOperands(dtype, count_);
+    each.operands.assign(count_, {{1}});
     e.Store(Finish(&e, sum, divisor), use.result(0).dtype);
     each.results = {{{1}}};
     ASYRA_ASSIGN_OR_RETURN(kernel_, GeneratedKernel::Create(e, each));

@@ -110,6 +110,22 @@ TEST(Codegen, CompilesOtherTypesAndSizes) {
   }
 }
 
+TEST(Codegen, OperandsAreAddedInTheirOrder) {
+  Expression e;
+  e.Store(e.SumOfOperands(DType::kBF16, 3), DType::kBF16);
+  ASSERT_EQ(e.operands().size(), 3U);
+  const std::vector<Expression::Node>& nodes = e.nodes();
+  const Expression::Node& last = nodes[e.results()[0].node];
+  const Expression::Node& first = nodes[last.inputs[0]];
+  EXPECT_EQ(nodes[first.inputs[0]].operand, 0);
+  EXPECT_EQ(nodes[first.inputs[1]].operand, 1);
+  EXPECT_EQ(nodes[last.inputs[1]].operand, 2);
+  Loop loop{.columns = {4096}};
+  loop.operands.assign(3, {{1}});
+  loop.results = {{{1}}};
+  ExpectCompiles({e, loop});
+}
+
 TEST(Codegen, MovesSixteenBytesWhereMemoryIsDense) {
   GeneratedUse use = Describe("add(bf16[64,4096], bf16[4096])");
   CodegenPlan plan = PlanCode(use.expression, use.loop);
