@@ -121,7 +121,7 @@ class FewKernel : public CudaKernel {
   static bool Fits(const KernelUse& use, const Loop& loop) {
     const Shape& strides = loop.operands[0].strides;
     return loop.rows.size() == 1 && loop.columns.size() == 1 &&
-           loop.columns[0] <= kMost && strides[0] == 1 &&
+           loop.columns[0] > 0 && loop.columns[0] <= kMost && strides[0] == 1 &&
            strides[1] >= loop.rows[0] &&
            strides[1] * SizeOf(use.operand(0).dtype) % 16 == 0;
   }

@@ -104,6 +104,7 @@ TEST(Codegen, CompilesOtherTypesAndSizes) {
            "nesterov=true}",
            "dropout(bf16[64,64], i64[2]) {rate=0.5}",
            "one_hot(i32[64]) {depth=1000}",
+           "reduce_sum(f32[0,64]) {dims=[0]}",
        }) {
     SCOPED_TRACE(text);
     ExpectCompiles(Describe(text));
