@@ -117,7 +117,11 @@ absl::StatusOr<PassTiming> RunOne(Program& program, const PassRun& run,
                                            ToString(program.stage),
                                            ToString(run.pass->to_stage)));
   }
-  ASYRA_RETURN_IF_ERROR(Annotate(Verify(program), "after the pass"));
+  absl::Status verified = Verify(program);
+  if (!verified.ok()) {
+    return absl::InternalError(
+        fmt::format("after the pass: {}", MessageOf(verified)));
+  }
   return PassTiming{run.pass->name, changed, took.count()};
 }
 

@@ -40,7 +40,7 @@ struct PassTiming {
 
 // Runs the passes in order on a program of the stage the first one takes;
 // verifies before the first and after each. Errors are prefixed with the
-// pass's name.
+// pass's name; Internal: a pass left what does not verify.
 absl::Status RunPasses(Program& program, std::string_view pipeline,
                        PassContext& context,
                        const PassManagerOptions& options = {},

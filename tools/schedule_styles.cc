@@ -58,7 +58,8 @@ class FormSearch {
              CompileResult* result)
       : options_(options), manager_(manager), result_(result) {}
 
-  // Unless the same program was tried already.
+  // Unless the same program was tried already. A form that was not asked for is
+  // rejected where it cannot be scheduled.
   absl::Status Try(Form form, int search_steps) {
     PassContext own = form.context;
     Program program = form.program;
@@ -72,8 +73,9 @@ class FormSearch {
     seen_.push_back(std::move(text));
     ScheduleOptions schedule = ScheduleOptionsOf(options_, manager_);
     schedule.search_steps = search_steps;
-    ASYRA_ASSIGN_OR_RETURN(ScheduleResult scheduled,
-                           Schedule(program, schedule, own));
+    absl::StatusOr<ScheduleResult> found = Schedule(program, schedule, own);
+    if (!found.ok()) return Reject(form.name, found.status());
+    ScheduleResult& scheduled = *found;
     // Thread blocks, copy engines and second streams gain more in some forms.
     ASYRA_RETURN_IF_ERROR(
         Run(scheduled.program, StreamsPipeline(options_), own));
@@ -98,16 +100,19 @@ class FormSearch {
     return RunPasses(program, pipeline, context, manager_, &result_->timings);
   }
 
-  // Of a form that was not asked for.
-  void Reject(const std::string& name, const absl::Status& why) {
-    result_->schedule->candidates.push_back(
-        {.name = name, .rejected = std::string(MessageOf(why))});
-  }
-
   const std::vector<Form>& tried() const { return tried_; }
   const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:
+  // Only for what Schedule refuses: it takes more memory than there is, or is
+  // not cut into as many tiles as were asked for. All else is a fault.
+  absl::Status Reject(const std::string& form, const absl::Status& why) {
+    if (form.empty() || !absl::IsInvalidArgument(why)) return why;
+    result_->schedule->candidates.push_back(
+        {.name = form, .rejected = std::string(MessageOf(why))});
+    return absl::OkStatus();
+  }
+
   // Takes over the other's program where that is faster; names of its
   // candidates say how it differs.
   bool Compare(ScheduleResult other, const std::string& name) {
@@ -169,10 +174,7 @@ absl::Status TrySumsApart(FormSearch& search, int search_steps) {
   if (most == 0) return absl::OkStatus();
   best.name += best.name.empty() ? "sums apart" : ", sums apart";
   std::string name = best.name;
-  absl::Status status = search.Try(std::move(best), search_steps);
-  // It takes more memory than there may be.
-  if (!status.ok()) search.Reject(name, status);
-  return absl::OkStatus();
+  return Annotate(search.Try(std::move(best), search_steps), name);
 }
 
 }  // namespace

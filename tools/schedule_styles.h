@@ -26,7 +26,9 @@ ScheduleOptions ScheduleOptionsOf(const CompileOptions& options,
 // (passes/decompose_reduce_scatter.h), when --sums does. Ops are fused before.
 // Fills `schedule`, whose baseline is the program that the plan alone takes,
 // fused as well, `partitioned`, which is that program, `program` and the
-// remarks of what was taken.
+// remarks of what was taken. Forms beside what that plan gives are rejected
+// where no schedule of them fits, or they do not cut into the tiles asked for.
+// Errors: those of the passes, and of Schedule for the plan's own form.
 absl::Status ScheduleBestStyle(const CompileOptions& options,
                                const PassManagerOptions& manager,
                                PassContext& context, CompileResult* result);

@@ -106,15 +106,9 @@ absl::StatusOr<GeneratedKernel> SumOf(const Geometry& g) {
             .columns = {runs.outer, runs.middle, runs.run_elements}};
   Shape dense = {runs.middle * runs.run_elements, runs.run_elements, 1};
   Expression expression;
-  int sum = -1;
-  for (int64_t member = 0; member < g.members; ++member) {
-    int operand = expression.Operand(g.dtype);
-    sum = member == 0 ? operand : expression.Formula("$0 + $1", {sum, operand});
-    bool own = member == g.self;
-    loop.operands.push_back(own ? Access{{runs.read_outer, runs.read_middle, 1}}
-                                : Access{dense});
-  }
-  expression.Store(sum, g.dtype);
+  expression.Store(expression.SumOfOperands(g.dtype, g.members), g.dtype);
+  loop.operands.assign(g.members, {dense});
+  loop.operands[g.self] = {{runs.read_outer, runs.read_middle, 1}};
   loop.results.push_back({dense});
   return GeneratedKernel::Create(expression, Collapsed(loop));
 }

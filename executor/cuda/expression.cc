@@ -142,6 +142,15 @@ int Expression::Operand(DType dtype) {
               .operand = static_cast<int>(operands_.size()) - 1});
 }
 
+int Expression::SumOfOperands(DType dtype, int64_t count) {
+  ASYRA_CHECK(count > 0);
+  int sum = Operand(dtype);
+  for (int64_t i = 1; i < count; ++i) {
+    sum = Formula("$0 + $1", {sum, Operand(dtype)});
+  }
+  return sum;
+}
+
 int Expression::Apply(std::string_view op, const AttrMap& attrs, DType dtype,
                       const std::vector<int>& inputs) {
   if (op == "cast") {

@@ -38,6 +38,8 @@ class Expression {
 
   // The next operand. All calls give the number of a node.
   int Operand(DType dtype);
+  // The sum of that many operands more, at least one, in their order.
+  int SumOfOperands(DType dtype, int64_t count);
   // An op element by element (IsElementwise); `dtype` is that of its result.
   int Apply(std::string_view op, const AttrMap& attrs, DType dtype,
             const std::vector<int>& inputs);

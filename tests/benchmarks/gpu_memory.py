@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What programs take of the memory of GPUs, as predicted and as measured.
 
-Each row is compiled as it is and scheduled; one step of each runs. Predicted
-is what asyra-sim says a device needs, measured what is in use on the first GPU
-while the program is there, its context and libraries included; below stands
-what lies outside of the program's own memory.
+Each row runs one step unscheduled and one scheduled. Predicted is what
+asyra-sim says a device needs, measured what is in use on the first GPU while
+the program is there, its context and libraries included; besides is what lies
+outside of the program's own memory.
 
 Usage: gpu_memory.py TOOLS_DIR [--machine M] [--ranks 8] [--rows REGEX]
 """
@@ -26,6 +26,12 @@ ROWS = [
     ("qwen3-30b-a3b", "layers=2 batch=8 seq=4096", "ep", ""),
     ("llama3-8b", "layers=32 batch=1 seq=65536", "sp", "--mesh sp=4"),
 ]
+# All passes before a program is scheduled (passes/pipeline.h): what asyra-run
+# takes --against unscheduled.
+UNSCHEDULED = ("canonicalize, raise_norm, raise_activation, raise_moe, "
+               "raise_rotary, split_projections, raise_attention, "
+               "canonicalize, pad_dims, plan_sharding, partition, fuse")
+FORMS = [(" unscheduled", ["--passes", UNSCHEDULED]), (" scheduled", [])]
 
 
 def flags_of(row, ranks):
@@ -59,23 +65,22 @@ def main():
   parser.add_argument("--rows", default="")
   parser.add_argument("--timeout", type=float, default=240)
   args = parser.parse_args()
-  print(f"{'MiB':<46}{'predicted':>10}{'measured':>10}{'off':>8}"
+  print(f"{'MiB':<62}{'predicted':>10}{'measured':>10}{'off':>8}"
         f"{'program':>9}{'besides':>9}")
   failed = 0
   for row in ROWS:
     name = f"{row[0]} {row[1]} {row[3] or row[2]}"
     if not re.search(args.rows, name):
       continue
-    for form, more in (("", ["--tiles", "1", "--scheduler", "serial",
-                             "--no-bucket"]), (" scheduled", [])):
+    for form, more in FORMS:
       flags = flags_of(row, args.ranks) + ["--machine", args.machine, *more]
       found, error = used(args.tools, flags, args.timeout)
       if error:
         failed += 1
-        print(f"{name + form:<46} {error}", flush=True)
+        print(f"{name + form:<62} {error}", flush=True)
         continue
       predicted, measured, program = (b / 2**20 for b in found)
-      print(f"{name + form:<46}{predicted:>10.0f}{measured:>10.0f}"
+      print(f"{name + form:<62}{predicted:>10.0f}{measured:>10.0f}"
             f"{predicted / measured - 1:>8.1%}{program:>9.0f}"
             f"{measured - program:>9.0f}", flush=True)
   sys.exit(1 if failed else 0)

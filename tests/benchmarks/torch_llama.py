@@ -7,10 +7,7 @@ Usage: torchrun --nproc-per-node N torch_llama.py MODEL LAYERS BATCH SEQ MODES
 MODEL is llama3-8b or llama3-70b; MODES some of eager,compile,async
 """
 
-import json
-import os
-import statistics
-import sys
+import argparse
 
 import torch
 import torch.distributed as dist
@@ -22,9 +19,11 @@ from torch.distributed.tensor.parallel import (
     parallelize_module)
 from torch.nn import functional
 
+from torch_modes import measure_modes, some_of, start_rank
+
 # Hidden, inner, heads, heads of keys.
 SIZES = {"llama3-8b": (4096, 14336, 32, 8), "llama3-70b": (8192, 28672, 64, 8)}
-STEPS = 20
+MODES = ["eager", "compile", "async"]
 
 
 class Norm(nn.Module):
@@ -116,25 +115,7 @@ def rotation(seq, head):
   return angle.cos().bfloat16(), angle.sin().bfloat16()
 
 
-def median_ms(step):
-  for _ in range(5):
-    step()
-  torch.cuda.synchronize()
-  times = []
-  for _ in range(STEPS):
-    dist.barrier()
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    step()
-    end.record()
-    torch.cuda.synchronize()
-    times.append(begin.elapsed_time(end))
-  slowest = torch.tensor(times, device="cuda")
-  dist.all_reduce(slowest, dist.ReduceOp.MAX)
-  return statistics.median(slowest.tolist())
-
-
-def measure(model, count, batch, seq, mode):
+def step_of(model, count, batch, seq, mode):
   hidden, inner, heads, kv_heads = SIZES[model]
   mesh = init_device_mesh("cuda", (dist.get_world_size(),))
   torch._dynamo.reset()
@@ -155,31 +136,27 @@ def measure(model, count, batch, seq, mode):
 
   def step():
     y = x
-    with torch.no_grad():
-      for layer in layers:
-        y = layer(y, cos, sin)
+    for layer in layers:
+      y = layer(y, cos, sin)
     return y
 
-  return median_ms(step)
+  return step
 
 
 def main():
-  model, count, batch, seq = sys.argv[1], *map(int, sys.argv[2:5])
-  rank = int(os.environ["LOCAL_RANK"])
-  torch.cuda.set_device(rank)
-  dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+  parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+  parser.add_argument("model", choices=SIZES)
+  for number in ("layers", "batch", "seq"):
+    parser.add_argument(number, type=int)
+  parser.add_argument("modes", type=some_of(MODES),
+                      help=f"some of {','.join(MODES)}")
+  args = parser.parse_args()
+  start_rank()
   for backend in ("flash", "mem_efficient", "math"):
     getattr(torch.backends.cuda, f"enable_{backend}_sdp")(False)
   torch.backends.cuda.enable_cudnn_sdp(True)
-  torch.manual_seed(rank)
-  for mode in sys.argv[5].split(","):
-    try:
-      said = {"mode": mode, "ms": measure(model, count, batch, seq, mode)}
-    except Exception as error:  # of one mode; the others count all the same
-      said = {"mode": mode, "error": repr(error)[:300]}
-    if rank == 0:
-      print(json.dumps(said), flush=True)
-  dist.destroy_process_group()
+  measure_modes(args.modes, lambda mode: step_of(
+      args.model, args.layers, args.batch, args.seq, mode))
 
 
 if __name__ == "__main__":

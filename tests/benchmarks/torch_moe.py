@@ -8,17 +8,16 @@ Usage: torchrun --nproc-per-node N torch_moe.py TOKENS_OF_A_RANK MODES
 MODES are some of eager,compile
 """
 
-import json
-import os
-import sys
+import argparse
 
 import torch
 import torch.distributed as dist
 from torch.nn import functional
 
-from torch_llama import median_ms
+from torch_modes import measure_modes, some_of, start_rank
 
 HIDDEN, EXPERTS, CHOSEN, INNER = 2048, 128, 8, 768
+MODES = ["eager", "compile"]
 
 
 class Block(torch.nn.Module):
@@ -65,23 +64,20 @@ class Block(torch.nn.Module):
 
 
 def main():
-  tokens = int(sys.argv[1])
-  rank = int(os.environ["LOCAL_RANK"])
-  torch.cuda.set_device(rank)
-  dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
-  torch.manual_seed(rank)
-  x = torch.randn(tokens, HIDDEN, device="cuda", dtype=torch.bfloat16)
-  block = Block(tokens, dist.get_world_size())
-  for mode in sys.argv[2].split(","):
+  parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+  parser.add_argument("tokens", type=int, help="of a rank")
+  parser.add_argument("modes", type=some_of(MODES),
+                      help=f"some of {','.join(MODES)}")
+  args = parser.parse_args()
+  start_rank()
+  x = torch.randn(args.tokens, HIDDEN, device="cuda", dtype=torch.bfloat16)
+  block = Block(args.tokens, dist.get_world_size())
+
+  def step_of(mode):
     step = block if mode == "eager" else torch.compile(block)
-    try:
-      with torch.no_grad():
-        said = {"mode": mode, "ms": median_ms(lambda: step(x))}
-    except Exception as error:  # of one mode; the others count all the same
-      said = {"mode": mode, "error": repr(error)[:300]}
-    if rank == 0:
-      print(json.dumps(said), flush=True)
-  dist.destroy_process_group()
+    return lambda: step(x)
+
+  measure_modes(args.modes, step_of)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,10 @@ import shutil
 import sys
 import unittest
 
-from tool_test import DIMS, GPT2, LLAMA, SOURCE_DIR, ToolTest
+from tool_test import DIMS, GPT2, LLAMA, SOURCE_DIR, ToolTest, run
+
+sys.path.append(os.path.join(SOURCE_DIR, "tests", "benchmarks"))
+from gpu_memory import UNSCHEDULED
 
 
 def recorded(model):
@@ -130,6 +133,21 @@ class CommandLine(ToolTest):
     self.assertIn("on 4 cpu ranks", text)
     self.assertIn("1 step: median", text)
     self.assertIn("memory of a rank", text)
+
+  def test_benchmarks_know_the_program_before_it_is_scheduled(self):
+    for model in [["llama3-tiny", "--tp", "2"], ["gpt3-tiny", "--sp", "2"],
+                  ["qwen3-moe-tiny", "--ep", "2"]]:
+      out = self.path("model.asyra")
+      passes = ["--passes", UNSCHEDULED]
+      self.passes("asyra-opt", *model, *passes, "-o", out)
+      with open(out) as file:
+        text = file.read()
+      # One form of collectives, which is scheduled as it comes from here.
+      said = run("asyra-opt", *model, "--print-after", "fuse",
+                 "--search-steps", "1")
+      self.assertEqual(said.stderr, "// after fuse\n" + text)
+      self.passes("asyra-sim", "run", *model, *passes)
+      self.passes("asyra-run", *model, *passes)
 
   def test_a_run_refuses_what_it_cannot_do(self):
     args = [LLAMA, *DIMS]

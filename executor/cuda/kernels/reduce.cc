@@ -121,7 +121,7 @@ class FewKernel : public CudaKernel {
   static bool Fits(const KernelUse& use, const Loop& loop) {
     const Shape& strides = loop.operands[0].strides;
     return loop.rows.size() == 1 && loop.columns.size() == 1 &&
-           loop.columns[0] <= kMost && strides[0] == 1 &&
+           loop.columns[0] > 0 && loop.columns[0] <= kMost && strides[0] == 1 &&
            strides[1] >= loop.rows[0] &&
            strides[1] * SizeOf(use.operand(0).dtype) % 16 == 0;
   }
@@ -132,12 +132,8 @@ class FewKernel : public CudaKernel {
     count_ = loop.columns[0];
     Loop each{.rows = {}, .columns = {loop.rows[0]}};
     Expression e;
-    int sum = -1;
-    for (int64_t i = 0; i < count_; ++i) {
-      int value = e.Operand(dtype);
-      sum = i == 0 ? value : e.Formula("$0 + $1", {sum, value});
-      each.operands.push_back({{1}});
-    }
+    int sum = e.SumOfOperands(dtype, count_);
+    each.operands.assign(count_, {{1}});
     e.Store(Finish(&e, sum, divisor), use.result(0).dtype);
     each.results = {{{1}}};
     ASYRA_ASSIGN_OR_RETURN(kernel_, GeneratedKernel::Create(e, each));

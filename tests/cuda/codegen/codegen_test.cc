@@ -104,10 +104,27 @@ TEST(Codegen, CompilesOtherTypesAndSizes) {
            "nesterov=true}",
            "dropout(bf16[64,64], i64[2]) {rate=0.5}",
            "one_hot(i32[64]) {depth=1000}",
+           "reduce_sum(f32[0,64]) {dims=[0]}",
        }) {
     SCOPED_TRACE(text);
     ExpectCompiles(Describe(text));
   }
+}
+
+TEST(Codegen, OperandsAreAddedInTheirOrder) {
+  Expression e;
+  e.Store(e.SumOfOperands(DType::kBF16, 3), DType::kBF16);
+  ASSERT_EQ(e.operands().size(), 3U);
+  const std::vector<Expression::Node>& nodes = e.nodes();
+  const Expression::Node& last = nodes[e.results()[0].node];
+  const Expression::Node& first = nodes[last.inputs[0]];
+  EXPECT_EQ(nodes[first.inputs[0]].operand, 0);
+  EXPECT_EQ(nodes[first.inputs[1]].operand, 1);
+  EXPECT_EQ(nodes[last.inputs[1]].operand, 2);
+  Loop loop{.columns = {4096}};
+  loop.operands.assign(3, {{1}});
+  loop.results = {{{1}}};
+  ExpectCompiles({e, loop});
 }
 
 TEST(Codegen, MovesSixteenBytesWhereMemoryIsDense) {
