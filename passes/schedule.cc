@@ -70,6 +70,10 @@ class Scheduler {
     return options_.tiles == 0 || plan.tiles == options_.tiles;
   }
 
+  bool MaySpare() const {
+    return options_.spare && context_.costs->machine().gpu.gemm_stays;
+  }
+
   int64_t Budget() const {
     if (options_.memory_bytes > 0) return options_.memory_bytes;
     int64_t device = DeviceBytes(context_.costs->machine());
@@ -185,14 +189,14 @@ class Scheduler {
   // A longer search for each; tiles merged in the best of them; then the best
   // on other streams, carried by copy engines, and with products that spare.
   absl::Status LookAgain(std::vector<Draft>* drafts) {
-    int steps =
-        options_.search_steps /
-        static_cast<int>(drafts->size() + kBucketed + kLayoutsKept + kCopied);
+    size_t searched = drafts->size() + kBucketed + kLayoutsKept + kCopied +
+                      (MaySpare() ? kSparing + 1 : 0);
+    int steps = options_.search_steps / static_cast<int>(searched);
     for (Draft& draft : *drafts) Improve(&draft, steps);
     ASYRA_RETURN_IF_ERROR(BucketBest(drafts, steps));
     TryLayouts(drafts, steps);
     if (options_.copies) TryCopies(drafts, steps);
-    if (options_.spare) TrySparing(drafts, steps);
+    if (MaySpare()) TrySparing(drafts, steps);
     return absl::OkStatus();
   }
 
@@ -250,11 +254,19 @@ class Scheduler {
     }
   }
 
+  // The best, and the best by the library alone, where others are by copies.
   // Of each, the number of processors that promises most is searched on.
   void TrySparing(std::vector<Draft>* drafts, int steps) {
     Sort(drafts);
-    size_t count = std::min(drafts->size(), kSparing);
-    for (size_t d = 0; d < count; ++d) {
+    std::vector<size_t> tried;
+    bool library = false;
+    for (size_t d = 0; d < drafts->size(); ++d) {
+      bool copies = (*drafts)[d].plan.copies;
+      if (tried.size() >= kSparing && (copies || library)) continue;
+      tried.push_back(d);
+      library |= !copies;
+    }
+    for (size_t d : tried) {
       std::vector<Draft> sparing;
       for (int processors : kSpared) {
         Draft draft = (*drafts)[d];

@@ -1,5 +1,7 @@
 #include "passes/spare_processors.h"
 
+#include <algorithm>
+
 #include "absl/algorithm/container.h"
 #include "ir/happens_before.h"
 
@@ -11,27 +13,40 @@ bool TakesProcessors(const Op& op, const OpCost& price) {
   return op.is_collective() && price.sms > 0;
 }
 
+// Copy engines bring the blocks, but a kernel adds them up.
+bool SumsBehindCopies(const Op& op) {
+  return op.is_collective() && op.attrs.Bool("copies") &&
+         (op.def->collective == CollectiveKind::kReduceScatter ||
+          op.def->collective == CollectiveKind::kAllReduce);
+}
+
 }  // namespace
 
 int SpareProcessors(Program& program, const CostModel& costs, int processors) {
   if (!costs.machine().gpu.gemm_stays) return 0;
-  std::vector<OpCost> prices = PriceOps(program, costs);
+  Program sparing = program;
+  for (Op& op : sparing.ops) {
+    if (SumsBehindCopies(op)) op.attrs.Set("copies", false);
+  }
+  std::vector<OpCost> prices = PriceOps(sparing, costs);
   bool needed = false;
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    needed |= TakesProcessors(program.ops[i], prices[i]);
+  for (size_t i = 0; i < sparing.ops.size(); ++i) {
+    needed |= TakesProcessors(sparing.ops[i], prices[i]);
   }
   if (!needed) return 0;
   int products = 0;
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    Op& op = program.ops[i];
+  for (size_t i = 0; i < sparing.ops.size(); ++i) {
+    Op& op = sparing.ops[i];
     if (prices[i].stays) {
       op.spares = processors;
       ++products;
-    } else if (TakesProcessors(op, prices[i]) && op.attrs.Int("ctas") == 0 &&
-               prices[i].sms > processors) {
-      op.attrs.Set("ctas", int64_t{processors});
+    } else if (TakesProcessors(op, prices[i]) && op.attrs.Int("ctas") == 0) {
+      // Said even where the library takes as many: it then places them so that
+      // they fit.
+      op.attrs.Set("ctas", int64_t{std::min(processors, prices[i].sms)});
     }
   }
+  if (products > 0) program = std::move(sparing);
   return products;
 }
 

@@ -15,9 +15,11 @@ namespace asyra {
 inline constexpr int kSpared[] = {8, 16};
 
 // Every product spares so many processors, and collectives that the library
-// carries get as many thread blocks at most. Those whose thread blocks are
-// given stay as they are. Returns how many products spare; 0, and nothing is
-// changed, where the machine's products do not stay or nothing needs room.
+// carries get as many thread blocks at most; those whose thread blocks are
+// given stay as they are. The library carries what copy engines would leave a
+// sum of, which needs more room than is spared. Returns how many products
+// spare; 0, and nothing is changed, where the machine's products do not stay or
+// nothing needs room.
 int SpareProcessors(Program& program, const CostModel& costs, int processors);
 
 // Products spare no more where no such collective can run beside them: of a

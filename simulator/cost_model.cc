@@ -37,14 +37,18 @@ double SlotsOf(const Gpu& gpu, const Work& work, const ComputePrice& price) {
 }
 
 // A product on what it leaves of the SMs: it holds so many less, and takes
-// longer where it used them.
+// longer where it used them. Fewer SMs run at a higher clock, as power is what
+// limits large products, and make up for half.
 void Spare(double spared, OpCost* cost) {
   if (spared == 0 || cost->waves == 0) return;
   // What takes them all is an error of the device.
   double share = std::max(1 - spared, 0.01);
-  double longer = std::max(1.0, cost->load[kSms] / share);
+  constexpr double kNotMadeUp = 0.5;
+  double slower = 1 + kNotMadeUp * (1 / share - 1);
+  double longer = std::max(1.0, cost->load[kSms] * slower);
   cost->time_us *= longer;
   for (double& load : cost->load) load /= longer;
+  cost->load[kSms] = std::min(cost->load[kSms], share);
   cost->load[kSlots] = std::min(cost->load[kSlots] * longer, share);
   cost->spared = spared;
 }

@@ -78,8 +78,7 @@ class CostModel {
   CostModel(Machine machine, Mesh mesh, CostOptions options = {});
 
   // `call` has distributed types. Formulas, times what the machine's table
-  // says of them. A product that spares processors (Op::spares) takes as much
-  // longer as it has fewer.
+  // says of them. A product that spares processors (Op::spares) takes longer.
   OpCost Cost(const OpCall& call, int spares = 0) const;
   // Where its table is asked for this use, which takes time.
   CostKey KeyOf(const OpCall& call) const;

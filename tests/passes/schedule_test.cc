@@ -129,6 +129,40 @@ TEST(Schedule, PrefillOfALongSequenceTakesLessMemory) {
               testing::HasSubstr("the least that one takes is 15."));
 }
 
+// Links so slow that communication takes as long as computation, and no copy
+// engines: collectives that begin beside long products wait for their end.
+TEST(Schedule, ProductsSpareProcessorsWhereThatPays) {
+  absl::StatusOr<Program> program = BuiltinModel(
+      "llama3-8b",
+      {{"layers", 2}, {"batch", 2}, {"seq", 32768}, {"logits", 1}});
+  ASSERT_TRUE(program.ok()) << program.status();
+  program->mesh = *Mesh::Create({{"sp", 8}});
+  auto machine =
+      LoadMachine("h200x8", {"host.copy_engines=0", "host.link_gbps*=0.06"});
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  CostModel costs(*machine, program->mesh);
+  PassContext context;
+  context.costs = &costs;
+  ASSERT_EQ(RunPasses(*program, kShardPipeline, context), absl::OkStatus());
+  ScheduleOptions options;
+  options.search_steps = 400;
+  absl::StatusOr<ScheduleResult> sparing = Schedule(*program, options, context);
+  options.spare = false;
+  absl::StatusOr<ScheduleResult> none = Schedule(*program, options, context);
+  ASSERT_TRUE(sparing.ok() && none.ok());
+  EXPECT_LT(sparing->optimized.makespan_us,
+            0.99 * none->optimized.makespan_us);
+  int spare[] = {0, 0};
+  for (const ScheduleResult* result : {&*sparing, &*none}) {
+    EXPECT_EQ(Verify(result->program), absl::OkStatus());
+    for (const Op& op : result->program.ops) {
+      spare[result == &*none] += op.spares > 0;
+    }
+  }
+  EXPECT_GT(spare[0], 10);
+  EXPECT_EQ(spare[1], 0);
+}
+
 TEST(Schedule, BatchThatDoesNotCutIsRefused) {
   absl::StatusOr<Program> program = BuiltinModel("llama3-tiny", {{"batch", 3}});
   ASSERT_TRUE(program.ok()) << program.status();

@@ -93,10 +93,12 @@ TEST(Sharing, CollectivesFindTheSmsThatProductsSpare) {
   product.spared = 0.25;
   OpCost small = {
       .time_us = 1, .held_sms = 0.125, .needs = 0.125, .beside_compute = 0.5};
-  // Neither waits for the other, nor takes anything from it.
-  EXPECT_THAT(Share({product, small}), ElementsAre(1, 1));
-  EXPECT_THAT(Share({product, small, small}), ElementsAre(1, 1, 1));
-  EXPECT_THAT(Share({product, small, small, small}), ElementsAre(1, 1, 1, 0));
+  // Neither waits for the other; half of what else it takes is left.
+  double kept = 1 - 0.5 * 0.75 * 0.5;
+  EXPECT_THAT(Share({product, small}), ElementsAre(1, kept));
+  EXPECT_THAT(Share({product, small, small}), ElementsAre(1, kept, kept));
+  EXPECT_THAT(Share({product, small, small, small}),
+              ElementsAre(1, kept, kept, 0));
   OpCost large = {.time_us = 1, .held_sms = 0.5, .needs = 0.5};
   EXPECT_THAT(Share({product, large}), ElementsAre(1, 0));
   EXPECT_GT(Share({large, product})[1], Share({large, Compute(1, 0)})[1]);
