@@ -234,9 +234,9 @@ class Parser : public ValueParser {
       const Token number = lexer_.peek();
       ASYRA_ASSIGN_OR_RETURN(int64_t spares, Int());
       if (spares < 1 || spares > kMostSpared) {
-        return lexer_.ErrorAt(number,
-                              fmt::format("sparing {} processors, not 1 to {}",
-                                          spares, kMostSpared));
+        return lexer_.ErrorAt(
+            number, fmt::format("sparing {} processors, not 1 to {}", spares,
+                                kMostSpared));
       }
       op.spares = static_cast<int>(spares);
     }

@@ -1,6 +1,8 @@
 #include "passes/schedule.h"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "absl/algorithm/container.h"
 #include "ir/support/status.h"
@@ -190,7 +192,7 @@ class Scheduler {
   // on other streams, carried by copy engines, and with products that spare.
   absl::Status LookAgain(std::vector<Draft>* drafts) {
     size_t searched = drafts->size() + kBucketed + kLayoutsKept + kCopied +
-                      (MaySpare() ? kSparing + 1 : 0);
+                      (MaySpare() ? kSparing : 0);
     int steps = options_.search_steps / static_cast<int>(searched);
     for (Draft& draft : *drafts) Improve(&draft, steps);
     ASYRA_RETURN_IF_ERROR(BucketBest(drafts, steps));
@@ -254,33 +256,30 @@ class Scheduler {
     }
   }
 
-  // The best, and the best by the library alone, where others are by copies.
-  // Of each, the number of processors that promises most is searched on.
+  // A look at the best of each way to cut into tiles, with copies and without:
+  // what waits most without processors gains most by them. The search goes on
+  // with the best of what comes out.
   void TrySparing(std::vector<Draft>* drafts, int steps) {
     Sort(drafts);
-    std::vector<size_t> tried;
-    bool library = false;
-    for (size_t d = 0; d < drafts->size(); ++d) {
-      bool copies = (*drafts)[d].plan.copies;
-      if (tried.size() >= kSparing && (copies || library)) continue;
-      tried.push_back(d);
-      library |= !copies;
-    }
-    for (size_t d : tried) {
-      std::vector<Draft> sparing;
+    std::set<std::tuple<int, std::string, bool>> seen;
+    std::vector<Draft> sparing;
+    for (const Draft& draft : *drafts) {
+      const DraftPlan& plan = draft.plan;
+      if (!seen.emplace(plan.tiles, plan.dim, plan.copies).second) continue;
       for (int processors : kSpared) {
-        Draft draft = (*drafts)[d];
-        context_.Begin(fmt::format("sparing {} processors in {}", processors,
-                                   draft.plan.name));
-        if (SpareDraft(&draft, processors, Steps(kFirstLook),
+        context_.Begin(
+            fmt::format("sparing {} processors in {}", processors, plan.name));
+        Draft trial = draft;
+        if (SpareDraft(&trial, processors, Steps(kFirstLook),
                        *context_.costs)) {
-          sparing.push_back(std::move(draft));
+          sparing.push_back(std::move(trial));
         }
       }
-      if (sparing.empty()) continue;
-      Sort(&sparing);
-      Improve(&sparing[0], steps);
-      drafts->push_back(std::move(sparing[0]));
+    }
+    Sort(&sparing);
+    for (size_t d = 0; d < std::min(sparing.size(), kSparing); ++d) {
+      Improve(&sparing[d], steps);
+      drafts->push_back(std::move(sparing[d]));
     }
   }
 

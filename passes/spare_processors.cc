@@ -51,8 +51,8 @@ int SpareProcessors(Program& program, const CostModel& costs, int processors) {
 }
 
 void SpareOnlyBesideCollectives(Program& program) {
-  bool any = absl::c_any_of(program.ops,
-                            [](const Op& op) { return op.spares > 0; });
+  bool any =
+      absl::c_any_of(program.ops, [](const Op& op) { return op.spares > 0; });
   if (!any) return;
   std::vector<int> collectives;
   for (size_t i = 0; i < program.ops.size(); ++i) {

@@ -8,6 +8,7 @@
 #include "ir/body.h"
 #include "ir/support/status.h"
 #include "simulator/compute_cost.h"
+#include "simulator/sharing.h"
 
 namespace asyra {
 namespace {
@@ -36,15 +37,29 @@ double SlotsOf(const Gpu& gpu, const Work& work, const ComputePrice& price) {
   return std::min(1.0, places);
 }
 
+// Whether each rank's operand is cut along a dimension behind others, so that
+// the library packs the blocks with a kernel before its own.
+bool IsPackedFirst(const OpCall& call, const Mesh& mesh) {
+  const AttrValue* dim = nullptr;
+  if (call.def.collective == CollectiveKind::kAllToAll) {
+    dim = call.attrs.Find("to");
+  } else if (call.def.collective == CollectiveKind::kReduceScatter) {
+    dim = call.attrs.Find("dim");
+  }
+  if (dim == nullptr) return false;
+  Type local = call.operands[0].Local(mesh);
+  int at = NormalizeDim(std::get<int64_t>(*dim), local.rank());
+  return std::any_of(local.dims.begin(), local.dims.begin() + at,
+                     [](const Dim& before) { return before.size > 1; });
+}
+
 // A product on what it leaves of the SMs: it holds so many less, and takes
-// longer where it used them. Fewer SMs run at a higher clock, as power is what
-// limits large products, and make up for half.
+// longer where it used them.
 void Spare(double spared, OpCost* cost) {
   if (spared == 0 || cost->waves == 0) return;
   // What takes them all is an error of the device.
   double share = std::max(1 - spared, 0.01);
-  constexpr double kNotMadeUp = 0.5;
-  double slower = 1 + kNotMadeUp * (1 / share - 1);
+  double slower = SlowdownOn(share, cost->waves);
   double longer = std::max(1.0, cost->load[kSms] * slower);
   cost->time_us *= longer;
   for (double& load : cost->load) load /= longer;
@@ -242,6 +257,12 @@ OpCost CostModel::Cost(const OpCall& call, int spares) const {
   // formula by as much, as far as we know.
   if (CtasOf(call) > 0) {
     cost.source = std::max(cost.source, OpCost::kExtrapolated);
+  }
+  if (cost.sms > 0 && IsPackedFirst(call, mesh_)) {
+    double us = 2 * LocalBytes(call.operands, mesh_) /
+                (machine_.gpu.hbm_gbps.achievable * 1e3);
+    cost.kernel_at =
+        std::min(0.9, (machine_.gpu.kernel_us + us) / cost.time_us);
   }
   Spare(std::min(1.0, static_cast<double>(spares) / machine_.gpu.sms), &cost);
   cost.launch_us =

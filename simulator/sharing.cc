@@ -48,7 +48,8 @@ absl::InlinedVector<double, 8> PlacedSpeeds(absl::Span<const ActiveOp> active) {
     if (op->stays) staying += wanted;
     double gets = std::min(wanted, left);
     speeds.push_back(wanted > 0 ? gets / wanted : 1);
-    left -= gets;
+    // What is spared is for collectives.
+    left = std::max(0.0, left - gets - op->spared);
   }
   return speeds;
 }

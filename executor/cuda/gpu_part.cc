@@ -53,13 +53,12 @@ absl::StatusOr<CUgreenCtx> MakeContext(const Driver& driver, int gpu,
                                        int spares) {
   // A runtime's ordinal is the driver's device.
   CUdevResource all, apart, rest;
-  ASYRA_RETURN_IF_ERROR(
-      Offered(driver.get(gpu, &all, CU_DEV_RESOURCE_TYPE_SM),
-              "cuDeviceGetDevResource"));
+  ASYRA_RETURN_IF_ERROR(Offered(driver.get(gpu, &all, CU_DEV_RESOURCE_TYPE_SM),
+                                "cuDeviceGetDevResource"));
   unsigned groups = 1;
-  ASYRA_RETURN_IF_ERROR(Offered(
-      driver.split(&apart, &groups, &all, &rest, 0, spares),
-      "cuDevSmResourceSplitByCount"));
+  ASYRA_RETURN_IF_ERROR(
+      Offered(driver.split(&apart, &groups, &all, &rest, 0, spares),
+              "cuDevSmResourceSplitByCount"));
   if (groups != 1 || rest.sm.smCount == 0) {
     return Unimplemented("{} of {} processors cannot be set apart", spares,
                          all.sm.smCount);
@@ -121,8 +120,7 @@ class KernelOnPart : public CudaKernel {
 absl::StatusOr<int> ProcessorsBut(int spares) {
   int gpu = 0, all = 0;
   ASYRA_CUDA(cudaGetDevice(&gpu));
-  ASYRA_CUDA(
-      cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, gpu));
+  ASYRA_CUDA(cudaDeviceGetAttribute(&all, cudaDevAttrMultiProcessorCount, gpu));
   if (spares < all) return all - spares;
   return Invalid("spares {} processors, the GPU has {}", spares, all);
 }

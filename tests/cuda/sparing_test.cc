@@ -104,8 +104,8 @@ std::string ProductBesideSmallOps(std::string_view sparing) {
       " (bf16[8, 8], f32[65536]) {\n"
       "  %x = broadcast(%r) {shape=[8192, 8192]} on compute"
       " : bf16[8192, 8192]\n" +
-      fmt::format(
-          "  %y = matmul(%x, %x) on compute {}: bf16[8192, 8192]\n", sparing);
+      fmt::format("  %y = matmul(%x, %x) on compute {}: bf16[8192, 8192]\n",
+                  sparing);
   for (int i = 0; i < kOps; ++i) {
     text += fmt::format("  %t{} = neg(%t{}) on side{} : f32[65536]\n", i + 1, i,
                         i == 0 ? " after(%x)" : "");
@@ -123,9 +123,9 @@ std::string ProductBesideSmallOps(std::string_view sparing) {
 double LastAfterProductUs(std::string_view sparing) {
   Program program = Parsed(ProductBesideSmallOps(sparing));
   auto platform = ASYRA_VALUE(CreateCudaPlatform({.graphs = true}));
-  RunResult result = ASYRA_VALUE(
-      RunOnThreads(program, RandomInputs(program, 1, 2), *platform,
-                   {.executor = {.profile = true}, .repeat = 3}));
+  RunResult result =
+      ASYRA_VALUE(RunOnThreads(program, RandomInputs(program, 1, 2), *platform,
+                               {.executor = {.profile = true}, .repeat = 3}));
   double product = 0, last = 0;
   for (const OpTime& time : result.profile) {
     std::string_view op = program.ops[time.op].def->name;

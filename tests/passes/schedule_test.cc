@@ -150,8 +150,7 @@ TEST(Schedule, ProductsSpareProcessorsWhereThatPays) {
   options.spare = false;
   absl::StatusOr<ScheduleResult> none = Schedule(*program, options, context);
   ASSERT_TRUE(sparing.ok() && none.ok());
-  EXPECT_LT(sparing->optimized.makespan_us,
-            0.99 * none->optimized.makespan_us);
+  EXPECT_LT(sparing->optimized.makespan_us, 0.99 * none->optimized.makespan_us);
   int spare[] = {0, 0};
   for (const ScheduleResult* result : {&*sparing, &*none}) {
     EXPECT_EQ(Verify(result->program), absl::OkStatus());

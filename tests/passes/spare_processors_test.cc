@@ -5,6 +5,7 @@
 #include "ir/support/check.h"
 #include "ir/verifier.h"
 #include "simulator/machine.h"
+#include "simulator/sharing.h"
 
 namespace asyra {
 namespace {
@@ -117,7 +118,7 @@ TEST(SpareProcessors, WhatIsSparedIsPaidFor) {
   SpareProcessors(program, costs, 33);
   std::vector<OpCost> less = PriceOps(program, costs);
   double share = 1 - 33.0 / 132;
-  double slower = (1 + 1 / share) / 2;
+  double slower = SlowdownOn(share, whole[3].waves);
   EXPECT_LE(less[3].time_us, whole[3].time_us * slower);
   EXPECT_GT(less[3].time_us, whole[3].time_us * slower * 0.9);
   EXPECT_LE(less[3].load[kSms], share + 1e-9);

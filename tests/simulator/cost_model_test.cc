@@ -232,6 +232,34 @@ TEST(CostModel, CollectivesHoldTheThreadBlocksTheyAreGiven) {
   EXPECT_GT(few.time_us, 3 * own.time_us);
 }
 
+TEST(CostModel, KernelsOfPackedCollectivesComeAfterThePacking) {
+  Program program = Parse(R"(asyra 1 local
+mesh (tp=4)
+program @f(%x: bf16[64@tp, 8192, 512], %y: bf16[64, 8192@tp, 512],
+    %p: bf16[64, 8192, 512] partial(tp), %q: bf16[64, 8192, 512] partial(tp)) ->
+    (bf16[64, 8192@tp, 512], bf16[64@tp, 8192, 512], bf16[64, 8192@tp, 512],
+     bf16[64@tp, 8192, 512]) {
+  %a = all_to_all(%x) {from=0, to=1, axes=tp} : bf16[64, 8192@tp, 512]
+  %b = all_to_all(%y) {from=1, to=0, axes=tp} : bf16[64@tp, 8192, 512]
+  %c = reduce_scatter(%p) {dim=1, axes=tp} : bf16[64, 8192@tp, 512]
+  %d = reduce_scatter(%q) {dim=0, axes=tp} : bf16[64@tp, 8192, 512]
+  return %a, %b, %c, %d
+})");
+  Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
+  std::vector<OpCost> prices =
+      PriceOps(program, CostModel(machine, program.mesh));
+  // Each byte is read and written once.
+  double bytes = 2 * 64 * 8192 * 512 * 2.0;
+  double us =
+      machine.gpu.kernel_us + bytes / (machine.gpu.hbm_gbps.achievable * 1e3);
+  EXPECT_NEAR(prices[2].kernel_at, us / prices[2].time_us, 1e-9);
+  EXPECT_GT(prices[0].kernel_at, 0);
+  // Cut along their first dimension, blocks lie together.
+  EXPECT_EQ(prices[1].kernel_at, 0);
+  EXPECT_EQ(prices[3].kernel_at, 0);
+  for (const OpCost& cost : prices) EXPECT_LT(cost.kernel_at, 1);
+}
+
 TEST(CostModel, GuessesAreRefusedWhenAsked) {
   Program program = Parse(R"(asyra 1 local
 program @f(%x: f32[500]) -> (f32[500]) {
