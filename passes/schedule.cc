@@ -1,13 +1,13 @@
 #include "passes/schedule.h"
 
 #include <algorithm>
-#include <set>
-#include <tuple>
+#include <optional>
 
 #include "absl/algorithm/container.h"
 #include "ir/support/status.h"
 #include "passes/bucket.h"
 #include "passes/draft.h"
+#include "passes/draft_search.h"
 #include "passes/lanes.h"
 #include "passes/perturbation.h"
 #include "passes/reorder.h"
@@ -19,18 +19,8 @@ namespace {
 
 // Decisions are taken on a program of that many layers.
 constexpr int kLayers = 4;
-// Steps for a first look at a draft.
-constexpr int kFirstLook = 24;
-// How many drafts are tried with tiles merged.
-constexpr size_t kBucketed = 2;
 // One in so many steps goes to the whole program.
 constexpr int kShareOfWhole = 10;
-// Of the search, for each way of merging tiles that is tried.
-constexpr int kStepsOfWindow = 50;
-// How many drafts are tried on other streams, and how many such are kept.
-constexpr size_t kLaidOut = 3, kLayoutsKept = 2;
-// How many are tried with copy engines, and with products that spare.
-constexpr size_t kCopied = 2, kSparing = 2;
 // How many are tried with collectives joined, and how much each is searched:
 // one in so many steps, besides.
 constexpr size_t kJoined = 2;
@@ -54,6 +44,7 @@ class Scheduler {
   absl::StatusOr<ScheduleResult> Run() {
     result_.baseline = Simulate(program_, *context_.costs);
     budget_ = Budget();
+    search_.emplace(options_, budget_, context_, &result_.steps);
     ASYRA_ASSIGN_OR_RETURN(std::vector<DraftPlan> plans, Plans());
     for (const DraftPlan& plan : plans) {
       absl::StatusOr<Draft> draft = Make(program_, plan);
@@ -72,25 +63,18 @@ class Scheduler {
     return options_.tiles == 0 || plan.tiles == options_.tiles;
   }
 
-  bool MaySpare() const {
-    return options_.spare && context_.costs->machine().gpu.gemm_stays;
-  }
-
   int64_t Budget() const {
     if (options_.memory_bytes > 0) return options_.memory_bytes;
     int64_t device = DeviceBytes(context_.costs->machine());
     return result_.baseline.peak_bytes <= device ? device : 0;
   }
 
-  OrderSearchOptions Steps(int steps) const {
-    return {.steps = steps, .memory_bytes = budget_};
-  }
-
   absl::StatusOr<Draft> Make(const Program& program, const DraftPlan& plan) {
     context_.Begin("drafting " + plan.name);
     int steps = Searching() ? kFirstLook : options_.search_steps;
-    ASYRA_ASSIGN_OR_RETURN(Draft draft, MakeDraft(program, plan, Steps(steps),
-                                                  context_, options_.manager));
+    ASYRA_ASSIGN_OR_RETURN(
+        Draft draft, MakeDraft(program, plan, search_->Steps(steps), context_,
+                               options_.manager));
     result_.steps += draft.found.steps;
     return draft;
   }
@@ -104,7 +88,7 @@ class Scheduler {
     Program shorter = Shorten(program_, kLayers);
     ASYRA_ASSIGN_OR_RETURN(std::vector<Draft> drafts, TiledDrafts(shorter));
     if (Searching()) {
-      ASYRA_RETURN_IF_ERROR(LookAgain(&drafts));
+      ASYRA_RETURN_IF_ERROR(search_->LookAgain(&drafts));
       ASYRA_RETURN_IF_ERROR(TryJoins(shorter, plans[1], &drafts));
     }
     for (Draft& draft : drafts) {
@@ -121,7 +105,7 @@ class Scheduler {
   absl::Status TryJoins(const Program& program, const DraftPlan& untiled,
                         std::vector<Draft>* drafts) {
     if (!options_.bucket || !options_.join) return absl::OkStatus();
-    Sort(drafts);
+    SortDrafts(drafts);
     std::vector<Draft> joined(
         drafts->begin(), drafts->begin() + static_cast<std::ptrdiff_t>(std::min(
                                                drafts->size(), kJoined)));
@@ -141,7 +125,7 @@ class Scheduler {
         continue;
       }
       result_.steps += draft.found.steps;
-      Improve(&draft, options_.search_steps / kShareOfJoins);
+      search_->Improve(&draft, options_.search_steps / kShareOfJoins);
       drafts->push_back(std::move(draft));
     }
     return absl::OkStatus();
@@ -181,123 +165,15 @@ class Scheduler {
     return status;
   }
 
-  static void Sort(std::vector<Draft>* drafts) {
-    std::stable_sort(drafts->begin(), drafts->end(),
-                     [](const Draft& a, const Draft& b) {
-                       return a.found.BetterThan(b.found);
-                     });
-  }
-
-  // A longer search for each; tiles merged in the best of them; then the best
-  // on other streams, carried by copy engines, and with products that spare.
-  absl::Status LookAgain(std::vector<Draft>* drafts) {
-    size_t searched = drafts->size() + kBucketed + kLayoutsKept + kCopied +
-                      (MaySpare() ? kSparing : 0);
-    int steps = options_.search_steps / static_cast<int>(searched);
-    for (Draft& draft : *drafts) Improve(&draft, steps);
-    ASYRA_RETURN_IF_ERROR(BucketBest(drafts, steps));
-    TryLayouts(drafts, steps);
-    if (options_.copies) TryCopies(drafts, steps);
-    if (MaySpare()) TrySparing(drafts, steps);
-    return absl::OkStatus();
-  }
-
-  absl::Status BucketBest(std::vector<Draft>* drafts, int steps) {
-    Sort(drafts);
-    size_t count = std::min(drafts->size(), kBucketed);
-    for (size_t d = 0; options_.bucket && d < count; ++d) {
-      Draft draft = (*drafts)[d];
-      context_.Begin("bucketing " + draft.plan.name);
-      ASYRA_ASSIGN_OR_RETURN(
-          bool merged,
-          BucketDraft(&draft,
-                      {.memory_bytes = budget_,
-                       .windows = options_.search_steps / kStepsOfWindow},
-                      *context_.costs));
-      if (merged) {
-        result_.steps += draft.found.steps;
-        Improve(&draft, steps);
-        drafts->push_back(std::move(draft));
-      } else {
-        (*drafts)[d].remarks = std::move(draft.remarks);
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  void TryLayouts(std::vector<Draft>* drafts, int steps) {
-    Sort(drafts);
-    std::vector<Draft> laid;
-    for (size_t d = 0; d < std::min(drafts->size(), kLaidOut); ++d) {
-      const Draft& draft = (*drafts)[d];
-      context_.Begin("laying out " + draft.plan.name);
-      for (const StreamLayout& layout : OtherLayouts()) {
-        laid.push_back(
-            OnStreams(draft, layout, Steps(kFirstLook), *context_.costs));
-        result_.steps += laid.back().found.steps;
-      }
-    }
-    Sort(&laid);
-    for (size_t d = 0; d < std::min(laid.size(), kLayoutsKept); ++d) {
-      Improve(&laid[d], steps);
-      drafts->push_back(std::move(laid[d]));
-    }
-  }
-
-  void TryCopies(std::vector<Draft>* drafts, int steps) {
-    Sort(drafts);
-    size_t count = std::min(drafts->size(), kCopied);
-    for (size_t d = 0; d < count; ++d) {
-      Draft draft = (*drafts)[d];
-      context_.Begin("copy engines for " + draft.plan.name);
-      if (!CopyDraft(&draft, Steps(kFirstLook), *context_.costs)) continue;
-      Improve(&draft, steps);
-      drafts->push_back(std::move(draft));
-    }
-  }
-
-  // A look at the best of each way to cut into tiles, with copies and without:
-  // what waits most without processors gains most by them. The search goes on
-  // with the best of what comes out.
-  void TrySparing(std::vector<Draft>* drafts, int steps) {
-    Sort(drafts);
-    std::set<std::tuple<int, std::string, bool>> seen;
-    std::vector<Draft> sparing;
-    for (const Draft& draft : *drafts) {
-      const DraftPlan& plan = draft.plan;
-      if (!seen.emplace(plan.tiles, plan.dim, plan.copies).second) continue;
-      for (int processors : kSpared) {
-        context_.Begin(
-            fmt::format("sparing {} processors in {}", processors, plan.name));
-        Draft trial = draft;
-        if (SpareDraft(&trial, processors, Steps(kFirstLook),
-                       *context_.costs)) {
-          sparing.push_back(std::move(trial));
-        }
-      }
-    }
-    Sort(&sparing);
-    for (size_t d = 0; d < std::min(sparing.size(), kSparing); ++d) {
-      Improve(&sparing[d], steps);
-      drafts->push_back(std::move(sparing[d]));
-    }
-  }
-
-  void Improve(Draft* draft, int steps) {
-    context_.Begin("searching " + draft->plan.name);
-    int before = draft->found.steps;
-    ImproveDraft(draft, Steps(steps), *context_.costs);
-    result_.steps += draft->found.steps - before;
-  }
-
   // Head, tail and the number of layers are not in what the short program
   // tells: some of the search goes to the whole one.
   void ImproveBest() {
     Draft* best = Best(/*joined=*/true);
     if (best == nullptr) return;
     int steps = options_.search_steps / kShareOfWhole;
-    if (!best->plan.joined.empty()) Improve(Best(/*joined=*/false), steps);
-    Improve(best, steps);
+    if (!best->plan.joined.empty())
+      search_->Improve(Best(/*joined=*/false), steps);
+    search_->Improve(best, steps);
   }
 
   // Of those that were asked for; with joined collectives only if these may be.
@@ -421,6 +297,7 @@ class Scheduler {
   const ScheduleOptions& options_;
   PassContext& context_;
   int64_t budget_ = 0;
+  std::optional<DraftSearch> search_;
   std::vector<Draft> drafts_;  // the first is the program as it stands
   // Of the shorter drafts: the draft's name, what is to be said of it.
   std::vector<std::pair<std::string, std::string>> remarks_;
