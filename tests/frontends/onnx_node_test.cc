@@ -10,8 +10,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int kF32 = ModelBuilder::kF32;
-
 TEST(OnnxNode, SliceClampsAndCountsFromTheEnd) {
   auto slice = [](int64_t start, int64_t end, int64_t step) {
     return RunModel(WithX({5})
