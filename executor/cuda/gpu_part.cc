@@ -6,11 +6,12 @@
 #include <mutex>
 #include <utility>
 
+#include "executor/cuda/driver_function.h"
+
 namespace asyra::cuda {
 namespace {
 
-// What the driver offers since CUDA 12.4; asked for when it is needed, so that
-// nothing links the driver.
+// What the driver offers since CUDA 12.5.
 struct Driver {
   decltype(&cuDeviceGetDevResource) get = nullptr;
   decltype(&cuDevSmResourceSplitByCount) split = nullptr;
@@ -21,14 +22,8 @@ struct Driver {
 
 template <typename Function>
 absl::Status Load(const char* name, Function* function) {
-  constexpr unsigned kVersion = 12050;
-  void* address = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  ASYRA_CUDA(cudaGetDriverEntryPointByVersion(name, &address, kVersion,
-                                              cudaEnableDefault, &found));
-  if (found != cudaDriverEntryPointSuccess || address == nullptr) {
-    return Unimplemented("the driver has no {}", name);
-  }
+  ASYRA_ASSIGN_OR_RETURN(void* address, DriverFunction(name, 12050));
+  if (address == nullptr) return Unimplemented("the driver has no {}", name);
   *function = reinterpret_cast<Function>(address);
   return absl::OkStatus();
 }

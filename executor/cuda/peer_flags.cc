@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
+#include "executor/cuda/driver_function.h"
 
 namespace asyra::cuda {
 namespace {
@@ -42,10 +43,9 @@ absl::StatusOr<std::unique_ptr<PeerFlags>> PeerFlags::Create() {
 }
 
 absl::Status PeerFlags::Initialize() {
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  ASYRA_CUDA(cudaGetDriverEntryPointByVersion(
-      "cuStreamBatchMemOp", &wait_or_write_, 12000, cudaEnableDefault, &found));
-  if (found != cudaDriverEntryPointSuccess || wait_or_write_ == nullptr) {
+  ASYRA_ASSIGN_OR_RETURN(wait_or_write_,
+                         DriverFunction("cuStreamBatchMemOp", 12000));
+  if (wait_or_write_ == nullptr) {
     return absl::FailedPreconditionError(
         "the driver has no cuStreamBatchMemOp, which copies wait with");
   }

@@ -38,6 +38,7 @@ def tool(claims, name, *flags):
 def bench(claims, name, rows, edits=()):
   """The machine as it is for these rows, as a file."""
   machine, keep = claims.machine, []
+  edits = gpu_steps.edits(SimpleNamespace(set=edits))
   for i, row in enumerate(rows):
     path = os.path.join(claims.out, f"{name}{i}.machine")
     flags = gpu_steps.flags_of(row, claims.ranks)
@@ -48,7 +49,7 @@ def bench(claims, name, rows, edits=()):
 
 
 def times(claims, row, machine, modes=None, edits=()):
-  """Says what a row takes; ms (scheduled, unscheduled)."""
+  """Says what a row takes."""
   args = SimpleNamespace(tools=claims.tools, ranks=claims.ranks, repeat=20,
                          machine=machine, set=edits, timeout=claims.timeout,
                          modes=modes)
@@ -90,22 +91,17 @@ def bubbles(claims, row, machine):
 
 
 def memory(claims, machine):
-  for form, more in gpu_memory.FORMS:
-    flags = [*gpu_memory.flags_of(PREFILL, claims.ranks), "--machine", machine,
-             *more]
-    found, error = gpu_memory.used(claims.tools, flags, claims.timeout)
-    if error:
-      raise RuntimeError(error)
-    predicted, measured, program = (b / 2**20 for b in found)
-    print(f"{' '.join(PREFILL)}{form}: {predicted:.0f} MiB predicted, "
-          f"{measured:.0f} in use, {program:.0f} of the program", flush=True)
+  print(gpu_memory.HEADING)
+  args = SimpleNamespace(**{**vars(claims), "machine": machine})
+  if gpu_memory.both_forms(PREFILL, args):
+    raise RuntimeError("some of it failed")
 
 
 def slow(claims):
   os.environ["NCCL_P2P_DISABLE"] = "1"
   try:
     edits = ["host.copy_engines=0"]
-    machine = bench(claims, "slow", [LONG_LAYERS], ["--set", edits[0]])
+    machine = bench(claims, "slow", [LONG_LAYERS], edits)
     times(claims, LONG_LAYERS, machine, edits=edits)
   finally:
     del os.environ["NCCL_P2P_DISABLE"]

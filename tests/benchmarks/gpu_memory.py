@@ -31,7 +31,13 @@ ROWS = [
 UNSCHEDULED = ("canonicalize, raise_norm, raise_activation, raise_moe, "
                "raise_rotary, split_projections, raise_attention, "
                "canonicalize, pad_dims, plan_sharding, partition, fuse")
+HEADING = (f"{'MiB':<62}{'predicted':>10}{'measured':>10}{'off':>8}"
+           f"{'program':>9}{'besides':>9}")
 FORMS = [(" unscheduled", ["--passes", UNSCHEDULED]), (" scheduled", [])]
+
+
+def name_of(row):
+  return f"{row[0]} {row[1]} {row[3] or row[2]}"
 
 
 def flags_of(row, ranks):
@@ -57,6 +63,24 @@ def used(tools, flags, timeout):
   return (predicted, run["device_bytes"], run["memory_bytes"]["total"]), None
 
 
+def both_forms(row, args):
+  """Prints both forms of a row; how many failed."""
+  failed = 0
+  name = name_of(row)
+  for form, more in FORMS:
+    flags = flags_of(row, args.ranks) + ["--machine", args.machine, *more]
+    found, error = used(args.tools, flags, args.timeout)
+    if error:
+      failed += 1
+      print(f"{name + form:<62} {error}", flush=True)
+      continue
+    predicted, measured, program = (b / 2**20 for b in found)
+    print(f"{name + form:<62}{predicted:>10.0f}{measured:>10.0f}"
+          f"{predicted / measured - 1:>8.1%}{program:>9.0f}"
+          f"{measured - program:>9.0f}", flush=True)
+  return failed
+
+
 def main():
   parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
   parser.add_argument("tools")
@@ -65,24 +89,11 @@ def main():
   parser.add_argument("--rows", default="")
   parser.add_argument("--timeout", type=float, default=240)
   args = parser.parse_args()
-  print(f"{'MiB':<62}{'predicted':>10}{'measured':>10}{'off':>8}"
-        f"{'program':>9}{'besides':>9}")
+  print(HEADING)
   failed = 0
   for row in ROWS:
-    name = f"{row[0]} {row[1]} {row[3] or row[2]}"
-    if not re.search(args.rows, name):
-      continue
-    for form, more in FORMS:
-      flags = flags_of(row, args.ranks) + ["--machine", args.machine, *more]
-      found, error = used(args.tools, flags, args.timeout)
-      if error:
-        failed += 1
-        print(f"{name + form:<62} {error}", flush=True)
-        continue
-      predicted, measured, program = (b / 2**20 for b in found)
-      print(f"{name + form:<62}{predicted:>10.0f}{measured:>10.0f}"
-            f"{predicted / measured - 1:>8.1%}{program:>9.0f}"
-            f"{measured - program:>9.0f}", flush=True)
+    if re.search(args.rows, name_of(row)):
+      failed += both_forms(row, args)
   sys.exit(1 if failed else 0)
 
 

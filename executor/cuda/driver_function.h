@@ -1,0 +1,13 @@
+// Functions of the driver, asked for when they are needed, so that nothing
+// links it.
+#pragma once
+
+#include "absl/status/statusor.h"
+
+namespace asyra::cuda {
+
+// The address of a function as it was in that version of CUDA (12050 is 12.5);
+// null where the driver has none.
+absl::StatusOr<void*> DriverFunction(const char* name, unsigned version);
+
+}  // namespace asyra::cuda
