@@ -1,21 +1,15 @@
 #include "executor/memory_plan.h"
 
 #include <algorithm>
+#include <numeric>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/algorithm/container.h"
+#include "ir/memory_blocks.h"
+#include "ir/place_blocks.h"
 #include "ir/support/status.h"
 
 namespace asyra {
 namespace {
-
-// How often to look for buffers that no later op can meet.
-constexpr int kForgetEvery = 64;
-
-struct Buffer {
-  int64_t begin = 0, end = 0;  // with guards
-  HappensBefore::Frontier accesses;
-  bool kept = false;  // until the step has ended
-};
 
 class Planner {
  public:
@@ -24,27 +18,15 @@ class Planner {
       : program_(program),
         order_(order),
         def_use_(def_use),
-        options_(options),
-        root_(program.values.size()),
-        last_on_(program.streams.size() + 1, -1),
-        ends_on_(program.streams.size() + 1, -1) {}
+        options_(options) {}
 
   absl::StatusOr<MemoryPlan> Plan() && {
     plan_.values.resize(program_.values.size());
     plan_.is_constant.resize(program_.ops.size());
-    for (size_t v = 0; v < root_.size(); ++v) root_[v] = static_cast<int>(v);
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
-      const Op& op = program_.ops[i];
-      if (op.def->is_view) root_[op.results[0]] = root_[op.operands[0]];
-      ends_on_[Slot(op)] = static_cast<int>(i);
-    }
-    FindAccesses();
+    FindRoots();
+    FindOffsets();
     PlaceInputs();
-    if (program_.stage == Stage::kAllocated) {
-      ASYRA_RETURN_IF_ERROR(TakeOffsets());
-    } else {
-      PlaceResults();
-    }
+    ASYRA_RETURN_IF_ERROR(PlaceResults());
     for (size_t v = 0; v < root_.size(); ++v) {
       plan_.values[v] = plan_.values[root_[v]];
     }
@@ -57,7 +39,6 @@ class Planner {
   }
 
  private:
-  size_t Slot(const Op& op) const { return op.stream + 1; }
   int64_t BytesOf(ValueId value) const {
     return program_.type(value).Local(program_.mesh).bytes();
   }
@@ -66,30 +47,30 @@ class Planner {
            options_.alignment;
   }
 
-  void FindAccesses() {
-    accesses_.assign(program_.values.size(), HappensBefore::Frontier(order_));
-    kept_.assign(program_.values.size(), false);
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
-      const Op& op = program_.ops[i];
-      for (ValueId value : op.operands) {
-        order_.Add(static_cast<int>(i), &accesses_[root_[value]]);
-        if (!op.start) continue;
-        order_.Add(def_use_.FirstWait(op), &accesses_[root_[value]]);
-      }
-      for (ValueId value : op.results) {
-        order_.Add(static_cast<int>(i), &accesses_[root_[value]]);
-      }
+  void FindRoots() {
+    root_.resize(program_.values.size());
+    std::iota(root_.begin(), root_.end(), 0);
+    for (const Op& op : program_.ops) {
+      if (op.def->is_view) root_[op.results[0]] = root_[op.operands[0]];
     }
-    for (const Output& output : program_.outputs) {
-      kept_[root_[output.value]] = true;
-      if (output.alias != kNoValue) readers_[output.alias];
-    }
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
-      for (ValueId value : program_.ops[i].operands) {
-        auto state = readers_.find(root_[value]);
-        if (state == readers_.end()) continue;
-        state->second.push_back(static_cast<int>(i));
+  }
+
+  // Those of the program or, as it brings none, what plan_memory would give
+  // one in which nothing works in place.
+  void FindOffsets() {
+    offsets_.assign(program_.values.size(), -1);
+    if (program_.stage == Stage::kAllocated) {
+      for (size_t v = 0; v < offsets_.size(); ++v) {
+        offsets_[v] = program_.values[v].offset;
       }
+      return;
+    }
+    MemoryBlocks blocks(program_, order_, def_use_, /*in_place=*/false);
+    ArenaLayout layout = PlaceBlocks(blocks, {.padding = options_.guard_bytes});
+    plan_.arena_bytes = layout.bytes;
+    for (size_t v = 0; v < offsets_.size(); ++v) {
+      int block = blocks.BlockOf(static_cast<ValueId>(v));
+      if (block != MemoryBlocks::kOutside) offsets_[v] = layout.offsets[block];
     }
   }
 
@@ -104,26 +85,19 @@ class Planner {
 
   void PlaceInputs() {
     for (const Input& input : program_.inputs) {
-      const Value& value = program_.values[input.value];
-      Placement& at = plan_.values[input.value];
-      bool planned = program_.stage == Stage::kAllocated;
-      if (planned && value.offset >= 0) {
-        at = Planned(input.value);
-      } else if (planned || input.role != InputRole::kData) {
-        at = Resident(input.value);
-      } else {
-        at = Fit(input.value, -1);
-      }
+      plan_.values[input.value] = offsets_[input.value] >= 0
+                                      ? Planned(input.value)
+                                      : Resident(input.value);
     }
   }
 
   Placement Planned(ValueId value) {
-    Placement at{Region::kArena, program_.values[value].offset, BytesOf(value)};
+    Placement at{Region::kArena, offsets_[value], BytesOf(value)};
     plan_.arena_bytes = std::max(plan_.arena_bytes, at.offset + at.bytes);
     return at;
   }
 
-  absl::Status TakeOffsets() {
+  absl::Status PlaceResults() {
     std::vector<ValueId> state_of(program_.values.size(), kNoValue);
     for (const Output& output : program_.outputs) {
       ValueId& state = state_of[root_[output.value]];
@@ -132,16 +106,15 @@ class Planner {
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       const Op& op = program_.ops[i];
       if (op.def->is_view) continue;
-      bool outside = true;
-      for (ValueId value : op.results) {
-        outside &= program_.values[value].offset < 0;
-      }
+      bool set_up_once = IsSetUpOnce(*op.def, op.operands.size());
       plan_.is_constant[i] =
-          outside && IsSetUpOnce(*op.def, op.operands.size());
+          set_up_once && absl::c_all_of(op.results, [&](ValueId value) {
+            return offsets_[value] < 0;
+          });
       for (ValueId value : op.results) {
-        if (program_.values[value].offset >= 0) {
+        if (offsets_[value] >= 0) {
           plan_.values[value] = Planned(value);
-        } else if (IsSetUpOnce(*op.def, op.operands.size())) {
+        } else if (set_up_once) {
           plan_.values[value] = Resident(value);
         } else if (state_of[value] != kNoValue) {
           plan_.values[value] = plan_.values[state_of[value]];
@@ -151,104 +124,6 @@ class Planner {
       }
     }
     return absl::OkStatus();
-  }
-
-  void PlaceResults() {
-    FindInPlace();
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
-      const Op& op = program_.ops[i];
-      int index = static_cast<int>(i);
-      last_on_[Slot(op)] = index;
-      plan_.is_constant[i] = IsSetUpOnce(*op.def, op.operands.size());
-      for (ValueId value : op.results) {
-        if (!op.def->is_view) plan_.values[value] = Place(value, index);
-      }
-      if (i % kForgetEvery == 0) Forget();
-    }
-  }
-
-  Placement Place(ValueId value, int def) {
-    if (plan_.is_constant[def]) return Resident(value);
-    if (!in_place_.empty() && in_place_[value] != kNoValue) {
-      return plan_.values[in_place_[value]];
-    }
-    return Fit(value, def);
-  }
-
-  // Outputs that may be written over the state that they replace: all that
-  // read the state have finished before, or it is read by the op that gives
-  // the output and works in place.
-  void FindInPlace() {
-    for (const Output& output : program_.outputs) {
-      if (output.alias == kNoValue) continue;
-      ValueId root = root_[output.value];
-      int def = def_use_.def[root];
-      bool shared = kept_[output.alias];  // read after the step as well
-      if (def < 0 || shared || program_.ops[def].operands.empty() ||
-          !IsLastReader(def, output.alias, root)) {
-        continue;
-      }
-      if (in_place_.empty()) {
-        in_place_.assign(program_.values.size(), kNoValue);
-      }
-      if (in_place_[root] == kNoValue) in_place_[root] = output.alias;
-    }
-  }
-
-  bool IsLastReader(int def, ValueId state, ValueId result) const {
-    for (int reader : readers_.at(state)) {
-      if (reader != def && !order_.Finished(reader, def)) return false;
-    }
-    const Op& op = program_.ops[def];
-    for (ValueId operand : op.operands) {
-      if (root_[operand] != state) continue;
-      bool alone = operand == state && !op.is_collective() &&
-                   MayLieOnOperand(program_, op, result) &&
-                   program_.type(state) == program_.type(result);
-      if (!alone) return false;
-    }
-    return true;
-  }
-
-  // The smallest gap between buffers that may be in use when op `def` runs.
-  Placement Fit(ValueId value, int def) {
-    int64_t bytes = BytesOf(value);
-    int64_t size = Aligned(std::max<int64_t>(bytes, 1) + options_.guard_bytes);
-    int64_t best = -1, best_gap = INT64_MAX, end = 0;
-    for (const Buffer& buffer : buffers_) {  // ascending by begin
-      bool free = def >= 0 && !buffer.kept &&
-                  order_.Unfinished(buffer.accesses, def) < 0;
-      if (free) continue;
-      int64_t gap = buffer.begin - end;
-      if (gap >= size && gap < best_gap) {
-        best = end;
-        best_gap = gap;
-      }
-      end = std::max(end, buffer.end);
-    }
-    if (best < 0) best = end;
-    Buffer fresh{best, best + size, accesses_[value], kept_[value]};
-    auto at = std::upper_bound(
-        buffers_.begin(), buffers_.end(), fresh.begin,
-        [](int64_t begin, const Buffer& b) { return begin < b.begin; });
-    buffers_.insert(at, fresh);
-    plan_.arena_bytes = std::max(plan_.arena_bytes, fresh.end);
-    return {Region::kArena, best, bytes};
-  }
-
-  // Drops buffers that are free for the latest op of every stream on which
-  // more is to come, and so for all that come.
-  void Forget() {
-    auto done = [&](const Buffer& buffer) {
-      if (buffer.kept) return false;
-      for (size_t s = 0; s < last_on_.size(); ++s) {
-        if (ends_on_[s] < 0 || ends_on_[s] == last_on_[s]) continue;
-        if (order_.Unfinished(buffer.accesses, last_on_[s]) >= 0) return false;
-      }
-      return true;
-    };
-    buffers_.erase(std::remove_if(buffers_.begin(), buffers_.end(), done),
-                   buffers_.end());
   }
 
   void PlaceOutputs() {
@@ -280,13 +155,8 @@ class Planner {
   const DefUse& def_use_;
   const MemoryPlanOptions& options_;
   MemoryPlan plan_;
-  std::vector<ValueId> root_;  // of a view, the value that owns the bytes
-  std::vector<HappensBefore::Frontier> accesses_;           // by root
-  std::vector<bool> kept_;                                  // by root
-  absl::flat_hash_map<ValueId, std::vector<int>> readers_;  // of states, ops
-  std::vector<ValueId> in_place_;       // by root, the state; empty: none
-  std::vector<Buffer> buffers_;         // of the arena
-  std::vector<int> last_on_, ends_on_;  // by stream, ops
+  std::vector<ValueId> root_;     // of a view, the value that owns the bytes
+  std::vector<int64_t> offsets_;  // in the arena; -1: lies elsewhere
 };
 
 }  // namespace

@@ -1,12 +1,9 @@
 // Where every value of a program lies in a rank's memory.
 //
-// A program of stage `allocated` brings its offsets; what has none there is
-// resident, or lies in the state that it replaces. For the others they are
-// planned here: values in the order of their definitions, each in the
-// smallest gap that fits (best fit) between those that may still be in use
-// by happens-before, so that streams need no more order than the program
-// gives them. The new value of a state takes the place of the old one where
-// nothing reads that later, as the updates of optimizers do.
+// A program of stage `allocated` brings its offsets; for others they are
+// planned here as plan_memory does it (ir/place_blocks.h), but for results on
+// operands. What has none is resident, or lies in the state that it replaces
+// where nothing reads that later, as the updates of optimizers do.
 #pragma once
 
 #include <vector>

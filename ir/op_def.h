@@ -54,6 +54,11 @@ enum class CollectiveKind : uint8_t {
   kReduceScatter,
   kAllToAll,
 };
+// Whether it adds up what the devices bring.
+inline bool Sums(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce ||
+         kind == CollectiveKind::kReduceScatter;
+}
 
 // How an op may be computed as a part of a larger kernel (ir/body.h). It has
 // one result.

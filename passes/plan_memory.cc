@@ -1,7 +1,7 @@
 #include "passes/plan_memory.h"
 
-#include "passes/memory_blocks.h"
-#include "passes/place_blocks.h"
+#include "ir/memory_blocks.h"
+#include "ir/place_blocks.h"
 
 namespace asyra {
 namespace {
@@ -29,7 +29,7 @@ absl::StatusOr<bool> PlanMemoryPass(Program& program, const PassOptions&,
   DefUse def_use(program);
   HappensBefore order(program, def_use);
   MemoryBlocks blocks(program, order, def_use);
-  ArenaLayout layout = PlaceBlocks(blocks, kArenaAlignment);
+  ArenaLayout layout = PlaceBlocks(blocks);
   for (size_t v = 0; v < program.values.size(); ++v) {
     int block = blocks.BlockOf(static_cast<ValueId>(v));
     program.values[v].offset =

@@ -11,9 +11,6 @@
 
 namespace asyra {
 
-// Offsets are multiples of it: allocators and kernels ask for so much.
-inline constexpr int64_t kArenaAlignment = 512;
-
 // Scheduled to allocated. Remarks the bytes of the arena beside the most that
 // are in use at once, and what lies outside.
 absl::StatusOr<bool> PlanMemoryPass(Program& program,

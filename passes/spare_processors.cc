@@ -15,9 +15,7 @@ bool TakesProcessors(const Op& op, const OpCost& price) {
 
 // Copy engines bring the blocks, but a kernel adds them up.
 bool SumsBehindCopies(const Op& op) {
-  return op.is_collective() && op.attrs.Bool("copies") &&
-         (op.def->collective == CollectiveKind::kReduceScatter ||
-          op.def->collective == CollectiveKind::kAllReduce);
+  return Sums(op.def->collective) && op.attrs.Bool("copies");
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ CollectivePrice PriceCopies(const Machine& machine, CollectiveKind kind,
                             double payload_bytes, const GroupSpan& span) {
   auto n = static_cast<double>(span.ranks);
   bool twice = kind == CollectiveKind::kAllReduce;
-  bool sums = twice || kind == CollectiveKind::kReduceScatter;
+  bool sums = Sums(kind);
   double sends = (n - 1) * (twice ? 2 : 1);
   CollectivePrice price;
   price.algorithm = Algorithm::kCopyEngine;

@@ -8,6 +8,7 @@
 #include "ir/body.h"
 #include "ir/support/status.h"
 #include "simulator/compute_cost.h"
+#include "simulator/packing.h"
 #include "simulator/sharing.h"
 
 namespace asyra {
@@ -35,22 +36,6 @@ double SlotsOf(const Gpu& gpu, const Work& work, const ComputePrice& price) {
                       : std::max(work.read_bytes, work.write_bytes) /
                             (kBytesOfSm * gpu.sms);
   return std::min(1.0, places);
-}
-
-// Whether each rank's operand is cut along a dimension behind others, so that
-// the library packs the blocks with a kernel before its own.
-bool IsPackedFirst(const OpCall& call, const Mesh& mesh) {
-  const AttrValue* dim = nullptr;
-  if (call.def.collective == CollectiveKind::kAllToAll) {
-    dim = call.attrs.Find("to");
-  } else if (call.def.collective == CollectiveKind::kReduceScatter) {
-    dim = call.attrs.Find("dim");
-  }
-  if (dim == nullptr) return false;
-  Type local = call.operands[0].Local(mesh);
-  int at = NormalizeDim(std::get<int64_t>(*dim), local.rank());
-  return std::any_of(local.dims.begin(), local.dims.begin() + at,
-                     [](const Dim& before) { return before.size > 1; });
 }
 
 // A product on what it leaves of the SMs: it holds so many less, and takes
@@ -240,6 +225,29 @@ void CostModel::Correct(const CostKey& key, OpCost* cost) const {
   }
 }
 
+// Copies of blocks around the library's kernel, which tables have without them.
+void CostModel::AddPacking(const OpCall& call, OpCost* cost) const {
+  double before_us = 0, after_us = 0;
+  for (size_t i = 0; i < call.operands.size(); ++i) {
+    Type operand = call.operands[i].Local(mesh_);
+    Type result = call.results[i].Local(mesh_);
+    Packing packing = PackingOf(call.def, call.attrs, operand, result);
+    auto bytes = static_cast<double>(std::max(operand.bytes(), result.bytes()));
+    double us = machine_.gpu.kernel_us +
+                2 * bytes / (machine_.gpu.hbm_gbps.achievable * 1e3);
+    if (packing.before) before_us += us;
+    if (packing.after) after_us += us;
+  }
+  double longer = 1 + (before_us + after_us) / cost->time_us;
+  cost->time_us *= longer;
+  for (int r = 0; r < kNumResources; ++r) {
+    if (r != kSms && r != kSlots) cost->load[r] /= longer;
+  }
+  if (before_us > 0) {
+    cost->kernel_at = std::min(0.9, before_us / cost->time_us);
+  }
+}
+
 OpCost CostModel::Cost(const OpCall& call, int spares) const {
   if (call.def.is_view || call.def.is_wait) return {};
   OpCost cost;
@@ -258,11 +266,8 @@ OpCost CostModel::Cost(const OpCall& call, int spares) const {
   if (CtasOf(call) > 0) {
     cost.source = std::max(cost.source, OpCost::kExtrapolated);
   }
-  if (cost.sms > 0 && IsPackedFirst(call, mesh_)) {
-    double us = 2 * LocalBytes(call.operands, mesh_) /
-                (machine_.gpu.hbm_gbps.achievable * 1e3);
-    cost.kernel_at =
-        std::min(0.9, (machine_.gpu.kernel_us + us) / cost.time_us);
+  if (call.def.collective != CollectiveKind::kNone && cost.sms > 0) {
+    AddPacking(call, &cost);
   }
   Spare(std::min(1.0, static_cast<double>(spares) / machine_.gpu.sms), &cost);
   cost.launch_us =

@@ -106,6 +106,8 @@ class CostModel {
   // Whether copy engines carry a collective, which has the attribute or not.
   bool ByCopies(const AxisList& axes, bool asks) const;
   void Correct(const CostKey& key, OpCost* cost) const;
+  // Of a collective that the library carries.
+  void AddPacking(const OpCall& call, OpCost* cost) const;
 
   Machine machine_;
   Mesh mesh_;

@@ -7,9 +7,12 @@
 #include "simulator/collective_cost.h"
 #include "simulator/cost_model.h"
 #include "simulator/dependencies.h"
+#include "simulator/packing.h"
 
 namespace asyra {
 namespace {
+
+constexpr double kMiB = 1 << 20;
 
 GroupSpan SpanOf(const Program& program, const Op& op, const Machine& machine) {
   return SpanOf(program.mesh, op.attrs.Get<AxisList>("axes"),
@@ -19,6 +22,39 @@ GroupSpan SpanOf(const Program& program, const Op& op, const Machine& machine) {
 bool IsCopied(const Program& program, const Op& op, const Machine& machine) {
   return op.is_collective() && AsksForCopies(op.attrs) &&
          CanCopy(machine, SpanOf(program, op, machine));
+}
+
+int64_t CopiedSumBytes(const Program& program, const Op& op,
+                       const Machine& machine) {
+  if (!Sums(op.def->collective)) return 0;
+  int64_t ranks = SpanOf(program, op, machine).ranks, bytes = 0;
+  for (ValueId operand : op.operands) {
+    bytes += LocalBytes(program.type(operand), program.mesh);
+  }
+  return bytes / ranks * (ranks - 1);
+}
+
+int64_t PackedBytes(const Program& program, const Op& op) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    Type operand = program.type(op.operands[i]).Local(program.mesh);
+    Type result = program.type(op.results[i]).Local(program.mesh);
+    Packing packing = PackingOf(*op.def, op.attrs, operand, result);
+    int64_t bytes = std::max(operand.bytes(), result.bytes());
+    sum += (packing.before ? bytes : 0) + (packing.after ? bytes : 0);
+  }
+  return sum;
+}
+
+int64_t WorkspaceOf(const Program& program, const Op& op,
+                    const Machine& machine) {
+  if (op.is_collective()) {
+    return IsCopied(program, op, machine) ? CopiedSumBytes(program, op, machine)
+                                          : PackedBytes(program, op);
+  }
+  return WorkOf(OpUse(program, op), program.mesh).matrix
+             ? static_cast<int64_t>(machine.gpu.workspace_mib * kMiB)
+             : 0;
 }
 
 }  // namespace
@@ -43,22 +79,14 @@ int64_t LibraryBytes(const Program& program, const Machine& machine) {
   for (auto [communicator, peers] : communicators) {
     mib += gpu.communicator_mib + gpu.exchange_mib * static_cast<double>(peers);
   }
-  constexpr double kMiB = 1 << 20;
   return static_cast<int64_t>(mib * kMiB);
 }
 
 int64_t WorkspaceBytes(const Program& program, const Machine& machine) {
   std::map<int, int64_t> most;  // by stream
   for (const Op& op : program.ops) {
-    bool sums = op.def->collective == CollectiveKind::kAllReduce ||
-                op.def->collective == CollectiveKind::kReduceScatter;
-    if (!sums || !IsCopied(program, op, machine)) continue;
-    int64_t ranks = SpanOf(program, op, machine).ranks, bytes = 0;
-    for (ValueId operand : op.operands) {
-      bytes += LocalBytes(program.type(operand), program.mesh);
-    }
     int64_t& stream = most[op.stream];
-    stream = std::max(stream, bytes / ranks * (ranks - 1));
+    stream = std::max(stream, WorkspaceOf(program, op, machine));
   }
   int64_t sum = 0;
   for (auto [stream, bytes] : most) sum += bytes;

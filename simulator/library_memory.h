@@ -13,9 +13,10 @@ namespace asyra {
 // engines carry need none.
 int64_t LibraryBytes(const Program& program, const Machine& machine);
 
-// Where the blocks of the other members arrive, of sums that copy engines
-// carry: for each stream as much as the op that needs most. What other kernels
-// work in is not counted.
+// What kernels work in: for each stream as much as the op that needs most.
+// Collectives that add up by copies, for the blocks of the others; those of the
+// library, for blocks that they pack (packing.h); products, what a machine
+// says. What attention and convolutions work in is not counted.
 int64_t WorkspaceBytes(const Program& program, const Machine& machine);
 
 }  // namespace asyra

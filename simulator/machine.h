@@ -48,12 +48,14 @@ struct Gpu {
   // comes later, whatever its priority, begins when the product is done.
   bool gemm_stays = false;
   // What a process takes besides its values: the context with libraries of
-  // products; the collective library once it is used; each communicator; and
-  // what one takes more for each peer of all_to_all.
+  // products; the collective library once it is used; each communicator; what
+  // one takes more for each peer of all_to_all; and what products of a stream
+  // may work in.
   double context_mib = 0;
   double collectives_mib = 0;
   double communicator_mib = 0;
   double exchange_mib = 0;
+  double workspace_mib = 0;
 };
 
 enum class LinkKind : uint8_t { kNvlink, kPcie };

@@ -64,6 +64,7 @@ Gpu ReadGpu(JsonFields& fields) {
   gpu.collectives_mib = fields.Number("collectives_mib", {0, 65536});
   gpu.communicator_mib = fields.Number("communicator_mib", {0, 65536});
   gpu.exchange_mib = fields.Number("exchange_mib", {0, 65536});
+  gpu.workspace_mib = fields.Number("workspace_mib", {0, 65536});
   // Sheets quote twice the dense rate for sparse operands; the arithmetic of
   // one SM tells them apart.
   double per_clock = fields.Number("bf16_flops_per_sm_clock", {1, 1e6});

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
-#include "simulator/arena.h"
+#include "ir/memory_blocks.h"
+#include "ir/place_blocks.h"
 #include "simulator/cost_model.h"
 #include "simulator/library_memory.h"
 #include "simulator/replay.h"
@@ -172,37 +172,16 @@ MemoryPoint PeakOf(absl::Span<const MemoryPoint> points) {
   return peak;
 }
 
-// When everything that an op waits for by the program's own order has ended:
-// the op before it on its stream, and its operands'. Simulated time alone
-// orders nothing on a real device.
-std::vector<double> ReadyTimes(const Program& program,
-                               absl::Span<const OpSpan> spans) {
-  std::vector<double> ready(program.ops.size(), 0);
-  std::vector<double> streams(program.streams.size() + 1, 0);
-  std::vector<double> values(program.values.size(), 0);
-  // As they ran, which need not be the order of the text.
-  std::vector<int> order(program.ops.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return spans[a].start_us < spans[b].start_us;
-  });
-  for (int i : order) {
-    const Op& op = program.ops[i];
-    double& stream = streams[op.stream + 1];
-    ready[i] = stream;
-    for (ValueId value : op.operands) {
-      ready[i] = std::max(ready[i], values[value]);
-    }
-    for (ValueId value : op.after) ready[i] = std::max(ready[i], values[value]);
-    for (ValueId value : op.results) values[value] = spans[i].end_us;
-    stream = spans[i].end_us;
-  }
-  return ready;
+// The arena that the executor gives a program without offsets.
+int64_t ArenaToPlan(const Program& program) {
+  DefUse def_use(program);
+  HappensBefore order(program, def_use);
+  return PlaceBlocks(MemoryBlocks(program, order, def_use, /*in_place=*/false))
+      .bytes;
 }
 
-// Of a program that brings its offsets: the arena, and what has no place in it
-// and is there from the beginning.
-int64_t PlannedBytes(const Program& program, absl::Span<const Buffer> buffers) {
+// The arena, and what has no place in it and is there from the beginning.
+int64_t ArenaBytes(const Program& program, absl::Span<const Buffer> buffers) {
   int64_t arena = 0, outside = 0;
   for (size_t v = 0; v < program.values.size(); ++v) {
     const Value& value = program.values[v];
@@ -213,23 +192,8 @@ int64_t PlannedBytes(const Program& program, absl::Span<const Buffer> buffers) {
       outside += Rounded(buffers[v].bytes, kAllocationBytes);
     }
   }
+  if (program.stage != Stage::kAllocated) arena = ArenaToPlan(program);
   return outside + Rounded(arena, kAllocationBytes);
-}
-
-int64_t ArenaBytes(const Program& program, absl::Span<const OpSpan> spans,
-                   absl::Span<const Buffer> buffers) {
-  if (program.stage == Stage::kAllocated) return PlannedBytes(program, buffers);
-  std::vector<double> ready = ReadyTimes(program, spans);
-  std::vector<Lifetime> lifetimes;
-  lifetimes.reserve(buffers.size());
-  for (const Buffer& buffer : buffers) {
-    if (buffer.bytes == 0) continue;
-    double from =
-        buffer.op < 0 ? 0 : std::min(ready[buffer.op], buffer.from_us);
-    // Even what is never read is there while its op writes it.
-    lifetimes.push_back({buffer.bytes, from, buffer.until_us});
-  }
-  return PlanArena(lifetimes, kAllocationBytes).bytes;
 }
 
 }  // namespace
@@ -273,7 +237,7 @@ MemoryReport ReportMemory(const Program& program, const SimResult& result,
   report.peak_at_us = peak.time_us;
   report.rounded_bytes =
       PeakOf(LiveBytes(buffers.all(), kAllocationBytes)).live_bytes;
-  report.arena_bytes = ArenaBytes(program, result.spans, buffers.all());
+  report.arena_bytes = ArenaBytes(program, buffers.all());
   report.device_bytes = report.arena_bytes + LibraryBytes(program, machine) +
                         WorkspaceBytes(program, machine);
   return report;

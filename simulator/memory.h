@@ -52,10 +52,10 @@ std::vector<LiveBuffer> LiveBuffersAt(const Program& program,
 struct MemoryReport {
   int64_t live_bytes = 0;     // the peak of MemoryProfile
   int64_t rounded_bytes = 0;  // with allocations rounded to kAllocationBytes
-  // One arena with a fixed offset for each value. A value's place is taken
-  // from when everything that its op waits for has ended, since nothing else
-  // orders it after what was there before. Of a program of stage `allocated`,
-  // what its offsets take.
+  // One arena with a fixed offset for each value: what the offsets of a program
+  // of stage `allocated` take, and those that the executor gives others
+  // (ir/place_blocks.h). Values share bytes where the program orders them;
+  // simulated time orders nothing.
   int64_t arena_bytes = 0;
   // With what libraries and kernels take (library_memory.h).
   int64_t device_bytes = 0;

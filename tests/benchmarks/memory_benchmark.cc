@@ -5,13 +5,13 @@
 // arena of these lifetimes is; `simulated`, the arena that the simulator
 // expects of the scheduled program, less what lies outside of the arena here.
 #include "benchmark/benchmark.h"
+#include "ir/memory_blocks.h"
+#include "ir/place_blocks.h"
 #include "ir/support/check.h"
 #include "ir/verifier.h"
 #include "models/models.h"
-#include "passes/memory_blocks.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
-#include "passes/place_blocks.h"
 #include "passes/plan_memory.h"
 #include "simulator/simulate.h"
 
@@ -72,7 +72,7 @@ void Count(const Scheduled& scheduled, benchmark::State& state) {
   Program allocated = Allocated(program);
   MemoryReport planned =
       ReportMemory(allocated, result, scheduled.costs.machine());
-  int64_t arena = PlaceBlocks(blocks, kArenaAlignment).bytes;
+  int64_t arena = PlaceBlocks(blocks).bytes;
   auto outside = static_cast<double>(planned.arena_bytes - arena);
   state.counters["values"] = static_cast<double>(program.values.size());
   state.counters["arena"] = static_cast<double>(arena) / kMiB;

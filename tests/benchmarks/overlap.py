@@ -109,7 +109,7 @@ MACHINE = {
         "vector_tflops": {"peak": 0.1, "achievable": 0.05}, "kernel_us": 1,
         "gemm_half_tile": 0, "gemm_extra_k": 0, "gemm_hbm_fraction": 1,
         "context_mib": 0, "collectives_mib": 0, "communicator_mib": 0,
-        "exchange_mib": 0},
+        "exchange_mib": 0, "workspace_mib": 0},
     "launch_us": 0.01, "graph_launch_us": 0.01,
     "host": {
         "gpus": 8, "link": "nvlink",

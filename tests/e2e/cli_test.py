@@ -467,7 +467,7 @@ program @p(%x: f32[1000000, 1]) -> (f32[]) {
   return %s
 }
 """)
-    self.fails("4000008000000 bytes are asked for", "asyra-run", program)
+    self.fails("4000004000256 bytes are asked for", "asyra-run", program)
 
   def test_damaged_weights_are_refused(self):
     out = self.path("model.asyra")

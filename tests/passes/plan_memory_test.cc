@@ -5,10 +5,10 @@
 #include <random>
 
 #include "gtest/gtest.h"
+#include "ir/memory_blocks.h"
+#include "ir/place_blocks.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
-#include "passes/memory_blocks.h"
-#include "passes/place_blocks.h"
 #include "tests/executor/runnable.h"
 #include "tests/support/executions.h"
 
@@ -42,7 +42,7 @@ TEST_P(PlannedMemory, VerifiesAndReuses) {
   MemoryBlocks blocks(program, order, def_use);
   int64_t sum = 0;
   for (const MemoryBlock& block : blocks.all()) sum += block.bytes;
-  ArenaLayout layout = PlaceBlocks(blocks, kArenaAlignment);
+  ArenaLayout layout = PlaceBlocks(blocks);
   EXPECT_GE(layout.bytes, blocks.PeakBytes(kArenaAlignment));
   EXPECT_LT(layout.bytes, sum);
   for (int64_t offset : layout.offsets) {

@@ -166,6 +166,64 @@ program @f(%x: f32[400, 4@tp]) -> (f32[400@tp, 4]) {{
   EXPECT_EQ(library_mib(", ctas=4", ", ctas=2"), 1 + 2 + 3 * (10 + 3 * 100));
 }
 
+int64_t WorkspaceOf(std::string_view body) {
+  Machine machine = TestMachine();
+  machine.gpu.workspace_mib = 1;
+  Program program = Parse(fmt::format(R"(asyra 1 local
+mesh (tp=2)
+program @f(%x: f32[16, 4, 8@tp], %y: f32[16, 4@tp, 8],
+    %z: f32[8, 4@tp, 8]) -> (f32[16, 4, 8]) {{
+{}
+  return %r
+}})",
+                                      body));
+  return WorkspaceBytes(program, machine);
+}
+
+// 16 * 4 * 8 * 4 = 2048 bytes, a half of which a device has of a shard.
+TEST(Memory, CollectivesWorkInWhatTheyPack) {
+  constexpr std::string_view kGather =
+      "  %r = all_gather(%y) {dim=1, axes=tp} : f32[16, 4, 8]";
+  EXPECT_EQ(WorkspaceOf(kGather), 2048);
+  // Along the first dimension nothing is apart, with 8 runs a call for each.
+  EXPECT_EQ(
+      WorkspaceOf(
+          R"(  %a = all_to_all(%x) {from=2, to=0, axes=tp} : f32[16@tp, 4, 8]
+  %r = all_gather(%a) {dim=0, axes=tp} : f32[16, 4, 8])"),
+      1024);
+  EXPECT_EQ(WorkspaceOf(R"(  %a = all_gather(%z) {dim=1, axes=tp} : f32[8, 4, 8]
+  %r = concat(%a, %a) {dim=0} : f32[16, 4, 8])"),
+            0);
+  // Packed before and unpacked after.
+  EXPECT_EQ(
+      WorkspaceOf(
+          R"(  %a = all_to_all(%x) {from=2, to=1, axes=tp} : f32[16, 4@tp, 8]
+  %r = all_gather(%a) {dim=1, axes=tp} : f32[16, 4, 8])"),
+      2048);
+  EXPECT_EQ(
+      WorkspaceOf(
+          R"(  %a, %b = all_to_all(%x, %x) {from=2, to=1, axes=tp} : f32[16, 4@tp, 8], f32[16, 4@tp, 8]
+  %r = all_gather(%a) {dim=1, axes=tp} : f32[16, 4, 8])"),
+      4096);
+}
+
+TEST(Memory, ProductsHaveAWorkspaceForEachStream) {
+  auto bytes = [](std::string_view stream) {
+    Machine machine = TestMachine();
+    machine.gpu.workspace_mib = 3;
+    Program program = Parse(fmt::format(R"(asyra 1 scheduled
+program @f(%x: f32[8, 8]) -> (f32[8, 8], f32[8, 8]) {{
+  %a = matmul(%x, %x) on compute : f32[8, 8]
+  %b = matmul(%x, %x) on {} : f32[8, 8]
+  return %a, %b
+}})",
+                                        stream));
+    return WorkspaceBytes(program, machine);
+  };
+  EXPECT_EQ(bytes("compute"), 3 << 20);
+  EXPECT_EQ(bytes("other"), 6 << 20);
+}
+
 TEST(Memory, ReportGivesEveryAnswer) {
   Program program = Parse(R"(asyra 1 scheduled
 mesh (tp=2)

@@ -23,7 +23,8 @@ inline constexpr std::string_view kTestMachine = R"json({
     "vector_tflops": {"peak": 100, "achievable": 100},
     "kernel_us": 0, "gemm_half_tile": 0, "gemm_extra_k": 0,
     "gemm_hbm_fraction": 1, "context_mib": 0,
-    "collectives_mib": 0, "communicator_mib": 0, "exchange_mib": 0
+    "collectives_mib": 0, "communicator_mib": 0, "exchange_mib": 0,
+    "workspace_mib": 0
   },
   "launch_us": 0,
   "graph_launch_us": 0,

@@ -4,9 +4,17 @@
 #include <cstdint>
 #include <vector>
 
-#include "passes/memory_blocks.h"
+#include "ir/memory_blocks.h"
 
 namespace asyra {
+
+// Offsets are multiples of it: allocators and kernels ask for so much.
+inline constexpr int64_t kArenaAlignment = 512;
+
+struct ArenaOptions {
+  int64_t alignment = kArenaAlignment;
+  int64_t padding = 0;  // unused bytes after each block
+};
 
 struct ArenaLayout {
   int64_t bytes = 0;             // of the arena, a multiple of the alignment
@@ -21,6 +29,7 @@ struct ArenaLayout {
 // kept. Not optimal, which is NP-hard (Garey and Johnson, SR2: dynamic storage
 // allocation), but at least MemoryBlocks::PeakBytes and mostly close to it.
 // Deterministic; near-linear while few blocks are in use at once.
-ArenaLayout PlaceBlocks(const MemoryBlocks& blocks, int64_t alignment);
+ArenaLayout PlaceBlocks(const MemoryBlocks& blocks,
+                        const ArenaOptions& options = {});
 
 }  // namespace asyra

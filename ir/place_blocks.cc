@@ -1,4 +1,4 @@
-#include "passes/place_blocks.h"
+#include "ir/place_blocks.h"
 
 #include <algorithm>
 #include <array>
@@ -17,9 +17,9 @@ enum class Fit : uint8_t { kLowest, kSmallest };
 // Places blocks in a given order.
 class Placement {
  public:
-  Placement(const MemoryBlocks& blocks, int64_t alignment, Fit fit)
+  Placement(const MemoryBlocks& blocks, const ArenaOptions& options, Fit fit)
       : blocks_(blocks),
-        alignment_(alignment),
+        options_(options),
         fit_(fit),
         seen_(blocks.all().size(), -1) {
     int end = 0;
@@ -42,8 +42,9 @@ class Placement {
   };
 
   int64_t Rounded(int block) const {
-    int64_t bytes = blocks_.all()[block].bytes;
-    return (bytes + alignment_ - 1) / alignment_ * alignment_;
+    int64_t bytes = blocks_.all()[block].bytes + options_.padding;
+    return (bytes + options_.alignment - 1) / options_.alignment *
+           options_.alignment;
   }
 
   template <typename Visit>
@@ -100,7 +101,7 @@ class Placement {
   }
 
   const MemoryBlocks& blocks_;
-  int64_t alignment_;
+  ArenaOptions options_;
   Fit fit_;
   int width_;                             // of a piece, in ops
   std::vector<std::vector<int>> pieces_;  // blocks placed, by piece of the text
@@ -148,13 +149,14 @@ void Promote(const MemoryBlocks& blocks, const ArenaLayout& layout,
 
 }  // namespace
 
-ArenaLayout PlaceBlocks(const MemoryBlocks& blocks, int64_t alignment) {
-  int64_t bound = blocks.PeakBytes(alignment);
+ArenaLayout PlaceBlocks(const MemoryBlocks& blocks,
+                        const ArenaOptions& options) {
+  int64_t bound = blocks.PeakBytes(options.alignment);
   ArenaLayout best;
   bool found = false;
   // True when it cannot be better.
   auto attempt = [&](const Order& order, Fit fit, ArenaLayout* layout) {
-    *layout = Placement(blocks, alignment, fit).Run(order);
+    *layout = Placement(blocks, options, fit).Run(order);
     if (!found || layout->bytes < best.bytes) best = *layout;
     found = true;
     return best.bytes == bound;

@@ -1,5 +1,5 @@
-// What of a scheduled program's memory has to be placed, and what may share
-// bytes: the question that passes/place_blocks.h answers with offsets.
+// What of a program's memory has to be placed, and what may share bytes: the
+// question that ir/place_blocks.h answers with offsets.
 //
 // Order between streams is partial: of two blocks neither may come before the
 // other although their ops are far apart in the text. So a block has no time
@@ -32,9 +32,9 @@ struct MemoryBlock {
 class MemoryBlocks {
  public:
   // Operands of a start are accessed until the first wait for it; outputs to
-  // the end.
+  // the end. `in_place`: whether results may lie on operands.
   MemoryBlocks(const Program& program, const HappensBefore& order,
-               const DefUse& def_use);
+               const DefUse& def_use, bool in_place = true);
 
   const std::vector<MemoryBlock>& all() const { return blocks_; }
   // The block in which a value lies. kOutside: inputs, constants, outputs in
@@ -69,6 +69,7 @@ class MemoryBlocks {
   const Program& program_;
   const HappensBefore& order_;
   const DefUse& def_use_;
+  bool in_place_;
   std::vector<ValueId> root_;  // of a view, the value that owns the bytes
   std::vector<std::vector<int>> users_;  // by root: ops that access it
   std::vector<bool> kept_;               // by root: it is an output

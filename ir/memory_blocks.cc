@@ -1,4 +1,4 @@
-#include "passes/memory_blocks.h"
+#include "ir/memory_blocks.h"
 
 #include <algorithm>
 #include <limits>
@@ -13,10 +13,11 @@ constexpr int kNever = std::numeric_limits<int>::max();
 }  // namespace
 
 MemoryBlocks::MemoryBlocks(const Program& program, const HappensBefore& order,
-                           const DefUse& def_use)
+                           const DefUse& def_use, bool in_place)
     : program_(program),
       order_(order),
       def_use_(def_use),
+      in_place_(in_place),
       root_(program.values.size()),
       users_(program.values.size()),
       kept_(program.values.size()),
@@ -102,7 +103,7 @@ void MemoryBlocks::MakeBlocks() {
 }
 
 int MemoryBlocks::InPlaceBlock(int op, ValueId result) const {
-  if (!program_.ops[op].def->in_place) return kOutside;
+  if (!in_place_ || !program_.ops[op].def->in_place) return kOutside;
   for (ValueId operand : program_.ops[op].operands) {
     ValueId root = root_[operand];
     int block = block_of_[root];

@@ -1,0 +1,21 @@
+// Collectives whose blocks do not lie together: a kernel packs them before the
+// library's own, or unpacks them after it, as executor/cuda/nccl_collective.cc
+// does.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/op_def.h"
+
+namespace asyra {
+
+struct Packing {
+  bool before = false, after = false;
+};
+
+// Of one operand and its result, as one device has them. Nothing of what is no
+// collective.
+Packing PackingOf(const OpDef& def, const AttrMap& attrs, const Type& operand,
+                  const Type& result);
+
+}  // namespace asyra
