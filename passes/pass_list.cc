@@ -9,6 +9,7 @@
 #include "passes/decompose_reduce_scatter.h"
 #include "passes/fuse.h"
 #include "passes/fusion_clusters.h"
+#include "passes/merge_expert_rows.h"
 #include "passes/pad_dims.h"
 #include "passes/partition.h"
 #include "passes/plan_memory.h"
@@ -126,6 +127,11 @@ const std::vector<PassRecord>& Records() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = RaiseAttention},
+      {.name = "merge_expert_rows",
+       .summary = "experts get the tokens of all batches at once",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .fn = MergeExpertRows},
       {.name = "pad_dims",
        .summary = "pads weights that the mesh does not divide where that pays",
        .from_stage = Stage::kGlobal,

@@ -15,9 +15,10 @@ inline constexpr std::string_view kRaisePipeline =
     "canonicalize, raise_norm, raise_activation, raise_moe, raise_rotary, "
     "split_projections, raise_attention, canonicalize";
 
-// One logical device to what each device runs; global to local.
+// One logical device to what each device runs; global to local. Rows of experts
+// are merged as the mesh allows.
 inline constexpr std::string_view kShardPipeline =
-    "pad_dims, plan_sharding, partition";
+    "merge_expert_rows, pad_dims, plan_sharding, partition";
 
 // Local: for sums that are scheduled apart from the collectives before them.
 inline constexpr std::string_view kSumsPipeline = "decompose_reduce_scatter";

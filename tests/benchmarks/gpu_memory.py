@@ -30,7 +30,8 @@ ROWS = [
 # takes --against unscheduled.
 UNSCHEDULED = ("canonicalize, raise_norm, raise_activation, raise_moe, "
                "raise_rotary, split_projections, raise_attention, "
-               "canonicalize, pad_dims, plan_sharding, partition, fuse")
+               "canonicalize, merge_expert_rows, pad_dims, plan_sharding, "
+               "partition, fuse")
 HEADING = (f"{'MiB':<62}{'predicted':>10}{'measured':>10}{'off':>8}"
            f"{'program':>9}{'besides':>9}")
 FORMS = [(" unscheduled", ["--passes", UNSCHEDULED]), (" scheduled", [])]

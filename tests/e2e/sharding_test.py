@@ -41,8 +41,9 @@ BUILTIN_TILES = [(3, "batch"), (2, "sequence"), (3, "sequence"),
                  (4, "sequence")]
 TILED_PIPELINE = (
     "canonicalize, raise_norm, raise_activation, raise_moe, raise_rotary, "
-    "split_projections, raise_attention, canonicalize, pad_dims{{{0}}}, "
-    "plan_sharding{{{0}}}, partition, tile{{tiles={1}, dim={2}}}, "
+    "split_projections, raise_attention, canonicalize, merge_expert_rows, "
+    "pad_dims{{{0}}}, plan_sharding{{{0}}}, partition, "
+    "tile{{tiles={1}, dim={2}}}, "
     "start_collectives, reorder{{scheduler={3}, steps=40}}{4}")
 # Each with and without bucketing. A case gets one of them in turn, or all when
 # ASYRA_ALL_SCHEDULES is set.
