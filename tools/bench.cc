@@ -40,9 +40,28 @@ class Budget {
 // collectives; the grid gets the rest.
 constexpr double kForPrograms = 0.5, kForCollectives = 0.7;
 
+// Of a model in as many tiles as schedules try unasked, so that none of them is
+// chosen for a price that was not measured. Numbers that do not cut it are left
+// out.
+absl::Status AddTiled(const CompileOptions& asked,
+                      std::vector<ProgramCalls>* programs) {
+  if (asked.tiles != 0) return absl::OkStatus();
+  CompileOptions options = asked;
+  options.scheduler = "segrr";
+  options.bucket = false;
+  for (options.tiles = 2; options.tiles <= kMostTiles; ++options.tiles) {
+    absl::StatusOr<CompileResult> result = Compile(options);
+    if (absl::IsInvalidArgument(result.status())) continue;
+    ASYRA_RETURN_IF_ERROR(result.status());
+    AddCalls(result->program, IndexLimit(result->program),
+             &programs->emplace_back());
+  }
+  return absl::OkStatus();
+}
+
 // Of each model as it is partitioned and as it is scheduled; where ops may be
 // fused, not at all, without products and with them, so that prices can tell
-// which is better.
+// which is better; and in tiles.
 absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(
     const BenchOptions& bench) {
   std::vector<ProgramCalls> programs;
@@ -58,6 +77,7 @@ absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(
   for (const std::string& model : bench.models) {
     CompileOptions options = bench.compile;
     options.model = model;
+    CompileOptions tiled = options;
     if (options.fuse) {
       if (options.epilogues != "none") {
         options.epilogues = "priced";
@@ -68,6 +88,7 @@ absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(
       options.fuse = false;
     }
     ASYRA_RETURN_IF_ERROR(add(options));
+    ASYRA_RETURN_IF_ERROR(AddTiled(tiled, &programs));
   }
   return programs;
 }

@@ -65,9 +65,8 @@ def run(model, mesh, mode, gpus):
 
 
 def run_all(cases, count):
-  """A result of run for each case of `count` GPUs or fewer: as many at a time
-  as there are sets of GPUs for."""
-  results = {}
+  """Yields each case with a result of run, as soon as it is there: as many at a
+  time on `count` GPUs as there are sets of them."""
   for size in sorted({size for size, *_ in cases}):
     free = queue.Queue()
     for first in range(0, count - size + 1, size):
@@ -82,8 +81,7 @@ def run_all(cases, count):
 
     of_size = [case for case in cases if case[0] == size]
     with concurrent.futures.ThreadPoolExecutor(count // size) as pool:
-      results.update(zip(map(str, of_size), pool.map(one, of_size)))
-  return [results[str(case)] for case in cases]
+      yield from zip(of_size, pool.map(one, of_size))
 
 
 def main():
@@ -99,12 +97,13 @@ def main():
     cases += [(n, model, mesh, mode) for n in meshes if n <= count
               for mesh in meshes[n] for mode in MODES
               if ONLY.search(f"{model} {mesh}")]
-  failed, fallbacks = 0, set()
-  for case, (problem, ops) in zip(cases, run_all(cases, count)):
+  done, failed, fallbacks = 0, 0, set()
+  for (_, model, mesh, mode), (problem, ops) in run_all(cases, count):
     fallbacks |= ops
-    if problem:
-      failed += 1
-      print("FAILED", case[1], case[2], *case[3], ":", problem)
+    done += 1
+    failed += bool(problem)
+    print(f"{done}/{len(cases)}", "FAILED" if problem else "ok", model, mesh,
+          *mode, *([":", problem] if problem else []), flush=True)
   print(f"{len(cases)} cases on {count} GPUs, {failed} failed; "
         f"ops without a kernel: {' '.join(sorted(fallbacks)) or 'none'}")
   return 1 if failed else 0
