@@ -236,12 +236,12 @@ TEST(CostModel, KernelsOfPackedCollectivesComeAfterThePacking) {
   Program program = Parse(R"(asyra 1 local
 mesh (tp=4)
 program @f(%x: bf16[64@tp, 8192, 512], %y: bf16[64, 8192@tp, 512],
-    %p: bf16[64, 8192, 512] partial(tp), %q: bf16[64, 8192, 512] partial(tp)) ->
-    (bf16[64, 8192@tp, 512], bf16[64@tp, 8192, 512], bf16[64, 8192@tp, 512],
+    %p: bf16[65, 8192, 512] partial(tp), %q: bf16[64, 8192, 512] partial(tp)) ->
+    (bf16[64, 8192@tp, 512], bf16[64@tp, 8192, 512], bf16[65, 8192@tp, 512],
      bf16[64@tp, 8192, 512]) {
   %a = all_to_all(%x) {from=0, to=1, axes=tp} : bf16[64, 8192@tp, 512]
   %b = all_to_all(%y) {from=1, to=0, axes=tp} : bf16[64@tp, 8192, 512]
-  %c = reduce_scatter(%p) {dim=1, axes=tp} : bf16[64, 8192@tp, 512]
+  %c = reduce_scatter(%p) {dim=1, axes=tp} : bf16[65, 8192@tp, 512]
   %d = reduce_scatter(%q) {dim=0, axes=tp} : bf16[64@tp, 8192, 512]
   return %a, %b, %c, %d
 })");
@@ -249,7 +249,7 @@ program @f(%x: bf16[64@tp, 8192, 512], %y: bf16[64, 8192@tp, 512],
   std::vector<OpCost> prices =
       PriceOps(program, CostModel(machine, program.mesh));
   // Each byte is read and written once.
-  double bytes = 2 * 64 * 8192 * 512 * 2.0;
+  double bytes = 2 * 65 * 8192 * 512 * 2.0;
   double us =
       machine.gpu.kernel_us + bytes / (machine.gpu.hbm_gbps.achievable * 1e3);
   EXPECT_NEAR(prices[2].kernel_at, us / prices[2].time_us, 1e-9);
