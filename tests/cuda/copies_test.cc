@@ -1,5 +1,5 @@
-// Collectives that copy engines carry, between two GPUs, against the
-// interpreter.
+// Collectives that copy engines carry, and of those of the library what hangs
+// on their shape, between two GPUs, against the interpreter.
 #include "executor/cuda/cuda_device.h"
 #include "executor/cuda/cuda_platform.h"
 #include "executor/run.h"
@@ -16,6 +16,7 @@ namespace {
 // over the first dimension of what the program is given.
 struct Case {
   std::string operand, call, result;
+  bool copies = true;  // false: the library carries it
 
   // `split`: started and waited for, so that a rank's own block goes elsewhere.
   std::string Text(bool split) const {
@@ -32,18 +33,18 @@ struct Case {
         "{}mesh (x=2)\nprogram @p({}: {}) -> ({}) {{\n",
         split ? "asyra 1 scheduled\n" : "asyra 1 local\n", name, given, result);
     if (!split) {
-      return text +
-             fmt::format("{}  %b = {}, copies=true}} : {}\n  return %b\n}}\n",
-                         sum, call, result);
+      return text + fmt::format("{}  %b = {}{}}} : {}\n  return %b\n}}\n", sum,
+                                call, Asks(), result);
     }
     size_t colon = sum.find(" : ");
     if (colon != std::string::npos) sum.insert(colon, " on compute");
     return text + fmt::format(
-                      "{0}  %f = start {1}, copies=true}} on x : future {2}\n"
+                      "{0}  %f = start {1}{3}}} on x : future {2}\n"
                       "  %b = wait(%f) on compute : {2}\n"
                       "  %c = neg(%b) on compute : {2}\n  return %c\n}}\n",
-                      sum, call, result);
+                      sum, call, result, Asks());
   }
+  std::string_view Asks() const { return copies ? ", copies=true" : ""; }
 };
 
 std::vector<Case> Cases() {
@@ -64,6 +65,14 @@ std::vector<Case> Cases() {
       // Sums that copies do not carry: NCCL's.
       {"f32[3, 3] partial(x)", "all_reduce(%a) {axes=x", "f32[3, 3]"},
       {"i64[16, 8] partial(x)", "all_reduce(%a) {axes=x", "i64[16, 8]"},
+      // Of the library, a call for each run of 256 KiB, and packed.
+      {"f32[9, 131072@x]", "all_gather(%a) {dim=1, axes=x", "f32[9, 131072]",
+       false},
+      {"f32[9, 131072] partial(x)", "reduce_scatter(%a) {dim=1, axes=x",
+       "f32[9, 131072@x]", false},
+      {"f32[9, 32@x]", "all_gather(%a) {dim=1, axes=x", "f32[9, 32]", false},
+      {"f32[9, 32] partial(x)", "reduce_scatter(%a) {dim=1, axes=x",
+       "f32[9, 32@x]", false},
   };
 }
 
