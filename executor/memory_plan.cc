@@ -58,7 +58,7 @@ class Planner {
   // Those of the program or, as it brings none, what plan_memory would give
   // one in which nothing works in place.
   void FindOffsets() {
-    offsets_.assign(program_.values.size(), -1);
+    offsets_.resize(program_.values.size());
     if (program_.stage == Stage::kAllocated) {
       for (size_t v = 0; v < offsets_.size(); ++v) {
         offsets_[v] = program_.values[v].offset;
@@ -69,8 +69,7 @@ class Planner {
     ArenaLayout layout = PlaceBlocks(blocks, {.padding = options_.guard_bytes});
     plan_.arena_bytes = layout.bytes;
     for (size_t v = 0; v < offsets_.size(); ++v) {
-      int block = blocks.BlockOf(static_cast<ValueId>(v));
-      if (block != MemoryBlocks::kOutside) offsets_[v] = layout.offsets[block];
+      offsets_[v] = layout.OffsetOf(blocks, static_cast<ValueId>(v));
     }
   }
 

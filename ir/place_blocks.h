@@ -19,6 +19,12 @@ struct ArenaOptions {
 struct ArenaLayout {
   int64_t bytes = 0;             // of the arena, a multiple of the alignment
   std::vector<int64_t> offsets;  // by block, multiples of the alignment
+
+  // Of a value; -1 where it is MemoryBlocks::kOutside.
+  int64_t OffsetOf(const MemoryBlocks& blocks, ValueId value) const {
+    int block = blocks.BlockOf(value);
+    return block == MemoryBlocks::kOutside ? -1 : offsets[block];
+  }
 };
 
 // No two blocks that interfere overlap. Blocks are placed one by one, each

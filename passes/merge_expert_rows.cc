@@ -49,10 +49,9 @@ class ExpertRows {
     if (op.def->name == "moe_dispatch") {
       for (ValueId operand : op.operands) Spoil(operand);
       const Type& x = program_.type(op.operands[0]);
-      int64_t merged =
-          x.num_elements() /
-          std::max<int64_t>(1, x.dims.end()[-1].size * x.dims.end()[-2].size);
-      if (x.rank() > 2 && CanShardMerged(program_.mesh, merged)) {
+      int64_t batch = 1;
+      for (int d = 0; d + 2 < x.rank(); ++d) batch *= x.size(d);
+      if (x.rank() > 2 && CanShardMerged(program_.mesh, batch)) {
         dispatch_of_[op.results[0]] = index;
       }
       return;

@@ -31,9 +31,7 @@ absl::StatusOr<bool> PlanMemoryPass(Program& program, const PassOptions&,
   MemoryBlocks blocks(program, order, def_use);
   ArenaLayout layout = PlaceBlocks(blocks);
   for (size_t v = 0; v < program.values.size(); ++v) {
-    int block = blocks.BlockOf(static_cast<ValueId>(v));
-    program.values[v].offset =
-        block == MemoryBlocks::kOutside ? -1 : layout.offsets[block];
+    program.values[v].offset = layout.OffsetOf(blocks, static_cast<ValueId>(v));
   }
   program.stage = Stage::kAllocated;
   int64_t peak = blocks.PeakBytes(kArenaAlignment);

@@ -227,16 +227,19 @@ void CostModel::Correct(const CostKey& key, OpCost* cost) const {
 
 // Copies of blocks around the library's kernel, which tables have without them.
 void CostModel::AddPacking(const OpCall& call, OpCost* cost) const {
+  auto us = [this](int64_t bytes) {
+    if (bytes == 0) return 0.0;
+    return machine_.gpu.kernel_us +
+           2 * static_cast<double>(bytes) /
+               (machine_.gpu.hbm_gbps.achievable * 1e3);
+  };
   double before_us = 0, after_us = 0;
   for (size_t i = 0; i < call.operands.size(); ++i) {
-    Type operand = call.operands[i].Local(mesh_);
-    Type result = call.results[i].Local(mesh_);
-    Packing packing = PackingOf(call.def, call.attrs, operand, result);
-    auto bytes = static_cast<double>(std::max(operand.bytes(), result.bytes()));
-    double us = machine_.gpu.kernel_us +
-                2 * bytes / (machine_.gpu.hbm_gbps.achievable * 1e3);
-    if (packing.before) before_us += us;
-    if (packing.after) after_us += us;
+    Packing packing =
+        PackingOf(call.def, call.attrs, call.operands[i].Local(mesh_),
+                  call.results[i].Local(mesh_));
+    before_us += us(packing.before);
+    after_us += us(packing.after);
   }
   double longer = 1 + (before_us + after_us) / cost->time_us;
   cost->time_us *= longer;

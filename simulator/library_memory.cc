@@ -40,8 +40,7 @@ int64_t PackedBytes(const Program& program, const Op& op) {
     Type operand = program.type(op.operands[i]).Local(program.mesh);
     Type result = program.type(op.results[i]).Local(program.mesh);
     Packing packing = PackingOf(*op.def, op.attrs, operand, result);
-    int64_t bytes = std::max(operand.bytes(), result.bytes());
-    sum += (packing.before ? bytes : 0) + (packing.after ? bytes : 0);
+    sum += packing.before + packing.after;
   }
   return sum;
 }

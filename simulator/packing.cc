@@ -1,14 +1,12 @@
 #include "simulator/packing.h"
 
+#include <algorithm>
 #include <string_view>
+
+#include "ir/collective_runs.h"
 
 namespace asyra {
 namespace {
-
-// So few runs go in a call each, in one launch, and are not packed: more of
-// them where each has so many bytes.
-constexpr int64_t kMostCalls = 64, kFewCalls = 8;
-constexpr int64_t kLongRunBytes = 256 << 10;
 
 // Runs that are apart where a value is cut along a dimension: one for each
 // element of those before it.
@@ -19,29 +17,32 @@ int64_t Runs(const AttrMap& attrs, std::string_view dim, const Type& value) {
   return runs;
 }
 
-// Of a block of so many bytes.
-bool IsSplit(int64_t runs, int64_t bytes) {
-  return runs <= kFewCalls ||
-         (runs <= kMostCalls && bytes / runs >= kLongRunBytes);
+bool IsPacked(int64_t runs, int64_t block_bytes) {
+  return !GoInCalls(runs, block_bytes / std::max<int64_t>(1, runs));
 }
 
 }  // namespace
 
 Packing PackingOf(const OpDef& def, const AttrMap& attrs, const Type& operand,
                   const Type& result) {
+  bool before = false, after = false;
   switch (def.collective) {
     case CollectiveKind::kAllToAll:
-      return {.before = Runs(attrs, "to", operand) > 1,
-              .after = Runs(attrs, "from", result) > 1};
+      before = Runs(attrs, "to", operand) > 1;
+      after = Runs(attrs, "from", result) > 1;
+      break;
     case CollectiveKind::kReduceScatter:
-      return {.before = !IsSplit(Runs(attrs, "dim", operand), result.bytes())};
+      before = IsPacked(Runs(attrs, "dim", operand), result.bytes());
+      break;
     case CollectiveKind::kAllGather:
-      return {.after = !IsSplit(Runs(attrs, "dim", result), operand.bytes())};
+      after = IsPacked(Runs(attrs, "dim", result), operand.bytes());
+      break;
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kNone:
       break;
   }
-  return {};
+  int64_t bytes = std::max(operand.bytes(), result.bytes());
+  return {before ? bytes : 0, after ? bytes : 0};
 }
 
 }  // namespace asyra

@@ -9,8 +9,9 @@
 
 namespace asyra {
 
+// Bytes that are packed and unpacked; 0: there is no such kernel.
 struct Packing {
-  bool before = false, after = false;
+  int64_t before = 0, after = 0;
 };
 
 // Of one operand and its result, as one device has them. Nothing of what is no

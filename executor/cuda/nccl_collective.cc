@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "executor/cuda/rows.h"
+#include "ir/collective_runs.h"
 
 namespace asyra::cuda {
 namespace {
@@ -60,12 +61,6 @@ RowCopy Unpacking(const CollectiveGeometry& geometry, int64_t members) {
   copy.to_middle = geometry.write_middle * size;
   return copy;
 }
-
-// Calls of NCCL that one operand may take; more than a few only for runs of so
-// many bytes, where 64 MiB between two GPUs take 166 us by 32 calls and 199
-// packed.
-constexpr int64_t kMostCalls = 64, kFewCalls = 8;
-constexpr int64_t kLongRunBytes = 256 << 10;
 
 int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -132,12 +127,11 @@ class Part {
  private:
   // Blocks that lie together but for a short outer loop (the batch, where the
   // sequence is sharded) are moved by a call for each of its rounds, in one
-  // launch, rather than packed (simulator/packing.cc knows).
+  // launch, rather than packed.
   void Split(const CollectiveGeometry& geometry) {
     int64_t size = SizeOf(geometry.dtype);
-    bool is_long = geometry.run_elements * size >= kLongRunBytes;
     if (kind_ == CollectiveKind::kAllToAll || geometry.middle != 1 ||
-        geometry.outer > (is_long ? kMostCalls : kFewCalls)) {
+        !GoInCalls(geometry.outer, geometry.run_elements * size)) {
       return;
     }
     calls_ = geometry.outer;
