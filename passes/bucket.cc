@@ -29,7 +29,7 @@ class Bucketer {
  public:
   Bucketer(const Program& program, const CostModel& costs,
            const BucketOptions& options)
-      : program_(program),
+      : merger_(program),
         costs_(costs),
         options_(options),
         candidates_(BucketCandidates(program)) {
@@ -103,13 +103,13 @@ class Bucketer {
     NamedOrder seed;
     if (options_.from == nullptr) {
       ASYRA_ASSIGN_OR_RETURN(trial.program,
-                             MergeCandidates(program_, candidates_, trial.set));
+                             MergeCandidates(merger_, candidates_, trial.set));
       seed = {"serial", SerialOrder(trial.program)};
     } else {
       seed = options_.from->best;
       ASYRA_ASSIGN_OR_RETURN(
           trial.program,
-          MergeCandidates(program_, candidates_, trial.set, &seed.order));
+          MergeCandidates(merger_, candidates_, trial.set, &seed.order));
       // Its classes are others where collectives are joined.
       search.rules.push_back(options_.from->rule);
       if (!trial.set.empty()) search.rules[0].class_us.clear();
@@ -228,7 +228,7 @@ class Bucketer {
     }
   }
 
-  const Program& program_;
+  TileMerger merger_;
   const CostModel& costs_;
   const BucketOptions& options_;
   std::vector<BucketCandidate> candidates_;

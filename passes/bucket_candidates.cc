@@ -158,7 +158,7 @@ std::vector<BucketCandidate> BucketCandidates(const Program& program) {
 }
 
 absl::StatusOr<Program> MergeCandidates(
-    const Program& program, absl::Span<const BucketCandidate> candidates,
+    TileMerger& merger, absl::Span<const BucketCandidate> candidates,
     absl::Span<const int> set, std::vector<int>* order) {
   std::vector<TileGroup> tiles;
   std::vector<JoinGroup> joins;
@@ -168,12 +168,12 @@ absl::StatusOr<Program> MergeCandidates(
                   candidates[c].groups.end());
   }
   if (tiles.empty()) {
-    if (joins.empty()) return program;
-    return JoinCollectives(program, joins, order);
+    if (joins.empty()) return merger.program();
+    return JoinCollectives(merger.program(), joins, order);
   }
   ASYRA_CHECK(order == nullptr);
   std::vector<int> new_ops;
-  ASYRA_ASSIGN_OR_RETURN(Program merged, MergeTiles(program, tiles, &new_ops));
+  ASYRA_ASSIGN_OR_RETURN(Program merged, merger.Merge(tiles, &new_ops));
   if (joins.empty()) return merged;
   for (JoinGroup& group : joins) {
     for (int& op : group) op = new_ops[op];

@@ -29,13 +29,13 @@ struct BucketCandidate {
 // - after all of these, collectives that may be joined (join_candidates.h).
 std::vector<BucketCandidate> BucketCandidates(const Program& program);
 
-// The program with these of its candidates merged: tiles first, then what
-// became of the collectives is joined. A collective that several of them would
-// join goes with the first. An order of the program's ops, where one is given
-// and tiles stay as they are, becomes one of the result's. Errors: merges that
-// wait for each other.
+// `merger`'s program with these of its candidates merged: tiles first, then
+// what became of the collectives is joined. A collective that several of them
+// would join goes with the first. An order of the program's ops, where one is
+// given and tiles stay as they are, becomes one of the result's. Errors: merges
+// that wait for each other.
 absl::StatusOr<Program> MergeCandidates(
-    const Program& program, absl::Span<const BucketCandidate> candidates,
+    TileMerger& merger, absl::Span<const BucketCandidate> candidates,
     absl::Span<const int> set, std::vector<int>* order = nullptr);
 
 // The places of candidates by their names; those that are not there are left

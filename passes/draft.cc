@@ -37,9 +37,10 @@ void Search(Draft* draft, const std::vector<NamedOrder>& seeds,
 absl::Status Follow(absl::Span<const std::string> names, Program* program) {
   if (names.empty()) return absl::OkStatus();
   std::vector<BucketCandidate> candidates = BucketCandidates(*program);
-  ASYRA_ASSIGN_OR_RETURN(*program,
-                         MergeCandidates(*program, candidates,
-                                         CandidatesNamed(candidates, names)));
+  TileMerger merger(*program);
+  ASYRA_ASSIGN_OR_RETURN(
+      *program,
+      MergeCandidates(merger, candidates, CandidatesNamed(candidates, names)));
   return absl::OkStatus();
 }
 

@@ -287,14 +287,12 @@ class Merger {
 
 }  // namespace
 
-TileMerger::TileMerger(const Program& program)
-    : program_(program),
-      tiles_(TilesOf(program, Lanes(program))),
-      uses_(program) {}
-
 absl::StatusOr<Program> TileMerger::Merge(const std::vector<TileGroup>& groups,
-                                          std::vector<int>* new_ops) const {
-  Merger merger(program_, tiles_, uses_, groups);
+                                          std::vector<int>* new_ops) {
+  if (!facts_.has_value()) {
+    facts_.emplace(TilesOf(program_, Lanes(program_)), DefUse(program_));
+  }
+  Merger merger(program_, facts_->tiles, facts_->uses, groups);
   ASYRA_ASSIGN_OR_RETURN(Program merged, merger.Run());
   if (new_ops != nullptr) *new_ops = merger.new_ops();
   return merged;

@@ -16,11 +16,11 @@ namespace asyra {
 using TileGroup = std::vector<int>;
 
 // Merges groups of one program in many ways: what they are tiles of is found
-// out once.
+// out once, when it is first asked for.
 class TileMerger {
  public:
   // `program`, of stage scheduled, must outlive the merger and not change.
-  explicit TileMerger(const Program& program);
+  explicit TileMerger(const Program& program) : program_(program) {}
 
   // The program with these groups merged, in an order that keeps to the old
   // one as far as the merged ops' dependences let it. Collectives and waits
@@ -29,12 +29,18 @@ class TileMerger {
   // that would wait for each other, a group whose results are not tiles of one
   // value.
   absl::StatusOr<Program> Merge(const std::vector<TileGroup>& groups,
-                                std::vector<int>* new_ops = nullptr) const;
+                                std::vector<int>* new_ops = nullptr);
+
+  const Program& program() const { return program_; }
 
  private:
+  struct Facts {
+    std::vector<std::optional<TileOf>> tiles;  // by value
+    DefUse uses;
+  };
+
   const Program& program_;
-  std::vector<std::optional<TileOf>> tiles_;  // by value
-  DefUse uses_;
+  std::optional<Facts> facts_;
 };
 
 // The same, once.

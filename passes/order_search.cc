@@ -99,11 +99,10 @@ class Search {
   bool Try(const std::string& name, std::vector<int> order,
            bool robust = true) {
     SimResult simulated = Replay(priced_, order, TimeAlone());
-    // Memory takes longer than time; where there is no budget only what is
-    // fast enough is asked for it.
-    bool slower = result_.steps > 0 && result_.fits &&
-                  simulated.makespan_us > result_.makespan_us;
-    if (slower && options_.memory_bytes == 0) {
+    // Memory takes longer than time: once something fits, only what is fast
+    // enough is asked for it.
+    if (result_.steps > 0 && result_.fits &&
+        simulated.makespan_us > result_.makespan_us) {
       ++result_.steps;
       return false;
     }

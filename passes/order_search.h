@@ -57,7 +57,8 @@ struct OrderSearchResult : Merit {
   NamedOrder best;
   OrderRule rule;  // the best of those tried
   int steps = 0;   // orders simulated
-  // The smallest peak seen, of whatever makespan.
+  // The smallest peak of what was tried until something fitted, and of what
+  // was faster then.
   int64_t least_peak_bytes = 0;
 };
 

@@ -15,6 +15,7 @@
 #include "simulator/cost_table.h"
 #include "tools/bench_grid.h"
 #include "tools/run_inputs.h"
+#include "tools/schedule_styles.h"
 
 namespace asyra {
 namespace {
@@ -40,55 +41,71 @@ class Budget {
 // collectives; the grid gets the rest.
 constexpr double kForPrograms = 0.5, kForCollectives = 0.7;
 
-// Of a model in as many tiles as schedules try unasked, so that none of them is
-// chosen for a price that was not measured. Numbers that do not cut it are left
-// out.
-absl::Status AddTiled(const CompileOptions& asked,
+void AddProgram(const Program& program, std::vector<ProgramCalls>* programs) {
+  AddCalls(program, IndexLimit(program), &programs->emplace_back());
+}
+
+// Of a model as it is partitioned and as it is scheduled.
+absl::Status AddScheduled(const CompileOptions& options,
+                          std::vector<ProgramCalls>* programs) {
+  ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options));
+  if (result.partitioned.has_value()) {
+    AddProgram(*result.partitioned, programs);
+  }
+  AddProgram(result.program, programs);
+  return absl::OkStatus();
+}
+
+// Where ops may be fused, not at all, without products and with them, so that
+// prices can tell which is better.
+absl::Status AddFused(const CompileOptions& asked,
                       std::vector<ProgramCalls>* programs) {
-  if (asked.tiles != 0) return absl::OkStatus();
+  CompileOptions options = asked;
+  if (asked.fuse) {
+    if (asked.epilogues != "none") {
+      options.epilogues = "priced";
+      ASYRA_RETURN_IF_ERROR(AddScheduled(options, programs));
+    }
+    options.epilogues = "none";
+    ASYRA_RETURN_IF_ERROR(AddScheduled(options, programs));
+    options.fuse = false;
+  }
+  return AddScheduled(options, programs);
+}
+
+// Every form of the program that is compared unasked, and in every number of
+// tiles that is, so that prices of these are measured before they choose.
+// Numbers that do not cut a model are left out.
+absl::Status AddForms(const CompileOptions& asked,
+                      std::vector<ProgramCalls>* programs) {
   CompileOptions options = asked;
   options.scheduler = "segrr";
   options.bucket = false;
-  for (options.tiles = 2; options.tiles <= kMostTiles; ++options.tiles) {
-    absl::StatusOr<CompileResult> result = Compile(options);
-    if (absl::IsInvalidArgument(result.status())) continue;
-    ASYRA_RETURN_IF_ERROR(result.status());
-    AddCalls(result->program, IndexLimit(result->program),
-             &programs->emplace_back());
+  int first = asked.tiles == 0 ? 1 : asked.tiles;
+  int last = asked.tiles == 0 ? kMostTiles : asked.tiles;
+  ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(asked));
+  for (const std::string& style : TpStyles(asked, mesh)) {
+    options.tp_style = style;
+    for (options.tiles = first; options.tiles <= last; ++options.tiles) {
+      absl::Status added = options.tiles == 1 ? AddFused(options, programs)
+                                              : AddScheduled(options, programs);
+      if (absl::IsInvalidArgument(added)) continue;
+      ASYRA_RETURN_IF_ERROR(added);
+    }
   }
   return absl::OkStatus();
 }
 
-// Of each model as it is partitioned and as it is scheduled; where ops may be
-// fused, not at all, without products and with them, so that prices can tell
-// which is better; and in tiles.
+// What runs unless prices change much comes first.
 absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(
     const BenchOptions& bench) {
   std::vector<ProgramCalls> programs;
-  auto add = [&](const CompileOptions& options) -> absl::Status {
-    ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options));
-    int64_t limit = IndexLimit(result.program);
-    if (result.partitioned.has_value()) {
-      AddCalls(*result.partitioned, limit, &programs.emplace_back());
+  for (auto add : {AddFused, AddForms}) {
+    for (const std::string& model : bench.models) {
+      CompileOptions options = bench.compile;
+      options.model = model;
+      ASYRA_RETURN_IF_ERROR(add(options, &programs));
     }
-    AddCalls(result.program, limit, &programs.emplace_back());
-    return absl::OkStatus();
-  };
-  for (const std::string& model : bench.models) {
-    CompileOptions options = bench.compile;
-    options.model = model;
-    CompileOptions tiled = options;
-    if (options.fuse) {
-      if (options.epilogues != "none") {
-        options.epilogues = "priced";
-        ASYRA_RETURN_IF_ERROR(add(options));
-      }
-      options.epilogues = "none";
-      ASYRA_RETURN_IF_ERROR(add(options));
-      options.fuse = false;
-    }
-    ASYRA_RETURN_IF_ERROR(add(options));
-    ASYRA_RETURN_IF_ERROR(AddTiled(tiled, &programs));
   }
   return programs;
 }

@@ -18,19 +18,15 @@ constexpr int kStepsForAll = 1000;
 // of them, and another form costs less time.
 constexpr int kShareOfSums = 4;
 
-// Forms of collectives around norms under tp that are scheduled and compared:
-// which pipelines best is not known before (simulator/README.md). The plan that
-// costs least unscheduled comes first.
+// Of TpStyles, those that are scheduled here. The plan that costs least
+// unscheduled comes first; which pipelines best is not known before
+// (simulator/README.md).
 std::vector<std::string> Styles(const CompileOptions& options,
                                 const Program& program) {
-  std::vector<std::string> styles = {options.tp_style};
-  AxisId tp = program.mesh.Find("tp");
-  if (program.stage == Stage::kGlobal && !options.propagate &&
-      options.tp_style == "auto" && options.search_steps >= kStepsForAll &&
-      tp >= 0 && program.mesh.size(tp) > 1) {
-    styles.insert(styles.end(), {"sequence", "replicated"});
+  if (program.stage == Stage::kGlobal && options.search_steps >= kStepsForAll) {
+    return TpStyles(options, program.mesh);
   }
-  return styles;
+  return {options.tp_style};
 }
 
 std::string FusePipeline(const CompileOptions& options) {
@@ -178,6 +174,16 @@ absl::Status TrySumsApart(FormSearch& search, int search_steps) {
 }
 
 }  // namespace
+
+std::vector<std::string> TpStyles(const CompileOptions& options,
+                                  const Mesh& mesh) {
+  AxisId tp = mesh.Find("tp");
+  if (options.tp_style != "auto" || options.propagate || tp < 0 ||
+      mesh.size(tp) < 2) {
+    return {options.tp_style};
+  }
+  return {"auto", "sequence", "replicated"};
+}
 
 std::string ShardPipeline(const CompileOptions& options) {
   auto text = [](const std::string& value) {

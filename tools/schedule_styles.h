@@ -12,6 +12,11 @@ namespace asyra {
 // --ranks counts it as one.
 std::string ExpertAxes(const CompileOptions& options);
 
+// Forms of the collectives around norms under tp that are compared, as values
+// of --tp-style: the one asked for, and what it leaves open on `mesh`.
+std::vector<std::string> TpStyles(const CompileOptions& options,
+                                  const Mesh& mesh);
+
 // The passes that shard a global program as the flags say.
 std::string ShardPipeline(const CompileOptions& options);
 

@@ -480,4 +480,4 @@ program @p(%x: f32[1000000, 1]) -> (f32[]) {
 
 
 if __name__ == "__main__":
-  unittest.main(argv=sys.argv[:1])
+  unittest.main(argv=sys.argv[:1] + sys.argv[3:])

@@ -145,4 +145,4 @@ class CacheTest(ToolTest):
 if __name__ == "__main__":
   if gpus() == 0:
     print("SKIP: there is no GPU")
-  unittest.main(argv=sys.argv[:1])
+  unittest.main(argv=sys.argv[:1] + sys.argv[3:])

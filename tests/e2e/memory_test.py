@@ -71,4 +71,4 @@ class Memory(unittest.TestCase):
 
 
 if __name__ == "__main__":
-  unittest.main(argv=sys.argv[:1])
+  unittest.main(argv=sys.argv[:1] + sys.argv[3:])

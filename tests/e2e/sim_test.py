@@ -191,4 +191,4 @@ class Simulator(ToolTest):
 
 
 if __name__ == "__main__":
-  unittest.main(argv=sys.argv[:1])
+  unittest.main(argv=sys.argv[:1] + sys.argv[3:])

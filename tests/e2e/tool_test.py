@@ -1,6 +1,6 @@
 """What the tests of the command line tools share.
 
-A test is run as: TEST.py SOURCE_DIR TOOLS_DIR
+A test is run as: TEST.py SOURCE_DIR TOOLS_DIR [TestClass.test ...]
 """
 
 import os

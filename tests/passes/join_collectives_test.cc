@@ -150,18 +150,19 @@ class RandomJoins : public testing::TestWithParam<int> {};
 TEST_P(RandomJoins, MeanTheSame) {
   Program program = RunnableProgram(GetParam(), 60);
   std::vector<BucketCandidate> candidates = BucketCandidates(program);
+  TileMerger merger(program);
   std::vector<int> all;
   for (size_t c = 0; c < candidates.size(); ++c) {
     EXPECT_TRUE(candidates[c].join);
     all.push_back(static_cast<int>(c));
     int one = static_cast<int>(c);
     Program joined =
-        ASYRA_VALUE(MergeCandidates(program, candidates, {&one, 1}));
+        ASYRA_VALUE(MergeCandidates(merger, candidates, {&one, 1}));
     EXPECT_LT(joined.ops.size(), program.ops.size());
     ExpectSameMeaning(program, joined);
   }
   // Those of several communicators may wait for each other.
-  absl::StatusOr<Program> joined = MergeCandidates(program, candidates, all);
+  absl::StatusOr<Program> joined = MergeCandidates(merger, candidates, all);
   if (joined.ok()) ExpectSameMeaning(program, *joined);
 }
 
