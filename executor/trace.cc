@@ -1,31 +1,14 @@
 #include "executor/trace.h"
 
-#include <cctype>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "ir/body.h"
+#include "ir/trace_event.h"
 
 namespace asyra {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Trace times have three decimals. Rounding both ends, and not the duration,
-// keeps neighbours from overlapping.
-double Rounded(double us) { return std::round(us * 1000) / 1000; }
-
-// "all_reduce" -> "AllReduce".
-std::string CamelCase(std::string_view name) {
-  std::string camel;
-  bool up = true;
-  for (char c : name) {
-    if (c != '_') camel += up ? static_cast<char>(std::toupper(c)) : c;
-    up = c == '_';
-  }
-  return camel;
-}
 
 class TraceWriter {
  public:
@@ -87,37 +70,19 @@ class TraceWriter {
     }
   }
 
-  int64_t Elements(absl::Span<const ValueId> values) const {
-    int64_t elements = 0;
-    for (ValueId value : values) {
-      elements += program_.type(value).Local(program_.mesh).num_elements();
-    }
-    return elements;
-  }
-
   void Slice(const OpTime& time) {
     const Op& op = program_.ops[time.op];
-    std::string name = OpLabel(*op.def, op.attrs);
-    if (op.is_collective()) name = "ncclDevKernel_" + CamelCase(name);
     Json args = {{"op", time.op},
                  {"value", program_.value_name(op.results[0])}};
-    if (op.is_collective()) {
-      const auto& axes = op.attrs.Get<AxisList>("axes");
-      args["Collective name"] = op.def->name;
-      args["In msg nelems"] = Elements(op.operands);
-      args["Out msg nelems"] = Elements(op.results);
-      args["Group size"] = program_.mesh.size(axes);
-      args["dtype"] = ToString(program_.type(op.operands[0]).dtype);
-      args["Process Group Name"] = AxesToString(axes, program_.mesh);
-    }
-    double start = Rounded(time.start_us);
+    if (op.is_collective()) AddCollectiveArgs(program_, op, rank_, &args);
+    double start = TraceUs(time.start_us);
     events_.push_back({{"ph", "X"},
                        {"cat", "kernel"},
-                       {"name", name},
+                       {"name", TraceName(op)},
                        {"pid", rank_},
                        {"tid", Track(op.stream)},
                        {"ts", start},
-                       {"dur", Rounded(Rounded(time.end_us) - start)},
+                       {"dur", TraceUs(TraceUs(time.end_us) - start)},
                        {"args", args}});
   }
 
@@ -149,11 +114,11 @@ class TraceWriter {
                 {"id", arrows_},
                 {"pid", rank_},
                 {"tid", Track(program_.ops[from.op].stream)},
-                {"ts", Rounded(from.start_us)}};
+                {"ts", TraceUs(from.start_us)}};
     events_.push_back(end);
     end["ph"] = "f";
     end["tid"] = Track(program_.ops[to.op].stream);
-    end["ts"] = Rounded(to.start_us);
+    end["ts"] = TraceUs(to.start_us);
     end["bp"] = "e";
     events_.push_back(end);
   }

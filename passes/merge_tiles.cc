@@ -290,7 +290,7 @@ class Merger {
 absl::StatusOr<Program> TileMerger::Merge(const std::vector<TileGroup>& groups,
                                           std::vector<int>* new_ops) {
   if (!facts_.has_value()) {
-    facts_.emplace(TilesOf(program_, Lanes(program_)), DefUse(program_));
+    facts_ = Facts{TilesOf(program_, Lanes(program_)), DefUse(program_)};
   }
   Merger merger(program_, facts_->tiles, facts_->uses, groups);
   ASYRA_ASSIGN_OR_RETURN(Program merged, merger.Run());

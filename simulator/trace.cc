@@ -1,36 +1,14 @@
 #include "simulator/trace.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "ir/body.h"
+#include "ir/trace_event.h"
 
 namespace asyra {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Trace times have three decimals. Rounding both ends of a slice, and not its
-// duration, keeps neighbours from overlapping.
-double Rounded(double us) { return std::round(us * 1000) / 1000; }
-
-// "all_reduce" -> "AllReduce".
-std::string CamelCase(std::string_view name) {
-  std::string camel;
-  bool up = true;
-  for (char c : name) {
-    if (c != '_') camel += up ? static_cast<char>(std::toupper(c)) : c;
-    up = c == '_';
-  }
-  return camel;
-}
-
-int64_t LocalElements(const Program& program, ValueId value) {
-  const Type& type = program.type(value);
-  return LocalBytes(type, program.mesh) / SizeOf(type.dtype);
-}
 
 // Devices are processes from 0 on; profilers give the host its number of a
 // process, here one for each device.
@@ -72,7 +50,7 @@ class StepWriter {
       events_.push_back({{"ph", "C"},
                          {"name", "memory"},
                          {"pid", device_},
-                         {"ts", Rounded(point.time_us)},
+                         {"ts", TraceUs(point.time_us)},
                          {"args", {{"allocated", point.live_bytes}}}});
     }
     return next_id_;
@@ -111,21 +89,19 @@ class StepWriter {
 
   void Complete(std::string_view category, std::string_view name, int process,
                 int track, double start_us, double end_us, const Json& args) {
-    double start = Rounded(start_us);
+    double start = TraceUs(start_us);
     events_.push_back({{"ph", "X"},
                        {"cat", category},
                        {"name", name},
                        {"pid", process},
                        {"tid", track},
                        {"ts", start},
-                       {"dur", Rounded(Rounded(end_us) - start)},
+                       {"dur", TraceUs(TraceUs(end_us) - start)},
                        {"args", args}});
   }
 
   void Slice(const OpSpan& span) {
     const Op& op = OpOf(span);
-    std::string name = OpLabel(*op.def, op.attrs);
-    if (op.is_collective()) name = "ncclDevKernel_" + CamelCase(name);
     Json args = {{"device", device_},
                  {"context", 1},
                  {"stream", Track(span.stream)},
@@ -140,9 +116,10 @@ class StepWriter {
       args["source"] = ToString(result_.prices[span.op].source);
       args["limit"] = ToString(result_.prices[span.op].limit);
     }
-    if (op.is_collective()) AddCollective(op, &args);
-    Complete("kernel", name, device_, Track(span.stream), span.start_us,
-             span.end_us, args);
+    // The devices of a program are alike: this is its first one.
+    if (op.is_collective()) AddCollectiveArgs(program_, op, 0, &args);
+    Complete("kernel", TraceName(op), device_, Track(span.stream),
+             span.start_us, span.end_us, args);
   }
 
   // The host issues in text order, one op after the other.
@@ -164,23 +141,6 @@ class StepWriter {
            {device_, Track(span.stream), span.start_us});
       now += launch;
     }
-  }
-
-  void AddCollective(const Op& op, Json* args) {
-    const auto& axes = op.attrs.Get<AxisList>("axes");
-    int64_t in = 0, out = 0;
-    for (ValueId value : op.operands) in += LocalElements(program_, value);
-    for (ValueId value : op.results) out += LocalElements(program_, value);
-    (*args)["Collective name"] = op.def->name;
-    (*args)["In msg nelems"] = in;
-    (*args)["Out msg nelems"] = out;
-    (*args)["Group size"] = program_.mesh.size(axes);
-    (*args)["dtype"] = ToString(program_.type(op.operands[0]).dtype);
-    std::string group = AxesToString(axes, program_.mesh);
-    (*args)["Process Group Name"] = group;
-    (*args)["Process Group Description"] = group;
-    // As text, which is how profilers write it.
-    (*args)["Process Group Ranks"] = Json(program_.mesh.Group(0, axes)).dump();
   }
 
   // From each collective to the kernel that its wait held up.
@@ -206,7 +166,7 @@ class StepWriter {
   // to the slice around its end.
   void WaitArrow(const OpSpan& from, const OpSpan& to) {
     double leaves =
-        std::max(Rounded(from.start_us), Rounded(Rounded(from.end_us) - 0.001));
+        std::max(TraceUs(from.start_us), TraceUs(TraceUs(from.end_us) - 0.001));
     Flow("wait", next_id_++, {device_, Track(from.stream), leaves},
          {device_, Track(to.stream), to.start_us});
   }
@@ -223,12 +183,12 @@ class StepWriter {
                 {"id", id},
                 {"pid", from.process},
                 {"tid", from.track},
-                {"ts", Rounded(from.time_us)}};
+                {"ts", TraceUs(from.time_us)}};
     events_.push_back(end);
     end["ph"] = "f";
     end["pid"] = to.process;
     end["tid"] = to.track;
-    end["ts"] = Rounded(to.time_us);
+    end["ts"] = TraceUs(to.time_us);
     end["bp"] = "e";
     events_.push_back(end);
   }

@@ -112,8 +112,12 @@ class CommandLine(ToolTest):
       events = json.load(file)["traceEvents"]
     slices = [event for event in events if event["ph"] == "X"]
     self.assertGreater(len(slices), 30)
-    self.assertTrue(any(event["name"].startswith("ncclDevKernel_")
-                        for event in slices))
+    collectives = [event for event in slices
+                   if event["name"].startswith("ncclDevKernel_")]
+    self.assertGreater(len(collectives), 0)
+    for event in collectives:
+      self.assertIn(event["pid"],
+                    json.loads(event["args"]["Process Group Ranks"]))
     last = {}
     for event in sorted(slices, key=lambda event: event["ts"]):
       self.assertGreaterEqual(event["ts"], last.get(event["tid"], 0))

@@ -4,12 +4,16 @@
 #include "passes/schedule.h"
 
 #include <cmath>
+#include <map>
+#include <memory>
 
+#include "absl/algorithm/container.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "ir/support/check.h"
 #include "ir/verifier.h"
 #include "models/models.h"
 #include "passes/pass_manager.h"
@@ -83,83 +87,78 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{{{"dp", 2}, {"tp", 2}}, 2},
                     Setting{{{"dp", 2}, {"sp", 2}, {"tp", 2}}, 0}));
 
+// A built-in model sharded over a mesh of a machine, with its prices.
+struct Sharded {
+  Program program;
+  std::unique_ptr<CostModel> costs;
+
+  absl::StatusOr<ScheduleResult> Schedule(const ScheduleOptions& options) {
+    PassContext context{.costs = costs.get()};
+    return asyra::Schedule(program, options, context);
+  }
+};
+
+Sharded Shard(const std::string& model,
+              const std::map<std::string, int64_t>& dims,
+              std::vector<Mesh::Axis> axes,
+              const std::vector<std::string>& edits = {}) {
+  Sharded sharded{ASYRA_VALUE(BuiltinModel(model, dims)), nullptr};
+  Program& program = sharded.program;
+  program.mesh = ASYRA_VALUE(Mesh::Create(std::move(axes)));
+  sharded.costs = std::make_unique<CostModel>(
+      ASYRA_VALUE(LoadMachine("h200x8", edits)), program.mesh);
+  PassContext context{.costs = sharded.costs.get()};
+  EXPECT_EQ(RunPasses(program, kShardPipeline, context), absl::OkStatus());
+  return sharded;
+}
+
 TEST(Schedule, TilingHidesCommunicationOnALargeModel) {
-  absl::StatusOr<Program> program = BuiltinModel("llama3-8b", {});
-  ASSERT_TRUE(program.ok()) << program.status();
-  program->mesh = *Mesh::Create({{"sp", 2}, {"tp", 4}});
-  CostModel costs(*LoadMachine("h200x8"), program->mesh);
-  PassContext context;
-  context.costs = &costs;
-  ASSERT_EQ(RunPasses(*program, kShardPipeline, context), absl::OkStatus());
-  absl::StatusOr<ScheduleResult> result = Schedule(*program, {}, context);
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->tiles, 2);
-  EXPECT_LT(result->optimized.makespan_us, result->baseline.makespan_us);
-  EXPECT_LT(result->optimized.exposed_comm_us,
-            0.8 * result->baseline.exposed_comm_us);
-  EXPECT_GE(result->optimized.makespan_us, result->optimized.lower_bound_us);
+  Sharded llama = Shard("llama3-8b", {}, {{"sp", 2}, {"tp", 4}});
+  ScheduleResult result = ASYRA_VALUE(llama.Schedule({}));
+  EXPECT_EQ(result.tiles, 2);
+  EXPECT_LT(result.optimized.makespan_us, result.baseline.makespan_us);
+  EXPECT_LT(result.optimized.exposed_comm_us,
+            0.8 * result.baseline.exposed_comm_us);
+  EXPECT_GE(result.optimized.makespan_us, result.optimized.lower_bound_us);
 }
 
 // 64 K tokens on four devices: activations shrink by a quarter and more, since
 // only parts of the widest values are alive at once, and nothing is slower.
 TEST(Schedule, PrefillOfALongSequenceTakesLessMemory) {
-  absl::StatusOr<Program> program =
-      BuiltinModel("llama3-8b", {{"batch", 1}, {"seq", 65536}, {"logits", 1}});
-  ASSERT_TRUE(program.ok()) << program.status();
-  program->mesh = *Mesh::Create({{"sp", 4}});
-  CostModel costs(*LoadMachine("h200x8"), program->mesh);
-  PassContext context;
-  context.costs = &costs;
-  ASSERT_EQ(RunPasses(*program, kShardPipeline, context), absl::OkStatus());
-  ScheduleOptions options;
-  options.search_steps = 400;
-  absl::StatusOr<ScheduleResult> result = Schedule(*program, options, context);
-  ASSERT_TRUE(result.ok()) << result.status();
+  Sharded llama = Shard(
+      "llama3-8b", {{"batch", 1}, {"seq", 65536}, {"logits", 1}}, {{"sp", 4}});
+  ScheduleOptions options{.search_steps = 400};
+  ScheduleResult result = ASYRA_VALUE(llama.Schedule(options));
   auto activations = [](const SimResult& simulated) {
     return static_cast<double>(simulated.peak_bytes - simulated.weight_bytes);
   };
-  EXPECT_LE(result->optimized.makespan_us, result->baseline.makespan_us);
-  EXPECT_LE(activations(result->optimized),
-            0.75 * activations(result->baseline));
+  EXPECT_LE(result.optimized.makespan_us, result.baseline.makespan_us);
+  EXPECT_LE(activations(result.optimized), 0.75 * activations(result.baseline));
   // Weights alone.
-  options.memory_bytes = result->baseline.weight_bytes;
-  result = Schedule(*program, options, context);
-  ASSERT_FALSE(result.ok());
-  EXPECT_THAT(result.status().ToString(),
+  options.memory_bytes = result.baseline.weight_bytes;
+  EXPECT_THAT(llama.Schedule(options).status().ToString(),
               testing::HasSubstr("the least that one takes is 15."));
+}
+
+int OpsThatSpare(const Program& program) {
+  EXPECT_EQ(Verify(program), absl::OkStatus());
+  return static_cast<int>(absl::c_count_if(
+      program.ops, [](const Op& op) { return op.spares > 0; }));
 }
 
 // Links so slow that communication takes as long as computation, and no copy
 // engines: collectives that begin beside long products wait for their end.
 TEST(Schedule, ProductsSpareProcessorsWhereThatPays) {
-  absl::StatusOr<Program> program = BuiltinModel(
-      "llama3-8b",
-      {{"layers", 2}, {"batch", 2}, {"seq", 32768}, {"logits", 1}});
-  ASSERT_TRUE(program.ok()) << program.status();
-  program->mesh = *Mesh::Create({{"sp", 8}});
-  auto machine =
-      LoadMachine("h200x8", {"host.copy_engines=0", "host.link_gbps*=0.06"});
-  ASSERT_TRUE(machine.ok()) << machine.status();
-  CostModel costs(*machine, program->mesh);
-  PassContext context;
-  context.costs = &costs;
-  ASSERT_EQ(RunPasses(*program, kShardPipeline, context), absl::OkStatus());
-  ScheduleOptions options;
-  options.search_steps = 400;
-  absl::StatusOr<ScheduleResult> sparing = Schedule(*program, options, context);
+  Sharded llama = Shard(
+      "llama3-8b", {{"layers", 2}, {"batch", 2}, {"seq", 32768}, {"logits", 1}},
+      {{"sp", 8}}, {"host.copy_engines=0", "host.link_gbps*=0.06"});
+  ScheduleOptions options{.search_steps = 400};
+  ScheduleResult sparing = ASYRA_VALUE(llama.Schedule(options));
   options.spare = false;
-  absl::StatusOr<ScheduleResult> none = Schedule(*program, options, context);
-  ASSERT_TRUE(sparing.ok() && none.ok());
-  EXPECT_LT(sparing->optimized.makespan_us, 0.99 * none->optimized.makespan_us);
-  int spare[] = {0, 0};
-  for (const ScheduleResult* result : {&*sparing, &*none}) {
-    EXPECT_EQ(Verify(result->program), absl::OkStatus());
-    for (const Op& op : result->program.ops) {
-      spare[result == &*none] += op.spares > 0;
-    }
-  }
-  EXPECT_GT(spare[0], 10);
-  EXPECT_EQ(spare[1], 0);
+  ScheduleResult none = ASYRA_VALUE(llama.Schedule(options));
+  EXPECT_LT(sparing.optimized.makespan_us, 0.99 * none.optimized.makespan_us);
+  EXPECT_GT(OpsThatSpare(sparing.program), 10);
+  EXPECT_EQ(OpsThatSpare(none.program), 0);
 }
 
 TEST(Schedule, BatchThatDoesNotCutIsRefused) {

@@ -57,43 +57,38 @@ double LeastGib(CompileOptions options) {
   return least;
 }
 
-TEST(ScheduleStyles, TakeTheFormsThatFit) {
-  CompileOptions options = Options();
-  options.sums = "collective";
-  double inside = LeastGib(options);
-  options.sums = "apart";
-  double apart = LeastGib(options);
-  ASSERT_LT(inside, apart);
-  options.memory_gib = (inside + apart) / 2;
-  EXPECT_THAT(std::string(ScheduleIt(options).status.message()),
+// Within a budget for `small` alone `large` is refused, and where `both` are
+// compared rejected, as the candidate `name`.
+void ExpectOnlySmallFits(const CompileOptions& small, CompileOptions large,
+                         CompileOptions both, const std::string& name) {
+  double small_gib = LeastGib(small), large_gib = LeastGib(large);
+  ASSERT_LT(small_gib, large_gib);
+  large.memory_gib = both.memory_gib = (small_gib + large_gib) / 2;
+  EXPECT_THAT(std::string(ScheduleIt(large).status.message()),
               HasSubstr("no schedule found fits"));
-  options.sums = "auto";
-  Scheduled made = ScheduleIt(options);
+  Scheduled made = ScheduleIt(both);
   ASSERT_TRUE(made.status.ok()) << made.status;
   EXPECT_THAT(made.result.schedule->candidates,
-              Contains(AllOf(Field(&ScheduleChoice::name, "sums apart"),
+              Contains(AllOf(Field(&ScheduleChoice::name, name),
                              Field(&ScheduleChoice::rejected,
                                    HasSubstr("no schedule found fits")))));
 }
 
-TEST(ScheduleStyles, OfWhichOneThatWasNotAskedForMayNotFit) {
-  CompileOptions options = Options();
-  options.sums = "collective";
-  double sequence = LeastGib(options);
-  options.tp_style = "replicated";
-  double replicated = LeastGib(options);
-  ASSERT_LT(sequence, replicated);
-  options.memory_gib = (sequence + replicated) / 2;
-  EXPECT_THAT(std::string(ScheduleIt(options).status.message()),
-              HasSubstr("no schedule found fits"));
-  options.tp_style = "auto";
-  Scheduled made = ScheduleIt(options);
-  ASSERT_TRUE(made.status.ok()) << made.status;
-  EXPECT_THAT(
-      made.result.schedule->candidates,
-      Contains(AllOf(Field(&ScheduleChoice::name, "tp-style replicated"),
-                     Field(&ScheduleChoice::rejected,
-                           HasSubstr("no schedule found fits")))));
+TEST(ScheduleStyles, SumsApartMayNotFit) {
+  CompileOptions inside = Options(), apart = Options(), both = Options();
+  inside.sums = "collective";
+  apart.sums = "apart";
+  both.sums = "auto";
+  ExpectOnlySmallFits(inside, apart, both, "sums apart");
+}
+
+TEST(ScheduleStyles, StylesThatWereNotAskedForMayNotFit) {
+  CompileOptions sequence = Options();
+  sequence.sums = "collective";
+  CompileOptions replicated = sequence, both = sequence;
+  replicated.tp_style = "replicated";
+  both.tp_style = "auto";
+  ExpectOnlySmallFits(sequence, replicated, both, "tp-style replicated");
 }
 
 // A fault in a form that was not asked for is one all the same.
