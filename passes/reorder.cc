@@ -122,9 +122,9 @@ absl::StatusOr<std::vector<int>> OrderBy(std::string_view scheduler,
                    {"segrr", SegmentedRoundRobin(program)}},
                   search);
   if (!found.fits) {
-    return Invalid(
+    return absl::ResourceExhaustedError(fmt::format(
         "no order found needs at most {} bytes a device, the least is {}",
-        search.memory_bytes, found.least_peak_bytes);
+        search.memory_bytes, found.least_peak_bytes));
   }
   return std::move(found.best.order);
 }

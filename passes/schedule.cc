@@ -268,10 +268,10 @@ class Scheduler {
     for (int d : drafts) {
       least = std::min(least, drafts_[d].found.least_peak_bytes);
     }
-    return Invalid(
+    return absl::ResourceExhaustedError(fmt::format(
         "no schedule found fits in {:.3f} GiB a device: the least that one "
         "takes is {:.3f} GiB",
-        GiB(budget_), GiB(least));
+        GiB(budget_), GiB(least)));
   }
 
   void Finish(int chosen) {

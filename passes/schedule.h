@@ -69,7 +69,9 @@ struct ScheduleResult {
 // Of a local program; context.costs must be there. A draft replaces the
 // program as it stands only if it is still faster when prices are off by a
 // tenth (perturbation.h), unless the options ask for it.
-// Error: no draft fits the budget, with the least memory that one takes.
+// Errors: ResourceExhausted where no draft fits the budget, with the least
+// memory that one takes; InvalidArgument where the program does not cut into
+// the tiles asked for.
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context);

@@ -75,7 +75,7 @@ absl::Status AddFused(const CompileOptions& asked,
 
 // Every form of the program that is compared unasked, and in every number of
 // tiles that is, so that prices of these are measured before they choose.
-// Numbers that do not cut a model are left out.
+// What does not fit, or numbers that do not cut a model, are left out.
 absl::Status AddForms(const CompileOptions& asked,
                       std::vector<ProgramCalls>* programs) {
   CompileOptions options = asked;
@@ -89,7 +89,9 @@ absl::Status AddForms(const CompileOptions& asked,
     for (options.tiles = first; options.tiles <= last; ++options.tiles) {
       absl::Status added = options.tiles == 1 ? AddFused(options, programs)
                                               : AddScheduled(options, programs);
-      if (absl::IsInvalidArgument(added)) continue;
+      if (absl::IsInvalidArgument(added) || absl::IsResourceExhausted(added)) {
+        continue;
+      }
       ASYRA_RETURN_IF_ERROR(added);
     }
   }

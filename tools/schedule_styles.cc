@@ -103,7 +103,9 @@ class FormSearch {
   // Only for what Schedule refuses: it takes more memory than there is, or is
   // not cut into as many tiles as were asked for. All else is a fault.
   absl::Status Reject(const std::string& form, const absl::Status& why) {
-    if (form.empty() || !absl::IsInvalidArgument(why)) return why;
+    bool refused =
+        absl::IsResourceExhausted(why) || absl::IsInvalidArgument(why);
+    if (form.empty() || !refused) return why;
     result_->schedule->candidates.push_back(
         {.name = form, .rejected = std::string(MessageOf(why))});
     return absl::OkStatus();

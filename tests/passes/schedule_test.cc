@@ -136,7 +136,9 @@ TEST(Schedule, PrefillOfALongSequenceTakesLessMemory) {
   EXPECT_LE(activations(result.optimized), 0.75 * activations(result.baseline));
   // Weights alone.
   options.memory_bytes = result.baseline.weight_bytes;
-  EXPECT_THAT(llama.Schedule(options).status().ToString(),
+  absl::Status status = llama.Schedule(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.ToString(),
               testing::HasSubstr("the least that one takes is 15."));
 }
 
