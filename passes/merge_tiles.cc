@@ -298,10 +298,4 @@ absl::StatusOr<Program> TileMerger::Merge(const std::vector<TileGroup>& groups,
   return merged;
 }
 
-absl::StatusOr<Program> MergeTiles(const Program& program,
-                                   const std::vector<TileGroup>& groups,
-                                   std::vector<int>* new_ops) {
-  return TileMerger(program).Merge(groups, new_ops);
-}
-
 }  // namespace asyra

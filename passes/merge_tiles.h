@@ -43,9 +43,4 @@ class TileMerger {
   std::optional<Facts> facts_;
 };
 
-// The same, once.
-absl::StatusOr<Program> MergeTiles(const Program& program,
-                                   const std::vector<TileGroup>& groups,
-                                   std::vector<int>* new_ops = nullptr);
-
 }  // namespace asyra

@@ -318,4 +318,8 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
   return Scheduler(program, options, context).Run();
 }
 
+bool IsRefusal(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) || absl::IsInvalidArgument(status);
+}
+
 }  // namespace asyra

@@ -76,4 +76,7 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context);
 
+// Whether an error of Schedule is one of these two.
+bool IsRefusal(const absl::Status& status);
+
 }  // namespace asyra

@@ -47,8 +47,9 @@ void AddProgram(const Program& program, std::vector<ProgramCalls>* programs) {
 
 // Of a model as it is partitioned and as it is scheduled.
 absl::Status AddScheduled(const CompileOptions& options,
+                          const RaisedModel& model,
                           std::vector<ProgramCalls>* programs) {
-  ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options));
+  ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options, model));
   if (result.partitioned.has_value()) {
     AddProgram(*result.partitioned, programs);
   }
@@ -58,25 +59,25 @@ absl::Status AddScheduled(const CompileOptions& options,
 
 // Where ops may be fused, not at all, without products and with them, so that
 // prices can tell which is better.
-absl::Status AddFused(const CompileOptions& asked,
+absl::Status AddFused(const CompileOptions& asked, const RaisedModel& model,
                       std::vector<ProgramCalls>* programs) {
   CompileOptions options = asked;
   if (asked.fuse) {
     if (asked.epilogues != "none") {
       options.epilogues = "priced";
-      ASYRA_RETURN_IF_ERROR(AddScheduled(options, programs));
+      ASYRA_RETURN_IF_ERROR(AddScheduled(options, model, programs));
     }
     options.epilogues = "none";
-    ASYRA_RETURN_IF_ERROR(AddScheduled(options, programs));
+    ASYRA_RETURN_IF_ERROR(AddScheduled(options, model, programs));
     options.fuse = false;
   }
-  return AddScheduled(options, programs);
+  return AddScheduled(options, model, programs);
 }
 
 // Every form of the program that is compared unasked, and in every number of
 // tiles that is, so that prices of these are measured before they choose.
 // What does not fit, or numbers that do not cut a model, are left out.
-absl::Status AddForms(const CompileOptions& asked,
+absl::Status AddForms(const CompileOptions& asked, const RaisedModel& model,
                       std::vector<ProgramCalls>* programs) {
   CompileOptions options = asked;
   options.scheduler = "segrr";
@@ -87,11 +88,10 @@ absl::Status AddForms(const CompileOptions& asked,
   for (const std::string& style : TpStyles(asked, mesh)) {
     options.tp_style = style;
     for (options.tiles = first; options.tiles <= last; ++options.tiles) {
-      absl::Status added = options.tiles == 1 ? AddFused(options, programs)
-                                              : AddScheduled(options, programs);
-      if (absl::IsInvalidArgument(added) || absl::IsResourceExhausted(added)) {
-        continue;
-      }
+      absl::Status added = options.tiles == 1
+                               ? AddFused(options, model, programs)
+                               : AddScheduled(options, model, programs);
+      if (IsRefusal(added)) continue;
       ASYRA_RETURN_IF_ERROR(added);
     }
   }
@@ -101,12 +101,18 @@ absl::Status AddForms(const CompileOptions& asked,
 // What runs unless prices change much comes first.
 absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(
     const BenchOptions& bench) {
+  CompileOptions options = bench.compile;
+  std::vector<RaisedModel> models;
+  for (const std::string& name : bench.models) {
+    options.model = name;
+    ASYRA_RETURN_IF_ERROR(CheckTarget(options));
+    ASYRA_ASSIGN_OR_RETURN(models.emplace_back(), LoadRaised(options));
+  }
   std::vector<ProgramCalls> programs;
   for (auto add : {AddFused, AddForms}) {
-    for (const std::string& model : bench.models) {
-      CompileOptions options = bench.compile;
-      options.model = model;
-      ASYRA_RETURN_IF_ERROR(add(options, &programs));
+    for (size_t m = 0; m < models.size(); ++m) {
+      options.model = bench.models[m];
+      ASYRA_RETURN_IF_ERROR(add(options, models[m], &programs));
     }
   }
   return programs;

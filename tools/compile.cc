@@ -369,11 +369,14 @@ absl::StatusOr<CompileResult> Compile(const CompileOptions& options,
   return result;
 }
 
-absl::StatusOr<CompileResult> Compile(const CompileOptions& options) {
-  // What is wrong with the machine's name is said before a model is read.
+absl::Status CheckTarget(const CompileOptions& options) {
   ASYRA_RETURN_IF_ERROR(
       LoadMachine(options.machine, MachineEdits(options)).status());
-  ASYRA_RETURN_IF_ERROR(MeshOf(options).status());
+  return MeshOf(options).status();
+}
+
+absl::StatusOr<CompileResult> Compile(const CompileOptions& options) {
+  ASYRA_RETURN_IF_ERROR(CheckTarget(options));
   ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadRaised(options));
   return Compile(options, model);
 }

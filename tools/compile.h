@@ -102,6 +102,10 @@ struct RaisedModel {
 };
 absl::StatusOr<RaisedModel> LoadRaised(const CompileOptions& options);
 
+// What is wrong with the machine's name and edits, or the mesh: to be said
+// before a model is read, which may take long.
+absl::Status CheckTarget(const CompileOptions& options);
+
 // A program file that is partitioned already is only scheduled, and one that
 // is scheduled is only simulated; mesh flags are then refused. `model` is of
 // the same `model`, `dims`, `expert_capacity` and `passes`; it may be shared

@@ -103,9 +103,7 @@ class FormSearch {
   // Only for what Schedule refuses: it takes more memory than there is, or is
   // not cut into as many tiles as were asked for. All else is a fault.
   absl::Status Reject(const std::string& form, const absl::Status& why) {
-    bool refused =
-        absl::IsResourceExhausted(why) || absl::IsInvalidArgument(why);
-    if (form.empty() || !refused) return why;
+    if (form.empty() || !IsRefusal(why)) return why;
     result_->schedule->candidates.push_back(
         {.name = form, .rejected = std::string(MessageOf(why))});
     return absl::OkStatus();

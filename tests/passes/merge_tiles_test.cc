@@ -29,7 +29,7 @@ program @f(%x: f32[8, 8]) -> (f32[8, 8]) {{
 
 // Merges what comes after both tiles, ops 2 and 3.
 std::string Merged(const Program& program) {
-  Program merged = ASYRA_VALUE(MergeTiles(program, {{2, 3}}));
+  Program merged = ASYRA_VALUE(TileMerger(program).Merge({{2, 3}}));
   std::vector<Tensor> inputs = SmallIntegerInputs(program);
   absl::Status same =
       SameOutputs(ASYRA_VALUE(Interpret(program, inputs)),
@@ -66,7 +66,7 @@ program @f(%x: f32[8, 8]) -> (f32[8, 8]) {
   return %y
 }
 )"));
-  EXPECT_THAT(MergeTiles(program, {{2, 3}}).status().ToString(),
+  EXPECT_THAT(TileMerger(program).Merge({{2, 3}}).status().ToString(),
               testing::HasSubstr("%y0 and %y1 are not tiles of one value"));
 }
 

@@ -273,7 +273,7 @@ void MergeSome(RandomModel& model, Program* program, Seen* seen) {
     }
     if (alike && model.Pick({0, 1}) == 1) groups.push_back(std::move(group));
   }
-  absl::StatusOr<Program> merged = MergeTiles(*program, groups);
+  absl::StatusOr<Program> merged = TileMerger(*program).Merge(groups);
   if (!merged.ok()) return;  // in a cycle, or tiles of different values
   *program = *std::move(merged);
   seen->merged += !groups.empty();
