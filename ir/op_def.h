@@ -32,6 +32,7 @@ struct OpCall {
 // A view (reshape of contiguous memory) has neither flops nor bytes.
 struct Work {
   double flops = 0;       // multiply and add count one each
+  double useful = 1;      // the share of them that is not spent on padding
   double read_bytes = 0;  // from device memory, each operand once
   double write_bytes = 0;
   // The flops are those of matrix products, which tensor cores do.

@@ -51,7 +51,7 @@ double ModelFlopUtilization(const Program& program, const Machine& machine,
     double tflops = matrix == machine.gpu.matrix_tflops.end()
                         ? machine.gpu.vector_tflops.peak
                         : matrix->second.peak;
-    peak_us += work.flops / (tflops * 1e6);
+    peak_us += work.useful * work.flops / (tflops * 1e6);
   }
   double devices = static_cast<double>(program.mesh.num_devices());
   return makespan_us > 0 ? peak_us / (devices * makespan_us) : 0;

@@ -43,8 +43,9 @@ ImportSummary Summarize(const Program& program) {
     ++summary.ops[OpLabel(*op.def, op.attrs)];
     // Of all devices together; a global program is that of one.
     bool global = program.stage == Stage::kGlobal;
+    Work work = WorkOf(OpUse(program, op), global ? Mesh() : program.mesh);
     summary.flops +=
-        WorkOf(OpUse(program, op), global ? Mesh() : program.mesh).flops *
+        work.useful * work.flops *
         static_cast<double>(global ? 1 : program.mesh.num_devices());
     if (op.def->is_view || op.def->name == "constant") continue;
     for (ValueId result : op.results) {

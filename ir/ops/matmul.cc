@@ -176,14 +176,10 @@ absl::StatusOr<std::vector<Type>> InferGrouped(const OpCall& call) {
   return Infer(call);
 }
 
-// Rows of zeros cost nothing.
+// Kernels compute rows of zeros like any other.
 Work GroupedWork(const OpCall& local) {
   Work work = MatmulWork(local);
-  double occupancy = local.attrs.Float("occupancy");
-  double weights = static_cast<double>(local.operands[1].bytes());
-  work.flops *= occupancy;
-  work.rows *= occupancy;
-  work.read_bytes = weights + (work.read_bytes - weights) * occupancy;
+  work.useful = local.attrs.Float("occupancy");
   return work;
 }
 
@@ -228,8 +224,8 @@ std::vector<OpDef> MatmulOps() {
        .attrs = {{"transpose_b", AttrKind::kBool, "weights are [group, n, k]",
                   false},
                  {"occupancy", AttrKind::kFloat,
-                  "the share of rows that is expected not to be zeros, which "
-                  "may be skipped; it changes cost, not meaning",
+                  "the share of rows that is expected not to be padding, "
+                  "which is computed all the same: what of it is useful",
                   1.0}},
        .infer = InferGrouped,
        .axes = Axes,
