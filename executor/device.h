@@ -57,10 +57,9 @@ class Device {
   // Errors: ResourceExhausted, naming what is asked and what is left.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
       int64_t bytes) = 0;
-  // Those of computation are named compute..., all others are for collectives,
-  // which go first where both are ready. `failure` outlives the stream.
+  // `failure` outlives the stream, `name` is for people.
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
-      std::string_view name, Failure* failure) = 0;
+      std::string_view name, StreamUse use, Failure* failure) = 0;
   virtual std::unique_ptr<Event> CreateEvent(bool timed) = 0;
   // Keeps what `enqueue` enqueues on `streams`, and runs nothing of it; each
   // replay enqueues it all at little cost. The streams meet in events: the

@@ -33,11 +33,15 @@ absl::Status StepRunner::MakeStreams() {
   size_t count = std::max<size_t>(1, setup_.sync.last_on.size());
   size_t unnamed = count - std::min(count, names.size());
   for (size_t i = 0; i < count; ++i) {
+    std::string name =
+        i < unnamed ? std::string("compute") : names[i - unnamed];
     ASYRA_ASSIGN_OR_RETURN(
         std::unique_ptr<Stream> stream,
-        setup_.device.CreateStream(
-            i < unnamed ? std::string("compute") : names[i - unnamed],
-            setup_.failure));
+        setup_.device.CreateStream(name,
+                                   name.starts_with("compute")
+                                       ? StreamUse::kCompute
+                                       : StreamUse::kCollectives,
+                                   setup_.failure));
     streams_.push_back(std::move(stream));
     finished_.push_back(setup_.device.CreateEvent(false));
   }
@@ -112,7 +116,8 @@ absl::Status StepRunner::MakeRests() {
     }
     if (rests_ == nullptr) {
       ASYRA_ASSIGN_OR_RETURN(
-          rests_, setup_.device.CreateStream("rests", setup_.failure));
+          rests_, setup_.device.CreateStream("rests", StreamUse::kRests,
+                                             setup_.failure));
     }
     launch.rest_begin = setup_.device.CreateEvent(false);
     launch.rest_end = setup_.device.CreateEvent(false);

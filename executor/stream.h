@@ -4,6 +4,7 @@
 // allocates nothing.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "absl/status/status.h"
@@ -20,6 +21,11 @@ class Event {
   // were synchronized.
   virtual double UsSince(const Event& earlier) const = 0;
 };
+
+// What a stream is for. Where work of several could begin, that of the last use
+// here does: collectives hold up other ranks, and rests (Kernel::LaunchRest)
+// have time.
+enum class StreamUse : uint8_t { kRests, kCompute, kCollectives };
 
 using WaitCheck = std::function<absl::Status(double waited_s)>;
 

@@ -29,7 +29,8 @@ constexpr int kShareOfJoins = 20;
 // Bytes that values may take on the device, beside what libraries do.
 int64_t DeviceBytes(const Machine& machine) {
   const Gpu& gpu = machine.gpu;
-  double mib = gpu.hbm_gib * 1024 - gpu.context_mib - gpu.collectives_mib;
+  double mib = gpu.hbm_gib * 1024 - gpu.library_mib.context -
+               gpu.library_mib.collectives;
   return static_cast<int64_t>(mib * (1 << 20));
 }
 

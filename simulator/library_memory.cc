@@ -52,32 +52,67 @@ int64_t WorkspaceOf(const Program& program, const Op& op,
                                           : PackedBytes(program, op);
   }
   return WorkOf(OpUse(program, op), program.mesh).matrix
-             ? static_cast<int64_t>(machine.gpu.workspace_mib * kMiB)
+             ? static_cast<int64_t>(machine.gpu.library_mib.workspace * kMiB)
              : 0;
+}
+
+// What a communicator connects.
+struct Connections {
+  bool rings = false, trees = false;
+  int64_t peers = 0;  // that it exchanges blocks with
+};
+
+// By communicator and number of thread blocks.
+using Communicators = std::map<std::pair<int, int64_t>, Connections>;
+
+Communicators CommunicatorsOf(const Program& program, const Machine& machine) {
+  Dependencies dependencies(program);
+  Communicators communicators;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    if (!op.is_collective() || IsCopied(program, op, machine)) continue;
+    Connections& connections =
+        communicators[{dependencies.CommunicatorOf(static_cast<int>(i)),
+                       op.attrs.Int("ctas")}];
+    if (op.def->collective == CollectiveKind::kAllToAll) {
+      connections.peers = SpanOf(program, op, machine).ranks - 1;
+    } else {
+      connections.rings = true;
+    }
+    if (op.def->collective == CollectiveKind::kAllReduce) {
+      connections.trees = true;
+    }
+  }
+  return communicators;
+}
+
+// Buffers are those of channels, each a thread block's: of what communicators
+// of any number of them take.
+double PartOf(int64_t ctas, const Machine& machine) {
+  int most = 1;
+  for (auto& [kind, params] : machine.collectives) {
+    most = std::max(most, params.ctas);
+  }
+  return ctas == 0 ? 1 : std::min(1.0, static_cast<double>(ctas) / most);
 }
 
 }  // namespace
 
 int64_t LibraryBytes(const Program& program, const Machine& machine) {
-  Dependencies dependencies(program);
-  // By communicator and thread blocks: the peers it exchanges blocks with.
-  std::map<std::pair<int, int64_t>, int64_t> communicators;
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Op& op = program.ops[i];
-    if (!op.is_collective() || IsCopied(program, op, machine)) continue;
-    int64_t& peers =
-        communicators[{dependencies.CommunicatorOf(static_cast<int>(i)),
-                       op.attrs.Int("ctas")}];
-    if (op.def->collective == CollectiveKind::kAllToAll) {
-      peers = SpanOf(program, op, machine).ranks - 1;
-    }
+  const LibraryMemory& library = machine.gpu.library_mib;
+  Communicators communicators = CommunicatorsOf(program, machine);
+  double mib =
+      library.context + library.op * static_cast<double>(program.ops.size());
+  if (!communicators.empty()) mib += library.collectives;
+  bool exchanges = false;
+  for (auto& [key, connections] : communicators) {
+    exchanges |= connections.peers > 0;
+    mib += PartOf(key.second, machine) *
+           (library.communicator + (connections.rings ? library.rings : 0) +
+            (connections.trees ? library.trees : 0) +
+            library.peer * static_cast<double>(connections.peers));
   }
-  const Gpu& gpu = machine.gpu;
-  double mib = gpu.context_mib;
-  if (!communicators.empty()) mib += gpu.collectives_mib;
-  for (auto [communicator, peers] : communicators) {
-    mib += gpu.communicator_mib + gpu.exchange_mib * static_cast<double>(peers);
-  }
+  if (exchanges) mib += library.exchanges;
   return static_cast<int64_t>(mib * kMiB);
 }
 

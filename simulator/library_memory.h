@@ -8,9 +8,10 @@
 
 namespace asyra {
 
-// The context of the process, and the buffers of its communicators: one for
-// each set of axes, and each number of thread blocks. Collectives that copy
-// engines carry need none.
+// The context of the process, its captured step, and the buffers of its
+// communicators
+// (LibraryMemory): one for each set of axes, and each number of thread blocks;
+// few blocks take little. Collectives that copy engines carry need none.
 int64_t LibraryBytes(const Program& program, const Machine& machine);
 
 // What kernels work in: for each stream as much as the op that needs most.

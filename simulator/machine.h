@@ -27,6 +27,19 @@ struct Rate {
   double achievable = 0;
 };
 
+// What a process takes of a GPU besides its values, in MiB: the context, with
+// the libraries that compute; each op of a captured step; the collective
+// library once it is used, and once
+// more where blocks are exchanged (all_to_all). Each communicator, one more for
+// its rings, where it does anything but all_to_all, for its trees, where it
+// does all_reduce, and for each peer it exchanges blocks with. What products of
+// a stream may work in.
+struct LibraryMemory {
+  double context = 0, op = 0, collectives = 0, exchanges = 0;
+  double communicator = 0, rings = 0, trees = 0, peer = 0;
+  double workspace = 0;
+};
+
 struct Gpu {
   std::string name;
   int sms = 0;
@@ -47,15 +60,7 @@ struct Gpu {
   // Blocks of a product fetch tile after tile until none is left: a kernel that
   // comes later, whatever its priority, begins when the product is done.
   bool gemm_stays = false;
-  // What a process takes besides its values: the context with libraries of
-  // products; the collective library once it is used; each communicator; what
-  // one takes more for each peer of all_to_all; and what products of a stream
-  // may work in.
-  double context_mib = 0;
-  double collectives_mib = 0;
-  double communicator_mib = 0;
-  double exchange_mib = 0;
-  double workspace_mib = 0;
+  LibraryMemory library_mib;
 };
 
 enum class LinkKind : uint8_t { kNvlink, kPcie };

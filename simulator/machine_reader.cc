@@ -45,6 +45,19 @@ std::map<std::string, Rate, std::less<>> ReadMatrixRates(JsonFields& fields) {
   return rates;
 }
 
+LibraryMemory ReadLibraryMemory(JsonFields& fields) {
+  constexpr Range kMib = {0, 65536};
+  return {.context = fields.Number("context", kMib),
+          .op = fields.Number("op", kMib),
+          .collectives = fields.Number("collectives", kMib),
+          .exchanges = fields.Number("exchanges", kMib),
+          .communicator = fields.Number("communicator", kMib),
+          .rings = fields.Number("rings", kMib),
+          .trees = fields.Number("trees", kMib),
+          .peer = fields.Number("peer", kMib),
+          .workspace = fields.Number("workspace", kMib)};
+}
+
 Gpu ReadGpu(JsonFields& fields) {
   Gpu gpu;
   gpu.name = fields.Text("name");
@@ -60,11 +73,7 @@ Gpu ReadGpu(JsonFields& fields) {
   gpu.gemm_extra_k = fields.Number("gemm_extra_k", kNotNegative);
   gpu.gemm_hbm_fraction = fields.Number("gemm_hbm_fraction", kFraction);
   gpu.gemm_stays = fields.Has("gemm_stays") && fields.Bool("gemm_stays");
-  gpu.context_mib = fields.Number("context_mib", {0, 65536});
-  gpu.collectives_mib = fields.Number("collectives_mib", {0, 65536});
-  gpu.communicator_mib = fields.Number("communicator_mib", {0, 65536});
-  gpu.exchange_mib = fields.Number("exchange_mib", {0, 65536});
-  gpu.workspace_mib = fields.Number("workspace_mib", {0, 65536});
+  gpu.library_mib = fields.Object("library_mib", ReadLibraryMemory);
   // Sheets quote twice the dense rate for sparse operands; the arithmetic of
   // one SM tells them apart.
   double per_clock = fields.Number("bf16_flops_per_sm_clock", {1, 1e6});
@@ -144,7 +153,7 @@ void ReadHost(JsonFields& host, Machine* machine) {
 
 Machine ReadMachine(JsonFields& fields, std::string* table_file) {
   Machine machine;
-  fields.Count("schema", 2, 2);
+  fields.Count("schema", 3, 3);
   machine.name = fields.Text("name");
   if (fields.Has("nodes")) machine.nodes = fields.Count("nodes", 1, 1 << 20);
   machine.gpu = fields.Object("gpu", ReadGpu);

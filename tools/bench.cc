@@ -12,8 +12,10 @@
 #include "executor/cuda/cuda_platform.h"
 #include "executor/cuda/facts.h"
 #include "ir/support/status.h"
+#include "simulator/collective_cost.h"
 #include "simulator/cost_table.h"
 #include "tools/bench_grid.h"
+#include "tools/bench_memory.h"
 #include "tools/run_inputs.h"
 #include "tools/schedule_styles.h"
 
@@ -162,6 +164,7 @@ class Bench {
     ASYRA_ASSIGN_OR_RETURN(std::vector<ProgramCalls> programs,
                            CallsOfModels(options_));
     ASYRA_ASSIGN_OR_RETURN(device_, platform_->MakeDevice(0, result_.ranks));
+    ASYRA_ASSIGN_OR_RETURN(result_.context_mib, ContextMib(*device_));
     ASYRA_RETURN_IF_ERROR(MeasureLaunches());
     std::vector<CollectiveCall> collectives;
     for (const ProgramCalls& calls : programs) {
@@ -327,10 +330,26 @@ class Bench {
     }
     return RunRankTimers(*platform_, result_.ranks, options_.timeout_s,
                          [&](RankTimer& timer) -> absl::Status {
+                           ASYRA_RETURN_IF_ERROR(MeasureMemory(timer));
                            ASYRA_RETURN_IF_ERROR(MeasureWith(timer, calls));
+                           if (options_.grid) {
+                             ASYRA_RETURN_IF_ERROR(MeasureBlock(timer));
+                           }
                            ASYRA_RETURN_IF_ERROR(MeasurePairs(timer, pairs));
                            return MeasureWith(timer, grid);
                          });
+  }
+
+  // Before anything else is carried.
+  absl::Status MeasureMemory(RankTimer& timer) {
+    bool first = timer.rank() == 0;
+    ASYRA_ASSIGN_OR_RETURN(bool known,
+                           timer.Agree(first && result_.context_mib > 0));
+    if (!known) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(LibraryMemory memory,
+                           MeasureCollectiveMemory(timer, result_.ranks));
+    if (first) result_.collective_memory = memory;
+    return absl::OkStatus();
   }
 
   // As rank 0 sees it; what there is none for is left out.
@@ -360,6 +379,23 @@ class Bench {
       if (!timing.ok()) return Annotate(timing.status(), call.text);
       if (first) Add({call.text, call.ranks, *timing});
     }
+    return absl::OkStatus();
+  }
+
+  // What one thread block of the collective library moves: no price of a call,
+  // as tables have them for as many blocks as the library takes.
+  absl::Status MeasureBlock(RankTimer& timer) {
+    if (options_.device == "cpu") return absl::OkStatus();
+    CollectiveCall call = OneBlockGather(scale_, result_.ranks);
+    ASYRA_ASSIGN_OR_RETURN(bool go, HasTime(timer, call.text));
+    if (!go) return absl::OkStatus();
+    absl::StatusOr<Timing> timing = timer.TimeCollective(call);
+    if (!timing.ok()) return Annotate(timing.status(), call.text);
+    ASYRA_ASSIGN_OR_RETURN(int64_t payload, PayloadOf(call));
+    if (timer.rank() != 0) return absl::OkStatus();
+    double bus_bytes = static_cast<double>(payload) *
+                       BusFactor(CollectiveKind::kAllGather, result_.ranks);
+    result_.block_gbps = bus_bytes / timing->us * 1e-3;
     return absl::OkStatus();
   }
 

@@ -123,12 +123,18 @@ std::vector<CollectiveCall> CollectiveGrid(const GridScale& scale, int ranks) {
       if (payload < kLeastCopied) continue;
       for (CollectiveKind kind :
            {CollectiveKind::kAllGather, CollectiveKind::kAllToAll}) {
-        calls.push_back(CollectiveOf(kind, scale.dtype, payload, group,
-                                     /*copies=*/true));
+        calls.push_back(
+            CollectiveOf(kind, scale.dtype, payload, group, "copies=true"));
       }
     }
   }
   return calls;
+}
+
+CollectiveCall OneBlockGather(const GridScale& scale, int ranks) {
+  return CollectiveOf(CollectiveKind::kAllGather, scale.dtype,
+                      scale.payloads[scale.payloads.size() - 2], ranks,
+                      "ctas=1");
 }
 
 absl::StatusOr<std::vector<PairCall>> PairGrid(const GridScale& scale,

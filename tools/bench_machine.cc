@@ -140,6 +140,30 @@ std::string RestOfHost(const BenchResult& result, const Rates& rates,
   return fmt::format("; {} as before", fmt::join(rest, ", "));
 }
 
+// What is not measured stays, and the workspace, which we give.
+void SetMemory(const BenchResult& result, Json* library) {
+  if (result.context_mib > 0) (*library)["context"] = result.context_mib;
+  if (!result.collective_memory.has_value()) return;
+  const LibraryMemory& memory = *result.collective_memory;
+  (*library)["collectives"] = memory.collectives;
+  (*library)["exchanges"] = memory.exchanges;
+  (*library)["communicator"] = memory.communicator;
+  (*library)["rings"] = memory.rings;
+  (*library)["trees"] = memory.trees;
+  (*library)["peer"] = memory.peer;
+}
+
+// What of the GPU is as the base says.
+std::string RestOfGpu(const BenchResult& result) {
+  bool computes = result.context_mib > 0,
+       communicates = result.collective_memory.has_value();
+  if (computes && communicates) return "; peaks as before";
+  return fmt::format("; peaks and memory of {} as before",
+                     computes       ? "collectives"
+                     : communicates ? "the context"
+                                    : "libraries");
+}
+
 Json Even(double rate) { return {{"peak", rate}, {"achievable", rate}}; }
 
 }  // namespace
@@ -164,6 +188,8 @@ absl::StatusOr<std::string> BenchMachine(const BenchResult& result,
   SetRate(rates.memory_gbps, &gpu["hbm_gbps"]);
   SetRate(rates.link_gbps, &host["link_gbps"]);
   if (host.contains("copy_gbps")) SetRate(rates.copy_gbps, &host["copy_gbps"]);
+  if (result.block_gbps > 0) host["cta_gbps"] = Rounded(result.block_gbps);
+  SetMemory(result, &gpu["library_mib"]);
   constexpr double kLeastUs = 0.01;
   const LaunchTimes& launches = result.launches;
   gpu["kernel_us"] = Rounded(std::max(launches.device_us, kLeastUs));
@@ -178,7 +204,7 @@ absl::StatusOr<std::string> BenchMachine(const BenchResult& result,
   machine["measurements"] = table;
   std::string by = fmt::format("asyra-bench on {}, {}, {}", result.device,
                                result.libraries, result.date);
-  machine["sources"]["gpu"] = by + "; peaks and memory as before";
+  machine["sources"]["gpu"] = by + RestOfGpu(result);
   if (rates.least_collective_us > 0) {
     machine["sources"]["host"] = by + RestOfHost(result, rates, host);
   }
@@ -201,7 +227,7 @@ std::string PlainMachine(const BenchResult& result, std::string_view before) {
   Json collective = {{"ctas", 1}, {"beside_compute", 1}};
   double base_us = std::max(Rounded(rates.least_collective_us), 0.01);
   Json machine = {
-      {"schema", 2},
+      {"schema", 3},
       {"name", ""},
       {"gpu",
        {{"name", result.device},
@@ -218,11 +244,16 @@ std::string PlainMachine(const BenchResult& result, std::string_view before) {
         {"gemm_half_tile", 0},
         {"gemm_extra_k", 0},
         {"gemm_hbm_fraction", 1},
-        {"context_mib", 0},
-        {"collectives_mib", 0},
-        {"communicator_mib", 0},
-        {"exchange_mib", 0},
-        {"workspace_mib", 0}}},
+        {"library_mib",
+         {{"context", 0},
+          {"op", 0},
+          {"collectives", 0},
+          {"exchanges", 0},
+          {"communicator", 0},
+          {"rings", 0},
+          {"trees", 0},
+          {"peer", 0},
+          {"workspace", 0}}}}},
       {"launch_us", 1},
       {"graph_launch_us", 1},
       {"host",

@@ -29,6 +29,21 @@ std::string MethodOf(const BenchResult& result) {
                      before, kMethod);
 }
 
+std::string MemoryText(const BenchResult& result) {
+  if (result.context_mib == 0) return "";
+  std::string text = fmt::format(
+      "MiB of each GPU: {} for the libraries that compute", result.context_mib);
+  if (result.collective_memory.has_value()) {
+    const LibraryMemory& memory = *result.collective_memory;
+    text += fmt::format(
+        ", {} for collectives, {} for exchanges; each communicator {}, its "
+        "rings {}, trees {}, each peer of exchanges {}",
+        memory.collectives, memory.exchanges, memory.communicator, memory.rings,
+        memory.trees, memory.peer);
+  }
+  return text + "\n\n";
+}
+
 }  // namespace
 
 std::string BenchText(const BenchResult& result) {
@@ -42,6 +57,11 @@ std::string BenchText(const BenchResult& result) {
       "{:.2f} us\n\n",
       result.launches.eager_us, result.launches.recorded_us,
       result.launches.device_us);
+  text += MemoryText(result);
+  if (result.block_gbps > 0) {
+    text += fmt::format("a collective by one thread block: {:.1f} GB/s\n\n",
+                        result.block_gbps);
+  }
   text += "    median  spread  ranks, call\n";
   for (size_t i = result.kept; i < result.calls.size(); ++i) {
     text += Line(result.calls[i]);

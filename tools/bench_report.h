@@ -2,11 +2,13 @@
 // (simulator/README.md).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "executor/bench/collective_timer.h"
+#include "simulator/machine.h"
 
 namespace asyra {
 
@@ -34,6 +36,11 @@ struct BenchResult {
   std::string kept_method;  // as their table says
   std::vector<MeasuredPair> pairs;
   LaunchTimes launches;
+  // Bus bandwidth of a collective by one thread block; 0: not known.
+  double block_gbps = 0;
+  double context_mib = 0;  // with libraries that compute; 0: not known
+  // Of the collective library; its `context` and `workspace` are not.
+  std::optional<LibraryMemory> collective_memory;
   std::vector<std::string> left_out;  // and why
   double seconds = 0;                 // it all took
 };
@@ -46,7 +53,7 @@ std::string BenchTable(const BenchResult& result);
 // A *.machine file that names `table`: `base`, the text of another one, with
 // what was measured in its place. Rates are the best that were reached; shares
 // that collectives keep beside computation are those of the pairs, and stay
-// where there are none.
+// where there are none; so does what libraries take of the memory.
 // Errors: calls that cannot be read; a base that is no JSON.
 absl::StatusOr<std::string> BenchMachine(const BenchResult& result,
                                          const std::string& name,

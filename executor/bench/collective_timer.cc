@@ -77,14 +77,16 @@ class Timer : public RankTimer {
   }
 
   absl::Status Prepare() {
-    ASYRA_ASSIGN_OR_RETURN(compute_,
-                           device_->CreateStream("compute", &failure_));
-    ASYRA_ASSIGN_OR_RETURN(comm_, device_->CreateStream("x", &failure_));
+    ASYRA_ASSIGN_OR_RETURN(
+        compute_,
+        device_->CreateStream("compute", StreamUse::kCompute, &failure_));
+    ASYRA_ASSIGN_OR_RETURN(
+        comm_, device_->CreateStream("x", StreamUse::kCollectives, &failure_));
     for (auto* event : {&meet_begin_, &met_, &begin_, &end_, &compute_begin_,
                         &compute_end_}) {
       *event = device_->CreateEvent(/*timed=*/true);
     }
-    return world_.size() == 1 ? absl::OkStatus() : PrepareMeeting();
+    return absl::OkStatus();
   }
 
   int64_t rank() const override { return world_.rank(); }
@@ -141,6 +143,15 @@ class Timer : public RankTimer {
     return result;
   }
 
+  absl::StatusOr<int64_t> BytesToCarry(const CollectiveCall& call) override {
+    ASYRA_RETURN_IF_ERROR(world_.Exchange("").status());
+    int64_t before = device_->BytesInUse();
+    // Preparing it runs it once where that is what takes memory.
+    ASYRA_RETURN_IF_ERROR(PrepareKernel(call).status());
+    ASYRA_RETURN_IF_ERROR(world_.Exchange("").status());
+    return device_->BytesInUse() - before;
+  }
+
   absl::StatusOr<bool> Agree(bool mine) override {
     ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> all,
                            world_.Exchange(mine ? "1" : "0"));
@@ -171,6 +182,18 @@ class Timer : public RankTimer {
   }
 
   absl::StatusOr<Prepared> PrepareCollective(const CollectiveCall& call) {
+    ASYRA_ASSIGN_OR_RETURN(KernelOfCall found, PrepareKernel(call));
+    Prepared prepared;
+    prepared.kernel = std::move(found.kernel);
+    ASYRA_RETURN_IF_ERROR(prepared.Reserve(found.use, *device_, *comm_));
+    return prepared;
+  }
+
+  struct KernelOfCall {
+    KernelUse use;
+    std::unique_ptr<Kernel> kernel;
+  };
+  absl::StatusOr<KernelOfCall> PrepareKernel(const CollectiveCall& call) {
     ASYRA_ASSIGN_OR_RETURN(Mesh mesh, GroupsOf(world_.size(), call.ranks));
     ASYRA_ASSIGN_OR_RETURN(ParsedCall parsed, ParseCall(call.text, mesh));
     ASYRA_ASSIGN_OR_RETURN(
@@ -189,11 +212,9 @@ class Timer : public RankTimer {
                              world_.name());
       }
     }
-    Prepared prepared;
-    ASYRA_ASSIGN_OR_RETURN(prepared.kernel,
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
                            world_.PrepareCollective(collective));
-    ASYRA_RETURN_IF_ERROR(prepared.Reserve(use, *device_, *comm_));
-    return prepared;
+    return KernelOfCall{std::move(use), std::move(kernel)};
   }
 
   absl::Status Wait(Stream& stream) {
@@ -218,6 +239,7 @@ class Timer : public RankTimer {
   // all hosts have enqueued it. Where one was later than its device met the
   // others, which then waited for the host, all do it again.
   absl::Status WhenMet(const std::function<void()>& enqueue) {
+    if (meet_ == nullptr) ASYRA_RETURN_IF_ERROR(PrepareMeeting());
     double late_us = 1;
     for (int i = 0; i < kAttempts && late_us > 0; ++i) {
       ASYRA_RETURN_IF_ERROR(world_.Exchange("").status());

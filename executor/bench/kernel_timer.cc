@@ -27,7 +27,9 @@ class Trial {
     if (!kernel_->is_native()) {
       return Unimplemented("{} has no kernel for this use", device_.name());
     }
-    ASYRA_ASSIGN_OR_RETURN(stream_, device_.CreateStream("compute", &failure_));
+    ASYRA_ASSIGN_OR_RETURN(
+        stream_,
+        device_.CreateStream("compute", StreamUse::kCompute, &failure_));
     begin_ = device_.CreateEvent(/*timed=*/true);
     end_ = device_.CreateEvent(/*timed=*/true);
     ASYRA_ASSIGN_OR_RETURN(

@@ -58,7 +58,8 @@ CollectiveCall CollectiveOf(const Program& program, const Op& op) {
   auto ranks =
       static_cast<int>(program.mesh.size(op.attrs.Get<AxisList>("axes")));
   return CollectiveOf(op.def->collective, program.OperandTypes(op)[0].dtype,
-                      payload, ranks, op.attrs.Bool("copies"));
+                      payload, ranks,
+                      op.attrs.Bool("copies") ? "copies=true" : "");
 }
 
 bool TakesTime(const Program& program, const Op& op) {
@@ -120,10 +121,12 @@ absl::StatusOr<LocalCall> ParseLocalCall(std::string_view text,
 }
 
 CollectiveCall CollectiveOf(CollectiveKind kind, DType dtype,
-                            int64_t payload_bytes, int ranks, bool copies) {
+                            int64_t payload_bytes, int ranks,
+                            std::string_view more) {
   int64_t elements = std::max<int64_t>(payload_bytes / SizeOf(dtype), ranks);
   elements -= elements % ranks;
-  std::string type(ToString(dtype)), last = copies ? "x, copies=true" : "x";
+  std::string type(ToString(dtype)), last = "x";
+  if (!more.empty()) last += fmt::format(", {}", more);
   auto text = [&]() -> std::string {
     switch (kind) {
       case CollectiveKind::kAllReduce:

@@ -45,12 +45,12 @@ void AddCalls(const Program& program, int64_t index_limit, ProgramCalls* calls);
 absl::StatusOr<LocalCall> ParseLocalCall(std::string_view text,
                                          int64_t index_limit = 4);
 
-// One of `payload_bytes`, as nccl-tests count them, over `ranks` devices; with
-// the attribute `copies` or without. Payloads are rounded down to what divides
-// evenly.
+// One of `payload_bytes`, as nccl-tests count them, over `ranks` devices;
+// `more` are other attributes, "copies=true". Payloads are rounded down to what
+// divides evenly.
 CollectiveCall CollectiveOf(CollectiveKind kind, DType dtype,
                             int64_t payload_bytes, int ranks,
-                            bool copies = false);
+                            std::string_view more = "");
 // What it moves, by the same count. Errors: as ParseLocalCall.
 absl::StatusOr<int64_t> PayloadOf(const CollectiveCall& call);
 

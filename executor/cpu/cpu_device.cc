@@ -106,7 +106,7 @@ class CpuDevice : public Device {
   }
 
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
-      std::string_view name, Failure* failure) override {
+      std::string_view name, StreamUse /*use*/, Failure* failure) override {
     return std::make_unique<CpuStream>(name, threads_, failure);
   }
 

@@ -150,8 +150,9 @@ class CopyCollective : public CudaKernel {
   }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
-    // Within a GPU it takes a kernel to copy, which finds room before what is
-    // computed next rather than later.
+    // Within a GPU it takes a kernel to copy (copy engines do not, however they
+    // are asked), which finds room before what is computed next rather than
+    // later.
     if (!g_.sums && !has_rest()) {
       ASYRA_RETURN_IF_ERROR(SendBlock(g_.self, args, stream));
     }
@@ -172,7 +173,8 @@ class CopyCollective : public CudaKernel {
 
   // This rank's own block: beside a product the kernel that copies it waits for
   // the product's end, and so would everything behind it on the collective's
-  // stream.
+  // stream. The driver's kernel would then hold up small ops for as long as it
+  // takes, and takes twice as long where rows are long and few.
   bool has_rest() const override { return g_.split && !g_.sums; }
   absl::Status EnqueueRest(const KernelArgs& args,
                            cudaStream_t stream) override {
@@ -219,11 +221,15 @@ class CopyCollective : public CudaKernel {
       return CopyBlock(copy, from, Slot(peers_[to].workspace, g_.self, to),
                        stream);
     }
-    void* result = to == g_.self ? args.results[0] : peers_[to].result;
+    int64_t place = g_.self * runs.write_member * size;
+    if (to == g_.self) {
+      ASYRA_CUDA(
+          CopyRows(copy, from, static_cast<std::byte*>(args.results[0]) + place,
+                   stream, has_rest() ? CopyPace::kAside : CopyPace::kFull));
+      return absl::OkStatus();
+    }
     return CopyBlock(
-        copy, from,
-        static_cast<std::byte*>(result) + g_.self * runs.write_member * size,
-        stream);
+        copy, from, static_cast<std::byte*>(peers_[to].result) + place, stream);
   }
 
   // The part of the result that is this rank's.

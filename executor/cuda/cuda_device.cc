@@ -78,10 +78,9 @@ class CudaDevice : public Device {
   }
 
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
-      std::string_view name, Failure* failure) override {
+      std::string_view /*name*/, StreamUse use, Failure* failure) override {
     OnGpu gpu(options_.ordinal);
-    bool urgent = name.substr(0, 7) != "compute";
-    return CudaStream::Create(options_.ordinal, urgent, &probes_->findings(),
+    return CudaStream::Create(options_.ordinal, use, &probes_->findings(),
                               failure);
   }
 

@@ -35,13 +35,17 @@ double CudaEvent::UsSince(const Event& earlier) const {
 }
 
 absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(
-    int ordinal, bool urgent, Findings* findings, Failure* failure) {
+    int ordinal, StreamUse use, Findings* findings, Failure* failure) {
   std::unique_ptr<CudaStream> stream(
       new CudaStream(ordinal, findings, failure));
   int least = 0, greatest = 0;
   ASYRA_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  ASYRA_CUDA(cudaStreamCreateWithPriority(
-      &stream->stream_, cudaStreamNonBlocking, urgent ? greatest : least));
+  // Greater priorities are lower numbers; where there are two only, rests
+  // compete with computation.
+  int priority = use == StreamUse::kCollectives ? greatest : least;
+  if (use == StreamUse::kCompute && greatest < least - 1) --priority;
+  ASYRA_CUDA(cudaStreamCreateWithPriority(&stream->stream_,
+                                          cudaStreamNonBlocking, priority));
   return stream;
 }
 
@@ -132,8 +136,11 @@ class GraphRecording : public Recording {
     // The cause, of which the end of the capture is a consequence.
     if (home_->failure_->happened()) status = home_->failure_->status();
     if (status.ok()) {
-      status = ToStatus(cudaGraphInstantiate(&exec_, graph, 0),
-                        "cudaGraphInstantiate");
+      // Else all of it would run with the priority of one stream.
+      status =
+          ToStatus(cudaGraphInstantiate(
+                       &exec_, graph, cudaGraphInstantiateFlagUseNodePriority),
+                   "cudaGraphInstantiate");
     }
     // NCCL's communicators end only after all graphs with their collectives.
     if (graph != nullptr) cudaGraphDestroy(graph);

@@ -30,7 +30,7 @@ class CudaStream : public Stream {
  public:
   // `findings`, which may be null, and `failure` outlive it.
   static absl::StatusOr<std::unique_ptr<CudaStream>> Create(int ordinal,
-                                                            bool urgent,
+                                                            StreamUse use,
                                                             Findings* findings,
                                                             Failure* failure);
   ~CudaStream() override;

@@ -58,6 +58,9 @@ class NcclWorld : public Communicator {
     std::memcpy(&id, said[0].data(), sizeof(id));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 1;
+    // It carries nothing itself, groups are split from it: each of 32 channels
+    // would take 6 MiB of the GPU.
+    config.maxCTAs = 1;
     return ToStatus(
         ncclCommInitRankConfig(&world_, static_cast<int>(size()), id,
                                static_cast<int>(rank()), &config),
@@ -184,7 +187,8 @@ class NcclWorld : public Communicator {
     Failure failure;
     ASYRA_ASSIGN_OR_RETURN(
         std::unique_ptr<cuda::CudaStream> stream,
-        cuda::CudaStream::Create(options_.ordinal, true, nullptr, &failure));
+        cuda::CudaStream::Create(options_.ordinal, StreamUse::kCollectives,
+                                 nullptr, &failure));
     // Freeing memory on one GPU waits for kernels on its peers: none may wait
     // for a rank that is still at what it prepared before.
     ASYRA_RETURN_IF_ERROR(Exchange("").status());

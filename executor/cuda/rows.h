@@ -20,7 +20,13 @@ struct RowCopy {
 // Whether both sides are one piece, in the same order.
 bool IsPlain(const RowCopy& copy);
 
+enum class CopyPace : uint8_t {
+  kFull,
+  // A fourth longer, on a part of each processor, so that other kernels find
+  // room at once.
+  kAside,
+};
 cudaError_t CopyRows(const RowCopy& copy, const void* from, void* to,
-                     cudaStream_t stream);
+                     cudaStream_t stream, CopyPace pace = CopyPace::kFull);
 
 }  // namespace asyra::cuda

@@ -99,7 +99,7 @@ class Program:
 
 
 MACHINE = {
-    "schema": 2, "name": "measured",
+    "schema": 3, "name": "measured",
     "gpu": {
         "name": "this cpu", "sms": 100, "clock_mhz": 100,
         "bf16_flops_per_sm_clock": 10, "hbm_gib": 16,
@@ -108,8 +108,9 @@ MACHINE = {
                           for dtype in ["bf16", "f16", "f32", "f64"]},
         "vector_tflops": {"peak": 0.1, "achievable": 0.05}, "kernel_us": 1,
         "gemm_half_tile": 0, "gemm_extra_k": 0, "gemm_hbm_fraction": 1,
-        "context_mib": 0, "collectives_mib": 0, "communicator_mib": 0,
-        "exchange_mib": 0, "workspace_mib": 0},
+        "library_mib": {key: 0 for key in
+                        ["context", "op", "collectives", "exchanges",
+                         "communicator", "rings", "trees", "peer", "workspace"]}},
     "launch_us": 0.01, "graph_launch_us": 0.01,
     "host": {
         "gpus": 8, "link": "nvlink",

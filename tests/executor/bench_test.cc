@@ -66,11 +66,12 @@ TEST(ProgramCalls, OfCollectivesCarryTheirPayload) {
   for (CollectiveKind kind :
        {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
         CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll}) {
-    for (bool copies : {false, true}) {
-      CollectiveCall call = CollectiveOf(kind, DType::kBF16, 4096, 4, copies);
+    for (const char* more : {"", "copies=true", "ctas=4"}) {
+      CollectiveCall call = CollectiveOf(kind, DType::kBF16, 4096, 4, more);
       auto payload = PayloadOf(call);
       ASSERT_TRUE(payload.ok()) << payload.status();
       EXPECT_EQ(*payload, 4096) << call.text;
+      EXPECT_THAT(call.text, HasSubstr(more));
     }
   }
 }
@@ -181,13 +182,30 @@ TEST(RankTimers, AgreeOnTheSlowestRank) {
   EXPECT_EQ(pairs, std::vector<double>(4, pairs[0]));
 }
 
+// The cpu does not tell what memory is in use.
+TEST(RankTimers, CarryWhatTakesMemoryBeforeAnythingIsTimed) {
+  auto platform = CreateCpuPlatform();
+  absl::Status status =
+      RunRankTimers(*platform, 2, 60, [&](RankTimer& timer) -> absl::Status {
+        CollectiveCall call =
+            CollectiveOf(CollectiveKind::kAllGather, DType::kF32, 4096, 2);
+        EXPECT_EQ(ASYRA_VALUE(timer.BytesToCarry(call)), 0);
+        call.ranks = 3;
+        EXPECT_THAT(timer.BytesToCarry(call).status().message(),
+                    HasSubstr("no groups of 3"));
+        call.ranks = 2;
+        return timer.TimeCollective(call, 3).status();
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST(RankTimers, SayWhereNothingCarriesByCopies) {
   auto platform = CreateCpuPlatform();
   absl::Status status =
       RunRankTimers(*platform, 2, 60, [&](RankTimer& timer) -> absl::Status {
         auto timing = timer.TimeCollective(
             CollectiveOf(CollectiveKind::kAllGather, DType::kF32, 4096, 2,
-                         /*copies=*/true),
+                         "copies=true"),
             3);
         EXPECT_TRUE(absl::IsUnimplemented(timing.status())) << timing.status();
         EXPECT_THAT(timing.status().message(), HasSubstr("local ranks"));
@@ -204,8 +222,10 @@ TEST(RankTimers, SayWhereNothingCarriesByCopies) {
 // Joined at both ends, as steps are: what is at `from` comes to `to`.
 struct TwoStreams {
   explicit TwoStreams(Device& on) : device(on) {
-    first = ASYRA_VALUE(device.CreateStream("compute", &failure));
-    second = ASYRA_VALUE(device.CreateStream("x", &failure));
+    first = ASYRA_VALUE(
+        device.CreateStream("compute", StreamUse::kCompute, &failure));
+    second = ASYRA_VALUE(
+        device.CreateStream("x", StreamUse::kCollectives, &failure));
   }
   std::unique_ptr<Recording> Record(const float* from, float* to) {
     Event& begun = *events.emplace_back(device.CreateEvent(false));

@@ -209,8 +209,8 @@ class ChoosyDevice : public Device {
     return cpu_->Allocate(bytes);
   }
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
-      std::string_view name, Failure* failure) override {
-    return cpu_->CreateStream(name, failure);
+      std::string_view name, StreamUse use, Failure* failure) override {
+    return cpu_->CreateStream(name, use, failure);
   }
   std::unique_ptr<Event> CreateEvent(bool timed) override {
     return cpu_->CreateEvent(timed);

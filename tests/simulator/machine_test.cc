@@ -65,7 +65,7 @@ TEST(Machine, UnknownNamesListTheKnownOnes) {
 TEST(Machine, ErrorsNameFileKeyAndValue) {
   EXPECT_EQ(ErrorOf("{"), "my.machine: line 1 is no JSON");
   EXPECT_EQ(ErrorOf(""), "my.machine: line 1 is no JSON");
-  EXPECT_EQ(ErrorOf("{\n\"schema\": 2,\n\"name\" \"x\"\n}"),
+  EXPECT_EQ(ErrorOf("{\n\"schema\": 3,\n\"name\" \"x\"\n}"),
             "my.machine: line 3 is no JSON");
   EXPECT_EQ(ErrorOf("[]"), "my.machine: should be an object");
   EXPECT_EQ(ErrorAfter("\"sms\": 100", "\"smms\": 100"),
@@ -80,8 +80,8 @@ TEST(Machine, ErrorsNameFileKeyAndValue) {
             "my.machine: launch_us: is -1, it should lie in [0, 1000]");
   EXPECT_EQ(ErrorAfter("\"gpu\": {", "\"gpu\": 3, \"old\": {"),
             "my.machine: gpu: should be an object");
-  EXPECT_EQ(ErrorAfter("\"schema\": 2", "\"schema\": 1"),
-            "my.machine: schema: is 1, it should lie in [2, 2]");
+  EXPECT_EQ(ErrorAfter("\"schema\": 3", "\"schema\": 2"),
+            "my.machine: schema: is 2, it should lie in [3, 3]");
   EXPECT_EQ(ErrorAfter("\"hbm_gbps\": {\"peak\": 1,",
                        "\"hbm_gbps\": {\"peak\": 4800000,"),
             "my.machine: gpu.hbm_gbps.peak: is 4800000, it should lie in [1, "

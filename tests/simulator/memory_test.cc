@@ -120,7 +120,7 @@ program @f(%x: f32[500], %m: f32[500] state) -> (f32[500]) {
 
 TEST(Memory, CollectivesByCopiesNeedRoomForBlocksInsteadOfCommunicators) {
   Machine machine = TestMachine();
-  machine.gpu.collectives_mib = 7;
+  machine.gpu.library_mib.collectives = 7;
   machine.copy_engines = 2;
   machine.p2p = true;
   auto device_beyond_arena = [&](std::string_view op) {
@@ -143,32 +143,65 @@ program @f(%x: f32[400] partial(tp)) -> (f32[400]) {{
             7 << 20);
 }
 
-TEST(Memory, ACommunicatorIsOfItsAxesAndThreadBlocksAndHasPeersToExchangeWith) {
+// As much as `more` says of an all_to_all, and of what follows it.
+int64_t LibraryMib(std::string_view exchange, std::string_view more) {
   Machine machine = TestMachine();
-  machine.gpu.context_mib = 1;
-  machine.gpu.collectives_mib = 2;
-  machine.gpu.communicator_mib = 10;
-  machine.gpu.exchange_mib = 100;
-  auto library_mib = [&](std::string_view first, std::string_view second) {
-    Program program = Parse(fmt::format(R"(asyra 1 local
+  machine.gpu.library_mib = {.context = 1,
+                             .op = 1e6,
+                             .collectives = 2,
+                             .exchanges = 4,
+                             .communicator = 10,
+                             .rings = 200,
+                             .trees = 3000,
+                             .peer = 40000};
+  Program program = Parse(fmt::format(R"(asyra 1 local
 mesh (tp=4)
-program @f(%x: f32[400, 4@tp]) -> (f32[400@tp, 4]) {{
+program @f(%x: f32[400, 4@tp]) -> (f32[400, 4]) {{
   %y = all_to_all(%x) {{from=1, to=0, axes=tp{}}} : f32[400@tp, 4]
-  %z = all_to_all(%y) {{from=0, to=1, axes=tp{}}} : f32[400, 4@tp]
-  %w = all_to_all(%z) {{from=1, to=0, axes=tp}} : f32[400@tp, 4]
-  return %w
+{}
+  return %r
 }})",
-                                        first, second));
-    return LibraryBytes(program, machine) >> 20;
-  };
-  EXPECT_EQ(library_mib("", ""), 1 + 2 + 10 + 3 * 100);
-  EXPECT_EQ(library_mib(", ctas=4", ""), 1 + 2 + 2 * (10 + 3 * 100));
-  EXPECT_EQ(library_mib(", ctas=4", ", ctas=2"), 1 + 2 + 3 * (10 + 3 * 100));
+                                      exchange, more));
+  return (LibraryBytes(program, machine) >> 20) -
+         1'000'000 * static_cast<int64_t>(program.ops.size());
+}
+
+TEST(Memory, ACommunicatorIsOfItsAxesAndThreadBlocks) {
+  constexpr std::string_view kExchanges =
+      R"(  %z = all_to_all(%y) {from=0, to=1, axes=tp} : f32[400, 4@tp]
+  %w = all_to_all(%z) {from=1, to=0, axes=tp} : f32[400@tp, 4]
+  %r = all_gather(%w) {dim=0, axes=tp} : f32[400, 4])";
+  constexpr int64_t kOnce = 1 + 2 + 4, kPeers = 3 * 40000, kRings = 200;
+  EXPECT_EQ(LibraryMib("", kExchanges), kOnce + 10 + kPeers + kRings);
+  // As many thread blocks as all take that are not told.
+  EXPECT_EQ(LibraryMib(", ctas=50", kExchanges),
+            kOnce + 2 * (10 + kPeers) + kRings);
+  EXPECT_EQ(LibraryMib(", ctas=25", kExchanges),
+            kOnce + 5 + kPeers / 2 + 10 + kPeers + kRings);
+  EXPECT_EQ(LibraryMib(", ctas=60", kExchanges),
+            kOnce + 2 * (10 + kPeers) + kRings);
+}
+
+TEST(Memory, CommunicatorsConnectWhatTheirCollectivesUse) {
+  EXPECT_EQ(LibraryMib(", copies=true",
+                       "  %r = all_gather(%y) {dim=0, axes=tp} : f32[400, 4]"),
+            1 + 2 + 10 + 200);
+  EXPECT_EQ(
+      LibraryMib(", copies=true",
+                 R"(  %s = reduce_sum(%x) {dims=[1]} : f32[400, 1] partial(tp)
+  %t = all_reduce(%s) {axes=tp} : f32[400, 1]
+  %r = broadcast(%t) {shape=[400, 4]} : f32[400, 4])"),
+      1 + 2 + 10 + 200 + 3000);
+  EXPECT_EQ(
+      LibraryMib(
+          "",
+          R"(  %r = all_gather(%y) {dim=0, axes=tp, copies=true} : f32[400, 4])"),
+      1 + 2 + 4 + 10 + 3 * 40000);
 }
 
 int64_t WorkspaceOf(std::string_view body) {
   Machine machine = TestMachine();
-  machine.gpu.workspace_mib = 1;
+  machine.gpu.library_mib.workspace = 1;
   Program program = Parse(fmt::format(R"(asyra 1 local
 mesh (tp=2)
 program @f(%x: f32[16, 4, 8@tp], %y: f32[16, 4@tp, 8],
@@ -210,7 +243,7 @@ TEST(Memory, CollectivesWorkInWhatTheyPack) {
 TEST(Memory, ProductsHaveAWorkspaceForEachStream) {
   auto bytes = [](std::string_view stream) {
     Machine machine = TestMachine();
-    machine.gpu.workspace_mib = 3;
+    machine.gpu.library_mib.workspace = 3;
     Program program = Parse(fmt::format(R"(asyra 1 scheduled
 program @f(%x: f32[8, 8]) -> (f32[8, 8], f32[8, 8]) {{
   %a = matmul(%x, %x) on compute : f32[8, 8]
@@ -235,10 +268,7 @@ program @f(%x: f32[500] partial(tp), %y: f32[100]) -> (f32[500], f32[100]) {
   return %r, %b
 })");
   Machine machine = TestMachine();
-  machine.gpu.context_mib = 3;
-  machine.gpu.collectives_mib = 7;
-  machine.gpu.communicator_mib = 2;
-  machine.gpu.exchange_mib = 100;  // for all_to_all, of which there is none
+  machine.gpu.library_mib = {.context = 3, .collectives = 7, .communicator = 2};
   SimResult result = Simulate(program, CostModel(machine, program.mesh));
   MemoryReport report = ReportMemory(program, result, machine);
   EXPECT_EQ(report.live_bytes, result.peak_bytes);

@@ -12,7 +12,7 @@
 namespace asyra {
 
 inline constexpr std::string_view kTestMachine = R"json({
-  "schema": 2,
+  "schema": 3,
   "name": "test",
   "gpu": {
     "name": "Test", "sms": 100, "clock_mhz": 1000,
@@ -22,9 +22,10 @@ inline constexpr std::string_view kTestMachine = R"json({
                       "f32": {"peak": 100, "achievable": 100}},
     "vector_tflops": {"peak": 100, "achievable": 100},
     "kernel_us": 0, "gemm_half_tile": 0, "gemm_extra_k": 0,
-    "gemm_hbm_fraction": 1, "context_mib": 0,
-    "collectives_mib": 0, "communicator_mib": 0, "exchange_mib": 0,
-    "workspace_mib": 0
+    "gemm_hbm_fraction": 1,
+    "library_mib": {"context": 0, "op": 0, "collectives": 0, "exchanges": 0,
+                    "communicator": 0, "rings": 0, "trees": 0, "peer": 0,
+                    "workspace": 0}
   },
   "launch_us": 0,
   "graph_launch_us": 0,

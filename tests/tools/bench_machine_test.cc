@@ -2,16 +2,20 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <set>
 
+#include "ir/parser.h"
 #include "ir/support/check.h"
 #include "nlohmann/json.hpp"
 #include "simulator/machine.h"
 #include "tools/bench_grid.h"
+#include "tools/bench_memory.h"
 #include "tools/bench_report.h"
 
 namespace asyra {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
@@ -79,9 +83,99 @@ TEST(BenchMachine, LinksAndCopyEnginesHaveARateEach) {
   EXPECT_EQ(machine["host"]["link_gbps"]["achievable"], 294);
   EXPECT_EQ(machine["host"]["copy_gbps"]["achievable"], 367);
   EXPECT_NE(before, 367);
+  EXPECT_NE(machine["host"]["cta_gbps"], 7.25);
+  result.block_gbps = 7.25;
+  EXPECT_EQ(MachineOf(result)["host"]["cta_gbps"], 7.25);
   EXPECT_EQ(machine["host"]["collectives"]["all_gather"]["beside_compute"],
             0.25);
   EXPECT_EQ(machine["sources"]["host"], "asyra-bench on D, L, 2001-02-03");
+}
+
+// A library that connects what a communicator of so many thread blocks carries
+// when it first does, and 5 ranks.
+class Library : public RankTimer {
+ public:
+  int64_t rank() const override { return 0; }
+  absl::StatusOr<Timing> TimeCollective(const CollectiveCall&, int) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<PairTiming> TimePair(const PairCall&, int) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<bool> Agree(bool mine) override { return mine; }
+
+  absl::StatusOr<int64_t> BytesToCarry(const CollectiveCall& call) override {
+    Mesh mesh = ASYRA_VALUE(Mesh::Create({{"x", call.ranks}}));
+    ParsedCall parsed = ASYRA_VALUE(ParseCall(call.text, mesh));
+    CollectiveKind kind = parsed.def->collective;
+    if (kind == fails) return absl::InternalError("broken");
+    std::string ctas = std::to_string(parsed.attrs.Int("ctas"));
+    int64_t mib =
+        Once("library", memory.collectives) + Once(ctas, memory.communicator);
+    if (kind == CollectiveKind::kAllToAll) {
+      mib += Once("exchanges", memory.exchanges) +
+             Once(ctas + "peers", memory.peer * (call.ranks - 1));
+    } else {
+      mib += Once(ctas + "rings", memory.rings);
+    }
+    if (kind == CollectiveKind::kAllReduce) {
+      mib += Once(ctas + "trees", memory.trees);
+    }
+    return mib << 20;
+  }
+
+  LibraryMemory memory = {.collectives = 300,
+                          .exchanges = 60,
+                          .communicator = 100,
+                          .rings = 20,
+                          .trees = 7,
+                          .peer = 40};
+  CollectiveKind fails = CollectiveKind::kNone;
+
+ private:
+  int64_t Once(const std::string& what, double mib) {
+    return known_.insert(what).second ? static_cast<int64_t>(mib) : 0;
+  }
+  std::set<std::string> known_;
+};
+
+TEST(BenchMemory, TellsPartsOfTheCollectiveLibraryApart) {
+  Library library;
+  LibraryMemory found = ASYRA_VALUE(MeasureCollectiveMemory(library, 5));
+  EXPECT_EQ(found.collectives, 300);
+  EXPECT_EQ(found.exchanges, 60);
+  EXPECT_EQ(found.communicator, 100);
+  EXPECT_EQ(found.rings, 20);
+  EXPECT_EQ(found.trees, 7);
+  EXPECT_EQ(found.peer, 40);
+
+  Library broken;
+  broken.fails = CollectiveKind::kAllToAll;
+  EXPECT_THAT(MeasureCollectiveMemory(broken, 5).status().message(),
+              AllOf(HasSubstr("all_to_all"), HasSubstr("broken")));
+}
+
+TEST(BenchMachine, TakesOverTheMemoryThatWasMeasured) {
+  BenchResult result = Measured({});
+  Json before = MachineOf(result);
+  EXPECT_THAT(before["sources"]["gpu"].get<std::string>(),
+              HasSubstr("; peaks and memory of libraries as before"));
+  result.context_mib = 901;
+  Json machine = MachineOf(result);
+  EXPECT_EQ(machine["gpu"]["library_mib"]["context"], 901);
+  EXPECT_EQ(machine["gpu"]["library_mib"]["rings"],
+            before["gpu"]["library_mib"]["rings"]);
+  EXPECT_THAT(machine["sources"]["gpu"].get<std::string>(),
+              HasSubstr("; peaks and memory of collectives as before"));
+  result.collective_memory = Library().memory;
+  machine = MachineOf(result);
+  Machine read = ASYRA_VALUE(ParseMachine(machine.dump(), "here"));
+  EXPECT_EQ(read.gpu.library_mib.rings, 20);
+  EXPECT_EQ(read.gpu.library_mib.trees, 7);
+  EXPECT_EQ(read.gpu.library_mib.workspace,
+            before["gpu"]["library_mib"]["workspace"]);
+  EXPECT_THAT(machine["sources"]["gpu"].get<std::string>(),
+              HasSubstr("; peaks as before"));
 }
 
 TEST(BenchMachine, RefusesCallsThatNobodyCanRead) {

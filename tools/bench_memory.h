@@ -1,0 +1,20 @@
+// What libraries take of a GPU's memory, measured for a machine (LibraryMemory
+// of simulator/machine.h).
+#pragma once
+
+#include "executor/bench/collective_timer.h"
+#include "simulator/machine.h"
+
+namespace asyra {
+
+// MiB in use on `device` with the libraries of products and attention loaded,
+// and what a program's streams and kernels add; 0 where it does not tell.
+// Errors: what cannot be computed.
+absl::StatusOr<double> ContextMib(Device& device);
+
+// What the collective library takes besides: everything but the context and the
+// workspace. Of all ranks, which have not carried anything yet.
+absl::StatusOr<LibraryMemory> MeasureCollectiveMemory(RankTimer& timer,
+                                                      int ranks);
+
+}  // namespace asyra
