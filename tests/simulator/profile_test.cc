@@ -112,6 +112,24 @@ program @f(%x: bf16[64, 128], %w: bf16[128, 256]) -> (bf16[64, 256]) {
   }
 }
 
+// The kernels compute it: a program with padding takes as long, and is worth
+// less.
+TEST(Profile, PaddingTakesTimeAndIsNoUse) {
+  auto simulated = [](std::string_view occupancy) {
+    return SimulateText(fmt::format(R"(asyra 1 local
+program @f(%x: bf16[4, 64, 128], %w: bf16[4, 128, 256]) -> (bf16[4, 64, 256]) {{
+  %y = grouped_matmul(%x, %w) {{occupancy={}}} : bf16[4, 64, 256]
+  return %y
+}})",
+                                    occupancy))
+        .profile;
+  };
+  Profile full = simulated("1.0"), half = simulated("0.5");
+  EXPECT_GT(full.makespan_us, 0);
+  EXPECT_EQ(half.makespan_us, full.makespan_us);
+  EXPECT_DOUBLE_EQ(half.mfu, full.mfu / 2);
+}
+
 TEST(ProfileJson, ReadsWhatItWrites) {
   for (uint32_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);
