@@ -69,7 +69,7 @@ CollectivePrice PriceCopies(const Machine& machine, CollectiveKind kind,
   price.time_us = price.alpha_us + payload_bytes * BusFactor(kind, span.ranks) /
                                        (machine.copy_gbps.achievable * 1e3);
   // Where nothing is summed, it takes no kernel: what copies the rank's own
-  // block finds room at the end of a kernel beside it, and holds nothing up.
+  // block comes behind everything else and holds nothing up.
   if (!sums) {
     price.kernel_at = 1;
     return price;
