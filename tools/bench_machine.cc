@@ -133,6 +133,7 @@ std::string RestOfHost(const BenchResult& result, const Rates& rates,
   std::vector<std::string> rest;
   if (!result.whole_host) rest.push_back("its GPUs");
   if (result.pairs.empty()) rest.push_back("shares beside computation");
+  if (result.block_gbps == 0) rest.push_back("a thread block's rate");
   if (rates.copy_gbps == 0 && host.contains("copy_gbps")) {
     rest.push_back("copy engines");
   }
@@ -140,7 +141,7 @@ std::string RestOfHost(const BenchResult& result, const Rates& rates,
   return fmt::format("; {} as before", fmt::join(rest, ", "));
 }
 
-// What is not measured stays, and the workspace, which we give.
+// What is not measured stays, as do ops of a step and the workspace.
 void SetMemory(const BenchResult& result, Json* library) {
   if (result.context_mib > 0) (*library)["context"] = result.context_mib;
   if (!result.collective_memory.has_value()) return;
@@ -157,7 +158,7 @@ void SetMemory(const BenchResult& result, Json* library) {
 std::string RestOfGpu(const BenchResult& result) {
   bool computes = result.context_mib > 0,
        communicates = result.collective_memory.has_value();
-  if (computes && communicates) return "; peaks as before";
+  if (computes && communicates) return "; peaks and memory of ops as before";
   return fmt::format("; peaks and memory of {} as before",
                      computes       ? "collectives"
                      : communicates ? "the context"

@@ -9,11 +9,12 @@ namespace asyra {
 
 // MiB in use on `device` with the libraries of products and attention loaded,
 // and what a program's streams and kernels add; 0 where it does not tell.
-// Errors: what cannot be computed.
+// Nothing else may use it. Errors: what cannot be computed.
 absl::StatusOr<double> ContextMib(Device& device);
 
-// What the collective library takes besides: everything but the context and the
-// workspace. Of all ranks, which have not carried anything yet.
+// What the collective library takes besides: everything but the context, ops
+// and the workspace. Of all ranks, two at least, which have not carried
+// anything yet. Errors: those of collectives, naming the call.
 absl::StatusOr<LibraryMemory> MeasureCollectiveMemory(RankTimer& timer,
                                                       int ranks);
 

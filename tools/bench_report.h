@@ -39,7 +39,7 @@ struct BenchResult {
   // Bus bandwidth of a collective by one thread block; 0: not known.
   double block_gbps = 0;
   double context_mib = 0;  // with libraries that compute; 0: not known
-  // Of the collective library; its `context` and `workspace` are not.
+  // Of the collective library; `context`, `op` and `workspace` are not.
   std::optional<LibraryMemory> collective_memory;
   std::vector<std::string> left_out;  // and why
   double seconds = 0;                 // it all took

@@ -112,7 +112,7 @@ class Timer : public RankTimer {
     result.collective_us = alone.us;
     ASYRA_ASSIGN_OR_RETURN(
         alone, TimeRows(compute, *compute_, samples, &Timer::ComputeUs));
-    ASYRA_ASSIGN_OR_RETURN(result.compute_us, Slowest(alone.us));
+    ASYRA_ASSIGN_OR_RETURN(result.compute_us, Largest(alone.us));
     double once = std::max(result.compute_us, result.collective_us);
     auto collectives = static_cast<int>(
         std::clamp(std::ceil(2 * once / result.collective_us), 1.0, 50.0));
@@ -132,13 +132,13 @@ class Timer : public RankTimer {
       double beside =
           std::clamp(computes - (total - window) / result.compute_us, 1.0,
                      static_cast<double>(computes));
-      ASYRA_ASSIGN_OR_RETURN(window, Slowest(window));
+      ASYRA_ASSIGN_OR_RETURN(window, Largest(window));
       if (i < 0) continue;
       collective_us.push_back(window / collectives);
       compute_us.push_back(window / beside);
     }
     ASYRA_ASSIGN_OR_RETURN(result.compute_beside_us,
-                           Slowest(TimingOf(std::move(compute_us)).us));
+                           Largest(TimingOf(std::move(compute_us)).us));
     result.collective_beside_us = TimingOf(std::move(collective_us)).us;
     return result;
   }
@@ -149,7 +149,9 @@ class Timer : public RankTimer {
     // Preparing it runs it once where that is what takes memory.
     ASYRA_RETURN_IF_ERROR(PrepareKernel(call).status());
     ASYRA_RETURN_IF_ERROR(world_.Exchange("").status());
-    return device_->BytesInUse() - before;
+    auto taken = static_cast<double>(device_->BytesInUse() - before);
+    ASYRA_ASSIGN_OR_RETURN(taken, Largest(taken));
+    return static_cast<int64_t>(taken);
   }
 
   absl::StatusOr<bool> Agree(bool mine) override {
@@ -174,7 +176,7 @@ class Timer : public RankTimer {
       meet_->Replay();
       comm_->Record(*end_);
       ASYRA_RETURN_IF_ERROR(Wait(*comm_));
-      ASYRA_ASSIGN_OR_RETURN(few_us, Slowest(end_->UsSince(*begin_)));
+      ASYRA_ASSIGN_OR_RETURN(few_us, Largest(end_->UsSince(*begin_)));
     }
     int count = CountFor(kMeetUs, few_us / kFew, kMostBarriers);
     ASYRA_ASSIGN_OR_RETURN(meet_, barrier_.Record(count, *device_, *comm_));
@@ -223,16 +225,17 @@ class Timer : public RankTimer {
     return failure_.status();
   }
 
-  absl::StatusOr<double> Slowest(double us) {
-    std::string mine(sizeof(us), '\0');
-    std::memcpy(mine.data(), &us, sizeof(us));
+  // Of what ranks have.
+  absl::StatusOr<double> Largest(double value) {
+    std::string mine(sizeof(value), '\0');
+    std::memcpy(mine.data(), &value, sizeof(value));
     ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> all, world_.Exchange(mine));
     for (const std::string& one : all) {
       double other = 0;
       std::memcpy(&other, one.data(), sizeof(other));
-      us = std::max(us, other);
+      value = std::max(value, other);
     }
-    return us;
+    return value;
   }
 
   // Runs what `enqueue` enqueues when all ranks have met on their devices, and
@@ -253,7 +256,7 @@ class Timer : public RankTimer {
       ASYRA_RETURN_IF_ERROR(Wait(*compute_));
       // The device began to meet after `from`.
       double meeting_us = met_->UsSince(*meet_begin_);
-      ASYRA_ASSIGN_OR_RETURN(late_us, Slowest(host.count() - meeting_us));
+      ASYRA_ASSIGN_OR_RETURN(late_us, Largest(host.count() - meeting_us));
     }
     return absl::OkStatus();
   }
@@ -265,7 +268,7 @@ class Timer : public RankTimer {
       collective.Replay();
       comm_->Record(*end_);
     }));
-    return Slowest(end_->UsSince(*begin_));
+    return Largest(end_->UsSince(*begin_));
   }
 
   // Of all that is recorded, by this rank.

@@ -42,9 +42,9 @@ class RankTimer {
                                                 int samples = 7) = 0;
   virtual absl::StatusOr<PairTiming> TimePair(const PairCall& pair,
                                               int samples = 5) = 0;
-  // Bytes of this rank's device that are taken, and kept, when such a
-  // collective is carried for the first time, over all devices; 0 where devices
-  // do not tell. Nothing else may use them meanwhile.
+  // Bytes of a device that are taken, and kept, when such a collective is
+  // carried for the first time, over all devices: the most of any; 0 where
+  // devices do not tell. Nothing else may use them meanwhile. Errors: as above.
   virtual absl::StatusOr<int64_t> BytesToCarry(const CollectiveCall& call) = 0;
   // What rank 0 says.
   virtual absl::StatusOr<bool> Agree(bool mine) = 0;

@@ -106,8 +106,8 @@ class CpuDevice : public Device {
   }
 
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
-      std::string_view name, StreamUse /*use*/, Failure* failure) override {
-    return std::make_unique<CpuStream>(name, threads_, failure);
+      std::string_view name, StreamUse use, Failure* failure) override {
+    return std::make_unique<CpuStream>(name, use, threads_, failure);
   }
 
   std::unique_ptr<Event> CreateEvent(bool timed) override {

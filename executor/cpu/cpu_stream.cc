@@ -24,10 +24,10 @@ bool MayWaitAwake() {
 
 }  // namespace
 
-CpuStream::CpuStream(std::string_view name, int threads, Failure* failure)
-    : failure_(failure),
-      thread_([this, threads, computes = name.starts_with("compute")] {
-        if (!computes) RunFirst();
+CpuStream::CpuStream(std::string_view name, StreamUse use, int threads,
+                     Failure* failure)
+    : failure_(failure), thread_([this, threads, use] {
+        if (use == StreamUse::kCollectives) RunFirst();
         Loop(threads);
       }) {
   streams.fetch_add(1, std::memory_order_relaxed);

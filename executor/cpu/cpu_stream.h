@@ -47,9 +47,10 @@ struct CpuCapture {
 
 class CpuStream : public Stream {
  public:
-  // Computes with `threads` threads of its own; `failure` outlives it. Streams
-  // that are not named compute... carry collectives, which come first.
-  CpuStream(std::string_view name, int threads, Failure* failure);
+  // Computes with `threads` threads of its own; `failure` outlives it. Those of
+  // collectives come first, all others are alike.
+  CpuStream(std::string_view name, StreamUse use, int threads,
+            Failure* failure);
   ~CpuStream() override;  // runs what was enqueued first
 
   void Record(Event& event) override;

@@ -34,16 +34,19 @@ double CudaEvent::UsSince(const Event& earlier) const {
   return error == cudaSuccess ? 1e3 * ms : 0;
 }
 
+absl::StatusOr<int> PriorityOf(StreamUse use) {
+  int least = 0, greatest = 0;
+  ASYRA_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  // Greater priorities are lower numbers.
+  if (use == StreamUse::kCollectives) return greatest;
+  return use == StreamUse::kCompute && greatest < least - 1 ? least - 1 : least;
+}
+
 absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(
     int ordinal, StreamUse use, Findings* findings, Failure* failure) {
   std::unique_ptr<CudaStream> stream(
       new CudaStream(ordinal, findings, failure));
-  int least = 0, greatest = 0;
-  ASYRA_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  // Greater priorities are lower numbers; where there are two only, rests
-  // compete with computation.
-  int priority = use == StreamUse::kCollectives ? greatest : least;
-  if (use == StreamUse::kCompute && greatest < least - 1) --priority;
+  ASYRA_ASSIGN_OR_RETURN(int priority, PriorityOf(use));
   ASYRA_CUDA(cudaStreamCreateWithPriority(&stream->stream_,
                                           cudaStreamNonBlocking, priority));
   return stream;

@@ -26,6 +26,10 @@ class CudaEvent : public Event {
   bool timed_;
 };
 
+// Of a stream of the current GPU; where there are two priorities only, rests
+// compete with computation.
+absl::StatusOr<int> PriorityOf(StreamUse use);
+
 class CudaStream : public Stream {
  public:
   // `findings`, which may be null, and `failure` outlive it.

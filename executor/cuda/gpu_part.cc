@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "executor/cuda/cuda_stream.h"
 #include "executor/cuda/driver_function.h"
 
 namespace asyra::cuda {
@@ -126,9 +127,10 @@ absl::StatusOr<std::unique_ptr<PartStream>> PartStream::Create(int spares) {
   ASYRA_RETURN_IF_ERROR(driver->status());
   ASYRA_ASSIGN_OR_RETURN(CUgreenCtx context, ContextBut(**driver, spares));
   std::unique_ptr<PartStream> stream(new PartStream());
+  ASYRA_ASSIGN_OR_RETURN(int priority, PriorityOf(StreamUse::kCompute));
   ASYRA_RETURN_IF_ERROR(
       Offered((*driver)->create_stream(&stream->part_, context,
-                                       CU_STREAM_NON_BLOCKING, 0),
+                                       CU_STREAM_NON_BLOCKING, priority),
               "cuGreenCtxStreamCreate"));
   for (cudaEvent_t* event : {&stream->begin_, &stream->end_}) {
     ASYRA_CUDA(cudaEventCreateWithFlags(event, cudaEventDisableTiming));

@@ -1,5 +1,5 @@
-// Copies of many runs of bytes between two strided layouts: what a collective
-// whose blocks do not lie together does before and after it.
+// Copies of many runs of bytes between two strided layouts within a GPU: what
+// collectives pack, unpack and keep of their own, and what ops copy.
 #pragma once
 
 #include <cuda_runtime.h>

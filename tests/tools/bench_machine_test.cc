@@ -74,8 +74,8 @@ TEST(BenchMachine, LinksAndCopyEnginesHaveARateEach) {
   double before = machine["host"]["copy_gbps"]["achievable"];
   EXPECT_EQ(machine["host"]["link_gbps"]["achievable"], 294);
   EXPECT_THAT(machine["sources"]["host"].get<std::string>(),
-              HasSubstr("; its GPUs, shares beside computation, copy engines "
-                        "as before"));
+              HasSubstr("; its GPUs, shares beside computation, a thread "
+                        "block's rate, copy engines as before"));
   result.calls.push_back(Call(gather + ", copies=true}", 160, 8));
   result.whole_host = true;
   result.pairs.push_back({"", "", CollectiveKind::kAllGather, {1, 1, 2, 4}});
@@ -88,7 +88,8 @@ TEST(BenchMachine, LinksAndCopyEnginesHaveARateEach) {
   EXPECT_EQ(MachineOf(result)["host"]["cta_gbps"], 7.25);
   EXPECT_EQ(machine["host"]["collectives"]["all_gather"]["beside_compute"],
             0.25);
-  EXPECT_EQ(machine["sources"]["host"], "asyra-bench on D, L, 2001-02-03");
+  EXPECT_EQ(machine["sources"]["host"],
+            "asyra-bench on D, L, 2001-02-03; a thread block's rate as before");
 }
 
 // A library that connects what a communicator of so many thread blocks carries
@@ -175,7 +176,7 @@ TEST(BenchMachine, TakesOverTheMemoryThatWasMeasured) {
   EXPECT_EQ(read.gpu.library_mib.workspace,
             before["gpu"]["library_mib"]["workspace"]);
   EXPECT_THAT(machine["sources"]["gpu"].get<std::string>(),
-              HasSubstr("; peaks as before"));
+              HasSubstr("; peaks and memory of ops as before"));
 }
 
 TEST(BenchMachine, RefusesCallsThatNobodyCanRead) {
