@@ -12,7 +12,6 @@
 #include "executor/cuda/cuda_platform.h"
 #include "executor/cuda/facts.h"
 #include "ir/support/status.h"
-#include "simulator/collective_cost.h"
 #include "simulator/cost_table.h"
 #include "tools/bench_grid.h"
 #include "tools/bench_memory.h"
@@ -393,9 +392,8 @@ class Bench {
     if (!timing.ok()) return Annotate(timing.status(), call.text);
     ASYRA_ASSIGN_OR_RETURN(int64_t payload, PayloadOf(call));
     if (timer.rank() != 0) return absl::OkStatus();
-    double bus_bytes = static_cast<double>(payload) *
-                       BusFactor(CollectiveKind::kAllGather, result_.ranks);
-    result_.block_gbps = bus_bytes / timing->us * 1e-3;
+    result_.block_gbps =
+        BusGbps(CollectiveKind::kAllGather, payload, call.ranks, timing->us);
     return absl::OkStatus();
   }
 

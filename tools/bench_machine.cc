@@ -5,6 +5,7 @@
 #include "ir/parser.h"
 #include "ir/support/status.h"
 #include "nlohmann/json.hpp"
+#include "simulator/collective_cost.h"
 #include "tools/bench_report.h"
 
 namespace asyra {
@@ -79,16 +80,14 @@ absl::Status AddCollective(const MeasuredCall& measured, Rates* rates) {
                          PayloadOf({measured.text, measured.ranks}));
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create({{"x", measured.ranks}}));
   ASYRA_ASSIGN_OR_RETURN(ParsedCall call, ParseCall(measured.text, mesh));
-  double us = measured.timing.us, n = measured.ranks;
+  double us = measured.timing.us;
   bool copies = call.attrs.Bool("copies");
   double& least = rates->least_collective_us;
   if (!copies) least = least == 0 ? us : std::min(least, us);
   if (static_cast<double>(payload) < kLongBytes) return absl::OkStatus();
-  bool twice = call.def->collective == CollectiveKind::kAllReduce;
-  double bus_bytes =
-      static_cast<double>(payload) * (twice ? 2 : 1) * (n - 1) / n;
   double& best = copies ? rates->copy_gbps : rates->link_gbps;
-  best = std::max(best, bus_bytes / us * 1e-3);
+  best = std::max(best,
+                  BusGbps(call.def->collective, payload, measured.ranks, us));
   return absl::OkStatus();
 }
 
@@ -168,6 +167,12 @@ std::string RestOfGpu(const BenchResult& result) {
 Json Even(double rate) { return {{"peak", rate}, {"achievable", rate}}; }
 
 }  // namespace
+
+double BusGbps(CollectiveKind kind, int64_t payload_bytes, int ranks,
+               double us) {
+  return static_cast<double>(payload_bytes) * BusFactor(kind, ranks) / us *
+         1e-3;
+}
 
 absl::StatusOr<std::string> BenchMachine(const BenchResult& result,
                                          const std::string& name,

@@ -45,6 +45,10 @@ struct BenchResult {
   double seconds = 0;                 // it all took
 };
 
+// The bus bandwidth of a collective that took so long, as nccl-tests count it.
+double BusGbps(CollectiveKind kind, int64_t payload_bytes, int ranks,
+               double us);
+
 std::string BenchText(const BenchResult& result);
 
 // A *.table file.

@@ -143,7 +143,8 @@ program @f(%x: f32[400] partial(tp)) -> (f32[400]) {{
             7 << 20);
 }
 
-// As much as `more` says of an all_to_all, and of what follows it.
+// What libraries take, but for each op, of a program that begins with an
+// all_to_all of the attributes `exchange` and goes on with `more`.
 int64_t LibraryMib(std::string_view exchange, std::string_view more) {
   Machine machine = TestMachine();
   machine.gpu.library_mib = {.context = 1,
