@@ -1,9 +1,9 @@
 #include "executor/executor.h"
 
-#include <filesystem>
+#include <algorithm>
 #include <optional>
 
-#include "executor/agreement.h"
+#include "executor/comm/agreement.h"
 #include "executor/step_runner.h"
 #include "ir/parser.h"
 #include "ir/shard_reader.h"
@@ -368,7 +368,46 @@ class RankExecutor : public Executor {
   bool has_outputs_ = false;
 };
 
+// The position of `name`. Error: it is not there, unlike others.
+absl::StatusOr<size_t> IndexOf(std::string_view what, std::string_view name,
+                               absl::Span<const std::string_view> names) {
+  auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return found - names.begin();
+  return NotFound("no {} is called '{}'; there are: {}", what, name,
+                  fmt::join(names, ", "));
+}
+
 }  // namespace
+
+std::vector<std::string_view> Executor::outputs() const {
+  std::vector<std::string_view> names;
+  for (const asyra::Output& output : program().outputs) {
+    names.push_back(program().output_name(output));
+  }
+  return names;
+}
+
+absl::Status Executor::StepByName(absl::Span<const NamedTensor> inputs) {
+  std::vector<std::string_view> names;
+  for (const NamedInput& input : this->inputs()) names.push_back(input.name);
+  std::vector<Tensor> ordered(names.size());
+  std::vector<bool> given(names.size(), false);
+  for (const auto& [name, tensor] : inputs) {
+    ASYRA_ASSIGN_OR_RETURN(size_t index, IndexOf("input", name, names));
+    if (given[index]) return Invalid("input %{} is given twice", name);
+    given[index] = true;
+    ordered[index] = tensor;
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!given[i]) return Invalid("input %{} is not given", names[i]);
+  }
+  return Step(ordered);
+}
+
+absl::StatusOr<Tensor> Executor::Output(std::string_view name) {
+  ASYRA_ASSIGN_OR_RETURN(size_t index, IndexOf("output", name, outputs()));
+  return Output(index);
+}
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Load(Program program) {
   ASYRA_RETURN_IF_ERROR(Verify(program));
@@ -380,10 +419,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::LoadFile(
   ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
   absl::StatusOr<Program> program = ParseProgram(text);
   if (!program.ok()) return Annotate(program.status(), path);
-  std::string weights = WeightPathFor(path);
-  if (std::filesystem::exists(weights)) {
-    ASYRA_ASSIGN_OR_RETURN(program->weights, ReadWeights(weights));
-  }
+  ASYRA_RETURN_IF_ERROR(ReadWeightsBeside(path, &*program));
   auto executor = Load(*std::move(program));
   if (!executor.ok()) return Annotate(executor.status(), path);
   return executor;

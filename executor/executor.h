@@ -4,8 +4,8 @@
 //   auto executor = Executor::Load(program);            // checked
 //   (*executor)->Prepare(*device, world, weights);      // everything expensive
 //   for (...) {
-//     (*executor)->Step(inputs);                        // this rank's shards
-//     Tensor logits = (*executor)->Output(0).value();
+//     (*executor)->StepByName({{"input_ids", ids}});    // this rank's shards
+//     Tensor logits = (*executor)->Output("logits").value();
 //   }
 //
 // Every rank of the program's mesh has an executor, on a thread or a process
@@ -26,11 +26,13 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "executor/communicator.h"
+#include "executor/comm/communicator.h"
 #include "executor/device.h"
 #include "ir/program.h"
 #include "ir/weight_store.h"
@@ -74,7 +76,7 @@ class Executor {
   // Errors: what the verifier refuses.
   static absl::StatusOr<std::unique_ptr<Executor>> Load(Program program);
   // From "model.asyra", with the weights of "model.safetensors" beside it
-  // where they exist.
+  // where they exist. Errors also: those of ReadWeightsBeside.
   static absl::StatusOr<std::unique_ptr<Executor>> LoadFile(
       const std::string& path);
   virtual ~Executor() = default;
@@ -118,11 +120,18 @@ class Executor {
     Type local;
   };
   virtual std::vector<NamedInput> inputs() const = 0;
+  // Names of the outputs: those that the model gives them.
+  std::vector<std::string_view> outputs() const;
 
   // Runs one step: `inputs` go in the order of inputs(). Returns when it is
   // done. After an error the executor takes no more steps: each returns the
   // first error.
   virtual absl::Status Step(absl::Span<const Tensor> inputs) = 0;
+  // The same with inputs by name, in any order. Errors, after which no step has
+  // begun on this rank: a name that no input has (NotFound, it lists those
+  // there are), an input that is given twice or not at all.
+  using NamedTensor = std::pair<std::string_view, Tensor>;
+  absl::Status StepByName(absl::Span<const NamedTensor> inputs);
 
   // The same in two halves: between them the host is free. `inputs` stay
   // valid until Finish returns.
@@ -131,6 +140,9 @@ class Executor {
 
   // Output `index` of the last step, this rank's part; a copy.
   virtual absl::StatusOr<Tensor> Output(size_t index) = 0;
+  // The same by name. Error: no output has it (NotFound, it lists those there
+  // are).
+  absl::StatusOr<Tensor> Output(std::string_view name);
 
   // Of the last step, by position in the program; empty without
   // ExecutorOptions::profile. Views and constants take no time and are absent.

@@ -13,7 +13,7 @@ std::vector<Type> Locals(const std::vector<Type>& types, const Mesh& mesh) {
 
 KernelUse::KernelUse(const OpDef& def, AttrMap attrs,
                      std::vector<Type> operands, std::vector<Type> results,
-                     Mesh mesh, int64_t rank, int spares)
+                     Mesh mesh, int64_t rank)
     : def_(&def),
       attrs_(std::move(attrs)),
       operands_(std::move(operands)),
@@ -21,7 +21,6 @@ KernelUse::KernelUse(const OpDef& def, AttrMap attrs,
       locals_(Locals(operands_, mesh)),
       local_results_(Locals(results_, mesh)),
       mesh_(std::move(mesh)),
-      rank_(rank),
-      spares_(spares) {}
+      rank_(rank) {}
 
 }  // namespace asyra

@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "executor/choices.h"
 #include "executor/stream.h"
+#include "executor/tuning/choices.h"
 #include "ir/program.h"
 
 namespace asyra {
@@ -21,16 +21,16 @@ class KernelUse {
  public:
   KernelUse(const Program& program, const Op& op, int64_t rank)
       : KernelUse(*op.def, op.attrs, program.OperandTypes(op),
-                  program.ResultTypes(op), program.mesh, rank, op.spares) {}
+                  program.ResultTypes(op), program.mesh, rank) {}
   KernelUse(const OpDef& def, AttrMap attrs, std::vector<Type> operands,
-            std::vector<Type> results, Mesh mesh, int64_t rank, int spares = 0);
+            std::vector<Type> results, Mesh mesh, int64_t rank);
 
   const OpDef& def() const { return *def_; }
   const AttrMap& attrs() const { return attrs_; }
   const Mesh& mesh() const { return mesh_; }
   int64_t rank() const { return rank_; }
-  // Processors to leave to others (Op::spares).
-  int spares() const { return spares_; }
+  // SMs that its kernels leave to others (ScheduleAttrs).
+  int sm_margin() const { return SmMargin(attrs_); }
   int num_operands() const { return static_cast<int>(locals_.size()); }
   int num_results() const { return static_cast<int>(local_results_.size()); }
 
@@ -51,7 +51,6 @@ class KernelUse {
   std::vector<Type> operands_, results_, locals_, local_results_;
   Mesh mesh_;
   int64_t rank_;
-  int spares_;
 };
 
 // Where a launch finds its values, in device memory. The arrays outlive the

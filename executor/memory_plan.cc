@@ -22,7 +22,6 @@ class Planner {
 
   absl::StatusOr<MemoryPlan> Plan() && {
     plan_.values.resize(program_.values.size());
-    plan_.is_constant.resize(program_.ops.size());
     FindRoots();
     FindOffsets();
     PlaceInputs();
@@ -102,18 +101,12 @@ class Planner {
       ValueId& state = state_of[root_[output.value]];
       if (state == kNoValue) state = output.alias;
     }
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
-      const Op& op = program_.ops[i];
+    for (const Op& op : program_.ops) {
       if (op.def->is_view) continue;
-      bool set_up_once = IsSetUpOnce(*op.def, op.operands.size());
-      plan_.is_constant[i] =
-          set_up_once && absl::c_all_of(op.results, [&](ValueId value) {
-            return offsets_[value] < 0;
-          });
       for (ValueId value : op.results) {
         if (offsets_[value] >= 0) {
           plan_.values[value] = Planned(value);
-        } else if (set_up_once) {
+        } else if (IsConstant(op)) {
           plan_.values[value] = Resident(value);
         } else if (state_of[value] != kNoValue) {
           plan_.values[value] = plan_.values[state_of[value]];

@@ -41,7 +41,6 @@ struct MemoryPlan {
   std::vector<OutputPlacement> outputs;
   // Ops without operands that give the same at each step: run once, before
   // the first one, their results resident.
-  std::vector<bool> is_constant;  // by op
   int64_t arena_bytes = 0;
   int64_t resident_bytes = 0;
 };

@@ -1,6 +1,6 @@
 #include "executor/run.h"
 
-#include "executor/cpu/local_world.h"
+#include "executor/comm/thread_world.h"
 #include "executor/run_case.h"
 #include "ir/support/status.h"
 

@@ -153,7 +153,7 @@ absl::StatusOr<Tensor> SharedCase::Whole(absl::Span<const RankResult> results,
     }
     return absl::InternalError(
         fmt::format("output %{} differs between ranks, on rank {}",
-                    program_.value_name(value), rank));
+                    program_.output_name(program_.outputs[index]), rank));
   }
   return whole;
 }
@@ -192,7 +192,7 @@ absl::Status RankCase::CompareWithFirst() {
     } else if (!SameBytes(output, first_[i])) {
       return absl::InternalError(
           fmt::format("output %{} of step {} differs from that of step 0",
-                      program.value_name(program.outputs[i].value), step));
+                      program.output_name(program.outputs[i]), step));
     }
   }
   return absl::OkStatus();

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
-#include "executor/agreement.h"
+#include "executor/comm/agreement.h"
 #include "ir/body.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
@@ -55,13 +55,16 @@ absl::Status StepRunner::MakeOps() {
   std::vector<Event*> record_of(program.ops.size(), nullptr);
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const SyncPlan::Point& point = setup_.sync.ops[i];
-    OpLaunch launch{.op = static_cast<int>(i), .stream = point.stream};
+    const Op& op = program.ops[i];
+    OpLaunch launch{.op = static_cast<int>(i),
+                    .stream = point.stream,
+                    .in_step = !IsConstant(op)};
     for (int wait : point.waits) launch.waits.push_back(record_of[wait]);
     if (point.record) {
       launch.record = setup_.device.CreateEvent(false);
       record_of[i] = launch.record.get();
     }
-    if (!program.ops[i].def->is_view && setup_.options.profile) {
+    if (launch.in_step && !op.def->is_view && setup_.options.profile) {
       launch.begin = setup_.device.CreateEvent(true);
       launch.end = setup_.device.CreateEvent(true);
     }
@@ -167,8 +170,7 @@ std::vector<std::string> StepRunner::OpsWhere(
     bool (*holds)(const Kernel& kernel)) const {
   std::vector<std::string> names;
   for (const OpLaunch& op : ops_) {
-    if (op.launch == nullptr || !holds(*op.launch->kernel) ||
-        setup_.memory.is_constant[op.op]) {
+    if (!op.in_step || op.launch == nullptr || !holds(*op.launch->kernel)) {
       continue;
     }
     const Op& found = setup_.program.ops[op.op];
@@ -322,9 +324,7 @@ absl::Status StepRunner::AddStepProbes() {
   return absl::OkStatus();
 }
 
-void StepRunner::Enqueue(OpLaunch& op) {
-  Stream& stream = *streams_[op.stream];
-  for (Event* wait : op.waits) stream.Wait(*wait);
+void StepRunner::EnqueueKernel(OpLaunch& op, Stream& stream) {
   for (auto& probe : op.before) probe->kernel->Launch(probe->args, stream);
   if (op.launch != nullptr) {
     if (op.rest_begin != nullptr) {
@@ -338,16 +338,21 @@ void StepRunner::Enqueue(OpLaunch& op) {
     if (op.end != nullptr) stream.Record(*op.end);
   }
   for (auto& probe : op.after) probe->kernel->Launch(probe->args, stream);
-  if (op.record != nullptr) stream.Record(*op.record);
 }
 
 void StepRunner::EnqueueConstants() {
   for (OpLaunch& op : ops_) {
-    if (!setup_.memory.is_constant[op.op]) continue;
-    for (auto& probe : op.before) probe->kernel->Launch(probe->args, home());
-    op.launch->kernel->Launch(op.launch->args, home());
-    for (auto& probe : op.after) probe->kernel->Launch(probe->args, home());
+    if (!op.in_step) EnqueueKernel(op, home());
   }
+}
+
+// A constant has no kernel in the step, but others may wait for its place on
+// the stream (ir/happens_before.h).
+void StepRunner::Enqueue(OpLaunch& op) {
+  Stream& stream = *streams_[op.stream];
+  for (Event* wait : op.waits) stream.Wait(*wait);
+  if (op.in_step) EnqueueKernel(op, stream);
+  if (op.record != nullptr) stream.Record(*op.record);
 }
 
 void StepRunner::EnqueueOps() {
@@ -355,9 +360,7 @@ void StepRunner::EnqueueOps() {
   if (origin_ != nullptr) home().Record(*origin_);
   home().Record(*begun_);
   for (size_t s = 1; s < streams_.size(); ++s) streams_[s]->Wait(*begun_);
-  for (OpLaunch& op : ops_) {
-    if (!setup_.memory.is_constant[op.op]) Enqueue(op);
-  }
+  for (OpLaunch& op : ops_) Enqueue(op);
   for (size_t s = 1; s < streams_.size(); ++s) {
     streams_[s]->Record(*finished_[s]);
     home().Wait(*finished_[s]);
@@ -369,7 +372,7 @@ std::vector<OpTime> StepRunner::Profile() const {
   std::vector<OpTime> times;
   if (!setup_.options.profile) return times;
   for (const OpLaunch& op : ops_) {
-    if (op.begin == nullptr || setup_.memory.is_constant[op.op]) continue;
+    if (op.begin == nullptr) continue;
     times.push_back(
         {op.op, op.begin->UsSince(*origin_), op.end->UsSince(*origin_)});
   }

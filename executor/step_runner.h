@@ -64,6 +64,7 @@ class StepRunner {
   struct OpLaunch {
     int op = 0;
     int stream = 0;
+    bool in_step = true;  // false for constants: they run before the first
     std::vector<Event*> waits;
     // Null for views, which only synchronize.
     std::unique_ptr<Launch> launch;
@@ -100,6 +101,7 @@ class StepRunner {
   // Whether a result is written over the operand, or over some operand.
   bool IsOverwritten(const Op& op, ValueId operand) const;
   bool Overwrites(const Op& op, ValueId result) const;
+  void EnqueueKernel(OpLaunch& op, Stream& stream);
   void Enqueue(OpLaunch& op);
   void EnqueueOps();
 

@@ -34,11 +34,8 @@ SyncPlan PlanSync(const Program& program, const HappensBefore& order,
     SyncPlan::Point& point = plan.ops[i];
     point.stream = op.stream == kNoStream ? 0 : op.stream + shift;
     std::vector<int> waits;
-    for (ValueId value : AwaitedValues(op)) {
-      int def = def_use.def[value];
-      if (def >= 0 && plan.ops[def].stream != point.stream) {
-        waits.push_back(def);
-      }
+    for (int earlier : AwaitedOps(op, def_use)) {
+      if (plan.ops[earlier].stream != point.stream) waits.push_back(earlier);
     }
     int& last = plan.last_on[point.stream];
     point.waits = Needed(waits, last, order);

@@ -30,6 +30,10 @@ absl::Status CheckOp(const Body& body, size_t index) {
                      defined);
     }
   }
+  for (const AttrDef& attr : ScheduleAttrs()) {
+    if (op.attrs.Find(attr.name) == nullptr) continue;
+    return Invalid("{} is for the op that has the body", attr.name);
+  }
   AttrMap complete = op.attrs;
   ASYRA_RETURN_IF_ERROR(CompleteAttrs(*op.def, &complete));
   if (!(complete == op.attrs)) return Invalid("attributes are missing");

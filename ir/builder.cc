@@ -42,8 +42,8 @@ ValueId Builder::Input(std::string_view name, Type type, InputRole role,
   return value;
 }
 
-void Builder::Output(ValueId value, ValueId alias) {
-  program_.outputs.push_back({value, alias});
+void Builder::Output(ValueId value, ValueId alias, std::string_view name) {
+  program_.AddOutput(value, alias, name);
 }
 
 std::vector<ValueId> Builder::Append(Op op, absl::Span<const Type> types,

@@ -23,7 +23,9 @@ class Builder {
   // Names are made unique by a suffix ".1", ".2", ...
   ValueId Input(std::string_view name, Type type,
                 InputRole role = InputRole::kData, Shape stored = {});
-  void Output(ValueId value, ValueId alias = kNoValue);
+  // Called `name`; empty: as the value.
+  void Output(ValueId value, ValueId alias = kNoValue,
+              std::string_view name = "");
 
   // Appends `op` and returns its results. `name` names the first result (and,
   // with a suffix, the others). Errors of type inference are returned.

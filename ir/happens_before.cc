@@ -10,6 +10,14 @@ std::vector<ValueId> AwaitedValues(const Op& op) {
   return values;
 }
 
+std::vector<int> AwaitedOps(const Op& op, const DefUse& def_use) {
+  std::vector<int> ops;
+  for (ValueId value : AwaitedValues(op)) {
+    if (def_use.def[value] >= 0) ops.push_back(def_use.def[value]);
+  }
+  return ops;
+}
+
 int HappensBefore::Slot(const Op& op) const {
   return op.stream == kNoStream ? num_streams_ - 1 : op.stream;
 }
@@ -22,7 +30,6 @@ HappensBefore::HappensBefore(const Program& program, const DefUse& def_use)
     const Op& op = program.ops[i];
     int32_t* mine = &finished_[i * num_streams_];
     auto finish = [&](int earlier) {
-      if (earlier < 0) return;
       const int32_t* theirs = &finished_[size_t(earlier) * num_streams_];
       for (int s = 0; s < num_streams_; ++s) {
         mine[s] = std::max(mine[s], theirs[s]);
@@ -32,10 +39,11 @@ HappensBefore::HappensBefore(const Program& program, const DefUse& def_use)
     };
     int slot = Slot(op);
     if (!ops_on_[slot].empty()) finish(ops_on_[slot].back());
-    for (ValueId value : AwaitedValues(op)) finish(def_use.def[value]);
+    for (int earlier : AwaitedOps(op, def_use)) finish(earlier);
     slot_.push_back(slot);
     position_.push_back(static_cast<int32_t>(ops_on_[slot].size()));
     ops_on_[slot].push_back(static_cast<int>(i));
+    is_constant_.push_back(IsConstant(op));
   }
 }
 

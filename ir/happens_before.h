@@ -1,7 +1,7 @@
 // Which ops of a scheduled program have finished before which others begin,
 // on every execution. The one definition of order between streams: the
-// verifier checks against it, the executor records the events that make it so
-// and the simulator replays the same edges.
+// verifier and the memory planner check against it, the executor records the
+// events that make it so and the simulator replays the same edges.
 //
 // An op begins when these have finished:
 //   the op before it on its stream;
@@ -10,6 +10,12 @@
 //   what defines the values of its `after`.
 // Reading an operand on another stream is no edge: it must be ordered by one
 // of the above. Ops without a stream run in text order, as on one stream.
+//
+// Every op has a place on its stream, also those that run no kernel in a step:
+// views, and constants (IsSetUpOnce), which are computed before the first
+// step. To come after one of them is to come after all that is before it on
+// its stream. The value of a constant is always there: reading it needs no
+// order.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +26,24 @@
 
 namespace asyra {
 
+inline bool IsConstant(const Op& op) {
+  return IsSetUpOnce(*op.def, op.operands.size());
+}
+
 // Cost: one integer per op and stream, not per pair of ops.
 class HappensBefore {
  public:
   // Values are defined before use.
   HappensBefore(const Program& program, const DefUse& def_use);
 
-  // Op `a` has finished before op `b` begins. False for a == b. -1 stands for
-  // the beginning of the program, where the inputs are there.
+  // Op `a` has finished before op `b` begins: its place on its stream has been
+  // passed. False for a == b. -1 stands for the beginning of the program,
+  // where the inputs are there.
   bool Finished(int a, int b) const;
+  // What op `a` computes is there before op `b` begins.
+  bool Computed(int a, int b) const {
+    return a >= 0 && is_constant_[a] ? b >= 0 : Finished(a, b);
+  }
 
   // The latest of several ops on each stream, so that many can be asked about
   // at the cost of one.
@@ -57,11 +72,15 @@ class HappensBefore {
   // Per op and stream: how many of the stream's ops have finished before the
   // op begins.
   std::vector<int32_t> finished_;
+  std::vector<bool> is_constant_;  // per op
 };
 
 // The values whose definition a program's op waits for by the rules above,
 // besides its own stream's order: operands of a start, the future of a wait,
 // `after`.
 std::vector<ValueId> AwaitedValues(const Op& op);
+
+// The ops that define them; inputs are there from the beginning.
+std::vector<int> AwaitedOps(const Op& op, const DefUse& def_use);
 
 }  // namespace asyra

@@ -66,7 +66,9 @@ class Machine {
         whole = program_.weights->Find(name);
       }
       if (whole == nullptr || (missing && whole == &inputs[i])) {
-        return Invalid("input %{} has no data", name);
+        return Invalid("{} %{} has no data",
+                       input.role == InputRole::kWeight ? "weight" : "input",
+                       name);
       }
       ASYRA_RETURN_IF_ERROR(CheckStored(program_, input, *whole));
       ASYRA_RETURN_IF_ERROR(

@@ -84,15 +84,15 @@ void MemoryBlocks::PlaceStates() {
     if (output.alias == kNoValue || def < 0 || seen[root]) continue;
     seen[root] = true;
     const Op& op = program_.ops[def];
-    outside_[root] = !IsSetUpOnce(*op.def, op.operands.size()) &&
-                     !kept_[output.alias] && MayReplace(output.alias, root);
+    outside_[root] = !IsConstant(op) && !kept_[output.alias] &&
+                     MayReplace(output.alias, root);
   }
 }
 
 void MemoryBlocks::MakeBlocks() {
   for (size_t i = 0; i < program_.ops.size(); ++i) {
     const Op& op = program_.ops[i];
-    if (op.def->is_view || IsSetUpOnce(*op.def, op.operands.size())) continue;
+    if (op.def->is_view || IsConstant(op)) continue;
     for (ValueId result : op.results) {
       if (outside_[result]) continue;
       int block = InPlaceBlock(static_cast<int>(i), result);

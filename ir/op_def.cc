@@ -90,14 +90,31 @@ Work WorkOf(const OpCall& call, const Mesh& mesh) {
   return work;
 }
 
+absl::Span<const AttrDef> ScheduleAttrs() {
+  static const auto* attrs = new std::vector<AttrDef>{
+      {"sm_margin", AttrKind::kInt, "SMs left to collectives"}};
+  return *attrs;
+}
+
+int SmMargin(const AttrMap& attrs) {
+  const AttrValue* margin = attrs.Find("sm_margin");
+  return margin == nullptr ? 0 : static_cast<int>(std::get<int64_t>(*margin));
+}
+
+const AttrDef* FindAttr(const OpDef& def, std::string_view name) {
+  for (const AttrDef& attr : def.attrs) {
+    if (attr.name == name) return &attr;
+  }
+  for (const AttrDef& attr : ScheduleAttrs()) {
+    if (attr.name == name) return &attr;
+  }
+  return nullptr;
+}
+
 absl::Status CompleteAttrs(const OpDef& def, AttrMap* attrs) {
   for (const auto& [name, value] : *attrs) {
-    auto known =
-        std::find_if(def.attrs.begin(), def.attrs.end(),
-                     [&, key = std::string_view(name)](const AttrDef& attr) {
-                       return attr.name == key;
-                     });
-    if (known == def.attrs.end()) {
+    const AttrDef* known = FindAttr(def, name);
+    if (known == nullptr) {
       return Invalid("{}: unknown attribute {}", def.name, name);
     }
     if (KindOf(value) != known->kind) {

@@ -209,6 +209,20 @@ absl::Span<const OpDef* const> AllOps();
 // Work of a use from its *distributed* types.
 Work WorkOf(const OpCall& call, const Mesh& mesh);
 
+// Attributes that a schedule may give to an op of any definition: how it runs,
+// never what it computes. An op without one has no entry. Their rules are the
+// verifier's.
+//   sm_margin  int: of a computation, how many of the device's SMs its kernels
+//              leave to collectives that run beside it
+absl::Span<const AttrDef> ScheduleAttrs();
+// More SMs than any device has.
+inline constexpr int kMaxSmMargin = 65536;
+// 0 where there is none.
+int SmMargin(const AttrMap& attrs);
+
+// Of the definition's own attributes or those of a schedule; null: neither.
+const AttrDef* FindAttr(const OpDef& def, std::string_view name);
+
 // Fills defaults, refuses unknown, missing and ill-typed attributes.
 absl::Status CompleteAttrs(const OpDef& def, AttrMap* attrs);
 

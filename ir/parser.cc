@@ -230,16 +230,6 @@ class Parser : public ValueParser {
         return lexer_.Error(fmt::format("more than {} streams", kMaxStreams));
       }
     }
-    if (lexer_.TryWord("sparing")) {
-      const Token number = lexer_.peek();
-      ASYRA_ASSIGN_OR_RETURN(int64_t spares, Int());
-      if (spares < 1 || spares > kMostSpared) {
-        return lexer_.ErrorAt(
-            number, fmt::format("sparing {} processors, not 1 to {}", spares,
-                                kMostSpared));
-      }
-      op.spares = static_cast<int>(spares);
-    }
     if (lexer_.TryWord("after")) ASYRA_RETURN_IF_ERROR(Uses(&op.after));
     if (!names.empty()) ASYRA_RETURN_IF_ERROR(Expect(":"));
     for (size_t i = 0; i < names.size(); ++i) {
@@ -256,10 +246,14 @@ class Parser : public ValueParser {
       do {
         Output output;
         ASYRA_ASSIGN_OR_RETURN(output.value, Use());
+        std::string name;
+        if (lexer_.TryWord("as")) {
+          ASYRA_ASSIGN_OR_RETURN(name, OutputName());
+        }
         if (lexer_.TryWord("alias")) {
           ASYRA_ASSIGN_OR_RETURN(output.alias, Use());
         }
-        program_.outputs.push_back(output);
+        program_.AddOutput(output.value, output.alias, name);
       } while (lexer_.TryPunct(","));
     }
     if (program_.outputs.size() != output_types_.size()) {
@@ -279,6 +273,14 @@ class Parser : public ValueParser {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<std::string> OutputName() {
+    Token token = lexer_.Take();
+    if (token.kind == Token::kString && IsValueName(token.text)) {
+      return token.text;
+    }
+    return lexer_.ErrorAt(token, "expected the name of an output, as \"y\"");
+  }
+
   // Of an op over operands of these types, from which those of a body follow.
   absl::StatusOr<AttrMap> Attrs(const OpDef& def,
                                 absl::Span<const Type> operands) {
@@ -288,7 +290,8 @@ class Parser : public ValueParser {
     if (has_body) {
       ASYRA_ASSIGN_OR_RETURN(Body body, ParseBody(operands));
       attrs.Set(def.attrs[0].name, BodyRef(std::move(body)));
-    } else if (lexer_.TryPunct("{") && !lexer_.TryPunct("}")) {
+    }
+    if (lexer_.TryPunct("{") && !lexer_.TryPunct("}")) {
       do {
         ASYRA_RETURN_IF_ERROR(ParseNamedAttr(def, &attrs));
       } while (lexer_.TryPunct(","));
@@ -400,10 +403,7 @@ class Parser : public ValueParser {
 
   absl::Status ParseNamedAttr(const OpDef& def, AttrMap* attrs) {
     Token name = lexer_.Take();
-    const AttrDef* known = nullptr;
-    for (const AttrDef& attr : def.attrs) {
-      if (attr.name == name.text) known = &attr;
-    }
+    const AttrDef* known = FindAttr(def, name.text);
     if (known == nullptr) {
       return lexer_.ErrorAt(
           name, fmt::format("{}: unknown attribute {}", def.name, name.text));

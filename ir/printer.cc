@@ -89,18 +89,20 @@ std::string PrintBody(const Body& body, absl::Span<const Type> operands,
 std::string PrintAttrs(const OpDef& def, const AttrMap& attrs,
                        absl::Span<const Type> operands, const Mesh& mesh,
                        const Layout& layout) {
-  std::string text;
-  for (const AttrDef& attr : def.attrs) {
+  std::string body_text, text;
+  auto print = [&](const AttrDef& attr) {
     const AttrValue* value = attrs.Find(attr.name);
-    if (value == nullptr || attr.default_value == *value) continue;
-    if (!text.empty()) text += ", ";
+    if (value == nullptr || attr.default_value == *value) return;
     if (const BodyRef* body = std::get_if<BodyRef>(value)) {
-      text += PrintBody(**body, operands, mesh, layout);
-    } else {
-      text += fmt::format("{}={}", attr.name, ToString(*value, mesh));
+      body_text = " {" + PrintBody(**body, operands, mesh, layout) + "}";
+      return;
     }
-  }
-  return text.empty() ? "" : " {" + text + "}";
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{}={}", attr.name, ToString(*value, mesh));
+  };
+  for (const AttrDef& attr : def.attrs) print(attr);
+  for (const AttrDef& attr : ScheduleAttrs()) print(attr);
+  return body_text + (text.empty() ? "" : " {" + text + "}");
 }
 
 template <typename Ids>
@@ -170,7 +172,6 @@ std::string PrintOp(const Program& program, const Op& op,
   text += PrintAttrs(*op.def, op.attrs, program.OperandTypes(op), program.mesh,
                      layout);
   if (op.stream != kNoStream) text += " on " + program.streams[op.stream];
-  if (op.spares != 0) text += fmt::format(" sparing {}", op.spares);
   if (!op.after.empty()) {
     text += fmt::format(" after({})", PrintValues(program, op.after));
   }
@@ -204,6 +205,7 @@ std::string ToString(const Program& program) {
   for (size_t i = 0; i < program.outputs.size(); ++i) {
     const Output& output = program.outputs[i];
     text += (i == 0 ? " %" : ", %") + program.value_name(output.value);
+    if (!output.name.empty()) text += fmt::format(" as \"{}\"", output.name);
     if (output.alias != kNoValue) {
       text += " alias %" + program.value_name(output.alias);
     }

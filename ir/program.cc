@@ -27,6 +27,11 @@ StreamId Program::Stream(std::string_view name) {
   return static_cast<StreamId>(at - streams.begin());
 }
 
+void Program::AddOutput(ValueId value, ValueId alias, std::string_view name) {
+  bool own = name != value_name(value);
+  outputs.push_back({value, alias, std::string(own ? name : "")});
+}
+
 void Program::DropUnusedValues() {
   std::vector<ValueId> map(values.size(), kNoValue);
   for (const Input& input : inputs) map[input.value] = 0;

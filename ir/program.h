@@ -24,8 +24,6 @@ using StreamId = int16_t;
 inline constexpr StreamId kNoStream = -1;
 // Order between streams costs one integer per op and stream.
 inline constexpr size_t kMaxStreams = 256;
-// More processors than any device has.
-inline constexpr int kMostSpared = 65536;
 
 // Each stage has its own verifier rules (ir/verifier.h).
 enum class Stage : uint8_t {
@@ -60,6 +58,9 @@ struct Output {
   ValueId value = kNoValue;
   // The state input this output replaces for the next step, or kNoValue.
   ValueId alias = kNoValue;
+  // What it is called outside, whatever becomes of its value; empty: as the
+  // value (Program::output_name).
+  std::string name = {};
 };
 
 struct Op {
@@ -72,9 +73,6 @@ struct Op {
   bool start = false;
   // Ops that define these values have finished before this one begins.
   absl::InlinedVector<ValueId, 1> after;
-  // Of a computation: how many of the device's processors it leaves to the
-  // thread blocks of collectives beside it, where its kernel can do without.
-  int spares = 0;
 
   bool is_collective() const {
     return def->collective != CollectiveKind::kNone;
@@ -102,6 +100,11 @@ struct Program {
   const std::string& value_name(ValueId value) const {
     return values[value].name;
   }
+  const std::string& output_name(const Output& output) const {
+    return output.name.empty() ? value_name(output.value) : output.name;
+  }
+  // Adds an output that is called `name`; empty: as its value.
+  void AddOutput(ValueId value, ValueId alias, std::string_view name);
   // The shape in which an input's data is given.
   Shape GivenShape(const Input& input) const;
   // The value of that name, or kNoValue. Linear.

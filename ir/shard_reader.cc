@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
@@ -107,7 +108,9 @@ absl::Status CheckStored(const Program& program, const Input& input,
   if (tensor.dtype() == type.dtype && tensor.shape() == shape) {
     return absl::OkStatus();
   }
-  return Invalid("input %{} is {}{}, the program takes {}{}",
+  bool weight = input.role == InputRole::kWeight;
+  return Invalid("{} %{} is {}{}, the program takes {}{}",
+                 weight ? "the data of weight" : "input",
                  program.value_name(input.value), ToString(tensor.dtype()),
                  ShapeToString(tensor.shape()), ToString(type.dtype),
                  ShapeToString(shape));
@@ -122,16 +125,31 @@ absl::StatusOr<std::vector<Tensor>> ReadRankWeights(const Program& program,
     const std::string& name = program.value_name(input.value);
     const Tensor* whole =
         program.weights == nullptr ? nullptr : program.weights->Find(name);
-    if (whole == nullptr) return Invalid("input %{} has no data", name);
+    if (whole == nullptr) return Invalid("weight %{} has no data", name);
     ASYRA_RETURN_IF_ERROR(CheckStored(program, input, *whole));
     absl::StatusOr<Tensor> shard =
         ReadShard(*whole, program.type(input.value), program.mesh, device);
     if (!shard.ok()) {
-      return Annotate(shard.status(), fmt::format("input %{}", name));
+      return Annotate(shard.status(), fmt::format("weight %{}", name));
     }
     shards.back() = *std::move(shard);
   }
   return shards;
+}
+
+absl::Status ReadWeightsBeside(const std::string& path, Program* program) {
+  std::string weight_path = WeightPathFor(path);
+  if (!std::filesystem::exists(weight_path)) return absl::OkStatus();
+  ASYRA_ASSIGN_OR_RETURN(program->weights, ReadWeights(weight_path));
+  for (const Input& input : program->inputs) {
+    if (input.role != InputRole::kWeight) continue;
+    const Tensor* data =
+        program->weights->Find(program->value_name(input.value));
+    if (data == nullptr) continue;
+    ASYRA_RETURN_IF_ERROR(
+        Annotate(CheckStored(*program, input, *data), weight_path));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace asyra

@@ -3,6 +3,7 @@
 // memory for that alone.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -30,5 +31,12 @@ absl::StatusOr<std::vector<Tensor>> ReadRankWeights(const Program& program,
 // given.
 absl::Status CheckStored(const Program& program, const Input& input,
                          const Tensor& tensor);
+
+// Reads the weights beside the program file `path` ("dir/model.safetensors" of
+// "dir/model.asyra") into `program`, if they exist. What is missing is no error
+// here: data may come from elsewhere, or not be needed.
+// Errors, which name the weight file: those of ReadWeights; a tensor that
+// CheckStored refuses.
+absl::Status ReadWeightsBeside(const std::string& path, Program* program);
 
 }  // namespace asyra

@@ -110,7 +110,9 @@ Tensor Tensor::View(DType dtype, absl::Span<const int64_t> shape,
 }
 
 Tensor Tensor::ViewAt(absl::Span<const int64_t> shape, int64_t offset) const {
-  Tensor view = View(dtype_, shape, data_ + offset, owner_);
+  // What is read from a file only has no bytes here.
+  const std::byte* data = data_ == nullptr ? nullptr : data_ + offset;
+  Tensor view = View(dtype_, shape, data, owner_);
   view.source_ = source_;
   view.source_offset_ = source_offset_ + offset;
   return view;

@@ -83,15 +83,16 @@ class Memory {
       } else {
         ASYRA_RETURN_IF_ERROR(AddBuffer(result, index));
         Access(buffer_of_[result], index);
-        buffers_.back().kept = IsConstant(index);
+        if (!IsConstant(op)) continue;
+        buffers_.back().kept = true;
+        if (At(result).offset < 0) continue;
+        return OpError(program_, op,
+                       fmt::format("a constant has offset {} in the arena: it "
+                                   "is computed before the first step",
+                                   At(result).offset));
       }
     }
     return absl::OkStatus();
-  }
-
-  bool IsConstant(int op) const {
-    if (op < 0) return false;
-    return IsSetUpOnce(*program_.ops[op].def, program_.ops[op].operands.size());
   }
 
   void Access(int buffer, int op) {
@@ -134,7 +135,9 @@ class Memory {
   }
 
   absl::Status PlaceOutside(const Buffer& buffer) const {
-    if (buffer.def < 0 || IsConstant(buffer.def)) return absl::OkStatus();
+    if (buffer.def < 0 || IsConstant(program_.ops[buffer.def])) {
+      return absl::OkStatus();
+    }
     auto at = replaces_.find(buffer.value);
     if (at == replaces_.end()) {
       return OpError(program_, program_.ops[buffer.def],

@@ -194,13 +194,12 @@ class Ranks {
         const Op& op = program.ops[i];
         int to = node_[r][i];
         auto add = [&](int from) {
-          if (from < 0) return;
           next_[node_[r][from]].push_back({to, static_cast<int>(r)});
         };
         int& before = last[op.stream + 1];
-        add(before);
+        if (before >= 0) add(before);
         before = static_cast<int>(i);
-        for (ValueId value : AwaitedValues(op)) add(def_use.def[value]);
+        for (int from : AwaitedOps(op, def_use)) add(from);
       }
     }
   }

@@ -13,7 +13,7 @@ absl::Status VerifyReads(const Program& program, const DefUse& def_use,
   const Op& op = program.ops[index];
   for (ValueId value : op.operands) {
     int def = def_use.def[value];
-    if (order.Finished(def, index)) continue;
+    if (order.Computed(def, index)) continue;
     return OpError(
         program, op,
         fmt::format("reads %{} across streams without an order; it is defined "

@@ -117,24 +117,27 @@ class Structure {
       return Invalid("{}: stream id {}, there are {} streams", op.def->name,
                      op.stream, program_.streams.size());
     }
-    return VerifySpares(op);
+    return VerifySmMargin(op);
   }
 
-  absl::Status VerifySpares(const Op& op) const {
-    if (op.spares == 0) return absl::OkStatus();
-    if (op.spares < 0 || op.spares > kMostSpared) {
-      return Invalid("{}: spares {} processors, not 0 to {}", op.def->name,
-                     op.spares, kMostSpared);
+  absl::Status VerifySmMargin(const Op& op) const {
+    const AttrValue* given = op.attrs.Find("sm_margin");
+    if (given == nullptr) return absl::OkStatus();
+    const int64_t* margin = std::get_if<int64_t>(given);
+    if (margin == nullptr) return absl::OkStatus();  // its kind is told later
+    if (*margin < 1 || *margin > kMaxSmMargin) {
+      return Invalid("{}: sm_margin is {}, not 1 to {}", op.def->name, *margin,
+                     kMaxSmMargin);
     }
     if (program_.stage < Stage::kScheduled) {
-      return Invalid("{}: spares {} processors in a program of stage {}",
-                     op.def->name, op.spares, ToString(program_.stage));
+      return Invalid("{}: sm_margin in a program of stage {}", op.def->name,
+                     ToString(program_.stage));
     }
     if (!op.is_collective() && !op.def->is_view && !op.def->is_wait) {
       return absl::OkStatus();
     }
-    return Invalid("{}: spares {} processors but computes nothing",
-                   op.def->name, op.spares);
+    return Invalid("{}: sm_margin of an op that computes nothing",
+                   op.def->name);
   }
 
   absl::Status Use(const Op& op, ValueId value) const {
@@ -155,6 +158,10 @@ class Structure {
       if (!InRange(output.value)) {
         return Invalid("an output has value id {}, there are {} values",
                        output.value, program_.values.size());
+      }
+      if (!output.name.empty() && !IsValueName(output.name)) {
+        return Invalid("output %{} is called '{}', which is no name",
+                       Name(output.value), output.name);
       }
       if (output.alias == kNoValue) continue;
       ASYRA_RETURN_IF_ERROR(Alias(output));

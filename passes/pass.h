@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "fmt/format.h"
 #include "ir/attr.h"
+#include "ir/dim_names.h"
 #include "ir/program.h"
 
 namespace asyra {
@@ -28,6 +29,8 @@ struct PassContext {
   // Prices ops and collectives; null where no machine was given, and then a
   // pass that needs prices fails with an error that names --machine.
   const CostModel* costs = nullptr;
+  // What the model calls the dimensions of its inputs; may be empty.
+  DimNames dim_names;
   // Left by plan_sharding for partition.
   std::shared_ptr<const ShardingPlan> plan;
   std::vector<std::string> remarks;

@@ -3,28 +3,30 @@
 #include <algorithm>
 
 #include "ir/support/status.h"
-#include "passes/assign_streams.h"
-#include "passes/bucket.h"
-#include "passes/canonicalize.h"
-#include "passes/decompose_reduce_scatter.h"
-#include "passes/fuse.h"
-#include "passes/fusion_clusters.h"
-#include "passes/merge_expert_rows.h"
-#include "passes/pad_dims.h"
-#include "passes/partition.h"
-#include "passes/plan_memory.h"
-#include "passes/plan_options.h"
-#include "passes/plan_sharding.h"
-#include "passes/propagate_sharding.h"
-#include "passes/raise_activation.h"
-#include "passes/raise_attention.h"
-#include "passes/raise_moe.h"
-#include "passes/raise_norm.h"
-#include "passes/raise_rotary.h"
-#include "passes/reorder.h"
-#include "passes/split_projections.h"
-#include "passes/start_collectives.h"
-#include "passes/tile.h"
+#include "passes/fuse/fuse.h"
+#include "passes/fuse/fusion_clusters.h"
+#include "passes/raise/canonicalize.h"
+#include "passes/raise/raise_activation.h"
+#include "passes/raise/raise_attention.h"
+#include "passes/raise/raise_moe.h"
+#include "passes/raise/raise_norm.h"
+#include "passes/raise/raise_rotary.h"
+#include "passes/raise/split_projections.h"
+#include "passes/schedule/assign_streams.h"
+#include "passes/schedule/bucket.h"
+#include "passes/schedule/plan_memory.h"
+#include "passes/schedule/reorder.h"
+#include "passes/schedule/schedule.h"
+#include "passes/schedule/start_collectives.h"
+#include "passes/schedule/tile.h"
+#include "passes/shard/decompose_reduce_scatter.h"
+#include "passes/shard/merge_expert_rows.h"
+#include "passes/shard/pad_dims.h"
+#include "passes/shard/partition.h"
+#include "passes/shard/plan_options.h"
+#include "passes/shard/plan_sharding.h"
+#include "passes/shard/propagate_sharding.h"
+#include "simulator/library_memory.h"
 
 namespace asyra {
 namespace {
@@ -81,6 +83,24 @@ absl::StatusOr<bool> PartitionPass(Program& program, const PassOptions&,
   prices.costs = context.costs;
   ASYRA_ASSIGN_OR_RETURN(program, Partition(program, *context.plan, prices));
   context.plan = nullptr;
+  return true;
+}
+
+absl::StatusOr<bool> SchedulePass(Program& program, const PassOptions& options,
+                                  PassContext& context) {
+  ScheduleOptions schedule;
+  schedule.tiles = static_cast<int>(options.Int("tiles"));
+  schedule.tile_dim = options.Get<std::string>("tile_dim");
+  schedule.scheduler = options.Get<std::string>("scheduler");
+  schedule.bucket = options.Bool("bucket");
+  schedule.join = options.Bool("join");
+  schedule.search_steps = static_cast<int>(options.Int("steps"));
+  if (options.Float("memory_gib") >= 0) {
+    schedule.capacity_bytes = GibBytes(options.Float("memory_gib"));
+  }
+  ASYRA_ASSIGN_OR_RETURN(ScheduleResult found,
+                         Schedule(program, schedule, context));
+  program = std::move(found.program);
   return true;
 }
 
@@ -215,7 +235,7 @@ const std::vector<PassRecord>& Records() {
        .from_stage = Stage::kScheduled,
        .to_stage = Stage::kScheduled,
        .options = {{"memory_gib", AttrKind::kFloat,
-                    "peak memory allowed on a device; 0: any", 0.0},
+                    "what the step may take of a device in all; 0: any", 0.0},
                    {"steps", AttrKind::kInt,
                     "orders that are simulated of each set",
                     int64_t{BucketOptions().steps}},
@@ -233,6 +253,29 @@ const std::vector<PassRecord>& Records() {
                     "library gives them",
                     true}},
        .fn = AssignStreams},
+      {.name = "schedule",
+       .summary = "searches the fastest of all that tile to assign_streams "
+                  "make, within what a device has",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kScheduled,
+       .options =
+           {{"tiles", AttrKind::kInt, "exactly so many; 0: what is fastest",
+             int64_t{0}},
+            {"tile_dim", AttrKind::kString,
+             "what tiles cut: batch, sequence, or auto", std::string("auto")},
+            {"scheduler", AttrKind::kString,
+             "order of issue: auto searches, or one of reorder's",
+             std::string("auto")},
+            {"bucket", AttrKind::kBool, "whether tiles may be merged", true},
+            {"join", AttrKind::kBool, "whether small collectives may be joined",
+             true},
+            {"steps", AttrKind::kInt, "orders that are simulated",
+             int64_t{kSearchSteps}},
+            {"memory_gib", AttrKind::kFloat,
+             "what the step may use of a device in all; 0: any; below 0: what "
+             "the machine has",
+             -1.0}},
+       .fn = SchedulePass},
       {.name = "plan_memory",
        .summary = "gives every value its place in one arena",
        .from_stage = Stage::kScheduled,

@@ -1,14 +1,21 @@
 #include "passes/pass_manager.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <regex>
 
+#include "absl/strings/str_join.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "ir/support/check.h"
+#include "ir/support/file.h"
 #include "ir/support/status.h"
+#include "ir/support/units.h"
 #include "ir/verifier.h"
 #include "passes/pass_list.h"
+#include "simulator/simulate.h"
 
 namespace asyra {
 namespace {
@@ -32,7 +39,8 @@ std::vector<std::string_view> SplitList(std::string_view text) {
       start = i + 1;
       continue;
     }
-    if (text[i] == '"') quoted = !quoted;
+    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
+    if (quoted) continue;
     if (text[i] == '{' || text[i] == '[' || text[i] == '(') ++depth;
     if (text[i] == '}' || text[i] == ']' || text[i] == ')') --depth;
   }
@@ -48,29 +56,49 @@ std::string KnownPasses() {
   return names;
 }
 
+const AttrDef* FindOption(const PassRecord& pass, std::string_view name) {
+  for (const AttrDef& option : pass.options) {
+    if (option.name == name) return &option;
+  }
+  return nullptr;
+}
+
+// Options that are not given get their defaults.
+absl::Status FillDefaults(PassRun* run) {
+  for (const AttrDef& option : run->pass->options) {
+    if (run->options.Find(option.name) != nullptr) continue;
+    if (!option.default_value.has_value()) {
+      return Invalid("pass {}: option {} is missing", run->pass->name,
+                     option.name);
+    }
+    run->options.Set(option.name, *option.default_value);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ParseOption(const PassRecord& pass, std::string_view text,
                          PassOptions* options) {
   size_t equal = text.find('=');
   std::string_view name = Trim(text.substr(0, equal));
-  for (const AttrDef& option : pass.options) {
-    if (option.name != name) continue;
-    std::string_view value =
-        equal == std::string_view::npos ? "" : Trim(text.substr(equal + 1));
-    // Words may go without quotes.
-    std::string quoted;
-    if (option.kind == AttrKind::kString && !value.starts_with('"')) {
-      quoted = fmt::format("\"{}\"", value);
-      value = quoted;
-    }
-    absl::StatusOr<AttrValue> parsed = ParseAttr(option.kind, value, Mesh());
-    if (!parsed.ok()) {
-      return Invalid("pass {}: option {}: '{}' is not of kind {}", pass.name,
-                     name, value, ToString(option.kind));
-    }
-    options->Set(name, *std::move(parsed));
-    return absl::OkStatus();
+  const AttrDef* option = FindOption(pass, name);
+  if (option == nullptr) {
+    return Invalid("pass {}: unknown option {}", pass.name, name);
   }
-  return Invalid("pass {}: unknown option {}", pass.name, name);
+  std::string_view value =
+      equal == std::string_view::npos ? "" : Trim(text.substr(equal + 1));
+  // Words may go without quotes.
+  std::string quoted;
+  if (option->kind == AttrKind::kString && !value.starts_with('"')) {
+    quoted = fmt::format("\"{}\"", value);
+    value = quoted;
+  }
+  absl::StatusOr<AttrValue> parsed = ParseAttr(option->kind, value, Mesh());
+  if (!parsed.ok()) {
+    return Invalid("pass {}: option {}: '{}' is not of kind {}", pass.name,
+                   name, value, ToString(option->kind));
+  }
+  options->Set(name, *std::move(parsed));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<PassRun> ParseRun(std::string_view text) {
@@ -88,13 +116,7 @@ absl::StatusOr<PassRun> ParseRun(std::string_view text) {
       ASYRA_RETURN_IF_ERROR(ParseOption(*pass, option, &run.options));
     }
   }
-  for (const AttrDef& option : pass->options) {
-    if (run.options.Find(option.name) != nullptr) continue;
-    if (!option.default_value.has_value()) {
-      return Invalid("pass {}: option {} is missing", name, option.name);
-    }
-    run.options.Set(option.name, *option.default_value);
-  }
+  ASYRA_RETURN_IF_ERROR(FillDefaults(&run));
   return run;
 }
 
@@ -107,6 +129,7 @@ absl::Status CheckStage(const Program& program, Stage expected) {
 absl::StatusOr<PassTiming> RunOne(Program& program, const PassRun& run,
                                   PassContext& context) {
   ASYRA_RETURN_IF_ERROR(CheckStage(program, run.pass->from_stage));
+  size_t remarks = context.remarks.size();
   auto begin = std::chrono::steady_clock::now();
   ASYRA_ASSIGN_OR_RETURN(bool changed,
                          run.pass->fn(program, run.options, context));
@@ -122,13 +145,93 @@ absl::StatusOr<PassTiming> RunOne(Program& program, const PassRun& run,
     return absl::InternalError(
         fmt::format("after the pass: {}", MessageOf(verified)));
   }
-  return PassTiming{run.pass->name, changed, took.count()};
+  return PassTiming{run.pass->name,
+                    changed,
+                    took.count(),
+                    {context.remarks.begin() + remarks, context.remarks.end()}};
 }
+
+// What a run of passes shows of the programs between them.
+class Observer {
+ public:
+  explicit Observer(const PassManagerOptions& options) : options_(options) {}
+
+  absl::Status Prepare() {
+    try {  // std::regex knows no other way to refuse
+      print_after_ = std::regex(options_.print_after);
+    } catch (const std::regex_error&) {
+      return Invalid("--print-after: '{}' is not a regular expression",
+                     options_.print_after);
+    }
+    if (options_.dump_dir.empty()) return absl::OkStatus();
+    std::error_code error;
+    std::filesystem::create_directories(options_.dump_dir, error);
+    if (!error) return absl::OkStatus();
+    return Invalid("--dump-dir {}: {}", options_.dump_dir, error.message());
+  }
+
+  absl::Status After(const PassTiming& timing, const Program& program,
+                     const PassContext& context) {
+    if (Prints(timing)) Print(Text(timing, program));
+    if (options_.simulate_each && context.costs != nullptr &&
+        program.stage >= Stage::kLocal) {
+      double us = Simulate(program, *context.costs).makespan_us;
+      Print(fmt::format("{}after {}: {} a step\n", Candidate(), timing.pass,
+                        TimeText(us)));
+    }
+    if (options_.dump_dir.empty() || !timing.changed) return absl::OkStatus();
+    return WriteFileAtomically(
+        fmt::format("{}/{:04}-{}.asyra", options_.dump_dir,
+                    ++std::atomic_ref<int>(*options_.dumped), timing.pass),
+        {Text(timing, program)});
+  }
+
+ private:
+  bool Prints(const PassTiming& timing) const {
+    if (options_.print_changed && timing.changed) return true;
+    return !options_.print_after.empty() &&
+           std::regex_match(std::string(timing.pass), print_after_);
+  }
+
+  std::string Candidate() const {
+    if (options_.candidate.empty()) return "";
+    return fmt::format("// candidate: {}\n", options_.candidate);
+  }
+
+  std::string Text(const PassTiming& timing, const Program& program) const {
+    return fmt::format("{}// after {}{}\n{}", Candidate(), timing.pass,
+                       timing.changed ? "" : " (changed nothing)",
+                       ToString(program));
+  }
+
+  void Print(const std::string& text) const {
+    if (options_.print) {
+      options_.print(text);
+    } else {
+      std::fputs(text.c_str(), stderr);
+    }
+  }
+
+  const PassManagerOptions& options_;
+  std::regex print_after_;
+};
 
 }  // namespace
 
-absl::StatusOr<std::vector<PassRun>> ParsePipeline(std::string_view text) {
-  std::vector<PassRun> runs;
+PassRun MakePass(std::string_view name, const PassOptions& options) {
+  const PassRecord* pass = FindPass(name);
+  ASYRA_CHECK(pass != nullptr);
+  PassRun run{pass, options};
+  for (const auto& [option, value] : options) {
+    const AttrDef* known = FindOption(*pass, option);
+    ASYRA_CHECK(known != nullptr && known->kind == KindOf(value));
+  }
+  ASYRA_CHECK(FillDefaults(&run).ok());
+  return run;
+}
+
+absl::StatusOr<Pipeline> ParsePipeline(std::string_view text) {
+  Pipeline runs;
   for (std::string_view part : SplitList(text)) {
     ASYRA_ASSIGN_OR_RETURN(PassRun run, ParseRun(part));
     runs.push_back(std::move(run));
@@ -136,36 +239,45 @@ absl::StatusOr<std::vector<PassRun>> ParsePipeline(std::string_view text) {
   return runs;
 }
 
-absl::Status RunPasses(Program& program, std::string_view pipeline,
+std::string ToString(const Pipeline& pipeline) {
+  std::vector<std::string> passes;
+  for (const PassRun& run : pipeline) {
+    std::vector<std::string> options;
+    for (const AttrDef& option : run.pass->options) {
+      const AttrValue& value = *run.options.Find(option.name);
+      if (option.default_value.has_value() && value == *option.default_value) {
+        continue;
+      }
+      options.push_back(
+          fmt::format("{}={}", option.name, ToString(value, Mesh())));
+    }
+    std::string text(run.pass->name);
+    if (!options.empty()) text += "{" + absl::StrJoin(options, ", ") + "}";
+    passes.push_back(std::move(text));
+  }
+  return absl::StrJoin(passes, ", ");
+}
+
+absl::Status RunPasses(Program& program, const Pipeline& pipeline,
                        PassContext& context, const PassManagerOptions& options,
                        std::vector<PassTiming>* timings) {
-  ASYRA_ASSIGN_OR_RETURN(std::vector<PassRun> runs, ParsePipeline(pipeline));
-  std::regex print_after;
-  try {  // std::regex knows no other way to refuse
-    print_after = std::regex(options.print_after);
-  } catch (const std::regex_error&) {
-    return Invalid("--print-after: '{}' is not a regular expression",
-                   options.print_after);
-  }
+  Observer observer(options);
+  ASYRA_RETURN_IF_ERROR(observer.Prepare());
   ASYRA_RETURN_IF_ERROR(Annotate(Verify(program), "before the first pass"));
-  for (const PassRun& run : runs) {
+  for (const PassRun& run : pipeline) {
     absl::StatusOr<PassTiming> timing = RunOne(program, run, context);
     if (!timing.ok()) return Annotate(timing.status(), run.pass->name);
     if (timings != nullptr) timings->push_back(*timing);
-    if (options.print_after.empty() ||
-        !std::regex_match(std::string(run.pass->name), print_after)) {
-      continue;
-    }
-    std::string text = fmt::format("// after {}{}\n{}", run.pass->name,
-                                   timing->changed ? "" : " (changed nothing)",
-                                   ToString(program));
-    if (options.print) {
-      options.print(text);
-    } else {
-      std::fputs(text.c_str(), stderr);
-    }
+    ASYRA_RETURN_IF_ERROR(observer.After(*timing, program, context));
   }
   return absl::OkStatus();
+}
+
+absl::Status RunPasses(Program& program, std::string_view pipeline,
+                       PassContext& context, const PassManagerOptions& options,
+                       std::vector<PassTiming>* timings) {
+  ASYRA_ASSIGN_OR_RETURN(Pipeline runs, ParsePipeline(pipeline));
+  return RunPasses(program, runs, context, options, timings);
 }
 
 }  // namespace asyra

@@ -1,35 +1,44 @@
-// The default pipelines as text: the table of contents of the compiler. How a
-// local program is scheduled is searched for (schedule.h).
+// The default pipelines: the passes of each part of the compiler, in order.
+// passes/compile.h has the order of the parts.
 #pragma once
 
-#include <string_view>
+#include <cstdint>
+#include <string>
+
+#include "passes/pass_manager.h"
 
 namespace asyra {
 
-// Imported graph to fused meanings; stage global. Each raise needs what the
-// one before it has cleaned up: norms leave casts dead, activations become
-// operands of rotary's products, and attention absorbs transposes that rotary
-// has moved to its layout. Projections are split when rotary no longer reads
-// parts of heads.
-inline constexpr std::string_view kRaisePipeline =
-    "canonicalize, raise_norm, raise_activation, raise_moe, raise_rotary, "
-    "split_projections, raise_attention, canonicalize";
+// Imported graph to fused meanings; stage global. `expert_capacity_percent` is
+// the option of raise_moe.
+Pipeline RaisePasses(int64_t expert_capacity_percent = 0);
 
-// One logical device to what each device runs; global to local. Rows of experts
-// are merged as the mesh allows.
-inline constexpr std::string_view kShardPipeline =
-    "merge_expert_rows, pad_dims, plan_sharding, partition";
+// How a global program is sharded, as the options of plan_sharding say it.
+struct ShardingOptions {
+  std::string pins;     // as ReadPins takes them (passes/shard/pins.h)
+  std::string experts;  // axes that shard experts beside ep: "dp,sp"
+  std::string tp_style = "auto", ep_style = "all_to_all";
+  // Only what follows from the pins (propagate_sharding), without costs.
+  bool propagate = false;
+};
 
-// Local: for sums that are scheduled apart from the collectives before them.
-inline constexpr std::string_view kSumsPipeline = "decompose_reduce_scatter";
+// One logical device to what each device runs; global to local.
+Pipeline ShardPasses(const ShardingOptions& options = {});
 
-// Before a local program is scheduled, so that all drafts are of what will run.
-inline constexpr std::string_view kFusePipeline = "fuse";
+// Local: reduce_scatters become an all_to_all and a reduction on the device;
+// with `copyable` only where copy engines can carry the all_to_all.
+Pipeline DecomposePasses(bool copyable);
 
-// Scheduled: what every schedule gets before they are compared.
-inline constexpr std::string_view kStreamsPipeline = "assign_streams";
+// Local, before scheduling, so that all candidates are of what will run.
+// `epilogues` is the option of fuse.
+Pipeline FusePasses(bool measured_only = false,
+                    const std::string& epilogues = "measured");
 
-// Scheduled to allocated: what follows once the schedule is chosen.
-inline constexpr std::string_view kLowerPipeline = "plan_memory";
+// Scheduled: what every schedule gets before they are compared. `ctas`: whether
+// collectives may get other numbers of CTAs than the library gives them.
+Pipeline StreamPasses(bool ctas = true);
+
+// Scheduled to allocated.
+Pipeline LowerPasses();
 
 }  // namespace asyra

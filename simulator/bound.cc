@@ -17,13 +17,13 @@ class Bounds {
         heads_(prices.size(), 0),
         tails_(prices.size(), 0) {
     for (size_t i = 0; i < prices.size(); ++i) {
-      for (int before : dependencies.DataOf(static_cast<int>(i))) {
+      for (int before : dependencies.AwaitedBy(static_cast<int>(i))) {
         heads_[i] =
             std::max(heads_[i], heads_[before] + prices[before].time_us);
       }
     }
     for (size_t i = prices.size(); i-- > 0;) {
-      for (int before : dependencies.DataOf(static_cast<int>(i))) {
+      for (int before : dependencies.AwaitedBy(static_cast<int>(i))) {
         tails_[before] =
             std::max(tails_[before], tails_[i] + prices[i].time_us);
       }

@@ -71,14 +71,14 @@ CollectivePrice PriceCopies(const Machine& machine, CollectiveKind kind,
   // Where nothing is summed, it takes no kernel: what copies the rank's own
   // block comes behind everything else and holds nothing up.
   if (!sums) {
-    price.kernel_at = 1;
+    price.kernel_start_fraction = 1;
     return price;
   }
   double moving_us = price.time_us;
   // A block of each member is read, one is written.
   price.time_us +=
       payload_bytes * (n + 1) / n / (machine.gpu.hbm_gbps.achievable * 1e3);
-  price.kernel_at = moving_us / (twice ? 2 : 1) / price.time_us;
+  price.kernel_start_fraction = moving_us / (twice ? 2 : 1) / price.time_us;
   return price;
 }
 

@@ -54,7 +54,7 @@ struct CollectivePrice {
   int ctas = 0;
   // After so much of the time a kernel of it has to find its place: 0, at once;
   // 1, it needs none.
-  double kernel_at = 0;
+  double kernel_start_fraction = 0;
 };
 
 // Latency of an algorithm's steps under a protocol: a base, and its hops

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ir/body.h"
+#include "ir/happens_before.h"
 #include "ir/support/status.h"
 #include "simulator/compute_cost.h"
 #include "simulator/packing.h"
@@ -38,19 +39,19 @@ double SlotsOf(const Gpu& gpu, const Work& work, const ComputePrice& price) {
   return std::min(1.0, places);
 }
 
-// A product on what it leaves of the SMs: it holds so many less, and takes
-// longer where it used them.
-void Spare(double spared, OpCost* cost) {
-  if (spared == 0 || cost->waves == 0) return;
+// A matmul that leaves a margin of the SMs holds so many less, and takes longer
+// where it used them.
+void LeaveSms(double margin, OpCost* cost) {
+  if (margin == 0 || cost->waves == 0) return;
   // What takes them all is an error of the device.
-  double share = std::max(1 - spared, 0.01);
+  double share = std::max(1 - margin, 0.01);
   double slower = SlowdownOn(share, cost->waves);
   double longer = std::max(1.0, cost->load[kSms] * slower);
   cost->time_us *= longer;
   for (double& load : cost->load) load /= longer;
   cost->load[kSms] = std::min(cost->load[kSms], share);
   cost->load[kSlots] = std::min(cost->load[kSlots] * longer, share);
-  cost->spared = spared;
+  cost->sm_margin = margin;
 }
 
 }  // namespace
@@ -108,7 +109,7 @@ OpCost CostModel::ComputeCost(const Work& work, DType dtype,
                : price.math_us > price.memory_us ? OpCost::kMath
                                                  : OpCost::kMemory;
   cost.waves = price.waves;
-  cost.stays = gpu.gemm_stays && price.waves > 0;
+  cost.persistent = gpu.gemm_persistent && price.waves > 0;
   cost.load[kHbm] = price.memory_us / cost.time_us;
   // Moving bytes takes SMs too: hbm_sms of them saturate the memory.
   double moving = std::min(1.0, static_cast<double>(gpu.hbm_sms) / gpu.sms);
@@ -135,11 +136,11 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
   cost.algorithm = price.algorithm;
   cost.protocol = price.protocol;
   cost.sms = price.ctas;
-  cost.kernel_at = price.kernel_at;
+  cost.kernel_start_fraction = price.kernel_start_fraction;
   // Something is always left to computation.
   cost.held_sms =
       std::min(0.9, static_cast<double>(price.ctas) / machine_.gpu.sms);
-  cost.needs = cost.held_sms;
+  cost.required_sms = cost.held_sms;
   cost.beside_compute = machine_.collectives.at(kind).beside_compute;
   if (span.hosts > 1) {
     // Computation slows the collective's kernels, which wait for the network
@@ -162,9 +163,10 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
   if (price.algorithm == Algorithm::kCopyEngine) {
     cost.load[kCopyEngines] = moving;
     // Products beside it take nothing from it but memory bandwidth; a sum
-    // needs as many SMs as that takes.
+    // requires as many SMs as that takes.
     cost.beside_compute = 1;
-    cost.needs = static_cast<double>(machine_.gpu.hbm_sms) / machine_.gpu.sms;
+    cost.required_sms =
+        static_cast<double>(machine_.gpu.hbm_sms) / machine_.gpu.sms;
   }
   return cost;
 }
@@ -247,11 +249,11 @@ void CostModel::AddPacking(const OpCall& call, OpCost* cost) const {
     if (r != kSms && r != kSlots) cost->load[r] /= longer;
   }
   if (before_us > 0) {
-    cost->kernel_at = std::min(0.9, before_us / cost->time_us);
+    cost->kernel_start_fraction = std::min(0.9, before_us / cost->time_us);
   }
 }
 
-OpCost CostModel::Cost(const OpCall& call, int spares) const {
+OpCost CostModel::Cost(const OpCall& call) const {
   if (call.def.is_view || call.def.is_wait) return {};
   OpCost cost;
   if (call.def.collective != CollectiveKind::kNone) {
@@ -272,7 +274,9 @@ OpCost CostModel::Cost(const OpCall& call, int spares) const {
   if (call.def.collective != CollectiveKind::kNone && cost.sms > 0) {
     AddPacking(call, &cost);
   }
-  Spare(std::min(1.0, static_cast<double>(spares) / machine_.gpu.sms), &cost);
+  LeaveSms(std::min(1.0, static_cast<double>(SmMargin(call.attrs)) /
+                             machine_.gpu.sms),
+           &cost);
   cost.launch_us =
       options_.graph_launch ? machine_.graph_launch_us : machine_.launch_us;
   return cost;
@@ -286,15 +290,14 @@ class PriceMemo {
       : program_(program), costs_(costs) {}
 
   OpCost Price(const Op& op) {
-    if (op.def->is_view || op.def->is_wait ||
-        IsSetUpOnce(*op.def, op.operands.size())) {
+    if (op.def->is_view || op.def->is_wait || IsConstant(op)) {
       return {};
     }
     std::vector<Known>& bucket = known_[Hash(op)];
     for (const Known& known : bucket) {
       if (Same(op, *known.op)) return known.cost;
     }
-    bucket.push_back({&op, costs_.Cost(OpUse(program_, op), op.spares)});
+    bucket.push_back({&op, costs_.Cost(OpUse(program_, op))});
     return bucket.back().cost;
   }
 
@@ -325,8 +328,7 @@ class PriceMemo {
 
   bool Same(const Op& a, const Op& b) const {
     return a.def == b.def && SameTypes(a.operands, b.operands) &&
-           SameTypes(a.results, b.results) && a.attrs == b.attrs &&
-           a.spares == b.spares;
+           SameTypes(a.results, b.results) && a.attrs == b.attrs;
   }
 
   const Program& program_;

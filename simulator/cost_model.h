@@ -22,7 +22,7 @@ enum Resource {
   kLink,
   kNetwork,
   kCopyEngines,
-  kSlots,  // places for thread blocks
+  kSlots,  // CTA slots
   kNumResources
 };
 std::string_view ToString(Resource resource);
@@ -44,13 +44,13 @@ struct OpCost {
   double time_us = 0;    // on the device, alone
   double launch_us = 0;  // on the host
   bool is_compute = false;
-  int sms = 0;           // held by a collective
-  double held_sms = 0;   // the same as a fraction of the GPU's
-  double waves = 0;      // ComputePrice::waves
-  bool stays = false;    // its blocks, until it is done (Gpu::gemm_stays)
-  double spared = 0;     // of the GPU's SMs, what a product leaves to others
-  double kernel_at = 0;  // of a collective: CollectivePrice::kernel_at
-  double needs = 0;      // of a collective: the SMs that its kernel needs free
+  int sms = 0;              // held by a collective
+  double held_sms = 0;      // the same as a fraction of the GPU's
+  double waves = 0;         // ComputePrice::waves
+  bool persistent = false;  // holds its SMs until it is done
+  double sm_margin = 0;     // fraction of the SMs that it leaves to others
+  double kernel_start_fraction = 0;  // of a collective: CollectivePrice
+  double required_sms = 0;  // of a collective: fraction that its kernel needs
   // Fraction of each resource the op uses while it runs at full speed. What a
   // collective holds of the SMs is not among them: it yields to nobody.
   std::array<double, kNumResources> load = {};
@@ -78,8 +78,8 @@ class CostModel {
   CostModel(Machine machine, Mesh mesh, CostOptions options = {});
 
   // `call` has distributed types. Formulas, times what the machine's table
-  // says of them. A product that spares processors (Op::spares) takes longer.
-  OpCost Cost(const OpCall& call, int spares = 0) const;
+  // says of them. A matmul with an sm_margin takes longer.
+  OpCost Cost(const OpCall& call) const;
   // Where its table is asked for this use, which takes time.
   CostKey KeyOf(const OpCall& call) const;
 

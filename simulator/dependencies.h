@@ -18,9 +18,13 @@ class Dependencies {
   explicit Dependencies(const Program& program);
 
   // Ops that end before `op` starts. Once per use, in no promised order.
+  absl::Span<const int> AwaitedBy(int op) const {
+    return Edges(first_[op], awaited_end_[op]);
+  }
+  // The same and the constants that it reads: all that stands before it in any
+  // order of the program.
   absl::Span<const int> DataOf(int op) const {
-    return absl::MakeConstSpan(edges_).subspan(first_[op],
-                                               first_[op + 1] - first_[op]);
+    return Edges(first_[op], first_[op + 1]);
   }
   // Index into `communicators` of a collective, -1 for other ops.
   int CommunicatorOf(int op) const { return communicator_[op]; }
@@ -28,8 +32,13 @@ class Dependencies {
   const std::vector<AxisList>& communicators() const { return communicators_; }
 
  private:
+  absl::Span<const int> Edges(int begin, int end) const {
+    return absl::MakeConstSpan(edges_).subspan(begin, end - begin);
+  }
+
   std::vector<int> edges_;
-  std::vector<int> first_;  // offsets into edges_
+  std::vector<int> first_;        // by op, offsets into edges_
+  std::vector<int> awaited_end_;  // by op, the same
   std::vector<int> communicator_;
   std::vector<AxisList> communicators_;
 };

@@ -70,7 +70,7 @@ class Explainer {
       const OpCost& price = result_.prices[op];
       const OpSpan& span = result_.spans[op];
       issued_us += price.launch_us;
-      for (int before : dependencies_.DataOf(op)) {
+      for (int before : dependencies_.AwaitedBy(op)) {
         // What takes no time is there when its own data is, wherever its
         // stream came to it.
         double there = result_.prices[before].time_us == 0

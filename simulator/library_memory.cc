@@ -127,4 +127,19 @@ int64_t WorkspaceBytes(const Program& program, const Machine& machine) {
   return sum;
 }
 
+int64_t GibBytes(double gib) {
+  return static_cast<int64_t>(gib * (int64_t{1} << 30));
+}
+
+int64_t CapacityBytes(double gib, const Machine& machine) {
+  return GibBytes(gib < 0 ? machine.gpu.hbm_gib : gib);
+}
+
+int64_t ValueBytes(int64_t capacity_bytes, const Program& program,
+                   const Machine& machine) {
+  if (capacity_bytes == 0) return 0;
+  return std::max<int64_t>(1, capacity_bytes - LibraryBytes(program, machine) -
+                                  WorkspaceBytes(program, machine));
+}
+
 }  // namespace asyra

@@ -1,4 +1,5 @@
-// What a process takes of a GPU besides the values of its program.
+// What a device has, and what a process takes of it besides the values of its
+// program.
 #pragma once
 
 #include <cstdint>
@@ -19,5 +20,17 @@ int64_t LibraryBytes(const Program& program, const Machine& machine);
 // library, for blocks that they pack (packing.h); products, what a machine
 // says. What attention and convolutions work in is not counted.
 int64_t WorkspaceBytes(const Program& program, const Machine& machine);
+
+int64_t GibBytes(double gib);
+
+// The bytes of a device that a step may use in all, values, libraries and
+// kernels together: `gib`, or what the machine has where that is below 0.
+// 0: any number.
+int64_t CapacityBytes(double gib, const Machine& machine);
+
+// What of a capacity is left to the values of the program, at least 1; of 0,
+// which is any number, 0.
+int64_t ValueBytes(int64_t capacity_bytes, const Program& program,
+                   const Machine& machine);
 
 }  // namespace asyra

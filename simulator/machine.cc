@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "ir/support/status.h"
 #include "simulator/cost_table.h"
 #include "simulator/embedded_machines.h"
+#include "simulator/json_fields.h"
 #include "simulator/machine_edit.h"
 
 namespace asyra {
@@ -30,6 +32,72 @@ std::string_view Embedded(std::string_view file) {
     if (embedded.name == file) return embedded.text;
   }
   return "";
+}
+
+// The text of a file as it is written.
+absl::StatusOr<std::string> RawText(std::string_view name_or_path) {
+  if (name_or_path.ends_with(kSuffix)) {
+    return ReadFile(std::string(name_or_path));
+  }
+  std::string_view text = Embedded(fmt::format("{}{}", name_or_path, kSuffix));
+  if (!text.empty()) return std::string(text);
+  return NotFound(
+      "machine {} is not known; there are {}, or give the path of "
+      "a .machine file",
+      name_or_path, fmt::join(ListMachines(), ", "));
+}
+
+// A machine file, which may hold only what differs from its base.
+struct MachineFile {
+  std::string text;       // complete, with what it has of its base
+  std::string base;       // as LoadMachine takes it; empty: none
+  bool tables = false;    // names measurements of its own
+  bool is_other = false;  // than its base: more differs than name and nodes
+};
+
+// A path that a file names is relative to it.
+std::string Beside(std::string_view file, const std::string& named) {
+  if (!named.ends_with(kSuffix)) return named;
+  return (std::filesystem::path(file).parent_path() / named)
+      .lexically_normal()
+      .string();
+}
+
+// `opened` are the files that this one is the base of.
+absl::StatusOr<MachineFile> ReadMachineFile(
+    std::string_view name_or_path, std::vector<std::string> opened = {}) {
+  using Json = nlohmann::ordered_json;
+  std::string origin(name_or_path);
+  bool is_open =
+      std::find(opened.begin(), opened.end(), origin) != opened.end();
+  opened.push_back(origin);
+  if (is_open) {
+    return Invalid("a machine is its own base: {}", fmt::join(opened, ", "));
+  }
+  MachineFile file;
+  ASYRA_ASSIGN_OR_RETURN(file.text, RawText(name_or_path));
+  ASYRA_RETURN_IF_ERROR(CheckJson(file.text, origin));
+  Json own = Json::parse(file.text);
+  if (!own.is_object() || !own.contains("base")) return file;
+  if (!own["base"].is_string()) {
+    return Invalid("{}: base: should be the name or path of a machine", origin);
+  }
+  file.base = Beside(origin, own["base"].get<std::string>());
+  absl::StatusOr<MachineFile> base = ReadMachineFile(file.base, opened);
+  if (!base.ok()) return Annotate(base.status(), origin + ": base");
+  own.erase("base");
+  if (!own.contains("name")) {
+    own["name"] = std::filesystem::path(origin).stem().string();
+  }
+  file.tables = own.contains("measurements");
+  for (const auto& [key, value] : own.items()) {
+    file.is_other |= key != "name" && key != "nodes" && key != "sources";
+  }
+  Json whole = Json::parse(base->text);
+  if (!whole.is_object()) return Invalid("{}: should be an object", file.base);
+  whole.merge_patch(own);
+  file.text = whole.dump(1);
+  return file;
 }
 
 // A table and where it was found.
@@ -70,22 +138,16 @@ bool ChangesTheMachine(const std::string& edit) {
 }  // namespace
 
 absl::StatusOr<std::string> MachineText(std::string_view name_or_path) {
-  if (name_or_path.ends_with(kSuffix)) {
-    return ReadFile(std::string(name_or_path));
-  }
-  std::string_view text = Embedded(fmt::format("{}{}", name_or_path, kSuffix));
-  if (!text.empty()) return std::string(text);
-  return NotFound(
-      "machine {} is not known; there are {}, or give the path of "
-      "a .machine file",
-      name_or_path, fmt::join(ListMachines(), ", "));
+  ASYRA_ASSIGN_OR_RETURN(MachineFile file, ReadMachineFile(name_or_path));
+  return std::move(file.text);
 }
 
 absl::StatusOr<Measurements> LoadMeasurements(std::string_view machine) {
   ASYRA_RETURN_IF_ERROR(LoadMachine(machine).status());
-  ASYRA_ASSIGN_OR_RETURN(std::string text, MachineText(machine));
+  ASYRA_ASSIGN_OR_RETURN(MachineFile read, ReadMachineFile(machine));
+  if (!read.base.empty() && !read.tables) return LoadMeasurements(read.base);
   std::string file;
-  ASYRA_RETURN_IF_ERROR(ParseMachine(text, machine, &file).status());
+  ASYRA_RETURN_IF_ERROR(ParseMachine(read.text, machine, &file).status());
   if (file.empty()) return NotFound("{} names no measurements", machine);
   ASYRA_ASSIGN_OR_RETURN(NamedTable named, ReadTable(file, machine));
   return std::move(named.measurements);
@@ -93,13 +155,19 @@ absl::StatusOr<Measurements> LoadMeasurements(std::string_view machine) {
 
 absl::StatusOr<Machine> LoadMachine(std::string_view name_or_path,
                                     absl::Span<const std::string> edits) {
-  ASYRA_ASSIGN_OR_RETURN(std::string text, MachineText(name_or_path));
-  std::string table_file;
+  ASYRA_ASSIGN_OR_RETURN(MachineFile file, ReadMachineFile(name_or_path));
+  std::string text = std::move(file.text), table_file;
   ASYRA_ASSIGN_OR_RETURN(Machine machine,
                          ParseMachine(text, name_or_path, &table_file));
-  // Calibrated on the machine as it was measured.
+  // Calibrated on the machine as it was measured: its base, where the file has
+  // no measurements of its own.
   std::shared_ptr<const CostTable> table;
-  if (!table_file.empty()) {
+  bool edited = std::any_of(edits.begin(), edits.end(), ChangesTheMachine);
+  if (!file.base.empty() && !file.tables) {
+    ASYRA_ASSIGN_OR_RETURN(Machine base, LoadMachine(file.base));
+    table = std::move(base.table);
+    edited |= base.edited || file.is_other;
+  } else if (!table_file.empty()) {
     ASYRA_ASSIGN_OR_RETURN(table, LoadTable(table_file, name_or_path, machine));
   }
   if (!edits.empty()) {
@@ -109,7 +177,7 @@ absl::StatusOr<Machine> LoadMachine(std::string_view name_or_path,
                                                 fmt::join(edits, ", "))));
   }
   machine.table = std::move(table);
-  machine.edited = std::any_of(edits.begin(), edits.end(), ChangesTheMachine);
+  machine.edited = edited;
   return machine;
 }
 

@@ -59,7 +59,7 @@ struct Gpu {
   double gemm_hbm_fraction = 1;  // of hbm_gbps, what products reach
   // Blocks of a product fetch tile after tile until none is left: a kernel that
   // comes later, whatever its priority, begins when the product is done.
-  bool gemm_stays = false;
+  bool gemm_persistent = false;
   LibraryMemory library_mib;
 };
 
@@ -124,7 +124,9 @@ struct Machine {
 // A machine by the name of an embedded file, or from disk when the argument
 // ends in ".machine", with `edits` made to it in order (machine_edit.h):
 // {"gpu.hbm_gbps=4000", "nodes=4"}. Its measurements come along; those of a
-// file on disk lie beside it. Errors name the file, the key and what is wrong.
+// file on disk lie beside it. A file may name a machine as its "base", and then
+// holds only what differs from it: what measurements that one has are used as
+// after an edit. Errors name the file, the key and what is wrong.
 absl::StatusOr<Machine> LoadMachine(std::string_view name_or_path,
                                     absl::Span<const std::string> edits = {});
 

@@ -1,7 +1,10 @@
 #include "simulator/machine_edit.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "ir/support/status.h"
@@ -45,10 +48,18 @@ bool IsPair(const Json& json) {
          json.contains("achievable");
 }
 
-// Whole numbers stay whole where they can, as counts must.
-void Scale(Json* number, double factor) {
+// Whether a field is one that ParseMachine takes whole numbers for only.
+bool IsCount(std::string_view key) {
+  constexpr std::string_view kCounts[] = {
+      "copy_engines", "ctas", "gpus", "hbm_sms", "nics", "nodes", "sms"};
+  std::string_view last = key.substr(key.rfind('.') + 1);
+  return std::find(std::begin(kCounts), std::end(kCounts), last) !=
+         std::end(kCounts);
+}
+
+void Scale(std::string_view key, double factor, Json* number) {
   double value = number->get<double>() * factor;
-  if (number->is_number_integer()) {
+  if (IsCount(key)) {
     *number = static_cast<int64_t>(std::llround(value));
   } else {
     *number = value;
@@ -59,6 +70,45 @@ void ScaleRate(Json* rate, double factor) {
   for (const char* key : {"peak", "achievable"}) {
     (*rate)[key] = (*rate)[key].get<double>() * factor;
   }
+}
+
+// Numbers that belong together, and the name under which one factor is for all
+// of them.
+struct NumberGroup {
+  std::string_view name;
+  std::string_view link;  // only of hosts with this `host.link`; empty: of all
+  std::vector<std::string_view> keys;
+};
+
+const std::vector<NumberGroup>& NumberGroups() {
+  static const std::vector<std::string_view> link_rates = {
+      "host.link_gbps", "host.ll_gbps", "host.copy_gbps", "host.cta_gbps"};
+  static const auto* groups = new std::vector<NumberGroup>{
+      {"nvlink", "nvlink", link_rates},
+      {"pcie", "pcie", link_rates},
+      // Carries all matrix rates, which have to agree with it.
+      {"matrix", "", {"gpu.bf16_flops_per_sm_clock"}},
+      {"launch", "", {"launch_us", "graph_launch_us"}}};
+  return *groups;
+}
+
+// Whether a machine of this file has the group.
+bool Has(const Json& file, const NumberGroup& group) {
+  return group.link.empty() || file["host"]["link"] == group.link;
+}
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      size_t change = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({change, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
 }
 
 // The field named by `key`, null and new where the file has none yet.
@@ -109,7 +159,7 @@ absl::Status Apply(const Edit& edit, Json* file) {
     double value = edit.value.get<double>();
     ScaleRate(field, edit.is_factor ? value : value / before);
   } else if (edit.is_factor) {
-    Scale(field, edit.value.get<double>());
+    Scale(edit.key, edit.value.get<double>(), field);
   } else {
     *field = edit.value;
   }
@@ -133,6 +183,67 @@ void Collect(const Json& json, const std::string& path,
   }
 }
 
+absl::Status NoSuchKey(const std::string& key, const Json& file) {
+  std::vector<MachineNumber> numbers;
+  Collect(file, "", &numbers);
+  std::vector<std::pair<size_t, std::string>> near;
+  auto add = [&](std::string_view known) {
+    // With the path or without it.
+    std::string_view last = known.substr(known.rfind('.') + 1);
+    near.emplace_back(
+        std::min(EditDistance(key, known), EditDistance(key, last)), known);
+  };
+  for (const MachineNumber& number : numbers) add(number.key);
+  for (const NumberGroup& group : NumberGroups()) {
+    if (Has(file, group)) add(group.name);
+  }
+  std::sort(near.begin(), near.end());
+  constexpr size_t kNear = 3;
+  near.resize(std::min(near.size(), kNear));
+  std::vector<std::string> names;
+  for (auto& [distance, name] : near) names.push_back(std::move(name));
+  return Invalid("{}: there is no such number; the nearest are {}", key,
+                 fmt::join(names, ", "));
+}
+
+// Of each number of the group that the machine has.
+absl::Status ApplyGroup(const Edit& edit, const NumberGroup& group,
+                        Json* file) {
+  if (!edit.is_factor) {
+    return Invalid("{}: is a group of numbers, give a factor: {}*=2", edit.key,
+                   edit.key);
+  }
+  if (!Has(*file, group)) {
+    return Invalid("{}: the link of this machine is {}", edit.key,
+                   (*file)["host"]["link"].get<std::string>());
+  }
+  std::vector<MachineNumber> numbers;
+  Collect(*file, "", &numbers);
+  for (std::string_view key : group.keys) {
+    bool known = std::any_of(numbers.begin(), numbers.end(),
+                             [&](const MachineNumber& number) {
+                               return number.key == key && number.value != 0;
+                             });
+    if (!known) continue;
+    ASYRA_RETURN_IF_ERROR(
+        Apply({std::string(key), edit.value, /*is_factor=*/true}, file));
+  }
+  return absl::OkStatus();
+}
+
+// A key that names a number, or a group of them.
+absl::Status ApplyAny(const Edit& edit, Json* file) {
+  for (const NumberGroup& group : NumberGroups()) {
+    if (group.name == edit.key) return ApplyGroup(edit, group, file);
+  }
+  absl::StatusOr<Json*> field = Find(file, edit.key);
+  // A value may be for a key that the file lacks.
+  if (!field.ok() || (edit.is_factor && (*field)->is_null())) {
+    return NoSuchKey(edit.key, *file);
+  }
+  return Apply(edit, file);
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> EditMachine(std::string_view text,
@@ -141,9 +252,19 @@ absl::StatusOr<std::string> EditMachine(std::string_view text,
                           /*allow_exceptions=*/false);
   for (const std::string& line : edits) {
     ASYRA_ASSIGN_OR_RETURN(Edit edit, ParseEdit(line));
-    ASYRA_RETURN_IF_ERROR(Apply(edit, &file));
+    ASYRA_RETURN_IF_ERROR(ApplyAny(edit, &file));
   }
   return file.dump();
+}
+
+std::vector<std::string> GroupsOf(std::string_view text) {
+  Json file = Json::parse(text.begin(), text.end(), nullptr,
+                          /*allow_exceptions=*/false);
+  std::vector<std::string> names;
+  for (const NumberGroup& group : NumberGroups()) {
+    if (Has(file, group)) names.emplace_back(group.name);
+  }
+  return names;
 }
 
 std::vector<MachineNumber> NumbersOf(std::string_view text) {

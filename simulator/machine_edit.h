@@ -18,11 +18,19 @@ namespace asyra {
 //   achievable rate keeps its fraction of it.
 // - gpu.sms and gpu.clock_mhz carry all rates of arithmetic with them,
 //   gpu.bf16_flops_per_sm_clock those of the matrix units.
-// Errors: an edit of another form, a key that is no number. Keys that the file
+// - A group takes a factor for all numbers that belong to it: `nvlink` or
+//   `pcie`, as the host's link is, with what copy engines and thread blocks
+//   carry over it; `matrix`; `launch`.
+// - Counts (SMs, thread blocks, engines) are rounded when they are multiplied.
+// Errors: an edit of another form, a key that is no number, with those that
+// are spelled most alike. Keys that the file
 // lacks are added, and what the result means is left to ParseMachine, which
 // refuses keys that nobody knows and values out of range.
 absl::StatusOr<std::string> EditMachine(std::string_view text,
                                         absl::Span<const std::string> edits);
+
+// The groups that this machine has.
+std::vector<std::string> GroupsOf(std::string_view text);
 
 // Every number of the text, as edits name it; `schema` is none.
 std::vector<MachineNumber> NumbersOf(std::string_view text);

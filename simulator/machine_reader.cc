@@ -72,7 +72,8 @@ Gpu ReadGpu(JsonFields& fields) {
   gpu.gemm_half_tile = fields.Number("gemm_half_tile", kNotNegative);
   gpu.gemm_extra_k = fields.Number("gemm_extra_k", kNotNegative);
   gpu.gemm_hbm_fraction = fields.Number("gemm_hbm_fraction", kFraction);
-  gpu.gemm_stays = fields.Has("gemm_stays") && fields.Bool("gemm_stays");
+  gpu.gemm_persistent =
+      fields.Has("gemm_persistent") && fields.Bool("gemm_persistent");
   gpu.library_mib = fields.Object("library_mib", ReadLibraryMemory);
   // Sheets quote twice the dense rate for sparse operands; the arithmetic of
   // one SM tells them apart.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ir/happens_before.h"
 #include "ir/memory_blocks.h"
 #include "ir/place_blocks.h"
 #include "simulator/cost_model.h"
@@ -69,7 +70,7 @@ class Buffers {
   void Visit(const Op& op, const OpSpan& span) {
     if (op.def->is_view || op.def->is_wait) {
       buffer_of_[op.results[0]] = buffer_of_[op.operands[0]];
-    } else if (IsSetUpOnce(*op.def, op.operands.size())) {
+    } else if (IsConstant(op)) {
       for (ValueId value : op.results) Own(value, 0, kForever, -1);
     } else {
       for (size_t r = 0; r < op.results.size(); ++r) {

@@ -1,6 +1,6 @@
 // Collectives whose blocks do not lie together: a kernel packs them before the
-// library's own, or unpacks them after it, as executor/cuda/nccl_collective.cc
-// does.
+// library's own, or unpacks them after it, as
+// executor/cuda/comm/nccl_collective.cc does.
 #pragma once
 
 #include <cstdint>

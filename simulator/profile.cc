@@ -4,12 +4,13 @@
 #include <map>
 
 #include "ir/body.h"
+#include "ir/happens_before.h"
 #include "simulator/exposure.h"
+#include "simulator/library_memory.h"
 
 namespace asyra {
 namespace {
 
-constexpr double kBytesPerGib = 1 << 30;
 // The buffers that pages and reports name; the rest is many and small.
 constexpr size_t kMostBuffers = 200;
 
@@ -185,7 +186,7 @@ class ProfileMaker {
     if (kinds_.empty()) {
       kinds_.assign(program_.values.size(), "activation");
       for (const Op& op : program_.ops) {
-        if (!IsSetUpOnce(*op.def, op.operands.size())) continue;
+        if (!IsConstant(op)) continue;
         for (ValueId result : op.results) kinds_[result] = "constant";
       }
       for (const Input& input : program_.inputs) {
@@ -218,12 +219,12 @@ Profile MakeProfile(const Program& program, const SimResult& result,
   profile.arena_bytes = memory.arena_bytes;
   profile.device_bytes = memory.device_bytes;
   profile.model = options.model;
+  profile.step = options.step;
+  profile.noise = options.noise;
   profile.machine = costs.machine().name;
   profile.mfu =
       ModelFlopUtilization(program, costs.machine(), result.makespan_us);
-  double gib = options.capacity_gib < 0 ? costs.machine().gpu.hbm_gib
-                                        : options.capacity_gib;
-  profile.capacity_bytes = static_cast<int64_t>(gib * kBytesPerGib);
+  profile.capacity_bytes = CapacityBytes(options.capacity_gib, costs.machine());
   return profile;
 }
 

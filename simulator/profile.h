@@ -10,6 +10,7 @@
 #include "ir/program.h"
 #include "simulator/cost_model.h"
 #include "simulator/replay.h"
+#include "simulator/step_shape.h"
 
 namespace asyra {
 
@@ -60,8 +61,14 @@ struct Profile {
   std::string machine;  // empty: measured
   std::string mesh;     // "(dp=2, tp=4)"
   int64_t devices = 1;
+  StepShape step;
+
+  std::vector<std::string> notes;  // what else is to be said, a line each
 
   double makespan_us = 0;
+  // Of the makespan, what is due to the luck of the search for its schedule; 0:
+  // it was not searched for, or that is not known.
+  double noise = 0;
   double lower_bound_us = 0;   // 0: not known
   double compute_us = 0;       // some computation runs
   double comm_us = 0;          // some collective runs
@@ -94,7 +101,9 @@ struct Profile {
 
 struct ProfileOptions {
   std::string model;
-  double capacity_gib = -1;  // 0: not limited; below: that of the machine
+  StepShape step = {};
+  double noise = 0;          // Profile
+  double capacity_gib = -1;  // as CapacityBytes (library_memory.h) takes it
   int64_t budget_bytes = 0;  // of live bytes, as in ExposureOptions
 };
 
@@ -111,6 +120,10 @@ double ModelFlopUtilization(const Program& program, const Machine& machine,
 // Fills in what follows from `ops`: makespan_us, compute_us, comm_us,
 // exposed_comm_us, bubble, exposed, collectives.
 void SumUp(Profile* profile);
+
+// Whether makespans differ by less than the larger of their noises, so that
+// neither is the faster one.
+bool IsTie(double a_us, double a_noise, double b_us, double b_noise);
 
 // OK, or by how much the peak exceeds the capacity, and what fills it. The peak
 // is that of the device, of live bytes where that is not known.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fmt/format.h"
+#include "ir/support/units.h"
 #include "simulator/text.h"
 
 namespace asyra {
@@ -36,16 +37,19 @@ std::string BaseName(const std::string& name) {
 
 struct Total {
   std::string name;
-  std::string_view unit;
+  std::string (*show)(double);
   double before, after;
-  int decimals = 1;
   bool maybe_unknown = false;  // 0 is: not known
 };
 
 std::string Shown(const Total& total, double value) {
   if (total.maybe_unknown && value == 0) return "-";
-  return fmt::format("{:.{}f}", value, total.decimals);
+  return total.show(value);
 }
+
+std::string Share(double percent) { return fmt::format("{:.1f} %", percent); }
+std::string Count(double count) { return fmt::format("{:.0f}", count); }
+std::string Bytes(double bytes) { return BytesText(bytes); }
 
 // Exposed time over all axes that either communicates over.
 std::vector<Total> ExposedOver(const Profile& a, const Profile& b) {
@@ -54,29 +58,30 @@ std::vector<Total> ExposedOver(const Profile& a, const Profile& b) {
   for (const ProfileExposure& e : b.exposed) axes[e.axes].second = e.exposed_us;
   std::vector<Total> totals;
   for (const auto& [name, us] : axes) {
-    totals.push_back({"  over " + name, "us", us.first, us.second});
+    totals.push_back({"  over " + name, TimeText, us.first, us.second});
   }
   return totals;
 }
 
 std::vector<Total> Totals(const Profile& a, const Profile& b) {
-  constexpr double kMib = 1 << 20;
-  auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / kMib; };
+  auto tokens = [](const Profile& p) {
+    return TokensPerSecond(p.step, p.makespan_us);
+  };
+  auto number = [](auto n) { return static_cast<double>(n); };
   std::vector<Total> totals = {
-      {"makespan", "us", a.makespan_us, b.makespan_us},
-      {"lower bound", "us", a.lower_bound_us, b.lower_bound_us, 1, true},
-      {"computation", "us", a.compute_us, b.compute_us},
-      {"communication", "us", a.comm_us, b.comm_us},
-      {"exposed", "us", a.exposed_comm_us, b.exposed_comm_us}};
+      {"makespan", TimeText, a.makespan_us, b.makespan_us},
+      {"tokens a second", Count, tokens(a), tokens(b), true},
+      {"lower bound", TimeText, a.lower_bound_us, b.lower_bound_us, true},
+      {"computation", TimeText, a.compute_us, b.compute_us},
+      {"communication", TimeText, a.comm_us, b.comm_us},
+      {"exposed", TimeText, a.exposed_comm_us, b.exposed_comm_us}};
   for (Total& total : ExposedOver(a, b)) totals.push_back(std::move(total));
   const Total more[] = {
-      {"bubble", "%", 100 * a.bubble, 100 * b.bubble},
-      {"MFU", "%", 100 * a.mfu, 100 * b.mfu, 1, true},
-      {"peak memory", "MiB", mib(a.peak_bytes), mib(b.peak_bytes), 1, true},
-      {"ops", "", static_cast<double>(a.ops.size()),
-       static_cast<double>(b.ops.size()), 0},
-      {"collectives", "", static_cast<double>(a.collectives),
-       static_cast<double>(b.collectives), 0}};
+      {"bubble", Share, 100 * a.bubble, 100 * b.bubble},
+      {"MFU", Share, 100 * a.mfu, 100 * b.mfu, true},
+      {"peak memory", Bytes, number(a.peak_bytes), number(b.peak_bytes), true},
+      {"ops", Count, number(a.ops.size()), number(b.ops.size())},
+      {"collectives", Count, number(a.collectives), number(b.collectives)}};
   totals.insert(totals.end(), std::begin(more), std::end(more));
   return totals;
 }
@@ -84,6 +89,10 @@ std::vector<Total> Totals(const Profile& a, const Profile& b) {
 std::string Change(double before, double after) {
   if (before == 0 || after == 0) return "";
   return fmt::format("{:+.1f} %", 100 * (after - before) / before);
+}
+
+bool AreTied(const Profile& a, const Profile& b) {
+  return IsTie(a.makespan_us, a.noise, b.makespan_us, b.noise);
 }
 
 std::string Counts(const OpDifference& op) {
@@ -126,9 +135,10 @@ std::string Rows(const std::vector<OpDifference>& ops,
   std::string text;
   for (size_t i = 0; i < rows.size() && i < kMostRows; ++i) {
     const OpDifference& op = rows[i];
-    std::string line = fmt::format(
-        "  {:<46} {:>10.1f} {:>10.1f} {:>+10.1f} us  {}", FitName(op.name, 46),
-        op.*before, op.*after, op.*after - op.*before, Counts(op));
+    std::string line =
+        fmt::format("  {:<46} {:>10} {:>10} {:>11}  {}", FitName(op.name, 46),
+                    TimeText(op.*before), TimeText(op.*after),
+                    TimeChangeText(op.*after - op.*before), Counts(op));
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   if (rows.size() > kMostRows) {
@@ -152,6 +162,7 @@ Json TotalsJson(const Profile& profile) {
   return {{"model", profile.model},
           {"machine", profile.machine},
           {"mesh", profile.mesh},
+          {"tokens_per_s", TokensPerSecond(profile.step, profile.makespan_us)},
           {"makespan_us", profile.makespan_us},
           {"lower_bound_us", profile.lower_bound_us},
           {"compute_us", profile.compute_us},
@@ -223,10 +234,15 @@ std::string DifferenceReport(const Profile& before, const Profile& after) {
   std::string text = fmt::format("{:<22} {:>14} {:>14} {:>10}\n", "", "before",
                                  "after", "change");
   for (const Total& total : Totals(before, after)) {
-    text += fmt::format("{:<22} {:>14} {:>14} {:>10}\n",
-                        fmt::format("{} {}", total.name, total.unit),
+    text += fmt::format("{:<22} {:>14} {:>14} {:>10}\n", total.name,
                         Shown(total, total.before), Shown(total, total.after),
                         Change(total.before, total.after));
+  }
+  if (double noise = std::max(before.noise, after.noise);
+      noise > 0 && AreTied(before, after)) {
+    text.insert(text.find('\n', text.find("\nmakespan") + 1), " ~");
+    text += fmt::format(
+        "~ a tie: less than the noise of the search, {:.1f} %\n", 100 * noise);
   }
   std::vector<OpDifference> all = Differences(before, after), changed;
   for (const OpDifference& op : all) {
@@ -254,6 +270,7 @@ std::string DifferenceReport(const Profile& before, const Profile& after) {
 std::string DifferenceJson(const Profile& before, const Profile& after) {
   return Dump({{"before", TotalsJson(before)},
                {"after", TotalsJson(after)},
+               {"tie", AreTied(before, after)},
                {"ops", OpsJson(before, after)}});
 }
 

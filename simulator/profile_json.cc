@@ -214,6 +214,20 @@ void ReadMemory(Reader& read, const Json& json, Profile* profile) {
   }
 }
 
+StepShape ReadStep(Reader& read, const Json& json) {
+  StepShape step;
+  step.batch = read.Integer(json, "step.", "batch");
+  step.dtype = read.Text(json, "step.", "dtype");
+  for (const Json& tokens : read.List(json, "step.", "tokens")) {
+    if (!tokens.is_number_integer()) {
+      read.Fail("{}: {}{} is no integer", "step.", "tokens[]");
+      break;
+    }
+    step.tokens.push_back(tokens.get<int64_t>());
+  }
+  return step;
+}
+
 absl::StatusOr<Profile> ReadOwn(const Json& json, std::string_view origin) {
   Reader read(origin);
   if (read.Integer(json, "", "version") != kVersion && read.ok()) {
@@ -243,6 +257,14 @@ absl::StatusOr<Profile> ReadOwn(const Json& json, std::string_view origin) {
     profile.exposed.push_back({read.Text(axes, place, "axes"),
                                read.Number(axes, place, "comm_us"),
                                read.Number(axes, place, "exposed_us")});
+  }
+  if (json.contains("noise")) profile.noise = read.Number(json, "", "noise");
+  if (json.contains("step")) profile.step = ReadStep(read, json["step"]);
+  if (json.contains("notes")) {
+    for (const Json& note : read.List(json, "", "notes")) {
+      if (!note.is_string()) read.Fail("{}: {}{} is no text", "", "notes[]");
+      profile.notes.push_back(note.is_string() ? note.get<std::string>() : "");
+    }
   }
   profile.sources = ReadShares(read, json, "sources");
   profile.resources = ReadShares(read, json, "resources");
@@ -282,6 +304,12 @@ std::string ProfileJson(const Profile& profile) {
                                {"exposed_us", axes.exposed_us}});
   }
   for (const ProfileOp& op : profile.ops) json["ops"].push_back(OpJson(op));
+  if (profile.noise > 0) json["noise"] = profile.noise;
+  if (profile.step.known()) {
+    json["step"] = ToJson(profile.step);
+    json["tokens_per_s"] = TokensPerSecond(profile.step, profile.makespan_us);
+  }
+  if (!profile.notes.empty()) json["notes"] = profile.notes;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

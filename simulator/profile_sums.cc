@@ -1,9 +1,10 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "ir/support/status.h"
+#include "ir/support/units.h"
 #include "simulator/profile.h"
-#include "simulator/text.h"
 
 namespace asyra {
 namespace {
@@ -88,6 +89,11 @@ void SumUp(Profile* profile) {
         {axes, UnionLength(intervals),
          UnionLength(Joined(intervals, compute)) - profile->compute_us});
   }
+}
+
+bool IsTie(double a_us, double a_noise, double b_us, double b_noise) {
+  return std::abs(a_us - b_us) <=
+         std::max(a_noise, b_noise) * std::min(a_us, b_us);
 }
 
 absl::Status CheckCapacity(const Profile& profile) {

@@ -29,8 +29,8 @@ struct Running {
   Running() = default;
   Running(int which, double now, const OpCost& cost)
       : op(which), anchor_us(now), left_us(cost.time_us) {
-    kernel_left_us = (1 - cost.kernel_at) * cost.time_us;
-    if (cost.kernel_at <= 0) kernel_us = now;
+    kernel_left_us = (1 - cost.kernel_start_fraction) * cost.time_us;
+    if (cost.kernel_start_fraction <= 0) kernel_us = now;
     next_us = now + left_us - Until();
   }
 
@@ -148,14 +148,14 @@ class Engine {
       int before = groups_[group].ops[groups_[group].next - 1];
       held(result_.spans[before].end_us, before, OpSpan::kCommunicator);
     }
-    for (int before : dependencies_.DataOf(op)) {
+    for (int before : dependencies_.AwaitedBy(op)) {
       held(result_.spans[before].end_us, before, OpSpan::kData);
     }
   }
 
   // Whether everything before `op` has ended; remembers how far it looked.
   bool DependenciesMet(int op) {
-    absl::Span<const int> edges = dependencies_.DataOf(op);
+    absl::Span<const int> edges = dependencies_.AwaitedBy(op);
     int& met = met_[op];
     while (met < static_cast<int>(edges.size()) && done_[edges[met]]) ++met;
     if (met < static_cast<int>(edges.size())) return false;
@@ -187,7 +187,7 @@ class Engine {
       return true;
     }
     stream.running = Running(op, now_, prices_[op]);
-    for (int before : dependencies_.DataOf(op)) {
+    for (int before : dependencies_.AwaitedBy(op)) {
       stream.running.hears_late |=
           result_.spans[before].end_us == now_ &&
           program_.ops[before].stream != program_.ops[op].stream;

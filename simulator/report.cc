@@ -4,6 +4,7 @@
 #include <map>
 
 #include "fmt/format.h"
+#include "ir/support/units.h"
 #include "simulator/text.h"
 
 namespace asyra {
@@ -18,7 +19,6 @@ std::string Row(std::string_view what, const std::string& value,
 }
 
 double Count(int64_t bytes) { return static_cast<double>(bytes); }
-std::string Us(double us) { return fmt::format("{:.1f} us", us); }
 
 std::string Heading(const Profile& profile) {
   std::string text = profile.model;
@@ -31,7 +31,8 @@ std::string Heading(const Profile& profile) {
 
 std::string Bound(const Profile& profile) {
   if (profile.lower_bound_us == 0) return "";
-  return fmt::format("lower bound {}, gap {:.1f} %", Us(profile.lower_bound_us),
+  return fmt::format("lower bound {}, gap {:.1f} %",
+                     TimeText(profile.lower_bound_us),
                      Percent(profile.makespan_us - profile.lower_bound_us,
                              profile.lower_bound_us));
 }
@@ -51,6 +52,18 @@ std::string Sources(const Profile& profile) {
   return text;
 }
 
+// Of the device's memory; more than all of it is no share.
+std::string CapacityShare(const Profile& profile) {
+  if (profile.capacity_bytes == 0) return "";
+  std::string capacity = BytesText(profile.capacity_bytes);
+  int64_t over = profile.device_bytes - profile.capacity_bytes;
+  if (over > 0) return BytesText(over) + " more than " + capacity;
+  return fmt::format(
+      "{:.1f} % of {}",
+      Percent(Count(profile.device_bytes), Count(profile.capacity_bytes)),
+      capacity);
+}
+
 std::string Memory(const Profile& profile) {
   std::map<std::string, int64_t> kinds;
   for (const ProfileBuffer& buffer : profile.at_peak) {
@@ -64,14 +77,9 @@ std::string Memory(const Profile& profile) {
   std::string text = Row("peak memory", BytesText(profile.peak_bytes), filled);
   if (profile.device_bytes > 0) {
     text += Row("  in an arena", BytesText(profile.arena_bytes),
-                fmt::format("reached at {}", Us(profile.peak_us)));
+                fmt::format("reached at {}", TimeText(profile.peak_us)));
     text += Row("  on the device", BytesText(profile.device_bytes),
-                profile.capacity_bytes == 0
-                    ? ""
-                    : fmt::format("{:.1f} % of {}",
-                                  Percent(Count(profile.device_bytes),
-                                          Count(profile.capacity_bytes)),
-                                  BytesText(profile.capacity_bytes)));
+                CapacityShare(profile));
   }
   size_t shown = 0;
   for (const ProfileBuffer& buffer : profile.at_peak) {
@@ -118,16 +126,16 @@ std::string GroupRows(const Groups& groups, double makespan_us) {
   for (size_t i = 0; i < rows.size() && i < kMostRows; ++i) {
     const Group& group = rows[i].second;
     text += NameCell(rows[i].first) +
-            fmt::format(" {:>5} {:>10.1f} {:>5.1f} {:>9.1f}\n", group.count,
-                        group.us, Percent(group.us, makespan_us),
-                        std::max(0.0, group.us - group.alone_us));
+            fmt::format(" {:>5} {:>10} {:>5.1f} {:>10}\n", group.count,
+                        TimeText(group.us), Percent(group.us, makespan_us),
+                        TimeText(std::max(0.0, group.us - group.alone_us)));
   }
   return text;
 }
 
 std::string GroupHead(const std::string& what) {
-  return NameCell(what) + fmt::format(" {:>5} {:>10} {:>5} {:>9}\n", "ops",
-                                      "us", "%", "slowed us");
+  return NameCell(what) + fmt::format(" {:>5} {:>10} {:>5} {:>10}\n", "ops",
+                                      "time", "%", "slowed by");
 }
 
 std::string LongestOps(const Profile& profile) {
@@ -146,8 +154,9 @@ std::string LongestOps(const Profile& profile) {
 
 std::string ExposedRow(const std::string& name, int count, double us,
                        double makespan_us, const std::string& why) {
-  return NameCell(name) + fmt::format(" {:>5} {:>10.1f} {:>5.1f}  {}\n", count,
-                                      us, Percent(us, makespan_us), why);
+  return NameCell(name) + fmt::format(" {:>5} {:>10} {:>5.1f}  {}\n", count,
+                                      TimeText(us), Percent(us, makespan_us),
+                                      why);
 }
 
 }  // namespace
@@ -177,9 +186,9 @@ std::vector<ExposedGroup> ExposedGroups(const Profile& profile) {
 std::string ExposureReport(const Profile& profile) {
   std::vector<ExposedGroup> groups = ExposedGroups(profile);
   if (groups.empty()) return "";
-  std::string text =
-      "exposed communication\n" + NameCell("") +
-      fmt::format(" {:>5} {:>10} {:>5}  {}\n", "ops", "us", "%", "limited by");
+  std::string text = "exposed communication\n" + NameCell("") +
+                     fmt::format(" {:>5} {:>10} {:>5}  {}\n", "ops", "time",
+                                 "%", "limited by");
   ExposedGroup rest;
   for (size_t i = 0; i < groups.size(); ++i) {
     const ExposedGroup& group = groups[i];
@@ -199,19 +208,25 @@ std::string ExposureReport(const Profile& profile) {
 }
 
 std::string Report(const Profile& profile) {
-  std::string text = Heading(profile);
-  text += Row("makespan", Us(profile.makespan_us), Bound(profile));
-  text += Row("computation", Us(profile.compute_us), Computation(profile));
-  text += Row("communication", Us(profile.comm_us),
-              fmt::format("exposed {}, {} collectives",
-                          Us(profile.exposed_comm_us), profile.collectives));
+  std::string text =
+      Heading(profile) + StepText(profile.step, profile.makespan_us);
+  text += Row("makespan", TimeText(profile.makespan_us), Bound(profile));
+  text +=
+      Row("computation", TimeText(profile.compute_us), Computation(profile));
+  text +=
+      Row("communication", TimeText(profile.comm_us),
+          fmt::format("exposed {}, {} collectives",
+                      TimeText(profile.exposed_comm_us), profile.collectives));
   for (const ProfileExposure& axes : profile.exposed) {
-    text += Row("  " + axes.axes, Us(axes.comm_us),
-                fmt::format("exposed {}", Us(axes.exposed_us)));
+    text += Row("  " + axes.axes, TimeText(axes.comm_us),
+                fmt::format("exposed {}", TimeText(axes.exposed_us)));
   }
   if (profile.peak_bytes > 0) text += Memory(profile);
   if (!profile.sources.empty()) {
     text += fmt::format("{:<15}{}\n", "rests on", Sources(profile));
+  }
+  for (const std::string& note : profile.notes) {
+    text += fmt::format("note: {}\n", note);
   }
   return text + ExposureReport(profile) + LongestOps(profile);
 }
@@ -240,7 +255,7 @@ std::string CriticalPathReport(const Profile& profile) {
   text += "load of each resource by all ops\n";
   for (const ProfileShare& resource : profile.resources) {
     text += NameCell(resource.name) +
-            fmt::format(" {:>16.1f} {:>5.1f}\n", resource.us,
+            fmt::format(" {:>16} {:>5.1f}\n", TimeText(resource.us),
                         Percent(resource.us, profile.makespan_us));
   }
   return text;

@@ -4,26 +4,38 @@
 #include <cmath>
 
 #include "ir/support/status.h"
+#include "ir/support/units.h"
+#include "simulator/machine_edit.h"
 #include "simulator/simulate.h"
 
 namespace asyra {
 namespace {
 
-double Makespan(const Program& program, Machine machine,
-                const CostOptions& options) {
-  CostModel costs(std::move(machine), program.mesh, options);
+double ReplayUs(const Program& program, const CostModel& costs) {
   return Replay(program, PriceOps(program, costs),
                 {.memory = false, .lower_bound = false, .critical_path = false})
       .makespan_us;
 }
 
-Sensitivity Try(const Program& program, const std::string& machine,
-                std::vector<std::string> edits, const MachineNumber& number,
-                const CostOptions& options, double step, double now_us) {
+absl::StatusOr<double> MakespanUs(const Program& program, Machine machine,
+                                  const SensitivityOptions& options) {
+  CostModel costs(std::move(machine), program.mesh, options.costs);
+  double us = ReplayUs(program, costs);
+  if (!options.retune) return us;
+  ASYRA_ASSIGN_OR_RETURN(Program retuned, options.retune(costs));
+  return std::min(us, ReplayUs(retuned, costs));
+}
+
+absl::StatusOr<Sensitivity> Try(const Program& program,
+                                const std::string& machine,
+                                std::vector<std::string> edits,
+                                const MachineNumber& number,
+                                const SensitivityOptions& options,
+                                double now_us) {
   Sensitivity result{number.key, number.value};
   edits.emplace_back();
   // Rates may not pass others (a bus its link): then less of it is tried.
-  for (double factor : {1 + step, 1 / (1 + step)}) {
+  for (double factor : {1 + options.step, 1 / (1 + options.step)}) {
     edits.back() = fmt::format("{}*={}", number.key, factor);
     absl::StatusOr<Machine> changed = LoadMachine(machine, edits);
     if (!changed.ok()) {
@@ -32,7 +44,8 @@ Sensitivity Try(const Program& program, const std::string& machine,
     }
     result.error.clear();
     result.factor = factor;
-    double then_us = Makespan(program, *std::move(changed), options);
+    ASYRA_ASSIGN_OR_RETURN(double then_us,
+                           MakespanUs(program, *std::move(changed), options));
     result.change_us = then_us - now_us;
     result.elasticity = std::log(then_us / now_us) / std::log(factor);
     break;
@@ -40,23 +53,37 @@ Sensitivity Try(const Program& program, const std::string& machine,
   return result;
 }
 
+// What is tried: numbers that are not 0, as ln(x' / x) is not defined there,
+// and groups, as numbers of value 0.
+absl::StatusOr<std::vector<MachineNumber>> Changes(
+    const std::string& machine, absl::Span<const std::string> edits) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<MachineNumber> changes,
+                         MachineNumbers(machine, edits));
+  std::erase_if(changes,
+                [](const MachineNumber& number) { return number.value == 0; });
+  ASYRA_ASSIGN_OR_RETURN(std::string text, MachineText(machine));
+  for (std::string& group : GroupsOf(text)) {
+    changes.push_back({std::move(group), 0});
+  }
+  return changes;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Sensitivity>> Sensitivities(
     const Program& program, const std::string& machine,
-    absl::Span<const std::string> edits, const CostOptions& options,
-    double step) {
+    absl::Span<const std::string> edits, const SensitivityOptions& options) {
   std::vector<std::string> list(edits.begin(), edits.end());
   ASYRA_ASSIGN_OR_RETURN(Machine base, LoadMachine(machine, list));
-  double now_us = Makespan(program, std::move(base), options);
+  ASYRA_ASSIGN_OR_RETURN(double now_us,
+                         MakespanUs(program, std::move(base), options));
   if (now_us <= 0) return Invalid("no op of the program takes time");
-  ASYRA_ASSIGN_OR_RETURN(std::vector<MachineNumber> numbers,
-                         MachineNumbers(machine, list));
+  ASYRA_ASSIGN_OR_RETURN(std::vector<MachineNumber> changes,
+                         Changes(machine, list));
   std::vector<Sensitivity> results;
-  for (const MachineNumber& number : numbers) {
-    if (number.value == 0) continue;  // ln(x' / x) is not defined
-    Sensitivity result =
-        Try(program, machine, list, number, options, step, now_us);
+  for (const MachineNumber& change : changes) {
+    ASYRA_ASSIGN_OR_RETURN(Sensitivity result, Try(program, machine, list,
+                                                   change, options, now_us));
     if (result.change_us == 0 && result.error.empty()) continue;
     results.push_back(std::move(result));
   }
@@ -71,16 +98,18 @@ std::string SensitivityReport(absl::Span<const Sensitivity> sensitivities) {
   std::string text = fmt::format(
       "sensitivity of the makespan to the machine\n  {:<48} {:>10} {:>6} "
       "{:>12} {:>6}\n",
-      "number", "now", "times", "makespan us", "%/%");
+      "number", "now", "times", "makespan", "%/%");
   std::vector<std::string> fixed;
   for (const Sensitivity& entry : sensitivities) {
     if (!entry.error.empty()) {
       fixed.push_back(entry.key);
       continue;
     }
-    text += fmt::format("  {:<48} {:>10g} {:>6.2f} {:>+12.1f} {:>+6.2f}\n",
-                        entry.key, entry.value, entry.factor, entry.change_us,
-                        entry.elasticity);
+    std::string now =
+        entry.value == 0 ? "group" : fmt::format("{:g}", entry.value);
+    text += fmt::format("  {:<48} {:>10} {:>6.2f} {:>12} {:>+6.2f}\n",
+                        entry.key, now, entry.factor,
+                        TimeChangeText(entry.change_us), entry.elasticity);
   }
   if (!fixed.empty()) {
     text += fmt::format("  others fix {}\n", fmt::join(fixed, ", "));

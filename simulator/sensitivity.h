@@ -1,6 +1,7 @@
 // What the makespan would be if one number of the machine were better.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,8 @@
 namespace asyra {
 
 struct Sensitivity {
-  std::string key;       // "gpu.hbm_gbps", as edits name it
-  double value = 0;      // now
+  std::string key;       // "gpu.hbm_gbps" or "nvlink", as edits name it
+  double value = 0;      // now; 0 where the key is a group of numbers
   double factor = 1;     // by which it was multiplied
   double change_us = 0;  // of the makespan then
   // d ln makespan / d ln value by that finite difference: -1 where the whole
@@ -22,16 +23,25 @@ struct Sensitivity {
   std::string error;  // why the machine cannot have only this number changed
 };
 
-// One entry per number of the machine file that has an effect, the strongest
-// first, then those that others fix (the bf16 peak, by SMs, clock and flops per
-// clock). Numbers that are 0 have none. `program` is simulated as it stands:
-// its schedule is not searched again. The machine is that of `machine` with
-// `edits`. Each number is raised by `step` (0.1: by 10 %), or lowered where the
-// file would not be valid otherwise.
+struct SensitivityOptions {
+  CostOptions costs;
+  double step = 0.1;  // numbers are raised by this part of them
+  // The program as it would be made at other prices; empty: it stays as it is.
+  // Of both the faster counts, on the machine as it is as well.
+  std::function<absl::StatusOr<Program>(const CostModel& costs)> retune;
+};
+
+// One entry per number of the machine file that has an effect, and one per
+// group of them (machine_edit.h), the strongest first, then those that others
+// fix (the bf16 peak, by SMs, clock and flops per clock). Numbers that are 0
+// have none. The schedule of `program` is not searched again. The machine is
+// that of `machine` with `edits`. A number is raised, or lowered where the file
+// would not be valid otherwise.
+// Errors: those of LoadMachine and `retune`, a program that takes no time.
 absl::StatusOr<std::vector<Sensitivity>> Sensitivities(
     const Program& program, const std::string& machine,
-    absl::Span<const std::string> edits, const CostOptions& options = {},
-    double step = 0.1);
+    absl::Span<const std::string> edits,
+    const SensitivityOptions& options = {});
 
 // A table, ends with a newline.
 std::string SensitivityReport(absl::Span<const Sensitivity> sensitivities);

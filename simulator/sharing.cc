@@ -40,16 +40,16 @@ absl::InlinedVector<double, 8> PlacedSpeeds(absl::Span<const ActiveOp> active) {
     double wanted = op->load[kSlots];
     if (!op->is_compute) {
       bool placed = !has_kernel || staying == 0 ||
-                    staying + taken + op->needs <= 1 + kRounding;
+                    staying + taken + op->required_sms <= 1 + kRounding;
       speeds.push_back(placed ? 1 : 0);
-      if (placed && has_kernel) taken += op->needs;
+      if (placed && has_kernel) taken += op->required_sms;
       continue;
     }
-    if (op->stays) staying += wanted;
+    if (op->persistent) staying += wanted;
     double gets = std::min(wanted, left);
     speeds.push_back(wanted > 0 ? gets / wanted : 1);
-    // What is spared is for collectives.
-    left = std::max(0.0, left - gets - op->spared);
+    // The margin is for collectives.
+    left = std::max(0.0, left - gets - op->sm_margin);
   }
   return speeds;
 }
@@ -65,8 +65,8 @@ Users UsersOf(absl::Span<const ActiveOp> active) {
   Users users;
   for (size_t i = 0; i < active.size(); ++i) {
     User& user = users.emplace_back(User{active[i].cost->load});
-    // What it spares anyway it does not miss.
-    double its = std::min(1.0, share + active[i].cost->spared);
+    // What it leaves anyway it does not miss.
+    double its = std::min(1.0, share + active[i].cost->sm_margin);
     if (its < 1) user.load[kSms] *= SlowdownOn(its, active[i].cost->waves);
     // What its placed blocks use; they need no others' places.
     for (double& load : user.load) load *= placed[i];
@@ -103,7 +103,7 @@ void SlowCollectives(absl::Span<const ActiveOp> active,
   double filled = 0;
   for (auto [op, has_kernel] : active) {
     if (!op->is_compute) continue;
-    filled += op->load[kSms] * (op->spared > 0 ? kNotWaiting : 1);
+    filled += op->load[kSms] * (op->sm_margin > 0 ? kNotWaiting : 1);
   }
   filled = std::min(filled, 1.0);
   for (size_t i = 0; i < active.size(); ++i) {

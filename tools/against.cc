@@ -38,9 +38,10 @@ absl::StatusOr<std::vector<Tensor>> InputsFor(const Program& program,
 absl::StatusOr<Program> LoadOne(const std::string& name,
                                 const Program* partitioned) {
   if (name != "unscheduled") {
-    CompileOptions options;
+    CompileFlags options;
     options.model = name;
-    return LoadModel(options);
+    ASYRA_ASSIGN_OR_RETURN(LoadedModel loaded, LoadModel(options));
+    return std::move(loaded.program);
   }
   if (partitioned == nullptr) {
     return Invalid(
@@ -82,7 +83,7 @@ absl::StatusOr<std::vector<AgainstProgram>> LoadAgainst(
 }
 
 absl::StatusOr<std::vector<double>> PredictUs(
-    absl::Span<const Program* const> programs, const CompileOptions& options) {
+    absl::Span<const Program* const> programs, const CompileFlags& options) {
   ASYRA_ASSIGN_OR_RETURN(Machine machine,
                          LoadMachine(options.machine, MachineEdits(options)));
   std::vector<double> us;

@@ -29,6 +29,6 @@ absl::StatusOr<std::vector<AgainstProgram>> LoadAgainst(
 // The step of each program on the machine of `options`. Errors: that machine's;
 // a program before stage local.
 absl::StatusOr<std::vector<double>> PredictUs(
-    absl::Span<const Program* const> programs, const CompileOptions& options);
+    absl::Span<const Program* const> programs, const CompileFlags& options);
 
 }  // namespace asyra

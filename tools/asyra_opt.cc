@@ -7,8 +7,8 @@
 #include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
-#include "passes/ablation.h"
 #include "passes/catalogue.h"
+#include "passes/schedule/ablation.h"
 #include "simulator/page.h"
 #include "simulator/trace.h"
 #include "tools/compile.h"
@@ -16,16 +16,15 @@
 #include "tools/report.h"
 #include "tools/run_tool.h"
 #include "tools/schedule_report.h"
-#include "tools/schedule_styles.h"
 
 namespace asyra {
 namespace {
 
 struct Flags {
-  CompileOptions compile;
+  CompileFlags compile;
   std::string output;
   std::string report = "text";
-  bool print_plan = false, ablation = false;
+  bool print_plan = false, ablation = false, verbose = false;
   std::string trace, html;
 };
 
@@ -50,7 +49,7 @@ std::string HtmlPage(const Steps& steps) {
 }
 
 // The same as a trace.
-std::string Trace(const CompileResult& result) {
+std::string Trace(const CompiledModel& result) {
   std::vector<TracedStep> steps;
   steps.push_back({result.program, *result.simulated, "optimized"});
   if (result.schedule.has_value()) {
@@ -60,7 +59,7 @@ std::string Trace(const CompileResult& result) {
   return WriteChromeTrace(steps, result.costs->machine());
 }
 
-absl::Status WriteSimulated(const Flags& flags, const CompileResult& result,
+absl::Status WriteSimulated(const Flags& flags, const CompiledModel& result,
                             const std::optional<Steps>& steps) {
   for (auto [flag, path] :
        {std::pair{"--trace", &flags.trace}, std::pair{"--html", &flags.html}}) {
@@ -75,22 +74,29 @@ absl::Status WriteSimulated(const Flags& flags, const CompileResult& result,
   return WriteFileAtomically(flags.html, {HtmlPage(*steps)});
 }
 
-absl::Status PrintAblation(const Flags& flags, const CompileResult& result) {
+absl::StatusOr<std::vector<AblationRow>> AblationOf(
+    const Flags& flags, const CompiledModel& result) {
   if (!result.schedule.has_value()) {
     return Invalid("--ablation: the program came with its schedule");
   }
+  ASYRA_ASSIGN_OR_RETURN(CompileOptions options, OptionsOf(flags.compile));
   PassContext context;
   context.costs = result.costs.get();
-  ASYRA_ASSIGN_OR_RETURN(
-      std::vector<AblationRow> rows,
-      Ablation(*result.partitioned, ScheduleOptionsOf(flags.compile, {}),
-               context));
-  std::fputs(AblationText(rows).c_str(), stdout);
-  return absl::OkStatus();
+  context.dim_names = result.dim_names;
+  return Ablation(*result.partitioned, ScheduleOptionsOf(options), context);
+}
+
+// The other tools know a program by its suffix.
+absl::Status CheckOutput(const std::string& path) {
+  if (path.empty() || std::filesystem::path(path).extension() == ".asyra") {
+    return absl::OkStatus();
+  }
+  return Invalid("-o {}: a program's file should end in .asyra", path);
 }
 
 absl::Status Run(const Flags& flags) {
-  ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(flags.compile));
+  ASYRA_RETURN_IF_ERROR(CheckOutput(flags.output));
+  ASYRA_ASSIGN_OR_RETURN(CompiledModel result, Compile(flags.compile));
   if (!flags.output.empty()) {
     ASYRA_RETURN_IF_ERROR(WriteProgram(result.program, flags.output));
   }
@@ -101,12 +107,17 @@ absl::Status Run(const Flags& flags) {
     return Invalid("--print-plan: a program of stage {} is not sharded",
                    ToString(result.program.stage));
   }
-  ReportOptions options{.plan = flags.print_plan};
+  ReportOptions options{.advice = AdviseMesh(flags.compile, result),
+                        .verbose = flags.verbose,
+                        .plan = flags.print_plan};
+  if (flags.ablation) {
+    ASYRA_ASSIGN_OR_RETURN(options.ablation, AblationOf(flags, result));
+  }
   std::string report = flags.report == "json"
                            ? JsonReport(flags.compile, result, steps, options)
                            : TextReport(flags.compile, result, steps, options);
   std::fputs(report.c_str(), stdout);
-  return flags.ablation ? PrintAblation(flags, result) : absl::OkStatus();
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -123,7 +134,7 @@ int main(int argc, char** argv) {
   asyra::AddCompileFlags(app, &flags.compile);
   flags.compile.progress = asyra::Progress("asyra-opt");
   app.add_option("-o,--output", flags.output,
-                 "writes the program here, its weights beside it");
+                 "FILE.asyra: writes the program here, its weights beside it");
   app.add_flag_callback(
       "--list-passes",
       [] {
@@ -143,6 +154,9 @@ int main(int argc, char** argv) {
   app.add_option("--html", flags.html,
                  "writes a page for a browser here: the step before and after "
                  "scheduling");
+  app.add_flag("--verbose", flags.verbose,
+               "lists all schedules that were tried, and what passes say that "
+               "changed nothing");
   app.add_option("--report", flags.report, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

@@ -6,29 +6,33 @@
 #include <optional>
 
 #include "CLI/CLI.hpp"
+#include "absl/algorithm/container.h"
+#include "executor/comm/launcher.h"
 #include "executor/cpu/run_on_cpu.h"
-#include "executor/cuda/cuda_platform.h"
-#include "executor/launcher.h"
+#include "executor/cuda/device/cuda_platform.h"
 #include "executor/mpi/mpi_world.h"
 #include "executor/tcp/tcp_world.h"
 #include "executor/trace.h"
 #include "frontends/onnx/import.h"
 #include "ir/interpreter.h"
 #include "ir/support/file.h"
+#include "ir/support/short_list.h"
 #include "ir/support/status.h"
 #include "tools/against.h"
 #include "tools/cache_warning.h"
 #include "tools/check_outputs.h"
+#include "tools/compare_single.h"
 #include "tools/compile.h"
 #include "tools/run_inputs.h"
 #include "tools/run_report.h"
 #include "tools/run_tool.h"
+#include "tools/step_shape.h"
 
 namespace asyra {
 namespace {
 
 struct Flags {
-  CompileOptions compile;
+  CompileFlags compile;
   std::string device = "cpu";
   std::string communicator = "auto";
   bool graphs = true;
@@ -41,57 +45,59 @@ struct Flags {
   std::vector<std::string> against;
   bool predict = false;  // a machine was named
   uint64_t seed = 1;
+  bool random_weights = false;
 };
 
 struct Loaded {
   Program program;
-  Program single;  // the same before it was sharded
+  Program single;                            // the same before it was sharded
+  std::vector<std::string> lacking_weights;  // LoadedModel
   std::optional<Program> partitioned = std::nullopt;  // before it was scheduled
 };
 
+bool IsProgramFile(const CompileFlags& options) {
+  return std::filesystem::path(options.model).extension() == ".asyra";
+}
+
 // A program file runs as it stands, unless it is to be compiled for a mesh.
-absl::StatusOr<Loaded> Load(const CompileOptions& options) {
-  bool program_file =
-      std::filesystem::path(options.model).extension() == ".asyra";
+absl::StatusOr<Loaded> Load(const CompileFlags& options) {
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(options));
-  if (program_file && mesh.num_axes() == 0 && options.passes.empty()) {
-    ASYRA_ASSIGN_OR_RETURN(Program program, LoadModel(options));
-    ASYRA_RETURN_IF_ERROR(CheckRanks(options, program.mesh));
-    return Loaded{program, program};
+  if (IsProgramFile(options) && mesh.num_axes() == 0 &&
+      options.passes.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(options));
+    ASYRA_RETURN_IF_ERROR(CheckRanks(options, model.program.mesh));
+    return Loaded{model.program, model.program,
+                  std::move(model.lacking_weights)};
   }
-  ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options));
+  ASYRA_ASSIGN_OR_RETURN(CompiledModel result, Compile(options));
   return Loaded{std::move(result.program), std::move(result.raised),
+                std::move(result.lacking_weights),
                 std::move(result.partitioned)};
 }
 
-// Against the program on one interpreted device, over the same inputs.
-absl::Status CompareSingle(Program single, absl::Span<const Tensor> inputs,
-                           RunReport* report) {
-  if (single.stage != Stage::kGlobal) {
-    return Invalid(
-        "--compare-single: the program came in partitioned, what it was on one "
-        "device is not known");
+// How many weights have no data and get random values. Error where that was
+// not asked for: a program file has its weights beside it, and a check is
+// worth nothing.
+absl::StatusOr<size_t> CountRandomWeights(const Flags& flags,
+                                          const Loaded& loaded,
+                                          const NamedTensors& recorded) {
+  std::vector<std::string> random;
+  for (const std::string& name : loaded.lacking_weights) {
+    bool given = absl::c_any_of(
+        recorded, [&](const auto& one) { return one.first == name; });
+    if (!given) random.push_back(name);
   }
-  single.mesh = Mesh();
-  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> expected,
-                         Interpret(single, inputs));
-  for (size_t i = 0; i < report->outputs.size(); ++i) {
-    const Tensor& output = report->outputs[i];
-    ASYRA_ASSIGN_OR_RETURN(
-        Comparison comparison,
-        Compare(output, expected[i], ToleranceFor(output.dtype())));
-    const Program& program = *report->program;
-    const std::string& name = program.value_name(program.outputs[i].value);
-    double error = ErrorOfLargest(comparison);
-    double tolerance = ShardedToleranceFor(output.dtype());
-    report->off_single.push_back({name, error, comparison.largest});
-    if (error <= tolerance) continue;
+  if (random.empty()) return 0;
+  if (!flags.check.empty()) {
     return Invalid(
-        "output %{} is off the result of one device by {:.3g} of its largest "
-        "magnitude, the tolerance is {:g}",
-        name, error, tolerance);
+        "--check: there is no data for the weights {} ({}), and random values "
+        "are not checked",
+        ShortList(random), random.size());
   }
-  return absl::OkStatus();
+  if (IsProgramFile(flags.compile) && !flags.random_weights) {
+    return NoWeightData(random, flags.compile.model);
+  }
+  return random.size();
 }
 
 absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(const Flags& flags) {
@@ -164,18 +170,27 @@ absl::Status CheckFlags(const Flags& flags) {
 
 // Runs the program, on `world` where there is one; its first rank reports.
 absl::Status Run(const Flags& flags, Communicator* world) {
-  ASYRA_ASSIGN_OR_RETURN(Loaded loaded, Load(flags.compile));
-  const Program& program = loaded.program;
   TestData recorded;
   if (!flags.check.empty()) {
     ASYRA_ASSIGN_OR_RETURN(recorded, ReadTestData(flags.check));
   }
+  CompileFlags compile = flags.compile;
+  compile.recorded = recorded.inputs;
+  ASYRA_ASSIGN_OR_RETURN(Loaded loaded, Load(compile));
+  const Program& program = loaded.program;
+  ASYRA_ASSIGN_OR_RETURN(size_t random_weights,
+                         CountRandomWeights(flags, loaded, recorded.inputs));
   ASYRA_RETURN_IF_ERROR(CheckHostMemory(program));
-  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> inputs,
-                         RunInputs(program, recorded.inputs, flags.seed));
+  ASYRA_ASSIGN_OR_RETURN(
+      std::vector<Tensor> inputs,
+      RunInputs(program, Without(loaded.lacking_weights, recorded.inputs),
+                flags.seed));
   RunReport report{.model = flags.compile.model,
                    .device = flags.device,
-                   .program = &program};
+                   .program = &program,
+                   .step = StepShapeOf(loaded.single),
+                   .lacking_weights = std::move(loaded.lacking_weights),
+                   .random_weights = random_weights};
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<AgainstProgram> against,
       LoadAgainst(
@@ -186,8 +201,9 @@ absl::Status Run(const Flags& flags, Communicator* world) {
   ASYRA_RETURN_IF_ERROR(
       RunOnDevice(flags, program, inputs, against, world, &report));
   if (flags.compare_single) {
-    ASYRA_RETURN_IF_ERROR(
-        CompareSingle(std::move(loaded.single), inputs, &report));
+    ASYRA_ASSIGN_OR_RETURN(
+        report.off_single,
+        CompareSingle(std::move(loaded.single), inputs, report.outputs));
   }
   if (!flags.check.empty()) {
     ASYRA_ASSIGN_OR_RETURN(
@@ -309,7 +325,8 @@ int main(int argc, char** argv) {
   asyra::AddCompileFlags(app, &flags.compile);
   asyra::AddRunFlags(app, &flags);
   app.add_option("--check", flags.check,
-                 "folder of input_*.pb and output_*.pb to run and compare");
+                 "folder of input_*.pb and output_*.pb to run and compare; its "
+                 "inputs bind the dimensions that --dim leaves open");
   app.add_option("--rtol", flags.rtol,
                  "relative tolerance; by the output's element type: 1e-4, "
                  "f16 2e-3, bf16 2e-2");
@@ -326,6 +343,9 @@ int main(int argc, char** argv) {
                  "the simulator says of each");
   app.add_option("--seed", flags.seed, "of random inputs")
       ->capture_default_str();
+  app.add_flag("--random-weights", flags.random_weights,
+               "makes up weights that a program file has no data for; those of "
+               "a model that comes without are random anyway");
   app.footer(
       "What GPUs take long to find out (measured choices, compiled kernels) is "
       "kept in $ASYRA_CACHE_DIR, or ~/.cache/asyra; set and empty: nowhere.");

@@ -13,7 +13,9 @@
 #include "simulator/sensitivity.h"
 #include "simulator/trace.h"
 #include "tools/compile.h"
+#include "tools/retune.h"
 #include "tools/run_tool.h"
+#include "tools/step_shape.h"
 #include "tools/sweep.h"
 
 namespace asyra {
@@ -22,8 +24,7 @@ namespace {
 constexpr int kSweepSearchSteps = 200;  // of a point, unless asked for
 
 struct Flags {
-  CompileOptions compile;
-  double capacity_gib = -1;
+  CompileFlags compile;
   bool strict = false;
   std::string json, trace, html;
   // sweep
@@ -47,16 +48,19 @@ void Print(const Flags& flags, const std::string& text) {
 }
 
 struct Simulated {
-  CompileResult compiled;
+  CompiledModel compiled;
   Profile profile;
 };
 
 absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
-                                        const CompileOptions& compile) {
+                                        const CompileFlags& compile) {
   Simulated result;
-  CompileOptions options = compile;
+  CompileFlags options = compile;
   options.measured_only = flags.strict;
+  options.allow_misfit = true;  // CheckCapacity says what fills the device
   ASYRA_ASSIGN_OR_RETURN(result.compiled, Compile(options));
+  Print(flags,
+        WeightsFromInputsLine(compile.model, result.compiled.lacking_weights));
   if (!result.compiled.simulated.has_value()) {
     return Invalid("{}: a program of stage {} is not simulated", compile.model,
                    ToString(result.compiled.program.stage));
@@ -67,10 +71,15 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
                                result.compiled.simulated->prices),
                  compile.model));
   }
-  result.profile =
-      MakeProfile(result.compiled.program, *result.compiled.simulated,
-                  *result.compiled.costs,
-                  {.model = compile.model, .capacity_gib = flags.capacity_gib});
+  result.profile = MakeProfile(
+      result.compiled.program, *result.compiled.simulated,
+      *result.compiled.costs,
+      {.model = compile.model,
+       .step = StepShapeOf(result.compiled.raised, result.compiled.dim_names),
+       .noise = result.compiled.noise,
+       .capacity_gib = compile.capacity_gib});
+  std::string slower = SlowerText(compile, result.compiled);
+  if (!slower.empty()) result.profile.notes.push_back(std::move(slower));
   return result;
 }
 
@@ -100,11 +109,17 @@ absl::Status RunOne(const Flags& flags) {
 absl::Status Explain(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(Simulated result, SimulateModel(flags, flags.compile));
   ASYRA_RETURN_IF_ERROR(WriteOutputs(flags, result));
-  ASYRA_ASSIGN_OR_RETURN(
-      std::vector<Sensitivity> sensitivities,
-      Sensitivities(result.compiled.program, flags.compile.machine,
-                    MachineEdits(flags.compile),
-                    {.graph_launch = flags.compile.graph}));
+  const Program& program = result.compiled.program;
+  SensitivityOptions options{.costs = {.graph_launch = flags.compile.graph}};
+  // Other thread blocks than the library's are seldom measured.
+  if (!flags.strict) {
+    options.retune = [&](const CostModel& costs) {
+      return Retuned(program, costs);
+    };
+  }
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Sensitivity> sensitivities,
+                         Sensitivities(program, flags.compile.machine,
+                                       MachineEdits(flags.compile), options));
   Print(flags, Report(result.profile) + CriticalPathReport(result.profile) +
                    SensitivityReport(sensitivities));
   return CheckCapacity(result.profile);
@@ -119,7 +134,7 @@ absl::StatusOr<Profile> LoadProfile(const Flags& flags,
     ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(argument));
     return ReadProfile(text, argument);
   }
-  CompileOptions compile = flags.compile;
+  CompileFlags compile = flags.compile;
   compile.model = argument;
   ASYRA_ASSIGN_OR_RETURN(Simulated result, SimulateModel(flags, compile));
   return result.profile;
@@ -147,29 +162,29 @@ void ShowProgress(size_t done, size_t all) {
 
 absl::Status RunSweep(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<GridAxis> grid, ParseGrid(flags.grid));
-  ASYRA_ASSIGN_OR_RETURN(std::vector<SweepPoint> points,
-                         Sweep(flags.compile, grid,
-                               {.threads = flags.threads,
-                                .capacity_gib = flags.capacity_gib,
-                                .strict = flags.strict,
-                                .progress = ShowProgress}));
-  std::string json = SweepJson(flags.compile.model, grid, points);
+  ASYRA_ASSIGN_OR_RETURN(SweepResult result, Sweep(flags.compile, grid,
+                                                   {.threads = flags.threads,
+                                                    .strict = flags.strict,
+                                                    .progress = ShowProgress}));
+  const std::vector<SweepPoint>& points = result.points;
+  std::string json = SweepJson(flags.compile.model, grid, result);
   if (!flags.json.empty()) ASYRA_RETURN_IF_ERROR(Write(flags.json, json));
   if (!flags.csv.empty()) {
-    ASYRA_RETURN_IF_ERROR(Write(flags.csv, SweepCsv(grid, points)));
+    ASYRA_RETURN_IF_ERROR(Write(flags.csv, SweepCsv(grid, result)));
   }
   if (!flags.html.empty()) {
     ASYRA_RETURN_IF_ERROR(Write(flags.html, SweepPage(json)));
   }
-  if (flags.csv != "-") Print(flags, SweepText(grid, points));
+  if (flags.csv != "-") {
+    Print(flags,
+          WeightsFromInputsLine(flags.compile.model, result.lacking_weights) +
+              SweepText(grid, result));
+  }
   return CheckAnyValid(grid, points);
 }
 
 void AddCommonFlags(CLI::App& app, Flags* flags) {
   AddCompileFlags(app, &flags->compile);
-  app.add_option("--capacity", flags->capacity_gib,
-                 "GiB of a device instead of the machine's; 0: no limit")
-      ->check(CheckGib);
   app.add_flag("--strict", flags->strict,
                "refuses prices that were not measured or interpolated");
   app.add_option("--json", flags->json,
@@ -204,7 +219,8 @@ void AddCommands(CLI::App& app, Flags* flags, Command* chosen) {
   sweep
       ->add_option("--grid", flags->grid,
                    "KEY=VALUE,VALUE,...: a flag's name, dim.NAME or set.KEY "
-                   "and its values; may be repeated")
+                   "and its values, separated by ; where they have commas, "
+                   "mesh=dp=2,tp=4;tp=8; may be repeated")
       ->take_all()
       ->required();
   // Many points rather than the last percent of each.
@@ -244,8 +260,8 @@ int main(int argc, char** argv) {
   asyra::Flags flags;
   asyra::Command command = nullptr;
   CLI::App app(
-      "Simulates one training or inference step of a model on a machine that "
-      "need not be there.",
+      "Simulates one forward step of a model on a machine that need not be "
+      "there.",
       "asyra-sim");
   asyra::AddCommands(app, &flags, &command);
   return asyra::RunTool(app, argc, argv, [&] { return command(flags); });

@@ -8,15 +8,15 @@
 
 #include "executor/bench/collective_timer.h"
 #include "executor/cpu/run_on_cpu.h"
-#include "executor/cuda/cuda_device.h"
-#include "executor/cuda/cuda_platform.h"
-#include "executor/cuda/facts.h"
+#include "executor/cuda/device/cuda_device.h"
+#include "executor/cuda/device/cuda_platform.h"
+#include "executor/cuda/device/facts.h"
 #include "ir/support/status.h"
+#include "passes/strategy_search.h"
 #include "simulator/cost_table.h"
 #include "tools/bench_grid.h"
 #include "tools/bench_memory.h"
 #include "tools/run_inputs.h"
-#include "tools/schedule_styles.h"
 
 namespace asyra {
 namespace {
@@ -47,10 +47,9 @@ void AddProgram(const Program& program, std::vector<ProgramCalls>* programs) {
 }
 
 // Of a model as it is partitioned and as it is scheduled.
-absl::Status AddScheduled(const CompileOptions& options,
-                          const RaisedModel& model,
+absl::Status AddScheduled(const CompileFlags& options, const RaisedModel& model,
                           std::vector<ProgramCalls>* programs) {
-  ASYRA_ASSIGN_OR_RETURN(CompileResult result, Compile(options, model));
+  ASYRA_ASSIGN_OR_RETURN(CompiledModel result, Compile(options, model));
   if (result.partitioned.has_value()) {
     AddProgram(*result.partitioned, programs);
   }
@@ -60,9 +59,9 @@ absl::Status AddScheduled(const CompileOptions& options,
 
 // Where ops may be fused, not at all, without products and with them, so that
 // prices can tell which is better.
-absl::Status AddFused(const CompileOptions& asked, const RaisedModel& model,
+absl::Status AddFused(const CompileFlags& asked, const RaisedModel& model,
                       std::vector<ProgramCalls>* programs) {
-  CompileOptions options = asked;
+  CompileFlags options = asked;
   if (asked.fuse) {
     if (asked.epilogues != "none") {
       options.epilogues = "priced";
@@ -78,15 +77,16 @@ absl::Status AddFused(const CompileOptions& asked, const RaisedModel& model,
 // Every form of the program that is compared unasked, and in every number of
 // tiles that is, so that prices of these are measured before they choose.
 // What does not fit, or numbers that do not cut a model, are left out.
-absl::Status AddForms(const CompileOptions& asked, const RaisedModel& model,
+absl::Status AddForms(const CompileFlags& asked, const RaisedModel& model,
                       std::vector<ProgramCalls>* programs) {
-  CompileOptions options = asked;
+  CompileFlags options = asked;
   options.scheduler = "segrr";
   options.bucket = false;
   int first = asked.tiles == 0 ? 1 : asked.tiles;
   int last = asked.tiles == 0 ? kMostTiles : asked.tiles;
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(asked));
-  for (const std::string& style : TpStyles(asked, mesh)) {
+  ASYRA_ASSIGN_OR_RETURN(CompileOptions compile, OptionsOf(asked));
+  for (const std::string& style : TpStyles(compile.sharding, mesh)) {
     options.tp_style = style;
     for (options.tiles = first; options.tiles <= last; ++options.tiles) {
       absl::Status added = options.tiles == 1
@@ -101,13 +101,15 @@ absl::Status AddForms(const CompileOptions& asked, const RaisedModel& model,
 
 // What runs unless prices change much comes first.
 absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(
-    const BenchOptions& bench) {
-  CompileOptions options = bench.compile;
+    const BenchOptions& bench, BenchResult* result) {
+  CompileFlags options = bench.compile;
   std::vector<RaisedModel> models;
   for (const std::string& name : bench.models) {
     options.model = name;
     ASYRA_RETURN_IF_ERROR(CheckTarget(options));
     ASYRA_ASSIGN_OR_RETURN(models.emplace_back(), LoadRaised(options));
+    result->weights_from_inputs +=
+        WeightsFromInputsLine(name, models.back().lacking_weights);
   }
   std::vector<ProgramCalls> programs;
   for (auto add : {AddFused, AddForms}) {
@@ -161,7 +163,7 @@ class Bench {
     ASYRA_RETURN_IF_ERROR(Begin());
     if (options_.keep) ASYRA_RETURN_IF_ERROR(KeepTable());
     ASYRA_ASSIGN_OR_RETURN(std::vector<ProgramCalls> programs,
-                           CallsOfModels(options_));
+                           CallsOfModels(options_, &result_));
     ASYRA_ASSIGN_OR_RETURN(device_, platform_->MakeDevice(0, result_.ranks));
     ASYRA_ASSIGN_OR_RETURN(result_.context_mib, ContextMib(*device_));
     ASYRA_RETURN_IF_ERROR(MeasureLaunches());

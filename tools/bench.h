@@ -11,7 +11,7 @@
 namespace asyra {
 
 struct BenchOptions {
-  CompileOptions compile;           // of each model
+  CompileFlags compile;             // of each model
   std::vector<std::string> models;  // whose calls come first
   std::string device = "cuda";      // or cpu
   int ranks = 0;                    // 0: GPUs that there are, 2 on a cpu

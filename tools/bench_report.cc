@@ -1,13 +1,14 @@
 #include "tools/bench_report.h"
 
 #include "ir/support/status.h"
+#include "ir/support/units.h"
 #include "nlohmann/json.hpp"
 
 namespace asyra {
 namespace {
 
 std::string Line(const MeasuredCall& call) {
-  return fmt::format("{:>10.1f} us {:>4.0f} % {} {}\n", call.timing.us,
+  return fmt::format("{:>12} {:>4.0f} % {} {}\n", TimeText(call.timing.us),
                      100 * call.timing.spread,
                      call.ranks > 1 ? fmt::format("{:>2}", call.ranks) : "  ",
                      call.text);
@@ -53,26 +54,26 @@ std::string BenchText(const BenchResult& result) {
       result.calls.size() - result.kept, result.seconds,
       result.kept > 0 ? fmt::format(", {} kept", result.kept) : "");
   text += fmt::format(
-      "an op costs the host {:.2f} us, {:.2f} us in a recording; the device "
-      "{:.2f} us\n\n",
-      result.launches.eager_us, result.launches.recorded_us,
-      result.launches.device_us);
+      "an op costs the host {}, {} in a recording; the device {}\n\n",
+      TimeText(result.launches.eager_us), TimeText(result.launches.recorded_us),
+      TimeText(result.launches.device_us));
   text += MemoryText(result);
   if (result.block_gbps > 0) {
     text += fmt::format("a collective by one thread block: {:.1f} GB/s\n\n",
                         result.block_gbps);
   }
-  text += "    median  spread  ranks, call\n";
+  text += result.weights_from_inputs;
+  text += "      median spread  ranks, call\n";
   for (size_t i = result.kept; i < result.calls.size(); ++i) {
     text += Line(result.calls[i]);
   }
   for (const MeasuredPair& pair : result.pairs) {
     text += fmt::format(
-        "\n{}\n  {:.1f} us alone, {:.1f} us beside it, and it {:.1f} us "
-        "alone, {:.1f} us beside\n  {}\n",
-        pair.compute, pair.timing.compute_us, pair.timing.compute_beside_us,
-        pair.timing.collective_us, pair.timing.collective_beside_us,
-        pair.collective);
+        "\n{}\n  {} alone, {} beside it, and it {} alone, {} beside\n  {}\n",
+        pair.compute, TimeText(pair.timing.compute_us),
+        TimeText(pair.timing.compute_beside_us),
+        TimeText(pair.timing.collective_us),
+        TimeText(pair.timing.collective_beside_us), pair.collective);
   }
   if (!result.left_out.empty()) text += "\nnot measured:\n";
   for (const std::string& why : result.left_out) text += "  " + why + "\n";

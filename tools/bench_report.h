@@ -42,6 +42,7 @@ struct BenchResult {
   // Of the collective library; `context`, `op` and `workspace` are not.
   std::optional<LibraryMemory> collective_memory;
   std::vector<std::string> left_out;  // and why
+  std::string weights_from_inputs;    // a line for each model that has some
   double seconds = 0;                 // it all took
 };
 

@@ -1,6 +1,6 @@
 #include "tools/cache_warning.h"
 
-#include "executor/disk_cache.h"
+#include "executor/tuning/disk_cache.h"
 #include "ir/support/status.h"
 
 namespace asyra {

@@ -5,8 +5,9 @@
 
 namespace asyra {
 
-// One line on stderr where something could not be kept (executor/disk_cache.h):
-// the next run then measures and compiles once more.
+// One line on stderr where something could not be kept
+// (executor/tuning/disk_cache.h): the next run then measures and compiles once
+// more.
 void WarnOfCache(std::string_view tool);
 
 }  // namespace asyra

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "ir/support/units.h"
 #include "nlohmann/json.hpp"
-#include "passes/repeats.h"
+#include "passes/analysis/repeats.h"
 #include "simulator/cost_model.h"
-#include "tools/units.h"
 
 namespace asyra {
 namespace {
@@ -81,7 +81,7 @@ std::string MoveRow(const Program& program, const Move& move) {
   // The element type once.
   return fmt::format("    {:<14} over {:<5} %{}\n      {} -> {}, {} sent\n",
                      move.op, move.axes, program.value_name(move.value), from,
-                     to.substr(to.find('[')), Bytes(move.wire_bytes));
+                     to.substr(to.find('[')), BytesText(move.wire_bytes));
 }
 
 std::string BlockText(const Program& program, const Block& block) {
@@ -152,7 +152,7 @@ std::string PlanText(const Program& program) {
   for (const auto& [key, total] : TotalsOf(blocks)) {
     text += fmt::format("  in all {:>5} {} over {}, {} sent by each device\n",
                         total.count, key.first, key.second,
-                        Bytes(total.wire_bytes));
+                        BytesText(total.wire_bytes));
   }
   return text;
 }

@@ -6,9 +6,10 @@
 
 #include "fmt/format.h"
 #include "ir/body.h"
+#include "ir/support/units.h"
 #include "nlohmann/json.hpp"
 #include "tools/plan_report.h"
-#include "tools/units.h"
+#include "tools/step_shape.h"
 
 namespace asyra {
 namespace {
@@ -22,8 +23,9 @@ struct ImportSummary {
   std::string inputs, outputs;  // "input_ids i64[4, 64]"
 };
 
-std::string NameAndType(const Program& program, ValueId value) {
-  return fmt::format("{} {}", program.value_name(value),
+std::string NameAndType(const Program& program, const std::string& name,
+                        ValueId value) {
+  return fmt::format("{} {}", name,
                      ToString(program.type(value), program.mesh));
 }
 
@@ -31,8 +33,9 @@ ImportSummary Summarize(const Program& program) {
   ImportSummary summary;
   for (const Input& input : program.inputs) {
     if (input.role != InputRole::kWeight) {
-      summary.inputs += (summary.inputs.empty() ? "" : ", ") +
-                        NameAndType(program, input.value);
+      summary.inputs +=
+          (summary.inputs.empty() ? "" : ", ") +
+          NameAndType(program, program.value_name(input.value), input.value);
       continue;
     }
     const Type& type = program.type(input.value);
@@ -54,8 +57,9 @@ ImportSummary Summarize(const Program& program) {
     }
   }
   for (const Output& output : program.outputs) {
-    summary.outputs += (summary.outputs.empty() ? "" : ", ") +
-                       NameAndType(program, output.value);
+    summary.outputs +=
+        (summary.outputs.empty() ? "" : ", ") +
+        NameAndType(program, program.output_name(output), output.value);
   }
   return summary;
 }
@@ -86,9 +90,9 @@ std::string ImportText(const Program& program) {
       "  {} -> {}\n"
       "  {} ops, {}parameters ({}), {} of activations, {}flop a step\n ",
       summary.inputs, summary.outputs, program.ops.size(),
-      Scaled(static_cast<double>(summary.parameters)),
-      Bytes(static_cast<double>(summary.weight_bytes)),
-      Bytes(summary.activation_bytes), Scaled(summary.flops));
+      CountText(static_cast<double>(summary.parameters)),
+      BytesText(static_cast<double>(summary.weight_bytes)),
+      BytesText(summary.activation_bytes), CountText(summary.flops));
   size_t column = 1;
   for (const auto& [name, count] : summary.ops) {
     std::string item = fmt::format(" {} {}", count, name);
@@ -128,7 +132,7 @@ std::string WeightText(const Program& program) {
                      return a.second.bytes > b.second.bytes;
                    });
   constexpr size_t kMostRows = 10;
-  std::string text = fmt::format("  weights, {} a device\n", Bytes(total));
+  std::string text = fmt::format("  weights, {} a device\n", BytesText(total));
   for (size_t i = 0; i < sorted.size() && i < kMostRows; ++i) {
     text += fmt::format("  {:>5} x {:<28} {}{}\n", sorted[i].second.count,
                         sorted[i].first, sorted[i].second.first,
@@ -141,18 +145,54 @@ std::string WeightText(const Program& program) {
   return text;
 }
 
+// As it was sharded, before it was scheduled; where it came so, the program.
+const Program& Partitioned(const CompiledModel& result) {
+  return result.partitioned.has_value() ? *result.partitioned : result.program;
+}
+
+// "raise_moe: no sum over gathered experts": what a pass says that changed
+// nothing each time it said so.
+bool IsIdle(const CompiledModel& result, const std::string& remark) {
+  bool idle = false;
+  for (const PassTiming& timing : result.timings) {
+    bool said = std::find(timing.remarks.begin(), timing.remarks.end(),
+                          remark) != timing.remarks.end();
+    if (said && timing.changed) return false;
+    idle |= said && remark.starts_with(fmt::format("{}: ", timing.pass));
+  }
+  return idle;
+}
+
+std::string RemarksText(const CompiledModel& result, bool verbose) {
+  std::string text;
+  for (const std::string& remark : result.remarks) {
+    if (verbose || !IsIdle(result, remark)) {
+      text += fmt::format(" note: {}\n", remark);
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
-std::string TextReport(const CompileOptions& options,
-                       const CompileResult& result,
+std::string TextReport(const CompileFlags& options, const CompiledModel& result,
                        const std::optional<Steps>& steps,
                        const ReportOptions& report) {
   std::string text =
       fmt::format("{}\n imported\n", options.model) + ImportText(result.raised);
+  if (std::string line =
+          WeightsFromInputsLine(options.model, result.lacking_weights);
+      !line.empty()) {
+    text += "  " + line;
+  }
   if (result.raised.ops.size() != result.imported.ops.size()) {
     text += fmt::format("  raised from {} ops\n", result.imported.ops.size());
   }
-  const Program& program = result.program;
+  if (std::string shape = ToText(StepShapeOf(result.raised, result.dim_names));
+      !shape.empty()) {
+    text += fmt::format("  {}\n", shape);
+  }
+  const Program& program = Partitioned(result);
   text += fmt::format(
       " partitioned over {} devices {}\n", program.mesh.num_devices(),
       program.mesh.num_axes() > 0 ? ToString(program.mesh) : "");
@@ -161,21 +201,19 @@ std::string TextReport(const CompileOptions& options,
   if (!collectives.empty()) text += "  collectives\n";
   for (const auto& [name, row] : collectives) {
     text += fmt::format("  {:>5} x {:<28} {} a device each\n", row.count, name,
-                        Bytes(row.bytes / row.count));
+                        BytesText(row.bytes / row.count));
   }
+  text += AdviceText(report.advice);
   if (report.plan) text += PlanText(*result.partitioned);
   if (steps.has_value()) {
     text += fmt::format(" simulated on {}\n", options.machine) +
-            ScheduleText(result, *steps);
+            ScheduleText(result, *steps, report.verbose);
   }
-  for (const std::string& remark : result.remarks) {
-    text += fmt::format(" note: {}\n", remark);
-  }
-  return text;
+  text += RemarksText(result, report.verbose);
+  return report.ablation.empty() ? text : text + AblationText(report.ablation);
 }
 
-std::string JsonReport(const CompileOptions& options,
-                       const CompileResult& result,
+std::string JsonReport(const CompileFlags& options, const CompiledModel& result,
                        const std::optional<Steps>& steps,
                        const ReportOptions& report) {
   ImportSummary summary = Summarize(result.raised);
@@ -191,13 +229,16 @@ std::string JsonReport(const CompileOptions& options,
         {"activation_bytes", summary.activation_bytes},
         {"inputs", summary.inputs},
         {"outputs", summary.outputs},
+        {"lacking_weights", result.lacking_weights},
         {"flops", summary.flops}}},
+      {"step", ToJson(StepShapeOf(result.raised, result.dim_names))},
       {"remarks", result.remarks},
   };
-  for (const auto& [name, row] : Collectives(result.program)) {
+  for (const auto& [name, row] : Collectives(Partitioned(result))) {
     json["collectives"].push_back(
         {{"what", name}, {"count", row.count}, {"bytes", row.bytes}});
   }
+  json["mesh"] = AdviceJson(report.advice);
   if (report.plan) json["plan"] = PlanJson(*result.partitioned);
   for (const PassTiming& timing : result.timings) {
     json["passes"].push_back({{"name", timing.pass},
@@ -205,6 +246,9 @@ std::string JsonReport(const CompileOptions& options,
                               {"ms", timing.ms}});
   }
   if (steps.has_value()) AddScheduleJson(result, *steps, &json);
+  if (!report.ablation.empty()) {
+    json["ablation"] = AblationJson(report.ablation);
+  }
   return json.dump(2) + "\n";
 }
 

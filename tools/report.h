@@ -4,25 +4,29 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/compile.h"
+#include "tools/mesh_advice.h"
 #include "tools/schedule_report.h"
 
 namespace asyra {
 
 struct ReportOptions {
+  MeshAdvice advice;
+  // All schedules that were tried, and what passes say that changed nothing.
+  bool verbose = false;
   bool plan = false;  // with that of plan_report.h; `partitioned` is there
+  std::vector<AblationRow> ablation;  // empty: none was asked for
 };
 
 // `steps` are there where the result was simulated.
-std::string TextReport(const CompileOptions& options,
-                       const CompileResult& result,
+std::string TextReport(const CompileFlags& options, const CompiledModel& result,
                        const std::optional<Steps>& steps,
                        const ReportOptions& report = {});
-// One object with what AddScheduleJson adds; see README.md. The plan is under
+// One object with what AddScheduleJson adds; see docs/cli.md. The plan is under
 // `plan`.
-std::string JsonReport(const CompileOptions& options,
-                       const CompileResult& result,
+std::string JsonReport(const CompileFlags& options, const CompiledModel& result,
                        const std::optional<Steps>& steps,
                        const ReportOptions& report = {});
 

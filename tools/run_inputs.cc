@@ -6,6 +6,7 @@
 
 #include "ir/interpreter.h"
 #include "ir/support/status.h"
+#include "ir/support/units.h"
 #include "ir/weight_store.h"
 
 namespace asyra {
@@ -20,20 +21,11 @@ int Find(const NamedTensors& tensors, std::string_view name) {
   return -1;
 }
 
-// Positions in program.inputs of those that are given at each run: all that
-// are no weights, and weights without data that are recorded.
-std::vector<size_t> GivenInputs(const Program& program,
-                                const NamedTensors& recorded) {
+// Positions in program.inputs of those that are given at each run.
+std::vector<size_t> GivenInputs(const Program& program) {
   std::vector<size_t> given;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
-    const Input& input = program.inputs[i];
-    const std::string& name = program.value_name(input.value);
-    bool has_data =
-        program.weights != nullptr && program.weights->Find(name) != nullptr;
-    if (input.role != InputRole::kWeight ||
-        (!has_data && Find(recorded, name) >= 0)) {
-      given.push_back(i);
-    }
+    if (program.inputs[i].role != InputRole::kWeight) given.push_back(i);
   }
   return given;
 }
@@ -58,8 +50,9 @@ absl::StatusOr<std::vector<int>> Match(const Program& program,
                                        const std::vector<size_t>& given,
                                        const NamedTensors& recorded) {
   if (recorded.size() != given.size()) {
-    return Invalid("{} inputs are recorded, the program takes {}",
-                   recorded.size(), given.size());
+    return Invalid("{} {} recorded, the program takes {}", recorded.size(),
+                   recorded.size() == 1 ? "input is" : "inputs are",
+                   given.size());
   }
   std::vector<int> match(given.size());
   int named = 0;
@@ -114,7 +107,7 @@ absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,
                                               uint64_t seed) {
   std::vector<Tensor> inputs = RandomInputs(program, seed, IndexLimit(program));
   if (recorded.empty()) return inputs;
-  std::vector<size_t> given = GivenInputs(program, recorded);
+  std::vector<size_t> given = GivenInputs(program);
   ASYRA_ASSIGN_OR_RETURN(std::vector<int> match,
                          Match(program, given, recorded));
   for (size_t i = 0; i < given.size(); ++i) {
@@ -141,9 +134,9 @@ absl::Status CheckHostMemory(const Program& program) {
                 static_cast<double>(sysconf(_SC_PAGESIZE));
   if (bytes <= have) return absl::OkStatus();
   return Invalid(
-      "the inputs and weights of {} devices take {:.1f} GB on the host, "
-      "this machine has {:.1f} GB",
-      program.mesh.num_devices(), bytes / 1e9, have / 1e9);
+      "the inputs and weights of {} devices take {} on the host, this "
+      "machine has {}",
+      program.mesh.num_devices(), BytesText(bytes), BytesText(have));
 }
 
 }  // namespace asyra

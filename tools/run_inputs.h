@@ -8,10 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "ir/program.h"
+#include "tools/weight_data.h"
 
 namespace asyra {
-
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 // How many rows the smallest table has that the program looks values up in: a
 // random index below it is valid everywhere. A small number where there is no
@@ -19,9 +18,9 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 int64_t IndexLimit(const Program& program);
 
 // One tensor per input of the program. Recorded tensors are given to the data
-// and state inputs of their names, and to weights without data; when none has
-// the name of an input, in order. Other weights without data and, where nothing
-// is recorded, other inputs are random and reproducible from `seed`.
+// and state inputs of their names; when none has the name of an input, in
+// order. Weights without data and, where nothing is recorded, other inputs are
+// random and reproducible from `seed`.
 // Errors: a recorded tensor that no input takes, an input that is not
 // recorded, another element type or shape; both are named.
 absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,

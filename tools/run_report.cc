@@ -5,38 +5,34 @@
 
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
+#include "ir/support/units.h"
 
 namespace asyra {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string Megabytes(int64_t bytes) {
-  return fmt::format("{:.2f} MB", static_cast<double>(bytes) / 1e6);
-}
-
-std::string Milliseconds(double us) {
-  return fmt::format("{:.3f} ms", us / 1e3);
-}
-
 std::string RunText(const RunResult& run) {
   StepTimes times = Summarize(run.step_us);
   const MemoryUse& memory = run.memory;
-  std::string text = fmt::format(
-      "{} {}: median {}, min {}, max {}\n", run.step_us.size(),
-      run.step_us.size() == 1 ? "step" : "steps", Milliseconds(times.median_us),
-      Milliseconds(times.min_us), Milliseconds(times.max_us));
+  // What a first step finds out and fills is not what a step takes.
+  std::string text =
+      run.step_us.size() == 1
+          ? fmt::format("1 step, cold: {}\n", TimeText(times.median_us))
+          : fmt::format("{} steps: median {}, min {}, max {}\n",
+                        run.step_us.size(), TimeText(times.median_us),
+                        TimeText(times.min_us), TimeText(times.max_us));
   text += fmt::format(
       "memory of a rank: {} (arena {}, weights and state {}, workspaces {})\n",
-      Megabytes(memory.total()), Megabytes(memory.arena_bytes),
-      Megabytes(memory.resident_bytes), Megabytes(memory.workspace_bytes));
+      BytesText(memory.total()), BytesText(memory.arena_bytes),
+      BytesText(memory.resident_bytes), BytesText(memory.workspace_bytes));
   text += fmt::format(
       "used of it: {} (arena {}, weights and state {}, workspaces {})\n",
-      Megabytes(run.used.total()), Megabytes(run.used.arena_bytes),
-      Megabytes(run.used.resident_bytes), Megabytes(run.used.workspace_bytes));
+      BytesText(run.used.total()), BytesText(run.used.arena_bytes),
+      BytesText(run.used.resident_bytes), BytesText(run.used.workspace_bytes));
   if (run.used.device_bytes > 0) {
     text += fmt::format("in use on the device: {}\n",
-                        Megabytes(run.used.device_bytes));
+                        BytesText(run.used.device_bytes));
   }
   if (!run.fallback_ops.empty()) {
     text += fmt::format("by reference, without a kernel: {}\n",
@@ -63,12 +59,11 @@ std::string InTurnText(const RunReport& report) {
   double median = Summarize(report.run->step_us).median_us;
   auto add = [&](size_t i, std::string_view name, const RunResult& run) {
     StepTimes times = Summarize(run.step_us);
-    std::string predicted = report.predicted_us.empty()
-                                ? "-"
-                                : Milliseconds(report.predicted_us[i]);
+    std::string predicted =
+        report.predicted_us.empty() ? "-" : TimeText(report.predicted_us[i]);
     text += fmt::format("{:<11} {:>10} {:>10} {:>10} {:>5.3f}x\n", name,
-                        predicted, Milliseconds(times.median_us),
-                        Milliseconds(times.min_us), times.median_us / median);
+                        predicted, TimeText(times.median_us),
+                        TimeText(times.min_us), times.median_us / median);
   };
   add(0, "this", *report.run);
   for (size_t i = 0; i < report.against.size(); ++i) {
@@ -128,7 +123,16 @@ std::string ToText(const RunReport& report) {
       fmt::format("{}: {} ops of stage {} on {} {} {}\n", report.model,
                   program.ops.size(), ToString(program.stage), ranks,
                   report.device, ranks == 1 ? "rank" : "ranks");
-  if (report.run.has_value()) text += RunText(*report.run);
+  text += WeightsFromInputsLine(report.model, report.lacking_weights);
+  if (report.random_weights > 0) {
+    text +=
+        fmt::format("{} {} no data: random values\n", report.random_weights,
+                    report.random_weights == 1 ? "weight has" : "weights have");
+  }
+  if (report.run.has_value()) {
+    text += StepText(report.step, Summarize(report.run->step_us).median_us) +
+            RunText(*report.run);
+  }
   if (!report.against.empty()) text += InTurnText(report) + "\n";
   for (const OffSingle& off : report.off_single) {
     text += fmt::format(
@@ -138,7 +142,7 @@ std::string ToText(const RunReport& report) {
   for (size_t i = 0; i < report.outputs.size(); ++i) {
     const Tensor& output = report.outputs[i];
     text += fmt::format(
-        "output %{} {}{}: ", program.value_name(program.outputs[i].value),
+        "output %{} {}{}: ", program.output_name(program.outputs[i]),
         ToString(output.dtype()), ShapeToString(output.shape()));
     if (!report.checked.has_value()) {
       text += Summary(output) + "\n";
@@ -152,6 +156,7 @@ std::string ToText(const RunReport& report) {
       text += "  " + checked.first_difference + "\n";
     }
   }
+  if (report.checked.has_value()) text += VerdictText(*report.checked);
   return text;
 }
 
@@ -161,27 +166,40 @@ std::string ToJson(const RunReport& report) {
                {"device", report.device},
                {"ranks", program.mesh.num_devices()},
                {"stage", ToString(program.stage)},
-               {"ops", program.ops.size()}};
-  if (report.run.has_value()) json.update(RunJson(*report.run));
+               {"ops", program.ops.size()},
+               {"lacking_weights", report.lacking_weights},
+               {"random_weights", report.random_weights}};
+  if (report.step.known()) json["step"] = ToJson(report.step);
+  if (report.run.has_value()) {
+    json.update(RunJson(*report.run));
+    if (report.step.known()) {
+      json["tokens_per_s"] = TokensPerSecond(
+          report.step, Summarize(report.run->step_us).median_us);
+    }
+  }
   if (!report.against.empty()) json["in_turn"] = InTurnJson(report);
   Json outputs = Json::array();
   for (size_t i = 0; i < report.outputs.size(); ++i) {
     const Tensor& output = report.outputs[i];
-    Json entry = {{"name", program.value_name(program.outputs[i].value)},
+    Json entry = {{"name", program.output_name(program.outputs[i])},
                   {"dtype", ToString(output.dtype())},
                   {"shape", std::vector<int64_t>(output.shape().begin(),
                                                  output.shape().end())}};
     if (report.checked.has_value()) {
-      const Comparison& comparison = report.checked->outputs[i].comparison;
+      const CheckedOutput& checked = report.checked->outputs[i];
+      const Comparison& comparison = checked.comparison;
       entry["max_abs_error"] = comparison.max_abs_error;
       entry["max_rel_error"] = comparison.max_rel_error;
       entry["wrong"] = comparison.wrong;
+      entry["rtol"] = checked.tolerance.relative;
+      entry["atol"] = checked.tolerance.absolute;
     } else {
       entry["summary"] = Summary(output);
     }
     outputs.push_back(std::move(entry));
   }
   json["outputs"] = std::move(outputs);
+  if (report.checked.has_value()) json["passed"] = report.checked->passed();
   for (const OffSingle& off : report.off_single) {
     json["off_single"].push_back(
         {{"name", off.name}, {"error", off.error}, {"largest", off.largest}});

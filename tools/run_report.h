@@ -6,17 +6,11 @@
 #include <vector>
 
 #include "executor/run.h"
+#include "simulator/step_shape.h"
 #include "tools/check_outputs.h"
+#include "tools/compare_single.h"
 
 namespace asyra {
-
-// How far an output is off that of one device, relative to its largest
-// magnitude.
-struct OffSingle {
-  std::string name;
-  double error = 0;
-  double largest = 0;
-};
 
 // Another program that ran in turn with the reported one.
 struct AgainstReport {
@@ -28,6 +22,10 @@ struct RunReport {
   std::string model;
   std::string device;
   const Program* program = nullptr;
+  StepShape step;
+  // That the model has no data for, and how many of them got random values.
+  std::vector<std::string> lacking_weights;
+  size_t random_weights = 0;
   std::vector<Tensor> outputs;
   std::optional<RunResult> run;  // of the executor
   std::vector<AgainstReport> against;
@@ -46,12 +44,15 @@ StepTimes Summarize(std::vector<double> step_us);
 
 std::string ToText(const RunReport& report);
 
-// One object: model, device, ranks, stage, ops; steps {count, median_us,
+// One object: model, device, ranks, stage, ops, lacking_weights,
+// random_weights; step {batch, tokens, dtype} where it is known, and
+// tokens_per_s of the median; steps {count, median_us,
 // min_us, max_us}, memory_bytes {arena, resident, workspace, total} of one rank
 // and, as measured, used_bytes of the same and device_bytes (MemoryUse),
 // fallback_ops and split_fusions, where the executor ran; outputs [{name,
 // dtype, shape}], each with a summary or, where they were checked,
-// max_abs_error, max_rel_error and wrong; off_single [{name, error, largest}];
+// max_abs_error, max_rel_error, wrong (elements), rtol and atol, and then
+// `passed` for all of them; off_single [{name, error, largest}];
 // in_turn [{name, predicted_us, steps, ratio}] of all programs that ran, the
 // reported one first, with its median over that of each.
 std::string ToJson(const RunReport& report);

@@ -1,18 +1,39 @@
 #include "tools/run_tool.h"
 
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "ir/support/status.h"
 
 namespace asyra {
+namespace {
+
+// "usage: asyra-opt MODEL [OPTIONS], see asyra-opt --help".
+std::string Usage(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    names.push_back(command->get_name());
+  }
+  std::string what = fmt::format("{}", fmt::join(names, "|"));
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_positional()) what += option->get_name(true);
+  }
+  return fmt::format("usage: {0} {1} [OPTIONS], see {0} --help", app.get_name(),
+                     what);
+}
+
+}  // namespace
 
 int RunTool(CLI::App& app, int argc, char** argv,
             const std::function<absl::Status()>& tool) {
+  app.set_version_flag("--version", app.get_name() + " " ASYRA_VERSION);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), error.what());
+    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(),
+                 argc == 1 ? Usage(app).c_str() : error.what());
     return 1;
   }
   absl::Status status = tool();

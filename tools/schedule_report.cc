@@ -1,15 +1,18 @@
 #include "tools/schedule_report.h"
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "fmt/format.h"
+#include "ir/support/units.h"
+#include "simulator/library_memory.h"
 #include "simulator/report.h"
+#include "tools/step_shape.h"
 
 namespace asyra {
 namespace {
-
-constexpr double kGiB = 1 << 30;
 
 double ExposedOver(const std::string& axes, const Profile& profile) {
   for (const ProfileExposure& exposure : profile.exposed) {
@@ -18,21 +21,51 @@ double ExposedOver(const std::string& axes, const Profile& profile) {
   return 0;
 }
 
-// A number of both steps; `digits` behind the point.
+// A number of both steps.
 struct Row {
   std::string name;
   std::function<double(const Profile&)> value;
-  int digits = 1;
+  std::string (*show)(double) = TimeText;
 };
 
-std::vector<Row> RowsOf(const Steps& steps) {
-  std::vector<Row> rows = {
-      {"makespan us", [](const Profile& p) { return p.makespan_us; }},
-      {"lower bound us", [](const Profile& p) { return p.lower_bound_us; }},
-      {"bubble %", [](const Profile& p) { return 100 * p.bubble; }},
-      {"exposed communication us",
-       [](const Profile& p) { return p.exposed_comm_us; }},
+std::string Percents(double percent) {
+  return fmt::format("{:.1f} %", percent);
+}
+std::string Count(double count) { return fmt::format("{:.0f}", count); }
+std::string Bytes(double bytes) { return BytesText(bytes); }
+
+void AddMemoryRows(std::vector<Row>* rows) {
+  auto add = [&](const char* name, auto bytes) {
+    rows->push_back(
+        {name, [=](const Profile& p) { return static_cast<double>(bytes(p)); },
+         Bytes});
   };
+  add("peak of live values", [](const Profile& p) { return p.peak_bytes; });
+  add("memory of the device", [](const Profile& p) { return p.device_bytes; });
+  add("  weights and state", [](const Profile& p) { return p.weight_bytes; });
+  add("  other values",
+      [](const Profile& p) { return p.arena_bytes - p.weight_bytes; });
+  add("  libraries and kernels",
+      [](const Profile& p) { return p.device_bytes - p.arena_bytes; });
+}
+
+std::vector<Row> RowsOf(const Steps& steps, const StepShape& shape) {
+  std::vector<Row> rows = {
+      {"makespan", [](const Profile& p) { return p.makespan_us; }},
+      {"lower bound", [](const Profile& p) { return p.lower_bound_us; }},
+  };
+  if (shape.batch > 0) {
+    rows.push_back(
+        {shape.tokens.empty() ? "samples a second" : "tokens a second",
+         [shape](const Profile& p) {
+           return TokensPerSecond(shape, p.makespan_us);
+         },
+         Count});
+  }
+  rows.push_back(
+      {"bubble", [](const Profile& p) { return 100 * p.bubble; }, Percents});
+  rows.push_back({"exposed communication",
+                  [](const Profile& p) { return p.exposed_comm_us; }});
   // Scheduling adds no axes.
   const Profile& first = steps.before ? *steps.before : steps.after;
   for (const ProfileExposure& exposure : first.exposed) {
@@ -41,51 +74,78 @@ std::vector<Row> RowsOf(const Steps& steps) {
            return ExposedOver(axes, p);
          }});
   }
-  auto gib = [](int64_t bytes) { return static_cast<double>(bytes) / kGiB; };
+  AddMemoryRows(&rows);
   auto count = [](auto n) { return static_cast<double>(n); };
-  rows.push_back({"peak of live values GiB",
-                  [=](const Profile& p) { return gib(p.peak_bytes); }, 3});
-  rows.push_back({"memory of the device GiB",
-                  [=](const Profile& p) { return gib(p.device_bytes); }, 3});
-  rows.push_back(
-      {"kernels", [=](const Profile& p) { return count(p.ops.size()); }, 0});
+  rows.push_back({"kernels",
+                  [=](const Profile& p) { return count(p.ops.size()); },
+                  Count});
   rows.push_back({"collectives",
-                  [=](const Profile& p) { return count(p.collectives); }, 0});
+                  [=](const Profile& p) { return count(p.collectives); },
+                  Count});
   return rows;
 }
 
-std::string Table(const Steps& steps) {
+// "+1.2 %"; no sign where nothing shows.
+std::string Change(double before, double after) {
+  double percent = 100 * (after / before - 1);
+  if (std::abs(percent) < 0.05) return "0.0 %";
+  return fmt::format("{:+.1f} %", percent);
+}
+
+std::string Table(const Steps& steps, const StepShape& shape) {
   std::string text = steps.before
                          ? fmt::format("  {:<28} {:>12} {:>12} {:>9}\n", "",
                                        "baseline", "optimized", "change")
                          : "";
-  for (const Row& row : RowsOf(steps)) {
+  for (const Row& row : RowsOf(steps, shape)) {
     double after = row.value(steps.after);
     if (!steps.before) {
-      text += fmt::format("  {:<28} {:>12.{}f}\n", row.name, after, row.digits);
+      text += fmt::format("  {:<28} {:>12}\n", row.name, row.show(after));
       continue;
     }
     double before = row.value(*steps.before);
-    text += fmt::format("  {:<28} {:>12.{}f} {:>12.{}f}", row.name, before,
-                        row.digits, after, row.digits);
-    if (before != 0) {
-      text += fmt::format(" {:>+7.1f} %", 100 * (after / before - 1));
-    }
+    text += fmt::format("  {:<28} {:>12} {:>12}", row.name, row.show(before),
+                        row.show(after));
+    if (before != 0) text += fmt::format(" {:>9}", Change(before, after));
     text += "\n";
   }
   return text;
 }
 
-nlohmann::json StepJson(const Profile& profile) {
-  nlohmann::json json = {{"makespan_us", profile.makespan_us},
-                         {"lower_bound_us", profile.lower_bound_us},
-                         {"bubble", profile.bubble},
-                         {"exposed_comm_us", profile.exposed_comm_us},
-                         {"peak_bytes", profile.peak_bytes},
-                         {"device_bytes", profile.device_bytes},
-                         {"ops", profile.ops.size()},
-                         {"collectives", profile.collectives},
-                         {"exposed_us", nlohmann::json::object()}};
+std::string SchedulesText(const ScheduleResult& schedule) {
+  std::string text = " schedules\n";
+  for (const ScheduleChoice& choice : schedule.candidates) {
+    // What the passes refused has no time.
+    std::string us =
+        choice.makespan_us > 0 ? TimeText(choice.makespan_us) : "-";
+    text += fmt::format(
+        "  {:<40} {:>15}  {}\n", choice.name, us,
+        choice.rejected.empty() ? "chosen" : "rejected: " + choice.rejected);
+  }
+  return text;
+}
+
+std::string ChosenText(const ScheduleResult& schedule) {
+  for (const ScheduleChoice& choice : schedule.candidates) {
+    if (!choice.rejected.empty()) continue;
+    return fmt::format(" schedule: {}, of {} tried (--verbose lists them)\n",
+                       choice.name, schedule.candidates.size());
+  }
+  return "";
+}
+
+nlohmann::json StepJson(const Profile& profile, const StepShape& shape) {
+  nlohmann::json json = {
+      {"makespan_us", profile.makespan_us},
+      {"lower_bound_us", profile.lower_bound_us},
+      {"bubble", profile.bubble},
+      {"exposed_comm_us", profile.exposed_comm_us},
+      {"peak_bytes", profile.peak_bytes},
+      {"device_bytes", profile.device_bytes},
+      {"ops", profile.ops.size()},
+      {"collectives", profile.collectives},
+      {"tokens_per_s", TokensPerSecond(shape, profile.makespan_us)},
+      {"exposed_us", nlohmann::json::object()}};
   for (const ProfileExposure& exposure : profile.exposed) {
     json["exposed_us"][exposure.axes] = exposure.exposed_us;
   }
@@ -94,54 +154,70 @@ nlohmann::json StepJson(const Profile& profile) {
 
 }  // namespace
 
-Steps StepsOf(const CompileOptions& options, const CompileResult& result) {
+Steps StepsOf(const CompileFlags& options, const CompiledModel& result) {
   Steps steps;
   if (result.schedule.has_value()) {
-    steps.before =
-        MakeProfile(*result.partitioned, result.schedule->baseline,
-                    *result.costs, {.model = options.model + ", partitioned"});
+    steps.before = MakeProfile(*result.partitioned, result.schedule->baseline,
+                               *result.costs,
+                               {.model = options.model + ", partitioned",
+                                .step = StepShapeOf(result.raised)});
   }
+  const Machine& machine = result.costs->machine();
+  // Only what was asked for binds what could run beside communication.
+  int64_t capacity =
+      CapacityBytes(std::max(0.0, options.capacity_gib), machine);
   steps.after = MakeProfile(
       result.program, *result.simulated, *result.costs,
       {.model = options.model,
-       .budget_bytes = static_cast<int64_t>(options.memory_gib * kGiB)});
+       .step = StepShapeOf(result.raised),
+       .noise = result.noise,
+       .capacity_gib = options.capacity_gib,
+       .budget_bytes = ValueBytes(capacity, result.program, machine)});
   return steps;
 }
 
-std::string ScheduleText(const CompileResult& result, const Steps& steps) {
-  std::string text = Table(steps), exposure = ExposureReport(steps.after);
+std::string ScheduleText(const CompiledModel& result, const Steps& steps,
+                         bool verbose) {
+  std::string text = Table(steps, StepShapeOf(result.raised, result.dim_names));
+  std::string exposure = ExposureReport(steps.after);
   if (!exposure.empty()) text += " " + exposure;
   if (!result.schedule.has_value()) return text;
-  text += " schedules\n";
-  for (const ScheduleChoice& choice : result.schedule->candidates) {
-    // What the passes refused has no time.
-    std::string us = choice.makespan_us > 0
-                         ? fmt::format("{:.1f} us", choice.makespan_us)
-                         : "-";
-    text += fmt::format(
-        "  {:<40} {:>15}  {}\n", choice.name, us,
-        choice.rejected.empty() ? "chosen" : "rejected: " + choice.rejected);
-  }
-  return text;
+  return text + (verbose ? SchedulesText(*result.schedule)
+                         : ChosenText(*result.schedule));
 }
 
 std::string AblationText(const std::vector<AblationRow>& rows) {
   std::string text =
-      fmt::format(" ablation{:>29} {:>9} {:>12} {:>9} {:>8}\n", "makespan us",
-                  "bubble %", "exposed us", "peak GiB", "kernels");
+      fmt::format(" ablation{:>29} {:>9} {:>12} {:>12} {:>8}\n", "makespan",
+                  "bubble %", "exposed", "device", "kernels");
   for (const AblationRow& row : rows) {
     const SimResult& r = row.result;
-    text +=
-        fmt::format("  {:<23} {:>12.1f} {:>9.1f} {:>12.1f} {:>9.3f} {:>8}\n",
-                    row.name, r.makespan_us, 100 * r.bubble, r.exposed_comm_us,
-                    static_cast<double>(r.peak_bytes) / kGiB, r.ops);
+    text += fmt::format("  {:<23} {:>12} {:>9.1f} {:>12} {:>12} {:>8}\n",
+                        row.name, TimeText(r.makespan_us), 100 * r.bubble,
+                        TimeText(r.exposed_comm_us),
+                        BytesText(row.device_bytes), r.ops);
   }
   return text;
 }
 
-void AddScheduleJson(const CompileResult& result, const Steps& steps,
+nlohmann::json AblationJson(const std::vector<AblationRow>& rows) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const AblationRow& row : rows) {
+    json.push_back({{"name", row.name},
+                    {"makespan_us", row.result.makespan_us},
+                    {"bubble", row.result.bubble},
+                    {"exposed_comm_us", row.result.exposed_comm_us},
+                    {"peak_bytes", row.result.peak_bytes},
+                    {"device_bytes", row.device_bytes},
+                    {"ops", row.result.ops}});
+  }
+  return json;
+}
+
+void AddScheduleJson(const CompiledModel& result, const Steps& steps,
                      nlohmann::json* json) {
-  (*json)["optimized"] = StepJson(steps.after);
+  StepShape shape = StepShapeOf(result.raised, result.dim_names);
+  (*json)["optimized"] = StepJson(steps.after, shape);
   (*json)["lower_bound_us"] = steps.after.lower_bound_us;
   (*json)["exposed"] = nlohmann::json::array();
   for (const ExposedGroup& group : ExposedGroups(steps.after)) {
@@ -154,10 +230,11 @@ void AddScheduleJson(const CompileResult& result, const Steps& steps,
   }
   if (!result.schedule.has_value()) return;
   const ScheduleResult& schedule = *result.schedule;
-  (*json)["baseline"] = StepJson(*steps.before);
+  (*json)["baseline"] = StepJson(*steps.before, shape);
   (*json)["tiles"] = schedule.tiles;
   (*json)["scheduler"] = schedule.scheduler;
   (*json)["search_steps"] = schedule.steps;
+  (*json)["noise"] = result.noise;
   (*json)["rejected"] = nlohmann::json::array();
   for (const ScheduleChoice& choice : schedule.candidates) {
     if (choice.rejected.empty()) {
@@ -168,7 +245,7 @@ void AddScheduleJson(const CompileResult& result, const Steps& steps,
       // What the passes refused was not simulated.
       if (choice.makespan_us > 0) {
         rejected["makespan_us"] = choice.makespan_us;
-        rejected["peak_bytes"] = choice.peak_bytes;
+        rejected["device_bytes"] = choice.device_bytes;
       }
       (*json)["rejected"].push_back(std::move(rejected));
     }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "passes/ablation.h"
+#include "passes/schedule/ablation.h"
 #include "simulator/profile.h"
 #include "tools/compile.h"
 
@@ -18,17 +18,20 @@ struct Steps {
 };
 
 // Of a result that was simulated.
-Steps StepsOf(const CompileOptions& options, const CompileResult& result);
+Steps StepsOf(const CompileFlags& options, const CompiledModel& result);
 
 // Time against the bound, communication by mesh axes, memory, kernels; what is
-// still exposed and why; the schedules that were tried.
-std::string ScheduleText(const CompileResult& result, const Steps& steps);
+// still exposed and why; the schedule that was chosen, and if verbose all that
+// were tried.
+std::string ScheduleText(const CompiledModel& result, const Steps& steps,
+                         bool verbose);
 
 std::string AblationText(const std::vector<AblationRow>& rows);
+nlohmann::json AblationJson(const std::vector<AblationRow>& rows);
 
 // Adds `optimized`, `lower_bound_us` and `exposed`, and where it was scheduled
-// `baseline`, `tiles`, `scheduler` and `rejected` (schema in README.md).
-void AddScheduleJson(const CompileResult& result, const Steps& steps,
+// `baseline`, `tiles`, `scheduler` and `rejected` (schema in docs/cli.md).
+void AddScheduleJson(const CompiledModel& result, const Steps& steps,
                      nlohmann::json* json);
 
 }  // namespace asyra

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the tables of schedules, or of ablations, in passes/README.md.
+"""Writes the tables of schedules, or of ablations, in docs/results/schedules.md.
 
 Usage: tools/schedule_table.py [--build DIR] [--ablation] [--check]
 
 Runs asyra-opt on each setting and puts what it reports between the markers of
-the README; --check only says whether that would change anything but the time.
+that page; --check only says whether that would change anything but the time.
 """
 
 import argparse
@@ -16,10 +16,10 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-README = os.path.join(ROOT, "passes", "README.md")
+PAGE = os.path.join(ROOT, "docs", "results", "schedules.md")
 
 # Model and mesh, batch and sequence: those of ASYRA's table 2 as far as it tells
-# (passes/README.md), and short sequences.
+# (docs/results/schedules.md), and short sequences.
 SETTINGS = [
     ("gpt3-6.7b", "--tp 4 --sp 2", 32, 2048),
     ("gpt3-6.7b", "--tp 2 --sp 8", 2, 131072),
@@ -55,7 +55,7 @@ def command(tool, model, mesh, batch, seq, machine):
 
 def report(*case):
   """What asyra-opt reports, and the seconds of processor time it took."""
-  args = [*command(*case), "--report", "json"]
+  args = [*command(*case[:6]), *case[6:], "--report", "json"]
   with tempfile.TemporaryFile("w+") as out:
     process = subprocess.Popen(args, stdout=out, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -79,14 +79,10 @@ def row(tool, model, mesh, batch, seq, machine):
 
 
 def ablation(*case):
-  """Milliseconds as it stands and after each step, changes in percent."""
+  """Milliseconds partitioned and after each step, changes in percent."""
   _, model, mesh, batch, seq, machine = case
-  done = subprocess.run([*command(*case), "--ablation"], text=True,
-                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-  if done.returncode != 0:
-    sys.exit(f"{' '.join(command(*case))} --ablation failed")
-  lines = done.stdout[done.stdout.index("ablation "):].splitlines()[1:5]
-  us = [float(line.split()[1]) for line in lines]
+  said, _ = report(*case, "--ablation")
+  us = [row["makespan_us"] for row in said["ablation"]]
   steps = " | ".join(f"{after / 1e3:.1f} ({100 * (after / before - 1):+.1f})"
                      for before, after in zip(us, us[1:]))
   return (f"| `{model} {mesh}` | {batch} x {seq} | {machine} "
@@ -121,7 +117,7 @@ def main():
     for line in pool.map(lambda case: measure(*case), cases):
       rows.append(line)
       print(line, file=sys.stderr)
-  with open(README) as file:
+  with open(PAGE) as file:
     text = file.read()
   mark = f"<!-- {name} -->"
   begin = text.index(mark) + len(mark)
@@ -130,7 +126,7 @@ def main():
   if flags.check:
     strip = lambda s: [line.rsplit("|", 2)[0] for line in s.splitlines()]
     return 0 if strip(new) == strip(text) else 1
-  with open(README, "w") as file:
+  with open(PAGE, "w") as file:
     file.write(new)
   return 0
 

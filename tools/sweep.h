@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "simulator/step_shape.h"
 #include "tools/compile.h"
 
 namespace asyra {
@@ -28,44 +29,74 @@ struct SweepPoint {
   std::vector<std::string> values;  // one per axis
   std::string error;                // why there is no result
   bool fits = false;                // in the device's memory
-  bool pareto = false;  // no point that fits has less time and less memory
+  // No point of its kind that fits has less time and less memory; times that
+  // tie are equal (IsTie). Its kind are those of the same
+  // machine, --dim and --expert-capacity, those of others do other work.
+  bool pareto = false;
+  // Among those of the same --dim and --expert-capacity that fit: one more than
+  // are faster, and whether another is not told apart from it (IsTie). 0: it
+  // has no place.
+  int rank = 0;
+  bool tie = false;
+  double noise = 0;  // CompiledModel
+  // Of a device's operations, the largest share that all devices of an axis
+  // compute alike, and what it is (Redundancy).
+  double redundant = 0;
+  std::string redundant_axis, redundant_ops;
   int64_t devices = 0;
+  StepShape step;
   double makespan_us = 0, lower_bound_us = 0, bubble = 0, exposed_comm_us = 0;
   double mfu = 0;
+  double formula = 0;      // share of the makespan that nobody measured
   int64_t peak_bytes = 0;  // of the device (MemoryReport)
   int64_t capacity_bytes = 0;
   int tiles = 0;  // of the schedule that was chosen; 0: it was given
+  // Values of the point whose search found that schedule, empty if its own did.
+  // Those of set.KEY are empty where it was found for the machine without
+  // --set.
+  std::vector<std::string> found_for;
+  bool found_unchanged = false;
 
   bool valid() const { return error.empty(); }
 };
 
 struct SweepOptions {
-  int threads = 0;           // 0: one per core
-  double capacity_gib = -1;  // as in ProfileOptions
-  bool strict = false;       // prices that are guesses are errors
+  int threads = 0;      // 0: one per core
+  bool strict = false;  // prices that are guesses are errors
   // Told how many points are done; calls do not overlap.
   std::function<void(size_t done, size_t all)> progress;
 };
 
+struct SweepResult {
+  std::vector<SweepPoint> points;
+  size_t skipped = 0;  // combinations of other than --ranks devices
+  std::vector<std::string> lacking_weights;  // LoadedModel, of any point
+};
+
 // One point per combination of values, those of the last axis vary fastest.
+// Points that differ in the machine alone (machine, nodes, set.KEY) try each
+// other's schedules, and those of their machines without --set, and keep the
+// fastest.
 // Points that cannot be compiled have their error; the result is the same for
 // any number of threads.
-// Errors: a value that its option does not take, more than 100000 points.
-absl::StatusOr<std::vector<SweepPoint>> Sweep(const CompileOptions& base,
-                                              const std::vector<GridAxis>& grid,
-                                              const SweepOptions& options);
+// Errors: a value that its option does not take, more than 100000 points, none
+// of as many devices as --ranks says.
+absl::StatusOr<SweepResult> Sweep(const CompileFlags& base,
+                                  const std::vector<GridAxis>& grid,
+                                  const SweepOptions& options);
 
 // An error that gives each point's reason when none is valid.
 absl::Status CheckAnyValid(const std::vector<GridAxis>& grid,
                            const std::vector<SweepPoint>& points);
 
-// The points as a table, as CSV (RFC 4180, one header line), and as JSON.
+// The points as a table, as CSV (RFC 4180, one header line; `skipped` is the
+// same in all), and as JSON.
 std::string SweepText(const std::vector<GridAxis>& grid,
-                      const std::vector<SweepPoint>& points);
+                      const SweepResult& result);
 std::string SweepCsv(const std::vector<GridAxis>& grid,
-                     const std::vector<SweepPoint>& points);
+                     const SweepResult& result);
 std::string SweepJson(const std::string& model,
                       const std::vector<GridAxis>& grid,
-                      const std::vector<SweepPoint>& points);
+                      const SweepResult& result);
 
 }  // namespace asyra

@@ -1,20 +1,34 @@
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_join.h"
 #include "ir/support/status.h"
-#include "simulator/text.h"
+#include "ir/support/units.h"
+#include "tools/mesh_advice.h"
 #include "tools/sweep.h"
 
 namespace asyra {
 namespace {
 
-std::string NameOf(const std::vector<GridAxis>& grid, const SweepPoint& point) {
+std::string NameOf(const std::vector<GridAxis>& grid,
+                   const std::vector<std::string>& values) {
   std::string name;
   for (size_t i = 0; i < grid.size(); ++i) {
+    if (values[i].empty()) continue;
     name +=
-        fmt::format("{}{}={}", i > 0 ? " " : "", grid[i].key, point.values[i]);
+        fmt::format("{}{}={}", name.empty() ? "" : " ", grid[i].key, values[i]);
   }
   return name.empty() ? "the point" : name;
+}
+
+// Of the point whose schedule it has, empty where that is its own.
+std::string FoundFor(const std::vector<GridAxis>& grid,
+                     const SweepPoint& point) {
+  if (point.found_for.empty()) return "";
+  return NameOf(grid, point.found_for) +
+         (point.found_unchanged ? " without --set" : "");
 }
 
 std::string Misfit(const SweepPoint& point) {
@@ -22,6 +36,46 @@ std::string Misfit(const SweepPoint& point) {
                      BytesText(point.peak_bytes),
                      BytesText(point.capacity_bytes),
                      BytesText(point.peak_bytes - point.capacity_bytes));
+}
+
+double TokensPerSecond(const SweepPoint& point) {
+  return TokensPerSecond(point.step, point.makespan_us);
+}
+
+// Samples of a model without tokens.
+std::string TokensText(const SweepPoint& point) {
+  if (!point.step.known()) return "-";
+  std::string text = CountText(TokensPerSecond(point));
+  return text.substr(0, text.find_last_not_of(' ') + 1);
+}
+
+// The step that all points do, where it is one.
+std::optional<StepShape> CommonStep(const std::vector<SweepPoint>& points) {
+  std::optional<StepShape> common;
+  for (const SweepPoint& point : points) {
+    if (!point.valid()) continue;
+    if (common.has_value() && *common != point.step) return std::nullopt;
+    common = point.step;
+  }
+  return common;
+}
+
+// On the point that wastes most, where that is worth telling.
+std::string RedundancyText(const std::vector<GridAxis>& grid,
+                           const std::vector<SweepPoint>& points) {
+  size_t count = 0;
+  const SweepPoint* most = nullptr;
+  for (const SweepPoint& point : points) {
+    if (point.redundant < kWorthAnotherMesh) continue;
+    ++count;
+    if (most == nullptr || point.redundant > most->redundant) most = &point;
+  }
+  if (most == nullptr) return "";
+  return fmt::format(
+      "note: {} of {} points compute the same on all devices of an axis; most "
+      "{}: {:.3g} % of a device's operations over {} ({})\n",
+      count, points.size(), NameOf(grid, most->values), 100 * most->redundant,
+      most->redundant_axis, most->redundant_ops);
 }
 
 std::string Quoted(const std::string& text) {
@@ -39,58 +93,91 @@ absl::Status CheckAnyValid(const std::vector<GridAxis>& grid,
   for (const SweepPoint& point : points) {
     if (point.valid() && point.fits) return absl::OkStatus();
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ",
-                           NameOf(grid, point),
+                           NameOf(grid, point.values),
                            point.valid() ? Misfit(point) : point.error);
   }
   return Invalid("none of {} points is valid: {}", points.size(), reasons);
 }
 
 std::string SweepText(const std::vector<GridAxis>& grid,
-                      const std::vector<SweepPoint>& points) {
+                      const SweepResult& result) {
+  const std::vector<SweepPoint>& points = result.points;
   size_t width = 0;
   for (const SweepPoint& point : points) {
-    width = std::max(width, NameOf(grid, point).size());
+    width = std::max(width, NameOf(grid, point.values).size());
   }
-  std::string text =
-      fmt::format("{:<{}} {:>7} {:>12} {:>12} {:>8} {:>12} {:>6} {:>9} {:>5}\n",
-                  "point", width, "devices", "makespan us", "bound us",
-                  "bubble %", "exposed us", "MFU %", "peak GiB", "tiles");
+  std::optional<StepShape> common = CommonStep(points);
+  std::string text;
+  if (common.has_value() && common->known()) {
+    text = fmt::format("step: {}\n", ToText(*common));
+  }
+  text += fmt::format(
+      "{:<{}} {:>7} {:>12} {:>10} {:>12} {:>8} {:>12} {:>6} {:>9} {:>10} "
+      "{:>5}\n",
+      "point", width, "devices", "makespan", "tokens/s", "bound", "bubble %",
+      "exposed", "MFU %", "formula %", "peak", "tiles");
   for (const SweepPoint& point : points) {
-    text += fmt::format("{:<{}} ", NameOf(grid, point), width);
+    text += fmt::format("{:<{}} ", NameOf(grid, point.values), width);
     if (!point.valid()) {
       text += point.error + "\n";
       continue;
     }
     text += fmt::format(
-        "{:>7} {:>12.1f} {:>12.1f} {:>8.1f} {:>12.1f} {:>6.1f} {:>9.2f} "
-        "{:>5}{}\n",
-        point.devices, point.makespan_us, point.lower_bound_us,
-        100 * point.bubble, point.exposed_comm_us, 100 * point.mfu,
-        static_cast<double>(point.peak_bytes) / (1 << 30), point.tiles,
+        "{:>7} {:>12}{:<1} {:>9} {:>12} {:>8.1f} {:>12} {:>6.1f} {:>9.1f} "
+        "{:>10} {:>5}{}\n",
+        point.devices, TimeText(point.makespan_us), point.tie ? "~" : "",
+        TokensText(point), TimeText(point.lower_bound_us), 100 * point.bubble,
+        TimeText(point.exposed_comm_us), 100 * point.mfu, 100 * point.formula,
+        BytesText(point.peak_bytes), point.tiles,
         !point.fits    ? "  " + Misfit(point)
         : point.pareto ? "  pareto"
                        : "");
+    if (!common.has_value() && point.step.known()) {
+      text.insert(text.size() - 1, "  " + ToText(point.step));
+    }
+    if (!point.found_for.empty()) {
+      text.insert(text.size() - 1, "  found for " + FoundFor(grid, point));
+    }
+  }
+  if (absl::c_any_of(points, [](const SweepPoint& p) { return p.tie; })) {
+    text +=
+        "~ a tie: another point of the same work differs by less than the "
+        "noise of the search\n";
+  }
+  text += RedundancyText(grid, points);
+  if (result.skipped > 0) {
+    text += fmt::format(
+        "{} combinations of another number of devices than --ranks skipped\n",
+        result.skipped);
   }
   return text;
 }
 
 std::string SweepCsv(const std::vector<GridAxis>& grid,
-                     const std::vector<SweepPoint>& points) {
+                     const SweepResult& result) {
+  const std::vector<SweepPoint>& points = result.points;
   std::string text;
   for (const GridAxis& axis : grid) text += Quoted(axis.key) + ",";
   text +=
-      "devices,makespan_us,lower_bound_us,bubble,exposed_comm_us,mfu,"
-      "peak_bytes,capacity_bytes,tiles,fits,pareto,error\n";
+      "devices,batch,tokens,dtype,tokens_per_s,makespan_us,lower_bound_us,"
+      "bubble,exposed_comm_us,mfu,formula,peak_bytes,capacity_bytes,tiles,"
+      "fits,pareto,rank,tie,noise,redundant,skipped,found_for,error\n";
   for (const SweepPoint& point : points) {
     for (const std::string& value : point.values) text += Quoted(value) + ",";
     if (point.valid()) {
-      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},\n", point.devices,
-                          point.makespan_us, point.lower_bound_us, point.bubble,
-                          point.exposed_comm_us, point.mfu, point.peak_bytes,
-                          point.capacity_bytes, point.tiles, point.fits,
-                          point.pareto);
+      text += fmt::format(
+          "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},"
+          "{},{},{},\n",
+          point.devices, point.step.batch,
+          absl::StrJoin(point.step.tokens, " "), point.step.dtype,
+          TokensPerSecond(point), point.makespan_us, point.lower_bound_us,
+          point.bubble, point.exposed_comm_us, point.mfu, point.formula,
+          point.peak_bytes, point.capacity_bytes, point.tiles, point.fits,
+          point.pareto, point.rank, point.tie, point.noise, point.redundant,
+          result.skipped, Quoted(FoundFor(grid, point)));
     } else {
-      text += ",,,,,,,,,,," + Quoted(point.error) + "\n";
+      text += std::string(20, ',') + fmt::format("{},,", result.skipped) +
+              Quoted(point.error) + "\n";
     }
   }
   return text;
@@ -98,13 +185,12 @@ std::string SweepCsv(const std::vector<GridAxis>& grid,
 
 std::string SweepJson(const std::string& model,
                       const std::vector<GridAxis>& grid,
-                      const std::vector<SweepPoint>& points) {
+                      const SweepResult& result) {
+  const std::vector<SweepPoint>& points = result.points;
   using Json = nlohmann::ordered_json;
-  Json json = {{"format", "asyra-sweep"},
-               {"version", 1},
-               {"model", model},
-               {"grid", Json::array()},
-               {"points", Json::array()}};
+  Json json = {{"format", "asyra-sweep"}, {"version", 1},
+               {"model", model},          {"skipped", result.skipped},
+               {"grid", Json::array()},   {"points", Json::array()}};
   for (const GridAxis& axis : grid) {
     json["grid"].push_back({{"key", axis.key}, {"values", axis.values}});
   }
@@ -112,16 +198,26 @@ std::string SweepJson(const std::string& model,
     Json entry = {{"values", point.values}};
     if (point.valid()) {
       entry.update({{"devices", point.devices},
+                    {"batch", point.step.batch},
+                    {"tokens", point.step.tokens},
+                    {"dtype", point.step.dtype},
+                    {"tokens_per_s", TokensPerSecond(point)},
                     {"makespan_us", point.makespan_us},
                     {"lower_bound_us", point.lower_bound_us},
                     {"bubble", point.bubble},
                     {"exposed_comm_us", point.exposed_comm_us},
                     {"mfu", point.mfu},
+                    {"formula", point.formula},
                     {"peak_bytes", point.peak_bytes},
                     {"capacity_bytes", point.capacity_bytes},
                     {"tiles", point.tiles},
                     {"fits", point.fits},
-                    {"pareto", point.pareto}});
+                    {"pareto", point.pareto},
+                    {"rank", point.rank},
+                    {"tie", point.tie},
+                    {"noise", point.noise},
+                    {"redundant", point.redundant}});
+      if (!point.found_for.empty()) entry["found_for"] = point.found_for;
     } else {
       entry["error"] = point.error;
     }

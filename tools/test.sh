@@ -1,9 +1,11 @@
 #!/bin/bash
-# All checks of the tree, from a clean clone: tests, tests under the address
-# and undefined-behaviour sanitizers, fuzzers, format and clang-tidy. Goes on
-# after a failure, ends with a summary, and fails if anything did.
+# Builds and tests the tree, from a clean clone. Goes on after a failure, ends
+# with a summary, and fails if anything did.
 #
-#   tools/test.sh             everything but tsan
+#   tools/test.sh             build and every test
+#   tools/test.sh all         what CI runs: that, the tests under the address and
+#                             undefined-behaviour sanitizers, fuzzers, format
+#                             and clang-tidy
 #   tools/test.sh dev format  these steps only: dev asan tsan fuzz format tidy
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -11,6 +13,9 @@ jobs=$(nproc)
 fuzz_seconds=${ASYRA_FUZZ_SECONDS:-60}
 if command -v ccache >/dev/null; then
   export ASYRA_LAUNCHER=${ASYRA_LAUNCHER-ccache}
+  # One cache for all clones, precompiled headers included.
+  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+  export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 fi
 summary=()
 failed=0
@@ -32,8 +37,22 @@ build() {  # PRESET [TARGET...]
       tail -n 40
 }
 
+# Test cases that did not run, by the reason they give.
+skipped() {  # PRESET
+  local log=build/$1/Testing/Temporary/LastTest.log
+  local cases
+  cases=$(grep -cE '^\[  SKIPPED \] .*\([0-9]+ ms\)$' "$log")
+  echo "$cases test cases skipped"
+  grep -A1 -E ': Skipped$' "$log" | grep -vE ': Skipped$|^--$' |
+    sort | uniq -c | sort -rn | head -n 5
+}
+
 dev() {
-  build dev && ctest --preset dev -j "$jobs"
+  build dev || return 1
+  ctest --preset dev -j "$jobs"
+  local result=$?
+  skipped dev
+  return $result
 }
 
 # Slow tests are run without sanitizers only.
@@ -44,7 +63,8 @@ asan() {
 # What has threads. Without oneDNN and MPI, whose threads meet where the
 # sanitizer does not see it.
 tsan() {
-  build tsan executor_test && ctest --preset tsan -R '^executor_test$'
+  build tsan executor_test schedules_test &&
+    ctest --preset tsan -R '^(executor|schedules)_test$'
 }
 
 # What a fuzzer starts from: small files of the tree.
@@ -105,7 +125,8 @@ tidy() {
 }
 
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(dev asan fuzz format tidy)
+[ ${#steps[@]} -gt 0 ] || steps=(dev)
+[ "${steps[*]}" != all ] || steps=(dev asan fuzz format tidy)
 tools/install_deps.sh --checks || exit 1
 for name in "${steps[@]}"; do
   case $name in

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "executor/bench/use_memory.h"
-#include "executor/cpu/local_world.h"
+#include "executor/comm/thread_world.h"
 #include "ir/parser.h"
 #include "ir/support/status.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <thread>
 
-#include "executor/collective_geometry.h"
+#include "executor/comm/collective_geometry.h"
 #include "executor/cpu/cpu_kernel.h"
 #include "executor/cpu/sum.h"
 #include "executor/cpu/workspace.h"

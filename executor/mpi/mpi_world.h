@@ -15,7 +15,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "executor/communicator.h"
+#include "executor/comm/communicator.h"
 
 namespace asyra {
 

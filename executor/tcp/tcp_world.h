@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "executor/communicator.h"
+#include "executor/comm/communicator.h"
 
 namespace asyra {
 

@@ -123,7 +123,7 @@ class Sorter {
       AddReads(node, &reads_[index]);
       for (std::string_view name : reads_[index]) {
         ASYRA_RETURN_IF_ERROR(Need(
-            name, fmt::format("{} node '{}'", node.op_type(), node.name())));
+            name, fmt::format("{} node '{}'", node.op_type(), NodeName(node))));
       }
     }
     return absl::OkStatus();
@@ -155,7 +155,7 @@ class Sorter {
     for (int i = 0; i < nodes_.size(); ++i) {
       if (waits[i] > 0) {
         return Invalid("{} node '{}' needs its own result: the graph is cyclic",
-                       nodes_[i].op_type(), nodes_[i].name());
+                       nodes_[i].op_type(), NodeName(nodes_[i]));
       }
     }
     return order;
@@ -171,6 +171,14 @@ class Sorter {
 };
 
 }  // namespace
+
+const std::string& NodeName(const onnx::NodeProto& node) {
+  if (!node.name().empty()) return node.name();
+  for (const std::string& output : node.output()) {
+    if (!output.empty()) return output;
+  }
+  return node.name();
+}
 
 std::vector<const onnx::GraphProto*> SubgraphsOf(const onnx::NodeProto& node) {
   std::vector<const onnx::GraphProto*> graphs;

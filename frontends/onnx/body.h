@@ -2,6 +2,7 @@
 // the nodes that compute them.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +35,9 @@ enum class GraphKind { kMain, kSubgraph };
 // node is taken to read.
 absl::StatusOr<Body> BodyOf(const onnx::GraphProto& graph, GraphKind kind);
 absl::StatusOr<Body> BodyOf(const onnx::FunctionProto& function);
+
+// A node's name; of one that has none, the name of its first output.
+const std::string& NodeName(const onnx::NodeProto& node);
 
 // The subgraphs among a node's attributes.
 std::vector<const onnx::GraphProto*> SubgraphsOf(const onnx::NodeProto& node);

@@ -34,11 +34,6 @@ absl::Status CheckInputs(const OpSpelling& spelling,
   return absl::OkStatus();
 }
 
-std::string NameOf(const onnx::NodeProto& node) {
-  return node.name().empty() && node.output_size() > 0 ? node.output(0)
-                                                       : node.name();
-}
-
 absl::StatusOr<std::vector<std::optional<Value>>> InputsOf(
     const onnx::NodeProto& node, const Scope& scope) {
   std::vector<std::optional<Value>> inputs;
@@ -168,8 +163,8 @@ absl::Status BodyImporter::ImportNode(const onnx::NodeProto& proto,
                                       Scope* scope) {
   absl::Status status = TryImportNode(proto, scope);
   if (status.ok()) return status;
-  return Annotate(status,
-                  fmt::format("{} node '{}'", proto.op_type(), NameOf(proto)));
+  return Annotate(
+      status, fmt::format("{} node '{}'", proto.op_type(), NodeName(proto)));
 }
 
 absl::Status BodyImporter::TryImportNode(const onnx::NodeProto& proto,
@@ -197,7 +192,7 @@ absl::Status BodyImporter::ImportOp(const onnx::NodeProto& proto,
   Node::RunSubgraph run = [&](const onnx::GraphProto& graph,
                               std::vector<Value> values,
                               std::string_view label) {
-    std::string name = scope->prefix + IrName(NameOf(proto)) + ".";
+    std::string name = scope->prefix + IrName(NodeName(proto)) + ".";
     if (!label.empty()) name += std::string(label) + ".";
     return RunSubgraph(graph, std::move(values), name, *scope);
   };
@@ -238,7 +233,7 @@ absl::Status BodyImporter::Call(const onnx::NodeProto& proto,
   Scope inner;
   inner.opsets = &function.opsets;
   inner.attributes = &bound;
-  inner.prefix = scope->prefix + IrName(NameOf(proto)) + ".";
+  inner.prefix = scope->prefix + IrName(NodeName(proto)) + ".";
   inner.depth = scope->depth + 1;
   for (size_t i = 0; i < body.inputs.size(); ++i) {
     inner.values[body.inputs[i]] = i < inputs.size() ? inputs[i] : std::nullopt;

@@ -412,7 +412,9 @@ absl::StatusOr<Program> Graph::Finish(
   for (auto op = kept.rbegin(); op != kept.rend(); ++op) {
     ASYRA_RETURN_IF_ERROR(builder.Copy(program, **op, &map));
   }
-  for (const auto& [output, id] : outputs) builder.Output(map[id]);
+  for (const auto& [output, id] : outputs) {
+    builder.Output(map[id], kNoValue, output);
+  }
   builder.mutable_program().name = std::string(name);
   builder.mutable_program().weights = std::move(weights);
   return std::move(builder).Finish();

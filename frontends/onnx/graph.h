@@ -20,6 +20,10 @@ class Graph {
   // A weight with data.
   Value Weight(std::string_view name, const Tensor& data);
   bool IsWeight(const Value& value) const;
+  // What an input is called in the program.
+  const std::string& NameOf(const Value& input) const {
+    return builder_.program().value_name(input.id());
+  }
   // Data of a weight that has it, else null.
   const Tensor* WeightData(const Value& value) const;
 

@@ -9,6 +9,8 @@
 #include "frontends/onnx/narrow_type.h"
 #include "frontends/onnx/op_check.h"
 #include "frontends/onnx/reader.h"
+#include "frontends/onnx/role_override.h"
+#include "frontends/onnx/stripped_export.h"
 #include "frontends/onnx/tensor_proto.h"
 #include "ir/lexer.h"
 #include "ir/support/status.h"
@@ -19,10 +21,12 @@ namespace {
 
 class Importer {
  public:
-  Importer(const OnnxFile& file, const ImportOptions& options)
+  Importer(const OnnxFile& file, const ImportOptions& options,
+           DimNames* dim_names)
       : file_(file),
         model_(file.model->graph()),
         options_(options),
+        dim_names_(*dim_names),
         external_(std::filesystem::path(file.path).parent_path().string()) {
     read_tensor_ = [this](const onnx::TensorProto& proto) {
       return TensorFromProto(proto, file_.model, &external_);
@@ -34,11 +38,11 @@ class Importer {
                            ReadOpsets(file_.model->opset_import()));
     ASYRA_ASSIGN_OR_RETURN(Bodies bodies, Bodies::Create(*file_.model, opsets));
     ASYRA_ASSIGN_OR_RETURN(std::vector<GraphInput> inputs,
-                           BindInputs(model_, options_.dims));
+                           BindInputs(model_, options_));
     ASYRA_ASSIGN_OR_RETURN(Body body, BodyOf(model_, GraphKind::kMain));
     ASYRA_RETURN_IF_ERROR(CheckOps(body, opsets, bodies));
     scope_.opsets = &opsets;
-    AddInputs(inputs);
+    ASYRA_RETURN_IF_ERROR(AddInputs(inputs, body, bodies));
     BodyImporter importer(bodies, read_tensor_, graph_);
     ASYRA_RETURN_IF_ERROR(importer.AddInitializers(model_, body, &scope_));
     ASYRA_RETURN_IF_ERROR(importer.Import(body, &scope_));
@@ -46,18 +50,24 @@ class Importer {
   }
 
  private:
-  void AddInputs(const std::vector<GraphInput>& inputs) {
-    bool has_data =
-        std::any_of(inputs.begin(), inputs.end(), [](const GraphInput& input) {
-          return input.symbolic || !IsFloat(input.type.dtype);
-        });
+  absl::Status AddInputs(const std::vector<GraphInput>& inputs,
+                         const Body& body, Bodies& bodies) {
+    absl::flat_hash_set<std::string_view> stripped =
+        StrippedWeights(model_, body, bodies, inputs);
+    ASYRA_ASSIGN_OR_RETURN(
+        RoleOverride roles,
+        RoleOverride::Create(options_.data, options_.weights));
     for (const GraphInput& input : inputs) {
-      bool weight = has_data && !input.symbolic && IsFloat(input.type.dtype) &&
-                    input.type.rank() >= 1;
-      scope_.values[input.name] =
-          graph_.Input(IrName(input.name), input.type,
-                       weight ? InputRole::kWeight : InputRole::kData);
+      std::string name = IrName(input.name);
+      ASYRA_ASSIGN_OR_RETURN(
+          InputRole role,
+          roles.RoleOf(name, stripped.contains(input.name) ? InputRole::kWeight
+                                                           : InputRole::kData));
+      Value value = graph_.Input(name, input.type, role);
+      if (input.symbolic) dim_names_[graph_.NameOf(value)] = input.dim_names;
+      scope_.values[input.name] = std::move(value);
     }
+    return roles.CheckMatched();
   }
 
   absl::StatusOr<Program> Finish() {
@@ -90,6 +100,7 @@ class Importer {
   const OnnxFile& file_;
   const onnx::GraphProto& model_;
   const ImportOptions& options_;
+  DimNames& dim_names_;
   ExternalFiles external_;
   Node::ReadTensor read_tensor_;
   Scope scope_;
@@ -112,15 +123,19 @@ std::string OneLine(const absl::Status& status) {
 namespace asyra {
 
 absl::StatusOr<Program> ImportOnnx(const std::string& path,
-                                   const ImportOptions& options) {
+                                   const ImportOptions& options,
+                                   DimNames* dim_names) {
   ASYRA_ASSIGN_OR_RETURN(onnx_import::OnnxFile file,
                          onnx_import::ReadOnnxFile(path));
-  absl::StatusOr<Program> program = onnx_import::Importer(file, options).Run();
+  DimNames names;
+  absl::StatusOr<Program> program =
+      onnx_import::Importer(file, options, &names).Run();
   if (!program.ok()) {
     return absl::Status(
         program.status().code(),
         fmt::format("{}: {}", path, onnx_import::OneLine(program.status())));
   }
+  if (dim_names != nullptr) *dim_names = std::move(names);
   return program;
 }
 

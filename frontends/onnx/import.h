@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "ir/dim_names.h"
 #include "ir/program.h"
+#include "ir/tensor.h"
 
 namespace asyra {
 
@@ -16,27 +18,39 @@ struct ImportOptions {
   // Sizes of symbolic dimensions, by name: `--dim batch=4`. A dimension that
   // has neither size nor name is called INPUT.INDEX.
   std::map<std::string, int64_t> dims;
+  // Shapes of inputs, as they are recorded for example: they bind the symbolic
+  // dimensions that `dims` leaves open. By name, or in order if no name is that
+  // of an input.
+  std::vector<std::pair<std::string, Shape>> shapes;
+  // Inputs whose names match are data, or weights, whatever the file looks
+  // like: regular expressions for the whole name in the program; empty: none.
+  std::string data, weights;
 };
 
 // The model as a program of stage global. Every shape is static: what depends
 // on shapes alone is computed here, and an S x S mask is not materialised.
 //
 // Roles: initializers that the graph computes with become weights, with their
-// data in Program::weights (views of the file). A graph input of float type,
-// static shape and rank >= 1 is a weight without data when the model has
-// another input that is an integer or has a symbolic dimension (the way large
-// models are exported without their weights); all other graph inputs are data.
+// data in Program::weights (views of the file). A graph input is data, unless
+// the file is a stripped export, one without weights of its own: inputs that
+// stand where weights do are then weights without data (stripped_export.h).
 //
 // Errors name the file and the node, and come all at once for symbolic
-// dimensions without a size, and for ops that are not known.
+// dimensions without a size, and for ops that are not known; a pattern that
+// matches no input, or both match one.
+//
+// `dim_names`, unless null, gets what the file calls the symbolic dimensions of
+// the program's inputs.
 absl::StatusOr<Program> ImportOnnx(const std::string& path,
-                                   const ImportOptions& options = {});
+                                   const ImportOptions& options = {},
+                                   DimNames* dim_names = nullptr);
 
 // One tensor in a file of its own, with its name.
 absl::StatusOr<std::pair<std::string, Tensor>> ReadTensorProto(
     const std::string& path);
 
-// Recorded inputs and outputs of a model, ONNX's own test layout.
+// Recorded inputs and outputs of a model, ONNX's own test layout. Names are
+// spelled as in the program that ImportOnnx makes.
 struct TestData {
   std::vector<std::pair<std::string, Tensor>> inputs;
   std::vector<std::pair<std::string, Tensor>> outputs;

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/container/flat_hash_set.h"
+#include "frontends/onnx/body_importer.h"
 #include "frontends/onnx/tensor_proto.h"
 #include "ir/support/status.h"
 #include "onnx/onnx.pb.h"
@@ -14,23 +15,22 @@ class Binder {
  public:
   explicit Binder(const std::map<std::string, int64_t>& dims) : dims_(dims) {}
 
-  absl::StatusOr<GraphInput> Bind(const onnx::ValueInfoProto& info) {
+  // `known` is the input's shape where it is known, else null.
+  absl::StatusOr<GraphInput> Bind(const onnx::ValueInfoProto& info,
+                                  const Shape* known) {
     GraphInput input;
     input.name = info.name();
-    if (!info.type().has_tensor_type() ||
-        !info.type().tensor_type().has_shape()) {
-      return Unimplemented("input {} is not a tensor of known rank",
-                           info.name());
-    }
+    ASYRA_RETURN_IF_ERROR(CheckKind(info.type()));
     const auto& type = info.type().tensor_type();
     ASYRA_ASSIGN_OR_RETURN(DType dtype, DTypeFromOnnx(type.elem_type()));
     Shape shape;
     for (int i = 0; i < type.shape().dim_size(); ++i) {
       const auto& dim = type.shape().dim(i);
       input.symbolic |= !dim.has_dim_value();
+      input.dim_names.push_back(dim.dim_param());
       shape.push_back(dim.has_dim_value()
                           ? dim.dim_value()
-                          : Size(info.name(), i, dim.dim_param()));
+                          : Size(info.name(), i, dim.dim_param(), known));
     }
     ASYRA_RETURN_IF_ERROR(CheckShape(shape));
     input.type = Type(dtype, shape);
@@ -67,33 +67,80 @@ class Binder {
   }
 
  private:
-  int64_t Size(const std::string& input, int index, std::string name) {
+  static absl::Status CheckKind(const onnx::TypeProto& type) {
+    if (type.has_tensor_type() && type.tensor_type().has_shape()) {
+      return absl::OkStatus();
+    }
+    return Unimplemented("it is {}, it should be a tensor of known rank",
+                         type.has_tensor_type()     ? "a tensor of unknown rank"
+                         : type.has_sequence_type() ? "a sequence"
+                         : type.has_optional_type() ? "an optional value"
+                         : type.has_map_type()      ? "a map"
+                         : type.has_sparse_tensor_type() ? "a sparse tensor"
+                                                         : "of no type");
+  }
+
+  int64_t Size(const std::string& input, int index, std::string name,
+               const Shape* known) {
     if (name.empty()) name = fmt::format("{}.{}", input, index);
     known_.insert(name);
     auto found = dims_.find(name);
     if (found != dims_.end()) return std::max<int64_t>(found->second, 0);
+    if (known != nullptr && static_cast<size_t>(index) < known->size()) {
+      // The first input that has it decides; the others are compared with
+      // their recordings when these are taken.
+      return recorded_.emplace(name, (*known)[index]).first->second;
+    }
+    auto recorded = recorded_.find(name);
+    if (recorded != recorded_.end()) return recorded->second;
     unbound_.emplace(name, input);
     return 1;
   }
 
   const std::map<std::string, int64_t>& dims_;
+  std::map<std::string, int64_t> recorded_;
   std::set<std::string> known_;
   std::map<std::string, std::string> unbound_;  // to an input that has it
 };
 
-}  // namespace
+using InputInfos = std::vector<const onnx::ValueInfoProto*>;
 
-absl::StatusOr<std::vector<GraphInput>> BindInputs(
-    const onnx::GraphProto& graph, const std::map<std::string, int64_t>& dims) {
+// Those without an initializer.
+InputInfos GivenInputs(const onnx::GraphProto& graph) {
   absl::flat_hash_set<std::string> initialized;
   for (const auto& tensor : graph.initializer()) {
     initialized.insert(tensor.name());
   }
-  Binder binder(dims);
-  std::vector<GraphInput> inputs;
+  InputInfos inputs;
   for (const auto& info : graph.input()) {
-    if (initialized.contains(info.name())) continue;
-    absl::StatusOr<GraphInput> input = binder.Bind(info);
+    if (!initialized.contains(info.name())) inputs.push_back(&info);
+  }
+  return inputs;
+}
+
+// As ImportOptions::shapes says; null where it does not.
+const Shape* ShapeOf(size_t input, const InputInfos& inputs,
+                     const ImportOptions& options) {
+  bool named = false;
+  for (const auto& [name, shape] : options.shapes) {
+    if (name == IrName(inputs[input]->name())) return &shape;
+    for (const auto* info : inputs) named |= name == IrName(info->name());
+  }
+  if (named || input >= options.shapes.size()) return nullptr;
+  return &options.shapes[input].second;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<GraphInput>> BindInputs(
+    const onnx::GraphProto& graph, const ImportOptions& options) {
+  std::vector<const onnx::ValueInfoProto*> infos = GivenInputs(graph);
+  Binder binder(options.dims);
+  std::vector<GraphInput> inputs;
+  for (size_t i = 0; i < infos.size(); ++i) {
+    const onnx::ValueInfoProto& info = *infos[i];
+    absl::StatusOr<GraphInput> input =
+        binder.Bind(info, ShapeOf(i, infos, options));
     if (!input.ok()) {
       return Annotate(input.status(), fmt::format("input {}", info.name()));
     }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "frontends/onnx/import.h"
 #include "ir/type.h"
 
 namespace onnx {
@@ -19,14 +20,15 @@ namespace asyra::onnx_import {
 struct GraphInput {
   std::string name;
   Type type;
-  bool symbolic = false;  // some dimension was bound by name
+  std::vector<std::string> dim_names;  // "" where a dimension has none
+  bool symbolic = false;               // some dimension was bound by name
 };
 
 // The graph's inputs, those with an initializer left out. Errors: an input
 // that is no dense tensor; dimensions without a size (all in one message);
-// names in `dims` that no input has, and sizes below 1.
+// names in options.dims that no input has, and sizes below 1.
 absl::StatusOr<std::vector<GraphInput>> BindInputs(
-    const onnx::GraphProto& graph, const std::map<std::string, int64_t>& dims);
+    const onnx::GraphProto& graph, const ImportOptions& options);
 
 // Refuses an output whose declared type contradicts the computed one.
 absl::Status CheckOutput(const onnx::ValueInfoProto& declared,

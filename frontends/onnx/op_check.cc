@@ -43,7 +43,7 @@ class OpCheck {
     }
     if (FindSpelling(node, opsets) == nullptr) {
       Unknown& unknown = unknown_[Describe(node, opsets)];
-      if (unknown.count++ == 0) unknown.node = node.name();
+      if (unknown.count++ == 0) unknown.node = NodeName(node);
     }
     for (const onnx::GraphProto* graph : SubgraphsOf(node)) {
       ASYRA_ASSIGN_OR_RETURN(const Body* body, bodies_.Subgraph(*graph));

@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "frontends/onnx/body_importer.h"
 #include "frontends/onnx/import.h"
 #include "frontends/onnx/reader.h"
 #include "frontends/onnx/tensor_proto.h"
@@ -18,7 +19,8 @@ absl::StatusOr<NamedTensors> ReadNumbered(const std::filesystem::path& folder,
     auto path = folder / fmt::format("{}_{}.pb", stem, tensors.size());
     if (!std::filesystem::exists(path)) return tensors;
     ASYRA_ASSIGN_OR_RETURN(auto tensor, ReadTensorProto(path.string()));
-    tensors.push_back(std::move(tensor));
+    auto& [name, data] = tensor;
+    tensors.emplace_back(onnx_import::IrName(name), std::move(data));
   }
 }
 

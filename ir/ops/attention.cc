@@ -61,7 +61,8 @@ Work AttentionWork(const OpCall& local) {
   return PairWork(local, sizes.d + sizes.e);
 }
 
-// Calls visit(b, s, h) for every row of q that sees a key, after its weights.
+// Calls visit(b, s, h) for every row of q that has weights, after computing
+// them.
 template <typename Visit>
 void ForEachRow(AttentionRows* rows, Visit visit) {
   const AttentionSizes& sizes = rows->sizes();
@@ -180,7 +181,7 @@ absl::Status GradReference(const RefCall& call) {
       } else if (of == "kv") {
         AddScaled(product, &rows.q()[query], sizes.d, &out[0][key * sizes.d]);
         AddScaled(weight, row_dy, sizes.e, &out[1][key * sizes.e]);
-      } else if (of == "mask" && rows.sees()[t]) {
+      } else if (of == "mask") {
         out[0][(*mask_element)(rows.MaskElement(b, s, h, t))] += score;
       }
     }
@@ -219,8 +220,8 @@ OpDef Attention() {
           "softmax(scale q k^T + mask) v; q is [B, S, H, D], k "
           "[B, T, G, D], v [B, T, G, E], query head h reads key head "
           "h / (H / G). Keys from lengths[b] on are hidden; the score "
-          "sinks[h] takes its weight from all keys of a row; a row that sees "
-          "no key gives 0",
+          "sinks[h] takes its weight from all keys of a row; a row whose "
+          "scores are all -inf gives 0",
       .operands = {{"q"},
                    {"k"},
                    {"v"},
@@ -245,6 +246,12 @@ OpDef Attention() {
            "f32[2,4,4,6]) {scale=0.5}"},
           {"attention(f32[2,4,4,2], f32[2,6,4,2], f32[2,6,4,2], "
            "bool[1,1,4,6]) {window=3, scale=0.5}"},
+          {"attention(f32[2,4,2,2], f32[2,6,2,2], f32[2,6,2,2], "
+           "bool[2,1,1,6]) {causal=true, scale=0.5, hidden=-1e9}",
+           0, 1},
+          {"attention(f32[2,4,2,2], f32[2,6,2,2], f32[2,6,2,2], "
+           "bool[2,1,4,6]) {window=2, scale=0.5, empty_is_nan=true}",
+           0, 1},
           {"attention(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], i64[2]) "
            "{causal=true, at_end=true, scale=0.5}",
            4, 6},

@@ -1,4 +1,15 @@
 // What attention and its gradients share: operands, and the weights of a row.
+//
+// The score of query i and key t is
+//   hidden          where causal, a window or a bool mask hides the key,
+//   c tanh(s / c)   elsewhere, s = scale q k^T, or s itself without softcap,
+// a float mask is added to either, and keys beyond the length score -inf.
+// Scores are rounded to f32 (f64 for f64) before and after that addition, as on
+// devices: a row that is hidden by adding -1e9 to all of its scores keeps them
+// to multiples of 64, and adding the lowest f32 leaves nothing of them.
+// Weights are the softmax of the scores; a NaN among these gives NaN. Where all
+// are -inf softmax has no value: the row gives 0, or NaN with `empty_is_nan`.
+// Beside a sink it gives 0, which is what the weights then are.
 #pragma once
 
 #include <optional>
@@ -64,7 +75,8 @@ class AttentionRows {
     return ((b * sizes_.h + h) * sizes_.s + s) * sizes_.t + t;
   }
 
-  // Computes weights() and slopes() of a row; false where it sees no key.
+  // Computes weights() and slopes() of a row; false where it gives 0 because
+  // all of its scores are -inf.
   bool Compute(int64_t b, int64_t s, int64_t h);
   // Of each key; with sink_weight() they sum up to 1.
   const std::vector<double>& weights() const { return weights_; }
@@ -72,22 +84,25 @@ class AttentionRows {
   // Of each score, before masks, by the product of query and key; 0 where the
   // key is hidden.
   const std::vector<double>& slopes() const { return slopes_; }
-  // Whether `causal` and the windows let the row see the key, so that a mask
-  // counts.
-  const std::vector<char>& sees() const { return sees_; }
 
  private:
+  double Rounded(double score) const;
+  // Of query and key, before masks.
+  double Product(int64_t b, int64_t s, int64_t h, int64_t t,
+                 double* slope) const;
   double Score(int64_t b, int64_t s, int64_t h, int64_t t);
 
   AttentionSizes sizes_;
   int64_t window_, window_after_;
   double scale_, softcap_, hidden_;
+  bool single_;  // scores are f32
+  bool empty_is_nan_;
+  bool mask_is_bool_ = false;
   std::vector<int64_t> first_rows_;  // where row 0 of a batch is among the keys
   std::vector<int64_t> lengths_;
   std::vector<double> q_, k_, v_, mask_, sinks_;
   std::optional<StridedIndex> mask_index_;
   std::vector<double> weights_, slopes_;
-  std::vector<char> sees_;
   double sink_weight_ = 0;
 };
 

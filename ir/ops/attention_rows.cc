@@ -1,11 +1,13 @@
 #include <cmath>
 
 #include "ir/ops/attention.h"
+#include "ir/ops/integers.h"
 
 namespace asyra::ops {
 namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 absl::Status CheckMask(const Type& mask, const AttentionSizes& sizes) {
   if (mask.dtype != DType::kBool && !IsFloat(mask.dtype)) {
@@ -71,9 +73,12 @@ std::vector<AttrDef> AttentionAttrs() {
       {"softcap", AttrKind::kFloat,
        "c > 0: scores become c tanh(score / c) before the mask", 0.0},
       {"hidden", AttrKind::kFloat,
-       "score of keys that causal and windows hide; a finite one is what a "
-       "row shares that sees no key",
-       kHidden}};
+       "score of keys that causal, windows and a bool mask hide; a float mask "
+       "is added to it",
+       kHidden},
+      {"empty_is_nan", AttrKind::kBool,
+       "a row whose scores are all -inf gives NaN, as softmax does; else 0",
+       false}};
 }
 
 absl::Status CheckAttention(const OpCall& call, int first) {
@@ -160,13 +165,14 @@ AttentionRows::AttentionRows(const RefCall& call, int first)
       scale_(call.attrs.Float("scale")),
       softcap_(call.attrs.Float("softcap")),
       hidden_(call.attrs.Float("hidden")),
+      single_(call.operand_types[0].dtype != DType::kF64),
+      empty_is_nan_(call.attrs.Bool("empty_is_nan")),
       lengths_(sizes_.b, sizes_.t),
       q_(call.operands[0].ToDoubles()),
       k_(call.operands[1].ToDoubles()),
       v_(call.operands[2].ToDoubles()),
       weights_(sizes_.t),
-      slopes_(sizes_.t),
-      sees_(sizes_.t) {
+      slopes_(sizes_.t) {
   AttentionExtras extras(call.operand_types, first);
   if (extras.lengths >= 0) lengths_ = call.operands[extras.lengths].ToInts();
   if (extras.sinks >= 0) sinks_ = call.operands[extras.sinks].ToDoubles();
@@ -180,46 +186,63 @@ AttentionRows::AttentionRows(const RefCall& call, int first)
   if (extras.mask < 0) return;
   const Tensor& mask = call.operands[extras.mask];
   mask_ = mask.ToDoubles();
-  if (mask.dtype() == DType::kBool) {
-    for (double& value : mask_) value = value != 0 ? 0 : kHidden;
-  }
+  mask_is_bool_ = mask.dtype() == DType::kBool;
   mask_index_.emplace(
       BroadcastIndex(mask.shape(), {sizes_.b, sizes_.h, sizes_.s, sizes_.t}));
 }
 
-double AttentionRows::Score(int64_t b, int64_t s, int64_t h, int64_t t) {
-  int64_t row = first_rows_[b] + s;
-  sees_[t] = (window_after_ == 0 || t < row + window_after_) &&
-             (window_ == 0 || t > row - window_);
-  slopes_[t] = 0;
-  if (t >= lengths_[b]) return kHidden;
-  if (!sees_[t]) return hidden_;
+// To the precision in which devices add and compare scores.
+double AttentionRows::Rounded(double score) const {
+  return single_ ? static_cast<double>(static_cast<float>(score)) : score;
+}
+
+double AttentionRows::Product(int64_t b, int64_t s, int64_t h, int64_t t,
+                              double* slope) const {
   const double* q = &q_[QueryRow(b, s, h) * sizes_.d];
   const double* k = &k_[KeyRow(b, t, h) * sizes_.d];
   double score = 0;
   for (int64_t d = 0; d < sizes_.d; ++d) score += q[d] * k[d];
   score *= scale_;
-  slopes_[t] = scale_;
+  *slope = scale_;
   if (softcap_ > 0) {
     double bounded = std::tanh(score / softcap_);
     score = softcap_ * bounded;
-    slopes_[t] *= 1 - bounded * bounded;
+    *slope *= 1 - bounded * bounded;
   }
+  return Rounded(score);
+}
+
+double AttentionRows::Score(int64_t b, int64_t s, int64_t h, int64_t t) {
+  slopes_[t] = 0;
+  if (t >= lengths_[b]) return kHidden;
+  int64_t row = first_rows_[b] + s;
+  bool sees = (window_after_ == 0 || t < row + window_after_) &&
+              (window_ == 0 || t > row - window_);
+  double mask = 0;
   if (mask_index_.has_value()) {
-    score += mask_[(*mask_index_)(MaskElement(b, s, h, t))];
+    mask = mask_[(*mask_index_)(MaskElement(b, s, h, t))];
+    if (mask_is_bool_) {
+      sees = sees && mask != 0;
+      mask = 0;
+    }
   }
-  return score;
+  double score = sees ? Product(b, s, h, t, &slopes_[t]) : hidden_;
+  return Rounded(score + mask);
 }
 
 bool AttentionRows::Compute(int64_t b, int64_t s, int64_t h) {
   double largest = kHidden, sum = 0;
   for (int64_t t = 0; t < sizes_.t; ++t) {
     weights_[t] = Score(b, s, h, t);
-    largest = std::max(largest, weights_[t]);
+    largest = Maximum(largest, weights_[t]);
   }
-  if (largest == kHidden) return false;
+  sink_weight_ = 0;
+  if (largest == kHidden && (sinks_.empty() || !empty_is_nan_)) {
+    std::fill(weights_.begin(), weights_.end(), empty_is_nan_ ? kNan : 0);
+    return empty_is_nan_;
+  }
   if (!sinks_.empty()) {
-    largest = std::max(largest, sinks_[h]);
+    largest = Maximum(largest, sinks_[h]);
     sink_weight_ = std::exp(sinks_[h] - largest);
     sum = sink_weight_;
   }

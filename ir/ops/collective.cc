@@ -241,7 +241,7 @@ const AttrDef kCopies = {"copies", AttrKind::kBool,
                          "copy engines carry it, and no thread blocks", false};
 const AttrDef kDim = {"dim", AttrKind::kInt, "dimension"};
 
-// More than any device has processors.
+// More than any device has SMs.
 constexpr int64_t kMostCtas = 1024;
 
 absl::StatusOr<std::vector<Type>> InferCollective(const OpCall& call) {

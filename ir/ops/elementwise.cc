@@ -143,8 +143,8 @@ OpDef Mul() {
 }
 
 OpDef Max() {
-  OpDef def = Binary<[](auto a, auto b) { return std::max(a, b); }>(
-      "max", "the larger of a and b");
+  OpDef def = Binary<[](auto a, auto b) { return Maximum(a, b); }>(
+      "max", "the larger of a and b, NaN where either is");
   def.vjp = Vjp<[](Gradient& g) {
     return ChoiceVjp(g, g.Op("less", {g.x(1), g.x(0)}));
   }>;
@@ -152,8 +152,8 @@ OpDef Max() {
 }
 
 OpDef Min() {
-  OpDef def = Binary<[](auto a, auto b) { return std::min(a, b); }>(
-      "min", "the smaller of a and b");
+  OpDef def = Binary<[](auto a, auto b) { return Minimum(a, b); }>(
+      "min", "the smaller of a and b, NaN where either is");
   def.vjp = Vjp<[](Gradient& g) {
     return ChoiceVjp(g, g.Op("less", {g.x(0), g.x(1)}));
   }>;

@@ -15,9 +15,9 @@ T Combined(Reduction reduction, T old, T update) {
     case Reduction::kMul:
       return Times(old, update);
     case Reduction::kMax:
-      return std::max(old, update);
+      return Maximum(old, update);
     case Reduction::kMin:
-      return std::min(old, update);
+      return Minimum(old, update);
   }
   return old;
 }

@@ -1,5 +1,6 @@
 // Arithmetic of elements that is defined for every value: integers wrap around
-// instead of overflowing. What ops mean, for references and kernels alike.
+// instead of overflowing, and NaN stays NaN. What ops mean, for references and
+// kernels alike.
 #pragma once
 
 #include <cmath>
@@ -49,6 +50,17 @@ T Power(T a, T b) {
   } else {
     return std::pow(a, b);
   }
+}
+
+// As NumPy's maximum and minimum: NaN where either is, in whichever order.
+template <typename T>
+T Maximum(T a, T b) {
+  return a < b || b != b ? b : a;
+}
+
+template <typename T>
+T Minimum(T a, T b) {
+  return b < a || b != b ? b : a;
 }
 
 // The remainder has the sign of b or, truncated, that of a; 0 where integers

@@ -116,8 +116,8 @@ T Highest(T) {
 constexpr auto kZero = [](auto like) { return decltype(like){}; };
 constexpr auto kOne = [](auto like) { return decltype(like){1}; };
 constexpr auto kTimes = [](auto a, auto b) { return Times(a, b); };
-constexpr auto kLarger = [](auto a, auto b) { return std::max(a, b); };
-constexpr auto kSmaller = [](auto a, auto b) { return std::min(a, b); };
+constexpr auto kLarger = [](auto a, auto b) { return Maximum(a, b); };
+constexpr auto kSmaller = [](auto a, auto b) { return Minimum(a, b); };
 constexpr auto kPlus = [](auto a, auto b) { return Plus(a, b); };
 
 // Divides by the global count, so that the means of shards sum up to the mean.

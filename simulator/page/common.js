@@ -24,21 +24,22 @@ function svg(tag, attrs, text) {
 
 const percent = (part) => (100 * part).toFixed(1) + ' %';
 
+// As ir/support/units.h has them.
 function time(us) {
   const size = Math.abs(us);
-  if (size >= 1e6) return (us / 1e6).toFixed(3) + ' s';
-  if (size >= 1e3) return (us / 1e3).toFixed(2) + ' ms';
-  return us.toFixed(size < 10 ? 2 : 1) + ' \u00b5s';
+  if (size >= 9999.95e3) return (us / 1e6).toFixed(1) + ' s';
+  if (size >= 9999.95) return (us / 1e3).toFixed(1) + ' ms';
+  return us.toFixed(1) + ' us';
 }
 
 function bytes(count) {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  const units = ['bytes', 'KiB', 'MiB', 'GiB'];
   let unit = 0;
   while (Math.abs(count) >= 1024 && unit + 1 < units.length) {
     count /= 1024;
     ++unit;
   }
-  return (unit === 0 ? count : count.toPrecision(3)) + ' ' + units[unit];
+  return (unit === 0 ? count : count.toFixed(Math.abs(count) < 99.995 ? 2 : 1)) + ' ' + units[unit];
 }
 
 // Steps of 1, 2 and 5 times a power of ten; about `count` of them in `length`.

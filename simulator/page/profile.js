@@ -28,8 +28,10 @@ function cards() {
     card(time(last.exposed_comm_us), 'exposed communication',
          'of ' + time(last.comm_us)),
     last.mfu ? card(percent(last.mfu), 'MFU') : null,
-    needs ? card(bytes(needs), 'memory of the device', capacity ?
-      percent(needs / capacity) + ' of ' + bytes(capacity) : '') : null,
+    needs ? card(bytes(needs), 'memory of the device', !capacity ? '' :
+      needs > capacity ? bytes(needs - capacity) + ' more than ' +
+        bytes(capacity) :
+      percent(needs / capacity) + ' of ' + bytes(capacity)) : null,
   ];
   page.append(el('div', {class: 'cards'}, ...list));
 }

@@ -68,11 +68,19 @@ function drawPlot() {
     svg('text', {x: width - 20, y: height - 8, 'text-anchor': 'end'},
         'makespan, ms'),
     svg('text', {x: 74, y: 12}, 'peak memory, GiB'));
-  const front = done.filter((p) => p.pareto)
-    .sort((a, b) => a.makespan_us - b.makespan_us)
-    .map((p) => `${x.at(p.makespan_us / 1000)},${y.at(p.peak_bytes / GIB)}`);
-  root.append(svg('polyline', {points: front.join(' '), fill: 'none',
-                               stroke: '#22282f', 'stroke-width': 1.2}));
+  // Points of other work or another machine have a front of their own.
+  const fronts = new Map();
+  for (const point of done.filter((p) => p.pareto)) {
+    const kind = JSON.stringify(point.values.filter(
+      (_, i) => /^(machine|expert-capacity|dim\..*|set\..*)$/.test(grid[i].key)));
+    fronts.set(kind, [...(fronts.get(kind) || []), point]);
+  }
+  for (const front of fronts.values()) {
+    const places = front.sort((a, b) => a.makespan_us - b.makespan_us)
+      .map((p) => `${x.at(p.makespan_us / 1000)},${y.at(p.peak_bytes / GIB)}`);
+    root.append(svg('polyline', {points: places.join(' '), fill: 'none',
+                                 stroke: '#22282f', 'stroke-width': 1.2}));
+  }
   for (const point of done) {
     const dot = svg('circle', {
       cx: x.at(point.makespan_us / 1000), cy: y.at(point.peak_bytes / GIB),
@@ -102,7 +110,9 @@ function drawLegend() {
     ...grid[coloured].values.map((value, i) => el('span', {},
       el('i', {style: `background: ${SWEEP_HUES[i % SWEEP_HUES.length]}`}),
       `${grid[coloured].key}=${value}`)),
-    el('span', {}, 'outlined and joined: Pareto front; hollow: does not fit'));
+    el('span', {}, 'outlined and joined: Pareto front; hollow: does not fit' +
+      (done.some((p) => p.tie) ? '; ~: a tie, another point of the same ' +
+        'work differs by less than the noise of the search' : '')));
 }
 
 const rows = el('div', {});
@@ -117,7 +127,8 @@ function drawTable() {
     ...grid.map((axis, i) => ({head: axis.key, text: true,
                                value: (p) => p.values[i]})),
     number(['devices', 'devices'], String),
-    number(['makespan', 'makespan_us'], time),
+    {head: 'makespan', value: (p) => p.error ? undefined : p.makespan_us,
+     show: (p) => p.error ? '' : time(p.makespan_us) + (p.tie ? ' ~' : '')},
     number(['lower bound', 'lower_bound_us'], time),
     number(['bubble', 'bubble'], percent),
     number(['exposed', 'exposed_comm_us'], time),

@@ -10,10 +10,10 @@
 #include "ir/support/check.h"
 #include "ir/weight_store.h"
 #include "models/models.h"
-#include "passes/merge_tiles.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
-#include "passes/schedule.h"
+#include "passes/schedule/merge_tiles.h"
+#include "passes/schedule/schedule.h"
 #include "simulator/simulate.h"
 #include "tests/support/sparse_weights.h"
 
@@ -34,7 +34,7 @@ void BM_ImportAndRaiseLlama70B(benchmark::State& state) {
         ImportOnnx(ASYRA_SOURCE_DIR "/models/llama3-70b-op23/model.onnx",
                    {.dims = {{"batch", 1}, {"seq", 8192}}}));
     PassContext context;
-    ASYRA_CHECK_OK(RunPasses(program, kRaisePipeline, context));
+    ASYRA_CHECK_OK(RunPasses(program, RaisePasses(), context));
     state.counters["ops"] = static_cast<double>(program.ops.size());
   }
   state.counters["peak_MB"] = PeakMegabytes();
@@ -49,7 +49,7 @@ void BM_ReadRankOfLlama70B(benchmark::State& state) {
   CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), program.mesh);
   PassContext context;
   context.costs = &costs;
-  ASYRA_CHECK_OK(RunPasses(program, kShardPipeline, context));
+  ASYRA_CHECK_OK(RunPasses(program, ShardPasses(), context));
   std::string path =
       std::filesystem::temp_directory_path() / "llama70b.safetensors";
   ASYRA_CHECK_OK(WriteSparseWeights(program, path));
@@ -84,7 +84,7 @@ void BM_PlanAndPartition(benchmark::State& state) {
     PassContext context;
     context.costs = &costs;
     Program local = program;
-    ASYRA_CHECK_OK(RunPasses(local, kShardPipeline, context));
+    ASYRA_CHECK_OK(RunPasses(local, ShardPasses(), context));
   }
 }
 BENCHMARK(BM_PlanAndPartition)->Unit(benchmark::kMillisecond);
@@ -96,7 +96,7 @@ void BM_TileLlama70B(benchmark::State& state) {
   CostModel costs = Costs(program);
   PassContext context;
   context.costs = &costs;
-  ASYRA_CHECK_OK(RunPasses(program, kShardPipeline, context));
+  ASYRA_CHECK_OK(RunPasses(program, ShardPasses(), context));
   for (auto _ : state) {
     Program tiled = program;
     ASYRA_CHECK_OK(RunPasses(tiled, "tile{dim=auto}", context));
@@ -111,7 +111,7 @@ void BM_MergeTiles(benchmark::State& state) {
   CostModel costs = Costs(program);
   PassContext context;
   context.costs = &costs;
-  ASYRA_CHECK_OK(RunPasses(program, kShardPipeline, context));
+  ASYRA_CHECK_OK(RunPasses(program, ShardPasses(), context));
   ASYRA_CHECK_OK(
       RunPasses(program, "tile, start_collectives, reorder", context));
   TileMerger merger(program);
@@ -130,7 +130,7 @@ void BM_Simulate(benchmark::State& state) {
   CostModel costs = Costs(program);
   PassContext context;
   context.costs = &costs;
-  ASYRA_CHECK_OK(RunPasses(program, kShardPipeline, context));
+  ASYRA_CHECK_OK(RunPasses(program, ShardPasses(), context));
   ASYRA_CHECK_OK(
       RunPasses(program, "tile, start_collectives, reorder", context));
   for (auto _ : state) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the README claims of several GPUs, measured in one go.
+"""What docs/results claims of several GPUs, measured in one go.
 
 asyra-bench measures the machine for the programs below; then each runs
 scheduled, unscheduled and as PyTorch runs it, and at last the same through the
@@ -84,8 +84,8 @@ def bubbles(claims, row, machine):
   flags = [*gpu_steps.flags_of(row, claims.ranks), "--machine", machine]
   for form, more in gpu_memory.FORMS:
     path = os.path.join(claims.out, f"{form.strip()}.json")
-    tool(claims, "asyra-run", *flags, *more, "--device", "cuda", "--repeat",
-         "8", "--profile", path)
+    tool(claims, "asyra-run", *flags, *more, "--random-weights", "--device",
+         "cuda", "--repeat", "8", "--profile", path)
     print(f"{gpu_steps.name_of(row)}{form}: bubble {bubble_of(path):.1%}",
           flush=True)
 

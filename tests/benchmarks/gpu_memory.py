@@ -57,7 +57,7 @@ def used(tools, flags, timeout):
     return None, error
   predicted = json.loads(out)["memory"]["device_bytes"]
   out, error = said([os.path.join(tools, "asyra-run"), *flags, "--device",
-                     "cuda", "--json"], timeout)
+                     "cuda", "--random-weights", "--json"], timeout)
   if error:
     return None, error
   run = json.loads(out)

@@ -74,8 +74,8 @@ def order(row, args):
     files = compiled(row, args, folder)
     out, error = said(
         [os.path.join(args.tools, "asyra-run"), *flags_of(row, args.ranks),
-         "--device", "cuda", "--machine", args.machine, "--repeat",
-         str(args.repeat), "--json", "--against", "unscheduled",
+         "--random-weights", "--device", "cuda", "--machine", args.machine,
+         "--repeat", str(args.repeat), "--json", "--against", "unscheduled",
          *files.values()], args.timeout)
   if error:
     print(f"  {error}")

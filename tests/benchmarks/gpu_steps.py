@@ -115,8 +115,9 @@ def ours(row, args):
   """(predicted, real) ms, scheduled and not, of the median step."""
   out, error = said(
       [os.path.join(args.tools, "asyra-run"), *flags_of(row, args.ranks),
-       "--device", "cuda", "--repeat", str(args.repeat), "--json", "--machine",
-       args.machine, *edits(args), "--against", "unscheduled"], args.timeout)
+       "--random-weights", "--device", "cuda", "--repeat", str(args.repeat),
+       "--json", "--machine", args.machine, *edits(args), "--against",
+       "unscheduled"], args.timeout)
   if error:
     return None, error
   in_turn = json.loads(out)["in_turn"]

@@ -12,7 +12,7 @@
 #include "models/models.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
-#include "passes/plan_memory.h"
+#include "passes/schedule/plan_memory.h"
 #include "simulator/simulate.h"
 
 namespace asyra {
@@ -47,7 +47,7 @@ Scheduled Schedule(const Model& model) {
   CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), program.mesh);
   PassContext context;
   context.costs = &costs;
-  ASYRA_CHECK_OK(RunPasses(program, kShardPipeline, context));
+  ASYRA_CHECK_OK(RunPasses(program, ShardPasses(), context));
   ASYRA_CHECK_OK(RunPasses(
       program,
       fmt::format("tile{{tiles={}}}, start_collectives, reorder", model.tiles),

@@ -179,8 +179,9 @@ class Comparison:
     for _ in range(TRIES):
       begin = time.monotonic()
       others = busy_seconds() - own_seconds()
-      said = self.tool("asyra-run", program.path, "--json", "--repeat",
-                       str(STEPS), "--inject-comm-us", str(self.comm_us),
+      said = self.tool("asyra-run", program.path, "--json",
+                       "--random-weights", "--repeat", str(STEPS),
+                       "--inject-comm-us", str(self.comm_us),
                        *args)
       others = busy_seconds() - own_seconds() - others
       share = others / (time.monotonic() - begin) / os.cpu_count()

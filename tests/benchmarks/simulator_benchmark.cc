@@ -23,7 +23,7 @@ const Scheduled& Llama70B() {
     CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), program.mesh);
     PassContext context;
     context.costs = &costs;
-    ASYRA_CHECK_OK(RunPasses(program, kShardPipeline, context));
+    ASYRA_CHECK_OK(RunPasses(program, ShardPasses(), context));
     ASYRA_CHECK_OK(
         RunPasses(program, "tile, start_collectives, reorder", context));
     return new Scheduled{std::move(program), std::move(costs)};

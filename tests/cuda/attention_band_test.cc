@@ -1,7 +1,7 @@
 // What cuDNN is told of a mask against what the op's definition says; no GPU.
 #include <cmath>
 
-#include "executor/cuda/attention_problem.h"
+#include "executor/cuda/kernels/attention_problem.h"
 #include "gmock/gmock.h"
 
 namespace asyra::cuda {

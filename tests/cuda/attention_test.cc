@@ -1,7 +1,7 @@
 // Attention and convolution in the sizes and types that cuDNN takes, and beside
 // them what it leaves to our own kernels, against the interpreter.
-#include "executor/cuda/cuda_device.h"
-#include "executor/cuda/cuda_platform.h"
+#include "executor/cuda/device/cuda_device.h"
+#include "executor/cuda/device/cuda_platform.h"
 #include "gmock/gmock.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"

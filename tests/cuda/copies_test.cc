@@ -1,7 +1,7 @@
 // Collectives that copy engines carry, and of those of the library what hangs
 // on their shape, between two GPUs, against the interpreter.
-#include "executor/cuda/cuda_device.h"
-#include "executor/cuda/cuda_platform.h"
+#include "executor/cuda/device/cuda_device.h"
+#include "executor/cuda/device/cuda_platform.h"
 #include "executor/run.h"
 #include "gmock/gmock.h"
 #include "ir/interpreter.h"

@@ -1,4 +1,4 @@
-#include "executor/cuda/end_together.h"
+#include "executor/cuda/comm/end_together.h"
 
 #include <thread>
 

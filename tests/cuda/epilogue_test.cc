@@ -1,7 +1,7 @@
 // Products with epilogues as models have them: each is one call of cuBLASLt,
 // and what it gives lies within the rounding of the ops one by one.
-#include "executor/cuda/cuda_device.h"
-#include "executor/cuda/cuda_platform.h"
+#include "executor/cuda/device/cuda_device.h"
+#include "executor/cuda/device/cuda_platform.h"
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "ir/interpreter.h"

@@ -3,9 +3,9 @@
 #include <thread>
 
 #include "absl/strings/str_replace.h"
-#include "executor/cuda/cuda_device.h"
-#include "executor/cuda/cuda_platform.h"
-#include "executor/cuda/nccl_world.h"
+#include "executor/cuda/comm/nccl_world.h"
+#include "executor/cuda/device/cuda_device.h"
+#include "executor/cuda/device/cuda_platform.h"
 #include "gmock/gmock.h"
 #include "ir/support/status.h"
 #include "tests/executor/ranks.h"

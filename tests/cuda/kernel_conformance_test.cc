@@ -1,8 +1,8 @@
 // Every kernel of the cuda device on the samples of its op, against the
 // interpreter: poisoned and guarded memory, launched one by one and as a graph.
 // Samples over more devices than there are GPUs are skipped.
-#include "executor/cuda/cuda_device.h"
-#include "executor/cuda/cuda_platform.h"
+#include "executor/cuda/device/cuda_device.h"
+#include "executor/cuda/device/cuda_platform.h"
 #include "gmock/gmock.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"

@@ -51,41 +51,39 @@ class CommandLine(ToolTest):
       apart = self.passes("asyra-opt", LLAMA, *DIMS, *mesh, "--no-join")
       self.assertNotIn("joined", apart)
 
-  def test_sums_are_apart_where_that_is_asked_for(self):
+  def test_reductions_are_decomposed_where_that_is_asked_for(self):
     for mesh in [["--tp", "2"], ["--tp", "2", "--sp", "2"],
                  ["--tp", "4", "--tiles", "2"]]:
       mesh = [*mesh, "--tp-style", "sequence"]
-      for sums, moves in [("apart", "all_to_all"),
-                          ("collective", "reduce_scatter")]:
+      for form, moves in [("decomposed", "all_to_all"),
+                          ("fused", "reduce_scatter")]:
         out = self.path("model.asyra")
-        self.passes("asyra-opt", LLAMA, *DIMS, *mesh, "--sums", sums, "-o", out)
+        self.passes("asyra-opt", LLAMA, *DIMS, *mesh, "--reduce-scatter", form, "-o", out)
         with open(out) as file:
           text = file.read()
         self.assertIn(f"start {moves}", text)
-        self.assertEqual("stack_partial" in text, sums == "apart")
-        self.assertEqual("reduce_scatter(" in text, sums == "collective")
+        self.assertEqual("stack_partial" in text, form == "decomposed")
+        self.assertEqual("reduce_scatter(" in text, form == "fused")
         for device in ["cpu", "interpreter"]:
           self.passes("asyra-run", out, "--device", device, "--check",
                       recorded(LLAMA))
-      self.passes("asyra-run", LLAMA, *DIMS, *mesh, "--sums", "apart",
+      self.passes("asyra-run", LLAMA, *DIMS, *mesh, "--reduce-scatter", "decomposed",
                   "--device", "interpreter", "--compare-single")
-    text = self.passes("asyra-opt", LLAMA, *DIMS, "--sp", "2", "--sums", "apart")
+    text = self.passes("asyra-opt", LLAMA, *DIMS, "--sp", "2", "--reduce-scatter", "decomposed",
+                       "--verbose")
     self.assertIn("decompose_reduce_scatter: none of 0 is of one value", text)
     # Where nothing can be copied, nothing is tried.
     model = ["llama3-8b", "--dim", "layers=2", "--tp", "4"]
     for machine, tried in [("h200x8", True), ("rtx4090x8", False)]:
-      text = self.passes("asyra-opt", *model, "--machine", machine)
-      self.assertEqual(", sums apart" in text, tried, machine)
-    text = self.passes("asyra-opt", *model, "--sums", "collective")
-    self.assertNotIn("sums apart", text)
-    # They take memory, which there may not be.
-    model = ["llama3-8b", "--dim", "layers=2", "--dim", "batch=2", "--dim",
-             "seq=8192", "--dim", "vocabulary=8192", "--dim", "logits=1",
-             "--tp", "8", "--memory-gib", "0.285"]
-    self.fails("no schedule found fits in 0.285 GiB", "asyra-opt", *model,
-               "--sums", "apart")
-    self.assertRegex(self.passes("asyra-opt", *model),
-                     r"sums apart +- +rejected: no schedule found fits")
+      text = self.passes("asyra-opt", *model, "--machine", machine, "--verbose")
+      self.assertEqual(", reduce-scatter decomposed" in text, tried, machine)
+    text = self.passes("asyra-opt", *model, "--reduce-scatter", "fused", "--verbose")
+    self.assertNotIn("reduce-scatter decomposed", text)
+    # Of all that a device has, libraries alone take more than this.
+    for option in ["--memory-gib", "--capacity"]:
+      for gib, text in [("1.5", "1.50 GiB"), ("1e-7", "107 bytes")]:
+        self.fails(f"no schedule found fits in {text} of a device: the least",
+                   "asyra-opt", *model, option, gib, "--reduce-scatter", "decomposed")
 
   def test_a_run_says_how_it_went(self):
     profile = self.path("profile.json")
@@ -95,6 +93,11 @@ class CommandLine(ToolTest):
                        "--check-finite", "--profile", profile)
     result = json.loads(said)
     self.assertEqual((result["device"], result["ranks"]), ("cpu", 4))
+    self.assertEqual(result["step"],
+                     {"batch": 4, "tokens": [64], "dtype": "f32"})
+    self.assertAlmostEqual(
+        result["tokens_per_s"],
+        4 * 64 * 1e6 / result["steps"]["median_us"], 3)
     steps, memory = result["steps"], result["memory_bytes"]
     self.assertEqual(steps["count"], 3)
     self.assertTrue(0 < steps["min_us"] <= steps["median_us"] <=
@@ -127,6 +130,7 @@ class CommandLine(ToolTest):
     text = self.passes("asyra-run", *args, "--no-fuse", "--check",
                        recorded(LLAMA))
     self.assertNotIn("fusion", text)
+    self.assertIn("step: batch 4, 64 tokens, f32; ", text)
     for epilogues, fused in [("measured", False), ("priced", True),
                              ("none", False)]:
       text = self.passes("asyra-run", GPT2, *DIMS, "--epilogues", epilogues,
@@ -135,7 +139,7 @@ class CommandLine(ToolTest):
     text = self.passes("asyra-run", *args, "--debug-memory",
                        "--inject-comm-us", "200")
     self.assertIn("on 4 cpu ranks", text)
-    self.assertIn("1 step: median", text)
+    self.assertIn("1 step, cold: ", text)
     self.assertIn("memory of a rank", text)
 
   def test_benchmarks_know_the_program_before_it_is_scheduled(self):
@@ -146,10 +150,12 @@ class CommandLine(ToolTest):
       self.passes("asyra-opt", *model, *passes, "-o", out)
       with open(out) as file:
         text = file.read()
-      # One form of collectives, which is scheduled as it comes from here.
+      # Of the forms of collectives that are tried, the one that costs least
+      # unscheduled comes first.
       said = run("asyra-opt", *model, "--print-after", "fuse",
                  "--search-steps", "1")
-      self.assertEqual(said.stderr, "// after fuse\n" + text)
+      first = said.stderr.split("// after fuse")[1]
+      self.assertEqual(first, "\n" + text)
       self.passes("asyra-sim", "run", *model, *passes)
       self.passes("asyra-run", *model, *passes)
 
@@ -157,8 +163,9 @@ class CommandLine(ToolTest):
     args = [LLAMA, *DIMS]
     self.fails("--device", "asyra-run", *args, "--device", "gpu")
     self.fails("--epilogues", "asyra-run", *args, "--epilogues", "all")
-    for sums in ["all", "", "Apart"]:
-      self.fails("--sums", "asyra-run", *args, f"--sums={sums}")
+    for form in ["all", "", "Fused"]:
+      self.fails("--reduce-scatter", "asyra-run", *args,
+                 f"--reduce-scatter={form}")
     self.fails("--repeat is 0", "asyra-run", *args, "--repeat", "0")
     self.fails("--timeout is 0", "asyra-run", *args, "--timeout", "0")
     self.fails("--ranks", "asyra-run", *args, "--tp", "2", "--ranks", "8")
@@ -205,14 +212,19 @@ program @p(%x: f32[4]) -> (f32[4]) {
     self.assertNotEqual(runs[0], runs[2])
 
   def test_a_result_beyond_the_tolerance_fails(self):
-    text = self.fails("beyond rtol 0 and atol 0", "asyra-run", LLAMA, *DIMS,
+    text = self.fails("of 1 of 1 output are beyond rtol 0, atol 0", "asyra-run", LLAMA, *DIMS,
                       "--tp", "2", "--check", recorded(LLAMA), "--rtol", "0",
                       "--atol", "0")
     self.assertIn("elements differ, first element", text)
 
   def test_errors_are_one_line_that_names_the_place(self):
+    for tool in ["asyra-opt", "asyra-run", "asyra-sim"]:
+      what = "run|sweep|compare|explain" if tool == "asyra-sim" else "MODEL"
+      self.fails(f"usage: {tool} {what} [OPTIONS], see {tool} --help", tool)
+      self.assertRegex(self.passes(tool, "--version"),
+                       rf"^{tool} \d+\.\d+(\.\d+)?\n$")
     for tool in ["asyra-opt", "asyra-run"]:
-      self.fails("MODEL", tool)
+      self.fails("MODEL is required", tool, "--tp", "2")
       self.fails("--no-such-flag", tool, LLAMA, "--no-such-flag")
       self.fails("none.asyra", tool, self.path("none.asyra"))
       self.fails("none.onnx", tool, self.path("none.onnx"))
@@ -315,6 +327,19 @@ program @p(%x: f32[4]) -> (f32[4]) {
     self.fails("--ranks is 2, the mesh (sp=2, tp=2) has 4", "asyra-run", out,
                "--ranks", "2")
 
+  def test_an_ablation_counts_what_the_report_does(self):
+    args = ["asyra-opt", "llama3-8b", "--dim", "layers=2", "--tp", "4",
+            "--search-steps", "1", "--ablation"]
+    report = json.loads(self.passes(*args, "--report", "json"))
+    for key in ["makespan_us", "peak_bytes", "device_bytes"]:
+      self.assertEqual(report["ablation"][0][key], report["baseline"][key], key)
+    self.assertEqual([row["name"] for row in report["ablation"]],
+                     ["baseline", "+tile", "+tile+reorder",
+                      "+tile+reorder+bucket"])
+    text = self.passes(*args)
+    gib = report["baseline"]["device_bytes"] / 2**30
+    self.assertRegex(text, rf"\n ablation .* device .*\n  baseline .* {gib:.2f} GiB ")
+
   def test_the_report_tells_before_and_after(self):
     trace = self.path("steps.json")
     args = ["asyra-opt", "llama3-8b", "--dim", "layers=2", "--tp", "4",
@@ -345,8 +370,51 @@ program @p(%x: f32[4]) -> (f32[4]) {
     self.assertEqual(kernels.count(1), before["ops"])
     text = self.passes(*args)
     for word in ["baseline    optimized", "  over tp", "limited by",
-                 "memory of the device GiB"]:
+                 "memory of the device"]:
       self.assertIn(word, text)
+
+  def test_the_report_begins_with_what_matters(self):
+    args = ["asyra-opt", "llama3-8b", "--dim", "layers=2", "--dim", "batch=4",
+            "--dim", "seq=4096", "--tp", "4", "--dp", "2"]
+    report = json.loads(self.passes(*args, "--report", "json"))
+    self.assertEqual(report["step"], {"batch": 4, "tokens": [4096],
+                                      "dtype": "bf16"})
+    after = report["optimized"]
+    self.assertAlmostEqual(after["tokens_per_s"],
+                           4 * 4096 * 1e6 / after["makespan_us"], 3)
+    # Those of the partitioned program, as in the row of the baseline.
+    self.assertEqual(sum(row["count"] for row in report["collectives"]),
+                     report["baseline"]["collectives"])
+    text = self.passes(*args)
+    for word in ["batch 4, 4096 tokens, bf16", "tokens a second",
+                 "  libraries and kernels", " schedule: "]:
+      self.assertIn(word, text)
+    for word in ["rejected", "raise_moe: no sum"]:
+      self.assertNotIn(word, text)
+      self.assertIn(word, self.passes(*args, "--verbose"))
+    self.assertIn("step: batch 4, 4096 tokens, bf16; ",
+                  self.passes("asyra-sim", "run", *args[1:]))
+
+  def test_an_axis_that_computes_alike_is_told(self):
+    args = ["asyra-opt", "llama3-8b", "--dim", "layers=2", "--dim", "batch=4",
+            "--dim", "seq=1023", "--sp", "2"]
+    text = self.passes(*args)
+    self.assertIn("all devices of sp compute the same: ", text)
+    self.assertRegex(text, r"--dp 2 takes \d+ % less time unscheduled")
+    mesh = json.loads(self.passes(*args, "--report", "json"))["mesh"]
+    self.assertEqual(mesh["redundant"][0]["axis"], "sp")
+    self.assertEqual(mesh["better"]["mesh"], "--dp 2")
+
+  def test_printed_candidates_are_named(self):
+    result = run("asyra-opt", "llama3-tiny", "--tp", "2", "--tiles", "2",
+                 "--print-after", "tile")
+    said = result.stderr
+    self.assertIn("// candidate: 2 tiles along the batch\n// after tile", said)
+
+  def test_a_pin_that_is_no_regular_expression_names_the_flag(self):
+    self.fails("--shard: pin 'he(ad=0@tp': 'he(ad' is no regular expression",
+               "asyra-opt", "llama3-tiny", "--tp", "2", "--shard",
+               "he(ad=0@tp")
 
   def test_the_plan_is_printed_layer_by_layer(self):
     args = ["asyra-opt", "llama3-8b", "--tp", "4", "--tiles", "1",
@@ -433,12 +501,14 @@ program @p(%x: f32[4]) -> (f32[4]) {
     self.passes("asyra-opt", model, *dims)
 
   def test_a_program_that_cannot_be_written_leaves_nothing(self):
-    os.mkdir(self.path("folder"))
-    self.fails("folder: cannot write", "asyra-opt", LLAMA, *DIMS, "-o",
-               self.path("folder"))
+    os.mkdir(self.path("folder.asyra"))
+    self.fails("folder.asyra: cannot write", "asyra-opt", LLAMA, *DIMS, "-o",
+               self.path("folder.asyra"))
+    self.fails("-o x: a program's file should end in .asyra", "asyra-opt",
+               LLAMA, *DIMS, "-o", "x")
     self.fails("no/out", "asyra-opt", LLAMA, *DIMS, "-o",
                self.path("no/out.asyra"))
-    self.assertEqual(os.listdir(self.dir), ["folder"])
+    self.assertEqual(os.listdir(self.dir), ["folder.asyra"])
 
   def test_recordings_must_fit(self):
     self.fails(self.path("none"), "asyra-run", LLAMA, *DIMS, "--passes",
@@ -480,7 +550,117 @@ program @p(%x: f32[1000000, 1]) -> (f32[]) {
     os.truncate(weights, os.path.getsize(weights) - 1)
     self.fails("model.safetensors", "asyra-run", out)
     os.remove(weights)
-    self.passes("asyra-run", out)  # random ones
+    self.fails("model.safetensors: there is no such file with the weights "
+               "m.model.embed_tokens.weight, ", "asyra-run", out)
+
+  def test_weights_are_not_made_up_unasked(self):
+    text = """asyra 1 global
+program @mlp(%x: f32[8, 16], %up: f32[16, 32] weight, %down: f32[32, 16] weight)
+    -> (f32[8, 16]) {
+  %h = matmul(%x, %up) : f32[8, 32]
+  %y = matmul(%h, %down) : f32[8, 16]
+  return %y
+}
+"""
+    program = self.path("mlp.asyra", text)
+    for command in [[program], [program, "--tp", "2"],
+                    [program, "--passes", "canonicalize"]]:
+      self.fails("mlp.safetensors: there is no such file with the weights up, "
+                 "down; --random-weights makes them up", "asyra-run", *command)
+      said = self.passes("asyra-run", *command, "--random-weights")
+      self.assertIn("2 weights have no data: random values\n", said)
+    self.passes("asyra-sim", "run", program)
+    self.passes("asyra-opt", program, "-o", self.path("out.asyra"))
+
+    def write(*shapes):
+      header, at = {}, 0
+      for name, dtype, shape in shapes:
+        size = {"F32": 4, "F16": 2}[dtype] * shape[0] * shape[1]
+        header[name] = {"dtype": dtype, "shape": shape,
+                        "data_offsets": [at, at + size]}
+        at += size
+      data = json.dumps(header).encode()
+      with open(self.path("mlp.safetensors"), "wb") as file:
+        file.write(len(data).to_bytes(8, "little") + data + bytes(at))
+
+    write(("upp", "F32", [16, 32]), ("down", "F32", [32, 16]))
+    self.fails("mlp.safetensors: it has no data for the weights up; "
+               "--random-weights makes it up", "asyra-run", program)
+    said = self.passes("asyra-run", program, "--random-weights")
+    self.assertIn("1 weight has no data: random values\n", said)
+    write(("up", "F32", [32, 16]), ("down", "F32", [32, 16]))
+    for flags in [[], ["--random-weights"]]:
+      self.fails("mlp.safetensors: the data of weight %up is f32[32,16], the "
+                 "program takes f32[16,32]", "asyra-run", program, *flags)
+    write(("up", "F16", [16, 32]), ("down", "F32", [32, 16]))
+    self.fails("the data of weight %up is f16[16,32]", "asyra-run", program)
+    write(("up", "F32", [16, 32]), ("down", "F32", [32, 16]))
+    self.assertNotIn("random", self.passes("asyra-run", program))
+
+  def test_nothing_is_checked_on_made_up_weights(self):
+    out = self.path("model.asyra")
+    self.passes("asyra-opt", LLAMA, *DIMS, "-o", out)
+    os.remove(self.path("model.safetensors"))
+    for flags in [[], ["--random-weights"]]:
+      self.fails("--check: there is no data for the weights "
+                 "m.model.embed_tokens.weight, ", "asyra-run", out, "--check",
+                 recorded(LLAMA), *flags)
+    self.fails("--check: there is no data for the weights ", "asyra-run",
+               "llama3-tiny", "--check", recorded(LLAMA))
+    said = json.loads(self.passes("asyra-run", "llama3-tiny", "--json"))
+    self.assertGreater(said["random_weights"], 0)
+
+  def test_an_unused_input_is_still_one(self):
+    folder = os.path.join(SOURCE_DIR, "tests/models/unused-input")
+    model = os.path.join(folder, "model.onnx")
+    for mesh in [[], ["--tp", "2"], ["--mesh", "a=2"]]:
+      for device in ["cpu", "interpreter"]:
+        self.passes("asyra-run", model, *mesh, "--device", device, "--check",
+                    os.path.join(folder, "test_data_set_0"))
+    self.assertIn("i i64[2], u f32[3] ->", self.passes("asyra-opt", model))
+
+  def test_a_check_ends_with_a_verdict(self):
+    args = [LLAMA, "--check", recorded(LLAMA)]  # --dim is what is recorded
+    text = self.passes("asyra-run", *args, "--tp", "2", "--sp", "2")
+    self.assertTrue(text.endswith(
+        "check passed: 1 output within rtol 0.0001, atol 1e-05\n"), text)
+    self.assertIn("output %logits f32[4,64,256]: ", text)
+    said = json.loads(self.passes("asyra-run", *args, "--rtol", "0.5", "--tp",
+                                  "2", "--sp", "2", "--json"))
+    self.assertIs(said["passed"], True)
+    output = said["outputs"][0]
+    self.assertEqual((output["name"], output["rtol"], output["atol"]),
+                     ("logits", 0.5, 1e-5))
+    text = self.fails("of 1 of 1 output are beyond rtol 0, atol 0", "asyra-run",
+                      *args, "--rtol", "0", "--atol", "0")
+    self.assertRegex(text, r"\ncheck failed: \d+ elements of 1 of 1 output are "
+                           r"beyond rtol 0, atol 0\n$")
+    self.fails("recorded input input_ids is i64[4,64], the program's "
+               "%input_ids is i64[2,64]", "asyra-run", *args, "--dim",
+               "batch=2")
+
+  def test_an_output_is_as_exact_as_what_it_is_computed_through(self):
+    model = os.path.join(SOURCE_DIR, "tests/models/half-inside/model.onnx")
+    dims = ["--dim", "batch=4", "--dim", "seq=8"]
+    for mesh in [["--tp", "2"], ["--dp", "2", "--tp", "2"]]:
+      for device in ["cpu", "interpreter"]:
+        self.passes("asyra-run", model, *dims, *mesh, "--device", device,
+                    "--compare-single")
+
+  def test_what_is_taken_for_a_weight_is_said(self):
+    model = os.path.join(SOURCE_DIR, "models/llama3-8b-op23/model.onnx")
+    args = [model, "--dim", "batch=1", "--dim", "seq=16", "--passes",
+            "canonicalize"]
+    line = "weights from inputs: m.model.embed_tokens.weight, "
+    self.assertIn(line, self.passes("asyra-opt", *args))
+    said = json.loads(self.passes("asyra-opt", *args, "--report", "json",
+                                  "--data", ".*norm.*"))
+    self.assertEqual(len(said["imported"]["lacking_weights"]), 292 - 65)
+    self.fails("--weights 'w' matches no input, there are input_ids, ",
+               "asyra-opt", *args, "--weights", "w")
+    self.assertNotIn(line, self.passes("asyra-opt", LLAMA, *DIMS))
+    self.fails("--data: llama3-tiny is no .onnx file", "asyra-sim", "run",
+               "llama3-tiny", "--data", "x")
 
 
 if __name__ == "__main__":

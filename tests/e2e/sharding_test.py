@@ -22,7 +22,7 @@ MODELS_DIR = os.path.join(SOURCE_DIR, "models")
 DENSE_MESHES = [
     "--tp 2", "--tp 3", "--tp 4", "--sp 2", "--sp 4", "--dp 2 --tp 2",
     "--tp 2 --sp 2", "--tp 4 --sp 2", "--mesh tp=2,x=2",
-    "--tp 2 --sums apart", "--tp 2 --sp 2 --tp-style sequence --sums apart"
+    "--tp 2 --reduce-scatter decomposed", "--tp 2 --sp 2 --tp-style sequence --reduce-scatter decomposed"
 ]
 EXPERT_MESHES = ["--ep 2", "--ep 4", "--tp 2 --ep 4", "--sp 2 --ep 4",
                  "--dp 2 --sp 2 --ep 4"]
@@ -32,6 +32,9 @@ EXPERT_MESHES = ["--ep 2", "--ep 4", "--tp 2 --ep 4", "--sp 2 --ep 4",
 BUILTIN = ["gpt3-tiny", "gpt3-tiny --dim vocabulary=257", "llama3-tiny",
            "qwen3-moe-tiny"]
 
+
+PROGRAMS_DIR = os.path.join(SOURCE_DIR, "tests", "e2e", "programs")
+PROGRAM_MESHES = ["--tp 2", "--sp 2", "--dp 2", "--dp 2 --tp 2", "--mesh a=2"]
 
 TILED_MESHES = ["--tp 2", "--sp 2", "--tp 2 --sp 2 --tp-style sequence"]
 TILED_EXPERT_MESHES = ["--ep 2"]
@@ -71,6 +74,8 @@ def run(model, mesh, device):
           *mesh.split()]
   if model in BUILTIN:
     args = [*model.split(), *args]
+  elif model.endswith(".asyra"):
+    args = [os.path.join(PROGRAMS_DIR, model), "--random-weights", *args]
   else:
     folder = os.path.join(MODELS_DIR, model)
     args = [os.path.join(folder, "model.onnx"), *symbolic_dims(model), *args,
@@ -121,6 +126,15 @@ class Sharding(unittest.TestCase):
               for (model, mesh, device), problem in zip(cases, problems)
               if problem]
     print(f"{len(cases)} cases, {len(failed)} failed")
+    self.assertEqual(failed, [])
+
+  def test_axes_are_used_where_they_may_be(self):
+    cases = [(program, mesh, device) for program in os.listdir(PROGRAMS_DIR)
+             for mesh in PROGRAM_MESHES for device in ["interpreter", "cpu"]]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+      problems = list(pool.map(lambda case: run(*case), cases))
+    failed = [(case, problem) for case, problem in zip(cases, problems)
+              if problem]
     self.assertEqual(failed, [])
 
   def test_every_model_in_tiles(self):

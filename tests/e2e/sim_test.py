@@ -36,6 +36,10 @@ class Simulator(ToolTest):
                  "weight", "activation", "rests on", "critical path", "  tp ",
                  "  sp "]:
       self.assertIn(word, text)
+    self.assertEqual(profile["step"]["tokens"], [2048])
+    self.assertAlmostEqual(profile["tokens_per_s"], profile["step"]["batch"] *
+                           2048e6 / profile["makespan_us"], 3)
+    self.assertIn("2048 tokens, bf16; ", text)
     self.assertGreaterEqual(profile["makespan_us"], profile["lower_bound_us"])
     self.assertAlmostEqual(sum(s["us"] for s in profile["sources"]),
                            profile["makespan_us"], 3)
@@ -43,7 +47,7 @@ class Simulator(ToolTest):
     # Every key is in the documented schema.
     with open(os.path.join(sys.argv[1], "simulator/README.md")) as readme:
       documented = readme.read()
-    keys = set(profile) | set(profile["memory"])
+    keys = set(profile) | set(profile["memory"]) | set(profile["step"])
     keys = keys.union(*profile["ops"])
     self.assertIn("exposed_by", keys)
     self.assertEqual([k for k in keys if f"`{k}`" not in documented], [])
@@ -83,22 +87,59 @@ class Simulator(ToolTest):
     self.fails("formula", "asyra-sim", "run", *MODEL,
                "--strict", "--machine", "a800x8")
 
+  def test_a_schedule_slower_than_none_says_what_asked_for_it(self):
+    args = ["asyra-sim", "run", "qwen3-moe-tiny", "--dim", "batch=2", "--dim",
+            "seq=256", "--tp", "2", "--dp", "2", "--machine", "a800x8",
+            "--search-steps", "50"]
+    asked = "--tiles 4 was asked for"
+    self.assertIn(asked, self.passes(*args, "--tiles", "4"))
+    result = json.loads(self.passes(*args, "--tiles", "4", "--json", "-"))
+    self.assertRegex(result["notes"][0],
+                     r"^slower than unscheduled by \d+\.\d %: " + asked)
+    self.assertNotIn("slower than unscheduled", self.passes(*args))
+
   def test_what_does_not_fit_says_by_how_much_and_what_fills_it(self):
     text = self.fails("llama3-8b does not fit: ", "asyra-sim", "run", *MODEL,
                       "--capacity", "1")
     self.assertIn("makespan", text)
+    for ways in [["--memory-gib", "1"], ["--set", "gpu.hbm_gib=1"]]:
+      self.assertEqual(run("asyra-sim", "run", *MODEL, *ways).stderr,
+                       run("asyra-sim", "run", *MODEL, "--capacity", "1").stderr)
     result = run("asyra-sim", "run", *MODEL, "--capacity", "1")
     for word in ["on a device of 1.00 GiB", "too much", "weight", "activation"]:
       self.assertIn(word, result.stderr)
     self.passes("asyra-sim", "run", *MODEL, "--capacity", "0")
-    self.fails("--capacity", "asyra-sim", "run", *MODEL, "--capacity", "-1")
-    self.fails("--capacity", "asyra-sim", "run", *MODEL, "--capacity", "nan")
+    for flag in ["--capacity", "--memory-gib"]:
+      for gib in ["-1", "nan"]:
+        self.fails(f"{flag}: {gib} is no number of at least 0", "asyra-sim",
+                   "run", *MODEL, flag, gib)
+    self.fails("excludes", "asyra-sim", "run", *MODEL, "--capacity", "1",
+               "--memory-gib", "1")
+    said = run("asyra-sim", "run", *MODEL, "--memory-gib", "1e-7").stdout
+    self.assertRegex(said, r"on the device .* \d+\.\d+ GiB more than 107 bytes\n")
 
   def test_explain_ranks_the_numbers_of_the_machine(self):
     text = self.passes("asyra-sim", "explain", *MODEL, "--tp", "8")
     for word in ["critical path", "by what held it up", "load of each resource",
                  "sensitivity of the makespan", "gpu.hbm_gbps"]:
       self.assertIn(word, text)
+
+  def test_explain_chooses_thread_blocks_again(self):
+    # As it was tuned, thread blocks carry less than the link.
+    program = os.path.join(os.path.dirname(__file__), "what_if", "link_bound")
+    machine = ["--machine", program + ".machine"]
+    text = self.passes("asyra-sim", "explain", program + ".asyra", *machine)
+    rows = {row.split()[0]: float(row.split()[-3])
+            for row in text.split("sensitivity of")[1].splitlines()[2:]
+            if not row.startswith("  others")}
+    def makespan(*args):
+      return json.loads(self.passes("asyra-sim", "run", program + ".asyra",
+                                    *machine, *args, "--json", "-")
+                        )["makespan_us"]
+    for key in ["host.link_gbps", "nvlink"]:
+      saved = makespan() - makespan("--set", key + "*=1.1")
+      self.assertGreater(saved, 0)
+      self.assertAlmostEqual(-rows[key], saved, delta=0.1 * saved)
 
   def test_compare_takes_models_results_and_traces(self):
     result, trace = self.path("a.json"), self.path("b.json")
@@ -157,7 +198,7 @@ class Simulator(ToolTest):
                "tp=x")
 
   def test_errors_are_one_line_that_names_the_place(self):
-    self.fails("subcommand", "asyra-sim")
+    self.fails("usage: asyra-sim run|sweep|", "asyra-sim")
     self.fails("MODEL", "asyra-sim", "run")
     self.fails("--no-such-flag", "asyra-sim", "run", LLAMA, "--no-such-flag")
     self.fails("none.onnx", "asyra-sim", "run", self.path("none.onnx"))

@@ -62,6 +62,22 @@ TEST(ProgramCalls, AreLocalAndEachOnce) {
   EXPECT_THAT(calls.left_out, testing::IsEmpty());
 }
 
+// Tables have computation on the whole device.
+TEST(ProgramCalls, LeaveOutTheSmMargin) {
+  ProgramCalls calls;
+  AddCalls(ASYRA_VALUE(ParseProgram(R"(asyra 1 scheduled
+program @f(%x: f32[8, 16], %w: f32[16, 16] weight) -> (f32[8, 16]) {
+  %a = matmul(%x, %w) {sm_margin=8} on compute : f32[8, 16]
+  %b = matmul(%a, %w) on compute : f32[8, 16]
+  return %b
+}
+)")),
+           4, &calls);
+  EXPECT_THAT(
+      calls.local,
+      ElementsAre(Field(&LocalCall::text, "matmul(f32[8, 16], f32[16, 16])")));
+}
+
 TEST(ProgramCalls, OfCollectivesCarryTheirPayload) {
   for (CollectiveKind kind :
        {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,

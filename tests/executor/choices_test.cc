@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <random>
 
-#include "executor/agreement.h"
-#include "executor/choice_store.h"
+#include "executor/comm/agreement.h"
 #include "executor/composite_kernel.h"
+#include "executor/tuning/choice_store.h"
 #include "gmock/gmock.h"
 #include "ir/support/status.h"
 #include "tests/executor/ranks.h"

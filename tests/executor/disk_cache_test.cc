@@ -1,6 +1,6 @@
 // What is kept is found again, by other processes too; whatever else lies in
 // the folder is not.
-#include "executor/disk_cache.h"
+#include "executor/tuning/disk_cache.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

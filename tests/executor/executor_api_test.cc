@@ -2,6 +2,7 @@
 // several executors, planned offsets.
 #include "executor/cpu/run_on_cpu.h"
 #include "ir/interpreter.h"
+#include "ir/support/status.h"
 #include "tests/executor/ranks.h"
 
 namespace asyra {
@@ -42,6 +43,36 @@ TEST_F(Api, StateGoesFromStepToStep) {
   ASSERT_TRUE(executor->SetState("sum", Vector({0, 0})).ok());
   ASSERT_TRUE(executor->Step({Vector({1, 2})}).ok());
   EXPECT_EQ(ASYRA_VALUE(executor->Output(0)).Get(1), 2);
+}
+
+TEST_F(Api, InputsAndOutputsHaveNames) {
+  auto executor = Prepared(R"(asyra 1 global
+program @p(%a: f32[2], %b: f32[2]) -> (f32[2], f32[2]) {
+  %c = sub(%a, %b) : f32[2]
+  return %c as "difference", %a
+}
+)");
+  EXPECT_EQ(executor->outputs(),
+            std::vector<std::string_view>({"difference", "a"}));
+  ASSERT_TRUE(
+      executor->StepByName({{"b", Vector({1, 2})}, {"a", Vector({5, 5})}})
+          .ok());
+  EXPECT_EQ(ASYRA_VALUE(executor->Output("difference")).Get(1), 3);
+  EXPECT_EQ(ASYRA_VALUE(executor->Output("a")).Get(1), 5);
+  absl::Status none = executor->Output("c").status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(MessageOf(none),
+            "no output is called 'c'; there are: difference, a");
+  none = executor->StepByName({{"a", Vector({1, 2})}, {"x", Vector({1, 2})}});
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(MessageOf(none), "no input is called 'x'; there are: a, b");
+  EXPECT_EQ(MessageOf(executor->StepByName({{"a", Vector({1, 2})}})),
+            "input %b is not given");
+  EXPECT_EQ(MessageOf(executor->StepByName(
+                {{"a", Vector({1, 2})}, {"a", Vector({1, 2})}})),
+            "input %a is given twice");
+  // The executor still works.
+  EXPECT_TRUE(executor->Step({Vector({1, 2}), Vector({1, 2})}).ok());
 }
 
 TEST_F(Api, StatesMayTradePlaces) {

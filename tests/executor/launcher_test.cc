@@ -1,4 +1,4 @@
-#include "executor/launcher.h"
+#include "executor/comm/launcher.h"
 
 #include <map>
 

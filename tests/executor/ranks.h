@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "executor/comm/thread_world.h"
 #include "executor/cpu/cpu_device.h"
-#include "executor/cpu/local_world.h"
 #include "executor/executor.h"
 #include "gtest/gtest.h"
 #include "ir/parser.h"
@@ -22,9 +22,9 @@ inline Program Parsed(const std::string& text) {
 // What body(world) gave on each rank. A rank that fails aborts the others, as
 // the executor does for its own errors.
 inline std::vector<absl::Status> OnRanks(
-    int64_t ranks, const LocalWorldOptions& options,
+    int64_t ranks, const ThreadWorldOptions& options,
     const std::function<absl::Status(Communicator& world)>& body) {
-  auto world = CreateLocalWorld(ranks, options);
+  auto world = CreateThreadWorld(ranks, options);
   std::vector<absl::Status> results(ranks);
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < ranks; ++rank) {

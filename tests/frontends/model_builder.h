@@ -140,9 +140,12 @@ class ModelBuilder {
   // Writes the model into a folder of the running test and imports it.
   absl::StatusOr<Program> Import(
       std::map<std::string, int64_t> dims = {}) const {
+    return Import(ImportOptions{.dims = std::move(dims)});
+  }
+  absl::StatusOr<Program> Import(const ImportOptions& options) const {
     std::string path = (TestFolder() / "model.onnx").string();
     std::ofstream(path, std::ios::binary) << model.SerializeAsString();
-    return ImportOnnx(path, {std::move(dims)});
+    return ImportOnnx(path, options);
   }
   std::string ImportError(std::map<std::string, int64_t> dims = {}) const {
     auto program = Import(std::move(dims));

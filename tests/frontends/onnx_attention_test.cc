@@ -1,6 +1,6 @@
 // ONNX's own attention in every form: each gives what the same thing written in
 // another way gives. What the ops mean is checked against ONNX by
-// onnx_node_cases.py.
+// onnx_backend.py.
 #include "gmock/gmock.h"
 #include "tests/frontends/contrib_model.h"
 

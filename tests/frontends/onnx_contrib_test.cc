@@ -1,6 +1,6 @@
 // Norms, experts and fused products, of ONNX Runtime's own ops too: each form
 // gives what the same thing written in another way gives. What the ops mean is
-// checked against ONNX and ONNX Runtime by onnx_node_cases.py and
+// checked against ONNX and ONNX Runtime by onnx_backend.py and
 // onnx_contrib_cases.py.
 #include <cmath>
 

@@ -26,6 +26,23 @@ TEST(OnnxDims, BindsByName) {
   EXPECT_EQ(program->type(program->outputs[0].value).shape(), (Shape{5, 3}));
 }
 
+TEST(OnnxDims, TheirNamesAreKept) {
+  std::string path = (ModelBuilder::TestFolder() / "named.onnx").string();
+  ModelBuilder model = Negate({"batch", 3, "time"});
+  model.Input("mask", kF32, {2, 3});
+  std::ofstream(path, std::ios::binary) << model.model.SerializeAsString();
+  DimNames names;
+  auto program =
+      ImportOnnx(path, {.dims = {{"batch", 5}, {"time", 4}}}, &names);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(names, (DimNames{{"x", {"batch", "", "time"}}}));
+  EXPECT_EQ(DimText(names, "x", 2), "dim 2 \"time\"");
+  EXPECT_EQ(DimText(names, "x", 1), "dim 1");
+  EXPECT_EQ(DimText(names, "x", 3), "dim 3");
+  EXPECT_EQ(DimText(names, "mask", 0), "dim 0");
+  EXPECT_EQ(DimText({{"x", {"a\n\"b"}}}, "x", 0), "dim 0 \"a\\n\\\"b\"");
+}
+
 TEST(OnnxDims, NamesWhatIsNotBound) {
   EXPECT_THAT(
       Negate({"batch", 3}).ImportError(),
@@ -57,6 +74,41 @@ TEST(OnnxDims, ADimWithoutANameIsCalledByItsPlace) {
   EXPECT_EQ(model.ImportError({{"x.1", 4}}), "");
 }
 
+TEST(OnnxDims, RecordedShapesBindWhatIsLeftOpen) {
+  ModelBuilder model = ModelBuilder()
+                           .Input("x:0", kF32, {"batch", "seq"})
+                           .Input("y", kF32, {"batch", 2})
+                           .Node("MatMul", {"x:0", "y"}, {"z"})
+                           .Output("z");
+  auto shape = [&](const ImportOptions& options) {
+    Program program = ASYRA_VALUE(model.Import(options));
+    return program.type(program.inputs[0].value).shape();
+  };
+  EXPECT_EQ(shape({.shapes = {{"y", {3, 2}}, {"x_0", {3, 3}}}}), Shape({3, 3}));
+  EXPECT_EQ(shape({.shapes = {{"p", {3, 3}}, {"q", {3, 2}}}}), Shape({3, 3}));
+  EXPECT_EQ(
+      shape({.dims = {{"batch", 5}, {"seq", 5}}, .shapes = {{"x_0", {3, 3}}}}),
+      Shape({5, 5}));
+  auto error = model.Import(ImportOptions{.shapes = {{"y", {3, 2}}}});
+  EXPECT_THAT(std::string(MessageOf(error.status())),
+              HasSubstr("dims are not bound: batch of input x:0, seq of input "
+                        "x:0"));
+}
+
+TEST(OnnxDims, AnInputMustBeATensorOfKnownRank) {
+  ModelBuilder model = Negate({4});
+  auto* type = model.graph().mutable_input(0)->mutable_type();
+  type->mutable_tensor_type()->clear_shape();
+  EXPECT_THAT(model.ImportError(),
+              HasSubstr("input x: it is a tensor of unknown rank, it should be "
+                        "a tensor of known rank"));
+  type->mutable_sequence_type();
+  EXPECT_THAT(model.ImportError(), HasSubstr("input x: it is a sequence, it"));
+  type->mutable_optional_type();
+  EXPECT_THAT(model.ImportError(),
+              HasSubstr("input x: it is an optional value, it"));
+}
+
 TEST(OnnxDims, OutputsMustAgree) {
   auto model = [](const ModelBuilder::Dim& dim) {
     return ModelBuilder()
@@ -85,6 +137,12 @@ TEST(OnnxGraph, ListsAllUnknownOps) {
             HasSubstr("my.domain:Frob (not imported by the model) at node "
                       "'node_y'"),
             testing::Not(HasSubstr("Unused"))));
+}
+
+TEST(OnnxGraph, ANodeWithoutANameIsCalledByItsOutput) {
+  ModelBuilder model = Negate({4}).Node("Det", {"x"}, {"d"}).Output("d");
+  model.last().clear_name();
+  EXPECT_THAT(model.ImportError(), HasSubstr("Det (opset 18) at node 'd'"));
 }
 
 TEST(OnnxGraph, RefusesBrokenGraphs) {
@@ -188,36 +246,7 @@ TEST(OnnxGraph, ShapesMustNotDependOnData) {
               HasSubstr("input 1 (shape) depends on the model's data"));
 }
 
-InputRole RoleOf(const Program& program, std::string_view name) {
-  for (const Input& input : program.inputs) {
-    if (program.value_name(input.value) == name) return input.role;
-  }
-  ADD_FAILURE() << name << " is not an input";
-  return InputRole::kData;
-}
-
-TEST(OnnxRoles, AFloatInputBesideDataIsAWeight) {
-  Program program = ASYRA_VALUE(ModelBuilder()
-                                    .Input("ids", kI64, {2, 4})
-                                    .Input("table", kF32, {16, 8})
-                                    .Input("scale", kF32, {})
-                                    .Node("Gather", {"table", "ids"}, {"e"})
-                                    .Node("Mul", {"e", "scale"}, {"y"})
-                                    .Output("y")
-                                    .Import());
-  EXPECT_EQ(RoleOf(program, "ids"), InputRole::kData);
-  EXPECT_EQ(RoleOf(program, "table"), InputRole::kWeight);
-  EXPECT_EQ(RoleOf(program, "scale"), InputRole::kData);
-  EXPECT_EQ(program.weights->Find("table"), nullptr);
-  EXPECT_EQ(program.ops[0].def->name, "embedding");
-}
-
-TEST(OnnxRoles, AloneItIsData) {
-  EXPECT_EQ(RoleOf(ASYRA_VALUE(Negate({4, 4}).Import()), "x"),
-            InputRole::kData);
-}
-
-TEST(OnnxRoles, UnusedWeightsAreLeftOut) {
+TEST(OnnxGraph, UnusedWeightsAreLeftOut) {
   Program program = ASYRA_VALUE(Negate({4})
                                     .Floats("w", {1, 2}, {2})
                                     .Node("Neg", {"w"}, {"unused"})
@@ -235,7 +264,25 @@ TEST(OnnxNames, OutputsKeepTheirsAndOthersAreMadeReadable) {
                       .Output("y/out")
                       .Import());
   EXPECT_EQ(program.value_name(program.inputs[0].value), "my_input_0");
-  EXPECT_EQ(program.value_name(program.outputs[0].value), "y_out");
+  EXPECT_EQ(program.output_name(program.outputs[0]), "y_out");
+}
+
+// An input that is returned, and a value that is returned twice.
+TEST(OnnxNames, OutputsThatShareAValueHaveEachTheirOwn) {
+  Program program = ASYRA_VALUE(ModelBuilder()
+                                    .Input("x", kF32, {2})
+                                    .Node("Identity", {"x"}, {"same"})
+                                    .Node("Neg", {"x"}, {"1"})
+                                    .Node("Identity", {"1"}, {"other"})
+                                    .Output("same")
+                                    .Output("1")
+                                    .Output("other")
+                                    .Import());
+  std::vector<std::string> names;
+  for (const Output& output : program.outputs) {
+    names.push_back(program.output_name(output));
+  }
+  EXPECT_EQ(names, std::vector<std::string>({"same", "1", "other"}));
 }
 
 TEST(OnnxNames, TheProgramIsCalledLikeTheGraph) {

@@ -65,7 +65,7 @@ TEST_P(RecordedModel, GivesTheRecordedOutputs) {
   ASSERT_TRUE(outputs.ok()) << outputs.status();
   ASSERT_EQ(outputs->size(), recorded->outputs.size());
   for (size_t i = 0; i < outputs->size(); ++i) {
-    EXPECT_EQ(program->value_name(program->outputs[i].value),
+    EXPECT_EQ(program->output_name(program->outputs[i]),
               recorded->outputs[i].first);
     ExpectClose((*outputs)[i], recorded->outputs[i].second);
   }

@@ -3,8 +3,8 @@
 // weights stay on the device; each rank holds its part of the batch.
 #include <cstdio>
 
+#include "executor/comm/thread_world.h"
 #include "executor/cpu/cpu_device.h"
-#include "executor/cpu/local_world.h"
 #include "executor/executor.h"
 #include "ir/parser.h"
 

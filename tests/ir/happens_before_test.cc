@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "ir/builder.h"
+#include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/verifier.h"
@@ -180,6 +181,28 @@ TEST(HappensBefore, AgreesWithTheClosureOfItsRules) {
       }
     }
   }
+}
+
+// A constant runs no kernel in a step, but has a place on its stream.
+TEST(HappensBefore, ConstantsKeepTheirPlaceAndAreAlwaysThere) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 scheduled
+program @f(%x: f32[4]) -> (f32[4], f32[4]) {
+  %a = exp(%x) on one : f32[4]
+  %c = constant() {value=f32[](2.0)} on one : f32[]
+  %y = mul(%x, %c) on two after(%c) : f32[4]
+  %z = mul(%x, %c) on three : f32[4]
+  return %y, %z
+}
+)"));
+  HappensBefore order(program, DefUse(program));
+  enum { kA, kC, kY, kZ };
+  EXPECT_TRUE(order.Finished(kA, kY));  // by way of %c
+  EXPECT_TRUE(order.Finished(kC, kY));
+  EXPECT_FALSE(order.Finished(kA, kZ));
+  EXPECT_FALSE(order.Finished(kC, kZ));
+  EXPECT_TRUE(order.Computed(kC, kZ));
+  EXPECT_FALSE(order.Computed(kA, kZ));
+  EXPECT_EQ(Verify(program), absl::OkStatus());
 }
 
 TEST(HappensBefore, VerifierAgreesWithPairsOfBuffers) {

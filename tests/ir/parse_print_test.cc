@@ -15,7 +15,7 @@ program @mlp_down(%h: bf16[8192@dp, 16384@tp],
   %p0 = matmul(%h0, %w) on compute : bf16[4096@dp, 4096] partial(tp)
   %f0 = start all_reduce(%p0) {axes=tp} on tp : future bf16[4096@dp, 4096]
   %h1 = tile(%h) {dim=0, part=1, of=2} on compute : bf16[4096@dp, 16384@tp]
-  %p1 = matmul(%h1, %w) on compute sparing 16 : bf16[4096@dp, 4096] partial(tp)
+  %p1 = matmul(%h1, %w) {sm_margin=16} on compute : bf16[4096@dp, 4096] partial(tp)
   %f1 = start all_reduce(%p1) {axes=tp} on tp : future bf16[4096@dp, 4096]
   %y0 = wait(%f0) on compute : bf16[4096@dp, 4096]
   %y1 = wait(%f1) on compute : bf16[4096@dp, 4096]
@@ -28,6 +28,30 @@ TEST(ParsePrint, ScheduledProgramRoundTripsExactly) {
   absl::StatusOr<Program> program = ParseProgram(kMlpDown);
   ASSERT_TRUE(program.ok()) << program.status();
   EXPECT_EQ(ToString(*program), kMlpDown);
+}
+
+TEST(ParsePrint, ScheduleAttributesFollowABody) {
+  constexpr std::string_view kText = R"(asyra 1 scheduled
+
+program @f(%a: f32[8, 16], %w: f32[16, 12] weight, %b: f32[12] weight) -> (f32[8, 12]) {
+  %y = fusion(%a, %w, %b) {
+    %3 = matmul(%0, %1) : f32[8, 12]
+    %4 = add(%3, %2) : f32[8, 12]
+    return %4
+  } {sm_margin=8} on compute : f32[8, 12]
+  return %y
+}
+)";
+  absl::StatusOr<Program> program = ParseProgram(kText);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(SmMargin(program->ops[0].attrs), 8);
+  EXPECT_THAT(ToString(*program),
+              testing::HasSubstr("  } {sm_margin=8} on compute : f32"));
+  EXPECT_EQ(ToString(*ParseProgram(ToString(*program))), ToString(*program));
+  std::string inside(kText);
+  inside.replace(inside.find("%1) : f32"), 3, "%1) {sm_margin=8}");
+  EXPECT_THAT(ParseProgram(inside).status().ToString(),
+              testing::HasSubstr("sm_margin is for the op that has the body"));
 }
 
 TEST(ParsePrint, PaddedWeights) {

@@ -178,15 +178,16 @@ TEST_F(RankWeights, WhatDoesNotFitIsAnError) {
   Program other = program_;
   other.inputs[1].stored = {6, 4};
   EXPECT_THAT(ErrorOf(other),
-              HasSubstr("input %w is f32[6,5], the program takes f32[6,4]"));
+              HasSubstr("the data of weight %w is f32[6,5], the program takes "
+                        "f32[6,4]"));
   other.weights = nullptr;
-  EXPECT_THAT(ErrorOf(other), HasSubstr("input %w has no data"));
+  EXPECT_THAT(ErrorOf(other), HasSubstr("weight %w has no data"));
 }
 
 TEST_F(RankWeights, AFileThatWasCutIsAnError) {
   ASSERT_EQ(::truncate(path_.c_str(), 100), 0);
   EXPECT_THAT(ErrorOf(program_),
-              ::testing::AllOf(HasSubstr("input %w: " + path_),
+              ::testing::AllOf(HasSubstr("weight %w: " + path_),
                                HasSubstr("the file ends")));
 }
 

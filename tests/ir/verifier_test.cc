@@ -239,22 +239,21 @@ program @f(%x: f32[4, 8]) -> (f32[4, 8]) {
   EXPECT_THAT(ErrorOf(program), HasSubstr("a collective in a program"));
 }
 
-TEST(VerifyStructure, OnlyScheduledComputationsSpareProcessors) {
+TEST(VerifyStructure, OnlyScheduledComputationsHaveAnSmMargin) {
   EXPECT_EQ(ErrorWith(kScheduled, "matmul(%a, %w) on c",
-                      "matmul(%a, %w) on c sparing 8"),
+                      "matmul(%a, %w) {sm_margin=8} on c"),
             "no error");
   Program program = Parse(kLocal);
-  program.ops[0].spares = 8;
-  EXPECT_THAT(
-      ErrorOf(program),
-      HasSubstr("matmul: spares 8 processors in a program of stage local"));
+  program.ops[0].attrs.Set("sm_margin", int64_t{8});
+  EXPECT_THAT(ErrorOf(program),
+              HasSubstr("matmul: sm_margin in a program of stage local"));
   program = Parse(kScheduled);
-  program.ops[1].spares = 8;
+  program.ops[1].attrs.Set("sm_margin", int64_t{8});
   EXPECT_THAT(
       ErrorOf(program),
-      HasSubstr("all_reduce: spares 8 processors but computes nothing"));
-  program.ops[1].spares = -1;
-  EXPECT_THAT(ErrorOf(program), HasSubstr("spares -1 processors, not 0 to"));
+      HasSubstr("all_reduce: sm_margin of an op that computes nothing"));
+  program.ops[1].attrs.Set("sm_margin", int64_t{-1});
+  EXPECT_THAT(ErrorOf(program), HasSubstr("sm_margin is -1, not 1 to"));
 }
 
 TEST(VerifyTypes, OffsetsBelongToStageAllocated) {

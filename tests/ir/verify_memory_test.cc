@@ -144,6 +144,38 @@ program @f(%s: f32[4] state, %x: f32[4]) -> (f32[4], f32[4]) {
               HasSubstr("%u has no offset"));
 }
 
+TEST(VerifyMemory, ConstantsLieOutsideOfTheArena) {
+  constexpr std::string_view kConstant = R"(asyra 1 allocated
+program @f(%x: f32[4]) -> (f32[4]) {
+  %c = constant() {value=f32[](2.0)} on c : f32[]
+  %y = mul(%x, %c) on c : f32[4] at 0
+  return %y
+}
+)";
+  EXPECT_EQ(ErrorOf(Parse(kConstant)), "no error");
+  EXPECT_THAT(ErrorWith(kConstant, "on c : f32[]", "on c : f32[] at 64"),
+              AllOf(HasSubstr("%c = constant()"),
+                    HasSubstr("a constant has offset 64 in the arena")));
+}
+
+// What comes after a constant comes after all that is before it on its stream:
+// bytes may be used again on the strength of that.
+TEST(VerifyMemory, TheOrderOfAConstantCounts) {
+  constexpr std::string_view kAfter = R"(asyra 1 allocated
+program @race(%x: f32[8]) -> (f32[1], f32[8]) {
+  %a = exp(%x) on compute : f32[8] at 0
+  %s = reduce_sum(%a) {dims=[0]} on compute : f32[1] at 64
+  %c = constant() {value=f32[](2.0)} on compute : f32[]
+  %y = mul(%x, %c) on compute2 after(%c) : f32[8] at 0
+  return %s, %y
+}
+)";
+  EXPECT_EQ(ErrorOf(Parse(kAfter)), "no error");
+  EXPECT_THAT(ErrorWith(kAfter, " after(%c)", ""),
+              AllOf(HasSubstr("%y at [0, 32) overwrites %a at [0, 32)"),
+                    HasSubstr("in use by %s = reduce_sum(%a)")));
+}
+
 TEST(VerifyMemory, OutputsAndWeightsOutliveTheProgram) {
   EXPECT_THAT(
       ErrorWith(kAllocated, "%a: f32[4, 4@tp]", "%a: f32[4, 4@tp] at 128"),

@@ -110,7 +110,7 @@ TEST_P(SameModel, OpByOp) {
       ASYRA_SOURCE_DIR "/models/" + pair.onnx + "/model.onnx", {pair.dims}));
   Program built = ASYRA_VALUE(pair.build());
   PassContext context;
-  ASYRA_CHECK_OK(RunPasses(imported, kRaisePipeline, context));
+  ASYRA_CHECK_OK(RunPasses(imported, RaisePasses(), context));
   Description of_imported(imported), of_built(built);
   EXPECT_EQ(of_built.ops().size(), built.ops.size());
   EXPECT_EQ(OnlyIn(of_imported.ops(), of_built.ops()),

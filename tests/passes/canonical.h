@@ -5,7 +5,7 @@
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/verifier.h"
-#include "passes/canonicalize.h"
+#include "passes/raise/canonicalize.h"
 #include "tests/support/untyped.h"
 
 namespace asyra {

@@ -36,7 +36,7 @@ TEST(RankWeights, OneRankOf16ReadsAndHoldsASixteenth) {
   CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), program.mesh);
   PassContext context;
   context.costs = &costs;
-  ASYRA_CHECK_OK(RunPasses(program, kShardPipeline, context));
+  ASYRA_CHECK_OK(RunPasses(program, ShardPasses(), context));
   std::string path = (std::filesystem::path(::testing::TempDir()) /
                       ("llama70b" + std::to_string(::getpid())))
                          .string();

@@ -89,7 +89,8 @@ TEST(CollectiveCost, CopyEnginesTakeNoSms) {
       PriceCollective(machine, Kind::kAllGather, 1e6, four, 4, copies);
   EXPECT_EQ(price.algorithm, Algorithm::kCopyEngine);
   EXPECT_EQ(price.ctas, 0);
-  EXPECT_EQ(price.kernel_at, 1) << "no kernel has to find its place";
+  EXPECT_EQ(price.kernel_start_fraction, 1)
+      << "no kernel has to find its place";
   // Two meetings, three peers, and 0.75 MB at 5 GB/s.
   EXPECT_DOUBLE_EQ(price.time_us, 14 + 3 * 6 + 150);
   // Twice that, another meeting, and a sum that reads 1 MB and writes 0.25 MB.

@@ -252,12 +252,12 @@ program @f(%x: bf16[64@tp, 8192, 512], %y: bf16[64, 8192@tp, 512],
   double bytes = 2 * 65 * 8192 * 512 * 2.0;
   double us =
       machine.gpu.kernel_us + bytes / (machine.gpu.hbm_gbps.achievable * 1e3);
-  EXPECT_NEAR(prices[2].kernel_at, us / prices[2].time_us, 1e-9);
-  EXPECT_GT(prices[0].kernel_at, 0);
+  EXPECT_NEAR(prices[2].kernel_start_fraction, us / prices[2].time_us, 1e-9);
+  EXPECT_GT(prices[0].kernel_start_fraction, 0);
   // Cut along their first dimension, blocks lie together.
-  EXPECT_EQ(prices[1].kernel_at, 0);
-  EXPECT_EQ(prices[3].kernel_at, 0);
-  for (const OpCost& cost : prices) EXPECT_LT(cost.kernel_at, 1);
+  EXPECT_EQ(prices[1].kernel_start_fraction, 0);
+  EXPECT_EQ(prices[3].kernel_start_fraction, 0);
+  for (const OpCost& cost : prices) EXPECT_LT(cost.kernel_start_fraction, 1);
 }
 
 TEST(CostModel, GuessesAreRefusedWhenAsked) {

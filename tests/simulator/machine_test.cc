@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "gmock/gmock.h"
+#include "ir/support/check.h"
 #include "ir/support/status.h"
 #include "tests/simulator/test_support.h"
 
@@ -50,6 +51,50 @@ TEST(Machine, ReadsAPathFromDisk) {
   absl::StatusOr<Machine> machine = LoadMachine(path);
   ASSERT_TRUE(machine.ok()) << machine.status();
   EXPECT_EQ(machine->name, "test");
+}
+
+std::string Written(const std::string& name, std::string_view text) {
+  std::string path = testing::TempDir() + "/" + name + ".machine";
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(Machine, AFileMayHoldOnlyWhatDiffersFromItsBase) {
+  std::string path =
+      Written("large", R"({"base": "h200x8", "gpu": {"hbm_gib": 280}})");
+  Machine base = ASYRA_VALUE(LoadMachine("h200x8"));
+  Machine large = ASYRA_VALUE(LoadMachine(path));
+  EXPECT_EQ(large.name, "large");
+  EXPECT_EQ(large.gpu.hbm_gib, 280);
+  EXPECT_EQ(large.gpu.sms, base.gpu.sms);
+  EXPECT_TRUE(large.edited);
+  EXPECT_EQ(large.table == nullptr, base.table == nullptr);
+  // A path is relative to the file that names it.
+  path = Written("four", R"({"base": "large.machine", "nodes": 4})");
+  Machine four = ASYRA_VALUE(LoadMachine(path, {"gpu.hbm_gib*=2"}));
+  EXPECT_EQ(four.nodes, 4);
+  EXPECT_EQ(four.gpu.hbm_gib, 560);
+  path = Written("named", R"({"base": "h200x8", "name": "mine"})");
+  EXPECT_FALSE(ASYRA_VALUE(LoadMachine(path)).edited);
+}
+
+TEST(Machine, WrongBasesAreRefused) {
+  Written("a", R"({"base": "b.machine"})");
+  Written("b", R"({"base": "./a.machine"})");
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"base": "h300"})",
+       "base: machine h300 is not known; there are a100x8"},
+      {R"({"base": 8})", "base: should be the name or path of a machine"},
+      {R"({"base": "none.machine"})", "none.machine: cannot be opened"},
+      {R"({"base": "a.machine"})", "a machine is its own base: "},
+      {R"({"base": "h200x8", "gpus": 4})", "gpus"},
+      {R"({"base": "h200x8", "gpu": {"hbm_gbps": 1}})", "hbm_gbps"},
+  };
+  for (const auto& [text, message] : cases) {
+    EXPECT_THAT(
+        std::string(LoadMachine(Written("wrong", text)).status().message()),
+        testing::AllOf(HasSubstr("wrong.machine"), HasSubstr(message)));
+  }
 }
 
 TEST(Machine, UnknownNamesListTheKnownOnes) {
@@ -133,13 +178,21 @@ TEST(MachineEdit, ErrorsNameTheEdit) {
   EXPECT_EQ(ErrorOfEdit("gpu.sms=many"), "gpu.sms=many: many is not a number");
   EXPECT_EQ(ErrorOfEdit("gpu.hbm_gbps=true"),
             "gpu.hbm_gbps: should be a number");
-  EXPECT_EQ(ErrorOfEdit("gpus.sms=1"), "gpus.sms: there is no such field");
-  EXPECT_EQ(ErrorOfEdit("gpu.sms.x=1"), "gpu.sms.x: there is no such field");
+  EXPECT_THAT(ErrorOfEdit("gpus.sms=1"),
+              testing::StartsWith("gpus.sms: there is no such number; the "
+                                  "nearest are gpu.sms, "));
+  EXPECT_THAT(ErrorOfEdit("gpu.sms.x=1"),
+              testing::StartsWith("gpu.sms.x: there is no such number"));
   EXPECT_EQ(ErrorOfEdit("sources=1"),
             "sources: is a group of fields: gpu, host, network");
   EXPECT_EQ(ErrorOfEdit("gpu.sm=1"),
             "h200x8 with gpu.sm=1: gpu.sm: is not a known key");
-  EXPECT_EQ(ErrorOfEdit("gpu.sm*=2"), "gpu.sm: has no number to multiply");
+  EXPECT_THAT(ErrorOfEdit("gpu.sm*=2"),
+              testing::StartsWith("gpu.sm: there is no such number; the "
+                                  "nearest are gpu.sms, "));
+  EXPECT_EQ(ErrorOfEdit("nvlink=2"),
+            "nvlink: is a group of numbers, give a factor: nvlink*=2");
+  EXPECT_EQ(ErrorOfEdit("pcie*=2"), "pcie: the link of this machine is nvlink");
   EXPECT_EQ(ErrorOfEdit("launch_us=-1"),
             "h200x8 with launch_us=-1: launch_us: is -1, it should lie in [0, "
             "1000]");
@@ -155,6 +208,16 @@ TEST(MachineEdit, EveryNumberCanBeEdited) {
   for (const MachineNumber& number : numbers) {
     EXPECT_TRUE(Edited({fmt::format("{}={}", number.key, number.value)}).ok())
         << number.key;
+  }
+}
+
+TEST(MachineEdit, OnlyCountsAreRounded) {
+  EXPECT_EQ(ASYRA_VALUE(Edited({"launch_us*=0.5"})).launch_us, 1.5);
+  for (const MachineNumber& number : ASYRA_VALUE(MachineNumbers("h200x8"))) {
+    absl::StatusOr<Machine> machine = Edited({number.key + "*=1.03"});
+    if (machine.ok()) continue;
+    EXPECT_THAT(machine.status().message(),
+                testing::Not(testing::HasSubstr("whole")));
   }
 }
 
@@ -194,6 +257,24 @@ TEST(Machine, RefusesALibraryWithoutProtocols) {
                  "\"fraction\": 1}]",
                  "[]"),
       "my.machine: host.protocols: should be a list that is not empty");
+}
+
+TEST(Machine, AFactorOfAGroupIsOneOfItsNumbers) {
+  Machine base = *LoadMachine("h100x8");
+  Machine machine = *LoadMachine("h100x8", {"nvlink*=2", "launch*=0.5"});
+  EXPECT_EQ(machine.link_gbps.peak, 2 * base.link_gbps.peak);
+  EXPECT_EQ(machine.link_gbps.achievable, 2 * base.link_gbps.achievable);
+  EXPECT_EQ(machine.copy_gbps.peak, 2 * base.copy_gbps.peak);
+  EXPECT_EQ(machine.cta_gbps, 2 * base.cta_gbps);
+  EXPECT_EQ(machine.launch_us, base.launch_us / 2);
+  EXPECT_EQ(machine.graph_launch_us, base.graph_launch_us / 2);
+  EXPECT_EQ(machine.gpu.hbm_gbps.peak, base.gpu.hbm_gbps.peak);
+  Machine faster = *LoadMachine("h100x8", {"matrix*=2"});
+  for (const auto& [dtype, rate] : base.gpu.matrix_tflops) {
+    EXPECT_EQ(faster.gpu.matrix_tflops.at(dtype).peak, 2 * rate.peak);
+  }
+  EXPECT_EQ(LoadMachine("l4x8", {"pcie*=2"})->link_gbps.peak,
+            2 * LoadMachine("l4x8")->link_gbps.peak);
 }
 
 }  // namespace

@@ -143,6 +143,33 @@ TEST(ProfileJson, ReadsWhatItWrites) {
   }
 }
 
+TEST(ProfileJson, SaysWhatTheStepIsWhereThatIsKnown) {
+  Profile profile = SimulateText(kProgram).profile;
+  Json json = Json::parse(ProfileJson(profile));
+  EXPECT_FALSE(json.contains("step"));
+  EXPECT_FALSE(json.contains("tokens_per_s"));
+  profile.step = {4, {64, 32}, "bf16"};
+  profile.makespan_us = 1000;
+  json = Json::parse(ProfileJson(profile));
+  EXPECT_EQ(json["tokens_per_s"], 4 * 64 * 1000.0);
+  auto read = ReadProfile(json.dump(), "a.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->step, profile.step);
+  EXPECT_FALSE(json.contains("noise"));
+  profile.noise = 0.02;
+  EXPECT_EQ(ReadProfile(ProfileJson(profile), "a.json")->noise, 0.02);
+  for (const char* key : {"batch", "tokens", "dtype"}) {
+    Json less = json;
+    less["step"].erase(key);
+    EXPECT_THAT(
+        std::string(ReadProfile(less.dump(), "a.json").status().message()),
+        HasSubstr("step." + std::string(key) + " is missing"));
+  }
+  json["step"]["tokens"][1] = "many";
+  EXPECT_EQ(ReadProfile(json.dump(), "a.json").status().message(),
+            "a.json: step.tokens[] is no integer");
+}
+
 TEST(ProfileJson, ATraceIsTheSameProfile) {
   for (uint32_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);
@@ -288,8 +315,26 @@ TEST(ProfileDiff, ComparesWhatIsExposedOverEachAxis) {
   op.axes = "sp";
   op.end_us = 4;
   std::string text = DifferenceReport(before, OfOps({op}));
-  EXPECT_THAT(text, testing::ContainsRegex("  over tp us +10\\.0 +0\\.0"));
-  EXPECT_THAT(text, testing::ContainsRegex("  over sp us +0\\.0 +4\\.0"));
+  EXPECT_THAT(text, testing::ContainsRegex("  over tp +10\\.0 us +0\\.0 us"));
+  EXPECT_THAT(text, testing::ContainsRegex("  over sp +0\\.0 us +4\\.0 us"));
+}
+
+TEST(ProfileDiff, LessThanTheNoiseIsATie) {
+  EXPECT_TRUE(IsTie(100, 0, 100, 0));
+  EXPECT_FALSE(IsTie(100, 0, 100.1, 0));
+  EXPECT_TRUE(IsTie(100, 0.001, 100.9, 0.01));
+  EXPECT_FALSE(IsTie(100, 0.001, 101.1, 0.01));
+  Profile before = OfOps({{.name = "a", .op = "add", .end_us = 100}});
+  Profile after = OfOps({{.name = "a", .op = "add", .end_us = 100.9}});
+  EXPECT_THAT(DifferenceReport(before, after), testing::Not(HasSubstr("~")));
+  EXPECT_EQ(Json::parse(DifferenceJson(before, after))["tie"], false);
+  before.noise = 0.01;
+  EXPECT_THAT(
+      DifferenceReport(before, after),
+      testing::AllOf(
+          testing::ContainsRegex("makespan .* \\+0\\.9 % ~\n"),
+          HasSubstr("\n~ a tie: less than the noise of the search, 1.0 %\n")));
+  EXPECT_EQ(Json::parse(DifferenceJson(before, after))["tie"], true);
 }
 
 TEST(ProfileDiff, SaysWhenThereIsNoCriticalPath) {

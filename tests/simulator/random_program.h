@@ -1,6 +1,7 @@
 // Random scheduled programs over a mesh (dp=2, tp=2): computation on up to two
 // streams, collectives over either axis on streams of their own, each waited
-// for at some later point. Where `joins` is asked for, of several values too.
+// for at some later point, constants whose place on a stream others wait for.
+// Where `joins` is asked for, of several values too.
 #pragma once
 
 #include <random>
@@ -53,6 +54,7 @@ program @f(%x: f32[500], %p: f32[500] partial(tp), %q: f32[2000] partial(dp))
     }
     const std::string& a = ready_[Below(ready_.size())];
     const std::string& b = ready_[Below(ready_.size())];
+    if (choice == 7) return Scale(name, a);
     text_ += choice == 3
                  ? fmt::format("  %{} = neg(%{}) on {} after(%{}) : f32[500]\n",
                                name, a, ComputeStream(), a)
@@ -60,6 +62,21 @@ program @f(%x: f32[500], %p: f32[500] partial(tp), %q: f32[2000] partial(dp))
                        "  %{} = add(%{}, %{}) on {} after(%{}, %{}) : "
                        "f32[500]\n",
                        name, a, b, ComputeStream(), a, b);
+    ready_.push_back(name);
+  }
+
+  // By a constant of some stream, whose place there is awaited or not.
+  void Scale(const std::string& name, const std::string& a) {
+    if (constants_.empty() || Below(2) == 0) {
+      constants_.push_back("c" + name);
+      text_ += fmt::format(
+          "  %{} = constant() {{value=f32[](-1.0)}} on {} : f32[]\n",
+          constants_.back(), ComputeStream());
+    }
+    const std::string& c = constants_[Below(constants_.size())];
+    text_ += fmt::format(
+        "  %{} = mul(%{}, %{}) on {} after(%{}{}) : f32[500]\n", name, a, c,
+        ComputeStream(), a, Below(2) == 0 ? ", %" + c : "");
     ready_.push_back(name);
   }
 
@@ -114,6 +131,7 @@ program @f(%x: f32[500], %p: f32[500] partial(tp), %q: f32[2000] partial(dp))
   std::string text_;
   int next_ = 0;
   std::vector<std::string> ready_ = {"x"};
+  std::vector<std::string> constants_;
   std::vector<std::string> partial_[2] = {{"p"}, {"q"}};  // over tp, over dp
   std::vector<Flying> flying_;
 };

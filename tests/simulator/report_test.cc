@@ -34,26 +34,43 @@ TEST(Report, SaysTimeCommunicationMemoryAndWhatTheyRestOn) {
       "computation             8.0 us   bubble 50.0 %\n"
       "communication          12.0 us   exposed 8.0 us, 1 collectives\n"
       "  tp                   12.0 us   exposed 8.0 us\n"
-      "peak memory        10000 bytes   activation 6000 bytes, input 4000 "
-      "bytes\n"
-      "  in an arena      10240 bytes   reached at 12.0 us\n"
-      "  on the device    10240 bytes   0.0 % of 1.00 GiB\n"
-      "                    2000 bytes   x f32[500] partial(tp)\n"
-      "                    2000 bytes   y f32[500]\n"
-      "                    2000 bytes   f future f32[500]\n"
+      "peak memory           9.77 KiB   activation 5.86 KiB, input 3.91 KiB\n"
+      "  in an arena        10.00 KiB   reached at 12.0 us\n"
+      "  on the device      10.00 KiB   0.0 % of 1.00 GiB\n"
+      "                      1.95 KiB   x f32[500] partial(tp)\n"
+      "                      1.95 KiB   y f32[500]\n"
+      "                      1.95 KiB   f future f32[500]\n"
       "rests on       formula 100.0 %\n"
       "exposed communication\n"
-      "                                                       ops         us   "
+      "                                                       ops       time   "
       "  %  limited by\n"
-      "  f over tp                                              1        8.0  "
+      "  f over tp                                              1     8.0 us  "
       "50.0  too small to split\n"
       "critical path, * for any number\n"
-      "                                                       ops         us   "
-      "  % slowed us\n"
-      "  f (all_reduce)                                         1       12.0  "
-      "75.0       0.0\n"
-      "  layer*.b (neg)                                         1        4.0  "
-      "25.0       0.0\n");
+      "                                                       ops       time   "
+      "  %  slowed by\n"
+      "  f (all_reduce)                                         1    12.0 us  "
+      "75.0     0.0 us\n"
+      "  layer*.b (neg)                                         1     4.0 us  "
+      "25.0     0.0 us\n");
+}
+
+TEST(Report, TheStepIsToldWhereItIsKnown) {
+  Profile profile = TestProfile();
+  profile.step = {4, {64}, "bf16"};
+  profile.makespan_us = 1000;
+  EXPECT_THAT(Report(profile),
+              HasSubstr("\nstep: batch 4, 64 tokens, bf16; 256 k tokens a "
+                        "second\nmakespan "));
+}
+
+TEST(Report, LongStepsAreInSeconds) {
+  Profile profile;
+  profile.makespan_us = 34.2e6;
+  profile.lower_bound_us = 9.5e6;
+  EXPECT_THAT(Report(profile),
+              testing::ContainsRegex(
+                  "makespan +34\\.2 s   lower bound 9500\\.0 ms, gap"));
 }
 
 TEST(Report, ExposedCollectivesOfAllLayersAreOneRow) {
@@ -90,7 +107,7 @@ TEST(Report, ExposedCollectivesAddUp) {
   std::string text = ExposureReport(profile);
   EXPECT_THAT(text, HasSubstr("  j over tp "));
   EXPECT_THAT(text, testing::Not(HasSubstr("  k over tp ")));
-  EXPECT_THAT(text, testing::ContainsRegex("\n  others +3 +6\\.0 +6\\.0 "));
+  EXPECT_THAT(text, testing::ContainsRegex("\n  others +3 +6\\.0 us +6\\.0 "));
 }
 
 TEST(Report, TheCriticalPathIsSummedUp) {
@@ -101,15 +118,23 @@ TEST(Report, TheCriticalPathIsSummedUp) {
   EXPECT_EQ(CriticalPathReport(Profile{}), "");
 }
 
+TEST(Report, WhatDoesNotFitIsNoShareOfTheDevice) {
+  EXPECT_THAT(Report(TestProfile(9000.0 / (1 << 30))),
+              HasSubstr("on the device      10.00 KiB   1.21 KiB more than "
+                        "8.79 KiB\n"));
+  EXPECT_THAT(Report(TestProfile(0)),
+              testing::ContainsRegex("on the device +10.00 KiB +\n"));
+}
+
 TEST(Report, WhatDoesNotFitSaysByHowMuchAndWhatFillsIt) {
   EXPECT_TRUE(CheckCapacity(TestProfile()).ok());
   EXPECT_TRUE(CheckCapacity(TestProfile(0)).ok()) << "no limit";
   absl::Status status = CheckCapacity(TestProfile(9000.0 / (1 << 30)));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message(),
-            "mlp does not fit: 10240 bytes on a device of 9000 bytes, 1240 "
-            "bytes too much; at the peak: activation 6000 bytes, input 4000 "
-            "bytes, gaps 240 bytes");
+            "mlp does not fit: 10.00 KiB on a device of 8.79 KiB, 1.21 KiB too "
+            "much; at the peak: activation 5.86 KiB, input 3.91 KiB, gaps 240 "
+            "bytes");
 }
 
 }  // namespace

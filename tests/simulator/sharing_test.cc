@@ -69,8 +69,8 @@ TEST(Sharing, CollectivesWaitForProductsWhoseBlocksStay) {
   OpCost product = Compute(1, 0);
   product.load[kSlots] = 1;
   product.waves = 4;
-  product.stays = true;
-  OpCost collective = {.time_us = 1, .held_sms = 0.2, .needs = 0.2};
+  product.persistent = true;
+  OpCost collective = {.time_us = 1, .held_sms = 0.2, .required_sms = 0.2};
   EXPECT_THAT(Share({product, collective}), ElementsAre(1, 0));
   EXPECT_THAT(Share({collective, product}), ElementsAre(1, 0.8));
   product.load[kSlots] = 0.5;  // there is room beside it
@@ -81,25 +81,27 @@ TEST(Sharing, CollectivesWaitForProductsWhoseBlocksStay) {
   ShareResources(std::vector<ActiveOp>{{&product}, {&collective, false}},
                  &speeds);
   EXPECT_THAT(speeds, ElementsAre(0.8, 1));
-  product.stays = false;
+  product.persistent = false;
   EXPECT_THAT(Share({product, collective}), ElementsAre(0.8, 1));
 }
 
-TEST(Sharing, CollectivesFindTheSmsThatProductsSpare) {
+TEST(Sharing, CollectivesFindTheSmMarginOfMatmuls) {
   OpCost product = Compute(0.75, 0);
   product.load[kSlots] = 0.75;
   product.waves = 4;
-  product.stays = true;
-  product.spared = 0.25;
-  OpCost small = {
-      .time_us = 1, .held_sms = 0.125, .needs = 0.125, .beside_compute = 0.5};
+  product.persistent = true;
+  product.sm_margin = 0.25;
+  OpCost small = {.time_us = 1,
+                  .held_sms = 0.125,
+                  .required_sms = 0.125,
+                  .beside_compute = 0.5};
   // Neither waits for the other; half of what else it takes is left.
   double kept = 1 - 0.5 * 0.75 * 0.5;
   EXPECT_THAT(Share({product, small}), ElementsAre(1, kept));
   EXPECT_THAT(Share({product, small, small}), ElementsAre(1, kept, kept));
   EXPECT_THAT(Share({product, small, small, small}),
               ElementsAre(1, kept, kept, 0));
-  OpCost large = {.time_us = 1, .held_sms = 0.5, .needs = 0.5};
+  OpCost large = {.time_us = 1, .held_sms = 0.5, .required_sms = 0.5};
   EXPECT_THAT(Share({product, large}), ElementsAre(1, 0));
   EXPECT_GT(Share({large, product})[1], Share({large, Compute(1, 0)})[1]);
 }

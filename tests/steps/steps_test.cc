@@ -5,8 +5,8 @@
 #include <barrier>
 #include <fstream>
 
+#include "executor/comm/thread_world.h"
 #include "executor/cpu/cpu_device.h"
-#include "executor/cpu/local_world.h"
 #include "executor/executor.h"
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
@@ -21,14 +21,14 @@ namespace {
 
 struct Case {
   const char* name;
-  CompileOptions options;
+  CompileFlags options;
 };
 
 void PrintTo(const Case& given, std::ostream* out) { *out << given.name; }
 
-CompileOptions Model(std::string model, std::vector<std::string> dims,
-                     int64_t tp, int64_t sp, int tiles) {
-  CompileOptions options;
+CompileFlags Model(std::string model, std::vector<std::string> dims, int64_t tp,
+                   int64_t sp, int tiles) {
+  CompileFlags options;
   options.model = std::move(model);
   options.dims = std::move(dims);
   options.tp = tp;
@@ -43,7 +43,7 @@ std::string Exported(const std::string& name) {
 
 std::vector<Case> TinyModels() {
   std::vector<std::string> dims = {"batch=4", "seq=64"};
-  CompileOptions experts = Model("qwen3-moe-tiny", {}, 1, 1, 1);
+  CompileFlags experts = Model("qwen3-moe-tiny", {}, 1, 1, 1);
   experts.ep = 4;
   return {{"llama", Model(Exported("llama-tiny-op18"), dims, 2, 2, 2)},
           {"gpt2", Model(Exported("gpt2-tiny-op18"), dims, 2, 1, 1)},

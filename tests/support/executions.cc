@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "fmt/format.h"
+#include "ir/happens_before.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
 
@@ -44,7 +45,6 @@ class Executions {
     MakeCells();
     for (size_t i = 0; i < program.ops.size(); ++i) {
       const Op& op = program.ops[i];
-      if (IsSetUpOnce(*op.def, op.operands.size())) continue;
       stream_of_[i] = static_cast<int>(op.stream);
       position_[i] = static_cast<int>(streams_[op.stream].size());
       streams_[op.stream].push_back(static_cast<int>(i));
@@ -100,10 +100,9 @@ class Executions {
     }
     for (size_t i = 0; i < ops; ++i) {
       const Op& op = program_.ops[i];
-      bool constant = IsSetUpOnce(*op.def, op.operands.size());
       for (ValueId value : op.results) {
-        def_[value] = constant ? -1 : static_cast<int>(i);
-        if (constant) there_at_begin_.push_back(value);
+        def_[value] = static_cast<int>(i);
+        if (IsConstant(op)) there_at_begin_.push_back(value);
         if (op.def->is_view) root_[value] = root_[op.operands[0]];
       }
     }
@@ -163,6 +162,7 @@ class Executions {
       }
     }
     if (op.def->is_view) return;  // counts as reading
+    if (IsConstant(op)) return;   // only keeps its place
     for (ValueId value : op.results) {
       const Cells& cells = cells_[value];
       use.writes.insert(use.writes.end(), cells.begin(), cells.end());
@@ -216,7 +216,7 @@ class Executions {
     }
     for (size_t i = 0; i < uses_.size(); ++i) {
       int other = static_cast<int>(i);
-      if (other == index || stream_of_[i] < 0 || !Begun(state, other)) continue;
+      if (other == index || !Begun(state, other)) continue;
       const OpUseOfMemory& theirs = uses_[i];
       bool reads = !Ended(state, theirs.wait >= 0 ? theirs.wait : other);
       bool writes = !Ended(state, other);
@@ -273,7 +273,9 @@ class Executions {
       ++next.progress[s];
       if (state.progress[s] % 2 == 1) {
         for (ValueId value : program_.ops[op].results) {
-          if (program_.ops[op].def->is_view) continue;
+          if (program_.ops[op].def->is_view || IsConstant(program_.ops[op])) {
+            continue;
+          }
           for (int cell : cells_[value]) next.holds[cell] = value;
         }
       } else {
@@ -292,9 +294,9 @@ class Executions {
 
   const Program& program_;
   std::vector<std::vector<int>> streams_;  // ops of each
-  std::vector<int> stream_of_, position_;  // by op; -1: done before
+  std::vector<int> stream_of_, position_;  // by op
   std::vector<OpUseOfMemory> uses_;        // by op
-  std::vector<int> def_;                   // by value; -1: there from the start
+  std::vector<int> def_;                   // by value; -1: an input
   std::vector<ValueId> root_;              // of a view, what it looks at
   std::vector<Cells> cells_;               // by root
   std::vector<ValueId> there_at_begin_;

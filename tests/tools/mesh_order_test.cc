@@ -1,4 +1,4 @@
-#include "tools/mesh_order.h"
+#include "passes/mesh_order.h"
 
 #include <algorithm>
 
@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/support/check.h"
+#include "tools/compile.h"
 
 namespace asyra {
 namespace {
@@ -14,8 +15,8 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-CompileOptions Options() {
-  CompileOptions options;
+CompileFlags Options() {
+  CompileFlags options;
   options.model = "llama3-8b";
   options.dims = {"layers=2", "batch=4", "seq=4096"};
   options.machine = "a800x8";
@@ -25,19 +26,19 @@ CompileOptions Options() {
 }
 
 TEST(MeshOrder, IsTheFastestOfAll) {
-  CompileOptions options = Options();
+  CompileFlags options = Options();
   options.dp = 2;
   options.tp = 4;
   options.sp = 2;
-  CompileResult chosen = ASYRA_VALUE(Compile(options));
+  CompiledModel chosen = ASYRA_VALUE(Compile(options));
   EXPECT_THAT(chosen.remarks, Contains(HasSubstr("orders of its axes")));
   double least_us = chosen.schedule->baseline.makespan_us;
   std::vector<std::string> axes = {"dp=2", "sp=2", "tp=4"};
   double slowest_us = 0;
   do {
-    CompileOptions given = Options();
+    CompileFlags given = Options();
     given.mesh = absl::StrJoin(axes, ",");
-    CompileResult result = ASYRA_VALUE(Compile(given));
+    CompiledModel result = ASYRA_VALUE(Compile(given));
     EXPECT_THAT(result.remarks, Not(Contains(HasSubstr("orders of its axes"))));
     EXPECT_GE(result.schedule->baseline.makespan_us, least_us * (1 - 1e-9))
         << *given.mesh;
@@ -48,10 +49,10 @@ TEST(MeshOrder, IsTheFastestOfAll) {
 }
 
 TEST(MeshOrder, StaysWhereOneHostHoldsAll) {
-  CompileOptions options = Options();
+  CompileFlags options = Options();
   options.tp = 4;
   options.sp = 2;
-  CompileResult result = ASYRA_VALUE(Compile(options));
+  CompiledModel result = ASYRA_VALUE(Compile(options));
   EXPECT_THAT(result.remarks, Not(Contains(HasSubstr("orders of its axes"))));
   EXPECT_EQ(ToString(result.program.mesh), "(sp=2, tp=4)");
 }

@@ -38,17 +38,17 @@ TEST(PlanText, FoldsLayersAndTellsWhatMoves) {
     weights  %up                                 f32[16, 64@tp]
              %down                               f32[64@tp, 16]
     all_gather     over tp    %x
-      f32[8@tp, 16] -> [8, 16], 384 B sent
+      f32[8@tp, 16] -> [8, 16], 384 bytes sent
     reduce_scatter over tp    %p
-      f32[8, 16] partial(tp) -> [8@tp, 16], 384 B sent
+      f32[8, 16] partial(tp) -> [8@tp, 16], 384 bytes sent
     out      %y2                                 f32[8@tp, 16]
   1 op, 1 collective
     in       %y2                                 f32[8@tp, 16]
     all_gather     over tp    %y2
-      f32[8@tp, 16] -> [8, 16], 384 B sent
+      f32[8@tp, 16] -> [8, 16], 384 bytes sent
     out      %z                                  f32[8, 16]
-  in all     3 all_gather over tp, 1.125 KiB sent by each device
-  in all     2 reduce_scatter over tp, 768 B sent by each device
+  in all     3 all_gather over tp, 1.12 KiB sent by each device
+  in all     2 reduce_scatter over tp, 768 bytes sent by each device
 )");
 }
 
@@ -79,7 +79,7 @@ program @f(%x: f32[8, 64@tp], %w: f32[64@tp, 16] weight) -> (f32[8, 16]) {
   return %y
 }
 )"));
-  EXPECT_THAT(PlanText(program), HasSubstr("-> [8, 16], 768 B sent\n"));
+  EXPECT_THAT(PlanText(program), HasSubstr("-> [8, 16], 768 bytes sent\n"));
 }
 
 }  // namespace

@@ -168,7 +168,7 @@ class AttentionGradKernel : public CpuKernel {
     if (of_ == Of::kSinks) out[row.h] -= static_cast<float>(sink * mean);
     for (int64_t t = 0; t < keys; ++t) {
       float ds = p[t] == 0 ? 0 : p[t] * (dp[t] - static_cast<float>(mean));
-      if (of_ == Of::kMask && p[t] != 0 && rows_.Sees(row, extras, t)) {
+      if (of_ == Of::kMask && p[t] != 0) {
         out[rows_.MaskElement(row) + t * rows_.mask_step()] += ds;
       }
       dp[t] = ds * slopes[t];

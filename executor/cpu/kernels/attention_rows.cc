@@ -5,11 +5,13 @@
 
 #include "executor/cpu/element.h"
 #include "executor/cpu/strided.h"
+#include "ir/ops/integers.h"
 
 namespace asyra::cpu {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr int kMatrices = 3;  // q, k, v
 
 std::vector<Type> MatricesOf(const KernelUse& use) {
@@ -27,6 +29,7 @@ AttentionRows::AttentionRows(const KernelUse& use, int first_extra)
       scale_(static_cast<float>(use.attrs().Float("scale"))),
       softcap_(static_cast<float>(use.attrs().Float("softcap"))),
       hidden_(static_cast<float>(use.attrs().Float("hidden"))),
+      empty_is_nan_(use.attrs().Bool("empty_is_nan")),
       first_row_(use.attrs().Int("offset") +
                  use.Start(use.global_operands()[0], 1)),
       at_end_(use.attrs().Bool("at_end")),
@@ -37,6 +40,7 @@ AttentionRows::AttentionRows(const KernelUse& use, int first_extra)
   }
   if (extras_.mask < 0) return;
   Shape full = {sizes_.b, sizes_.h, sizes_.s, sizes_.t};
+  mask_is_bool_ = use.operand(extras_.mask).dtype == DType::kBool;
   mask_strides_ = BroadcastStrides(use.operand(extras_.mask).shape(), full);
 }
 
@@ -63,12 +67,6 @@ AttentionRows::Extras AttentionRows::ExtrasOf(const KernelArgs& args) const {
   if (extras_.lengths >= 0) extras.lengths = args.operands[extras_.lengths];
   if (extras_.mask < 0) return extras;
   extras.mask = Operand(args, extras_.mask);
-  const OperandPlan& operand = operands_[extras_.mask];
-  if (operand.dtype != DType::kBool) return extras;
-  auto* added = WorkspaceAt<float>(args.workspace, operand.at);
-  for (int64_t i = 0; i < operand.elements; ++i) {
-    added[i] = added[i] != 0 ? 0 : -kInfinity;
-  }
   return extras;
 }
 
@@ -83,9 +81,23 @@ int64_t AttentionRows::Place(const Row& row, const Extras& extras) const {
          (at_end_ ? LengthOf(extras, row.b) - rows_in_all_ : 0);
 }
 
-bool AttentionRows::Sees(const Row& row, const Extras& extras,
-                         int64_t t) const {
-  return SeesFrom(Place(row, extras), t);
+float AttentionRows::Score(float product, int64_t place, int64_t t,
+                           const float* added, float* slope) const {
+  bool sees = SeesFrom(place, t) &&
+              (!mask_is_bool_ || added[t * mask_strides_[3]] != 0);
+  float score = hidden_;
+  *slope = 0;
+  if (sees) {
+    score = product * scale_;
+    *slope = scale_;
+  }
+  if (sees && softcap_ > 0) {
+    float bounded = std::tanh(score / softcap_);
+    score = softcap_ * bounded;
+    *slope *= 1 - bounded * bounded;
+  }
+  bool adds = added != nullptr && !mask_is_bool_;
+  return adds ? score + added[t * mask_strides_[3]] : score;
 }
 
 float AttentionRows::Weights(const Row& row, const Extras& extras,
@@ -96,30 +108,18 @@ float AttentionRows::Weights(const Row& row, const Extras& extras,
   float largest = -kInfinity;
   for (int64_t t = 0; t < sizes_.t; ++t) {
     float slope = 0;
-    if (t >= length) {
-      scores[t] = -kInfinity;
-    } else if (!SeesFrom(place, t)) {
-      scores[t] = hidden_;
-    } else {
-      scores[t] *= scale_;
-      slope = scale_;
-      if (softcap_ > 0) {
-        float bounded = std::tanh(scores[t] / softcap_);
-        scores[t] = softcap_ * bounded;
-        slope *= 1 - bounded * bounded;
-      }
-      if (added != nullptr) scores[t] += added[t * mask_strides_[3]];
-    }
+    scores[t] =
+        t < length ? Score(scores[t], place, t, added, &slope) : -kInfinity;
     if (slopes != nullptr) slopes[t] = slope;
-    largest = std::max(largest, scores[t]);
+    largest = ops::Maximum(largest, scores[t]);
   }
-  if (largest == -kInfinity) {
-    std::fill_n(scores, sizes_.t, 0.0f);
+  if (largest == -kInfinity && (extras.sinks == nullptr || !empty_is_nan_)) {
+    std::fill_n(scores, sizes_.t, empty_is_nan_ ? kNan : 0.0f);
     return 0;
   }
   double sum = 0, sink = 0;
   if (extras.sinks != nullptr) {
-    largest = std::max(largest, extras.sinks[row.h]);
+    largest = ops::Maximum(largest, extras.sinks[row.h]);
     sum = sink = std::exp(extras.sinks[row.h] - largest);
   }
   for (int64_t t = 0; t < sizes_.t; ++t) {

@@ -33,7 +33,7 @@ class AttentionRows {
 
   // What the rows of a step have in common.
   struct Extras {
-    const float* mask = nullptr;  // what is added to scores
+    const float* mask = nullptr;  // added to scores; bool: 0 hides the key
     const float* sinks = nullptr;
     const void* lengths = nullptr;
   };
@@ -43,13 +43,11 @@ class AttentionRows {
   struct Row {
     int64_t b, h, s;
   };
-  // Products of a row of q with all keys become weights; 0 where it sees no
-  // key. Gives the weight that a sink takes. `slopes`, where it is not null,
-  // becomes the derivative of each score by its product.
+  // Products of a row of q with all keys become weights. Gives the weight that
+  // a sink takes. `slopes`, where it is not null, becomes the derivative of
+  // each score by its product.
   float Weights(const Row& row, const Extras& extras, float* scores,
                 float* slopes = nullptr) const;
-  // Whether `causal` and the windows let the row see the key.
-  bool Sees(const Row& row, const Extras& extras, int64_t t) const;
   // Where the mask's element of a row and key 0 is, and the step to the next.
   int64_t MaskElement(const Row& row) const {
     return row.b * mask_strides_[0] + row.h * mask_strides_[1] +
@@ -63,6 +61,10 @@ class AttentionRows {
     int64_t elements;
     int64_t at;  // of its conversion in the workspace; -1: there is none
   };
+  // The score of key t, of its product with the row, which is at key `place`.
+  // `added` is the mask's element.
+  float Score(float product, int64_t place, int64_t t, const float* added,
+              float* slope) const;
   int64_t LengthOf(const Extras& extras, int64_t b) const;
   // The key at which a row is.
   int64_t Place(const Row& row, const Extras& extras) const;
@@ -75,6 +77,8 @@ class AttentionRows {
   ops::AttentionExtras extras_;
   int64_t window_, window_after_;
   float scale_, softcap_, hidden_;
+  bool empty_is_nan_;
+  bool mask_is_bool_ = false;
   int64_t first_row_;
   bool at_end_;
   int64_t rows_in_all_;  // of queries, over all ranks

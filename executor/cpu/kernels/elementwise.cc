@@ -10,6 +10,8 @@ namespace asyra::cpu {
 namespace {
 
 using ops::Divide;
+using ops::Maximum;
+using ops::Minimum;
 using ops::Power;
 using ops::Remainder;
 using ops::Wrap;
@@ -82,8 +84,8 @@ std::vector<CpuKernelDef> ElementwiseKernels() {
                 "mod"),
             IsTruncated),
       AnyBinary<[](auto a, auto b) { return Remainder<false>(a, b); }>("mod"),
-      AnyBinary<[](auto a, auto b) { return std::max(a, b); }>("max"),
-      AnyBinary<[](auto a, auto b) { return std::min(a, b); }>("min"),
+      AnyBinary<[](auto a, auto b) { return Maximum(a, b); }>("max"),
+      AnyBinary<[](auto a, auto b) { return Minimum(a, b); }>("min"),
       AnyBinary<[](auto a, auto b) { return a == b; }>("equal"),
       AnyBinary<[](auto a, auto b) { return a < b; }>("less"),
       AnyBinary<[](auto a, auto b) { return a <= b; }>("less_equal"),

@@ -151,9 +151,9 @@ C Combined(Reduction reduction, C old, C update) {
     case Reduction::kMul:
       return ops::Times(old, update);
     case Reduction::kMax:
-      return std::max(old, update);
+      return ops::Maximum(old, update);
     case Reduction::kMin:
-      return std::min(old, update);
+      return ops::Minimum(old, update);
   }
   return update;
 }

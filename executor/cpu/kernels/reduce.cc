@@ -6,6 +6,7 @@
 #include "executor/cpu/number.h"
 #include "executor/cpu/strided.h"
 #include "executor/cpu/workspace.h"
+#include "ir/ops/integers.h"
 
 namespace asyra::cpu {
 namespace {
@@ -24,8 +25,8 @@ T First() {
 
 template <Fold fold, typename T>
 T Combine(T a, T b) {
-  if constexpr (fold == Fold::kMax) return std::max(a, b);
-  if constexpr (fold == Fold::kMin) return std::min(a, b);
+  if constexpr (fold == Fold::kMax) return ops::Maximum(a, b);
+  if constexpr (fold == Fold::kMin) return ops::Minimum(a, b);
   if constexpr (std::is_integral_v<T>) {
     auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
     return static_cast<T>(fold == Fold::kSum ? x + y : x * y);

@@ -1,8 +1,8 @@
 // Attention as cuDNN's graph of it. Heads lie between rows in memory, which
 // strides say.
-#include "executor/cuda/cuda_kernel.h"
 #include "executor/cuda/cudnn/cudnn.h"
 #include "executor/cuda/cudnn/graph.h"
+#include "executor/cuda/device/cuda_kernel.h"
 
 namespace asyra::cuda {
 namespace {

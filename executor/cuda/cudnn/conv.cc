@@ -1,8 +1,8 @@
-#include "executor/cuda/conv.h"
+#include "executor/cuda/kernels/conv.h"
 
-#include "executor/cuda/cuda_kernel.h"
 #include "executor/cuda/cudnn/cudnn.h"
 #include "executor/cuda/cudnn/graph.h"
+#include "executor/cuda/device/cuda_kernel.h"
 
 namespace asyra::cuda {
 namespace {

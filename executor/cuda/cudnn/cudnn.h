@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "executor/cuda/attention_problem.h"
-#include "executor/cuda/conv.h"
-#include "executor/cuda/cuda_kernel.h"
+#include "executor/cuda/device/cuda_kernel.h"
+#include "executor/cuda/kernels/attention_problem.h"
+#include "executor/cuda/kernels/conv.h"
 #include "executor/kernel.h"
 
 namespace asyra::cuda {

@@ -4,8 +4,8 @@
 #include <map>
 #include <mutex>
 
-#include "executor/cuda/fill.h"
-#include "executor/cuda/gpu_choices.h"
+#include "executor/cuda/gemm/gpu_choices.h"
+#include "executor/cuda/kernels/fill.h"
 
 namespace asyra::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // A graph of cuDNN's with the plan that runs it, chosen when it is prepared:
 // the first that its heuristics name are timed on random data, unless that was
-// done before (executor/choices.h).
+// done before (executor/tuning/choices.h).
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "executor/choices.h"
-#include "executor/cuda/cuda_status.h"
-#include "executor/cuda/element.h"
+#include "executor/cuda/device/cuda_status.h"
+#include "executor/cuda/kernels/element.h"
+#include "executor/tuning/choices.h"
 #include "ir/support/status.h"
 
 #define CUDNN_FRONTEND_SKIP_JSON_LIB

@@ -1,9 +1,9 @@
 // Attention (ir/ops/attention.cc) on cuDNN where it takes the use, else on
 // kernels of our own; gradients on these.
-#include "executor/cuda/attention_problem.h"
 #include "executor/cuda/cudnn/cudnn.h"
-#include "executor/cuda/gpu_part.h"
-#include "executor/cuda/kernel_list.h"
+#include "executor/cuda/device/sm_partition.h"
+#include "executor/cuda/kernels/attention_problem.h"
+#include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {
 namespace {
@@ -68,9 +68,11 @@ bool Supports(const KernelUse& use) {
   return problem.d > 0 && problem.e > 0 && FitsAttention(problem);
 }
 
+// Gradients through rows of NaN are left to the reference.
 bool SupportsGrad(const KernelUse& use) {
   AttentionProblem problem = ProblemOf(use, kFirstGradExtra);
-  return problem.d > 0 && problem.e > 0 && FitsAttention(problem);
+  return !problem.empty_is_nan && problem.d > 0 && problem.e > 0 &&
+         FitsAttention(problem);
 }
 
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareWhole(const KernelUse& use) {
@@ -80,11 +82,11 @@ absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareWhole(const KernelUse& use) {
   return std::make_unique<AttentionKernel>(use);
 }
 
-// cuDNN's kernels of attention take all processors that they see.
+// cuDNN's kernels of attention take all SMs that they see.
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel, PrepareWhole(use));
-  if (use.spares() == 0) return kernel;
-  return OnPart(std::move(kernel), use.spares());
+  if (use.sm_margin() == 0) return kernel;
+  return OnSmPartition(std::move(kernel), use.sm_margin());
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareGrad(const KernelUse& use) {

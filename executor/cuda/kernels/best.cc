@@ -1,9 +1,9 @@
 // The largest and smallest elements along a dimension (ir/ops/topk.cc), and
 // the experts of tokens (ir/ops/moe_router.cc).
-#include "executor/cuda/best.h"
+#include "executor/cuda/kernels/best.h"
 
-#include "executor/cuda/element_of.h"
-#include "executor/cuda/kernel_list.h"
+#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {
 namespace {

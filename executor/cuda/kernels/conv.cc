@@ -1,9 +1,9 @@
 // Convolutions (ir/ops/conv.cc) on cuDNN, else by our own kernel.
-#include "executor/cuda/conv.h"
+#include "executor/cuda/kernels/conv.h"
 
 #include "executor/cuda/cudnn/cudnn.h"
-#include "executor/cuda/element_of.h"
-#include "executor/cuda/kernel_list.h"
+#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // Elements moved and not changed: ir/ops/{shape,index,schedule,collective}.cc.
-#include "executor/cuda/box_copy.h"
+#include "executor/cuda/kernels/box_copy.h"
 
 namespace asyra::cuda {
 namespace {

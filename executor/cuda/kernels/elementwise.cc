@@ -1,6 +1,6 @@
 // Ops element by element (ir/ops/{elementwise,function,activation}.cc), one
 // generated kernel each.
-#include "executor/cuda/generated_kernel.h"
+#include "executor/cuda/codegen/generated_kernel.h"
 
 namespace asyra::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "executor/cuda/generated_kernel.h"
+#include "executor/cuda/codegen/generated_kernel.h"
 #include "ir/body.h"
 
 namespace asyra::cuda {

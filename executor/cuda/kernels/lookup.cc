@@ -1,8 +1,8 @@
 // Rows found by index: ir/ops/{embed,gather}.cc.
-#include "executor/cuda/lookup.h"
+#include "executor/cuda/kernels/lookup.h"
 
-#include "executor/cuda/element_of.h"
-#include "executor/cuda/kernel_list.h"
+#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {
 namespace {

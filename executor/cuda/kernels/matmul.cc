@@ -2,9 +2,9 @@
 // batches that lie evenly apart are one call of cuBLASLt.
 #include <optional>
 
-#include "executor/cuda/gemm.h"
-#include "executor/cuda/gpu_part.h"
-#include "executor/cuda/kernel_list.h"
+#include "executor/cuda/device/sm_partition.h"
+#include "executor/cuda/gemm/gemm.h"
+#include "executor/cuda/kernels/kernel_list.h"
 #include "executor/matmul_plan.h"
 
 namespace asyra::cuda {
@@ -53,9 +53,9 @@ class MatmulKernel : public CudaKernel {
                        Epilogue::Activation activation) {
     MatmulPlan plan = PlanMatmul(product);
     DType dtype = product.operand(0).dtype;
-    int processors = 0;
-    if (product.spares() > 0) {
-      ASYRA_ASSIGN_OR_RETURN(processors, ProcessorsBut(product.spares()));
+    int sms = 0;
+    if (product.sm_margin() > 0) {
+      ASYRA_ASSIGN_OR_RETURN(sms, SmsWithin(product.sm_margin()));
     }
     operands_ = operands;
     size_ = SizeOf(dtype);
@@ -71,7 +71,7 @@ class MatmulKernel : public CudaKernel {
                       run.step[1],
                       run.step[2],
                       {operands.residual >= 0, operands.bias >= 0, activation},
-                      processors};
+                      sms};
       ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, Gemm::Create(shape));
       workspace_ = std::max(workspace_, gemm->workspace_bytes());
       calls_.push_back({run.first, std::move(gemm)});
@@ -140,10 +140,12 @@ std::optional<WithEpilogue> ReadFusion(const KernelUse& use) {
   if (!epilogue.has_value() || !types.ok()) return std::nullopt;
   BodyCall body_call(*body, 0, *types);
   const OpCall& call = body_call.call();
-  return WithEpilogue{KernelUse(call.def, call.attrs,
+  AttrMap attrs = call.attrs;
+  if (use.sm_margin() > 0) attrs.Set("sm_margin", int64_t{use.sm_margin()});
+  return WithEpilogue{KernelUse(call.def, std::move(attrs),
                                 {call.operands.begin(), call.operands.end()},
                                 {call.results.begin(), call.results.end()},
-                                use.mesh(), use.rank(), use.spares()),
+                                use.mesh(), use.rank()),
                       {body->ops[0].operands[0], body->ops[0].operands[1],
                        epilogue->residual, epilogue->bias},
                       *epilogue};

@@ -1,8 +1,8 @@
 // Tokens in the slots of their experts, and back (ir/ops/moe.cc).
-#include "executor/cuda/moe.h"
+#include "executor/cuda/kernels/moe.h"
 
-#include "executor/cuda/element_of.h"
-#include "executor/cuda/kernel_list.h"
+#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {
 namespace {

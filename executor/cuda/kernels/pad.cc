@@ -2,7 +2,7 @@
 // before, and one for each side and corner that is taken from it.
 #include <algorithm>
 
-#include "executor/cuda/box_copy.h"
+#include "executor/cuda/kernels/box_copy.h"
 
 namespace asyra::cuda {
 namespace {

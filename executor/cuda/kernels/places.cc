@@ -1,9 +1,9 @@
 // Elements and slices found, or put, by index (ir/ops/{gather,gather_nd,
 // scatter}.cc).
-#include "executor/cuda/places.h"
+#include "executor/cuda/kernels/places.h"
 
-#include "executor/cuda/element_of.h"
-#include "executor/cuda/generated_kernel.h"
+#include "executor/cuda/codegen/generated_kernel.h"
+#include "executor/cuda/kernels/element_of.h"
 #include "ir/ops/indexing.h"
 
 namespace asyra::cuda {

@@ -1,5 +1,5 @@
 // Random values by global index (ir/ops/random.cc), generated.
-#include "executor/cuda/generated_kernel.h"
+#include "executor/cuda/codegen/generated_kernel.h"
 #include "ir/ops/random_numbers.h"
 
 namespace asyra::cuda {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
-#include "executor/cuda/generated_kernel.h"
+#include "executor/cuda/codegen/generated_kernel.h"
 
 namespace asyra::cuda {
 namespace {

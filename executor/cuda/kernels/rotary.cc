@@ -1,8 +1,8 @@
 // Rotary position embedding (ir/ops/rotary.cc).
-#include "executor/cuda/rotary.h"
+#include "executor/cuda/kernels/rotary.h"
 
-#include "executor/cuda/element_of.h"
-#include "executor/cuda/kernel_list.h"
+#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // What is computed row by row (ir/ops/{softmax,norm}.cc), generated: a row is
 // read and written once where it fits in registers.
-#include "executor/cuda/generated_kernel.h"
+#include "executor/cuda/codegen/generated_kernel.h"
 
 namespace asyra::cuda {
 namespace {

@@ -1,8 +1,8 @@
 // Running sums (ir/ops/softmax.cc).
-#include "executor/cuda/scan.h"
+#include "executor/cuda/kernels/scan.h"
 
-#include "executor/cuda/element_of.h"
-#include "executor/cuda/kernel_list.h"
+#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {
 namespace {

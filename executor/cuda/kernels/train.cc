@@ -2,7 +2,7 @@
 // generated.
 #include <cmath>
 
-#include "executor/cuda/generated_kernel.h"
+#include "executor/cuda/codegen/generated_kernel.h"
 
 namespace asyra::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "executor/cuda/box_copy.h"
+#include "executor/cuda/kernels/box_copy.h"
 
 #include "gmock/gmock.h"
 

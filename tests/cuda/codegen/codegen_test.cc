@@ -1,5 +1,5 @@
 // Sources of generated kernels, which need no GPU to be compiled.
-#include "executor/cuda/codegen.h"
+#include "executor/cuda/codegen/codegen.h"
 
 #include <unistd.h>
 
@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "executor/cuda/codegen_plan.h"
-#include "executor/cuda/kernel_list.h"
-#include "executor/cuda/nvrtc_module.h"
+#include "executor/cuda/codegen/codegen_plan.h"
+#include "executor/cuda/codegen/nvrtc_module.h"
+#include "executor/cuda/kernels/kernel_list.h"
 #include "gmock/gmock.h"
 #include "ir/support/check.h"
 #include "tests/support/kernel_case.h"

@@ -1,5 +1,5 @@
 // Algorithms of cuBLASLt as text, and what they hang on; no GPU is needed.
-#include "executor/cuda/gemm_choice.h"
+#include "executor/cuda/gemm/gemm_choice.h"
 
 #include <algorithm>
 #include <random>

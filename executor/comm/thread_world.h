@@ -1,0 +1,34 @@
+// The communicator of ranks that are threads of one process: members of a
+// group meet, then each reads what it needs straight from the others' memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "executor/comm/communicator.h"
+
+namespace asyra {
+
+struct ThreadWorldOptions {
+  // A rank that is waited for longer is lost.
+  double timeout_s = 60;
+  // Every collective takes at least this long from the moment its members have
+  // met, asleep: what a slow link would do to the step.
+  double inject_comm_us = 0;
+};
+
+// The end of each of `ranks` ranks named "local". The ends may outlive each
+// other; a rank gives its up when it is destroyed, and the others then fail
+std::vector<std::unique_ptr<Communicator>> CreateThreadWorld(
+    int64_t ranks, const ThreadWorldOptions& options = {});
+
+// Runs body(communicator) for every rank of a local world, each on its own
+// thread. An error of one rank aborts the others. Gives the error of the rank
+// that failed first, with its number before it.
+absl::Status RunLocalRanks(
+    int64_t ranks, const ThreadWorldOptions& options,
+    const std::function<absl::Status(Communicator& world)>& body);
+
+}  // namespace asyra

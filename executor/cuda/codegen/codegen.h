@@ -1,0 +1,37 @@
+// CUDA C++ of an expression over a loop. Three forms, by where memory is dense:
+//
+// elements  no folds: a thread has one vector of up to 16 bytes of each operand
+// rows      a group of threads has a row, whose elements stay in registers from
+//           the one read to the one write, as far as they fit; folds go through
+//           shuffles and shared memory
+// stripes   rows lie side by side in memory: neighbouring threads have
+//           neighbouring rows, and several of them share one
+//
+// Folds are taken in one order whatever the hardware does, so equal inputs give
+// equal bits. Results may lie on operands of the same layout.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "executor/cuda/codegen/expression.h"
+#include "executor/cuda/codegen/loop.h"
+
+namespace asyra::cuda {
+
+inline constexpr char kGeneratedName[] = "generated";  // of the kernel
+
+struct GeneratedSource {
+  std::string text;
+  int64_t blocks = 0;  // 0: there is nothing to compute
+  int threads = 0;     // of a block
+  // Where nothing is stored in single precision, division may lose a few of
+  // its last bits.
+  bool approximate_division = false;
+};
+
+// Addresses are arguments of the kernel: operands, then results; each aligned
+// to 16 bytes. At most 64 of them.
+GeneratedSource Generate(const Expression& expression, const Loop& loop);
+
+}  // namespace asyra::cuda

@@ -1,0 +1,300 @@
+#include "executor/cuda/comm/copy_collective.h"
+
+#include <cstring>
+
+#include "absl/container/inlined_vector.h"
+#include "executor/cuda/codegen/generated_kernel.h"
+#include "executor/cuda/kernels/rows.h"
+
+namespace asyra::cuda {
+namespace {
+
+constexpr int64_t kAlignment = 256;  // of blocks in the workspace
+constexpr int64_t kMeetings = 3;     // at most
+
+// Joins loops over runs that lie together on both sides.
+RowCopy Joined(RowCopy copy) {
+  if (copy.from_middle == copy.run_bytes && copy.to_middle == copy.run_bytes) {
+    copy.run_bytes *= copy.middle;
+    copy.middle = 1;
+    if (copy.from_outer == copy.run_bytes && copy.to_outer == copy.run_bytes) {
+      copy.run_bytes *= copy.outer;
+      copy.outer = 1;
+    }
+  } else if (copy.from_outer == copy.middle * copy.from_middle &&
+             copy.to_outer == copy.middle * copy.to_middle) {
+    copy.middle *= copy.outer;
+    copy.outer = 1;
+  }
+  return copy;
+}
+
+// One block, by copies of rows with a pitch.
+absl::Status CopyBlock(const RowCopy& block, const void* from, void* to,
+                       cudaStream_t stream) {
+  RowCopy copy = Joined(block);
+  auto at = static_cast<const std::byte*>(from);
+  auto into = static_cast<std::byte*>(to);
+  // The longer loop is the copy's own.
+  if (copy.outer > copy.middle) {
+    std::swap(copy.outer, copy.middle);
+    std::swap(copy.from_outer, copy.from_middle);
+    std::swap(copy.to_outer, copy.to_middle);
+  }
+  for (int64_t i = 0; i < copy.outer; ++i) {
+    if (copy.middle == 1) {
+      ASYRA_CUDA(
+          cudaMemcpyAsync(into, at, copy.run_bytes, cudaMemcpyDefault, stream));
+    } else {
+      ASYRA_CUDA(cudaMemcpy2DAsync(into, copy.to_middle, at, copy.from_middle,
+                                   copy.run_bytes, copy.middle,
+                                   cudaMemcpyDefault, stream));
+    }
+    at += copy.from_outer;
+    into += copy.to_outer;
+  }
+  return absl::OkStatus();
+}
+
+// What members tell each other of one use.
+struct Addresses {
+  void* result = nullptr;
+  void* workspace = nullptr;
+  uint32_t* flags = nullptr;
+};
+
+// From this rank's operand to a member, and where it arrives.
+struct Geometry {
+  CollectiveKind kind;
+  DType dtype;
+  int64_t members, self;
+  CollectiveGeometry runs;
+  int64_t block_bytes;  // of one member
+  bool sums = false;    // blocks arrive in the workspace first
+  bool whole = false;   // sums are sent to all members
+  bool split = false;   // CollectiveUse::split
+
+  int64_t slot_bytes() const {
+    return (block_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+};
+
+Geometry GeometryFor(const CollectiveUse& use, const CollectiveGeometry& runs,
+                     int self) {
+  Geometry g{.kind = use.use.def().collective,
+             .dtype = runs.dtype,
+             .members = static_cast<int64_t>(use.members.size()),
+             .self = self,
+             .runs = runs,
+             .block_bytes = runs.block_elements() * SizeOf(runs.dtype),
+             .sums = runs.sums,
+             .split = use.split};
+  if (g.kind != CollectiveKind::kAllReduce) return g;
+  // In equal parts, each summed by one member.
+  g.whole = true;
+  g.block_bytes /= g.members;
+  g.runs.run_elements /= g.members;
+  g.runs.read_member = g.runs.run_elements;
+  return g;
+}
+
+// Adds the blocks that have arrived to this rank's own, in the order of the
+// members.
+absl::StatusOr<GeneratedKernel> SumOf(const Geometry& g) {
+  const CollectiveGeometry& runs = g.runs;
+  Loop loop{.rows = {},
+            .columns = {runs.outer, runs.middle, runs.run_elements}};
+  Shape dense = {runs.middle * runs.run_elements, runs.run_elements, 1};
+  Expression expression;
+  expression.Store(expression.SumOfOperands(g.dtype, g.members), g.dtype);
+  loop.operands.assign(g.members, {dense});
+  loop.operands[g.self] = {{runs.read_outer, runs.read_middle, 1}};
+  loop.results.push_back({dense});
+  return GeneratedKernel::Create(expression, Collapsed(loop));
+}
+
+class CopyCollective : public CudaKernel {
+ public:
+  CopyCollective(Geometry geometry, std::vector<int64_t> ranks,
+                 CopyCollectiveOptions options)
+      : g_(geometry), ranks_(std::move(ranks)), options_(std::move(options)) {}
+
+  absl::Status Prepare() {
+    // One for each member and meeting.
+    ASYRA_ASSIGN_OR_RETURN(flags_,
+                           options_.flags->Take(kMeetings * g_.members));
+    if (!g_.sums) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(sum_, SumOf(g_));
+    return absl::OkStatus();
+  }
+
+  int64_t workspace_bytes() const override {
+    return g_.sums ? (g_.members - 1) * g_.slot_bytes() : 0;
+  }
+
+  absl::Status Bind(const KernelArgs& args) override {
+    Addresses mine = {args.results[0], args.workspace, flags_};
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<std::string> all,
+        options_.exchange(
+            {reinterpret_cast<const char*>(&mine), sizeof(mine)}));
+    for (int64_t rank : ranks_) {
+      Addresses& address = peers_.emplace_back();
+      if (all[rank].size() != sizeof(address)) {
+        return Invalid("rank {} tells {} bytes of addresses, {} are expected",
+                       rank, all[rank].size(), sizeof(address));
+      }
+      std::memcpy(&address, all[rank].data(), sizeof(address));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
+    // Within a GPU it takes a kernel to copy (copy engines do not, however they
+    // are asked), which finds room before what is computed next rather than
+    // later.
+    if (!g_.sums && !has_rest()) {
+      ASYRA_RETURN_IF_ERROR(SendBlock(g_.self, args, stream));
+    }
+    // Everybody's memory is free to be written to.
+    ASYRA_RETURN_IF_ERROR(MeetAll(0, stream));
+    // To the next member first, so that not all write to the same one.
+    for (int64_t i = 1; i < g_.members; ++i) {
+      ASYRA_RETURN_IF_ERROR(
+          SendBlock((g_.self + i) % g_.members, args, stream));
+    }
+    ASYRA_RETURN_IF_ERROR(MeetAll(1, stream));
+    if (!g_.sums) return absl::OkStatus();
+    ASYRA_RETURN_IF_ERROR(AddBlocks(args, stream));
+    if (!g_.whole) return absl::OkStatus();
+    ASYRA_RETURN_IF_ERROR(SendSum(args, stream));
+    return MeetAll(2, stream);
+  }
+
+  // This rank's own block: beside a product the kernel that copies it waits for
+  // the product's end, and so would everything behind it on the collective's
+  // stream. The driver's kernel would then hold up small ops for as long as it
+  // takes, and takes twice as long where rows are long and few.
+  bool has_rest() const override { return g_.split && !g_.sums; }
+  absl::Status EnqueueRest(const KernelArgs& args,
+                           cudaStream_t stream) override {
+    return has_rest() ? SendBlock(g_.self, args, stream) : absl::OkStatus();
+  }
+
+ private:
+  // What comes after it begins when all members have come to it, and finds what
+  // they had written before. A flag is up only between two meetings over
+  // others, so that each may be used again by the next launch.
+  absl::Status MeetAll(int meeting, cudaStream_t stream) {
+    absl::InlinedVector<uint32_t*, 8> mine, theirs;
+    for (int64_t member = 0; member < g_.members; ++member) {
+      if (member == g_.self) continue;
+      mine.push_back(flags_ + meeting * g_.members + member);
+      theirs.push_back(peers_[member].flags + meeting * g_.members + g_.self);
+    }
+    ASYRA_RETURN_IF_ERROR(options_.flags->Raise(theirs, stream));
+    return options_.flags->Await(mine, stream);
+  }
+
+  // Where the block of `from` lies in the workspace of `owner`.
+  std::byte* Slot(void* workspace, int64_t from, int64_t owner) const {
+    int64_t slot = from < owner ? from : from - 1;
+    return static_cast<std::byte*>(workspace) + slot * g_.slot_bytes();
+  }
+
+  absl::Status SendBlock(int64_t to, const KernelArgs& args,
+                         cudaStream_t stream) {
+    const CollectiveGeometry& runs = g_.runs;
+    int64_t size = SizeOf(g_.dtype);
+    RowCopy copy{.outer = runs.outer,
+                 .middle = runs.middle,
+                 .run_bytes = runs.run_elements * size,
+                 .from_outer = runs.read_outer * size,
+                 .from_middle = runs.read_middle * size,
+                 .to_outer = runs.write_outer * size,
+                 .to_middle = runs.write_middle * size};
+    const auto* from = static_cast<const std::byte*>(args.operands[0]) +
+                       to * runs.read_member * size;
+    if (g_.sums) {
+      copy.to_middle = copy.run_bytes;
+      copy.to_outer = copy.middle * copy.run_bytes;
+      return CopyBlock(copy, from, Slot(peers_[to].workspace, g_.self, to),
+                       stream);
+    }
+    int64_t place = g_.self * runs.write_member * size;
+    if (to == g_.self) {
+      ASYRA_CUDA(
+          CopyRows(copy, from, static_cast<std::byte*>(args.results[0]) + place,
+                   stream, has_rest() ? CopyPace::kAside : CopyPace::kFull));
+      return absl::OkStatus();
+    }
+    return CopyBlock(
+        copy, from, static_cast<std::byte*>(peers_[to].result) + place, stream);
+  }
+
+  // The part of the result that is this rank's.
+  std::byte* OwnPart(void* result) const {
+    return static_cast<std::byte*>(result) +
+           (g_.whole ? g_.self * g_.block_bytes : 0);
+  }
+
+  absl::Status AddBlocks(const KernelArgs& args, cudaStream_t stream) {
+    absl::InlinedVector<void*, 8> blocks;
+    for (int64_t member = 0; member < g_.members; ++member) {
+      blocks.push_back(member == g_.self
+                           ? static_cast<std::byte*>(args.operands[0]) +
+                                 g_.self * g_.runs.read_member *
+                                     SizeOf(g_.dtype)
+                           : Slot(args.workspace, member, g_.self));
+    }
+    void* to = OwnPart(args.results[0]);
+    return sum_.Enqueue(blocks, {&to, 1}, stream);
+  }
+
+  absl::Status SendSum(const KernelArgs& args, cudaStream_t stream) {
+    const void* from = OwnPart(args.results[0]);
+    for (int64_t i = 1; i < g_.members; ++i) {
+      void* to = OwnPart(peers_[(g_.self + i) % g_.members].result);
+      ASYRA_CUDA(
+          cudaMemcpyAsync(to, from, g_.block_bytes, cudaMemcpyDefault, stream));
+    }
+    return absl::OkStatus();
+  }
+
+  Geometry g_;
+  std::vector<int64_t> ranks_;  // of the members
+  CopyCollectiveOptions options_;
+  uint32_t* flags_ = nullptr;     // of each meeting, by member
+  std::vector<Addresses> peers_;  // by member
+  GeneratedKernel sum_;
+};
+
+}  // namespace
+
+bool CanCopy(const CollectiveUse& use) {
+  if (use.use.num_operands() != 1) return false;
+  absl::StatusOr<std::vector<CollectiveGeometry>> all = GeometriesOf(use);
+  if (!all.ok()) return false;
+  const CollectiveGeometry& runs = (*all)[0];
+  if (runs.block_elements() == 0) return false;
+  if (!runs.sums) return true;
+  bool whole = use.use.def().collective == CollectiveKind::kAllReduce;
+  auto parts = static_cast<int64_t>(whole ? use.members.size() : 1);
+  // What the sum reads and writes begins at multiples of 16 bytes.
+  int64_t run_bytes = runs.run_elements * SizeOf(runs.dtype);
+  return IsFloat(runs.dtype) && run_bytes % (16 * parts) == 0;
+}
+
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCopyCollective(
+    const CollectiveUse& use, CopyCollectiveOptions options) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<CollectiveGeometry> runs,
+                         GeometriesOf(use));
+  Geometry geometry = GeometryFor(use, runs[0], options.self);
+  auto kernel = std::make_unique<CopyCollective>(geometry, use.members,
+                                                 std::move(options));
+  ASYRA_RETURN_IF_ERROR(kernel->Prepare());
+  kernel->set_label(use.label);
+  return kernel;
+}
+
+}  // namespace asyra::cuda

@@ -1,0 +1,16 @@
+// A collective of a program as calls of NCCL.
+#pragma once
+
+#include <memory>
+
+#include "executor/comm/collective_geometry.h"
+#include "executor/cuda/device/cuda_kernel.h"
+
+namespace asyra::cuda {
+
+// `comm` connects the members of the use's group in their order, and outlives
+// the kernel. Errors: sums of an element type that NCCL has none for.
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareNcclCollective(
+    const CollectiveUse& use, ncclComm_t comm);
+
+}  // namespace asyra::cuda

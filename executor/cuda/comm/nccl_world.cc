@@ -1,0 +1,299 @@
+#include "executor/cuda/comm/nccl_world.h"
+
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "executor/cuda/comm/abort_comms.h"
+#include "executor/cuda/comm/copy_collective.h"
+#include "executor/cuda/comm/end_together.h"
+#include "executor/cuda/comm/nccl_collective.h"
+#include "executor/cuda/comm/peer_access.h"
+#include "executor/cuda/device/cuda_status.h"
+#include "executor/cuda/device/scratch.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+using cuda::OnGpu;
+using cuda::ToStatus;
+
+// In which the ranks of a process should notice that one of them has failed.
+constexpr double kNoticeSeconds = 5;
+
+class NcclWorld : public Communicator {
+ public:
+  NcclWorld(Communicator& host, const NcclWorldOptions& options)
+      : host_(host), options_(options) {}
+
+  ~NcclWorld() override {
+    OnGpu gpu(options_.ordinal);
+    Settle();
+    if (aborted_) {
+      EndAborted();
+      return;
+    }
+    if (together_ != nullptr) together_->Leave();
+    for (auto& [key, comm] : groups_) ncclCommDestroy(comm);
+    if (world_ != nullptr) ncclCommDestroy(world_);
+  }
+
+  // When the first collective is prepared: programs without any need no NCCL.
+  absl::Status Connect() {
+    if (world_ != nullptr) return absl::OkStatus();
+    ASYRA_RETURN_IF_ERROR(JoinOthers());
+    ncclUniqueId id = {};
+    if (rank() == 0) {
+      ASYRA_RETURN_IF_ERROR(ToStatus(ncclGetUniqueId(&id), "ncclGetUniqueId"));
+    }
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<std::string> said,
+        Exchange({reinterpret_cast<const char*>(&id), sizeof(id)}));
+    if (said[0].size() != sizeof(id)) {
+      return Invalid("rank 0 gives {} bytes of an NCCL id, {} are expected",
+                     said[0].size(), sizeof(id));
+    }
+    std::memcpy(&id, said[0].data(), sizeof(id));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    // It carries nothing itself, groups are split from it: each of 32 channels
+    // would take 6 MiB of the GPU.
+    config.maxCTAs = 1;
+    return ToStatus(
+        ncclCommInitRankConfig(&world_, static_cast<int>(size()), id,
+                               static_cast<int>(rank()), &config),
+        "ncclCommInitRankConfig");
+  }
+
+  std::string_view name() const override { return "nccl"; }
+  std::string_view device() const override { return "cuda"; }
+  int64_t rank() const override { return host_.rank(); }
+  int64_t size() const override { return host_.size(); }
+
+  absl::StatusOr<std::vector<std::string>> Exchange(
+      std::string_view mine) override {
+    return host_.Exchange(mine);
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
+      const CollectiveUse& use) override {
+    OnGpu gpu(options_.ordinal);
+    if (Asks(use, "copies")) {
+      ASYRA_ASSIGN_OR_RETURN(bool copies, CarriesByCopies(use));
+      if (copies) return PrepareCopies(use);
+    }
+    ASYRA_RETURN_IF_ERROR(Connect());
+    ASYRA_ASSIGN_OR_RETURN(ncclComm_t comm, GroupOf(use));
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel,
+                           cuda::PrepareNcclCollective(use, comm));
+    ASYRA_RETURN_IF_ERROR(WarmUp(use.use, comm, *kernel));
+    return kernel;
+  }
+
+  absl::StatusOr<bool> CarriesByCopies(const CollectiveUse& use) override {
+    if (!cuda::CanCopy(use)) return false;
+    OnGpu gpu(options_.ordinal);
+    return ReachesPeers();
+  }
+
+  void BeginStep() override { host_.BeginStep(); }
+  std::vector<int64_t> RanksBehind() const override {
+    return host_.RanksBehind();
+  }
+
+  absl::Status Check(double waited_s) override {
+    absl::Status status = CheckAll(waited_s);
+    if (status.ok()) return status;
+    // The others learn of it before anything of theirs ends early.
+    host_.Abort(status);
+    AbortAll();
+    return status;
+  }
+
+  void Settle() override {
+    if (!host_.Check(0).ok()) AbortAll();
+  }
+
+  // May be called where CUDA must not be (in a host function of a stream): the
+  // next Check ends what waits on the GPU.
+  void Abort(const absl::Status& cause) override { host_.Abort(cause); }
+
+ private:
+  static bool Asks(const CollectiveUse& use, std::string_view attr) {
+    const AttrValue* value = use.use.attrs().Find(attr);
+    return value != nullptr && std::get<bool>(*value);
+  }
+
+  absl::Status JoinOthers() {
+    if (together_ != nullptr) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(together_, cuda::EndTogether::Join(host_));
+    return absl::OkStatus();
+  }
+
+  // Asked by all ranks when the first of them asks.
+  absl::StatusOr<bool> ReachesPeers() {
+    if (reaches_peers_.has_value()) return *reaches_peers_;
+    ASYRA_RETURN_IF_ERROR(JoinOthers());
+    bool reaches = false;
+    if (together_ != nullptr) {
+      ASYRA_ASSIGN_OR_RETURN(reaches,
+                             cuda::ReachAllPeers(host_, options_.ordinal));
+    }
+    reaches_peers_ = reaches;
+    if (!reaches) return false;
+    ASYRA_ASSIGN_OR_RETURN(flags_, cuda::PeerFlags::Create());
+    return true;
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopies(
+      const CollectiveUse& use) {
+    return cuda::PrepareCopyCollective(
+        use,
+        {.self = MemberOf(use),
+         .exchange = [this](std::string_view mine) { return Exchange(mine); },
+         .flags = flags_.get()});
+  }
+
+  int MemberOf(const CollectiveUse& use) const {
+    int member = 0;
+    while (use.members[member] != rank()) ++member;
+    return member;
+  }
+
+  // NCCL makes connections when a collective first needs them, which it could
+  // not in the capture of a graph and should not in a step: each kind and size
+  // runs once beforehand.
+  absl::Status WarmUp(const KernelUse& use, ncclComm_t comm,
+                      CudaKernel& kernel) {
+    int count = use.num_operands();
+    std::vector<int64_t> bytes;  // of operands, then of results
+    for (int i = 0; i < count; ++i) bytes.push_back(use.operand(i).bytes());
+    if (!warm_.insert({comm, use.def().collective, bytes}).second) {
+      return absl::OkStatus();
+    }
+    for (int i = 0; i < count; ++i) bytes.push_back(use.result(i).bytes());
+    std::vector<cuda::Scratch> memory(bytes.size());
+    std::vector<void*> places;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      ASYRA_RETURN_IF_ERROR(memory[i].Allocate(bytes[i]));
+      places.push_back(memory[i].data());
+    }
+    cuda::Scratch workspace;
+    ASYRA_RETURN_IF_ERROR(workspace.Allocate(kernel.workspace_bytes()));
+    absl::Span<void* const> all = places;
+    KernelArgs args{all.first(count), all.subspan(count), workspace.data()};
+    Failure failure;
+    ASYRA_ASSIGN_OR_RETURN(
+        std::unique_ptr<cuda::CudaStream> stream,
+        cuda::CudaStream::Create(options_.ordinal, StreamUse::kCollectives,
+                                 nullptr, &failure));
+    // Freeing memory on one GPU waits for kernels on its peers: none may wait
+    // for a rank that is still at what it prepared before.
+    ASYRA_RETURN_IF_ERROR(Exchange("").status());
+    kernel.Launch(args, *stream);
+    ASYRA_RETURN_IF_ERROR(stream->Synchronize(
+        [this](double waited_s) { return Check(waited_s); }));
+    return failure.status();
+  }
+
+  absl::Status CheckAll(double waited_s) const {
+    ASYRA_RETURN_IF_ERROR(host_.Check(waited_s));
+    if (aborted_) return absl::AbortedError("the world was aborted");
+    if (world_ == nullptr && flags_ == nullptr) return absl::OkStatus();
+    if (world_ != nullptr) ASYRA_RETURN_IF_ERROR(CheckComm(world_));
+    for (auto& [key, comm] : groups_) ASYRA_RETURN_IF_ERROR(CheckComm(comm));
+    if (waited_s <= options_.timeout_s) return absl::OkStatus();
+    std::string behind;
+    for (int64_t r : RanksBehind()) behind += fmt::format(" {}", r);
+    return absl::DeadlineExceededError(
+        fmt::format("rank {}: the step has not ended within {:g} s{}{}", rank(),
+                    options_.timeout_s,
+                    behind.empty() ? "" : ", not begun on ranks", behind));
+  }
+
+  void AbortAll() {
+    if (aborted_) return;
+    aborted_ = true;
+    OnGpu gpu(options_.ordinal);
+    // Before anybody gives back memory, which could hold up this call.
+    if (flags_ != nullptr) flags_->RaiseAll();
+    if (together_ != nullptr) {
+      together_->Leave();
+      together_->Wait(kNoticeSeconds);
+    }
+    for (auto& [key, comm] : groups_) aborts_.Begin(comm);
+  }
+
+  // The executors that used this world are gone. A communicator that does not
+  // end is left alone.
+  void EndAborted() {
+    if (!aborts_.Wait(kNoticeSeconds) || world_ == nullptr) return;
+    aborts_.Begin(world_);
+    aborts_.Wait(kNoticeSeconds);
+  }
+
+  absl::Status CheckComm(ncclComm_t comm) const {
+    ncclResult_t error = ncclSuccess;
+    ASYRA_RETURN_IF_ERROR(
+        ToStatus(ncclCommGetAsyncError(comm, &error), "ncclCommGetAsyncError"));
+    if (error == ncclInProgress) return absl::OkStatus();
+    return ToStatus(error, "a collective");
+  }
+
+  // The members have one communicator for each set of axes and CTA budget.
+  // All ranks prepare the same collectives, each in a group of its own, so that
+  // all take part in a split.
+  absl::StatusOr<ncclComm_t> GroupOf(const CollectiveUse& use) {
+    int64_t ctas = CtasOf(use);
+    auto found = groups_.find({use.members, ctas});
+    if (found != groups_.end()) return found->second;
+    // NCCL would wait for ever for a rank that has failed meanwhile.
+    ASYRA_RETURN_IF_ERROR(Exchange("").status());
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 1;
+    if (ctas > 0) {
+      config.minCTAs = 1;
+      config.maxCTAs = static_cast<int>(ctas);
+      // Blocks of a cluster begin together, on neighbouring SMs. By
+      // fours, NCCL's choice, they do not fit where products leave room
+      // (sm_margin): an all_gather of 16 blocks then took 770 us instead of
+      // 220. By pairs it takes no longer alone.
+      config.cgaClusterSize = 2;
+    }
+    ncclComm_t comm = nullptr;
+    ASYRA_RETURN_IF_ERROR(
+        ToStatus(ncclCommSplit(world_, static_cast<int>(use.members[0]),
+                               MemberOf(use), &comm, &config),
+                 "ncclCommSplit"));
+    groups_[{use.members, ctas}] = comm;
+    return comm;
+  }
+
+  static int64_t CtasOf(const CollectiveUse& use) {
+    const AttrValue* value = use.use.attrs().Find("ctas");
+    return value == nullptr ? 0 : std::get<int64_t>(*value);
+  }
+
+  Communicator& host_;
+  NcclWorldOptions options_;
+  ncclComm_t world_ = nullptr;
+  std::map<std::pair<std::vector<int64_t>, int64_t>, ncclComm_t> groups_;
+  // What has run once: its kind and the bytes of its operands.
+  std::set<std::tuple<ncclComm_t, CollectiveKind, std::vector<int64_t>>> warm_;
+  bool aborted_ = false;
+  cuda::CommAborts aborts_;
+  std::shared_ptr<cuda::EndTogether> together_;
+  std::optional<bool> reaches_peers_;
+  std::unique_ptr<cuda::PeerFlags> flags_;  // of copies
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Communicator>> CreateNcclWorld(
+    Communicator& host, const NcclWorldOptions& options) {
+  return std::make_unique<NcclWorld>(host, options);
+}
+
+}  // namespace asyra

@@ -1,0 +1,24 @@
+// What a build without the CUDA toolkit says.
+#include "executor/cuda/device/cuda_platform.h"
+#include "executor/cuda/device/facts.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+absl::Status NoCuda() {
+  return Unimplemented(
+      "this build has no CUDA: no toolkit with NCCL was found when it was "
+      "configured, or it was configured with -DASYRA_CUDA=OFF");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Platform>> CreateCudaPlatform(
+    const CudaPlatformOptions&) {
+  return NoCuda();
+}
+
+absl::StatusOr<CudaFacts> DescribeCuda() { return NoCuda(); }
+
+}  // namespace asyra

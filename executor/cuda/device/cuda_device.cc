@@ -1,0 +1,205 @@
+#include "executor/cuda/device/cuda_device.h"
+
+#include <cstdlib>
+
+#include "executor/composite_kernel.h"
+#include "executor/cuda/device/cuda_stream.h"
+#include "executor/cuda/device/host_kernel.h"
+#include "executor/cuda/device/probe_kernel.h"
+#include "executor/cuda/gemm/gpu_choices.h"
+#include "executor/cuda/kernels/kernel_list.h"
+#include "ir/body.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+using cuda::CudaStream;
+using cuda::OnGpu;
+
+class CudaMemory : public DeviceMemory {
+ public:
+  CudaMemory(int ordinal, void* data, int64_t bytes)
+      : ordinal_(ordinal), data_(data), bytes_(bytes) {}
+  ~CudaMemory() override {
+    OnGpu gpu(ordinal_);
+    cudaFree(data_);
+  }
+  void* data() const override { return data_; }
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  int ordinal_;
+  void* data_;
+  int64_t bytes_;
+};
+
+class CudaDevice : public Device {
+ public:
+  explicit CudaDevice(const CudaDeviceOptions& options) : options_(options) {}
+
+  absl::Status Initialize() {
+    OnGpu gpu(options_.ordinal);
+    ASYRA_CUDA(cudaFree(nullptr));  // makes the context
+    ASYRA_ASSIGN_OR_RETURN(probes_, cuda::Probes::Create());
+    return absl::OkStatus();
+  }
+
+  ~CudaDevice() override {
+    OnGpu gpu(options_.ordinal);
+    probes_.reset();
+  }
+
+  std::string_view name() const override { return "cuda"; }
+  int ordinal() const { return options_.ordinal; }
+
+  int64_t BytesInUse() override {
+    OnGpu gpu(options_.ordinal);
+    size_t left = 0, all = 0;
+    if (cudaMemGetInfo(&left, &all) != cudaSuccess) return 0;
+    return static_cast<int64_t>(all - left);
+  }
+
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
+      int64_t bytes) override {
+    OnGpu gpu(options_.ordinal);
+    void* data = nullptr;
+    cudaError_t error = cudaMalloc(&data, std::max<int64_t>(bytes, 1));
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      size_t left = 0, all = 0;
+      ASYRA_CUDA(cudaMemGetInfo(&left, &all));
+      return absl::ResourceExhaustedError(
+          fmt::format("{} bytes are asked for, {} of {} are left on GPU {}",
+                      bytes, left, all, options_.ordinal));
+    }
+    ASYRA_RETURN_IF_ERROR(cuda::ToStatus(error, "cudaMalloc"));
+    return std::make_unique<CudaMemory>(options_.ordinal, data, bytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
+      std::string_view /*name*/, StreamUse use, Failure* failure) override {
+    OnGpu gpu(options_.ordinal);
+    return CudaStream::Create(options_.ordinal, use, &probes_->findings(),
+                              failure);
+  }
+
+  std::unique_ptr<Event> CreateEvent(bool timed) override {
+    OnGpu gpu(options_.ordinal);
+    return std::make_unique<cuda::CudaEvent>(timed);
+  }
+
+  absl::StatusOr<std::unique_ptr<Recording>> Record(
+      absl::Span<Stream* const> streams,
+      std::function<void()> enqueue) override {
+    OnGpu gpu(options_.ordinal);
+    if (options_.graphs) return cuda::RecordGraph(streams, enqueue);
+    return cuda::RecordFunction([this, enqueue = std::move(enqueue)] {
+      OnGpu here(options_.ordinal);
+      enqueue();
+    });
+  }
+
+  void CopyToDevice(void* to, const void* from, int64_t bytes,
+                    Stream& stream) override {
+    Copy(to, from, bytes, stream);
+  }
+  void CopyToHost(void* to, const void* from, int64_t bytes,
+                  Stream& stream) override {
+    Copy(to, from, bytes, stream);
+  }
+  void Copy(void* to, const void* from, int64_t bytes,
+            Stream& stream) override {
+    if (bytes == 0) return;
+    auto& on = static_cast<CudaStream&>(stream);
+    OnGpu gpu(options_.ordinal);
+    absl::Status status = cuda::ToStatus(
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, on.handle()),
+        "cudaMemcpyAsync");
+    if (!status.ok()) on.Report(status);
+  }
+
+  void Fill(void* to, uint8_t byte, int64_t bytes, Stream& stream) override {
+    if (bytes == 0) return;
+    auto& on = static_cast<CudaStream&>(stream);
+    OnGpu gpu(options_.ordinal);
+    absl::Status status = cuda::ToStatus(
+        cudaMemsetAsync(to, byte, bytes, on.handle()), "cudaMemsetAsync");
+    if (!status.ok()) on.Report(status);
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(
+      const KernelUse& use) override {
+    OnGpu gpu(options_.ordinal);
+    bool has_body = BodyOf(use.attrs()) != nullptr;
+    if (const CudaKernelDef* def = FindCudaKernel(use)) {
+      auto kernel = def->prepare(use);
+      // That a library has nothing for a product and its epilogue is known only
+      // when it is asked.
+      if (!has_body || !absl::IsUnimplemented(kernel.status())) return kernel;
+    }
+    if (has_body) return PrepareComposite(use, *this);
+    return cuda::PrepareHostKernel(use);
+  }
+
+  void Adopt(const Choices& choices) override {
+    cuda::GpuChoices().Adopt(choices);
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareProbe(
+      const ProbeUse& use) override {
+    OnGpu gpu(options_.ordinal);
+    return probes_->Prepare(use);
+  }
+
+ private:
+  CudaDeviceOptions options_;
+  std::unique_ptr<cuda::Probes> probes_;
+};
+
+// A kernel that is loaded when it is first launched waits for the GPU, on which
+// a collective may wait for this very rank. Who has set the variable knows why.
+void LoadKernelsAtOnce() {
+  static const int done = setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  (void)done;
+}
+
+std::string Version(int number) {
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(
+    const CudaDeviceOptions& options) {
+  LoadKernelsAtOnce();
+  auto device = std::make_unique<CudaDevice>(options);
+  ASYRA_RETURN_IF_ERROR(device->Initialize());
+  return device;
+}
+
+int OrdinalOf(const Device& device) {
+  return static_cast<const CudaDevice&>(device).ordinal();
+}
+
+absl::StatusOr<int> CountCudaDevices() {
+  LoadKernelsAtOnce();
+  int count = 0;
+  cudaError_t error = cudaGetDeviceCount(&count);
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  if (error == cudaErrorInsufficientDriver && driver > 0) {
+    return absl::FailedPreconditionError(
+        fmt::format("the driver knows CUDA {}, this build needs {}",
+                    Version(driver), Version(runtime)));
+  }
+  if (error != cudaSuccess || count == 0) {
+    return absl::FailedPreconditionError(fmt::format(
+        "there is no CUDA device: {}",
+        error == cudaSuccess ? "none is visible" : cudaGetErrorString(error)));
+  }
+  return count;
+}
+
+}  // namespace asyra

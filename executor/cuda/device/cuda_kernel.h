@@ -1,0 +1,38 @@
+// Kernels of the cuda device enqueue on a CUDA stream, in the order of the
+// stream, without synchronizing or allocating, so that a step of them can be
+// captured as a graph.
+#pragma once
+
+#include "executor/cuda/device/cuda_stream.h"
+#include "executor/kernel.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+
+class CudaKernel : public Kernel {
+ public:
+  void Launch(const KernelArgs& args, Stream& stream) final {
+    auto& on = static_cast<cuda::CudaStream&>(stream);
+    Report(Enqueue(args, on.handle()), on);
+  }
+  void LaunchRest(const KernelArgs& args, Stream& stream) final {
+    auto& on = static_cast<cuda::CudaStream&>(stream);
+    Report(EnqueueRest(args, on.handle()), on);
+  }
+
+  virtual absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) = 0;
+  virtual absl::Status EnqueueRest(const KernelArgs& args,
+                                   cudaStream_t stream) {
+    (void)args;
+    (void)stream;
+    return absl::OkStatus();
+  }
+
+ private:
+  void Report(const absl::Status& status, cuda::CudaStream& on) const {
+    if (status.ok()) return;
+    on.Report(label().empty() ? status : Annotate(status, label()));
+  }
+};
+
+}  // namespace asyra

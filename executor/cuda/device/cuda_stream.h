@@ -1,0 +1,70 @@
+// Streams and events of CUDA, and a step of many streams as one graph.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "executor/cuda/device/cuda_status.h"
+#include "executor/cuda/device/findings.h"
+#include "executor/failure.h"
+#include "executor/stream.h"
+
+namespace asyra::cuda {
+
+class CudaEvent : public Event {
+ public:
+  explicit CudaEvent(bool timed);
+  ~CudaEvent() override;
+  double UsSince(const Event& earlier) const override;
+
+ private:
+  friend class CudaStream;
+  cudaEvent_t event_ = nullptr;
+  bool timed_;
+};
+
+// Of a stream of the current GPU; where there are two priorities only, rests
+// compete with computation.
+absl::StatusOr<int> PriorityOf(StreamUse use);
+
+class CudaStream : public Stream {
+ public:
+  // `findings`, which may be null, and `failure` outlive it.
+  static absl::StatusOr<std::unique_ptr<CudaStream>> Create(int ordinal,
+                                                            StreamUse use,
+                                                            Findings* findings,
+                                                            Failure* failure);
+  ~CudaStream() override;
+
+  void Record(Event& event) override;
+  void Wait(Event& event) override;
+  absl::Status Synchronize(const WaitCheck& check) override;
+
+  int ordinal() const { return ordinal_; }
+  cudaStream_t handle() const { return stream_; }
+  // Of an enqueueing that failed.
+  void Report(const absl::Status& status) { failure_->Report(status); }
+
+ private:
+  friend class GraphRecording;
+  CudaStream(int ordinal, Findings* findings, Failure* failure)
+      : ordinal_(ordinal), findings_(findings), failure_(failure) {}
+
+  int ordinal_;
+  Findings* findings_;
+  Failure* failure_;
+  cudaStream_t stream_ = nullptr;
+  bool capturing_ = false;
+};
+
+// Keeps `enqueue` itself: each replay launches op by op.
+std::unique_ptr<Recording> RecordFunction(std::function<void()> enqueue);
+
+// Captures what it enqueues as a graph, launched on the first of the streams.
+absl::StatusOr<std::unique_ptr<Recording>> RecordGraph(
+    absl::Span<Stream* const> streams, const std::function<void()>& enqueue);
+
+}  // namespace asyra::cuda

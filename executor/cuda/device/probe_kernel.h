@@ -1,0 +1,34 @@
+// Probes as kernels, and what they need of a device.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "executor/cuda/device/cuda_kernel.h"
+#include "executor/cuda/device/findings.h"
+#include "executor/device.h"
+
+namespace asyra::cuda {
+
+// Of one device, which is current in every call.
+class Probes {
+ public:
+  static absl::StatusOr<std::unique_ptr<Probes>> Create();
+  ~Probes();
+
+  Findings& findings() { return *findings_; }
+  absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const ProbeUse& use);
+
+ private:
+  Probes() = default;
+  // Device memory for a checksum.
+  absl::StatusOr<uint64_t*> NewCell();
+
+  std::unique_ptr<Findings> findings_;
+  // By the host's cell, which names what is sealed and verified.
+  std::map<const uint64_t*, uint64_t*> sealed_;
+  std::vector<void*> blocks_;
+  int cells_left_ = 0;
+};
+
+}  // namespace asyra::cuda

@@ -1,0 +1,29 @@
+// Memory of a GPU for as long as something is prepared.
+#pragma once
+
+#include <algorithm>
+
+#include "executor/cuda/device/cuda_status.h"
+#include "ir/support/status.h"
+
+namespace asyra::cuda {
+
+class Scratch {
+ public:
+  Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { cudaFree(data_); }
+
+  // Once. Error: ResourceExhausted.
+  absl::Status Allocate(int64_t bytes) {
+    ASYRA_CUDA(cudaMalloc(&data_, std::max<int64_t>(bytes, 1)));
+    return absl::OkStatus();
+  }
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+}  // namespace asyra::cuda

@@ -1,0 +1,313 @@
+#include "executor/cuda/gemm/gemm.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "executor/cuda/device/scratch.h"
+#include "executor/cuda/gemm/gemm_choice.h"
+#include "executor/cuda/gemm/gpu_choices.h"
+#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/kernels/fill.h"
+#include "ir/support/status.h"
+
+namespace asyra::cuda {
+namespace {
+
+// Candidates of the heuristics that are timed, and how often.
+constexpr int kCandidates = 8;
+constexpr int kTimedRuns = 5;
+
+cudaDataType_t TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return CUDA_R_16F;
+    case DType::kBF16:
+      return CUDA_R_16BF;
+    case DType::kF64:
+      return CUDA_R_64F;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+// A handle of cuBLASLt with its function that destroys it.
+template <typename T, cublasStatus_t (*kDestroy)(T)>
+struct Handle {
+  T value = nullptr;
+  Handle() = default;
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() {
+    if (value != nullptr) kDestroy(value);
+  }
+};
+using Operation = Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using Layout = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Preference =
+    Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+struct Timer {
+  ~Timer() {
+    if (begin != nullptr) cudaEventDestroy(begin);
+    if (end != nullptr) cudaEventDestroy(end);
+    if (stream != nullptr) cudaStreamDestroy(stream);
+  }
+  cudaEvent_t begin = nullptr, end = nullptr;
+  cudaStream_t stream = nullptr;
+};
+
+// One for each GPU; made once, used by all threads.
+absl::StatusOr<cublasLtHandle_t> HandleOfGpu() {
+  static std::mutex mutex;
+  static auto* handles = new std::map<int, cublasLtHandle_t>();
+  int gpu = 0;
+  ASYRA_CUDA(cudaGetDevice(&gpu));
+  std::lock_guard lock(mutex);
+  cublasLtHandle_t& handle = (*handles)[gpu];
+  if (handle == nullptr) ASYRA_CUDA(cublasLtCreate(&handle));
+  return handle;
+}
+
+class LtGemm : public Gemm {
+ public:
+  explicit LtGemm(const GemmShape& shape) : shape_(shape) {}
+
+  absl::Status Describe() {
+    ASYRA_ASSIGN_OR_RETURN(handle_, HandleOfGpu());
+    bool wide = shape_.dtype == DType::kF64;
+    ASYRA_CUDA(cublasLtMatmulDescCreate(
+        &operation_.value, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+        wide ? CUDA_R_64F : CUDA_R_32F));
+    // cuBLAS counts in columns: it computes c transposed, from b and a.
+    ASYRA_RETURN_IF_ERROR(
+        SetTranspose(CUBLASLT_MATMUL_DESC_TRANSA, shape_.transpose_b));
+    ASYRA_RETURN_IF_ERROR(
+        SetTranspose(CUBLASLT_MATMUL_DESC_TRANSB, shape_.transpose_a));
+    ASYRA_RETURN_IF_ERROR(SetProcessors());
+    ASYRA_RETURN_IF_ERROR(MakeLayout(shape_.transpose_b ? shape_.k : shape_.n,
+                                     shape_.transpose_b ? shape_.n : shape_.k,
+                                     shape_.b_stride, &b_));
+    ASYRA_RETURN_IF_ERROR(MakeLayout(shape_.transpose_a ? shape_.m : shape_.k,
+                                     shape_.transpose_a ? shape_.k : shape_.m,
+                                     shape_.a_stride, &a_));
+    ASYRA_RETURN_IF_ERROR(MakeLayout(shape_.n, shape_.m, shape_.c_stride, &c_));
+    return SetEpilogue(shape_.epilogue, TypeOf(shape_.dtype), operation_.value);
+  }
+
+  // At least one, what the heuristics expect to be the best one first.
+  absl::StatusOr<std::vector<GemmAlgorithm>> Candidates() {
+    Preference preference;
+    ASYRA_CUDA(cublasLtMatmulPreferenceCreate(&preference.value));
+    uint64_t bytes = kGemmWorkspaceBytes;
+    ASYRA_CUDA(cublasLtMatmulPreferenceSetAttribute(
+        preference.value, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
+        sizeof(bytes)));
+    // It would take for granted what fresh memory has, 256.
+    for (auto matrix : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      uint32_t alignment = AlignmentOf(shape_);
+      ASYRA_CUDA(cublasLtMatmulPreferenceSetAttribute(
+          preference.value, matrix, &alignment, sizeof(alignment)));
+    }
+    std::vector<cublasLtMatmulHeuristicResult_t> found(kCandidates);
+    int count = 0;
+    cublasStatus_t asked = cublasLtMatmulAlgoGetHeuristic(
+        handle_, operation_.value, b_.value, a_.value, c_.value, c_.value,
+        preference.value, kCandidates, found.data(), &count);
+    // Where it has nothing, of an epilogue, this is what it says.
+    if (asked == CUBLAS_STATUS_NOT_SUPPORTED) {
+      count = 0;
+    } else {
+      ASYRA_RETURN_IF_ERROR(ToStatus(asked, "cublasLtMatmulAlgoGetHeuristic"));
+    }
+    found.resize(count);
+    std::vector<GemmAlgorithm> algorithms;
+    for (const cublasLtMatmulHeuristicResult_t& one : found) {
+      if (one.state != CUBLAS_STATUS_SUCCESS) continue;
+      algorithms.push_back({one.algo, one.workspaceSize});
+    }
+    if (!algorithms.empty()) return algorithms;
+    return Unimplemented("cuBLASLt has no algorithm for {} x {} x {} in {}",
+                         shape_.m, shape_.n, shape_.k, ToString(shape_.dtype));
+  }
+
+  // Whether an algorithm that was found elsewhere runs this product here.
+  bool Takes(const GemmAlgorithm& algorithm) {
+    if (algorithm.workspace_bytes > kGemmWorkspaceBytes) return false;
+    cublasLtMatmulHeuristicResult_t checked = {};
+    cublasStatus_t status =
+        cublasLtMatmulAlgoCheck(handle_, operation_.value, b_.value, a_.value,
+                                c_.value, c_.value, &algorithm.algo, &checked);
+    return status == CUBLAS_STATUS_SUCCESS &&
+           checked.state == CUBLAS_STATUS_SUCCESS &&
+           checked.workspaceSize <= algorithm.workspace_bytes;
+  }
+
+  void Use(const GemmAlgorithm& algorithm) { algorithm_ = algorithm; }
+  void SetChoice(std::string key, const Choice& choice) {
+    key_ = std::move(key);
+    choice_ = choice;
+  }
+  void AddChoice(Choices* choices) const override {
+    choices->emplace(key_, choice_);
+  }
+
+  int64_t workspace_bytes() const override {
+    return static_cast<int64_t>(algorithm_.workspace_bytes);
+  }
+
+  absl::Status Enqueue(const void* a, const void* b, void* c,
+                       const EpilogueData& data, void* workspace,
+                       cudaStream_t stream) override {
+    const float one = 1, beta = shape_.epilogue.residual ? 1 : 0;
+    const double one64 = 1, beta64 = beta;
+    bool wide = shape_.dtype == DType::kF64;
+    const void* residual = shape_.epilogue.residual ? data.residual : c;
+    if (shape_.epilogue.bias) {
+      ASYRA_RETURN_IF_ERROR(SetBias(data.bias, operation_.value));
+    }
+    return ToStatus(
+        cublasLtMatmul(handle_, operation_.value,
+                       wide ? static_cast<const void*>(&one64) : &one, b,
+                       b_.value, a, a_.value,
+                       wide ? static_cast<const void*>(&beta64) : &beta,
+                       residual, c_.value, c, c_.value, &algorithm_.algo,
+                       workspace, algorithm_.workspace_bytes, stream),
+        "cublasLtMatmul");
+  }
+
+ private:
+  absl::Status SetTranspose(cublasLtMatmulDescAttributes_t which, bool is) {
+    cublasOperation_t operation = is ? CUBLAS_OP_T : CUBLAS_OP_N;
+    return ToStatus(cublasLtMatmulDescSetAttribute(
+                        operation_.value, which, &operation, sizeof(operation)),
+                    "cublasLtMatmulDescSetAttribute");
+  }
+
+  absl::Status SetProcessors() {
+    if (shape_.sms == 0) return absl::OkStatus();
+    int32_t count = shape_.sms;
+    return ToStatus(cublasLtMatmulDescSetAttribute(
+                        operation_.value, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET,
+                        &count, sizeof(count)),
+                    "cublasLtMatmulDescSetAttribute");
+  }
+
+  absl::Status MakeLayout(int64_t rows, int64_t columns, int64_t stride,
+                          Layout* layout) {
+    ASYRA_CUDA(cublasLtMatrixLayoutCreate(&layout->value, TypeOf(shape_.dtype),
+                                          rows, columns, rows));
+    if (shape_.batch == 1) return absl::OkStatus();
+    auto batch = static_cast<int32_t>(shape_.batch);
+    ASYRA_CUDA(cublasLtMatrixLayoutSetAttribute(
+        layout->value, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
+        sizeof(batch)));
+    ASYRA_CUDA(cublasLtMatrixLayoutSetAttribute(
+        layout->value, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
+        sizeof(stride)));
+    return absl::OkStatus();
+  }
+
+  GemmShape shape_;
+  cublasLtHandle_t handle_ = nullptr;
+  Operation operation_;
+  Layout a_, b_, c_;
+  GemmAlgorithm algorithm_;
+  std::string key_;
+  Choice choice_;
+};
+
+// Matrices to time a product on.
+class Trial {
+ public:
+  absl::Status Prepare(const GemmShape& s) {
+    ASYRA_CUDA(
+        cudaStreamCreateWithFlags(&timer_.stream, cudaStreamNonBlocking));
+    ASYRA_CUDA(cudaEventCreate(&timer_.begin));
+    ASYRA_CUDA(cudaEventCreate(&timer_.end));
+    int64_t last = s.batch - 1;
+    ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.a_stride + s.m * s.k, &a_));
+    ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.b_stride + s.k * s.n, &b_));
+    ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.c_stride + s.m * s.n, &c_));
+    if (s.epilogue.residual) {
+      ASYRA_RETURN_IF_ERROR(
+          Make(s.dtype, last * s.c_stride + s.m * s.n, &residual_));
+    }
+    if (s.epilogue.bias) ASYRA_RETURN_IF_ERROR(Make(s.dtype, s.n, &bias_));
+    return workspace_.Allocate(kGemmWorkspaceBytes);
+  }
+
+  // The median.
+  absl::StatusOr<float> TimeMs(LtGemm& gemm) {
+    std::vector<float> times(kTimedRuns);
+    for (int run = -1; run < kTimedRuns; ++run) {
+      ASYRA_CUDA(cudaEventRecord(timer_.begin, timer_.stream));
+      ASYRA_RETURN_IF_ERROR(gemm.Enqueue(a_.data(), b_.data(), c_.data(),
+                                         {residual_.data(), bias_.data()},
+                                         workspace_.data(), timer_.stream));
+      ASYRA_CUDA(cudaEventRecord(timer_.end, timer_.stream));
+      ASYRA_CUDA(cudaStreamSynchronize(timer_.stream));
+      if (run < 0) continue;  // warms up
+      ASYRA_CUDA(cudaEventElapsedTime(&times[run], timer_.begin, timer_.end));
+    }
+    std::sort(times.begin(), times.end());
+    return times[kTimedRuns / 2];
+  }
+
+ private:
+  absl::Status Make(DType dtype, int64_t elements, Scratch* scratch) {
+    ASYRA_RETURN_IF_ERROR(scratch->Allocate(elements * SizeOf(dtype)));
+    ASYRA_CUDA(FillRandom(ElementOf(dtype), scratch->data(), elements, ++seed_,
+                          timer_.stream));
+    return absl::OkStatus();
+  }
+
+  Timer timer_;
+  uint64_t seed_ = 0;
+  Scratch a_, b_, c_, residual_, bias_, workspace_;
+};
+
+// The fastest of the candidates; the first one where there is no memory to try.
+absl::StatusOr<Choice> Tune(const GemmShape& shape, LtGemm& gemm) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<GemmAlgorithm> found, gemm.Candidates());
+  Trial trial;
+  absl::Status ready = trial.Prepare(shape);
+  if (absl::IsResourceExhausted(ready)) return Choice{ToText(found[0])};
+  ASYRA_RETURN_IF_ERROR(ready);
+  const GemmAlgorithm* best = nullptr;
+  float least = 0;
+  for (const GemmAlgorithm& candidate : found) {
+    gemm.Use(candidate);
+    ASYRA_ASSIGN_OR_RETURN(float ms, trial.TimeMs(gemm));
+    if (best != nullptr && ms >= least) continue;
+    least = ms;
+    best = &candidate;
+  }
+  return Choice{ToText(*best), least * 1e3};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create(const GemmShape& shape) {
+  auto gemm = std::make_unique<LtGemm>(shape);
+  ASYRA_RETURN_IF_ERROR(gemm->Describe());
+  ASYRA_ASSIGN_OR_RETURN(std::string gpu, GpuModel());
+  std::string key = KeyOf(shape, gpu);
+  auto serves = [&](const Choice& choice) {
+    std::optional<GemmAlgorithm> algorithm = ParseGemmAlgorithm(choice.value);
+    return algorithm.has_value() && gemm->Takes(*algorithm);
+  };
+  ASYRA_ASSIGN_OR_RETURN(Choice choice, GpuChoices().Get(key, serves, [&] {
+    return Tune(shape, *gemm);
+  }));
+  gemm->Use(*ParseGemmAlgorithm(choice.value));
+  gemm->SetChoice(std::move(key), choice);
+  return gemm;
+}
+
+}  // namespace asyra::cuda

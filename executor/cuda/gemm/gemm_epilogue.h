@@ -1,0 +1,32 @@
+// What cuBLASLt computes behind a product, before it stores it:
+//   c = activation(a b + residual + bias)
+// in f32, rounded once. Its gelu is the tanh formula.
+#pragma once
+
+#include "absl/status/status.h"
+#include "executor/cuda/device/cuda_status.h"
+#include "ir/epilogue.h"
+
+namespace asyra::cuda {
+
+struct GemmEpilogue {
+  bool residual = false;  // as c lies
+  bool bias = false;      // n elements, the same for all rows
+  Epilogue::Activation activation = Epilogue::kNone;
+
+  friend auto operator<=>(const GemmEpilogue&, const GemmEpilogue&) = default;
+};
+
+// Where they are, or null.
+struct EpilogueData {
+  const void* residual = nullptr;
+  const void* bias = nullptr;
+};
+
+// Enters bias and activation; a residual is the C of the call.
+absl::Status SetEpilogue(const GemmEpilogue& epilogue, cudaDataType_t type,
+                         cublasLtMatmulDesc_t operation);
+// Of an epilogue with bias, before each call.
+absl::Status SetBias(const void* bias, cublasLtMatmulDesc_t operation);
+
+}  // namespace asyra::cuda

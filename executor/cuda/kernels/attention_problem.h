@@ -1,0 +1,39 @@
+// A use of attention or attention_grad as device code takes it, and the part of
+// it that cuDNN's masks can say.
+#pragma once
+
+#include <optional>
+
+#include "executor/cuda/kernels/attention.h"
+#include "executor/kernel.h"
+
+namespace asyra::cuda {
+
+// `first` is the number of the first operand after q, k, v (and dy).
+AttentionProblem ProblemOf(const KernelUse& use, int first);
+
+// Which operands of a use are there, by number; -1: none.
+struct AttentionOperands {
+  int mask = -1, lengths = -1, sinks = -1;
+  AttentionOperands(const KernelUse& use, int first);
+  // Without dy.
+  AttentionData DataOf(const KernelArgs& args) const;
+};
+
+// What rows see, as a diagonal band of a matrix of rows by keys. Aligned top
+// left, row i sees the keys in (i - left, i + right]; bottom right, the last
+// row ends on the last key: i counts from keys - rows (of each batch entry,
+// where there are lengths). Without a bound there is none on that side.
+struct AttentionBand {
+  // Of the keys there are, those that some row can see.
+  int64_t first_key = 0, keys = 0;
+  bool bottom_right = false;
+  std::optional<int64_t> left, right;
+};
+
+// None where the rows' sight is no such band, or where a row may see no key,
+// whose result should be 0.
+std::optional<AttentionBand> BandOf(const AttentionProblem& problem,
+                                    bool has_lengths);
+
+}  // namespace asyra::cuda

@@ -1,0 +1,15 @@
+// Between the language's element types and those of device code.
+#pragma once
+
+#include "executor/cuda/kernels/element.h"
+#include "ir/type.h"
+
+namespace asyra::cuda {
+
+static_assert(static_cast<int>(DType::kBool) ==
+              static_cast<int>(Element::kBool));
+static_assert(static_cast<int>(DType::kF64) == static_cast<int>(Element::kF64));
+
+inline Element ElementOf(DType dtype) { return static_cast<Element>(dtype); }
+
+}  // namespace asyra::cuda

@@ -1,0 +1,29 @@
+// Rows of a table found by index (ir/ops/{embed,gather}.cc) on the GPU.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "executor/cuda/kernels/element.h"
+
+namespace asyra::cuda {
+
+// Rows of a table [outer, size, row_bytes], picked along the middle by
+// `indices` integers: [outer, indices, row_bytes].
+struct Lookup {
+  Element index = Element::kI64;
+  int64_t indices = 0, outer = 1;
+  int64_t size = 0;  // rows that this rank holds
+  int64_t row_bytes = 0;
+  // Rows are numbered over all ranks: those from `start` on are here, `total`
+  // is all of them; another rank's give zeros.
+  int64_t start = 0, total = 0;
+  bool from_end = false;  // negative indices count from the end
+};
+
+// An index that is none gives a row of ones in all bits: not-a-number, or -1.
+cudaError_t LookUp(const Lookup& lookup, const void* table, const void* indices,
+                   void* to, cudaStream_t stream);
+
+}  // namespace asyra::cuda

@@ -1,0 +1,44 @@
+// What ops do with the dimensions of activations: the evidence that
+// dim_labels.h goes by.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/axis_rule.h"
+#include "ir/program.h"
+
+namespace asyra {
+
+// By value: computed from weights alone.
+std::vector<bool> ValuesOfWeights(const Program& program);
+
+// Whether the op contracts or indexes a weight matrix. A table that is only
+// added does not count, nor what is made of weights alone.
+bool ContractsWeights(const Program& program, const Op& op,
+                      const AxisRule& rule,
+                      const std::vector<bool>& of_weights);
+
+// A matmul, or attention, none of whose operands is a weight matrix.
+bool IsProductOfData(const Program& program, const Op& op,
+                     const std::vector<bool>& of_weights);
+
+// Bits of a set.
+enum DimUse : uint8_t {
+  // Rows (M) of a matmul with weights: each is computed by itself.
+  kRow = 1,
+  // Summed over in a matmul with weights: features.
+  kContracted = 2,
+  // Rows of attention: each sees the keys by itself.
+  kQuery = 4,
+  // A batch dimension of a product of activations: each index of it is a
+  // product by itself.
+  kShared = 8,
+};
+
+// By op, by factor of its rule: a set of DimUse.
+std::vector<std::vector<uint8_t>> DimUses(const Program& program,
+                                          const std::vector<AxisRule>& rules,
+                                          const std::vector<bool>& of_weights);
+
+}  // namespace asyra

@@ -1,0 +1,184 @@
+#include "passes/analysis/repeats.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "passes/analysis/op_classes.h"
+
+namespace asyra {
+namespace {
+
+class RepeatFinder {
+ public:
+  explicit RepeatFinder(const Program& program)
+      : program_(program),
+        def_use_(program),
+        last_use_(LastUses()),
+        codes_(OpClasses(program)) {
+    for (const Input& input : program.inputs) {
+      roles_[input.value] = input.role;
+    }
+  }
+
+  std::vector<Repeat> Run() {
+    Search(0, static_cast<int>(codes_.size()));
+    return std::move(found_);
+  }
+
+ private:
+  std::vector<int> LastUses() const {
+    std::vector<int> last(program_.values.size(), -1);
+    for (size_t v = 0; v < last.size(); ++v) {
+      if (!def_use_.uses[v].empty()) last[v] = def_use_.uses[v].back();
+      if (def_use_.output_uses[v] > 0) {
+        last[v] = static_cast<int>(program_.ops.size());
+      }
+    }
+    return last;
+  }
+
+  // The repeat of [begin, end) that covers most, the shortest period first
+  // among equals; of count 1 when there is none.
+  Repeat Longest(int begin, int end) const {
+    Repeat best{begin, end - begin, 1};
+    int covered = 0;
+    for (int period = 1; period <= (end - begin) / 2; ++period) {
+      // [i - run, i) equals what lies one period later.
+      int run = 0;
+      for (int i = begin; i + period <= end; ++i) {
+        bool equal = i + period < end && codes_[i] == codes_[i + period];
+        if (equal) {
+          ++run;
+          continue;
+        }
+        int count = (run + period) / period;
+        if (count >= 2 && count * period > covered) {
+          Repeat candidate =
+              BestCut({i - run, period, count}, (run + period) % period);
+          if (Corresponds(candidate)) {
+            best = candidate;
+            covered = count * period;
+          }
+        }
+        run = 0;
+      }
+    }
+    return best;
+  }
+
+  // Of the places to begin, up to `slack` ops later, that with the fewest
+  // values alive at the cuts.
+  Repeat BestCut(const Repeat& repeat, int slack) const {
+    Repeat best = repeat;
+    int fewest = Crossing(repeat);
+    for (int shift = 1; shift <= slack; ++shift) {
+      Repeat moved = repeat;
+      moved.begin += shift;
+      int crossing = Crossing(moved);
+      if (crossing < fewest) {
+        best = moved;
+        fewest = crossing;
+      }
+    }
+    return best;
+  }
+
+  // Values made in the stretch before a cut and read after it, at the cut in
+  // front of the last stretch: all others are like it but for the first.
+  int Crossing(const Repeat& repeat) const {
+    int cut = repeat.end() - repeat.period;
+    int crossing = 0;
+    for (int i = cut - repeat.period; i < cut; ++i) {
+      for (ValueId value : program_.ops[i].results) {
+        crossing += last_use_[value] >= cut;
+      }
+    }
+    return crossing;
+  }
+
+  // Whether operands correspond, and each stretch reads the one before.
+  bool Corresponds(const Repeat& repeat) const {
+    bool chained = false;
+    for (int i = repeat.begin; i < repeat.end() - repeat.period; ++i) {
+      const Op& a = program_.ops[i];
+      const Op& b = program_.ops[i + repeat.period];
+      for (size_t k = 0; k < a.operands.size(); ++k) {
+        if (!OperandsCorrespond(a.operands[k], b.operands[k], repeat)) {
+          return false;
+        }
+        int def = def_use_.def[b.operands[k]];
+        chained |= i < repeat.begin + repeat.period && def >= repeat.begin &&
+                   def < repeat.begin + repeat.period;
+      }
+    }
+    return chained;
+  }
+
+  // `a` is read one period before `b`.
+  bool OperandsCorrespond(ValueId a, ValueId b, const Repeat& repeat) const {
+    if (a == b) return true;
+    int def_a = def_use_.def[a], def_b = def_use_.def[b];
+    if (def_a < 0 && def_b < 0) return roles_.at(a) == roles_.at(b);
+    // What the first stretch reads from outside may come from anywhere.
+    return def_b - def_a == repeat.period ||
+           (def_a < repeat.begin && def_b >= repeat.begin &&
+            def_b < repeat.begin + repeat.period);
+  }
+
+  void Search(int begin, int end) {
+    if (begin == end) return;
+    Repeat best = Longest(begin, end);
+    if (best.count > 1) Search(begin, best.begin);
+    found_.push_back(best);
+    if (best.count > 1) Search(best.end(), end);
+  }
+
+  const Program& program_;
+  DefUse def_use_;
+  std::vector<int> last_use_;  // by value: op; ops.size() for outputs
+  absl::flat_hash_map<ValueId, InputRole> roles_;
+  std::vector<int> codes_;  // by op
+  std::vector<Repeat> found_;
+};
+
+// Marks by value, read off in the order of the program.
+std::vector<ValueId> Marked(const std::vector<bool>& marked) {
+  std::vector<ValueId> values;
+  for (size_t v = 0; v < marked.size(); ++v) {
+    if (marked[v]) values.push_back(static_cast<ValueId>(v));
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<Repeat> FindRepeats(const Program& program) {
+  return RepeatFinder(program).Run();
+}
+
+std::vector<ValueId> ValuesInto(const Program& program, const Repeat& repeat) {
+  DefUse def_use(program);
+  std::vector<bool> marked(program.values.size());
+  for (int i = repeat.begin; i < repeat.begin + repeat.period; ++i) {
+    for (ValueId value : program.ops[i].operands) {
+      int def = def_use.def[value];
+      marked[value] = marked[value] || (def >= 0 && def < repeat.begin);
+    }
+  }
+  return Marked(marked);
+}
+
+std::vector<ValueId> ValuesOutOf(const Program& program, const Repeat& repeat) {
+  DefUse def_use(program);
+  std::vector<bool> marked(program.values.size());
+  for (int i = repeat.end() - repeat.period; i < repeat.end(); ++i) {
+    for (ValueId value : program.ops[i].results) {
+      const auto& uses = def_use.uses[value];
+      marked[value] = def_use.output_uses[value] > 0 ||
+                      (!uses.empty() && uses.back() >= repeat.end());
+    }
+  }
+  return Marked(marked);
+}
+
+}  // namespace asyra

@@ -1,0 +1,107 @@
+#include "passes/compile.h"
+
+#include <utility>
+
+#include "ir/support/status.h"
+#include "passes/mesh_order.h"
+#include "passes/shard/pins.h"
+#include "passes/strategy_search.h"
+
+namespace asyra {
+namespace {
+
+absl::Status RunGiven(const CompileOptions& options, PassContext& context,
+                      CompileResult* result) {
+  ASYRA_RETURN_IF_ERROR(RunPasses(result->program, options.passes, context,
+                                  options.manager, &result->timings));
+  if (result->program.stage >= Stage::kLocal) {
+    result->partitioned = result->program;
+    result->simulated = Simulate(result->program, *context.costs);
+  }
+  return absl::OkStatus();
+}
+
+// The default way from a raised model. A program of a later stage joins it
+// where it stands.
+absl::Status RunDefault(const CompileOptions& options, PassContext& context,
+                        CompileResult* result) {
+  Program& program = result->program;
+  if (program.stage >= Stage::kScheduled) {
+    result->partitioned = program;
+    result->simulated = Simulate(program, *context.costs);
+    return absl::OkStatus();
+  }
+  // Shard, fuse, schedule: once for each collective strategy.
+  StrategySearch search(options, context, result);
+  ASYRA_RETURN_IF_ERROR(search.Run());
+  ASYRA_RETURN_IF_ERROR(RunPasses(program, LowerPasses(), context,
+                                  options.manager, &result->timings));
+  result->simulated = Simulate(program, *context.costs);
+  result->schedule->optimized = *result->simulated;
+  result->noise = SearchNoise(result->schedule->round_us);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<RaisedProgram> Raise(Program model,
+                                    const CompileOptions& options,
+                                    const DimNames& dim_names) {
+  RaisedProgram raised{.program = std::move(model), .dim_names = dim_names};
+  if (raised.program.stage != Stage::kGlobal || !options.passes.empty()) {
+    return raised;
+  }
+  PassContext context;
+  context.dim_names = dim_names;
+  ASYRA_RETURN_IF_ERROR(RunPasses(raised.program,
+                                  RaisePasses(options.expert_capacity), context,
+                                  options.manager, &raised.timings));
+  raised.remarks = std::move(context.remarks);
+  return raised;
+}
+
+absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
+                                      const Mesh& mesh, const Machine& machine,
+                                      const CompileOptions& options) {
+  PassContext context;
+  context.remarks = model.remarks;
+  context.progress = options.progress;
+  context.dim_names = model.dim_names;
+  CompileResult result;
+  result.program = model.program;
+  result.timings = model.timings;
+  if (model.program.stage == Stage::kGlobal) {
+    result.program.mesh = mesh;
+    if (options.order_axes && options.passes.empty()) {
+      ASYRA_ASSIGN_OR_RETURN(
+          result.program.mesh,
+          CheapestOrder(options, result.program, machine, context));
+    }
+  } else if (mesh.num_axes() > 0) {
+    return Invalid("the program is partitioned already, over {}",
+                   ToString(model.program.mesh));
+  }
+  ASYRA_RETURN_IF_ERROR(CheckFits(result.program.mesh, machine));
+  ASYRA_RETURN_IF_ERROR(Annotate(
+      CheckPins(options.sharding.pins, result.program.mesh), "--shard"));
+  result.costs =
+      std::make_unique<CostModel>(machine, result.program.mesh, options.costs);
+  context.costs = result.costs.get();
+  ASYRA_RETURN_IF_ERROR(options.passes.empty()
+                            ? RunDefault(options, context, &result)
+                            : RunGiven(options, context, &result));
+  result.remarks = std::move(context.remarks);
+  return result;
+}
+
+ScheduleOptions ScheduleOptionsOf(const CompileOptions& options) {
+  ScheduleOptions schedule = options.schedule;
+  // What copy engines carry, or what has other numbers of CTAs than the
+  // library's, is seldom measured so.
+  schedule.copies = schedule.sm_margin = !options.measured_only;
+  schedule.streams = StreamPasses(/*ctas=*/!options.measured_only);
+  schedule.manager = options.manager;
+  return schedule;
+}
+
+}  // namespace asyra

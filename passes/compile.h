@@ -1,0 +1,88 @@
+// The compiler: a model as a global program in, the program that the executor
+// runs out. Reads no files and prints nothing; tools/compile.h does that for
+// the command line. The whole way, in order, is in compile.cc.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ir/dim_names.h"
+#include "ir/mesh.h"
+#include "ir/program.h"
+#include "passes/pass_manager.h"
+#include "passes/pipeline.h"
+#include "passes/schedule/schedule.h"
+#include "simulator/cost_model.h"
+#include "simulator/simulate.h"
+
+namespace asyra {
+
+struct CompileOptions {
+  int64_t expert_capacity = 0;  // percent of an even share; 0: no drops
+  ShardingOptions sharding;
+  // The axes of the mesh may be ordered anew over hosts (mesh_order.h).
+  bool order_axes = false;
+  bool fuse = true;  // ops into one kernel where that pays
+  // Which matmuls take up bias, residual and activation: "measured", "priced"
+  // or "none", as the pass fuse has it.
+  std::string epilogues = "measured";
+  // Where a reduce_scatter adds up: "fused", in the collective; "decomposed",
+  // in an op behind an all_to_all; "auto", what simulates faster.
+  std::string reduce_scatter = "auto";
+  // Nothing is chosen for a formula where there is a measured alternative.
+  bool measured_only = false;
+  // Of these `streams`, `copies`, `sm_margin` and `manager` are set by Compile.
+  ScheduleOptions schedule;
+  CostOptions costs;
+  // Instead of everything behind Raise, where not empty.
+  std::string passes;
+  PassManagerOptions manager;
+  // Told what is begun; may be empty.
+  std::function<void(const std::string&)> progress;
+};
+
+// A model before mesh and machine matter, to be compiled for several.
+struct RaisedProgram {
+  Program program;  // in later stages, or with `passes`, as it came
+  std::vector<std::string> remarks;
+  std::vector<PassTiming> timings;
+  DimNames dim_names;
+};
+// `dim_names` are what the model's file calls dimensions of its inputs, where
+// it does. Errors: those of the passes.
+absl::StatusOr<RaisedProgram> Raise(Program model,
+                                    const CompileOptions& options,
+                                    const DimNames& dim_names = {});
+
+struct CompileResult {
+  // Before it was scheduled; none if it did not become local.
+  std::optional<Program> partitioned;
+  Program program;                         // stage allocated, unless `passes`
+  std::optional<ScheduleResult> schedule;  // where the default way was taken
+  // SearchNoise of the schedule, and of those that were tried beside it; 0
+  // where none was made.
+  double noise = 0;
+  // The step of `program`, where its stage can be simulated.
+  std::optional<SimResult> simulated;
+  std::vector<std::string> remarks;
+  std::vector<PassTiming> timings;
+  std::unique_ptr<CostModel> costs;  // of the machine and the final mesh
+};
+
+// A local program is only scheduled, one that is scheduled is only simulated;
+// their mesh is their own and `mesh` must have no axes.
+// Errors: a mesh that does not fit the machine, pins that are wrong, those of
+// the passes and of Schedule.
+absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
+                                      const Mesh& mesh, const Machine& machine,
+                                      const CompileOptions& options);
+
+// What Schedule is asked for.
+ScheduleOptions ScheduleOptionsOf(const CompileOptions& options);
+
+}  // namespace asyra

@@ -1,0 +1,262 @@
+#include "passes/fuse/fusion_clusters.h"
+
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
+#include "ir/body.h"
+
+namespace asyra {
+namespace {
+
+// Operands and results of a kernel.
+constexpr size_t kMostValues = 32;
+// What of a price is not worth a decision.
+constexpr double kNothing = 1e-6;
+
+bool IsWhole(const Type& type) { return type.partial.empty() && !type.future; }
+
+bool IsOfRows(const OpDef& def) {
+  return def.fusable == Fusable::kElement || def.fusable == Fusable::kRow;
+}
+
+class Finder {
+ public:
+  Finder(const Program& program, const CostModel* costs,
+         const ClusterOptions& options)
+      : program_(program),
+        costs_(costs),
+        options_(options),
+        def_use_(program),
+        cluster_of_(program.ops.size()),
+        behind_(CollectivesBefore(program, def_use_)) {}
+
+  std::vector<FusionCluster> Run() {
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      cluster_of_[i] = static_cast<int>(clusters_.size());
+      clusters_.push_back(Single(static_cast<int>(i)));
+      if (clusters_.back().joins) JoinProducers(static_cast<int>(i));
+    }
+    std::vector<FusionCluster> found;
+    for (Cluster& cluster : clusters_) {
+      if (cluster.ops.size() > 1) found.push_back(std::move(cluster.ops));
+    }
+    absl::c_sort(found, [](const FusionCluster& a, const FusionCluster& b) {
+      return a.back() < b.back();
+    });
+    return found;
+  }
+
+ private:
+  struct Cluster {
+    FusionCluster ops;  // empty: joined with another one
+    bool joins = false;
+    Type loop;  // of its largest value, whole rows
+    bool has_fold = false;
+    double price = 0;
+  };
+
+  Cluster Single(int index) const {
+    const Op& op = program_.ops[index];
+    Cluster cluster{.ops = {index}};
+    if (!IsOfRows(*op.def) || op.stream != kNoStream || !op.after.empty() ||
+        op.results.size() != 1) {
+      return cluster;
+    }
+    cluster.loop = program_.type(op.results[0]);
+    bool whole = IsWhole(cluster.loop);
+    for (ValueId value : op.operands) whole &= IsWhole(program_.type(value));
+    if (!whole) return cluster;
+    if (op.def->fusable == Fusable::kRow) {
+      cluster.has_fold = true;
+      cluster.loop = program_.type(op.operands[0]);
+    }
+    // Folds of other dimensions are none of rows.
+    cluster.joins = PriceOf(cluster.ops, &cluster.price);
+    return cluster;
+  }
+
+  // The price of ops as one kernel, in microseconds, or bytes without a
+  // machine. False where they are none.
+  bool PriceOf(const FusionCluster& ops, double* price) const {
+    Op op = FusionOf(program_, def_use_, ops);
+    std::vector<Type> operands = program_.OperandTypes(op);
+    std::vector<Type> results = program_.ResultTypes(op);
+    if (operands.size() + results.size() > kMostValues) return false;
+    auto types = InferTypes(*op.def, op.attrs, operands, program_.mesh);
+    if (!types.ok() || *types != results) return false;
+    // One op is priced as what it is.
+    const Op& whole = ops.size() == 1 ? program_.ops[ops[0]] : op;
+    OpUse use(program_, whole);
+    if (costs_ != nullptr) {
+      OpCost cost = costs_->Cost(use);
+      if (options_.measured_only && ops.size() > 1 &&
+          cost.source > OpCost::kInterpolated) {
+        return false;
+      }
+      *price = std::max(cost.time_us, cost.launch_us);
+      return true;
+    }
+    Work work = WorkOf(use, program_.mesh);
+    *price = work.read_bytes + work.write_bytes;
+    return true;
+  }
+
+  void JoinProducers(int index) {
+    for (ValueId value : program_.ops[index].operands) {
+      int def = def_use_.def[value];
+      if (def < 0 || cluster_of_[def] == cluster_of_[index]) continue;
+      Join(cluster_of_[def], cluster_of_[index]);
+    }
+  }
+
+  // What a fold leaves of each row, kept or dropped.
+  static bool IsLeftOf(const Type& small, const Type& loop) {
+    if (loop.rank() == 0 || small.rank() > loop.rank() ||
+        small.rank() + 1 < loop.rank()) {
+      return false;
+    }
+    for (int d = 0; d + 1 < loop.rank(); ++d) {
+      if (!(small.dims[d] == loop.dims[d])) return false;
+    }
+    return small.rank() < loop.rank() || small.dims.back().size == 1;
+  }
+
+  static bool FitsTogether(const Cluster& made, const Cluster& reads) {
+    if (made.has_fold && reads.has_fold) return false;
+    if (made.loop.dims == reads.loop.dims) return true;
+    return made.has_fold && IsLeftOf(reads.loop, made.loop);
+  }
+
+  void Join(int made_id, int reads_id) {
+    Cluster& made = clusters_[made_id];
+    Cluster& reads = clusters_[reads_id];
+    if (!made.joins || !FitsTogether(made, reads) ||
+        made.ops.size() + reads.ops.size() >
+            static_cast<size_t>(options_.most_ops)) {
+      return;
+    }
+    Cluster both{.joins = true,
+                 .loop = made.loop,
+                 .has_fold = made.has_fold || reads.has_fold};
+    std::merge(made.ops.begin(), made.ops.end(), reads.ops.begin(),
+               reads.ops.end(), std::back_inserter(both.ops));
+    if (!MayMoveBack(both.ops) || !PriceOf(both.ops, &both.price) ||
+        both.price >= (made.price + reads.price) * (1 - kNothing) ||
+        !WaitsForNothing(both)) {
+      return;
+    }
+    for (int op : made.ops) cluster_of_[op] = reads_id;
+    made = Cluster();
+    reads = std::move(both);
+  }
+
+  static bool Has(const FusionCluster& ops, int op) {
+    return absl::c_binary_search(ops, op);
+  }
+
+  // The ops may move to the place of the last of them: nobody outside reads
+  // what they make before, and no barrier stands between.
+  bool MayMoveBack(const FusionCluster& ops) const {
+    for (int i = ops.front(); i < ops.back(); ++i) {
+      if (program_.ops[i].def->is_barrier) return false;
+    }
+    for (int op : ops) {
+      for (ValueId value : program_.ops[op].results) {
+        for (int user : def_use_.uses[value]) {
+          if (user < ops.back() && !Has(ops, user)) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // Ops that need not wait for the collective that others of the cluster wait
+  // for are for nothing then, and nobody outside needs them.
+  bool WaitsForNothing(const Cluster& cluster) const {
+    int last = -1;
+    for (int op : cluster.ops) last = std::max(last, behind_[op]);
+    FusionCluster late;
+    for (int op : cluster.ops) {
+      if (behind_[op] == last) {
+        late.push_back(op);
+        continue;
+      }
+      ValueId value = program_.ops[op].results[0];
+      if (def_use_.output_uses[value] > 0) return false;
+      for (int user : def_use_.uses[value]) {
+        if (!Has(cluster.ops, user)) return false;
+      }
+    }
+    double price = 0;
+    return late.size() == cluster.ops.size() ||
+           (PriceOf(late, &price) && cluster.price <= price * (1 + kNothing));
+  }
+
+  const Program& program_;
+  const CostModel* costs_;
+  ClusterOptions options_;
+  DefUse def_use_;
+  std::vector<Cluster> clusters_;
+  std::vector<int> cluster_of_;  // by op
+  std::vector<int> behind_;      // by op: a collective, or -1
+};
+
+}  // namespace
+
+std::vector<FusionCluster> FindClusters(const Program& program,
+                                        const CostModel* costs,
+                                        const ClusterOptions& options) {
+  return Finder(program, costs, options).Run();
+}
+
+std::vector<int> CollectivesBefore(const Program& program,
+                                   const DefUse& def_use) {
+  std::vector<int> before(program.ops.size(), -1);
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    for (ValueId value : program.ops[i].operands) {
+      int def = def_use.def[value];
+      if (def < 0) continue;
+      bool waits = program.ops[def].is_collective();
+      before[i] = std::max(before[i], waits ? def : before[def]);
+    }
+  }
+  return before;
+}
+
+Op FusionOf(const Program& program, const DefUse& def_use,
+            const FusionCluster& cluster) {
+  Op fusion;
+  fusion.def = FindOp("fusion");
+  Body body;
+  auto is_inside = [&](int op) { return absl::c_binary_search(cluster, op); };
+  absl::flat_hash_map<ValueId, int> number;
+  for (int index : cluster) {
+    for (ValueId value : program.ops[index].operands) {
+      int def = def_use.def[value];
+      if (def >= 0 && is_inside(def)) continue;
+      if (number.emplace(value, body.num_operands).second) {
+        fusion.operands.push_back(value);
+        ++body.num_operands;
+      }
+    }
+  }
+  for (int index : cluster) {
+    const Op& op = program.ops[index];
+    BodyOp inner{.def = op.def, .attrs = op.attrs};
+    for (ValueId value : op.operands) inner.operands.push_back(number[value]);
+    ValueId result = op.results[0];
+    int value = body.num_values();
+    number.emplace(result, value);
+    body.ops.push_back(std::move(inner));
+    bool is_read = def_use.output_uses[result] > 0;
+    for (int user : def_use.uses[result]) is_read |= !is_inside(user);
+    if (!is_read) continue;
+    body.results.push_back(value);
+    fusion.results.push_back(result);
+  }
+  fusion.attrs.Set("body", BodyRef(std::move(body)));
+  return fusion;
+}
+
+}  // namespace asyra

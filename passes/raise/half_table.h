@@ -1,0 +1,46 @@
+// Tables of cosines and sines whose last dimension repeats itself.
+#pragma once
+
+#include <optional>
+
+#include "passes/rewrite/rewriter.h"
+
+namespace asyra {
+
+// Which elements of a row turn together.
+enum class Pairing {
+  kHalves,       // i and i + R / 2
+  kInterleaved,  // 2 i and 2 i + 1
+};
+
+// The first element of each pair of `value` along its last dimension, if the
+// second is provably the same: through concat(f, f) or a repeat under
+// elementwise ops and views, or by stored data. kNoValue if it cannot be
+// proven.
+absl::StatusOr<ValueId> HalfOf(Rewriter& to, ValueId value, Pairing pairing);
+
+// How x, [B, S, .., D] or [B, .., S, D] with any number of dimensions for
+// heads, and the tables that broadcast to it are seen by `rotary`.
+struct RotaryLayout {
+  int rank = 0;
+  int positions = 0;  // dimension of x that S is
+  bool heads_first = false;
+  int64_t width = 0;  // of the tables
+  Shape of_x;         // of rank 4: [B, S, H, D] or [B, H, S, D]
+};
+
+// The table says it: where it has size 1 are the heads. Nothing if it varies
+// over them.
+std::optional<RotaryLayout> FindRotaryLayout(const Rewriter& to, ValueId table,
+                                             const Shape& x);
+
+// cos or sin, of half the width of what turns, as rotary takes it: [S, width]
+// or [B, S, width]; kNoValue when it does not fit the layout.
+absl::StatusOr<ValueId> AsRotaryTable(Rewriter& to, ValueId value,
+                                      const RotaryLayout& layout);
+
+// Replaces the cos and sin of rotary ops that depend on nothing but constants
+// and weights with data by new weights; returns whether there were any.
+absl::StatusOr<bool> FoldRotaryTables(Program& program);
+
+}  // namespace asyra

@@ -1,0 +1,85 @@
+// Patterns over the ops of a program being rewritten, written like the formula
+// they stand for:
+//
+//   const Pattern x = Var(0), eps = Scalar(1);
+//   const Pattern rms = x * Rsqrt(Mean(Square(x)) + eps);
+//
+// Sums and products match in any order and nesting; a variable that occurs
+// twice must be the same value. Matching backtracks over all the ways there
+// are.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
+#include "passes/rewrite/rewriter.h"
+
+namespace asyra {
+
+// The value of each variable, by its number.
+struct Match {
+  absl::InlinedVector<ValueId, 4> values;
+  ValueId operator[](int variable) const { return values[variable]; }
+};
+
+class Pattern {
+ public:
+  // What is matched: a value, or (value kNoValue) an op not yet added.
+  struct Place {
+    ValueId value = kNoValue;
+    const Op* op = nullptr;  // null for inputs
+  };
+  class Node {
+   public:
+    virtual ~Node() = default;
+    // Calls `next` after each way to match, until it returns true.
+    virtual bool Try(Rewriter& in, Place at, Match* match,
+                     absl::FunctionRef<bool()> next) const = 0;
+    // The number this stands for, where it is one.
+    virtual const double* number() const { return nullptr; }
+    // Its parts, where it is a product (sum).
+    virtual const std::vector<Pattern>* factors() const { return nullptr; }
+    virtual const std::vector<Pattern>* terms() const { return nullptr; }
+  };
+
+  explicit Pattern(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+  const Node& node() const { return *node_; }
+
+  // Whether the op about to be added matches, and with which values.
+  bool Matches(Rewriter& in, const Rewriter::NewOp& op, Match* match) const;
+  bool Matches(Rewriter& in, ValueId value, Match* match) const;
+
+ private:
+  std::shared_ptr<const Node> node_;
+};
+
+using OpTest = bool (*)(Rewriter& in, const Op& op);
+
+Pattern Var(int variable);
+// A value all of whose elements are known to be one number.
+Pattern Scalar(int variable);
+// That number, to the precision of the element type.
+Pattern Number(double number);
+Pattern Apply(std::string_view op, std::vector<Pattern> operands,
+              OpTest test = nullptr);
+Pattern Either(std::vector<Pattern> patterns);
+// The pattern, or a cast of it.
+Pattern MaybeCast(const Pattern& pattern);
+
+Pattern operator*(const Pattern& a, const Pattern& b);
+Pattern operator+(const Pattern& a, const Pattern& b);
+Pattern operator-(const Pattern& a, const Pattern& b);
+Pattern operator/(const Pattern& a, const Pattern& b);
+
+// Spellings of a function.
+Pattern Square(const Pattern& x);
+Pattern Cube(const Pattern& x);
+Pattern Sqrt(const Pattern& x);
+Pattern Rsqrt(const Pattern& x);
+// Over the last dimension, which is kept.
+Pattern Mean(const Pattern& x);
+
+}  // namespace asyra

@@ -1,0 +1,164 @@
+#include "passes/schedule/assign_streams.h"
+
+#include <map>
+
+#include "ir/support/status.h"
+#include "ir/support/units.h"
+#include "passes/schedule/carry_by_copies.h"
+#include "passes/schedule/perturbation.h"
+#include "passes/schedule/reorder.h"
+#include "passes/schedule/second_stream.h"
+#include "simulator/simulate.h"
+
+namespace asyra {
+namespace {
+
+// Thread blocks that are tried besides what the library takes.
+constexpr int64_t kBudgets[] = {2, 4, 8, 16, 32};
+
+// Collectives of one kind over the same axes and of one size.
+struct CollectiveClass {
+  std::string name;  // "all_gather over tp of 8.00 MiB"
+  std::vector<int> ops;
+  double time_us = 0;  // of all of them
+};
+
+// The program as it is, replaced by trials that are better.
+class Search {
+ public:
+  Search(Program& program, const CostModel& costs)
+      : program_(program),
+        costs_(costs),
+        result_(Simulate(program, costs, Options())) {}
+
+  double makespan_us() const { return result_.makespan_us; }
+
+  enum Outcome : uint8_t { kKept, kNoGain, kMoreMemory };
+
+  Outcome Try(Program trial) {
+    SimResult result = Simulate(trial, costs_, Options());
+    if (result.makespan_us >= result_.makespan_us * (1 - kLeastGain)) {
+      return kNoGain;
+    }
+    if (result.peak_bytes > result_.peak_bytes) return kMoreMemory;
+    if (!IsRobust(trial, result)) return kNoGain;
+    program_ = std::move(trial);
+    result_ = std::move(result);
+    return kKept;
+  }
+
+  void MoveChains(PassContext& context) {
+    std::map<std::string, std::vector<SideChain>> alike;
+    for (SideChain& chain :
+         FindSideChains(program_, OpsWithoutProducts(program_))) {
+      alike[chain.signature].push_back(chain);
+    }
+    size_t kinds[] = {0, 0, 0}, ops = 0;  // by outcome
+    double before_us = makespan_us();
+    for (const auto& [signature, chains] : alike) {
+      Outcome outcome = Try(MoveToStream(program_, chains, "compute2"));
+      ++kinds[outcome];
+      if (outcome != kKept) continue;
+      for (const SideChain& chain : chains) ops += chain.ops.size();
+    }
+    if (alike.empty()) return;
+    context.Remark(
+        "assign_streams: of {} kinds of ops between collectives {} go to a "
+        "second compute stream ({} ops, {} saved), {} would save "
+        "nothing there, {} would need more memory",
+        alike.size(), kinds[kKept], ops, TimeText(before_us - makespan_us()),
+        kinds[kNoGain], kinds[kMoreMemory]);
+  }
+
+  void ChooseBudgets(PassContext& context) {
+    for (const CollectiveClass& alike : Classes()) {
+      double before_us = makespan_us();
+      int64_t chosen = 0;
+      for (int64_t ctas : kBudgets) {
+        Program trial = program_;
+        for (int op : alike.ops) trial.ops[op].attrs.Set("ctas", ctas);
+        if (Try(std::move(trial)) == kKept) chosen = ctas;
+      }
+      if (TryCopies(alike, context) || chosen == 0) continue;
+      context.Remark("assign_streams: {} thread blocks for {} {}, {} saved",
+                     chosen, alike.ops.size(), alike.name,
+                     TimeText(before_us - makespan_us()));
+    }
+  }
+
+ private:
+  bool TryCopies(const CollectiveClass& alike, PassContext& context) {
+    for (int op : alike.ops) {
+      if (!CanBeCopied(program_.ops[op], costs_)) return false;
+    }
+    double before_us = makespan_us();
+    Program trial = program_;
+    for (int op : alike.ops) {
+      trial.ops[op].attrs.Set("ctas", int64_t{0});
+      trial.ops[op].attrs.Set("copies", true);
+    }
+    if (Try(std::move(trial)) != kKept) return false;
+    context.Remark("assign_streams: copy engines for {} {}, {} saved",
+                   alike.ops.size(), alike.name,
+                   TimeText(before_us - makespan_us()));
+    return true;
+  }
+
+  bool IsRobust(const Program& trial, const SimResult& result) const {
+    return SurvivesErrors(PricedProgram(program_, result_.prices),
+                          PricedProgram(trial, result.prices),
+                          SerialOrder(trial));
+  }
+
+  static ReplayOptions Options() {
+    return {.lower_bound = false, .critical_path = false};
+  }
+
+  // Those first that take longest. Budgets that are given stay.
+  std::vector<CollectiveClass> Classes() const {
+    std::map<std::pair<std::string, int64_t>, CollectiveClass> classes;
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      const Op& op = program_.ops[i];
+      if (!op.is_collective() || op.attrs.Int("ctas") != 0 ||
+          op.attrs.Bool("copies")) {
+        continue;
+      }
+      int64_t bytes = PayloadBytes(program_, op);
+      std::string name = fmt::format(
+          "{} over {} of ", op.def->name,
+          AxesToString(op.attrs.Get<AxisList>("axes"), program_.mesh));
+      CollectiveClass& alike = classes[{name, bytes}];
+      alike.name = name + BytesText(bytes);
+      alike.ops.push_back(static_cast<int>(i));
+      alike.time_us += result_.prices[i].time_us;
+    }
+    std::vector<CollectiveClass> list;
+    for (auto& [key, alike] : classes) list.push_back(std::move(alike));
+    std::stable_sort(
+        list.begin(), list.end(),
+        [](const auto& a, const auto& b) { return a.time_us > b.time_us; });
+    return list;
+  }
+
+  Program& program_;
+  const CostModel& costs_;
+  SimResult result_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> AssignStreams(Program& program, const PassOptions& options,
+                                   PassContext& context) {
+  if (context.costs == nullptr) return Invalid("needs prices: give --machine");
+  Search search(program, *context.costs);
+  double before_us = search.makespan_us();
+  if (options.Bool("second")) search.MoveChains(context);
+  if (options.Bool("ctas")) search.ChooseBudgets(context);
+  bool changed = search.makespan_us() < before_us;
+  if (!changed) {
+    context.Remark("assign_streams: no other streams or budgets pay");
+  }
+  return changed;
+}
+
+}  // namespace asyra

@@ -1,0 +1,306 @@
+#include "passes/schedule/bucket.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "absl/algorithm/container.h"
+#include "fmt/format.h"
+#include "ir/support/status.h"
+#include "ir/support/units.h"
+#include "passes/schedule/bucket_candidates.h"
+#include "passes/schedule/merge_tiles.h"
+#include "passes/schedule/reorder.h"
+#include "simulator/library_memory.h"
+
+namespace asyra {
+namespace {
+
+constexpr int64_t kAnyCost = std::numeric_limits<int64_t>::max();
+
+// A set of candidates merged, in the best order found.
+struct Trial {
+  std::vector<int> set;
+  Program program;
+  OrderSearchResult found;
+};
+
+class Bucketer {
+ public:
+  Bucketer(const Program& program, const CostModel& costs,
+           const BucketOptions& options)
+      : merger_(program),
+        costs_(costs),
+        options_(options),
+        candidates_(BucketCandidates(program)) {
+    std::erase_if(candidates_, [&](const BucketCandidate& c) {
+      return c.join ? !options.join : options.from != nullptr;
+    });
+    why_.resize(candidates_.size());
+    tiles_ = static_cast<int>(absl::c_count_if(
+        candidates_, [](const BucketCandidate& c) { return !c.join; }));
+  }
+
+  absl::StatusOr<BucketResult> Run() {
+    ASYRA_ASSIGN_OR_RETURN(best_, Try({}));
+    double before_us = best_.found.makespan_us;
+    std::vector<double> values(candidates_.size(), 0);
+    std::vector<int64_t> costs(candidates_.size(), 0);
+    for (int c = 0; c < count(); ++c) Value(c, &values[c], &costs[c]);
+    TrySet(BestSet(WithoutOverlaps(values), costs, Slack()));
+    TryWindows();
+    Repair(values);
+    BucketResult result;
+    result.saved_us = before_us - best_.found.makespan_us;
+    for (int c = 0; c < count(); ++c) Tell(c, &result);
+    result.program = std::move(best_.program);
+    if (options_.from == nullptr) {
+      ApplyOrder(result.program, best_.found.best.order);
+    }
+    result.found = std::move(best_.found);
+    result.steps = steps_;
+    return result;
+  }
+
+ private:
+  int count() const { return static_cast<int>(candidates_.size()); }
+
+  void Tell(int c, BucketResult* result) const {
+    const BucketCandidate& candidate = candidates_[c];
+    if (!candidate.join) result->places += candidate.places;
+    if (!Has(c)) {
+      result->rejected.push_back(
+          fmt::format("{} {}: {}", candidate.join ? "joining" : "merging",
+                      candidate.name, why_[c]));
+      return;
+    }
+    result->set.push_back(candidate.name);
+    if (candidate.join) {
+      result->joined.push_back(candidate.places == 1
+                                   ? candidate.name
+                                   : fmt::format("{}, at {} places",
+                                                 candidate.name,
+                                                 candidate.places));
+    } else {
+      result->merged += candidate.places;
+    }
+  }
+
+  bool Has(int c) const {
+    return std::find(best_.set.begin(), best_.set.end(), c) != best_.set.end();
+  }
+
+  // Memory that there is beyond what the best so far takes.
+  int64_t Slack() const {
+    if (options_.memory_bytes == 0) return kAnyCost;
+    return std::max<int64_t>(0, options_.memory_bytes - best_.found.peak_bytes);
+  }
+
+  absl::StatusOr<Trial> Try(std::vector<int> set) {
+    Trial trial{std::move(set), {}, {}};
+    OrderSearchOptions search{.steps = options_.steps,
+                              .memory_bytes = options_.memory_bytes};
+    NamedOrder seed;
+    if (options_.from == nullptr) {
+      ASYRA_ASSIGN_OR_RETURN(trial.program,
+                             MergeCandidates(merger_, candidates_, trial.set));
+      seed = {"serial", SerialOrder(trial.program)};
+    } else {
+      seed = options_.from->best;
+      ASYRA_ASSIGN_OR_RETURN(
+          trial.program,
+          MergeCandidates(merger_, candidates_, trial.set, &seed.order));
+      // Its classes are others where collectives are joined.
+      search.rules.push_back(options_.from->rule);
+      if (!trial.set.empty()) search.rules[0].class_us.clear();
+    }
+    trial.found =
+        SearchOrder(PricedProgram(trial.program, costs_), {seed}, search);
+    steps_ += trial.found.steps;
+    return trial;
+  }
+
+  // Of one candidate alone; nothing where it cannot be.
+  void Value(int c, double* value, int64_t* cost) {
+    absl::StatusOr<Trial> trial = Try({c});
+    if (!trial.ok()) {
+      why_[c] = MessageOf(trial.status());
+      return;
+    }
+    *value = best_.found.makespan_us - trial->found.makespan_us;
+    *cost =
+        std::max<int64_t>(0, trial->found.peak_bytes - best_.found.peak_bytes);
+    why_[c] =
+        trial->found.fits ? TimeChangeText(-*value) : "over the memory budget";
+    if (!trial->found.fits && best_.found.fits) *value = 0;
+    if (alone_.set.empty() || trial->found.BetterThan(alone_.found)) {
+      alone_ = *std::move(trial);
+    }
+  }
+
+  // Whether two candidates would join the same collectives.
+  bool Overlap(int a, int b) const {
+    if (!candidates_[a].join || !candidates_[b].join) return false;
+    std::set<int> ops;
+    for (const TileGroup& group : candidates_[a].groups) {
+      ops.insert(group.begin(), group.end());
+    }
+    return absl::c_any_of(candidates_[b].groups, [&](const TileGroup& group) {
+      return absl::c_any_of(group, [&](int op) { return ops.contains(op); });
+    });
+  }
+
+  // Of candidates that overlap, the most valuable alone has a value.
+  std::vector<double> WithoutOverlaps(std::vector<double> values) {
+    for (int c : ByValue(values)) {
+      if (values[c] <= 0) continue;
+      for (int other = 0; other < count(); ++other) {
+        if (other == c || values[other] <= 0 || !Overlap(c, other)) continue;
+        values[other] = 0;
+        why_[other] += " alone, less than what it overlaps with";
+      }
+    }
+    return values;
+  }
+
+  // The most valuable first.
+  static std::vector<int> ByValue(const std::vector<double>& values) {
+    std::vector<int> by_value(values.size());
+    std::iota(by_value.begin(), by_value.end(), 0);
+    std::stable_sort(by_value.begin(), by_value.end(),
+                     [&](int a, int b) { return values[a] > values[b]; });
+    return by_value;
+  }
+
+  // Keeps the set when it is better than the best so far.
+  bool TrySet(std::vector<int> set) {
+    if (set.empty() || set == best_.set) return false;
+    absl::StatusOr<Trial> trial = Try(std::move(set));
+    if (!trial.ok() || !trial->found.BetterThan(best_.found)) return false;
+    best_ = *std::move(trial);
+    return true;
+  }
+
+  // All merged but a stretch of the program, which is then all that is tiled:
+  // what hides a collective needs lanes that are apart from before it until
+  // after it, so that single candidates tell little. Stretches may go round
+  // the end of a layer. What is joined stays so.
+  void TryWindows() {
+    if (options_.windows <= 0) return;
+    std::vector<int> joins;
+    for (int c : best_.set) {
+      if (candidates_[c].join) joins.push_back(c);
+    }
+    int step = std::max(1, tiles_ * tiles_ / options_.windows);
+    int tried = 0;
+    for (int length = 1; length < tiles_; ++length) {
+      for (int begin = 0; begin < tiles_; ++begin) {
+        if (tried++ % step != 0) continue;
+        std::vector<int> set;
+        for (int c = 0; c < tiles_; ++c) {
+          if ((c - begin + tiles_) % tiles_ >= length) set.push_back(c);
+        }
+        set.insert(set.end(), joins.begin(), joins.end());
+        TrySet(std::move(set));
+      }
+    }
+  }
+
+  // The best single one is a set too; then each candidate is taken out, or
+  // added, the most valuable first, as long as that helps. What joins the same
+  // collectives as others comes in their stead.
+  void Repair(const std::vector<double>& values) {
+    if (!alone_.set.empty() && alone_.found.BetterThan(best_.found)) {
+      best_ = std::move(alone_);
+    }
+    for (int c : ByValue(values)) {
+      std::vector<int> set = best_.set;
+      if (Has(c)) {
+        std::erase(set, c);
+      } else {
+        std::erase_if(set, [&](int other) { return Overlap(c, other); });
+        set.push_back(c);
+        std::sort(set.begin(), set.end());
+      }
+      if (TrySet(std::move(set)) && !Has(c)) {
+        why_[c] = "does not help beside the others";
+      }
+    }
+  }
+
+  TileMerger merger_;
+  const CostModel& costs_;
+  const BucketOptions& options_;
+  std::vector<BucketCandidate> candidates_;
+  int tiles_ = 0;                 // how many of them, the first, merge tiles
+  std::vector<std::string> why_;  // by candidate, if it is not merged
+  Trial best_, alone_;
+  int steps_ = 0;
+};
+
+}  // namespace
+
+std::vector<int> BestSet(absl::Span<const double> values,
+                         absl::Span<const int64_t> costs, int64_t budget) {
+  constexpr int kUnits = 256;
+  double unit = std::max(1.0, static_cast<double>(budget) / kUnits);
+  // By units spent, the most value, and what was taken last to reach it.
+  std::vector<double> most(kUnits + 1, 0);
+  std::vector<std::vector<bool>> taken(values.size(),
+                                       std::vector<bool>(kUnits + 1, false));
+  std::vector<int> units(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    double needs = std::ceil(static_cast<double>(costs[i]) / unit);
+    if (values[i] <= 0 || needs > kUnits) continue;
+    units[i] = static_cast<int>(needs);
+    for (int u = kUnits; u >= units[i]; --u) {
+      double with = most[u - units[i]] + values[i];
+      if (with <= most[u]) continue;
+      most[u] = with;
+      taken[i][u] = true;
+    }
+  }
+  std::vector<int> set;
+  int left = kUnits;
+  for (size_t i = values.size(); i-- > 0;) {
+    if (!taken[i][left]) continue;
+    set.push_back(static_cast<int>(i));
+    left -= units[i];
+  }
+  std::reverse(set.begin(), set.end());
+  return set;
+}
+
+absl::StatusOr<BucketResult> BucketTiles(const Program& program,
+                                         const CostModel& costs,
+                                         const BucketOptions& options) {
+  return Bucketer(program, costs, options).Run();
+}
+
+absl::StatusOr<bool> Bucket(Program& program, const PassOptions& options,
+                            PassContext& context) {
+  if (context.costs == nullptr) return Invalid("needs prices: give --machine");
+  BucketOptions bucket;
+  const Machine& machine = context.costs->machine();
+  bucket.memory_bytes = ValueBytes(
+      CapacityBytes(options.Float("memory_gib"), machine), program, machine);
+  bucket.steps = static_cast<int>(options.Int("steps"));
+  bucket.join = options.Bool("join");
+  ASYRA_ASSIGN_OR_RETURN(BucketResult result,
+                         BucketTiles(program, *context.costs, bucket));
+  context.Remark("bucket: tiles merged at {} of {} points, {} saved",
+                 result.merged, result.places, TimeText(result.saved_us));
+  for (const std::string& joined : result.joined) {
+    context.Remark("bucket: joined {}", joined);
+  }
+  for (const std::string& rejected : result.rejected) {
+    context.Remark("bucket: {}", rejected);
+  }
+  if (!result.changed()) return false;
+  program = std::move(result.program);
+  return true;
+}
+
+}  // namespace asyra

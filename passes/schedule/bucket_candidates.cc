@@ -1,0 +1,195 @@
+#include "passes/schedule/bucket_candidates.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "fmt/format.h"
+#include "ir/support/check.h"
+#include "ir/support/status.h"
+#include "passes/analysis/lanes.h"
+#include "passes/analysis/op_classes.h"
+#include "passes/schedule/join_candidates.h"
+
+namespace asyra {
+namespace {
+
+class Finder {
+ public:
+  explicit Finder(const Program& program)
+      : program_(program),
+        lanes_(program),
+        tile_dims_(TileDims(program, lanes_)),
+        uses_(program),
+        classes_(OpClasses(program)) {}
+
+  std::vector<BucketCandidate> Run() {
+    if (lanes_.count < 2) return {};
+    std::vector<std::vector<Ops>> runs, starts;  // by lane
+    for (int lane = 0; lane < lanes_.count; ++lane) {
+      runs.push_back(RunsOf(lane));
+      starts.push_back(CollectivesOf(lane));
+    }
+    Match(runs, /*collective=*/false);
+    Match(starts, /*collective=*/true);
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const BucketCandidate& a, const BucketCandidate& b) {
+                       return a.groups[0][0] < b.groups[0][0];
+                     });
+    return std::move(found_);
+  }
+
+ private:
+  using Ops = std::vector<int>;  // ops of one lane
+
+  bool Communicates(const Op& op) const {
+    return op.is_collective() || op.def->is_wait;
+  }
+
+  std::vector<Ops> RunsOf(int lane) const {
+    std::vector<Ops> runs(1);
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      if (lanes_.of_op[i] != lane || program_.ops[i].def->is_tile) continue;
+      if (!Communicates(program_.ops[i])) {
+        runs.back().push_back(static_cast<int>(i));
+      } else if (!runs.back().empty()) {
+        runs.emplace_back();
+      }
+    }
+    if (runs.back().empty()) runs.pop_back();
+    return runs;
+  }
+
+  // Each start with the wait for it.
+  std::vector<Ops> CollectivesOf(int lane) const {
+    std::vector<Ops> pairs;
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      const Op& op = program_.ops[i];
+      if (lanes_.of_op[i] != lane || !op.start || op.results.size() > 1) {
+        continue;
+      }
+      pairs.push_back({static_cast<int>(i), uses_.uses[op.results[0]][0]});
+    }
+    return pairs;
+  }
+
+  // The runs that stand at the same place of every lane.
+  void Match(const std::vector<std::vector<Ops>>& by_lane, bool collective) {
+    for (size_t r = 0; r < by_lane[0].size(); ++r) {
+      std::vector<TileGroup> groups;
+      std::vector<int> key;
+      for (size_t i = 0; i < by_lane[0][r].size(); ++i) {
+        TileGroup group;
+        for (const auto& runs : by_lane) {
+          if (r < runs.size() && i < runs[r].size()) {
+            group.push_back(runs[r][i]);
+          }
+        }
+        if (static_cast<int>(group.size()) != lanes_.count ||
+            !Mergeable(group)) {
+          if (collective) return;
+          continue;
+        }
+        key.push_back(classes_[group[0]]);
+        groups.push_back(std::move(group));
+      }
+      if (!groups.empty()) Add(std::move(groups), std::move(key), collective);
+    }
+  }
+
+  bool Mergeable(const TileGroup& group) const {
+    const Op& first = program_.ops[group[0]];
+    for (int index : group) {
+      const Op& op = program_.ops[index];
+      if (op.def != first.def || !(op.attrs == first.attrs)) return false;
+      for (size_t i = 0; i < op.results.size(); ++i) {
+        if (program_.type(op.results[i]) != program_.type(first.results[i]) ||
+            tile_dims_[op.results[i]] < 0) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  void Add(std::vector<TileGroup> groups, std::vector<int> key,
+           bool collective) {
+    auto [entry, added] =
+        by_key_.emplace(std::pair(collective, std::move(key)), found_.size());
+    if (added) {
+      found_.push_back({NameOf(groups), collective, false, 0, {}});
+    }
+    BucketCandidate& candidate = found_[entry->second];
+    ++candidate.places;
+    for (TileGroup& group : groups)
+      candidate.groups.push_back(std::move(group));
+  }
+
+  std::string NameOf(const std::vector<TileGroup>& groups) const {
+    auto name = [&](const TileGroup& group) {
+      return program_.value_name(program_.ops[group[0]].results[0]);
+    };
+    if (groups.size() == 1 || program_.ops[groups[0][0]].start) {
+      return name(groups.back());
+    }
+    return fmt::format("{} to {}", name(groups.front()), name(groups.back()));
+  }
+
+  const Program& program_;
+  Lanes lanes_;
+  std::vector<int> tile_dims_;
+  DefUse uses_;
+  std::vector<int> classes_;
+  std::map<std::pair<bool, std::vector<int>>, size_t> by_key_;
+  std::vector<BucketCandidate> found_;
+};
+
+}  // namespace
+
+std::vector<BucketCandidate> BucketCandidates(const Program& program) {
+  std::vector<BucketCandidate> candidates = Finder(program).Run();
+  for (JoinCandidate& join : JoinCandidates(program)) {
+    auto places = static_cast<int>(join.groups.size());
+    candidates.push_back(
+        {std::move(join.name), true, true, places, std::move(join.groups)});
+  }
+  return candidates;
+}
+
+absl::StatusOr<Program> MergeCandidates(
+    TileMerger& merger, absl::Span<const BucketCandidate> candidates,
+    absl::Span<const int> set, std::vector<int>* order) {
+  std::vector<TileGroup> tiles;
+  std::vector<JoinGroup> joins;
+  for (int c : set) {
+    auto& groups = candidates[c].join ? joins : tiles;
+    groups.insert(groups.end(), candidates[c].groups.begin(),
+                  candidates[c].groups.end());
+  }
+  if (tiles.empty()) {
+    if (joins.empty()) return merger.program();
+    return JoinCollectives(merger.program(), joins, order);
+  }
+  ASYRA_CHECK(order == nullptr);
+  std::vector<int> new_ops;
+  ASYRA_ASSIGN_OR_RETURN(Program merged, merger.Merge(tiles, &new_ops));
+  if (joins.empty()) return merged;
+  for (JoinGroup& group : joins) {
+    for (int& op : group) op = new_ops[op];
+  }
+  return JoinCollectives(merged, joins);
+}
+
+std::vector<int> CandidatesNamed(absl::Span<const BucketCandidate> candidates,
+                                 absl::Span<const std::string> names) {
+  std::vector<int> set;
+  for (size_t c = 0; c < candidates.size(); ++c) {
+    if (absl::c_linear_search(names, candidates[c].name)) {
+      set.push_back(static_cast<int>(c));
+    }
+  }
+  return set;
+}
+
+}  // namespace asyra

@@ -1,0 +1,46 @@
+// What bucketing may merge: ops that all lanes of a tiled program have alike,
+// and small collectives of one lane, or of none.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ir/program.h"
+#include "passes/schedule/merge_tiles.h"
+
+namespace asyra {
+
+// Merges that are the same but for the layer they are in, and are decided
+// together.
+struct BucketCandidate {
+  std::string name;  // "layer0.o_proj to layer0.norm", of the first of them
+  bool collective = false;
+  // Groups of different collectives (join_collectives.h), not of tiles.
+  bool join = false;
+  int places = 0;  // how many times it occurs
+  std::vector<TileGroup> groups;
+};
+
+// Of a scheduled program, in order of appearance:
+// - runs of computing ops of a lane between two communications;
+// - collectives, each with its wait;
+// - after all of these, collectives that may be joined (join_candidates.h).
+std::vector<BucketCandidate> BucketCandidates(const Program& program);
+
+// `merger`'s program with these of its candidates merged: tiles first, then
+// what became of the collectives is joined. A collective that several of them
+// would join goes with the first. An order of the program's ops, where one is
+// given and tiles stay as they are, becomes one of the result's. Errors: merges
+// that wait for each other.
+absl::StatusOr<Program> MergeCandidates(
+    TileMerger& merger, absl::Span<const BucketCandidate> candidates,
+    absl::Span<const int> set, std::vector<int>* order = nullptr);
+
+// The places of candidates by their names; those that are not there are left
+// out.
+std::vector<int> CandidatesNamed(absl::Span<const BucketCandidate> candidates,
+                                 absl::Span<const std::string> names);
+
+}  // namespace asyra

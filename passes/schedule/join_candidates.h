@@ -1,0 +1,37 @@
+// Which collectives may be joined (join_collectives.h): small ones of one kind
+// over the same axes and on the same stream, near each other, that do not wait
+// for each other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/program.h"
+#include "passes/schedule/join_collectives.h"
+
+namespace asyra {
+
+// Joins that are the same but for the layer and the lane they are in, and are
+// decided together.
+struct JoinCandidate {
+  std::string name;  // "all_to_all of layer0.q, layer0.k and layer0.v"
+  std::vector<JoinGroup> groups;
+};
+
+// Of a scheduled program, in order of appearance, at most kMostJoins: those
+// that do away with most collectives. Each lane is looked at by itself: all of
+// the lanes together are what merging tiles is for. Groups are taken in three
+// ways, of which prices have to choose:
+// - what one op reads: q, k and v of Ulysses;
+// - a stretch in which the first of them does not come again: the gradients of
+//   a layer;
+// - as much as some bytes, kMostJoinedBytes at most: buckets of gradients
+//   across layers.
+std::vector<JoinCandidate> JoinCandidates(const Program& program);
+
+inline constexpr size_t kMostJoins = 16;
+// What a device brings or takes in a joined collective. Latency is little of
+// more than that on any machine.
+inline constexpr int64_t kMostJoinedBytes = int64_t{64} << 20;
+
+}  // namespace asyra

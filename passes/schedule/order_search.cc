@@ -1,0 +1,272 @@
+#include "passes/schedule/order_search.h"
+
+#include <algorithm>
+
+#include "ir/support/check.h"
+#include "ir/support/random.h"
+#include "passes/analysis/lanes.h"
+#include "passes/analysis/op_classes.h"
+#include "passes/schedule/list_scheduler.h"
+#include "passes/schedule/perturbation.h"
+
+namespace asyra {
+namespace {
+
+// Classes of ops that move together: alike, of one lane. Only ops that cost
+// something have a place of their own.
+class Moves {
+ public:
+  explicit Moves(const PricedProgram& priced) : lanes_(priced.program()) {
+    constexpr int kRounds = 3;
+    const Program& program = priced.program();
+    std::vector<int> classes =
+        RefineClasses(program, OpClasses(program), kRounds);
+    auto width = static_cast<size_t>(std::max(lanes_.count, 1)) + 1;
+    std::vector<int> number;
+    for (size_t i = 0; i < classes.size(); ++i) {
+      // A lane is -1 or more.
+      size_t key = static_cast<size_t>(classes[i]) * width +
+                   static_cast<size_t>(lanes_.of_op[i] + 1);
+      if (key >= number.size()) number.resize(key + 1, -1);
+      if (number[key] < 0 && !priced.prices()[i].is_free()) {
+        number[key] = count_++;
+      }
+      of_op_.push_back(number[key]);
+    }
+  }
+
+  int count() const { return count_; }
+  int lanes() const { return lanes_.count; }
+  int LaneOf(int op) const { return lanes_.of_op[op]; }
+  int operator[](int op) const { return of_op_[op]; }  // -1: none
+
+ private:
+  Lanes lanes_;
+  std::vector<int> of_op_;
+  int count_ = 0;
+};
+
+class Search {
+ public:
+  Search(const PricedProgram& priced, const OrderSearchOptions& options)
+      : priced_(priced),
+        options_(options),
+        scheduler_(priced),
+        moves_(priced),
+        random_(options.seed, 0) {
+    for (uint64_t seed = 1; seed <= kErrors; ++seed) {
+      erring_.emplace_back(
+          priced, PerturbedPrices(priced.program(), priced.prices(), seed));
+    }
+  }
+
+  OrderSearchResult Run(const std::vector<NamedOrder>& seeds) {
+    ASYRA_CHECK(!seeds.empty());
+    for (const NamedOrder& seed : seeds) {
+      Try(seed.name, seed.order, /*robust=*/false);
+    }
+    if (moves_.count() > 1 && Left()) {
+      TryGivenRules();
+      TryRules();
+      Climb();
+    }
+    result_.rule = std::move(rule_);
+    return std::move(result_);
+  }
+
+ private:
+  // Of a unit interval.
+  double Random() { return random_.Word(drawn_++) * 0x1p-32; }
+
+  ReplayOptions TimeAlone() const {
+    ReplayOptions replay = options_.replay;
+    replay.lower_bound = false;
+    replay.critical_path = false;
+    replay.memory = false;
+    return replay;
+  }
+
+  // Its makespans summed up when prices are off.
+  double ErringUs(const std::vector<int>& order) const {
+    double sum = 0;
+    for (const PricedProgram& priced : erring_) {
+      sum += Replay(priced, order, TimeAlone()).makespan_us;
+    }
+    return sum;
+  }
+
+  // True when it is the best so far: faster, and also where prices are off.
+  bool Try(const std::string& name, std::vector<int> order,
+           bool robust = true) {
+    SimResult simulated = Replay(priced_, order, TimeAlone());
+    // Memory takes longer than time: once something fits, only what is fast
+    // enough is asked for it.
+    if (result_.steps > 0 && result_.fits &&
+        simulated.makespan_us > result_.makespan_us) {
+      ++result_.steps;
+      return false;
+    }
+    int64_t peak = ReplayMemory(priced_.program(), simulated.spans).peak_bytes;
+    if (result_.steps == 0 || peak < result_.least_peak_bytes) {
+      result_.least_peak_bytes = peak;
+    }
+    bool fits = options_.memory_bytes == 0 || peak <= options_.memory_bytes;
+    Merit merit{simulated.makespan_us, peak, fits};
+    bool better = result_.steps == 0 || merit.BetterThan(result_);
+    ++result_.steps;
+    if (!better) return false;
+    double erring_us = ErringUs(order);
+    if (robust && fits && result_.fits && erring_us > erring_us_) return false;
+    erring_us_ = erring_us;
+    result_.best = {name, std::move(order)};
+    static_cast<Merit&>(result_) = merit;
+    return true;
+  }
+
+  bool TryRule(const OrderRule& rule) {
+    std::vector<double> bias(priced_.prices().size(), 0);
+    std::vector<double> release(bias.size(), 0);
+    for (int op = 0; op < static_cast<int>(bias.size()); ++op) {
+      if (!rule.class_us.empty() && moves_[op] >= 0) {
+        bias[op] = rule.class_us[moves_[op]];
+      }
+      if (moves_.LaneOf(op) > 0) {
+        bias[op] -= (rule.stagger_us + rule.lead_us) * moves_.LaneOf(op);
+        release[op] = std::max(0.0, rule.stagger_us * moves_.LaneOf(op));
+      }
+    }
+    ListOptions list{.lookahead_us = rule.lookahead_us,
+                     .collective_stretch = rule.stretch,
+                     .feed = rule.feed,
+                     .bias = bias,
+                     .release_us = release,
+                     .memory_bytes = ResultBytes()};
+    return Try("search", scheduler_.Run(list));
+  }
+
+  // What results may take of the budget.
+  int64_t ResultBytes() const {
+    if (options_.memory_bytes == 0) return 0;
+    const Program& program = priced_.program();
+    int64_t resident = 0;
+    for (const Input& input : program.inputs) {
+      resident += LocalBytes(program.type(input.value), program.mesh);
+    }
+    return std::max<int64_t>(1, options_.memory_bytes - resident);
+  }
+
+  // The way of one lane through one layer, roughly: what most classes have
+  // once.
+  double LayerUs() const {
+    double longest = 0;
+    for (double way : scheduler_.way_us()) longest = std::max(longest, way);
+    std::vector<int> members(moves_.count(), 0);
+    for (int op = 0; op < static_cast<int>(priced_.prices().size()); ++op) {
+      if (moves_[op] >= 0) ++members[moves_[op]];
+    }
+    auto most = std::max_element(members.begin(), members.end());
+    return longest / std::max(1, *most);
+  }
+
+  bool Left() const { return result_.steps < options_.steps; }
+
+  void TryGivenRules() {
+    for (const OrderRule& rule : options_.rules) {
+      auto classes = static_cast<int>(rule.class_us.size());
+      if (!Left() || (classes != 0 && classes != moves_.count())) continue;
+      if (TryRule(rule) || rule_.class_us.empty()) Keep(rule);
+    }
+  }
+
+  void TryRules() {
+    // In layers.
+    struct Between {
+      double stagger, lead, feed;
+    };
+    constexpr Between kLanes[] = {{0, 0, 0}, {0, 0.5, 0}, {0, 0.5, 8},
+                                  {0, 0, 8}, {0.5, 0, 0}, {0.25, 0, 0},
+                                  {1, 0, 0}, {0, 0, 2}};
+    double layer_us = LayerUs();
+    for (double stretch : {1.0, 1.3}) {
+      for (double lookahead : {0.0, 0.02, 0.1}) {
+        for (auto [stagger, lead, feed] : kLanes) {
+          if (stagger + lead > 0 && moves_.lanes() < 2) continue;
+          if (!Left()) return;
+          OrderRule rule{lookahead * layer_us, stretch, stagger * layer_us,
+                         lead * layer_us,      feed,    {}};
+          if (TryRule(rule) || rule_.class_us.empty()) Keep(rule);
+        }
+      }
+    }
+  }
+
+  void Keep(OrderRule rule) {
+    rule_ = std::move(rule);
+    rule_.class_us.resize(moves_.count(), 0);
+  }
+
+  void Climb() {
+    constexpr double kSizes[] = {0.05, 0.2, 1.0};
+    double layer_us = LayerUs();
+    if (rule_.class_us.empty()) return;
+    while (Left()) {
+      OrderRule rule = rule_;
+      auto size = static_cast<size_t>(Random() * 3);
+      double change = (2 * Random() - 1) * kSizes[size] * layer_us;
+      // Now and then what holds for all ops, otherwise one class or two.
+      double what = Random();
+      if (what < 0.05) {
+        rule.lookahead_us = std::max(0.0, rule.lookahead_us + change / 10);
+      } else if (what < 0.1) {
+        MoveAll(&rule, what, change, layer_us);
+      } else {
+        MoveClass(&rule, change);
+        if (what > 0.7) MoveClass(&rule, -change);
+      }
+      if (TryRule(rule)) Keep(std::move(rule));
+    }
+  }
+
+  void MoveAll(OrderRule* rule, double what, double change, double layer_us) {
+    if (what < 0.065) {
+      rule->feed = std::max(0.0, rule->feed + change / layer_us * 8);
+    } else if (moves_.lanes() > 1) {
+      (what < 0.085 ? rule->stagger_us : rule->lead_us) += change;
+    }
+  }
+
+  void MoveClass(OrderRule* rule, double change) {
+    auto c = static_cast<size_t>(Random() * moves_.count());
+    rule->class_us[c] += change;
+  }
+
+  static constexpr uint64_t kErrors = 3;
+
+  const PricedProgram& priced_;
+  std::vector<PricedProgram> erring_;
+  const OrderSearchOptions& options_;
+  ListScheduler scheduler_;
+  Moves moves_;
+  RandomStream random_;
+  uint64_t drawn_ = 0;
+  OrderRule rule_;
+  OrderSearchResult result_;
+  double erring_us_ = 0;  // of the best
+};
+
+}  // namespace
+
+bool Merit::BetterThan(const Merit& other) const {
+  if (fits != other.fits) return fits;
+  if (!fits) return peak_bytes < other.peak_bytes;
+  if (makespan_us != other.makespan_us) return makespan_us < other.makespan_us;
+  return peak_bytes < other.peak_bytes;
+}
+
+OrderSearchResult SearchOrder(const PricedProgram& priced,
+                              const std::vector<NamedOrder>& seeds,
+                              const OrderSearchOptions& options) {
+  return Search(priced, options).Run(seeds);
+}
+
+}  // namespace asyra

@@ -1,0 +1,45 @@
+#include "passes/schedule/perturbation.h"
+
+#include "ir/support/hash.h"
+#include "ir/support/random.h"
+#include "simulator/replay.h"
+
+namespace asyra {
+
+std::vector<OpCost> PerturbedPrices(const Program& program,
+                                    absl::Span<const OpCost> prices,
+                                    uint64_t seed) {
+  std::vector<OpCost> perturbed(prices.begin(), prices.end());
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    uint64_t kind = Fnv1a(op.def->name);
+    if (op.is_collective()) {
+      for (AxisId axis : op.attrs.Get<AxisList>("axes")) {
+        kind = kind * 31 + static_cast<uint64_t>(axis) + 1;
+      }
+    }
+    double unit = RandomStream(seed, kind).Word(0) * 0x1p-32;
+    perturbed[i].time_us *= 1 + kPriceError * (2 * unit - 1);
+  }
+  return perturbed;
+}
+
+bool SurvivesErrors(const PricedProgram& before, const PricedProgram& after,
+                    absl::Span<const int> order) {
+  constexpr uint64_t kErrors = 8;
+  constexpr ReplayOptions kTimeAlone = {
+      .memory = false, .lower_bound = false, .critical_path = false};
+  auto erring = [](const PricedProgram& priced, uint64_t seed) {
+    return PricedProgram(
+        priced, PerturbedPrices(priced.program(), priced.prices(), seed));
+  };
+  for (uint64_t seed = 1; seed <= kErrors; ++seed) {
+    if (Replay(erring(after, seed), order, kTimeAlone).makespan_us >
+        Replay(erring(before, seed), kTimeAlone).makespan_us) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace asyra

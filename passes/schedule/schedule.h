@@ -1,0 +1,117 @@
+// Chooses a schedule: drafts what the passes can make of a local program,
+// judges each on the simulator, and returns the best within what a
+// device has.
+// The program as it stands is among them, so the result is never worse than it
+// (the gate of DESIGN 4).
+//
+// What costs much is done on a program of few layers (shorten.h): tiles are
+// merged there, orders searched, and collectives joined in the best of them.
+// The plans that come out are followed on the whole program, and what that
+// simulates to, once streams are assigned, decides.
+//
+// The search goes in rounds of a fixed size (SearchRounds). A larger budget has
+// the rounds of a smaller one and more, and all their candidates: its result is
+// never slower.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ir/program.h"
+#include "passes/pass.h"
+#include "passes/pass_manager.h"
+#include "passes/pipeline.h"
+#include "simulator/simulate.h"
+
+namespace asyra {
+
+inline constexpr int kMostTiles = 4;  // that are tried unasked
+inline constexpr int kSearchSteps = 5000;
+
+struct ScheduleOptions {
+  // 0: the best of 1 to kMostTiles; otherwise exactly that many, better or
+  // not.
+  int tiles = 0;
+  // "batch", "sequence" (dim_labels.h), or "auto": the batch, or where it does
+  // not cut into tiles the sequence.
+  std::string tile_dim = "auto";
+  // One of Schedulers() (reorder.h), and then nothing is searched, or "auto":
+  // the best that is found.
+  std::string scheduler = "auto";
+  bool bucket = true;
+  bool join = true;       // small collectives, where tiles may be merged
+  bool copies = true;     // carry collectives where copy engines can
+  bool sm_margin = true;  // matmuls may leave SMs to collectives
+  // Orders that are simulated, about: SearchRounds are as many as fit, the
+  // first always. The result depends on it, not on the machine that searches.
+  int search_steps = kSearchSteps;
+  // Of a device, that the step may use in all (CapacityBytes); 0: any number.
+  // None: what the machine has, and what does not fit is allowed.
+  std::optional<int64_t> capacity_bytes;
+  // Where nothing is found to fit, schedules as if all did.
+  bool allow_misfit = false;
+  // Passes that the best schedules get before they are compared; may be empty.
+  Pipeline streams = StreamPasses();
+  PassManagerOptions manager;  // for the passes of the drafts
+};
+
+// The rounds of a search of so many steps, and the steps of each: 200, 800,
+// 4000, 20000, ..., each with those before it five times what these have: 5000
+// steps have three rounds, 1000 have two.
+std::vector<int> SearchRounds(int steps);
+
+// What `tile_dim` stands for, in this order.
+std::vector<std::string> TileDimsToTry(const ScheduleOptions& options);
+
+struct ScheduleChoice {
+  std::string name;  // "2 tiles along the batch, bucketed, search"
+  double makespan_us = 0;
+  int64_t device_bytes = 0;  // gaps between values not counted
+  std::string rejected;      // why, empty for the one chosen
+};
+
+// Makespans that differ by a smaller share are alike to any search.
+inline constexpr double kLeastNoise = 0.001;
+// Of a search of one round, which has nothing to be compared with.
+inline constexpr double kNoiseOfOneRound = 0.01;
+
+struct ScheduleResult {
+  Program program;     // stage scheduled
+  SimResult baseline;  // of the local program: collectives block
+  SimResult optimized;
+  int tiles = 1;
+  std::string scheduler;  // that ordered it: "search", "segrr", "serial"
+  int steps = 0;          // orders simulated
+  bool fits = true;       // in the capacity
+  // Of the best that fits after each round of the search; empty where nothing
+  // is searched for.
+  std::vector<double> round_us;
+  std::vector<ScheduleChoice> candidates;
+};
+
+// Of a local program; context.costs must be there. A draft replaces the
+// program as it stands only if it is still faster when prices are off by a
+// tenth (perturbation.h), unless the options ask for it.
+// Errors: ResourceExhausted where no draft fits the capacity given, with the
+// least memory of a device that one takes; InvalidArgument where the program
+// does not cut into the tiles asked for.
+absl::StatusOr<ScheduleResult> Schedule(const Program& program,
+                                        const ScheduleOptions& options,
+                                        PassContext& context);
+
+// What the luck of a search is worth, as a share of the makespan: what its last
+// round still gained, within the bounds that are given above. Two results
+// that differ by less are a tie.
+double SearchNoise(const std::vector<double>& round_us);
+
+// Of two searches of one program after each round; one that has fewer has its
+// last result from then on.
+std::vector<double> BestOfRounds(std::vector<double> a, std::vector<double> b);
+
+// Whether an error of Schedule is one of these two.
+bool IsRefusal(const absl::Status& status);
+
+}  // namespace asyra

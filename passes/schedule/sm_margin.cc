@@ -1,0 +1,75 @@
+#include "passes/schedule/sm_margin.h"
+
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "ir/happens_before.h"
+
+namespace asyra {
+namespace {
+
+// CTAs of the library move its bytes.
+bool TakesSms(const Op& op, const OpCost& price) {
+  return op.is_collective() && price.sms > 0;
+}
+
+// Copy engines bring the blocks, but a kernel reduces them.
+bool SumsBehindCopies(const Op& op) {
+  return Sums(op.def->collective) && op.attrs.Bool("copies");
+}
+
+}  // namespace
+
+int SetSmMargin(Program& program, const CostModel& costs, int margin) {
+  if (!costs.machine().gpu.gemm_persistent) return 0;
+  Program with_margin = program;
+  for (Op& op : with_margin.ops) {
+    if (SumsBehindCopies(op)) op.attrs.Set("copies", false);
+  }
+  std::vector<OpCost> prices = PriceOps(with_margin, costs);
+  bool needed = false;
+  for (size_t i = 0; i < with_margin.ops.size(); ++i) {
+    needed |= TakesSms(with_margin.ops[i], prices[i]);
+  }
+  if (!needed) return 0;
+  int matmuls = 0;
+  for (size_t i = 0; i < with_margin.ops.size(); ++i) {
+    Op& op = with_margin.ops[i];
+    if (prices[i].persistent) {
+      op.attrs.Set("sm_margin", int64_t{margin});
+      ++matmuls;
+    } else if (TakesSms(op, prices[i]) && op.attrs.Int("ctas") == 0) {
+      // Said even where the library takes as many: it then places them so that
+      // they fit.
+      op.attrs.Set("ctas", int64_t{std::min(margin, prices[i].sms)});
+    }
+  }
+  if (matmuls > 0) program = std::move(with_margin);
+  return matmuls;
+}
+
+void KeepSmMarginBesideCollectives(Program& program) {
+  bool any = absl::c_any_of(
+      program.ops, [](const Op& op) { return SmMargin(op.attrs) > 0; });
+  if (!any) return;
+  std::vector<int> collectives;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    if (op.is_collective() && !op.attrs.Bool("copies")) {
+      collectives.push_back(static_cast<int>(i));
+    }
+  }
+  DefUse def_use(program);
+  HappensBefore order(program, def_use);
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    Op& op = program.ops[i];
+    if (SmMargin(op.attrs) == 0) continue;
+    int at = static_cast<int>(i);
+    bool beside = absl::c_any_of(collectives, [&](int collective) {
+      return !order.Finished(collective, at) && !order.Finished(at, collective);
+    });
+    if (!beside) op.attrs.Erase("sm_margin");
+  }
+}
+
+}  // namespace asyra

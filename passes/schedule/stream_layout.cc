@@ -1,0 +1,73 @@
+#include "passes/schedule/stream_layout.h"
+
+#include <algorithm>
+
+#include "passes/schedule/second_stream.h"
+
+namespace asyra {
+namespace {
+
+// Streams named after the wires, for collectives that use some.
+void PutInLine(Program* program, absl::Span<const OpCost> prices) {
+  for (size_t i = 0; i < program->ops.size(); ++i) {
+    Op& op = program->ops[i];
+    if (!op.is_collective()) continue;
+    for (Resource wires : {kNetwork, kLink}) {
+      if (prices[i].load[wires] <= 0) continue;
+      op.stream = program->Stream(ToString(wires));
+      break;
+    }
+  }
+}
+
+std::vector<bool> ShortOps(const Program& program,
+                           absl::Span<const OpCost> prices) {
+  double longest_us = 0;
+  for (size_t i = 0; i < prices.size(); ++i) {
+    if (prices[i].is_compute && !program.ops[i].is_collective()) {
+      longest_us = std::max(longest_us, prices[i].time_us);
+    }
+  }
+  std::vector<bool> ops;
+  for (const OpCost& price : prices) {
+    ops.push_back(price.time_us < longest_us / 2);
+  }
+  return ops;
+}
+
+}  // namespace
+
+std::string ToString(const StreamLayout& layout) {
+  std::string text = layout.in_line ? ", collectives serialised" : "";
+  if (layout.side == StreamLayout::kNoProducts)
+    text += ", norms on a second compute stream";
+  if (layout.side == StreamLayout::kShort)
+    text += ", short ops on a second compute stream";
+  return text;
+}
+
+std::vector<StreamLayout> OtherLayouts() {
+  std::vector<StreamLayout> layouts;
+  for (bool in_line : {false, true}) {
+    for (StreamLayout::Side side :
+         {StreamLayout::kNothing, StreamLayout::kNoProducts,
+          StreamLayout::kShort}) {
+      layouts.push_back({in_line, side});
+    }
+  }
+  std::erase(layouts, StreamLayout());
+  return layouts;
+}
+
+Program LayOut(const Program& program, const StreamLayout& layout,
+               absl::Span<const OpCost> prices) {
+  Program laid = program;
+  if (layout.in_line) PutInLine(&laid, prices);
+  if (layout.side == StreamLayout::kNothing) return laid;
+  std::vector<bool> light = layout.side == StreamLayout::kShort
+                                ? ShortOps(laid, prices)
+                                : OpsWithoutProducts(laid);
+  return MoveToStream(laid, FindSideChains(laid, light), "compute2");
+}
+
+}  // namespace asyra

@@ -1,0 +1,51 @@
+// Pads dimensions of weights that the mesh does not divide, where that makes
+// the step shorter: a vocabulary of 50257 over 4 devices becomes one of 50260.
+//
+//   program @f(%x: f32[8, 16], %w: f32[16, 10] weight) -> (f32[8, 10]) {
+//     %y = matmul(%x, %w) : f32[8, 10]
+// over tp=4 becomes
+//   program @f(%x: f32[8, 16], %w: f32[16, 12] weight padded from [16, 10])
+//     %y.padded = matmul(%x, %w) : f32[8, 12]
+//     %y = slice(%y.padded) {dim=1, start=0, stop=10} : f32[8, 10]
+//
+// Nothing is copied: zeros are added to each shard when a weight is loaded
+// (Input::stored). Padding spreads along the factors of axis rules, as far as
+// it cannot change what is computed from the rest:
+//   parallel factors   a device's part does not look at others, nor does the
+//                      rest at the padding
+//   sum factors        where one operand of a product is zero there and the
+//                      others are finite, or nothing looks the rows up
+// and is cut off by a slice before ops where it is not so (softmax over the
+// vocabulary, a mean), which need the dimension whole anyway, and at outputs.
+// A weight times an activation is taken to be finite.
+#pragma once
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "ir/program.h"
+#include "passes/pass.h"
+#include "passes/shard/plan_sharding.h"
+
+namespace asyra {
+
+// The program of stage global with all dimensions of weights of size `from`
+// grown to `to`, as far as that reaches an op before it is cut off again;
+// nothing where there is none.
+absl::StatusOr<std::optional<Program>> PadDimensions(const Program& program,
+                                                     int64_t from, int64_t to);
+
+struct PadOptions {
+  PlanOptions plan;       // without pins, which are those of ...
+  std::string_view pins;  // ... this text (ReadPins)
+  bool always = false;    // whatever it costs
+};
+
+// For every size of weights that the model axes of the mesh do not divide:
+// plans and partitions with and without padding, and keeps what takes less
+// time, ops priced one after the other. A remark says what was decided, with
+// both times. Needs prices, unless it is to pad always.
+absl::StatusOr<bool> PadDims(Program& program, const PadOptions& options,
+                             PassContext& context);
+
+}  // namespace asyra

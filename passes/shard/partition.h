@@ -1,0 +1,25 @@
+// From one logical device to the program each device of the mesh runs.
+//
+//   %y = matmul(%x, %w) : f32[8, 64]
+// under a plan that shards the contraction over tp becomes
+//   %y = matmul(%x, %w) : f32[8, 64] partial(tp)
+//   %y.all_reduce = all_reduce(%y) {axes=tp} : f32[8, 64]
+//
+// Shapes stay global, so no attribute changes; each operand is brought into
+// the distribution that the plan asks for by the cheapest sequence of
+// collectives from any form the value already has. A form is made once: three
+// matmuls that read one gathered value share the all_gather.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "ir/program.h"
+#include "passes/pass.h"
+#include "passes/shard/plan_sharding.h"
+
+namespace asyra {
+
+absl::StatusOr<Program> Partition(const Program& program,
+                                  const ShardingPlan& plan,
+                                  const PlanPrices& prices);
+
+}  // namespace asyra

@@ -1,0 +1,33 @@
+// Shardings that the user fixes: `--shard 'REGEX=0@tp;REGEX=1@(sp,tp)'`.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ir/program.h"
+
+namespace asyra {
+
+// By value: its type under the pin of its name, or nothing. May be empty.
+using Pins = std::vector<std::optional<Type>>;
+
+// The pin of a value, or null.
+inline const Type* PinOf(const Pins& pins, ValueId value) {
+  return pins.empty() || !pins[value].has_value() ? nullptr : &*pins[value];
+}
+
+// Reads pins and finds the values they hold. `REGEX=whole` keeps a value whole
+// on every device; several dimensions are `REGEX=0@dp,1@tp`, the axes of one
+// outermost first. A pattern must match the whole name of a value, as its
+// program prints it after the `%`; where several match, the last holds.
+// Errors name the pin and what is wrong: its syntax, a pattern without a
+// match, an axis the mesh has not, an axis twice, a dimension the value has
+// not, a size that the axes do not divide.
+absl::StatusOr<Pins> ReadPins(std::string_view text, const Program& program);
+
+// What is wrong with the syntax or the axes of pins, whatever values there are.
+absl::Status CheckPins(std::string_view text, const Mesh& mesh);
+
+}  // namespace asyra

@@ -1,0 +1,81 @@
+#include "passes/shard/plan_options.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_split.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+// "dp,sp": axes of the mesh.
+absl::StatusOr<AxisList> ReadAxes(const std::string& text, const Mesh& mesh) {
+  AxisList axes;
+  std::vector<std::string> names = absl::StrSplit(text, ',', absl::SkipEmpty());
+  for (const std::string& name : names) {
+    axes.push_back(mesh.Find(name));
+    if (axes.back() < 0) {
+      return Invalid("experts: the mesh {} has no axis '{}'", ToString(mesh),
+                     name);
+    }
+  }
+  return axes;
+}
+
+absl::StatusOr<TpStyle> ReadTpStyle(const std::string& text) {
+  if (text == "auto") return TpStyle::kAny;
+  if (text == "sequence") return TpStyle::kSequence;
+  if (text == "replicated") return TpStyle::kReplicated;
+  return Invalid("tp_style is '{}'; known are auto, sequence, replicated",
+                 text);
+}
+
+absl::StatusOr<EpStyle> ReadEpStyle(const std::string& text) {
+  if (text == "auto") return EpStyle::kAny;
+  if (text == "all_to_all") return EpStyle::kAllToAll;
+  if (text == "all_gather") return EpStyle::kAllGather;
+  return Invalid("ep_style is '{}'; known are all_to_all, all_gather, auto",
+                 text);
+}
+
+}  // namespace
+
+std::vector<AttrDef> PlanOptionDefs(std::vector<AttrDef> more) {
+  more.push_back({"beam", AttrKind::kInt, "states kept an op", int64_t{512}});
+  more.push_back({"pins", AttrKind::kString,
+                  "values fixed by name, as REGEX=0@dp,1@tp;REGEX=whole",
+                  std::string()});
+  more.push_back({"experts", AttrKind::kString,
+                  "axes that shard experts beside ep, as dp,sp",
+                  std::string()});
+  more.push_back({"tp_style", AttrKind::kString,
+                  "norms under tp: sequence (sharded), replicated, or auto",
+                  std::string("auto")});
+  more.push_back({"ep_style", AttrKind::kString,
+                  "tokens to experts: all_to_all, all_gather, or auto",
+                  std::string("all_to_all")});
+  return more;
+}
+
+absl::StatusOr<PlanOptions> ReadPlanOptions(const PassOptions& options,
+                                            const Program& program,
+                                            const PassContext& context) {
+  PlanOptions plan;
+  plan.prices.costs = context.costs;
+  plan.dim_names = context.dim_names;
+  plan.beam = static_cast<int>(options.Int("beam"));
+  if (plan.beam < 1) {
+    return Invalid("beam is {}, it must be at least 1", plan.beam);
+  }
+  ASYRA_ASSIGN_OR_RETURN(
+      plan.expert_axes,
+      ReadAxes(options.Get<std::string>("experts"), program.mesh));
+  ASYRA_ASSIGN_OR_RETURN(plan.tp_style,
+                         ReadTpStyle(options.Get<std::string>("tp_style")));
+  ASYRA_ASSIGN_OR_RETURN(plan.ep_style,
+                         ReadEpStyle(options.Get<std::string>("ep_style")));
+  return plan;
+}
+
+}  // namespace asyra

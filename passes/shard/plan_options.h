@@ -1,0 +1,21 @@
+// The options of passes that plan shardings, as text.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "passes/pass.h"
+#include "passes/shard/plan_sharding.h"
+
+namespace asyra {
+
+// beam, pins, experts, tp_style, ep_style; `more` before them.
+std::vector<AttrDef> PlanOptionDefs(std::vector<AttrDef> more = {});
+
+// The same, but for the pins: read, and refused with an error that names the
+// option and what is known. Prices and names of dimensions are the context's.
+absl::StatusOr<PlanOptions> ReadPlanOptions(const PassOptions& options,
+                                            const Program& program,
+                                            const PassContext& context);
+
+}  // namespace asyra

@@ -1,0 +1,124 @@
+#include "passes/shard/plan_sharding.h"
+
+#include <algorithm>
+
+#include "ir/support/status.h"
+#include "passes/analysis/dim_labels.h"
+#include "passes/shard/axis_use.h"
+#include "passes/shard/redistribute.h"
+#include "passes/shard/sharding_remarks.h"
+#include "passes/shard/sharding_solver.h"
+
+namespace asyra {
+namespace {
+
+// Axes of more than one device. Model axes first: what they divide decides
+// what is left for data axes. Inner axes before outer ones.
+AxisList SolveOrder(const Mesh& mesh) {
+  AxisList order;
+  for (bool model : {true, false}) {
+    for (int a = mesh.num_axes(); a-- > 0;) {
+      auto axis = static_cast<AxisId>(a);
+      AxisRole role = RoleOf(mesh.name(axis));
+      bool is_model = role == AxisRole::kModel || role == AxisRole::kExpert;
+      if (mesh.size(axis) > 1 && is_model == model) order.push_back(axis);
+    }
+  }
+  return order;
+}
+
+PricedPlan Unsharded(const DimLabels& labels) {
+  PricedPlan plan;
+  for (const AxisRule& rule : labels.rules) {
+    plan.ops.push_back({FactorAxes(rule.factors.size()),
+                        std::vector<AxisList>(rule.operands.size())});
+  }
+  return plan;
+}
+
+// Decides two axes at a time anew, while that gains.
+absl::Status Improve(ShardingSolver& solver, const AxisList& axes,
+                     PricedPlan* plan) {
+  constexpr int kRounds = 4;
+  bool gained = true;
+  for (int round = 0; round < kRounds && gained; ++round) {
+    gained = false;
+    for (size_t a = 0; a < axes.size(); ++a) {
+      for (size_t b = a + 1; b < axes.size(); ++b) {
+        ASYRA_ASSIGN_OR_RETURN(PricedPlan other,
+                               solver.Solve(*plan, {axes[a], axes[b]}, axes));
+        if (other.ns >= plan->ns) continue;
+        *plan = std::move(other);
+        // With two axes, this was the whole problem.
+        gained = axes.size() > 2;
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// One axis after the other, then by twos.
+absl::StatusOr<PricedPlan> SolveAll(const Program& program,
+                                    const AxisRoles& roles,
+                                    const PlanOptions& options) {
+  RedistributionPrices types(program.mesh, options.prices);
+  ShardingSolver solver(program, roles, options, types);
+  AxisList axes = SolveOrder(program.mesh), decided;
+  PricedPlan plan = Unsharded(roles.labels());
+  if (axes.empty()) return solver.Solve(plan, {}, {});
+  for (AxisId axis : axes) {
+    decided.push_back(axis);
+    ASYRA_ASSIGN_OR_RETURN(plan, solver.Solve(plan, {axis}, decided));
+  }
+  ASYRA_RETURN_IF_ERROR(Improve(solver, axes, &plan));
+  return plan;
+}
+
+// An axis that was asked for is used where it may be, whatever that costs.
+absl::Status UseEveryAxis(const Program& program, const PlanOptions& options,
+                          AxisRoles* roles, PricedPlan* plan,
+                          PassContext& context) {
+  if (UnusedAxes(program.mesh, *plan).empty()) return absl::OkStatus();
+  PricedPlan without = *plan;
+  for (bool asks = true; asks;) {
+    asks = false;
+    for (AxisId axis : UnusedAxes(program.mesh, *plan)) {
+      asks |= roles->Insist(axis);
+    }
+    if (!asks) break;
+    ASYRA_ASSIGN_OR_RETURN(*plan, SolveAll(program, *roles, options));
+  }
+  ASYRA_RETURN_IF_ERROR(CheckEveryAxisIsUsed(program, *roles, *plan));
+  RemarkCostOfUse(program, without, *plan, context);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool OpSharding::Shards(AxisId axis) const {
+  return std::any_of(
+      factors.begin(), factors.end(),
+      [axis](const AxisList& axes) { return Contains(axes, axis); });
+}
+
+absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
+                                          const PlanOptions& options,
+                                          PassContext& context) {
+  ASYRA_ASSIGN_OR_RETURN(DimLabels labels,
+                         DimLabels::Of(program, options.dim_names));
+  AxisRoles roles(program, labels, options.expert_axes, options.tp_style,
+                  options.ep_style);
+  ASYRA_ASSIGN_OR_RETURN(PricedPlan plan, SolveAll(program, roles, options));
+  ASYRA_RETURN_IF_ERROR(UseEveryAxis(program, options, &roles, &plan, context));
+  ASYRA_RETURN_IF_ERROR(
+      CheckExperts(program, roles, plan, options.pins, context));
+  RemarkUndivided(program, roles, plan, context);
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const Type* pin = PinOf(options.pins, program.inputs[i].value);
+    if (pin != nullptr) plan.inputs[i] = *pin;
+  }
+  return ShardingPlan{std::move(plan.ops), std::move(plan.inputs), options.pins,
+                      static_cast<double>(plan.ns) / 1000};
+}
+
+}  // namespace asyra

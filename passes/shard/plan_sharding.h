@@ -1,0 +1,59 @@
+// Chooses how each op is sharded over the mesh, by cost.
+//
+// The plan is a labelling of the graph: for each op, which mesh axes shard
+// which factor of its axis rule. Its price is the time of every op on its
+// shards, plus the collectives between what producers leave and consumers
+// need (redistribute.h), priced as one whole: with all axes of both sides. It
+// is found by a dynamic program over the ops (sharding_solver.h), first one
+// axis after the other, model axes before data axes; then every two axes are
+// decided anew together, given the others, until nothing gains.
+//
+// What an axis may shard, and must where sizes allow: axis_roles.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ir/axis_rule.h"
+#include "ir/dim_names.h"
+#include "ir/program.h"
+#include "passes/pass.h"
+#include "passes/shard/axis_roles.h"
+#include "passes/shard/pins.h"
+#include "passes/shard/plan_prices.h"
+
+namespace asyra {
+
+struct OpSharding {
+  FactorAxes factors;             // axes of each factor of the op's rule
+  std::vector<AxisList> partial;  // by operand: axes it stays partial over
+
+  bool Shards(AxisId axis) const;
+};
+
+struct ShardingPlan {
+  std::vector<OpSharding> ops;  // by op
+  std::vector<Type> inputs;     // by program input
+  Pins pins;                    // values that every reader finds as pinned
+  double us = 0;  // what plan_sharding weighed: all ops, one after the other
+};
+
+struct PlanOptions {
+  PlanPrices prices;
+  int beam = 512;
+  Pins pins;             // of the program's values; may be empty
+  AxisList expert_axes;  // shard experts beside what their names say
+  TpStyle tp_style = TpStyle::kAny;
+  EpStyle ep_style = EpStyle::kAllToAll;
+  DimNames dim_names;  // of the inputs; may be empty
+};
+
+// Of a program of stage global with a mesh. Remarks name the ops that an axis
+// could not divide, and why. Errors: an axis that can shard nothing, pins under
+// which an op cannot be computed.
+absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
+                                          const PlanOptions& options,
+                                          PassContext& context);
+
+}  // namespace asyra

@@ -1,0 +1,60 @@
+// From one distribution of a value to another by collectives.
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "ir/attr.h"
+#include "ir/type.h"
+#include "passes/shard/plan_prices.h"
+
+namespace asyra {
+
+struct RedistributeStep {
+  std::string_view op;  // all_gather, shard, all_to_all, ...
+  AttrMap attrs;
+  Type type;  // after the step
+};
+
+struct Redistribution {
+  std::vector<RedistributeStep> steps;
+  double us = 0;
+};
+
+// The cheapest sequence, by shortest path over distributions. `from` and `to`
+// differ in distribution only; `to` may be partial only over axes `from` is.
+// Error when there is none: a whole value cannot become partial.
+absl::StatusOr<Redistribution> Redistribute(const Type& from, const Type& to,
+                                            const Mesh& mesh,
+                                            const PlanPrices& prices);
+
+// A distributed type as a number of a table.
+using TypeId = int32_t;
+
+// Prices of redistributions, each computed once; types go by number.
+class RedistributionPrices {
+ public:
+  // Both must outlive this.
+  RedistributionPrices(const Mesh& mesh, const PlanPrices& prices)
+      : mesh_(mesh), prices_(prices) {}
+
+  // Whole nanoseconds, so that sums do not depend on their order. No way is
+  // dearer than any sum of others.
+  static constexpr int64_t kNoWay = int64_t{1} << 60;
+
+  TypeId Id(const Type& type);
+  const Type& type(TypeId id) const { return types_[id]; }
+  int64_t Ns(TypeId from, TypeId to);
+
+ private:
+  const Mesh& mesh_;
+  const PlanPrices& prices_;
+  std::vector<Type> types_;
+  absl::flat_hash_map<std::string, TypeId> ids_;
+  absl::flat_hash_map<std::pair<TypeId, TypeId>, int64_t> ns_;
+};
+
+}  // namespace asyra

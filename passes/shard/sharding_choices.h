@@ -1,0 +1,64 @@
+// How one op may be sharded, and what each way costs: the moves of the dynamic
+// program in sharding_solver.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "passes/shard/axis_roles.h"
+#include "passes/shard/plan_sharding.h"
+#include "passes/shard/redistribute.h"
+
+namespace asyra {
+
+struct Choice {
+  OpSharding sharding;
+  absl::InlinedVector<TypeId, 4> operands;  // in which it takes them
+  absl::InlinedVector<TypeId, 2> results;   // that it leaves
+  int64_t ns = 0;                           // of the op itself
+};
+using Choices = std::vector<Choice>;
+
+class ShardingChoices {
+ public:
+  // All must outlive it.
+  ShardingChoices(const Program& program, const AxisRoles& roles,
+                  const PlanOptions& options, RedistributionPrices& types);
+
+  // By op: equal for ops with the same choices under equal plans.
+  const std::vector<int>& classes() const { return classes_; }
+
+  // All ways of op i to use the axes of `open`, beside what the plan's op says
+  // of the others; never empty. Those that do most of what the axes were asked
+  // for, where there are any.
+  std::shared_ptr<const Choices> Of(int i, const AxisList& open,
+                                    const OpSharding& planned);
+
+ private:
+  // What one axis does in an op: shards a factor, lets an operand through
+  // that is partial over it, or nothing.
+  struct Use {
+    enum Kind : uint8_t { kNothing, kShards, kPartial } kind = kNothing;
+    int index = 0;  // factor; operand, or -1 for all
+  };
+
+  int ClassOf(int i);
+  std::vector<Use> UsesOf(int i, AxisId axis) const;
+  // Makes the choice that the uses say; adds it if it exists and is new.
+  void Add(int i, const AxisList& open, const std::vector<Use>& uses,
+           OpSharding sharding, Choices* choices, std::vector<int>* asked);
+  bool Complete(int i, Choice* choice);
+  Choices Enumerate(int i, const AxisList& open, const OpSharding& base);
+
+  const Program& program_;
+  const AxisRoles& roles_;
+  const PlanOptions& options_;
+  RedistributionPrices& types_;
+  std::vector<int> classes_;
+  absl::flat_hash_map<std::string, int> class_ids_;
+  absl::flat_hash_map<std::string, std::shared_ptr<const Choices>> known_;
+};
+
+}  // namespace asyra

@@ -1,0 +1,15 @@
+// What a plan tells the user: ops that an axis could not divide, keys and
+// values that are gathered because heads do not divide.
+#pragma once
+
+#include "passes/pass.h"
+#include "passes/shard/axis_roles.h"
+#include "passes/shard/sharding_solver.h"
+
+namespace asyra {
+
+// One remark for all ops that are alike.
+void RemarkUndivided(const Program& program, const AxisRoles& roles,
+                     const PricedPlan& plan, PassContext& context);
+
+}  // namespace asyra

@@ -1,0 +1,357 @@
+#include "passes/shard/sharding_solver.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+#include "ir/printer.h"
+#include "ir/support/check.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+constexpr int64_t kNoWay = RedistributionPrices::kNoWay;
+// What is avoided is still taken where there is no other way.
+constexpr int64_t kAvoidedNs = int64_t{1} << 40;
+
+int64_t Sum(int64_t a, int64_t b) { return std::min(kNoWay, a + b); }
+
+}  // namespace
+
+bool PricedPlan::Uses(AxisId axis) const {
+  return std::any_of(ops.begin(), ops.end(),
+                     [axis](const OpSharding& op) { return op.Shards(axis); });
+}
+
+ShardingSolver::ShardingSolver(const Program& program, const AxisRoles& roles,
+                               const PlanOptions& options,
+                               RedistributionPrices& types)
+    : program_(program),
+      roles_(roles),
+      options_(options),
+      types_(types),
+      choices_(program, roles, options, types),
+      periods_(program, choices_.classes()),
+      last_use_(program.values.size(), -1),
+      is_input_(program.values.size(), false),
+      is_output_(program.values.size(), false) {
+  for (const Input& input : program.inputs) is_input_[input.value] = true;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    for (ValueId value : program.ops[i].operands) {
+      last_use_[value] = static_cast<int>(i);
+    }
+  }
+  for (const Output& output : program.outputs) is_output_[output.value] = true;
+}
+
+absl::StatusOr<PricedPlan> ShardingSolver::Solve(const PricedPlan& plan,
+                                                 const AxisList& open,
+                                                 const AxisList& decided) {
+  open_ = open;
+  decided_ = decided;
+  states_.assign(1, {});
+  int count = static_cast<int>(program_.ops.size());
+  states_before_.assign(count, {});
+  layers_.assign(count, nullptr);
+  for (int i = 0; i < count;) {
+    states_before_[i] = states_;
+    ASYRA_RETURN_IF_ERROR(Step(i, plan));
+    i = Stamp(i + 1, plan);
+  }
+  return Trace();
+}
+
+ShardingSolver::Forms ShardingSolver::FormsOf(const State& state,
+                                              ValueId value) const {
+  Forms forms;
+  for (const Held& held : state.frontier) {
+    if (held.first == value) forms.push_back(held.second);
+  }
+  return forms;
+}
+
+// Under a style that keeps tokens sharded: an all_reduce over a model axis
+// where a reduce_scatter along tokens could stand.
+bool ShardingSolver::Avoided(ValueId value, TypeId have, TypeId need) const {
+  if (options_.tp_style != TpStyle::kSequence) return false;
+  const Type& from = types_.type(have);
+  const Type& to = types_.type(need);
+  for (AxisId axis : from.partial) {
+    bool kept = Contains(to.partial, axis);
+    for (const Dim& dim : to.dims) kept |= Contains(dim.axes, axis);
+    if (kept || roles_.role(axis) != AxisRole::kModel) continue;
+    for (int d = 0; d < to.rank(); ++d) {
+      AxisList axes = to.dims[d].axes;
+      axes.push_back(axis);
+      if (roles_.labels().values[value][d] == DimLabel::kSequence &&
+          to.size(d) % program_.mesh.size(axes) == 0) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+int64_t ShardingSolver::ConvertNs(ValueId value, const Forms& have,
+                                  TypeId need) {
+  int64_t best = kNoWay;
+  for (TypeId form : have) {
+    int64_t ns = types_.Ns(form, need);
+    if (ns < kNoWay && Avoided(value, form, need)) ns += kAvoidedNs;
+    best = std::min(best, ns);
+  }
+  return best;
+}
+
+// How the value must lie on the axes decided so far.
+std::optional<TypeId> ShardingSolver::PinnedForm(ValueId value) {
+  const Type* pin = PinOf(options_.pins, value);
+  if (pin == nullptr) return std::nullopt;
+  Type type = *pin;
+  for (Dim& dim : type.dims) {
+    auto later = [&](AxisId axis) { return !Contains(decided_, axis); };
+    dim.axes.erase(std::remove_if(dim.axes.begin(), dim.axes.end(), later),
+                   dim.axes.end());
+  }
+  return types_.Id(type);
+}
+
+TypeId ShardingSolver::GivenForm(int i, size_t k, const Choice& choice,
+                                 uint32_t whole) {
+  ValueId value = program_.ops[i].operands[k];
+  if (std::optional<TypeId> pin = PinnedForm(value)) return *pin;
+  if ((whole >> k & 1) != 0) return types_.Id(program_.type(value));
+  Type type = types_.type(choice.operands[k]);
+  if (type.partial.empty()) return choice.operands[k];
+  type.partial.clear();
+  return types_.Id(type);
+}
+
+// What it costs to bring the operands into the forms that the choice takes.
+int64_t ShardingSolver::ReadNs(int i, const State& state, const Choice& choice,
+                               uint32_t whole) {
+  const Op& op = program_.ops[i];
+  int64_t ns = 0;
+  for (size_t k = 0; k < op.operands.size(); ++k) {
+    ValueId value = op.operands[k];
+    Forms forms = FormsOf(state, value);
+    for (size_t j = 0; j < k; ++j) {
+      if (op.operands[j] == value) forms.push_back(choice.operands[j]);
+    }
+    if (forms.empty()) forms.push_back(GivenForm(i, k, choice, whole));
+    ns = Sum(ns, ConvertNs(value, forms, choice.operands[k]));
+    if (is_output_[value] && last_use_[value] == i) {
+      forms.push_back(choice.operands[k]);
+      ns = Sum(ns, OutputNs(forms));
+    }
+  }
+  for (size_t k = 0; k < op.results.size(); ++k) {
+    Forms forms = {choice.results[k]};
+    if (std::optional<TypeId> pin = PinnedForm(op.results[k])) {
+      ns = Sum(ns, ConvertNs(op.results[k], forms, *pin));
+      forms = {*pin};
+    }
+    if (is_output_[op.results[k]] && Dies(op.results[k], i)) {
+      ns = Sum(ns, OutputNs(forms));
+    }
+  }
+  return ns;
+}
+
+// An output that is only there as a partial value is summed.
+int64_t ShardingSolver::OutputNs(const Forms& have) {
+  for (TypeId form : have) {
+    if (types_.type(form).partial.empty()) return 0;
+  }
+  Type sum = types_.type(have[0]);
+  sum.partial.clear();
+  return types_.Ns(have[0], types_.Id(sum));
+}
+
+// All steps from one state. Inputs read here first come in any form for
+// nothing; small ones whole as well, where they are read again and may be
+// wanted otherwise.
+void ShardingSolver::Extend(int i, const State& state, int from,
+                            const Choices& choices,
+                            std::vector<Candidate>* out) {
+  const Op& op = program_.ops[i];
+  uint32_t free = 0;
+  for (size_t k = 0; k < std::min<size_t>(op.operands.size(), 8); ++k) {
+    ValueId value = op.operands[k];
+    if (is_input_[value] && last_use_[value] > i && roles_.MayBeWhole(value) &&
+        PinOf(options_.pins, value) == nullptr &&
+        FormsOf(state, value).empty()) {
+      free |= 1u << k;
+    }
+  }
+  for (size_t c = 0; c < choices.size(); ++c) {
+    // Every subset of `free`.
+    for (uint32_t whole = free;; whole = (whole - 1) & free) {
+      int64_t ns = ReadNs(i, state, choices[c], whole);
+      if (ns < kNoWay) {
+        out->push_back(
+            {state.ns + choices[c].ns + ns, from, static_cast<int>(c), whole});
+      }
+      if (whole == 0) break;
+    }
+  }
+}
+
+ShardingSolver::State ShardingSolver::Follow(int i, const State& from,
+                                             const Choice& choice,
+                                             uint32_t whole, Back* back) {
+  const Op& op = program_.ops[i];
+  State state = from;
+  auto put = [&](ValueId value, TypeId form) {
+    Held held{value, form};
+    auto at =
+        std::lower_bound(state.frontier.begin(), state.frontier.end(), held);
+    if (at == state.frontier.end() || *at != held) {
+      state.frontier.insert(at, held);
+    }
+  };
+  for (size_t k = 0; k < op.operands.size(); ++k) {
+    ValueId value = op.operands[k];
+    if (is_input_[value] && FormsOf(state, value).empty()) {
+      TypeId given = GivenForm(i, k, choice, whole);
+      back->given.push_back({static_cast<int>(k), given});
+      put(value, given);
+    }
+    put(value, choice.operands[k]);
+  }
+  for (size_t k = 0; k < op.results.size(); ++k) {
+    std::optional<TypeId> pin = PinnedForm(op.results[k]);
+    put(op.results[k], pin.value_or(choice.results[k]));
+  }
+  auto dead =
+      std::remove_if(state.frontier.begin(), state.frontier.end(),
+                     [&](const Held& held) { return Dies(held.first, i); });
+  state.frontier.erase(dead, state.frontier.end());
+  return state;
+}
+
+absl::Status ShardingSolver::Step(int i, const PricedPlan& plan) {
+  auto layer = std::make_shared<Layer>();
+  layer->choices = choices_.Of(i, open_, plan.ops[i]);
+  std::vector<Candidate> candidates;
+  for (size_t s = 0; s < states_.size(); ++s) {
+    Extend(i, states_[s], static_cast<int>(s), *layer->choices, &candidates);
+  }
+  if (candidates.empty()) {
+    return Invalid("axis {}: under the pins there is no way to compute {}",
+                   AxesToString(open_, program_.mesh),
+                   ToString(program_, program_.ops[i]));
+  }
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.ns < b.ns; });
+  // One state for each frontier, the cheapest; and no more than the beam.
+  std::vector<State> next;
+  absl::flat_hash_set<Frontier> seen;
+  for (const Candidate& candidate : candidates) {
+    if (next.size() == static_cast<size_t>(options_.beam)) break;
+    Back back{candidate.from, candidate.choice, {}};
+    State state =
+        Follow(i, states_[candidate.from], (*layer->choices)[candidate.choice],
+               candidate.whole, &back);
+    if (!seen.insert(state.frontier).second) continue;
+    state.ns = candidate.ns;
+    next.push_back(std::move(state));
+    layer->backs.push_back(std::move(back));
+  }
+  states_ = std::move(next);
+  layers_[i] = std::move(layer);
+  return absl::OkStatus();
+}
+
+// Whether the states now, before op `begin`, are those of one period before
+// but for a constant price.
+bool ShardingSolver::Repeat(const std::vector<State>& before, int begin,
+                            int p) const {
+  if (before.size() != states_.size() || before.empty()) return false;
+  int64_t constant = states_[0].ns - before[0].ns;
+  for (size_t s = 0; s < before.size(); ++s) {
+    if (states_[s].ns - before[s].ns != constant ||
+        states_[s].frontier.size() != before[s].frontier.size()) {
+      return false;
+    }
+  }
+  int period = periods_.all()[p];
+  for (size_t s = 0; s < before.size(); ++s) {
+    Frontier shifted = before[s].frontier;
+    for (Held& held : shifted) {
+      held.first = periods_.ShiftedByNext(held.first, begin - period, p);
+    }
+    std::sort(shifted.begin(), shifted.end());
+    if (shifted != states_[s].frontier) return false;
+  }
+  return true;
+}
+
+// Whether the ops of [begin, end) have the choices of those a period before.
+bool ShardingSolver::SameChoices(int begin, int end, int period,
+                                 const PricedPlan& plan) {
+  for (int i = begin; i < end; ++i) {
+    const OpSharding& here = plan.ops[i];
+    const OpSharding& there = plan.ops[i - period];
+    if (choices_.Of(i, open_, here) != choices_.Of(i - period, open_, there)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+int ShardingSolver::Stamp(int next, const PricedPlan& plan) {
+  for (size_t p = 0; p < periods_.all().size(); ++p) {
+    int period = periods_.all()[p];
+    if (next < period || next >= static_cast<int>(program_.ops.size())) {
+      continue;
+    }
+    int times = periods_.RunFrom(next, static_cast<int>(p)) / period;
+    const std::vector<State>& before = states_before_[next - period];
+    if (times == 0 || !Repeat(before, next, static_cast<int>(p))) continue;
+    int64_t constant = states_[0].ns - before[0].ns;
+    int done = 0;
+    for (; done < times; ++done) {
+      int begin = next + done * period;
+      if (!SameChoices(begin, begin + period, period, plan)) break;
+      for (int i = begin; i < begin + period; ++i) {
+        layers_[i] = layers_[i - period];
+      }
+      for (State& state : states_) {
+        state.ns += constant;
+        for (Held& held : state.frontier) {
+          held.first =
+              periods_.ShiftedByLast(held.first, begin, static_cast<int>(p));
+        }
+        std::sort(state.frontier.begin(), state.frontier.end());
+      }
+    }
+    if (done > 0) return next + done * period;
+  }
+  return next;
+}
+
+PricedPlan ShardingSolver::Trace() const {
+  PricedPlan plan;
+  plan.ops.resize(program_.ops.size());
+  absl::flat_hash_map<ValueId, TypeId> given;
+  int at = 0;  // states are sorted by price
+  plan.ns = states_[0].ns;
+  for (size_t i = program_.ops.size(); i-- > 0;) {
+    const Back& back = layers_[i]->backs[at];
+    plan.ops[i] = (*layers_[i]->choices)[back.choice].sharding;
+    for (auto [k, type] : back.given) {
+      given[program_.ops[i].operands[k]] = type;
+    }
+    at = back.from;
+  }
+  for (const Input& input : program_.inputs) {
+    auto found = given.find(input.value);
+    plan.inputs.push_back(found == given.end() ? program_.type(input.value)
+                                               : types_.type(found->second));
+  }
+  return plan;
+}
+
+}  // namespace asyra

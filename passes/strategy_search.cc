@@ -1,0 +1,182 @@
+#include "passes/strategy_search.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ir/printer.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+// Of the steps, the part that decomposed reductions get: a quarter of them
+// finds nearly as much, and another strategy costs less time.
+constexpr int kDecomposedShare = 4;
+
+}  // namespace
+
+std::vector<std::string> TpStyles(const ShardingOptions& options,
+                                  const Mesh& mesh) {
+  AxisId tp = mesh.Find("tp");
+  if (options.tp_style != "auto" || options.propagate || tp < 0 ||
+      mesh.size(tp) < 2) {
+    return {options.tp_style};
+  }
+  // The plan that costs least unscheduled comes first; which one pipelines best
+  // is not known before (simulator/README.md).
+  return {"auto", "sequence", "replicated"};
+}
+
+absl::Status StrategySearch::Run() {
+  const Program& start = result_->program;
+  std::vector<std::string> styles = {options_.sharding.tp_style};
+  if (start.stage == Stage::kGlobal) {
+    styles = TpStyles(options_.sharding, start.mesh);
+  }
+  for (const std::string& style : styles) {
+    ASYRA_RETURN_IF_ERROR(TryTpStyle(style));
+  }
+  // Copy engines gain by it: with measured_only collectives stay the library's.
+  if (options_.reduce_scatter == "auto" && !options_.measured_only) {
+    ASYRA_RETURN_IF_ERROR(TryDecomposed());
+  }
+  context_.remarks = std::move(remarks_);
+  result_->program = result_->schedule->program;
+  return absl::OkStatus();
+}
+
+absl::Status StrategySearch::TryTpStyle(const std::string& style) {
+  Strategy strategy{.program = result_->program, .context = context_};
+  if (!tried_.empty()) strategy.name = "tp-style " + style;
+  if (strategy.program.stage == Stage::kGlobal) {
+    ShardingOptions sharding = options_.sharding;
+    sharding.tp_style = style;
+    absl::Status sharded =
+        Run(strategy.program, ShardPasses(sharding), strategy.context);
+    // Not every program can be sharded in a form that nobody asked for.
+    if (!strategy.name.empty() && absl::IsInvalidArgument(sharded)) {
+      Reject(strategy.name, sharded);
+      return absl::OkStatus();
+    }
+    ASYRA_RETURN_IF_ERROR(sharded);
+  }
+  if (options_.reduce_scatter == "decomposed") {
+    ASYRA_RETURN_IF_ERROR(Run(strategy.program,
+                              DecomposePasses(/*copyable=*/false),
+                              strategy.context));
+  }
+  return Try(std::move(strategy), options_.schedule.search_steps);
+}
+
+// Decomposes the reduce_scatters that copy engines can then carry, of the
+// strategy that has most of them: another may be best with them whole. Of
+// several the first, which costs least unscheduled.
+absl::Status StrategySearch::TryDecomposed() {
+  Strategy best;
+  size_t most = 0;
+  for (const Strategy& strategy : tried_) {
+    Strategy decomposed = strategy;
+    ASYRA_RETURN_IF_ERROR(Run(decomposed.program,
+                              DecomposePasses(/*copyable=*/true),
+                              decomposed.context));
+    size_t added = decomposed.program.ops.size() - strategy.program.ops.size();
+    if (added <= most) continue;
+    most = added;
+    best = std::move(decomposed);
+  }
+  if (most == 0) return absl::OkStatus();
+  best.name += best.name.empty() ? "reduce-scatter decomposed"
+                                 : ", reduce-scatter decomposed";
+  std::string name = best.name;
+  return Annotate(
+      Try(std::move(best), options_.schedule.search_steps / kDecomposedShare),
+      name);
+}
+
+// Fuses and schedules it, unless the same program was tried already. A strategy
+// that was not asked for is rejected where it cannot be scheduled.
+absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
+  PassContext own = strategy.context;
+  Program program = strategy.program;
+  if (options_.fuse) {
+    Pipeline fuse = FusePasses(options_.measured_only, options_.epilogues);
+    ASYRA_RETURN_IF_ERROR(Run(program, fuse, own));
+  }
+  std::string text = ToString(program);
+  if (std::find(seen_.begin(), seen_.end(), text) != seen_.end()) {
+    return absl::OkStatus();
+  }
+  seen_.push_back(std::move(text));
+  ScheduleOptions schedule = ScheduleOptionsOf(options_);
+  schedule.search_steps = search_steps;
+  absl::StatusOr<ScheduleResult> found = Schedule(program, schedule, own);
+  if (!found.ok()) {
+    // Schedule refuses what takes more memory than there is, or is not cut into
+    // as many tiles as were asked for. All else is a fault.
+    if (strategy.name.empty() || !IsRefusal(found.status())) {
+      return found.status();
+    }
+    Reject(strategy.name, found.status());
+    return absl::OkStatus();
+  }
+  bool better = true;
+  if (tried_.empty()) {
+    result_->partitioned = std::move(program);
+    result_->schedule = *std::move(found);
+  } else {
+    better = Compare(*std::move(found), strategy.name);
+  }
+  if (better) {
+    best_ = strategy.name;
+    remarks_ = std::move(own.remarks);
+  }
+  tried_.push_back(std::move(strategy));
+  return absl::OkStatus();
+}
+
+// Lists a strategy that was not asked for and is not possible.
+void StrategySearch::Reject(const std::string& name, const absl::Status& why) {
+  result_->schedule->candidates.push_back(
+      {.name = name, .rejected = std::string(MessageOf(why))});
+}
+
+absl::Status StrategySearch::Run(Program& program, const Pipeline& pipeline,
+                                 PassContext& context) {
+  return RunPasses(program, pipeline, context, options_.manager,
+                   &result_->timings);
+}
+
+// Takes over the other's program where that is faster; names of its candidates
+// say how it differs.
+bool StrategySearch::Compare(ScheduleResult other, const std::string& name) {
+  ScheduleResult* best = &*result_->schedule;
+  // Only without a capacity asked for there may be one that does not fit.
+  bool better = other.fits != best->fits
+                    ? other.fits
+                    : other.optimized.makespan_us < best->optimized.makespan_us;
+  if (better) std::swap(best->program, other.program);
+  for (ScheduleChoice& choice : best->candidates) {
+    if (better && choice.rejected.empty()) {
+      choice.rejected = "slower than " + name;
+    }
+  }
+  for (ScheduleChoice& choice : other.candidates) {
+    if (!better && choice.rejected.empty()) {
+      choice.rejected =
+          "slower than " + (best_.empty() ? "the plan as it is" : best_);
+    }
+    choice.name += ", " + name;
+    best->candidates.push_back(std::move(choice));
+  }
+  best->steps += other.steps;
+  best->round_us =
+      BestOfRounds(std::move(best->round_us), std::move(other.round_us));
+  if (!better) return false;
+  best->optimized = std::move(other.optimized);
+  best->fits = other.fits;
+  best->tiles = other.tiles;
+  best->scheduler = std::move(other.scheduler);
+  return true;
+}
+
+}  // namespace asyra

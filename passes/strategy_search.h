@@ -1,0 +1,66 @@
+// Collective strategies: forms of the sharded program that differ in their
+// collectives, each fused and scheduled, and the fastest taken.
+//
+// Under tp the collectives around norms have two forms (--tp-style): norms
+// replicated, or sharded along the tokens. Where copy engines connect the
+// devices, a reduce_scatter may besides be an all_to_all and a reduction on the
+// device (passes/shard/decompose_reduce_scatter.h): in the collective the
+// reduction needs SMs at its end, and waits for a matmul that holds them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "passes/compile.h"
+
+namespace asyra {
+
+// Values of tp_style that are compared on `mesh`: the one asked for, or what
+// the options leave open.
+std::vector<std::string> TpStyles(const ShardingOptions& options,
+                                  const Mesh& mesh);
+
+class StrategySearch {
+ public:
+  // All outlive this. result->program is what is sharded, if its stage is
+  // global, and scheduled.
+  StrategySearch(const CompileOptions& options, PassContext& context,
+                 CompileResult* result)
+      : options_(options), context_(context), result_(result) {}
+
+  // Fills `schedule`, whose baseline is the program of the plan that costs
+  // least unscheduled, fused; `partitioned`, which is that program; `program`
+  // and the remarks of what was taken. Strategies beside that plan's own are
+  // listed as rejected where no schedule of them fits, or they do not cut into
+  // the tiles asked for.
+  // Errors: those of the passes, and of Schedule for the plan's own.
+  absl::Status Run();
+
+ private:
+  // A local program before ops are fused, and what was said on the way to it.
+  struct Strategy {
+    std::string name;  // how it differs from the plan's own, "" if it does not
+    Program program;
+    PassContext context;
+  };
+
+  absl::Status TryTpStyle(const std::string& style);
+  absl::Status TryDecomposed();
+  absl::Status Try(Strategy strategy, int search_steps);
+  bool Compare(ScheduleResult other, const std::string& name);
+  void Reject(const std::string& name, const absl::Status& why);
+  absl::Status Run(Program& program, const Pipeline& pipeline,
+                   PassContext& context);
+
+  const CompileOptions& options_;
+  PassContext& context_;
+  CompileResult* result_;
+  std::vector<std::string> seen_;  // texts of programs
+  std::vector<Strategy> tried_;
+  std::string best_;  // its name
+  std::vector<std::string> remarks_;
+};
+
+}  // namespace asyra

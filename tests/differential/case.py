@@ -1,0 +1,43 @@
+"""A model with its inputs and outputs in a folder, in ONNX's test layout.
+
+`case.json` beside them has what the runs need: sizes of symbolic dimensions,
+tolerances, and shapes of inputs, which show whether a refusal is true.
+"""
+
+import json
+import os
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+
+def describe(g, model, rtol, atol):
+  """What case.json has of a graph that was generated."""
+  taken = {name for node in model.graph.node for name in node.input}
+  return {
+      "dims": g.dims,
+      "rtol": rtol,
+      "atol": atol,
+      "inputs": [list(v.shape) for v, _ in g.inputs if v.name in taken],
+      "ops": sorted({node.op_type for node in model.graph.node}),
+  }
+
+
+def write(folder, model, feeds, outputs, case):
+  data = os.path.join(folder, "test_data_set_0")
+  os.makedirs(data, exist_ok=True)
+  for name in os.listdir(data):
+    os.remove(os.path.join(data, name))
+  onnx.save(model, os.path.join(folder, "model.onnx"))
+  arrays = [("input", [(x.name, feeds[x.name]) for x in model.graph.input]),
+            ("output", [(x.name, y) for x, y in
+                        zip(model.graph.output, outputs)])]
+  for kind, tensors in arrays:
+    for i, (name, array) in enumerate(tensors):
+      tensor = numpy_helper.from_array(np.asarray(array), name)
+      with open(os.path.join(data, f"{kind}_{i}.pb"), "wb") as file:
+        file.write(tensor.SerializeToString())
+  with open(os.path.join(folder, "case.json"), "w", encoding="utf-8") as file:
+    json.dump(case, file, indent=1)
+    file.write("\n")

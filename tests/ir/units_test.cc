@@ -1,0 +1,42 @@
+#include "ir/support/units.h"
+
+#include "gtest/gtest.h"
+
+namespace asyra {
+namespace {
+
+TEST(Units, TimesAreInTheUnitThatSuitsThem) {
+  EXPECT_EQ(TimeText(0), "0.0 us");
+  EXPECT_EQ(TimeText(12.34), "12.3 us");
+  EXPECT_EQ(TimeText(9999.94), "9999.9 us");
+  EXPECT_EQ(TimeText(9999.96), "10.0 ms");
+  EXPECT_EQ(TimeText(23415.4), "23.4 ms");
+  EXPECT_EQ(TimeText(9999.9e3), "9999.9 ms");
+  EXPECT_EQ(TimeText(34.2e6), "34.2 s");
+  EXPECT_EQ(TimeText(34.2e9), "34200.0 s");
+  EXPECT_EQ(TimeText(-34.2e6), "-34.2 s");
+  EXPECT_EQ(TimeChangeText(12.34), "+12.3 us");
+  EXPECT_EQ(TimeChangeText(-23415.4), "-23.4 ms");
+}
+
+TEST(Units, BytesAreInPowersOf1024) {
+  EXPECT_EQ(BytesText(int64_t{0}), "0 bytes");
+  EXPECT_EQ(BytesText(int64_t{107}), "107 bytes");
+  EXPECT_EQ(BytesText(int64_t{1023}), "1023 bytes");
+  EXPECT_EQ(BytesText(int64_t{1024}), "1.00 KiB");
+  EXPECT_EQ(BytesText(int64_t{-1536}), "-1.50 KiB");
+  EXPECT_EQ(BytesText(int64_t{345} << 20), "345.0 MiB");
+  EXPECT_EQ(BytesText(int64_t{141} << 30), "141.0 GiB");
+  EXPECT_EQ(BytesText(int64_t{5} << 40), "5120.0 GiB");
+  EXPECT_EQ(BytesText(12.4), "12 bytes");
+  EXPECT_EQ(BytesText(1.5 * (1 << 30)), "1.50 GiB");
+}
+
+TEST(Units, CountsHavePrefixes) {
+  EXPECT_EQ(CountText(12), "12 ");
+  EXPECT_EQ(CountText(157e3), "157 k ");
+  EXPECT_EQ(CountText(8.03e9), "8.03 G ");
+}
+
+}  // namespace
+}  // namespace asyra

@@ -1,0 +1,210 @@
+// Planned memory is what the static checks accept, and these accept exactly
+// what goes well in every execution (tests/support/executions.h).
+#include "passes/schedule/plan_memory.h"
+
+#include <random>
+
+#include "gtest/gtest.h"
+#include "ir/memory_blocks.h"
+#include "ir/place_blocks.h"
+#include "ir/printer.h"
+#include "ir/verifier.h"
+#include "tests/executor/runnable.h"
+#include "tests/support/executions.h"
+
+namespace asyra {
+namespace {
+
+Program Allocated(Program program) {
+  PassContext context;
+  ASYRA_CHECK_OK(PlanMemoryPass(program, {}, context).status());
+  return program;
+}
+
+// Every second one keeps its data input as a state, which the result replaces.
+Program RandomScheduled(int seed, int steps) {
+  Program program = RunnableProgram(seed, steps);
+  if (seed % 2 == 1) {
+    program.inputs[0].role = InputRole::kState;
+    program.outputs[0].alias = program.inputs[0].value;
+  }
+  return program;
+}
+
+class PlannedMemory : public testing::TestWithParam<int> {};
+
+TEST_P(PlannedMemory, VerifiesAndReuses) {
+  Program program = Allocated(RandomScheduled(GetParam(), 60));
+  absl::Status status = Verify(program);
+  EXPECT_TRUE(status.ok()) << status;
+  DefUse def_use(program);
+  HappensBefore order(program, def_use);
+  MemoryBlocks blocks(program, order, def_use);
+  int64_t sum = 0;
+  for (const MemoryBlock& block : blocks.all()) sum += block.bytes;
+  ArenaLayout layout = PlaceBlocks(blocks);
+  EXPECT_GE(layout.bytes, blocks.PeakBytes(kArenaAlignment));
+  EXPECT_LT(layout.bytes, sum);
+  for (int64_t offset : layout.offsets) {
+    EXPECT_EQ(offset % kArenaAlignment, 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, PlannedMemory, testing::Range(0, 60));
+
+// Mutations ------------------------------------------------------------------
+
+class Mutator {
+ public:
+  Mutator(const Program& program, uint32_t seed)
+      : program_(program), random_(seed) {}
+
+  // What was changed, or "" where the dice found nothing to change.
+  std::string Mutate(Program* program) {
+    *program = program_;
+    switch (Below(4)) {
+      case 0:
+        return MoveBytes(program);
+      case 1:
+        return DropAfter(program);
+      case 2:
+        return ChangeStream(program);
+      default:
+        return MoveOp(program);
+    }
+  }
+
+ private:
+  int Below(size_t n) { return static_cast<int>(random_() % n); }
+
+  // A value and its views elsewhere: a live range is shortened.
+  std::string MoveBytes(Program* program) {
+    auto& values = program->values;
+    int moved = Below(values.size()), to = Below(values.size());
+    int64_t from = values[moved].offset;
+    if (from < 0 || values[to].offset < 0) return "";
+    for (const Op& op : program->ops) {
+      if (op.def->is_view && op.results[0] == moved) return "";
+    }
+    int64_t offset = values[to].offset + kArenaAlignment * (Below(3) - 1);
+    if (offset < 0 || offset == from) return "";
+    SetOffset(program, moved, offset);
+    return fmt::format("%{} from {} to {}", values[moved].name, from, offset);
+  }
+  static void SetOffset(Program* program, ValueId value, int64_t offset) {
+    program->values[value].offset = offset;
+    for (const Op& op : program->ops) {
+      if (op.def->is_view && op.operands[0] == value) {
+        SetOffset(program, op.results[0], offset);
+      }
+    }
+  }
+
+  std::string DropAfter(Program* program) {
+    Op& op = program->ops[Below(program->ops.size())];
+    if (op.after.empty()) return "";
+    std::string text = "without an after: " + ToString(*program, op);
+    op.after.erase(op.after.begin() + Below(op.after.size()));
+    return text;
+  }
+
+  std::string ChangeStream(Program* program) {
+    Op& op = program->ops[Below(program->ops.size())];
+    auto stream = static_cast<StreamId>(Below(program->streams.size()));
+    if (op.is_collective() || op.stream == stream) return "";
+    std::string text = fmt::format("on {}: {}", program->streams[stream],
+                                   ToString(*program, op));
+    op.stream = stream;
+    return text;
+  }
+
+  // To another place in the text, where what it reads is still above it.
+  std::string MoveOp(Program* program) {
+    auto& ops = program->ops;
+    int from = Below(ops.size()), to = Below(ops.size());
+    std::string text =
+        fmt::format("op {} to {}: {}", from, to, ToString(*program, ops[from]));
+    if (from < to) {
+      std::rotate(ops.begin() + from, ops.begin() + from + 1,
+                  ops.begin() + to + 1);
+    } else {
+      std::rotate(ops.begin() + to, ops.begin() + from, ops.begin() + from + 1);
+    }
+    return from == to || !DefinesBeforeUse(*program) ? "" : text;
+  }
+  static bool DefinesBeforeUse(const Program& program) {
+    std::vector<bool> defined(program.values.size());
+    for (const Input& input : program.inputs) defined[input.value] = true;
+    for (const Op& op : program.ops) {
+      for (ValueId value : op.operands) {
+        if (!defined[value]) return false;
+      }
+      for (ValueId value : op.after) {
+        if (!defined[value]) return false;
+      }
+      for (ValueId value : op.results) defined[value] = true;
+    }
+    return true;
+  }
+
+  const Program& program_;
+  std::mt19937 random_;
+};
+
+class StaticChecks : public testing::TestWithParam<int> {};
+
+// Mutations that change what happens in some execution are refused, all
+// others are accepted.
+TEST_P(StaticChecks, RefuseWhatGoesWrongInSomeExecutionAndNothingElse) {
+  constexpr int kTries = 60;
+  Program program = Allocated(RandomScheduled(GetParam(), 7));
+  ASSERT_EQ(FindHazard(program), "") << ToString(program);
+  Mutator mutator(program, static_cast<uint32_t>(GetParam()));
+  int refused = 0, accepted = 0;
+  for (int i = 0; i < kTries; ++i) {
+    Program mutant;
+    std::string what = mutator.Mutate(&mutant);
+    if (what.empty()) continue;
+    std::string hazard = FindHazard(mutant);
+    absl::Status status = Verify(mutant);
+    EXPECT_EQ(status.ok(), hazard.empty())
+        << what << "\nverifier: " << status << "\nexecution: " << hazard << "\n"
+        << ToString(program);
+    (hazard.empty() ? accepted : refused) += 1;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(accepted, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, StaticChecks, testing::Range(0, 60));
+
+// By hand --------------------------------------------------------------------
+
+// Two branches on streams of their own: values of one may still be in use
+// when the other has long gone on, until the streams meet.
+TEST(MemoryBlocks, WhatNothingOrdersInterferes) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 scheduled
+program @f(%x: f32[512]) -> (f32[512]) {
+  %a = exp(%x) on a : f32[512]
+  %b = reduce_sum(%a) {dims=[0], keep=false} on a : f32[]
+  %c = exp(%x) on b : f32[512]
+  %d = add(%c, %c) on b after(%b) : f32[512]
+  %e = exp(%x) on b : f32[512]
+  return %d
+}
+)"));
+  DefUse def_use(program);
+  HappensBefore order(program, def_use);
+  MemoryBlocks blocks(program, order, def_use);
+  auto block = [&](std::string_view name) {
+    return blocks.BlockOf(program.FindValue(name));
+  };
+  EXPECT_EQ(block("x"), MemoryBlocks::kOutside);
+  EXPECT_TRUE(blocks.Interfere(block("a"), block("c")));
+  EXPECT_EQ(block("c"), block("d")) << "in place";
+  EXPECT_FALSE(blocks.Interfere(block("a"), block("e")));
+  EXPECT_TRUE(blocks.Interfere(block("d"), block("e"))) << "d is an output";
+}
+
+}  // namespace
+}  // namespace asyra

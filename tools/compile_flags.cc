@@ -1,0 +1,309 @@
+#include "tools/compile_flags.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "CLI/CLI.hpp"
+#include "absl/algorithm/container.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "fmt/format.h"
+#include "ir/support/status.h"
+#include "models/models.h"
+#include "passes/schedule/reorder.h"
+#include "simulator/library_memory.h"
+#include "simulator/machine.h"
+
+namespace asyra {
+namespace {
+
+std::vector<std::string> ReduceScatterForms() {
+  return {"auto", "fused", "decomposed"};
+}
+
+// "NAME=SIZE" as it is read: without a NAME= the name is empty, and what is no
+// integer of at least 1 is the size 0.
+struct NamedSize {
+  std::string name;
+  int64_t size = 0;
+};
+
+NamedSize ReadNamedSize(std::string_view text) {
+  size_t equal = text.find('=');
+  if (equal == std::string_view::npos) return {};
+  NamedSize read{std::string(text.substr(0, equal))};
+  std::string_view digits = text.substr(equal + 1);
+  int64_t size = 0;
+  const char* end = digits.data() + digits.size();
+  auto [at, error] = std::from_chars(digits.data(), end, size);
+  if (error == std::errc() && at == end && size >= 1) read.size = size;
+  return read;
+}
+
+// "dp=2,tp=4".
+absl::StatusOr<Mesh> ReadMesh(const std::string& text) {
+  std::vector<Mesh::Axis> axes;
+  std::vector<std::string> parts = absl::StrSplit(text, ',');
+  for (const std::string& part : parts) {
+    NamedSize axis = ReadNamedSize(part);
+    if (axis.name.empty() || axis.size == 0) {
+      return Invalid(
+          "--mesh {}: expected NAME=SIZE with a size of at least 1, "
+          "got '{}'",
+          text, part);
+    }
+    axes.push_back({axis.name, axis.size});
+  }
+  absl::StatusOr<Mesh> mesh = Mesh::Create(std::move(axes));
+  if (!mesh.ok()) return Annotate(mesh.status(), "--mesh");
+  return mesh;
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<std::string, int64_t>> ParseDims(
+    const std::vector<std::string>& dims) {
+  std::map<std::string, int64_t> sizes;
+  for (const std::string& text : dims) {
+    NamedSize dim = ReadNamedSize(text);
+    if (dim.name.empty()) {
+      return Invalid("--dim {}: expected NAME=SIZE", text);
+    }
+    if (dim.size == 0) {
+      return Invalid("--dim {}: the size must be an integer of at least 1",
+                     text);
+    }
+    if (!sizes.emplace(dim.name, dim.size).second) {
+      return Invalid("--dim {}: the dimension is given twice", text);
+    }
+  }
+  return sizes;
+}
+
+std::string CheckGib(const std::string& text) {
+  double gib = -1;
+  bool good = absl::SimpleAtod(text, &gib) && gib >= 0 && std::isfinite(gib);
+  return good ? "" : text + " is no number of at least 0";
+}
+
+void AddModelFlag(CLI::App& app, CompileFlags* flags) {
+  app.add_option(
+         "MODEL", flags->model,
+         "an .onnx or .asyra file, or a built-in model: " + BuiltinModelNames())
+      ->required();
+}
+
+void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
+  app.add_option("--dim", flags->dims,
+                 "NAME=SIZE: binds a symbolic dimension; may be repeated")
+      ->take_all();
+  app.add_option("--data", flags->data,
+                 "REGEX: inputs of an .onnx file whose names match are data, "
+                 "given at each step");
+  app.add_option(
+      "--weights", flags->weights,
+      "REGEX: inputs of an .onnx file whose names match are weights, "
+      "given once; where neither says it, inputs are data, unless "
+      "the file has no weights of its own");
+  app.add_option("--dp", flags->dp, "data parallel devices (batch)");
+  app.add_option("--tp", flags->tp, "tensor parallel devices (weights)");
+  app.add_option("--sp", flags->sp, "sequence parallel devices (tokens)");
+  app.add_option(
+      "--ep", flags->ep,
+      "expert parallel devices: over dp, sp or both where it is their "
+      "product, else an axis of its own");
+  app.add_option("--mesh", flags->mesh,
+                 "NAME=SIZE,...: axes by name, neighbours along the last share "
+                 "a host first; dp, tp, sp and ep shard what their flags do, "
+                 "others anything")
+      ->excludes("--dp", "--tp", "--sp", "--ep");
+  app.add_option("--ranks", flags->ranks,
+                 "how many devices there are; another mesh is refused");
+  app.add_option("--shard", flags->shard,
+                 "'REGEX=DIM@AXIS,...;REGEX=whole': fixes how values whose "
+                 "names match are sharded");
+  app.add_flag("--propagate", flags->propagate,
+               "shards only what follows from --shard, without prices")
+      ->needs("--shard");
+  app.add_option("--tp-style", flags->tp_style,
+                 "norms between weights under tp: sequence (sharded along the "
+                 "tokens), replicated, or what costs less")
+      ->check(CLI::IsMember({"auto", "sequence", "replicated"}))
+      ->capture_default_str();
+  app.add_option("--ep-style", flags->ep_style,
+                 "how tokens reach their experts: all_to_all, all_gather (and "
+                 "reduce_scatter), or what costs less")
+      ->check(CLI::IsMember({"auto", "all_to_all", "all_gather"}))
+      ->capture_default_str();
+  app.add_option("--machine", flags->machine,
+                 "a known machine or a .machine file: " +
+                     absl::StrJoin(ListMachines(), ", "))
+      ->capture_default_str();
+  app.add_option("--nodes", flags->nodes,
+                 "hosts there are; 0: as many as the mesh takes");
+  app.add_flag("--graph", flags->graph,
+               "ops are issued as a captured graph, not one by one");
+  app.add_option("--set", flags->set,
+                 "KEY=VALUE or KEY*=FACTOR: changes a number of the machine, "
+                 "gpu.hbm_gbps=4000; nvlink*=F, pcie*=F, matrix*=F and "
+                 "launch*=F multiply all numbers of a group; may be repeated")
+      ->take_all();
+  app.add_option("--tiles", flags->tiles,
+                 "tile streams; 0: what simulates best")
+      ->capture_default_str();
+  app.add_option("--tile-dim", flags->tile_dim,
+                 "what tiles cut: batch or sequence, which are told as for "
+                 "--dp and --sp, or auto, the batch where it cuts")
+      ->check(CLI::IsMember({"auto", "batch", "sequence"}))
+      ->capture_default_str();
+  std::vector<std::string> schedulers = Schedulers();
+  schedulers.insert(schedulers.begin(), "auto");
+  app.add_option("--scheduler", flags->scheduler,
+                 "order of issue: auto searches, the others are baselines")
+      ->check(CLI::IsMember(schedulers))
+      ->capture_default_str();
+  app.add_flag("--bucket,!--no-bucket", flags->bucket,
+               "merges tiles back, and joins collectives, where that pays");
+  app.add_flag("--join,!--no-join", flags->join,
+               "joins small collectives, as far as --bucket goes");
+  app.add_flag("--fuse,!--no-fuse", flags->fuse,
+               "joins ops element by element into one kernel where that pays");
+  app.add_option("--epilogues", flags->epilogues,
+                 "products that bias, residual and activation behind them are "
+                 "joined with: measured, where that was measured to pay, "
+                 "priced, by formulas as well, or none")
+      ->check(CLI::IsMember({"measured", "priced", "none"}))
+      ->capture_default_str();
+  app.add_option("--reduce-scatter", flags->reduce_scatter,
+                 "what adds up the values of a reduce_scatter: fused, the "
+                 "collective itself; decomposed, an op behind an all_to_all, "
+                 "which copy engines carry without SMs; auto, what simulates "
+                 "faster")
+      ->check(CLI::IsMember(ReduceScatterForms()))
+      ->capture_default_str();
+  app.add_option("--search-steps", flags->search_steps,
+                 "orders that are simulated, about: rounds of 200, 800, 4000, "
+                 "... as far as they fit, the first always; more are never "
+                 "slower")
+      ->check(CLI::Range(1, 10000000))
+      ->capture_default_str();
+  CLI::Option* memory =
+      app.add_option(
+             "--memory-gib", flags->capacity_gib,
+             "GiB of a device that the step may use in all, libraries and "
+             "kernels included, instead of what the machine has; 0: no limit")
+          ->check(CheckGib);
+  // An option of its own, for errors that name what was typed.
+  app.add_option("--capacity", flags->capacity_gib, "as --memory-gib")
+      ->check(CheckGib)
+      ->excludes(memory);
+  app.add_option("--expert-capacity", flags->expert_capacity,
+                 "slots of an expert in percent of an even share of the "
+                 "choices, what finds none is dropped; 0: a slot for each")
+      ->capture_default_str();
+  app.add_option("--passes", flags->passes,
+                 "runs these passes instead of the default pipeline");
+  app.add_option("--print-after", flags->print_after,
+                 "REGEX: prints the program after passes whose names match");
+  app.add_flag("--print-changed", flags->print_changed,
+               "prints the program after each pass that changes it");
+  app.add_option("--dump-dir", flags->dump_dir,
+                 "writes the program here after each pass that changes it, "
+                 "numbered: 0007-fuse.asyra");
+  app.add_flag("--simulate-each", flags->simulate_each,
+               "prints the simulated step after each pass from partition on");
+}
+
+absl::StatusOr<Mesh> MeshOf(const CompileFlags& flags) {
+  if (flags.mesh.has_value()) return ReadMesh(*flags.mesh);
+  std::vector<Mesh::Axis> axes;
+  // Outermost first: the neighbours along the last share a host first. Where
+  // there are several hosts CheapestOrder has the last word.
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"dp", flags.dp}, {"ep", flags.ep}, {"sp", flags.sp}, {"tp", flags.tp}};
+  for (auto [name, size] : sizes) {
+    if (size < 1) {
+      return Invalid("--{} is {}, it must be at least 1", name, size);
+    }
+    bool covered = std::string_view(name) == "ep" && !ExpertAxes(flags).empty();
+    if (size > 1 && !covered) axes.push_back({name, size});
+  }
+  return Mesh::Create(std::move(axes));
+}
+
+absl::Status CheckRanks(const CompileFlags& flags, const Mesh& mesh) {
+  int64_t devices = mesh.num_devices();
+  if (flags.ranks.value_or(devices) == devices) return absl::OkStatus();
+  return Invalid("--ranks is {}, the mesh {} has {} devices", *flags.ranks,
+                 ToString(mesh), devices);
+}
+
+std::vector<std::string> MachineEdits(const CompileFlags& flags) {
+  std::vector<std::string> edits = flags.set;
+  if (flags.nodes != 0) {
+    edits.push_back(fmt::format("nodes={}", flags.nodes));
+  }
+  return edits;
+}
+
+std::string ExpertAxes(const CompileFlags& flags) {
+  auto dp = static_cast<double>(flags.dp);
+  auto sp = static_cast<double>(flags.sp);
+  auto ep = static_cast<double>(flags.ep);
+  double own = dp * sp * ep * static_cast<double>(flags.tp);
+  if (ep <= 1 || static_cast<double>(flags.ranks.value_or(0)) == own) {
+    return "";
+  }
+  if (dp > 1 && sp > 1 && dp * sp == ep) return "dp,sp";
+  if (dp == ep) return "dp";
+  return sp == ep ? "sp" : "";
+}
+
+absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
+  if (flags.tiles < 0) {
+    return Invalid("--tiles is {}, it must not be negative", flags.tiles);
+  }
+  if (flags.expert_capacity < 0) {
+    return Invalid("--expert-capacity is {}, it must not be negative",
+                   flags.expert_capacity);
+  }
+  if (!absl::c_linear_search(ReduceScatterForms(), flags.reduce_scatter)) {
+    return Invalid("--reduce-scatter is '{}', it should be one of {}",
+                   flags.reduce_scatter,
+                   absl::StrJoin(ReduceScatterForms(), ", "));
+  }
+  CompileOptions options;
+  options.expert_capacity = flags.expert_capacity;
+  options.sharding = {.pins = flags.shard,
+                      .experts = ExpertAxes(flags),
+                      .tp_style = flags.tp_style,
+                      .ep_style = flags.ep_style,
+                      .propagate = flags.propagate};
+  options.order_axes = !flags.mesh.has_value();
+  options.fuse = flags.fuse;
+  options.epilogues = flags.epilogues;
+  options.reduce_scatter = flags.reduce_scatter;
+  options.measured_only = flags.measured_only;
+  options.schedule.tiles = flags.tiles;
+  options.schedule.tile_dim = flags.tile_dim;
+  options.schedule.scheduler = flags.scheduler;
+  options.schedule.bucket = flags.bucket;
+  options.schedule.join = flags.join;
+  options.schedule.search_steps = flags.search_steps;
+  if (flags.capacity_gib >= 0) {
+    options.schedule.capacity_bytes = GibBytes(flags.capacity_gib);
+  }
+  options.schedule.allow_misfit = flags.allow_misfit;
+  options.costs.graph_launch = flags.graph;
+  options.passes = flags.passes;
+  options.manager.print_after = flags.print_after;
+  options.manager.print_changed = flags.print_changed;
+  options.manager.dump_dir = flags.dump_dir;
+  options.manager.dumped = flags.dumped;
+  options.manager.simulate_each = flags.simulate_each;
+  options.progress = flags.progress;
+  return options;
+}
+
+}  // namespace asyra

@@ -1,0 +1,24 @@
+#include "tools/retune.h"
+
+#include "ir/support/status.h"
+#include "passes/pass_manager.h"
+
+namespace asyra {
+
+absl::StatusOr<Program> Retuned(Program program, const CostModel& costs) {
+  for (Op& op : program.ops) {
+    if (!op.is_collective()) continue;
+    // Those that are set are taken as asked for.
+    op.attrs.Set("ctas", int64_t{0});
+    op.attrs.Set("copies", false);
+  }
+  // Not by RunPasses, which takes the pass for one of scheduled programs: of an
+  // allocated one it changes what has no place in memory.
+  PassRun run = MakePass("assign_streams", {{"second", false}});
+  PassContext context;
+  context.costs = &costs;
+  ASYRA_RETURN_IF_ERROR(run.pass->fn(program, run.options, context).status());
+  return program;
+}
+
+}  // namespace asyra

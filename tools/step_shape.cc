@@ -1,0 +1,72 @@
+#include "tools/step_shape.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "passes/analysis/dim_labels.h"
+
+namespace asyra {
+namespace {
+
+// The type of most bytes of the weights, or of the data where there are none.
+std::string DTypeOf(const Program& program) {
+  for (InputRole role : {InputRole::kWeight, InputRole::kData}) {
+    std::map<std::string, int64_t> bytes;
+    for (const Input& input : program.inputs) {
+      const Type& type = program.type(input.value);
+      if (input.role == role && IsFloat(type.dtype)) {
+        bytes[std::string(ToString(type.dtype))] += type.bytes();
+      }
+    }
+    auto most = std::max_element(
+        bytes.begin(), bytes.end(),
+        [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most != bytes.end()) return most->first;
+  }
+  return "";
+}
+
+// The program with the types that one device alone would have: dimensions are
+// followed through those.
+Program Whole(Program program) {
+  for (Value& value : program.values) {
+    for (Dim& dim : value.type.dims) dim.axes.clear();
+    value.type.partial.clear();
+  }
+  return program;
+}
+
+}  // namespace
+
+StepShape StepShapeOf(const Program& program, const DimNames& names) {
+  StepShape shape;
+  absl::StatusOr<DimLabels> labels = DimLabels::Of(
+      program.stage == Stage::kGlobal ? program : Whole(program), names);
+  if (!labels.ok()) return shape;
+  std::set<int64_t, std::greater<>> tokens;
+  auto read = [&](ValueId value) {
+    const Type& type = program.type(value);
+    for (int d = 0; d < type.rank(); ++d) {
+      DimLabel label = labels->values[value][d];
+      if (label == DimLabel::kBatch) {
+        shape.batch = std::max(shape.batch, type.size(d));
+      } else if (label == DimLabel::kSequence) {
+        tokens.insert(type.size(d));
+      }
+    }
+  };
+  for (const Input& input : program.inputs) {
+    if (input.role == InputRole::kData) read(input.value);
+  }
+  if (tokens.empty()) {
+    for (const Output& output : program.outputs) read(output.value);
+  }
+  shape.batch = std::max<int64_t>(shape.batch, 1);
+  shape.tokens.assign(tokens.begin(), tokens.end());
+  shape.dtype = DTypeOf(program);
+  return shape;
+}
+
+}  // namespace asyra

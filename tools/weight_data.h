@@ -1,0 +1,38 @@
+// Where the data of a program's weights comes from, and what is said when
+// there is none.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ir/program.h"
+#include "ir/tensor.h"
+
+namespace asyra {
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+// Names of the weights that the program's store has no data for.
+std::vector<std::string> WeightsWithoutData(const Program& program);
+
+// Gives tensors of `data` to weights of their names that have none; others are
+// left alone. Error: another element type or shape, both named.
+absl::Status AddWeightData(const NamedTensors& data, Program* program);
+
+// What of `data` has none of these names.
+NamedTensors Without(const std::vector<std::string>& names,
+                     const NamedTensors& data);
+
+// That weights of the program file `path` have no data: names them and the
+// file where it should be.
+absl::Status NoWeightData(const std::vector<std::string>& names,
+                          const std::string& path);
+
+// "weights from inputs: a, b, c, ... (291)\n" of what a model has no data for,
+// where it is an .onnx file; else nothing.
+std::string WeightsFromInputsLine(const std::string& model,
+                                  const std::vector<std::string>& names);
+
+}  // namespace asyra
