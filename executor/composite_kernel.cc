@@ -121,17 +121,9 @@ class CompositeKernel : public Kernel {
   absl::Status AddPart(size_t index, absl::Span<const Type> types) {
     BodyCall use(body_, index, types);
     const OpCall& call = use.call();
-    AttrMap attrs = call.attrs;
-    if (use_.sm_margin() > 0) {
-      attrs.Set("sm_margin", int64_t{use_.sm_margin()});
-    }
     Part part;
-    ASYRA_ASSIGN_OR_RETURN(
-        part.kernel, device_.PrepareKernel(
-                         KernelUse(call.def, std::move(attrs),
-                                   {call.operands.begin(), call.operands.end()},
-                                   {call.results.begin(), call.results.end()},
-                                   use_.mesh(), use_.rank())));
+    ASYRA_ASSIGN_OR_RETURN(part.kernel,
+                           device_.PrepareKernel(use_.OfPart(call)));
     part.operands.resize(call.operands.size());
     parts_.push_back(std::move(part));
     return absl::OkStatus();

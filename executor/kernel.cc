@@ -23,4 +23,18 @@ KernelUse::KernelUse(const OpDef& def, AttrMap attrs,
       mesh_(std::move(mesh)),
       rank_(rank) {}
 
+KernelUse KernelUse::OfPart(const OpCall& part) const {
+  AttrMap attrs = part.attrs;
+  for (const AttrDef& attr : ScheduleAttrs()) {
+    const AttrValue* value = attrs_.Find(attr.name);
+    if (value != nullptr) attrs.Set(attr.name, *value);
+  }
+  return {part.def,
+          std::move(attrs),
+          {part.operands.begin(), part.operands.end()},
+          {part.results.begin(), part.results.end()},
+          mesh_,
+          rank_};
+}
+
 }  // namespace asyra

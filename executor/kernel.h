@@ -25,6 +25,10 @@ class KernelUse {
   KernelUse(const OpDef& def, AttrMap attrs, std::vector<Type> operands,
             std::vector<Type> results, Mesh mesh, int64_t rank);
 
+  // Of an op of this op's body, which runs as the schedule has it of the whole
+  // (ScheduleAttrs).
+  KernelUse OfPart(const OpCall& part) const;
+
   const OpDef& def() const { return *def_; }
   const AttrMap& attrs() const { return attrs_; }
   const Mesh& mesh() const { return mesh_; }

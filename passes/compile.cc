@@ -4,7 +4,6 @@
 
 #include "ir/support/status.h"
 #include "passes/mesh_order.h"
-#include "passes/shard/pins.h"
 #include "passes/strategy_search.h"
 
 namespace asyra {
@@ -82,8 +81,6 @@ absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
                    ToString(model.program.mesh));
   }
   ASYRA_RETURN_IF_ERROR(CheckFits(result.program.mesh, machine));
-  ASYRA_RETURN_IF_ERROR(Annotate(
-      CheckPins(options.sharding.pins, result.program.mesh), "--shard"));
   result.costs =
       std::make_unique<CostModel>(machine, result.program.mesh, options.costs);
   context.costs = result.costs.get();

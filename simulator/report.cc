@@ -183,7 +183,7 @@ std::vector<ExposedGroup> ExposedGroups(const Profile& profile) {
   return sorted;
 }
 
-std::string ExposureReport(const Profile& profile) {
+std::string ExposureReport(const Profile& profile, size_t most_rows) {
   std::vector<ExposedGroup> groups = ExposedGroups(profile);
   if (groups.empty()) return "";
   std::string text = "exposed communication\n" + NameCell("") +
@@ -192,7 +192,7 @@ std::string ExposureReport(const Profile& profile) {
   ExposedGroup rest;
   for (size_t i = 0; i < groups.size(); ++i) {
     const ExposedGroup& group = groups[i];
-    if (i < kMostRows) {
+    if (i < most_rows) {
       text += ExposedRow(fmt::format("{} over {}", group.name, group.axes),
                          group.count, group.us, profile.makespan_us, group.why);
       continue;

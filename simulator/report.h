@@ -25,7 +25,7 @@ std::vector<ExposedGroup> ExposedGroups(const Profile& profile);
 
 // A table of the first of them and a line for the others, ends with a newline;
 // empty when nothing is exposed, or the profile does not say why.
-std::string ExposureReport(const Profile& profile);
+std::string ExposureReport(const Profile& profile, size_t most_rows = 10);
 
 // The ops of the critical path by what they are and what held them up, and
 // how busy each resource is. Ends with a newline; empty when the profile has

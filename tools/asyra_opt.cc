@@ -154,9 +154,10 @@ int main(int argc, char** argv) {
   app.add_option("--html", flags.html,
                  "writes a page for a browser here: the step before and after "
                  "scheduling");
-  app.add_flag("--verbose", flags.verbose,
-               "lists all schedules that were tried, and what passes say that "
-               "changed nothing");
+  app.add_flag(
+      "--verbose", flags.verbose,
+      "prints also the ops, the weights, the step before and after, all "
+      "schedules that were tried, and every note of the passes");
   app.add_option("--report", flags.report, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

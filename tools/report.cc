@@ -4,12 +4,15 @@
 #include <iterator>
 #include <map>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
 #include "fmt/format.h"
 #include "ir/body.h"
 #include "ir/support/units.h"
 #include "nlohmann/json.hpp"
 #include "tools/plan_report.h"
 #include "tools/step_shape.h"
+#include "tools/verdict.h"
 
 namespace asyra {
 namespace {
@@ -84,15 +87,8 @@ std::map<std::string, CollectiveRow> Collectives(const Program& program) {
   return rows;
 }
 
-std::string ImportText(const Program& program) {
-  ImportSummary summary = Summarize(program);
-  std::string text = fmt::format(
-      "  {} -> {}\n"
-      "  {} ops, {}parameters ({}), {} of activations, {}flop a step\n ",
-      summary.inputs, summary.outputs, program.ops.size(),
-      CountText(static_cast<double>(summary.parameters)),
-      BytesText(static_cast<double>(summary.weight_bytes)),
-      BytesText(summary.activation_bytes), CountText(summary.flops));
+std::string OpsText(const ImportSummary& summary) {
+  std::string text = " ";
   size_t column = 1;
   for (const auto& [name, count] : summary.ops) {
     std::string item = fmt::format(" {} {}", count, name);
@@ -107,9 +103,30 @@ std::string ImportText(const Program& program) {
   return text;
 }
 
+std::string ModelText(const CompiledModel& result, bool verbose) {
+  const Program& program = result.raised;
+  ImportSummary summary = Summarize(program);
+  std::string text = fmt::format(
+      " model\n"
+      "  {} -> {}\n"
+      "  {} ops{}, {}parameters ({}), {} of activations, {}flop a step\n",
+      summary.inputs, summary.outputs, program.ops.size(),
+      program.ops.size() == result.imported.ops.size()
+          ? ""
+          : fmt::format(" (raised from {})", result.imported.ops.size()),
+      CountText(static_cast<double>(summary.parameters)),
+      BytesText(static_cast<double>(summary.weight_bytes)),
+      BytesText(summary.activation_bytes), CountText(summary.flops));
+  if (std::string shape = ToText(StepShapeOf(program, result.dim_names));
+      !shape.empty()) {
+    text += fmt::format("  {}\n", shape);
+  }
+  return verbose ? text + OpsText(summary) : text;
+}
+
 // The plan as it shows in the weights: how many of each type and sharding,
 // those with most bytes first.
-std::string WeightText(const Program& program) {
+std::string WeightText(const Program& program, bool verbose) {
   struct Row {
     int count = 0;
     std::string first;
@@ -131,16 +148,16 @@ std::string WeightText(const Program& program) {
                    [](const auto& a, const auto& b) {
                      return a.second.bytes > b.second.bytes;
                    });
-  constexpr size_t kMostRows = 10;
+  const size_t most_rows = verbose ? 10 : 0;
   std::string text = fmt::format("  weights, {} a device\n", BytesText(total));
-  for (size_t i = 0; i < sorted.size() && i < kMostRows; ++i) {
+  for (size_t i = 0; i < sorted.size() && i < most_rows; ++i) {
     text += fmt::format("  {:>5} x {:<28} {}{}\n", sorted[i].second.count,
                         sorted[i].first, sorted[i].second.first,
                         sorted[i].second.count > 1 ? ", ..." : "");
   }
-  if (sorted.size() > kMostRows) {
+  if (verbose && sorted.size() > most_rows) {
     text += fmt::format("        and {} smaller kinds\n",
-                        sorted.size() - kMostRows);
+                        sorted.size() - most_rows);
   }
   return text;
 }
@@ -163,12 +180,54 @@ bool IsIdle(const CompiledModel& result, const std::string& remark) {
   return idle;
 }
 
-std::string RemarksText(const CompiledModel& result, bool verbose) {
+std::string CollectivesText(const Program& program, bool verbose) {
+  std::map<std::string, CollectiveRow> rows = Collectives(program);
+  constexpr size_t kFewRows = 4;
+  size_t shown =
+      verbose || rows.size() <= kFewRows ? rows.size() : kFewRows - 1;
   std::string text;
+  size_t i = 0;
+  for (const auto& [name, row] : rows) {
+    if (i++ == shown) break;
+    text += fmt::format("  {:>5} x {:<28} {} a device each\n", row.count, name,
+                        BytesText(row.bytes / row.count));
+  }
+  if (shown < rows.size()) {
+    text += fmt::format("        and {} kinds of collectives more\n",
+                        rows.size() - shown);
+  }
+  return text;
+}
+
+std::vector<std::string> NotesOf(const CompileFlags& options,
+                                 const CompiledModel& result,
+                                 const ReportOptions& report) {
+  std::vector<std::string> notes;
+  if (std::string line =
+          WeightsFromInputsLine(options.model, result.lacking_weights);
+      !line.empty()) {
+    notes.push_back(line.substr(0, line.find('\n')));
+  }
+  for (absl::string_view line :
+       absl::StrSplit(AdviceText(report.advice), '\n', absl::SkipEmpty())) {
+    notes.emplace_back(absl::StripLeadingAsciiWhitespace(line));
+  }
   for (const std::string& remark : result.remarks) {
-    if (verbose || !IsIdle(result, remark)) {
-      text += fmt::format(" note: {}\n", remark);
-    }
+    if (report.verbose || !IsIdle(result, remark)) notes.push_back(remark);
+  }
+  return notes;
+}
+
+std::string NotesText(const std::vector<std::string>& notes, bool verbose) {
+  constexpr size_t kFewNotes = 5;
+  size_t shown =
+      verbose || notes.size() <= kFewNotes ? notes.size() : kFewNotes - 1;
+  std::string text;
+  for (size_t i = 0; i < shown; ++i) {
+    text += fmt::format(" note: {}\n", notes[i]);
+  }
+  if (shown < notes.size()) {
+    text += fmt::format(" {} more notes: --verbose\n", notes.size() - shown);
   }
   return text;
 }
@@ -178,38 +237,22 @@ std::string RemarksText(const CompiledModel& result, bool verbose) {
 std::string TextReport(const CompileFlags& options, const CompiledModel& result,
                        const std::optional<Steps>& steps,
                        const ReportOptions& report) {
+  bool verbose = report.verbose;
   std::string text =
-      fmt::format("{}\n imported\n", options.model) + ImportText(result.raised);
-  if (std::string line =
-          WeightsFromInputsLine(options.model, result.lacking_weights);
-      !line.empty()) {
-    text += "  " + line;
-  }
-  if (result.raised.ops.size() != result.imported.ops.size()) {
-    text += fmt::format("  raised from {} ops\n", result.imported.ops.size());
-  }
-  if (std::string shape = ToText(StepShapeOf(result.raised, result.dim_names));
-      !shape.empty()) {
-    text += fmt::format("  {}\n", shape);
-  }
+      steps.has_value()
+          ? VerdictText(*steps) + TargetText(steps->after)
+          : fmt::format("{}: stage {}, which is not simulated\n", options.model,
+                        ToString(result.program.stage));
+  text += ModelText(result, verbose);
   const Program& program = Partitioned(result);
   text += fmt::format(
-      " partitioned over {} devices {}\n", program.mesh.num_devices(),
+      " partitioned over {} device{} {}\n", program.mesh.num_devices(),
+      program.mesh.num_devices() == 1 ? "" : "s",
       program.mesh.num_axes() > 0 ? ToString(program.mesh) : "");
-  text += WeightText(program);
-  std::map<std::string, CollectiveRow> collectives = Collectives(program);
-  if (!collectives.empty()) text += "  collectives\n";
-  for (const auto& [name, row] : collectives) {
-    text += fmt::format("  {:>5} x {:<28} {} a device each\n", row.count, name,
-                        BytesText(row.bytes / row.count));
-  }
-  text += AdviceText(report.advice);
+  text += WeightText(program, verbose) + CollectivesText(program, verbose);
   if (report.plan) text += PlanText(*result.partitioned);
-  if (steps.has_value()) {
-    text += fmt::format(" simulated on {}\n", options.machine) +
-            ScheduleText(result, *steps, report.verbose);
-  }
-  text += RemarksText(result, report.verbose);
+  if (steps.has_value()) text += ScheduleText(result, *steps, verbose);
+  text += NotesText(NotesOf(options, result, report), verbose);
   return report.ablation.empty() ? text : text + AblationText(report.ablation);
 }
 

@@ -178,12 +178,19 @@ Steps StepsOf(const CompileFlags& options, const CompiledModel& result) {
 
 std::string ScheduleText(const CompiledModel& result, const Steps& steps,
                          bool verbose) {
-  std::string text = Table(steps, StepShapeOf(result.raised, result.dim_names));
-  std::string exposure = ExposureReport(steps.after);
-  if (!exposure.empty()) text += " " + exposure;
-  if (!result.schedule.has_value()) return text;
-  return text + (verbose ? SchedulesText(*result.schedule)
-                         : ChosenText(*result.schedule));
+  std::string text;
+  if (verbose) {
+    text += " simulated step\n" +
+            Table(steps, StepShapeOf(result.raised, result.dim_names));
+  }
+  if (result.schedule.has_value()) {
+    text += verbose ? SchedulesText(*result.schedule)
+                    : ChosenText(*result.schedule);
+  }
+  constexpr size_t kFewRows = 4, kManyRows = 10;
+  std::string exposure =
+      ExposureReport(steps.after, verbose ? kManyRows : kFewRows);
+  return exposure.empty() ? text : text + " " + exposure;
 }
 
 std::string AblationText(const std::vector<AblationRow>& rows) {

@@ -20,9 +20,9 @@ struct Steps {
 // Of a result that was simulated.
 Steps StepsOf(const CompileFlags& options, const CompiledModel& result);
 
-// Time against the bound, communication by mesh axes, memory, kernels; what is
-// still exposed and why; the schedule that was chosen, and if verbose all that
-// were tried.
+// The schedule that was chosen; what communication is still exposed, and why.
+// If verbose also time against the bound, communication by mesh axes, memory
+// and kernels before and after, and all schedules that were tried.
 std::string ScheduleText(const CompiledModel& result, const Steps& steps,
                          bool verbose);
 

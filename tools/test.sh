@@ -79,28 +79,29 @@ fuzz_one() {  # PATH OF A FUZZER
   local name corpus log
   name=$(basename "$1")
   corpus=$(mktemp -d)
-  log=build/fuzz/$name.log
+  log=build/asan/$name.log
   seeds_for "$name" | while read -r file; do
     cp "$file" "$corpus/$(echo "$file" | tr / _)"
   done
   local dict=tests/fuzz/${name#asyra_}
   dict=${dict%_fuzz}.dict
   local flags=(-max_total_time="$fuzz_seconds" -timeout=20 -rss_limit_mb=2048
-               -max_len=65536 -artifact_prefix="build/fuzz/$name-")
+               -max_len=65536 -artifact_prefix="build/asan/$name-")
   [ ! -e "$dict" ] || flags+=(-dict="$dict")
   if "$1" "${flags[@]}" "$corpus" >"$log" 2>&1; then
     echo "$name: $(tail -n 1 "$log")"
   else
     tail -n 40 "$log"
-    echo "$name: FAILED, the input is kept in build/fuzz/$name-*"
+    echo "$name: FAILED, the input is kept in build/asan/$name-*"
     return 1
   fi
 }
 
+# The fuzzers are part of the build with sanitizers.
 fuzz() {
-  build fuzz || return 1
+  build asan asyra_fuzzers || return 1
   local pids=() result=0
-  for fuzzer in build/fuzz/tests/fuzz/asyra_*_fuzz; do
+  for fuzzer in build/asan/tests/fuzz/asyra_*_fuzz; do
     fuzz_one "$fuzzer" &
     pids+=($!)
   done

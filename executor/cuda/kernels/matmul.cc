@@ -139,13 +139,7 @@ std::optional<WithEpilogue> ReadFusion(const KernelUse& use) {
   auto types = BodyTypes(*body, use.global_operands(), use.mesh());
   if (!epilogue.has_value() || !types.ok()) return std::nullopt;
   BodyCall body_call(*body, 0, *types);
-  const OpCall& call = body_call.call();
-  AttrMap attrs = call.attrs;
-  if (use.sm_margin() > 0) attrs.Set("sm_margin", int64_t{use.sm_margin()});
-  return WithEpilogue{KernelUse(call.def, std::move(attrs),
-                                {call.operands.begin(), call.operands.end()},
-                                {call.results.begin(), call.results.end()},
-                                use.mesh(), use.rank()),
+  return WithEpilogue{use.OfPart(body_call.call()),
                       {body->ops[0].operands[0], body->ops[0].operands[1],
                        epilogue->residual, epilogue->bias},
                       *epilogue};
