@@ -1,4 +1,4 @@
-// Chooses a schedule: drafts what the passes can make of a local program,
+// Chooses a schedule: builds what the passes can make of a local program,
 // judges each on the simulator, and returns the best within what a
 // device has.
 // The program as it stands is among them, so the result is never worse than it
@@ -55,7 +55,7 @@ struct ScheduleOptions {
   bool allow_misfit = false;
   // Passes that the best schedules get before they are compared; may be empty.
   Pipeline streams = StreamPasses();
-  PassManagerOptions manager;  // for the passes of the drafts
+  PassManagerOptions manager;  // for the passes of the candidates
 };
 
 // The rounds of a search of so many steps, and the steps of each: 200, 800,
@@ -92,12 +92,12 @@ struct ScheduleResult {
   std::vector<ScheduleChoice> candidates;
 };
 
-// Of a local program; context.costs must be there. A draft replaces the
+// Of a local program; context.costs must be there. A candidate replaces the
 // program as it stands only if it is still faster when prices are off by a
 // tenth (perturbation.h), unless the options ask for it.
-// Errors: ResourceExhausted where no draft fits the capacity given, with the
-// least memory of a device that one takes; InvalidArgument where the program
-// does not cut into the tiles asked for.
+// Errors: ResourceExhausted where no candidate fits the capacity given, with
+// the least memory of a device that one takes; InvalidArgument where the
+// program does not cut into the tiles asked for.
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context);

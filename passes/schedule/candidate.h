@@ -1,4 +1,4 @@
-// Drafts of a schedule: what passes and search make of a local program, by a
+// Candidate schedules: what passes and search make of a local program, by a
 // plan that can be followed again on a program with more layers.
 #pragma once
 
@@ -15,10 +15,10 @@
 namespace asyra {
 
 // In `search`, here and below, memory_bytes are of the device (CapacityBytes):
-// the values of a draft get what its libraries and kernels leave.
+// the values of a candidate get what its libraries and kernels leave.
 
 // Everything that was decided.
-struct DraftPlan {
+struct CandidatePlan {
   std::string name;  // "2 tiles along the batch"
   int tiles = 1;
   std::string dim;                  // of the tiles
@@ -32,8 +32,8 @@ struct DraftPlan {
   OrderRule rule;                   // tried first by the search
 };
 
-struct Draft {
-  DraftPlan plan;
+struct Candidate {
+  CandidatePlan plan;
   Program program;  // stage scheduled; its order is found.best.order
   OrderSearchResult found;
   std::vector<std::string> remarks;
@@ -41,36 +41,39 @@ struct Draft {
 
 // Follows the plan; `steps` of order search. context.costs must be there.
 // Errors are those of the passes: what does not cut into tiles.
-absl::StatusOr<Draft> MakeDraft(const Program& program, const DraftPlan& plan,
-                                const OrderSearchOptions& search,
-                                const PassContext& context,
-                                const PassManagerOptions& manager);
+absl::StatusOr<Candidate> MakeCandidate(const Program& program,
+                                        const CandidatePlan& plan,
+                                        const OrderSearchOptions& search,
+                                        const PassContext& context,
+                                        const PassManagerOptions& manager);
 
 // Searches on, from the best order that there is.
-void ImproveDraft(Draft* draft, OrderSearchOptions search,
-                  const CostModel& costs);
+void ImproveCandidate(Candidate* candidate, OrderSearchOptions search,
+                      const CostModel& costs);
 
-// The draft, which has the plain layout, on other streams.
-Draft OnStreams(const Draft& draft, const StreamLayout& layout,
-                OrderSearchOptions search, const CostModel& costs);
+// The candidate, which has the plain layout, on other streams.
+Candidate OnStreams(const Candidate& candidate, const StreamLayout& layout,
+                    OrderSearchOptions search, const CostModel& costs);
 
-// The draft with collectives carried by copy engines where they can be, and a
-// look at its orders; false, and nothing changed, where none can.
-bool CopyDraft(Draft* draft, OrderSearchOptions search, const CostModel& costs);
+// The candidate with collectives carried by copy engines where they can be, and
+// a look at its orders; false, and nothing changed, where none can.
+bool UseCopyEngines(Candidate* candidate, OrderSearchOptions search,
+                    const CostModel& costs);
 
-// The draft with so many SMs left by its matmuls, and a look at its orders;
+// The candidate with so many SMs left by its matmuls, and a look at its orders;
 // false, and nothing changed, where none leaves any.
-bool MarginDraft(Draft* draft, int margin, OrderSearchOptions search,
+bool UseSmMargin(Candidate* candidate, int margin, OrderSearchOptions search,
                  const CostModel& costs);
 
 // Merges tiles where that pays; false where it does nowhere. Adds remarks on
 // what was merged, and what was not and why.
-absl::StatusOr<bool> BucketDraft(Draft* draft, BucketOptions options,
-                                 const CostModel& costs);
+absl::StatusOr<bool> BucketTilesOf(Candidate* candidate, BucketOptions options,
+                                   const CostModel& costs);
 
 // Joins collectives where that pays, beginning from the order that there is;
 // false where it does nowhere. Adds remarks, as above.
-absl::StatusOr<bool> JoinDraft(Draft* draft, BucketOptions options,
-                               const CostModel& costs);
+absl::StatusOr<bool> JoinCollectivesOf(Candidate* candidate,
+                                       BucketOptions options,
+                                       const CostModel& costs);
 
 }  // namespace asyra
