@@ -1,5 +1,5 @@
 // How blocks of a collective that do not lie together reach its library: the
-// executor does so, and the simulator prices it.
+// executor does so, and the simulator estimates its cost.
 #pragma once
 
 #include <cstdint>

@@ -75,7 +75,7 @@ absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
     if (options.order_axes && options.passes.empty()) {
       ASYRA_ASSIGN_OR_RETURN(
           result.program.mesh,
-          CheapestOrder(options, result.program, machine, context));
+          LowestCostOrder(options, result.program, machine, context));
     }
   } else if (mesh.num_axes() > 0) {
     return Invalid("the program is partitioned already, over {}",

@@ -28,8 +28,8 @@ struct CompileOptions {
   // The axes of the mesh may be ordered anew over hosts (mesh_order.h).
   bool order_axes = false;
   bool fuse = true;  // ops into one kernel where that pays
-  // Which matmuls take up bias, residual and activation: "measured", "priced"
-  // or "none", as the pass fuse has it.
+  // Which matmuls take up bias, residual and activation: "measured",
+  // "estimated" or "none", as the pass fuse has it.
   std::string epilogues = "measured";
   // Where a reduce_scatter adds up: "fused", in the collective; "decomposed",
   // in an op behind an all_to_all; "auto", what simulates faster.

@@ -76,9 +76,10 @@ absl::StatusOr<Unscheduled> SimulateUnscheduled(const CompileOptions& options,
                      WeightBytes(program)};
 }
 
-absl::StatusOr<Mesh> CheapestOrder(const CompileOptions& options,
-                                   const Program& model, const Machine& machine,
-                                   PassContext& context) {
+absl::StatusOr<Mesh> LowestCostOrder(const CompileOptions& options,
+                                     const Program& model,
+                                     const Machine& machine,
+                                     PassContext& context) {
   const Mesh& mesh = model.mesh;
   if (mesh.num_axes() < 2 || mesh.num_devices() <= machine.gpus_per_host) {
     return mesh;

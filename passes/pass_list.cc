@@ -79,9 +79,9 @@ absl::StatusOr<bool> PartitionPass(Program& program, const PassOptions&,
         "there is no plan: run plan_sharding or propagate_sharding right "
         "before");
   }
-  PlanPrices prices;
-  prices.costs = context.costs;
-  ASYRA_ASSIGN_OR_RETURN(program, Partition(program, *context.plan, prices));
+  PlanCosts costs;
+  costs.model = context.costs;
+  ASYRA_ASSIGN_OR_RETURN(program, Partition(program, *context.plan, costs));
   context.plan = nullptr;
   return true;
 }
@@ -194,10 +194,10 @@ const std::vector<PassRecord>& Records() {
        .options = {{"max_ops", AttrKind::kInt, "most ops of one fusion",
                     int64_t{ClusterOptions().most_ops}},
                    {"measured_only", AttrKind::kBool,
-                    "only where the price of the fusion was measured", false},
+                    "only where the cost of the fusion was measured", false},
                    {"epilogues", AttrKind::kString,
                     "products with bias, residual and activation: measured, "
-                    "where that was measured to pay; priced, by formulas as "
+                    "where that was measured to pay; estimated, by formulas as "
                     "well; none",
                     std::string("measured")}},
        .fn = Fuse},

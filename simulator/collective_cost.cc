@@ -56,30 +56,32 @@ std::vector<Way> WaysOf(CollectiveKind kind, double payload_bytes) {
 
 // Blocks to every peer; of a sum, each member adds those that it gets, and
 // all_reduce sends it to every peer again.
-CollectivePrice PriceCopies(const Machine& machine, CollectiveKind kind,
-                            double payload_bytes, const GroupSpan& span) {
+CollectiveEstimate EstimateCopies(const Machine& machine, CollectiveKind kind,
+                                  double payload_bytes, const GroupSpan& span) {
   auto n = static_cast<double>(span.ranks);
   bool twice = kind == CollectiveKind::kAllReduce;
   bool sums = Sums(kind);
   double sends = (n - 1) * (twice ? 2 : 1);
-  CollectivePrice price;
-  price.algorithm = Algorithm::kCopyEngine;
-  price.alpha_us = kCopyMeetingUs * (twice ? 3 : 2) + kCopyIssueUs * sends;
-  if (sums) price.alpha_us += machine.gpu.kernel_us;
-  price.time_us = price.alpha_us + payload_bytes * BusFactor(kind, span.ranks) /
-                                       (machine.copy_gbps.achievable * 1e3);
+  CollectiveEstimate estimate;
+  estimate.algorithm = Algorithm::kCopyEngine;
+  estimate.alpha_us = kCopyMeetingUs * (twice ? 3 : 2) + kCopyIssueUs * sends;
+  if (sums) estimate.alpha_us += machine.gpu.kernel_us;
+  estimate.time_us =
+      estimate.alpha_us + payload_bytes * BusFactor(kind, span.ranks) /
+                              (machine.copy_gbps.achievable * 1e3);
   // Where nothing is summed, it takes no kernel: what copies the rank's own
   // block comes behind everything else and holds nothing up.
   if (!sums) {
-    price.kernel_start_fraction = 1;
-    return price;
+    estimate.kernel_start_fraction = 1;
+    return estimate;
   }
-  double moving_us = price.time_us;
+  double moving_us = estimate.time_us;
   // A block of each member is read, one is written.
-  price.time_us +=
+  estimate.time_us +=
       payload_bytes * (n + 1) / n / (machine.gpu.hbm_gbps.achievable * 1e3);
-  price.kernel_start_fraction = moving_us / (twice ? 2 : 1) / price.time_us;
-  return price;
+  estimate.kernel_start_fraction =
+      moving_us / (twice ? 2 : 1) / estimate.time_us;
+  return estimate;
 }
 
 }  // namespace
@@ -147,12 +149,12 @@ double LatencyUs(CollectiveKind kind, Algorithm algorithm,
          between * (protocol.ring_network_hop_us + network_alpha_us);
 }
 
-CollectivePrice PriceCollective(const Machine& machine, CollectiveKind kind,
-                                double payload_bytes, const GroupSpan& span,
-                                int64_t busy_gpus,
-                                const CollectiveOptions& options) {
+CollectiveEstimate EstimateCollective(const Machine& machine,
+                                      CollectiveKind kind, double payload_bytes,
+                                      const GroupSpan& span, int64_t busy_gpus,
+                                      const CollectiveOptions& options) {
   if (options.copies && CanCopy(machine, span)) {
-    return PriceCopies(machine, kind, payload_bytes, span);
+    return EstimateCopies(machine, kind, payload_bytes, span);
   }
   int ctas =
       options.ctas > 0 ? options.ctas : machine.collectives.at(kind).ctas;
@@ -161,7 +163,7 @@ CollectivePrice PriceCollective(const Machine& machine, CollectiveKind kind,
   double gbps =
       std::min({LinkGbps(machine, busy_gpus), NetworkGbps(kind, span, machine),
                 ctas * machine.cta_gbps});
-  CollectivePrice best;
+  CollectiveEstimate best;
   best.time_us = kUnlimited;
   for (const Way& way : WaysOf(kind, payload_bytes)) {
     for (size_t i = 0; i < machine.protocols.size(); ++i) {

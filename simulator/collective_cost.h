@@ -46,7 +46,7 @@ struct CollectiveOptions {
   int ctas = 0;         // of this one; 0: as many as the library takes
 };
 
-struct CollectivePrice {
+struct CollectiveEstimate {
   double time_us = 0;
   double alpha_us = 0;  // part of it that moves no bytes
   Algorithm algorithm = Algorithm::kNone;
@@ -67,9 +67,9 @@ double LatencyUs(CollectiveKind kind, Algorithm algorithm,
 // the size of nccl-tests: the whole buffer of an all_gather (result) or
 // reduce_scatter (operand), the buffer of an all_reduce, what one rank sends of
 // an all_to_all. `busy_gpus` of a host communicate at once.
-CollectivePrice PriceCollective(const Machine& machine, CollectiveKind kind,
-                                double payload_bytes, const GroupSpan& span,
-                                int64_t busy_gpus,
-                                const CollectiveOptions& options);
+CollectiveEstimate EstimateCollective(const Machine& machine,
+                                      CollectiveKind kind, double payload_bytes,
+                                      const GroupSpan& span, int64_t busy_gpus,
+                                      const CollectiveOptions& options);
 
 }  // namespace asyra

@@ -63,30 +63,30 @@ ProductShape ProductOf(const Work& work, const Type& result) {
   return shape;
 }
 
-ComputePrice PriceCompute(const Gpu& gpu, const Work& work, DType dtype,
-                          const Type& result) {
-  ComputePrice price;
+ComputeEstimate EstimateCompute(const Gpu& gpu, const Work& work, DType dtype,
+                                const Type& result) {
+  ComputeEstimate estimate;
   double bytes = work.read_bytes + work.write_bytes;
   double vector_flops_per_us = gpu.vector_tflops.achievable * 1e6;
   double gbps = gpu.hbm_gbps.achievable;
   auto matrix = gpu.matrix_tflops.find(ToString(dtype));
   if (work.matrix && matrix != gpu.matrix_tflops.end()) {
     ProductTime product = TimeOf(gpu, matrix->second, ProductOf(work, result));
-    price.math_us = product.us + work.vector_flops / vector_flops_per_us;
-    price.waves = product.waves;
-    price.memory_us = bytes / (gbps * gpu.gemm_hbm_fraction * 1e3);
-    return price;
+    estimate.math_us = product.us + work.vector_flops / vector_flops_per_us;
+    estimate.waves = product.waves;
+    estimate.memory_us = bytes / (gbps * gpu.gemm_hbm_fraction * 1e3);
+    return estimate;
   }
-  price.math_us = (work.flops + work.vector_flops) / vector_flops_per_us;
+  estimate.math_us = (work.flops + work.vector_flops) / vector_flops_per_us;
   // Few blocks do not fill the memory, which is what slows small tiles. Parts
   // of blocks count, so that more bytes never take less time.
   if (bytes > 0) {
     double blocks = std::max(
         1.0, std::max(work.read_bytes, work.write_bytes) / kBlockBytes);
-    price.memory_us =
+    estimate.memory_us =
         bytes / (gbps * std::min(1.0, blocks / gpu.hbm_sms) * 1e3);
   }
-  return price;
+  return estimate;
 }
 
 }  // namespace asyra

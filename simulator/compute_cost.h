@@ -7,7 +7,7 @@
 
 namespace asyra {
 
-struct ComputePrice {
+struct ComputeEstimate {
   double math_us = 0;
   double memory_us = 0;
   // Blocks of a product over the SMs of the device: 1.5 take as long as 2.
@@ -18,8 +18,8 @@ struct ComputePrice {
 // `work` of local types and the element type it is done in. `result` is the
 // local type of result 0, whose leading dimensions are the rows of products
 // that do not say.
-ComputePrice PriceCompute(const Gpu& gpu, const Work& work, DType dtype,
-                          const Type& result);
+ComputeEstimate EstimateCompute(const Gpu& gpu, const Work& work, DType dtype,
+                                const Type& result);
 
 // The products of `work`: batch results of rows x cols, and their depth.
 struct ProductShape {

@@ -21,7 +21,7 @@ namespace asyra {
 class CostTable;
 
 // What the vendor's sheet says, and what long kernels reach. Only
-// `achievable` prices anything; `peak` bounds it.
+// `achievable` is what costs are computed from; `peak` bounds it.
 struct Rate {
   double peak = 0;
   double achievable = 0;

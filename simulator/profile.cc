@@ -88,7 +88,7 @@ class ProfileMaker {
   ProfileOp OpOf(int index) const {
     const Op& op = program_.ops[index];
     const OpSpan& span = result_.spans[index];
-    const OpCost& price = result_.prices[index];
+    const OpCost& cost = result_.op_costs[index];
     ProfileOp made;
     made.op = OpLabel(*op.def, op.attrs);
     if (!op.results.empty()) {
@@ -98,13 +98,13 @@ class ProfileMaker {
     made.stream = span.stream + first_stream_;
     made.start_us = span.start_us;
     made.end_us = span.end_us;
-    made.alone_us = price.time_us;
+    made.alone_us = cost.time_us;
     if (op.is_collective()) {
       made.axes = AxesToString(op.attrs.Get<AxisList>("axes"), program_.mesh);
       made.bytes = PayloadBytes(program_, op);
     }
-    made.source = ToString(price.source);
-    made.limit = ToString(price.limit);
+    made.source = ToString(cost.source);
+    made.limit = ToString(cost.limit);
     made.waited_for = ToString(span.cause);
     return made;
   }

@@ -68,7 +68,7 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
   if (flags.strict) {
     ASYRA_RETURN_IF_ERROR(
         Annotate(CheckMeasured(result.compiled.program,
-                               result.compiled.simulated->prices),
+                               result.compiled.simulated->op_costs),
                  compile.model));
   }
   result.profile = MakeProfile(
@@ -186,7 +186,7 @@ absl::Status RunSweep(const Flags& flags) {
 void AddCommonFlags(CLI::App& app, Flags* flags) {
   AddCompileFlags(app, &flags->compile);
   app.add_flag("--strict", flags->strict,
-               "refuses prices that were not measured or interpolated");
+               "refuses costs that were not measured or interpolated");
   app.add_option("--json", flags->json,
                  "writes the result here; -: stdout, instead of the text");
   app.add_option("--html", flags->html,

@@ -58,13 +58,13 @@ absl::Status AddScheduled(const CompileFlags& options, const RaisedModel& model,
 }
 
 // Where ops may be fused, not at all, without products and with them, so that
-// prices can tell which is better.
+// costs can tell which is better.
 absl::Status AddFused(const CompileFlags& asked, const RaisedModel& model,
                       std::vector<ProgramCalls>* programs) {
   CompileFlags options = asked;
   if (asked.fuse) {
     if (asked.epilogues != "none") {
-      options.epilogues = "priced";
+      options.epilogues = "estimated";
       ASYRA_RETURN_IF_ERROR(AddScheduled(options, model, programs));
     }
     options.epilogues = "none";
@@ -75,7 +75,7 @@ absl::Status AddFused(const CompileFlags& asked, const RaisedModel& model,
 }
 
 // Every form of the program that is compared unasked, and in every number of
-// tiles that is, so that prices of these are measured before they choose.
+// tiles that is, so that costs of these are measured before they choose.
 // What does not fit, or numbers that do not cut a model, are left out.
 absl::Status AddForms(const CompileFlags& asked, const RaisedModel& model,
                       std::vector<ProgramCalls>* programs) {
@@ -99,7 +99,7 @@ absl::Status AddForms(const CompileFlags& asked, const RaisedModel& model,
   return absl::OkStatus();
 }
 
-// What runs unless prices change much comes first.
+// What runs unless costs change much comes first.
 absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(
     const BenchOptions& bench, BenchResult* result) {
   CompileFlags options = bench.compile;
@@ -383,7 +383,7 @@ class Bench {
     return absl::OkStatus();
   }
 
-  // What one thread block of the collective library moves: no price of a call,
+  // What one thread block of the collective library moves: no cost of a call,
   // as tables have them for as many blocks as the library takes.
   absl::Status MeasureBlock(RankTimer& timer) {
     if (options_.device == "cpu") return absl::OkStatus();

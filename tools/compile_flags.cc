@@ -124,7 +124,7 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "'REGEX=DIM@AXIS,...;REGEX=whole': fixes how values whose "
                  "names match are sharded");
   app.add_flag("--propagate", flags->propagate,
-               "shards only what follows from --shard, without prices")
+               "shards only what follows from --shard, without costs")
       ->needs("--shard");
   app.add_option("--tp-style", flags->tp_style,
                  "norms between weights under tp: sequence (sharded along the "
@@ -172,8 +172,8 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
   app.add_option("--epilogues", flags->epilogues,
                  "products that bias, residual and activation behind them are "
                  "joined with: measured, where that was measured to pay, "
-                 "priced, by formulas as well, or none")
-      ->check(CLI::IsMember({"measured", "priced", "none"}))
+                 "estimated, by formulas as well, or none")
+      ->check(CLI::IsMember({"measured", "estimated", "none"}))
       ->capture_default_str();
   app.add_option("--reduce-scatter", flags->reduce_scatter,
                  "what adds up the values of a reduce_scatter: fused, the "
@@ -219,7 +219,7 @@ absl::StatusOr<Mesh> MeshOf(const CompileFlags& flags) {
   if (flags.mesh.has_value()) return ReadMesh(*flags.mesh);
   std::vector<Mesh::Axis> axes;
   // Outermost first: the neighbours along the last share a host first. Where
-  // there are several hosts CheapestOrder has the last word.
+  // there are several hosts LowestCostOrder has the last word.
   const std::pair<const char*, int64_t> sizes[] = {
       {"dp", flags.dp}, {"ep", flags.ep}, {"sp", flags.sp}, {"tp", flags.tp}};
   for (auto [name, size] : sizes) {

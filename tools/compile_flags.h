@@ -42,7 +42,7 @@ struct CompileFlags {
   bool bucket = true;
   bool join = true;
   bool fuse = true;  // ops into one kernel where that pays (passes/fuse/fuse.h)
-  // Which products take part in it: measured, priced or none.
+  // Which products take part in it: measured, estimated or none.
   std::string epilogues = "measured";
   // Where a reduce_scatter adds up, as CompileOptions has it.
   std::string reduce_scatter = "auto";
@@ -50,7 +50,7 @@ struct CompileFlags {
   double capacity_gib = -1;  // of a device, as CapacityBytes takes it
   // Schedules what does not fit `capacity_gib` as well: the caller says so.
   bool allow_misfit = false;
-  // Nothing is chosen for a price that nobody measured where there is a
+  // Nothing is chosen for a cost that nobody measured where there is a
   // measured one.
   bool measured_only = false;
   int64_t expert_capacity = 0;        // percent of an even share; 0: no drops

@@ -32,7 +32,7 @@ struct MeshAdvice {
 std::vector<Redundancy> RedundancyOf(const Program& partitioned);
 
 // Where an axis leaves more than a twentieth undivided, or a remark says that
-// it does not divide an op as it should, other meshes are priced: two axes
+// it does not divide an op as it should, other meshes are estimated: two axes
 // traded by a factor of 2, an axis or all of them free to shard anything. Each
 // is simulated unscheduled with a few layers. Empty where nothing is to be
 // said; `better` is empty where no mesh gains a twentieth.

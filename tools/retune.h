@@ -1,4 +1,4 @@
-// What is decided on a schedule by prices alone, decided again at others.
+// What is decided on a schedule by costs alone, decided again at others.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -173,7 +173,7 @@ class Models {
 double FormulaShare(const SimResult& simulated) {
   double us = 0;
   for (int op : simulated.critical_path) {
-    if (simulated.prices[op].source != OpCost::kFormula) continue;
+    if (simulated.op_costs[op].source != OpCost::kFormula) continue;
     us += simulated.spans[op].end_us - simulated.spans[op].start_us;
   }
   return simulated.makespan_us > 0 ? us / simulated.makespan_us : 0;
@@ -220,7 +220,7 @@ absl::Status Evaluate(const CompileFlags& options, Models& models,
   }
   if (sweep.strict) {
     ASYRA_RETURN_IF_ERROR(
-        CheckMeasured(result.program, result.simulated->prices));
+        CheckMeasured(result.program, result.simulated->op_costs));
   }
   point->step = StepShapeOf(result.raised, result.dim_names);
   if (result.partitioned.has_value()) {

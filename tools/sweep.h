@@ -62,7 +62,7 @@ struct SweepPoint {
 
 struct SweepOptions {
   int threads = 0;      // 0: one per core
-  bool strict = false;  // prices that are guesses are errors
+  bool strict = false;  // costs that are guesses are errors
   // Told how many points are done; calls do not overlap.
   std::function<void(size_t done, size_t all)> progress;
 };

@@ -202,8 +202,9 @@ absl::StatusOr<bool> Fuse(Program& program, const PassOptions& options,
     return Invalid("max_ops is {}, it should be between 2 and 64", most);
   }
   const auto& epilogues = options.Get<std::string>("epilogues");
-  if (epilogues != "measured" && epilogues != "priced" && epilogues != "none") {
-    return Invalid("epilogues is {}, it should be measured, priced or none",
+  if (epilogues != "measured" && epilogues != "estimated" &&
+      epilogues != "none") {
+    return Invalid("epilogues is {}, it should be measured, estimated or none",
                    epilogues);
   }
   ClusterOptions rows = {.most_ops = static_cast<int>(most),

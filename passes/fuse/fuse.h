@@ -10,7 +10,7 @@
 //
 // It runs on the local program, once collectives are explicit and before the
 // program is cut into tiles: so the simulator, the search for a schedule and
-// the program it is measured against all price what will run, tiles cut fusions
+// the program it is measured against all cost what will run, tiles cut fusions
 // as they cut ops, by their axis rule, and tiles of a fusion are merged again.
 // The form of collectives around norms is chosen before, by partition, and each
 // form is fused for itself.
@@ -23,10 +23,10 @@
 namespace asyra {
 
 // Options: max_ops (int, default 16), of one fusion; measured_only (bool,
-// default false), nothing whose price nobody measured; epilogues (measured,
-// priced or none, default measured), products whose price with what stands
-// behind them was measured, all that have a price, none. fusion_clusters.h and
-// epilogue_clusters.h say what may be one. Where there are prices, fusions of
+// default false), nothing whose cost nobody measured; epilogues (measured,
+// estimated or none, default measured), products whose cost with what stands
+// behind them was measured, all that have a cost, none. fusion_clusters.h and
+// epilogue_clusters.h say what may be one. Where there are costs, fusions of
 // one kind are made only if the program, simulated as it stands, is then faster
 // and needs no more memory.
 absl::StatusOr<bool> Fuse(Program& program, const PassOptions& options,

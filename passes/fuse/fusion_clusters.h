@@ -15,7 +15,7 @@ using FusionCluster = std::vector<int>;
 
 struct ClusterOptions {
   int most_ops = 16;  // of a cluster
-  // Only of prices that were measured, or lie between such.
+  // Only of costs that were measured, or lie between such.
   bool measured_only = false;
 };
 
@@ -29,7 +29,7 @@ struct ClusterOptions {
 //   across a barrier;
 //   nothing that could be computed while a collective runs waits for its
 //   result, unless that costs the ops behind it nothing;
-//   the price is below that of its parts; without prices, the bytes are.
+//   the cost is below that of its parts; without costs, the bytes are.
 std::vector<FusionCluster> FindClusters(const Program& program,
                                         const CostModel* costs,
                                         const ClusterOptions& options = {});

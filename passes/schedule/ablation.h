@@ -22,7 +22,7 @@ struct AblationRow {
 // where that pays. `tiles` as the options ask for, or for 0 the most of 2 to
 // kMostTiles that cut, along the dimension that they name, or for "auto" the
 // first that cuts. Memory budgets are not looked at.
-// Errors: no prices; why the program does not cut into tiles.
+// Errors: no costs; why the program does not cut into tiles.
 absl::StatusOr<std::vector<AblationRow>> Ablation(
     const Program& program, const ScheduleOptions& options,
     PassContext& context);

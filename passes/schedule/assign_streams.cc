@@ -105,8 +105,8 @@ class Search {
   }
 
   bool IsRobust(const Program& trial, const SimResult& result) const {
-    return SurvivesErrors(PricedProgram(program_, result_.prices),
-                          PricedProgram(trial, result.prices),
+    return SurvivesErrors(CostedProgram(program_, result_.op_costs),
+                          CostedProgram(trial, result.op_costs),
                           SerialOrder(trial));
   }
 
@@ -130,7 +130,7 @@ class Search {
       CollectiveClass& alike = classes[{name, bytes}];
       alike.name = name + BytesText(bytes);
       alike.ops.push_back(static_cast<int>(i));
-      alike.time_us += result_.prices[i].time_us;
+      alike.time_us += result_.op_costs[i].time_us;
     }
     std::vector<CollectiveClass> list;
     for (auto& [key, alike] : classes) list.push_back(std::move(alike));
@@ -149,7 +149,7 @@ class Search {
 
 absl::StatusOr<bool> AssignStreams(Program& program, const PassOptions& options,
                                    PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs prices: give --machine");
+  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
   Search search(program, *context.costs);
   double before_us = search.makespan_us();
   if (options.Bool("second")) search.MoveChains(context);

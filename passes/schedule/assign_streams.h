@@ -2,8 +2,8 @@
 //
 // A program comes with one compute stream and one for each communicator. Two
 // things are changed, and only where the simulated step gets shorter by more
-// than kLeastGain of it, at these prices and not at the cost of prices that are
-// a tenth off (perturbation.h), and its peak memory does not grow:
+// than kLeastGain of it, at these costs and not at the expense of costs that
+// are a tenth off (perturbation.h), and its peak memory does not grow:
 //
 // - What stands between two collectives with no product among it (a norm
 //   between a reduce_scatter and an all_gather, say) goes to a second compute

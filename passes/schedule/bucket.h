@@ -63,7 +63,7 @@ std::vector<int> BestSet(absl::Span<const double> values,
                          absl::Span<const int64_t> costs, int64_t budget);
 
 // The pass. Options: memory_gib (float, as CapacityBytes takes it), steps,
-// join. Error: no machine to price with.
+// join. Error: no machine to estimate costs with.
 absl::StatusOr<bool> Bucket(Program& program, const PassOptions& options,
                             PassContext& context);
 

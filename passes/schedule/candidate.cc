@@ -35,7 +35,7 @@ OrderSearchOptions OfValues(OrderSearchOptions search,
 void Search(Candidate* candidate, const std::vector<NamedOrder>& seeds,
             const OrderSearchOptions& search, const CostModel& costs) {
   OrderSearchResult found =
-      SearchOrder(PricedProgram(candidate->program, costs), seeds, search);
+      SearchOrder(CostedProgram(candidate->program, costs), seeds, search);
   if (candidate->found.steps > 0) {
     found.steps += candidate->found.steps;
     found.least_peak_bytes =
@@ -95,8 +95,9 @@ absl::StatusOr<Candidate> MakeCandidate(const Program& program,
   candidate.remarks = std::move(own.remarks);
   ASYRA_RETURN_IF_ERROR(Follow(plan.merged, &candidate.program));
   if (plan.streams != StreamLayout()) {
-    candidate.program = LayOut(candidate.program, plan.streams,
-                               PriceOps(candidate.program, *context.costs));
+    candidate.program =
+        LayOut(candidate.program, plan.streams,
+               EstimateCosts(candidate.program, *context.costs));
   }
   ASYRA_RETURN_IF_ERROR(Follow(plan.joined, &candidate.program));
   if (plan.copies) CarryByCopies(candidate.program, *context.costs);
@@ -137,8 +138,8 @@ Candidate OnStreams(const Candidate& candidate, const StreamLayout& layout,
   Candidate laid{candidate.plan, {}, {}, candidate.remarks};
   laid.plan.name += ToString(layout);
   laid.plan.streams = layout;
-  laid.program =
-      LayOut(candidate.program, layout, PriceOps(candidate.program, costs));
+  laid.program = LayOut(candidate.program, layout,
+                        EstimateCosts(candidate.program, costs));
   search = OfValues(std::move(search), laid, costs);
   // Streams tell classes apart: those of the old layout mean nothing here.
   laid.plan.rule.class_us.clear();

@@ -30,8 +30,8 @@ int CarryByCopies(Program& program, const CostModel& costs) {
     candidates.push_back(i);
   }
   if (candidates.empty()) return 0;
-  std::vector<OpCost> before = PriceOps(program, costs);
-  std::vector<OpCost> after = PriceOps(copied, costs);
+  std::vector<OpCost> before = EstimateCosts(program, costs);
+  std::vector<OpCost> after = EstimateCosts(copied, costs);
   int set = 0;
   for (size_t i : candidates) {
     if (after[i].time_us > before[i].time_us * kMostSlower) continue;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "simulator/priced_program.h"
+#include "simulator/costed_program.h"
 
 namespace asyra {
 
@@ -35,14 +35,14 @@ struct ListOptions {
 // What all runs over one program share. The program must outlive it.
 class ListScheduler {
  public:
-  explicit ListScheduler(const PricedProgram& priced);
+  explicit ListScheduler(const CostedProgram& costed);
 
   // Indices of all ops in order of issue: definitions before uses, readers of
   // a state before what replaces it. Ops that cost nothing (waits, views) come
   // right before the first op that needs them. Deterministic.
   std::vector<int> Run(const ListOptions& options = {}) const;
 
-  const PricedProgram& priced() const { return priced_; }
+  const CostedProgram& costed() const { return costed_; }
   // From the start of each op to the end of the program, along its data.
   absl::Span<const double> way_us() const { return way_us_; }
 
@@ -51,7 +51,7 @@ class ListScheduler {
   void AddEdge(int before, int after);
   void FindBuffers();
 
-  const PricedProgram& priced_;
+  const CostedProgram& costed_;
   std::vector<std::vector<int>> before_;  // by op
   std::vector<std::vector<int>> after_;
   std::vector<double> way_us_;

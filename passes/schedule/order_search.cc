@@ -16,9 +16,9 @@ namespace {
 // something have a place of their own.
 class Moves {
  public:
-  explicit Moves(const PricedProgram& priced) : lanes_(priced.program()) {
+  explicit Moves(const CostedProgram& costed) : lanes_(costed.program()) {
     constexpr int kRounds = 3;
-    const Program& program = priced.program();
+    const Program& program = costed.program();
     std::vector<int> classes =
         RefineClasses(program, OpClasses(program), kRounds);
     auto width = static_cast<size_t>(std::max(lanes_.count, 1)) + 1;
@@ -28,7 +28,7 @@ class Moves {
       size_t key = static_cast<size_t>(classes[i]) * width +
                    static_cast<size_t>(lanes_.of_op[i] + 1);
       if (key >= number.size()) number.resize(key + 1, -1);
-      if (number[key] < 0 && !priced.prices()[i].is_free()) {
+      if (number[key] < 0 && !costed.op_costs()[i].is_free()) {
         number[key] = count_++;
       }
       of_op_.push_back(number[key]);
@@ -48,15 +48,15 @@ class Moves {
 
 class Search {
  public:
-  Search(const PricedProgram& priced, const OrderSearchOptions& options)
-      : priced_(priced),
+  Search(const CostedProgram& costed, const OrderSearchOptions& options)
+      : costed_(costed),
         options_(options),
-        scheduler_(priced),
-        moves_(priced),
+        scheduler_(costed),
+        moves_(costed),
         random_(options.seed, 0) {
     for (uint64_t seed = 1; seed <= kErrors; ++seed) {
       erring_.emplace_back(
-          priced, PerturbedPrices(priced.program(), priced.prices(), seed));
+          costed, PerturbedCosts(costed.program(), costed.op_costs(), seed));
     }
   }
 
@@ -86,19 +86,19 @@ class Search {
     return replay;
   }
 
-  // Its makespans summed up when prices are off.
+  // Its makespans summed up when costs are off.
   double ErringUs(const std::vector<int>& order) const {
     double sum = 0;
-    for (const PricedProgram& priced : erring_) {
-      sum += Replay(priced, order, TimeAlone()).makespan_us;
+    for (const CostedProgram& costed : erring_) {
+      sum += Replay(costed, order, TimeAlone()).makespan_us;
     }
     return sum;
   }
 
-  // True when it is the best so far: faster, and also where prices are off.
+  // True when it is the best so far: faster, and also where costs are off.
   bool Try(const std::string& name, std::vector<int> order,
            bool robust = true) {
-    SimResult simulated = Replay(priced_, order, TimeAlone());
+    SimResult simulated = Replay(costed_, order, TimeAlone());
     // Memory takes longer than time: once something fits, only what is fast
     // enough is asked for it.
     if (result_.steps > 0 && result_.fits &&
@@ -106,7 +106,7 @@ class Search {
       ++result_.steps;
       return false;
     }
-    int64_t peak = ReplayMemory(priced_.program(), simulated.spans).peak_bytes;
+    int64_t peak = ReplayMemory(costed_.program(), simulated.spans).peak_bytes;
     if (result_.steps == 0 || peak < result_.least_peak_bytes) {
       result_.least_peak_bytes = peak;
     }
@@ -124,7 +124,7 @@ class Search {
   }
 
   bool TryRule(const OrderRule& rule) {
-    std::vector<double> bias(priced_.prices().size(), 0);
+    std::vector<double> bias(costed_.op_costs().size(), 0);
     std::vector<double> release(bias.size(), 0);
     for (int op = 0; op < static_cast<int>(bias.size()); ++op) {
       if (!rule.class_us.empty() && moves_[op] >= 0) {
@@ -147,7 +147,7 @@ class Search {
   // What results may take of the budget.
   int64_t ResultBytes() const {
     if (options_.memory_bytes == 0) return 0;
-    const Program& program = priced_.program();
+    const Program& program = costed_.program();
     int64_t resident = 0;
     for (const Input& input : program.inputs) {
       resident += LocalBytes(program.type(input.value), program.mesh);
@@ -161,7 +161,7 @@ class Search {
     double longest = 0;
     for (double way : scheduler_.way_us()) longest = std::max(longest, way);
     std::vector<int> members(moves_.count(), 0);
-    for (int op = 0; op < static_cast<int>(priced_.prices().size()); ++op) {
+    for (int op = 0; op < static_cast<int>(costed_.op_costs().size()); ++op) {
       if (moves_[op] >= 0) ++members[moves_[op]];
     }
     auto most = std::max_element(members.begin(), members.end());
@@ -242,8 +242,8 @@ class Search {
 
   static constexpr uint64_t kErrors = 3;
 
-  const PricedProgram& priced_;
-  std::vector<PricedProgram> erring_;
+  const CostedProgram& costed_;
+  std::vector<CostedProgram> erring_;
   const OrderSearchOptions& options_;
   ListScheduler scheduler_;
   Moves moves_;
@@ -263,10 +263,10 @@ bool Merit::BetterThan(const Merit& other) const {
   return peak_bytes < other.peak_bytes;
 }
 
-OrderSearchResult SearchOrder(const PricedProgram& priced,
+OrderSearchResult SearchOrder(const CostedProgram& costed,
                               const std::vector<NamedOrder>& seeds,
                               const OrderSearchOptions& options) {
-  return Search(priced, options).Run(seeds);
+  return Search(costed, options).Run(seeds);
 }
 
 }  // namespace asyra

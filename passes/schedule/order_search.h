@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "simulator/priced_program.h"
+#include "simulator/costed_program.h"
 #include "simulator/replay.h"
 
 namespace asyra {
@@ -69,9 +69,9 @@ struct OrderSearchResult : Merit {
 // Then local search on the best of these: classes of ops (those a program has
 // once a layer and lane, op_classes.h) gain or lose priority, all layers at
 // once, and what simulates faster is kept. Faster also means: on the whole when
-// prices are off by up to a tenth (perturbation.h), so that an order is not
+// costs are off by up to a tenth (perturbation.h), so that an order is not
 // fitted to the last digit of a cost model.
-OrderSearchResult SearchOrder(const PricedProgram& priced,
+OrderSearchResult SearchOrder(const CostedProgram& costed,
                               const std::vector<NamedOrder>& seeds,
                               const OrderSearchOptions& options = {});
 

@@ -6,10 +6,10 @@
 
 namespace asyra {
 
-std::vector<OpCost> PerturbedPrices(const Program& program,
-                                    absl::Span<const OpCost> prices,
-                                    uint64_t seed) {
-  std::vector<OpCost> perturbed(prices.begin(), prices.end());
+std::vector<OpCost> PerturbedCosts(const Program& program,
+                                   absl::Span<const OpCost> op_costs,
+                                   uint64_t seed) {
+  std::vector<OpCost> perturbed(op_costs.begin(), op_costs.end());
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     uint64_t kind = Fnv1a(op.def->name);
@@ -19,19 +19,19 @@ std::vector<OpCost> PerturbedPrices(const Program& program,
       }
     }
     double unit = RandomStream(seed, kind).Word(0) * 0x1p-32;
-    perturbed[i].time_us *= 1 + kPriceError * (2 * unit - 1);
+    perturbed[i].time_us *= 1 + kCostError * (2 * unit - 1);
   }
   return perturbed;
 }
 
-bool SurvivesErrors(const PricedProgram& before, const PricedProgram& after,
+bool SurvivesErrors(const CostedProgram& before, const CostedProgram& after,
                     absl::Span<const int> order) {
   constexpr uint64_t kErrors = 8;
   constexpr ReplayOptions kTimeAlone = {
       .memory = false, .lower_bound = false, .critical_path = false};
-  auto erring = [](const PricedProgram& priced, uint64_t seed) {
-    return PricedProgram(
-        priced, PerturbedPrices(priced.program(), priced.prices(), seed));
+  auto erring = [](const CostedProgram& costed, uint64_t seed) {
+    return CostedProgram(
+        costed, PerturbedCosts(costed.program(), costed.op_costs(), seed));
   };
   for (uint64_t seed = 1; seed <= kErrors; ++seed) {
     if (Replay(erring(after, seed), order, kTimeAlone).makespan_us >

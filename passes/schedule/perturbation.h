@@ -1,4 +1,4 @@
-// Prices with an error, as those of a cost model have: a schedule that is
+// Costs with an error, as those of a cost model have: a schedule that is
 // better under all of them is better for a reason.
 #pragma once
 
@@ -8,24 +8,24 @@
 #include "absl/types/span.h"
 #include "ir/program.h"
 #include "simulator/cost_model.h"
-#include "simulator/priced_program.h"
+#include "simulator/costed_program.h"
 
 namespace asyra {
 
-// How far off a price may be, of 1.
-inline constexpr double kPriceError = 0.1;
+// How far off a cost may be, of 1.
+inline constexpr double kCostError = 0.1;
 
-// `prices` of the program, each times a factor within 1 +- kPriceError. It
+// `op_costs` of the program, each times a factor within 1 +- kCostError. It
 // follows from the seed and from what the op is (its definition, and its axes
 // where it communicates), so that an error is the same for all ops of a kind
 // and in any program.
-std::vector<OpCost> PerturbedPrices(const Program& program,
-                                    absl::Span<const OpCost> prices,
-                                    uint64_t seed);
+std::vector<OpCost> PerturbedCosts(const Program& program,
+                                   absl::Span<const OpCost> op_costs,
+                                   uint64_t seed);
 
 // Whether `after`, its ops issued in `order`, is no slower than `before` in its
 // own at each of a number of errors.
-bool SurvivesErrors(const PricedProgram& before, const PricedProgram& after,
+bool SurvivesErrors(const CostedProgram& before, const CostedProgram& after,
                     absl::Span<const int> order);
 
 }  // namespace asyra

@@ -30,7 +30,7 @@ std::vector<int> OperatorRoundRobin(const Program& program);
 std::vector<std::string> Schedulers();
 
 // The order that a scheduler gives a scheduled program. Errors: no scheduler
-// of that name; "search" without prices, or when no order it finds fits the
+// of that name; "search" without costs, or when no order it finds fits the
 // memory, which names the least there is.
 absl::StatusOr<std::vector<int>> OrderBy(std::string_view scheduler,
                                          const Program& program,

@@ -171,15 +171,15 @@ class Scheduler {
     return best;
   }
 
-  // Whether its gain does not hang on exact prices; the program as it stands
+  // Whether its gain does not hang on exact costs; the program as it stands
   // always passes, and so does what was asked for.
   bool IsRobust(Entry& entry) const {
     const Candidate& candidate = entry.candidate;
     if (!candidate.plan.early || options_.tiles != 0) return true;
     if (!entry.robust.has_value()) {
       entry.robust =
-          SurvivesErrors(PricedProgram(program_, result_.baseline.prices),
-                         PricedProgram(candidate.program, *context_.costs),
+          SurvivesErrors(CostedProgram(program_, result_.baseline.op_costs),
+                         CostedProgram(candidate.program, *context_.costs),
                          candidate.found.best.order);
     }
     return *entry.robust;
@@ -322,7 +322,7 @@ class Scheduler {
           BytesText(capacity_bytes_));
     }
     if (!entry.robust.value_or(true)) {
-      return "its gain does not survive prices 10 % off";
+      return "its gain does not survive 10 % cost noise";
     }
     std::string why = "slower than " + best.plan.name;
     bool faster = candidate.found.makespan_us < best.found.makespan_us;
@@ -384,7 +384,7 @@ std::vector<std::string> TileDimsToTry(const ScheduleOptions& options) {
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs prices: give --machine");
+  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
   const Machine& machine = context.costs->machine();
   int64_t capacity =
       options.capacity_bytes.value_or(CapacityBytes(/*gib=*/-1, machine));

@@ -93,7 +93,7 @@ struct ScheduleResult {
 };
 
 // Of a local program; context.costs must be there. A candidate replaces the
-// program as it stands only if it is still faster when prices are off by a
+// program as it stands only if it is still faster when costs are off by a
 // tenth (perturbation.h), unless the options ask for it.
 // Errors: ResourceExhausted where no candidate fits the capacity given, with
 // the least memory of a device that one takes; InvalidArgument where the

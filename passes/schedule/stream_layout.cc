@@ -8,12 +8,12 @@ namespace asyra {
 namespace {
 
 // Streams named after the wires, for collectives that use some.
-void PutInLine(Program* program, absl::Span<const OpCost> prices) {
+void PutInLine(Program* program, absl::Span<const OpCost> op_costs) {
   for (size_t i = 0; i < program->ops.size(); ++i) {
     Op& op = program->ops[i];
     if (!op.is_collective()) continue;
     for (Resource wires : {kNetwork, kLink}) {
-      if (prices[i].load[wires] <= 0) continue;
+      if (op_costs[i].load[wires] <= 0) continue;
       op.stream = program->Stream(ToString(wires));
       break;
     }
@@ -21,16 +21,16 @@ void PutInLine(Program* program, absl::Span<const OpCost> prices) {
 }
 
 std::vector<bool> ShortOps(const Program& program,
-                           absl::Span<const OpCost> prices) {
+                           absl::Span<const OpCost> op_costs) {
   double longest_us = 0;
-  for (size_t i = 0; i < prices.size(); ++i) {
-    if (prices[i].is_compute && !program.ops[i].is_collective()) {
-      longest_us = std::max(longest_us, prices[i].time_us);
+  for (size_t i = 0; i < op_costs.size(); ++i) {
+    if (op_costs[i].is_compute && !program.ops[i].is_collective()) {
+      longest_us = std::max(longest_us, op_costs[i].time_us);
     }
   }
   std::vector<bool> ops;
-  for (const OpCost& price : prices) {
-    ops.push_back(price.time_us < longest_us / 2);
+  for (const OpCost& cost : op_costs) {
+    ops.push_back(cost.time_us < longest_us / 2);
   }
   return ops;
 }
@@ -60,12 +60,12 @@ std::vector<StreamLayout> OtherLayouts() {
 }
 
 Program LayOut(const Program& program, const StreamLayout& layout,
-               absl::Span<const OpCost> prices) {
+               absl::Span<const OpCost> op_costs) {
   Program laid = program;
-  if (layout.in_line) PutInLine(&laid, prices);
+  if (layout.in_line) PutInLine(&laid, op_costs);
   if (layout.side == StreamLayout::kNothing) return laid;
   std::vector<bool> light = layout.side == StreamLayout::kShort
-                                ? ShortOps(laid, prices)
+                                ? ShortOps(laid, op_costs)
                                 : OpsWithoutProducts(laid);
   return MoveToStream(laid, FindSideChains(laid, light), "compute2");
 }

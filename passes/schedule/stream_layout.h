@@ -9,7 +9,7 @@
 //   attention of other tiles, and the second collective with it. On a second
 //   compute stream it does not.
 //
-// Which pays is a matter of prices: these are candidates of schedule.h.
+// Which pays depends on costs: these are candidates of schedule.h.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ std::string ToString(const StreamLayout& layout);
 std::vector<StreamLayout> OtherLayouts();
 
 // `program`, of stage scheduled and with the streams that start_collectives
-// gives, laid out anew; its order stays. `prices` are its ops'.
+// gives, laid out anew; its order stays. `op_costs` are its ops'.
 Program LayOut(const Program& program, const StreamLayout& layout,
-               absl::Span<const OpCost> prices);
+               absl::Span<const OpCost> op_costs);
 
 }  // namespace asyra

@@ -309,9 +309,9 @@ absl::StatusOr<double> PlannedUs(const Program& program,
   ASYRA_ASSIGN_OR_RETURN(ShardingPlan plan,
                          PlanSharding(program, plan_options, context));
   ASYRA_ASSIGN_OR_RETURN(Program local,
-                         Partition(program, plan, plan_options.prices));
+                         Partition(program, plan, plan_options.costs));
   double us = 0;
-  for (const OpCost& cost : PriceOps(local, costs)) us += cost.time_us;
+  for (const OpCost& cost : EstimateCosts(local, costs)) us += cost.time_us;
   return us;
 }
 
@@ -342,7 +342,7 @@ absl::StatusOr<bool> Pays(const Program& whole, const Program& padded,
     return true;
   }
   if (context.costs == nullptr) {
-    return Invalid("no prices to decide by: give --machine");
+    return Invalid("no costs to decide by: give --machine");
   }
   // Where neither can be planned, plan_sharding says why.
   auto whole_us = PlannedUs(whole, options, *context.costs);

@@ -62,7 +62,7 @@ absl::StatusOr<PlanOptions> ReadPlanOptions(const PassOptions& options,
                                             const Program& program,
                                             const PassContext& context) {
   PlanOptions plan;
-  plan.prices.costs = context.costs;
+  plan.costs.model = context.costs;
   plan.dim_names = context.dim_names;
   plan.beam = static_cast<int>(options.Int("beam"));
   if (plan.beam < 1) {

@@ -13,7 +13,7 @@ namespace {
 class Remarker {
  public:
   Remarker(const Program& program, const AxisRoles& roles,
-           const PricedPlan& plan)
+           const CostedPlan& plan)
       : program_(program), roles_(roles), plan_(plan) {}
 
   // Why `axis` does not divide op i; nothing where it does, or need not.
@@ -102,13 +102,13 @@ class Remarker {
 
   const Program& program_;
   const AxisRoles& roles_;
-  const PricedPlan& plan_;
+  const CostedPlan& plan_;
 };
 
 }  // namespace
 
 void RemarkUndivided(const Program& program, const AxisRoles& roles,
-                     const PricedPlan& plan, PassContext& context) {
+                     const CostedPlan& plan, PassContext& context) {
   Remarker remarker(program, roles, plan);
   for (int a = 0; a < program.mesh.num_axes(); ++a) {
     auto axis = static_cast<AxisId>(a);

@@ -10,6 +10,6 @@ namespace asyra {
 
 // One remark for all ops that are alike.
 void RemarkUndivided(const Program& program, const AxisRoles& roles,
-                     const PricedPlan& plan, PassContext& context);
+                     const CostedPlan& plan, PassContext& context);
 
 }  // namespace asyra

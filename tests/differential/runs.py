@@ -37,7 +37,7 @@ def schedule_flags(rng):
                        ("--tp-style sequence", 0.15),
                        ("--tp-style replicated", 0.1),
                        ("--ep-style all_gather", 0.1),
-                       ("--epilogues priced", 0.2),
+                       ("--epilogues estimated", 0.2),
                        ("--epilogues none", 0.1)):
     if rng.random() < chance and flag.split()[0] not in flags:
       flags += flag.split()

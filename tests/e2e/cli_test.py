@@ -131,7 +131,7 @@ class CommandLine(ToolTest):
                        recorded(LLAMA))
     self.assertNotIn("fusion", text)
     self.assertIn("step: batch 4, 64 tokens, f32; ", text)
-    for epilogues, fused in [("measured", False), ("priced", True),
+    for epilogues, fused in [("measured", False), ("estimated", True),
                              ("none", False)]:
       text = self.passes("asyra-run", GPT2, *DIMS, "--epilogues", epilogues,
                          "--check", recorded(GPT2))

@@ -24,7 +24,7 @@ MESHES = {1: [""], 2: ["--tp 2", "--sp 2"], 4: ["--tp 2 --sp 2", "--tp 4"],
 EXPERT_MESHES = {2: ["--ep 2"], 4: ["--ep 4"], 8: ["--tp 2 --ep 4"]}
 MODES = [["--no-graphs", "--debug-memory"], ["--repeat", "3"],
          ["--tiles", "2", "--search-steps", "60", "--repeat", "3",
-          "--epilogues", "priced"]]
+          "--epilogues", "estimated"]]
 
 
 def count_gpus():

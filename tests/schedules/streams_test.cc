@@ -70,8 +70,8 @@ TEST(Streams, EveryLayoutComputesTheSame) {
     Program program = RunnableProgram(seed);
     for (const StreamLayout& layout : OtherLayouts()) {
       SCOPED_TRACE(fmt::format("seed {}{}", seed, ToString(layout)));
-      Program laid =
-          LayOut(program, layout, PriceOps(program, Costs("a800x8", program)));
+      Program laid = LayOut(program, layout,
+                            EstimateCosts(program, Costs("a800x8", program)));
       changed += ToString(laid) != ToString(program);
       aside += absl::c_linear_search(laid.streams, "compute2");
       EXPECT_EQ(DifferenceAllocated(laid, program, seed), "");

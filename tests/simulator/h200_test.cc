@@ -194,10 +194,10 @@ program @f(%x: bf16[{1}]{4}, %a: bf16[8192, 4096], %b: bf16[4096, 7168])
         row.op, row.from, row.to, row.ranks,
         row.op == kReduce || row.op == kScatter ? " partial(tp)" : ""));
     // The measured times alone, so that only the sharing is judged.
-    std::vector<OpCost> prices = PriceOps(program, H200(row.ranks));
-    prices[0].time_us = row.collective_us;
-    prices[1].time_us = row.product_us;
-    SimResult result = Replay(program, prices, {.launch_scale = 0});
+    std::vector<OpCost> op_costs = EstimateCosts(program, H200(row.ranks));
+    op_costs[0].time_us = row.collective_us;
+    op_costs[1].time_us = row.product_us;
+    SimResult result = Replay(program, op_costs, {.launch_scale = 0});
     EXPECT_NEAR(result.spans[0].end_us / row.collective_beside_us, 1, 0.15)
         << row.op << " " << row.ranks;
     EXPECT_NEAR(result.spans[1].end_us / row.product_beside_us, 1, 0.15)

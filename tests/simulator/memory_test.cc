@@ -299,10 +299,10 @@ program @f(%x: f32[500] partial(tp), %y: f32[500]) -> (f32[500], f32[500]) {
   return %r, %b
 })");
   Machine machine = TestMachine();
-  std::vector<OpCost> prices =
-      PriceOps(program, CostModel(machine, program.mesh));
-  prices[2].launch_us = 100;
-  SimResult result = Replay(program, prices);
+  std::vector<OpCost> op_costs =
+      EstimateCosts(program, CostModel(machine, program.mesh));
+  op_costs[2].launch_us = 100;
+  SimResult result = Replay(program, op_costs);
   MemoryReport report = ReportMemory(program, result, machine);
   EXPECT_EQ(report.rounded_bytes, 4 * 2048);
   EXPECT_EQ(report.arena_bytes, 5 * 2048);

@@ -131,7 +131,7 @@ TEST_P(RandomReplay, MoreSmsOrASmallerProductAreNeverSlower) {
                  .matrix = true,
                  .rows = double(m),
                  .cols = double(n)};
-    return PriceCompute(gpu, work, DType::kBF16, Type(DType::kBF16, {m, n}))
+    return EstimateCompute(gpu, work, DType::kBF16, Type(DType::kBF16, {m, n}))
         .math_us;
   };
   for (int i = 0; i < 100; ++i) {
@@ -173,11 +173,11 @@ TEST_P(RandomReplay, FasterLinksNeverHurtWithoutContention) {
 // Contention takes speed away and never gives any.
 TEST_P(RandomReplay, ContentionStretchesOps) {
   Program program = Random(seed(), 2);
-  std::vector<OpCost> prices = PriceOps(program, Model(program));
-  SimResult result = Replay(program, prices);
-  for (size_t i = 0; i < prices.size(); ++i) {
+  std::vector<OpCost> op_costs = EstimateCosts(program, Model(program));
+  SimResult result = Replay(program, op_costs);
+  for (size_t i = 0; i < op_costs.size(); ++i) {
     EXPECT_GE(result.spans[i].end_us - result.spans[i].start_us,
-              prices[i].time_us - kSlack)
+              op_costs[i].time_us - kSlack)
         << "seed " << seed() << " op " << i;
   }
 }

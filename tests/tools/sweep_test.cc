@@ -252,7 +252,7 @@ TEST(Sweep, OneLineTellsOfWhatDevicesComputeAlike) {
                         "of an axis; most sp=2 dim.seq=63: "));
 }
 
-TEST(Sweep, PricesByFormulaAreToldAsAShareOfTime) {
+TEST(Sweep, CostsByFormulaAreToldAsAShareOfTime) {
   for (const SweepPoint& point : SweepOf({"machine=h200x8,a800x8"})) {
     EXPECT_LE(point.formula, 1);
     EXPECT_GE(point.formula, point.values[0] == "a800x8" ? 0.5 : 0);

@@ -202,7 +202,7 @@ TEST(Fuse, RandomProgramsComputeTheSame) {
     Program fused = program;
     // Two thirds of them with products.
     ASSERT_EQ(
-        RunPasses(fused, seed % 3 == 0 ? "fuse" : "fuse{epilogues=priced}",
+        RunPasses(fused, seed % 3 == 0 ? "fuse" : "fuse{epilogues=estimated}",
                   context),
         absl::OkStatus());
     ExpectSame(fused, inputs, want);
@@ -253,7 +253,7 @@ TEST(Fuse, ProductsDoNotSpoilRows) {
     context.costs = &costs;
     ASSERT_EQ(RunPasses(rows, "fuse{epilogues=none}", context),
               absl::OkStatus());
-    ASSERT_EQ(RunPasses(both, "fuse{epilogues=priced}", context),
+    ASSERT_EQ(RunPasses(both, "fuse{epilogues=estimated}", context),
               absl::OkStatus());
     SimResult without = Simulate(rows, costs), with = Simulate(both, costs);
     EXPECT_LE(with.makespan_us, without.makespan_us);
@@ -320,7 +320,7 @@ TEST(Fuse, ProductsTakeUpWhatPays) {
   EXPECT_EQ(program.ops[1].def->name, "relu");
 }
 
-// Prices that nobody measured are not taken where only measured ones count.
+// Costs that nobody measured are not taken where only measured ones count.
 TEST(Fuse, MeasuredOnlyTakesNoFormula) {
   Program program = RandomRows(2, 14).Finish();
   CostModel costs(*LoadMachine("h100x8"), program.mesh);

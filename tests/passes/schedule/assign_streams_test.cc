@@ -95,7 +95,7 @@ TEST(AssignStreams, ASecondStreamIsKeptWhereItPays) {
   EXPECT_THAT(ToString(program), HasSubstr("on compute2"));
 }
 
-TEST(AssignStreams, NeedsPrices) {
+TEST(AssignStreams, NeedsCosts) {
   Program program = Parse(kNorms);
   PassContext context;
   absl::Status status = RunPasses(program, "assign_streams", context);
@@ -120,7 +120,7 @@ TEST(AssignStreams, GivenBudgetsStay) {
 }
 
 // Copies take no thread blocks from the products beside them.
-TEST(AssignStreams, CopyEnginesAreUsedWhereThePriceSaysSo) {
+TEST(AssignStreams, CopyEnginesAreUsedWhereTheyCostLess) {
   Program program = Parse(kNorms);
   Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
   machine.copy_gbps = machine.link_gbps;

@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{{{"dp", 2}, {"tp", 2}}, 2},
                     Setting{{{"dp", 2}, {"sp", 2}, {"tp", 2}}, 0}));
 
-// A built-in model sharded over a mesh of a machine, with its prices.
+// A built-in model sharded over a mesh of a machine, with its costs.
 struct Sharded {
   Program program;
   std::unique_ptr<CostModel> costs;

@@ -39,8 +39,8 @@ CostModel Costs(const Program& program) {
 TEST(StreamLayout, CollectivesThatShareWiresComeInLine) {
   Program program = ASYRA_VALUE(ParseProgram(kWires));
   ASYRA_CHECK_OK(Verify(program));
-  Program laid =
-      LayOut(program, {.in_line = true}, PriceOps(program, Costs(program)));
+  Program laid = LayOut(program, {.in_line = true},
+                        EstimateCosts(program, Costs(program)));
   ASYRA_CHECK_OK(Verify(laid));
   std::vector<std::string> streams;
   for (int op : {0, 1, 2}) {

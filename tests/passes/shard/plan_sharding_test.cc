@@ -27,7 +27,7 @@ struct Partitioned {
   std::vector<std::string> remarks;
 };
 
-// Under the prices of a machine, as asyra-opt does.
+// Under the costs of a machine, as asyra-opt does.
 absl::StatusOr<Partitioned> TryShard(Program program,
                                      std::vector<Mesh::Axis> axes,
                                      PlanOptions options = {},
@@ -35,12 +35,12 @@ absl::StatusOr<Partitioned> TryShard(Program program,
   program.mesh = ASYRA_VALUE(Mesh::Create(std::move(axes)));
   Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
   CostModel costs(machine, program.mesh);
-  options.prices.costs = &costs;
+  options.costs.model = &costs;
   options.pins = ASYRA_VALUE(ReadPins(pins, program));
   PassContext context;
   absl::StatusOr<ShardingPlan> plan = PlanSharding(program, options, context);
   if (!plan.ok()) return plan.status();
-  Program local = ASYRA_VALUE(Partition(program, *plan, options.prices));
+  Program local = ASYRA_VALUE(Partition(program, *plan, options.costs));
   EXPECT_EQ(Verify(local), absl::OkStatus());
   return Partitioned{std::move(local), *std::move(plan),
                      std::move(context.remarks)};
@@ -114,7 +114,7 @@ TEST(PlanSharding, TpStyleChoosesTheFormOfNorms) {
               ElementsAre(Pair("all_reduce over tp", 2)));
   EXPECT_EQ(TypeOf(replicated.local, "layer2.input_norm"),
             "bf16[1, 4096, 4096]");
-  // What is free to choose is not dearer than either.
+  // What is free to choose costs no more than either.
   Partitioned any = Shard(Llama8B(), {{"tp", 4}});
   EXPECT_LE(any.plan.us, sequence.plan.us);
   EXPECT_LE(any.plan.us, replicated.plan.us);
@@ -142,7 +142,7 @@ TEST(PlanSharding, KeysAndValuesAreGatheredWhereHeadsDoNotDivide) {
 TEST(PlanSharding, BatchAndTensorTogether) {
   Program model = Model("llama3-8b", {{"layers", 4}, {"batch", 4}});
   Partitioned llama = Shard(model, {{"dp", 2}, {"tp", 4}});
-  // In the cheaper form.
+  // In the form that costs less.
   EXPECT_THAT(Collectives(llama.local, "layer2."),
               testing::AnyOf(ElementsAre(Pair("all_reduce over tp", 2)),
                              ElementsAre(Pair("all_gather over tp", 2),
@@ -291,7 +291,7 @@ program @f(%a: f32[4, 8]) -> (f32[4, 8]) {
               testing::Contains(HasSubstr("axis dp costs more than it saves")));
 }
 
-// Each product of data is for an axis; none is left out by its price.
+// Each product of data is for an axis; none is left out by its cost.
 TEST(PlanSharding, AttentionOfInputsIsDividedByAnyAxis) {
   Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 global
 program @f(%q: f32[2, 8, 4, 8], %k: f32[2, 8, 4, 8], %v: f32[2, 8, 4, 8])

@@ -1,4 +1,4 @@
-#include "passes/shard/plan_prices.h"
+#include "passes/shard/plan_costs.h"
 
 #include <algorithm>
 
@@ -6,8 +6,8 @@
 
 namespace asyra {
 
-double PlanPrices::OpUs(const OpCall& call, const Mesh& mesh) const {
-  if (costs != nullptr) return costs->Cost(call).time_us;
+double PlanCosts::OpUs(const OpCall& call, const Mesh& mesh) const {
+  if (model != nullptr) return model->Cost(call).time_us;
   if (call.def.is_view) return 0;
   Work work = WorkOf(call, mesh);
   // Vector units are slower.
@@ -17,17 +17,17 @@ double PlanPrices::OpUs(const OpCall& call, const Mesh& mesh) const {
   return kernel_us + std::max(flops_us, bytes / memory_bytes_per_us);
 }
 
-double PlanPrices::CollectiveUs(CollectiveKind kind, double payload_bytes,
-                                const AxisList& axes, const Mesh& mesh) const {
-  if (costs != nullptr) return costs->CollectiveUs(kind, payload_bytes, axes);
+double PlanCosts::CollectiveUs(CollectiveKind kind, double payload_bytes,
+                               const AxisList& axes, const Mesh& mesh) const {
+  if (model != nullptr) return model->CollectiveUs(kind, payload_bytes, axes);
   auto n = static_cast<double>(mesh.size(axes));
   double rounds = kind == CollectiveKind::kAllReduce ? 2 : 1;
   return latency_us + rounds * payload_bytes * (n - 1) / n / link_bytes_per_us;
 }
 
-double PlanPrices::CopyUs(double bytes) const {
-  if (costs == nullptr) return kernel_us + 2 * bytes / memory_bytes_per_us;
-  const Gpu& gpu = costs->machine().gpu;
+double PlanCosts::CopyUs(double bytes) const {
+  if (model == nullptr) return kernel_us + 2 * bytes / memory_bytes_per_us;
+  const Gpu& gpu = model->machine().gpu;
   return gpu.kernel_us + 2 * bytes / (gpu.hbm_gbps.achievable * 1e3);
 }
 

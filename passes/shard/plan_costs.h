@@ -1,5 +1,5 @@
 // What the planner of shardings weighs: time of ops and of collectives. The
-// seam to the simulator: with a cost model every price is the simulator's.
+// seam to the simulator: with a cost model every cost is the simulator's.
 #pragma once
 
 #include "ir/program.h"
@@ -8,10 +8,10 @@ namespace asyra {
 
 class CostModel;
 
-struct PlanPrices {
-  // Prices everything where it is given; must outlive this. The rates below
+struct PlanCosts {
+  // Estimates everything where it is given; must outlive this. The rates below
   // are for programs without a machine.
-  const CostModel* costs = nullptr;
+  const CostModel* model = nullptr;
 
   double latency_us = 10;            // of one collective
   double link_bytes_per_us = 300e3;  // out of one device

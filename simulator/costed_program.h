@@ -12,28 +12,30 @@
 
 namespace asyra {
 
-class PricedProgram {
+class CostedProgram {
  public:
   // The program is kept and must outlive this, unchanged.
-  PricedProgram(const Program& program, std::vector<OpCost> prices)
-      : program_(program), prices_(std::move(prices)), dependencies_(program) {}
-  PricedProgram(const Program& program, const CostModel& costs)
-      : PricedProgram(program, PriceOps(program, costs)) {}
-  // The same program at other prices.
-  PricedProgram(const PricedProgram& same, std::vector<OpCost> prices)
+  CostedProgram(const Program& program, std::vector<OpCost> op_costs)
+      : program_(program),
+        op_costs_(std::move(op_costs)),
+        dependencies_(program) {}
+  CostedProgram(const Program& program, const CostModel& costs)
+      : CostedProgram(program, EstimateCosts(program, costs)) {}
+  // The same program at other costs.
+  CostedProgram(const CostedProgram& same, std::vector<OpCost> op_costs)
       : program_(same.program_),
-        prices_(std::move(prices)),
+        op_costs_(std::move(op_costs)),
         dependencies_(same.dependencies_) {}
 
   const Program& program() const { return program_; }
-  absl::Span<const OpCost> prices() const { return prices_; }
+  absl::Span<const OpCost> op_costs() const { return op_costs_; }
   const Dependencies& dependencies() const { return dependencies_; }
   // Leaves this without any.
-  std::vector<OpCost> TakePrices() { return std::move(prices_); }
+  std::vector<OpCost> TakeCosts() { return std::move(op_costs_); }
 
  private:
   const Program& program_;
-  std::vector<OpCost> prices_;
+  std::vector<OpCost> op_costs_;
   Dependencies dependencies_;
 };
 
