@@ -17,11 +17,11 @@ absl::Status CheckOp(const Body& body, size_t index) {
   if (op.def->fusable == Fusable::kNo) {
     return Invalid("it cannot be part of a fusion");
   }
-  if (op.def->fusable == Fusable::kProduct && index > 0) {
-    return Invalid("a product is the first op of a body, or none of it");
+  if (op.def->fusable == Fusable::kMatmul && index > 0) {
+    return Invalid("a matmul is the first op of a body, or none of it");
   }
-  if (op.def->fusable == Fusable::kRow && BeginsWithProduct(body)) {
-    return Invalid("a body that begins with a product folds no rows");
+  if (op.def->fusable == Fusable::kRow && BeginsWithMatmul(body)) {
+    return Invalid("a body that begins with a matmul folds no rows");
   }
   int defined = body.num_operands + static_cast<int>(index);
   for (int value : op.operands) {
@@ -111,8 +111,8 @@ const Body* BodyOf(const AttrMap& attrs) {
   return nullptr;
 }
 
-bool BeginsWithProduct(const Body& body) {
-  return !body.ops.empty() && body.ops[0].def->fusable == Fusable::kProduct;
+bool BeginsWithMatmul(const Body& body) {
+  return !body.ops.empty() && body.ops[0].def->fusable == Fusable::kMatmul;
 }
 
 namespace {

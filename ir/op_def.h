@@ -35,14 +35,14 @@ struct Work {
   double useful = 1;      // the share of them that is not spent on padding
   double read_bytes = 0;  // from device memory, each operand once
   double write_bytes = 0;
-  // The flops are those of matrix products, which tensor cores do.
+  // The flops are those of matmuls, which tensor cores do.
   bool matrix = false;
-  // Of products: `batch` results of rows x cols each, which kernels compute in
+  // Of matmuls: `batch` results of rows x cols each, which kernels compute in
   // blocks. No rows: one result, leading dimensions of result 0 being rows.
   double batch = 1;
   double rows = 0;
   double cols = 0;
-  // Other arithmetic that stands between the products, as in attention.
+  // Other arithmetic that stands between the matmuls, as in attention.
   double vector_flops = 0;
 };
 
@@ -74,7 +74,7 @@ enum class Fusable : uint8_t {
   kRow,
   // A contraction of operands 0 and 1. It is the first op of its body; those
   // behind it go element by element over what it gives.
-  kProduct,
+  kMatmul,
 };
 
 struct OperandDef {

@@ -138,7 +138,7 @@ const std::vector<PassRecord>& Records() {
        .to_stage = Stage::kGlobal,
        .fn = RaiseRotary},
       {.name = "split_projections",
-       .summary = "one product for each part that is read of a fused one",
+       .summary = "one matmul for each part that is read of a fused one",
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = SplitProjections},
@@ -188,7 +188,7 @@ const std::vector<PassRecord>& Records() {
        .fn = DecomposeReduceScatter},
       {.name = "fuse",
        .summary = "joins ops element by element, and folds of rows or a "
-                  "product beside them, into one kernel",
+                  "matmul beside them, into one kernel",
        .from_stage = Stage::kLocal,
        .to_stage = Stage::kLocal,
        .options = {{"max_ops", AttrKind::kInt, "most ops of one fusion",
@@ -196,7 +196,7 @@ const std::vector<PassRecord>& Records() {
                    {"measured_only", AttrKind::kBool,
                     "only where the cost of the fusion was measured", false},
                    {"epilogues", AttrKind::kString,
-                    "products with bias, residual and activation: measured, "
+                    "matmuls with bias, residual and activation: measured, "
                     "where that was measured to pay; estimated, by formulas as "
                     "well; none",
                     std::string("measured")}},

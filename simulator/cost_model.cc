@@ -28,7 +28,7 @@ int CtasOf(const OpCall& call) {
 }
 
 // The part of the GPU's places for thread blocks that a kernel takes. Blocks of
-// products fill an SM each. Others have a thread for each 16 bytes, and so an
+// matmuls fill an SM each. Others have a thread for each 16 bytes, and so an
 // SM 2048 of them.
 double SlotsOf(const Gpu& gpu, const Work& work,
                const ComputeEstimate& estimate) {
@@ -163,7 +163,7 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
   cost.load[span.hosts > 1 ? kNetwork : kLink] = moving;
   if (estimate.algorithm == Algorithm::kCopyEngine) {
     cost.load[kCopyEngines] = moving;
-    // Products beside it take nothing from it but memory bandwidth; a sum
+    // Matmuls beside it take nothing from it but memory bandwidth; a sum
     // requires as many SMs as that takes.
     cost.beside_compute = 1;
     cost.required_sms =

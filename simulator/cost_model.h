@@ -86,7 +86,7 @@ class CostModel {
   // `payload_bytes` as EstimateCollective takes it.
   double CollectiveUs(CollectiveKind kind, double payload_bytes,
                       const AxisList& axes) const;
-  // A product is taken as one tile grid of unknown proportions.
+  // A matmul is taken as one tile grid of unknown proportions.
   double ComputeUs(const Work& work, DType dtype) const;
 
   GroupSpan SpanOf(const AxisList& axes) const {

@@ -92,9 +92,9 @@ absl::StatusOr<std::shared_ptr<const CostTable>> CostTable::Calibrate(
 CostTable::Match CostTable::Find(const CostKey& key) const {
   Match match = FindAlike(key);
   if (match.source < OpCost::kFormula || key.behind.empty()) return match;
-  CostKey product = key;
-  product.behind.clear();
-  match = FindAlike(product);
+  CostKey matmul = key;
+  matmul.behind.clear();
+  match = FindAlike(matmul);
   match.source = std::max<int>(match.source, OpCost::kExtrapolated);
   return match;
 }

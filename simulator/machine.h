@@ -32,7 +32,7 @@ struct Rate {
 // library once it is used, and once
 // more where blocks are exchanged (all_to_all). Each communicator, one more for
 // its rings, where it does anything but all_to_all, for its trees, where it
-// does all_reduce, and for each peer it exchanges blocks with. What products of
+// does all_reduce, and for each peer it exchanges blocks with. What matmuls of
 // a stream may work in.
 struct LibraryMemory {
   double context = 0, op = 0, collectives = 0, exchanges = 0;
@@ -47,7 +47,7 @@ struct Gpu {
   double hbm_gib = 0;
   Rate hbm_gbps;    // reads and writes together
   int hbm_sms = 0;  // this many SMs saturate the memory
-  // Dense matrix products by the element type's name; achievable is the limit
+  // Dense matmuls by the element type's name; achievable is the limit
   // for large tiles, before quantisation into tiles and waves.
   std::map<std::string, Rate, std::less<>> matrix_tflops;
   Rate vector_tflops;    // everything else
@@ -56,9 +56,9 @@ struct Gpu {
   // r c / (r + c), and costs extra_k steps of k on top of its own.
   double gemm_half_tile = 0;
   double gemm_extra_k = 0;
-  double gemm_hbm_fraction = 1;  // of hbm_gbps, what products reach
-  // Blocks of a product fetch tile after tile until none is left: a kernel that
-  // comes later, whatever its priority, begins when the product is done.
+  double gemm_hbm_fraction = 1;  // of hbm_gbps, what matmuls reach
+  // Blocks of a matmul fetch tile after tile until none is left: a kernel that
+  // comes later, whatever its priority, begins when the matmul is done.
   bool gemm_persistent = false;
   LibraryMemory library_mib;
 };

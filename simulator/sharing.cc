@@ -9,13 +9,13 @@
 namespace asyra {
 namespace {
 
-// How much of a product's slowdown is that of whole waves, the rest being in
-// proportion: fitted to a 132-tile product beside a collective of 24 CTAs on
+// How much of a matmul's slowdown is that of whole waves, the rest being in
+// proportion: fitted to a 132-tile matmul beside a collective of 24 CTAs on
 // an H100, 1.70 times as long, where waves say 2 and proportion 1.22.
 constexpr double kWaveShare = 0.6;
-// Of what products take from the speed of a collective, the part that is no
+// Of what matmuls take from the speed of a collective, the part that is no
 // wait for its first blocks' places: fitted to gathers by 4 to 16 blocks beside
-// products that leave room for them, on two H200.
+// matmuls that leave room for them, on two H200.
 constexpr double kNotWaiting = 0.5;
 constexpr double kRounding = 1e-9;
 

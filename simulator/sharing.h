@@ -9,7 +9,7 @@
 namespace asyra {
 
 // How many times as long computation takes on a share of the SMs, in (0, 1].
-// `waves` are the blocks of a product over all SMs (OpCost::waves): they run in
+// `waves` are the blocks of a matmul over all SMs (OpCost::waves): they run in
 // whole waves, so that 1.6 waves lose nothing on 0.8 of the SMs, and 2.0 a
 // third wave. 0 waves: in proportion.
 double SlowdownOn(double share, double waves);

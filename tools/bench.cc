@@ -57,7 +57,7 @@ absl::Status AddScheduled(const CompileFlags& options, const RaisedModel& model,
   return absl::OkStatus();
 }
 
-// Where ops may be fused, not at all, without products and with them, so that
+// Where ops may be fused, not at all, without matmuls and with them, so that
 // costs can tell which is better.
 absl::Status AddFused(const CompileFlags& asked, const RaisedModel& model,
                       std::vector<ProgramCalls>* programs) {

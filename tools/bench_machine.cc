@@ -35,7 +35,7 @@ Work WorkOf(const KernelUse& use) {
       Mesh());
 }
 
-// What a call moves that computes no products, each byte once: what it reads
+// What a call moves that computes no matmuls, each byte once: what it reads
 // again, like a row of a table, may come from a cache.
 double MovedBytes(const KernelUse& use, const Work& work) {
   if (work.matrix) return 0;

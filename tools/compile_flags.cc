@@ -170,7 +170,7 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
   app.add_flag("--fuse,!--no-fuse", flags->fuse,
                "joins ops element by element into one kernel where that pays");
   app.add_option("--epilogues", flags->epilogues,
-                 "products that bias, residual and activation behind them are "
+                 "matmuls that bias, residual and activation behind them are "
                  "joined with: measured, where that was measured to pay, "
                  "estimated, by formulas as well, or none")
       ->check(CLI::IsMember({"measured", "estimated", "none"}))

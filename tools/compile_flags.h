@@ -42,7 +42,7 @@ struct CompileFlags {
   bool bucket = true;
   bool join = true;
   bool fuse = true;  // ops into one kernel where that pays (passes/fuse/fuse.h)
-  // Which products take part in it: measured, estimated or none.
+  // Which matmuls take part in it: measured, estimated or none.
   std::string epilogues = "measured";
   // Where a reduce_scatter adds up, as CompileOptions has it.
   std::string reduce_scatter = "auto";

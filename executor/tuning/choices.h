@@ -1,5 +1,5 @@
 // Choices that a device makes by measuring when kernels are prepared: which
-// algorithm of a library computes a product. Measured again they may fall out
+// algorithm of a library computes a matmul. Measured again they may fall out
 // otherwise, and results then differ in their last bits: a process measures
 // each once, later ones find it on disk (choice_store.h), and ranks agree on
 // them (agreement.h).

@@ -1,4 +1,4 @@
-// Models that are exported without their weights: what the products, lookups
+// Models that are exported without their weights: what the matmuls, lookups
 // and convolutions of the model multiply with are inputs of the graph.
 #pragma once
 

@@ -162,7 +162,7 @@ absl::StatusOr<AxisRule> Axes(const OpCall& call) {
                        call.results, Linearity::kEach);
 }
 
-// Products with the zeros between spread elements are not computed.
+// Matmuls with the zeros between spread elements are not computed.
 Work ConvWork(const OpCall& local) {
   const Type& w = local.operands[1];
   Work work;

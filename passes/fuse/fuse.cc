@@ -112,15 +112,15 @@ Fused FuseRows(Program program, const ClusterOptions& options,
   return {std::move(program), std::move(kinds)};
 }
 
-// What products have to gain by what they take up, of their own time: rows
+// What matmuls have to gain by what they take up, of their own time: rows
 // behind them take up a bias as well, and less than this nobody can tell.
 constexpr double kWorthIt = 0.01;
 
-// Products with what stands behind them.
-class ProductFuser {
+// Matmuls with what stands behind them.
+class MatmulFuser {
  public:
-  ProductFuser(const Program& program, const ClusterOptions& rows,
-               PassContext& context)
+  MatmulFuser(const Program& program, const ClusterOptions& rows,
+              PassContext& context)
       : program_(program), def_use_(program), rows_(rows), context_(context) {}
 
   Fused Run(bool measured_only) && {
@@ -137,7 +137,7 @@ class ProductFuser {
   }
 
  private:
-  // Takes the kind if that pays, or as much of what stands behind the product
+  // Takes the kind if that pays, or as much of what stands behind the matmul
   // as does.
   void Choose(Kind kind, bool measured_only) {
     while (kind.clusters[0].size() > 1) {
@@ -212,7 +212,7 @@ absl::StatusOr<bool> Fuse(Program& program, const PassOptions& options,
   Fused fused = {program, {}};
   if (epilogues != "none") {
     bool measured_only = epilogues == "measured" || rows.measured_only;
-    fused = ProductFuser(program, rows, context).Run(measured_only);
+    fused = MatmulFuser(program, rows, context).Run(measured_only);
   }
   std::vector<Kind> kinds = std::move(fused.kinds);
   fused = FuseRows(std::move(fused.program), rows, context);

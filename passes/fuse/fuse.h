@@ -3,10 +3,10 @@
 // behind them (residual add and rms_norm, bias and gelu, casts). What lies
 // between them is then neither written nor read again.
 //
-// Matrix products take up what libraries compute with them (ir/epilogue.h):
+// Matmuls take up what libraries compute with them (ir/epilogue.h):
 // bias, residual, activation. This goes before the rest, which gets what is
 // left, and is decided by what the program takes after both: a residual that a
-// product adds is not added by the norm behind it.
+// matmul adds is not added by the norm behind it.
 //
 // It runs on the local program, once collectives are explicit and before the
 // program is cut into tiles: so the simulator, the search for a schedule and
@@ -24,7 +24,7 @@ namespace asyra {
 
 // Options: max_ops (int, default 16), of one fusion; measured_only (bool,
 // default false), nothing whose cost nobody measured; epilogues (measured,
-// estimated or none, default measured), products whose cost with what stands
+// estimated or none, default measured), matmuls whose cost with what stands
 // behind them was measured, all that have a cost, none. fusion_clusters.h and
 // epilogue_clusters.h say what may be one. Where there are costs, fusions of
 // one kind are made only if the program, simulated as it stands, is then faster

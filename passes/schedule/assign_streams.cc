@@ -50,7 +50,7 @@ class Search {
   void MoveChains(PassContext& context) {
     std::map<std::string, std::vector<SideChain>> alike;
     for (SideChain& chain :
-         FindSideChains(program_, OpsWithoutProducts(program_))) {
+         FindSideChains(program_, OpsWithoutMatmuls(program_))) {
       alike[chain.signature].push_back(chain);
     }
     size_t kinds[] = {0, 0, 0}, ops = 0;  // by outcome

@@ -39,7 +39,7 @@ std::vector<bool> ShortOps(const Program& program,
 
 std::string ToString(const StreamLayout& layout) {
   std::string text = layout.in_line ? ", collectives serialised" : "";
-  if (layout.side == StreamLayout::kNoProducts)
+  if (layout.side == StreamLayout::kNoMatmuls)
     text += ", norms on a second compute stream";
   if (layout.side == StreamLayout::kShort)
     text += ", short ops on a second compute stream";
@@ -50,7 +50,7 @@ std::vector<StreamLayout> OtherLayouts() {
   std::vector<StreamLayout> layouts;
   for (bool in_line : {false, true}) {
     for (StreamLayout::Side side :
-         {StreamLayout::kNothing, StreamLayout::kNoProducts,
+         {StreamLayout::kNothing, StreamLayout::kNoMatmuls,
           StreamLayout::kShort}) {
       layouts.push_back({in_line, side});
     }
@@ -66,7 +66,7 @@ Program LayOut(const Program& program, const StreamLayout& layout,
   if (layout.side == StreamLayout::kNothing) return laid;
   std::vector<bool> light = layout.side == StreamLayout::kShort
                                 ? ShortOps(laid, op_costs)
-                                : OpsWithoutProducts(laid);
+                                : OpsWithoutMatmuls(laid);
   return MoveToStream(laid, FindSideChains(laid, light), "compute2");
 }
 

@@ -5,7 +5,7 @@
 //   or the network with it. Sharing moves no byte sooner; all that were begun
 //   end late, and what waits for the first of them waits for all. In one line
 //   each has the wires to itself, in the order of issue.
-// - What stands between two collectives queues behind long products or
+// - What stands between two collectives queues behind long matmuls or
 //   attention of other tiles, and the second collective with it. On a second
 //   compute stream it does not.
 //
@@ -26,8 +26,8 @@ struct StreamLayout {
   // What goes to a second compute stream, of the ops between collectives.
   enum Side : uint8_t {
     kNothing,
-    kNoProducts,  // chains of ops without a product
-    kShort,       // chains of ops that take less than half of the longest
+    kNoMatmuls,  // chains of ops without a matmul
+    kShort,      // chains of ops that take less than half of the longest
   };
   // Collectives that use the same wires lie on one stream.
   bool in_line = false;

@@ -262,7 +262,7 @@ void TilePlanner::JoinOutputsEarly(TilePlan* plan) const {
 }
 
 // Whether a collective that is done tile by tile leads to the value with no
-// matrix product between, so that its last tile has nothing else to hide it.
+// matmul between, so that its last tile has nothing else to hide it.
 bool TilePlanner::FollowsCollective(const TilePlan& plan, const DefUse& uses,
                                     ValueId value) const {
   std::vector<ValueId> open = {value};

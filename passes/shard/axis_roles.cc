@@ -101,7 +101,7 @@ bool AxisRoles::ContractsWeights(int i) const {
                                  labels_.of_weights);
 }
 
-// A batch dimension of products with weights: the weights, what they multiply
+// A batch dimension of matmuls with weights: the weights, what they multiply
 // and the result all have it.
 bool AxisRoles::IsExpert(int i, FactorId factor) const {
   const Op& op = program_.ops[i];
@@ -126,7 +126,7 @@ bool AxisRoles::HasExpert(int i) const {
   return false;
 }
 
-// From products by weights on, along factors that are dimensions by
+// From matmuls by weights on, along factors that are dimensions by
 // themselves, forward and backward until nothing is new.
 void AxisRoles::FindExperts() {
   std::vector<std::vector<bool>> dims;  // by value
@@ -170,8 +170,8 @@ void AxisRoles::FindExperts() {
   }
 }
 
-bool AxisRoles::IsProductOfData(int i) const {
-  return asyra::IsProductOfData(program_, program_.ops[i], labels_.of_weights);
+bool AxisRoles::IsMatmulOfData(int i) const {
+  return asyra::IsMatmulOfData(program_, program_.ops[i], labels_.of_weights);
 }
 
 bool AxisRoles::MovesToExperts(int i) const {
@@ -263,19 +263,19 @@ bool AxisRoles::Insist(AxisId axis) {
 
 bool AxisRoles::Insists(int i, FactorId factor, AxisId axis) const {
   DimLabel label = labels_.factors[i][factor];
-  bool product = IsProductOfData(i) || ContractsWeights(i);
+  bool matmul = IsMatmulOfData(i) || ContractsWeights(i);
   switch (insistence_[axis]) {
     case Insistence::kNone:
       return false;
-    case Insistence::kOwnInProducts:
-      return product && IsOwn(label, axis);
+    case Insistence::kOwnInMatmuls:
+      return matmul && IsOwn(label, axis);
     case Insistence::kHeads:
-      return IsProductOfData(i) && label == DimLabel::kNone &&
+      return IsMatmulOfData(i) && label == DimLabel::kNone &&
              labels_.rules[i].factors[factor].kind == FactorKind::kParallel;
     case Insistence::kOwn:
       return IsOwn(label, axis);
-    case Insistence::kProducts:
-      return product;
+    case Insistence::kMatmuls:
+      return matmul;
     case Insistence::kAnyOp:
       return true;
   }

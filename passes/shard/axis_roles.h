@@ -33,11 +33,11 @@ enum class EpStyle : uint8_t { kAny, kAllToAll, kAllGather };
 // weights: only where nothing before it helps.
 enum class Insistence : uint8_t {
   kNone,
-  kOwnInProducts,  // products, along what a data axis is named after
-  kHeads,          // attention along its heads, where tokens do not divide
-  kOwn,            // any op, along what a data axis is named after
-  kProducts,       // products, along any factor that the axis may shard
-  kAnyOp,          // any op, along any factor that the axis may shard
+  kOwnInMatmuls,  // matmuls, along what a data axis is named after
+  kHeads,         // attention along its heads, where tokens do not divide
+  kOwn,           // any op, along what a data axis is named after
+  kMatmuls,       // matmuls, along any factor that the axis may shard
+  kAnyOp,         // any op, along any factor that the axis may shard
 };
 // The arguments must outlive it.
 class AxisRoles {
@@ -63,8 +63,8 @@ class AxisRoles {
   bool Insist(AxisId axis);
   // Whether the axis was asked so to divide the factor.
   bool Insists(int op, FactorId factor, AxisId axis) const;
-  // A product of matrices none of which is a weight: attention.
-  bool IsProductOfData(int op) const;
+  // A matmul of matrices none of which is a weight: attention.
+  bool IsMatmulOfData(int op) const;
   // Whether op has a factor that the axis divides.
   bool MustDivide(int op, AxisId axis) const;
 

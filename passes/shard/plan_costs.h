@@ -15,7 +15,7 @@ struct PlanCosts {
 
   double latency_us = 10;            // of one collective
   double link_bytes_per_us = 300e3;  // out of one device
-  double flops_per_us = 600e6;       // of matrix products
+  double flops_per_us = 600e6;       // of matmuls
   double memory_bytes_per_us = 4e6;
   double kernel_us = 2;  // what an op costs beside its work
 

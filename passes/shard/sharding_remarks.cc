@@ -21,7 +21,7 @@ class Remarker {
     const Op& op = program_.ops[i];
     if (op.operands.empty() || roles_.is_weight(op.results[0])) return {};
     bool must = roles_.MustDivide(i, axis);
-    if (!must && !roles_.IsProductOfData(i)) return {};
+    if (!must && !roles_.IsMatmulOfData(i)) return {};
     std::vector<std::string> sizes = Indivisible(i, axis);
     if (sizes.empty()) return {};
     std::string why = absl::StrJoin(sizes, ", ");

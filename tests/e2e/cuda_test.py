@@ -1,6 +1,6 @@
 """Runs every tiny model on as many GPUs as there are, against the outputs that
 were recorded from PyTorch: as a graph and op by op, as it is and in tiles, with
-products that take up bias and residual.
+matmuls that take up bias and residual.
 
 GPUs are shared out, since collectives of processes that take turns on one GPU
 wait for ranks that have no turn. Prints SKIP where there is no GPU.

@@ -53,7 +53,7 @@ TEST(ProgramCalls, AreLocalAndEachOnce) {
       calls.local,
       ElementsAre(Field(&LocalCall::text, "matmul(f32[4, 16], f32[16, 16])"),
                   Field(&LocalCall::text, "add(f32[4, 16], f32[4, 16])")))
-      << "both products have these sizes, reshape is a view";
+      << "both matmuls have these sizes, reshape is a view";
   EXPECT_EQ(calls.local[0].count, 6);
   EXPECT_EQ(calls.local[1].count, 2);
   EXPECT_THAT(calls.collectives,

@@ -63,8 +63,8 @@ program @f(%x: bf16[4@dp, 2, 8], %y: bf16[4@dp, 2, 8], %b: bf16[8])
 )");
 }
 
-// Products, whose result does not lie on what they read.
-TEST(Fusion, AProductWithBiasAndResidual) {
+// Matmuls, whose result does not lie on what they read.
+TEST(Fusion, AMatmulWithBiasAndResidual) {
   ExpectSplitAndSame(R"(asyra 1 local
 mesh (dp=2, tp=2)
 program @f(%x: f32[4@dp, 2, 6], %w: f32[8@tp, 6], %b: f32[8@tp],
@@ -81,7 +81,7 @@ program @f(%x: f32[4@dp, 2, 6], %w: f32[8@tp, 6], %b: f32[8@tp],
 )");
 }
 
-TEST(Fusion, AProductMayNotOverwriteWhatItReads) {
+TEST(Fusion, AMatmulMayNotOverwriteWhatItReads) {
   Program program = Parsed(R"(asyra 1 allocated
 program @f(%x: f32[8, 8] at 0, %w: f32[8, 8] at 256) -> (f32[8, 8]) {
   %y = fusion(%x, %w) {

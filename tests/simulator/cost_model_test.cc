@@ -149,10 +149,10 @@ TEST(CostModel, FewBlocksDoNotFillTheMemory) {
                    16.384 * 100);
 }
 
-// The time of a product on the test machine with plenty of memory, whose 100
+// The time of a matmul on the test machine with plenty of memory, whose 100
 // SMs do 10^6 flops a us each.
-double ProductUs(std::string_view lhs, std::string_view rhs,
-                 std::string_view result) {
+double MatmulUs(std::string_view lhs, std::string_view rhs,
+                std::string_view result) {
   Machine machine = TestMachine();
   machine.gpu.hbm_gbps.achievable = 1e5;
   Program program = Parse(fmt::format(
@@ -166,27 +166,26 @@ program @f(%a: f32[{0}], %b: f32[{1}]) -> (f32[{2}]) {{
 }
 
 // 100 tiles of 64 x 64 are one wave, one more tile is a second one.
-TEST(CostModel, ProductsComeInWholeWaves) {
+TEST(CostModel, MatmulsComeInWholeWaves) {
   double wave_us = 2.0 * 64 * 64 * 500 / 1e6;
-  EXPECT_DOUBLE_EQ(ProductUs("640, 500", "500, 640", "640, 640"), wave_us);
-  EXPECT_DOUBLE_EQ(ProductUs("640, 500", "500, 576", "640, 576"), wave_us);
-  EXPECT_DOUBLE_EQ(ProductUs("640, 500", "500, 641", "640, 641"), 2 * wave_us);
+  EXPECT_DOUBLE_EQ(MatmulUs("640, 500", "500, 640", "640, 640"), wave_us);
+  EXPECT_DOUBLE_EQ(MatmulUs("640, 500", "500, 576", "640, 576"), wave_us);
+  EXPECT_DOUBLE_EQ(MatmulUs("640, 500", "500, 641", "640, 641"), 2 * wave_us);
 }
 
-// Leading dimensions are rows of one product, unless both sides have them.
+// Leading dimensions are rows of one matmul, unless both sides have them.
 TEST(CostModel, BatchesFillTheirOwnTiles) {
   double wave_us = 2.0 * 64 * 64 * 500 / 1e6;
-  EXPECT_DOUBLE_EQ(ProductUs("10, 64, 500", "500, 640", "10, 64, 640"),
-                   wave_us);
-  EXPECT_DOUBLE_EQ(ProductUs("10, 65, 500", "10, 500, 640", "10, 65, 640"),
+  EXPECT_DOUBLE_EQ(MatmulUs("10, 64, 500", "500, 640", "10, 64, 640"), wave_us);
+  EXPECT_DOUBLE_EQ(MatmulUs("10, 65, 500", "10, 500, 640", "10, 65, 640"),
                    2 * wave_us);
 }
 
 // 10 tiles on 100 SMs: ten SMs share each, but not pieces below 512 of k.
 TEST(CostModel, FewTilesAreCutAlongTheirDepth) {
-  EXPECT_DOUBLE_EQ(ProductUs("64, 10240", "10240, 640", "64, 640"),
+  EXPECT_DOUBLE_EQ(MatmulUs("64, 10240", "10240, 640", "64, 640"),
                    2.0 * 64 * 64 * 1024 / 1e6);
-  EXPECT_DOUBLE_EQ(ProductUs("64, 1024", "1024, 640", "64, 640"),
+  EXPECT_DOUBLE_EQ(MatmulUs("64, 1024", "1024, 640", "64, 640"),
                    2.0 * 64 * 64 * 512 / 1e6);
 }
 

@@ -241,7 +241,7 @@ TEST(Memory, CollectivesWorkInWhatTheyPack) {
       4096);
 }
 
-TEST(Memory, ProductsHaveAWorkspaceForEachStream) {
+TEST(Memory, MatmulsHaveAWorkspaceForEachStream) {
   auto bytes = [](std::string_view stream) {
     Machine machine = TestMachine();
     machine.gpu.library_mib.workspace = 3;

@@ -116,12 +116,12 @@ TEST_P(RandomReplay, MoreOfTheMachineNeverHurtsWithoutContention) {
   }
 }
 
-// Products in particular, which come in steps.
-TEST_P(RandomReplay, MoreSmsOrASmallerProductAreNeverSlower) {
+// Matmuls in particular, which come in steps.
+TEST_P(RandomReplay, MoreSmsOrASmallerMatmulAreNeverSlower) {
   std::mt19937 random(seed());
   auto size = [&] { return 1 + static_cast<int64_t>(random() % 5000); };
   const Gpu h100 = ASYRA_VALUE(LoadMachine("h100x8")).gpu;
-  auto product_us = [&](int sms, int64_t m, int64_t n, int64_t k) {
+  auto matmul_us = [&](int sms, int64_t m, int64_t n, int64_t k) {
     Gpu gpu = h100;
     for (auto& [dtype, rate] : gpu.matrix_tflops) {
       rate.achievable *= static_cast<double>(sms) / gpu.sms;
@@ -137,13 +137,13 @@ TEST_P(RandomReplay, MoreSmsOrASmallerProductAreNeverSlower) {
   for (int i = 0; i < 100; ++i) {
     int sms = 20 + static_cast<int>(random() % 200);
     int64_t m = size(), n = size(), k = size();
-    double us = product_us(sms, m, n, k) * (1 + 1e-12);
+    double us = matmul_us(sms, m, n, k) * (1 + 1e-12);
     std::string what =
         fmt::format("seed {}: {} SMs, {} x {} x {}", seed(), sms, m, n, k);
-    EXPECT_LE(product_us(sms + 1, m, n, k), us) << what;
-    EXPECT_LE(product_us(sms, m - m / 7, n, k), us) << what;
-    EXPECT_LE(product_us(sms, m, n - n / 7, k), us) << what;
-    EXPECT_LE(product_us(sms, m, n, k - k / 7), us) << what;
+    EXPECT_LE(matmul_us(sms + 1, m, n, k), us) << what;
+    EXPECT_LE(matmul_us(sms, m - m / 7, n, k), us) << what;
+    EXPECT_LE(matmul_us(sms, m, n - n / 7, k), us) << what;
+    EXPECT_LE(matmul_us(sms, m, n, k - k / 7), us) << what;
   }
 }
 

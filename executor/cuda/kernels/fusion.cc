@@ -153,7 +153,7 @@ class Describer {
 
 std::optional<GeneratedUse> Describe(const KernelUse& use) {
   const Body* body = BodyOf(use.attrs());
-  if (body == nullptr || BeginsWithProduct(*body)) return std::nullopt;
+  if (body == nullptr || BeginsWithMatmul(*body)) return std::nullopt;
   return Describer(use, *body).Run();
 }
 

@@ -23,7 +23,7 @@ std::array<int64_t, 3> Difference(const std::array<int64_t, 3>& a,
 
 std::vector<Run> RunsOf(const MatmulPlan& plan) {
   std::vector<Run> runs;
-  for (const auto& at : plan.products) {
+  for (const auto& at : plan.matmuls) {
     if (!runs.empty()) {
       Run& run = runs.back();
       std::array<int64_t, 3> next = run.first;

@@ -1,5 +1,5 @@
 // Resize: every result along a dimension is a weighted sum of elements, so
-// that interpolation is a product with a known matrix, dimension by dimension.
+// that interpolation is a matmul with a known matrix, dimension by dimension.
 #include <cmath>
 
 #include "frontends/onnx/ops/ops.h"

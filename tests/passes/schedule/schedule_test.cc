@@ -182,7 +182,7 @@ int OpsWithMargin(const Program& program) {
 }
 
 // Links so slow that communication takes as long as computation, and no copy
-// engines: collectives that begin beside long products wait for their end.
+// engines: collectives that begin beside long matmuls wait for their end.
 TEST(Schedule, MatmulsLeaveSmsWhereThatPays) {
   Sharded llama = Shard(
       "llama3-8b", {{"layers", 2}, {"batch", 2}, {"seq", 32768}, {"logits", 1}},

@@ -110,7 +110,7 @@ TEST(PadDimensions, SumsOverPaddingThatIsFinitePass) {
         "%a = swiglu(%h, %h) : f32[2, 5]\n"}) {
     Program program = Mlp(f);
     EXPECT_TRUE(PadsAndComputesTheSame(program, 5, 6));
-    // The product is over all of it.
+    // The matmul is over all of it.
     EXPECT_THAT(ToString(*ASYRA_VALUE(PadDimensions(program, 5, 6))),
                 HasSubstr("%y = matmul(%a, %d) : f32[2, 4]"));
     EXPECT_EQ(ASYRA_VALUE(PadDimensions(program, 5, 6))->ops.size(),

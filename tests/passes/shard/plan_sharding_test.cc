@@ -291,7 +291,7 @@ program @f(%a: f32[4, 8]) -> (f32[4, 8]) {
               testing::Contains(HasSubstr("axis dp costs more than it saves")));
 }
 
-// Each product of data is for an axis; none is left out by its cost.
+// Each matmul of data is for an axis; none is left out by its cost.
 TEST(PlanSharding, AttentionOfInputsIsDividedByAnyAxis) {
   Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 global
 program @f(%q: f32[2, 8, 4, 8], %k: f32[2, 8, 4, 8], %v: f32[2, 8, 4, 8])
