@@ -21,7 +21,7 @@ absl::Status RunGiven(const CompileOptions& options, PassContext& context,
   return absl::OkStatus();
 }
 
-// The default way from a raised model. A program of a later stage joins it
+// The default pipeline from a raised model. A program of a later stage joins it
 // where it stands.
 absl::Status RunDefault(const CompileOptions& options, PassContext& context,
                         CompileResult* result) {

@@ -42,12 +42,13 @@ double NetworkGbps(CollectiveKind kind, const GroupSpan& span,
   return share * per_host;
 }
 
-struct Way {
+struct AlgorithmSpeed {
   Algorithm algorithm;
   double fraction;  // of the bandwidth
 };
 
-std::vector<Way> WaysOf(CollectiveKind kind, double payload_bytes) {
+std::vector<AlgorithmSpeed> AlgorithmsOf(CollectiveKind kind,
+                                         double payload_bytes) {
   if (kind == CollectiveKind::kAllToAll) return {{Algorithm::kDirect, 1}};
   if (kind != CollectiveKind::kAllReduce) return {{Algorithm::kRing, 1}};
   return {{Algorithm::kRing, 1},
@@ -165,17 +166,17 @@ CollectiveEstimate EstimateCollective(const Machine& machine,
                 ctas * machine.cta_gbps});
   CollectiveEstimate best;
   best.time_us = kUnlimited;
-  for (const Way& way : WaysOf(kind, payload_bytes)) {
+  for (const AlgorithmSpeed& choice : AlgorithmsOf(kind, payload_bytes)) {
     for (size_t i = 0; i < machine.protocols.size(); ++i) {
       const Protocol& protocol = machine.protocols[i];
-      double busbw = gbps * protocol.fraction * way.fraction;
+      double busbw = gbps * protocol.fraction * choice.fraction;
       if (protocol.cap_gbps > 0) busbw = std::min(busbw, protocol.cap_gbps);
       double alpha =
-          machine.gpu.kernel_us + LatencyUs(kind, way.algorithm, protocol, span,
-                                            machine.network_alpha_us);
+          machine.gpu.kernel_us + LatencyUs(kind, choice.algorithm, protocol,
+                                            span, machine.network_alpha_us);
       double time = alpha + bus_bytes / (busbw * 1e3);
       if (time < best.time_us) {
-        best = {time, alpha, way.algorithm, static_cast<int>(i), ctas};
+        best = {time, alpha, choice.algorithm, static_cast<int>(i), ctas};
       }
     }
   }

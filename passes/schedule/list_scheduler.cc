@@ -24,7 +24,7 @@ ListScheduler::ListScheduler(const CostedProgram& costed)
     : costed_(costed),
       before_(costed.program().ops.size()),
       after_(costed.program().ops.size()),
-      way_us_(costed.program().ops.size(), 0),
+      bottom_level_us_(costed.program().ops.size(), 0),
       feed_us_(costed.program().ops.size(), 0),
       server_(costed.program().ops.size(), -1) {
   const Program& program = costed.program();
@@ -55,10 +55,11 @@ ListScheduler::ListScheduler(const CostedProgram& costed)
   for (int op = count; op-- > 0;) {
     double time_us = costed.op_costs()[op].time_us, feed_us = kNever;
     for (int later : after_[op]) {
-      way_us_[op] = std::max(way_us_[op], way_us_[later]);
+      bottom_level_us_[op] =
+          std::max(bottom_level_us_[op], bottom_level_us_[later]);
       feed_us = std::min(feed_us, feed_us_[later]);
     }
-    way_us_[op] += time_us;
+    bottom_level_us_[op] += time_us;
     if (program.ops[op].is_collective()) continue;
     feed_us_[op] = time_us + (feed_us < kNever ? feed_us : 0);
   }
@@ -170,7 +171,7 @@ class ListRun {
   }
 
   double Priority(int op) const {
-    return s_.way_us_[op] - options_.feed * s_.feed_us_[op] +
+    return s_.bottom_level_us_[op] - options_.feed * s_.feed_us_[op] +
            (options_.bias.empty() ? 0 : options_.bias[op]);
   }
 
@@ -180,8 +181,8 @@ class ListRun {
     return bytes;
   }
 
-  // Of the candidates ready by then, one that fits and has the longest way to
-  // go; the one that takes least where none fits.
+  // Of the candidates ready by then, one that fits and has the highest
+  // priority; the one that takes least where none fits.
   int Choose(int server, double by_us) {
     std::vector<int>& list = candidates_[server];
     size_t best = list.size();

@@ -1,6 +1,6 @@
 // List scheduling: builds an order of issue by playing the program forward in
 // time. Whenever a stream is free it takes, of the ops that could run, the one
-// with the longest way to the end of the program.
+// with the highest bottom level: the longest path to the end of the program.
 //
 // What is played is simpler than the simulator: ops that run together take
 // nothing from each other. So its orders are candidates, which the simulator
@@ -23,7 +23,7 @@ struct ListOptions {
   // Taken off the priority of each op, for each us between its start and that
   // of the next collective that needs it: streams of collectives are kept busy.
   double feed = 0;
-  // Added to the priority of each op, in us of way to go; empty: nothing.
+  // Added to the priority of each op, in us of bottom level; empty: nothing.
   absl::Span<const double> bias = {};
   // By op, when it may start at the earliest; empty: at once.
   absl::Span<const double> release_us = {};
@@ -43,8 +43,9 @@ class ListScheduler {
   std::vector<int> Run(const ListOptions& options = {}) const;
 
   const CostedProgram& costed() const { return costed_; }
-  // From the start of each op to the end of the program, along its data.
-  absl::Span<const double> way_us() const { return way_us_; }
+  // The bottom level of each op: from its start to the end of the program,
+  // along its data.
+  absl::Span<const double> bottom_level_us() const { return bottom_level_us_; }
 
  private:
   friend class ListRun;
@@ -54,7 +55,7 @@ class ListScheduler {
   const CostedProgram& costed_;
   std::vector<std::vector<int>> before_;  // by op
   std::vector<std::vector<int>> after_;
-  std::vector<double> way_us_;
+  std::vector<double> bottom_level_us_;
   // To the next collective along its data, or to the end of the program.
   std::vector<double> feed_us_;
   std::vector<int> server_;  // by op: what it occupies; -1: free

@@ -155,11 +155,12 @@ class Search {
     return std::max<int64_t>(1, options_.memory_bytes - resident);
   }
 
-  // The way of one lane through one layer, roughly: what most classes have
-  // once.
+  // The critical path of one lane through one layer, roughly: what most classes
+  // have once.
   double LayerUs() const {
     double longest = 0;
-    for (double way : scheduler_.way_us()) longest = std::max(longest, way);
+    for (double us : scheduler_.bottom_level_us())
+      longest = std::max(longest, us);
     std::vector<int> members(moves_.count(), 0);
     for (int op = 0; op < static_cast<int>(costed_.op_costs().size()); ++op) {
       if (moves_[op] >= 0) ++members[moves_[op]];

@@ -83,12 +83,12 @@ class Partitioner {
     absl::Status error;
     for (ValueId form : forms_[value]) {
       if (builder_.type(form) == need) return form;
-      absl::StatusOr<Redistribution> way =
+      absl::StatusOr<Redistribution> found =
           Redistribute(builder_.type(form), need, from_.mesh, costs_);
-      if (!way.ok()) {
-        error = way.status();
-      } else if (source == kNoValue || way->us < best.us) {
-        best = *std::move(way);
+      if (!found.ok()) {
+        error = found.status();
+      } else if (source == kNoValue || found->us < best.us) {
+        best = *std::move(found);
         source = form;
       }
     }

@@ -225,14 +225,14 @@ TypeId RedistributionCosts::Id(const Type& type) {
 
 int64_t RedistributionCosts::Ns(TypeId from, TypeId to) {
   if (from == to) return 0;
-  auto [at, fresh] = ns_.emplace(std::make_pair(from, to), kNoWay);
+  auto [at, fresh] = ns_.emplace(std::make_pair(from, to), kInfeasible);
   if (!fresh) return at->second;
   for (AxisId axis : types_[to].partial) {
-    if (!Contains(types_[from].partial, axis)) return kNoWay;
+    if (!Contains(types_[from].partial, axis)) return kInfeasible;
   }
-  absl::StatusOr<Redistribution> way =
+  absl::StatusOr<Redistribution> found =
       Redistribute(types_[from], types_[to], mesh_, costs_);
-  if (way.ok()) at->second = std::llround(way->us * 1000);
+  if (found.ok()) at->second = std::llround(found->us * 1000);
   return at->second;
 }
 

@@ -41,9 +41,9 @@ class RedistributionCosts {
   RedistributionCosts(const Mesh& mesh, const PlanCosts& costs)
       : mesh_(mesh), costs_(costs) {}
 
-  // Whole nanoseconds, so that sums do not depend on their order. No way
-  // costs more than any sum of others.
-  static constexpr int64_t kNoWay = int64_t{1} << 60;
+  // Whole nanoseconds, so that sums do not depend on their order. What
+  // is infeasible costs more than any sum of others.
+  static constexpr int64_t kInfeasible = int64_t{1} << 60;
 
   TypeId Id(const Type& type);
   const Type& type(TypeId id) const { return types_[id]; }

@@ -1,5 +1,5 @@
-// How one op may be sharded, and what each way costs: the moves of the dynamic
-// program in sharding_solver.h.
+// How one op may be sharded, and what each choice costs: the moves of the
+// dynamic program in sharding_solver.h.
 #pragma once
 
 #include <memory>

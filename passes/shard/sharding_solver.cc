@@ -10,11 +10,11 @@
 namespace asyra {
 namespace {
 
-constexpr int64_t kNoWay = RedistributionCosts::kNoWay;
+constexpr int64_t kInfeasible = RedistributionCosts::kInfeasible;
 // What is avoided is still taken where there is no other way.
 constexpr int64_t kAvoidedNs = int64_t{1} << 40;
 
-int64_t Sum(int64_t a, int64_t b) { return std::min(kNoWay, a + b); }
+int64_t Sum(int64_t a, int64_t b) { return std::min(kInfeasible, a + b); }
 
 }  // namespace
 
@@ -94,10 +94,10 @@ bool ShardingSolver::Avoided(ValueId value, TypeId have, TypeId need) const {
 
 int64_t ShardingSolver::ConvertNs(ValueId value, const Forms& have,
                                   TypeId need) {
-  int64_t best = kNoWay;
+  int64_t best = kInfeasible;
   for (TypeId form : have) {
     int64_t ns = types_.Ns(form, need);
-    if (ns < kNoWay && Avoided(value, form, need)) ns += kAvoidedNs;
+    if (ns < kInfeasible && Avoided(value, form, need)) ns += kAvoidedNs;
     best = std::min(best, ns);
   }
   return best;
@@ -188,7 +188,7 @@ void ShardingSolver::Extend(int i, const State& state, int from,
     // Every subset of `free`.
     for (uint32_t whole = free;; whole = (whole - 1) & free) {
       int64_t ns = ReadNs(i, state, choices[c], whole);
-      if (ns < kNoWay) {
+      if (ns < kInfeasible) {
         out->push_back(
             {state.ns + choices[c].ns + ns, from, static_cast<int>(c), whole});
       }

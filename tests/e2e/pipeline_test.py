@@ -9,7 +9,7 @@ import unittest
 
 from tool_test import DIMS, LLAMA, ToolTest, run
 
-# The default way, where there is one collective strategy.
+# The default pipeline, where there is one collective strategy.
 DEFAULT = (
     "canonicalize, raise_norm, raise_activation, raise_moe, raise_rotary, "
     "split_projections, raise_attention, canonicalize, merge_expert_rows, "
