@@ -1,4 +1,4 @@
-// How blocks of a collective that do not lie together reach its library: the
+// How chunks of a collective that are not contiguous reach its library: the
 // executor does so, and the simulator estimates its cost.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace asyra {
 
-// Whether a block of so many runs goes in a call for each, all in one launch.
+// Whether a chunk of so many runs goes in a call for each, all in one launch.
 // Otherwise it is packed: many short runs, or too many. Between two H200, 64
 // MiB take 166 us by 32 calls and 199 packed.
 inline bool GoInCalls(int64_t runs, int64_t run_bytes) {

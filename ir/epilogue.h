@@ -1,4 +1,4 @@
-// What stands behind the matmul of a body (ir/body.h), where it is something
+// What follows the matmul of a body (ir/body.h), where it is something
 // that libraries of matmuls compute with it:
 //   activation(matmul + residual + bias)
 // in any order of the sums, each part at most once, in f16, bf16 or f32. Passes
@@ -24,7 +24,7 @@ struct Epilogue {
 };
 
 // Nothing where the body does not begin with a matmul, where something else
-// stands behind it, or where another than the last value is given. `operands`
+// follows it, or where another than the last value is given. `operands`
 // are the types of the body's operands. The matmul alone has an empty one.
 std::optional<Epilogue> EpilogueOf(const Body& body,
                                    absl::Span<const Type> operands);

@@ -1,6 +1,6 @@
-// One room per op: everything that is true of it wherever it runs. There is no
-// opcode enum and no pass that switches over names; a new op is a definition
-// in ir/ops plus its line in ir/ops/op_list.cc.
+// One definition per op: everything that is true of it wherever it runs. There
+// is no opcode enum and no pass that switches over names; a new op is a
+// definition in ir/ops plus its line in ir/ops/op_list.cc.
 #pragma once
 
 #include <optional>
@@ -42,7 +42,7 @@ struct Work {
   double batch = 1;
   double rows = 0;
   double cols = 0;
-  // Other arithmetic that stands between the matmuls, as in attention.
+  // Other arithmetic that is between the matmuls, as in attention.
   double vector_flops = 0;
 };
 
@@ -181,10 +181,11 @@ struct OpDef {
   bool is_view = false;
   // Each element of a result depends on operand elements at the same place
   // alone, and whoever computes it reads those of a place before writing
-  // there: a result may lie on an operand of its own local shape and type. Of
-  // collectives: each result may lie on its own operand, on all members.
+  // there: a result may be on an operand of its own local shape and type. Of
+  // collectives: each result may be on its own operand, on all members.
   bool in_place = false;
-  // Where that hangs on the use: whether it holds for a result. Null: for all.
+  // Where that depends on the use: whether it holds for a result. Null: for
+  // all.
   bool (*result_in_place)(const OpCall& call, int result) = nullptr;
   Fusable fusable = Fusable::kNo;
   // Its effect on communication is not known: nothing moves across it.

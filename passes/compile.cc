@@ -22,7 +22,7 @@ absl::Status RunGiven(const CompileOptions& options, PassContext& context,
 }
 
 // The default pipeline from a raised model. A program of a later stage joins it
-// where it stands.
+// where it is.
 absl::Status RunDefault(const CompileOptions& options, PassContext& context,
                         CompileResult* result) {
   Program& program = result->program;

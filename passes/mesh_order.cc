@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kLayers = 2;
 
-// How groups over each set of axes, in the order of `names`, lie on hosts.
-// Equal for orders that cost the same.
+// How groups over each set of axes, in the order of `names`, are placed on
+// hosts. Equal for orders that cost the same.
 std::string Placement(const Mesh& mesh, const Mesh& names, int gpus_per_host) {
   std::string placement;
   for (int set = 1; set < 1 << names.num_axes(); ++set) {

@@ -202,7 +202,7 @@ const std::vector<PassRecord>& Records() {
                     std::string("measured")}},
        .fn = Fuse},
       {.name = "tile",
-       .summary = "cuts the program into streams of tiles",
+       .summary = "cuts the program into lanes of tiles",
        .from_stage = Stage::kLocal,
        .to_stage = Stage::kLocal,
        .options = {{"tiles", AttrKind::kInt, "how many", kDefaultTiles},
@@ -219,8 +219,7 @@ const std::vector<PassRecord>& Records() {
                     true}},
        .fn = StartCollectives},
       {.name = "reorder",
-       .summary =
-           "interleaves the tile streams: one computes while another waits",
+       .summary = "interleaves the lanes: one computes while another waits",
        .from_stage = Stage::kScheduled,
        .to_stage = Stage::kScheduled,
        .options = {{"scheduler", AttrKind::kString,

@@ -55,10 +55,11 @@ std::vector<AlgorithmSpeed> AlgorithmsOf(CollectiveKind kind,
           {Algorithm::kTree, TreeFraction(payload_bytes)}};
 }
 
-// Blocks to every peer; of a sum, each member adds those that it gets, and
+// Chunks to every peer; of a sum, each member adds those that it gets, and
 // all_reduce sends it to every peer again.
-CollectiveEstimate EstimateCopies(const Machine& machine, CollectiveKind kind,
-                                  double payload_bytes, const GroupSpan& span) {
+CollectiveEstimate EstimateCopyEngine(const Machine& machine,
+                                      CollectiveKind kind, double payload_bytes,
+                                      const GroupSpan& span) {
   auto n = static_cast<double>(span.ranks);
   bool twice = kind == CollectiveKind::kAllReduce;
   bool sums = Sums(kind);
@@ -71,13 +72,13 @@ CollectiveEstimate EstimateCopies(const Machine& machine, CollectiveKind kind,
       estimate.alpha_us + payload_bytes * BusFactor(kind, span.ranks) /
                               (machine.copy_gbps.achievable * 1e3);
   // Where nothing is summed, it takes no kernel: what copies the rank's own
-  // block comes behind everything else and holds nothing up.
+  // chunk comes behind everything else and holds nothing up.
   if (!sums) {
     estimate.kernel_start_fraction = 1;
     return estimate;
   }
   double moving_us = estimate.time_us;
-  // A block of each member is read, one is written.
+  // A chunk of each member is read, one is written.
   estimate.time_us +=
       payload_bytes * (n + 1) / n / (machine.gpu.hbm_gbps.achievable * 1e3);
   estimate.kernel_start_fraction =
@@ -87,12 +88,12 @@ CollectiveEstimate EstimateCopies(const Machine& machine, CollectiveKind kind,
 
 }  // namespace
 
-bool AsksForCopies(const AttrMap& attrs) {
+bool AsksForCopyEngine(const AttrMap& attrs) {
   const AttrValue* copies = attrs.Find("copies");
   return copies != nullptr && std::get<bool>(*copies);
 }
 
-bool CanCopy(const Machine& machine, const GroupSpan& span) {
+bool CanUseCopyEngine(const Machine& machine, const GroupSpan& span) {
   return machine.copy_engines > 0 && machine.p2p && span.hosts == 1;
 }
 
@@ -154,8 +155,8 @@ CollectiveEstimate EstimateCollective(const Machine& machine,
                                       CollectiveKind kind, double payload_bytes,
                                       const GroupSpan& span, int64_t busy_gpus,
                                       const CollectiveOptions& options) {
-  if (options.copies && CanCopy(machine, span)) {
-    return EstimateCopies(machine, kind, payload_bytes, span);
+  if (options.copies && CanUseCopyEngine(machine, span)) {
+    return EstimateCopyEngine(machine, kind, payload_bytes, span);
   }
   int ctas =
       options.ctas > 0 ? options.ctas : machine.collectives.at(kind).ctas;

@@ -30,15 +30,15 @@ enum class Algorithm : uint8_t {
   kRing,
   kTree,        // all_reduce alone
   kDirect,      // all_to_all: sends to each peer
-  kCopyEngine,  // blocks are written to peers, sums taken where they arrive
+  kCopyEngine,  // chunks are written to peers, sums taken where they arrive
 };
 std::string_view ToString(Algorithm algorithm);
 
 // Whether copy engines carry collectives of such groups where they are asked
 // to: inside a host whose GPUs reach each other.
-bool CanCopy(const Machine& machine, const GroupSpan& span);
+bool CanUseCopyEngine(const Machine& machine, const GroupSpan& span);
 // Whether a collective has the attribute `copies`.
-bool AsksForCopies(const AttrMap& attrs);
+bool AsksForCopyEngine(const AttrMap& attrs);
 
 struct CollectiveOptions {
   bool copies = false;  // if they can

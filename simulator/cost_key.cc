@@ -11,7 +11,7 @@
 namespace asyra {
 namespace {
 
-// Between 16 KiB on 2 and on 8 GPUs lie as many microseconds as between
+// Between 16 KiB on 2 and on 8 GPUs are as many microseconds as between
 // 16 KiB and 1 MiB on 2.
 constexpr double kRankWeight = 3;
 

@@ -1,4 +1,4 @@
-// Where a use of an op lies among others of its kind, so that what was
+// Where a use of an op is among others of its kind, so that what was
 // measured of some says something of the rest.
 #pragma once
 

@@ -183,15 +183,15 @@ double CostModel::CollectiveUs(CollectiveKind kind, double payload_bytes,
   OpCost cost = CollectiveCost(kind, payload_bytes, axes);
   if (cost.time_us > 0) {
     Correct(CollectiveKey(kind, payload_bytes, SpanOf(axes),
-                          ByCopies(axes, /*asks=*/false)),
+                          UsesCopyEngine(axes, /*asks=*/false)),
             &cost);
   }
   return cost.time_us;
 }
 
-bool CostModel::ByCopies(const AxisList& axes, bool asks) const {
+bool CostModel::UsesCopyEngine(const AxisList& axes, bool asks) const {
   return (asks || options_.collectives.copies) &&
-         CanCopy(machine_, SpanOf(axes));
+         CanUseCopyEngine(machine_, SpanOf(axes));
 }
 
 double CostModel::PayloadOf(const OpCall& call) const {
@@ -203,7 +203,7 @@ CostKey CostModel::KeyOf(const OpCall& call) const {
   if (call.def.collective != CollectiveKind::kNone) {
     const auto& axes = call.attrs.Get<AxisList>("axes");
     return CollectiveKey(call.def.collective, PayloadOf(call), SpanOf(axes),
-                         ByCopies(axes, AsksForCopies(call.attrs)));
+                         UsesCopyEngine(axes, AsksForCopyEngine(call.attrs)));
   }
   return ComputeKey(call, WorkOf(call, mesh_), call.results[0].Local(mesh_));
 }
@@ -228,7 +228,7 @@ void CostModel::Correct(const CostKey& key, OpCost* cost) const {
   }
 }
 
-// Copies of blocks around the library's kernel, which tables have without them.
+// Copies of chunks around the library's kernel, which tables have without them.
 void CostModel::AddPacking(const OpCall& call, OpCost* cost) const {
   auto us = [this](int64_t bytes) {
     if (bytes == 0) return 0.0;
@@ -260,7 +260,7 @@ OpCost CostModel::Cost(const OpCall& call) const {
   if (call.def.collective != CollectiveKind::kNone) {
     cost = CollectiveCost(call.def.collective, PayloadOf(call),
                           call.attrs.Get<AxisList>("axes"), CtasOf(call),
-                          AsksForCopies(call.attrs));
+                          AsksForCopyEngine(call.attrs));
   } else if (!IsSetUpOnce(call.def, call.operands.size())) {
     cost = ComputeCost(WorkOf(call, mesh_), ComputeDType(call),
                        call.results[0].Local(mesh_));

@@ -104,7 +104,7 @@ class CostModel {
                         bool copies = false) const;
   double PayloadOf(const OpCall& call) const;
   // Whether copy engines carry a collective, which has the attribute or not.
-  bool ByCopies(const AxisList& axes, bool asks) const;
+  bool UsesCopyEngine(const AxisList& axes, bool asks) const;
   void Correct(const CostKey& key, OpCost* cost) const;
   // Of a collective that the library carries.
   void AddPacking(const OpCall& call, OpCost* cost) const;
@@ -120,7 +120,7 @@ std::vector<OpCost> EstimateCosts(const Program& program,
                                   const CostModel& costs);
 
 // Refuses guesses: an error unless every op that takes time was measured or
-// lies between measurements. Names the first op that was not, how many there
+// is between measurements. Names the first op that was not, how many there
 // are, and their share of the time of all ops alone.
 absl::Status CheckMeasured(const Program& program,
                            absl::Span<const OpCost> op_costs);

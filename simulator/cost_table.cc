@@ -73,8 +73,9 @@ absl::StatusOr<std::shared_ptr<const CostTable>> CostTable::Calibrate(
       OpCall use = {*call.def, call.attrs, call.operands, results};
       CostModel formulas(plain, mesh);
       // By formulas of the library it would speak for the library.
-      if (AsksForCopies(call.attrs) &&
-          !CanCopy(plain, formulas.SpanOf(call.attrs.Get<AxisList>("axes")))) {
+      if (AsksForCopyEngine(call.attrs) &&
+          !CanUseCopyEngine(
+              plain, formulas.SpanOf(call.attrs.Get<AxisList>("axes")))) {
         return absl::OkStatus();
       }
       double formula_us = formulas.Cost(use).time_us;

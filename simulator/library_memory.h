@@ -16,8 +16,8 @@ namespace asyra {
 int64_t LibraryBytes(const Program& program, const Machine& machine);
 
 // What kernels work in: for each stream as much as the op that needs most.
-// Collectives that add up by copies, for the blocks of the others; those of the
-// library, for blocks that they pack (packing.h); matmuls, what a machine
+// Collectives that add up by copies, for the chunks of the others; those of the
+// library, for chunks that they pack (packing.h); matmuls, what a machine
 // says. What attention and convolutions work in is not counted.
 int64_t WorkspaceBytes(const Program& program, const Machine& machine);
 

@@ -30,9 +30,9 @@ struct Rate {
 // What a process takes of a GPU besides its values, in MiB: the context, with
 // the libraries that compute; each op of a captured step; the collective
 // library once it is used, and once
-// more where blocks are exchanged (all_to_all). Each communicator, one more for
+// more where chunks are exchanged (all_to_all). Each communicator, one more for
 // its rings, where it does anything but all_to_all, for its trees, where it
-// does all_reduce, and for each peer it exchanges blocks with. What matmuls of
+// does all_reduce, and for each peer it exchanges chunks with. What matmuls of
 // a stream may work in.
 struct LibraryMemory {
   double context = 0, op = 0, collectives = 0, exchanges = 0;
@@ -124,7 +124,7 @@ struct Machine {
 // A machine by the name of an embedded file, or from disk when the argument
 // ends in ".machine", with `edits` made to it in order (machine_edit.h):
 // {"gpu.hbm_gbps=4000", "nodes=4"}. Its measurements come along; those of a
-// file on disk lie beside it. A file may name a machine as its "base", and then
+// file on disk are beside it. A file may name a machine as its "base", and then
 // holds only what differs from it: what measurements that one has are used as
 // after an edit. Errors name the file, the key and what is wrong.
 absl::StatusOr<Machine> LoadMachine(std::string_view name_or_path,

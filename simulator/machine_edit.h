@@ -23,7 +23,7 @@ namespace asyra {
 //   carry over it; `matrix`; `launch`.
 // - Counts (SMs, thread blocks, engines) are rounded when they are multiplied.
 // Errors: an edit of another form, a key that is no number, with those that
-// are spelled most alike. Keys that the file
+// are spelled most similarly. Keys that the file
 // lacks are added, and what the result means is left to ParseMachine, which
 // refuses keys that nobody knows and values out of range.
 absl::StatusOr<std::string> EditMachine(std::string_view text,

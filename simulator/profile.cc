@@ -64,7 +64,7 @@ class ProfileMaker {
   void Ops() {
     profile_op_.assign(program_.ops.size(), -1);
     std::vector<int> start_of(program_.values.size(), -1);
-    // Per stream, the collectives whose waits the next kernel stands behind.
+    // Per stream, the collectives whose waits the next kernel follows.
     std::vector<std::vector<int>> waiting(profile_.streams.size());
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       const Op& op = program_.ops[i];

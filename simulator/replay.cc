@@ -42,7 +42,7 @@ struct Running {
     left_us = std::max(Until(), left_us - (now - anchor_us) * rate);
     anchor_us = now;
     rate = new_rate;
-    // Of what stands still: kNever.
+    // Of what stalls: kNever.
     next_us = left_us > Until() ? now + (left_us - Until()) / rate : now;
   }
 

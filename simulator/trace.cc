@@ -116,7 +116,7 @@ class StepWriter {
       args["source"] = ToString(result_.op_costs[span.op].source);
       args["limit"] = ToString(result_.op_costs[span.op].limit);
     }
-    // The devices of a program are alike: this is its first one.
+    // The devices of a program are identical: this is its first one.
     if (op.is_collective()) AddCollectiveArgs(program_, op, 0, &args);
     Complete("kernel", TraceName(op), device_, Track(span.stream),
              span.start_us, span.end_us, args);

@@ -74,11 +74,11 @@ absl::Status AddFused(const CompileFlags& asked, const RaisedModel& model,
   return AddScheduled(options, model, programs);
 }
 
-// Every form of the program that is compared unasked, and in every number of
-// tiles that is, so that costs of these are measured before they choose.
+// Every strategy of the program that is compared unasked, and in every number
+// of tiles that is, so that costs of these are measured before they choose.
 // What does not fit, or numbers that do not cut a model, are left out.
-absl::Status AddForms(const CompileFlags& asked, const RaisedModel& model,
-                      std::vector<ProgramCalls>* programs) {
+absl::Status AddStrategies(const CompileFlags& asked, const RaisedModel& model,
+                           std::vector<ProgramCalls>* programs) {
   CompileFlags options = asked;
   options.scheduler = "segrr";
   options.bucket = false;
@@ -86,8 +86,8 @@ absl::Status AddForms(const CompileFlags& asked, const RaisedModel& model,
   int last = asked.tiles == 0 ? kMostTiles : asked.tiles;
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(asked));
   ASYRA_ASSIGN_OR_RETURN(CompileOptions compile, OptionsOf(asked));
-  for (const std::string& style : TpStyles(compile.sharding, mesh)) {
-    options.tp_style = style;
+  for (const std::string& strategy : TpStrategies(compile.sharding, mesh)) {
+    options.tp_strategy = strategy;
     for (options.tiles = first; options.tiles <= last; ++options.tiles) {
       absl::Status added = options.tiles == 1
                                ? AddFused(options, model, programs)
@@ -112,7 +112,7 @@ absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(
         WeightsFromInputsLine(name, models.back().lacking_weights);
   }
   std::vector<ProgramCalls> programs;
-  for (auto add : {AddFused, AddForms}) {
+  for (auto add : {AddFused, AddStrategies}) {
     for (size_t m = 0; m < models.size(); ++m) {
       options.model = bench.models[m];
       ASYRA_RETURN_IF_ERROR(add(options, models[m], &programs));

@@ -18,7 +18,7 @@
 namespace asyra {
 namespace {
 
-std::vector<std::string> ReduceScatterForms() {
+std::vector<std::string> ReduceScatterStrategies() {
   return {"auto", "fused", "decomposed"};
 }
 
@@ -126,12 +126,12 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
   app.add_flag("--propagate", flags->propagate,
                "shards only what follows from --shard, without costs")
       ->needs("--shard");
-  app.add_option("--tp-style", flags->tp_style,
+  app.add_option("--tp-strategy", flags->tp_strategy,
                  "norms between weights under tp: sequence (sharded along the "
                  "tokens), replicated, or what costs less")
       ->check(CLI::IsMember({"auto", "sequence", "replicated"}))
       ->capture_default_str();
-  app.add_option("--ep-style", flags->ep_style,
+  app.add_option("--ep-strategy", flags->ep_strategy,
                  "how tokens reach their experts: all_to_all, all_gather (and "
                  "reduce_scatter), or what costs less")
       ->check(CLI::IsMember({"auto", "all_to_all", "all_gather"}))
@@ -150,7 +150,7 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "launch*=F multiply all numbers of a group; may be repeated")
       ->take_all();
   app.add_option("--tiles", flags->tiles,
-                 "tile streams; 0: what simulates best")
+                 "lanes of tiles; 0: what simulates best")
       ->capture_default_str();
   app.add_option("--tile-dim", flags->tile_dim,
                  "what tiles cut: batch or sequence, which are told as for "
@@ -180,7 +180,7 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "collective itself; decomposed, an op behind an all_to_all, "
                  "which copy engines carry without SMs; auto, what simulates "
                  "faster")
-      ->check(CLI::IsMember(ReduceScatterForms()))
+      ->check(CLI::IsMember(ReduceScatterStrategies()))
       ->capture_default_str();
   app.add_option("--search-steps", flags->search_steps,
                  "orders that are simulated, about: rounds of 200, 800, 4000, "
@@ -268,17 +268,17 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
     return Invalid("--expert-capacity is {}, it must not be negative",
                    flags.expert_capacity);
   }
-  if (!absl::c_linear_search(ReduceScatterForms(), flags.reduce_scatter)) {
+  if (!absl::c_linear_search(ReduceScatterStrategies(), flags.reduce_scatter)) {
     return Invalid("--reduce-scatter is '{}', it should be one of {}",
                    flags.reduce_scatter,
-                   absl::StrJoin(ReduceScatterForms(), ", "));
+                   absl::StrJoin(ReduceScatterStrategies(), ", "));
   }
   CompileOptions options;
   options.expert_capacity = flags.expert_capacity;
   options.sharding = {.pins = flags.shard,
                       .experts = ExpertAxes(flags),
-                      .tp_style = flags.tp_style,
-                      .ep_style = flags.ep_style,
+                      .tp_strategy = flags.tp_strategy,
+                      .ep_strategy = flags.ep_strategy,
                       .propagate = flags.propagate};
   options.order_axes = !flags.mesh.has_value();
   options.fuse = flags.fuse;

@@ -30,7 +30,7 @@ struct CompileFlags {
   std::optional<int64_t> ranks;  // devices there are
   std::string shard;             // pins, as ReadPins takes them
   // As the options of plan_sharding.
-  std::string tp_style = "auto", ep_style = "all_to_all";
+  std::string tp_strategy = "auto", ep_strategy = "all_to_all";
   bool propagate = false;  // from `shard`, instead of plan_sharding
   std::string machine = "h200x8";
   std::vector<std::string> set;  // edits of the machine, "gpu.hbm_gbps=4000"
@@ -76,7 +76,7 @@ std::string CheckGib(const std::string& text);
 // `set` and `nodes` as LoadMachine takes them.
 std::vector<std::string> MachineEdits(const CompileFlags& flags);
 
-// The data axes, dp and sp, one or both, whose product --ep is: experts lie
+// The data axes, dp and sp, one or both, whose product --ep is: experts are
 // over them. Empty where it is an axis of its own: where there are none, or
 // --ranks counts it as one.
 std::string ExpertAxes(const CompileFlags& flags);

@@ -1,5 +1,5 @@
-// What a mesh leaves undone: ops that all devices of an axis compute alike, and
-// another mesh of as many devices that takes a shorter step.
+// What a mesh leaves undone: ops that all devices of an axis compute
+// redundantly, and another mesh of as many devices that takes a shorter step.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace asyra {
 
-// Of a device's operations, what is too much to be done alike by others.
+// Of a device's operations, what is too much to be done redundantly by others.
 inline constexpr double kWorthAnotherMesh = 0.05;
 
 // What every device of an axis computes, the same as the others.

@@ -42,7 +42,7 @@ SETTINGS = [
 FLAGS = {
     "gpt3-6.7b": ["--dim", "positions={seq}"],
     "llama3-8b": [],
-    "qwen3-30b-a3b": ["--ep-style", "auto"],
+    "qwen3-30b-a3b": ["--ep-strategy", "auto"],
 }
 MACHINES = ["h200x8", "a800x8"]
 

@@ -44,8 +44,8 @@ struct TextKey {
 };
 constexpr TextKey kTextKeys[] = {
     {"shard", &CompileFlags::shard},
-    {"tp-style", &CompileFlags::tp_style},
-    {"ep-style", &CompileFlags::ep_style},
+    {"tp-strategy", &CompileFlags::tp_strategy},
+    {"ep-strategy", &CompileFlags::ep_strategy},
     {"scheduler", &CompileFlags::scheduler},
     {"reduce-scatter", &CompileFlags::reduce_scatter},
     {"machine", &CompileFlags::machine},

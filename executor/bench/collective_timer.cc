@@ -208,7 +208,8 @@ class Timer : public RankTimer {
     CollectiveUse collective = {use, mesh.Group(rank(), axes), num_prepared_++,
                                 call.text, /*split=*/true};
     if (parsed.attrs.Bool("copies")) {
-      ASYRA_ASSIGN_OR_RETURN(bool copies, world_.CarriesByCopies(collective));
+      ASYRA_ASSIGN_OR_RETURN(bool copies,
+                             world_.CarriesByCopyEngine(collective));
       if (!copies) {
         return Unimplemented("no copy engines carry it between {} ranks",
                              world_.name());

@@ -51,7 +51,7 @@ class Communicator {
 
   // Whether copy engines carry it where it has the attribute `copies`; else it
   // is carried as if it had not. Called by all ranks alike.
-  virtual absl::StatusOr<bool> CarriesByCopies(const CollectiveUse& use) {
+  virtual absl::StatusOr<bool> CarriesByCopyEngine(const CollectiveUse& use) {
     (void)use;
     return false;
   }

@@ -153,7 +153,7 @@ class Finder {
   }
 
   // Looks at a function once for each origin of its inputs: calls within calls
-  // may be many. None for one that is being looked at, or lies too deep: it is
+  // may be many. None for one that is being looked at, or is too deep: it is
   // called in a branch that is never taken.
   const std::vector<Origin>& OutputsOf(const Function& function,
                                        const std::vector<Origin>& inputs) {

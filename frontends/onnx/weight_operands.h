@@ -1,4 +1,4 @@
-// What stands where the weights of a model do, whoever provides it.
+// What takes the place of the weights of a model, whoever provides it.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,7 @@ absl::StatusOr<AxisRule> Axes(const OpCall& call) {
   return BodyAxisRule(body, types);
 }
 
-// Operands are read once and results written once, what lies between them
+// Operands are read once and results written once, what is between them
 // stays in registers. A matmul reads its own operands as it does alone.
 Work WorkOver(const OpCall& call, const Mesh& mesh) {
   const Body& body = BodyIn(call.attrs);
@@ -169,7 +169,7 @@ absl::Status Reference(const RefCall& call) {
   return absl::OkStatus();
 }
 
-// Gradients of values of a body, whose ops stand in the builder again.
+// Gradients of values of a body, whose ops are in the builder again.
 class BodyGradient {
  public:
   BodyGradient(Builder& builder, const VjpCall& call)

@@ -1,4 +1,4 @@
-// Matmuls of a local program with what stands behind them, as far as
+// Matmuls of a local program with what follows them, as far as
 // libraries compute it with the matmul (ir/epilogue.h).
 #pragma once
 

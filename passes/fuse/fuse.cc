@@ -43,7 +43,7 @@ std::vector<Kind> KindsOf(const Program& program,
 Program WithFusions(const Program& program, const std::vector<Kind>& kinds) {
   DefUse def_use(program);
   std::vector<bool> is_gone(program.ops.size(), false);
-  std::map<int, Op> fusions;  // by the op in whose place they stand
+  std::map<int, Op> fusions;  // by the op in whose place they are
   for (const Kind& kind : kinds) {
     for (const FusionCluster& cluster : kind.clusters) {
       for (int op : cluster) is_gone[op] = true;
@@ -116,7 +116,7 @@ Fused FuseRows(Program program, const ClusterOptions& options,
 // behind them take up a bias as well, and less than this nobody can tell.
 constexpr double kWorthIt = 0.01;
 
-// Matmuls with what stands behind them.
+// Matmuls with what follows them.
 class MatmulFuser {
  public:
   MatmulFuser(const Program& program, const ClusterOptions& rows,
@@ -137,7 +137,7 @@ class MatmulFuser {
   }
 
  private:
-  // Takes the kind if that pays, or as much of what stands behind the matmul
+  // Takes the kind if that pays, or as much of what follows the matmul
   // as does.
   void Choose(Kind kind, bool measured_only) {
     while (kind.clusters[0].size() > 1) {

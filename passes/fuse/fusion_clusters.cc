@@ -156,7 +156,7 @@ class Finder {
   }
 
   // The ops may move to the place of the last of them: nobody outside reads
-  // what they make before, and no barrier stands between.
+  // what they make before, and no barrier is between.
   bool MayMoveBack(const FusionCluster& ops) const {
     for (int i = ops.front(); i < ops.back(); ++i) {
       if (program_.ops[i].def->is_barrier) return false;

@@ -10,12 +10,12 @@
 
 namespace asyra {
 
-// Indices of ops, ascending. The fusion stands where the last one stood.
+// Indices of ops, ascending. The fusion takes the place of the last one.
 using FusionCluster = std::vector<int>;
 
 struct ClusterOptions {
   int most_ops = 16;  // of a cluster
-  // Only of costs that were measured, or lie between such.
+  // Only of costs that were measured, or are between such.
   bool measured_only = false;
 };
 

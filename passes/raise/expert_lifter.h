@@ -4,7 +4,7 @@
 //   sum over choices of weight * f(repeated token, gather(W, expert)).
 //
 // Here f is said again on the slots of moe_dispatch, where the weights of an
-// expert stand once and its tokens meet them in one matmul.
+// expert exist once and its tokens meet them in one matmul.
 #pragma once
 
 #include "absl/container/flat_hash_map.h"

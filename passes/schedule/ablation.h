@@ -18,7 +18,7 @@ struct AblationRow {
   int64_t device_bytes = 0;  // MemoryReport
 };
 
-// Of a local program: as it stands, tiled, its tiles reordered, and merged
+// Of a local program: the baseline, tiled, its tiles reordered, and merged
 // where that pays. `tiles` as the options ask for, or for 0 the most of 2 to
 // kMostTiles that cut, along the dimension that they name, or for "auto" the
 // first that cuts. Memory budgets are not looked at.

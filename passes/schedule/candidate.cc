@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 #include "ir/support/status.h"
 #include "passes/schedule/bucket_candidates.h"
-#include "passes/schedule/carry_by_copies.h"
+#include "passes/schedule/carry_by_copy_engine.h"
 #include "passes/schedule/reorder.h"
 #include "passes/schedule/sm_margin.h"
 #include "simulator/library_memory.h"
@@ -100,14 +100,14 @@ absl::StatusOr<Candidate> MakeCandidate(const Program& program,
                EstimateCosts(candidate.program, *context.costs));
   }
   ASYRA_RETURN_IF_ERROR(Follow(plan.joined, &candidate.program));
-  if (plan.copies) CarryByCopies(candidate.program, *context.costs);
+  if (plan.copies) CarryByCopyEngine(candidate.program, *context.costs);
   if (plan.sm_margin > 0) {
     SetSmMargin(candidate.program, *context.costs, plan.sm_margin);
   }
   std::vector<NamedOrder> seeds;
   OrderSearchOptions options = OfValues(search, candidate, *context.costs);
   if (!plan.early) {
-    seeds.push_back({"as it stands", SerialOrder(candidate.program)});
+    seeds.push_back({"baseline", SerialOrder(candidate.program)});
     options.steps = 0;
   } else if (plan.scheduler.empty()) {
     seeds.push_back({"serial", SerialOrder(candidate.program)});
@@ -151,7 +151,7 @@ Candidate OnStreams(const Candidate& candidate, const StreamLayout& layout,
 
 bool UseCopyEngines(Candidate* candidate, OrderSearchOptions search,
                     const CostModel& costs) {
-  if (CarryByCopies(candidate->program, costs) == 0) return false;
+  if (CarryByCopyEngine(candidate->program, costs) == 0) return false;
   candidate->plan.name += ", copy engines";
   candidate->plan.copies = true;
   ImproveCandidate(candidate, std::move(search), costs);

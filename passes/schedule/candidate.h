@@ -27,9 +27,9 @@ struct CandidatePlan {
   std::vector<std::string> merged;  // names of BucketCandidates()
   StreamLayout streams;
   std::vector<std::string> joined;  // of those of the program on its streams
-  bool copies = false;              // carry collectives (carry_by_copies.h)
-  int sm_margin = 0;                // of matmuls (sm_margin.h); 0: none
-  OrderRule rule;                   // tried first by the search
+  bool copies = false;  // carry collectives (carry_by_copy_engine.h)
+  int sm_margin = 0;    // of matmuls (sm_margin.h); 0: none
+  OrderRule rule;       // tried first by the search
 };
 
 struct Candidate {

@@ -20,7 +20,7 @@ constexpr int kStepsOfWindow = 50;
 // How many candidates are tried on other streams, and how many such are kept.
 constexpr size_t kLaidOut = 3, kLayoutsKept = 2;
 // How many are tried with copy engines, and with an SM margin.
-constexpr size_t kCopied = 2, kWithMargin = 2;
+constexpr size_t kOnCopyEngines = 2, kWithMargin = 2;
 // How many are tried with collectives joined, and how much each is searched:
 // one in so many steps, besides.
 constexpr size_t kJoined = 2;
@@ -98,14 +98,14 @@ absl::StatusOr<Candidate> CandidateSearch::Tiled(int tiles) {
 
 absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
     int steps, std::vector<Candidate>* tiled) {
-  size_t searched = tiled->size() + kBucketed + kLayoutsKept + kCopied +
+  size_t searched = tiled->size() + kBucketed + kLayoutsKept + kOnCopyEngines +
                     (MayLeaveMargin() ? kWithMargin : 0);
   int each = steps / static_cast<int>(searched);
   for (Candidate& candidate : *tiled) Improve(&candidate, each);
   std::vector<Candidate> candidates = *tiled;
   ASYRA_RETURN_IF_ERROR(MergeTiles(&candidates, steps / kStepsOfWindow, each));
   TryLayouts(&candidates, each);
-  if (options_.copies) TryCopies(&candidates, each);
+  if (options_.copies) TryCopyEngines(&candidates, each);
   if (MayLeaveMargin()) TrySmMargins(&candidates, each);
   ASYRA_RETURN_IF_ERROR(TryJoins(&candidates, steps / kShareOfJoins));
   return candidates;
@@ -154,9 +154,10 @@ void CandidateSearch::TryLayouts(std::vector<Candidate>* candidates,
   }
 }
 
-void CandidateSearch::TryCopies(std::vector<Candidate>* candidates, int steps) {
+void CandidateSearch::TryCopyEngines(std::vector<Candidate>* candidates,
+                                     int steps) {
   SortCandidates(candidates);
-  size_t count = std::min(candidates->size(), kCopied);
+  size_t count = std::min(candidates->size(), kOnCopyEngines);
   for (size_t d = 0; d < count; ++d) {
     Candidate candidate = (*candidates)[d];
     context_.Begin("copy engines for " + candidate.plan.name);

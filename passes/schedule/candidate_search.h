@@ -61,7 +61,7 @@ class CandidateSearch {
   absl::Status MergeTiles(std::vector<Candidate>* candidates, int windows,
                           int steps);
   void TryLayouts(std::vector<Candidate>* candidates, int steps);
-  void TryCopies(std::vector<Candidate>* candidates, int steps);
+  void TryCopyEngines(std::vector<Candidate>* candidates, int steps);
   void TrySmMargins(std::vector<Candidate>* candidates, int steps);
   absl::Status TryJoins(std::vector<Candidate>* candidates, int steps);
 

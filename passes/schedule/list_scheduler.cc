@@ -25,7 +25,7 @@ ListScheduler::ListScheduler(const CostedProgram& costed)
       before_(costed.program().ops.size()),
       after_(costed.program().ops.size()),
       bottom_level_us_(costed.program().ops.size(), 0),
-      feed_us_(costed.program().ops.size(), 0),
+      to_collective_us_(costed.program().ops.size(), 0),
       server_(costed.program().ops.size(), -1) {
   const Program& program = costed.program();
   int count = static_cast<int>(program.ops.size());
@@ -53,15 +53,16 @@ ListScheduler::ListScheduler(const CostedProgram& costed)
     }
   }
   for (int op = count; op-- > 0;) {
-    double time_us = costed.op_costs()[op].time_us, feed_us = kNever;
+    double time_us = costed.op_costs()[op].time_us, to_collective_us = kNever;
     for (int later : after_[op]) {
       bottom_level_us_[op] =
           std::max(bottom_level_us_[op], bottom_level_us_[later]);
-      feed_us = std::min(feed_us, feed_us_[later]);
+      to_collective_us = std::min(to_collective_us, to_collective_us_[later]);
     }
     bottom_level_us_[op] += time_us;
     if (program.ops[op].is_collective()) continue;
-    feed_us_[op] = time_us + (feed_us < kNever ? feed_us : 0);
+    to_collective_us_[op] =
+        time_us + (to_collective_us < kNever ? to_collective_us : 0);
   }
   FindBuffers();
 }
@@ -171,7 +172,8 @@ class ListRun {
   }
 
   double Priority(int op) const {
-    return s_.bottom_level_us_[op] - options_.feed * s_.feed_us_[op] +
+    return s_.bottom_level_us_[op] -
+           options_.collective_lookahead * s_.to_collective_us_[op] +
            (options_.bias.empty() ? 0 : options_.bias[op]);
   }
 

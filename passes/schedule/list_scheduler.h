@@ -22,7 +22,7 @@ struct ListOptions {
   double collective_stretch = 1;
   // Taken off the priority of each op, for each us between its start and that
   // of the next collective that needs it: streams of collectives are kept busy.
-  double feed = 0;
+  double collective_lookahead = 0;
   // Added to the priority of each op, in us of bottom level; empty: nothing.
   absl::Span<const double> bias = {};
   // By op, when it may start at the earliest; empty: at once.
@@ -57,7 +57,7 @@ class ListScheduler {
   std::vector<std::vector<int>> after_;
   std::vector<double> bottom_level_us_;
   // To the next collective along its data, or to the end of the program.
-  std::vector<double> feed_us_;
+  std::vector<double> to_collective_us_;
   std::vector<int> server_;  // by op: what it occupies; -1: free
   int servers_ = 0;
   // The buffers each op makes and the ones it reads, once each.

@@ -6,13 +6,13 @@
 #include "ir/support/random.h"
 #include "passes/analysis/lanes.h"
 #include "passes/analysis/op_classes.h"
+#include "passes/schedule/cost_noise.h"
 #include "passes/schedule/list_scheduler.h"
-#include "passes/schedule/perturbation.h"
 
 namespace asyra {
 namespace {
 
-// Classes of ops that move together: alike, of one lane. Only ops that cost
+// Classes of ops that move together: identical, of one lane. Only ops that cost
 // something have a place of their own.
 class Moves {
  public:
@@ -54,9 +54,9 @@ class Search {
         scheduler_(costed),
         moves_(costed),
         random_(options.seed, 0) {
-    for (uint64_t seed = 1; seed <= kErrors; ++seed) {
-      erring_.emplace_back(
-          costed, PerturbedCosts(costed.program(), costed.op_costs(), seed));
+    for (uint64_t seed = 1; seed <= kSamples; ++seed) {
+      noisy_.emplace_back(
+          costed, NoisyCosts(costed.program(), costed.op_costs(), seed));
     }
   }
 
@@ -86,16 +86,16 @@ class Search {
     return replay;
   }
 
-  // Its makespans summed up when costs are off.
-  double ErringUs(const std::vector<int>& order) const {
+  // Its makespans summed up over samples of cost noise.
+  double NoisyUs(const std::vector<int>& order) const {
     double sum = 0;
-    for (const CostedProgram& costed : erring_) {
+    for (const CostedProgram& costed : noisy_) {
       sum += Replay(costed, order, TimeAlone()).makespan_us;
     }
     return sum;
   }
 
-  // True when it is the best so far: faster, and also where costs are off.
+  // True when it is the best so far: faster, and also under cost noise.
   bool Try(const std::string& name, std::vector<int> order,
            bool robust = true) {
     SimResult simulated = Replay(costed_, order, TimeAlone());
@@ -115,9 +115,9 @@ class Search {
     bool better = result_.steps == 0 || merit.BetterThan(result_);
     ++result_.steps;
     if (!better) return false;
-    double erring_us = ErringUs(order);
-    if (robust && fits && result_.fits && erring_us > erring_us_) return false;
-    erring_us_ = erring_us;
+    double noisy_us = NoisyUs(order);
+    if (robust && fits && result_.fits && noisy_us > noisy_us_) return false;
+    noisy_us_ = noisy_us;
     result_.best = {name, std::move(order)};
     static_cast<Merit&>(result_) = merit;
     return true;
@@ -137,7 +137,7 @@ class Search {
     }
     ListOptions list{.lookahead_us = rule.lookahead_us,
                      .collective_stretch = rule.stretch,
-                     .feed = rule.feed,
+                     .collective_lookahead = rule.collective_lookahead,
                      .bias = bias,
                      .release_us = release,
                      .memory_bytes = ResultBytes()};
@@ -182,7 +182,7 @@ class Search {
   void TryRules() {
     // In layers.
     struct Between {
-      double stagger, lead, feed;
+      double stagger, lead, collective_lookahead;
     };
     constexpr Between kLanes[] = {{0, 0, 0}, {0, 0.5, 0}, {0, 0.5, 8},
                                   {0, 0, 8}, {0.5, 0, 0}, {0.25, 0, 0},
@@ -190,11 +190,12 @@ class Search {
     double layer_us = LayerUs();
     for (double stretch : {1.0, 1.3}) {
       for (double lookahead : {0.0, 0.02, 0.1}) {
-        for (auto [stagger, lead, feed] : kLanes) {
+        for (auto [stagger, lead, collective_lookahead] : kLanes) {
           if (stagger + lead > 0 && moves_.lanes() < 2) continue;
           if (!Left()) return;
-          OrderRule rule{lookahead * layer_us, stretch, stagger * layer_us,
-                         lead * layer_us,      feed,    {}};
+          OrderRule rule{lookahead * layer_us, stretch,
+                         stagger * layer_us,   lead * layer_us,
+                         collective_lookahead, {}};
           if (TryRule(rule) || rule_.class_us.empty()) Keep(rule);
         }
       }
@@ -230,7 +231,8 @@ class Search {
 
   void MoveAll(OrderRule* rule, double what, double change, double layer_us) {
     if (what < 0.065) {
-      rule->feed = std::max(0.0, rule->feed + change / layer_us * 8);
+      rule->collective_lookahead =
+          std::max(0.0, rule->collective_lookahead + change / layer_us * 8);
     } else if (moves_.lanes() > 1) {
       (what < 0.085 ? rule->stagger_us : rule->lead_us) += change;
     }
@@ -241,10 +243,10 @@ class Search {
     rule->class_us[c] += change;
   }
 
-  static constexpr uint64_t kErrors = 3;
+  static constexpr uint64_t kSamples = 3;
 
   const CostedProgram& costed_;
-  std::vector<CostedProgram> erring_;
+  std::vector<CostedProgram> noisy_;
   const OrderSearchOptions& options_;
   ListScheduler scheduler_;
   Moves moves_;
@@ -252,7 +254,7 @@ class Search {
   uint64_t drawn_ = 0;
   OrderRule rule_;
   OrderSearchResult result_;
-  double erring_us_ = 0;  // of the best
+  double noisy_us_ = 0;  // of the best
 };
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "passes/analysis/lanes.h"
 #include "passes/schedule/candidate.h"
 #include "passes/schedule/candidate_search.h"
-#include "passes/schedule/perturbation.h"
+#include "passes/schedule/cost_noise.h"
 #include "passes/schedule/reorder.h"
 #include "passes/schedule/shorten.h"
 #include "passes/schedule/sm_margin.h"
@@ -68,7 +68,7 @@ class Scheduler {
     result_.baseline = Simulate(program_, *context_.costs);
     search_.emplace(shorter_, options_, capacity_bytes_, context_,
                     &result_.steps);
-    ASYRA_RETURN_IF_ERROR(Follow({.name = "as it stands", .early = false}));
+    ASYRA_RETURN_IF_ERROR(Follow({.name = "baseline", .early = false}));
     ASYRA_RETURN_IF_ERROR(
         Follow({.name = "1 tile",
                 .scheduler = Searching() ? "" : options_.scheduler}));
@@ -171,16 +171,16 @@ class Scheduler {
     return best;
   }
 
-  // Whether its gain does not hang on exact costs; the program as it stands
+  // Whether its gain is robust to cost noise; the baseline
   // always passes, and so does what was asked for.
   bool IsRobust(Entry& entry) const {
     const Candidate& candidate = entry.candidate;
     if (!candidate.plan.early || options_.tiles != 0) return true;
     if (!entry.robust.has_value()) {
       entry.robust =
-          SurvivesErrors(CostedProgram(program_, result_.baseline.op_costs),
-                         CostedProgram(candidate.program, *context_.costs),
-                         candidate.found.best.order);
+          IsRobustToNoise(CostedProgram(program_, result_.baseline.op_costs),
+                          CostedProgram(candidate.program, *context_.costs),
+                          candidate.found.best.order);
     }
     return *entry.robust;
   }
@@ -359,7 +359,7 @@ class Scheduler {
   PassContext& context_;
   Program shorter_;
   std::optional<CandidateSearch> search_;
-  std::vector<Entry> entries_;        // the first is the program as it stands
+  std::vector<Entry> entries_;        // the first is the baseline
   int best_ = -1;                     // of these, the result's
   std::vector<std::string> remarks_;  // on the result
   ScheduleResult result_;

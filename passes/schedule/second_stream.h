@@ -1,4 +1,4 @@
-// Ops that may run beside the compute stream: what stands between two
+// Ops that may run beside the compute stream: what is between two
 // collectives with nothing heavy among it.
 #pragma once
 

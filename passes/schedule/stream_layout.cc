@@ -7,14 +7,14 @@
 namespace asyra {
 namespace {
 
-// Streams named after the wires, for collectives that use some.
-void PutInLine(Program* program, absl::Span<const OpCost> op_costs) {
+// Streams named after the links, for collectives that use some.
+void Serialise(Program* program, absl::Span<const OpCost> op_costs) {
   for (size_t i = 0; i < program->ops.size(); ++i) {
     Op& op = program->ops[i];
     if (!op.is_collective()) continue;
-    for (Resource wires : {kNetwork, kLink}) {
-      if (op_costs[i].load[wires] <= 0) continue;
-      op.stream = program->Stream(ToString(wires));
+    for (Resource link : {kNetwork, kLink}) {
+      if (op_costs[i].load[link] <= 0) continue;
+      op.stream = program->Stream(ToString(link));
       break;
     }
   }
@@ -38,7 +38,7 @@ std::vector<bool> ShortOps(const Program& program,
 }  // namespace
 
 std::string ToString(const StreamLayout& layout) {
-  std::string text = layout.in_line ? ", collectives serialised" : "";
+  std::string text = layout.serialised ? ", collectives serialised" : "";
   if (layout.side == StreamLayout::kNoMatmuls)
     text += ", norms on a second compute stream";
   if (layout.side == StreamLayout::kShort)
@@ -48,11 +48,11 @@ std::string ToString(const StreamLayout& layout) {
 
 std::vector<StreamLayout> OtherLayouts() {
   std::vector<StreamLayout> layouts;
-  for (bool in_line : {false, true}) {
+  for (bool serialised : {false, true}) {
     for (StreamLayout::Side side :
          {StreamLayout::kNothing, StreamLayout::kNoMatmuls,
           StreamLayout::kShort}) {
-      layouts.push_back({in_line, side});
+      layouts.push_back({serialised, side});
     }
   }
   std::erase(layouts, StreamLayout());
@@ -62,7 +62,7 @@ std::vector<StreamLayout> OtherLayouts() {
 Program LayOut(const Program& program, const StreamLayout& layout,
                absl::Span<const OpCost> op_costs) {
   Program laid = program;
-  if (layout.in_line) PutInLine(&laid, op_costs);
+  if (layout.serialised) Serialise(&laid, op_costs);
   if (layout.side == StreamLayout::kNothing) return laid;
   std::vector<bool> light = layout.side == StreamLayout::kShort
                                 ? ShortOps(laid, op_costs)

@@ -1,11 +1,11 @@
-// On which streams a scheduled program lies. It comes with one for computation
+// On which streams a scheduled program runs. It comes with one for computation
 // and one for each communicator, which is not always best:
 //
 // - A stream of its own lets collectives of other communicators share a link
 //   or the network with it. Sharing moves no byte sooner; all that were begun
-//   end late, and what waits for the first of them waits for all. In one line
-//   each has the wires to itself, in the order of issue.
-// - What stands between two collectives queues behind long matmuls or
+//   end late, and what waits for the first of them waits for all. Serialised,
+//   each has the links to itself, in the order of issue.
+// - What is between two collectives queues behind long matmuls or
 //   attention of other tiles, and the second collective with it. On a second
 //   compute stream it does not.
 //
@@ -29,8 +29,8 @@ struct StreamLayout {
     kNoMatmuls,  // chains of ops without a matmul
     kShort,      // chains of ops that take less than half of the longest
   };
-  // Collectives that use the same wires lie on one stream.
-  bool in_line = false;
+  // Collectives that use the same links are on one stream.
+  bool serialised = false;
   Side side = kNothing;
 
   bool operator==(const StreamLayout&) const = default;

@@ -23,12 +23,13 @@ AxisRole RoleOf(std::string_view axis) {
 }
 
 AxisRoles::AxisRoles(const Program& program, const DimLabels& labels,
-                     AxisList expert_axes, TpStyle tp_style, EpStyle ep_style)
+                     AxisList expert_axes, TpStrategy tp_strategy,
+                     EpStrategy ep_strategy)
     : program_(program),
       labels_(labels),
       expert_axes_(std::move(expert_axes)),
-      tp_style_(tp_style),
-      ep_style_(ep_style) {
+      tp_strategy_(tp_strategy),
+      ep_strategy_(ep_strategy) {
   for (const Mesh::Axis& axis : program.mesh.axes()) {
     roles_.push_back(RoleOf(axis.name));
     insistence_.push_back(Insistence::kNone);
@@ -227,7 +228,7 @@ bool AxisRoles::Allows(int i, FactorId factor, AxisId axis) const {
              (label != DimLabel::kBatch && !weight);
     case AxisRole::kModel:
       return label != DimLabel::kBatch && MayTakeExperts(i, factor, axis) &&
-             (tp_style_ != TpStyle::kReplicated ||
+             (tp_strategy_ != TpStrategy::kReplicated ||
               label != DimLabel::kSequence);
     case AxisRole::kExpert:
       return label != DimLabel::kNone;
@@ -240,8 +241,8 @@ bool AxisRoles::Allows(int i, FactorId factor, AxisId axis) const {
 bool AxisRoles::Divides(int i, FactorId factor, AxisId axis) const {
   DimLabel label = labels_.factors[i][factor];
   if (ShardsExperts(axis) && MovesToExperts(i)) {
-    if (ep_style_ == EpStyle::kAllToAll) return label != DimLabel::kNone;
-    return ep_style_ == EpStyle::kAllGather && expert_factors_[i][factor];
+    if (ep_strategy_ == EpStrategy::kAllToAll) return label != DimLabel::kNone;
+    return ep_strategy_ == EpStrategy::kAllGather && expert_factors_[i][factor];
   }
   if (!ContractsWeights(i)) return false;
   if (ShardsExperts(axis) && HasExpert(i)) return IsExpert(i, factor);

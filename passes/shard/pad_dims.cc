@@ -35,7 +35,7 @@ struct Padded {
   // By the dimensions that keep their padding; the first has all of it.
   std::vector<std::pair<DimMask, ValueId>> forms;
   DimMask dims;  // which are padded
-  // What is wherever the index of a padded dimension lies in the padding, if
+  // What is wherever the index of a padded dimension is in the padding, if
   // it is the same number everywhere and known.
   std::optional<double> fill;
 };
@@ -239,7 +239,7 @@ class Padder {
     return false;
   }
 
-  // What the results hold where the factor's index lies in the padding: zero
+  // What the results hold where the factor's index is in the padding: zero
   // where a product has a zero in it, else the op of the fills of all
   // operands.
   std::optional<double> FillOf(const Op& op, const AxisRule& rule,

@@ -1,5 +1,5 @@
 // What the planner of shardings weighs: time of ops and of collectives. The
-// seam to the simulator: with a cost model every cost is the simulator's.
+// interface to the simulator: with a cost model every cost is the simulator's.
 #pragma once
 
 #include "ir/program.h"

@@ -9,7 +9,7 @@
 
 namespace asyra {
 
-// beam, pins, experts, tp_style, ep_style; `more` before them.
+// beam, pins, experts, tp_strategy, ep_strategy; `more` before them.
 std::vector<AttrDef> PlanOptionDefs(std::vector<AttrDef> more = {});
 
 // The same, but for the pins: read, and refused with an error that names the

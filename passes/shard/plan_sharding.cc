@@ -106,8 +106,8 @@ absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
                                           PassContext& context) {
   ASYRA_ASSIGN_OR_RETURN(DimLabels labels,
                          DimLabels::Of(program, options.dim_names));
-  AxisRoles roles(program, labels, options.expert_axes, options.tp_style,
-                  options.ep_style);
+  AxisRoles roles(program, labels, options.expert_axes, options.tp_strategy,
+                  options.ep_strategy);
   ASYRA_ASSIGN_OR_RETURN(CostedPlan plan, SolveAll(program, roles, options));
   ASYRA_RETURN_IF_ERROR(UseEveryAxis(program, options, &roles, &plan, context));
   ASYRA_RETURN_IF_ERROR(

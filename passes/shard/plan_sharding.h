@@ -44,8 +44,8 @@ struct PlanOptions {
   int beam = 512;
   Pins pins;             // of the program's values; may be empty
   AxisList expert_axes;  // shard experts beside what their names say
-  TpStyle tp_style = TpStyle::kAny;
-  EpStyle ep_style = EpStyle::kAllToAll;
+  TpStrategy tp_strategy = TpStrategy::kAny;
+  EpStrategy ep_strategy = EpStrategy::kAllToAll;
   DimNames dim_names;  // of the inputs; may be empty
 };
 

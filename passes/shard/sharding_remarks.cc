@@ -114,7 +114,7 @@ void RemarkUndivided(const Program& program, const AxisRoles& roles,
     auto axis = static_cast<AxisId>(a);
     if (program.mesh.size(axis) == 1) continue;
     // By op and sizes: the first remark, and how many there are.
-    std::map<std::string, std::pair<size_t, int>> alike;
+    std::map<std::string, std::pair<size_t, int>> groups;
     std::vector<std::string> remarks;
     for (size_t i = 0; i < program.ops.size(); ++i) {
       const Op& op = program.ops[i];
@@ -122,11 +122,11 @@ void RemarkUndivided(const Program& program, const AxisRoles& roles,
       if (!remark.has_value()) continue;
       std::string key(op.def->name);
       for (ValueId v : op.operands) key += ToString(program.type(v), Mesh());
-      auto [at, fresh] = alike.emplace(key, std::pair(remarks.size(), 0));
+      auto [at, fresh] = groups.emplace(key, std::pair(remarks.size(), 0));
       if (fresh) remarks.push_back(*std::move(remark));
       ++at->second.second;
     }
-    for (const auto& [key, at] : alike) {
+    for (const auto& [key, at] : groups) {
       context.Remark(
           "axis {} of size {} {}{}", program.mesh.name(axis),
           program.mesh.size(axis), remarks[at.first],

@@ -70,10 +70,10 @@ ShardingSolver::Forms ShardingSolver::FormsOf(const State& state,
   return forms;
 }
 
-// Under a style that keeps tokens sharded: an all_reduce over a model axis
-// where a reduce_scatter along tokens could stand.
+// Under a strategy that keeps tokens sharded: an all_reduce over a model axis
+// where a reduce_scatter along tokens could be.
 bool ShardingSolver::Avoided(ValueId value, TypeId have, TypeId need) const {
-  if (options_.tp_style != TpStyle::kSequence) return false;
+  if (options_.tp_strategy != TpStrategy::kSequence) return false;
   const Type& from = types_.type(have);
   const Type& to = types_.type(need);
   for (AxisId axis : from.partial) {
@@ -103,7 +103,7 @@ int64_t ShardingSolver::ConvertNs(ValueId value, const Forms& have,
   return best;
 }
 
-// How the value must lie on the axes decided so far.
+// How the value must be distributed over the axes decided so far.
 std::optional<TypeId> ShardingSolver::PinnedForm(ValueId value) {
   const Type* pin = PinOf(options_.pins, value);
   if (pin == nullptr) return std::nullopt;

@@ -29,11 +29,11 @@ CANDIDATES = {
     "round robin": ["--tiles", "2", "--scheduler", "round_robin"],
     "serial": ["--tiles", "2", "--scheduler", "serial", "--no-bucket"],
     "4 tiles": ["--tiles", "4"],
-    "sequence": ["--tp-style", "sequence"],
-    "replicated": ["--tp-style", "replicated"],
-    "nccl sequence": ["--tp-style", "sequence", "--set",
+    "sequence": ["--tp-strategy", "sequence"],
+    "replicated": ["--tp-strategy", "replicated"],
+    "nccl sequence": ["--tp-strategy", "sequence", "--set",
                       "host.copy_engines=0"],
-    "nccl replicated": ["--tp-style", "replicated", "--set",
+    "nccl replicated": ["--tp-strategy", "replicated", "--set",
                         "host.copy_engines=0"],
 }
 

@@ -29,7 +29,7 @@ int Gpus() {
 }
 
 // The same with copies instead of NCCL.
-std::string SumByCopies() {
+std::string SumByCopyEngine() {
   return absl::StrReplaceAll(kSum, {{"axes=tp}", "axes=tp, copies=true}"}});
 }
 
@@ -85,7 +85,7 @@ TEST(CudaFaults, CopiesDoNotWaitForARankThatFailsOrStalls) {
         return rank == 1 ? absl::InternalError("out of ideas")
                          : absl::OkStatus();
       },
-      SumByCopies());
+      SumByCopyEngine());
   EXPECT_THAT(failed[0].ToString(), HasSubstr("rank 1 failed: out of ideas"));
   auto stalled = TwoSteps(
       2,
@@ -93,7 +93,7 @@ TEST(CudaFaults, CopiesDoNotWaitForARankThatFailsOrStalls) {
         if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
         return absl::OkStatus();
       },
-      SumByCopies());
+      SumByCopyEngine());
   EXPECT_THAT(stalled[0].ToString(),
               HasSubstr("has not ended within 2 s, not begun on ranks 1"));
   EXPECT_THAT(stalled[1].ToString(), HasSubstr("rank 0 failed"));

@@ -32,8 +32,8 @@ class BenchTest(ToolTest):
     self.assertIn(2, [point.get("ranks") for point in points])
     # Everything was measured as it stands there, whatever the costs make of
     # the program.
-    for style in ["auto", "sequence", "replicated"]:
-      self.measured_alone(machine, "--tp-style", style, "--tiles", "1")
+    for strategy in ["auto", "sequence", "replicated"]:
+      self.measured_alone(machine, "--tp-strategy", strategy, "--tiles", "1")
 
   def measured_alone(self, machine, *flags):
     """No op's cost comes from a formula."""

@@ -54,7 +54,7 @@ class CommandLine(ToolTest):
   def test_reductions_are_decomposed_where_that_is_asked_for(self):
     for mesh in [["--tp", "2"], ["--tp", "2", "--sp", "2"],
                  ["--tp", "4", "--tiles", "2"]]:
-      mesh = [*mesh, "--tp-style", "sequence"]
+      mesh = [*mesh, "--tp-strategy", "sequence"]
       for form, moves in [("decomposed", "all_to_all"),
                           ("fused", "reduce_scatter")]:
         out = self.path("model.asyra")
@@ -150,7 +150,7 @@ class CommandLine(ToolTest):
       self.passes("asyra-opt", *model, *passes, "-o", out)
       with open(out) as file:
         text = file.read()
-      # Of the forms of collectives that are tried, the one that costs least
+      # Of the collective strategies that are tried, the one that costs least
       # unscheduled comes first.
       said = run("asyra-opt", *model, "--print-after", "fuse",
                  "--search-steps", "1")

@@ -215,7 +215,7 @@ TEST(RankTimers, CarryWhatTakesMemoryBeforeAnythingIsTimed) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST(RankTimers, SayWhereNothingCarriesByCopies) {
+TEST(RankTimers, SayWhereNoCopyEngineCarriesIt) {
   auto platform = CreateCpuPlatform();
   absl::Status status =
       RunRankTimers(*platform, 2, 60, [&](RankTimer& timer) -> absl::Status {

@@ -1,4 +1,4 @@
-// Random programs on random meshes, planned under random costs, styles and,
+// Random programs on random meshes, planned under random costs, strategies and,
 // every other one, random pins, or by propagation from these; partitioned, the
 // reduce_scatters of some decomposed, tiled along the batch or the sequence,
 // started, reordered and some of its tiles merged back: every stage verifies,
@@ -293,7 +293,7 @@ bool TileSome(RandomModel& model, Program* program, Seen* seen) {
   return true;
 }
 
-// Merges some of what all lanes do alike.
+// Merges some of what all lanes have in common.
 void MergeSome(RandomModel& model, Program* program, Seen* seen) {
   Lanes lanes(*program);
   std::vector<int> dims = TileDims(*program, lanes);
@@ -323,7 +323,7 @@ void MergeSome(RandomModel& model, Program* program, Seen* seen) {
   seen->merged += !groups.empty();
 }
 
-// Sums apart, of all reduce_scatters or of those that can be copied.
+// Decomposes all reduce_scatters, or those that copy engines can carry.
 void DecomposeSome(bool copyable, const CostModel& costs, Program* program,
                    Seen* seen) {
   PassContext context;
@@ -376,7 +376,7 @@ void ScheduleByHand(RandomModel& model, const CostModel& costs,
   }
 }
 
-// Scheduled by search: never worse than as it stands, nor over the budget.
+// Scheduled by search: never worse than the baseline, nor over the budget.
 void ScheduleIt(RandomModel& model, const CostModel& costs, Program* program,
                 Seen* seen) {
   PassContext context;
@@ -438,11 +438,11 @@ void CheckOne(uint64_t seed, Seen* seen) {
   PlanOptions options;
   options.costs = model.RandomCosts();
   options.beam = model.Pick<int>({1, 8, 512});
-  options.tp_style =
-      model.Pick({TpStyle::kAny, TpStyle::kSequence, TpStyle::kReplicated});
+  options.tp_strategy = model.Pick(
+      {TpStrategy::kAny, TpStrategy::kSequence, TpStrategy::kReplicated});
   if (seed % 2 == 0) options.pins = model.RandomPins(program);
-  options.ep_style =
-      model.Pick({EpStyle::kAny, EpStyle::kAllToAll, EpStyle::kAllGather});
+  options.ep_strategy = model.Pick(
+      {EpStrategy::kAny, EpStrategy::kAllToAll, EpStrategy::kAllGather});
   for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {
     if (model.Pick({0, 0, 1}) == 0) continue;
     options.expert_axes.push_back(static_cast<AxisId>(axis));

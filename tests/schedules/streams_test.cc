@@ -65,7 +65,7 @@ TEST(Streams, AssignedOnesAreNeverWorseAndComputeTheSame) {
 }
 
 TEST(Streams, EveryLayoutComputesTheSame) {
-  int changed = 0, aside = 0;
+  int changed = 0, second_stream = 0;
   for (int seed = 0; seed < kPrograms; ++seed) {
     Program program = RunnableProgram(seed);
     for (const StreamLayout& layout : OtherLayouts()) {
@@ -73,12 +73,12 @@ TEST(Streams, EveryLayoutComputesTheSame) {
       Program laid = LayOut(program, layout,
                             EstimateCosts(program, Costs("a800x8", program)));
       changed += ToString(laid) != ToString(program);
-      aside += absl::c_linear_search(laid.streams, "compute2");
+      second_stream += absl::c_linear_search(laid.streams, "compute2");
       EXPECT_EQ(DifferenceAllocated(laid, program, seed), "");
     }
   }
   EXPECT_GE(changed, 2 * kPrograms);
-  EXPECT_GE(aside, kPrograms / 4);
+  EXPECT_GE(second_stream, kPrograms / 4);
 }
 
 }  // namespace

@@ -221,7 +221,7 @@ std::string GatherOf(int bytes, bool copies) {
                      copies ? ", copies=true" : "");
 }
 
-TEST(CostTable, CopiesSpeakForCopiesAlone) {
+TEST(CostTable, CopyEnginesSpeakForCopyEnginesAlone) {
   Machine machine = TestMachine();
   auto formula = [&](const std::string& call) {
     return CostOf({call, 4, 0}, machine).time_us;
@@ -254,9 +254,10 @@ TEST(CostTable, CopiesSpeakForCopiesAlone) {
   }
   // All of them by copies, as an option.
   Mesh mesh = ASYRA_VALUE(Mesh::Create({{"x", 4}}));
-  CostModel by_copies(measured, mesh, {.collectives = {.copies = true}});
-  EXPECT_NEAR(by_copies.CollectiveUs(CollectiveKind::kAllGather, kBytes, {0}),
-              3 * formula(copied), 1e-6 * formula(copied));
+  CostModel by_copy_engine(measured, mesh, {.collectives = {.copies = true}});
+  EXPECT_NEAR(
+      by_copy_engine.CollectiveUs(CollectiveKind::kAllGather, kBytes, {0}),
+      3 * formula(copied), 1e-6 * formula(copied));
 }
 
 // The library carries them then, of which they say nothing.

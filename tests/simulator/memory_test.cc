@@ -118,7 +118,7 @@ program @f(%x: f32[500], %m: f32[500] state) -> (f32[500]) {
   EXPECT_EQ(result.weight_bytes, 2000);
 }
 
-TEST(Memory, CollectivesByCopiesNeedRoomForBlocksInsteadOfCommunicators) {
+TEST(Memory, CopyEnginesNeedMemoryForChunksInsteadOfCommunicators) {
   Machine machine = TestMachine();
   machine.gpu.library_mib.collectives = 7;
   machine.copy_engines = 2;

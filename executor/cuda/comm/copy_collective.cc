@@ -271,7 +271,7 @@ class CopyCollective : public CudaKernel {
 
 }  // namespace
 
-bool CanCopy(const CollectiveUse& use) {
+bool CanUseCopyEngine(const CollectiveUse& use) {
   if (use.use.num_operands() != 1) return false;
   absl::StatusOr<std::vector<CollectiveGeometry>> all = GeometriesOf(use);
   if (!all.ok()) return false;

@@ -25,7 +25,7 @@ struct CopyCollectiveOptions {
 
 // Whether it can be carried so: one value; sums in floating point, and of whole
 // values in equal parts of 16 bytes each.
-bool CanCopy(const CollectiveUse& use);
+bool CanUseCopyEngine(const CollectiveUse& use);
 
 // Peer access between the members' GPUs is enabled. Errors: those of CUDA.
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCopyCollective(

@@ -81,7 +81,7 @@ class NcclWorld : public Communicator {
       const CollectiveUse& use) override {
     OnGpu gpu(options_.ordinal);
     if (Asks(use, "copies")) {
-      ASYRA_ASSIGN_OR_RETURN(bool copies, CarriesByCopies(use));
+      ASYRA_ASSIGN_OR_RETURN(bool copies, CarriesByCopyEngine(use));
       if (copies) return PrepareCopies(use);
     }
     ASYRA_RETURN_IF_ERROR(Connect());
@@ -92,8 +92,8 @@ class NcclWorld : public Communicator {
     return kernel;
   }
 
-  absl::StatusOr<bool> CarriesByCopies(const CollectiveUse& use) override {
-    if (!cuda::CanCopy(use)) return false;
+  absl::StatusOr<bool> CarriesByCopyEngine(const CollectiveUse& use) override {
+    if (!cuda::CanUseCopyEngine(use)) return false;
     OnGpu gpu(options_.ordinal);
     return ReachesPeers();
   }

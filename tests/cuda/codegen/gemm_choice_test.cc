@@ -1,4 +1,4 @@
-// Algorithms of cuBLASLt as text, and what they hang on; no GPU is needed.
+// Algorithms of cuBLASLt as text, and what they depend on; no GPU is needed.
 #include "executor/cuda/gemm/gemm_choice.h"
 
 #include <algorithm>

@@ -105,7 +105,7 @@ TEST(JoinCollectives, WhatWaitsForEachOtherIsRefused) {
   EXPECT_TRUE(JoinCollectives(program, {{3, 8}}).ok());
 }
 
-TEST(JoinCandidates, AreIndependentAndAlike) {
+TEST(JoinCandidates, AreIndependentAndIdentical) {
   std::vector<JoinCandidate> found = JoinCandidates(Parse(kSums));
   ASSERT_EQ(found.size(), 1);
   EXPECT_EQ(found[0].name, "all_reduce of y and z");

@@ -7,8 +7,8 @@
 
 #include "gtest/gtest.h"
 #include "ir/parser.h"
+#include "passes/schedule/cost_noise.h"
 #include "passes/schedule/list_scheduler.h"
-#include "passes/schedule/perturbation.h"
 #include "passes/schedule/reorder.h"
 #include "tests/simulator/random_program.h"
 #include "tests/support/exact.h"
@@ -56,7 +56,7 @@ TEST(ListScheduler, OrdersAreLegal) {
 }
 
 // A reader of the old state comes before what replaces it, though nothing
-// hangs on it.
+// depends on it.
 TEST(ListScheduler, StatesAreReadBeforeTheyAreReplaced) {
   absl::StatusOr<Program> program = ParseProgram(R"(asyra 1 scheduled
 
@@ -124,16 +124,16 @@ TEST(OrderSearch, IsNeverWorseThanItsSeedsNorOverTheBudget) {
   }
 }
 
-TEST(Perturbation, IsTheSameForAllOpsOfAKindAndWithinBounds) {
+TEST(CostNoise, IsTheSameForAllOpsOfAKindAndWithinBounds) {
   Program program = Random(3, 60, 1);
   std::vector<OpCost> op_costs = EstimateCosts(program, Costs(program));
-  std::vector<OpCost> off = PerturbedCosts(program, op_costs, 5);
+  std::vector<OpCost> off = NoisyCosts(program, op_costs, 5);
   std::map<std::string_view, double> factors;
   bool changed = false;
   for (size_t i = 0; i < op_costs.size(); ++i) {
     if (op_costs[i].time_us == 0 || program.ops[i].is_collective()) continue;
     double factor = off[i].time_us / op_costs[i].time_us;
-    EXPECT_NEAR(factor, 1, kCostError);
+    EXPECT_NEAR(factor, 1, kCostNoise);
     changed |= factor != 1;
     auto [entry, added] = factors.emplace(program.ops[i].def->name, factor);
     EXPECT_NEAR(entry->second, factor, 1e-12);

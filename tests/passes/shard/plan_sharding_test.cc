@@ -99,16 +99,16 @@ TEST(PlanSharding, ATensorParallelLayerReducesTwice) {
   EXPECT_EQ(TypeOf(llama.local, "logits"), "bf16[1, 4096, 128256@tp]");
 }
 
-TEST(PlanSharding, TpStyleChoosesTheFormOfNorms) {
+TEST(PlanSharding, TpStrategyChoosesTheCollectivesOfNorms) {
   PlanOptions options;
-  options.tp_style = TpStyle::kSequence;
+  options.tp_strategy = TpStrategy::kSequence;
   Partitioned sequence = Shard(Llama8B(), {{"tp", 4}}, options);
   EXPECT_THAT(Collectives(sequence.local, "layer2."),
               ElementsAre(Pair("all_gather over tp", 2),
                           Pair("reduce_scatter over tp", 2)));
   EXPECT_EQ(TypeOf(sequence.local, "layer2.input_norm"),
             "bf16[1, 4096@tp, 4096]");
-  options.tp_style = TpStyle::kReplicated;
+  options.tp_strategy = TpStrategy::kReplicated;
   Partitioned replicated = Shard(Llama8B(), {{"tp", 4}}, options);
   EXPECT_THAT(Collectives(replicated.local, "layer2."),
               ElementsAre(Pair("all_reduce over tp", 2)));
@@ -142,7 +142,7 @@ TEST(PlanSharding, KeysAndValuesAreGatheredWhereHeadsDoNotDivide) {
 TEST(PlanSharding, BatchAndTensorTogether) {
   Program model = Model("llama3-8b", {{"layers", 4}, {"batch", 4}});
   Partitioned llama = Shard(model, {{"dp", 2}, {"tp", 4}});
-  // In the form that costs less.
+  // In the strategy that costs less.
   EXPECT_THAT(Collectives(llama.local, "layer2."),
               testing::AnyOf(ElementsAre(Pair("all_reduce over tp", 2)),
                              ElementsAre(Pair("all_gather over tp", 2),
@@ -169,10 +169,10 @@ TEST(PlanSharding, ExpertsExchangeTokensOnceForEachWay) {
             "bf16[128@(ep,tp), 768, 2048]");
 
   PlanOptions options;
-  options.ep_style = EpStyle::kAllGather;
+  options.ep_strategy = EpStrategy::kAllGather;
   Partitioned gathers = Shard(model, axes, options);
   EXPECT_EQ(ExpertCollectives(gathers.local).count("all_to_all over ep"), 0u);
-  options.ep_style = EpStyle::kAny;
+  options.ep_strategy = EpStrategy::kAny;
   EXPECT_LE(Shard(model, axes, options).plan.us,
             std::min(qwen.plan.us, gathers.plan.us));
 }

@@ -1,4 +1,4 @@
-#include "passes/schedule/carry_by_copies.h"
+#include "passes/schedule/carry_by_copy_engine.h"
 
 #include "gtest/gtest.h"
 #include "ir/parser.h"
@@ -30,10 +30,10 @@ int Carried(std::string_view machine_name, Program* program) {
   *program = *std::move(parsed);
   absl::StatusOr<Machine> machine = LoadMachine(std::string(machine_name));
   EXPECT_TRUE(machine.ok()) << machine.status();
-  return CarryByCopies(*program, CostModel(*machine, program->mesh));
+  return CarryByCopyEngine(*program, CostModel(*machine, program->mesh));
 }
 
-TEST(CarryByCopies, WhatTakesHardlyLonger) {
+TEST(CarryByCopyEngine, WhatTakesHardlyLonger) {
   Program program;
   EXPECT_EQ(Carried("h200x8", &program), 1);
   EXPECT_TRUE(program.ops[0].attrs.Bool("copies"));
@@ -42,7 +42,7 @@ TEST(CarryByCopies, WhatTakesHardlyLonger) {
   }
 }
 
-TEST(CarryByCopies, NothingWhereNoEngineReachesTheOthers) {
+TEST(CarryByCopyEngine, NothingWhereNoEngineReachesTheOthers) {
   Program program;
   EXPECT_EQ(Carried("rtx4090x8", &program), 0);
   EXPECT_FALSE(program.ops[0].attrs.Bool("copies"));

@@ -11,12 +11,12 @@ namespace asyra {
 
 // Whether copy engines of the machine can carry a collective: of one value, in
 // groups inside a host.
-bool CanBeCopied(const Op& op, const CostModel& costs);
+bool CanUseCopyEngine(const Op& op, const CostModel& costs);
 
 // Sets `copies` on the collectives that the machine can carry so and that take
 // hardly longer alone than by the library: beside computation copies lose
 // less. Those whose thread blocks are given stay as they are. Returns how many
 // were set.
-int CarryByCopies(Program& program, const CostModel& costs);
+int CarryByCopyEngine(Program& program, const CostModel& costs);
 
 }  // namespace asyra

@@ -1,4 +1,4 @@
-#include "passes/schedule/carry_by_copies.h"
+#include "passes/schedule/carry_by_copy_engine.h"
 
 #include "simulator/collective_cost.h"
 
@@ -15,17 +15,18 @@ bool IsOpen(const Op& op) {
 
 }  // namespace
 
-bool CanBeCopied(const Op& op, const CostModel& costs) {
+bool CanUseCopyEngine(const Op& op, const CostModel& costs) {
   return op.is_collective() && op.operands.size() == 1 &&
-         CanCopy(costs.machine(), costs.SpanOf(op.attrs.Get<AxisList>("axes")));
+         CanUseCopyEngine(costs.machine(),
+                          costs.SpanOf(op.attrs.Get<AxisList>("axes")));
 }
 
-int CarryByCopies(Program& program, const CostModel& costs) {
+int CarryByCopyEngine(Program& program, const CostModel& costs) {
   Program copied = program;
   std::vector<size_t> candidates;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    if (!CanBeCopied(op, costs) || !IsOpen(op)) continue;
+    if (!CanUseCopyEngine(op, costs) || !IsOpen(op)) continue;
     copied.ops[i].attrs.Set("copies", true);
     candidates.push_back(i);
   }
