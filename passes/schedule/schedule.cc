@@ -322,7 +322,7 @@ class Scheduler {
           BytesText(capacity_bytes_));
     }
     if (!entry.robust.value_or(true)) {
-      return "its gain does not survive 10 % cost noise";
+      return "its gain is not robust to 10 % cost noise";
     }
     std::string why = "slower than " + best.plan.name;
     bool faster = candidate.found.makespan_us < best.found.makespan_us;

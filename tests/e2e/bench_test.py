@@ -52,7 +52,7 @@ class BenchTest(ToolTest):
     self.assertIn("the time was over", said)
     self.assertGreater(os.path.getsize(table), 0)
 
-  def test_collectives_by_copies_need_engines(self):
+  def test_collectives_on_copy_engines_need_them(self):
     said = self.passes("asyra-bench", *CPU, "--seconds", "20")
     self.assertIn("copies=true}: no copy engines carry it between local ranks",
                   said[said.index("not measured:"):])

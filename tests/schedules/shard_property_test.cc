@@ -308,14 +308,16 @@ void MergeSome(RandomModel& model, Program* program, Seen* seen) {
       if (k < lane.size()) group.push_back(lane[k]);
     }
     const Op& first = program->ops[group[0]];
-    bool alike = group.size() == ops.size() && !first.is_collective() &&
-                 !first.def->is_wait && !first.def->is_tile;
+    bool identical = group.size() == ops.size() && !first.is_collective() &&
+                     !first.def->is_wait && !first.def->is_tile;
     for (int op : group) {
-      alike &= program->ops[op].def == first.def &&
-               program->ops[op].attrs == first.attrs;
-      for (ValueId value : program->ops[op].results) alike &= dims[value] >= 0;
+      identical &= program->ops[op].def == first.def &&
+                   program->ops[op].attrs == first.attrs;
+      for (ValueId value : program->ops[op].results)
+        identical &= dims[value] >= 0;
     }
-    if (alike && model.Pick({0, 1}) == 1) groups.push_back(std::move(group));
+    if (identical && model.Pick({0, 1}) == 1)
+      groups.push_back(std::move(group));
   }
   absl::StatusOr<Program> merged = TileMerger(*program).Merge(groups);
   if (!merged.ok()) return;  // in a cycle, or tiles of different values

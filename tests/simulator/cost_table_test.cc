@@ -261,7 +261,7 @@ TEST(CostTable, CopyEnginesSpeakForCopyEnginesAlone) {
 }
 
 // The library carries them then, of which they say nothing.
-TEST(CostTable, CopiesAreLeftOutWhereNothingCanCopy) {
+TEST(CostTable, CopyEnginesAreLeftOutWhereThereAreNone) {
   Machine machine = TestMachine();
   machine.copy_engines = 0;
   std::string copied = GatherOf(1 << 20, true),
