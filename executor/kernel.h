@@ -84,12 +84,12 @@ class Kernel {
   // Enqueues it. Errors while it runs go to the stream's Failure, after the
   // label.
   virtual void Launch(const KernelArgs& args, Stream& stream) = 0;
-  // Whether Launch leaves something to LaunchRest, as a collective may whose
-  // CollectiveUse is split.
-  virtual bool has_rest() const { return false; }
-  // Enqueues the rest of it on a stream where it may come late without holding
+  // Whether Launch leaves a self-copy, of what stays on its device, to
+  // LaunchSelfCopy, as a collective may whose CollectiveUse is split.
+  virtual bool has_self_copy() const { return false; }
+  // Enqueues the self-copy on a stream where it may come late without holding
   // up what follows Launch. Both have ended before the result is read.
-  virtual void LaunchRest(const KernelArgs& args, Stream& stream) {
+  virtual void LaunchSelfCopy(const KernelArgs& args, Stream& stream) {
     (void)args;
     (void)stream;
   }

@@ -68,8 +68,8 @@ class StepRunner {
     std::vector<Event*> waits;
     // Null for views, which only synchronize.
     std::unique_ptr<Launch> launch;
-    // Of a collective that has a rest: where that may begin, and its end.
-    std::unique_ptr<Event> rest_begin, rest_end;
+    // Of a collective that has a self-copy: where that may begin, and its end.
+    std::unique_ptr<Event> self_copy_begin, self_copy_end;
     std::vector<std::unique_ptr<Launch>> before, after;  // probes
     std::unique_ptr<Event> record;                       // null: none waits
     std::unique_ptr<Event> begin, end;                   // of the profile
@@ -83,8 +83,8 @@ class StepRunner {
   absl::Status MakeKernel(OpLaunch* launch);
   // The wait of a collective of one value that is started; -1 of others.
   int OnlyWait(const Op& op) const;
-  // Waits for collectives wait for their rests too.
-  absl::Status MakeRests();
+  // Waits for collectives wait for their self-copies too.
+  absl::Status MakeSelfCopies();
   absl::Status ChooseAlike();
   void PlaceWorkspaces();
   // Labels of the ops whose kernel is such a one, without repetition.
@@ -121,7 +121,7 @@ class StepRunner {
   std::deque<uint64_t> cells_;                    // of probes
   std::vector<uint64_t*> cell_of_;                // by root
   std::vector<std::unique_ptr<Stream>> streams_;
-  std::unique_ptr<Stream> rests_;  // of collectives; null: there are none
+  std::unique_ptr<Stream> self_copies_;  // of collectives; null: there are none
   std::unique_ptr<Recording> step_;
 };
 

@@ -22,10 +22,9 @@ class Event {
   virtual double UsSince(const Event& earlier) const = 0;
 };
 
-// What a stream is for. Where work of several could begin, that of the last use
-// here does: collectives hold up other ranks, and rests (Kernel::LaunchRest)
-// have time.
-enum class StreamUse : uint8_t { kRests, kCompute, kCollectives };
+// What a stream is for, by ascending priority: collectives hold up other ranks,
+// and nothing is in a hurry for self-copies (Kernel::LaunchSelfCopy).
+enum class StreamUse : uint8_t { kSelfCopies, kCompute, kCollectives };
 
 using WaitCheck = std::function<absl::Status(double waited_s)>;
 

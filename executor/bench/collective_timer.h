@@ -35,7 +35,7 @@ class RankTimer {
   // sample is as many collectives in a row as take about a millisecond, 20 at
   // most, of which each takes its share. It comes behind barriers on the
   // devices that last until all hosts have enqueued it. What a collective
-  // leaves to those who wait for it (Kernel::LaunchRest) does not count.
+  // leaves to those who wait for it (Kernel::LaunchSelfCopy) does not count.
   // Errors: Unimplemented where the call asks for copies and nothing carries it
   // so; those of the communicator.
   virtual absl::StatusOr<Timing> TimeCollective(const CollectiveCall& call,

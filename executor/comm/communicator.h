@@ -22,8 +22,8 @@ struct CollectiveUse {
   std::vector<int64_t> members;
   int op;             // position in the program, equal on all ranks
   std::string label;  // the op as errors name it
-  // It has one value and is started, and waited for later: Kernel::LaunchRest
-  // is called.
+  // It has one value and is started, and waited for later:
+  // Kernel::LaunchSelfCopy is called.
   bool split = false;
 };
 

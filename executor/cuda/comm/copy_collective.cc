@@ -153,7 +153,7 @@ class CopyCollective : public CudaKernel {
     // Within a GPU it takes a kernel to copy (copy engines do not, however they
     // are asked), which finds room before what is computed next rather than
     // later.
-    if (!g_.sums && !has_rest()) {
+    if (!g_.sums && !has_self_copy()) {
       ASYRA_RETURN_IF_ERROR(SendBlock(g_.self, args, stream));
     }
     // Everybody's memory is free to be written to.
@@ -171,14 +171,15 @@ class CopyCollective : public CudaKernel {
     return MeetAll(2, stream);
   }
 
-  // This rank's own block: beside a product the kernel that copies it waits for
+  // The self-copy: beside a product the kernel that makes it waits for
   // the product's end, and so would everything behind it on the collective's
   // stream. The driver's kernel would then hold up small ops for as long as it
   // takes, and takes twice as long where rows are long and few.
-  bool has_rest() const override { return g_.split && !g_.sums; }
-  absl::Status EnqueueRest(const KernelArgs& args,
-                           cudaStream_t stream) override {
-    return has_rest() ? SendBlock(g_.self, args, stream) : absl::OkStatus();
+  bool has_self_copy() const override { return g_.split && !g_.sums; }
+  absl::Status EnqueueSelfCopy(const KernelArgs& args,
+                               cudaStream_t stream) override {
+    return has_self_copy() ? SendBlock(g_.self, args, stream)
+                           : absl::OkStatus();
   }
 
  private:
@@ -223,9 +224,9 @@ class CopyCollective : public CudaKernel {
     }
     int64_t place = g_.self * runs.write_member * size;
     if (to == g_.self) {
-      ASYRA_CUDA(
-          CopyRows(copy, from, static_cast<std::byte*>(args.results[0]) + place,
-                   stream, has_rest() ? CopyPace::kAside : CopyPace::kFull));
+      ASYRA_CUDA(CopyRows(
+          copy, from, static_cast<std::byte*>(args.results[0]) + place, stream,
+          has_self_copy() ? CopyPace::kAside : CopyPace::kFull));
       return absl::OkStatus();
     }
     return CopyBlock(

@@ -26,8 +26,8 @@ class CudaEvent : public Event {
   bool timed_;
 };
 
-// Of a stream of the current GPU; where there are two priorities only, rests
-// compete with computation.
+// Of a stream of the current GPU. Where there are two priorities only,
+// self-copies have that of computation.
 absl::StatusOr<int> PriorityOf(StreamUse use);
 
 class CudaStream : public Stream {

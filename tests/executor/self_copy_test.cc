@@ -1,5 +1,5 @@
-// Collectives that leave a part to a stream of its own: it begins when they do,
-// and waits for them wait for it.
+// Collectives that leave a self-copy to a stream of its own: it begins when
+// they do, and waits for them wait for it.
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/run.h"
 #include "gmock/gmock.h"
@@ -10,7 +10,7 @@
 namespace asyra {
 namespace {
 
-// All of it is left for later.
+// All of it is left to the self-copy.
 class LateKernel : public Kernel {
  public:
   LateKernel(std::unique_ptr<Kernel> kernel, bool split)
@@ -24,8 +24,8 @@ class LateKernel : public Kernel {
   void Launch(const KernelArgs& args, Stream& stream) override {
     if (!split_) kernel_->Launch(args, stream);
   }
-  bool has_rest() const override { return split_; }
-  void LaunchRest(const KernelArgs& args, Stream& stream) override {
+  bool has_self_copy() const override { return split_; }
+  void LaunchSelfCopy(const KernelArgs& args, Stream& stream) override {
     kernel_->Launch(args, stream);
   }
 
@@ -86,7 +86,7 @@ class LatePlatform : public Platform {
 };
 
 // %g and %h are waited for on two streams; %f and %i are of one collective,
-// which has two waits. Nothing but its rest writes %y before %b reads it.
+// which has two waits. Nothing but its self-copy writes %y before %b reads it.
 constexpr const char* kProgram = R"(asyra 1 scheduled
 mesh (tp=2, dp=2)
 program @f(%x: f32[64@tp, 256], %s: f32[64@tp, 256], %r: f32[32@dp, 8]) ->
@@ -110,7 +110,7 @@ program @f(%x: f32[64@tp, 256], %s: f32[64@tp, 256], %r: f32[32@dp, 8]) ->
 }
 )";
 
-TEST(Rests, AreThereBeforeWhatIsWaitedForIsRead) {
+TEST(SelfCopies, AreThereBeforeWhatIsWaitedForIsRead) {
   Program program = Parsed(kProgram);
   std::vector<Tensor> inputs = RandomInputs(program, 1, 100);
   auto want = Interpret(program, inputs);
