@@ -49,8 +49,8 @@ class CompositeKernel : public Kernel {
     for (const Part& part : parts_) native &= part.kernel->is_native();
     return native;
   }
-  void AddChoices(Choices* choices) const override {
-    for (const Part& part : parts_) part.kernel->AddChoices(choices);
+  void AddTuningResults(TuningResults* results) const override {
+    for (const Part& part : parts_) part.kernel->AddTuningResults(results);
   }
 
   void Launch(const KernelArgs& args, Stream& stream) override {

@@ -83,9 +83,9 @@ class Device {
   // the device cannot compute it.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(
       const KernelUse& use) = 0;
-  // Kernels that are prepared from now on are made of these choices, where
-  // they serve, instead of those that were made here.
-  virtual void Adopt(const Choices& choices) { (void)choices; }
+  // Kernels that are prepared from now on use these tuning results, where they
+  // serve, instead of those that were measured here.
+  virtual void SetTuningResults(const TuningResults& results) { (void)results; }
   // A probe of one operand; its label says whose.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareProbe(
       const ProbeUse& use) = 0;

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/stream.h"
-#include "executor/tuning/choices.h"
+#include "executor/tuning/tuning_results.h"
 #include "ir/program.h"
 
 namespace asyra {
@@ -72,9 +72,9 @@ class Kernel {
   // False for a fusion whose ops run one after the other, for want of one
   // kernel for all.
   virtual bool is_whole() const { return true; }
-  // Adds what was chosen by measuring when it was prepared, which ranks agree
-  // on.
-  virtual void AddChoices(Choices* choices) const { (void)choices; }
+  // Adds the tuning results that it was prepared with, which ranks
+  // synchronize.
+  virtual void AddTuningResults(TuningResults* results) const { (void)results; }
   // Once, before the first launch: where its values are. All ranks bind their
   // collectives in the order of the program.
   virtual absl::Status Bind(const KernelArgs& args) {

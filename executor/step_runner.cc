@@ -71,7 +71,7 @@ absl::Status StepRunner::MakeOps() {
     ops_.push_back(std::move(launch));
   }
   ASYRA_RETURN_IF_ERROR(MakeKernels(/*of_collectives=*/false));
-  ASYRA_RETURN_IF_ERROR(ChooseAlike());
+  ASYRA_RETURN_IF_ERROR(SyncKernelTuning());
   ASYRA_RETURN_IF_ERROR(MakeKernels(/*of_collectives=*/true));
   ASYRA_RETURN_IF_ERROR(MakeSelfCopies());
   PlaceWorkspaces();
@@ -131,25 +131,25 @@ absl::Status StepRunner::MakeSelfCopies() {
   return absl::OkStatus();
 }
 
-// Copies of a value that ranks compute each for itself are equal only where
-// they compute it alike. All ranks measure at the same time; those that chose
-// otherwise than the first one make such kernels anew.
-absl::Status StepRunner::ChooseAlike() {
+// Replicas of a value are equal only where ranks compute it by the same
+// algorithm. All ranks measure at the same time; those with another result than
+// the first one prepare such kernels again.
+absl::Status StepRunner::SyncKernelTuning() {
   if (setup_.world == nullptr) return absl::OkStatus();
-  Choices mine;
+  TuningResults mine;
   for (const OpLaunch& op : ops_) {
-    if (op.launch != nullptr) op.launch->kernel->AddChoices(&mine);
+    if (op.launch != nullptr) op.launch->kernel->AddTuningResults(&mine);
   }
-  ASYRA_ASSIGN_OR_RETURN(Choices agreed, AgreeOnChoices(*setup_.world, mine));
+  ASYRA_ASSIGN_OR_RETURN(TuningResults agreed, SyncTuning(*setup_.world, mine));
   if (agreed == mine) return absl::OkStatus();
-  setup_.device.Adopt(agreed);
+  setup_.device.SetTuningResults(agreed);
   for (OpLaunch& op : ops_) {
     if (op.launch == nullptr) continue;
-    Choices its;
-    op.launch->kernel->AddChoices(&its);
-    bool alike = absl::c_all_of(
+    TuningResults its;
+    op.launch->kernel->AddTuningResults(&its);
+    bool same = absl::c_all_of(
         its, [&](const auto& one) { return agreed[one.first] == one.second; });
-    if (!alike) ASYRA_RETURN_IF_ERROR(MakeKernel(&op));
+    if (!same) ASYRA_RETURN_IF_ERROR(MakeKernel(&op));
   }
   return absl::OkStatus();
 }

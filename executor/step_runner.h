@@ -30,7 +30,7 @@ class StepRunner {
     Failure* failure;
   };
   // Chooses and prepares all kernels, those of collectives last, and makes
-  // streams and events. Choices that were measured are the same on all ranks.
+  // streams and events. Tuning results are the same on all ranks.
   static absl::StatusOr<std::unique_ptr<StepRunner>> Create(const Setup& setup);
 
   // Of all streams together.
@@ -85,7 +85,7 @@ class StepRunner {
   int OnlyWait(const Op& op) const;
   // Waits for collectives wait for their self-copies too.
   absl::Status MakeSelfCopies();
-  absl::Status ChooseAlike();
+  absl::Status SyncKernelTuning();
   void PlaceWorkspaces();
   // Labels of the ops whose kernel is such a one, without repetition.
   std::vector<std::string> OpsWhere(bool (*holds)(const Kernel& kernel)) const;

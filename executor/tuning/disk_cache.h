@@ -1,5 +1,5 @@
-// What takes long to find out and hangs on nothing but a text, its key, kept in
-// files for later processes: measured choices, compiled kernels.
+// What takes long to find out and depends on nothing but a text, its key, kept
+// in files for later processes: tuning results, compiled kernels.
 //
 // There is a file for each key. It is written aside and renamed, so that
 // threads, processes and hosts share a folder without a lock, which one that

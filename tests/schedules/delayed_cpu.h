@@ -27,8 +27,8 @@ class DelayedKernel : public Kernel {
   }
   bool is_native() const override { return kernel_->is_native(); }
   bool is_whole() const override { return kernel_->is_whole(); }
-  void AddChoices(Choices* choices) const override {
-    kernel_->AddChoices(choices);
+  void AddTuningResults(TuningResults* results) const override {
+    kernel_->AddTuningResults(results);
   }
   absl::Status Bind(const KernelArgs& args) override {
     kernel_->set_label(label());

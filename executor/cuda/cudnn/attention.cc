@@ -115,8 +115,8 @@ class CudnnAttention : public CudaKernel {
     return lengths_bytes_ + graph_->workspace_bytes();
   }
 
-  void AddChoices(Choices* choices) const override {
-    graph_->AddChoice(choices);
+  void AddTuningResults(TuningResults* results) const override {
+    graph_->AddTuningResult(results);
   }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {

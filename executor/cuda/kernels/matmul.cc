@@ -80,8 +80,8 @@ class MatmulKernel : public CudaKernel {
   }
 
   int64_t workspace_bytes() const override { return workspace_; }
-  void AddChoices(Choices* choices) const override {
-    for (const Call& call : calls_) call.gemm->AddChoice(choices);
+  void AddTuningResults(TuningResults* results) const override {
+    for (const Call& call : calls_) call.gemm->AddTuningResult(results);
   }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {

@@ -1,4 +1,4 @@
-#include "executor/cuda/gemm/gemm_choice.h"
+#include "executor/cuda/gemm/gemm_algorithm.h"
 
 #include <charconv>
 #include <numeric>

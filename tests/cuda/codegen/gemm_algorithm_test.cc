@@ -1,5 +1,5 @@
-// Algorithms of cuBLASLt as text, and what they hang on; no GPU is needed.
-#include "executor/cuda/gemm/gemm_choice.h"
+// Algorithms of cuBLASLt as text, and what they depend on; no GPU is needed.
+#include "executor/cuda/gemm/gemm_algorithm.h"
 
 #include <algorithm>
 #include <random>
@@ -17,7 +17,7 @@ const GemmShape kShape = {DType::kBF16, false,      true,      128, 256, 512, 3,
                           128L * 512,   256L * 512, 128L * 256};
 
 // Every field changed, each alone.
-TEST(GemmChoice, HangsOnAllThatTheShapeSays) {
+TEST(GemmAlgorithmText, DependsOnAllThatTheShapeSays) {
   std::vector<GemmShape> shapes(10, kShape);
   shapes[0].dtype = DType::kF16;
   shapes[1].transpose_a = true;
@@ -37,7 +37,7 @@ TEST(GemmChoice, HangsOnAllThatTheShapeSays) {
   EXPECT_EQ(std::unique(keys.begin(), keys.end()), keys.end());
 }
 
-TEST(GemmChoice, SaysWhatItHangsOn) {
+TEST(GemmAlgorithmText, SaysWhatItDependsOn) {
   std::string key = KeyOf(kShape, "NVIDIA H200, 132 multiprocessors");
   EXPECT_THAT(key, HasSubstr("bf16 a[128, 512] b^T[512, 256] batch 3"));
   EXPECT_THAT(key, HasSubstr("aligned to 64"));
@@ -46,7 +46,7 @@ TEST(GemmChoice, SaysWhatItHangsOn) {
   EXPECT_EQ(key.find_first_of("\t\n"), std::string::npos);
 }
 
-TEST(GemmChoice, AlignmentIsThatOfOddMatrices) {
+TEST(GemmAlgorithmText, AlignmentIsThatOfOddMatrices) {
   GemmShape odd = kShape;
   odd.m = 3;
   odd.k = 5;
@@ -54,7 +54,7 @@ TEST(GemmChoice, AlignmentIsThatOfOddMatrices) {
   EXPECT_EQ(AlignmentOf(kShape), 64);
 }
 
-TEST(GemmChoice, AlgorithmsAreReadAsTheyWereWritten) {
+TEST(GemmAlgorithmText, AlgorithmsAreReadAsTheyWereWritten) {
   SCOPED_TRACE(fmt::format("ASYRA_SEED={}", Seed()));
   std::mt19937_64 random(Seed());
   for (int round = 0; round < 100; ++round) {
@@ -71,7 +71,7 @@ TEST(GemmChoice, AlgorithmsAreReadAsTheyWereWritten) {
   }
 }
 
-TEST(GemmChoice, WhatIsNoAlgorithmIsNone) {
+TEST(GemmAlgorithmText, WhatIsNoAlgorithmIsNone) {
   const std::string whole = ToText(GemmAlgorithm{.workspace_bytes = 33554432});
   ASSERT_TRUE(ParseGemmAlgorithm(whole).has_value());
   // Cut within the last word it would be another algorithm; the file's

@@ -1,4 +1,4 @@
-#include "executor/cuda/gemm/gpu_choices.h"
+#include "executor/cuda/gemm/gpu_tuning.h"
 
 #include <map>
 #include <mutex>
@@ -8,9 +8,9 @@
 
 namespace asyra::cuda {
 
-ChoiceStore& GpuChoices() {
-  static auto* const choices = new ChoiceStore(&DiskCache::OfProcess());
-  return *choices;
+TuningCache& GpuTuningCache() {
+  static auto* const cache = new TuningCache(&DiskCache::OfProcess());
+  return *cache;
 }
 
 absl::StatusOr<std::string> GpuModel() {

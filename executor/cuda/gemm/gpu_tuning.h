@@ -1,17 +1,17 @@
-// Choices (executor/tuning/choices.h) that kernels of GPUs are prepared with.
+// Tuning results (executor/tuning/tuning_results.h) of kernels on GPUs.
 #pragma once
 
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "executor/tuning/choice_store.h"
+#include "executor/tuning/tuning_cache.h"
 
 namespace asyra::cuda {
 
 // Those of this process, kept on disk.
-ChoiceStore& GpuChoices();
+TuningCache& GpuTuningCache();
 
-// What choices on the current GPU hang on besides the use and the library:
+// The current GPU, as the keys of its tuning results name it:
 // "NVIDIA H200, 132 multiprocessors, driver 13.0".
 absl::StatusOr<std::string> GpuModel();
 

@@ -1,5 +1,5 @@
-// cuBLASLt's algorithm for a product as a choice (executor/tuning/choices.h):
-// what it hangs on, and the algorithm as text.
+// cuBLASLt's algorithm for a product as a tuning result
+// (executor/tuning/tuning_results.h): its key, and the algorithm as text.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ inline constexpr uint64_t kGemmWorkspaceBytes = uint64_t{32} << 20;
 // begin at multiples of kDeviceAlignment, their matrices after whole ones.
 uint32_t AlignmentOf(const GemmShape& shape);
 
-// All that an algorithm hangs on: every field of the shape, what it may take
+// All that an algorithm depends on: every field of the shape, what it may take
 // for granted of memory, the version of cuBLASLt, and the GPU (GpuModel).
 std::string KeyOf(const GemmShape& shape, std::string_view gpu);
 

@@ -1,5 +1,5 @@
-// Choices are measured once, survive the process, and are the same on all
-// ranks; kernels are made of what was agreed on.
+// Tuning results are measured once, survive the process, and are the same on
+// all ranks; kernels are prepared with what was synchronized.
 #include <unistd.h>
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 #include "executor/comm/agreement.h"
 #include "executor/composite_kernel.h"
-#include "executor/tuning/choice_store.h"
+#include "executor/tuning/tuning_cache.h"
 #include "gmock/gmock.h"
 #include "ir/support/status.h"
 #include "tests/executor/ranks.h"
@@ -20,18 +20,18 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 auto Always() {
-  return [](const Choice&) { return true; };
+  return [](const TuningResult&) { return true; };
 }
 auto Never() {
-  return [](const Choice&) { return false; };
+  return [](const TuningResult&) { return false; };
 }
 
 // Gives "1", "2", ...
 struct Measure {
   int count = 0;
   double us = 5;
-  absl::StatusOr<Choice> operator()() {
-    return Choice{std::to_string(++count), us};
+  absl::StatusOr<TuningResult> operator()() {
+    return TuningResult{std::to_string(++count), us};
   }
 };
 
@@ -39,18 +39,19 @@ class StoreOnDisk : public testing::Test {
  protected:
   ~StoreOnDisk() override { std::filesystem::remove_all(disk_.folder()); }
 
-  std::string Get(ChoiceStore& store, const std::string& key,
-                  const std::function<bool(const Choice&)>& serves = Always()) {
+  std::string Get(
+      TuningCache& store, const std::string& key,
+      const std::function<bool(const TuningResult&)>& serves = Always()) {
     return ASYRA_VALUE(store.Get(key, serves, std::ref(measure_))).value;
   }
 
   DiskCache disk_{
-      fmt::format("{}asyra_choices_{}", testing::TempDir(), getpid())};
+      fmt::format("{}asyra_tuning_{}", testing::TempDir(), getpid())};
   Measure measure_;
 };
 
 TEST_F(StoreOnDisk, MeasuresOnceInAllProcesses) {
-  ChoiceStore store(&disk_), later(&disk_), without;
+  TuningCache store(&disk_), later(&disk_), without;
   EXPECT_EQ(Get(store, "a"), "1");
   EXPECT_EQ(Get(store, "a"), "1");
   EXPECT_EQ(Get(store, "b"), "2");
@@ -61,30 +62,30 @@ TEST_F(StoreOnDisk, MeasuresOnceInAllProcesses) {
 
 // What this process has made need not be tried.
 TEST_F(StoreOnDisk, WhatDoesNotServeIsMeasuredAnew) {
-  ChoiceStore store(&disk_), later(&disk_), third(&disk_);
+  TuningCache store(&disk_), later(&disk_), third(&disk_);
   EXPECT_EQ(Get(store, "a", Never()), "1");
   EXPECT_EQ(Get(store, "a", Never()), "1");
   EXPECT_EQ(Get(later, "a", Never()), "2");
   EXPECT_EQ(Get(third, "a"), "2");
-  store.Adopt({{"a", {"foreign"}}});
+  store.Override({{"a", {"foreign"}}});
   EXPECT_EQ(Get(store, "a", Never()), "3");
 }
 
-TEST_F(StoreOnDisk, WhatIsNoChoiceIsMeasuredAnew) {
+TEST_F(StoreOnDisk, WhatIsMalformedIsMeasuredAnew) {
   for (const char* text : {"", "5", "x\t1", "5x\t1", "5\t1\n", "5\t1\t2"}) {
-    disk_.Keep("choice", "a", text);
-    ChoiceStore store(&disk_);
+    disk_.Keep("tuning", "a", text);
+    TuningCache store(&disk_);
     int before = measure_.count;
     Get(store, "a");
     EXPECT_EQ(measure_.count, before + 1) << text;
   }
 }
 
-TEST_F(StoreOnDisk, WhatIsAdoptedCountsAndStays) {
-  ChoiceStore store(&disk_), later(&disk_);
+TEST_F(StoreOnDisk, WhatOverridesCountsAndStays) {
+  TuningCache store(&disk_), later(&disk_);
   EXPECT_EQ(Get(store, "a"), "1");
   EXPECT_TRUE(store.Holds("a", {"1"}));
-  store.Adopt({{"a", {"other", 4}}, {"b", {"new", 4}}});
+  store.Override({{"a", {"other", 4}}, {"b", {"new", 4}}});
   EXPECT_FALSE(store.Holds("a", {"1"}));
   EXPECT_EQ(Get(store, "a"), "other");
   EXPECT_EQ(Get(later, "a"), "other");
@@ -93,40 +94,40 @@ TEST_F(StoreOnDisk, WhatIsAdoptedCountsAndStays) {
 
 // For want of memory; a later process may have more.
 TEST_F(StoreOnDisk, WhatWasNotMeasuredIsNotKept) {
-  ChoiceStore store(&disk_), later(&disk_);
+  TuningCache store(&disk_), later(&disk_);
   measure_.us = 0;
   EXPECT_EQ(Get(store, "a"), "1");
   EXPECT_EQ(Get(store, "a"), "1");
   EXPECT_EQ(Get(later, "a"), "2");
 }
 
-TEST_F(StoreOnDisk, AnErrorIsNoChoice) {
-  ChoiceStore store(&disk_);
-  auto fail = []() -> absl::StatusOr<Choice> {
+TEST_F(StoreOnDisk, AnErrorIsNoResult) {
+  TuningCache store(&disk_);
+  auto fail = []() -> absl::StatusOr<TuningResult> {
     return absl::InternalError("no");
   };
   EXPECT_FALSE(store.Get("a", Always(), fail).ok());
   EXPECT_EQ(Get(store, "a"), "1");
 }
 
-TEST(ChoicesText, IsReadAsItWasWritten) {
-  Choices choices = {{"gemm 1, x", {"0 00ff", 12.25}}, {"", {"", 0}}};
-  Choices read = ParseChoices(ToText(choices));
-  EXPECT_EQ(read, choices);
+TEST(TuningResultsText, IsReadAsItWasWritten) {
+  TuningResults results = {{"gemm 1, x", {"0 00ff", 12.25}}, {"", {"", 0}}};
+  TuningResults read = ParseTuningResults(ToText(results));
+  EXPECT_EQ(read, results);
   EXPECT_EQ(read["gemm 1, x"].us, 12.25);
-  EXPECT_THAT(ParseChoices("\n\na\tb\tc\nx\ty\n\t"), IsEmpty());
-  EXPECT_EQ(ParseChoices("a\tb\tc\nk\t1\tv").size(), 1);
+  EXPECT_THAT(ParseTuningResults("\n\na\tb\tc\nx\ty\n\t"), IsEmpty());
+  EXPECT_EQ(ParseTuningResults("a\tb\tc\nk\t1\tv").size(), 1);
 }
 
 // What each rank gets, where rank r has `of(r)`.
-std::vector<Choices> Agreed(int64_t ranks,
-                            const std::function<Choices(int64_t rank)>& of) {
-  std::vector<Choices> agreed(ranks);
+std::vector<TuningResults> Agreed(
+    int64_t ranks, const std::function<TuningResults(int64_t rank)>& of) {
+  std::vector<TuningResults> agreed(ranks);
   for (const absl::Status& status :
        OnRanks(ranks, {}, [&](Communicator& world) -> absl::Status {
-         auto choices = AgreeOnChoices(world, of(world.rank()));
-         if (!choices.ok()) return choices.status();
-         agreed[world.rank()] = *choices;
+         auto results = SyncTuning(world, of(world.rank()));
+         if (!results.ok()) return results.status();
+         agreed[world.rank()] = *results;
          // All ranks have exchanged equally often.
          auto met = world.Exchange("met");
          if (!met.ok()) return met.status();
@@ -138,66 +139,71 @@ std::vector<Choices> Agreed(int64_t ranks,
   return agreed;
 }
 
-TEST(AgreeOnChoices, TheFirstRankCounts) {
-  for (const Choices& agreed : Agreed(3, [](int64_t rank) -> Choices {
+TEST(SyncTuning, TheFirstRankCounts) {
+  for (const TuningResults& agreed :
+       Agreed(3, [](int64_t rank) -> TuningResults {
          return {{"a", {std::to_string(rank), 1.0 + rank}}, {"b", {"x", 1}}};
        })) {
-    EXPECT_EQ(agreed, (Choices{{"a", {"0"}}, {"b", {"x"}}}));
+    EXPECT_EQ(agreed, (TuningResults{{"a", {"0"}}, {"b", {"x"}}}));
   }
 }
 
-TEST(AgreeOnChoices, OfOneModelEach) {
-  std::vector<Choices> agreed = Agreed(4, [](int64_t rank) -> Choices {
-    return {{rank % 2 ? "on H200" : "on H100", {std::to_string(rank), 1}}};
-  });
-  EXPECT_EQ(agreed[2], (Choices{{"on H100", {"0"}}}));
-  EXPECT_EQ(agreed[3], (Choices{{"on H200", {"1"}}}));
+TEST(SyncTuning, OfOneModelEach) {
+  std::vector<TuningResults> agreed =
+      Agreed(4, [](int64_t rank) -> TuningResults {
+        return {{rank % 2 ? "on H200" : "on H100", {std::to_string(rank), 1}}};
+      });
+  EXPECT_EQ(agreed[2], (TuningResults{{"on H100", {"0"}}}));
+  EXPECT_EQ(agreed[3], (TuningResults{{"on H200", {"1"}}}));
 }
 
-TEST(AgreeOnChoices, WhoCouldMeasureKnowsBetter) {
-  std::vector<Choices> agreed = Agreed(3, [](int64_t rank) -> Choices {
-    return {{"a", {std::to_string(rank), rank == 1 ? 9.0 : 0}}};
-  });
-  for (const Choices& one : agreed) EXPECT_EQ(one, (Choices{{"a", {"1"}}}));
+TEST(SyncTuning, WhoCouldMeasureKnowsBetter) {
+  std::vector<TuningResults> agreed =
+      Agreed(3, [](int64_t rank) -> TuningResults {
+        return {{"a", {std::to_string(rank), rank == 1 ? 9.0 : 0}}};
+      });
+  for (const TuningResults& one : agreed)
+    EXPECT_EQ(one, (TuningResults{{"a", {"1"}}}));
   // Of ranks that could not, the first one counts.
-  agreed = Agreed(3, [](int64_t rank) -> Choices {
+  agreed = Agreed(3, [](int64_t rank) -> TuningResults {
     return {{"a", {std::to_string(rank), 0}}};
   });
-  for (const Choices& one : agreed) EXPECT_EQ(one, (Choices{{"a", {"0"}}}));
+  for (const TuningResults& one : agreed)
+    EXPECT_EQ(one, (TuningResults{{"a", {"0"}}}));
 }
 
 // Any ranks, any keys: what a rank gets has its keys, and for each of them all
 // ranks have the same.
-TEST(AgreeOnChoices, AreEqualWhereverTheyAreKnown) {
+TEST(SyncTuning, AreEqualWhereverTheyAreKnown) {
   SCOPED_TRACE(fmt::format("ASYRA_SEED={}", Seed()));
   std::mt19937_64 random(Seed());
   for (int round = 0; round < 30; ++round) {
     auto ranks = static_cast<int64_t>(1 + random() % 5);
-    std::vector<Choices> given(ranks);
-    for (Choices& choices : given) {
+    std::vector<TuningResults> given(ranks);
+    for (TuningResults& results : given) {
       for (const char* key : {"a", "b", "c"}) {
         if (random() % 3 == 0) continue;
-        choices[key] = {std::to_string(random() % 3),
+        results[key] = {std::to_string(random() % 3),
                         static_cast<double>(random() % 2)};
       }
     }
-    std::vector<Choices> agreed =
+    std::vector<TuningResults> agreed =
         Agreed(ranks, [&](int64_t rank) { return given[rank]; });
-    Choices all;
+    TuningResults all;
     for (int64_t rank = 0; rank < ranks; ++rank) {
       ASSERT_EQ(agreed[rank].size(), given[rank].size());
-      for (const auto& [key, choice] : agreed[rank]) {
+      for (const auto& [key, result] : agreed[rank]) {
         EXPECT_EQ(given[rank].count(key), 1);
-        EXPECT_EQ(all.emplace(key, choice).first->second, choice);
+        EXPECT_EQ(all.emplace(key, result).first->second, result);
       }
     }
   }
 }
 
-// A cpu whose kernels are made of choices that nobody would make alike.
-class ChoosyDevice : public Device {
+// A cpu whose kernels are tuned differently on each rank.
+class TunedDevice : public Device {
  public:
-  explicit ChoosyDevice(int64_t rank)
+  explicit TunedDevice(int64_t rank)
       : own_{fmt::format("rank {}", rank), 1}, cpu_(CreateCpuDevice()) {}
 
   // Of the kernels that were made, in their order.
@@ -245,29 +251,31 @@ class ChoosyDevice : public Device {
     auto kernel = cpu_->PrepareKernel(use);
     if (!kernel.ok()) return kernel;
     std::string key(use.def().name);
-    Choice choice = own_;
-    if (key == "neg") choice.value = "alike";
-    auto found = adopted_.find(key);
-    if (found != adopted_.end()) choice = found->second;
-    made_.push_back(key + " by " + choice.value);
-    return std::make_unique<Chosen>(*std::move(kernel), key, choice);
+    TuningResult result = own_;
+    if (key == "neg") result.value = "same";
+    auto found = set_.find(key);
+    if (found != set_.end()) result = found->second;
+    made_.push_back(key + " by " + result.value);
+    return std::make_unique<Chosen>(*std::move(kernel), key, result);
   }
-  void Adopt(const Choices& choices) override { adopted_ = choices; }
+  void SetTuningResults(const TuningResults& results) override {
+    set_ = results;
+  }
 
  private:
   class Chosen : public Kernel {
    public:
-    Chosen(std::unique_ptr<Kernel> kernel, std::string key, Choice choice)
+    Chosen(std::unique_ptr<Kernel> kernel, std::string key, TuningResult result)
         : kernel_(std::move(kernel)),
           key_(std::move(key)),
-          choice_(std::move(choice)) {}
-    // As much as its choice is long.
+          tuned_(std::move(result)) {}
+    // Proportional to the length of its tuning result.
     int64_t workspace_bytes() const override {
       return kernel_->workspace_bytes() +
-             static_cast<int64_t>(choice_.value.size()) * 1000;
+             static_cast<int64_t>(tuned_.value.size()) * 1000;
     }
-    void AddChoices(Choices* choices) const override {
-      choices->emplace(key_, choice_);
+    void AddTuningResults(TuningResults* results) const override {
+      results->emplace(key_, tuned_);
     }
     void Launch(const KernelArgs& args, Stream& stream) override {
       kernel_->Launch(args, stream);
@@ -276,11 +284,11 @@ class ChoosyDevice : public Device {
    private:
     std::unique_ptr<Kernel> kernel_;
     std::string key_;
-    Choice choice_;
+    TuningResult tuned_;
   };
 
-  const Choice own_;
-  Choices adopted_;
+  const TuningResult own_;
+  TuningResults set_;
   std::vector<std::string> made_;
   std::unique_ptr<Device> cpu_;
 };
@@ -300,11 +308,11 @@ program @f(%x: f32[6@tp]) -> (f32[6]) {
 }
 )";
 
-TEST(Prepare, KernelsThatOthersChoseOtherwiseAreMadeAnew) {
+TEST(Prepare, KernelsThatOthersTunedOtherwiseAreMadeAnew) {
   std::vector<std::vector<std::string>> made(3);
   std::vector<int64_t> workspace(3);
   auto results = OnRanks(3, {}, [&](Communicator& world) -> absl::Status {
-    ChoosyDevice device(world.rank());
+    TunedDevice device(world.rank());
     auto executor = ASYRA_VALUE(Executor::Load(Parsed(kProgram)));
     absl::Status status = executor->Prepare(device, &world, nullptr);
     if (!status.ok()) return status;
@@ -314,23 +322,23 @@ TEST(Prepare, KernelsThatOthersChoseOtherwiseAreMadeAnew) {
   });
   for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
   EXPECT_THAT(made[0],
-              ElementsAre("exp by rank 0", "neg by alike", "fusion by rank 0"));
+              ElementsAre("exp by rank 0", "neg by same", "fusion by rank 0"));
   EXPECT_THAT(made[1],
-              ElementsAre("exp by rank 1", "neg by alike", "fusion by rank 1",
+              ElementsAre("exp by rank 1", "neg by same", "fusion by rank 1",
                           "exp by rank 0", "fusion by rank 0"));
   EXPECT_EQ(made[2].size(), 5);
   EXPECT_EQ(workspace[0], workspace[2]);
 }
 
 // A fusion without a kernel of its own is made of those of its ops.
-TEST(Prepare, OpsOfAFusionAreChosenAlikeToo) {
-  ChoosyDevice device(1);
+TEST(Prepare, OpsOfAFusionAreTunedToo) {
+  TunedDevice device(1);
   Program program = Parsed(kProgram);
   KernelUse use(program, program.ops[3], 0);
   std::unique_ptr<Kernel> kernel = ASYRA_VALUE(PrepareComposite(use, device));
-  Choices choices;
-  kernel->AddChoices(&choices);
-  EXPECT_EQ(choices, (Choices{{"exp", {"rank 1"}}, {"neg", {"alike"}}}));
+  TuningResults results;
+  kernel->AddTuningResults(&results);
+  EXPECT_EQ(results, (TuningResults{{"exp", {"rank 1"}}, {"neg", {"same"}}}));
 }
 
 TEST(Prepare, ARankThatIsLeftByTheOthersFails) {
@@ -340,7 +348,7 @@ TEST(Prepare, ARankThatIsLeftByTheOthersFails) {
       world.Abort(why);
       return why;
     }
-    return AgreeOnChoices(world, {}).status();
+    return SyncTuning(world, {}).status();
   });
   ExpectAll(results, "no GPU");
 }
