@@ -4,7 +4,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "executor/cuda/codegen/generated_kernel.h"
-#include "executor/cuda/kernels/rows.h"
+#include "executor/cuda/kernels/strided_copy.h"
 
 namespace asyra::cuda {
 namespace {
@@ -13,7 +13,7 @@ constexpr int64_t kAlignment = 256;  // of blocks in the workspace
 constexpr int64_t kMeetings = 3;     // at most
 
 // Joins loops over runs that lie together on both sides.
-RowCopy Joined(RowCopy copy) {
+StridedCopy Joined(StridedCopy copy) {
   if (copy.from_middle == copy.run_bytes && copy.to_middle == copy.run_bytes) {
     copy.run_bytes *= copy.middle;
     copy.middle = 1;
@@ -30,9 +30,9 @@ RowCopy Joined(RowCopy copy) {
 }
 
 // One block, by copies of rows with a pitch.
-absl::Status CopyBlock(const RowCopy& block, const void* from, void* to,
+absl::Status CopyBlock(const StridedCopy& block, const void* from, void* to,
                        cudaStream_t stream) {
-  RowCopy copy = Joined(block);
+  StridedCopy copy = Joined(block);
   auto at = static_cast<const std::byte*>(from);
   auto into = static_cast<std::byte*>(to);
   // The longer loop is the copy's own.
@@ -207,13 +207,13 @@ class CopyCollective : public CudaKernel {
                          cudaStream_t stream) {
     const CollectiveGeometry& runs = g_.runs;
     int64_t size = SizeOf(g_.dtype);
-    RowCopy copy{.outer = runs.outer,
-                 .middle = runs.middle,
-                 .run_bytes = runs.run_elements * size,
-                 .from_outer = runs.read_outer * size,
-                 .from_middle = runs.read_middle * size,
-                 .to_outer = runs.write_outer * size,
-                 .to_middle = runs.write_middle * size};
+    StridedCopy copy{.outer = runs.outer,
+                     .middle = runs.middle,
+                     .run_bytes = runs.run_elements * size,
+                     .from_outer = runs.read_outer * size,
+                     .from_middle = runs.read_middle * size,
+                     .to_outer = runs.write_outer * size,
+                     .to_middle = runs.write_middle * size};
     const auto* from = static_cast<const std::byte*>(args.operands[0]) +
                        to * runs.read_member * size;
     if (g_.sums) {
@@ -224,7 +224,7 @@ class CopyCollective : public CudaKernel {
     }
     int64_t place = g_.self * runs.write_member * size;
     if (to == g_.self) {
-      ASYRA_CUDA(CopyRows(
+      ASYRA_CUDA(CopyStrided(
           copy, from, static_cast<std::byte*>(args.results[0]) + place, stream,
           has_self_copy() ? CopyPace::kAside : CopyPace::kFull));
       return absl::OkStatus();

@@ -43,7 +43,7 @@ const CudaKernelDef* FindCudaKernel(const KernelUse& use);
 namespace cuda {
 
 std::vector<CudaKernelDef> AttentionKernels();
-std::vector<CudaKernelDef> BestKernels();
+std::vector<CudaKernelDef> TopKKernels();
 std::vector<CudaKernelDef> ConvKernels();
 std::vector<CudaKernelDef> CopyKernels();
 std::vector<CudaKernelDef> ElementwiseKernels();
@@ -52,7 +52,7 @@ std::vector<CudaKernelDef> LookupKernels();
 std::vector<CudaKernelDef> MatmulKernels();
 std::vector<CudaKernelDef> MoeKernels();
 std::vector<CudaKernelDef> PadKernels();
-std::vector<CudaKernelDef> PlaceKernels();
+std::vector<CudaKernelDef> GatherScatterKernels();
 std::vector<CudaKernelDef> RandomKernels();
 std::vector<CudaKernelDef> ReduceKernels();
 std::vector<CudaKernelDef> RotaryKernels();

@@ -10,20 +10,20 @@
 
 namespace asyra::cuda {
 
-// The best `count` along the middle of [outer, size, inner]: the larger
+// The first `count` along the middle of [outer, size, inner]: the larger
 // (smaller) elements, not-a-number being the largest, and of equal ones the
 // lower (higher) index first.
-struct Best {
+struct TopK {
   Element element = Element::kF32;
   int64_t outer = 1, size = 0, inner = 1, count = 1;
   bool largest = true, last = false;
 };
 
 // Into [outer, count, inner]; `values` may be null.
-cudaError_t FindBest(const Best& best, const void* x, void* values,
+cudaError_t FindTopK(const TopK& top_k, const void* x, void* values,
                      int64_t* indices, cudaStream_t stream);
 
-// Scores of `tokens` by expert, and the k best of each.
+// Scores of `tokens` by expert, and the top k of each.
 struct Router {
   Element element = Element::kF32;  // of logits and weights, a float
   int64_t tokens = 0, experts = 0, k = 1;

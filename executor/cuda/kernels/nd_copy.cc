@@ -1,11 +1,11 @@
-#include "executor/cuda/kernels/box_copy.h"
+#include "executor/cuda/kernels/nd_copy.h"
 
 #include <algorithm>
 
 namespace asyra::cuda {
 namespace {
 
-using Way = BoxCopy::Way;
+using Way = NdCopy::Way;
 
 Loop LoopOf(const Shape& sizes, const Access& from, const Access& to) {
   return Collapsed({.columns = sizes, .operands = {from}, .results = {to}});
@@ -13,33 +13,33 @@ Loop LoopOf(const Shape& sizes, const Access& from, const Access& to) {
 
 // Runs, and up to three dimensions of them. Where the last dimension is not
 // dense on both sides, runs are single elements.
-bool IsRows(const Loop& loop) {
+bool IsStrided(const Loop& loop) {
   const Shape &from = loop.operands[0].strides, &to = loop.results[0].strides;
   if (loop.columns.empty()) return true;
   return from.back() == 1 && to.back() == 1 && loop.columns.size() <= 4;
 }
 
-RowCopy RowsOf(const Loop& loop, int64_t bytes) {
+StridedCopy StridedCopyOf(const Loop& loop, int64_t bytes) {
   const Shape &from = loop.operands[0].strides, &to = loop.results[0].strides;
-  RowCopy rows;
+  StridedCopy copy;
   size_t n = loop.columns.size();
-  rows.run_bytes = bytes * (n > 0 ? loop.columns[n - 1] : 1);
+  copy.run_bytes = bytes * (n > 0 ? loop.columns[n - 1] : 1);
   if (n > 1) {
-    rows.middle = loop.columns[n - 2];
-    rows.from_middle = bytes * from[n - 2];
-    rows.to_middle = bytes * to[n - 2];
+    copy.middle = loop.columns[n - 2];
+    copy.from_middle = bytes * from[n - 2];
+    copy.to_middle = bytes * to[n - 2];
   }
   if (n > 2) {
-    rows.outer = loop.columns[n - 3];
-    rows.from_outer = bytes * from[n - 3];
-    rows.to_outer = bytes * to[n - 3];
+    copy.outer = loop.columns[n - 3];
+    copy.from_outer = bytes * from[n - 3];
+    copy.to_outer = bytes * to[n - 3];
   }
   if (n > 3) {
-    rows.blocks = loop.columns[n - 4];
-    rows.from_block = bytes * from[n - 4];
-    rows.to_block = bytes * to[n - 4];
+    copy.blocks = loop.columns[n - 4];
+    copy.from_block = bytes * from[n - 4];
+    copy.to_block = bytes * to[n - 4];
   }
-  return rows;
+  return copy;
 }
 
 // The dimension along which `from` is dense while `to` is along the last; none
@@ -76,8 +76,8 @@ Transpose TransposeOf(const Loop& loop, size_t dim) {
 
 Way WayOfLoop(const Loop& loop) {
   if (loop.num_columns() == 0) return Way::kNothing;
-  if (IsRows(loop)) {
-    return IsPlain(RowsOf(loop, 1)) ? Way::kPlain : Way::kRows;
+  if (IsStrided(loop)) {
+    return IsPlain(StridedCopyOf(loop, 1)) ? Way::kPlain : Way::kStrided;
   }
   // Vectors of a transpose begin where its memory does.
   bool begins =
@@ -91,21 +91,21 @@ void* Offset(const void* data, int64_t bytes) {
 
 }  // namespace
 
-Way BoxCopy::WayOf(const Shape& sizes, const Access& from, const Access& to) {
+Way NdCopy::WayOf(const Shape& sizes, const Access& from, const Access& to) {
   return WayOfLoop(LoopOf(sizes, from, to));
 }
 
-absl::StatusOr<BoxCopy> BoxCopy::Create(const Shape& sizes, const Access& from,
-                                        const Access& to, DType dtype) {
-  BoxCopy copy;
+absl::StatusOr<NdCopy> NdCopy::Create(const Shape& sizes, const Access& from,
+                                      const Access& to, DType dtype) {
+  NdCopy copy;
   Loop loop = LoopOf(sizes, from, to);
   int64_t bytes = SizeOf(dtype);
   copy.way_ = WayOfLoop(loop);
   copy.element_bytes_ = bytes;
   copy.from_bytes_ = from.first * bytes;
   copy.to_bytes_ = to.first * bytes;
-  if (copy.way_ == Way::kPlain || copy.way_ == Way::kRows) {
-    copy.rows_ = RowsOf(loop, bytes);
+  if (copy.way_ == Way::kPlain || copy.way_ == Way::kStrided) {
+    copy.strided_ = StridedCopyOf(loop, bytes);
   } else if (copy.way_ == Way::kTranspose) {
     copy.transpose_ = TransposeOf(loop, *TransposedDim(loop));
   } else if (copy.way_ == Way::kGenerated) {
@@ -116,20 +116,20 @@ absl::StatusOr<BoxCopy> BoxCopy::Create(const Shape& sizes, const Access& from,
   return copy;
 }
 
-absl::Status BoxCopy::Enqueue(const void* from, void* to,
-                              cudaStream_t stream) const {
+absl::Status NdCopy::Enqueue(const void* from, void* to,
+                             cudaStream_t stream) const {
   void *read = Offset(from, from_bytes_), *write = Offset(to, to_bytes_);
   switch (way_) {
     case Way::kNothing:
       break;
     case Way::kPlain:
-      ASYRA_CUDA(cudaMemcpyAsync(
-          write, read,
-          rows_.blocks * rows_.outer * rows_.middle * rows_.run_bytes,
-          cudaMemcpyDeviceToDevice, stream));
+      ASYRA_CUDA(cudaMemcpyAsync(write, read,
+                                 strided_.blocks * strided_.outer *
+                                     strided_.middle * strided_.run_bytes,
+                                 cudaMemcpyDeviceToDevice, stream));
       break;
-    case Way::kRows:
-      ASYRA_CUDA(CopyRows(rows_, read, write, stream));
+    case Way::kStrided:
+      ASYRA_CUDA(CopyStrided(strided_, read, write, stream));
       break;
     case Way::kTranspose:
       ASYRA_CUDA(

@@ -1,20 +1,21 @@
-#include "executor/cuda/kernels/rows.h"
+#include "executor/cuda/kernels/strided_copy.h"
 
 namespace asyra::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 // A thread's: enough in flight to fill the memory system, while blocks end soon
-// and leave their places to more urgent kernels.
+// and leave their slots to more urgent kernels.
 constexpr int kEach = 4;
-// Of a processor, where others are to find room: they still take most of the
-// memory's rate.
+// CTAs of an SM, where others are to find room: they still take most of the
+// memory's bandwidth.
 constexpr int kBlocksAside = 2;
 constexpr int kSharedBytesOfOthers = 32 << 10;
 
 // In units of T, which divides every number of `copy`. Index counts them all.
 template <typename T, typename Index>
-__global__ void RowsKernel(RowCopy copy, Index units, const T* from, T* to) {
+__global__ void StridedCopyKernel(StridedCopy copy, Index units, const T* from,
+                                  T* to) {
   auto run = static_cast<Index>(copy.run_bytes);
   auto middles = static_cast<Index>(copy.middle);
   auto outers = static_cast<Index>(copy.outer);
@@ -40,7 +41,7 @@ __global__ void RowsKernel(RowCopy copy, Index units, const T* from, T* to) {
   }
 }
 
-RowCopy In(int64_t unit, RowCopy copy) {
+StridedCopy In(int64_t unit, StridedCopy copy) {
   for (int64_t* field :
        {&copy.run_bytes, &copy.from_block, &copy.from_outer, &copy.from_middle,
         &copy.to_block, &copy.to_outer, &copy.to_middle}) {
@@ -49,7 +50,8 @@ RowCopy In(int64_t unit, RowCopy copy) {
   return copy;
 }
 
-bool Divides(int64_t unit, const RowCopy& c, const void* from, const void* to) {
+bool Divides(int64_t unit, const StridedCopy& c, const void* from,
+             const void* to) {
   for (int64_t field : {c.run_bytes, c.from_block, c.from_outer, c.from_middle,
                         c.to_block, c.to_outer, c.to_middle}) {
     if (field % unit != 0) return false;
@@ -58,29 +60,29 @@ bool Divides(int64_t unit, const RowCopy& c, const void* from, const void* to) {
          reinterpret_cast<uintptr_t>(to) % unit == 0;
 }
 
-// Shared memory that nobody uses, of which a processor has enough for
+// Shared memory that nobody uses, of which an SM has enough for
 // kBlocksAside blocks and a few of other kernels.
 cudaError_t SharedBytesAside(int* bytes) {
-  int device = 0, processor = 0, reserved = 0, most = 0;
+  int device = 0, sm_bytes = 0, reserved = 0, most = 0;
   cudaError_t error = cudaGetDevice(&device);
   auto ask = [&](cudaDeviceAttr what, int* value) {
     if (error == cudaSuccess) {
       error = cudaDeviceGetAttribute(value, what, device);
     }
   };
-  ask(cudaDevAttrMaxSharedMemoryPerMultiprocessor, &processor);
+  ask(cudaDevAttrMaxSharedMemoryPerMultiprocessor, &sm_bytes);
   ask(cudaDevAttrReservedSharedMemoryPerBlock, &reserved);
   ask(cudaDevAttrMaxSharedMemoryPerBlockOptin, &most);
-  int part = (processor - kSharedBytesOfOthers) / kBlocksAside - reserved;
+  int part = (sm_bytes - kSharedBytesOfOthers) / kBlocksAside - reserved;
   *bytes = part < most ? part : most;
   return error;
 }
 
 template <typename T, typename Index>
-cudaError_t Launch(const RowCopy& copy, int64_t units, const void* from,
+cudaError_t Launch(const StridedCopy& copy, int64_t units, const void* from,
                    void* to, cudaStream_t stream, CopyPace pace) {
   constexpr int64_t kOfBlock = kThreads * kEach;
-  auto* kernel = RowsKernel<T, Index>;
+  auto* kernel = StridedCopyKernel<T, Index>;
   int shared_bytes = 0;
   if (pace == CopyPace::kAside) {
     cudaError_t error = SharedBytesAside(&shared_bytes);
@@ -98,9 +100,9 @@ cudaError_t Launch(const RowCopy& copy, int64_t units, const void* from,
 }
 
 template <typename T>
-cudaError_t CopyIn(const RowCopy& bytes, const void* from, void* to,
+cudaError_t CopyIn(const StridedCopy& bytes, const void* from, void* to,
                    cudaStream_t stream, CopyPace pace) {
-  RowCopy copy = In(sizeof(T), bytes);
+  StridedCopy copy = In(sizeof(T), bytes);
   int64_t units = copy.blocks * copy.outer * copy.middle * copy.run_bytes;
   if (units == 0) return cudaSuccess;
   // Division of 32 bits is several times faster; the last block's end fits.
@@ -111,7 +113,7 @@ cudaError_t CopyIn(const RowCopy& bytes, const void* from, void* to,
 
 }  // namespace
 
-bool IsPlain(const RowCopy& c) {
+bool IsPlain(const StridedCopy& c) {
   int64_t middle = c.middle * c.run_bytes, outer = c.outer * middle;
   auto is = [](int64_t count, int64_t a, int64_t b, int64_t want) {
     return count == 1 || (a == want && b == want);
@@ -121,8 +123,8 @@ bool IsPlain(const RowCopy& c) {
          is(c.blocks, c.from_block, c.to_block, outer);
 }
 
-cudaError_t CopyRows(const RowCopy& copy, const void* from, void* to,
-                     cudaStream_t stream, CopyPace pace) {
+cudaError_t CopyStrided(const StridedCopy& copy, const void* from, void* to,
+                        cudaStream_t stream, CopyPace pace) {
   auto* copy_in = Divides(16, copy, from, to)  ? CopyIn<int4>
                   : Divides(4, copy, from, to) ? CopyIn<int>
                   : Divides(2, copy, from, to) ? CopyIn<short>

@@ -1,5 +1,5 @@
-#include "executor/cuda/kernels/best.h"
 #include "executor/cuda/kernels/number.cuh"
+#include "executor/cuda/kernels/top_k.h"
 
 namespace asyra::cuda {
 namespace {
@@ -45,30 +45,30 @@ __device__ Candidate<W> FirstOfWarp(Candidate<W> mine, bool largest,
 // A block has a line. Each round finds the first of those that come after the
 // one found before: the order is total.
 template <typename T>
-__global__ void BestKernel(Best b, const T* x, T* values, int64_t* indices) {
+__global__ void TopKKernel(TopK t, const T* x, T* values, int64_t* indices) {
   using W = Wide<T>;
   __shared__ Candidate<W> found[kMostThreads / kWarp];
-  int64_t line = blockIdx.x, at = line / b.inner, in = line % b.inner;
-  const T* from = x + at * b.size * b.inner + in;
+  int64_t line = blockIdx.x, at = line / t.inner, in = line % t.inner;
+  const T* from = x + at * t.size * t.inner + in;
   Candidate<W> before = {W{}, -1};
-  for (int64_t k = 0; k < b.count; ++k) {
+  for (int64_t k = 0; k < t.count; ++k) {
     Candidate<W> mine = {W{}, -1};
-    for (int64_t i = threadIdx.x; i < b.size; i += blockDim.x) {
-      Candidate<W> next = {Number(from[i * b.inner]), i};
-      if (k > 0 && !Before(before, next, b.largest, b.last)) continue;
-      if (Before(next, mine, b.largest, b.last)) mine = next;
+    for (int64_t i = threadIdx.x; i < t.size; i += blockDim.x) {
+      Candidate<W> next = {Number(from[i * t.inner]), i};
+      if (k > 0 && !Before(before, next, t.largest, t.last)) continue;
+      if (Before(next, mine, t.largest, t.last)) mine = next;
     }
-    mine = FirstOfWarp(mine, b.largest, b.last);
+    mine = FirstOfWarp(mine, t.largest, t.last);
     if (blockDim.x > kWarp) {
       __syncthreads();  // the round before has been read
       if (threadIdx.x % kWarp == 0) found[threadIdx.x / kWarp] = mine;
       __syncthreads();
       mine = found[threadIdx.x % (blockDim.x / kWarp)];
-      mine = FirstOfWarp(mine, b.largest, b.last);
+      mine = FirstOfWarp(mine, t.largest, t.last);
     }
     before = mine;
     if (threadIdx.x != 0) continue;
-    int64_t to = (at * b.count + k) * b.inner + in;
+    int64_t to = (at * t.count + k) * t.inner + in;
     indices[to] = mine.index;
     if (values != nullptr) values[to] = Rounded<T>(mine.value);
   }
@@ -82,7 +82,7 @@ __device__ double SumOfWarp(double mine) {
 }
 
 // Scores of a token in double, as its reference has them: which experts are
-// chosen hangs on their last bits.
+// chosen depends on their last bits.
 template <typename T>
 __device__ void Score(const Router& r, const T* logits, double* scores) {
   int lane = threadIdx.x;
@@ -141,16 +141,16 @@ __global__ void __launch_bounds__(kWarp)
 
 }  // namespace
 
-cudaError_t FindBest(const Best& b, const void* x, void* values,
+cudaError_t FindTopK(const TopK& t, const void* x, void* values,
                      int64_t* indices, cudaStream_t stream) {
-  int64_t lines = b.outer * b.inner;
-  if (lines == 0 || b.count == 0) return cudaSuccess;
+  int64_t lines = t.outer * t.inner;
+  if (lines == 0 || t.count == 0) return cudaSuccess;
   if (lines > INT32_MAX) return cudaErrorInvalidConfiguration;
-  int threads = b.size <= 512 ? kWarp : kMostThreads;
-  return WithNumber(b.element, [&](auto number) {
+  int threads = t.size <= 512 ? kWarp : kMostThreads;
+  return WithNumber(t.element, [&](auto number) {
     using T = decltype(number);
-    BestKernel<T><<<static_cast<unsigned>(lines), threads, 0, stream>>>(
-        b, static_cast<const T*>(x), static_cast<T*>(values), indices);
+    TopKKernel<T><<<static_cast<unsigned>(lines), threads, 0, stream>>>(
+        t, static_cast<const T*>(x), static_cast<T*>(values), indices);
     return cudaPeekAtLastError();
   });
 }

@@ -25,7 +25,7 @@ bool Larger(T a, T b) {
 // The first `count` of `order`: the indices of the larger (smaller) elements
 // of a line and, of equal ones, the lower (higher) first.
 template <typename T>
-void FindBest(const T* line, int64_t size, int64_t count, bool largest,
+void FindTopK(const T* line, int64_t size, int64_t count, bool largest,
               bool last, int64_t* order) {
   std::iota(order, order + size, int64_t{0});
   std::partial_sort(order, order + count, order + size,
@@ -36,11 +36,11 @@ void FindBest(const T* line, int64_t size, int64_t count, bool largest,
                     });
 }
 
-// The best `count` of each line; values too where `indices` is result 1.
+// The first `count` of each line; values too where `indices` is result 1.
 template <typename T>  // double or int64_t
-class BestKernel : public CpuKernel {
+class TopKKernel : public CpuKernel {
  public:
-  BestKernel(const KernelUse& use, int64_t count, bool largest, bool last)
+  TopKKernel(const KernelUse& use, int64_t count, bool largest, bool last)
       : dtype_(use.operand(0).dtype),
         around_(AroundDim(use)),
         count_(count),
@@ -61,7 +61,7 @@ class BestKernel : public CpuKernel {
       for (int64_t i = 0; i < around_.inner; ++i) {
         LoadLine(dtype_, args.operands[0], o * around_.size * around_.inner + i,
                  around_.inner, around_.size, line);
-        FindBest(line, around_.size, count_, largest_, last_, order);
+        FindTopK(line, around_.size, count_, largest_, last_, order);
         int64_t to = o * count_ * around_.inner + i;
         StoreLine(DType::kI64, order, count_,
                   args.results[gives_values_ ? 1 : 0], to, around_.inner);
@@ -87,26 +87,26 @@ class BestKernel : public CpuKernel {
   int64_t line_at_, order_at_, values_at_;
 };
 
-Prepared MakeBest(const KernelUse& use, int64_t count, bool largest,
+Prepared MakeTopK(const KernelUse& use, int64_t count, bool largest,
                   bool last) {
   if (IsFloat(use.operand(0).dtype)) {
-    return std::make_unique<BestKernel<double>>(use, count, largest, last);
+    return std::make_unique<TopKKernel<double>>(use, count, largest, last);
   }
-  return std::make_unique<BestKernel<int64_t>>(use, count, largest, last);
+  return std::make_unique<TopKKernel<int64_t>>(use, count, largest, last);
 }
 
 Prepared PrepareTopK(const KernelUse& use) {
-  return MakeBest(use, use.attrs().Int("k"), use.attrs().Bool("largest"),
+  return MakeTopK(use, use.attrs().Int("k"), use.attrs().Bool("largest"),
                   false);
 }
 
 template <bool largest>
 Prepared PrepareArg(const KernelUse& use) {
-  return MakeBest(use, 1, largest, use.attrs().Bool("last"));
+  return MakeTopK(use, 1, largest, use.attrs().Bool("last"));
 }
 
 // Scores of a token in double, as its reference has them: which experts are
-// chosen hangs on their last bits.
+// chosen depends on their last bits.
 class RouterKernel : public CpuKernel {
  public:
   explicit RouterKernel(const KernelUse& use)
@@ -129,7 +129,7 @@ class RouterKernel : public CpuKernel {
     for (int64_t token = 0; token < tokens_; ++token) {
       LoadLine(dtype_, args.operands[0], token * experts_, 1, experts_, scores);
       Score(scores);
-      FindBest(scores, experts_, k_, true, false, order);
+      FindTopK(scores, experts_, k_, true, false, order);
       double sum = 0;
       for (int64_t i = 0; i < k_; ++i) sum += scores[order[i]];
       for (int64_t i = 0; i < k_; ++i) {
@@ -171,7 +171,7 @@ bool Always(const KernelUse&) { return true; }
 
 }  // namespace
 
-std::vector<CpuKernelDef> BestKernels() {
+std::vector<CpuKernelDef> TopKKernels() {
   return {{"top_k", Always, PrepareTopK},
           {"arg_max", Always, PrepareArg<true>},
           {"arg_min", Always, PrepareArg<false>},

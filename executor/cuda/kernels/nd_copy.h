@@ -1,4 +1,4 @@
-// Boxes of elements copied from one strided layout to another, each the
+// N-dimensional copies of elements from one strided layout to another, each the
 // cheapest way that there is for it.
 #pragma once
 
@@ -6,20 +6,26 @@
 #include <variant>
 
 #include "executor/cuda/codegen/generated_kernel.h"
-#include "executor/cuda/kernels/rows.h"
+#include "executor/cuda/kernels/strided_copy.h"
 #include "executor/cuda/kernels/transpose.h"
 
 namespace asyra::cuda {
 
-class BoxCopy {
+class NdCopy {
  public:
   // So many elements in each dimension, of the same type on both sides. The
   // current GPU's where a kernel has to be compiled.
-  static absl::StatusOr<BoxCopy> Create(const Shape& sizes, const Access& from,
-                                        const Access& to, DType dtype);
+  static absl::StatusOr<NdCopy> Create(const Shape& sizes, const Access& from,
+                                       const Access& to, DType dtype);
   absl::Status Enqueue(const void* from, void* to, cudaStream_t stream) const;
 
-  enum class Way : uint8_t { kNothing, kPlain, kRows, kTranspose, kGenerated };
+  enum class Way : uint8_t {
+    kNothing,
+    kPlain,
+    kStrided,
+    kTranspose,
+    kGenerated
+  };
   // How such a copy is done.
   static Way WayOf(const Shape& sizes, const Access& from, const Access& to);
   Way way() const { return way_; }
@@ -28,7 +34,7 @@ class BoxCopy {
   Way way_ = Way::kNothing;
   int64_t element_bytes_ = 0;
   int64_t from_bytes_ = 0, to_bytes_ = 0;  // to the first element
-  RowCopy rows_;
+  StridedCopy strided_;
   Transpose transpose_;
   GeneratedKernel generated_;
 };

@@ -1,21 +1,22 @@
 #include <algorithm>
 
+#include "executor/cuda/kernels/gather_scatter.h"
 #include "executor/cuda/kernels/number.cuh"
-#include "executor/cuda/kernels/places.h"
 
 namespace asyra::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarp = 32;
-constexpr int64_t kWarps = 132 * 32;  // that put at the same time
+constexpr int64_t kWarps = 132 * 32;  // that scatter at the same time
 constexpr int64_t kElsewhere = -1, kNone = -2;
 
-__device__ int64_t PlaceOf(const Places& p, const void* indices, int64_t i) {
+__device__ int64_t OffsetOf(const SliceIndexing& p, const void* indices,
+                            int64_t i) {
   int64_t element = 0, group = i % p.groups;
   bool here = true;
   for (int k = 0; k < p.depth; ++k) {
-    const Places::Dim& dim = p.indexed[k];
+    const SliceIndexing::Dim& dim = p.indexed[k];
     int64_t at = IntegerAt(p.index, indices, group * p.depth + k);
     if (at < -dim.total || at >= dim.total) return kNone;
     at += (at < 0 ? dim.total : 0) - dim.start;
@@ -30,67 +31,68 @@ __device__ int64_t PlaceOf(const Places& p, const void* indices, int64_t i) {
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    PickKernel(const __grid_constant__ Places p, const void* indices,
-               const T* from, T* to) {
+    GatherKernel(const __grid_constant__ SliceIndexing p, const void* indices,
+                 const T* from, T* to) {
   int64_t count = p.count * p.slice, step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count;
        i += step) {
-    int64_t place = PlaceOf(p, indices, i / p.slice);
-    to[i] = place == kNone ? static_cast<T>(~T{0})
-            : place < 0    ? T{0}
-                           : from[place + i % p.slice];
+    int64_t offset = OffsetOf(p, indices, i / p.slice);
+    to[i] = offset == kNone ? static_cast<T>(~T{0})
+            : offset < 0    ? T{0}
+                            : from[offset + i % p.slice];
   }
 }
 
 template <typename A>
-__device__ A Met(Meeting meeting, A old, A update) {
+__device__ A Combined(ScatterReduction reduction, A old, A update) {
   using Unsigned = std::conditional_t<sizeof(A) == 8, uint64_t, uint32_t>;
-  switch (meeting) {
-    case Meeting::kReplace:
+  switch (reduction) {
+    case ScatterReduction::kReplace:
       break;
-    case Meeting::kAdd:
+    case ScatterReduction::kAdd:
       if constexpr (std::is_integral_v<A> && !std::is_same_v<A, bool>) {
         return static_cast<A>(Unsigned(old) + Unsigned(update));
       } else {
         return static_cast<A>(old + update);
       }
-    case Meeting::kMul:
+    case ScatterReduction::kMul:
       if constexpr (std::is_integral_v<A> && !std::is_same_v<A, bool>) {
         return static_cast<A>(Unsigned(old) * Unsigned(update));
       } else {
         return static_cast<A>(old * update);
       }
-    case Meeting::kMax:
+    case ScatterReduction::kMax:
       return old < update || update != update ? update : old;
-    case Meeting::kMin:
+    case ScatterReduction::kMin:
       return update < old || update != update ? update : old;
   }
   return update;
 }
 
-// A warp has 32 elements of the slices whose places leave the same rest, its
-// `bucket`: it alone puts to them, in the order of the updates.
+// A warp has 32 elements of the slices whose offsets are equal modulo
+// `buckets`: it alone updates them, in the order of the updates.
 template <typename T, typename A>
 __global__ void __launch_bounds__(kThreads)
-    PutKernel(const __grid_constant__ Places p, Meeting meeting,
-              int64_t buckets, const void* indices, const T* updates, A* to) {
+    ScatterKernel(const __grid_constant__ SliceIndexing p,
+                  ScatterReduction reduction, int64_t buckets,
+                  const void* indices, const T* updates, A* to) {
   int lane = threadIdx.x % kWarp;
   int64_t warp = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / kWarp;
   int64_t bucket = warp % buckets, at = warp / buckets * kWarp + lane;
   if (at - lane >= p.slice) return;  // the whole warp
   for (int64_t i = 0; i < p.count; i += kWarp) {
-    int64_t place =
-        i + lane < p.count ? PlaceOf(p, indices, i + lane) : kElsewhere;
-    bool is_mine = place >= 0 && place / p.slice % buckets == bucket;
+    int64_t offset =
+        i + lane < p.count ? OffsetOf(p, indices, i + lane) : kElsewhere;
+    bool is_mine = offset >= 0 && offset / p.slice % buckets == bucket;
     unsigned mine = __ballot_sync(~0u, is_mine);
     while (mine != 0) {
       int next = __ffs(static_cast<int>(mine)) - 1;
       mine &= mine - 1;
-      int64_t first = __shfl_sync(~0u, static_cast<long long>(place), next);
+      int64_t first = __shfl_sync(~0u, static_cast<long long>(offset), next);
       if (at >= p.slice) continue;
       A& element = to[first + at];
-      element = Met(meeting, element,
-                    static_cast<A>(updates[(i + next) * p.slice + at]));
+      element = Combined(reduction, element,
+                         static_cast<A>(updates[(i + next) * p.slice + at]));
     }
   }
 }
@@ -116,13 +118,14 @@ cudaError_t Convert(int64_t count, const From* from, To* to,
 
 // Put to in this type.
 template <typename T>
-using PutAs = std::conditional_t<sizeof(T) == 2, float, T>;
+using ScatterAs = std::conditional_t<sizeof(T) == 2, float, T>;
 
 template <typename T>
-cudaError_t Put(const Places& p, Meeting meeting, int64_t elements,
-                const void* x, const void* indices, const void* updates,
-                void* wide, void* to, cudaStream_t stream) {
-  using A = PutAs<T>;
+cudaError_t Scatter(const SliceIndexing& p, ScatterReduction reduction,
+                    int64_t elements, const void* x, const void* indices,
+                    const void* updates, void* wide, void* to,
+                    cudaStream_t stream) {
+  using A = ScatterAs<T>;
   auto* into = static_cast<A*>(wide);
   cudaError_t error =
       x == nullptr ? cudaMemsetAsync(wide, 0, elements * sizeof(A), stream)
@@ -132,8 +135,8 @@ cudaError_t Put(const Places& p, Meeting meeting, int64_t elements,
   if (p.count > 0 && chunks > 0) {
     int64_t buckets = std::max<int64_t>(1, kWarps / chunks);
     int64_t blocks = (buckets * chunks * kWarp + kThreads - 1) / kThreads;
-    PutKernel<T, A><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
-        p, meeting, buckets, indices, static_cast<const T*>(updates), into);
+    ScatterKernel<T, A><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
+        p, reduction, buckets, indices, static_cast<const T*>(updates), into);
     error = cudaPeekAtLastError();
     if (error != cudaSuccess) return error;
   }
@@ -141,35 +144,35 @@ cudaError_t Put(const Places& p, Meeting meeting, int64_t elements,
 }
 
 template <typename T>
-cudaError_t Pick(const Places& p, const void* indices, const void* from,
-                 void* to, cudaStream_t stream) {
+cudaError_t Gather(const SliceIndexing& p, const void* indices,
+                   const void* from, void* to, cudaStream_t stream) {
   int64_t count = p.count * p.slice;
   if (count == 0) return cudaSuccess;
-  PickKernel<T><<<BlocksFor(count, kThreads), kThreads, 0, stream>>>(
+  GatherKernel<T><<<BlocksFor(count, kThreads), kThreads, 0, stream>>>(
       p, indices, static_cast<const T*>(from), static_cast<T*>(to));
   return cudaPeekAtLastError();
 }
 
 }  // namespace
 
-cudaError_t PickSlices(const Places& places, const void* indices,
-                       int64_t element_bytes, const void* from, void* to,
-                       cudaStream_t stream) {
+cudaError_t GatherSlices(const SliceIndexing& indexing, const void* indices,
+                         int64_t element_bytes, const void* from, void* to,
+                         cudaStream_t stream) {
   switch (element_bytes) {
     case 1:
-      return Pick<uint8_t>(places, indices, from, to, stream);
+      return Gather<uint8_t>(indexing, indices, from, to, stream);
     case 2:
-      return Pick<uint16_t>(places, indices, from, to, stream);
+      return Gather<uint16_t>(indexing, indices, from, to, stream);
     case 4:
-      return Pick<uint32_t>(places, indices, from, to, stream);
+      return Gather<uint32_t>(indexing, indices, from, to, stream);
     case 8:
-      return Pick<uint64_t>(places, indices, from, to, stream);
+      return Gather<uint64_t>(indexing, indices, from, to, stream);
     default:
       return cudaErrorInvalidValue;
   }
 }
 
-int64_t PutBytes(Element element) {
+int64_t ScatterBytes(Element element) {
   switch (element) {
     case Element::kBool:
       return 1;
@@ -181,14 +184,15 @@ int64_t PutBytes(Element element) {
   }
 }
 
-cudaError_t PutSlices(const Places& places, Meeting meeting, Element element,
-                      int64_t elements, const void* x, const void* indices,
-                      const void* updates, void* wide, void* to,
-                      cudaStream_t stream) {
+cudaError_t ScatterSlices(const SliceIndexing& indexing,
+                          ScatterReduction reduction, Element element,
+                          int64_t elements, const void* x, const void* indices,
+                          const void* updates, void* wide, void* to,
+                          cudaStream_t stream) {
   if (elements == 0) return cudaSuccess;
   return WithNumber(element, [&](auto number) {
-    return Put<decltype(number)>(places, meeting, elements, x, indices, updates,
-                                 wide, to, stream);
+    return Scatter<decltype(number)>(indexing, reduction, elements, x, indices,
+                                     updates, wide, to, stream);
   });
 }
 

@@ -1,6 +1,6 @@
 // The largest and smallest elements along a dimension (ir/ops/topk.cc), and
 // the experts of tokens (ir/ops/moe_router.cc).
-#include "executor/cuda/kernels/best.h"
+#include "executor/cuda/kernels/top_k.h"
 
 #include "executor/cuda/kernels/element_of.h"
 #include "executor/cuda/kernels/kernel_list.h"
@@ -10,29 +10,29 @@ namespace {
 
 using Prepared = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-class BestKernel : public CudaKernel {
+class TopKKernel : public CudaKernel {
  public:
-  BestKernel(const KernelUse& use, int64_t count, bool largest, bool last)
+  TopKKernel(const KernelUse& use, int64_t count, bool largest, bool last)
       : gives_values_(use.num_results() == 2) {
     const Type& x = use.operand(0);
     int dim = NormalizeDim(use.attrs().Int("dim"), x.rank());
-    best_ = {.element = ElementOf(x.dtype),
-             .size = x.size(dim),
-             .count = count,
-             .largest = largest,
-             .last = last};
-    for (int d = 0; d < dim; ++d) best_.outer *= x.size(d);
-    for (int d = dim + 1; d < x.rank(); ++d) best_.inner *= x.size(d);
+    top_k_ = {.element = ElementOf(x.dtype),
+              .size = x.size(dim),
+              .count = count,
+              .largest = largest,
+              .last = last};
+    for (int d = 0; d < dim; ++d) top_k_.outer *= x.size(d);
+    for (int d = dim + 1; d < x.rank(); ++d) top_k_.inner *= x.size(d);
   }
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
-    ASYRA_CUDA(FindBest(
-        best_, args.operands[0], gives_values_ ? args.results[0] : nullptr,
+    ASYRA_CUDA(FindTopK(
+        top_k_, args.operands[0], gives_values_ ? args.results[0] : nullptr,
         static_cast<int64_t*>(args.results[gives_values_ ? 1 : 0]), stream));
     return absl::OkStatus();
   }
 
  private:
-  Best best_;
+  TopK top_k_;
   bool gives_values_;
 };
 
@@ -59,13 +59,13 @@ class RouterKernel : public CudaKernel {
 };
 
 Prepared PrepareTopK(const KernelUse& use) {
-  return std::make_unique<BestKernel>(use, use.attrs().Int("k"),
+  return std::make_unique<TopKKernel>(use, use.attrs().Int("k"),
                                       use.attrs().Bool("largest"), false);
 }
 
 template <bool largest>
 Prepared PrepareArg(const KernelUse& use) {
-  return std::make_unique<BestKernel>(use, 1, largest,
+  return std::make_unique<TopKKernel>(use, 1, largest,
                                       use.attrs().Bool("last"));
 }
 
@@ -83,7 +83,7 @@ bool HasRoom(const KernelUse& use) {
 
 }  // namespace
 
-std::vector<CudaKernelDef> BestKernels() {
+std::vector<CudaKernelDef> TopKKernels() {
   return {{"top_k", Always, PrepareTopK},
           {"arg_max", Always, PrepareArg<true>},
           {"arg_min", Always, PrepareArg<false>},

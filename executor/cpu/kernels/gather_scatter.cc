@@ -1,5 +1,5 @@
-// Elements and slices found, or put, by index (ir/ops/{gather,gather_nd,
-// scatter}.cc). Places are found one at a time, so that nothing is stored.
+// Gather and scatter of elements and slices (ir/ops/{gather,gather_nd,
+// scatter}.cc). Offsets are computed one at a time, so that nothing is stored.
 #include <cstring>
 
 #include "executor/cpu/element.h"
@@ -21,19 +21,19 @@ using Prepared = absl::StatusOr<std::unique_ptr<Kernel>>;
 // kElsewhere: on another rank.
 constexpr int64_t kElsewhere = -1;
 
-class Places {
+class SliceIndexing {
  public:
-  virtual ~Places() = default;
+  virtual ~SliceIndexing() = default;
   int64_t count = 0;       // of slices
-  int64_t slice_size = 1;  // elements, that lie together
+  int64_t slice_size = 1;  // contiguous elements
   // The first element of slice i.
   virtual absl::StatusOr<int64_t> At(const void* indices, int64_t i) const = 0;
 };
 
 // Every index is for `dim`, the other dimensions are those of its own place.
-class ElementPlaces : public Places {
+class ElementIndexing : public SliceIndexing {
  public:
-  explicit ElementPlaces(const KernelUse& use)
+  explicit ElementIndexing(const KernelUse& use)
       : index_dtype_(use.operand(1).dtype),
         shape_(use.operand(1).shape()),
         dim_(NormalizeDim(use.attrs().Int("dim"), use.operand(0).rank())),
@@ -66,9 +66,9 @@ class ElementPlaces : public Places {
 
 // The last dimension of the indices holds coordinates in the dimensions of
 // operand 0 that follow `batch_dims`.
-class CoordinatePlaces : public Places {
+class CoordinateIndexing : public SliceIndexing {
  public:
-  explicit CoordinatePlaces(const KernelUse& use)
+  explicit CoordinateIndexing(const KernelUse& use)
       : index_dtype_(use.operand(1).dtype) {
     const Type& x = use.operand(0);
     const Type& global = use.global_operands()[0];
@@ -113,18 +113,18 @@ class CoordinatePlaces : public Places {
 };
 
 // Slices of operand 0 one after the other; zeros for those of other ranks.
-class PickKernel : public CpuKernel {
+class GatherKernel : public CpuKernel {
  public:
-  PickKernel(const KernelUse& use, std::unique_ptr<Places> places)
-      : places_(std::move(places)),
-        slice_bytes_(places_->slice_size * SizeOf(use.operand(0).dtype)),
+  GatherKernel(const KernelUse& use, std::unique_ptr<SliceIndexing> indexing)
+      : indexing_(std::move(indexing)),
+        slice_bytes_(indexing_->slice_size * SizeOf(use.operand(0).dtype)),
         dtype_(use.operand(0).dtype) {}
 
   absl::Status Run(const KernelArgs& args) override {
     auto* to = static_cast<std::byte*>(args.results[0]);
     if (slice_bytes_ == 0) return absl::OkStatus();
-    for (int64_t i = 0; i < places_->count; ++i, to += slice_bytes_) {
-      ASYRA_ASSIGN_OR_RETURN(int64_t from, places_->At(args.operands[1], i));
+    for (int64_t i = 0; i < indexing_->count; ++i, to += slice_bytes_) {
+      ASYRA_ASSIGN_OR_RETURN(int64_t from, indexing_->At(args.operands[1], i));
       if (from == kElsewhere) {
         std::memset(to, 0, slice_bytes_);
       } else {
@@ -136,7 +136,7 @@ class PickKernel : public CpuKernel {
   }
 
  private:
-  std::unique_ptr<Places> places_;
+  std::unique_ptr<SliceIndexing> indexing_;
   int64_t slice_bytes_;
   DType dtype_;
 };
@@ -161,17 +161,17 @@ C Combined(Reduction reduction, C old, C update) {
 // A copy of operand 0 in the workspace, wide, into which the slices of operand
 // 2 are put one after the other.
 template <typename C>  // double or int64_t
-class PutKernel : public CpuKernel {
+class ScatterKernel : public CpuKernel {
  public:
-  PutKernel(const KernelUse& use, Reduction reduction,
-            std::unique_ptr<Places> places)
-      : places_(std::move(places)),
+  ScatterKernel(const KernelUse& use, Reduction reduction,
+                std::unique_ptr<SliceIndexing> indexing)
+      : indexing_(std::move(indexing)),
         reduction_(reduction),
         dtype_(use.operand(0).dtype),
         elements_(use.operand(0).num_elements()) {
     wide_at_ = layout_.Add(elements_ * static_cast<int64_t>(sizeof(C)));
     slice_at_ =
-        layout_.Add(places_->slice_size * static_cast<int64_t>(sizeof(C)));
+        layout_.Add(indexing_->slice_size * static_cast<int64_t>(sizeof(C)));
   }
   int64_t workspace_bytes() const override { return layout_.bytes(); }
 
@@ -179,9 +179,9 @@ class PutKernel : public CpuKernel {
     C* wide = WorkspaceAt<C>(args.workspace, wide_at_);
     C* slice = WorkspaceAt<C>(args.workspace, slice_at_);
     Load(dtype_, args.operands[0], elements_, wide);
-    int64_t size = places_->slice_size;
-    for (int64_t i = 0; i < places_->count; ++i) {
-      ASYRA_ASSIGN_OR_RETURN(int64_t to, places_->At(args.operands[1], i));
+    int64_t size = indexing_->slice_size;
+    for (int64_t i = 0; i < indexing_->count; ++i) {
+      ASYRA_ASSIGN_OR_RETURN(int64_t to, indexing_->At(args.operands[1], i));
       if (to == kElsewhere) continue;
       Load(dtype_, ElementAt(dtype_, args.operands[2], i * size), size, slice);
       for (int64_t k = 0; k < size; ++k) {
@@ -193,7 +193,7 @@ class PutKernel : public CpuKernel {
   }
 
  private:
-  std::unique_ptr<Places> places_;
+  std::unique_ptr<SliceIndexing> indexing_;
   Reduction reduction_;
   DType dtype_;
   int64_t elements_;
@@ -286,20 +286,20 @@ class OneHotKernel : public CpuKernel {
 };
 
 template <typename P>
-Prepared PreparePick(const KernelUse& use) {
-  return std::make_unique<PickKernel>(use, std::make_unique<P>(use));
+Prepared PrepareGather(const KernelUse& use) {
+  return std::make_unique<GatherKernel>(use, std::make_unique<P>(use));
 }
 
 template <typename P>
-Prepared PreparePut(const KernelUse& use) {
-  auto places = std::make_unique<P>(use);
+Prepared PrepareScatter(const KernelUse& use) {
+  auto indexing = std::make_unique<P>(use);
   Reduction reduction = ops::ReductionOf(use.attrs());
   if (IsFloat(use.operand(0).dtype)) {
-    return std::make_unique<PutKernel<double>>(use, reduction,
-                                               std::move(places));
+    return std::make_unique<ScatterKernel<double>>(use, reduction,
+                                                   std::move(indexing));
   }
-  return std::make_unique<PutKernel<int64_t>>(use, reduction,
-                                              std::move(places));
+  return std::make_unique<ScatterKernel<int64_t>>(use, reduction,
+                                                  std::move(indexing));
 }
 
 Prepared PrepareSegmentSum(const KernelUse& use) {
@@ -317,12 +317,12 @@ bool Always(const KernelUse&) { return true; }
 
 }  // namespace
 
-std::vector<CpuKernelDef> PlaceKernels() {
+std::vector<CpuKernelDef> GatherScatterKernels() {
   return {
-      {"gather_elements", Always, PreparePick<ElementPlaces>},
-      {"gather_nd", Always, PreparePick<CoordinatePlaces>},
-      {"scatter_elements", Always, PreparePut<ElementPlaces>},
-      {"scatter_nd", Always, PreparePut<CoordinatePlaces>},
+      {"gather_elements", Always, PrepareGather<ElementIndexing>},
+      {"gather_nd", Always, PrepareGather<CoordinateIndexing>},
+      {"scatter_elements", Always, PrepareScatter<ElementIndexing>},
+      {"scatter_nd", Always, PrepareScatter<CoordinateIndexing>},
       {"segment_sum", Always, PrepareSegmentSum},
       {"one_hot", Always, PrepareOneHot},
   };
