@@ -383,8 +383,8 @@ class Bench {
     return absl::OkStatus();
   }
 
-  // What one thread block of the collective library moves: no price of a call,
-  // as tables have them for as many blocks as the library takes.
+  // What one CTA of the collective library moves: no price of a call,
+  // as tables have them for as many CTAs as the library takes.
   absl::Status MeasureBlock(RankTimer& timer) {
     if (options_.device == "cpu") return absl::OkStatus();
     CollectiveCall call = OneBlockGather(scale_, result_.ranks);

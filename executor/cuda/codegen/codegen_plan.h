@@ -22,8 +22,8 @@ struct CodegenPlan {
   int threads = 256;
   int64_t blocks = 0;
 
-  // By node: the same for all elements of a row; after how many rounds of folds
-  // it is known. `levels` are all rounds.
+  // By node: the same for all elements of a row; after how many rounds of
+  // reductions it is known. `levels` are all rounds.
   std::vector<bool> is_uniform;
   std::vector<int> level;
   int levels = 0;

@@ -16,8 +16,8 @@ struct Access {
 };
 
 // Sizes of a loop, outermost dimension first: those that number its rows, and
-// those inside of a row, which folds go over. Accesses have strides for all
-// of them in this order.
+// those inside of a row, which reductions go over. Accesses have strides for
+// all of them in this order.
 struct Loop {
   Shape rows, columns;
   std::vector<Access> operands, results;

@@ -86,7 +86,7 @@ class LtGemm : public Gemm {
         SetTranspose(CUBLASLT_MATMUL_DESC_TRANSA, shape_.transpose_b));
     ASYRA_RETURN_IF_ERROR(
         SetTranspose(CUBLASLT_MATMUL_DESC_TRANSB, shape_.transpose_a));
-    ASYRA_RETURN_IF_ERROR(SetProcessors());
+    ASYRA_RETURN_IF_ERROR(SetSmCount());
     ASYRA_RETURN_IF_ERROR(MakeLayout(shape_.transpose_b ? shape_.k : shape_.n,
                                      shape_.transpose_b ? shape_.n : shape_.k,
                                      shape_.b_stride, &b_));
@@ -189,7 +189,7 @@ class LtGemm : public Gemm {
                     "cublasLtMatmulDescSetAttribute");
   }
 
-  absl::Status SetProcessors() {
+  absl::Status SetSmCount() {
     if (shape_.sms == 0) return absl::OkStatus();
     int32_t count = shape_.sms;
     return ToStatus(cublasLtMatmulDescSetAttribute(

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMostAddresses = 64;  // that Generate takes
 
 // How a value lies in the loop: right aligned with all of its dimensions, or
-// with all but the last, as rows of which a fold has left one element.
+// with all but the last, as rows that a reduction has left one element of.
 enum class Lies : uint8_t { kUnknown, kInLoop, kInRows };
 
 bool Broadcasts(const Shape& from, const Shape& to) {
@@ -78,7 +78,7 @@ class Describer {
     return Place(result, drops ? Lies::kInRows : operands) && Compute(index);
   }
 
-  // What is folded is a row of the loop.
+  // What is reduced is a row of the loop.
   bool IsRow(const Type& x) const {
     return !loop_.empty() && x.rank() > 0 &&
            x.size(x.rank() - 1) == loop_.back();
@@ -113,7 +113,7 @@ class Describer {
     return access;
   }
 
-  // All elements of the loop, or one for each row of a fold.
+  // All elements of the loop, or one for each row of a reduction.
   bool IsStored(int value) const {
     Shape shape = locals_[value].shape();
     if (lies_[value] == Lies::kInRows) return shape == rows_;
@@ -147,7 +147,7 @@ class Describer {
   Shape loop_, rows_;
   std::vector<Lies> lies_;  // by value
   std::vector<int> nodes_;  // by value, of the expression
-  bool has_rows_ = false;   // that are folded
+  bool has_rows_ = false;   // that are reduced
   Expression expression_;
 };
 

@@ -119,7 +119,7 @@ TEST(AssignStreams, GivenBudgetsStay) {
   }
 }
 
-// Copies take no thread blocks from the products beside them.
+// Copies take no CTAs from the products beside them.
 TEST(AssignStreams, CopyEnginesAreUsedWhereThePriceSaysSo) {
   Program program = Parse(kNorms);
   Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
