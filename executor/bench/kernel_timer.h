@@ -34,9 +34,9 @@ struct MixCall {
 };
 
 struct MixTimerOptions {
-  // So long the calls run in turn before they are timed: a GPU lowers its clock
-  // to what its power and temperature allow under this load.
-  double settle_s = 1;
+  // The calls run in turn for so long before they are timed: a GPU lowers its
+  // clock to what its power and temperature allow under this load.
+  double warmup_s = 1;
   int samples = 9;
   // Shorter calls are launched in a row for as long as this, since the events
   // around them take time too.

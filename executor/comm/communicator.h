@@ -69,9 +69,9 @@ class Communicator {
     return absl::OkStatus();
   }
 
-  // This rank gives back what its steps used. After a failure it returns when
-  // no rank works on it any longer, as far as that can be known.
-  virtual void Settle() {}
+  // Waits until no rank uses what this rank's steps used any longer, as far as
+  // that can be known after a failure, so that it can be freed.
+  virtual void Drain() {}
 
   // This rank cannot go on: waiting ranks return an error that names it and
   // the cause. The first call counts.

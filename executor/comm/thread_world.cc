@@ -300,7 +300,7 @@ class LocalCollective : public CpuKernel {
       // Each member begins with its neighbour, so that they do not all read
       // from the same one.
       size_t from = (me_ + j) % members();
-      for (int64_t r = 0; r < geometry.rows(); ++r) {
+      for (int64_t r = 0; r < geometry.runs(); ++r) {
         std::memcpy(
             Result(p) + geometry.WriteAt(static_cast<int64_t>(from), r) * size,
             Operand(from, p) + geometry.ReadAt(me, r) * size, run);
@@ -312,7 +312,7 @@ class LocalCollective : public CpuKernel {
     const CollectiveGeometry& geometry = geometries_[p];
     int64_t size = ElementBytes(p);
     auto me = static_cast<int64_t>(me_);
-    for (int64_t r = 0; r < geometry.rows(); ++r) {
+    for (int64_t r = 0; r < geometry.runs(); ++r) {
       for (size_t j = 0; j < members(); ++j) {
         summands_[j] = Operand(j, p) + geometry.ReadAt(me, r) * size;
       }

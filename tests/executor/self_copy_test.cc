@@ -74,9 +74,9 @@ class LatePlatform : public Platform {
       int64_t local_rank, int64_t ranks_on_host) override {
     return cpu_->MakeDevice(local_rank, ranks_on_host);
   }
-  absl::StatusOr<std::unique_ptr<Communicator>> Connect(Communicator& host,
+  absl::StatusOr<std::unique_ptr<Communicator>> Connect(Communicator& control,
                                                         Device&) override {
-    return std::make_unique<LateWorld>(host, &split_);
+    return std::make_unique<LateWorld>(control, &split_);
   }
   int split() const { return split_; }
 

@@ -125,8 +125,8 @@ class DelayedPlatform : public Platform {
                                            seed_ + local_rank);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(
-      Communicator& host, Device& device) override {
-    return cpu_->Connect(host, device);
+      Communicator& control, Device& device) override {
+    return cpu_->Connect(control, device);
   }
 
  private:

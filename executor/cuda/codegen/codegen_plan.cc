@@ -27,7 +27,7 @@ void MoveRowsToColumns(Loop* loop) {
   loop->rows.clear();
 }
 
-// Whether the elements of some operand lie together along the dimension.
+// Whether the elements of some operand are contiguous along the dimension.
 bool IsDense(const Loop& loop, size_t dim) {
   return std::any_of(
       loop.operands.begin(), loop.operands.end(),

@@ -28,7 +28,7 @@ struct Loop {
 };
 
 // The same loop without dimensions of size 1, and with neighbours joined that
-// lie together in all accesses.
+// are contiguous in all accesses.
 Loop Collapsed(const Loop& loop);
 
 }  // namespace asyra::cuda

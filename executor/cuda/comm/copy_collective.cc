@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kAlignment = 256;  // of blocks in the workspace
 constexpr int64_t kMeetings = 3;     // at most
 
-// Joins loops over runs that lie together on both sides.
+// Joins loops over runs that are contiguous on both sides.
 StridedCopy Joined(StridedCopy copy) {
   if (copy.from_middle == copy.run_bytes && copy.to_middle == copy.run_bytes) {
     copy.run_bytes *= copy.middle;

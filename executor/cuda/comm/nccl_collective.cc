@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "executor/cuda/kernels/strided_copy.h"
-#include "ir/collective_runs.h"
+#include "ir/contiguous_runs.h"
 
 namespace asyra::cuda {
 namespace {
@@ -64,7 +64,7 @@ StridedCopy Unpacking(const CollectiveGeometry& geometry, int64_t members) {
 
 int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// One operand on its way to its result. Blocks that do not lie together are
+// One operand on its way to its result. Chunks that are not contiguous are
 // packed into the workspace before NCCL runs, and unpacked from it afterwards.
 class Part {
  public:
@@ -125,13 +125,13 @@ class Part {
   }
 
  private:
-  // Blocks that lie together but for a short outer loop (the batch, where the
-  // sequence is sharded) are moved by a call for each of its rounds, in one
-  // launch, rather than packed.
+  // Chunks that are contiguous but for a short outer loop (the batch, where the
+  // sequence is sharded) are moved by grouped calls, one for each of its
+  // rounds, in one launch, rather than packed.
   void Split(const CollectiveGeometry& geometry) {
     int64_t size = SizeOf(geometry.dtype);
     if (kind_ == CollectiveKind::kAllToAll || geometry.middle != 1 ||
-        !GoInCalls(geometry.outer, geometry.run_elements * size)) {
+        !UseGroupedCalls(geometry.outer, geometry.run_elements * size)) {
       return;
     }
     calls_ = geometry.outer;

@@ -80,7 +80,7 @@ class CudaDevice : public Device {
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
       std::string_view /*name*/, StreamUse use, Failure* failure) override {
     OnGpu gpu(options_.ordinal);
-    return CudaStream::Create(options_.ordinal, use, &probes_->findings(),
+    return CudaStream::Create(options_.ordinal, use, &probes_->probe_results(),
                               failure);
   }
 

@@ -8,7 +8,7 @@
 
 #include "absl/types/span.h"
 #include "executor/cuda/device/cuda_status.h"
-#include "executor/cuda/device/findings.h"
+#include "executor/cuda/device/probe_results.h"
 #include "executor/failure.h"
 #include "executor/stream.h"
 
@@ -32,11 +32,10 @@ absl::StatusOr<int> PriorityOf(StreamUse use);
 
 class CudaStream : public Stream {
  public:
-  // `findings`, which may be null, and `failure` outlive it.
-  static absl::StatusOr<std::unique_ptr<CudaStream>> Create(int ordinal,
-                                                            StreamUse use,
-                                                            Findings* findings,
-                                                            Failure* failure);
+  // `probe_results`, which may be null, and `failure` outlive it.
+  static absl::StatusOr<std::unique_ptr<CudaStream>> Create(
+      int ordinal, StreamUse use, ProbeResults* probe_results,
+      Failure* failure);
   ~CudaStream() override;
 
   void Record(Event& event) override;
@@ -50,11 +49,11 @@ class CudaStream : public Stream {
 
  private:
   friend class GraphRecording;
-  CudaStream(int ordinal, Findings* findings, Failure* failure)
-      : ordinal_(ordinal), findings_(findings), failure_(failure) {}
+  CudaStream(int ordinal, ProbeResults* probe_results, Failure* failure)
+      : ordinal_(ordinal), probe_results_(probe_results), failure_(failure) {}
 
   int ordinal_;
-  Findings* findings_;
+  ProbeResults* probe_results_;
   Failure* failure_;
   cudaStream_t stream_ = nullptr;
   bool capturing_ = false;

@@ -1,4 +1,4 @@
-// What measurements on GPUs were made with, for people.
+// The GPU, driver and libraries that measurements were made with, as text.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace asyra {
 
-struct CudaFacts {
+struct CudaDeviceInfo {
   std::string device;       // "NVIDIA H200"
   std::string driver;       // the CUDA version it knows
   std::string libraries;    // "CUDA 13.0, NCCL 2.28.9, cuBLASLt 13.1"
@@ -17,6 +17,6 @@ struct CudaFacts {
 
 // Of the first GPU. Errors: as CountCudaDevices; Unimplemented in a build
 // without CUDA.
-absl::StatusOr<CudaFacts> DescribeCuda();
+absl::StatusOr<CudaDeviceInfo> DescribeCuda();
 
 }  // namespace asyra

@@ -1,5 +1,5 @@
-// What probes (executor/device.h) find while a step runs: the first finding of
-// a rank, in memory that its host and its GPU share.
+// Results of probes (executor/device.h) while a step runs: the first of a rank,
+// in memory that its host and its GPU share.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@
 
 namespace asyra::cuda {
 
-class Findings {
+class ProbeResults {
  public:
-  static absl::StatusOr<std::unique_ptr<Findings>> Create();
-  ~Findings();
+  static absl::StatusOr<std::unique_ptr<ProbeResults>> Create();
+  ~ProbeResults();
 
   // A number for what a probe looks at, and its name; the name is read when
   // something was found.
   int Add(const std::string* label);
-  Finding* shared() const { return shared_; }
-  // The first finding since the last call, or OK. Of a synchronized stream.
+  ProbeResult* shared() const { return shared_; }
+  // The first result since the last call, or OK. Of a synchronized stream.
   absl::Status Take();
 
  private:
-  Findings() = default;
-  Finding* shared_ = nullptr;
+  ProbeResults() = default;
+  ProbeResult* shared_ = nullptr;
   std::deque<const std::string*> labels_;  // from number 1
 };
 

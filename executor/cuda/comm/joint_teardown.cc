@@ -1,4 +1,4 @@
-#include "executor/cuda/comm/end_together.h"
+#include "executor/cuda/comm/joint_teardown.h"
 
 #include <unistd.h>
 
@@ -14,23 +14,23 @@ namespace {
 struct Place {
   char host[64] = {};
   int64_t process = 0;
-  std::shared_ptr<EndTogether>* shared = nullptr;  // of rank 0
+  std::shared_ptr<JointTeardown>* shared = nullptr;  // of rank 0
 };
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<EndTogether>> EndTogether::Join(
-    Communicator& host) {
+absl::StatusOr<std::shared_ptr<JointTeardown>> JointTeardown::Join(
+    Communicator& control) {
   Place mine;
   gethostname(mine.host, sizeof(mine.host) - 1);
   mine.process = getpid();
-  if (host.rank() == 0) {
-    mine.shared = new std::shared_ptr<EndTogether>(
-        std::make_shared<EndTogether>(host.size()));
+  if (control.rank() == 0) {
+    mine.shared = new std::shared_ptr<JointTeardown>(
+        std::make_shared<JointTeardown>(control.size()));
   }
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<std::string> places,
-      host.Exchange({reinterpret_cast<const char*>(&mine), sizeof(mine)}));
+      control.Exchange({reinterpret_cast<const char*>(&mine), sizeof(mine)}));
   bool one_process = true;
   Place first;
   for (size_t rank = 0; rank < places.size(); ++rank) {
@@ -44,15 +44,15 @@ absl::StatusOr<std::shared_ptr<EndTogether>> EndTogether::Join(
     one_process = one_process && place.process == first.process &&
                   std::strcmp(place.host, first.host) == 0;
   }
-  std::shared_ptr<EndTogether> shared;
+  std::shared_ptr<JointTeardown> shared;
   if (one_process) shared = *first.shared;
   // All have it; after an error nobody knows, and it stays.
-  ASYRA_RETURN_IF_ERROR(host.Exchange("").status());
+  ASYRA_RETURN_IF_ERROR(control.Exchange("").status());
   delete mine.shared;
   return shared;
 }
 
-bool EndTogether::Wait(double timeout_s) const {
+bool JointTeardown::Wait(double timeout_s) const {
   using Clock = std::chrono::steady_clock;
   auto end = Clock::now() + std::chrono::duration<double>(timeout_s);
   while (left_.load() < ranks_) {

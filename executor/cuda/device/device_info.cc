@@ -1,4 +1,4 @@
-#include "executor/cuda/device/facts.h"
+#include "executor/cuda/device/device_info.h"
 
 #include "executor/cuda/device/cuda_device.h"
 #include "executor/cuda/device/cuda_status.h"
@@ -13,7 +13,7 @@ std::string CudaVersion(int number) {
 
 }  // namespace
 
-absl::StatusOr<CudaFacts> DescribeCuda() {
+absl::StatusOr<CudaDeviceInfo> DescribeCuda() {
   ASYRA_RETURN_IF_ERROR(CountCudaDevices().status());
   cudaDeviceProp properties;
   ASYRA_CUDA(cudaGetDeviceProperties(&properties, 0));
@@ -22,13 +22,14 @@ absl::StatusOr<CudaFacts> DescribeCuda() {
   ASYRA_CUDA(cudaRuntimeGetVersion(&runtime));
   ASYRA_CUDA(ncclGetVersion(&nccl));
   size_t cublas = cublasLtGetVersion();
-  return CudaFacts{.device = properties.name,
-                   .driver = fmt::format("CUDA {}", CudaVersion(driver)),
-                   .libraries = fmt::format(
-                       "CUDA {}, NCCL {}.{}.{}, cuBLASLt {}.{}",
-                       CudaVersion(runtime), nccl / 10000, nccl % 10000 / 100,
-                       nccl % 100, cublas / 10000, cublas % 10000 / 100),
-                   .cache_bytes = properties.l2CacheSize};
+  return CudaDeviceInfo{
+      .device = properties.name,
+      .driver = fmt::format("CUDA {}", CudaVersion(driver)),
+      .libraries =
+          fmt::format("CUDA {}, NCCL {}.{}.{}, cuBLASLt {}.{}",
+                      CudaVersion(runtime), nccl / 10000, nccl % 10000 / 100,
+                      nccl % 100, cublas / 10000, cublas % 10000 / 100),
+      .cache_bytes = properties.l2CacheSize};
 }
 
 }  // namespace asyra
