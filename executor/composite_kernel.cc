@@ -11,7 +11,7 @@ int64_t Aligned(int64_t bytes) {
          kWorkspaceAlignment;
 }
 
-// Where a value of the body lies.
+// Where a value of the body is located.
 struct Place {
   enum : uint8_t { kOperand, kResult, kWorkspace } where = kWorkspace;
   int64_t at = 0;  // which one, or bytes into the workspace
@@ -89,7 +89,7 @@ class CompositeKernel : public Kernel {
     KernelArgs args;
   };
 
-  // Whether the fusion's result may lie on an operand that is read when op
+  // Whether the fusion's result may overwrite an operand that is read when op
   // `index`, or one after it, runs.
   bool MayHide(size_t index, const Type& result) const {
     for (size_t i = index; i < body_.ops.size(); ++i) {

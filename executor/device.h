@@ -1,5 +1,5 @@
-// What the executor asks of a device: memory, streams, events, copies and
-// kernels. Addresses of device memory are never dereferenced outside the
+// The interface of a device to the executor: memory, streams, events, copies
+// and kernels. Addresses of device memory are never dereferenced outside the
 // device's own code.
 #pragma once
 
@@ -51,7 +51,7 @@ class Device {
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;
 
-  // Of all its memory, whoever uses it; 0 where that is not known.
+  // Bytes of the device's memory in use by any process; 0 if unknown.
   virtual int64_t BytesInUse() { return 0; }
 
   // Errors: ResourceExhausted, naming what is asked and what is left.

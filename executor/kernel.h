@@ -1,6 +1,6 @@
-// A kernel is the second room of an op: how one device computes one use of it.
-// All that is expensive (choosing an algorithm, descriptors, tables, the size
-// of the workspace) is done once, when it is prepared; a launch only enqueues.
+// A kernel computes one use of an op on one device. All that is expensive
+// (choosing an algorithm, descriptors, tables, the size of the workspace) is
+// done once, when it is prepared; a launch only enqueues.
 #pragma once
 
 #include <cstdint>
@@ -34,10 +34,10 @@ class KernelUse {
   int num_operands() const { return static_cast<int>(locals_.size()); }
   int num_results() const { return static_cast<int>(local_results_.size()); }
 
-  // What this rank holds; no axes.
+  // Local types: this rank's shards, without axes.
   const Type& operand(int i) const { return locals_[i]; }
   const Type& result(int i) const { return local_results_[i]; }
-  // With global sizes and axes.
+  // Global types: global sizes, with axes.
   const std::vector<Type>& global_operands() const { return operands_; }
   const std::vector<Type>& global_results() const { return results_; }
   // Global index of the first element this rank holds of a dimension.

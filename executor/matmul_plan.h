@@ -1,5 +1,5 @@
 // Which matrices of a matmul or grouped_matmul (ir/ops/matmul.cc) meet, and how
-// they lie in memory: what is common to the kernels of all devices.
+// their layout in memory: what is common to the kernels of all devices.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace asyra {
 
 // Products c[m, n] = a[m, k] b[k, n] of dense matrices in rows; a transposed
-// operand lies as [k, m] or [n, k].
+// operand is stored as [k, m] or [n, k].
 struct MatmulPlan {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;

@@ -17,7 +17,7 @@ namespace asyra {
 
 class StepRunner {
  public:
-  // What it refers to outlives it.
+  // Everything referred to outlives the runner.
   struct Setup {
     const Program& program;
     const MemoryPlan& memory;
@@ -33,7 +33,7 @@ class StepRunner {
   // streams and events. Tuning results are the same on all ranks.
   static absl::StatusOr<std::unique_ptr<StepRunner>> Create(const Setup& setup);
 
-  // Of all streams together.
+  // Bytes, of all streams together.
   int64_t workspace_bytes() const { return workspace_bytes_; }
   std::vector<std::string> fallback_ops() const;
   std::vector<std::string> split_fusions() const;
@@ -43,7 +43,7 @@ class StepRunner {
                     std::byte* workspace);
   void* AddressOf(const Placement& placement) const;
 
-  // What comes before and after the ops of a step is enqueued on this stream.
+  // The stream for work before and after the ops of a step.
   Stream& home() { return *streams_[0]; }
   // Ops that are constant, once.
   void EnqueueConstants();
@@ -51,7 +51,7 @@ class StepRunner {
   // them: they are captured once.
   void EnqueueStep() { step_->Replay(); }
 
-  // Of a synchronized step; empty without options.profile.
+  // Times of a synchronized step; empty without options.profile.
   std::vector<OpTime> Profile() const;
 
  private:
@@ -90,7 +90,8 @@ class StepRunner {
   // Labels of the ops whose kernel is such a one, without repetition.
   std::vector<std::string> OpsWhere(bool (*holds)(const Kernel& kernel)) const;
   void BindOp(const Op& op, Launch* launch, std::byte* workspace);
-  // What looks at `op` before `launch` and after `last`, where it has ended.
+  // Adds the probes of `op` before `launch` and after `last`, where it has
+  // ended.
   absl::Status AddProbes(const Op& op, OpLaunch* launch, OpLaunch* last);
   absl::Status AddProbe(Probe probe, ValueId value, std::string label,
                         std::vector<std::unique_ptr<Launch>>* to);

@@ -33,17 +33,16 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual void Record(Event& event) = 0;
-  // What is enqueued from here on begins after `event`.
+  // Work enqueued from here on begins after `event`.
   virtual void Wait(Event& event) = 0;
-  // Returns when all that was enqueued is done. Errors of the work itself are
-  // in the Failure that the stream was created with; the status is that of
-  // waiting. `check`, where there is one, may be called while it waits, with
-  // the seconds that it has waited: its error ends the waiting, though the work
-  // may still run.
+  // Returns when all enqueued work is done. Errors of the work itself are in
+  // the Failure that the stream was created with; the status is that of
+  // waiting. `check`, if any, may be called during the wait with the seconds
+  // waited so far: its error ends the wait, though the work may still run.
   virtual absl::Status Synchronize(const WaitCheck& check = nullptr) = 0;
 };
 
-// What was enqueued on several streams of a device, to be enqueued again.
+// A recording of work on several streams of a device, to be enqueued again.
 class Recording {
  public:
   virtual ~Recording() = default;

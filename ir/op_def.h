@@ -184,7 +184,8 @@ struct OpDef {
   // there: a result may lie on an operand of its own local shape and type. Of
   // collectives: each result may lie on its own operand, on all members.
   bool in_place = false;
-  // Where that hangs on the use: whether it holds for a result. Null: for all.
+  // Where that depends on the use: whether it holds for a result. Null: for
+  // all.
   bool (*result_in_place)(const OpCall& call, int result) = nullptr;
   Fusable fusable = Fusable::kNo;
   // Its effect on communication is not known: nothing moves across it.

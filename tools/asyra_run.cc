@@ -59,7 +59,7 @@ bool IsProgramFile(const CompileFlags& options) {
   return std::filesystem::path(options.model).extension() == ".asyra";
 }
 
-// A program file runs as it stands, unless it is to be compiled for a mesh.
+// A program file runs unchanged, unless it is to be compiled for a mesh.
 absl::StatusOr<Loaded> Load(const CompileFlags& options) {
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(options));
   if (IsProgramFile(options) && mesh.num_axes() == 0 &&

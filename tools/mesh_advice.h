@@ -11,7 +11,7 @@
 
 namespace asyra {
 
-// Of a device's operations, what is too much to be done alike by others.
+// Of a device's operations, what is too much to be repeated by others.
 inline constexpr double kWorthAnotherMesh = 0.05;
 
 // What every device of an axis computes, the same as the others.

@@ -36,8 +36,8 @@ struct CollectiveGeometry {
   }
 };
 
-// Of each operand and its result. Error: a kind of collective that is not
-// known here.
+// The geometry of each operand and its result. Error: an unknown kind of
+// collective.
 absl::StatusOr<std::vector<CollectiveGeometry>> GeometriesOf(
     const CollectiveUse& use);
 

@@ -49,8 +49,8 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) = 0;
 
-  // Whether copy engines carry it where it has the attribute `copies`; else it
-  // is carried as if it had not. Called by all ranks alike.
+  // Whether copy engines carry it if it has the attribute `copies`; otherwise
+  // the attribute has no effect. Called by all ranks in the same order.
   virtual absl::StatusOr<bool> CarriesByCopies(const CollectiveUse& use) {
     (void)use;
     return false;

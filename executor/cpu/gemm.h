@@ -1,5 +1,5 @@
-// One matrix product in single or double precision, on matrices that lie
-// anyhow in memory: the piece that matmul, grouped matmul and attention are
+// One matrix product in single or double precision, on matrices of
+// any strides: the piece that matmul, grouped matmul and attention are
 // made of. oneDNN computes it in single precision where it is built in.
 #pragma once
 

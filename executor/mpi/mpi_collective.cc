@@ -174,7 +174,7 @@ class MpiCollective : public CpuKernel {
     return absl::OkStatus();
   }
 
-  // What each member adds lies in the workspace, so many elements of each.
+  // What each member adds is in the workspace, so many elements of each.
   int64_t WorkElements(const Part& part) const {
     return part.shared ? ShareOf(members() - 1, part).second
                        : part.geometry.block_elements();

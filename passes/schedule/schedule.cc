@@ -168,7 +168,7 @@ class Scheduler {
     return best;
   }
 
-  // Whether its gain does not hang on exact prices; the program as it stands
+  // Whether its gain does not depend on exact prices; the program as it stands
   // always passes, and so does what was asked for.
   bool IsRobust(Candidate& candidate) const {
     const Draft& draft = candidate.draft;

@@ -327,7 +327,7 @@ page.append(
   el('div', {class: 'columns'}, groups(), exposure(), critical(), peakTable(),
      el('div', {},
         shares('Communication', last.exposed, 'by mesh axes'),
-        shares('What the makespan rests on', last.sources,
+        shares('What the makespan depends on', last.sources,
                'the critical path by how its ops were priced'),
         shares('Load of the resources', last.resources,
                'how long each would be busy, used to the full'))));

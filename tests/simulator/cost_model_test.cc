@@ -254,7 +254,7 @@ program @f(%x: bf16[64@tp, 8192, 512], %y: bf16[64, 8192@tp, 512],
       machine.gpu.kernel_us + bytes / (machine.gpu.hbm_gbps.achievable * 1e3);
   EXPECT_NEAR(prices[2].kernel_start_fraction, us / prices[2].time_us, 1e-9);
   EXPECT_GT(prices[0].kernel_start_fraction, 0);
-  // Cut along their first dimension, blocks lie together.
+  // Cut along their first dimension, chunks are contiguous.
   EXPECT_EQ(prices[1].kernel_start_fraction, 0);
   EXPECT_EQ(prices[3].kernel_start_fraction, 0);
   for (const OpCost& cost : prices) EXPECT_LT(cost.kernel_start_fraction, 1);

@@ -164,7 +164,7 @@ struct Beside {
 constexpr std::string_view kReduce = "all_reduce(%x) {axes=tp}";
 constexpr std::string_view kGather = "all_gather(%x) {dim=0, axes=tp}";
 constexpr std::string_view kScatter = "reduce_scatter(%x) {dim=0, axes=tp}";
-// Blocks that lie together, as those that were measured: nothing is packed.
+// Contiguous chunks, as those that were measured: nothing is packed.
 constexpr std::string_view kExchange = "all_to_all(%x) {from=1, to=0, axes=tp}";
 constexpr Beside kBeside[] = {
     {kReduce, "8192, 8192", "8192, 8192", 8, 589.4, 732.6, 690.1, 850.5},

@@ -5,11 +5,11 @@
 // registers from
 //           the one read to the one write, as far as they fit; reductions go
 //           through shuffles and shared memory
-// stripes   rows lie side by side in memory: neighbouring threads have
+// stripes   rows are adjacent in memory: neighbouring threads have
 //           neighbouring rows, and several of them share one
 //
 // Reductions are taken in one order whatever the hardware does, so equal inputs
-// give equal bits. Results may lie on operands of the same layout.
+// give equal bits. Results may overwrite operands of the same layout.
 #pragma once
 
 #include <cstdint>

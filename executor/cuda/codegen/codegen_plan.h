@@ -1,4 +1,4 @@
-// What a generated kernel looks like before it is written: form, vectors,
+// The plan of a generated kernel before it is written: form, vectors,
 // threads, and which values belong to a whole row.
 #pragma once
 

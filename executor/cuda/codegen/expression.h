@@ -1,4 +1,4 @@
-// What a generated kernel computes: a graph over operands, element by element,
+// The expression of a generated kernel: a graph over operands, elementwise,
 // with reductions over the rows of a loop. One op is a graph, and so is a chain
 // of them.
 #pragma once

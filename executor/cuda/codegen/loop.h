@@ -1,4 +1,4 @@
-// How the operands and results of a generated kernel lie in memory.
+// The layout of a generated kernel's operands and results in memory.
 #pragma once
 
 #include <vector>

@@ -197,7 +197,7 @@ class CopyCollective : public CudaKernel {
     return options_.flags->Await(mine, stream);
   }
 
-  // Where the block of `from` lies in the workspace of `owner`.
+  // Where the chunk of `from` is in the workspace of `owner`.
   std::byte* Slot(void* workspace, int64_t from, int64_t owner) const {
     int64_t slot = from < owner ? from : from - 1;
     return static_cast<std::byte*>(workspace) + slot * g_.slot_bytes();

@@ -23,8 +23,8 @@ struct CopyCollectiveOptions {
   PeerFlags* flags = nullptr;  // of this rank's GPU; outlives the kernel
 };
 
-// Whether it can be carried so: one value; sums in floating point, and of whole
-// values in equal parts of 16 bytes each.
+// Whether copy engines can carry it: one value; sums only in floating point,
+// and sums of whole values only in equal parts, multiples of 16 bytes.
 bool CanCopy(const CollectiveUse& use);
 
 // Peer access between the members' GPUs is enabled. Errors: those of CUDA.

@@ -28,7 +28,7 @@ absl::StatusOr<ncclDataType_t> SummedType(DType dtype) {
   return Unimplemented("NCCL has no sum of {}", ToString(dtype));
 }
 
-// What NCCL sends and receives lies as [member][outer][middle][run].
+// NCCL sends and receives a layout of [member][outer][middle][run].
 StridedCopy Packed(const CollectiveGeometry& geometry, int64_t members) {
   int64_t size = SizeOf(geometry.dtype);
   StridedCopy copy;

@@ -1,4 +1,4 @@
-// Attention as cuDNN's graph of it. Heads lie between rows in memory, which
+// Attention as cuDNN's graph of it. Heads are between rows in memory, which
 // strides say.
 #include "executor/cuda/cudnn/cudnn.h"
 #include "executor/cuda/cudnn/graph.h"

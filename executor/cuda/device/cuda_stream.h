@@ -26,8 +26,8 @@ class CudaEvent : public Event {
   bool timed_;
 };
 
-// Of a stream of the current GPU. Where there are two priorities only,
-// self-copies have that of computation.
+// The CUDA priority of a stream on the current GPU. Where there are only two
+// priorities, self-copies have that of computation.
 absl::StatusOr<int> PriorityOf(StreamUse use);
 
 class CudaStream : public Stream {
@@ -44,7 +44,7 @@ class CudaStream : public Stream {
 
   int ordinal() const { return ordinal_; }
   cudaStream_t handle() const { return stream_; }
-  // Of an enqueueing that failed.
+  // Reports an error of enqueueing.
   void Report(const absl::Status& status) { failure_->Report(status); }
 
  private:

@@ -15,8 +15,8 @@ struct CudaDeviceInfo {
   int64_t cache_bytes = 0;  // of the largest cache
 };
 
-// Of the first GPU. Errors: as CountCudaDevices; Unimplemented in a build
-// without CUDA.
+// Describes the first GPU. Errors: as CountCudaDevices; Unimplemented in a
+// build without CUDA.
 absl::StatusOr<CudaDeviceInfo> DescribeCuda();
 
 }  // namespace asyra

@@ -1,4 +1,4 @@
-// Probes as kernels, and what they need of a device.
+// Probes as kernels, and the device memory that they use.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace asyra::cuda {
 
-// Of one device, which is current in every call.
+// The probes of one device, which is current in every call.
 class Probes {
  public:
   static absl::StatusOr<std::unique_ptr<Probes>> Create();

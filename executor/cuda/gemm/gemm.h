@@ -15,8 +15,9 @@
 namespace asyra::cuda {
 
 // c[m, n] = a[m, k] b[k, n], each dense in rows, summed in f32 or wider; a
-// transposed operand lies as [k, m] or [n, k]. `batch` products, whose matrices
-// begin so many elements apart; residuals lie as c does, all have one bias.
+// transposed operand is stored as [k, m] or [n, k]. `batch` products, whose
+// matrices begin so many elements apart; residuals have c's layout, all have
+// one bias.
 struct GemmShape {
   DType dtype = DType::kBF16;  // f16, bf16, f32 or f64
   bool transpose_a = false, transpose_b = false;

@@ -16,11 +16,11 @@ namespace asyra {
 
 namespace cuda {
 
-// What a generated kernel computes (codegen.h).
+// The computation of a generated kernel (codegen.h).
 struct GeneratedUse {
   Expression expression;
   Loop loop;
-  // Of the use, by operand of the expression; empty: the same ones.
+  // Operand of the use by operand of the expression; empty: the same ones.
   std::vector<int> operands = {};
 };
 
@@ -33,7 +33,7 @@ struct CudaKernelDef {
   // With the GPU of the rank current.
   std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelUse& use)>
       prepare;
-  // Of kernels that are generated: needs no GPU. Else null.
+  // Describes a generated kernel, without a GPU; null for other kernels.
   std::function<cuda::GeneratedUse(const KernelUse& use)> describe = nullptr;
 };
 

@@ -1,5 +1,5 @@
 // Matrix products (ir/ops/matmul.cc), also with an epilogue (ir/epilogue.h):
-// batches that lie evenly apart are one call of cuBLASLt.
+// batches at a constant stride are one call of cuBLASLt.
 #include <optional>
 
 #include "executor/cuda/device/sm_partition.h"

@@ -30,7 +30,7 @@ struct Router {
   bool softmax = true;    // else sigmoid
   bool normalize = true;  // weights sum to 1
 };
-// What fits in shared memory.
+// The most numbers that fit in shared memory.
 inline constexpr int64_t kMostRouterNumbers = 6144;  // experts + k
 
 cudaError_t ChooseExperts(const Router& router, const void* logits,

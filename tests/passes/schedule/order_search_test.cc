@@ -56,7 +56,7 @@ TEST(ListScheduler, OrdersAreLegal) {
 }
 
 // A reader of the old state comes before what replaces it, though nothing
-// hangs on it.
+// depends on it.
 TEST(ListScheduler, StatesAreReadBeforeTheyAreReplaced) {
   absl::StatusOr<Program> program = ParseProgram(R"(asyra 1 scheduled
 
