@@ -37,7 +37,7 @@ struct OutputPlacement {
 };
 
 struct MemoryPlan {
-  std::vector<Placement> values;  // by value; views lie where they look
+  std::vector<Placement> values;  // by value; views are where their operand is
   std::vector<OutputPlacement> outputs;
   // Ops without operands that give the same at each step: run once, before
   // the first one, their results resident.

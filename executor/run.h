@@ -64,7 +64,7 @@ struct RunCase {
 };
 
 // Programs for equally many devices, a step of each in turn: what slows the
-// machine, or the clock of a GPU, slows all of them alike. A result for each.
+// machine, or the clock of a GPU, slows all of them equally. A result for each.
 // Errors: those of the executor, after the rank that failed first; a
 // replicated output whose copies differ between ranks.
 absl::StatusOr<std::vector<RunResult>> RunOnThreads(

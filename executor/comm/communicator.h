@@ -45,7 +45,8 @@ class Communicator {
       std::string_view mine) = 0;
 
   // Called by all ranks, collectives in the order of the program. A result of
-  // one with OpDef::in_place may lie on its own operand, on all members alike.
+  // one with OpDef::in_place may overwrite its own operand, on all members or
+  // on none.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) = 0;
 

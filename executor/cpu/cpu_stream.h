@@ -48,7 +48,7 @@ struct CpuCapture {
 class CpuStream : public Stream {
  public:
   // Computes with `threads` threads of its own; `failure` outlives it. Those of
-  // collectives come first, all others are alike.
+  // collectives come first, all others are equal.
   CpuStream(std::string_view name, StreamUse use, int threads,
             Failure* failure);
   ~CpuStream() override;  // runs what was enqueued first
