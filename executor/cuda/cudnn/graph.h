@@ -73,8 +73,7 @@ class CudnnGraph {
 
   std::shared_ptr<fe::graph::Graph> graph_;
   std::string tuning_key_;
-  TuningResult
-      tuned_;  // the plan's name: an engine of cuDNN's and its settings
+  TuningResult tuned_;  // a plan's name: an engine of cuDNN and its settings
   int64_t plan_ = 0;
   int64_t workspace_bytes_ = 0;
 };
