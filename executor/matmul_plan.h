@@ -1,5 +1,5 @@
 // Which matrices of a matmul or grouped_matmul (ir/ops/matmul.cc) meet, and how
-// they lie in memory: what is common to the kernels of all devices.
+// their layout in memory: what is common to the kernels of all devices.
 #pragma once
 
 #include <array>

@@ -48,9 +48,9 @@ bool BeginsWithMatmul(const Body& body);
 // rule of the whole.
 // Errors: a body that is none (an op that cannot be fused, a value that is used
 // before its definition, that nobody reads, or that is given twice), operands
-// that are not as many as it takes, a matmul that is not the first op, a fold
-// behind one or over another than the last dimension, and what the definition
-// of an op refuses: "op 1 of the body, rms_norm: ...".
+// that are not as many as it takes, a matmul that is not the first op, a
+// reduction behind one or over another than the last dimension, and what the
+// definition of an op refuses: "op 1 of the body, rms_norm: ...".
 absl::StatusOr<std::vector<Type>> BodyTypes(const Body& body,
                                             absl::Span<const Type> operands,
                                             const Mesh& mesh);

@@ -68,9 +68,9 @@ enum class Fusable : uint8_t {
   // Each element from those at the same place of the operands, which broadcast
   // as in NumPy.
   kElement,
-  // Each row from that row of operand 0: folds of it, or elements from folds
-  // and elements. Rows go along the last dimension; uses that fold others are
-  // as kNo. Operands after the first are single rows.
+  // Each row from that row of operand 0: reductions of it, or elements from
+  // reductions and elements. Rows go along the last dimension; uses that reduce
+  // others are as kNo. Operands after the first are single rows.
   kRow,
   // A contraction of operands 0 and 1. It is the first op of its body; those
   // behind it go element by element over what it gives.

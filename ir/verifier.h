@@ -37,7 +37,7 @@ namespace asyra {
 // text can run, since all that come before it have finished everywhere, and
 // where it is a collective all members come to it. This takes streams for
 // granted that really run beside each other: a collective that finds no
-// processors while another one waits for it is outside of what is seen here.
+// SMs while another one waits for it is outside of what is seen here.
 absl::Status Verify(const Program& program);
 
 // What Verify cannot see: ranks that run programs of their own. Program i is

@@ -187,7 +187,7 @@ const std::vector<PassRecord>& Records() {
                     "only where copy engines can carry the all_to_all", false}},
        .fn = DecomposeReduceScatter},
       {.name = "fuse",
-       .summary = "joins ops element by element, and folds of rows or a "
+       .summary = "joins ops element by element, and row reductions or a "
                   "matmul beside them, into one kernel",
        .from_stage = Stage::kLocal,
        .to_stage = Stage::kLocal,
@@ -242,13 +242,13 @@ const std::vector<PassRecord>& Records() {
                     "whether small collectives may be joined", true}},
        .fn = Bucket},
       {.name = "assign_streams",
-       .summary = "second compute stream and thread blocks of collectives",
+       .summary = "second compute stream and CTAs of collectives",
        .from_stage = Stage::kScheduled,
        .to_stage = Stage::kScheduled,
        .options = {{"second", AttrKind::kBool,
                     "whether ops may go to a second compute stream", true},
                    {"ctas", AttrKind::kBool,
-                    "whether collectives may get other thread blocks than the "
+                    "whether collectives may get other CTAs than the "
                     "library gives them",
                     true}},
        .fn = AssignStreams},

@@ -52,7 +52,7 @@ struct CollectiveEstimate {
   Algorithm algorithm = Algorithm::kNone;
   int protocol = -1;  // of machine.protocols
   int ctas = 0;
-  // After so much of the time a kernel of it has to find its place: 0, at once;
+  // After so much of the time a kernel of it has to find CTA slots: 0, at once;
   // 1, it needs none.
   double kernel_start_fraction = 0;
 };

@@ -21,23 +21,23 @@ double LocalBytes(absl::Span<const Type> types, const Mesh& mesh) {
   return static_cast<double>(bytes);
 }
 
-// The thread blocks that a collective is given, 0 where that is left open.
+// The CTAs that a collective is given, 0 where that is left open.
 int CtasOf(const OpCall& call) {
   if (call.def.collective == CollectiveKind::kNone) return 0;
   return static_cast<int>(call.attrs.Int("ctas"));
 }
 
-// The part of the GPU's places for thread blocks that a kernel takes. Blocks of
+// The fraction of the GPU's CTA slots that a kernel takes. CTAs of
 // matmuls fill an SM each. Others have a thread for each 16 bytes, and so an
 // SM 2048 of them.
-double SlotsOf(const Gpu& gpu, const Work& work,
-               const ComputeEstimate& estimate) {
+double CtaSlotsOf(const Gpu& gpu, const Work& work,
+                  const ComputeEstimate& estimate) {
   constexpr double kBytesOfSm = 2048 * 16;
-  double places = estimate.waves > 0
-                      ? estimate.waves
-                      : std::max(work.read_bytes, work.write_bytes) /
-                            (kBytesOfSm * gpu.sms);
-  return std::min(1.0, places);
+  double slots = estimate.waves > 0
+                     ? estimate.waves
+                     : std::max(work.read_bytes, work.write_bytes) /
+                           (kBytesOfSm * gpu.sms);
+  return std::min(1.0, slots);
 }
 
 // A matmul that leaves a margin of the SMs holds so many less, and takes longer
@@ -51,7 +51,7 @@ void LeaveSms(double margin, OpCost* cost) {
   cost->time_us *= longer;
   for (double& load : cost->load) load /= longer;
   cost->load[kSms] = std::min(cost->load[kSms], share);
-  cost->load[kSlots] = std::min(cost->load[kSlots] * longer, share);
+  cost->load[kCtaSlots] = std::min(cost->load[kCtaSlots] * longer, share);
   cost->sm_margin = margin;
 }
 
@@ -116,7 +116,7 @@ OpCost CostModel::ComputeCost(const Work& work, DType dtype,
   double moving = std::min(1.0, static_cast<double>(gpu.hbm_sms) / gpu.sms);
   cost.load[kSms] =
       std::max(estimate.math_us / cost.time_us, moving * cost.load[kHbm]);
-  cost.load[kSlots] = SlotsOf(gpu, work, estimate);
+  cost.load[kCtaSlots] = CtaSlotsOf(gpu, work, estimate);
   return cost;
 }
 
@@ -222,8 +222,8 @@ void CostModel::Correct(const CostKey& key, OpCost* cost) const {
                       : match.source);
   cost->time_us *= match.factor;
   for (int r = 0; r < kNumResources; ++r) {
-    // Places for thread blocks are taken for as long as it takes.
-    if (r == kSlots) continue;
+    // CTA slots are taken for as long as it takes.
+    if (r == kCtaSlots) continue;
     cost->load[r] = std::min(1.0, cost->load[r] / match.factor);
   }
 }
@@ -247,7 +247,7 @@ void CostModel::AddPacking(const OpCall& call, OpCost* cost) const {
   double longer = 1 + (before_us + after_us) / cost->time_us;
   cost->time_us *= longer;
   for (int r = 0; r < kNumResources; ++r) {
-    if (r != kSms && r != kSlots) cost->load[r] /= longer;
+    if (r != kSms && r != kCtaSlots) cost->load[r] /= longer;
   }
   if (before_us > 0) {
     cost->kernel_start_fraction = std::min(0.9, before_us / cost->time_us);
@@ -267,7 +267,7 @@ OpCost CostModel::Cost(const OpCall& call) const {
   }
   if (cost.time_us == 0) return {};
   Correct(KeyOf(call), &cost);
-  // Measured as the library does it; with other thread blocks it is off the
+  // Measured as the library does it; with other CTAs it is off the
   // formula by as much, as far as we know.
   if (CtasOf(call) > 0) {
     cost.source = std::max(cost.source, OpCost::kExtrapolated);

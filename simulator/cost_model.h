@@ -22,7 +22,7 @@ enum Resource {
   kLink,
   kNetwork,
   kCopyEngines,
-  kSlots,  // CTA slots
+  kCtaSlots,  // CTA slots
   kNumResources
 };
 std::string_view ToString(Resource resource);

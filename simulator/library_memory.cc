@@ -64,7 +64,7 @@ struct Connections {
   int64_t peers = 0;  // that it exchanges chunks with
 };
 
-// By communicator and number of thread blocks.
+// By communicator and number of CTAs.
 using Communicators = std::map<std::pair<int, int64_t>, Connections>;
 
 Communicators CommunicatorsOf(const Program& program, const Machine& machine) {
@@ -88,7 +88,7 @@ Communicators CommunicatorsOf(const Program& program, const Machine& machine) {
   return communicators;
 }
 
-// Buffers are those of channels, each a thread block's: of what communicators
+// Buffers are those of channels, each a CTA's: of what communicators
 // of any number of them take.
 double PartOf(int64_t ctas, const Machine& machine) {
   int most = 1;

@@ -11,8 +11,8 @@ namespace asyra {
 
 // The context of the process, its captured step, and the buffers of its
 // communicators
-// (LibraryMemory): one for each set of axes, and each number of thread blocks;
-// few blocks take little. Collectives that copy engines carry need none.
+// (LibraryMemory): one for each set of axes, and each number of CTAs;
+// few CTAs take little. Collectives that copy engines carry need none.
 int64_t LibraryBytes(const Program& program, const Machine& machine);
 
 // What kernels work in: for each stream as much as the op that needs most.

@@ -15,13 +15,13 @@ namespace asyra {
 double SlowdownOn(double share, double waves);
 
 // The speed of each active op, in the order in which their kernels came,
-// relative to running alone, in [0, 1]. A kernel gets the places for thread
-// blocks that earlier ones leave, which may be none; a collective finds none
-// while blocks that stay fill the GPU (OpCost::persistent). All else is shared
-// max-min fair: all speeds rise together until a resource is full; the ops that
-// use it stay there and the others rise on. Collectives hold their SMs:
-// computation has the rest of them. A collective beside computation keeps at
-// most the share `beside_compute` of its speed, more where the computation
+// relative to running alone, in [0, 1]. A kernel gets the CTA slots that
+// earlier ones leave, which may be none; a collective finds none
+// while persistent kernels fill the GPU (OpCost::persistent). All else is
+// shared max-min fair: all speeds rise together until a resource is full; the
+// ops that use it stay there and the others rise on. Collectives hold their
+// SMs: computation has the rest of them. A collective beside computation keeps
+// at most the share `beside_compute` of its speed, more where the computation
 // leaves SMs free.
 struct ActiveOp {
   const OpCost* cost;

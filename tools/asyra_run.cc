@@ -347,7 +347,7 @@ int main(int argc, char** argv) {
                "makes up weights that a program file has no data for; those of "
                "a model that comes without are random anyway");
   app.footer(
-      "What GPUs take long to find out (measured choices, compiled kernels) is "
+      "What GPUs take long to find out (tuning results, compiled kernels) is "
       "kept in $ASYRA_CACHE_DIR, or ~/.cache/asyra; set and empty: nowhere.");
   return asyra::RunTool(app, argc, argv, [&] {
     flags.predict = app.count("--machine") > 0;

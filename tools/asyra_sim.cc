@@ -111,7 +111,7 @@ absl::Status Explain(const Flags& flags) {
   ASYRA_RETURN_IF_ERROR(WriteOutputs(flags, result));
   const Program& program = result.compiled.program;
   SensitivityOptions options{.costs = {.graph_launch = flags.compile.graph}};
-  // Other thread blocks than the library's are seldom measured.
+  // Other CTAs than the library's are seldom measured.
   if (!flags.strict) {
     options.retune = [&](const CostModel& costs) {
       return Retuned(program, costs);

@@ -10,7 +10,7 @@
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_device.h"
 #include "executor/cuda/device/cuda_platform.h"
-#include "executor/cuda/device/facts.h"
+#include "executor/cuda/device/device_info.h"
 #include "ir/support/status.h"
 #include "passes/strategy_search.h"
 #include "simulator/cost_table.h"
@@ -198,11 +198,11 @@ class Bench {
   absl::Status BeginOnGpus() {
     ASYRA_ASSIGN_OR_RETURN(
         platform_, CreateCudaPlatform({.timeout_s = options_.timeout_s}));
-    ASYRA_ASSIGN_OR_RETURN(CudaFacts facts, DescribeCuda());
-    result_.device = facts.device;
-    result_.driver = facts.driver;
-    result_.libraries = facts.libraries;
-    result_.cache_bytes = facts.cache_bytes;
+    ASYRA_ASSIGN_OR_RETURN(CudaDeviceInfo info, DescribeCuda());
+    result_.device = info.device;
+    result_.driver = info.driver;
+    result_.libraries = info.libraries;
+    result_.cache_bytes = info.cache_bytes;
     result_.ranks = options_.ranks;
     if (result_.ranks == 0) {
       // As many as there is room for.
@@ -383,8 +383,8 @@ class Bench {
     return absl::OkStatus();
   }
 
-  // What one thread block of the collective library moves: no cost of a call,
-  // as tables have them for as many blocks as the library takes.
+  // What one CTA of the collective library moves: no cost of a call,
+  // as tables have them for as many CTAs as the library takes.
   absl::Status MeasureBlock(RankTimer& timer) {
     if (options_.device == "cpu") return absl::OkStatus();
     CollectiveCall call = OneBlockGather(scale_, result_.ranks);

@@ -27,7 +27,7 @@ std::vector<std::string> LocalGrid(const GridScale& scale);
 // exchanges of a MiB and more by copy engines too.
 std::vector<CollectiveCall> CollectiveGrid(const GridScale& scale, int ranks);
 
-// A long gather by one thread block.
+// A long gather by one CTA.
 CollectiveCall OneBlockGather(const GridScale& scale, int ranks);
 
 // A matmul beside each kind of collective, both long, over all ranks.

@@ -132,7 +132,7 @@ std::string RestOfHost(const BenchResult& result, const Rates& rates,
   std::vector<std::string> rest;
   if (!result.whole_host) rest.push_back("its GPUs");
   if (result.pairs.empty()) rest.push_back("shares beside computation");
-  if (result.block_gbps == 0) rest.push_back("a thread block's rate");
+  if (result.block_gbps == 0) rest.push_back("a CTA's rate");
   if (rates.copy_gbps == 0 && host.contains("copy_gbps")) {
     rest.push_back("copy engines");
   }

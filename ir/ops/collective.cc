@@ -234,11 +234,11 @@ absl::Status StackReference(const RefCall& call) {
 
 const AttrDef kAxes = {"axes", AttrKind::kAxes, "mesh axes, outermost first"};
 const AttrDef kCtas = {"ctas", AttrKind::kInt,
-                       "thread blocks that carry it, each on a processor of "
-                       "its own; 0: as the library chooses",
+                       "CTAs that carry it, each on an SM of its own; 0: as "
+                       "the library chooses",
                        int64_t{0}};
 const AttrDef kCopies = {"copies", AttrKind::kBool,
-                         "copy engines carry it, and no thread blocks", false};
+                         "copy engines carry it, and no CTAs", false};
 const AttrDef kDim = {"dim", AttrKind::kInt, "dimension"};
 
 // More than any device has SMs.

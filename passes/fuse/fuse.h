@@ -1,5 +1,5 @@
 // Joins ops that pass elements to one another into one kernel: chains element
-// by element with what they broadcast, and one fold of rows before, within or
+// by element with what they broadcast, and one row reduction before, within or
 // behind them (residual add and rms_norm, bias and gelu, casts). What is
 // between them is then neither written nor read again.
 //

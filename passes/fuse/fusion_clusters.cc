@@ -52,7 +52,7 @@ class Finder {
     FusionCluster ops;  // empty: joined with another one
     bool joins = false;
     Type loop;  // of its largest value, whole rows
-    bool has_fold = false;
+    bool has_reduction = false;
     double cost = 0;
   };
 
@@ -68,10 +68,10 @@ class Finder {
     for (ValueId value : op.operands) whole &= IsWhole(program_.type(value));
     if (!whole) return cluster;
     if (op.def->fusable == Fusable::kRow) {
-      cluster.has_fold = true;
+      cluster.has_reduction = true;
       cluster.loop = program_.type(op.operands[0]);
     }
-    // Folds of other dimensions are none of rows.
+    // Reductions of other dimensions are none of rows.
     cluster.joins = CostOf(cluster.ops, &cluster.cost);
     return cluster;
   }
@@ -110,7 +110,7 @@ class Finder {
     }
   }
 
-  // What a fold leaves of each row, kept or dropped.
+  // What a reduction leaves of each row, kept or dropped.
   static bool IsLeftOf(const Type& small, const Type& loop) {
     if (loop.rank() == 0 || small.rank() > loop.rank() ||
         small.rank() + 1 < loop.rank()) {
@@ -123,9 +123,9 @@ class Finder {
   }
 
   static bool FitsTogether(const Cluster& made, const Cluster& reads) {
-    if (made.has_fold && reads.has_fold) return false;
+    if (made.has_reduction && reads.has_reduction) return false;
     if (made.loop.dims == reads.loop.dims) return true;
-    return made.has_fold && IsLeftOf(reads.loop, made.loop);
+    return made.has_reduction && IsLeftOf(reads.loop, made.loop);
   }
 
   void Join(int made_id, int reads_id) {
@@ -138,7 +138,7 @@ class Finder {
     }
     Cluster both{.joins = true,
                  .loop = made.loop,
-                 .has_fold = made.has_fold || reads.has_fold};
+                 .has_reduction = made.has_reduction || reads.has_reduction};
     std::merge(made.ops.begin(), made.ops.end(), reads.ops.begin(),
                reads.ops.end(), std::back_inserter(both.ops));
     if (!MayMoveBack(both.ops) || !CostOf(both.ops, &both.cost) ||

@@ -21,9 +21,9 @@ struct ClusterOptions {
 
 // Disjoint clusters of two ops and more, grown along the values that ops pass
 // to one another. Ops are those whose definition says that they go element by
-// element or fold rows (OpDef::fusable). In a cluster
-//   all go over the same rows, or over what the one fold of rows leaves;
-//   at most one folds rows;
+// element or reduce rows (OpDef::fusable). In a cluster
+//   all go over the same rows, or over what the one row reduction leaves;
+//   at most one reduces rows;
 //   none is computed twice, and nobody outside reads a value before the last
 //   of the ops stood, so that the order of the text stays good; none moves
 //   across a barrier;

@@ -13,7 +13,7 @@
 namespace asyra {
 namespace {
 
-// Thread blocks that are tried besides what the library takes.
+// CTAs that are tried besides what the library takes.
 constexpr int64_t kBudgets[] = {2, 4, 8, 16, 32};
 
 // Collectives of one kind over the same axes and of one size.
@@ -81,8 +81,8 @@ class Search {
         if (Try(std::move(trial)) == kKept) chosen = ctas;
       }
       if (TryCopyEngines(collectives, context) || chosen == 0) continue;
-      context.Remark("assign_streams: {} thread blocks for {} {}, {} saved",
-                     chosen, collectives.ops.size(), collectives.name,
+      context.Remark("assign_streams: {} CTAs for {} {}, {} saved", chosen,
+                     collectives.ops.size(), collectives.name,
                      TimeText(before_us - makespan_us()));
     }
   }

@@ -15,7 +15,7 @@ bool CanUseCopyEngine(const Op& op, const CostModel& costs);
 
 // Sets `copies` on the collectives that the machine can carry so and that take
 // hardly longer alone than by the library: beside computation copies lose
-// less. Those whose thread blocks are given stay as they are. Returns how many
+// less. Those whose CTAs are given stay as they are. Returns how many
 // were set.
 int CarryByCopyEngine(Program& program, const CostModel& costs);
 

@@ -204,7 +204,7 @@ class Scheduler {
     return robust == ranked.end() ? -1 : *robust;
   }
 
-  // What comes next, thread blocks for each class of collectives, may give more
+  // What comes next, CTAs for each class of collectives, may give more
   // where these are apart: then both are compared after it.
   absl::Status Consider() {
     ASYRA_ASSIGN_OR_RETURN(int fastest, CompareFastest(/*joined=*/true));

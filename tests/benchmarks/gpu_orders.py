@@ -2,7 +2,7 @@
 """Whether the simulator ranks schedules as the GPUs of this host do.
 
 Schedules of one model, found with other flags each, take turns step by step in
-one process; their times stand beside those that were predicted. Kendall's tau
+one process; their times are shown beside the predicted ones. Kendall's tau
 says how many pairs are in the predicted order: 1 all, 0 half, -1 none. Pairs
 whose real times are closer than --tie percent are left out of the second tau.
 

@@ -38,17 +38,17 @@ std::vector<absl::Status> TwoSteps(
     double timeout_s, const std::function<absl::Status(int64_t rank)>& before,
     const std::string& program = kSum) {
   return OnRanks(
-      2, {.timeout_s = timeout_s}, [&](Communicator& host) -> absl::Status {
-        int ordinal = static_cast<int>(host.rank());
+      2, {.timeout_s = timeout_s}, [&](Communicator& control) -> absl::Status {
+        int ordinal = static_cast<int>(control.rank());
         ASYRA_ASSIGN_OR_RETURN(auto device,
                                CreateCudaDevice({.ordinal = ordinal}));
         ASYRA_ASSIGN_OR_RETURN(auto world,
-                               CreateNcclWorld(host, {ordinal, timeout_s}));
+                               CreateNcclWorld(control, {ordinal, timeout_s}));
         ASYRA_ASSIGN_OR_RETURN(auto executor, Executor::Load(Parsed(program)));
         ASYRA_RETURN_IF_ERROR(executor->Prepare(*device, world.get(), nullptr));
         Tensor input(DType::kF32, {2, 8});
         ASYRA_RETURN_IF_ERROR(executor->Step({input}));
-        absl::Status status = before(host.rank());
+        absl::Status status = before(control.rank());
         if (!status.ok()) {
           world->Abort(status);
           return status;

@@ -95,7 +95,7 @@ class BenchTest(ToolTest):
     self.assertEqual(host["collectives"]["all_reduce"]["beside_compute"], 0.625)
     self.assertEqual(host["gpus"], 2)
     self.assertIn(kept["date"], kept_machine["sources"]["gpu"])
-    self.assertIn("shares beside computation, a thread block's rate as before",
+    self.assertIn("shares beside computation, a CTA's rate as before",
                   kept_machine["sources"]["host"])
     # In place, over what is read. Costs differ, so that other ops may be
     # fused than before: only these are new.

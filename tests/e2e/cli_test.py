@@ -478,7 +478,7 @@ program @p(%x: f32[4]) -> (f32[4]) {
                "--against", out)
     self.fails("none of the program's", "asyra-run", GPT2, *DIMS, "--tp", "2",
                "--against", out)
-    self.fails("runs as it stands", "asyra-run", out, "--against",
+    self.fails("runs unchanged", "asyra-run", out, "--against",
                "unscheduled")
 
   def test_external_data_must_be_there_and_whole(self):

@@ -145,7 +145,7 @@ TEST(MixTimer, TimesEachCallAndLeavesOutReferences) {
     calls.push_back({ASYRA_VALUE(ParseLocalCall(text)).use, 2});
   }
   auto timings =
-      ASYRA_VALUE(TimeMix(*device, calls, {.settle_s = 0.01, .samples = 3}));
+      ASYRA_VALUE(TimeMix(*device, calls, {.warmup_s = 0.01, .samples = 3}));
   ASSERT_EQ(timings.size(), 3);
   EXPECT_TRUE(absl::IsUnimplemented(timings[1].status()))
       << timings[1].status();

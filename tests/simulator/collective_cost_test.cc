@@ -91,7 +91,7 @@ TEST(CollectiveCost, CopyEnginesTakeNoSms) {
   EXPECT_EQ(estimate.algorithm, Algorithm::kCopyEngine);
   EXPECT_EQ(estimate.ctas, 0);
   EXPECT_EQ(estimate.kernel_start_fraction, 1)
-      << "no kernel has to find its place";
+      << "no kernel has to find CTA slots";
   // Two meetings, three peers, and 0.75 MB at 5 GB/s.
   EXPECT_DOUBLE_EQ(estimate.time_us, 14 + 3 * 6 + 150);
   // Twice that, another meeting, and a sum that reads 1 MB and writes 0.25 MB.

@@ -206,7 +206,7 @@ TEST(CostModel, ViewsWaitsAndConstantsAreFree) {
   EXPECT_TRUE(op_costs[2].is_free());
 }
 
-// As many thread blocks as the library takes are no change, but of what is
+// As many CTAs as the library takes are no change, but of what is
 // known; few hold less of the device and are slower.
 TEST(CostModel, CollectivesHoldTheThreadBlocksTheyAreGiven) {
   Mesh mesh = ASYRA_VALUE(Mesh::Create({{"tp", 8}}));

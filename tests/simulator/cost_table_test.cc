@@ -54,7 +54,7 @@ TEST(CostTable, WhatWasMeasuredCostsWhatWasMeasured) {
   }
 }
 
-// A large matmul fills all places for thread blocks, however fast it was
+// A large matmul fills all CTA slots, however fast it was
 // measured to be: what comes beside it finds none.
 TEST(CostTable, PlacesAreNotMeasured) {
   Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
@@ -62,7 +62,7 @@ TEST(CostTable, PlacesAreNotMeasured) {
   for (const Measurement& point : ShippedTable().points) {
     OpCost formula = CostOf(point, H200WithoutTable());
     if (OpOf(point) != "matmul" || formula.waves < 1) continue;
-    EXPECT_EQ(CostOf(point, machine).load[kSlots], 1) << point.call;
+    EXPECT_EQ(CostOf(point, machine).load[kCtaSlots], 1) << point.call;
     ++(point.us < formula.time_us ? faster : slower);
   }
   EXPECT_GT(faster, 0);

@@ -174,7 +174,7 @@ TEST(Memory, ACommunicatorIsOfItsAxesAndThreadBlocks) {
   %r = all_gather(%w) {dim=0, axes=tp} : f32[400, 4])";
   constexpr int64_t kOnce = 1 + 2 + 4, kPeers = 3 * 40000, kRings = 200;
   EXPECT_EQ(LibraryMib("", kExchanges), kOnce + 10 + kPeers + kRings);
-  // As many thread blocks as all take that are not told.
+  // As many CTAs as all take that are not told.
   EXPECT_EQ(LibraryMib(", ctas=50", kExchanges),
             kOnce + 2 * (10 + kPeers) + kRings);
   EXPECT_EQ(LibraryMib(", ctas=25", kExchanges),

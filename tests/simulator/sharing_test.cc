@@ -44,7 +44,7 @@ TEST(Sharing, OpsThatDoNotUseTheFullResourceRiseOn) {
 TEST(Sharing, LaterKernelsGetThePlacesThatEarlierOnesLeave) {
   auto kernel = [](double slots) {
     OpCost cost = Compute(0.3, 0.4);
-    cost.load[kSlots] = slots;
+    cost.load[kCtaSlots] = slots;
     return cost;
   };
   EXPECT_THAT(Share({kernel(1), kernel(1)}), ElementsAre(1, 0));
@@ -52,9 +52,9 @@ TEST(Sharing, LaterKernelsGetThePlacesThatEarlierOnesLeave) {
               ElementsAre(1, 0.5, 0));
   // Blocks that are placed share the memory.
   OpCost half = Compute(0, 1);
-  half.load[kSlots] = 0.5;
+  half.load[kCtaSlots] = 0.5;
   EXPECT_THAT(Share({half, half}), ElementsAre(0.5, 0.5));
-  half.load[kSlots] = 0.8;  // a quarter of the second one's
+  half.load[kCtaSlots] = 0.8;  // a quarter of the second one's
   EXPECT_THAT(Share({half, half}), ElementsAre(DoubleEq(0.8), DoubleEq(0.2)));
 }
 
@@ -67,15 +67,15 @@ TEST(Sharing, CollectivesYieldToComputationThatFillsTheSms) {
 
 TEST(Sharing, CollectivesWaitForMatmulsWhoseBlocksStay) {
   OpCost matmul = Compute(1, 0);
-  matmul.load[kSlots] = 1;
+  matmul.load[kCtaSlots] = 1;
   matmul.waves = 4;
   matmul.persistent = true;
   OpCost collective = {.time_us = 1, .held_sms = 0.2, .required_sms = 0.2};
   EXPECT_THAT(Share({matmul, collective}), ElementsAre(1, 0));
   EXPECT_THAT(Share({collective, matmul}), ElementsAre(1, 0.8));
-  matmul.load[kSlots] = 0.5;  // there is room beside it
+  matmul.load[kCtaSlots] = 0.5;  // there is room beside it
   EXPECT_THAT(Share({matmul, collective}), ElementsAre(0.8, 1));
-  matmul.load[kSlots] = 1;
+  matmul.load[kCtaSlots] = 1;
   // Without a kernel there is nothing to wait with.
   std::vector<double> speeds;
   ShareResources(std::vector<ActiveOp>{{&matmul}, {&collective, false}},
@@ -87,7 +87,7 @@ TEST(Sharing, CollectivesWaitForMatmulsWhoseBlocksStay) {
 
 TEST(Sharing, CollectivesFindTheSmMarginOfMatmuls) {
   OpCost matmul = Compute(0.75, 0);
-  matmul.load[kSlots] = 0.75;
+  matmul.load[kCtaSlots] = 0.75;
   matmul.waves = 4;
   matmul.persistent = true;
   matmul.sm_margin = 0.25;
@@ -119,7 +119,7 @@ TEST(Sharing, SpeedsOfRandomOpsAreInBounds) {
         load = random() % 3 == 0 ? 0 : 0.1 * (1 + random() % 10);
       }
       // Half of the time all find a place, if a small one.
-      if (round % 2 == 0) op.load[kSlots] *= 0.1;
+      if (round % 2 == 0) op.load[kCtaSlots] *= 0.1;
     }
     std::vector<double> speeds = Share(ops);
     ASSERT_GT(speeds[0], 0) << "round " << round;

@@ -1,5 +1,5 @@
 // Matrix products (ir/ops/matmul.cc), also with an epilogue (ir/epilogue.h):
-// batches that lie evenly apart are one call of cuBLASLt.
+// batches at a constant stride are one call of cuBLASLt.
 #include <optional>
 
 #include "executor/cuda/device/sm_partition.h"
@@ -80,8 +80,8 @@ class MatmulKernel : public CudaKernel {
   }
 
   int64_t workspace_bytes() const override { return workspace_; }
-  void AddChoices(Choices* choices) const override {
-    for (const Call& call : calls_) call.gemm->AddChoice(choices);
+  void AddTuningResults(TuningResults* results) const override {
+    for (const Call& call : calls_) call.gemm->AddTuningResult(results);
   }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {

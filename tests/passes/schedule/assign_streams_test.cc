@@ -119,7 +119,7 @@ TEST(AssignStreams, GivenBudgetsStay) {
   }
 }
 
-// Copies take no thread blocks from the matmuls beside them.
+// Copies take no CTAs from the matmuls beside them.
 TEST(AssignStreams, CopyEnginesAreUsedWhereTheyCostLess) {
   Program program = Parse(kNorms);
   Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));

@@ -10,7 +10,7 @@ namespace asyra {
 namespace {
 
 // One that takes hardly longer by copies, one that is all latency, one whose
-// thread blocks are given, one of two values.
+// CTAs are given, one of two values.
 constexpr std::string_view kProgram = R"(asyra 1 local
 mesh (tp=4)
 program @f(%a: bf16[8192@tp, 4096], %b: bf16[64@tp], %c: bf16[8192@tp, 4096],

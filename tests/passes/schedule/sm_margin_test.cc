@@ -122,7 +122,7 @@ TEST(SetSmMargin, TheMarginCostsTime) {
   EXPECT_LE(less[3].time_us, whole[3].time_us * slower);
   EXPECT_GT(less[3].time_us, whole[3].time_us * slower * 0.9);
   EXPECT_LE(less[3].load[kSms], share + 1e-9);
-  EXPECT_DOUBLE_EQ(less[3].load[kSlots], share);
+  EXPECT_DOUBLE_EQ(less[3].load[kCtaSlots], share);
   EXPECT_EQ(less[4].time_us, whole[4].time_us);
 }
 
