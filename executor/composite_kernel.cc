@@ -11,7 +11,7 @@ int64_t Aligned(int64_t bytes) {
          kWorkspaceAlignment;
 }
 
-// Where a value of the body lies.
+// Where a value of the body is located.
 struct Place {
   enum : uint8_t { kOperand, kResult, kWorkspace } where = kWorkspace;
   int64_t at = 0;  // which one, or bytes into the workspace
@@ -49,8 +49,8 @@ class CompositeKernel : public Kernel {
     for (const Part& part : parts_) native &= part.kernel->is_native();
     return native;
   }
-  void AddChoices(Choices* choices) const override {
-    for (const Part& part : parts_) part.kernel->AddChoices(choices);
+  void AddTuningResults(TuningResults* results) const override {
+    for (const Part& part : parts_) part.kernel->AddTuningResults(results);
   }
 
   void Launch(const KernelArgs& args, Stream& stream) override {
@@ -89,7 +89,7 @@ class CompositeKernel : public Kernel {
     KernelArgs args;
   };
 
-  // Whether the fusion's result may lie on an operand that is read when op
+  // Whether the fusion's result may overwrite an operand that is read when op
   // `index`, or one after it, runs.
   bool MayHide(size_t index, const Type& result) const {
     for (size_t i = index; i < body_.ops.size(); ++i) {

@@ -1,5 +1,5 @@
 // A fusion without a kernel of its own: the kernels of its body's ops, one
-// after the other, what lies between them in the workspace.
+// after the other, intermediate values in the workspace.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace asyra {
 
-// Results may lie on operands (OpDef::in_place): one that another op of the
+// Results may overwrite operands (OpDef::in_place): one that another op of the
 // body would miss is written beside them and copied in the end. Errors: those
 // of the device's kernels.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareComposite(const KernelUse& use,

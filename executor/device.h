@@ -1,5 +1,5 @@
-// What the executor asks of a device: memory, streams, events, copies and
-// kernels. Addresses of device memory are never dereferenced outside the
+// The interface of a device to the executor: memory, streams, events, copies
+// and kernels. Addresses of device memory are never dereferenced outside the
 // device's own code.
 #pragma once
 
@@ -51,7 +51,7 @@ class Device {
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;
 
-  // Of all its memory, whoever uses it; 0 where that is not known.
+  // Bytes of the device's memory in use by any process; 0 if unknown.
   virtual int64_t BytesInUse() { return 0; }
 
   // Errors: ResourceExhausted, naming what is asked and what is left.
@@ -83,9 +83,9 @@ class Device {
   // the device cannot compute it.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(
       const KernelUse& use) = 0;
-  // Kernels that are prepared from now on are made of these choices, where
-  // they serve, instead of those that were made here.
-  virtual void Adopt(const Choices& choices) { (void)choices; }
+  // Kernels that are prepared from now on use these tuning results, where they
+  // serve, instead of those that were measured here.
+  virtual void SetTuningResults(const TuningResults& results) { (void)results; }
   // A probe of one operand; its label says whose.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareProbe(
       const ProbeUse& use) = 0;

@@ -30,7 +30,7 @@ class RankExecutor : public Executor {
   ~RankExecutor() override {
     // Streams run what was enqueued before memory goes.
     if (runner_ != nullptr) Finish().IgnoreError();
-    if (world_ != nullptr) world_->Settle();
+    if (world_ != nullptr) world_->Drain();
   }
 
   const Program& program() const override { return program_; }

@@ -62,8 +62,8 @@ struct MemoryUse {
   int64_t arena_bytes = 0;      // reused within a step
   int64_t resident_bytes = 0;   // weights, state and constants
   int64_t workspace_bytes = 0;  // of kernels, one for each stream
-  // Of the whole device, whoever uses them: contexts, libraries and other
-  // processes too. Only where it was measured and the device knows it, else 0.
+  // In use on the whole device: contexts, libraries and other processes too. 0
+  // unless it was measured and the device knows it.
   int64_t device_bytes = 0;
   int64_t total() const {
     return arena_bytes + resident_bytes + workspace_bytes;
@@ -100,18 +100,18 @@ class Executor {
   // Fusions whose ops run one after the other, since the device has no kernel
   // for all of them together; without repetition.
   virtual std::vector<std::string> split_fusions() const = 0;
-  // What was planned and reserved.
+  // Bytes that were planned and reserved.
   virtual MemoryUse memory() const = 0;
-  // What the steps so far have really used: up to the last byte that was ever
-  // written, in units of kDeviceAlignment. It is at most what was planned, and
-  // less by the workspaces and padding that nothing needed. A copy of all
-  // memory to the host; between steps.
+  // Bytes that the steps so far have really used: up to the last one that was
+  // ever written, in units of kDeviceAlignment. At most what was planned, less
+  // by workspaces and padding that nothing needed. Copies all memory to the
+  // host; call it between steps.
   virtual absl::StatusOr<MemoryUse> MeasureMemory() = 0;
 
   // Gives a state input its first value, or another one between steps; `name`
   // without the '%'. Also replaces a weight.
   virtual absl::Status SetState(std::string_view name, const Tensor& local) = 0;
-  // What the state or weight holds now.
+  // The current value of a state or weight, this rank's part.
   virtual absl::StatusOr<Tensor> State(std::string_view name) = 0;
 
   // Data inputs in the order of the program, of the local types.
@@ -144,8 +144,9 @@ class Executor {
   // are).
   absl::StatusOr<Tensor> Output(std::string_view name);
 
-  // Of the last step, by position in the program; empty without
-  // ExecutorOptions::profile. Views and constants take no time and are absent.
+  // Times of the ops of the last step, by position in the program; empty
+  // without ExecutorOptions::profile. Views and constants take no time and are
+  // absent.
   virtual std::vector<OpTime> Profile() const = 0;
 };
 

@@ -1,6 +1,6 @@
-// A kernel is the second room of an op: how one device computes one use of it.
-// All that is expensive (choosing an algorithm, descriptors, tables, the size
-// of the workspace) is done once, when it is prepared; a launch only enqueues.
+// A kernel computes one use of an op on one device. All that is expensive
+// (choosing an algorithm, descriptors, tables, the size of the workspace) is
+// done once, when it is prepared; a launch only enqueues.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/stream.h"
-#include "executor/tuning/choices.h"
+#include "executor/tuning/tuning_results.h"
 #include "ir/program.h"
 
 namespace asyra {
@@ -38,10 +38,10 @@ class KernelUse {
   int num_operands() const { return static_cast<int>(locals_.size()); }
   int num_results() const { return static_cast<int>(local_results_.size()); }
 
-  // What this rank holds; no axes.
+  // Local types: this rank's shards, without axes.
   const Type& operand(int i) const { return locals_[i]; }
   const Type& result(int i) const { return local_results_[i]; }
-  // With global sizes and axes.
+  // Global types: global sizes, with axes.
   const std::vector<Type>& global_operands() const { return operands_; }
   const std::vector<Type>& global_results() const { return results_; }
   // Global index of the first element this rank holds of a dimension.
@@ -76,9 +76,9 @@ class Kernel {
   // False for a fusion whose ops run one after the other, for want of one
   // kernel for all.
   virtual bool is_whole() const { return true; }
-  // Adds what was chosen by measuring when it was prepared, which ranks agree
-  // on.
-  virtual void AddChoices(Choices* choices) const { (void)choices; }
+  // Adds the tuning results that it was prepared with, which ranks
+  // synchronize.
+  virtual void AddTuningResults(TuningResults* results) const { (void)results; }
   // Once, before the first launch: where its values are. All ranks bind their
   // collectives in the order of the program.
   virtual absl::Status Bind(const KernelArgs& args) {
@@ -88,12 +88,12 @@ class Kernel {
   // Enqueues it. Errors while it runs go to the stream's Failure, after the
   // label.
   virtual void Launch(const KernelArgs& args, Stream& stream) = 0;
-  // Whether Launch leaves something to LaunchRest, as a collective may whose
-  // CollectiveUse is split.
-  virtual bool has_rest() const { return false; }
-  // Enqueues the rest of it on a stream where it may come late without holding
+  // Whether Launch leaves a self-copy, of what stays on its device, to
+  // LaunchSelfCopy, as a collective may whose CollectiveUse is split.
+  virtual bool has_self_copy() const { return false; }
+  // Enqueues the self-copy on a stream where it may come late without holding
   // up what follows Launch. Both have ended before the result is read.
-  virtual void LaunchRest(const KernelArgs& args, Stream& stream) {
+  virtual void LaunchSelfCopy(const KernelArgs& args, Stream& stream) {
     (void)args;
     (void)stream;
   }

@@ -43,13 +43,13 @@ MatmulPlan PlanMatmul(const KernelUse& use) {
   int64_t count = NumElements(batch);
   if (NumElements(b_batch) == 1 && !plan.transpose_a && a_batch == batch) {
     plan.m *= count;
-    plan.products = {{0, 0, 0}};
+    plan.matmuls = {{0, 0, 0}};
     return plan;
   }
   for (int64_t i = 0; i < count; ++i) {
-    plan.products.push_back({MatrixOf(i, batch, a_batch) * plan.m * plan.k,
-                             MatrixOf(i, batch, b_batch) * plan.k * plan.n,
-                             i * plan.m * plan.n});
+    plan.matmuls.push_back({MatrixOf(i, batch, a_batch) * plan.m * plan.k,
+                            MatrixOf(i, batch, b_batch) * plan.k * plan.n,
+                            i * plan.m * plan.n});
   }
   return plan;
 }

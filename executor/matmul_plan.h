@@ -1,5 +1,5 @@
 // Which matrices of a matmul or grouped_matmul (ir/ops/matmul.cc) meet, and how
-// they lie in memory: what is common to the kernels of all devices.
+// their layout in memory: what is common to the kernels of all devices.
 #pragma once
 
 #include <array>
@@ -10,16 +10,16 @@
 
 namespace asyra {
 
-// Products c[m, n] = a[m, k] b[k, n] of dense matrices in rows; a transposed
+// Matmuls c[m, n] = a[m, k] b[k, n] of dense matrices in rows; a transposed
 // operand lies as [k, m] or [n, k].
 struct MatmulPlan {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
-  // First elements of a, b and c of each product.
-  std::vector<std::array<int64_t, 3>> products;
+  // First elements of a, b and c of each matmul.
+  std::vector<std::array<int64_t, 3>> matmuls;
 };
 
-// Of this rank's part. Batches that meet one b are one product.
+// Of this rank's part. Batches that meet one b are one matmul.
 MatmulPlan PlanMatmul(const KernelUse& use);
 
 }  // namespace asyra

@@ -148,7 +148,7 @@ class Planner {
   const MemoryPlanOptions& options_;
   MemoryPlan plan_;
   std::vector<ValueId> root_;     // of a view, the value that owns the bytes
-  std::vector<int64_t> offsets_;  // in the arena; -1: lies elsewhere
+  std::vector<int64_t> offsets_;  // in the arena; -1: is elsewhere
 };
 
 }  // namespace

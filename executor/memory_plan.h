@@ -1,8 +1,8 @@
-// Where every value of a program lies in a rank's memory.
+// Where every value of a program is located in a rank's memory.
 //
 // A program of stage `allocated` brings its offsets; for others they are
 // planned here as plan_memory does it (ir/place_blocks.h), but for results on
-// operands. What has none is resident, or lies in the state that it replaces
+// operands. What has none is resident, or is in the state that it replaces
 // where nothing reads that later, as the updates of optimizers do.
 #pragma once
 
@@ -26,18 +26,18 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-// What happens to an output when the ops of a step are done, in this order:
+// Copies of an output after the ops of a step, in this order:
 // staged values are copied, then states are replaced.
 struct OutputPlacement {
   Placement at;  // where it is read after the step
-  // It lies in a state that this step replaces: copied to `at` first.
+  // It is in a state that this step replaces: copied to `at` first.
   bool staged = false;
   // It has to be copied from `at` to the state that it replaces.
   bool copied_to_state = false;
 };
 
 struct MemoryPlan {
-  std::vector<Placement> values;  // by value; views lie where they look
+  std::vector<Placement> values;  // by value; views are where their operand is
   std::vector<OutputPlacement> outputs;
   // Ops without operands that give the same at each step: run once, before
   // the first one, their results resident.

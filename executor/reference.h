@@ -10,7 +10,7 @@
 
 namespace asyra {
 
-// What the op's reference computes from this rank's operands. Errors: those of
+// The results of the op's reference for this rank's operands. Errors: those of
 // the reference; Internal where it gives another type than the op says.
 absl::StatusOr<std::vector<Tensor>> ComputeByReference(
     const KernelUse& use, absl::Span<const Tensor> operands);

@@ -64,19 +64,19 @@ class Run {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<RankResult>> RunRank(Communicator& host,
+  absl::StatusOr<std::vector<RankResult>> RunRank(Communicator& control,
                                                   int64_t local_rank,
                                                   int64_t ranks_on_host,
                                                   bool reports) {
     ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<Device> device,
                            platform_.MakeDevice(local_rank, ranks_on_host));
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> connected,
-                           platform_.Connect(host, *device));
-    Communicator& world = connected == nullptr ? host : *connected;
+                           platform_.Connect(control, *device));
+    Communicator& world = connected == nullptr ? control : *connected;
     std::vector<RankCase> cases;
     for (SharedCase& one : cases_) {
       ASYRA_RETURN_IF_ERROR(
-          cases.emplace_back(one, host.rank()).Prepare(*device, world));
+          cases.emplace_back(one, control.rank()).Prepare(*device, world));
     }
     for (int64_t step = 0; step < options_.repeat; ++step) {
       for (RankCase& one : cases) {

@@ -23,10 +23,10 @@ class Platform {
   // its host.
   virtual absl::StatusOr<std::shared_ptr<Device>> MakeDevice(
       int64_t local_rank, int64_t ranks_on_host) = 0;
-  // Moves memory of `device` between the ranks that `host` connects; null where
-  // `host` itself does. All ranks call it.
+  // A communicator that moves memory of `device` between the ranks that
+  // `control` connects; null where `control` itself does. All ranks call it.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Connect(
-      Communicator& host, Device& device) = 0;
+      Communicator& control, Device& device) = 0;
 };
 
 struct RunOptions {
@@ -64,7 +64,7 @@ struct RunCase {
 };
 
 // Programs for equally many devices, a step of each in turn: what slows the
-// machine, or the clock of a GPU, slows all of them alike. A result for each.
+// machine, or the clock of a GPU, slows all of them equally. A result for each.
 // Errors: those of the executor, after the rank that failed first; a
 // replicated output whose copies differ between ranks.
 absl::StatusOr<std::vector<RunResult>> RunOnThreads(

@@ -11,7 +11,7 @@
 
 namespace asyra {
 
-// What one rank gives of one program.
+// Results of one rank for one program.
 struct RankResult {
   std::vector<Tensor> outputs;  // its shards
   std::vector<double> step_us;
@@ -31,7 +31,7 @@ class SharedCase {
 
   absl::StatusOr<std::unique_ptr<Executor>> Prepare(Device& device,
                                                     Communicator& world) const;
-  // What a step of `rank` takes.
+  // Data inputs of `rank` for a step.
   std::vector<Tensor> DataOf(int64_t rank) const;
   absl::Status SetStates(Executor& executor, int64_t rank) const;
 

@@ -71,9 +71,9 @@ absl::Status StepRunner::MakeOps() {
     ops_.push_back(std::move(launch));
   }
   ASYRA_RETURN_IF_ERROR(MakeKernels(/*of_collectives=*/false));
-  ASYRA_RETURN_IF_ERROR(ChooseAlike());
+  ASYRA_RETURN_IF_ERROR(SyncKernelTuning());
   ASYRA_RETURN_IF_ERROR(MakeKernels(/*of_collectives=*/true));
-  ASYRA_RETURN_IF_ERROR(MakeRests());
+  ASYRA_RETURN_IF_ERROR(MakeSelfCopies());
   PlaceWorkspaces();
   return absl::OkStatus();
 }
@@ -112,43 +112,44 @@ int StepRunner::OnlyWait(const Op& op) const {
   return op.start && op.results.size() == 1 ? def_use_.FirstWait(op) : -1;
 }
 
-absl::Status StepRunner::MakeRests() {
+absl::Status StepRunner::MakeSelfCopies() {
   for (OpLaunch& launch : ops_) {
-    if (launch.launch == nullptr || !launch.launch->kernel->has_rest()) {
+    if (launch.launch == nullptr || !launch.launch->kernel->has_self_copy()) {
       continue;
     }
-    if (rests_ == nullptr) {
+    if (self_copies_ == nullptr) {
       ASYRA_ASSIGN_OR_RETURN(
-          rests_, setup_.device.CreateStream("rests", StreamUse::kRests,
-                                             setup_.failure));
+          self_copies_,
+          setup_.device.CreateStream("self-copies", StreamUse::kSelfCopies,
+                                     setup_.failure));
     }
-    launch.rest_begin = setup_.device.CreateEvent(false);
-    launch.rest_end = setup_.device.CreateEvent(false);
+    launch.self_copy_begin = setup_.device.CreateEvent(false);
+    launch.self_copy_end = setup_.device.CreateEvent(false);
     OpLaunch& wait = ops_[OnlyWait(setup_.program.ops[launch.op])];
-    wait.waits.push_back(launch.rest_end.get());
+    wait.waits.push_back(launch.self_copy_end.get());
   }
   return absl::OkStatus();
 }
 
-// Copies of a value that ranks compute each for itself are equal only where
-// they compute it alike. All ranks measure at the same time; those that chose
-// otherwise than the first one make such kernels anew.
-absl::Status StepRunner::ChooseAlike() {
+// Replicas of a value are equal only where ranks compute it by the same
+// algorithm. All ranks measure at the same time; those with another result than
+// the first one prepare such kernels again.
+absl::Status StepRunner::SyncKernelTuning() {
   if (setup_.world == nullptr) return absl::OkStatus();
-  Choices mine;
+  TuningResults mine;
   for (const OpLaunch& op : ops_) {
-    if (op.launch != nullptr) op.launch->kernel->AddChoices(&mine);
+    if (op.launch != nullptr) op.launch->kernel->AddTuningResults(&mine);
   }
-  ASYRA_ASSIGN_OR_RETURN(Choices agreed, AgreeOnChoices(*setup_.world, mine));
+  ASYRA_ASSIGN_OR_RETURN(TuningResults agreed, SyncTuning(*setup_.world, mine));
   if (agreed == mine) return absl::OkStatus();
-  setup_.device.Adopt(agreed);
+  setup_.device.SetTuningResults(agreed);
   for (OpLaunch& op : ops_) {
     if (op.launch == nullptr) continue;
-    Choices its;
-    op.launch->kernel->AddChoices(&its);
-    bool alike = absl::c_all_of(
+    TuningResults its;
+    op.launch->kernel->AddTuningResults(&its);
+    bool same = absl::c_all_of(
         its, [&](const auto& one) { return agreed[one.first] == one.second; });
-    if (!alike) ASYRA_RETURN_IF_ERROR(MakeKernel(&op));
+    if (!same) ASYRA_RETURN_IF_ERROR(MakeKernel(&op));
   }
   return absl::OkStatus();
 }
@@ -214,13 +215,13 @@ absl::Status StepRunner::Bind(std::byte* arena, std::byte* resident,
     absl::Status status = bound.kernel->Bind(bound.args);
     if (!status.ok()) return Annotate(status, bound.kernel->label());
     OpLaunch* last = &launch;
-    if (bound.kernel->has_rest()) last = &ops_[OnlyWait(op)];
+    if (bound.kernel->has_self_copy()) last = &ops_[OnlyWait(op)];
     ASYRA_RETURN_IF_ERROR(AddProbes(op, &launch, last));
   }
   ASYRA_RETURN_IF_ERROR(AddStepProbes());
   std::vector<Stream*> streams;
   for (auto& stream : streams_) streams.push_back(stream.get());
-  if (rests_ != nullptr) streams.push_back(rests_.get());
+  if (self_copies_ != nullptr) streams.push_back(self_copies_.get());
   ASYRA_ASSIGN_OR_RETURN(
       step_, setup_.device.Record(streams, [this] { EnqueueOps(); }));
   return absl::OkStatus();
@@ -327,11 +328,11 @@ absl::Status StepRunner::AddStepProbes() {
 void StepRunner::EnqueueKernel(OpLaunch& op, Stream& stream) {
   for (auto& probe : op.before) probe->kernel->Launch(probe->args, stream);
   if (op.launch != nullptr) {
-    if (op.rest_begin != nullptr) {
-      stream.Record(*op.rest_begin);
-      rests_->Wait(*op.rest_begin);
-      op.launch->kernel->LaunchRest(op.launch->args, *rests_);
-      rests_->Record(*op.rest_end);
+    if (op.self_copy_begin != nullptr) {
+      stream.Record(*op.self_copy_begin);
+      self_copies_->Wait(*op.self_copy_begin);
+      op.launch->kernel->LaunchSelfCopy(op.launch->args, *self_copies_);
+      self_copies_->Record(*op.self_copy_end);
     }
     if (op.begin != nullptr) stream.Record(*op.begin);
     op.launch->kernel->Launch(op.launch->args, stream);

@@ -17,7 +17,7 @@ namespace asyra {
 
 class StepRunner {
  public:
-  // What it refers to outlives it.
+  // Everything referred to outlives the runner.
   struct Setup {
     const Program& program;
     const MemoryPlan& memory;
@@ -30,10 +30,10 @@ class StepRunner {
     Failure* failure;
   };
   // Chooses and prepares all kernels, those of collectives last, and makes
-  // streams and events. Choices that were measured are the same on all ranks.
+  // streams and events. Tuning results are the same on all ranks.
   static absl::StatusOr<std::unique_ptr<StepRunner>> Create(const Setup& setup);
 
-  // Of all streams together.
+  // Bytes, of all streams together.
   int64_t workspace_bytes() const { return workspace_bytes_; }
   std::vector<std::string> fallback_ops() const;
   std::vector<std::string> split_fusions() const;
@@ -43,7 +43,7 @@ class StepRunner {
                     std::byte* workspace);
   void* AddressOf(const Placement& placement) const;
 
-  // What comes before and after the ops of a step is enqueued on this stream.
+  // The stream for work before and after the ops of a step.
   Stream& home() { return *streams_[0]; }
   // Ops that are constant, once.
   void EnqueueConstants();
@@ -51,7 +51,7 @@ class StepRunner {
   // them: they are captured once.
   void EnqueueStep() { step_->Replay(); }
 
-  // Of a synchronized step; empty without options.profile.
+  // Times of a synchronized step; empty without options.profile.
   std::vector<OpTime> Profile() const;
 
  private:
@@ -68,8 +68,8 @@ class StepRunner {
     std::vector<Event*> waits;
     // Null for views, which only synchronize.
     std::unique_ptr<Launch> launch;
-    // Of a collective that has a rest: where that may begin, and its end.
-    std::unique_ptr<Event> rest_begin, rest_end;
+    // Of a collective that has a self-copy: where that may begin, and its end.
+    std::unique_ptr<Event> self_copy_begin, self_copy_end;
     std::vector<std::unique_ptr<Launch>> before, after;  // probes
     std::unique_ptr<Event> record;                       // null: none waits
     std::unique_ptr<Event> begin, end;                   // of the profile
@@ -83,14 +83,15 @@ class StepRunner {
   absl::Status MakeKernel(OpLaunch* launch);
   // The wait of a collective of one value that is started; -1 of others.
   int OnlyWait(const Op& op) const;
-  // Waits for collectives wait for their rests too.
-  absl::Status MakeRests();
-  absl::Status ChooseAlike();
+  // Waits for collectives wait for their self-copies too.
+  absl::Status MakeSelfCopies();
+  absl::Status SyncKernelTuning();
   void PlaceWorkspaces();
   // Labels of the ops whose kernel is such a one, without repetition.
   std::vector<std::string> OpsWhere(bool (*holds)(const Kernel& kernel)) const;
   void BindOp(const Op& op, Launch* launch, std::byte* workspace);
-  // What looks at `op` before `launch` and after `last`, where it has ended.
+  // Adds the probes of `op` before `launch` and after `last`, where it has
+  // ended.
   absl::Status AddProbes(const Op& op, OpLaunch* launch, OpLaunch* last);
   absl::Status AddProbe(Probe probe, ValueId value, std::string label,
                         std::vector<std::unique_ptr<Launch>>* to);
@@ -121,7 +122,7 @@ class StepRunner {
   std::deque<uint64_t> cells_;                    // of probes
   std::vector<uint64_t*> cell_of_;                // by root
   std::vector<std::unique_ptr<Stream>> streams_;
-  std::unique_ptr<Stream> rests_;  // of collectives; null: there are none
+  std::unique_ptr<Stream> self_copies_;  // of collectives; null: there are none
   std::unique_ptr<Recording> step_;
 };
 

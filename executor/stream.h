@@ -22,10 +22,9 @@ class Event {
   virtual double UsSince(const Event& earlier) const = 0;
 };
 
-// What a stream is for. Where work of several could begin, that of the last use
-// here does: collectives hold up other ranks, and rests (Kernel::LaunchRest)
-// have time.
-enum class StreamUse : uint8_t { kRests, kCompute, kCollectives };
+// What a stream is for, by ascending priority: collectives hold up other ranks,
+// and nothing is in a hurry for self-copies (Kernel::LaunchSelfCopy).
+enum class StreamUse : uint8_t { kSelfCopies, kCompute, kCollectives };
 
 using WaitCheck = std::function<absl::Status(double waited_s)>;
 
@@ -34,17 +33,16 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual void Record(Event& event) = 0;
-  // What is enqueued from here on begins after `event`.
+  // Work enqueued from here on begins after `event`.
   virtual void Wait(Event& event) = 0;
-  // Returns when all that was enqueued is done. Errors of the work itself are
-  // in the Failure that the stream was created with; the status is that of
-  // waiting. `check`, where there is one, may be called while it waits, with
-  // the seconds that it has waited: its error ends the waiting, though the work
-  // may still run.
+  // Returns when all enqueued work is done. Errors of the work itself are in
+  // the Failure that the stream was created with; the status is that of
+  // waiting. `check`, if any, may be called during the wait with the seconds
+  // waited so far: its error ends the wait, though the work may still run.
   virtual absl::Status Synchronize(const WaitCheck& check = nullptr) = 0;
 };
 
-// What was enqueued on several streams of a device, to be enqueued again.
+// A recording of work on several streams of a device, to be enqueued again.
 class Recording {
  public:
   virtual ~Recording() = default;

@@ -1,4 +1,4 @@
-// How dense tensors lie in memory.
+// Strides of dense tensors in memory.
 #pragma once
 
 #include "ir/type.h"

@@ -14,7 +14,7 @@
 // know which part of the factor it was given (an embedding whose rows are
 // sharded, a causal mask over part of the queries). `(h g)` is one dimension
 // of several factors, outermost first, all but one of known size: `s=4` gives
-// the size of a factor that nowhere stands alone. `...` stands for the leading
+// the size of a factor that is nowhere alone. `...` stands for the leading
 // dimensions and broadcasts as NumPy does. `_` is a dimension of size 1.
 #pragma once
 
@@ -48,7 +48,7 @@ using OperandFactors = absl::InlinedVector<DimFactors, 4>;
 // When partial operands give a partial result of the same axes.
 enum class Linearity : uint8_t {
   kNone,   // never: f(a+b) is not f(a)+f(b)
-  kJoint,  // all operands partial alike: add, reshape, concat
+  kJoint,  // all operands partial over the same axes: add, reshape, concat
   kEach,   // one operand partial, the others whole: multiply, matmul
   kFirst,  // operand 0 partial, the others whole: rows taken by ids
 };
@@ -65,7 +65,7 @@ struct AxisRule {
 };
 
 // Reads the notation above. The sizes come from the types; a factor inside a
-// parenthesis takes its size from where it stands alone, at most one per
+// parenthesis takes its size from where it is alone, at most one per
 // dimension being left to division. Errors name the spec: they are bugs of an
 // op definition, or of operands whose shapes `infer` should have refused.
 absl::StatusOr<AxisRule> ParseAxisRule(std::string_view spec,

@@ -17,11 +17,11 @@ absl::Status CheckOp(const Body& body, size_t index) {
   if (op.def->fusable == Fusable::kNo) {
     return Invalid("it cannot be part of a fusion");
   }
-  if (op.def->fusable == Fusable::kProduct && index > 0) {
-    return Invalid("a product is the first op of a body, or none of it");
+  if (op.def->fusable == Fusable::kMatmul && index > 0) {
+    return Invalid("a matmul is the first op of a body, or none of it");
   }
-  if (op.def->fusable == Fusable::kRow && BeginsWithProduct(body)) {
-    return Invalid("a body that begins with a product folds no rows");
+  if (op.def->fusable == Fusable::kRow && BeginsWithMatmul(body)) {
+    return Invalid("a body that begins with a matmul reduces no rows");
   }
   int defined = body.num_operands + static_cast<int>(index);
   for (int value : op.operands) {
@@ -82,14 +82,14 @@ absl::Status CheckRows(const OpCall& call) {
   ASYRA_ASSIGN_OR_RETURN(AxisRule rule, AxisRuleOf(call));
   const OperandFactors& x = rule.operands[0];
   for (size_t d = 0; d < x.size(); ++d) {
-    bool folded = false;
+    bool reduced = false;
     for (FactorId id : x[d]) {
-      folded |= rule.factors[id].kind != FactorKind::kParallel;
+      reduced |= rule.factors[id].kind != FactorKind::kParallel;
     }
     bool is_last = d + 1 == x.size();
-    if (folded == is_last) continue;
+    if (reduced == is_last) continue;
     return Invalid("it {} dim {} of {}, a row of a fusion is the last one",
-                   folded ? "folds" : "does not fold", d, x.size());
+                   reduced ? "reduces" : "does not reduce", d, x.size());
   }
   return absl::OkStatus();
 }
@@ -111,8 +111,8 @@ const Body* BodyOf(const AttrMap& attrs) {
   return nullptr;
 }
 
-bool BeginsWithProduct(const Body& body) {
-  return !body.ops.empty() && body.ops[0].def->fusable == Fusable::kProduct;
+bool BeginsWithMatmul(const Body& body) {
+  return !body.ops.empty() && body.ops[0].def->fusable == Fusable::kMatmul;
 }
 
 namespace {

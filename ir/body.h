@@ -41,16 +41,16 @@ struct Body {
 // The body among the attributes of an op, or null.
 const Body* BodyOf(const AttrMap& attrs);
 
-// Whether the body is a product (Fusable::kProduct) and what stands behind it.
-bool BeginsWithProduct(const Body& body);
+// Whether the body is a matmul (Fusable::kMatmul) and what follows it.
+bool BeginsWithMatmul(const Body& body);
 
 // The types of all values of a body, distributed as the operands are by the
 // rule of the whole.
 // Errors: a body that is none (an op that cannot be fused, a value that is used
 // before its definition, that nobody reads, or that is given twice), operands
-// that are not as many as it takes, a product that is not the first op, a fold
-// behind one or over another than the last dimension, and what the definition
-// of an op refuses: "op 1 of the body, rms_norm: ...".
+// that are not as many as it takes, a matmul that is not the first op, a
+// reduction behind one or over another than the last dimension, and what the
+// definition of an op refuses: "op 1 of the body, rms_norm: ...".
 absl::StatusOr<std::vector<Type>> BodyTypes(const Body& body,
                                             absl::Span<const Type> operands,
                                             const Mesh& mesh);

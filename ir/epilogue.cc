@@ -86,7 +86,7 @@ class Reader {
 
 std::optional<Epilogue> EpilogueOf(const Body& body,
                                    absl::Span<const Type> operands) {
-  if (!BeginsWithProduct(body)) return std::nullopt;
+  if (!BeginsWithMatmul(body)) return std::nullopt;
   std::vector<Type> global;
   for (const Type& type : operands) global.push_back(type.Global());
   auto types = BodyTypes(body, global, Mesh());

@@ -1,6 +1,6 @@
-// What stands behind the product of a body (ir/body.h), where it is something
-// that libraries of matrix products compute with it:
-//   activation(product + residual + bias)
+// What follows the matmul of a body (ir/body.h), where it is something
+// that libraries of matmuls compute with it:
+//   activation(matmul + residual + bias)
 // in any order of the sums, each part at most once, in f16, bf16 or f32. Passes
 // ask before they make such a body and devices before they take it whole, so
 // that they agree.
@@ -23,9 +23,9 @@ struct Epilogue {
   Activation activation = kNone;
 };
 
-// Nothing where the body does not begin with a product, where something else
-// stands behind it, or where another than the last value is given. `operands`
-// are the types of the body's operands. The product alone has an empty one.
+// Nothing where the body does not begin with a matmul, where something else
+// follows it, or where another than the last value is given. `operands`
+// are the types of the body's operands. The matmul alone has an empty one.
 std::optional<Epilogue> EpilogueOf(const Body& body,
                                    absl::Span<const Type> operands);
 

@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<Tensor>> Evaluate(const OpDef& def,
 
 // Tensors for the data inputs of a program where a user gives none, and for
 // weights that have no data: reproducible from `seed`. Floats are normal with
-// standard deviation 0.02 for weights and 1 for data; integers lie in
+// standard deviation 0.02 for weights and 1 for data; integers are in
 // [0, int_limit). Tensors of millions of elements repeat the first of them.
 std::vector<Tensor> RandomInputs(const Program& program, uint64_t seed,
                                  int64_t int_limit);

@@ -51,7 +51,7 @@ void MemoryBlocks::FindAccesses() {
   }
 }
 
-// Whether the result may lie on `old` from then on: all that access it have
+// Whether the result may be on `old` from then on: all that access it have
 // finished, but for the op itself where it works in place.
 bool MemoryBlocks::MayReplace(ValueId old, ValueId result) const {
   int by = def_use_.def[result];
@@ -68,13 +68,13 @@ bool MemoryBlocks::MayReplace(ValueId old, ValueId result) const {
   for (size_t k = 0; k < op.operands.size(); ++k) {
     ValueId value = op.operands[k];
     if (root_[value] != old) continue;
-    bool alike = program_.type(value).Local(program_.mesh) == type;
-    if (!alike || !op.MayOverwrite(k, at)) return false;
+    bool same_type = program_.type(value).Local(program_.mesh) == type;
+    if (!same_type || !op.MayOverwrite(k, at)) return false;
   }
   return true;
 }
 
-// An output lies in the state that it replaces, where it may; in the first one
+// An output is in the state that it replaces, where it may; in the first one
 // if it replaces several.
 void MemoryBlocks::PlaceStates() {
   std::vector<bool> seen(program_.values.size());
@@ -107,7 +107,7 @@ int MemoryBlocks::InPlaceBlock(int op, ValueId result) const {
   for (ValueId operand : program_.ops[op].operands) {
     ValueId root = root_[operand];
     int block = block_of_[root];
-    // Not on an output, nor where another result of the op lies already.
+    // Not on an output, nor where another result of the op is already.
     if (block == kOutside || kept_[root] || top_[block] != root) continue;
     if (MayReplace(root, result)) return block;
   }

@@ -17,7 +17,7 @@
 
 namespace asyra {
 
-// Values that lie at one place, each on the one before it: a result with its
+// Values that are at one place, each on the one before it: a result with its
 // views, and results that ops compute in place (OpDef::in_place) on an operand
 // that nobody else reads any more.
 struct MemoryBlock {
@@ -32,12 +32,12 @@ struct MemoryBlock {
 class MemoryBlocks {
  public:
   // Operands of a start are accessed until the first wait for it; outputs to
-  // the end. `in_place`: whether results may lie on operands.
+  // the end. `in_place`: whether results may be on operands.
   MemoryBlocks(const Program& program, const HappensBefore& order,
                const DefUse& def_use, bool in_place = true);
 
   const std::vector<MemoryBlock>& all() const { return blocks_; }
-  // The block in which a value lies. kOutside: inputs, constants, outputs in
+  // The block in which a value is. kOutside: inputs, constants, outputs in
   // the place of the state that they replace, and views of these.
   static constexpr int kOutside = -1;
   int BlockOf(ValueId value) const { return block_of_[root_[value]]; }
@@ -56,7 +56,7 @@ class MemoryBlocks {
   void PlaceStates();
   void MakeBlocks();
   int AddBlock(ValueId value, int op);
-  // The block on which the result of an op may lie, or kOutside.
+  // The block on which the result of an op may be, or kOutside.
   int InPlaceBlock(int op, ValueId result) const;
   bool MayReplace(ValueId old, ValueId result) const;
   void Extend(int block, ValueId value);

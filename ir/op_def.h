@@ -1,6 +1,6 @@
-// One room per op: everything that is true of it wherever it runs. There is no
-// opcode enum and no pass that switches over names; a new op is a definition
-// in ir/ops plus its line in ir/ops/op_list.cc.
+// One definition per op: everything that is true of it wherever it runs. There
+// is no opcode enum and no pass that switches over names; a new op is a
+// definition in ir/ops plus its line in ir/ops/op_list.cc.
 #pragma once
 
 #include <optional>
@@ -35,14 +35,14 @@ struct Work {
   double useful = 1;      // the share of them that is not spent on padding
   double read_bytes = 0;  // from device memory, each operand once
   double write_bytes = 0;
-  // The flops are those of matrix products, which tensor cores do.
+  // The flops are those of matmuls, which tensor cores do.
   bool matrix = false;
-  // Of products: `batch` results of rows x cols each, which kernels compute in
+  // Of matmuls: `batch` results of rows x cols each, which kernels compute in
   // blocks. No rows: one result, leading dimensions of result 0 being rows.
   double batch = 1;
   double rows = 0;
   double cols = 0;
-  // Other arithmetic that stands between the products, as in attention.
+  // Other arithmetic that is between the matmuls, as in attention.
   double vector_flops = 0;
 };
 
@@ -68,13 +68,13 @@ enum class Fusable : uint8_t {
   // Each element from those at the same place of the operands, which broadcast
   // as in NumPy.
   kElement,
-  // Each row from that row of operand 0: folds of it, or elements from folds
-  // and elements. Rows go along the last dimension; uses that fold others are
-  // as kNo. Operands after the first are single rows.
+  // Each row from that row of operand 0: reductions of it, or elements from
+  // reductions and elements. Rows go along the last dimension; uses that reduce
+  // others are as kNo. Operands after the first are single rows.
   kRow,
   // A contraction of operands 0 and 1. It is the first op of its body; those
   // behind it go element by element over what it gives.
-  kProduct,
+  kMatmul,
 };
 
 struct OperandDef {
@@ -181,10 +181,11 @@ struct OpDef {
   bool is_view = false;
   // Each element of a result depends on operand elements at the same place
   // alone, and whoever computes it reads those of a place before writing
-  // there: a result may lie on an operand of its own local shape and type. Of
-  // collectives: each result may lie on its own operand, on all members.
+  // there: a result may be on an operand of its own local shape and type. Of
+  // collectives: each result may be on its own operand, on all members.
   bool in_place = false;
-  // Where that hangs on the use: whether it holds for a result. Null: for all.
+  // Where that depends on the use: whether it holds for a result. Null: for
+  // all.
   bool (*result_in_place)(const OpCall& call, int result) = nullptr;
   Fusable fusable = Fusable::kNo;
   // Its effect on communication is not known: nothing moves across it.

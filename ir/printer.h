@@ -9,7 +9,7 @@ namespace asyra {
 
 // Parses back to an equal program and prints the same again.
 std::string ToString(const Program& program);
-// One op as it stands in the program, but for a body, which is on the same
+// One op as it is in the program, but for a body, which is on the same
 // line; without newline.
 std::string ToString(const Program& program, const Op& op);
 std::string ToString(const AttrValue& value, const Mesh& mesh);

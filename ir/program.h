@@ -77,7 +77,7 @@ struct Op {
   bool is_collective() const {
     return def->collective != CollectiveKind::kNone;
   }
-  // Whether a result may lie on an operand of its type that nobody else needs
+  // Whether a result may be on an operand of its type that nobody else needs
   // (OpDef::in_place); both by their place.
   bool MayOverwrite(size_t operand, size_t result) const {
     return def->in_place && (operand == result || !is_collective());
@@ -139,7 +139,7 @@ class OpUse {
   OpCall call_;
 };
 
-// Whether a result of `op` may lie on an operand of its own local type
+// Whether a result of `op` may be on an operand of its own local type
 // (OpDef::in_place).
 bool MayLieOnOperand(const Program& program, const Op& op, ValueId result);
 

@@ -29,7 +29,7 @@ std::vector<Span1D> SpansOf(const Tensor& whole, const Type& type,
 }
 
 // Reads element by element of the outer dimensions, one run of bytes for the
-// inner ones that lie together.
+// inner ones that are contiguous.
 class ShardReader {
  public:
   ShardReader(const Tensor& whole, std::vector<Span1D> spans)
@@ -84,7 +84,7 @@ class ShardReader {
   const Tensor& whole_;
   const std::vector<Span1D> spans_;
   const int64_t element_;
-  int inner_;        // dimensions from here on lie together
+  int inner_;        // dimensions from here on are contiguous
   int64_t row_ = 1;  // elements of these
 };
 

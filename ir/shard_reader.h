@@ -14,7 +14,7 @@ namespace asyra {
 
 // What `device` holds of `whole` under `type`. Of a tensor in a file the bytes
 // of the shard are read, each once, into new memory, and no others; parts of
-// one in memory are copied unless they lie together. `whole` may be smaller
+// one in memory are copied unless they are contiguous. `whole` may be smaller
 // than `type` (Input::stored): what it has not is zero.
 // Errors: what the file says.
 absl::StatusOr<Tensor> ReadShard(const Tensor& whole, const Type& type,

@@ -1,5 +1,5 @@
-// What traces of simulated and of real steps write alike, as PyTorch's profiler
-// (Kineto) does: two timelines of a program then open side by side.
+// What traces of simulated and of real steps have in common, as PyTorch's
+// profiler (Kineto) does: two timelines of a program then open side by side.
 #pragma once
 
 #include <string>

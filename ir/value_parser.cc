@@ -100,7 +100,7 @@ absl::StatusOr<AttrValue> ValueParser::ParseAttr(AttrKind kind) {
       return AttrValue(std::move(tensor));
     }
     case AttrKind::kBody:
-      break;  // stands without a name: Attrs
+      break;  // is without a name: Attrs
   }
   return lexer_.Error("unknown kind of attribute");
 }

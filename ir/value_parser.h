@@ -22,7 +22,7 @@ class ValueParser {
   // Nothing is left.
   absl::Status End();
   absl::StatusOr<Type> ParseType();
-  // Of a body, which stands without a name, none.
+  // Of a body, which is without a name, none.
   absl::StatusOr<AttrValue> ParseAttr(AttrKind kind);
 
  protected:

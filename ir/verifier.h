@@ -21,7 +21,7 @@ namespace asyra {
 //   on one stream.
 // allocated: results have offsets into the arena. Without one are only inputs,
 //   which their owner keeps; constants (IsSetUpOnce), made before the first
-//   step; and outputs that lie in the state that they replace. What shares
+//   step; and outputs that are in the state that they replace. What shares
 //   bytes is ordered by happens-before: each op that reads a buffer, or a view
 //   of it, has finished before the next one is written, but for an op that
 //   works in place (OpDef::in_place) on its own operand. Operands of a `start`
@@ -32,12 +32,12 @@ namespace asyra {
 // No deadlock within a program: text order is a topological order of all that
 // ops wait for. A stream runs its ops in that order, operands and `after` name
 // values that are defined above (an `after` on a later op is a use before its
-// definition), and a wait stands below its start. Nor among ranks that run the
+// definition), and a wait is below its start. Nor among ranks that run the
 // same program: of the ops that some rank has not finished, the first in the
 // text can run, since all that come before it have finished everywhere, and
 // where it is a collective all members come to it. This takes streams for
 // granted that really run beside each other: a collective that finds no
-// processors while another one waits for it is outside of what is seen here.
+// SMs while another one waits for it is outside of what is seen here.
 absl::Status Verify(const Program& program);
 
 // What Verify cannot see: ranks that run programs of their own. Program i is

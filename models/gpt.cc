@@ -60,7 +60,7 @@ class GptBuilder : DecoderParts {
                                  int64_t out) {
     int64_t in = builder_.type(x).dims.back().size;
     ASYRA_ASSIGN_OR_RETURN(x, Add("matmul", {x, Weight(name, {in, out})},
-                                  fmt::format("{}.product", name)));
+                                  fmt::format("{}.matmul", name)));
     return Add("add", {x, Weight(fmt::format("{}.bias", name), {out})}, name);
   }
 

@@ -20,8 +20,8 @@ absl::Status RunGiven(const CompileOptions& options, PassContext& context,
   return absl::OkStatus();
 }
 
-// The default way from a raised model. A program of a later stage joins it
-// where it stands.
+// The default pipeline from a raised model. A program of a later stage joins it
+// where it is.
 absl::Status RunDefault(const CompileOptions& options, PassContext& context,
                         CompileResult* result) {
   Program& program = result->program;
@@ -74,7 +74,7 @@ absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
     if (options.order_axes && options.passes.empty()) {
       ASYRA_ASSIGN_OR_RETURN(
           result.program.mesh,
-          CheapestOrder(options, result.program, machine, context));
+          LowestCostOrder(options, result.program, machine, context));
     }
   } else if (mesh.num_axes() > 0) {
     return Invalid("the program is partitioned already, over {}",

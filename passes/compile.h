@@ -1,6 +1,6 @@
 // The compiler: a model as a global program in, the program that the executor
 // runs out. Reads no files and prints nothing; tools/compile.h does that for
-// the command line. The whole way, in order, is in compile.cc.
+// the command line. The whole pipeline, in order, is in compile.cc.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct CompileOptions {
   // The axes of the mesh may be ordered anew over hosts (mesh_order.h).
   bool order_axes = false;
   bool fuse = true;  // ops into one kernel where that pays
-  // Which matmuls take up bias, residual and activation: "measured", "priced"
-  // or "none", as the pass fuse has it.
+  // Which matmuls take up bias, residual and activation: "measured",
+  // "estimated" or "none", as the pass fuse has it.
   std::string epilogues = "measured";
   // Where a reduce_scatter adds up: "fused", in the collective; "decomposed",
   // in an op behind an all_to_all; "auto", what simulates faster.
@@ -63,7 +63,7 @@ struct CompileResult {
   // Before it was scheduled; none if it did not become local.
   std::optional<Program> partitioned;
   Program program;                         // stage allocated, unless `passes`
-  std::optional<ScheduleResult> schedule;  // where the default way was taken
+  std::optional<ScheduleResult> schedule;  // where the default pipeline ran
   // SearchNoise of the schedule, and of those that were tried beside it; 0
   // where none was made.
   double noise = 0;

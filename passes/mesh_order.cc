@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kLayers = 2;
 
-// How groups over each set of axes, in the order of `names`, lie on hosts.
-// Equal for orders that cost the same.
+// How groups over each set of axes, in the order of `names`, are placed on
+// hosts. Equal for orders that cost the same.
 std::string Placement(const Mesh& mesh, const Mesh& names, int gpus_per_host) {
   std::string placement;
   for (int set = 1; set < 1 << names.num_axes(); ++set) {
@@ -76,9 +76,10 @@ absl::StatusOr<Unscheduled> SimulateUnscheduled(const CompileOptions& options,
                      WeightBytes(program)};
 }
 
-absl::StatusOr<Mesh> CheapestOrder(const CompileOptions& options,
-                                   const Program& model, const Machine& machine,
-                                   PassContext& context) {
+absl::StatusOr<Mesh> LowestCostOrder(const CompileOptions& options,
+                                     const Program& model,
+                                     const Machine& machine,
+                                     PassContext& context) {
   const Mesh& mesh = model.mesh;
   if (mesh.num_axes() < 2 || mesh.num_devices() <= machine.gpus_per_host) {
     return mesh;

@@ -14,9 +14,10 @@ namespace asyra {
 // same hosts are one. `model` has stage global; where everything fits one host,
 // or no order can be sharded, the mesh as it is. Says in a remark what it
 // chose.
-absl::StatusOr<Mesh> CheapestOrder(const CompileOptions& options,
-                                   const Program& model, const Machine& machine,
-                                   PassContext& context);
+absl::StatusOr<Mesh> LowestCostOrder(const CompileOptions& options,
+                                     const Program& model,
+                                     const Machine& machine,
+                                     PassContext& context);
 
 // A model of stage global with a few of its layers: what layers repeat, these
 // tell.

@@ -26,8 +26,8 @@ using PassOptions = AttrMap;
 // What passes share and report to. Remarks are for the user: what was decided,
 // what was not done and why.
 struct PassContext {
-  // Prices ops and collectives; null where no machine was given, and then a
-  // pass that needs prices fails with an error that names --machine.
+  // Estimates ops and collectives; null where no machine was given, and then a
+  // pass that needs costs fails with an error that names --machine.
   const CostModel* costs = nullptr;
   // What the model calls the dimensions of its inputs; may be empty.
   DimNames dim_names;

@@ -79,9 +79,9 @@ absl::StatusOr<bool> PartitionPass(Program& program, const PassOptions&,
         "there is no plan: run plan_sharding or propagate_sharding right "
         "before");
   }
-  PlanPrices prices;
-  prices.costs = context.costs;
-  ASYRA_ASSIGN_OR_RETURN(program, Partition(program, *context.plan, prices));
+  PlanCosts costs;
+  costs.model = context.costs;
+  ASYRA_ASSIGN_OR_RETURN(program, Partition(program, *context.plan, costs));
   context.plan = nullptr;
   return true;
 }
@@ -138,7 +138,7 @@ const std::vector<PassRecord>& Records() {
        .to_stage = Stage::kGlobal,
        .fn = RaiseRotary},
       {.name = "split_projections",
-       .summary = "one product for each part that is read of a fused one",
+       .summary = "one matmul for each part that is read of a fused one",
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = SplitProjections},
@@ -187,22 +187,22 @@ const std::vector<PassRecord>& Records() {
                     "only where copy engines can carry the all_to_all", false}},
        .fn = DecomposeReduceScatter},
       {.name = "fuse",
-       .summary = "joins ops element by element, and folds of rows or a "
-                  "product beside them, into one kernel",
+       .summary = "joins ops element by element, and row reductions or a "
+                  "matmul beside them, into one kernel",
        .from_stage = Stage::kLocal,
        .to_stage = Stage::kLocal,
        .options = {{"max_ops", AttrKind::kInt, "most ops of one fusion",
                     int64_t{ClusterOptions().most_ops}},
                    {"measured_only", AttrKind::kBool,
-                    "only where the price of the fusion was measured", false},
+                    "only where the cost of the fusion was measured", false},
                    {"epilogues", AttrKind::kString,
-                    "products with bias, residual and activation: measured, "
-                    "where that was measured to pay; priced, by formulas as "
+                    "matmuls with bias, residual and activation: measured, "
+                    "where that was measured to pay; estimated, by formulas as "
                     "well; none",
                     std::string("measured")}},
        .fn = Fuse},
       {.name = "tile",
-       .summary = "cuts the program into streams of tiles",
+       .summary = "cuts the program into lanes of tiles",
        .from_stage = Stage::kLocal,
        .to_stage = Stage::kLocal,
        .options = {{"tiles", AttrKind::kInt, "how many", kDefaultTiles},
@@ -219,8 +219,7 @@ const std::vector<PassRecord>& Records() {
                     true}},
        .fn = StartCollectives},
       {.name = "reorder",
-       .summary =
-           "interleaves the tile streams: one computes while another waits",
+       .summary = "interleaves the lanes: one computes while another waits",
        .from_stage = Stage::kScheduled,
        .to_stage = Stage::kScheduled,
        .options = {{"scheduler", AttrKind::kString,
@@ -243,13 +242,13 @@ const std::vector<PassRecord>& Records() {
                     "whether small collectives may be joined", true}},
        .fn = Bucket},
       {.name = "assign_streams",
-       .summary = "second compute stream and thread blocks of collectives",
+       .summary = "second compute stream and CTAs of collectives",
        .from_stage = Stage::kScheduled,
        .to_stage = Stage::kScheduled,
        .options = {{"second", AttrKind::kBool,
                     "whether ops may go to a second compute stream", true},
                    {"ctas", AttrKind::kBool,
-                    "whether collectives may get other thread blocks than the "
+                    "whether collectives may get other CTAs than the "
                     "library gives them",
                     true}},
        .fn = AssignStreams},

@@ -27,8 +27,8 @@ Pipeline ShardPasses(const ShardingOptions& options) {
   }
   PassOptions plan = {{"pins", options.pins},
                       {"experts", options.experts},
-                      {"tp_style", options.tp_style},
-                      {"ep_style", options.ep_style}};
+                      {"tp_strategy", options.tp_strategy},
+                      {"ep_strategy", options.ep_strategy}};
   return {MakePass("merge_expert_rows"), MakePass("pad_dims", plan),
           MakePass("plan_sharding", plan), MakePass("partition")};
 }

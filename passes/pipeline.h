@@ -17,7 +17,7 @@ Pipeline RaisePasses(int64_t expert_capacity_percent = 0);
 struct ShardingOptions {
   std::string pins;     // as ReadPins takes them (passes/shard/pins.h)
   std::string experts;  // axes that shard experts beside ep: "dp,sp"
-  std::string tp_style = "auto", ep_style = "all_to_all";
+  std::string tp_strategy = "auto", ep_strategy = "all_to_all";
   // Only what follows from the pins (propagate_sharding), without costs.
   bool propagate = false;
 };

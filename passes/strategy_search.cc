@@ -15,12 +15,12 @@ constexpr int kDecomposedShare = 4;
 
 }  // namespace
 
-std::vector<std::string> TpStyles(const ShardingOptions& options,
-                                  const Mesh& mesh) {
+std::vector<std::string> TpStrategies(const ShardingOptions& options,
+                                      const Mesh& mesh) {
   AxisId tp = mesh.Find("tp");
-  if (options.tp_style != "auto" || options.propagate || tp < 0 ||
+  if (options.tp_strategy != "auto" || options.propagate || tp < 0 ||
       mesh.size(tp) < 2) {
-    return {options.tp_style};
+    return {options.tp_strategy};
   }
   // The plan that costs least unscheduled comes first; which one pipelines best
   // is not known before (simulator/README.md).
@@ -29,12 +29,12 @@ std::vector<std::string> TpStyles(const ShardingOptions& options,
 
 absl::Status StrategySearch::Run() {
   const Program& start = result_->program;
-  std::vector<std::string> styles = {options_.sharding.tp_style};
+  std::vector<std::string> strategies = {options_.sharding.tp_strategy};
   if (start.stage == Stage::kGlobal) {
-    styles = TpStyles(options_.sharding, start.mesh);
+    strategies = TpStrategies(options_.sharding, start.mesh);
   }
-  for (const std::string& style : styles) {
-    ASYRA_RETURN_IF_ERROR(TryTpStyle(style));
+  for (const std::string& tp_strategy : strategies) {
+    ASYRA_RETURN_IF_ERROR(TryTpStrategy(tp_strategy));
   }
   // Copy engines gain by it: with measured_only collectives stay the library's.
   if (options_.reduce_scatter == "auto" && !options_.measured_only) {
@@ -45,12 +45,12 @@ absl::Status StrategySearch::Run() {
   return absl::OkStatus();
 }
 
-absl::Status StrategySearch::TryTpStyle(const std::string& style) {
+absl::Status StrategySearch::TryTpStrategy(const std::string& tp_strategy) {
   Strategy strategy{.program = result_->program, .context = context_};
-  if (!tried_.empty()) strategy.name = "tp-style " + style;
+  if (!tried_.empty()) strategy.name = "tp-strategy " + tp_strategy;
   if (strategy.program.stage == Stage::kGlobal) {
     ShardingOptions sharding = options_.sharding;
-    sharding.tp_style = style;
+    sharding.tp_strategy = tp_strategy;
     absl::Status sharded =
         Run(strategy.program, ShardPasses(sharding), strategy.context);
     // Not every program can be sharded in a form that nobody asked for.

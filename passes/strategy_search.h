@@ -1,8 +1,8 @@
 // Collective strategies: forms of the sharded program that differ in their
 // collectives, each fused and scheduled, and the fastest taken.
 //
-// Under tp the collectives around norms have two forms (--tp-style): norms
-// replicated, or sharded along the tokens. Where copy engines connect the
+// Under tp the collectives around norms have two strategies (--tp-strategy):
+// norms replicated, or sharded along the tokens. Where copy engines connect the
 // devices, a reduce_scatter may besides be an all_to_all and a reduction on the
 // device (passes/shard/decompose_reduce_scatter.h): in the collective the
 // reduction needs SMs at its end, and waits for a matmul that holds them.
@@ -17,10 +17,10 @@
 
 namespace asyra {
 
-// Values of tp_style that are compared on `mesh`: the one asked for, or what
+// Values of tp_strategy that are compared on `mesh`: the one asked for, or what
 // the options leave open.
-std::vector<std::string> TpStyles(const ShardingOptions& options,
-                                  const Mesh& mesh);
+std::vector<std::string> TpStrategies(const ShardingOptions& options,
+                                      const Mesh& mesh);
 
 class StrategySearch {
  public:
@@ -46,7 +46,7 @@ class StrategySearch {
     PassContext context;
   };
 
-  absl::Status TryTpStyle(const std::string& style);
+  absl::Status TryTpStrategy(const std::string& tp_strategy);
   absl::Status TryDecomposed();
   absl::Status Try(Strategy strategy, int search_steps);
   bool Compare(ScheduleResult other, const std::string& name);

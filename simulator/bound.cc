@@ -9,32 +9,33 @@ namespace {
 
 class Bounds {
  public:
-  Bounds(const Program& program, absl::Span<const OpCost> prices,
+  Bounds(const Program& program, absl::Span<const OpCost> op_costs,
          const Dependencies& dependencies)
       : program_(program),
-        prices_(prices),
+        op_costs_(op_costs),
         dependencies_(dependencies),
-        heads_(prices.size(), 0),
-        tails_(prices.size(), 0) {
-    for (size_t i = 0; i < prices.size(); ++i) {
+        heads_(op_costs.size(), 0),
+        tails_(op_costs.size(), 0) {
+    for (size_t i = 0; i < op_costs.size(); ++i) {
       for (int before : dependencies.AwaitedBy(static_cast<int>(i))) {
         heads_[i] =
-            std::max(heads_[i], heads_[before] + prices[before].time_us);
+            std::max(heads_[i], heads_[before] + op_costs[before].time_us);
       }
     }
-    for (size_t i = prices.size(); i-- > 0;) {
+    for (size_t i = op_costs.size(); i-- > 0;) {
       for (int before : dependencies.AwaitedBy(static_cast<int>(i))) {
         tails_[before] =
-            std::max(tails_[before], tails_[i] + prices[i].time_us);
+            std::max(tails_[before], tails_[i] + op_costs[i].time_us);
       }
     }
   }
 
   LowerBounds Find(bool contention) {
     LowerBounds bounds;
-    for (size_t i = 0; i < prices_.size(); ++i) {
-      bounds.critical_path_us = std::max(
-          bounds.critical_path_us, heads_[i] + prices_[i].time_us + tails_[i]);
+    for (size_t i = 0; i < op_costs_.size(); ++i) {
+      bounds.critical_path_us =
+          std::max(bounds.critical_path_us,
+                   heads_[i] + op_costs_[i].time_us + tails_[i]);
     }
     std::vector<std::vector<double>> servers = Servers(contention);
     for (const std::vector<double>& work : servers) {
@@ -53,15 +54,15 @@ class Bounds {
     size_t groups = dependencies_.communicators().size();
     size_t resources = contention ? kNumResources : 0;
     std::vector<std::vector<double>> servers(
-        streams + groups + resources, std::vector<double>(prices_.size(), 0));
-    for (size_t i = 0; i < prices_.size(); ++i) {
-      const OpCost& price = prices_[i];
+        streams + groups + resources, std::vector<double>(op_costs_.size(), 0));
+    for (size_t i = 0; i < op_costs_.size(); ++i) {
+      const OpCost& cost = op_costs_[i];
       int group = dependencies_.CommunicatorOf(static_cast<int>(i));
-      if (group >= 0) servers[streams + group][i] = price.time_us;
-      if (!price.is_compute) continue;
-      servers[program_.ops[i].stream + 1][i] = price.time_us;
+      if (group >= 0) servers[streams + group][i] = cost.time_us;
+      if (!cost.is_compute) continue;
+      servers[program_.ops[i].stream + 1][i] = cost.time_us;
       for (size_t r = 0; r < resources; ++r) {
-        servers[streams + groups + r][i] = price.load[r] * price.time_us;
+        servers[streams + groups + r][i] = cost.load[r] * cost.time_us;
       }
     }
     return servers;
@@ -90,7 +91,7 @@ class Bounds {
   }
 
   const Program& program_;
-  absl::Span<const OpCost> prices_;
+  absl::Span<const OpCost> op_costs_;
   const Dependencies& dependencies_;
   std::vector<double> heads_, tails_;  // before an op begins, after it ends
 };
@@ -98,9 +99,9 @@ class Bounds {
 }  // namespace
 
 LowerBounds LowerBoundsOf(const Program& program,
-                          absl::Span<const OpCost> prices,
+                          absl::Span<const OpCost> op_costs,
                           const Dependencies& dependencies, bool contention) {
-  return Bounds(program, prices, dependencies).Find(contention);
+  return Bounds(program, op_costs, dependencies).Find(contention);
 }
 
 }  // namespace asyra

@@ -30,7 +30,7 @@ struct LowerBounds {
 
 // Without `contention` resources are no servers.
 LowerBounds LowerBoundsOf(const Program& program,
-                          absl::Span<const OpCost> prices,
+                          absl::Span<const OpCost> op_costs,
                           const Dependencies& dependencies, bool contention);
 
 }  // namespace asyra

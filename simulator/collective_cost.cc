@@ -42,54 +42,58 @@ double NetworkGbps(CollectiveKind kind, const GroupSpan& span,
   return share * per_host;
 }
 
-struct Way {
+struct AlgorithmSpeed {
   Algorithm algorithm;
   double fraction;  // of the bandwidth
 };
 
-std::vector<Way> WaysOf(CollectiveKind kind, double payload_bytes) {
+std::vector<AlgorithmSpeed> AlgorithmsOf(CollectiveKind kind,
+                                         double payload_bytes) {
   if (kind == CollectiveKind::kAllToAll) return {{Algorithm::kDirect, 1}};
   if (kind != CollectiveKind::kAllReduce) return {{Algorithm::kRing, 1}};
   return {{Algorithm::kRing, 1},
           {Algorithm::kTree, TreeFraction(payload_bytes)}};
 }
 
-// Blocks to every peer; of a sum, each member adds those that it gets, and
+// Chunks to every peer; of a sum, each member adds those that it gets, and
 // all_reduce sends it to every peer again.
-CollectivePrice PriceCopies(const Machine& machine, CollectiveKind kind,
-                            double payload_bytes, const GroupSpan& span) {
+CollectiveEstimate EstimateCopyEngine(const Machine& machine,
+                                      CollectiveKind kind, double payload_bytes,
+                                      const GroupSpan& span) {
   auto n = static_cast<double>(span.ranks);
   bool twice = kind == CollectiveKind::kAllReduce;
   bool sums = Sums(kind);
   double sends = (n - 1) * (twice ? 2 : 1);
-  CollectivePrice price;
-  price.algorithm = Algorithm::kCopyEngine;
-  price.alpha_us = kCopyMeetingUs * (twice ? 3 : 2) + kCopyIssueUs * sends;
-  if (sums) price.alpha_us += machine.gpu.kernel_us;
-  price.time_us = price.alpha_us + payload_bytes * BusFactor(kind, span.ranks) /
-                                       (machine.copy_gbps.achievable * 1e3);
+  CollectiveEstimate estimate;
+  estimate.algorithm = Algorithm::kCopyEngine;
+  estimate.alpha_us = kCopyMeetingUs * (twice ? 3 : 2) + kCopyIssueUs * sends;
+  if (sums) estimate.alpha_us += machine.gpu.kernel_us;
+  estimate.time_us =
+      estimate.alpha_us + payload_bytes * BusFactor(kind, span.ranks) /
+                              (machine.copy_gbps.achievable * 1e3);
   // Where nothing is summed, it takes no kernel: what copies the rank's own
-  // block comes behind everything else and holds nothing up.
+  // chunk comes behind everything else and holds nothing up.
   if (!sums) {
-    price.kernel_start_fraction = 1;
-    return price;
+    estimate.kernel_start_fraction = 1;
+    return estimate;
   }
-  double moving_us = price.time_us;
-  // A block of each member is read, one is written.
-  price.time_us +=
+  double moving_us = estimate.time_us;
+  // A chunk of each member is read, one is written.
+  estimate.time_us +=
       payload_bytes * (n + 1) / n / (machine.gpu.hbm_gbps.achievable * 1e3);
-  price.kernel_start_fraction = moving_us / (twice ? 2 : 1) / price.time_us;
-  return price;
+  estimate.kernel_start_fraction =
+      moving_us / (twice ? 2 : 1) / estimate.time_us;
+  return estimate;
 }
 
 }  // namespace
 
-bool AsksForCopies(const AttrMap& attrs) {
+bool AsksForCopyEngine(const AttrMap& attrs) {
   const AttrValue* copies = attrs.Find("copies");
   return copies != nullptr && std::get<bool>(*copies);
 }
 
-bool CanCopy(const Machine& machine, const GroupSpan& span) {
+bool CanUseCopyEngine(const Machine& machine, const GroupSpan& span) {
   return machine.copy_engines > 0 && machine.p2p && span.hosts == 1;
 }
 
@@ -147,12 +151,12 @@ double LatencyUs(CollectiveKind kind, Algorithm algorithm,
          between * (protocol.ring_network_hop_us + network_alpha_us);
 }
 
-CollectivePrice PriceCollective(const Machine& machine, CollectiveKind kind,
-                                double payload_bytes, const GroupSpan& span,
-                                int64_t busy_gpus,
-                                const CollectiveOptions& options) {
-  if (options.copies && CanCopy(machine, span)) {
-    return PriceCopies(machine, kind, payload_bytes, span);
+CollectiveEstimate EstimateCollective(const Machine& machine,
+                                      CollectiveKind kind, double payload_bytes,
+                                      const GroupSpan& span, int64_t busy_gpus,
+                                      const CollectiveOptions& options) {
+  if (options.copies && CanUseCopyEngine(machine, span)) {
+    return EstimateCopyEngine(machine, kind, payload_bytes, span);
   }
   int ctas =
       options.ctas > 0 ? options.ctas : machine.collectives.at(kind).ctas;
@@ -161,19 +165,19 @@ CollectivePrice PriceCollective(const Machine& machine, CollectiveKind kind,
   double gbps =
       std::min({LinkGbps(machine, busy_gpus), NetworkGbps(kind, span, machine),
                 ctas * machine.cta_gbps});
-  CollectivePrice best;
+  CollectiveEstimate best;
   best.time_us = kUnlimited;
-  for (const Way& way : WaysOf(kind, payload_bytes)) {
+  for (const AlgorithmSpeed& choice : AlgorithmsOf(kind, payload_bytes)) {
     for (size_t i = 0; i < machine.protocols.size(); ++i) {
       const Protocol& protocol = machine.protocols[i];
-      double busbw = gbps * protocol.fraction * way.fraction;
+      double busbw = gbps * protocol.fraction * choice.fraction;
       if (protocol.cap_gbps > 0) busbw = std::min(busbw, protocol.cap_gbps);
       double alpha =
-          machine.gpu.kernel_us + LatencyUs(kind, way.algorithm, protocol, span,
-                                            machine.network_alpha_us);
+          machine.gpu.kernel_us + LatencyUs(kind, choice.algorithm, protocol,
+                                            span, machine.network_alpha_us);
       double time = alpha + bus_bytes / (busbw * 1e3);
       if (time < best.time_us) {
-        best = {time, alpha, way.algorithm, static_cast<int>(i), ctas};
+        best = {time, alpha, choice.algorithm, static_cast<int>(i), ctas};
       }
     }
   }

@@ -30,15 +30,15 @@ enum class Algorithm : uint8_t {
   kRing,
   kTree,        // all_reduce alone
   kDirect,      // all_to_all: sends to each peer
-  kCopyEngine,  // blocks are written to peers, sums taken where they arrive
+  kCopyEngine,  // chunks are written to peers, sums taken where they arrive
 };
 std::string_view ToString(Algorithm algorithm);
 
 // Whether copy engines carry collectives of such groups where they are asked
 // to: inside a host whose GPUs reach each other.
-bool CanCopy(const Machine& machine, const GroupSpan& span);
+bool CanUseCopyEngine(const Machine& machine, const GroupSpan& span);
 // Whether a collective has the attribute `copies`.
-bool AsksForCopies(const AttrMap& attrs);
+bool AsksForCopyEngine(const AttrMap& attrs);
 
 struct CollectiveOptions {
   bool copies = false;  // if they can
@@ -46,13 +46,13 @@ struct CollectiveOptions {
   int ctas = 0;         // of this one; 0: as many as the library takes
 };
 
-struct CollectivePrice {
+struct CollectiveEstimate {
   double time_us = 0;
   double alpha_us = 0;  // part of it that moves no bytes
   Algorithm algorithm = Algorithm::kNone;
   int protocol = -1;  // of machine.protocols
   int ctas = 0;
-  // After so much of the time a kernel of it has to find its place: 0, at once;
+  // After so much of the time a kernel of it has to find CTA slots: 0, at once;
   // 1, it needs none.
   double kernel_start_fraction = 0;
 };
@@ -67,9 +67,9 @@ double LatencyUs(CollectiveKind kind, Algorithm algorithm,
 // the size of nccl-tests: the whole buffer of an all_gather (result) or
 // reduce_scatter (operand), the buffer of an all_reduce, what one rank sends of
 // an all_to_all. `busy_gpus` of a host communicate at once.
-CollectivePrice PriceCollective(const Machine& machine, CollectiveKind kind,
-                                double payload_bytes, const GroupSpan& span,
-                                int64_t busy_gpus,
-                                const CollectiveOptions& options);
+CollectiveEstimate EstimateCollective(const Machine& machine,
+                                      CollectiveKind kind, double payload_bytes,
+                                      const GroupSpan& span, int64_t busy_gpus,
+                                      const CollectiveOptions& options);
 
 }  // namespace asyra

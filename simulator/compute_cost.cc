@@ -9,7 +9,7 @@ namespace {
 struct Tile {
   double rows, cols;
 };
-// What product kernels compute per block; the library picks the best.
+// What matmul kernels compute per block; the library picks the best.
 constexpr Tile kTiles[] = {{256, 128}, {128, 256}, {128, 128},
                            {128, 64},  {64, 128},  {64, 64}};
 // Where there are fewer blocks than SMs, libraries cut k among several, but
@@ -18,18 +18,17 @@ constexpr double kShortestSplit = 512;
 // One block of an op that moves bytes: 128 threads of eight 16-byte accesses.
 constexpr double kBlockBytes = 16384;
 
-struct ProductTime {
+struct MatmulTime {
   double us = 0;
   double waves = 0;
 };
 
 // Waves of tiles over the SMs, with the fastest of the tile shapes. Each tile
 // pays for the fixed part of its loop as extra steps of k.
-ProductTime TimeOf(const Gpu& gpu, const Rate& rate,
-                   const ProductShape& shape) {
+MatmulTime TimeOf(const Gpu& gpu, const Rate& rate, const MatmulShape& shape) {
   if (shape.batch * shape.rows * shape.cols == 0) return {};
   double sm_flops_per_us = rate.achievable * 1e6 / gpu.sms;
-  ProductTime best = {INFINITY, 0};
+  MatmulTime best = {INFINITY, 0};
   for (const Tile& tile : kTiles) {
     double tiles = shape.batch * std::ceil(shape.rows / tile.rows) *
                    std::ceil(shape.cols / tile.cols);
@@ -50,8 +49,8 @@ ProductTime TimeOf(const Gpu& gpu, const Rate& rate,
 
 }  // namespace
 
-ProductShape ProductOf(const Work& work, const Type& result) {
-  ProductShape shape = {work.batch, work.rows, work.cols, 0};
+MatmulShape MatmulOf(const Work& work, const Type& result) {
+  MatmulShape shape = {work.batch, work.rows, work.cols, 0};
   if (shape.rows == 0) {
     auto elements = static_cast<double>(result.num_elements());
     shape.cols =
@@ -63,30 +62,30 @@ ProductShape ProductOf(const Work& work, const Type& result) {
   return shape;
 }
 
-ComputePrice PriceCompute(const Gpu& gpu, const Work& work, DType dtype,
-                          const Type& result) {
-  ComputePrice price;
+ComputeEstimate EstimateCompute(const Gpu& gpu, const Work& work, DType dtype,
+                                const Type& result) {
+  ComputeEstimate estimate;
   double bytes = work.read_bytes + work.write_bytes;
   double vector_flops_per_us = gpu.vector_tflops.achievable * 1e6;
   double gbps = gpu.hbm_gbps.achievable;
   auto matrix = gpu.matrix_tflops.find(ToString(dtype));
   if (work.matrix && matrix != gpu.matrix_tflops.end()) {
-    ProductTime product = TimeOf(gpu, matrix->second, ProductOf(work, result));
-    price.math_us = product.us + work.vector_flops / vector_flops_per_us;
-    price.waves = product.waves;
-    price.memory_us = bytes / (gbps * gpu.gemm_hbm_fraction * 1e3);
-    return price;
+    MatmulTime matmul = TimeOf(gpu, matrix->second, MatmulOf(work, result));
+    estimate.math_us = matmul.us + work.vector_flops / vector_flops_per_us;
+    estimate.waves = matmul.waves;
+    estimate.memory_us = bytes / (gbps * gpu.gemm_hbm_fraction * 1e3);
+    return estimate;
   }
-  price.math_us = (work.flops + work.vector_flops) / vector_flops_per_us;
+  estimate.math_us = (work.flops + work.vector_flops) / vector_flops_per_us;
   // Few blocks do not fill the memory, which is what slows small tiles. Parts
   // of blocks count, so that more bytes never take less time.
   if (bytes > 0) {
     double blocks = std::max(
         1.0, std::max(work.read_bytes, work.write_bytes) / kBlockBytes);
-    price.memory_us =
+    estimate.memory_us =
         bytes / (gbps * std::min(1.0, blocks / gpu.hbm_sms) * 1e3);
   }
-  return price;
+  return estimate;
 }
 
 }  // namespace asyra

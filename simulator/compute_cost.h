@@ -1,4 +1,4 @@
-// What a computation takes alone: products by tiles and waves, everything else
+// What a computation takes alone: matmuls by tiles and waves, everything else
 // by its flops and bytes. Equations: simulator/README.md.
 #pragma once
 
@@ -7,24 +7,24 @@
 
 namespace asyra {
 
-struct ComputePrice {
+struct ComputeEstimate {
   double math_us = 0;
   double memory_us = 0;
-  // Blocks of a product over the SMs of the device: 1.5 take as long as 2.
+  // Blocks of a matmul over the SMs of the device: 1.5 take as long as 2.
   // 0 for what is not quantised.
   double waves = 0;
 };
 
 // `work` of local types and the element type it is done in. `result` is the
-// local type of result 0, whose leading dimensions are the rows of products
+// local type of result 0, whose leading dimensions are the rows of matmuls
 // that do not say.
-ComputePrice PriceCompute(const Gpu& gpu, const Work& work, DType dtype,
-                          const Type& result);
+ComputeEstimate EstimateCompute(const Gpu& gpu, const Work& work, DType dtype,
+                                const Type& result);
 
-// The products of `work`: batch results of rows x cols, and their depth.
-struct ProductShape {
+// The matmuls of `work`: batch results of rows x cols, and their depth.
+struct MatmulShape {
   double batch = 1, rows = 0, cols = 0, k = 0;
 };
-ProductShape ProductOf(const Work& work, const Type& result);
+MatmulShape MatmulOf(const Work& work, const Type& result);
 
 }  // namespace asyra

@@ -11,7 +11,7 @@
 namespace asyra {
 namespace {
 
-// Between 16 KiB on 2 and on 8 GPUs lie as many microseconds as between
+// Between 16 KiB on 2 and on 8 GPUs are as many microseconds as between
 // 16 KiB and 1 MiB on 2.
 constexpr double kRankWeight = 3;
 
@@ -31,7 +31,7 @@ std::string FlagsOf(const AttrMap& attrs) {
   return flags;
 }
 
-std::string BehindProduct(const Body& body, absl::Span<const Type> operands) {
+std::string BehindMatmul(const Body& body, absl::Span<const Type> operands) {
   std::optional<Epilogue> epilogue = EpilogueOf(body, operands);
   return epilogue.has_value() ? ToString(*epilogue) : BodyOutline(body);
 }
@@ -45,13 +45,13 @@ DType ComputeDType(const OpCall& call) {
 CostKey ComputeKey(const OpCall& call, const Work& work, const Type& result) {
   CostKey key;
   const Body* body = BodyOf(call.attrs);
-  bool has_product = body != nullptr && BeginsWithProduct(*body);
-  const OpDef& def = has_product ? *body->ops[0].def : call.def;
+  bool has_matmul = body != nullptr && BeginsWithMatmul(*body);
+  const OpDef& def = has_matmul ? *body->ops[0].def : call.def;
   key.kind = {def.name, static_cast<int>(ComputeDType(call))};
-  key.flags = FlagsOf(has_product ? body->ops[0].attrs : call.attrs);
-  if (has_product) key.behind = BehindProduct(*body, call.operands);
+  key.flags = FlagsOf(has_matmul ? body->ops[0].attrs : call.attrs);
+  if (has_matmul) key.behind = BehindMatmul(*body, call.operands);
   if (work.matrix) {
-    ProductShape shape = ProductOf(work, result);
+    MatmulShape shape = MatmulOf(work, result);
     key.at = {Doublings(shape.batch), Doublings(shape.rows),
               Doublings(shape.cols), Doublings(shape.k)};
   } else {

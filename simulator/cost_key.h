@@ -1,4 +1,4 @@
-// Where a use of an op lies among others of its kind, so that what was
+// Where a use of an op is among others of its kind, so that what was
 // measured of some says something of the rest.
 #pragma once
 
@@ -17,12 +17,12 @@ struct CostKey {
   // collective inside a host, whatever it carries; by copy engines or by the
   // library.
   std::pair<std::string_view, int> kind;
-  // In doublings. Products: batch, rows, columns and depth; collectives:
+  // In doublings. Matmuls: batch, rows, columns and depth; collectives:
   // payload and, threefold, ranks, as their number changes more than their
   // size does; all others: bytes read and written.
   std::array<double, 4> at = {};
   std::string flags;  // attributes that are switches or choices, "causal=1"
-  // Of a fusion that begins with a product, which is a product otherwise: what
+  // Of a fusion that begins with a matmul, which is a matmul otherwise: what
   // is computed behind it, "bias+gelu_tanh". Only what is equal here can be
   // compared.
   std::string behind;

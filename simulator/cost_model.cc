@@ -21,22 +21,23 @@ double LocalBytes(absl::Span<const Type> types, const Mesh& mesh) {
   return static_cast<double>(bytes);
 }
 
-// The thread blocks that a collective is given, 0 where that is left open.
+// The CTAs that a collective is given, 0 where that is left open.
 int CtasOf(const OpCall& call) {
   if (call.def.collective == CollectiveKind::kNone) return 0;
   return static_cast<int>(call.attrs.Int("ctas"));
 }
 
-// The part of the GPU's places for thread blocks that a kernel takes. Blocks of
-// products fill an SM each. Others have a thread for each 16 bytes, and so an
+// The fraction of the GPU's CTA slots that a kernel takes. CTAs of
+// matmuls fill an SM each. Others have a thread for each 16 bytes, and so an
 // SM 2048 of them.
-double SlotsOf(const Gpu& gpu, const Work& work, const ComputePrice& price) {
+double CtaSlotsOf(const Gpu& gpu, const Work& work,
+                  const ComputeEstimate& estimate) {
   constexpr double kBytesOfSm = 2048 * 16;
-  double places = price.waves > 0
-                      ? price.waves
-                      : std::max(work.read_bytes, work.write_bytes) /
-                            (kBytesOfSm * gpu.sms);
-  return std::min(1.0, places);
+  double slots = estimate.waves > 0
+                     ? estimate.waves
+                     : std::max(work.read_bytes, work.write_bytes) /
+                           (kBytesOfSm * gpu.sms);
+  return std::min(1.0, slots);
 }
 
 // A matmul that leaves a margin of the SMs holds so many less, and takes longer
@@ -50,7 +51,7 @@ void LeaveSms(double margin, OpCost* cost) {
   cost->time_us *= longer;
   for (double& load : cost->load) load /= longer;
   cost->load[kSms] = std::min(cost->load[kSms], share);
-  cost->load[kSlots] = std::min(cost->load[kSlots] * longer, share);
+  cost->load[kCtaSlots] = std::min(cost->load[kCtaSlots] * longer, share);
   cost->sm_margin = margin;
 }
 
@@ -99,23 +100,23 @@ OpCost CostModel::ComputeCost(const Work& work, DType dtype,
                               const Type& result) const {
   const Gpu& gpu = machine_.gpu;
   if (work.flops == 0 && work.read_bytes + work.write_bytes == 0) return {};
-  ComputePrice price = PriceCompute(gpu, work, dtype, result);
-  double busy_us = std::max(price.math_us, price.memory_us);
+  ComputeEstimate estimate = EstimateCompute(gpu, work, dtype, result);
+  double busy_us = std::max(estimate.math_us, estimate.memory_us);
 
   OpCost cost;
   cost.is_compute = true;
   cost.time_us = gpu.kernel_us + busy_us;
-  cost.limit = gpu.kernel_us > busy_us           ? OpCost::kLatency
-               : price.math_us > price.memory_us ? OpCost::kMath
-                                                 : OpCost::kMemory;
-  cost.waves = price.waves;
-  cost.persistent = gpu.gemm_persistent && price.waves > 0;
-  cost.load[kHbm] = price.memory_us / cost.time_us;
+  cost.limit = gpu.kernel_us > busy_us                 ? OpCost::kLatency
+               : estimate.math_us > estimate.memory_us ? OpCost::kMath
+                                                       : OpCost::kMemory;
+  cost.waves = estimate.waves;
+  cost.persistent = gpu.gemm_persistent && estimate.waves > 0;
+  cost.load[kHbm] = estimate.memory_us / cost.time_us;
   // Moving bytes takes SMs too: hbm_sms of them saturate the memory.
   double moving = std::min(1.0, static_cast<double>(gpu.hbm_sms) / gpu.sms);
   cost.load[kSms] =
-      std::max(price.math_us / cost.time_us, moving * cost.load[kHbm]);
-  cost.load[kSlots] = SlotsOf(gpu, work, price);
+      std::max(estimate.math_us / cost.time_us, moving * cost.load[kHbm]);
+  cost.load[kCtaSlots] = CtaSlotsOf(gpu, work, estimate);
   return cost;
 }
 
@@ -129,40 +130,40 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
   CollectiveOptions options = options_.collectives;
   options.ctas = ctas;
   options.copies |= copies;
-  CollectivePrice price =
-      PriceCollective(machine_, kind, payload_bytes, span, busy_gpus, options);
+  CollectiveEstimate estimate = EstimateCollective(
+      machine_, kind, payload_bytes, span, busy_gpus, options);
   OpCost cost;
-  cost.time_us = price.time_us;
-  cost.algorithm = price.algorithm;
-  cost.protocol = price.protocol;
-  cost.sms = price.ctas;
-  cost.kernel_start_fraction = price.kernel_start_fraction;
+  cost.time_us = estimate.time_us;
+  cost.algorithm = estimate.algorithm;
+  cost.protocol = estimate.protocol;
+  cost.sms = estimate.ctas;
+  cost.kernel_start_fraction = estimate.kernel_start_fraction;
   // Something is always left to computation.
   cost.held_sms =
-      std::min(0.9, static_cast<double>(price.ctas) / machine_.gpu.sms);
+      std::min(0.9, static_cast<double>(estimate.ctas) / machine_.gpu.sms);
   cost.required_sms = cost.held_sms;
   cost.beside_compute = machine_.collectives.at(kind).beside_compute;
   if (span.hosts > 1) {
     // Computation slows the collective's kernels, which wait for the network
     // most of the time: they have to be slower than it to be felt.
-    CollectivePrice kernels =
-        PriceCollective(machine_, kind, payload_bytes,
-                        {span.ranks, 1, span.ranks}, busy_gpus, options);
+    CollectiveEstimate kernels =
+        EstimateCollective(machine_, kind, payload_bytes,
+                           {span.ranks, 1, span.ranks}, busy_gpus, options);
     cost.beside_compute =
-        std::min(1.0, cost.beside_compute * price.time_us / kernels.time_us);
+        std::min(1.0, cost.beside_compute * estimate.time_us / kernels.time_us);
   }
-  double moving = 1 - price.alpha_us / price.time_us;
+  double moving = 1 - estimate.alpha_us / estimate.time_us;
   cost.limit = moving < 0.5     ? OpCost::kLatency
                : span.hosts > 1 ? OpCost::kNetworkBytes
                                 : OpCost::kLinkBytes;
   // The payload is read and written at least once.
   cost.load[kHbm] = std::min(
       1.0, 2 * payload_bytes /
-               (machine_.gpu.hbm_gbps.achievable * 1e3 * price.time_us));
+               (machine_.gpu.hbm_gbps.achievable * 1e3 * estimate.time_us));
   cost.load[span.hosts > 1 ? kNetwork : kLink] = moving;
-  if (price.algorithm == Algorithm::kCopyEngine) {
+  if (estimate.algorithm == Algorithm::kCopyEngine) {
     cost.load[kCopyEngines] = moving;
-    // Products beside it take nothing from it but memory bandwidth; a sum
+    // Matmuls beside it take nothing from it but memory bandwidth; a sum
     // requires as many SMs as that takes.
     cost.beside_compute = 1;
     cost.required_sms =
@@ -182,15 +183,15 @@ double CostModel::CollectiveUs(CollectiveKind kind, double payload_bytes,
   OpCost cost = CollectiveCost(kind, payload_bytes, axes);
   if (cost.time_us > 0) {
     Correct(CollectiveKey(kind, payload_bytes, SpanOf(axes),
-                          ByCopies(axes, /*asks=*/false)),
+                          UsesCopyEngine(axes, /*asks=*/false)),
             &cost);
   }
   return cost.time_us;
 }
 
-bool CostModel::ByCopies(const AxisList& axes, bool asks) const {
+bool CostModel::UsesCopyEngine(const AxisList& axes, bool asks) const {
   return (asks || options_.collectives.copies) &&
-         CanCopy(machine_, SpanOf(axes));
+         CanUseCopyEngine(machine_, SpanOf(axes));
 }
 
 double CostModel::PayloadOf(const OpCall& call) const {
@@ -202,7 +203,7 @@ CostKey CostModel::KeyOf(const OpCall& call) const {
   if (call.def.collective != CollectiveKind::kNone) {
     const auto& axes = call.attrs.Get<AxisList>("axes");
     return CollectiveKey(call.def.collective, PayloadOf(call), SpanOf(axes),
-                         ByCopies(axes, AsksForCopies(call.attrs)));
+                         UsesCopyEngine(axes, AsksForCopyEngine(call.attrs)));
   }
   return ComputeKey(call, WorkOf(call, mesh_), call.results[0].Local(mesh_));
 }
@@ -221,13 +222,13 @@ void CostModel::Correct(const CostKey& key, OpCost* cost) const {
                       : match.source);
   cost->time_us *= match.factor;
   for (int r = 0; r < kNumResources; ++r) {
-    // Places for thread blocks are taken for as long as it takes.
-    if (r == kSlots) continue;
+    // CTA slots are taken for as long as it takes.
+    if (r == kCtaSlots) continue;
     cost->load[r] = std::min(1.0, cost->load[r] / match.factor);
   }
 }
 
-// Copies of blocks around the library's kernel, which tables have without them.
+// Copies of chunks around the library's kernel, which tables have without them.
 void CostModel::AddPacking(const OpCall& call, OpCost* cost) const {
   auto us = [this](int64_t bytes) {
     if (bytes == 0) return 0.0;
@@ -246,7 +247,7 @@ void CostModel::AddPacking(const OpCall& call, OpCost* cost) const {
   double longer = 1 + (before_us + after_us) / cost->time_us;
   cost->time_us *= longer;
   for (int r = 0; r < kNumResources; ++r) {
-    if (r != kSms && r != kSlots) cost->load[r] /= longer;
+    if (r != kSms && r != kCtaSlots) cost->load[r] /= longer;
   }
   if (before_us > 0) {
     cost->kernel_start_fraction = std::min(0.9, before_us / cost->time_us);
@@ -259,14 +260,14 @@ OpCost CostModel::Cost(const OpCall& call) const {
   if (call.def.collective != CollectiveKind::kNone) {
     cost = CollectiveCost(call.def.collective, PayloadOf(call),
                           call.attrs.Get<AxisList>("axes"), CtasOf(call),
-                          AsksForCopies(call.attrs));
+                          AsksForCopyEngine(call.attrs));
   } else if (!IsSetUpOnce(call.def, call.operands.size())) {
     cost = ComputeCost(WorkOf(call, mesh_), ComputeDType(call),
                        call.results[0].Local(mesh_));
   }
   if (cost.time_us == 0) return {};
   Correct(KeyOf(call), &cost);
-  // Measured as the library does it; with other thread blocks it is off the
+  // Measured as the library does it; with other CTAs it is off the
   // formula by as much, as far as we know.
   if (CtasOf(call) > 0) {
     cost.source = std::max(cost.source, OpCost::kExtrapolated);
@@ -282,14 +283,14 @@ OpCost CostModel::Cost(const OpCall& call) const {
   return cost;
 }
 
-// Layers repeat: equal uses have equal prices, and looking one up is cheaper
-// than pricing it.
-class PriceMemo {
+// Layers repeat: equal uses have equal costs, and looking one up is
+// faster than estimating it.
+class CostMemo {
  public:
-  PriceMemo(const Program& program, const CostModel& costs)
+  CostMemo(const Program& program, const CostModel& costs)
       : program_(program), costs_(costs) {}
 
-  OpCost Price(const Op& op) {
+  OpCost Get(const Op& op) {
     if (op.def->is_view || op.def->is_wait || IsConstant(op)) {
       return {};
     }
@@ -336,35 +337,37 @@ class PriceMemo {
   std::unordered_map<size_t, std::vector<Known>> known_;
 };
 
-std::vector<OpCost> PriceOps(const Program& program, const CostModel& costs) {
-  std::vector<OpCost> prices;
-  prices.reserve(program.ops.size());
-  PriceMemo memo(program, costs);
-  for (const Op& op : program.ops) prices.push_back(memo.Price(op));
-  return prices;
+std::vector<OpCost> EstimateCosts(const Program& program,
+                                  const CostModel& costs) {
+  std::vector<OpCost> op_costs;
+  op_costs.reserve(program.ops.size());
+  CostMemo memo(program, costs);
+  for (const Op& op : program.ops) op_costs.push_back(memo.Get(op));
+  return op_costs;
 }
 
 absl::Status CheckMeasured(const Program& program,
-                           absl::Span<const OpCost> prices) {
+                           absl::Span<const OpCost> op_costs) {
   int first = -1, count = 0;
   double guessed_us = 0, all_us = 0;
-  for (size_t i = 0; i < prices.size(); ++i) {
-    all_us += prices[i].time_us;
-    if (prices[i].time_us == 0 || prices[i].source <= OpCost::kInterpolated) {
+  for (size_t i = 0; i < op_costs.size(); ++i) {
+    all_us += op_costs[i].time_us;
+    if (op_costs[i].time_us == 0 ||
+        op_costs[i].source <= OpCost::kInterpolated) {
       continue;
     }
     if (first < 0) first = static_cast<int>(i);
-    guessed_us += prices[i].time_us;
+    guessed_us += op_costs[i].time_us;
     ++count;
   }
   if (first < 0) return absl::OkStatus();
   const Op& op = program.ops[first];
   return Invalid(
       "{} of {} ops, {:.1f} % of the time of all ops, are not measured; the "
-      "first is %{} = {}, whose price is {}",
-      count, prices.size(), 100 * guessed_us / all_us,
+      "first is %{} = {}, whose cost is {}",
+      count, op_costs.size(), 100 * guessed_us / all_us,
       op.results.empty() ? "" : program.value_name(op.results[0]),
-      OpLabel(*op.def, op.attrs), ToString(prices[first].source));
+      OpLabel(*op.def, op.attrs), ToString(op_costs[first].source));
 }
 
 }  // namespace asyra

@@ -22,7 +22,7 @@ enum Resource {
   kLink,
   kNetwork,
   kCopyEngines,
-  kSlots,  // CTA slots
+  kCtaSlots,  // CTA slots
   kNumResources
 };
 std::string_view ToString(Resource resource);
@@ -46,10 +46,10 @@ struct OpCost {
   bool is_compute = false;
   int sms = 0;              // held by a collective
   double held_sms = 0;      // the same as a fraction of the GPU's
-  double waves = 0;         // ComputePrice::waves
+  double waves = 0;         // ComputeEstimate::waves
   bool persistent = false;  // holds its SMs until it is done
   double sm_margin = 0;     // fraction of the SMs that it leaves to others
-  double kernel_start_fraction = 0;  // of a collective: CollectivePrice
+  double kernel_start_fraction = 0;  // of a collective: CollectiveEstimate
   double required_sms = 0;  // of a collective: fraction that its kernel needs
   // Fraction of each resource the op uses while it runs at full speed. What a
   // collective holds of the SMs is not among them: it yields to nobody.
@@ -83,10 +83,10 @@ class CostModel {
   // Where its table is asked for this use, which takes time.
   CostKey KeyOf(const OpCall& call) const;
 
-  // `payload_bytes` as PriceCollective takes it.
+  // `payload_bytes` as EstimateCollective takes it.
   double CollectiveUs(CollectiveKind kind, double payload_bytes,
                       const AxisList& axes) const;
-  // A product is taken as one tile grid of unknown proportions.
+  // A matmul is taken as one tile grid of unknown proportions.
   double ComputeUs(const Work& work, DType dtype) const;
 
   GroupSpan SpanOf(const AxisList& axes) const {
@@ -104,7 +104,7 @@ class CostModel {
                         bool copies = false) const;
   double PayloadOf(const OpCall& call) const;
   // Whether copy engines carry a collective, which has the attribute or not.
-  bool ByCopies(const AxisList& axes, bool asks) const;
+  bool UsesCopyEngine(const AxisList& axes, bool asks) const;
   void Correct(const CostKey& key, OpCost* cost) const;
   // Of a collective that the library carries.
   void AddPacking(const OpCall& call, OpCost* cost) const;
@@ -116,13 +116,14 @@ class CostModel {
 
 // One cost per op of the program, in its order. Passes that only reorder a
 // program carry them along and replay (simulator/replay.h).
-std::vector<OpCost> PriceOps(const Program& program, const CostModel& costs);
+std::vector<OpCost> EstimateCosts(const Program& program,
+                                  const CostModel& costs);
 
 // Refuses guesses: an error unless every op that takes time was measured or
-// lies between measurements. Names the first op that was not, how many there
+// is between measurements. Names the first op that was not, how many there
 // are, and their share of the time of all ops alone.
 absl::Status CheckMeasured(const Program& program,
-                           absl::Span<const OpCost> prices);
+                           absl::Span<const OpCost> op_costs);
 
 // Bytes that one device holds of a value.
 int64_t LocalBytes(const Type& type, const Mesh& mesh);

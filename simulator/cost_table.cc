@@ -73,8 +73,9 @@ absl::StatusOr<std::shared_ptr<const CostTable>> CostTable::Calibrate(
       OpCall use = {*call.def, call.attrs, call.operands, results};
       CostModel formulas(plain, mesh);
       // By formulas of the library it would speak for the library.
-      if (AsksForCopies(call.attrs) &&
-          !CanCopy(plain, formulas.SpanOf(call.attrs.Get<AxisList>("axes")))) {
+      if (AsksForCopyEngine(call.attrs) &&
+          !CanUseCopyEngine(
+              plain, formulas.SpanOf(call.attrs.Get<AxisList>("axes")))) {
         return absl::OkStatus();
       }
       double formula_us = formulas.Cost(use).time_us;
@@ -92,9 +93,9 @@ absl::StatusOr<std::shared_ptr<const CostTable>> CostTable::Calibrate(
 CostTable::Match CostTable::Find(const CostKey& key) const {
   Match match = FindAlike(key);
   if (match.source < OpCost::kFormula || key.behind.empty()) return match;
-  CostKey product = key;
-  product.behind.clear();
-  match = FindAlike(product);
+  CostKey matmul = key;
+  matmul.behind.clear();
+  match = FindAlike(matmul);
   match.source = std::max<int>(match.source, OpCost::kExtrapolated);
   return match;
 }

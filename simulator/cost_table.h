@@ -62,7 +62,7 @@ class CostTable {
     // neighbour within four), 3 none.
     int source = 3;
   };
-  // What nobody measured with its epilogue goes by products alone, and is at
+  // What nobody measured with its epilogue goes by matmuls alone, and is at
   // best extrapolated.
   Match Find(const CostKey& key) const;
 

@@ -21,7 +21,7 @@ class Dependencies {
   absl::Span<const int> AwaitedBy(int op) const {
     return Edges(first_[op], awaited_end_[op]);
   }
-  // The same and the constants that it reads: all that stands before it in any
+  // The same and the constants that it reads: all that is before it in any
   // order of the program.
   absl::Span<const int> DataOf(int op) const {
     return Edges(first_[op], first_[op + 1]);

@@ -35,7 +35,7 @@ class Explainer {
         found_(program.ops.size()),
         late_us_(program.ops.size(), 0),
         late_(program.ops.size(), Exposure::kOrder) {
-    ASYRA_CHECK(result.prices.size() == program.ops.size());
+    ASYRA_CHECK(result.op_costs.size() == program.ops.size());
     Prepare();
   }
 
@@ -67,20 +67,20 @@ class Explainer {
     std::vector<double> data_us(program_.ops.size(), 0);
     double issued_us = 0;
     for (int op = 0; op < static_cast<int>(program_.ops.size()); ++op) {
-      const OpCost& price = result_.prices[op];
+      const OpCost& cost = result_.op_costs[op];
       const OpSpan& span = result_.spans[op];
-      issued_us += price.launch_us;
+      issued_us += cost.launch_us;
       for (int before : dependencies_.AwaitedBy(op)) {
         // What takes no time is there when its own data is, wherever its
         // stream came to it.
-        double there = result_.prices[before].time_us == 0
+        double there = result_.op_costs[before].time_us == 0
                            ? data_us[before]
                            : result_.spans[before].end_us;
         data_us[op] = std::max(data_us[op], there);
       }
       found_[op].op = op;
-      if (price.time_us == 0) continue;
-      if (price.is_compute) {
+      if (cost.time_us == 0) continue;
+      if (cost.is_compute) {
         Add(span.start_us, span.end_us, Event::kComputes, op);
         Add(data_us[op], std::min(issued_us, span.start_us), Event::kUnissued,
             op);
@@ -174,7 +174,7 @@ class Explainer {
       double late = std::min(share, late_us_[op]);
       late_us_[op] -= late;
       charge(late_[op], late);
-      bool small = result_.prices[op].limit == OpCost::kLatency;
+      bool small = result_.op_costs[op].limit == OpCost::kLatency;
       charge(small ? Exposure::kSmall : Exposure::kDependence, share - late);
     }
   }

@@ -19,13 +19,14 @@ GroupSpan SpanOf(const Program& program, const Op& op, const Machine& machine) {
                 machine.gpus_per_host);
 }
 
-bool IsCopied(const Program& program, const Op& op, const Machine& machine) {
-  return op.is_collective() && AsksForCopies(op.attrs) &&
-         CanCopy(machine, SpanOf(program, op, machine));
+bool UsesCopyEngine(const Program& program, const Op& op,
+                    const Machine& machine) {
+  return op.is_collective() && AsksForCopyEngine(op.attrs) &&
+         CanUseCopyEngine(machine, SpanOf(program, op, machine));
 }
 
-int64_t CopiedSumBytes(const Program& program, const Op& op,
-                       const Machine& machine) {
+int64_t CopyEngineSumBytes(const Program& program, const Op& op,
+                           const Machine& machine) {
   if (!Sums(op.def->collective)) return 0;
   int64_t ranks = SpanOf(program, op, machine).ranks, bytes = 0;
   for (ValueId operand : op.operands) {
@@ -48,8 +49,9 @@ int64_t PackedBytes(const Program& program, const Op& op) {
 int64_t WorkspaceOf(const Program& program, const Op& op,
                     const Machine& machine) {
   if (op.is_collective()) {
-    return IsCopied(program, op, machine) ? CopiedSumBytes(program, op, machine)
-                                          : PackedBytes(program, op);
+    return UsesCopyEngine(program, op, machine)
+               ? CopyEngineSumBytes(program, op, machine)
+               : PackedBytes(program, op);
   }
   return WorkOf(OpUse(program, op), program.mesh).matrix
              ? static_cast<int64_t>(machine.gpu.library_mib.workspace * kMiB)
@@ -59,10 +61,10 @@ int64_t WorkspaceOf(const Program& program, const Op& op,
 // What a communicator connects.
 struct Connections {
   bool rings = false, trees = false;
-  int64_t peers = 0;  // that it exchanges blocks with
+  int64_t peers = 0;  // that it exchanges chunks with
 };
 
-// By communicator and number of thread blocks.
+// By communicator and number of CTAs.
 using Communicators = std::map<std::pair<int, int64_t>, Connections>;
 
 Communicators CommunicatorsOf(const Program& program, const Machine& machine) {
@@ -70,7 +72,7 @@ Communicators CommunicatorsOf(const Program& program, const Machine& machine) {
   Communicators communicators;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    if (!op.is_collective() || IsCopied(program, op, machine)) continue;
+    if (!op.is_collective() || UsesCopyEngine(program, op, machine)) continue;
     Connections& connections =
         communicators[{dependencies.CommunicatorOf(static_cast<int>(i)),
                        op.attrs.Int("ctas")}];
@@ -86,7 +88,7 @@ Communicators CommunicatorsOf(const Program& program, const Machine& machine) {
   return communicators;
 }
 
-// Buffers are those of channels, each a thread block's: of what communicators
+// Buffers are those of channels, each a CTA's: of what communicators
 // of any number of them take.
 double PartOf(int64_t ctas, const Machine& machine) {
   int most = 1;

@@ -11,13 +11,13 @@ namespace asyra {
 
 // The context of the process, its captured step, and the buffers of its
 // communicators
-// (LibraryMemory): one for each set of axes, and each number of thread blocks;
-// few blocks take little. Collectives that copy engines carry need none.
+// (LibraryMemory): one for each set of axes, and each number of CTAs;
+// few CTAs take little. Collectives that copy engines carry need none.
 int64_t LibraryBytes(const Program& program, const Machine& machine);
 
 // What kernels work in: for each stream as much as the op that needs most.
-// Collectives that add up by copies, for the blocks of the others; those of the
-// library, for blocks that they pack (packing.h); products, what a machine
+// Collectives that add up by copies, for the chunks of the others; those of the
+// library, for chunks that they pack (packing.h); matmuls, what a machine
 // says. What attention and convolutions work in is not counted.
 int64_t WorkspaceBytes(const Program& program, const Machine& machine);
 

@@ -21,7 +21,7 @@ namespace asyra {
 class CostTable;
 
 // What the vendor's sheet says, and what long kernels reach. Only
-// `achievable` prices anything; `peak` bounds it.
+// `achievable` is what costs are computed from; `peak` bounds it.
 struct Rate {
   double peak = 0;
   double achievable = 0;
@@ -30,9 +30,9 @@ struct Rate {
 // What a process takes of a GPU besides its values, in MiB: the context, with
 // the libraries that compute; each op of a captured step; the collective
 // library once it is used, and once
-// more where blocks are exchanged (all_to_all). Each communicator, one more for
+// more where chunks are exchanged (all_to_all). Each communicator, one more for
 // its rings, where it does anything but all_to_all, for its trees, where it
-// does all_reduce, and for each peer it exchanges blocks with. What products of
+// does all_reduce, and for each peer it exchanges chunks with. What matmuls of
 // a stream may work in.
 struct LibraryMemory {
   double context = 0, op = 0, collectives = 0, exchanges = 0;
@@ -47,7 +47,7 @@ struct Gpu {
   double hbm_gib = 0;
   Rate hbm_gbps;    // reads and writes together
   int hbm_sms = 0;  // this many SMs saturate the memory
-  // Dense matrix products by the element type's name; achievable is the limit
+  // Dense matmuls by the element type's name; achievable is the limit
   // for large tiles, before quantisation into tiles and waves.
   std::map<std::string, Rate, std::less<>> matrix_tflops;
   Rate vector_tflops;    // everything else
@@ -56,9 +56,9 @@ struct Gpu {
   // r c / (r + c), and costs extra_k steps of k on top of its own.
   double gemm_half_tile = 0;
   double gemm_extra_k = 0;
-  double gemm_hbm_fraction = 1;  // of hbm_gbps, what products reach
-  // Blocks of a product fetch tile after tile until none is left: a kernel that
-  // comes later, whatever its priority, begins when the product is done.
+  double gemm_hbm_fraction = 1;  // of hbm_gbps, what matmuls reach
+  // Blocks of a matmul fetch tile after tile until none is left: a kernel that
+  // comes later, whatever its priority, begins when the matmul is done.
   bool gemm_persistent = false;
   LibraryMemory library_mib;
 };
@@ -124,7 +124,7 @@ struct Machine {
 // A machine by the name of an embedded file, or from disk when the argument
 // ends in ".machine", with `edits` made to it in order (machine_edit.h):
 // {"gpu.hbm_gbps=4000", "nodes=4"}. Its measurements come along; those of a
-// file on disk lie beside it. A file may name a machine as its "base", and then
+// file on disk are beside it. A file may name a machine as its "base", and then
 // holds only what differs from it: what measurements that one has are used as
 // after an edit. Errors name the file, the key and what is wrong.
 absl::StatusOr<Machine> LoadMachine(std::string_view name_or_path,

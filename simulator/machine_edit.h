@@ -19,11 +19,11 @@ namespace asyra {
 // - gpu.sms and gpu.clock_mhz carry all rates of arithmetic with them,
 //   gpu.bf16_flops_per_sm_clock those of the matrix units.
 // - A group takes a factor for all numbers that belong to it: `nvlink` or
-//   `pcie`, as the host's link is, with what copy engines and thread blocks
+//   `pcie`, as the host's link is, with what copy engines and CTAs
 //   carry over it; `matrix`; `launch`.
-// - Counts (SMs, thread blocks, engines) are rounded when they are multiplied.
+// - Counts (SMs, CTAs, engines) are rounded when they are multiplied.
 // Errors: an edit of another form, a key that is no number, with those that
-// are spelled most alike. Keys that the file
+// are spelled most similarly. Keys that the file
 // lacks are added, and what the result means is left to ParseMachine, which
 // refuses keys that nobody knows and values out of range.
 absl::StatusOr<std::string> EditMachine(std::string_view text,

@@ -98,7 +98,7 @@ class Buffers {
     }
   }
 
-  // The operand on which result `r` is planned to lie.
+  // The operand on which result `r` is planned to be.
   ValueId OperandUnder(const Op& op, size_t r) const {
     int64_t offset = program_.values[op.results[r]].offset;
     if (!op.def->in_place || offset < 0) return kNoValue;

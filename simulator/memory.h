@@ -32,7 +32,7 @@ struct MemoryProfile {
 // it ends; the operands of a `start` are read until the first wait for it is
 // over; outputs stay to the end. A view, and a wait, is its operand under
 // another name. An output that aliases a state input is written in place, and
-// so is a result that is planned to lie on an operand. Of what happens at one
+// so is a result that is planned to be on an operand. Of what happens at one
 // instant, frees come first.
 MemoryProfile ReplayMemory(const Program& program,
                            absl::Span<const OpSpan> spans);

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <string_view>
 
-#include "ir/collective_runs.h"
+#include "ir/contiguous_runs.h"
 
 namespace asyra {
 namespace {
 
-// Runs that are apart where a value is cut along a dimension: one for each
-// element of those before it.
-int64_t Runs(const AttrMap& attrs, std::string_view dim, const Type& value) {
+// Contiguous runs of a value that is cut along a dimension: one for each
+// element of the dimensions before it.
+int64_t ContiguousRuns(const AttrMap& attrs, std::string_view dim,
+                       const Type& value) {
   int64_t runs = 1;
   int at = NormalizeDim(attrs.Int(dim), value.rank());
   for (int d = 0; d < at; ++d) runs *= value.dims[d].size;
@@ -18,7 +19,7 @@ int64_t Runs(const AttrMap& attrs, std::string_view dim, const Type& value) {
 }
 
 bool IsPacked(int64_t runs, int64_t block_bytes) {
-  return !GoInCalls(runs, block_bytes / std::max<int64_t>(1, runs));
+  return !UseGroupedCalls(runs, block_bytes / std::max<int64_t>(1, runs));
 }
 
 }  // namespace
@@ -28,14 +29,14 @@ Packing PackingOf(const OpDef& def, const AttrMap& attrs, const Type& operand,
   bool before = false, after = false;
   switch (def.collective) {
     case CollectiveKind::kAllToAll:
-      before = Runs(attrs, "to", operand) > 1;
-      after = Runs(attrs, "from", result) > 1;
+      before = ContiguousRuns(attrs, "to", operand) > 1;
+      after = ContiguousRuns(attrs, "from", result) > 1;
       break;
     case CollectiveKind::kReduceScatter:
-      before = IsPacked(Runs(attrs, "dim", operand), result.bytes());
+      before = IsPacked(ContiguousRuns(attrs, "dim", operand), result.bytes());
       break;
     case CollectiveKind::kAllGather:
-      after = IsPacked(Runs(attrs, "dim", result), operand.bytes());
+      after = IsPacked(ContiguousRuns(attrs, "dim", result), operand.bytes());
       break;
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kNone:

@@ -1,4 +1,4 @@
-// Collectives whose blocks do not lie together: a kernel packs them before the
+// Collectives whose chunks are not contiguous: a kernel packs them before the
 // library's own, or unpacks them after it, as
 // executor/cuda/comm/nccl_collective.cc does.
 #pragma once

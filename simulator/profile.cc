@@ -64,7 +64,7 @@ class ProfileMaker {
   void Ops() {
     profile_op_.assign(program_.ops.size(), -1);
     std::vector<int> start_of(program_.values.size(), -1);
-    // Per stream, the collectives whose waits the next kernel stands behind.
+    // Per stream, the collectives whose waits the next kernel follows.
     std::vector<std::vector<int>> waiting(profile_.streams.size());
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       const Op& op = program_.ops[i];
@@ -88,7 +88,7 @@ class ProfileMaker {
   ProfileOp OpOf(int index) const {
     const Op& op = program_.ops[index];
     const OpSpan& span = result_.spans[index];
-    const OpCost& price = result_.prices[index];
+    const OpCost& cost = result_.op_costs[index];
     ProfileOp made;
     made.op = OpLabel(*op.def, op.attrs);
     if (!op.results.empty()) {
@@ -98,13 +98,13 @@ class ProfileMaker {
     made.stream = span.stream + first_stream_;
     made.start_us = span.start_us;
     made.end_us = span.end_us;
-    made.alone_us = price.time_us;
+    made.alone_us = cost.time_us;
     if (op.is_collective()) {
       made.axes = AxesToString(op.attrs.Get<AxisList>("axes"), program_.mesh);
       made.bytes = PayloadBytes(program_, op);
     }
-    made.source = ToString(price.source);
-    made.limit = ToString(price.limit);
+    made.source = ToString(cost.source);
+    made.limit = ToString(cost.limit);
     made.waited_for = ToString(span.cause);
     return made;
   }

@@ -74,7 +74,7 @@ struct Profile {
   double comm_us = 0;          // some collective runs
   double exposed_comm_us = 0;  // some collective and no computation
   double bubble = 0;           // 1 - compute_us / makespan_us
-  // Matrix products of the whole model, each once, over what all devices could
+  // Matmuls of the whole model, each once, over what all devices could
   // do in that time at their dense peak; 0: not known.
   double mfu = 0;
   int collectives = 0;
@@ -112,7 +112,7 @@ struct ProfileOptions {
 Profile MakeProfile(const Program& program, const SimResult& result,
                     const CostModel& costs, const ProfileOptions& options);
 
-// Profile::mfu of a program that takes `makespan_us`. A product of a type that
+// Profile::mfu of a program that takes `makespan_us`. A matmul of a type that
 // the machine's matrix units do not take counts by the vector peak.
 double ModelFlopUtilization(const Program& program, const Machine& machine,
                             double makespan_us);

@@ -42,7 +42,7 @@ struct Running {
     left_us = std::max(Until(), left_us - (now - anchor_us) * rate);
     anchor_us = now;
     rate = new_rate;
-    // Of what stands still: kNever.
+    // Of what stalls: kNever.
     next_us = left_us > Until() ? now + (left_us - Until()) / rate : now;
   }
 
@@ -68,12 +68,12 @@ struct Group : Queue {
 
 class Engine {
  public:
-  Engine(const PricedProgram& priced, absl::Span<const int> order,
+  Engine(const CostedProgram& costed, absl::Span<const int> order,
          const ReplayOptions& options)
-      : program_(priced.program()),
-        prices_(priced.prices()),
+      : program_(costed.program()),
+        op_costs_(costed.op_costs()),
         options_(options),
-        dependencies_(priced.dependencies()),
+        dependencies_(costed.dependencies()),
         streams_(program_.streams.size() + 1),
         groups_(dependencies_.communicators().size()),
         met_(program_.ops.size(), 0),
@@ -87,7 +87,7 @@ class Engine {
       if (int group = dependencies_.CommunicatorOf(op); group >= 0) {
         groups_[group].ops.push_back(op);
       }
-      host_us += prices_[op].launch_us * options.launch_scale;
+      host_us += op_costs_[op].launch_us * options.launch_scale;
       issued_us_[op] = host_us;
       result_.spans[op].op = op;
       result_.spans[op].stream = stream;
@@ -117,12 +117,12 @@ class Engine {
 
  private:
   void Count(size_t op) {
-    if (prices_[op].time_us == 0) return;
+    if (op_costs_[op].time_us == 0) return;
     ++result_.ops;
     result_.collectives += program_.ops[op].is_collective();
-    result_.source_us[prices_[op].source] += prices_[op].time_us;
+    result_.source_us[op_costs_[op].source] += op_costs_[op].time_us;
     for (int r = 0; r < kNumResources; ++r) {
-      result_.resource_us[r] += prices_[op].load[r] * prices_[op].time_us;
+      result_.resource_us[r] += op_costs_[op].load[r] * op_costs_[op].time_us;
     }
   }
 
@@ -181,19 +181,19 @@ class Engine {
   bool Start(Stream& stream, int op) {
     result_.spans[op].start_us = now_;
     if (options_.critical_path) FindCause(stream, op);
-    double time_us = prices_[op].time_us;
+    double time_us = op_costs_[op].time_us;
     if (time_us == 0) {
       Finish(stream, op);
       return true;
     }
-    stream.running = Running(op, now_, prices_[op]);
+    stream.running = Running(op, now_, op_costs_[op]);
     for (int before : dependencies_.AwaitedBy(op)) {
       stream.running.hears_late |=
           result_.spans[before].end_us == now_ &&
           program_.ops[before].stream != program_.ops[op].stream;
     }
     active_changed_ = true;
-    if (prices_[op].is_compute) ++computing_;
+    if (op_costs_[op].is_compute) ++computing_;
     if (int group = dependencies_.CommunicatorOf(op); group >= 0) {
       ++groups_[group].running;
       ++communicating_;
@@ -220,7 +220,7 @@ class Engine {
         continue;
       }
       stream.running = {};
-      if (prices_[op].is_compute) --computing_;
+      if (op_costs_[op].is_compute) --computing_;
       if (int group = dependencies_.CommunicatorOf(op); group >= 0) {
         --groups_[group].running;
         --communicating_;
@@ -245,7 +245,7 @@ class Engine {
     active_.clear();
     for (const Stream* stream : running_) {
       active_.push_back(
-          {&prices_[stream->running.op], stream->running.has_kernel()});
+          {&op_costs_[stream->running.op], stream->running.has_kernel()});
     }
     ShareResources(active_, &rates_);
     for (size_t i = 0; i < running_.size(); ++i) {
@@ -280,7 +280,7 @@ class Engine {
   }
 
   const Program& program_;
-  absl::Span<const OpCost> prices_;
+  absl::Span<const OpCost> op_costs_;
   const ReplayOptions& options_;
   const Dependencies& dependencies_;
   std::vector<Stream> streams_;
@@ -319,16 +319,16 @@ std::string_view ToString(OpSpan::Cause cause) {
   return kNames[cause];
 }
 
-SimResult Replay(const PricedProgram& priced, absl::Span<const int> order,
+SimResult Replay(const CostedProgram& costed, absl::Span<const int> order,
                  const ReplayOptions& options) {
-  const Program& program = priced.program();
-  ASYRA_CHECK(priced.prices().size() == program.ops.size());
+  const Program& program = costed.program();
+  ASYRA_CHECK(costed.op_costs().size() == program.ops.size());
   ASYRA_CHECK(order.size() == program.ops.size());
-  SimResult result = Engine(priced, order, options).Run();
+  SimResult result = Engine(costed, order, options).Run();
   if (options.critical_path) result.critical_path = CriticalPath(result.spans);
   if (options.lower_bound) {
-    result.bounds = LowerBoundsOf(program, priced.prices(),
-                                  priced.dependencies(), options.contention);
+    result.bounds = LowerBoundsOf(program, costed.op_costs(),
+                                  costed.dependencies(), options.contention);
     result.lower_bound_us = result.bounds.us();
   }
   if (options.memory) {
@@ -340,17 +340,17 @@ SimResult Replay(const PricedProgram& priced, absl::Span<const int> order,
   return result;
 }
 
-SimResult Replay(const PricedProgram& priced, const ReplayOptions& options) {
-  std::vector<int> order(priced.program().ops.size());
+SimResult Replay(const CostedProgram& costed, const ReplayOptions& options) {
+  std::vector<int> order(costed.program().ops.size());
   std::iota(order.begin(), order.end(), 0);
-  return Replay(priced, order, options);
+  return Replay(costed, order, options);
 }
 
-SimResult Replay(const Program& program, absl::Span<const OpCost> prices,
+SimResult Replay(const Program& program, absl::Span<const OpCost> op_costs,
                  const ReplayOptions& options) {
-  return Replay(
-      PricedProgram(program, std::vector<OpCost>(prices.begin(), prices.end())),
-      options);
+  return Replay(CostedProgram(program, std::vector<OpCost>(op_costs.begin(),
+                                                           op_costs.end())),
+                options);
 }
 
 }  // namespace asyra

@@ -1,6 +1,6 @@
-// Replays a priced program on one representative rank: streams, the host that
+// Replays a costed program on one representative rank: streams, the host that
 // issues to them, collectives, and what ops that run together take from each
-// other. Prices are separate so that a search replays many orders cheaply.
+// other. Costs are separate so that a search replays many orders fast.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 #include "ir/program.h"
 #include "simulator/bound.h"
 #include "simulator/cost_model.h"
+#include "simulator/costed_program.h"
 #include "simulator/memory.h"
-#include "simulator/priced_program.h"
 
 namespace asyra {
 
@@ -49,7 +49,7 @@ struct SimResult {
   int collectives = 0;
   std::vector<OpSpan> spans;  // one per op, in the program's order
   std::vector<AxesExposure> exposed;
-  // Time alone of the ops priced from each OpCost::Source.
+  // Time alone of the ops estimated from each OpCost::Source.
   std::array<double, OpCost::kNumSources> source_us = {};
   // How long each resource would be busy with all ops, used to the full: of
   // the makespan, its utilisation.
@@ -57,7 +57,7 @@ struct SimResult {
   // Ops of the critical path in order of time; those that take none included.
   std::vector<int> critical_path;
   // What each op costs alone; filled by Simulate, empty from Replay.
-  std::vector<OpCost> prices;
+  std::vector<OpCost> op_costs;
   std::vector<MemoryPoint> memory;  // live bytes over time
 };
 
@@ -73,7 +73,7 @@ struct ReplayOptions {
 };
 
 // Stages local (one stream; collectives block it) and scheduled or allocated.
-// `prices` has one entry per op of the program. Rules:
+// `op_costs` has one entry per op of the program. Rules:
 // - text order is issue order; each stream runs its ops in that order, one at
 //   a time; an op starts no earlier than the host has issued it;
 // - an op starts once its operands and everything in `after` are there; a
@@ -81,15 +81,15 @@ struct ReplayOptions {
 // - collectives over the same axes run in issue order, one at a time, on
 //   whichever streams they are.
 // Deterministic. Linear in ops and edges, times the number of streams.
-SimResult Replay(const Program& program, absl::Span<const OpCost> prices,
+SimResult Replay(const Program& program, absl::Span<const OpCost> op_costs,
                  const ReplayOptions& options = {});
 
-// The same of a program priced before, its ops issued in `order`: indices of
+// The same of a program costed before, its ops issued in `order`: indices of
 // all ops, each after those that define its operands. Of a search that moves a
 // few ops and asks again.
-SimResult Replay(const PricedProgram& priced, absl::Span<const int> order,
+SimResult Replay(const CostedProgram& costed, absl::Span<const int> order,
                  const ReplayOptions& options = {});
-SimResult Replay(const PricedProgram& priced,
+SimResult Replay(const CostedProgram& costed,
                  const ReplayOptions& options = {});
 
 }  // namespace asyra

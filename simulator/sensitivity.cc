@@ -12,7 +12,7 @@ namespace asyra {
 namespace {
 
 double ReplayUs(const Program& program, const CostModel& costs) {
-  return Replay(program, PriceOps(program, costs),
+  return Replay(program, EstimateCosts(program, costs),
                 {.memory = false, .lower_bound = false, .critical_path = false})
       .makespan_us;
 }

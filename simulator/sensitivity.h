@@ -26,7 +26,7 @@ struct Sensitivity {
 struct SensitivityOptions {
   CostOptions costs;
   double step = 0.1;  // numbers are raised by this part of them
-  // The program as it would be made at other prices; empty: it stays as it is.
+  // The program as it would be made at other costs; empty: it stays as it is.
   // Of both the faster counts, on the machine as it is as well.
   std::function<absl::StatusOr<Program>(const CostModel& costs)> retune;
 };

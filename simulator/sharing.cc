@@ -9,13 +9,13 @@
 namespace asyra {
 namespace {
 
-// How much of a product's slowdown is that of whole waves, the rest being in
-// proportion: fitted to a 132-tile product beside a collective of 24 CTAs on
+// How much of a matmul's slowdown is that of whole waves, the rest being in
+// proportion: fitted to a 132-tile matmul beside a collective of 24 CTAs on
 // an H100, 1.70 times as long, where waves say 2 and proportion 1.22.
 constexpr double kWaveShare = 0.6;
-// Of what products take from the speed of a collective, the part that is no
-// wait for its first blocks' places: fitted to gathers by 4 to 16 blocks beside
-// products that leave room for them, on two H200.
+// Of what matmuls take from the speed of a collective, the part that is no
+// wait for its first CTAs' slots: fitted to gathers by 4 to 16 CTAs beside
+// matmuls that leave room for them, on two H200.
 constexpr double kNotWaiting = 0.5;
 constexpr double kRounding = 1e-9;
 
@@ -23,29 +23,29 @@ constexpr double kRounding = 1e-9;
 // being those that collectives leave.
 struct User {
   std::array<double, kNumResources> load;
-  double placed = 1;  // the speed of its placed blocks: `speed` is a part of it
+  double placed = 1;  // the speed of its placed CTAs: `speed` is a part of it
   double speed = 1;
   bool rising = true;
 };
 using Users = absl::InlinedVector<User, 8>;
 
-// The speed that places for thread blocks allow each op: all blocks of a kernel
-// are placed before those of one behind it. Collectives come first wherever a
-// block ends; none does before a kernel whose blocks stay is done, and beside
-// such a one there is what it leaves.
+// The speed that CTA slots allow each op: all CTAs of a kernel are placed
+// before those of one behind it. Collectives come first wherever a CTA ends;
+// none does before a persistent kernel is done, and beside such a one there is
+// what it leaves.
 absl::InlinedVector<double, 8> PlacedSpeeds(absl::Span<const ActiveOp> active) {
   absl::InlinedVector<double, 8> speeds;
-  double left = 1, staying = 0, taken = 0;
+  double left = 1, persistent = 0, taken = 0;
   for (auto [op, has_kernel] : active) {
-    double wanted = op->load[kSlots];
+    double wanted = op->load[kCtaSlots];
     if (!op->is_compute) {
-      bool placed = !has_kernel || staying == 0 ||
-                    staying + taken + op->required_sms <= 1 + kRounding;
+      bool placed = !has_kernel || persistent == 0 ||
+                    persistent + taken + op->required_sms <= 1 + kRounding;
       speeds.push_back(placed ? 1 : 0);
       if (placed && has_kernel) taken += op->required_sms;
       continue;
     }
-    if (op->persistent) staying += wanted;
+    if (op->persistent) persistent += wanted;
     double gets = std::min(wanted, left);
     speeds.push_back(wanted > 0 ? gets / wanted : 1);
     // The margin is for collectives.
@@ -68,9 +68,9 @@ Users UsersOf(absl::Span<const ActiveOp> active) {
     // What it leaves anyway it does not miss.
     double its = std::min(1.0, share + active[i].cost->sm_margin);
     if (its < 1) user.load[kSms] *= SlowdownOn(its, active[i].cost->waves);
-    // What its placed blocks use; they need no others' places.
+    // What its placed CTAs use; they need no others' slots.
     for (double& load : user.load) load *= placed[i];
-    user.load[kSlots] = 0;
+    user.load[kCtaSlots] = 0;
     user.placed = placed[i];
   }
   return users;

@@ -4,9 +4,9 @@ namespace asyra {
 
 SimResult Simulate(const Program& program, const CostModel& costs,
                    const ReplayOptions& options) {
-  PricedProgram priced(program, costs);
-  SimResult result = Replay(priced, options);
-  result.prices = priced.TakePrices();
+  CostedProgram costed(program, costs);
+  SimResult result = Replay(costed, options);
+  result.op_costs = costed.TakeCosts();
   return result;
 }
 

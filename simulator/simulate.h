@@ -1,4 +1,4 @@
-// The simulator in one call: price every op, replay the program.
+// The simulator in one call: estimates every op, replays the program.
 #pragma once
 
 #include "simulator/replay.h"

@@ -112,11 +112,11 @@ class StepWriter {
       args["value"] = program_.value_name(op.results[0]);
       args["type"] = ToString(program_.type(op.results[0]), program_.mesh);
     }
-    if (!result_.prices.empty()) {
-      args["source"] = ToString(result_.prices[span.op].source);
-      args["limit"] = ToString(result_.prices[span.op].limit);
+    if (!result_.op_costs.empty()) {
+      args["source"] = ToString(result_.op_costs[span.op].source);
+      args["limit"] = ToString(result_.op_costs[span.op].limit);
     }
-    // The devices of a program are alike: this is its first one.
+    // The devices of a program are identical: this is its first one.
     if (op.is_collective()) AddCollectiveArgs(program_, op, 0, &args);
     Complete("kernel", TraceName(op), device_, Track(span.stream),
              span.start_us, span.end_us, args);
@@ -126,10 +126,10 @@ class StepWriter {
   void Host() {
     Complete("user_annotation", kStep, host_, kHostTrack, 0,
              result_.makespan_us, Json::object());
-    if (result_.prices.empty()) return;
+    if (result_.op_costs.empty()) return;
     double now = 0;
     for (const OpSpan& span : result_.spans) {
-      double launch = result_.prices[span.op].launch_us;
+      double launch = result_.op_costs[span.op].launch_us;
       if (launch == 0 || span.end_us == span.start_us) {
         now += launch;
         continue;

@@ -44,8 +44,7 @@ absl::StatusOr<Program> LoadOne(const std::string& name,
     return std::move(loaded.program);
   }
   if (partitioned == nullptr) {
-    return Invalid(
-        "a program file runs as it stands, what it was is not known");
+    return Invalid("a program file runs unchanged, what it was is not known");
   }
   return *partitioned;
 }

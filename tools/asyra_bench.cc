@@ -113,8 +113,8 @@ void AddBenchFlags(CLI::App& app, Flags* all) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_flag("--grid,!--no-grid", flags->grid,
-               "also a grid of products, attention, ops that move bytes and "
-               "collectives, and products beside collectives")
+               "also a grid of matmuls, attention, ops that move bytes and "
+               "collectives, and matmuls beside collectives")
       ->capture_default_str();
   app.add_flag("--keep", flags->keep,
                "begins with what the table of --machine has, of the same "

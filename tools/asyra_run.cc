@@ -59,7 +59,7 @@ bool IsProgramFile(const CompileFlags& options) {
   return std::filesystem::path(options.model).extension() == ".asyra";
 }
 
-// A program file runs as it stands, unless it is to be compiled for a mesh.
+// A program file runs as it is, unless it is to be compiled for a mesh.
 absl::StatusOr<Loaded> Load(const CompileFlags& options) {
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(options));
   if (IsProgramFile(options) && mesh.num_axes() == 0 &&
@@ -347,7 +347,7 @@ int main(int argc, char** argv) {
                "makes up weights that a program file has no data for; those of "
                "a model that comes without are random anyway");
   app.footer(
-      "What GPUs take long to find out (measured choices, compiled kernels) is "
+      "What GPUs take long to find out (tuning results, compiled kernels) is "
       "kept in $ASYRA_CACHE_DIR, or ~/.cache/asyra; set and empty: nowhere.");
   return asyra::RunTool(app, argc, argv, [&] {
     flags.predict = app.count("--machine") > 0;

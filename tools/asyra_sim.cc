@@ -68,7 +68,7 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
   if (flags.strict) {
     ASYRA_RETURN_IF_ERROR(
         Annotate(CheckMeasured(result.compiled.program,
-                               result.compiled.simulated->prices),
+                               result.compiled.simulated->op_costs),
                  compile.model));
   }
   result.profile = MakeProfile(
@@ -111,7 +111,7 @@ absl::Status Explain(const Flags& flags) {
   ASYRA_RETURN_IF_ERROR(WriteOutputs(flags, result));
   const Program& program = result.compiled.program;
   SensitivityOptions options{.costs = {.graph_launch = flags.compile.graph}};
-  // Other thread blocks than the library's are seldom measured.
+  // Other CTAs than the library's are seldom measured.
   if (!flags.strict) {
     options.retune = [&](const CostModel& costs) {
       return Retuned(program, costs);
@@ -186,7 +186,7 @@ absl::Status RunSweep(const Flags& flags) {
 void AddCommonFlags(CLI::App& app, Flags* flags) {
   AddCompileFlags(app, &flags->compile);
   app.add_flag("--strict", flags->strict,
-               "refuses prices that were not measured or interpolated");
+               "refuses costs that were not measured or interpolated");
   app.add_option("--json", flags->json,
                  "writes the result here; -: stdout, instead of the text");
   app.add_option("--html", flags->html,

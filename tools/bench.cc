@@ -10,7 +10,7 @@
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_device.h"
 #include "executor/cuda/device/cuda_platform.h"
-#include "executor/cuda/device/facts.h"
+#include "executor/cuda/device/device_info.h"
 #include "ir/support/status.h"
 #include "passes/strategy_search.h"
 #include "simulator/cost_table.h"
@@ -57,14 +57,14 @@ absl::Status AddScheduled(const CompileFlags& options, const RaisedModel& model,
   return absl::OkStatus();
 }
 
-// Where ops may be fused, not at all, without products and with them, so that
-// prices can tell which is better.
+// Where ops may be fused, not at all, without matmuls and with them, so that
+// costs can tell which is better.
 absl::Status AddFused(const CompileFlags& asked, const RaisedModel& model,
                       std::vector<ProgramCalls>* programs) {
   CompileFlags options = asked;
   if (asked.fuse) {
     if (asked.epilogues != "none") {
-      options.epilogues = "priced";
+      options.epilogues = "estimated";
       ASYRA_RETURN_IF_ERROR(AddScheduled(options, model, programs));
     }
     options.epilogues = "none";
@@ -74,11 +74,11 @@ absl::Status AddFused(const CompileFlags& asked, const RaisedModel& model,
   return AddScheduled(options, model, programs);
 }
 
-// Every form of the program that is compared unasked, and in every number of
-// tiles that is, so that prices of these are measured before they choose.
+// Every strategy of the program that is compared unasked, and in every number
+// of tiles that is, so that costs of these are measured before they choose.
 // What does not fit, or numbers that do not cut a model, are left out.
-absl::Status AddForms(const CompileFlags& asked, const RaisedModel& model,
-                      std::vector<ProgramCalls>* programs) {
+absl::Status AddStrategies(const CompileFlags& asked, const RaisedModel& model,
+                           std::vector<ProgramCalls>* programs) {
   CompileFlags options = asked;
   options.scheduler = "segrr";
   options.bucket = false;
@@ -86,8 +86,8 @@ absl::Status AddForms(const CompileFlags& asked, const RaisedModel& model,
   int last = asked.tiles == 0 ? kMostTiles : asked.tiles;
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(asked));
   ASYRA_ASSIGN_OR_RETURN(CompileOptions compile, OptionsOf(asked));
-  for (const std::string& style : TpStyles(compile.sharding, mesh)) {
-    options.tp_style = style;
+  for (const std::string& strategy : TpStrategies(compile.sharding, mesh)) {
+    options.tp_strategy = strategy;
     for (options.tiles = first; options.tiles <= last; ++options.tiles) {
       absl::Status added = options.tiles == 1
                                ? AddFused(options, model, programs)
@@ -99,7 +99,7 @@ absl::Status AddForms(const CompileFlags& asked, const RaisedModel& model,
   return absl::OkStatus();
 }
 
-// What runs unless prices change much comes first.
+// What runs unless costs change much comes first.
 absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(
     const BenchOptions& bench, BenchResult* result) {
   CompileFlags options = bench.compile;
@@ -112,7 +112,7 @@ absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(
         WeightsFromInputsLine(name, models.back().lacking_weights);
   }
   std::vector<ProgramCalls> programs;
-  for (auto add : {AddFused, AddForms}) {
+  for (auto add : {AddFused, AddStrategies}) {
     for (size_t m = 0; m < models.size(); ++m) {
       options.model = bench.models[m];
       ASYRA_RETURN_IF_ERROR(add(options, models[m], &programs));
@@ -198,11 +198,11 @@ class Bench {
   absl::Status BeginOnGpus() {
     ASYRA_ASSIGN_OR_RETURN(
         platform_, CreateCudaPlatform({.timeout_s = options_.timeout_s}));
-    ASYRA_ASSIGN_OR_RETURN(CudaFacts facts, DescribeCuda());
-    result_.device = facts.device;
-    result_.driver = facts.driver;
-    result_.libraries = facts.libraries;
-    result_.cache_bytes = facts.cache_bytes;
+    ASYRA_ASSIGN_OR_RETURN(CudaDeviceInfo info, DescribeCuda());
+    result_.device = info.device;
+    result_.driver = info.driver;
+    result_.libraries = info.libraries;
+    result_.cache_bytes = info.cache_bytes;
     result_.ranks = options_.ranks;
     if (result_.ranks == 0) {
       // As many as there is room for.
@@ -383,8 +383,8 @@ class Bench {
     return absl::OkStatus();
   }
 
-  // What one thread block of the collective library moves: no price of a call,
-  // as tables have them for as many blocks as the library takes.
+  // What one CTA of the collective library moves: no cost of a call,
+  // as tables have them for as many CTAs as the library takes.
   absl::Status MeasureBlock(RankTimer& timer) {
     if (options_.device == "cpu") return absl::OkStatus();
     CollectiveCall call = OneBlockGather(scale_, result_.ranks);

@@ -14,7 +14,7 @@ constexpr CollectiveKind kKinds[] = {
 // Smaller ones take copy engines longer than the library.
 constexpr int64_t kLeastCopied = 1 << 20;
 
-std::string Product(std::string_view dtype, int64_t m, int64_t n, int64_t k) {
+std::string Matmul(std::string_view dtype, int64_t m, int64_t n, int64_t k) {
   return fmt::format("matmul({0}[{1},{2}], {0}[{2},{3}])", dtype, m, k, n);
 }
 
@@ -32,14 +32,14 @@ std::vector<std::string> InTurn(
   return calls;
 }
 
-std::vector<std::string> Products(const GridScale& scale,
-                                  std::string_view dtype) {
+std::vector<std::string> Matmuls(const GridScale& scale,
+                                 std::string_view dtype) {
   std::vector<std::string> calls;
   for (int64_t rows : scale.rows) {
     for (int64_t width : scale.widths) {
-      calls.push_back(Product(dtype, rows, width, width));
-      calls.push_back(Product(dtype, rows, 2 * width, width));
-      calls.push_back(Product(dtype, rows, width, 2 * width));
+      calls.push_back(Matmul(dtype, rows, width, width));
+      calls.push_back(Matmul(dtype, rows, 2 * width, width));
+      calls.push_back(Matmul(dtype, rows, width, 2 * width));
     }
   }
   return calls;
@@ -105,7 +105,7 @@ GridScale GridOfCpu() {
 std::vector<std::string> LocalGrid(const GridScale& scale) {
   std::string_view dtype = ToString(scale.dtype);
   std::vector<std::vector<std::string>> kinds = MemoryBound(scale, scale.dtype);
-  kinds.push_back(Products(scale, dtype));
+  kinds.push_back(Matmuls(scale, dtype));
   kinds.push_back(Attentions(scale, dtype));
   return InTurn(kinds);
 }
@@ -143,13 +143,13 @@ absl::StatusOr<std::vector<PairCall>> PairGrid(const GridScale& scale,
   if (ranks < 2) return pairs;
   int64_t width = scale.widths.back();
   ASYRA_ASSIGN_OR_RETURN(
-      LocalCall product,
+      LocalCall matmul,
       ParseLocalCall(
-          Product(ToString(scale.dtype), scale.rows.back(), width, width)));
+          Matmul(ToString(scale.dtype), scale.rows.back(), width, width)));
   int64_t payload = scale.payloads[scale.payloads.size() - 2];
   for (CollectiveKind kind : kKinds) {
     pairs.push_back(
-        {product, CollectiveOf(kind, scale.dtype, payload, ranks), kind});
+        {matmul, CollectiveOf(kind, scale.dtype, payload, ranks), kind});
   }
   return pairs;
 }

@@ -12,7 +12,7 @@ namespace asyra {
 // Sizes of the grid, by what a device does in a millisecond or so.
 struct GridScale {
   DType dtype = DType::kBF16;
-  // Of products: rows, and columns and depth of square ones; of attention: rows
+  // Of matmuls: rows, and columns and depth of square ones; of attention: rows
   // and keys; bytes that memory-bound ops read.
   std::vector<int64_t> rows, widths, sequences, bytes;
   std::vector<int64_t> payloads;  // of collectives, bytes
@@ -27,10 +27,10 @@ std::vector<std::string> LocalGrid(const GridScale& scale);
 // exchanges of a MiB and more by copy engines too.
 std::vector<CollectiveCall> CollectiveGrid(const GridScale& scale, int ranks);
 
-// A long gather by one thread block.
+// A long gather by one CTA.
 CollectiveCall OneBlockGather(const GridScale& scale, int ranks);
 
-// A product beside each kind of collective, both long, over all ranks.
+// A matmul beside each kind of collective, both long, over all ranks.
 absl::StatusOr<std::vector<PairCall>> PairGrid(const GridScale& scale,
                                                int ranks);
 

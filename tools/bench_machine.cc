@@ -35,7 +35,7 @@ Work WorkOf(const KernelUse& use) {
       Mesh());
 }
 
-// What a call moves that computes no products, each byte once: what it reads
+// What a call moves that computes no matmuls, each byte once: what it reads
 // again, like a row of a table, may come from a cache.
 double MovedBytes(const KernelUse& use, const Work& work) {
   if (work.matrix) return 0;
@@ -132,7 +132,7 @@ std::string RestOfHost(const BenchResult& result, const Rates& rates,
   std::vector<std::string> rest;
   if (!result.whole_host) rest.push_back("its GPUs");
   if (result.pairs.empty()) rest.push_back("shares beside computation");
-  if (result.block_gbps == 0) rest.push_back("a thread block's rate");
+  if (result.block_gbps == 0) rest.push_back("a CTA's rate");
   if (rates.copy_gbps == 0 && host.contains("copy_gbps")) {
     rest.push_back("copy engines");
   }

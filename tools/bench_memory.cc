@@ -12,7 +12,7 @@ constexpr double kMiB = 1 << 20;
 // What programs take besides, with streams and kernels that are compiled for
 // them: 4 to 14 MiB were seen on H200.
 constexpr double kProgramMib = 16;
-// Numbers of thread blocks that NCCL takes for no limit, so that there are
+// Numbers of CTAs that NCCL takes for no limit, so that there are
 // communicators as large as those without one.
 constexpr int kMany = 64, kAlmostAsMany = 63;
 constexpr int64_t kPayload = 4 << 20, kSmallPayload = 4096;

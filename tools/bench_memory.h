@@ -7,7 +7,7 @@
 
 namespace asyra {
 
-// MiB in use on `device` with the libraries of products and attention loaded,
+// MiB in use on `device` with the libraries of matmuls and attention loaded,
 // and what a program's streams and kernels add; 0 where it does not tell.
 // Nothing else may use it. Errors: what cannot be computed.
 absl::StatusOr<double> ContextMib(Device& device);

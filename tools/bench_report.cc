@@ -59,7 +59,7 @@ std::string BenchText(const BenchResult& result) {
       TimeText(result.launches.device_us));
   text += MemoryText(result);
   if (result.block_gbps > 0) {
-    text += fmt::format("a collective by one thread block: {:.1f} GB/s\n\n",
+    text += fmt::format("a collective by one CTA: {:.1f} GB/s\n\n",
                         result.block_gbps);
   }
   text += result.weights_from_inputs;

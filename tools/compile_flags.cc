@@ -18,7 +18,7 @@
 namespace asyra {
 namespace {
 
-std::vector<std::string> ReduceScatterForms() {
+std::vector<std::string> ReduceScatterStrategies() {
   return {"auto", "fused", "decomposed"};
 }
 
@@ -124,14 +124,14 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "'REGEX=DIM@AXIS,...;REGEX=whole': fixes how values whose "
                  "names match are sharded");
   app.add_flag("--propagate", flags->propagate,
-               "shards only what follows from --shard, without prices")
+               "shards only what follows from --shard, without costs")
       ->needs("--shard");
-  app.add_option("--tp-style", flags->tp_style,
+  app.add_option("--tp-strategy", flags->tp_strategy,
                  "norms between weights under tp: sequence (sharded along the "
                  "tokens), replicated, or what costs less")
       ->check(CLI::IsMember({"auto", "sequence", "replicated"}))
       ->capture_default_str();
-  app.add_option("--ep-style", flags->ep_style,
+  app.add_option("--ep-strategy", flags->ep_strategy,
                  "how tokens reach their experts: all_to_all, all_gather (and "
                  "reduce_scatter), or what costs less")
       ->check(CLI::IsMember({"auto", "all_to_all", "all_gather"}))
@@ -150,7 +150,7 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "launch*=F multiply all numbers of a group; may be repeated")
       ->take_all();
   app.add_option("--tiles", flags->tiles,
-                 "tile streams; 0: what simulates best")
+                 "lanes of tiles; 0: what simulates best")
       ->capture_default_str();
   app.add_option("--tile-dim", flags->tile_dim,
                  "what tiles cut: batch or sequence, which are told as for "
@@ -170,17 +170,17 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
   app.add_flag("--fuse,!--no-fuse", flags->fuse,
                "joins ops element by element into one kernel where that pays");
   app.add_option("--epilogues", flags->epilogues,
-                 "products that bias, residual and activation behind them are "
+                 "matmuls that bias, residual and activation behind them are "
                  "joined with: measured, where that was measured to pay, "
-                 "priced, by formulas as well, or none")
-      ->check(CLI::IsMember({"measured", "priced", "none"}))
+                 "estimated, by formulas as well, or none")
+      ->check(CLI::IsMember({"measured", "estimated", "none"}))
       ->capture_default_str();
   app.add_option("--reduce-scatter", flags->reduce_scatter,
                  "what adds up the values of a reduce_scatter: fused, the "
                  "collective itself; decomposed, an op behind an all_to_all, "
                  "which copy engines carry without SMs; auto, what simulates "
                  "faster")
-      ->check(CLI::IsMember(ReduceScatterForms()))
+      ->check(CLI::IsMember(ReduceScatterStrategies()))
       ->capture_default_str();
   app.add_option("--search-steps", flags->search_steps,
                  "orders that are simulated, about: rounds of 200, 800, 4000, "
@@ -219,7 +219,7 @@ absl::StatusOr<Mesh> MeshOf(const CompileFlags& flags) {
   if (flags.mesh.has_value()) return ReadMesh(*flags.mesh);
   std::vector<Mesh::Axis> axes;
   // Outermost first: the neighbours along the last share a host first. Where
-  // there are several hosts CheapestOrder has the last word.
+  // there are several hosts LowestCostOrder has the last word.
   const std::pair<const char*, int64_t> sizes[] = {
       {"dp", flags.dp}, {"ep", flags.ep}, {"sp", flags.sp}, {"tp", flags.tp}};
   for (auto [name, size] : sizes) {
@@ -268,17 +268,17 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
     return Invalid("--expert-capacity is {}, it must not be negative",
                    flags.expert_capacity);
   }
-  if (!absl::c_linear_search(ReduceScatterForms(), flags.reduce_scatter)) {
+  if (!absl::c_linear_search(ReduceScatterStrategies(), flags.reduce_scatter)) {
     return Invalid("--reduce-scatter is '{}', it should be one of {}",
                    flags.reduce_scatter,
-                   absl::StrJoin(ReduceScatterForms(), ", "));
+                   absl::StrJoin(ReduceScatterStrategies(), ", "));
   }
   CompileOptions options;
   options.expert_capacity = flags.expert_capacity;
   options.sharding = {.pins = flags.shard,
                       .experts = ExpertAxes(flags),
-                      .tp_style = flags.tp_style,
-                      .ep_style = flags.ep_style,
+                      .tp_strategy = flags.tp_strategy,
+                      .ep_strategy = flags.ep_strategy,
                       .propagate = flags.propagate};
   options.order_axes = !flags.mesh.has_value();
   options.fuse = flags.fuse;

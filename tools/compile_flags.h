@@ -30,7 +30,7 @@ struct CompileFlags {
   std::optional<int64_t> ranks;  // devices there are
   std::string shard;             // pins, as ReadPins takes them
   // As the options of plan_sharding.
-  std::string tp_style = "auto", ep_style = "all_to_all";
+  std::string tp_strategy = "auto", ep_strategy = "all_to_all";
   bool propagate = false;  // from `shard`, instead of plan_sharding
   std::string machine = "h200x8";
   std::vector<std::string> set;  // edits of the machine, "gpu.hbm_gbps=4000"
@@ -42,7 +42,7 @@ struct CompileFlags {
   bool bucket = true;
   bool join = true;
   bool fuse = true;  // ops into one kernel where that pays (passes/fuse/fuse.h)
-  // Which products take part in it: measured, priced or none.
+  // Which matmuls take part in it: measured, estimated or none.
   std::string epilogues = "measured";
   // Where a reduce_scatter adds up, as CompileOptions has it.
   std::string reduce_scatter = "auto";
@@ -50,7 +50,7 @@ struct CompileFlags {
   double capacity_gib = -1;  // of a device, as CapacityBytes takes it
   // Schedules what does not fit `capacity_gib` as well: the caller says so.
   bool allow_misfit = false;
-  // Nothing is chosen for a price that nobody measured where there is a
+  // Nothing is chosen for a cost that nobody measured where there is a
   // measured one.
   bool measured_only = false;
   int64_t expert_capacity = 0;        // percent of an even share; 0: no drops
@@ -76,7 +76,7 @@ std::string CheckGib(const std::string& text);
 // `set` and `nodes` as LoadMachine takes them.
 std::vector<std::string> MachineEdits(const CompileFlags& flags);
 
-// The data axes, dp and sp, one or both, whose product --ep is: experts lie
+// The data axes, dp and sp, one or both, whose product --ep is: experts are
 // over them. Empty where it is an axis of its own: where there are none, or
 // --ranks counts it as one.
 std::string ExpertAxes(const CompileFlags& flags);

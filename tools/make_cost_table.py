@@ -6,7 +6,7 @@ Usage: make_cost_table.py LOG --device D --driver V --libraries L --date D
 
 Lines of the log that are not measurements are left alone. Read are
 
-  GEMM any K=1 m=8192 n=1536 k=4096 us=128.5 ...    bf16 products
+  GEMM any K=1 m=8192 n=1536 k=4096 us=128.5 ...    bf16 matmuls
   NCCL all_gather n=8 bytes=1048576 us=17.2 ...     sizes as in nccl-tests
   OP any op(bf16[2,3]) {attr=value} us=1.5          any op, as in the language
 

@@ -54,7 +54,7 @@ std::string KindsText(const std::map<std::string, Kind>& kinds) {
 
 Redundancy RedundancyOver(const Program& program, AxisId axis) {
   std::map<std::string, Kind> kinds;
-  double alike = 0, all = 0;
+  double redundant = 0, all = 0;
   for (const Op& op : program.ops) {
     if (op.is_collective()) continue;
     OpUse use(program, op);
@@ -62,13 +62,14 @@ Redundancy RedundancyOver(const Program& program, AxisId axis) {
     double flops = work.flops + work.vector_flops;
     all += flops;
     if (flops == 0 || Divides(use, axis)) continue;
-    alike += flops;
+    redundant += flops;
     Kind& kind = kinds[std::string(op.def->name)];
     kind.op = op.def->name;
     ++kind.count;
     kind.flops += flops;
   }
-  return {program.mesh.name(axis), all > 0 ? alike / all : 0, KindsText(kinds)};
+  return {program.mesh.name(axis), all > 0 ? redundant / all : 0,
+          KindsText(kinds)};
 }
 
 using Axes = std::vector<Mesh::Axis>;

@@ -1,5 +1,5 @@
-// What a mesh leaves undone: ops that all devices of an axis compute alike, and
-// another mesh of as many devices that takes a shorter step.
+// What a mesh leaves undone: ops that all devices of an axis compute
+// redundantly, and another mesh of as many devices that takes a shorter step.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace asyra {
 
-// Of a device's operations, what is too much to be done alike by others.
+// Of a device's operations, what is too much to be done redundantly by others.
 inline constexpr double kWorthAnotherMesh = 0.05;
 
 // What every device of an axis computes, the same as the others.
@@ -32,7 +32,7 @@ struct MeshAdvice {
 std::vector<Redundancy> RedundancyOf(const Program& partitioned);
 
 // Where an axis leaves more than a twentieth undivided, or a remark says that
-// it does not divide an op as it should, other meshes are priced: two axes
+// it does not divide an op as it should, other meshes are estimated: two axes
 // traded by a factor of 2, an axis or all of them free to shard anything. Each
 // is simulated unscheduled with a few layers. Empty where nothing is to be
 // said; `better` is empty where no mesh gains a twentieth.

@@ -33,7 +33,7 @@ absl::StatusOr<Replayed> ReplayOn(const Machine& machine,
       machine, program.mesh, CostOptions{.graph_launch = options.graph});
   replayed.simulated = Simulate(program, *replayed.costs);
   if (options.measured_only) {
-    ASYRA_RETURN_IF_ERROR(CheckMeasured(program, replayed.simulated.prices));
+    ASYRA_RETURN_IF_ERROR(CheckMeasured(program, replayed.simulated.op_costs));
   }
   return replayed;
 }

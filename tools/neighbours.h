@@ -13,7 +13,7 @@
 
 namespace asyra {
 
-// `program` on `machine`; none where its mesh has no place there or the price
+// `program` on `machine`; none where its mesh has no place there or the cost
 // of an op is a guess and `options` take none.
 struct Replayed {
   std::unique_ptr<CostModel> costs;

@@ -1,4 +1,4 @@
-// What is decided on a schedule by prices alone, decided again at others.
+// What is decided on a schedule by costs alone, decided again at others.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -7,7 +7,7 @@
 
 namespace asyra {
 
-// `program`, scheduled or allocated, with thread blocks and copy engines of its
+// `program`, scheduled or allocated, with CTAs and copy engines of its
 // collectives chosen as `costs` say, whatever they were. Order, streams and
 // tiles stay, and places in memory with them.
 absl::StatusOr<Program> Retuned(Program program, const CostModel& costs);

@@ -42,7 +42,7 @@ SETTINGS = [
 FLAGS = {
     "gpt3-6.7b": ["--dim", "positions={seq}"],
     "llama3-8b": [],
-    "qwen3-30b-a3b": ["--ep-style", "auto"],
+    "qwen3-30b-a3b": ["--ep-strategy", "auto"],
 }
 MACHINES = ["h200x8", "a800x8"]
 
@@ -54,7 +54,7 @@ def command(tool, model, mesh, batch, seq, machine):
 
 
 def report(*case):
-  """What asyra-opt reports, and the seconds of processor time it took."""
+  """What asyra-opt reports, and the seconds of CPU time it took."""
   args = [*command(*case[:6]), *case[6:], "--report", "json"]
   with tempfile.TemporaryFile("w+") as out:
     process = subprocess.Popen(args, stdout=out, stderr=subprocess.DEVNULL)

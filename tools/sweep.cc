@@ -44,8 +44,8 @@ struct TextKey {
 };
 constexpr TextKey kTextKeys[] = {
     {"shard", &CompileFlags::shard},
-    {"tp-style", &CompileFlags::tp_style},
-    {"ep-style", &CompileFlags::ep_style},
+    {"tp-strategy", &CompileFlags::tp_strategy},
+    {"ep-strategy", &CompileFlags::ep_strategy},
     {"scheduler", &CompileFlags::scheduler},
     {"reduce-scatter", &CompileFlags::reduce_scatter},
     {"machine", &CompileFlags::machine},
@@ -173,7 +173,7 @@ class Models {
 double FormulaShare(const SimResult& simulated) {
   double us = 0;
   for (int op : simulated.critical_path) {
-    if (simulated.prices[op].source != OpCost::kFormula) continue;
+    if (simulated.op_costs[op].source != OpCost::kFormula) continue;
     us += simulated.spans[op].end_us - simulated.spans[op].start_us;
   }
   return simulated.makespan_us > 0 ? us / simulated.makespan_us : 0;
@@ -220,7 +220,7 @@ absl::Status Evaluate(const CompileFlags& options, Models& models,
   }
   if (sweep.strict) {
     ASYRA_RETURN_IF_ERROR(
-        CheckMeasured(result.program, result.simulated->prices));
+        CheckMeasured(result.program, result.simulated->op_costs));
   }
   point->step = StepShapeOf(result.raised, result.dim_names);
   if (result.partitioned.has_value()) {
@@ -274,14 +274,14 @@ constexpr std::ptrdiff_t kMostOthers = 200;
 void TryOthers(const std::vector<GridAxis>& grid, const SweepOptions& options,
                const std::vector<std::optional<FoundSchedule>>& found,
                size_t first_unchanged, std::vector<SweepPoint>* points) {
-  std::map<std::string, std::vector<size_t>> alike;
+  std::map<std::string, std::vector<size_t>> groups;
   for (size_t i = 0; i < found.size(); ++i) {
-    if (found[i].has_value()) alike[ShapeOf(grid, (*points)[i])].push_back(i);
+    if (found[i].has_value()) groups[ShapeOf(grid, (*points)[i])].push_back(i);
   }
   ForEach(first_unchanged, options.threads, [&](size_t i) {
     if (!found[i].has_value()) return;
     SweepPoint* point = &(*points)[i];
-    std::vector<size_t> others = alike.at(ShapeOf(grid, *point));
+    std::vector<size_t> others = groups.at(ShapeOf(grid, *point));
     std::erase(others, i);
     auto unchanged =
         std::lower_bound(others.begin(), others.end(), first_unchanged);
@@ -333,9 +333,9 @@ bool TellsKindsApart(std::string_view key) {
 }
 
 // Points that fit, by the values of those axes.
-std::vector<std::vector<SweepPoint*>> Alike(const std::vector<GridAxis>& grid,
-                                            bool (*apart)(std::string_view),
-                                            std::vector<SweepPoint>* points) {
+std::vector<std::vector<SweepPoint*>> Grouped(const std::vector<GridAxis>& grid,
+                                              bool (*apart)(std::string_view),
+                                              std::vector<SweepPoint>* points) {
   std::map<std::vector<std::string>, std::vector<SweepPoint*>> kinds;
   for (SweepPoint& point : *points) {
     if (!point.valid() || !point.fits) continue;
@@ -345,16 +345,16 @@ std::vector<std::vector<SweepPoint*>> Alike(const std::vector<GridAxis>& grid,
     }
     kinds[kind].push_back(&point);
   }
-  std::vector<std::vector<SweepPoint*>> alike;
-  for (auto& [kind, list] : kinds) alike.push_back(std::move(list));
-  return alike;
+  std::vector<std::vector<SweepPoint*>> groups;
+  for (auto& [kind, list] : kinds) groups.push_back(std::move(list));
+  return groups;
 }
 
 void MarkPareto(const std::vector<GridAxis>& grid,
                 std::vector<SweepPoint>* points) {
-  for (const auto& alike : Alike(grid, TellsKindsApart, points)) {
-    for (SweepPoint* point : alike) {
-      point->pareto = absl::c_none_of(alike, [&](const SweepPoint* other) {
+  for (const auto& group : Grouped(grid, TellsKindsApart, points)) {
+    for (SweepPoint* point : group) {
+      point->pareto = absl::c_none_of(group, [&](const SweepPoint* other) {
         return Beats(*other, *point);
       });
     }
@@ -363,10 +363,10 @@ void MarkPareto(const std::vector<GridAxis>& grid,
 
 void MarkRanks(const std::vector<GridAxis>& grid,
                std::vector<SweepPoint>* points) {
-  for (const auto& alike : Alike(grid, TellsWorkApart, points)) {
-    for (SweepPoint* point : alike) {
+  for (const auto& group : Grouped(grid, TellsWorkApart, points)) {
+    for (SweepPoint* point : group) {
       point->rank = 1;
-      for (const SweepPoint* other : alike) {
+      for (const SweepPoint* other : group) {
         point->rank += IsFaster(*other, *point) ? 1 : 0;
         point->tie |= other != point && AreTied(*other, *point);
       }

@@ -40,7 +40,7 @@ struct SweepPoint {
   bool tie = false;
   double noise = 0;  // CompiledModel
   // Of a device's operations, the largest share that all devices of an axis
-  // compute alike, and what it is (Redundancy).
+  // compute redundantly, and what it is (Redundancy).
   double redundant = 0;
   std::string redundant_axis, redundant_ops;
   int64_t devices = 0;
@@ -62,7 +62,7 @@ struct SweepPoint {
 
 struct SweepOptions {
   int threads = 0;      // 0: one per core
-  bool strict = false;  // prices that are guesses are errors
+  bool strict = false;  // costs that are guesses are errors
   // Told how many points are done; calls do not overlap.
   std::function<void(size_t done, size_t all)> progress;
 };

@@ -68,11 +68,11 @@ struct Prepared {
 
 class Timer : public RankTimer {
  public:
-  Timer(Communicator& host, std::shared_ptr<Device> device,
+  Timer(Communicator& control, std::shared_ptr<Device> device,
         std::unique_ptr<Communicator> connected)
       : device_(std::move(device)),
         connected_(std::move(connected)),
-        world_(connected_ == nullptr ? host : *connected_),
+        world_(connected_ == nullptr ? control : *connected_),
         failure_([this](const absl::Status& status) { world_.Abort(status); }) {
   }
 
@@ -208,7 +208,8 @@ class Timer : public RankTimer {
     CollectiveUse collective = {use, mesh.Group(rank(), axes), num_prepared_++,
                                 call.text, /*split=*/true};
     if (parsed.attrs.Bool("copies")) {
-      ASYRA_ASSIGN_OR_RETURN(bool copies, world_.CarriesByCopies(collective));
+      ASYRA_ASSIGN_OR_RETURN(bool copies,
+                             world_.CarriesByCopyEngine(collective));
       if (!copies) {
         return Unimplemented("no copy engines carry it between {} ranks",
                              world_.name());
@@ -334,12 +335,13 @@ absl::Status RunRankTimers(
     const std::function<absl::Status(RankTimer&)>& body) {
   ASYRA_RETURN_IF_ERROR(platform.CheckRanks(ranks));
   return RunLocalRanks(
-      ranks, {.timeout_s = timeout_s}, [&](Communicator& host) -> absl::Status {
+      ranks, {.timeout_s = timeout_s},
+      [&](Communicator& control) -> absl::Status {
         ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<Device> device,
-                               platform.MakeDevice(host.rank(), ranks));
+                               platform.MakeDevice(control.rank(), ranks));
         ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> connected,
-                               platform.Connect(host, *device));
-        Timer timer(host, std::move(device), std::move(connected));
+                               platform.Connect(control, *device));
+        Timer timer(control, std::move(device), std::move(connected));
         ASYRA_RETURN_IF_ERROR(timer.Prepare());
         return body(timer);
       });

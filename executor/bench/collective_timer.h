@@ -1,4 +1,4 @@
-// What collectives take between the ranks of this host, alone and beside
+// Times of collectives between the ranks of this host, alone and beside
 // computation.
 #pragma once
 
@@ -25,7 +25,7 @@ struct PairTiming {
 };
 
 // One rank's end. Ranks are threads, each on a device of its own, that call it
-// all alike and get the same numbers.
+// in the same order and get the same numbers.
 class RankTimer {
  public:
   virtual ~RankTimer() = default;
@@ -35,7 +35,7 @@ class RankTimer {
   // sample is as many collectives in a row as take about a millisecond, 20 at
   // most, of which each takes its share. It comes behind barriers on the
   // devices that last until all hosts have enqueued it. What a collective
-  // leaves to those who wait for it (Kernel::LaunchRest) does not count.
+  // leaves to those who wait for it (Kernel::LaunchSelfCopy) does not count.
   // Errors: Unimplemented where the call asks for copies and nothing carries it
   // so; those of the communicator.
   virtual absl::StatusOr<Timing> TimeCollective(const CollectiveCall& call,
@@ -46,7 +46,7 @@ class RankTimer {
   // carried for the first time, over all devices: the most of any; 0 where
   // devices do not tell. Nothing else may use them meanwhile. Errors: as above.
   virtual absl::StatusOr<int64_t> BytesToCarry(const CollectiveCall& call) = 0;
-  // What rank 0 says.
+  // Broadcasts the value of rank 0.
   virtual absl::StatusOr<bool> Agree(bool mine) = 0;
 };
 

@@ -183,7 +183,7 @@ absl::StatusOr<std::vector<absl::StatusOr<Timing>>> TimeMix(
   }
   if (mix.empty()) return timings;
   auto begin = Clock::now();
-  while (UsSince(begin) < options.settle_s * 1e6) {
+  while (UsSince(begin) < options.warmup_s * 1e6) {
     ASYRA_RETURN_IF_ERROR(mix.Round().status());
   }
   std::vector<std::vector<double>> samples;  // of each round

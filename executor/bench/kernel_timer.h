@@ -1,4 +1,4 @@
-// What ops take alone on a device, by the kernels that the executor runs.
+// Times of ops alone on a device, with the kernels that the executor runs.
 #pragma once
 
 #include <vector>
@@ -34,25 +34,25 @@ struct MixCall {
 };
 
 struct MixTimerOptions {
-  // So long the calls run in turn before they are timed: a GPU lowers its clock
-  // to what its power and temperature allow under this load.
-  double settle_s = 1;
+  // The calls run in turn for so long before they are timed: a GPU lowers its
+  // clock to what its power and temperature allow under this load.
+  double warmup_s = 1;
   int samples = 9;
   // Shorter calls are launched in a row for as long as this, since the events
   // around them take time too.
   double call_us = 100;
 };
 
-// What each call takes while all of them run in turn, as often as in a step:
-// kernels that are timed alone and for a moment only find a higher clock. The
+// The time of each call while all of them run in turn, as often as in a step:
+// kernels that are timed alone, and only briefly, run at a higher clock. The
 // status of a call that cannot be prepared is its own, as of TimeKernel; it is
 // left out of the mix.
 absl::StatusOr<std::vector<absl::StatusOr<Timing>>> TimeMix(
     Device& device, absl::Span<const MixCall> calls,
     const MixTimerOptions& options = {});
 
-// What it takes to issue an op, measured on one that does next to nothing. A
-// GPU is to be the calling thread's current one.
+// The time to issue an op, measured on one that does next to nothing. A GPU has
+// to be the calling thread's current one.
 struct LaunchTimes {
   double eager_us = 0;     // of the host, op by op
   double recorded_us = 0;  // of the host, each op of a recording

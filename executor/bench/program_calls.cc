@@ -30,7 +30,7 @@ std::vector<Type> Locals(const std::vector<Type>& types, const Mesh& mesh) {
 absl::StatusOr<std::string> LocalText(const Program& program, const Op& op) {
   for (const AttrDef& attr : op.def->attrs) {
     if (attr.kind == AttrKind::kAxes) {
-      return Invalid("what it computes hangs on the mesh");
+      return Invalid("what it computes depends on the mesh");
     }
   }
   std::vector<Type> operands = Locals(program.OperandTypes(op), program.mesh);

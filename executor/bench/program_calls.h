@@ -14,8 +14,8 @@ namespace asyra {
 
 struct LocalCall {
   std::string text;  // "matmul(bf16[64,32], bf16[32,16])"
-  // For the last device, which sees the most where what is computed hangs on
-  // the place.
+  // For the last device, which has the most work where work depends on the
+  // device's position in the mesh.
   KernelUse use;
   int64_t index_limit = 4;  // what its integers stay below
   int count = 1;            // how often AddCalls met it
@@ -37,11 +37,12 @@ struct ProgramCalls {
 };
 
 // Adds the calls of a program of stage local or later that are not there yet.
-// What takes no time is no call: views, waits, constants.
+// Adds the calls of a program. Views, waits and constants take no time and are
+// left out.
 void AddCalls(const Program& program, int64_t index_limit, ProgramCalls* calls);
 
-// Of a call's text, which is then written as AddCalls does. Errors: what the
-// op's definition refuses.
+// Parses a call's text, which is then written as AddCalls does. Errors: what
+// the op's definition refuses.
 absl::StatusOr<LocalCall> ParseLocalCall(std::string_view text,
                                          int64_t index_limit = 4);
 
@@ -51,7 +52,7 @@ absl::StatusOr<LocalCall> ParseLocalCall(std::string_view text,
 CollectiveCall CollectiveOf(CollectiveKind kind, DType dtype,
                             int64_t payload_bytes, int ranks,
                             std::string_view more = "");
-// What it moves, by the same count. Errors: as ParseLocalCall.
+// Bytes that it moves, by the same count. Errors: as ParseLocalCall.
 absl::StatusOr<int64_t> PayloadOf(const CollectiveCall& call);
 
 }  // namespace asyra

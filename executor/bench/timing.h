@@ -1,4 +1,4 @@
-// What repeated measurements of one thing say.
+// Statistics of repeated measurements.
 #pragma once
 
 #include <vector>

@@ -114,11 +114,11 @@ absl::Status CheckAgreement(Communicator& world,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Choices> AgreeOnChoices(Communicator& world,
-                                       const Choices& mine) {
+absl::StatusOr<TuningResults> SyncTuning(Communicator& world,
+                                         const TuningResults& mine) {
   uint64_t hash = Fnv1a("");
-  for (const auto& [key, choice] : mine) {
-    hash = Fnv1a(fmt::format("{}\t{}\n", key, choice.value), hash);
+  for (const auto& [key, result] : mine) {
+    hash = Fnv1a(fmt::format("{}\t{}\n", key, result.value), hash);
   }
   ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> hashes,
                          world.Exchange(fmt::format("{:016x}", hash)));
@@ -127,18 +127,18 @@ absl::StatusOr<Choices> AgreeOnChoices(Communicator& world,
   }
   ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> texts,
                          world.Exchange(ToText(mine)));
-  Choices first;
+  TuningResults first;
   for (const std::string& text : texts) {
-    for (const auto& [key, choice] : ParseChoices(text)) {
-      auto [at, added] = first.emplace(key, choice);
-      bool better = at->second.us == 0 && choice.us > 0;
-      if (!added && better) at->second = choice;
+    for (const auto& [key, result] : ParseTuningResults(text)) {
+      auto [at, added] = first.emplace(key, result);
+      bool better = at->second.us == 0 && result.us > 0;
+      if (!added && better) at->second = result;
     }
   }
-  Choices agreed;
-  for (const auto& [key, choice] : mine) {
+  TuningResults agreed;
+  for (const auto& [key, result] : mine) {
     auto found = first.find(key);
-    agreed[key] = found == first.end() ? choice : found->second;
+    agreed[key] = found == first.end() ? result : found->second;
   }
   return agreed;
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "executor/comm/communicator.h"
-#include "executor/tuning/choices.h"
+#include "executor/tuning/tuning_results.h"
 #include "ir/program.h"
 #include "ir/weight_store.h"
 
@@ -38,11 +38,11 @@ std::vector<Agreement> AgreementsOf(const Program& program,
 absl::Status CheckAgreement(Communicator& world,
                             const std::vector<Agreement>& mine);
 
-// For each key of `mine` what the first rank that has it has chosen, of those
+// For each key of `mine` the result of the first rank that has it, of those
 // that could measure it where there are any. Keys name the model of the device:
-// ranks on others choose for themselves. Blocks until all ranks have come here,
-// once, and once more where they differ.
-absl::StatusOr<Choices> AgreeOnChoices(Communicator& world,
-                                       const Choices& mine);
+// ranks on other models have their own results. Blocks until all ranks have
+// come here, once, and once more where they differ.
+absl::StatusOr<TuningResults> SyncTuning(Communicator& world,
+                                         const TuningResults& mine);
 
 }  // namespace asyra

@@ -11,7 +11,7 @@ int64_t Product(const Type& type, int begin, int end) {
   return product;
 }
 
-// Blocks lie side by side along `dim` of the result.
+// Chunks are adjacent along `dim` of the result.
 void Gather(const Type& operand, int dim, int64_t members,
             CollectiveGeometry* geometry) {
   int64_t block = Product(operand, dim, operand.rank());
@@ -33,7 +33,7 @@ void Scatter(const Type& result, int dim, int64_t members,
   geometry->write_outer = block;
 }
 
-// Parts along `to` of the operand come to lie along `from` of the result. The
+// Parts along `to` of the operand move to `from` of the result. The
 // block runs over [outer, first, middle, second, inner], where `first` and
 // `second` are the two dimensions in their order.
 void Exchange(const Type& operand, int from, int to, int64_t members,

@@ -13,9 +13,8 @@ namespace asyra {
 
 // Member i's result has, for each member j, the elements of j's operand
 //   [outer][from: part i of from_size][middle][to...]
-// written as rows: `rows` runs of `run_elements` elements that lie together in
-// both. In the operand, run r begins at ReadAt(i, r), in the result at
-// WriteAt(j, r).
+// as `runs` runs of `run_elements` elements that are contiguous in both. In the
+// operand, run r begins at ReadAt(i, r), in the result at WriteAt(j, r).
 struct CollectiveGeometry {
   bool sums = false;  // blocks of all members are added, not put side by side
   DType dtype = DType::kF32;
@@ -25,20 +24,20 @@ struct CollectiveGeometry {
   int64_t read_outer = 0, read_middle = 0, read_member = 0;     // elements
   int64_t write_outer = 0, write_middle = 0, write_member = 0;  // elements
 
-  int64_t rows() const { return outer * middle; }
-  int64_t block_elements() const { return rows() * run_elements; }
-  int64_t ReadAt(int64_t member, int64_t row) const {
-    return row / middle * read_outer + row % middle * read_middle +
+  int64_t runs() const { return outer * middle; }
+  int64_t block_elements() const { return runs() * run_elements; }
+  int64_t ReadAt(int64_t member, int64_t run) const {
+    return run / middle * read_outer + run % middle * read_middle +
            member * read_member;
   }
-  int64_t WriteAt(int64_t member, int64_t row) const {
-    return row / middle * write_outer + row % middle * write_middle +
+  int64_t WriteAt(int64_t member, int64_t run) const {
+    return run / middle * write_outer + run % middle * write_middle +
            member * write_member;
   }
 };
 
-// Of each operand and its result. Error: a kind of collective that is not
-// known here.
+// The geometry of each operand and its result. Error: an unknown kind of
+// collective.
 absl::StatusOr<std::vector<CollectiveGeometry>> GeometriesOf(
     const CollectiveUse& use);
 

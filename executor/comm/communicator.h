@@ -22,8 +22,8 @@ struct CollectiveUse {
   std::vector<int64_t> members;
   int op;             // position in the program, equal on all ranks
   std::string label;  // the op as errors name it
-  // It has one value and is started, and waited for later: Kernel::LaunchRest
-  // is called.
+  // It has one value and is started, and waited for later:
+  // Kernel::LaunchSelfCopy is called.
   bool split = false;
 };
 
@@ -45,13 +45,14 @@ class Communicator {
       std::string_view mine) = 0;
 
   // Called by all ranks, collectives in the order of the program. A result of
-  // one with OpDef::in_place may lie on its own operand, on all members alike.
+  // one with OpDef::in_place may overwrite its own operand, on all members or
+  // on none.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) = 0;
 
   // Whether copy engines carry it where it has the attribute `copies`; else it
   // is carried as if it had not. Called by all ranks alike.
-  virtual absl::StatusOr<bool> CarriesByCopies(const CollectiveUse& use) {
+  virtual absl::StatusOr<bool> CarriesByCopyEngine(const CollectiveUse& use) {
     (void)use;
     return false;
   }
@@ -69,9 +70,9 @@ class Communicator {
     return absl::OkStatus();
   }
 
-  // This rank gives back what its steps used. After a failure it returns when
-  // no rank works on it any longer, as far as that can be known.
-  virtual void Settle() {}
+  // Waits until no rank uses what this rank's steps used any longer, as far as
+  // that can be known after a failure, so that it can be freed.
+  virtual void Drain() {}
 
   // This rank cannot go on: waiting ranks return an error that names it and
   // the cause. The first call counts.

@@ -51,7 +51,7 @@ struct Rendezvous {
 absl::StatusOr<Rendezvous> FindRendezvous(const LaunchedRank& rank,
                                           const Environment& environment);
 
-// Of this process.
+// Both read the environment of this process.
 absl::StatusOr<Rendezvous> FindRendezvous(const LaunchedRank& rank);
 absl::StatusOr<std::optional<LaunchedRank>> FindLaunchedRank();
 

@@ -19,7 +19,7 @@ namespace {
 // How long a waiting rank may not notice that another has failed.
 constexpr auto kNoticeEvery = std::chrono::milliseconds(20);
 // Smaller sums are computed by every member for itself: meeting once more
-// costs more. Not where they are to lie on the operands: a member would
+// costs more. Not where they are to overwrite the operands: a member would
 // overwrite what others still read; shares are read by one member each.
 constexpr int64_t kSharedSumBytes = 16 << 10;
 
@@ -237,8 +237,8 @@ class LocalCollective : public CpuKernel {
     });
   }
 
-  // Whether members share the sum of operand `p` out. Who lies on its operand
-  // does so on all members, since their programs are equal.
+  // Whether members share the sum of operand `p` out. A result that overwrites
+  // its operand does so on all members, since their programs are equal.
   bool IsShared(size_t p) const {
     const CollectiveGeometry& geometry = geometries_[p];
     return geometry.sums && geometry.outer == 1 && geometry.read_member == 0 &&
@@ -300,7 +300,7 @@ class LocalCollective : public CpuKernel {
       // Each member begins with its neighbour, so that they do not all read
       // from the same one.
       size_t from = (me_ + j) % members();
-      for (int64_t r = 0; r < geometry.rows(); ++r) {
+      for (int64_t r = 0; r < geometry.runs(); ++r) {
         std::memcpy(
             Result(p) + geometry.WriteAt(static_cast<int64_t>(from), r) * size,
             Operand(from, p) + geometry.ReadAt(me, r) * size, run);
@@ -312,7 +312,7 @@ class LocalCollective : public CpuKernel {
     const CollectiveGeometry& geometry = geometries_[p];
     int64_t size = ElementBytes(p);
     auto me = static_cast<int64_t>(me_);
-    for (int64_t r = 0; r < geometry.rows(); ++r) {
+    for (int64_t r = 0; r < geometry.runs(); ++r) {
       for (size_t j = 0; j < members(); ++j) {
         summands_[j] = Operand(j, p) + geometry.ReadAt(me, r) * size;
       }

@@ -19,8 +19,9 @@ struct ThreadWorldOptions {
   double inject_comm_us = 0;
 };
 
-// The end of each of `ranks` ranks named "local". The ends may outlive each
-// other; a rank gives its up when it is destroyed, and the others then fail
+// A communicator for each of `ranks` ranks, named "local". They may outlive
+// each other; after one is destroyed, collectives and exchanges of the others
+// fail.
 std::vector<std::unique_ptr<Communicator>> CreateThreadWorld(
     int64_t ranks, const ThreadWorldOptions& options = {});
 

@@ -29,8 +29,8 @@ class CpuEvent : public Event {
   double time_us_ = 0;
 };
 
-// What a stream runs: a function of two addresses and a number that it owns
-// none of.
+// A command of a stream: a function of two addresses, which it does not own,
+// and a number.
 struct CpuCommand {
   absl::Status (*run)(void* a, const void* b, int64_t n) = nullptr;
   void* a = nullptr;
@@ -39,7 +39,7 @@ struct CpuCommand {
   bool always = false;  // even after a failure
 };
 
-// What was enqueued on one stream, to be enqueued again.
+// Commands captured on one stream, to be enqueued again.
 struct CpuCapture {
   std::vector<CpuCommand> commands;
   uint32_t replays = 0;  // that have ended, by the stream's thread
@@ -48,7 +48,7 @@ struct CpuCapture {
 class CpuStream : public Stream {
  public:
   // Computes with `threads` threads of its own; `failure` outlives it. Those of
-  // collectives come first, all others are alike.
+  // collectives come first, all others are equal.
   CpuStream(std::string_view name, StreamUse use, int threads,
             Failure* failure);
   ~CpuStream() override;  // runs what was enqueued first

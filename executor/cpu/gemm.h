@@ -1,4 +1,4 @@
-// One matrix product in single or double precision, on matrices that lie
+// One matmul in single or double precision, on matrices that lie
 // anyhow in memory: the piece that matmul, grouped matmul and attention are
 // made of. oneDNN computes it in single precision where it is built in.
 #pragma once

@@ -14,9 +14,10 @@ KernelsByOp ListKernels() {
        {cpu::ElementwiseKernels, cpu::FunctionKernels, cpu::ActivationKernels,
         cpu::MatmulKernels, cpu::RowKernels, cpu::ReduceKernels,
         cpu::CopyKernels, cpu::LookupKernels, cpu::RotaryKernels,
-        cpu::AttentionKernels, cpu::AttentionGradKernels, cpu::PlaceKernels,
-        cpu::PadKernels, cpu::BestKernels, cpu::MoeKernels, cpu::RandomKernels,
-        cpu::TrainKernels, cpu::ConvKernels}) {
+        cpu::AttentionKernels, cpu::AttentionGradKernels,
+        cpu::GatherScatterKernels, cpu::PadKernels, cpu::TopKKernels,
+        cpu::MoeKernels, cpu::RandomKernels, cpu::TrainKernels,
+        cpu::ConvKernels}) {
     for (const CpuKernelDef& def : group()) by_op[def.op].push_back(def);
   }
   return by_op;

@@ -22,7 +22,7 @@ class OneDnnPrimitive {
   static absl::StatusOr<std::unique_ptr<OneDnnPrimitive>> Create(
       const std::function<std::unique_ptr<OneDnnPrimitive>()>& make);
 
-  // `arguments`: the number of each argument (DNNL_ARG_...), and how it lies
+  // `arguments`: the number of each argument (DNNL_ARG_...), and its layout
   // in memory.
   OneDnnPrimitive(
       const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,

@@ -1,4 +1,4 @@
-// Loops over the elements of a result whose operands lie anyhow in memory.
+// Loops over the elements of a result whose operands have any strides.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 namespace asyra::cpu {
 
 // Walks a shape in row-major order for N operands with strides of their own.
-// Dimensions that lie together in all of them are joined, so that what is left
-// for the innermost loop is as long as it can be.
+// Dimensions that are contiguous in all of them are joined, so that what is
+// left for the innermost loop is as long as it can be.
 template <size_t N>
 class StridedLoop {
  public:

@@ -12,12 +12,11 @@ int ComputeThreads();
 // from here on. A primitive is run with as many as it was made with.
 void UseThreads(int threads);
 
-// The calling thread works little and others wait for it: where it finds all
-// cores busy, it is let in at once and not only when somebody's slice of time
-// is over, which are milliseconds. It gets a realtime priority where the
-// process may give one (CAP_SYS_NICE, RLIMIT_RTPRIO), short slices of its own
-// elsewhere (Linux 6.12 and newer), which help less: a wake may come too late
-// again right after the thread has run.
+// Gives the calling thread, which works little and which others wait for, a
+// realtime priority where the process may (CAP_SYS_NICE, RLIMIT_RTPRIO): on
+// busy cores it then runs at once, not after another thread's time slice of
+// some milliseconds. Elsewhere it gets short time slices (Linux 6.12 and
+// newer), which help less: it may be woken late right after it has run.
 void RunFirst();
 
 }  // namespace asyra

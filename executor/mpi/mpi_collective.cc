@@ -167,14 +167,14 @@ class MpiCollective : public CpuKernel {
     }));
     ASYRA_RETURN_IF_ERROR(SendBlocks(part));
     int64_t run = geometry.run_elements * size;
-    for (int64_t r = 0; r < geometry.rows() && run > 0; ++r) {
+    for (int64_t r = 0; r < geometry.runs() && run > 0; ++r) {
       std::memcpy(part.result + geometry.WriteAt(me_, r) * size,
                   part.operand + geometry.ReadAt(me_, r) * size, run);
     }
     return absl::OkStatus();
   }
 
-  // What each member adds lies in the workspace, so many elements of each.
+  // What each member adds is in the workspace, so many elements of each.
   int64_t WorkElements(const Part& part) const {
     return part.shared ? ShareOf(members() - 1, part).second
                        : part.geometry.block_elements();
@@ -197,7 +197,7 @@ class MpiCollective : public CpuKernel {
     const CollectiveGeometry& geometry = part.geometry;
     int64_t elements = geometry.block_elements(), size = part.element_bytes;
     int64_t run = geometry.run_elements;
-    for (int64_t r = 0; r < geometry.rows(); ++r) {
+    for (int64_t r = 0; r < geometry.runs(); ++r) {
       for (int64_t j = 0; j < members(); ++j) {
         summands_[j] = j == me_ ? part.operand + geometry.ReadAt(j, r) * size
                                 : Work(part, j, elements) + r * run * size;

@@ -31,7 +31,7 @@ struct MpiWorldOptions {
   const std::atomic<bool>* asked_to_end = nullptr;
 };
 
-// Whether this build has it (-DASYRA_MPI=ON and an MPI at configure time).
+// Whether this build has MPI (-DASYRA_MPI=ON and an MPI at configure time).
 bool HasMpi();
 
 // Initializes MPI, once in a process. A rank whose process ends on this host

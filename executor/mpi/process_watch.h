@@ -11,8 +11,8 @@ namespace asyra {
 // Thread-compatible.
 class ProcessWatch {
  public:
-  // What another process on this host needs to watch this one; on other hosts
-  // and in other containers it means nothing.
+  // Identifies this process to others that watch it; valid only on this host
+  // and in this container.
   static std::string Me();
 
   // `processes`: what Me() gave each. Those elsewhere are not watched, nor is

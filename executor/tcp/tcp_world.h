@@ -1,4 +1,4 @@
-// The hosts' side of a world whose ranks are processes that no MPI connects:
+// The control plane of a world whose ranks are processes that no MPI connects:
 // started by torchrun, srun or by hand. Every rank has a connection to rank 0,
 // which passes on what they say to each other. It carries no collectives: those
 // are for a communicator of the device, NCCL, that is connected through it.

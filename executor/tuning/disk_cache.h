@@ -1,11 +1,11 @@
-// What takes long to find out and hangs on nothing but a text, its key, kept in
-// files for later processes: measured choices, compiled kernels.
+// Values that are expensive to compute and depend only on a text, their key,
+// kept in files for later processes: tuning results, compiled kernels.
 //
 // There is a file for each key. It is written aside and renamed, so that
-// threads, processes and hosts share a folder without a lock, which one that
-// was killed would leave behind and network file systems may lack; of two that
-// write one key the last one stays. A file that is cut short, changed, of
-// another version, or of another key with the same hash is none, and is
+// threads, processes and hosts share a folder without a lock, which a killed
+// process would leave behind and network file systems may lack; of two that
+// write one key the last one wins. A file that is cut short, changed, of
+// another version, or of another key with the same hash is ignored, and is
 // replaced when its key is kept again. Any of them may be deleted at any time.
 #pragma once
 
@@ -29,7 +29,7 @@ class DiskCache {
   // $ASYRA_CACHE_DIR, and none where that is set and empty; else
   // $XDG_CACHE_HOME/asyra; else $HOME/.cache/asyra; none without a home.
   static std::string FolderOf(const Environment& environment);
-  // Of the environment, as it is when it is first asked for.
+  // The cache of the process, from its environment at the first call.
   static DiskCache& OfProcess();
 
   const std::string& folder() const { return folder_; }

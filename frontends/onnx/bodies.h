@@ -29,8 +29,8 @@ class Bodies {
   static absl::StatusOr<Bodies> Create(const onnx::ModelProto& model,
                                        const Opsets& opsets);
 
-  // The function that a node calls, or null. A function of the model stands
-  // before an op of the same name.
+  // The function that a node calls, or null. A function of the model
+  // takes precedence over an op of the same name.
   const Function* FindFunction(const onnx::NodeProto& node) const;
   // Valid as long as this.
   absl::StatusOr<const Body*> Subgraph(const onnx::GraphProto& graph);

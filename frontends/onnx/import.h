@@ -33,7 +33,7 @@ struct ImportOptions {
 // Roles: initializers that the graph computes with become weights, with their
 // data in Program::weights (views of the file). A graph input is data, unless
 // the file is a stripped export, one without weights of its own: inputs that
-// stand where weights do are then weights without data (stripped_export.h).
+// take the place of weights are then weights without data (stripped_export.h).
 //
 // Errors name the file and the node, and come all at once for symbolic
 // dimensions without a size, and for ops that are not known; a pattern that

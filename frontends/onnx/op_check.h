@@ -15,7 +15,7 @@ namespace asyra::onnx_import {
 // yet. The importer asks again when it takes the branch.
 absl::Status CheckOps(const Body& body, const Opsets& opsets, Bodies& bodies);
 
-// Functions and subgraphs may lie in each other to this depth.
+// Functions and subgraphs may be in each other to this depth.
 inline constexpr int kMostNesting = 100;
 
 }  // namespace asyra::onnx_import

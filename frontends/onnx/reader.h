@@ -13,7 +13,7 @@ class TensorProto;
 
 namespace asyra::onnx_import {
 
-// A parsed model and where it lies, which external data is relative to.
+// A parsed model and where it is, which external data is relative to.
 struct OnnxFile {
   std::string path;
   std::shared_ptr<const onnx::ModelProto> model;

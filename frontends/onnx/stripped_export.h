@@ -1,4 +1,4 @@
-// Models that are exported without their weights: what the products, lookups
+// Models that are exported without their weights: what the matmuls, lookups
 // and convolutions of the model multiply with are inputs of the graph.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace asyra::onnx_import {
 // considered.
 //
 // A weight operand is the second operand of MatMul, Gemm, Einsum, Conv and of
-// their kin, or the table of a Gather. What stands there is followed back
+// their kin, or the table of a Gather. What is there is followed back
 // through casts, transposes, slices and the like, into functions and
 // subgraphs. The file is a stripped export when
 // - matrices among the inputs are weight operands (operands of higher rank may

@@ -22,9 +22,9 @@ constexpr std::string_view kViews[] = {"Identity", "Cast",      "CastLike",
 constexpr std::string_view kParts[] = {"Slice", "Split"};
 
 enum class Use {
-  kProduct,  // of matrices, or batches of them
-  kKernel,   // never a batch of data
-  kTable,    // rows that indices pick
+  kMatmul,  // of matrices, or batches of them
+  kKernel,  // never a batch of data
+  kTable,   // rows that indices pick
 };
 
 struct WeightUse {
@@ -33,15 +33,15 @@ struct WeightUse {
   Use use;
 };
 constexpr WeightUse kWeightUses[] = {
-    {"MatMul", 1, 1, Use::kProduct},
-    {"Gemm", 1, 1, Use::kProduct},
-    {"Einsum", 1, 99, Use::kProduct},
+    {"MatMul", 1, 1, Use::kMatmul},
+    {"Gemm", 1, 1, Use::kMatmul},
+    {"Einsum", 1, 99, Use::kMatmul},
     {"Conv", 1, 1, Use::kKernel},
     {"ConvTranspose", 1, 1, Use::kKernel},
     {"Gather", 0, 0, Use::kTable},
-    {"com.microsoft:FusedMatMul", 1, 1, Use::kProduct},
-    {"com.microsoft:FusedGemm", 1, 1, Use::kProduct},
-    {"com.microsoft:Attention", 1, 1, Use::kProduct},
+    {"com.microsoft:FusedMatMul", 1, 1, Use::kMatmul},
+    {"com.microsoft:FusedGemm", 1, 1, Use::kMatmul},
+    {"com.microsoft:Attention", 1, 1, Use::kMatmul},
     {"com.microsoft:EmbedLayerNormalization", 2, 4, Use::kTable},
     {"com.microsoft:MoE", 2, 2, Use::kKernel},
     {"com.microsoft:MoE", 4, 4, Use::kKernel},
@@ -153,7 +153,7 @@ class Finder {
   }
 
   // Looks at a function once for each origin of its inputs: calls within calls
-  // may be many. None for one that is being looked at, or lies too deep: it is
+  // may be many. None for one that is being looked at, or is too deep: it is
   // called in a branch that is never taken.
   const std::vector<Origin>& OutputsOf(const Function& function,
                                        const std::vector<Origin>& inputs) {
@@ -215,11 +215,11 @@ class Finder {
       if (use.op != op) continue;
       for (int i = 0; i < node.input_size(); ++i) {
         bool weight = use.first <= i && i <= use.last;
-        if (!weight && use.use != Use::kProduct) continue;
+        if (!weight && use.use != Use::kMatmul) continue;
         if (use.op == "Gather" && !IsLookup(node, names)) continue;
         Origin origin = names.Find(node.input(i));
         for (int source : origin.sources) {
-          // Products of the file's tensors may have them first.
+          // Matmuls of the file's tensors may have them first.
           if (!weight && sources_[source].input != nullptr) continue;
           Mark(use.use, origin.part, &sources_[source]);
         }
@@ -229,9 +229,9 @@ class Finder {
 
   static void Mark(Use use, bool part, WeightSource* source) {
     bool evident = use == Use::kKernel ? source->rank >= 3 : source->rank == 2;
-    evident |= use == Use::kProduct && part && source->rank > 2;
+    evident |= use == Use::kMatmul && part && source->rank > 2;
     // Experts are stacked; activations of rank 4 have a batch and heads.
-    bool stack = use == Use::kProduct && source->rank == 3;
+    bool stack = use == Use::kMatmul && source->rank == 3;
     source->is_evident |= evident;
     source->is_operand |= evident || stack;
   }

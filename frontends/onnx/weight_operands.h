@@ -1,4 +1,4 @@
-// What stands where the weights of a model do, whoever provides it.
+// What takes the place of the weights of a model, whoever provides it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct WeightSource {
   int rank = 0;
   int64_t elements = 0;
   // It is a weight operand (stripped_export.h); of the file's tensors also as
-  // the first operand of a product.
+  // the first operand of a matmul.
   bool is_operand = false;
   // Nothing but a weight is used so: as a matrix, a table, a kernel.
   bool is_evident = false;

@@ -18,7 +18,7 @@ absl::StatusOr<std::vector<Type>> InferAttention(const OpCall& call) {
       Type(call.operands[0].dtype, {sizes.b, sizes.s, sizes.h, sizes.e})};
 }
 
-// Which keys a row sees hangs on where it is, or all rows see alike.
+// Which keys a row sees depends on where it is, or all rows see the same.
 bool RowsArePositional(const AttrMap& attrs) {
   return attrs.Bool("causal") || attrs.Int("window") > 0 ||
          attrs.Int("window_after") > 0;

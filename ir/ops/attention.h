@@ -63,7 +63,7 @@ class AttentionRows {
   const std::vector<double>& q() const { return q_; }
   const std::vector<double>& k() const { return k_; }
   const std::vector<double>& v() const { return v_; }
-  // Where rows lie in q (times D, or E in the result), and k and v.
+  // Where rows are in q (times D, or E in the result), and k and v.
   int64_t QueryRow(int64_t b, int64_t s, int64_t h) const {
     return (b * sizes_.s + s) * sizes_.h + h;
   }

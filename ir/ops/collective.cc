@@ -2,9 +2,9 @@
 // without communication, and `stack_partial`, after which moving the summands
 // of a partial value and adding them up are two ops.
 //
-// A collective takes one operand or several, which it moves alike and at once:
-// result i is what the collective of operand i alone would give. They may
-// differ in element type, shape and rank.
+// A collective takes one operand or several, which it moves in the same manner
+// and at once: result i is what the collective of operand i alone would give.
+// They may differ in element type, shape and rank.
 #include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
 
@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<Type>> ShardTypes(const OpCall& call,
 
 // None of them changes the global value, so a part of the operand along any
 // dimension gives that part of the result. Along a dimension whose axes change
-// it is a part of each shard on both sides: a tile that lies inside these axes.
+// it is a part of each shard on both sides: a tile that is inside these axes.
 // A tile of one of several operands would come with the others whole: there
 // no dimension is bound, tiles are cut before collectives are joined.
 absl::StatusOr<AxisRule> Axes(const OpCall& call) {
@@ -234,11 +234,11 @@ absl::Status StackReference(const RefCall& call) {
 
 const AttrDef kAxes = {"axes", AttrKind::kAxes, "mesh axes, outermost first"};
 const AttrDef kCtas = {"ctas", AttrKind::kInt,
-                       "thread blocks that carry it, each on a processor of "
-                       "its own; 0: as the library chooses",
+                       "CTAs that carry it, each on an SM of its own; 0: as "
+                       "the library chooses",
                        int64_t{0}};
 const AttrDef kCopies = {"copies", AttrKind::kBool,
-                         "copy engines carry it, and no thread blocks", false};
+                         "copy engines carry it, and no CTAs", false};
 const AttrDef kDim = {"dim", AttrKind::kInt, "dimension"};
 
 // More than any device has SMs.

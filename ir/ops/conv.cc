@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kLargest = int64_t{1} << 31;  // so that sums do not overflow
 
 // One spatial dimension: result t is the sum over taps j of w[j] times the
-// input at t * stride + j * dilation - before, where the input's elements lie
+// input at t * stride + j * dilation - before, where the input's elements are
 // `spacing` apart and everything else is zero.
 struct Window {
   int64_t size, taps, stride, before, after, dilation, spacing;
@@ -162,7 +162,7 @@ absl::StatusOr<AxisRule> Axes(const OpCall& call) {
                        call.results, Linearity::kEach);
 }
 
-// Products with the zeros between spread elements are not computed.
+// Matmuls with the zeros between spread elements are not computed.
 Work ConvWork(const OpCall& local) {
   const Type& w = local.operands[1];
   Work work;

@@ -32,8 +32,8 @@ absl::StatusOr<AxisRule> Axes(const OpCall& call) {
   return BodyAxisRule(body, types);
 }
 
-// Operands are read once and results written once, what lies between them
-// stays in registers. A product reads its own operands as it does alone.
+// Operands are read once and results written once, what is between them
+// stays in registers. A matmul reads its own operands as it does alone.
 Work WorkOver(const OpCall& call, const Mesh& mesh) {
   const Body& body = BodyIn(call.attrs);
   auto types = BodyTypes(body, call.operands, mesh);
@@ -43,14 +43,14 @@ Work WorkOver(const OpCall& call, const Mesh& mesh) {
   };
   Work work;
   std::vector<bool> is_read(body.num_operands, false);
-  bool has_product = BeginsWithProduct(body);
-  if (has_product) {
+  bool has_matmul = BeginsWithMatmul(body);
+  if (has_matmul) {
     work = work_of(0);
     work.write_bytes = 0;
     for (int value : body.ops[0].operands) is_read[value] = true;
   }
-  double& flops = has_product ? work.vector_flops : work.flops;
-  for (size_t i = has_product ? 1 : 0; i < body.ops.size(); ++i) {
+  double& flops = has_matmul ? work.vector_flops : work.flops;
+  for (size_t i = has_matmul ? 1 : 0; i < body.ops.size(); ++i) {
     flops += work_of(i).flops;
   }
   for (int k = 0; k < body.num_operands; ++k) {
@@ -66,9 +66,9 @@ Work WorkOver(const OpCall& call, const Mesh& mesh) {
 
 // A kernel has read a row, or an element where there are no rows, before it
 // writes there; what is smaller than its loop may be read again by others, and
-// so may all that a product reads.
+// so may all that a matmul reads.
 bool ResultInPlace(const OpCall& call, int result) {
-  if (BeginsWithProduct(BodyIn(call.attrs))) return false;
+  if (BeginsWithMatmul(BodyIn(call.attrs))) return false;
   Types operands;
   for (const Type& type : call.operands) operands.push_back(type.Global());
   auto types = BodyTypes(BodyIn(call.attrs), operands, Mesh());
@@ -102,7 +102,7 @@ Known OfOperands(const BodyOp& op, Known result) {
 // How many operands, the first ones, have the dimensions of the result.
 size_t CountAlike(const BodyOp& op) {
   switch (op.def->fusable) {
-    case Fusable::kProduct:
+    case Fusable::kMatmul:
       return 0;
     case Fusable::kRow:
       return 1;
@@ -169,7 +169,7 @@ absl::Status Reference(const RefCall& call) {
   return absl::OkStatus();
 }
 
-// Gradients of values of a body, whose ops stand in the builder again.
+// Gradients of values of a body, whose ops are in the builder again.
 class BodyGradient {
  public:
   BodyGradient(Builder& builder, const VjpCall& call)
@@ -285,7 +285,7 @@ std::vector<OpDef> FusionOps() {
                     "%2 = reduce_max(%0) {dims=[1], keep=false} : f32[4] "
                     "%3 = add(%1, %2) : f32[2,4] "
                     "return %3}"},
-                   // Products with what libraries compute behind them ...
+                   // Matmuls with what libraries compute behind them ...
                    {"fusion(f32[2,4,6], f32[8,6], f32[8], f32[2,4,8]) {"
                     "%4 = matmul(%0, %1) {transpose_b=true} : f32[2,4,8] "
                     "%5 = add(%4, %2) : f32[2,4,8] "

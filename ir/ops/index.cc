@@ -59,7 +59,7 @@ absl::StatusOr<AxisRule> SliceAxes(const OpCall& call) {
                        Linearity::kJoint);
 }
 
-// A dimension that is cut lies whole in every part, so only the end of one
+// A dimension that is cut is whole in every part, so only the end of one
 // that is taken as it is can differ.
 void SliceResize(AttrMap* attrs, absl::Span<const Type> results) {
   SliceAttrs slice(*attrs, results[0].rank());

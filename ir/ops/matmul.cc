@@ -1,4 +1,4 @@
-// Matrix products.
+// Matmuls.
 #include "ir/ops/gradient.h"
 #include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
@@ -12,7 +12,7 @@ bool TransposeA(const AttrMap& attrs) {
   return value != nullptr && std::get<bool>(*value);
 }
 
-// The last two dimensions of an operand, as the product reads them.
+// The last two dimensions of an operand, as the matmul reads them.
 struct Sides {
   int64_t m, n, k, k_rhs;
   int k_dim_lhs, k_dim_rhs;
@@ -64,13 +64,13 @@ Work MatmulWork(const OpCall& local) {
                                         local.operands[1].bytes());
   work.write_bytes = static_cast<double>(local.results[0].bytes());
   work.matrix = true;
-  // A right side of one matrix makes one product of all rows.
+  // A right side of one matrix makes one matmul of all rows.
   const Type& result = local.results[0];
   work.cols = static_cast<double>(result.dims.back().size);
   work.rows = static_cast<double>(result.dims[result.rank() - 2].size);
-  double products = static_cast<double>(result.num_elements()) /
-                    std::max(1.0, work.rows * work.cols);
-  (local.operands[1].rank() > 2 ? work.batch : work.rows) *= products;
+  double matmuls = static_cast<double>(result.num_elements()) /
+                   std::max(1.0, work.rows * work.cols);
+  (local.operands[1].rank() > 2 ? work.batch : work.rows) *= matmuls;
   return work;
 }
 
@@ -107,11 +107,11 @@ absl::Status Reference(const RefCall& call) {
   };
   auto a_batch = BroadcastIndex(batch_of(a), batch_of(out));
   auto b_batch = BroadcastIndex(batch_of(b), batch_of(out));
-  std::vector<double> product(out.num_elements(), 0.0);
+  std::vector<double> matmul(out.num_elements(), 0.0);
   for (int64_t i = 0; i < NumElements(batch_of(out)); ++i) {
     const double* x = lhs.data() + a_batch(i) * m * k;
     const double* y = rhs.data() + b_batch(i) * k * n;
-    double* z = product.data() + i * m * n;
+    double* z = matmul.data() + i * m * n;
     for (int64_t r = 0; r < m; ++r) {
       for (int64_t p = 0; p < k; ++p) {
         double left = ta ? x[p * m + r] : x[r * k + p];
@@ -119,11 +119,11 @@ absl::Status Reference(const RefCall& call) {
       }
     }
   }
-  out.SetAll(product);
+  out.SetAll(matmul);
   return absl::OkStatus();
 }
 
-ValueId Product(Gradient& g, ValueId a, ValueId b, bool ta, bool tb) {
+ValueId Matmul(Gradient& g, ValueId a, ValueId b, bool ta, bool tb) {
   return g.Op("matmul", {a, b}, {{"transpose_a", ta}, {"transpose_b", tb}});
 }
 
@@ -135,7 +135,7 @@ ValueId Flatten(Gradient& g, ValueId value) {
 }
 
 // The gradient of a weight is summed over all rows of all batches in one
-// product, instead of one product a batch and a sum after it.
+// matmul, instead of one matmul a batch and a sum after it.
 bool IsWeightOfRows(Gradient& g) {
   const Type& a = g.type(g.x(0));
   return a.rank() > 2 && g.type(g.x(1)).rank() == 2 &&
@@ -146,12 +146,12 @@ bool IsWeightOfRows(Gradient& g) {
 Gradients MatmulVjp(Gradient& g) {
   bool ta = g.attrs().Bool("transpose_a"), tb = g.attrs().Bool("transpose_b");
   ValueId a = g.x(0), b = g.x(1), dy = g.dy();
-  ValueId da = ta ? Product(g, b, dy, tb, true) : Product(g, dy, b, false, !tb);
+  ValueId da = ta ? Matmul(g, b, dy, tb, true) : Matmul(g, dy, b, false, !tb);
   if (IsWeightOfRows(g)) {
     a = Flatten(g, a);
     dy = Flatten(g, dy);
   }
-  ValueId db = tb ? Product(g, dy, a, true, ta) : Product(g, a, dy, !ta, false);
+  ValueId db = tb ? Matmul(g, dy, a, true, ta) : Matmul(g, a, dy, !ta, false);
   return {da, db};
 }
 
@@ -186,8 +186,8 @@ Work GroupedWork(const OpCall& local) {
 Gradients GroupedVjp(Gradient& g) {
   bool tb = g.attrs().Bool("transpose_b");
   ValueId rows = g.x(0), dy = g.dy();
-  ValueId dw = tb ? Product(g, dy, rows, true, false)
-                  : Product(g, rows, dy, true, false);
+  ValueId dw =
+      tb ? Matmul(g, dy, rows, true, false) : Matmul(g, rows, dy, true, false);
   return {
       g.Op("grouped_matmul", {dy, g.x(1)},
            {{"transpose_b", !tb}, {"occupancy", g.attrs().Float("occupancy")}}),
@@ -216,7 +216,7 @@ std::vector<OpDef> MatmulOps() {
                    {"matmul(f32[6,4], f32[6,8]) {transpose_a=true}"},
                    {"matmul(f32[6,4], f32[8,6]) {transpose_a=true, "
                     "transpose_b=true}"}},
-       .fusable = Fusable::kProduct},
+       .fusable = Fusable::kMatmul},
       {.name = "grouped_matmul",
        .summary = "rows[..., group, m, k] * weights[group, k, n]: each group "
                   "of rows with its own weights",

@@ -69,7 +69,7 @@ absl::StatusOr<AxisRule> Axes(const OpCall& call) {
                        adds ? Linearity::kNone : Linearity::kJoint);
 }
 
-// The element of a dimension of that size that stands at `index` of the
+// The element of a dimension of that size that is at `index` of the
 // result counted from the first element of x; -1: the constant.
 int64_t Source(std::string_view mode, int64_t index, int64_t size) {
   if (index >= 0 && index < size) return index;

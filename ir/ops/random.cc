@@ -1,5 +1,5 @@
 // Random values under an explicit key of two integers, seed and stream number.
-// Element i of the whole tensor draws word i of their stream, wherever it lies.
+// Element i of the whole tensor draws word i of their stream, wherever it is.
 #include "ir/support/random.h"
 
 #include "ir/ops/gradient.h"

@@ -71,31 +71,32 @@ absl::StatusOr<AxisRule> ReduceAxes(const OpCall& call) {
       mark == kNeedsWhole ? Linearity::kNone : Linearity::kJoint);
 }
 
-// Folds every element of the operand into its result by F(result, element).
+// Reduces every element of the operand into its result by F(result, element).
 template <auto F, typename T>
-std::vector<T> Fold(const RefCall& call, absl::Span<const T> values, T first) {
+std::vector<T> ReduceBy(const RefCall& call, absl::Span<const T> values,
+                        T first) {
   Shape kept = call.operands[0].shape();
   for (int dim : DimsOf(call.attrs, call.operands[0].rank())) kept[dim] = 1;
   auto index = BroadcastIndex(kept, call.operands[0].shape());
-  std::vector<T> folded(call.results[0].num_elements(), first);
+  std::vector<T> reduced(call.results[0].num_elements(), first);
   for (size_t i = 0; i < values.size(); ++i) {
-    T& into = folded[index(static_cast<int64_t>(i))];
+    T& into = reduced[index(static_cast<int64_t>(i))];
     into = F(into, values[i]);
   }
-  return folded;
+  return reduced;
 }
 
 template <auto F, auto First>
 absl::Status ReduceReference(const RefCall& call) {
   Tensor& out = call.results[0];
   if (IsFloat(out.dtype())) {
-    out.SetAll(
-        Fold<F, double>(call, call.operands[0].ToDoubles(), First(double{})));
+    out.SetAll(ReduceBy<F, double>(call, call.operands[0].ToDoubles(),
+                                   First(double{})));
   } else {
-    std::vector<int64_t> folded =
-        Fold<F, int64_t>(call, call.operands[0].ToInts(), First(int64_t{}));
-    for (size_t i = 0; i < folded.size(); ++i) {
-      out.SetInt(static_cast<int64_t>(i), folded[i]);
+    std::vector<int64_t> reduced =
+        ReduceBy<F, int64_t>(call, call.operands[0].ToInts(), First(int64_t{}));
+    for (size_t i = 0; i < reduced.size(); ++i) {
+      out.SetInt(static_cast<int64_t>(i), reduced[i]);
     }
   }
   return absl::OkStatus();
@@ -128,7 +129,7 @@ absl::Status MeanReference(const RefCall& call) {
     count *= static_cast<double>(x.size(dim));
   }
   std::vector<double> sums =
-      Fold<kPlus, double>(call, call.operands[0].ToDoubles(), 0.0);
+      ReduceBy<kPlus, double>(call, call.operands[0].ToDoubles(), 0.0);
   for (double& sum : sums) sum /= count;
   call.results[0].SetAll(sums);
   return absl::OkStatus();
@@ -175,7 +176,7 @@ Gradients ProdVjp(Gradient& g) {
 // With the largest taken out, so that nothing overflows.
 absl::Status LogSumExpReference(const RefCall& call) {
   std::vector<double> x = call.operands[0].ToDoubles();
-  std::vector<double> most = Fold<kLarger, double>(call, x, Lowest(0.0));
+  std::vector<double> most = ReduceBy<kLarger, double>(call, x, Lowest(0.0));
   for (double& value : most) {
     if (std::isinf(value)) value = 0;  // all -inf, or a +inf
   }
@@ -185,7 +186,7 @@ absl::Status LogSumExpReference(const RefCall& call) {
   for (size_t i = 0; i < x.size(); ++i) {
     x[i] = std::exp(x[i] - most[index(static_cast<int64_t>(i))]);
   }
-  std::vector<double> sums = Fold<kPlus, double>(call, x, 0.0);
+  std::vector<double> sums = ReduceBy<kPlus, double>(call, x, 0.0);
   for (size_t i = 0; i < sums.size(); ++i) {
     sums[i] = std::log(sums[i]) + most[i];
   }

@@ -147,7 +147,7 @@ absl::Status WaitReference(const RefCall& call) {
 std::vector<OpDef> ScheduleOps() {
   const AttrDef dim = {"dim", AttrKind::kInt, "dimension"};
   const AttrDef blocks = {"blocks", AttrKind::kInt,
-                          "parts of a device's shard that are cut alike",
+                          "parts of a device's shard that are cut identically",
                           int64_t{1}};
   return {
       {.name = "wait",

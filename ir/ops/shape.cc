@@ -33,7 +33,7 @@ absl::Status ConstantReference(const RefCall& call) {
   return absl::OkStatus();
 }
 
-// It lies in memory before the first step.
+// It is in memory before the first step.
 Work NoWork(const OpCall&) { return {}; }
 
 // iota ----------------------------------------------------------------------

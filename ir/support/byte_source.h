@@ -1,4 +1,4 @@
-// Bytes that are read in parts, from wherever they lie.
+// Bytes that are read in parts, from wherever they are.
 #pragma once
 
 #include <cstddef>

@@ -167,7 +167,7 @@ class Labeller {
     return false;
   }
 
-  // Whether nothing stands before it in its input but tokens and features.
+  // Whether nothing is before it in its input but tokens and features.
   bool IsFirst(const Origin& origin) {
     if (IsBesideNamed(origin, DimLabel::kBatch)) return false;
     for (int d = 0; d < origin.dim; ++d) {

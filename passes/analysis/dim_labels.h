@@ -10,7 +10,7 @@
 //   tokens    attention has a row for each index of it
 //   features  matmuls with weights sum over it: neither of the two. Where they
 //             also have it as rows, if it comes last or beside named tokens
-//   batch     attention and other products of activations are done for each
+//   batch     attention and other matmuls of activations are done for each
 //             index of it, and the input has but tokens and features before it
 //   rows      of matmuls with weights alone: the batch where it is the first
 //             such dimension of its inputs, tokens otherwise

@@ -59,7 +59,7 @@ bool HasKeys(const AxisRule& rule) {
   return false;
 }
 
-uint8_t UseInProductOfData(const AxisRule& rule, FactorId factor) {
+uint8_t UseInMatmulOfData(const AxisRule& rule, FactorId factor) {
   if (rule.operands.size() < 2 ||
       rule.factors[factor].kind != FactorKind::kParallel ||
       !InDims(factor, rule.operands[0])) {
@@ -98,8 +98,8 @@ bool ContractsWeights(const Program& program, const Op& op,
   return sums && matrix && !of_weights[op.results[0]];
 }
 
-bool IsProductOfData(const Program& program, const Op& op,
-                     const std::vector<bool>& of_weights) {
+bool IsMatmulOfData(const Program& program, const Op& op,
+                    const std::vector<bool>& of_weights) {
   for (ValueId value : op.operands) {
     if (IsMatrixOfWeights(program, value, of_weights)) return false;
   }
@@ -115,14 +115,14 @@ std::vector<std::vector<uint8_t>> DimUses(const Program& program,
     const Op& op = program.ops[i];
     const AxisRule& rule = rules[i];
     bool weights = ContractsWeights(program, op, rule, of_weights);
-    bool data = !weights && IsProductOfData(program, op, of_weights);
+    bool data = !weights && IsMatmulOfData(program, op, of_weights);
     uses.emplace_back(rule.factors.size(), 0);
     for (size_t f = 0; f < rule.factors.size(); ++f) {
       auto factor = static_cast<FactorId>(f);
       if (weights) {
         uses[i][f] = UseWithWeights(program, op, rule, factor, of_weights);
       } else if (data) {
-        uses[i][f] = UseInProductOfData(rule, factor);
+        uses[i][f] = UseInMatmulOfData(rule, factor);
       }
     }
   }

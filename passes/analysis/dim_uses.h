@@ -20,8 +20,8 @@ bool ContractsWeights(const Program& program, const Op& op,
                       const std::vector<bool>& of_weights);
 
 // A matmul, or attention, none of whose operands is a weight matrix.
-bool IsProductOfData(const Program& program, const Op& op,
-                     const std::vector<bool>& of_weights);
+bool IsMatmulOfData(const Program& program, const Op& op,
+                    const std::vector<bool>& of_weights);
 
 // Bits of a set.
 enum DimUse : uint8_t {
@@ -31,8 +31,8 @@ enum DimUse : uint8_t {
   kContracted = 2,
   // Rows of attention: each sees the keys by itself.
   kQuery = 4,
-  // A batch dimension of a product of activations: each index of it is a
-  // product by itself.
+  // A batch dimension of a matmul of activations: each index of it is a
+  // matmul by itself.
   kShared = 8,
 };
 

@@ -1,4 +1,4 @@
-// The tile streams of a tiled program. They are read off the program itself:
+// The lanes of a tiled program. They are read off the program itself:
 // `tile` opens a lane, what reads only values of one lane belongs to it, and
 // what reads several (`untile`) or none belongs to no lane.
 #pragma once

@@ -20,15 +20,16 @@ std::vector<int> OpClasses(const Program& program) {
   for (const Op& op : program.ops) {
     std::string types = ToString(program.OperandTypes(op), program.mesh);
     types += ToString(program.ResultTypes(op), program.mesh);
-    auto& alike = by_types[{op.def, std::move(types)}];
+    auto& same_types = by_types[{op.def, std::move(types)}];
     size_t i = 0;
-    while (i < alike.size() && !(alike[i].first->attrs == op.attrs &&
-                                 alike[i].first->start == op.start &&
-                                 alike[i].first->stream == op.stream)) {
+    while (i < same_types.size() &&
+           !(same_types[i].first->attrs == op.attrs &&
+             same_types[i].first->start == op.start &&
+             same_types[i].first->stream == op.stream)) {
       ++i;
     }
-    if (i == alike.size()) alike.emplace_back(&op, count++);
-    classes.push_back(alike[i].second);
+    if (i == same_types.size()) same_types.emplace_back(&op, count++);
+    classes.push_back(same_types[i].second);
   }
   return classes;
 }

@@ -1,4 +1,5 @@
-// Which ops are alike: the layers of a model, its tiles.
+// Which ops are identical but for their values: the layers of a model, its
+// tiles.
 #pragma once
 
 #include <vector>
@@ -14,8 +15,8 @@ namespace asyra {
 std::vector<int> OpClasses(const Program& program);
 
 // Finer classes: those of the same class whose operands come from ops of the
-// same class, and their operands in turn, `rounds` steps back. What stands
-// after attention is then told from what stands after the MLP.
+// same class, and their operands in turn, `rounds` steps back. What follows
+// attention is then told from what follows the MLP.
 std::vector<int> RefineClasses(const Program& program, std::vector<int> classes,
                                int rounds);
 

@@ -74,9 +74,9 @@ Kind FindKind(const OpDef& def) {
   absl::StatusOr<ParsedCall> call = ParseCall(def.samples[0].text, Mesh());
   if (!call.ok()) return Kind::kOther;
   // Operands that the sample broadcasts would hide what they are bound to.
-  std::vector<Type> alike = call->operands;
-  for (Type& type : alike) type.dims = call->operands[0].dims;
-  Kind kind = KindOfUse(def, call->attrs, alike);
+  std::vector<Type> equal = call->operands;
+  for (Type& type : equal) type.dims = call->operands[0].dims;
+  Kind kind = KindOfUse(def, call->attrs, equal);
   return kind == Kind::kElementwise
              ? kind
              : KindOfUse(def, call->attrs, call->operands);

@@ -43,7 +43,7 @@ class RepeatFinder {
     Repeat best{begin, end - begin, 1};
     int covered = 0;
     for (int period = 1; period <= (end - begin) / 2; ++period) {
-      // [i - run, i) equals what lies one period later.
+      // [i - run, i) equals what is one period later.
       int run = 0;
       for (int i = begin; i + period <= end; ++i) {
         bool equal = i + period < end && codes_[i] == codes_[i + period];

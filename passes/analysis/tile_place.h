@@ -2,13 +2,13 @@
 //
 // A dimension of global size n is seen as [blocks, tiles, n / (blocks * tiles)]
 // in row-major order; tile t is part t of every block. Shards are outermost in
-// a dimension too, so blocks that the axes' devices share evenly lie *inside*
+// a dimension too, so blocks that the axes' devices share evenly are *inside*
 // the shards: each device cuts its own, and gathering, scattering or exchanging
 // the tiles of a value gives the tiles of the gathered, scattered or exchanged
 // one. The place, counted globally, does not change under redistribution; how
 // many blocks a device has does.
 //
-// The same holds one level down: a place lies inside one factor of a dimension
+// The same holds one level down: a place is inside one factor of a dimension
 // whose outer factors count as blocks, and follows that factor to every operand
 // and result of an op, through reshapes that merge or split dimensions.
 #pragma once
@@ -51,7 +51,7 @@ absl::InlinedVector<TilePlace, 2> PlacesOf(const FactorPlace& place,
                                            const AxisRule& rule);
 
 // The `blocks` attribute of `tile` and `untile`: how many of the blocks each
-// device has. 0 where they do not lie inside the shards, or do not have `tiles`
+// device has. 0 where they are not inside the shards, or do not have `tiles`
 // equal parts. `type` is that of the whole value.
 int64_t BlocksOnDevice(const Type& type, const TilePlace& place, int64_t tiles,
                        const Mesh& mesh);

@@ -17,7 +17,7 @@ class Finder {
   std::vector<FusionCluster> Run(size_t most_ops) {
     std::vector<FusionCluster> found;
     for (size_t i = 0; i < program_.ops.size(); ++i) {
-      if (!IsFree(program_.ops[i], Fusable::kProduct)) continue;
+      if (!IsFree(program_.ops[i], Fusable::kMatmul)) continue;
       FusionCluster cluster = Behind(static_cast<int>(i), most_ops);
       if (cluster.size() < 2) continue;
       for (int op : cluster) taken_[op] = true;
@@ -27,13 +27,13 @@ class Finder {
   }
 
  private:
-  FusionCluster Behind(int product, size_t most_ops) const {
-    FusionCluster cluster = {product};
+  FusionCluster Behind(int matmul, size_t most_ops) const {
+    FusionCluster cluster = {matmul};
     while (cluster.size() < most_ops) {
       int next = OnlyReader(cluster.back());
       if (next < 0 || taken_[next] ||
           !IsFree(program_.ops[next], Fusable::kElement) ||
-          before_[next] != before_[product] ||
+          before_[next] != before_[matmul] ||
           IsBarrierBetween(cluster.back(), next)) {
         break;
       }
@@ -63,7 +63,7 @@ class Finder {
     return false;
   }
 
-  // Where the product is partial the rule of the whole refuses it.
+  // Where the matmul is partial the rule of the whole refuses it.
   bool IsEpilogue(const FusionCluster& cluster) const {
     Op op = FusionOf(program_, def_use_, cluster);
     std::vector<Type> operands = program_.OperandTypes(op);

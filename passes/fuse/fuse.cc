@@ -43,7 +43,7 @@ std::vector<Kind> KindsOf(const Program& program,
 Program WithFusions(const Program& program, const std::vector<Kind>& kinds) {
   DefUse def_use(program);
   std::vector<bool> is_gone(program.ops.size(), false);
-  std::map<int, Op> fusions;  // by the op in whose place they stand
+  std::map<int, Op> fusions;  // by the op in whose place they are
   for (const Kind& kind : kinds) {
     for (const FusionCluster& cluster : kind.clusters) {
       for (int op : cluster) is_gone[op] = true;
@@ -112,15 +112,15 @@ Fused FuseRows(Program program, const ClusterOptions& options,
   return {std::move(program), std::move(kinds)};
 }
 
-// What products have to gain by what they take up, of their own time: rows
+// What matmuls have to gain by what they take up, of their own time: rows
 // behind them take up a bias as well, and less than this nobody can tell.
 constexpr double kWorthIt = 0.01;
 
-// Products with what stands behind them.
-class ProductFuser {
+// Matmuls with what follows them.
+class MatmulFuser {
  public:
-  ProductFuser(const Program& program, const ClusterOptions& rows,
-               PassContext& context)
+  MatmulFuser(const Program& program, const ClusterOptions& rows,
+              PassContext& context)
       : program_(program), def_use_(program), rows_(rows), context_(context) {}
 
   Fused Run(bool measured_only) && {
@@ -137,7 +137,7 @@ class ProductFuser {
   }
 
  private:
-  // Takes the kind if that pays, or as much of what stands behind the product
+  // Takes the kind if that pays, or as much of what follows the matmul
   // as does.
   void Choose(Kind kind, bool measured_only) {
     while (kind.clusters[0].size() > 1) {
@@ -202,8 +202,9 @@ absl::StatusOr<bool> Fuse(Program& program, const PassOptions& options,
     return Invalid("max_ops is {}, it should be between 2 and 64", most);
   }
   const auto& epilogues = options.Get<std::string>("epilogues");
-  if (epilogues != "measured" && epilogues != "priced" && epilogues != "none") {
-    return Invalid("epilogues is {}, it should be measured, priced or none",
+  if (epilogues != "measured" && epilogues != "estimated" &&
+      epilogues != "none") {
+    return Invalid("epilogues is {}, it should be measured, estimated or none",
                    epilogues);
   }
   ClusterOptions rows = {.most_ops = static_cast<int>(most),
@@ -211,7 +212,7 @@ absl::StatusOr<bool> Fuse(Program& program, const PassOptions& options,
   Fused fused = {program, {}};
   if (epilogues != "none") {
     bool measured_only = epilogues == "measured" || rows.measured_only;
-    fused = ProductFuser(program, rows, context).Run(measured_only);
+    fused = MatmulFuser(program, rows, context).Run(measured_only);
   }
   std::vector<Kind> kinds = std::move(fused.kinds);
   fused = FuseRows(std::move(fused.program), rows, context);

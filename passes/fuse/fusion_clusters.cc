@@ -11,7 +11,7 @@ namespace {
 
 // Operands and results of a kernel.
 constexpr size_t kMostValues = 32;
-// What of a price is not worth a decision.
+// A share of a cost that is not worth a decision.
 constexpr double kNothing = 1e-6;
 
 bool IsWhole(const Type& type) { return type.partial.empty() && !type.future; }
@@ -52,8 +52,8 @@ class Finder {
     FusionCluster ops;  // empty: joined with another one
     bool joins = false;
     Type loop;  // of its largest value, whole rows
-    bool has_fold = false;
-    double price = 0;
+    bool has_reduction = false;
+    double cost = 0;
   };
 
   Cluster Single(int index) const {
@@ -68,37 +68,37 @@ class Finder {
     for (ValueId value : op.operands) whole &= IsWhole(program_.type(value));
     if (!whole) return cluster;
     if (op.def->fusable == Fusable::kRow) {
-      cluster.has_fold = true;
+      cluster.has_reduction = true;
       cluster.loop = program_.type(op.operands[0]);
     }
-    // Folds of other dimensions are none of rows.
-    cluster.joins = PriceOf(cluster.ops, &cluster.price);
+    // Reductions of other dimensions are none of rows.
+    cluster.joins = CostOf(cluster.ops, &cluster.cost);
     return cluster;
   }
 
-  // The price of ops as one kernel, in microseconds, or bytes without a
+  // The cost of ops as one kernel, in microseconds, or bytes without a
   // machine. False where they are none.
-  bool PriceOf(const FusionCluster& ops, double* price) const {
+  bool CostOf(const FusionCluster& ops, double* cost) const {
     Op op = FusionOf(program_, def_use_, ops);
     std::vector<Type> operands = program_.OperandTypes(op);
     std::vector<Type> results = program_.ResultTypes(op);
     if (operands.size() + results.size() > kMostValues) return false;
     auto types = InferTypes(*op.def, op.attrs, operands, program_.mesh);
     if (!types.ok() || *types != results) return false;
-    // One op is priced as what it is.
+    // One op is costed as what it is.
     const Op& whole = ops.size() == 1 ? program_.ops[ops[0]] : op;
     OpUse use(program_, whole);
     if (costs_ != nullptr) {
-      OpCost cost = costs_->Cost(use);
+      OpCost whole_cost = costs_->Cost(use);
       if (options_.measured_only && ops.size() > 1 &&
-          cost.source > OpCost::kInterpolated) {
+          whole_cost.source > OpCost::kInterpolated) {
         return false;
       }
-      *price = std::max(cost.time_us, cost.launch_us);
+      *cost = std::max(whole_cost.time_us, whole_cost.launch_us);
       return true;
     }
     Work work = WorkOf(use, program_.mesh);
-    *price = work.read_bytes + work.write_bytes;
+    *cost = work.read_bytes + work.write_bytes;
     return true;
   }
 
@@ -110,7 +110,7 @@ class Finder {
     }
   }
 
-  // What a fold leaves of each row, kept or dropped.
+  // What a reduction leaves of each row, kept or dropped.
   static bool IsLeftOf(const Type& small, const Type& loop) {
     if (loop.rank() == 0 || small.rank() > loop.rank() ||
         small.rank() + 1 < loop.rank()) {
@@ -123,9 +123,9 @@ class Finder {
   }
 
   static bool FitsTogether(const Cluster& made, const Cluster& reads) {
-    if (made.has_fold && reads.has_fold) return false;
+    if (made.has_reduction && reads.has_reduction) return false;
     if (made.loop.dims == reads.loop.dims) return true;
-    return made.has_fold && IsLeftOf(reads.loop, made.loop);
+    return made.has_reduction && IsLeftOf(reads.loop, made.loop);
   }
 
   void Join(int made_id, int reads_id) {
@@ -138,11 +138,11 @@ class Finder {
     }
     Cluster both{.joins = true,
                  .loop = made.loop,
-                 .has_fold = made.has_fold || reads.has_fold};
+                 .has_reduction = made.has_reduction || reads.has_reduction};
     std::merge(made.ops.begin(), made.ops.end(), reads.ops.begin(),
                reads.ops.end(), std::back_inserter(both.ops));
-    if (!MayMoveBack(both.ops) || !PriceOf(both.ops, &both.price) ||
-        both.price >= (made.price + reads.price) * (1 - kNothing) ||
+    if (!MayMoveBack(both.ops) || !CostOf(both.ops, &both.cost) ||
+        both.cost >= (made.cost + reads.cost) * (1 - kNothing) ||
         !WaitsForNothing(both)) {
       return;
     }
@@ -156,7 +156,7 @@ class Finder {
   }
 
   // The ops may move to the place of the last of them: nobody outside reads
-  // what they make before, and no barrier stands between.
+  // what they make before, and no barrier is between.
   bool MayMoveBack(const FusionCluster& ops) const {
     for (int i = ops.front(); i < ops.back(); ++i) {
       if (program_.ops[i].def->is_barrier) return false;
@@ -188,9 +188,9 @@ class Finder {
         if (!Has(cluster.ops, user)) return false;
       }
     }
-    double price = 0;
+    double cost = 0;
     return late.size() == cluster.ops.size() ||
-           (PriceOf(late, &price) && cluster.price <= price * (1 + kNothing));
+           (CostOf(late, &cost) && cluster.cost <= cost * (1 + kNothing));
   }
 
   const Program& program_;

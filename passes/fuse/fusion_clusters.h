@@ -10,26 +10,26 @@
 
 namespace asyra {
 
-// Indices of ops, ascending. The fusion stands where the last one stood.
+// Indices of ops, ascending. The fusion takes the place of the last one.
 using FusionCluster = std::vector<int>;
 
 struct ClusterOptions {
   int most_ops = 16;  // of a cluster
-  // Only of prices that were measured, or lie between such.
+  // Only of costs that were measured, or are between such.
   bool measured_only = false;
 };
 
 // Disjoint clusters of two ops and more, grown along the values that ops pass
 // to one another. Ops are those whose definition says that they go element by
-// element or fold rows (OpDef::fusable). In a cluster
-//   all go over the same rows, or over what the one fold of rows leaves;
-//   at most one folds rows;
+// element or reduce rows (OpDef::fusable). In a cluster
+//   all go over the same rows, or over what the one row reduction leaves;
+//   at most one reduces rows;
 //   none is computed twice, and nobody outside reads a value before the last
 //   of the ops stood, so that the order of the text stays good; none moves
 //   across a barrier;
 //   nothing that could be computed while a collective runs waits for its
 //   result, unless that costs the ops behind it nothing;
-//   the price is below that of its parts; without prices, the bytes are.
+//   the cost is below that of its parts; without costs, the bytes are.
 std::vector<FusionCluster> FindClusters(const Program& program,
                                         const CostModel* costs,
                                         const ClusterOptions& options = {});

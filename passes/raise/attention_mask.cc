@@ -62,11 +62,12 @@ class Combiner {
   }
 
   Found Run() {
-    using Way = Found (Combiner::*)();
-    for (Way way : {&Combiner::WhereEveryRowSees, &Combiner::ByInfinity,
-                    &Combiner::ByOneNumber, &Combiner::ByBand,
-                    &Combiner::ByInfinityAndOthers, &Combiner::Whole}) {
-      ASYRA_ASSIGN_OR_RETURN(std::optional<AttentionMask> mask, (this->*way)());
+    using Method = Found (Combiner::*)();
+    for (Method method : {&Combiner::WhereEveryRowSees, &Combiner::ByInfinity,
+                          &Combiner::ByOneNumber, &Combiner::ByBand,
+                          &Combiner::ByInfinityAndOthers, &Combiner::Whole}) {
+      ASYRA_ASSIGN_OR_RETURN(std::optional<AttentionMask> mask,
+                             (this->*method)());
       if (mask.has_value()) return mask;
     }
     return std::nullopt;

@@ -19,8 +19,8 @@ const Op* FloatCast(const Rewriter& in, ValueId value) {
 }
 
 // Scores before any mask, times `outer`: c * tanh(q k^T * s / c), or q k^T * s.
-bool ReadProduct(Rewriter& in, ValueId core, double outer,
-                 AttentionScores* scores) {
+bool ReadMatmul(Rewriter& in, ValueId core, double outer,
+                AttentionScores* scores) {
   double inner = 1;
   if (const Op* tanh = in.Def(core, "tanh")) {
     scores->softcap = outer;
@@ -47,7 +47,7 @@ bool ClampsNothing(Rewriter& in, const AttentionScores& scores) {
          std::isfinite(range.high);
 }
 
-// Takes masks and scales off, in any order, until the product is reached;
+// Takes masks and scales off, in any order, until the matmul is reached;
 // `factor` is what has been taken off around `value`.
 bool ReadScores(Rewriter& in, ValueId value, double factor,
                 AttentionScores* scores) {
@@ -96,7 +96,7 @@ bool ReadScores(Rewriter& in, ValueId value, double factor,
     }
     return false;
   }
-  return ReadProduct(in, value, factor, scores);
+  return ReadMatmul(in, value, factor, scores);
 }
 
 bool IsLast(const Rewriter& in, const Op& op) {

@@ -16,7 +16,7 @@ struct AttentionScores {
   bool clamped = false;         // max(masked scores, the lowest number)
   bool guarded = false;         // weights that are NaN are 0
   ValueId sinks = kNoValue;     // [1, H, 1, 1]: scores beside those of the keys
-  std::vector<MaskStep> masks;  // from the product outwards
+  std::vector<MaskStep> masks;  // from the matmul outwards
 };
 
 // Reads `value` as softmax(scores): a guard against rows of NaN, casts between

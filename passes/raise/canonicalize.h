@@ -1,7 +1,7 @@
 // Brings a global program into the one form that the raising passes match and
 // the later passes like: no dead or repeated ops, constants folded, identities
 // gone, reshapes and transposes merged and moved towards where they cancel,
-// products with transposed operands written directly.
+// matmuls with transposed operands written directly.
 #pragma once
 
 #include "passes/pass.h"

@@ -119,7 +119,7 @@ absl::StatusOr<ValueId> SourceOf(Rewriter& to, ValueId value,
 }
 
 // Ops that name one dimension and keep them all, every operand transposed
-// alike.
+// by the same permutation.
 absl::StatusOr<ValueId> BelowOneDim(Rewriter& to, const NewOp& op) {
   const Ints* found = PermOf(to, op.in(0));
   if (found == nullptr) return kNoValue;

@@ -100,7 +100,7 @@ absl::StatusOr<ValueId> SliceOfBroadcast(Rewriter& to, const NewOp& op,
   return BroadcastTo(to, source, op.type);
 }
 
-// All operands broadcast from shapes that are alike where they are joined.
+// All operands broadcast from shapes that are equal where they are joined.
 absl::StatusOr<ValueId> ConcatOfBroadcasts(Rewriter& to, const NewOp& op) {
   int dim = NormalizeDim(op.op.attrs.Int("dim"), op.type.rank());
   std::vector<ValueId> operands;

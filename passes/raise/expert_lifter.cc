@@ -224,8 +224,8 @@ absl::StatusOr<ValueId> ExpertLifter::LiftElementwise(const Op& op,
   return to_.Add(op.def->name, operands, op.attrs);
 }
 
-// The product of each row with its expert's weights, on either side.
-absl::StatusOr<ValueId> ExpertLifter::LiftProduct(const Op& op, ValueId value) {
+// The matmul of each row with its expert's weights, on either side.
+absl::StatusOr<ValueId> ExpertLifter::LiftMatmul(const Op& op, ValueId value) {
   bool weights_left = false;
   ValueId table = kNoValue;
   if (IsWeights(op.operands[0], &table)) {
@@ -240,7 +240,7 @@ absl::StatusOr<ValueId> ExpertLifter::LiftProduct(const Op& op, ValueId value) {
       result.row.size() != 2) {
     return kNoValue;
   }
-  // One row of each expert's product at a time.
+  // One row of each expert's matmul at a time.
   int64_t in = rows.row[0] * rows.row[1];
   int64_t out = result.row[0] * result.row[1];
   if (std::max(rows.row[0], rows.row[1]) != in ||
@@ -269,7 +269,7 @@ absl::StatusOr<ValueId> ExpertLifter::LiftOp(const Op& op, ValueId value) {
   Rows rows = RowsOf(value);
   std::string_view name = op.def->name;
   if (op.results.size() != 1) return kNoValue;
-  if (name == "matmul") return LiftProduct(op, value);
+  if (name == "matmul") return LiftMatmul(op, value);
   if (IsElementwise(*op.def)) return LiftElementwise(op, value);
   bool slice = name == "slice";
   if (!slice && name != "reshape") return kNoValue;

@@ -4,7 +4,7 @@
 //   sum over choices of weight * f(repeated token, gather(W, expert)).
 //
 // Here f is said again on the slots of moe_dispatch, where the weights of an
-// expert stand once and its tokens meet them in one product.
+// expert exist once and its tokens meet them in one matmul.
 #pragma once
 
 #include "absl/container/flat_hash_map.h"
@@ -51,7 +51,7 @@ class ExpertLifter {
   absl::StatusOr<bool> Route(ValueId scale, ValueId* weights);
   absl::StatusOr<ValueId> LiftValue(ValueId value);
   absl::StatusOr<ValueId> LiftOp(const Op& op, ValueId value);
-  absl::StatusOr<ValueId> LiftProduct(const Op& op, ValueId value);
+  absl::StatusOr<ValueId> LiftMatmul(const Op& op, ValueId value);
   absl::StatusOr<ValueId> LiftElementwise(const Op& op, ValueId value);
   absl::StatusOr<ValueId> LiftOperand(ValueId operand, size_t row_rank);
   Shape Slots(const Shape& row) const;  // [..., expert, slot, row...]

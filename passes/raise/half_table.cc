@@ -198,7 +198,7 @@ class Known {
     }
   }
 
-  // Whether only data stands behind it, in at most the bytes of a table.
+  // Whether only data follows it, in at most the bytes of a table.
   bool IsKnown(ValueId value) {
     auto found = known_.find(value);
     if (found != known_.end()) return found->second;

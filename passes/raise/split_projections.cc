@@ -10,7 +10,7 @@
 namespace asyra {
 namespace {
 
-// The columns of a product that one slice takes: of all of them seen as
+// The columns of a matmul that one slice takes: of all of them seen as
 // `split`, those at [start, stop) of dimension `dim`.
 struct Cut {
   Shape split;
@@ -22,7 +22,7 @@ struct Cut {
   }
 };
 
-// A product, or add(product, bias), with the slices that read it, as it is or
+// A matmul, or add(matmul, bias), with the slices that read it, as it is or
 // under a reshape that splits its last dimension.
 struct Projection {
   int matmul = -1;
@@ -70,7 +70,7 @@ class Splitter {
     return def < 0 ? nullptr : &program_.ops[def];
   }
 
-  bool IsProduct(ValueId value, Projection* projection) const {
+  bool IsMatmul(ValueId value, Projection* projection) const {
     const Op* op = Def(value);
     if (op == nullptr) return false;
     bool grouped = op->def->name == "grouped_matmul";
@@ -85,16 +85,16 @@ class Splitter {
   }
 
   bool Find(ValueId value, Projection* projection) const {
-    if (IsProduct(value, projection)) return true;
+    if (IsMatmul(value, projection)) return true;
     const Op* op = Def(value);
     if (op == nullptr || op->def->name != "add") return false;
     for (int i : {0, 1}) {
-      ValueId product = op->operands[i], bias = op->operands[1 - i];
-      if (!IsProduct(product, projection) || !stored_[bias] ||
+      ValueId matmul = op->operands[i], bias = op->operands[1 - i];
+      if (!IsMatmul(matmul, projection) || !stored_[bias] ||
           program_.type(bias).rank() != 1 ||
-          program_.type(product) != program_.type(value) ||
-          def_use_.uses[product].size() != 1 ||
-          def_use_.output_uses[product] != 0) {
+          program_.type(matmul) != program_.type(value) ||
+          def_use_.uses[matmul].size() != 1 ||
+          def_use_.output_uses[matmul] != 0) {
         continue;
       }
       projection->add = def_use_.def[value];

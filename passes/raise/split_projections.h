@@ -1,5 +1,5 @@
-// Products with a fused weight, of which only disjoint slices are read (the
-// query, key and value of GPT-2), become one product a slice, so that each can
+// Matmuls with a fused weight, of which only disjoint slices are read (the
+// query, key and value of GPT-2), become one matmul a slice, so that each can
 // be sharded by its own heads.
 #pragma once
 

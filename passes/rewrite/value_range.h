@@ -5,7 +5,7 @@
 
 namespace asyra {
 
-// All elements that are numbers lie within it, up to rounding; infinite where
+// All elements that are numbers are within it, up to rounding; infinite where
 // nothing is known, as of the program's data. A float weight without data is
 // taken for a parameter of ordinary size, |x| <= 1e4.
 Range BoundsOf(Rewriter& in, ValueId value);

@@ -4,8 +4,8 @@
 
 #include "ir/support/status.h"
 #include "ir/support/units.h"
-#include "passes/schedule/carry_by_copies.h"
-#include "passes/schedule/perturbation.h"
+#include "passes/schedule/carry_by_copy_engine.h"
+#include "passes/schedule/cost_noise.h"
 #include "passes/schedule/reorder.h"
 #include "passes/schedule/second_stream.h"
 #include "simulator/simulate.h"
@@ -13,7 +13,7 @@
 namespace asyra {
 namespace {
 
-// Thread blocks that are tried besides what the library takes.
+// CTAs that are tried besides what the library takes.
 constexpr int64_t kBudgets[] = {2, 4, 8, 16, 32};
 
 // Collectives of one kind over the same axes and of one size.
@@ -48,66 +48,68 @@ class Search {
   }
 
   void MoveChains(PassContext& context) {
-    std::map<std::string, std::vector<SideChain>> alike;
+    std::map<std::string, std::vector<SideChain>> chains_by_signature;
     for (SideChain& chain :
-         FindSideChains(program_, OpsWithoutProducts(program_))) {
-      alike[chain.signature].push_back(chain);
+         FindSideChains(program_, OpsWithoutMatmuls(program_))) {
+      chains_by_signature[chain.signature].push_back(chain);
     }
     size_t kinds[] = {0, 0, 0}, ops = 0;  // by outcome
     double before_us = makespan_us();
-    for (const auto& [signature, chains] : alike) {
+    for (const auto& [signature, chains] : chains_by_signature) {
       Outcome outcome = Try(MoveToStream(program_, chains, "compute2"));
       ++kinds[outcome];
       if (outcome != kKept) continue;
       for (const SideChain& chain : chains) ops += chain.ops.size();
     }
-    if (alike.empty()) return;
+    if (chains_by_signature.empty()) return;
     context.Remark(
         "assign_streams: of {} kinds of ops between collectives {} go to a "
         "second compute stream ({} ops, {} saved), {} would save "
         "nothing there, {} would need more memory",
-        alike.size(), kinds[kKept], ops, TimeText(before_us - makespan_us()),
-        kinds[kNoGain], kinds[kMoreMemory]);
+        chains_by_signature.size(), kinds[kKept], ops,
+        TimeText(before_us - makespan_us()), kinds[kNoGain],
+        kinds[kMoreMemory]);
   }
 
   void ChooseBudgets(PassContext& context) {
-    for (const CollectiveClass& alike : Classes()) {
+    for (const CollectiveClass& collectives : Classes()) {
       double before_us = makespan_us();
       int64_t chosen = 0;
       for (int64_t ctas : kBudgets) {
         Program trial = program_;
-        for (int op : alike.ops) trial.ops[op].attrs.Set("ctas", ctas);
+        for (int op : collectives.ops) trial.ops[op].attrs.Set("ctas", ctas);
         if (Try(std::move(trial)) == kKept) chosen = ctas;
       }
-      if (TryCopies(alike, context) || chosen == 0) continue;
-      context.Remark("assign_streams: {} thread blocks for {} {}, {} saved",
-                     chosen, alike.ops.size(), alike.name,
+      if (TryCopyEngines(collectives, context) || chosen == 0) continue;
+      context.Remark("assign_streams: {} CTAs for {} {}, {} saved", chosen,
+                     collectives.ops.size(), collectives.name,
                      TimeText(before_us - makespan_us()));
     }
   }
 
  private:
-  bool TryCopies(const CollectiveClass& alike, PassContext& context) {
-    for (int op : alike.ops) {
-      if (!CanBeCopied(program_.ops[op], costs_)) return false;
+  bool TryCopyEngines(const CollectiveClass& collectives,
+                      PassContext& context) {
+    for (int op : collectives.ops) {
+      if (!CanUseCopyEngine(program_.ops[op], costs_)) return false;
     }
     double before_us = makespan_us();
     Program trial = program_;
-    for (int op : alike.ops) {
+    for (int op : collectives.ops) {
       trial.ops[op].attrs.Set("ctas", int64_t{0});
       trial.ops[op].attrs.Set("copies", true);
     }
     if (Try(std::move(trial)) != kKept) return false;
     context.Remark("assign_streams: copy engines for {} {}, {} saved",
-                   alike.ops.size(), alike.name,
+                   collectives.ops.size(), collectives.name,
                    TimeText(before_us - makespan_us()));
     return true;
   }
 
   bool IsRobust(const Program& trial, const SimResult& result) const {
-    return SurvivesErrors(PricedProgram(program_, result_.prices),
-                          PricedProgram(trial, result.prices),
-                          SerialOrder(trial));
+    return IsRobustToNoise(CostedProgram(program_, result_.op_costs),
+                           CostedProgram(trial, result.op_costs),
+                           SerialOrder(trial));
   }
 
   static ReplayOptions Options() {
@@ -127,13 +129,14 @@ class Search {
       std::string name = fmt::format(
           "{} over {} of ", op.def->name,
           AxesToString(op.attrs.Get<AxisList>("axes"), program_.mesh));
-      CollectiveClass& alike = classes[{name, bytes}];
-      alike.name = name + BytesText(bytes);
-      alike.ops.push_back(static_cast<int>(i));
-      alike.time_us += result_.prices[i].time_us;
+      CollectiveClass& collectives = classes[{name, bytes}];
+      collectives.name = name + BytesText(bytes);
+      collectives.ops.push_back(static_cast<int>(i));
+      collectives.time_us += result_.op_costs[i].time_us;
     }
     std::vector<CollectiveClass> list;
-    for (auto& [key, alike] : classes) list.push_back(std::move(alike));
+    for (auto& [key, collectives] : classes)
+      list.push_back(std::move(collectives));
     std::stable_sort(
         list.begin(), list.end(),
         [](const auto& a, const auto& b) { return a.time_us > b.time_us; });
@@ -149,7 +152,7 @@ class Search {
 
 absl::StatusOr<bool> AssignStreams(Program& program, const PassOptions& options,
                                    PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs prices: give --machine");
+  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
   Search search(program, *context.costs);
   double before_us = search.makespan_us();
   if (options.Bool("second")) search.MoveChains(context);

@@ -2,19 +2,19 @@
 //
 // A program comes with one compute stream and one for each communicator. Two
 // things are changed, and only where the simulated step gets shorter by more
-// than kLeastGain of it, at these prices and not at the cost of prices that are
-// a tenth off (perturbation.h), and its peak memory does not grow:
+// than kLeastGain of it, at these costs and under cost noise of 10 %
+// (cost_noise.h), and its peak memory does not grow:
 //
-// - What stands between two collectives with no product among it (a norm
+// - What is between two collectives with no matmul among it (a norm
 //   between a reduce_scatter and an all_gather, say) goes to a second compute
 //   stream, with the wait that it begins with: on the first one it would queue
-//   behind products of other tiles, and the second collective with it.
+//   behind matmuls of other tiles, and the second collective with it.
 // - Each collective holds the SMs of its CTAs. Few of them
 //   leave more to computation, many move bytes faster; a small number of
 //   counts is tried for all collectives of equal kind, axes and size (attribute
 //   `ctas`).
 //
-// Alike groups are changed together: layers repeat, and so does what pays.
+// Equal groups are changed together: layers repeat, and so does what pays.
 #pragma once
 
 #include "passes/pass.h"

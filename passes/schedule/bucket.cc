@@ -117,7 +117,7 @@ class Bucketer {
       if (!trial.set.empty()) search.rules[0].class_us.clear();
     }
     trial.found =
-        SearchOrder(PricedProgram(trial.program, costs_), {seed}, search);
+        SearchOrder(CostedProgram(trial.program, costs_), {seed}, search);
     steps_ += trial.found.steps;
     return trial;
   }
@@ -281,7 +281,7 @@ absl::StatusOr<BucketResult> BucketTiles(const Program& program,
 
 absl::StatusOr<bool> Bucket(Program& program, const PassOptions& options,
                             PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs prices: give --machine");
+  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
   BucketOptions bucket;
   const Machine& machine = context.costs->machine();
   bucket.memory_bytes = ValueBytes(

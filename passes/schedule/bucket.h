@@ -3,7 +3,7 @@
 // Joins different collectives into one where their latency costs more than
 // beginning the first of them early gives.
 //
-// Candidates (bucket_candidates.h) are what all lanes have alike, in all
+// Candidates (bucket_candidates.h) are what all lanes have in common, in all
 // layers at once: runs of computing ops, and collectives; and small collectives
 // over the same devices that do not wait for each other. Each is merged, put
 // in order anew and simulated alone: its value is the makespan saved, its cost
@@ -63,7 +63,7 @@ std::vector<int> BestSet(absl::Span<const double> values,
                          absl::Span<const int64_t> costs, int64_t budget);
 
 // The pass. Options: memory_gib (float, as CapacityBytes takes it), steps,
-// join. Error: no machine to price with.
+// join. Error: no machine to estimate costs with.
 absl::StatusOr<bool> Bucket(Program& program, const PassOptions& options,
                             PassContext& context);
 

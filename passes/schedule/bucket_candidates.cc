@@ -74,7 +74,7 @@ class Finder {
     return pairs;
   }
 
-  // The runs that stand at the same place of every lane.
+  // The runs that are at the same place of every lane.
   void Match(const std::vector<std::vector<Ops>>& by_lane, bool collective) {
     for (size_t r = 0; r < by_lane[0].size(); ++r) {
       std::vector<TileGroup> groups;

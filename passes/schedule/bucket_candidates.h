@@ -1,5 +1,5 @@
-// What bucketing may merge: ops that all lanes of a tiled program have alike,
-// and small collectives of one lane, or of none.
+// What bucketing may merge: ops that all lanes of a tiled program have in
+// common, and small collectives of one lane, or of none.
 #pragma once
 
 #include <string>

@@ -21,7 +21,7 @@ struct JoinCandidate {
 // Of a scheduled program, in order of appearance, at most kMostJoins: those
 // that do away with most collectives. Each lane is looked at by itself: all of
 // the lanes together are what merging tiles is for. Groups are taken in three
-// ways, of which prices have to choose:
+// ways, of which costs have to choose:
 // - what one op reads: q, k and v of Ulysses;
 // - a stretch in which the first of them does not come again: the gradients of
 //   a layer;

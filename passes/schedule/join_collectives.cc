@@ -67,7 +67,7 @@ class Joiner {
     AddNode(std::move(members));
   }
 
-  // A node stands where its last op does.
+  // A node takes the place of its last op.
   absl::StatusOr<std::vector<int>> Sort(absl::Span<const int> place) const {
     std::vector<int> places;
     for (const Node& node : nodes_.ops) {

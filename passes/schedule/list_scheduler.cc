@@ -20,17 +20,17 @@ void AddOnce(std::vector<int>& list, int item) {
 
 }  // namespace
 
-ListScheduler::ListScheduler(const PricedProgram& priced)
-    : priced_(priced),
-      before_(priced.program().ops.size()),
-      after_(priced.program().ops.size()),
-      way_us_(priced.program().ops.size(), 0),
-      feed_us_(priced.program().ops.size(), 0),
-      server_(priced.program().ops.size(), -1) {
-  const Program& program = priced.program();
+ListScheduler::ListScheduler(const CostedProgram& costed)
+    : costed_(costed),
+      before_(costed.program().ops.size()),
+      after_(costed.program().ops.size()),
+      bottom_level_us_(costed.program().ops.size(), 0),
+      to_collective_us_(costed.program().ops.size(), 0),
+      server_(costed.program().ops.size(), -1) {
+  const Program& program = costed.program();
   int count = static_cast<int>(program.ops.size());
   int streams = static_cast<int>(program.streams.size()) + 1;
-  const Dependencies& dependencies = priced.dependencies();
+  const Dependencies& dependencies = costed.dependencies();
   servers_ = streams + static_cast<int>(dependencies.communicators().size());
   int barrier = -1;
   for (int op = 0; op < count; ++op) {
@@ -40,7 +40,7 @@ ListScheduler::ListScheduler(const PricedProgram& priced)
       for (int i = barrier + 1; i < op; ++i) AddEdge(i, op);
       barrier = op;
     }
-    if (priced.prices()[op].is_free()) continue;
+    if (costed.op_costs()[op].is_free()) continue;
     server_[op] = program.ops[op].stream + 1;
   }
   // What replaces a state is written in its place.
@@ -53,14 +53,16 @@ ListScheduler::ListScheduler(const PricedProgram& priced)
     }
   }
   for (int op = count; op-- > 0;) {
-    double time_us = priced.prices()[op].time_us, feed_us = kNever;
+    double time_us = costed.op_costs()[op].time_us, to_collective_us = kNever;
     for (int later : after_[op]) {
-      way_us_[op] = std::max(way_us_[op], way_us_[later]);
-      feed_us = std::min(feed_us, feed_us_[later]);
+      bottom_level_us_[op] =
+          std::max(bottom_level_us_[op], bottom_level_us_[later]);
+      to_collective_us = std::min(to_collective_us, to_collective_us_[later]);
     }
-    way_us_[op] += time_us;
+    bottom_level_us_[op] += time_us;
     if (program.ops[op].is_collective()) continue;
-    feed_us_[op] = time_us + (feed_us < kNever ? feed_us : 0);
+    to_collective_us_[op] =
+        time_us + (to_collective_us < kNever ? to_collective_us : 0);
   }
   FindBuffers();
 }
@@ -76,7 +78,7 @@ void ListScheduler::AddEdge(int before, int after) {
 // As simulator/memory.h: views and waits have their operand's buffer, and the
 // operands of a start are read until its wait.
 void ListScheduler::FindBuffers() {
-  const Program& program = priced_.program();
+  const Program& program = costed_.program();
   constexpr int kResident = -1;
   std::vector<int> buffer(program.values.size(), kResident);
   std::vector<const Op*> start_of(program.values.size(), nullptr);
@@ -120,7 +122,7 @@ class ListRun {
   ListRun(const ListScheduler& scheduler, const ListOptions& options)
       : s_(scheduler),
         options_(options),
-        prices_(scheduler.priced_.prices()),
+        op_costs_(scheduler.costed_.op_costs()),
         waiting_for_(s_.before_.size()),
         ready_us_(s_.before_.size(), 0),
         emitted_(s_.before_.size(), false),
@@ -170,7 +172,8 @@ class ListRun {
   }
 
   double Priority(int op) const {
-    return s_.way_us_[op] - options_.feed * s_.feed_us_[op] +
+    return s_.bottom_level_us_[op] -
+           options_.collective_lookahead * s_.to_collective_us_[op] +
            (options_.bias.empty() ? 0 : options_.bias[op]);
   }
 
@@ -180,8 +183,8 @@ class ListRun {
     return bytes;
   }
 
-  // Of the candidates ready by then, one that fits and has the longest way to
-  // go; the one that takes least where none fits.
+  // Of the candidates ready by then, one that fits and has the highest
+  // priority; the one that takes least where none fits.
   int Choose(int server, double by_us) {
     std::vector<int>& list = candidates_[server];
     size_t best = list.size();
@@ -210,8 +213,8 @@ class ListRun {
   }
 
   void Start(int server, int op) {
-    double time_us = prices_[op].time_us;
-    if (s_.priced_.program().ops[op].is_collective()) {
+    double time_us = op_costs_[op].time_us;
+    if (s_.costed_.program().ops[op].is_collective()) {
       time_us *= options_.collective_stretch;
     }
     double end = std::max(ready_us_[op], free_at_us_[server]) + time_us;
@@ -250,7 +253,7 @@ class ListRun {
 
   const ListScheduler& s_;
   const ListOptions& options_;
-  absl::Span<const OpCost> prices_;
+  absl::Span<const OpCost> op_costs_;
   std::vector<int> waiting_for_;
   std::vector<double> ready_us_;
   std::vector<bool> emitted_;

@@ -1,6 +1,6 @@
 // List scheduling: builds an order of issue by playing the program forward in
 // time. Whenever a stream is free it takes, of the ops that could run, the one
-// with the longest way to the end of the program.
+// with the highest bottom level: the longest path to the end of the program.
 //
 // What is played is simpler than the simulator: ops that run together take
 // nothing from each other. So its orders are candidates, which the simulator
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "simulator/priced_program.h"
+#include "simulator/costed_program.h"
 
 namespace asyra {
 
@@ -22,8 +22,8 @@ struct ListOptions {
   double collective_stretch = 1;
   // Taken off the priority of each op, for each us between its start and that
   // of the next collective that needs it: streams of collectives are kept busy.
-  double feed = 0;
-  // Added to the priority of each op, in us of way to go; empty: nothing.
+  double collective_lookahead = 0;
+  // Added to the priority of each op, in us of bottom level; empty: nothing.
   absl::Span<const double> bias = {};
   // By op, when it may start at the earliest; empty: at once.
   absl::Span<const double> release_us = {};
@@ -35,28 +35,29 @@ struct ListOptions {
 // What all runs over one program share. The program must outlive it.
 class ListScheduler {
  public:
-  explicit ListScheduler(const PricedProgram& priced);
+  explicit ListScheduler(const CostedProgram& costed);
 
   // Indices of all ops in order of issue: definitions before uses, readers of
   // a state before what replaces it. Ops that cost nothing (waits, views) come
   // right before the first op that needs them. Deterministic.
   std::vector<int> Run(const ListOptions& options = {}) const;
 
-  const PricedProgram& priced() const { return priced_; }
-  // From the start of each op to the end of the program, along its data.
-  absl::Span<const double> way_us() const { return way_us_; }
+  const CostedProgram& costed() const { return costed_; }
+  // The bottom level of each op: from its start to the end of the program,
+  // along its data.
+  absl::Span<const double> bottom_level_us() const { return bottom_level_us_; }
 
  private:
   friend class ListRun;
   void AddEdge(int before, int after);
   void FindBuffers();
 
-  const PricedProgram& priced_;
+  const CostedProgram& costed_;
   std::vector<std::vector<int>> before_;  // by op
   std::vector<std::vector<int>> after_;
-  std::vector<double> way_us_;
+  std::vector<double> bottom_level_us_;
   // To the next collective along its data, or to the end of the program.
-  std::vector<double> feed_us_;
+  std::vector<double> to_collective_us_;
   std::vector<int> server_;  // by op: what it occupies; -1: free
   int servers_ = 0;
   // The buffers each op makes and the ones it reads, once each.

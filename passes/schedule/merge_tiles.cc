@@ -73,7 +73,7 @@ class Merger {
     nodes_.ops.push_back(std::move(ops));
   }
 
-  // A merged op stands where its first one did.
+  // A merged op takes the place of its first one.
   absl::StatusOr<std::vector<int>> Sort() const {
     std::vector<int> places;
     for (const TileGroup& ops : nodes_.ops) places.push_back(ops[0]);

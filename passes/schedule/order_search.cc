@@ -6,19 +6,19 @@
 #include "ir/support/random.h"
 #include "passes/analysis/lanes.h"
 #include "passes/analysis/op_classes.h"
+#include "passes/schedule/cost_noise.h"
 #include "passes/schedule/list_scheduler.h"
-#include "passes/schedule/perturbation.h"
 
 namespace asyra {
 namespace {
 
-// Classes of ops that move together: alike, of one lane. Only ops that cost
+// Classes of ops that move together: identical, of one lane. Only ops that cost
 // something have a place of their own.
 class Moves {
  public:
-  explicit Moves(const PricedProgram& priced) : lanes_(priced.program()) {
+  explicit Moves(const CostedProgram& costed) : lanes_(costed.program()) {
     constexpr int kRounds = 3;
-    const Program& program = priced.program();
+    const Program& program = costed.program();
     std::vector<int> classes =
         RefineClasses(program, OpClasses(program), kRounds);
     auto width = static_cast<size_t>(std::max(lanes_.count, 1)) + 1;
@@ -28,7 +28,7 @@ class Moves {
       size_t key = static_cast<size_t>(classes[i]) * width +
                    static_cast<size_t>(lanes_.of_op[i] + 1);
       if (key >= number.size()) number.resize(key + 1, -1);
-      if (number[key] < 0 && !priced.prices()[i].is_free()) {
+      if (number[key] < 0 && !costed.op_costs()[i].is_free()) {
         number[key] = count_++;
       }
       of_op_.push_back(number[key]);
@@ -48,15 +48,15 @@ class Moves {
 
 class Search {
  public:
-  Search(const PricedProgram& priced, const OrderSearchOptions& options)
-      : priced_(priced),
+  Search(const CostedProgram& costed, const OrderSearchOptions& options)
+      : costed_(costed),
         options_(options),
-        scheduler_(priced),
-        moves_(priced),
+        scheduler_(costed),
+        moves_(costed),
         random_(options.seed, 0) {
-    for (uint64_t seed = 1; seed <= kErrors; ++seed) {
-      erring_.emplace_back(
-          priced, PerturbedPrices(priced.program(), priced.prices(), seed));
+    for (uint64_t seed = 1; seed <= kSamples; ++seed) {
+      noisy_.emplace_back(
+          costed, NoisyCosts(costed.program(), costed.op_costs(), seed));
     }
   }
 
@@ -86,19 +86,19 @@ class Search {
     return replay;
   }
 
-  // Its makespans summed up when prices are off.
-  double ErringUs(const std::vector<int>& order) const {
+  // Its makespans summed up over samples of cost noise.
+  double NoisyUs(const std::vector<int>& order) const {
     double sum = 0;
-    for (const PricedProgram& priced : erring_) {
-      sum += Replay(priced, order, TimeAlone()).makespan_us;
+    for (const CostedProgram& costed : noisy_) {
+      sum += Replay(costed, order, TimeAlone()).makespan_us;
     }
     return sum;
   }
 
-  // True when it is the best so far: faster, and also where prices are off.
+  // True when it is the best so far: faster, and also under cost noise.
   bool Try(const std::string& name, std::vector<int> order,
            bool robust = true) {
-    SimResult simulated = Replay(priced_, order, TimeAlone());
+    SimResult simulated = Replay(costed_, order, TimeAlone());
     // Memory takes longer than time: once something fits, only what is fast
     // enough is asked for it.
     if (result_.steps > 0 && result_.fits &&
@@ -106,7 +106,7 @@ class Search {
       ++result_.steps;
       return false;
     }
-    int64_t peak = ReplayMemory(priced_.program(), simulated.spans).peak_bytes;
+    int64_t peak = ReplayMemory(costed_.program(), simulated.spans).peak_bytes;
     if (result_.steps == 0 || peak < result_.least_peak_bytes) {
       result_.least_peak_bytes = peak;
     }
@@ -115,16 +115,16 @@ class Search {
     bool better = result_.steps == 0 || merit.BetterThan(result_);
     ++result_.steps;
     if (!better) return false;
-    double erring_us = ErringUs(order);
-    if (robust && fits && result_.fits && erring_us > erring_us_) return false;
-    erring_us_ = erring_us;
+    double noisy_us = NoisyUs(order);
+    if (robust && fits && result_.fits && noisy_us > noisy_us_) return false;
+    noisy_us_ = noisy_us;
     result_.best = {name, std::move(order)};
     static_cast<Merit&>(result_) = merit;
     return true;
   }
 
   bool TryRule(const OrderRule& rule) {
-    std::vector<double> bias(priced_.prices().size(), 0);
+    std::vector<double> bias(costed_.op_costs().size(), 0);
     std::vector<double> release(bias.size(), 0);
     for (int op = 0; op < static_cast<int>(bias.size()); ++op) {
       if (!rule.class_us.empty() && moves_[op] >= 0) {
@@ -137,7 +137,7 @@ class Search {
     }
     ListOptions list{.lookahead_us = rule.lookahead_us,
                      .collective_stretch = rule.stretch,
-                     .feed = rule.feed,
+                     .collective_lookahead = rule.collective_lookahead,
                      .bias = bias,
                      .release_us = release,
                      .memory_bytes = ResultBytes()};
@@ -147,7 +147,7 @@ class Search {
   // What results may take of the budget.
   int64_t ResultBytes() const {
     if (options_.memory_bytes == 0) return 0;
-    const Program& program = priced_.program();
+    const Program& program = costed_.program();
     int64_t resident = 0;
     for (const Input& input : program.inputs) {
       resident += LocalBytes(program.type(input.value), program.mesh);
@@ -155,13 +155,14 @@ class Search {
     return std::max<int64_t>(1, options_.memory_bytes - resident);
   }
 
-  // The way of one lane through one layer, roughly: what most classes have
-  // once.
+  // The critical path of one lane through one layer, roughly: what most classes
+  // have once.
   double LayerUs() const {
     double longest = 0;
-    for (double way : scheduler_.way_us()) longest = std::max(longest, way);
+    for (double us : scheduler_.bottom_level_us())
+      longest = std::max(longest, us);
     std::vector<int> members(moves_.count(), 0);
-    for (int op = 0; op < static_cast<int>(priced_.prices().size()); ++op) {
+    for (int op = 0; op < static_cast<int>(costed_.op_costs().size()); ++op) {
       if (moves_[op] >= 0) ++members[moves_[op]];
     }
     auto most = std::max_element(members.begin(), members.end());
@@ -181,7 +182,7 @@ class Search {
   void TryRules() {
     // In layers.
     struct Between {
-      double stagger, lead, feed;
+      double stagger, lead, collective_lookahead;
     };
     constexpr Between kLanes[] = {{0, 0, 0}, {0, 0.5, 0}, {0, 0.5, 8},
                                   {0, 0, 8}, {0.5, 0, 0}, {0.25, 0, 0},
@@ -189,11 +190,12 @@ class Search {
     double layer_us = LayerUs();
     for (double stretch : {1.0, 1.3}) {
       for (double lookahead : {0.0, 0.02, 0.1}) {
-        for (auto [stagger, lead, feed] : kLanes) {
+        for (auto [stagger, lead, collective_lookahead] : kLanes) {
           if (stagger + lead > 0 && moves_.lanes() < 2) continue;
           if (!Left()) return;
-          OrderRule rule{lookahead * layer_us, stretch, stagger * layer_us,
-                         lead * layer_us,      feed,    {}};
+          OrderRule rule{lookahead * layer_us, stretch,
+                         stagger * layer_us,   lead * layer_us,
+                         collective_lookahead, {}};
           if (TryRule(rule) || rule_.class_us.empty()) Keep(rule);
         }
       }
@@ -229,7 +231,8 @@ class Search {
 
   void MoveAll(OrderRule* rule, double what, double change, double layer_us) {
     if (what < 0.065) {
-      rule->feed = std::max(0.0, rule->feed + change / layer_us * 8);
+      rule->collective_lookahead =
+          std::max(0.0, rule->collective_lookahead + change / layer_us * 8);
     } else if (moves_.lanes() > 1) {
       (what < 0.085 ? rule->stagger_us : rule->lead_us) += change;
     }
@@ -240,10 +243,10 @@ class Search {
     rule->class_us[c] += change;
   }
 
-  static constexpr uint64_t kErrors = 3;
+  static constexpr uint64_t kSamples = 3;
 
-  const PricedProgram& priced_;
-  std::vector<PricedProgram> erring_;
+  const CostedProgram& costed_;
+  std::vector<CostedProgram> noisy_;
   const OrderSearchOptions& options_;
   ListScheduler scheduler_;
   Moves moves_;
@@ -251,7 +254,7 @@ class Search {
   uint64_t drawn_ = 0;
   OrderRule rule_;
   OrderSearchResult result_;
-  double erring_us_ = 0;  // of the best
+  double noisy_us_ = 0;  // of the best
 };
 
 }  // namespace
@@ -263,10 +266,10 @@ bool Merit::BetterThan(const Merit& other) const {
   return peak_bytes < other.peak_bytes;
 }
 
-OrderSearchResult SearchOrder(const PricedProgram& priced,
+OrderSearchResult SearchOrder(const CostedProgram& costed,
                               const std::vector<NamedOrder>& seeds,
                               const OrderSearchOptions& options) {
-  return Search(priced, options).Run(seeds);
+  return Search(costed, options).Run(seeds);
 }
 
 }  // namespace asyra

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "simulator/priced_program.h"
+#include "simulator/costed_program.h"
 #include "simulator/replay.h"
 
 namespace asyra {
@@ -35,8 +35,8 @@ struct OrderRule {
   double stagger_us = 0;
   // The same, but only where both could go on.
   double lead_us = 0;
-  double feed = 0;               // ListOptions::feed
-  std::vector<double> class_us;  // priority gained; empty: none
+  double collective_lookahead = 0;  // ListOptions::collective_lookahead
+  std::vector<double> class_us;     // priority gained; empty: none
 };
 
 struct OrderSearchOptions {
@@ -69,9 +69,9 @@ struct OrderSearchResult : Merit {
 // Then local search on the best of these: classes of ops (those a program has
 // once a layer and lane, op_classes.h) gain or lose priority, all layers at
 // once, and what simulates faster is kept. Faster also means: on the whole when
-// prices are off by up to a tenth (perturbation.h), so that an order is not
+// costs carry 10 % noise (cost_noise.h), so that an order is not
 // fitted to the last digit of a cost model.
-OrderSearchResult SearchOrder(const PricedProgram& priced,
+OrderSearchResult SearchOrder(const CostedProgram& costed,
                               const std::vector<NamedOrder>& seeds,
                               const OrderSearchOptions& options = {});
 

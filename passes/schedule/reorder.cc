@@ -115,10 +115,10 @@ absl::StatusOr<std::vector<int>> OrderBy(std::string_view scheduler,
     return Invalid("unknown scheduler {}, known are {}", scheduler,
                    absl::StrJoin(Schedulers(), ", "));
   }
-  if (costs == nullptr) return Invalid("search needs prices: give --machine");
-  PricedProgram priced(program, *costs);
+  if (costs == nullptr) return Invalid("search needs costs: give --machine");
+  CostedProgram costed(program, *costs);
   OrderSearchResult found =
-      SearchOrder(priced,
+      SearchOrder(costed,
                   {{"serial", SerialOrder(program)},
                    {"segrr", SegmentedRoundRobin(program)}},
                   search);

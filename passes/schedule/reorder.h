@@ -19,18 +19,18 @@ namespace asyra {
 // in flight, so operands die with their segment. Returns op indices.
 std::vector<int> SegmentedRoundRobin(const Program& program);
 
-// The program as it stands.
+// The program in its own order.
 std::vector<int> SerialOrder(const Program& program);
 
 // The naive baseline: an op of each lane in turn.
 std::vector<int> OperatorRoundRobin(const Program& program);
 
 // "search", the best that is found (order_search.h); "segrr" and
-// "round_robin", the two above; "serial", as the program stands.
+// "round_robin", the two above; "serial", in the order of the program.
 std::vector<std::string> Schedulers();
 
 // The order that a scheduler gives a scheduled program. Errors: no scheduler
-// of that name; "search" without prices, or when no order it finds fits the
+// of that name; "search" without costs, or when no order it finds fits the
 // memory, which names the least there is.
 absl::StatusOr<std::vector<int>> OrderBy(std::string_view scheduler,
                                          const Program& program,

@@ -10,9 +10,9 @@
 #include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "passes/analysis/lanes.h"
-#include "passes/schedule/draft.h"
-#include "passes/schedule/draft_search.h"
-#include "passes/schedule/perturbation.h"
+#include "passes/schedule/candidate.h"
+#include "passes/schedule/candidate_search.h"
+#include "passes/schedule/cost_noise.h"
 #include "passes/schedule/reorder.h"
 #include "passes/schedule/shorten.h"
 #include "passes/schedule/sm_margin.h"
@@ -32,8 +32,8 @@ constexpr int kShareOfWhole = 10;
 // Plans of the first round that are followed on the whole program; each round
 // has one more.
 constexpr size_t kFollowed = 2;
-// How often a draft that is too large, for gaps between its values, is searched
-// again within less.
+// How often a candidate that is too large, for gaps between its values, is
+// searched again within less.
 constexpr int kTightenings = 3;
 
 // What is there throughout.
@@ -45,9 +45,10 @@ int64_t ResidentBytes(const Program& program) {
   return bytes;
 }
 
-// A draft of the whole program, and what is known of it in its present order.
-struct Candidate {
-  Draft draft;
+// A candidate of the whole program, and what is known of it in its present
+// order.
+struct Entry {
+  Candidate candidate;
   std::optional<bool> robust;
   bool considered = false;   // for the result
   int64_t device_bytes = 0;  // where these turned out to be too many
@@ -67,12 +68,12 @@ class Scheduler {
     result_.baseline = Simulate(program_, *context_.costs);
     search_.emplace(shorter_, options_, capacity_bytes_, context_,
                     &result_.steps);
-    ASYRA_RETURN_IF_ERROR(Follow({.name = "as it stands", .early = false}));
+    ASYRA_RETURN_IF_ERROR(Follow({.name = "baseline", .early = false}));
     ASYRA_RETURN_IF_ERROR(
         Follow({.name = "1 tile",
                 .scheduler = Searching() ? "" : options_.scheduler}));
-    ASYRA_ASSIGN_OR_RETURN(std::vector<Draft> tiled,
-                           search_->TiledDrafts(&result_.candidates));
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> tiled,
+                           search_->TiledCandidates(&result_.candidates));
     if (Searching()) {
       ASYRA_RETURN_IF_ERROR(Search(std::move(tiled)));
     } else {
@@ -87,18 +88,18 @@ class Scheduler {
 
  private:
   bool Searching() const { return options_.scheduler == "auto"; }
-  bool Asked(const DraftPlan& plan) const {
+  bool Asked(const CandidatePlan& plan) const {
     return options_.tiles == 0 || plan.tiles == options_.tiles;
   }
 
   // A round depends on those before it and not on whether others follow, and
   // the result is the best of all.
-  absl::Status Search(std::vector<Draft> tiled) {
+  absl::Status Search(std::vector<Candidate> tiled) {
     size_t followed = kFollowed;
     for (int steps : SearchRounds(options_.search_steps)) {
-      ASYRA_ASSIGN_OR_RETURN(std::vector<Draft> drafts,
+      ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
                              search_->Round(steps, &tiled));
-      ASYRA_RETURN_IF_ERROR(FollowBest(std::move(drafts), followed++));
+      ASYRA_RETURN_IF_ERROR(FollowBest(std::move(candidates), followed++));
       ImproveBest(steps / kShareOfWhole);
       ASYRA_RETURN_IF_ERROR(Consider());
       if (best_ >= 0) result_.round_us.push_back(result_.optimized.makespan_us);
@@ -106,24 +107,26 @@ class Scheduler {
     return absl::OkStatus();
   }
 
-  absl::Status Follow(const DraftPlan& plan,
+  absl::Status Follow(const CandidatePlan& plan,
                       std::vector<std::string> remarks = {}) {
-    absl::StatusOr<Draft> draft = search_->Make(program_, plan);
-    if (!draft.ok()) return Annotate(draft.status(), plan.name);
-    draft->remarks = std::move(remarks);
-    candidates_.push_back({*std::move(draft)});
+    absl::StatusOr<Candidate> candidate = search_->Make(program_, plan);
+    if (!candidate.ok()) return Annotate(candidate.status(), plan.name);
+    candidate->remarks = std::move(remarks);
+    entries_.push_back({*std::move(candidate)});
     return absl::OkStatus();
   }
 
-  // Follows the plans of the best `most` drafts of the shorter program on the
-  // whole one, and more where nothing fits: the whole one takes more memory.
-  // Those with joined collectives come on top, so that joins displace nothing.
-  absl::Status FollowBest(std::vector<Draft> drafts, size_t most) {
-    SortDrafts(&drafts);
-    for (Draft& draft : drafts) {
+  // Follows the plans of the best `most` candidates of the shorter program on
+  // the whole one, and more where nothing fits: the whole one takes more
+  // memory. Those with joined collectives come on top, so that joins displace
+  // nothing.
+  absl::Status FollowBest(std::vector<Candidate> candidates, size_t most) {
+    SortCandidates(&candidates);
+    for (Candidate& candidate : candidates) {
       if (most == 0 && Best(/*joined=*/false)->found.fits) break;
-      if (most > 0 && draft.plan.joined.empty()) --most;
-      ASYRA_RETURN_IF_ERROR(Follow(draft.plan, std::move(draft.remarks)));
+      if (most > 0 && candidate.plan.joined.empty()) --most;
+      ASYRA_RETURN_IF_ERROR(
+          Follow(candidate.plan, std::move(candidate.remarks)));
     }
     return absl::OkStatus();
   }
@@ -131,80 +134,81 @@ class Scheduler {
   // Head, tail and the number of layers are not in what the short program
   // tells: some of the search goes to the whole one.
   void ImproveBest(int steps) {
-    Draft* best = Best(/*joined=*/true);
+    Candidate* best = Best(/*joined=*/true);
     if (best == nullptr) return;
     if (!best->plan.joined.empty()) Improve(Best(/*joined=*/false), steps);
     Improve(best, steps);
   }
 
-  void Improve(Draft* draft, int steps) {
-    if (draft == nullptr) return;
-    Merit before = draft->found;
-    search_->Improve(draft, steps);
-    if (!draft->found.BetterThan(before)) return;
-    for (Candidate& candidate : candidates_) {
-      if (&candidate.draft == draft) Forget(&candidate);
+  void Improve(Candidate* candidate, int steps) {
+    if (candidate == nullptr) return;
+    Merit before = candidate->found;
+    search_->Improve(candidate, steps);
+    if (!candidate->found.BetterThan(before)) return;
+    for (Entry& entry : entries_) {
+      if (&entry.candidate == candidate) Forget(&entry);
     }
   }
 
   // What was known of it in another order.
-  static void Forget(Candidate* candidate) {
-    candidate->robust.reset();
-    candidate->considered = false;
-    candidate->device_bytes = 0;
+  static void Forget(Entry* entry) {
+    entry->robust.reset();
+    entry->considered = false;
+    entry->device_bytes = 0;
   }
 
   // Of those that were asked for; with joined collectives only if these may be.
-  Draft* Best(bool joined) {
-    Draft* best = nullptr;
-    for (Candidate& candidate : candidates_) {
-      Draft& draft = candidate.draft;
-      if (!draft.plan.early || !Asked(draft.plan)) continue;
-      if (!joined && !draft.plan.joined.empty()) continue;
-      if (best == nullptr || draft.found.BetterThan(best->found)) {
-        best = &draft;
+  Candidate* Best(bool joined) {
+    Candidate* best = nullptr;
+    for (Entry& entry : entries_) {
+      Candidate& candidate = entry.candidate;
+      if (!candidate.plan.early || !Asked(candidate.plan)) continue;
+      if (!joined && !candidate.plan.joined.empty()) continue;
+      if (best == nullptr || candidate.found.BetterThan(best->found)) {
+        best = &candidate;
       }
     }
     return best;
   }
 
-  // Whether its gain does not hang on exact prices; the program as it stands
+  // Whether its gain is robust to cost noise; the baseline
   // always passes, and so does what was asked for.
-  bool IsRobust(Candidate& candidate) const {
-    const Draft& draft = candidate.draft;
-    if (!draft.plan.early || options_.tiles != 0) return true;
-    if (!candidate.robust.has_value()) {
-      candidate.robust =
-          SurvivesErrors(PricedProgram(program_, result_.baseline.prices),
-                         PricedProgram(draft.program, *context_.costs),
-                         draft.found.best.order);
+  bool IsRobust(Entry& entry) const {
+    const Candidate& candidate = entry.candidate;
+    if (!candidate.plan.early || options_.tiles != 0) return true;
+    if (!entry.robust.has_value()) {
+      entry.robust =
+          IsRobustToNoise(CostedProgram(program_, result_.baseline.op_costs),
+                          CostedProgram(candidate.program, *context_.costs),
+                          candidate.found.best.order);
     }
-    return *candidate.robust;
+    return *entry.robust;
   }
 
   // The fastest that may be chosen, or -1.
   int Fastest(bool joined) {
     std::vector<int> ranked;
-    for (size_t i = 0; i < candidates_.size(); ++i) {
-      const Draft& draft = candidates_[i].draft;
-      if (Asked(draft.plan) && Fits(candidates_[i]) &&
-          (joined || draft.plan.joined.empty())) {
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      const Candidate& candidate = entries_[i].candidate;
+      if (Asked(candidate.plan) && Fits(entries_[i]) &&
+          (joined || candidate.plan.joined.empty())) {
         ranked.push_back(static_cast<int>(i));
       }
     }
     std::stable_sort(ranked.begin(), ranked.end(), [&](int a, int b) {
-      return candidates_[a].draft.found.BetterThan(candidates_[b].draft.found);
+      return entries_[a].candidate.found.BetterThan(
+          entries_[b].candidate.found);
     });
-    auto robust = absl::c_find_if(
-        ranked, [&](int i) { return IsRobust(candidates_[i]); });
+    auto robust =
+        absl::c_find_if(ranked, [&](int i) { return IsRobust(entries_[i]); });
     return robust == ranked.end() ? -1 : *robust;
   }
 
-  // What comes next, thread blocks for each class of collectives, may give more
+  // What comes next, CTAs for each class of collectives, may give more
   // where these are apart: then both are compared after it.
   absl::Status Consider() {
     ASYRA_ASSIGN_OR_RETURN(int fastest, CompareFastest(/*joined=*/true));
-    if (fastest < 0 || candidates_[fastest].draft.plan.joined.empty()) {
+    if (fastest < 0 || entries_[fastest].candidate.plan.joined.empty()) {
       return absl::OkStatus();
     }
     return CompareFastest(/*joined=*/false).status();
@@ -216,7 +220,7 @@ class Scheduler {
       int fastest = Fastest(joined);
       if (fastest < 0) return -1;
       ASYRA_RETURN_IF_ERROR(Compare(fastest));
-      if (Fits(candidates_[fastest])) return fastest;
+      if (Fits(entries_[fastest])) return fastest;
     }
   }
 
@@ -224,16 +228,16 @@ class Scheduler {
   // their values have places, the smallest is searched again within less.
   absl::Status Tighten() {
     for (int i = 0; best_ < 0 && i < kTightenings; ++i) {
-      Candidate* least = nullptr;
-      for (Candidate& candidate : candidates_) {
-        if (candidate.device_bytes == 0) continue;
-        if (least == nullptr || candidate.device_bytes < least->device_bytes) {
-          least = &candidate;
+      Entry* least = nullptr;
+      for (Entry& entry : entries_) {
+        if (entry.device_bytes == 0) continue;
+        if (least == nullptr || entry.device_bytes < least->device_bytes) {
+          least = &entry;
         }
       }
       if (least == nullptr) break;
       search_->Reserve(least->device_bytes - capacity_bytes_);
-      search_->Improve(&least->draft, kFirstRound);
+      search_->Improve(&least->candidate, kFirstRound);
       Forget(least);
       ASYRA_RETURN_IF_ERROR(Consider());
     }
@@ -242,17 +246,17 @@ class Scheduler {
 
   // Takes it for the result where it is faster once streams are assigned.
   absl::Status Compare(int index) {
-    Candidate& candidate = candidates_[index];
-    if (std::exchange(candidate.considered, true)) return absl::OkStatus();
-    const Draft& draft = candidate.draft;
-    Program program = draft.program;
-    ApplyOrder(program, draft.found.best.order);
+    Entry& entry = entries_[index];
+    if (std::exchange(entry.considered, true)) return absl::OkStatus();
+    const Candidate& candidate = entry.candidate;
+    Program program = candidate.program;
+    ApplyOrder(program, candidate.found.best.order);
     KeepSmMarginBesideCollectives(program);
     PassContext own = context_;
-    own.remarks = draft.remarks;
-    if (draft.plan.tiles > 1 && Lanes(program).count < 2) {
+    own.remarks = candidate.remarks;
+    if (candidate.plan.tiles > 1 && Lanes(program).count < 2) {
       own.Remark("schedule: bucketing merged all {} tiles again",
-                 draft.plan.tiles);
+                 candidate.plan.tiles);
     }
     if (!options_.streams.empty()) {
       ASYRA_RETURN_IF_ERROR(
@@ -261,8 +265,8 @@ class Scheduler {
     SimResult simulated = Simulate(program, *context_.costs);
     if (capacity_bytes_ > 0) {
       int64_t bytes = ReportMemory(program, simulated, machine()).device_bytes;
-      if (bytes > capacity_bytes_) candidate.device_bytes = bytes;
-      if (!Fits(candidate)) return absl::OkStatus();
+      if (bytes > capacity_bytes_) entry.device_bytes = bytes;
+      if (!Fits(entry)) return absl::OkStatus();
     }
     if (best_ >= 0 && simulated.makespan_us >= result_.optimized.makespan_us) {
       return absl::OkStatus();
@@ -270,32 +274,32 @@ class Scheduler {
     best_ = index;
     result_.program = std::move(program);
     result_.optimized = std::move(simulated);
-    result_.tiles = draft.plan.tiles;
-    result_.scheduler = draft.found.best.name;
+    result_.tiles = candidate.plan.tiles;
+    result_.scheduler = candidate.found.best.name;
     remarks_ = std::move(own.remarks);
     return absl::OkStatus();
   }
 
   const Machine& machine() const { return context_.costs->machine(); }
 
-  static bool Fits(const Candidate& candidate) {
-    return candidate.draft.found.fits && candidate.device_bytes == 0;
+  static bool Fits(const Entry& entry) {
+    return entry.candidate.found.fits && entry.device_bytes == 0;
   }
 
   // Of the device, for values that take so many bytes at once.
-  int64_t DeviceBytes(const Candidate& candidate, int64_t live_bytes) const {
-    const Program& program = candidate.draft.program;
-    return std::max(candidate.device_bytes,
-                    live_bytes + LibraryBytes(program, machine()) +
-                        WorkspaceBytes(program, machine()));
+  int64_t DeviceBytes(const Entry& entry, int64_t live_bytes) const {
+    const Program& program = entry.candidate.program;
+    return std::max(entry.device_bytes, live_bytes +
+                                            LibraryBytes(program, machine()) +
+                                            WorkspaceBytes(program, machine()));
   }
 
   absl::Status NothingFits() const {
     int64_t least = 0;
-    for (const Candidate& candidate : candidates_) {
-      const Draft& draft = candidate.draft;
-      if (!Asked(draft.plan)) continue;
-      int64_t bytes = DeviceBytes(candidate, draft.found.least_peak_bytes);
+    for (const Entry& entry : entries_) {
+      const Candidate& candidate = entry.candidate;
+      if (!Asked(candidate.plan)) continue;
+      int64_t bytes = DeviceBytes(entry, candidate.found.least_peak_bytes);
       least = least == 0 ? bytes : std::min(least, bytes);
     }
     return absl::ResourceExhaustedError(fmt::format(
@@ -305,46 +309,46 @@ class Scheduler {
         BytesText(least - capacity_bytes_)));
   }
 
-  std::string WhyNot(const Candidate& candidate) const {
-    const Draft& draft = candidate.draft;
-    const Draft& best = candidates_[best_].draft;
-    if (!Asked(draft.plan)) {
+  std::string WhyNot(const Entry& entry) const {
+    const Candidate& candidate = entry.candidate;
+    const Candidate& best = entries_[best_].candidate;
+    if (!Asked(candidate.plan)) {
       return fmt::format("{} tiles were asked for", options_.tiles);
     }
-    if (!Fits(candidate)) {
+    if (!Fits(entry)) {
       return fmt::format(
           "takes {} of a device of {}",
-          BytesText(DeviceBytes(candidate, draft.found.peak_bytes)),
+          BytesText(DeviceBytes(entry, candidate.found.peak_bytes)),
           BytesText(capacity_bytes_));
     }
-    if (!candidate.robust.value_or(true)) {
-      return "its gain does not survive prices 10 % off";
+    if (!entry.robust.value_or(true)) {
+      return "its gain is not robust to 10 % cost noise";
     }
     std::string why = "slower than " + best.plan.name;
-    bool faster = draft.found.makespan_us < best.found.makespan_us;
+    bool faster = candidate.found.makespan_us < best.found.makespan_us;
     return faster ? why + " once streams are assigned" : why;
   }
 
   // Of what has one name only the best is told of.
   void Finish() {
     std::map<std::string, int> told;
-    for (size_t i = 0; i < candidates_.size(); ++i) {
-      auto [at, is_new] = told.emplace(candidates_[i].draft.plan.name, i);
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      auto [at, is_new] = told.emplace(entries_[i].candidate.plan.name, i);
       if (is_new || at->second == best_) continue;
-      bool better = candidates_[i].draft.found.BetterThan(
-          candidates_[at->second].draft.found);
+      bool better = entries_[i].candidate.found.BetterThan(
+          entries_[at->second].candidate.found);
       if (better || static_cast<int>(i) == best_) {
         at->second = static_cast<int>(i);
       }
     }
-    for (size_t i = 0; i < candidates_.size(); ++i) {
-      const Draft& draft = candidates_[i].draft;
-      if (told[draft.plan.name] != static_cast<int>(i)) continue;
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      const Candidate& candidate = entries_[i].candidate;
+      if (told[candidate.plan.name] != static_cast<int>(i)) continue;
       bool chosen = static_cast<int>(i) == best_;
       result_.candidates.push_back(
-          {draft.plan.name, draft.found.makespan_us,
-           DeviceBytes(candidates_[i], draft.found.peak_bytes),
-           chosen ? "" : WhyNot(candidates_[i])});
+          {candidate.plan.name, candidate.found.makespan_us,
+           DeviceBytes(entries_[i], candidate.found.peak_bytes),
+           chosen ? "" : WhyNot(entries_[i])});
     }
     absl::c_move(remarks_, std::back_inserter(context_.remarks));
   }
@@ -354,10 +358,10 @@ class Scheduler {
   const int64_t capacity_bytes_;  // 0: any number
   PassContext& context_;
   Program shorter_;
-  std::optional<DraftSearch> search_;
-  std::vector<Candidate> candidates_;  // the first is the program as it stands
-  int best_ = -1;                      // of these, the result's
-  std::vector<std::string> remarks_;   // on the result
+  std::optional<CandidateSearch> search_;
+  std::vector<Entry> entries_;        // the first is the baseline
+  int best_ = -1;                     // of these, the result's
+  std::vector<std::string> remarks_;  // on the result
   ScheduleResult result_;
 };
 
@@ -380,7 +384,7 @@ std::vector<std::string> TileDimsToTry(const ScheduleOptions& options) {
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs prices: give --machine");
+  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
   const Machine& machine = context.costs->machine();
   int64_t capacity =
       options.capacity_bytes.value_or(CapacityBytes(/*gib=*/-1, machine));

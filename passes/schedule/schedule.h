@@ -1,7 +1,7 @@
-// Chooses a schedule: drafts what the passes can make of a local program,
+// Chooses a schedule: builds what the passes can make of a local program,
 // judges each on the simulator, and returns the best within what a
 // device has.
-// The program as it stands is among them, so the result is never worse than it
+// The baseline is among them, so the result is never worse than it
 // (the gate of DESIGN 4).
 //
 // What costs much is done on a program of few layers (shorten.h): tiles are
@@ -55,7 +55,7 @@ struct ScheduleOptions {
   bool allow_misfit = false;
   // Passes that the best schedules get before they are compared; may be empty.
   Pipeline streams = StreamPasses();
-  PassManagerOptions manager;  // for the passes of the drafts
+  PassManagerOptions manager;  // for the passes of the candidates
 };
 
 // The rounds of a search of so many steps, and the steps of each: 200, 800,
@@ -73,7 +73,7 @@ struct ScheduleChoice {
   std::string rejected;      // why, empty for the one chosen
 };
 
-// Makespans that differ by a smaller share are alike to any search.
+// Makespans that differ by a smaller share are equal to any search.
 inline constexpr double kLeastNoise = 0.001;
 // Of a search of one round, which has nothing to be compared with.
 inline constexpr double kNoiseOfOneRound = 0.01;
@@ -92,12 +92,12 @@ struct ScheduleResult {
   std::vector<ScheduleChoice> candidates;
 };
 
-// Of a local program; context.costs must be there. A draft replaces the
-// program as it stands only if it is still faster when prices are off by a
-// tenth (perturbation.h), unless the options ask for it.
-// Errors: ResourceExhausted where no draft fits the capacity given, with the
-// least memory of a device that one takes; InvalidArgument where the program
-// does not cut into the tiles asked for.
+// Of a local program; context.costs must be there. A candidate replaces the
+// baseline only if it is still faster when costs carry 10 % noise
+// (cost_noise.h), unless the options ask for it.
+// Errors: ResourceExhausted where no candidate fits the capacity given, with
+// the least memory of a device that one takes; InvalidArgument where the
+// program does not cut into the tiles asked for.
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context);

@@ -113,7 +113,7 @@ class Finder {
 
 }  // namespace
 
-std::vector<bool> OpsWithoutProducts(const Program& program) {
+std::vector<bool> OpsWithoutMatmuls(const Program& program) {
   std::vector<bool> ops;
   for (const Op& op : program.ops) {
     ops.push_back(!WorkOf(OpUse(program, op), program.mesh).matrix);

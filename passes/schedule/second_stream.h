@@ -1,4 +1,4 @@
-// Ops that may run beside the compute stream: what stands between two
+// Ops that may run beside the compute stream: what is between two
 // collectives with nothing heavy among it.
 #pragma once
 
@@ -17,8 +17,8 @@ struct SideChain {
   std::string signature;
 };
 
-// By op: it has no matrix product in it.
-std::vector<bool> OpsWithoutProducts(const Program& program);
+// By op: it has no matmul in it.
+std::vector<bool> OpsWithoutMatmuls(const Program& program);
 
 // Of a scheduled program, the chains of `light` ops (by op) on the stream on
 // which most ops run. No two share an op.

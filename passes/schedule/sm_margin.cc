@@ -9,8 +9,8 @@ namespace asyra {
 namespace {
 
 // CTAs of the library move its bytes.
-bool TakesSms(const Op& op, const OpCost& price) {
-  return op.is_collective() && price.sms > 0;
+bool TakesSms(const Op& op, const OpCost& cost) {
+  return op.is_collective() && cost.sms > 0;
 }
 
 // Copy engines bring the blocks, but a kernel reduces them.
@@ -26,22 +26,22 @@ int SetSmMargin(Program& program, const CostModel& costs, int margin) {
   for (Op& op : with_margin.ops) {
     if (SumsBehindCopies(op)) op.attrs.Set("copies", false);
   }
-  std::vector<OpCost> prices = PriceOps(with_margin, costs);
+  std::vector<OpCost> op_costs = EstimateCosts(with_margin, costs);
   bool needed = false;
   for (size_t i = 0; i < with_margin.ops.size(); ++i) {
-    needed |= TakesSms(with_margin.ops[i], prices[i]);
+    needed |= TakesSms(with_margin.ops[i], op_costs[i]);
   }
   if (!needed) return 0;
   int matmuls = 0;
   for (size_t i = 0; i < with_margin.ops.size(); ++i) {
     Op& op = with_margin.ops[i];
-    if (prices[i].persistent) {
+    if (op_costs[i].persistent) {
       op.attrs.Set("sm_margin", int64_t{margin});
       ++matmuls;
-    } else if (TakesSms(op, prices[i]) && op.attrs.Int("ctas") == 0) {
+    } else if (TakesSms(op, op_costs[i]) && op.attrs.Int("ctas") == 0) {
       // Said even where the library takes as many: it then places them so that
       // they fit.
-      op.attrs.Set("ctas", int64_t{std::min(margin, prices[i].sms)});
+      op.attrs.Set("ctas", int64_t{std::min(margin, op_costs[i].sms)});
     }
   }
   if (matmuls > 0) program = std::move(with_margin);

@@ -1,5 +1,5 @@
 // Makes every collective asynchronous: it starts as soon as its operand is
-// there, and is waited for just before its value is first read. What lies
+// there, and is waited for just before its value is first read. What is
 // between the two hides it.
 //
 //   %s = all_reduce(%p) {axes=tp}
@@ -20,7 +20,7 @@
 namespace asyra {
 
 // Options: early (bool, default true); false starts each collective where it
-// stands and waits for it at once.
+// is and waits for it at once.
 absl::StatusOr<bool> StartCollectives(Program& program,
                                       const PassOptions& options,
                                       PassContext& context);

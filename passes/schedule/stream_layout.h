@@ -1,15 +1,15 @@
-// On which streams a scheduled program lies. It comes with one for computation
+// On which streams a scheduled program runs. It comes with one for computation
 // and one for each communicator, which is not always best:
 //
 // - A stream of its own lets collectives of other communicators share a link
 //   or the network with it. Sharing moves no byte sooner; all that were begun
-//   end late, and what waits for the first of them waits for all. In one line
-//   each has the wires to itself, in the order of issue.
-// - What stands between two collectives queues behind long products or
+//   end late, and what waits for the first of them waits for all. Serialised,
+//   each has the links to itself, in the order of issue.
+// - What is between two collectives queues behind long matmuls or
 //   attention of other tiles, and the second collective with it. On a second
 //   compute stream it does not.
 //
-// Which pays is a matter of prices: these are candidates of schedule.h.
+// Which pays depends on costs: these are candidates of schedule.h.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@ struct StreamLayout {
   // What goes to a second compute stream, of the ops between collectives.
   enum Side : uint8_t {
     kNothing,
-    kNoProducts,  // chains of ops without a product
-    kShort,       // chains of ops that take less than half of the longest
+    kNoMatmuls,  // chains of ops without a matmul
+    kShort,      // chains of ops that take less than half of the longest
   };
-  // Collectives that use the same wires lie on one stream.
-  bool in_line = false;
+  // Collectives that use the same links are on one stream.
+  bool serialised = false;
   Side side = kNothing;
 
   bool operator==(const StreamLayout&) const = default;
@@ -44,8 +44,8 @@ std::string ToString(const StreamLayout& layout);
 std::vector<StreamLayout> OtherLayouts();
 
 // `program`, of stage scheduled and with the streams that start_collectives
-// gives, laid out anew; its order stays. `prices` are its ops'.
+// gives, laid out anew; its order stays. `op_costs` are its ops'.
 Program LayOut(const Program& program, const StreamLayout& layout,
-               absl::Span<const OpCost> prices);
+               absl::Span<const OpCost> op_costs);
 
 }  // namespace asyra

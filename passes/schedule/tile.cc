@@ -235,7 +235,7 @@ absl::StatusOr<bool> Tile(Program& program, const PassOptions& options,
       plan.tiled_ops, program.ops.size(), tiles,
       planner.InputDimText(plan.input, plan.dim),
       plan.blocks == 1 ? "" : fmt::format(" in {} blocks", plan.blocks),
-      plan.seams);
+      plan.join_points);
   program = std::move(tiled);
   return true;
 }

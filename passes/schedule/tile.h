@@ -1,14 +1,14 @@
-// Cuts a local program into K tile streams (ASYRA 3.3.1).
+// Cuts a local program into K lanes (ASYRA 3.3.1).
 //
 // Tiling starts at the data inputs along one dimension, the batch or the
 // sequence, and flows along the factors of axis rules. Each op that allows it
 // is done K times, on one tile each; weights are shared and nothing is computed
 // twice. Where an op needs the dimension whole, the tiles are joined before it
-// (a seam) and cut again behind it, as soon as an op takes them; where it sums
-// over the dimension, the tiles' results are added. Tiles cut what each device
-// holds, so tiling never communicates, and they are cut inside the axes that
-// shard the dimension (tile_place.h), so that they live on where collectives
-// gather, scatter or exchange it. tile_plan.h says what is tiled.
+// (a join point) and cut again behind it, as soon as an op takes them; where it
+// sums over the dimension, the tiles' results are added. Tiles cut what each
+// device holds, so tiling never communicates, and they are cut inside the axes
+// that shard the dimension (tile_place.h), so that they live on where
+// collectives gather, scatter or exchange it. tile_plan.h says what is tiled.
 #pragma once
 
 #include "absl/status/statusor.h"

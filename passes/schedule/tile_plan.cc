@@ -43,7 +43,7 @@ class Forms {
 
 bool TilePlan::BetterThan(const TilePlan& other) const {
   auto gain = [](const TilePlan& plan) {
-    return std::tuple(plan.tiled_bytes, -plan.seams, plan.tiled_ops);
+    return std::tuple(plan.tiled_bytes, -plan.join_points, plan.tiled_ops);
   };
   return gain(*this) > gain(other);
 }
@@ -186,16 +186,16 @@ TilePlan TilePlanner::PlanFrom(const Start& first,
       }
     }
     std::optional<FactorPlace> at = Choose(i, found, &plan.wanted);
-    bool seam = false;
+    bool join_point = false;
     for (size_t k = 0; k < op.operands.size(); ++k) {
       std::optional<TilePlace> wanted;
       if (at.has_value()) {
         auto places = PlacesOf(*at, rule.operands[k], rule);
         if (!places.empty()) wanted = places[0];
       }
-      seam |= forms.Joins(op.operands[k], wanted);
+      join_point |= forms.Joins(op.operands[k], wanted);
     }
-    plan.seams += seam;
+    plan.join_points += join_point;
     plan.tiled_ops += at.has_value();
     if (at.has_value()) plan.tiled_bytes += PayloadBytes(op);
     for (size_t r = 0; r < op.results.size(); ++r) {
@@ -257,12 +257,12 @@ void TilePlanner::JoinOutputsEarly(TilePlan* plan) const {
     }
     for (size_t i = 0; i < whole; ++i) plan->ops[last_ops[i]].reset();
     plan->tiled_ops -= static_cast<int>(whole);
-    plan->seams += whole > 0;
+    plan->join_points += whole > 0;
   }
 }
 
 // Whether a collective that is done tile by tile leads to the value with no
-// matrix product between, so that its last tile has nothing else to hide it.
+// matmul between, so that its last tile has nothing else to hide it.
 bool TilePlanner::FollowsCollective(const TilePlan& plan, const DefUse& uses,
                                     ValueId value) const {
   std::vector<ValueId> open = {value};

@@ -21,7 +21,7 @@ struct TilePlan {
   std::vector<std::optional<FactorPlace>> ops;
   int tiled_ops = 0;
   // Ops before which tiles have to be joined.
-  int seams = 0;
+  int join_points = 0;
   // What a device brings to or takes from the collectives that are done tile
   // by tile.
   double tiled_bytes = 0;
@@ -34,8 +34,8 @@ struct TilePlan {
   // be done tile by tile.
   std::set<int64_t> wanted;
 
-  // More of the communication is cut up, or as much with fewer seams, or more
-  // ops.
+  // More of the communication is cut up, or as much with fewer join points, or
+  // more ops.
   bool BetterThan(const TilePlan& other) const;
 };
 

@@ -23,12 +23,13 @@ AxisRole RoleOf(std::string_view axis) {
 }
 
 AxisRoles::AxisRoles(const Program& program, const DimLabels& labels,
-                     AxisList expert_axes, TpStyle tp_style, EpStyle ep_style)
+                     AxisList expert_axes, TpStrategy tp_strategy,
+                     EpStrategy ep_strategy)
     : program_(program),
       labels_(labels),
       expert_axes_(std::move(expert_axes)),
-      tp_style_(tp_style),
-      ep_style_(ep_style) {
+      tp_strategy_(tp_strategy),
+      ep_strategy_(ep_strategy) {
   for (const Mesh::Axis& axis : program.mesh.axes()) {
     roles_.push_back(RoleOf(axis.name));
     insistence_.push_back(Insistence::kNone);
@@ -101,7 +102,7 @@ bool AxisRoles::ContractsWeights(int i) const {
                                  labels_.of_weights);
 }
 
-// A batch dimension of products with weights: the weights, what they multiply
+// A batch dimension of matmuls with weights: the weights, what they multiply
 // and the result all have it.
 bool AxisRoles::IsExpert(int i, FactorId factor) const {
   const Op& op = program_.ops[i];
@@ -126,7 +127,7 @@ bool AxisRoles::HasExpert(int i) const {
   return false;
 }
 
-// From products by weights on, along factors that are dimensions by
+// From matmuls by weights on, along factors that are dimensions by
 // themselves, forward and backward until nothing is new.
 void AxisRoles::FindExperts() {
   std::vector<std::vector<bool>> dims;  // by value
@@ -170,8 +171,8 @@ void AxisRoles::FindExperts() {
   }
 }
 
-bool AxisRoles::IsProductOfData(int i) const {
-  return asyra::IsProductOfData(program_, program_.ops[i], labels_.of_weights);
+bool AxisRoles::IsMatmulOfData(int i) const {
+  return asyra::IsMatmulOfData(program_, program_.ops[i], labels_.of_weights);
 }
 
 bool AxisRoles::MovesToExperts(int i) const {
@@ -227,7 +228,7 @@ bool AxisRoles::Allows(int i, FactorId factor, AxisId axis) const {
              (label != DimLabel::kBatch && !weight);
     case AxisRole::kModel:
       return label != DimLabel::kBatch && MayTakeExperts(i, factor, axis) &&
-             (tp_style_ != TpStyle::kReplicated ||
+             (tp_strategy_ != TpStrategy::kReplicated ||
               label != DimLabel::kSequence);
     case AxisRole::kExpert:
       return label != DimLabel::kNone;
@@ -240,8 +241,8 @@ bool AxisRoles::Allows(int i, FactorId factor, AxisId axis) const {
 bool AxisRoles::Divides(int i, FactorId factor, AxisId axis) const {
   DimLabel label = labels_.factors[i][factor];
   if (ShardsExperts(axis) && MovesToExperts(i)) {
-    if (ep_style_ == EpStyle::kAllToAll) return label != DimLabel::kNone;
-    return ep_style_ == EpStyle::kAllGather && expert_factors_[i][factor];
+    if (ep_strategy_ == EpStrategy::kAllToAll) return label != DimLabel::kNone;
+    return ep_strategy_ == EpStrategy::kAllGather && expert_factors_[i][factor];
   }
   if (!ContractsWeights(i)) return false;
   if (ShardsExperts(axis) && HasExpert(i)) return IsExpert(i, factor);
@@ -263,19 +264,19 @@ bool AxisRoles::Insist(AxisId axis) {
 
 bool AxisRoles::Insists(int i, FactorId factor, AxisId axis) const {
   DimLabel label = labels_.factors[i][factor];
-  bool product = IsProductOfData(i) || ContractsWeights(i);
+  bool matmul = IsMatmulOfData(i) || ContractsWeights(i);
   switch (insistence_[axis]) {
     case Insistence::kNone:
       return false;
-    case Insistence::kOwnInProducts:
-      return product && IsOwn(label, axis);
+    case Insistence::kOwnInMatmuls:
+      return matmul && IsOwn(label, axis);
     case Insistence::kHeads:
-      return IsProductOfData(i) && label == DimLabel::kNone &&
+      return IsMatmulOfData(i) && label == DimLabel::kNone &&
              labels_.rules[i].factors[factor].kind == FactorKind::kParallel;
     case Insistence::kOwn:
       return IsOwn(label, axis);
-    case Insistence::kProducts:
-      return product;
+    case Insistence::kMatmuls:
+      return matmul;
     case Insistence::kAnyOp:
       return true;
   }

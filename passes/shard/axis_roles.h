@@ -19,25 +19,25 @@ enum class AxisRole : uint8_t { kBatch, kSequence, kModel, kExpert, kFree };
 
 AxisRole RoleOf(std::string_view axis);
 
-// Form of the norms and sums between the weights that a model axis divides:
+// Strategy of the norms and sums between the weights that a model axis divides:
 // sharded along the tokens (reduce_scatter and all_gather around them),
 // replicated (all_reduce), or what costs less.
-enum class TpStyle : uint8_t { kAny, kSequence, kReplicated };
+enum class TpStrategy : uint8_t { kAny, kSequence, kReplicated };
 
 // How tokens reach their experts: by all_to_all, sharded over the axis before
 // and after; by all_gather and reduce_scatter, each device taking what its
 // experts need of all tokens; or by what costs less.
-enum class EpStyle : uint8_t { kAny, kAllToAll, kAllGather };
+enum class EpStrategy : uint8_t { kAny, kAllToAll, kAllGather };
 
 // How far an axis that was of no use so far is asked to go beyond ops with
 // weights: only where nothing before it helps.
 enum class Insistence : uint8_t {
   kNone,
-  kOwnInProducts,  // products, along what a data axis is named after
-  kHeads,          // attention along its heads, where tokens do not divide
-  kOwn,            // any op, along what a data axis is named after
-  kProducts,       // products, along any factor that the axis may shard
-  kAnyOp,          // any op, along any factor that the axis may shard
+  kOwnInMatmuls,  // matmuls, along what a data axis is named after
+  kHeads,         // attention along its heads, where tokens do not divide
+  kOwn,           // any op, along what a data axis is named after
+  kMatmuls,       // matmuls, along any factor that the axis may shard
+  kAnyOp,         // any op, along any factor that the axis may shard
 };
 // The arguments must outlive it.
 class AxisRoles {
@@ -45,17 +45,18 @@ class AxisRoles {
   // `expert_axes` shard experts beside what their names say; axes called ep
   // do so anyway.
   AxisRoles(const Program& program, const DimLabels& labels,
-            AxisList expert_axes, TpStyle tp_style, EpStyle ep_style);
+            AxisList expert_axes, TpStrategy tp_strategy,
+            EpStrategy ep_strategy);
 
   bool Allows(int op, FactorId factor, AxisId axis) const;
   // Whether a data axis is named after such dimensions.
   bool IsOwn(DimLabel label, AxisId axis) const;
   // What the axis was asked for: along batch, tokens, weights or experts, of
-  // ops that contract or index a weight matrix, and as its style says in those
-  // that bring tokens to experts and back. There it must do so wherever sizes
-  // allow, even where the whole op would cost less: small models too shall be
-  // sharded. A model axis need not divide matrices that hold next to nothing
-  // of a model, as its routers.
+  // ops that contract or index a weight matrix, and as its strategy says in
+  // those that bring tokens to experts and back. There it must do so wherever
+  // sizes allow, even where the whole op would cost less: small models too
+  // shall be sharded. A model axis need not divide matrices that hold next to
+  // nothing of a model, as its routers.
   bool Divides(int op, FactorId factor, AxisId axis) const;
   // Asks for more of the axis than it was asked for before; false where there
   // is no more to ask for: an axis of experts shards nothing for its own sake,
@@ -63,8 +64,8 @@ class AxisRoles {
   bool Insist(AxisId axis);
   // Whether the axis was asked so to divide the factor.
   bool Insists(int op, FactorId factor, AxisId axis) const;
-  // A product of matrices none of which is a weight: attention.
-  bool IsProductOfData(int op) const;
+  // A matmul of matrices none of which is a weight: attention.
+  bool IsMatmulOfData(int op) const;
   // Whether op has a factor that the axis divides.
   bool MustDivide(int op, AxisId axis) const;
 
@@ -103,8 +104,8 @@ class AxisRoles {
   const Program& program_;
   const DimLabels& labels_;
   AxisList expert_axes_;
-  TpStyle tp_style_;
-  EpStyle ep_style_;
+  TpStrategy tp_strategy_;
+  EpStrategy ep_strategy_;
   std::vector<AxisRole> roles_;         // by axis
   std::vector<Insistence> insistence_;  // by axis
   int64_t minor_bytes_ = 0;  // matrices up to that size need not be divided

@@ -110,7 +110,7 @@ struct Experts {
 };
 
 Experts ExpertsOver(const Program& program, const AxisRoles& roles,
-                    const PricedPlan& plan, AxisId axis) {
+                    const CostedPlan& plan, AxisId axis) {
   Experts found;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     int op = static_cast<int>(i);
@@ -130,7 +130,7 @@ Experts ExpertsOver(const Program& program, const AxisRoles& roles,
 
 }  // namespace
 
-AxisList UnusedAxes(const Mesh& mesh, const PricedPlan& plan) {
+AxisList UnusedAxes(const Mesh& mesh, const CostedPlan& plan) {
   AxisList unused;
   for (int a = 0; a < mesh.num_axes(); ++a) {
     auto axis = static_cast<AxisId>(a);
@@ -141,7 +141,7 @@ AxisList UnusedAxes(const Mesh& mesh, const PricedPlan& plan) {
 
 absl::Status CheckEveryAxisIsUsed(const Program& program,
                                   const AxisRoles& roles,
-                                  const PricedPlan& plan) {
+                                  const CostedPlan& plan) {
   for (AxisId axis : UnusedAxes(program.mesh, plan)) {
     return Invalid("axis {} of size {} shards nothing: it is for {}{}{}",
                    program.mesh.name(axis), program.mesh.size(axis),
@@ -153,7 +153,7 @@ absl::Status CheckEveryAxisIsUsed(const Program& program,
 }
 
 absl::Status CheckExperts(const Program& program, const AxisRoles& roles,
-                          const PricedPlan& plan, const Pins& pins,
+                          const CostedPlan& plan, const Pins& pins,
                           PassContext& context) {
   AxisList asked;
   for (int a = 0; a < program.mesh.num_axes(); ++a) {
@@ -187,8 +187,8 @@ absl::Status CheckExperts(const Program& program, const AxisRoles& roles,
   return absl::OkStatus();
 }
 
-void RemarkCostOfUse(const Program& program, const PricedPlan& without,
-                     const PricedPlan& plan, PassContext& context) {
+void RemarkCostOfUse(const Program& program, const CostedPlan& without,
+                     const CostedPlan& plan, PassContext& context) {
   AxisList axes = UnusedAxes(program.mesh, without);
   if (plan.ns <= without.ns || axes.empty()) return;
   context.Remark(

@@ -10,24 +10,24 @@
 namespace asyra {
 
 // Axes of more than one device that shard no factor of any op.
-AxisList UnusedAxes(const Mesh& mesh, const PricedPlan& plan);
+AxisList UnusedAxes(const Mesh& mesh, const CostedPlan& plan);
 
 // Error where there is one: what it is for, and each dimension of the inputs
 // that was considered, with its size and why it is no use.
 absl::Status CheckEveryAxisIsUsed(const Program& program,
                                   const AxisRoles& roles,
-                                  const PricedPlan& plan);
+                                  const CostedPlan& plan);
 
 // Error: an axis that was asked to shard experts and shards none of them; says
 // how many there are over how many devices. Where pins may be the reason, or
 // the model has no experts, it is a remark.
 absl::Status CheckExperts(const Program& program, const AxisRoles& roles,
-                          const PricedPlan& plan, const Pins& pins,
+                          const CostedPlan& plan, const Pins& pins,
                           PassContext& context);
 
 // Says what axes cost that the plan `without` had no use for, and `plan` uses
 // because they were asked for.
-void RemarkCostOfUse(const Program& program, const PricedPlan& without,
-                     const PricedPlan& plan, PassContext& context);
+void RemarkCostOfUse(const Program& program, const CostedPlan& without,
+                     const CostedPlan& plan, PassContext& context);
 
 }  // namespace asyra

@@ -35,7 +35,7 @@ struct Padded {
   // By the dimensions that keep their padding; the first has all of it.
   std::vector<std::pair<DimMask, ValueId>> forms;
   DimMask dims;  // which are padded
-  // What is wherever the index of a padded dimension lies in the padding, if
+  // What is wherever the index of a padded dimension is in the padding, if
   // it is the same number everywhere and known.
   std::optional<double> fill;
 };
@@ -239,7 +239,7 @@ class Padder {
     return false;
   }
 
-  // What the results hold where the factor's index lies in the padding: zero
+  // What the results hold where the factor's index is in the padding: zero
   // where a product has a zero in it, else the op of the fills of all
   // operands.
   std::optional<double> FillOf(const Op& op, const AxisRule& rule,
@@ -309,9 +309,9 @@ absl::StatusOr<double> PlannedUs(const Program& program,
   ASYRA_ASSIGN_OR_RETURN(ShardingPlan plan,
                          PlanSharding(program, plan_options, context));
   ASYRA_ASSIGN_OR_RETURN(Program local,
-                         Partition(program, plan, plan_options.prices));
+                         Partition(program, plan, plan_options.costs));
   double us = 0;
-  for (const OpCost& cost : PriceOps(local, costs)) us += cost.time_us;
+  for (const OpCost& cost : EstimateCosts(local, costs)) us += cost.time_us;
   return us;
 }
 
@@ -342,7 +342,7 @@ absl::StatusOr<bool> Pays(const Program& whole, const Program& padded,
     return true;
   }
   if (context.costs == nullptr) {
-    return Invalid("no prices to decide by: give --machine");
+    return Invalid("no costs to decide by: give --machine");
   }
   // Where neither can be planned, plan_sharding says why.
   auto whole_us = PlannedUs(whole, options, *context.costs);

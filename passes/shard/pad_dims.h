@@ -43,8 +43,8 @@ struct PadOptions {
 
 // For every size of weights that the model axes of the mesh do not divide:
 // plans and partitions with and without padding, and keeps what takes less
-// time, ops priced one after the other. A remark says what was decided, with
-// both times. Needs prices, unless it is to pad always.
+// time, ops costed one after the other. A remark says what was decided, with
+// both times. Needs costs, unless it is to pad always.
 absl::StatusOr<bool> PadDims(Program& program, const PadOptions& options,
                              PassContext& context);
 

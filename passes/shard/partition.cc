@@ -11,10 +11,10 @@ namespace {
 class Partitioner {
  public:
   Partitioner(const Program& from, const ShardingPlan& plan,
-              const PlanPrices& prices)
+              const PlanCosts& costs)
       : from_(from),
         plan_(plan),
-        prices_(prices),
+        costs_(costs),
         def_use_(from),
         builder_(Builder::Like(from)),
         forms_(from.values.size()) {
@@ -83,12 +83,12 @@ class Partitioner {
     absl::Status error;
     for (ValueId form : forms_[value]) {
       if (builder_.type(form) == need) return form;
-      absl::StatusOr<Redistribution> way =
-          Redistribute(builder_.type(form), need, from_.mesh, prices_);
-      if (!way.ok()) {
-        error = way.status();
-      } else if (source == kNoValue || way->us < best.us) {
-        best = *std::move(way);
+      absl::StatusOr<Redistribution> found =
+          Redistribute(builder_.type(form), need, from_.mesh, costs_);
+      if (!found.ok()) {
+        error = found.status();
+      } else if (source == kNoValue || found->us < best.us) {
+        best = *std::move(found);
         source = form;
       }
     }
@@ -127,7 +127,7 @@ class Partitioner {
 
   const Program& from_;
   const ShardingPlan& plan_;
-  const PlanPrices& prices_;
+  const PlanCosts& costs_;
   DefUse def_use_;
   Builder builder_;
   std::vector<std::vector<ValueId>> forms_;  // by value: all forms it has
@@ -137,8 +137,8 @@ class Partitioner {
 
 absl::StatusOr<Program> Partition(const Program& program,
                                   const ShardingPlan& plan,
-                                  const PlanPrices& prices) {
-  return Partitioner(program, plan, prices).Run();
+                                  const PlanCosts& costs) {
+  return Partitioner(program, plan, costs).Run();
 }
 
 }  // namespace asyra

@@ -6,7 +6,7 @@
 //   %y.all_reduce = all_reduce(%y) {axes=tp} : f32[8, 64]
 //
 // Shapes stay global, so no attribute changes; each operand is brought into
-// the distribution that the plan asks for by the cheapest sequence of
+// the distribution that the plan asks for by the sequence of lowest cost of
 // collectives from any form the value already has. A form is made once: three
 // matmuls that read one gathered value share the all_gather.
 #pragma once
@@ -20,6 +20,6 @@ namespace asyra {
 
 absl::StatusOr<Program> Partition(const Program& program,
                                   const ShardingPlan& plan,
-                                  const PlanPrices& prices);
+                                  const PlanCosts& costs);
 
 }  // namespace asyra

@@ -23,19 +23,19 @@ absl::StatusOr<AxisList> ReadAxes(const std::string& text, const Mesh& mesh) {
   return axes;
 }
 
-absl::StatusOr<TpStyle> ReadTpStyle(const std::string& text) {
-  if (text == "auto") return TpStyle::kAny;
-  if (text == "sequence") return TpStyle::kSequence;
-  if (text == "replicated") return TpStyle::kReplicated;
-  return Invalid("tp_style is '{}'; known are auto, sequence, replicated",
+absl::StatusOr<TpStrategy> ReadTpStrategy(const std::string& text) {
+  if (text == "auto") return TpStrategy::kAny;
+  if (text == "sequence") return TpStrategy::kSequence;
+  if (text == "replicated") return TpStrategy::kReplicated;
+  return Invalid("tp_strategy is '{}'; known are auto, sequence, replicated",
                  text);
 }
 
-absl::StatusOr<EpStyle> ReadEpStyle(const std::string& text) {
-  if (text == "auto") return EpStyle::kAny;
-  if (text == "all_to_all") return EpStyle::kAllToAll;
-  if (text == "all_gather") return EpStyle::kAllGather;
-  return Invalid("ep_style is '{}'; known are all_to_all, all_gather, auto",
+absl::StatusOr<EpStrategy> ReadEpStrategy(const std::string& text) {
+  if (text == "auto") return EpStrategy::kAny;
+  if (text == "all_to_all") return EpStrategy::kAllToAll;
+  if (text == "all_gather") return EpStrategy::kAllGather;
+  return Invalid("ep_strategy is '{}'; known are all_to_all, all_gather, auto",
                  text);
 }
 
@@ -49,10 +49,10 @@ std::vector<AttrDef> PlanOptionDefs(std::vector<AttrDef> more) {
   more.push_back({"experts", AttrKind::kString,
                   "axes that shard experts beside ep, as dp,sp",
                   std::string()});
-  more.push_back({"tp_style", AttrKind::kString,
+  more.push_back({"tp_strategy", AttrKind::kString,
                   "norms under tp: sequence (sharded), replicated, or auto",
                   std::string("auto")});
-  more.push_back({"ep_style", AttrKind::kString,
+  more.push_back({"ep_strategy", AttrKind::kString,
                   "tokens to experts: all_to_all, all_gather, or auto",
                   std::string("all_to_all")});
   return more;
@@ -62,7 +62,7 @@ absl::StatusOr<PlanOptions> ReadPlanOptions(const PassOptions& options,
                                             const Program& program,
                                             const PassContext& context) {
   PlanOptions plan;
-  plan.prices.costs = context.costs;
+  plan.costs.model = context.costs;
   plan.dim_names = context.dim_names;
   plan.beam = static_cast<int>(options.Int("beam"));
   if (plan.beam < 1) {
@@ -71,10 +71,12 @@ absl::StatusOr<PlanOptions> ReadPlanOptions(const PassOptions& options,
   ASYRA_ASSIGN_OR_RETURN(
       plan.expert_axes,
       ReadAxes(options.Get<std::string>("experts"), program.mesh));
-  ASYRA_ASSIGN_OR_RETURN(plan.tp_style,
-                         ReadTpStyle(options.Get<std::string>("tp_style")));
-  ASYRA_ASSIGN_OR_RETURN(plan.ep_style,
-                         ReadEpStyle(options.Get<std::string>("ep_style")));
+  ASYRA_ASSIGN_OR_RETURN(
+      plan.tp_strategy,
+      ReadTpStrategy(options.Get<std::string>("tp_strategy")));
+  ASYRA_ASSIGN_OR_RETURN(
+      plan.ep_strategy,
+      ReadEpStrategy(options.Get<std::string>("ep_strategy")));
   return plan;
 }
 

@@ -27,8 +27,8 @@ AxisList SolveOrder(const Mesh& mesh) {
   return order;
 }
 
-PricedPlan Unsharded(const DimLabels& labels) {
-  PricedPlan plan;
+CostedPlan Unsharded(const DimLabels& labels) {
+  CostedPlan plan;
   for (const AxisRule& rule : labels.rules) {
     plan.ops.push_back({FactorAxes(rule.factors.size()),
                         std::vector<AxisList>(rule.operands.size())});
@@ -38,14 +38,14 @@ PricedPlan Unsharded(const DimLabels& labels) {
 
 // Decides two axes at a time anew, while that gains.
 absl::Status Improve(ShardingSolver& solver, const AxisList& axes,
-                     PricedPlan* plan) {
+                     CostedPlan* plan) {
   constexpr int kRounds = 4;
   bool gained = true;
   for (int round = 0; round < kRounds && gained; ++round) {
     gained = false;
     for (size_t a = 0; a < axes.size(); ++a) {
       for (size_t b = a + 1; b < axes.size(); ++b) {
-        ASYRA_ASSIGN_OR_RETURN(PricedPlan other,
+        ASYRA_ASSIGN_OR_RETURN(CostedPlan other,
                                solver.Solve(*plan, {axes[a], axes[b]}, axes));
         if (other.ns >= plan->ns) continue;
         *plan = std::move(other);
@@ -58,13 +58,13 @@ absl::Status Improve(ShardingSolver& solver, const AxisList& axes,
 }
 
 // One axis after the other, then by twos.
-absl::StatusOr<PricedPlan> SolveAll(const Program& program,
+absl::StatusOr<CostedPlan> SolveAll(const Program& program,
                                     const AxisRoles& roles,
                                     const PlanOptions& options) {
-  RedistributionPrices types(program.mesh, options.prices);
+  RedistributionCosts types(program.mesh, options.costs);
   ShardingSolver solver(program, roles, options, types);
   AxisList axes = SolveOrder(program.mesh), decided;
-  PricedPlan plan = Unsharded(roles.labels());
+  CostedPlan plan = Unsharded(roles.labels());
   if (axes.empty()) return solver.Solve(plan, {}, {});
   for (AxisId axis : axes) {
     decided.push_back(axis);
@@ -76,10 +76,10 @@ absl::StatusOr<PricedPlan> SolveAll(const Program& program,
 
 // An axis that was asked for is used where it may be, whatever that costs.
 absl::Status UseEveryAxis(const Program& program, const PlanOptions& options,
-                          AxisRoles* roles, PricedPlan* plan,
+                          AxisRoles* roles, CostedPlan* plan,
                           PassContext& context) {
   if (UnusedAxes(program.mesh, *plan).empty()) return absl::OkStatus();
-  PricedPlan without = *plan;
+  CostedPlan without = *plan;
   for (bool asks = true; asks;) {
     asks = false;
     for (AxisId axis : UnusedAxes(program.mesh, *plan)) {
@@ -106,9 +106,9 @@ absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
                                           PassContext& context) {
   ASYRA_ASSIGN_OR_RETURN(DimLabels labels,
                          DimLabels::Of(program, options.dim_names));
-  AxisRoles roles(program, labels, options.expert_axes, options.tp_style,
-                  options.ep_style);
-  ASYRA_ASSIGN_OR_RETURN(PricedPlan plan, SolveAll(program, roles, options));
+  AxisRoles roles(program, labels, options.expert_axes, options.tp_strategy,
+                  options.ep_strategy);
+  ASYRA_ASSIGN_OR_RETURN(CostedPlan plan, SolveAll(program, roles, options));
   ASYRA_RETURN_IF_ERROR(UseEveryAxis(program, options, &roles, &plan, context));
   ASYRA_RETURN_IF_ERROR(
       CheckExperts(program, roles, plan, options.pins, context));

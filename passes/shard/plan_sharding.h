@@ -1,9 +1,9 @@
 // Chooses how each op is sharded over the mesh, by cost.
 //
 // The plan is a labelling of the graph: for each op, which mesh axes shard
-// which factor of its axis rule. Its price is the time of every op on its
+// which factor of its axis rule. Its cost is the time of every op on its
 // shards, plus the collectives between what producers leave and consumers
-// need (redistribute.h), priced as one whole: with all axes of both sides. It
+// need (redistribute.h), costed as one whole: with all axes of both sides. It
 // is found by a dynamic program over the ops (sharding_solver.h), first one
 // axis after the other, model axes before data axes; then every two axes are
 // decided anew together, given the others, until nothing gains.
@@ -21,7 +21,7 @@
 #include "passes/pass.h"
 #include "passes/shard/axis_roles.h"
 #include "passes/shard/pins.h"
-#include "passes/shard/plan_prices.h"
+#include "passes/shard/plan_costs.h"
 
 namespace asyra {
 
@@ -40,12 +40,12 @@ struct ShardingPlan {
 };
 
 struct PlanOptions {
-  PlanPrices prices;
+  PlanCosts costs;
   int beam = 512;
   Pins pins;             // of the program's values; may be empty
   AxisList expert_axes;  // shard experts beside what their names say
-  TpStyle tp_style = TpStyle::kAny;
-  EpStyle ep_style = EpStyle::kAllToAll;
+  TpStrategy tp_strategy = TpStrategy::kAny;
+  EpStrategy ep_strategy = EpStrategy::kAllToAll;
   DimNames dim_names;  // of the inputs; may be empty
 };
 

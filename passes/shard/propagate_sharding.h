@@ -1,4 +1,4 @@
-// Shardings that follow from given ones, without prices: from seeds (weights,
+// Shardings that follow from given ones, without costs: from seeds (weights,
 // inputs, any values) forward and backward through axis rules to a fixed
 // point. The other way to a plan beside plan_sharding: what the user seeds
 // decides all, as in GSPMD (Xu et al. 2021, section 3.5) and Shardy.

@@ -32,8 +32,8 @@ std::string KeyOf(const Type& type) {
 class Search {
  public:
   Search(const Type& from, const Type& to, const Mesh& mesh,
-         const PlanPrices& prices)
-      : from_(from), to_(to), mesh_(mesh), prices_(prices) {}
+         const PlanCosts& costs)
+      : from_(from), to_(to), mesh_(mesh), costs_(costs) {}
 
   absl::StatusOr<Redistribution> Run() {
     Reach({from_, 0, -1, "", -1, -1, {}});
@@ -87,7 +87,7 @@ class Search {
                   int to_dim, const AxisList& axes, Type type) {
     const Node& before = nodes_[index];
     double payload = std::max(LocalBytes(before.type), LocalBytes(type));
-    double us = before.us + prices_.CollectiveUs(kind, payload, axes, mesh_);
+    double us = before.us + costs_.CollectiveUs(kind, payload, axes, mesh_);
     Reach({std::move(type), us, index, op, dim, to_dim, axes});
   }
 
@@ -145,7 +145,7 @@ class Search {
     Type cut = type;
     Append(&cut.dims[dim].axes, list);
     if (partial == 0 && held == 0) {
-      double us = nodes_[index].us + prices_.CopyUs(LocalBytes(cut));
+      double us = nodes_[index].us + costs_.CopyUs(LocalBytes(cut));
       Reach({cut, us, index, "shard", dim, -1, list});
     } else if (partial == list.size()) {
       Remove(&cut.partial, list);
@@ -200,7 +200,7 @@ class Search {
   const Type& from_;
   const Type& to_;
   const Mesh& mesh_;
-  const PlanPrices& prices_;
+  const PlanCosts& costs_;
   std::vector<Node> nodes_;
   absl::flat_hash_map<std::string, int> index_;
   std::priority_queue<std::pair<double, int>,
@@ -212,27 +212,27 @@ class Search {
 
 absl::StatusOr<Redistribution> Redistribute(const Type& from, const Type& to,
                                             const Mesh& mesh,
-                                            const PlanPrices& prices) {
-  return Search(from, to, mesh, prices).Run();
+                                            const PlanCosts& costs) {
+  return Search(from, to, mesh, costs).Run();
 }
 
-TypeId RedistributionPrices::Id(const Type& type) {
+TypeId RedistributionCosts::Id(const Type& type) {
   auto [at, fresh] =
       ids_.emplace(KeyOf(type), static_cast<TypeId>(types_.size()));
   if (fresh) types_.push_back(type);
   return at->second;
 }
 
-int64_t RedistributionPrices::Ns(TypeId from, TypeId to) {
+int64_t RedistributionCosts::Ns(TypeId from, TypeId to) {
   if (from == to) return 0;
-  auto [at, fresh] = ns_.emplace(std::make_pair(from, to), kNoWay);
+  auto [at, fresh] = ns_.emplace(std::make_pair(from, to), kInfeasible);
   if (!fresh) return at->second;
   for (AxisId axis : types_[to].partial) {
-    if (!Contains(types_[from].partial, axis)) return kNoWay;
+    if (!Contains(types_[from].partial, axis)) return kInfeasible;
   }
-  absl::StatusOr<Redistribution> way =
-      Redistribute(types_[from], types_[to], mesh_, prices_);
-  if (way.ok()) at->second = std::llround(way->us * 1000);
+  absl::StatusOr<Redistribution> found =
+      Redistribute(types_[from], types_[to], mesh_, costs_);
+  if (found.ok()) at->second = std::llround(found->us * 1000);
   return at->second;
 }
 

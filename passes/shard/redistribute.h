@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "ir/attr.h"
 #include "ir/type.h"
-#include "passes/shard/plan_prices.h"
+#include "passes/shard/plan_costs.h"
 
 namespace asyra {
 
@@ -24,26 +24,26 @@ struct Redistribution {
   double us = 0;
 };
 
-// The cheapest sequence, by shortest path over distributions. `from` and `to`
-// differ in distribution only; `to` may be partial only over axes `from` is.
-// Error when there is none: a whole value cannot become partial.
+// The sequence of lowest cost, by shortest path over distributions. `from` and
+// `to` differ in distribution only; `to` may be partial only over axes `from`
+// is. Error when there is none: a whole value cannot become partial.
 absl::StatusOr<Redistribution> Redistribute(const Type& from, const Type& to,
                                             const Mesh& mesh,
-                                            const PlanPrices& prices);
+                                            const PlanCosts& costs);
 
 // A distributed type as a number of a table.
 using TypeId = int32_t;
 
-// Prices of redistributions, each computed once; types go by number.
-class RedistributionPrices {
+// Costs of redistributions, each computed once; types go by number.
+class RedistributionCosts {
  public:
   // Both must outlive this.
-  RedistributionPrices(const Mesh& mesh, const PlanPrices& prices)
-      : mesh_(mesh), prices_(prices) {}
+  RedistributionCosts(const Mesh& mesh, const PlanCosts& costs)
+      : mesh_(mesh), costs_(costs) {}
 
-  // Whole nanoseconds, so that sums do not depend on their order. No way is
-  // dearer than any sum of others.
-  static constexpr int64_t kNoWay = int64_t{1} << 60;
+  // Whole nanoseconds, so that sums do not depend on their order. What
+  // is infeasible costs more than any sum of others.
+  static constexpr int64_t kInfeasible = int64_t{1} << 60;
 
   TypeId Id(const Type& type);
   const Type& type(TypeId id) const { return types_[id]; }
@@ -51,7 +51,7 @@ class RedistributionPrices {
 
  private:
   const Mesh& mesh_;
-  const PlanPrices& prices_;
+  const PlanCosts& costs_;
   std::vector<Type> types_;
   absl::flat_hash_map<std::string, TypeId> ids_;
   absl::flat_hash_map<std::pair<TypeId, TypeId>, int64_t> ns_;

@@ -26,7 +26,7 @@ AxisList Without(const AxisList& axes, const AxisList& less) {
 
 ShardingChoices::ShardingChoices(const Program& program, const AxisRoles& roles,
                                  const PlanOptions& options,
-                                 RedistributionPrices& types)
+                                 RedistributionCosts& types)
     : program_(program), roles_(roles), options_(options), types_(types) {
   for (size_t i = 0; i < program.ops.size(); ++i) {
     classes_.push_back(ClassOf(static_cast<int>(i)));
@@ -90,7 +90,7 @@ std::vector<ShardingChoices::Use> ShardingChoices::UsesOf(int i,
   return uses;
 }
 
-// Fills in types and price; false where the op cannot be computed so.
+// Fills in types and cost; false where the op cannot be computed so.
 bool ShardingChoices::Complete(int i, Choice* choice) {
   const Op& op = program_.ops[i];
   const AxisRule& rule = roles_.labels().rules[i];
@@ -110,8 +110,8 @@ bool ShardingChoices::Complete(int i, Choice* choice) {
   for (const Type& type : *results) {
     choice->results.push_back(types_.Id(type));
   }
-  double us = options_.prices.OpUs({*op.def, op.attrs, operands, *results},
-                                   program_.mesh);
+  double us = options_.costs.OpUs({*op.def, op.attrs, operands, *results},
+                                  program_.mesh);
   choice->ns = std::llround(us * 1000);
   return true;
 }

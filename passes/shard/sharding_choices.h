@@ -1,5 +1,5 @@
-// How one op may be sharded, and what each way costs: the moves of the dynamic
-// program in sharding_solver.h.
+// How one op may be sharded, and what each choice costs: the moves of the
+// dynamic program in sharding_solver.h.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class ShardingChoices {
  public:
   // All must outlive it.
   ShardingChoices(const Program& program, const AxisRoles& roles,
-                  const PlanOptions& options, RedistributionPrices& types);
+                  const PlanOptions& options, RedistributionCosts& types);
 
   // By op: equal for ops with the same choices under equal plans.
   const std::vector<int>& classes() const { return classes_; }
@@ -55,7 +55,7 @@ class ShardingChoices {
   const Program& program_;
   const AxisRoles& roles_;
   const PlanOptions& options_;
-  RedistributionPrices& types_;
+  RedistributionCosts& types_;
   std::vector<int> classes_;
   absl::flat_hash_map<std::string, int> class_ids_;
   absl::flat_hash_map<std::string, std::shared_ptr<const Choices>> known_;

@@ -13,7 +13,7 @@ namespace {
 class Remarker {
  public:
   Remarker(const Program& program, const AxisRoles& roles,
-           const PricedPlan& plan)
+           const CostedPlan& plan)
       : program_(program), roles_(roles), plan_(plan) {}
 
   // Why `axis` does not divide op i; nothing where it does, or need not.
@@ -21,7 +21,7 @@ class Remarker {
     const Op& op = program_.ops[i];
     if (op.operands.empty() || roles_.is_weight(op.results[0])) return {};
     bool must = roles_.MustDivide(i, axis);
-    if (!must && !roles_.IsProductOfData(i)) return {};
+    if (!must && !roles_.IsMatmulOfData(i)) return {};
     std::vector<std::string> sizes = Indivisible(i, axis);
     if (sizes.empty()) return {};
     std::string why = absl::StrJoin(sizes, ", ");
@@ -102,19 +102,19 @@ class Remarker {
 
   const Program& program_;
   const AxisRoles& roles_;
-  const PricedPlan& plan_;
+  const CostedPlan& plan_;
 };
 
 }  // namespace
 
 void RemarkUndivided(const Program& program, const AxisRoles& roles,
-                     const PricedPlan& plan, PassContext& context) {
+                     const CostedPlan& plan, PassContext& context) {
   Remarker remarker(program, roles, plan);
   for (int a = 0; a < program.mesh.num_axes(); ++a) {
     auto axis = static_cast<AxisId>(a);
     if (program.mesh.size(axis) == 1) continue;
     // By op and sizes: the first remark, and how many there are.
-    std::map<std::string, std::pair<size_t, int>> alike;
+    std::map<std::string, std::pair<size_t, int>> groups;
     std::vector<std::string> remarks;
     for (size_t i = 0; i < program.ops.size(); ++i) {
       const Op& op = program.ops[i];
@@ -122,11 +122,11 @@ void RemarkUndivided(const Program& program, const AxisRoles& roles,
       if (!remark.has_value()) continue;
       std::string key(op.def->name);
       for (ValueId v : op.operands) key += ToString(program.type(v), Mesh());
-      auto [at, fresh] = alike.emplace(key, std::pair(remarks.size(), 0));
+      auto [at, fresh] = groups.emplace(key, std::pair(remarks.size(), 0));
       if (fresh) remarks.push_back(*std::move(remark));
       ++at->second.second;
     }
-    for (const auto& [key, at] : alike) {
+    for (const auto& [key, at] : groups) {
       context.Remark(
           "axis {} of size {} {}{}", program.mesh.name(axis),
           program.mesh.size(axis), remarks[at.first],

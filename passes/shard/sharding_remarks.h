@@ -8,8 +8,8 @@
 
 namespace asyra {
 
-// One remark for all ops that are alike.
+// One remark for all ops that are identical.
 void RemarkUndivided(const Program& program, const AxisRoles& roles,
-                     const PricedPlan& plan, PassContext& context);
+                     const CostedPlan& plan, PassContext& context);
 
 }  // namespace asyra

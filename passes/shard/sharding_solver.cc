@@ -10,22 +10,22 @@
 namespace asyra {
 namespace {
 
-constexpr int64_t kNoWay = RedistributionPrices::kNoWay;
+constexpr int64_t kInfeasible = RedistributionCosts::kInfeasible;
 // What is avoided is still taken where there is no other way.
 constexpr int64_t kAvoidedNs = int64_t{1} << 40;
 
-int64_t Sum(int64_t a, int64_t b) { return std::min(kNoWay, a + b); }
+int64_t Sum(int64_t a, int64_t b) { return std::min(kInfeasible, a + b); }
 
 }  // namespace
 
-bool PricedPlan::Uses(AxisId axis) const {
+bool CostedPlan::Uses(AxisId axis) const {
   return std::any_of(ops.begin(), ops.end(),
                      [axis](const OpSharding& op) { return op.Shards(axis); });
 }
 
 ShardingSolver::ShardingSolver(const Program& program, const AxisRoles& roles,
                                const PlanOptions& options,
-                               RedistributionPrices& types)
+                               RedistributionCosts& types)
     : program_(program),
       roles_(roles),
       options_(options),
@@ -44,7 +44,7 @@ ShardingSolver::ShardingSolver(const Program& program, const AxisRoles& roles,
   for (const Output& output : program.outputs) is_output_[output.value] = true;
 }
 
-absl::StatusOr<PricedPlan> ShardingSolver::Solve(const PricedPlan& plan,
+absl::StatusOr<CostedPlan> ShardingSolver::Solve(const CostedPlan& plan,
                                                  const AxisList& open,
                                                  const AxisList& decided) {
   open_ = open;
@@ -70,10 +70,10 @@ ShardingSolver::Forms ShardingSolver::FormsOf(const State& state,
   return forms;
 }
 
-// Under a style that keeps tokens sharded: an all_reduce over a model axis
-// where a reduce_scatter along tokens could stand.
+// Under a strategy that keeps tokens sharded: an all_reduce over a model axis
+// where a reduce_scatter along tokens could be.
 bool ShardingSolver::Avoided(ValueId value, TypeId have, TypeId need) const {
-  if (options_.tp_style != TpStyle::kSequence) return false;
+  if (options_.tp_strategy != TpStrategy::kSequence) return false;
   const Type& from = types_.type(have);
   const Type& to = types_.type(need);
   for (AxisId axis : from.partial) {
@@ -94,16 +94,16 @@ bool ShardingSolver::Avoided(ValueId value, TypeId have, TypeId need) const {
 
 int64_t ShardingSolver::ConvertNs(ValueId value, const Forms& have,
                                   TypeId need) {
-  int64_t best = kNoWay;
+  int64_t best = kInfeasible;
   for (TypeId form : have) {
     int64_t ns = types_.Ns(form, need);
-    if (ns < kNoWay && Avoided(value, form, need)) ns += kAvoidedNs;
+    if (ns < kInfeasible && Avoided(value, form, need)) ns += kAvoidedNs;
     best = std::min(best, ns);
   }
   return best;
 }
 
-// How the value must lie on the axes decided so far.
+// How the value must be distributed over the axes decided so far.
 std::optional<TypeId> ShardingSolver::PinnedForm(ValueId value) {
   const Type* pin = PinOf(options_.pins, value);
   if (pin == nullptr) return std::nullopt;
@@ -188,7 +188,7 @@ void ShardingSolver::Extend(int i, const State& state, int from,
     // Every subset of `free`.
     for (uint32_t whole = free;; whole = (whole - 1) & free) {
       int64_t ns = ReadNs(i, state, choices[c], whole);
-      if (ns < kNoWay) {
+      if (ns < kInfeasible) {
         out->push_back(
             {state.ns + choices[c].ns + ns, from, static_cast<int>(c), whole});
       }
@@ -230,7 +230,7 @@ ShardingSolver::State ShardingSolver::Follow(int i, const State& from,
   return state;
 }
 
-absl::Status ShardingSolver::Step(int i, const PricedPlan& plan) {
+absl::Status ShardingSolver::Step(int i, const CostedPlan& plan) {
   auto layer = std::make_shared<Layer>();
   layer->choices = choices_.Of(i, open_, plan.ops[i]);
   std::vector<Candidate> candidates;
@@ -245,7 +245,8 @@ absl::Status ShardingSolver::Step(int i, const PricedPlan& plan) {
   std::stable_sort(
       candidates.begin(), candidates.end(),
       [](const Candidate& a, const Candidate& b) { return a.ns < b.ns; });
-  // One state for each frontier, the cheapest; and no more than the beam.
+  // One state for each frontier, that of lowest cost; and no more than the
+  // beam.
   std::vector<State> next;
   absl::flat_hash_set<Frontier> seen;
   for (const Candidate& candidate : candidates) {
@@ -265,7 +266,7 @@ absl::Status ShardingSolver::Step(int i, const PricedPlan& plan) {
 }
 
 // Whether the states now, before op `begin`, are those of one period before
-// but for a constant price.
+// but for a constant cost.
 bool ShardingSolver::Repeat(const std::vector<State>& before, int begin,
                             int p) const {
   if (before.size() != states_.size() || before.empty()) return false;
@@ -290,7 +291,7 @@ bool ShardingSolver::Repeat(const std::vector<State>& before, int begin,
 
 // Whether the ops of [begin, end) have the choices of those a period before.
 bool ShardingSolver::SameChoices(int begin, int end, int period,
-                                 const PricedPlan& plan) {
+                                 const CostedPlan& plan) {
   for (int i = begin; i < end; ++i) {
     const OpSharding& here = plan.ops[i];
     const OpSharding& there = plan.ops[i - period];
@@ -301,7 +302,7 @@ bool ShardingSolver::SameChoices(int begin, int end, int period,
   return true;
 }
 
-int ShardingSolver::Stamp(int next, const PricedPlan& plan) {
+int ShardingSolver::Stamp(int next, const CostedPlan& plan) {
   for (size_t p = 0; p < periods_.all().size(); ++p) {
     int period = periods_.all()[p];
     if (next < period || next >= static_cast<int>(program_.ops.size())) {
@@ -332,11 +333,11 @@ int ShardingSolver::Stamp(int next, const PricedPlan& plan) {
   return next;
 }
 
-PricedPlan ShardingSolver::Trace() const {
-  PricedPlan plan;
+CostedPlan ShardingSolver::Trace() const {
+  CostedPlan plan;
   plan.ops.resize(program_.ops.size());
   absl::flat_hash_map<ValueId, TypeId> given;
-  int at = 0;  // states are sorted by price
+  int at = 0;  // states are sorted by cost
   plan.ns = states_[0].ns;
   for (size_t i = program_.ops.size(); i-- > 0;) {
     const Back& back = layers_[i]->backs[at];

@@ -13,8 +13,8 @@
 
 namespace asyra {
 
-// A whole plan and its price.
-struct PricedPlan {
+// A whole plan and its cost.
+struct CostedPlan {
   std::vector<OpSharding> ops;  // by op
   std::vector<Type> inputs;     // by program input
   int64_t ns = 0;
@@ -25,23 +25,23 @@ struct PricedPlan {
 
 // Forward over the ops, a state being the forms in which every value is at
 // hand that will still be read (the frontier), and the least it costs to get
-// there. Prices of redistributions are exact: types carry all axes decided so
-// far. Beyond `beam` states the dearest are dropped; below it the result is
-// the best there is.
+// there. Costs of redistributions are exact: types carry all axes decided so
+// far. Beyond `beam` states those of highest cost are dropped; below it the
+// result is the best there is.
 //
 // Where the program repeats and the states at the end of a layer are those at
-// its begin, but for a constant in every price, the decisions of that layer
+// its begin, but for a constant in every cost, the decisions of that layer
 // hold for all equal ones that follow, and none of them is computed again.
 class ShardingSolver {
  public:
   // All must outlive it.
   ShardingSolver(const Program& program, const AxisRoles& roles,
-                 const PlanOptions& options, RedistributionPrices& types);
+                 const PlanOptions& options, RedistributionCosts& types);
 
   // Decides the axes of `open`; others as in `plan`, in which axes that were
   // not decided yet shard nothing.
   // Error: pins under which an op cannot be computed.
-  absl::StatusOr<PricedPlan> Solve(const PricedPlan& plan, const AxisList& open,
+  absl::StatusOr<CostedPlan> Solve(const CostedPlan& plan, const AxisList& open,
                                    const AxisList& decided);
 
  private:
@@ -71,7 +71,7 @@ class ShardingSolver {
   };
   using Forms = absl::InlinedVector<TypeId, 4>;
 
-  absl::Status Step(int i, const PricedPlan& plan);
+  absl::Status Step(int i, const CostedPlan& plan);
   void Extend(int i, const State& state, int from, const Choices& choices,
               std::vector<Candidate>* out);
   int64_t ReadNs(int i, const State& state, const Choice& choice,
@@ -89,16 +89,16 @@ class ShardingSolver {
   bool Dies(ValueId value, int i) const { return last_use_[value] <= i; }
 
   // Skips as many repetitions as follow op `next`; the op to go on with.
-  int Stamp(int next, const PricedPlan& plan);
-  bool SameChoices(int begin, int end, int period, const PricedPlan& plan);
+  int Stamp(int next, const CostedPlan& plan);
+  bool SameChoices(int begin, int end, int period, const CostedPlan& plan);
   bool Repeat(const std::vector<State>& before, int begin, int p) const;
 
-  PricedPlan Trace() const;
+  CostedPlan Trace() const;
 
   const Program& program_;
   const AxisRoles& roles_;
   const PlanOptions& options_;
-  RedistributionPrices& types_;
+  RedistributionCosts& types_;
   ShardingChoices choices_;
   Periods periods_;
   std::vector<int> last_use_;    // by value: op, -1

@@ -328,7 +328,7 @@ page.append(
      el('div', {},
         shares('Communication', last.exposed, 'by mesh axes'),
         shares('What the makespan rests on', last.sources,
-               'the critical path by how its ops were priced'),
+               'the critical path by how its ops were estimated'),
         shares('Load of the resources', last.resources,
                'how long each would be busy, used to the full'))));
 document.body.dataset.ready = 'yes';

@@ -105,7 +105,7 @@ void BM_TileLlama70B(benchmark::State& state) {
 }
 BENCHMARK(BM_TileLlama70B)->Unit(benchmark::kMillisecond);
 
-// One group of matrix products of both lanes merged back.
+// One group of matmuls of both lanes merged back.
 void BM_MergeTiles(benchmark::State& state) {
   Program program = Llama8B();
   CostModel costs = Costs(program);

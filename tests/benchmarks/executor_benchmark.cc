@@ -64,7 +64,7 @@ BENCHMARK(BM_OverheadOfAnOpAcrossStreams)->Arg(1000)->UseRealTime();
 
 constexpr int64_t kRows = 512;
 
-// Four products of [rows, n] and [n, n] by the executor.
+// Four matmuls of [rows, n] and [n, n] by the executor.
 void BM_MatmulStep(benchmark::State& state) {
   int64_t n = state.range(0);
   std::string type = fmt::format("f32[{}, {}]", kRows, n);
@@ -82,7 +82,7 @@ void BM_MatmulStep(benchmark::State& state) {
 }
 BENCHMARK(BM_MatmulStep)->Arg(512)->Arg(1024)->Arg(2048)->UseRealTime();
 
-// The same four products by the library that the kernels call.
+// The same four matmuls by the library that the kernels call.
 void BM_MatmulAlone(benchmark::State& state) {
   int64_t n = state.range(0);
   SetComputeThreads(static_cast<int>(std::thread::hardware_concurrency()));

@@ -2,7 +2,7 @@
 """Whether the simulator ranks schedules as the GPUs of this host do.
 
 Schedules of one model, found with other flags each, take turns step by step in
-one process; their times stand beside those that were predicted. Kendall's tau
+one process; their times are shown beside the predicted ones. Kendall's tau
 says how many pairs are in the predicted order: 1 all, 0 half, -1 none. Pairs
 whose real times are closer than --tie percent are left out of the second tau.
 
@@ -29,11 +29,11 @@ CANDIDATES = {
     "round robin": ["--tiles", "2", "--scheduler", "round_robin"],
     "serial": ["--tiles", "2", "--scheduler", "serial", "--no-bucket"],
     "4 tiles": ["--tiles", "4"],
-    "sequence": ["--tp-style", "sequence"],
-    "replicated": ["--tp-style", "replicated"],
-    "nccl sequence": ["--tp-style", "sequence", "--set",
+    "sequence": ["--tp-strategy", "sequence"],
+    "replicated": ["--tp-strategy", "replicated"],
+    "nccl sequence": ["--tp-strategy", "sequence", "--set",
                       "host.copy_engines=0"],
-    "nccl replicated": ["--tp-style", "replicated", "--set",
+    "nccl replicated": ["--tp-strategy", "replicated", "--set",
                         "host.copy_engines=0"],
 }
 

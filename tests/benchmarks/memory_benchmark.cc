@@ -3,7 +3,7 @@
 //
 // Counters, in MiB of one device: `arena` as planned; `peak`, below which no
 // arena of these lifetimes is; `simulated`, the arena that the simulator
-// expects of the scheduled program, less what lies outside of the arena here.
+// expects of the scheduled program, less what is outside of the arena here.
 #include "benchmark/benchmark.h"
 #include "ir/memory_blocks.h"
 #include "ir/place_blocks.h"

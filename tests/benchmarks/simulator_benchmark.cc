@@ -40,34 +40,34 @@ void Measure(benchmark::State& state, Run run) {
   state.SetItemsProcessed(state.iterations() * ops);
 }
 
-void BM_Price(benchmark::State& state) {
+void BM_EstimateCosts(benchmark::State& state) {
   Measure(state, [](const Scheduled& s) {
-    benchmark::DoNotOptimize(PriceOps(s.program, s.costs));
+    benchmark::DoNotOptimize(EstimateCosts(s.program, s.costs));
   });
 }
-BENCHMARK(BM_Price)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_EstimateCosts)->Unit(benchmark::kMillisecond);
 
 // What a search asks of each order it tries.
 void BM_ReplayTime(benchmark::State& state) {
-  PricedProgram priced(Llama70B().program, Llama70B().costs);
+  CostedProgram costed(Llama70B().program, Llama70B().costs);
   ReplayOptions options = {
       .memory = false, .lower_bound = false, .critical_path = false};
   Measure(state, [&](const Scheduled&) {
-    benchmark::DoNotOptimize(Replay(priced, options));
+    benchmark::DoNotOptimize(Replay(costed, options));
   });
 }
 BENCHMARK(BM_ReplayTime)->Unit(benchmark::kMillisecond);
 
 void BM_ReplayTimeAndMemory(benchmark::State& state) {
-  PricedProgram priced(Llama70B().program, Llama70B().costs);
+  CostedProgram costed(Llama70B().program, Llama70B().costs);
   ReplayOptions options = {.lower_bound = false, .critical_path = false};
   Measure(state, [&](const Scheduled&) {
-    benchmark::DoNotOptimize(Replay(priced, options));
+    benchmark::DoNotOptimize(Replay(costed, options));
   });
 }
 BENCHMARK(BM_ReplayTimeAndMemory)->Unit(benchmark::kMillisecond);
 
-// Prices, replay, memory, bounds, critical path.
+// Costs, replay, memory, bounds, critical path.
 void BM_Simulate(benchmark::State& state) {
   Measure(state, [](const Scheduled& s) {
     benchmark::DoNotOptimize(Simulate(s.program, s.costs));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The block of experts of Qwen3-30B-A3B as PyTorch's users shard it: a router,
-tokens to their experts and back by all_to_all, grouped products; bf16. Tokens
+tokens to their experts and back by all_to_all, grouped matmuls; bf16. Tokens
 are shared out evenly between the experts, so that all shapes are known.
 Prints one line of JSON for each mode: the block's median in ms.
 

@@ -18,7 +18,7 @@ struct Case {
   std::string operand, call, result;
   bool copies = true;  // false: the library carries it
 
-  // `split`: started and waited for, so that a rank's own block goes elsewhere.
+  // `split`: started and waited for, so that the self-copy has its own stream.
   std::string Text(bool split) const {
     size_t partial = operand.find(" partial");
     std::string given = operand, sum = "";

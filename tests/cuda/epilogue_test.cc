@@ -1,4 +1,4 @@
-// Products with epilogues as models have them: each is one call of cuBLASLt,
+// Matmuls with epilogues as models have them: each is one call of cuBLASLt,
 // and what it gives lies within the rounding of the ops one by one.
 #include "executor/cuda/device/cuda_device.h"
 #include "executor/cuda/device/cuda_platform.h"

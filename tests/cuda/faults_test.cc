@@ -29,7 +29,7 @@ int Gpus() {
 }
 
 // The same with copies instead of NCCL.
-std::string SumByCopies() {
+std::string SumByCopyEngine() {
   return absl::StrReplaceAll(kSum, {{"axes=tp}", "axes=tp, copies=true}"}});
 }
 
@@ -38,17 +38,17 @@ std::vector<absl::Status> TwoSteps(
     double timeout_s, const std::function<absl::Status(int64_t rank)>& before,
     const std::string& program = kSum) {
   return OnRanks(
-      2, {.timeout_s = timeout_s}, [&](Communicator& host) -> absl::Status {
-        int ordinal = static_cast<int>(host.rank());
+      2, {.timeout_s = timeout_s}, [&](Communicator& control) -> absl::Status {
+        int ordinal = static_cast<int>(control.rank());
         ASYRA_ASSIGN_OR_RETURN(auto device,
                                CreateCudaDevice({.ordinal = ordinal}));
         ASYRA_ASSIGN_OR_RETURN(auto world,
-                               CreateNcclWorld(host, {ordinal, timeout_s}));
+                               CreateNcclWorld(control, {ordinal, timeout_s}));
         ASYRA_ASSIGN_OR_RETURN(auto executor, Executor::Load(Parsed(program)));
         ASYRA_RETURN_IF_ERROR(executor->Prepare(*device, world.get(), nullptr));
         Tensor input(DType::kF32, {2, 8});
         ASYRA_RETURN_IF_ERROR(executor->Step({input}));
-        absl::Status status = before(host.rank());
+        absl::Status status = before(control.rank());
         if (!status.ok()) {
           world->Abort(status);
           return status;
@@ -85,7 +85,7 @@ TEST(CudaFaults, CopiesDoNotWaitForARankThatFailsOrStalls) {
         return rank == 1 ? absl::InternalError("out of ideas")
                          : absl::OkStatus();
       },
-      SumByCopies());
+      SumByCopyEngine());
   EXPECT_THAT(failed[0].ToString(), HasSubstr("rank 1 failed: out of ideas"));
   auto stalled = TwoSteps(
       2,
@@ -93,7 +93,7 @@ TEST(CudaFaults, CopiesDoNotWaitForARankThatFailsOrStalls) {
         if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
         return absl::OkStatus();
       },
-      SumByCopies());
+      SumByCopyEngine());
   EXPECT_THAT(stalled[0].ToString(),
               HasSubstr("has not ended within 2 s, not begun on ranks 1"));
   EXPECT_THAT(stalled[1].ToString(), HasSubstr("rank 0 failed"));

@@ -21,7 +21,7 @@ constexpr double kHalfTolerance = 2e-2;
 
 constexpr std::string_view kComputations[] = {
     R"(asyra 1 scheduled
-program @product(%a: bf16[256, 128], %b: bf16[384, 128]) -> (bf16[256, 384]) {
+program @matmul(%a: bf16[256, 128], %b: bf16[384, 128]) -> (bf16[256, 384]) {
   %y = matmul(%a, %b) {transpose_b=true, sm_margin=8} on compute : bf16[256, 384]
   return %y
 }
@@ -94,9 +94,9 @@ TEST(SmMargin, MoreThanThereAreIsAnError) {
   }
 }
 
-// A product of more than a millisecond and, on an urgent stream, many small
+// A matmul of more than a millisecond and, on an urgent stream, many small
 // kernels, each of which has to find its place.
-std::string ProductBesideSmallOps(std::string_view attrs) {
+std::string MatmulBesideSmallOps(std::string_view attrs) {
   constexpr int kOps = 40;
   std::string text =
       "asyra 1 scheduled\n"
@@ -119,28 +119,28 @@ std::string ProductBesideSmallOps(std::string_view attrs) {
                     kOps);
 }
 
-// How long after the product the last of the small ops ends.
-double LastAfterProductUs(std::string_view attrs) {
-  Program program = Parsed(ProductBesideSmallOps(attrs));
+// How long after the matmul the last of the small ops ends.
+double LastAfterMatmulUs(std::string_view attrs) {
+  Program program = Parsed(MatmulBesideSmallOps(attrs));
   auto platform = ASYRA_VALUE(CreateCudaPlatform({.graphs = true}));
   RunResult result =
       ASYRA_VALUE(RunOnThreads(program, RandomInputs(program, 1, 2), *platform,
                                {.executor = {.profile = true}, .repeat = 3}));
-  double product = 0, last = 0;
+  double matmul = 0, last = 0;
   for (const OpTime& time : result.profile) {
     std::string_view op = program.ops[time.op].def->name;
-    if (op == "matmul") product = time.end_us;
+    if (op == "matmul") matmul = time.end_us;
     if (op == "neg") last = std::max(last, time.end_us);
   }
-  return last - product;
+  return last - matmul;
 }
 
 TEST(SmMargin, LeavesRoomForWhatComesBeside) {
   absl::StatusOr<int> gpus = CountCudaDevices();
   if (!gpus.ok()) GTEST_SKIP() << gpus.status().message();
-  double with = LastAfterProductUs(" {sm_margin=8}");
+  double with = LastAfterMatmulUs(" {sm_margin=8}");
   RecordProperty("with_margin", std::to_string(with));
-  RecordProperty("without", std::to_string(LastAfterProductUs("")));
+  RecordProperty("without", std::to_string(LastAfterMatmulUs("")));
   EXPECT_LT(with, 0);
 }
 

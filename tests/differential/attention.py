@@ -45,7 +45,7 @@ def repeat_heads(g, x, times):
   return g.reshape(y, (batch, heads * times, tokens, width))
 
 
-def product_of(g, q, k):
+def matmul_of(g, q, k):
   """The scores, scaled on one of the sides or afterwards."""
   scale = np.float32(1 / np.sqrt(q.shape[-1]))
   form = g.choose("after", "after", "after_div", "q", "both", "none")
@@ -98,7 +98,7 @@ def shares(g, scores):
 
 
 def decomposed(g, q, k, v):
-  scores = product_of(g, q, k)
+  scores = matmul_of(g, q, k)
   if g.chance(0.07):  # some scores are large
     scores = g.op("Mul", scores, np.float32(64))
   if g.chance(0.05):

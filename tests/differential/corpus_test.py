@@ -54,7 +54,7 @@ class Corpus(unittest.TestCase):
     failed = [f"seed {case['seed']} {' '.join(flags)}: {v.kind}: {v.said}"
               for (_, case, flags), v in zip(jobs, verdicts) if not v.ok]
     self.assertEqual(failed, [])
-    # Plans change with prices, and with them what tiles can cut.
+    # Plans change with costs, and with them what tiles can cut.
     recorded = sum(case["passed"] for _, case in self.cases)
     self.assertGreaterEqual(counts["passed"], 0.95 * recorded)
 

@@ -56,7 +56,7 @@ def by_scatter(g, chosen, index, experts):
 
 
 def dense_experts(g, x, shares, experts):
-  """All experts on all tokens, as products of batches of matrices."""
+  """All experts on all tokens, as matmuls of batches of matrices."""
   width = x.shape[-1]
   inner = g.choose(1, 2) * width
   up, down = g.weight(experts, width, inner), g.weight(experts, inner, width)

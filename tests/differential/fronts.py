@@ -1,4 +1,4 @@
-"""What stands before the layers: embeddings, images and sound."""
+"""What comes before the layers: embeddings, images and sound."""
 
 import numpy as np
 

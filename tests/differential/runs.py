@@ -34,10 +34,10 @@ def schedule_flags(rng):
     flags += ["--scheduler", rng.choice(SCHEDULERS)]
   for flag, chance in (("--no-fuse", 0.15), ("--no-bucket", 0.1),
                        ("--no-join", 0.1), ("--reduce-scatter decomposed", 0.15),
-                       ("--tp-style sequence", 0.15),
-                       ("--tp-style replicated", 0.1),
-                       ("--ep-style all_gather", 0.1),
-                       ("--epilogues priced", 0.2),
+                       ("--tp-strategy sequence", 0.15),
+                       ("--tp-strategy replicated", 0.1),
+                       ("--ep-strategy all_gather", 0.1),
+                       ("--epilogues estimated", 0.2),
                        ("--epilogues none", 0.1)):
     if rng.random() < chance and flag.split()[0] not in flags:
       flags += flag.split()

@@ -1,4 +1,4 @@
-"""asyra-bench on the cpu: what it writes prices the program it was made for.
+"""asyra-bench on the cpu: its file gives the costs of the program it was made for.
 
 Usage: bench_test.py SOURCE_DIR TOOLS_DIR
 """
@@ -17,7 +17,7 @@ CPU = ["--device", "cpu", "--bench-ranks", "2"]
 
 class BenchTest(ToolTest):
 
-  def test_machine_prices_the_program_by_measurements(self):
+  def test_machine_costs_of_the_program_are_measured(self):
     machine = self.path("here.machine")
     said = self.passes("asyra-bench", *GPT, *CPU, "--no-grid",
                        "--set", "host.gpus=3", "--machine-out", machine)
@@ -30,13 +30,13 @@ class BenchTest(ToolTest):
     with open(self.path("here.table")) as file:
       points = json.load(file)["points"]
     self.assertIn(2, [point.get("ranks") for point in points])
-    # Everything was measured as it stands there, whatever the prices make of
+    # Everything was measured as it stands there, whatever the costs make of
     # the program.
-    for style in ["auto", "sequence", "replicated"]:
-      self.measured_alone(machine, "--tp-style", style, "--tiles", "1")
+    for strategy in ["auto", "sequence", "replicated"]:
+      self.measured_alone(machine, "--tp-strategy", strategy, "--tiles", "1")
 
   def measured_alone(self, machine, *flags):
-    """No op's price comes from a formula."""
+    """No op's cost comes from a formula."""
     profile = self.path("profile.json")
     self.passes("asyra-sim", "run", *GPT, "--machine", machine, "--strict",
                 *flags, "--json", profile)
@@ -52,7 +52,7 @@ class BenchTest(ToolTest):
     self.assertIn("the time was over", said)
     self.assertGreater(os.path.getsize(table), 0)
 
-  def test_collectives_by_copies_need_engines(self):
+  def test_collectives_on_copy_engines_need_them(self):
     said = self.passes("asyra-bench", *CPU, "--seconds", "20")
     self.assertIn("copies=true}: no copy engines carry it between local ranks",
                   said[said.index("not measured:"):])
@@ -95,9 +95,9 @@ class BenchTest(ToolTest):
     self.assertEqual(host["collectives"]["all_reduce"]["beside_compute"], 0.625)
     self.assertEqual(host["gpus"], 2)
     self.assertIn(kept["date"], kept_machine["sources"]["gpu"])
-    self.assertIn("shares beside computation, a thread block's rate as before",
+    self.assertIn("shares beside computation, a CTA's rate as before",
                   kept_machine["sources"]["host"])
-    # In place, over what is read. Prices differ, so that other ops may be
+    # In place, over what is read. Costs differ, so that other ops may be
     # fused than before: only these are new.
     self.passes("asyra-bench", *GPT, *CPU, "--no-grid", "--machine", two,
                 "--keep", "--machine-out", two)

@@ -54,7 +54,7 @@ class CommandLine(ToolTest):
   def test_reductions_are_decomposed_where_that_is_asked_for(self):
     for mesh in [["--tp", "2"], ["--tp", "2", "--sp", "2"],
                  ["--tp", "4", "--tiles", "2"]]:
-      mesh = [*mesh, "--tp-style", "sequence"]
+      mesh = [*mesh, "--tp-strategy", "sequence"]
       for form, moves in [("decomposed", "all_to_all"),
                           ("fused", "reduce_scatter")]:
         out = self.path("model.asyra")
@@ -131,7 +131,7 @@ class CommandLine(ToolTest):
                        recorded(LLAMA))
     self.assertNotIn("fusion", text)
     self.assertIn("step: batch 4, 64 tokens, f32; ", text)
-    for epilogues, fused in [("measured", False), ("priced", True),
+    for epilogues, fused in [("measured", False), ("estimated", True),
                              ("none", False)]:
       text = self.passes("asyra-run", GPT2, *DIMS, "--epilogues", epilogues,
                          "--check", recorded(GPT2))
@@ -150,7 +150,7 @@ class CommandLine(ToolTest):
       self.passes("asyra-opt", *model, *passes, "-o", out)
       with open(out) as file:
         text = file.read()
-      # Of the forms of collectives that are tried, the one that costs least
+      # Of the collective strategies that are tried, the one that costs least
       # unscheduled comes first.
       said = run("asyra-opt", *model, "--print-after", "fuse",
                  "--search-steps", "1")
@@ -478,7 +478,7 @@ program @p(%x: f32[4]) -> (f32[4]) {
                "--against", out)
     self.fails("none of the program's", "asyra-run", GPT2, *DIMS, "--tp", "2",
                "--against", out)
-    self.fails("runs as it stands", "asyra-run", out, "--against",
+    self.fails("runs unchanged", "asyra-run", out, "--against",
                "unscheduled")
 
   def test_external_data_must_be_there_and_whole(self):

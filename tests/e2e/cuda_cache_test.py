@@ -1,5 +1,5 @@
 """What GPUs found out is kept: a second run measures nothing, files that are no
-use are replaced, and ranks that are processes choose alike.
+use are replaced, and ranks that are processes share tuning results.
 
 Prints SKIP where there is no GPU.
 
@@ -40,7 +40,7 @@ def fnv1a(data):
   return value
 
 
-def read_choice(path):
+def read_result(path):
   """(key, us, value) of a file that was kept."""
   with open(path, "rb") as file:
     _, key, text = file.read().split(b"\n")
@@ -48,7 +48,7 @@ def read_choice(path):
   return key, us, value
 
 
-def write_choice(path, key, us, value):
+def write_result(path, key, us, value):
   text = us + b"\t" + value
   with open(path, "wb") as file:
     file.write(b"asyra cache 1: %d + %d bytes, %016x\n" %
@@ -56,11 +56,11 @@ def write_choice(path, key, us, value):
     file.write(key + b"\n" + text)
 
 
-def choices(folder):
+def results(folder):
   """Values by key, without the times."""
   found = {}
-  for path in glob.glob(os.path.join(folder, "*.choice")):
-    key, _, value = read_choice(path)
+  for path in glob.glob(os.path.join(folder, "*.tuning")):
+    key, _, value = read_result(path)
     found[key] = value
   return found
 
@@ -85,32 +85,32 @@ class CacheTest(ToolTest):
     folder = self.path("cache")
     self.ends_well(start(folder, *CUDA))
     before = stamps(folder)
-    self.assertTrue(choices(folder))
+    self.assertTrue(results(folder))
     self.assertFalse(any(".tmp" in path for path in before), before)
     self.assertTrue(any(path.endswith(".cubin") for path in before))
     self.ends_well(start(folder, *CUDA))
     self.assertEqual(stamps(folder), before)
 
-  def test_choices_that_are_none_are_measured_anew(self):
+  def test_malformed_tuning_results_are_measured_anew(self):
     folder = self.path("cache")
     self.ends_well(start(folder, *CUDA))
-    before = choices(folder)
-    for path in glob.glob(os.path.join(folder, "*.choice")):
-      key, us, _ = read_choice(path)
-      write_choice(path, key, us, b"none")
+    before = results(folder)
+    for path in glob.glob(os.path.join(folder, "*.tuning")):
+      key, us, _ = read_result(path)
+      write_result(path, key, us, b"none")
     self.ends_well(start(folder, *CUDA))
-    after = choices(folder)
+    after = results(folder)
     self.assertEqual(set(after), set(before))
     self.assertNotIn(b"none", after.values())
 
   # As if other versions of the libraries had left them under these keys.
-  def test_choices_of_other_shapes_do_no_harm(self):
+  def test_tuning_results_of_other_shapes_do_no_harm(self):
     folder = self.path("cache")
     self.ends_well(start(folder, *CUDA))
-    files = sorted(glob.glob(os.path.join(folder, "*.choice")))
-    kept = [read_choice(path) for path in files]
+    files = sorted(glob.glob(os.path.join(folder, "*.tuning")))
+    kept = [read_result(path) for path in files]
     for path, mine, other in zip(files, kept, kept[1:] + kept[:1]):
-      write_choice(path, mine[0], *other[1:])
+      write_result(path, mine[0], *other[1:])
     self.ends_well(start(folder, *CUDA))
 
   def test_files_cut_short_are_replaced(self):
@@ -120,7 +120,7 @@ class CacheTest(ToolTest):
       os.truncate(path, os.path.getsize(path) * (i % 4) // 4)
     self.ends_well(start(folder, *CUDA))
     self.assertTrue(all(os.path.getsize(path) for path in stamps(folder)))
-    self.assertTrue(choices(folder))
+    self.assertTrue(results(folder))
 
   def test_no_cache_and_one_that_cannot_be_written(self):
     self.ends_well(start("", *CUDA))
@@ -130,7 +130,7 @@ class CacheTest(ToolTest):
 
   # Each measures for itself, and then takes what the first one has found.
   @unittest.skipIf(gpus() < 2, "SKIP: there are not two GPUs")
-  def test_processes_choose_alike(self):
+  def test_processes_share_tuning_results(self):
     folders = [self.path(f"cache{rank}") for rank in range(2)]
     ranks = [start(folder, *CUDA, "--tp", "2", "--check-deterministic",
                    RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank),
@@ -138,8 +138,8 @@ class CacheTest(ToolTest):
              for rank, folder in enumerate(folders)]
     for rank in ranks:
       self.ends_well(rank)
-    self.assertTrue(choices(folders[0]))
-    self.assertEqual(choices(folders[0]), choices(folders[1]))
+    self.assertTrue(results(folders[0]))
+    self.assertEqual(results(folders[0]), results(folders[1]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Runs every tiny model on as many GPUs as there are, against the outputs that
 were recorded from PyTorch: as a graph and op by op, as it is and in tiles, with
-products that take up bias and residual.
+matmuls that take up bias and residual.
 
 GPUs are shared out, since collectives of processes that take turns on one GPU
 wait for ranks that have no turn. Prints SKIP where there is no GPU.
@@ -24,7 +24,7 @@ MESHES = {1: [""], 2: ["--tp 2", "--sp 2"], 4: ["--tp 2 --sp 2", "--tp 4"],
 EXPERT_MESHES = {2: ["--ep 2"], 4: ["--ep 4"], 8: ["--tp 2 --ep 4"]}
 MODES = [["--no-graphs", "--debug-memory"], ["--repeat", "3"],
          ["--tiles", "2", "--search-steps", "60", "--repeat", "3",
-          "--epilogues", "priced"]]
+          "--epilogues", "estimated"]]
 
 
 def count_gpus():

@@ -9,11 +9,11 @@ import unittest
 
 from tool_test import DIMS, LLAMA, ToolTest, run
 
-# The default way, where there is one collective strategy.
+# The default pipeline, where there is one collective strategy.
 DEFAULT = (
     "canonicalize, raise_norm, raise_activation, raise_moe, raise_rotary, "
     "split_projections, raise_attention, canonicalize, merge_expert_rows, "
-    "pad_dims{tp_style=replicated}, plan_sharding{tp_style=replicated}, "
+    "pad_dims{tp_strategy=replicated}, plan_sharding{tp_strategy=replicated}, "
     "partition, fuse, schedule, plan_memory")
 MESH = ["--tp", "2", "--sp", "2"]
 
@@ -27,7 +27,7 @@ class Pipelines(ToolTest):
       return file.read()
 
   def test_the_default_way_can_be_spelled(self):
-    default = self.program(*MESH, "--tp-style", "replicated",
+    default = self.program(*MESH, "--tp-strategy", "replicated",
                            "--reduce-scatter", "fused")
     spelled = self.program("--mesh", "sp=2,tp=2", "--passes", DEFAULT)
     self.assertEqual(default, spelled)

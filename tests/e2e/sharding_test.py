@@ -22,7 +22,7 @@ MODELS_DIR = os.path.join(SOURCE_DIR, "models")
 DENSE_MESHES = [
     "--tp 2", "--tp 3", "--tp 4", "--sp 2", "--sp 4", "--dp 2 --tp 2",
     "--tp 2 --sp 2", "--tp 4 --sp 2", "--mesh tp=2,x=2",
-    "--tp 2 --reduce-scatter decomposed", "--tp 2 --sp 2 --tp-style sequence --reduce-scatter decomposed"
+    "--tp 2 --reduce-scatter decomposed", "--tp 2 --sp 2 --tp-strategy sequence --reduce-scatter decomposed"
 ]
 EXPERT_MESHES = ["--ep 2", "--ep 4", "--tp 2 --ep 4", "--sp 2 --ep 4",
                  "--dp 2 --sp 2 --ep 4"]
@@ -36,7 +36,7 @@ BUILTIN = ["gpt3-tiny", "gpt3-tiny --dim vocabulary=257", "llama3-tiny",
 PROGRAMS_DIR = os.path.join(SOURCE_DIR, "tests", "e2e", "programs")
 PROGRAM_MESHES = ["--tp 2", "--sp 2", "--dp 2", "--dp 2 --tp 2", "--mesh a=2"]
 
-TILED_MESHES = ["--tp 2", "--sp 2", "--tp 2 --sp 2 --tp-style sequence"]
+TILED_MESHES = ["--tp 2", "--sp 2", "--tp 2 --sp 2 --tp-strategy sequence"]
 TILED_EXPERT_MESHES = ["--ep 2"]
 # Of 4 sequences of 64 tokens, as recorded, and of 12 of 48.
 TILES = [(2, "batch"), (4, "batch"), (2, "sequence"), (4, "sequence")]
@@ -90,10 +90,10 @@ def run(model, mesh, device):
 
 def run_tiled(model, mesh, tiles, dim, schedule):
   """None, or what is wrong with the model on the mesh, cut into tiles."""
-  mesh, _, style = mesh.partition(" --tp-style ")
-  style = f"tp_style={style}" if style else ""
+  mesh, _, strategy = mesh.partition(" --tp-strategy ")
+  strategy = f"tp_strategy={strategy}" if strategy else ""
   args = [*mesh.split(), "--print-after", "tile",
-          "--passes", TILED_PIPELINE.format(style, tiles, dim, *schedule)]
+          "--passes", TILED_PIPELINE.format(strategy, tiles, dim, *schedule)]
   if model in BUILTIN:
     args = [*model.split(), "--dim", "batch=12", "--dim", "seq=48",
             "--compare-single", *args]

@@ -125,7 +125,7 @@ class Simulator(ToolTest):
       self.assertIn(word, text)
 
   def test_explain_chooses_thread_blocks_again(self):
-    # As it was tuned, thread blocks carry less than the link.
+    # As it was tuned, CTAs carry less than the link.
     program = os.path.join(os.path.dirname(__file__), "what_if", "link_bound")
     machine = ["--machine", program + ".machine"]
     text = self.passes("asyra-sim", "explain", program + ".asyra", *machine)

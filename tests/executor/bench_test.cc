@@ -53,7 +53,7 @@ TEST(ProgramCalls, AreLocalAndEachOnce) {
       calls.local,
       ElementsAre(Field(&LocalCall::text, "matmul(f32[4, 16], f32[16, 16])"),
                   Field(&LocalCall::text, "add(f32[4, 16], f32[4, 16])")))
-      << "both products have these sizes, reshape is a view";
+      << "both matmuls have these sizes, reshape is a view";
   EXPECT_EQ(calls.local[0].count, 6);
   EXPECT_EQ(calls.local[1].count, 2);
   EXPECT_THAT(calls.collectives,
@@ -145,7 +145,7 @@ TEST(MixTimer, TimesEachCallAndLeavesOutReferences) {
     calls.push_back({ASYRA_VALUE(ParseLocalCall(text)).use, 2});
   }
   auto timings =
-      ASYRA_VALUE(TimeMix(*device, calls, {.settle_s = 0.01, .samples = 3}));
+      ASYRA_VALUE(TimeMix(*device, calls, {.warmup_s = 0.01, .samples = 3}));
   ASSERT_EQ(timings.size(), 3);
   EXPECT_TRUE(absl::IsUnimplemented(timings[1].status()))
       << timings[1].status();
@@ -215,7 +215,7 @@ TEST(RankTimers, CarryWhatTakesMemoryBeforeAnythingIsTimed) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST(RankTimers, SayWhereNothingCarriesByCopies) {
+TEST(RankTimers, SayWhereNoCopyEngineCarriesIt) {
   auto platform = CreateCpuPlatform();
   absl::Status status =
       RunRankTimers(*platform, 2, 60, [&](RankTimer& timer) -> absl::Status {

@@ -1,4 +1,4 @@
-// What is kept is found again, by other processes too; whatever else lies in
+// What is kept is found again, by other processes too; whatever else is in
 // the folder is not.
 #include "executor/tuning/disk_cache.h"
 

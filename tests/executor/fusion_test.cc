@@ -1,5 +1,5 @@
-// Fusions on the cpu, op by op: what lies between the ops is in the workspace,
-// and results may lie on operands that later ops of the body read.
+// Fusions on the cpu, op by op: intermediate values are in the workspace,
+// and results may overwrite operands that later ops of the body read.
 #include "gmock/gmock.h"
 #include "ir/support/status.h"
 #include "tests/executor/as_interpreted.h"
@@ -16,7 +16,7 @@ void ExpectSplitAndSame(const std::string& text) {
   EXPECT_EQ(run.split_fusions.size(), 1u);
 }
 
-// Both results lie on operands that the second op still reads.
+// Both results overwrite operands that the second op still reads.
 TEST(Fusion, ResultsOnOperandsThatAreReadAgain) {
   ExpectSplitAndSame(R"(asyra 1 allocated
 program @f(%x: f32[4, 8] at 0, %y: f32[4, 8] at 128) -> (f32[4, 8], f32[4, 8]) {
@@ -63,8 +63,8 @@ program @f(%x: bf16[4@dp, 2, 8], %y: bf16[4@dp, 2, 8], %b: bf16[8])
 )");
 }
 
-// Products, whose result does not lie on what they read.
-TEST(Fusion, AProductWithBiasAndResidual) {
+// Matmuls, whose result does not lie on what they read.
+TEST(Fusion, AMatmulWithBiasAndResidual) {
   ExpectSplitAndSame(R"(asyra 1 local
 mesh (dp=2, tp=2)
 program @f(%x: f32[4@dp, 2, 6], %w: f32[8@tp, 6], %b: f32[8@tp],
@@ -81,7 +81,7 @@ program @f(%x: f32[4@dp, 2, 6], %w: f32[8@tp, 6], %b: f32[8@tp],
 )");
 }
 
-TEST(Fusion, AProductMayNotOverwriteWhatItReads) {
+TEST(Fusion, AMatmulMayNotOverwriteWhatItReads) {
   Program program = Parsed(R"(asyra 1 allocated
 program @f(%x: f32[8, 8] at 0, %w: f32[8, 8] at 256) -> (f32[8, 8]) {
   %y = fusion(%x, %w) {

@@ -72,7 +72,7 @@ TEST_P(InPlace, GivesTheSame) {
   }
 }
 
-// Comparisons, casts and what broadcasts all of its operands lie on none.
+// Comparisons, casts and what broadcasts all of its operands overwrite none.
 bool LiesOnAnOperand(const OpCase& op_case) {
   ParsedCall call = op_case.Parse();
   for (const Type& result :

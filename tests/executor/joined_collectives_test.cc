@@ -46,7 +46,7 @@ program @f(%x: f32[8@dp, 12@tp], %h: bf16[4, 6@tp], %n: i32[4, 64@tp],
 )"));
 }
 
-// One sum lies on its operand, the other does not.
+// One sum overwrites its operand, the other does not.
 TEST(JoinedCollectives, SumsMayLieOnTheirOwnOperands) {
   for (int64_t at : {65536, 131072}) {
     ExpectSameAsInterpreted(Parsed(fmt::format(R"(asyra 1 allocated

@@ -24,8 +24,8 @@ TEST(ContribAttention, IsProjectionsAndAnAttention) {
   model.Random("w", {5, 3 * kWidth}).Random("b", {3 * kWidth});
   model.Contrib("Attention", {"x", "w", "b"}, {"fused"},
                 {{"num_heads", kHeads}, {"unidirectional", 1}});
-  model.Op("MatMul", {"x", "w"}, {"product"})
-      .Op("Add", {"product", "b"}, {"qkv"})
+  model.Op("MatMul", {"x", "w"}, {"matmul"})
+      .Op("Add", {"matmul", "b"}, {"qkv"})
       .Op("Split", {"qkv", "sizes"}, {"q", "k", "v"}, {{"axis", -1}})
       .Op("Attention", {"q", "k", "v"}, {"plain"},
           {{"q_num_heads", kHeads},

@@ -1,4 +1,4 @@
-// Norms, experts and fused products, of ONNX Runtime's own ops too: each form
+// Norms, experts and fused matmuls, of ONNX Runtime's own ops too: each form
 // gives what the same thing written in another way gives. What the ops mean is
 // checked against ONNX and ONNX Runtime by onnx_backend.py and
 // onnx_contrib_cases.py.
@@ -134,8 +134,8 @@ TEST(ContribOps, FusedMatMulMovesBatchesAndScales) {
   model
       .Op("Transpose", {"x"}, {"xt"}, {{"perm", std::vector<int64_t>{1, 0, 2}}})
       .Op("Transpose", {"b"}, {"bt"}, {{"perm", std::vector<int64_t>{1, 0, 2}}})
-      .Op("MatMul", {"xt", "bt"}, {"product"})
-      .Op("Mul", {"product", "half"}, {"plain"});
+      .Op("MatMul", {"xt", "bt"}, {"matmul"})
+      .Op("Mul", {"matmul", "half"}, {"plain"});
   ExpectSame(model.Run("fused"), model.Run("plain"));
 }
 

@@ -146,7 +146,7 @@ TEST(OnnxRoles, WeightsAreFoundThroughFunctions) {
 
 // Nothing tells which is which where all are floats of static shape, unless
 // there are many matrices.
-TEST(OnnxRoles, AProductOfTwoInputsIsOneOfData) {
+TEST(OnnxRoles, AMatmulOfTwoInputsIsOneOfData) {
   EXPECT_THAT(WeightsOf(ModelBuilder()
                             .Input("a", kF32, {4, 8})
                             .Input("b", kF32, {8, 4})

@@ -158,7 +158,7 @@ def build(family, attention):
   model_class, names, _, sizes = FAMILIES[family]
   torch.manual_seed(7)
   config = config_of(transformers, model_class)(**sizes)
-  # Experts as batched products: the only form that exports.
+  # Experts as batched matmuls: the only form that exports.
   config._experts_implementation = "batched_mm"
   model = getattr(transformers, model_class)._from_config(
       config, attn_implementation=attention).eval()

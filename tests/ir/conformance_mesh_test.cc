@@ -1,4 +1,5 @@
-// Ops whose samples lie over a mesh: collectives, and what goes with them.
+// Ops whose samples are distributed over a mesh: collectives, and what goes
+// with them.
 #include <cmath>
 
 #include "tests/ir/half_by_half.h"

@@ -1,5 +1,5 @@
 // What every op must satisfy, by being listed: each sample of each op is run,
-// priced, printed and tiled, and is linear where its axis rule says so. Files
+// costed, printed and tiled, and is linear where its axis rule says so. Files
 // beside this one shard it, differentiate it and run what lies over a mesh.
 #include <cmath>
 

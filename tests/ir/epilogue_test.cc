@@ -1,4 +1,4 @@
-// Which bodies are a product with an epilogue, and what is refused beside one.
+// Which bodies are a matmul with an epilogue, and what is refused beside one.
 #include "ir/epilogue.h"
 
 #include "absl/strings/str_replace.h"
@@ -11,7 +11,7 @@
 namespace asyra {
 namespace {
 
-// Of `fusion(operands) {product; body}`, whose product %p is f32[4,8], or of
+// Of `fusion(operands) {matmul; body}`, whose matmul %p is f32[4,8], or of
 // another type instead of f32.
 ParsedCall Fusion(std::string_view operands, std::string_view body,
                   const std::string& type = "f32") {
@@ -93,11 +93,11 @@ TEST(Epilogue, IsNotWhatNoLibraryComputes) {
            {", f32[4,8], f32[4,8]",
             "%s = add(%p, %2) : f32[4,8] %y = add(%s, %3) : f32[4,8] "
             "return %y"},
-           // What is added is made in the body, or is the product itself.
+           // What is added is made in the body, or is the matmul itself.
            {", f32[8]",
             "%b = neg(%2) : f32[8] %y = add(%p, %b) : f32[4,8] return %y"},
            {"", "%y = add(%p, %p) : f32[4,8] return %y"},
-           // The result is larger than the product, or not the only one.
+           // The result is larger than the matmul, or not the only one.
            {", f32[2,4,8]", "%y = add(%p, %2) : f32[2,4,8] return %y"},
            {"", "%y = relu(%p) : f32[4,8] return %p, %y"},
        }) {
@@ -105,7 +105,7 @@ TEST(Epilogue, IsNotWhatNoLibraryComputes) {
   }
 }
 
-TEST(Epilogue, NeedsAProduct) {
+TEST(Epilogue, NeedsAMatmul) {
   ParsedCall call = ASYRA_VALUE(
       ParseCall("fusion(f32[4,8], f32[8]) {%s = add(%0, %1) : f32[4,8] "
                 "%y = relu(%s) : f32[4,8] return %y}",
@@ -113,9 +113,9 @@ TEST(Epilogue, NeedsAProduct) {
   EXPECT_FALSE(EpilogueOf(*BodyOf(call.attrs), call.operands).has_value());
 }
 
-// The work is that of the product, what is read besides, and the arithmetic
+// The work is that of the matmul, what is read besides, and the arithmetic
 // behind it.
-TEST(Epilogue, WorkIsThatOfAProduct) {
+TEST(Epilogue, WorkIsThatOfAMatmul) {
   ParsedCall call = Fusion(", f32[8], f32[4,8]",
                            "%s = add(%p, %2) : f32[4,8] "
                            "%t = add(%s, %3) : f32[4,8] return %t");
@@ -131,7 +131,7 @@ TEST(Epilogue, WorkIsThatOfAProduct) {
   EXPECT_EQ(work.write_bytes, 4 * 4 * 8);
 }
 
-// The product reads a row for each column, also where others have written.
+// The matmul reads a row for each column, also where others have written.
 TEST(Epilogue, ResultsDoNotLieOnOperands) {
   ParsedCall call =
       Fusion(", f32[4,8]", "%s = add(%p, %2) : f32[4,8] return %s");

@@ -14,7 +14,7 @@ namespace {
 
 // A program over random streams that knows no rule but definition before use:
 // `add`s that read what they like, starts and their waits, random `after`s.
-// Every result lies somewhere in a small arena.
+// Every result is somewhere in a small arena.
 class RandomProgram {
  public:
   explicit RandomProgram(uint64_t seed)

@@ -10,7 +10,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// %n may lie on %q once %f is waited for, since %g is there by then as well.
+// %n may overwrite %q once %f is waited for, since %g is there by then as well.
 constexpr std::string_view kJoined = R"(asyra 1 allocated
 mesh (tp=2)
 program @f(%a: f32[4, 4@tp], %b: f32[4, 4@tp], %w: f32[4@tp, 4] weight)

@@ -10,7 +10,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// %q may lie on %p only once %f is waited for.
+// %q may overwrite %p only once %f is waited for.
 constexpr std::string_view kAllocated = R"(asyra 1 allocated
 mesh (tp=2)
 program @f(%a: f32[4, 4@tp], %b: f32[4, 4@tp], %w: f32[4@tp, 4] weight)
@@ -56,7 +56,7 @@ TEST(VerifyMemory, LiveRangesThatShareBytesAreOrdered) {
 TEST(VerifyMemory, OpsThatWorkInPlaceLieOnAnOperandThatTheyReadLast) {
   // %y is %f under another name.
   EXPECT_EQ(ErrorWith(kAllocated, " at 192", " at 64"), "no error");
-  // Not where it lies a little off, ...
+  // Not where it is a little off, ...
   EXPECT_THAT(ErrorWith(kAllocated, " at 192", " at 96"),
               HasSubstr("%r at [96, 160) overwrites %f at [64, 128)"));
   // ... where somebody else reads on, ...

@@ -56,7 +56,7 @@ TEST(MpiRanks, ComputeEveryCollective) {
 }
 
 // The same of several values at once: small, shared, of nothing, and of blocks
-// that do not lie together.
+// that are not contiguous.
 constexpr char kJoined[] = R"(asyra 1 local
 mesh (dp=2, tp=2)
 program @p(%x: f32[8@dp, 12@tp], %h: bf16[4, 6@tp], %n: i32[4, 64@tp],

@@ -60,7 +60,7 @@ TEST(Pipeline, TextIsReadBack) {
   for (const Pipeline& pipeline :
        {RaisePasses(), RaisePasses(150), ShardPasses(),
         ShardPasses({.pins = "a.*=0@tp;b=whole", .propagate = true}),
-        ShardPasses({.experts = "dp,sp", .tp_style = "sequence"}),
+        ShardPasses({.experts = "dp,sp", .tp_strategy = "sequence"}),
         DecomposePasses(true), FusePasses(true, "none"), StreamPasses(false),
         LowerPasses()}) {
     std::string text = ToString(pipeline);

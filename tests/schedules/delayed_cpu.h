@@ -27,8 +27,8 @@ class DelayedKernel : public Kernel {
   }
   bool is_native() const override { return kernel_->is_native(); }
   bool is_whole() const override { return kernel_->is_whole(); }
-  void AddChoices(Choices* choices) const override {
-    kernel_->AddChoices(choices);
+  void AddTuningResults(TuningResults* results) const override {
+    kernel_->AddTuningResults(results);
   }
   absl::Status Bind(const KernelArgs& args) override {
     kernel_->set_label(label());
@@ -125,8 +125,8 @@ class DelayedPlatform : public Platform {
                                            seed_ + local_rank);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(
-      Communicator& host, Device& device) override {
-    return cpu_->Connect(host, device);
+      Communicator& control, Device& device) override {
+    return cpu_->Connect(control, device);
   }
 
  private:

@@ -1,4 +1,4 @@
-// Random programs on random meshes, planned under random prices, styles and,
+// Random programs on random meshes, planned under random costs, strategies and,
 // every other one, random pins, or by propagation from these; partitioned, the
 // reduce_scatters of some decomposed, tiled along the batch or the sequence,
 // started, reordered and some of its tiles merged back: every stage verifies,
@@ -62,13 +62,13 @@ class RandomModel {
     return *Mesh::Create(std::move(axes));
   }
 
-  PlanPrices RandomPrices() {
-    PlanPrices prices;
-    prices.latency_us = Pick<double>({0.001, 1, 100});
-    prices.link_bytes_per_us = Pick<double>({1, 1000, 300e3});
-    prices.flops_per_us = Pick<double>({0.1, 1e3, 600e6});
-    prices.kernel_us = Pick<double>({0.001, 2});
-    return prices;
+  PlanCosts RandomCosts() {
+    PlanCosts costs;
+    costs.latency_us = Pick<double>({0.001, 1, 100});
+    costs.link_bytes_per_us = Pick<double>({1, 1000, 300e3});
+    costs.flops_per_us = Pick<double>({0.1, 1e3, 600e6});
+    costs.kernel_us = Pick<double>({0.001, 2});
+    return costs;
   }
 
   // Of some values: whole, or dimensions over axes that divide them.
@@ -219,7 +219,7 @@ void ExpectPinned(const Program& program, const Pins& pins,
   }
 }
 
-// By price, or for every third program by propagation from seeds.
+// By cost, or for every third program by propagation from seeds.
 absl::StatusOr<ShardingPlan> Plan(uint64_t seed, const Program& program,
                                   const PlanOptions& options) {
   if (seed % 3 == 0) {
@@ -293,7 +293,7 @@ bool TileSome(RandomModel& model, Program* program, Seen* seen) {
   return true;
 }
 
-// Merges some of what all lanes do alike.
+// Merges some of what all lanes have in common.
 void MergeSome(RandomModel& model, Program* program, Seen* seen) {
   Lanes lanes(*program);
   std::vector<int> dims = TileDims(*program, lanes);
@@ -308,14 +308,16 @@ void MergeSome(RandomModel& model, Program* program, Seen* seen) {
       if (k < lane.size()) group.push_back(lane[k]);
     }
     const Op& first = program->ops[group[0]];
-    bool alike = group.size() == ops.size() && !first.is_collective() &&
-                 !first.def->is_wait && !first.def->is_tile;
+    bool identical = group.size() == ops.size() && !first.is_collective() &&
+                     !first.def->is_wait && !first.def->is_tile;
     for (int op : group) {
-      alike &= program->ops[op].def == first.def &&
-               program->ops[op].attrs == first.attrs;
-      for (ValueId value : program->ops[op].results) alike &= dims[value] >= 0;
+      identical &= program->ops[op].def == first.def &&
+                   program->ops[op].attrs == first.attrs;
+      for (ValueId value : program->ops[op].results)
+        identical &= dims[value] >= 0;
     }
-    if (alike && model.Pick({0, 1}) == 1) groups.push_back(std::move(group));
+    if (identical && model.Pick({0, 1}) == 1)
+      groups.push_back(std::move(group));
   }
   absl::StatusOr<Program> merged = TileMerger(*program).Merge(groups);
   if (!merged.ok()) return;  // in a cycle, or tiles of different values
@@ -323,7 +325,7 @@ void MergeSome(RandomModel& model, Program* program, Seen* seen) {
   seen->merged += !groups.empty();
 }
 
-// Sums apart, of all reduce_scatters or of those that can be copied.
+// Decomposes all reduce_scatters, or those that copy engines can carry.
 void DecomposeSome(bool copyable, const CostModel& costs, Program* program,
                    Seen* seen) {
   PassContext context;
@@ -340,14 +342,14 @@ void DecomposeSome(bool copyable, const CostModel& costs, Program* program,
   }
 }
 
-// By price.
+// By cost.
 void FuseSome(const CostModel& costs, Program* program, Seen* seen) {
   PassContext context;
   context.costs = &costs;
   absl::StatusOr<bool> changed = Fuse(*program,
                                       {{"max_ops", int64_t{16}},
                                        {"measured_only", false},
-                                       {"epilogues", std::string("priced")}},
+                                       {"epilogues", std::string("estimated")}},
                                       context);
   ASSERT_TRUE(changed.ok()) << changed.status();
   EXPECT_EQ(Verify(*program), absl::OkStatus()) << ToString(*program);
@@ -376,7 +378,7 @@ void ScheduleByHand(RandomModel& model, const CostModel& costs,
   }
 }
 
-// Scheduled by search: never worse than as it stands, nor over the budget.
+// Scheduled by search: never worse than the baseline, nor over the budget.
 void ScheduleIt(RandomModel& model, const CostModel& costs, Program* program,
                 Seen* seen) {
   PassContext context;
@@ -418,7 +420,7 @@ void ScheduleIt(RandomModel& model, const CostModel& costs, Program* program,
 void MoveSome(RandomModel& model, const CostModel& costs, Program* program,
               Seen* seen) {
   StreamLayout layout = model.Pick(OtherLayouts());
-  *program = LayOut(*program, layout, PriceOps(*program, costs));
+  *program = LayOut(*program, layout, EstimateCosts(*program, costs));
   EXPECT_EQ(Verify(*program), absl::OkStatus()) << ToString(*program);
   seen->two_streams += absl::c_linear_search(program->streams, "compute2");
 }
@@ -436,13 +438,13 @@ void CheckOne(uint64_t seed, Seen* seen) {
   Program program = single;
   program.mesh = model.RandomMesh();
   PlanOptions options;
-  options.prices = model.RandomPrices();
+  options.costs = model.RandomCosts();
   options.beam = model.Pick<int>({1, 8, 512});
-  options.tp_style =
-      model.Pick({TpStyle::kAny, TpStyle::kSequence, TpStyle::kReplicated});
+  options.tp_strategy = model.Pick(
+      {TpStrategy::kAny, TpStrategy::kSequence, TpStrategy::kReplicated});
   if (seed % 2 == 0) options.pins = model.RandomPins(program);
-  options.ep_style =
-      model.Pick({EpStyle::kAny, EpStyle::kAllToAll, EpStyle::kAllGather});
+  options.ep_strategy = model.Pick(
+      {EpStrategy::kAny, EpStrategy::kAllToAll, EpStrategy::kAllGather});
   for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {
     if (model.Pick({0, 0, 1}) == 0) continue;
     options.expert_axes.push_back(static_cast<AxisId>(axis));
@@ -451,7 +453,7 @@ void CheckOne(uint64_t seed, Seen* seen) {
   absl::StatusOr<ShardingPlan> plan = Plan(seed, program, options);
   if (!plan.ok()) return;
   ++seen->planned;
-  absl::StatusOr<Program> local = Partition(program, *plan, options.prices);
+  absl::StatusOr<Program> local = Partition(program, *plan, options.costs);
   ASSERT_TRUE(local.ok()) << local.status();
   EXPECT_EQ(Verify(*local), absl::OkStatus()) << ToString(*local);
   ExpectNames(single, *local, seen);

@@ -33,7 +33,7 @@ std::string DifferenceAllocated(Program after, const Program& before,
                              ASYRA_VALUE(Interpret(before, inputs)), seed);
 }
 
-// 128 times as long, so that budgets of thread blocks matter.
+// 128 times as long, so that budgets of CTAs matter.
 Program Larger(const Program& program) {
   return ASYRA_VALUE(ParseProgram(absl::StrReplaceAll(
       ToString(program), {{"500", "64000"}, {"2000", "256000"}})));
@@ -65,20 +65,20 @@ TEST(Streams, AssignedOnesAreNeverWorseAndComputeTheSame) {
 }
 
 TEST(Streams, EveryLayoutComputesTheSame) {
-  int changed = 0, aside = 0;
+  int changed = 0, second_stream = 0;
   for (int seed = 0; seed < kPrograms; ++seed) {
     Program program = RunnableProgram(seed);
     for (const StreamLayout& layout : OtherLayouts()) {
       SCOPED_TRACE(fmt::format("seed {}{}", seed, ToString(layout)));
-      Program laid =
-          LayOut(program, layout, PriceOps(program, Costs("a800x8", program)));
+      Program laid = LayOut(program, layout,
+                            EstimateCosts(program, Costs("a800x8", program)));
       changed += ToString(laid) != ToString(program);
-      aside += absl::c_linear_search(laid.streams, "compute2");
+      second_stream += absl::c_linear_search(laid.streams, "compute2");
       EXPECT_EQ(DifferenceAllocated(laid, program, seed), "");
     }
   }
   EXPECT_GE(changed, 2 * kPrograms);
-  EXPECT_GE(aside, kPrograms / 4);
+  EXPECT_GE(second_stream, kPrograms / 4);
 }
 
 }  // namespace

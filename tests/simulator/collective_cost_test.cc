@@ -44,15 +44,15 @@ TEST(CollectiveCost, HopsBetweenHostsCostMore) {
 TEST(CollectiveCost, ManyHostsPreferTrees) {
   Machine machine = ASYRA_VALUE(LoadMachine("h100x8"));
   GroupSpan many = {.ranks = 256, .hosts = 32, .per_host = 8};
-  EXPECT_EQ(
-      PriceCollective(machine, Kind::kAllReduce, 65536, many, 8, {}).algorithm,
-      Algorithm::kTree);
-  EXPECT_EQ(
-      PriceCollective(machine, Kind::kAllReduce, 1e9, kEight, 8, {}).algorithm,
-      Algorithm::kRing);
-  EXPECT_EQ(
-      PriceCollective(machine, Kind::kAllToAll, 1e6, kEight, 8, {}).algorithm,
-      Algorithm::kDirect);
+  EXPECT_EQ(EstimateCollective(machine, Kind::kAllReduce, 65536, many, 8, {})
+                .algorithm,
+            Algorithm::kTree);
+  EXPECT_EQ(EstimateCollective(machine, Kind::kAllReduce, 1e9, kEight, 8, {})
+                .algorithm,
+            Algorithm::kRing);
+  EXPECT_EQ(EstimateCollective(machine, Kind::kAllToAll, 1e6, kEight, 8, {})
+                .algorithm,
+            Algorithm::kDirect);
 }
 
 // Bandwidth grows with size up to that of the link.
@@ -60,8 +60,9 @@ TEST(CollectiveCost, BandwidthDependsOnSize) {
   Machine machine = ASYRA_VALUE(LoadMachine("h100x8"));
   double before = 0;
   for (double bytes = 16384; bytes <= 1 << 30; bytes *= 4) {
-    double us = PriceCollective(machine, Kind::kAllGather, bytes, kEight, 8, {})
-                    .time_us;
+    double us =
+        EstimateCollective(machine, Kind::kAllGather, bytes, kEight, 8, {})
+            .time_us;
     double busbw = bytes * 7 / 8 / (us * 1e3);
     EXPECT_GT(busbw, before);
     before = busbw;
@@ -72,10 +73,10 @@ TEST(CollectiveCost, BandwidthDependsOnSize) {
 
 TEST(CollectiveCost, FewerCtasAreSlowerAndHoldLess) {
   Machine machine = ASYRA_VALUE(LoadMachine("h100x8"));
-  CollectivePrice all =
-      PriceCollective(machine, Kind::kAllReduce, 1 << 27, kEight, 8, {});
-  CollectivePrice few = PriceCollective(machine, Kind::kAllReduce, 1 << 27,
-                                        kEight, 8, {.max_ctas = 8});
+  CollectiveEstimate all =
+      EstimateCollective(machine, Kind::kAllReduce, 1 << 27, kEight, 8, {});
+  CollectiveEstimate few = EstimateCollective(
+      machine, Kind::kAllReduce, 1 << 27, kEight, 8, {.max_ctas = 8});
   EXPECT_EQ(all.ctas, 24);
   EXPECT_EQ(few.ctas, 8);
   EXPECT_GT(few.time_us, 2 * all.time_us);
@@ -85,24 +86,25 @@ TEST(CollectiveCost, CopyEnginesTakeNoSms) {
   Machine machine = TestMachine();
   CollectiveOptions copies = {.copies = true};
   GroupSpan four = {.ranks = 4, .hosts = 1, .per_host = 4};
-  CollectivePrice price =
-      PriceCollective(machine, Kind::kAllGather, 1e6, four, 4, copies);
-  EXPECT_EQ(price.algorithm, Algorithm::kCopyEngine);
-  EXPECT_EQ(price.ctas, 0);
-  EXPECT_EQ(price.kernel_start_fraction, 1)
-      << "no kernel has to find its place";
+  CollectiveEstimate estimate =
+      EstimateCollective(machine, Kind::kAllGather, 1e6, four, 4, copies);
+  EXPECT_EQ(estimate.algorithm, Algorithm::kCopyEngine);
+  EXPECT_EQ(estimate.ctas, 0);
+  EXPECT_EQ(estimate.kernel_start_fraction, 1)
+      << "no kernel has to find CTA slots";
   // Two meetings, three peers, and 0.75 MB at 5 GB/s.
-  EXPECT_DOUBLE_EQ(price.time_us, 14 + 3 * 6 + 150);
+  EXPECT_DOUBLE_EQ(estimate.time_us, 14 + 3 * 6 + 150);
   // Twice that, another meeting, and a sum that reads 1 MB and writes 0.25 MB.
   double sum_us =
       machine.gpu.kernel_us + 1.25e6 / (machine.gpu.hbm_gbps.achievable * 1e3);
   EXPECT_NEAR(
-      PriceCollective(machine, Kind::kAllReduce, 1e6, four, 4, copies).time_us,
+      EstimateCollective(machine, Kind::kAllReduce, 1e6, four, 4, copies)
+          .time_us,
       21 + 6 * 6 + 300 + sum_us, 1e-9);
   // Hosts are not reached by copies.
   GroupSpan two_hosts = {.ranks = 8, .hosts = 2, .per_host = 4};
   EXPECT_EQ(
-      PriceCollective(machine, Kind::kAllGather, 1e6, two_hosts, 4, copies)
+      EstimateCollective(machine, Kind::kAllGather, 1e6, two_hosts, 4, copies)
           .algorithm,
       Algorithm::kRing);
 }
@@ -110,13 +112,13 @@ TEST(CollectiveCost, CopyEnginesTakeNoSms) {
 // 8 GPUs that write to and read from 160 GB/s of host memory.
 TEST(CollectiveCost, WithoutPeerAccessGpusShareTheHostsMemory) {
   Machine machine = ASYRA_VALUE(LoadMachine("rtx4090x8"));
-  CollectivePrice price =
-      PriceCollective(machine, Kind::kAllGather, 1e9, kEight, 8, {});
-  double busbw = 1e9 * 7 / 8 / ((price.time_us - price.alpha_us) * 1e3);
+  CollectiveEstimate estimate =
+      EstimateCollective(machine, Kind::kAllGather, 1e9, kEight, 8, {});
+  double busbw = 1e9 * 7 / 8 / ((estimate.time_us - estimate.alpha_us) * 1e3);
   EXPECT_DOUBLE_EQ(busbw, 160.0 / (2 * 8));
   GroupSpan pair = {.ranks = 2, .hosts = 1, .per_host = 2};
-  price = PriceCollective(machine, Kind::kAllGather, 1e9, pair, 2, {});
-  busbw = 1e9 / 2 / ((price.time_us - price.alpha_us) * 1e3);
+  estimate = EstimateCollective(machine, Kind::kAllGather, 1e9, pair, 2, {});
+  busbw = 1e9 / 2 / ((estimate.time_us - estimate.alpha_us) * 1e3);
   EXPECT_DOUBLE_EQ(busbw, 22);  // its own link
 }
 

@@ -29,12 +29,12 @@ program @f(%x: f32[1000@tp], %p: f32[1000] partial(tp)) ->
   %c = all_reduce(%p) {axes=tp} : f32[1000]
   return %a, %b, %c
 })");
-  std::vector<OpCost> prices = PriceOps(program, costs);
-  EXPECT_DOUBLE_EQ(prices[0].time_us, 13);
-  EXPECT_DOUBLE_EQ(prices[1].time_us, 13);
-  EXPECT_DOUBLE_EQ(prices[2].time_us, 16);
-  EXPECT_FALSE(prices[0].is_compute);
-  EXPECT_EQ(prices[0].sms, 50);
+  std::vector<OpCost> op_costs = EstimateCosts(program, costs);
+  EXPECT_DOUBLE_EQ(op_costs[0].time_us, 13);
+  EXPECT_DOUBLE_EQ(op_costs[1].time_us, 13);
+  EXPECT_DOUBLE_EQ(op_costs[2].time_us, 16);
+  EXPECT_FALSE(op_costs[0].is_compute);
+  EXPECT_EQ(op_costs[0].sms, 50);
 }
 
 TEST(CostModel, PicksTheFastestProtocol) {
@@ -64,9 +64,9 @@ program @f(%x: f32[4000000@dp], %y: f32[4000000@tp]) ->
     Machine machine = TestMachine();
     machine.network_gbps.achievable = nic_gbps;
     CostModel costs(machine, program.mesh);
-    std::vector<OpCost> prices = PriceOps(program, costs);
-    EXPECT_NEAR(prices[0].beside_compute, kept, 0.01) << nic_gbps;
-    EXPECT_EQ(prices[1].beside_compute, 0.5);
+    std::vector<OpCost> op_costs = EstimateCosts(program, costs);
+    EXPECT_NEAR(op_costs[0].beside_compute, kept, 0.01) << nic_gbps;
+    EXPECT_EQ(op_costs[1].beside_compute, 0.5);
   }
 }
 
@@ -79,9 +79,9 @@ program @f(%x: f32[500]) -> (f32[500]) {
   %a = neg(%x) : f32[500]
   return %a
 })");
-  EXPECT_EQ(PriceOps(program, CostModel(machine, {}))[0].launch_us, 5);
+  EXPECT_EQ(EstimateCosts(program, CostModel(machine, {}))[0].launch_us, 5);
   CostModel graph(machine, {}, {.graph_launch = true});
-  EXPECT_EQ(PriceOps(program, graph)[0].launch_us, 1);
+  EXPECT_EQ(EstimateCosts(program, graph)[0].launch_us, 1);
 }
 
 TEST(CostModel, FindsTheHostsOfAGroup) {
@@ -149,10 +149,10 @@ TEST(CostModel, FewBlocksDoNotFillTheMemory) {
                    16.384 * 100);
 }
 
-// The time of a product on the test machine with plenty of memory, whose 100
+// The time of a matmul on the test machine with plenty of memory, whose 100
 // SMs do 10^6 flops a us each.
-double ProductUs(std::string_view lhs, std::string_view rhs,
-                 std::string_view result) {
+double MatmulUs(std::string_view lhs, std::string_view rhs,
+                std::string_view result) {
   Machine machine = TestMachine();
   machine.gpu.hbm_gbps.achievable = 1e5;
   Program program = Parse(fmt::format(
@@ -162,31 +162,30 @@ program @f(%a: f32[{0}], %b: f32[{1}]) -> (f32[{2}]) {{
   return %c
 }})",
       lhs, rhs, result));
-  return PriceOps(program, CostModel(machine, {}))[0].time_us;
+  return EstimateCosts(program, CostModel(machine, {}))[0].time_us;
 }
 
 // 100 tiles of 64 x 64 are one wave, one more tile is a second one.
-TEST(CostModel, ProductsComeInWholeWaves) {
+TEST(CostModel, MatmulsComeInWholeWaves) {
   double wave_us = 2.0 * 64 * 64 * 500 / 1e6;
-  EXPECT_DOUBLE_EQ(ProductUs("640, 500", "500, 640", "640, 640"), wave_us);
-  EXPECT_DOUBLE_EQ(ProductUs("640, 500", "500, 576", "640, 576"), wave_us);
-  EXPECT_DOUBLE_EQ(ProductUs("640, 500", "500, 641", "640, 641"), 2 * wave_us);
+  EXPECT_DOUBLE_EQ(MatmulUs("640, 500", "500, 640", "640, 640"), wave_us);
+  EXPECT_DOUBLE_EQ(MatmulUs("640, 500", "500, 576", "640, 576"), wave_us);
+  EXPECT_DOUBLE_EQ(MatmulUs("640, 500", "500, 641", "640, 641"), 2 * wave_us);
 }
 
-// Leading dimensions are rows of one product, unless both sides have them.
+// Leading dimensions are rows of one matmul, unless both sides have them.
 TEST(CostModel, BatchesFillTheirOwnTiles) {
   double wave_us = 2.0 * 64 * 64 * 500 / 1e6;
-  EXPECT_DOUBLE_EQ(ProductUs("10, 64, 500", "500, 640", "10, 64, 640"),
-                   wave_us);
-  EXPECT_DOUBLE_EQ(ProductUs("10, 65, 500", "10, 500, 640", "10, 65, 640"),
+  EXPECT_DOUBLE_EQ(MatmulUs("10, 64, 500", "500, 640", "10, 64, 640"), wave_us);
+  EXPECT_DOUBLE_EQ(MatmulUs("10, 65, 500", "10, 500, 640", "10, 65, 640"),
                    2 * wave_us);
 }
 
 // 10 tiles on 100 SMs: ten SMs share each, but not pieces below 512 of k.
 TEST(CostModel, FewTilesAreCutAlongTheirDepth) {
-  EXPECT_DOUBLE_EQ(ProductUs("64, 10240", "10240, 640", "64, 640"),
+  EXPECT_DOUBLE_EQ(MatmulUs("64, 10240", "10240, 640", "64, 640"),
                    2.0 * 64 * 64 * 1024 / 1e6);
-  EXPECT_DOUBLE_EQ(ProductUs("64, 1024", "1024, 640", "64, 640"),
+  EXPECT_DOUBLE_EQ(MatmulUs("64, 1024", "1024, 640", "64, 640"),
                    2.0 * 64 * 64 * 512 / 1e6);
 }
 
@@ -200,14 +199,14 @@ TEST(CostModel, ViewsWaitsAndConstantsAreFree) {
   ASYRA_VALUE(builder.AddOne("reshape", {sum}, {{"shape", Ints{50, 10}}}));
   builder.Constant(Tensor(DType::kF32, {1000}));
   const Program& program = builder.program();
-  std::vector<OpCost> prices = PriceOps(program, Model({{"tp", 2}}));
-  ASSERT_EQ(prices.size(), 3u);
-  EXPECT_FALSE(prices[0].is_free());
-  EXPECT_TRUE(prices[1].is_free());
-  EXPECT_TRUE(prices[2].is_free());
+  std::vector<OpCost> op_costs = EstimateCosts(program, Model({{"tp", 2}}));
+  ASSERT_EQ(op_costs.size(), 3u);
+  EXPECT_FALSE(op_costs[0].is_free());
+  EXPECT_TRUE(op_costs[1].is_free());
+  EXPECT_TRUE(op_costs[2].is_free());
 }
 
-// As many thread blocks as the library takes are no change, but of what is
+// As many CTAs as the library takes are no change, but of what is
 // known; few hold less of the device and are slower.
 TEST(CostModel, CollectivesHoldTheThreadBlocksTheyAreGiven) {
   Mesh mesh = ASYRA_VALUE(Mesh::Create({{"tp", 8}}));
@@ -219,7 +218,7 @@ TEST(CostModel, CollectivesHoldTheThreadBlocksTheyAreGiven) {
     ValueId x = builder.Input("x", partial);
     ASYRA_VALUE(builder.AddOne("all_reduce", {x},
                                {{"axes", AxisList{0}}, {"ctas", ctas}}));
-    return PriceOps(builder.program(), costs)[0];
+    return EstimateCosts(builder.program(), costs)[0];
   };
   OpCost own = cost(0), same = cost(own.sms), few = cost(4);
   EXPECT_DOUBLE_EQ(same.time_us, own.time_us);
@@ -246,18 +245,19 @@ program @f(%x: bf16[64@tp, 8192, 512], %y: bf16[64, 8192@tp, 512],
   return %a, %b, %c, %d
 })");
   Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
-  std::vector<OpCost> prices =
-      PriceOps(program, CostModel(machine, program.mesh));
+  std::vector<OpCost> op_costs =
+      EstimateCosts(program, CostModel(machine, program.mesh));
   // Each byte is read and written once.
   double bytes = 2 * 65 * 8192 * 512 * 2.0;
   double us =
       machine.gpu.kernel_us + bytes / (machine.gpu.hbm_gbps.achievable * 1e3);
-  EXPECT_NEAR(prices[2].kernel_start_fraction, us / prices[2].time_us, 1e-9);
-  EXPECT_GT(prices[0].kernel_start_fraction, 0);
+  EXPECT_NEAR(op_costs[2].kernel_start_fraction, us / op_costs[2].time_us,
+              1e-9);
+  EXPECT_GT(op_costs[0].kernel_start_fraction, 0);
   // Cut along their first dimension, blocks lie together.
-  EXPECT_EQ(prices[1].kernel_start_fraction, 0);
-  EXPECT_EQ(prices[3].kernel_start_fraction, 0);
-  for (const OpCost& cost : prices) EXPECT_LT(cost.kernel_start_fraction, 1);
+  EXPECT_EQ(op_costs[1].kernel_start_fraction, 0);
+  EXPECT_EQ(op_costs[3].kernel_start_fraction, 0);
+  for (const OpCost& cost : op_costs) EXPECT_LT(cost.kernel_start_fraction, 1);
 }
 
 TEST(CostModel, GuessesAreRefusedWhenAsked) {
@@ -267,13 +267,14 @@ program @f(%x: f32[500]) -> (f32[500]) {
   %b = exp(%a) : f32[500]
   return %b
 })");
-  std::vector<OpCost> prices = PriceOps(program, CostModel(TestMachine(), {}));
-  prices[0].source = OpCost::kInterpolated;
-  EXPECT_EQ(MessageOf(CheckMeasured(program, prices)),
+  std::vector<OpCost> op_costs =
+      EstimateCosts(program, CostModel(TestMachine(), {}));
+  op_costs[0].source = OpCost::kInterpolated;
+  EXPECT_EQ(MessageOf(CheckMeasured(program, op_costs)),
             "1 of 2 ops, 50.0 % of the time of all ops, are not measured; the "
-            "first is %b = exp, whose price is formula");
-  prices[1].source = OpCost::kMeasured;
-  EXPECT_TRUE(CheckMeasured(program, prices).ok());
+            "first is %b = exp, whose cost is formula");
+  op_costs[1].source = OpCost::kMeasured;
+  EXPECT_TRUE(CheckMeasured(program, op_costs).ok());
 }
 
 TEST(CostModel, SaysWhereAnEstimateComesFrom) {

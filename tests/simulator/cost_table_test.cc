@@ -54,7 +54,7 @@ TEST(CostTable, WhatWasMeasuredCostsWhatWasMeasured) {
   }
 }
 
-// A large product fills all places for thread blocks, however fast it was
+// A large matmul fills all CTA slots, however fast it was
 // measured to be: what comes beside it finds none.
 TEST(CostTable, PlacesAreNotMeasured) {
   Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
@@ -62,7 +62,7 @@ TEST(CostTable, PlacesAreNotMeasured) {
   for (const Measurement& point : ShippedTable().points) {
     OpCost formula = CostOf(point, H200WithoutTable());
     if (OpOf(point) != "matmul" || formula.waves < 1) continue;
-    EXPECT_EQ(CostOf(point, machine).load[kSlots], 1) << point.call;
+    EXPECT_EQ(CostOf(point, machine).load[kCtaSlots], 1) << point.call;
     ++(point.us < formula.time_us ? faster : slower);
   }
   EXPECT_GT(faster, 0);
@@ -103,8 +103,8 @@ void ExpectMedianWithinTenPercent(
               what, errors.size(), 100 * median, 100 * errors.back());
 }
 
-TEST(CostTable, LeftOutProductsArePredicted) {
-  ExpectMedianWithinTenPercent("products", [](const Measurement& point) {
+TEST(CostTable, LeftOutMatmulsArePredicted) {
+  ExpectMedianWithinTenPercent("matmuls", [](const Measurement& point) {
     return OpOf(point) == "matmul";
   });
 }
@@ -172,28 +172,28 @@ TEST(CostTable, ACorrectionFadesWithDistance) {
   EXPECT_NEAR(factor(500 << 12), 1, 0.01);
 }
 
-std::string ProductAnd(std::string_view behind, int rows) {
+std::string MatmulAnd(std::string_view behind, int rows) {
   return fmt::format(
       "fusion(f32[{0},64], f32[64,64], f32[64]) {{%3 = matmul(%0, %1) : "
       "f32[{0},64] %4 = add(%3, %2) : f32[{0},64] {1}}}",
       rows, behind);
 }
 
-// A product with an epilogue is known by such products; else by products.
+// A matmul with an epilogue is known by such matmuls; else by matmuls.
 TEST(CostTable, EpiloguesAreComparedWithTheirLike) {
   Machine machine = TestMachine();
   auto formula = [&](const std::string& call) {
     return CostOf({call, 1, 0}, machine).time_us;
   };
-  std::string product = "matmul(f32[64,64], f32[64,64])",
-              bias = ProductAnd("return %4", 64),
-              relu = ProductAnd("%5 = relu(%4) : f32[64,64] return %5", 64);
+  std::string matmul = "matmul(f32[64,64], f32[64,64])",
+              bias = MatmulAnd("return %4", 64),
+              relu = MatmulAnd("%5 = relu(%4) : f32[64,64] return %5", 64);
   // Bytes of the bias, and arithmetic.
-  EXPECT_GT(formula(bias), formula(product));
+  EXPECT_GT(formula(bias), formula(matmul));
   EXPECT_GE(formula(relu), formula(bias));
-  EXPECT_LT(formula(relu), 1.1 * formula(product));
+  EXPECT_LT(formula(relu), 1.1 * formula(matmul));
   Measurements table;
-  table.points = {{product, 1, 2 * formula(product)},
+  table.points = {{matmul, 1, 2 * formula(matmul)},
                   {relu, 1, 3 * formula(relu)}};
   Machine measured = machine;
   measured.table = ASYRA_VALUE(CostTable::Calibrate(table, machine));
@@ -203,11 +203,11 @@ TEST(CostTable, EpiloguesAreComparedWithTheirLike) {
     OpCost::Source source;
   };
   for (const Case& use : std::initializer_list<Case>{
-           {product, 2, OpCost::kMeasured},
+           {matmul, 2, OpCost::kMeasured},
            {relu, 3, OpCost::kMeasured},
            {bias, 2, OpCost::kExtrapolated},
            // Far from what was measured with its epilogue.
-           {ProductAnd("%5 = relu(%4) : f32[65536,64] return %5", 65536), 1.02,
+           {MatmulAnd("%5 = relu(%4) : f32[65536,64] return %5", 65536), 1.02,
             OpCost::kFormula}}) {
     OpCost cost = CostOf({use.call, 1, 0}, measured);
     EXPECT_NEAR(cost.time_us / formula(use.call), use.factor, 0.02) << use.call;
@@ -221,7 +221,7 @@ std::string GatherOf(int bytes, bool copies) {
                      copies ? ", copies=true" : "");
 }
 
-TEST(CostTable, CopiesSpeakForCopiesAlone) {
+TEST(CostTable, CopyEnginesSpeakForCopyEnginesAlone) {
   Machine machine = TestMachine();
   auto formula = [&](const std::string& call) {
     return CostOf({call, 4, 0}, machine).time_us;
@@ -254,13 +254,14 @@ TEST(CostTable, CopiesSpeakForCopiesAlone) {
   }
   // All of them by copies, as an option.
   Mesh mesh = ASYRA_VALUE(Mesh::Create({{"x", 4}}));
-  CostModel by_copies(measured, mesh, {.collectives = {.copies = true}});
-  EXPECT_NEAR(by_copies.CollectiveUs(CollectiveKind::kAllGather, kBytes, {0}),
-              3 * formula(copied), 1e-6 * formula(copied));
+  CostModel by_copy_engine(measured, mesh, {.collectives = {.copies = true}});
+  EXPECT_NEAR(
+      by_copy_engine.CollectiveUs(CollectiveKind::kAllGather, kBytes, {0}),
+      3 * formula(copied), 1e-6 * formula(copied));
 }
 
 // The library carries them then, of which they say nothing.
-TEST(CostTable, CopiesAreLeftOutWhereNothingCanCopy) {
+TEST(CostTable, CopyEnginesAreLeftOutWhereThereAreNone) {
   Machine machine = TestMachine();
   machine.copy_engines = 0;
   std::string copied = GatherOf(1 << 20, true),

@@ -27,11 +27,11 @@ program @f(%x: f32[500], %y: f32[500]) -> (f32[500], f32[500]) {
   %s = neg(%r) on compute : f32[500]
   return %a3, %s
 })");
-  PricedProgram priced(program, CostModel(TestMachine(), program.mesh));
-  EXPECT_DOUBLE_EQ(Replay(priced, kAlone).makespan_us, 16 + 12 + 4);
-  ExactSchedule best = SolveExactly(priced);
+  CostedProgram costed(program, CostModel(TestMachine(), program.mesh));
+  EXPECT_DOUBLE_EQ(Replay(costed, kAlone).makespan_us, 16 + 12 + 4);
+  ExactSchedule best = SolveExactly(costed);
   EXPECT_DOUBLE_EQ(best.makespan_us, 4 + 12 + 4);
-  EXPECT_DOUBLE_EQ(Replay(priced, best.order, kAlone).makespan_us, 20);
+  EXPECT_DOUBLE_EQ(Replay(costed, best.order, kAlone).makespan_us, 20);
 }
 
 class RandomExact : public testing::TestWithParam<int> {};
@@ -40,13 +40,13 @@ TEST_P(RandomExact, LiesBetweenTheBoundAndTheReplay) {
   auto seed = static_cast<uint32_t>(GetParam());
   SCOPED_TRACE(fmt::format("seed {}", seed));
   Program program = Parse(RandomProgram(seed, 12, 2).text());
-  PricedProgram priced(program, CostModel(TestMachine(), program.mesh));
-  SimResult as_written = Replay(priced, kAlone);
-  ExactSchedule best = SolveExactly(priced);
+  CostedProgram costed(program, CostModel(TestMachine(), program.mesh));
+  SimResult as_written = Replay(costed, kAlone);
+  ExactSchedule best = SolveExactly(costed);
   EXPECT_LE(best.makespan_us, as_written.makespan_us + 1e-9);
   EXPECT_LE(as_written.lower_bound_us, best.makespan_us + 1e-9);
   // Two ways of counting the same schedule.
-  EXPECT_NEAR(Replay(priced, best.order, kAlone).makespan_us, best.makespan_us,
+  EXPECT_NEAR(Replay(costed, best.order, kAlone).makespan_us, best.makespan_us,
               1e-9);
 }
 
@@ -57,9 +57,9 @@ TEST(Exact, TheBoundIsOftenReached) {
   int reached = 0;
   for (uint32_t seed = 1; seed <= 30; ++seed) {
     Program program = Parse(RandomProgram(seed, 12, 2).text());
-    PricedProgram priced(program, CostModel(TestMachine(), program.mesh));
-    double bound = Replay(priced, kAlone).lower_bound_us;
-    double best = SolveExactly(priced).makespan_us;
+    CostedProgram costed(program, CostModel(TestMachine(), program.mesh));
+    double bound = Replay(costed, kAlone).lower_bound_us;
+    double best = SolveExactly(costed).makespan_us;
     EXPECT_GE(bound, 0.75 * best) << "seed " << seed;
     reached += bound > best - 1e-9;
   }

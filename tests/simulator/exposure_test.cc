@@ -129,7 +129,7 @@ TEST(Exposure, WorkThatIsNotIssuedWaitsForTheHost) {
   EXPECT_DOUBLE_EQ(exposed[0].us, 160);
 }
 
-// Local collectives block; what stands after one could run beside it.
+// Local collectives block; what comes after one could run beside it.
 TEST(Exposure, OfALocalProgram) {
   auto exposed = Explain(R"(asyra 1 local
 mesh (tp=2)

@@ -21,11 +21,11 @@ CostModel H200(int64_t ranks) {
   return CostModel(std::move(machine), MeshOf({{"tp", ranks}}));
 }
 
-struct Product {
+struct Matmul {
   int64_t m, n, k;
   double us;
 };
-constexpr Product kProducts[] = {
+constexpr Matmul kMatmuls[] = {
     {8192, 1536, 4096, 128.5},  {4096, 1536, 4096, 66.7},
     {2048, 1536, 4096, 34.0},   {1024, 1536, 4096, 18.7},
     {8192, 4096, 1024, 94.2},   {4096, 4096, 1024, 50.6},
@@ -46,10 +46,10 @@ constexpr Product kProducts[] = {
     {16, 7168, 4096, 19.6},
 };
 
-TEST(H200, ProductsComeOutWithinSixteenPercent) {
+TEST(H200, MatmulsComeOutWithinSixteenPercent) {
   CostModel costs = H200(8);
   double squares = 0;
-  for (const Product& row : kProducts) {
+  for (const Matmul& row : kMatmuls) {
     ParsedCall call =
         ASYRA_VALUE(ParseCall(fmt::format("matmul(bf16[{},{}], bf16[{},{}])",
                                           row.m, row.k, row.k, row.n),
@@ -62,7 +62,7 @@ TEST(H200, ProductsComeOutWithinSixteenPercent) {
     EXPECT_NEAR(error, 0, 0.16) << row.m << " " << row.n << " " << row.k << ": "
                                 << us << " us, measured " << row.us;
   }
-  EXPECT_LT(std::sqrt(squares / std::size(kProducts)), 0.10);
+  EXPECT_LT(std::sqrt(squares / std::size(kMatmuls)), 0.10);
 }
 
 // Causal attention of cuDNN, head size 128, one group of heads.
@@ -152,19 +152,19 @@ TEST(H200, CollectivesComeOutFromPublishedLatencies) {
   EXPECT_LT(errors[errors.size() / 2], 0.13);
 }
 
-// A product of 8192 x 7168 x 4096 beside a collective of 128 MiB that began
+// A matmul of 8192 x 7168 x 4096 beside a collective of 128 MiB that began
 // with it: both times, alone and together.
 struct Beside {
   std::string_view op;
   std::string_view from, to;  // dims of 8192 rows
   int64_t ranks;
-  double product_us, product_beside_us;
+  double matmul_us, matmul_beside_us;
   double collective_us, collective_beside_us;
 };
 constexpr std::string_view kReduce = "all_reduce(%x) {axes=tp}";
 constexpr std::string_view kGather = "all_gather(%x) {dim=0, axes=tp}";
 constexpr std::string_view kScatter = "reduce_scatter(%x) {dim=0, axes=tp}";
-// Blocks that lie together, as those that were measured: nothing is packed.
+// Contiguous chunks, as those that were measured: nothing is packed.
 constexpr std::string_view kExchange = "all_to_all(%x) {from=1, to=0, axes=tp}";
 constexpr Beside kBeside[] = {
     {kReduce, "8192, 8192", "8192, 8192", 8, 589.4, 732.6, 690.1, 850.5},
@@ -179,7 +179,7 @@ constexpr Beside kBeside[] = {
      641.3},
 };
 
-TEST(H200, ProductAndCollectiveSlowEachOtherAsMeasured) {
+TEST(H200, MatmulAndCollectiveSlowEachOtherAsMeasured) {
   for (const Beside& row : kBeside) {
     Program program = Parse(fmt::format(
         R"(asyra 1 scheduled
@@ -194,13 +194,13 @@ program @f(%x: bf16[{1}]{4}, %a: bf16[8192, 4096], %b: bf16[4096, 7168])
         row.op, row.from, row.to, row.ranks,
         row.op == kReduce || row.op == kScatter ? " partial(tp)" : ""));
     // The measured times alone, so that only the sharing is judged.
-    std::vector<OpCost> prices = PriceOps(program, H200(row.ranks));
-    prices[0].time_us = row.collective_us;
-    prices[1].time_us = row.product_us;
-    SimResult result = Replay(program, prices, {.launch_scale = 0});
+    std::vector<OpCost> op_costs = EstimateCosts(program, H200(row.ranks));
+    op_costs[0].time_us = row.collective_us;
+    op_costs[1].time_us = row.matmul_us;
+    SimResult result = Replay(program, op_costs, {.launch_scale = 0});
     EXPECT_NEAR(result.spans[0].end_us / row.collective_beside_us, 1, 0.15)
         << row.op << " " << row.ranks;
-    EXPECT_NEAR(result.spans[1].end_us / row.product_beside_us, 1, 0.15)
+    EXPECT_NEAR(result.spans[1].end_us / row.matmul_beside_us, 1, 0.15)
         << row.op << " " << row.ranks;
   }
 }

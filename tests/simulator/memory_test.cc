@@ -118,7 +118,7 @@ program @f(%x: f32[500], %m: f32[500] state) -> (f32[500]) {
   EXPECT_EQ(result.weight_bytes, 2000);
 }
 
-TEST(Memory, CollectivesByCopiesNeedRoomForBlocksInsteadOfCommunicators) {
+TEST(Memory, CopyEnginesNeedMemoryForChunksInsteadOfCommunicators) {
   Machine machine = TestMachine();
   machine.gpu.library_mib.collectives = 7;
   machine.copy_engines = 2;
@@ -174,7 +174,7 @@ TEST(Memory, ACommunicatorIsOfItsAxesAndThreadBlocks) {
   %r = all_gather(%w) {dim=0, axes=tp} : f32[400, 4])";
   constexpr int64_t kOnce = 1 + 2 + 4, kPeers = 3 * 40000, kRings = 200;
   EXPECT_EQ(LibraryMib("", kExchanges), kOnce + 10 + kPeers + kRings);
-  // As many thread blocks as all take that are not told.
+  // As many CTAs as all take that are not told.
   EXPECT_EQ(LibraryMib(", ctas=50", kExchanges),
             kOnce + 2 * (10 + kPeers) + kRings);
   EXPECT_EQ(LibraryMib(", ctas=25", kExchanges),
@@ -241,7 +241,7 @@ TEST(Memory, CollectivesWorkInWhatTheyPack) {
       4096);
 }
 
-TEST(Memory, ProductsHaveAWorkspaceForEachStream) {
+TEST(Memory, MatmulsHaveAWorkspaceForEachStream) {
   auto bytes = [](std::string_view stream) {
     Machine machine = TestMachine();
     machine.gpu.library_mib.workspace = 3;
@@ -299,10 +299,10 @@ program @f(%x: f32[500] partial(tp), %y: f32[500]) -> (f32[500], f32[500]) {
   return %r, %b
 })");
   Machine machine = TestMachine();
-  std::vector<OpCost> prices =
-      PriceOps(program, CostModel(machine, program.mesh));
-  prices[2].launch_us = 100;
-  SimResult result = Replay(program, prices);
+  std::vector<OpCost> op_costs =
+      EstimateCosts(program, CostModel(machine, program.mesh));
+  op_costs[2].launch_us = 100;
+  SimResult result = Replay(program, op_costs);
   MemoryReport report = ReportMemory(program, result, machine);
   EXPECT_EQ(report.rounded_bytes, 4 * 2048);
   EXPECT_EQ(report.arena_bytes, 5 * 2048);

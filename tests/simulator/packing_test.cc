@@ -5,13 +5,13 @@
 namespace asyra {
 namespace {
 
-// What two devices do with `runs` runs of f32 in each block.
+// What two devices do with `runs` runs of f32 in each chunk.
 Packing Of(std::string_view op, int64_t runs, int64_t run_elements) {
-  Type block(DType::kF32, {runs, run_elements});
+  Type chunk(DType::kF32, {runs, run_elements});
   Type whole(DType::kF32, {runs, 2 * run_elements});
   bool gathers = op == "all_gather";
-  return PackingOf(*FindOp(op), {{"dim", int64_t{1}}}, gathers ? block : whole,
-                   gathers ? whole : block);
+  return PackingOf(*FindOp(op), {{"dim", int64_t{1}}}, gathers ? chunk : whole,
+                   gathers ? whole : chunk);
 }
 
 TEST(Packing, FewOrLongRunsGoInACallEach) {

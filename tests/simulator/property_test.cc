@@ -116,12 +116,12 @@ TEST_P(RandomReplay, MoreOfTheMachineNeverHurtsWithoutContention) {
   }
 }
 
-// Products in particular, which come in steps.
-TEST_P(RandomReplay, MoreSmsOrASmallerProductAreNeverSlower) {
+// Matmuls in particular, which come in steps.
+TEST_P(RandomReplay, MoreSmsOrASmallerMatmulAreNeverSlower) {
   std::mt19937 random(seed());
   auto size = [&] { return 1 + static_cast<int64_t>(random() % 5000); };
   const Gpu h100 = ASYRA_VALUE(LoadMachine("h100x8")).gpu;
-  auto product_us = [&](int sms, int64_t m, int64_t n, int64_t k) {
+  auto matmul_us = [&](int sms, int64_t m, int64_t n, int64_t k) {
     Gpu gpu = h100;
     for (auto& [dtype, rate] : gpu.matrix_tflops) {
       rate.achievable *= static_cast<double>(sms) / gpu.sms;
@@ -131,19 +131,19 @@ TEST_P(RandomReplay, MoreSmsOrASmallerProductAreNeverSlower) {
                  .matrix = true,
                  .rows = double(m),
                  .cols = double(n)};
-    return PriceCompute(gpu, work, DType::kBF16, Type(DType::kBF16, {m, n}))
+    return EstimateCompute(gpu, work, DType::kBF16, Type(DType::kBF16, {m, n}))
         .math_us;
   };
   for (int i = 0; i < 100; ++i) {
     int sms = 20 + static_cast<int>(random() % 200);
     int64_t m = size(), n = size(), k = size();
-    double us = product_us(sms, m, n, k) * (1 + 1e-12);
+    double us = matmul_us(sms, m, n, k) * (1 + 1e-12);
     std::string what =
         fmt::format("seed {}: {} SMs, {} x {} x {}", seed(), sms, m, n, k);
-    EXPECT_LE(product_us(sms + 1, m, n, k), us) << what;
-    EXPECT_LE(product_us(sms, m - m / 7, n, k), us) << what;
-    EXPECT_LE(product_us(sms, m, n - n / 7, k), us) << what;
-    EXPECT_LE(product_us(sms, m, n, k - k / 7), us) << what;
+    EXPECT_LE(matmul_us(sms + 1, m, n, k), us) << what;
+    EXPECT_LE(matmul_us(sms, m - m / 7, n, k), us) << what;
+    EXPECT_LE(matmul_us(sms, m, n - n / 7, k), us) << what;
+    EXPECT_LE(matmul_us(sms, m, n, k - k / 7), us) << what;
   }
 }
 
@@ -173,11 +173,11 @@ TEST_P(RandomReplay, FasterLinksNeverHurtWithoutContention) {
 // Contention takes speed away and never gives any.
 TEST_P(RandomReplay, ContentionStretchesOps) {
   Program program = Random(seed(), 2);
-  std::vector<OpCost> prices = PriceOps(program, Model(program));
-  SimResult result = Replay(program, prices);
-  for (size_t i = 0; i < prices.size(); ++i) {
+  std::vector<OpCost> op_costs = EstimateCosts(program, Model(program));
+  SimResult result = Replay(program, op_costs);
+  for (size_t i = 0; i < op_costs.size(); ++i) {
     EXPECT_GE(result.spans[i].end_us - result.spans[i].start_us,
-              prices[i].time_us - kSlack)
+              op_costs[i].time_us - kSlack)
         << "seed " << seed() << " op " << i;
   }
 }

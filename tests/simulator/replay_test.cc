@@ -86,12 +86,12 @@ TEST(Replay, FullyHiddenCollectiveExposesNothing) {
 // ends with the fourth op.
 TEST(Replay, ContentionSlowsBothSides) {
   Program program = Parse(Overlap(4));
-  std::vector<OpCost> prices =
-      PriceOps(program, CostModel(TestMachine(), program.mesh));
-  for (OpCost& price : prices) {
-    if (price.is_compute) price.load[kSms] = 0.5;
+  std::vector<OpCost> op_costs =
+      EstimateCosts(program, CostModel(TestMachine(), program.mesh));
+  for (OpCost& cost : op_costs) {
+    if (cost.is_compute) cost.load[kSms] = 0.5;
   }
-  SimResult result = Replay(program, prices);
+  SimResult result = Replay(program, op_costs);
   double collective_speed = 0.75 * 0.75;
   double hidden_us = 3 * 4 / 0.75;  // three ops beside the collective: 16 us
   double left_us = 12 - hidden_us * collective_speed;  // 3 us alone
@@ -163,9 +163,9 @@ TEST(Replay, SaysWhatEachOpWaitedFor) {
   EXPECT_EQ(result.spans[3].cause, OpSpan::kData);
   EXPECT_EQ(result.spans[3].after, 0);
   EXPECT_THAT(result.critical_path, testing::ElementsAre(0, 3, 4));
-  ASSERT_EQ(result.prices.size(), 5u);
-  EXPECT_EQ(result.prices[1].limit, OpCost::kMemory);
-  EXPECT_EQ(result.prices[0].limit, OpCost::kLatency);
+  ASSERT_EQ(result.op_costs.size(), 5u);
+  EXPECT_EQ(result.op_costs[1].limit, OpCost::kMemory);
+  EXPECT_EQ(result.op_costs[0].limit, OpCost::kLatency);
   EXPECT_DOUBLE_EQ(result.resource_us[kHbm], 3 * 4 + 4);
 }
 

@@ -44,7 +44,7 @@ TEST(Sharing, OpsThatDoNotUseTheFullResourceRiseOn) {
 TEST(Sharing, LaterKernelsGetThePlacesThatEarlierOnesLeave) {
   auto kernel = [](double slots) {
     OpCost cost = Compute(0.3, 0.4);
-    cost.load[kSlots] = slots;
+    cost.load[kCtaSlots] = slots;
     return cost;
   };
   EXPECT_THAT(Share({kernel(1), kernel(1)}), ElementsAre(1, 0));
@@ -52,9 +52,9 @@ TEST(Sharing, LaterKernelsGetThePlacesThatEarlierOnesLeave) {
               ElementsAre(1, 0.5, 0));
   // Blocks that are placed share the memory.
   OpCost half = Compute(0, 1);
-  half.load[kSlots] = 0.5;
+  half.load[kCtaSlots] = 0.5;
   EXPECT_THAT(Share({half, half}), ElementsAre(0.5, 0.5));
-  half.load[kSlots] = 0.8;  // a quarter of the second one's
+  half.load[kCtaSlots] = 0.8;  // a quarter of the second one's
   EXPECT_THAT(Share({half, half}), ElementsAre(DoubleEq(0.8), DoubleEq(0.2)));
 }
 
@@ -65,45 +65,45 @@ TEST(Sharing, CollectivesYieldToComputationThatFillsTheSms) {
   EXPECT_THAT(Share({collective, collective}), ElementsAre(1, 1));
 }
 
-TEST(Sharing, CollectivesWaitForProductsWhoseBlocksStay) {
-  OpCost product = Compute(1, 0);
-  product.load[kSlots] = 1;
-  product.waves = 4;
-  product.persistent = true;
+TEST(Sharing, CollectivesWaitForMatmulsWhoseBlocksStay) {
+  OpCost matmul = Compute(1, 0);
+  matmul.load[kCtaSlots] = 1;
+  matmul.waves = 4;
+  matmul.persistent = true;
   OpCost collective = {.time_us = 1, .held_sms = 0.2, .required_sms = 0.2};
-  EXPECT_THAT(Share({product, collective}), ElementsAre(1, 0));
-  EXPECT_THAT(Share({collective, product}), ElementsAre(1, 0.8));
-  product.load[kSlots] = 0.5;  // there is room beside it
-  EXPECT_THAT(Share({product, collective}), ElementsAre(0.8, 1));
-  product.load[kSlots] = 1;
+  EXPECT_THAT(Share({matmul, collective}), ElementsAre(1, 0));
+  EXPECT_THAT(Share({collective, matmul}), ElementsAre(1, 0.8));
+  matmul.load[kCtaSlots] = 0.5;  // there is room beside it
+  EXPECT_THAT(Share({matmul, collective}), ElementsAre(0.8, 1));
+  matmul.load[kCtaSlots] = 1;
   // Without a kernel there is nothing to wait with.
   std::vector<double> speeds;
-  ShareResources(std::vector<ActiveOp>{{&product}, {&collective, false}},
+  ShareResources(std::vector<ActiveOp>{{&matmul}, {&collective, false}},
                  &speeds);
   EXPECT_THAT(speeds, ElementsAre(0.8, 1));
-  product.persistent = false;
-  EXPECT_THAT(Share({product, collective}), ElementsAre(0.8, 1));
+  matmul.persistent = false;
+  EXPECT_THAT(Share({matmul, collective}), ElementsAre(0.8, 1));
 }
 
 TEST(Sharing, CollectivesFindTheSmMarginOfMatmuls) {
-  OpCost product = Compute(0.75, 0);
-  product.load[kSlots] = 0.75;
-  product.waves = 4;
-  product.persistent = true;
-  product.sm_margin = 0.25;
+  OpCost matmul = Compute(0.75, 0);
+  matmul.load[kCtaSlots] = 0.75;
+  matmul.waves = 4;
+  matmul.persistent = true;
+  matmul.sm_margin = 0.25;
   OpCost small = {.time_us = 1,
                   .held_sms = 0.125,
                   .required_sms = 0.125,
                   .beside_compute = 0.5};
   // Neither waits for the other; half of what else it takes is left.
   double kept = 1 - 0.5 * 0.75 * 0.5;
-  EXPECT_THAT(Share({product, small}), ElementsAre(1, kept));
-  EXPECT_THAT(Share({product, small, small}), ElementsAre(1, kept, kept));
-  EXPECT_THAT(Share({product, small, small, small}),
+  EXPECT_THAT(Share({matmul, small}), ElementsAre(1, kept));
+  EXPECT_THAT(Share({matmul, small, small}), ElementsAre(1, kept, kept));
+  EXPECT_THAT(Share({matmul, small, small, small}),
               ElementsAre(1, kept, kept, 0));
   OpCost large = {.time_us = 1, .held_sms = 0.5, .required_sms = 0.5};
-  EXPECT_THAT(Share({product, large}), ElementsAre(1, 0));
-  EXPECT_GT(Share({large, product})[1], Share({large, Compute(1, 0)})[1]);
+  EXPECT_THAT(Share({matmul, large}), ElementsAre(1, 0));
+  EXPECT_GT(Share({large, matmul})[1], Share({large, Compute(1, 0)})[1]);
 }
 
 // Loads whose sums do not come out even: what is left of a full resource may
@@ -119,7 +119,7 @@ TEST(Sharing, SpeedsOfRandomOpsAreInBounds) {
         load = random() % 3 == 0 ? 0 : 0.1 * (1 + random() % 10);
       }
       // Half of the time all find a place, if a small one.
-      if (round % 2 == 0) op.load[kSlots] *= 0.1;
+      if (round % 2 == 0) op.load[kCtaSlots] *= 0.1;
     }
     std::vector<double> speeds = Share(ops);
     ASSERT_GT(speeds[0], 0) << "round " << round;
@@ -134,7 +134,7 @@ TEST(Sharing, SpeedsOfRandomOpsAreInBounds) {
 }
 
 // Whole waves count for 0.6, proportion for the rest.
-TEST(Sharing, ProductsSlowDownByWaves) {
+TEST(Sharing, MatmulsSlowDownByWaves) {
   EXPECT_DOUBLE_EQ(SlowdownOn(1, 3.5), 1);
   EXPECT_DOUBLE_EQ(SlowdownOn(0.8, 0), 1.25);
   EXPECT_DOUBLE_EQ(SlowdownOn(0.8, 1.6), 0.6 * 1 + 0.4 * 1.25);
@@ -149,9 +149,9 @@ TEST(Sharing, CollectivesHoldTheirSms) {
   EXPECT_THAT(Share({Compute(1, 0), collective}), ElementsAre(0.8, 1));
   // What uses half of the SMs does not miss a fifth.
   EXPECT_THAT(Share({Compute(0.5, 0), collective}), ElementsAre(1, 1));
-  OpCost product = Compute(1, 0);
-  product.waves = 2;
-  EXPECT_THAT(Share({product, collective}), ElementsAre(DoubleEq(1 / 1.4), 1));
+  OpCost matmul = Compute(1, 0);
+  matmul.waves = 2;
+  EXPECT_THAT(Share({matmul, collective}), ElementsAre(DoubleEq(1 / 1.4), 1));
 }
 
 }  // namespace

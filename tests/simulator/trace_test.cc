@@ -131,7 +131,7 @@ TEST(Trace, EachKernelHasItsLaunch) {
   }
 }
 
-// Every end of an arrow lies in a slice of its track, or nothing holds it.
+// Every end of an arrow is in a slice of its track, or nothing holds it.
 TEST(Trace, ArrowsBeginAndEndInSlices) {
   for (uint32_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);

@@ -11,19 +11,19 @@ namespace {
 
 class Solver {
  public:
-  explicit Solver(const PricedProgram& priced)
-      : priced_(priced),
-        count_(static_cast<int>(priced.prices().size())),
+  explicit Solver(const CostedProgram& costed)
+      : costed_(costed),
+        count_(static_cast<int>(costed.op_costs().size())),
         before_(count_, 0),
         after_(count_, 0),
         tails_(count_, 0),
         ends_(count_, 0),
-        free_(priced.program().streams.size() + 1 +
-                  priced.dependencies().communicators().size(),
+        free_(costed.program().streams.size() + 1 +
+                  costed.dependencies().communicators().size(),
               0) {
     ASYRA_CHECK(count_ <= 30);
     for (int op = count_; op-- > 0;) {
-      for (int earlier : priced.dependencies().DataOf(op)) {
+      for (int earlier : costed.dependencies().DataOf(op)) {
         before_[op] |= 1u << earlier;
         after_[earlier] |= 1u << op;
         tails_[earlier] = std::max(tails_[earlier], tails_[op] + TimeOf(op));
@@ -38,20 +38,20 @@ class Solver {
   }
 
  private:
-  double TimeOf(int op) const { return priced_.prices()[op].time_us; }
+  double TimeOf(int op) const { return costed_.op_costs()[op].time_us; }
   double& StreamFree(int op) {
-    return free_[priced_.program().ops[op].stream + 1];
+    return free_[costed_.program().ops[op].stream + 1];
   }
   // The communicator's, or the stream's again.
   double& GroupFree(int op) {
-    int group = priced_.dependencies().CommunicatorOf(op);
+    int group = costed_.dependencies().CommunicatorOf(op);
     return group < 0 ? StreamFree(op)
-                     : free_[priced_.program().streams.size() + 1 + group];
+                     : free_[costed_.program().streams.size() + 1 + group];
   }
 
   double Earliest(int op) {
     double start = std::max(StreamFree(op), GroupFree(op));
-    for (int earlier : priced_.dependencies().DataOf(op)) {
+    for (int earlier : costed_.dependencies().DataOf(op)) {
       start = std::max(start, ends_[earlier]);
     }
     return start;
@@ -111,7 +111,7 @@ class Solver {
     }
   }
 
-  const PricedProgram& priced_;
+  const CostedProgram& costed_;
   int count_;
   std::vector<uint32_t> before_, after_;  // sets of ops
   std::vector<double> tails_;             // after an op has ended
@@ -124,8 +124,8 @@ class Solver {
 
 }  // namespace
 
-ExactSchedule SolveExactly(const PricedProgram& priced) {
-  return Solver(priced).Run();
+ExactSchedule SolveExactly(const CostedProgram& costed) {
+  return Solver(costed).Run();
 }
 
 }  // namespace asyra

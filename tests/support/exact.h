@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "simulator/priced_program.h"
+#include "simulator/costed_program.h"
 
 namespace asyra {
 
@@ -16,6 +16,6 @@ struct ExactSchedule {
 // Over all orders of issue, streams as the program has them, without
 // contention and with a host that costs nothing. At most 30 ops; about 25 take
 // a second.
-ExactSchedule SolveExactly(const PricedProgram& priced);
+ExactSchedule SolveExactly(const CostedProgram& costed);
 
 }  // namespace asyra

@@ -183,7 +183,7 @@ class Executions {
     return (state.progress[stream_of_[op]] + 1) / 2 > position_[op];
   }
 
-  // Whether results may lie where they do beside the op's own operands.
+  // Whether results may overwrite what they do of the op's own operands.
   bool OwnMemoryIsFine(const Op& op) const {
     for (size_t r = 0; r < op.results.size(); ++r) {
       const Cells& written = cells_[op.results[r]];

@@ -8,7 +8,7 @@
 //   best,places = top_k(z) {k=2}
 //   out z
 //
-// A number stands for a scalar constant of the element type "f32", or of the
+// A number is short for a scalar constant of the element type "f32", or of the
 // one given after it: "one = 1 i64".
 #pragma once
 

@@ -89,10 +89,10 @@ TEST(BenchMachine, LinksAndCopyEnginesHaveARateEach) {
   EXPECT_EQ(machine["host"]["collectives"]["all_gather"]["beside_compute"],
             0.25);
   EXPECT_EQ(machine["sources"]["host"],
-            "asyra-bench on D, L, 2001-02-03; a thread block's rate as before");
+            "asyra-bench on D, L, 2001-02-03; a CTA's rate as before");
 }
 
-// A library that connects what a communicator of so many thread blocks carries
+// A library that connects what a communicator of so many CTAs carries
 // when it first does, and 5 ranks.
 class Library : public RankTimer {
  public:

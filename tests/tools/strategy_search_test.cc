@@ -27,7 +27,7 @@ CompileFlags Options() {
   options.dims = {"layers=2", "batch=2", "seq=8192", "vocabulary=8192",
                   "logits=1"};
   options.tp = 8;
-  options.tp_style = "sequence";
+  options.tp_strategy = "sequence";
   options.tiles = 1;
   options.scheduler = "serial";
   for (const char* key :
@@ -94,13 +94,13 @@ TEST(StrategySearch, DecomposedReductionsMayNotFit) {
   ExpectOnlySmallFits(fused, decomposed, both, "reduce-scatter decomposed");
 }
 
-TEST(StrategySearch, StylesThatWereNotAskedForMayNotFit) {
+TEST(StrategySearch, StrategiesThatWereNotAskedForMayNotFit) {
   CompileFlags sequence = Options();
   sequence.reduce_scatter = "fused";
   CompileFlags replicated = sequence, both = sequence;
-  replicated.tp_style = "replicated";
-  both.tp_style = "auto";
-  ExpectOnlySmallFits(sequence, replicated, both, "tp-style replicated");
+  replicated.tp_strategy = "replicated";
+  both.tp_strategy = "auto";
+  ExpectOnlySmallFits(sequence, replicated, both, "tp-strategy replicated");
 }
 
 // A fault in a strategy that was not asked for is one all the same.

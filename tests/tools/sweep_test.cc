@@ -57,17 +57,17 @@ TEST(Sweep, WrongGridsAreRefused) {
               HasSubstr("--grid tp: 'two' is no integer"));
 }
 
-TEST(Sweep, FlagsAndStylesAreKeys) {
+TEST(Sweep, FlagsAndStrategiesAreKeys) {
   std::vector<SweepPoint> points =
-      SweepOf({"tp=2", "tp-style=sequence,replicated,both", "graph=0,1"});
+      SweepOf({"tp=2", "tp-strategy=sequence,replicated,both", "graph=0,1"});
   ASSERT_EQ(points.size(), 6u);
   for (int i : {0, 2}) {
     EXPECT_GT(points[i].makespan_us, points[i + 1].makespan_us);
   }
   EXPECT_NE(points[0].makespan_us, points[2].makespan_us);
-  EXPECT_THAT(points[4].error, HasSubstr("tp_style is 'both'"));
+  EXPECT_THAT(points[4].error, HasSubstr("tp_strategy is 'both'"));
   points = SweepOf(
-      {"tp=2", "tp-style=sequence", "reduce-scatter=fused,decomposed,all"});
+      {"tp=2", "tp-strategy=sequence", "reduce-scatter=fused,decomposed,all"});
   ASSERT_EQ(points.size(), 3u);
   EXPECT_NE(points[0].makespan_us, points[1].makespan_us);
   EXPECT_THAT(points[2].error,
@@ -252,7 +252,7 @@ TEST(Sweep, OneLineTellsOfWhatDevicesComputeAlike) {
                         "of an axis; most sp=2 dim.seq=63: "));
 }
 
-TEST(Sweep, PricesByFormulaAreToldAsAShareOfTime) {
+TEST(Sweep, CostsByFormulaAreToldAsAShareOfTime) {
   for (const SweepPoint& point : SweepOf({"machine=h200x8,a800x8"})) {
     EXPECT_LE(point.formula, 1);
     EXPECT_GE(point.formula, point.values[0] == "a800x8" ? 0.5 : 0);

@@ -10,7 +10,7 @@
 namespace asyra {
 namespace {
 
-// Time that a search cannot tell from none: prices are sums of doubles.
+// Time that a search cannot tell from none: costs are sums of doubles.
 constexpr double kSlower = 1.001;
 constexpr uint64_t kSeed = 1;
 

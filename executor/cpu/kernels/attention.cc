@@ -1,4 +1,4 @@
-// Attention (ir/ops/attention.h) by two matrix products for each head: the
+// Attention (ir/ops/attention.h) by two matmuls for each head: the
 // scores of all its rows, then the values under their weights. Half precision
 // is computed in single, f64 is left to the reference.
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Gradients of attention (ir/ops/attention.cc), head by head: weights and
-// their gradients once more, then the products that the result asks for. With
+// their gradients once more, then the matmuls that the result asks for. With
 // weights p and dp = dy v^T, the scores' gradient is ds = p (dp - sum(p dp)).
 #include <algorithm>
 #include <array>
@@ -29,7 +29,7 @@ class AttentionGradKernel : public CpuKernel {
   static absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
     auto kernel =
         std::unique_ptr<AttentionGradKernel>(new AttentionGradKernel(use));
-    ASYRA_RETURN_IF_ERROR(kernel->MakeProducts());
+    ASYRA_RETURN_IF_ERROR(kernel->MakeGemms());
     kernel->LayOut();
     return kernel;
   }
@@ -91,7 +91,7 @@ class AttentionGradKernel : public CpuKernel {
     }
   }
 
-  // Products of [s, t] and what has rows `row` apart.
+  // Matmuls of [s, t] and what has rows `row` apart.
   static GemmShape ByRows(const ops::AttentionSizes& z, int64_t size,
                           int64_t row, int64_t c_row) {
     return {.m = z.s,
@@ -122,7 +122,7 @@ class AttentionGradKernel : public CpuKernel {
             .c_row = z.t};
   }
 
-  absl::Status MakeProducts() {
+  absl::Status MakeGemms() {
     const ops::AttentionSizes& z = rows_.sizes();
     ASYRA_ASSIGN_OR_RETURN(scores_, Gemm::Create(Scores(z, z.d)));
     ASYRA_ASSIGN_OR_RETURN(weights_, Gemm::Create(Scores(z, z.e)));
@@ -176,11 +176,11 @@ class AttentionGradKernel : public CpuKernel {
   }
 
   // Query heads of a group share their keys: `to` gets the sum.
-  absl::Status AddToKeys(Gemm* product, int64_t size, const float* scores,
+  absl::Status AddToKeys(Gemm* gemm, int64_t size, const float* scores,
                          const float* queries, const KernelArgs& args,
                          float* to) const {
     float* part = WorkspaceAt<float>(args.workspace, part_at_);
-    ASYRA_RETURN_IF_ERROR(product->Run(
+    ASYRA_RETURN_IF_ERROR(gemm->Run(
         scores, queries, part, WorkspaceAt<void>(args.workspace, gemm_at_)));
     int64_t row = rows_.sizes().kv_heads * size;
     for (int64_t t = 0; t < rows_.sizes().t; ++t) {

@@ -31,7 +31,7 @@ class AttentionRows {
   // In single precision; in the workspace when it is not so already.
   const float* Operand(const KernelArgs& args, int i) const;
 
-  // What the rows of a step have in common.
+  // Operands that the rows of a step share.
   struct Extras {
     const float* mask = nullptr;  // added to scores; bool: 0 hides the key
     const float* sinks = nullptr;
@@ -86,7 +86,7 @@ class AttentionRows {
   Shape mask_strides_;
 };
 
-// Whether there are elements of q, k and v, in at most single precision.
+// True if q, k and v are not empty and have at most single precision.
 bool SupportsAttention(const KernelUse& use);
 
 }  // namespace asyra::cpu

@@ -1,4 +1,4 @@
-// Convolution (ir/ops/conv.cc) as products: the patches that the results see
+// Convolution (ir/ops/conv.cc) as matmuls: the patches that the results see
 // are laid side by side, as far as they fit into a fixed room, and multiplied
 // with the weights (im2col, Chellapilla, Puri and Simard 2006). Half precision
 // is computed in single.
@@ -38,10 +38,10 @@ class ConvKernel : public CpuKernel {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
     auto kernel = std::unique_ptr<ConvKernel>(new ConvKernel(use));
-    ASYRA_ASSIGN_OR_RETURN(kernel->gemm_, kernel->Product(kernel->columns_));
+    ASYRA_ASSIGN_OR_RETURN(kernel->gemm_, kernel->MakeGemm(kernel->columns_));
     int64_t last = kernel->results_ % kernel->columns_;
     if (last > 0) {
-      ASYRA_ASSIGN_OR_RETURN(kernel->last_gemm_, kernel->Product(last));
+      ASYRA_ASSIGN_OR_RETURN(kernel->last_gemm_, kernel->MakeGemm(last));
     }
     kernel->LayOut();
     return kernel;
@@ -61,8 +61,8 @@ class ConvKernel : public CpuKernel {
       for (int64_t t = 0; t < results_; t += columns_) {
         int64_t columns = std::min(columns_, results_ - t);
         LayPatches(x + n * channels_ * plane_, t, columns, patches);
-        Gemm& product = columns == columns_ ? *gemm_ : *last_gemm_;
-        ASYRA_RETURN_IF_ERROR(product.Run(
+        Gemm& matmul = columns == columns_ ? *gemm_ : *last_gemm_;
+        ASYRA_RETURN_IF_ERROR(matmul.Run(
             weights, patches, out + n * outputs_ * results_ + t, gemm));
       }
     }
@@ -102,7 +102,7 @@ class ConvKernel : public CpuKernel {
   }
 
   // Weights [outputs, rows] with patches [rows, columns].
-  absl::StatusOr<std::unique_ptr<Gemm>> Product(int64_t columns) const {
+  absl::StatusOr<std::unique_ptr<Gemm>> MakeGemm(int64_t columns) const {
     return Gemm::Create({.dtype = sizeof(T) == 8 ? DType::kF64 : DType::kF32,
                          .m = outputs_,
                          .n = columns,

@@ -11,11 +11,11 @@ int DimOf(const KernelUse& use) {
   return NormalizeDim(use.attrs().Int("dim"), use.operand(0).rank());
 }
 
-// A box of elements from one place to another.
-class BoxCopy {
+// An n-dimensional copy of elements.
+class NdCopy {
  public:
-  BoxCopy(const Shape& sizes, const Shape& from_strides, int64_t from,
-          const Shape& to_strides, int64_t to, int64_t element_bytes)
+  NdCopy(const Shape& sizes, const Shape& from_strides, int64_t from,
+         const Shape& to_strides, int64_t to, int64_t element_bytes)
       : loop_(sizes, {from_strides, to_strides}),
         from_(from),
         to_(to),
@@ -59,19 +59,20 @@ class BoxCopy {
   int64_t element_bytes_;
 };
 
-// One box for each operand.
+// One copy for each operand.
 class CopyKernel : public CpuKernel {
  public:
-  explicit CopyKernel(std::vector<BoxCopy> boxes) : boxes_(std::move(boxes)) {}
+  explicit CopyKernel(std::vector<NdCopy> copies)
+      : copies_(std::move(copies)) {}
   absl::Status Run(const KernelArgs& args) override {
-    for (size_t i = 0; i < boxes_.size(); ++i) {
-      boxes_[i].Run(args.operands[i], args.results[0]);
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      copies_[i].Run(args.operands[i], args.results[0]);
     }
     return absl::OkStatus();
   }
 
  private:
-  std::vector<BoxCopy> boxes_;
+  std::vector<NdCopy> copies_;
 };
 
 using Prepared = absl::StatusOr<std::unique_ptr<Kernel>>;
@@ -80,7 +81,7 @@ using Prepared = absl::StatusOr<std::unique_ptr<Kernel>>;
 Prepared Read(const KernelUse& use, const Shape& strides, int64_t from) {
   const Type& result = use.result(0);
   Shape shape = result.shape();
-  return std::make_unique<CopyKernel>(std::vector<BoxCopy>{BoxCopy(
+  return std::make_unique<CopyKernel>(std::vector<NdCopy>{NdCopy(
       shape, strides, from, DenseStrides(shape), 0, SizeOf(result.dtype))});
 }
 
@@ -129,7 +130,7 @@ Prepared PrepareTile(const KernelUse& use) {
   Shape to = InBlocks(use.result(0).shape(), dim, blocks);
   Shape strides = DenseStrides(from);
   int64_t begin = use.attrs().Int("part") * to[dim + 1] * strides[dim + 1];
-  return std::make_unique<CopyKernel>(std::vector<BoxCopy>{BoxCopy(
+  return std::make_unique<CopyKernel>(std::vector<NdCopy>{NdCopy(
       to, strides, begin, DenseStrides(to), 0, SizeOf(use.result(0).dtype))});
 }
 
@@ -139,14 +140,14 @@ Prepared ConcatBlocks(const KernelUse& use, int64_t blocks) {
   const Type& result = use.result(0);
   Shape to = DenseStrides(InBlocks(result.shape(), dim, blocks));
   int64_t begin = 0;
-  std::vector<BoxCopy> boxes;
+  std::vector<NdCopy> copies;
   for (int i = 0; i < use.num_operands(); ++i) {
     Shape shape = InBlocks(use.operand(i).shape(), dim, blocks);
-    boxes.emplace_back(shape, DenseStrides(shape), 0, to, begin * to[dim + 1],
-                       SizeOf(result.dtype));
+    copies.emplace_back(shape, DenseStrides(shape), 0, to, begin * to[dim + 1],
+                        SizeOf(result.dtype));
     begin += shape[dim + 1];
   }
-  return std::make_unique<CopyKernel>(std::move(boxes));
+  return std::make_unique<CopyKernel>(std::move(copies));
 }
 
 Prepared PrepareConcat(const KernelUse& use) { return ConcatBlocks(use, 1); }

@@ -1,4 +1,4 @@
-// What kernels have in common that compute element by element: operands are
+// The common part of elementwise kernels: operands are
 // converted, block by block, to the type that is computed in, and the op's
 // function is a loop over such blocks.
 #pragma once
@@ -18,7 +18,7 @@ template <typename C>
 using BlockFn = void (*)(const C* const* in, const int64_t* step, int64_t count,
                          double attr, C* out);
 
-// The function for each type that is computed in: f32 also stands for f16 and
+// The function for each type that is computed in: f32 is also used for f16 and
 // bf16, i64 for all integers and bool. Null: not for these types.
 struct BlockFns {
   BlockFn<float> f32 = nullptr;

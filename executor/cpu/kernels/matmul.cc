@@ -1,4 +1,4 @@
-// Matrix products (ir/ops/matmul.cc). Half precision is computed in single,
+// Matmuls (ir/ops/matmul.cc). Half precision is computed in single,
 // converted in the workspace.
 #include "executor/cpu/convert.h"
 #include "executor/cpu/gemm.h"
@@ -33,7 +33,7 @@ class MatmulKernel : public CpuKernel {
         a_elements_(use.operand(0).num_elements()),
         b_elements_(use.operand(1).num_elements()),
         c_elements_(use.result(0).num_elements()),
-        products_(std::move(plan.products)),
+        matmuls_(std::move(plan.matmuls)),
         gemm_(std::move(gemm)) {
     converts_ = dtype_ != computed;
     if (converts_) {
@@ -48,24 +48,23 @@ class MatmulKernel : public CpuKernel {
 
   absl::Status Run(const KernelArgs& args) override {
     if (!converts_) {
-      return Products(args.operands[0], args.operands[1], args.results[0],
-                      args.workspace);
+      return Matmuls(args.operands[0], args.operands[1], args.results[0],
+                     args.workspace);
     }
     auto* a = WorkspaceAt<float>(args.workspace, a_at_);
     auto* b = WorkspaceAt<float>(args.workspace, b_at_);
     auto* c = WorkspaceAt<float>(args.workspace, c_at_);
     Load(dtype_, args.operands[0], a_elements_, a);
     Load(dtype_, args.operands[1], b_elements_, b);
-    ASYRA_RETURN_IF_ERROR(Products(a, b, c, args.workspace));
+    ASYRA_RETURN_IF_ERROR(Matmuls(a, b, c, args.workspace));
     Store(dtype_, c, c_elements_, args.results[0]);
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Products(const void* a, const void* b, void* c,
-                        void* workspace) {
+  absl::Status Matmuls(const void* a, const void* b, void* c, void* workspace) {
     int64_t size = SizeOf(computed_);
-    for (const auto& [a_first, b_first, c_first] : products_) {
+    for (const auto& [a_first, b_first, c_first] : matmuls_) {
       ASYRA_RETURN_IF_ERROR(
           gemm_->Run(static_cast<const std::byte*>(a) + a_first * size,
                      static_cast<const std::byte*>(b) + b_first * size,
@@ -77,7 +76,7 @@ class MatmulKernel : public CpuKernel {
 
   DType dtype_, computed_;
   int64_t a_elements_, b_elements_, c_elements_;
-  std::vector<std::array<int64_t, 3>> products_;
+  std::vector<std::array<int64_t, 3>> matmuls_;
   std::unique_ptr<Gemm> gemm_;
   bool converts_;
   WorkspaceLayout layout_;

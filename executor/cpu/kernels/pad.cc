@@ -9,7 +9,7 @@ namespace asyra::cpu {
 namespace {
 
 // For every index of each dimension of the result the offset of its element in
-// the operand; what lies nowhere is the constant.
+// the operand; what is outside of it is the constant.
 class PadKernel : public CpuKernel {
  public:
   explicit PadKernel(const KernelUse& use)
@@ -37,7 +37,7 @@ class PadKernel : public CpuKernel {
  private:
   static constexpr int64_t kNowhere = -1;
 
-  // What stands at `index` counted from the first element of x.
+  // The element at `index` counted from the first element of x.
   static int64_t Source(std::string_view mode, int64_t index, int64_t size) {
     if (index >= 0 && index < size) return index;
     if (mode == "edge") return index < 0 ? 0 : size - 1;

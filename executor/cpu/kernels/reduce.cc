@@ -1,4 +1,4 @@
-// Reductions (ir/ops/reduce.cc), folded in double or 64-bit integers.
+// Reductions (ir/ops/reduce.cc), accumulated in double or 64-bit integers.
 #include <cmath>
 
 #include "executor/cpu/convert.h"
@@ -11,33 +11,34 @@
 namespace asyra::cpu {
 namespace {
 
-enum class Fold : uint8_t { kSum, kProduct, kMax, kMin };
+enum class ReductionKind : uint8_t { kSum, kProduct, kMax, kMin };
 
-template <Fold fold, typename T>
+template <ReductionKind kind, typename T>
 T First() {
   using Limits = std::numeric_limits<T>;
   constexpr bool kIsFloat = std::is_floating_point_v<T>;
-  if (fold == Fold::kSum) return 0;
-  if (fold == Fold::kProduct) return 1;
-  if (fold == Fold::kMax) return kIsFloat ? -Limits::infinity() : Limits::min();
+  if (kind == ReductionKind::kSum) return 0;
+  if (kind == ReductionKind::kProduct) return 1;
+  if (kind == ReductionKind::kMax)
+    return kIsFloat ? -Limits::infinity() : Limits::min();
   return kIsFloat ? Limits::infinity() : Limits::max();
 }
 
-template <Fold fold, typename T>
+template <ReductionKind kind, typename T>
 T Combine(T a, T b) {
-  if constexpr (fold == Fold::kMax) return ops::Maximum(a, b);
-  if constexpr (fold == Fold::kMin) return ops::Minimum(a, b);
+  if constexpr (kind == ReductionKind::kMax) return ops::Maximum(a, b);
+  if constexpr (kind == ReductionKind::kMin) return ops::Minimum(a, b);
   if constexpr (std::is_integral_v<T>) {
     auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
-    return static_cast<T>(fold == Fold::kSum ? x + y : x * y);
+    return static_cast<T>(kind == ReductionKind::kSum ? x + y : x * y);
   } else {
-    return fold == Fold::kSum ? a + b : a * b;
+    return kind == ReductionKind::kSum ? a + b : a * b;
   }
 }
 
 // Elements are walked in the order of memory; each goes to its result, which
 // is kept wide in the workspace until the end.
-template <typename N, Fold fold>
+template <typename N, ReductionKind kind>
 class ReduceKernel : public CpuKernel {
  public:
   ReduceKernel(const KernelUse& use, double divisor)
@@ -58,20 +59,20 @@ class ReduceKernel : public CpuKernel {
   absl::Status Run(const KernelArgs& args) override {
     const auto* in = static_cast<const typename N::Stored*>(args.operands[0]);
     Wide* wide = static_cast<Wide*>(args.workspace);
-    std::fill_n(wide, results_, First<fold, Wide>());
+    std::fill_n(wide, results_, First<kind, Wide>());
     loop_.ForEachRun([&](const std::array<int64_t, 2>& at) {
       const auto* from = in + at[0];
       Wide* to = wide + at[1];
       if (loop_.step(1) == 0) {
-        Wide folded = *to;
+        Wide reduced = *to;
         for (int64_t i = 0; i < loop_.run(); ++i) {
-          folded = Combine<fold>(folded, static_cast<Wide>(N::Load(from[i])));
+          reduced = Combine<kind>(reduced, static_cast<Wide>(N::Load(from[i])));
         }
-        *to = folded;
+        *to = reduced;
         return;
       }
       for (int64_t i = 0; i < loop_.run(); ++i) {
-        to[i] = Combine<fold>(to[i], static_cast<Wide>(N::Load(from[i])));
+        to[i] = Combine<kind>(to[i], static_cast<Wide>(N::Load(from[i])));
       }
     });
     if (divisor_ != 1) {
@@ -157,16 +158,16 @@ Prepared PrepareLogSumExp(const KernelUse& use) {
   });
 }
 
-template <Fold fold>
+template <ReductionKind kind>
 Prepared MakeReduce(const KernelUse& use, double divisor) {
   return WithNumber(use.operand(0).dtype, [&](auto number) -> Prepared {
-    return std::make_unique<ReduceKernel<decltype(number), fold>>(use, divisor);
+    return std::make_unique<ReduceKernel<decltype(number), kind>>(use, divisor);
   });
 }
 
-template <Fold fold>
+template <ReductionKind kind>
 Prepared PrepareReduce(const KernelUse& use) {
-  return MakeReduce<fold>(use, 1);
+  return MakeReduce<kind>(use, 1);
 }
 
 // Divides by the global count, so that the means of shards sum up to the mean.
@@ -176,7 +177,7 @@ Prepared PrepareMean(const KernelUse& use) {
   for (int64_t dim : use.attrs().Get<Ints>("dims")) {
     count *= static_cast<double>(x.size(NormalizeDim(dim, x.rank())));
   }
-  return MakeReduce<Fold::kSum>(use, count);
+  return MakeReduce<ReductionKind::kSum>(use, count);
 }
 
 bool Always(const KernelUse&) { return true; }
@@ -184,11 +185,11 @@ bool Always(const KernelUse&) { return true; }
 }  // namespace
 
 std::vector<CpuKernelDef> ReduceKernels() {
-  return {{"reduce_sum", Always, PrepareReduce<Fold::kSum>},
+  return {{"reduce_sum", Always, PrepareReduce<ReductionKind::kSum>},
           {"reduce_mean", Always, PrepareMean},
-          {"reduce_prod", Always, PrepareReduce<Fold::kProduct>},
-          {"reduce_max", Always, PrepareReduce<Fold::kMax>},
-          {"reduce_min", Always, PrepareReduce<Fold::kMin>},
+          {"reduce_prod", Always, PrepareReduce<ReductionKind::kProduct>},
+          {"reduce_max", Always, PrepareReduce<ReductionKind::kMax>},
+          {"reduce_min", Always, PrepareReduce<ReductionKind::kMin>},
           {"log_sum_exp", Always, PrepareLogSumExp}};
 }
 

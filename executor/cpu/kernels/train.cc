@@ -63,8 +63,8 @@ class CrossEntropyKernel : public CpuKernel {
 };
 
 // Elements that are updated at a time, all operands of which stay in the first
-// level cache. A block is read before it is written, so that results may lie
-// over the operands that they replace.
+// level cache. A block is read before it is written, so that results may
+// overwrite their operands.
 constexpr int64_t kBlock = 512;
 
 // What updates have in common: the first operands, each like the parameter,

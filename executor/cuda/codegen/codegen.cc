@@ -11,16 +11,16 @@ namespace {
 using Kind = Expression::Kind;
 using Node = Expression::Node;
 
-std::string_view CombinerName(FoldKind kind) {
+std::string_view CombinerName(ReductionKind kind) {
   constexpr std::string_view kNames[] = {"Plus", "Times", "Larger", "Smaller"};
   return kNames[static_cast<int>(kind)];
 }
 
-// What a fold of nothing gives.
-std::string Neutral(FoldKind kind, Computed type) {
-  if (kind == FoldKind::kSum) return "0";
-  if (kind == FoldKind::kProduct) return "1";
-  bool max = kind == FoldKind::kMax;
+// The reduction of nothing.
+std::string Neutral(ReductionKind kind, Computed type) {
+  if (kind == ReductionKind::kSum) return "0";
+  if (kind == ReductionKind::kProduct) return "1";
+  bool max = kind == ReductionKind::kMax;
   if (type != Computed::kInt) return max ? "-Infinity()" : "Infinity()";
   return max ? "-0x7fffffffffffffffll - 1" : "0x7fffffffffffffffll";
 }
@@ -37,7 +37,7 @@ class Generator {
     Uniform(0);
     if (plan_.held > 0) HoldRow();
     for (int level = 1; level <= plan_.levels; ++level) {
-      FoldPhase(level);
+      ReductionPhase(level);
       Uniform(level);
     }
     StoreRows();
@@ -138,12 +138,12 @@ class Generator {
     return code;
   }
 
-  // Values of whole rows that are known after the folds of that level.
+  // Values of whole rows that are known after the reductions of that level.
   void Uniform(int level) {
     for (size_t i = 0; i < expression_.nodes().size(); ++i) {
       const Node& node = expression_.nodes()[i];
       if (!plan_.is_uniform[i] || plan_.level[i] != level) continue;
-      if (node.kind == Kind::kFold) continue;
+      if (node.kind == Kind::kReduce) continue;
       std::string code = CodeOf(node);
       if (node.kind == Kind::kPlace) {
         code =
@@ -249,66 +249,69 @@ class Generator {
     }
   }
 
-  void FoldPhase(int level) {
-    std::vector<int> folds, inputs;
+  void ReductionPhase(int level) {
+    std::vector<int> reductions, inputs;
     for (size_t i = 0; i < expression_.nodes().size(); ++i) {
       const Node& node = expression_.nodes()[i];
-      if (node.kind != Kind::kFold || plan_.level[i] != level) continue;
-      folds.push_back(static_cast<int>(i));
+      if (node.kind != Kind::kReduce || plan_.level[i] != level) continue;
+      reductions.push_back(static_cast<int>(i));
       inputs.push_back(node.inputs[0]);
       Line(1, "{} r{} = {};", TypeName(node.type), i,
-           Neutral(node.fold, node.type));
+           Neutral(node.reduction, node.type));
     }
     std::string_view which = OpenColumns(!plan_.loop.places.empty());
     OpenLanes(which, inputs);
-    for (int fold : folds) {
-      const Node& node = expression_.nodes()[fold];
-      Line(3, "r{0} = {1}(r{0}, {2});", fold, CombinerName(node.fold),
+    for (int reduction : reductions) {
+      const Node& node = expression_.nodes()[reduction];
+      Line(3, "r{0} = {1}(r{0}, {2});", reduction, CombinerName(node.reduction),
            Name(node.inputs[0]));
     }
     Line(2, "}}");
     Line(1, "}}");
-    for (int fold : folds) {
-      plan_.form == CodegenPlan::kStripes ? JoinStripes(fold) : JoinRow(fold);
+    for (int reduction : reductions) {
+      plan_.form == CodegenPlan::kStripes ? JoinStripes(reduction)
+                                          : JoinRow(reduction);
     }
   }
 
-  // The fold of all threads of a row, in each of them: halves of a warp meet,
-  // then the warps.
-  void JoinRow(int fold) {
-    const Node& node = expression_.nodes()[fold];
+  // The reduction of all threads of a row, in each of them: halves of a warp
+  // meet, then the warps.
+  void JoinRow(int reduction) {
+    const Node& node = expression_.nodes()[reduction];
     int64_t in_warp = std::min<int64_t>(32, plan_.row_threads);
     int64_t warps = plan_.row_threads / 32;
     auto meet = [&](int64_t threads) {
       Line(1,
            "for (int m = {}; m > 0; m /= 2) r{} = {}(r{}, "
            "__shfl_xor_sync(~0u, r{}, m));",
-           threads / 2, fold, CombinerName(node.fold), fold, fold);
+           threads / 2, reduction, CombinerName(node.reduction), reduction,
+           reduction);
     };
     meet(in_warp);
     if (warps <= 1) return;
-    Line(1, "__shared__ {} s{}[{}];", TypeName(node.type), fold,
+    Line(1, "__shared__ {} s{}[{}];", TypeName(node.type), reduction,
          plan_.threads / 32);
-    Line(1, "if (lane % 32 == 0) s{0}[threadIdx.x / 32] = r{0};", fold);
+    Line(1, "if (lane % 32 == 0) s{0}[threadIdx.x / 32] = r{0};", reduction);
     Line(1, "__syncthreads();");
-    Line(1, "r{0} = s{0}[threadIdx.x / {1}u * {2} + lane % {2}];", fold,
+    Line(1, "r{0} = s{0}[threadIdx.x / {1}u * {2} + lane % {2}];", reduction,
          plan_.row_threads, warps);
     meet(warps);
   }
 
-  void JoinStripes(int fold) {
-    const Node& node = expression_.nodes()[fold];
+  void JoinStripes(int reduction) {
+    const Node& node = expression_.nodes()[reduction];
     int64_t rows = plan_.threads / plan_.row_threads;
     if (plan_.row_threads == 1) return;
-    Line(1, "__shared__ {} s{}[{}];", TypeName(node.type), fold, plan_.threads);
-    Line(1, "s{0}[threadIdx.x] = r{0};", fold);
+    Line(1, "__shared__ {} s{}[{}];", TypeName(node.type), reduction,
+         plan_.threads);
+    Line(1, "s{0}[threadIdx.x] = r{0};", reduction);
     Line(1, "__syncthreads();");
-    Line(1, "r{0} = s{0}[threadIdx.x % {1}u];", fold, rows);
+    Line(1, "r{0} = s{0}[threadIdx.x % {1}u];", reduction, rows);
     Line(1,
          "for (int i = 1; i < {}; ++i) r{} = {}(r{}, s{}[threadIdx.x % {}u "
          "+ i * {}]);",
-         plan_.row_threads, fold, CombinerName(node.fold), fold, fold, rows,
-         rows);
+         plan_.row_threads, reduction, CombinerName(node.reduction), reduction,
+         reduction, rows, rows);
   }
 
   // Results with one element for a row.

@@ -1,14 +1,15 @@
 // CUDA C++ of an expression over a loop. Three forms, by where memory is dense:
 //
-// elements  no folds: a thread has one vector of up to 16 bytes of each operand
-// rows      a group of threads has a row, whose elements stay in registers from
-//           the one read to the one write, as far as they fit; folds go through
-//           shuffles and shared memory
-// stripes   rows lie side by side in memory: neighbouring threads have
+// elements  no reductions: a thread has one vector of up to 16 bytes of each
+// operand rows      a group of threads has a row, whose elements stay in
+// registers from
+//           the one read to the one write, as far as they fit; reductions go
+//           through shuffles and shared memory
+// stripes   rows are adjacent in memory: neighbouring threads have
 //           neighbouring rows, and several of them share one
 //
-// Folds are taken in one order whatever the hardware does, so equal inputs give
-// equal bits. Results may lie on operands of the same layout.
+// Reductions are taken in one order whatever the hardware does, so equal inputs
+// give equal bits. Results may overwrite operands of the same layout.
 #pragma once
 
 #include <cstdint>

@@ -15,9 +15,10 @@ constexpr int kMostRowThreads = 1024;
 constexpr int64_t kHeldRegisters = 32;
 constexpr int64_t kStripe = 32;  // rows side by side
 
-bool HasFolds(const Expression& expression) {
-  return std::any_of(expression.nodes().begin(), expression.nodes().end(),
-                     [](const Node& node) { return node.kind == Kind::kFold; });
+bool HasReductions(const Expression& expression) {
+  return std::any_of(
+      expression.nodes().begin(), expression.nodes().end(),
+      [](const Node& node) { return node.kind == Kind::kReduce; });
 }
 
 void MoveRowsToColumns(Loop* loop) {
@@ -26,7 +27,7 @@ void MoveRowsToColumns(Loop* loop) {
   loop->rows.clear();
 }
 
-// Whether the elements of some operand lie together along the dimension.
+// Whether the elements of some operand are contiguous along the dimension.
 bool IsDense(const Loop& loop, size_t dim) {
   return std::any_of(
       loop.operands.begin(), loop.operands.end(),
@@ -34,7 +35,7 @@ bool IsDense(const Loop& loop, size_t dim) {
 }
 
 CodegenPlan::Form FormOf(const Expression& expression, const Loop& loop) {
-  if (!HasFolds(expression)) return CodegenPlan::kElements;
+  if (!HasReductions(expression)) return CodegenPlan::kElements;
   size_t rows = loop.rows.size(), dims = rows + loop.columns.size();
   if (loop.columns.empty() || rows == 0 || IsDense(loop, dims - 1)) {
     return CodegenPlan::kRows;
@@ -124,8 +125,8 @@ void Classify(CodegenPlan* plan) {
       uniform &= plan->is_uniform[input];
       level = std::max(level, plan->level[input]);
     }
-    if (node.kind == Kind::kFold) ++level;
-    plan->is_uniform.push_back(uniform || node.kind == Kind::kFold);
+    if (node.kind == Kind::kReduce) ++level;
+    plan->is_uniform.push_back(uniform || node.kind == Kind::kReduce);
     plan->level.push_back(level);
     plan->levels = std::max(plan->levels, level);
   }
@@ -217,7 +218,7 @@ std::vector<bool> CodegenPlan::NeededFor(
 
 CodegenPlan PlanCode(const Expression& expression, const Loop& loop) {
   CodegenPlan plan{.expression = expression, .loop = loop};
-  if (!HasFolds(expression)) MoveRowsToColumns(&plan.loop);
+  if (!HasReductions(expression)) MoveRowsToColumns(&plan.loop);
   plan.loop = Collapsed(plan.loop);
   plan.form = FormOf(expression, plan.loop);
   plan.vector = VectorOf(plan);

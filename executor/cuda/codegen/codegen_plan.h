@@ -1,4 +1,4 @@
-// What a generated kernel looks like before it is written: form, vectors,
+// The plan of a generated kernel before it is written: form, vectors,
 // threads, and which values belong to a whole row.
 #pragma once
 
@@ -22,8 +22,8 @@ struct CodegenPlan {
   int threads = 256;
   int64_t blocks = 0;
 
-  // By node: the same for all elements of a row; after how many rounds of folds
-  // it is known. `levels` are all rounds.
+  // By node: the same for all elements of a row; after how many rounds of
+  // reductions it is known. `levels` are all rounds.
   std::vector<bool> is_uniform;
   std::vector<int> level;
   int levels = 0;

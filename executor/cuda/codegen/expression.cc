@@ -196,10 +196,10 @@ int Expression::Number(double value, Computed type) {
   return Add({.type = type, .code = Literal(value, type)});
 }
 
-int Expression::Fold(FoldKind kind, int input) {
-  return Add({.kind = Kind::kFold,
+int Expression::Reduce(ReductionKind kind, int input) {
+  return Add({.kind = Kind::kReduce,
               .type = nodes_[input].type,
-              .fold = kind,
+              .reduction = kind,
               .inputs = {input}});
 }
 

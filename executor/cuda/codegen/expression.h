@@ -1,6 +1,6 @@
-// What a generated kernel computes: a graph over operands, element by element,
-// with folds over the rows of a loop. One op is a graph, and so is a chain of
-// them.
+// The expression of a generated kernel: a graph over operands, elementwise,
+// with reductions over the rows of a loop. One op is a graph, and so is a chain
+// of them.
 #pragma once
 
 #include <string>
@@ -18,16 +18,16 @@ namespace asyra::cuda {
 enum class Computed : uint8_t { kFloat, kDouble, kInt };
 Computed ComputedOf(DType dtype);
 
-enum class FoldKind : uint8_t { kSum, kProduct, kMax, kMin };
+enum class ReductionKind : uint8_t { kSum, kProduct, kMax, kMin };
 
 class Expression {
  public:
-  enum class Kind : uint8_t { kOperand, kPlace, kApply, kFold };
+  enum class Kind : uint8_t { kOperand, kPlace, kApply, kReduce };
   struct Node {
     Kind kind = Kind::kApply;
     Computed type = Computed::kFloat;
     int operand = -1;  // or the place
-    FoldKind fold = FoldKind::kSum;
+    ReductionKind reduction = ReductionKind::kSum;
     std::string code;  // of C++, where $0, $1, ... are the inputs
     std::vector<int> inputs = {};
   };
@@ -52,8 +52,8 @@ class Expression {
   // A constant of the type of that node.
   int Number(double value, int like);
   int Number(double value, Computed type);
-  // Of the whole row, one value for all of its elements.
-  int Fold(FoldKind kind, int input);
+  // Reduces the whole row to one value for all of its elements.
+  int Reduce(ReductionKind kind, int input);
   // The one result of another expression of one op, whose operands are these
   // nodes, as whoever reads it from memory sees it.
   int Inline(const Expression& op, const std::vector<int>& operands);

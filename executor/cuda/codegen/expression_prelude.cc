@@ -123,7 +123,7 @@ double Normal(int64 seed, int64 stream, int64 i) {
   return sqrt(-2 * log(radius)) * (i % 2 == 0 ? cos(angle) : sin(angle));
 }
 
-// Folds, with Larger and Smaller.
+// Reductions, with Larger and Smaller.
 template <class C> C Plus(C a, C b) { return a + b; }
 int64 Plus(int64 a, int64 b) { return int64(uint64(a) + uint64(b)); }
 template <class C> C Times(C a, C b) { return a * b; }

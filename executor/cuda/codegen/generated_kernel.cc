@@ -57,7 +57,7 @@ absl::Status GeneratedKernel::Enqueue(absl::Span<void* const> operands,
   for (void*& address : addresses) {
     if (reinterpret_cast<uintptr_t>(address) % 16 != 0) {
       return absl::FailedPreconditionError(fmt::format(
-          "a value lies at {}, which is not a multiple of 16", address));
+          "a value is at {}, which is not a multiple of 16", address));
     }
     arguments.push_back(&address);
   }

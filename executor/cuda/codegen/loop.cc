@@ -3,7 +3,7 @@
 namespace asyra::cuda {
 namespace {
 
-// All accesses, to be changed alike.
+// All accesses, for changes to all of them.
 std::vector<Access*> AccessesOf(Loop* loop) {
   std::vector<Access*> all;
   for (Access& access : loop->operands) all.push_back(&access);

@@ -1,4 +1,4 @@
-// How the operands and results of a generated kernel lie in memory.
+// The layout of a generated kernel's operands and results in memory.
 #pragma once
 
 #include <vector>
@@ -16,8 +16,8 @@ struct Access {
 };
 
 // Sizes of a loop, outermost dimension first: those that number its rows, and
-// those inside of a row, which folds go over. Accesses have strides for all
-// of them in this order.
+// those inside of a row, which reductions go over. Accesses have strides for
+// all of them in this order.
 struct Loop {
   Shape rows, columns;
   std::vector<Access> operands, results;
@@ -28,7 +28,7 @@ struct Loop {
 };
 
 // The same loop without dimensions of size 1, and with neighbours joined that
-// lie together in all accesses.
+// are contiguous in all accesses.
 Loop Collapsed(const Loop& loop);
 
 }  // namespace asyra::cuda

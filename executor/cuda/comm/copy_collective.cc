@@ -4,7 +4,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "executor/cuda/codegen/generated_kernel.h"
-#include "executor/cuda/kernels/rows.h"
+#include "executor/cuda/kernels/strided_copy.h"
 
 namespace asyra::cuda {
 namespace {
@@ -12,8 +12,8 @@ namespace {
 constexpr int64_t kAlignment = 256;  // of blocks in the workspace
 constexpr int64_t kMeetings = 3;     // at most
 
-// Joins loops over runs that lie together on both sides.
-RowCopy Joined(RowCopy copy) {
+// Joins loops over runs that are contiguous on both sides.
+StridedCopy Joined(StridedCopy copy) {
   if (copy.from_middle == copy.run_bytes && copy.to_middle == copy.run_bytes) {
     copy.run_bytes *= copy.middle;
     copy.middle = 1;
@@ -30,9 +30,9 @@ RowCopy Joined(RowCopy copy) {
 }
 
 // One block, by copies of rows with a pitch.
-absl::Status CopyBlock(const RowCopy& block, const void* from, void* to,
+absl::Status CopyBlock(const StridedCopy& block, const void* from, void* to,
                        cudaStream_t stream) {
-  RowCopy copy = Joined(block);
+  StridedCopy copy = Joined(block);
   auto at = static_cast<const std::byte*>(from);
   auto into = static_cast<std::byte*>(to);
   // The longer loop is the copy's own.
@@ -153,7 +153,7 @@ class CopyCollective : public CudaKernel {
     // Within a GPU it takes a kernel to copy (copy engines do not, however they
     // are asked), which finds room before what is computed next rather than
     // later.
-    if (!g_.sums && !has_rest()) {
+    if (!g_.sums && !has_self_copy()) {
       ASYRA_RETURN_IF_ERROR(SendBlock(g_.self, args, stream));
     }
     // Everybody's memory is free to be written to.
@@ -171,14 +171,15 @@ class CopyCollective : public CudaKernel {
     return MeetAll(2, stream);
   }
 
-  // This rank's own block: beside a product the kernel that copies it waits for
+  // The self-copy: beside a product the kernel that makes it waits for
   // the product's end, and so would everything behind it on the collective's
   // stream. The driver's kernel would then hold up small ops for as long as it
   // takes, and takes twice as long where rows are long and few.
-  bool has_rest() const override { return g_.split && !g_.sums; }
-  absl::Status EnqueueRest(const KernelArgs& args,
-                           cudaStream_t stream) override {
-    return has_rest() ? SendBlock(g_.self, args, stream) : absl::OkStatus();
+  bool has_self_copy() const override { return g_.split && !g_.sums; }
+  absl::Status EnqueueSelfCopy(const KernelArgs& args,
+                               cudaStream_t stream) override {
+    return has_self_copy() ? SendBlock(g_.self, args, stream)
+                           : absl::OkStatus();
   }
 
  private:
@@ -196,7 +197,7 @@ class CopyCollective : public CudaKernel {
     return options_.flags->Await(mine, stream);
   }
 
-  // Where the block of `from` lies in the workspace of `owner`.
+  // Where the chunk of `from` is in the workspace of `owner`.
   std::byte* Slot(void* workspace, int64_t from, int64_t owner) const {
     int64_t slot = from < owner ? from : from - 1;
     return static_cast<std::byte*>(workspace) + slot * g_.slot_bytes();
@@ -206,13 +207,13 @@ class CopyCollective : public CudaKernel {
                          cudaStream_t stream) {
     const CollectiveGeometry& runs = g_.runs;
     int64_t size = SizeOf(g_.dtype);
-    RowCopy copy{.outer = runs.outer,
-                 .middle = runs.middle,
-                 .run_bytes = runs.run_elements * size,
-                 .from_outer = runs.read_outer * size,
-                 .from_middle = runs.read_middle * size,
-                 .to_outer = runs.write_outer * size,
-                 .to_middle = runs.write_middle * size};
+    StridedCopy copy{.outer = runs.outer,
+                     .middle = runs.middle,
+                     .run_bytes = runs.run_elements * size,
+                     .from_outer = runs.read_outer * size,
+                     .from_middle = runs.read_middle * size,
+                     .to_outer = runs.write_outer * size,
+                     .to_middle = runs.write_middle * size};
     const auto* from = static_cast<const std::byte*>(args.operands[0]) +
                        to * runs.read_member * size;
     if (g_.sums) {
@@ -223,9 +224,9 @@ class CopyCollective : public CudaKernel {
     }
     int64_t place = g_.self * runs.write_member * size;
     if (to == g_.self) {
-      ASYRA_CUDA(
-          CopyRows(copy, from, static_cast<std::byte*>(args.results[0]) + place,
-                   stream, has_rest() ? CopyPace::kAside : CopyPace::kFull));
+      ASYRA_CUDA(CopyStrided(
+          copy, from, static_cast<std::byte*>(args.results[0]) + place, stream,
+          has_self_copy() ? CopyPace::kAside : CopyPace::kFull));
       return absl::OkStatus();
     }
     return CopyBlock(
@@ -271,7 +272,7 @@ class CopyCollective : public CudaKernel {
 
 }  // namespace
 
-bool CanCopy(const CollectiveUse& use) {
+bool CanUseCopyEngine(const CollectiveUse& use) {
   if (use.use.num_operands() != 1) return false;
   absl::StatusOr<std::vector<CollectiveGeometry>> all = GeometriesOf(use);
   if (!all.ok()) return false;

@@ -1,5 +1,5 @@
-// A collective that copy engines carry: each member writes its blocks straight
-// into the memory of the others, which takes no thread blocks from what is
+// A collective that copy engines carry: each member writes its chunks straight
+// into the memory of the others, which takes no CTAs from what is
 // computed beside it. Sums are then taken on the GPU that owns them.
 //
 // For members that are threads of one process, on GPUs that reach each other's
@@ -25,7 +25,7 @@ struct CopyCollectiveOptions {
 
 // Whether it can be carried so: one value; sums in floating point, and of whole
 // values in equal parts of 16 bytes each.
-bool CanCopy(const CollectiveUse& use);
+bool CanUseCopyEngine(const CollectiveUse& use);
 
 // Peer access between the members' GPUs is enabled. Errors: those of CUDA.
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCopyCollective(

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "executor/cuda/kernels/rows.h"
-#include "ir/collective_runs.h"
+#include "executor/cuda/kernels/strided_copy.h"
+#include "ir/contiguous_runs.h"
 
 namespace asyra::cuda {
 namespace {
@@ -28,10 +28,10 @@ absl::StatusOr<ncclDataType_t> SummedType(DType dtype) {
   return Unimplemented("NCCL has no sum of {}", ToString(dtype));
 }
 
-// What NCCL sends and receives lies as [member][outer][middle][run].
-RowCopy Packed(const CollectiveGeometry& geometry, int64_t members) {
+// NCCL sends and receives a layout of [member][outer][middle][run].
+StridedCopy Packed(const CollectiveGeometry& geometry, int64_t members) {
   int64_t size = SizeOf(geometry.dtype);
-  RowCopy copy;
+  StridedCopy copy;
   copy.blocks = members;
   copy.outer = geometry.outer;
   copy.middle = geometry.middle;
@@ -43,9 +43,9 @@ RowCopy Packed(const CollectiveGeometry& geometry, int64_t members) {
 }
 
 // From the operand to what is sent, one block for each member.
-RowCopy Packing(const CollectiveGeometry& geometry, int64_t members) {
+StridedCopy Packing(const CollectiveGeometry& geometry, int64_t members) {
   int64_t size = SizeOf(geometry.dtype);
-  RowCopy copy = Packed(geometry, members);
+  StridedCopy copy = Packed(geometry, members);
   copy.from_block = geometry.read_member * size;
   copy.from_outer = geometry.read_outer * size;
   copy.from_middle = geometry.read_middle * size;
@@ -53,9 +53,9 @@ RowCopy Packing(const CollectiveGeometry& geometry, int64_t members) {
 }
 
 // From what was received to the result.
-RowCopy Unpacking(const CollectiveGeometry& geometry, int64_t members) {
+StridedCopy Unpacking(const CollectiveGeometry& geometry, int64_t members) {
   int64_t size = SizeOf(geometry.dtype);
-  RowCopy copy = Packed(geometry, members);
+  StridedCopy copy = Packed(geometry, members);
   copy.to_block = geometry.write_member * size;
   copy.to_outer = geometry.write_outer * size;
   copy.to_middle = geometry.write_middle * size;
@@ -64,7 +64,7 @@ RowCopy Unpacking(const CollectiveGeometry& geometry, int64_t members) {
 
 int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// One operand on its way to its result. Blocks that do not lie together are
+// One operand on its way to its result. Chunks that are not contiguous are
 // packed into the workspace before NCCL runs, and unpacked from it afterwards.
 class Part {
  public:
@@ -96,7 +96,7 @@ class Part {
   absl::Status Pack(const void* operand, std::byte* workspace,
                     cudaStream_t stream) const {
     if (!packs_) return absl::OkStatus();
-    ASYRA_CUDA(CopyRows(packing_, operand, workspace + work_begin_, stream));
+    ASYRA_CUDA(CopyStrided(packing_, operand, workspace + work_begin_, stream));
     return absl::OkStatus();
   }
 
@@ -120,18 +120,18 @@ class Part {
   absl::Status Unpack(void* result, std::byte* workspace,
                       cudaStream_t stream) const {
     if (!unpacks_) return absl::OkStatus();
-    ASYRA_CUDA(CopyRows(unpacking_, Received(workspace), result, stream));
+    ASYRA_CUDA(CopyStrided(unpacking_, Received(workspace), result, stream));
     return absl::OkStatus();
   }
 
  private:
-  // Blocks that lie together but for a short outer loop (the batch, where the
-  // sequence is sharded) are moved by a call for each of its rounds, in one
-  // launch, rather than packed.
+  // Chunks that are contiguous but for a short outer loop (the batch, where the
+  // sequence is sharded) are moved by grouped calls, one for each of its
+  // rounds, in one launch, rather than packed.
   void Split(const CollectiveGeometry& geometry) {
     int64_t size = SizeOf(geometry.dtype);
     if (kind_ == CollectiveKind::kAllToAll || geometry.middle != 1 ||
-        !GoInCalls(geometry.outer, geometry.run_elements * size)) {
+        !UseGroupedCalls(geometry.outer, geometry.run_elements * size)) {
       return;
     }
     calls_ = geometry.outer;
@@ -172,7 +172,7 @@ class Part {
   ncclDataType_t type_;
   int64_t count_;  // of a block, in elements of type_
   int64_t work_begin_, all_bytes_;
-  RowCopy packing_, unpacking_;
+  StridedCopy packing_, unpacking_;
   bool packs_, unpacks_;
   int64_t calls_ = 1;
   int64_t from_step_ = 0, to_step_ = 0;  // bytes from one call to the next

@@ -7,7 +7,7 @@
 
 #include "executor/cuda/comm/abort_comms.h"
 #include "executor/cuda/comm/copy_collective.h"
-#include "executor/cuda/comm/end_together.h"
+#include "executor/cuda/comm/joint_teardown.h"
 #include "executor/cuda/comm/nccl_collective.h"
 #include "executor/cuda/comm/peer_access.h"
 #include "executor/cuda/device/cuda_status.h"
@@ -25,17 +25,17 @@ constexpr double kNoticeSeconds = 5;
 
 class NcclWorld : public Communicator {
  public:
-  NcclWorld(Communicator& host, const NcclWorldOptions& options)
-      : host_(host), options_(options) {}
+  NcclWorld(Communicator& control, const NcclWorldOptions& options)
+      : control_(control), options_(options) {}
 
   ~NcclWorld() override {
     OnGpu gpu(options_.ordinal);
-    Settle();
+    Drain();
     if (aborted_) {
       EndAborted();
       return;
     }
-    if (together_ != nullptr) together_->Leave();
+    if (teardown_ != nullptr) teardown_->Leave();
     for (auto& [key, comm] : groups_) ncclCommDestroy(comm);
     if (world_ != nullptr) ncclCommDestroy(world_);
   }
@@ -69,19 +69,19 @@ class NcclWorld : public Communicator {
 
   std::string_view name() const override { return "nccl"; }
   std::string_view device() const override { return "cuda"; }
-  int64_t rank() const override { return host_.rank(); }
-  int64_t size() const override { return host_.size(); }
+  int64_t rank() const override { return control_.rank(); }
+  int64_t size() const override { return control_.size(); }
 
   absl::StatusOr<std::vector<std::string>> Exchange(
       std::string_view mine) override {
-    return host_.Exchange(mine);
+    return control_.Exchange(mine);
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) override {
     OnGpu gpu(options_.ordinal);
     if (Asks(use, "copies")) {
-      ASYRA_ASSIGN_OR_RETURN(bool copies, CarriesByCopies(use));
+      ASYRA_ASSIGN_OR_RETURN(bool copies, CarriesByCopyEngine(use));
       if (copies) return PrepareCopies(use);
     }
     ASYRA_RETURN_IF_ERROR(Connect());
@@ -92,33 +92,33 @@ class NcclWorld : public Communicator {
     return kernel;
   }
 
-  absl::StatusOr<bool> CarriesByCopies(const CollectiveUse& use) override {
-    if (!cuda::CanCopy(use)) return false;
+  absl::StatusOr<bool> CarriesByCopyEngine(const CollectiveUse& use) override {
+    if (!cuda::CanUseCopyEngine(use)) return false;
     OnGpu gpu(options_.ordinal);
     return ReachesPeers();
   }
 
-  void BeginStep() override { host_.BeginStep(); }
+  void BeginStep() override { control_.BeginStep(); }
   std::vector<int64_t> RanksBehind() const override {
-    return host_.RanksBehind();
+    return control_.RanksBehind();
   }
 
   absl::Status Check(double waited_s) override {
     absl::Status status = CheckAll(waited_s);
     if (status.ok()) return status;
     // The others learn of it before anything of theirs ends early.
-    host_.Abort(status);
+    control_.Abort(status);
     AbortAll();
     return status;
   }
 
-  void Settle() override {
-    if (!host_.Check(0).ok()) AbortAll();
+  void Drain() override {
+    if (!control_.Check(0).ok()) AbortAll();
   }
 
   // May be called where CUDA must not be (in a host function of a stream): the
   // next Check ends what waits on the GPU.
-  void Abort(const absl::Status& cause) override { host_.Abort(cause); }
+  void Abort(const absl::Status& cause) override { control_.Abort(cause); }
 
  private:
   static bool Asks(const CollectiveUse& use, std::string_view attr) {
@@ -127,8 +127,8 @@ class NcclWorld : public Communicator {
   }
 
   absl::Status JoinOthers() {
-    if (together_ != nullptr) return absl::OkStatus();
-    ASYRA_ASSIGN_OR_RETURN(together_, cuda::EndTogether::Join(host_));
+    if (teardown_ != nullptr) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(teardown_, cuda::JointTeardown::Join(control_));
     return absl::OkStatus();
   }
 
@@ -137,9 +137,9 @@ class NcclWorld : public Communicator {
     if (reaches_peers_.has_value()) return *reaches_peers_;
     ASYRA_RETURN_IF_ERROR(JoinOthers());
     bool reaches = false;
-    if (together_ != nullptr) {
+    if (teardown_ != nullptr) {
       ASYRA_ASSIGN_OR_RETURN(reaches,
-                             cuda::ReachAllPeers(host_, options_.ordinal));
+                             cuda::ReachAllPeers(control_, options_.ordinal));
     }
     reaches_peers_ = reaches;
     if (!reaches) return false;
@@ -199,7 +199,7 @@ class NcclWorld : public Communicator {
   }
 
   absl::Status CheckAll(double waited_s) const {
-    ASYRA_RETURN_IF_ERROR(host_.Check(waited_s));
+    ASYRA_RETURN_IF_ERROR(control_.Check(waited_s));
     if (aborted_) return absl::AbortedError("the world was aborted");
     if (world_ == nullptr && flags_ == nullptr) return absl::OkStatus();
     if (world_ != nullptr) ASYRA_RETURN_IF_ERROR(CheckComm(world_));
@@ -219,9 +219,9 @@ class NcclWorld : public Communicator {
     OnGpu gpu(options_.ordinal);
     // Before anybody gives back memory, which could hold up this call.
     if (flags_ != nullptr) flags_->RaiseAll();
-    if (together_ != nullptr) {
-      together_->Leave();
-      together_->Wait(kNoticeSeconds);
+    if (teardown_ != nullptr) {
+      teardown_->Leave();
+      teardown_->Wait(kNoticeSeconds);
     }
     for (auto& [key, comm] : groups_) aborts_.Begin(comm);
   }
@@ -276,7 +276,7 @@ class NcclWorld : public Communicator {
     return value == nullptr ? 0 : std::get<int64_t>(*value);
   }
 
-  Communicator& host_;
+  Communicator& control_;
   NcclWorldOptions options_;
   ncclComm_t world_ = nullptr;
   std::map<std::pair<std::vector<int64_t>, int64_t>, ncclComm_t> groups_;
@@ -284,7 +284,7 @@ class NcclWorld : public Communicator {
   std::set<std::tuple<ncclComm_t, CollectiveKind, std::vector<int64_t>>> warm_;
   bool aborted_ = false;
   cuda::CommAborts aborts_;
-  std::shared_ptr<cuda::EndTogether> together_;
+  std::shared_ptr<cuda::JointTeardown> teardown_;
   std::optional<bool> reaches_peers_;
   std::unique_ptr<cuda::PeerFlags> flags_;  // of copies
 };
@@ -292,8 +292,8 @@ class NcclWorld : public Communicator {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Communicator>> CreateNcclWorld(
-    Communicator& host, const NcclWorldOptions& options) {
-  return std::make_unique<NcclWorld>(host, options);
+    Communicator& control, const NcclWorldOptions& options) {
+  return std::make_unique<NcclWorld>(control, options);
 }
 
 }  // namespace asyra

@@ -1,6 +1,6 @@
-// One rank's end of a world of GPUs. NCCL moves the data; everything that the
-// hosts say to each other (how NCCL is found, what the ranks agree on, that one
-// has failed) goes through the communicator of their hosts.
+// One rank's end of a world of GPUs. NCCL moves the data; the control plane
+// (how NCCL is found, what the ranks agree on, that one has failed) is another
+// communicator, between host processes or threads.
 #pragma once
 
 #include <memory>
@@ -15,13 +15,13 @@ struct NcclWorldOptions {
   double timeout_s = 60;
 };
 
-// All ranks of `host`, which outlives it, call it together. The groups of a
+// All ranks of `control`, which outlives it, call it together. The groups of a
 // program get NCCL communicators of their own when its collectives are
 // prepared, one for each set of axes and budget of CTAs (the attribute `ctas`).
 //
-// Blocks that do not lie together in memory are copied before or after the
-// collective, on its stream, in its workspace. Sums are NCCL's: equal on all
-// ranks that get the whole, in an order that depends on the algorithm.
+// Chunks that are not contiguous in memory are packed before or unpacked after
+// the collective, on its stream, in its workspace. Sums are NCCL's: equal on
+// all ranks that get the whole, in an order that depends on the algorithm.
 //
 // Collectives with the attribute `copies` are carried by copy engines where all
 // ranks are threads of one process on GPUs that reach each other's memory; by
@@ -31,6 +31,6 @@ struct NcclWorldOptions {
 // ends what waits on the GPU.
 // Errors: NCCL's; two ranks on one GPU.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateNcclWorld(
-    Communicator& host, const NcclWorldOptions& options);
+    Communicator& control, const NcclWorldOptions& options);
 
 }  // namespace asyra

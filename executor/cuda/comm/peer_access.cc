@@ -46,13 +46,14 @@ absl::StatusOr<bool> ReachThem(int ordinal,
 
 }  // namespace
 
-absl::StatusOr<bool> ReachAllPeers(Communicator& host, int ordinal) {
-  ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> ordinals,
-                         host.Exchange({reinterpret_cast<const char*>(&ordinal),
-                                        sizeof(ordinal)}));
+absl::StatusOr<bool> ReachAllPeers(Communicator& control, int ordinal) {
+  ASYRA_ASSIGN_OR_RETURN(
+      std::vector<std::string> ordinals,
+      control.Exchange(
+          {reinterpret_cast<const char*>(&ordinal), sizeof(ordinal)}));
   ASYRA_ASSIGN_OR_RETURN(bool reaches, ReachThem(ordinal, ordinals));
   ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> said,
-                         host.Exchange(reaches ? "1" : "0"));
+                         control.Exchange(reaches ? "1" : "0"));
   for (const std::string& one : said) reaches = reaches && one == "1";
   return reaches;
 }

@@ -5,11 +5,11 @@
 
 namespace asyra::cuda {
 
-// Whether the GPUs of all ranks of `host`, threads of one process, reach each
-// other's memory, which is then enabled. `ordinal` is that of the caller's GPU,
-// its thread's current one. False where NCCL is told to do without
+// Whether the GPUs of all ranks of `control`, threads of one process, reach
+// each other's memory, which is then enabled. `ordinal` is that of the caller's
+// GPU, its thread's current one. False where NCCL is told to do without
 // (NCCL_P2P_DISABLE). All ranks call it, and get the same.
 // Errors: those of CUDA and of the exchange.
-absl::StatusOr<bool> ReachAllPeers(Communicator& host, int ordinal);
+absl::StatusOr<bool> ReachAllPeers(Communicator& control, int ordinal);
 
 }  // namespace asyra::cuda

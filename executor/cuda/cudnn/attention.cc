@@ -1,4 +1,4 @@
-// Attention as cuDNN's graph of it. Heads lie between rows in memory, which
+// Attention as cuDNN's graph of it. Heads are between rows in memory, which
 // strides say.
 #include "executor/cuda/cudnn/cudnn.h"
 #include "executor/cuda/cudnn/graph.h"
@@ -115,8 +115,8 @@ class CudnnAttention : public CudaKernel {
     return lengths_bytes_ + graph_->workspace_bytes();
   }
 
-  void AddChoices(Choices* choices) const override {
-    graph_->AddChoice(choices);
+  void AddTuningResults(TuningResults* results) const override {
+    graph_->AddTuningResult(results);
   }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {

@@ -124,8 +124,8 @@ class CudnnConv : public CudaKernel {
 
   int64_t workspace_bytes() const override { return graph_->workspace_bytes(); }
 
-  void AddChoices(Choices* choices) const override {
-    graph_->AddChoice(choices);
+  void AddTuningResults(TuningResults* results) const override {
+    graph_->AddTuningResult(results);
   }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {

@@ -1,4 +1,4 @@
-// What cuDNN computes, as kernels. All of it is Unimplemented where cuDNN does
+// Kernels by cuDNN. All are Unimplemented where cuDNN does
 // not take the use, and in a build without it; the caller then has another way.
 #pragma once
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 
-#include "executor/cuda/gemm/gpu_choices.h"
+#include "executor/cuda/gemm/gpu_tuning.h"
 #include "executor/cuda/kernels/fill.h"
 
 namespace asyra::cuda {
@@ -155,8 +155,9 @@ absl::StatusOr<std::shared_ptr<CudnnGraph>> CudnnGraph::Create(
   {
     std::lock_guard lock(mutex);
     auto found = made->find(place);
-    if (found != made->end() && GpuChoices().Holds(found->second->choice_key_,
-                                                   found->second->choice_)) {
+    if (found != made->end() &&
+        GpuTuningCache().Holds(found->second->tuning_key_,
+                               found->second->tuned_)) {
       return found->second;
     }
   }
@@ -192,9 +193,9 @@ int64_t CudnnGraph::PlanNamed(const std::string& name) const {
 }
 
 // Builds the first candidates and gives the fastest.
-absl::StatusOr<Choice> CudnnGraph::Fastest(const Trial& trial) {
+absl::StatusOr<TuningResult> CudnnGraph::Fastest(const Trial& trial) {
   int64_t built = 0;
-  Choice best;
+  TuningResult best;
   for (int64_t plan = 0;
        plan < graph_->get_execution_plan_count() && built < kCandidates;
        ++plan) {
@@ -221,21 +222,21 @@ absl::Status CudnnGraph::Choose(const GraphSpec& spec) {
   }
   ASYRA_RETURN_IF_ERROR(ready);
   ASYRA_ASSIGN_OR_RETURN(std::string gpu, GpuModel());
-  choice_key_ = fmt::format("{}, workspace {}, cuDNN {}, {}", spec.key,
+  tuning_key_ = fmt::format("{}, workspace {}, cuDNN {}, {}", spec.key,
                             kMostWorkspaceBytes, cudnnGetVersion(), gpu);
   bool built = false, ran = false;
-  auto serves = [&](const Choice& choice) {
-    int64_t plan = PlanNamed(choice.value);
+  auto serves = [&](const TuningResult& result) {
+    int64_t plan = PlanNamed(result.value);
     return built = plan >= 0 && graph_->build_plan_at_index(plan).is_good();
   };
   auto measure = [&] {
     built = ran = true;
     return Fastest(trial);
   };
-  ASYRA_ASSIGN_OR_RETURN(choice_,
-                         GpuChoices().Get(choice_key_, serves, measure));
-  plan_ = PlanNamed(choice_.value);
-  if (plan_ < 0) return Unimplemented("cuDNN has no plan {}", choice_.value);
+  ASYRA_ASSIGN_OR_RETURN(tuned_,
+                         GpuTuningCache().Get(tuning_key_, serves, measure));
+  plan_ = PlanNamed(tuned_.value);
+  if (plan_ < 0) return Unimplemented("cuDNN has no plan {}", tuned_.value);
   if (!built) {
     ASYRA_RETURN_IF_ERROR(Refused(graph_->build_plan_at_index(plan_)));
   }

@@ -1,6 +1,6 @@
 // A graph of cuDNN's with the plan that runs it, chosen when it is prepared:
 // the first that its heuristics name are timed on random data, unless that was
-// done before (executor/tuning/choices.h).
+// done before (executor/tuning/tuning_results.h).
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 #include "absl/types/span.h"
 #include "executor/cuda/device/cuda_status.h"
 #include "executor/cuda/kernels/element.h"
-#include "executor/tuning/choices.h"
+#include "executor/tuning/tuning_results.h"
 #include "ir/support/status.h"
 
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
@@ -48,15 +48,15 @@ class CudnnGraph {
   // By uid, what it reads and writes.
   using Pointers = std::unordered_map<int64_t, void*>;
 
-  // One graph for each GPU, key and plan; it runs the process's choice for the
-  // key and the model of the GPU. Errors: Unimplemented where cuDNN does not
-  // take the graph.
+  // One graph for each GPU, key and plan; it runs the process's tuning result
+  // for the key and the model of the GPU. Errors: Unimplemented where cuDNN
+  // does not take the graph.
   static absl::StatusOr<std::shared_ptr<CudnnGraph>> Create(
       const GraphSpec& spec);
 
   int64_t workspace_bytes() const { return workspace_bytes_; }
-  void AddChoice(Choices* choices) const {
-    choices->emplace(choice_key_, choice_);
+  void AddTuningResult(TuningResults* results) const {
+    results->emplace(tuning_key_, tuned_);
   }
   absl::Status Enqueue(const Pointers& pointers, void* workspace,
                        cudaStream_t stream) const;
@@ -67,13 +67,13 @@ class CudnnGraph {
   absl::Status Choose(const GraphSpec& spec);
   // -1: none of that name.
   int64_t PlanNamed(const std::string& name) const;
-  absl::StatusOr<Choice> Fastest(const Trial& trial);
+  absl::StatusOr<TuningResult> Fastest(const Trial& trial);
   absl::Status Run(int64_t plan, const Pointers& pointers, void* workspace,
                    cudaStream_t stream) const;
 
   std::shared_ptr<fe::graph::Graph> graph_;
-  std::string choice_key_;
-  Choice choice_;  // the plan's name: an engine of cuDNN's and its settings
+  std::string tuning_key_;
+  TuningResult tuned_;  // a plan's name: an engine of cuDNN and its settings
   int64_t plan_ = 0;
   int64_t workspace_bytes_ = 0;
 };

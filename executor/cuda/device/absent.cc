@@ -1,6 +1,6 @@
 // What a build without the CUDA toolkit says.
 #include "executor/cuda/device/cuda_platform.h"
-#include "executor/cuda/device/facts.h"
+#include "executor/cuda/device/device_info.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -19,6 +19,6 @@ absl::StatusOr<std::unique_ptr<Platform>> CreateCudaPlatform(
   return NoCuda();
 }
 
-absl::StatusOr<CudaFacts> DescribeCuda() { return NoCuda(); }
+absl::StatusOr<CudaDeviceInfo> DescribeCuda() { return NoCuda(); }
 
 }  // namespace asyra

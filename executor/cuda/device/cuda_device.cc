@@ -6,7 +6,7 @@
 #include "executor/cuda/device/cuda_stream.h"
 #include "executor/cuda/device/host_kernel.h"
 #include "executor/cuda/device/probe_kernel.h"
-#include "executor/cuda/gemm/gpu_choices.h"
+#include "executor/cuda/gemm/gpu_tuning.h"
 #include "executor/cuda/kernels/kernel_list.h"
 #include "ir/body.h"
 #include "ir/support/status.h"
@@ -80,7 +80,7 @@ class CudaDevice : public Device {
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
       std::string_view /*name*/, StreamUse use, Failure* failure) override {
     OnGpu gpu(options_.ordinal);
-    return CudaStream::Create(options_.ordinal, use, &probes_->findings(),
+    return CudaStream::Create(options_.ordinal, use, &probes_->probe_results(),
                               failure);
   }
 
@@ -142,8 +142,8 @@ class CudaDevice : public Device {
     return cuda::PrepareHostKernel(use);
   }
 
-  void Adopt(const Choices& choices) override {
-    cuda::GpuChoices().Adopt(choices);
+  void SetTuningResults(const TuningResults& results) override {
+    cuda::GpuTuningCache().Override(results);
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareProbe(

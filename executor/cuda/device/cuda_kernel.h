@@ -15,14 +15,14 @@ class CudaKernel : public Kernel {
     auto& on = static_cast<cuda::CudaStream&>(stream);
     Report(Enqueue(args, on.handle()), on);
   }
-  void LaunchRest(const KernelArgs& args, Stream& stream) final {
+  void LaunchSelfCopy(const KernelArgs& args, Stream& stream) final {
     auto& on = static_cast<cuda::CudaStream&>(stream);
-    Report(EnqueueRest(args, on.handle()), on);
+    Report(EnqueueSelfCopy(args, on.handle()), on);
   }
 
   virtual absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) = 0;
-  virtual absl::Status EnqueueRest(const KernelArgs& args,
-                                   cudaStream_t stream) {
+  virtual absl::Status EnqueueSelfCopy(const KernelArgs& args,
+                                       cudaStream_t stream) {
     (void)args;
     (void)stream;
     return absl::OkStatus();

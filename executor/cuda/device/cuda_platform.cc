@@ -28,9 +28,9 @@ class CudaPlatform : public Platform {
   }
 
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(
-      Communicator& host, Device& device) override {
-    return CreateNcclWorld(
-        host, {.ordinal = OrdinalOf(device), .timeout_s = options_.timeout_s});
+      Communicator& control, Device& device) override {
+    return CreateNcclWorld(control, {.ordinal = OrdinalOf(device),
+                                     .timeout_s = options_.timeout_s});
   }
 
  private:

@@ -43,9 +43,9 @@ absl::StatusOr<int> PriorityOf(StreamUse use) {
 }
 
 absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(
-    int ordinal, StreamUse use, Findings* findings, Failure* failure) {
+    int ordinal, StreamUse use, ProbeResults* probe_results, Failure* failure) {
   std::unique_ptr<CudaStream> stream(
-      new CudaStream(ordinal, findings, failure));
+      new CudaStream(ordinal, probe_results, failure));
   ASYRA_ASSIGN_OR_RETURN(int priority, PriorityOf(use));
   ASYRA_CUDA(cudaStreamCreateWithPriority(&stream->stream_,
                                           cudaStreamNonBlocking, priority));
@@ -95,8 +95,8 @@ absl::Status CudaStream::Synchronize(const WaitCheck& check) {
   }
   // What a failure of another rank let through has ended without its data.
   if (check) ASYRA_RETURN_IF_ERROR(check(0));
-  if (findings_ == nullptr) return absl::OkStatus();
-  absl::Status found = findings_->Take();
+  if (probe_results_ == nullptr) return absl::OkStatus();
+  absl::Status found = probe_results_->Take();
   if (!found.ok()) Report(found);
   return absl::OkStatus();
 }

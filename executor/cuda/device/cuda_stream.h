@@ -8,7 +8,7 @@
 
 #include "absl/types/span.h"
 #include "executor/cuda/device/cuda_status.h"
-#include "executor/cuda/device/findings.h"
+#include "executor/cuda/device/probe_results.h"
 #include "executor/failure.h"
 #include "executor/stream.h"
 
@@ -26,17 +26,16 @@ class CudaEvent : public Event {
   bool timed_;
 };
 
-// Of a stream of the current GPU; where there are two priorities only, rests
-// compete with computation.
+// The CUDA priority of a stream on the current GPU. Where there are only two
+// priorities, self-copies have that of computation.
 absl::StatusOr<int> PriorityOf(StreamUse use);
 
 class CudaStream : public Stream {
  public:
-  // `findings`, which may be null, and `failure` outlive it.
-  static absl::StatusOr<std::unique_ptr<CudaStream>> Create(int ordinal,
-                                                            StreamUse use,
-                                                            Findings* findings,
-                                                            Failure* failure);
+  // `probe_results`, which may be null, and `failure` outlive it.
+  static absl::StatusOr<std::unique_ptr<CudaStream>> Create(
+      int ordinal, StreamUse use, ProbeResults* probe_results,
+      Failure* failure);
   ~CudaStream() override;
 
   void Record(Event& event) override;
@@ -45,16 +44,16 @@ class CudaStream : public Stream {
 
   int ordinal() const { return ordinal_; }
   cudaStream_t handle() const { return stream_; }
-  // Of an enqueueing that failed.
+  // Reports an error of enqueueing.
   void Report(const absl::Status& status) { failure_->Report(status); }
 
  private:
   friend class GraphRecording;
-  CudaStream(int ordinal, Findings* findings, Failure* failure)
-      : ordinal_(ordinal), findings_(findings), failure_(failure) {}
+  CudaStream(int ordinal, ProbeResults* probe_results, Failure* failure)
+      : ordinal_(ordinal), probe_results_(probe_results), failure_(failure) {}
 
   int ordinal_;
-  Findings* findings_;
+  ProbeResults* probe_results_;
   Failure* failure_;
   cudaStream_t stream_ = nullptr;
   bool capturing_ = false;

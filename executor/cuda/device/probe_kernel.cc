@@ -11,11 +11,11 @@ constexpr int kPoisonByte = 0xff;
 
 class ProbeKernel : public CudaKernel {
  public:
-  ProbeKernel(const ProbeUse& use, Findings* findings, uint64_t* sealed,
-              uint64_t* now)
+  ProbeKernel(const ProbeUse& use, ProbeResults* probe_results,
+              uint64_t* sealed, uint64_t* now)
       : use_(use),
-        finding_(findings->shared()),
-        number_(findings->Add(&label())),
+        result_(probe_results->shared()),
+        number_(probe_results->Add(&label())),
         sealed_(sealed),
         now_(now) {}
 
@@ -25,7 +25,7 @@ class ProbeKernel : public CudaKernel {
     switch (use_.probe) {
       case Probe::kFinite:
         ASYRA_CUDA(CheckFinite(ElementOf(use_.local.dtype), data,
-                               use_.local.num_elements(), number_, finding_,
+                               use_.local.num_elements(), number_, result_,
                                stream));
         return absl::OkStatus();
       case Probe::kPoison:
@@ -35,7 +35,7 @@ class ProbeKernel : public CudaKernel {
         return Sum(data, bytes, sealed_, stream);
       case Probe::kVerify:
         ASYRA_RETURN_IF_ERROR(Sum(data, bytes, now_, stream));
-        ASYRA_CUDA(CompareChecksums(sealed_, now_, number_, finding_, stream));
+        ASYRA_CUDA(CompareChecksums(sealed_, now_, number_, result_, stream));
         return absl::OkStatus();
     }
     return absl::OkStatus();
@@ -50,7 +50,7 @@ class ProbeKernel : public CudaKernel {
   }
 
   ProbeUse use_;
-  Finding* finding_;
+  ProbeResult* result_;
   int number_;
   uint64_t *sealed_, *now_;
 };
@@ -59,7 +59,7 @@ class ProbeKernel : public CudaKernel {
 
 absl::StatusOr<std::unique_ptr<Probes>> Probes::Create() {
   std::unique_ptr<Probes> probes(new Probes());
-  ASYRA_ASSIGN_OR_RETURN(probes->findings_, Findings::Create());
+  ASYRA_ASSIGN_OR_RETURN(probes->probe_results_, ProbeResults::Create());
   return probes;
 }
 
@@ -87,7 +87,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Probes::Prepare(const ProbeUse& use) {
     sealed = cell;
     ASYRA_ASSIGN_OR_RETURN(now, NewCell());
   }
-  return std::make_unique<ProbeKernel>(use, findings_.get(), sealed, now);
+  return std::make_unique<ProbeKernel>(use, probe_results_.get(), sealed, now);
 }
 
 }  // namespace asyra::cuda

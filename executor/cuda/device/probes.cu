@@ -14,23 +14,23 @@ int BlocksFor(int64_t count) {
   return static_cast<int>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
 }
 
-__device__ void Report(Finding* finding, int probe, int64_t element,
+__device__ void Report(ProbeResult* result, int probe, int64_t element,
                        double value) {
-  if (atomicCAS_system(&finding->probe, 0, probe) != 0) return;
-  finding->element = element;
-  finding->value = value;
+  if (atomicCAS_system(&result->probe, 0, probe) != 0) return;
+  result->element = element;
+  result->value = value;
   __threadfence_system();
 }
 
 template <typename T>
 __global__ void FiniteKernel(const T* data, int64_t count, int probe,
-                             Finding* finding) {
+                             ProbeResult* result) {
   int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
        i += step) {
     double value = static_cast<double>(static_cast<float>(data[i]));
     if constexpr (sizeof(T) == 8) value = static_cast<double>(data[i]);
-    if (!isfinite(value)) Report(finding, probe, i, value);
+    if (!isfinite(value)) Report(result, probe, i, value);
   }
 }
 
@@ -62,32 +62,32 @@ __global__ void ChecksumKernel(const uint8_t* data, int64_t bytes,
 }
 
 __global__ void CompareKernel(const uint64_t* sealed, const uint64_t* now,
-                              int probe, Finding* finding) {
-  if (*sealed != *now) Report(finding, probe, -1, 0);
+                              int probe, ProbeResult* result) {
+  if (*sealed != *now) Report(result, probe, -1, 0);
 }
 
 template <typename T>
 cudaError_t LaunchFinite(const void* data, int64_t count, int probe,
-                         Finding* finding, cudaStream_t stream) {
+                         ProbeResult* result, cudaStream_t stream) {
   FiniteKernel<<<BlocksFor(count), kThreads, 0, stream>>>(
-      static_cast<const T*>(data), count, probe, finding);
+      static_cast<const T*>(data), count, probe, result);
   return cudaPeekAtLastError();
 }
 
 }  // namespace
 
 cudaError_t CheckFinite(Element element, const void* data, int64_t count,
-                        int probe, Finding* finding, cudaStream_t stream) {
+                        int probe, ProbeResult* result, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   switch (element) {
     case Element::kF16:
-      return LaunchFinite<__half>(data, count, probe, finding, stream);
+      return LaunchFinite<__half>(data, count, probe, result, stream);
     case Element::kBF16:
-      return LaunchFinite<__nv_bfloat16>(data, count, probe, finding, stream);
+      return LaunchFinite<__nv_bfloat16>(data, count, probe, result, stream);
     case Element::kF32:
-      return LaunchFinite<float>(data, count, probe, finding, stream);
+      return LaunchFinite<float>(data, count, probe, result, stream);
     case Element::kF64:
-      return LaunchFinite<double>(data, count, probe, finding, stream);
+      return LaunchFinite<double>(data, count, probe, result, stream);
     default:
       return cudaSuccess;
   }
@@ -103,8 +103,9 @@ cudaError_t AddChecksum(const void* data, int64_t bytes, uint64_t* sum,
 }
 
 cudaError_t CompareChecksums(const uint64_t* sealed, const uint64_t* now,
-                             int probe, Finding* finding, cudaStream_t stream) {
-  CompareKernel<<<1, 1, 0, stream>>>(sealed, now, probe, finding);
+                             int probe, ProbeResult* result,
+                             cudaStream_t stream) {
+  CompareKernel<<<1, 1, 0, stream>>>(sealed, now, probe, result);
   return cudaPeekAtLastError();
 }
 

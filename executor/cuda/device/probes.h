@@ -10,7 +10,7 @@
 namespace asyra::cuda {
 
 // Written by the first probe that finds something.
-struct Finding {
+struct ProbeResult {
   int32_t probe = 0;     // its number; 0: nothing is found
   int64_t element = -1;  // which is not finite; -1: the bytes have changed
   double value = 0;      // of the element
@@ -18,7 +18,7 @@ struct Finding {
 
 // Looks for a NaN or an infinity among `count` elements of a float type.
 cudaError_t CheckFinite(Element element, const void* data, int64_t count,
-                        int probe, Finding* finding, cudaStream_t stream);
+                        int probe, ProbeResult* result, cudaStream_t stream);
 
 // Adds a checksum of the bytes, whose order counts, to *sum in device memory.
 cudaError_t AddChecksum(const void* data, int64_t bytes, uint64_t* sum,
@@ -26,6 +26,7 @@ cudaError_t AddChecksum(const void* data, int64_t bytes, uint64_t* sum,
 
 // Finds that two checksums in device memory differ.
 cudaError_t CompareChecksums(const uint64_t* sealed, const uint64_t* now,
-                             int probe, Finding* finding, cudaStream_t stream);
+                             int probe, ProbeResult* result,
+                             cudaStream_t stream);
 
 }  // namespace asyra::cuda

@@ -94,8 +94,8 @@ class KernelOnPartition : public CudaKernel {
   }
   bool is_native() const override { return kernel_->is_native(); }
   bool is_whole() const override { return kernel_->is_whole(); }
-  void AddChoices(Choices* choices) const override {
-    kernel_->AddChoices(choices);
+  void AddTuningResults(TuningResults* results) const override {
+    kernel_->AddTuningResults(results);
   }
   absl::Status Bind(const KernelArgs& args) override {
     return kernel_->Bind(args);

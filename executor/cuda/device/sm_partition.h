@@ -1,4 +1,4 @@
-// Kernels kept to a part of a GPU's SMs, so that collectives on other streams
+// Kernels on a partition of a GPU's SMs, so that collectives on other streams
 // start at once (sm_margin, ScheduleAttrs in ir/op_def.h). cuBLASLt keeps its
 // GEMMs to as many as it is told; for kernels that cannot be told there are
 // streams of a green context, whose SMs the driver sets apart. Measured on an
@@ -20,15 +20,15 @@ absl::StatusOr<int> SmsWithin(int margin);
 
 class PartStream {
  public:
-  // Of the current GPU, on all SMs but `margin`, rounded up to what the driver
-  // sets apart. Unimplemented where it sets none apart.
+  // A stream of the current GPU on all SMs but `margin`, rounded up to what the
+  // driver can partition. Error: Unimplemented where it cannot partition SMs.
   static absl::StatusOr<std::unique_ptr<PartStream>> Create(int margin);
   PartStream(const PartStream&) = delete;
   PartStream& operator=(const PartStream&) = delete;
   ~PartStream();
 
-  // What `enqueue` puts on the stream that it is given runs after what is on
-  // `stream` now, and before what comes there next.
+  // Work that `enqueue` puts on the stream that it is given runs after the work
+  // that is on `stream` now, and before later work there.
   absl::Status Within(
       cudaStream_t stream,
       absl::FunctionRef<absl::Status(cudaStream_t part)> enqueue) const;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "executor/cuda/device/scratch.h"
-#include "executor/cuda/gemm/gemm_choice.h"
-#include "executor/cuda/gemm/gpu_choices.h"
+#include "executor/cuda/gemm/gemm_algorithm.h"
+#include "executor/cuda/gemm/gpu_tuning.h"
 #include "executor/cuda/kernels/element_of.h"
 #include "executor/cuda/kernels/fill.h"
 #include "ir/support/status.h"
@@ -86,7 +86,7 @@ class LtGemm : public Gemm {
         SetTranspose(CUBLASLT_MATMUL_DESC_TRANSA, shape_.transpose_b));
     ASYRA_RETURN_IF_ERROR(
         SetTranspose(CUBLASLT_MATMUL_DESC_TRANSB, shape_.transpose_a));
-    ASYRA_RETURN_IF_ERROR(SetProcessors());
+    ASYRA_RETURN_IF_ERROR(SetSmCount());
     ASYRA_RETURN_IF_ERROR(MakeLayout(shape_.transpose_b ? shape_.k : shape_.n,
                                      shape_.transpose_b ? shape_.n : shape_.k,
                                      shape_.b_stride, &b_));
@@ -149,12 +149,12 @@ class LtGemm : public Gemm {
   }
 
   void Use(const GemmAlgorithm& algorithm) { algorithm_ = algorithm; }
-  void SetChoice(std::string key, const Choice& choice) {
+  void SetTuningResult(std::string key, const TuningResult& result) {
     key_ = std::move(key);
-    choice_ = choice;
+    tuned_ = result;
   }
-  void AddChoice(Choices* choices) const override {
-    choices->emplace(key_, choice_);
+  void AddTuningResult(TuningResults* results) const override {
+    results->emplace(key_, tuned_);
   }
 
   int64_t workspace_bytes() const override {
@@ -189,7 +189,7 @@ class LtGemm : public Gemm {
                     "cublasLtMatmulDescSetAttribute");
   }
 
-  absl::Status SetProcessors() {
+  absl::Status SetSmCount() {
     if (shape_.sms == 0) return absl::OkStatus();
     int32_t count = shape_.sms;
     return ToStatus(cublasLtMatmulDescSetAttribute(
@@ -219,7 +219,7 @@ class LtGemm : public Gemm {
   Layout a_, b_, c_;
   GemmAlgorithm algorithm_;
   std::string key_;
-  Choice choice_;
+  TuningResult tuned_;
 };
 
 // Matrices to time a product on.
@@ -273,11 +273,11 @@ class Trial {
 };
 
 // The fastest of the candidates; the first one where there is no memory to try.
-absl::StatusOr<Choice> Tune(const GemmShape& shape, LtGemm& gemm) {
+absl::StatusOr<TuningResult> Tune(const GemmShape& shape, LtGemm& gemm) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<GemmAlgorithm> found, gemm.Candidates());
   Trial trial;
   absl::Status ready = trial.Prepare(shape);
-  if (absl::IsResourceExhausted(ready)) return Choice{ToText(found[0])};
+  if (absl::IsResourceExhausted(ready)) return TuningResult{ToText(found[0])};
   ASYRA_RETURN_IF_ERROR(ready);
   const GemmAlgorithm* best = nullptr;
   float least = 0;
@@ -288,7 +288,7 @@ absl::StatusOr<Choice> Tune(const GemmShape& shape, LtGemm& gemm) {
     least = ms;
     best = &candidate;
   }
-  return Choice{ToText(*best), least * 1e3};
+  return TuningResult{ToText(*best), least * 1e3};
 }
 
 }  // namespace
@@ -298,15 +298,15 @@ absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create(const GemmShape& shape) {
   ASYRA_RETURN_IF_ERROR(gemm->Describe());
   ASYRA_ASSIGN_OR_RETURN(std::string gpu, GpuModel());
   std::string key = KeyOf(shape, gpu);
-  auto serves = [&](const Choice& choice) {
-    std::optional<GemmAlgorithm> algorithm = ParseGemmAlgorithm(choice.value);
+  auto serves = [&](const TuningResult& result) {
+    std::optional<GemmAlgorithm> algorithm = ParseGemmAlgorithm(result.value);
     return algorithm.has_value() && gemm->Takes(*algorithm);
   };
-  ASYRA_ASSIGN_OR_RETURN(Choice choice, GpuChoices().Get(key, serves, [&] {
-    return Tune(shape, *gemm);
-  }));
-  gemm->Use(*ParseGemmAlgorithm(choice.value));
-  gemm->SetChoice(std::move(key), choice);
+  ASYRA_ASSIGN_OR_RETURN(
+      TuningResult result,
+      GpuTuningCache().Get(key, serves, [&] { return Tune(shape, *gemm); }));
+  gemm->Use(*ParseGemmAlgorithm(result.value));
+  gemm->SetTuningResult(std::move(key), result);
   return gemm;
 }
 

@@ -1,6 +1,6 @@
 // Matrix products by cuBLASLt, with the algorithm chosen when they are
 // prepared: those that its heuristics name first are timed on random data,
-// unless that was done before (executor/tuning/choices.h).
+// unless that was done before (executor/tuning/tuning_results.h).
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,15 @@
 #include "absl/status/statusor.h"
 #include "executor/cuda/device/cuda_status.h"
 #include "executor/cuda/gemm/gemm_epilogue.h"
-#include "executor/tuning/choices.h"
+#include "executor/tuning/tuning_results.h"
 #include "ir/type.h"
 
 namespace asyra::cuda {
 
 // c[m, n] = a[m, k] b[k, n], each dense in rows, summed in f32 or wider; a
-// transposed operand lies as [k, m] or [n, k]. `batch` products, whose matrices
-// begin so many elements apart; residuals lie as c does, all have one bias.
+// transposed operand is stored as [k, m] or [n, k]. `batch` products, whose
+// matrices begin so many elements apart; residuals have c's layout, all have
+// one bias.
 struct GemmShape {
   DType dtype = DType::kBF16;  // f16, bf16, f32 or f64
   bool transpose_a = false, transpose_b = false;
@@ -31,12 +32,12 @@ struct GemmShape {
 
 class Gemm {
  public:
-  // By the process's choice for the shape and the model of the current GPU.
-  // Errors: a shape that cuBLASLt has nothing for.
+  // With the process's tuning result for the shape and the model of the current
+  // GPU. Errors: a shape that cuBLASLt has nothing for.
   static absl::StatusOr<std::unique_ptr<Gemm>> Create(const GemmShape& shape);
   virtual ~Gemm() = default;
   virtual int64_t workspace_bytes() const = 0;
-  virtual void AddChoice(Choices* choices) const = 0;
+  virtual void AddTuningResult(TuningResults* results) const = 0;
   // `data` has what the epilogue reads.
   virtual absl::Status Enqueue(const void* a, const void* b, void* c,
                                const EpilogueData& data, void* workspace,

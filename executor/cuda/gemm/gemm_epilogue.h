@@ -10,7 +10,7 @@
 namespace asyra::cuda {
 
 struct GemmEpilogue {
-  bool residual = false;  // as c lies
+  bool residual = false;  // with c's layout
   bool bias = false;      // n elements, the same for all rows
   Epilogue::Activation activation = Epilogue::kNone;
 
@@ -26,7 +26,7 @@ struct EpilogueData {
 // Enters bias and activation; a residual is the C of the call.
 absl::Status SetEpilogue(const GemmEpilogue& epilogue, cudaDataType_t type,
                          cublasLtMatmulDesc_t operation);
-// Of an epilogue with bias, before each call.
+// Sets the bias of an epilogue that has one; before each call.
 absl::Status SetBias(const void* bias, cublasLtMatmulDesc_t operation);
 
 }  // namespace asyra::cuda

@@ -34,8 +34,8 @@ struct AttentionData {
   const void *mask = nullptr, *lengths = nullptr, *sinks = nullptr;
 };
 
-// Whether the tiles of the problem fit a multiprocessor: heads up to some
-// hundred elements.
+// Whether the tiles of the problem fit an SM's shared memory: heads of up to a
+// few hundred elements.
 bool FitsAttention(const AttentionProblem& problem);
 
 // y [b, s, h, e]; in `log_sums` [b, h, s] the log of the sum of exp(score) of
@@ -45,7 +45,7 @@ cudaError_t Attention(const AttentionProblem& problem,
                       const AttentionData& data, void* y, void* log_sums,
                       cudaStream_t stream);
 
-// Of the rows: log sums and means, which all gradients begin with.
+// Statistics of the rows, log sums and means, that all gradients begin with.
 int64_t AttentionStatisticsBytes(const AttentionProblem& problem);
 cudaError_t AttentionStatistics(const AttentionProblem& problem,
                                 const AttentionData& data, void* statistics,
@@ -56,7 +56,8 @@ cudaError_t AttentionGradQ(const AttentionProblem& problem,
 cudaError_t AttentionGradKV(const AttentionProblem& problem,
                             const AttentionData& data, const void* statistics,
                             void* dk, void* dv, cudaStream_t stream);
-// Of a float mask whose shape is that of the problem where its stride is not 0.
+// The gradient of a float mask, in the problem's shape where its stride is not
+// 0.
 cudaError_t AttentionGradMask(const AttentionProblem& problem,
                               const AttentionData& data, const void* statistics,
                               void* dmask, cudaStream_t stream);

@@ -207,7 +207,7 @@ __device__ A SumOfBlock(A value) {
   return sum;
 }
 
-// A block for each element of the mask, over all pairs that it stands for.
+// A block for each element of the mask, over all pairs that it applies to.
 template <typename T, typename A>
 __global__ void GradMaskKernel(AttentionProblem p, AttentionData data,
                                Statistics<A> rows, void* dmask) {

@@ -96,14 +96,14 @@ AttentionBand Align(const AttentionProblem& p, int64_t first, int64_t keys) {
 
 std::optional<AttentionBand> BandWithLengths(const AttentionProblem& p) {
   if (p.at_end) {
-    // The last row is an entry's last key; rows before it may lie before the
+    // The last row is an entry's last key; rows before it may be before the
     // first key, where an entry has few.
     if (p.first_row != -p.s || p.s != 1) return std::nullopt;
     AttentionBand band = {.keys = p.t, .bottom_right = p.window > 0};
     if (p.window > 0) band.left = p.window;
     return band;
   }
-  // A window may lie behind an entry's last key.
+  // A window may be behind an entry's last key.
   if (p.window > 0 || p.first_row < 0) return std::nullopt;
   AttentionBand band = {.keys = p.t};
   if (p.window_after > 0) band.right = p.window_after - 1 + p.first_row;

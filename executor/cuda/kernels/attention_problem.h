@@ -20,12 +20,12 @@ struct AttentionOperands {
   AttentionData DataOf(const KernelArgs& args) const;
 };
 
-// What rows see, as a diagonal band of a matrix of rows by keys. Aligned top
-// left, row i sees the keys in (i - left, i + right]; bottom right, the last
-// row ends on the last key: i counts from keys - rows (of each batch entry,
-// where there are lengths). Without a bound there is none on that side.
+// The keys that rows see, as a diagonal band of a matrix of rows by keys.
+// Aligned top left, row i sees the keys in (i - left, i + right]; bottom right,
+// the last row ends on the last key: i counts from keys - rows (of each batch
+// entry, where there are lengths). Without a bound there is none on that side.
 struct AttentionBand {
-  // Of the keys there are, those that some row can see.
+  // The range of keys that some row can see.
   int64_t first_key = 0, keys = 0;
   bool bottom_right = false;
   std::optional<int64_t> left, right;

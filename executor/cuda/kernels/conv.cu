@@ -4,7 +4,7 @@
 namespace asyra::cuda {
 namespace {
 
-// Where the elements that a result sees begin and lie.
+// Where the elements that a result sees begin, and how far apart they are.
 struct Cursor {
   int64_t results[kMaxSpatial];
 

@@ -1,5 +1,5 @@
 // Elements moved and not changed: ir/ops/{shape,index,schedule,collective}.cc.
-#include "executor/cuda/kernels/box_copy.h"
+#include "executor/cuda/kernels/nd_copy.h"
 
 namespace asyra::cuda {
 namespace {
@@ -10,28 +10,29 @@ int DimOf(const KernelUse& use) {
   return NormalizeDim(use.attrs().Int("dim"), use.operand(0).rank());
 }
 
-// One box for each operand.
+// One copy for each operand.
 class CopyKernel : public CudaKernel {
  public:
-  explicit CopyKernel(std::vector<BoxCopy> boxes) : boxes_(std::move(boxes)) {}
+  explicit CopyKernel(std::vector<NdCopy> copies)
+      : copies_(std::move(copies)) {}
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
-    for (size_t i = 0; i < boxes_.size(); ++i) {
+    for (size_t i = 0; i < copies_.size(); ++i) {
       ASYRA_RETURN_IF_ERROR(
-          boxes_[i].Enqueue(args.operands[i], args.results[0], stream));
+          copies_[i].Enqueue(args.operands[i], args.results[0], stream));
     }
     return absl::OkStatus();
   }
 
  private:
-  std::vector<BoxCopy> boxes_;
+  std::vector<NdCopy> copies_;
 };
 
 // The result dense, the operand read as `from` says.
 Prepared Read(const KernelUse& use, const Shape& shape, const Access& from) {
   ASYRA_ASSIGN_OR_RETURN(
-      BoxCopy box,
-      BoxCopy::Create(shape, from, {DenseStrides(shape)}, use.result(0).dtype));
-  return std::make_unique<CopyKernel>(std::vector<BoxCopy>{box});
+      NdCopy copy,
+      NdCopy::Create(shape, from, {DenseStrides(shape)}, use.result(0).dtype));
+  return std::make_unique<CopyKernel>(std::vector<NdCopy>{copy});
 }
 
 Prepared PrepareTranspose(const KernelUse& use) {
@@ -88,16 +89,16 @@ Prepared PrepareTile(const KernelUse& use) {
 Prepared ConcatBlocks(const KernelUse& use, int64_t blocks) {
   int dim = DimOf(use);
   Access to{DenseStrides(InBlocks(use.result(0).shape(), dim, blocks))};
-  std::vector<BoxCopy> boxes;
+  std::vector<NdCopy> copies;
   for (int i = 0; i < use.num_operands(); ++i) {
     Shape shape = InBlocks(use.operand(i).shape(), dim, blocks);
     ASYRA_ASSIGN_OR_RETURN(
-        BoxCopy box,
-        BoxCopy::Create(shape, {DenseStrides(shape)}, to, use.result(0).dtype));
-    boxes.push_back(box);
+        NdCopy copy,
+        NdCopy::Create(shape, {DenseStrides(shape)}, to, use.result(0).dtype));
+    copies.push_back(copy);
     to.first += shape[dim + 1] * to.strides[dim + 1];
   }
-  return std::make_unique<CopyKernel>(std::move(boxes));
+  return std::make_unique<CopyKernel>(std::move(copies));
 }
 
 Prepared PrepareConcat(const KernelUse& use) { return ConcatBlocks(use, 1); }

@@ -13,9 +13,9 @@ namespace {
 
 constexpr size_t kMostAddresses = 64;  // that Generate takes
 
-// How a value lies in the loop: right aligned with all of its dimensions, or
-// with all but the last, as rows of which a fold has left one element.
-enum class Lies : uint8_t { kUnknown, kInLoop, kInRows };
+// The layout of a value in the loop: right aligned with all of its dimensions,
+// or with all but the last, as rows that a reduction has left one element of.
+enum class Layout : uint8_t { kUnknown, kInLoop, kInRows };
 
 bool Broadcasts(const Shape& from, const Shape& to) {
   if (from.size() > to.size()) return false;
@@ -39,7 +39,7 @@ class Describer {
     loop_ = LoopShape(locals_);
     rows_ = loop_;
     if (!rows_.empty()) rows_.pop_back();
-    lies_.assign(types_.size(), Lies::kUnknown);
+    layout_.assign(types_.size(), Layout::kUnknown);
     for (int k = 0; k < body_.num_operands; ++k) {
       nodes_.push_back(expression_.Operand(locals_[k].dtype));
     }
@@ -50,21 +50,22 @@ class Describer {
   }
 
  private:
-  // Enters how a value lies, where that agrees with what is known.
-  bool Place(int value, Lies lies) {
-    if (lies_[value] != Lies::kUnknown && lies_[value] != lies) return false;
-    lies_[value] = lies;
+  // Enters the layout of a value, where that agrees with what is known.
+  bool Place(int value, Layout layout) {
+    if (layout_[value] != Layout::kUnknown && layout_[value] != layout)
+      return false;
+    layout_[value] = layout;
     return Broadcasts(locals_[value].shape(),
-                      lies == Lies::kInRows ? rows_ : loop_);
+                      layout == Layout::kInRows ? rows_ : loop_);
   }
 
   bool AddOp(size_t index) {
     const BodyOp& op = body_.ops[index];
     int result = body_.num_operands + static_cast<int>(index);
-    Lies operands = Lies::kInLoop;
+    Layout operands = Layout::kInLoop;
     if (op.def->fusable == Fusable::kElement) {
       for (int value : op.operands) {
-        if (lies_[value] == Lies::kInRows) operands = Lies::kInRows;
+        if (layout_[value] == Layout::kInRows) operands = Layout::kInRows;
       }
     } else {
       has_rows_ = true;
@@ -75,10 +76,10 @@ class Describer {
     for (int value : op.operands) {
       if (!Place(value, operands)) return false;
     }
-    return Place(result, drops ? Lies::kInRows : operands) && Compute(index);
+    return Place(result, drops ? Layout::kInRows : operands) && Compute(index);
   }
 
-  // What is folded is a row of the loop.
+  // What is reduced is a row of the loop.
   bool IsRow(const Type& x) const {
     return !loop_.empty() && x.rank() > 0 &&
            x.size(x.rank() - 1) == loop_.back();
@@ -107,16 +108,17 @@ class Describer {
 
   Access AccessOf(int value) const {
     Shape shape = locals_[value].shape();
-    if (lies_[value] == Lies::kInLoop) return {BroadcastStrides(shape, loop_)};
+    if (layout_[value] == Layout::kInLoop)
+      return {BroadcastStrides(shape, loop_)};
     Access access{BroadcastStrides(shape, rows_)};
     access.strides.push_back(0);
     return access;
   }
 
-  // All elements of the loop, or one for each row of a fold.
+  // All elements of the loop, or one for each row of a reduction.
   bool IsStored(int value) const {
     Shape shape = locals_[value].shape();
-    if (lies_[value] == Lies::kInRows) return shape == rows_;
+    if (layout_[value] == Layout::kInRows) return shape == rows_;
     if (shape == loop_) return true;
     if (!has_rows_ || shape.size() != loop_.size()) return false;
     return shape.back() == 1 &&
@@ -145,15 +147,15 @@ class Describer {
   const Body& body_;
   std::vector<Type> types_, locals_;  // by value
   Shape loop_, rows_;
-  std::vector<Lies> lies_;  // by value
-  std::vector<int> nodes_;  // by value, of the expression
-  bool has_rows_ = false;   // that are folded
+  std::vector<Layout> layout_;  // by value
+  std::vector<int> nodes_;      // by value, of the expression
+  bool has_rows_ = false;       // that are reduced
   Expression expression_;
 };
 
 std::optional<GeneratedUse> Describe(const KernelUse& use) {
   const Body* body = BodyOf(use.attrs());
-  if (body == nullptr || BeginsWithProduct(*body)) return std::nullopt;
+  if (body == nullptr || BeginsWithMatmul(*body)) return std::nullopt;
   return Describer(use, *body).Run();
 }
 

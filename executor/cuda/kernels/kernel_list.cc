@@ -11,10 +11,10 @@ using KernelsByOp =
 KernelsByOp ListKernels() {
   KernelsByOp by_op;
   for (auto group :
-       {cuda::AttentionKernels, cuda::BestKernels, cuda::ConvKernels,
+       {cuda::AttentionKernels, cuda::TopKKernels, cuda::ConvKernels,
         cuda::CopyKernels, cuda::ElementwiseKernels, cuda::FusionKernels,
         cuda::LookupKernels, cuda::MatmulKernels, cuda::MoeKernels,
-        cuda::PadKernels, cuda::PlaceKernels, cuda::RandomKernels,
+        cuda::PadKernels, cuda::GatherScatterKernels, cuda::RandomKernels,
         cuda::ReduceKernels, cuda::RotaryKernels, cuda::RowKernels,
         cuda::ScanKernels, cuda::TrainKernels}) {
     for (const CudaKernelDef& def : group()) by_op[def.op].push_back(def);

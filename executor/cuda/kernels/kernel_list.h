@@ -16,11 +16,11 @@ namespace asyra {
 
 namespace cuda {
 
-// What a generated kernel computes (codegen.h).
+// The computation of a generated kernel (codegen.h).
 struct GeneratedUse {
   Expression expression;
   Loop loop;
-  // Of the use, by operand of the expression; empty: the same ones.
+  // Operand of the use by operand of the expression; empty: the same ones.
   std::vector<int> operands = {};
 };
 
@@ -33,7 +33,7 @@ struct CudaKernelDef {
   // With the GPU of the rank current.
   std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelUse& use)>
       prepare;
-  // Of kernels that are generated: needs no GPU. Else null.
+  // Describes a generated kernel, without a GPU; null for other kernels.
   std::function<cuda::GeneratedUse(const KernelUse& use)> describe = nullptr;
 };
 
@@ -43,7 +43,7 @@ const CudaKernelDef* FindCudaKernel(const KernelUse& use);
 namespace cuda {
 
 std::vector<CudaKernelDef> AttentionKernels();
-std::vector<CudaKernelDef> BestKernels();
+std::vector<CudaKernelDef> TopKKernels();
 std::vector<CudaKernelDef> ConvKernels();
 std::vector<CudaKernelDef> CopyKernels();
 std::vector<CudaKernelDef> ElementwiseKernels();
@@ -52,7 +52,7 @@ std::vector<CudaKernelDef> LookupKernels();
 std::vector<CudaKernelDef> MatmulKernels();
 std::vector<CudaKernelDef> MoeKernels();
 std::vector<CudaKernelDef> PadKernels();
-std::vector<CudaKernelDef> PlaceKernels();
+std::vector<CudaKernelDef> GatherScatterKernels();
 std::vector<CudaKernelDef> RandomKernels();
 std::vector<CudaKernelDef> ReduceKernels();
 std::vector<CudaKernelDef> RotaryKernels();

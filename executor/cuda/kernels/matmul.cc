@@ -1,5 +1,5 @@
 // Matrix products (ir/ops/matmul.cc), also with an epilogue (ir/epilogue.h):
-// batches that lie evenly apart are one call of cuBLASLt.
+// batches at a constant stride are one call of cuBLASLt.
 #include <optional>
 
 #include "executor/cuda/device/sm_partition.h"
@@ -23,7 +23,7 @@ std::array<int64_t, 3> Difference(const std::array<int64_t, 3>& a,
 
 std::vector<Run> RunsOf(const MatmulPlan& plan) {
   std::vector<Run> runs;
-  for (const auto& at : plan.products) {
+  for (const auto& at : plan.matmuls) {
     if (!runs.empty()) {
       Run& run = runs.back();
       std::array<int64_t, 3> next = run.first;
@@ -80,8 +80,8 @@ class MatmulKernel : public CudaKernel {
   }
 
   int64_t workspace_bytes() const override { return workspace_; }
-  void AddChoices(Choices* choices) const override {
-    for (const Call& call : calls_) call.gemm->AddChoice(choices);
+  void AddTuningResults(TuningResults* results) const override {
+    for (const Call& call : calls_) call.gemm->AddTuningResult(results);
   }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {

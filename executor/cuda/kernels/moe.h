@@ -20,7 +20,7 @@ struct Routing {
   int64_t total = 0, first = 0, experts = 0;
   int64_t slots = 0, capacity = 0;  // of an expert; of them for each group
 
-  // Of all buffers here.
+  // Rows of all buffers on this rank.
   int64_t rows() const {
     return per_lead > 0 ? choices / per_lead * experts * slots : 0;
   }

@@ -1,8 +1,8 @@
-// Values made larger at their ends (ir/ops/pad.cc): a box for what was there
-// before, and one for each side and corner that is taken from it.
+// Values made larger at their ends (ir/ops/pad.cc): an n-d copy of what was
+// there before, and one for each side and corner that is taken from it.
 #include <algorithm>
 
-#include "executor/cuda/kernels/box_copy.h"
+#include "executor/cuda/kernels/nd_copy.h"
 
 namespace asyra::cuda {
 namespace {
@@ -49,16 +49,16 @@ class PadKernel : public CudaKernel {
     }
     Shape sizes;
     Access from, to;
-    return AddBoxes(segments, DenseStrides(x.shape()),
-                    DenseStrides(result.shape()), result.dtype, sizes, from,
-                    to);
+    return AddCopies(segments, DenseStrides(x.shape()),
+                     DenseStrides(result.shape()), result.dtype, sizes, from,
+                     to);
   }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
     ASYRA_RETURN_IF_ERROR(fill_.Enqueue({}, args.results, stream));
-    for (const BoxCopy& box : boxes_) {
+    for (const NdCopy& copy : copies_) {
       ASYRA_RETURN_IF_ERROR(
-          box.Enqueue(args.operands[0], args.results[0], stream));
+          copy.Enqueue(args.operands[0], args.results[0], stream));
     }
     return absl::OkStatus();
   }
@@ -75,15 +75,15 @@ class PadKernel : public CudaKernel {
   }
 
   // Of all segments of the dimensions from sizes.size() on.
-  absl::Status AddBoxes(const std::vector<std::vector<Segment>>& segments,
-                        const Shape& from_strides, const Shape& to_strides,
-                        DType dtype, const Shape& sizes, const Access& from,
-                        const Access& to) {
+  absl::Status AddCopies(const std::vector<std::vector<Segment>>& segments,
+                         const Shape& from_strides, const Shape& to_strides,
+                         DType dtype, const Shape& sizes, const Access& from,
+                         const Access& to) {
     size_t d = sizes.size();
     if (d == segments.size()) {
-      ASYRA_ASSIGN_OR_RETURN(BoxCopy box,
-                             BoxCopy::Create(sizes, from, to, dtype));
-      boxes_.push_back(box);
+      ASYRA_ASSIGN_OR_RETURN(NdCopy copy,
+                             NdCopy::Create(sizes, from, to, dtype));
+      copies_.push_back(copy);
       return absl::OkStatus();
     }
     for (const Segment& segment : segments[d]) {
@@ -94,14 +94,14 @@ class PadKernel : public CudaKernel {
       read.strides.push_back(segment.step * from_strides[d]);
       write.first += segment.begin * to_strides[d];
       write.strides.push_back(to_strides[d]);
-      ASYRA_RETURN_IF_ERROR(AddBoxes(segments, from_strides, to_strides, dtype,
-                                     inner, read, write));
+      ASYRA_RETURN_IF_ERROR(AddCopies(segments, from_strides, to_strides, dtype,
+                                      inner, read, write));
     }
     return absl::OkStatus();
   }
 
   GeneratedKernel fill_;
-  std::vector<BoxCopy> boxes_;
+  std::vector<NdCopy> copies_;
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {

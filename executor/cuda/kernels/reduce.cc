@@ -57,22 +57,22 @@ DType WideOf(DType dtype) {
 }
 
 // `divisor` 1: not a mean.
-int Finish(Expression* e, int folded, double divisor) {
-  if (divisor == 1) return folded;
-  return e->Formula("$0 / $1", {folded, e->Number(divisor, folded)});
+int Finish(Expression* e, int reduced, double divisor) {
+  if (divisor == 1) return reduced;
+  return e->Formula("$0 / $1", {reduced, e->Number(divisor, reduced)});
 }
 
 class PartsKernel : public CudaKernel {
  public:
   absl::Status Prepare(const KernelUse& use, const Loop& loop, int64_t parts,
-                       FoldKind fold, double divisor) {
+                       ReductionKind kind, double divisor) {
     DType dtype = use.operand(0).dtype, wide = WideOf(dtype);
     int64_t rows = loop.num_rows();
     bytes_ = parts * rows * SizeOf(wide);
-    ASYRA_ASSIGN_OR_RETURN(first_, First(loop, parts, dtype, wide, fold));
+    ASYRA_ASSIGN_OR_RETURN(first_, First(loop, parts, dtype, wide, kind));
     Expression e;
-    int folded = e.Fold(fold, e.Operand(wide));
-    e.Store(Finish(&e, folded, divisor), use.result(0).dtype);
+    int reduced = e.Reduce(kind, e.Operand(wide));
+    e.Store(Finish(&e, reduced, divisor), use.result(0).dtype);
     Loop second{.rows = {rows}, .columns = {parts}};
     second.operands = {{{1, rows}}};
     second.results = {{{1, 0}}};
@@ -91,7 +91,7 @@ class PartsKernel : public CudaKernel {
   // [parts, rows] in the workspace.
   static absl::StatusOr<GeneratedKernel> First(const Loop& loop, int64_t parts,
                                                DType dtype, DType wide,
-                                               FoldKind fold) {
+                                               ReductionKind kind) {
     Loop first = loop;
     size_t column = loop.rows.size();
     int64_t each = loop.columns[0] / parts;
@@ -104,7 +104,7 @@ class PartsKernel : public CudaKernel {
     result.strides.resize(strides.size(), 0);
     first.results = {result};
     Expression e;
-    e.Store(e.Fold(fold, e.Operand(dtype)), wide);
+    e.Store(e.Reduce(kind, e.Operand(dtype)), wide);
     return GeneratedKernel::Create(e, first);
   }
 
@@ -112,8 +112,8 @@ class PartsKernel : public CudaKernel {
   GeneratedKernel first_, second_;
 };
 
-// Sums of a few values that lie far apart, as blocks that other ranks have sent
-// do: element by element, an operand for each.
+// Sums of a few values that are far apart, as chunks that other ranks have sent
+// are: element by element, an operand for each.
 class FewKernel : public CudaKernel {
  public:
   static constexpr int64_t kMost = 16;
@@ -165,21 +165,21 @@ double DivisorOf(const KernelUse& use) {
   return count;
 }
 
-template <FoldKind fold>
+template <ReductionKind kind>
 GeneratedUse Reduce(const KernelUse& use) {
   Expression e;
-  int folded = e.Fold(fold, e.Operand(use.operand(0).dtype));
-  e.Store(Finish(&e, folded, DivisorOf(use)), use.result(0).dtype);
+  int reduced = e.Reduce(kind, e.Operand(use.operand(0).dtype));
+  e.Store(Finish(&e, reduced, DivisorOf(use)), use.result(0).dtype);
   return {e, LoopOf(use)};
 }
 
-template <FoldKind fold>
+template <ReductionKind kind>
 CudaKernelDef ReduceKernel(std::string_view op) {
   CudaKernelDef def = Generated(
-      op, [](const KernelUse&) { return true; }, Reduce<fold>);
+      op, [](const KernelUse&) { return true; }, Reduce<kind>);
   def.prepare = [whole = def.prepare](const KernelUse& use) -> Prepared {
     Loop loop = Collapsed(LoopOf(use));
-    if (fold == FoldKind::kSum && FewKernel::Fits(use, loop)) {
+    if (kind == ReductionKind::kSum && FewKernel::Fits(use, loop)) {
       auto kernel = std::make_unique<FewKernel>();
       ASYRA_RETURN_IF_ERROR(kernel->Prepare(use, loop, DivisorOf(use)));
       return kernel;
@@ -188,7 +188,7 @@ CudaKernelDef ReduceKernel(std::string_view op) {
     if (parts == 1) return whole(use);
     auto kernel = std::make_unique<PartsKernel>();
     ASYRA_RETURN_IF_ERROR(
-        kernel->Prepare(use, loop, parts, fold, DivisorOf(use)));
+        kernel->Prepare(use, loop, parts, kind, DivisorOf(use)));
     return kernel;
   };
   return def;
@@ -197,10 +197,11 @@ CudaKernelDef ReduceKernel(std::string_view op) {
 GeneratedUse LogSumExp(const KernelUse& use) {
   Expression e;
   int x = e.Operand(use.operand(0).dtype);
-  int largest = e.Fold(FoldKind::kMax, x);
+  int largest = e.Reduce(ReductionKind::kMax, x);
   // All -inf, or a +inf.
   largest = e.Formula("isinf($0) ? $1 : $0", {largest, e.Number(0, largest)});
-  int sum = e.Fold(FoldKind::kSum, e.Formula("exp($0 - $1)", {x, largest}));
+  int sum =
+      e.Reduce(ReductionKind::kSum, e.Formula("exp($0 - $1)", {x, largest}));
   e.Store(e.Formula("log($0) + $1", {sum, largest}), use.result(0).dtype);
   return {e, LoopOf(use)};
 }
@@ -208,11 +209,11 @@ GeneratedUse LogSumExp(const KernelUse& use) {
 }  // namespace
 
 std::vector<CudaKernelDef> ReduceKernels() {
-  return {ReduceKernel<FoldKind::kSum>("reduce_sum"),
-          ReduceKernel<FoldKind::kSum>("reduce_mean"),
-          ReduceKernel<FoldKind::kProduct>("reduce_prod"),
-          ReduceKernel<FoldKind::kMax>("reduce_max"),
-          ReduceKernel<FoldKind::kMin>("reduce_min"),
+  return {ReduceKernel<ReductionKind::kSum>("reduce_sum"),
+          ReduceKernel<ReductionKind::kSum>("reduce_mean"),
+          ReduceKernel<ReductionKind::kProduct>("reduce_prod"),
+          ReduceKernel<ReductionKind::kMax>("reduce_max"),
+          ReduceKernel<ReductionKind::kMin>("reduce_min"),
           Generated(
               "log_sum_exp", [](const KernelUse&) { return true; }, LogSumExp)};
 }

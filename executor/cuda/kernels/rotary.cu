@@ -38,7 +38,7 @@ __device__ void TurnHalves(const T* x, const T* cos, const T* sin, int first,
   Write(b, to + half + first);
 }
 
-// Pairs `first` to `first` + n, that lie side by side.
+// Pairs `first` to `first` + n, which are adjacent.
 template <typename T, int n>
 __device__ void TurnPairs(const T* x, const T* cos, const T* sin, int first,
                           T* to) {

@@ -30,9 +30,10 @@ GeneratedUse Softmax(const KernelUse& use) {
   loop.operands = loop.results = {access};
   Expression e;
   int value = e.Operand(x.dtype);
-  int shifted = e.Formula("$0 - $1", {value, e.Fold(FoldKind::kMax, value)});
+  int shifted =
+      e.Formula("$0 - $1", {value, e.Reduce(ReductionKind::kMax, value)});
   int power = e.Formula("exp($0)", {shifted});
-  int sum = e.Fold(FoldKind::kSum, power);
+  int sum = e.Reduce(ReductionKind::kSum, power);
   e.Store(log ? e.Formula("$0 - $1", {shifted, e.Formula("log($0)", {sum})})
               : e.Formula("$0 * $1", {power, e.Formula("1 / $0", {sum})}),
           x.dtype);
@@ -53,10 +54,11 @@ GeneratedUse Norm(const KernelUse& use) {
   loop.results = {access};
   int size = e.Number(static_cast<double>(x.size(x.rank() - 1)), value);
   if (centered) {
-    int mean = e.Formula("$0 / $1", {e.Fold(FoldKind::kSum, value), size});
+    int mean =
+        e.Formula("$0 / $1", {e.Reduce(ReductionKind::kSum, value), size});
     value = e.Formula("$0 - $1", {value, mean});
   }
-  int square = e.Fold(FoldKind::kSum, e.Formula("$0 * $0", {value}));
+  int square = e.Reduce(ReductionKind::kSum, e.Formula("$0 * $0", {value}));
   int eps = e.Number(use.attrs().Float("eps"), value);
   int inverse = e.Formula("rsqrt($0 / $1 + $2)", {square, size, eps});
   int result = e.Formula("$0 * $1 * $2", {value, inverse, scale});

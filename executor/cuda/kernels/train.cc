@@ -20,14 +20,14 @@ GeneratedUse CrossEntropy(const KernelUse& use) {
   Expression e;
   int value = e.Operand(x.dtype), label = e.Operand(labels.dtype);
   int zero = e.Number(0, value);
-  int largest = e.Fold(FoldKind::kMax, value);
+  int largest = e.Reduce(ReductionKind::kMax, value);
   int power = e.Formula("exp($0 - $1)", {value, largest});
   int whole = e.Formula("isinf($1) ? $1 : log($0) + $1",
-                        {e.Fold(FoldKind::kSum, power), largest});
+                        {e.Reduce(ReductionKind::kSum, power), largest});
   int hit = e.Formula("$0 == $1 ? $3 : $2", {label, e.Place(), zero, value});
-  int target = e.Fold(FoldKind::kSum, hit);
+  int target = e.Reduce(ReductionKind::kSum, hit);
   if (smoothing > 0) {
-    int all = e.Fold(FoldKind::kSum, value);
+    int all = e.Reduce(ReductionKind::kSum, value);
     int share = e.Number(smoothing / static_cast<double>(size), value);
     target = e.Formula("$0 * $1 + $2 * $3",
                        {e.Number(1 - smoothing, value), target, share, all});

@@ -10,7 +10,7 @@ namespace asyra::cuda {
 
 inline constexpr int kMostTransposeBatches = 4;
 
-// Element (g..., a, b) lies at a + b * from_b of `from`, and at a * to_a + b of
+// Element (g..., a, b) is at a + b * from_b of `from`, and at a * to_a + b of
 // `to`, beside what the batch dimensions add. All in elements.
 struct Transpose {
   int64_t a = 0, b = 0;

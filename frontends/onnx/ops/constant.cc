@@ -19,7 +19,7 @@ int64_t RangeLength(T start, T limit, T step) {
   return count < 1e12 ? std::max<int64_t>(static_cast<int64_t>(count), 0) : -1;
 }
 
-// Which elements of the last two dimensions lie on or above (below) the k-th
+// Which elements of the last two dimensions are on or above (below) the k-th
 // diagonal.
 absl::StatusOr<Value> KeepMask(Node& node, bool upper, int64_t k) {
   const Type& type = node.type();
@@ -137,7 +137,7 @@ absl::Status Trilu(Node& node) {
     ASYRA_ASSIGN_OR_RETURN(Ints diagonal, node.KnownInts(1, "k"));
     if (diagonal.size() != 1)
       return Invalid("k has {} elements", diagonal.size());
-    // Beyond the matrix, all diagonals are alike.
+    // Beyond the matrix, all diagonals are the same.
     constexpr int64_t kFar = int64_t{1} << 48;
     k = std::clamp(diagonal[0], -kFar, kFar);
   }

@@ -71,14 +71,14 @@ absl::Status FusedMatMul(Node& node) {
     perm.push_back(rank - 1);
     ASYRA_ASSIGN_OR_RETURN(sides[i], graph.Transpose(sides[i], perm));
   }
-  ASYRA_ASSIGN_OR_RETURN(Value product,
+  ASYRA_ASSIGN_OR_RETURN(Value matmul,
                          graph.Add("matmul", {sides[0], sides[1]},
                                    {{"transpose_a", transpose[0]},
                                     {"transpose_b", transpose[1]}}));
   double alpha = node.Float("alpha", 1);
-  if (alpha == 1) return node.Return(product);
-  return node.Return(graph.Elementwise(
-      "mul", {product, graph.Scalar(alpha, product.dtype())}));
+  if (alpha == 1) return node.Return(matmul);
+  return node.Return(
+      graph.Elementwise("mul", {matmul, graph.Scalar(alpha, matmul.dtype())}));
 }
 
 absl::Status FusedGemm(Node& node) {

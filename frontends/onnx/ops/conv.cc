@@ -105,12 +105,12 @@ Ints SpatialSizes(const Type& type) {
 }
 
 // With the bias, input 2, if there is one.
-absl::Status ReturnWithBias(Node& node, const Value& product) {
-  if (!node.Has(2)) return node.Return(product);
-  asyra::Shape shape(product.rank() - 1, 1);
+absl::Status ReturnWithBias(Node& node, const Value& matmul) {
+  if (!node.Has(2)) return node.Return(matmul);
+  asyra::Shape shape(matmul.rank() - 1, 1);
   shape[0] = node.type(2).num_elements();
   ASYRA_ASSIGN_OR_RETURN(Value bias, node.graph().Reshape(node.In(2), shape));
-  return node.Return(node.graph().Elementwise("add", {product, bias}));
+  return node.Return(node.graph().Elementwise("add", {matmul, bias}));
 }
 
 // Pads of a transposed convolution whose results' sizes are given, or follow
@@ -172,9 +172,9 @@ absl::Status Conv(Node& node) {
   ASYRA_ASSIGN_OR_RETURN(Windows windows,
                          WindowsOf(node, SpatialSizes(node.type(1))));
   ASYRA_ASSIGN_OR_RETURN(
-      Value product,
+      Value matmul,
       node.graph().Add("conv", {node.In(0), node.In(1)}, windows.Attrs()));
-  return ReturnWithBias(node, product);
+  return ReturnWithBias(node, matmul);
 }
 
 absl::Status ConvTranspose(Node& node) {
@@ -191,12 +191,12 @@ absl::Status ConvTranspose(Node& node) {
     windows.before[i] = reach - windows.before[i];
     windows.after[i] = reach - windows.after[i] + extra[i];
   }
-  ASYRA_ASSIGN_OR_RETURN(Value product,
+  ASYRA_ASSIGN_OR_RETURN(Value matmul,
                          node.graph().Add("conv", {node.In(0), w},
                                           {{"input_dilations", windows.strides},
                                            {"dilations", windows.dilations},
                                            {"pads", windows.Pads()}}));
-  return ReturnWithBias(node, product);
+  return ReturnWithBias(node, matmul);
 }
 
 absl::Status GlobalAveragePool(Node& node) {

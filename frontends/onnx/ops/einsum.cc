@@ -1,4 +1,4 @@
-// Einsum, by transposes, sums and matrix products of two operands at a time.
+// Einsum, by transposes, sums and matmuls of two operands at a time.
 #include <cctype>
 #include <map>
 #include <set>

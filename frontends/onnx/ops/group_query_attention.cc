@@ -1,6 +1,6 @@
 // GroupQueryAttention of com.microsoft, as its CPU kernel computes it.
 //
-// Keys and values of earlier steps lie in buffers [B, G, P, D]. How many of
+// Keys and values of earlier steps are in buffers [B, G, P, D]. How many of
 // them sequence b has follows from seqlens_k[b], the index of its last token
 // when this step is done; the step's own come right behind them.
 #include <cmath>
@@ -76,7 +76,7 @@ class GroupQuery {
     return absl::OkStatus();
   }
 
-  // Queries, keys and values lie in three inputs, or in one.
+  // Queries, keys and values are in three inputs, or in one.
   absl::Status ReadHeads() {
     int64_t heads = node_.Int("num_heads", 0);
     int64_t kv_heads = node_.Int("kv_num_heads", 0);

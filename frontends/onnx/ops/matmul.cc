@@ -20,14 +20,13 @@ absl::Status Gemm(Node& node) {
   Graph& graph = node.graph();
   double beta = node.Float("beta", 1);
   ASYRA_ASSIGN_OR_RETURN(
-      Value product, graph.Add("matmul", {node.In(0), node.In(1)},
-                               {{"transpose_a", node.Int("transA", 0) != 0},
-                                {"transpose_b", node.Int("transB", 0) != 0}}));
-  ASYRA_ASSIGN_OR_RETURN(product,
-                         Scaled(node, product, node.Float("alpha", 1)));
-  if (!node.Has(2)) return node.Return(product);
+      Value matmul, graph.Add("matmul", {node.In(0), node.In(1)},
+                              {{"transpose_a", node.Int("transA", 0) != 0},
+                               {"transpose_b", node.Int("transB", 0) != 0}}));
+  ASYRA_ASSIGN_OR_RETURN(matmul, Scaled(node, matmul, node.Float("alpha", 1)));
+  if (!node.Has(2)) return node.Return(matmul);
   ASYRA_ASSIGN_OR_RETURN(Value bias, Scaled(node, node.In(2), beta));
-  return node.Return(graph.Elementwise("add", {product, bias}));
+  return node.Return(graph.Elementwise("add", {matmul, bias}));
 }
 
 // As in NumPy, a vector is a row on the left, a column on the right, and the
@@ -42,11 +41,11 @@ absl::Status MatMul(Node& node) {
   if (column) {
     ASYRA_ASSIGN_OR_RETURN(rhs, graph.Reshape(rhs, {rhs.type().size(0), 1}));
   }
-  ASYRA_ASSIGN_OR_RETURN(Value product, graph.Add("matmul", {lhs, rhs}));
-  asyra::Shape shape = product.shape();
+  ASYRA_ASSIGN_OR_RETURN(Value matmul, graph.Add("matmul", {lhs, rhs}));
+  asyra::Shape shape = matmul.shape();
   if (column) shape.pop_back();
   if (row) shape.erase(shape.end() - (column ? 1 : 2));
-  return node.Return(graph.Reshape(product, shape));
+  return node.Return(graph.Reshape(matmul, shape));
 }
 
 }  // namespace asyra::onnx_import::ops

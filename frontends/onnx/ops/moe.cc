@@ -105,7 +105,7 @@ class Moe {
   }
 
   // g sigmoid(alpha g) (l + beta), g and l limited. They are two inputs, or
-  // lie in one, by turns (fusion 1) or one after the other (2).
+  // are in one, by turns (fusion 1) or one after the other (2).
   absl::StatusOr<Value> SwiGlu(const Value& rows, const Value& up,
                                int64_t fusion) {
     Value g = up, l = up;

@@ -1,5 +1,5 @@
 // Resize: every result along a dimension is a weighted sum of elements, so
-// that interpolation is a product with a known matrix, dimension by dimension.
+// that interpolation is a matmul with a known matrix, dimension by dimension.
 #include <cmath>
 
 #include "frontends/onnx/ops/ops.h"
@@ -13,7 +13,7 @@ struct Interpolation {
   bool exclude_outside = false;
 };
 
-// Where result i lies among the elements.
+// Where result i is among the elements.
 double Coordinate(const Interpolation& form, int64_t i, int64_t in, int64_t out,
                   double scale) {
   auto x = static_cast<double>(i);

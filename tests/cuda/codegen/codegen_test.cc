@@ -185,12 +185,12 @@ TEST(Codegen, NothingIsComputedOfNothing) {
   EXPECT_EQ(Generate(use.expression, use.loop).blocks, 0);
 }
 
-// Two ops after a fold: what a fused kernel is.
+// Two ops after a reduction: what a fused kernel is.
 TEST(Codegen, ChainsOfOpsAreOneKernel) {
   Expression e;
   int x = e.Operand(DType::kBF16), residual = e.Operand(DType::kBF16);
   int sum = e.Apply("add", {}, DType::kBF16, {x, residual});
-  int square = e.Fold(FoldKind::kSum, e.Formula("$0 * $0", {sum}));
+  int square = e.Reduce(ReductionKind::kSum, e.Formula("$0 * $0", {sum}));
   e.Store(sum, DType::kBF16);
   e.Store(e.Formula("$0 * rsqrt($1)", {sum, square}), DType::kBF16);
   Access access{{4096, 1}};
@@ -238,7 +238,7 @@ TEST(Fusion, CompilesOtherBodies) {
            "%2 = broadcast(%1) {shape=[8,512]} : bf16[8,512] "
            "%3 = add(%0, %2) : bf16[8,512] "
            "%4 = gelu_tanh(%3) : bf16[8,512] return %4}",
-           // What a fold leaves, kept and dropped, and used on.
+           // What a reduction leaves, kept and dropped, and used on.
            "fusion(f32[2,3,64], f32[2,3,1]) {"
            "%2 = reduce_max(%0) {dims=[2]} : f32[2,3,1] "
            "%3 = add(%2, %1) : f32[2,3,1] "

@@ -1,4 +1,4 @@
-// Random programs of rows, elements and products, fused: they compute the same,
+// Random programs of rows, elements and matmuls, fused: they compute the same,
 // bit by bit, on one device or several, also once they are cut into tiles and
 // ordered; they are never slower, nor do they take more memory.
 #include "passes/fuse/fuse.h"
@@ -36,7 +36,7 @@ Mesh RandomMesh(uint64_t seed) {
 }
 
 // A local program over values of shape [batch, 4, 6], the batch sharded over
-// dp, in which products are sharded over tp.
+// dp, in which matmuls are sharded over tp.
 class RandomRows {
  public:
   RandomRows(uint64_t seed, int ops)
@@ -107,7 +107,7 @@ class RandomRows {
       case 10:
         return Try("broadcast", {row_}, {{"shape", Ints{4, 4, 6}}}, &whole_);
       default:
-        return Product();
+        return Matmul();
     }
   }
 
@@ -118,7 +118,7 @@ class RandomRows {
   }
 
   // Sharded over tp within, summed behind.
-  void Product() {
+  void Matmul() {
     const Mesh& mesh = builder_.program().mesh;
     AxisId tp = mesh.Find("tp");
     AxisList axes = tp < 0 ? AxisList{} : AxisList{tp};
@@ -141,19 +141,18 @@ class RandomRows {
   }
 
   // Epilogues and what is none; `axes` shard the columns.
-  ValueId Behind(ValueId product, const AxisList& axes) {
-    Type bias(DType::kF32, {builder_.type(product).dims.back().size});
+  ValueId Behind(ValueId matmul, const AxisList& axes) {
+    Type bias(DType::kF32, {builder_.type(matmul).dims.back().size});
     bias.dims[0].axes = axes;
     for (int i = 0; i < 2; ++i) {
       ValueId other = Below(2) == 0
                           ? builder_.Input("bias", bias, InputRole::kWeight)
                           : Whole();
-      auto sum = builder_.AddOne("add", {product, other});
-      if (sum.ok()) product = *sum;  // else of another shape or type
+      auto sum = builder_.AddOne("add", {matmul, other});
+      if (sum.ok()) matmul = *sum;  // else of another shape or type
     }
     std::string last = OneOf({"silu", "relu", "gelu_tanh", ""});
-    return last.empty() ? product
-                        : ASYRA_VALUE(builder_.AddOne(last, {product}));
+    return last.empty() ? matmul : ASYRA_VALUE(builder_.AddOne(last, {matmul}));
   }
 
   std::mt19937_64 random_;
@@ -163,13 +162,13 @@ class RandomRows {
 };
 
 struct Fusions {
-  int all = 0, products = 0;
+  int all = 0, matmuls = 0;
   void Count(const Program& program) {
     for (const Op& op : program.ops) {
       const Body* body = BodyOf(op.attrs);
       if (body == nullptr) continue;
       ++all;
-      products += BeginsWithProduct(*body);
+      matmuls += BeginsWithMatmul(*body);
     }
   }
 };
@@ -200,9 +199,9 @@ TEST(Fuse, RandomProgramsComputeTheSame) {
     std::vector<Tensor> want = ASYRA_VALUE(Interpret(program, inputs));
     SimResult before = Simulate(program, costs);
     Program fused = program;
-    // Two thirds of them with products.
+    // Two thirds of them with matmuls.
     ASSERT_EQ(
-        RunPasses(fused, seed % 3 == 0 ? "fuse" : "fuse{epilogues=priced}",
+        RunPasses(fused, seed % 3 == 0 ? "fuse" : "fuse{epilogues=estimated}",
                   context),
         absl::OkStatus());
     ExpectSame(fused, inputs, want);
@@ -227,7 +226,7 @@ TEST(Fuse, RandomProgramsComputeTheSame) {
     ExpectSame(fused, inputs, want);
   }
   EXPECT_GT(fusions.all, 150);
-  EXPECT_GT(fusions.products, 50);
+  EXPECT_GT(fusions.matmuls, 50);
   EXPECT_GT(tiled, 75);
 }
 
@@ -242,8 +241,8 @@ TEST(Fuse, MakesNothingOfWhatIsFusedAlready) {
   ASSERT_FALSE(context.remarks.empty());
 }
 
-// What rows get with products fused is never slower than without.
-TEST(Fuse, ProductsDoNotSpoilRows) {
+// What rows get with matmuls fused is never slower than without.
+TEST(Fuse, MatmulsDoNotSpoilRows) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     Program rows = RandomRows(seed, 14).Finish();
@@ -253,7 +252,7 @@ TEST(Fuse, ProductsDoNotSpoilRows) {
     context.costs = &costs;
     ASSERT_EQ(RunPasses(rows, "fuse{epilogues=none}", context),
               absl::OkStatus());
-    ASSERT_EQ(RunPasses(both, "fuse{epilogues=priced}", context),
+    ASSERT_EQ(RunPasses(both, "fuse{epilogues=estimated}", context),
               absl::OkStatus());
     SimResult without = Simulate(rows, costs), with = Simulate(both, costs);
     EXPECT_LE(with.makespan_us, without.makespan_us);
@@ -280,7 +279,7 @@ Machine WithMeasured(std::string_view call, double us) {
   return machine;
 }
 
-int ProductsFused(const Machine& machine) {
+int MatmulsFused(const Machine& machine) {
   Program program = ASYRA_VALUE(ParseProgram(kBiasAndRelu));
   CostModel costs(machine, program.mesh);
   PassContext context;
@@ -288,23 +287,23 @@ int ProductsFused(const Machine& machine) {
   EXPECT_EQ(RunPasses(program, "fuse", context), absl::OkStatus());
   Fusions fusions;
   fusions.Count(program);
-  return fusions.products;
+  return fusions.matmuls;
 }
 
-TEST(Fuse, ProductsGoByWhatWasMeasured) {
-  constexpr std::string_view kProduct = "matmul(f32[64,64], f32[64,64])";
+TEST(Fuse, MatmulsGoByWhatWasMeasured) {
+  constexpr std::string_view kMatmul = "matmul(f32[64,64], f32[64,64])";
   constexpr std::string_view kWhole =
       "fusion(f32[64,64], f32[64,64], f32[64]) {"
       "%3 = matmul(%0, %1) : f32[64,64] %4 = add(%3, %2) : f32[64,64] "
       "%5 = relu(%4) : f32[64,64] return %5}";
-  EXPECT_EQ(ProductsFused(*LoadMachine("h100x8")), 0);
-  EXPECT_EQ(ProductsFused(WithMeasured(kProduct, 3)), 0);
-  EXPECT_EQ(ProductsFused(WithMeasured(kWhole, 3)), 1);
-  EXPECT_EQ(ProductsFused(WithMeasured(kWhole, 3000)), 0);
+  EXPECT_EQ(MatmulsFused(*LoadMachine("h100x8")), 0);
+  EXPECT_EQ(MatmulsFused(WithMeasured(kMatmul, 3)), 0);
+  EXPECT_EQ(MatmulsFused(WithMeasured(kWhole, 3)), 1);
+  EXPECT_EQ(MatmulsFused(WithMeasured(kWhole, 3000)), 0);
 }
 
-// Where the whole does not pay, the product may take up a part.
-TEST(Fuse, ProductsTakeUpWhatPays) {
+// Where the whole does not pay, the matmul may take up a part.
+TEST(Fuse, MatmulsTakeUpWhatPays) {
   Program program = ASYRA_VALUE(ParseProgram(kBiasAndRelu));
   CostModel costs(WithMeasured("fusion(f32[64,64], f32[64,64], f32[64]) {"
                                "%3 = matmul(%0, %1) : f32[64,64] "
@@ -320,7 +319,7 @@ TEST(Fuse, ProductsTakeUpWhatPays) {
   EXPECT_EQ(program.ops[1].def->name, "relu");
 }
 
-// Prices that nobody measured are not taken where only measured ones count.
+// Costs that nobody measured are not taken where only measured ones count.
 TEST(Fuse, MeasuredOnlyTakesNoFormula) {
   Program program = RandomRows(2, 14).Finish();
   CostModel costs(*LoadMachine("h100x8"), program.mesh);

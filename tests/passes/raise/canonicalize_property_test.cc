@@ -1,4 +1,4 @@
-// Random programs of views, elementwise ops and products mean the same after
+// Random programs of views, elementwise ops and matmuls mean the same after
 // canonicalizing, and a second run finds nothing.
 #include <random>
 

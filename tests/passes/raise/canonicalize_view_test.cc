@@ -76,7 +76,7 @@ TEST(CanonicalizeView, TransposeBetweenMergeAndSplitOfBatchAndHeads) {
             "constant 1, matmul 1, mul 1");
 }
 
-TEST(CanonicalizeView, BatchedProductsOfMergedBatches) {
+TEST(CanonicalizeView, BatchedMatmulsOfMergedBatches) {
   EXPECT_EQ(Canonized(R"(
     in q f32[2,4,3,8]
     in k f32[2,4,3,8]

@@ -450,8 +450,8 @@ TEST(RaiseAttention, StoredMasks) {
   }
 }
 
-TEST(RaiseAttention, OtherProductsOfASoftmaxStay) {
-  // Over the wrong dimension; of no product; a linear layer's rows.
+TEST(RaiseAttention, OtherMatmulsOfASoftmaxStay) {
+  // Over the wrong dimension; of no matmul; a linear layer's rows.
   EXPECT_EQ(CountOps(Raised(R"(
     in q f32[2,4,5,8]
     in k f32[2,4,5,8]

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Two tiles, each reduced, normed and gathered. Products of the first stand
+// Two tiles, each reduced, normed and gathered. Matmuls of the first stand
 // in the way of the norm of the second.
 constexpr std::string_view kNorms = R"(asyra 1 scheduled
 mesh (tp=2)
@@ -54,10 +54,10 @@ CostModel Costs(const Program& program) {
   return CostModel(ASYRA_VALUE(LoadMachine("h200x8")), program.mesh);
 }
 
-TEST(SideChains, StandBetweenCollectivesWithoutAProduct) {
+TEST(SideChains, StandBetweenCollectivesWithoutAMatmul) {
   Program program = Parse(kNorms);
   std::vector<SideChain> chains =
-      FindSideChains(program, OpsWithoutProducts(program));
+      FindSideChains(program, OpsWithoutMatmuls(program));
   ASSERT_EQ(chains.size(), 2);
   EXPECT_THAT(chains[0].ops, ElementsAre(4, 5));
   EXPECT_THAT(chains[1].ops, ElementsAre(9, 10));
@@ -77,7 +77,7 @@ TEST(SideChains, ReadersOnTheOtherStreamWait) {
   text.insert(at, "  %pa = add(%pr, %pr) on compute : f32[2048@tp, 4096]\n");
   Program program = Parse(text);
   Program moved = MoveToStream(
-      program, FindSideChains(program, OpsWithoutProducts(program)), "side");
+      program, FindSideChains(program, OpsWithoutMatmuls(program)), "side");
   absl::Status status = Verify(moved);
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_THAT(ToString(moved),
@@ -95,7 +95,7 @@ TEST(AssignStreams, ASecondStreamIsKeptWhereItPays) {
   EXPECT_THAT(ToString(program), HasSubstr("on compute2"));
 }
 
-TEST(AssignStreams, NeedsPrices) {
+TEST(AssignStreams, NeedsCosts) {
   Program program = Parse(kNorms);
   PassContext context;
   absl::Status status = RunPasses(program, "assign_streams", context);
@@ -119,8 +119,8 @@ TEST(AssignStreams, GivenBudgetsStay) {
   }
 }
 
-// Copies take no thread blocks from the products beside them.
-TEST(AssignStreams, CopyEnginesAreUsedWhereThePriceSaysSo) {
+// Copies take no CTAs from the matmuls beside them.
+TEST(AssignStreams, CopyEnginesAreUsedWhereTheyCostLess) {
   Program program = Parse(kNorms);
   Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
   machine.copy_gbps = machine.link_gbps;

@@ -59,7 +59,7 @@ Program LocalLlama(int64_t batch, int64_t seq, Mesh mesh,
   return program;
 }
 
-// One token each of 64 sequences: products read their weights and little else,
+// One token each of 64 sequences: matmuls read their weights and little else,
 // so that every tile costs as much as the whole.
 TEST(Bucket, MergesWhatIsBoundByWeights) {
   Mesh mesh = *Mesh::Create({{"tp", 8}});

@@ -105,7 +105,7 @@ TEST(JoinCollectives, WhatWaitsForEachOtherIsRefused) {
   EXPECT_TRUE(JoinCollectives(program, {{3, 8}}).ok());
 }
 
-TEST(JoinCandidates, AreIndependentAndAlike) {
+TEST(JoinCandidates, AreIndependentAndIdentical) {
   std::vector<JoinCandidate> found = JoinCandidates(Parse(kSums));
   ASSERT_EQ(found.size(), 1);
   EXPECT_EQ(found[0].name, "all_reduce of y and z");
@@ -184,7 +184,7 @@ TEST_P(RandomJoins, AreNeverWorseAndKeepToTheBudget) {
   }
 }
 
-// A step of data parallel training: two products a layer, the gradients of
+// A step of data parallel training: two matmuls a layer, the gradients of
 // whose weights are summed over dp on the way back.
 Program Training(std::string_view dtype, int layers, int width, int batch) {
   std::string x = fmt::format("{}[{}@dp, {}]", dtype, batch, width);

@@ -7,8 +7,8 @@
 
 #include "gtest/gtest.h"
 #include "ir/parser.h"
+#include "passes/schedule/cost_noise.h"
 #include "passes/schedule/list_scheduler.h"
-#include "passes/schedule/perturbation.h"
 #include "passes/schedule/reorder.h"
 #include "tests/simulator/random_program.h"
 #include "tests/support/exact.h"
@@ -37,18 +37,18 @@ TEST(ListScheduler, OrdersAreLegal) {
   for (uint32_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
     Program program = Random(seed, 30, 1 + static_cast<int>(seed % 2));
-    PricedProgram priced(program, Costs(program));
+    CostedProgram costed(program, Costs(program));
     ListOptions options;
     options.lookahead_us = seed % 3 == 0 ? 5 : 0;
     options.memory_bytes = seed % 5 == 0 ? 4000 : 0;
-    std::vector<int> order = ListScheduler(priced).Run(options);
+    std::vector<int> order = ListScheduler(costed).Run(options);
     std::vector<int> place(order.size(), -1);
     for (size_t i = 0; i < order.size(); ++i) {
       place[order[i]] = static_cast<int>(i);
     }
     for (int op = 0; op < static_cast<int>(order.size()); ++op) {
       ASSERT_GE(place[op], 0);
-      for (int earlier : priced.dependencies().DataOf(op)) {
+      for (int earlier : costed.dependencies().DataOf(op)) {
         EXPECT_LT(place[earlier], place[op]);
       }
     }
@@ -56,7 +56,7 @@ TEST(ListScheduler, OrdersAreLegal) {
 }
 
 // A reader of the old state comes before what replaces it, though nothing
-// hangs on it.
+// depends on it.
 TEST(ListScheduler, StatesAreReadBeforeTheyAreReplaced) {
   absl::StatusOr<Program> program = ParseProgram(R"(asyra 1 scheduled
 
@@ -69,8 +69,8 @@ program @f(%s: f32[1000] state, %x: f32[1000]) -> (f32[1000], f32[1000]) {
 }
 )");
   ASSERT_TRUE(program.ok()) << program.status();
-  PricedProgram priced(*program, Costs(*program));
-  std::vector<int> order = ListScheduler(priced).Run();
+  CostedProgram costed(*program, Costs(*program));
+  std::vector<int> order = ListScheduler(costed).Run();
   EXPECT_LT(std::find(order.begin(), order.end(), 0),
             std::find(order.begin(), order.end(), 1));
 }
@@ -81,13 +81,13 @@ TEST(OrderSearch, IsNearTheBestOfSmallPrograms) {
   for (uint32_t seed = 1; seed <= kPrograms; ++seed) {
     Program program = Random(seed, 14, 1 + static_cast<int>(seed % 2));
     if (program.ops.size() > 25) continue;
-    PricedProgram priced(program, Costs(program));
+    CostedProgram costed(program, Costs(program));
     OrderSearchOptions options{.steps = 300};
     options.replay.contention = false;
     options.replay.launch_scale = 0;
-    double found = SearchOrder(priced, {{"serial", InOrder(program)}}, options)
+    double found = SearchOrder(costed, {{"serial", InOrder(program)}}, options)
                        .makespan_us;
-    double best = SolveExactly(priced).makespan_us;
+    double best = SolveExactly(costed).makespan_us;
     ASSERT_GE(found, best * (1 - 1e-9)) << "seed " << seed;
     sum += found / best - 1;
     worst = std::max(worst, found / best - 1);
@@ -101,39 +101,39 @@ TEST(OrderSearch, IsNeverWorseThanItsSeedsNorOverTheBudget) {
   for (uint32_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);
     Program program = Random(seed, 40, 1);
-    PricedProgram priced(program, Costs(program));
-    SimResult serial = Replay(priced);
+    CostedProgram costed(program, Costs(program));
+    SimResult serial = Replay(costed);
     OrderSearchOptions options{.steps = 60};
     options.memory_bytes = serial.peak_bytes;
     OrderSearchResult found =
-        SearchOrder(priced, {{"serial", InOrder(program)}}, options);
+        SearchOrder(costed, {{"serial", InOrder(program)}}, options);
     EXPECT_TRUE(found.fits);
     EXPECT_LE(found.makespan_us, serial.makespan_us);
-    SimResult again = Replay(priced, found.best.order);
+    SimResult again = Replay(costed, found.best.order);
     EXPECT_EQ(again.makespan_us, found.makespan_us);
     EXPECT_EQ(again.peak_bytes, found.peak_bytes);
     EXPECT_LE(again.peak_bytes, options.memory_bytes);
     EXPECT_EQ(found.best.order,
-              SearchOrder(priced, {{"serial", InOrder(program)}}, options)
+              SearchOrder(costed, {{"serial", InOrder(program)}}, options)
                   .best.order);
     options.memory_bytes = 1;
-    found = SearchOrder(priced, {{"serial", InOrder(program)}}, options);
+    found = SearchOrder(costed, {{"serial", InOrder(program)}}, options);
     EXPECT_FALSE(found.fits);
     EXPECT_EQ(found.peak_bytes, found.least_peak_bytes);
     EXPECT_LE(found.peak_bytes, serial.peak_bytes);
   }
 }
 
-TEST(Perturbation, IsTheSameForAllOpsOfAKindAndWithinBounds) {
+TEST(CostNoise, IsTheSameForAllOpsOfAKindAndWithinBounds) {
   Program program = Random(3, 60, 1);
-  std::vector<OpCost> prices = PriceOps(program, Costs(program));
-  std::vector<OpCost> off = PerturbedPrices(program, prices, 5);
+  std::vector<OpCost> op_costs = EstimateCosts(program, Costs(program));
+  std::vector<OpCost> off = NoisyCosts(program, op_costs, 5);
   std::map<std::string_view, double> factors;
   bool changed = false;
-  for (size_t i = 0; i < prices.size(); ++i) {
-    if (prices[i].time_us == 0 || program.ops[i].is_collective()) continue;
-    double factor = off[i].time_us / prices[i].time_us;
-    EXPECT_NEAR(factor, 1, kPriceError);
+  for (size_t i = 0; i < op_costs.size(); ++i) {
+    if (op_costs[i].time_us == 0 || program.ops[i].is_collective()) continue;
+    double factor = off[i].time_us / op_costs[i].time_us;
+    EXPECT_NEAR(factor, 1, kCostNoise);
     changed |= factor != 1;
     auto [entry, added] = factors.emplace(program.ops[i].def->name, factor);
     EXPECT_NEAR(entry->second, factor, 1e-12);

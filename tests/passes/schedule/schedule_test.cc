@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{{{"dp", 2}, {"tp", 2}}, 2},
                     Setting{{{"dp", 2}, {"sp", 2}, {"tp", 2}}, 0}));
 
-// A built-in model sharded over a mesh of a machine, with its prices.
+// A built-in model sharded over a mesh of a machine, with its costs.
 struct Sharded {
   Program program;
   std::unique_ptr<CostModel> costs;
@@ -182,7 +182,7 @@ int OpsWithMargin(const Program& program) {
 }
 
 // Links so slow that communication takes as long as computation, and no copy
-// engines: collectives that begin beside long products wait for their end.
+// engines: collectives that begin beside long matmuls wait for their end.
 TEST(Schedule, MatmulsLeaveSmsWhereThatPays) {
   Sharded llama = Shard(
       "llama3-8b", {{"layers", 2}, {"batch", 2}, {"seq", 32768}, {"logits", 1}},

@@ -65,7 +65,7 @@ TEST(SetSmMargin, MatmulsLeaveWhatCollectivesTake) {
 TEST(SetSmMargin, NoMoreThanTheLibraryTakes) {
   Program program = Parsed(kProgram);
   CostModel costs = CostsOf("h200x8", program);
-  int sms = PriceOps(program, costs)[1].sms;
+  int sms = EstimateCosts(program, costs)[1].sms;
   EXPECT_EQ(SetSmMargin(program, costs, 64), 3);
   EXPECT_EQ(program.ops[1].attrs.Int("ctas"), sms);
 }
@@ -114,15 +114,15 @@ TEST(SetSmMargin, OnlyBesideCollectives) {
 TEST(SetSmMargin, TheMarginCostsTime) {
   Program program = Parsed(kProgram);
   CostModel costs = CostsOf("h200x8", program);
-  std::vector<OpCost> whole = PriceOps(program, costs);
+  std::vector<OpCost> whole = EstimateCosts(program, costs);
   SetSmMargin(program, costs, 33);
-  std::vector<OpCost> less = PriceOps(program, costs);
+  std::vector<OpCost> less = EstimateCosts(program, costs);
   double share = 1 - 33.0 / 132;
   double slower = SlowdownOn(share, whole[3].waves);
   EXPECT_LE(less[3].time_us, whole[3].time_us * slower);
   EXPECT_GT(less[3].time_us, whole[3].time_us * slower * 0.9);
   EXPECT_LE(less[3].load[kSms], share + 1e-9);
-  EXPECT_DOUBLE_EQ(less[3].load[kSlots], share);
+  EXPECT_DOUBLE_EQ(less[3].load[kCtaSlots], share);
   EXPECT_EQ(less[4].time_us, whole[4].time_us);
 }
 

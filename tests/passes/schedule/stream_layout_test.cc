@@ -18,9 +18,9 @@ using ::testing::ElementsAre;
 using ::testing::Not;
 
 // Over tp inside a host, over dp and sp between hosts.
-constexpr std::string_view kWires = R"(asyra 1 scheduled
+constexpr std::string_view kLinks = R"(asyra 1 scheduled
 mesh (dp=2, sp=2, tp=8)
-program @wires(%x: f32[16, 4096] , %y: f32[16, 4096@sp], %z: f32[16, 4096@tp],
+program @links(%x: f32[16, 4096] , %y: f32[16, 4096@sp], %z: f32[16, 4096@tp],
     %v: f32[16@dp, 4096]) -> (f32[16, 4096], f32[16, 4096], f32[16, 4096]) {
   %a = start all_gather(%y) {axes=sp, dim=1} on sp : future f32[16, 4096]
   %b = start all_gather(%z) {axes=tp, dim=1} on tp : future f32[16, 4096]
@@ -36,11 +36,11 @@ CostModel Costs(const Program& program) {
   return CostModel(ASYRA_VALUE(LoadMachine("a800x8")), program.mesh);
 }
 
-TEST(StreamLayout, CollectivesThatShareWiresComeInLine) {
-  Program program = ASYRA_VALUE(ParseProgram(kWires));
+TEST(StreamLayout, CollectivesThatShareLinksAreSerialised) {
+  Program program = ASYRA_VALUE(ParseProgram(kLinks));
   ASYRA_CHECK_OK(Verify(program));
-  Program laid =
-      LayOut(program, {.in_line = true}, PriceOps(program, Costs(program)));
+  Program laid = LayOut(program, {.serialised = true},
+                        EstimateCosts(program, Costs(program)));
   ASYRA_CHECK_OK(Verify(laid));
   std::vector<std::string> streams;
   for (int op : {0, 1, 2}) {

@@ -73,7 +73,7 @@ TEST(DecomposeReduceScatter, ASecondTimeThereAreNone) {
   EXPECT_FALSE(ASYRA_VALUE(DecomposeOn(false, nullptr, &program, &context)));
 }
 
-TEST(DecomposeReduceScatter, WhatCanBeCopiedDependsOnTheMachine) {
+TEST(DecomposeReduceScatter, WhatCopyEnginesCanCarryDependsOnTheMachine) {
   Program program = Scatter();
   PassContext context;
   auto changed = DecomposeOn(true, nullptr, &program, &context);

@@ -110,7 +110,7 @@ TEST(PadDimensions, SumsOverPaddingThatIsFinitePass) {
         "%a = swiglu(%h, %h) : f32[2, 5]\n"}) {
     Program program = Mlp(f);
     EXPECT_TRUE(PadsAndComputesTheSame(program, 5, 6));
-    // The product is over all of it.
+    // The matmul is over all of it.
     EXPECT_THAT(ToString(*ASYRA_VALUE(PadDimensions(program, 5, 6))),
                 HasSubstr("%y = matmul(%a, %d) : f32[2, 4]"));
     EXPECT_EQ(ASYRA_VALUE(PadDimensions(program, 5, 6))->ops.size(),
@@ -277,14 +277,14 @@ class PadDimsOver : public ::testing::Test {
     PassContext context;
     context.costs = &costs;
     PadOptions options;
-    options.plan.prices.costs = &costs;
+    options.plan.costs.model = &costs;
     changed_ = ASYRA_VALUE(PadDims(*program, options, context));
     return context.remarks;
   }
   bool changed_ = false;
 };
 
-TEST_F(PadDimsOver, TheRemarkSaysWhatWasCheaper) {
+TEST_F(PadDimsOver, TheRemarkSaysWhatCostLess) {
   int padded = 0;
   for (int64_t hidden : {64, 8192}) {
     Program program =
@@ -312,7 +312,7 @@ TEST_F(PadDimsOver, WhatDividesIsLeftAlone) {
   EXPECT_FALSE(changed_);
 }
 
-TEST_F(PadDimsOver, WithoutPricesIsAnErrorWhereItWouldDecide) {
+TEST_F(PadDimsOver, WithoutCostsIsAnErrorWhereItWouldDecide) {
   Program program =
       ASYRA_VALUE(BuiltinModel("gpt3-tiny", {{"vocabulary", 50257}}));
   program.mesh = ASYRA_VALUE(Mesh::Create({{"tp", 4}}));

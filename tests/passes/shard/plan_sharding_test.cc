@@ -27,7 +27,7 @@ struct Partitioned {
   std::vector<std::string> remarks;
 };
 
-// Under the prices of a machine, as asyra-opt does.
+// Under the costs of a machine, as asyra-opt does.
 absl::StatusOr<Partitioned> TryShard(Program program,
                                      std::vector<Mesh::Axis> axes,
                                      PlanOptions options = {},
@@ -35,12 +35,12 @@ absl::StatusOr<Partitioned> TryShard(Program program,
   program.mesh = ASYRA_VALUE(Mesh::Create(std::move(axes)));
   Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
   CostModel costs(machine, program.mesh);
-  options.prices.costs = &costs;
+  options.costs.model = &costs;
   options.pins = ASYRA_VALUE(ReadPins(pins, program));
   PassContext context;
   absl::StatusOr<ShardingPlan> plan = PlanSharding(program, options, context);
   if (!plan.ok()) return plan.status();
-  Program local = ASYRA_VALUE(Partition(program, *plan, options.prices));
+  Program local = ASYRA_VALUE(Partition(program, *plan, options.costs));
   EXPECT_EQ(Verify(local), absl::OkStatus());
   return Partitioned{std::move(local), *std::move(plan),
                      std::move(context.remarks)};
@@ -99,22 +99,22 @@ TEST(PlanSharding, ATensorParallelLayerReducesTwice) {
   EXPECT_EQ(TypeOf(llama.local, "logits"), "bf16[1, 4096, 128256@tp]");
 }
 
-TEST(PlanSharding, TpStyleChoosesTheFormOfNorms) {
+TEST(PlanSharding, TpStrategyChoosesTheCollectivesOfNorms) {
   PlanOptions options;
-  options.tp_style = TpStyle::kSequence;
+  options.tp_strategy = TpStrategy::kSequence;
   Partitioned sequence = Shard(Llama8B(), {{"tp", 4}}, options);
   EXPECT_THAT(Collectives(sequence.local, "layer2."),
               ElementsAre(Pair("all_gather over tp", 2),
                           Pair("reduce_scatter over tp", 2)));
   EXPECT_EQ(TypeOf(sequence.local, "layer2.input_norm"),
             "bf16[1, 4096@tp, 4096]");
-  options.tp_style = TpStyle::kReplicated;
+  options.tp_strategy = TpStrategy::kReplicated;
   Partitioned replicated = Shard(Llama8B(), {{"tp", 4}}, options);
   EXPECT_THAT(Collectives(replicated.local, "layer2."),
               ElementsAre(Pair("all_reduce over tp", 2)));
   EXPECT_EQ(TypeOf(replicated.local, "layer2.input_norm"),
             "bf16[1, 4096, 4096]");
-  // What is free to choose is not dearer than either.
+  // What is free to choose costs no more than either.
   Partitioned any = Shard(Llama8B(), {{"tp", 4}});
   EXPECT_LE(any.plan.us, sequence.plan.us);
   EXPECT_LE(any.plan.us, replicated.plan.us);
@@ -142,7 +142,7 @@ TEST(PlanSharding, KeysAndValuesAreGatheredWhereHeadsDoNotDivide) {
 TEST(PlanSharding, BatchAndTensorTogether) {
   Program model = Model("llama3-8b", {{"layers", 4}, {"batch", 4}});
   Partitioned llama = Shard(model, {{"dp", 2}, {"tp", 4}});
-  // In the cheaper form.
+  // In the strategy that costs less.
   EXPECT_THAT(Collectives(llama.local, "layer2."),
               testing::AnyOf(ElementsAre(Pair("all_reduce over tp", 2)),
                              ElementsAre(Pair("all_gather over tp", 2),
@@ -169,10 +169,10 @@ TEST(PlanSharding, ExpertsExchangeTokensOnceForEachWay) {
             "bf16[128@(ep,tp), 768, 2048]");
 
   PlanOptions options;
-  options.ep_style = EpStyle::kAllGather;
+  options.ep_strategy = EpStrategy::kAllGather;
   Partitioned gathers = Shard(model, axes, options);
   EXPECT_EQ(ExpertCollectives(gathers.local).count("all_to_all over ep"), 0u);
-  options.ep_style = EpStyle::kAny;
+  options.ep_strategy = EpStrategy::kAny;
   EXPECT_LE(Shard(model, axes, options).plan.us,
             std::min(qwen.plan.us, gathers.plan.us));
 }
@@ -291,7 +291,7 @@ program @f(%a: f32[4, 8]) -> (f32[4, 8]) {
               testing::Contains(HasSubstr("axis dp costs more than it saves")));
 }
 
-// Each product of data is for an axis; none is left out by its price.
+// Each matmul of data is for an axis; none is left out by its cost.
 TEST(PlanSharding, AttentionOfInputsIsDividedByAnyAxis) {
   Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 global
 program @f(%q: f32[2, 8, 4, 8], %k: f32[2, 8, 4, 8], %v: f32[2, 8, 4, 8])

@@ -1,0 +1,34 @@
+// Joint teardown, after a failure, of ranks that are threads of one process.
+// CUDA gives memory back only when no kernel runs on a GPU that reaches it, and
+// meanwhile holds up what other threads ask of it: a rank that freed its memory
+// at once would wait for a kernel that waits for this very rank, and keep that
+// kernel's host from noticing.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "executor/comm/communicator.h"
+
+namespace asyra::cuda {
+
+class JointTeardown {
+ public:
+  explicit JointTeardown(int64_t ranks) : ranks_(ranks) {}
+
+  // Shared by the ranks of `control`, which all call it; null where they are
+  // not all of one process. Errors: those of the exchange.
+  static absl::StatusOr<std::shared_ptr<JointTeardown>> Join(
+      Communicator& control);
+
+  // This rank knows of the failure, or is gone. Once by each rank.
+  void Leave() { ++left_; }
+  // Whether all ranks have left before so many seconds are over.
+  bool Wait(double timeout_s) const;
+
+ private:
+  const int64_t ranks_;
+  std::atomic<int64_t> left_ = 0;
+};
+
+}  // namespace asyra::cuda

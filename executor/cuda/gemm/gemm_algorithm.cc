@@ -1,0 +1,72 @@
+#include "executor/cuda/gemm/gemm_algorithm.h"
+
+#include <charconv>
+#include <numeric>
+
+#include "executor/device.h"
+#include "ir/support/status.h"
+
+namespace asyra::cuda {
+namespace {
+
+// Every field: one that GemmShape or its epilogue gains does not compile until
+// it is here.
+std::string FieldsOf(const GemmShape& shape) {
+  const auto& [dtype, transpose_a, transpose_b, m, n, k, batch, a_stride,
+               b_stride, c_stride, epilogue, sms] = shape;
+  const auto& [residual, bias, activation] = epilogue;
+  return fmt::format(
+      "{} a{}[{}, {}] b{}[{}, {}] batch {} strides {} {} {} residual {} bias "
+      "{} activation {} sms {}",
+      ToString(dtype), transpose_a ? "^T" : "", m, k, transpose_b ? "^T" : "",
+      k, n, batch, a_stride, b_stride, c_stride, residual, bias,
+      static_cast<int>(activation), sms);
+}
+
+// Takes a number and the space behind it off the text.
+bool TakeNumber(std::string_view* text, int base, uint64_t* number) {
+  const char* end = text->data() + text->size();
+  auto [at, error] = std::from_chars(text->data(), end, *number, base);
+  if (error != std::errc()) return false;
+  text->remove_prefix(at - text->data());
+  if (text->empty()) return true;
+  if (text->front() != ' ') return false;
+  text->remove_prefix(1);
+  return !text->empty();
+}
+
+}  // namespace
+
+uint32_t AlignmentOf(const GemmShape& shape) {
+  int64_t size = SizeOf(shape.dtype), common = kDeviceAlignment;
+  for (int64_t elements :
+       {shape.m * shape.k, shape.k * shape.n, shape.m * shape.n}) {
+    common = std::gcd(common, elements * size);
+  }
+  return static_cast<uint32_t>(common);
+}
+
+std::string KeyOf(const GemmShape& shape, std::string_view gpu) {
+  return fmt::format("gemm {}, aligned to {}, workspace {}, cuBLASLt {}, {}",
+                     FieldsOf(shape), AlignmentOf(shape), kGemmWorkspaceBytes,
+                     cublasLtGetVersion(), gpu);
+}
+
+std::string ToText(const GemmAlgorithm& algorithm) {
+  std::string text = fmt::format("{}", algorithm.workspace_bytes);
+  for (uint64_t word : algorithm.algo.data) {
+    text += fmt::format(" {:016x}", word);
+  }
+  return text;
+}
+
+std::optional<GemmAlgorithm> ParseGemmAlgorithm(std::string_view text) {
+  GemmAlgorithm algorithm;
+  if (!TakeNumber(&text, 10, &algorithm.workspace_bytes)) return std::nullopt;
+  for (uint64_t& word : algorithm.algo.data) {
+    if (!TakeNumber(&text, 16, &word)) return std::nullopt;
+  }
+  return text.empty() ? std::make_optional(algorithm) : std::nullopt;
+}
+
+}  // namespace asyra::cuda

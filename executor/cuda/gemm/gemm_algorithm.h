@@ -1,0 +1,34 @@
+// cuBLASLt's algorithm for a product as a tuning result
+// (executor/tuning/tuning_results.h): its key, and the algorithm as text.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "executor/cuda/gemm/gemm.h"
+
+namespace asyra::cuda {
+
+// NVIDIA recommends 32 MiB on Hopper.
+inline constexpr uint64_t kGemmWorkspaceBytes = uint64_t{32} << 20;
+
+// What the addresses of all matrices of such products have in common: values
+// begin at multiples of kDeviceAlignment, their matrices after whole ones.
+uint32_t AlignmentOf(const GemmShape& shape);
+
+// All that an algorithm depends on: every field of the shape, what it may take
+// for granted of memory, the version of cuBLASLt, and the GPU (GpuModel).
+std::string KeyOf(const GemmShape& shape, std::string_view gpu);
+
+struct GemmAlgorithm {
+  cublasLtMatmulAlgo_t algo = {};
+  uint64_t workspace_bytes = 0;
+};
+// NVIDIA: an algorithm "can be trivially serialized and later restored for use
+// with the same version of cuBLAS library".
+std::string ToText(const GemmAlgorithm& algorithm);
+// None of a text that ToText has not made.
+std::optional<GemmAlgorithm> ParseGemmAlgorithm(std::string_view text);
+
+}  // namespace asyra::cuda

@@ -1,0 +1,42 @@
+// N-dimensional copies of elements from one strided layout to another, each the
+// cheapest way that there is for it.
+#pragma once
+
+#include <optional>
+#include <variant>
+
+#include "executor/cuda/codegen/generated_kernel.h"
+#include "executor/cuda/kernels/strided_copy.h"
+#include "executor/cuda/kernels/transpose.h"
+
+namespace asyra::cuda {
+
+class NdCopy {
+ public:
+  // So many elements in each dimension, of the same type on both sides. The
+  // current GPU's where a kernel has to be compiled.
+  static absl::StatusOr<NdCopy> Create(const Shape& sizes, const Access& from,
+                                       const Access& to, DType dtype);
+  absl::Status Enqueue(const void* from, void* to, cudaStream_t stream) const;
+
+  enum class Way : uint8_t {
+    kNothing,
+    kPlain,
+    kStrided,
+    kTranspose,
+    kGenerated
+  };
+  // How such a copy is done.
+  static Way WayOf(const Shape& sizes, const Access& from, const Access& to);
+  Way way() const { return way_; }
+
+ private:
+  Way way_ = Way::kNothing;
+  int64_t element_bytes_ = 0;
+  int64_t from_bytes_ = 0, to_bytes_ = 0;  // to the first element
+  StridedCopy strided_;
+  Transpose transpose_;
+  GeneratedKernel generated_;
+};
+
+}  // namespace asyra::cuda

@@ -1,0 +1,45 @@
+#include "passes/schedule/carry_by_copy_engine.h"
+
+#include "simulator/collective_cost.h"
+
+namespace asyra {
+namespace {
+
+// By how much a collective may take longer alone.
+constexpr double kMostSlower = 1.5;
+
+// Nobody has said yet what carries it.
+bool IsOpen(const Op& op) {
+  return op.attrs.Int("ctas") == 0 && !op.attrs.Bool("copies");
+}
+
+}  // namespace
+
+bool CanUseCopyEngine(const Op& op, const CostModel& costs) {
+  return op.is_collective() && op.operands.size() == 1 &&
+         CanUseCopyEngine(costs.machine(),
+                          costs.SpanOf(op.attrs.Get<AxisList>("axes")));
+}
+
+int CarryByCopyEngine(Program& program, const CostModel& costs) {
+  Program copied = program;
+  std::vector<size_t> candidates;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    if (!CanUseCopyEngine(op, costs) || !IsOpen(op)) continue;
+    copied.ops[i].attrs.Set("copies", true);
+    candidates.push_back(i);
+  }
+  if (candidates.empty()) return 0;
+  std::vector<OpCost> before = EstimateCosts(program, costs);
+  std::vector<OpCost> after = EstimateCosts(copied, costs);
+  int set = 0;
+  for (size_t i : candidates) {
+    if (after[i].time_us > before[i].time_us * kMostSlower) continue;
+    program.ops[i].attrs.Set("copies", true);
+    ++set;
+  }
+  return set;
+}
+
+}  // namespace asyra

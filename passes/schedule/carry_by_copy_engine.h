@@ -1,0 +1,22 @@
+// Copy engines for collectives before their order is searched: what an order
+// is worth depends on what carries them. Later, assign_streams
+// (assign_streams.h) asks again for those that are left, in the order that was
+// found.
+#pragma once
+
+#include "ir/program.h"
+#include "simulator/cost_model.h"
+
+namespace asyra {
+
+// Whether copy engines of the machine can carry a collective: of one value, in
+// groups inside a host.
+bool CanUseCopyEngine(const Op& op, const CostModel& costs);
+
+// Sets `copies` on the collectives that the machine can carry so and that take
+// hardly longer alone than by the library: beside computation copies lose
+// less. Those whose CTAs are given stay as they are. Returns how many
+// were set.
+int CarryByCopyEngine(Program& program, const CostModel& costs);
+
+}  // namespace asyra

@@ -1,0 +1,31 @@
+// What the planner of shardings weighs: time of ops and of collectives. The
+// interface to the simulator: with a cost model every cost is the simulator's.
+#pragma once
+
+#include "ir/program.h"
+
+namespace asyra {
+
+class CostModel;
+
+struct PlanCosts {
+  // Estimates everything where it is given; must outlive this. The rates below
+  // are for programs without a machine.
+  const CostModel* model = nullptr;
+
+  double latency_us = 10;            // of one collective
+  double link_bytes_per_us = 300e3;  // out of one device
+  double flops_per_us = 600e6;       // of matmuls
+  double memory_bytes_per_us = 4e6;
+  double kernel_us = 2;  // what an op costs beside its work
+
+  // `call` has distributed types of that mesh.
+  double OpUs(const OpCall& call, const Mesh& mesh) const;
+  // `payload_bytes` as in CostModel::CollectiveUs.
+  double CollectiveUs(CollectiveKind kind, double payload_bytes,
+                      const AxisList& axes, const Mesh& mesh) const;
+  // Of copying so many bytes within a device.
+  double CopyUs(double bytes) const;
+};
+
+}  // namespace asyra

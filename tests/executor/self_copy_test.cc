@@ -1,0 +1,136 @@
+// Collectives that leave a self-copy to a stream of its own: it begins when
+// they do, and waits for them wait for it.
+#include "executor/cpu/run_on_cpu.h"
+#include "executor/run.h"
+#include "gmock/gmock.h"
+#include "ir/interpreter.h"
+#include "ir/support/status.h"
+#include "tests/executor/ranks.h"
+
+namespace asyra {
+namespace {
+
+// All of it is left to the self-copy.
+class LateKernel : public Kernel {
+ public:
+  LateKernel(std::unique_ptr<Kernel> kernel, bool split)
+      : kernel_(std::move(kernel)), split_(split) {}
+  int64_t workspace_bytes() const override {
+    return kernel_->workspace_bytes();
+  }
+  absl::Status Bind(const KernelArgs& args) override {
+    return kernel_->Bind(args);
+  }
+  void Launch(const KernelArgs& args, Stream& stream) override {
+    if (!split_) kernel_->Launch(args, stream);
+  }
+  bool has_self_copy() const override { return split_; }
+  void LaunchSelfCopy(const KernelArgs& args, Stream& stream) override {
+    kernel_->Launch(args, stream);
+  }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  bool split_;
+};
+
+class LateWorld : public Communicator {
+ public:
+  LateWorld(Communicator& world, std::atomic<int>* split)
+      : world_(world), split_(split) {}
+  std::string_view name() const override { return world_.name(); }
+  std::string_view device() const override { return world_.device(); }
+  int64_t rank() const override { return world_.rank(); }
+  int64_t size() const override { return world_.size(); }
+  absl::StatusOr<std::vector<std::string>> Exchange(
+      std::string_view mine) override {
+    return world_.Exchange(mine);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
+      const CollectiveUse& use) override {
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
+                           world_.PrepareCollective(use));
+    *split_ += use.split;
+    return std::make_unique<LateKernel>(std::move(kernel), use.split);
+  }
+  void BeginStep() override { world_.BeginStep(); }
+  absl::Status Check(double waited_s) override {
+    return world_.Check(waited_s);
+  }
+  void Abort(const absl::Status& cause) override { world_.Abort(cause); }
+
+ private:
+  Communicator& world_;
+  std::atomic<int>* split_;
+};
+
+class LatePlatform : public Platform {
+ public:
+  std::string_view name() const override { return cpu_->name(); }
+  absl::Status CheckRanks(int64_t ranks_here) const override {
+    return cpu_->CheckRanks(ranks_here);
+  }
+  absl::StatusOr<std::shared_ptr<Device>> MakeDevice(
+      int64_t local_rank, int64_t ranks_on_host) override {
+    return cpu_->MakeDevice(local_rank, ranks_on_host);
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> Connect(Communicator& control,
+                                                        Device&) override {
+    return std::make_unique<LateWorld>(control, &split_);
+  }
+  int split() const { return split_; }
+
+ private:
+  std::unique_ptr<Platform> cpu_ = CreateCpuPlatform();
+  std::atomic<int> split_ = 0;
+};
+
+// %g and %h are waited for on two streams; %f and %i are of one collective,
+// which has two waits. Nothing but its self-copy writes %y before %b reads it.
+constexpr const char* kProgram = R"(asyra 1 scheduled
+mesh (tp=2, dp=2)
+program @f(%x: f32[64@tp, 256], %s: f32[64@tp, 256], %r: f32[32@dp, 8]) ->
+    (f32[64, 256], f32[64, 256], f32[32, 8], f32[32, 8], f32[64@tp, 256]) {
+  %a = neg(%x) on compute : f32[64@tp, 256]
+  %g = start all_gather(%a) {dim=0, axes=tp} on tp : future f32[64, 256]
+  %c = exp(%s) on compute : f32[64@tp, 256]
+  %h = start all_gather(%c) {dim=0, axes=tp} on tp : future f32[64, 256]
+  %q = neg(%r) on compute : f32[32@dp, 8]
+  %f, %i = start all_gather(%r, %q) {dim=0, axes=dp} on dp : future f32[32, 8], future f32[32, 8]
+  %d = exp(%c) on compute : f32[64@tp, 256]
+  %y = wait(%g) on compute : f32[64, 256]
+  %b = neg(%y) on compute : f32[64, 256]
+  %z = wait(%h) on other : f32[64, 256]
+  %e = neg(%z) on other : f32[64, 256]
+  %u = wait(%f) on compute : f32[32, 8]
+  %v = neg(%u) on compute : f32[32, 8]
+  %w = wait(%i) on other : f32[32, 8]
+  %k = exp(%w) on other : f32[32, 8]
+  return %b, %e, %v, %k, %d
+}
+)";
+
+TEST(SelfCopies, AreThereBeforeWhatIsWaitedForIsRead) {
+  Program program = Parsed(kProgram);
+  std::vector<Tensor> inputs = RandomInputs(program, 1, 100);
+  auto want = Interpret(program, inputs);
+  ASSERT_TRUE(want.ok()) << want.status();
+  for (bool debug : {false, true}) {
+    LatePlatform platform;
+    auto got = RunOnThreads(
+        program, inputs, platform,
+        {.executor = {.debug_memory = debug, .profile = true}, .repeat = 20});
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(platform.split(), 4 * 2) << "of each rank, those of one value";
+    ASSERT_EQ(got->outputs.size(), want->size());
+    for (size_t i = 0; i < want->size(); ++i) {
+      for (int64_t k = 0; k < (*want)[i].num_elements(); ++k) {
+        ASSERT_NEAR(got->outputs[i].Get(k), (*want)[i].Get(k), 1e-5)
+            << "output " << i << " at " << k;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace asyra

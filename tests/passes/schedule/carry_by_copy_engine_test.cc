@@ -1,0 +1,52 @@
+#include "passes/schedule/carry_by_copy_engine.h"
+
+#include "gtest/gtest.h"
+#include "ir/parser.h"
+#include "ir/support/status.h"
+#include "simulator/machine.h"
+#include "tests/support/fixture.h"
+
+namespace asyra {
+namespace {
+
+// One that takes hardly longer by copies, one that is all latency, one whose
+// CTAs are given, one of two values.
+constexpr std::string_view kProgram = R"(asyra 1 local
+mesh (tp=4)
+program @f(%a: bf16[8192@tp, 4096], %b: bf16[64@tp], %c: bf16[8192@tp, 4096],
+    %d: bf16[8192@tp, 64], %e: bf16[8192@tp, 64]) ->
+    (bf16[8192, 4096], bf16[64], bf16[8192, 4096], bf16[8192, 64], bf16[8192, 64]) {
+  %large = all_gather(%a) {dim=0, axes=tp} : bf16[8192, 4096]
+  %small = all_gather(%b) {dim=0, axes=tp} : bf16[64]
+  %given = all_gather(%c) {dim=0, axes=tp, ctas=8} : bf16[8192, 4096]
+  %one, %two = all_gather(%d, %e) {dim=0, axes=tp} : bf16[8192, 64], bf16[8192, 64]
+  return %large, %small, %given, %one, %two
+}
+)";
+
+int Carried(std::string_view machine_name, Program* program) {
+  absl::StatusOr<Program> parsed = ParseProgram(kProgram);
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  *program = *std::move(parsed);
+  absl::StatusOr<Machine> machine = LoadMachine(std::string(machine_name));
+  EXPECT_TRUE(machine.ok()) << machine.status();
+  return CarryByCopyEngine(*program, CostModel(*machine, program->mesh));
+}
+
+TEST(CarryByCopyEngine, WhatTakesHardlyLonger) {
+  Program program;
+  EXPECT_EQ(Carried("h200x8", &program), 1);
+  EXPECT_TRUE(program.ops[0].attrs.Bool("copies"));
+  for (size_t i = 1; i < program.ops.size(); ++i) {
+    EXPECT_FALSE(program.ops[i].attrs.Bool("copies")) << i;
+  }
+}
+
+TEST(CarryByCopyEngine, NothingWhereNoEngineReachesTheOthers) {
+  Program program;
+  EXPECT_EQ(Carried("rtx4090x8", &program), 0);
+  EXPECT_FALSE(program.ops[0].attrs.Bool("copies"));
+}
+
+}  // namespace
+}  // namespace asyra
