@@ -93,7 +93,7 @@ class TileFinder {
     if (!rule.ok()) return false;
     auto at = FactorAt(rule->operands[first][from.place.dim], *rule,
                        from.place.blocks, from.tiles);
-    if (!at.has_value()) return false;
+    if (!at.has_value() || !AreCutAt(*at, op, *rule)) return false;
     bool entered = false;
     for (size_t r = 0; r < op.results.size(); ++r) {
       auto places = PlacesOf(*at, rule->results[r], *rule);
@@ -107,6 +107,20 @@ class TileFinder {
       entered = true;
     }
     return entered;
+  }
+
+  // Whether all operands that are tiles are cut inside that factor. What a
+  // reshape of a tile came from may be ambiguous: another operand settles it.
+  bool AreCutAt(const FactorPlace& at, const Op& op,
+                const AxisRule& rule) const {
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      const std::optional<TileOf>& tile = found_[op.operands[k]];
+      if (!tile.has_value()) continue;
+      auto own = FactorAt(rule.operands[k][tile->place.dim], rule,
+                          tile->place.blocks, tile->tiles);
+      if (!own.has_value() || !(*own == at)) return false;
+    }
+    return true;
   }
 
   // Dimensions of the result, the one along which it is joined later first.

@@ -368,7 +368,7 @@ program @p(%x: f32[4]) -> (f32[4]) {
                  if event.get("cat") == "kernel"]
     self.assertEqual(kernels.count(0), after["ops"])
     self.assertEqual(kernels.count(1), before["ops"])
-    text = self.passes(*args)
+    text = self.passes(*args, "--verbose")
     for word in ["baseline    optimized", "  over tp", "limited by",
                  "memory of the device"]:
       self.assertIn(word, text)
@@ -386,12 +386,22 @@ program @p(%x: f32[4]) -> (f32[4]) {
     self.assertEqual(sum(row["count"] for row in report["collectives"]),
                      report["baseline"]["collectives"])
     text = self.passes(*args)
-    for word in ["batch 4, 4096 tokens, bf16", "tokens a second",
-                 "  libraries and kernels", " schedule: "]:
+    self.assertLessEqual(text.count("\n"), 25)
+    self.assertRegex(text, r"^[\d.]+ [mu]s a step, [\d.]+x faster than unscheduled "
+                           r"\([\d.]+ [mu]s\); \d+ % above the lower bound; "
+                           r"[\d.]+ GiB of 140.0 GiB a device\n"
+                           r"llama3-8b on h200x8, 8 devices \(dp=2, tp=4\), ")
+    for word in ["batch 4, 4096 tokens, bf16", "tokens a second", " schedule: "]:
       self.assertIn(word, text)
-    for word in ["rejected", "raise_moe: no sum"]:
+    verbose = self.passes(*args, "--verbose")
+    for word in ["rejected", "raise_moe: no sum", "  libraries and kernels"]:
       self.assertNotIn(word, text)
-      self.assertIn(word, self.passes(*args, "--verbose"))
+      self.assertIn(word, verbose)
+
+  def test_what_does_not_fit_is_in_the_first_line(self):
+    text = self.passes("asyra-opt", "llama3-70b", "--dim", "layers=80", "--tp", "1",
+                       "--machine", "h100x8", "--search-steps", "1")
+    self.assertIn("DOES NOT FIT", text.split("\n")[0])
     self.assertIn("step: batch 4, 4096 tokens, bf16; ",
                   self.passes("asyra-sim", "run", *args[1:]))
 

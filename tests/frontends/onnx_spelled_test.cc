@@ -1,5 +1,6 @@
 // Nodes that become several IR ops.
 #include <cmath>
+#include <limits>
 
 #include "gmock/gmock.h"
 #include "tests/frontends/run_model.h"
@@ -72,6 +73,20 @@ TEST(OnnxSpelled, ResizeInterpolates) {
           .Floats("scales", {1, 1, 0.5, 1}, {4})
           .Node("Resize", {"x", "", "scales"}, {"y"}, {{"mode", "linear"}});
   EXPECT_THAT(RunModel(whole).ToDoubles(), ElementsAre(1, 2));
+}
+
+TEST(OnnxSpelled, ResizeSpreadsAnInfinityToItsNeighboursOnly) {
+  auto model = WithX({1, 1, 1, 4})
+                   .Floats("one", {1}, {1})
+                   .Floats("ones", {0, 1, 1, 0}, {1, 1, 1, 4})
+                   .Floats("scales", {1, 1, 1, 2}, {4})
+                   .Node("Add", {"x", "one"}, {"more"})
+                   .Node("Div", {"more", "ones"}, {"infinite"})
+                   .Node("Resize", {"infinite", "", "scales"}, {"y"},
+                         {{"mode", "linear"}});
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(RunModel(model).ToDoubles(),
+              ElementsAre(kInf, kInf, kInf, 2.25, 2.75, kInf, kInf, kInf));
 }
 
 TEST(OnnxSpelled, NormsOfChannels) {

@@ -74,8 +74,8 @@ TEST(BenchMachine, LinksAndCopyEnginesHaveARateEach) {
   double before = machine["host"]["copy_gbps"]["achievable"];
   EXPECT_EQ(machine["host"]["link_gbps"]["achievable"], 294);
   EXPECT_THAT(machine["sources"]["host"].get<std::string>(),
-              HasSubstr("; its GPUs, shares beside computation, a thread "
-                        "block's rate, copy engines as before"));
+              HasSubstr("; its GPUs, shares beside computation, a CTA's rate, "
+                        "copy engines as before"));
   result.calls.push_back(Call(gather + ", copies=true}", 160, 8));
   result.whole_host = true;
   result.pairs.push_back({"", "", CollectiveKind::kAllGather, {1, 1, 2, 4}});

@@ -1,5 +1,6 @@
-// Resize: every result along a dimension is a weighted sum of elements, so
-// that interpolation is a matmul with a known matrix, dimension by dimension.
+// Resize, dimension by dimension: every result is a weighted sum of two
+// (linear) or four (cubic) elements, which are gathered. A matmul with the
+// matrix of all weights would spread an infinity over the whole dimension.
 #include <cmath>
 
 #include "frontends/onnx/ops/ops.h"
@@ -46,25 +47,56 @@ double Cubic(double a, double x) {
   return 0;
 }
 
-// The weights [in, out] of one dimension.
-Tensor Weights(const Interpolation& form, int64_t in, int64_t out,
-               double scale) {
-  std::vector<double> weights(in * out, 0.0);
+// One of the elements that each result along a dimension is a sum of.
+struct Tap {
+  Ints from;                    // by result: which element
+  std::vector<double> weights;  // and its weight
+};
+
+// Elements outside are those at the border.
+std::vector<Tap> TapsOf(const Interpolation& form, int64_t in, int64_t out,
+                        double scale) {
   int64_t reach = form.mode == "cubic" ? 2 : 1;
+  std::vector<Tap> taps(2 * reach);
   for (int64_t i = 0; i < out; ++i) {
     double x = Coordinate(form, i, in, out, scale), sum = 0;
+    // Past the border all is as on it, where one element has all the weight.
+    if (form.mode == "linear")
+      x = std::clamp(x, 0.0, static_cast<double>(in - 1));
     auto floor = static_cast<int64_t>(std::floor(x));
-    for (int64_t at = floor - reach + 1; at <= floor + reach; ++at) {
+    for (int64_t k = 0; k < 2 * reach; ++k) {
+      int64_t at = floor - reach + 1 + k;
       double distance = x - static_cast<double>(at);
       double weight = form.mode == "cubic" ? Cubic(form.cubic, distance)
                                            : 1 - std::abs(distance);
-      if (form.exclude_outside && (at < 0 || at >= in)) continue;
-      weights[std::clamp(at, int64_t{0}, in - 1) * out + i] += weight;
+      if (form.exclude_outside && (at < 0 || at >= in)) weight = 0;
+      taps[k].from.push_back(std::clamp(at, int64_t{0}, in - 1));
+      taps[k].weights.push_back(weight);
       sum += weight;
     }
-    for (int64_t at = 0; at < in; ++at) weights[at * out + i] /= sum;
+    for (Tap& tap : taps) tap.weights[i] /= sum;
   }
-  return Tensor::FromDoubles(DType::kF32, {in, out}, weights);
+  // An element without a weight is not read, as zero times infinity is no
+  // number: half of the heaviest one stands in for it.
+  for (int64_t i = 0; i < out; ++i) {
+    auto heaviest = std::max_element(
+        taps.begin(), taps.end(), [i](const Tap& a, const Tap& b) {
+          return std::abs(a.weights[i]) < std::abs(b.weights[i]);
+        });
+    for (Tap& tap : taps) {
+      if (tap.weights[i] != 0) continue;
+      tap.from[i] = heaviest->from[i];
+      tap.weights[i] = heaviest->weights[i] /= 2;
+    }
+  }
+  return taps;
+}
+
+absl::StatusOr<Value> GatherAlong(Node& node, const Value& x, int dim,
+                                  const Ints& from) {
+  Value indices = Value::Known(
+      Tensor::FromInts(DType::kI64, {static_cast<int64_t>(from.size())}, from));
+  return node.graph().Add("gather", {x, indices}, {{"dim", int64_t{dim}}});
 }
 
 absl::StatusOr<Value> ResizeDim(Node& node, const Interpolation& form,
@@ -82,23 +114,24 @@ absl::StatusOr<Value> ResizeDim(Node& node, const Interpolation& form,
           std::clamp(Nearest(form, Coordinate(form, i, in, out, scale)),
                      int64_t{0}, in - 1));
     }
-    Value indices = Value::Known(Tensor::FromInts(DType::kI64, {out}, from));
-    return graph.Add("gather", {x, indices}, {{"dim", int64_t{dim}}});
+    return GatherAlong(node, x, dim, from);
   }
-  ASYRA_ASSIGN_OR_RETURN(
-      Value weights,
-      graph.Cast(Value::Known(Weights(form, in, out, scale)), x.dtype()));
-  Ints perm;
-  for (int d = 0; d < x.rank(); ++d) perm.push_back(d);
-  std::swap(perm[dim], perm.back());
-  ASYRA_ASSIGN_OR_RETURN(Value moved, graph.Transpose(x, perm));
-  if (moved.rank() == 1) {
-    ASYRA_ASSIGN_OR_RETURN(moved, graph.Reshape(moved, {1, in}));
-    ASYRA_ASSIGN_OR_RETURN(moved, graph.Add("matmul", {moved, weights}));
-    return graph.Reshape(moved, {out});
+  asyra::Shape shape(x.rank(), 1);
+  shape[dim] = out;
+  std::optional<Value> sum;
+  for (const Tap& tap : TapsOf(form, in, out, scale)) {
+    ASYRA_ASSIGN_OR_RETURN(Value part, GatherAlong(node, x, dim, tap.from));
+    ASYRA_ASSIGN_OR_RETURN(Value weights,
+                           graph.Cast(Value::Known(Tensor::FromDoubles(
+                                          DType::kF32, shape, tap.weights)),
+                                      x.dtype()));
+    ASYRA_ASSIGN_OR_RETURN(part, graph.Elementwise("mul", {part, weights}));
+    if (sum.has_value()) {
+      ASYRA_ASSIGN_OR_RETURN(part, graph.Elementwise("add", {*sum, part}));
+    }
+    sum = part;
   }
-  ASYRA_ASSIGN_OR_RETURN(moved, graph.Add("matmul", {moved, weights}));
-  return graph.Transpose(moved, perm);
+  return *sum;
 }
 
 // Floats of the model are weights rather than known values.

@@ -54,6 +54,47 @@ TEST(MergeTiles, WhatIsJoinedInOtherBlocksIsNot) {
   EXPECT_THAT(text, testing::HasSubstr("untile(%y.t0, %y.t1) {dim=0}"));
 }
 
+// r.t0 may be a tile of [1, 2, 1, 4] or of [1, 4, 1, 2]; only the first has its
+// tiles where those of c are.
+TEST(MergeTiles, AnAmbiguousReshapeIsSettledByTheOtherOperand) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 scheduled
+
+program @f(%x: f32[2, 4], %c: f32[4, 8]) -> (f32[4, 8]) {
+  %x.t0 = tile(%x) {dim=1, part=0, of=2} on compute : f32[2, 2]
+  %x.t1 = tile(%x) {dim=1, part=1, of=2} on compute : f32[2, 2]
+  %r.t0 = reshape(%x.t0) {shape=[1, 2, 1, 2]} on compute : f32[1, 2, 1, 2]
+  %r.t1 = reshape(%x.t1) {shape=[1, 2, 1, 2]} on compute : f32[1, 2, 1, 2]
+  %b.t0 = broadcast(%r.t0) {shape=[2, 2, 2, 2]} on compute : f32[2, 2, 2, 2]
+  %b.t1 = broadcast(%r.t1) {shape=[2, 2, 2, 2]} on compute : f32[2, 2, 2, 2]
+  %s.t0 = reshape(%b.t0) {shape=[4, 4]} on compute : f32[4, 4]
+  %s.t1 = reshape(%b.t1) {shape=[4, 4]} on compute : f32[4, 4]
+  %c.t0 = tile(%c) {dim=1, part=0, of=2, blocks=2} on compute : f32[4, 4]
+  %c.t1 = tile(%c) {dim=1, part=1, of=2, blocks=2} on compute : f32[4, 4]
+  %y.t0 = add(%c.t0, %s.t0) on compute : f32[4, 4]
+  %y.t1 = add(%c.t1, %s.t1) on compute : f32[4, 4]
+  %y = untile(%y.t0, %y.t1) {dim=1, blocks=2} on compute : f32[4, 8]
+  return %y
+}
+)"));
+  TileMerger merger(program);
+  std::vector<Tensor> inputs = SmallIntegerInputs(program);
+  std::vector<Tensor> expected = ASYRA_VALUE(Interpret(program, inputs));
+  std::vector<std::vector<TileGroup>> merges = {
+      {{2, 3}},
+      {{2, 3}, {4, 5}, {6, 7}},
+      {{2, 3}, {4, 5}, {6, 7}, {10, 11}}};
+  int merged = 0;
+  for (const std::vector<TileGroup>& groups : merges) {
+    absl::StatusOr<Program> result = merger.Merge(groups);
+    if (!result.ok()) continue;
+    ++merged;
+    absl::Status same = SameOutputs(
+        expected, ASYRA_VALUE(Interpret(*result, inputs)), /*tolerance=*/0);
+    EXPECT_TRUE(same.ok()) << same << ToString(*result);
+  }
+  EXPECT_GE(merged, 1);
+}
+
 TEST(MergeTiles, WhatIsCutDifferentlyIsRefused) {
   Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 scheduled
 
