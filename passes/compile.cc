@@ -95,7 +95,9 @@ ScheduleOptions ScheduleOptionsOf(const CompileOptions& options) {
   ScheduleOptions schedule = options.schedule;
   // What copy engines carry, or what has other numbers of CTAs than the
   // library's, is seldom measured so.
-  schedule.copies = schedule.sm_margin = !options.measured_only;
+  if (options.measured_only) {
+    schedule.closed = {"use_copy_engines", "leave_sm_margin"};
+  }
   schedule.streams = StreamPasses(/*ctas=*/!options.measured_only);
   schedule.manager = options.manager;
   return schedule;

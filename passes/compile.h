@@ -36,7 +36,7 @@ struct CompileOptions {
   std::string reduce_scatter = "auto";
   // Nothing is chosen for a formula where there is a measured alternative.
   bool measured_only = false;
-  // Of these `streams`, `copies`, `sm_margin` and `manager` are set by Compile.
+  // Of these `streams`, `closed` and `manager` are set by Compile.
   ScheduleOptions schedule;
   CostOptions costs;
   // Instead of everything behind Raise, where not empty.

@@ -14,10 +14,14 @@
 #include "passes/raise/split_projections.h"
 #include "passes/schedule/assign_streams.h"
 #include "passes/schedule/bucket.h"
+#include "passes/schedule/carry_by_copy_engine.h"
+#include "passes/schedule/merge_groups.h"
 #include "passes/schedule/plan_memory.h"
 #include "passes/schedule/reorder.h"
 #include "passes/schedule/schedule.h"
+#include "passes/schedule/sm_margin.h"
 #include "passes/schedule/start_collectives.h"
+#include "passes/schedule/stream_layout.h"
 #include "passes/schedule/tile.h"
 #include "passes/shard/decompose_reduce_scatter.h"
 #include "passes/shard/merge_expert_rows.h"
@@ -241,6 +245,46 @@ const std::vector<PassRecord>& Records() {
                    {"join", AttrKind::kBool,
                     "whether small collectives may be joined", true}},
        .fn = Bucket},
+      {.name = "merge_groups",
+       .summary = "merges tiles and joins collectives by names, as bucket "
+                  "has chosen them",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kScheduled,
+       .options = {{"names", AttrKind::kString,
+                    "of runs of ops or of collectives, separated by \"; \"",
+                    std::string()}},
+       .fn = MergeGroups},
+      {.name = "lay_out_streams",
+       .summary = "serialises collectives over the same links; moves ops to a "
+                  "second compute stream",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kScheduled,
+       .options = {{"serialise", AttrKind::kBool,
+                    "collectives over the same links are on one stream", false},
+                   {"second", AttrKind::kString,
+                    "what runs on a second compute stream: none, no_matmuls, "
+                    "chains of ops without a matmul, or short, of ops that "
+                    "take less than half of the longest",
+                    std::string("none")}},
+       .fn = LayOutStreamsPass},
+      {.name = "use_copy_engines",
+       .summary = "copy engines carry collectives that take hardly longer so",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kScheduled,
+       .fn = UseCopyEnginesPass},
+      {.name = "leave_sm_margin",
+       .summary = "matmuls leave SMs to collectives, where GEMMs are "
+                  "persistent",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kScheduled,
+       .options = {{"sms", AttrKind::kInt, "how many", int64_t{8}}},
+       .fn = LeaveSmMarginPass},
+      {.name = "trim_sm_margin",
+       .summary = "takes the margin from matmuls that no collective can run "
+                  "beside",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kScheduled,
+       .fn = TrimSmMarginPass},
       {.name = "assign_streams",
        .summary = "second compute stream and CTAs of collectives",
        .from_stage = Stage::kScheduled,

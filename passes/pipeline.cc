@@ -43,7 +43,8 @@ Pipeline FusePasses(bool measured_only, const std::string& epilogues) {
 }
 
 Pipeline StreamPasses(bool ctas) {
-  return {MakePass("assign_streams", {{"ctas", ctas}})};
+  return {MakePass("trim_sm_margin"),
+          MakePass("assign_streams", {{"ctas", ctas}})};
 }
 
 Pipeline LowerPasses() { return {MakePass("plan_memory")}; }

@@ -10,6 +10,7 @@
 #include "ir/body.h"
 #include "ir/support/units.h"
 #include "nlohmann/json.hpp"
+#include "passes/pass_list.h"
 #include "tools/plan_report.h"
 #include "tools/step_shape.h"
 #include "tools/verdict.h"
@@ -199,6 +200,12 @@ std::string CollectivesText(const Program& program, bool verbose) {
   return text;
 }
 
+// Whether it is a pass behind sharding that says how it did its work.
+bool IsOfScheduling(std::string_view remark) {
+  const PassRecord* pass = FindPass(remark.substr(0, remark.find(':')));
+  return pass != nullptr && pass->from_stage != Stage::kGlobal;
+}
+
 std::vector<std::string> NotesOf(const CompileFlags& options,
                                  const CompiledModel& result,
                                  const ReportOptions& report) {
@@ -213,7 +220,10 @@ std::vector<std::string> NotesOf(const CompileFlags& options,
     notes.emplace_back(absl::StripLeadingAsciiWhitespace(line));
   }
   for (const std::string& remark : result.remarks) {
-    if (report.verbose || !IsIdle(result, remark)) notes.push_back(remark);
+    if (report.verbose ||
+        (!IsIdle(result, remark) && !IsOfScheduling(remark))) {
+      notes.push_back(remark);
+    }
   }
   return notes;
 }

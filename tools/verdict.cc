@@ -27,10 +27,11 @@ std::string Memory(const Profile& step) {
   if (step.capacity_bytes == 0) {
     return fmt::format("{} a device", BytesText(needs));
   }
-  std::string text = fmt::format("{} of {} a device", BytesText(needs),
-                                 BytesText(step.capacity_bytes));
-  if (needs > step.capacity_bytes) text += ", which DOES NOT FIT";
-  return text;
+  std::string text = BytesText(needs), of = BytesText(step.capacity_bytes);
+  std::string_view unit = std::string_view(of).substr(of.rfind(' '));
+  if (text.ends_with(unit)) text.resize(text.size() - unit.size());
+  text += fmt::format(" of {} a device", of);
+  return needs > step.capacity_bytes ? text + ", which DOES NOT FIT" : text;
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ absl::StatusOr<bool> AssignStreams(Program& program, const PassOptions& options,
   if (options.Bool("ctas")) search.ChooseBudgets(context);
   bool changed = search.makespan_us() < before_us;
   if (!changed) {
-    context.Remark("assign_streams: no other streams or budgets pay");
+    context.Remark("assign_streams: no other streams or CTAs pay");
   }
   return changed;
 }

@@ -1,26 +1,18 @@
 #include "passes/schedule/candidate.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <iterator>
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "fmt/format.h"
 #include "ir/support/status.h"
-#include "passes/schedule/bucket_candidates.h"
-#include "passes/schedule/carry_by_copy_engine.h"
+#include "passes/schedule/merge_groups.h"
 #include "passes/schedule/reorder.h"
-#include "passes/schedule/sm_margin.h"
 #include "simulator/library_memory.h"
 
 namespace asyra {
 namespace {
-
-Pipeline Passes(const CandidatePlan& plan) {
-  PassRun start = MakePass("start_collectives", {{"early", plan.early}});
-  if (plan.tiles < 2) return {start};
-  return {MakePass("tile", {{"tiles", int64_t{plan.tiles}}, {"dim", plan.dim}}),
-          start};
-}
 
 // What it leaves to the values of the candidate.
 OrderSearchOptions OfValues(OrderSearchOptions search,
@@ -42,17 +34,6 @@ void Search(Candidate* candidate, const std::vector<NamedOrder>& seeds,
         std::min(found.least_peak_bytes, candidate->found.least_peak_bytes);
   }
   candidate->found = std::move(found);
-}
-
-// Merges what was chosen.
-absl::Status Follow(absl::Span<const std::string> names, Program* program) {
-  if (names.empty()) return absl::OkStatus();
-  std::vector<BucketCandidate> candidates = BucketCandidates(*program);
-  TileMerger merger(*program);
-  ASYRA_ASSIGN_OR_RETURN(
-      *program,
-      MergeCandidates(merger, candidates, CandidatesNamed(candidates, names)));
-  return absl::OkStatus();
 }
 
 void TellJoined(const std::vector<std::string>& texts, Candidate* candidate) {
@@ -80,6 +61,17 @@ void Take(BucketResult result, Candidate* candidate) {
 
 }  // namespace
 
+CandidatePlan PlanOf(std::string name, int tiles, const std::string& dim,
+                     bool early) {
+  CandidatePlan plan{.name = std::move(name), .tiles = tiles, .early = early};
+  if (tiles > 1) {
+    plan.structure.push_back(
+        MakePass("tile", {{"tiles", int64_t{tiles}}, {"dim", dim}}));
+  }
+  plan.structure.push_back(MakePass("start_collectives", {{"early", early}}));
+  return plan;
+}
+
 absl::StatusOr<Candidate> MakeCandidate(const Program& program,
                                         const CandidatePlan& plan,
                                         const OrderSearchOptions& search,
@@ -90,20 +82,10 @@ absl::StatusOr<Candidate> MakeCandidate(const Program& program,
   own.remarks.clear();
   PassManagerOptions naming = manager;
   naming.candidate = plan.name;
-  ASYRA_RETURN_IF_ERROR(
-      RunPasses(candidate.program, Passes(plan), own, naming));
+  Pipeline passes = plan.structure;
+  absl::c_copy(plan.attributes, std::back_inserter(passes));
+  ASYRA_RETURN_IF_ERROR(RunPasses(candidate.program, passes, own, naming));
   candidate.remarks = std::move(own.remarks);
-  ASYRA_RETURN_IF_ERROR(Follow(plan.merged, &candidate.program));
-  if (plan.streams != StreamLayout()) {
-    candidate.program =
-        LayOut(candidate.program, plan.streams,
-               EstimateCosts(candidate.program, *context.costs));
-  }
-  ASYRA_RETURN_IF_ERROR(Follow(plan.joined, &candidate.program));
-  if (plan.copies) CarryByCopyEngine(candidate.program, *context.costs);
-  if (plan.sm_margin > 0) {
-    SetSmMargin(candidate.program, *context.costs, plan.sm_margin);
-  }
   std::vector<NamedOrder> seeds;
   OrderSearchOptions options = OfValues(search, candidate, *context.costs);
   if (!plan.early) {
@@ -133,37 +115,23 @@ void ImproveCandidate(Candidate* candidate, OrderSearchOptions search,
   candidate->plan.rule = candidate->found.rule;
 }
 
-Candidate OnStreams(const Candidate& candidate, const StreamLayout& layout,
-                    OrderSearchOptions search, const CostModel& costs) {
-  Candidate laid{candidate.plan, {}, {}, candidate.remarks};
-  laid.plan.name += ToString(layout);
-  laid.plan.streams = layout;
-  laid.program = LayOut(candidate.program, layout,
-                        EstimateCosts(candidate.program, costs));
-  search = OfValues(std::move(search), laid, costs);
-  // Streams tell classes apart: those of the old layout mean nothing here.
-  laid.plan.rule.class_us.clear();
-  search.rules.push_back(laid.plan.rule);
-  Search(&laid, {candidate.found.best}, search, costs);
-  laid.plan.rule = laid.found.rule;
-  return laid;
-}
-
-bool UseCopyEngines(Candidate* candidate, OrderSearchOptions search,
-                    const CostModel& costs) {
-  if (CarryByCopyEngine(candidate->program, costs) == 0) return false;
-  candidate->plan.name += ", copy engines";
-  candidate->plan.copies = true;
-  ImproveCandidate(candidate, std::move(search), costs);
-  return true;
-}
-
-bool UseSmMargin(Candidate* candidate, int margin, OrderSearchOptions search,
-                 const CostModel& costs) {
-  if (SetSmMargin(candidate->program, costs, margin) == 0) return false;
-  candidate->plan.name += fmt::format(", SM margin {}", margin);
-  candidate->plan.sm_margin = margin;
-  ImproveCandidate(candidate, std::move(search), costs);
+absl::StatusOr<bool> Decide(Candidate* candidate, const Decision& decision,
+                            const Setting& setting,
+                            const OrderSearchOptions& search,
+                            const PassContext& context) {
+  PassContext own = context;
+  // Not by the pass manager: what is tried is verified when it is followed.
+  ASYRA_ASSIGN_OR_RETURN(
+      bool changed,
+      setting.pass.pass->fn(candidate->program, setting.pass.options, own));
+  if (!changed) return false;
+  CandidatePlan& plan = candidate->plan;
+  plan.name += setting.name;
+  (decision.moves_ops ? plan.structure : plan.attributes)
+      .push_back(setting.pass);
+  // Streams tell classes apart: those of the old ones mean nothing here.
+  if (decision.moves_ops) candidate->found.rule.class_us.clear();
+  ImproveCandidate(candidate, search, *context.costs);
   return true;
 }
 
@@ -177,7 +145,7 @@ absl::StatusOr<bool> BucketTilesOf(Candidate* candidate, BucketOptions options,
   TellRejected(result.rejected, candidate);
   if (!result.changed()) return false;
   candidate->plan.name += ", bucketed";
-  candidate->plan.merged = std::move(result.set);
+  candidate->plan.structure.push_back(MergePass(result.set));
   Take(std::move(result), candidate);
   candidate->found.best.order = SerialOrder(candidate->program);
   return true;
@@ -193,7 +161,8 @@ absl::StatusOr<bool> JoinCollectivesOf(Candidate* candidate,
   TellRejected(result.rejected, candidate);
   if (!result.changed()) return false;
   candidate->plan.name += ", collectives joined";
-  candidate->plan.joined = std::move(result.set);
+  candidate->plan.structure.push_back(MergePass(result.set));
+  candidate->plan.joined = true;
   Take(std::move(result), candidate);
   return true;
 }

@@ -9,8 +9,8 @@
 #include "passes/pass.h"
 #include "passes/pass_manager.h"
 #include "passes/schedule/bucket.h"
+#include "passes/schedule/decisions.h"
 #include "passes/schedule/order_search.h"
-#include "passes/schedule/stream_layout.h"
 
 namespace asyra {
 
@@ -21,16 +21,18 @@ namespace asyra {
 struct CandidatePlan {
   std::string name;  // "2 tiles along the batch"
   int tiles = 1;
-  std::string dim;                  // of the tiles
-  bool early = true;                // collectives start as early as they can
-  std::string scheduler;            // empty: the best order found
-  std::vector<std::string> merged;  // names of BucketCandidates()
-  StreamLayout streams;
-  std::vector<std::string> joined;  // of those of the program on its streams
-  bool copies = false;  // carry collectives (carry_by_copy_engine.h)
-  int sm_margin = 0;    // of matmuls (sm_margin.h); 0: none
-  OrderRule rule;       // tried first by the search
+  bool early = true;  // collectives start as early as they can
+  // From the local program: its ops and their streams, then their attributes.
+  Pipeline structure, attributes;
+  bool joined = false;    // some small collectives are
+  std::string scheduler;  // empty: the best order found
+  OrderRule rule;         // tried first by the search
 };
+
+// The plan of a program that is cut into tiles along `dim`, where they are two
+// or more, and of one whose collectives stay where they are unless `early`.
+CandidatePlan PlanOf(std::string name, int tiles = 1,
+                     const std::string& dim = "", bool early = true);
 
 struct Candidate {
   CandidatePlan plan;
@@ -51,19 +53,12 @@ absl::StatusOr<Candidate> MakeCandidate(const Program& program,
 void ImproveCandidate(Candidate* candidate, OrderSearchOptions search,
                       const CostModel& costs);
 
-// The candidate, which has the plain layout, on other streams.
-Candidate OnStreams(const Candidate& candidate, const StreamLayout& layout,
-                    OrderSearchOptions search, const CostModel& costs);
-
-// The candidate with collectives carried by copy engines where they can be, and
-// a look at its orders; false, and nothing changed, where none can.
-bool UseCopyEngines(Candidate* candidate, OrderSearchOptions search,
-                    const CostModel& costs);
-
-// The candidate with so many SMs left by its matmuls, and a look at its orders;
-// false, and nothing changed, where none leaves any.
-bool UseSmMargin(Candidate* candidate, int margin, OrderSearchOptions search,
-                 const CostModel& costs);
+// Decides so, and takes a look at the orders of what comes out; false, and the
+// candidate unspecified, where the pass changes nothing.
+absl::StatusOr<bool> Decide(Candidate* candidate, const Decision& decision,
+                            const Setting& setting,
+                            const OrderSearchOptions& search,
+                            const PassContext& context);
 
 // Merges tiles where that pays; false where it does nowhere. Adds remarks on
 // what was merged, and what was not and why.

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 
+#include "absl/algorithm/container.h"
 #include "ir/support/status.h"
-#include "passes/schedule/sm_margin.h"
 #include "simulator/library_memory.h"
 
 namespace asyra {
@@ -17,14 +16,37 @@ constexpr int kFirstLook = 24;
 constexpr size_t kBucketed = 2;
 // Of the search, for each way of merging tiles that is tried.
 constexpr int kStepsOfWindow = 50;
-// How many candidates are tried on other streams, and how many such are kept.
-constexpr size_t kLaidOut = 3, kLayoutsKept = 2;
-// How many are tried with copy engines, and with an SM margin.
-constexpr size_t kOnCopyEngines = 2, kWithMargin = 2;
 // How many are tried with collectives joined, and how much each is searched:
 // one in so many steps, besides.
 constexpr size_t kJoined = 2;
 constexpr int kShareOfJoins = 20;
+
+// The runs of these passes in a plan, as text.
+std::string RunsOf(absl::Span<const std::string_view> passes,
+                   const CandidatePlan& plan) {
+  Pipeline runs;
+  for (const Pipeline* pipeline : {&plan.structure, &plan.attributes}) {
+    for (const PassRun& run : *pipeline) {
+      if (absl::c_linear_search(passes, run.pass->name)) runs.push_back(run);
+    }
+  }
+  return ToString(runs);
+}
+
+// What a decision is tried on, of candidates that are sorted.
+std::vector<const Candidate*> BasesOf(
+    const Decision& decision, const std::vector<Candidate>& candidates) {
+  std::vector<const Candidate*> bases;
+  std::set<std::string> seen;
+  for (const Candidate& candidate : candidates) {
+    bool taken =
+        decision.tried > 0
+            ? bases.size() < decision.tried
+            : seen.insert(RunsOf(decision.best_of_each, candidate.plan)).second;
+    if (taken) bases.push_back(&candidate);
+  }
+  return bases;
+}
 
 }  // namespace
 
@@ -40,8 +62,10 @@ int64_t CandidateSearch::ValueBytesOf(const Candidate& candidate) const {
                     context_.costs->machine());
 }
 
-bool CandidateSearch::MayLeaveMargin() const {
-  return options_.sm_margin && context_.costs->machine().gpu.gemm_persistent;
+bool CandidateSearch::IsOpen(const Decision& decision) const {
+  return !absl::c_linear_search(options_.closed, decision.pass) &&
+         (decision.is_for == nullptr ||
+          decision.is_for(context_.costs->machine()));
 }
 
 absl::StatusOr<Candidate> CandidateSearch::Make(const Program& program,
@@ -84,10 +108,9 @@ absl::StatusOr<std::vector<Candidate>> CandidateSearch::TiledCandidates(
 absl::StatusOr<Candidate> CandidateSearch::Tiled(int tiles) {
   absl::Status status;
   for (const std::string& dim : TileDimsToTry(options_)) {
-    CandidatePlan plan{.name = fmt::format("{} tiles along the {}", tiles, dim),
-                       .tiles = tiles,
-                       .dim = dim,
-                       .scheduler = Searching() ? "" : options_.scheduler};
+    CandidatePlan plan =
+        PlanOf(fmt::format("{} tiles along the {}", tiles, dim), tiles, dim);
+    if (!Searching()) plan.scheduler = options_.scheduler;
     absl::StatusOr<Candidate> candidate = Make(program_, plan);
     if (candidate.ok()) return candidate;
     // Why the batch does not cut says more than why the sequence does not.
@@ -98,15 +121,18 @@ absl::StatusOr<Candidate> CandidateSearch::Tiled(int tiles) {
 
 absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
     int steps, std::vector<Candidate>* tiled) {
-  size_t searched = tiled->size() + kBucketed + kLayoutsKept + kOnCopyEngines +
-                    (MayLeaveMargin() ? kWithMargin : 0);
+  size_t searched = tiled->size() + kBucketed;
+  for (const Decision& decision : Decisions()) {
+    if (IsOpen(decision)) searched += decision.kept;
+  }
   int each = steps / static_cast<int>(searched);
   for (Candidate& candidate : *tiled) Improve(&candidate, each);
   std::vector<Candidate> candidates = *tiled;
   ASYRA_RETURN_IF_ERROR(MergeTiles(&candidates, steps / kStepsOfWindow, each));
-  TryLayouts(&candidates, each);
-  if (options_.copies) TryCopyEngines(&candidates, each);
-  if (MayLeaveMargin()) TrySmMargins(&candidates, each);
+  for (const Decision& decision : Decisions()) {
+    if (!IsOpen(decision)) continue;
+    ASYRA_RETURN_IF_ERROR(Try(decision, &candidates, each));
+  }
   ASYRA_RETURN_IF_ERROR(TryJoins(&candidates, steps / kShareOfJoins));
   return candidates;
 }
@@ -134,64 +160,30 @@ absl::Status CandidateSearch::MergeTiles(std::vector<Candidate>* candidates,
   return absl::OkStatus();
 }
 
-void CandidateSearch::TryLayouts(std::vector<Candidate>* candidates,
-                                 int steps) {
+// A look at every setting on every base; the search goes on with the best of
+// what comes out.
+absl::Status CandidateSearch::Try(const Decision& decision,
+                                  std::vector<Candidate>* candidates,
+                                  int steps) {
   SortCandidates(candidates);
-  std::vector<Candidate> laid;
-  for (size_t d = 0; d < std::min(candidates->size(), kLaidOut); ++d) {
-    const Candidate& candidate = (*candidates)[d];
-    context_.Begin("laying out " + candidate.plan.name);
-    for (const StreamLayout& layout : OtherLayouts()) {
-      laid.push_back(
-          OnStreams(candidate, layout, Steps(kFirstLook), *context_.costs));
-      steps_ += laid.back().found.steps;
+  std::vector<Candidate> tried;
+  for (const Candidate* base : BasesOf(decision, *candidates)) {
+    for (const Setting& setting : decision.settings) {
+      context_.Begin(base->plan.name + setting.name);
+      Candidate trial = *base;
+      ASYRA_ASSIGN_OR_RETURN(bool changed, Decide(&trial, decision, setting,
+                                                  Steps(kFirstLook), context_));
+      if (!changed) continue;
+      steps_ += trial.found.steps - base->found.steps;
+      tried.push_back(std::move(trial));
     }
   }
-  SortCandidates(&laid);
-  for (size_t d = 0; d < std::min(laid.size(), kLayoutsKept); ++d) {
-    Improve(&laid[d], steps);
-    candidates->push_back(std::move(laid[d]));
+  SortCandidates(&tried);
+  for (size_t i = 0; i < std::min(tried.size(), decision.kept); ++i) {
+    Improve(&tried[i], steps);
+    candidates->push_back(std::move(tried[i]));
   }
-}
-
-void CandidateSearch::TryCopyEngines(std::vector<Candidate>* candidates,
-                                     int steps) {
-  SortCandidates(candidates);
-  size_t count = std::min(candidates->size(), kOnCopyEngines);
-  for (size_t d = 0; d < count; ++d) {
-    Candidate candidate = (*candidates)[d];
-    context_.Begin("copy engines for " + candidate.plan.name);
-    if (!UseCopyEngines(&candidate, Steps(kFirstLook), *context_.costs))
-      continue;
-    Improve(&candidate, steps);
-    candidates->push_back(std::move(candidate));
-  }
-}
-
-// A look at the best of each way to cut into tiles, with copies and without:
-// what waits most for SMs gains most by them. The search goes on
-// with the best of what comes out.
-void CandidateSearch::TrySmMargins(std::vector<Candidate>* candidates,
-                                   int steps) {
-  SortCandidates(candidates);
-  std::set<std::tuple<int, std::string, bool>> seen;
-  std::vector<Candidate> with_margin;
-  for (const Candidate& candidate : *candidates) {
-    const CandidatePlan& plan = candidate.plan;
-    if (!seen.emplace(plan.tiles, plan.dim, plan.copies).second) continue;
-    for (int margin : kSmMargins) {
-      context_.Begin(fmt::format("SM margin {} in {}", margin, plan.name));
-      Candidate trial = candidate;
-      if (UseSmMargin(&trial, margin, Steps(kFirstLook), *context_.costs)) {
-        with_margin.push_back(std::move(trial));
-      }
-    }
-  }
-  SortCandidates(&with_margin);
-  for (size_t d = 0; d < std::min(with_margin.size(), kWithMargin); ++d) {
-    Improve(&with_margin[d], steps);
-    candidates->push_back(std::move(with_margin[d]));
-  }
+  return absl::OkStatus();
 }
 
 // The best candidates, and the one without tiles, with collectives joined,
@@ -206,7 +198,7 @@ absl::Status CandidateSearch::TryJoins(std::vector<Candidate>* candidates,
           static_cast<std::ptrdiff_t>(std::min(candidates->size(), kJoined)));
   if (options_.tiles <= 1) {
     ASYRA_ASSIGN_OR_RETURN(Candidate candidate,
-                           Make(program_, {.name = "1 tile"}));
+                           Make(program_, PlanOf("1 tile")));
     joined.push_back(std::move(candidate));
   }
   for (size_t d = 0; d < joined.size(); ++d) {

@@ -51,7 +51,8 @@ class CandidateSearch {
 
  private:
   bool Searching() const { return options_.scheduler == "auto"; }
-  bool MayLeaveMargin() const;
+  // Whether options and machine leave it to the search.
+  bool IsOpen(const Decision& decision) const;
   OrderSearchOptions Steps(int steps) const {
     return {.steps = steps, .memory_bytes = capacity_bytes_};
   }
@@ -60,9 +61,8 @@ class CandidateSearch {
   absl::StatusOr<Candidate> Tiled(int tiles);
   absl::Status MergeTiles(std::vector<Candidate>* candidates, int windows,
                           int steps);
-  void TryLayouts(std::vector<Candidate>* candidates, int steps);
-  void TryCopyEngines(std::vector<Candidate>* candidates, int steps);
-  void TrySmMargins(std::vector<Candidate>* candidates, int steps);
+  absl::Status Try(const Decision& decision, std::vector<Candidate>* candidates,
+                   int steps);
   absl::Status TryJoins(std::vector<Candidate>* candidates, int steps);
 
   const Program& program_;

@@ -1,5 +1,6 @@
 #include "passes/schedule/carry_by_copy_engine.h"
 
+#include "ir/support/status.h"
 #include "simulator/collective_cost.h"
 
 namespace asyra {
@@ -40,6 +41,15 @@ int CarryByCopyEngine(Program& program, const CostModel& costs) {
     ++set;
   }
   return set;
+}
+
+absl::StatusOr<bool> UseCopyEnginesPass(Program& program, const PassOptions&,
+                                        PassContext& context) {
+  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (CarryByCopyEngine(program, *context.costs) > 0) return true;
+  context.Remark(
+      "use_copy_engines: no collective that they carry about as fast");
+  return false;
 }
 
 }  // namespace asyra

@@ -4,7 +4,9 @@
 // found.
 #pragma once
 
+#include "absl/status/statusor.h"
 #include "ir/program.h"
+#include "passes/pass.h"
 #include "simulator/cost_model.h"
 
 namespace asyra {
@@ -18,5 +20,10 @@ bool CanUseCopyEngine(const Op& op, const CostModel& costs);
 // less. Those whose CTAs are given stay as they are. Returns how many
 // were set.
 int CarryByCopyEngine(Program& program, const CostModel& costs);
+
+// The pass `use_copy_engines`.
+absl::StatusOr<bool> UseCopyEnginesPass(Program& program,
+                                        const PassOptions& options,
+                                        PassContext& context);
 
 }  // namespace asyra

@@ -15,7 +15,6 @@
 #include "passes/schedule/cost_noise.h"
 #include "passes/schedule/reorder.h"
 #include "passes/schedule/shorten.h"
-#include "passes/schedule/sm_margin.h"
 #include "simulator/library_memory.h"
 #include "simulator/memory.h"
 
@@ -68,10 +67,10 @@ class Scheduler {
     result_.baseline = Simulate(program_, *context_.costs);
     search_.emplace(shorter_, options_, capacity_bytes_, context_,
                     &result_.steps);
-    ASYRA_RETURN_IF_ERROR(Follow({.name = "baseline", .early = false}));
-    ASYRA_RETURN_IF_ERROR(
-        Follow({.name = "1 tile",
-                .scheduler = Searching() ? "" : options_.scheduler}));
+    ASYRA_RETURN_IF_ERROR(Follow(PlanOf("baseline", 1, "", /*early=*/false)));
+    CandidatePlan untiled = PlanOf("1 tile");
+    if (!Searching()) untiled.scheduler = options_.scheduler;
+    ASYRA_RETURN_IF_ERROR(Follow(untiled));
     ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> tiled,
                            search_->TiledCandidates(&result_.candidates));
     if (Searching()) {
@@ -124,7 +123,7 @@ class Scheduler {
     SortCandidates(&candidates);
     for (Candidate& candidate : candidates) {
       if (most == 0 && Best(/*joined=*/false)->found.fits) break;
-      if (most > 0 && candidate.plan.joined.empty()) --most;
+      if (most > 0 && !candidate.plan.joined) --most;
       ASYRA_RETURN_IF_ERROR(
           Follow(candidate.plan, std::move(candidate.remarks)));
     }
@@ -136,7 +135,7 @@ class Scheduler {
   void ImproveBest(int steps) {
     Candidate* best = Best(/*joined=*/true);
     if (best == nullptr) return;
-    if (!best->plan.joined.empty()) Improve(Best(/*joined=*/false), steps);
+    if (best->plan.joined) Improve(Best(/*joined=*/false), steps);
     Improve(best, steps);
   }
 
@@ -163,7 +162,7 @@ class Scheduler {
     for (Entry& entry : entries_) {
       Candidate& candidate = entry.candidate;
       if (!candidate.plan.early || !Asked(candidate.plan)) continue;
-      if (!joined && !candidate.plan.joined.empty()) continue;
+      if (!joined && candidate.plan.joined) continue;
       if (best == nullptr || candidate.found.BetterThan(best->found)) {
         best = &candidate;
       }
@@ -191,7 +190,7 @@ class Scheduler {
     for (size_t i = 0; i < entries_.size(); ++i) {
       const Candidate& candidate = entries_[i].candidate;
       if (Asked(candidate.plan) && Fits(entries_[i]) &&
-          (joined || candidate.plan.joined.empty())) {
+          (joined || !candidate.plan.joined)) {
         ranked.push_back(static_cast<int>(i));
       }
     }
@@ -208,7 +207,7 @@ class Scheduler {
   // where these are apart: then both are compared after it.
   absl::Status Consider() {
     ASYRA_ASSIGN_OR_RETURN(int fastest, CompareFastest(/*joined=*/true));
-    if (fastest < 0 || entries_[fastest].candidate.plan.joined.empty()) {
+    if (fastest < 0 || !entries_[fastest].candidate.plan.joined) {
       return absl::OkStatus();
     }
     return CompareFastest(/*joined=*/false).status();
@@ -251,7 +250,6 @@ class Scheduler {
     const Candidate& candidate = entry.candidate;
     Program program = candidate.program;
     ApplyOrder(program, candidate.found.best.order);
-    KeepSmMarginBesideCollectives(program);
     PassContext own = context_;
     own.remarks = candidate.remarks;
     if (candidate.plan.tiles > 1 && Lanes(program).count < 2) {

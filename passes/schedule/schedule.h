@@ -42,9 +42,9 @@ struct ScheduleOptions {
   // the best that is found.
   std::string scheduler = "auto";
   bool bucket = true;
-  bool join = true;       // small collectives, where tiles may be merged
-  bool copies = true;     // carry collectives where copy engines can
-  bool sm_margin = true;  // matmuls may leave SMs to collectives
+  bool join = true;  // small collectives, where tiles may be merged
+  // Passes of Decisions() (decisions.h) that the search leaves alone.
+  std::vector<std::string> closed;
   // Orders that are simulated, about: SearchRounds are as many as fit, the
   // first always. The result depends on it, not on the machine that searches.
   int search_steps = kSearchSteps;

@@ -4,6 +4,7 @@
 
 #include "absl/algorithm/container.h"
 #include "ir/happens_before.h"
+#include "ir/support/status.h"
 
 namespace asyra {
 namespace {
@@ -48,10 +49,11 @@ int SetSmMargin(Program& program, const CostModel& costs, int margin) {
   return matmuls;
 }
 
-void KeepSmMarginBesideCollectives(Program& program) {
+bool KeepSmMarginBesideCollectives(Program& program) {
   bool any = absl::c_any_of(
       program.ops, [](const Op& op) { return SmMargin(op.attrs) > 0; });
-  if (!any) return;
+  if (!any) return false;
+  bool trimmed = false;
   std::vector<int> collectives;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
@@ -68,8 +70,34 @@ void KeepSmMarginBesideCollectives(Program& program) {
     bool beside = absl::c_any_of(collectives, [&](int collective) {
       return !order.Finished(collective, at) && !order.Finished(at, collective);
     });
-    if (!beside) op.attrs.Erase("sm_margin");
+    if (beside) continue;
+    op.attrs.Erase("sm_margin");
+    trimmed = true;
   }
+  return trimmed;
+}
+
+absl::StatusOr<bool> LeaveSmMarginPass(Program& program,
+                                       const PassOptions& options,
+                                       PassContext& context) {
+  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  int64_t sms = options.Int("sms");
+  if (sms < 1 || sms > kMaxSmMargin) {
+    return Invalid("sms is {}, not 1 to {}", sms, kMaxSmMargin);
+  }
+  if (SetSmMargin(program, *context.costs, static_cast<int>(sms)) > 0) {
+    return true;
+  }
+  context.Remark("leave_sm_margin: {}",
+                 context.costs->machine().gpu.gemm_persistent
+                     ? "no matmul is beside collectives that need SMs"
+                     : "the machine's GEMMs are not persistent");
+  return false;
+}
+
+absl::StatusOr<bool> TrimSmMarginPass(Program& program, const PassOptions&,
+                                      PassContext&) {
+  return KeepSmMarginBesideCollectives(program);
 }
 
 }  // namespace asyra

@@ -5,7 +5,9 @@
 // memory, few CTAs keep up with it, and the matmuls lose little.
 #pragma once
 
+#include "absl/status/statusor.h"
 #include "ir/program.h"
+#include "passes/pass.h"
 #include "simulator/cost_model.h"
 
 namespace asyra {
@@ -23,6 +25,15 @@ int SetSmMargin(Program& program, const CostModel& costs, int margin);
 
 // Takes the margin from matmuls that no such collective can run beside: of a
 // scheduled program in its final order.
-void KeepSmMarginBesideCollectives(Program& program);
+// Returns whether any had one.
+bool KeepSmMarginBesideCollectives(Program& program);
+
+// The passes `leave_sm_margin` and `trim_sm_margin`.
+absl::StatusOr<bool> LeaveSmMarginPass(Program& program,
+                                       const PassOptions& options,
+                                       PassContext& context);
+absl::StatusOr<bool> TrimSmMarginPass(Program& program,
+                                      const PassOptions& options,
+                                      PassContext& context);
 
 }  // namespace asyra

@@ -1,7 +1,11 @@
 #include "passes/schedule/stream_layout.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "absl/algorithm/container.h"
+#include "fmt/ranges.h"
+#include "ir/support/status.h"
 #include "passes/schedule/second_stream.h"
 
 namespace asyra {
@@ -34,6 +38,9 @@ std::vector<bool> ShortOps(const Program& program,
   }
   return ops;
 }
+
+// By StreamLayout::Side.
+constexpr std::string_view kSideNames[] = {"none", "no_matmuls", "short"};
 
 }  // namespace
 
@@ -68,6 +75,34 @@ Program LayOut(const Program& program, const StreamLayout& layout,
                                 ? ShortOps(laid, op_costs)
                                 : OpsWithoutMatmuls(laid);
   return MoveToStream(laid, FindSideChains(laid, light), "compute2");
+}
+
+absl::StatusOr<bool> LayOutStreamsPass(Program& program,
+                                       const PassOptions& options,
+                                       PassContext& context) {
+  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  StreamLayout layout{.serialised = options.Bool("serialise")};
+  std::string side = options.Get<std::string>("second");
+  const auto* name = absl::c_find(kSideNames, side);
+  if (name == std::end(kSideNames)) {
+    return Invalid("second is '{}', not one of {}", side,
+                   fmt::join(kSideNames, ", "));
+  }
+  layout.side = static_cast<StreamLayout::Side>(name - kSideNames);
+  Program laid =
+      LayOut(program, layout, EstimateCosts(program, *context.costs));
+  if (laid.streams == program.streams) {
+    context.Remark("lay_out_streams: no op is for another stream");
+    return false;
+  }
+  program = std::move(laid);
+  return true;
+}
+
+PassRun PassOf(const StreamLayout& layout) {
+  return MakePass("lay_out_streams",
+                  {{"serialise", layout.serialised},
+                   {"second", std::string(kSideNames[layout.side])}});
 }
 
 }  // namespace asyra

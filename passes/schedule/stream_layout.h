@@ -16,8 +16,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ir/program.h"
+#include "passes/pass.h"
+#include "passes/pass_manager.h"
 #include "simulator/cost_model.h"
 
 namespace asyra {
@@ -47,5 +50,11 @@ std::vector<StreamLayout> OtherLayouts();
 // gives, laid out anew; its order stays. `op_costs` are its ops'.
 Program LayOut(const Program& program, const StreamLayout& layout,
                absl::Span<const OpCost> op_costs);
+
+// The pass `lay_out_streams`, and a run of it.
+absl::StatusOr<bool> LayOutStreamsPass(Program& program,
+                                       const PassOptions& options,
+                                       PassContext& context);
+PassRun PassOf(const StreamLayout& layout);
 
 }  // namespace asyra

@@ -17,7 +17,7 @@ MODEL = os.path.join(SOURCE_DIR, "models", "gpt2-tiny-op23")
 PROJECTS = {
     "training_step": ([], r"weights 3\.000 -2\.000, loss 0\.0000"),
     "simulate": ([], r"h100x8: \d+ us.*\ntwice the NVLink: \d+ us"),
-    "compile_and_run": ([MODEL], r"2 ranks, 1 output, largest error \de-0[4-9]"),
+    "compile_and_run": ([MODEL], r"2 ranks, 1 output, largest error \d\.\de-0[4-9]"),
     "gpus": ([MODEL], r"us a step|(?i:no gpu|gpus|without cuda|driver)"),
 }
 MAY_FAIL = ["gpus"]

@@ -11,10 +11,18 @@
 
 namespace {
 
+// Sizes of the recorded inputs, for a model with symbolic dimensions.
+asyra::ImportOptions SizesOf(const asyra::TestData& data) {
+  asyra::ImportOptions options;
+  for (const auto& [name, tensor] : data.inputs) {
+    options.shapes.emplace_back(name, tensor.shape());
+  }
+  return options;
+}
+
 absl::StatusOr<asyra::Program> CompileForTwo(const std::string& folder,
                                              const asyra::TestData& data) {
-  auto model =
-      asyra::ImportOnnx(folder + "/model.onnx", {.shapes = data.inputs});
+  auto model = asyra::ImportOnnx(folder + "/model.onnx", SizesOf(data));
   if (!model.ok()) return model.status();
   auto mesh = asyra::Mesh::Create({{"tp", 2}});
   if (!mesh.ok()) return mesh.status();

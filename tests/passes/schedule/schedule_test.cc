@@ -189,7 +189,7 @@ TEST(Schedule, MatmulsLeaveSmsWhereThatPays) {
       {{"sp", 8}}, {"host.copy_engines=0", "host.link_gbps*=0.06"});
   ScheduleOptions options{.search_steps = 400};
   ScheduleResult margin = ASYRA_VALUE(llama.Schedule(options));
-  options.sm_margin = false;
+  options.closed = {"leave_sm_margin"};
   ScheduleResult none = ASYRA_VALUE(llama.Schedule(options));
   EXPECT_LT(margin.optimized.makespan_us, 0.99 * none.optimized.makespan_us);
   EXPECT_GT(OpsWithMargin(margin.program), 10);

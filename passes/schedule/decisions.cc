@@ -1,0 +1,55 @@
+#include "passes/schedule/decisions.h"
+
+#include "fmt/format.h"
+#include "passes/schedule/sm_margin.h"
+#include "passes/schedule/stream_layout.h"
+
+namespace asyra {
+namespace {
+
+bool HasPersistentGemms(const Machine& machine) {
+  return machine.gpu.gemm_persistent;
+}
+
+std::vector<Setting> Layouts() {
+  std::vector<Setting> settings;
+  for (const StreamLayout& layout : OtherLayouts()) {
+    settings.push_back({ToString(layout), PassOf(layout)});
+  }
+  return settings;
+}
+
+std::vector<Setting> SmMargins() {
+  std::vector<Setting> settings;
+  for (int sms : kSmMargins) {
+    settings.push_back({fmt::format(", SM margin {}", sms),
+                        MakePass("leave_sm_margin", {{"sms", int64_t{sms}}})});
+  }
+  return settings;
+}
+
+}  // namespace
+
+absl::Span<const Decision> Decisions() {
+  static const auto* decisions = new std::vector<Decision>{
+      {.pass = "lay_out_streams",
+       .settings = Layouts(),
+       .moves_ops = true,
+       .tried = 3,
+       .kept = 2},
+      {.pass = "use_copy_engines",
+       .settings = {{", copy engines", MakePass("use_copy_engines")}},
+       .tried = 2,
+       .kept = 2},
+      // What waits most for SMs gains most by a margin, and may be far from
+      // the fastest without one.
+      {.pass = "leave_sm_margin",
+       .settings = SmMargins(),
+       .is_for = HasPersistentGemms,
+       .best_of_each = {"tile", "use_copy_engines"},
+       .kept = 2},
+  };
+  return *decisions;
+}
+
+}  // namespace asyra

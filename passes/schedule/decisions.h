@@ -1,0 +1,44 @@
+// What is decided of a tiled program beside its order: which streams it has,
+// what carries its collectives, how many SMs its matmuls leave. Each decision
+// is a pass with some settings, and one record here. The search walks the list
+// (candidate_search.h), and a plan holds the passes that were decided on
+// (candidate.h): neither knows a decision by name.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "passes/pass_manager.h"
+#include "simulator/machine.h"
+
+namespace asyra {
+
+// One way to decide, beside leaving everything as it is.
+struct Setting {
+  std::string name;  // ", SM margin 8", as it follows a candidate's name
+  PassRun pass;
+};
+
+struct Decision {
+  std::string_view pass;
+  std::vector<Setting> settings;
+  // Whether its pass moves ops to other streams; else it sets attributes, which
+  // come after everything that changes ops.
+  bool moves_ops = false;
+  // Whether it can pay on a machine; null: on any.
+  bool (*is_for)(const Machine& machine) = nullptr;
+  // How many of the best candidates it is tried on; 0: on the best of each that
+  // differ in the passes of `best_of_each`.
+  size_t tried = 0;
+  std::vector<std::string_view> best_of_each;
+  // How many of what comes out are searched further.
+  size_t kept = 0;
+};
+
+// In the order in which they are tried.
+absl::Span<const Decision> Decisions();
+
+}  // namespace asyra

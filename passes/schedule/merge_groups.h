@@ -1,0 +1,22 @@
+// Pass `merge_groups`: merges what bucketing has chosen (bucket.h), by the
+// names of BucketCandidates. A plan that was made for some layers is followed
+// so on all of them.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "passes/pass.h"
+#include "passes/pass_manager.h"
+
+namespace asyra {
+
+// The pass with these names.
+PassRun MergePass(absl::Span<const std::string> names);
+
+// Names that the program does not have are left out.
+absl::StatusOr<bool> MergeGroups(Program& program, const PassOptions& options,
+                                 PassContext& context);
+
+}  // namespace asyra
