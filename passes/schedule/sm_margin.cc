@@ -82,8 +82,9 @@ absl::StatusOr<bool> LeaveSmMarginPass(Program& program,
                                        PassContext& context) {
   if (context.costs == nullptr) return Invalid("needs costs: give --machine");
   int64_t sms = options.Int("sms");
-  if (sms < 1 || sms > kMaxSmMargin) {
-    return Invalid("sms is {}, not 1 to {}", sms, kMaxSmMargin);
+  int64_t most = context.costs->machine().gpu.sms - 1;
+  if (sms < 1 || sms > most) {
+    return Invalid("sms is {}, not 1 to {}", sms, most);
   }
   if (SetSmMargin(program, *context.costs, static_cast<int>(sms)) > 0) {
     return true;

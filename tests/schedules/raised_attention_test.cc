@@ -16,8 +16,6 @@
 namespace asyra {
 namespace {
 
-constexpr int64_t kBatch = 3, kHeads = 2, kSize = 4;
-
 struct Spelling {
   const char* name;
   // Of scores s, what is seen by position (seen), not padding (real), masks by
