@@ -191,8 +191,9 @@ std::vector<std::string> StepRunner::split_fusions() const {
 }
 
 void* StepRunner::AddressOf(const Placement& placement) const {
-  return (placement.region == Region::kArena ? arena_ : resident_) +
-         placement.offset;
+  std::byte* base = placement.region == Region::kArena ? arena_ : resident_;
+  // A region without bytes has no address.
+  return base == nullptr ? nullptr : base + placement.offset;
 }
 
 absl::Status StepRunner::Bind(std::byte* arena, std::byte* resident,

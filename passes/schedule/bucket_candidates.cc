@@ -103,6 +103,10 @@ class Finder {
     for (int index : group) {
       const Op& op = program_.ops[index];
       if (op.def != first.def || !(op.attrs == first.attrs)) return false;
+      // Attention with a mask is not that without one.
+      if (program_.OperandTypes(op) != program_.OperandTypes(first)) {
+        return false;
+      }
       for (size_t i = 0; i < op.results.size(); ++i) {
         if (program_.type(op.results[i]) != program_.type(first.results[i]) ||
             tile_dims_[op.results[i]] < 0) {
