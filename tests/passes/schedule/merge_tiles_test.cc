@@ -80,9 +80,7 @@ program @f(%x: f32[2, 4], %c: f32[4, 8]) -> (f32[4, 8]) {
   std::vector<Tensor> inputs = SmallIntegerInputs(program);
   std::vector<Tensor> expected = ASYRA_VALUE(Interpret(program, inputs));
   std::vector<std::vector<TileGroup>> merges = {
-      {{2, 3}},
-      {{2, 3}, {4, 5}, {6, 7}},
-      {{2, 3}, {4, 5}, {6, 7}, {10, 11}}};
+      {{2, 3}}, {{2, 3}, {4, 5}, {6, 7}}, {{2, 3}, {4, 5}, {6, 7}, {10, 11}}};
   int merged = 0;
   for (const std::vector<TileGroup>& groups : merges) {
     absl::StatusOr<Program> result = merger.Merge(groups);
