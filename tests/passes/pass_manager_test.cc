@@ -73,7 +73,8 @@ TEST(Pipeline, TextIsReadBack) {
     }
   }
   EXPECT_EQ(ToString(FusePasses()), "fuse");
-  EXPECT_EQ(ToString(StreamPasses(false)), "trim_sm_margin, assign_streams{ctas=false}");
+  EXPECT_EQ(ToString(StreamPasses(false)),
+            "trim_sm_margin, assign_streams{ctas=false}");
 }
 
 TEST(PassManager, PrintsWhatChanged) {
