@@ -5,10 +5,8 @@
 #include "CLI/CLI.hpp"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
-#include "simulator/cost_table.h"
-#include "simulator/machine.h"
-#include "simulator/machine_edit.h"
 #include "tools/bench.h"
+#include "tools/bench_files.h"
 #include "tools/cache_warning.h"
 #include "tools/run_tool.h"
 
@@ -19,48 +17,6 @@ struct Flags {
   BenchOptions bench;
   std::string table, machine_out;
 };
-
-// The text of --machine's file, or a plain one, as --set edits it, which the
-// new one begins with.
-absl::StatusOr<std::string> BaseOf(const BenchOptions& options,
-                                   const BenchResult& result) {
-  std::vector<std::string> edits = MachineEdits(options.compile);
-  bool plain = options.device == "cpu";
-  std::string before;
-  if (!plain || options.keep) {
-    ASYRA_ASSIGN_OR_RETURN(before, MachineText(options.compile.machine));
-  }
-  if (plain) return EditMachine(PlainMachine(result, before), edits);
-  // What is known of the host is its own number, unless it is told another.
-  if (result.whole_host && result.ranks > 1) {
-    edits.insert(edits.begin(), fmt::format("host.gpus={}", result.ranks));
-  }
-  return EditMachine(before, edits);
-}
-
-// Whether they can be read, as long as nothing is overwritten.
-absl::Status CheckFiles(const std::string& machine, const std::string& table,
-                        const std::filesystem::path& path) {
-  ASYRA_ASSIGN_OR_RETURN(Machine read, ParseMachine(machine, path.string()));
-  ASYRA_ASSIGN_OR_RETURN(Measurements points,
-                         ReadMeasurements(table, path.string()));
-  return Annotate(CostTable::Calibrate(points, read).status(), path.string());
-}
-
-// The machine and its table beside it.
-absl::Status WriteMachine(const Flags& flags, const BenchResult& result) {
-  std::filesystem::path path(flags.machine_out);
-  std::filesystem::path table = path;
-  table.replace_extension(".table");
-  ASYRA_ASSIGN_OR_RETURN(std::string base, BaseOf(flags.bench, result));
-  ASYRA_ASSIGN_OR_RETURN(std::string machine,
-                         BenchMachine(result, path.stem().string(),
-                                      table.filename().string(), base));
-  std::string points = BenchTable(result);
-  ASYRA_RETURN_IF_ERROR(CheckFiles(machine, points, path));
-  ASYRA_RETURN_IF_ERROR(WriteFileAtomically(table.string(), {points}));
-  return WriteFileAtomically(path.string(), {machine});
-}
 
 absl::Status CheckFlags(const Flags& flags) {
   if (!flags.machine_out.empty() &&
@@ -91,7 +47,7 @@ absl::Status Main(const Flags& flags) {
   }
   WarnOfCache("asyra-bench");
   if (flags.machine_out.empty()) return absl::OkStatus();
-  return WriteMachine(flags, result);
+  return WriteMachine(flags.bench, result, flags.machine_out);
 }
 
 void AddBenchFlags(CLI::App& app, Flags* all) {

@@ -1,9 +1,13 @@
 #include "tools/bench.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
 
 #include "executor/bench/collective_timer.h"
@@ -12,10 +16,11 @@
 #include "executor/cuda/device/cuda_platform.h"
 #include "executor/cuda/device/device_info.h"
 #include "ir/support/status.h"
-#include "passes/strategy_search.h"
 #include "simulator/cost_table.h"
+#include "tools/bench_files.h"
 #include "tools/bench_grid.h"
 #include "tools/bench_memory.h"
+#include "tools/bench_programs.h"
 #include "tools/run_inputs.h"
 
 namespace asyra {
@@ -42,84 +47,33 @@ class Budget {
 // collectives; the grid gets the rest.
 constexpr double kForPrograms = 0.5, kForCollectives = 0.7;
 
-void AddProgram(const Program& program, std::vector<ProgramCalls>* programs) {
-  AddCalls(program, IndexLimit(program), &programs->emplace_back());
-}
+// Costs that were just measured may choose a program that the costs before them
+// did not. As often as this the calls of that one are measured too.
+constexpr int kRounds = 4;
 
-// Of a model as it is partitioned and as it is scheduled.
-absl::Status AddScheduled(const CompileFlags& options, const RaisedModel& model,
-                          std::vector<ProgramCalls>* programs) {
-  ASYRA_ASSIGN_OR_RETURN(CompiledModel result, Compile(options, model));
-  if (result.partitioned.has_value()) {
-    AddProgram(*result.partitioned, programs);
+// A folder of this process that goes with it.
+class ScratchFolder {
+ public:
+  ScratchFolder()
+      : path_(std::filesystem::temp_directory_path() /
+              fmt::format("asyra-bench-{}", getpid())) {}
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
   }
-  AddProgram(result.program, programs);
-  return absl::OkStatus();
-}
+  absl::Status Make() {
+    std::error_code error;
+    std::filesystem::create_directories(path_, error);
+    if (!error) return absl::OkStatus();
+    return Invalid("{} cannot be made: {}", path_.string(), error.message());
+  }
+  std::filesystem::path operator/(std::string_view name) const {
+    return path_ / name;
+  }
 
-// Where ops may be fused, not at all, without matmuls and with them, so that
-// costs can tell which is better.
-absl::Status AddFused(const CompileFlags& asked, const RaisedModel& model,
-                      std::vector<ProgramCalls>* programs) {
-  CompileFlags options = asked;
-  if (asked.fuse) {
-    if (asked.epilogues != "none") {
-      options.epilogues = "estimated";
-      ASYRA_RETURN_IF_ERROR(AddScheduled(options, model, programs));
-    }
-    options.epilogues = "none";
-    ASYRA_RETURN_IF_ERROR(AddScheduled(options, model, programs));
-    options.fuse = false;
-  }
-  return AddScheduled(options, model, programs);
-}
-
-// Every strategy of the program that is compared unasked, and in every number
-// of tiles that is, so that costs of these are measured before they choose.
-// What does not fit, or numbers that do not cut a model, are left out.
-absl::Status AddStrategies(const CompileFlags& asked, const RaisedModel& model,
-                           std::vector<ProgramCalls>* programs) {
-  CompileFlags options = asked;
-  options.scheduler = "segrr";
-  options.bucket = false;
-  int first = asked.tiles == 0 ? 1 : asked.tiles;
-  int last = asked.tiles == 0 ? kMostTiles : asked.tiles;
-  ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(asked));
-  ASYRA_ASSIGN_OR_RETURN(CompileOptions compile, OptionsOf(asked));
-  for (const std::string& strategy : TpStrategies(compile.sharding, mesh)) {
-    options.tp_strategy = strategy;
-    for (options.tiles = first; options.tiles <= last; ++options.tiles) {
-      absl::Status added = options.tiles == 1
-                               ? AddFused(options, model, programs)
-                               : AddScheduled(options, model, programs);
-      if (IsRefusal(added)) continue;
-      ASYRA_RETURN_IF_ERROR(added);
-    }
-  }
-  return absl::OkStatus();
-}
-
-// What runs unless costs change much comes first.
-absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(
-    const BenchOptions& bench, BenchResult* result) {
-  CompileFlags options = bench.compile;
-  std::vector<RaisedModel> models;
-  for (const std::string& name : bench.models) {
-    options.model = name;
-    ASYRA_RETURN_IF_ERROR(CheckTarget(options));
-    ASYRA_ASSIGN_OR_RETURN(models.emplace_back(), LoadRaised(options));
-    result->weights_from_inputs +=
-        WeightsFromInputsLine(name, models.back().lacking_weights);
-  }
-  std::vector<ProgramCalls> programs;
-  for (auto add : {AddFused, AddStrategies}) {
-    for (size_t m = 0; m < models.size(); ++m) {
-      options.model = bench.models[m];
-      ASYRA_RETURN_IF_ERROR(add(options, models[m], &programs));
-    }
-  }
-  return programs;
-}
+ private:
+  std::filesystem::path path_;
+};
 
 std::string Today() {
   std::time_t now = std::time(nullptr);
@@ -162,20 +116,15 @@ class Bench {
   absl::StatusOr<BenchResult> Run() {
     ASYRA_RETURN_IF_ERROR(Begin());
     if (options_.keep) ASYRA_RETURN_IF_ERROR(KeepTable());
-    ASYRA_ASSIGN_OR_RETURN(std::vector<ProgramCalls> programs,
-                           CallsOfModels(options_, &result_));
+    ASYRA_RETURN_IF_ERROR(LoadModels());
     ASYRA_ASSIGN_OR_RETURN(device_, platform_->MakeDevice(0, result_.ranks));
     ASYRA_ASSIGN_OR_RETURN(result_.context_mib, ContextMib(*device_));
     ASYRA_RETURN_IF_ERROR(MeasureLaunches());
-    std::vector<CollectiveCall> collectives;
-    for (const ProgramCalls& calls : programs) {
-      ASYRA_RETURN_IF_ERROR(MeasureMix(calls.local));
-      collectives.insert(collectives.end(), calls.collectives.begin(),
-                         calls.collectives.end());
-      for (const std::string& text : calls.left_out) LeaveOut(text);
+    ASYRA_RETURN_IF_ERROR(MeasureProgramsInRounds());
+    if (options_.grid) {
+      ASYRA_RETURN_IF_ERROR(MeasureCollectiveGrid());
+      ASYRA_RETURN_IF_ERROR(MeasureGrid());
     }
-    ASYRA_RETURN_IF_ERROR(MeasureCollectives(std::move(collectives)));
-    if (options_.grid) ASYRA_RETURN_IF_ERROR(MeasureGrid());
     result_.seconds = budget_.spent_s();
     return std::move(result_);
   }
@@ -210,6 +159,50 @@ class Bench {
       result_.whole_host = true;
     }
     return platform_->CheckRanks(result_.ranks);
+  }
+
+  absl::Status LoadModels() {
+    CompileFlags flags = options_.compile;
+    for (const std::string& name : options_.models) {
+      flags.model = name;
+      ASYRA_RETURN_IF_ERROR(CheckTarget(flags));
+      ASYRA_ASSIGN_OR_RETURN(RaisedModel raised, LoadRaised(flags));
+      result_.weights_from_inputs +=
+          WeightsFromInputsLine(name, raised.lacking_weights);
+      models_.push_back({name, std::move(raised)});
+    }
+    return absl::OkStatus();
+  }
+
+  // The programs that the costs of --machine choose among, then those that the
+  // costs measured so far do, until these ask for nothing new.
+  absl::Status MeasureProgramsInRounds() {
+    CompileFlags flags = options_.compile;
+    ScratchFolder folder;
+    for (int round = 0; round < kRounds; ++round) {
+      size_t before = result_.calls.size();
+      ASYRA_ASSIGN_OR_RETURN(std::vector<ProgramCalls> programs,
+                             CallsOfModels(flags, models_));
+      ASYRA_RETURN_IF_ERROR(MeasurePrograms(programs));
+      if (result_.calls.size() == before || !budget_.Has(kForPrograms)) break;
+      std::filesystem::path machine = folder / "measured.machine";
+      ASYRA_RETURN_IF_ERROR(folder.Make());
+      ASYRA_RETURN_IF_ERROR(WriteMachine(options_, result_, machine));
+      flags.machine = machine.string();
+      flags.set.clear();  // they are in it
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasurePrograms(absl::Span<const ProgramCalls> programs) {
+    std::vector<CollectiveCall> collectives;
+    for (const ProgramCalls& calls : programs) {
+      ASYRA_RETURN_IF_ERROR(MeasureMix(calls.local));
+      collectives.insert(collectives.end(), calls.collectives.begin(),
+                         calls.collectives.end());
+      for (const std::string& text : calls.left_out) LeaveOut(text);
+    }
+    return MeasureCollectives(std::move(collectives));
   }
 
   // Takes over what was measured before, with the same things.
@@ -310,7 +303,7 @@ class Bench {
     return absl::OkStatus();
   }
 
-  // Those of programs whose groups there are, then pairs, then the grid.
+  // Those of programs whose groups there are.
   absl::Status MeasureCollectives(std::vector<CollectiveCall> calls) {
     std::erase_if(calls, [&](const CollectiveCall& call) {
       if (result_.ranks % call.ranks == 0) return false;
@@ -318,35 +311,42 @@ class Bench {
                                       result_.ranks, call.ranks));
       return true;
     });
-    if (result_.ranks < 2) return absl::OkStatus();
     std::erase_if(calls, [&](const CollectiveCall& call) {
       return Known(call.text, call.ranks);
     });
-    std::vector<PairCall> pairs;
-    std::vector<CollectiveCall> grid;
-    if (calls.empty() && !options_.grid) return absl::OkStatus();
-    if (options_.grid) {
-      ASYRA_ASSIGN_OR_RETURN(pairs, PairGrid(scale_, result_.ranks));
-      grid = CollectiveGrid(scale_, result_.ranks);
-    }
+    if (result_.ranks < 2 || calls.empty()) return absl::OkStatus();
+    return OnRanks([&](RankTimer& timer) { return MeasureWith(timer, calls); });
+  }
+
+  absl::Status MeasureCollectiveGrid() {
+    if (result_.ranks < 2) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(std::vector<PairCall> pairs,
+                           PairGrid(scale_, result_.ranks));
+    std::vector<CollectiveCall> grid = CollectiveGrid(scale_, result_.ranks);
+    return OnRanks([&](RankTimer& timer) -> absl::Status {
+      ASYRA_RETURN_IF_ERROR(MeasureBlock(timer));
+      ASYRA_RETURN_IF_ERROR(MeasurePairs(timer, pairs));
+      return MeasureWith(timer, grid);
+    });
+  }
+
+  // On threads of ranks, the memory of the library first.
+  absl::Status OnRanks(
+      const std::function<absl::Status(RankTimer& timer)>& measure) {
     return RunRankTimers(*platform_, result_.ranks, options_.timeout_s,
                          [&](RankTimer& timer) -> absl::Status {
                            ASYRA_RETURN_IF_ERROR(MeasureMemory(timer));
-                           ASYRA_RETURN_IF_ERROR(MeasureWith(timer, calls));
-                           if (options_.grid) {
-                             ASYRA_RETURN_IF_ERROR(MeasureBlock(timer));
-                           }
-                           ASYRA_RETURN_IF_ERROR(MeasurePairs(timer, pairs));
-                           return MeasureWith(timer, grid);
+                           return measure(timer);
                          });
   }
 
-  // Before anything else is carried.
+  // Once, before anything else is carried.
   absl::Status MeasureMemory(RankTimer& timer) {
     bool first = timer.rank() == 0;
-    ASYRA_ASSIGN_OR_RETURN(bool known,
-                           timer.Agree(first && result_.context_mib > 0));
-    if (!known) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(bool measure,
+                           timer.Agree(first && result_.context_mib > 0 &&
+                                       !result_.collective_memory.has_value()));
+    if (!measure) return absl::OkStatus();
     ASYRA_ASSIGN_OR_RETURN(LibraryMemory memory,
                            MeasureCollectiveMemory(timer, result_.ranks));
     if (first) result_.collective_memory = memory;
@@ -427,6 +427,7 @@ class Bench {
   Budget budget_;
   GridScale scale_;
   BenchResult result_;
+  std::vector<BenchModel> models_;
   std::set<std::pair<std::string, int>> known_;  // of its calls
   std::unique_ptr<Platform> platform_;
   std::shared_ptr<Device> device_;

@@ -1,0 +1,82 @@
+#include "tools/bench_programs.h"
+
+#include "ir/support/status.h"
+#include "passes/strategy_search.h"
+#include "tools/run_inputs.h"
+
+namespace asyra {
+namespace {
+
+void AddProgram(const Program& program, std::vector<ProgramCalls>* programs) {
+  AddCalls(program, IndexLimit(program), &programs->emplace_back());
+}
+
+// Of a model as it is partitioned and as it is scheduled.
+absl::Status AddScheduled(const CompileFlags& options, const RaisedModel& model,
+                          std::vector<ProgramCalls>* programs) {
+  ASYRA_ASSIGN_OR_RETURN(CompiledModel result, Compile(options, model));
+  if (result.partitioned.has_value()) {
+    AddProgram(*result.partitioned, programs);
+  }
+  AddProgram(result.program, programs);
+  return absl::OkStatus();
+}
+
+// Where ops may be fused, not at all, without matmuls and with them, so that
+// costs can tell which is better.
+absl::Status AddFused(const CompileFlags& asked, const RaisedModel& model,
+                      std::vector<ProgramCalls>* programs) {
+  CompileFlags options = asked;
+  if (asked.fuse) {
+    if (asked.epilogues != "none") {
+      options.epilogues = "estimated";
+      ASYRA_RETURN_IF_ERROR(AddScheduled(options, model, programs));
+    }
+    options.epilogues = "none";
+    ASYRA_RETURN_IF_ERROR(AddScheduled(options, model, programs));
+    options.fuse = false;
+  }
+  return AddScheduled(options, model, programs);
+}
+
+// Every strategy of the program that is compared unasked, and in every number
+// of tiles that is, so that costs of these are measured before they choose.
+// What does not fit, or numbers that do not cut a model, are left out.
+absl::Status AddStrategies(const CompileFlags& asked, const RaisedModel& model,
+                           std::vector<ProgramCalls>* programs) {
+  CompileFlags options = asked;
+  options.scheduler = "segrr";
+  options.bucket = false;
+  int first = asked.tiles == 0 ? 1 : asked.tiles;
+  int last = asked.tiles == 0 ? kMostTiles : asked.tiles;
+  ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(asked));
+  ASYRA_ASSIGN_OR_RETURN(CompileOptions compile, OptionsOf(asked));
+  for (const std::string& strategy : TpStrategies(compile.sharding, mesh)) {
+    options.tp_strategy = strategy;
+    for (options.tiles = first; options.tiles <= last; ++options.tiles) {
+      absl::Status added = options.tiles == 1
+                               ? AddFused(options, model, programs)
+                               : AddScheduled(options, model, programs);
+      if (IsRefusal(added)) continue;
+      ASYRA_RETURN_IF_ERROR(added);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ProgramCalls>> CallsOfModels(
+    const CompileFlags& flags, absl::Span<const BenchModel> models) {
+  CompileFlags options = flags;
+  std::vector<ProgramCalls> programs;
+  for (auto add : {AddFused, AddStrategies}) {
+    for (const BenchModel& model : models) {
+      options.model = model.name;
+      ASYRA_RETURN_IF_ERROR(add(options, model.raised, &programs));
+    }
+  }
+  return programs;
+}
+
+}  // namespace asyra
