@@ -207,9 +207,15 @@ class RankExecutor : public Executor {
     return absl::OkStatus();
   }
 
+  // Whether Prepare reads its data.
+  bool IsFilled(const Input& input) const {
+    return input.role == InputRole::kWeight ||
+           (input.role == InputRole::kParam && !options_.params_are_set_later);
+  }
+
   absl::Status CheckWeights(const WeightStore* weights) const {
     for (const Input& input : program_.inputs) {
-      if (input.role != InputRole::kWeight) continue;
+      if (!IsFilled(input)) continue;
       const std::string& name = program_.value_name(input.value);
       const Tensor* data = weights == nullptr ? nullptr : weights->Find(name);
       if (data == nullptr) return NotFound("weight %{} has no data", name);
@@ -263,11 +269,11 @@ class RankExecutor : public Executor {
       device_->Fill(memory->data(), kUnused, memory->bytes(), home);
     }
     for (const Input& input : program_.inputs) {
-      if (input.role == InputRole::kState) {
+      if (IsUpdated(input)) {
         device_->Fill(Address(input.value), 0, Local(input.value).bytes(),
                       home);
       }
-      if (input.role != InputRole::kWeight) continue;
+      if (!IsFilled(input)) continue;
       const std::string& name = program_.value_name(input.value);
       absl::StatusOr<Tensor> shard =
           ReadShard(*weights->Find(name), program_.type(input.value),

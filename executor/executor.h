@@ -49,6 +49,9 @@ struct ExecutorOptions {
   bool debug_memory = false;
   // Records when each op ran, for Profile().
   bool profile = false;
+  // Params begin as zeros, as states do, and SetState gives them their first
+  // value; otherwise Prepare reads it where it reads the weights.
+  bool params_are_set_later = false;
 };
 
 // One op of a step, in us from the beginning of the step.

@@ -1,5 +1,7 @@
 #include "executor/matmul_plan.h"
 
+#include <algorithm>
+
 namespace asyra {
 namespace {
 
@@ -34,6 +36,14 @@ int64_t MatrixOf(int64_t index, const Shape& batch, const Shape& of) {
 MatmulPlan PlanMatmul(const KernelUse& use) {
   const Type &a = use.operand(0), &b = use.operand(1), &c = use.result(0);
   MatmulPlan plan;
+  if (use.def().name == "matmul_wgrad") {
+    plan.transpose_a = true;
+    plan.m = c.size(0);
+    plan.n = c.size(1);
+    plan.k = a.num_elements() / std::max<int64_t>(1, plan.m);
+    plan.matmuls = {{0, 0, 0}};
+    return plan;
+  }
   plan.transpose_a = Flag(use, "transpose_a");
   plan.transpose_b = Flag(use, "transpose_b");
   plan.m = c.size(c.rank() - 2);

@@ -1,5 +1,5 @@
-// Which matrices of a matmul or grouped_matmul (ir/ops/matmul.cc) meet, and how
-// their layout in memory: what is common to the kernels of all devices.
+// Which matrices of a matmul (ir/ops/matmul.cc) meet, and their layout in
+// memory: what is common to the kernels of all devices.
 #pragma once
 
 #include <array>

@@ -27,7 +27,7 @@ absl::Status SharedCase::TakeInputs() {
     const Input& input = program_.inputs[i];
     const Type& type = program_.type(input.value);
     const std::string& name = program_.value_name(input.value);
-    if (input.role == InputRole::kWeight) {
+    if (IsWeight(input)) {
       if (!IsLeftOut(inputs_[i], program_.GivenShape(input))) {
         weights_.Set(name, inputs_[i]);
       }

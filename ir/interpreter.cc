@@ -67,7 +67,7 @@ class Machine {
       }
       if (whole == nullptr || (missing && whole == &inputs[i])) {
         return Invalid("{} %{} has no data",
-                       input.role == InputRole::kWeight ? "weight" : "input",
+                       IsWeight(input) ? "weight" : "input",
                        name);
       }
       ASYRA_RETURN_IF_ERROR(CheckStored(program_, input, *whole));
@@ -250,7 +250,7 @@ std::vector<Tensor> RandomInputs(const Program& program, uint64_t seed,
   std::vector<Tensor> inputs;
   for (const Input& input : program.inputs) {
     const Type& type = program.type(input.value);
-    bool weight = input.role == InputRole::kWeight;
+    bool weight = IsWeight(input);
     if (weight && program.weights != nullptr &&
         program.weights->Find(program.value_name(input.value)) != nullptr) {
       inputs.emplace_back();

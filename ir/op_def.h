@@ -136,6 +136,8 @@ struct VjpCall {
   absl::Span<const ValueId> operands;
   absl::Span<const ValueId> results;
   absl::Span<const ValueId> gradients;
+  // What the ops' results are called.
+  std::string_view name = "grad";
 };
 
 struct OpDef {

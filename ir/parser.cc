@@ -120,6 +120,7 @@ class Parser : public ValueParser {
     InputRole role = InputRole::kData;
     if (lexer_.TryWord("weight")) role = InputRole::kWeight;
     if (lexer_.TryWord("state")) role = InputRole::kState;
+    if (lexer_.TryWord("param")) role = InputRole::kParam;
     Shape stored;
     if (lexer_.TryWord("padded")) {
       ASYRA_ASSIGN_OR_RETURN(stored, StoredShape());

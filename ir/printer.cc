@@ -131,6 +131,7 @@ std::string PrintSignature(const Program& program) {
                         PrintType(program, input.value));
     if (input.role == InputRole::kWeight) text += " weight";
     if (input.role == InputRole::kState) text += " state";
+    if (input.role == InputRole::kParam) text += " param";
     if (!input.stored.empty()) {
       text += fmt::format(" padded from [{}]", fmt::join(input.stored, ", "));
     }

@@ -44,6 +44,8 @@ enum class InputRole : uint8_t {
   kData,    // given anew at each step
   kWeight,  // given once; read only
   kState,   // given once; an output aliases it
+  kParam,   // a weight under training: a weight to every pass, which an output
+            // may alias like a state's; its first value is that of the weight
 };
 
 struct Input {
@@ -54,9 +56,18 @@ struct Input {
   Shape stored = {};
 };
 
+// Whether it is a weight, under training or not.
+inline bool IsWeight(const Input& input) {
+  return input.role == InputRole::kWeight || input.role == InputRole::kParam;
+}
+// Whether a step leaves a new value in it, which an output says.
+inline bool IsUpdated(const Input& input) {
+  return input.role == InputRole::kState || input.role == InputRole::kParam;
+}
+
 struct Output {
   ValueId value = kNoValue;
-  // The state input this output replaces for the next step, or kNoValue.
+  // The state or param input this output replaces for the next step, or kNoValue.
   ValueId alias = kNoValue;
   // What it is called outside, whatever becomes of its value; empty: as the
   // value (Program::output_name).

@@ -108,7 +108,7 @@ absl::Status CheckStored(const Program& program, const Input& input,
   if (tensor.dtype() == type.dtype && tensor.shape() == shape) {
     return absl::OkStatus();
   }
-  bool weight = input.role == InputRole::kWeight;
+  bool weight = IsWeight(input);
   return Invalid("{} %{} is {}{}, the program takes {}{}",
                  weight ? "the data of weight" : "input",
                  program.value_name(input.value), ToString(tensor.dtype()),
@@ -121,7 +121,7 @@ absl::StatusOr<std::vector<Tensor>> ReadRankWeights(const Program& program,
   std::vector<Tensor> shards;
   for (const Input& input : program.inputs) {
     shards.emplace_back();
-    if (input.role != InputRole::kWeight) continue;
+    if (!IsWeight(input)) continue;
     const std::string& name = program.value_name(input.value);
     const Tensor* whole =
         program.weights == nullptr ? nullptr : program.weights->Find(name);
@@ -142,7 +142,7 @@ absl::Status ReadWeightsBeside(const std::string& path, Program* program) {
   if (!std::filesystem::exists(weight_path)) return absl::OkStatus();
   ASYRA_ASSIGN_OR_RETURN(program->weights, ReadWeights(weight_path));
   for (const Input& input : program->inputs) {
-    if (input.role != InputRole::kWeight) continue;
+    if (!IsWeight(input)) continue;
     const Tensor* data =
         program->weights->Find(program->value_name(input.value));
     if (data == nullptr) continue;

@@ -52,7 +52,7 @@ class Structure {
 
   absl::Status Stored(const Input& input) const {
     if (input.stored.empty()) return absl::OkStatus();
-    if (input.role != InputRole::kWeight) {
+    if (!IsWeight(input)) {
       return Invalid("input %{} is padded, only weights can be",
                      Name(input.value));
     }
@@ -173,6 +173,7 @@ class Structure {
       by = output.value;
     }
     for (const Input& input : program_.inputs) {
+      // A param stays as it is where a program only reads it.
       if (input.role == InputRole::kState &&
           replaced_by[input.value] == kNoValue) {
         return Invalid("state %{} has no output that replaces it",
@@ -186,8 +187,8 @@ class Structure {
     auto state = std::find_if(
         program_.inputs.begin(), program_.inputs.end(),
         [&](const Input& input) { return input.value == output.alias; });
-    if (state == program_.inputs.end() || state->role != InputRole::kState) {
-      return Invalid("output %{} is an alias of {}, which is no state input",
+    if (state == program_.inputs.end() || !IsUpdated(*state)) {
+      return Invalid("output %{} is an alias of {}, which is no state or param",
                      Name(output.value),
                      InRange(output.alias) ? "%" + Name(output.alias)
                                            : "a value out of range");

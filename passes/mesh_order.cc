@@ -54,7 +54,7 @@ absl::StatusOr<std::vector<Mesh>> Orders(const Mesh& mesh, int gpus_per_host) {
 int64_t WeightBytes(const Program& program) {
   int64_t bytes = 0;
   for (const Input& input : program.inputs) {
-    if (input.role != InputRole::kWeight) continue;
+    if (!IsWeight(input)) continue;
     bytes += program.type(input.value).Local(program.mesh).bytes();
   }
   return bytes;

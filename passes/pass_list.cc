@@ -12,6 +12,7 @@
 #include "passes/raise/raise_norm.h"
 #include "passes/raise/raise_rotary.h"
 #include "passes/raise/split_projections.h"
+#include "passes/rewrite/set_dtype.h"
 #include "passes/schedule/assign_streams.h"
 #include "passes/schedule/bucket.h"
 #include "passes/schedule/carry_by_copy_engine.h"
@@ -30,6 +31,9 @@
 #include "passes/shard/plan_options.h"
 #include "passes/shard/plan_sharding.h"
 #include "passes/shard/propagate_sharding.h"
+#include "passes/train/attach_loss.h"
+#include "passes/train/attach_updates.h"
+#include "passes/train/differentiate.h"
 #include "simulator/library_memory.h"
 
 namespace asyra {
@@ -151,6 +155,13 @@ const std::vector<PassRecord>& Records() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = RaiseAttention},
+      {.name = "set_dtype",
+       .summary = "computes in another float type",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options = {{"dtype", AttrKind::kString, "f64, f32, bf16 or f16",
+                    std::nullopt}},
+       .fn = SetDType},
       {.name = "merge_expert_rows",
        .summary = "experts get the tokens of all batches at once",
        .from_stage = Stage::kGlobal,
@@ -163,6 +174,44 @@ const std::vector<PassRecord>& Records() {
        .options = PlanOptionDefs(
            {{"always", AttrKind::kBool, "whatever it costs", false}}),
        .fn = PadDimsPass},
+      {.name = "attach_loss",
+       .summary = "makes the outputs the loss of a training step and how many "
+                  "terms it has",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options = {{"output", AttrKind::kString,
+                    "which is the loss or the logits; empty: the only one",
+                    std::string()},
+                   {"next_token", AttrKind::kBool,
+                    "each token is the label of the one before, instead of an "
+                    "input of labels",
+                    false}},
+       .fn = AttachLoss},
+      {.name = "differentiate",
+       .summary = "adds the gradient of the loss by each parameter",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options = {{"freeze", AttrKind::kString,
+                    "a regular expression: weights of these names stay",
+                    std::string()}},
+       .fn = Differentiate},
+      {.name = "attach_updates",
+       .summary = "adds the optimizer: parameters change by their gradients",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options = {{"optimizer", AttrKind::kString, "adamw or sgd",
+                    std::string("adamw")},
+                   {"beta1", AttrKind::kFloat, "of adamw's mean", 0.9},
+                   {"beta2", AttrKind::kFloat, "of adamw's mean square", 0.95},
+                   {"eps", AttrKind::kFloat, "of adamw", 1e-8},
+                   {"momentum", AttrKind::kFloat, "of sgd", 0.0},
+                   {"decay", AttrKind::kFloat, "weight decay", 0.1},
+                   {"decay_of", AttrKind::kString,
+                    "what decays: matrices, or a regular expression of names",
+                    std::string("matrices")},
+                   {"clip", AttrKind::kFloat,
+                    "the largest norm of all gradients together; 0: any", 1.0}},
+       .fn = AttachUpdates},
       {.name = "plan_sharding",
        .summary = "chooses how each op is sharded over the mesh, by cost",
        .from_stage = Stage::kGlobal,

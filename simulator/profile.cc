@@ -190,7 +190,7 @@ class ProfileMaker {
         for (ValueId result : op.results) kinds_[result] = "constant";
       }
       for (const Input& input : program_.inputs) {
-        kinds_[input.value] = input.role == InputRole::kWeight  ? "weight"
+        kinds_[input.value] = IsWeight(input)                   ? "weight"
                               : input.role == InputRole::kState ? "state"
                                                                 : "input";
       }

@@ -39,7 +39,7 @@ Move MoveOf(const Program& program, const Op& op) {
 std::vector<Block> BlocksOf(const Program& program) {
   std::vector<bool> is_weight(program.values.size());
   for (const Input& input : program.inputs) {
-    is_weight[input.value] = input.role == InputRole::kWeight;
+    is_weight[input.value] = IsWeight(input);
   }
   std::vector<Block> blocks;
   for (const Repeat& repeat : FindRepeats(program)) {

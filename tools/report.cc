@@ -36,7 +36,7 @@ std::string NameAndType(const Program& program, const std::string& name,
 ImportSummary Summarize(const Program& program) {
   ImportSummary summary;
   for (const Input& input : program.inputs) {
-    if (input.role != InputRole::kWeight) {
+    if (!IsWeight(input)) {
       summary.inputs +=
           (summary.inputs.empty() ? "" : ", ") +
           NameAndType(program, program.value_name(input.value), input.value);
@@ -136,7 +136,7 @@ std::string WeightText(const Program& program, bool verbose) {
   std::map<std::string, Row> rows;
   double total = 0;
   for (const Input& input : program.inputs) {
-    if (input.role != InputRole::kWeight) continue;
+    if (!IsWeight(input)) continue;
     const Type& type = program.type(input.value);
     Row& row = rows[ToString(type, program.mesh)];
     if (row.count++ == 0) row.first = program.value_name(input.value);

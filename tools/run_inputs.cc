@@ -25,7 +25,7 @@ int Find(const NamedTensors& tensors, std::string_view name) {
 std::vector<size_t> GivenInputs(const Program& program) {
   std::vector<size_t> given;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
-    if (program.inputs[i].role != InputRole::kWeight) given.push_back(i);
+    if (!IsWeight(program.inputs[i])) given.push_back(i);
   }
   return given;
 }

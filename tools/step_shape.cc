@@ -12,11 +12,13 @@ namespace {
 
 // The type of most bytes of the weights, or of the data where there are none.
 std::string DTypeOf(const Program& program) {
-  for (InputRole role : {InputRole::kWeight, InputRole::kData}) {
+  for (bool weights : {true, false}) {
     std::map<std::string, int64_t> bytes;
     for (const Input& input : program.inputs) {
       const Type& type = program.type(input.value);
-      if (input.role == role && IsFloat(type.dtype)) {
+      bool asked =
+          weights ? IsWeight(input) : input.role == InputRole::kData;
+      if (asked && IsFloat(type.dtype)) {
         bytes[std::string(ToString(type.dtype))] += type.bytes();
       }
     }

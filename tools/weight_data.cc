@@ -14,7 +14,7 @@ namespace asyra {
 std::vector<std::string> WeightsWithoutData(const Program& program) {
   std::vector<std::string> names;
   for (const Input& input : program.inputs) {
-    if (input.role != InputRole::kWeight) continue;
+    if (!IsWeight(input)) continue;
     const std::string& name = program.value_name(input.value);
     if (program.weights != nullptr && program.weights->Find(name) != nullptr) {
       continue;
@@ -30,7 +30,7 @@ absl::Status AddWeightData(const NamedTensors& data, Program* program) {
                    ? std::make_shared<WeightStore>()
                    : std::make_shared<WeightStore>(*program->weights);
   for (const Input& input : program->inputs) {
-    if (input.role != InputRole::kWeight) continue;
+    if (!IsWeight(input)) continue;
     const std::string& name = program->value_name(input.value);
     for (const auto& [given, tensor] : data) {
       if (given != name || store->Find(name) != nullptr) continue;

@@ -31,7 +31,7 @@ std::vector<std::string> WeightLines(const Program& program,
                                      const WeightStore* weights) {
   std::vector<std::string> lines;
   for (const Input& input : program.inputs) {
-    if (input.role != InputRole::kWeight) continue;
+    if (!IsWeight(input)) continue;
     const std::string& name = program.value_name(input.value);
     const Tensor* tensor = weights == nullptr ? nullptr : weights->Find(name);
     lines.push_back(tensor == nullptr

@@ -83,7 +83,7 @@ Value Graph::Weight(std::string_view name, const Tensor& data) {
 
 bool Graph::IsWeight(const Value& value) const {
   for (const struct Input& input : builder_.program().inputs) {
-    if (input.value == value.id()) return input.role == InputRole::kWeight;
+    if (input.value == value.id()) return asyra::IsWeight(input);
   }
   return false;
 }

@@ -6,13 +6,13 @@ namespace asyra::ops {
 
 ValueId Gradient::Op(std::string_view op, absl::Span<const ValueId> operands,
                      AttrMap attrs) {
-  return ASYRA_VALUE(builder_.AddOne(op, operands, std::move(attrs), "grad"));
+  return ASYRA_VALUE(builder_.AddOne(op, operands, std::move(attrs), call_.name));
 }
 
 std::vector<ValueId> Gradient::Ops(std::string_view op,
                                    absl::Span<const ValueId> operands,
                                    AttrMap attrs) {
-  return ASYRA_VALUE(builder_.Add(op, operands, std::move(attrs), "grad"));
+  return ASYRA_VALUE(builder_.Add(op, operands, std::move(attrs), call_.name));
 }
 
 ValueId Gradient::Scalar(double value, ValueId like) {
@@ -23,6 +23,10 @@ ValueId Gradient::Zeros(ValueId like) {
   Shape shape = type(like).shape();
   return Op("broadcast", {Scalar(0, like)},
             {{"shape", Ints(shape.begin(), shape.end())}});
+}
+
+ValueId Gradient::Cast(ValueId value, DType to) {
+  return type(value).dtype == to ? value : Op("cast", {value}, {{"to", to}});
 }
 
 ValueId Gradient::SumTo(ValueId value, ValueId operand) {

@@ -41,6 +41,8 @@ class Gradient {
   ValueId Scalar(double value, ValueId like);
   ValueId Scale(double factor, ValueId a) { return Mul(Scalar(factor, a), a); }
   ValueId Zeros(ValueId like);
+  // `value` in another element type; itself where it has that.
+  ValueId Cast(ValueId value, DType to);
   // `value` summed to the shape of `operand`, which was broadcast to it.
   ValueId SumTo(ValueId value, ValueId operand);
   ValueId Reshape(ValueId value, const Shape& shape);

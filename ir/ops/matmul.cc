@@ -127,20 +127,84 @@ ValueId Matmul(Gradient& g, ValueId a, ValueId b, bool ta, bool tb) {
   return g.Op("matmul", {a, b}, {{"transpose_a", ta}, {"transpose_b", tb}});
 }
 
-// [..., rows, columns] as one matrix.
-ValueId Flatten(Gradient& g, ValueId value) {
-  const Type& type = g.type(value);
-  int64_t columns = type.size(type.rank() - 1);
-  return g.Reshape(value, {type.num_elements() / columns, columns});
+// matmul_wgrad --------------------------------------------------------------
+
+DType SumType(DType dtype) {
+  return dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+}
+
+absl::StatusOr<std::vector<Type>> InferWgrad(const OpCall& call) {
+  ASYRA_RETURN_IF_ERROR(RequireSameDType(call));
+  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
+  ASYRA_RETURN_IF_ERROR(RequireRank(call, 0, 2));
+  const Type& lhs = call.operands[0];
+  const Type& rhs = call.operands[1];
+  if (lhs.rank() != rhs.rank()) {
+    return Invalid("lhs has rank {}, rhs {}", lhs.rank(), rhs.rank());
+  }
+  for (int d = 0; d + 1 < lhs.rank(); ++d) {
+    if (lhs.size(d) == rhs.size(d)) continue;
+    return Invalid("dim {} is summed, but is {} of lhs and {} of rhs", d,
+                   lhs.size(d), rhs.size(d));
+  }
+  int last = lhs.rank() - 1;
+  return std::vector<Type>{
+      Type(SumType(lhs.dtype), {lhs.size(last), rhs.size(last)})};
+}
+
+absl::StatusOr<AxisRule> WgradAxes(const OpCall& call) {
+  std::string rows = DimSpec(0, call.operands[0].rank() - 1);
+  return ParseAxisRule(fmt::format("{} m, {} n -> m n", rows, rows),
+                       call.operands, call.results, Linearity::kEach);
+}
+
+Work WgradWork(const OpCall& local) {
+  const Type& lhs = local.operands[0];
+  const Type& result = local.results[0];
+  double columns = static_cast<double>(lhs.dims.back().size);
+  Work work;
+  work.flops = 2.0 * static_cast<double>(result.num_elements()) *
+               static_cast<double>(lhs.num_elements()) / std::max(1.0, columns);
+  for (const Type& type : local.operands) {
+    work.read_bytes += static_cast<double>(type.bytes());
+  }
+  work.write_bytes = static_cast<double>(result.bytes());
+  work.matrix = true;
+  work.rows = static_cast<double>(result.size(0));
+  work.cols = static_cast<double>(result.size(1));
+  return work;
+}
+
+absl::Status WgradReference(const RefCall& call) {
+  const Tensor& lhs = call.operands[0];
+  const Tensor& rhs = call.operands[1];
+  std::vector<double> a = lhs.ToDoubles(), b = rhs.ToDoubles();
+  int64_t m = lhs.size(lhs.rank() - 1), n = rhs.size(rhs.rank() - 1);
+  int64_t rows = m == 0 ? 0 : lhs.num_elements() / m;
+  std::vector<double> sums(m * n, 0.0);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < m; ++i) {
+      double left = a[r * m + i];
+      for (int64_t j = 0; j < n; ++j) sums[i * n + j] += left * b[r * n + j];
+    }
+  }
+  call.results[0].SetAll(sums);
+  return absl::OkStatus();
+}
+
+// y = sum over rows of lhs[r, m] rhs[r, n].
+Gradients WgradVjp(Gradient& g) {
+  ValueId dy = g.Cast(g.dy(), g.type(g.x(0)).dtype);
+  return {Matmul(g, g.x(1), dy, false, true),
+          Matmul(g, g.x(0), dy, false, false)};
 }
 
 // The gradient of a weight is summed over all rows of all batches in one
 // matmul, instead of one matmul a batch and a sum after it.
 bool IsWeightOfRows(Gradient& g) {
   const Type& a = g.type(g.x(0));
-  return a.rank() > 2 && g.type(g.x(1)).rank() == 2 &&
-         !g.attrs().Bool("transpose_a") && a.num_elements() > 0 &&
-         g.type(g.y()).num_elements() > 0;
+  return g.type(g.x(1)).rank() == 2 && !g.attrs().Bool("transpose_a") &&
+         a.num_elements() > 0 && g.type(g.y()).num_elements() > 0;
 }
 
 Gradients MatmulVjp(Gradient& g) {
@@ -148,8 +212,8 @@ Gradients MatmulVjp(Gradient& g) {
   ValueId a = g.x(0), b = g.x(1), dy = g.dy();
   ValueId da = ta ? Matmul(g, b, dy, tb, true) : Matmul(g, dy, b, false, !tb);
   if (IsWeightOfRows(g)) {
-    a = Flatten(g, a);
-    dy = Flatten(g, dy);
+    return {da, tb ? g.Op("matmul_wgrad", {dy, a})
+                   : g.Op("matmul_wgrad", {a, dy})};
   }
   ValueId db = tb ? Matmul(g, dy, a, true, ta) : Matmul(g, a, dy, !ta, false);
   return {da, db};
@@ -217,6 +281,19 @@ std::vector<OpDef> MatmulOps() {
                    {"matmul(f32[6,4], f32[8,6]) {transpose_a=true, "
                     "transpose_b=true}"}},
        .fusable = Fusable::kMatmul},
+      {.name = "matmul_wgrad",
+       .summary = "lhs[..., r, m] * rhs[..., r, n] summed over all dimensions "
+                  "but m and n, as the gradient of a weight is: f32 of 16-bit "
+                  "operands",
+       .operands = {{"lhs"}, {"rhs"}},
+       .infer = InferWgrad,
+       .axes = WgradAxes,
+       .work = WgradWork,
+       .vjp = Vjp<WgradVjp>,
+       .reference = WgradReference,
+       .samples = {{"matmul_wgrad(f32[6,4], f32[6,8])"},
+                   {"matmul_wgrad(f32[2,6,4], f32[2,6,8])"},
+                   {"matmul_wgrad(bf16[2,4,4], bf16[2,4,6])"}}},
       {.name = "grouped_matmul",
        .summary = "rows[..., group, m, k] * weights[group, k, n]: each group "
                   "of rows with its own weights",

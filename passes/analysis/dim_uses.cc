@@ -75,7 +75,7 @@ uint8_t UseInMatmulOfData(const AxisRule& rule, FactorId factor) {
 std::vector<bool> ValuesOfWeights(const Program& program) {
   std::vector<bool> of_weights(program.values.size(), false);
   for (const Input& input : program.inputs) {
-    of_weights[input.value] = input.role == InputRole::kWeight;
+    of_weights[input.value] = IsWeight(input);
   }
   for (const Op& op : program.ops) {
     bool all = !op.operands.empty();

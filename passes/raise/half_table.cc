@@ -194,7 +194,7 @@ class Known {
         weight_(program.values.size(), false) {
     for (const Input& input : program.inputs) {
       weight_[input.value] =
-          input.stored.empty() && input.role == InputRole::kWeight;
+          input.stored.empty() && IsWeight(input);
     }
   }
 

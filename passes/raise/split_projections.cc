@@ -40,7 +40,7 @@ class Splitter {
         stored_(program.values.size(), false),
         to_(program, {}) {
     for (const Input& input : program.inputs) {
-      stored_[input.value] = input.role == InputRole::kWeight;
+      stored_[input.value] = IsWeight(input);
     }
     for (const Op& op : program.ops) {
       if (op.def->name == "constant") stored_[op.results[0]] = true;

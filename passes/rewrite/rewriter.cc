@@ -108,17 +108,18 @@ const Op* Rewriter::Def(ValueId value, std::string_view op) const {
 
 bool Rewriter::is_weight(ValueId value) const {
   return input_of_[value] >= 0 &&
-         inputs_[input_of_[value]].role == InputRole::kWeight;
+         asyra::IsWeight(inputs_[input_of_[value]]);
 }
 
 const Tensor* Rewriter::Data(ValueId value) const {
   if (const Op* op = Def(value, "constant")) {
     return &op->attrs.Get<Tensor>("value");
   }
-  // What is given smaller than its type does not have all of its elements.
-  if (!is_weight(value) || !inputs_[input_of_[value]].stored.empty()) {
-    return nullptr;
-  }
+  // What is given smaller than its type does not have all of its elements, and
+  // those of a param change from step to step.
+  if (!is_weight(value)) return nullptr;
+  const Input& input = inputs_[input_of_[value]];
+  if (input.role == InputRole::kParam || !input.stored.empty()) return nullptr;
   return GivenData(value);
 }
 

@@ -56,7 +56,7 @@ void AxisRoles::FindMinorMatrices() {
   int64_t total = 0;
   for (const Input& input : program_.inputs) {
     const Type& type = program_.type(input.value);
-    if (input.role != InputRole::kWeight || type.rank() < 2) continue;
+    if (!IsWeight(input) || type.rank() < 2) continue;
     of_size[type.bytes()] += type.bytes();
     total += type.bytes();
   }

@@ -61,7 +61,7 @@ std::string DimsConsidered(const Program& program, const AxisRoles& roles,
   bool data = role == AxisRole::kBatch || role == AxisRole::kSequence;
   std::vector<std::string> dims;
   for (const Input& input : program.inputs) {
-    bool weight = input.role == InputRole::kWeight;
+    bool weight = IsWeight(input);
     if (role != AxisRole::kFree && weight == data) continue;
     const Type& type = program.type(input.value);
     for (int d = 0; d < type.rank(); ++d) {

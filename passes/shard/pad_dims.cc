@@ -290,7 +290,7 @@ int64_t ModelDevices(const Mesh& mesh) {
 std::set<int64_t> UndividedSizes(const Program& program, int64_t devices) {
   std::set<int64_t> sizes;
   for (const Input& input : program.inputs) {
-    if (input.role != InputRole::kWeight) continue;
+    if (!IsWeight(input)) continue;
     for (const Dim& dim : program.type(input.value).dims) {
       if (dim.size > devices && dim.size % devices != 0) sizes.insert(dim.size);
     }
@@ -363,7 +363,7 @@ absl::StatusOr<std::optional<Program>> PadDimensions(const Program& program,
   for (const Input& input : program.inputs) {
     const Type& type = program.type(input.value);
     for (int d = 0; d < type.rank(); ++d) {
-      if (input.role == InputRole::kWeight && type.size(d) == from) {
+      if (IsWeight(input) && type.size(d) == from) {
         candidates.insert({input.value, d});
       }
     }

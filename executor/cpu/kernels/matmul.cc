@@ -29,6 +29,7 @@ class MatmulKernel : public CpuKernel {
   MatmulKernel(const KernelUse& use, DType computed, MatmulPlan plan,
                std::unique_ptr<Gemm> gemm)
       : dtype_(use.operand(0).dtype),
+        result_(use.result(0).dtype),
         computed_(computed),
         a_elements_(use.operand(0).num_elements()),
         b_elements_(use.operand(1).num_elements()),
@@ -57,7 +58,7 @@ class MatmulKernel : public CpuKernel {
     Load(dtype_, args.operands[0], a_elements_, a);
     Load(dtype_, args.operands[1], b_elements_, b);
     ASYRA_RETURN_IF_ERROR(Matmuls(a, b, c, args.workspace));
-    Store(dtype_, c, c_elements_, args.results[0]);
+    Store(result_, c, c_elements_, args.results[0]);
     return absl::OkStatus();
   }
 
@@ -74,7 +75,7 @@ class MatmulKernel : public CpuKernel {
     return absl::OkStatus();
   }
 
-  DType dtype_, computed_;
+  DType dtype_, result_, computed_;
   int64_t a_elements_, b_elements_, c_elements_;
   std::vector<std::array<int64_t, 3>> matmuls_;
   std::unique_ptr<Gemm> gemm_;
@@ -96,7 +97,9 @@ bool Always(const KernelUse&) { return true; }
 }  // namespace
 
 std::vector<CpuKernelDef> MatmulKernels() {
-  return {{"matmul", Always, Prepare}, {"grouped_matmul", Always, Prepare}};
+  return {{"matmul", Always, Prepare},
+          {"grouped_matmul", Always, Prepare},
+          {"matmul_wgrad", Always, Prepare}};
 }
 
 }  // namespace asyra::cpu

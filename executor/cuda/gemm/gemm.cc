@@ -87,13 +87,14 @@ class LtGemm : public Gemm {
     ASYRA_RETURN_IF_ERROR(
         SetTranspose(CUBLASLT_MATMUL_DESC_TRANSB, shape_.transpose_a));
     ASYRA_RETURN_IF_ERROR(SetSmCount());
-    ASYRA_RETURN_IF_ERROR(MakeLayout(shape_.transpose_b ? shape_.k : shape_.n,
-                                     shape_.transpose_b ? shape_.n : shape_.k,
-                                     shape_.b_stride, &b_));
-    ASYRA_RETURN_IF_ERROR(MakeLayout(shape_.transpose_a ? shape_.m : shape_.k,
-                                     shape_.transpose_a ? shape_.k : shape_.m,
-                                     shape_.a_stride, &a_));
-    ASYRA_RETURN_IF_ERROR(MakeLayout(shape_.n, shape_.m, shape_.c_stride, &c_));
+    const GemmShape& s = shape_;
+    ASYRA_RETURN_IF_ERROR(MakeLayout(s.dtype, s.transpose_b ? s.k : s.n,
+                                     s.transpose_b ? s.n : s.k, s.b_stride,
+                                     &b_));
+    ASYRA_RETURN_IF_ERROR(MakeLayout(s.dtype, s.transpose_a ? s.m : s.k,
+                                     s.transpose_a ? s.k : s.m, s.a_stride,
+                                     &a_));
+    ASYRA_RETURN_IF_ERROR(MakeLayout(s.result(), s.n, s.m, s.c_stride, &c_));
     return SetEpilogue(shape_.epilogue, TypeOf(shape_.dtype), operation_.value);
   }
 
@@ -198,10 +199,10 @@ class LtGemm : public Gemm {
                     "cublasLtMatmulDescSetAttribute");
   }
 
-  absl::Status MakeLayout(int64_t rows, int64_t columns, int64_t stride,
-                          Layout* layout) {
-    ASYRA_CUDA(cublasLtMatrixLayoutCreate(&layout->value, TypeOf(shape_.dtype),
-                                          rows, columns, rows));
+  absl::Status MakeLayout(DType dtype, int64_t rows, int64_t columns,
+                          int64_t stride, Layout* layout) {
+    ASYRA_CUDA(cublasLtMatrixLayoutCreate(&layout->value, TypeOf(dtype), rows,
+                                          columns, rows));
     if (shape_.batch == 1) return absl::OkStatus();
     auto batch = static_cast<int32_t>(shape_.batch);
     ASYRA_CUDA(cublasLtMatrixLayoutSetAttribute(
@@ -233,7 +234,7 @@ class Trial {
     int64_t last = s.batch - 1;
     ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.a_stride + s.m * s.k, &a_));
     ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.b_stride + s.k * s.n, &b_));
-    ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.c_stride + s.m * s.n, &c_));
+    ASYRA_RETURN_IF_ERROR(Make(s.result(), last * s.c_stride + s.m * s.n, &c_));
     if (s.epilogue.residual) {
       ASYRA_RETURN_IF_ERROR(
           Make(s.dtype, last * s.c_stride + s.m * s.n, &residual_));

@@ -13,14 +13,14 @@ namespace {
 // it is here.
 std::string FieldsOf(const GemmShape& shape) {
   const auto& [dtype, transpose_a, transpose_b, m, n, k, batch, a_stride,
-               b_stride, c_stride, epilogue, sms] = shape;
+               b_stride, c_stride, epilogue, sms, f32_result] = shape;
   const auto& [residual, bias, activation] = epilogue;
   return fmt::format(
       "{} a{}[{}, {}] b{}[{}, {}] batch {} strides {} {} {} residual {} bias "
-      "{} activation {} sms {}",
+      "{} activation {} sms {}{}",
       ToString(dtype), transpose_a ? "^T" : "", m, k, transpose_b ? "^T" : "",
       k, n, batch, a_stride, b_stride, c_stride, residual, bias,
-      static_cast<int>(activation), sms);
+      static_cast<int>(activation), sms, f32_result ? " to f32" : "");
 }
 
 // Takes a number and the space behind it off the text.

@@ -71,7 +71,8 @@ class MatmulKernel : public CudaKernel {
                       run.step[1],
                       run.step[2],
                       {operands.residual >= 0, operands.bias >= 0, activation},
-                      sms};
+                      sms,
+                      product.result(0).dtype != dtype};
       ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, Gemm::Create(shape));
       workspace_ = std::max(workspace_, gemm->workspace_bytes());
       calls_.push_back({run.first, std::move(gemm)});
@@ -163,6 +164,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareFusion(const KernelUse& use) {
 std::vector<CudaKernelDef> MatmulKernels() {
   return {{"matmul", Supports, Prepare},
           {"grouped_matmul", Supports, Prepare},
+          {"matmul_wgrad", Supports, Prepare},
           {"fusion", SupportsFusion, PrepareFusion}};
 }
 

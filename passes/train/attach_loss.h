@@ -1,0 +1,31 @@
+// The loss that a model is trained by.
+#pragma once
+
+#include "passes/pass.h"
+
+namespace asyra {
+
+// Names of what the passes of training hand to each other and to the caller.
+inline constexpr char kLossSum[] = "loss_sum";
+inline constexpr char kLossCount[] = "loss_count";
+inline constexpr char kLabels[] = "labels";
+// A label of a position without loss.
+inline constexpr int64_t kIgnoredLabel = -100;
+
+// Leaves two outputs: `loss_sum`, a number, and `loss_count`, how many terms it
+// has. Sum and count are apart so that shards and microbatches with unequal
+// counts weigh right: gradients are of the sum, updates divide by the count.
+// - A model with a float output of one element has that as its sum, and 1 as
+//   its count.
+// - Otherwise `output`, or the only float output, holds logits [..., classes].
+//   The input `labels`, i64 [...], has a class for each row, and -100 where a
+//   row has no loss; the sum is of their cross entropies. With option
+//   next_token there is no such input: the label of a position is the token
+//   at the next one of the only i64 data input, and the last has none.
+// All other outputs are dropped.
+// Errors: several outputs that may be logits; an output that is not there; no
+// tokens, or of another shape than the rows.
+absl::StatusOr<bool> AttachLoss(Program& program, const PassOptions& options,
+                                PassContext& context);
+
+}  // namespace asyra

@@ -1,0 +1,310 @@
+#include "passes/train/attach_updates.h"
+
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include "ir/builder.h"
+#include "ir/support/name_pattern.h"
+#include "ir/support/status.h"
+#include "passes/train/attach_loss.h"
+#include "passes/train/differentiate.h"
+
+namespace asyra {
+namespace {
+
+constexpr double kNormOffset = 1e-6;  // as PyTorch's clip_grad_norm_
+constexpr double kStepsToDouble = 2000;
+
+// Of a loss scale that changes by the step.
+struct DynamicScale {
+  ValueId state = kNoValue;  // its logarithm
+  ValueId scale = kNoValue;
+};
+
+class UpdateAttacher {
+ public:
+  UpdateAttacher(const Program& program, const PassOptions& options)
+      : from_(program), options_(options), builder_(Builder::Like(program)) {}
+
+  absl::StatusOr<Program> Run() {
+    ASYRA_RETURN_IF_ERROR(CopyAll());
+    ASYRA_RETURN_IF_ERROR(FindGradients());
+    ASYRA_RETURN_IF_ERROR(ReadDecay());
+    type_ = builder_.type(loss_sum_).dtype;
+    rate_ = builder_.Input(kRate, Type(type_, {}));
+    ASYRA_RETURN_IF_ERROR(AddScale());
+    ASYRA_RETURN_IF_ERROR(AddStepCount());
+    for (const Param& param : params_) {
+      ASYRA_RETURN_IF_ERROR(options_.Get<std::string>("optimizer") == "sgd"
+                                ? AddSgd(param)
+                                : AddAdamW(param));
+    }
+    builder_.Output(loss_count_, kNoValue, kLossCount);
+    return std::move(builder_).Finish();
+  }
+
+ private:
+  struct Param {
+    ValueId value, gradient;
+  };
+
+  absl::Status CopyAll() {
+    map_.assign(from_.values.size(), kNoValue);
+    for (const Input& input : from_.inputs) {
+      const std::string& name = from_.value_name(input.value);
+      if (input.role == InputRole::kData && name == kLossScale) {
+        ASYRA_RETURN_IF_ERROR(AddDynamicScale());
+        map_[input.value] = dynamic_.scale;
+        continue;
+      }
+      map_[input.value] = builder_.Input(name, from_.type(input.value),
+                                         input.role, input.stored);
+    }
+    for (const Op& op : from_.ops) {
+      ASYRA_RETURN_IF_ERROR(builder_.Copy(from_, op, &map_));
+    }
+    return absl::OkStatus();
+  }
+
+  // 2 ^ (state + 16): a state begins as 0.
+  absl::Status AddDynamicScale() {
+    dynamic_.state = builder_.Input(kLossScaleLog2, Type(DType::kF32, {}),
+                                    InputRole::kState);
+    ASYRA_ASSIGN_OR_RETURN(
+        ValueId power,
+        Binary("add", dynamic_.state, Number(kFirstLossScaleLog2, dynamic_.state)));
+    // What is between two powers of two counts steps.
+    ASYRA_ASSIGN_OR_RETURN(power, builder_.AddOne("floor", {power}));
+    ASYRA_ASSIGN_OR_RETURN(dynamic_.scale,
+                           Binary("pow", Number(2, power), power, kLossScale));
+    return absl::OkStatus();
+  }
+
+  absl::Status FindGradients() {
+    for (const Output& output : from_.outputs) {
+      std::string name = from_.output_name(output);
+      if (name == kLossSum) loss_sum_ = map_[output.value];
+      if (name == kLossCount) loss_count_ = map_[output.value];
+      for (const Input& input : from_.inputs) {
+        if (input.role == InputRole::kParam &&
+            name == GradientName(from_.value_name(input.value))) {
+          params_.push_back({map_[input.value], map_[output.value]});
+        }
+      }
+    }
+    if (loss_sum_ == kNoValue || loss_count_ == kNoValue || params_.empty()) {
+      return Invalid("there are no gradients: run attach_loss and "
+                     "differentiate before");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadDecay() {
+    std::string of = options_.Get<std::string>("decay_of");
+    decays_ = [this](const Param& param) {
+      return builder_.type(param.value).rank() >= 2;
+    };
+    if (of == "matrices") return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(NamePattern pattern, NamePattern::Parse(of));
+    decays_ = [this, pattern](const Param& param) {
+      return pattern.Matches(builder_.program().value_name(param.value));
+    };
+    if (std::any_of(params_.begin(), params_.end(), decays_)) {
+      return absl::OkStatus();
+    }
+    return Invalid("decay_of: none of the {} params is called {}",
+                   params_.size(), of);
+  }
+
+  // loss, norm, and the number that each gradient is multiplied with.
+  absl::Status AddScale() {
+    ASYRA_ASSIGN_OR_RETURN(ValueId loss,
+                           Binary("div", loss_sum_, loss_count_, kLoss));
+    builder_.Output(loss, kNoValue, kLoss);
+    // Without labels that count there is nothing to divide by.
+    ASYRA_ASSIGN_OR_RETURN(
+        ValueId count, Binary("max", loss_count_, Number(1, loss_count_), "terms"));
+    if (dynamic_.scale != kNoValue) {
+      ASYRA_ASSIGN_OR_RETURN(count, Binary("mul", count, dynamic_.scale));
+    }
+    ValueId sum = kNoValue;
+    for (const Param& param : params_) {
+      ASYRA_ASSIGN_OR_RETURN(ValueId part, SquareSum(param.gradient));
+      if (sum == kNoValue) {
+        sum = part;
+      } else {
+        ASYRA_ASSIGN_OR_RETURN(sum, Binary("add", sum, part, "squares"));
+      }
+    }
+    ASYRA_ASSIGN_OR_RETURN(ValueId root, builder_.AddOne("sqrt", {sum}));
+    ASYRA_ASSIGN_OR_RETURN(norm_, Binary("div", root, count, kNorm));
+    builder_.Output(norm_, kNoValue, kNorm);
+    scale_ = Number(1, norm_);
+    if (options_.Float("clip") > 0) {
+      ASYRA_ASSIGN_OR_RETURN(ValueId beside,
+                             Binary("add", norm_, Number(kNormOffset, norm_)));
+      ASYRA_ASSIGN_OR_RETURN(
+          ValueId part, Binary("div", Number(options_.Float("clip"), norm_), beside));
+      ASYRA_ASSIGN_OR_RETURN(scale_, Binary("min", part, scale_));
+    }
+    ASYRA_ASSIGN_OR_RETURN(scale_, Binary("div", scale_, count, "gradient_scale"));
+    return FinishDynamicScale();
+  }
+
+  absl::Status FinishDynamicScale() {
+    if (dynamic_.scale == kNoValue) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(
+        ValueId finite,
+        builder_.AddOne("less", {norm_, Number(HUGE_VAL, norm_)}));
+    finite_ = finite;
+    ASYRA_ASSIGN_OR_RETURN(
+        ValueId up, Binary("add", dynamic_.state,
+                       Number(1 / kStepsToDouble, dynamic_.state)));
+    // Down by one, and to where the counting begins.
+    ASYRA_ASSIGN_OR_RETURN(ValueId floor,
+                           builder_.AddOne("floor", {dynamic_.state}));
+    ASYRA_ASSIGN_OR_RETURN(ValueId down,
+                           Binary("sub", floor, Number(1, floor)));
+    ASYRA_ASSIGN_OR_RETURN(ValueId next,
+                           builder_.AddOne("select", {finite, up, down}));
+    builder_.Output(next, dynamic_.state);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ValueId> SquareSum(ValueId value) {
+    ASYRA_ASSIGN_OR_RETURN(ValueId square, Binary("mul", value, value, "square"));
+    Ints dims;
+    for (int d = 0; d < builder_.type(value).rank(); ++d) dims.push_back(d);
+    ASYRA_ASSIGN_OR_RETURN(
+        ValueId sum,
+        builder_.AddOne("reduce_sum", {square},
+                        {{"dims", dims}, {"keep", false}}, "squares"));
+    return Cast(sum, type_);
+  }
+
+  absl::Status AddStepCount() {
+    ValueId state = builder_.Input(kStepCount, Type(DType::kI64, {}),
+                                   InputRole::kState);
+    ASYRA_ASSIGN_OR_RETURN(
+        step_, Binary("add", state,
+                  builder_.Constant(Tensor::FromInts(DType::kI64, {}, {1}))));
+    ASYRA_ASSIGN_OR_RETURN(ValueId kept, Kept(step_, state));
+    builder_.Output(kept, state);
+    return absl::OkStatus();
+  }
+
+  absl::Status AddAdamW(const Param& param) {
+    ValueId m = Moment(param, "m"), v = Moment(param, "v");
+    ASYRA_ASSIGN_OR_RETURN(ValueId gradient, Scaled(param));
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<ValueId> next,
+        builder_.Add("adamw", {param.value, gradient, m, v, rate_, step_},
+                     {{"beta1", options_.Float("beta1")},
+                      {"beta2", options_.Float("beta2")},
+                      {"eps", options_.Float("eps")},
+                      {"weight_decay", DecayOf(param)}},
+                     NewName(param)));
+    return Replace({param.value, m, v}, next);
+  }
+
+  absl::Status AddSgd(const Param& param) {
+    double momentum = options_.Float("momentum");
+    std::vector<ValueId> old = {param.value};
+    ASYRA_ASSIGN_OR_RETURN(ValueId gradient, Scaled(param));
+    std::vector<ValueId> operands = {param.value, gradient, rate_};
+    if (momentum != 0) {
+      old.push_back(Moment(param, "velocity"));
+      operands.push_back(old.back());
+    }
+    ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> next,
+                           builder_.Add("sgd", operands,
+                                        {{"momentum", momentum},
+                                         {"weight_decay", DecayOf(param)}},
+                                        NewName(param)));
+    return Replace(old, next);
+  }
+
+  absl::Status Replace(const std::vector<ValueId>& old,
+                       const std::vector<ValueId>& next) {
+    for (size_t i = 0; i < old.size(); ++i) {
+      ASYRA_ASSIGN_OR_RETURN(ValueId kept, Kept(next[i], old[i]));
+      builder_.Output(kept, old[i]);
+    }
+    return absl::OkStatus();
+  }
+
+  // `next`, or `old` in a step whose gradients are not finite.
+  absl::StatusOr<ValueId> Kept(ValueId next, ValueId old) {
+    if (finite_ == kNoValue) return next;
+    return builder_.AddOne("select", {finite_, next, old}, {},
+                           builder_.program().value_name(next));
+  }
+
+  ValueId Moment(const Param& param, std::string_view what) {
+    return builder_.Input(
+        fmt::format("{}.{}", builder_.program().value_name(param.value), what),
+        builder_.type(param.value), InputRole::kState);
+  }
+
+  absl::StatusOr<ValueId> Scaled(const Param& param) {
+    DType dtype = builder_.type(param.gradient).dtype;
+    ASYRA_ASSIGN_OR_RETURN(ValueId scale, Cast(scale_, dtype));
+    return Binary("mul", param.gradient, scale,
+              fmt::format("{}.scaled",
+                          builder_.program().value_name(param.gradient)));
+  }
+
+  std::string NewName(const Param& param) const {
+    return fmt::format("{}.new", builder_.program().value_name(param.value));
+  }
+
+  double DecayOf(const Param& param) const {
+    return decays_(param) ? options_.Float("decay") : 0;
+  }
+
+  absl::StatusOr<ValueId> Binary(std::string_view op, ValueId a, ValueId b,
+                                 std::string_view name = "") {
+    return builder_.AddOne(op, {a, b}, {}, name);
+  }
+
+  absl::StatusOr<ValueId> Cast(ValueId value, DType to) {
+    if (builder_.type(value).dtype == to) return value;
+    return builder_.AddOne("cast", {value}, {{"to", to}},
+                           builder_.program().value_name(value));
+  }
+
+  ValueId Number(double number, ValueId like) {
+    return builder_.Constant(
+        Tensor::FromDoubles(builder_.type(like).dtype, {}, {number}));
+  }
+
+  const Program& from_;
+  const PassOptions& options_;
+  Builder builder_;
+  std::vector<ValueId> map_;
+  std::vector<Param> params_;  // in the order of the outputs
+  std::function<bool(const Param&)> decays_;
+  DType type_ = DType::kF32;
+  DynamicScale dynamic_;
+  ValueId loss_sum_ = kNoValue, loss_count_ = kNoValue, norm_ = kNoValue;
+  ValueId rate_ = kNoValue, step_ = kNoValue, scale_ = kNoValue;
+  ValueId finite_ = kNoValue;  // whether all gradients are, where asked
+};
+
+}  // namespace
+
+absl::StatusOr<bool> AttachUpdates(Program& program, const PassOptions& options,
+                                   PassContext&) {
+  std::string optimizer = options.Get<std::string>("optimizer");
+  if (optimizer != "adamw" && optimizer != "sgd") {
+    return Invalid("optimizer is {}, it should be adamw or sgd", optimizer);
+  }
+  if (options.Float("clip") < 0) {
+    return Invalid("clip is {}, it should be at least 0", options.Float("clip"));
+  }
+  ASYRA_ASSIGN_OR_RETURN(program, UpdateAttacher(program, options).Run());
+  return true;
+}
+
+}  // namespace asyra

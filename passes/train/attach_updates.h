@@ -1,0 +1,35 @@
+// The optimizer's part of a training step.
+#pragma once
+
+#include "passes/pass.h"
+
+namespace asyra {
+
+// Names of what a training step takes and gives besides.
+inline constexpr char kRate[] = "rate";         // data, a number
+inline constexpr char kStepCount[] = "step";    // state, steps that were made
+inline constexpr char kLoss[] = "loss";         // output: sum / count
+inline constexpr char kNorm[] = "norm";         // output: before clipping
+// State: the binary logarithm of the loss scale, less kFirstLossScaleLog2.
+inline constexpr char kLossScaleLog2[] = "loss_scale_log2";
+inline constexpr double kFirstLossScaleLog2 = 16;
+
+// Of a program with the outputs of attach_loss and differentiate: makes it a
+// step that updates its params. Gradients are divided by loss_count; `norm` is
+// the root of the sum of their squares, over all parameters; where it is above
+// `clip` they are scaled by clip / (norm + 1e-6). Then, with the learning rate
+// from the data input `rate`:
+//   adamw: param -= rate * (m' / (sqrt(v') + eps) + decay * param)
+//   sgd:   velocity = momentum * velocity + gradient + decay * param;
+//          param -= rate * velocity
+// as ir/ops/optim.cc has them. Moments are states of the params' names with
+// `.m`, `.v` or `.velocity` behind; they begin as zeros. `decay` is for params
+// that `decay_of` matches whole, "matrices" for those of rank 2 and more.
+// With a loss_scale (differentiate) a step whose norm is not finite changes
+// nothing and halves the scale; kStepsToDouble steps without one double it.
+// Outputs are then `loss`, `norm`, `loss_count` and the new values.
+// Errors: no gradients; a regular expression that is none or matches no param.
+absl::StatusOr<bool> AttachUpdates(Program& program, const PassOptions& options,
+                                   PassContext& context);
+
+}  // namespace asyra
