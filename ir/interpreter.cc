@@ -67,8 +67,7 @@ class Machine {
       }
       if (whole == nullptr || (missing && whole == &inputs[i])) {
         return Invalid("{} %{} has no data",
-                       IsWeight(input) ? "weight" : "input",
-                       name);
+                       IsWeight(input) ? "weight" : "input", name);
       }
       ASYRA_RETURN_IF_ERROR(CheckStored(program_, input, *whole));
       ASYRA_RETURN_IF_ERROR(

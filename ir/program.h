@@ -67,7 +67,8 @@ inline bool IsUpdated(const Input& input) {
 
 struct Output {
   ValueId value = kNoValue;
-  // The state or param input this output replaces for the next step, or kNoValue.
+  // The state or param input this output replaces for the next step, or
+  // kNoValue.
   ValueId alias = kNoValue;
   // What it is called outside, whatever becomes of its value; empty: as the
   // value (Program::output_name).

@@ -92,6 +92,13 @@ class ShardReader {
 
 absl::StatusOr<Tensor> ReadShard(const Tensor& whole, const Type& type,
                                  const Mesh& mesh, int64_t device) {
+  if (whole.dtype() != type.dtype) {
+    Type stored = type;
+    stored.dtype = whole.dtype();
+    ASYRA_ASSIGN_OR_RETURN(Tensor shard,
+                           ReadShard(whole, stored, mesh, device));
+    return Tensor::FromDoubles(type.dtype, shard.shape(), shard.ToDoubles());
+  }
   if (whole.source() == nullptr && whole.shape() == type.shape()) {
     return Shard(whole, type, mesh, device);
   }
@@ -105,7 +112,10 @@ absl::Status CheckStored(const Program& program, const Input& input,
                          const Tensor& tensor) {
   const Type& type = program.type(input.value);
   Shape shape = program.GivenShape(input);
-  if (tensor.dtype() == type.dtype && tensor.shape() == shape) {
+  bool widened = input.role == InputRole::kParam && IsFloat(tensor.dtype()) &&
+                 IsFloat(type.dtype) &&
+                 SizeOf(tensor.dtype()) <= SizeOf(type.dtype);
+  if ((tensor.dtype() == type.dtype || widened) && tensor.shape() == shape) {
     return absl::OkStatus();
   }
   bool weight = IsWeight(input);

@@ -16,6 +16,7 @@ namespace asyra {
 // of the shard are read, each once, into new memory, and no others; parts of
 // one in memory are copied unless they are contiguous. `whole` may be smaller
 // than `type` (Input::stored): what it has not is zero.
+// Elements of another type are rounded to that of `type`.
 // Errors: what the file says.
 absl::StatusOr<Tensor> ReadShard(const Tensor& whole, const Type& type,
                                  const Mesh& mesh, int64_t device);
@@ -28,7 +29,7 @@ absl::StatusOr<std::vector<Tensor>> ReadRankWeights(const Program& program,
                                                     int64_t device);
 
 // Error unless `tensor` has the element type and shape in which `input` is
-// given.
+// given; a param may be given in a float type that its own one holds.
 absl::Status CheckStored(const Program& program, const Input& input,
                          const Tensor& tensor);
 

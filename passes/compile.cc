@@ -52,9 +52,9 @@ absl::StatusOr<RaisedProgram> Raise(Program model,
   }
   PassContext context;
   context.dim_names = dim_names;
-  ASYRA_RETURN_IF_ERROR(RunPasses(raised.program,
-                                  RaisePasses(options.expert_capacity), context,
-                                  options.manager, &raised.timings));
+  ASYRA_RETURN_IF_ERROR(RunPasses(
+      raised.program, RaisePasses(options.expert_capacity, options.dtype),
+      context, options.manager, &raised.timings));
   raised.remarks = std::move(context.remarks);
   return raised;
 }

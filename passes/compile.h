@@ -24,6 +24,8 @@ namespace asyra {
 
 struct CompileOptions {
   int64_t expert_capacity = 0;  // percent of an even share; 0: no drops
+  std::string dtype;  // that floats are computed in; empty: as they are
+  std::optional<TrainOptions> train;  // none: the model's own outputs
   ShardingOptions sharding;
   // The axes of the mesh may be ordered anew over hosts (mesh_order.h).
   bool order_axes = false;

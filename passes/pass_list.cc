@@ -33,7 +33,9 @@
 #include "passes/shard/propagate_sharding.h"
 #include "passes/train/attach_loss.h"
 #include "passes/train/attach_updates.h"
+#include "passes/train/average_loss.h"
 #include "passes/train/differentiate.h"
+#include "passes/train/mark_params.h"
 #include "simulator/library_memory.h"
 
 namespace asyra {
@@ -187,14 +189,24 @@ const std::vector<PassRecord>& Records() {
                     "input of labels",
                     false}},
        .fn = AttachLoss},
-      {.name = "differentiate",
-       .summary = "adds the gradient of the loss by each parameter",
+      {.name = "mark_params",
+       .summary = "makes the weights that are trained params",
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .options = {{"freeze", AttrKind::kString,
                     "a regular expression: weights of these names stay",
                     std::string()}},
+       .fn = MarkParams},
+      {.name = "differentiate",
+       .summary = "adds the gradient of the loss by each parameter",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
        .fn = Differentiate},
+      {.name = "average_loss",
+       .summary = "makes the outputs the mean loss and how many terms it has",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .fn = AverageLoss},
       {.name = "attach_updates",
        .summary = "adds the optimizer: parameters change by their gradients",
        .from_stage = Stage::kGlobal,

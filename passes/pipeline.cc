@@ -6,31 +6,82 @@ namespace asyra {
 // dead, activations become operands of rotary's multiplications, and attention
 // absorbs transposes that rotary has moved to its layout. Projections are split
 // when rotary no longer reads parts of heads.
-Pipeline RaisePasses(int64_t expert_capacity_percent) {
-  return {
-      MakePass("canonicalize"),
-      MakePass("raise_norm"),
-      MakePass("raise_activation"),
-      MakePass("raise_moe", {{"capacity_percent", expert_capacity_percent}}),
-      MakePass("raise_rotary"),
-      MakePass("split_projections"),
-      MakePass("raise_attention"),
-      MakePass("canonicalize"),
-  };
+Pipeline RaisePasses(int64_t expert_capacity_percent,
+                     const std::string& dtype) {
+  // Constants are computed in the wider of both types.
+  bool is_wide = dtype == "f64" || dtype == "f32";
+  Pipeline passes;
+  if (is_wide) {
+    passes.push_back(MakePass("set_dtype", {{"dtype", dtype}}));
+  }
+  for (PassRun pass : Pipeline{
+           MakePass("canonicalize"),
+           MakePass("raise_norm"),
+           MakePass("raise_activation"),
+           MakePass("raise_moe",
+                    {{"capacity_percent", expert_capacity_percent}}),
+           MakePass("raise_rotary"),
+           MakePass("split_projections"),
+           MakePass("raise_attention"),
+           MakePass("canonicalize"),
+       }) {
+    passes.push_back(std::move(pass));
+  }
+  if (!dtype.empty() && !is_wide)
+    passes.push_back(MakePass("set_dtype", {{"dtype", dtype}}));
+  return passes;
+}
+
+Pipeline TrainPasses(const TrainOptions& options) {
+  using What = TrainOptions::What;
+  Pipeline passes;
+  if (options.what != What::kForward) {
+    passes.push_back(MakePass(
+        "attach_loss",
+        {{"output", options.output}, {"next_token", options.next_token}}));
+  }
+  passes.push_back(MakePass("mark_params", {{"freeze", options.freeze}}));
+  if (options.what == What::kEvaluate) {
+    passes.push_back(MakePass("average_loss"));
+  }
+  if (options.what == What::kStep || options.what == What::kGradients) {
+    passes.push_back(MakePass("differentiate"));
+  }
+  if (options.what == What::kStep) {
+    passes.push_back(
+        MakePass("attach_updates", {{"optimizer", options.optimizer},
+                                    {"beta1", options.beta1},
+                                    {"beta2", options.beta2},
+                                    {"eps", options.eps},
+                                    {"momentum", options.momentum},
+                                    {"decay", options.decay},
+                                    {"decay_of", options.decay_of},
+                                    {"clip", options.clip}}));
+  }
+  passes.push_back(MakePass("canonicalize"));
+  return passes;
 }
 
 // Rows of experts are merged as the mesh allows.
-Pipeline ShardPasses(const ShardingOptions& options) {
+Pipeline ShardPasses(const ShardingOptions& options,
+                     const std::optional<TrainOptions>& train) {
+  Pipeline training;
+  if (train.has_value()) training = TrainPasses(*train);
   if (options.propagate) {
-    return {MakePass("propagate_sharding", {{"seeds", options.pins}}),
-            MakePass("partition")};
+    training.push_back(
+        MakePass("propagate_sharding", {{"seeds", options.pins}}));
+    training.push_back(MakePass("partition"));
+    return training;
   }
   PassOptions plan = {{"pins", options.pins},
                       {"experts", options.experts},
                       {"tp_strategy", options.tp_strategy},
                       {"ep_strategy", options.ep_strategy}};
-  return {MakePass("merge_expert_rows"), MakePass("pad_dims", plan),
-          MakePass("plan_sharding", plan), MakePass("partition")};
+  Pipeline passes = {MakePass("merge_expert_rows"), MakePass("pad_dims", plan)};
+  passes.insert(passes.end(), training.begin(), training.end());
+  passes.push_back(MakePass("plan_sharding", plan));
+  passes.push_back(MakePass("partition"));
+  return passes;
 }
 
 Pipeline DecomposePasses(bool copyable) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "passes/pass_manager.h"
@@ -10,8 +11,30 @@
 namespace asyra {
 
 // Imported graph to fused meanings; stage global. `expert_capacity_percent` is
-// the option of raise_moe.
-Pipeline RaisePasses(int64_t expert_capacity_percent = 0);
+// the option of raise_moe, `dtype` that of set_dtype; empty: as it is.
+Pipeline RaisePasses(int64_t expert_capacity_percent = 0,
+                     const std::string& dtype = "");
+
+// What becomes of a model that is trained.
+struct TrainOptions {
+  enum class What {
+    kStep,       // loss, gradients and updates
+    kGradients,  // loss and gradients, as outputs
+    kEvaluate,   // loss
+    kForward,    // the model's own outputs, of the params
+  };
+  What what = What::kStep;
+  std::string output;       // attach_loss
+  bool next_token = false;  // attach_loss
+  std::string freeze;       // mark_params
+  // attach_updates
+  std::string optimizer = "adamw", decay_of = "matrices";
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0;
+  double decay = 0.1, clip = 1;
+};
+
+// Global: a raised model to that.
+Pipeline TrainPasses(const TrainOptions& options);
 
 // How a global program is sharded, as the options of plan_sharding say it.
 struct ShardingOptions {
@@ -22,8 +45,10 @@ struct ShardingOptions {
   bool propagate = false;
 };
 
-// One logical device to what each device runs; global to local.
-Pipeline ShardPasses(const ShardingOptions& options = {});
+// One logical device to what each device runs; global to local. With `train`
+// the model becomes that on the way, behind what only forward passes know.
+Pipeline ShardPasses(const ShardingOptions& options = {},
+                     const std::optional<TrainOptions>& train = std::nullopt);
 
 // Local: reduce_scatters become an all_to_all and a reduction on the device;
 // with `copyable` only where copy engines can carry the all_to_all.

@@ -52,7 +52,8 @@ absl::Status StrategySearch::TryTpStrategy(const std::string& tp_strategy) {
     ShardingOptions sharding = options_.sharding;
     sharding.tp_strategy = tp_strategy;
     absl::Status sharded =
-        Run(strategy.program, ShardPasses(sharding), strategy.context);
+        Run(strategy.program, ShardPasses(sharding, options_.train),
+            strategy.context);
     // Not every program can be sharded in a form that nobody asked for.
     if (!strategy.name.empty() && absl::IsInvalidArgument(sharded)) {
       Reject(strategy.name, sharded);

@@ -16,6 +16,8 @@
 #include "tools/report.h"
 #include "tools/run_tool.h"
 #include "tools/schedule_report.h"
+#include "tools/train_flags.h"
+#include "tools/training.h"
 
 namespace asyra {
 namespace {
@@ -26,6 +28,8 @@ struct Flags {
   std::string report = "text";
   bool print_plan = false, ablation = false, verbose = false;
   std::string trace, html;
+  bool train = false;
+  TrainOptions train_options;
 };
 
 // The weights first: a program that is there has its weights. Nor are there
@@ -94,12 +98,33 @@ absl::Status CheckOutput(const std::string& path) {
   return Invalid("-o {}: a program's file should end in .asyra", path);
 }
 
-absl::Status Run(const Flags& flags) {
+// A training step, with the programs beside it in -o.
+absl::StatusOr<CompiledModel> CompileStep(const Flags& flags) {
+  ASYRA_RETURN_IF_ERROR(CheckTarget(flags.compile));
+  ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadRaised(flags.compile));
+  AddRotaryTables(&model.raised.program);
+  if (flags.output.empty()) return Compile(flags.compile, model);
+  ASYRA_ASSIGN_OR_RETURN(Training training,
+                         CompileTraining(flags.compile, model));
+  ASYRA_RETURN_IF_ERROR(WriteTraining(training, flags.compile, flags.output));
+  return std::move(training.step);
+}
+
+absl::StatusOr<CompiledModel> CompileModel(const Flags& flags) {
   ASYRA_RETURN_IF_ERROR(CheckOutput(flags.output));
   ASYRA_ASSIGN_OR_RETURN(CompiledModel result, Compile(flags.compile));
   if (!flags.output.empty()) {
     ASYRA_RETURN_IF_ERROR(WriteProgram(result.program, flags.output));
   }
+  return result;
+}
+
+absl::Status Run(const Flags& given) {
+  Flags flags = given;
+  if (flags.train) flags.compile.train = flags.train_options;
+  ASYRA_ASSIGN_OR_RETURN(CompiledModel result, flags.train
+                                                   ? CompileStep(flags)
+                                                   : CompileModel(flags));
   std::optional<Steps> steps;
   if (result.simulated.has_value()) steps = StepsOf(flags.compile, result);
   ASYRA_RETURN_IF_ERROR(WriteSimulated(flags, result, steps));
@@ -142,6 +167,11 @@ int main(int argc, char** argv) {
         throw CLI::Success();
       },
       "prints the passes and their options");
+  app.add_flag(
+      "--train", flags.train,
+      "makes a training step of it: loss, gradients and updates; -o "
+      "is then a folder that gets the step and the programs beside it");
+  asyra::AddTrainFlags(app, &flags.train_options);
   app.add_flag("--print-plan", flags.print_plan,
                "prints how weights and layers are sharded, and what each "
                "collective moves");

@@ -106,6 +106,9 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
       "REGEX: inputs of an .onnx file whose names match are weights, "
       "given once; where neither says it, inputs are data, unless "
       "the file has no weights of its own");
+  app.add_option("--dtype", flags->dtype,
+                 "the float type that is computed in, whatever the model's is")
+      ->check(CLI::IsMember({"f64", "f32", "bf16", "f16"}));
   app.add_option("--dp", flags->dp, "data parallel devices (batch)");
   app.add_option("--tp", flags->tp, "tensor parallel devices (weights)");
   app.add_option("--sp", flags->sp, "sequence parallel devices (tokens)");
@@ -275,6 +278,8 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   }
   CompileOptions options;
   options.expert_capacity = flags.expert_capacity;
+  options.dtype = flags.dtype;
+  options.train = flags.train;
   options.sharding = {.pins = flags.shard,
                       .experts = ExpertAxes(flags),
                       .tp_strategy = flags.tp_strategy,

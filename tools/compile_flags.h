@@ -54,6 +54,8 @@ struct CompileFlags {
   // measured one.
   bool measured_only = false;
   int64_t expert_capacity = 0;        // percent of an even share; 0: no drops
+  std::string dtype;                  // as CompileOptions has it
+  std::optional<TrainOptions> train;  // none: the model as it is
   std::string passes;                 // instead of the default pipeline
   std::string print_after, dump_dir;  // as PassManagerOptions has them
   bool print_changed = false, simulate_each = false;

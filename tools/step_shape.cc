@@ -16,8 +16,7 @@ std::string DTypeOf(const Program& program) {
     std::map<std::string, int64_t> bytes;
     for (const Input& input : program.inputs) {
       const Type& type = program.type(input.value);
-      bool asked =
-          weights ? IsWeight(input) : input.role == InputRole::kData;
+      bool asked = weights ? IsWeight(input) : input.role == InputRole::kData;
       if (asked && IsFloat(type.dtype)) {
         bytes[std::string(ToString(type.dtype))] += type.bytes();
       }

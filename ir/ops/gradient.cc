@@ -6,7 +6,8 @@ namespace asyra::ops {
 
 ValueId Gradient::Op(std::string_view op, absl::Span<const ValueId> operands,
                      AttrMap attrs) {
-  return ASYRA_VALUE(builder_.AddOne(op, operands, std::move(attrs), call_.name));
+  return ASYRA_VALUE(
+      builder_.AddOne(op, operands, std::move(attrs), call_.name));
 }
 
 std::vector<ValueId> Gradient::Ops(std::string_view op,

@@ -212,8 +212,8 @@ Gradients MatmulVjp(Gradient& g) {
   ValueId a = g.x(0), b = g.x(1), dy = g.dy();
   ValueId da = ta ? Matmul(g, b, dy, tb, true) : Matmul(g, dy, b, false, !tb);
   if (IsWeightOfRows(g)) {
-    return {da, tb ? g.Op("matmul_wgrad", {dy, a})
-                   : g.Op("matmul_wgrad", {a, dy})};
+    return {da,
+            tb ? g.Op("matmul_wgrad", {dy, a}) : g.Op("matmul_wgrad", {a, dy})};
   }
   ValueId db = tb ? Matmul(g, dy, a, true, ta) : Matmul(g, a, dy, !ta, false);
   return {da, db};

@@ -157,7 +157,9 @@ absl::StatusOr<ValueId> RemoveIdentity(Rewriter& to, const NewOp& op) {
 absl::StatusOr<ValueId> Respell(Rewriter& to, const NewOp& op) {
   double number;
   if (op.arity() > 0) {
-    AttrMap attrs = FromFront(op.op.attrs, to.type(op.in(0)).rank());
+    // one_hot's is one of the result, which has one more.
+    int rank = to.type(op.in(0)).rank() + (op.is("one_hot") ? 1 : 0);
+    AttrMap attrs = FromFront(op.op.attrs, rank);
     if (!(attrs == op.op.attrs)) {
       return to.Add(op.op.def->name, op.op.operands, attrs);
     }

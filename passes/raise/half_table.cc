@@ -193,8 +193,7 @@ class Known {
         def_use_(program),
         weight_(program.values.size(), false) {
     for (const Input& input : program.inputs) {
-      weight_[input.value] =
-          input.stored.empty() && IsWeight(input);
+      weight_[input.value] = input.stored.empty() && IsWeight(input);
     }
   }
 

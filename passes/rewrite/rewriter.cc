@@ -107,8 +107,7 @@ const Op* Rewriter::Def(ValueId value, std::string_view op) const {
 }
 
 bool Rewriter::is_weight(ValueId value) const {
-  return input_of_[value] >= 0 &&
-         asyra::IsWeight(inputs_[input_of_[value]]);
+  return input_of_[value] >= 0 && asyra::IsWeight(inputs_[input_of_[value]]);
 }
 
 const Tensor* Rewriter::Data(ValueId value) const {

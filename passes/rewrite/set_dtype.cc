@@ -44,7 +44,8 @@ class TypeChanger {
     }
     for (Op op : from_.ops) {
       AttrMap attrs;
-      for (const auto& [name, value] : op.attrs) attrs.Set(name, Changed(value));
+      for (const auto& [name, value] : op.attrs)
+        attrs.Set(name, Changed(value));
       op.attrs = std::move(attrs);
       ASYRA_RETURN_IF_ERROR(builder.Copy(from_, op, &map));
     }

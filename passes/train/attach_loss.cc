@@ -22,8 +22,8 @@ class LossAttacher {
                            FindOutput(options.Get<std::string>("output")));
     value_ = map_[output->value];
     bool is_loss = builder_.type(value_).num_elements() == 1;
-    ASYRA_RETURN_IF_ERROR(
-        is_loss ? TakeLoss() : AddLoss(options.Bool("next_token")));
+    ASYRA_RETURN_IF_ERROR(is_loss ? TakeLoss()
+                                  : AddLoss(options.Bool("next_token")));
     return std::move(builder_).Finish();
   }
 
@@ -32,8 +32,8 @@ class LossAttacher {
     map_.assign(from_.values.size(), kNoValue);
     for (const Input& input : from_.inputs) {
       map_[input.value] =
-          builder_.Input(from_.value_name(input.value),
-                         from_.type(input.value), input.role, input.stored);
+          builder_.Input(from_.value_name(input.value), from_.type(input.value),
+                         input.role, input.stored);
     }
     for (const Op& op : from_.ops) {
       ASYRA_RETURN_IF_ERROR(builder_.Copy(from_, op, &map_));
@@ -83,10 +83,10 @@ class LossAttacher {
   absl::Status AddLoss(bool next_token) {
     const Type& logits = builder_.type(value_);
     if (logits.rank() < 2) {
-      return Invalid("output %{} of shape {} is neither a loss nor rows of "
-                     "logits",
-                     builder_.program().value_name(value_),
-                     ShapeToString(logits.shape()));
+      return Invalid(
+          "output %{} of shape {} is neither a loss nor rows of "
+          "logits",
+          builder_.program().value_name(value_), ShapeToString(logits.shape()));
     }
     Shape rows = logits.shape();
     rows.pop_back();
@@ -123,9 +123,8 @@ class LossAttacher {
     Ints dims;
     for (int d = 0; d < builder_.type(value).rank(); ++d) dims.push_back(d);
     ASYRA_ASSIGN_OR_RETURN(
-        ValueId sum,
-        builder_.AddOne("reduce_sum", {value}, {{"dims", dims}, {"keep", false}},
-                        name));
+        ValueId sum, builder_.AddOne("reduce_sum", {value},
+                                     {{"dims", dims}, {"keep", false}}, name));
     builder_.Output(sum, kNoValue, name);
     return absl::OkStatus();
   }
@@ -140,9 +139,10 @@ class LossAttacher {
       }
     }
     if (tokens.size() != 1) {
-      return Invalid("next_token: {} data inputs are i64, one should be the "
-                     "tokens",
-                     tokens.size());
+      return Invalid(
+          "next_token: {} data inputs are i64, one should be the "
+          "tokens",
+          tokens.size());
     }
     Shape shape = builder_.type(tokens[0]).shape();
     if (shape != rows) {
@@ -152,10 +152,10 @@ class LossAttacher {
     int64_t last = static_cast<int64_t>(shape.size()) - 1;
     ASYRA_ASSIGN_OR_RETURN(
         ValueId next,
-        builder_.AddOne("slice", {tokens[0]},
-                        {{"dim", last}, {"start", int64_t{1}},
-                         {"stop", shape[last]}},
-                        kLabels));
+        builder_.AddOne(
+            "slice", {tokens[0]},
+            {{"dim", last}, {"start", int64_t{1}}, {"stop", shape[last]}},
+            kLabels));
     ValueId ignored =
         builder_.Constant(Tensor::FromInts(DType::kI64, {}, {kIgnoredLabel}));
     Ints end(shape.begin(), shape.end());

@@ -71,9 +71,9 @@ class UpdateAttacher {
   absl::Status AddDynamicScale() {
     dynamic_.state = builder_.Input(kLossScaleLog2, Type(DType::kF32, {}),
                                     InputRole::kState);
-    ASYRA_ASSIGN_OR_RETURN(
-        ValueId power,
-        Binary("add", dynamic_.state, Number(kFirstLossScaleLog2, dynamic_.state)));
+    ASYRA_ASSIGN_OR_RETURN(ValueId power,
+                           Binary("add", dynamic_.state,
+                                  Number(kFirstLossScaleLog2, dynamic_.state)));
     // What is between two powers of two counts steps.
     ASYRA_ASSIGN_OR_RETURN(power, builder_.AddOne("floor", {power}));
     ASYRA_ASSIGN_OR_RETURN(dynamic_.scale,
@@ -94,8 +94,9 @@ class UpdateAttacher {
       }
     }
     if (loss_sum_ == kNoValue || loss_count_ == kNoValue || params_.empty()) {
-      return Invalid("there are no gradients: run attach_loss and "
-                     "differentiate before");
+      return Invalid(
+          "there are no gradients: run attach_loss and "
+          "differentiate before");
     }
     return absl::OkStatus();
   }
@@ -124,7 +125,8 @@ class UpdateAttacher {
     builder_.Output(loss, kNoValue, kLoss);
     // Without labels that count there is nothing to divide by.
     ASYRA_ASSIGN_OR_RETURN(
-        ValueId count, Binary("max", loss_count_, Number(1, loss_count_), "terms"));
+        ValueId count,
+        Binary("max", loss_count_, Number(1, loss_count_), "terms"));
     if (dynamic_.scale != kNoValue) {
       ASYRA_ASSIGN_OR_RETURN(count, Binary("mul", count, dynamic_.scale));
     }
@@ -145,10 +147,12 @@ class UpdateAttacher {
       ASYRA_ASSIGN_OR_RETURN(ValueId beside,
                              Binary("add", norm_, Number(kNormOffset, norm_)));
       ASYRA_ASSIGN_OR_RETURN(
-          ValueId part, Binary("div", Number(options_.Float("clip"), norm_), beside));
+          ValueId part,
+          Binary("div", Number(options_.Float("clip"), norm_), beside));
       ASYRA_ASSIGN_OR_RETURN(scale_, Binary("min", part, scale_));
     }
-    ASYRA_ASSIGN_OR_RETURN(scale_, Binary("div", scale_, count, "gradient_scale"));
+    ASYRA_ASSIGN_OR_RETURN(scale_,
+                           Binary("div", scale_, count, "gradient_scale"));
     return FinishDynamicScale();
   }
 
@@ -158,9 +162,9 @@ class UpdateAttacher {
         ValueId finite,
         builder_.AddOne("less", {norm_, Number(HUGE_VAL, norm_)}));
     finite_ = finite;
-    ASYRA_ASSIGN_OR_RETURN(
-        ValueId up, Binary("add", dynamic_.state,
-                       Number(1 / kStepsToDouble, dynamic_.state)));
+    ASYRA_ASSIGN_OR_RETURN(ValueId up,
+                           Binary("add", dynamic_.state,
+                                  Number(1 / kStepsToDouble, dynamic_.state)));
     // Down by one, and to where the counting begins.
     ASYRA_ASSIGN_OR_RETURN(ValueId floor,
                            builder_.AddOne("floor", {dynamic_.state}));
@@ -173,7 +177,8 @@ class UpdateAttacher {
   }
 
   absl::StatusOr<ValueId> SquareSum(ValueId value) {
-    ASYRA_ASSIGN_OR_RETURN(ValueId square, Binary("mul", value, value, "square"));
+    ASYRA_ASSIGN_OR_RETURN(ValueId square,
+                           Binary("mul", value, value, "square"));
     Ints dims;
     for (int d = 0; d < builder_.type(value).rank(); ++d) dims.push_back(d);
     ASYRA_ASSIGN_OR_RETURN(
@@ -184,11 +189,12 @@ class UpdateAttacher {
   }
 
   absl::Status AddStepCount() {
-    ValueId state = builder_.Input(kStepCount, Type(DType::kI64, {}),
-                                   InputRole::kState);
+    ValueId state =
+        builder_.Input(kStepCount, Type(DType::kI64, {}), InputRole::kState);
     ASYRA_ASSIGN_OR_RETURN(
-        step_, Binary("add", state,
-                  builder_.Constant(Tensor::FromInts(DType::kI64, {}, {1}))));
+        step_,
+        Binary("add", state,
+               builder_.Constant(Tensor::FromInts(DType::kI64, {}, {1}))));
     ASYRA_ASSIGN_OR_RETURN(ValueId kept, Kept(step_, state));
     builder_.Output(kept, state);
     return absl::OkStatus();
@@ -217,11 +223,11 @@ class UpdateAttacher {
       old.push_back(Moment(param, "velocity"));
       operands.push_back(old.back());
     }
-    ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> next,
-                           builder_.Add("sgd", operands,
-                                        {{"momentum", momentum},
-                                         {"weight_decay", DecayOf(param)}},
-                                        NewName(param)));
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<ValueId> next,
+        builder_.Add("sgd", operands,
+                     {{"momentum", momentum}, {"weight_decay", DecayOf(param)}},
+                     NewName(param)));
     return Replace(old, next);
   }
 
@@ -251,8 +257,8 @@ class UpdateAttacher {
     DType dtype = builder_.type(param.gradient).dtype;
     ASYRA_ASSIGN_OR_RETURN(ValueId scale, Cast(scale_, dtype));
     return Binary("mul", param.gradient, scale,
-              fmt::format("{}.scaled",
-                          builder_.program().value_name(param.gradient)));
+                  fmt::format("{}.scaled",
+                              builder_.program().value_name(param.gradient)));
   }
 
   std::string NewName(const Param& param) const {
@@ -301,7 +307,8 @@ absl::StatusOr<bool> AttachUpdates(Program& program, const PassOptions& options,
     return Invalid("optimizer is {}, it should be adamw or sgd", optimizer);
   }
   if (options.Float("clip") < 0) {
-    return Invalid("clip is {}, it should be at least 0", options.Float("clip"));
+    return Invalid("clip is {}, it should be at least 0",
+                   options.Float("clip"));
   }
   ASYRA_ASSIGN_OR_RETURN(program, UpdateAttacher(program, options).Run());
   return true;

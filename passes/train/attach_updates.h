@@ -6,10 +6,10 @@
 namespace asyra {
 
 // Names of what a training step takes and gives besides.
-inline constexpr char kRate[] = "rate";         // data, a number
-inline constexpr char kStepCount[] = "step";    // state, steps that were made
-inline constexpr char kLoss[] = "loss";         // output: sum / count
-inline constexpr char kNorm[] = "norm";         // output: before clipping
+inline constexpr char kRate[] = "rate";       // data, a number
+inline constexpr char kStepCount[] = "step";  // state, steps that were made
+inline constexpr char kLoss[] = "loss";       // output: sum / count
+inline constexpr char kNorm[] = "norm";       // output: before clipping
 // State: the binary logarithm of the loss scale, less kFirstLossScaleLog2.
 inline constexpr char kLossScaleLog2[] = "loss_scale_log2";
 inline constexpr double kFirstLossScaleLog2 = 16;

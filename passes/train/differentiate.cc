@@ -9,17 +9,10 @@
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
 #include "passes/train/attach_loss.h"
-#include "passes/train/parameters.h"
-#include "passes/train/tie_weights.h"
+#include "passes/train/wide_type.h"
 
 namespace asyra {
 namespace {
-
-bool Is16Bit(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16;
-}
-
-DType Widened(DType dtype) { return Is16Bit(dtype) ? DType::kF32 : dtype; }
 
 // What gives elements of its operands again: a gradient goes through it as it
 // is.
@@ -35,7 +28,7 @@ bool IsRearrangement(const OpDef& def) {
 bool IsComputedWide(const OpDef& def) {
   if (IsRearrangement(def)) return false;
   constexpr std::string_view kOthers[] = {
-      "embedding",  "cross_entropy", "softmax",       "log_softmax",
+      "embedding",  "cross_entropy", "softmax",           "log_softmax",
       "reduce_sum", "reduce_mean",   "reduce_log_sum_exp"};
   return def.fusable == Fusable::kElement || def.fusable == Fusable::kRow ||
          std::find(std::begin(kOthers), std::end(kOthers), def.name) !=
@@ -45,50 +38,43 @@ bool IsComputedWide(const OpDef& def) {
 // A forward program with its gradients appended.
 class Differentiator {
  public:
-  Differentiator(const Program& program,
-                 const std::vector<Parameter>& parameters)
-      : from_(program), builder_(Builder::Like(program)) {
-    for (const Parameter& parameter : parameters) {
-      is_parameter_.insert(parameter.value);
-    }
-  }
+  explicit Differentiator(const Program& program)
+      : from_(program), builder_(Builder::Like(program)) {}
 
   absl::Status Run() {
     ASYRA_RETURN_IF_ERROR(CopyForward());
     ASYRA_ASSIGN_OR_RETURN(ValueId loss, Loss());
     ASYRA_ASSIGN_OR_RETURN(ValueId seed, Seed(loss));
     gradients_[loss] = seed;
-    size_t forward = builder_.program().ops.size();
-    for (size_t i = forward; i-- > 0;) {
-      if (i >= first_copied_) ASYRA_RETURN_IF_ERROR(Back(i));
+    for (size_t i = from_.ops.size(); i-- > 0;) {
+      ASYRA_RETURN_IF_ERROR(Back(from_.ops[i]));
     }
-    return FinishCasts();
+    return absl::OkStatus();
   }
 
-  // Of `from`: the parameters that got no gradient.
-  std::vector<ValueId> WithoutGradient() const {
-    std::vector<ValueId> without;
+  // The params that no gradient reaches.
+  std::vector<std::string> WithoutGradient() const {
+    std::vector<std::string> names;
     for (const Input& input : from_.inputs) {
-      if (is_parameter_.contains(input.value) &&
-          !gradients_.contains(param_of_.at(input.value))) {
-        without.push_back(input.value);
+      if (input.role == InputRole::kParam &&
+          !gradients_.contains(map_[input.value])) {
+        names.push_back(from_.value_name(input.value));
       }
     }
-    return without;
+    return names;
   }
 
   Program Finish() && {
     for (const Output& output : from_.outputs) {
-      builder_.Output(map_[output.value], kNoValue,
-                      from_.output_name(output));
+      builder_.Output(map_[output.value], kNoValue, from_.output_name(output));
     }
     std::vector<std::pair<ValueId, std::string>> names;
     for (const Input& input : from_.inputs) {
-      if (!is_parameter_.contains(input.value)) continue;
-      ValueId gradient = gradients_.at(param_of_.at(input.value));
+      auto found = gradients_.find(map_[input.value]);
+      if (found == gradients_.end()) continue;
       std::string name = GradientName(from_.value_name(input.value));
-      builder_.Output(gradient, kNoValue, name);
-      names.emplace_back(gradient, std::move(name));
+      builder_.Output(found->second, kNoValue, name);
+      names.emplace_back(found->second, std::move(name));
     }
     for (const Op& op : from_.ops) {
       auto found = gradients_.find(map_[op.results[0]]);
@@ -107,26 +93,10 @@ class Differentiator {
   absl::Status CopyForward() {
     map_.assign(from_.values.size(), kNoValue);
     for (const Input& input : from_.inputs) {
-      const std::string& name = from_.value_name(input.value);
-      Type type = from_.type(input.value);
-      bool param = is_parameter_.contains(input.value);
-      if (param) type.dtype = Widened(type.dtype);
-      ValueId value = builder_.Input(
-          name, type, param ? InputRole::kParam : input.role, input.stored);
-      map_[input.value] = value;
-      if (param) param_of_[input.value] = value;
+      map_[input.value] =
+          builder_.Input(from_.value_name(input.value), from_.type(input.value),
+                         input.role, input.stored);
     }
-    for (const Input& input : from_.inputs) {
-      DType to = from_.type(input.value).dtype;
-      ValueId& value = map_[input.value];
-      if (builder_.type(value).dtype == to) continue;
-      ASYRA_ASSIGN_OR_RETURN(
-          value, builder_.AddOne("cast", {value}, {{"to", to}},
-                                 fmt::format("{}.{}",
-                                             from_.value_name(input.value),
-                                             ToString(to))));
-    }
-    first_copied_ = builder_.program().ops.size();
     for (const Op& op : from_.ops) {
       ASYRA_RETURN_IF_ERROR(builder_.Copy(from_, op, &map_));
     }
@@ -140,8 +110,9 @@ class Differentiator {
     const Program& program = builder_.program();
     depends_.assign(program.values.size(), false);
     of_parameter_.assign(program.values.size(), false);
-    for (auto [old, value] : param_of_) {
-      depends_[value] = of_parameter_[value] = true;
+    for (const Input& input : program.inputs) {
+      if (input.role != InputRole::kParam) continue;
+      depends_[input.value] = of_parameter_[input.value] = true;
     }
     for (const Op& op : program.ops) {
       bool any = false, all = !op.operands.empty();
@@ -180,8 +151,10 @@ class Differentiator {
     return builder_.Constant(Tensor::FromDoubles(dtype, {}, {1}), "one");
   }
 
-  absl::Status Back(size_t index) {
-    const Op op = builder_.program().ops[index];  // ops move as some are added
+  absl::Status Back(const Op& old) {
+    Op op = old;
+    for (ValueId& operand : op.operands) operand = map_[operand];
+    for (ValueId& result : op.results) result = map_[result];
     std::vector<ValueId> gradients;
     bool any = false;
     for (ValueId result : op.results) {
@@ -232,7 +205,7 @@ class Differentiator {
   absl::Status Add(ValueId value, ValueId part) {
     DType type = builder_.type(value).dtype;
     ASYRA_ASSIGN_OR_RETURN(
-        part, Cast(part, of_parameter_[value] ? Widened(type) : type));
+        part, Cast(part, of_parameter_[value] ? WideType(type) : type));
     auto [found, first] = gradients_.try_emplace(value, part);
     if (first) return absl::OkStatus();
     std::string name = fmt::format(
@@ -243,16 +216,6 @@ class Differentiator {
     return absl::OkStatus();
   }
 
-  // The gradient of a param is that of what it is cast to, in f32.
-  absl::Status FinishCasts() {
-    for (auto [old, param] : param_of_) {
-      if (map_[old] == param) continue;
-      auto found = gradients_.find(map_[old]);
-      if (found != gradients_.end()) gradients_[param] = found->second;
-    }
-    return absl::OkStatus();
-  }
-
   absl::StatusOr<ValueId> Cast(ValueId value, DType to) {
     if (builder_.type(value).dtype == to) return value;
     auto [found, fresh] =
@@ -260,17 +223,17 @@ class Differentiator {
     if (!fresh) return found->second;
     ASYRA_ASSIGN_OR_RETURN(
         ValueId cast,
-        builder_.AddOne("cast", {value}, {{"to", to}},
-                        fmt::format("{}.{}",
-                                    builder_.program().value_name(value),
-                                    ToString(to))));
+        builder_.AddOne(
+            "cast", {value}, {{"to", to}},
+            fmt::format("{}.{}", builder_.program().value_name(value),
+                        ToString(to))));
     casts_[std::make_pair(value, to)] = cast;
     return cast;
   }
 
   absl::StatusOr<ValueId> Wide(ValueId value) {
     if (value == kNoValue) return value;
-    return Cast(value, Widened(builder_.type(value).dtype));
+    return Cast(value, WideType(builder_.type(value).dtype));
   }
 
   absl::Status NoDerivative(const Op& op) const {
@@ -328,14 +291,12 @@ class Differentiator {
 
   const Program& from_;
   Builder builder_;
-  std::vector<ValueId> map_;  // values of from_ to those that readers have
-  absl::flat_hash_set<ValueId> is_parameter_;            // of from_
-  absl::flat_hash_map<ValueId, ValueId> param_of_;       // from_ to input here
-  std::vector<bool> depends_;       // float values that depend on a parameter
+  std::vector<ValueId> map_;   // values of from_ to those that readers have
+  std::vector<bool> depends_;  // float values that depend on a parameter
   std::vector<bool> of_parameter_;  // elements of parameters, nothing else
   absl::flat_hash_map<ValueId, ValueId> gradients_;
   absl::flat_hash_map<std::pair<ValueId, DType>, ValueId> casts_;
-  size_t first_copied_ = 0, forward_values_ = 0;
+  size_t forward_values_ = 0;
 };
 
 }  // namespace
@@ -344,32 +305,17 @@ std::string GradientName(std::string_view value) {
   return fmt::format("{}.grad", value);
 }
 
-absl::StatusOr<bool> Differentiate(Program& program, const PassOptions& options,
+absl::StatusOr<bool> Differentiate(Program& program, const PassOptions&,
                                    PassContext& context) {
-  std::vector<Parameter> parameters = FindParameters(program);
-  ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> ties,
-                         TieWeights(program, &parameters));
-  for (const std::string& tie : ties) context.remarks.push_back(tie);
-  ASYRA_ASSIGN_OR_RETURN(
-      parameters, WithoutFrozen(program, std::move(parameters),
-                                options.Get<std::string>("freeze")));
-  while (true) {
-    Differentiator differentiator(program, parameters);
-    ASYRA_RETURN_IF_ERROR(differentiator.Run());
-    std::vector<ValueId> without = differentiator.WithoutGradient();
-    if (without.empty()) {
-      program = std::move(differentiator).Finish();
-      return true;
-    }
-    std::vector<std::string> names;
-    for (ValueId value : without) names.push_back(program.value_name(value));
-    context.Remark("no gradient reaches {}: {} as it is", ShortList(names),
-                   names.size() == 1 ? "it stays" : "they stay");
-    std::erase_if(parameters, [&](const Parameter& parameter) {
-      return std::find(without.begin(), without.end(), parameter.value) !=
-             without.end();
-    });
+  Differentiator differentiator(program);
+  ASYRA_RETURN_IF_ERROR(differentiator.Run());
+  std::vector<std::string> without = differentiator.WithoutGradient();
+  if (!without.empty()) {
+    context.Remark("no gradient reaches {}: {} as it is", ShortList(without),
+                   without.size() == 1 ? "it stays" : "they stay");
   }
+  program = std::move(differentiator).Finish();
+  return true;
 }
 
 }  // namespace asyra

@@ -59,9 +59,9 @@ class ParameterFinder {
     if (depth > kDeepest) return std::nullopt;
     for (int reader : def_use_.uses[value]) {
       const Op& op = program_.ops[reader];
-      std::optional<ParameterUse> use =
-          IsRearrangement(op) ? UseOf(op.results[0], depth + 1)
-                              : UseBy(op, value);
+      std::optional<ParameterUse> use = IsRearrangement(op)
+                                            ? UseOf(op.results[0], depth + 1)
+                                            : UseBy(op, value);
       if (use.has_value()) return use;
     }
     return std::nullopt;
@@ -77,9 +77,9 @@ class ParameterFinder {
       return op.operands[1] == value ? ParameterUse::kScale
                                      : ParameterUse::kBias;
     }
-    bool beside_numeric = std::any_of(
-        op.operands.begin(), op.operands.end(),
-        [&](ValueId v) { return v != value && numeric_[v]; });
+    bool beside_numeric =
+        std::any_of(op.operands.begin(), op.operands.end(),
+                    [&](ValueId v) { return v != value && numeric_[v]; });
     if (!beside_numeric) return std::nullopt;
     if (IsAny(op, {"matmul", "grouped_matmul", "conv"})) {
       return op.def->name == "conv" && op.operands.size() > 2 &&

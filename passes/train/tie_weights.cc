@@ -92,9 +92,8 @@ class WeightTier {
       const Tensor* earlier = Data(other.value);
       if (earlier == nullptr) continue;
       bool same = SameBytes(*data, *earlier);
-      bool transposed =
-          !same && data->rank() == 2 && earlier->rank() == 2 &&
-          IsTransposed(*data, *earlier);
+      bool transposed = !same && data->rank() == 2 && earlier->rank() == 2 &&
+                        IsTransposed(*data, *earlier);
       if (!same && !transposed) continue;
       if (IsConstantFilled(*data)) return std::nullopt;
       return Tie{value, other.value, transposed};
@@ -116,9 +115,8 @@ absl::StatusOr<std::vector<std::string>> TieWeights(
   Builder builder = Builder::Like(program);
   std::vector<ValueId> map(program.values.size(), kNoValue);
   auto is_later = [&](ValueId value) {
-    return std::any_of(ties.begin(), ties.end(), [&](const auto& tie) {
-      return tie.later == value;
-    });
+    return std::any_of(ties.begin(), ties.end(),
+                       [&](const auto& tie) { return tie.later == value; });
   };
   for (const Input& input : program.inputs) {
     if (is_later(input.value)) continue;
@@ -134,10 +132,9 @@ absl::StatusOr<std::vector<std::string>> TieWeights(
           builder.AddOne("transpose", {map[earlier]}, {{"perm", Ints{1, 0}}},
                          program.value_name(later)));
     }
-    lines.push_back(fmt::format("%{} is %{}{}: one parameter",
-                                program.value_name(later),
-                                program.value_name(earlier),
-                                transposed ? " transposed" : ""));
+    lines.push_back(fmt::format(
+        "%{} is %{}{}: one parameter", program.value_name(later),
+        program.value_name(earlier), transposed ? " transposed" : ""));
   }
   for (const Op& op : program.ops) {
     ASYRA_RETURN_IF_ERROR(builder.Copy(program, op, &map));

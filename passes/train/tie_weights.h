@@ -10,8 +10,8 @@
 
 namespace asyra {
 
-// Makes those of `parameters` one whose data is that of an earlier one, as it is
-// or, of rank 2, transposed: readers of the later one read the earlier one.
+// Makes those of `parameters` one whose data is that of an earlier one, as it
+// is or, of rank 2, transposed: readers of the later one read the earlier one.
 // Vectors and matrices of one number everywhere are never taken for the same.
 // Gives a line for each, and the parameters that are left.
 absl::StatusOr<std::vector<std::string>> TieWeights(

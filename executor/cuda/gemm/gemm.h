@@ -25,7 +25,7 @@ struct GemmShape {
   int64_t batch = 1;
   int64_t a_stride = 0, b_stride = 0, c_stride = 0;
   GemmEpilogue epilogue = {};
-  int sms = 0;  // that it may hold; 0: all
+  int sms = 0;              // that it may hold; 0: all
   bool f32_result = false;  // c is f32, a and b are f16 or bf16
 
   DType result() const { return f32_result ? DType::kF32 : dtype; }

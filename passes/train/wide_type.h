@@ -1,0 +1,17 @@
+// The type that training adds up in.
+#pragma once
+
+#include "ir/type.h"
+
+namespace asyra {
+
+inline bool Is16Bit(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
+// f32 of 16-bit floats, else the same.
+inline DType WideType(DType dtype) {
+  return Is16Bit(dtype) ? DType::kF32 : dtype;
+}
+
+}  // namespace asyra

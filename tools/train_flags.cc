@@ -1,0 +1,31 @@
+#include "tools/train_flags.h"
+
+#include "CLI/CLI.hpp"
+
+namespace asyra {
+
+void AddTrainFlags(CLI::App& app, TrainOptions* options) {
+  const std::string group = "Training";
+  auto add = [&](const char* name, auto* value, const char* text) {
+    return app.add_option(name, *value, text)
+        ->capture_default_str()
+        ->group(group);
+  };
+  add("--optimizer", &options->optimizer, "adamw or sgd")
+      ->check(CLI::IsMember({"adamw", "sgd"}));
+  add("--beta1", &options->beta1, "of adamw's mean of gradients");
+  add("--beta2", &options->beta2, "of adamw's mean of their squares");
+  add("--eps", &options->eps, "of adamw, beside the root of that");
+  add("--momentum", &options->momentum, "of sgd");
+  add("--decay", &options->decay, "weight decay, apart from the gradient");
+  add("--decay-of", &options->decay_of,
+      "what decays: matrices, or REGEX of names of weights");
+  add("--clip", &options->clip,
+      "largest norm of all gradients together; 0: any");
+  add("--freeze", &options->freeze,
+      "REGEX: weights whose whole names match are not trained");
+  add("--loss", &options->output,
+      "the output that is the loss or the logits, where there are several");
+}
+
+}  // namespace asyra

@@ -1,0 +1,257 @@
+#include "tools/training.h"
+
+#include <cmath>
+#include <filesystem>
+
+#include "absl/strings/str_join.h"
+#include "fmt/format.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/shard_reader.h"
+#include "ir/support/file.h"
+#include "ir/support/status.h"
+#include "ir/verifier.h"
+#include "ir/weight_store.h"
+#include "nlohmann/json.hpp"
+#include "passes/train/init_program.h"
+#include "passes/train/parameters.h"
+
+namespace asyra {
+namespace {
+
+constexpr int kFormat = 1;  // of training.json
+
+// A regular expression that matches the name alone.
+std::string Literal(const std::string& name) {
+  std::string text;
+  for (char c : name) {
+    if (std::string_view(".+*?()[]{}|^$\\").find(c) != std::string::npos) {
+      text += '\\';
+    }
+    text += c;
+  }
+  return text;
+}
+
+// "0@dp,1@(sp,tp)", or "whole".
+std::string PinOfType(const Type& type, const Mesh& mesh) {
+  std::vector<std::string> dims;
+  for (int d = 0; d < type.rank(); ++d) {
+    const AxisList& axes = type.dims[d].axes;
+    if (axes.empty()) continue;
+    std::vector<std::string> names;
+    for (AxisId axis : axes) names.push_back(mesh.axes()[axis].name);
+    std::string joined = absl::StrJoin(names, ",");
+    dims.push_back(axes.size() > 1 ? fmt::format("{}@({})", d, joined)
+                                   : fmt::format("{}@{}", d, joined));
+  }
+  return dims.empty() ? "whole" : absl::StrJoin(dims, ",");
+}
+
+std::string PinsLike(const Program& step, const Program& other) {
+  std::vector<std::string> pins;
+  for (const Input& input : step.inputs) {
+    const std::string& name = step.value_name(input.value);
+    if (!IsWeight(input) || other.FindValue(name) == kNoValue) continue;
+    pins.push_back(fmt::format("{}={}", Literal(name),
+                               PinOfType(step.type(input.value), step.mesh)));
+  }
+  return absl::StrJoin(pins, ";");
+}
+
+std::string MeshText(const Mesh& mesh) {
+  std::vector<std::string> axes;
+  for (const Mesh::Axis& axis : mesh.axes()) {
+    axes.push_back(fmt::format("{}={}", axis.name, axis.size));
+  }
+  return absl::StrJoin(axes, ",");
+}
+
+// As fast as it is, for a program that runs seldom: nothing is searched.
+CompileFlags Plain(CompileFlags flags, const Program& step) {
+  flags.dp = flags.tp = flags.sp = flags.ep = 1;
+  flags.mesh.reset();
+  if (step.mesh.num_axes() > 0) flags.mesh = MeshText(step.mesh);
+  flags.tiles = 1;
+  flags.scheduler = "serial";
+  flags.search_steps = 1;
+  flags.reduce_scatter = "fused";
+  flags.tp_strategy = "sequence";
+  flags.passes.clear();
+  flags.print_after.clear();
+  flags.dump_dir.clear();
+  flags.print_changed = flags.simulate_each = false;
+  return flags;
+}
+
+// Differences between the types of weights of two programs would be found when
+// one reads what the other has written; here they have names.
+absl::Status CheckAgree(const Program& step, const Program& other) {
+  for (const Input& input : other.inputs) {
+    if (input.role != InputRole::kParam) continue;
+    const std::string& name = other.value_name(input.value);
+    ValueId value = step.FindValue(name);
+    if (value == kNoValue || step.type(value) == other.type(input.value)) {
+      continue;
+    }
+    return Invalid("%{} is {} in @{}, {} in the training step", name,
+                   ToString(other.type(input.value), other.mesh), other.name,
+                   ToString(step.type(value), step.mesh));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> ParamsWithoutData(const Program& step) {
+  std::vector<std::string> names;
+  for (const Input& input : step.inputs) {
+    if (input.role != InputRole::kParam) continue;
+    const std::string& name = step.value_name(input.value);
+    if (step.weights == nullptr || step.weights->Find(name) == nullptr) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+absl::StatusOr<Program> CompileInit(const CompileFlags& flags,
+                                    const RaisedModel& model,
+                                    const std::vector<std::string>& names,
+                                    const Program& step) {
+  // Shapes are those of the step: padding may have been added.
+  Program padded = model.raised.program;
+  for (const std::string& name : names) {
+    ValueId value = padded.FindValue(name), to = step.FindValue(name);
+    for (Input& input : padded.inputs) {
+      if (input.value != value) continue;
+      input.stored = padded.type(value).shape();
+      for (int d = 0; d < step.type(to).rank(); ++d) {
+        padded.values[value].type.dims[d].size = step.type(to).size(d);
+      }
+    }
+  }
+  RaisedModel init;
+  ASYRA_ASSIGN_OR_RETURN(init.raised.program, InitProgram(padded, names));
+  CompileFlags plain = Plain(flags, step);
+  plain.train.reset();
+  plain.shard = PinsLike(step, init.raised.program);
+  ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, CompileAlone(plain, init));
+  return std::move(compiled.program);
+}
+
+}  // namespace
+
+absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
+                                      const RaisedModel& model,
+                                      TrainOptions::What what,
+                                      const Program& step) {
+  CompileFlags plain = Plain(flags, step);
+  plain.train->what = what;
+  plain.shard = PinsLike(step, model.raised.program);
+  ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, CompileAlone(plain, model));
+  ASYRA_RETURN_IF_ERROR(CheckAgree(step, compiled.program));
+  return std::move(compiled.program);
+}
+
+absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
+                                         const RaisedModel& model) {
+  CompileFlags step_flags = flags;
+  step_flags.train->what = TrainOptions::What::kStep;
+  Training training;
+  ASYRA_ASSIGN_OR_RETURN(training.step, Compile(step_flags, model));
+  const Program& step = training.step.program;
+  if (step.stage != Stage::kAllocated) return training;  // with --passes
+  ASYRA_ASSIGN_OR_RETURN(
+      training.evaluate,
+      CompileBeside(flags, model, TrainOptions::What::kEvaluate, step));
+  training.evaluate.name = "evaluate";
+  training.made = ParamsWithoutData(step);
+  ASYRA_ASSIGN_OR_RETURN(training.init,
+                         CompileInit(flags, model, training.made, step));
+  return training;
+}
+
+void AddRotaryTables(Program* program) {
+  constexpr double kBase = 10000;
+  auto store = program->weights == nullptr
+                   ? std::make_shared<WeightStore>()
+                   : std::make_shared<WeightStore>(*program->weights);
+  for (const Op& op : program->ops) {
+    if (op.def->name != "rotary") continue;
+    for (int operand : {1, 2}) {
+      ValueId value = op.operands[operand];
+      const std::string& name = program->value_name(value);
+      bool weight =
+          std::any_of(program->inputs.begin(), program->inputs.end(),
+                      [&](const Input& input) {
+                        return input.value == value && IsWeight(input);
+                      });
+      const Type& type = program->type(value);
+      if (!weight || store->Find(name) != nullptr || type.rank() != 2) continue;
+      std::vector<double> numbers;
+      for (int64_t position = 0; position < type.size(0); ++position) {
+        for (int64_t i = 0; i < type.size(1); ++i) {
+          double angle = static_cast<double>(position) *
+                         std::pow(kBase, -static_cast<double>(i) /
+                                             static_cast<double>(type.size(1)));
+          numbers.push_back(operand == 1 ? std::cos(angle) : std::sin(angle));
+        }
+      }
+      store->Set(name, Tensor::FromDoubles(type.dtype, type.shape(), numbers));
+    }
+  }
+  if (store->size() > 0) program->weights = std::move(store);
+}
+
+absl::Status WriteTraining(const Training& training, const CompileFlags& flags,
+                           const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Invalid("{}: {}", folder, error.message());
+  std::filesystem::path to(folder);
+  const std::pair<const char*, const Program*> programs[] = {
+      {"step", &training.step.program},
+      {"evaluate", &training.evaluate},
+      {"init", &training.init}};
+  for (auto [name, program] : programs) {
+    std::string path = (to / fmt::format("{}.asyra", name)).string();
+    // The others read the weights of the step.
+    if (program == &training.step.program && program->weights != nullptr) {
+      ASYRA_RETURN_IF_ERROR(
+          WriteWeights(*program->weights, WeightPathFor(path)));
+    }
+    ASYRA_RETURN_IF_ERROR(WriteFileAtomically(path, {ToString(*program)}));
+  }
+  nlohmann::ordered_json json;
+  json["format"] = kFormat;
+  json["model"] = flags.model;
+  json["mesh"] = MeshText(training.step.program.mesh);
+  json["optimizer"] = flags.train->optimizer;
+  json["params_by_init"] = training.made;
+  if (training.step.simulated.has_value()) {
+    json["predicted_us"] = training.step.simulated->makespan_us;
+  }
+  return WriteFileAtomically((to / "training.json").string(),
+                             {json.dump(2) + "\n"});
+}
+
+absl::StatusOr<Training> ReadTraining(const std::string& folder) {
+  std::filesystem::path from(folder);
+  auto read = [&](const char* name) -> absl::StatusOr<Program> {
+    std::string path = (from / fmt::format("{}.asyra", name)).string();
+    ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+    absl::StatusOr<Program> program = ParseProgram(text);
+    if (!program.ok()) return Annotate(program.status(), path);
+    ASYRA_RETURN_IF_ERROR(Annotate(Verify(*program), path));
+    ASYRA_RETURN_IF_ERROR(ReadWeightsBeside(path, &*program));
+    return program;
+  };
+  Training training;
+  ASYRA_ASSIGN_OR_RETURN(training.step.program, read("step"));
+  ASYRA_ASSIGN_OR_RETURN(training.evaluate, read("evaluate"));
+  ASYRA_ASSIGN_OR_RETURN(training.init, read("init"));
+  training.evaluate.weights = training.step.program.weights;
+  training.made = ParamsWithoutData(training.step.program);
+  return training;
+}
+
+}  // namespace asyra

@@ -1,0 +1,43 @@
+// The programs of a training run, compiled for one mesh.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/compile.h"
+
+namespace asyra {
+
+struct Training {
+  CompiledModel step;             // TrainOptions::What::kStep
+  Program evaluate;               // kEvaluate, params as `step` has them
+  Program init;                   // of `made`, params as `step` has them
+  std::vector<std::string> made;  // params that no file has values of
+};
+
+// `flags.train` says how. The programs agree on mesh and on the types of
+// params. Errors: those of the passes; weights without data that are no
+// parameters.
+absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
+                                         const RaisedModel& model);
+
+// The model as `what`, its weights sharded as in `step`.
+absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
+                                      const RaisedModel& model,
+                                      TrainOptions::What what,
+                                      const Program& step);
+
+// Gives tables of rotary embedding that have no data, those of built-in models,
+// the values of base 10000.
+void AddRotaryTables(Program* program);
+
+// Writes step.asyra, evaluate.asyra, init.asyra, their weights beside them, and
+// training.json into `folder`, which is made.
+absl::Status WriteTraining(const Training& training, const CompileFlags& flags,
+                           const std::string& folder);
+
+// Reads such a folder; of `step` only the program is there.
+absl::StatusOr<Training> ReadTraining(const std::string& folder);
+
+}  // namespace asyra
