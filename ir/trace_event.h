@@ -22,6 +22,6 @@ std::string TraceName(const Op& op);
 // is in, element type, and elements in and out of a device; and "copies",
 // whether copy engines carry it.
 void AddCollectiveArgs(const Program& program, const Op& op, int64_t device,
-                       nlohmann::ordered_json* args);
+                       bool by_copy_engine, nlohmann::ordered_json* args);
 
 }  // namespace asyra

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ir/body.h"
+#include "ir/copy_engine.h"
 #include "ir/happens_before.h"
 #include "ir/support/status.h"
 #include "simulator/compute_cost.h"
@@ -129,7 +130,7 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
       std::min<int64_t>(mesh_.num_devices(), machine_.gpus_per_host);
   CollectiveOptions options = options_.collectives;
   options.ctas = ctas;
-  options.copies |= copies;
+  options.copies = copies;
   CollectiveEstimate estimate = EstimateCollective(
       machine_, kind, payload_bytes, span, busy_gpus, options);
   OpCost cost;
@@ -180,18 +181,18 @@ double CostModel::ComputeUs(const Work& work, DType dtype) const {
 
 double CostModel::CollectiveUs(CollectiveKind kind, double payload_bytes,
                                const AxisList& axes) const {
-  OpCost cost = CollectiveCost(kind, payload_bytes, axes);
+  GroupSpan span = SpanOf(axes);
+  bool copies = options_.collectives.copies && CopyEnginesReach(machine_, span);
+  OpCost cost = CollectiveCost(kind, payload_bytes, axes, /*ctas=*/0, copies);
   if (cost.time_us > 0) {
-    Correct(CollectiveKey(kind, payload_bytes, SpanOf(axes),
-                          UsesCopyEngine(axes, /*asks=*/false)),
-            &cost);
+    Correct(CollectiveKey(kind, payload_bytes, span, copies), &cost);
   }
   return cost.time_us;
 }
 
-bool CostModel::UsesCopyEngine(const AxisList& axes, bool asks) const {
-  return (asks || options_.collectives.copies) &&
-         CanUseCopyEngine(machine_, SpanOf(axes));
+bool CostModel::UsesCopyEngine(const OpCall& call) const {
+  return (AsksForCopyEngine(call.attrs) || options_.collectives.copies) &&
+         CanUseCopyEngine(machine_, call, mesh_);
 }
 
 double CostModel::PayloadOf(const OpCall& call) const {
@@ -203,7 +204,7 @@ CostKey CostModel::KeyOf(const OpCall& call) const {
   if (call.def.collective != CollectiveKind::kNone) {
     const auto& axes = call.attrs.Get<AxisList>("axes");
     return CollectiveKey(call.def.collective, PayloadOf(call), SpanOf(axes),
-                         UsesCopyEngine(axes, AsksForCopyEngine(call.attrs)));
+                         UsesCopyEngine(call));
   }
   return ComputeKey(call, WorkOf(call, mesh_), call.results[0].Local(mesh_));
 }
@@ -260,7 +261,7 @@ OpCost CostModel::Cost(const OpCall& call) const {
   if (call.def.collective != CollectiveKind::kNone) {
     cost = CollectiveCost(call.def.collective, PayloadOf(call),
                           call.attrs.Get<AxisList>("axes"), CtasOf(call),
-                          AsksForCopyEngine(call.attrs));
+                          UsesCopyEngine(call));
   } else if (!IsSetUpOnce(call.def, call.operands.size())) {
     cost = ComputeCost(WorkOf(call, mesh_), ComputeDType(call),
                        call.results[0].Local(mesh_));

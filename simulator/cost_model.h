@@ -100,11 +100,10 @@ class CostModel {
   OpCost ComputeCost(const Work& work, DType dtype, const Type& result) const;
   // `ctas` and `copies` as CollectiveOptions takes them.
   OpCost CollectiveCost(CollectiveKind kind, double payload_bytes,
-                        const AxisList& axes, int ctas = 0,
-                        bool copies = false) const;
+                        const AxisList& axes, int ctas, bool copies) const;
   double PayloadOf(const OpCall& call) const;
-  // Whether copy engines carry a collective, which has the attribute or not.
-  bool UsesCopyEngine(const AxisList& axes, bool asks) const;
+  // Whether copy engines carry a collective: it or the options ask for them.
+  bool UsesCopyEngine(const OpCall& call) const;
   void Correct(const CostKey& key, OpCost* cost) const;
   // Of a collective that the library carries.
   void AddPacking(const OpCall& call, OpCost* cost) const;

@@ -91,7 +91,7 @@ class Search {
   bool TryCopyEngines(const CollectiveClass& collectives,
                       PassContext& context) {
     for (int op : collectives.ops) {
-      if (!CanUseCopyEngine(program_.ops[op], costs_)) return false;
+      if (!CanUseCopyEngine(program_, program_.ops[op], costs_)) return false;
     }
     double before_us = makespan_us();
     Program trial = program_;

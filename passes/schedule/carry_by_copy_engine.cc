@@ -11,15 +11,16 @@ constexpr double kMostSlower = 1.5;
 
 // Nobody has said yet what carries it.
 bool IsOpen(const Op& op) {
-  return op.attrs.Int("ctas") == 0 && !op.attrs.Bool("copies");
+  return op.is_collective() && op.attrs.Int("ctas") == 0 &&
+         !op.attrs.Bool("copies");
 }
 
 }  // namespace
 
-bool CanUseCopyEngine(const Op& op, const CostModel& costs) {
-  return op.is_collective() && op.operands.size() == 1 &&
-         CanUseCopyEngine(costs.machine(),
-                          costs.SpanOf(op.attrs.Get<AxisList>("axes")));
+bool CanUseCopyEngine(const Program& program, const Op& op,
+                      const CostModel& costs) {
+  return op.is_collective() &&
+         CanUseCopyEngine(costs.machine(), OpUse(program, op), program.mesh);
 }
 
 int CarryByCopyEngine(Program& program, const CostModel& costs) {
@@ -27,7 +28,7 @@ int CarryByCopyEngine(Program& program, const CostModel& costs) {
   std::vector<size_t> candidates;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    if (!CanUseCopyEngine(op, costs) || !IsOpen(op)) continue;
+    if (!IsOpen(op) || !CanUseCopyEngine(program, op, costs)) continue;
     copied.ops[i].attrs.Set("copies", true);
     candidates.push_back(i);
   }

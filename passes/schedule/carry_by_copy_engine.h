@@ -11,9 +11,10 @@
 
 namespace asyra {
 
-// Whether copy engines of the machine can carry a collective: of one value, in
-// groups inside a host.
-bool CanUseCopyEngine(const Op& op, const CostModel& costs);
+// Whether copy engines of the machine can carry an op: a collective that they
+// can carry on any, in a group that they connect on this one.
+bool CanUseCopyEngine(const Program& program, const Op& op,
+                      const CostModel& costs);
 
 // Sets `copies` on the collectives that the machine can carry so and that take
 // hardly longer alone than by the library: beside computation copies lose

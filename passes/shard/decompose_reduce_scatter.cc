@@ -47,7 +47,7 @@ class Decomposer {
            IsFloat(from_.type(op.operands[0]).dtype) &&
            from_.mesh.size(axes) > 1 &&
            (costs_ == nullptr ||
-            CanUseCopyEngine(costs_->machine(), costs_->SpanOf(axes)));
+            CopyEnginesReach(costs_->machine(), costs_->SpanOf(axes)));
   }
 
   absl::Status Decompose(const Op& op) {

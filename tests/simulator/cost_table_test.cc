@@ -260,6 +260,19 @@ TEST(CostTable, CopyEnginesSpeakForCopyEnginesAlone) {
       3 * formula(copied), 1e-6 * formula(copied));
 }
 
+// What copy engines cannot carry is costed as the library carries it.
+TEST(CostTable, CopyEnginesDoNotReduceIntegers) {
+  Machine machine = TestMachine();
+  for (bool can : {true, false}) {
+    std::string sum = fmt::format("all_reduce({}[4096] partial(x)) {{axes=x",
+                                  can ? "f32" : "i32");
+    OpCost asked = CostOf({sum + ", copies=true}", 4, 0}, machine);
+    OpCost plain = CostOf({sum + "}", 4, 0}, machine);
+    EXPECT_EQ(asked.algorithm == Algorithm::kCopyEngine, can);
+    EXPECT_EQ(asked.time_us == plain.time_us, !can);
+  }
+}
+
 // The library carries them then, of which they say nothing.
 TEST(CostTable, CopyEnginesAreLeftOutWhereThereAreNone) {
   Machine machine = TestMachine();
