@@ -27,8 +27,13 @@ int64_t ReducedBytes(const OpCall& call, const Type& local_result,
 }  // namespace
 
 bool AsksForCopyEngine(const AttrMap& attrs) {
-  const AttrValue* copies = attrs.Find("copies");
-  return copies != nullptr && std::get<bool>(*copies);
+  const AttrValue* transport = attrs.Find("transport");
+  return transport != nullptr &&
+         std::get<std::string>(*transport) == kCopyEngine;
+}
+
+void AskForCopyEngine(bool asks, AttrMap* attrs) {
+  attrs->Set("transport", std::string(asks ? kCopyEngine : kLibrary));
 }
 
 bool CopyEnginesCanCarry(const OpCall& call, const Mesh& mesh) {

@@ -5,13 +5,21 @@
 // (Communicator::CarriesByCopyEngine) when it does.
 #pragma once
 
+#include <string_view>
+
 #include "ir/op_def.h"
 
 namespace asyra {
 
+// Values of the attribute `transport` of collectives.
+inline constexpr std::string_view kLibrary = "library";
+inline constexpr std::string_view kCopyEngine = "copy_engine";
+
 // Whether a collective asks for copy engines. Where they cannot carry it, the
 // library does.
 bool AsksForCopyEngine(const AttrMap& attrs);
+// Has a collective ask for them, or for the library.
+void AskForCopyEngine(bool asks, AttrMap* attrs);
 
 // Whether they can carry `call`, which has distributed types: a collective of
 // one value that is not empty. Reductions are of floats, and each device adds

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ir/body.h"
+#include "ir/copy_engine.h"
 #include "nlohmann/json.hpp"
 
 namespace asyra {
@@ -53,7 +54,7 @@ void AddCollectiveArgs(const Program& program, const Op& op, int64_t device,
   // As text, which is how profilers write it.
   to["Process Group Ranks"] =
       nlohmann::ordered_json(program.mesh.Group(device, axes)).dump();
-  to["copies"] = by_copy_engine;
+  to["transport"] = by_copy_engine ? kCopyEngine : kLibrary;
 }
 
 }  // namespace asyra

@@ -19,8 +19,8 @@ double TraceUs(double us);
 std::string TraceName(const Op& op);
 
 // Adds what profilers tell of a collective: its name, the group that `device`
-// is in, element type, and elements in and out of a device; and "copies",
-// whether copy engines carry it.
+// is in, element type, and elements in and out of a device; and "transport",
+// what carries it.
 void AddCollectiveArgs(const Program& program, const Op& op, int64_t device,
                        bool by_copy_engine, nlohmann::ordered_json* args);
 

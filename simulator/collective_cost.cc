@@ -159,7 +159,7 @@ CollectiveEstimate EstimateCollective(const Machine& machine,
                                       CollectiveKind kind, double payload_bytes,
                                       const GroupSpan& span, int64_t busy_gpus,
                                       const CollectiveOptions& options) {
-  if (options.copies && CopyEnginesReach(machine, span)) {
+  if (options.copy_engine && CopyEnginesReach(machine, span)) {
     return EstimateCopyEngine(machine, kind, payload_bytes, span);
   }
   int ctas =

@@ -43,9 +43,9 @@ bool CanUseCopyEngine(const Machine& machine, const OpCall& call,
                       const Mesh& mesh);
 
 struct CollectiveOptions {
-  bool copies = false;  // where they reach
-  int max_ctas = 0;     // of a collective; 0: what the machine says
-  int ctas = 0;         // of this one; 0: as many as the library takes
+  bool copy_engine = false;  // where they reach
+  int max_ctas = 0;          // of a collective; 0: what the machine says
+  int ctas = 0;              // of this one; 0: as many as the library takes
 };
 
 struct CollectiveEstimate {
@@ -65,10 +65,10 @@ double LatencyUs(CollectiveKind kind, Algorithm algorithm,
                  const Protocol& protocol, const GroupSpan& span,
                  double network_alpha_us);
 
-// The fastest of the algorithms and protocols, or copies. `payload_bytes` is
-// the size of nccl-tests: the whole buffer of an all_gather (result) or
-// reduce_scatter (operand), the buffer of an all_reduce, what one rank sends of
-// an all_to_all. `busy_gpus` of a host communicate at once.
+// The fastest of the algorithms and protocols, or the copy engines.
+// `payload_bytes` is the size of nccl-tests: the whole buffer of an all_gather
+// (result) or reduce_scatter (operand), the buffer of an all_reduce, what one
+// rank sends of an all_to_all. `busy_gpus` of a host communicate at once.
 CollectiveEstimate EstimateCollective(const Machine& machine,
                                       CollectiveKind kind, double payload_bytes,
                                       const GroupSpan& span, int64_t busy_gpus,

@@ -123,14 +123,14 @@ OpCost CostModel::ComputeCost(const Work& work, DType dtype,
 
 OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
                                  const AxisList& axes, int ctas,
-                                 bool copies) const {
+                                 bool copy_engine) const {
   GroupSpan span = SpanOf(axes);
   if (span.ranks == 1) return {};
   int64_t busy_gpus =
       std::min<int64_t>(mesh_.num_devices(), machine_.gpus_per_host);
   CollectiveOptions options = options_.collectives;
   options.ctas = ctas;
-  options.copies = copies;
+  options.copy_engine = copy_engine;
   CollectiveEstimate estimate = EstimateCollective(
       machine_, kind, payload_bytes, span, busy_gpus, options);
   OpCost cost;
@@ -182,16 +182,18 @@ double CostModel::ComputeUs(const Work& work, DType dtype) const {
 double CostModel::CollectiveUs(CollectiveKind kind, double payload_bytes,
                                const AxisList& axes) const {
   GroupSpan span = SpanOf(axes);
-  bool copies = options_.collectives.copies && CopyEnginesReach(machine_, span);
-  OpCost cost = CollectiveCost(kind, payload_bytes, axes, /*ctas=*/0, copies);
+  bool copy_engine =
+      options_.collectives.copy_engine && CopyEnginesReach(machine_, span);
+  OpCost cost =
+      CollectiveCost(kind, payload_bytes, axes, /*ctas=*/0, copy_engine);
   if (cost.time_us > 0) {
-    Correct(CollectiveKey(kind, payload_bytes, span, copies), &cost);
+    Correct(CollectiveKey(kind, payload_bytes, span, copy_engine), &cost);
   }
   return cost.time_us;
 }
 
 bool CostModel::UsesCopyEngine(const OpCall& call) const {
-  return (AsksForCopyEngine(call.attrs) || options_.collectives.copies) &&
+  return (AsksForCopyEngine(call.attrs) || options_.collectives.copy_engine) &&
          CanUseCopyEngine(machine_, call, mesh_);
 }
 

@@ -98,9 +98,9 @@ class CostModel {
 
  private:
   OpCost ComputeCost(const Work& work, DType dtype, const Type& result) const;
-  // `ctas` and `copies` as CollectiveOptions takes them.
+  // `ctas` and `copy_engine` as CollectiveOptions takes them.
   OpCost CollectiveCost(CollectiveKind kind, double payload_bytes,
-                        const AxisList& axes, int ctas, bool copies) const;
+                        const AxisList& axes, int ctas, bool copy_engine) const;
   double PayloadOf(const OpCall& call) const;
   // Whether copy engines carry a collective: it or the options ask for them.
   bool UsesCopyEngine(const OpCall& call) const;

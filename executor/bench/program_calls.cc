@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/copy_engine.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
@@ -61,7 +62,7 @@ CollectiveCall CollectiveOf(const Program& program, const Op& op) {
       static_cast<int>(program.mesh.size(op.attrs.Get<AxisList>("axes")));
   return CollectiveOf(op.def->collective, program.OperandTypes(op)[0].dtype,
                       payload, ranks,
-                      op.attrs.Bool("copies") ? "copies=true" : "");
+                      AsksForCopyEngine(op.attrs) ? kByCopyEngine : "");
 }
 
 bool TakesTime(const Program& program, const Op& op) {

@@ -1,5 +1,6 @@
 #include "passes/schedule/carry_by_copy_engine.h"
 
+#include "ir/copy_engine.h"
 #include "ir/support/status.h"
 #include "simulator/collective_cost.h"
 
@@ -12,7 +13,7 @@ constexpr double kMostSlower = 1.5;
 // Nobody has said yet what carries it.
 bool IsOpen(const Op& op) {
   return op.is_collective() && op.attrs.Int("ctas") == 0 &&
-         !op.attrs.Bool("copies");
+         !AsksForCopyEngine(op.attrs);
 }
 
 }  // namespace
@@ -29,7 +30,7 @@ int CarryByCopyEngine(Program& program, const CostModel& costs) {
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     if (!IsOpen(op) || !CanUseCopyEngine(program, op, costs)) continue;
-    copied.ops[i].attrs.Set("copies", true);
+    AskForCopyEngine(true, &copied.ops[i].attrs);
     candidates.push_back(i);
   }
   if (candidates.empty()) return 0;
@@ -38,7 +39,7 @@ int CarryByCopyEngine(Program& program, const CostModel& costs) {
   int set = 0;
   for (size_t i : candidates) {
     if (after[i].time_us > before[i].time_us * kMostSlower) continue;
-    program.ops[i].attrs.Set("copies", true);
+    AskForCopyEngine(true, &program.ops[i].attrs);
     ++set;
   }
   return set;

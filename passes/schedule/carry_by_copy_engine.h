@@ -16,10 +16,10 @@ namespace asyra {
 bool CanUseCopyEngine(const Program& program, const Op& op,
                       const CostModel& costs);
 
-// Sets `copies` on the collectives that the machine can carry so and that take
-// hardly longer alone than by the library: beside computation copies lose
-// less. Those whose CTAs are given stay as they are. Returns how many
-// were set.
+// Sets `transport=copy_engine` on the collectives that the machine can carry so
+// and that take hardly longer alone than by the library: beside computation
+// copies lose less. Those whose CTAs are given stay as they are. Returns how
+// many were set.
 int CarryByCopyEngine(Program& program, const CostModel& costs);
 
 // The pass `use_copy_engines`.

@@ -33,7 +33,7 @@ int SetSmMargin(Program& program, const CostModel& costs, int margin) {
   if (!costs.machine().gpu.gemm_persistent) return 0;
   Program with_margin = program;
   for (Op& op : with_margin.ops) {
-    if (SumsBehindCopies(op)) op.attrs.Set("copies", false);
+    if (SumsBehindCopies(op)) AskForCopyEngine(false, &op.attrs);
   }
   std::vector<OpCost> op_costs = EstimateCosts(with_margin, costs);
   bool needed = false;

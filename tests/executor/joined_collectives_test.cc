@@ -51,7 +51,7 @@ TEST(JoinedCollectives, ListsWhatCopyEnginesShouldCarry) {
   Program program = Parsed(R"(asyra 1 local
 mesh (tp=2)
 program @f(%x: f32[8, 12@tp]) -> (f32[8, 12], f32[8@tp, 12]) {
-  %g = all_gather(%x) {dim=1, axes=tp, copies=true} : f32[8, 12]
+  %g = all_gather(%x) {dim=1, axes=tp, transport=copy_engine} : f32[8, 12]
   %a = all_to_all(%x) {from=1, to=0, axes=tp} : f32[8@tp, 12]
   return %g, %a
 }
