@@ -7,15 +7,11 @@
 #include "ir/body.h"
 #include "ir/copy_engine.h"
 #include "ir/printer.h"
+#include "ir/support/round_up.h"
 #include "ir/support/status.h"
 
 namespace asyra {
 namespace {
-
-int64_t AlignedWorkspace(int64_t bytes) {
-  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
-         kWorkspaceAlignment;
-}
 
 Type Bytes(int64_t count) { return Type(DType::kBool, {count}); }
 
@@ -164,7 +160,7 @@ void StepRunner::PlaceWorkspaces() {
   }
   for (int64_t bytes : workspace) {
     workspace_at_.push_back(workspace_bytes_);
-    workspace_bytes_ += AlignedWorkspace(bytes);
+    workspace_bytes_ += RoundUp(bytes, kWorkspaceAlignment);
   }
 }
 

@@ -77,12 +77,6 @@ std::string_view ToString(Resource resource) {
   return kNames[resource];
 }
 
-int64_t LocalBytes(const Type& type, const Mesh& mesh) {
-  int64_t elements = 1;
-  for (const Dim& dim : type.dims) elements *= dim.size / mesh.size(dim.axes);
-  return elements * SizeOf(type.dtype);
-}
-
 int64_t PayloadBytes(const Program& program, const Op& op) {
   int64_t in = 0, out = 0;
   for (ValueId value : op.operands) {

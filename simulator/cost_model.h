@@ -124,8 +124,6 @@ std::vector<OpCost> EstimateCosts(const Program& program,
 absl::Status CheckMeasured(const Program& program,
                            absl::Span<const OpCost> op_costs);
 
-// Bytes that one device holds of a value.
-int64_t LocalBytes(const Type& type, const Mesh& mesh);
 // Of a collective: what a device brings or takes of all its operands or
 // results, whichever is more.
 int64_t PayloadBytes(const Program& program, const Op& op);

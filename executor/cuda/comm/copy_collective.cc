@@ -5,12 +5,13 @@
 #include "absl/container/inlined_vector.h"
 #include "executor/cuda/codegen/generated_kernel.h"
 #include "executor/cuda/kernels/strided_copy.h"
+#include "executor/device.h"
+#include "ir/support/round_up.h"
 
 namespace asyra::cuda {
 namespace {
 
-constexpr int64_t kAlignment = 256;  // of blocks in the workspace
-constexpr int64_t kMeetings = 3;     // at most
+constexpr int64_t kMeetings = 3;  // at most
 
 // Joins loops over runs that are contiguous on both sides.
 StridedCopy Joined(StridedCopy copy) {
@@ -75,7 +76,7 @@ struct Geometry {
   bool split = false;   // CollectiveUse::split
 
   int64_t slot_bytes() const {
-    return (block_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return RoundUp(block_bytes, kWorkspaceAlignment);
   }
 };
 
