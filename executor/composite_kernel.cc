@@ -1,15 +1,11 @@
 #include "executor/composite_kernel.h"
 
 #include "ir/body.h"
+#include "ir/support/round_up.h"
 #include "ir/support/status.h"
 
 namespace asyra {
 namespace {
-
-int64_t Aligned(int64_t bytes) {
-  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
-         kWorkspaceAlignment;
-}
 
 // Where a value of the body is located.
 struct Place {
@@ -115,7 +111,7 @@ class CompositeKernel : public Kernel {
     }
     places_.push_back({Place::kWorkspace, workspace_bytes_});
     if (result >= 0) copies_.emplace_back(workspace_bytes_, result);
-    workspace_bytes_ += Aligned(local.bytes());
+    workspace_bytes_ += RoundUp(local.bytes(), kWorkspaceAlignment);
   }
 
   absl::Status AddPart(size_t index, absl::Span<const Type> types) {

@@ -49,6 +49,9 @@ class RankExecutor : public Executor {
   std::vector<std::string> fallback_ops() const override {
     return runner_->fallback_ops();
   }
+  std::vector<std::string> fallback_collectives() const override {
+    return runner_->fallback_collectives();
+  }
   std::vector<std::string> split_fusions() const override {
     return runner_->split_fusions();
   }

@@ -59,6 +59,7 @@ struct OpTime {
   int op = 0;  // position in the program
   double start_us = 0;
   double end_us = 0;
+  bool by_copy_engine = false;  // of a collective: what carried it
 };
 
 struct MemoryUse {
@@ -100,6 +101,9 @@ class Executor {
   // Ops that the device has no kernel for, so that their references run
   // instead; without repetition.
   virtual std::vector<std::string> fallback_ops() const = 0;
+  // Collectives that ask for copy engines and that the world's library carries,
+  // since they do not connect the ranks or cannot carry it; without repetition.
+  virtual std::vector<std::string> fallback_collectives() const = 0;
   // Fusions whose ops run one after the other, since the device has no kernel
   // for all of them together; without repetition.
   virtual std::vector<std::string> split_fusions() const = 0;

@@ -31,6 +31,8 @@ class KernelUse {
 
   const OpDef& def() const { return *def_; }
   const AttrMap& attrs() const { return attrs_; }
+  // With global types. Refers to this.
+  OpCall call() const { return {*def_, attrs_, operands_, results_}; }
   const Mesh& mesh() const { return mesh_; }
   int64_t rank() const { return rank_; }
   // SMs that its kernels leave to others (ScheduleAttrs).
@@ -76,6 +78,8 @@ class Kernel {
   // False for a fusion whose ops run one after the other, for want of one
   // kernel for all.
   virtual bool is_whole() const { return true; }
+  // Of a collective: true where copy engines carry it, false for the library.
+  virtual bool is_by_copy_engine() const { return false; }
   // Adds the tuning results that it was prepared with, which ranks
   // synchronize.
   virtual void AddTuningResults(TuningResults* results) const { (void)results; }

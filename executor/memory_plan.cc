@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "ir/memory_blocks.h"
 #include "ir/place_blocks.h"
+#include "ir/support/round_up.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -39,11 +40,10 @@ class Planner {
 
  private:
   int64_t BytesOf(ValueId value) const {
-    return program_.type(value).Local(program_.mesh).bytes();
+    return LocalBytes(program_.type(value), program_.mesh);
   }
   int64_t Aligned(int64_t bytes) const {
-    return (bytes + options_.alignment - 1) / options_.alignment *
-           options_.alignment;
+    return RoundUp(bytes, options_.alignment);
   }
 
   void FindRoots() {

@@ -51,7 +51,8 @@ struct RunResult {
   std::vector<double> step_us;  // each of the slowest rank
   MemoryUse memory;             // of one rank, as planned
   MemoryUse used;               // of it, as measured
-  std::vector<std::string> fallback_ops, split_fusions;  // executor.h
+  // As Executor has them.
+  std::vector<std::string> fallback_ops, fallback_collectives, split_fusions;
   std::vector<OpTime> profile;  // of one rank and the last step
 };
 

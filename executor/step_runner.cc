@@ -5,16 +5,13 @@
 #include "absl/algorithm/container.h"
 #include "executor/comm/agreement.h"
 #include "ir/body.h"
+#include "ir/copy_engine.h"
 #include "ir/printer.h"
+#include "ir/support/round_up.h"
 #include "ir/support/status.h"
 
 namespace asyra {
 namespace {
-
-int64_t AlignedWorkspace(int64_t bytes) {
-  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
-         kWorkspaceAlignment;
-}
 
 Type Bytes(int64_t count) { return Type(DType::kBool, {count}); }
 
@@ -163,18 +160,17 @@ void StepRunner::PlaceWorkspaces() {
   }
   for (int64_t bytes : workspace) {
     workspace_at_.push_back(workspace_bytes_);
-    workspace_bytes_ += AlignedWorkspace(bytes);
+    workspace_bytes_ += RoundUp(bytes, kWorkspaceAlignment);
   }
 }
 
 std::vector<std::string> StepRunner::OpsWhere(
-    bool (*holds)(const Kernel& kernel)) const {
+    bool (*holds)(const Op& op, const Kernel& kernel)) const {
   std::vector<std::string> names;
   for (const OpLaunch& op : ops_) {
-    if (!op.in_step || op.launch == nullptr || !holds(*op.launch->kernel)) {
-      continue;
-    }
+    if (!op.in_step || op.launch == nullptr) continue;
     const Op& found = setup_.program.ops[op.op];
+    if (!holds(found, *op.launch->kernel)) continue;
     names.push_back(OpLabel(*found.def, found.attrs));
   }
   std::sort(names.begin(), names.end());
@@ -183,11 +179,19 @@ std::vector<std::string> StepRunner::OpsWhere(
 }
 
 std::vector<std::string> StepRunner::fallback_ops() const {
-  return OpsWhere([](const Kernel& kernel) { return !kernel.is_native(); });
+  return OpsWhere(
+      [](const Op&, const Kernel& kernel) { return !kernel.is_native(); });
+}
+
+std::vector<std::string> StepRunner::fallback_collectives() const {
+  return OpsWhere([](const Op& op, const Kernel& kernel) {
+    return AsksForCopyEngine(op.attrs) && !kernel.is_by_copy_engine();
+  });
 }
 
 std::vector<std::string> StepRunner::split_fusions() const {
-  return OpsWhere([](const Kernel& kernel) { return !kernel.is_whole(); });
+  return OpsWhere(
+      [](const Op&, const Kernel& kernel) { return !kernel.is_whole(); });
 }
 
 void* StepRunner::AddressOf(const Placement& placement) const {
@@ -375,8 +379,10 @@ std::vector<OpTime> StepRunner::Profile() const {
   if (!setup_.options.profile) return times;
   for (const OpLaunch& op : ops_) {
     if (op.begin == nullptr) continue;
-    times.push_back(
-        {op.op, op.begin->UsSince(*origin_), op.end->UsSince(*origin_)});
+    bool by_copy_engine =
+        op.launch != nullptr && op.launch->kernel->is_by_copy_engine();
+    times.push_back({op.op, op.begin->UsSince(*origin_),
+                     op.end->UsSince(*origin_), by_copy_engine});
   }
   return times;
 }

@@ -36,6 +36,7 @@ class StepRunner {
   // Bytes, of all streams together.
   int64_t workspace_bytes() const { return workspace_bytes_; }
   std::vector<std::string> fallback_ops() const;
+  std::vector<std::string> fallback_collectives() const;
   std::vector<std::string> split_fusions() const;
 
   // The memory of each region and the workspaces, which stay where they are.
@@ -87,8 +88,9 @@ class StepRunner {
   absl::Status MakeSelfCopies();
   absl::Status SyncKernelTuning();
   void PlaceWorkspaces();
-  // Labels of the ops whose kernel is such a one, without repetition.
-  std::vector<std::string> OpsWhere(bool (*holds)(const Kernel& kernel)) const;
+  // Labels of such ops with such kernels, without repetition.
+  std::vector<std::string> OpsWhere(bool (*holds)(const Op& op,
+                                                  const Kernel& kernel)) const;
   void BindOp(const Op& op, Launch* launch, std::byte* workspace);
   // Adds the probes of `op` before `launch` and after `last`, where it has
   // ended.

@@ -74,7 +74,9 @@ class TraceWriter {
     const Op& op = program_.ops[time.op];
     Json args = {{"op", time.op},
                  {"value", program_.value_name(op.results[0])}};
-    if (op.is_collective()) AddCollectiveArgs(program_, op, rank_, &args);
+    if (op.is_collective()) {
+      AddCollectiveArgs(program_, op, rank_, time.by_copy_engine, &args);
+    }
     double start = TraceUs(time.start_us);
     events_.push_back({{"ph", "X"},
                        {"cat", "kernel"},

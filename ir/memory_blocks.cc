@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/algorithm/container.h"
+#include "ir/support/round_up.h"
 
 namespace asyra {
 namespace {
@@ -115,7 +116,7 @@ int MemoryBlocks::InPlaceBlock(int op, ValueId result) const {
 }
 
 int MemoryBlocks::AddBlock(ValueId value, int op) {
-  int64_t bytes = program_.type(value).Local(program_.mesh).bytes();
+  int64_t bytes = LocalBytes(program_.type(value), program_.mesh);
   blocks_.push_back({.bytes = bytes, .begin = op, .last = op, .end = op + 1});
   accesses_.emplace_back(order_);
   top_.push_back(value);
@@ -162,7 +163,7 @@ void MemoryBlocks::FindEnds() {
 int64_t MemoryBlocks::PeakBytes(int64_t alignment) const {
   std::vector<int64_t> change(program_.ops.size() + 1, 0);
   for (const MemoryBlock& block : blocks_) {
-    int64_t bytes = (block.bytes + alignment - 1) / alignment * alignment;
+    int64_t bytes = RoundUp(block.bytes, alignment);
     change[block.begin] += bytes;
     change[block.last + 1] -= bytes;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
 
@@ -111,6 +112,15 @@ const AttrDef* FindAttr(const OpDef& def, std::string_view name) {
   return nullptr;
 }
 
+absl::Status CheckWord(const OpDef& def, const AttrDef& attr,
+                       const AttrValue& value) {
+  if (attr.words.empty()) return absl::OkStatus();
+  const auto& word = std::get<std::string>(value);
+  if (absl::c_linear_search(attr.words, word)) return absl::OkStatus();
+  return Invalid("{}: {} is {}, it must be {}", def.name, attr.name, word,
+                 fmt::join(attr.words, " or "));
+}
+
 absl::Status CompleteAttrs(const OpDef& def, AttrMap* attrs) {
   for (const auto& [name, value] : *attrs) {
     const AttrDef* known = FindAttr(def, name);
@@ -121,6 +131,7 @@ absl::Status CompleteAttrs(const OpDef& def, AttrMap* attrs) {
       return Invalid("{}: attribute {} is {}, it should be {}", def.name, name,
                      ToString(KindOf(value)), ToString(known->kind));
     }
+    ASYRA_RETURN_IF_ERROR(CheckWord(def, *known, value));
   }
   for (const AttrDef& attr : def.attrs) {
     if (attrs->Find(attr.name) != nullptr) continue;

@@ -89,6 +89,8 @@ struct AttrDef {
   AttrKind kind;
   std::string_view doc;
   std::optional<AttrValue> default_value = std::nullopt;  // none: required
+  // Of a string that is one of these; the text form has it without quotes.
+  std::vector<std::string_view> words = {};
 };
 
 // Arguments of a reference implementation: one device's shards.

@@ -414,7 +414,9 @@ class Parser : public ValueParser {
                                               def.name, name.text));
     }
     ASYRA_RETURN_IF_ERROR(Expect("="));
-    ASYRA_ASSIGN_OR_RETURN(AttrValue value, ParseAttr(known->kind));
+    ASYRA_ASSIGN_OR_RETURN(AttrValue value, known->words.empty()
+                                                ? ParseAttr(known->kind)
+                                                : ParseWord());
     attrs->Set(name.text, std::move(value));
     return absl::OkStatus();
   }

@@ -4,6 +4,8 @@
 #include <array>
 #include <numeric>
 
+#include "ir/support/round_up.h"
+
 namespace asyra {
 namespace {
 
@@ -43,8 +45,7 @@ class Placement {
 
   int64_t Rounded(int block) const {
     int64_t bytes = blocks_.all()[block].bytes + options_.padding;
-    return (bytes + options_.alignment - 1) / options_.alignment *
-           options_.alignment;
+    return RoundUp(bytes, options_.alignment);
   }
 
   template <typename Visit>

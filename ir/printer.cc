@@ -98,7 +98,9 @@ std::string PrintAttrs(const OpDef& def, const AttrMap& attrs,
       return;
     }
     if (!text.empty()) text += ", ";
-    text += fmt::format("{}={}", attr.name, ToString(*value, mesh));
+    text += fmt::format("{}={}", attr.name,
+                        attr.words.empty() ? ToString(*value, mesh)
+                                           : std::get<std::string>(*value));
   };
   for (const AttrDef& attr : def.attrs) print(attr);
   for (const AttrDef& attr : ScheduleAttrs()) print(attr);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ir/body.h"
+#include "ir/copy_engine.h"
 #include "nlohmann/json.hpp"
 
 namespace asyra {
@@ -39,7 +40,7 @@ std::string TraceName(const Op& op) {
 }
 
 void AddCollectiveArgs(const Program& program, const Op& op, int64_t device,
-                       nlohmann::ordered_json* args) {
+                       bool by_copy_engine, nlohmann::ordered_json* args) {
   const auto& axes = op.attrs.Get<AxisList>("axes");
   auto& to = *args;
   to["Collective name"] = op.def->name;
@@ -53,7 +54,7 @@ void AddCollectiveArgs(const Program& program, const Op& op, int64_t device,
   // As text, which is how profilers write it.
   to["Process Group Ranks"] =
       nlohmann::ordered_json(program.mesh.Group(device, axes)).dump();
-  to["copies"] = op.attrs.Bool("copies");
+  to["transport"] = by_copy_engine ? kCopyEngine : kLibrary;
 }
 
 }  // namespace asyra

@@ -19,9 +19,9 @@ double TraceUs(double us);
 std::string TraceName(const Op& op);
 
 // Adds what profilers tell of a collective: its name, the group that `device`
-// is in, element type, and elements in and out of a device; and "copies",
-// whether copy engines carry it.
+// is in, element type, and elements in and out of a device; and "transport",
+// what carries it.
 void AddCollectiveArgs(const Program& program, const Op& op, int64_t device,
-                       nlohmann::ordered_json* args);
+                       bool by_copy_engine, nlohmann::ordered_json* args);
 
 }  // namespace asyra

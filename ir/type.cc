@@ -82,6 +82,12 @@ Type Type::Local(const Mesh& mesh) const {
   return local;
 }
 
+int64_t LocalBytes(const Type& type, const Mesh& mesh) {
+  int64_t elements = 1;
+  for (const Dim& dim : type.dims) elements *= dim.size / mesh.size(dim.axes);
+  return elements * SizeOf(type.dtype);
+}
+
 int NormalizeDim(int64_t dim, int rank) {
   if (dim < 0) dim += rank;
   return dim >= 0 && dim < rank ? static_cast<int>(dim) : -1;

@@ -68,6 +68,9 @@ struct Type {
   friend bool operator!=(const Type& a, const Type& b) { return !(a == b); }
 };
 
+// Bytes that one device holds of a value.
+int64_t LocalBytes(const Type& type, const Mesh& mesh);
+
 // Dimension counted from the end when negative, as in ONNX and NumPy; -1 when
 // out of range.
 int NormalizeDim(int64_t dim, int rank);

@@ -105,6 +105,12 @@ absl::StatusOr<AttrValue> ValueParser::ParseAttr(AttrKind kind) {
   return lexer_.Error("unknown kind of attribute");
 }
 
+absl::StatusOr<AttrValue> ValueParser::ParseWord() {
+  if (lexer_.peek().kind != Token::kName)
+    return lexer_.Error("expected a word");
+  return AttrValue(lexer_.Take().text);
+}
+
 absl::Status ValueParser::Expect(std::string_view punct) {
   if (lexer_.TryPunct(punct)) return absl::OkStatus();
   return lexer_.Error(fmt::format("expected '{}'", punct));

@@ -24,6 +24,8 @@ class ValueParser {
   absl::StatusOr<Type> ParseType();
   // Of a body, which is without a name, none.
   absl::StatusOr<AttrValue> ParseAttr(AttrKind kind);
+  // A string without quotes.
+  absl::StatusOr<AttrValue> ParseWord();
 
  protected:
   absl::Status Expect(std::string_view punct);

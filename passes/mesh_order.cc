@@ -55,7 +55,7 @@ int64_t WeightBytes(const Program& program) {
   int64_t bytes = 0;
   for (const Input& input : program.inputs) {
     if (!IsWeight(input)) continue;
-    bytes += program.type(input.value).Local(program.mesh).bytes();
+    bytes += LocalBytes(program.type(input.value), program.mesh);
   }
   return bytes;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/copy_engine.h"
 #include "simulator/nccl.h"
 
 namespace asyra {
@@ -88,13 +89,16 @@ CollectiveEstimate EstimateCopyEngine(const Machine& machine,
 
 }  // namespace
 
-bool AsksForCopyEngine(const AttrMap& attrs) {
-  const AttrValue* copies = attrs.Find("copies");
-  return copies != nullptr && std::get<bool>(*copies);
+bool CopyEnginesReach(const Machine& machine, const GroupSpan& span) {
+  return machine.copy_engines > 0 && machine.p2p && span.hosts == 1;
 }
 
-bool CanUseCopyEngine(const Machine& machine, const GroupSpan& span) {
-  return machine.copy_engines > 0 && machine.p2p && span.hosts == 1;
+bool CanUseCopyEngine(const Machine& machine, const OpCall& call,
+                      const Mesh& mesh) {
+  return CopyEnginesCanCarry(call, mesh) &&
+         CopyEnginesReach(machine,
+                          SpanOf(mesh, call.attrs.Get<AxisList>("axes"),
+                                 machine.gpus_per_host));
 }
 
 std::string_view ToString(Algorithm algorithm) {
@@ -155,7 +159,7 @@ CollectiveEstimate EstimateCollective(const Machine& machine,
                                       CollectiveKind kind, double payload_bytes,
                                       const GroupSpan& span, int64_t busy_gpus,
                                       const CollectiveOptions& options) {
-  if (options.copies && CanUseCopyEngine(machine, span)) {
+  if (options.copy_engine && CopyEnginesReach(machine, span)) {
     return EstimateCopyEngine(machine, kind, payload_bytes, span);
   }
   int ctas =

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "ir/attr.h"
+#include "ir/op_def.h"
 #include "simulator/machine.h"
 
 namespace asyra {
@@ -34,16 +34,18 @@ enum class Algorithm : uint8_t {
 };
 std::string_view ToString(Algorithm algorithm);
 
-// Whether copy engines carry collectives of such groups where they are asked
-// to: inside a host whose GPUs reach each other.
-bool CanUseCopyEngine(const Machine& machine, const GroupSpan& span);
-// Whether a collective has the attribute `copies`.
-bool AsksForCopyEngine(const AttrMap& attrs);
+// Whether copy engines connect such groups: inside a host whose GPUs reach each
+// other's memory.
+bool CopyEnginesReach(const Machine& machine, const GroupSpan& span);
+// Whether copy engines carry `call`, which has distributed types, where it asks
+// for them: they can (ir/copy_engine.h), and connect its group.
+bool CanUseCopyEngine(const Machine& machine, const OpCall& call,
+                      const Mesh& mesh);
 
 struct CollectiveOptions {
-  bool copies = false;  // if they can
-  int max_ctas = 0;     // of a collective; 0: what the machine says
-  int ctas = 0;         // of this one; 0: as many as the library takes
+  bool copy_engine = false;  // where they reach
+  int max_ctas = 0;          // of a collective; 0: what the machine says
+  int ctas = 0;              // of this one; 0: as many as the library takes
 };
 
 struct CollectiveEstimate {
@@ -63,10 +65,10 @@ double LatencyUs(CollectiveKind kind, Algorithm algorithm,
                  const Protocol& protocol, const GroupSpan& span,
                  double network_alpha_us);
 
-// The fastest of the algorithms and protocols, or copies. `payload_bytes` is
-// the size of nccl-tests: the whole buffer of an all_gather (result) or
-// reduce_scatter (operand), the buffer of an all_reduce, what one rank sends of
-// an all_to_all. `busy_gpus` of a host communicate at once.
+// The fastest of the algorithms and protocols, or the copy engines.
+// `payload_bytes` is the size of nccl-tests: the whole buffer of an all_gather
+// (result) or reduce_scatter (operand), the buffer of an all_reduce, what one
+// rank sends of an all_to_all. `busy_gpus` of a host communicate at once.
 CollectiveEstimate EstimateCollective(const Machine& machine,
                                       CollectiveKind kind, double payload_bytes,
                                       const GroupSpan& span, int64_t busy_gpus,

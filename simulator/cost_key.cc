@@ -61,9 +61,9 @@ CostKey ComputeKey(const OpCall& call, const Work& work, const Type& result) {
 }
 
 CostKey CollectiveKey(CollectiveKind kind, double payload_bytes,
-                      const GroupSpan& span, bool copies) {
+                      const GroupSpan& span, bool copy_engine) {
   CostKey key;
-  key.kind = {copies            ? "collective by copies"
+  key.kind = {copy_engine       ? "collective by copy engine"
               : span.hosts == 1 ? "collective"
                                 : "collective between hosts",
               static_cast<int>(kind)};

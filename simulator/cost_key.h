@@ -30,9 +30,9 @@ struct CostKey {
 
 // `work` and `result` (the type of result 0) are those of one device.
 CostKey ComputeKey(const OpCall& call, const Work& work, const Type& result);
-// `copies`: copy engines carry it.
+// `copy_engine`: copy engines carry it.
 CostKey CollectiveKey(CollectiveKind kind, double payload_bytes,
-                      const GroupSpan& span, bool copies);
+                      const GroupSpan& span, bool copy_engine);
 
 // The element type an op computes in: its first operand's.
 DType ComputeDType(const OpCall& call);

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ir/body.h"
+#include "ir/copy_engine.h"
 #include "ir/happens_before.h"
 #include "ir/support/status.h"
 #include "simulator/compute_cost.h"
@@ -76,12 +77,6 @@ std::string_view ToString(Resource resource) {
   return kNames[resource];
 }
 
-int64_t LocalBytes(const Type& type, const Mesh& mesh) {
-  int64_t elements = 1;
-  for (const Dim& dim : type.dims) elements *= dim.size / mesh.size(dim.axes);
-  return elements * SizeOf(type.dtype);
-}
-
 int64_t PayloadBytes(const Program& program, const Op& op) {
   int64_t in = 0, out = 0;
   for (ValueId value : op.operands) {
@@ -122,14 +117,14 @@ OpCost CostModel::ComputeCost(const Work& work, DType dtype,
 
 OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
                                  const AxisList& axes, int ctas,
-                                 bool copies) const {
+                                 bool copy_engine) const {
   GroupSpan span = SpanOf(axes);
   if (span.ranks == 1) return {};
   int64_t busy_gpus =
       std::min<int64_t>(mesh_.num_devices(), machine_.gpus_per_host);
   CollectiveOptions options = options_.collectives;
   options.ctas = ctas;
-  options.copies |= copies;
+  options.copy_engine = copy_engine;
   CollectiveEstimate estimate = EstimateCollective(
       machine_, kind, payload_bytes, span, busy_gpus, options);
   OpCost cost;
@@ -180,18 +175,20 @@ double CostModel::ComputeUs(const Work& work, DType dtype) const {
 
 double CostModel::CollectiveUs(CollectiveKind kind, double payload_bytes,
                                const AxisList& axes) const {
-  OpCost cost = CollectiveCost(kind, payload_bytes, axes);
+  GroupSpan span = SpanOf(axes);
+  bool copy_engine =
+      options_.collectives.copy_engine && CopyEnginesReach(machine_, span);
+  OpCost cost =
+      CollectiveCost(kind, payload_bytes, axes, /*ctas=*/0, copy_engine);
   if (cost.time_us > 0) {
-    Correct(CollectiveKey(kind, payload_bytes, SpanOf(axes),
-                          UsesCopyEngine(axes, /*asks=*/false)),
-            &cost);
+    Correct(CollectiveKey(kind, payload_bytes, span, copy_engine), &cost);
   }
   return cost.time_us;
 }
 
-bool CostModel::UsesCopyEngine(const AxisList& axes, bool asks) const {
-  return (asks || options_.collectives.copies) &&
-         CanUseCopyEngine(machine_, SpanOf(axes));
+bool CostModel::UsesCopyEngine(const OpCall& call) const {
+  return (AsksForCopyEngine(call.attrs) || options_.collectives.copy_engine) &&
+         CanUseCopyEngine(machine_, call, mesh_);
 }
 
 double CostModel::PayloadOf(const OpCall& call) const {
@@ -203,7 +200,7 @@ CostKey CostModel::KeyOf(const OpCall& call) const {
   if (call.def.collective != CollectiveKind::kNone) {
     const auto& axes = call.attrs.Get<AxisList>("axes");
     return CollectiveKey(call.def.collective, PayloadOf(call), SpanOf(axes),
-                         UsesCopyEngine(axes, AsksForCopyEngine(call.attrs)));
+                         UsesCopyEngine(call));
   }
   return ComputeKey(call, WorkOf(call, mesh_), call.results[0].Local(mesh_));
 }
@@ -260,7 +257,7 @@ OpCost CostModel::Cost(const OpCall& call) const {
   if (call.def.collective != CollectiveKind::kNone) {
     cost = CollectiveCost(call.def.collective, PayloadOf(call),
                           call.attrs.Get<AxisList>("axes"), CtasOf(call),
-                          AsksForCopyEngine(call.attrs));
+                          UsesCopyEngine(call));
   } else if (!IsSetUpOnce(call.def, call.operands.size())) {
     cost = ComputeCost(WorkOf(call, mesh_), ComputeDType(call),
                        call.results[0].Local(mesh_));

@@ -98,13 +98,12 @@ class CostModel {
 
  private:
   OpCost ComputeCost(const Work& work, DType dtype, const Type& result) const;
-  // `ctas` and `copies` as CollectiveOptions takes them.
+  // `ctas` and `copy_engine` as CollectiveOptions takes them.
   OpCost CollectiveCost(CollectiveKind kind, double payload_bytes,
-                        const AxisList& axes, int ctas = 0,
-                        bool copies = false) const;
+                        const AxisList& axes, int ctas, bool copy_engine) const;
   double PayloadOf(const OpCall& call) const;
-  // Whether copy engines carry a collective, which has the attribute or not.
-  bool UsesCopyEngine(const AxisList& axes, bool asks) const;
+  // Whether copy engines carry a collective: it or the options ask for them.
+  bool UsesCopyEngine(const OpCall& call) const;
   void Correct(const CostKey& key, OpCost* cost) const;
   // Of a collective that the library carries.
   void AddPacking(const OpCall& call, OpCost* cost) const;
@@ -125,8 +124,6 @@ std::vector<OpCost> EstimateCosts(const Program& program,
 absl::Status CheckMeasured(const Program& program,
                            absl::Span<const OpCost> op_costs);
 
-// Bytes that one device holds of a value.
-int64_t LocalBytes(const Type& type, const Mesh& mesh);
 // Of a collective: what a device brings or takes of all its operands or
 // results, whichever is more.
 int64_t PayloadBytes(const Program& program, const Op& op);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "ir/copy_engine.h"
 #include "ir/parser.h"
 #include "simulator/cost_model.h"
 #include "simulator/json_fields.h"
@@ -74,8 +75,7 @@ absl::StatusOr<std::shared_ptr<const CostTable>> CostTable::Calibrate(
       CostModel formulas(plain, mesh);
       // By formulas of the library it would speak for the library.
       if (AsksForCopyEngine(call.attrs) &&
-          !CanUseCopyEngine(
-              plain, formulas.SpanOf(call.attrs.Get<AxisList>("axes")))) {
+          !CanUseCopyEngine(plain, use, mesh)) {
         return absl::OkStatus();
       }
       double formula_us = formulas.Cost(use).time_us;

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "ir/copy_engine.h"
 #include "simulator/collective_cost.h"
 #include "simulator/cost_model.h"
 #include "simulator/dependencies.h"
@@ -22,7 +23,7 @@ GroupSpan SpanOf(const Program& program, const Op& op, const Machine& machine) {
 bool UsesCopyEngine(const Program& program, const Op& op,
                     const Machine& machine) {
   return op.is_collective() && AsksForCopyEngine(op.attrs) &&
-         CanUseCopyEngine(machine, SpanOf(program, op, machine));
+         CanUseCopyEngine(machine, OpUse(program, op), program.mesh);
 }
 
 int64_t CopyEngineSumBytes(const Program& program, const Op& op,

@@ -6,6 +6,7 @@
 #include "ir/happens_before.h"
 #include "ir/memory_blocks.h"
 #include "ir/place_blocks.h"
+#include "ir/support/round_up.h"
 #include "simulator/cost_model.h"
 #include "simulator/library_memory.h"
 #include "simulator/replay.h"
@@ -135,17 +136,13 @@ struct Change {
   }
 };
 
-int64_t Rounded(int64_t bytes, int64_t to) {
-  return (bytes + to - 1) / to * to;
-}
-
 // Live bytes over time, each buffer rounded up.
 std::vector<MemoryPoint> LiveBytes(absl::Span<const Buffer> buffers,
                                    int64_t round_to) {
   std::vector<Change> changes;
   changes.reserve(2 * buffers.size());
   for (const Buffer& buffer : buffers) {
-    int64_t bytes = Rounded(buffer.bytes, round_to);
+    int64_t bytes = RoundUp(buffer.bytes, round_to);
     if (bytes == 0) continue;
     changes.push_back({buffer.from_us, bytes});
     if (buffer.until_us < kForever) {
@@ -190,11 +187,11 @@ int64_t ArenaBytes(const Program& program, absl::Span<const Buffer> buffers) {
       arena =
           std::max(arena, value.offset + LocalBytes(value.type, program.mesh));
     } else if (buffers[v].op < 0) {
-      outside += Rounded(buffers[v].bytes, kAllocationBytes);
+      outside += RoundUp(buffers[v].bytes, kAllocationBytes);
     }
   }
   if (program.stage != Stage::kAllocated) arena = ArenaToPlan(program);
-  return outside + Rounded(arena, kAllocationBytes);
+  return outside + RoundUp(arena, kAllocationBytes);
 }
 
 }  // namespace

@@ -117,9 +117,16 @@ class StepWriter {
       args["limit"] = ToString(result_.op_costs[span.op].limit);
     }
     // The devices of a program are identical: this is its first one.
-    if (op.is_collective()) AddCollectiveArgs(program_, op, 0, &args);
+    if (op.is_collective()) {
+      AddCollectiveArgs(program_, op, 0, IsByCopyEngine(span), &args);
+    }
     Complete("kernel", TraceName(op), device_, Track(span.stream),
              span.start_us, span.end_us, args);
+  }
+
+  bool IsByCopyEngine(const OpSpan& span) const {
+    return !result_.op_costs.empty() &&
+           result_.op_costs[span.op].algorithm == Algorithm::kCopyEngine;
   }
 
   // The host issues in text order, one op after the other.

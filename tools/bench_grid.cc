@@ -124,7 +124,7 @@ std::vector<CollectiveCall> CollectiveGrid(const GridScale& scale, int ranks) {
       for (CollectiveKind kind :
            {CollectiveKind::kAllGather, CollectiveKind::kAllToAll}) {
         calls.push_back(
-            CollectiveOf(kind, scale.dtype, payload, group, "copies=true"));
+            CollectiveOf(kind, scale.dtype, payload, group, kByCopyEngine));
       }
     }
   }

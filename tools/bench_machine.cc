@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 
+#include "ir/copy_engine.h"
 #include "ir/parser.h"
 #include "ir/support/status.h"
 #include "nlohmann/json.hpp"
@@ -81,11 +82,11 @@ absl::Status AddCollective(const MeasuredCall& measured, Rates* rates) {
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create({{"x", measured.ranks}}));
   ASYRA_ASSIGN_OR_RETURN(ParsedCall call, ParseCall(measured.text, mesh));
   double us = measured.timing.us;
-  bool copies = call.attrs.Bool("copies");
+  bool by_copy_engine = AsksForCopyEngine(call.attrs);
   double& least = rates->least_collective_us;
-  if (!copies) least = least == 0 ? us : std::min(least, us);
+  if (!by_copy_engine) least = least == 0 ? us : std::min(least, us);
   if (static_cast<double>(payload) < kLongBytes) return absl::OkStatus();
-  double& best = copies ? rates->copy_gbps : rates->link_gbps;
+  double& best = by_copy_engine ? rates->copy_gbps : rates->link_gbps;
   best = std::max(best,
                   BusGbps(call.def->collective, payload, measured.ranks, us));
   return absl::OkStatus();

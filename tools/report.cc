@@ -82,7 +82,7 @@ std::map<std::string, CollectiveRow> Collectives(const Program& program) {
         AxesToString(op.attrs.Get<AxisList>("axes"), program.mesh))];
     ++row.count;
     for (const Type& type : program.OperandTypes(op)) {
-      row.bytes += static_cast<double>(type.Local(program.mesh).bytes());
+      row.bytes += static_cast<double>(LocalBytes(type, program.mesh));
     }
   }
   return rows;
@@ -140,7 +140,7 @@ std::string WeightText(const Program& program, bool verbose) {
     const Type& type = program.type(input.value);
     Row& row = rows[ToString(type, program.mesh)];
     if (row.count++ == 0) row.first = program.value_name(input.value);
-    double bytes = static_cast<double>(type.Local(program.mesh).bytes());
+    double bytes = static_cast<double>(LocalBytes(type, program.mesh));
     row.bytes += bytes;
     total += bytes;
   }

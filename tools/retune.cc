@@ -1,5 +1,6 @@
 #include "tools/retune.h"
 
+#include "ir/copy_engine.h"
 #include "ir/support/status.h"
 #include "passes/pass_manager.h"
 
@@ -10,7 +11,7 @@ absl::StatusOr<Program> Retuned(Program program, const CostModel& costs) {
     if (!op.is_collective()) continue;
     // Those that are set are taken as asked for.
     op.attrs.Set("ctas", int64_t{0});
-    op.attrs.Set("copies", false);
+    AskForCopyEngine(false, &op.attrs);
   }
   // Not by RunPasses, which takes the pass for one of scheduled programs: of an
   // allocated one it changes what has no place in memory.

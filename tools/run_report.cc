@@ -38,6 +38,10 @@ std::string RunText(const RunResult& run) {
     text += fmt::format("by reference, without a kernel: {}\n",
                         absl::StrJoin(run.fallback_ops, ", "));
   }
+  if (!run.fallback_collectives.empty()) {
+    text += fmt::format("by the library, which copy engines should carry: {}\n",
+                        absl::StrJoin(run.fallback_collectives, ", "));
+  }
   if (!run.split_fusions.empty()) {
     text += fmt::format("op by op, without one kernel for all: {}\n",
                         absl::StrJoin(run.split_fusions, ", "));
@@ -104,6 +108,7 @@ Json RunJson(const RunResult& run) {
           {"used_bytes", MemoryJson(run.used)},
           {"device_bytes", run.used.device_bytes},
           {"fallback_ops", run.fallback_ops},
+          {"fallback_collectives", run.fallback_collectives},
           {"split_fusions", run.split_fusions}};
 }
 

@@ -49,12 +49,12 @@ std::string ToText(const RunReport& report);
 // tokens_per_s of the median; steps {count, median_us,
 // min_us, max_us}, memory_bytes {arena, resident, workspace, total} of one rank
 // and, as measured, used_bytes of the same and device_bytes (MemoryUse),
-// fallback_ops and split_fusions, where the executor ran; outputs [{name,
-// dtype, shape}], each with a summary or, where they were checked,
-// max_abs_error, max_rel_error, wrong (elements), rtol and atol, and then
-// `passed` for all of them; off_single [{name, error, largest}];
-// in_turn [{name, predicted_us, steps, ratio}] of all programs that ran, the
-// reported one first, with its median over that of each.
+// fallback_ops, fallback_collectives and split_fusions, where the executor ran;
+// outputs [{name, dtype, shape}], each with a summary or, where they were
+// checked, max_abs_error, max_rel_error, wrong (elements), rtol and atol, and
+// then `passed` for all of them; off_single [{name, error, largest}]; in_turn
+// [{name, predicted_us, steps, ratio}] of all programs that ran, the reported
+// one first, with its median over that of each.
 std::string ToJson(const RunReport& report);
 
 }  // namespace asyra

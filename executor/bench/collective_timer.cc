@@ -8,6 +8,7 @@
 
 #include "executor/bench/use_memory.h"
 #include "executor/comm/thread_world.h"
+#include "ir/copy_engine.h"
 #include "ir/parser.h"
 #include "ir/support/status.h"
 
@@ -207,7 +208,7 @@ class Timer : public RankTimer {
     // What is left to those who wait for it is no part of its own time.
     CollectiveUse collective = {use, mesh.Group(rank(), axes), num_prepared_++,
                                 call.text, /*split=*/true};
-    if (parsed.attrs.Bool("copies")) {
+    if (AsksForCopyEngine(parsed.attrs)) {
       ASYRA_ASSIGN_OR_RETURN(bool copies,
                              world_.CarriesByCopyEngine(collective));
       if (!copies) {

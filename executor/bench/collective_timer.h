@@ -36,8 +36,8 @@ class RankTimer {
   // most, of which each takes its share. It comes behind barriers on the
   // devices that last until all hosts have enqueued it. What a collective
   // leaves to those who wait for it (Kernel::LaunchSelfCopy) does not count.
-  // Errors: Unimplemented where the call asks for copies and nothing carries it
-  // so; those of the communicator.
+  // Errors: Unimplemented where the call asks for copy engines and none carry
+  // it so; those of the communicator.
   virtual absl::StatusOr<Timing> TimeCollective(const CollectiveCall& call,
                                                 int samples = 7) = 0;
   virtual absl::StatusOr<PairTiming> TimePair(const PairCall& pair,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/copy_engine.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
@@ -52,7 +53,7 @@ CollectiveCall CollectiveOf(const Program& program, const Op& op) {
   int64_t payload = 0;
   auto count = [&](const std::vector<Type>& types) {
     int64_t bytes = 0;
-    for (const Type& type : types) bytes += type.Local(program.mesh).bytes();
+    for (const Type& type : types) bytes += LocalBytes(type, program.mesh);
     payload = std::max(payload, bytes);
   };
   count(program.OperandTypes(op));
@@ -61,7 +62,7 @@ CollectiveCall CollectiveOf(const Program& program, const Op& op) {
       static_cast<int>(program.mesh.size(op.attrs.Get<AxisList>("axes")));
   return CollectiveOf(op.def->collective, program.OperandTypes(op)[0].dtype,
                       payload, ranks,
-                      op.attrs.Bool("copies") ? "copies=true" : "");
+                      AsksForCopyEngine(op.attrs) ? kByCopyEngine : "");
 }
 
 bool TakesTime(const Program& program, const Op& op) {
@@ -158,8 +159,8 @@ absl::StatusOr<int64_t> PayloadOf(const CollectiveCall& call) {
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<Type> results,
       InferTypes(*parsed.def, parsed.attrs, parsed.operands, mesh));
-  return std::max(parsed.operands[0].Local(mesh).bytes(),
-                  results[0].Local(mesh).bytes());
+  return std::max(LocalBytes(parsed.operands[0], mesh),
+                  LocalBytes(results[0], mesh));
 }
 
 }  // namespace asyra

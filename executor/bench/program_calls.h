@@ -46,9 +46,11 @@ void AddCalls(const Program& program, int64_t index_limit, ProgramCalls* calls);
 absl::StatusOr<LocalCall> ParseLocalCall(std::string_view text,
                                          int64_t index_limit = 4);
 
+inline constexpr std::string_view kByCopyEngine = "transport=copy_engine";
+
 // One of `payload_bytes`, as nccl-tests count them, over `ranks` devices;
-// `more` are other attributes, "copies=true". Payloads are rounded down to what
-// divides evenly.
+// `more` are other attributes, as kByCopyEngine. Payloads are rounded down to
+// what divides evenly.
 CollectiveCall CollectiveOf(CollectiveKind kind, DType dtype,
                             int64_t payload_bytes, int ranks,
                             std::string_view more = "");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "ir/support/round_up.h"
 #include "ir/support/status.h"
 #include "ir/tensor.h"
 
@@ -14,8 +15,7 @@ constexpr int64_t kBlockElements = 1 << 16;
 
 int64_t Aligned(int64_t bytes) {
   // At least a place of its own.
-  return (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) /
-         kDeviceAlignment * kDeviceAlignment;
+  return RoundUp(std::max<int64_t>(bytes, 1), kDeviceAlignment);
 }
 
 Tensor RandomBlock(DType dtype, int64_t elements, int64_t index_limit,

@@ -50,8 +50,9 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) = 0;
 
-  // Whether copy engines carry it where it has the attribute `copies`; else it
-  // is carried as if it had not. Called by all ranks alike.
+  // Whether copy engines carry it where it asks for them: they can
+  // (ir/copy_engine.h), and connect the ranks. Else it is carried as if it did
+  // not ask. Called by all ranks alike.
   virtual absl::StatusOr<bool> CarriesByCopyEngine(const CollectiveUse& use) {
     (void)use;
     return false;

@@ -14,6 +14,7 @@
 #include "executor/cpu/reference_kernel.h"
 #include "executor/cpu/threads.h"
 #include "ir/body.h"
+#include "ir/support/round_up.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -92,8 +93,7 @@ class CpuDevice : public Device {
     int64_t before = in_use_->fetch_add(bytes);
     void* data = nullptr;
     if (bytes <= limit_ - before) {
-      int64_t size = (std::max<int64_t>(bytes, 1) + kDeviceAlignment - 1) /
-                     kDeviceAlignment * kDeviceAlignment;
+      int64_t size = RoundUp(std::max<int64_t>(bytes, 1), kDeviceAlignment);
       data = std::aligned_alloc(kDeviceAlignment, size);
     }
     if (data == nullptr) {

@@ -10,6 +10,8 @@
 #include "executor/cpu/cpu_kernel.h"
 #include "executor/cpu/sum.h"
 #include "executor/cpu/workspace.h"
+#include "executor/device.h"
+#include "ir/support/round_up.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -18,7 +20,6 @@ namespace {
 // Smaller sums are computed by every member for itself: one message more costs
 // more.
 constexpr int64_t kSharedSumBytes = 16 << 10;
-constexpr int64_t kWorkAlignment = 64;
 
 // Rows of a block as one type: outer times middle runs, so far apart.
 MPI_Datatype MakeBlockType(const CollectiveGeometry& g, int64_t middle_step,
@@ -110,8 +111,7 @@ class MpiCollective : public CpuKernel {
     part.work_begin = workspace_bytes_;
     if (geometry.sums) {
       int64_t bytes = members() * WorkElements(part) * part.element_bytes;
-      workspace_bytes_ +=
-          (bytes + kWorkAlignment - 1) / kWorkAlignment * kWorkAlignment;
+      workspace_bytes_ += RoundUp(bytes, kDeviceAlignment);
     }
     parts_.push_back(part);
   }

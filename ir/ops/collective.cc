@@ -5,6 +5,7 @@
 // A collective takes one operand or several, which it moves in the same manner
 // and at once: result i is what the collective of operand i alone would give.
 // They may differ in element type, shape and rank.
+#include "ir/copy_engine.h"
 #include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
 
@@ -237,8 +238,12 @@ const AttrDef kCtas = {"ctas", AttrKind::kInt,
                        "CTAs that carry it, each on an SM of its own; 0: as "
                        "the library chooses",
                        int64_t{0}};
-const AttrDef kCopies = {"copies", AttrKind::kBool,
-                         "copy engines carry it, and no CTAs", false};
+const AttrDef kTransport = {"transport",
+                            AttrKind::kString,
+                            "what carries it: the library with its CTAs, or "
+                            "copy engines",
+                            std::string(kLibrary),
+                            {kLibrary, kCopyEngine}};
 const AttrDef kDim = {"dim", AttrKind::kInt, "dimension"};
 
 // More than any device has SMs.
@@ -249,8 +254,8 @@ absl::StatusOr<std::vector<Type>> InferCollective(const OpCall& call) {
   if (ctas < 0 || ctas > kMostCtas) {
     return Invalid("ctas is {}, it must be from 0 to {}", ctas, kMostCtas);
   }
-  if (ctas > 0 && call.attrs.Bool("copies")) {
-    return Invalid("ctas is {}, copies take none", ctas);
+  if (ctas > 0 && AsksForCopyEngine(call.attrs)) {
+    return Invalid("ctas is {}, copy engines take none", ctas);
   }
   return std::vector<Type>(call.operands.begin(), call.operands.end());
 }
@@ -263,7 +268,7 @@ OpDef Collective(std::string_view name, std::string_view summary,
                  std::vector<Sample> samples) {
   for (Sample& sample : samples) sample.mesh = "(a=2, b=2)";
   attrs.push_back(kCtas);
-  attrs.push_back(kCopies);
+  attrs.push_back(kTransport);
   return {.name = name,
           .summary = summary,
           .operands = {{"x", OperandDef::kVariadic}},

@@ -55,11 +55,10 @@ Work WorkOver(const OpCall& call, const Mesh& mesh) {
   }
   for (int k = 0; k < body.num_operands; ++k) {
     if (is_read[k]) continue;
-    work.read_bytes +=
-        static_cast<double>(call.operands[k].Local(mesh).bytes());
+    work.read_bytes += static_cast<double>(LocalBytes(call.operands[k], mesh));
   }
   for (const Type& type : call.results) {
-    work.write_bytes += static_cast<double>(type.Local(mesh).bytes());
+    work.write_bytes += static_cast<double>(LocalBytes(type, mesh));
   }
   return work;
 }

@@ -236,9 +236,7 @@ class Combiner {
       bool absorbs = hide.dtype != DType::kF16 || hide.number == -kInfinity;
       absorbs = absorbs && Absorbs(hide.number, hide.dtype);
       if (!absorbs || hide.step.mask == kNoValue) {
-        *why_ = fmt::format(
-            "scores are replaced by {:g}, and no mask that is added does so",
-            hide.number);
+        *why_ = WhyNotAdded(hide);
         return std::nullopt;
       }
       if (!AddsUp(added)) return std::nullopt;
@@ -248,6 +246,19 @@ class Combiner {
     }
     if (!AddsUp(added)) return std::nullopt;
     return MaskOf(-kInfinity, {}, added);
+  }
+
+  // Why no mask that is added stands for `hide`, which overrides scores.
+  std::string WhyNotAdded(const Hide& hide) const {
+    for (const Hide* other : Hiding()) {
+      if (other->number == hide.number) continue;
+      return fmt::format(
+          "keys are hidden by {:g} and by {:g}, the op has one number for them",
+          hide.number, other->number);
+    }
+    return fmt::format(
+        "scores are replaced by {:g}, and no mask that is added does so",
+        hide.number);
   }
 
   // select(condition, sum of what was added, number), as a mask to be added.

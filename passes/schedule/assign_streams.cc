@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "ir/copy_engine.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "passes/schedule/carry_by_copy_engine.h"
@@ -91,13 +92,13 @@ class Search {
   bool TryCopyEngines(const CollectiveClass& collectives,
                       PassContext& context) {
     for (int op : collectives.ops) {
-      if (!CanUseCopyEngine(program_.ops[op], costs_)) return false;
+      if (!CanUseCopyEngine(program_, program_.ops[op], costs_)) return false;
     }
     double before_us = makespan_us();
     Program trial = program_;
     for (int op : collectives.ops) {
       trial.ops[op].attrs.Set("ctas", int64_t{0});
-      trial.ops[op].attrs.Set("copies", true);
+      AskForCopyEngine(true, &trial.ops[op].attrs);
     }
     if (Try(std::move(trial)) != kKept) return false;
     context.Remark("assign_streams: copy engines for {} {}, {} saved",
@@ -122,7 +123,7 @@ class Search {
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       const Op& op = program_.ops[i];
       if (!op.is_collective() || op.attrs.Int("ctas") != 0 ||
-          op.attrs.Bool("copies")) {
+          AsksForCopyEngine(op.attrs)) {
         continue;
       }
       int64_t bytes = PayloadBytes(program_, op);

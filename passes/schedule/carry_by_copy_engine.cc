@@ -1,5 +1,6 @@
 #include "passes/schedule/carry_by_copy_engine.h"
 
+#include "ir/copy_engine.h"
 #include "ir/support/status.h"
 #include "simulator/collective_cost.h"
 
@@ -11,15 +12,16 @@ constexpr double kMostSlower = 1.5;
 
 // Nobody has said yet what carries it.
 bool IsOpen(const Op& op) {
-  return op.attrs.Int("ctas") == 0 && !op.attrs.Bool("copies");
+  return op.is_collective() && op.attrs.Int("ctas") == 0 &&
+         !AsksForCopyEngine(op.attrs);
 }
 
 }  // namespace
 
-bool CanUseCopyEngine(const Op& op, const CostModel& costs) {
-  return op.is_collective() && op.operands.size() == 1 &&
-         CanUseCopyEngine(costs.machine(),
-                          costs.SpanOf(op.attrs.Get<AxisList>("axes")));
+bool CanUseCopyEngine(const Program& program, const Op& op,
+                      const CostModel& costs) {
+  return op.is_collective() &&
+         CanUseCopyEngine(costs.machine(), OpUse(program, op), program.mesh);
 }
 
 int CarryByCopyEngine(Program& program, const CostModel& costs) {
@@ -27,8 +29,8 @@ int CarryByCopyEngine(Program& program, const CostModel& costs) {
   std::vector<size_t> candidates;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    if (!CanUseCopyEngine(op, costs) || !IsOpen(op)) continue;
-    copied.ops[i].attrs.Set("copies", true);
+    if (!IsOpen(op) || !CanUseCopyEngine(program, op, costs)) continue;
+    AskForCopyEngine(true, &copied.ops[i].attrs);
     candidates.push_back(i);
   }
   if (candidates.empty()) return 0;
@@ -37,7 +39,7 @@ int CarryByCopyEngine(Program& program, const CostModel& costs) {
   int set = 0;
   for (size_t i : candidates) {
     if (after[i].time_us > before[i].time_us * kMostSlower) continue;
-    program.ops[i].attrs.Set("copies", true);
+    AskForCopyEngine(true, &program.ops[i].attrs);
     ++set;
   }
   return set;

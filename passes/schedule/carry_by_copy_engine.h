@@ -11,14 +11,15 @@
 
 namespace asyra {
 
-// Whether copy engines of the machine can carry a collective: of one value, in
-// groups inside a host.
-bool CanUseCopyEngine(const Op& op, const CostModel& costs);
+// Whether copy engines of the machine can carry an op: a collective that they
+// can carry on any, in a group that they connect on this one.
+bool CanUseCopyEngine(const Program& program, const Op& op,
+                      const CostModel& costs);
 
-// Sets `copies` on the collectives that the machine can carry so and that take
-// hardly longer alone than by the library: beside computation copies lose
-// less. Those whose CTAs are given stay as they are. Returns how many
-// were set.
+// Sets `transport=copy_engine` on the collectives that the machine can carry so
+// and that take hardly longer alone than by the library: beside computation
+// copies lose less. Those whose CTAs are given stay as they are. Returns how
+// many were set.
 int CarryByCopyEngine(Program& program, const CostModel& costs);
 
 // The pass `use_copy_engines`.

@@ -3,6 +3,17 @@
 // is a pass with some settings, and one record here. The search walks the list
 // (candidate_search.h), and a plan holds the passes that were decided on
 // (candidate.h): neither knows a decision by name.
+//
+// Two decisions are not records, since a record is one setting for a whole
+// candidate, taken before its order is searched:
+// - How many CTAs a collective gets (assign_streams.h): the best number depends
+//   on what is beside it, so it is chosen in the order that was found, for one
+//   class of collectives after the other. As settings of a candidate, numbers
+//   for classes would multiply, and each would take its part of the steps.
+// - Whether reductions are decomposed (decompose_reduce_scatter.h): that
+// changes
+//   what can be fused, and so the program that all candidates are made of
+//   (strategy_search.h).
 #pragma once
 
 #include <cstddef>

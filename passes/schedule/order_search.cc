@@ -1,7 +1,9 @@
 #include "passes/schedule/order_search.h"
 
 #include <algorithm>
+#include <string_view>
 
+#include "absl/types/span.h"
 #include "ir/support/check.h"
 #include "ir/support/random.h"
 #include "passes/analysis/lanes.h"
@@ -14,9 +16,10 @@ namespace {
 
 // Classes of ops that move together: identical, of one lane. Only ops that cost
 // something have a place of their own.
-class Moves {
+class MovedClasses {
  public:
-  explicit Moves(const CostedProgram& costed) : lanes_(costed.program()) {
+  explicit MovedClasses(const CostedProgram& costed)
+      : lanes_(costed.program()) {
     constexpr int kRounds = 3;
     const Program& program = costed.program();
     std::vector<int> classes =
@@ -52,7 +55,7 @@ class Search {
       : costed_(costed),
         options_(options),
         scheduler_(costed),
-        moves_(costed),
+        classes_(costed),
         random_(options.seed, 0) {
     for (uint64_t seed = 1; seed <= kSamples; ++seed) {
       noisy_.emplace_back(
@@ -65,7 +68,8 @@ class Search {
     for (const NamedOrder& seed : seeds) {
       Try(seed.name, seed.order, /*robust=*/false);
     }
-    if (moves_.count() > 1 && Left()) {
+    if (classes_.count() > 1 && Left()) {
+      layer_us_ = LayerUs();
       TryGivenRules();
       TryRules();
       Climb();
@@ -127,12 +131,12 @@ class Search {
     std::vector<double> bias(costed_.op_costs().size(), 0);
     std::vector<double> release(bias.size(), 0);
     for (int op = 0; op < static_cast<int>(bias.size()); ++op) {
-      if (!rule.class_us.empty() && moves_[op] >= 0) {
-        bias[op] = rule.class_us[moves_[op]];
+      if (!rule.class_us.empty() && classes_[op] >= 0) {
+        bias[op] = rule.class_us[classes_[op]];
       }
-      if (moves_.LaneOf(op) > 0) {
-        bias[op] -= (rule.stagger_us + rule.lead_us) * moves_.LaneOf(op);
-        release[op] = std::max(0.0, rule.stagger_us * moves_.LaneOf(op));
+      if (classes_.LaneOf(op) > 0) {
+        bias[op] -= (rule.stagger_us + rule.lead_us) * classes_.LaneOf(op);
+        release[op] = std::max(0.0, rule.stagger_us * classes_.LaneOf(op));
       }
     }
     ListOptions list{.lookahead_us = rule.lookahead_us,
@@ -161,9 +165,9 @@ class Search {
     double longest = 0;
     for (double us : scheduler_.bottom_level_us())
       longest = std::max(longest, us);
-    std::vector<int> members(moves_.count(), 0);
+    std::vector<int> members(classes_.count(), 0);
     for (int op = 0; op < static_cast<int>(costed_.op_costs().size()); ++op) {
-      if (moves_[op] >= 0) ++members[moves_[op]];
+      if (classes_[op] >= 0) ++members[classes_[op]];
     }
     auto most = std::max_element(members.begin(), members.end());
     return longest / std::max(1, *most);
@@ -174,7 +178,7 @@ class Search {
   void TryGivenRules() {
     for (const OrderRule& rule : options_.rules) {
       auto classes = static_cast<int>(rule.class_us.size());
-      if (!Left() || (classes != 0 && classes != moves_.count())) continue;
+      if (!Left() || (classes != 0 && classes != classes_.count())) continue;
       if (TryRule(rule) || rule_.class_us.empty()) Keep(rule);
     }
   }
@@ -187,15 +191,14 @@ class Search {
     constexpr Between kLanes[] = {{0, 0, 0}, {0, 0.5, 0}, {0, 0.5, 8},
                                   {0, 0, 8}, {0.5, 0, 0}, {0.25, 0, 0},
                                   {1, 0, 0}, {0, 0, 2}};
-    double layer_us = LayerUs();
     for (double stretch : {1.0, 1.3}) {
       for (double lookahead : {0.0, 0.02, 0.1}) {
         for (auto [stagger, lead, collective_lookahead] : kLanes) {
-          if (stagger + lead > 0 && moves_.lanes() < 2) continue;
+          if (stagger + lead > 0 && classes_.lanes() < 2) continue;
           if (!Left()) return;
-          OrderRule rule{lookahead * layer_us, stretch,
-                         stagger * layer_us,   lead * layer_us,
-                         collective_lookahead, {}};
+          OrderRule rule{lookahead * layer_us_, stretch,
+                         stagger * layer_us_,   lead * layer_us_,
+                         collective_lookahead,  {}};
           if (TryRule(rule) || rule_.class_us.empty()) Keep(rule);
         }
       }
@@ -204,43 +207,77 @@ class Search {
 
   void Keep(OrderRule rule) {
     rule_ = std::move(rule);
-    rule_.class_us.resize(moves_.count(), 0);
+    rule_.class_us.resize(classes_.count(), 0);
   }
 
+  // Local search: a random move of the best rule so far, kept where the order
+  // that it gives is better.
   void Climb() {
-    constexpr double kSizes[] = {0.05, 0.2, 1.0};
-    double layer_us = LayerUs();
+    constexpr double kSizes[] = {0.05, 0.2, 1.0};  // of a layer
     if (rule_.class_us.empty()) return;
     while (Left()) {
       OrderRule rule = rule_;
       auto size = static_cast<size_t>(Random() * 3);
-      double change = (2 * Random() - 1) * kSizes[size] * layer_us;
-      // Now and then what holds for all ops, otherwise one class or two.
-      double what = Random();
-      if (what < 0.05) {
-        rule.lookahead_us = std::max(0.0, rule.lookahead_us + change / 10);
-      } else if (what < 0.1) {
-        MoveAll(&rule, what, change, layer_us);
-      } else {
-        MoveClass(&rule, change);
-        if (what > 0.7) MoveClass(&rule, -change);
-      }
+      double change_us = (2 * Random() - 1) * kSizes[size] * layer_us_;
+      DrawMove().apply(*this, rule, change_us);
       if (TryRule(rule)) Keep(std::move(rule));
     }
   }
 
-  void MoveAll(OrderRule* rule, double what, double change, double layer_us) {
-    if (what < 0.065) {
-      rule->collective_lookahead =
-          std::max(0.0, rule->collective_lookahead + change / layer_us * 8);
-    } else if (moves_.lanes() > 1) {
-      (what < 0.085 ? rule->stagger_us : rule->lead_us) += change;
-    }
+  struct Move {
+    std::string_view name;
+    int weight;  // of a draw, beside those of the others
+    void (*apply)(Search& search, OrderRule& rule, double change_us);
+  };
+
+  // Mostly of one class or two; now and then of what holds for all ops.
+  static absl::Span<const Move> Moves() {
+    static constexpr Move kMoves[] = {
+        {"lookahead", 50,
+         [](Search&, OrderRule& rule, double change_us) {
+           rule.lookahead_us =
+               std::max(0.0, rule.lookahead_us + change_us / 10);
+         }},
+        {"collective lookahead", 15,
+         [](Search& search, OrderRule& rule, double change_us) {
+           double change = change_us / search.layer_us_ * 8;
+           rule.collective_lookahead =
+               std::max(0.0, rule.collective_lookahead + change);
+         }},
+        {"stagger", 20,
+         [](Search& search, OrderRule& rule, double change_us) {
+           if (search.classes_.lanes() > 1) rule.stagger_us += change_us;
+         }},
+        {"lead", 15,
+         [](Search& search, OrderRule& rule, double change_us) {
+           if (search.classes_.lanes() > 1) rule.lead_us += change_us;
+         }},
+        {"class", 600,
+         [](Search& search, OrderRule& rule, double change_us) {
+           search.DrawClass(rule) += change_us;
+         }},
+        {"two classes", 300,
+         [](Search& search, OrderRule& rule, double change_us) {
+           search.DrawClass(rule) += change_us;
+           search.DrawClass(rule) -= change_us;
+         }},
+    };
+    return kMoves;
   }
 
-  void MoveClass(OrderRule* rule, double change) {
-    auto c = static_cast<size_t>(Random() * moves_.count());
-    rule->class_us[c] += change;
+  const Move& DrawMove() {
+    int sum = 0;
+    for (const Move& move : Moves()) sum += move.weight;
+    double left = Random() * sum;
+    for (const Move& move : Moves()) {
+      left -= move.weight;
+      if (left < 0) return move;
+    }
+    ASYRA_CHECK(false);  // Random() is less than 1.
+  }
+
+  double& DrawClass(OrderRule& rule) {
+    return rule.class_us[static_cast<size_t>(Random() * classes_.count())];
   }
 
   static constexpr uint64_t kSamples = 3;
@@ -249,9 +286,10 @@ class Search {
   std::vector<CostedProgram> noisy_;
   const OrderSearchOptions& options_;
   ListScheduler scheduler_;
-  Moves moves_;
+  MovedClasses classes_;
   RandomStream random_;
   uint64_t drawn_ = 0;
+  double layer_us_ = 0;
   OrderRule rule_;
   OrderSearchResult result_;
   double noisy_us_ = 0;  // of the best

@@ -12,7 +12,7 @@ namespace {
 int64_t BytesOutside(const Program& program) {
   int64_t bytes = 0;
   auto add = [&](ValueId value) {
-    bytes += program.type(value).Local(program.mesh).bytes();
+    bytes += LocalBytes(program.type(value), program.mesh);
   };
   for (const Input& input : program.inputs) add(input.value);
   for (const Op& op : program.ops) {

@@ -12,6 +12,8 @@
 namespace asyra {
 namespace {
 
+constexpr int kMostSteps = 10'000'000;
+
 class RoundRobin {
  public:
   explicit RoundRobin(const Program& program)
@@ -133,7 +135,11 @@ absl::StatusOr<std::vector<int>> OrderBy(std::string_view scheduler,
 absl::StatusOr<bool> Reorder(Program& program, const PassOptions& options,
                              PassContext& context) {
   OrderSearchOptions search;
-  search.steps = static_cast<int>(options.Int("steps"));
+  int64_t steps = options.Int("steps");
+  if (steps < 1 || steps > kMostSteps) {
+    return Invalid("steps is {}, not 1 to {}", steps, kMostSteps);
+  }
+  search.steps = static_cast<int>(steps);
   ASYRA_ASSIGN_OR_RETURN(std::vector<int> order,
                          OrderBy(options.Get<std::string>("scheduler"), program,
                                  context.costs, search));

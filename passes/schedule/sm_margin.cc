@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
+#include "ir/copy_engine.h"
 #include "ir/happens_before.h"
 #include "ir/support/status.h"
 
@@ -16,7 +17,14 @@ bool TakesSms(const Op& op, const OpCost& cost) {
 
 // Copy engines bring the blocks, but a kernel reduces them.
 bool SumsBehindCopies(const Op& op) {
-  return Sums(op.def->collective) && op.attrs.Bool("copies");
+  return Sums(op.def->collective) && AsksForCopyEngine(op.attrs);
+}
+
+// Whatever the machine, copy engines do not carry it.
+bool IsOfTheLibrary(const Program& program, const Op& op) {
+  return op.is_collective() &&
+         !(AsksForCopyEngine(op.attrs) &&
+           CopyEnginesCanCarry(OpUse(program, op), program.mesh));
 }
 
 }  // namespace
@@ -25,7 +33,7 @@ int SetSmMargin(Program& program, const CostModel& costs, int margin) {
   if (!costs.machine().gpu.gemm_persistent) return 0;
   Program with_margin = program;
   for (Op& op : with_margin.ops) {
-    if (SumsBehindCopies(op)) op.attrs.Set("copies", false);
+    if (SumsBehindCopies(op)) AskForCopyEngine(false, &op.attrs);
   }
   std::vector<OpCost> op_costs = EstimateCosts(with_margin, costs);
   bool needed = false;
@@ -57,7 +65,7 @@ bool KeepSmMarginBesideCollectives(Program& program) {
   std::vector<int> collectives;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    if (op.is_collective() && !op.attrs.Bool("copies")) {
+    if (IsOfTheLibrary(program, op)) {
       collectives.push_back(static_cast<int>(i));
     }
   }

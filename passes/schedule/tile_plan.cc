@@ -229,7 +229,7 @@ void TilePlanner::JoinOutputsEarly(TilePlan* plan) const {
   for (const Output& output : program_->outputs) {
     std::vector<int> last_ops;
     size_t whole = 0;  // of these, from the end
-    int64_t least = LocalBytes(output.value);
+    int64_t least = LocalBytes(program_->type(output.value), program_->mesh);
     size_t readers = 0;
     // From the output backward, as long as one value leads there alone.
     for (ValueId value = output.value;
@@ -245,7 +245,7 @@ void TilePlanner::JoinOutputsEarly(TilePlan* plan) const {
         if (!in_tiles(operand) || operand == only) continue;
         several |= only != kNoValue;
         only = operand;
-        bytes += LocalBytes(operand);
+        bytes += LocalBytes(program_->type(operand), program_->mesh);
       }
       if (only == kNoValue) break;
       if (bytes < least && !FollowsCollective(*plan, uses, only)) {
@@ -358,10 +358,6 @@ bool TilePlanner::TypesAgree(size_t index, const FactorPlace& at) const {
 double TilePlanner::PayloadBytes(const Op& op) const {
   if (!op.is_collective()) return 0;
   return static_cast<double>(asyra::PayloadBytes(*program_, op));
-}
-
-int64_t TilePlanner::LocalBytes(ValueId value) const {
-  return program_->type(value).Local(program_->mesh).bytes();
 }
 
 }  // namespace asyra

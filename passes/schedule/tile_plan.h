@@ -87,7 +87,6 @@ class TilePlanner {
   bool FollowsCollective(const TilePlan& plan, const DefUse& uses,
                          ValueId value) const;
   double PayloadBytes(const Op& op) const;
-  int64_t LocalBytes(ValueId value) const;
 
   const Program* program_;
   int64_t tiles_;

@@ -47,7 +47,7 @@ class Decomposer {
            IsFloat(from_.type(op.operands[0]).dtype) &&
            from_.mesh.size(axes) > 1 &&
            (costs_ == nullptr ||
-            CanUseCopyEngine(costs_->machine(), costs_->SpanOf(axes)));
+            CopyEnginesReach(costs_->machine(), costs_->SpanOf(axes)));
   }
 
   absl::Status Decompose(const Op& op) {
@@ -59,13 +59,14 @@ class Decomposer {
         ValueId stack, builder_.AddOne("stack_partial", {map_[op.operands[0]]},
                                        {{"axes", axes}}, name + ".stack"));
     ASYRA_ASSIGN_OR_RETURN(
-        ValueId parts, builder_.AddOne("all_to_all", {stack},
-                                       {{"from", int64_t{0}},
-                                        {"to", dim + 1},
-                                        {"axes", axes},
-                                        {"ctas", op.attrs.Int("ctas")},
-                                        {"copies", op.attrs.Bool("copies")}},
-                                       name + ".parts"));
+        ValueId parts,
+        builder_.AddOne("all_to_all", {stack},
+                        {{"from", int64_t{0}},
+                         {"to", dim + 1},
+                         {"axes", axes},
+                         {"ctas", op.attrs.Int("ctas")},
+                         {"transport", *op.attrs.Find("transport")}},
+                        name + ".parts"));
     ASYRA_ASSIGN_OR_RETURN(
         map_[op.results[0]],
         builder_.AddOne("reduce_sum", {parts},

@@ -8,6 +8,7 @@
 #include "ir/builder.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
+#include "ir/support/round_up.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "passes/shard/axis_roles.h"
@@ -384,7 +385,7 @@ absl::StatusOr<bool> PadDims(Program& program, const PadOptions& options,
   int64_t devices = ModelDevices(program.mesh);
   bool changed = false;
   for (int64_t size : UndividedSizes(program, devices)) {
-    int64_t to = (size + devices - 1) / devices * devices;
+    int64_t to = RoundUp(size, devices);
     ASYRA_ASSIGN_OR_RETURN(std::optional<Program> padded,
                            PadDimensions(program, size, to));
     if (!padded.has_value()) continue;

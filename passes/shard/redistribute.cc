@@ -75,18 +75,11 @@ class Search {
     queue_.push({us, at->second});
   }
 
-  double LocalBytes(const Type& type) const {
-    auto bytes = static_cast<double>(type.bytes());
-    for (const Dim& dim : type.dims) {
-      bytes /= static_cast<double>(mesh_.size(dim.axes));
-    }
-    return bytes;
-  }
-
   void Collective(int index, std::string_view op, CollectiveKind kind, int dim,
                   int to_dim, const AxisList& axes, Type type) {
     const Node& before = nodes_[index];
-    double payload = std::max(LocalBytes(before.type), LocalBytes(type));
+    double payload = static_cast<double>(
+        std::max(LocalBytes(before.type, mesh_), LocalBytes(type, mesh_)));
     double us = before.us + costs_.CollectiveUs(kind, payload, axes, mesh_);
     Reach({std::move(type), us, index, op, dim, to_dim, axes});
   }
@@ -145,7 +138,8 @@ class Search {
     Type cut = type;
     Append(&cut.dims[dim].axes, list);
     if (partial == 0 && held == 0) {
-      double us = nodes_[index].us + costs_.CopyUs(LocalBytes(cut));
+      double us = nodes_[index].us +
+                  costs_.CopyUs(static_cast<double>(LocalBytes(cut, mesh_)));
       Reach({cut, us, index, "shard", dim, -1, list});
     } else if (partial == list.size()) {
       Remove(&cut.partial, list);

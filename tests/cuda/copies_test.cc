@@ -44,7 +44,9 @@ struct Case {
                       "  %c = neg(%b) on compute : {2}\n  return %c\n}}\n",
                       sum, call, result, Asks());
   }
-  std::string_view Asks() const { return copies ? ", copies=true" : ""; }
+  std::string_view Asks() const {
+    return copies ? ", transport=copy_engine" : "";
+  }
 };
 
 std::vector<Case> Cases() {

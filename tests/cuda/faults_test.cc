@@ -30,7 +30,8 @@ int Gpus() {
 
 // The same with copies instead of NCCL.
 std::string SumByCopyEngine() {
-  return absl::StrReplaceAll(kSum, {{"axes=tp}", "axes=tp, copies=true}"}});
+  return absl::StrReplaceAll(kSum,
+                             {{"axes=tp}", "axes=tp, transport=copy_engine}"}});
 }
 
 // Steps of a program on two GPUs; `before` runs before each rank's second one.

@@ -54,7 +54,8 @@ class BenchTest(ToolTest):
 
   def test_collectives_on_copy_engines_need_them(self):
     said = self.passes("asyra-bench", *CPU, "--seconds", "20")
-    self.assertIn("copies=true}: no copy engines carry it between local ranks",
+    self.assertIn("transport=copy_engine}: "
+                  "no copy engines carry it between local ranks",
                   said[said.index("not measured:"):])
 
   def measured(self, name):

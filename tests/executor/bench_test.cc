@@ -82,7 +82,7 @@ TEST(ProgramCalls, OfCollectivesCarryTheirPayload) {
   for (CollectiveKind kind :
        {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
         CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll}) {
-    for (const char* more : {"", "copies=true", "ctas=4"}) {
+    for (const char* more : {"", "transport=copy_engine", "ctas=4"}) {
       CollectiveCall call = CollectiveOf(kind, DType::kBF16, 4096, 4, more);
       auto payload = PayloadOf(call);
       ASSERT_TRUE(payload.ok()) << payload.status();
@@ -95,14 +95,15 @@ TEST(ProgramCalls, OfCollectivesCarryTheirPayload) {
 TEST(ProgramCalls, ByCopyEnginesAreCallsOfTheirOwn) {
   std::string text(kProgram);
   std::string_view first = "all_reduce(%p) {axes=tp";
-  text.insert(text.find(first) + first.size(), ", copies=true");
+  text.insert(text.find(first) + first.size(), ", transport=copy_engine");
   ProgramCalls calls;
   AddCalls(ASYRA_VALUE(ParseProgram(text)), 4, &calls);
   EXPECT_THAT(
       calls.collectives,
       ElementsAre(
-          CollectiveCall{"all_reduce(f32[64] partial(x)) {axes=x, copies=true}",
-                         4},
+          CollectiveCall{
+              "all_reduce(f32[64] partial(x)) {axes=x, transport=copy_engine}",
+              4},
           CollectiveCall{"all_reduce(f32[64] partial(x)) {axes=x}", 4}));
 }
 
@@ -221,7 +222,7 @@ TEST(RankTimers, SayWhereNoCopyEngineCarriesIt) {
       RunRankTimers(*platform, 2, 60, [&](RankTimer& timer) -> absl::Status {
         auto timing = timer.TimeCollective(
             CollectiveOf(CollectiveKind::kAllGather, DType::kF32, 4096, 2,
-                         "copies=true"),
+                         "transport=copy_engine"),
             3);
         EXPECT_TRUE(absl::IsUnimplemented(timing.status())) << timing.status();
         EXPECT_THAT(timing.status().message(), HasSubstr("local ranks"));

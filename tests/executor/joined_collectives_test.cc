@@ -46,6 +46,20 @@ program @f(%x: f32[8@dp, 12@tp], %h: bf16[4, 6@tp], %n: i32[4, 64@tp],
 )"));
 }
 
+// Threads of the host have no copy engines, and it is told.
+TEST(JoinedCollectives, ListsWhatCopyEnginesShouldCarry) {
+  Program program = Parsed(R"(asyra 1 local
+mesh (tp=2)
+program @f(%x: f32[8, 12@tp]) -> (f32[8, 12], f32[8@tp, 12]) {
+  %g = all_gather(%x) {dim=1, axes=tp, transport=copy_engine} : f32[8, 12]
+  %a = all_to_all(%x) {from=1, to=0, axes=tp} : f32[8@tp, 12]
+  return %g, %a
+}
+)");
+  RunResult run = ASYRA_VALUE(RunOnCpu(program, RandomInputs(program, 1, 8)));
+  EXPECT_THAT(run.fallback_collectives, testing::ElementsAre("all_gather"));
+}
+
 // One sum overwrites its operand, the other does not.
 TEST(JoinedCollectives, SumsMayLieOnTheirOwnOperands) {
   for (int64_t at : {65536, 131072}) {

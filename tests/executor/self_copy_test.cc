@@ -6,31 +6,25 @@
 #include "ir/interpreter.h"
 #include "ir/support/status.h"
 #include "tests/executor/ranks.h"
+#include "tests/support/forwarding.h"
 
 namespace asyra {
 namespace {
 
 // All of it is left to the self-copy.
-class LateKernel : public Kernel {
+class LateKernel : public ForwardingKernel {
  public:
   LateKernel(std::unique_ptr<Kernel> kernel, bool split)
-      : kernel_(std::move(kernel)), split_(split) {}
-  int64_t workspace_bytes() const override {
-    return kernel_->workspace_bytes();
-  }
-  absl::Status Bind(const KernelArgs& args) override {
-    return kernel_->Bind(args);
-  }
+      : ForwardingKernel(std::move(kernel)), split_(split) {}
   void Launch(const KernelArgs& args, Stream& stream) override {
-    if (!split_) kernel_->Launch(args, stream);
+    if (!split_) ForwardingKernel::Launch(args, stream);
   }
   bool has_self_copy() const override { return split_; }
   void LaunchSelfCopy(const KernelArgs& args, Stream& stream) override {
-    kernel_->Launch(args, stream);
+    ForwardingKernel::Launch(args, stream);
   }
 
  private:
-  std::unique_ptr<Kernel> kernel_;
   bool split_;
 };
 
@@ -64,16 +58,9 @@ class LateWorld : public Communicator {
   std::atomic<int>* split_;
 };
 
-class LatePlatform : public Platform {
+class LatePlatform : public ForwardingPlatform {
  public:
-  std::string_view name() const override { return cpu_->name(); }
-  absl::Status CheckRanks(int64_t ranks_here) const override {
-    return cpu_->CheckRanks(ranks_here);
-  }
-  absl::StatusOr<std::shared_ptr<Device>> MakeDevice(
-      int64_t local_rank, int64_t ranks_on_host) override {
-    return cpu_->MakeDevice(local_rank, ranks_on_host);
-  }
+  LatePlatform() : ForwardingPlatform(CreateCpuPlatform()) {}
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(Communicator& control,
                                                         Device&) override {
     return std::make_unique<LateWorld>(control, &split_);
@@ -81,7 +68,6 @@ class LatePlatform : public Platform {
   int split() const { return split_; }
 
  private:
-  std::unique_ptr<Platform> cpu_ = CreateCpuPlatform();
   std::atomic<int> split_ = 0;
 };
 

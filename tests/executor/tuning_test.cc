@@ -12,6 +12,7 @@
 #include "ir/support/status.h"
 #include "tests/executor/ranks.h"
 #include "tests/ir/op_case.h"
+#include "tests/support/forwarding.h"
 
 namespace asyra {
 namespace {
@@ -201,54 +202,18 @@ TEST(SyncTuning, AreEqualWhereverTheyAreKnown) {
 }
 
 // A cpu whose kernels are tuned differently on each rank.
-class TunedDevice : public Device {
+class TunedDevice : public ForwardingDevice {
  public:
   explicit TunedDevice(int64_t rank)
-      : own_{fmt::format("rank {}", rank), 1}, cpu_(CreateCpuDevice()) {}
+      : ForwardingDevice(CreateCpuDevice()),
+        own_{fmt::format("rank {}", rank), 1} {}
 
   // Of the kernels that were made, in their order.
   const std::vector<std::string>& made() const { return made_; }
 
-  std::string_view name() const override { return cpu_->name(); }
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
-      int64_t bytes) override {
-    return cpu_->Allocate(bytes);
-  }
-  absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
-      std::string_view name, StreamUse use, Failure* failure) override {
-    return cpu_->CreateStream(name, use, failure);
-  }
-  std::unique_ptr<Event> CreateEvent(bool timed) override {
-    return cpu_->CreateEvent(timed);
-  }
-  absl::StatusOr<std::unique_ptr<Recording>> Record(
-      absl::Span<Stream* const> streams,
-      std::function<void()> enqueue) override {
-    return cpu_->Record(streams, std::move(enqueue));
-  }
-  void CopyToDevice(void* to, const void* from, int64_t bytes,
-                    Stream& stream) override {
-    cpu_->CopyToDevice(to, from, bytes, stream);
-  }
-  void CopyToHost(void* to, const void* from, int64_t bytes,
-                  Stream& stream) override {
-    cpu_->CopyToHost(to, from, bytes, stream);
-  }
-  void Copy(void* to, const void* from, int64_t bytes,
-            Stream& stream) override {
-    cpu_->Copy(to, from, bytes, stream);
-  }
-  void Fill(void* to, uint8_t byte, int64_t bytes, Stream& stream) override {
-    cpu_->Fill(to, byte, bytes, stream);
-  }
-  absl::StatusOr<std::unique_ptr<Kernel>> PrepareProbe(
-      const ProbeUse& use) override {
-    return cpu_->PrepareProbe(use);
-  }
-
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(
       const KernelUse& use) override {
-    auto kernel = cpu_->PrepareKernel(use);
+    auto kernel = ForwardingDevice::PrepareKernel(use);
     if (!kernel.ok()) return kernel;
     std::string key(use.def().name);
     TuningResult result = own_;
@@ -263,26 +228,22 @@ class TunedDevice : public Device {
   }
 
  private:
-  class Chosen : public Kernel {
+  class Chosen : public ForwardingKernel {
    public:
     Chosen(std::unique_ptr<Kernel> kernel, std::string key, TuningResult result)
-        : kernel_(std::move(kernel)),
+        : ForwardingKernel(std::move(kernel)),
           key_(std::move(key)),
           tuned_(std::move(result)) {}
     // Proportional to the length of its tuning result.
     int64_t workspace_bytes() const override {
-      return kernel_->workspace_bytes() +
+      return ForwardingKernel::workspace_bytes() +
              static_cast<int64_t>(tuned_.value.size()) * 1000;
     }
     void AddTuningResults(TuningResults* results) const override {
       results->emplace(key_, tuned_);
     }
-    void Launch(const KernelArgs& args, Stream& stream) override {
-      kernel_->Launch(args, stream);
-    }
 
    private:
-    std::unique_ptr<Kernel> kernel_;
     std::string key_;
     TuningResult tuned_;
   };
@@ -290,7 +251,6 @@ class TunedDevice : public Device {
   const TuningResult own_;
   TuningResults set_;
   std::vector<std::string> made_;
-  std::unique_ptr<Device> cpu_;
 };
 
 constexpr char kProgram[] = R"(asyra 1 local

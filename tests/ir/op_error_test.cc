@@ -271,6 +271,14 @@ TEST(OpErrors, Distribution) {
            "all_reduce: the operand is not partial over a"},
           {"all_reduce(f32[4] partial(a), f32[4,2]) {axes=a}",
            "all_reduce: operand 1: the operand is not partial over a"},
+          {"all_reduce(f32[4] partial(a)) {axes=a, transport=wires}",
+           "line 1, column 31: all_reduce: transport is wires, it must be "
+           "library or copy_engine"},
+          {"all_reduce(f32[4] partial(a)) {axes=a, transport=\"library\"}",
+           "line 1, column 50: expected a word, found 'library'"},
+          {"all_reduce(f32[4] partial(a)) {axes=a, ctas=4, "
+           "transport=copy_engine}",
+           "all_reduce: ctas is 4, copy engines take none"},
           {"all_gather() {dim=0, axes=a}",
            "all_gather: 0 operands given, it takes 1 or more"},
           {"all_gather(f32[4@a], f32[4@b]) {dim=0, axes=a}",

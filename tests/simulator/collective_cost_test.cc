@@ -84,7 +84,7 @@ TEST(CollectiveCost, FewerCtasAreSlowerAndHoldLess) {
 
 TEST(CollectiveCost, CopyEnginesTakeNoSms) {
   Machine machine = TestMachine();
-  CollectiveOptions copies = {.copies = true};
+  CollectiveOptions copies = {.copy_engine = true};
   GroupSpan four = {.ranks = 4, .hosts = 1, .per_host = 4};
   CollectiveEstimate estimate =
       EstimateCollective(machine, Kind::kAllGather, 1e6, four, 4, copies);

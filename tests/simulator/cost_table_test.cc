@@ -218,7 +218,7 @@ TEST(CostTable, EpiloguesAreComparedWithTheirLike) {
 // Of 4 ranks, by copy engines or by the library.
 std::string GatherOf(int bytes, bool copies) {
   return fmt::format("all_gather(bf16[{}@x]) {{dim=0, axes=x{}}}", bytes / 2,
-                     copies ? ", copies=true" : "");
+                     copies ? ", transport=copy_engine" : "");
 }
 
 TEST(CostTable, CopyEnginesSpeakForCopyEnginesAlone) {
@@ -246,7 +246,8 @@ TEST(CostTable, CopyEnginesSpeakForCopyEnginesAlone) {
            {plain, 2, OpCost::kMeasured},
            {GatherOf(2 * kBytes, true), 3, OpCost::kInterpolated},
            {GatherOf(2 * kBytes, false), 2, OpCost::kExtrapolated},
-           {"all_to_all(bf16[4@x,524288]) {from=0, to=1, axes=x, copies=true}",
+           {"all_to_all(bf16[4@x,524288]) {from=0, to=1, axes=x, "
+            "transport=copy_engine}",
             1, OpCost::kFormula}}) {
     OpCost cost = CostOf({use.call, 4, 0}, measured);
     EXPECT_NEAR(cost.time_us / formula(use.call), use.factor, 0.01) << use.call;
@@ -254,10 +255,24 @@ TEST(CostTable, CopyEnginesSpeakForCopyEnginesAlone) {
   }
   // All of them by copies, as an option.
   Mesh mesh = ASYRA_VALUE(Mesh::Create({{"x", 4}}));
-  CostModel by_copy_engine(measured, mesh, {.collectives = {.copies = true}});
+  CostModel by_copy_engine(measured, mesh,
+                           {.collectives = {.copy_engine = true}});
   EXPECT_NEAR(
       by_copy_engine.CollectiveUs(CollectiveKind::kAllGather, kBytes, {0}),
       3 * formula(copied), 1e-6 * formula(copied));
+}
+
+// What copy engines cannot carry is costed as the library carries it.
+TEST(CostTable, CopyEnginesDoNotReduceIntegers) {
+  Machine machine = TestMachine();
+  for (bool can : {true, false}) {
+    std::string sum = fmt::format("all_reduce({}[4096] partial(x)) {{axes=x",
+                                  can ? "f32" : "i32");
+    OpCost asked = CostOf({sum + ", transport=copy_engine}", 4, 0}, machine);
+    OpCost plain = CostOf({sum + "}", 4, 0}, machine);
+    EXPECT_EQ(asked.algorithm == Algorithm::kCopyEngine, can);
+    EXPECT_EQ(asked.time_us == plain.time_us, !can);
+  }
 }
 
 // The library carries them then, of which they say nothing.

@@ -136,11 +136,13 @@ program @f(%x: f32[400] partial(tp)) -> (f32[400]) {{
     return report.device_bytes - report.arena_bytes;
   };
   EXPECT_EQ(device_beyond_arena("all_reduce(%x) {axes=tp}"), 7 << 20);
-  EXPECT_EQ(device_beyond_arena("all_reduce(%x) {axes=tp, copies=true}"),
-            3 * 400);
+  EXPECT_EQ(
+      device_beyond_arena("all_reduce(%x) {axes=tp, transport=copy_engine}"),
+      3 * 400);
   machine.copy_engines = 0;  // nothing to carry them
-  EXPECT_EQ(device_beyond_arena("all_reduce(%x) {axes=tp, copies=true}"),
-            7 << 20);
+  EXPECT_EQ(
+      device_beyond_arena("all_reduce(%x) {axes=tp, transport=copy_engine}"),
+      7 << 20);
 }
 
 // What libraries take, but for each op, of a program that begins with an
@@ -184,11 +186,11 @@ TEST(Memory, ACommunicatorIsOfItsAxesAndThreadBlocks) {
 }
 
 TEST(Memory, CommunicatorsConnectWhatTheirCollectivesUse) {
-  EXPECT_EQ(LibraryMib(", copies=true",
+  EXPECT_EQ(LibraryMib(", transport=copy_engine",
                        "  %r = all_gather(%y) {dim=0, axes=tp} : f32[400, 4]"),
             1 + 2 + 10 + 200);
   EXPECT_EQ(
-      LibraryMib(", copies=true",
+      LibraryMib(", transport=copy_engine",
                  R"(  %s = reduce_sum(%x) {dims=[1]} : f32[400, 1] partial(tp)
   %t = all_reduce(%s) {axes=tp} : f32[400, 1]
   %r = broadcast(%t) {shape=[400, 4]} : f32[400, 4])"),
@@ -196,7 +198,7 @@ TEST(Memory, CommunicatorsConnectWhatTheirCollectivesUse) {
   EXPECT_EQ(
       LibraryMib(
           "",
-          R"(  %r = all_gather(%y) {dim=0, axes=tp, copies=true} : f32[400, 4])"),
+          R"(  %r = all_gather(%y) {dim=0, axes=tp, transport=copy_engine} : f32[400, 4])"),
       1 + 2 + 4 + 10 + 3 * 40000);
 }
 

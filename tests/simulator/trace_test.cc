@@ -53,7 +53,7 @@ TEST(Trace, HasTheShapeOfAProfile) {
   EXPECT_EQ(slices[0]["name"], "ncclDevKernel_AllReduce");
   EXPECT_EQ(slices[0]["args"]["In msg nelems"], 500);
   EXPECT_EQ(slices[0]["args"]["Process Group Name"], "tp");
-  EXPECT_EQ(slices[0]["args"]["copies"], false);
+  EXPECT_EQ(slices[0]["args"]["transport"], "library");
   EXPECT_EQ(slices[1]["name"], "neg");
   EXPECT_NE(slices[0]["tid"], slices[1]["tid"]);
   EXPECT_EQ(slices[1]["tid"], slices[2]["tid"]);

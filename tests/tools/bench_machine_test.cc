@@ -76,7 +76,7 @@ TEST(BenchMachine, LinksAndCopyEnginesHaveARateEach) {
   EXPECT_THAT(machine["sources"]["host"].get<std::string>(),
               HasSubstr("; its GPUs, shares beside computation, a CTA's rate, "
                         "copy engines as before"));
-  result.calls.push_back(Call(gather + ", copies=true}", 160, 8));
+  result.calls.push_back(Call(gather + ", transport=copy_engine}", 160, 8));
   result.whole_host = true;
   result.pairs.push_back({"", "", CollectiveKind::kAllGather, {1, 1, 2, 4}});
   machine = MachineOf(result);
@@ -190,7 +190,7 @@ TEST(BenchMachine, RefusesCallsThatNobodyCanRead) {
 TEST(BenchGrid, HoldsCopiesOfWhatIsLongAndSumsNothing) {
   int copies = 0;
   for (const CollectiveCall& call : CollectiveGrid(GridOfGpu(), 8)) {
-    if (call.text.find("copies=true") == std::string::npos) continue;
+    if (call.text.find("transport=copy_engine") == std::string::npos) continue;
     ++copies;
     EXPECT_GE(ASYRA_VALUE(PayloadOf(call)), 1 << 20) << call.text;
     EXPECT_THAT(call.text, Not(HasSubstr("reduce")));

@@ -5,12 +5,13 @@
 #include "absl/container/inlined_vector.h"
 #include "executor/cuda/codegen/generated_kernel.h"
 #include "executor/cuda/kernels/strided_copy.h"
+#include "executor/device.h"
+#include "ir/support/round_up.h"
 
 namespace asyra::cuda {
 namespace {
 
-constexpr int64_t kAlignment = 256;  // of blocks in the workspace
-constexpr int64_t kMeetings = 3;     // at most
+constexpr int64_t kMeetings = 3;  // at most
 
 // Joins loops over runs that are contiguous on both sides.
 StridedCopy Joined(StridedCopy copy) {
@@ -75,7 +76,7 @@ struct Geometry {
   bool split = false;   // CollectiveUse::split
 
   int64_t slot_bytes() const {
-    return (block_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return RoundUp(block_bytes, kWorkspaceAlignment);
   }
 };
 
@@ -128,6 +129,7 @@ class CopyCollective : public CudaKernel {
     return absl::OkStatus();
   }
 
+  bool is_by_copy_engine() const override { return true; }
   int64_t workspace_bytes() const override {
     return g_.sums ? (g_.members - 1) * g_.slot_bytes() : 0;
   }
@@ -271,20 +273,6 @@ class CopyCollective : public CudaKernel {
 };
 
 }  // namespace
-
-bool CanUseCopyEngine(const CollectiveUse& use) {
-  if (use.use.num_operands() != 1) return false;
-  absl::StatusOr<std::vector<CollectiveGeometry>> all = GeometriesOf(use);
-  if (!all.ok()) return false;
-  const CollectiveGeometry& runs = (*all)[0];
-  if (runs.block_elements() == 0) return false;
-  if (!runs.sums) return true;
-  bool whole = use.use.def().collective == CollectiveKind::kAllReduce;
-  auto parts = static_cast<int64_t>(whole ? use.members.size() : 1);
-  // What the sum reads and writes begins at multiples of 16 bytes.
-  int64_t run_bytes = runs.run_elements * SizeOf(runs.dtype);
-  return IsFloat(runs.dtype) && run_bytes % (16 * parts) == 0;
-}
 
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCopyCollective(
     const CollectiveUse& use, CopyCollectiveOptions options) {

@@ -23,11 +23,8 @@ struct CopyCollectiveOptions {
   PeerFlags* flags = nullptr;  // of this rank's GPU; outlives the kernel
 };
 
-// Whether it can be carried so: one value; sums in floating point, and of whole
-// values in equal parts of 16 bytes each.
-bool CanUseCopyEngine(const CollectiveUse& use);
-
-// Peer access between the members' GPUs is enabled. Errors: those of CUDA.
+// Of a collective that copy engines can carry (ir/copy_engine.h); peer access
+// between the members' GPUs is enabled. Errors: those of CUDA.
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCopyCollective(
     const CollectiveUse& use, CopyCollectiveOptions options);
 

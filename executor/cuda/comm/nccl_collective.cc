@@ -3,7 +3,9 @@
 #include <vector>
 
 #include "executor/cuda/kernels/strided_copy.h"
+#include "executor/device.h"
 #include "ir/contiguous_runs.h"
+#include "ir/support/round_up.h"
 
 namespace asyra::cuda {
 namespace {
@@ -62,8 +64,6 @@ StridedCopy Unpacking(const CollectiveGeometry& geometry, int64_t members) {
   return copy;
 }
 
-int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
 // One operand on its way to its result. Chunks that are not contiguous are
 // packed into the workspace before NCCL runs, and unpacked from it afterwards.
 class Part {
@@ -85,7 +85,7 @@ class Part {
     unpacking_ = Unpacking(geometry, members);
     packs_ = sends_blocks && !IsPlain(packing_);
     unpacks_ = gets_blocks && !IsPlain(unpacking_);
-    all_bytes_ = Aligned(members * block_bytes);
+    all_bytes_ = RoundUp(members * block_bytes, kWorkspaceAlignment);
     if (packs_ || unpacks_) Split(geometry);
   }
 

@@ -12,6 +12,7 @@
 #include "executor/cuda/comm/peer_access.h"
 #include "executor/cuda/device/cuda_status.h"
 #include "executor/cuda/device/scratch.h"
+#include "ir/copy_engine.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -80,7 +81,7 @@ class NcclWorld : public Communicator {
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) override {
     OnGpu gpu(options_.ordinal);
-    if (Asks(use, "copies")) {
+    if (AsksForCopyEngine(use.use.attrs())) {
       ASYRA_ASSIGN_OR_RETURN(bool copies, CarriesByCopyEngine(use));
       if (copies) return PrepareCopies(use);
     }
@@ -93,7 +94,7 @@ class NcclWorld : public Communicator {
   }
 
   absl::StatusOr<bool> CarriesByCopyEngine(const CollectiveUse& use) override {
-    if (!cuda::CanUseCopyEngine(use)) return false;
+    if (!CopyEnginesCanCarry(use.use.call(), use.use.mesh())) return false;
     OnGpu gpu(options_.ordinal);
     return ReachesPeers();
   }
@@ -121,11 +122,6 @@ class NcclWorld : public Communicator {
   void Abort(const absl::Status& cause) override { control_.Abort(cause); }
 
  private:
-  static bool Asks(const CollectiveUse& use, std::string_view attr) {
-    const AttrValue* value = use.use.attrs().Find(attr);
-    return value != nullptr && std::get<bool>(*value);
-  }
-
   absl::Status JoinOthers() {
     if (teardown_ != nullptr) return absl::OkStatus();
     ASYRA_ASSIGN_OR_RETURN(teardown_, cuda::JointTeardown::Join(control_));

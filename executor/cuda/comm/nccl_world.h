@@ -23,9 +23,9 @@ struct NcclWorldOptions {
 // the collective, on its stream, in its workspace. Sums are NCCL's: equal on
 // all ranks that get the whole, in an order that depends on the algorithm.
 //
-// Collectives with the attribute `copies` are carried by copy engines where all
-// ranks are threads of one process on GPUs that reach each other's memory; by
-// NCCL elsewhere.
+// Collectives with `transport=copy_engine` are carried by copy engines where
+// all ranks are threads of one process on GPUs that reach each other's memory;
+// by NCCL elsewhere.
 //
 // A failure of another rank, of NCCL or of the timeout shows in Check; Abort
 // ends what waits on the GPU.

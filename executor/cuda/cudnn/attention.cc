@@ -3,6 +3,8 @@
 #include "executor/cuda/cudnn/cudnn.h"
 #include "executor/cuda/cudnn/graph.h"
 #include "executor/cuda/device/cuda_kernel.h"
+#include "executor/device.h"
+#include "ir/support/round_up.h"
 
 namespace asyra::cuda {
 namespace {
@@ -99,8 +101,7 @@ class CudnnAttention : public CudaKernel {
     if (has_lengths) {
       values.push_back({kRows, Element::kI32, p.b, p.s});
       values.push_back({kKeys, Element::kI32, p.b, p.t});
-      constexpr int64_t kLine = 256;
-      lengths_bytes_ = (2 * p.b * 4 + kLine - 1) / kLine * kLine;
+      lengths_bytes_ = RoundUp(2 * p.b * 4, kWorkspaceAlignment);
     }
     GraphSpec spec = {
         .key = KeyOf(p, band_, has_lengths),

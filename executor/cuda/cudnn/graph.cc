@@ -6,6 +6,7 @@
 
 #include "executor/cuda/gemm/gpu_tuning.h"
 #include "executor/cuda/kernels/fill.h"
+#include "ir/support/round_up.h"
 
 namespace asyra::cuda {
 namespace {
@@ -264,8 +265,7 @@ absl::Status CudnnGraph::Run(int64_t plan, const Pointers& pointers,
 
 absl::Status CudnnGraph::Enqueue(const Pointers& pointers, void* workspace,
                                  cudaStream_t stream) const {
-  auto at = reinterpret_cast<uintptr_t>(workspace);
-  at = (at + kAlignment - 1) / kAlignment * kAlignment;
+  auto at = RoundUp(reinterpret_cast<intptr_t>(workspace), kAlignment);
   return Run(plan_, pointers, reinterpret_cast<void*>(at), stream);
 }
 

@@ -94,6 +94,25 @@ TEST(RaiseAttention, SaysWhyOpsStay) {
                                      "attention: scores of -inf"))));
 }
 
+// The scores that they leave are of two numbers.
+TEST(RaiseAttention, SaysWhichNumbersHideKeys) {
+  Program program = ASYRA_VALUE(ParseUntyped(Attention(R"(
+    in pad bool[2,1,1,5]
+    low = -1e9
+    ninf = -inf
+    seen = less_equal(j, i)
+    a = select(seen, s, low)
+    m = select(pad, a, ninf))")));
+  PassContext context;
+  ASYRA_CHECK_OK(Canonicalize(program, {}, context).status());
+  context.remarks.clear();
+  EXPECT_FALSE(ASYRA_VALUE(RaiseAttention(program, {}, context)));
+  EXPECT_THAT(context.remarks,
+              testing::Contains(testing::HasSubstr(
+                  "keys are hidden by -1e+09 and by -inf, the op has one "
+                  "number for them")));
+}
+
 TEST(RaiseAttention, WithoutMask) {
   Program program = Raised(Attention("m = reshape(s) {shape=[2,4,5,5]}"));
   ASSERT_EQ(OpCounts(program), "attention 1");

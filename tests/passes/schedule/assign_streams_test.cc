@@ -130,7 +130,7 @@ TEST(AssignStreams, CopyEnginesAreUsedWhereTheyCostLess) {
   context.costs = &costs;
   ASYRA_CHECK_OK(RunPasses(program, "assign_streams{second=false}", context));
   ASYRA_CHECK_OK(Verify(program));
-  EXPECT_THAT(ToString(program), HasSubstr("copies=true"));
+  EXPECT_THAT(ToString(program), HasSubstr("transport=copy_engine"));
   EXPECT_LT(Simulate(program, costs).makespan_us, before_us);
 
   Program without = Parse(kNorms);
@@ -138,7 +138,7 @@ TEST(AssignStreams, CopyEnginesAreUsedWhereTheyCostLess) {
   CostModel no_engines(machine, without.mesh);
   context.costs = &no_engines;
   ASYRA_CHECK_OK(RunPasses(without, "assign_streams{second=false}", context));
-  EXPECT_THAT(ToString(without), Not(HasSubstr("copies")));
+  EXPECT_THAT(ToString(without), Not(HasSubstr("transport")));
 }
 
 }  // namespace

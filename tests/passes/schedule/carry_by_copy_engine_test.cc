@@ -1,6 +1,7 @@
 #include "passes/schedule/carry_by_copy_engine.h"
 
 #include "gtest/gtest.h"
+#include "ir/copy_engine.h"
 #include "ir/parser.h"
 #include "ir/support/status.h"
 #include "simulator/machine.h"
@@ -36,16 +37,16 @@ int Carried(std::string_view machine_name, Program* program) {
 TEST(CarryByCopyEngine, WhatTakesHardlyLonger) {
   Program program;
   EXPECT_EQ(Carried("h200x8", &program), 1);
-  EXPECT_TRUE(program.ops[0].attrs.Bool("copies"));
+  EXPECT_TRUE(AsksForCopyEngine(program.ops[0].attrs));
   for (size_t i = 1; i < program.ops.size(); ++i) {
-    EXPECT_FALSE(program.ops[i].attrs.Bool("copies")) << i;
+    EXPECT_FALSE(AsksForCopyEngine(program.ops[i].attrs)) << i;
   }
 }
 
 TEST(CarryByCopyEngine, NothingWhereNoEngineReachesTheOthers) {
   Program program;
   EXPECT_EQ(Carried("rtx4090x8", &program), 0);
-  EXPECT_FALSE(program.ops[0].attrs.Bool("copies"));
+  EXPECT_FALSE(AsksForCopyEngine(program.ops[0].attrs));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "ir/support/check.h"
 #include "ir/verifier.h"
 #include "models/models.h"
+#include "passes/compile.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
 #include "simulator/memory.h"
@@ -102,12 +103,13 @@ struct Sharded {
 Sharded Shard(const std::string& model,
               const std::map<std::string, int64_t>& dims,
               std::vector<Mesh::Axis> axes,
-              const std::vector<std::string>& edits = {}) {
+              const std::vector<std::string>& edits = {},
+              const std::string& machine = "h200x8") {
   Sharded sharded{ASYRA_VALUE(BuiltinModel(model, dims)), nullptr};
   Program& program = sharded.program;
   program.mesh = ASYRA_VALUE(Mesh::Create(std::move(axes)));
   sharded.costs = std::make_unique<CostModel>(
-      ASYRA_VALUE(LoadMachine("h200x8", edits)), program.mesh);
+      ASYRA_VALUE(LoadMachine(machine, edits)), program.mesh);
   PassContext context{.costs = sharded.costs.get()};
   EXPECT_EQ(RunPasses(program, ShardPasses(), context), absl::OkStatus());
   return sharded;
@@ -194,6 +196,28 @@ TEST(Schedule, MatmulsLeaveSmsWhereThatPays) {
   EXPECT_LT(margin.optimized.makespan_us, 0.99 * none.optimized.makespan_us);
   EXPECT_GT(OpsWithMargin(margin.program), 10);
   EXPECT_EQ(OpsWithMargin(none.program), 0);
+}
+
+// Candidates are compared once the caller's stream passes are run on them: the
+// makespan that decides is that of the program that is returned.
+TEST(Schedule, IsDecidedByTheStreamPassesOfTheCaller) {
+  Sharded gpt = Shard("gpt3-6.7b", {{"layers", 2}}, {{"tp", 8}}, {}, "h20x8");
+  for (bool ctas : {true, false}) {
+    SCOPED_TRACE(ctas);
+    ScheduleResult result =
+        ASYRA_VALUE(gpt.Schedule({.closed = {"leave_sm_margin"},
+                                  .search_steps = 200,
+                                  .streams = StreamPasses(ctas)}));
+    bool given = absl::c_any_of(result.program.ops, [](const Op& op) {
+      return op.is_collective() && op.attrs.Int("ctas") > 0;
+    });
+    EXPECT_EQ(given, ctas);
+    double us = Simulate(result.program, *gpt.costs).makespan_us;
+    EXPECT_EQ(result.optimized.makespan_us, us);
+    EXPECT_EQ(result.round_us.back(), us);
+  }
+  EXPECT_EQ(ToString(ScheduleOptionsOf({.measured_only = true}).streams),
+            ToString(StreamPasses(/*ctas=*/false)));
 }
 
 TEST(Schedule, BatchThatDoesNotCutIsRefused) {

@@ -1,6 +1,7 @@
 #include "passes/schedule/sm_margin.h"
 
 #include "gtest/gtest.h"
+#include "ir/copy_engine.h"
 #include "ir/parser.h"
 #include "ir/support/check.h"
 #include "ir/verifier.h"
@@ -24,10 +25,10 @@ program @f(%a: bf16[8192@tp, 4096], %b: bf16[8192@tp, 4096], %c: bf16[8192@tp, 4
   %neg = neg(%beside) on compute : bf16[8192@tp, 4096]
   %y = wait(%f) on compute : bf16[8192, 4096]
   %z = wait(%g) on compute : bf16[8192, 4096]
-  %h = start all_gather(%c) {dim=0, axes=tp, copies=true} on tp : future bf16[8192, 4096]
+  %h = start all_gather(%c) {dim=0, axes=tp, transport=copy_engine} on tp : future bf16[8192, 4096]
   %after = matmul(%neg, %w) on compute : bf16[8192@tp, 4096]
   %x = wait(%h) on compute : bf16[8192, 4096]
-  %v = start all_gather(%after) {dim=0, axes=tp, copies=true} on tp : future bf16[8192, 4096]
+  %v = start all_gather(%after) {dim=0, axes=tp, transport=copy_engine} on tp : future bf16[8192, 4096]
   %u = wait(%v) on compute : bf16[8192, 4096]
   return %x, %y, %z, %u
 }
@@ -79,7 +80,7 @@ TEST(SetSmMargin, OnlyWhereGemmsArePersistent) {
 TEST(SetSmMargin, NothingForCopies) {
   Program program = Parsed(kProgram);
   for (Op& op : program.ops) {
-    if (op.is_collective()) op.attrs.Set("copies", true);
+    if (op.is_collective()) AskForCopyEngine(true, &op.attrs);
   }
   EXPECT_EQ(SetSmMargin(program, CostsOf("h200x8", program), 8), 0);
 }
@@ -89,17 +90,17 @@ TEST(SetSmMargin, ReductionsBehindCopiesAreTheLibrarys) {
 mesh (tp=4)
 program @f(%a: bf16[8192, 4096@tp], %w: bf16[4096@tp, 4096] weight) -> (bf16[8192, 4096]) {
   %p = matmul(%a, %w) on compute : bf16[8192, 4096] partial(tp)
-  %f = start reduce_scatter(%p) {dim=0, axes=tp, copies=true} on tp : future bf16[8192@tp, 4096]
+  %f = start reduce_scatter(%p) {dim=0, axes=tp, transport=copy_engine} on tp : future bf16[8192@tp, 4096]
   %s = wait(%f) on compute : bf16[8192@tp, 4096]
-  %g = start all_gather(%s) {dim=0, axes=tp, copies=true} on tp : future bf16[8192, 4096]
+  %g = start all_gather(%s) {dim=0, axes=tp, transport=copy_engine} on tp : future bf16[8192, 4096]
   %y = wait(%g) on compute : bf16[8192, 4096]
   return %y
 }
 )");
   EXPECT_EQ(SetSmMargin(program, CostsOf("h200x8", program), 8), 1);
-  EXPECT_FALSE(program.ops[1].attrs.Bool("copies"));
+  EXPECT_FALSE(AsksForCopyEngine(program.ops[1].attrs));
   EXPECT_EQ(program.ops[1].attrs.Int("ctas"), 8);
-  EXPECT_TRUE(program.ops[3].attrs.Bool("copies"));
+  EXPECT_TRUE(AsksForCopyEngine(program.ops[3].attrs));
 }
 
 TEST(SetSmMargin, OnlyBesideCollectives) {

@@ -1,0 +1,119 @@
+// A kernel, a device and a platform that do what another one does; tests
+// override what is to be different.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "executor/device.h"
+#include "executor/run.h"
+
+namespace asyra {
+
+class ForwardingKernel : public Kernel {
+ public:
+  explicit ForwardingKernel(std::unique_ptr<Kernel> kernel)
+      : kernel_(std::move(kernel)) {}
+  int64_t workspace_bytes() const override {
+    return kernel_->workspace_bytes();
+  }
+  bool is_native() const override { return kernel_->is_native(); }
+  bool is_whole() const override { return kernel_->is_whole(); }
+  bool is_by_copy_engine() const override {
+    return kernel_->is_by_copy_engine();
+  }
+  void AddTuningResults(TuningResults* results) const override {
+    kernel_->AddTuningResults(results);
+  }
+  absl::Status Bind(const KernelArgs& args) override {
+    kernel_->set_label(label());
+    return kernel_->Bind(args);
+  }
+  void Launch(const KernelArgs& args, Stream& stream) override {
+    kernel_->Launch(args, stream);
+  }
+  bool has_self_copy() const override { return kernel_->has_self_copy(); }
+  void LaunchSelfCopy(const KernelArgs& args, Stream& stream) override {
+    kernel_->LaunchSelfCopy(args, stream);
+  }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+};
+
+class ForwardingDevice : public Device {
+ public:
+  explicit ForwardingDevice(std::shared_ptr<Device> device)
+      : device_(std::move(device)) {}
+  std::string_view name() const override { return device_->name(); }
+  int64_t BytesInUse() override { return device_->BytesInUse(); }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
+      int64_t bytes) override {
+    return device_->Allocate(bytes);
+  }
+  absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
+      std::string_view name, StreamUse use, Failure* failure) override {
+    return device_->CreateStream(name, use, failure);
+  }
+  std::unique_ptr<Event> CreateEvent(bool timed) override {
+    return device_->CreateEvent(timed);
+  }
+  absl::StatusOr<std::unique_ptr<Recording>> Record(
+      absl::Span<Stream* const> streams,
+      std::function<void()> enqueue) override {
+    return device_->Record(streams, std::move(enqueue));
+  }
+  void CopyToDevice(void* to, const void* from, int64_t bytes,
+                    Stream& stream) override {
+    device_->CopyToDevice(to, from, bytes, stream);
+  }
+  void CopyToHost(void* to, const void* from, int64_t bytes,
+                  Stream& stream) override {
+    device_->CopyToHost(to, from, bytes, stream);
+  }
+  void Copy(void* to, const void* from, int64_t bytes,
+            Stream& stream) override {
+    device_->Copy(to, from, bytes, stream);
+  }
+  void Fill(void* to, uint8_t byte, int64_t bytes, Stream& stream) override {
+    device_->Fill(to, byte, bytes, stream);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(
+      const KernelUse& use) override {
+    return device_->PrepareKernel(use);
+  }
+  void SetTuningResults(const TuningResults& results) override {
+    device_->SetTuningResults(results);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareProbe(
+      const ProbeUse& use) override {
+    return device_->PrepareProbe(use);
+  }
+
+ private:
+  std::shared_ptr<Device> device_;
+};
+
+class ForwardingPlatform : public Platform {
+ public:
+  explicit ForwardingPlatform(std::unique_ptr<Platform> platform)
+      : platform_(std::move(platform)) {}
+  std::string_view name() const override { return platform_->name(); }
+  absl::Status CheckRanks(int64_t ranks_here) const override {
+    return platform_->CheckRanks(ranks_here);
+  }
+  absl::StatusOr<std::shared_ptr<Device>> MakeDevice(
+      int64_t local_rank, int64_t ranks_on_host) override {
+    return platform_->MakeDevice(local_rank, ranks_on_host);
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> Connect(
+      Communicator& control, Device& device) override {
+    return platform_->Connect(control, device);
+  }
+
+ private:
+  std::unique_ptr<Platform> platform_;
+};
+
+}  // namespace asyra
