@@ -576,7 +576,7 @@ program @mlp(%x: f32[8, 16], %up: f32[16, 32] weight, %down: f32[32, 16] weight)
     for command in [[program], [program, "--tp", "2"],
                     [program, "--passes", "canonicalize"]]:
       self.fails("mlp.safetensors: there is no such file with the weights up, "
-                 "down; --random-weights makes them up", "asyra-run", *command)
+                 "down; --random-weights takes random values", "asyra-run", *command)
       said = self.passes("asyra-run", *command, "--random-weights")
       self.assertIn("2 weights have no data: random values\n", said)
     self.passes("asyra-sim", "run", program)
@@ -594,8 +594,8 @@ program @mlp(%x: f32[8, 16], %up: f32[16, 32] weight, %down: f32[32, 16] weight)
         file.write(len(data).to_bytes(8, "little") + data + bytes(at))
 
     write(("upp", "F32", [16, 32]), ("down", "F32", [32, 16]))
-    self.fails("mlp.safetensors: it has no data for the weights up; "
-               "--random-weights makes it up", "asyra-run", program)
+    self.fails("mlp.safetensors: it has no data for the weight up; "
+               "--random-weights takes random values", "asyra-run", program)
     said = self.passes("asyra-run", program, "--random-weights")
     self.assertIn("1 weight has no data: random values\n", said)
     write(("up", "F32", [32, 16]), ("down", "F32", [32, 16]))
