@@ -400,6 +400,18 @@ program @p(%x: f32[4]) -> (f32[4]) {
     self.assertIn("step: batch 4, 4096 tokens, bf16; ",
                   self.passes("asyra-sim", "run", *args[1:]))
 
+  def test_a_schedule_is_not_described_by_what_was_undone(self):
+    out = self.path("merged.asyra")
+    text = self.passes("asyra-opt", LLAMA, *DIMS, "--tp", "4", "--sp", "2",
+                       "--tiles", "2", "-o", out)
+    with open(out) as file:
+      program = file.read()
+    line = next(l for l in text.split("\n") if l.startswith(" schedule: 2 tiles"))
+    self.assertEqual("all tiles are merged again" in line,
+                     " = tile(" not in program)
+    self.assertEqual("no matmul keeps the margin" in line,
+                     "SM margin" in line and "sm_margin" not in program)
+
   def test_what_does_not_fit_is_in_the_first_line(self):
     text = self.passes("asyra-opt", "llama3-70b", "--dim", "layers=80", "--tp", "1",
                        "--machine", "h100x8", "--search-steps", "1")
