@@ -223,8 +223,9 @@ program @p(%x: f32[4]) -> (f32[4]) {
       self.fails(f"usage: {tool} {what} [OPTIONS], see {tool} --help", tool)
       self.assertRegex(self.passes(tool, "--version"),
                        rf"^{tool} \d+\.\d+(\.\d+)?\n$")
+    self.fails("MODEL is required; see asyra-sim run --help", "asyra-sim", "run")
     for tool in ["asyra-opt", "asyra-run"]:
-      self.fails("MODEL is required", tool, "--tp", "2")
+      self.fails(f"MODEL is required; see {tool} --help", tool, "--tp", "2")
       self.fails("--no-such-flag", tool, LLAMA, "--no-such-flag")
       self.fails("none.asyra", tool, self.path("none.asyra"))
       self.fails("none.onnx", tool, self.path("none.onnx"))
