@@ -51,9 +51,12 @@ foreach(library ${libraries})
   string(REPLACE "asyra_" "" name ${library})
   string(REPLACE "onnx" "frontends" name ${name})
   set_target_properties(${library} PROPERTIES EXPORT_NAME ${name})
+  # Of the same name for a project that adds this one as a subdirectory.
+  add_library(asyra::${name} ALIAS ${library})
 endforeach()
-target_include_directories(asyra_ir
-                           INTERFACE $<INSTALL_INTERFACE:${asyra_headers}>)
+target_include_directories(
+  asyra_ir INTERFACE $<INSTALL_INTERFACE:${asyra_headers}>
+                     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 target_compile_features(asyra_ir PUBLIC cxx_std_20)
 install(TARGETS ${libraries} EXPORT asyraTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

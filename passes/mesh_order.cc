@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "ir/support/status.h"
+#include "ir/type.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
 #include "passes/schedule/shorten.h"

@@ -164,7 +164,7 @@ bool StrategySearch::Compare(ScheduleResult other, const std::string& name) {
   for (ScheduleChoice& choice : other.candidates) {
     if (!better && choice.rejected.empty()) {
       choice.rejected =
-          "slower than " + (best_.empty() ? "the plan as it is" : best_);
+          "slower than " + (best_.empty() ? "the strategy tried first" : best_);
     }
     choice.name += ", " + name;
     best->candidates.push_back(std::move(choice));

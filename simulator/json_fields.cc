@@ -104,18 +104,24 @@ void JsonFields::Fail(std::string_view path, std::string_view what) {
 }
 
 void JsonFields::Finish() {
-  if (!ok()) return;
+  if (!ok() && missing_.empty()) return;
   for (const auto& [key, value] : json_.items()) {
-    if (!seen_.contains(key)) Fail(Path(key), "is not a known key");
+    if (seen_.contains(key)) continue;
+    // It may be the one that is missing, in another spelling.
+    std::string also =
+        missing_.empty() ? "" : fmt::format(", and {} is missing", missing_);
+    *status_ = Invalid("{}: is not a known key{}", Path(key), also);
+    return;
   }
 }
 
 const JsonFields::Json* JsonFields::Find(const char* key) {
-  if (!ok()) return nullptr;
   seen_.insert(key);
+  if (!ok()) return nullptr;
   auto at = json_.find(key);
   if (at != json_.end()) return &*at;
-  Fail(Path(key), "is missing");
+  missing_ = Path(key);
+  Fail(missing_, "is missing");
   return nullptr;
 }
 

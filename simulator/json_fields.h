@@ -26,7 +26,8 @@ inline constexpr Range kFraction = {1e-3, 1};
 
 // The fields of one JSON object. The first error sticks, "gpu.sms: is 0, it
 // should lie in [1, 1024]", so that a reader is a plain list of fields, which
-// ends with Finish: it refuses the keys that nobody asked for. After an error
+// ends with Finish: it refuses the keys that nobody asked for, and names one
+// where a key is missing. Readers ask for all keys, after an error too; then
 // numbers are 0, texts empty and objects default.
 class JsonFields {
  public:
@@ -86,6 +87,7 @@ class JsonFields {
   std::string path_;
   absl::Status* status_;
   std::set<std::string> seen_;
+  std::string missing_;  // the path of a key of this object
 };
 
 }  // namespace asyra

@@ -112,7 +112,8 @@ std::string SensitivityReport(absl::Span<const Sensitivity> sensitivities) {
                         TimeChangeText(entry.change_us), entry.elasticity);
   }
   if (!fixed.empty()) {
-    text += fmt::format("  others fix {}\n", fmt::join(fixed, ", "));
+    text +=
+        fmt::format("  other numbers determine {}\n", fmt::join(fixed, ", "));
   }
   return text;
 }

@@ -145,8 +145,13 @@ class Bench {
   }
 
   absl::Status BeginOnGpus() {
-    ASYRA_ASSIGN_OR_RETURN(
-        platform_, CreateCudaPlatform({.timeout_s = options_.timeout_s}));
+    auto platform = CreateCudaPlatform({.timeout_s = options_.timeout_s});
+    if (!platform.ok()) {
+      return absl::FailedPreconditionError(
+          fmt::format("{}; --device cpu measures this machine's cpu",
+                      MessageOf(platform.status())));
+    }
+    platform_ = *std::move(platform);
     ASYRA_ASSIGN_OR_RETURN(CudaDeviceInfo info, DescribeCuda());
     result_.device = info.device;
     result_.driver = info.driver;

@@ -15,6 +15,8 @@ namespace {
 
 constexpr double kWorthTelling = 0.01;
 constexpr size_t kMostKinds = 3;  // of ops, that are told
+// Of a step, what is exposed where a model may be too small for its devices.
+constexpr double kMuchExposed = 0.2;
 
 bool IsOver(const Type& type, AxisId axis) {
   return Contains(type.partial, axis) ||
@@ -117,6 +119,7 @@ bool HasFlag(const Mesh::Axis& axis) {
 
 // As the command line takes it.
 std::string FlagsOf(const Axes& axes) {
+  if (axes.empty()) return "--tp 1";
   bool flags = std::all_of(axes.begin(), axes.end(), HasFlag);
   std::vector<std::string> texts;
   for (const Mesh::Axis& axis : axes) {
@@ -147,8 +150,14 @@ bool Fits(const CompiledModel& result, double factor) {
   return bytes <= machine.gpu.hbm_gib * (int64_t{1} << 30);
 }
 
+bool IsMuchExposed(const CompiledModel& result) {
+  return result.simulated.has_value() &&
+         result.simulated->exposed_comm_us >
+             kMuchExposed * result.simulated->makespan_us;
+}
+
 void FindBetter(const CompileFlags& options, const CompiledModel& result,
-                MeshAdvice* advice) {
+                const std::vector<Axes>& meshes, MeshAdvice* advice) {
   absl::StatusOr<CompileOptions> compile = OptionsOf(options);
   if (!compile.ok()) return;
   Program trial = ShortTrial(result.raised);
@@ -159,7 +168,7 @@ void FindBetter(const CompileFlags& options, const CompiledModel& result,
   };
   absl::StatusOr<Unscheduled> own = step_over(result.program.mesh);
   if (!own.ok()) return;
-  for (const Axes& axes : Neighbours(result.program.mesh.axes())) {
+  for (const Axes& axes : meshes) {
     absl::StatusOr<Mesh> mesh = Mesh::Create(axes);
     if (!mesh.ok()) continue;
     absl::StatusOr<Unscheduled> step = step_over(*mesh);
@@ -200,9 +209,11 @@ MeshAdvice AdviseMesh(const CompileFlags& options,
   for (const std::string& remark : result.remarks) {
     doubtful |= remark.starts_with("axis ");
   }
-  if (doubtful && MayChange(options, result)) {
-    FindBetter(options, result, &advice);
-  }
+  if (!MayChange(options, result)) return advice;
+  std::vector<Axes> meshes;
+  if (doubtful) meshes = Neighbours(result.program.mesh.axes());
+  if (IsMuchExposed(result)) meshes.push_back({});  // a single device
+  if (!meshes.empty()) FindBetter(options, result, meshes, &advice);
   return advice;
 }
 

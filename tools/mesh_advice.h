@@ -1,5 +1,6 @@
 // What a mesh leaves undone: ops that all devices of an axis compute
-// redundantly, and another mesh of as many devices that takes a shorter step.
+// redundantly, and another mesh of as many devices, or a single device, that
+// takes a shorter step.
 #pragma once
 
 #include <optional>
@@ -33,9 +34,10 @@ std::vector<Redundancy> RedundancyOf(const Program& partitioned);
 
 // Where an axis leaves more than a twentieth undivided, or a remark says that
 // it does not divide an op as it should, other meshes are estimated: two axes
-// traded by a factor of 2, an axis or all of them free to shard anything. Each
-// is simulated unscheduled with a few layers. Empty where nothing is to be
-// said; `better` is empty where no mesh gains a twentieth.
+// traded by a factor of 2, an axis or all of them free to shard anything. Where
+// much communication stays exposed, a single device is. Each is simulated
+// unscheduled with a few layers. Empty where nothing is to be said; `better` is
+// empty where no mesh gains a twentieth.
 MeshAdvice AdviseMesh(const CompileFlags& options, const CompiledModel& result);
 
 // Lines of the report: what is redundant, and the better mesh.

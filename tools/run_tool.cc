@@ -9,6 +9,15 @@
 namespace asyra {
 namespace {
 
+// The command that was given: the subcommand, where there is one.
+std::string NameOf(const CLI::App& app) {
+  std::string name = app.get_name();
+  for (const CLI::App* command : app.get_subcommands()) {
+    name += " " + command->get_name();
+  }
+  return name;
+}
+
 // "usage: asyra-opt MODEL [OPTIONS], see asyra-opt --help".
 std::string Usage(const CLI::App& app) {
   std::vector<std::string> names;
@@ -32,8 +41,10 @@ int RunTool(CLI::App& app, int argc, char** argv,
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(),
-                 argc == 1 ? Usage(app).c_str() : error.what());
+    std::string what =
+        argc == 1 ? Usage(app)
+                  : fmt::format("{}; see {} --help", error.what(), NameOf(app));
+    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), what.c_str());
     return 1;
   }
   absl::Status status = tool();

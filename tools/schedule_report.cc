@@ -113,23 +113,52 @@ std::string Table(const Steps& steps, const StepShape& shape) {
 }
 
 std::string SchedulesText(const ScheduleResult& schedule) {
+  constexpr size_t kWidest = 90;
+  size_t width = 40;
+  for (const ScheduleChoice& choice : schedule.candidates) {
+    width = std::max(width, std::min(choice.name.size(), kWidest));
+  }
   std::string text = " schedules\n";
   for (const ScheduleChoice& choice : schedule.candidates) {
     // What the passes refused has no time.
     std::string us =
         choice.makespan_us > 0 ? TimeText(choice.makespan_us) : "-";
     text += fmt::format(
-        "  {:<40} {:>15}  {}\n", choice.name, us,
+        "  {:<{}} {:>10}  {}\n", choice.name, width, us,
         choice.rejected.empty() ? "chosen" : "rejected: " + choice.rejected);
   }
   return text;
 }
 
-std::string ChosenText(const ScheduleResult& schedule) {
+bool HasOp(const Program& program, bool (*is)(const Op&)) {
+  return std::any_of(program.ops.begin(), program.ops.end(), is);
+}
+
+// What the name of a schedule says and its program does not have: merging
+// undoes tiles, and margins that no collective runs beside are taken away.
+std::string UndoneText(const std::string& name, int tiles,
+                       const Program& program) {
+  std::string text;
+  if (tiles > 1 &&
+      !HasOp(program, [](const Op& op) { return op.def->is_tile; })) {
+    text += "; all tiles are merged again";
+  }
+  if (name.find("SM margin") != std::string::npos &&
+      !HasOp(program, [](const Op& op) {
+        return op.attrs.Find("sm_margin") != nullptr;
+      })) {
+    text += "; no matmul keeps the margin";
+  }
+  return text;
+}
+
+std::string ChosenText(const CompiledModel& result) {
+  const ScheduleResult& schedule = *result.schedule;
   for (const ScheduleChoice& choice : schedule.candidates) {
     if (!choice.rejected.empty()) continue;
-    return fmt::format(" schedule: {}, of {} tried (--verbose lists them)\n",
-                       choice.name, schedule.candidates.size());
+    return fmt::format(" schedule: {}, of {} tried (--verbose lists them){}\n",
+                       choice.name, schedule.candidates.size(),
+                       UndoneText(choice.name, schedule.tiles, result.program));
   }
   return "";
 }
@@ -184,8 +213,7 @@ std::string ScheduleText(const CompiledModel& result, const Steps& steps,
             Table(steps, StepShapeOf(result.raised, result.dim_names));
   }
   if (result.schedule.has_value()) {
-    text += verbose ? SchedulesText(*result.schedule)
-                    : ChosenText(*result.schedule);
+    text += verbose ? SchedulesText(*result.schedule) : ChosenText(result);
   }
   constexpr size_t kFewRows = 4, kManyRows = 10;
   std::string exposure =

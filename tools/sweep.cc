@@ -226,6 +226,10 @@ absl::Status Evaluate(const CompileFlags& options, Models& models,
   if (result.partitioned.has_value()) {
     FillRedundancy(*result.partitioned, point);
   }
+  auto undivided = absl::c_find_if(result.remarks, [](const std::string& line) {
+    return line.starts_with("axis ");
+  });
+  if (undivided != result.remarks.end()) point->undivided = *undivided;
   const Machine& machine = result.costs->machine();
   Fill(result.program, *result.simulated, machine, options.capacity_gib, point);
   if (!result.schedule.has_value()) return absl::OkStatus();

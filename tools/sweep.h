@@ -43,6 +43,8 @@ struct SweepPoint {
   // compute redundantly, and what it is (Redundancy).
   double redundant = 0;
   std::string redundant_axis, redundant_ops;
+  // Where an axis does not divide an op as it should, the first such remark.
+  std::string undivided;
   int64_t devices = 0;
   StepShape step;
   double makespan_us = 0, lower_bound_us = 0, bubble = 0, exposed_comm_us = 0;

@@ -78,6 +78,22 @@ std::string RedundancyText(const std::vector<GridAxis>& grid,
       most->redundant_axis, most->redundant_ops);
 }
 
+// On the first of the points whose heads, say, an axis does not divide.
+std::string UndividedText(const std::vector<GridAxis>& grid,
+                          const std::vector<SweepPoint>& points) {
+  size_t count = 0;
+  const SweepPoint* first = nullptr;
+  for (const SweepPoint& point : points) {
+    if (point.undivided.empty()) continue;
+    ++count;
+    if (first == nullptr) first = &point;
+  }
+  if (first == nullptr) return "";
+  return fmt::format(
+      "note: {} of {} points have an axis that does not divide an op; {}: {}\n",
+      count, points.size(), NameOf(grid, first->values), first->undivided);
+}
+
 std::string Quoted(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -144,7 +160,7 @@ std::string SweepText(const std::vector<GridAxis>& grid,
         "~ a tie: another point of the same work differs by less than the "
         "noise of the search\n";
   }
-  text += RedundancyText(grid, points);
+  text += RedundancyText(grid, points) + UndividedText(grid, points);
   if (result.skipped > 0) {
     text += fmt::format(
         "{} combinations of another number of devices than --ranks skipped\n",

@@ -56,10 +56,10 @@ absl::Status NoWeightData(const std::vector<std::string>& names,
                           const std::string& path) {
   std::string file = WeightPathFor(path);
   bool exists = std::filesystem::exists(file);
-  return NotFound("{}: {} {}; --random-weights makes {} up", file,
-                  exists ? "it has no data for the weights"
-                         : "there is no such file with the weights",
-                  ShortList(names), names.size() == 1 ? "it" : "them");
+  return NotFound("{}: {} the {} {}; --random-weights takes random values",
+                  file,
+                  exists ? "it has no data for" : "there is no such file with",
+                  names.size() == 1 ? "weight" : "weights", ShortList(names));
 }
 
 std::string WeightsFromInputsLine(const std::string& model,

@@ -322,9 +322,12 @@ class Scheduler {
     if (!entry.robust.value_or(true)) {
       return "its gain is not robust to 10 % cost noise";
     }
-    std::string why = "slower than " + best.plan.name;
-    bool faster = candidate.found.makespan_us < best.found.makespan_us;
-    return faster ? why + " once streams are assigned" : why;
+    // Times that print alike are not called slower.
+    constexpr double kAlike = 0.0005;
+    double more = candidate.found.makespan_us / best.found.makespan_us - 1;
+    if (more >= kAlike) return "slower than " + best.plan.name;
+    return fmt::format("no faster than {}{}", best.plan.name,
+                       more < 0 ? " once streams are assigned" : "");
   }
 
   // Of what has one name only the best is told of.

@@ -8,6 +8,7 @@
 #include "frontends/onnx/import.h"
 #include "ir/shard_reader.h"
 #include "ir/support/check.h"
+#include "ir/verifier.h"
 #include "ir/weight_store.h"
 #include "models/models.h"
 #include "passes/pass_manager.h"
@@ -140,6 +141,22 @@ void BM_Simulate(benchmark::State& state) {
                           static_cast<int64_t>(program.ops.size()));
 }
 BENCHMARK(BM_Simulate)->Unit(benchmark::kMillisecond);
+
+// Streams, futures and the arena are checked after every pass.
+void BM_VerifyLlama70B(benchmark::State& state) {
+  Program program = ASYRA_VALUE(BuiltinModel("llama3-70b", {}));
+  program.mesh = ASYRA_VALUE(Mesh::Create({{"sp", 2}, {"tp", 8}}));
+  CostModel costs = Costs(program);
+  PassContext context;
+  context.costs = &costs;
+  ASYRA_CHECK_OK(RunPasses(program, ShardPasses(), context));
+  ASYRA_CHECK_OK(RunPasses(
+      program, "tile, start_collectives, reorder, plan_memory", context));
+  for (auto _ : state) ASYRA_CHECK_OK(Verify(program));
+  state.SetItemsProcessed(state.iterations() *
+                          static_cast<int64_t>(program.ops.size()));
+}
+BENCHMARK(BM_VerifyLlama70B)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace asyra

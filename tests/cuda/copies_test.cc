@@ -1,22 +1,34 @@
-// Collectives that copy engines carry, and of those of the library what hangs
+// Collectives that copy engines carry, and of those of the library what depends
 // on their shape, between two GPUs, against the interpreter.
+#include <atomic>
+
 #include "executor/cuda/device/cuda_device.h"
 #include "executor/cuda/device/cuda_platform.h"
 #include "executor/run.h"
 #include "gmock/gmock.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
+#include "ir/support/check.h"
+#include "ir/support/status.h"
+#include "tests/cuda/copy_engines.h"
 #include "tests/executor/ranks.h"
 #include "tests/support/kernel_case.h"
 
 namespace asyra {
 namespace {
 
+// What a collective asks for, and what carries it.
+enum class Carrier {
+  kCopyEngine,
+  kLibraryInstead,  // of copy engines, which were asked for
+  kLibrary,
+};
+
 // One collective: what it is given, how it is called, what it gives. Sums are
 // over the first dimension of what the program is given.
 struct Case {
   std::string operand, call, result;
-  bool copies = true;  // false: the library carries it
+  Carrier carrier = Carrier::kCopyEngine;
 
   // `split`: started and waited for, so that the self-copy has its own stream.
   std::string Text(bool split) const {
@@ -45,7 +57,7 @@ struct Case {
                       sum, call, result, Asks());
   }
   std::string_view Asks() const {
-    return copies ? ", transport=copy_engine" : "";
+    return carrier == Carrier::kLibrary ? "" : ", transport=copy_engine";
   }
 };
 
@@ -65,18 +77,46 @@ std::vector<Case> Cases() {
       {"f32[16, 8] partial(x)", "all_reduce(%a) {axes=x", "f32[16, 8]"},
       {"bf16[64, 48] partial(x)", "all_reduce(%a) {axes=x", "bf16[64, 48]"},
       // Sums that copies do not carry: NCCL's.
-      {"f32[3, 3] partial(x)", "all_reduce(%a) {axes=x", "f32[3, 3]"},
-      {"i64[16, 8] partial(x)", "all_reduce(%a) {axes=x", "i64[16, 8]"},
+      {"f32[3, 3] partial(x)", "all_reduce(%a) {axes=x", "f32[3, 3]",
+       Carrier::kLibraryInstead},
+      {"i64[16, 8] partial(x)", "all_reduce(%a) {axes=x", "i64[16, 8]",
+       Carrier::kLibraryInstead},
       // Of the library, a call for each run of 256 KiB, and packed.
       {"f32[9, 131072@x]", "all_gather(%a) {dim=1, axes=x", "f32[9, 131072]",
-       false},
+       Carrier::kLibrary},
       {"f32[9, 131072] partial(x)", "reduce_scatter(%a) {dim=1, axes=x",
-       "f32[9, 131072@x]", false},
-      {"f32[9, 32@x]", "all_gather(%a) {dim=1, axes=x", "f32[9, 32]", false},
+       "f32[9, 131072@x]", Carrier::kLibrary},
+      {"f32[9, 32@x]", "all_gather(%a) {dim=1, axes=x", "f32[9, 32]",
+       Carrier::kLibrary},
       {"f32[9, 32] partial(x)", "reduce_scatter(%a) {dim=1, axes=x",
-       "f32[9, 32@x]", false},
+       "f32[9, 32@x]", Carrier::kLibrary},
   };
 }
+
+class CountingPlatform : public Platform {
+ public:
+  explicit CountingPlatform(std::unique_ptr<Platform> gpus)
+      : gpus_(std::move(gpus)) {}
+  std::string_view name() const override { return gpus_->name(); }
+  absl::Status CheckRanks(int64_t ranks_here) const override {
+    return gpus_->CheckRanks(ranks_here);
+  }
+  absl::StatusOr<std::shared_ptr<Device>> MakeDevice(
+      int64_t local_rank, int64_t ranks_on_host) override {
+    return gpus_->MakeDevice(local_rank, ranks_on_host);
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> Connect(
+      Communicator& control, Device& device) override {
+    ASYRA_ASSIGN_OR_RETURN(auto world, gpus_->Connect(control, device));
+    return std::make_unique<CountingWorld>(std::move(world), &carried_);
+  }
+  // By all ranks, since it was asked last.
+  int TakeCarried() { return carried_.exchange(0); }
+
+ private:
+  std::unique_ptr<Platform> gpus_;
+  std::atomic<int> carried_ = 0;
+};
 
 TEST(CopyCollectives, AreProgramsForTheInterpreterToo) {
   for (const Case& one : Cases()) {
@@ -91,10 +131,11 @@ TEST(CopyCollectives, AreProgramsForTheInterpreterToo) {
 TEST(CopyCollectives, GiveWhatTheReferenceDoes) {
   absl::StatusOr<int> gpus = CountCudaDevices();
   if (!gpus.ok() || *gpus < 2) GTEST_SKIP() << "takes two GPUs";
+  if (!GpusReachEachOther()) GTEST_SKIP() << "the GPUs share no memory";
   const std::vector<Case> cases = Cases();
   for (bool graphs : {false, true}) {
-    auto platform = CreateCudaPlatform({.graphs = graphs, .timeout_s = 20});
-    ASSERT_TRUE(platform.ok()) << platform.status();
+    CountingPlatform platform(
+        ASYRA_VALUE(CreateCudaPlatform({.graphs = graphs, .timeout_s = 20})));
     for (int i = 0; i < 2 * static_cast<int>(cases.size()); ++i) {
       const Case& one = cases[i / 2];
       Program program = Parsed(one.Text(/*split=*/i % 2 == 1));
@@ -103,11 +144,14 @@ TEST(CopyCollectives, GiveWhatTheReferenceDoes) {
       ASSERT_TRUE(want.ok()) << want.status();
       // Flags are used again by later steps.
       auto got =
-          RunOnThreads(program, inputs, **platform,
+          RunOnThreads(program, inputs, platform,
                        {.executor = {.debug_memory = true}, .repeat = 5});
       ASSERT_TRUE(got.ok()) << got.status() << "\n" << ToString(program);
       EXPECT_TRUE(Near(got->outputs[0], (*want)[0], kKernelTolerance))
           << one.call;
+      EXPECT_EQ(platform.TakeCarried(),
+                one.carrier == Carrier::kCopyEngine ? 2 : 0)
+          << one.call << " of " << one.operand;
     }
   }
 }

@@ -1,5 +1,7 @@
 // Ranks on GPUs that fail, stall or do not fit: errors with names, no hangs.
+#include <atomic>
 #include <chrono>
+#include <memory>
 #include <thread>
 
 #include "absl/strings/str_replace.h"
@@ -8,6 +10,7 @@
 #include "executor/cuda/device/cuda_platform.h"
 #include "gmock/gmock.h"
 #include "ir/support/status.h"
+#include "tests/cuda/copy_engines.h"
 #include "tests/executor/ranks.h"
 
 namespace asyra {
@@ -35,16 +38,20 @@ std::string SumByCopyEngine() {
 }
 
 // Steps of a program on two GPUs; `before` runs before each rank's second one.
+// `carried` counts what copy engines carry, by all ranks.
 std::vector<absl::Status> TwoSteps(
     double timeout_s, const std::function<absl::Status(int64_t rank)>& before,
-    const std::string& program = kSum) {
+    const std::string& program = kSum, std::atomic<int>* carried = nullptr) {
+  std::atomic<int> unasked = 0;
+  if (carried == nullptr) carried = &unasked;
   return OnRanks(
       2, {.timeout_s = timeout_s}, [&](Communicator& control) -> absl::Status {
         int ordinal = static_cast<int>(control.rank());
         ASYRA_ASSIGN_OR_RETURN(auto device,
                                CreateCudaDevice({.ordinal = ordinal}));
-        ASYRA_ASSIGN_OR_RETURN(auto world,
+        ASYRA_ASSIGN_OR_RETURN(auto nccl,
                                CreateNcclWorld(control, {ordinal, timeout_s}));
+        auto world = std::make_unique<CountingWorld>(std::move(nccl), carried);
         ASYRA_ASSIGN_OR_RETURN(auto executor, Executor::Load(Parsed(program)));
         ASYRA_RETURN_IF_ERROR(executor->Prepare(*device, world.get(), nullptr));
         Tensor input(DType::kF32, {2, 8});
@@ -80,13 +87,15 @@ TEST(CudaFaults, ARankThatStallsIsNamed) {
 
 TEST(CudaFaults, CopiesDoNotWaitForARankThatFailsOrStalls) {
   if (Gpus() < 2) GTEST_SKIP() << "takes two GPUs";
+  if (!GpusReachEachOther()) GTEST_SKIP() << "the GPUs share no memory";
+  std::atomic<int> carried = 0;
   auto failed = TwoSteps(
       30,
       [](int64_t rank) {
         return rank == 1 ? absl::InternalError("out of ideas")
                          : absl::OkStatus();
       },
-      SumByCopyEngine());
+      SumByCopyEngine(), &carried);
   EXPECT_THAT(failed[0].ToString(), HasSubstr("rank 1 failed: out of ideas"));
   auto stalled = TwoSteps(
       2,
@@ -94,10 +103,11 @@ TEST(CudaFaults, CopiesDoNotWaitForARankThatFailsOrStalls) {
         if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
         return absl::OkStatus();
       },
-      SumByCopyEngine());
+      SumByCopyEngine(), &carried);
   EXPECT_THAT(stalled[0].ToString(),
               HasSubstr("has not ended within 2 s, not begun on ranks 1"));
   EXPECT_THAT(stalled[1].ToString(), HasSubstr("rank 0 failed"));
+  EXPECT_EQ(carried, 2 * 2) << "of each rank, once in each run";
 }
 
 TEST(CudaFaults, EveryRankNeedsAGpu) {

@@ -138,10 +138,11 @@ double LastAfterMatmulUs(std::string_view attrs) {
 TEST(SmMargin, LeavesRoomForWhatComesBeside) {
   absl::StatusOr<int> gpus = CountCudaDevices();
   if (!gpus.ok()) GTEST_SKIP() << gpus.status().message();
-  double with = LastAfterMatmulUs(" {sm_margin=8}");
-  RecordProperty("with_margin", std::to_string(with));
-  RecordProperty("without", std::to_string(LastAfterMatmulUs("")));
-  EXPECT_LT(with, 0);
+  // Else it would say nothing that they end before the matmul with a margin.
+  if (LastAfterMatmulUs("") < 0) {
+    GTEST_SKIP() << "small kernels find a place beside any matmul";
+  }
+  EXPECT_LT(LastAfterMatmulUs(" {sm_margin=8}"), 0);
 }
 
 }  // namespace

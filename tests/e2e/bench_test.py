@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import unittest
+import unittest.mock
 
 from tool_test import ToolTest
 
@@ -45,6 +46,10 @@ class BenchTest(ToolTest):
                  for source in json.load(file)["sources"]}
     self.assertGreater(sources["measured"], 0)
     self.assertEqual(sources.get("formula", 0), 0, flags)
+
+  def test_without_a_gpu_the_cpu_is_named(self):
+    with unittest.mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):
+      self.fails("; --device cpu measures this machine's cpu", "asyra-bench")
 
   def test_time_that_is_over_leaves_calls_out(self):
     table = self.path("some.table")

@@ -223,8 +223,9 @@ program @p(%x: f32[4]) -> (f32[4]) {
       self.fails(f"usage: {tool} {what} [OPTIONS], see {tool} --help", tool)
       self.assertRegex(self.passes(tool, "--version"),
                        rf"^{tool} \d+\.\d+(\.\d+)?\n$")
+    self.fails("MODEL is required; see asyra-sim run --help", "asyra-sim", "run")
     for tool in ["asyra-opt", "asyra-run"]:
-      self.fails("MODEL is required", tool, "--tp", "2")
+      self.fails(f"MODEL is required; see {tool} --help", tool, "--tp", "2")
       self.fails("--no-such-flag", tool, LLAMA, "--no-such-flag")
       self.fails("none.asyra", tool, self.path("none.asyra"))
       self.fails("none.onnx", tool, self.path("none.onnx"))
@@ -399,6 +400,18 @@ program @p(%x: f32[4]) -> (f32[4]) {
       self.assertIn(word, verbose)
     self.assertIn("step: batch 4, 4096 tokens, bf16; ",
                   self.passes("asyra-sim", "run", *args[1:]))
+
+  def test_a_schedule_is_not_described_by_what_was_undone(self):
+    out = self.path("merged.asyra")
+    text = self.passes("asyra-opt", LLAMA, *DIMS, "--tp", "4", "--sp", "2",
+                       "--tiles", "2", "-o", out)
+    with open(out) as file:
+      program = file.read()
+    line = next(l for l in text.split("\n") if l.startswith(" schedule: 2 tiles"))
+    self.assertEqual("all tiles are merged again" in line,
+                     " = tile(" not in program)
+    self.assertEqual("no matmul keeps the margin" in line,
+                     "SM margin" in line and "sm_margin" not in program)
 
   def test_what_does_not_fit_is_in_the_first_line(self):
     text = self.passes("asyra-opt", "llama3-70b", "--dim", "layers=80", "--tp", "1",
@@ -576,7 +589,7 @@ program @mlp(%x: f32[8, 16], %up: f32[16, 32] weight, %down: f32[32, 16] weight)
     for command in [[program], [program, "--tp", "2"],
                     [program, "--passes", "canonicalize"]]:
       self.fails("mlp.safetensors: there is no such file with the weights up, "
-                 "down; --random-weights makes them up", "asyra-run", *command)
+                 "down; --random-weights takes random values", "asyra-run", *command)
       said = self.passes("asyra-run", *command, "--random-weights")
       self.assertIn("2 weights have no data: random values\n", said)
     self.passes("asyra-sim", "run", program)
@@ -594,8 +607,8 @@ program @mlp(%x: f32[8, 16], %up: f32[16, 32] weight, %down: f32[32, 16] weight)
         file.write(len(data).to_bytes(8, "little") + data + bytes(at))
 
     write(("upp", "F32", [16, 32]), ("down", "F32", [32, 16]))
-    self.fails("mlp.safetensors: it has no data for the weights up; "
-               "--random-weights makes it up", "asyra-run", program)
+    self.fails("mlp.safetensors: it has no data for the weight up; "
+               "--random-weights takes random values", "asyra-run", program)
     said = self.passes("asyra-run", program, "--random-weights")
     self.assertIn("1 weight has no data: random values\n", said)
     write(("up", "F32", [32, 16]), ("down", "F32", [32, 16]))

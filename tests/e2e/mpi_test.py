@@ -127,11 +127,10 @@ class Mpi(ToolTest):
     victim = process_of(process, 2)
     time.sleep(3)  # into the steps
     os.kill(victim, signal.SIGKILL)
-    begin = time.monotonic()
     code, _, err = finish(process)
     # mpirun's own status says what the lost rank died of, or 1.
     self.assertIn(code, [1, 128 + signal.SIGKILL])
-    self.assertLess(time.monotonic() - begin, 30)
+    # Not the timeout's message: they have noticed before it is over.
     self.assert_errors(err, "rank 2 failed: its process has ended", [0, 1, 3])
 
   def test_a_rank_that_stalls_is_named_after_the_timeout(self):

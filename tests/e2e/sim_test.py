@@ -131,7 +131,7 @@ class Simulator(ToolTest):
     text = self.passes("asyra-sim", "explain", program + ".asyra", *machine)
     rows = {row.split()[0]: float(row.split()[-3])
             for row in text.split("sensitivity of")[1].splitlines()[2:]
-            if not row.startswith("  others")}
+            if not row.startswith("  other numbers")}
     def makespan(*args):
       return json.loads(self.passes("asyra-sim", "run", program + ".asyra",
                                     *machine, *args, "--json", "-")

@@ -1,5 +1,5 @@
 """Installs the build, builds each project of this folder against it, and runs
-it.
+it. Compiles a source of a project that adds this one as a subdirectory.
 
 Usage: install_test.py SOURCE_DIR BUILD_DIR CXX_FLAGS
 """
@@ -43,12 +43,39 @@ def try_project(name, prefix, scratch):
     sys.exit(f"{name} said {said!r}, not {expected!r}")
 
 
+SUBDIRECTORY = """cmake_minimum_required(VERSION 3.25)
+project(application LANGUAGES CXX)
+add_subdirectory({source} asyra)
+if(TARGET GTest::gtest OR TARGET ir_test)
+  message(FATAL_ERROR "the tests came along")
+endif()
+add_executable(application {source}/tests/install/training_step/main.cc)
+target_link_libraries(application PRIVATE asyra::executor)
+"""
+
+
+def try_subdirectory(scratch):
+  """Without building the libraries, which takes minutes."""
+  folder = os.path.join(scratch, "application")
+  os.mkdir(folder)
+  with open(os.path.join(folder, "CMakeLists.txt"), "w") as file:
+    file.write(SUBDIRECTORY.format(source=SOURCE_DIR))
+  build = os.path.join(folder, "build")
+  run("cmake", "-G", "Ninja", "-S", folder, "-B", build, "-DASYRA_CUDA=OFF",
+      f"-DCMAKE_CXX_FLAGS={CXX_FLAGS}")
+  outputs = run("ninja", "-C", build, "-t", "targets", "all")
+  name = re.search(r"^(CMakeFiles/application\.dir/.*\.o):", outputs, re.M)[1]
+  run("cmake", "--build", build, "--target", name)
+  print("subdirectory: compiled")
+
+
 def main():
   with tempfile.TemporaryDirectory() as scratch:
     prefix = os.path.join(scratch, "prefix")
     run("cmake", "--install", BUILD_DIR, "--prefix", prefix, "--strip")
     for name in PROJECTS:
       try_project(name, prefix, scratch)
+    try_subdirectory(scratch)
 
 
 if __name__ == "__main__":

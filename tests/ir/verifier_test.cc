@@ -1,7 +1,5 @@
 #include "ir/verifier.h"
 
-#include <chrono>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/builder.h"
@@ -351,14 +349,9 @@ Program LongProgram(int layers) {
   return program;
 }
 
-TEST(Verifier, TwentyThousandOpsTakeWellUnderASecond) {
-  Program program = LongProgram(7000);
-  auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(ErrorOf(program), "no error");
-  std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  // Ten times what an unoptimised build needs; a quadratic check needs more.
-  EXPECT_LT(took.count(), 5);
-  RecordProperty("seconds", std::to_string(took.count()));
+// How long it takes is a benchmark's (BM_VerifyLlama70B).
+TEST(Verifier, TwentyThousandOpsHaveNoError) {
+  EXPECT_EQ(ErrorOf(LongProgram(7000)), "no error");
 }
 
 }  // namespace

@@ -142,7 +142,8 @@ std::string ErrorOfTable(std::string_view from, std::string_view to) {
 
 TEST(CostTable, ErrorsNameTheKeyOrTheCall) {
   EXPECT_EQ(ErrorOfTable("{", "["), "my.table: line 2 is no JSON");
-  EXPECT_EQ(ErrorOfTable("\"date\"", "\"day\""), "my.table: date: is missing");
+  EXPECT_EQ(ErrorOfTable("\"date\"", "\"day\""),
+            "my.table: day: is not a known key, and date is missing");
   EXPECT_EQ(ErrorOfTable("\"us\": 8", "\"us\": -8"),
             "my.table: points[0].us: is -8, it should lie in [0.01, "
             "1000000000]");

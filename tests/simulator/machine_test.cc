@@ -114,6 +114,8 @@ TEST(Machine, ErrorsNameFileKeyAndValue) {
             "my.machine: line 3 is no JSON");
   EXPECT_EQ(ErrorOf("[]"), "my.machine: should be an object");
   EXPECT_EQ(ErrorAfter("\"sms\": 100", "\"smms\": 100"),
+            "my.machine: gpu.smms: is not a known key, and gpu.sms is missing");
+  EXPECT_EQ(ErrorAfter("\"sms\": 100, ", ""),
             "my.machine: gpu.sms: is missing");
   EXPECT_EQ(ErrorAfter("\"sms\": 100", "\"sms\": 100, \"sm\": 1"),
             "my.machine: gpu.sm: is not a known key");

@@ -64,8 +64,9 @@ program @f(%x: bf16[4096, 4096], %w: bf16[4096, 4096]) -> (bf16[4096, 4096]) {
   EXPECT_LT(find("gpu.bf16_flops_per_sm_clock").elasticity, -0.5);
   EXPECT_EQ(list->back().key, "gpu.matrix_tflops.bf16");
   EXPECT_FALSE(list->back().error.empty());
-  EXPECT_THAT(SensitivityReport(*list),
-              testing::HasSubstr("others fix gpu.matrix_tflops.bf16\n"));
+  EXPECT_THAT(
+      SensitivityReport(*list),
+      testing::HasSubstr("other numbers determine gpu.matrix_tflops.bf16\n"));
 }
 
 // The program that is faster counts, on both machines.

@@ -54,6 +54,17 @@ TEST(MeshAdvice, TradesAxesWhereHeadsDoNotDivide) {
   EXPECT_NE(advice.better, "");
 }
 
+// Nothing is to be said of the mesh, but all that it does is communicate.
+TEST(MeshAdvice, NamesOneDeviceWhereTheModelIsTooSmallForMore) {
+  CompileFlags options = Options();
+  options.model = "llama3-tiny";
+  options.dims = {};
+  options.tp = 2;
+  MeshAdvice advice = AdviseMesh(options, ASYRA_VALUE(Compile(options)));
+  EXPECT_EQ(advice.better, "--tp 1");
+  EXPECT_LT(advice.ratio, 0.95);
+}
+
 // What would not fit is no advice.
 TEST(MeshAdvice, KeepsToTheMemoryThereIs) {
   CompileFlags options = Options();

@@ -252,6 +252,17 @@ TEST(Sweep, OneLineTellsOfWhatDevicesComputeAlike) {
                         "of an axis; most sp=2 dim.seq=63: "));
 }
 
+// 4 heads of keys over tp and sp: over 8 devices they are gathered.
+TEST(Sweep, OneLineTellsOfAnAxisThatDoesNotDivideHeads) {
+  auto grid = *ParseGrid({"tp=2,4", "sp=2"});
+  SweepResult result = ResultOf({"tp=2,4", "sp=2"});
+  EXPECT_EQ(result.points[0].undivided, "");
+  EXPECT_THAT(SweepText(grid, result),
+              HasSubstr("\nnote: 1 of 2 points have an axis that does not "
+                        "divide an op; tp=4 sp=2: axis sp of size 2 does not "
+                        "divide attention "));
+}
+
 TEST(Sweep, CostsByFormulaAreToldAsAShareOfTime) {
   for (const SweepPoint& point : SweepOf({"machine=h200x8,a800x8"})) {
     EXPECT_LE(point.formula, 1);

@@ -71,7 +71,7 @@ TEST(WeightData, OfAFileIsCheckedWhereItIsRead) {
   ASYRA_CHECK_OK(ReadWeightsBeside(path, &program));
   EXPECT_THAT(WeightsWithoutData(program), ElementsAre("down"));
   EXPECT_THAT(std::string(MessageOf(NoWeightData({"down"}, path))),
-              HasSubstr(file + ": it has no data for the weights down"));
+              HasSubstr(file + ": it has no data for the weight down;"));
   for (const Tensor& wrong :
        {Zeros(DType::kF32, {4, 4}), Zeros(DType::kF16, {3, 4})}) {
     weights.Set("up", wrong);

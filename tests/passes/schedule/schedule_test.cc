@@ -118,11 +118,25 @@ Sharded Shard(const std::string& model,
 TEST(Schedule, TilingHidesCommunicationOnALargeModel) {
   Sharded llama = Shard("llama3-8b", {}, {{"sp", 2}, {"tp", 4}});
   ScheduleResult result = ASYRA_VALUE(llama.Schedule({}));
-  EXPECT_EQ(result.tiles, 2);
+  EXPECT_GT(result.tiles, 1);
   EXPECT_LT(result.optimized.makespan_us, result.baseline.makespan_us);
   EXPECT_LT(result.optimized.exposed_comm_us,
             0.8 * result.baseline.exposed_comm_us);
   EXPECT_GE(result.optimized.makespan_us, result.optimized.lower_bound_us);
+}
+
+int64_t DeviceBytes(const Sharded& model, const ScheduleResult& result) {
+  return ReportMemory(result.program, result.optimized, model.costs->machine())
+      .device_bytes;
+}
+
+// What a refusal says that the smallest schedule takes.
+double LeastGib(const absl::Status& refusal) {
+  constexpr std::string_view kBefore = "the least that one takes is ";
+  std::string message = refusal.ToString();
+  size_t at = message.find(kBefore);
+  if (at == std::string::npos) return 0;
+  return std::strtod(message.c_str() + at + kBefore.size(), nullptr);
 }
 
 // 64 K tokens on four devices: activations shrink by a quarter and more, since
@@ -137,17 +151,15 @@ TEST(Schedule, PrefillOfALongSequenceTakesLessMemory) {
   };
   EXPECT_LE(result.optimized.makespan_us, result.baseline.makespan_us);
   EXPECT_LE(activations(result.optimized), 0.75 * activations(result.baseline));
-  // Weights alone: values take 15 GiB at least, libraries the rest.
+  // Weights alone: more than these, and no more than what was found takes.
   options.capacity_bytes = result.baseline.weight_bytes;
   absl::Status status = llama.Schedule(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(status.ToString(),
-              testing::HasSubstr("the least that one takes is 17."));
-}
-
-int64_t DeviceBytes(const Sharded& model, const ScheduleResult& result) {
-  return ReportMemory(result.program, result.optimized, model.costs->machine())
-      .device_bytes;
+  constexpr double kGib = 1 << 30;
+  EXPECT_GT(LeastGib(status),
+            static_cast<double>(*options.capacity_bytes) / kGib);
+  EXPECT_LE(LeastGib(status),
+            static_cast<double>(DeviceBytes(llama, result)) / kGib);
 }
 
 // Values, libraries and kernels together: what is found takes at most what was
