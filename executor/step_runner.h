@@ -47,8 +47,8 @@ class StepRunner {
   Stream& home() { return *streams_[0]; }
   // Ops that are constant, once.
   void EnqueueConstants();
-  // All others, after what is on the home stream, which then goes on after
-  // them: they are captured once.
+  // All other ops, after the work on the home stream and before its later work:
+  // captured once.
   void EnqueueStep() { step_->Replay(); }
 
   // Times of a synchronized step; empty without options.profile.
@@ -68,7 +68,8 @@ class StepRunner {
     std::vector<Event*> waits;
     // Null for views, which only synchronize.
     std::unique_ptr<Launch> launch;
-    // Of a collective that has a self-copy: where that may begin, and its end.
+    // Of a collective that has a self-copy: events for its earliest begin and
+    // its end.
     std::unique_ptr<Event> self_copy_begin, self_copy_end;
     std::vector<std::unique_ptr<Launch>> before, after;  // probes
     std::unique_ptr<Event> record;                       // null: none waits
@@ -87,7 +88,7 @@ class StepRunner {
   absl::Status MakeSelfCopies();
   absl::Status SyncKernelTuning();
   void PlaceWorkspaces();
-  // Labels of the ops whose kernel is such a one, without repetition.
+  // Labels of the ops whose kernel has that property, without repetition.
   std::vector<std::string> OpsWhere(bool (*holds)(const Kernel& kernel)) const;
   void BindOp(const Op& op, Launch* launch, std::byte* workspace);
   // Adds the probes of `op` before `launch` and after `last`, where it has

@@ -38,7 +38,7 @@ struct Dim {
   }
 };
 
-// What a value is. An axis shards at most one dimension, and is then not
+// The type of a value. An axis shards at most one dimension, and is then not
 // partial; the product of a dimension's axis sizes divides its size.
 struct Type {
   DType dtype = DType::kF32;

@@ -10,8 +10,8 @@
 
 namespace asyra {
 
-// Where the members of a group live: `ranks` devices on `hosts` hosts, at
-// least `per_host` of them on each.
+// The location of a group: `ranks` devices on `hosts` hosts, at least
+// `per_host` of them on each.
 struct GroupSpan {
   int64_t ranks = 1;
   int64_t hosts = 1;
@@ -30,12 +30,12 @@ enum class Algorithm : uint8_t {
   kRing,
   kTree,        // all_reduce alone
   kDirect,      // all_to_all: sends to each peer
-  kCopyEngine,  // chunks are written to peers, sums taken where they arrive
+  kCopyEngine,  // chunks are written to peers and reduced there
 };
 std::string_view ToString(Algorithm algorithm);
 
-// Whether copy engines carry collectives of such groups where they are asked
-// to: inside a host whose GPUs reach each other.
+// Whether copy engines can carry collectives of such groups: inside a host
+// whose GPUs have peer access.
 bool CanUseCopyEngine(const Machine& machine, const GroupSpan& span);
 // Whether a collective has the attribute `copies`.
 bool AsksForCopyEngine(const AttrMap& attrs);
@@ -48,12 +48,12 @@ struct CollectiveOptions {
 
 struct CollectiveEstimate {
   double time_us = 0;
-  double alpha_us = 0;  // part of it that moves no bytes
+  double alpha_us = 0;  // the latency part of it
   Algorithm algorithm = Algorithm::kNone;
   int protocol = -1;  // of machine.protocols
   int ctas = 0;
-  // After so much of the time a kernel of it has to find CTA slots: 0, at once;
-  // 1, it needs none.
+  // The fraction of the time after which its kernel needs CTA slots: 0, at
+  // once; 1, it needs none.
   double kernel_start_fraction = 0;
 };
 
@@ -65,8 +65,8 @@ double LatencyUs(CollectiveKind kind, Algorithm algorithm,
 
 // The fastest of the algorithms and protocols, or copies. `payload_bytes` is
 // the size of nccl-tests: the whole buffer of an all_gather (result) or
-// reduce_scatter (operand), the buffer of an all_reduce, what one rank sends of
-// an all_to_all. `busy_gpus` of a host communicate at once.
+// reduce_scatter (operand), the buffer of an all_reduce, the bytes that one
+// rank sends in an all_to_all. `busy_gpus` of a host communicate at once.
 CollectiveEstimate EstimateCollective(const Machine& machine,
                                       CollectiveKind kind, double payload_bytes,
                                       const GroupSpan& span, int64_t busy_gpus,

@@ -24,9 +24,9 @@ inline constexpr Range kPositive = {1e-9, 1e12};
 inline constexpr Range kNotNegative = {0, 1e12};
 inline constexpr Range kFraction = {1e-3, 1};
 
-// The fields of one JSON object. The first error sticks, "gpu.sms: is 0, it
-// should lie in [1, 1024]", so that a reader is a plain list of fields, which
-// ends with Finish: it refuses the keys that nobody asked for. After an error
+// The fields of one JSON object. The first error is kept, "gpu.sms: is 0, it
+// should lie in [1, 1024]", so that a reader is a plain list of fields that
+// ends with Finish, which refuses keys that were not read. After an error
 // numbers are 0, texts empty and objects default.
 class JsonFields {
  public:

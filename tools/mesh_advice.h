@@ -1,5 +1,5 @@
-// What a mesh leaves undone: ops that all devices of an axis compute
-// redundantly, and another mesh of as many devices that takes a shorter step.
+// Advice on the mesh: ops that all devices of an axis compute redundantly, and
+// a better mesh of as many devices.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,11 @@
 
 namespace asyra {
 
-// Of a device's operations, what is too much to be done redundantly by others.
+// The share of a device's operations above which redundant computation is
+// reported.
 inline constexpr double kWorthAnotherMesh = 0.05;
 
-// What every device of an axis computes, the same as the others.
+// Redundant computation on all devices of an axis.
 struct Redundancy {
   std::string axis;
   double share = 0;  // of the operations that a device executes
@@ -22,8 +23,8 @@ struct Redundancy {
 };
 
 struct MeshAdvice {
-  std::vector<Redundancy> redundant;  // by axis, where it is worth telling
-  // A mesh as flags give it, and its unscheduled step over that of this mesh.
+  std::vector<Redundancy> redundant;  // by axis, if it is worth reporting
+  // A mesh as flags, and its unscheduled step over that of this mesh.
   std::string better;
   double ratio = 1;
 };
@@ -31,11 +32,11 @@ struct MeshAdvice {
 // Of a local program, by mesh axis; shares below a hundredth are left out.
 std::vector<Redundancy> RedundancyOf(const Program& partitioned);
 
-// Where an axis leaves more than a twentieth undivided, or a remark says that
-// it does not divide an op as it should, other meshes are estimated: two axes
-// traded by a factor of 2, an axis or all of them free to shard anything. Each
-// is simulated unscheduled with a few layers. Empty where nothing is to be
-// said; `better` is empty where no mesh gains a twentieth.
+// If an axis leaves more than a twentieth undivided, or a remark says that it
+// does not divide an op as it should, other meshes are estimated: a factor of 2
+// moved between two axes, one axis or all of them free to shard anything. Each
+// is simulated unscheduled with a few layers. Empty if there is nothing to
+// report; `better` is empty if no mesh gains a twentieth.
 MeshAdvice AdviseMesh(const CompileFlags& options, const CompiledModel& result);
 
 // Lines of the report: what is redundant, and the better mesh.

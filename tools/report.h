@@ -14,7 +14,8 @@ namespace asyra {
 
 struct ReportOptions {
   MeshAdvice advice;
-  // All schedules that were tried, and what passes say that changed nothing.
+  // Also all schedules that were tried, and remarks of passes that changed
+  // nothing.
   bool verbose = false;
   bool plan = false;  // with that of plan_report.h; `partitioned` is there
   std::vector<AblationRow> ablation;  // empty: none was asked for

@@ -1,5 +1,5 @@
-// Where the data of a program's weights comes from, and what is said when
-// there is none.
+// Sources of the data of a program's weights, and messages for weights without
+// data.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ std::vector<std::string> WeightsWithoutData(const Program& program);
 // left alone. Error: another element type or shape, both named.
 absl::Status AddWeightData(const NamedTensors& data, Program* program);
 
-// What of `data` has none of these names.
+// The tensors of `data` that have none of these names.
 NamedTensors Without(const std::vector<std::string>& names,
                      const NamedTensors& data);
 

@@ -15,7 +15,7 @@ struct ThreadWorldOptions {
   // A rank that is waited for longer is lost.
   double timeout_s = 60;
   // Every collective takes at least this long from the moment its members have
-  // met, asleep: what a slow link would do to the step.
+  // met, without using the cpu: simulates a slow link.
   double inject_comm_us = 0;
 };
 

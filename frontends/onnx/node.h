@@ -30,7 +30,7 @@ class Node {
   using RunSubgraph = std::function<absl::StatusOr<std::vector<Value>>(
       const onnx::GraphProto&, std::vector<Value> inputs,
       std::string_view label)>;
-  // What the importer lends to a node; it outlives the node.
+  // The importer's state that a node uses; it outlives the node.
   struct Importer {
     const ReadTensor& read_tensor;
     const RunSubgraph& run_subgraph;

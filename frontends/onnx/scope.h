@@ -41,9 +41,9 @@ struct Scope {
   absl::flat_hash_map<std::string_view, std::optional<Value>> values;
 };
 
-// A node's attributes with references to the function's resolved; one that
-// refers to what the caller leaves out is left out. Error: a reference outside
-// of a function.
+// A node's attributes, with references to attributes of the function resolved;
+// a reference to an attribute that the caller leaves out is dropped. Error: a
+// reference outside of a function.
 absl::StatusOr<Attributes> AttributesOf(const onnx::NodeProto& node,
                                         const Scope& scope);
 

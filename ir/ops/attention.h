@@ -5,8 +5,8 @@
 //   c tanh(s / c)   elsewhere, s = scale q k^T, or s itself without softcap,
 // a float mask is added to either, and keys beyond the length score -inf.
 // Scores are rounded to f32 (f64 for f64) before and after that addition, as on
-// devices: a row that is hidden by adding -1e9 to all of its scores keeps them
-// to multiples of 64, and adding the lowest f32 leaves nothing of them.
+// devices: adding -1e9 to all scores of a row rounds them to multiples of 64,
+// adding the lowest f32 leaves nothing of them.
 // Weights are the softmax of the scores; a NaN among these gives NaN. Where all
 // are -inf softmax has no value: the row gives 0, or NaN with `empty_is_nan`.
 // Beside a sink it gives 0, which is what the weights then are.
@@ -63,7 +63,7 @@ class AttentionRows {
   const std::vector<double>& q() const { return q_; }
   const std::vector<double>& k() const { return k_; }
   const std::vector<double>& v() const { return v_; }
-  // Where rows are in q (times D, or E in the result), and k and v.
+  // Row numbers in q (times D, or E in the result), k and v.
   int64_t QueryRow(int64_t b, int64_t s, int64_t h) const {
     return (b * sizes_.s + s) * sizes_.h + h;
   }

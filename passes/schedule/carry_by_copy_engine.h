@@ -1,7 +1,6 @@
-// Copy engines for collectives before their order is searched: what an order
-// is worth depends on what carries them. Later, assign_streams
-// (assign_streams.h) asks again for those that are left, in the order that was
-// found.
+// Assigns copy engines to collectives before the order is searched, because the
+// best order depends on it. Later, assign_streams (assign_streams.h) decides
+// again for the remaining ones, in the order that was found.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -15,10 +14,10 @@ namespace asyra {
 // groups inside a host.
 bool CanUseCopyEngine(const Op& op, const CostModel& costs);
 
-// Sets `copies` on the collectives that the machine can carry so and that take
-// hardly longer alone than by the library: beside computation copies lose
-// less. Those whose CTAs are given stay as they are. Returns how many
-// were set.
+// Sets `copies` on collectives that copy engines can carry in hardly more time
+// than the library takes alone: beside computation, copies lose less.
+// Collectives with the attribute `ctas` stay unchanged. Returns how many were
+// set.
 int CarryByCopyEngine(Program& program, const CostModel& costs);
 
 // The pass `use_copy_engines`.

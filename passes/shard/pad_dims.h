@@ -9,8 +9,8 @@
 //     %y = slice(%y.padded) {dim=1, start=0, stop=10} : f32[8, 10]
 //
 // Nothing is copied: zeros are added to each shard when a weight is loaded
-// (Input::stored). Padding spreads along the factors of axis rules, as far as
-// it cannot change what is computed from the rest:
+// (Input::stored). Padding is propagated along the factors of axis rules, as
+// long as it cannot change other elements:
 //   parallel factors   a device's part does not look at others, nor does the
 //                      rest at the padding
 //   sum factors        where one operand of a product is zero there and the
@@ -30,8 +30,8 @@
 namespace asyra {
 
 // The program of stage global with all dimensions of weights of size `from`
-// grown to `to`, as far as that reaches an op before it is cut off again;
-// nothing where there is none.
+// padded to `to`, if padding reaches an op before it is sliced off; none if
+// there is no such dimension.
 absl::StatusOr<std::optional<Program>> PadDimensions(const Program& program,
                                                      int64_t from, int64_t to);
 
@@ -42,9 +42,9 @@ struct PadOptions {
 };
 
 // For every size of weights that the model axes of the mesh do not divide:
-// plans and partitions with and without padding, and keeps what takes less
-// time, ops costed one after the other. A remark says what was decided, with
-// both times. Needs costs, unless it is to pad always.
+// plans and partitions with and without padding, and keeps the faster program,
+// by the sum of its ops' costs. A remark states the decision with both times.
+// Needs costs, unless `always`.
 absl::StatusOr<bool> PadDims(Program& program, const PadOptions& options,
                              PassContext& context);
 

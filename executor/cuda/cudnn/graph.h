@@ -1,6 +1,6 @@
-// A graph of cuDNN's with the plan that runs it, chosen when it is prepared:
-// the first that its heuristics name are timed on random data, unless that was
-// done before (executor/tuning/tuning_results.h).
+// A graph of cuDNN's with the plan that runs it. The first plans that its
+// heuristics propose are timed on random data when the graph is prepared,
+// unless there is a tuning result (executor/tuning/tuning_results.h).
 #pragma once
 
 #include <functional>
@@ -39,7 +39,7 @@ struct GraphSpec {
   // Describes the tensors and operations, with every value's uid.
   std::function<std::shared_ptr<fe::graph::Graph>()> describe;
   std::vector<GraphValue> values;
-  // Plans that do any of this to numbers are left out.
+  // Plans with any of these numerical notes are left out.
   std::vector<fe::NumericalNote_t> barred;
 };
 

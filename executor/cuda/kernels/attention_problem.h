@@ -31,8 +31,8 @@ struct AttentionBand {
   std::optional<int64_t> left, right;
 };
 
-// None where the rows' sight is no such band, or where a row may see no key,
-// whose result should be 0.
+// None where the visible keys are not such a band, or where a row may see no
+// key and its result should be 0.
 std::optional<AttentionBand> BandOf(const AttentionProblem& problem,
                                     bool has_lengths);
 
