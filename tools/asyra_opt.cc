@@ -42,7 +42,7 @@ absl::Status WriteProgram(const Program& program, const std::string& path) {
   return written;
 }
 
-// Where it was scheduled, the step before that and after it.
+// The step before and after scheduling, if it was scheduled here.
 std::string HtmlPage(const Steps& steps) {
   if (!steps.before.has_value()) return ProfilePage({steps.after});
   return ProfilePage({*steps.before, steps.after});

@@ -75,9 +75,9 @@ absl::StatusOr<Loaded> Load(const CompileFlags& options) {
                 std::move(result.partitioned)};
 }
 
-// How many weights have no data and get random values. Error where that was
-// not asked for: a program file has its weights beside it, and a check is
-// worth nothing.
+// How many weights have no data and get random values. An error unless it was
+// requested: a program file should have its weights beside it, and a check
+// would be meaningless.
 absl::StatusOr<size_t> CountRandomWeights(const Flags& flags,
                                           const Loaded& loaded,
                                           const NamedTensors& recorded) {
@@ -110,8 +110,8 @@ absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(const Flags& flags) {
       {.graphs = flags.graphs, .timeout_s = flags.run.timeout_s});
 }
 
-// Runs on the device and fills in what came of it. `world` is null where the
-// ranks are threads.
+// Runs on the device and fills in the result. `world` is null if the ranks are
+// threads.
 absl::Status RunOnDevice(const Flags& flags, const Program& program,
                          const std::vector<Tensor>& inputs,
                          absl::Span<const AgainstProgram> against,
@@ -251,7 +251,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Flags& flags,
         "start them with mpirun or srun",
         launched->ranks);
   }
-  // A launcher that has lost a rank ends the others, which then say so.
+  // A launcher that has lost a rank ends the others, which then report it.
   std::signal(SIGTERM, [](int) { asked_to_end.store(true); });
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> world,
                          ConnectMpi({.timeout_s = run->timeout_s,
@@ -267,7 +267,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Flags& flags,
 
 absl::Status Main(Flags flags) {
   ASYRA_RETURN_IF_ERROR(CheckFlags(flags));
-  // What a step is when it runs.
+  // The shape of the step that runs.
   if (flags.device == "cuda") flags.compile.graph = flags.graphs;
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> world,
                          Connect(flags, &flags.run));

@@ -22,8 +22,8 @@ std::vector<std::string> ReduceScatterStrategies() {
   return {"auto", "fused", "decomposed"};
 }
 
-// "NAME=SIZE" as it is read: without a NAME= the name is empty, and what is no
-// integer of at least 1 is the size 0.
+// "NAME=SIZE", parsed: without NAME= the name is empty; a size that is no
+// integer of at least 1 is 0.
 struct NamedSize {
   std::string name;
   int64_t size = 0;
@@ -194,7 +194,7 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
              "GiB of a device that the step may use in all, libraries and "
              "kernels included, instead of what the machine has; 0: no limit")
           ->check(CheckGib);
-  // An option of its own, for errors that name what was typed.
+  // A separate option, so that errors name the flag that was given.
   app.add_option("--capacity", flags->capacity_gib, "as --memory-gib")
       ->check(CheckGib)
       ->excludes(memory);
@@ -218,8 +218,8 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
 absl::StatusOr<Mesh> MeshOf(const CompileFlags& flags) {
   if (flags.mesh.has_value()) return ReadMesh(*flags.mesh);
   std::vector<Mesh::Axis> axes;
-  // Outermost first: the neighbours along the last share a host first. Where
-  // there are several hosts LowestCostOrder has the last word.
+  // Outermost first: the neighbours along the last share a host first. With
+  // several hosts LowestCostOrder decides.
   const std::pair<const char*, int64_t> sizes[] = {
       {"dp", flags.dp}, {"ep", flags.ep}, {"sp", flags.sp}, {"tp", flags.tp}};
   for (auto [name, size] : sizes) {

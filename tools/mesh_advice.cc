@@ -14,7 +14,7 @@ namespace asyra {
 namespace {
 
 constexpr double kWorthTelling = 0.01;
-constexpr size_t kMostKinds = 3;  // of ops, that are told
+constexpr size_t kMostKinds = 3;  // of ops, in the report
 
 bool IsOver(const Type& type, AxisId axis) {
   return Contains(type.partial, axis) ||
@@ -22,7 +22,7 @@ bool IsOver(const Type& type, AxisId axis) {
                      [&](const Dim& dim) { return Contains(dim.axes, axis); });
 }
 
-// Whether the devices of the axis do different parts of the op.
+// Whether the devices of the axis compute different parts of the op.
 bool Divides(const OpCall& call, AxisId axis) {
   auto over = [&](const Type& type) { return IsOver(type, axis); };
   return std::any_of(call.operands.begin(), call.operands.end(), over) ||

@@ -13,7 +13,7 @@
 namespace asyra {
 namespace {
 
-// Rules that undo one another would go on for ever.
+// Rules that undo one another would not terminate.
 constexpr int kMaxDepth = 200;
 
 struct HashValue {
@@ -115,7 +115,7 @@ const Tensor* Rewriter::Data(ValueId value) const {
   if (const Op* op = Def(value, "constant")) {
     return &op->attrs.Get<Tensor>("value");
   }
-  // What is given smaller than its type does not have all of its elements.
+  // Data smaller than its type does not have all elements.
   if (!is_weight(value) || !inputs_[input_of_[value]].stored.empty()) {
     return nullptr;
   }

@@ -74,7 +74,7 @@ absl::StatusOr<CostedPlan> SolveAll(const Program& program,
   return plan;
 }
 
-// An axis that was asked for is used where it may be, whatever that costs.
+// A requested axis is used wherever its role allows, at any cost.
 absl::Status UseEveryAxis(const Program& program, const PlanOptions& options,
                           AxisRoles* roles, CostedPlan* plan,
                           PassContext& context) {

@@ -1,4 +1,4 @@
-// What is computed row by row along one dimension: softmax and running
+// Ops that compute row by row along one dimension: softmax and running
 // sums (ir/ops/softmax.cc), norms (ir/ops/norm.cc). In single precision, or
 // double for f64; sums over many elements are taken in double.
 #include <algorithm>

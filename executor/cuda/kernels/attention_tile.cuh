@@ -130,7 +130,7 @@ struct Sight {
   }
 };
 
-// A tile that weighs nothing.
+// A tile of zero weights.
 inline __device__ bool Skips(const AttentionProblem& p, const Sight& sight,
                              int64_t s, int64_t key) {
   if (key >= sight.length) return true;

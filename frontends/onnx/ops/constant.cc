@@ -12,7 +12,7 @@ Value IntVector(const Ints& values) {
       DType::kI64, {static_cast<int64_t>(values.size())}, values));
 }
 
-// Number of elements of a range; -1 where there is none to speak of.
+// Number of elements of a range; -1 if it is not a reasonable number.
 template <typename T>
 int64_t RangeLength(T start, T limit, T step) {
   double count = std::ceil((static_cast<double>(limit) - start) / step);
