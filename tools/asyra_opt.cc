@@ -146,7 +146,7 @@ int main(int argc, char** argv) {
                "prints how weights and layers are sharded, and what each "
                "collective moves");
   app.add_flag("--ablation", flags.ablation,
-               "prints what tiling, reordering and bucketing give, one after "
+               "prints the gain of tiling, reordering and bucketing, one after "
                "the other");
   app.add_option("--trace", flags.trace,
                  "writes the simulated step here, for ui.perfetto.dev: before "
