@@ -43,8 +43,8 @@ class SharedCase {
   // Error: another rank has run something else.
   absl::StatusOr<RankResult> Unpack(const std::string& bytes) const;
 
-  // What was reported, with the outputs and times of all ranks. Error: copies
-  // of an output that differ.
+  // The result with the outputs and times of all ranks. Error: copies of an
+  // output that differ.
   absl::StatusOr<RunResult> Collect(absl::Span<const RankResult> results);
 
  private:

@@ -22,7 +22,7 @@ class Event {
   virtual double UsSince(const Event& earlier) const = 0;
 };
 
-// What a stream is for, by ascending priority: other ranks wait for
+// The purpose of a stream, by ascending priority: other ranks wait for
 // collectives, and nothing waits for self-copies soon (Kernel::LaunchSelfCopy).
 enum class StreamUse : uint8_t { kSelfCopies, kCompute, kCollectives };
 

@@ -185,7 +185,7 @@ class RuleParser {
             factor.size = size;
           return absl::OkStatus();
         }));
-    // What is only in parentheses is left to division.
+    // Factors that occur only in parentheses are found by division.
     ASYRA_RETURN_IF_ERROR(
         ForEachDim([&](int64_t size, DimFactors& factors) -> absl::Status {
           if (factors.size() == 1) return absl::OkStatus();

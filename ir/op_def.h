@@ -28,7 +28,7 @@ struct OpCall {
   absl::Span<const Type> results;  // empty while they are being inferred
 };
 
-// What one device does in one execution, from local types; never seconds.
+// Work of one device in one execution, from local types; never seconds.
 // A view (reshape of contiguous memory) has neither flops nor bytes.
 struct Work {
   double flops = 0;       // multiply and add count one each
@@ -181,9 +181,9 @@ struct OpDef {
   // The result is operand 0 under another shape or name: no kernel, no memory.
   bool is_view = false;
   // Each element of a result depends on operand elements at the same place
-  // alone, and whoever computes it reads those of a place before writing
-  // there: a result may be on an operand of its own local shape and type. Of
-  // collectives: each result may be on its own operand, on all members.
+  // alone, and kernels read a place before they write there: a result may
+  // overwrite an operand of its own local shape and type. For collectives: each
+  // result may overwrite its own operand, on all members.
   bool in_place = false;
   // Where that depends on the use: whether it holds for a result. Null: for
   // all.

@@ -58,7 +58,7 @@ struct Type {
   bool is_distributed() const;
   // The same shape and element type, on one device.
   Type Global() const;
-  // What one device holds, as a type of its own without axes.
+  // The local type of one device, without axes.
   Type Local(const Mesh& mesh) const;
 
   friend bool operator==(const Type& a, const Type& b) {

@@ -39,7 +39,7 @@ class DecoderParts {
   }
 
  protected:
-  // What values and weights are called from here on: "layer3.".
+  // The prefix of value and weight names from here on: "layer3.".
   void EnterLayer(int64_t layer);
   void LeaveLayers() { prefix_.clear(); }
 

@@ -1,4 +1,4 @@
-// What a collective takes alone: algorithms and protocols with their latency,
+// Time of a collective alone: algorithms and protocols with their latency,
 // bandwidth and the SMs they hold. Equations: simulator/README.md.
 #pragma once
 

@@ -42,7 +42,7 @@ class JsonFields {
   bool Has(const char* key) const { return json_.contains(key); }
   std::vector<std::string> Keys() const;
 
-  // What `read(JsonFields&)` makes of the object under `key`.
+  // The result of `read(JsonFields&)` for the object under `key`.
   template <typename Read>
   auto Object(const char* key, Read read) {
     using Result = decltype(read(std::declval<JsonFields&>()));

@@ -20,8 +20,8 @@ struct OpSpan {
   StreamId stream = kNoStream;
   double start_us = 0;
   double end_us = 0;  // equal to the start for views and the like
-  // What it waited for last: the op whose end let it start, or -1, and the kind
-  // of wait. From the last op to end, these links form the critical path.
+  // The last wait: the op whose end let it start, or -1, and the kind of wait.
+  // From the last op to end, these links form the critical path.
   enum Cause : uint8_t { kBegin, kHost, kStream, kCommunicator, kData };
   int after = -1;
   Cause cause = kBegin;

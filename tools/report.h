@@ -1,5 +1,5 @@
-// What asyra-opt prints: what was imported, the plan, the schedule before and
-// after.
+// The output of asyra-opt: the imported model, the plan, the step before and
+// after scheduling.
 #pragma once
 
 #include <optional>

@@ -30,8 +30,8 @@ NamedTensors Without(const std::vector<std::string>& names,
 absl::Status NoWeightData(const std::vector<std::string>& names,
                           const std::string& path);
 
-// "weights from inputs: a, b, c, ... (291)\n" of what a model has no data for,
-// where it is an .onnx file; else nothing.
+// "weights from inputs: a, b, c, ... (291)\n" for weights without data in an
+// .onnx file; else empty.
 std::string WeightsFromInputsLine(const std::string& model,
                                   const std::vector<std::string>& names);
 

@@ -30,7 +30,7 @@ CpuClock::duration Seconds(double seconds) {
 
 class LocalCollective;
 
-// What one member shows to the others.
+// Data of one member that the others read.
 struct alignas(64) Seat {
   absl::Span<void*const> operands, results;
   const LocalCollective* collective = nullptr;

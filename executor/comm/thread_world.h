@@ -1,5 +1,5 @@
 // The communicator of ranks that are threads of one process: members of a
-// group meet, then each reads what it needs straight from the others' memory.
+// group synchronize, then each reads directly from the others' memory.
 #pragma once
 
 #include <cstdint>

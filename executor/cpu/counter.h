@@ -10,8 +10,8 @@ namespace asyra {
 
 using CpuClock = std::chrono::steady_clock;
 
-// Wraps around; what is waited for is less than 2^31 ahead. What a thread
-// wrote before it added is seen by those who waited for that.
+// Wraps around; targets are less than 2^31 ahead. Waiting threads see
+// everything that a thread wrote before its Add.
 class Counter {
  public:
   bool Reached(uint32_t target) const {

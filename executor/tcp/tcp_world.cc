@@ -202,7 +202,7 @@ class TcpWorld : public Communicator {
     return peers_[0]->Send(kHello, hello);
   }
 
-  // What comes from a rank, until it sends no more.
+  // Receives the messages of a rank until its connection ends.
   void Listen(int64_t peer) {
     bool bye = false;
     while (true) {

@@ -1,5 +1,5 @@
-// The program as it grows. What is known is computed at once by the reference
-// of the IR op; the rest becomes ops.
+// The program during import. Ops on known values are computed at once by the
+// reference of the IR op; others are added to the program.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class Graph {
   // A weight with data.
   Value Weight(std::string_view name, const Tensor& data);
   bool IsWeight(const Value& value) const;
-  // What an input is called in the program.
+  // The name of an input in the program.
   const std::string& NameOf(const Value& input) const {
     return builder_.program().value_name(input.id());
   }

@@ -84,7 +84,7 @@ class Node {
                                          std::string_view label = "");
 
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
-  // Whether the model gives the output a name, so that somebody may read it.
+  // Whether the output has a name in the model, so that it may be read.
   bool WantsOutput(int output) const;
   absl::Status SetOutput(int output, absl::StatusOr<Value> value);
   // For ops of one output.

@@ -1,4 +1,4 @@
-// What an ONNX name stands for while its model is being imported.
+// The value of an ONNX name during import.
 #pragma once
 
 #include <optional>

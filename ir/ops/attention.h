@@ -1,4 +1,4 @@
-// What attention and its gradients share: operands, and the weights of a row.
+// Shared by attention and its gradients: operands, and the weights of a row.
 //
 // The score of query i and key t is
 //   hidden          where causal, a window or a bool mask hides the key,
@@ -34,9 +34,9 @@ struct AttentionSizes {
         e(x[2].size(3)) {}
 };
 
-// The operands from number `first` on, any of which may be left out, told
-// apart by their types; -1 where there is none. A mask has rank 4 and is bool
-// or float, lengths are integers [B], sinks floats [H].
+// The operands from number `first` on, any of which may be left out; types
+// distinguish them; -1 where there is none. A mask has rank 4 and is bool or
+// float, lengths are integers [B], sinks floats [H].
 struct AttentionExtras {
   int mask = -1, lengths = -1, sinks = -1;
   AttentionExtras(absl::Span<const Type> operands, int first);

@@ -249,7 +249,7 @@ class Combiner {
     return MaskOf(-kInfinity, {}, added);
   }
 
-  // select(condition, sum of what was added, number), as a mask to be added.
+  // select(condition, sum of added masks, number), as a mask to be added.
   absl::StatusOr<Hide> Overridden(const Hide& hide, const Hides& added) {
     Hide whole = {.kind = Hide::kBias, .dtype = hide.dtype};
     std::vector<ValueId> summands;

@@ -25,7 +25,7 @@ struct Match {
 
 class Pattern {
  public:
-  // What is matched: a value, or (value kNoValue) an op not yet added.
+  // The subject of a match: a value, or (value kNoValue) an op not yet added.
   struct Place {
     ValueId value = kNoValue;
     const Op* op = nullptr;  // null for inputs

@@ -11,13 +11,12 @@
 // Nothing is copied: zeros are added to each shard when a weight is loaded
 // (Input::stored). Padding is propagated along the factors of axis rules, as
 // long as it cannot change other elements:
-//   parallel factors   a device's part does not look at others, nor does the
-//                      rest at the padding
-//   sum factors        where one operand of a product is zero there and the
-//                      others are finite, or nothing looks the rows up
-// and is cut off by a slice before ops where it is not so (softmax over the
-// vocabulary, a mean), which need the dimension whole anyway, and at outputs.
-// A weight times an activation is taken to be finite.
+//   parallel factors   other elements do not depend on the padding
+//   reductions         where one factor of a product is zero in the padding and
+//                      the others are finite, or no index names padded rows
+// Elsewhere (softmax over the vocabulary, a mean) ops need the dimension whole
+// anyway, and a slice removes the padding before them, and at outputs. A weight
+// times an activation is assumed to be finite.
 #pragma once
 
 #include <optional>

@@ -45,7 +45,7 @@ class AttentionRows {
   };
   // Products of a row of q with all keys become weights. Gives the weight that
   // a sink takes. `slopes`, where it is not null, becomes the derivative of
-  // each score by its product.
+  // each score by its dot product.
   float Weights(const Row& row, const Extras& extras, float* scores,
                 float* slopes = nullptr) const;
   // Position of the mask's element of a row and key 0, and the step to the
@@ -62,7 +62,7 @@ class AttentionRows {
     int64_t elements;
     int64_t at;  // of its conversion in the workspace; -1: there is none
   };
-  // The score of key t, of its product with the row, which is at key `place`.
+  // The score of key t from its dot product with the row at position `place`.
   // `added` is the mask's element.
   float Score(float product, int64_t place, int64_t t, const float* added,
               float* slope) const;

@@ -16,7 +16,7 @@ namespace {
 
 bool IsFloatUse(const KernelUse& use) { return IsFloat(use.operand(0).dtype); }
 
-// What one line of elements becomes, in place; `size` of them, together.
+// Computes one contiguous line of `size` elements in place.
 template <typename T>
 using LineFn = void (*)(T* line, int64_t size);
 

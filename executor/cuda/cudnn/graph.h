@@ -35,7 +35,7 @@ struct GraphValue {
 fe::DataType_t CudnnType(Element element);  // of floats
 
 struct GraphSpec {
-  std::string key;  // says all that the rest depends on
+  std::string key;  // identifies tensors and operations
   // Describes the tensors and operations, with every value's uid.
   std::function<std::shared_ptr<fe::graph::Graph>()> describe;
   std::vector<GraphValue> values;

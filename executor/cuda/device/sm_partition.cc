@@ -12,7 +12,7 @@
 namespace asyra::cuda {
 namespace {
 
-// What the driver offers since CUDA 12.5.
+// Driver functions since CUDA 12.5.
 struct Driver {
   decltype(&cuDeviceGetDevResource) get = nullptr;
   decltype(&cuDevSmResourceSplitByCount) split = nullptr;

@@ -171,8 +171,8 @@ absl::Status EyeLike(Node& node) {
   return node.Return(graph.Cast(diagonal, dtype));
 }
 
-// Coordinates of what is not zero, in a value that is known: how many there
-// are is a shape.
+// Coordinates of nonzero elements of a known value; their number is part of a
+// shape.
 absl::Status NonZero(Node& node) {
   const Value& value = node.In(0);
   if (!value.known() || value.type().num_elements() > (int64_t{1} << 20)) {

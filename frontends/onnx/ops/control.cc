@@ -23,8 +23,7 @@ absl::StatusOr<int64_t> Decided(const Value& value, std::string_view name,
   return value.data().GetInt(0);
 }
 
-// What is carried from one iteration to the next, and what each of them adds
-// to the outputs.
+// Loop-carried values, and the scan outputs of each iteration.
 class Iterations {
  public:
   Iterations(Node& node, std::vector<Value> carried)
