@@ -205,7 +205,7 @@ class RuleParser {
           if (unknown != nullptr) unknown->size = size;
           return absl::OkStatus();
         }));
-    // Every dimension must now be the product of its factors.
+    // Every dimension must now equal the product of its factors.
     return ForEachDim([&](int64_t size, DimFactors& factors) -> absl::Status {
       int64_t product = 1;
       for (FactorId id : factors) product *= rule_.factors[id].size;

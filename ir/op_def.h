@@ -46,8 +46,8 @@ struct Work {
   double vector_flops = 0;
 };
 
-// What a group of devices does together. The payload is the larger of what one
-// device sends in and gets out, the "size" of nccl-tests.
+// A collective of a group of devices. The payload is the larger of a device's
+// operands and results, the "size" of nccl-tests.
 enum class CollectiveKind : uint8_t {
   kNone,
   kAllReduce,

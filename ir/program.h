@@ -143,7 +143,7 @@ class OpUse {
 // (OpDef::in_place).
 bool MayLieOnOperand(const Program& program, const Op& op, ValueId result);
 
-// Who defines and who reads each value, computed once per program.
+// Definition and readers of each value, computed once per program.
 struct DefUse {
   explicit DefUse(const Program& program);
   // The first wait in the text for any future of a `start`; it waits for the

@@ -34,10 +34,10 @@ namespace asyra {
 // values that are defined above (an `after` on a later op is a use before its
 // definition), and a wait is below its start. Nor among ranks that run the
 // same program: of the ops that some rank has not finished, the first in the
-// text can run, since all that come before it have finished everywhere, and
-// where it is a collective all members come to it. This assumes that streams
-// really run concurrently: a collective that finds no free SMs while another
-// one waits for it is not detected.
+// text can run, since all that come before it have finished everywhere, and and
+// if it is a collective all members reach it. This assumes that streams really
+// run concurrently: a collective that finds no free SMs while another one waits
+// for it is not detected.
 absl::Status Verify(const Program& program);
 
 // Checks ranks that run different programs, each one verified. Program i is

@@ -162,8 +162,8 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
   cost.load[span.hosts > 1 ? kNetwork : kLink] = moving;
   if (estimate.algorithm == Algorithm::kCopyEngine) {
     cost.load[kCopyEngines] = moving;
-    // Matmuls beside it take nothing from it but memory bandwidth; a sum
-    // requires as many SMs as that takes.
+    // Matmuls next to it take only memory bandwidth from it; a reduction
+    // requires as many SMs as saturate the memory.
     cost.beside_compute = 1;
     cost.required_sms =
         static_cast<double>(machine_.gpu.hbm_sms) / machine_.gpu.sms;

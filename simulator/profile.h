@@ -26,8 +26,8 @@ struct ProfileOp {
   std::string axes;        // of a collective; empty: computation
   int64_t bytes = 0;       // payload of a collective
   std::string source;      // of the estimate, "interpolated"
-  std::string limit;       // what bounds it, "memory"
-  std::string waited_for;  // what held up its start: "data", "stream", "host"
+  std::string limit;       // the limiting resource, "memory"
+  std::string waited_for;  // the last wait before it: "data", "stream", "host"
   int wait = -1;           // of a started collective: the op that waited for it
   bool critical = false;   // on the critical path
   // Of a collective, its share of the time in which no computation runs, and

@@ -163,7 +163,7 @@ class Engine {
     return group < 0 || groups_[group].ops[groups_[group].next] == op;
   }
 
-  // Ops of no duration end at once and may let other streams go on.
+  // Ops without duration end at once and may release other streams.
   void StartWhatCan() {
     for (bool progress = true; progress;) {
       progress = false;

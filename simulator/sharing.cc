@@ -31,9 +31,9 @@ struct User {
 using Users = absl::InlinedVector<User, 8>;
 
 // The speed that CTA slots allow each op: all CTAs of a kernel are placed
-// before those of one behind it. Collectives come first wherever a CTA ends;
-// none does before a persistent kernel is done, and beside such a one there is
-// what it leaves.
+// before those of the next. Collectives go first whenever a CTA ends, but next
+// to a persistent kernel no CTA ends before it is done, and they get only its
+// margin.
 absl::InlinedVector<double, 8> PlacedSpeeds(absl::Span<const ActiveOp> active) {
   absl::InlinedVector<double, 8> speeds;
   double left = 1, persistent = 0, taken = 0;

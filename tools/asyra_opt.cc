@@ -28,8 +28,8 @@ struct Flags {
   std::string trace, html;
 };
 
-// The weights first: a program that is there has its weights. Nor are there
-// weights without it.
+// Writes the weights first, so that an existing program file always has its
+// weights, and removes them if writing the program fails.
 absl::Status WriteProgram(const Program& program, const std::string& path) {
   bool has_weights = program.weights != nullptr && program.weights->size() > 0;
   if (has_weights) {

@@ -17,11 +17,11 @@ struct ReportOptions {
   // Also all schedules that were tried, and remarks of passes that changed
   // nothing.
   bool verbose = false;
-  bool plan = false;  // with that of plan_report.h; `partitioned` is there
+  bool plan = false;  // with the plan of plan_report.h; needs `partitioned`
   std::vector<AblationRow> ablation;  // empty: none was asked for
 };
 
-// `steps` are there where the result was simulated.
+// `steps` are set if the result was simulated.
 std::string TextReport(const CompileFlags& options, const CompiledModel& result,
                        const std::optional<Steps>& steps,
                        const ReportOptions& report = {});

@@ -25,8 +25,8 @@ absl::Status AddWeightData(const NamedTensors& data, Program* program);
 NamedTensors Without(const std::vector<std::string>& names,
                      const NamedTensors& data);
 
-// That weights of the program file `path` have no data: names them and the
-// file where it should be.
+// The error for weights of the program file `path` without data: names them and
+// the file where the data should be.
 absl::Status NoWeightData(const std::vector<std::string>& names,
                           const std::string& path);
 

@@ -226,7 +226,7 @@ class Timer : public RankTimer {
     return failure_.status();
   }
 
-  // Of what ranks have.
+  // Over the values of all ranks.
   absl::StatusOr<double> Largest(double value) {
     std::string mine(sizeof(value), '\0');
     std::memcpy(mine.data(), &value, sizeof(value));

@@ -19,7 +19,7 @@ struct Origin {
   ValueId value;
   int dim;
   bool is_input;
-  DimLabel named = DimLabel::kNone;  // what its name says
+  DimLabel named = DimLabel::kNone;  // by its name
 };
 
 // Dimensions of data inputs, and those of activations that no operand has.

@@ -23,7 +23,7 @@ inline constexpr int kSmMargins[] = {8, 16};
 // persistent or no collective needs SMs.
 int SetSmMargin(Program& program, const CostModel& costs, int margin);
 
-// Takes the margin from matmuls that no such collective can run beside: of a
+// Removes the margin from matmuls that no such collective can run next to, in a
 // scheduled program in its final order.
 // Returns whether any had one.
 bool KeepSmMarginBesideCollectives(Program& program);

@@ -37,7 +37,7 @@ absl::StatusOr<std::optional<Program>> PadDimensions(const Program& program,
 struct PadOptions {
   PlanOptions plan;       // without pins, which are those of ...
   std::string_view pins;  // ... this text (ReadPins)
-  bool always = false;    // whatever it costs
+  bool always = false;    // even where it costs more
 };
 
 // For every size of weights that the model axes of the mesh do not divide:

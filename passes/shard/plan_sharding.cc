@@ -13,7 +13,7 @@ namespace asyra {
 namespace {
 
 // Axes of more than one device. Model axes first: what they divide decides
-// what is left for data axes. Inner axes before outer ones.
+// what remains for data axes. Inner axes before outer ones.
 AxisList SolveOrder(const Mesh& mesh) {
   AxisList order;
   for (bool model : {true, false}) {

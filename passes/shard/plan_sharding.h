@@ -44,7 +44,7 @@ struct PlanOptions {
   PlanCosts costs;
   int beam = 512;
   Pins pins;             // of the program's values; may be empty
-  AxisList expert_axes;  // shard experts beside what their names say
+  AxisList expert_axes;  // shard experts in addition to their role by name
   TpStrategy tp_strategy = TpStrategy::kAny;
   EpStrategy ep_strategy = EpStrategy::kAllToAll;
   DimNames dim_names;  // of the inputs; may be empty

@@ -8,7 +8,7 @@ template <typename A>
 struct RowState {
   A largest[kTile];  // score so far
   A sum[kTile];      // of exp(score - largest)
-  A factor[kTile];   // what the sums before a tile of keys are to be scaled by
+  A factor[kTile];   // scale of the earlier sums for a new tile of keys
 };
 
 // Turns the scores in memory.weights to weights; a warp for each row.

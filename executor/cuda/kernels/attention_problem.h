@@ -12,7 +12,7 @@ namespace asyra::cuda {
 // `first` is the number of the first operand after q, k, v (and dy).
 AttentionProblem ProblemOf(const KernelUse& use, int first);
 
-// Which operands of a use are there, by number; -1: none.
+// Numbers of the optional operands of a use; -1: none.
 struct AttentionOperands {
   int mask = -1, lengths = -1, sinks = -1;
   AttentionOperands(const KernelUse& use, int first);
