@@ -9,9 +9,9 @@
 
 namespace asyra {
 
-// Results may overwrite operands (OpDef::in_place): one that another op of the
-// body would miss is written beside them and copied in the end. Errors: those
-// of the device's kernels.
+// Results may overwrite operands (OpDef::in_place). If another op of the body
+// still reads the operand, the result is written elsewhere and copied at the
+// end. Errors: those of the device's kernels.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareComposite(const KernelUse& use,
                                                          Device& device);
 

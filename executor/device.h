@@ -61,12 +61,12 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
       std::string_view name, StreamUse use, Failure* failure) = 0;
   virtual std::unique_ptr<Event> CreateEvent(bool timed) = 0;
-  // Keeps what `enqueue` enqueues on `streams`, and runs nothing of it; each
-  // replay enqueues it all at little cost. The streams meet in events: the
-  // others begin with one recorded on the first, which waits for all of them in
-  // the end. Events recorded in it are used nowhere else. What `enqueue` refers
-  // to outlives the recording, and so do the streams.
-  // Errors: what cannot be kept.
+  // Records what `enqueue` enqueues on `streams` without running it; each
+  // replay enqueues all of it at little cost. The other streams begin with an
+  // event recorded on the first, which waits for all of them at the end. Events
+  // recorded in it are used nowhere else. The streams and what `enqueue` refers
+  // to outlive the recording.
+  // Errors: work that cannot be recorded.
   virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
       absl::Span<Stream* const> streams, std::function<void()> enqueue) = 0;
 
@@ -83,8 +83,8 @@ class Device {
   // the device cannot compute it.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(
       const KernelUse& use) = 0;
-  // Kernels that are prepared from now on use these tuning results, where they
-  // serve, instead of those that were measured here.
+  // Kernels prepared from now on use these tuning results, where they are valid
+  // on this device, instead of its own.
   virtual void SetTuningResults(const TuningResults& results) { (void)results; }
   // A probe of one operand; its label says whose.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareProbe(

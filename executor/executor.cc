@@ -15,7 +15,7 @@ namespace asyra {
 namespace {
 
 constexpr int64_t kGuardBytes = 64;  // with debug_memory
-// What memory holds until it is written.
+// Content of memory before it is written.
 constexpr uint8_t kUnused = 0xa5;
 constexpr int64_t kMeasuredBytes = int64_t{1} << 20;  // at a time
 
@@ -28,7 +28,7 @@ class RankExecutor : public Executor {
   explicit RankExecutor(Program program) : program_(std::move(program)) {}
 
   ~RankExecutor() override {
-    // Streams run what was enqueued before memory goes.
+    // Streams finish enqueued work before memory is freed.
     if (runner_ != nullptr) Finish().IgnoreError();
     if (world_ != nullptr) world_->Drain();
   }
@@ -41,7 +41,7 @@ class RankExecutor : public Executor {
     if (runner_ != nullptr) return Invalid("Prepare is called twice");
     world_ = world;
     absl::Status status = PrepareAll(device, weights, options);
-    // The others would wait for this rank in vain.
+    // The other ranks would wait for this rank without end.
     if (!status.ok()) failure_.Report(status);
     return status;
   }
@@ -182,7 +182,7 @@ class RankExecutor : public Executor {
                                      rank(), options_, guard, &failure_}));
     ASYRA_RETURN_IF_ERROR(ReserveMemory());
     ASYRA_RETURN_IF_ERROR(FillResident(weights));
-    // Nobody begins to step before all are ready.
+    // No rank begins a step before all are ready.
     if (world_ == nullptr) return absl::OkStatus();
     return world_->Exchange("ready").status();
   }
@@ -245,7 +245,7 @@ class RankExecutor : public Executor {
     return runner_->Bind(data(0), data(1), data(2));
   }
 
-  // Up to the last unit that is not as it was before anything was written.
+  // Up to the last unit that differs from its initial content.
   absl::StatusOr<int64_t> UsedOf(const DeviceMemory& memory) {
     std::vector<uint8_t> bytes(std::min(memory.bytes(), kMeasuredBytes));
     for (int64_t end = memory.bytes(); end > 0;) {

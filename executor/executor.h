@@ -40,12 +40,12 @@
 namespace asyra {
 
 struct ExecutorOptions {
-  // After every op, its float results are looked through: the step fails at
-  // the first NaN or infinity, and names the op.
+  // Checks the float results of every op: the step fails at the first NaN or
+  // infinity, and names the op.
   bool check_finite = false;
-  // Results are poisoned before their op, followed by guard bytes where the
-  // executor plans the memory, and every value is checked to be what its op
-  // left when it is read: wrong reuse fails at the op that notices.
+  // Fills results with poison before their op, puts guard bytes behind them
+  // where the executor plans the memory, and checks at every read that a value
+  // is what its op wrote: wrong reuse fails at the op that reads it.
   bool debug_memory = false;
   // Records when each op ran, for Profile().
   bool profile = false;
@@ -109,10 +109,10 @@ class Executor {
   virtual std::vector<std::string> split_fusions() const = 0;
   // Bytes that were planned and reserved.
   virtual MemoryUse memory() const = 0;
-  // Bytes that the steps so far have really used: up to the last one that was
-  // ever written, in units of kDeviceAlignment. At most what was planned, less
-  // by workspaces and padding that nothing needed. Copies all memory to the
-  // host; call it between steps.
+  // Bytes that the steps so far have written: up to the last one that was ever
+  // written, in units of kDeviceAlignment. At most what was planned; less where
+  // workspaces and padding were not needed. Copies all memory to the host; call
+  // it between steps.
   virtual absl::StatusOr<MemoryUse> MeasureMemory() = 0;
 
   // Gives a state input its first value, or another one between steps; `name`

@@ -1,6 +1,6 @@
 // The first failure of one rank, which all its streams and its host thread
 // see. After it no kernel runs, but streams still go through what was
-// enqueued, so that nobody waits for ever.
+// enqueued, so that nothing waits forever.
 #pragma once
 
 #include <atomic>

@@ -72,11 +72,11 @@ class Kernel {
   virtual ~Kernel() = default;
   // Memory it needs while it runs; aligned as device memory is.
   virtual int64_t workspace_bytes() const { return 0; }
-  // False for the op's own reference, computed on the host for want of a
-  // kernel: slow, and allocates.
+  // False where the op's reference runs on the host because there is no kernel:
+  // slow, and it allocates.
   virtual bool is_native() const { return true; }
-  // False for a fusion whose ops run one after the other, for want of one
-  // kernel for all.
+  // False for a fusion whose ops run one after the other because there is no
+  // kernel for all of them.
   virtual bool is_whole() const { return true; }
   // Of a collective: true where copy engines carry it, false for the library.
   virtual bool is_by_copy_engine() const { return false; }
@@ -92,11 +92,11 @@ class Kernel {
   // Enqueues it. Errors while it runs go to the stream's Failure, after the
   // label.
   virtual void Launch(const KernelArgs& args, Stream& stream) = 0;
-  // Whether Launch leaves a self-copy, of what stays on its device, to
-  // LaunchSelfCopy, as a collective may whose CollectiveUse is split.
+  // Whether Launch leaves the self-copy to LaunchSelfCopy; only collectives
+  // whose CollectiveUse is split may do so.
   virtual bool has_self_copy() const { return false; }
-  // Enqueues the self-copy on a stream where it may come late without holding
-  // up what follows Launch. Both have ended before the result is read.
+  // Enqueues the self-copy, on a stream where it does not delay the work after
+  // Launch. Both have ended before the result is read.
   virtual void LaunchSelfCopy(const KernelArgs& args, Stream& stream) {
     (void)args;
     (void)stream;

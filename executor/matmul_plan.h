@@ -1,5 +1,6 @@
-// Which matrices of a matmul (ir/ops/matmul.cc) meet, and their layout in
-// memory: what is common to the kernels of all devices.
+// Which matrices of a matmul, matmul_wgrad or grouped_matmul
+// (ir/ops/matmul.cc) are multiplied, and their layout in memory; shared by the
+// kernels of all devices.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 namespace asyra {
 
 // Matmuls c[m, n] = a[m, k] b[k, n] of dense matrices in rows; a transposed
-// operand lies as [k, m] or [n, k].
+// operand is stored as [k, m] or [n, k].
 struct MatmulPlan {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
@@ -19,7 +20,7 @@ struct MatmulPlan {
   std::vector<std::array<int64_t, 3>> matmuls;
 };
 
-// Of this rank's part. Batches that meet one b are one matmul.
+// Of this rank's part. Batches that share one b are one matmul.
 MatmulPlan PlanMatmul(const KernelUse& use);
 
 }  // namespace asyra

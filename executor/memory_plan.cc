@@ -54,8 +54,8 @@ class Planner {
     }
   }
 
-  // Those of the program or, as it brings none, what plan_memory would give
-  // one in which nothing works in place.
+  // The offsets of the program, or else those that plan_memory would choose
+  // without in-place results.
   void FindOffsets() {
     offsets_.resize(program_.values.size());
     if (program_.stage == Stage::kAllocated) {

@@ -1,9 +1,10 @@
 // Where every value of a program is located in a rank's memory.
 //
 // A program of stage `allocated` brings its offsets; for others they are
-// planned here as plan_memory does it (ir/place_blocks.h), but for results on
-// operands. What has none is resident, or is in the state that it replaces
-// where nothing reads that later, as the updates of optimizers do.
+// planned here as plan_memory does (ir/place_blocks.h), except that results do
+// not share the bytes of operands. Values without an offset are resident, or
+// are written to the state that they replace if nothing reads it later, as in
+// optimizers.
 #pragma once
 
 #include <vector>
@@ -47,8 +48,8 @@ struct MemoryPlan {
 
 struct MemoryPlanOptions {
   int64_t alignment = 64;
-  // Unused bytes after every buffer, for checks that nobody writes there.
-  // Planned offsets leave none.
+  // Guard bytes after every buffer. Offsets that came with the program leave
+  // none.
   int64_t guard_bytes = 0;
 };
 

@@ -17,7 +17,7 @@ class Platform {
  public:
   virtual ~Platform() = default;
   virtual std::string_view name() const = 0;
-  // Error: ranks that it has no room for.
+  // Error: more ranks than it can run.
   virtual absl::Status CheckRanks(int64_t ranks_here) const = 0;
   // For a rank of this process, the `local_rank`-th of the `ranks_on_host` of
   // its host.
@@ -34,7 +34,7 @@ struct RunOptions {
   // A rank that is waited for longer is lost.
   double timeout_s = 60;
   // Every collective takes at least this long from the moment its members have
-  // met: what a slow link would do to the step. Of cpus only.
+  // met: simulates a slow link. On cpus only.
   double inject_comm_us = 0;
   // Steps, all of them from the same inputs and state.
   int64_t repeat = 1;
@@ -64,9 +64,9 @@ struct RunCase {
   absl::Span<const Tensor> inputs;
 };
 
-// Programs for equally many devices, a step of each in turn: what slows the
-// machine, or the clock of a GPU, slows all of them equally. A result for each.
-// Errors: those of the executor, after the rank that failed first; a
+// Programs for equally many devices, a step of each in turn, so that other load
+// and changes of the GPU's clock affect all of them equally. Gives a result for
+// each. Errors: those of the executor, after the rank that failed first; a
 // replicated output whose copies differ between ranks.
 absl::StatusOr<std::vector<RunResult>> RunOnThreads(
     absl::Span<const RunCase> cases, Platform& platform,

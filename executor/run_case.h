@@ -1,4 +1,4 @@
-// A program of a run (run.h): what all its ranks share, and the end of one.
+// A program of a run (run.h): what all its ranks share, and one rank's end.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ struct RankResult {
   std::vector<double> step_us;
 };
 
-// One of the programs, with all that its ranks share. What it is given outlives
-// it. Ranks use it at the same time, but for what is not const.
+// One of the programs, with all that its ranks share. Its arguments outlive it.
+// Const functions are thread-safe.
 class SharedCase {
  public:
   SharedCase(const RunCase& given, const RunOptions& options)
@@ -26,7 +26,7 @@ class SharedCase {
 
   const Program& program() const { return program_; }
 
-  // First. Error: inputs that are not the program's.
+  // To be called first. Error: inputs that are not the program's.
   absl::Status TakeInputs();
 
   absl::StatusOr<std::unique_ptr<Executor>> Prepare(Device& device,
@@ -43,8 +43,8 @@ class SharedCase {
   // Error: another rank has run something else.
   absl::StatusOr<RankResult> Unpack(const std::string& bytes) const;
 
-  // What was reported, with the outputs and times of all ranks. Error: copies
-  // of an output that differ.
+  // The result with the outputs and times of all ranks. Error: copies of an
+  // output that differ.
   absl::StatusOr<RunResult> Collect(absl::Span<const RankResult> results);
 
  private:

@@ -352,8 +352,8 @@ void StepRunner::EnqueueConstants() {
   }
 }
 
-// A constant has no kernel in the step, but others may wait for its place on
-// the stream (ir/happens_before.h).
+// A constant has no kernel in the step, but other ops may wait for its position
+// on the stream (ir/happens_before.h).
 void StepRunner::Enqueue(OpLaunch& op) {
   Stream& stream = *streams_[op.stream];
   for (Event* wait : op.waits) stream.Wait(*wait);

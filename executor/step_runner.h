@@ -48,8 +48,8 @@ class StepRunner {
   Stream& home() { return *streams_[0]; }
   // Ops that are constant, once.
   void EnqueueConstants();
-  // All others, after what is on the home stream, which then goes on after
-  // them: they are captured once.
+  // All other ops, after the work on the home stream and before its later work:
+  // captured once.
   void EnqueueStep() { step_->Replay(); }
 
   // Times of a synchronized step; empty without options.profile.
@@ -69,7 +69,8 @@ class StepRunner {
     std::vector<Event*> waits;
     // Null for views, which only synchronize.
     std::unique_ptr<Launch> launch;
-    // Of a collective that has a self-copy: where that may begin, and its end.
+    // Of a collective that has a self-copy: events for its earliest begin and
+    // its end.
     std::unique_ptr<Event> self_copy_begin, self_copy_end;
     std::vector<std::unique_ptr<Launch>> before, after;  // probes
     std::unique_ptr<Event> record;                       // null: none waits
@@ -88,7 +89,8 @@ class StepRunner {
   absl::Status MakeSelfCopies();
   absl::Status SyncKernelTuning();
   void PlaceWorkspaces();
-  // Labels of such ops with such kernels, without repetition.
+  // Labels of the ops that have the property, or whose kernel has, without
+  // repetition.
   std::vector<std::string> OpsWhere(bool (*holds)(const Op& op,
                                                   const Kernel& kernel)) const;
   void BindOp(const Op& op, Launch* launch, std::byte* workspace);

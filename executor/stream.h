@@ -16,14 +16,14 @@ namespace asyra {
 class Event {
  public:
   virtual ~Event() = default;
-  // From when the work before `earlier` had finished until that before this
-  // one had. Only between events created with `timed`, after their streams
-  // were synchronized.
+  // Time from the end of the work before `earlier` to the end of the work
+  // before this event. Only between events created with `timed`, after their
+  // streams were synchronized.
   virtual double UsSince(const Event& earlier) const = 0;
 };
 
-// What a stream is for, by ascending priority: collectives hold up other ranks,
-// and nothing is in a hurry for self-copies (Kernel::LaunchSelfCopy).
+// The purpose of a stream, by ascending priority: other ranks wait for
+// collectives, and nothing waits for self-copies soon (Kernel::LaunchSelfCopy).
 enum class StreamUse : uint8_t { kSelfCopies, kCompute, kCollectives };
 
 using WaitCheck = std::function<absl::Status(double waited_s)>;

@@ -12,7 +12,7 @@ namespace asyra {
 struct SyncPlan {
   struct Point {
     int stream = 0;          // index of the executor's stream
-    bool record = false;     // somebody waits for this op
+    bool record = false;     // another op waits for this one
     std::vector<int> waits;  // ops whose record this one waits for
   };
   std::vector<Point> ops;    // by op

@@ -1,4 +1,4 @@
-// Attributes: what an op is told at compile time.
+// Attributes: the parameters of an op, known at compile time.
 #pragma once
 
 #include <cstdint>

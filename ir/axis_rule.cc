@@ -185,7 +185,7 @@ class RuleParser {
             factor.size = size;
           return absl::OkStatus();
         }));
-    // What is only in parentheses is left to division.
+    // Factors that occur only in parentheses are found by division.
     ASYRA_RETURN_IF_ERROR(
         ForEachDim([&](int64_t size, DimFactors& factors) -> absl::Status {
           if (factors.size() == 1) return absl::OkStatus();
@@ -205,7 +205,7 @@ class RuleParser {
           if (unknown != nullptr) unknown->size = size;
           return absl::OkStatus();
         }));
-    // Every dimension must now be the product of its factors.
+    // Every dimension must now equal the product of its factors.
     return ForEachDim([&](int64_t size, DimFactors& factors) -> absl::Status {
       int64_t product = 1;
       for (FactorId id : factors) product *= rule_.factors[id].size;

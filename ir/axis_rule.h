@@ -1,7 +1,8 @@
 // One axis rule per op: how the dimensions of its operands and results are
 // bound to named factors, in the manner of einsum. Sharding propagation, the
-// collectives that partition inserts, the legality of tiling and what
-// bucketing may merge all follow from it; no pass knows op names.
+// collectives that partition inserts, the legality of tiling and what bucketing
+// may merge all follow from it; passes that shard, tile or schedule make no
+// decision by op name.
 //
 //   matmul      "... m k, ... k n -> ... m n"
 //   rms_norm    "... !d, !d -> ... !d"
@@ -9,12 +10,12 @@
 //   embedding   "@v e, ... -> ... e"
 //
 // A factor that reaches a result is parallel: each device (or tile) computes
-// its own part. One that reaches no result is a sum: devices hold partial
+// its own part. One that reaches no result is a reduction: devices hold partial
 // results. `!f` must be whole on every device. `@f` is positional: the op must
 // know which part of the factor it was given (an embedding whose rows are
 // sharded, a causal mask over part of the queries). `(h g)` is one dimension
 // of several factors, outermost first, all but one of known size: `s=4` gives
-// the size of a factor that is nowhere alone. `...` stands for the leading
+// the size of a factor that never occurs alone. `...` stands for the leading
 // dimensions and broadcasts as NumPy does. `_` is a dimension of size 1.
 #pragma once
 
@@ -64,10 +65,10 @@ struct AxisRule {
   bool UsedByOperand(FactorId factor, int operand) const;
 };
 
-// Reads the notation above. The sizes come from the types; a factor inside a
-// parenthesis takes its size from where it is alone, at most one per
-// dimension being left to division. Errors name the spec: they are bugs of an
-// op definition, or of operands whose shapes `infer` should have refused.
+// Parses the notation above. Sizes come from the types. A factor inside a
+// parenthesis has the size of the dimension where it occurs alone; at most one
+// per dimension is found by division. Errors name the spec: they are bugs of an
+// op definition, or operands whose shapes `infer` should have refused.
 absl::StatusOr<AxisRule> ParseAxisRule(std::string_view spec,
                                        absl::Span<const Type> operands,
                                        absl::Span<const Type> results,
@@ -77,16 +78,16 @@ absl::StatusOr<AxisRule> ParseAxisRule(std::string_view spec,
 using FactorAxes = std::vector<AxisList>;
 
 // The axes of every factor under the operands' distribution.
-// Errors: a dimension sharded by axes that do not fall on its factors, a whole
-// factor that is sharded, operands that disagree about a factor; each names
-// the operand, dimension and axes.
+// Errors: a dimension sharded by axes that do not match its factors, a whole
+// factor that is sharded, operands that disagree about a factor; each names the
+// operand, dimension and axes.
 absl::StatusOr<FactorAxes> FactorAxesOf(const AxisRule& rule,
                                         absl::Span<const Type> operands,
                                         const Mesh& mesh);
 
-// `type` redistributed as `factors` of the op say, for operand i or result i.
-// Error where it cannot be written: an inner factor sharded while the outer
-// one is not wholly so, or sizes that do not divide.
+// `type` with the sharding that `factors` give operand i or result i. Errors:
+// an inner factor is sharded while the outer one is not completely, or sizes
+// that do not divide.
 absl::StatusOr<Type> ApplyFactorAxes(const Type& type,
                                      const OperandFactors& dims,
                                      const AxisRule& rule,
@@ -94,8 +95,8 @@ absl::StatusOr<Type> ApplyFactorAxes(const Type& type,
                                      const Mesh& mesh);
 
 // The results' distribution that follows from the operands': dimensions by
-// their factors, partial over the axes of sharded sum factors and over what
-// linearity lets through. `results` gives shapes and element types.
+// their factors, partial over the axes of sharded reduction factors and over
+// those that linearity passes on. `results` gives shapes and element types.
 absl::StatusOr<std::vector<Type>> Distribute(const AxisRule& rule,
                                              absl::Span<const Type> operands,
                                              absl::Span<const Type> results,

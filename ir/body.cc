@@ -40,7 +40,7 @@ absl::Status CheckOp(const Body& body, size_t index) {
   return absl::OkStatus();
 }
 
-// What is made is read or given, and given once.
+// Every value is read or returned, and returned at most once.
 absl::Status CheckUses(const Body& body) {
   std::vector<bool> read(body.num_values(), false);
   std::vector<bool> given = read;
@@ -76,7 +76,7 @@ absl::Status CheckBody(const Body& body, size_t operands) {
   return CheckUses(body);
 }
 
-// Kernels go along rows: what is not parallel is the last dimension of x.
+// Kernels loop over rows: only the last dimension of x may be non-parallel.
 absl::Status CheckRows(const OpCall& call) {
   if (call.def.fusable != Fusable::kRow) return absl::OkStatus();
   ASYRA_ASSIGN_OR_RETURN(AxisRule rule, AxisRuleOf(call));

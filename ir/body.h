@@ -46,20 +46,21 @@ bool BeginsWithMatmul(const Body& body);
 
 // The types of all values of a body, distributed as the operands are by the
 // rule of the whole.
-// Errors: a body that is none (an op that cannot be fused, a value that is used
-// before its definition, that nobody reads, or that is given twice), operands
-// that are not as many as it takes, a matmul that is not the first op, a
-// reduction behind one or over another than the last dimension, and what the
-// definition of an op refuses: "op 1 of the body, rms_norm: ...".
+// Errors: an invalid body (an op that cannot be fused, a value that is used
+// before its definition, never read, or returned twice), a wrong number of
+// operands, a matmul that is not the first op, a reduction after one or over a
+// dimension that is not the last, and errors of the ops' definitions: "op 1 of
+// the body, rms_norm: ...".
 absl::StatusOr<std::vector<Type>> BodyTypes(const Body& body,
                                             absl::Span<const Type> operands,
                                             const Mesh& mesh);
 
-// The rule of the whole from those of its ops: what a value binds in the op
-// that makes it and in those that read it is one factor. A factor that some op
-// sums over is whole. `types` are those of all values, without axes.
-// Errors: the value and dimension where two ops bind factors of other sizes, or
-// one factor twice.
+// The axis rule of the body from those of its ops: a dimension of a value is
+// one factor for the op that defines it and for those that read it. A factor
+// that some op reduces over is whole. `types` are those of all values, without
+// axes.
+// Errors, which name value and dimension: two ops bind factors of different
+// sizes, or one factor twice.
 absl::StatusOr<AxisRule> BodyAxisRule(const Body& body,
                                       absl::Span<const Type> types);
 // The same with every value of the body as a result.
@@ -82,11 +83,11 @@ class BodyCall {
 // The shape of the loop that computes a body: that of its largest value.
 Shape LoopShape(absl::Span<const Type> types);
 
-// What the body does, in one line without types or numbers:
-// "add(%0, %1); rms_norm(%3, %2)". Equal for bodies that take as long.
+// Describes the body in one line without types or numbers:
+// "add(%0, %1); rms_norm(%3, %2)". Equal for bodies with equal cost.
 std::string BodyOutline(const Body& body);
 
-// The op as people know it: "matmul", "fusion(add+rms_norm)".
+// The op's name for reports: "matmul", "fusion(add+rms_norm)".
 std::string OpLabel(const OpDef& def, const AttrMap& attrs);
 
 }  // namespace asyra

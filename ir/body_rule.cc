@@ -46,7 +46,7 @@ class Composer {
                 first);
   }
 
-  // Enters what an op binds a value's dimensions to; its own factors begin at
+  // Enters the binding of a value's dimensions by an op, whose factors begin at
   // `first`.
   absl::Status Bind(int value, const OperandFactors& dims, int first) {
     Dims& bound = bound_[value];
@@ -126,7 +126,7 @@ class Composer {
       int root = Root(static_cast<int>(f));
       if (new_id_[root] < 0) continue;
       Factor& factor = rule.factors[new_id_[root]];
-      // Sums that others go on with need all summands.
+      // A reduction that other ops read needs all summands.
       if (factors_[f].kind != FactorKind::kParallel || !given[root]) {
         factor.kind = FactorKind::kWhole;
       }

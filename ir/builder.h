@@ -48,8 +48,8 @@ class Builder {
   // results into `map`.
   absl::Status Copy(const Program& from, const Op& op,
                     std::vector<ValueId>* map);
-  // Appends `op` as it is, with results of the given types: for passes
-  // that set starts, streams and types themselves.
+  // Appends `op` unchanged, with results of the given types: for passes that
+  // set starts, streams and types themselves.
   std::vector<ValueId> Append(Op op, absl::Span<const Type> types,
                               absl::Span<const std::string> names);
   // A constant holding `value`.

@@ -1,13 +1,14 @@
-// How chunks of a collective that consist of several contiguous runs reach its
-// library: the executor does so, and the simulator costs it.
+// How chunks that consist of several contiguous runs are given to the
+// collective library. Shared by the executor, which does it, and the simulator,
+// which estimates it.
 #pragma once
 
 #include <cstdint>
 
 namespace asyra {
 
-// Whether a chunk of so many contiguous runs takes a call for each, all in one
-// group and launch. Otherwise it is packed: many short runs, or too many.
+// Whether each run of such a chunk is a call of its own, all in one group and
+// launch. Otherwise the chunk is packed: its runs are short or too many.
 // Between two H200, 64 MiB take 166 us by 32 calls and 199 packed.
 inline bool UseGroupedCalls(int64_t runs, int64_t run_bytes) {
   constexpr int64_t kFew = 8, kMost = 64, kLongBytes = 256 << 10;

@@ -1,6 +1,6 @@
-// What a model calls the dimensions of its inputs: "batch", "seq". A hint that
-// importers find and passes may go by (passes/dim_words.h). It is kept beside
-// the program: it means nothing to it, and the text form does not have it.
+// The model's names for the dimensions of its inputs: "batch", "seq". A hint
+// from importers that passes may use (passes/analysis/dim_words.h). It is kept
+// beside the program and is not part of the text form.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace asyra {
 // By name of the input; of each dimension, "" where it has none.
 using DimNames = std::map<std::string, std::vector<std::string>, std::less<>>;
 
-// "" where the model gives none.
+// "" if the model has no name for it.
 std::string_view DimName(const DimNames& names, std::string_view input,
                          int dim);
 

@@ -49,7 +49,7 @@ class Reader {
   }
 
  private:
-  // Enters what an op does to the value that is there so far.
+  // Enters an op on the current value.
   bool Take(const BodyOp& op) {
     static const OpDef* const add = FindOp("add");
     if (op.def != add) {

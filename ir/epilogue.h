@@ -1,9 +1,8 @@
-// What follows the matmul of a body (ir/body.h), where it is something
-// that libraries of matmuls compute with it:
+// The ops after the matmul of a body (ir/body.h), if matmul libraries can
+// compute them as an epilogue:
 //   activation(matmul + residual + bias)
-// in any order of the sums, each part at most once, in f16, bf16 or f32. Passes
-// ask before they make such a body and devices before they take it whole, so
-// that they agree.
+// with the additions in any order, each part at most once, in f16, bf16 or f32.
+// Passes that make such bodies and devices that run them use the same function.
 #pragma once
 
 #include <optional>
@@ -14,7 +13,8 @@
 namespace asyra {
 
 struct Epilogue {
-  // gelu_tanh only in bf16: libraries approximate it to less than f16 has.
+  // gelu_tanh only in bf16: libraries approximate it with less precision than
+  // f16.
   enum Activation : uint8_t { kNone, kRelu, kGeluTanh };
 
   // Operands of the body, or -1.
@@ -23,8 +23,8 @@ struct Epilogue {
   Activation activation = kNone;
 };
 
-// Nothing where the body does not begin with a matmul, where something else
-// follows it, or where another than the last value is given. `operands`
+// None if the body does not begin with a matmul, if something else follows it,
+// or if it returns a value other than the last. `operands`
 // are the types of the body's operands. The matmul alone has an empty one.
 std::optional<Epilogue> EpilogueOf(const Body& body,
                                    absl::Span<const Type> operands);

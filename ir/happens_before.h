@@ -1,20 +1,20 @@
 // Which ops of a scheduled program have finished before which others begin,
-// on every execution. The one definition of order between streams: the
-// verifier and the memory planner check against it, the executor records the
-// events that make it so and the simulator replays the same edges.
+// on every execution. The one definition of order between streams: the verifier
+// and the memory planner check against it, the executor enforces it with
+// events, and the simulator replays the same edges.
 //
 // An op begins when these have finished:
 //   the op before it on its stream;
-//   what defines the operands of a `start`, on whatever stream (a fork);
+//   the ops that define the operands of a `start`, on any stream (a fork);
 //   the `start` whose future it waits for (a join);
-//   what defines the values of its `after`.
+//   the ops that define the values of its `after`.
 // Reading an operand on another stream is no edge: it must be ordered by one
 // of the above. Ops without a stream run in text order, as on one stream.
 //
-// Every op has a place on its stream, also those that run no kernel in a step:
-// views, and constants (IsSetUpOnce), which are computed before the first
-// step. To come after one of them is to come after all that is before it on
-// its stream. The value of a constant is always there: reading it needs no
+// Every op has a position on its stream, also those that run no kernel in a
+// step: views, and constants (IsSetUpOnce), which are computed before the first
+// step. Coming after one of them means coming after all ops before it on its
+// stream. The value of a constant is always available: reading it needs no
 // order.
 #pragma once
 
@@ -36,17 +36,17 @@ class HappensBefore {
   // Values are defined before use.
   HappensBefore(const Program& program, const DefUse& def_use);
 
-  // Op `a` has finished before op `b` begins: its place on its stream has been
-  // passed. False for a == b. -1 stands for the beginning of the program,
-  // where the inputs are there.
+  // Op `a` has finished before op `b` begins: its stream has passed its
+  // position. False for a == b. -1 is the beginning of the program, where the
+  // inputs are available.
   bool Finished(int a, int b) const;
-  // What op `a` computes is there before op `b` begins.
+  // The results of op `a` are available before op `b` begins.
   bool Computed(int a, int b) const {
     return a >= 0 && is_constant_[a] ? b >= 0 : Finished(a, b);
   }
 
-  // The latest of several ops on each stream, so that many can be asked about
-  // at the cost of one.
+  // The latest of several ops on each stream: a query about all of them costs
+  // as much as one about a single op.
   class Frontier {
    public:
     // An empty one, which everything comes after.
@@ -68,7 +68,7 @@ class HappensBefore {
   int num_streams_;  // the last one for ops without a stream
   std::vector<std::vector<int>> ops_on_;  // per stream, in text order
   std::vector<int> slot_;                 // per op: its stream ...
-  std::vector<int32_t> position_;         // ... and its place on it
+  std::vector<int32_t> position_;         // ... and its position on it
   // Per op and stream: how many of the stream's ops have finished before the
   // op begins.
   std::vector<int32_t> finished_;

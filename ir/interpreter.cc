@@ -76,8 +76,8 @@ class Machine {
     return absl::OkStatus();
   }
 
-  // Devices that hold the same part share it; what is whole on every device is
-  // looked at where it is mapped.
+  // Devices that hold the same part share it; replicated values are views of
+  // the mapped file.
   absl::Status LoadShards(const Input& input, const Tensor& whole) {
     const Type& type = program_.type(input.value);
     std::vector<Tensor>& shards = shards_[input.value];

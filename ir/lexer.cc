@@ -130,7 +130,7 @@ absl::Status Lexer::ErrorAt(const Token& token, std::string_view what) const {
 
 absl::Status Lexer::Error(std::string_view what) const {
   if (token_.kind == Token::kError) return ErrorAt(token_, token_.text);
-  // Only what was expected is worth comparing with what is there.
+  // Names the expected and the actual token.
   if (what.find("expected") == std::string_view::npos) {
     return ErrorAt(token_, what);
   }

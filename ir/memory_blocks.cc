@@ -52,8 +52,8 @@ void MemoryBlocks::FindAccesses() {
   }
 }
 
-// Whether the result may be on `old` from then on: all that access it have
-// finished, but for the op itself where it works in place.
+// Whether the result may use the bytes of `old`: all ops that access it have
+// finished, except the op itself if it works in place.
 bool MemoryBlocks::MayReplace(ValueId old, ValueId result) const {
   int by = def_use_.def[result];
   const Op& op = program_.ops[by];
@@ -75,8 +75,8 @@ bool MemoryBlocks::MayReplace(ValueId old, ValueId result) const {
   return true;
 }
 
-// An output is in the state that it replaces, where it may; in the first one
-// if it replaces several.
+// An output is stored in the state that it replaces, if possible; in the first
+// one if it replaces several.
 void MemoryBlocks::PlaceStates() {
   std::vector<bool> seen(program_.values.size());
   for (const Output& output : program_.outputs) {
@@ -108,7 +108,7 @@ int MemoryBlocks::InPlaceBlock(int op, ValueId result) const {
   for (ValueId operand : program_.ops[op].operands) {
     ValueId root = root_[operand];
     int block = block_of_[root];
-    // Not on an output, nor where another result of the op is already.
+    // Not over an output, nor where another result of the op is stored.
     if (block == kOutside || kept_[root] || top_[block] != root) continue;
     if (MayReplace(root, result)) return block;
   }

@@ -1,12 +1,11 @@
-// What of a program's memory has to be placed, and what may share bytes: the
-// question that ir/place_blocks.h answers with offsets.
+// The memory blocks of a program that need offsets, and which of them may share
+// bytes. ir/place_blocks.h chooses the offsets.
 //
-// Order between streams is partial: of two blocks neither may come before the
-// other although their ops are far apart in the text. So a block has no time
-// at which it ends, but one on each stream: from some op on, all that run on
-// that stream come after everything that accesses the block, by happens-before
-// (ir/happens_before.h). As that holds for all later ops of the stream too,
-// "block a is done before block b begins" is one comparison.
+// Order between streams is partial: two blocks may be unordered although their
+// ops are far apart in the text. So a block has not one end but one on each
+// stream: the first op there that comes after every access to the block, by
+// happens-before (ir/happens_before.h). As that holds for all later ops of the
+// stream too, "block a is done before block b begins" is one comparison.
 #pragma once
 
 #include <cstdint>
@@ -17,28 +16,28 @@
 
 namespace asyra {
 
-// Values that are at one place, each on the one before it: a result with its
-// views, and results that ops compute in place (OpDef::in_place) on an operand
-// that nobody else reads any more.
+// Values that share one buffer: a result with its views, and results that ops
+// compute in place (OpDef::in_place) over an operand that nothing else reads
+// any more.
 struct MemoryBlock {
   int64_t bytes = 0;  // on one device
   int begin = 0;      // the op that writes it first
   int last = 0;       // the last op in the text that accesses it
-  // No op of the text from this one on may still meet it: what shares bytes
-  // with it has begun before, or may.
+  // No op of the text from this one on can overlap it: a block that interferes
+  // with it begins before this op.
   int end = 0;
 };
 
 class MemoryBlocks {
  public:
   // Operands of a start are accessed until the first wait for it; outputs to
-  // the end. `in_place`: whether results may be on operands.
+  // the end. `in_place`: whether results may overwrite operands.
   MemoryBlocks(const Program& program, const HappensBefore& order,
                const DefUse& def_use, bool in_place = true);
 
   const std::vector<MemoryBlock>& all() const { return blocks_; }
-  // The block in which a value is. kOutside: inputs, constants, outputs in
-  // the place of the state that they replace, and views of these.
+  // The block of a value. kOutside: inputs, constants, outputs stored in the
+  // state that they replace, and views of these.
   static constexpr int kOutside = -1;
   int BlockOf(ValueId value) const { return block_of_[root_[value]]; }
 
@@ -46,9 +45,8 @@ class MemoryBlocks {
   bool Interfere(int a, int b) const {
     return a != b && !Before(a, b) && !Before(b, a);
   }
-  // The most bytes, each block rounded up to `alignment`, that the text has in
-  // use at one op. All these interfere with each other, so that no arena is
-  // smaller.
+  // The largest sum of blocks in use at one op of the text, each rounded up to
+  // `alignment`. They all interfere with each other, so no arena is smaller.
   int64_t PeakBytes(int64_t alignment) const;
 
  private:
@@ -56,7 +54,7 @@ class MemoryBlocks {
   void PlaceStates();
   void MakeBlocks();
   int AddBlock(ValueId value, int op);
-  // The block on which the result of an op may be, or kOutside.
+  // The block that the result of an op may overwrite, or kOutside.
   int InPlaceBlock(int op, ValueId result) const;
   bool MayReplace(ValueId old, ValueId result) const;
   void Extend(int block, ValueId value);
@@ -73,15 +71,15 @@ class MemoryBlocks {
   std::vector<ValueId> root_;  // of a view, the value that owns the bytes
   std::vector<std::vector<int>> users_;  // by root: ops that access it
   std::vector<bool> kept_;               // by root: it is an output
-  std::vector<bool> outside_;            // by root: in the place of a state
+  std::vector<bool> outside_;            // by root: stored in a state
   std::vector<int> block_of_;            // by root
   std::vector<MemoryBlock> blocks_;
-  // By block: what accesses it, the last value on it, whether it is an output.
+  // By block: the ops that access it, its last value, whether it is an output.
   std::vector<HappensBefore::Frontier> accesses_;
   std::vector<ValueId> top_;
   std::vector<bool> block_kept_;
   std::vector<std::vector<int>> ops_on_;  // by stream, in text order
-  std::vector<int> slot_, position_;      // by op: its stream and place there
+  std::vector<int> slot_, position_;  // by op: its stream and position there
   // By block and stream: the first position whose op, and so all later ones,
   // come after all that access the block.
   std::vector<int> done_from_;

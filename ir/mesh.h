@@ -33,8 +33,8 @@ class Mesh {
   };
 
   Mesh() = default;
-  // Errors: a name that is none (lexer.h) or repeated, a size below 1, more
-  // than 16 axes.
+  // Errors: an invalid (lexer.h) or repeated name, a size below 1, more than 16
+  // axes.
   static absl::StatusOr<Mesh> Create(std::vector<Axis> axes);
 
   const std::vector<Axis>& axes() const { return axes_; }

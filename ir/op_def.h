@@ -1,6 +1,6 @@
-// One definition per op: everything that is true of it wherever it runs. There
-// is no opcode enum and no pass that switches over names; a new op is a
-// definition in ir/ops plus its line in ir/ops/op_list.cc.
+// One definition per op: all its properties that do not depend on a device.
+// There is no opcode enum; a new op is a definition in ir/ops plus its line in
+// ir/ops/op_list.cc.
 #pragma once
 
 #include <optional>
@@ -28,14 +28,14 @@ struct OpCall {
   absl::Span<const Type> results;  // empty while they are being inferred
 };
 
-// What one device does in one execution, from local types; never seconds.
+// Work of one device in one execution, from local types; never seconds.
 // A view (reshape of contiguous memory) has neither flops nor bytes.
 struct Work {
   double flops = 0;       // multiply and add count one each
   double useful = 1;      // the share of them that is not spent on padding
   double read_bytes = 0;  // from device memory, each operand once
   double write_bytes = 0;
-  // The flops are those of matmuls, which tensor cores do.
+  // Whether the flops are those of matmuls, on matrix units.
   bool matrix = false;
   // Of matmuls: `batch` results of rows x cols each, which kernels compute in
   // blocks. No rows: one result, leading dimensions of result 0 being rows.
@@ -46,8 +46,8 @@ struct Work {
   double vector_flops = 0;
 };
 
-// What the devices of a group do together; the payload is the largest of what
-// one device brings or takes, the "size" of nccl-tests.
+// A collective of a group of devices. The payload is the larger of a device's
+// operands and results, the "size" of nccl-tests.
 enum class CollectiveKind : uint8_t {
   kNone,
   kAllReduce,
@@ -55,7 +55,7 @@ enum class CollectiveKind : uint8_t {
   kReduceScatter,
   kAllToAll,
 };
-// Whether it adds up what the devices bring.
+// Whether it reduces.
 inline bool Sums(CollectiveKind kind) {
   return kind == CollectiveKind::kAllReduce ||
          kind == CollectiveKind::kReduceScatter;
@@ -65,15 +65,16 @@ inline bool Sums(CollectiveKind kind) {
 // one result.
 enum class Fusable : uint8_t {
   kNo,
-  // Each element from those at the same place of the operands, which broadcast
-  // as in NumPy.
+  // Each element depends on the elements at the same position of the operands,
+  // which broadcast as in NumPy.
   kElement,
-  // Each row from that row of operand 0: reductions of it, or elements from
-  // reductions and elements. Rows go along the last dimension; uses that reduce
-  // others are as kNo. Operands after the first are single rows.
+  // Each row depends on that row of operand 0: reductions of it, or elements
+  // computed from reductions and elements. Rows are along the last dimension;
+  // uses that reduce others count as kNo. Operands after the first are single
+  // rows.
   kRow,
-  // A contraction of operands 0 and 1. It is the first op of its body; those
-  // behind it go element by element over what it gives.
+  // A contraction of operands 0 and 1. It is the first op of its body; the
+  // others are elementwise.
   kMatmul,
 };
 
@@ -184,24 +185,24 @@ struct OpDef {
   // The result is operand 0 under another shape or name: no kernel, no memory.
   bool is_view = false;
   // Each element of a result depends on operand elements at the same place
-  // alone, and whoever computes it reads those of a place before writing
-  // there: a result may be on an operand of its own local shape and type. Of
-  // collectives: each result may be on its own operand, on all members.
+  // alone, and kernels read a place before they write there: a result may
+  // overwrite an operand of its own local shape and type. For collectives: each
+  // result may overwrite its own operand, on all members.
   bool in_place = false;
   // Where that depends on the use: whether it holds for a result. Null: for
   // all.
   bool (*result_in_place)(const OpCall& call, int result) = nullptr;
   Fusable fusable = Fusable::kNo;
-  // Its effect on communication is not known: nothing moves across it.
+  // Its effect on communication is unknown: nothing is moved across it.
   bool is_barrier = false;
   // Equal to itself with equal operands; false for what draws randomness.
   bool is_pure = true;
-  // A negative index counts from the end of the factor it looks up: rows added
-  // there would be taken for others.
+  // A negative index counts from the end of the factor it looks up, so rows
+  // must not be added there.
   bool counts_from_end = false;
 };
 
-// What is computed once, before the first step, and stays: constants.
+// Computed once before the first step and kept: constants.
 inline bool IsSetUpOnce(const OpDef& def, size_t operand_count) {
   return operand_count == 0 && def.is_pure;
 }
@@ -214,15 +215,14 @@ absl::Span<const OpDef* const> AllOps();
 // Work of a use from its *distributed* types.
 Work WorkOf(const OpCall& call, const Mesh& mesh);
 
-// Attributes that a schedule may give to an op of any definition: how it runs,
-// never what it computes. An op without one has no entry. Their rules are the
-// verifier's.
+// Attributes that a schedule may set on any op: how it runs, never what it
+// computes. An op without one has no entry. The verifier checks them.
 //   sm_margin  int: of a computation, how many of the device's SMs its kernels
 //              leave to collectives that run beside it
 absl::Span<const AttrDef> ScheduleAttrs();
 // More SMs than any device has.
 inline constexpr int kMaxSmMargin = 65536;
-// 0 where there is none.
+// 0 if it is not set.
 int SmMargin(const AttrMap& attrs);
 
 // Of the definition's own attributes or those of a schedule; null: neither.

@@ -304,7 +304,7 @@ class Parser : public ValueParser {
   }
 
   // "{%2 = add(%0, %1) : f32[8] return %2}", where a ';' may end a statement.
-  // What the body as a whole does not allow is said at its end.
+  // Errors of the whole body are reported at its end.
   absl::StatusOr<Body> ParseBody(absl::Span<const Type> operands) {
     ASYRA_RETURN_IF_ERROR(Expect("{"));
     Body body;

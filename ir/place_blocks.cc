@@ -9,9 +9,9 @@
 namespace asyra {
 namespace {
 
-// Into so many pieces the text is cut, to find the blocks that are near.
+// Number of pieces into which the text is cut, to find nearby blocks.
 constexpr int kPieces = 512;
-// How often the blocks that stick out are placed first.
+// How often the highest blocks are moved to the front of the order.
 constexpr int kRepairs = 16;
 
 enum class Fit : uint8_t { kLowest, kSmallest };
@@ -67,7 +67,7 @@ class Placement {
                  [&](std::vector<int>& piece) { piece.push_back(index); });
   }
 
-  // What the blocks in its way have, by where it begins.
+  // The byte ranges of interfering blocks, by offset.
   void FindTaken(int index) {
     const MemoryBlock& block = blocks_.all()[index];
     taken_.clear();
@@ -106,7 +106,7 @@ class Placement {
   Fit fit_;
   int width_;                             // of a piece, in ops
   std::vector<std::vector<int>> pieces_;  // blocks placed, by piece of the text
-  std::vector<int> seen_;  // by block: the last one it was in the way of
+  std::vector<int> seen_;  // by block: the last one it interfered with
   std::vector<Taken> taken_;
   ArenaLayout layout_;
 };

@@ -8,7 +8,7 @@
 
 namespace asyra {
 
-// Offsets are multiples of it: allocators and kernels ask for so much.
+// Offsets are multiples of it, as allocators and kernels require.
 inline constexpr int64_t kArenaAlignment = 512;
 
 struct ArenaOptions {
@@ -28,13 +28,13 @@ struct ArenaLayout {
 };
 
 // No two blocks that interfere overlap. Blocks are placed one by one, each
-// into a gap between those that it interferes with; that is tried in several
-// orders (largest first, longest, largest product of both, first to begin) and
-// for the lowest and the smallest gap that holds the block, and then with
-// those first that stick out of the best layout. The smallest arena of all is
-// kept. Not optimal, which is NP-hard (Garey and Johnson, SR2: dynamic storage
-// allocation), but at least MemoryBlocks::PeakBytes and mostly close to it.
-// Deterministic; near-linear while few blocks are in use at once.
+// into a gap between those that it interferes with. Tried are several orders
+// (largest first, longest, largest product of both, first to begin), each with
+// the lowest and with the smallest gap that holds the block, and then orders
+// with those blocks first that end highest in the best layout. The smallest
+// arena is kept. Not optimal, which is NP-hard (Garey and Johnson, SR2: dynamic
+// storage allocation), but mostly close to MemoryBlocks::PeakBytes, a lower
+// bound. Deterministic; near-linear while few blocks are in use at once.
 ArenaLayout PlaceBlocks(const MemoryBlocks& blocks,
                         const ArenaOptions& options = {});
 

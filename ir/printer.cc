@@ -57,7 +57,7 @@ struct AttrPrinter {
   }
 };
 
-// What separates the statements of a body, and ends it.
+// The separator of the statements of a body, and its end.
 struct Layout {
   std::string_view begin, next, end;
 };
@@ -68,7 +68,7 @@ std::string PrintAttrs(const OpDef& def, const AttrMap& attrs,
                        absl::Span<const Type> operands, const Mesh& mesh,
                        const Layout& layout);
 
-// Types are left out where the body is wrong and they cannot be told.
+// Types are left out if the body is invalid and they are unknown.
 std::string PrintBody(const Body& body, absl::Span<const Type> operands,
                       const Mesh& mesh, const Layout& layout) {
   auto types = BodyTypes(body, operands, mesh);

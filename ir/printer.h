@@ -9,8 +9,8 @@ namespace asyra {
 
 // Parses back to an equal program and prints the same again.
 std::string ToString(const Program& program);
-// One op as it is in the program, but for a body, which is on the same
-// line; without newline.
+// One op as in the text of the program, but with a body on the same line;
+// without newline.
 std::string ToString(const Program& program, const Op& op);
 std::string ToString(const AttrValue& value, const Mesh& mesh);
 // The attributes of an op over operands of these types: " {dim=1}", nothing

@@ -51,8 +51,8 @@ enum class InputRole : uint8_t {
 struct Input {
   ValueId value = kNoValue;
   InputRole role = InputRole::kData;
-  // Of a weight that is given smaller than its type, the shape it is given in:
-  // what its dimensions have beyond is zero. Empty: as its type.
+  // The shape in which a weight's data is given, if smaller than its type: the
+  // remainder is zero. Empty: as its type.
   Shape stored = {};
 };
 
@@ -70,7 +70,7 @@ struct Output {
   // The state or param input this output replaces for the next step, or
   // kNoValue.
   ValueId alias = kNoValue;
-  // What it is called outside, whatever becomes of its value; empty: as the
+  // Its name for users, independent of its value's name; empty: that of the
   // value (Program::output_name).
   std::string name = {};
 };
@@ -89,8 +89,8 @@ struct Op {
   bool is_collective() const {
     return def->collective != CollectiveKind::kNone;
   }
-  // Whether a result may be on an operand of its type that nobody else needs
-  // (OpDef::in_place); both by their place.
+  // Whether a result may overwrite an operand of its type that nothing else
+  // reads (OpDef::in_place); both by number.
   bool MayOverwrite(size_t operand, size_t result) const {
     return def->in_place && (operand == result || !is_collective());
   }
@@ -124,8 +124,8 @@ struct Program {
   // The stream of that name, added when it is new.
   StreamId Stream(std::string_view name);
 
-  // Drops values that are neither an input nor the result of an op, as passes
-  // leave them behind when they erase ops. Ids change.
+  // Drops values that are neither an input nor the result of an op, which
+  // remain when passes erase ops. Ids change.
   void DropUnusedValues();
 
   std::vector<Type> OperandTypes(const Op& op) const;
@@ -151,15 +151,15 @@ class OpUse {
   OpCall call_;
 };
 
-// Whether a result of `op` may be on an operand of its own local type
+// Whether a result of `op` may overwrite an operand of its own local type
 // (OpDef::in_place).
 bool MayLieOnOperand(const Program& program, const Op& op, ValueId result);
 
-// Who defines and who reads each value, computed once per program.
+// Definition and readers of each value, computed once per program.
 struct DefUse {
   explicit DefUse(const Program& program);
-  // The first wait in the text for any future of a `start`, which waits for
-  // all of it: until then its operands stay. -1 where there is none.
+  // The first wait in the text for any future of a `start`; it waits for the
+  // whole start, and operands stay in memory until then. -1 if there is none.
   int FirstWait(const Op& start) const;
 
   std::vector<int> def;                           // op index; -1 for inputs

@@ -10,7 +10,7 @@
 namespace asyra {
 namespace {
 
-// What a device takes of one dimension: [start, start + size) of the stored
+// A device's part of one dimension: [start, start + size) of the stored
 // elements, at the beginning of `local` ones.
 struct Span1D {
   int64_t start, size, local;

@@ -1,6 +1,6 @@
-// The weights of one device, read out of a model's files without the rest: a
-// rank of 16 reads a sixteenth of what is sharded over all of them, and needs
-// memory for that alone.
+// Reads the weights of one device out of a model's files: one of 16 ranks reads
+// a sixteenth of the weights sharded over all of them, and needs memory for
+// that alone.
 #pragma once
 
 #include <string>
@@ -12,12 +12,11 @@
 
 namespace asyra {
 
-// What `device` holds of `whole` under `type`. Of a tensor in a file the bytes
-// of the shard are read, each once, into new memory, and no others; parts of
-// one in memory are copied unless they are contiguous. `whole` may be smaller
-// than `type` (Input::stored): what it has not is zero.
-// Elements of another type are rounded to that of `type`.
-// Errors: what the file says.
+// The shard of `whole` that `device` holds under `type`. From a file only the
+// bytes of the shard are read, each once, into new memory; a shard of a tensor
+// in memory is copied unless it is contiguous. `whole` may be smaller than
+// `type` (Input::stored): the remainder is zero. Elements of another type are
+// rounded to that of `type`. Errors: those of reading the file.
 absl::StatusOr<Tensor> ReadShard(const Tensor& whole, const Type& type,
                                  const Mesh& mesh, int64_t device);
 
@@ -34,8 +33,8 @@ absl::Status CheckStored(const Program& program, const Input& input,
                          const Tensor& tensor);
 
 // Reads the weights beside the program file `path` ("dir/model.safetensors" of
-// "dir/model.asyra") into `program`, if they exist. What is missing is no error
-// here: data may come from elsewhere, or not be needed.
+// "dir/model.asyra") into `program`, if they exist. Missing weights are no
+// error here: data may come from elsewhere, or not be needed.
 // Errors, which name the weight file: those of ReadWeights; a tensor that
 // CheckStored refuses.
 absl::Status ReadWeightsBeside(const std::string& path, Program* program);

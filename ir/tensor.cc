@@ -110,7 +110,7 @@ Tensor Tensor::View(DType dtype, absl::Span<const int64_t> shape,
 }
 
 Tensor Tensor::ViewAt(absl::Span<const int64_t> shape, int64_t offset) const {
-  // What is read from a file only has no bytes here.
+  // A tensor in a file has no bytes in memory.
   const std::byte* data = data_ == nullptr ? nullptr : data_ + offset;
   Tensor view = View(dtype_, shape, data, owner_);
   view.source_ = source_;

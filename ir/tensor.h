@@ -1,5 +1,5 @@
-// Host tensors: what the interpreter computes on, what weights and test data
-// are read into. Dense, row-major, immutable storage shared between copies.
+// Host tensors: of the interpreter, weights, inputs and outputs. Dense,
+// row-major, immutable storage shared between copies.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +49,7 @@ class Tensor {
   // The file it is a view of, or null, and its first byte there.
   const ByteSource* source() const { return source_; }
   int64_t source_offset() const { return source_offset_; }
-  // Writable bytes; the tensor must be one just made, not a View and not yet
-  // copied.
+  // Writable bytes; the tensor must be new: not a View and not yet copied.
   std::byte* mutable_data();
 
   // One element. Integers up to 2^63 are exact through GetInt/SetInt; floats

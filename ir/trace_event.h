@@ -1,5 +1,5 @@
-// What traces of simulated and of real steps have in common, as PyTorch's
-// profiler (Kineto) does: two timelines of a program then open side by side.
+// Shared by traces of simulated and of real steps, in the form of PyTorch's
+// profiler (Kineto), so that two timelines of a program open side by side.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ namespace asyra {
 // duration, keeps neighbours from overlapping.
 double TraceUs(double us);
 
-// What a slice is called: "ncclDevKernel_AllReduce" for any collective, whoever
-// carries it, since that is how Holistic Trace Analysis tells communication
-// from computation; OpLabel otherwise.
+// The name of a slice: "ncclDevKernel_AllReduce" for any collective, even on
+// copy engines, because Holistic Trace Analysis recognises communication by
+// that name; OpLabel otherwise.
 std::string TraceName(const Op& op);
 
-// Adds what profilers tell of a collective: its name, the group that `device`
-// is in, element type, and elements in and out of a device; and "transport",
-// what carries it.
+// Adds the arguments that profilers record of a collective: its name, the group
+// that `device` is in, element type, and elements in and out of a device; and
+// "transport", what carries it.
 void AddCollectiveArgs(const Program& program, const Op& op, int64_t device,
                        bool by_copy_engine, nlohmann::ordered_json* args);
 

@@ -38,7 +38,7 @@ struct Dim {
   }
 };
 
-// What a value is. An axis shards at most one dimension, and is then not
+// The type of a value. An axis shards at most one dimension, and is then not
 // partial; the product of a dimension's axis sizes divides its size.
 struct Type {
   DType dtype = DType::kF32;
@@ -58,7 +58,7 @@ struct Type {
   bool is_distributed() const;
   // The same shape and element type, on one device.
   Type Global() const;
-  // What one device holds, as a type of its own without axes.
+  // The local type of one device, without axes.
   Type Local(const Mesh& mesh) const;
 
   friend bool operator==(const Type& a, const Type& b) {

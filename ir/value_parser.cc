@@ -11,8 +11,8 @@
 namespace asyra {
 namespace {
 
-// A literal larger than this is a mistake or an attack, not a program: what is
-// large belongs into the weight file.
+// A larger literal is a mistake or an attack: large data belongs into the
+// weight file.
 constexpr int64_t kMaxLiteralElements = int64_t{1} << 20;
 constexpr int kMaxRank = 16;
 

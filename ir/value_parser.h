@@ -1,5 +1,5 @@
-// Reads what statements of the text form are made of: types, axes, numbers,
-// values of attributes. Part of ir/parser.cc.
+// Parses the parts of statements of the text form: types, axes, numbers, values
+// of attributes. Part of ir/parser.cc.
 #pragma once
 
 #include <string_view>

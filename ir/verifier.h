@@ -19,36 +19,36 @@ namespace asyra {
 //   streams only through start/wait, `after`, or what these already order, so
 //   every read happens after its write; collectives over the same devices are
 //   on one stream.
-// allocated: results have offsets into the arena. Without one are only inputs,
-//   which their owner keeps; constants (IsSetUpOnce), made before the first
-//   step; and outputs that are in the state that they replace. What shares
-//   bytes is ordered by happens-before: each op that reads a buffer, or a view
-//   of it, has finished before the next one is written, but for an op that
-//   works in place (OpDef::in_place) on its own operand. Operands of a `start`
-//   are read until the first `wait` for it. Weights, states, constants and
-//   outputs outlive the program.
-// The first violation, with the op as printed.
+// allocated: results have offsets into the arena, except constants
+//   (IsSetUpOnce), made before the first step, and outputs stored in the state
+//   that they replace; inputs need none, since their owner keeps them. Buffers
+//   that share bytes are ordered by happens-before: each op that reads a
+//   buffer, or a view of it, has finished before the next one is written,
+//   except an op that works in place (OpDef::in_place) on its own operand.
+//   Operands of a `start` are read until the first `wait` for it. Weights,
+//   states, constants and outputs outlive the program.
+// Returns the first violation, with the op as printed.
 //
 // No deadlock within a program: text order is a topological order of all that
 // ops wait for. A stream runs its ops in that order, operands and `after` name
 // values that are defined above (an `after` on a later op is a use before its
 // definition), and a wait is below its start. Nor among ranks that run the
 // same program: of the ops that some rank has not finished, the first in the
-// text can run, since all that come before it have finished everywhere, and
-// where it is a collective all members come to it. This takes streams for
-// granted that really run beside each other: a collective that finds no
-// SMs while another one waits for it is outside of what is seen here.
+// text can run, since all that come before it have finished everywhere, and and
+// if it is a collective all members reach it. This assumes that streams really
+// run concurrently: a collective that finds no free SMs while another one waits
+// for it is not detected.
 absl::Status Verify(const Program& program);
 
-// What Verify cannot see: ranks that run programs of their own. Program i is
-// that of device i of the mesh that all share, each one verified.
+// Checks ranks that run different programs, each one verified. Program i is
+// that of device i of the mesh that all share.
 //   The members of every group (the devices over the axes of a collective)
-//   come to the same collectives in the same order: kind, axes, attributes,
-//   and the bytes and types of what goes in and comes out. The error names the
-//   group, the position, both ranks and both ops.
-//   Groups of different axes interleave so that nobody waits in a circle, such
-//   as rank 0 with tp before dp and rank 1 with dp before tp, where each holds
-//   up the other. The error names the circle.
+//   run the same collectives in the same order: kind, axes, attributes, and the
+//   bytes and types of operands and results. The error names the group, the
+//   position, both ranks and both ops.
+//   Groups of different axes interleave without a cycle of waits, such as rank
+//   0 with tp before dp and rank 1 with dp before tp. The error names the
+//   cycle.
 // Near-linear in all ops together.
 absl::Status VerifyRanks(absl::Span<const Program> ranks);
 

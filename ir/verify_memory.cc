@@ -9,7 +9,7 @@
 namespace asyra {
 namespace {
 
-// A value that owns bytes, with all that reads it or a view of it.
+// A value that owns bytes, with all ops that read it or a view of it.
 struct Buffer {
   ValueId value = kNoValue;
   int64_t begin = -1, end = -1;  // bytes [begin, end) of the arena; -1: outside
@@ -191,8 +191,8 @@ class Memory {
     return at != replaces_.end() && absl::c_linear_search(at->second, old);
   }
 
-  // The op that writes `fresh` reads the same bytes as it goes, and nobody
-  // else reads them any more.
+  // The op that writes `fresh` reads the same bytes in place, and no other op
+  // reads them any more.
   bool IsInPlace(const Buffer& old, const Buffer& fresh) const {
     const Op& op = program_.ops[fresh.def];
     if (old.begin != fresh.begin || old.def == fresh.def ||
@@ -227,7 +227,7 @@ class Memory {
   std::vector<int> buffer_of_;  // by value
   // Of the values that outputs are, or are views of: states that they replace.
   absl::flat_hash_map<ValueId, absl::InlinedVector<ValueId, 1>> replaces_;
-  // From this byte on to the next entry: the buffer last placed there, or -1.
+  // From this byte to the next entry: the last buffer there, or -1.
   std::map<int64_t, int> owners_;
 };
 

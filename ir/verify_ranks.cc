@@ -15,8 +15,8 @@ struct Place {
   int op = 0;
 };
 
-// The devices over some axes that contain one of them, and what each of them
-// runs over these axes, in its order.
+// A group of devices over some axes, and the collectives that each runs over
+// these axes, in its order.
 struct Group {
   AxisList axes;
   std::vector<int64_t> members;
@@ -76,7 +76,7 @@ class Ranks {
   }
 
   absl::Status CheckGroup(const Group& group) {
-    // Whoever runs anything over these axes; all members must.
+    // The ranks that run collectives over these axes; all members must.
     int64_t first = group.members[0];
     const std::vector<int> none;
     auto ops_of = [&](int64_t rank) -> const std::vector<int>& {
@@ -128,7 +128,7 @@ class Ranks {
   }
 
   // One graph of all ranks' ops, in which a collective is one node for all
-  // members of its group: it has an order that suits all if it has no circle.
+  // members of its group. Without a cycle there is an order for all ranks.
   absl::Status CheckOrder() {
     NumberNodes();
     FindEdges();
@@ -183,7 +183,7 @@ class Ranks {
     }
   }
 
-  // What ir/happens_before.h says that ops wait for.
+  // The edges of ir/happens_before.h.
   void FindEdges() {
     next_.resize(places_.size());
     for (size_t r = 0; r < ranks_.size(); ++r) {
@@ -204,7 +204,7 @@ class Ranks {
     }
   }
 
-  // Names a circle among the nodes that still miss something.
+  // Names a cycle among the nodes that still wait.
   absl::Status Circle(const std::vector<int>& missing) const {
     // Of each such node, one that it waits for and that waits as well.
     std::vector<Edge> waits(places_.size(), {-1, -1});
@@ -216,13 +216,13 @@ class Ranks {
     }
     int node = 0;
     while (missing[node] == 0) ++node;
-    // After as many steps as there are nodes one is on the circle itself.
+    // After as many steps as there are nodes, the current one is on the cycle.
     for (size_t i = 0; i < places_.size(); ++i) node = waits[node].to;
     return Invalid("ranks wait for each other in a circle: {}",
                    Describe(node, waits));
   }
 
-  // Of the ops on the circle, collectives alone join ranks: "rank 0 comes to A
+  // Of the ops on the cycle, only collectives connect ranks: "rank 0 comes to A
   // after B; rank 1 comes to B after A".
   std::string Describe(int node, const std::vector<Edge>& waits) const {
     while (!IsShared(node)) node = waits[node].to;

@@ -11,7 +11,7 @@
 namespace asyra {
 
 // Ids in range, names, one definition before every use, inputs, outputs and
-// aliases: what makes it safe to look at the rest.
+// aliases. The other rules rely on these.
 absl::Status VerifyStructure(const Program& program);
 // Attributes and result types are what definitions say; distribution and what
 // each stage allows of it.
@@ -22,7 +22,7 @@ absl::Status VerifyStarts(const Program& program, const DefUse& def_use);
 // one communicator share one.
 absl::Status VerifyStreams(const Program& program, const DefUse& def_use,
                            const HappensBefore& order);
-// Offsets: who has one and who need not, and that buffers that share bytes are
+// Offsets: which values need one, and that buffers that share bytes are
 // ordered.
 absl::Status VerifyMemory(const Program& program, const DefUse& def_use,
                           const HappensBefore& order);

@@ -124,7 +124,8 @@ class Structure {
     const AttrValue* given = op.attrs.Find("sm_margin");
     if (given == nullptr) return absl::OkStatus();
     const int64_t* margin = std::get_if<int64_t>(given);
-    if (margin == nullptr) return absl::OkStatus();  // its kind is told later
+    if (margin == nullptr)
+      return absl::OkStatus();  // its kind is checked later
     if (*margin < 1 || *margin > kMaxSmMargin) {
       return Invalid("{}: sm_margin is {}, not 1 to {}", op.def->name, *margin,
                      kMaxSmMargin);

@@ -58,7 +58,7 @@ absl::Status VerifyAttrs(const Program& program, const Op& op) {
   return absl::OkStatus();
 }
 
-// What the stages before local may not say yet.
+// Not allowed in stages before local.
 absl::Status VerifyGlobal(const Program& program, const Op& op) {
   std::string_view found = op.is_collective()       ? "a collective"
                            : op.start               ? "a start"

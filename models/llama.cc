@@ -41,7 +41,7 @@ class LlamaBuilder : DecoderParts {
     return SplitHeads(x, name, heads);
   }
 
-  // What a query and a key have in common.
+  // Shared by queries and keys.
   absl::StatusOr<ValueId> Rotated(ValueId x, std::string_view name) {
     if (config_.norm_heads) {
       ASYRA_ASSIGN_OR_RETURN(

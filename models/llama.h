@@ -13,8 +13,8 @@ namespace asyra {
 struct ExpertSizes {
   int64_t experts = 0;  // 0: dense
   int64_t chosen = 0;   // of them, by each token
-  // Slots of an expert in percent of what an even share of the tokens needs;
-  // tokens that find none are dropped. 0: slots for every token.
+  // Slots of an expert in percent of an even share of the tokens; tokens
+  // without a slot are dropped. 0: slots for every token.
   int64_t capacity_percent = 0;
 };
 

@@ -1,4 +1,4 @@
-// What the builders of decoders share: weights, projections, heads, and the
+// Shared by the builders of decoders: weights, projections, heads, and the
 // order of a block.
 #pragma once
 
@@ -39,7 +39,7 @@ class DecoderParts {
   }
 
  protected:
-  // What values and weights are called from here on: "layer3.".
+  // The prefix of value and weight names from here on: "layer3.".
   void EnterLayer(int64_t layer);
   void LeaveLayers() { prefix_.clear(); }
 
@@ -59,7 +59,7 @@ class DecoderParts {
   // Causal, scaled by 1/sqrt(head size).
   absl::StatusOr<ValueId> CausalAttention(ValueId q, ValueId k, ValueId v);
 
-  // Those of x [batch, seq, ..] whose logits are computed.
+  // The tokens of x [batch, seq, ..] whose logits are computed.
   // Error: more than there are.
   absl::StatusOr<ValueId> LastTokens(ValueId x);
 

@@ -20,8 +20,8 @@ absl::Status RunGiven(const CompileOptions& options, PassContext& context,
   return absl::OkStatus();
 }
 
-// The default pipeline from a raised model. A program of a later stage joins it
-// where it is.
+// The default pipeline from a raised model. A program of a later stage enters
+// it at that stage.
 absl::Status RunDefault(const CompileOptions& options, PassContext& context,
                         CompileResult* result) {
   Program& program = result->program;
@@ -93,8 +93,8 @@ absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
 
 ScheduleOptions ScheduleOptionsOf(const CompileOptions& options) {
   ScheduleOptions schedule = options.schedule;
-  // What copy engines carry, or what has other numbers of CTAs than the
-  // library's, is seldom measured so.
+  // Collectives on copy engines, or with other numbers of CTAs than the
+  // library's, are rarely measured.
   if (options.measured_only) {
     schedule.closed = {"use_copy_engines", "leave_sm_margin"};
   }

@@ -27,47 +27,48 @@ struct CompileOptions {
   std::string dtype;  // that floats are computed in; empty: as they are
   std::optional<TrainOptions> train;  // none: the model's own outputs
   ShardingOptions sharding;
-  // The axes of the mesh may be ordered anew over hosts (mesh_order.h).
+  // The axes of the mesh may be reordered over hosts (mesh_order.h).
   bool order_axes = false;
   bool fuse = true;  // ops into one kernel where that pays
-  // Which matmuls take up bias, residual and activation: "measured",
-  // "estimated" or "none", as the pass fuse has it.
+  // Which matmuls get bias, residual and activation as their epilogue:
+  // "measured", "estimated" or "none", as the pass fuse has it.
   std::string epilogues = "measured";
-  // Where a reduce_scatter adds up: "fused", in the collective; "decomposed",
-  // in an op behind an all_to_all; "auto", what simulates faster.
+  // How a reduce_scatter reduces: "fused", in the collective; "decomposed", in
+  // an op after an all_to_all; "auto", whichever simulates faster.
   std::string reduce_scatter = "auto";
-  // Nothing is chosen for a formula where there is a measured alternative.
+  // An alternative with a measured cost is preferred to one estimated by a
+  // formula.
   bool measured_only = false;
   // Of these `streams`, `closed` and `manager` are set by Compile.
   ScheduleOptions schedule;
   CostOptions costs;
-  // Instead of everything behind Raise, where not empty.
+  // A pipeline that replaces everything after Raise; empty: none.
   std::string passes;
   PassManagerOptions manager;
-  // Told what is begun; may be empty.
+  // Called with a description of each phase as it begins; may be empty.
   std::function<void(const std::string&)> progress;
 };
 
-// A model before mesh and machine matter, to be compiled for several.
+// A model before sharding, to be compiled for several meshes and machines.
 struct RaisedProgram {
-  Program program;  // in later stages, or with `passes`, as it came
+  Program program;  // unchanged if of a later stage, or with `passes`
   std::vector<std::string> remarks;
   std::vector<PassTiming> timings;
   DimNames dim_names;
 };
-// `dim_names` are what the model's file calls dimensions of its inputs, where
-// it does. Errors: those of the passes.
+// `dim_names` are the names that the model's file gives dimensions of its
+// inputs. Errors: those of the passes.
 absl::StatusOr<RaisedProgram> Raise(Program model,
                                     const CompileOptions& options,
                                     const DimNames& dim_names = {});
 
 struct CompileResult {
-  // Before it was scheduled; none if it did not become local.
+  // The local program before scheduling; none if there was no local stage.
   std::optional<Program> partitioned;
   Program program;                         // stage allocated, unless `passes`
   std::optional<ScheduleResult> schedule;  // where the default pipeline ran
-  // SearchNoise of the schedule, and of those that were tried beside it; 0
-  // where none was made.
+  // SearchNoise of the schedule and of the others that were tried; 0 if none
+  // was searched.
   double noise = 0;
   // The step of `program`, where its stage can be simulated.
   std::optional<SimResult> simulated;
@@ -84,7 +85,7 @@ absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
                                       const Mesh& mesh, const Machine& machine,
                                       const CompileOptions& options);
 
-// What Schedule is asked for.
+// The options that Compile gives to Schedule.
 ScheduleOptions ScheduleOptionsOf(const CompileOptions& options);
 
 }  // namespace asyra

@@ -1,4 +1,4 @@
-// The order of mesh axes: which of them have their neighbours on one host.
+// The order of mesh axes, which decides whose neighbours share a host.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,19 +8,17 @@
 
 namespace asyra {
 
-// The model's mesh with its axes in the order in which the sharded model takes
-// the shortest step before it is scheduled, as simulated with a few of its
-// layers; among equals the order given. Orders that put the same devices on the
-// same hosts are one. `model` has stage global; where everything fits one host,
-// or no order can be sharded, the mesh as it is. Says in a remark what it
-// chose.
+// The model's mesh with its axes in the order of the shortest unscheduled step,
+// simulated with a few layers; among equals the given order. Orders that put
+// the same devices on the same hosts are tried once. `model` has stage global.
+// Returns the mesh unchanged if all devices fit one host or no order can be
+// sharded. A remark states the choice.
 absl::StatusOr<Mesh> LowestCostOrder(const CompileOptions& options,
                                      const Program& model,
                                      const Machine& machine,
                                      PassContext& context);
 
-// A model of stage global with a few of its layers: what layers repeat, these
-// tell.
+// A model of stage global with a few of its layers, which represent the others.
 Program ShortTrial(const Program& model);
 
 // Of the weights that a device holds.

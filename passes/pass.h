@@ -1,4 +1,4 @@
-// What a pass is: a free function on a program, and a record that names it.
+// A pass is a free function on a program, and a record that names it.
 // The record is listed in passes/pass_list.cc; --help, the catalogue in
 // passes/README.md and the pipeline text all come from it.
 #pragma once
@@ -23,18 +23,18 @@ struct ShardingPlan;
 // Options of one run of a pass, complete: defaults are filled in.
 using PassOptions = AttrMap;
 
-// What passes share and report to. Remarks are for the user: what was decided,
-// what was not done and why.
+// Context shared by passes. Remarks are for the user: what was decided, what
+// was not done and why.
 struct PassContext {
   // Estimates ops and collectives; null where no machine was given, and then a
   // pass that needs costs fails with an error that names --machine.
   const CostModel* costs = nullptr;
-  // What the model calls the dimensions of its inputs; may be empty.
+  // The model's names for the dimensions of its inputs; may be empty.
   DimNames dim_names;
   // Left by plan_sharding for partition.
   std::shared_ptr<const ShardingPlan> plan;
   std::vector<std::string> remarks;
-  // Told what is begun where it may take long; may be empty.
+  // Called at the beginning of phases that may take long; may be empty.
   std::function<void(const std::string&)> progress;
 
   void Begin(const std::string& what) const {

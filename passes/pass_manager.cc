@@ -151,7 +151,7 @@ absl::StatusOr<PassTiming> RunOne(Program& program, const PassRun& run,
                     {context.remarks.begin() + remarks, context.remarks.end()}};
 }
 
-// What a run of passes shows of the programs between them.
+// Prints, writes and simulates the programs between passes.
 class Observer {
  public:
   explicit Observer(const PassManagerOptions& options) : options_(options) {}

@@ -46,7 +46,7 @@ struct PassManagerOptions {
   bool simulate_each = false;
   // Receives what is printed; stderr when empty.
   std::function<void(std::string_view)> print;
-  // What the program is a candidate for, for the reader; may be empty.
+  // Describes the candidate that the program is, for the reader; may be empty.
   std::string candidate;
   // How many files were written so far, by all copies of the options.
   std::shared_ptr<int> dumped = std::make_shared<int>(0);

@@ -54,13 +54,13 @@ Pipeline ShardPasses(const ShardingOptions& options = {},
 // with `copyable` only where copy engines can carry the all_to_all.
 Pipeline DecomposePasses(bool copyable);
 
-// Local, before scheduling, so that all candidates are of what will run.
-// `epilogues` is the option of fuse.
+// Local, before scheduling, so that all candidates have the kernels that will
+// run. `epilogues` is the option of fuse.
 Pipeline FusePasses(bool measured_only = false,
                     const std::string& epilogues = "measured");
 
-// Scheduled: what every schedule gets before they are compared. `ctas`: whether
-// collectives may get other numbers of CTAs than the library gives them.
+// Scheduled: run on every schedule before schedules are compared. `ctas`:
+// whether collectives may get other numbers of CTAs than the library's.
 Pipeline StreamPasses(bool ctas = true);
 
 // Scheduled to allocated.

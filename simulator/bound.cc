@@ -48,7 +48,7 @@ class Bounds {
   }
 
  private:
-  // For each server, what each op asks of it, in us of its whole.
+  // The load of each op on each server, in us of the whole server.
   std::vector<std::vector<double>> Servers(bool contention) const {
     size_t streams = program_.streams.size() + 1;
     size_t groups = dependencies_.communicators().size();
@@ -68,8 +68,8 @@ class Bounds {
     return servers;
   }
 
-  // Over the sets of ops whose `near` is at least that of some op: the least
-  // near, the load, and the least far.
+  // The maximum over sets of ops whose `near` is at least that of some op: the
+  // least near, plus the load, plus the least far.
   static double Latest(const std::vector<std::vector<double>>& servers,
                        const std::vector<double>& near,
                        const std::vector<double>& far) {

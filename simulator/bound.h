@@ -1,4 +1,4 @@
-// How fast a program could run at best.
+// Lower bounds on the time of a program.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +10,16 @@
 
 namespace asyra {
 
-// Three bounds that hold for any order of these ops on these streams, whatever
-// runs beside what. Times are those of ops alone, which contention only
-// lengthens. A server is what works on one thing at a time, or on parts of
-// several: the computation of a stream, the collectives of a communicator, a
-// resource.
+// Three bounds that hold for any order of these ops on these streams. Times are
+// those of ops alone; contention only makes them longer. A server processes one
+// op at a time, or parts of several: the computation of a stream, the
+// collectives of a communicator, a resource.
 struct LowerBounds {
   double critical_path_us = 0;  // of the data
-  double load_us = 0;           // of the server with the most to do
-  // Of some of a server's ops: what must come before any of them, all of
-  // them, and what must come after any of them (the bound of one machine with
-  // heads and tails, over the sets that begin, or end, latest).
+  double load_us = 0;           // of the server with the largest load
+  // For subsets of a server's ops: the shortest head, plus the load, plus the
+  // shortest tail (the one-machine bound with heads and tails, over the sets
+  // that begin, or end, latest).
   double head_load_tail_us = 0;
 
   double us() const {
@@ -28,7 +27,7 @@ struct LowerBounds {
   }
 };
 
-// Without `contention` resources are no servers.
+// Without `contention` resources do not count as servers.
 LowerBounds LowerBoundsOf(const Program& program,
                           absl::Span<const OpCost> op_costs,
                           const Dependencies& dependencies, bool contention);

@@ -12,16 +12,16 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-// What every rank of a copying collective does besides: meeting the others, and
-// going from the copy to one peer on to the next. Fitted to small gathers by
-// copies in graphs on two and four H200.
+// Fixed costs of a collective on copy engines: a barrier, and going from the
+// copy to one peer to the next. Fitted to small gathers in graphs on two and
+// four H200.
 constexpr double kCopyMeetingUs = 7;
 constexpr double kCopyIssueUs = 6;
 
-// Bus bandwidth that the links inside a host leave a group.
+// Bus bandwidth of a group over the links inside a host.
 double LinkGbps(const Machine& machine, int64_t busy_gpus) {
   if (machine.p2p) return machine.link_gbps.achievable;
-  // Everything is written to the host's memory and read from it.
+  // All bytes are written to host memory and read from it.
   return std::min(machine.link_gbps.achievable,
                   machine.host_memory_gbps.achievable /
                       (2 * static_cast<double>(busy_gpus)));
@@ -56,8 +56,8 @@ std::vector<AlgorithmSpeed> AlgorithmsOf(CollectiveKind kind,
           {Algorithm::kTree, TreeFraction(payload_bytes)}};
 }
 
-// Chunks to every peer; of a sum, each member adds those that it gets, and
-// all_reduce sends it to every peer again.
+// Chunks go to every peer; in a reduction each member adds those that it gets,
+// and all_reduce sends the result to every peer.
 CollectiveEstimate EstimateCopyEngine(const Machine& machine,
                                       CollectiveKind kind, double payload_bytes,
                                       const GroupSpan& span) {
@@ -72,8 +72,8 @@ CollectiveEstimate EstimateCopyEngine(const Machine& machine,
   estimate.time_us =
       estimate.alpha_us + payload_bytes * BusFactor(kind, span.ranks) /
                               (machine.copy_gbps.achievable * 1e3);
-  // Where nothing is summed, it takes no kernel: what copies the rank's own
-  // chunk comes behind everything else and holds nothing up.
+  // Without a reduction there is no kernel: the self-copy comes after
+  // everything else and delays nothing.
   if (!sums) {
     estimate.kernel_start_fraction = 1;
     return estimate;

@@ -1,4 +1,4 @@
-// What a collective takes alone: algorithms and protocols with their latency,
+// Time of a collective alone: algorithms and protocols with their latency,
 // bandwidth and the SMs they hold. Equations: simulator/README.md.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace asyra {
 
-// Where the members of a group live: `ranks` devices on `hosts` hosts, at
-// least `per_host` of them on each.
+// The location of a group: `ranks` devices on `hosts` hosts, at least
+// `per_host` of them on each.
 struct GroupSpan {
   int64_t ranks = 1;
   int64_t hosts = 1;
@@ -30,15 +30,15 @@ enum class Algorithm : uint8_t {
   kRing,
   kTree,        // all_reduce alone
   kDirect,      // all_to_all: sends to each peer
-  kCopyEngine,  // chunks are written to peers, sums taken where they arrive
+  kCopyEngine,  // chunks are written to peers and reduced there
 };
 std::string_view ToString(Algorithm algorithm);
 
-// Whether copy engines connect such groups: inside a host whose GPUs reach each
-// other's memory.
+// Whether copy engines connect such groups: inside a host whose GPUs have peer
+// access.
 bool CopyEnginesReach(const Machine& machine, const GroupSpan& span);
-// Whether copy engines carry `call`, which has distributed types, where it asks
-// for them: they can (ir/copy_engine.h), and connect its group.
+// Whether copy engines would carry `call`, which has distributed types, if it
+// asks for them: they can (ir/copy_engine.h), and connect its group.
 bool CanUseCopyEngine(const Machine& machine, const OpCall& call,
                       const Mesh& mesh);
 
@@ -50,12 +50,12 @@ struct CollectiveOptions {
 
 struct CollectiveEstimate {
   double time_us = 0;
-  double alpha_us = 0;  // part of it that moves no bytes
+  double alpha_us = 0;  // the latency part of it
   Algorithm algorithm = Algorithm::kNone;
   int protocol = -1;  // of machine.protocols
   int ctas = 0;
-  // After so much of the time a kernel of it has to find CTA slots: 0, at once;
-  // 1, it needs none.
+  // The fraction of the time after which its kernel needs CTA slots: 0, at
+  // once; 1, it needs none.
   double kernel_start_fraction = 0;
 };
 
@@ -65,10 +65,10 @@ double LatencyUs(CollectiveKind kind, Algorithm algorithm,
                  const Protocol& protocol, const GroupSpan& span,
                  double network_alpha_us);
 
-// The fastest of the algorithms and protocols, or the copy engines.
-// `payload_bytes` is the size of nccl-tests: the whole buffer of an all_gather
-// (result) or reduce_scatter (operand), the buffer of an all_reduce, what one
-// rank sends of an all_to_all. `busy_gpus` of a host communicate at once.
+// The fastest of the algorithms and protocols, or copies. `payload_bytes` is
+// the size of nccl-tests: the whole buffer of an all_gather (result) or
+// reduce_scatter (operand), the buffer of an all_reduce, the bytes that one
+// rank sends in an all_to_all. `busy_gpus` of a host communicate at once.
 CollectiveEstimate EstimateCollective(const Machine& machine,
                                       CollectiveKind kind, double payload_bytes,
                                       const GroupSpan& span, int64_t busy_gpus,

@@ -9,11 +9,11 @@ namespace {
 struct Tile {
   double rows, cols;
 };
-// What matmul kernels compute per block; the library picks the best.
+// Tile shapes of matmul kernels; the library picks the best.
 constexpr Tile kTiles[] = {{256, 128}, {128, 256}, {128, 128},
                            {128, 64},  {64, 128},  {64, 64}};
-// Where there are fewer blocks than SMs, libraries cut k among several, but
-// not into pieces of less than this.
+// With fewer tiles than SMs libraries split k, but not into pieces smaller than
+// this.
 constexpr double kShortestSplit = 512;
 // One block of an op that moves bytes: 128 threads of eight 16-byte accesses.
 constexpr double kBlockBytes = 16384;
@@ -32,7 +32,7 @@ MatmulTime TimeOf(const Gpu& gpu, const Rate& rate, const MatmulShape& shape) {
   for (const Tile& tile : kTiles) {
     double tiles = shape.batch * std::ceil(shape.rows / tile.rows) *
                    std::ceil(shape.cols / tile.cols);
-    // Of what is cut, the depth of one piece.
+    // With split k, the depth of one piece.
     double sharers = std::max(1.0, std::floor(gpu.sms / tiles));
     double depth =
         std::max(shape.k / sharers, std::min(shape.k, kShortestSplit));

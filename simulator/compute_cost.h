@@ -1,5 +1,5 @@
-// What a computation takes alone: matmuls by tiles and waves, everything else
-// by its flops and bytes. Equations: simulator/README.md.
+// Time of a computation alone: matmuls by tiles and waves, everything else by
+// flops and bytes. Equations: simulator/README.md.
 #pragma once
 
 #include "ir/op_def.h"
@@ -10,14 +10,14 @@ namespace asyra {
 struct ComputeEstimate {
   double math_us = 0;
   double memory_us = 0;
-  // Blocks of a matmul over the SMs of the device: 1.5 take as long as 2.
-  // 0 for what is not quantised.
+  // Tiles of a matmul over the SMs of the device: 1.5 waves take as long as 2.
+  // 0 for ops that are not quantised.
   double waves = 0;
 };
 
 // `work` of local types and the element type it is done in. `result` is the
 // local type of result 0, whose leading dimensions are the rows of matmuls
-// that do not say.
+// whose work does not state them.
 ComputeEstimate EstimateCompute(const Gpu& gpu, const Work& work, DType dtype,
                                 const Type& result);
 

@@ -1,5 +1,5 @@
-// Where a use of an op is among others of its kind, so that what was
-// measured of some says something of the rest.
+// The coordinates of a use among others of its kind, so that measurements of
+// some apply to the others.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace asyra {
 
 struct CostKey {
   // Uses that can be compared: of one op over one element type, or of one
-  // collective inside a host, whatever it carries; by copy engines or by the
+  // collective inside a host, for any element type; by copy engines or by the
   // library.
   std::pair<std::string_view, int> kind;
   // In doublings. Matmuls: batch, rows, columns and depth; collectives:
@@ -22,8 +22,8 @@ struct CostKey {
   // size does; all others: bytes read and written.
   std::array<double, 4> at = {};
   std::string flags;  // attributes that are switches or choices, "causal=1"
-  // Of a fusion that begins with a matmul, which is a matmul otherwise: what
-  // is computed behind it, "bias+gelu_tanh". Only what is equal here can be
+  // The epilogue of a fusion that begins with a matmul, "bias+gelu_tanh";
+  // otherwise it is treated as a matmul. Only uses with equal epilogues are
   // compared.
   std::string behind;
 };

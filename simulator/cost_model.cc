@@ -22,7 +22,7 @@ double LocalBytes(absl::Span<const Type> types, const Mesh& mesh) {
   return static_cast<double>(bytes);
 }
 
-// The CTAs that a collective is given, 0 where that is left open.
+// The attribute `ctas` of a collective; 0: not set.
 int CtasOf(const OpCall& call) {
   if (call.def.collective == CollectiveKind::kNone) return 0;
   return static_cast<int>(call.attrs.Int("ctas"));
@@ -41,11 +41,10 @@ double CtaSlotsOf(const Gpu& gpu, const Work& work,
   return std::min(1.0, slots);
 }
 
-// A matmul that leaves a margin of the SMs holds so many less, and takes longer
-// where it used them.
+// A matmul with an SM margin holds fewer SMs, and takes longer if it used them.
 void LeaveSms(double margin, OpCost* cost) {
   if (margin == 0 || cost->waves == 0) return;
-  // What takes them all is an error of the device.
+  // A margin of all SMs is an error of the device.
   double share = std::max(1 - margin, 0.01);
   double slower = SlowdownOn(share, cost->waves);
   double longer = std::max(1.0, cost->load[kSms] * slower);
@@ -133,7 +132,7 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
   cost.protocol = estimate.protocol;
   cost.sms = estimate.ctas;
   cost.kernel_start_fraction = estimate.kernel_start_fraction;
-  // Something is always left to computation.
+  // A part always remains for computation.
   cost.held_sms =
       std::min(0.9, static_cast<double>(estimate.ctas) / machine_.gpu.sms);
   cost.required_sms = cost.held_sms;
@@ -158,8 +157,8 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
   cost.load[span.hosts > 1 ? kNetwork : kLink] = moving;
   if (estimate.algorithm == Algorithm::kCopyEngine) {
     cost.load[kCopyEngines] = moving;
-    // Matmuls beside it take nothing from it but memory bandwidth; a sum
-    // requires as many SMs as that takes.
+    // Matmuls next to it take only memory bandwidth from it; a reduction
+    // requires as many SMs as saturate the memory.
     cost.beside_compute = 1;
     cost.required_sms =
         static_cast<double>(machine_.gpu.hbm_sms) / machine_.gpu.sms;
@@ -207,19 +206,19 @@ CostKey CostModel::KeyOf(const OpCall& call) const {
 
 void CostModel::Correct(const CostKey& key, OpCost* cost) const {
   if (machine_.table == nullptr) return;
-  // The library was measured as it comes, with CTAs of its own choice.
+  // The library was measured with CTAs of its own choice.
   if (options_.collectives.max_ctas > 0 &&
       cost->algorithm != Algorithm::kCopyEngine) {
     return;
   }
   CostTable::Match match = machine_.table->Find(key);
-  // What was measured on another machine than this is none of it.
+  // Measurements of another machine do not count as measured.
   cost->source = static_cast<OpCost::Source>(
       machine_.edited ? std::max<int>(match.source, OpCost::kExtrapolated)
                       : match.source);
   cost->time_us *= match.factor;
   for (int r = 0; r < kNumResources; ++r) {
-    // CTA slots are taken for as long as it takes.
+    // CTA slots are held for its whole time.
     if (r == kCtaSlots) continue;
     cost->load[r] = std::min(1.0, cost->load[r] / match.factor);
   }
@@ -264,8 +263,7 @@ OpCost CostModel::Cost(const OpCall& call) const {
   }
   if (cost.time_us == 0) return {};
   Correct(KeyOf(call), &cost);
-  // Measured as the library does it; with other CTAs it is off the
-  // formula by as much, as far as we know.
+  // Measured with the library's CTAs; with others the same factor is assumed.
   if (CtasOf(call) > 0) {
     cost.source = std::max(cost.source, OpCost::kExtrapolated);
   }
@@ -305,7 +303,7 @@ class CostMemo {
     OpCost cost;
   };
 
-  // Attributes seldom tell apart what types do not.
+  // Ops with equal types rarely differ in attributes.
   size_t Hash(const Op& op) const {
     size_t hash = std::hash<const OpDef*>()(op.def);
     for (ValueId value : op.operands) {

@@ -1,5 +1,5 @@
-// What one use of an op costs on a machine when nothing runs beside it, and
-// what it occupies meanwhile. Equations: simulator/README.md.
+// The time of one use of an op on a machine when it runs alone, and the
+// resources it uses. Equations: simulator/README.md.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace asyra {
 
-// What ops that run at the same time share.
+// Resources that concurrent ops share.
 enum Resource {
   kSms,
   kHbm,
@@ -31,7 +31,7 @@ struct OpCost {
   // Where the estimate comes from, best first.
   enum Source : uint8_t { kMeasured, kInterpolated, kExtrapolated, kFormula };
   static constexpr int kNumSources = 4;
-  // What the op would have to have more of to be faster.
+  // The resource that limits the op.
   enum Limit : uint8_t {
     kNothing,    // it takes no time
     kLatency,    // the fixed part of a kernel or a collective
@@ -51,17 +51,18 @@ struct OpCost {
   double sm_margin = 0;     // fraction of the SMs that it leaves to others
   double kernel_start_fraction = 0;  // of a collective: CollectiveEstimate
   double required_sms = 0;  // of a collective: fraction that its kernel needs
-  // Fraction of each resource the op uses while it runs at full speed. What a
-  // collective holds of the SMs is not among them: it yields to nobody.
+  // Fraction of each resource the op uses while it runs at full speed. SMs that
+  // a collective holds are not included: they are not shared.
   std::array<double, kNumResources> load = {};
-  // Of a collective: the speed it keeps beside computation that fills the SMs.
+  // Of a collective: the fraction of its speed next to computation that uses
+  // all SMs.
   double beside_compute = 1;
   Algorithm algorithm = Algorithm::kNone;  // of a collective
   int protocol = -1;                       // of machine.protocols
   Source source = kFormula;
   Limit limit = kNothing;
 
-  // Views, waits and what is set up once before the first step.
+  // Views, waits and constants.
   bool is_free() const { return time_us == 0 && launch_us == 0; }
 };
 std::string_view ToString(OpCost::Source source);
@@ -77,16 +78,16 @@ class CostModel {
  public:
   CostModel(Machine machine, Mesh mesh, CostOptions options = {});
 
-  // `call` has distributed types. Formulas, times what the machine's table
-  // says of them. A matmul with an sm_margin takes longer.
+  // `call` has distributed types. The formula times the factor of the machine's
+  // table. A matmul with an sm_margin takes longer.
   OpCost Cost(const OpCall& call) const;
-  // Where its table is asked for this use, which takes time.
+  // The uncached lookup in the table, which takes time.
   CostKey KeyOf(const OpCall& call) const;
 
   // `payload_bytes` as EstimateCollective takes it.
   double CollectiveUs(CollectiveKind kind, double payload_bytes,
                       const AxisList& axes) const;
-  // A matmul is taken as one tile grid of unknown proportions.
+  // A matmul of unknown proportions counts as one grid of tiles.
   double ComputeUs(const Work& work, DType dtype) const;
 
   GroupSpan SpanOf(const AxisList& axes) const {
@@ -118,14 +119,14 @@ class CostModel {
 std::vector<OpCost> EstimateCosts(const Program& program,
                                   const CostModel& costs);
 
-// Refuses guesses: an error unless every op that takes time was measured or
-// is between measurements. Names the first op that was not, how many there
-// are, and their share of the time of all ops alone.
+// An error unless the cost of every op that takes time is measured or
+// interpolated. It names the first other op, the number of such ops, and their
+// share of the time of all ops alone.
 absl::Status CheckMeasured(const Program& program,
                            absl::Span<const OpCost> op_costs);
 
-// Of a collective: what a device brings or takes of all its operands or
-// results, whichever is more.
+// Payload of a collective: the bytes of all operands or all results of a
+// device, whichever is more.
 int64_t PayloadBytes(const Program& program, const Op& op);
 
 }  // namespace asyra

@@ -73,7 +73,7 @@ absl::StatusOr<std::shared_ptr<const CostTable>> CostTable::Calibrate(
           InferTypes(*call.def, call.attrs, call.operands, mesh));
       OpCall use = {*call.def, call.attrs, call.operands, results};
       CostModel formulas(plain, mesh);
-      // By formulas of the library it would speak for the library.
+      // With the library's formula it would count for the library.
       if (AsksForCopyEngine(call.attrs) &&
           !CanUseCopyEngine(plain, use, mesh)) {
         return absl::OkStatus();

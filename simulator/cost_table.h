@@ -1,5 +1,5 @@
-// Measured times of ops on a machine, and what they say of ops nearby. The
-// format is what a calibration tool writes; schema in simulator/README.md.
+// Measured times of ops on a machine, and interpolation between them.
+// asyra-bench writes the format; schema in simulator/README.md.
 #pragma once
 
 #include <map>
@@ -42,15 +42,15 @@ absl::StatusOr<Measurements> ReadMeasurements(std::string_view text,
 // LoadMachine; NotFound where it names none.
 absl::StatusOr<Measurements> LoadMeasurements(std::string_view machine);
 
-// Measurements as factors on the formulas: what was measured over what the
-// formula says there. Near a measurement its factor holds; between several,
-// the mean of their logarithms, weighted by 1 / d^4 at a distance of d
-// doublings; far from all, none. So times are interpolated in log time over log
-// size, with the steps in between that the formula knows (waves, protocols).
+// Measurements as factors on the formulas: measured time over formula. The log
+// of a use's factor is the mean of those of the measurements, weighted by 1 /
+// d^4 at a distance of d doublings; far from all of them the factor is 1. So
+// times are interpolated in log time over log size, and keep the steps of the
+// formula (waves, protocols).
 class CostTable {
  public:
-  // Formulas of `machine`, whose own table is not looked at. Collectives that
-  // were carried by copies are left out where it has no engines for them.
+  // Uses the formulas of `machine`, not its own table. Measurements of
+  // collectives by copy engine are left out if the machine has no copy engines.
   // Errors: a call that the op's definition refuses.
   static absl::StatusOr<std::shared_ptr<const CostTable>> Calibrate(
       const Measurements& measurements, const Machine& machine);
@@ -62,8 +62,8 @@ class CostTable {
     // neighbour within four), 3 none.
     int source = 3;
   };
-  // What nobody measured with its epilogue goes by matmuls alone, and is at
-  // best extrapolated.
+  // Epilogues that were never measured use the measurements of plain matmuls
+  // and are at best extrapolated.
   Match Find(const CostKey& key) const;
 
  private:

@@ -1,5 +1,5 @@
-// A program with all that its replays have in common, so that a search that
-// only reorders ops pays for it once.
+// A program with everything that its replays share, so that a search that only
+// reorders ops computes it once.
 #pragma once
 
 #include <utility>

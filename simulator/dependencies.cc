@@ -16,7 +16,8 @@ Dependencies::Dependencies(const Program& program) {
   auto add = [&](ValueId value) {
     if (def[value] >= 0) edges_.push_back(def[value]);
   };
-  // Constants are there from the beginning, unless their place is awaited.
+  // Constants are available from the beginning, unless `after` names their
+  // position.
   auto is_there = [&](const Op& op, ValueId value) {
     return !op.start && def[value] >= 0 && IsConstant(program.ops[def[value]]);
   };

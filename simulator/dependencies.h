@@ -8,21 +8,21 @@
 
 namespace asyra {
 
-// What ir/happens_before.h says of single ops, flat: an op waits for what
-// defines its operands and its `after`. Operands that are neither of a start
-// nor futures add nothing to that order in a program that verifies, as they
-// come from the same stream or are awaited otherwise; they are listed since
-// bounds look at the data alone. Nor does it change with the order of ops.
+// The edges of ir/happens_before.h for single ops: an op waits for the ops that
+// define its operands and its `after`. In a verified program, operands that are
+// neither of a start nor futures add no order, because they come from the same
+// stream or are ordered otherwise; they are listed because bounds use the data
+// dependences alone. The edges do not depend on the order of ops.
 class Dependencies {
  public:
   explicit Dependencies(const Program& program);
 
-  // Ops that end before `op` starts. Once per use, in no promised order.
+  // Ops that end before `op` starts, once per use, in unspecified order.
   absl::Span<const int> AwaitedBy(int op) const {
     return Edges(first_[op], awaited_end_[op]);
   }
-  // The same and the constants that it reads: all that is before it in any
-  // order of the program.
+  // The same with the constants that it reads: the ops that precede it in every
+  // legal order.
   absl::Span<const int> DataOf(int op) const {
     return Edges(first_[op], first_[op + 1]);
   }

@@ -9,7 +9,7 @@
 namespace asyra {
 namespace {
 
-// What of the state below changes, and when.
+// A change of the state below, and its time.
 struct Event {
   enum Kind : uint8_t {
     kComputes,      // an op of computation starts to run, or ends
@@ -71,8 +71,8 @@ class Explainer {
       const OpSpan& span = result_.spans[op];
       issued_us += cost.launch_us;
       for (int before : dependencies_.AwaitedBy(op)) {
-        // What takes no time is there when its own data is, wherever its
-        // stream came to it.
+        // An op without duration is done when its data is available,
+        // independent of its stream.
         double there = result_.op_costs[before].time_us == 0
                            ? data_us[before]
                            : result_.spans[before].end_us;
@@ -110,7 +110,7 @@ class Explainer {
       case OpSpan::kStream:
         return behind_another ? Exposure::kCommunicator : Exposure::kOrder;
       case OpSpan::kBegin:
-      case OpSpan::kData:  // a view of it stood behind computation
+      case OpSpan::kData:  // a view of it was queued behind computation
         return Exposure::kOrder;
     }
     return Exposure::kOrder;
@@ -185,8 +185,8 @@ class Explainer {
   Dependencies dependencies_;
   std::vector<Event> events_;
   std::vector<ExposedCollective> found_;  // by op
-  // How much earlier a collective could have begun that is not charged yet,
-  // and what kept it.
+  // How much earlier a collective could have begun, not yet accounted for, and
+  // the reason.
   std::vector<double> late_us_;
   std::vector<Exposure> late_;
   // Now:

@@ -1,5 +1,5 @@
-// Why communication is not hidden: of each collective that runs while no
-// computation does, what kept computation from running beside it.
+// Why communication is not hidden: for each collective that runs while no
+// computation does, the reason.
 #pragma once
 
 #include <array>
@@ -13,20 +13,21 @@
 namespace asyra {
 
 enum class Exposure : uint8_t {
-  // Some op had all its data, but stood behind a wait on its stream, or the
-  // collective itself behind computation.
+  // Some op had all its data but was queued behind a wait on its stream, or the
+  // collective itself was queued behind computation.
   kOrder,
-  // The same, and its results would not have fitted into the budget.
+  // The same, but its results would not have fitted into the budget.
   kMemory,
-  // Some op had all its data and was not issued yet, nor was the collective.
+  // Some op had all its data but the host had not issued it, or not the
+  // collective.
   kHost,
-  // Nothing to run, and the collective had all its data earlier: the one before
-  // it over the same axes, or on its stream, was not over.
+  // Nothing to run, and the collective had its data earlier but waited for the
+  // previous one over the same axes or on its stream.
   kCommunicator,
   // Nothing to run, and most of the collective is latency: tiles of it would
   // take as long as the whole.
   kSmall,
-  // Nothing to run: all computation left depends on what is on its way.
+  // Nothing to run: all remaining computation depends on the data in flight.
   kDependence,
 };
 inline constexpr int kNumExposures = 6;
@@ -41,7 +42,7 @@ struct ExposedCollective {
   double us = 0;
   std::array<double, kNumExposures> by_us = {};  // sums up to `us`
 
-  // What keeps most of it from being hidden.
+  // The reason for most of it.
   Exposure reason() const;
 };
 
@@ -49,11 +50,11 @@ struct ExposureOptions {
   int64_t budget_bytes = 0;  // of live bytes; 0: none
 };
 
-// Those with any exposed time, in the program's order. `result` is what
-// Simulate gave for `program`. An op counts as runnable from when all that it
-// depends on by its data has ended, whatever its stream does; what it depends
-// on runs as it did, so this says what one move could hide, not what the best
-// order hides. Linear in the ops, but for sorting.
+// Collectives with exposed time, in the program's order. `result` is that of
+// Simulate for `program`. An op counts as runnable once its data dependences
+// have ended, independent of its stream. Their times are not changed, so this
+// says what one move could hide, not what the best order hides. Linear in the
+// ops, except for sorting.
 std::vector<ExposedCollective> ExplainExposure(
     const Program& program, const SimResult& result,
     const ExposureOptions& options = {});

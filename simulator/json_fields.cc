@@ -7,7 +7,7 @@ namespace {
 
 using Json = JsonFields::Json;
 
-// Takes anything; remembers where it is no JSON.
+// Accepts anything; remembers the position of a syntax error.
 class ErrorFinder : public Json::json_sax_t {
  public:
   bool null() override { return true; }

@@ -24,10 +24,10 @@ inline constexpr Range kPositive = {1e-9, 1e12};
 inline constexpr Range kNotNegative = {0, 1e12};
 inline constexpr Range kFraction = {1e-3, 1};
 
-// The fields of one JSON object. The first error sticks, "gpu.sms: is 0, it
-// should lie in [1, 1024]", so that a reader is a plain list of fields, which
-// ends with Finish: it refuses the keys that nobody asked for, and names one
-// where a key is missing. Readers ask for all keys, after an error too; then
+// The fields of one JSON object. The first error is kept, "gpu.sms: is 0, it
+// should lie in [1, 1024]", so that a reader is a plain list of fields that
+// ends with Finish, which refuses keys that were not read, and names one where
+// a key is missing. Readers ask for all keys, after an error too; then
 // numbers are 0, texts empty and objects default.
 class JsonFields {
  public:
@@ -43,7 +43,7 @@ class JsonFields {
   bool Has(const char* key) const { return json_.contains(key); }
   std::vector<std::string> Keys() const;
 
-  // What `read(JsonFields&)` makes of the object under `key`.
+  // The result of `read(JsonFields&)` for the object under `key`.
   template <typename Read>
   auto Object(const char* key, Read read) {
     using Result = decltype(read(std::declval<JsonFields&>()));

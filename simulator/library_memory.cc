@@ -59,7 +59,7 @@ int64_t WorkspaceOf(const Program& program, const Op& op,
              : 0;
 }
 
-// What a communicator connects.
+// The connections of a communicator.
 struct Connections {
   bool rings = false, trees = false;
   int64_t peers = 0;  // that it exchanges chunks with
@@ -89,8 +89,8 @@ Communicators CommunicatorsOf(const Program& program, const Machine& machine) {
   return communicators;
 }
 
-// Buffers are those of channels, each a CTA's: of what communicators
-// of any number of them take.
+// Buffers belong to channels, one for each CTA: the share of a communicator
+// with the library's number.
 double PartOf(int64_t ctas, const Machine& machine) {
   int most = 1;
   for (auto& [kind, params] : machine.collectives) {

@@ -1,5 +1,5 @@
-// What a device has, and what a process takes of it besides the values of its
-// program.
+// Device memory that a process uses besides the values of its program, and the
+// capacity of a device.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,25 @@
 namespace asyra {
 
 // The context of the process, its captured step, and the buffers of its
-// communicators
-// (LibraryMemory): one for each set of axes, and each number of CTAs;
-// few CTAs take little. Collectives that copy engines carry need none.
+// communicators (LibraryMemory): one for each set of axes and number of CTAs,
+// smaller with fewer CTAs. Collectives on copy engines need none.
 int64_t LibraryBytes(const Program& program, const Machine& machine);
 
-// What kernels work in: for each stream as much as the op that needs most.
-// Collectives that add up by copies, for the chunks of the others; those of the
-// library, for chunks that they pack (packing.h); matmuls, what a machine
-// says. What attention and convolutions work in is not counted.
+// Workspaces of kernels: for each stream that of the op with the largest.
+// Counted are reductions by copy engine (chunks of the peers), packed chunks of
+// the library's collectives (packing.h), and matmuls (a number of the machine),
+// but not attention and convolutions.
 int64_t WorkspaceBytes(const Program& program, const Machine& machine);
 
 int64_t GibBytes(double gib);
 
 // The bytes of a device that a step may use in all, values, libraries and
-// kernels together: `gib`, or what the machine has where that is below 0.
-// 0: any number.
+// kernels together: `gib`, or the machine's memory if that is below 0. 0: no
+// limit.
 int64_t CapacityBytes(double gib, const Machine& machine);
 
-// What of a capacity is left to the values of the program, at least 1; of 0,
-// which is any number, 0.
+// The part of a capacity that remains for the values of the program, at least
+// 1; 0 (no limit) stays 0.
 int64_t ValueBytes(int64_t capacity_bytes, const Program& program,
                    const Machine& machine);
 

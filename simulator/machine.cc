@@ -49,7 +49,7 @@ absl::StatusOr<std::string> RawText(std::string_view name_or_path) {
 
 // A machine file, which may hold only what differs from its base.
 struct MachineFile {
-  std::string text;       // complete, with what it has of its base
+  std::string text;       // complete, merged with its base
   std::string base;       // as LoadMachine takes it; empty: none
   bool tables = false;    // names measurements of its own
   bool is_other = false;  // than its base: more differs than name and nodes
@@ -130,7 +130,7 @@ absl::StatusOr<std::shared_ptr<const CostTable>> LoadTable(
   return table;
 }
 
-// More hosts are no other machine.
+// Another number of hosts is the same machine.
 bool ChangesTheMachine(const std::string& edit) {
   return !edit.starts_with("nodes=") && !edit.starts_with("nodes*=");
 }

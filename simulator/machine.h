@@ -1,6 +1,6 @@
-// What the cost model knows of a machine: rates of one GPU, of the links that
-// join the GPUs of a host, and of the network between hosts. A machine is
-// data, read from a *.machine file (schema in simulator/README.md).
+// The machine as the cost model sees it: rates of one GPU, of the links between
+// the GPUs of a host, and of the network between hosts. A machine is data, read
+// from a *.machine file (schema in simulator/README.md).
 //
 // Units are in the names: 1 gbps here is 1e9 bytes per second, as in busbw of
 // nccl-tests; tflops are 1e12 per second of dense arithmetic.
@@ -20,20 +20,18 @@ namespace asyra {
 
 class CostTable;
 
-// What the vendor's sheet says, and what long kernels reach. Only
-// `achievable` is what costs are computed from; `peak` bounds it.
+// The rate of the data sheet, and the rate that long kernels reach. Costs are
+// computed from `achievable`; `peak` bounds it.
 struct Rate {
   double peak = 0;
   double achievable = 0;
 };
 
-// What a process takes of a GPU besides its values, in MiB: the context, with
-// the libraries that compute; each op of a captured step; the collective
-// library once it is used, and once
-// more where chunks are exchanged (all_to_all). Each communicator, one more for
-// its rings, where it does anything but all_to_all, for its trees, where it
-// does all_reduce, and for each peer it exchanges chunks with. What matmuls of
-// a stream may work in.
+// Memory of a GPU that a process uses besides its values, in MiB: the context
+// with the compute libraries; each op of a captured step; the collective
+// library once it is used, and more with all_to_all; each communicator, and
+// more for its rings (collectives other than all_to_all), its trees
+// (all_reduce) and each peer (all_to_all); the matmul workspace of a stream.
 struct LibraryMemory {
   double context = 0, op = 0, collectives = 0, exchanges = 0;
   double communicator = 0, rings = 0, trees = 0, peer = 0;
@@ -57,8 +55,9 @@ struct Gpu {
   double gemm_half_tile = 0;
   double gemm_extra_k = 0;
   double gemm_hbm_fraction = 1;  // of hbm_gbps, what matmuls reach
-  // Blocks of a matmul fetch tile after tile until none is left: a kernel that
-  // comes later, whatever its priority, begins when the matmul is done.
+  // GEMM kernels are persistent: their CTAs fetch tile after tile until none is
+  // left, so that a later kernel of any priority begins when the matmul is
+  // done.
   bool gemm_persistent = false;
   LibraryMemory library_mib;
 };
@@ -66,8 +65,8 @@ struct Gpu {
 enum class LinkKind : uint8_t { kNvlink, kPcie };
 
 // A protocol of the collective library. Latencies are those of its ring and
-// its tree: what a collective costs, and each of its steps inside a host and
-// between hosts.
+// its tree: a base for each collective, and hops inside a host and between
+// hosts.
 struct Protocol {
   std::string name;  // "LL"
   double ring_base_us = 0, ring_hop_us = 0, ring_network_hop_us = 0;
@@ -76,10 +75,10 @@ struct Protocol {
   double cap_gbps = 0;  // bus bandwidth it never passes; 0: none
 };
 
-// What a collective takes from the GPU it runs on.
+// Resources that a collective uses of its GPU.
 struct CollectiveParams {
   int ctas = 0;  // SMs it holds while it runs
-  // The fraction of its speed it keeps beside computation that fills the GPU.
+  // The fraction of its speed next to computation that uses the whole GPU.
   double beside_compute = 1;
 };
 
@@ -92,12 +91,12 @@ struct Machine {
 
   int gpus_per_host = 1;
   LinkKind link = LinkKind::kNvlink;
-  // Of one GPU to the others of its host, one direction; achievable is the bus
-  // bandwidth of long collectives.
+  // From one GPU to the others of its host, one direction; achievable is the
+  // bus bandwidth of long collectives.
   Rate link_gbps;
-  // False: GPUs reach each other through the host's memory alone.
+  // False: GPUs have no peer access and communicate through host memory.
   bool p2p = true;
-  Rate host_memory_gbps;  // of a whole host; what p2p does not use
+  Rate host_memory_gbps;  // of a whole host; used without p2p
   double cta_gbps = 0;    // bus bandwidth that one CTA of a collective moves
   std::vector<Protocol> protocols;                         // never empty
   std::map<CollectiveKind, CollectiveParams> collectives;  // all four
@@ -111,11 +110,11 @@ struct Machine {
   // Where the numbers of each section come from, for people.
   std::map<std::string, std::string, std::less<>> sources;
   // Measurements that correct the formulas, or null; and whether fields were
-  // edited since, so that they were made on another machine than this.
+  // edited, so that the measurements are of another machine.
   std::shared_ptr<const CostTable> table;
   bool edited = false;
 
-  // What one GPU has of its host's network.
+  // The share of one GPU in its host's network.
   double network_share_gbps() const {
     return network_gbps.achievable * nics / gpus_per_host;
   }
@@ -123,10 +122,10 @@ struct Machine {
 
 // A machine by the name of an embedded file, or from disk when the argument
 // ends in ".machine", with `edits` made to it in order (machine_edit.h):
-// {"gpu.hbm_gbps=4000", "nodes=4"}. Its measurements come along; those of a
-// file on disk are beside it. A file may name a machine as its "base", and then
-// holds only what differs from it: what measurements that one has are used as
-// after an edit. Errors name the file, the key and what is wrong.
+// {"gpu.hbm_gbps=4000", "nodes=4"}. Its measurements are loaded too; for a file
+// on disk they are beside it. A file may name a machine as its "base" and then
+// holds only the differences; measurements of the base are used as after an
+// edit. Errors name the file, the key and the problem.
 absl::StatusOr<Machine> LoadMachine(std::string_view name_or_path,
                                     absl::Span<const std::string> edits = {});
 
@@ -141,7 +140,7 @@ struct MachineNumber {
 absl::StatusOr<std::vector<MachineNumber>> MachineNumbers(
     std::string_view name_or_path, absl::Span<const std::string> edits = {});
 
-// An error when the machine's nodes hold fewer devices than the mesh has.
+// An error if the machine has fewer devices than the mesh.
 absl::Status CheckFits(const Mesh& mesh, const Machine& machine);
 
 // The text of a *.machine file; `origin` names it in errors. The name of its

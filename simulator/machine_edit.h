@@ -23,9 +23,8 @@ namespace asyra {
 //   carry over it; `matrix`; `launch`.
 // - Counts (SMs, CTAs, engines) are rounded when they are multiplied.
 // Errors: an edit of another form, a key that is no number, with those that
-// are spelled most similarly. Keys that the file
-// lacks are added, and what the result means is left to ParseMachine, which
-// refuses keys that nobody knows and values out of range.
+// are spelled most similarly. Keys that the file lacks are added; ParseMachine
+// then refuses unknown keys and values out of range.
 absl::StatusOr<std::string> EditMachine(std::string_view text,
                                         absl::Span<const std::string> edits);
 

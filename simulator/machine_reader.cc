@@ -11,8 +11,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Wide enough for any machine of today and tomorrow, and narrow enough to catch
-// a unit mistaken for the next (GB for MB, GFLOP for TFLOP).
+// Wide enough for any machine, and narrow enough to catch a wrong unit (GB for
+// MB, GFLOP for TFLOP).
 constexpr Range kMemoryGbps = {1, 100000};
 constexpr Range kLinkGbps = {0.1, 10000};
 constexpr Range kTflops = {0.01, 100000};
@@ -104,7 +104,7 @@ std::map<CollectiveKind, CollectiveParams> ReadCollectives(JsonFields& fields) {
   };
 }
 
-// The library's own, or those that the file gives in its place.
+// The library's protocols, or those of the file.
 std::vector<Protocol> ReadProtocols(JsonFields& host, LinkKind link) {
   double ll_gbps = host.Number("ll_gbps", kPositive);
   if (!host.Has("protocols")) return NcclProtocols(link, ll_gbps);
@@ -145,8 +145,7 @@ void ReadHost(JsonFields& host, Machine* machine) {
   machine->protocols = ReadProtocols(host, machine->link);
   machine->collectives = host.Object("collectives", ReadCollectives);
   machine->copy_engines = host.Count("copy_engines", 0, 64);
-  // A machine whose engines are taken away (copy_engines=0) may keep their
-  // rate.
+  // With copy_engines=0 the rate may stay.
   if (machine->copy_engines > 0 || host.Has("copy_gbps")) {
     machine->copy_gbps = ReadRate(host, "copy_gbps", kLinkGbps);
   }

@@ -99,7 +99,7 @@ class Buffers {
     }
   }
 
-  // The operand on which result `r` is planned to be.
+  // The operand that result `r` is planned to overwrite.
   ValueId OperandUnder(const Op& op, size_t r) const {
     int64_t offset = program_.values[op.results[r]].offset;
     if (!op.def->in_place || offset < 0) return kNoValue;
@@ -178,7 +178,7 @@ int64_t ArenaToPlan(const Program& program) {
       .bytes;
 }
 
-// The arena, and what has no place in it and is there from the beginning.
+// The arena, and the buffers outside it that are resident.
 int64_t ArenaBytes(const Program& program, absl::Span<const Buffer> buffers) {
   int64_t arena = 0, outside = 0;
   for (size_t v = 0; v < program.values.size(); ++v) {

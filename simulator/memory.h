@@ -1,6 +1,6 @@
-// Memory of a replayed program on one device: what lives when, what is alive
-// at the peak, and what that comes to once it is rounded, placed and joined by
-// what the libraries take.
+// Memory of a replayed program on one device: live bytes over time, the values
+// alive at the peak, and the total after rounding, placement and the memory of
+// libraries.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,10 @@ struct MemoryProfile {
 // Inputs of every role are resident throughout, and so are constants. A
 // result is allocated when its op starts and freed when the last op that reads
 // it ends; the operands of a `start` are read until the first wait for it is
-// over; outputs stay to the end. A view, and a wait, is its operand under
-// another name. An output that aliases a state input is written in place, and
-// so is a result that is planned to be on an operand. Of what happens at one
-// instant, frees come first.
+// over; outputs stay to the end. Views and waits share the buffer of their
+// operand. An output that aliases a state input is written in place, and so is
+// a result that is planned to overwrite an operand. At one instant, frees come
+// before allocations.
 MemoryProfile ReplayMemory(const Program& program,
                            absl::Span<const OpSpan> spans);
 
@@ -42,8 +42,8 @@ struct LiveBuffer {
   int64_t bytes = 0;
 };
 
-// What is live at `time_us`, largest first; their sum is `live_bytes` of the
-// point that holds then.
+// The buffers live at `time_us`, largest first; their sum is `live_bytes` of
+// the current point.
 std::vector<LiveBuffer> LiveBuffersAt(const Program& program,
                                       absl::Span<const OpSpan> spans,
                                       double time_us);
@@ -52,17 +52,18 @@ std::vector<LiveBuffer> LiveBuffersAt(const Program& program,
 struct MemoryReport {
   int64_t live_bytes = 0;     // the peak of MemoryProfile
   int64_t rounded_bytes = 0;  // with allocations rounded to kAllocationBytes
-  // One arena with a fixed offset for each value: what the offsets of a program
-  // of stage `allocated` take, and those that the executor gives others
-  // (ir/place_blocks.h). Values share bytes where the program orders them;
-  // simulated time orders nothing.
+  // One arena with a fixed offset for each value: of a program of stage
+  // `allocated` its own offsets, otherwise those that the executor chooses
+  // (ir/place_blocks.h). Values share bytes where happens-before orders them,
+  // independent of simulated time.
   int64_t arena_bytes = 0;
-  // With what libraries and kernels take (library_memory.h).
+  // With the memory of libraries and kernels (library_memory.h).
   int64_t device_bytes = 0;
   double peak_at_us = 0;  // of live bytes
 };
 
-// What allocators and arenas round to; kernels want their operands aligned.
+// Allocators and arenas round to multiples of it, for the alignment that
+// kernels need.
 inline constexpr int64_t kAllocationBytes = 512;
 
 // `result` is the replay of `program`.

@@ -1,4 +1,4 @@
-// What is published of NCCL's own model of its collectives.
+// The published parts of NCCL's own model of its collectives.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@ namespace asyra {
 // (src/graph/tuning.cc, 2026).
 std::vector<Protocol> NcclProtocols(LinkKind link, double ll_gbps);
 
-// What is left of a tree's bandwidth at that payload: trees of few large
-// pieces do not fill their pipeline.
+// The fraction of its bandwidth that a tree reaches at that payload: few pieces
+// do not fill its pipeline.
 double TreeFraction(double payload_bytes);
 
 }  // namespace asyra

@@ -14,8 +14,8 @@ struct Packing {
   int64_t before = 0, after = 0;
 };
 
-// Of one operand and its result, as one device has them. Nothing of what is no
-// collective.
+// For one operand and its result on one device. Zero for ops that are not
+// collectives.
 Packing PackingOf(const OpDef& def, const AttrMap& attrs, const Type& operand,
                   const Type& result);
 

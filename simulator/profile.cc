@@ -11,7 +11,7 @@
 namespace asyra {
 namespace {
 
-// The buffers that pages and reports name; the rest is many and small.
+// Number of buffers that pages and reports name; the others are small.
 constexpr size_t kMostBuffers = 200;
 
 class ProfileMaker {
@@ -109,7 +109,7 @@ class ProfileMaker {
     return made;
   }
 
-  // A started collective goes by what it brings.
+  // A started collective has the name of its result.
   std::string NameOf(ValueId value) const {
     constexpr std::string_view kFuture = ".future";
     std::string name = program_.value_name(value);

@@ -1,6 +1,6 @@
-// One step of a program on one device, simulated or measured: what reports,
-// pages and comparisons are made of. Written as JSON, and read back from it or
-// from a trace (profile_json.h).
+// One step of a program on one device, simulated or measured: the input of
+// reports, pages and comparisons. Written as JSON, and read from JSON or from a
+// trace (profile_json.h).
 #pragma once
 
 #include <string>
@@ -22,16 +22,16 @@ struct ProfileOp {
   int stream = 0;    // index into Profile::streams
   double start_us = 0;
   double end_us = 0;
-  double alone_us = 0;     // with nothing beside it; 0: not known
+  double alone_us = 0;     // with nothing else running; 0: unknown
   std::string axes;        // of a collective; empty: computation
   int64_t bytes = 0;       // payload of a collective
   std::string source;      // of the estimate, "interpolated"
-  std::string limit;       // what bounds it, "memory"
-  std::string waited_for;  // what held up its start: "data", "stream", "host"
-  int wait = -1;           // of a started collective: the op its wait held up
+  std::string limit;       // the limiting resource, "memory"
+  std::string waited_for;  // the last wait before it: "data", "stream", "host"
+  int wait = -1;           // of a started collective: the op that waited for it
   bool critical = false;   // on the critical path
   // Of a collective, its share of the time in which no computation runs, and
-  // why (ExposedCollective); 0: hidden, or not known.
+  // why (ExposedCollective); 0: hidden, or unknown.
   double exposed_us = 0;
   std::string exposed_by;  // "no independent work"
 
@@ -63,34 +63,34 @@ struct Profile {
   int64_t devices = 1;
   StepShape step;
 
-  std::vector<std::string> notes;  // what else is to be said, a line each
+  std::vector<std::string> notes;  // further notes, a line each
 
   double makespan_us = 0;
-  // Of the makespan, what is due to the luck of the search for its schedule; 0:
-  // it was not searched for, or that is not known.
+  // The noise of the search as a share of the makespan (SearchNoise); 0: no
+  // search, or unknown.
   double noise = 0;
   double lower_bound_us = 0;   // 0: not known
   double compute_us = 0;       // some computation runs
   double comm_us = 0;          // some collective runs
   double exposed_comm_us = 0;  // some collective and no computation
   double bubble = 0;           // 1 - compute_us / makespan_us
-  // Matmuls of the whole model, each once, over what all devices could
-  // do in that time at their dense peak; 0: not known.
+  // Flops of the model's matmuls, each once, over those that all devices could
+  // do in that time at their dense peak; 0: unknown.
   double mfu = 0;
   int collectives = 0;
 
   std::vector<std::string> streams;
   std::vector<ProfileOp> ops;  // in issue order
   std::vector<ProfileExposure> exposed;
-  // The makespan by what the critical path rests on: one entry per source of
-  // estimates, and "host" for the time in which nothing of it runs.
+  // The makespan by the source of the costs on the critical path: one entry per
+  // source, and "host" for the time in which no op of it runs.
   std::vector<ProfileShare> sources;
-  // How long each resource would be busy with all ops, used to the full.
+  // How long each resource would be busy with all ops at full use.
   std::vector<ProfileShare> resources;
 
   int64_t peak_bytes = 0;  // live; 0: not known
-  // The same rounded, placed in one arena, and with what the libraries take
-  // (MemoryReport); 0: not known.
+  // The same rounded, placed in one arena, and with the memory of libraries
+  // (MemoryReport); 0: unknown.
   int64_t rounded_bytes = 0, arena_bytes = 0, device_bytes = 0;
   int64_t weight_bytes = 0;
   int64_t capacity_bytes = 0;          // of the device; 0: not limited
@@ -113,16 +113,16 @@ Profile MakeProfile(const Program& program, const SimResult& result,
                     const CostModel& costs, const ProfileOptions& options);
 
 // Profile::mfu of a program that takes `makespan_us`. A matmul of a type that
-// the machine's matrix units do not take counts by the vector peak.
+// the matrix units do not support counts with the vector peak.
 double ModelFlopUtilization(const Program& program, const Machine& machine,
                             double makespan_us);
 
-// Fills in what follows from `ops`: makespan_us, compute_us, comm_us,
-// exposed_comm_us, bubble, exposed, collectives.
+// Computes from `ops`: makespan_us, compute_us, comm_us, exposed_comm_us,
+// bubble, exposed, collectives.
 void SumUp(Profile* profile);
 
 // Whether makespans differ by less than the larger of their noises, so that
-// neither is the faster one.
+// neither counts as faster.
 bool IsTie(double a_us, double a_noise, double b_us, double b_noise);
 
 // OK, or by how much the peak exceeds the capacity, and what fills it. The peak

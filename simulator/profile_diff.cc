@@ -20,7 +20,7 @@ bool IsTileOrFuture(std::string_view part) {
          part.find_first_not_of("0123456789", 1) == std::string_view::npos;
 }
 
-// Without what scheduling appends: "a.t1.future" -> "a".
+// Without the suffixes of scheduling: "a.t1.future" -> "a".
 std::string BaseName(const std::string& name) {
   std::string base;
   for (size_t at = 0; at <= name.size();) {
@@ -102,7 +102,7 @@ std::string Counts(const OpDifference& op) {
   return fmt::format("{} -> {} ops", op.before_count, op.after_count);
 }
 
-// The same ops of all layers together.
+// Corresponding ops of all layers together.
 std::vector<OpDifference> Patterns(const std::vector<OpDifference>& ops) {
   std::vector<OpDifference> patterns;
   std::map<std::string, size_t> index;

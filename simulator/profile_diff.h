@@ -30,8 +30,8 @@ struct OpDifference {
 std::vector<OpDifference> Differences(const Profile& before,
                                       const Profile& after);
 
-// Totals side by side, the ops that changed most, what left the critical path
-// and what joined it. Ends with a newline.
+// Totals side by side, the ops that changed most, and the ops that left and
+// joined the critical path. Ends with a newline.
 std::string DifferenceReport(const Profile& before, const Profile& after);
 
 // {"before", "after": totals; "ops": all differences}, names as in OpDifference

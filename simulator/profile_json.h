@@ -1,5 +1,5 @@
-// Profiles as JSON (schema: simulator/README.md), and back from it or from a
-// trace.
+// Writes profiles as JSON (schema: simulator/README.md), and reads them from
+// JSON or from a trace.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ namespace asyra {
 // Times of single ops are rounded to nanoseconds. Ends with a newline.
 std::string ProfileJson(const Profile& profile);
 
-// What ProfileJson wrote, or a Chrome trace: one that WriteChromeTrace wrote,
-// or that PyTorch's profiler did. Of a trace the GPU kernels of its first
-// device count; its critical path is known where the slices carry it. `origin`
-// names the text in errors and is the model's name of a trace.
+// Reads the output of ProfileJson, or a Chrome trace of WriteChromeTrace or of
+// PyTorch's profiler. Of a trace the GPU kernels of its first device count; its
+// critical path is known if the slices have it. `origin` names the text in
+// errors and is a trace's model name.
 // Errors: no JSON, neither of these, a missing key or one of another type,
 // ops that end before they start, no kernel.
 absl::StatusOr<Profile> ReadProfile(std::string_view text,

@@ -104,7 +104,7 @@ absl::Status CheckCapacity(const Profile& profile) {
   for (const ProfileBuffer& buffer : profile.at_peak) {
     kinds[buffer.kind] += buffer.bytes;
   }
-  // What no value holds: gaps of the arena, and the libraries.
+  // Bytes of no value: gaps of the arena, and libraries.
   kinds["gaps"] +=
       std::max<int64_t>(0, profile.arena_bytes - profile.peak_bytes);
   kinds["libraries"] +=

@@ -22,8 +22,8 @@ struct Running {
   double rate = 1;
   double kernel_us = kNever;  // when it came
   double next_us = kNever;    // when it comes, and then the end
-  // It waited for another stream, and hears of its event a little later than
-  // the next kernel over there begins.
+  // It waited for another stream, whose event arrives a little after the next
+  // kernel there begins.
   bool hears_late = false;
 
   Running() = default;
@@ -42,7 +42,7 @@ struct Running {
     left_us = std::max(Until(), left_us - (now - anchor_us) * rate);
     anchor_us = now;
     rate = new_rate;
-    // Of what stalls: kNever.
+    // kNever if it stalls.
     next_us = left_us > Until() ? now + (left_us - Until()) / rate : now;
   }
 
@@ -126,7 +126,7 @@ class Engine {
     }
   }
 
-  // Of what held `op` until now, the last to end; data first among equals.
+  // The last of the waits of `op` to end; data first among equals.
   void FindCause(const Stream& stream, int op) {
     OpSpan& span = result_.spans[op];
     double latest = 0;
@@ -163,7 +163,7 @@ class Engine {
     return group < 0 || groups_[group].ops[groups_[group].next] == op;
   }
 
-  // Ops of no duration end at once and may let other streams go on.
+  // Ops without duration end at once and may release other streams.
   void StartWhatCan() {
     for (bool progress = true; progress;) {
       progress = false;

@@ -1,6 +1,6 @@
 // Replays a costed program on one representative rank: streams, the host that
-// issues to them, collectives, and what ops that run together take from each
-// other. Costs are separate so that a search replays many orders fast.
+// issues to them, collectives, and contention between concurrent ops. Costs are
+// separate so that a search replays many orders fast.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ struct OpSpan {
   StreamId stream = kNoStream;
   double start_us = 0;
   double end_us = 0;  // equal to the start for views and the like
-  // What it waited for last: the op whose end let it start, or -1, and how it
-  // was held. From the last op to end, these links are the critical path.
+  // The last wait: the op whose end let it start, or -1, and the kind of wait.
+  // From the last op to end, these links form the critical path.
   enum Cause : uint8_t { kBegin, kHost, kStream, kCommunicator, kData };
   int after = -1;
   Cause cause = kBegin;
@@ -51,12 +51,12 @@ struct SimResult {
   std::vector<AxesExposure> exposed;
   // Time alone of the ops estimated from each OpCost::Source.
   std::array<double, OpCost::kNumSources> source_us = {};
-  // How long each resource would be busy with all ops, used to the full: of
+  // How long each resource would be busy with all ops at full use; divided by
   // the makespan, its utilisation.
   std::array<double, kNumResources> resource_us = {};
-  // Ops of the critical path in order of time; those that take none included.
+  // Ops of the critical path in order of time, with those that take no time.
   std::vector<int> critical_path;
-  // What each op costs alone; filled by Simulate, empty from Replay.
+  // Costs of the ops alone; filled by Simulate, empty from Replay.
   std::vector<OpCost> op_costs;
   std::vector<MemoryPoint> memory;  // live bytes over time
 };
@@ -66,7 +66,8 @@ struct ReplayOptions {
   bool contention = true;
   // Host time per op relative to eager issue; 0 for a captured graph.
   double launch_scale = 1;
-  // Peak and timeline of memory; a search that looks at time alone saves it.
+  // Peak and timeline of memory; not needed by a search that considers only
+  // time.
   bool memory = true;
   bool lower_bound = true;
   bool critical_path = true;
@@ -76,17 +77,16 @@ struct ReplayOptions {
 // `op_costs` has one entry per op of the program. Rules:
 // - text order is issue order; each stream runs its ops in that order, one at
 //   a time; an op starts no earlier than the host has issued it;
-// - an op starts once its operands and everything in `after` are there; a
-//   future is there when its collective has ended;
+// - an op starts once its operands and all ops in `after` have ended; a future
+//   is available when its collective has ended;
 // - collectives over the same axes run in issue order, one at a time, on
 //   whichever streams they are.
 // Deterministic. Linear in ops and edges, times the number of streams.
 SimResult Replay(const Program& program, absl::Span<const OpCost> op_costs,
                  const ReplayOptions& options = {});
 
-// The same of a program costed before, its ops issued in `order`: indices of
-// all ops, each after those that define its operands. Of a search that moves a
-// few ops and asks again.
+// The same for a costed program, its ops issued in `order`: indices of all ops,
+// each after those that define its operands. For searches over orders.
 SimResult Replay(const CostedProgram& costed, absl::Span<const int> order,
                  const ReplayOptions& options = {});
 SimResult Replay(const CostedProgram& costed,

@@ -52,7 +52,7 @@ std::string Sources(const Profile& profile) {
   return text;
 }
 
-// Of the device's memory; more than all of it is no share.
+// Share of the device's memory; none if it is more than all.
 std::string CapacityShare(const Profile& profile) {
   if (profile.capacity_bytes == 0) return "";
   std::string capacity = BytesText(profile.capacity_bytes);

@@ -1,4 +1,4 @@
-// A profile in a screen of text.
+// A profile as a page of text.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace asyra {
 
-// Time against the bound, communication by mesh axes, what the makespan rests
-// on, memory and what fills it, what communication is exposed and why. Ends
-// with a newline.
+// Time against the bound, communication by mesh axes, sources of the costs,
+// memory and the values in it, exposed communication and why. Ends with a
+// newline.
 std::string Report(const Profile& profile);
 
 // Exposed collectives of one kind in all layers and tiles, for one reason.
@@ -27,9 +27,9 @@ std::vector<ExposedGroup> ExposedGroups(const Profile& profile);
 // empty when nothing is exposed, or the profile does not say why.
 std::string ExposureReport(const Profile& profile, size_t most_rows = 10);
 
-// The ops of the critical path by what they are and what held them up, and
-// how busy each resource is. Ends with a newline; empty when the profile has
-// no critical path.
+// The ops of the critical path by kind and by what they waited for, and the
+// load of each resource. Ends with a newline; empty if the profile has no
+// critical path.
 std::string CriticalPathReport(const Profile& profile);
 
 }  // namespace asyra

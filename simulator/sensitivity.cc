@@ -34,7 +34,8 @@ absl::StatusOr<Sensitivity> Try(const Program& program,
                                 double now_us) {
   Sensitivity result{number.key, number.value};
   edits.emplace_back();
-  // Rates may not pass others (a bus its link): then less of it is tried.
+  // A rate may not exceed others (a bus its link): then smaller steps are
+  // tried.
   for (double factor : {1 + options.step, 1 / (1 + options.step)}) {
     edits.back() = fmt::format("{}*={}", number.key, factor);
     absl::StatusOr<Machine> changed = LoadMachine(machine, edits);
@@ -53,8 +54,8 @@ absl::StatusOr<Sensitivity> Try(const Program& program,
   return result;
 }
 
-// What is tried: numbers that are not 0, as ln(x' / x) is not defined there,
-// and groups, as numbers of value 0.
+// Numbers that are not 0, where ln(x' / x) is undefined, and groups, with value
+// 0.
 absl::StatusOr<std::vector<MachineNumber>> Changes(
     const std::string& machine, absl::Span<const std::string> edits) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<MachineNumber> changes,

@@ -1,4 +1,4 @@
-// What the makespan would be if one number of the machine were better.
+// Sensitivity: the makespan if one number of the machine were better.
 #pragma once
 
 #include <functional>
@@ -26,17 +26,17 @@ struct Sensitivity {
 struct SensitivityOptions {
   CostOptions costs;
   double step = 0.1;  // numbers are raised by this part of them
-  // The program as it would be made at other costs; empty: it stays as it is.
-  // Of both the faster counts, on the machine as it is as well.
+  // Remakes the program for other costs; empty: it stays unchanged. The faster
+  // of both counts, also on the unchanged machine.
   std::function<absl::StatusOr<Program>(const CostModel& costs)> retune;
 };
 
 // One entry per number of the machine file that has an effect, and one per
-// group of them (machine_edit.h), the strongest first, then those that others
-// fix (the bf16 peak, by SMs, clock and flops per clock). Numbers that are 0
-// have none. The schedule of `program` is not searched again. The machine is
-// that of `machine` with `edits`. A number is raised, or lowered where the file
-// would not be valid otherwise.
+// group of them (machine_edit.h), the strongest first, then those that follow
+// from others (the bf16 peak, from SMs, clock and flops per clock). Numbers
+// that are 0 have no entry. The schedule of `program` is not searched again.
+// The machine is that of `machine` with `edits`. A number is raised, or lowered
+// where the file would not be valid otherwise.
 // Errors: those of LoadMachine and `retune`, a program that takes no time.
 absl::StatusOr<std::vector<Sensitivity>> Sensitivities(
     const Program& program, const std::string& machine,

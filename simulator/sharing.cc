@@ -9,13 +9,14 @@
 namespace asyra {
 namespace {
 
-// How much of a matmul's slowdown is that of whole waves, the rest being in
-// proportion: fitted to a 132-tile matmul beside a collective of 24 CTAs on
-// an H100, 1.70 times as long, where waves say 2 and proportion 1.22.
+// The part of a matmul's slowdown that is by whole waves, the remainder being
+// proportional: fitted to a 132-tile matmul next to a collective of 24 CTAs on
+// an H100, which took 1.70 times as long; whole waves give 2, proportion gives
+// 1.22.
 constexpr double kWaveShare = 0.6;
-// Of what matmuls take from the speed of a collective, the part that is no
-// wait for its first CTAs' slots: fitted to gathers by 4 to 16 CTAs beside
-// matmuls that leave room for them, on two H200.
+// The part of a collective's slowdown next to matmuls that is not the wait for
+// its first CTA slots: fitted to gathers with 4 to 16 CTAs next to matmuls with
+// an SM margin, on two H200.
 constexpr double kNotWaiting = 0.5;
 constexpr double kRounding = 1e-9;
 
@@ -30,9 +31,9 @@ struct User {
 using Users = absl::InlinedVector<User, 8>;
 
 // The speed that CTA slots allow each op: all CTAs of a kernel are placed
-// before those of one behind it. Collectives come first wherever a CTA ends;
-// none does before a persistent kernel is done, and beside such a one there is
-// what it leaves.
+// before those of the next. Collectives go first whenever a CTA ends, but next
+// to a persistent kernel no CTA ends before it is done, and they get only its
+// margin.
 absl::InlinedVector<double, 8> PlacedSpeeds(absl::Span<const ActiveOp> active) {
   absl::InlinedVector<double, 8> speeds;
   double left = 1, persistent = 0, taken = 0;
@@ -60,15 +61,15 @@ Users UsersOf(absl::Span<const ActiveOp> active) {
   for (size_t i = 0; i < active.size(); ++i) {
     if (placed[i] > 0) held += active[i].cost->held_sms;
   }
-  // Several collectives may ask for all; computation still gets its turn.
+  // Several collectives may need all SMs; computation still makes progress.
   double share = 1 - std::min(held, 0.9);
   Users users;
   for (size_t i = 0; i < active.size(); ++i) {
     User& user = users.emplace_back(User{active[i].cost->load});
-    // What it leaves anyway it does not miss.
+    // It does not need the SMs of its margin.
     double its = std::min(1.0, share + active[i].cost->sm_margin);
     if (its < 1) user.load[kSms] *= SlowdownOn(its, active[i].cost->waves);
-    // What its placed CTAs use; they need no others' slots.
+    // Used by its placed CTAs.
     for (double& load : user.load) load *= placed[i];
     user.load[kCtaSlots] = 0;
     user.placed = placed[i];
@@ -90,7 +91,7 @@ double RiseTo(const Users& users, int* full) {
         left -= user.load[r] * user.speed;
       }
     }
-    // Rounding may have left less than nothing of what nobody wants more of.
+    // Rounding may leave less than zero of a full resource.
     if (wanted <= 0 || wanted * level <= left) continue;
     level = std::max(left, 0.0) / wanted;
     *full = r;

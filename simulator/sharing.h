@@ -1,4 +1,4 @@
-// What ops that run together leave each other.
+// How concurrent ops share resources.
 #pragma once
 
 #include <vector>
@@ -8,24 +8,25 @@
 
 namespace asyra {
 
-// How many times as long computation takes on a share of the SMs, in (0, 1].
-// `waves` are the blocks of a matmul over all SMs (OpCost::waves): they run in
-// whole waves, so that 1.6 waves lose nothing on 0.8 of the SMs, and 2.0 a
-// third wave. 0 waves: in proportion.
+// Slowdown of computation on a share of the SMs, in (0, 1]. `waves` are the
+// tiles of a matmul over all SMs (OpCost::waves): they run in whole waves, so
+// that 1.6 waves lose nothing on 0.8 of the SMs, and 2.0 become three. 0 waves:
+// proportional.
 double SlowdownOn(double share, double waves);
 
 // The speed of each active op, in the order in which their kernels came,
 // relative to running alone, in [0, 1]. A kernel gets the CTA slots that
-// earlier ones leave, which may be none; a collective finds none
-// while persistent kernels fill the GPU (OpCost::persistent). All else is
+// earlier ones leave, which may be none; a collective finds none while
+// persistent kernels fill the GPU (OpCost::persistent). Other resources are
 // shared max-min fair: all speeds rise together until a resource is full; the
-// ops that use it stay there and the others rise on. Collectives hold their
-// SMs: computation has the rest of them. A collective beside computation keeps
-// at most the share `beside_compute` of its speed, more where the computation
-// leaves SMs free.
+// ops that use it keep that speed and the others rise further. Collectives hold
+// their SMs: computation has the remaining ones. A collective next to
+// computation keeps at most the share `beside_compute` of its speed, more where
+// the computation leaves SMs free.
 struct ActiveOp {
   const OpCost* cost;
-  // A kernel of it is there: false while a collective does without.
+  // Whether it has a kernel at this time: false in the part of a collective
+  // without one.
   bool has_kernel = true;
 };
 void ShareResources(absl::Span<const ActiveOp> active,

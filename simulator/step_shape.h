@@ -1,4 +1,4 @@
-// What one step of a model computes: its batch and its tokens.
+// The shape of one step of a model: batch and tokens.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ struct StepShape {
   friend bool operator==(const StepShape&, const StepShape&) = default;
 };
 
-// "batch 4, 64 tokens, f32"; empty where nothing is known.
+// "batch 4, 64 tokens, f32"; empty if unknown.
 std::string ToText(const StepShape& shape);
 // "step: batch 4, 64 tokens, f32; 1.4 M tokens a second" and a line break;
-// empty where nothing is known.
+// empty if unknown.
 std::string StepText(const StepShape& shape, double step_us);
 nlohmann::json ToJson(const StepShape& shape);
 
-// Tokens, or samples, in a second; 0 where nothing is known.
+// Tokens, or samples, in a second; 0 if unknown.
 double TokensPerSecond(const StepShape& shape, double step_us);
 
 }  // namespace asyra

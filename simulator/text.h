@@ -1,4 +1,4 @@
-// How reports spell names and shares.
+// Names and percentages in reports.
 #pragma once
 
 #include <string>

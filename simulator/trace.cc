@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 // process, here one for each device.
 constexpr int kFirstHost = 1000;
 constexpr int kHostTrack = 1;
-// What a step of ours is called where profilers name steps.
+// The name of our step where profilers name steps.
 constexpr std::string_view kStep = "ProfilerStep#0";
 
 // The events of one step; `device` of several.
@@ -150,7 +150,7 @@ class StepWriter {
     }
   }
 
-  // From each collective to the kernel that its wait held up.
+  // From each collective to the kernel that waited for it.
   void Arrows() {
     std::vector<int> start_of(program_.values.size(), -1);
     std::vector<std::vector<int>> waiting(program_.streams.size() + 1);

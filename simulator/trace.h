@@ -27,9 +27,9 @@ struct TracedStep {
   std::string name;  // "baseline"
 };
 
-// Several steps on one axis of time, at least one, each a device of its own;
-// the first is what ReadProfile takes, and is shown last. For viewers: what
-// counts kernels counts all.
+// Several steps on one time axis, at least one, each shown as a device;
+// ReadProfile reads the first, which is shown last. For viewers: tools that
+// count kernels count those of all steps.
 std::string WriteChromeTrace(absl::Span<const TracedStep> steps,
                              const Machine& machine);
 

@@ -1,5 +1,5 @@
-// Programs that asyra-run runs in turn with the one it is asked for, so that
-// their times can be compared.
+// Programs that asyra-run runs in turn with the requested one, to compare their
+// times.
 #pragma once
 
 #include <string>

@@ -32,8 +32,8 @@ struct Flags {
   TrainOptions train_options;
 };
 
-// The weights first: a program that is there has its weights. Nor are there
-// weights without it.
+// Writes the weights first, so that an existing program file always has its
+// weights, and removes them if writing the program fails.
 absl::Status WriteProgram(const Program& program, const std::string& path) {
   bool has_weights = program.weights != nullptr && program.weights->size() > 0;
   if (has_weights) {
@@ -46,7 +46,7 @@ absl::Status WriteProgram(const Program& program, const std::string& path) {
   return written;
 }
 
-// Where it was scheduled, the step before that and after it.
+// The step before and after scheduling, if it was scheduled here.
 std::string HtmlPage(const Steps& steps) {
   if (!steps.before.has_value()) return ProfilePage({steps.after});
   return ProfilePage({*steps.before, steps.after});
@@ -176,7 +176,7 @@ int main(int argc, char** argv) {
                "prints how weights and layers are sharded, and what each "
                "collective moves");
   app.add_flag("--ablation", flags.ablation,
-               "prints what tiling, reordering and bucketing give, one after "
+               "prints the gain of tiling, reordering and bucketing, one after "
                "the other");
   app.add_option("--trace", flags.trace,
                  "writes the simulated step here, for ui.perfetto.dev: before "

@@ -75,9 +75,9 @@ absl::StatusOr<Loaded> Load(const CompileFlags& options) {
                 std::move(result.partitioned)};
 }
 
-// How many weights have no data and get random values. Error where that was
-// not asked for: a program file has its weights beside it, and a check is
-// worth nothing.
+// How many weights have no data and get random values. An error unless it was
+// requested: a program file should have its weights beside it, and a check
+// would be meaningless.
 absl::StatusOr<size_t> CountRandomWeights(const Flags& flags,
                                           const Loaded& loaded,
                                           const NamedTensors& recorded) {
@@ -110,8 +110,8 @@ absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(const Flags& flags) {
       {.graphs = flags.graphs, .timeout_s = flags.run.timeout_s});
 }
 
-// Runs on the device and fills in what came of it. `world` is null where the
-// ranks are threads.
+// Runs on the device and fills in the result. `world` is null if the ranks are
+// threads.
 absl::Status RunOnDevice(const Flags& flags, const Program& program,
                          const std::vector<Tensor>& inputs,
                          absl::Span<const AgainstProgram> against,
@@ -251,7 +251,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Flags& flags,
         "start them with mpirun or srun",
         launched->ranks);
   }
-  // A launcher that has lost a rank ends the others, which then say so.
+  // A launcher that has lost a rank ends the others, which then report it.
   std::signal(SIGTERM, [](int) { asked_to_end.store(true); });
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> world,
                          ConnectMpi({.timeout_s = run->timeout_s,
@@ -267,7 +267,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Flags& flags,
 
 absl::Status Main(Flags flags) {
   ASYRA_RETURN_IF_ERROR(CheckFlags(flags));
-  // What a step is when it runs.
+  // The shape of the step that runs.
   if (flags.device == "cuda") flags.compile.graph = flags.graphs;
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> world,
                          Connect(flags, &flags.run));
@@ -285,23 +285,24 @@ void AddRunFlags(CLI::App& app, Flags* flags) {
       ->check(CLI::IsMember({"cpu", "cuda", "interpreter"}))
       ->capture_default_str();
   app.add_option("--communicator", flags->communicator,
-                 "between ranks. local: threads of this process; mpi: the "
-                 "processes that mpirun or srun has started; tcp: those that "
-                 "torchrun or srun has, on GPUs; auto: as they were started")
+                 "between ranks. local: threads of this process; mpi: "
+                 "processes started by mpirun or srun; tcp: processes on GPUs "
+                 "started by torchrun or srun; auto: by how they were started")
       ->check(CLI::IsMember({"auto", "local", "mpi", "tcp"}))
       ->capture_default_str();
   app.add_option("--repeat", run.repeat, "steps, all from the same inputs")
       ->capture_default_str();
   app.add_option("--profile", flags->profile,
                  "writes a trace of rank 0's last step, for Perfetto");
-  app.add_option("--timeout", run.timeout_s,
-                 "seconds after which a rank that is waited for is lost")
+  app.add_option(
+         "--timeout", run.timeout_s,
+         "a rank that keeps others waiting for so many seconds counts as lost")
       ->capture_default_str();
   app.add_option("--inject-comm-us", run.inject_comm_us,
                  "every collective takes at least that long, as on slow links")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--check-finite", run.executor.check_finite,
-               "fails at the first op that gives a NaN or an infinity");
+               "fails at the first op that produces a NaN or an infinity");
   app.add_flag("--check-deterministic", run.check_deterministic,
                "fails when two of the steps differ in a byte");
   app.add_flag("--debug-memory", run.executor.debug_memory,
@@ -336,19 +337,19 @@ int main(int argc, char** argv) {
                "also runs the program unsharded on one device and compares: "
                "errors up to 1e-5, f16 2e-3, bf16 2e-2 of an output's largest "
                "magnitude pass");
-  app.add_option("--against", flags.against,
-                 "programs that take turns with this one, step by step: "
-                 "'unscheduled', which is it before it was scheduled, or "
-                 ".asyra files of the same inputs; with --machine also what "
-                 "the simulator says of each");
+  app.add_option(
+      "--against", flags.against,
+      "programs that take turns with this one, step by step: "
+      "'unscheduled', the same before scheduling, or .asyra files of "
+      "the same inputs; with --machine also the predicted times");
   app.add_option("--seed", flags.seed, "of random inputs")
       ->capture_default_str();
   app.add_flag("--random-weights", flags.random_weights,
-               "makes up weights that a program file has no data for; those of "
-               "a model that comes without are random anyway");
+               "random values for weights that a program file has no data for; "
+               "weights of a model without data are always random");
   app.footer(
-      "What GPUs take long to find out (tuning results, compiled kernels) is "
-      "kept in $ASYRA_CACHE_DIR, or ~/.cache/asyra; set and empty: nowhere.");
+      "Tuning results and compiled kernels of GPUs are kept in "
+      "$ASYRA_CACHE_DIR, or ~/.cache/asyra; set and empty: nowhere.");
   return asyra::RunTool(app, argc, argv, [&] {
     flags.predict = app.count("--machine") > 0;
     return asyra::Main(flags);

@@ -1,4 +1,5 @@
-// asyra-sim: what a model would cost on a machine, and why; no GPU needed.
+// asyra-sim: estimates the step of a model on a machine, and explains it; needs
+// no GPU.
 #include <unistd.h>
 
 #include <cstdio>
@@ -57,7 +58,7 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
   Simulated result;
   CompileFlags options = compile;
   options.measured_only = flags.strict;
-  options.allow_misfit = true;  // CheckCapacity says what fills the device
+  options.allow_misfit = true;  // CheckCapacity reports what fills the device
   ASYRA_ASSIGN_OR_RETURN(result.compiled, Compile(options));
   Print(flags,
         WeightsFromInputsLine(compile.model, result.compiled.lacking_weights));
@@ -111,7 +112,7 @@ absl::Status Explain(const Flags& flags) {
   ASYRA_RETURN_IF_ERROR(WriteOutputs(flags, result));
   const Program& program = result.compiled.program;
   SensitivityOptions options{.costs = {.graph_launch = flags.compile.graph}};
-  // Other CTAs than the library's are seldom measured.
+  // CTA counts other than the library's are rarely measured.
   if (!flags.strict) {
     options.retune = [&](const CostModel& costs) {
       return Retuned(program, costs);
@@ -200,7 +201,7 @@ void AddTraceFlag(CLI::App& app, Flags* flags) {
 
 using Command = absl::Status (*)(const Flags&);
 
-// Adds the subcommands; the one that is given ends up in `chosen`.
+// Adds the subcommands; `chosen` becomes the given one.
 void AddCommands(CLI::App& app, Flags* flags, Command* chosen) {
   auto add = [&](const char* name, const char* summary, Command command) {
     CLI::App* sub = app.add_subcommand(name, summary);
@@ -223,7 +224,7 @@ void AddCommands(CLI::App& app, Flags* flags, Command* chosen) {
                    "mesh=dp=2,tp=4;tp=8; may be repeated")
       ->take_all()
       ->required();
-  // Many points rather than the last percent of each.
+  // Many points are worth more than the last percent of each.
   CLI::Option* steps = sweep->get_option("--search-steps")
                            ->default_str(fmt::format("{}", kSweepSearchSteps));
   sweep->callback([=] {

@@ -1,13 +1,13 @@
-// What a user should hear of the cache on disk.
+// A warning about the disk cache.
 #pragma once
 
 #include <string_view>
 
 namespace asyra {
 
-// One line on stderr where something could not be kept
-// (executor/tuning/disk_cache.h): the next run then measures and compiles once
-// more.
+// One line on stderr if an entry could not be written
+// (executor/tuning/disk_cache.h): the next run then measures and compiles
+// again.
 void WarnOfCache(std::string_view tool);
 
 }  // namespace asyra

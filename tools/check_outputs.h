@@ -1,4 +1,4 @@
-// The outputs of a run against recorded ones, as asyra-run reports it.
+// Comparison of outputs with recorded ones, for asyra-run.
 #pragma once
 
 #include <optional>

@@ -13,8 +13,8 @@ struct Tolerance {
   double absolute = 1e-5;
 };
 
-// What a program of that element type keeps over the depth of a model: 1e-4
-// and 1e-5 for f32 and wider, 2e-3 for f16, 2e-2 for bf16.
+// The accuracy of a deep model in that element type: 1e-4 and 1e-5 for f32 and
+// wider, 2e-3 for f16, 2e-2 for bf16.
 Tolerance ToleranceFor(DType dtype);
 
 // How far a sharded program may be from the same one on one device, relative
@@ -34,8 +34,7 @@ struct Comparison {
   int64_t first_wrong = -1;  // its index
 };
 
-// Recorded floats may be of a wider type: a half precision model is compared
-// with what it approximates.
+// Recorded floats may be of a wider type than those of a half precision model.
 // Error: other element type or shape, both named.
 absl::StatusOr<Comparison> Compare(const Tensor& actual, const Tensor& expected,
                                    const Tolerance& tolerance);

@@ -11,7 +11,7 @@
 
 namespace asyra {
 
-// How far an output is off that of one device, relative to its largest
+// The deviation of an output from that of one device, relative to its largest
 // magnitude.
 struct OffSingle {
   std::string name;
@@ -19,9 +19,9 @@ struct OffSingle {
   double largest = 0;
 };
 
-// How far a sharded run of `program` may be off in output `index`: the
-// ShardedToleranceFor of the least exact float type that it is computed
-// through, not just of its own. Inputs and views round nothing.
+// The allowed deviation of output `index` in a sharded run of `program`: the
+// ShardedToleranceFor of the least exact float type among all values it is
+// computed from. Inputs and views round nothing.
 double ShardedToleranceOf(const Program& program, size_t index);
 
 // Interprets `single`, the program before it was sharded, on one device and

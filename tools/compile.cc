@@ -67,7 +67,7 @@ absl::StatusOr<Program> ReadModel(const CompileFlags& flags,
   return BuiltinModel(flags.model, dims);
 }
 
-// Takes over what is found for the machine without --set where it is faster.
+// Uses the schedule found for the machine without --set if it is faster.
 void TryUnchanged(const CompileFlags& flags, const RaisedModel& model,
                   CompiledModel* result) {
   CompileFlags unchanged = flags;
@@ -75,7 +75,7 @@ void TryUnchanged(const CompileFlags& flags, const RaisedModel& model,
   unchanged.print_after.clear();
   unchanged.dump_dir.clear();
   unchanged.print_changed = unchanged.simulate_each = false;
-  // Whatever is wrong with it, the machine asked for has a schedule.
+  // Errors of the unchanged machine do not matter: there is a schedule.
   absl::StatusOr<CompiledModel> other = CompileAlone(unchanged, model);
   if (!other.ok()) return;
   AdoptFaster(flags, *std::move(other), flags.machine + " without --set",

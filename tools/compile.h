@@ -1,5 +1,5 @@
-// From a model as the command line names it to a scheduled program: files and
-// built-in models are read here, the rest is passes/compile.h.
+// Compiles a model given on the command line: reads files and built-in models,
+// then calls passes/compile.h.
 #pragma once
 
 #include <string>
@@ -15,10 +15,11 @@ namespace asyra {
 
 struct LoadedModel {
   Program program;
-  // The weights that the model came without data for; those of an .onnx file
-  // are inputs of it (frontends/onnx/import.h).
+  // Weights without data; those of an .onnx file are inputs of it
+  // (frontends/onnx/import.h).
   std::vector<std::string> lacking_weights;
-  // What an .onnx file calls dimensions of its inputs; of others nothing.
+  // The names of an .onnx file for dimensions of its inputs; empty for other
+  // models.
   DimNames dim_names;
 };
 
@@ -26,7 +27,7 @@ struct LoadedModel {
 // `data`, `weights`, `recorded` and `expert_capacity` matter.
 absl::StatusOr<LoadedModel> LoadModel(const CompileFlags& flags);
 
-// A model before mesh and machine matter, to be compiled for several.
+// A model before sharding, to be compiled for several meshes and machines.
 struct RaisedModel {
   Program imported;
   std::vector<std::string> lacking_weights;  // LoadedModel
@@ -35,31 +36,30 @@ struct RaisedModel {
 absl::StatusOr<RaisedModel> LoadRaised(const CompileFlags& flags);
 
 struct CompiledModel : CompileResult {
-  Program imported;                          // as it came in
+  Program imported;                          // before Raise
   std::vector<std::string> lacking_weights;  // LoadedModel
   DimNames dim_names;                        // LoadedModel
   Program raised;  // fused meanings; equal to `imported` in later stages
 };
 
-// What is wrong with the machine's name and edits, or the mesh: to be said
-// before a model is read, which may take long.
+// Checks the machine's name and edits, and the mesh: called before a model is
+// read, which may take long.
 absl::Status CheckTarget(const CompileFlags& flags);
 
-// A program file that is partitioned already is only scheduled, and one that
-// is scheduled is only simulated; mesh flags are then refused. `model` is of
-// the same `passes` and of what LoadModel reads; it may be shared by threads.
-// Where the machine is changed by `set`, what is found for it unchanged is
-// tried as well: a better machine is no slower.
+// A partitioned program file is only scheduled, and a scheduled one is only
+// simulated; mesh flags are then refused. `model` was made with the same
+// `passes` and the same flags of LoadModel; it may be shared by threads. If
+// `set` changes the machine, the schedule found for the unchanged machine is
+// tried too: a better machine is not slower.
 absl::StatusOr<CompiledModel> Compile(const CompileFlags& flags,
                                       const RaisedModel& model);
 absl::StatusOr<CompiledModel> Compile(const CompileFlags& flags);
-// The same, for the machine as it is changed alone.
+// The same without trying the schedule of the unchanged machine.
 absl::StatusOr<CompiledModel> CompileAlone(const CompileFlags& flags,
                                            const RaisedModel& model);
 
-// "slower than unscheduled by 12.3 %: --tiles 4 was asked for", with what of
-// the flags kept the search from doing nothing; empty where the schedule is not
-// slower.
+// "slower than unscheduled by 12.3 %: --tiles 4 was asked for", with the flags
+// that forced the schedule; empty if it is not slower.
 std::string SlowerText(const CompileFlags& flags, const CompiledModel& result);
 
 }  // namespace asyra

@@ -22,8 +22,8 @@ std::vector<std::string> ReduceScatterStrategies() {
   return {"auto", "fused", "decomposed"};
 }
 
-// "NAME=SIZE" as it is read: without a NAME= the name is empty, and what is no
-// integer of at least 1 is the size 0.
+// "NAME=SIZE", parsed: without NAME= the name is empty; a size that is no
+// integer of at least 1 is 0.
 struct NamedSize {
   std::string name;
   int64_t size = 0;
@@ -101,21 +101,19 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
   app.add_option("--data", flags->data,
                  "REGEX: inputs of an .onnx file whose names match are data, "
                  "given at each step");
-  app.add_option(
-      "--weights", flags->weights,
-      "REGEX: inputs of an .onnx file whose names match are weights, "
-      "given once; where neither says it, inputs are data, unless "
-      "the file has no weights of its own");
+  app.add_option("--weights", flags->weights,
+                 "REGEX: inputs of an .onnx file whose names match are "
+                 "weights, given once; by default inputs are data, unless the "
+                 "file has no weights of its own");
   app.add_option("--dtype", flags->dtype,
-                 "the float type that is computed in, whatever the model's is")
+                 "the float type of the computation, whatever the model's is")
       ->check(CLI::IsMember({"f64", "f32", "bf16", "f16"}));
   app.add_option("--dp", flags->dp, "data parallel devices (batch)");
   app.add_option("--tp", flags->tp, "tensor parallel devices (weights)");
   app.add_option("--sp", flags->sp, "sequence parallel devices (tokens)");
-  app.add_option(
-      "--ep", flags->ep,
-      "expert parallel devices: over dp, sp or both where it is their "
-      "product, else an axis of its own");
+  app.add_option("--ep", flags->ep,
+                 "expert parallel devices: over dp, sp or both if their "
+                 "product is equal, else an axis of its own");
   app.add_option("--mesh", flags->mesh,
                  "NAME=SIZE,...: axes by name, neighbours along the last share "
                  "a host first; dp, tp, sp and ep shard what their flags do, "
@@ -131,12 +129,12 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
       ->needs("--shard");
   app.add_option("--tp-strategy", flags->tp_strategy,
                  "norms between weights under tp: sequence (sharded along the "
-                 "tokens), replicated, or what costs less")
+                 "tokens), replicated, or auto, whichever costs less")
       ->check(CLI::IsMember({"auto", "sequence", "replicated"}))
       ->capture_default_str();
   app.add_option("--ep-strategy", flags->ep_strategy,
                  "how tokens reach their experts: all_to_all, all_gather (and "
-                 "reduce_scatter), or what costs less")
+                 "reduce_scatter), or auto, whichever costs less")
       ->check(CLI::IsMember({"auto", "all_to_all", "all_gather"}))
       ->capture_default_str();
   app.add_option("--machine", flags->machine,
@@ -144,7 +142,7 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                      absl::StrJoin(ListMachines(), ", "))
       ->capture_default_str();
   app.add_option("--nodes", flags->nodes,
-                 "hosts there are; 0: as many as the mesh takes");
+                 "number of hosts; 0: as many as the mesh needs");
   app.add_flag("--graph", flags->graph,
                "ops are issued as a captured graph, not one by one");
   app.add_option("--set", flags->set,
@@ -153,11 +151,11 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "launch*=F multiply all numbers of a group; may be repeated")
       ->take_all();
   app.add_option("--tiles", flags->tiles,
-                 "lanes of tiles; 0: what simulates best")
+                 "number of tiles; 0: the fastest by simulation")
       ->capture_default_str();
   app.add_option("--tile-dim", flags->tile_dim,
-                 "what tiles cut: batch or sequence, which are told as for "
-                 "--dp and --sp, or auto, the batch where it cuts")
+                 "what tiles cut: batch, sequence, or auto, the batch if it "
+                 "can be tiled")
       ->check(CLI::IsMember({"auto", "batch", "sequence"}))
       ->capture_default_str();
   std::vector<std::string> schedulers = Schedulers();
@@ -167,43 +165,42 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
       ->check(CLI::IsMember(schedulers))
       ->capture_default_str();
   app.add_flag("--bucket,!--no-bucket", flags->bucket,
-               "merges tiles back, and joins collectives, where that pays");
+               "merges tiles and joins collectives where that pays");
   app.add_flag("--join,!--no-join", flags->join,
-               "joins small collectives, as far as --bucket goes");
+               "joins small collectives, with --bucket");
   app.add_flag("--fuse,!--no-fuse", flags->fuse,
-               "joins ops element by element into one kernel where that pays");
+               "joins elementwise ops into one kernel where that pays");
   app.add_option("--epilogues", flags->epilogues,
-                 "matmuls that bias, residual and activation behind them are "
-                 "joined with: measured, where that was measured to pay, "
-                 "estimated, by formulas as well, or none")
+                 "matmuls that get bias, residual and activation as epilogue: "
+                 "measured, where a measurement shows a gain; estimated, also "
+                 "by formulas; none")
       ->check(CLI::IsMember({"measured", "estimated", "none"}))
       ->capture_default_str();
   app.add_option("--reduce-scatter", flags->reduce_scatter,
-                 "what adds up the values of a reduce_scatter: fused, the "
-                 "collective itself; decomposed, an op behind an all_to_all, "
-                 "which copy engines carry without SMs; auto, what simulates "
-                 "faster")
+                 "how a reduce_scatter reduces: fused, in the collective; "
+                 "decomposed, in an op after an all_to_all, which copy engines "
+                 "carry without SMs; auto, whichever simulates faster")
       ->check(CLI::IsMember(ReduceScatterStrategies()))
       ->capture_default_str();
   app.add_option("--search-steps", flags->search_steps,
-                 "orders that are simulated, about: rounds of 200, 800, 4000, "
-                 "... as far as they fit, the first always; more are never "
-                 "slower")
+                 "about how many orders are simulated: rounds of 200, 800, "
+                 "4000, ... as far as they fit, at least the first; a larger "
+                 "number is never slower")
       ->check(CLI::Range(1, 10000000))
       ->capture_default_str();
   CLI::Option* memory =
       app.add_option(
              "--memory-gib", flags->capacity_gib,
              "GiB of a device that the step may use in all, libraries and "
-             "kernels included, instead of what the machine has; 0: no limit")
+             "kernels included, instead of the machine's memory; 0: no limit")
           ->check(CheckGib);
-  // An option of its own, for errors that name what was typed.
+  // A separate option, so that errors name the flag that was given.
   app.add_option("--capacity", flags->capacity_gib, "as --memory-gib")
       ->check(CheckGib)
       ->excludes(memory);
   app.add_option("--expert-capacity", flags->expert_capacity,
-                 "slots of an expert in percent of an even share of the "
-                 "choices, what finds none is dropped; 0: a slot for each")
+                 "slots of an expert in percent of an even share; tokens "
+                 "without a slot are dropped; 0: a slot for each")
       ->capture_default_str();
   app.add_option("--passes", flags->passes,
                  "runs these passes instead of the default pipeline");
@@ -221,8 +218,8 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
 absl::StatusOr<Mesh> MeshOf(const CompileFlags& flags) {
   if (flags.mesh.has_value()) return ReadMesh(*flags.mesh);
   std::vector<Mesh::Axis> axes;
-  // Outermost first: the neighbours along the last share a host first. Where
-  // there are several hosts LowestCostOrder has the last word.
+  // Outermost first: the neighbours along the last share a host first. With
+  // several hosts LowestCostOrder decides.
   const std::pair<const char*, int64_t> sizes[] = {
       {"dp", flags.dp}, {"ep", flags.ep}, {"sp", flags.sp}, {"tp", flags.tp}};
   for (auto [name, size] : sizes) {

@@ -21,11 +21,11 @@ struct CompileFlags {
   std::string model;              // .onnx, .asyra, or a built-in model's name
   std::vector<std::string> dims;  // "batch=4"
   std::string data, weights;      // as ImportOptions has them
-  // Inputs as they are recorded: those of an .onnx file bind the symbolic
-  // dimensions that `dims` leaves open, and weights without data get theirs.
+  // Recorded inputs: they bind symbolic dimensions of an .onnx file that `dims`
+  // leaves open, and give data to weights that have none.
   NamedTensors recorded;
   int64_t dp = 1, tp = 1, sp = 1, ep = 1;
-  // "dp=2,tp=4", outermost first, instead of these.
+  // "dp=2,tp=4", outermost first, instead of the flags above.
   std::optional<std::string> mesh;
   std::optional<int64_t> ranks;  // devices there are
   std::string shard;             // pins, as ReadPins takes them
@@ -44,14 +44,15 @@ struct CompileFlags {
   bool fuse = true;  // ops into one kernel where that pays (passes/fuse/fuse.h)
   // Which matmuls take part in it: measured, estimated or none.
   std::string epilogues = "measured";
-  // Where a reduce_scatter adds up, as CompileOptions has it.
+  // How a reduce_scatter reduces, as in CompileOptions.
   std::string reduce_scatter = "auto";
   int search_steps = kSearchSteps;
   double capacity_gib = -1;  // of a device, as CapacityBytes takes it
-  // Schedules what does not fit `capacity_gib` as well: the caller says so.
+  // Schedules that do not fit `capacity_gib` are allowed: the caller reports
+  // them.
   bool allow_misfit = false;
-  // Nothing is chosen for a cost that nobody measured where there is a
-  // measured one.
+  // An alternative with a measured cost is preferred to one estimated by a
+  // formula.
   bool measured_only = false;
   int64_t expert_capacity = 0;        // percent of an even share; 0: no drops
   std::string dtype;                  // as CompileOptions has it
@@ -59,10 +60,9 @@ struct CompileFlags {
   std::string passes;                 // instead of the default pipeline
   std::string print_after, dump_dir;  // as PassManagerOptions has them
   bool print_changed = false, simulate_each = false;
-  // Files in `dump_dir` are numbered over all that is compiled with these
-  // flags.
+  // Files in `dump_dir` are numbered over all compilations with these flags.
   std::shared_ptr<int> dumped = std::make_shared<int>(0);
-  // Told what is begun; may be empty.
+  // Called with a description of each phase as it begins; may be empty.
   std::function<void(const std::string&)> progress;
 };
 
@@ -78,15 +78,14 @@ std::string CheckGib(const std::string& text);
 // `set` and `nodes` as LoadMachine takes them.
 std::vector<std::string> MachineEdits(const CompileFlags& flags);
 
-// The data axes, dp and sp, one or both, whose product --ep is: experts are
-// over them. Empty where it is an axis of its own: where there are none, or
-// --ranks counts it as one.
+// The data axes (dp, sp or both) whose product equals --ep: experts are sharded
+// over them. Empty if ep is an axis of its own: no product is equal, or --ranks
+// requires it.
 std::string ExpertAxes(const CompileFlags& flags);
 
 // The mesh that --mesh, or --dp to --ep, ask for; without axes where none.
-// Compile may order the axes of the latter anew (passes/mesh_order.h).
-// Errors name the flag: sizes below 1, a name given twice or that is none,
-// more axes or devices than there can be.
+// Compile may reorder the axes of the latter (passes/mesh_order.h). Errors name
+// the flag: sizes below 1, repeated or invalid names, too many axes or devices.
 absl::StatusOr<Mesh> MeshOf(const CompileFlags& flags);
 
 // Error unless `mesh` has as many devices as --ranks says.
@@ -96,7 +95,7 @@ absl::Status CheckRanks(const CompileFlags& flags, const Mesh& mesh);
 absl::StatusOr<std::map<std::string, int64_t>> ParseDims(
     const std::vector<std::string>& dims);
 
-// What the compiler is asked for. Errors name the flag.
+// The options of the compiler. Errors name the flag.
 absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags);
 
 }  // namespace asyra

@@ -14,8 +14,8 @@ namespace asyra {
 namespace {
 
 constexpr double kWorthTelling = 0.01;
-constexpr size_t kMostKinds = 3;  // of ops, that are told
-// Of a step, what is exposed where a model may be too small for its devices.
+constexpr size_t kMostKinds = 3;  // of ops, in the report
+// The exposed share of a step that suggests a model too small for its devices.
 constexpr double kMuchExposed = 0.2;
 
 bool IsOver(const Type& type, AxisId axis) {
@@ -24,7 +24,7 @@ bool IsOver(const Type& type, AxisId axis) {
                      [&](const Dim& dim) { return Contains(dim.axes, axis); });
 }
 
-// Whether the devices of the axis do different parts of the op.
+// Whether the devices of the axis compute different parts of the op.
 bool Divides(const OpCall& call, AxisId axis) {
   auto over = [&](const Type& type) { return IsOver(type, axis); };
   return std::any_of(call.operands.begin(), call.operands.end(), over) ||

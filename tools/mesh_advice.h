@@ -1,6 +1,5 @@
-// What a mesh leaves undone: ops that all devices of an axis compute
-// redundantly, and another mesh of as many devices, or a single device, that
-// takes a shorter step.
+// Advice on the mesh: ops that all devices of an axis compute redundantly, and
+// another mesh of as many devices, or a single device, with a shorter step.
 #pragma once
 
 #include <optional>
@@ -12,10 +11,11 @@
 
 namespace asyra {
 
-// Of a device's operations, what is too much to be done redundantly by others.
+// The share of a device's operations above which redundant computation is
+// reported.
 inline constexpr double kWorthAnotherMesh = 0.05;
 
-// What every device of an axis computes, the same as the others.
+// Redundant computation on all devices of an axis.
 struct Redundancy {
   std::string axis;
   double share = 0;  // of the operations that a device executes
@@ -23,8 +23,8 @@ struct Redundancy {
 };
 
 struct MeshAdvice {
-  std::vector<Redundancy> redundant;  // by axis, where it is worth telling
-  // A mesh as flags give it, and its unscheduled step over that of this mesh.
+  std::vector<Redundancy> redundant;  // by axis, if it is worth reporting
+  // A mesh as flags, and its unscheduled step over that of this mesh.
   std::string better;
   double ratio = 1;
 };
@@ -32,12 +32,12 @@ struct MeshAdvice {
 // Of a local program, by mesh axis; shares below a hundredth are left out.
 std::vector<Redundancy> RedundancyOf(const Program& partitioned);
 
-// Where an axis leaves more than a twentieth undivided, or a remark says that
-// it does not divide an op as it should, other meshes are estimated: two axes
-// traded by a factor of 2, an axis or all of them free to shard anything. Where
-// much communication stays exposed, a single device is. Each is simulated
-// unscheduled with a few layers. Empty where nothing is to be said; `better` is
-// empty where no mesh gains a twentieth.
+// If an axis leaves more than a twentieth undivided, or a remark says that it
+// does not divide an op as it should, other meshes are estimated: a factor of 2
+// moved between two axes, one axis or all of them free to shard anything. If
+// much communication stays exposed, so is a single device. Each is simulated
+// unscheduled with a few layers. Empty if there is nothing to report; `better`
+// is empty if no mesh gains a twentieth.
 MeshAdvice AdviseMesh(const CompileFlags& options, const CompiledModel& result);
 
 // Lines of the report: what is redundant, and the better mesh.

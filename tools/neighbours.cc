@@ -12,7 +12,7 @@
 namespace asyra {
 namespace {
 
-// More than there is, and than what it is to replace.
+// More memory than the device has, and more than the program it would replace.
 bool TakesTooMuch(const Program& program, const SimResult& simulated,
                   const Program& own, const SimResult& own_simulated,
                   const Machine& machine, double capacity_gib) {

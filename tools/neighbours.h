@@ -1,6 +1,5 @@
-// Schedules that were found for one machine, tried on another: what a search
-// finds depends on luck, and a machine that is better in a number should not
-// come out slower for it.
+// Tries schedules found for one machine on another, because the result of a
+// search depends on luck and a better machine should not come out slower.
 #pragma once
 
 #include <memory>
@@ -13,8 +12,8 @@
 
 namespace asyra {
 
-// `program` on `machine`; none where its mesh has no place there or the cost
-// of an op is a guess and `options` take none.
+// `program` simulated on `machine`; none if its mesh does not fit or, with
+// strict `options`, if the cost of an op was neither measured nor interpolated.
 struct Replayed {
   std::unique_ptr<CostModel> costs;
   SimResult simulated;
@@ -23,14 +22,14 @@ absl::StatusOr<Replayed> ReplayOn(const Machine& machine,
                                   const Program& program,
                                   const CompileFlags& options);
 
-// Takes over what was found for `other`, which `name` tells of, where it is
-// faster on the machine of `result` and takes no more memory than there is, or
-// than `result` does. Both come of one model and the same options but for the
+// Replaces `result` by the schedule found for `other`, described by `name`, if
+// that is faster on the machine of `result` and fits its memory or needs no
+// more than `result`. Both have the same model and options, except for the
 // machine's.
 void AdoptFaster(const CompileFlags& options, CompiledModel other,
                  const std::string& name, CompiledModel* result);
 
-// What a search found for a machine.
+// The result of a search for a machine.
 struct FoundSchedule {
   CompileFlags options;
   Machine machine;
@@ -41,8 +40,8 @@ struct FoundSchedule {
 };
 
 // Which of `others` is fastest on the machine of `own`, and faster than it, by
-// the rules of AdoptFaster. All come of one model
-// and the same options but for the machine's.
+// the rules of AdoptFaster. All have the same model and options, except for the
+// machine's.
 struct FasterSchedule {
   size_t index;  // in `others`
   SimResult simulated;

@@ -50,7 +50,7 @@ std::vector<Block> BlocksOf(const Program& program) {
       for (ValueId value : op.operands) {
         if (!is_weight[value]) continue;
         block.weights.push_back(value);
-        is_weight[value] = false;  // told where it is first read
+        is_weight[value] = false;  // printed where it is first read
       }
       if (op.is_collective()) block.moves.push_back(MoveOf(program, op));
     }

@@ -1,4 +1,4 @@
-// What `--print-plan` prints: how a partitioned program is sharded, and what
+// The output of `--print-plan`: how a partitioned program is sharded, and what
 // its collectives move, layer by layer.
 #pragma once
 
@@ -9,12 +9,12 @@
 
 namespace asyra {
 
-// Equal layers are told once, with how often they follow one another
-// (passes/analysis/repeats.h); names are those of the first. Of each block: the
-// values that come in and go out, its weights, and its collectives with the
-// value they move, its type before and after, and the bytes that each device
-// sends over the links: 2(n-1)/n of the buffer in an all_reduce over n devices,
-// (n-1)/n in the others, what their rings send.
+// Equal consecutive layers are printed once, with their number
+// (passes/analysis/repeats.h) and the names of the first. For each block: its
+// inputs and outputs, its weights, and its collectives with the value they
+// move, its type before and after, and the bytes that each device sends over
+// the links by a ring: 2(n-1)/n of the buffer in an all_reduce over n devices,
+// (n-1)/n in the others.
 std::string PlanText(const Program& program);
 
 // {"blocks": [{"repeats", "ops", "in", "weights", "collectives", "out"}],

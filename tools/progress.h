@@ -1,4 +1,4 @@
-// What a tool does while it takes long.
+// Progress messages of long runs.
 #pragma once
 
 #include <unistd.h>
@@ -10,9 +10,9 @@
 
 namespace asyra {
 
-// Called with what is begun: says so on stderr, if that is a terminal, once the
-// program has run for two seconds and at most once a second. A log gets
-// nothing: there stderr is for errors.
+// Called with a description of each phase: prints it on stderr, if that is a
+// terminal, once the program has run for two seconds and at most once a second.
+// Prints nothing if stderr is a log.
 class Progress {
  public:
   explicit Progress(std::string tool) : tool_(std::move(tool)) {}

@@ -125,8 +125,8 @@ std::string ModelText(const CompiledModel& result, bool verbose) {
   return verbose ? text + OpsText(summary) : text;
 }
 
-// The plan as it shows in the weights: how many of each type and sharding,
-// those with most bytes first.
+// The plan of the weights: how many of each type and sharding, those with most
+// bytes first.
 std::string WeightText(const Program& program, bool verbose) {
   struct Row {
     int count = 0;
@@ -163,13 +163,14 @@ std::string WeightText(const Program& program, bool verbose) {
   return text;
 }
 
-// As it was sharded, before it was scheduled; where it came so, the program.
+// The partitioned program before scheduling; the program itself if it was
+// already scheduled.
 const Program& Partitioned(const CompiledModel& result) {
   return result.partitioned.has_value() ? *result.partitioned : result.program;
 }
 
-// "raise_moe: no sum over gathered experts": what a pass says that changed
-// nothing each time it said so.
+// "raise_moe: no sum over gathered experts": a remark of a pass that changed
+// nothing each time.
 bool IsIdle(const CompiledModel& result, const std::string& remark) {
   bool idle = false;
   for (const PassTiming& timing : result.timings) {
@@ -200,7 +201,7 @@ std::string CollectivesText(const Program& program, bool verbose) {
   return text;
 }
 
-// Whether it is a pass behind sharding that says how it did its work.
+// Whether it is a pass after sharding, whose remarks are details.
 bool IsOfScheduling(std::string_view remark) {
   const PassRecord* pass = FindPass(remark.substr(0, remark.find(':')));
   return pass != nullptr && pass->from_stage != Stage::kGlobal;

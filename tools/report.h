@@ -1,5 +1,5 @@
-// What asyra-opt prints: what was imported, the plan, the schedule before and
-// after.
+// The output of asyra-opt: the imported model, the plan, the step before and
+// after scheduling.
 #pragma once
 
 #include <optional>
@@ -14,13 +14,14 @@ namespace asyra {
 
 struct ReportOptions {
   MeshAdvice advice;
-  // All schedules that were tried, and what passes say that changed nothing.
+  // Also all schedules that were tried, and remarks of passes that changed
+  // nothing.
   bool verbose = false;
-  bool plan = false;  // with that of plan_report.h; `partitioned` is there
+  bool plan = false;  // with the plan of plan_report.h; needs `partitioned`
   std::vector<AblationRow> ablation;  // empty: none was asked for
 };
 
-// `steps` are there where the result was simulated.
+// `steps` are set if the result was simulated.
 std::string TextReport(const CompileFlags& options, const CompiledModel& result,
                        const std::optional<Steps>& steps,
                        const ReportOptions& report = {});

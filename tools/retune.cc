@@ -9,12 +9,12 @@ namespace asyra {
 absl::StatusOr<Program> Retuned(Program program, const CostModel& costs) {
   for (Op& op : program.ops) {
     if (!op.is_collective()) continue;
-    // Those that are set are taken as asked for.
+    // Existing settings would count as requested.
     op.attrs.Set("ctas", int64_t{0});
     AskForCopyEngine(false, &op.attrs);
   }
-  // Not by RunPasses, which takes the pass for one of scheduled programs: of an
-  // allocated one it changes what has no place in memory.
+  // Not by RunPasses, since the pass is for scheduled programs: here it only
+  // changes attributes, which do not affect memory offsets.
   PassRun run = MakePass("assign_streams", {{"second", false}});
   PassContext context;
   context.costs = &costs;

@@ -1,4 +1,4 @@
-// What is decided on a schedule by costs alone, decided again at others.
+// Decides again, at other costs, what only costs decide in a schedule.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,8 +8,8 @@
 namespace asyra {
 
 // `program`, scheduled or allocated, with CTAs and copy engines of its
-// collectives chosen as `costs` say, whatever they were. Order, streams and
-// tiles stay, and places in memory with them.
+// collectives chosen anew by `costs`. Order, streams, tiles and memory offsets
+// stay.
 absl::StatusOr<Program> Retuned(Program program, const CostModel& costs);
 
 }  // namespace asyra

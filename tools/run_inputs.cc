@@ -75,7 +75,7 @@ absl::StatusOr<std::vector<int>> Match(const Program& program,
 
 int64_t IndexLimit(const Program& program) {
   int64_t limit = INT64_MAX;
-  // Rows of padding are no rows.
+  // Rows of padding do not count.
   std::vector<Shape> shapes;
   for (const Value& value : program.values)
     shapes.push_back(value.type.shape());
@@ -86,8 +86,8 @@ int64_t IndexLimit(const Program& program) {
     if (op.def->axes == nullptr) continue;
     absl::StatusOr<AxisRule> rule = AxisRuleOf(OpUse(program, op));
     if (!rule.ok()) continue;
-    // A factor that is summed over by position is that of a table's rows,
-    // unless what is summed are the elements themselves, for their mean.
+    // A positional reduction factor is that of a table's rows, except in a
+    // mean, where it is that of the elements.
     if (rule->linearity == Linearity::kJoint) continue;
     for (size_t k = 0; k < rule->operands.size(); ++k) {
       for (size_t d = 0; d < rule->operands[k].size(); ++d) {
@@ -121,8 +121,8 @@ absl::Status CheckHostMemory(const Program& program) {
   double bytes = 0;
   for (const Input& input : program.inputs) {
     const Type& type = program.type(input.value);
-    // Shards are read straight from files; what is not in one is there once
-    // whole, too. Devices that hold the same part share it.
+    // Shards are read directly from files; tensors not in a file are also in
+    // memory once as a whole. Devices that hold the same part share it.
     const Tensor* data =
         program.weights == nullptr
             ? nullptr

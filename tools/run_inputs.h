@@ -12,9 +12,8 @@
 
 namespace asyra {
 
-// How many rows the smallest table has that the program looks values up in: a
-// random index below it is valid everywhere. A small number where there is no
-// table.
+// The number of rows of the smallest lookup table in the program: a random
+// index below it is valid everywhere. A small number if there is no table.
 int64_t IndexLimit(const Program& program);
 
 // One tensor per input of the program. Recorded tensors are given to the data

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 std::string RunText(const RunResult& run) {
   StepTimes times = Summarize(run.step_us);
   const MemoryUse& memory = run.memory;
-  // What a first step finds out and fills is not what a step takes.
+  // The first step initialises caches and does not count.
   std::string text =
       run.step_us.size() == 1
           ? fmt::format("1 step, cold: {}\n", TimeText(times.median_us))

@@ -1,4 +1,4 @@
-// What asyra-run says of a run, to people and to programs.
+// The report of asyra-run, as text and JSON.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ struct RunReport {
   std::string device;
   const Program* program = nullptr;
   StepShape step;
-  // That the model has no data for, and how many of them got random values.
+  // Weights without data in the model, and how many of them got random values.
   std::vector<std::string> lacking_weights;
   size_t random_weights = 0;
   std::vector<Tensor> outputs;

@@ -1,4 +1,4 @@
-// What the main functions of the tools have in common.
+// Shared by the main functions of the tools.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,8 @@
 namespace asyra {
 
 // Parses the command line and runs `tool`; returns the exit code: 0, or 1
-// after one line on stderr that begins with the app's name; without arguments
-// where some are required, that is how it is used. --help and --version print
-// and return 0.
+// after one line on stderr that begins with the app's name; without required
+// arguments that line is the usage. --help and --version print and return 0.
 int RunTool(CLI::App& app, int argc, char** argv,
             const std::function<absl::Status()>& tool);
 

@@ -120,7 +120,7 @@ std::string SchedulesText(const ScheduleResult& schedule) {
   }
   std::string text = " schedules\n";
   for (const ScheduleChoice& choice : schedule.candidates) {
-    // What the passes refused has no time.
+    // Candidates that passes refused have no time.
     std::string us =
         choice.makespan_us > 0 ? TimeText(choice.makespan_us) : "-";
     text += fmt::format(
@@ -192,7 +192,7 @@ Steps StepsOf(const CompileFlags& options, const CompiledModel& result) {
                                 .step = StepShapeOf(result.raised)});
   }
   const Machine& machine = result.costs->machine();
-  // Only what was asked for binds what could run beside communication.
+  // Only a requested memory limit counts as a reason for exposed communication.
   int64_t capacity =
       CapacityBytes(std::max(0.0, options.capacity_gib), machine);
   steps.after = MakeProfile(
@@ -277,7 +277,7 @@ void AddScheduleJson(const CompiledModel& result, const Steps& steps,
     } else {
       nlohmann::json rejected = {{"schedule", choice.name},
                                  {"why", choice.rejected}};
-      // What the passes refused was not simulated.
+      // Candidates that passes refused were not simulated.
       if (choice.makespan_us > 0) {
         rejected["makespan_us"] = choice.makespan_us;
         rejected["device_bytes"] = choice.device_bytes;

@@ -1,4 +1,4 @@
-// What scheduling did to a step, before and after, as asyra-opt tells it.
+// The effect of scheduling on a step, for asyra-opt.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -20,9 +20,9 @@ struct Steps {
 // Of a result that was simulated.
 Steps StepsOf(const CompileFlags& options, const CompiledModel& result);
 
-// The schedule that was chosen; what communication is still exposed, and why.
-// If verbose also time against the bound, communication by mesh axes, memory
-// and kernels before and after, and all schedules that were tried.
+// The schedule that was chosen, the communication that is still exposed, and
+// why. If verbose also time against the bound, communication by mesh axes,
+// memory and kernels before and after, and all schedules that were tried.
 std::string ScheduleText(const CompiledModel& result, const Steps& steps,
                          bool verbose);
 

@@ -29,8 +29,8 @@ std::string DTypeOf(const Program& program) {
   return "";
 }
 
-// The program with the types that one device alone would have: dimensions are
-// followed through those.
+// The program with the types of a single device, along which dimensions are
+// propagated.
 Program Whole(Program program) {
   for (Value& value : program.values) {
     for (Dim& dim : value.type.dims) dim.axes.clear();

@@ -1,5 +1,5 @@
-// The step of a program, told by how values flow
-// (passes/analysis/dim_labels.h).
+// Batch, tokens and element type of a program's step, derived from how values
+// flow (passes/analysis/dim_labels.h).
 #pragma once
 
 #include "ir/dim_names.h"
@@ -8,8 +8,8 @@
 
 namespace asyra {
 
-// Of a program of any stage. Not known where it is an op that has no axis rule.
-// `names` are those of its inputs' dimensions, where they are known.
+// For a program of any stage. Unknown if an op has no axis rule. `names` are
+// those of its inputs' dimensions, where they are known.
 StepShape StepShapeOf(const Program& program, const DimNames& names = {});
 
 }  // namespace asyra

@@ -122,7 +122,7 @@ absl::Status Apply(const std::string& key, const std::string& value,
     if (key.rfind(known.prefix, 0) != 0) continue;
     std::vector<std::string>& list = options->*known.field;
     std::string name = key.substr(known.prefix.size()) + "=";
-    // A point's value is instead of that of the flag.
+    // A point's value replaces that of the flag.
     std::erase_if(list, [&](const std::string& item) {
       return item.rfind(name, 0) == 0;
     });
@@ -169,7 +169,7 @@ class Models {
   std::map<std::string, std::shared_ptr<Slot>> slots_;
 };
 
-// Of the makespan, that ops of the critical path take which nobody measured.
+// The share of the makespan of critical-path ops with costs by formula.
 double FormulaShare(const SimResult& simulated) {
   double us = 0;
   for (int op : simulated.critical_path) {
@@ -203,7 +203,7 @@ void FillRedundancy(const Program& partitioned, SweepPoint* point) {
   }
 }
 
-// `found` becomes what other points may try, where a schedule was searched for.
+// `found` becomes the schedule that other points may try, if one was searched.
 absl::Status Evaluate(const CompileFlags& options, Models& models,
                       const SweepOptions& sweep, SweepPoint* point,
                       std::optional<FoundSchedule>* found) {
@@ -211,8 +211,8 @@ absl::Status Evaluate(const CompileFlags& options, Models& models,
   if (!model->ok()) return model->status();
   CompileFlags compile = options;
   compile.measured_only = sweep.strict;
-  compile.allow_misfit = true;  // told with the point's numbers
-  // What others find is tried once all are there (TryOthers).
+  compile.allow_misfit = true;  // reported with the point's numbers
+  // Schedules of others are tried at the end (TryOthers).
   ASYRA_ASSIGN_OR_RETURN(CompiledModel result, CompileAlone(compile, **model));
   if (!result.simulated.has_value()) {
     return Invalid("a program of stage {} is not simulated",
@@ -268,13 +268,13 @@ std::string ShapeOf(const std::vector<GridAxis>& grid,
   return shape;
 }
 
-// Others whose programs a point tries, those that are nearest in the grid: no
-// more than the shortest search simulates.
+// Limit of other points whose programs a point tries, nearest in the grid
+// first: no more than the shortest search simulates.
 constexpr std::ptrdiff_t kMostOthers = 200;
 
-// What is found for one machine depends on luck, so points also try what was
-// found for others. From `first_unchanged` on these are machines without --set,
-// which all try, beside no more points than there may be.
+// The result of a search depends on luck, so points also try schedules found
+// for others: a limited number of points, and all machines without --set, which
+// are those from `first_unchanged` on.
 void TryOthers(const std::vector<GridAxis>& grid, const SweepOptions& options,
                const std::vector<std::optional<FoundSchedule>>& found,
                size_t first_unchanged, std::vector<SweepPoint>* points) {
@@ -319,14 +319,13 @@ bool IsFaster(const SweepPoint& a, const SweepPoint& b) {
   return a.makespan_us < b.makespan_us && !AreTied(a, b);
 }
 
-// Whether `a` makes `b` needless: no worse in time and memory, and better in
-// one.
+// Whether `a` dominates `b`: no worse in time and memory, and better in one.
 bool Beats(const SweepPoint& a, const SweepPoint& b) {
   return a.peak_bytes <= b.peak_bytes && !IsFaster(b, a) &&
          (a.peak_bytes < b.peak_bytes || IsFaster(a, b));
 }
 
-// Whether points that differ in it have other work to do.
+// Whether points that differ in it do different work.
 bool TellsWorkApart(std::string_view key) {
   return key == "expert-capacity" || key.starts_with("dim.");
 }
@@ -378,8 +377,8 @@ void MarkRanks(const std::vector<GridAxis>& grid,
   }
 }
 
-// A mesh that is wrong is the point's error; a program file that brings its own
-// is not known yet.
+// A wrong mesh is the point's error; a program file's own mesh is not known
+// yet.
 bool HasOtherRanks(const CompileFlags& options) {
   absl::StatusOr<Mesh> mesh = MeshOf(options);
   if (!mesh.ok()) return false;
@@ -414,9 +413,9 @@ absl::StatusOr<Grid> Combine(const CompileFlags& base,
   return all;
 }
 
-// Adds each point's machine without --set once, whose schedule it may try: a
-// number that is raised then never makes a step slower, though the number as it
-// is be no value of the grid.
+// Adds each point's machine without --set once, so that points may try its
+// schedule: a better number then never makes a step slower, even if the
+// unchanged number is not in the grid.
 void AddUnchanged(const std::vector<GridAxis>& grid, Grid* all) {
   std::set<std::vector<std::string>> seen;
   size_t count = all->points.size();

@@ -30,17 +30,17 @@ struct SweepPoint {
   std::string error;                // why there is no result
   bool fits = false;                // in the device's memory
   // No point of its kind that fits has less time and less memory; times that
-  // tie are equal (IsTie). Its kind are those of the same
-  // machine, --dim and --expert-capacity, those of others do other work.
+  // tie are equal (IsTie). Points of its kind have the same machine, --dim and
+  // --expert-capacity.
   bool pareto = false;
-  // Among those of the same --dim and --expert-capacity that fit: one more than
-  // are faster, and whether another is not told apart from it (IsTie). 0: it
-  // has no place.
+  // Among points of the same --dim and --expert-capacity that fit: one more
+  // than the number of faster ones, and whether another point ties with it
+  // (IsTie). 0: it does not fit.
   int rank = 0;
   bool tie = false;
   double noise = 0;  // CompiledModel
-  // Of a device's operations, the largest share that all devices of an axis
-  // compute redundantly, and what it is (Redundancy).
+  // The largest share of a device's operations that all devices of an axis
+  // compute redundantly, and which ops these are (Redundancy).
   double redundant = 0;
   std::string redundant_axis, redundant_ops;
   // Where an axis does not divide an op as it should, the first such remark.
@@ -49,13 +49,12 @@ struct SweepPoint {
   StepShape step;
   double makespan_us = 0, lower_bound_us = 0, bubble = 0, exposed_comm_us = 0;
   double mfu = 0;
-  double formula = 0;      // share of the makespan that nobody measured
+  double formula = 0;      // share of the makespan with costs by formula
   int64_t peak_bytes = 0;  // of the device (MemoryReport)
   int64_t capacity_bytes = 0;
-  int tiles = 0;  // of the schedule that was chosen; 0: it was given
+  int tiles = 0;  // of the schedule that was chosen; 0: not scheduled here
   // Values of the point whose search found that schedule, empty if its own did.
-  // Those of set.KEY are empty where it was found for the machine without
-  // --set.
+  // Values of set.KEY are empty if it was found for the machine without --set.
   std::vector<std::string> found_for;
   bool found_unchanged = false;
 
@@ -64,8 +63,8 @@ struct SweepPoint {
 
 struct SweepOptions {
   int threads = 0;      // 0: one per core
-  bool strict = false;  // costs that are guesses are errors
-  // Told how many points are done; calls do not overlap.
+  bool strict = false;  // costs neither measured nor interpolated are errors
+  // Called with the number of finished points; calls do not overlap.
   std::function<void(size_t done, size_t all)> progress;
 };
 

@@ -23,7 +23,7 @@ std::string NameOf(const std::vector<GridAxis>& grid,
   return name.empty() ? "the point" : name;
 }
 
-// Of the point whose schedule it has, empty where that is its own.
+// The point whose schedule it uses; empty if its own.
 std::string FoundFor(const std::vector<GridAxis>& grid,
                      const SweepPoint& point) {
   if (point.found_for.empty()) return "";
@@ -49,7 +49,7 @@ std::string TokensText(const SweepPoint& point) {
   return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
-// The step that all points do, where it is one.
+// The step of all points, if they have the same.
 std::optional<StepShape> CommonStep(const std::vector<SweepPoint>& points) {
   std::optional<StepShape> common;
   for (const SweepPoint& point : points) {
@@ -60,7 +60,7 @@ std::optional<StepShape> CommonStep(const std::vector<SweepPoint>& points) {
   return common;
 }
 
-// On the point that wastes most, where that is worth telling.
+// A line on the point with the largest redundant share, if it is large enough.
 std::string RedundancyText(const std::vector<GridAxis>& grid,
                            const std::vector<SweepPoint>& points) {
   size_t count = 0;

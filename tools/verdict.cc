@@ -6,7 +6,7 @@
 namespace asyra {
 namespace {
 
-// Ratios nearer to one are not shown as gains.
+// Ratios closer to 1 are not shown as gains.
 constexpr double kLeastGain = 1.005;
 
 std::string Comparison(double before_us, double after_us) {

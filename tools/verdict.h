@@ -1,5 +1,5 @@
-// The first lines of a report: how long the step takes, beside what it took
-// unscheduled, its lower bound and the memory of the device.
+// The first lines of a report: the time of the step, compared with the
+// unscheduled step and the lower bound, and the memory of the device.
 #pragma once
 
 #include <string>

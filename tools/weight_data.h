@@ -1,5 +1,5 @@
-// Where the data of a program's weights comes from, and what is said when
-// there is none.
+// Sources of the data of a program's weights, and messages for weights without
+// data.
 #pragma once
 
 #include <string>
@@ -21,17 +21,17 @@ std::vector<std::string> WeightsWithoutData(const Program& program);
 // left alone. Error: another element type or shape, both named.
 absl::Status AddWeightData(const NamedTensors& data, Program* program);
 
-// What of `data` has none of these names.
+// The tensors of `data` that have none of these names.
 NamedTensors Without(const std::vector<std::string>& names,
                      const NamedTensors& data);
 
-// That weights of the program file `path` have no data: names them and the
-// file where it should be.
+// The error for weights of the program file `path` without data: names them and
+// the file where the data should be.
 absl::Status NoWeightData(const std::vector<std::string>& names,
                           const std::string& path);
 
-// "weights from inputs: a, b, c, ... (291)\n" of what a model has no data for,
-// where it is an .onnx file; else nothing.
+// "weights from inputs: a, b, c, ... (291)\n" for weights without data in an
+// .onnx file; else empty.
 std::string WeightsFromInputsLine(const std::string& model,
                                   const std::vector<std::string>& names);
 

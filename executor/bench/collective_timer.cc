@@ -17,14 +17,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long ranks meet on their devices before something is timed, which all
-// hosts have enqueued by then.
+// How long the device barriers before a measurement last, so that all hosts
+// have enqueued it by then.
 constexpr double kMeetUs = 1000;
 constexpr int kMostBarriers = 512;
-// How often it is tried where a host was later than that.
+// Attempts, when a host was later than that.
 constexpr int kAttempts = 4;
-// Shorter ones are timed in a row, so that events and what is left of the
-// ranks' differences count for little.
+// Shorter ones are timed in a row, so that events and remaining differences
+// between ranks have little influence.
 constexpr double kRowUs = 1000;
 constexpr int kMostInRow = 20;
 
@@ -57,7 +57,7 @@ struct Prepared {
     args = memory->args(0);
     return kernel->Bind(args);
   }
-  // So many launches in a row.
+  // A row of launches.
   absl::StatusOr<std::unique_ptr<Recording>> Record(int count, Device& device,
                                                     Stream& stream) {
     Stream* streams[] = {&stream};
@@ -126,8 +126,8 @@ class Timer : public RankTimer {
     std::vector<double> compute_us, collective_us;
     for (int i = -1; i < samples; ++i) {
       ASYRA_RETURN_IF_ERROR(Beside(*computing, *moving));
-      // Beside the collectives were as many computations as did not run alone,
-      // and one at least.
+      // The computations that did not run alone ran next to the collectives; at
+      // least one.
       double window = end_->UsSince(*begin_);
       double total = compute_end_->UsSince(*compute_begin_);
       double beside =
@@ -147,7 +147,7 @@ class Timer : public RankTimer {
   absl::StatusOr<int64_t> BytesToCarry(const CollectiveCall& call) override {
     ASYRA_RETURN_IF_ERROR(world_.Exchange("").status());
     int64_t before = device_->BytesInUse();
-    // Preparing it runs it once where that is what takes memory.
+    // Prepare runs the collective once if that allocates memory.
     ASYRA_RETURN_IF_ERROR(PrepareKernel(call).status());
     ASYRA_RETURN_IF_ERROR(world_.Exchange("").status());
     auto taken = static_cast<double>(device_->BytesInUse() - before);
@@ -205,7 +205,7 @@ class Timer : public RankTimer {
     KernelUse use(*parsed.def, parsed.attrs, parsed.operands, results, mesh,
                   rank());
     const auto& axes = parsed.attrs.Get<AxisList>("axes");
-    // What is left to those who wait for it is no part of its own time.
+    // The self-copy is not part of its time.
     CollectiveUse collective = {use, mesh.Group(rank(), axes), num_prepared_++,
                                 call.text, /*split=*/true};
     if (AsksForCopyEngine(parsed.attrs)) {
@@ -227,7 +227,7 @@ class Timer : public RankTimer {
     return failure_.status();
   }
 
-  // Of what ranks have.
+  // Over the values of all ranks.
   absl::StatusOr<double> Largest(double value) {
     std::string mine(sizeof(value), '\0');
     std::memcpy(mine.data(), &value, sizeof(value));
@@ -240,9 +240,9 @@ class Timer : public RankTimer {
     return value;
   }
 
-  // Runs what `enqueue` enqueues when all ranks have met on their devices, and
-  // all hosts have enqueued it. Where one was later than its device met the
-  // others, which then waited for the host, all do it again.
+  // Runs the work of `enqueue` after a barrier of all devices and once all
+  // hosts have enqueued it. If a host was later than its device's barrier, all
+  // ranks repeat it.
   absl::Status WhenMet(const std::function<void()>& enqueue) {
     if (meet_ == nullptr) ASYRA_RETURN_IF_ERROR(PrepareMeeting());
     double late_us = 1;
@@ -256,7 +256,7 @@ class Timer : public RankTimer {
       std::chrono::duration<double, std::micro> host = Clock::now() - from;
       ASYRA_RETURN_IF_ERROR(Wait(*comm_));
       ASYRA_RETURN_IF_ERROR(Wait(*compute_));
-      // The device began to meet after `from`.
+      // The device began the barriers after `from`.
       double meeting_us = met_->UsSince(*meet_begin_);
       ASYRA_ASSIGN_OR_RETURN(late_us, Largest(host.count() - meeting_us));
     }
@@ -284,8 +284,7 @@ class Timer : public RankTimer {
     return compute_end_->UsSince(*compute_begin_);
   }
 
-  // Of one kernel in a row of them. All ranks run equally many rows, however
-  // long theirs are.
+  // Of one kernel in a row of them. All ranks run the same number of rows.
   absl::StatusOr<Timing> TimeRows(
       Prepared& prepared, Stream& stream, int samples,
       absl::StatusOr<double> (Timer::*us_of)(Recording&)) {

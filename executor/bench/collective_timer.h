@@ -32,25 +32,25 @@ class RankTimer {
   virtual int64_t rank() const = 0;
 
   // All devices take part, in groups of neighbours; the slowest rank counts. A
-  // sample is as many collectives in a row as take about a millisecond, 20 at
-  // most, of which each takes its share. It comes behind barriers on the
-  // devices that last until all hosts have enqueued it. What a collective
-  // leaves to those who wait for it (Kernel::LaunchSelfCopy) does not count.
-  // Errors: Unimplemented where the call asks for copy engines and none carry
-  // it so; those of the communicator.
+  // sample is a row of collectives that takes about a millisecond, at most 20
+  // of them; the time of one is the mean. Barriers on the devices hold the row
+  // back until all hosts have enqueued it. Self-copies (Kernel::LaunchSelfCopy)
+  // are not part of the time. Errors: Unimplemented where the call asks for
+  // copy engines and they cannot carry it; those of the communicator.
   virtual absl::StatusOr<Timing> TimeCollective(const CollectiveCall& call,
                                                 int samples = 7) = 0;
   virtual absl::StatusOr<PairTiming> TimePair(const PairCall& pair,
                                               int samples = 5) = 0;
-  // Bytes of a device that are taken, and kept, when such a collective is
-  // carried for the first time, over all devices: the most of any; 0 where
-  // devices do not tell. Nothing else may use them meanwhile. Errors: as above.
+  // Bytes of device memory that the first such collective over all devices
+  // allocates and keeps, the largest of all devices; 0 where devices do not
+  // report their memory. Nothing else may use the devices meanwhile. Errors: as
+  // above.
   virtual absl::StatusOr<int64_t> BytesToCarry(const CollectiveCall& call) = 0;
   // Broadcasts the value of rank 0.
   virtual absl::StatusOr<bool> Agree(bool mine) = 0;
 };
 
-// Errors: `platform` has no room for so many ranks; those of `body`.
+// Errors: `platform` cannot run so many ranks; those of `body`.
 absl::Status RunRankTimers(Platform& platform, int64_t ranks, double timeout_s,
                            const std::function<absl::Status(RankTimer&)>& body);
 

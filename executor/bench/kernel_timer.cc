@@ -65,7 +65,7 @@ class Trial {
     return DeviceUs(once);
   }
 
-  // A replay between the two events, behind what `before` has enqueued.
+  // A replay between the two events, after the work of `before`.
   void Enqueue(Recording& recording, const Trial* before) {
     if (before != nullptr) stream_->Wait(*before->end_);
     stream_->Record(*begin_);

@@ -34,19 +34,18 @@ struct MixCall {
 };
 
 struct MixTimerOptions {
-  // The calls run in turn for so long before they are timed: a GPU lowers its
-  // clock to what its power and temperature allow under this load.
+  // Warm-up: the calls run in turn for this long before they are timed, so that
+  // the GPU's clock settles at what power and temperature allow.
   double warmup_s = 1;
   int samples = 9;
-  // Shorter calls are launched in a row for as long as this, since the events
-  // around them take time too.
+  // Calls shorter than this are timed several in a row, because recording
+  // events takes time too.
   double call_us = 100;
 };
 
 // The time of each call while all of them run in turn, as often as in a step:
-// kernels that are timed alone, and only briefly, run at a higher clock. The
-// status of a call that cannot be prepared is its own, as of TimeKernel; it is
-// left out of the mix.
+// kernels timed alone and briefly run at a higher clock. A call that cannot be
+// prepared has an error, as of TimeKernel, and the others run without it.
 absl::StatusOr<std::vector<absl::StatusOr<Timing>>> TimeMix(
     Device& device, absl::Span<const MixCall> calls,
     const MixTimerOptions& options = {});

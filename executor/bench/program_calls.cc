@@ -37,7 +37,7 @@ absl::StatusOr<std::string> LocalText(const Program& program, const Op& op) {
   std::vector<Type> operands = Locals(program.OperandTypes(op), program.mesh);
   std::vector<Type> results = Locals(program.ResultTypes(op), program.mesh);
   AttrMap attrs = op.attrs;
-  // Machines' tables have computation alone, on the whole device.
+  // Tables have computation without an SM margin.
   for (const AttrDef& attr : ScheduleAttrs()) attrs.Erase(attr.name);
   if (op.def->resize != nullptr) op.def->resize(&attrs, results);
   ASYRA_ASSIGN_OR_RETURN(std::vector<Type> inferred,

@@ -32,13 +32,12 @@ struct CollectiveCall {
 struct ProgramCalls {
   std::vector<LocalCall> local;
   std::vector<CollectiveCall> collectives;
-  // Ops that are no call by themselves, and why.
+  // Ops that cannot be measured as calls, and why.
   std::vector<std::string> left_out;
 };
 
 // Adds the calls of a program of stage local or later that are not there yet.
-// Adds the calls of a program. Views, waits and constants take no time and are
-// left out.
+// Views, waits and constants take no time and are left out.
 void AddCalls(const Program& program, int64_t index_limit, ProgramCalls* calls);
 
 // Parses a call's text, which is then written as AddCalls does. Errors: what

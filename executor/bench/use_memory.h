@@ -10,8 +10,8 @@
 
 namespace asyra {
 
-// Several sets of operands and results, so that launches in turn find no more
-// of them in caches than in a step of other ops.
+// Several sets of operands and results, used in turn, so that caches hold no
+// more of them than in a real step.
 class UseMemory {
  public:
   struct Options {

@@ -56,7 +56,7 @@ std::string HashesOf(const std::vector<Agreement>& agreements) {
 
 constexpr size_t kHashDigits = 16;
 
-// What would go wrong if the ranks ran these programs.
+// The error that ranks would run into with these programs.
 std::string ExplainPrograms(const std::vector<std::string>& texts) {
   std::vector<Program> programs;
   for (const std::string& text : texts) {

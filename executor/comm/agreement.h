@@ -18,30 +18,30 @@ namespace asyra {
 struct Agreement {
   std::string what;  // "the program"
   std::vector<std::string> lines;
-  // Where ranks differ, says more of it than the first line that does, from
-  // what all of them have, by rank; null, or an empty answer: nothing to add.
+  // Explains a difference, given the text of every rank, by rank. May be null
+  // or return an empty string; the error then shows the first line that
+  // differs.
   std::string (*explain)(const std::vector<std::string>& texts) = nullptr;
 };
 
-// The program's text with its streams and order; the names and types of its
-// weights, and about 512 bytes of each, spread evenly: files are mapped and may
-// be larger than memory, so that none is read whole. Other checkpoints differ
-// there; a single changed weight may not be noticed.
+// The program's text with its streams and order, the names and types of its
+// weights, and about 512 bytes of each weight, spread evenly: files may be
+// larger than memory and are not read whole. This detects another checkpoint,
+// but perhaps not a single changed weight.
 std::vector<Agreement> AgreementsOf(const Program& program,
                                     const WeightStore* weights);
 
-// Blocks until all ranks have come here. Error where they differ: what,
-// between which ranks, and the first line of both that is not equal; of
-// programs the first collective that differs, or the circle in which ranks
-// would wait (VerifyRanks), where that is what is wrong. Hashes are exchanged,
-// and texts where these differ.
+// Blocks until all ranks have called it. A difference is an error that names
+// what differs, the ranks, and the first line that is not equal; for programs
+// the first collective that differs, or the cycle in which ranks would wait
+// (VerifyRanks). Ranks exchange hashes, and texts only if the hashes differ.
 absl::Status CheckAgreement(Communicator& world,
                             const std::vector<Agreement>& mine);
 
-// For each key of `mine` the result of the first rank that has it, of those
-// that could measure it where there are any. Keys name the model of the device:
-// ranks on other models have their own results. Blocks until all ranks have
-// come here, once, and once more where they differ.
+// For each key of `mine`, the result of the first rank that has it, preferring
+// ranks that could measure it. Keys name the model of the device, so ranks on
+// different models keep their own results. Blocks until all ranks have called
+// it, and a second time where they differ.
 absl::StatusOr<TuningResults> SyncTuning(Communicator& world,
                                          const TuningResults& mine);
 

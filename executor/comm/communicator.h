@@ -22,8 +22,8 @@ struct CollectiveUse {
   std::vector<int64_t> members;
   int op;             // position in the program, equal on all ranks
   std::string label;  // the op as errors name it
-  // It has one value and is started, and waited for later:
-  // Kernel::LaunchSelfCopy is called.
+  // The self-copy may run on a stream of its own (Kernel::LaunchSelfCopy): the
+  // collective has one value and a `start`.
   bool split = false;
 };
 
@@ -50,9 +50,9 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) = 0;
 
-  // Whether copy engines carry it where it asks for them: they can
-  // (ir/copy_engine.h), and connect the ranks. Else it is carried as if it did
-  // not ask. Called by all ranks alike.
+  // Whether copy engines would carry it if it asks for them: they can
+  // (ir/copy_engine.h), and connect the ranks. Otherwise `transport` has no
+  // effect. All ranks call it.
   virtual absl::StatusOr<bool> CarriesByCopyEngine(const CollectiveUse& use) {
     (void)use;
     return false;
@@ -62,16 +62,15 @@ class Communicator {
   virtual void BeginStep() {}
   // Ranks that are known to have begun fewer steps than this one.
   virtual std::vector<int64_t> RanksBehind() const { return {}; }
-  // Asked by this rank while it waits for a step, `waited_s` long so far. An
-  // error, as errors of kernels are, where the transport has failed, another
-  // rank has, or the timeout is over; communicators whose kernels notice
-  // themselves leave it to them.
+  // Polled by this rank while it waits for a step, for `waited_s` so far. An
+  // error if the transport or another rank has failed or the timeout is over.
+  // Communicators whose kernels detect this themselves return OK.
   virtual absl::Status Check(double waited_s) {
     (void)waited_s;
     return absl::OkStatus();
   }
 
-  // Waits until no rank uses what this rank's steps used any longer, as far as
+  // Waits until no rank uses memory of this rank's steps any more, as far as
   // that can be known after a failure, so that it can be freed.
   virtual void Drain() {}
 

@@ -13,7 +13,7 @@
 namespace asyra {
 namespace {
 
-// The variables of one launcher. What is null is not set by it.
+// The variables of one launcher; null: it does not set that one.
 struct Names {
   Launcher launcher;
   const char *rank, *ranks, *local_rank, *local_ranks;

@@ -22,12 +22,12 @@ struct LaunchedRank {
   std::string host;
 };
 
-// Looks a variable up; null where it is not set.
+// Value of an environment variable; null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
-// None where no launcher has started this process. Where several have left
-// their variables (mpirun inside of a Slurm job), the innermost counts: Open
-// MPI, then torchrun, then Slurm. Variables read:
+// None if no launcher has started this process. If several have set variables
+// (mpirun inside a Slurm job), the innermost counts: Open MPI, then torchrun,
+// then Slurm. Variables read:
 //
 //   Open MPI  OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK,LOCAL_SIZE}
 //   torchrun  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
@@ -39,11 +39,10 @@ using Environment = std::function<const char*(const char* name)>;
 // variable that is no number, a rank beyond the ranks; both are named.
 absl::StatusOr<std::optional<LaunchedRank>> FindLaunchedRank(
     const Environment& environment);
-// Where rank 0 listens, for ranks that nothing else connects: MASTER_ADDR and
-// MASTER_PORT, as torchrun sets them; 127.0.0.1 and 29500 where they are not
-// set and all ranks are on one host. torchrun's own agent listens at the port:
-// the next one is taken. Errors: ranks on several hosts without an address, a
-// port that is none.
+// Address of rank 0: MASTER_ADDR and MASTER_PORT, as torchrun sets them;
+// 127.0.0.1 and 29500 if they are not set and all ranks are on one host. Under
+// torchrun the next port is used, since its agent listens at MASTER_PORT.
+// Errors: ranks on several hosts without an address, an invalid port.
 struct Rendezvous {
   std::string host = "127.0.0.1";
   int port = 29500;

@@ -16,11 +16,11 @@
 namespace asyra {
 namespace {
 
-// How long a waiting rank may not notice that another has failed.
+// How long it may take a waiting rank to notice that another has failed.
 constexpr auto kNoticeEvery = std::chrono::milliseconds(20);
-// Smaller sums are computed by every member for itself: meeting once more
-// costs more. Not where they are to overwrite the operands: a member would
-// overwrite what others still read; shares are read by one member each.
+// Smaller reductions are computed by every member separately, since another
+// barrier costs more. Not if they overwrite the operands, which other members
+// still read; of a shared reduction each part is read by one member.
 constexpr int64_t kSharedSumBytes = 16 << 10;
 
 CpuClock::duration Seconds(double seconds) {
@@ -30,7 +30,7 @@ CpuClock::duration Seconds(double seconds) {
 
 class LocalCollective;
 
-// What one member shows to the others.
+// Data of one member that the others read.
 struct alignas(64) Seat {
   absl::Span<void*const> operands, results;
   const LocalCollective* collective = nullptr;
@@ -43,7 +43,7 @@ struct Group {
   std::vector<int64_t> members;
   std::vector<Seat> seats;
   Counter arrivals;
-  // Members that look at the others' memory.
+  // Members that read the others' memory.
   std::atomic<int> reading{0};
 };
 
@@ -80,7 +80,7 @@ class World {
     return behind;
   }
 
-  // What `rank` says when the world has been aborted.
+  // The error of `rank` after an abort of the world.
   absl::Status CauseFor(int64_t rank) const {
     std::lock_guard lock(mutex_);
     return CauseLocked(rank);
@@ -237,7 +237,7 @@ class LocalCollective : public CpuKernel {
     });
   }
 
-  // Whether members share the sum of operand `p` out. A result that overwrites
+  // Whether each member reduces a part of operand `p`. A result that overwrites
   // its operand does so on all members, since their programs are equal.
   bool IsShared(size_t p) const {
     const CollectiveGeometry& geometry = geometries_[p];
@@ -246,8 +246,8 @@ class LocalCollective : public CpuKernel {
             geometry.run_elements * ElementBytes(p) >= kSharedSumBytes);
   }
 
-  // Calls `look`, which reads other members' memory. They give it up only
-  // when they have seen that nobody reads (Leave).
+  // Calls `look`, which reads other members' memory. They free it only when no
+  // member reads it (Leave).
   template <typename F>
   absl::Status Look(F look) {
     group_->reading.fetch_add(1);
@@ -321,7 +321,7 @@ class LocalCollective : public CpuKernel {
     }
   }
 
-  // The elements whose sum member `i` computes for all.
+  // The elements that member `i` reduces for all.
   std::pair<int64_t, int64_t> ShareOf(size_t i, size_t p) const {
     auto n = static_cast<int64_t>(members()), at = static_cast<int64_t>(i);
     int64_t elements = geometries_[p].run_elements;

@@ -1,5 +1,5 @@
 // The communicator of ranks that are threads of one process: members of a
-// group meet, then each reads what it needs straight from the others' memory.
+// group synchronize, then each reads directly from the others' memory.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct ThreadWorldOptions {
   // A rank that is waited for longer is lost.
   double timeout_s = 60;
   // Every collective takes at least this long from the moment its members have
-  // met, asleep: what a slow link would do to the step.
+  // met, without using the cpu: simulates a slow link.
   double inject_comm_us = 0;
 };
 

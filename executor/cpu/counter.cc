@@ -10,8 +10,8 @@
 namespace asyra {
 namespace {
 
-// More threads than cores are the rule here, so that spinning mostly takes the
-// core from whom one waits for.
+// There are usually more threads than cores, so that spinning mostly takes the
+// core from the thread it waits for.
 constexpr int kLooks = 64;
 // Some 20 us, which waking a thread takes.
 constexpr int kAwakeLooks = 20000;

@@ -10,8 +10,8 @@ namespace asyra {
 
 using CpuClock = std::chrono::steady_clock;
 
-// Wraps around; what is waited for is less than 2^31 ahead. What a thread
-// wrote before it added is seen by those who waited for that.
+// Wraps around; targets are less than 2^31 ahead. Waiting threads see
+// everything that a thread wrote before its Add.
 class Counter {
  public:
   bool Reached(uint32_t target) const {
@@ -20,10 +20,10 @@ class Counter {
   }
   uint32_t value() const { return value_.load(std::memory_order_acquire); }
 
-  // Looks a few times, then sleeps.
+  // Spins a few times, then sleeps.
   void WaitFor(uint32_t target);
-  // Looks for about as long as it takes to wake somebody, then sleeps: for
-  // threads that have a core to themselves.
+  // Spins for about as long as waking a thread takes, then sleeps: for threads
+  // that have a core to themselves.
   void WaitAwakeFor(uint32_t target);
   // At `deadline` at the latest; whether the counter has reached `target`.
   bool WaitFor(uint32_t target, CpuClock::time_point deadline);

@@ -57,7 +57,7 @@ class CpuRecording : public Recording {
     enqueue();
     for (auto& part : parts_) part->stream->EndCapture();
   }
-  // What has been replayed runs to its end.
+  // Replayed work runs to its end.
   ~CpuRecording() override {
     for (auto& part : parts_) (void)part->stream->Synchronize(nullptr);
   }

@@ -1,4 +1,4 @@
-// The device that everybody has: streams are threads, memory is memory.
+// The cpu as a device: streams are threads, device memory is host memory.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ struct CpuDeviceOptions {
   // Threads that the kernels of one stream use; 0: all cores. Ranks that are
   // threads of one process share the cores between them.
   int threads_per_stream = 0;
-  // All that may be allocated at a time; 0: the machine's memory.
+  // Limit of allocated bytes; 0: the machine's memory.
   int64_t memory_bytes = 0;
 };
 

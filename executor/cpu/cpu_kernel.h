@@ -20,8 +20,8 @@ class CpuKernel : public Kernel {
         {.run = run, .a = this, .b = &args});
   }
 
-  // On the stream's thread. Allocates nothing, unless the kernel says that it
-  // is not native.
+  // Runs on the stream's thread. Allocates nothing, except in a kernel that is
+  // not native.
   virtual absl::Status Run(const KernelArgs& args) = 0;
 };
 

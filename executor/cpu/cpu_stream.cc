@@ -13,8 +13,8 @@ double NowUs() {
       .count();
 }
 
-// Streams of this process: while they have a core each, waiting awake takes
-// nothing from the others.
+// Streams of this process: while there is a core for each, spinning does not
+// slow the others.
 std::atomic<unsigned> streams = 0;
 
 bool MayWaitAwake() {

@@ -47,25 +47,26 @@ struct CpuCapture {
 
 class CpuStream : public Stream {
  public:
-  // Computes with `threads` threads of its own; `failure` outlives it. Those of
-  // collectives come first, all others are equal.
+  // Computes with `threads` threads of its own; `failure` outlives it. Streams
+  // of collectives have a higher priority.
   CpuStream(std::string_view name, StreamUse use, int threads,
             Failure* failure);
   ~CpuStream() override;  // runs what was enqueued first
 
   void Record(Event& event) override;
   void Wait(Event& event) override;
-  // Asks nobody: kernels that wait notice themselves.
+  // Does not call `check`: kernels that wait detect failures themselves.
   absl::Status Synchronize(const WaitCheck& check) override;
 
-  // From BeginCapture to EndCapture, what is enqueued goes to `capture` instead
-  // of being run. Each Replay enqueues all of it, as one command; it outlives
-  // these. Streams that meet are captured and replayed together.
+  // From BeginCapture to EndCapture, commands go to `capture` instead of being
+  // run. Each Replay enqueues all of them as one command; `capture` outlives
+  // the replays. Streams that wait for each other are captured and replayed
+  // together.
   void BeginCapture(CpuCapture* capture) { capturing_ = capture; }
   void EndCapture() { capturing_ = nullptr; }
   void Replay(CpuCapture* capture);
 
-  // Waits for room in the ring, but never for work on another stream that was
+  // Waits while the ring is full, but never for work on another stream that was
   // not enqueued before.
   void Enqueue(const CpuCommand& command);
 

@@ -1,5 +1,5 @@
-// Single elements of any type, where a kernel meets them out of order, and
-// lines of them.
+// Single elements of any type, for kernels that access them in irregular order,
+// and lines of them.
 #pragma once
 
 #include <cstring>

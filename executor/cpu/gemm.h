@@ -1,6 +1,6 @@
-// One matmul in single or double precision, on matrices that lie
-// anyhow in memory: the piece that matmul, grouped matmul and attention are
-// made of. oneDNN computes it in single precision where it is built in.
+// One matmul in single or double precision, on matrices with any strides: the
+// building block of matmul, grouped matmul and attention. In single precision
+// oneDNN computes it where it is built in.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 namespace asyra::cpu {
 namespace {
 
-// What is worth a thread: waking one and meeting it again takes as long.
+// The least work for an additional thread: waking and joining it takes as long.
 constexpr double kFlopsOfThread = 4e6;
 
 int ThreadsFor(const GemmShape& shape) {

@@ -1,5 +1,5 @@
-// Element types as the loops of the cpu see them: how an element is stored,
-// and in which type it is computed with.
+// Element types in cpu kernels: the type of a stored element, and the type of
+// computation.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ class ReferenceKernel : public CpuKernel {
   KernelUse use_;
 };
 
-// What depends on nothing is computed when it is prepared.
+// An op without operands is computed when it is prepared.
 class KnownKernel : public CpuKernel {
  public:
   explicit KnownKernel(std::vector<Tensor> results)

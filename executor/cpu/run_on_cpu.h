@@ -5,8 +5,8 @@
 
 namespace asyra {
 
-// `memory_bytes`: what all ranks of this process may take together; 0: what
-// the machine has.
+// `memory_bytes`: limit for all ranks of this process together; 0: the
+// machine's memory.
 std::unique_ptr<Platform> CreateCpuPlatform(int64_t memory_bytes = 0);
 
 // Every rank a thread of this process.

@@ -8,7 +8,7 @@
 namespace asyra {
 namespace {
 
-// What is added up at a time stays in the first level cache.
+// A block of this size stays in the first level cache.
 constexpr int64_t kBlock = 512;
 
 template <typename N>

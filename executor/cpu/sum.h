@@ -1,4 +1,4 @@
-// Sums over ranks.
+// Reductions over ranks.
 #pragma once
 
 #include <cstddef>

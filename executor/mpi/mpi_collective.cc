@@ -17,8 +17,8 @@
 namespace asyra {
 namespace {
 
-// Smaller sums are computed by every member for itself: one message more costs
-// more.
+// Smaller reductions are computed by every member separately: another message
+// costs more.
 constexpr int64_t kSharedSumBytes = 16 << 10;
 
 // Rows of a block as one type: outer times middle runs, so far apart.
@@ -37,11 +37,11 @@ MPI_Datatype MakeBlockType(const CollectiveGeometry& g, int64_t middle_step,
   return block;
 }
 
-// One operand on its way to its result.
+// The data movement of one operand to its result.
 struct Part {
   CollectiveGeometry geometry;
   int64_t element_bytes = 1;
-  bool shared = false;              // a sum that members share out
+  bool shared = false;              // each member reduces a part
   MPI_Datatype sent{}, received{};  // blocks of the operand, of the result
   int64_t work_begin = 0;           // in the workspace
   // Of the run that is going on.
@@ -50,7 +50,7 @@ struct Part {
   std::byte* work = nullptr;
 };
 
-// The messages of all operands are under way together.
+// The messages of all operands are in flight together.
 class MpiCollective : public CpuKernel {
  public:
   MpiCollective(std::shared_ptr<MpiLink> link, const CollectiveUse& use,
@@ -74,7 +74,7 @@ class MpiCollective : public CpuKernel {
     });
   }
 
-  // What the others add to sums.
+  // Summands of the other members.
   int64_t workspace_bytes() const override { return workspace_bytes_; }
 
   absl::Status Run(const KernelArgs& args) override {
@@ -174,7 +174,7 @@ class MpiCollective : public CpuKernel {
     return absl::OkStatus();
   }
 
-  // What each member adds is in the workspace, so many elements of each.
+  // The summands of each member in the workspace, by number of elements.
   int64_t WorkElements(const Part& part) const {
     return part.shared ? ShareOf(members() - 1, part).second
                        : part.geometry.block_elements();
@@ -207,7 +207,7 @@ class MpiCollective : public CpuKernel {
     }
   }
 
-  // The elements whose sum member `i` computes for all; the last one has most.
+  // The elements that member `i` reduces for all; the last one has most.
   std::pair<int64_t, int64_t> ShareOf(int64_t i, const Part& part) const {
     int64_t elements = part.geometry.run_elements;
     int64_t share = elements / members(), begin = share * i;

@@ -13,17 +13,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long a waiting rank may not notice that another has failed.
+// How long it may take a waiting rank to notice that another has failed.
 constexpr auto kNoticeEvery = milliseconds(20);
 // How long the cause of a failure may take from one rank to another, and how
 // long after the end of its process.
 constexpr auto kCauseWithin = milliseconds(500);
 constexpr auto kLastWords = milliseconds(50);
-// Looks without sleep, for messages that are on their way already. More
-// processes than cores are the rule on the cpu.
+// Polls without sleep, for messages that are about to arrive. Few, since on the
+// cpu there are usually more processes than cores.
 constexpr int kLooks = 20;
 constexpr auto kSleep = std::chrono::microseconds(20);
-// Texts of failures are cut: short messages need nobody to receive them.
+// Texts of failures are truncated: short messages are sent without a receiver.
 constexpr size_t kAbortBytes = 2048;
 constexpr int kExchangeTag = 1, kAbortTag = 2;  // on the control communicator
 
@@ -186,7 +186,7 @@ absl::Status MpiLink::Await(std::string_view what, MpiMessages* messages) {
   return status;
 }
 
-// The memory of what was to be received may be gone soon.
+// The memory of pending receives may be freed soon.
 void MpiLink::Cancel(MpiMessages* messages) {
   std::lock_guard lock(mutex_);
   for (MPI_Request& request : messages->requests_) {
@@ -216,9 +216,9 @@ absl::Status MpiLink::Pause(Patience* patience) {
   return Notice();
 }
 
-// The end of the world, if there is a reason: what another rank says, that its
-// process is gone, or that this one was asked to end. A launcher asks all
-// others when one is gone, so that what they say themselves is waited for.
+// Ends the world if there is a reason: an abort of another rank, the end of its
+// process, or a request to end this process. A launcher sends that request to
+// all when one process ends, so aborts of other ranks are awaited first.
 absl::Status MpiLink::Notice() {
   if (HeardOfAbort()) return LockedCause();
   int64_t gone = watch_ == nullptr ? -1 : watch_->Ended();
@@ -348,7 +348,7 @@ absl::StatusOr<std::vector<std::string>> MpiLink::Exchange(
     }
     silent = std::move(still);
     if (silent.empty()) break;
-    // Long messages go out only while MPI is called for them.
+    // Long messages progress only while MPI is called.
     ASYRA_RETURN_IF_ERROR(Progress(&sends));
     ASYRA_RETURN_IF_ERROR(Pause(&patience));
     if (Clock::now() < patience.lost) continue;

@@ -19,7 +19,7 @@
 
 namespace asyra {
 
-// Messages under way, with the rank at the other end of each. Keeps its room
+// Messages in flight, with the rank at the other end of each. Keeps its memory
 // from use to use.
 class MpiMessages {
  public:
@@ -55,7 +55,7 @@ class MpiLink {
   // ranks, since they prepare collectives in one order.
   absl::StatusOr<int> NewTag();
 
-  // For what no message is: MPI is called by one thread at a time.
+  // Locks MPI for calls other than messages: one thread at a time calls it.
   template <typename F>
   void Locked(F call) {
     std::lock_guard lock(mutex_);
@@ -68,8 +68,8 @@ class MpiLink {
   absl::Status Receive(void* to, int count, MPI_Datatype type, int64_t rank,
                        int tag, MpiMessages* messages);
   // Returns when all are done. Errors: the timeout, naming `what` and the
-  // ranks that did not come; the end of the world. After an error nothing is
-  // received any more.
+  // missing ranks; the end of the world. After an error nothing more is
+  // received.
   absl::Status Await(std::string_view what, MpiMessages* messages);
 
   // As Communicator has them.
@@ -81,8 +81,7 @@ class MpiLink {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // How a thread waits for messages: it looks again and again, a while
-  // without sleeping.
+  // How a thread waits for messages: it polls, at first without sleeping.
   struct Patience {
     Clock::time_point lost, notice;
     int looks = 0;
@@ -91,7 +90,7 @@ class MpiLink {
   explicit MpiLink(const MpiWorldOptions& options) : options_(options) {}
   absl::Status Initialize();
   Patience BeginToWait() const;
-  // Sleeps, and looks now and then for the end of the world.
+  // Sleeps, and checks from time to time whether the world has ended.
   absl::Status Pause(Patience* patience);
   absl::Status Progress(MpiMessages* messages);
   // The two halves of Exchange.

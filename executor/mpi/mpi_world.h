@@ -3,11 +3,11 @@
 //
 //   mpirun -n 8 asyra-run model.asyra
 //
-// A collective is one message from each member to each other one, received
-// where it belongs (strided blocks are derived types) and, for sums, added up
-// in the order of the group: the results are those of the `local` world, byte
-// by byte. MPI's own collectives promise neither that nor to say which rank
-// is missing. The messages progress on the stream's thread while other
+// A collective is one message from each member to each other one, received in
+// place (strided blocks are derived types) and, for reductions, added in the
+// order of the group: the results equal those of the `local` world byte by
+// byte. MPI's own collectives guarantee neither that nor to name a missing
+// rank. The messages progress on the stream's thread while other
 // streams compute.
 #pragma once
 
@@ -23,11 +23,11 @@ struct MpiWorldOptions {
   // A rank that is waited for longer is lost.
   double timeout_s = 60;
   // Every collective takes at least this long from the moment its members have
-  // met, asleep: what a slow link would do to the step.
+  // met, without using the cpu: simulates a slow link.
   double inject_comm_us = 0;
   // Set when this process was asked to end (from a handler of SIGTERM, say):
-  // who waits for other ranks then fails, and names the cause. May be null;
-  // outlives the world.
+  // waits for other ranks then fail and name the cause. May be null; outlives
+  // the world.
   const std::atomic<bool>* asked_to_end = nullptr;
 };
 
@@ -38,7 +38,7 @@ bool HasMpi();
 // is noticed at once, on another one after the timeout.
 //
 // The destructor waits for all ranks and finalizes MPI; after an Abort it does
-// neither, and the process is to exit with an error.
+// neither, and the process must exit with an error.
 // Errors: Unimplemented in a build without it; what MPI says.
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectMpi(
     const MpiWorldOptions& options);

@@ -18,7 +18,7 @@ std::string Link(const char* path) {
                    : std::string();
 }
 
-// Numbers of processes mean the same where this is the same.
+// Process ids are comparable if this is equal.
 std::string Realm() {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);

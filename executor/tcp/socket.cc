@@ -31,7 +31,7 @@ struct Header {
 
 std::string Errno() { return std::strerror(errno); }
 
-// Whether there is something to read before `timeout_s` is over; 0: for ever.
+// Whether there is something to read within `timeout_s`; 0: no limit.
 bool Readable(int fd, double timeout_s) {
   pollfd wait{fd, POLLIN, 0};
   int ms = timeout_s > 0 ? static_cast<int>(timeout_s * 1e3) + 1 : -1;
@@ -45,7 +45,7 @@ bool Readable(int fd, double timeout_s) {
 absl::Status SendAll(int fd, const void* data, size_t bytes) {
   const char* at = static_cast<const char*>(data);
   while (bytes > 0) {
-    // No SIGPIPE where the other end is gone.
+    // No SIGPIPE if the other end has closed.
     ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return absl::AbortedError(Errno());

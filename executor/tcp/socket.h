@@ -1,5 +1,5 @@
-// Messages over TCP: a kind and bytes. What does not begin as one of ours is
-// refused.
+// Messages over TCP: a kind and bytes. Other data on the connection is an
+// error.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,19 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  // Tries again until somebody listens there. Errors: a name that is not known,
-  // nobody within `timeout_s`.
+  // Retries until the address accepts. Errors: an unknown host name, no answer
+  // within `timeout_s`.
   static absl::StatusOr<std::unique_ptr<Socket>> Connect(
       const std::string& host, int port, double timeout_s);
 
   // Errors: the other end is gone.
   absl::Status Send(uint32_t kind, std::string_view bytes);
-  // Waits at most `timeout_s`, for ever where it is 0. Errors: Cancelled where
-  // the other end sends no more; DeadlineExceeded; what is no message.
+  // Waits at most `timeout_s`, without limit if it is 0. Errors: Cancelled if
+  // the other end has closed; DeadlineExceeded; data that is not a message.
   absl::StatusOr<Message> Receive(double timeout_s = 0);
 
   void EndSending();
-  // A waiting Receive returns.
+  // Ends a waiting Receive.
   void EndReceiving();
 
  private:
@@ -53,7 +53,7 @@ class Listener {
   static absl::StatusOr<std::unique_ptr<Listener>> Create(int port);
   ~Listener();
   int port() const { return port_; }
-  // Error: DeadlineExceeded where nobody comes within `timeout_s`.
+  // Error: DeadlineExceeded if nobody connects within `timeout_s`.
   absl::StatusOr<std::unique_ptr<Socket>> Accept(double timeout_s);
 
  private:

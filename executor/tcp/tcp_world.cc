@@ -23,7 +23,7 @@ enum Kind : uint32_t {
   kAll,     // from rank 0: what all have brought
   kStep,    // to rank 0: the rank begins a step
   kAbort,   // both ways: the failed rank and the cause
-  kBye,     // the rank needs nobody any more
+  kBye,     // the rank is done
 };
 
 void Append(int64_t number, std::string* bytes) {
@@ -151,7 +151,7 @@ class TcpWorld : public Communicator {
     return failed_ >= 0;
   }
 
-  // Of rank 0: until all others have said who they are.
+  // On rank 0: until all others have connected.
   absl::Status AcceptAll() {
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Listener> listener,
                            Listener::Create(options_.port));
@@ -164,7 +164,7 @@ class TcpWorld : public Communicator {
           listener->Accept(left.count());
       if (!socket.ok()) continue;  // asks again, until the time is over
       absl::StatusOr<Message> hello = (*socket)->Receive(left.count());
-      // Who does not speak as we do is none of us.
+      // A peer with another protocol is not a rank.
       if (!hello.ok() || hello->kind != kHello) continue;
       std::string_view bytes = hello->bytes;
       int64_t who = TakeNumber(&bytes), ranks = TakeNumber(&bytes);
@@ -202,7 +202,7 @@ class TcpWorld : public Communicator {
     return peers_[0]->Send(kHello, hello);
   }
 
-  // What comes from a rank, until it sends no more.
+  // Receives the messages of a rank until its connection ends.
   void Listen(int64_t peer) {
     bool bye = false;
     while (true) {
@@ -280,7 +280,7 @@ class TcpWorld : public Communicator {
     }
     std::string packed = Pack(all);
     for (auto& peer : peers_) {
-      // One that is gone is noticed where it is listened to.
+      // The listening thread notices a closed connection.
       if (peer != nullptr) peer->Send(kAll, packed).IgnoreError();
     }
     return all;
@@ -305,7 +305,7 @@ class TcpWorld : public Communicator {
 
   absl::StatusOr<std::vector<std::string>> Bring(std::string_view mine) {
     ASYRA_RETURN_IF_ERROR(Check(0));
-    // Where rank 0 is gone, it is noticed where it is listened to.
+    // The listening thread notices the end of rank 0.
     peers_[0]->Send(kGather, mine).IgnoreError();
     std::unique_lock lock(mutex_);
     bool done = changed_.wait_for(

@@ -1,7 +1,7 @@
-// The control plane of a world whose ranks are processes that no MPI connects:
-// started by torchrun, srun or by hand. Every rank has a connection to rank 0,
-// which passes on what they say to each other. It carries no collectives: those
-// are for a communicator of the device, NCCL, that is connected through it.
+// The control plane of a world whose ranks are processes without MPI: started
+// by torchrun, srun or by hand. Every rank has a connection to rank 0, which
+// forwards messages. It carries no collectives: NCCL does, bootstrapped through
+// it.
 #pragma once
 
 #include <memory>
@@ -25,8 +25,8 @@ struct TcpWorldOptions {
 //
 // The destructor waits for the other ranks' destructors, as long as the timeout
 // at most; not after a failure.
-// Errors: a port in use, ranks that do not come (by number), that come twice or
-// with another size.
+// Errors: a port in use; ranks that are missing, connect twice or state another
+// world size, by number.
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectTcp(
     const TcpWorldOptions& options);
 

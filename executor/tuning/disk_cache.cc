@@ -10,7 +10,7 @@
 namespace asyra {
 namespace {
 
-// What is larger was written by somebody else.
+// Larger files are not ours.
 constexpr uintmax_t kMostBytes = uintmax_t{64} << 20;
 
 // The first line of a file; the key, a line end and the value follow.
@@ -72,7 +72,7 @@ std::optional<std::string> DiskCache::Find(std::string_view kind,
 void DiskCache::Keep(std::string_view kind, std::string_view key,
                      std::string_view value) {
   if (folder_.empty()) return;
-  std::error_code ignored;  // writing says what is wrong
+  std::error_code ignored;  // writing reports the error
   std::filesystem::create_directories(folder_, ignored);
   absl::Status written = WriteFileAtomically(
       PathOf(kind, key), {HeaderOf(key, value), key, "\n", value});

@@ -40,8 +40,8 @@ class DiskCache {
   void Keep(std::string_view kind, std::string_view key,
             std::string_view value);
 
-  // OK, or the first failure to keep something, for a user to read: it is no
-  // error of what was done.
+  // OK, or the first failure to write an entry, for a warning: results are not
+  // affected.
   absl::Status problem() const;
 
  private:

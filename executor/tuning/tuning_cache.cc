@@ -52,7 +52,7 @@ bool TuningCache::Holds(const std::string& key,
 }
 
 void TuningCache::Keep(const std::string& key, const TuningResult& result) {
-  // What was not measured is a makeshift.
+  // Unmeasured results are provisional.
   if (disk_ != nullptr && result.us > 0) {
     disk_->Keep(kKind, key, ToText(result));
   }

@@ -16,8 +16,7 @@ namespace asyra {
 // Thread-safe.
 class TuningCache {
  public:
-  // Without a cache nothing is kept longer than the process; it outlives the
-  // store.
+  // Without `cache` results last as long as the process; `cache` outlives this.
   explicit TuningCache(DiskCache* disk = nullptr) : disk_(disk) {}
 
   // The result for `key` of this process, of one before it, or else of

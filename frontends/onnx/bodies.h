@@ -1,4 +1,4 @@
-// The functions and subgraphs of a model, each looked at once.
+// The functions and subgraphs of a model, each analysed once.
 #pragma once
 
 #include <deque>

@@ -27,8 +27,8 @@ Names InitializersOf(const onnx::GraphProto& graph) {
   return names;
 }
 
-// What a node reads: its inputs, and the names that its subgraphs take from
-// around them.
+// The names that a node reads: its inputs, and names that its subgraphs use
+// from outside.
 void AddReads(const onnx::NodeProto& node, Names* reads) {
   for (const std::string& name : node.input()) {
     if (!name.empty()) reads->push_back(name);

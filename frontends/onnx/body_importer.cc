@@ -11,7 +11,7 @@
 namespace asyra::onnx_import {
 namespace {
 
-// A few kilobytes can spell a loop in a loop in a loop.
+// A few kilobytes can contain deeply nested loops.
 constexpr int64_t kMostInlined = 1 << 19;
 
 absl::Status CheckInputs(const OpSpelling& spelling,
@@ -151,7 +151,7 @@ absl::Status BodyImporter::Import(const Body& body, Scope* scope) {
   for (const onnx::NodeProto* node : body.nodes) {
     if (bodies_.FindFunction(*node) == nullptr &&
         FindSpelling(*node, *scope->opsets) == nullptr) {
-      // In a branch of an If, of which nobody knew that it is taken.
+      // In a branch of an If that was not known to be taken.
       return CheckOps(body, *scope->opsets, bodies_);
     }
     ASYRA_RETURN_IF_ERROR(ImportNode(*node, scope));

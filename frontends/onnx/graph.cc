@@ -9,7 +9,7 @@ namespace asyra::onnx_import {
 namespace {
 
 constexpr int64_t kMostFolded = 64 * 1024;
-// Nor is anything computed here that takes more than a moment.
+// Nothing is computed here that takes long.
 constexpr double kMostFlops = 1e8;
 // Constants of so few elements are written into the program.
 constexpr int64_t kSmall = 16;
@@ -33,7 +33,7 @@ absl::StatusOr<Value> EvaluateKnown(const OpDef& def, const AttrMap& attrs,
   return Value::Known(results[0], type.shape());
 }
 
-// What `op` gives for operands of these types.
+// The result types of `op` for operands of these types.
 absl::StatusOr<std::vector<Type>> InferAll(const OpDef& def,
                                            const AttrMap& attrs,
                                            absl::Span<const Type> types) {
@@ -386,7 +386,7 @@ absl::StatusOr<Program> Graph::Finish(
     for (ValueId id : op->operands) live[id] = true;
     kept.push_back(&*op);
   }
-  // An output has its ONNX name, and what had it takes the other.
+  // An output gets its ONNX name; a value that had this name gets another.
   std::vector<bool> is_input(program.values.size(), false);
   for (const struct Input& input : program.inputs) is_input[input.value] = true;
   for (const auto& [output, id] : outputs) {

@@ -1,5 +1,5 @@
-// The program as it grows. What is known is computed at once by the reference
-// of the IR op; the rest becomes ops.
+// The program during import. Ops on known values are computed at once by the
+// reference of the IR op; others are added to the program.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class Graph {
   // A weight with data.
   Value Weight(std::string_view name, const Tensor& data);
   bool IsWeight(const Value& value) const;
-  // What an input is called in the program.
+  // The name of an input in the program.
   const std::string& NameOf(const Value& input) const {
     return builder_.program().value_name(input.id());
   }
@@ -40,8 +40,8 @@ class Graph {
                                              absl::Span<const Value> values,
                                              AttrMap attrs = {});
   // As Add for ops that work element by element on operands that broadcast.
-  // They are computed on what varies only; one that would spread its operands
-  // over a larger shape (rows against columns) is kept as an op.
+  // Known operands are computed at the size in which they vary; an op that
+  // would broadcast them to a larger shape (rows against columns) stays an op.
   absl::StatusOr<Value> Elementwise(std::string_view op,
                                     absl::Span<const Value> values,
                                     AttrMap attrs = {});
@@ -61,8 +61,8 @@ class Graph {
                               int64_t stop, int64_t step = 1);
   Value Scalar(double element, DType dtype) const;
 
-  // The program's value. Known data becomes what says most about it: a
-  // constant, an iota, a comparison of two (a causal mask), or a weight.
+  // The program's value. Known data becomes the most specific of: a constant,
+  // an iota, a comparison of two (a causal mask), a weight.
   absl::StatusOr<ValueId> Materialize(const Value& value);
 
   // The program with these outputs, without what they do not need.

@@ -37,7 +37,7 @@ class Binder {
     return input;
   }
 
-  // What is wrong with the bindings as a whole.
+  // Errors of the bindings as a whole.
   absl::Status Check() const {
     if (unbound_.size() == 1) {
       const auto& [name, input] = *unbound_.begin();

@@ -1,5 +1,5 @@
-// Regular tensors as formulas: an exported model has its position indices and
-// causal masks as data, a program says what they are.
+// Regular tensors as formulas: exported models store position indices and
+// causal masks as data; a program computes them.
 #pragma once
 
 #include <cstdint>

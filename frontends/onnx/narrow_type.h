@@ -21,7 +21,7 @@ struct NarrowType {
   int64_t high() const;
 };
 
-// Null for types of the IR, and for those that nothing here knows.
+// Null for types of the IR and for unknown types.
 const NarrowType* FindNarrowType(int32_t data_type);
 
 }  // namespace asyra::onnx_import

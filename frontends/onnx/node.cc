@@ -54,7 +54,7 @@ absl::StatusOr<Ints> Node::KnownInts(int input, std::string_view what) const {
     return Invalid("input {} ({}) is {}, it should be an integer", input, what,
                    ToString(value.dtype()));
   }
-  // What these lists describe has at most some tens of dimensions or parts.
+  // These lists describe at most some tens of dimensions or parts.
   constexpr int64_t kMost = 4096;
   if (value.type().num_elements() > kMost) {
     return Invalid("input {} ({}) has {} elements", input, what,

@@ -30,7 +30,7 @@ class Node {
   using RunSubgraph = std::function<absl::StatusOr<std::vector<Value>>(
       const onnx::GraphProto&, std::vector<Value> inputs,
       std::string_view label)>;
-  // What the importer lends to a node; it outlives the node.
+  // The importer's state that a node uses; it outlives the node.
   struct Importer {
     const ReadTensor& read_tensor;
     const RunSubgraph& run_subgraph;
@@ -84,7 +84,7 @@ class Node {
                                          std::string_view label = "");
 
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
-  // Whether the model gives the output a name, so that somebody may read it.
+  // Whether the output has a name in the model, so that it may be read.
   bool WantsOutput(int output) const;
   absl::Status SetOutput(int output, absl::StatusOr<Value> value);
   // For ops of one output.

@@ -11,11 +11,11 @@ namespace asyra::onnx_import {
 // node and how many there are, so that a user sees how far off a model is; a
 // function that calls itself.
 //
-// A branch of an If may never be taken: what is unknown there only is no error
-// yet. The importer asks again when it takes the branch.
+// A branch of an If may never be taken, so unknown ops in it are no error yet.
+// The importer checks again when it takes the branch.
 absl::Status CheckOps(const Body& body, const Opsets& opsets, Bodies& bodies);
 
-// Functions and subgraphs may be in each other to this depth.
+// Maximum nesting of functions and subgraphs.
 inline constexpr int kMostNesting = 100;
 
 }  // namespace asyra::onnx_import

@@ -135,7 +135,7 @@ constexpr OpSpelling kSpellings[] = {
     {"", "Shape", 13, 1, 1, Shape},
     {"", "Sigmoid", 13, 1, 1, Elementwise, "sigmoid"},
     {"", "Sign", 13, 1, 1, Elementwise, "sign"},
-    // What ONNX Runtime's optimizer writes into ai.onnx for an RMS norm.
+    // ONNX Runtime's optimizer writes this into ai.onnx for an RMS norm.
     {"", "SimplifiedLayerNormalization", 13, 2, 2, RmsNormalization},
     {"", "Sin", 13, 1, 1, Elementwise, "sin"},
     {"", "Sinh", 13, 1, 1, Elementwise, "sinh"},

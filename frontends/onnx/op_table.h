@@ -9,7 +9,7 @@
 
 namespace asyra::onnx_import {
 
-// What the inputs may be. Values that only pass through may be either.
+// What the inputs are. An op that only passes values on takes both.
 enum class Takes { kTensors, kSequences };
 
 struct OpSpelling {

@@ -1,4 +1,4 @@
-// Which version of each domain's ops a model or a function means.
+// The opset version of each domain that a model or a function imports.
 #pragma once
 
 #include <string>

@@ -18,7 +18,8 @@ bool LooksLikeText(std::string_view bytes) {
   });
 }
 
-// Parses a whole file as `Message`; `what` says what it should have been.
+// Parses a whole file as `Message`; `what` names the expected content in
+// errors.
 template <typename Message>
 absl::StatusOr<std::shared_ptr<const Message>> ParseFile(
     const std::string& path, std::string_view what) {

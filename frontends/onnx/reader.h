@@ -13,14 +13,15 @@ class TensorProto;
 
 namespace asyra::onnx_import {
 
-// A parsed model and where it is, which external data is relative to.
+// A parsed model and its folder, to which the paths of external data are
+// relative.
 struct OnnxFile {
   std::string path;
   std::shared_ptr<const onnx::ModelProto> model;
 };
 
-// Errors: "FILE: not an ONNX model: ..." for what is missing, empty, text,
-// cut short or otherwise no model, with the reason. A model has a graph and
+// Errors: "FILE: not an ONNX model: ..." with the reason, for a file that is
+// missing, empty, text, truncated or otherwise invalid. A model has a graph and
 // at least one opset import.
 absl::StatusOr<OnnxFile> ReadOnnxFile(const std::string& path);
 

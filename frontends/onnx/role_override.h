@@ -13,7 +13,7 @@ namespace asyra::onnx_import {
 
 class RoleOverride {
  public:
-  // As ImportOptions has them. Error: one that is no regular expression.
+  // Patterns as in ImportOptions. Error: an invalid regular expression.
   static absl::StatusOr<RoleOverride> Create(const std::string& data,
                                              const std::string& weights);
 
@@ -21,8 +21,8 @@ class RoleOverride {
   // Error: both do.
   absl::StatusOr<InputRole> RoleOf(const std::string& name,
                                    InputRole otherwise);
-  // After the last input. Error: a pattern that has matched none; it names some
-  // of the inputs.
+  // To be called after the last input. Error: a pattern that matched no input;
+  // it names some of the inputs.
   absl::Status CheckMatched() const;
 
  private:

@@ -1,4 +1,4 @@
-// What names stand for in a graph, a subgraph or a call of a function.
+// The values of names in a graph, a subgraph or a call of a function.
 #pragma once
 
 #include <optional>
@@ -32,7 +32,7 @@ struct Scope {
 
   const Scope* outer = nullptr;  // around a subgraph; null for the others
   const Opsets* opsets = nullptr;
-  // What `ref_attr_name` refers to; null outside of functions.
+  // The attributes that `ref_attr_name` refers to; null outside of functions.
   const Attributes* attributes = nullptr;
   // Of the names of ops: "layer_call.", "loop.3.".
   std::string prefix;
@@ -41,15 +41,14 @@ struct Scope {
   absl::flat_hash_map<std::string_view, std::optional<Value>> values;
 };
 
-// A node's attributes with references to the function's resolved; one that
-// refers to what the caller leaves out is left out. Error: a reference outside
-// of a function.
+// A node's attributes, with references to attributes of the function resolved;
+// a reference to an attribute that the caller leaves out is dropped. Error: a
+// reference outside of a function.
 absl::StatusOr<Attributes> AttributesOf(const onnx::NodeProto& node,
                                         const Scope& scope);
 
-// What the body of a function may refer to when it is called with these
-// attributes: they and the defaults of others. Error: one that the function
-// does not have.
+// The attributes that the body of a function sees when it is called with these:
+// they and the defaults of others. Error: one that the function does not have.
 absl::StatusOr<Attributes> BindAttributes(const Function& function,
                                           const Attributes& given);
 

@@ -5,8 +5,8 @@
 namespace asyra::onnx_import {
 namespace {
 
-// What a stripped export may keep, for example tables of positions: less than
-// this part of what it lacks.
+// A stripped export may keep some weights, for example tables of positions:
+// less than this fraction of the missing elements.
 constexpr double kKeptPart = 10;
 // Where all inputs are floats of static shape, a stripped export has at least
 // so many matrices for each of the others.

@@ -1,5 +1,5 @@
-// Models that are exported without their weights: what the matmuls, lookups
-// and convolutions of the model multiply with are inputs of the graph.
+// Models that are exported without their weights: the weight operands of
+// matmuls, lookups and convolutions are inputs of the graph.
 #pragma once
 
 #include <string_view>
@@ -15,10 +15,10 @@ namespace asyra::onnx_import {
 // Views of the names in `inputs`. Only float inputs of static shape are
 // considered.
 //
-// A weight operand is the second operand of MatMul, Gemm, Einsum, Conv and of
-// their kin, or the table of a Gather. What is there is followed back
-// through casts, transposes, slices and the like, into functions and
-// subgraphs. The file is a stripped export when
+// A weight operand is the second operand of MatMul, Gemm, Einsum, Conv and
+// similar ops, or the table of a Gather. It is followed back through casts,
+// transposes, slices and similar ops, into functions and subgraphs. The file is
+// a stripped export when
 // - matrices among the inputs are weight operands (operands of higher rank may
 //   be a batch of data, keys and values for example, unless a part is taken
 //   out of them),

@@ -1,4 +1,4 @@
-// What an ONNX name stands for while its model is being imported.
+// The value of an ONNX name during import.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace asyra::onnx_import {
 
 struct NarrowType;
 
-// Either known now, or computed by the program, or a sequence of such.
+// A known tensor, a value that the program computes, or a sequence of values.
 class Value {
  public:
   // Known: `data` broadcasts to `shape` and stays as small as it is, so that
@@ -45,11 +45,11 @@ class Value {
   ValueId id() const { return id_; }
   const std::vector<Value>& parts() const { return parts_; }
 
-  // The type that the model has for it, where the IR's is only its carrier.
+  // The ONNX type, where the IR's type is only its carrier.
   const NarrowType* narrow() const { return narrow_; }
   void set_narrow(const NarrowType* type) { narrow_ = type; }
 
-  // Where it came from, for names of weights.
+  // Its origin, for names of weights.
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
 

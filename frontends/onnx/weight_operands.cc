@@ -52,7 +52,7 @@ bool Contains(absl::Span<const std::string_view> list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-// What a value is made of: all of its elements come from `sources`.
+// The origin of a value: all of its elements come from `sources`.
 struct Origin {
   std::vector<int> sources;  // ascending
   bool part = false;         // of a larger tensor
@@ -128,7 +128,7 @@ class Finder {
         names->origins[output] = origin;
       }
       for (const onnx::GraphProto* graph : SubgraphsOf(*node)) {
-        // What is wrong with it matters only if it is imported.
+        // Its errors matter only if it is imported.
         absl::StatusOr<const Body*> inner = bodies_.Subgraph(*graph);
         if (!inner.ok()) continue;
         Names own{.outer = names, .origins = {}};

@@ -1,4 +1,4 @@
-// What takes the place of the weights of a model, whoever provides it.
+// Inputs and tensors of a model that are used as weights.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,8 @@ absl::StatusOr<std::vector<Type>> InferAttention(const OpCall& call) {
       Type(call.operands[0].dtype, {sizes.b, sizes.s, sizes.h, sizes.e})};
 }
 
-// Which keys a row sees depends on where it is, or all rows see the same.
+// Whether the visible keys depend on the row's position; otherwise all rows see
+// the same keys.
 bool RowsArePositional(const AttrMap& attrs) {
   return attrs.Bool("causal") || attrs.Int("window") > 0 ||
          attrs.Int("window_after") > 0;
@@ -42,7 +43,7 @@ Work PairWork(const OpCall& local, int64_t products) {
   double pairs = VisiblePairs(local);
   work.flops = 2.0 * pairs * static_cast<double>(products);
   work.vector_flops = kFlopsPerWeight * pairs;
-  // Kernels give each block some queries of one head.
+  // Each CTA of a kernel computes some queries of one head.
   AttentionSizes sizes(local.operands);
   work.batch = static_cast<double>(sizes.b * sizes.h);
   work.rows = static_cast<double>(sizes.s);
@@ -114,8 +115,8 @@ absl::StatusOr<std::vector<Type>> InferGrad(const OpCall& call) {
   return Invalid("there is no gradient of '{}' here", of);
 }
 
-// Rows of queries that a result does not have are summed: sharded rows give
-// partial gradients of keys.
+// Query rows are reduced in results without them: sharded rows give partial
+// gradients of keys.
 absl::StatusOr<AxisRule> GradAxes(const OpCall& call) {
   const std::string& of = call.attrs.Get<std::string>("of");
   AttentionExtras extras(call.operands, kFirstGradExtra);
@@ -129,7 +130,7 @@ absl::StatusOr<AxisRule> GradAxes(const OpCall& call) {
                        call.operands, call.results);
 }
 
-// Scores and gradients of weights, and the products that `of` needs.
+// Scores and gradients of weights, and the matmuls that `of` needs.
 Work GradWork(const OpCall& local) {
   AttentionSizes sizes(local.operands);
   const std::string& of = local.attrs.Get<std::string>("of");
@@ -143,7 +144,7 @@ void AddScaled(double factor, const double* from, int64_t size, double* to) {
 }
 
 // With weights p and dp[t] = dy . v[t], the scores' gradient is
-// ds = p (dp - sum(p dp)); what a sink takes has dp = 0.
+// ds = p (dp - sum(p dp)); the weight of a sink has dp = 0.
 absl::Status GradReference(const RefCall& call) {
   AttentionRows rows(call, kFirstGradExtra);
   const AttentionSizes& sizes = rows.sizes();

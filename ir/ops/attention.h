@@ -1,12 +1,12 @@
-// What attention and its gradients share: operands, and the weights of a row.
+// Shared by attention and its gradients: operands, and the weights of a row.
 //
 // The score of query i and key t is
 //   hidden          where causal, a window or a bool mask hides the key,
 //   c tanh(s / c)   elsewhere, s = scale q k^T, or s itself without softcap,
 // a float mask is added to either, and keys beyond the length score -inf.
 // Scores are rounded to f32 (f64 for f64) before and after that addition, as on
-// devices: a row that is hidden by adding -1e9 to all of its scores keeps them
-// to multiples of 64, and adding the lowest f32 leaves nothing of them.
+// devices: adding -1e9 to all scores of a row rounds them to multiples of 64,
+// adding the lowest f32 leaves nothing of them.
 // Weights are the softmax of the scores; a NaN among these gives NaN. Where all
 // are -inf softmax has no value: the row gives 0, or NaN with `empty_is_nan`.
 // Beside a sink it gives 0, which is what the weights then are.
@@ -34,9 +34,9 @@ struct AttentionSizes {
         e(x[2].size(3)) {}
 };
 
-// The operands from number `first` on, any of which may be left out, told
-// apart by their types; -1 where there is none. A mask has rank 4 and is bool
-// or float, lengths are integers [B], sinks floats [H].
+// The operands from number `first` on, any of which may be left out; types
+// distinguish them; -1 where there is none. A mask has rank 4 and is bool or
+// float, lengths are integers [B], sinks floats [H].
 struct AttentionExtras {
   int mask = -1, lengths = -1, sinks = -1;
   AttentionExtras(absl::Span<const Type> operands, int first);
@@ -63,7 +63,7 @@ class AttentionRows {
   const std::vector<double>& q() const { return q_; }
   const std::vector<double>& k() const { return k_; }
   const std::vector<double>& v() const { return v_; }
-  // Where rows are in q (times D, or E in the result), and k and v.
+  // Row numbers in q (times D, or E in the result), k and v.
   int64_t QueryRow(int64_t b, int64_t s, int64_t h) const {
     return (b * sizes_.s + s) * sizes_.h + h;
   }

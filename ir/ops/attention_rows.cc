@@ -191,7 +191,7 @@ AttentionRows::AttentionRows(const RefCall& call, int first)
       BroadcastIndex(mask.shape(), {sizes_.b, sizes_.h, sizes_.s, sizes_.t}));
 }
 
-// To the precision in which devices add and compare scores.
+// Rounds to the precision in which devices add and compare scores.
 double AttentionRows::Rounded(double score) const {
   return single_ ? static_cast<double>(static_cast<float>(score)) : score;
 }

@@ -1,10 +1,10 @@
-// What the devices of a group do together; `shard`, which undoes an all_gather
-// without communication, and `stack_partial`, after which moving the summands
-// of a partial value and adding them up are two ops.
+// Collectives; `shard`, which undoes an all_gather without communication; and
+// `stack_partial`, which splits a reduce_scatter into moving the summands and a
+// reduction.
 //
-// A collective takes one operand or several, which it moves in the same manner
-// and at once: result i is what the collective of operand i alone would give.
-// They may differ in element type, shape and rank.
+// A collective has one operand or several, which it moves at once: result i
+// equals that of the collective on operand i alone. They may differ in element
+// type, shape and rank.
 #include "ir/copy_engine.h"
 #include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
@@ -107,9 +107,9 @@ absl::StatusOr<std::vector<Type>> ShardTypes(const OpCall& call,
 
 // None of them changes the global value, so a part of the operand along any
 // dimension gives that part of the result. Along a dimension whose axes change
-// it is a part of each shard on both sides: a tile that is inside these axes.
-// A tile of one of several operands would come with the others whole: there
-// no dimension is bound, tiles are cut before collectives are joined.
+// it is a part of each shard on both sides: a tile inside these axes. With
+// several operands no dimension is bound: tiles are cut before collectives are
+// joined.
 absl::StatusOr<AxisRule> Axes(const OpCall& call) {
   if (call.operands.size() > 1) {
     AxisRule rule;
@@ -189,7 +189,7 @@ absl::Status ShardReference(const RefCall& call) {
   return absl::OkStatus();
 }
 
-// Reads and writes what the result holds.
+// Reads and writes the bytes of the result.
 Work ShardWork(const OpCall& local) {
   double bytes = static_cast<double>(local.results[0].bytes());
   return {.flops = 0, .read_bytes = bytes, .write_bytes = bytes};

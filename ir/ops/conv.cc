@@ -262,7 +262,7 @@ absl::Status Reference(const RefCall& call) {
 
 // Dimensions of a [.., outer * inner, ..] at `dim` parted, and `inner` moved in
 // front of all that precedes, `outer` joined with what follows it: with groups,
-// what was per group and channel becomes per channel and group.
+// [group, channel] becomes [channel, group].
 ValueId SwapGroups(Gradient& g, ValueId value, int64_t groups) {
   Shape shape = g.type(value).shape();
   int64_t n = shape[0], each = shape[1] / groups;

@@ -1,5 +1,4 @@
-// Several ops as one: what it computes, and all that is known of it, follows
-// from its body.
+// Several ops as one, all of whose properties follow from its body.
 #include "ir/body.h"
 #include "ir/builder.h"
 #include "ir/ops/infer.h"
@@ -32,8 +31,8 @@ absl::StatusOr<AxisRule> Axes(const OpCall& call) {
   return BodyAxisRule(body, types);
 }
 
-// Operands are read once and results written once, what is between them
-// stays in registers. A matmul reads its own operands as it does alone.
+// Operands are read once and results written once; intermediate values stay in
+// registers. A matmul reads its own operands as it does alone.
 Work WorkOver(const OpCall& call, const Mesh& mesh) {
   const Body& body = BodyIn(call.attrs);
   auto types = BodyTypes(body, call.operands, mesh);
@@ -63,9 +62,9 @@ Work WorkOver(const OpCall& call, const Mesh& mesh) {
   return work;
 }
 
-// A kernel has read a row, or an element where there are no rows, before it
-// writes there; what is smaller than its loop may be read again by others, and
-// so may all that a matmul reads.
+// A kernel reads a row, or an element if there are no rows, before it writes
+// there. Operands smaller than its loop may be read again for other rows, and
+// so may those of a matmul.
 bool ResultInPlace(const OpCall& call, int result) {
   if (BeginsWithMatmul(BodyIn(call.attrs))) return false;
   Types operands;
@@ -87,8 +86,8 @@ void Learn(const Known& from, Known* to) {
   }
 }
 
-// What the result of an op says of its operand 0, or of all that it goes
-// through element by element.
+// Shape constraints from the result of an op on its operand 0, or on all
+// elementwise operands.
 Known OfOperands(const BodyOp& op, Known result) {
   if (op.def->fusable != Fusable::kRow) return result;
   const AttrValue* keep = op.attrs.Find("keep");
@@ -204,7 +203,7 @@ class BodyGradient {
 
   absl::Status Back(const BodyOp& op, size_t result) {
     if (gradients_[result] == kNoValue) return absl::OkStatus();
-    if (op.def->vjp == nullptr) return absl::OkStatus();  // it has no slope
+    if (op.def->vjp == nullptr) return absl::OkStatus();  // not differentiable
     ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> gradients,
                            op.def->vjp(builder_, {op.attrs,
                                                   OperandsOf(op),
@@ -278,13 +277,13 @@ std::vector<OpDef> FusionOps() {
                     "%5 = softmax(%4) : f32[2,4,6] "
                     "return %5}",
                     0, 1},
-                   // A loop that is no kernel of its own: rows of one op are
-                   // the elements of another.
+                   // Not computable in one loop: rows of one op are the
+                   // elements of another.
                    {"fusion(f32[4,6], f32[2,4]) {"
                     "%2 = reduce_max(%0) {dims=[1], keep=false} : f32[4] "
                     "%3 = add(%1, %2) : f32[2,4] "
                     "return %3}"},
-                   // Matmuls with what libraries compute behind them ...
+                   // Matmuls with epilogues that libraries compute ...
                    {"fusion(f32[2,4,6], f32[8,6], f32[8], f32[2,4,8]) {"
                     "%4 = matmul(%0, %1) {transpose_b=true} : f32[2,4,8] "
                     "%5 = add(%4, %2) : f32[2,4,8] "
@@ -300,7 +299,7 @@ std::vector<OpDef> FusionOps() {
                     "%3 = matmul(%0, %1) : f16[2,4,4] "
                     "%4 = add(%3, %2) : f16[2,4,4] "
                     "return %4}"},
-                   // ... and with what they do not.
+                   // ... and with others.
                    {"fusion(f32[4,6], f32[6,8], f32[2,1,8]) {"
                     "%3 = matmul(%0, %1) : f32[4,8] "
                     "%4 = broadcast(%3) {shape=[2, 4, 8]} : f32[2,4,8] "

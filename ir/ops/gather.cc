@@ -96,7 +96,7 @@ absl::StatusOr<AxisRule> SegmentSumAxes(const OpCall& call) {
       call.operands, call.results, Linearity::kFirst);
 }
 
-// Rows of segments on other devices are left to them.
+// Segments on other devices are skipped here.
 absl::Status SegmentSumReference(const RefCall& call) {
   const Tensor& x = call.operands[0];
   Tensor& out = call.results[0];
@@ -156,7 +156,7 @@ absl::Status GatherElementsReference(const RefCall& call) {
   const Tensor& x = call.operands[0];
   Tensor& out = call.results[0];
   ASYRA_ASSIGN_OR_RETURN(std::vector<int64_t> elements, FindElements(call));
-  // One zero behind the elements of x stands for those that are not here.
+  // A zero after the elements of x replaces elements on other devices.
   Tensor all = Tensor::Concat(
       {x.Reshaped({x.num_elements()}), Tensor(x.dtype(), {1})}, 0);
   CopyElements(

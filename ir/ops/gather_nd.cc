@@ -1,4 +1,4 @@
-// Slices at coordinates: picked, and put there.
+// Gather and scatter of slices at coordinates.
 #include "ir/ops/gradient.h"
 #include "ir/ops/indexing.h"
 #include "ir/ops/op_list.h"
@@ -20,7 +20,7 @@ struct GatherNdDims {
         index_rank(call.operands[1].rank()) {}
 };
 
-// What is picked from operand 0 by operand 1, or put there.
+// The slices of operand 0 at the coordinates of operand 1.
 absl::StatusOr<Type> InferSlices(const OpCall& call) {
   const Type& x = call.operands[0];
   const Type& indices = call.operands[1];
@@ -115,8 +115,8 @@ absl::StatusOr<std::vector<Type>> InferScatterNd(const OpCall& call) {
   return SameAsFirst(call);
 }
 
-// Where the indexed dimensions of x are in parts, each device puts the updates
-// that fall into its own.
+// If the indexed dimensions of x are sharded, each device applies the updates
+// in its own part.
 absl::StatusOr<AxisRule> ScatterNdAxes(const OpCall& call) {
   GatherNdDims dims(call);
   std::string x = DimSpec(0, dims.batch), rows = x;

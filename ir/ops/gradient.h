@@ -1,5 +1,5 @@
-// What the vjps of op definitions are written with: each is a few ops on the
-// operands, the result and its gradient.
+// Helpers for the vjps of op definitions: each is a few ops on the operands,
+// the result and its gradient.
 #pragma once
 
 #include <initializer_list>

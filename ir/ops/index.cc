@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<Type>> InferSlice(const OpCall& call) {
     return Invalid("[{}, {}) by {} is not inside dim {} of size {}",
                    slice.start, slice.stop, slice.step, slice.dim, size);
   }
-  // Of a distance of 2^63 or a step of -2^63 the first element is all there is.
+  // With a distance of 2^63 or a step of -2^63 there is only the first element.
   uint64_t distance = static_cast<uint64_t>(ascends ? slice.stop - slice.start
                                                     : slice.start - slice.stop);
   uint64_t step = ascends ? static_cast<uint64_t>(slice.step)

@@ -1,4 +1,4 @@
-// What ops share that find elements by index.
+// Shared by ops that find elements by index.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ ElementSpecs SpecsOfElements(const OpCall& call, std::string_view x_dim,
 // on another device.
 absl::StatusOr<std::vector<int64_t>> FindElements(const RefCall& call);
 
-// How a scattered element meets what is there.
+// How a scattered element is combined with the one that is there.
 enum class Reduction { kNone, kAdd, kMul, kMax, kMin };
 inline constexpr std::string_view kReductions[] = {"none", "add", "mul", "max",
                                                    "min"};

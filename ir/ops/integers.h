@@ -1,6 +1,5 @@
 // Arithmetic of elements that is defined for every value: integers wrap around
-// instead of overflowing, and NaN stays NaN. What ops mean, for references and
-// kernels alike.
+// instead of overflowing, and NaN stays NaN. Shared by references and kernels.
 #pragma once
 
 #include <cmath>

@@ -172,7 +172,7 @@ absl::Status DispatchReference(const RefCall& call) {
   return absl::OkStatus();
 }
 
-// A token gets back what its kept choices got.
+// The gradient of a token is the sum over its kept choices.
 Gradients DispatchVjp(Gradient& g) {
   Shape choices = g.type(g.x(1)).shape();
   ValueId ones = g.Op("broadcast", {g.Scalar(1, g.x(0))},

@@ -37,7 +37,7 @@ inline absl::StatusOr<MoeSlots> SlotsFor(int64_t tokens, int64_t experts,
     slots.group_size = std::gcd(kMoeGroup, tokens);
     double needed = static_cast<double>(slots.group_size) * even *
                     static_cast<double>(percent) / 100;
-    // Rounded up, but not for what division by experts leaves over.
+    // Rounded up, except for the remainder of the division by experts.
     slots.capacity = static_cast<int64_t>(std::clamp(
         std::ceil(needed - 1e-6), 1.0, static_cast<double>(slots.group_size)));
   }

@@ -1,4 +1,4 @@
-// Values made larger at their ends.
+// Padding.
 #include <cmath>
 
 #include "ir/ops/gradient.h"

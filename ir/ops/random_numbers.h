@@ -1,5 +1,5 @@
-// Numbers from the words of a random stream: what the random ops mean, for
-// references and kernels alike.
+// Numbers from the words of a random stream, for references and kernels of the
+// random ops.
 #pragma once
 
 #include <cmath>

@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<Type>> InferMean(const OpCall& call) {
   return InferReduce(call);
 }
 
-// The largest of no elements does not exist.
+// The maximum of no elements does not exist.
 absl::StatusOr<std::vector<Type>> InferExtreme(const OpCall& call) {
   const Type& x = call.operands[0];
   ASYRA_ASSIGN_OR_RETURN(std::vector<int> dims,
@@ -48,8 +48,8 @@ std::vector<int> DimsOf(const AttrMap& attrs, int rank) {
   return dims;
 }
 
-// How a rule marks the reduced dimensions: parts of them can be summed up, not
-// at all, or if the op knows of how many elements in all (a mean).
+// How the axis rule marks the reduced dimensions: as reductions, as whole, or
+// as reductions if the op knows the global count (a mean).
 constexpr char kSums[] = "", kNeedsWhole[] = "!", kCounts[] = "@";
 
 template <const char* mark>
@@ -173,7 +173,7 @@ Gradients ProdVjp(Gradient& g) {
   return {g.Div(Spread(g, g.Mul(g.dy(), g.y())), g.x())};
 }
 
-// With the largest taken out, so that nothing overflows.
+// With the maximum subtracted, so that nothing overflows.
 absl::Status LogSumExpReference(const RefCall& call) {
   std::vector<double> x = call.operands[0].ToDoubles();
   std::vector<double> most = ReduceBy<kLarger, double>(call, x, Lowest(0.0));

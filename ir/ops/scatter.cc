@@ -16,7 +16,7 @@ absl::StatusOr<std::vector<Type>> InferScatter(const OpCall& call) {
   return SameAsFirst(call);
 }
 
-// Where `dim` of x is in parts, each device puts what falls into its own.
+// If `dim` of x is sharded, each device applies the updates in its own part.
 absl::StatusOr<AxisRule> ScatterAxes(const OpCall& call) {
   ElementSpecs specs = SpecsOfElements(call, "@v", "!i");
   return ParseAxisRule(fmt::format("{}, {}, {} -> {}", specs.x, specs.indices,

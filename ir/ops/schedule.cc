@@ -1,7 +1,7 @@
-// What scheduling adds to a program: waiting for a `start`, and cutting values
-// into tiles. Tiles cut each device's shard, so they never communicate: what a
-// device holds of the dimension is seen as [blocks, of, rest], and a tile is
-// one of `of` in every block.
+// Ops that scheduling adds to a program: `wait` for a `start`, and tiles. Tiles
+// cut each device's shard, so they never communicate: a device's part of the
+// dimension is viewed as [blocks, of, rest], and a tile is one of `of` in every
+// block.
 #include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
 
@@ -115,7 +115,7 @@ absl::Status UntileReference(const RefCall& call) {
   return absl::OkStatus();
 }
 
-// Copies what the tile holds, not what it is cut from.
+// Copies the bytes of the tile, not of the whole.
 Work TileWork(const OpCall& local) {
   double bytes = static_cast<double>(local.results[0].bytes());
   return {.flops = 0, .read_bytes = bytes, .write_bytes = bytes};

@@ -120,8 +120,8 @@ class CommonFactors {
     return static_cast<FactorId>(rule_.factors.size() - 1);
   }
 
-  // What is left has no common outer factor: up to where both sides have the
-  // same number of elements again, it must be whole.
+  // The remainders have no common outer factor: the dimensions up to where both
+  // sides have the same number of elements again must be whole.
   void SkipBlock() {
     int64_t product_a = a_, product_b = b_;
     TakeWhole(&rule_.operands[0][i_], &a_);
@@ -147,7 +147,7 @@ class CommonFactors {
   const Shape& from_;
   const Shape& to_;
   size_t i_ = -1, j_ = -1;  // dimensions, -1: before the first
-  int64_t a_ = 1, b_ = 1;   // what is left of them
+  int64_t a_ = 1, b_ = 1;   // their remainders
   AxisRule rule_;
 };
 

@@ -1,4 +1,4 @@
-// Softmax and running sums: what is whole along one dimension.
+// Softmax and running sums: ops that need one dimension whole.
 #include <cmath>
 
 #include "ir/ops/gradient.h"

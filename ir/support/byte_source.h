@@ -1,4 +1,4 @@
-// Bytes that are read in parts, from wherever they are.
+// A source of bytes that are read in parts.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,9 @@ namespace asyra {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Fills `to` with what begins at byte `offset`. May be called by several
-  // threads. Errors name the source: bytes it has not, or the system's reason.
+  // Fills `to` with the bytes from `offset` on. May be called by several
+  // threads. Errors name the source: bytes beyond its end, or the system's
+  // reason.
   virtual absl::Status Read(int64_t offset, absl::Span<std::byte> to) const = 0;
 };
 

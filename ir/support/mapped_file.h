@@ -1,4 +1,4 @@
-// A file mapped for reading: pages come from disk when they are looked at.
+// A file mapped for reading: pages are read from disk when they are accessed.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,8 @@ class MappedFile : public ByteSource {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::string_view bytes() const { return {data_, size_}; }
-  // Not through the mapping: nothing beside these bytes is read ahead, and
-  // what is wrong with the disk is an error, not a signal.
+  // Reads with pread, not through the mapping: nothing is read ahead, and a
+  // disk error is a Status, not a signal.
   absl::Status Read(int64_t offset, absl::Span<std::byte> to) const override;
 
  private:

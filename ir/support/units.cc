@@ -11,7 +11,7 @@ namespace asyra {
 std::string TimeText(double us) {
   constexpr std::string_view kUnits[] = {"us", "ms", "s"};
   size_t unit = 0;
-  // What would print as 10000.0 belongs to the next unit.
+  // Values that would print as 10000.0 use the next unit.
   for (; std::abs(us) >= 9999.95 && unit + 1 < std::size(kUnits); ++unit) {
     us /= 1000;
   }

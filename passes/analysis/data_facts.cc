@@ -1,4 +1,4 @@
-// Facts read off stored tensors: constants, and weights that hold positions or
+// Facts about stored tensors: constants, and weights that hold positions or
 // masks.
 #include <algorithm>
 #include <cmath>

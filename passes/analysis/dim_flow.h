@@ -1,5 +1,5 @@
-// How the dimensions of values come from one another: tags that some of them
-// are given flow forward along the factors of axis rules.
+// How dimensions of values correspond to each other: tags of some dimensions
+// are propagated forward along the factors of axis rules.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct DimPiece {
 };
 using DimPieces = absl::InlinedVector<DimPiece, 2>;
 
-// The tags to begin with, by value and dimension: of program inputs, and of
-// dimensions that an op makes, where no tag can arrive.
+// Initial tags, by value and dimension: of program inputs, and of dimensions
+// that an op creates.
 using DimTags = absl::flat_hash_map<std::pair<ValueId, int>, int>;
 
 struct DimFlow {

@@ -14,12 +14,12 @@
 namespace asyra {
 namespace {
 
-// A dimension whose label is not known from where it comes.
+// A dimension whose label does not follow from its operands.
 struct Origin {
   ValueId value;
   int dim;
   bool is_input;
-  DimLabel named = DimLabel::kNone;  // what its name says
+  DimLabel named = DimLabel::kNone;  // by its name
 };
 
 // Dimensions of data inputs, and those of activations that no operand has.
@@ -55,14 +55,14 @@ std::vector<Origin> OriginsOf(const Program& program, const DimLabels& labels) {
   return origins;
 }
 
-// Origins that are one dimension of the model, and what ops do with it.
+// Origins that are one dimension of the model, and their uses by ops.
 struct Group {
   std::vector<Origin> members;
   uint8_t uses = 0;
   std::optional<DimLabel> label;
 
   bool Is(DimUse use) const { return (uses & use) != 0; }
-  // What names of members say, kNone where nothing or one thing and another.
+  // The label by names of the members; kNone if there is none or they differ.
   DimLabel Named() const {
     DimLabel named = DimLabel::kNone;
     for (const Origin& origin : members) {
@@ -76,7 +76,7 @@ struct Group {
   }
 };
 
-// Decides what each origin is. Tags are indices of origins plus 1.
+// Decides the label of each origin. Tags are indices of origins plus 1.
 class Labeller {
  public:
   Labeller(const Program& program, const DimLabels& labels)
@@ -104,7 +104,7 @@ class Labeller {
     }
   }
 
-  // Labels as tags, to flow anew.
+  // Labels as tags, to be propagated again.
   DimTags Run() {
     for (Group& group : groups_) {
       if (DimLabel named = group.Named(); named != DimLabel::kNone) {
@@ -177,7 +177,7 @@ class Labeller {
     return true;
   }
 
-  // Of what is neither tokens nor features for sure.
+  // For dimensions that are certainly neither tokens nor features.
   DimLabel ByPlace(const Group& group) {
     int places = 0, first = 0, at[2] = {0, 0};
     bool matrices = absl::c_any_of(group.members, [&](const Origin& origin) {
@@ -211,7 +211,7 @@ class Labeller {
   const std::vector<Origin> origins_;
   DimTags tag_of_;
   std::vector<int> group_of_;  // by origin: another of its group, or itself
-  std::vector<Group> groups_;  // by origin that stands for its group
+  std::vector<Group> groups_;  // by the origin that represents the group
 };
 
 DimLabel LabelOf(const DimPieces& pieces) {

@@ -1,12 +1,12 @@
-// Which dimensions are the batch and which the tokens, told by how values flow,
-// without knowing any model. They tell a data axis of the mesh (dp, sp) from a
-// model axis (tp, ep).
+// Which dimensions are the batch and which the tokens, derived from how values
+// flow, without knowledge of any model. They tell a data axis of the mesh (dp,
+// sp) from a model axis (tp, ep).
 //
 // A dimension of a data input is followed along the factors of axis rules to
 // the ops that read it (dim_flow.h), together with those of other inputs that
-// meet it there. Where the model gives one of them a name that says what it is
-// (dim_words.h), that decides, unless their names contradict each other. Else
-// it is what ops do with it (dim_uses.h), first match:
+// share a factor with it. A name that is known (dim_words.h) decides, unless
+// names contradict each other. Otherwise the uses of the dimension decide
+// (dim_uses.h), first match:
 //   tokens    attention has a row for each index of it
 //   features  matmuls with weights sum over it: neither of the two. Where they
 //             also have it as rows, if it comes last or beside named tokens
@@ -15,8 +15,8 @@
 //   rows      of matmuls with weights alone: the batch where it is the first
 //             such dimension of its inputs, tokens otherwise
 //   unread    by any of these: dimension 0 is the batch, dimension 1 tokens
-// The last three give no input a batch beside one that has the name of it, and
-// the last no tokens beside such.
+// The last three add no batch to an input that has one by name, and the last
+// adds no tokens to an input that has them by name.
 // So [batch, channels, time] has tokens in dimension 2, and an encoder and a
 // decoder of different lengths each have their own. A dimension that an op
 // makes (the positions of a convolution, tokens with a class token before them)
@@ -42,7 +42,8 @@ struct DimLabels {
                                       const DimNames& names = {});
 
   std::vector<AxisRule> rules;  // by op
-  // By op, by factor; of a factor that covers several, the outermost.
+  // By op, by factor; for a factor that covers several dimensions, the
+  // outermost one's.
   std::vector<std::vector<DimLabel>> factors;
   // By value, by dimension; of what a reshape merged, the sequence before the
   // batch.

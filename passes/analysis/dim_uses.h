@@ -1,5 +1,4 @@
-// What ops do with the dimensions of activations: the evidence that
-// dim_labels.h goes by.
+// How ops use the dimensions of activations, for dim_labels.h.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@ namespace asyra {
 std::vector<bool> ValuesOfWeights(const Program& program);
 
 // Whether the op contracts or indexes a weight matrix. A table that is only
-// added does not count, nor what is made of weights alone.
+// added does not count, nor an op on weights alone.
 bool ContractsWeights(const Program& program, const Op& op,
                       const AxisRule& rule,
                       const std::vector<bool>& of_weights);

@@ -17,7 +17,7 @@ constexpr std::string_view kSequence[] = {
     "seq",    "sequence", "seqlen", "time", "timestep", "timesteps", "token",
     "tokens", "frame",    "frames", "past", "len",      "length"};
 
-// Say how many, or of what, but not of which dimension.
+// Words that do not decide between the dimensions.
 constexpr std::string_view kQualifiers[] = {
     // how many
     "size", "num", "nb", "n", "number", "count", "total", "max", "min", "dim",

@@ -1,12 +1,12 @@
-// Names of dimensions that say what they are. A name is cut into words, at
-// what is no letter and where small letters turn into capitals, and is known
-// if all of its words are:
+// Names of dimensions with a known meaning. A name is split into words, at
+// characters that are no letters and before capitals, and is known if all of
+// its words are:
 //   batch       batch, bs, bsz
 //   tokens      seq, sequence, time, token, frame, past, length, ...
 //   either way  size, num, max, total, cache, encoder, source, ...
 // So batch_size, imageBatch_1 and "past_sequence_length + 1" are, while names
 // of both (batch_x_seq), products (batch*heads), counts of sequences
-// (num_seqs) and hidden_size are not: what they mean is told by how values
+// (num_seqs) and hidden_size are not: their meaning follows from how values
 // flow, as for dimensions without a name. The lists are in dim_words.cc.
 #pragma once
 

@@ -238,7 +238,7 @@ Fact CumSum(const FactCall& call) {
   return fact;
 }
 
-// Whatever is picked, it is the same.
+// All elements are equal, so the indices do not matter.
 Fact GatherUniform(const FactCall& call) {
   double number;
   if (!call.facts[0].IsUniform(&number)) return {};

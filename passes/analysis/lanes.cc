@@ -56,7 +56,7 @@ class TileFinder {
     return tile;
   }
 
-  // What the results of an op of a lane are tiles of, given its operands.
+  // Finds the wholes of an op's results from those of its operands.
   void Follow(const Op& op) {
     std::vector<Type> operands = program_.OperandTypes(op);
     int first = -1;  // an operand that is a tile
@@ -71,7 +71,7 @@ class TileFinder {
       Enter(op, op.attrs, operands, first, -1);
       return;
     }
-    // The attributes are those of a tile. Which whole do they come from?
+    // Finds the attributes of the whole from those of the tile.
     const Type& result = program_.type(op.results[0]);
     for (int dim : DimsToTry(op)) {
       Type whole = result;
@@ -82,8 +82,8 @@ class TileFinder {
     }
   }
 
-  // Enters what the results are tiles of when the op on the whole operands has
-  // these attributes; along `dim` unless that is -1. False if they are not.
+  // Enters the wholes of the results if the op on the whole operands has these
+  // attributes; along `dim` unless that is -1. False if it does not match.
   bool Enter(const Op& op, const AttrMap& attrs,
              const std::vector<Type>& operands, int first, int dim) {
     const TileOf& from = *found_[op.operands[first]];
@@ -109,8 +109,8 @@ class TileFinder {
     return entered;
   }
 
-  // Whether all operands that are tiles are cut inside that factor. What a
-  // reshape of a tile came from may be ambiguous: another operand settles it.
+  // Whether all operands that are tiles are cut inside that factor. The whole
+  // of a reshaped tile may be ambiguous; another operand decides.
   bool AreCutAt(const FactorPlace& at, const Op& op,
                 const AxisRule& rule) const {
     for (size_t k = 0; k < op.operands.size(); ++k) {

@@ -1,6 +1,6 @@
-// The lanes of a tiled program. They are read off the program itself:
-// `tile` opens a lane, what reads only values of one lane belongs to it, and
-// what reads several (`untile`) or none belongs to no lane.
+// The lanes of a tiled program, found from the program itself: `tile` opens a
+// lane, an op that reads values of only one lane belongs to it, and an op that
+// reads several lanes (`untile`) or none belongs to no lane.
 #pragma once
 
 #include <optional>
@@ -19,18 +19,18 @@ struct Lanes {
   int count = 0;
 };
 
-// What a value is a tile of: the type of the whole, where in that it was cut,
-// and into how many.
+// Describes a tile: the type of the whole value, where it was cut, and into how
+// many tiles.
 struct TileOf {
   Type whole;
   TilePlace place;
   int64_t tiles = 0;
 };
 
-// By value: what it is a tile of, if it is one. Followed from `tile` along the
-// factors of axis rules; where an attribute repeats the tile's shape and could
-// be that of several wholes ([16] of [32], as [1, 16]), the one that the tiles
-// are joined to, or else the one cut along the outermost dimension.
+// By value: what it is a tile of, if it is one. Propagated from `tile` along
+// the factors of axis rules. Where an attribute repeats the tile's shape and
+// several wholes are possible ([16] of [32], as [1, 16]), the one that `untile`
+// gives, or else the one cut along the outermost dimension.
 std::vector<std::optional<TileOf>> TilesOf(const Program& program,
                                            const Lanes& lanes);
 

@@ -10,7 +10,7 @@
 namespace asyra {
 
 std::vector<int> OpClasses(const Program& program) {
-  // Of one definition and types, ops that differ in the rest.
+  // Ops of one definition and types, distinguished by the other properties.
   absl::flat_hash_map<std::pair<const OpDef*, std::string>,
                       std::vector<std::pair<const Op*, int>>>
       by_types;

@@ -73,7 +73,7 @@ Kind FindKind(const OpDef& def) {
   }
   absl::StatusOr<ParsedCall> call = ParseCall(def.samples[0].text, Mesh());
   if (!call.ok()) return Kind::kOther;
-  // Operands that the sample broadcasts would hide what they are bound to.
+  // Operands that the sample broadcasts would hide their binding.
   std::vector<Type> equal = call->operands;
   for (Type& type : equal) type.dims = call->operands[0].dims;
   Kind kind = KindOfUse(def, call->attrs, equal);
@@ -117,7 +117,7 @@ std::vector<int> MergeGroups(const Shape& from, const Shape& to) {
     while (at < from.size() && product < to[i]) product *= from[at++];
     if (product != to[i]) return {};
   }
-  // What is left over can only be of size 1; it joins the last group.
+  // The remaining dimensions have size 1 and join the last group.
   for (; at < from.size(); ++at) {
     if (from[at] != 1) return {};
   }

@@ -1,5 +1,5 @@
-// How an op treats the dimensions of its operands, read off its axis rule, so
-// that rules which move reshapes and transposes hold for any op of the kind.
+// How an op treats the dimensions of its operands, derived from its axis rule,
+// so that rules that move reshapes and transposes hold for any such op.
 #pragma once
 
 #include "ir/program.h"

@@ -1,5 +1,5 @@
-// Where a program repeats itself: a model's layers, found as runs of ops that
-// are equal but for the values they read, whatever the values are called.
+// Where a program repeats: a model's layers, found as runs of ops that are
+// equal except for the values they read, independent of names.
 #pragma once
 
 #include <vector>
@@ -11,21 +11,22 @@ namespace asyra {
 
 class Periods {
  public:
-  // `classes` by op: equal numbers for ops that are the same but for their
-  // values. Both must outlive it.
+  // `classes` by op: equal numbers for ops that are equal except for the values
+  // they read. Both must outlive it.
   Periods(const Program& program, absl::Span<const int> classes);
 
   // Distances, in ops, at which much of the program repeats; the most frequent
   // first, few.
   const std::vector<int>& all() const { return periods_; }
 
-  // How many ops from `begin` on repeat, each, the one `all()[p]` before:
-  // of the same class, and reading what corresponds.
+  // How many ops from `begin` on each repeat the op `all()[p]` before: of the
+  // same class, and reading the corresponding values.
   int RunFrom(int begin, int p) const { return runs_[p][begin]; }
 
-  // What corresponds to `value`, live at op `boundary`, one period later: by
-  // the next use of it, which must be before boundary + period, or by the last
-  // def or use, not before boundary - period. Itself where there is none.
+  // The value that corresponds to `value`, live at op `boundary`, one period
+  // later: by its next use, which must be before boundary + period, or by the
+  // last def or use, not before boundary - period. `value` itself if there is
+  // none.
   ValueId ShiftedByNext(ValueId value, int boundary, int p) const;
   ValueId ShiftedByLast(ValueId value, int boundary, int p) const;
 

@@ -43,7 +43,7 @@ class RepeatFinder {
     Repeat best{begin, end - begin, 1};
     int covered = 0;
     for (int period = 1; period <= (end - begin) / 2; ++period) {
-      // [i - run, i) equals what is one period later.
+      // [i - run, i) equals the ops one period later.
       int run = 0;
       for (int i = begin; i + period <= end; ++i) {
         bool equal = i + period < end && codes_[i] == codes_[i + period];
@@ -66,8 +66,8 @@ class RepeatFinder {
     return best;
   }
 
-  // Of the places to begin, up to `slack` ops later, that with the fewest
-  // values alive at the cuts.
+  // The best begin, up to `slack` ops later: with the fewest values alive at
+  // the boundaries.
   Repeat BestCut(const Repeat& repeat, int slack) const {
     Repeat best = repeat;
     int fewest = Crossing(repeat);
@@ -83,8 +83,9 @@ class RepeatFinder {
     return best;
   }
 
-  // Values made in the stretch before a cut and read after it, at the cut in
-  // front of the last stretch: all others are like it but for the first.
+  // Values defined in the stretch before a boundary and read after it, for the
+  // boundary before the last stretch: all others except the first are equal to
+  // it.
   int Crossing(const Repeat& repeat) const {
     int cut = repeat.end() - repeat.period;
     int crossing = 0;
@@ -119,7 +120,7 @@ class RepeatFinder {
     if (a == b) return true;
     int def_a = def_use_.def[a], def_b = def_use_.def[b];
     if (def_a < 0 && def_b < 0) return roles_.at(a) == roles_.at(b);
-    // What the first stretch reads from outside may come from anywhere.
+    // Operands of the first stretch from outside may come from anywhere.
     return def_b - def_a == repeat.period ||
            (def_a < repeat.begin && def_b >= repeat.begin &&
             def_b < repeat.begin + repeat.period);

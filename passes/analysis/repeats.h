@@ -1,6 +1,5 @@
-// The layers of a program, found by structure: stretches of equal ops that
-// follow one another, each reading what the one before has made. Names play no
-// part.
+// The layers of a program, found by structure: consecutive stretches of equal
+// ops, each reading results of the one before. Names have no influence.
 #pragma once
 
 #include <vector>
@@ -10,7 +9,7 @@
 namespace asyra {
 
 // `count` stretches of `period` ops, the first of which begins at op `begin`.
-// Count is 2 or more where something repeats; what does not is a repeat of 1.
+// Ops that do not repeat form one stretch with count 1.
 struct Repeat {
   int begin = 0;
   int period = 0;
@@ -20,9 +19,9 @@ struct Repeat {
 
 // The whole program as repeats, in order and without gaps. Two ops are equal
 // when definition, attributes and types are; two stretches when also their
-// operands correspond: from the same place of the stretch or of the one
-// before, inputs of the same role, or one and the same value. Where to cut is
-// chosen so that the fewest values cross: at the residual stream.
+// operands correspond: from the same position of the stretch or of the one
+// before, inputs of the same role, or the same value. Boundaries are where the
+// fewest values cross: at the residual stream.
 //
 // The longest repeat is taken first, then those before and after it. Time is
 // quadratic in the number of ops, with a small constant.

@@ -1,4 +1,5 @@
-// Where a value is cut into tiles, and where that is in the factors of an op.
+// Where a value is cut into tiles, and the corresponding place in the factors
+// of an op.
 //
 // A dimension of global size n is seen as [blocks, tiles, n / (blocks * tiles)]
 // in row-major order; tile t is part t of every block. Shards are outermost in
@@ -38,8 +39,8 @@ struct FactorPlace {
   }
 };
 
-// The factor inside which a dimension of these factors is cut into `tiles`
-// (at least 2); none where tiles are no parts of a single factor.
+// The factor inside which a dimension of these factors is cut into `tiles` (at
+// least 2); none if tiles are not parts of a single factor.
 std::optional<FactorPlace> FactorAt(const DimFactors& factors,
                                     const AxisRule& rule, int64_t blocks,
                                     int64_t tiles);

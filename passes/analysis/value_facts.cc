@@ -40,8 +40,8 @@ bool IsExact(const Affine& affine, const Type& type) {
          std::all_of(affine.strides.begin(), affine.strides.end(), IsWhole);
 }
 
-// Decides inequalities that hold or fail everywhere, and turns a single one
-// around where its larger value is elsewhere.
+// Decides inequalities that hold or fail everywhere, and negates a single one
+// if the larger value is outside of it.
 Fact NormalPredicate(Fact fact, const Type& type) {
   Shape shape = type.shape();
   std::vector<Affine> kept;

@@ -1,6 +1,6 @@
-// What is known about a value's elements before anything runs, in a form whose
-// size does not depend on the value's: enough to prove that an exported mask,
-// built from position arithmetic or stored as a table, is simply causal.
+// What is known at compile time about a value's elements, in a form whose size
+// does not depend on the value's: enough to prove that an exported mask,
+// computed from positions or stored as a table, is causal.
 #pragma once
 
 #include <deque>
@@ -37,7 +37,7 @@ struct Fact {
 
   static Fact UniformOf(double number, int rank);
   bool IsUniform(double* number = nullptr) const;
-  // A predicate that holds in some places and not in others.
+  // A predicate that holds at some indices only.
   bool IsMask(double yes_value, double no_value) const {
     return kind == kPredicate && yes == yes_value && no == no_value;
   }
@@ -49,9 +49,9 @@ struct Range {
 };
 Range RangeOf(const Affine& affine, const Shape& shape);
 
-// Reads an affine value, or the mask of a diagonal band over the last two
-// dimensions (causal, sliding window), off stored data; every element is
-// checked, and the first that does not fit ends the search.
+// Recognises an affine value, or the mask of a diagonal band over the last two
+// dimensions (causal, sliding window), in stored data; every element is checked
+// until one does not fit.
 Fact FactOfData(const Tensor& data);
 
 // Facts of the values of one growing program, in the order they are defined.
@@ -61,8 +61,8 @@ class ValueFacts {
   Fact Derive(const Op& op, absl::Span<const Type> operands,
               const Type& result);
   // An input. `data` may be null; it is read when the fact is first asked for.
-  // That all numbers of a float weight are equal is not taken as known: they
-  // may be loaded anew, and a scale that is ones today is still a scale.
+  // A float weight is not treated as uniform even if all its numbers are equal:
+  // other data may be loaded for it.
   void Add(ValueId value, const Tensor* data);
   void Add(ValueId value, Fact fact);
   const Fact& Of(ValueId value);

@@ -63,7 +63,7 @@ class Finder {
     return false;
   }
 
-  // Where the matmul is partial the rule of the whole refuses it.
+  // The fusion's axis rule refuses a partial matmul.
   bool IsEpilogue(const FusionCluster& cluster) const {
     Op op = FusionOf(program_, def_use_, cluster);
     std::vector<Type> operands = program_.OperandTypes(op);

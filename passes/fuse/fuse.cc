@@ -16,7 +16,7 @@
 namespace asyra {
 namespace {
 
-// Fusions that compute the same over the same types, as layers repeat.
+// Fusions of one kind: the same ops over the same types, as in repeated layers.
 struct Kind {
   std::string label;  // "fusion(add+rms_norm)"
   std::vector<FusionCluster> clusters;
@@ -75,7 +75,7 @@ void RemarkLeftOut(const Kind& kind, const SimResult& best,
   }
 }
 
-// Kinds that make the program faster, each on top of those before it.
+// Kinds that make the program faster, each in addition to the earlier ones.
 std::vector<Kind> KindsThatPay(const Program& program,
                                const std::vector<Kind>& kinds,
                                PassContext& context) {
@@ -112,11 +112,11 @@ Fused FuseRows(Program program, const ClusterOptions& options,
   return {std::move(program), std::move(kinds)};
 }
 
-// What matmuls have to gain by what they take up, of their own time: rows
-// behind them take up a bias as well, and less than this nobody can tell.
+// The least gain of an epilogue, relative to the matmul's time: a row fusion
+// after it can add the bias as well, and a smaller gain is within the noise.
 constexpr double kWorthIt = 0.01;
 
-// Matmuls with what follows them.
+// Matmuls with epilogues.
 class MatmulFuser {
  public:
   MatmulFuser(const Program& program, const ClusterOptions& rows,
@@ -127,7 +127,7 @@ class MatmulFuser {
     std::vector<Kind> kinds =
         KindsOf(program_, FindEpilogues(program_, rows_.most_ops));
     if (context_.costs == nullptr) {
-      // Nobody measured anything.
+      // There are no measurements.
       if (!measured_only) chosen_ = std::move(kinds);
     } else {
       for (Kind& kind : kinds) Choose(std::move(kind), measured_only);
@@ -137,8 +137,7 @@ class MatmulFuser {
   }
 
  private:
-  // Takes the kind if that pays, or as much of what follows the matmul
-  // as does.
+  // Applies the kind if that pays, or with a shorter epilogue.
   void Choose(Kind kind, bool measured_only) {
     while (kind.clusters[0].size() > 1) {
       Op fusion = FusionOf(program_, def_use_, kind.clusters[0]);
@@ -153,8 +152,8 @@ class MatmulFuser {
     }
   }
 
-  // What takes up a row's first op takes it from the fusions of rows: programs
-  // are compared after these were made.
+  // An epilogue may take the first op from a row fusion, so programs are
+  // compared with row fusions applied.
   bool Gains(double least_us, const Kind& kind) {
     if (!best_.has_value()) best_ = AfterRows(program_);
     chosen_.push_back(kind);

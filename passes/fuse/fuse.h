@@ -1,19 +1,19 @@
 // Joins ops that pass elements to one another into one kernel: chains element
 // by element with what they broadcast, and one row reduction before, within or
-// behind them (residual add and rms_norm, bias and gelu, casts). What is
-// between them is then neither written nor read again.
+// after them (residual add and rms_norm, bias and gelu, casts). Intermediate
+// values are then neither written nor read.
 //
-// Matmuls take up what libraries compute with them (ir/epilogue.h):
-// bias, residual, activation. This goes before the rest, which gets what is
-// left, and is decided by what the program takes after both: a residual that a
-// matmul adds is not added by the norm behind it.
+// Matmuls get as epilogue what libraries compute with them (ir/epilogue.h):
+// bias, residual, activation. This comes before the other fusions, and the
+// whole program is compared after both: a residual that a matmul adds is no
+// longer added by the norm after it.
 //
-// It runs on the local program, once collectives are explicit and before the
-// program is cut into tiles: so the simulator, the search for a schedule and
-// the program it is measured against all cost what will run, tiles cut fusions
-// as they cut ops, by their axis rule, and tiles of a fusion are merged again.
-// The strategy of collectives around norms is chosen before, by partition, and
-// each one is fused for itself.
+// It runs on the local program, when collectives are explicit and before the
+// program is cut into tiles. So the schedule search and its baseline are
+// estimated with the kernels that will run. Tiles cut fusions by their axis
+// rule, like ops, and tiles of a fusion can be merged again. The strategy of
+// collectives around norms is chosen before, by partition; the program of each
+// strategy is fused separately.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -23,12 +23,11 @@
 namespace asyra {
 
 // Options: max_ops (int, default 16), of one fusion; measured_only (bool,
-// default false), nothing whose cost nobody measured; epilogues (measured,
-// estimated or none, default measured), matmuls whose cost with what
-// follows them was measured, all that have a cost, none. fusion_clusters.h and
-// epilogue_clusters.h say what may be one. Where there are costs, fusions of
-// one kind are made only if the program, simulated unscheduled, is then faster
-// and needs no more memory.
+// default false), only fusions with a measured cost; epilogues (measured,
+// estimated or none, default measured): matmuls whose cost with the epilogue
+// was measured, any, or none. fusion_clusters.h and epilogue_clusters.h define
+// legal clusters. With a cost model, fusions of one kind are made only if the
+// program, simulated unscheduled, is then faster and needs no more memory.
 absl::StatusOr<bool> Fuse(Program& program, const PassOptions& options,
                           PassContext& context);
 

@@ -71,13 +71,13 @@ class Finder {
       cluster.has_reduction = true;
       cluster.loop = program_.type(op.operands[0]);
     }
-    // Reductions of other dimensions are none of rows.
+    // Reductions of other dimensions are not row reductions.
     cluster.joins = CostOf(cluster.ops, &cluster.cost);
     return cluster;
   }
 
-  // The cost of ops as one kernel, in microseconds, or bytes without a
-  // machine. False where they are none.
+  // The cost of ops as one kernel, in microseconds, or bytes without a machine.
+  // False if they are not one kernel.
   bool CostOf(const FusionCluster& ops, double* cost) const {
     Op op = FusionOf(program_, def_use_, ops);
     std::vector<Type> operands = program_.OperandTypes(op);
@@ -85,7 +85,7 @@ class Finder {
     if (operands.size() + results.size() > kMostValues) return false;
     auto types = InferTypes(*op.def, op.attrs, operands, program_.mesh);
     if (!types.ok() || *types != results) return false;
-    // One op is costed as what it is.
+    // A single op has its own cost.
     const Op& whole = ops.size() == 1 ? program_.ops[ops[0]] : op;
     OpUse use(program_, whole);
     if (costs_ != nullptr) {
@@ -110,7 +110,7 @@ class Finder {
     }
   }
 
-  // What a reduction leaves of each row, kept or dropped.
+  // The reduced dimension of each row, kept or dropped.
   static bool IsLeftOf(const Type& small, const Type& loop) {
     if (loop.rank() == 0 || small.rank() > loop.rank() ||
         small.rank() + 1 < loop.rank()) {
@@ -155,8 +155,8 @@ class Finder {
     return absl::c_binary_search(ops, op);
   }
 
-  // The ops may move to the place of the last of them: nobody outside reads
-  // what they make before, and no barrier is between.
+  // Whether the ops may move to the position of the last of them: no op outside
+  // reads their results before, and there is no barrier in between.
   bool MayMoveBack(const FusionCluster& ops) const {
     for (int i = ops.front(); i < ops.back(); ++i) {
       if (program_.ops[i].def->is_barrier) return false;
@@ -171,8 +171,8 @@ class Finder {
     return true;
   }
 
-  // Ops that need not wait for the collective that others of the cluster wait
-  // for are for nothing then, and nobody outside needs them.
+  // Whether ops that need not wait for the collective that others of the
+  // cluster wait for are not read outside and cost next to nothing.
   bool WaitsForNothing(const Cluster& cluster) const {
     int last = -1;
     for (int op : cluster.ops) last = std::max(last, behind_[op]);

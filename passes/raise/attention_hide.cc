@@ -11,7 +11,7 @@
 namespace asyra {
 namespace {
 
-// As the type has it: what is beyond its numbers is infinite.
+// Rounded to the type: numbers beyond its range are infinite.
 double RoundTo(DType dtype, double number) {
   return Tensor::FromDoubles(dtype, {}, {number}).Get(0);
 }
@@ -79,8 +79,8 @@ absl::Status ReadCondition(Rewriter& to, ValueId condition, bool seen,
   return absl::OkStatus();
 }
 
-// Reads select(condition, 0, number), its branches in any order, or a value
-// that is known to be a band of them. False where the mask is no such choice.
+// Recognises select(condition, 0, number), with branches in any order, or a
+// value known to be such a band. False for other masks.
 absl::StatusOr<bool> ReadChoice(Rewriter& to, ValueId mask, double factor,
                                 Hide* hide) {
   const Fact& fact = to.fact(mask);
@@ -103,8 +103,8 @@ absl::StatusOr<bool> ReadChoice(Rewriter& to, ValueId mask, double factor,
 }
 
 // The number that a mask adds where it hides a key, and 0 elsewhere: x * number
-// or select(.., 0, number). Of x, 1 - mask and the like, it is not known that
-// it is 0 or 1; what is between is large all the same. 0: no such mask.
+// or select(.., 0, number). x, 1 - mask or similar, is not known to be 0 or 1,
+// but values between are large too. 0: not such a mask.
 double GateOf(Rewriter& in, ValueId mask) {
   double number, other;
   const Op* op = in.Def(mask);
@@ -152,7 +152,7 @@ struct Inequality {
   double offset, query, key;
 };
 
-// Those that tell which keys are seen; false where some are not known.
+// The inequalities for visible keys; false if some are unknown.
 bool Inequalities(Rewriter& in, const Hide& hide,
                   std::vector<Inequality>* all) {
   if (hide.band.causal) all->push_back({0, 1, -1});

@@ -1,4 +1,4 @@
-// One mask of attention, read: which keys it hides, and how.
+// One mask of attention, analysed: which keys it hides, and how.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace asyra {
 struct Hide {
   enum Kind : uint8_t {
     kNothing,    // changes no score
-    kBias,       // adds numbers of which nothing else is known
+    kBias,       // adds unknown numbers
     kAdds,       // adds `number` where the key is hidden, 0 elsewhere
     kOverrides,  // scores are `number` where the key is hidden
   } kind = kNothing;
@@ -24,23 +24,24 @@ struct Hide {
   // kBias, kAdds: all that is added, and bounds on it.
   ValueId added = kNoValue;
   Range range = {0, 0};
-  // Not 0: it is 0 where the key is seen and of this size elsewhere.
+  // If not 0: the mask is 0 where the key is seen and has this magnitude
+  // elsewhere.
   double gate = 0;
-  // Scaled after it was added, by no power of two.
+  // Scaled after it was added, by a factor that is not a power of two.
   bool rounds = false;
 
   bool hides() const { return kind == kAdds || kind == kOverrides; }
-  // No weight is left to a hidden key beside one that is seen.
+  // A hidden key has weight 0 in a row that sees another key.
   bool is_low() const { return number <= LowNumber(dtype); }
 };
 
 absl::StatusOr<Hide> ReadStep(Rewriter& to, const MaskStep& step);
 
-// Whether each row sees a key that none of these hides, by where it is.
+// Whether each row has a key at a position that none of these hides.
 bool EveryRowSees(Rewriter& in, absl::Span<const Hide* const> hides,
                   const ScoreShape& scores);
 
-// What both of two bands let be seen.
+// The intersection of two bands.
 KeyBand Both(const KeyBand& a, const KeyBand& b);
 
 }  // namespace asyra

@@ -10,7 +10,7 @@ namespace asyra {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Biases up to here round scores no more than the order of a sum does.
+// Biases up to here cause no more rounding than another order of summation.
 constexpr double kLargestBias = 1e5;
 
 using Hides = std::vector<const Hide*>;
@@ -95,8 +95,7 @@ class Combiner {
            hide.range.high <= most;
   }
 
-  // Whether scores to which these are added one by one are what their sum makes
-  // of them.
+  // Whether adding these one by one gives the same scores as adding their sum.
   bool AddsUp(const Hides& added) {
     Hides large, small;
     for (const Hide* hide : added) {
@@ -111,8 +110,8 @@ class Combiner {
       return false;
     }
     if (large.empty() || (large.size() == 1 && small.empty())) return true;
-    // Keys that both hide have no weight: each row has a key that one of them
-    // lets be seen.
+    // Keys that both hide have weight 0: each row has a key that one of them
+    // does not hide.
     bool pair = large.size() == 2 && small.empty() &&
                 absl::c_all_of(large, [](const Hide* hide) {
                   return hide->gate <= LowNumber(hide->dtype);
@@ -147,8 +146,8 @@ class Combiner {
     return mask;
   }
 
-  // Each row has a key that all masks let be seen, so that it does not matter
-  // by which number the others are hidden.
+  // Each row has a key that no mask hides, so that the number by which the
+  // others are hidden does not matter.
   Found WhereEveryRowSees() {
     Hides hiding = Hiding(), biases = Biases();
     bool low =
@@ -189,7 +188,7 @@ class Combiner {
     return mask;
   }
 
-  // A band hides, and all else is added, to what it has hidden too.
+  // A band hides keys, and the other masks are added, also to hidden scores.
   Found ByBand() {
     for (const Hide& band : hides_) {
       bool only_a_band = band.hides() && band.seen.empty() && band.band.any();
@@ -222,8 +221,8 @@ class Combiner {
     return MaskOf(-kInfinity, infinite, others);
   }
 
-  // All of the masks as one that is added: where a score is overridden, by a
-  // number that absorbs it.
+  // All masks as one added mask: an overridden score gets a number that absorbs
+  // it.
   Found Whole() {
     Hides added;
     std::deque<Hide> overridden;
@@ -248,7 +247,7 @@ class Combiner {
     return MaskOf(-kInfinity, {}, added);
   }
 
-  // Why no mask that is added stands for `hide`, which overrides scores.
+  // Why no added mask stands for `hide`, which overrides scores.
   std::string WhyNotAdded(const Hide& hide) const {
     for (const Hide* other : Hiding()) {
       if (other->number == hide.number) continue;
@@ -261,7 +260,7 @@ class Combiner {
         hide.number);
   }
 
-  // select(condition, sum of what was added, number), as a mask to be added.
+  // select(condition, sum of added masks, number), as a mask to be added.
   absl::StatusOr<Hide> Overridden(const Hide& hide, const Hides& added) {
     Hide whole = {.kind = Hide::kBias, .dtype = hide.dtype};
     std::vector<ValueId> summands;

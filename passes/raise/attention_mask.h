@@ -1,10 +1,10 @@
-// The masks of decomposed attention, as attributes and one mask operand of the
-// op, where these give every row the scores that the masks give it.
+// Converts the masks of decomposed attention to attributes and one mask operand
+// of the op, if every row gets the same result.
 //
-// What a mask means to a row that sees some key and to one that sees none is
-// not the same. Where a key is seen, a hidden one has no weight, be its score
-// -inf, the lowest number or -1e9, added or selected. A row all of whose keys
-// are hidden is left with what the masks have made of its scores:
+// A mask means different things for rows that see a key and for rows that see
+// none. In a row that sees a key, a hidden key has weight 0, whether its score
+// is -inf, the lowest number or -1e9, added or selected. In a row without a
+// visible key the masks decide the result:
 //   -inf, added or selected: NaN; guarded by select(is_nan(p), 0, p): 0
 //   a number f, selected: the row is shared evenly over all keys
 //   f, added: s + f as rounded; nothing of s is left where f is among the
@@ -26,7 +26,7 @@
 
 namespace asyra {
 
-// Keys that row i sees by where it is: those up to i, those above i - window.
+// Keys that row i sees by position: those up to i, those above i - window.
 struct KeyBand {
   bool causal = false;
   int64_t window = 0;  // 0: all
@@ -36,8 +36,8 @@ struct KeyBand {
   }
 };
 
-// What is done to the scores by one mask. Masks broadcast, right aligned, to
-// [.., queries, keys].
+// One mask applied to the scores. Masks broadcast, right aligned, to [..,
+// queries, keys].
 struct MaskStep {
   enum Kind : uint8_t {
     kAdd,     // scores + mask * factor
@@ -70,17 +70,17 @@ struct ScoreShape {
 double LowNumber(DType dtype);
 // The lowest finite number.
 double LowestNumber(DType dtype);
-// Whether nothing is left of a score to which that is added.
+// Whether adding this number to a score absorbs the score.
 bool Absorbs(double number, DType dtype);
 
-// The masks, from the scores outwards, as one; nothing where no attribute and
-// operand gives the same, and then `why` says what is in the way.
+// All masks, from the scores outwards, as one; nothing if no attribute and
+// operand are equivalent, and then `why` has the reason.
 absl::StatusOr<std::optional<AttentionMask>> CombineMasks(
     Rewriter& to, absl::Span<const MaskStep> steps, const ScoreShape& scores,
     std::string* why);
 
-// One operand of rank 4 for `seen` and `added`, or kNoValue for none. There are
-// not both of them unless `hidden` is -inf.
+// One operand of rank 4 for `seen` and `added`, or kNoValue for none. Both
+// exist only if `hidden` is -inf.
 absl::StatusOr<ValueId> MaskOperand(Rewriter& to, const AttentionMask& mask,
                                     const ScoreShape& scores);
 

@@ -47,8 +47,8 @@ bool ClampsNothing(Rewriter& in, const AttentionScores& scores) {
          std::isfinite(range.high);
 }
 
-// Takes masks and scales off, in any order, until the matmul is reached;
-// `factor` is what has been taken off around `value`.
+// Strips masks and scales, in any order, up to the matmul; `factor` is the
+// product of the scales stripped around `value`.
 bool ReadScores(Rewriter& in, ValueId value, double factor,
                 AttentionScores* scores) {
   value = WithoutScale(in, value, &factor);
@@ -103,8 +103,7 @@ bool IsLast(const Rewriter& in, const Op& op) {
   return IsAlongLast(op, in.type(op.operands[0]));
 }
 
-// What softmax gives the same weights for: x of x - max(x) along the last
-// dimension.
+// A value with the same softmax: x for x - max(x) along the last dimension.
 ValueId WithoutLargest(const Rewriter& in, ValueId value) {
   const Op* sub = in.Def(value, "sub");
   const Op* largest =
@@ -131,8 +130,8 @@ ValueId ReadSinks(const Rewriter& in, ValueId value) {
   return repeats ? broadcast->operands[0] : kNoValue;
 }
 
-// Takes off what a sink adds: softmax(concat(scores, sinks)) of which the
-// weights of the keys are sliced out again.
+// Strips a sink: softmax(concat(scores, sinks)), of which the weights of the
+// keys are sliced.
 bool WithoutSinks(Rewriter& in, const Op* slice, AttentionScores* scores,
                   ValueId* logits) {
   const Op* softmax = in.Def(slice->operands[0], "softmax");

@@ -1,4 +1,5 @@
-// What decomposed attention gives to its softmax, read off the ops before it.
+// The scores of decomposed attention, recognised from the ops before its
+// softmax.
 #pragma once
 
 #include <vector>
@@ -8,7 +9,7 @@
 namespace asyra {
 
 // softcap * tanh(q k^T * scale / softcap), or q k^T * scale where softcap is 0,
-// with all of the masks on top.
+// with all masks applied.
 struct AttentionScores {
   ValueId q = kNoValue, k = kNoValue;  // [.., S, D] and [.., T, D]
   bool k_transposed = false;           // k is [.., D, T]
@@ -19,9 +20,9 @@ struct AttentionScores {
   std::vector<MaskStep> masks;  // from the matmul outwards
 };
 
-// Reads `value` as softmax(scores): a guard against rows of NaN, casts between
-// float types, sinks and a clamp that changes nothing are seen through. False
-// where it is anything else; `scores` then means nothing.
+// Recognises `value` as softmax(scores), through a guard against rows of NaN,
+// casts between float types, sinks and a clamp that changes nothing. If it
+// returns false, `scores` is unspecified.
 bool ReadAttentionWeights(Rewriter& in, ValueId value, AttentionScores* scores);
 
 // Peels x * c and x / c, and casts between float types; `scale` is multiplied

@@ -1,7 +1,7 @@
-// Brings a global program into the one form that the raising passes match and
-// the later passes like: no dead or repeated ops, constants folded, identities
-// gone, reshapes and transposes merged and moved towards where they cancel,
-// matmuls with transposed operands written directly.
+// Brings a global program into the canonical form that the raising passes
+// match: no dead or repeated ops, constants folded, identities removed,
+// reshapes and transposes merged and moved to where they cancel, matmuls with
+// transposed operands written directly.
 #pragma once
 
 #include "passes/pass.h"

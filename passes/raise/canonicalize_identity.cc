@@ -25,7 +25,7 @@ absl::StatusOr<ValueId> Splat(Rewriter& to, const Type& type, double number) {
                 {{"shape", Ints(shape.begin(), shape.end())}});
 }
 
-// What x is combined with to give x again: x op `number`.
+// The neutral element: x op `number` is x.
 bool Neutral(std::string_view name, double* number) {
   *number = 0;
   if (name == "add" || name == "sub" || name == "or") return true;
@@ -121,8 +121,8 @@ absl::StatusOr<ValueId> FoldConstants(Rewriter& to, const NewOp& op) {
   }
   bool splat = op.is("broadcast") && operands[0].num_elements() == 1;
   if (splat || op.type.num_elements() > elements) return kNoValue;
-  // What cannot be evaluated (an index out of range) is left to fail where it
-  // would have.
+  // An op that cannot be evaluated (an index out of range) is kept and fails at
+  // run time.
   auto results = Evaluate(*op.op.def, op.op.attrs, operands);
   return results.ok() ? to.Constant((*results)[0]) : kNoValue;
 }

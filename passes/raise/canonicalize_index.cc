@@ -1,6 +1,6 @@
-// Elements read or written at positions that are known: a slice, whole or
-// repeated, or a concat. Exporters write x[:, positions] for what is x itself,
-// and fill a tensor part by part.
+// Elements read or written at known positions become a slice, a broadcast or a
+// concat. Exporters write x[:, positions] for x itself, and fill a tensor part
+// by part.
 #include <optional>
 
 #include "passes/raise/canonicalize_rules.h"
@@ -17,8 +17,8 @@ struct Progression {
   std::vector<int> along;
 };
 
-// Reads what indexes a dimension of `size`; nothing where the index descends,
-// takes uneven steps or may be out of range.
+// Recognises the index of a dimension of `size`; none if it descends, has
+// uneven steps or may be out of range.
 std::optional<Progression> ReadProgression(const Fact& fact,
                                            const Shape& indices, int64_t size) {
   if (fact.kind != Fact::kAffine) return std::nullopt;

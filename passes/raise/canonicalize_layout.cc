@@ -1,4 +1,4 @@
-// Reshapes on their way to where they cancel.
+// Moves reshapes to where they cancel.
 #include <algorithm>
 
 #include "passes/analysis/op_shape.h"
@@ -44,8 +44,8 @@ Merge FindMerge(const Rewriter& to, ValueId value) {
   return merge;
 }
 
-// The same merge of all dimensions but the last, what made up the last being
-// merged in a reshape of its own. No merge if nothing else was.
+// The same merge of all dimensions but the last; the parts of the last are
+// merged by a reshape of its own. No merge if no other dimension was merged.
 absl::StatusOr<Merge> WithLastSingle(Rewriter& to, Merge merge) {
   int last = static_cast<int>(merge.to.size()) - 1;
   if (!merge || merge.is_single(last)) return merge;
@@ -58,11 +58,11 @@ absl::StatusOr<Merge> WithLastSingle(Rewriter& to, Merge merge) {
   return merge;
 }
 
-// The shape under which an operand of shape `shape` meets the merge's source
-// instead of its result, both right aligned; false: it stays as it is. Where
-// an operand has a merged dimension itself, only the leading one is split
-// (batches and heads), and only of operands smaller than the result: a view of
-// a bias is nothing, views of whole activations pile up.
+// The shape of an operand of shape `shape` that fits the merge's source instead
+// of its result, both right aligned; false: no change. If an operand has a
+// merged dimension itself, only the leading one is split (batches and heads),
+// and only for operands smaller than the result: a view of a bias is cheap,
+// views of whole activations accumulate.
 bool SplitLike(const Merge& merge, const Shape& shape, Shape* split) {
   split->clear();
   size_t offset = merge.to.size() - shape.size();

@@ -1,4 +1,4 @@
-// Transposes on their way to where they cancel.
+// Moves transposes to where they cancel.
 #include <algorithm>
 
 #include "passes/analysis/op_shape.h"
@@ -100,8 +100,8 @@ absl::StatusOr<ValueId> BelowRows(Rewriter& to, const NewOp& op) {
   return to.Transpose(below, perm);
 }
 
-// `value` is transposed by `perm`, or then broadcast: what was transposed, of
-// the shape that it is then broadcast to. kNoValue if it is neither.
+// If `value` is transposed by `perm`, and then perhaps broadcast: the
+// transposed value, broadcast to the corresponding shape. kNoValue otherwise.
 absl::StatusOr<ValueId> SourceOf(Rewriter& to, ValueId value,
                                  const Ints& perm) {
   const Op* broadcast = to.Def(value, "broadcast");

@@ -3,8 +3,8 @@
 //
 //   sum over choices of weight * f(repeated token, gather(W, expert)).
 //
-// Here f is said again on the slots of moe_dispatch, where the weights of an
-// expert exist once and its tokens meet them in one matmul.
+// Here f is expressed on the slots of moe_dispatch, where the weights of an
+// expert exist once and one matmul applies them to all its tokens.
 #pragma once
 
 #include "absl/container/flat_hash_map.h"
@@ -22,8 +22,8 @@ class ExpertLifter {
                int64_t capacity_percent, Rewriter& to)
       : from_(from), def_use_(def_use), percent_(capacity_percent), to_(to) {}
 
-  // What a reduce_sum over the choices of tokens becomes, or kNoValue where it
-  // is none. Ops that were added in vain are dead.
+  // The replacement of a reduce_sum over the choices of tokens, or kNoValue if
+  // `from` does not match. Ops that were added before a mismatch are dead.
   absl::StatusOr<ValueId> Lift(const Op& sum);
 
  private:
@@ -45,7 +45,7 @@ class ExpertLifter {
   bool IsWeights(ValueId value, ValueId* table) const;
   ValueId RepeatedTokens(ValueId value) const;
 
-  // Adding. All give kNoValue for what goes not row by row.
+  // Adding ops. All return kNoValue for an op that does not work row by row.
   absl::StatusOr<ValueId> LiftSum(const Op& sum, ValueId body, ValueId scale);
   absl::Status Dispatch();
   absl::StatusOr<bool> Route(ValueId scale, ValueId* weights);

@@ -8,7 +8,7 @@
 namespace asyra {
 namespace {
 
-// No table of any model comes near; a wrong guess must not fill memory.
+// Far above tables of real models; limits memory after a wrong guess.
 constexpr int64_t kMaxTableBytes = int64_t{64} << 20;
 // Views and functions between a table and the concat of its halves.
 constexpr int kMaxDepth = 32;

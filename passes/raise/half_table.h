@@ -7,7 +7,7 @@
 
 namespace asyra {
 
-// Which elements of a row turn together.
+// Which elements of a row form a rotated pair.
 enum class Pairing {
   kHalves,       // i and i + R / 2
   kInterleaved,  // 2 i and 2 i + 1
@@ -19,8 +19,8 @@ enum class Pairing {
 // proven.
 absl::StatusOr<ValueId> HalfOf(Rewriter& to, ValueId value, Pairing pairing);
 
-// How x, [B, S, .., D] or [B, .., S, D] with any number of dimensions for
-// heads, and the tables that broadcast to it are seen by `rotary`.
+// The layout in which `rotary` gets x, [B, S, .., D] or [B, .., S, D] with any
+// number of dimensions for heads, and the tables that broadcast to it.
 struct RotaryLayout {
   int rank = 0;
   int positions = 0;  // dimension of x that S is
@@ -29,13 +29,13 @@ struct RotaryLayout {
   Shape of_x;         // of rank 4: [B, S, H, D] or [B, H, S, D]
 };
 
-// The table says it: where it has size 1 are the heads. Nothing if it varies
-// over them.
+// Derived from the table: heads are the dimensions where it has size 1. None if
+// it varies over heads.
 std::optional<RotaryLayout> FindRotaryLayout(const Rewriter& to, ValueId table,
                                              const Shape& x);
 
-// cos or sin, of half the width of what turns, as rotary takes it: [S, width]
-// or [B, S, width]; kNoValue when it does not fit the layout.
+// cos or sin of half the rotated width, as rotary takes it: [S, width] or [B,
+// S, width]; kNoValue if it does not fit the layout.
 absl::StatusOr<ValueId> AsRotaryTable(Rewriter& to, ValueId value,
                                       const RotaryLayout& layout);
 

@@ -172,7 +172,7 @@ absl::StatusOr<ValueId> TakeRepeats(Rewriter& to, const NewOp& op) {
 }
 
 absl::StatusOr<ValueId> TakeMask(Rewriter& to, const NewOp& op) {
-  // Lengths, sinks and moved rows see keys in ways that are left alone.
+  // Attention with lengths, sinks or moved rows is not changed.
   bool plain =
       op.is("attention") && op.arity() == 4 && to.type(op.in(3)).rank() == 4 &&
       op.op.attrs.Int("offset") == 0 && op.op.attrs.Int("window_after") == 0 &&
@@ -218,8 +218,8 @@ absl::StatusOr<ValueId> TakeScale(Rewriter& to, const NewOp& op) {
   return to.Add("attention", operands, attrs);
 }
 
-// The canonical rules run on the way, so that scales, heads and transposes
-// that are in one another's way get out of it.
+// The canonical rules run in between, so that scales, heads and transposes do
+// not hide each other.
 constexpr Rewriter::Rule kRules[] = {
     FindAttention,  TakeRepeats, TakeMask,   TakeScale,   FoldConstants,
     RemoveIdentity, Respell,     MergeViews, SinkReshape, SinkTranspose};

@@ -1,5 +1,5 @@
-// Attention from its decomposition, and attention ops brought into the form
-// that kernels and sharding like.
+// Attention from its decomposition; brings attention ops into the form that
+// kernels and sharding expect.
 #pragma once
 
 #include "passes/pass.h"
@@ -8,12 +8,12 @@ namespace asyra {
 
 // softmax(q k^T * scale + mask) v becomes `attention`: scales on q, k or the
 // scores, a softcap, casts around the softmax, a guard against rows of NaN,
-// masks added or selected, sinks beside the scores. In these and in ops that
-// were there already, heads of k and v that were repeated for grouped queries
-// are not, and masks that are provably causal, a window or all true become
-// attributes; others stay operands. No row gets another result by that, those
-// that see no key included (attention_mask.h); where the op has no masks of
-// that meaning, its parts stay and a remark says why.
+// masks added or selected, sinks beside the scores. In these and in existing
+// attention ops, repetition of the heads of k and v for grouped queries is
+// removed, and masks that are provably causal, a window or all true become
+// attributes; others stay operands. Every row keeps its result, also rows that
+// see no key (attention_mask.h). If the op cannot express the masks, the
+// decomposition stays and a remark says why.
 absl::StatusOr<bool> RaiseAttention(Program& program,
                                     const PassOptions& options,
                                     PassContext& context);

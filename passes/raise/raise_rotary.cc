@@ -36,8 +36,8 @@ Part PartOf(Rewriter& in, ValueId value) {
   return part;
 }
 
-// What `low` and `high` are the halves of, as a part of their base; base is
-// kNoValue if they are not.
+// The range of which `low` and `high` are the halves; base is kNoValue if they
+// are not.
 Part WholeOf(Rewriter& in, ValueId low, ValueId high) {
   Part a = PartOf(in, low), b = PartOf(in, high);
   if (a.base != b.base || a.stop != b.start ||
@@ -89,7 +89,7 @@ absl::StatusOr<Strided> StridedOf(Rewriter& to, ValueId value) {
   return Strided{base, slice->attrs.Int("start")};
 }
 
-// What `even` and `odd` are the elements of; kNoValue if they are not.
+// The value whose even and odd elements these are; kNoValue if they are not.
 absl::StatusOr<ValueId> InterleaveOf(Rewriter& to, ValueId even, ValueId odd) {
   ASYRA_ASSIGN_OR_RETURN(Strided a, StridedOf(to, even));
   ASYRA_ASSIGN_OR_RETURN(Strided b, StridedOf(to, odd));
@@ -188,15 +188,15 @@ std::pair<Pattern, Pattern> Rotation() {
   return {low * cos - high * sin, high * cos + low * sin};
 }
 
-// The formula is symmetric in (low, high) and (cos, sin) but for the sign.
+// The formula is symmetric in (low, high) and (cos, sin) except for the sign.
 void SwapRoles(Match* match) {
   std::swap(match->values[kLow], match->values[kCos]);
   std::swap(match->values[kHigh], match->values[kSin]);
 }
 
-// low and high as halves of one value: what they are slices of, or joined
-// where they are the even and the odd elements (of DeepSeek's keys, which turn
-// in pairs and leave in halves).
+// low and high as halves of one value: the value they are slices of, or their
+// concat if they are its even and odd elements (DeepSeek's keys are rotated in
+// pairs and returned in halves).
 absl::StatusOr<ValueId> Joined(Rewriter& to, ValueId low, ValueId high) {
   Part whole = WholeOf(to, low, high);
   if (whole.base == kNoValue) {

@@ -105,7 +105,7 @@ class Splitter {
     return false;
   }
 
-  // What `slice` takes of a projection.
+  // The columns of a projection that `slice` reads.
   bool FindUnder(const Op& slice, Projection* projection, Cut* cut) const {
     ValueId value = slice.operands[0];
     Shape shape = program_.type(value).shape();

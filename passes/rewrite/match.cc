@@ -117,7 +117,7 @@ class ChainNode : public Pattern::Node {
   }
 
  private:
-  // The parts in `set` make up what is at the place.
+  // The parts in `set` match the value.
   bool TrySet(unsigned set, Rewriter& in, Place at, Match* match,
               Next next) const {
     if ((set & (set - 1)) == 0) {

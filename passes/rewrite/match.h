@@ -1,12 +1,10 @@
-// Patterns over the ops of a program being rewritten, written like the formula
-// they stand for:
+// Patterns over the ops of a program being rewritten, written like formulas:
 //
 //   const Pattern x = Var(0), eps = Scalar(1);
 //   const Pattern rms = x * Rsqrt(Mean(Square(x)) + eps);
 //
 // Sums and products match in any order and nesting; a variable that occurs
-// twice must be the same value. Matching backtracks over all the ways there
-// are.
+// twice must be the same value. Matching backtracks over all possibilities.
 #pragma once
 
 #include <memory>
@@ -27,7 +25,7 @@ struct Match {
 
 class Pattern {
  public:
-  // What is matched: a value, or (value kNoValue) an op not yet added.
+  // The subject of a match: a value, or (value kNoValue) an op not yet added.
   struct Place {
     ValueId value = kNoValue;
     const Op* op = nullptr;  // null for inputs
@@ -38,9 +36,9 @@ class Pattern {
     // Calls `next` after each way to match, until it returns true.
     virtual bool Try(Rewriter& in, Place at, Match* match,
                      absl::FunctionRef<bool()> next) const = 0;
-    // The number this stands for, where it is one.
+    // The number of a Scalar pattern, if it is one.
     virtual const double* number() const { return nullptr; }
-    // Its parts, where it is a product (sum).
+    // Its factors (summands), if it is a product (sum).
     virtual const std::vector<Pattern>* factors() const { return nullptr; }
     virtual const std::vector<Pattern>* terms() const { return nullptr; }
   };

@@ -13,7 +13,7 @@
 namespace asyra {
 namespace {
 
-// Rules that undo one another would go on for ever.
+// Rules that undo one another would not terminate.
 constexpr int kMaxDepth = 200;
 
 struct HashValue {
@@ -114,8 +114,8 @@ const Tensor* Rewriter::Data(ValueId value) const {
   if (const Op* op = Def(value, "constant")) {
     return &op->attrs.Get<Tensor>("value");
   }
-  // What is given smaller than its type does not have all of its elements, and
-  // those of a param change from step to step.
+  // Data smaller than its type does not have all elements, and those of a param
+  // change from step to step.
   if (!is_weight(value)) return nullptr;
   const Input& input = inputs_[input_of_[value]];
   if (input.role == InputRole::kParam || !input.stored.empty()) return nullptr;

@@ -40,11 +40,11 @@ class Rewriter {
 
   // Enters one op of `from` with its operands mapped, through the rules.
   absl::Status Copy(const Op& op);
-  // Enters `to` as what `old`, a value of `from`, has become.
+  // Records `to` as the replacement of `old`, a value of `from`.
   void Map(ValueId old, ValueId to) { map_[old] = to; }
   ValueId Mapped(ValueId old) const { return map_[old]; }
   absl::Status CopyAll();
-  // What values that are added from here on are named after.
+  // The name base of values that are added from here on.
   void SetHint(std::string_view name) { hint_ = name; }
   const std::string& hint() const { return hint_; }
   // For the user: what a rule did not do, and why.
@@ -66,7 +66,7 @@ class Rewriter {
   // A new weight input without data.
   ValueId Weight(std::string_view name, const Type& type);
 
-  // `value` under that shape; adds nothing where it has it already.
+  // `value` reshaped; adds no op if it has that shape.
   absl::StatusOr<ValueId> Reshape(ValueId value, const Shape& shape);
   absl::StatusOr<ValueId> Transpose(ValueId value, const Ints& perm);
 
@@ -75,8 +75,8 @@ class Rewriter {
   const Op* Def(ValueId value) const;
   // The same where that op has the name, else null.
   const Op* Def(ValueId value, std::string_view op) const;
-  // What is known at compile time: the data of a constant op or of a weight
-  // input that has some, else null.
+  // Data known at compile time: of a constant op or of a weight input with
+  // data, else null.
   const Tensor* Data(ValueId value) const;
   const std::string& name(ValueId value) const { return values_[value].name; }
   bool is_weight(ValueId value) const;

@@ -5,9 +5,9 @@
 
 namespace asyra {
 
-// All elements that are numbers are within it, up to rounding; infinite where
-// nothing is known, as of the program's data. A float weight without data is
-// taken for a parameter of ordinary size, |x| <= 1e4.
+// All elements except NaN are within it, up to rounding; infinite for unknown
+// values, such as the program's data. A float weight without data is assumed to
+// have |x| <= 1e4.
 Range BoundsOf(Rewriter& in, ValueId value);
 
 }  // namespace asyra

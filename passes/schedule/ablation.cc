@@ -67,8 +67,8 @@ absl::StatusOr<std::vector<AblationRow>> Ablation(
                            OrderBy(scheduler, trial, context.costs, search));
     ApplyOrder(trial, order);
     AblationRow row = RowOf("+tile+reorder", trial, context);
-    // As in a schedule, what is merged stays so where that pays in the order
-    // that is found for it.
+    // As in a schedule, merges are kept if they pay in the order that is found
+    // for them.
     if (bucket) {
       bool pays = row.result.makespan_us <= rows.back().result.makespan_us;
       if (!pays) row = rows.back();

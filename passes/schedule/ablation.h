@@ -1,4 +1,4 @@
-// What each step of scheduling gives, one after the other.
+// The gain of each step of scheduling, one after the other.
 #pragma once
 
 #include <string>
@@ -19,10 +19,10 @@ struct AblationRow {
 };
 
 // Of a local program: the baseline, tiled, its tiles reordered, and merged
-// where that pays. `tiles` as the options ask for, or for 0 the most of 2 to
-// kMostTiles that cut, along the dimension that they name, or for "auto" the
-// first that cuts. Memory budgets are not looked at.
-// Errors: no costs; why the program does not cut into tiles.
+// where that pays. `tiles` as in the options, or for 0 the largest number from
+// 2 to kMostTiles that is possible, along the dimension of the options, or for
+// "auto" the first possible one. Memory limits are ignored.
+// Errors: no cost model; the program cannot be tiled, with the reason.
 absl::StatusOr<std::vector<AblationRow>> Ablation(
     const Program& program, const ScheduleOptions& options,
     PassContext& context);

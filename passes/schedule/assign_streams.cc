@@ -14,7 +14,7 @@
 namespace asyra {
 namespace {
 
-// CTAs that are tried besides what the library takes.
+// CTA counts that are tried besides the library's.
 constexpr int64_t kBudgets[] = {2, 4, 8, 16, 32};
 
 // Collectives of one kind over the same axes and of one size.
@@ -117,7 +117,7 @@ class Search {
     return {.lower_bound = false, .critical_path = false};
   }
 
-  // Those first that take longest. Budgets that are given stay.
+  // The longest first. A given number of CTAs stays.
   std::vector<CollectiveClass> Classes() const {
     std::map<std::pair<std::string, int64_t>, CollectiveClass> classes;
     for (size_t i = 0; i < program_.ops.size(); ++i) {

@@ -1,20 +1,20 @@
-// Which stream runs what, and how much of the device a collective may take.
+// Moves ops to a second compute stream and chooses the CTAs of collectives.
 //
-// A program comes with one compute stream and one for each communicator. Two
-// things are changed, and only where the simulated step gets shorter by more
-// than kLeastGain of it, at these costs and under cost noise of 10 %
-// (cost_noise.h), and its peak memory does not grow:
+// A program has one compute stream and one for each communicator. Two kinds of
+// change are made, each only if the simulated step becomes shorter by more than
+// kLeastGain of it, also under cost noise of 10 % (cost_noise.h), and its peak
+// memory does not grow:
 //
-// - What is between two collectives with no matmul among it (a norm
-//   between a reduce_scatter and an all_gather, say) goes to a second compute
-//   stream, with the wait that it begins with: on the first one it would queue
-//   behind matmuls of other tiles, and the second collective with it.
+// - Ops between two collectives without a matmul among them (such as a norm
+//   between a reduce_scatter and an all_gather) move to a second compute
+//   stream, with the wait before them. On the first stream they, and so the
+//   second collective, would queue behind matmuls of other tiles.
 // - Each collective holds the SMs of its CTAs. Few of them
 //   leave more to computation, many move bytes faster; a small number of
 //   counts is tried for all collectives of equal kind, axes and size (attribute
 //   `ctas`).
 //
-// Equal groups are changed together: layers repeat, and so does what pays.
+// Equal groups are changed together, in all layers at once.
 #pragma once
 
 #include "passes/pass.h"

@@ -92,7 +92,7 @@ class Bucketer {
     return std::find(best_.set.begin(), best_.set.end(), c) != best_.set.end();
   }
 
-  // Memory that there is beyond what the best so far takes.
+  // Memory left by the best so far.
   int64_t Slack() const {
     if (options_.memory_bytes == 0) return kAnyCost;
     return std::max<int64_t>(0, options_.memory_bytes - best_.found.peak_bytes);
@@ -122,7 +122,7 @@ class Bucketer {
     return trial;
   }
 
-  // Of one candidate alone; nothing where it cannot be.
+  // Merges one candidate alone; none if that is impossible.
   void Value(int c, double* value, int64_t* cost) {
     absl::StatusOr<Trial> trial = Try({c});
     if (!trial.ok()) {
@@ -152,7 +152,7 @@ class Bucketer {
     });
   }
 
-  // Of candidates that overlap, the most valuable alone has a value.
+  // Of overlapping candidates, only the most valuable keeps its value.
   std::vector<double> WithoutOverlaps(std::vector<double> values) {
     for (int c : ByValue(values)) {
       if (values[c] <= 0) continue;
@@ -183,10 +183,10 @@ class Bucketer {
     return true;
   }
 
-  // All merged but a stretch of the program, which is then all that is tiled:
-  // what hides a collective needs lanes that are apart from before it until
-  // after it, so that single candidates tell little. Stretches may go round
-  // the end of a layer. What is joined stays so.
+  // All merged except a stretch of the program, the only part that stays tiled.
+  // To hide a collective, lanes must be separate from before it until after it,
+  // so that single candidates say little. Stretches may wrap around the end of
+  // a layer. Joins are kept.
   void TryWindows() {
     if (options_.windows <= 0) return;
     std::vector<int> joins;
@@ -208,9 +208,9 @@ class Bucketer {
     }
   }
 
-  // The best single one is a set too; then each candidate is taken out, or
-  // added, the most valuable first, as long as that helps. What joins the same
-  // collectives as others comes in their stead.
+  // Also tries the best single candidate; then removes or adds each candidate,
+  // the most valuable first, as long as that helps. A candidate that joins the
+  // same collectives as others replaces them.
   void Repair(const std::vector<double>& values) {
     if (!alone_.set.empty() && alone_.found.BetterThan(best_.found)) {
       best_ = std::move(alone_);
@@ -246,7 +246,7 @@ std::vector<int> BestSet(absl::Span<const double> values,
                          absl::Span<const int64_t> costs, int64_t budget) {
   constexpr int kUnits = 256;
   double unit = std::max(1.0, static_cast<double>(budget) / kUnits);
-  // By units spent, the most value, and what was taken last to reach it.
+  // By units spent, the highest value, and the last item taken to reach it.
   std::vector<double> most(kUnits + 1, 0);
   std::vector<std::vector<bool>> taken(values.size(),
                                        std::vector<bool>(kUnits + 1, false));

@@ -1,17 +1,17 @@
-// Merges tiles back where cutting them does not pay (ASYRA 3.3.3): small tiles
-// lose efficiency, and only those beside a collective have something to hide.
-// Joins different collectives into one where their latency costs more than
-// beginning the first of them early gives.
+// Merges tiles where tiling does not pay (ASYRA 3.3.3): small tiles lose
+// efficiency, and only those beside a collective hide something. Joins
+// different collectives into one where the latency saved is more than an early
+// begin of the first would gain.
 //
-// Candidates (bucket_candidates.h) are what all lanes have in common, in all
-// layers at once: runs of computing ops, and collectives; and small collectives
-// over the same devices that do not wait for each other. Each is merged, put
-// in order anew and simulated alone: its value is the makespan saved, its cost
-// the peak memory added. Dynamic programming picks the set of most value under
-// the budget. Gains do not add up, so the set is simulated whole, beside sets
-// that leave one stretch of each layer tiled; what does not help within the
-// best of them is dropped again, and what is left is tried once more on top of
-// it.
+// Candidates (bucket_candidates.h) are the runs of computing ops and the
+// collectives that all lanes have in common, in all layers at once, and small
+// collectives over the same devices that do not wait for each other. Each is
+// merged, reordered and simulated alone: its value is the makespan saved, its
+// cost the peak memory added. Dynamic programming selects the set of highest
+// value under the memory limit. Because gains do not add up, the whole set is
+// simulated, and also sets that leave one stretch of each layer tiled. From the
+// best of them, members that do not help are dropped, and the remaining
+// candidates are tried once more on top of it.
 #pragma once
 
 #include <string>
@@ -30,17 +30,17 @@ struct BucketOptions {
   int steps = 8;             // of order search, for each set that is tried
   int windows = 60;          // stretches left tiled that are tried, about
   bool join = true;          // whether collectives may be joined
-  // An order of the program that was searched for: nothing but joins is tried,
-  // beginning from there. Null: the order of the text.
+  // An order of the program that the search found: then only joins are tried,
+  // starting from it. Null: the order of the text.
   const OrderSearchResult* from = nullptr;
 };
 
 struct BucketResult {
   // Names of the BucketCandidates() that are merged or joined.
   std::vector<std::string> set;
-  Program program;  // in the order of `found`, unless one was given
+  Program program;  // in its best order, unless one was given
   OrderSearchResult found;
-  double saved_us = 0;  // against the best order found of what was given
+  double saved_us = 0;  // against the best order found of the input
   int merged = 0;       // places where tiles are
   int places = 0;
   int steps = 0;                      // orders simulated

@@ -74,7 +74,7 @@ class Finder {
     return pairs;
   }
 
-  // The runs that are at the same place of every lane.
+  // The runs at the same position of every lane.
   void Match(const std::vector<std::vector<Ops>>& by_lane, bool collective) {
     for (size_t r = 0; r < by_lane[0].size(); ++r) {
       std::vector<TileGroup> groups;
@@ -103,7 +103,7 @@ class Finder {
     for (int index : group) {
       const Op& op = program_.ops[index];
       if (op.def != first.def || !(op.attrs == first.attrs)) return false;
-      // Attention with a mask is not that without one.
+      // Attention with a mask and without are different ops here.
       if (program_.OperandTypes(op) != program_.OperandTypes(first)) {
         return false;
       }

@@ -1,4 +1,4 @@
-// What bucketing may merge: ops that all lanes of a tiled program have in
+// Candidates for bucketing: ops that all lanes of a tiled program have in
 // common, and small collectives of one lane, or of none.
 #pragma once
 
@@ -12,8 +12,7 @@
 
 namespace asyra {
 
-// Merges that are the same but for the layer they are in, and are decided
-// together.
+// Merges that differ only in the layer and are decided together.
 struct BucketCandidate {
   std::string name;  // "layer0.o_proj to layer0.norm", of the first of them
   bool collective = false;
@@ -30,16 +29,15 @@ struct BucketCandidate {
 std::vector<BucketCandidate> BucketCandidates(const Program& program);
 
 // `merger`'s program with these of its candidates merged: tiles first, then
-// what became of the collectives is joined. A collective that several of them
-// would join goes with the first. An order of the program's ops, where one is
-// given and tiles stay as they are, becomes one of the result's. Errors: merges
-// that wait for each other.
+// collectives are joined. A collective that several candidates would join goes
+// with the first. An order of the program's ops, if one is given and no tiles
+// are merged, is converted to one of the result's. Errors: merges that wait for
+// each other.
 absl::StatusOr<Program> MergeCandidates(
     TileMerger& merger, absl::Span<const BucketCandidate> candidates,
     absl::Span<const int> set, std::vector<int>* order = nullptr);
 
-// The places of candidates by their names; those that are not there are left
-// out.
+// Indices of candidates by their names; unknown names are left out.
 std::vector<int> CandidatesNamed(absl::Span<const BucketCandidate> candidates,
                                  absl::Span<const std::string> names);
 

@@ -14,7 +14,7 @@
 namespace asyra {
 namespace {
 
-// What it leaves to the values of the candidate.
+// The part of it that remains for the values of the candidate.
 OrderSearchOptions OfValues(OrderSearchOptions search,
                             const Candidate& candidate,
                             const CostModel& costs) {
@@ -23,7 +23,7 @@ OrderSearchOptions OfValues(OrderSearchOptions search,
   return search;
 }
 
-// What it finds, and the steps and least memory of all searches so far.
+// The result, with the steps and least memory of all searches so far.
 void Search(Candidate* candidate, const std::vector<NamedOrder>& seeds,
             const OrderSearchOptions& search, const CostModel& costs) {
   OrderSearchResult found =
@@ -42,7 +42,7 @@ void TellJoined(const std::vector<std::string>& texts, Candidate* candidate) {
   }
 }
 
-// What was not worth doing: the first, and how many more.
+// Rejected merges: the first, and how many more.
 void TellRejected(const std::vector<std::string>& texts, Candidate* candidate) {
   if (texts.empty()) return;
   candidate->remarks.push_back(fmt::format(
@@ -51,7 +51,7 @@ void TellRejected(const std::vector<std::string>& texts, Candidate* candidate) {
                         : fmt::format(" (and {} more)", texts.size() - 1)));
 }
 
-// What is merged or joined, in the order that was found for it.
+// The merged or joined program, in the order that was found for it.
 void Take(BucketResult result, Candidate* candidate) {
   candidate->plan.rule = result.found.rule;
   candidate->program = std::move(result.program);
@@ -120,7 +120,7 @@ absl::StatusOr<bool> Decide(Candidate* candidate, const Decision& decision,
                             const OrderSearchOptions& search,
                             const PassContext& context) {
   PassContext own = context;
-  // Not by the pass manager: what is tried is verified when it is followed.
+  // Not by the pass manager: trials are verified when the plan is repeated.
   ASYRA_ASSIGN_OR_RETURN(
       bool changed,
       setting.pass.pass->fn(candidate->program, setting.pass.options, own));
@@ -129,7 +129,7 @@ absl::StatusOr<bool> Decide(Candidate* candidate, const Decision& decision,
   plan.name += setting.name;
   (decision.moves_ops ? plan.structure : plan.attributes)
       .push_back(setting.pass);
-  // Streams tell classes apart: those of the old ones mean nothing here.
+  // Classes depend on streams: the old ones are invalid here.
   if (decision.moves_ops) candidate->found.rule.class_us.clear();
   ImproveCandidate(candidate, search, *context.costs);
   return true;

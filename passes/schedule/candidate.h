@@ -1,5 +1,5 @@
-// Candidate schedules: what passes and search make of a local program, by a
-// plan that can be followed again on a program with more layers.
+// Candidate schedules: made of a local program by passes and search, with a
+// plan that can be repeated on a program with more layers.
 #pragma once
 
 #include <string>
@@ -14,10 +14,11 @@
 
 namespace asyra {
 
-// In `search`, here and below, memory_bytes are of the device (CapacityBytes):
-// the values of a candidate get what its libraries and kernels leave.
+// In `search`, here and below, memory_bytes is the capacity of the device
+// (CapacityBytes); the values of a candidate get what libraries and kernels
+// leave.
 
-// Everything that was decided.
+// All decisions that make a candidate.
 struct CandidatePlan {
   std::string name;  // "2 tiles along the batch"
   int tiles = 1;
@@ -29,8 +30,8 @@ struct CandidatePlan {
   OrderRule rule;         // tried first by the search
 };
 
-// The plan of a program that is cut into tiles along `dim`, where they are two
-// or more, and of one whose collectives stay where they are unless `early`.
+// A plan that cuts the program into tiles along `dim`, if they are two or more,
+// and starts collectives as early as possible if `early`.
 CandidatePlan PlanOf(std::string name, int tiles = 1,
                      const std::string& dim = "", bool early = true);
 
@@ -41,8 +42,8 @@ struct Candidate {
   std::vector<std::string> remarks;
 };
 
-// Follows the plan; `steps` of order search. context.costs must be there.
-// Errors are those of the passes: what does not cut into tiles.
+// Carries out the plan, with `steps` of order search. Needs context.costs.
+// Errors: those of the passes, such as a program that cannot be tiled.
 absl::StatusOr<Candidate> MakeCandidate(const Program& program,
                                         const CandidatePlan& plan,
                                         const OrderSearchOptions& search,
@@ -53,20 +54,20 @@ absl::StatusOr<Candidate> MakeCandidate(const Program& program,
 void ImproveCandidate(Candidate* candidate, OrderSearchOptions search,
                       const CostModel& costs);
 
-// Decides so, and takes a look at the orders of what comes out; false, and the
-// candidate unspecified, where the pass changes nothing.
+// Applies the decision and simulates some orders of the result; false, and the
+// candidate unspecified, if the pass changes nothing.
 absl::StatusOr<bool> Decide(Candidate* candidate, const Decision& decision,
                             const Setting& setting,
                             const OrderSearchOptions& search,
                             const PassContext& context);
 
-// Merges tiles where that pays; false where it does nowhere. Adds remarks on
-// what was merged, and what was not and why.
+// Merges tiles where that pays; false if it pays nowhere. Remarks say what was
+// merged, and what was not and why.
 absl::StatusOr<bool> BucketTilesOf(Candidate* candidate, BucketOptions options,
                                    const CostModel& costs);
 
-// Joins collectives where that pays, beginning from the order that there is;
-// false where it does nowhere. Adds remarks, as above.
+// Joins collectives where that pays, starting from the current order; false if
+// it pays nowhere. Adds remarks, as above.
 absl::StatusOr<bool> JoinCollectivesOf(Candidate* candidate,
                                        BucketOptions options,
                                        const CostModel& costs);

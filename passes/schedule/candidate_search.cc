@@ -14,10 +14,10 @@ namespace {
 constexpr int kFirstLook = 24;
 // How many candidates are tried with tiles merged.
 constexpr size_t kBucketed = 2;
-// Of the search, for each way of merging tiles that is tried.
+// Steps of the search for each set of merged tiles.
 constexpr int kStepsOfWindow = 50;
-// How many are tried with collectives joined, and how much each is searched:
-// one in so many steps, besides.
+// How many candidates are tried with collectives joined, and the share of steps
+// that each gets in addition: one in so many.
 constexpr size_t kJoined = 2;
 constexpr int kShareOfJoins = 20;
 
@@ -33,7 +33,7 @@ std::string RunsOf(absl::Span<const std::string_view> passes,
   return ToString(runs);
 }
 
-// What a decision is tried on, of candidates that are sorted.
+// The sorted candidates on which a decision is tried.
 std::vector<const Candidate*> BasesOf(
     const Decision& decision, const std::vector<Candidate>& candidates) {
   std::vector<const Candidate*> bases;
@@ -104,7 +104,7 @@ absl::StatusOr<std::vector<Candidate>> CandidateSearch::TiledCandidates(
   return candidates;
 }
 
-// Along the dimension asked for, or the first that cuts.
+// Along the requested dimension, or the first that can be tiled.
 absl::StatusOr<Candidate> CandidateSearch::Tiled(int tiles) {
   absl::Status status;
   for (const std::string& dim : TileDimsToTry(options_)) {
@@ -113,7 +113,7 @@ absl::StatusOr<Candidate> CandidateSearch::Tiled(int tiles) {
     if (!Searching()) plan.scheduler = options_.scheduler;
     absl::StatusOr<Candidate> candidate = Make(program_, plan);
     if (candidate.ok()) return candidate;
-    // Why the batch does not cut says more than why the sequence does not.
+    // The error for the batch says more than that for the sequence.
     if (status.ok()) status = candidate.status();
   }
   return status;
@@ -160,8 +160,8 @@ absl::Status CandidateSearch::MergeTiles(std::vector<Candidate>* candidates,
   return absl::OkStatus();
 }
 
-// A look at every setting on every base; the search goes on with the best of
-// what comes out.
+// A short search of every setting on every base; the full search continues with
+// the best.
 absl::Status CandidateSearch::Try(const Decision& decision,
                                   std::vector<Candidate>* candidates,
                                   int steps) {
@@ -186,8 +186,8 @@ absl::Status CandidateSearch::Try(const Decision& decision,
   return absl::OkStatus();
 }
 
-// The best candidates, and the one without tiles, with collectives joined,
-// beside those where they are not: what pays in one order need not in another.
+// The best candidates, and the one without tiles, with collectives joined, in
+// addition to those without joins: whether a join pays depends on the order.
 absl::Status CandidateSearch::TryJoins(std::vector<Candidate>* candidates,
                                        int steps) {
   if (!options_.bucket || !options_.join) return absl::OkStatus();

@@ -1,6 +1,6 @@
-// What a schedule's candidates become by search: each in a better order, and
-// the best of them with tiles merged, on other streams, carried by copy
-// engines, with an SM margin and with collectives joined.
+// Searches candidates: a better order for each, and variants of the best with
+// tiles merged, other streams, copy engines, an SM margin and joined
+// collectives.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ void SortCandidates(std::vector<Candidate>* candidates);
 
 class CandidateSearch {
  public:
-  // Of the local `program`. `capacity_bytes` of a device, 0: any number; all
-  // else outlives this. Orders that are simulated are added to `steps`.
+  // For the local `program`. `capacity_bytes` of a device, 0: no limit; all
+  // other arguments outlive this. `steps` counts the orders that are simulated.
   CandidateSearch(const Program& program, const ScheduleOptions& options,
                   int64_t capacity_bytes, PassContext& context, int* steps)
       : program_(program),
@@ -28,30 +28,31 @@ class CandidateSearch {
         context_(context),
         steps_(*steps) {}
 
-  // A candidate of each number of tiles that the options allow, two or more.
-  // Numbers that do not cut are added to `uncut`, unless they were asked for:
-  // then that is the error.
+  // A candidate for each number of tiles that the options allow, two or more.
+  // Numbers that are not possible are added to `uncut`, or are an error if the
+  // options ask for them.
   absl::StatusOr<std::vector<Candidate>> TiledCandidates(
       std::vector<ScheduleChoice>* uncut);
 
-  // Searches on with `tiled` for about so many steps in all, and returns them
-  // and what is made of the best of them.
+  // Continues the search of `tiled` for about so many steps in all, and returns
+  // them and the variants of the best of them.
   absl::StatusOr<std::vector<Candidate>> Round(int steps,
                                                std::vector<Candidate>* tiled);
 
-  // A first look at what `plan` makes of a program, this or another.
+  // A short search of the candidate that `plan` makes of a program, this or
+  // another.
   absl::StatusOr<Candidate> Make(const Program& program,
                                  const CandidatePlan& plan);
-  // Searches on for so many steps.
+  // Continues the search for so many steps.
   void Improve(Candidate* candidate, int steps);
 
-  // Takes so many bytes off the capacity from now on: gaps between values,
-  // which the search does not see.
+  // Reduces the capacity from now on, for gaps between values that the search
+  // does not model.
   void Reserve(int64_t bytes) { capacity_bytes_ -= bytes; }
 
  private:
   bool Searching() const { return options_.scheduler == "auto"; }
-  // Whether options and machine leave it to the search.
+  // Whether options and machine leave this decision to the search.
   bool IsOpen(const Decision& decision) const;
   OrderSearchOptions Steps(int steps) const {
     return {.steps = steps, .memory_bytes = capacity_bytes_};

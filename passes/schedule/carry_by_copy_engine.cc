@@ -7,10 +7,10 @@
 namespace asyra {
 namespace {
 
-// By how much a collective may take longer alone.
+// How much longer a collective may take alone.
 constexpr double kMostSlower = 1.5;
 
-// Nobody has said yet what carries it.
+// Neither copy engines nor CTAs are set.
 bool IsOpen(const Op& op) {
   return op.is_collective() && op.attrs.Int("ctas") == 0 &&
          !AsksForCopyEngine(op.attrs);

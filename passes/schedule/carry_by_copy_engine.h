@@ -1,7 +1,6 @@
-// Copy engines for collectives before their order is searched: what an order
-// is worth depends on what carries them. Later, assign_streams
-// (assign_streams.h) asks again for those that are left, in the order that was
-// found.
+// Assigns copy engines to collectives before the order is searched, because the
+// best order depends on it. Later, assign_streams (assign_streams.h) decides
+// again for the remaining ones, in the order that was found.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -16,9 +15,9 @@ namespace asyra {
 bool CanUseCopyEngine(const Program& program, const Op& op,
                       const CostModel& costs);
 
-// Sets `transport=copy_engine` on the collectives that the machine can carry so
-// and that take hardly longer alone than by the library: beside computation
-// copies lose less. Those whose CTAs are given stay as they are. Returns how
+// Sets `transport=copy_engine` on collectives that copy engines can carry in
+// hardly more time than the library takes alone: beside computation, copies
+// lose less. Collectives with the attribute `ctas` stay unchanged. Returns how
 // many were set.
 int CarryByCopyEngine(Program& program, const CostModel& costs);
 

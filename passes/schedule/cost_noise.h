@@ -1,5 +1,5 @@
-// Cost noise, as the estimates of a cost model have: a schedule that is better
-// at all samples of it is robust.
+// Cost noise models the errors of cost estimates: a schedule that is better in
+// all noise samples is robust.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,14 @@ namespace asyra {
 inline constexpr double kCostNoise = 0.1;
 
 // `op_costs` of the program, each times a factor within 1 +- kCostNoise. It
-// follows from the seed and from what the op is (its definition, and its axes
-// where it communicates), so that the noise is the same for all ops of a kind
-// and in any program.
+// depends on the seed and the op's definition (and its axes if it
+// communicates), so that all ops of a kind have the same noise, in any program.
 std::vector<OpCost> NoisyCosts(const Program& program,
                                absl::Span<const OpCost> op_costs,
                                uint64_t seed);
 
-// Whether `after`, its ops issued in `order`, is no slower than `before` in its
-// own at each of a number of noise samples.
+// Whether `after`, issued in `order`, is no slower than `before` in its own
+// order, in each of several noise samples.
 bool IsRobustToNoise(const CostedProgram& before, const CostedProgram& after,
                      absl::Span<const int> order);
 

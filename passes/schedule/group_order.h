@@ -1,5 +1,5 @@
-// The order of a program in which some ops have become one, as when tiles are
-// merged or collectives joined: the old order, as far as dependences let it.
+// The order of a program after some ops have become one, when tiles are merged
+// or collectives joined: the old order, as far as dependences allow.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,9 @@ struct OpGroups {
   std::vector<int> group_of;          // by op
 };
 
-// The groups in such an order that each comes after those whose results its ops
-// read or wait for (operands and `after`): of those that could be next always
-// the one of the least place, then of the least number. `places` are by group.
-// None where groups wait for each other.
+// The groups in topological order of operands and `after`: of the ready ones
+// always the one of the least place, then of the least number. `places` are by
+// group. None if groups wait for each other.
 std::optional<std::vector<int>> GroupOrder(const Program& program,
                                            const DefUse& uses,
                                            const OpGroups& groups,

@@ -21,7 +21,7 @@ enum class Grouping { kReader, kStretch, kBytes };
 // Of buckets, besides kMostJoinedBytes.
 constexpr int64_t kLeast = int64_t{4} << 20, kMiddle = int64_t{16} << 20;
 
-// Starts that could be one were they independent, those of one lane.
+// Starts of one lane that could be joined if they are independent.
 struct Bin {
   int lane;
   const Op* first;
@@ -189,7 +189,7 @@ class Finder {
     if (found_.size() > kMostJoins) found_.resize(kMostJoins);
   }
 
-  // Values are named as they are once they are waited for.
+  // Values have the names of their waits.
   std::string NameOf(const JoinGroup& group) const {
     std::vector<std::string> names;
     for (int op : group) {
@@ -213,7 +213,7 @@ class Finder {
   Lanes lanes_;
   DefUse uses_;
   std::vector<int> classes_;
-  std::vector<Bin> bins_;  // of the grouping that is looked at
+  std::vector<Bin> bins_;  // of the current grouping
   std::map<std::vector<int>, size_t> by_key_;
   std::vector<JoinCandidate> found_;
 };

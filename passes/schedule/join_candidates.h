@@ -11,18 +11,17 @@
 
 namespace asyra {
 
-// Joins that are the same but for the layer and the lane they are in, and are
-// decided together.
+// Joins that differ only in layer and lane and are decided together.
 struct JoinCandidate {
   std::string name;  // "all_to_all of layer0.q, layer0.k and layer0.v"
   std::vector<JoinGroup> groups;
 };
 
 // Of a scheduled program, in order of appearance, at most kMostJoins: those
-// that do away with most collectives. Each lane is looked at by itself: all of
-// the lanes together are what merging tiles is for. Groups are taken in three
-// ways, of which costs have to choose:
-// - what one op reads: q, k and v of Ulysses;
+// that remove most collectives. Each lane is considered separately; merging
+// across lanes is done by merging tiles. Groups are formed in three ways, and
+// costs choose between them:
+// - the operands of one op: q, k and v of Ulysses;
 // - a stretch in which the first of them does not come again: the gradients of
 //   a layer;
 // - as much as some bytes, kMostJoinedBytes at most: buckets of gradients
@@ -30,8 +29,8 @@ struct JoinCandidate {
 std::vector<JoinCandidate> JoinCandidates(const Program& program);
 
 inline constexpr size_t kMostJoins = 16;
-// What a device brings or takes in a joined collective. Latency is little of
-// more than that on any machine.
+// Limit of the payload of a device in a joined collective. Beyond it latency is
+// a small part on any machine.
 inline constexpr int64_t kMostJoinedBytes = int64_t{64} << 20;
 
 }  // namespace asyra

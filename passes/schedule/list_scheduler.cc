@@ -43,7 +43,7 @@ ListScheduler::ListScheduler(const CostedProgram& costed)
     if (costed.op_costs()[op].is_free()) continue;
     server_[op] = program.ops[op].stream + 1;
   }
-  // What replaces a state is written in its place.
+  // The new state is written over the old one.
   DefUse uses(program);
   for (const Output& output : program.outputs) {
     int writer = uses.def[output.value];

@@ -1,10 +1,10 @@
-// List scheduling: builds an order of issue by playing the program forward in
-// time. Whenever a stream is free it takes, of the ops that could run, the one
-// with the highest bottom level: the longest path to the end of the program.
+// List scheduling: builds an order of issue by simulating the program forward
+// in time. Whenever a stream is free it takes the ready op with the highest
+// bottom level: the longest path to the end of the program.
 //
-// What is played is simpler than the simulator: ops that run together take
-// nothing from each other. So its orders are candidates, which the simulator
-// judges (order_search.h).
+// Its model is simpler than the simulator's: concurrent ops do not slow each
+// other. Its orders are therefore candidates for the simulator
+// (order_search.h).
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 namespace asyra {
 
 struct ListOptions {
-  // A free stream may wait that long for an op of higher priority.
+  // How long a free stream may wait for an op of higher priority.
   double lookahead_us = 0;
-  // How much longer collectives take than alone.
+  // Factor on the time of collectives.
   double collective_stretch = 1;
-  // Taken off the priority of each op, for each us between its start and that
-  // of the next collective that needs it: streams of collectives are kept busy.
+  // Subtracted from the priority of each op, per us between its start and that
+  // of the next collective that depends on it: keeps collective streams busy.
   double collective_lookahead = 0;
   // Added to the priority of each op, in us of bottom level; empty: nothing.
   absl::Span<const double> bias = {};
@@ -32,7 +32,7 @@ struct ListOptions {
   int64_t memory_bytes = 0;
 };
 
-// What all runs over one program share. The program must outlive it.
+// Data shared by all runs over one program, which must outlive it.
 class ListScheduler {
  public:
   explicit ListScheduler(const CostedProgram& costed);

@@ -1,6 +1,6 @@
 // Pass `merge_groups`: merges what bucketing has chosen (bucket.h), by the
-// names of BucketCandidates. A plan that was made for some layers is followed
-// so on all of them.
+// names of BucketCandidates. This repeats a plan made with a few layers on all
+// layers.
 #pragma once
 
 #include <string>

@@ -8,8 +8,8 @@
 namespace asyra {
 namespace {
 
-// What the value was called before it was cut: "y" for "y.t0", and "y.future"
-// for "y.t0.future".
+// The name of the value before tiling: "y" for "y.t0", and "y.future" for
+// "y.t0.future".
 std::string WholeName(const std::string& tile) {
   size_t suffix = tile.rfind(".t0");
   if (suffix == std::string::npos) return tile + ".whole";
@@ -104,7 +104,7 @@ class Merger {
     return absl::OkStatus();
   }
 
-  // An untile of what was never cut, or is cut in the same way, is the whole
+  // The untile of a value that was never cut, or is cut equally, is the whole
   // itself.
   bool JoinsAllParts(const Op& untile) {
     const std::optional<TileOf>& tile = tiles_[untile.operands[0]];

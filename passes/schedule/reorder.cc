@@ -40,7 +40,7 @@ class RoundRobin {
         more |= next[lane] < queues_[lane].size();
       }
     }
-    // What belongs to no lane and nothing in a lane has needed.
+    // Ops of no lane that no op of a lane needs.
     for (size_t i = 0; i < program_.ops.size(); ++i) Emit(static_cast<int>(i));
     return std::move(order_);
   }

@@ -25,13 +25,13 @@ std::vector<int> SerialOrder(const Program& program);
 // The naive baseline: an op of each lane in turn.
 std::vector<int> OperatorRoundRobin(const Program& program);
 
-// "search", the best that is found (order_search.h); "segrr" and
+// "search", the best order found (order_search.h); "segrr" and
 // "round_robin", the two above; "serial", in the order of the program.
 std::vector<std::string> Schedulers();
 
-// The order that a scheduler gives a scheduled program. Errors: no scheduler
-// of that name; "search" without costs, or when no order it finds fits the
-// memory, which names the least there is.
+// The order that a scheduler gives a scheduled program. Errors: no scheduler of
+// that name; "search" without costs, or if no order it finds fits the memory;
+// the error names the least memory.
 absl::StatusOr<std::vector<int>> OrderBy(std::string_view scheduler,
                                          const Program& program,
                                          const CostModel* costs,

@@ -21,21 +21,21 @@
 namespace asyra {
 namespace {
 
-// Decisions are taken on a program of that many layers.
+// Number of layers of the short program, on which decisions are made.
 constexpr int kLayers = 4;
 // Steps of the first round of the search; all rounds up to one take so many
 // times what those before it did.
 constexpr int kFirstRound = 200, kRoundGrowth = 5;
-// One in so many steps goes to the whole program, besides.
+// One in so many steps is spent on the whole program, in addition.
 constexpr int kShareOfWhole = 10;
-// Plans of the first round that are followed on the whole program; each round
-// has one more.
+// Plans of the first round that are repeated on the whole program; each later
+// round has one more.
 constexpr size_t kFollowed = 2;
-// How often a candidate that is too large, for gaps between its values, is
-// searched again within less.
+// How often a candidate that is too large because of gaps between its values is
+// searched again with a lower limit.
 constexpr int kTightenings = 3;
 
-// What is there throughout.
+// Bytes resident throughout the step.
 int64_t ResidentBytes(const Program& program) {
   int64_t bytes = 0;
   for (const Input& input : program.inputs) {
@@ -44,8 +44,7 @@ int64_t ResidentBytes(const Program& program) {
   return bytes;
 }
 
-// A candidate of the whole program, and what is known of it in its present
-// order.
+// A candidate of the whole program, and its results in the current order.
 struct Entry {
   Candidate candidate;
   std::optional<bool> robust;
@@ -115,10 +114,10 @@ class Scheduler {
     return absl::OkStatus();
   }
 
-  // Follows the plans of the best `most` candidates of the shorter program on
-  // the whole one, and more where nothing fits: the whole one takes more
-  // memory. Those with joined collectives come on top, so that joins displace
-  // nothing.
+  // Repeats the plans of the best `most` candidates of the short program on the
+  // whole one, and more if nothing fits, since the whole one needs more memory.
+  // Candidates with joined collectives are additional, so that they displace no
+  // others.
   absl::Status FollowBest(std::vector<Candidate> candidates, size_t most) {
     SortCandidates(&candidates);
     for (Candidate& candidate : candidates) {
@@ -130,8 +129,8 @@ class Scheduler {
     return absl::OkStatus();
   }
 
-  // Head, tail and the number of layers are not in what the short program
-  // tells: some of the search goes to the whole one.
+  // The short program does not represent head, tail and the number of layers:
+  // some of the search is spent on the whole one.
   void ImproveBest(int steps) {
     Candidate* best = Best(/*joined=*/true);
     if (best == nullptr) return;
@@ -149,14 +148,15 @@ class Scheduler {
     }
   }
 
-  // What was known of it in another order.
+  // Results for another order.
   static void Forget(Entry* entry) {
     entry->robust.reset();
     entry->considered = false;
     entry->device_bytes = 0;
   }
 
-  // Of those that were asked for; with joined collectives only if these may be.
+  // Whether the options allow it; with joined collectives only if joins are
+  // allowed.
   Candidate* Best(bool joined) {
     Candidate* best = nullptr;
     for (Entry& entry : entries_) {
@@ -170,8 +170,8 @@ class Scheduler {
     return best;
   }
 
-  // Whether its gain is robust to cost noise; the baseline
-  // always passes, and so does what was asked for.
+  // Whether its gain is robust to cost noise; the baseline and requested
+  // schedules always pass.
   bool IsRobust(Entry& entry) const {
     const Candidate& candidate = entry.candidate;
     if (!candidate.plan.early || options_.tiles != 0) return true;
@@ -203,8 +203,8 @@ class Scheduler {
     return robust == ranked.end() ? -1 : *robust;
   }
 
-  // What comes next, CTAs for each class of collectives, may give more
-  // where these are apart: then both are compared after it.
+  // The next step, CTAs for each class of collectives, may gain more if these
+  // are separate: then both are compared after it.
   absl::Status Consider() {
     ASYRA_ASSIGN_OR_RETURN(int fastest, CompareFastest(/*joined=*/true));
     if (fastest < 0 || !entries_[fastest].candidate.plan.joined) {
@@ -213,7 +213,7 @@ class Scheduler {
     return CompareFastest(/*joined=*/false).status();
   }
 
-  // Which it was that fits once all is counted, or -1.
+  // The index of the one that fits with all memory counted, or -1.
   absl::StatusOr<int> CompareFastest(bool joined) {
     for (;;) {
       int fastest = Fastest(joined);
@@ -223,8 +223,8 @@ class Scheduler {
     }
   }
 
-  // Orders are searched by live bytes. Where all that fit by these do not once
-  // their values have places, the smallest is searched again within less.
+  // Orders are searched by live bytes. If all that fit by these do not fit with
+  // their memory offsets, the smallest is searched again with a lower limit.
   absl::Status Tighten() {
     for (int i = 0; best_ < 0 && i < kTightenings; ++i) {
       Entry* least = nullptr;
@@ -243,7 +243,7 @@ class Scheduler {
     return absl::OkStatus();
   }
 
-  // Takes it for the result where it is faster once streams are assigned.
+  // Makes it the result if it is faster once streams are assigned.
   absl::Status Compare(int index) {
     Entry& entry = entries_[index];
     if (std::exchange(entry.considered, true)) return absl::OkStatus();
@@ -284,7 +284,7 @@ class Scheduler {
     return entry.candidate.found.fits && entry.device_bytes == 0;
   }
 
-  // Of the device, for values that take so many bytes at once.
+  // Bytes of the device, given the peak of the values.
   int64_t DeviceBytes(const Entry& entry, int64_t live_bytes) const {
     const Program& program = entry.candidate.program;
     return std::max(entry.device_bytes, live_bytes +
@@ -330,7 +330,7 @@ class Scheduler {
                        more < 0 ? " once streams are assigned" : "");
   }
 
-  // Of what has one name only the best is told of.
+  // Of candidates with one name only the best is reported.
   void Finish() {
     std::map<std::string, int> told;
     for (size_t i = 0; i < entries_.size(); ++i) {

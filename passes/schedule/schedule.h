@@ -1,13 +1,11 @@
-// Chooses a schedule: builds what the passes can make of a local program,
-// judges each on the simulator, and returns the best within what a
-// device has.
-// The baseline is among them, so the result is never worse than it
-// (the gate of DESIGN 4).
+// Chooses a schedule: builds candidates of a local program with the passes,
+// simulates each, and returns the fastest within the memory of a device. The
+// baseline is one of them, so the result is never worse than it.
 //
-// What costs much is done on a program of few layers (shorten.h): tiles are
-// merged there, orders searched, and collectives joined in the best of them.
-// The plans that come out are followed on the whole program, and what that
-// simulates to, once streams are assigned, decides.
+// Expensive steps run on a program of few layers (shorten.h): merging tiles,
+// searching orders, and joining collectives in the best of them. The resulting
+// plans are repeated on the whole program, and its simulated step, once streams
+// are assigned, decides.
 //
 // The search goes in rounds of a fixed size (SearchRounds). A larger budget has
 // the rounds of a smaller one and more, and all their candidates: its result is
@@ -28,32 +26,33 @@
 
 namespace asyra {
 
-inline constexpr int kMostTiles = 4;  // that are tried unasked
+inline constexpr int kMostTiles = 4;  // that are tried by default
 inline constexpr int kSearchSteps = 5000;
 
 struct ScheduleOptions {
   // 0: the best of 1 to kMostTiles; otherwise exactly that many, better or
   // not.
   int tiles = 0;
-  // "batch", "sequence" (dim_labels.h), or "auto": the batch, or where it does
-  // not cut into tiles the sequence.
+  // "batch", "sequence" (dim_labels.h), or "auto": the batch, or the sequence
+  // if the batch cannot be tiled.
   std::string tile_dim = "auto";
   // One of Schedulers() (reorder.h), and then nothing is searched, or "auto":
   // the best that is found.
   std::string scheduler = "auto";
   bool bucket = true;
   bool join = true;  // small collectives, where tiles may be merged
-  // Passes of Decisions() (decisions.h) that the search leaves alone.
+  // Passes of Decisions() (decisions.h) that the search does not try.
   std::vector<std::string> closed;
-  // Orders that are simulated, about: SearchRounds are as many as fit, the
-  // first always. The result depends on it, not on the machine that searches.
+  // About how many orders are simulated: as many SearchRounds as fit, at least
+  // the first. The result depends on it, not on the machine that searches.
   int search_steps = kSearchSteps;
-  // Of a device, that the step may use in all (CapacityBytes); 0: any number.
-  // None: what the machine has, and what does not fit is allowed.
+  // Memory of a device that the step may use in all (CapacityBytes); 0: no
+  // limit. None: the machine's memory, but schedules that do not fit are
+  // allowed.
   std::optional<int64_t> capacity_bytes;
-  // Where nothing is found to fit, schedules as if all did.
+  // If no schedule fits, schedules without a limit.
   bool allow_misfit = false;
-  // Passes that the best schedules get before they are compared; may be empty.
+  // Passes run on the best schedules before they are compared; may be empty.
   Pipeline streams = StreamPasses();
   PassManagerOptions manager;  // for the passes of the candidates
 };
@@ -63,7 +62,7 @@ struct ScheduleOptions {
 // steps have three rounds, 1000 have two.
 std::vector<int> SearchRounds(int steps);
 
-// What `tile_dim` stands for, in this order.
+// The dimensions that `tile_dim` means, in this order.
 std::vector<std::string> TileDimsToTry(const ScheduleOptions& options);
 
 struct ScheduleChoice {
@@ -73,9 +72,10 @@ struct ScheduleChoice {
   std::string rejected;      // why, empty for the one chosen
 };
 
-// Makespans that differ by a smaller share are equal to any search.
+// Lower bound: a search cannot distinguish makespans that differ by a smaller
+// share.
 inline constexpr double kLeastNoise = 0.001;
-// Of a search of one round, which has nothing to be compared with.
+// For a search of one round, which has no earlier round to compare with.
 inline constexpr double kNoiseOfOneRound = 0.01;
 
 struct ScheduleResult {
@@ -86,8 +86,8 @@ struct ScheduleResult {
   std::string scheduler;  // that ordered it: "search", "segrr", "serial"
   int steps = 0;          // orders simulated
   bool fits = true;       // in the capacity
-  // Of the best that fits after each round of the search; empty where nothing
-  // is searched for.
+  // Of the best that fits after each round of the search; empty without a
+  // search.
   std::vector<double> round_us;
   std::vector<ScheduleChoice> candidates;
 };
@@ -102,9 +102,9 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context);
 
-// What the luck of a search is worth, as a share of the makespan: what its last
-// round still gained, within the bounds that are given above. Two results
-// that differ by less are a tie.
+// The noise of a search, as a share of the makespan: the gain of its last
+// round, within the bounds given above. Two results that differ by less are a
+// tie.
 double SearchNoise(const std::vector<double>& round_us);
 
 // Of two searches of one program after each round; one that has fewer has its

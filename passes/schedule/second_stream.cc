@@ -37,7 +37,7 @@ class Finder {
   }
 
  private:
-  // Not what is computed before the first step.
+  // Without constants, which are computed before the first step.
   bool IsMine(const Op& op) const {
     return op.stream == stream_ && !op.is_collective() && !op.def->is_barrier &&
            !IsConstant(op);
@@ -96,7 +96,7 @@ class Finder {
     }
     std::vector<SideChain> found;
     for (auto& [root, chain] : chains) {
-      // A wait alone computes nothing that could be in the way.
+      // A wait alone does not need another stream.
       bool computes = absl::c_any_of(
           chain.ops, [&](int op) { return !program_.ops[op].def->is_view; });
       if (computes) found.push_back(std::move(chain));

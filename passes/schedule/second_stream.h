@@ -1,5 +1,5 @@
-// Ops that may run beside the compute stream: what is between two
-// collectives with nothing heavy among it.
+// Chains of light ops between two collectives, which may run on a second
+// compute stream.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct SideChain {
   std::string signature;
 };
 
-// By op: it has no matmul in it.
+// By op: it contains no matmul.
 std::vector<bool> OpsWithoutMatmuls(const Program& program);
 
 // Of a scheduled program, the chains of `light` ops (by op) on the stream on
@@ -25,8 +25,8 @@ std::vector<bool> OpsWithoutMatmuls(const Program& program);
 std::vector<SideChain> FindSideChains(const Program& program,
                                       const std::vector<bool>& light);
 
-// The program with the ops of these chains on another stream; who reads a
-// value of the other one waits for it by `after`.
+// The program with the ops of these chains on another stream; reads across
+// streams are ordered by `after`.
 Program MoveToStream(const Program& program,
                      const std::vector<SideChain>& chains,
                      std::string_view stream);

@@ -1,4 +1,4 @@
-// A program of fewer layers, to try things on.
+// A program of fewer layers, for fast experiments.
 #pragma once
 
 #include "ir/program.h"
@@ -6,10 +6,10 @@
 namespace asyra {
 
 // `program` (stage global or local) with at most `layers` of each stretch of
-// equal layers (repeats.h): what read the last one reads the last one kept.
-// Inputs stay, so that what is resident does; outputs of layers that are gone
-// go too. The program itself where nothing repeats more often, or where layers
-// are read by more than the next one and what follows the last.
+// equal layers (repeats.h): readers of the last layer read the last one kept.
+// Inputs stay, and with them the resident memory; outputs of removed layers are
+// removed. The program itself if nothing repeats more often, or if results of
+// layers are read elsewhere than in the next layer and after the last.
 Program Shorten(const Program& program, int layers);
 
 }  // namespace asyra

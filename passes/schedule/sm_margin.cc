@@ -48,8 +48,8 @@ int SetSmMargin(Program& program, const CostModel& costs, int margin) {
       op.attrs.Set("sm_margin", int64_t{margin});
       ++matmuls;
     } else if (TakesSms(op, op_costs[i]) && op.attrs.Int("ctas") == 0) {
-      // Said even where the library takes as many: it then places them so that
-      // they fit.
+      // Set even if the library takes as many: it then places them so that they
+      // fit.
       op.attrs.Set("ctas", int64_t{std::min(margin, op_costs[i].sms)});
     }
   }

@@ -87,7 +87,7 @@ class Starter {
       const Op& op = from_.ops[i];
       if (--missing_[i] > 0) continue;
       Start(op);
-      // A collective that reads this one's result starts when it is there.
+      // A collective that reads this one's result starts when that is ready.
       for (ValueId result : op.results) {
         if (ready_[result].empty()) continue;
         Arrived(result);
@@ -115,7 +115,7 @@ class Starter {
     }
   }
 
-  // The value in the new program, waited for if it is on its way.
+  // The value in the new program, with a wait if it is in flight.
   ValueId Arrived(ValueId value) {
     if (map_[value] == kNoValue) {
       ASYRA_CHECK(future_[value] != kNoValue);
@@ -132,7 +132,7 @@ class Starter {
   const Program& from_;
   const bool early_;
   Builder builder_;
-  std::vector<ValueId> map_;     // old value to new, once it is there
+  std::vector<ValueId> map_;     // old value to new, once it is available
   std::vector<ValueId> future_;  // old value to the future it comes from
   // Collectives that read a value, and how many operands each still lacks.
   std::vector<std::vector<size_t>> ready_;

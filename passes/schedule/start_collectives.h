@@ -1,6 +1,6 @@
 // Makes every collective asynchronous: it starts as soon as its operand is
-// there, and is waited for just before its value is first read. What is
-// between the two hides it.
+// ready, and the wait is just before its value is first read. The ops between
+// the two hide it.
 //
 //   %s = all_reduce(%p) {axes=tp}
 // becomes

@@ -1,13 +1,13 @@
-// On which streams a scheduled program runs. It comes with one for computation
+// The streams of a scheduled program. By default there is one for computation
 // and one for each communicator, which is not always best:
 //
-// - A stream of its own lets collectives of other communicators share a link
-//   or the network with it. Sharing moves no byte sooner; all that were begun
-//   end late, and what waits for the first of them waits for all. Serialised,
-//   each has the links to itself, in the order of issue.
-// - What is between two collectives queues behind long matmuls or
-//   attention of other tiles, and the second collective with it. On a second
-//   compute stream it does not.
+// - On streams of their own, collectives of different communicators share a
+//   link or the network. Sharing does not move bytes sooner: all of them end
+//   late, and an op that waits for the first waits for all. Serialised, each
+//   has the links to itself, in the order of issue.
+// - Ops between two collectives, and so the second collective, queue behind
+//   long matmuls or attention of other tiles. On a second compute stream they
+//   do not.
 //
 // Which pays depends on costs: these are candidates of schedule.h.
 #pragma once
@@ -26,7 +26,7 @@
 namespace asyra {
 
 struct StreamLayout {
-  // What goes to a second compute stream, of the ops between collectives.
+  // Which of the ops between collectives move to a second compute stream.
   enum Side : uint8_t {
     kNothing,
     kNoMatmuls,  // chains of ops without a matmul
@@ -46,8 +46,8 @@ std::string ToString(const StreamLayout& layout);
 // All but the plain one.
 std::vector<StreamLayout> OtherLayouts();
 
-// `program`, of stage scheduled and with the streams that start_collectives
-// gives, laid out anew; its order stays. `op_costs` are its ops'.
+// `program`, of stage scheduled and with the streams of start_collectives, on
+// other streams in the same order. `op_costs` are the costs of its ops.
 Program LayOut(const Program& program, const StreamLayout& layout,
                absl::Span<const OpCost> op_costs);
 

@@ -181,7 +181,7 @@ class Tiler {
   std::vector<Forms> forms_;
 };
 
-// The better of both; what does not cut is left out.
+// The better of both; dimensions that cannot be tiled are left out.
 absl::StatusOr<TilePlan> PlanBest(const TilePlanner& planner) {
   absl::StatusOr<TilePlan> best = planner.Plan(DimLabel::kBatch);
   absl::StatusOr<TilePlan> other = planner.Plan(DimLabel::kSequence);

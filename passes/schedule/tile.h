@@ -2,12 +2,12 @@
 //
 // Tiling starts at the data inputs along one dimension, the batch or the
 // sequence, and flows along the factors of axis rules. Each op that allows it
-// is done K times, on one tile each; weights are shared and nothing is computed
+// runs K times, once for each tile; weights are shared and nothing is computed
 // twice. Where an op needs the dimension whole, the tiles are joined before it
-// (a join point) and cut again behind it, as soon as an op takes them; where it
-// sums over the dimension, the tiles' results are added. Tiles cut what each
-// device holds, so tiling never communicates, and they are cut inside the axes
-// that shard the dimension (tile_place.h), so that they live on where
+// (a join point) and cut again after it, as soon as an op allows tiles; where
+// it reduces over the dimension, the tiles' results are added. Tiles cut what
+// each device holds, so tiling never communicates, and they are cut inside the
+// axes that shard the dimension (tile_place.h), so that they remain tiles when
 // collectives gather, scatter or exchange it. tile_plan.h says what is tiled.
 #pragma once
 
@@ -18,11 +18,11 @@
 namespace asyra {
 
 // Options: tiles (int, default 2), dim (string: "batch", the default, and
-// "sequence", the dimensions of the data inputs that are so (dim_labels.h),
-// "auto", the one of these along which more communication is cut up, or a
-// number: that dimension of the data inputs).
-// Errors: a dim that is none of these; one that no data input has, or that
-// cuts into that many tiles in none, with the dimensions considered.
+// "sequence", the dimensions of the data inputs with these labels
+// (dim_labels.h), "auto", the one of these along which more communication is
+// tiled, or a number: that dimension of the data inputs).
+// Errors: another dim; one that no data input has, or that no data input can
+// cut into that many tiles, with the dimensions considered.
 absl::StatusOr<bool> Tile(Program& program, const PassOptions& options,
                           PassContext& context);
 

@@ -13,8 +13,8 @@
 namespace asyra {
 namespace {
 
-// Which forms of its values a tiled program has at some op, and where each of
-// them would be cut.
+// Which values a tiled program has as tiles, whole or both at some op, and
+// where each of them is cut.
 class Forms {
  public:
   explicit Forms(size_t values) : place_(values), tiles_(values) {}
@@ -26,8 +26,8 @@ class Forms {
   void MadeInTiles(ValueId value, const TilePlace& place) {
     place_[value] = tiles_[value] = place;
   }
-  // Whether tiles have to be joined for the value to be whole, or cut
-  // elsewhere. From then on it is there as a whole as well.
+  // Whether tiles must be joined to have the value whole, or cut elsewhere.
+  // From then on it is also available as a whole.
   bool Joins(ValueId value, const std::optional<TilePlace>& wanted) {
     if (!tiles_[value].has_value() || tiles_[value] == wanted) return false;
     tiles_[value].reset();
@@ -36,7 +36,7 @@ class Forms {
 
  private:
   std::vector<std::optional<TilePlace>> place_;
-  std::vector<std::optional<TilePlace>> tiles_;  // of what is not whole
+  std::vector<std::optional<TilePlace>> tiles_;  // of values that are not whole
 };
 
 }  // namespace
@@ -216,9 +216,9 @@ TilePlan TilePlanner::PlanFrom(const Start& first,
   return plan;
 }
 
-// An output is joined where its tiles are smallest, which is before the last
-// ops where these make more of less: logits of hidden states. The copy would
-// double what the output takes. Unless there is a collective to hide behind
+// An output is joined where its tiles are smallest: before the last ops if
+// these increase the size, as from hidden states to logits, because the copy
+// would double the output's memory. Unless there is a collective to hide behind
 // these ops.
 void TilePlanner::JoinOutputsEarly(TilePlan* plan) const {
   DefUse uses(*program_);
@@ -261,8 +261,8 @@ void TilePlanner::JoinOutputsEarly(TilePlan* plan) const {
   }
 }
 
-// Whether a collective that is done tile by tile leads to the value with no
-// matmul between, so that its last tile has nothing else to hide it.
+// Whether a collective that runs tile by tile leads to the value with no matmul
+// in between, so that nothing else hides its last tile.
 bool TilePlanner::FollowsCollective(const TilePlan& plan, const DefUse& uses,
                                     ValueId value) const {
   std::vector<ValueId> open = {value};
@@ -332,8 +332,8 @@ bool TilePlanner::CanTile(size_t index, const FactorPlace& at,
   return all && TypesAgree(index, at);
 }
 
-// Whether the op makes tiles of its results out of tiles of its operands, by
-// its own account.
+// Whether the op, by its own inference, computes tiles of its results from
+// tiles of its operands.
 bool TilePlanner::TypesAgree(size_t index, const FactorPlace& at) const {
   const Op& op = program_->ops[index];
   const AxisRule& rule = labels_.rules[index];

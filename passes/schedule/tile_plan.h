@@ -16,26 +16,25 @@
 namespace asyra {
 
 struct TilePlan {
-  // By op: the place in its factors along which it is done tile by tile, or
-  // none where it is done as a whole.
+  // By op: the place in its factors along which it runs tile by tile, or none
+  // if it runs as a whole.
   std::vector<std::optional<FactorPlace>> ops;
   int tiled_ops = 0;
   // Ops before which tiles have to be joined.
   int join_points = 0;
-  // What a device brings to or takes from the collectives that are done tile
-  // by tile.
+  // Payload of a device in the collectives that run tile by tile.
   double tiled_bytes = 0;
-  // Where the first of the data inputs that are cut is so: the dimension, and
-  // blocks of each device's shard.
+  // Where the first tiled data input is cut: the dimension, and blocks of each
+  // device's shard.
   ValueId input = kNoValue;
   int dim = 0;
   int64_t blocks = 1;
-  // What the blocks would have to be multiplied by for further collectives to
-  // be done tile by tile.
+  // The factor on the blocks with which further collectives would run tile by
+  // tile.
   std::set<int64_t> wanted;
 
-  // More of the communication is cut up, or as much with fewer join points, or
-  // more ops.
+  // Whether this tiles more of the communication, or as much with fewer join
+  // points, or with more ops.
   bool BetterThan(const TilePlan& other) const;
 };
 
@@ -48,11 +47,10 @@ class TilePlanner {
                                             const DimNames& names = {});
 
   // Tiles that start at the dimensions of data inputs that are the batch, or
-  // tokens (dim_labels.h): at the first that cuts into tiles, and at those of
-  // other inputs that are as large. They are cut inside the shards of the first
-  // or, where that is better, inside further axes that shard the dimension
-  // later.
-  // Error: there is none, or none that cuts; it names those considered.
+  // tokens (dim_labels.h): at the first that can be tiled, and at those of
+  // other inputs of the same size. They are cut inside the shards of the first
+  // or, if that is better, inside further axes that shard the dimension later.
+  // Error: there is none, or none that can be tiled; it names those considered.
   absl::StatusOr<TilePlan> Plan(DimLabel label) const;
   // The same for dimension `dim` of the data inputs that have it.
   absl::StatusOr<TilePlan> Plan(int dim) const;

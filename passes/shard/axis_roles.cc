@@ -127,8 +127,8 @@ bool AxisRoles::HasExpert(int i) const {
   return false;
 }
 
-// From matmuls by weights on, along factors that are dimensions by
-// themselves, forward and backward until nothing is new.
+// Starting at matmuls with weights, along factors that are whole dimensions,
+// forward and backward to a fixed point.
 void AxisRoles::FindExperts() {
   std::vector<std::vector<bool>> dims;  // by value
   for (const Value& value : program_.values) {
@@ -198,8 +198,8 @@ bool AxisRoles::ShardsExperts(AxisId axis) const {
   return roles_[axis] == AxisRole::kExpert || Contains(expert_axes_, axis);
 }
 
-// Axes that experts were given to come first: another may divide them as well
-// only where the sizes of all of these together divide their number.
+// Axes assigned to experts come first: another axis may divide experts only if
+// the product of all these sizes divides their number.
 bool AxisRoles::MayTakeExperts(int i, FactorId factor, AxisId axis) const {
   if (!expert_factors_[i][factor]) return true;
   int64_t devices = 1;

@@ -1,10 +1,11 @@
-// What each mesh axis may shard, and what it was asked to.
+// What each mesh axis may shard, and what it must shard because the user
+// requested it.
 //
 // An axis's role follows from its name: dp shards the batch, sp the tokens, tp
 // weights (and tokens beside them), ep experts (and tokens), others anything.
 // Experts are the factors along which weights form a batch of matrices; they
-// may be given to other axes too (`--ep 8` over dp 4 and sp 2). No role knows
-// an op: all follow from labels of dimensions and axis rules.
+// may be assigned to other axes too (`--ep 8` over dp 4 and sp 2). Roles do not
+// depend on op names, only on labels of dimensions and axis rules.
 #pragma once
 
 #include <string_view>
@@ -21,29 +22,30 @@ AxisRole RoleOf(std::string_view axis);
 
 // Strategy of the norms and sums between the weights that a model axis divides:
 // sharded along the tokens (reduce_scatter and all_gather around them),
-// replicated (all_reduce), or what costs less.
+// replicated (all_reduce), or whichever costs less.
 enum class TpStrategy : uint8_t { kAny, kSequence, kReplicated };
 
 // How tokens reach their experts: by all_to_all, sharded over the axis before
-// and after; by all_gather and reduce_scatter, each device taking what its
-// experts need of all tokens; or by what costs less.
+// and after; by all_gather and reduce_scatter, with each device selecting the
+// tokens of its experts; or by whichever costs less.
 enum class EpStrategy : uint8_t { kAny, kAllToAll, kAllGather };
 
-// How far an axis that was of no use so far is asked to go beyond ops with
-// weights: only where nothing before it helps.
+// Levels of what an axis must shard beyond ops with weights. Each is tried only
+// if the axis has no use at the levels before it.
 enum class Insistence : uint8_t {
   kNone,
-  kOwnInMatmuls,  // matmuls, along what a data axis is named after
+  kOwnInMatmuls,  // matmuls, along the dimension that a data axis is named
+                  // after
   kHeads,         // attention along its heads, where tokens do not divide
-  kOwn,           // any op, along what a data axis is named after
+  kOwn,           // any op, along the dimension that a data axis is named after
   kMatmuls,       // matmuls, along any factor that the axis may shard
   kAnyOp,         // any op, along any factor that the axis may shard
 };
 // The arguments must outlive it.
 class AxisRoles {
  public:
-  // `expert_axes` shard experts beside what their names say; axes called ep
-  // do so anyway.
+  // `expert_axes` shard experts in addition to the role of their names; axes
+  // called ep always do.
   AxisRoles(const Program& program, const DimLabels& labels,
             AxisList expert_axes, TpStrategy tp_strategy,
             EpStrategy ep_strategy);
@@ -51,33 +53,30 @@ class AxisRoles {
   bool Allows(int op, FactorId factor, AxisId axis) const;
   // Whether a data axis is named after such dimensions.
   bool IsOwn(DimLabel label, AxisId axis) const;
-  // What the axis was asked for: along batch, tokens, weights or experts, of
-  // ops that contract or index a weight matrix, and as its strategy says in
-  // those that bring tokens to experts and back. There it must do so wherever
-  // sizes allow, even where the whole op would cost less: small models too
-  // shall be sharded. A model axis need not divide matrices that hold next to
-  // nothing of a model, as its routers.
+  // Whether the axis must shard this factor: batch, tokens, weights or experts
+  // of ops that contract or index a weight matrix, and, by its strategy, of ops
+  // that move tokens to experts and back. Required wherever sizes allow, even
+  // if the whole op would cost less, so that small models are sharded too. A
+  // model axis need not divide very small matrices such as routers.
   bool Divides(int op, FactorId factor, AxisId axis) const;
-  // Asks for more of the axis than it was asked for before; false where there
-  // is no more to ask for: an axis of experts shards nothing for its own sake,
-  // one of data nothing but its own dimensions and heads.
+  // Raises the level of the axis; false at the last level: an expert axis has
+  // no further levels, a data axis shards only its own dimensions and heads.
   bool Insist(AxisId axis);
-  // Whether the axis was asked so to divide the factor.
+  // Whether the level of the axis requires it to divide the factor.
   bool Insists(int op, FactorId factor, AxisId axis) const;
   // A matmul of matrices none of which is a weight: attention.
   bool IsMatmulOfData(int op) const;
   // Whether op has a factor that the axis divides.
   bool MustDivide(int op, AxisId axis) const;
 
-  // An axis is at home in the dimensions it shards throughout the program:
-  // data axes in those of tokens, model axes in all others. Home axes are
-  // outermost, so that a guest can come and go: tokens shard over (sp,tp)
-  // around a norm and over sp beside it, heads over (tp,sp) inside attention
-  // and over tp outside.
+  // Home axes of a dimension shard it throughout the program: data axes those
+  // of tokens, model axes all others. They are outermost, so that other axes
+  // can be added and removed: tokens shard over (sp,tp) around a norm and over
+  // sp elsewhere, heads over (tp,sp) inside attention and over tp outside.
   AxisList Ordered(AxisList axes, DimLabel label) const;
 
-  // Whether a program input is too small to mind a whole copy on every device
-  // beside the shards that ops read.
+  // Whether a program input is so small that every device may hold a whole copy
+  // in addition to its shard.
   bool MayBeWhole(ValueId input) const;
   // By value: computed from weights alone.
   bool is_weight(ValueId value) const { return labels_.of_weights[value]; }
@@ -96,7 +95,7 @@ class AxisRoles {
   int64_t MatrixBytes(int op) const;
   void FindMinorMatrices();
   void FindExperts();
-  // Experts are in its operands or in its results, but not in both.
+  // Experts are a dimension of its operands or of its results, but not of both.
   bool MovesToExperts(int op) const;
   bool ContractsWeights(int op) const;
   bool MayTakeExperts(int op, FactorId factor, AxisId axis) const;

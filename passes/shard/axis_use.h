@@ -1,4 +1,4 @@
-// Whether each mesh axis does what it was asked for.
+// Checks that each mesh axis shards what it was requested for.
 #pragma once
 
 #include "absl/status/status.h"
@@ -12,21 +12,21 @@ namespace asyra {
 // Axes of more than one device that shard no factor of any op.
 AxisList UnusedAxes(const Mesh& mesh, const CostedPlan& plan);
 
-// Error where there is one: what it is for, and each dimension of the inputs
-// that was considered, with its size and why it is no use.
+// Error if there is one: the role of the axis, and each dimension of the inputs
+// that was considered, with its size and why the axis cannot shard it.
 absl::Status CheckEveryAxisIsUsed(const Program& program,
                                   const AxisRoles& roles,
                                   const CostedPlan& plan);
 
-// Error: an axis that was asked to shard experts and shards none of them; says
-// how many there are over how many devices. Where pins may be the reason, or
-// the model has no experts, it is a remark.
+// Error: an axis for experts that shards none of them; it names the numbers of
+// experts and devices. If pins may be the reason, or the model has no experts,
+// it is a remark.
 absl::Status CheckExperts(const Program& program, const AxisRoles& roles,
                           const CostedPlan& plan, const Pins& pins,
                           PassContext& context);
 
-// Says what axes cost that the plan `without` had no use for, and `plan` uses
-// because they were asked for.
+// Remarks on the cost of axes that the plan `without` does not use and `plan`
+// uses because they were requested.
 void RemarkCostOfUse(const Program& program, const CostedPlan& without,
                      const CostedPlan& plan, PassContext& context);
 

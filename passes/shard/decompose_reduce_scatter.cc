@@ -9,7 +9,7 @@ namespace {
 
 class Decomposer {
  public:
-  // `costs` null: whatever the machine.
+  // `costs` null: on any machine.
   Decomposer(const Program& from, const CostModel* costs)
       : from_(from),
         costs_(costs),

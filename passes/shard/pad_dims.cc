@@ -36,12 +36,11 @@ struct Padded {
   // By the dimensions that keep their padding; the first has all of it.
   std::vector<std::pair<DimMask, ValueId>> forms;
   DimMask dims;  // which are padded
-  // What is wherever the index of a padded dimension is in the padding, if
-  // it is the same number everywhere and known.
+  // The value of elements in the padding, if it is one known number.
   std::optional<double> fill;
 };
 
-// Grows what `candidates` says, and lets it spread.
+// Pads the `candidates` and propagates the padding.
 class Padder {
  public:
   Padder(const Program& from, int64_t size, int64_t to,
@@ -240,9 +239,8 @@ class Padder {
     return false;
   }
 
-  // What the results hold where the factor's index is in the padding: zero
-  // where a product has a zero in it, else the op of the fills of all
-  // operands.
+  // The results where the factor's index is in the padding: zero if a product
+  // has a zero factor, else the op applied to the fills of all operands.
   std::optional<double> FillOf(const Op& op, const AxisRule& rule,
                                const std::vector<DimMask>& taken,
                                FactorId factor) const {
@@ -345,7 +343,7 @@ absl::StatusOr<bool> Pays(const Program& whole, const Program& padded,
   if (context.costs == nullptr) {
     return Invalid("no costs to decide by: give --machine");
   }
-  // Where neither can be planned, plan_sharding says why.
+  // If neither can be planned, plan_sharding reports the error.
   auto whole_us = PlannedUs(whole, options, *context.costs);
   auto padded_us = PlannedUs(padded, options, *context.costs);
   if (!padded_us.ok()) return false;
@@ -369,7 +367,7 @@ absl::StatusOr<std::optional<Program>> PadDimensions(const Program& program,
       }
     }
   }
-  // What nothing reads padded stays as it is; others may then lose the partner
+  // Padding that no op reads is dropped; others may then lose the second factor
   // of a product.
   while (!candidates.empty()) {
     Padder padder(program, from, to, candidates);

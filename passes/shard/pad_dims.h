@@ -9,15 +9,14 @@
 //     %y = slice(%y.padded) {dim=1, start=0, stop=10} : f32[8, 10]
 //
 // Nothing is copied: zeros are added to each shard when a weight is loaded
-// (Input::stored). Padding spreads along the factors of axis rules, as far as
-// it cannot change what is computed from the rest:
-//   parallel factors   a device's part does not look at others, nor does the
-//                      rest at the padding
-//   sum factors        where one operand of a product is zero there and the
-//                      others are finite, or nothing looks the rows up
-// and is cut off by a slice before ops where it is not so (softmax over the
-// vocabulary, a mean), which need the dimension whole anyway, and at outputs.
-// A weight times an activation is taken to be finite.
+// (Input::stored). Padding is propagated along the factors of axis rules, as
+// long as it cannot change other elements:
+//   parallel factors   other elements do not depend on the padding
+//   reductions         where one factor of a product is zero in the padding and
+//                      the others are finite, or no index names padded rows
+// Elsewhere (softmax over the vocabulary, a mean) ops need the dimension whole
+// anyway, and a slice removes the padding before them, and at outputs. A weight
+// times an activation is assumed to be finite.
 #pragma once
 
 #include <optional>
@@ -30,21 +29,21 @@
 namespace asyra {
 
 // The program of stage global with all dimensions of weights of size `from`
-// grown to `to`, as far as that reaches an op before it is cut off again;
-// nothing where there is none.
+// padded to `to`, if padding reaches an op before it is sliced off; none if
+// there is no such dimension.
 absl::StatusOr<std::optional<Program>> PadDimensions(const Program& program,
                                                      int64_t from, int64_t to);
 
 struct PadOptions {
   PlanOptions plan;       // without pins, which are those of ...
   std::string_view pins;  // ... this text (ReadPins)
-  bool always = false;    // whatever it costs
+  bool always = false;    // even where it costs more
 };
 
 // For every size of weights that the model axes of the mesh do not divide:
-// plans and partitions with and without padding, and keeps what takes less
-// time, ops costed one after the other. A remark says what was decided, with
-// both times. Needs costs, unless it is to pad always.
+// plans and partitions with and without padding, and keeps the faster program,
+// by the sum of its ops' costs. A remark states the decision with both times.
+// Needs costs, unless `always`.
 absl::StatusOr<bool> PadDims(Program& program, const PadOptions& options,
                              PassContext& context);
 

@@ -65,7 +65,7 @@ class Partitioner {
     return absl::OkStatus();
   }
 
-  // A pinned value is brought into its form at once, and read from there.
+  // A pinned value is redistributed at once, and read in that form.
   absl::Status KeepPinned(ValueId value) {
     bool read =
         !def_use_.uses[value].empty() || def_use_.output_uses[value] > 0;
@@ -76,7 +76,8 @@ class Partitioner {
     return absl::OkStatus();
   }
 
-  // The value in the form `need`, from the form that is nearest to it.
+  // The value in the distribution `need`, from the available one of lowest
+  // cost.
   absl::StatusOr<ValueId> Bring(ValueId value, const Type& need) {
     Redistribution best;
     ValueId source = kNoValue;
@@ -130,7 +131,7 @@ class Partitioner {
   const PlanCosts& costs_;
   DefUse def_use_;
   Builder builder_;
-  std::vector<std::vector<ValueId>> forms_;  // by value: all forms it has
+  std::vector<std::vector<ValueId>> forms_;  // by value: all its distributions
 };
 
 }  // namespace

@@ -5,10 +5,10 @@
 //   %y = matmul(%x, %w) : f32[8, 64] partial(tp)
 //   %y.all_reduce = all_reduce(%y) {axes=tp} : f32[8, 64]
 //
-// Shapes stay global, so no attribute changes; each operand is brought into
-// the distribution that the plan asks for by the sequence of lowest cost of
-// collectives from any form the value already has. A form is made once: three
-// matmuls that read one gathered value share the all_gather.
+// Shapes stay global, so no attribute changes. Each operand is redistributed as
+// the plan requires, by the sequence of collectives of lowest cost from any
+// distribution that the value already has. Each distribution is made once:
+// three matmuls that read one gathered value share the all_gather.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -21,13 +21,13 @@ inline const Type* PinOf(const Pins& pins, ValueId value) {
 // Reads pins and finds the values they hold. `REGEX=whole` keeps a value whole
 // on every device; several dimensions are `REGEX=0@dp,1@tp`, the axes of one
 // outermost first. A pattern must match the whole name of a value, as its
-// program prints it after the `%`; where several match, the last holds.
+// program prints it after the `%`; the last match applies.
 // Errors name the pin and what is wrong: its syntax, a pattern without a
-// match, an axis the mesh has not, an axis twice, a dimension the value has
-// not, a size that the axes do not divide.
+// match, an unknown or repeated axis, a dimension that the value does not have,
+// a size that the axes do not divide.
 absl::StatusOr<Pins> ReadPins(std::string_view text, const Program& program);
 
-// What is wrong with the syntax or the axes of pins, whatever values there are.
+// Checks syntax and axes of pins, without values.
 absl::Status CheckPins(std::string_view text, const Mesh& mesh);
 
 }  // namespace asyra

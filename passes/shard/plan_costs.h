@@ -1,5 +1,5 @@
-// What the planner of shardings weighs: time of ops and of collectives. The
-// interface to the simulator: with a cost model every cost is the simulator's.
+// Costs for the sharding planner: time of ops and of collectives. With a cost
+// model every cost is the simulator's.
 #pragma once
 
 #include "ir/program.h"
@@ -9,7 +9,7 @@ namespace asyra {
 class CostModel;
 
 struct PlanCosts {
-  // Estimates everything where it is given; must outlive this. The rates below
+  // If given, every cost is its estimate; must outlive this. The rates below
   // are for programs without a machine.
   const CostModel* model = nullptr;
 
@@ -17,14 +17,14 @@ struct PlanCosts {
   double link_bytes_per_us = 300e3;  // out of one device
   double flops_per_us = 600e6;       // of matmuls
   double memory_bytes_per_us = 4e6;
-  double kernel_us = 2;  // what an op costs beside its work
+  double kernel_us = 2;  // fixed cost of an op
 
   // `call` has distributed types of that mesh.
   double OpUs(const OpCall& call, const Mesh& mesh) const;
   // `payload_bytes` as in CostModel::CollectiveUs.
   double CollectiveUs(CollectiveKind kind, double payload_bytes,
                       const AxisList& axes, const Mesh& mesh) const;
-  // Of copying so many bytes within a device.
+  // Time to copy so many bytes within a device.
   double CopyUs(double bytes) const;
 };
 

@@ -12,8 +12,8 @@ namespace asyra {
 // beam, pins, experts, tp_strategy, ep_strategy; `more` before them.
 std::vector<AttrDef> PlanOptionDefs(std::vector<AttrDef> more = {});
 
-// The same, but for the pins: read, and refused with an error that names the
-// option and what is known. Costs and names of dimensions are the context's.
+// The same without pins, parsed; an error names the option and the known
+// values. Costs and names of dimensions are the context's.
 absl::StatusOr<PlanOptions> ReadPlanOptions(const PassOptions& options,
                                             const Program& program,
                                             const PassContext& context);

@@ -13,7 +13,7 @@ namespace asyra {
 namespace {
 
 // Axes of more than one device. Model axes first: what they divide decides
-// what is left for data axes. Inner axes before outer ones.
+// what remains for data axes. Inner axes before outer ones.
 AxisList SolveOrder(const Mesh& mesh) {
   AxisList order;
   for (bool model : {true, false}) {
@@ -74,7 +74,7 @@ absl::StatusOr<CostedPlan> SolveAll(const Program& program,
   return plan;
 }
 
-// An axis that was asked for is used where it may be, whatever that costs.
+// A requested axis is used wherever its role allows, at any cost.
 absl::Status UseEveryAxis(const Program& program, const PlanOptions& options,
                           AxisRoles* roles, CostedPlan* plan,
                           PassContext& context) {

@@ -2,13 +2,14 @@
 //
 // The plan is a labelling of the graph: for each op, which mesh axes shard
 // which factor of its axis rule. Its cost is the time of every op on its
-// shards, plus the collectives between what producers leave and consumers
-// need (redistribute.h), costed as one whole: with all axes of both sides. It
-// is found by a dynamic program over the ops (sharding_solver.h), first one
-// axis after the other, model axes before data axes; then every two axes are
-// decided anew together, given the others, until nothing gains.
+// shards, plus the redistributions between producers and consumers
+// (redistribute.h), each with all axes of both sides together. A dynamic
+// program over the ops (sharding_solver.h) decides one axis after the other,
+// model axes before data axes; then every two axes together, given the others,
+// until nothing improves.
 //
-// What an axis may shard, and must where sizes allow: axis_roles.h.
+// axis_roles.h says what an axis may shard, and what it must shard where sizes
+// allow.
 #pragma once
 
 #include <string>
@@ -36,14 +37,14 @@ struct ShardingPlan {
   std::vector<OpSharding> ops;  // by op
   std::vector<Type> inputs;     // by program input
   Pins pins;                    // values that every reader finds as pinned
-  double us = 0;  // what plan_sharding weighed: all ops, one after the other
+  double us = 0;  // estimate of plan_sharding: the sum over all ops
 };
 
 struct PlanOptions {
   PlanCosts costs;
   int beam = 512;
   Pins pins;             // of the program's values; may be empty
-  AxisList expert_axes;  // shard experts beside what their names say
+  AxisList expert_axes;  // shard experts in addition to their role by name
   TpStrategy tp_strategy = TpStrategy::kAny;
   EpStrategy ep_strategy = EpStrategy::kAllToAll;
   DimNames dim_names;  // of the inputs; may be empty

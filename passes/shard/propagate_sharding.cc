@@ -98,7 +98,7 @@ class Propagator {
     }
   }
 
-  // What the values of an op say of its factors.
+  // The factors' axes by the values of an op.
   std::vector<Claim> ClaimsOf(int i) const {
     const Op& op = program_.ops[i];
     std::vector<Claim> claims;
@@ -202,7 +202,8 @@ class Propagator {
     }
   }
 
-  // Hands the factors' axes to all values of the op; whether one changed.
+  // Propagates the factors' axes to all values of the op; returns whether one
+  // changed.
   bool Spread(int i, const FactorAxes& axes) {
     const Op& op = program_.ops[i];
     bool changed = false;
@@ -237,7 +238,7 @@ class Propagator {
     return changed;
   }
 
-  // Drops factors' axes, the last first, until the op exists so.
+  // Drops factors' axes, the last first, until the op is legal.
   void Legalize(int i, FactorAxes* axes,
                 std::vector<ShardingConflict>* conflicts) const {
     for (size_t f = axes->size(); f-- > 0 && !IsLegal(i, *axes);) {

@@ -84,8 +84,8 @@ class Search {
     Reach({std::move(type), us, index, op, dim, to_dim, axes});
   }
 
-  // Axes that may be put on `dim` next: what the goal has there beyond what is
-  // there already, in the goal's order; every prefix of it.
+  // Axes that may be added to `dim` next: every prefix of the goal's remaining
+  // axes there, in the goal's order.
   std::vector<AxisList> Missing(const Type& type, int dim) const {
     const AxisList& have = type.dims[dim].axes;
     const AxisList& goal = to_.dims[dim].axes;

@@ -1,4 +1,4 @@
-// From one distribution of a value to another by collectives.
+// Redistributes a value by collectives.
 #pragma once
 
 #include <string_view>
@@ -41,8 +41,8 @@ class RedistributionCosts {
   RedistributionCosts(const Mesh& mesh, const PlanCosts& costs)
       : mesh_(mesh), costs_(costs) {}
 
-  // Whole nanoseconds, so that sums do not depend on their order. What
-  // is infeasible costs more than any sum of others.
+  // Whole nanoseconds, so that sums do not depend on their order. An infeasible
+  // step costs more than any sum of others.
   static constexpr int64_t kInfeasible = int64_t{1} << 60;
 
   TypeId Id(const Type& type);

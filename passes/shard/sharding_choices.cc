@@ -33,7 +33,7 @@ ShardingChoices::ShardingChoices(const Program& program, const AxisRoles& roles,
   }
 }
 
-// All that the choices of an op and the pins on its values depend on.
+// Everything that the choices of an op and the pins on its values depend on.
 int ShardingChoices::ClassOf(int i) {
   const Op& op = program_.ops[i];
   std::string key(op.def->name);
@@ -90,7 +90,7 @@ std::vector<ShardingChoices::Use> ShardingChoices::UsesOf(int i,
   return uses;
 }
 
-// Fills in types and cost; false where the op cannot be computed so.
+// Fills in types and cost; false if the op cannot be computed with this choice.
 bool ShardingChoices::Complete(int i, Choice* choice) {
   const Op& op = program_.ops[i];
   const AxisRule& rule = roles_.labels().rules[i];

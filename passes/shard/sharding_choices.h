@@ -30,15 +30,15 @@ class ShardingChoices {
   // By op: equal for ops with the same choices under equal plans.
   const std::vector<int>& classes() const { return classes_; }
 
-  // All ways of op i to use the axes of `open`, beside what the plan's op says
-  // of the others; never empty. Those that do most of what the axes were asked
-  // for, where there are any.
+  // All choices of op i for the axes of `open`, with the other axes as in the
+  // plan; never empty. Limited to the choices that fulfil most of what the axes
+  // must shard.
   std::shared_ptr<const Choices> Of(int i, const AxisList& open,
                                     const OpSharding& planned);
 
  private:
-  // What one axis does in an op: shards a factor, lets an operand through
-  // that is partial over it, or nothing.
+  // Use of one axis in an op: it shards a factor, an operand stays partial over
+  // it, or neither.
   struct Use {
     enum Kind : uint8_t { kNothing, kShards, kPartial } kind = kNothing;
     int index = 0;  // factor; operand, or -1 for all
@@ -46,7 +46,7 @@ class ShardingChoices {
 
   int ClassOf(int i);
   std::vector<Use> UsesOf(int i, AxisId axis) const;
-  // Makes the choice that the uses say; adds it if it exists and is new.
+  // Adds the choice of these uses if it is possible and new.
   void Add(int i, const AxisList& open, const std::vector<Use>& uses,
            OpSharding sharding, Choices* choices, std::vector<int>* asked);
   bool Complete(int i, Choice* choice);

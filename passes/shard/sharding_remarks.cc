@@ -16,7 +16,7 @@ class Remarker {
            const CostedPlan& plan)
       : program_(program), roles_(roles), plan_(plan) {}
 
-  // Why `axis` does not divide op i; nothing where it does, or need not.
+  // Why `axis` does not divide op i; empty if it does, or need not.
   std::optional<std::string> Of(int i, AxisId axis) const {
     const Op& op = program_.ops[i];
     if (op.operands.empty() || roles_.is_weight(op.results[0])) return {};
@@ -37,7 +37,7 @@ class Remarker {
   }
 
  private:
-  // The factors that the axis would have divided but for their size.
+  // The factors that the axis would divide if their size allowed it.
   std::vector<std::string> Indivisible(int i, AxisId axis) const {
     const AxisRule& rule = roles_.labels().rules[i];
     int64_t size = program_.mesh.size(axis);

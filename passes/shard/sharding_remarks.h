@@ -1,5 +1,5 @@
-// What a plan tells the user: ops that an axis could not divide, keys and
-// values that are gathered because heads do not divide.
+// Remarks on a plan: ops that an axis could not divide, keys and values that
+// are gathered because heads do not divide.
 #pragma once
 
 #include "passes/pass.h"

@@ -11,7 +11,7 @@ namespace asyra {
 namespace {
 
 constexpr int64_t kInfeasible = RedistributionCosts::kInfeasible;
-// What is avoided is still taken where there is no other way.
+// Cost of avoided choices, which are still used if there is no other.
 constexpr int64_t kAvoidedNs = int64_t{1} << 40;
 
 int64_t Sum(int64_t a, int64_t b) { return std::min(kInfeasible, a + b); }
@@ -127,7 +127,7 @@ TypeId ShardingSolver::GivenForm(int i, size_t k, const Choice& choice,
   return types_.Id(type);
 }
 
-// What it costs to bring the operands into the forms that the choice takes.
+// Cost of redistributing the operands as the choice requires.
 int64_t ShardingSolver::ReadNs(int i, const State& state, const Choice& choice,
                                uint32_t whole) {
   const Op& op = program_.ops[i];
@@ -168,9 +168,9 @@ int64_t ShardingSolver::OutputNs(const Forms& have) {
   return types_.Ns(have[0], types_.Id(sum));
 }
 
-// All steps from one state. Inputs read here first come in any form for
-// nothing; small ones whole as well, where they are read again and may be
-// wanted otherwise.
+// All steps from one state. Inputs that are first read here may have any
+// distribution at no cost; small ones may be whole in addition, if they are
+// read again and may need another one.
 void ShardingSolver::Extend(int i, const State& state, int from,
                             const Choices& choices,
                             std::vector<Candidate>* out) {
@@ -265,8 +265,8 @@ absl::Status ShardingSolver::Step(int i, const CostedPlan& plan) {
   return absl::OkStatus();
 }
 
-// Whether the states now, before op `begin`, are those of one period before
-// but for a constant cost.
+// Whether the states before op `begin` equal those of one period before, except
+// for a constant cost.
 bool ShardingSolver::Repeat(const std::vector<State>& before, int begin,
                             int p) const {
   if (before.size() != states_.size() || before.empty()) return false;

@@ -23,37 +23,37 @@ struct CostedPlan {
   bool Uses(AxisId axis) const;
 };
 
-// Forward over the ops, a state being the forms in which every value is at
-// hand that will still be read (the frontier), and the least it costs to get
-// there. Costs of redistributions are exact: types carry all axes decided so
-// far. Beyond `beam` states those of highest cost are dropped; below it the
-// result is the best there is.
+// Forward over the ops. A state has the distributions available of every value
+// that will still be read (the frontier), and the lowest cost to reach it.
+// Costs of redistributions are exact: types carry all axes decided so far.
+// Beyond `beam` states those of highest cost are dropped; otherwise the result
+// is optimal.
 //
-// Where the program repeats and the states at the end of a layer are those at
-// its begin, but for a constant in every cost, the decisions of that layer
-// hold for all equal ones that follow, and none of them is computed again.
+// Where the program repeats and the states at the end of a layer equal those at
+// its beginning except for a constant in every cost, the decisions of that
+// layer are copied to all equal ones that follow.
 class ShardingSolver {
  public:
   // All must outlive it.
   ShardingSolver(const Program& program, const AxisRoles& roles,
                  const PlanOptions& options, RedistributionCosts& types);
 
-  // Decides the axes of `open`; others as in `plan`, in which axes that were
-  // not decided yet shard nothing.
+  // Decides the axes of `open`, with the others as in `plan`; undecided axes
+  // shard nothing there.
   // Error: pins under which an op cannot be computed.
   absl::StatusOr<CostedPlan> Solve(const CostedPlan& plan, const AxisList& open,
                                    const AxisList& decided);
 
  private:
-  // A value on the frontier in one form; sorted.
+  // A value on the frontier in one distribution; sorted.
   using Held = std::pair<ValueId, TypeId>;
   using Frontier = absl::InlinedVector<Held, 8>;
   struct State {
     Frontier frontier;
     int64_t ns = 0;
   };
-  // How a state was reached: from a state of the layer before, by a choice,
-  // giving program inputs that are read here first, by operand, these types.
+  // How a state was reached: the state before, the choice, and by operand the
+  // types of program inputs that are first read here.
   struct Back {
     int from = -1;
     int choice = -1;
@@ -88,7 +88,8 @@ class ShardingSolver {
   int64_t OutputNs(const Forms& have);
   bool Dies(ValueId value, int i) const { return last_use_[value] <= i; }
 
-  // Skips as many repetitions as follow op `next`; the op to go on with.
+  // Skips the repetitions that follow op `next`; returns the op to continue
+  // with.
   int Stamp(int next, const CostedPlan& plan);
   bool SameChoices(int begin, int end, int period, const CostedPlan& plan);
   bool Repeat(const std::vector<State>& before, int begin, int p) const;

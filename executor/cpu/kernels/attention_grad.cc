@@ -153,8 +153,8 @@ class AttentionGradKernel : public CpuKernel {
     }
   }
 
-  // p, products of queries and keys, becomes weights, and dp the gradient of
-  // these products. Adds what a mask or a sink gets.
+  // p, the dot products of queries and keys, becomes weights, and dp their
+  // gradient. Adds the gradients of a mask and a sink.
   void RowGradient(const AttentionRows::Row& row,
                    const AttentionRows::Extras& extras, const KernelArgs& args,
                    float* p, float* dp, float* out) const {

@@ -26,7 +26,7 @@ class AttentionRows {
     return (b * sizes_.t * sizes_.kv_heads + KvHead(h)) * size;
   }
 
-  // Takes room for operands that are not in single precision.
+  // Reserves workspace to convert operands that are not in single precision.
   void LayOut(WorkspaceLayout* layout);
   // In single precision; in the workspace when it is not so already.
   const float* Operand(const KernelArgs& args, int i) const;
@@ -45,10 +45,11 @@ class AttentionRows {
   };
   // Products of a row of q with all keys become weights. Gives the weight that
   // a sink takes. `slopes`, where it is not null, becomes the derivative of
-  // each score by its product.
+  // each score by its dot product.
   float Weights(const Row& row, const Extras& extras, float* scores,
                 float* slopes = nullptr) const;
-  // Where the mask's element of a row and key 0 is, and the step to the next.
+  // Position of the mask's element of a row and key 0, and the step to the
+  // next.
   int64_t MaskElement(const Row& row) const {
     return row.b * mask_strides_[0] + row.h * mask_strides_[1] +
            row.s * mask_strides_[2];
@@ -61,12 +62,12 @@ class AttentionRows {
     int64_t elements;
     int64_t at;  // of its conversion in the workspace; -1: there is none
   };
-  // The score of key t, of its product with the row, which is at key `place`.
+  // The score of key t from its dot product with the row at position `place`.
   // `added` is the mask's element.
   float Score(float product, int64_t place, int64_t t, const float* added,
               float* slope) const;
   int64_t LengthOf(const Extras& extras, int64_t b) const;
-  // The key at which a row is.
+  // The position of a row among the keys.
   int64_t Place(const Row& row, const Extras& extras) const;
   bool SeesFrom(int64_t place, int64_t t) const {
     return (window_after_ == 0 || t < place + window_after_) &&

@@ -1,7 +1,6 @@
-// Convolution (ir/ops/conv.cc) as matmuls: the patches that the results see
-// are laid side by side, as far as they fit into a fixed room, and multiplied
-// with the weights (im2col, Chellapilla, Puri and Simard 2006). Half precision
-// is computed in single.
+// Convolution (ir/ops/conv.cc) as matmuls: patches of the input are copied side
+// by side into a buffer of fixed size and multiplied with the weights (im2col,
+// Chellapilla, Puri and Simard 2006). Half precision is computed in single.
 #include <algorithm>
 
 #include "executor/cpu/convert.h"

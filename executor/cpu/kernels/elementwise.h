@@ -18,16 +18,16 @@ template <typename C>
 using BlockFn = void (*)(const C* const* in, const int64_t* step, int64_t count,
                          double attr, C* out);
 
-// The function for each type that is computed in: f32 is also used for f16 and
-// bf16, i64 for all integers and bool. Null: not for these types.
+// The function for each computation type: f32 also for f16 and bf16, i64 for
+// all integers and bool. Null: not supported.
 struct BlockFns {
   BlockFn<float> f32 = nullptr;
   BlockFn<double> f64 = nullptr;
   BlockFn<int64_t> i64 = nullptr;
 };
 
-// Types are computed in as the last operand says. The function is given the
-// op's attribute `attr`, a float, where it is named.
+// The last operand decides the computation type. The function gets the op's
+// float attribute `attr`, if it is named.
 CpuKernelDef Elementwise(std::string_view op, const BlockFns& fns,
                          std::string_view attr = "");
 
@@ -49,8 +49,8 @@ void ShapedBlock(const C* const* in, const int64_t* step, int64_t count,
   }
 }
 
-// A loop for each way in which one operand is repeated, so that all of them
-// can be vectorized.
+// A loop for each case of a repeated operand, so that all of them can be
+// vectorized.
 template <auto F, typename C>
 void BinaryBlock(const C* const* in, const int64_t* step, int64_t count, double,
                  C* out) {

@@ -95,7 +95,7 @@ class ReduceKernel : public CpuKernel {
 };
 
 // In double, in two rounds: the largest element of each result, then the sum of
-// what is left of the others above it.
+// the terms relative to it.
 template <typename N>
 class LogSumExpKernel : public CpuKernel {
  public:

@@ -1,4 +1,4 @@
-// What is computed row by row along one dimension: softmax and running
+// Ops that compute row by row along one dimension: softmax and running
 // sums (ir/ops/softmax.cc), norms (ir/ops/norm.cc). In single precision, or
 // double for f64; sums over many elements are taken in double.
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 bool IsFloatUse(const KernelUse& use) { return IsFloat(use.operand(0).dtype); }
 
-// What one line of elements becomes, in place; `size` of them, together.
+// Computes one contiguous line of `size` elements in place.
 template <typename T>
 using LineFn = void (*)(T* line, int64_t size);
 

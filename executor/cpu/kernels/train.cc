@@ -67,8 +67,8 @@ class CrossEntropyKernel : public CpuKernel {
 // overwrite their operands.
 constexpr int64_t kBlock = 512;
 
-// What updates have in common: the first operands, each like the parameter,
-// block by block; the first of them are the results.
+// Shared by all updates: the first operands have the parameter's shape and are
+// processed block by block; the first of them are the results.
 template <size_t operands, typename Update>
 class UpdateKernel : public CpuKernel {
  public:

@@ -226,8 +226,8 @@ class Generator {
     return "";
   }
 
-  // What `targets` need of each element, in a loop over the vector's lanes
-  // that stays open.
+  // Computes the inputs of `targets` for each element, in a loop over the
+  // vector's lanes that stays open.
   void OpenLanes(std::string_view which, const std::vector<int>& targets) {
     Line(2, "#pragma unroll");
     Line(2, "for (int v = 0; v < {}; ++v) {{", plan_.vector);
@@ -274,8 +274,8 @@ class Generator {
     }
   }
 
-  // The reduction of all threads of a row, in each of them: halves of a warp
-  // meet, then the warps.
+  // Reduces over all threads of a row, with the result in each of them: first
+  // within a warp, then over warps.
   void JoinRow(int reduction) {
     const Node& node = expression_.nodes()[reduction];
     int64_t in_warp = std::min<int64_t>(32, plan_.row_threads);

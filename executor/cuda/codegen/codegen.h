@@ -8,8 +8,8 @@
 // stripes   rows are adjacent in memory: neighbouring threads have
 //           neighbouring rows, and several of them share one
 //
-// Reductions are taken in one order whatever the hardware does, so equal inputs
-// give equal bits. Results may overwrite operands of the same layout.
+// Reductions have a fixed order, so equal inputs give equal bits. Results may
+// overwrite operands of the same layout.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct GeneratedSource {
   std::string text;
   int64_t blocks = 0;  // 0: there is nothing to compute
   int threads = 0;     // of a block
-  // Where nothing is stored in single precision, division may lose a few of
-  // its last bits.
+  // Division may be approximate in its last bits: no result is stored in single
+  // precision.
   bool approximate_division = false;
 };
 

@@ -146,7 +146,7 @@ int NextPower(int64_t number) {
 
 int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// What a thread keeps of a row that so many share.
+// Elements of a row that a thread keeps, when this many threads share the row.
 int64_t HeldBytes(const CodegenPlan& plan, int row_threads) {
   int64_t held = DivideUp(plan.vectors, row_threads), bytes = 0;
   for (size_t k = 0; k < plan.loop.operands.size(); ++k) {
@@ -157,8 +157,8 @@ int64_t HeldBytes(const CodegenPlan& plan, int row_threads) {
   return bytes;
 }
 
-// Up to a warp for a row of as many vectors, then four vectors a thread; less
-// where an operand more would not fit into registers otherwise.
+// Up to one warp for a row of as many vectors, then four vectors a thread;
+// fewer if the operands would not fit into registers otherwise.
 void PlanRows(CodegenPlan* plan) {
   constexpr int64_t kMostBytes = 4 * kHeldRegisters;
   int64_t vectors = plan->vectors;

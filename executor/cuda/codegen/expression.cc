@@ -9,8 +9,8 @@
 namespace asyra::cuda {
 namespace {
 
-// Ops as C++ of what they compute in; a type without code is not for the op.
-// $a is the number `attr`.
+// C++ code of ops by computation type; a type without code is not supported. $a
+// is the number `attr`.
 struct OpCode {
   std::string_view op, floats, ints, attr;
 };
@@ -168,7 +168,7 @@ int Expression::Apply(std::string_view op, const AttrMap& attrs, DType dtype,
       text.replace(at, 2, number);
     }
   }
-  // 32-bit integers wrap around where the next op sees them.
+  // 32-bit integers wrap around before the next op reads them.
   if (dtype == DType::kI32) text = fmt::format("Rounded<int>({})", text);
   return Add(
       {.type = ComputedOf(dtype), .code = std::move(text), .inputs = inputs});
@@ -218,7 +218,7 @@ int Expression::Inline(const Expression& op, const std::vector<int>& operands) {
   auto [result, dtype] = op.results_[0];
   int value = mapped[result];
   has_wide_values_ |= dtype == DType::kF32 || dtype == DType::kF64;
-  // Types that are computed in another one.
+  // Types that are converted to another one for computation.
   bool is_stored_smaller =
       dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kI32;
   if (!is_stored_smaller) return value;

@@ -55,7 +55,7 @@ class Expression {
   // Reduces the whole row to one value for all of its elements.
   int Reduce(ReductionKind kind, int input);
   // The one result of another expression of one op, whose operands are these
-  // nodes, as whoever reads it from memory sees it.
+  // nodes, rounded as if it were stored to memory.
   int Inline(const Expression& op, const std::vector<int>& operands);
   // The next result; rounded to `dtype` when it is stored.
   void Store(int node, DType dtype);

@@ -8,8 +8,8 @@
 
 namespace asyra::cuda {
 
-// Elements from one step to the next in each dimension of a loop, 0 where an
-// operand is repeated, and the element where it begins.
+// Strides in elements for each dimension of a loop, 0 where an operand is
+// repeated, and the first element.
 struct Access {
   Shape strides;
   int64_t first = 0;

@@ -69,7 +69,7 @@ std::vector<std::string> OptionsFor(const NvrtcOptions& options) {
   return texts;
 }
 
-// What the code depends on, as one text.
+// All inputs of the compilation, as one text.
 std::string KeyOf(const std::string& source,
                   const std::vector<std::string>& options) {
   int major = 0, minor = 0;

@@ -1,8 +1,8 @@
 // Ends communicators of NCCL after a failure. ncclCommAbort tells the kernels
-// of a communicator to end, then waits until no graph holds its collectives any
-// longer and, in a process of several ranks, until all of them have called it:
-// a rank that waited for it before it gave its own graphs back would wait for
-// ever.
+// of a communicator to end, then waits until no graph holds its collectives
+// and, in a process of several ranks, until all of them have called it. A rank
+// that called it synchronously before destroying its own graphs would therefore
+// deadlock.
 #pragma once
 
 #include <future>
@@ -16,8 +16,8 @@ class CommAborts {
  public:
   // Returns at once; the kernels of `comm` end soon.
   void Begin(ncclComm_t comm);
-  // Whether all have ended before so many seconds are over; what has not goes
-  // on. Called where the graphs of this rank are gone.
+  // Whether all have ended within so many seconds; the others continue to end
+  // in the background. Called after the graphs of this rank are destroyed.
   bool Wait(double timeout_s);
 
  private:

@@ -57,7 +57,7 @@ absl::Status CopyBlock(const StridedCopy& block, const void* from, void* to,
   return absl::OkStatus();
 }
 
-// What members tell each other of one use.
+// Addresses that members exchange for one use.
 struct Addresses {
   void* result = nullptr;
   void* workspace = nullptr;
@@ -152,9 +152,8 @@ class CopyCollective : public CudaKernel {
   }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
-    // Within a GPU it takes a kernel to copy (copy engines do not, however they
-    // are asked), which finds room before what is computed next rather than
-    // later.
+    // A copy within a GPU is always a kernel, never a copy engine. Launched now
+    // it finds CTA slots before the next computation.
     if (!g_.sums && !has_self_copy()) {
       ASYRA_RETURN_IF_ERROR(SendBlock(g_.self, args, stream));
     }
@@ -173,10 +172,10 @@ class CopyCollective : public CudaKernel {
     return MeetAll(2, stream);
   }
 
-  // The self-copy: beside a product the kernel that makes it waits for
-  // the product's end, and so would everything behind it on the collective's
-  // stream. The driver's kernel would then hold up small ops for as long as it
-  // takes, and takes twice as long where rows are long and few.
+  // The self-copy: next to a matmul its kernel waits until the matmul ends, and
+  // so would everything behind it on the collective's stream. The driver's copy
+  // kernel would then delay small ops until it is done, and takes twice as long
+  // for few long rows.
   bool has_self_copy() const override { return g_.split && !g_.sums; }
   absl::Status EnqueueSelfCopy(const KernelArgs& args,
                                cudaStream_t stream) override {
@@ -185,9 +184,9 @@ class CopyCollective : public CudaKernel {
   }
 
  private:
-  // What comes after it begins when all members have come to it, and finds what
-  // they had written before. A flag is up only between two meetings over
-  // others, so that each may be used again by the next launch.
+  // A barrier of all members: later work sees everything that they wrote before
+  // it. A flag is set only between two barriers over other flags, so that the
+  // next launch can reuse it.
   absl::Status MeetAll(int meeting, cudaStream_t stream) {
     absl::InlinedVector<uint32_t*, 8> mine, theirs;
     for (int64_t member = 0; member < g_.members; ++member) {

@@ -1,10 +1,10 @@
-// A collective that copy engines carry: each member writes its chunks straight
-// into the memory of the others, which takes no CTAs from what is
-// computed beside it. Sums are then taken on the GPU that owns them.
+// A collective on copy engines: each member writes its chunks directly into the
+// memory of the others, which needs no CTAs. Each GPU then reduces the chunks
+// it owns.
 //
 // For members that are threads of one process, on GPUs that reach each other's
-// memory. Two meetings on the device (peer_flags.h) hold it together, or three
-// where sums are sent back.
+// memory. Two device barriers (peer_flags.h) order it, or three where reduced
+// chunks are sent back.
 #pragma once
 
 #include <memory>
@@ -17,13 +17,13 @@ namespace asyra::cuda {
 
 struct CopyCollectiveOptions {
   int self = 0;  // which of the members this rank is
-  // Tells all ranks of the world something; each calls it equally often.
+  // Exchanges bytes with all ranks of the world; each calls it equally often.
   std::function<absl::StatusOr<std::vector<std::string>>(std::string_view)>
       exchange;
   PeerFlags* flags = nullptr;  // of this rank's GPU; outlives the kernel
 };
 
-// Of a collective that copy engines can carry (ir/copy_engine.h); peer access
+// Of a collective that copy engines can carry (ir/copy_engine.h). Peer access
 // between the members' GPUs is enabled. Errors: those of CUDA.
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCopyCollective(
     const CollectiveUse& use, CopyCollectiveOptions options);

@@ -46,7 +46,7 @@ absl::StatusOr<std::shared_ptr<JointTeardown>> JointTeardown::Join(
   }
   std::shared_ptr<JointTeardown> shared;
   if (one_process) shared = *first.shared;
-  // All have it; after an error nobody knows, and it stays.
+  // All ranks have copied it. After an error that is unknown, and it is kept.
   ASYRA_RETURN_IF_ERROR(control.Exchange("").status());
   delete mine.shared;
   return shared;

@@ -1,8 +1,8 @@
 // Joint teardown, after a failure, of ranks that are threads of one process.
-// CUDA gives memory back only when no kernel runs on a GPU that reaches it, and
-// meanwhile holds up what other threads ask of it: a rank that freed its memory
-// at once would wait for a kernel that waits for this very rank, and keep that
-// kernel's host from noticing.
+// CUDA frees memory only when no kernel runs on a GPU that can access it, and
+// blocks calls of other threads meanwhile. A rank that freed its memory at once
+// would wait for a kernel that waits for this very rank, and would keep that
+// kernel's host from noticing the failure.
 #pragma once
 
 #include <atomic>
@@ -21,9 +21,9 @@ class JointTeardown {
   static absl::StatusOr<std::shared_ptr<JointTeardown>> Join(
       Communicator& control);
 
-  // This rank knows of the failure, or is gone. Once by each rank.
+  // This rank knows of the failure, or has ended. Called once by each rank.
   void Leave() { ++left_; }
-  // Whether all ranks have left before so many seconds are over.
+  // Whether all ranks have left within so many seconds.
   bool Wait(double timeout_s) const;
 
  private:

@@ -64,8 +64,9 @@ StridedCopy Unpacking(const CollectiveGeometry& geometry, int64_t members) {
   return copy;
 }
 
-// One operand on its way to its result. Chunks that are not contiguous are
-// packed into the workspace before NCCL runs, and unpacked from it afterwards.
+// The data movement of one operand to its result. Chunks that are not
+// contiguous are packed into the workspace before NCCL runs, and unpacked from
+// it afterwards.
 class Part {
  public:
   Part(CollectiveKind kind, const CollectiveGeometry& geometry, int64_t members,
@@ -112,7 +113,7 @@ class Part {
       status = Call(static_cast<const std::byte*>(from) + i * from_step_,
                     static_cast<std::byte*>(to) + i * to_step_, comm, stream);
     }
-    // Also after an error: a group that is left open takes in all that follows.
+    // Also after an error: an open group would include all later calls.
     absl::Status ended = ToStatus(ncclGroupEnd(), "ncclGroupEnd");
     return status.ok() ? ended : status;
   }
@@ -125,9 +126,9 @@ class Part {
   }
 
  private:
-  // Chunks that are contiguous but for a short outer loop (the batch, where the
-  // sequence is sharded) are moved by grouped calls, one for each of its
-  // rounds, in one launch, rather than packed.
+  // Chunks that are contiguous except for a short outer loop (the batch, if the
+  // sequence is sharded) are not packed but moved by grouped calls in one
+  // launch, one call for each iteration.
   void Split(const CollectiveGeometry& geometry) {
     int64_t size = SizeOf(geometry.dtype);
     if (kind_ == CollectiveKind::kAllToAll || geometry.middle != 1 ||
@@ -217,7 +218,7 @@ class NcclCollective : public CudaKernel {
       status = parts_[p].Move(args.operands[p], args.results[p], workspace,
                               comm_, stream);
     }
-    // Also after an error: a group that is left open takes in all that follows.
+    // Also after an error: an open group would include all later calls.
     absl::Status ended = ToStatus(ncclGroupEnd(), "ncclGroupEnd");
     return status.ok() ? ended : status;
   }

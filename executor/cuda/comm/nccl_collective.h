@@ -9,7 +9,7 @@
 namespace asyra::cuda {
 
 // `comm` connects the members of the use's group in their order, and outlives
-// the kernel. Errors: sums of an element type that NCCL has none for.
+// the kernel. Error: an element type that NCCL cannot reduce.
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareNcclCollective(
     const CollectiveUse& use, ncclComm_t comm);
 

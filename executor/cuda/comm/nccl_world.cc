@@ -21,7 +21,7 @@ namespace {
 using cuda::OnGpu;
 using cuda::ToStatus;
 
-// In which the ranks of a process should notice that one of them has failed.
+// Time for the ranks of a process to notice that one of them has failed.
 constexpr double kNoticeSeconds = 5;
 
 class NcclWorld : public Communicator {
@@ -59,8 +59,8 @@ class NcclWorld : public Communicator {
     std::memcpy(&id, said[0].data(), sizeof(id));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 1;
-    // It carries nothing itself, groups are split from it: each of 32 channels
-    // would take 6 MiB of the GPU.
+    // Only the parent of the groups, which are split from it. It has few
+    // channels: each of 32 would take 6 MiB of the GPU.
     config.maxCTAs = 1;
     return ToStatus(
         ncclCommInitRankConfig(&world_, static_cast<int>(size()), id,
@@ -107,7 +107,7 @@ class NcclWorld : public Communicator {
   absl::Status Check(double waited_s) override {
     absl::Status status = CheckAll(waited_s);
     if (status.ok()) return status;
-    // The others learn of it before anything of theirs ends early.
+    // The other ranks learn of the failure before their kernels end early.
     control_.Abort(status);
     AbortAll();
     return status;
@@ -117,8 +117,8 @@ class NcclWorld : public Communicator {
     if (!control_.Check(0).ok()) AbortAll();
   }
 
-  // May be called where CUDA must not be (in a host function of a stream): the
-  // next Check ends what waits on the GPU.
+  // May run in a host function of a stream, where CUDA calls are not allowed:
+  // the next Check ends kernels that wait.
   void Abort(const absl::Status& cause) override { control_.Abort(cause); }
 
  private:
@@ -158,9 +158,9 @@ class NcclWorld : public Communicator {
     return member;
   }
 
-  // NCCL makes connections when a collective first needs them, which it could
-  // not in the capture of a graph and should not in a step: each kind and size
-  // runs once beforehand.
+  // NCCL connects when a collective first needs it, which is not possible
+  // during graph capture and unwanted in a step: each kind and size runs once
+  // beforehand.
   absl::Status WarmUp(const KernelUse& use, ncclComm_t comm,
                       CudaKernel& kernel) {
     int count = use.num_operands();
@@ -185,8 +185,8 @@ class NcclWorld : public Communicator {
         std::unique_ptr<cuda::CudaStream> stream,
         cuda::CudaStream::Create(options_.ordinal, StreamUse::kCollectives,
                                  nullptr, &failure));
-    // Freeing memory on one GPU waits for kernels on its peers: none may wait
-    // for a rank that is still at what it prepared before.
+    // Freeing memory on one GPU waits for kernels on its peers: no kernel may
+    // wait for a rank that is still preparing an earlier collective.
     ASYRA_RETURN_IF_ERROR(Exchange("").status());
     kernel.Launch(args, *stream);
     ASYRA_RETURN_IF_ERROR(stream->Synchronize(
@@ -213,7 +213,7 @@ class NcclWorld : public Communicator {
     if (aborted_) return;
     aborted_ = true;
     OnGpu gpu(options_.ordinal);
-    // Before anybody gives back memory, which could hold up this call.
+    // Before any rank frees memory, which could block this call.
     if (flags_ != nullptr) flags_->RaiseAll();
     if (teardown_ != nullptr) {
       teardown_->Leave();
@@ -238,24 +238,24 @@ class NcclWorld : public Communicator {
     return ToStatus(error, "a collective");
   }
 
-  // The members have one communicator for each set of axes and CTA budget.
-  // All ranks prepare the same collectives, each in a group of its own, so that
-  // all take part in a split.
+  // The members have one communicator for each set of axes and number of CTAs.
+  // All ranks prepare the same collectives, each in its own group, so that all
+  // take part in a split.
   absl::StatusOr<ncclComm_t> GroupOf(const CollectiveUse& use) {
     int64_t ctas = CtasOf(use);
     auto found = groups_.find({use.members, ctas});
     if (found != groups_.end()) return found->second;
-    // NCCL would wait for ever for a rank that has failed meanwhile.
+    // NCCL would wait forever for a rank that has failed.
     ASYRA_RETURN_IF_ERROR(Exchange("").status());
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 1;
     if (ctas > 0) {
       config.minCTAs = 1;
       config.maxCTAs = static_cast<int>(ctas);
-      // Blocks of a cluster begin together, on neighbouring SMs. By
-      // fours, NCCL's choice, they do not fit where products leave room
-      // (sm_margin): an all_gather of 16 blocks then took 770 us instead of
-      // 220. By pairs it takes no longer alone.
+      // CTAs of a cluster begin together, on neighbouring SMs. Clusters of
+      // four, NCCL's default, do not fit into the SM margin of matmuls: an
+      // all_gather with 16 CTAs then took 770 us instead of 220. With clusters
+      // of two it is not slower alone.
       config.cgaClusterSize = 2;
     }
     ncclComm_t comm = nullptr;
@@ -276,7 +276,7 @@ class NcclWorld : public Communicator {
   NcclWorldOptions options_;
   ncclComm_t world_ = nullptr;
   std::map<std::pair<std::vector<int64_t>, int64_t>, ncclComm_t> groups_;
-  // What has run once: its kind and the bytes of its operands.
+  // Collectives that have run once: kind and bytes of the operands.
   std::set<std::tuple<ncclComm_t, CollectiveKind, std::vector<int64_t>>> warm_;
   bool aborted_ = false;
   cuda::CommAborts aborts_;

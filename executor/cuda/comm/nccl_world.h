@@ -1,5 +1,5 @@
 // One rank's end of a world of GPUs. NCCL moves the data; the control plane
-// (how NCCL is found, what the ranks agree on, that one has failed) is another
+// (NCCL's bootstrap, agreement between ranks, failures) is another
 // communicator, between host processes or threads.
 #pragma once
 
@@ -17,18 +17,19 @@ struct NcclWorldOptions {
 
 // All ranks of `control`, which outlives it, call it together. The groups of a
 // program get NCCL communicators of their own when its collectives are
-// prepared, one for each set of axes and budget of CTAs (the attribute `ctas`).
+// prepared, one for each set of axes and number of CTAs (the attribute `ctas`).
 //
 // Chunks that are not contiguous in memory are packed before or unpacked after
-// the collective, on its stream, in its workspace. Sums are NCCL's: equal on
-// all ranks that get the whole, in an order that depends on the algorithm.
+// the collective, on its stream, in its workspace. NCCL reduces, in an order
+// that depends on its algorithm; all ranks that get the same result get equal
+// bytes.
 //
 // Collectives with `transport=copy_engine` are carried by copy engines where
 // all ranks are threads of one process on GPUs that reach each other's memory;
 // by NCCL elsewhere.
 //
-// A failure of another rank, of NCCL or of the timeout shows in Check; Abort
-// ends what waits on the GPU.
+// Check reports a failure of another rank or of NCCL, and the timeout; Abort
+// ends kernels that wait.
 // Errors: NCCL's; two ranks on one GPU.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateNcclWorld(
     Communicator& control, const NcclWorldOptions& options);

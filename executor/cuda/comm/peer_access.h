@@ -1,4 +1,4 @@
-// Which ranks' GPUs reach each other's memory.
+// Peer access between the GPUs of ranks.
 #pragma once
 
 #include "executor/comm/communicator.h"
@@ -7,8 +7,8 @@ namespace asyra::cuda {
 
 // Whether the GPUs of all ranks of `control`, threads of one process, reach
 // each other's memory, which is then enabled. `ordinal` is that of the caller's
-// GPU, its thread's current one. False where NCCL is told to do without
-// (NCCL_P2P_DISABLE). All ranks call it, and get the same.
+// GPU, its thread's current one. False where NCCL_P2P_DISABLE is set. All ranks
+// call it and get the same answer.
 // Errors: those of CUDA and of the exchange.
 absl::StatusOr<bool> ReachAllPeers(Communicator& control, int ordinal);
 

@@ -1,6 +1,6 @@
-// How GPUs of one process meet without a kernel: streams wait for flags in
-// their GPU's memory, which copies from the others set. A kernel would wait for
-// a place beside products, whose blocks stay until the whole is done.
+// Barriers between GPUs of one process without a kernel: streams wait for flags
+// in their GPU's memory, which copies from the others set. A kernel would have
+// to wait for free SMs, because CTAs of a matmul stay until it is done.
 #pragma once
 
 #include <memory>
@@ -14,30 +14,28 @@ namespace asyra::cuda {
 // Flags of one GPU. Thread-safe but for Take.
 class PeerFlags {
  public:
-  // On the current GPU. Error: a driver that knows no waiting for memory.
+  // On the current GPU. Error: the driver cannot wait for memory on a stream.
   static absl::StatusOr<std::unique_ptr<PeerFlags>> Create();
   ~PeerFlags();
 
-  // `count` flags that nobody else has, all of them down.
+  // Allocates `count` flags, all of them cleared.
   // Error: ResourceExhausted.
   absl::StatusOr<uint32_t*> Take(int64_t count);
 
-  // Enqueues that the flags of others are raised, once what is on the stream
-  // is done.
+  // Enqueues setting the flags of other GPUs, after the work on the stream.
   absl::Status Raise(absl::Span<uint32_t* const> theirs, cudaStream_t stream);
-  // Enqueues that the stream waits until these of its own are up, and takes
-  // them down again.
+  // Enqueues waiting until these flags of this GPU are set, then clears them.
   absl::Status Await(absl::Span<uint32_t* const> mine, cudaStream_t stream);
 
-  // Raises all flags, so that nothing waits any longer. What is enqueued goes
-  // on with whatever it finds.
+  // Sets all flags, so that nothing waits any longer; enqueued work continues
+  // with whatever data there is.
   void RaiseAll();
 
  private:
   PeerFlags() = default;
   absl::Status Initialize();
 
-  Scratch flags_, one_;  // `one_` is what is copied to raise a flag
+  Scratch flags_, one_;  // `one_` is copied to set a flag
   int64_t taken_ = 0;
   void* wait_or_write_ = nullptr;   // cuStreamBatchMemOp
   uint32_t* ones_ = nullptr;        // in memory of the host, a flag each

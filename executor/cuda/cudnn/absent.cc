@@ -1,4 +1,4 @@
-// What a build without cuDNN, or without its frontend's headers, says.
+// Replacements in a build without cuDNN or its frontend's headers.
 #include "executor/cuda/cudnn/cudnn.h"
 #include "ir/support/status.h"
 

@@ -1,5 +1,5 @@
-// Attention as cuDNN's graph of it. Heads are between rows in memory, which
-// strides say.
+// Attention as a graph of cuDNN. Strides describe heads, which are between rows
+// in memory.
 #include "executor/cuda/cudnn/cudnn.h"
 #include "executor/cuda/cudnn/graph.h"
 #include "executor/cuda/device/cuda_kernel.h"

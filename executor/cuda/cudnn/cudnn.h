@@ -1,5 +1,5 @@
-// Kernels by cuDNN. All are Unimplemented where cuDNN does
-// not take the use, and in a build without it; the caller then has another way.
+// Kernels by cuDNN. All are Unimplemented where cuDNN does not support the use,
+// and in a build without cuDNN; the caller then uses another kernel.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ namespace asyra::cuda {
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCudnnAttention(
     const AttentionProblem& problem, const AttentionOperands& operands);
 
-// f16, bf16 and f32 (not in tf32) of one to three spatial dimensions, where the
-// input is not spread and pads are not negative.
+// f16, bf16 and f32 (not in tf32) with one to three spatial dimensions, without
+// input dilation and negative pads.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareCudnnConv(
     const ConvProblem& problem);
 

@@ -14,9 +14,9 @@ namespace {
 // Plans of the heuristics that are timed, and how often.
 constexpr int64_t kCandidates = 4;
 constexpr int kTimedRuns = 5;
-// Plans that want more are left out.
+// Plans with a larger workspace are left out.
 constexpr int64_t kMostWorkspaceBytes = int64_t{256} << 20;
-// As memory of CUDA's own is aligned; ours is less.
+// The alignment of CUDA's allocations; ours is smaller.
 constexpr int64_t kAlignment = 256;
 
 // cuDNN's handles are bound to a GPU and used by one thread at a time.
@@ -42,7 +42,7 @@ absl::StatusOr<GpuHandle*> HandleOfGpu() {
   return &found;
 }
 
-// What cuDNN refuses is left to others.
+// A use that cuDNN refuses goes to another kernel.
 absl::Status Refused(const fe::error_t& error) {
   if (error.is_good()) return absl::OkStatus();
   return Unimplemented("cuDNN: {}", error.err_msg);
@@ -89,7 +89,7 @@ class CudnnGraph::Trial {
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
 
-  // Whatever cuDNN and CUDA load when a plan first runs is loaded then.
+  // The first run loads modules of cuDNN and CUDA.
   absl::Status Once(const CudnnGraph& graph, int64_t plan) const {
     ASYRA_RETURN_IF_ERROR(graph.Run(plan, pointers_, workspace_.data, stream_));
     ASYRA_CUDA(cudaStreamSynchronize(stream_));
@@ -207,7 +207,7 @@ absl::StatusOr<TuningResult> CudnnGraph::Fastest(const Trial& trial) {
     }
     ++built;
     absl::StatusOr<float> ms = trial.TimeMs(*this, plan);
-    if (!ms.ok()) continue;  // what fails to run is no candidate
+    if (!ms.ok()) continue;  // not a candidate if it fails to run
     if (!best.value.empty() && *ms * 1e3 >= best.us) continue;
     best = {name, *ms * 1e3};
   }

@@ -1,6 +1,6 @@
-// A graph of cuDNN's with the plan that runs it, chosen when it is prepared:
-// the first that its heuristics name are timed on random data, unless that was
-// done before (executor/tuning/tuning_results.h).
+// A graph of cuDNN's with the plan that runs it. The first plans that its
+// heuristics propose are timed on random data when the graph is prepared,
+// unless there is a tuning result (executor/tuning/tuning_results.h).
 #pragma once
 
 #include <functional>
@@ -35,11 +35,11 @@ struct GraphValue {
 fe::DataType_t CudnnType(Element element);  // of floats
 
 struct GraphSpec {
-  std::string key;  // says all that the rest depends on
+  std::string key;  // identifies tensors and operations
   // Describes the tensors and operations, with every value's uid.
   std::function<std::shared_ptr<fe::graph::Graph>()> describe;
   std::vector<GraphValue> values;
-  // Plans that do any of this to numbers are left out.
+  // Plans with any of these numerical notes are left out.
   std::vector<fe::NumericalNote_t> barred;
 };
 

@@ -1,4 +1,4 @@
-// What a build without the CUDA toolkit says.
+// Replacements in a build without the CUDA toolkit.
 #include "executor/cuda/device/cuda_platform.h"
 #include "executor/cuda/device/device_info.h"
 #include "ir/support/status.h"

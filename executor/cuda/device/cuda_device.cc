@@ -134,8 +134,8 @@ class CudaDevice : public Device {
     bool has_body = BodyOf(use.attrs()) != nullptr;
     if (const CudaKernelDef* def = FindCudaKernel(use)) {
       auto kernel = def->prepare(use);
-      // That a library has nothing for a product and its epilogue is known only
-      // when it is asked.
+      // Only a query tells whether a library has an algorithm for a matmul with
+      // this epilogue.
       if (!has_body || !absl::IsUnimplemented(kernel.status())) return kernel;
     }
     if (has_body) return PrepareComposite(use, *this);
@@ -157,8 +157,9 @@ class CudaDevice : public Device {
   std::unique_ptr<cuda::Probes> probes_;
 };
 
-// A kernel that is loaded when it is first launched waits for the GPU, on which
-// a collective may wait for this very rank. Who has set the variable knows why.
+// Lazy loading waits for the GPU at the first launch of a kernel, where a
+// collective may be waiting for this very rank. A value set by the user is
+// kept.
 void LoadKernelsAtOnce() {
   static const int done = setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   (void)done;

@@ -12,8 +12,8 @@ struct CudaDeviceOptions {
   bool graphs = true;
 };
 
-// Sets CUDA_MODULE_LOADING=EAGER for the process unless it is set, which counts
-// where CUDA was not used before.
+// Sets CUDA_MODULE_LOADING=EAGER for the process unless it is set; this has an
+// effect only before the first use of CUDA.
 // For one rank: its executors use the device one after the other.
 // Errors: what CUDA says.
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(

@@ -14,7 +14,7 @@ std::string_view Function(std::string_view call) {
 
 absl::Status ToStatus(cudaError_t error, std::string_view call) {
   if (error == cudaSuccess) return absl::OkStatus();
-  // What is no lasting fault of the context is forgotten here.
+  // Clears errors that do not invalidate the context.
   cudaGetLastError();
   std::string text =
       fmt::format("{}: {}", Function(call), cudaGetErrorString(error));

@@ -11,10 +11,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A step of that length is waited for awake, a longer one with naps.
+// Waits up to this long by spinning, longer by sleeping between polls.
 constexpr double kAwakeS = 0.002;
 constexpr auto kNap = std::chrono::microseconds(50);
-// How often the state of the world is looked at.
+// Interval between calls of `check`.
 constexpr double kCheckEveryS = 0.01;
 
 }  // namespace
@@ -93,7 +93,8 @@ absl::Status CudaStream::Synchronize(const WaitCheck& check) {
     }
     if (waited_s > kAwakeS) std::this_thread::sleep_for(kNap);
   }
-  // What a failure of another rank let through has ended without its data.
+  // After a failure of another rank, work that was released has ended without
+  // its data.
   if (check) ASYRA_RETURN_IF_ERROR(check(0));
   if (probe_results_ == nullptr) return absl::OkStatus();
   absl::Status found = probe_results_->Take();
@@ -126,8 +127,8 @@ class GraphRecording : public Recording {
   absl::Status Capture(absl::Span<Stream* const> streams,
                        const std::function<void()>& enqueue) {
     OnGpu gpu(home_->ordinal());
-    // Other ranks' threads go on preparing meanwhile, and NCCL may look after
-    // its own memory.
+    // Relaxed mode: other ranks' threads prepare at the same time, and NCCL may
+    // allocate memory.
     ASYRA_CUDA(
         cudaStreamBeginCapture(home_->handle(), cudaStreamCaptureModeRelaxed));
     SetCapturing(streams, true);
@@ -139,7 +140,7 @@ class GraphRecording : public Recording {
     // The cause, of which the end of the capture is a consequence.
     if (home_->failure_->happened()) status = home_->failure_->status();
     if (status.ok()) {
-      // Else all of it would run with the priority of one stream.
+      // Otherwise the whole graph would run with the priority of one stream.
       status =
           ToStatus(cudaGraphInstantiate(
                        &exec_, graph, cudaGraphInstantiateFlagUseNodePriority),

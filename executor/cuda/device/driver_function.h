@@ -1,5 +1,4 @@
-// Functions of the driver, asked for when they are needed, so that nothing
-// links it.
+// Functions of the driver, looked up at run time, so that nothing links it.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -1,6 +1,6 @@
 // The op's own reference (ir/ops), computed by the host between two copies, in
 // the order of the stream: the last resort of an op that has no kernel, slow
-// and reported. What depends on nothing is computed once, and copied.
+// and reported. An op without operands is computed once, and copied.
 #pragma once
 
 #include "executor/cuda/device/cuda_kernel.h"

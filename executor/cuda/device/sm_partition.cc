@@ -12,7 +12,7 @@
 namespace asyra::cuda {
 namespace {
 
-// What the driver offers since CUDA 12.5.
+// Driver functions since CUDA 12.5.
 struct Driver {
   decltype(&cuDeviceGetDevResource) get = nullptr;
   decltype(&cuDevSmResourceSplitByCount) split = nullptr;
@@ -158,7 +158,7 @@ absl::Status PartStream::Within(
 absl::StatusOr<std::unique_ptr<Kernel>> OnSmPartition(
     std::unique_ptr<CudaKernel> kernel, int margin) {
   auto part = PartStream::Create(margin);
-  // All SMs are as right, only later for collectives.
+  // All SMs give the same result, only collectives start later.
   if (absl::IsUnimplemented(part.status())) return kernel;
   ASYRA_RETURN_IF_ERROR(part.status());
   return std::make_unique<KernelOnPartition>(std::move(kernel),

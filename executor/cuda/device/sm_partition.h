@@ -1,10 +1,10 @@
 // Kernels on a partition of a GPU's SMs, so that collectives on other streams
-// start at once (sm_margin, ScheduleAttrs in ir/op_def.h). cuBLASLt keeps its
-// GEMMs to as many as it is told; for kernels that cannot be told there are
-// streams of a green context, whose SMs the driver sets apart. Measured on an
-// H200 with 124 of 132 SMs: GEMMs take 0.92 to 1.04 times as long, attention
-// 1.02 to 1.09, and a kernel of 16 CTAs starts beside them within 20 us instead
-// of at their end.
+// start at once (sm_margin, ScheduleAttrs in ir/op_def.h). cuBLASLt limits its
+// GEMMs to a given number of SMs; kernels without such a setting run on streams
+// of a green context, to which the driver assigns the SMs. Measured on an H200
+// with 124 of 132 SMs: GEMMs take 0.92 to 1.04 times as long, attention 1.02 to
+// 1.09, and a kernel of 16 CTAs starts beside them within 20 us instead of at
+// their end.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace asyra::cuda {
 
-// The SMs of the current GPU but for `margin` of them. Errors: none are left.
+// The SMs of the current GPU less `margin`. Errors: none are left.
 absl::StatusOr<int> SmsWithin(int margin);
 
 class PartStream {
@@ -39,7 +39,8 @@ class PartStream {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-// The kernel on all SMs but `margin`; on all where none are set apart.
+// The kernel on all SMs but `margin`; on all SMs where the driver cannot
+// partition them.
 absl::StatusOr<std::unique_ptr<Kernel>> OnSmPartition(
     std::unique_ptr<CudaKernel> kernel, int margin);
 

@@ -106,7 +106,7 @@ class LtGemm : public Gemm {
     ASYRA_CUDA(cublasLtMatmulPreferenceSetAttribute(
         preference.value, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
         sizeof(bytes)));
-    // It would take for granted what fresh memory has, 256.
+    // The default assumes the alignment of new allocations, 256.
     for (auto matrix : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
                         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
@@ -120,7 +120,7 @@ class LtGemm : public Gemm {
     cublasStatus_t asked = cublasLtMatmulAlgoGetHeuristic(
         handle_, operation_.value, b_.value, a_.value, c_.value, c_.value,
         preference.value, kCandidates, found.data(), &count);
-    // Where it has nothing, of an epilogue, this is what it says.
+    // cuBLASLt's answer if it has no algorithm for an epilogue.
     if (asked == CUBLAS_STATUS_NOT_SUPPORTED) {
       count = 0;
     } else {
@@ -137,7 +137,7 @@ class LtGemm : public Gemm {
                          shape_.m, shape_.n, shape_.k, ToString(shape_.dtype));
   }
 
-  // Whether an algorithm that was found elsewhere runs this product here.
+  // Whether an algorithm from another process runs this matmul on this device.
   bool Takes(const GemmAlgorithm& algorithm) {
     if (algorithm.workspace_bytes > kGemmWorkspaceBytes) return false;
     cublasLtMatmulHeuristicResult_t checked = {};
@@ -223,7 +223,7 @@ class LtGemm : public Gemm {
   TuningResult tuned_;
 };
 
-// Matrices to time a product on.
+// Matrices to time a matmul on.
 class Trial {
  public:
   absl::Status Prepare(const GemmShape& s) {
@@ -273,7 +273,8 @@ class Trial {
   Scratch a_, b_, c_, residual_, bias_, workspace_;
 };
 
-// The fastest of the candidates; the first one where there is no memory to try.
+// The fastest of the candidates; the first one if there is no memory to time
+// them.
 absl::StatusOr<TuningResult> Tune(const GemmShape& shape, LtGemm& gemm) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<GemmAlgorithm> found, gemm.Candidates());
   Trial trial;

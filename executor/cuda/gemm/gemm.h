@@ -1,6 +1,6 @@
-// Matrix products by cuBLASLt, with the algorithm chosen when they are
-// prepared: those that its heuristics name first are timed on random data,
-// unless that was done before (executor/tuning/tuning_results.h).
+// Matmuls by cuBLASLt. The algorithms that its heuristics propose first are
+// timed on random data when a matmul is prepared, unless there is a tuning
+// result (executor/tuning/tuning_results.h).
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 namespace asyra::cuda {
 
 // c[m, n] = a[m, k] b[k, n], each dense in rows, summed in f32 or wider; a
-// transposed operand is stored as [k, m] or [n, k]. `batch` products, whose
-// matrices begin so many elements apart; residuals have c's layout, all have
-// one bias.
+// transposed operand is stored as [k, m] or [n, k]. `batch` matmuls, whose
+// matrices begin so many elements apart; residuals have c's layout, and all
+// matmuls share one bias.
 struct GemmShape {
   DType dtype = DType::kBF16;  // f16, bf16, f32 or f64
   bool transpose_a = false, transpose_b = false;

@@ -9,8 +9,8 @@
 namespace asyra::cuda {
 namespace {
 
-// Every field: one that GemmShape or its epilogue gains does not compile until
-// it is here.
+// Lists every field: a new field of GemmShape or its epilogue does not compile
+// until it is added here.
 std::string FieldsOf(const GemmShape& shape) {
   const auto& [dtype, transpose_a, transpose_b, m, n, k, batch, a_stride,
                b_stride, c_stride, epilogue, sms, f32_result] = shape;

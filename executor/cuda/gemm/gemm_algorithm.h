@@ -1,4 +1,4 @@
-// cuBLASLt's algorithm for a product as a tuning result
+// cuBLASLt's algorithm for a matmul as a tuning result
 // (executor/tuning/tuning_results.h): its key, and the algorithm as text.
 #pragma once
 
@@ -13,12 +13,13 @@ namespace asyra::cuda {
 // NVIDIA recommends 32 MiB on Hopper.
 inline constexpr uint64_t kGemmWorkspaceBytes = uint64_t{32} << 20;
 
-// What the addresses of all matrices of such products have in common: values
-// begin at multiples of kDeviceAlignment, their matrices after whole ones.
+// The alignment that all matrices of such matmuls have: values begin at
+// multiples of kDeviceAlignment, further matrices of a batch at multiples of
+// their size.
 uint32_t AlignmentOf(const GemmShape& shape);
 
-// All that an algorithm depends on: every field of the shape, what it may take
-// for granted of memory, the version of cuBLASLt, and the GPU (GpuModel).
+// All that an algorithm depends on: every field of the shape, the alignment,
+// the version of cuBLASLt, and the GPU (GpuModel).
 std::string KeyOf(const GemmShape& shape, std::string_view gpu);
 
 struct GemmAlgorithm {

@@ -30,8 +30,7 @@ absl::Status SetEpilogue(const GemmEpilogue& epilogue, cudaDataType_t type,
   if (!epilogue.bias) return absl::OkStatus();
   ASYRA_CUDA(cublasLtMatmulDescSetAttribute(
       operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof(type)));
-  // The heuristics read nothing there, but take its alignment for that of what
-  // will come.
+  // The heuristics do not read this memory but assume its alignment.
   return SetBias(reinterpret_cast<const void*>(uintptr_t{kDeviceAlignment}),
                  operation);
 }

@@ -1,4 +1,4 @@
-// What cuBLASLt computes behind a product, before it stores it:
+// The epilogue of a matmul, computed by cuBLASLt before the result is stored:
 //   c = activation(a b + residual + bias)
 // in f32, rounded once. Its gelu is the tanh formula.
 #pragma once

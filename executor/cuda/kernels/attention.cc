@@ -1,5 +1,5 @@
-// Attention (ir/ops/attention.cc) on cuDNN where it takes the use, else on
-// kernels of our own; gradients on these.
+// Attention (ir/ops/attention.cc) by cuDNN where it supports the use, otherwise
+// by kernels of our own; gradients always by these.
 #include "executor/cuda/cudnn/cudnn.h"
 #include "executor/cuda/device/sm_partition.h"
 #include "executor/cuda/kernels/attention_problem.h"
@@ -82,7 +82,7 @@ absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareWhole(const KernelUse& use) {
   return std::make_unique<AttentionKernel>(use);
 }
 
-// cuDNN's kernels of attention take all SMs that they see.
+// cuDNN's attention kernels use all SMs of the stream's context.
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel, PrepareWhole(use));
   if (use.sm_margin() == 0) return kernel;

@@ -8,7 +8,7 @@ template <typename A>
 struct RowState {
   A largest[kTile];  // score so far
   A sum[kTile];      // of exp(score - largest)
-  A factor[kTile];   // what the sums before a tile of keys are to be scaled by
+  A factor[kTile];   // scale of the earlier sums for a new tile of keys
 };
 
 // Turns the scores in memory.weights to weights; a warp for each row.
@@ -30,8 +30,8 @@ __device__ void Weigh(TileMemory<A>& memory, RowState<A>& rows) {
   }
 }
 
-// What a row's sums are divided by: exp(sink) is part of it. Where all scores
-// are -inf 0, for a result of 0, or NaN.
+// The divisor of a row's sums, with exp(sink). Where all scores are -inf 0, for
+// a result of 0, or NaN.
 template <typename A>
 __device__ A Total(const AttentionProblem& p, const AttentionData& data,
                    const RowState<A>& rows, int i, int64_t h, A* log_sum) {

@@ -9,8 +9,8 @@
 namespace asyra::cuda {
 namespace {
 
-// As good as minus infinity beside any score; the least number of f16, which
-// exporters write.
+// Equivalent to minus infinity next to any score; the lowest number of f16,
+// which exporters write.
 constexpr double kAsGoodAsHidden = -65504;
 
 std::vector<Type> LocalTypes(const KernelUse& use) {

@@ -12,7 +12,7 @@ namespace asyra::cuda {
 // `first` is the number of the first operand after q, k, v (and dy).
 AttentionProblem ProblemOf(const KernelUse& use, int first);
 
-// Which operands of a use are there, by number; -1: none.
+// Numbers of the optional operands of a use; -1: none.
 struct AttentionOperands {
   int mask = -1, lengths = -1, sinks = -1;
   AttentionOperands(const KernelUse& use, int first);
@@ -31,8 +31,8 @@ struct AttentionBand {
   std::optional<int64_t> left, right;
 };
 
-// None where the rows' sight is no such band, or where a row may see no key,
-// whose result should be 0.
+// None where the visible keys are not such a band, or where a row may see no
+// key and its result should be 0.
 std::optional<AttentionBand> BandOf(const AttentionProblem& problem,
                                     bool has_lengths);
 

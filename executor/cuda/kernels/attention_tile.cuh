@@ -1,5 +1,5 @@
-// What the kernels of attention share: blocks of 16 x 16 threads work on tiles
-// of 32 rows by 32 rows, each thread on 2 x 2 elements that are 16 apart.
+// Shared by the attention kernels: blocks of 16 x 16 threads work on tiles of
+// 32 rows by 32 rows, each thread on 2 x 2 elements that are 16 apart.
 #pragma once
 
 #include <cmath>
@@ -130,7 +130,7 @@ struct Sight {
   }
 };
 
-// A tile that weighs nothing.
+// A tile of zero weights.
 inline __device__ bool Skips(const AttentionProblem& p, const Sight& sight,
                              int64_t s, int64_t key) {
   if (key >= sight.length) return true;

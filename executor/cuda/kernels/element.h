@@ -1,5 +1,5 @@
-// Element types as device code knows them, which sees no header of the
-// language; in the order of DType (ir/type.h).
+// Element types in device code, which includes no header of the IR; in the
+// order of DType (ir/type.h).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Between the language's element types and those of device code.
+// Converts the IR's element types to those of device code.
 #pragma once
 
 #include "executor/cuda/kernels/element.h"

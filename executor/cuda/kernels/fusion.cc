@@ -1,7 +1,7 @@
 // Fusions (ir/ops/fusion.cc), one generated kernel for all ops of a body. It
-// goes along the rows of the body's largest value; what it cannot go along
-// with is left to the kernels of the ops (executor/composite_kernel.h), and
-// products to matmul.cc.
+// loops over the rows of the body's largest value. Bodies without such a loop
+// run by the kernels of their ops (executor/composite_kernel.h), bodies with a
+// matmul by matmul.cc.
 #include <algorithm>
 #include <optional>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMostAddresses = 64;  // that Generate takes
 
 // The layout of a value in the loop: right aligned with all of its dimensions,
-// or with all but the last, as rows that a reduction has left one element of.
+// or with all but the last, for rows reduced to one element.
 enum class Layout : uint8_t { kUnknown, kInLoop, kInRows };
 
 bool Broadcasts(const Shape& from, const Shape& to) {
@@ -79,7 +79,7 @@ class Describer {
     return Place(result, drops ? Layout::kInRows : operands) && Compute(index);
   }
 
-  // What is reduced is a row of the loop.
+  // Reductions are over rows of the loop.
   bool IsRow(const Type& x) const {
     return !loop_.empty() && x.rank() > 0 &&
            x.size(x.rank() - 1) == loop_.back();

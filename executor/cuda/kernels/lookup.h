@@ -22,7 +22,7 @@ struct Lookup {
   bool from_end = false;  // negative indices count from the end
 };
 
-// An index that is none gives a row of ones in all bits: not-a-number, or -1.
+// An index out of range gives a row with all bits set: NaN, or -1.
 cudaError_t LookUp(const Lookup& lookup, const void* table, const void* indices,
                    void* to, cudaStream_t stream);
 

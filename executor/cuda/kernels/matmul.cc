@@ -1,5 +1,5 @@
-// Matrix products (ir/ops/matmul.cc), also with an epilogue (ir/epilogue.h):
-// batches at a constant stride are one call of cuBLASLt.
+// Matmuls (ir/ops/matmul.cc), also with an epilogue (ir/epilogue.h): batches at
+// a constant stride are one call of cuBLASLt.
 #include <optional>
 
 #include "executor/cuda/device/sm_partition.h"
@@ -10,7 +10,7 @@
 namespace asyra::cuda {
 namespace {
 
-// So many products, each by these numbers of elements after the one before.
+// A batch of matmuls with constant strides in elements.
 struct Run {
   std::array<int64_t, 3> first, step;
   int64_t count;
@@ -42,7 +42,7 @@ std::vector<Run> RunsOf(const MatmulPlan& plan) {
   return runs;
 }
 
-// Of the kernel's operands, those of a product; -1: none.
+// Numbers of the kernel's operands that a matmul uses; -1: none.
 struct MatmulOperands {
   int a = 0, b = 1, residual = -1, bias = -1;
 };
@@ -114,7 +114,7 @@ class MatmulKernel : public CudaKernel {
   std::vector<Call> calls_;
 };
 
-// An empty product is zeros, which cuBLASLt leaves to others.
+// A contraction of size 0 gives zeros, which cuBLASLt does not compute.
 bool Supports(const KernelUse& use) {
   return IsFloat(use.operand(0).dtype) && use.operand(0).num_elements() > 0 &&
          use.operand(1).num_elements() > 0;
@@ -126,7 +126,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
   return kernel;
 }
 
-// The product of a fusion that is one with its epilogue.
+// The matmul of a fusion that is a matmul with an epilogue.
 struct WithEpilogue {
   KernelUse product;
   MatmulOperands operands;

@@ -9,7 +9,7 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kWarp = 32;
 constexpr int kMostWarps = 32;  // of a group
-// Of shared memory, which every GPU has without asking.
+// Shared memory that every GPU has without an opt-in.
 constexpr int64_t kCounterBytes = 48 << 10;
 
 __device__ int64_t ExpertOf(const Routing& r, const void* choices, int64_t at) {

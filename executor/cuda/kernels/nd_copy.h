@@ -1,5 +1,5 @@
-// N-dimensional copies of elements from one strided layout to another, each the
-// cheapest way that there is for it.
+// N-dimensional copies of elements from one strided layout to another, each by
+// the fastest method for its shape.
 #pragma once
 
 #include <optional>

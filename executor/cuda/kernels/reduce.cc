@@ -10,7 +10,7 @@ namespace {
 
 using Prepared = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-// Results are rows, what is reduced are columns.
+// Results are rows, reduced elements are columns.
 Loop LoopOf(const KernelUse& use) {
   const Type& x = use.operand(0);
   std::vector<bool> is_reduced(x.rank(), false);
@@ -31,8 +31,8 @@ Loop LoopOf(const KernelUse& use) {
   return loop;
 }
 
-// Elements of one part, where a reduction is worth two: enough parts for all
-// threads of the GPU, that have enough each. 1: it is not.
+// Elements of one part, if reducing in two passes pays: enough parts for all
+// threads of the GPU, and enough elements for each. 1: it does not.
 int64_t PartsOf(const Loop& loop) {
   constexpr int64_t kWanted = 132 * 2048 * 8, kLeast = 256;
   if (loop.columns.empty() || loop.num_columns() < 2 * kLeast) return 1;

@@ -1,4 +1,4 @@
-// What is computed row by row (ir/ops/{softmax,norm}.cc), generated: a row is
+// Ops that compute row by row (ir/ops/{softmax,norm}.cc), generated: a row is
 // read and written once where it fits in registers.
 #include "executor/cuda/codegen/generated_kernel.h"
 

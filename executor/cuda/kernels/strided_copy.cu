@@ -4,11 +4,11 @@ namespace asyra::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// A thread's: enough in flight to fill the memory system, while blocks end soon
-// and leave their slots to more urgent kernels.
+// Copies of a thread: enough in flight to saturate the memory, with short
+// blocks that soon leave their slots to more urgent kernels.
 constexpr int kEach = 4;
-// CTAs of an SM, where others are to find room: they still take most of the
-// memory's bandwidth.
+// CTAs of an SM when slots should stay free for other kernels; they still reach
+// most of the memory's bandwidth.
 constexpr int kBlocksAside = 2;
 constexpr int kSharedBytesOfOthers = 32 << 10;
 
@@ -60,8 +60,8 @@ bool Divides(int64_t unit, const StridedCopy& c, const void* from,
          reinterpret_cast<uintptr_t>(to) % unit == 0;
 }
 
-// Shared memory that nobody uses, of which an SM has enough for
-// kBlocksAside blocks and a few of other kernels.
+// Unused shared memory of a block, to limit an SM to kBlocksAside blocks and
+// leave some for other kernels.
 cudaError_t SharedBytesAside(int* bytes) {
   int device = 0, sm_bytes = 0, reserved = 0, most = 0;
   cudaError_t error = cudaGetDevice(&device);

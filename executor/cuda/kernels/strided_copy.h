@@ -22,8 +22,8 @@ bool IsPlain(const StridedCopy& copy);
 
 enum class CopyPace : uint8_t {
   kFull,
-  // A fourth longer, on a part of each SM, so that other kernels find CTA slots
-  // at once.
+  // Takes a fourth longer but uses a part of each SM, so that other kernels
+  // find free CTA slots at once.
   kAside,
 };
 cudaError_t CopyStrided(const StridedCopy& copy, const void* from, void* to,

@@ -1,4 +1,4 @@
-// Activations with attributes, and those that the IR spells by others.
+// Activations with attributes, and those composed of other IR ops.
 #include "frontends/onnx/ops/ops.h"
 
 namespace asyra::onnx_import::ops {

@@ -30,8 +30,8 @@ absl::StatusOr<Value> LikeInput(Node& node, const Value& value) {
   return node.rank() == 4 ? SwapHeads(node, value) : JoinHeads(node, value);
 }
 
-// Keys or values of earlier steps in front of this step's, and what the model
-// hands on to the next step.
+// Concatenates keys or values of earlier steps with this step's, as input here
+// and as output for the next step.
 absl::StatusOr<Value> WithPast(Node& node, int past, const Value& now) {
   Value all = now;
   if (node.Has(past)) {

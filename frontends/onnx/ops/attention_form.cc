@@ -9,7 +9,7 @@ Value Integer(int64_t value) {
   return Value::Known(Tensor::FromInts(DType::kI64, {}, {value}));
 }
 
-// Makes the mask of an attention out of everything that says who sees whom.
+// Builds the mask of an attention from all conditions on visible keys.
 class Masks {
  public:
   Masks(Node& node, const AttentionForm& form) : node_(node), form_(form) {}
@@ -108,8 +108,7 @@ class Masks {
   std::optional<Value> seen_, added_;
 };
 
-// In front of the other keys, where every query sees it. Its score is what the
-// mask adds to 0.
+// An additional first key that every query sees; the mask gives its score.
 absl::StatusOr<Value> WithSink(Node& node, const AttentionForm& form,
                                const Value& mask) {
   Graph& graph = node.graph();

@@ -1,4 +1,4 @@
-// What the many spellings of attention have in common.
+// The common form of the many spellings of attention.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct AttentionForm {
   // A query at p sees keys up to p, from p - left on, up to p + right.
   bool causal = false;
   std::optional<int64_t> left, right;
-  // What all queries of a sequence see: keys below length, i64[B].
+  // All queries of a sequence see keys below this length, i64[B].
   std::optional<Value> lengths;
 
   // Masks: true for what is seen, or numbers to add to the scores. They have
@@ -30,8 +30,8 @@ struct AttentionForm {
   std::optional<Value> sinks;
 };
 
-// [B, S, H, E]. What no attribute of the IR's op says becomes a mask; masks
-// that change nothing are left out.
+// [B, S, H, E]. Conditions without an attribute in the IR's op become a mask;
+// masks that change nothing are left out.
 absl::StatusOr<Value> AddAttention(Node& node, AttentionForm form);
 
 // [B, S, H * D] as [B, S, H, D]. `what` names the value in errors.

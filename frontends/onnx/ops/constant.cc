@@ -12,7 +12,7 @@ Value IntVector(const Ints& values) {
       DType::kI64, {static_cast<int64_t>(values.size())}, values));
 }
 
-// Number of elements of a range; -1 where there is none to speak of.
+// Number of elements of a range; -1 if it is not a reasonable number.
 template <typename T>
 int64_t RangeLength(T start, T limit, T step) {
   double count = std::ceil((static_cast<double>(limit) - start) / step);
@@ -171,8 +171,8 @@ absl::Status EyeLike(Node& node) {
   return node.Return(graph.Cast(diagonal, dtype));
 }
 
-// Coordinates of what is not zero, in a value that is known: how many there
-// are is a shape.
+// Coordinates of nonzero elements of a known value; their number is part of a
+// shape.
 absl::Status NonZero(Node& node) {
   const Value& value = node.In(0);
   if (!value.known() || value.type().num_elements() > (int64_t{1} << 20)) {

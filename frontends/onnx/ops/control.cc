@@ -23,8 +23,7 @@ absl::StatusOr<int64_t> Decided(const Value& value, std::string_view name,
   return value.data().GetInt(0);
 }
 
-// What is carried from one iteration to the next, and what each of them adds
-// to the outputs.
+// Loop-carried values, and the scan outputs of each iteration.
 class Iterations {
  public:
   Iterations(Node& node, std::vector<Value> carried)
@@ -120,7 +119,7 @@ absl::Status Loop(Node& node) {
         node.Run("body", std::move(inputs), 1 + iterations.num_results(),
                  std::to_string(i)));
     ASYRA_RETURN_IF_ERROR(iterations.Add(results, 1));
-    // Without a condition to begin with, the body's is not looked at.
+    // Without an initial condition, that of the body is ignored.
     if (!node.Has(1) || i + 1 == trips) continue;
     ASYRA_ASSIGN_OR_RETURN(
         go, Decided(results[0], fmt::format("after iteration {}", i),

@@ -1,8 +1,8 @@
 // GroupQueryAttention of com.microsoft, as its CPU kernel computes it.
 //
-// Keys and values of earlier steps are in buffers [B, G, P, D]. How many of
-// them sequence b has follows from seqlens_k[b], the index of its last token
-// when this step is done; the step's own come right behind them.
+// Keys and values of earlier steps are in buffers [B, G, P, D]. Sequence b has
+// as many of them as follow from seqlens_k[b], the index of its last token
+// after this step; those of this step come right after them.
 #include <cmath>
 
 #include "frontends/onnx/ops/attention_form.h"
@@ -106,10 +106,9 @@ class GroupQuery {
     return absl::OkStatus();
   }
 
-  // How many keys each sequence has already. A step whose queries are all
-  // there is, is the first one: buffers that are there then have nothing yet.
-  // Sequences that are shorter are padded on the right, where no query that
-  // matters looks.
+  // How many keys each sequence has already. If the queries are the whole
+  // sequence, it is the first step, and existing buffers are still empty.
+  // Shorter sequences are padded on the right, where no valid query looks.
   absl::Status ReadLengths() {
     ASYRA_ASSIGN_OR_RETURN(Ints total,
                            node_.KnownInts(kTotal, "total_sequence_length"));
@@ -296,7 +295,7 @@ class GroupQuery {
   AttentionForm form_;
   bool first_ = false;  // of the steps
   int64_t queries_ = 0;
-  int64_t keys_ = 0;  // room for them; some sequences have less
+  int64_t keys_ = 0;  // size of the buffers; some sequences have fewer
 };
 
 }  // namespace

@@ -77,7 +77,7 @@ class Moe {
     return graph_.Elementwise("add", {result, rows_of_bias});
   }
 
-  // What goes down again.
+  // The input of the down projection.
   absl::StatusOr<Value> Hidden(const Value& rows) {
     ASYRA_ASSIGN_OR_RETURN(Value up, Project(rows, kUp, kUpBias));
     std::string activation = node_.String("activation_type", "relu");

@@ -62,7 +62,8 @@ absl::StatusOr<Value> Norm(Node& node, std::string_view op, const Value& x,
                            int scale, double epsilon) {
   Graph& graph = node.graph();
   std::vector<Value> operands = {x};
-  // What no operand of the op can be: it broadcasts to the result.
+  // A scale or bias that cannot be an operand of the op: it broadcasts to the
+  // result.
   std::vector<std::pair<std::string_view, Value>> after;
   int last = op == "layer_norm" ? scale + 1 : scale;
   for (int i = scale; i <= last && node.Has(i); ++i) {

@@ -34,7 +34,7 @@ absl::Status Reduce(Node& node, const Ints& axes) {
     ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(axis, node.rank()));
     dims.push_back(dim);
   }
-  // Without axes there is still what ReduceL2 does to each element.
+  // Without axes, the elementwise part of ReduceL2 remains.
   for (int i = 0; axes.empty() && !nothing && i < node.rank(); ++i) {
     dims.push_back(i);
   }

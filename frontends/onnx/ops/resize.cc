@@ -76,8 +76,8 @@ std::vector<Tap> TapsOf(const Interpolation& form, int64_t in, int64_t out,
     }
     for (Tap& tap : taps) tap.weights[i] /= sum;
   }
-  // An element without a weight is not read, as zero times infinity is no
-  // number: half of the heaviest one stands in for it.
+  // An element with weight 0 is not read, since zero times infinity is NaN;
+  // half of the element with the largest weight replaces it.
   for (int64_t i = 0; i < out; ++i) {
     auto heaviest = std::max_element(
         taps.begin(), taps.end(), [i](const Tap& a, const Tap& b) {

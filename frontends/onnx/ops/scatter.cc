@@ -1,4 +1,4 @@
-// Elements put by index, and the indices of what is largest.
+// Scatter of elements by index, and indices of the largest elements.
 #include "frontends/onnx/ops/ops.h"
 
 namespace asyra::onnx_import::ops {

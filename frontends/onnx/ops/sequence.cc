@@ -1,4 +1,5 @@
-// Sequences of tensors, whose length is known: the importer takes them apart.
+// Sequences of tensors with known length: the importer splits them into
+// tensors.
 #include "frontends/onnx/ops/ops.h"
 
 namespace asyra::onnx_import::ops {
@@ -86,7 +87,8 @@ absl::Status SequenceInsert(Node& node) {
   if (node.In(1).is_sequence()) return Invalid("input 1 is a sequence");
   size_t at = parts.size();
   if (node.Has(2)) {
-    // It may also come after the last one, which is no place to count from.
+    // The position after the last one is also valid, but negative positions do
+    // not count from there.
     ASYRA_ASSIGN_OR_RETURN(Ints position, node.KnownInts(2, "position"));
     bool last = position.size() == 1 && position[0] >= 0 &&
                 static_cast<size_t>(position[0]) == parts.size();
