@@ -1,4 +1,4 @@
-// GPT-3 (as GPT-2): pre-norm decoder with layer_norm, learned positions,
+// GPT-2 and GPT-3: pre-norm decoder with layer_norm, learned positions,
 // biases, and gelu.
 #pragma once
 

@@ -150,7 +150,8 @@ LlamaConfig Qwen3Config30B() {
           .intermediate = 768,
           .experts = {.experts = 128, .chosen = 8, .capacity_percent = 125},
           .norm_heads = true,
-          .eps = 1e-6};
+          .eps = 1e-6,
+          .rotary_base = 1e6};
 }
 
 absl::StatusOr<Program> BuildLlama(const LlamaConfig& config) {

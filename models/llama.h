@@ -32,6 +32,7 @@ struct LlamaConfig {
   ExpertSizes experts = {};
   bool norm_heads = false;  // rms_norm of each head of q and k, as Qwen3
   double eps = 1e-5;
+  double rotary_base = 500000;  // of the frequencies: base^(-2i/head_size)
 };
 
 LlamaConfig Llama3Config8B();

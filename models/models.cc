@@ -10,6 +10,8 @@
 namespace asyra {
 namespace {
 
+constexpr double kUsualRotaryBase = 10000;
+
 std::vector<SizeField> FieldsOf(LlamaConfig* config) {
   std::vector<SizeField> fields = SizeFields(&config->sizes);
   fields.insert(fields.end(), {{"kv_heads", &config->kv_heads},
@@ -51,15 +53,20 @@ absl::Status SetSizes(const std::vector<SizeField>& fields,
   return absl::OkStatus();
 }
 
+double RotaryBaseOf(const LlamaConfig& config) { return config.rotary_base; }
+double RotaryBaseOf(const GptConfig&) { return kUsualRotaryBase; }
+
 struct Model {
   std::string_view name;
+  double rotary_base;
   std::function<absl::StatusOr<Program>(const Sizes&)> build;
 };
 
 template <typename Config>
 Model Entry(std::string_view name, Config config,
             absl::StatusOr<Program> (*build)(const Config&)) {
-  return {name, [=](const Sizes& sizes) -> absl::StatusOr<Program> {
+  return {name, RotaryBaseOf(config),
+          [=](const Sizes& sizes) -> absl::StatusOr<Program> {
             Config sized = config;
             ASYRA_RETURN_IF_ERROR(SetSizes(FieldsOf(&sized), sizes));
             if (sized.sizes.hidden % sized.sizes.heads != 0) {
@@ -87,7 +94,11 @@ constexpr DecoderSizes kTiny = {.layers = 2,
                                 .dtype = DType::kF32};
 
 LlamaConfig LlamaTiny() {
-  return {.sizes = kTiny, .kv_heads = 4, .head_size = 8, .intermediate = 192};
+  return {.sizes = kTiny,
+          .kv_heads = 4,
+          .head_size = 8,
+          .intermediate = 192,
+          .rotary_base = kUsualRotaryBase};
 }
 
 LlamaConfig QwenTiny() {
@@ -99,8 +110,16 @@ LlamaConfig QwenTiny() {
   return config;
 }
 
+GptConfig Gpt2() {
+  GptConfig config = Gpt(12, 768, 12);
+  config.sizes.batch = 4;
+  config.sizes.seq = config.positions = 1024;
+  return config;
+}
+
 const std::vector<Model>& Models() {
   static const auto* models = new std::vector<Model>{
+      Entry("gpt2-124m", Gpt2(), BuildGpt),
       Entry("gpt3-125m", Gpt(12, 768, 12), BuildGpt),
       Entry("gpt3-6.7b", Gpt(32, 4096, 32), BuildGpt),
       Entry("gpt3-175b", Gpt(96, 12288, 96), BuildGpt),
@@ -114,6 +133,13 @@ const std::vector<Model>& Models() {
 }
 
 }  // namespace
+
+double RotaryBase(std::string_view name) {
+  for (const Model& model : Models()) {
+    if (model.name == name) return model.rotary_base;
+  }
+  return kUsualRotaryBase;
+}
 
 std::string BuiltinModelNames() {
   std::string names;

@@ -18,6 +18,10 @@ namespace asyra {
 absl::StatusOr<Program> BuiltinModel(
     std::string_view name, const std::map<std::string, int64_t>& sizes);
 
+// The base of the frequencies of a model's rotary embedding, whose tables
+// `rotary.cos` and `rotary.sin` are weights; 10000 where the name is not known.
+double RotaryBase(std::string_view name);
+
 // "llama3-8b, llama3-70b, ...".
 std::string BuiltinModelNames();
 

@@ -7,6 +7,7 @@
 #include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
+#include "models/models.h"
 #include "passes/catalogue.h"
 #include "passes/schedule/ablation.h"
 #include "simulator/page.h"
@@ -102,7 +103,7 @@ absl::Status CheckOutput(const std::string& path) {
 absl::StatusOr<CompiledModel> CompileStep(const Flags& flags) {
   ASYRA_RETURN_IF_ERROR(CheckTarget(flags.compile));
   ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadRaised(flags.compile));
-  AddRotaryTables(&model.raised.program);
+  AddRotaryTables(RotaryBase(flags.compile.model), &model.raised.program);
   if (flags.output.empty()) return Compile(flags.compile, model);
   ASYRA_ASSIGN_OR_RETURN(Training training,
                          CompileTraining(flags.compile, model));

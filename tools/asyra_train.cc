@@ -11,6 +11,7 @@
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
+#include "models/models.h"
 #include "passes/train/attach_loss.h"
 #include "passes/train/attach_updates.h"
 #include "passes/train/differentiate.h"
@@ -37,6 +38,7 @@ struct Flags {
   int64_t steps = 0, warmup = -1, seed = 1;
   double rate = 0, final = 0.1, rtol = 2e-4, timeout_s = 60;
   int64_t every = 10;
+  bool random_weights = false;
 };
 
 absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(const Flags& flags) {
@@ -113,7 +115,7 @@ absl::StatusOr<Training> Prepare(const CompileFlags& flags,
 
 absl::StatusOr<RaisedModel> LoadForTraining(const CompileFlags& flags) {
   ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadRaised(flags));
-  AddRotaryTables(&model.raised.program);
+  AddRotaryTables(RotaryBase(flags.model), &model.raised.program);
   return model;
 }
 
@@ -183,6 +185,7 @@ absl::Status CheckTokens(const TokenFile& file, const Program& step,
 absl::Status TrainOnData(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(TokenFile file, TokenFile::Open(flags.data));
   ASYRA_ASSIGN_OR_RETURN(Training training, LoadTraining(flags));
+  if (flags.random_weights) StartFromInit(&training);
   const Program& step = training.step.program;
   ASYRA_ASSIGN_OR_RETURN(const Input* tokens, TokensOf(step));
   ASYRA_RETURN_IF_ERROR(CheckTokens(file, step, flags.data));
@@ -197,6 +200,10 @@ absl::Status TrainOnData(const Flags& flags) {
              flags.compile.model, ToString(step.mesh), shape[0],
              shape[0] == 1 ? "row" : "rows", shape[1], file.size(),
              file.is_bytes() ? "bytes" : "tokens");
+  if (!training.made.empty()) {
+    fmt::print("{} of the params begin with random values, seed {}\n",
+               training.made.size(), flags.seed);
+  }
   TrainRun run{.training = &training,
                .platform = platform.get(),
                .steps = flags.steps,
@@ -397,8 +404,12 @@ void AddFlags(CLI::App& app, Flags* flags) {
   app.add_option("--final", flags->final,
                  "the part of it that is left at the end of the cosine")
       ->capture_default_str();
-  app.add_option("--seed", flags->seed, "of weights that no file has values of")
+  app.add_option("--seed", flags->seed,
+                 "of the random values that weights without data begin with")
       ->capture_default_str();
+  app.add_flag("--random-weights", flags->random_weights,
+               "all weights that are trained begin with random values, also "
+               "those that the model has data for");
   app.add_option("--device", flags->device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();

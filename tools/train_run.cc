@@ -97,16 +97,19 @@ class Rank {
     return executor;
   }
 
-  // Those that have data from it, the others from the init program.
+  // Whether the param begins with a value of the init program.
+  bool IsMade(std::string_view name) const {
+    const std::vector<std::string>& made = run_.training->made;
+    return std::find(made.begin(), made.end(), name) != made.end();
+  }
+
+  // From the data of the weights, or from the init program.
   absl::Status SetParams() {
     const Program& program = step_->program();
     for (const Input& input : program.inputs) {
-      if (input.role != InputRole::kParam || program.weights == nullptr) {
-        continue;
-      }
       const std::string& name = program.value_name(input.value);
+      if (input.role != InputRole::kParam || IsMade(name)) continue;
       const Tensor* whole = program.weights->Find(name);
-      if (whole == nullptr) continue;
       ASYRA_RETURN_IF_ERROR(CheckStored(program, input, *whole));
       ASYRA_ASSIGN_OR_RETURN(Tensor shard,
                              ReadShard(*whole, program.type(input.value),
@@ -118,6 +121,7 @@ class Rank {
     Tensor seed = Tensor::FromInts(DType::kI64, {1}, {run_.seed});
     ASYRA_RETURN_IF_ERROR(init->Step({seed}));
     for (std::string_view name : init->outputs()) {
+      if (!IsMade(name)) continue;
       ASYRA_ASSIGN_OR_RETURN(Tensor value, init->Output(name));
       ASYRA_RETURN_IF_ERROR(step_->SetState(name, value));
     }

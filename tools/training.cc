@@ -101,15 +101,20 @@ absl::Status CheckAgree(const Program& step, const Program& other) {
   return absl::OkStatus();
 }
 
-std::vector<std::string> ParamsWithoutData(const Program& step) {
+std::vector<std::string> ParamsOf(const Program& step) {
   std::vector<std::string> names;
   for (const Input& input : step.inputs) {
     if (input.role != InputRole::kParam) continue;
-    const std::string& name = step.value_name(input.value);
-    if (step.weights == nullptr || step.weights->Find(name) == nullptr) {
-      names.push_back(name);
-    }
+    names.push_back(step.value_name(input.value));
   }
+  return names;
+}
+
+std::vector<std::string> ParamsWithoutData(const Program& step) {
+  std::vector<std::string> names = ParamsOf(step);
+  std::erase_if(names, [&](const std::string& name) {
+    return step.weights != nullptr && step.weights->Find(name) != nullptr;
+  });
   return names;
 }
 
@@ -134,6 +139,7 @@ absl::StatusOr<Program> CompileInit(const CompileFlags& flags,
   CompileFlags plain = Plain(flags, step);
   plain.train.reset();
   plain.shard = PinsLike(step, init.raised.program);
+  plain.propagate = !plain.shard.empty();
   ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, CompileAlone(plain, init));
   return std::move(compiled.program);
 }
@@ -166,12 +172,11 @@ absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
   training.evaluate.name = "evaluate";
   training.made = ParamsWithoutData(step);
   ASYRA_ASSIGN_OR_RETURN(training.init,
-                         CompileInit(flags, model, training.made, step));
+                         CompileInit(flags, model, ParamsOf(step), step));
   return training;
 }
 
-void AddRotaryTables(Program* program) {
-  constexpr double kBase = 10000;
+void AddRotaryTables(double base, Program* program) {
   auto store = program->weights == nullptr
                    ? std::make_shared<WeightStore>()
                    : std::make_shared<WeightStore>(*program->weights);
@@ -191,7 +196,7 @@ void AddRotaryTables(Program* program) {
       for (int64_t position = 0; position < type.size(0); ++position) {
         for (int64_t i = 0; i < type.size(1); ++i) {
           double angle = static_cast<double>(position) *
-                         std::pow(kBase, -static_cast<double>(i) /
+                         std::pow(base, -static_cast<double>(i) /
                                              static_cast<double>(type.size(1)));
           numbers.push_back(operand == 1 ? std::cos(angle) : std::sin(angle));
         }
@@ -200,6 +205,10 @@ void AddRotaryTables(Program* program) {
     }
   }
   if (store->size() > 0) program->weights = std::move(store);
+}
+
+void StartFromInit(Training* training) {
+  training->made = ParamsOf(training->step.program);
 }
 
 absl::Status WriteTraining(const Training& training, const CompileFlags& flags,

@@ -12,8 +12,8 @@ namespace asyra {
 struct Training {
   CompiledModel step;             // TrainOptions::What::kStep
   Program evaluate;               // kEvaluate, params as `step` has them
-  Program init;                   // of `made`, params as `step` has them
-  std::vector<std::string> made;  // params that no file has values of
+  Program init;                   // random values of all params
+  std::vector<std::string> made;  // params that begin with values of `init`
 };
 
 // `flags.train` says how. The programs agree on mesh and on the types of
@@ -29,8 +29,11 @@ absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
                                       const Program& step);
 
 // Gives tables of rotary embedding that have no data, those of built-in models,
-// the values of base 10000.
-void AddRotaryTables(Program* program);
+// cos and sin of position * base^(-i / size).
+void AddRotaryTables(double base, Program* program);
+
+// All params begin with values of `init`, also those that a file has values of.
+void StartFromInit(Training* training);
 
 // Writes step.asyra, evaluate.asyra, init.asyra, their weights beside them, and
 // training.json into `folder`, which is made.

@@ -174,6 +174,7 @@ TEST(BuiltinModels, HaveAsManyParametersAsTheOnesTheyAreNamedAfter) {
   EXPECT_EQ(Parameters("qwen3-30b-a3b"), 30'532'122'624);
   // 47 more rows of vocabulary, and other positions than OpenAI's: GPT-2
   // small has 124,439,808 with 50257 words and 1024 positions.
+  EXPECT_EQ(Parameters("gpt2-124m"), 124'439'808 + 47 * int64_t{768});
   EXPECT_EQ(Parameters("gpt3-125m"), 124'439'808 + (47 + 1024) * int64_t{768});
   EXPECT_NEAR(static_cast<double>(Parameters("gpt3-175b")), 175e9, 1e9);
 }
