@@ -67,18 +67,32 @@ class UpdateAttacher {
     return absl::OkStatus();
   }
 
-  // 2 ^ (state + 16): a state begins as 0.
+  // 2 ^ (state + first): a state begins as 0. Gradients are of the sum of the
+  // terms, which has as many times the range of the mean.
   absl::Status AddDynamicScale() {
     dynamic_.state = builder_.Input(kLossScaleLog2, Type(DType::kF32, {}),
                                     InputRole::kState);
     ASYRA_ASSIGN_OR_RETURN(ValueId power,
                            Binary("add", dynamic_.state,
-                                  Number(kFirstLossScaleLog2, dynamic_.state)));
+                                  Number(kFirstLossScaleLog2 - std::log2(Terms()),
+                                         dynamic_.state)));
     // What is between two powers of two counts steps.
     ASYRA_ASSIGN_OR_RETURN(power, builder_.AddOne("floor", {power}));
     ASYRA_ASSIGN_OR_RETURN(dynamic_.scale,
                            Binary("pow", Number(2, power), power, kLossScale));
     return absl::OkStatus();
+  }
+
+  // Of the loss, with those that do not count.
+  double Terms() const {
+    for (const Output& output : from_.outputs) {
+      if (from_.output_name(output) != kLossCount) continue;
+      for (const Op& op : from_.ops) {
+        if (op.results[0] != output.value || op.operands.empty()) continue;
+        return static_cast<double>(from_.type(op.operands[0]).num_elements());
+      }
+    }
+    return 1;
   }
 
   absl::Status FindGradients() {

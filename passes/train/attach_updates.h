@@ -10,7 +10,8 @@ inline constexpr char kRate[] = "rate";       // data, a number
 inline constexpr char kStepCount[] = "step";  // state, steps that were made
 inline constexpr char kLoss[] = "loss";       // output: sum / count
 inline constexpr char kNorm[] = "norm";       // output: before clipping
-// State: the binary logarithm of the loss scale, less kFirstLossScaleLog2.
+// State: the binary logarithm of the loss scale over the first one, which is
+// 2^16 over the terms of the loss.
 inline constexpr char kLossScaleLog2[] = "loss_scale_log2";
 inline constexpr double kFirstLossScaleLog2 = 16;
 
