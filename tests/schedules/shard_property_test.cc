@@ -30,13 +30,14 @@
 #include "passes/shard/propagate_sharding.h"
 #include "simulator/simulate.h"
 #include "tests/schedules/on_streams.h"
+#include "tests/schedules/random_choice.h"
 
 namespace asyra {
 namespace {
 
-class RandomModel {
+class RandomModel : public RandomChoice {
  public:
-  explicit RandomModel(uint64_t seed) : random_(seed) {}
+  explicit RandomModel(uint64_t seed) : RandomChoice(seed) {}
 
   Program Build(int steps) {
     ids_ = builder_.Input("ids", Type(DType::kI64, {kBatch, kSeq}));
@@ -50,36 +51,15 @@ class RandomModel {
 
   int constants() const { return constants_; }
 
-  Mesh RandomMesh() {
-    std::vector<Mesh::Axis> axes;
-    int64_t devices = 1;
-    for (const char* name : {"dp", "ep", "x", "sp", "tp"}) {
-      int64_t size = Pick<int64_t>({1, 1, 2, 2, 3, 4});
-      if (size == 1 || devices * size > 12) continue;
-      devices *= size;
-      axes.push_back({name, size});
-    }
-    return *Mesh::Create(std::move(axes));
-  }
-
-  PlanCosts RandomCosts() {
-    PlanCosts costs;
-    costs.latency_us = Pick<double>({0.001, 1, 100});
-    costs.link_bytes_per_us = Pick<double>({1, 1000, 300e3});
-    costs.flops_per_us = Pick<double>({0.1, 1e3, 600e6});
-    costs.kernel_us = Pick<double>({0.001, 2});
-    return costs;
-  }
-
   // Of some values: whole, or dimensions over axes that divide them.
   Pins RandomPins(const Program& program) {
     Pins pins(program.values.size());
     for (size_t v = 0; v < pins.size(); ++v) {
-      if (random_() % 6 != 0) continue;
+      if (Below(6) != 0) continue;
       Type type = program.type(static_cast<ValueId>(v));
       for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {
-        if (type.rank() == 0 || random_() % 2 == 0) continue;
-        Dim& dim = type.dims[random_() % type.dims.size()];
+        if (type.rank() == 0 || Below(2) == 0) continue;
+        Dim& dim = type.dims[Below(type.dims.size())];
         dim.axes.push_back(static_cast<AxisId>(axis));
         if (dim.size % program.mesh.size(dim.axes) != 0) dim.axes.pop_back();
       }
@@ -88,19 +68,10 @@ class RandomModel {
     return pins;
   }
 
-  template <typename T>
-  T Pick(std::initializer_list<T> list) {
-    return *(list.begin() + random_() % list.size());
-  }
-  template <typename T>
-  T Pick(const std::vector<T>& list) {
-    return list[random_() % list.size()];
-  }
-
  private:
   static constexpr int64_t kBatch = 4, kSeq = 12;
 
-  ValueId Any() { return values_[random_() % values_.size()]; }
+  ValueId Any() { return values_[Below(values_.size())]; }
 
   ValueId Weight(const Shape& shape) {
     return builder_.Input("w", Type(DType::kF64, shape), InputRole::kWeight);
@@ -123,14 +94,14 @@ class RandomModel {
   ValueId Step() {
     ValueId x = Any();
     int64_t d = builder_.type(x).size(2);
-    switch (random_() % 10) {
+    switch (Below(10)) {
       case 0:
         return Op("matmul", {x, Weight({d, Pick<int64_t>({4, 8, 12})})});
       case 1:
         return Op("matmul", {x, Weight({Pick<int64_t>({4, 8, 12}), d})},
                   {{"transpose_b", true}});
       case 2:
-        return random_() % 2 == 0 ? Op("relu", {x}) : Scaled(x);
+        return Below(2) == 0 ? Op("relu", {x}) : Scaled(x);
       case 3:
         return Op("neg", {x});
       case 4:
@@ -173,7 +144,6 @@ class RandomModel {
     }
   }
 
-  std::mt19937_64 random_;
   Builder builder_;
   int constants_ = 0;
   ValueId ids_ = kNoValue;  // in [0, 8)
@@ -228,13 +198,7 @@ absl::StatusOr<ShardingPlan> Plan(uint64_t seed, const Program& program,
     if (!propagation.ok()) return propagation.status();
     return std::move(propagation->plan);
   }
-  PassContext context;
-  absl::StatusOr<ShardingPlan> plan = PlanSharding(program, options, context);
-  if (plan.ok() || options.expert_axes.empty()) return plan;
-  // The experts may be too few for the axes.
-  PlanOptions fewer = options;
-  fewer.expert_axes.clear();
-  return PlanSharding(program, fewer, context);
+  return PlanWithAnyExperts(program, options);
 }
 
 // What all programs together must have seen.
@@ -439,17 +403,8 @@ void CheckOne(uint64_t seed, Seen* seen) {
   program.mesh = model.RandomMesh();
   PlanOptions options;
   options.costs = model.RandomCosts();
-  options.beam = model.Pick<int>({1, 8, 512});
-  options.tp_strategy = model.Pick(
-      {TpStrategy::kAny, TpStrategy::kSequence, TpStrategy::kReplicated});
   if (seed % 2 == 0) options.pins = model.RandomPins(program);
-  options.ep_strategy = model.Pick(
-      {EpStrategy::kAny, EpStrategy::kAllToAll, EpStrategy::kAllGather});
-  for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {
-    if (model.Pick({0, 0, 1}) == 0) continue;
-    options.expert_axes.push_back(static_cast<AxisId>(axis));
-  }
-  PassContext context;
+  model.SetStrategies(program.mesh, &options);
   absl::StatusOr<ShardingPlan> plan = Plan(seed, program, options);
   if (!plan.ok()) return;
   ++seen->planned;
@@ -500,7 +455,7 @@ TEST(ShardProperty, RandomProgramsComputeTheSameOnEveryMesh) {
   }
   if (given == nullptr) {
     EXPECT_GE(seen.planned, programs / 2);
-    EXPECT_GE(seen.tiled[0], programs / 10);
+    EXPECT_GE(seen.tiled[0], programs / 12);
     EXPECT_GE(seen.tiled[1], programs / 10);
     EXPECT_GE(seen.in_blocks, programs / 20);
     EXPECT_GE(seen.merged, programs / 20);
