@@ -38,10 +38,14 @@ MatmulPlan PlanMatmul(const KernelUse& use) {
   MatmulPlan plan;
   if (use.def().name == "matmul_wgrad") {
     plan.transpose_a = true;
-    plan.m = c.size(0);
-    plan.n = c.size(1);
-    plan.k = a.num_elements() / std::max<int64_t>(1, plan.m);
-    plan.matmuls = {{0, 0, 0}};
+    plan.m = c.size(c.rank() - 2);
+    plan.n = c.size(c.rank() - 1);
+    int64_t count = NumElements(BatchOf(c));
+    plan.k = a.num_elements() / std::max<int64_t>(1, plan.m * count);
+    for (int64_t i = 0; i < count; ++i) {
+      plan.matmuls.push_back(
+          {i * plan.m * plan.k, i * plan.k * plan.n, i * plan.m * plan.n});
+    }
     return plan;
   }
   plan.transpose_a = Flag(use, "transpose_a");

@@ -197,7 +197,7 @@ void AddRotaryTables(double base, Program* program) {
         for (int64_t i = 0; i < type.size(1); ++i) {
           double angle = static_cast<double>(position) *
                          std::pow(base, -static_cast<double>(i) /
-                                             static_cast<double>(type.size(1)));
+                                            static_cast<double>(type.size(1)));
           numbers.push_back(operand == 1 ? std::cos(angle) : std::sin(angle));
         }
       }

@@ -133,6 +133,9 @@ DType SumType(DType dtype) {
   return dtype == DType::kF64 ? DType::kF64 : DType::kF32;
 }
 
+// Leading dimensions that the result has too.
+int Kept(const AttrMap& attrs) { return static_cast<int>(attrs.Int("keep")); }
+
 absl::StatusOr<std::vector<Type>> InferWgrad(const OpCall& call) {
   ASYRA_RETURN_IF_ERROR(RequireSameDType(call));
   ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
@@ -142,36 +145,43 @@ absl::StatusOr<std::vector<Type>> InferWgrad(const OpCall& call) {
   if (lhs.rank() != rhs.rank()) {
     return Invalid("lhs has rank {}, rhs {}", lhs.rank(), rhs.rank());
   }
-  for (int d = 0; d + 1 < lhs.rank(); ++d) {
-    if (lhs.size(d) == rhs.size(d)) continue;
-    return Invalid("dim {} is summed, but is {} of lhs and {} of rhs", d,
-                   lhs.size(d), rhs.size(d));
+  int last = lhs.rank() - 1, keep = Kept(call.attrs);
+  if (keep < 0 || keep >= last) {
+    return Invalid("keep is {}, it should be in [0, {}]", keep, last - 1);
   }
-  int last = lhs.rank() - 1;
-  return std::vector<Type>{
-      Type(SumType(lhs.dtype), {lhs.size(last), rhs.size(last)})};
+  for (int d = 0; d < last; ++d) {
+    if (lhs.size(d) == rhs.size(d)) continue;
+    return Invalid("dim {} is {}, but has size {} in lhs and {} in rhs", d,
+                   d < keep ? "kept" : "summed", lhs.size(d), rhs.size(d));
+  }
+  Shape shape = lhs.shape();
+  shape.resize(keep);
+  shape.insert(shape.end(), {lhs.size(last), rhs.size(last)});
+  return std::vector<Type>{Type(SumType(lhs.dtype), shape)};
 }
 
 absl::StatusOr<AxisRule> WgradAxes(const OpCall& call) {
   std::string rows = DimSpec(0, call.operands[0].rank() - 1);
-  return ParseAxisRule(fmt::format("{} m, {} n -> m n", rows, rows),
+  std::string kept = DimSpec(0, Kept(call.attrs));
+  return ParseAxisRule(fmt::format("{} m, {} n -> {} m n", rows, rows, kept),
                        call.operands, call.results, Linearity::kEach);
 }
 
 Work WgradWork(const OpCall& local) {
-  const Type& lhs = local.operands[0];
   const Type& result = local.results[0];
-  double columns = static_cast<double>(lhs.dims.back().size);
+  double columns = static_cast<double>(result.dims.back().size);
   Work work;
-  work.flops = 2.0 * static_cast<double>(result.num_elements()) *
-               static_cast<double>(lhs.num_elements()) / std::max(1.0, columns);
+  work.flops =
+      2.0 * columns * static_cast<double>(local.operands[0].num_elements());
   for (const Type& type : local.operands) {
     work.read_bytes += static_cast<double>(type.bytes());
   }
   work.write_bytes = static_cast<double>(result.bytes());
   work.matrix = true;
-  work.rows = static_cast<double>(result.size(0));
-  work.cols = static_cast<double>(result.size(1));
+  work.rows = static_cast<double>(result.size(result.rank() - 2));
+  work.cols = columns;
+  work.batch = static_cast<double>(result.num_elements()) /
+               std::max(1.0, work.rows * work.cols);
   return work;
 }
 
@@ -180,12 +190,16 @@ absl::Status WgradReference(const RefCall& call) {
   const Tensor& rhs = call.operands[1];
   std::vector<double> a = lhs.ToDoubles(), b = rhs.ToDoubles();
   int64_t m = lhs.size(lhs.rank() - 1), n = rhs.size(rhs.rank() - 1);
-  int64_t rows = m == 0 ? 0 : lhs.num_elements() / m;
-  std::vector<double> sums(m * n, 0.0);
-  for (int64_t r = 0; r < rows; ++r) {
+  int64_t matmuls = 1, rows = 1;
+  for (int d = 0; d + 1 < lhs.rank(); ++d) {
+    (d < Kept(call.attrs) ? matmuls : rows) *= lhs.size(d);
+  }
+  std::vector<double> sums(matmuls * m * n, 0.0);
+  for (int64_t r = 0; r < matmuls * rows; ++r) {
+    double* sum = sums.data() + r / rows * m * n;
     for (int64_t i = 0; i < m; ++i) {
       double left = a[r * m + i];
-      for (int64_t j = 0; j < n; ++j) sums[i * n + j] += left * b[r * n + j];
+      for (int64_t j = 0; j < n; ++j) sum[i * n + j] += left * b[r * n + j];
     }
   }
   call.results[0].SetAll(sums);
@@ -195,6 +209,12 @@ absl::Status WgradReference(const RefCall& call) {
 // y = sum over rows of lhs[r, m] rhs[r, n].
 Gradients WgradVjp(Gradient& g) {
   ValueId dy = g.Cast(g.dy(), g.type(g.x(0)).dtype);
+  int keep = Kept(g.attrs()), rank = g.type(g.x(0)).rank();
+  if (keep > 0 && keep + 2 < rank) {  // dims of 1 where others are summed
+    Shape shape = g.type(dy).shape();
+    shape.insert(shape.begin() + keep, rank - keep - 2, 1);
+    dy = g.Op("reshape", {dy}, {{"shape", Ints(shape.begin(), shape.end())}});
+  }
   return {Matmul(g, g.x(1), dy, false, true),
           Matmul(g, g.x(0), dy, false, false)};
 }
@@ -250,8 +270,9 @@ Work GroupedWork(const OpCall& local) {
 Gradients GroupedVjp(Gradient& g) {
   bool tb = g.attrs().Bool("transpose_b");
   ValueId rows = g.x(0), dy = g.dy();
-  ValueId dw =
-      tb ? Matmul(g, dy, rows, true, false) : Matmul(g, rows, dy, true, false);
+  AttrMap keep = {{"keep", int64_t{g.type(rows).rank() - 2}}};
+  ValueId dw = tb ? g.Op("matmul_wgrad", {dy, rows}, keep)
+                  : g.Op("matmul_wgrad", {rows, dy}, keep);
   return {
       g.Op("grouped_matmul", {dy, g.x(1)},
            {{"transpose_b", !tb}, {"occupancy", g.attrs().Float("occupancy")}}),
@@ -283,9 +304,12 @@ std::vector<OpDef> MatmulOps() {
        .fusable = Fusable::kMatmul},
       {.name = "matmul_wgrad",
        .summary = "lhs[..., r, m] * rhs[..., r, n] summed over all dimensions "
-                  "but m and n, as the gradient of a weight is: f32 of 16-bit "
-                  "operands",
+                  "but m, n and the first `keep`, as the gradient of a weight "
+                  "is: f32 of 16-bit operands",
        .operands = {{"lhs"}, {"rhs"}},
+       .attrs = {{"keep", AttrKind::kInt,
+                  "leading dimensions that are not summed, as those of groups",
+                  int64_t{0}}},
        .infer = InferWgrad,
        .axes = WgradAxes,
        .work = WgradWork,
@@ -293,7 +317,10 @@ std::vector<OpDef> MatmulOps() {
        .reference = WgradReference,
        .samples = {{"matmul_wgrad(f32[6,4], f32[6,8])"},
                    {"matmul_wgrad(f32[2,6,4], f32[2,6,8])"},
-                   {"matmul_wgrad(bf16[2,4,4], bf16[2,4,6])"}}},
+                   {"matmul_wgrad(bf16[2,4,4], bf16[2,4,6])"},
+                   {"matmul_wgrad(f32[2,4,6], f32[2,4,8]) {keep=1}"},
+                   {"matmul_wgrad(f32[2,4,2,4], f32[2,4,2,6]) {keep=1}"},
+                   {"matmul_wgrad(bf16[2,4,2,4], bf16[2,4,2,6]) {keep=2}"}}},
       {.name = "grouped_matmul",
        .summary = "rows[..., group, m, k] * weights[group, k, n]: each group "
                   "of rows with its own weights",

@@ -72,10 +72,10 @@ class UpdateAttacher {
   absl::Status AddDynamicScale() {
     dynamic_.state = builder_.Input(kLossScaleLog2, Type(DType::kF32, {}),
                                     InputRole::kState);
-    ASYRA_ASSIGN_OR_RETURN(ValueId power,
-                           Binary("add", dynamic_.state,
-                                  Number(kFirstLossScaleLog2 - std::log2(Terms()),
-                                         dynamic_.state)));
+    ASYRA_ASSIGN_OR_RETURN(
+        ValueId power, Binary("add", dynamic_.state,
+                              Number(kFirstLossScaleLog2 - std::log2(Terms()),
+                                     dynamic_.state)));
     // What is between two powers of two counts steps.
     ASYRA_ASSIGN_OR_RETURN(power, builder_.AddOne("floor", {power}));
     ASYRA_ASSIGN_OR_RETURN(dynamic_.scale,

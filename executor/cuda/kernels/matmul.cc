@@ -59,6 +59,7 @@ class MatmulKernel : public CudaKernel {
     }
     operands_ = operands;
     size_ = SizeOf(dtype);
+    result_size_ = SizeOf(product.result(0).dtype);
     for (const Run& run : RunsOf(plan)) {
       GemmShape shape{dtype,
                       plan.transpose_a,
@@ -89,6 +90,7 @@ class MatmulKernel : public CudaKernel {
     auto at = [this](void* data, int64_t element) {
       return static_cast<std::byte*>(data) + element * size_;
     };
+    auto* result = static_cast<std::byte*>(args.results[0]);
     for (const Call& call : calls_) {
       EpilogueData data;
       if (operands_.residual >= 0) {
@@ -98,7 +100,7 @@ class MatmulKernel : public CudaKernel {
       ASYRA_RETURN_IF_ERROR(call.gemm->Enqueue(
           at(args.operands[operands_.a], call.first[0]),
           at(args.operands[operands_.b], call.first[1]),
-          at(args.results[0], call.first[2]), data, args.workspace, stream));
+          result + call.first[2] * result_size_, data, args.workspace, stream));
     }
     return absl::OkStatus();
   }
@@ -109,7 +111,7 @@ class MatmulKernel : public CudaKernel {
     std::unique_ptr<Gemm> gemm;
   };
   MatmulOperands operands_;
-  int64_t size_ = 0;
+  int64_t size_ = 0, result_size_ = 0;  // bytes of an element
   int64_t workspace_ = 0;
   std::vector<Call> calls_;
 };
