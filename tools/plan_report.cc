@@ -9,6 +9,7 @@
 #include "ir/support/units.h"
 #include "nlohmann/json.hpp"
 #include "passes/analysis/repeats.h"
+#include "passes/train/step_phase.h"
 #include "simulator/cost_model.h"
 
 namespace asyra {
@@ -23,7 +24,9 @@ struct Move {
 };
 
 struct Block {
-  Repeat repeat;
+  std::string_view phase;  // of a training step that is not in layers
+  int ops = 0;
+  int count = 1;
   std::vector<ValueId> in, weights, out;
   std::vector<Move> moves;
 };
@@ -36,27 +39,64 @@ Move MoveOf(const Program& program, const Op& op) {
               BusFactor(op.def->collective, mesh.size(axes))};
 }
 
-std::vector<Block> BlocksOf(const Program& program) {
-  std::vector<bool> is_weight(program.values.size());
-  for (const Input& input : program.inputs) {
-    is_weight[input.value] = IsWeight(input);
-  }
-  std::vector<Block> blocks;
-  for (const Repeat& repeat : FindRepeats(program)) {
-    Block block{repeat, ValuesInto(program, repeat), {}, {}, {}};
-    block.out = ValuesOutOf(program, repeat);
-    for (int i = repeat.begin; i < repeat.begin + repeat.period; ++i) {
-      const Op& op = program.ops[i];
-      for (ValueId value : op.operands) {
-        if (!is_weight[value]) continue;
-        block.weights.push_back(value);
-        is_weight[value] = false;  // printed where it is first read
-      }
-      if (op.is_collective()) block.moves.push_back(MoveOf(program, op));
+// Makes blocks of a program, in order.
+class Blocks {
+ public:
+  explicit Blocks(const Program& program)
+      : program_(program),
+        phases_(PhasesOf(program)),
+        unread_(program.values.size()) {
+    for (const Input& input : program.inputs) {
+      unread_[input.value] = IsWeight(input);
     }
-    blocks.push_back(std::move(block));
+    for (const Repeat& repeat : FindRepeats(program)) Add(repeat);
   }
-  return blocks;
+
+  std::vector<Block> Take() && { return std::move(blocks_); }
+
+ private:
+  void Add(const Repeat& repeat) {
+    if (repeat.count == 1 && !phases_.empty()) return AddPhases(repeat);
+    Block block{.ops = repeat.period, .count = repeat.count};
+    block.in = ValuesInto(program_, repeat);
+    block.out = ValuesOutOf(program_, repeat);
+    for (int i = repeat.begin; i < repeat.begin + repeat.period; ++i) {
+      AddOp(program_.ops[i], &block);
+    }
+    blocks_.push_back(std::move(block));
+  }
+
+  // A block for each phase that has ops there.
+  void AddPhases(const Repeat& repeat) {
+    for (StepPhase phase :
+         {StepPhase::kForward, StepPhase::kBackward, StepPhase::kUpdate}) {
+      Block block{.phase = ToString(phase)};
+      for (int i = repeat.begin; i < repeat.end(); ++i) {
+        if (phases_[i] != phase) continue;
+        ++block.ops;
+        AddOp(program_.ops[i], &block);
+      }
+      if (block.ops > 0) blocks_.push_back(std::move(block));
+    }
+  }
+
+  void AddOp(const Op& op, Block* block) {
+    for (ValueId value : op.operands) {
+      if (!unread_[value]) continue;
+      block->weights.push_back(value);
+      unread_[value] = false;  // printed where it is first read
+    }
+    if (op.is_collective()) block->moves.push_back(MoveOf(program_, op));
+  }
+
+  const Program& program_;
+  std::vector<StepPhase> phases_;
+  std::vector<bool> unread_;
+  std::vector<Block> blocks_;
+};
+
+std::vector<Block> BlocksOf(const Program& program) {
+  return Blocks(program).Take();
 }
 
 // "bf16[1, 8192@tp, 4096]", as the program prints it.
@@ -86,9 +126,10 @@ std::string MoveRow(const Program& program, const Move& move) {
 
 std::string BlockText(const Program& program, const Block& block) {
   std::string text = fmt::format(
-      "  {}{} op{}{}\n",
-      block.repeat.count > 1 ? fmt::format("{} x ", block.repeat.count) : "",
-      block.repeat.period, block.repeat.period == 1 ? "" : "s",
+      "  {}{}{} op{}{}\n",
+      block.phase.empty() ? "" : fmt::format("{}: ", block.phase),
+      block.count > 1 ? fmt::format("{} x ", block.count) : "", block.ops,
+      block.ops == 1 ? "" : "s",
       block.moves.empty() ? ""
                           : fmt::format(", {} collective{}", block.moves.size(),
                                         block.moves.size() == 1 ? "" : "s"));
@@ -110,8 +151,8 @@ Totals TotalsOf(const std::vector<Block>& blocks) {
   for (const Block& block : blocks) {
     for (const Move& move : block.moves) {
       Total& total = totals[{std::string(move.op), move.axes}];
-      total.count += block.repeat.count;
-      total.wire_bytes += move.wire_bytes * block.repeat.count;
+      total.count += block.count;
+      total.wire_bytes += move.wire_bytes * block.count;
     }
   }
   return totals;
@@ -162,8 +203,9 @@ nlohmann::json PlanJson(const Program& program) {
   nlohmann::json json = {{"blocks", nlohmann::json::array()},
                          {"collectives", nlohmann::json::array()}};
   for (const Block& block : blocks) {
-    json["blocks"].push_back({{"repeats", block.repeat.count},
-                              {"ops", block.repeat.period},
+    json["blocks"].push_back({{"phase", block.phase},
+                              {"repeats", block.count},
+                              {"ops", block.ops},
                               {"in", ValuesJson(program, block.in)},
                               {"weights", ValuesJson(program, block.weights)},
                               {"collectives", MovesJson(program, block.moves)},

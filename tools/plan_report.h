@@ -14,10 +14,12 @@ namespace asyra {
 // inputs and outputs, its weights, and its collectives with the value they
 // move, its type before and after, and the bytes that each device sends over
 // the links by a ring: 2(n-1)/n of the buffer in an all_reduce over n devices,
-// (n-1)/n in the others.
+// (n-1)/n in the others. What does not repeat in a training step is printed by
+// its phases: forward, backward, update.
 std::string PlanText(const Program& program);
 
-// {"blocks": [{"repeats", "ops", "in", "weights", "collectives", "out"}],
+// {"blocks": [{"phase", "repeats", "ops", "in", "weights", "collectives",
+// "out"}],
 // "collectives": [{"op", "axes", "count", "wire_bytes"}]}: bytes are those of
 // one collective in a block, of the whole program under "collectives".
 nlohmann::json PlanJson(const Program& program);

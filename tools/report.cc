@@ -11,6 +11,7 @@
 #include "ir/support/units.h"
 #include "nlohmann/json.hpp"
 #include "passes/pass_list.h"
+#include "tools/phase_report.h"
 #include "tools/plan_report.h"
 #include "tools/step_shape.h"
 #include "tools/verdict.h"
@@ -104,20 +105,22 @@ std::string OpsText(const ImportSummary& summary) {
   return text;
 }
 
-std::string ModelText(const CompiledModel& result, bool verbose) {
+std::string ModelText(const CompiledModel& result, bool trained,
+                      bool verbose) {
   const Program& program = result.raised;
   ImportSummary summary = Summarize(program);
   std::string text = fmt::format(
       " model\n"
       "  {} -> {}\n"
-      "  {} ops{}, {}parameters ({}), {} of activations, {}flop a step\n",
+      "  {} ops{}, {}parameters ({}), {} of activations, {}flop {}\n",
       summary.inputs, summary.outputs, program.ops.size(),
       program.ops.size() == result.imported.ops.size()
           ? ""
           : fmt::format(" (raised from {})", result.imported.ops.size()),
       CountText(static_cast<double>(summary.parameters)),
       BytesText(static_cast<double>(summary.weight_bytes)),
-      BytesText(summary.activation_bytes), CountText(summary.flops));
+      BytesText(summary.activation_bytes), CountText(summary.flops),
+      trained ? "forward" : "a step");
   if (std::string shape = ToText(StepShapeOf(program, result.dim_names));
       !shape.empty()) {
     text += fmt::format("  {}\n", shape);
@@ -254,7 +257,7 @@ std::string TextReport(const CompileFlags& options, const CompiledModel& result,
           ? VerdictText(*steps) + TargetText(steps->after)
           : fmt::format("{}: stage {}, which is not simulated\n", options.model,
                         ToString(result.program.stage));
-  text += ModelText(result, verbose);
+  text += ModelText(result, options.train.has_value(), verbose);
   const Program& program = Partitioned(result);
   text += fmt::format(
       " partitioned over {} device{} {}\n", program.mesh.num_devices(),
@@ -262,7 +265,10 @@ std::string TextReport(const CompileFlags& options, const CompiledModel& result,
       program.mesh.num_axes() > 0 ? ToString(program.mesh) : "");
   text += WeightText(program, verbose) + CollectivesText(program, verbose);
   if (report.plan) text += PlanText(*result.partitioned);
-  if (steps.has_value()) text += ScheduleText(result, *steps, verbose);
+  if (steps.has_value()) {
+    text += PhasesText(result.program, steps->after);
+    text += ScheduleText(result, *steps, verbose);
+  }
   text += NotesText(NotesOf(options, result, report), verbose);
   return report.ablation.empty() ? text : text + AblationText(report.ablation);
 }
@@ -299,7 +305,12 @@ std::string JsonReport(const CompileFlags& options, const CompiledModel& result,
                               {"changed", timing.changed},
                               {"ms", timing.ms}});
   }
-  if (steps.has_value()) AddScheduleJson(result, *steps, &json);
+  if (steps.has_value()) {
+    if (options.train.has_value()) {
+      json["phases"] = PhasesJson(result.program, steps->after);
+    }
+    AddScheduleJson(result, *steps, &json);
+  }
   if (!report.ablation.empty()) {
     json["ablation"] = AblationJson(report.ablation);
   }

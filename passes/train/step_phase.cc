@@ -1,0 +1,95 @@
+#include "passes/train/step_phase.h"
+
+#include "passes/train/attach_loss.h"
+#include "passes/train/attach_updates.h"
+
+namespace asyra {
+namespace {
+
+ValueId OutputCalled(const Program& program, std::string_view name) {
+  for (const Output& output : program.outputs) {
+    if (program.output_name(output) == name) return output.value;
+  }
+  return kNoValue;
+}
+
+// The ops that the values marked in `needed` depend on.
+std::vector<bool> Ancestors(const Program& program, std::vector<bool> needed) {
+  std::vector<bool> found(program.ops.size(), false);
+  for (size_t i = program.ops.size(); i-- > 0;) {
+    const Op& op = program.ops[i];
+    for (ValueId result : op.results) found[i] = found[i] || needed[result];
+    if (!found[i]) continue;
+    for (ValueId operand : op.operands) needed[operand] = true;
+  }
+  return found;
+}
+
+// The ops that depend on the values marked in `reached`.
+std::vector<bool> Descendants(const Program& program,
+                              std::vector<bool> reached) {
+  std::vector<bool> found(program.ops.size(), false);
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    for (ValueId operand : op.operands) found[i] = found[i] || reached[operand];
+    if (!found[i]) continue;
+    for (ValueId result : op.results) reached[result] = true;
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string_view ToString(StepPhase phase) {
+  switch (phase) {
+    case StepPhase::kForward:
+      return "forward";
+    case StepPhase::kBackward:
+      return "backward";
+    case StepPhase::kUpdate:
+      return "update";
+  }
+  return "";
+}
+
+std::vector<StepPhase> PhasesOf(const Program& program) {
+  ValueId loss = OutputCalled(program, kLoss);
+  ValueId norm = OutputCalled(program, kNorm);
+  if (loss == kNoValue || norm == kNoValue) return {};
+  std::vector<bool> values(program.values.size(), false);
+  values[loss] = true;
+  std::vector<bool> forward = Ancestors(program, values);
+
+  values.assign(values.size(), false);
+  values[norm] = true;
+  for (const Input& input : program.inputs) {
+    const std::string& name = program.value_name(input.value);
+    bool starts = name == kRate || name == kStepCount;
+    if (starts) values[input.value] = true;
+  }
+  std::vector<bool> update = Descendants(program, values);
+
+  // Gradients are what updates read and is not one itself.
+  values.assign(values.size(), false);
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    if (!update[i]) continue;
+    for (ValueId operand : program.ops[i].operands) values[operand] = true;
+  }
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    if (!update[i]) continue;
+    for (ValueId result : program.ops[i].results) values[result] = false;
+  }
+  values[norm] = false;
+  std::vector<bool> backward = Ancestors(program, values);
+
+  std::vector<StepPhase> phases;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    phases.push_back(forward[i]    ? StepPhase::kForward
+                     : update[i]   ? StepPhase::kUpdate
+                     : backward[i] ? StepPhase::kBackward
+                                   : StepPhase::kUpdate);
+  }
+  return phases;
+}
+
+}  // namespace asyra

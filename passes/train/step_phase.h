@@ -1,0 +1,23 @@
+// The parts of a training step.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ir/program.h"
+
+namespace asyra {
+
+enum class StepPhase { kForward, kBackward, kUpdate };
+
+// "forward", "backward", "update".
+std::string_view ToString(StepPhase phase);
+
+// One for each op of a training step (attach_updates), at any stage. Forward is
+// what the loss depends on. Update is what depends on the learning rate, the
+// count of steps or the norm of the gradients, and what computes that norm.
+// Backward is the rest: the gradients. Empty if the program has no output
+// `norm`: it is no training step.
+std::vector<StepPhase> PhasesOf(const Program& program);
+
+}  // namespace asyra
