@@ -1,15 +1,15 @@
 #!/bin/bash
 # From a fresh machine to a compiled model: installs what is missing, builds,
 # shards and schedules a small model over 8 devices, runs the result on 8 ranks
-# of this machine's cpu against PyTorch's recorded output, and says what Llama 3
-# 8B would gain on eight H200.
+# of this machine's cpu against PyTorch's recorded output, says what Llama 3 8B
+# would gain on eight H200, and trains a small GPT on 4 ranks.
 # Takes a few minutes, most of them compiling.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/install_deps.sh
 cmake --preset release >/dev/null
 cmake --build --preset release -j "$(nproc)" \
-    --target asyra-opt asyra-run asyra-sim | tail -n 1
+    --target asyra-opt asyra-run asyra-sim asyra-train | tail -n 1
 bin=build/release/tools
 out=build/release/quickstart
 mkdir -p "$out"
@@ -31,5 +31,11 @@ echo "== Llama 3 8B on eight H200, simulated"
     --html "$out/llama3-8b.html"
 
 echo
-echo "== the step of Llama 3 8B as a timeline"
+echo "== a small GPT learns this repository's own text, on 2 x 2 ranks"
+find . -name '*.md' -not -path './build/*' | sort | xargs cat >"$out/text"
+"$bin/asyra-train" gpt3-tiny --dp 2 --tp 2 --data "$out/text" \
+    --steps 200 --rate 3e-3 --every 20 --html "$out/loss.html"
+
+echo
+echo "== the step of Llama 3 8B as a timeline, and the loss of the GPT"
 ls "$PWD/$out"/*.html
