@@ -259,12 +259,14 @@ class Differentiator {
         op.def->name, program.value_name(op.results[0]), ShortList(cut));
   }
 
-  // Names those that were made here and are not yet called so.
+  // Names results of ops that were made here and are not yet called so: the
+  // input loss_scale, a gradient as it is, keeps the name it is found by.
   static void Rename(const std::vector<std::pair<ValueId, std::string>>& names,
                      size_t first, Program* program) {
     absl::flat_hash_set<std::string> taken;
     for (const Value& value : program->values) taken.insert(value.name);
     std::vector<bool> named(program->values.size(), false);
+    for (const Input& input : program->inputs) named[input.value] = true;
     for (const auto& [value, name] : names) {
       if (static_cast<size_t>(value) < first || named[value]) continue;
       if (!taken.insert(name).second) continue;
