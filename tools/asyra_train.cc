@@ -173,8 +173,8 @@ class Report {
 };
 
 absl::Status CheckTokens(const TokenFile& file, const Program& step,
-                         const std::string& path) {
-  int64_t rows = IndexLimit(step);
+                         ValueId tokens, const std::string& path) {
+  int64_t rows = TokenLimit(step, tokens);
   if (file.largest() < rows) return absl::OkStatus();
   return Invalid("{}: it has the token {}, the model has {} of them", path,
                  file.largest(), rows);
@@ -185,7 +185,7 @@ absl::Status TrainOnData(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(Training training, LoadTraining(flags));
   const Program& step = training.step.program;
   ASYRA_ASSIGN_OR_RETURN(const Input* tokens, TokensOf(step));
-  ASYRA_RETURN_IF_ERROR(CheckTokens(file, step, flags.data));
+  ASYRA_RETURN_IF_ERROR(CheckTokens(file, step, tokens->value, flags.data));
   Shape shape = step.type(tokens->value).shape();
   std::string name = step.value_name(tokens->value);
   ASYRA_RETURN_IF_ERROR(file.At(0, shape[0], shape[1]).status());
