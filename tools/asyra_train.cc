@@ -257,8 +257,8 @@ absl::Status ReplayRun(const Flags& given) {
 
   double loss = 0, norm = 0;
   for (const TrainMetrics& one : report.metrics()) {
-    loss = std::max(loss, RelativeError(one.loss, recorded.loss[one.step - 1]));
-    norm = std::max(norm, RelativeError(one.norm, recorded.norm[one.step - 1]));
+    loss = Worse(loss, RelativeError(one.loss, recorded.loss[one.step - 1]));
+    norm = Worse(norm, RelativeError(one.norm, recorded.norm[one.step - 1]));
   }
   ASYRA_ASSIGN_OR_RETURN(double logits, ErrorOfLargest(result.last_outputs[0],
                                                        recorded.logits_after));
