@@ -37,6 +37,8 @@ struct Flags {
   int64_t steps = 0, warmup = -1, seed = 1;
   double rate = 0, final = 0.1, rtol = 2e-4, timeout_s = 60;
   int64_t every = 10;
+  // Flags that were given and only matter when a model is compiled.
+  std::vector<std::string> of_compiling;
 };
 
 absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(const Flags& flags) {
@@ -120,10 +122,9 @@ absl::StatusOr<RaisedModel> LoadForTraining(const CompileFlags& flags) {
 // The training of a folder, or of a model that is compiled here.
 absl::StatusOr<Training> LoadTraining(const Flags& flags) {
   if (std::filesystem::is_directory(flags.compile.model)) {
-    ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(flags.compile));
-    if (mesh.num_axes() > 0) {
-      return Invalid("{}: it is compiled already, the mesh is its own",
-                     flags.compile.model);
+    if (!flags.of_compiling.empty()) {
+      return Invalid("{}: it is compiled already, {} would not matter",
+                     flags.compile.model, ShortList(flags.of_compiling));
     }
     return ReadTraining(flags.compile.model);
   }
@@ -382,9 +383,17 @@ absl::Status Main(Flags flags) {
   return status;
 }
 
+// Those of `options` that were given.
+std::vector<std::string> Given(const std::vector<CLI::Option*>& options) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : options) {
+    bool flag = !option->get_positional() && option->get_name() != "--help";
+    if (flag && option->count() > 0) names.push_back(option->get_name());
+  }
+  return names;
+}
+
 void AddFlags(CLI::App& app, Flags* flags) {
-  // Which inputs are data has another flag in the other tools.
-  app.remove_option(app.get_option("--data"));
   app.add_option("--data", flags->data,
                  "FILE of tokens: of llm.c, or any other, whose bytes are "
                  "tokens");
@@ -417,7 +426,6 @@ void AddFlags(CLI::App& app, Flags* flags) {
                  "seconds after which a rank that is waited for is lost")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  AddTrainFlags(app, &flags->train);
 }
 
 }  // namespace
@@ -432,8 +440,14 @@ int main(int argc, char** argv) {
       "asyra-train");
   asyra::AddModelFlag(app, &flags.compile);
   asyra::AddCompileFlags(app, &flags.compile);
+  // Which inputs are data has another flag in the other tools.
+  app.remove_option(app.get_option("--data"));
+  asyra::AddTrainFlags(app, &flags.train);
+  std::vector<CLI::Option*> compiling = app.get_options();
   flags.compile.progress = asyra::Progress("asyra-train");
   asyra::AddFlags(app, &flags);
-  return asyra::RunTool(app, argc, argv,
-                        [&flags] { return asyra::Main(flags); });
+  return asyra::RunTool(app, argc, argv, [&] {
+    flags.of_compiling = asyra::Given(compiling);
+    return asyra::Main(flags);
+  });
 }
