@@ -193,7 +193,7 @@ int64_t TokenLimit(const Program& program, ValueId tokens) {
       limit = std::min(limit, RowsOf(program, op.operands[0], dim));
     } else if (op.def->is_view || name == "cast" || name == "all_gather" ||
                name == "wait") {
-      are_tokens[op.results[0]] = are_tokens[op.operands[0]];
+      if (are_tokens[op.operands[0]]) are_tokens[op.results[0]] = true;
     }
   }
   return limit;

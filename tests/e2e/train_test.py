@@ -115,6 +115,8 @@ class Training(ToolTest):
     self.assertNotEqual(self.losses(*model, "--seed", "2"), alone)
 
   def test_frozen_weights_stay(self):
+    args = [LLAMA, *SHAPE, *QUICK, *RATE, "--data", self.text, "--steps", "2"]
+    self.refused("depends on no parameter", *args, "--freeze", ".*")
     losses = self.losses(LLAMA, *SHAPE, "--freeze", ".*embed_tokens.*")
     self.assertNotEqual(losses, self.losses(LLAMA, *SHAPE))
 
@@ -133,6 +135,27 @@ class Training(ToolTest):
       file.write(struct.pack("<65H", *tokens))
     self.refused("it has the token 300, the model has 256 of them", LLAMA,
                  *SHAPE, *RATE, "--data", path, "--steps", "2")
+
+  def test_a_check_that_differs_fails(self):
+    # One step of one row; the recorded loss is none that a model has.
+    tensors = {"ids": ("I64", [1, 4, 16], struct.pack("<64q", *range(64))),
+               "labels": ("I64", [1, 4, 16], struct.pack("<64q", *range(64))),
+               "rate": ("F64", [1], struct.pack("<d", 0.01)),
+               "loss": ("F64", [1], struct.pack("<d", 1)),
+               "norm": ("F64", [1], struct.pack("<d", float("nan"))),
+               "logits_after": ("F32", [4, 16, 256], bytes(4 * 4 * 16 * 256))}
+    header, data = {}, b""
+    for name, (dtype, shape, content) in tensors.items():
+      offsets = [len(data), len(data) + len(content)]
+      header[name] = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+      data += content
+    text = json.dumps(header).encode()
+    path = self.path("recorded.safetensors")
+    with open(path, "wb") as file:
+      file.write(struct.pack("<Q", len(text)) + text + data)
+    said = self.fails("--check: errors are beyond --rtol 1000", "asyra-train",
+                      LLAMA, *SHAPE, *QUICK, "--check", path, "--rtol", "1000")
+    self.assertIn("norm nan", said)
 
   def refused(self, message, *args):
     """Fails with one line, and writes nothing."""
