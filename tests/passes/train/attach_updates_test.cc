@@ -11,9 +11,6 @@
 namespace asyra {
 namespace {
 
-using ::testing::Each;
-using ::testing::HasSubstr;
-
 using Doubles = std::vector<double>;
 
 Tensor F64(const Shape& shape, const Doubles& elements) {
@@ -51,7 +48,7 @@ Steps Begin(const std::string& options) {
 // What one param has, as a reference that is written by hand updates it.
 struct Param {
   Doubles value, m, v, velocity;
-  explicit Param(Doubles begin)
+  explicit Param(const Doubles& begin)
       : value(begin),
         m(begin.size()),
         v(begin.size()),
