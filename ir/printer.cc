@@ -208,7 +208,9 @@ std::string ToString(const Program& program) {
   for (size_t i = 0; i < program.outputs.size(); ++i) {
     const Output& output = program.outputs[i];
     text += (i == 0 ? " %" : ", %") + program.value_name(output.value);
-    if (!output.name.empty()) text += fmt::format(" as \"{}\"", output.name);
+    if (program.output_name(output) != program.value_name(output.value)) {
+      text += fmt::format(" as \"{}\"", output.name);
+    }
     if (output.alias != kNoValue) {
       text += " alias %" + program.value_name(output.alias);
     }

@@ -39,6 +39,8 @@ struct Flags {
   double rate = 0, final = 0.1, rtol = 2e-4, timeout_s = 60;
   int64_t every = 10;
   bool random_weights = false;
+  // Flags that were given and only matter when a model is compiled.
+  std::vector<std::string> of_compiling;
 };
 
 absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(const Flags& flags) {
@@ -122,10 +124,9 @@ absl::StatusOr<RaisedModel> LoadForTraining(const CompileFlags& flags) {
 // The training of a folder, or of a model that is compiled here.
 absl::StatusOr<Training> LoadTraining(const Flags& flags) {
   if (std::filesystem::is_directory(flags.compile.model)) {
-    ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(flags.compile));
-    if (mesh.num_axes() > 0) {
-      return Invalid("{}: it is compiled already, the mesh is its own",
-                     flags.compile.model);
+    if (!flags.of_compiling.empty()) {
+      return Invalid("{}: it is compiled already, {} would not matter",
+                     flags.compile.model, ShortList(flags.of_compiling));
     }
     return ReadTraining(flags.compile.model);
   }
@@ -175,8 +176,8 @@ class Report {
 };
 
 absl::Status CheckTokens(const TokenFile& file, const Program& step,
-                         const std::string& path) {
-  int64_t rows = IndexLimit(step);
+                         ValueId tokens, const std::string& path) {
+  int64_t rows = TokenLimit(step, tokens);
   if (file.largest() < rows) return absl::OkStatus();
   return Invalid("{}: it has the token {}, the model has {} of them", path,
                  file.largest(), rows);
@@ -188,7 +189,7 @@ absl::Status TrainOnData(const Flags& flags) {
   if (flags.random_weights) StartFromInit(&training);
   const Program& step = training.step.program;
   ASYRA_ASSIGN_OR_RETURN(const Input* tokens, TokensOf(step));
-  ASYRA_RETURN_IF_ERROR(CheckTokens(file, step, flags.data));
+  ASYRA_RETURN_IF_ERROR(CheckTokens(file, step, tokens->value, flags.data));
   Shape shape = step.type(tokens->value).shape();
   std::string name = step.value_name(tokens->value);
   ASYRA_RETURN_IF_ERROR(file.At(0, shape[0], shape[1]).status());
@@ -264,8 +265,8 @@ absl::Status ReplayRun(const Flags& given) {
 
   double loss = 0, norm = 0;
   for (const TrainMetrics& one : report.metrics()) {
-    loss = std::max(loss, RelativeError(one.loss, recorded.loss[one.step - 1]));
-    norm = std::max(norm, RelativeError(one.norm, recorded.norm[one.step - 1]));
+    loss = Worse(loss, RelativeError(one.loss, recorded.loss[one.step - 1]));
+    norm = Worse(norm, RelativeError(one.norm, recorded.norm[one.step - 1]));
   }
   ASYRA_ASSIGN_OR_RETURN(double logits, ErrorOfLargest(result.last_outputs[0],
                                                        recorded.logits_after));
@@ -389,9 +390,17 @@ absl::Status Main(Flags flags) {
   return status;
 }
 
+// Those of `options` that were given.
+std::vector<std::string> Given(const std::vector<CLI::Option*>& options) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : options) {
+    bool flag = !option->get_positional() && option->get_name() != "--help";
+    if (flag && option->count() > 0) names.push_back(option->get_name());
+  }
+  return names;
+}
+
 void AddFlags(CLI::App& app, Flags* flags) {
-  // Which inputs are data has another flag in the other tools.
-  app.remove_option(app.get_option("--data"));
   app.add_option("--data", flags->data,
                  "FILE of tokens: of llm.c, or any other, whose bytes are "
                  "tokens");
@@ -428,7 +437,6 @@ void AddFlags(CLI::App& app, Flags* flags) {
                  "seconds after which a rank that is waited for is lost")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  AddTrainFlags(app, &flags->train);
 }
 
 }  // namespace
@@ -443,8 +451,14 @@ int main(int argc, char** argv) {
       "asyra-train");
   asyra::AddModelFlag(app, &flags.compile);
   asyra::AddCompileFlags(app, &flags.compile);
+  // Which inputs are data has another flag in the other tools.
+  app.remove_option(app.get_option("--data"));
+  asyra::AddTrainFlags(app, &flags.train);
+  std::vector<CLI::Option*> compiling = app.get_options();
   flags.compile.progress = asyra::Progress("asyra-train");
   asyra::AddFlags(app, &flags);
-  return asyra::RunTool(app, argc, argv,
-                        [&flags] { return asyra::Main(flags); });
+  return asyra::RunTool(app, argc, argv, [&] {
+    flags.of_compiling = asyra::Given(compiling);
+    return asyra::Main(flags);
+  });
 }

@@ -171,7 +171,8 @@ class GradientChecker {
   }
 
   void Count(const std::string& name, double error) {
-    if (error < check_.worst) return;
+    // Nothing is worse than what is no number.
+    if (std::isnan(check_.worst) || error < check_.worst) return;
     check_.worst = error;
     check_.worst_name = name;
   }

@@ -11,6 +11,15 @@ namespace {
 constexpr double kWidth = 900, kHeight = 320, kLeft = 70, kTop = 20,
                  kBottom = 40;
 
+std::string Escaped(const std::string& text) {
+  std::string html;
+  for (char c : text) {
+    html += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : "";
+    if (c != '&' && c != '<' && c != '>') html += c;
+  }
+  return html;
+}
+
 // One curve with its axes, numbers at five heights and five steps.
 std::string Curve(const std::string& what, const std::vector<double>& values) {
   double low = HUGE_VAL, high = -HUGE_VAL;
@@ -68,7 +77,7 @@ std::string LossPage(const std::string& title,
       ".x {{ text-anchor: middle; }}\n"
       "polyline {{ fill: none; stroke: #2563a8; stroke-width: 2; }}\n"
       "</style>\n<h1>{0}</h1>\n{1}{2}</html>\n",
-      title, Curve("loss by step", loss),
+      Escaped(title), Curve("loss by step", loss),
       Curve("norm of the gradients by step", norm));
 }
 

@@ -17,13 +17,14 @@ constexpr size_t kHeaderBytes = 256 * sizeof(int32_t);
 absl::StatusOr<TokenFile> TokenFile::Open(const std::string& path) {
   ASYRA_ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
   int32_t header[3] = {};
-  if (bytes.size() >= kHeaderBytes) {
-    std::memcpy(header, bytes.data(), sizeof(header));
-  }
+  std::memcpy(header, bytes.data(), std::min(bytes.size(), sizeof(header)));
   TokenFile file;
   if (header[0] != kMagic) {
     for (char c : bytes) file.tokens_.push_back(static_cast<uint8_t>(c));
   } else {
+    if (bytes.size() < kHeaderBytes) {
+      return Invalid("{}: it ends in the header of a token file", path);
+    }
     size_t have = (bytes.size() - kHeaderBytes) / sizeof(uint16_t);
     if (header[1] != kVersion) {
       return Invalid("{}: version {} of a token file, known is {}", path,

@@ -22,26 +22,52 @@ absl::StatusOr<json> ReadHyper(const std::string& path) {
                             /*allow_exceptions=*/false);
   json metadata = header.value("__metadata__", json::object());
   if (!metadata.contains("hyper")) return json::object();
+  if (!metadata["hyper"].is_string()) return json();
   return json::parse(metadata["hyper"].get<std::string>(), nullptr,
                      /*allow_exceptions=*/false);
+}
+
+// Sets `value` where `hyper` has one of the name, of its type.
+absl::Status Set(const json& hyper, const char* name, double* value) {
+  if (!hyper.contains(name)) return absl::OkStatus();
+  if (!hyper[name].is_number()) return Invalid("{} is no number", name);
+  *value = hyper[name].get<double>();
+  return absl::OkStatus();
+}
+
+absl::Status Set(const json& hyper, const char* name, std::string* value) {
+  if (!hyper.contains(name)) return absl::OkStatus();
+  if (!hyper[name].is_string()) return Invalid("{} is no text", name);
+  *value = hyper[name].get<std::string>();
+  return absl::OkStatus();
+}
+
+absl::Status SetAll(const json& hyper, TrainOptions* train) {
+  ASYRA_RETURN_IF_ERROR(Set(hyper, "optimizer", &train->optimizer));
+  if (train->optimizer != "adamw" && train->optimizer != "sgd") {
+    return Invalid("optimizer is '{}', known are adamw and sgd",
+                   train->optimizer);
+  }
+  for (auto [name, number] :
+       {std::pair{"beta1", &train->beta1}, std::pair{"beta2", &train->beta2},
+        std::pair{"epsilon", &train->eps},
+        std::pair{"momentum", &train->momentum},
+        std::pair{"decay", &train->decay}, std::pair{"clip", &train->clip}}) {
+    ASYRA_RETURN_IF_ERROR(Set(hyper, name, number));
+  }
+  std::string decay_of = "rank>=2";
+  ASYRA_RETURN_IF_ERROR(Set(hyper, "decay_of", &decay_of));
+  if (decay_of != "rank>=2") {
+    return Invalid("decay_of is '{}', known is 'rank>=2'", decay_of);
+  }
+  train->decay_of = "matrices";
+  return absl::OkStatus();
 }
 
 absl::Status SetHyper(const std::string& path, TrainOptions* train) {
   ASYRA_ASSIGN_OR_RETURN(json hyper, ReadHyper(path));
   if (!hyper.is_object()) return Invalid("{}: hyper is no JSON object", path);
-  train->optimizer = hyper.value("optimizer", train->optimizer);
-  train->beta1 = hyper.value("beta1", train->beta1);
-  train->beta2 = hyper.value("beta2", train->beta2);
-  train->eps = hyper.value("epsilon", train->eps);
-  train->momentum = hyper.value("momentum", train->momentum);
-  train->decay = hyper.value("decay", train->decay);
-  train->clip = hyper.value("clip", train->clip);
-  std::string decay_of = hyper.value("decay_of", "rank>=2");
-  if (decay_of != "rank>=2") {
-    return Invalid("{}: decay_of is '{}', known is 'rank>=2'", path, decay_of);
-  }
-  train->decay_of = "matrices";
-  return absl::OkStatus();
+  return Annotate(SetAll(hyper, train), fmt::format("{}: hyper", path));
 }
 
 }  // namespace
@@ -66,6 +92,18 @@ absl::StatusOr<RecordedRun> ReadRecordedRun(const std::string& path,
   ASYRA_ASSIGN_OR_RETURN(run.ids, find("ids", 3));
   ASYRA_ASSIGN_OR_RETURN(run.labels, find("labels", 3));
   ASYRA_ASSIGN_OR_RETURN(run.logits_after, find("logits_after", 3));
+  auto misfit = [&](const char* name, const Tensor& tensor) {
+    return Invalid("{}: {} has shape {}, ids {}", path, name,
+                   ShapeToString(tensor.shape()),
+                   ShapeToString(run.ids.shape()));
+  };
+  if (run.labels.shape() != run.ids.shape()) {
+    return misfit("labels", run.labels);
+  }
+  if (run.logits_after.size(0) != run.ids.size(1) ||
+      run.logits_after.size(1) != run.ids.size(2)) {
+    return misfit("logits_after", run.logits_after);
+  }
   for (auto [name, numbers] :
        {std::pair{"rate", &run.rate}, std::pair{"loss", &run.loss},
         std::pair{"norm", &run.norm}}) {
@@ -84,6 +122,8 @@ double RelativeError(double a, double b) {
   return std::abs(a - b) / std::abs(b);
 }
 
+double Worse(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+
 absl::StatusOr<double> ErrorOfLargest(const Tensor& a, const Tensor& b,
                                       double floor) {
   if (a.num_elements() != b.num_elements()) {
@@ -94,8 +134,7 @@ absl::StatusOr<double> ErrorOfLargest(const Tensor& a, const Tensor& b,
   std::vector<double> x = a.ToDoubles(), y = b.ToDoubles();
   for (size_t i = 0; i < x.size(); ++i) {
     largest = std::max(largest, std::abs(y[i]));
-    double off = std::abs(x[i] - y[i]);
-    if (!(off <= error)) error = off;  // NaN too
+    error = Worse(error, std::abs(x[i] - y[i]));
   }
   return largest > 0 ? error / largest : error;
 }

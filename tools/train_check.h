@@ -30,6 +30,8 @@ absl::StatusOr<RecordedRun> ReadRecordedRun(const std::string& path,
 
 // |a - b| / |b|; 0 where both are equal.
 double RelativeError(double a, double b);
+// The larger of two errors; NaN where one is, which std::max may lose.
+double Worse(double a, double b);
 // The largest |a - b| over the largest |b|, which counts as at least `floor`.
 // Error: other sizes.
 absl::StatusOr<double> ErrorOfLargest(const Tensor& a, const Tensor& b,

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
@@ -139,9 +140,18 @@ absl::StatusOr<Program> CompileInit(const CompileFlags& flags,
   CompileFlags plain = Plain(flags, step);
   plain.train.reset();
   plain.shard = PinsLike(step, init.raised.program);
-  plain.propagate = !plain.shard.empty();
+  // It has no batch that an axis may shard, which plans insist on.
+  plain.propagate = true;
   ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, CompileAlone(plain, init));
   return std::move(compiled.program);
+}
+
+// Without rows of padding.
+int64_t RowsOf(const Program& program, ValueId table, int64_t dim) {
+  for (const Input& input : program.inputs) {
+    if (input.value == table) return program.GivenShape(input)[dim];
+  }
+  return program.type(table).size(dim);
 }
 
 }  // namespace
@@ -174,6 +184,24 @@ absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
   ASYRA_ASSIGN_OR_RETURN(training.init,
                          CompileInit(flags, model, ParamsOf(step), step));
   return training;
+}
+
+int64_t TokenLimit(const Program& program, ValueId tokens) {
+  std::vector<bool> are_tokens(program.values.size(), false);
+  are_tokens[tokens] = true;
+  int64_t limit = std::numeric_limits<int64_t>::max();
+  for (const Op& op : program.ops) {
+    std::string_view name = op.def->name;
+    bool looks_up = name == "embedding" || name == "gather";
+    if (looks_up && are_tokens[op.operands[1]]) {
+      int64_t dim = name == "gather" ? op.attrs.Int("dim") : 0;
+      limit = std::min(limit, RowsOf(program, op.operands[0], dim));
+    } else if (op.def->is_view || name == "cast" || name == "all_gather" ||
+               name == "wait") {
+      if (are_tokens[op.operands[0]]) are_tokens[op.results[0]] = true;
+    }
+  }
+  return limit;
 }
 
 void AddRotaryTables(double base, Program* program) {

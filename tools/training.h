@@ -28,6 +28,10 @@ absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
                                       TrainOptions::What what,
                                       const Program& step);
 
+// The rows of the smallest table that `tokens` themselves look up: each token
+// is below it. Tables of positions do not count. INT64_MAX where there is none.
+int64_t TokenLimit(const Program& program, ValueId tokens);
+
 // Gives tables of rotary embedding that have no data, those of built-in models,
 // cos and sin of position * base^(-i / size).
 void AddRotaryTables(double base, Program* program);

@@ -113,7 +113,7 @@ Gradients SelectVjp(Gradient& g) {
 Gradients CastVjp(Gradient& g) {
   DType from = g.type(g.x()).dtype;
   if (!IsFloat(from) || !IsFloat(g.type(g.y()).dtype)) return {kNoValue};
-  return {g.Op("cast", {g.dy()}, {{"to", from}})};
+  return {g.Cast(g.dy(), from)};
 }
 
 OpDef Add() {

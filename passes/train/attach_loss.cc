@@ -46,8 +46,12 @@ class LossAttacher {
     std::vector<std::string> names;
     for (const Output& output : from_.outputs) {
       names.push_back(from_.output_name(output));
-      if (names.back() == name) return &output;
       const Type& type = from_.type(output.value);
+      if (names.back() == name) {
+        if (IsFloat(type.dtype)) return &output;
+        return Invalid("output '{}' is {}, a loss or logits are float", name,
+                       ToString(type.dtype));
+      }
       if (!IsFloat(type.dtype)) continue;
       (type.num_elements() == 1 ? losses : others).push_back(&output);
     }

@@ -82,10 +82,7 @@ class ParameterFinder {
                     [&](ValueId v) { return v != value && numeric_[v]; });
     if (!beside_numeric) return std::nullopt;
     if (IsAny(op, {"matmul", "grouped_matmul", "conv"})) {
-      return op.def->name == "conv" && op.operands.size() > 2 &&
-                     op.operands[2] == value
-                 ? ParameterUse::kBias
-                 : ParameterUse::kMatrix;
+      return ParameterUse::kMatrix;
     }
     if (IsAny(op, {"add", "sub"}) && !IsMasked(op)) return ParameterUse::kBias;
     if (op.def->name == "mul") return ParameterUse::kScale;
@@ -101,7 +98,9 @@ class ParameterFinder {
            });
   }
 
-  // Whether its data hides: all of it is 0, 1 or far below 0.
+  // Whether it hides pairs of positions: its last two dimensions have several
+  // each, and all of its data is 0, 1 or far below 0. So a scale of ones
+  // [1,1,d], as it may begin, is none.
   bool IsMask(const Input& input) const {
     constexpr double kHidden = -1e3;
     constexpr int64_t kMost = 1 << 20;
@@ -109,6 +108,8 @@ class ParameterFinder {
     const Tensor* data =
         program_.weights->Find(program_.value_name(input.value));
     if (data == nullptr || data->rank() < 2) return false;
+    int last = data->rank() - 1;
+    if (data->size(last) < 2 || data->size(last - 1) < 2) return false;
     if (data->num_elements() > kMost || data->data() == nullptr) return false;
     bool hides = false;
     for (int64_t i = 0; i < data->num_elements(); ++i) {

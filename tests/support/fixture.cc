@@ -14,6 +14,7 @@
 #include "ir/support/status.h"
 #include "ir/verifier.h"
 #include "ir/weight_store.h"
+#include "tests/support/differences.h"
 
 namespace asyra {
 namespace {
@@ -33,6 +34,14 @@ std::string_view TakeLine(std::string_view* text) {
   return line;
 }
 
+absl::Status ParseTolerance(const std::string& path, std::string_view what,
+                            std::string_view text, double* tolerance) {
+  const char* end = text.data() + text.size();
+  auto [at, error] = std::from_chars(text.data(), end, *tolerance);
+  if (error == std::errc() && at == end) return absl::OkStatus();
+  return Invalid("{}: {} is no number: {}", path, what, text);
+}
+
 absl::Status ParseDirectives(std::string_view text, Fixture* fixture) {
   std::string_view line = TakeLine(&text);
   if (!TakePrefix(&line, "// RUN: ")) {
@@ -43,12 +52,14 @@ absl::Status ParseDirectives(std::string_view text, Fixture* fixture) {
        line = TakeLine(&text)) {
     if (TakePrefix(&line, "NO EXECUTION: ")) {
       fixture->execute = false;
+    } else if (TakePrefix(&line, "TYPES CHANGE: ")) {
+      fixture->types_change = true;
     } else if (TakePrefix(&line, "TOLERANCE: ")) {
-      const char* end = line.data() + line.size();
-      auto [at, error] = std::from_chars(line.data(), end, fixture->tolerance);
-      if (error != std::errc() || at != end) {
-        return Invalid("{}: TOLERANCE is no number: {}", fixture->path, line);
-      }
+      ASYRA_RETURN_IF_ERROR(ParseTolerance(fixture->path, "TOLERANCE", line,
+                                           &fixture->tolerance));
+    } else if (TakePrefix(&line, "GRADIENTS: ")) {
+      ASYRA_RETURN_IF_ERROR(ParseTolerance(fixture->path, "GRADIENTS", line,
+                                           &fixture->gradient_tolerance));
     }
   }
   return absl::OkStatus();
@@ -79,13 +90,21 @@ std::string Difference(std::string_view is, std::string_view should) {
 }
 
 absl::Status Execute(const Program& before, const Program& after,
-                     double tolerance) {
+                     const Fixture& fixture) {
   std::vector<Tensor> inputs = SmallIntegerInputs(before);
   absl::StatusOr<std::vector<Tensor>> expected = Interpret(before, inputs);
   if (!expected.ok()) return Annotate(expected.status(), "run before");
+  if (fixture.types_change) inputs = SmallIntegerInputs(after);
   absl::StatusOr<std::vector<Tensor>> actual = Interpret(after, inputs);
   if (!actual.ok()) return Annotate(actual.status(), "run after");
-  return SameOutputs(*expected, *actual, tolerance);
+  if (fixture.gradient_tolerance > 0) {
+    // The gradients come behind what was there.
+    actual->resize(std::min(actual->size(), expected->size()));
+    ASYRA_RETURN_IF_ERROR(
+        GradientsAreDifferences(after, inputs, fixture.gradient_tolerance));
+  }
+  return SameOutputs(*expected, *actual, fixture.tolerance,
+                     fixture.types_change);
 }
 
 struct Outcome {
@@ -169,7 +188,7 @@ absl::Status CheckFixture(const Fixture& fixture, const RunPassesFn& run) {
                    Difference(outcome->text, fixture.expected), outcome->text);
   }
   if (fixture.passes == "verify" || !fixture.execute) return absl::OkStatus();
-  return Execute(outcome->before, outcome->after, fixture.tolerance);
+  return Execute(outcome->before, outcome->after, fixture);
 }
 
 absl::Status CheckFixtureFile(const std::string& path, const RunPassesFn& run,
@@ -206,13 +225,14 @@ std::vector<Tensor> SmallIntegerInputs(const Program& program) {
 }
 
 absl::Status SameOutputs(const std::vector<Tensor>& before,
-                         const std::vector<Tensor>& after, double tolerance) {
+                         const std::vector<Tensor>& after, double tolerance,
+                         bool types_change) {
   if (before.size() != after.size()) {
     return Invalid("{} outputs before, {} after", before.size(), after.size());
   }
   for (size_t i = 0; i < before.size(); ++i) {
-    if (before[i].dtype() != after[i].dtype() ||
-        before[i].shape() != after[i].shape()) {
+    bool same_type = types_change || before[i].dtype() == after[i].dtype();
+    if (!same_type || before[i].shape() != after[i].shape()) {
       return Invalid(
           "output {} is {}{} before and {}{} after", i,
           ToString(before[i].dtype()), ShapeToString(before[i].shape()),

@@ -15,7 +15,11 @@
 //
 // A fixture of passes is executed as well, before and after, on small integer
 // inputs, and the outputs must agree: exactly, or to TOLERANCE, absolute and
-// relative. "// NO EXECUTION: reason" leaves that out.
+// relative. "// NO EXECUTION: reason" leaves that out. With "// TYPES CHANGE:
+// reason" inputs are of the types that each program has, and outputs agree in
+// their numbers. With "// GRADIENTS: TOLERANCE" outputs of one name agree, and
+// each output X.grad is what differences of the first output tell when input X
+// changes a little: such programs are best written in f64.
 //
 // With ASYRA_UPDATE_FIXTURES=1 in the environment the part below the line is
 // rewritten by what happened.
@@ -35,7 +39,8 @@ struct Fixture {
   std::string path;
   std::string passes;  // "verify", or the text of a pipeline
   double tolerance = 0;
-  bool execute = true;
+  double gradient_tolerance = 0;  // above 0 with GRADIENTS
+  bool execute = true, types_change = false;
   std::string input;  // with its comments, so that lines count as in the file
   std::string expected;  // text of a program; empty when it should fail
   std::vector<std::string> errors;  // what the error must contain
@@ -62,6 +67,7 @@ absl::Status CheckFixtureFile(const std::string& path, const RunPassesFn& run,
 std::vector<Tensor> SmallIntegerInputs(const Program& program);
 // Whether two runs gave the same, to `tolerance`; says where they differ.
 absl::Status SameOutputs(const std::vector<Tensor>& before,
-                         const std::vector<Tensor>& after, double tolerance);
+                         const std::vector<Tensor>& after, double tolerance,
+                         bool types_change = false);
 
 }  // namespace asyra

@@ -71,6 +71,28 @@ TEST(Fixture, OtherMeaningIsAnError) {
   EXPECT_EQ(ErrorOf("// RUN: other\n// TOLERANCE: 100", kOther), "no error");
 }
 
+TEST(Fixture, OtherTypesAreAnErrorUnlessSaid) {
+  std::string wide(kProgram);
+  for (size_t at; (at = wide.find("f32")) != std::string::npos;) {
+    wide.replace(at, 3, "f64");
+  }
+  auto widen = [&](Program& program, std::string_view) {
+    program = *ParseProgram(wide);
+    return absl::OkStatus();
+  };
+  auto check = [&](std::string_view directives) {
+    return CheckFixture(*ParseFixture(Text(directives, wide), "f.asyra"),
+                        widen);
+  };
+  EXPECT_FALSE(check("// RUN: widen").ok());
+  EXPECT_TRUE(check("// RUN: widen\n// TYPES CHANGE: it widens").ok());
+}
+
+TEST(Fixture, GradientsMustBeThere) {
+  EXPECT_THAT(ErrorOf("// RUN: other\n// GRADIENTS: 1", kOther),
+              HasSubstr("no output is the gradient"));
+}
+
 TEST(Fixture, AnErrorMustComeAndBeTheOneExpected) {
   EXPECT_THAT(ErrorOf("// RUN: verify", "// ERROR: boom"),
               HasSubstr("no error, expected: boom"));
@@ -83,6 +105,8 @@ TEST(Fixture, FilesThatAreNoneAreErrors) {
   EXPECT_THAT(ErrorOf("// run: verify", kProgram), HasSubstr("first line"));
   EXPECT_THAT(ErrorOf("// RUN: verify\n// TOLERANCE: abc", kProgram),
               HasSubstr("TOLERANCE is no number: abc"));
+  EXPECT_THAT(ErrorOf("// RUN: verify\n// GRADIENTS: abc", kProgram),
+              HasSubstr("GRADIENTS is no number: abc"));
   EXPECT_THAT(ErrorOf("// RUN: verify", "// ERROR: a\nb"),
               HasSubstr("'b' is not"));
   EXPECT_THAT(std::string(MessageOf(

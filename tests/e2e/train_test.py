@@ -1,0 +1,249 @@
+"""Trains small models as users do: files, losses, errors.
+
+Usage: train_test.py SOURCE_DIR TOOLS_DIR
+"""
+
+import csv
+import html.parser
+import json
+import os
+import struct
+import sys
+import unittest
+
+from tool_test import GPT2, LLAMA, SOURCE_DIR, ToolTest
+
+SHAPE = ["--dim", "batch=4", "--dim", "seq=16"]
+TEXT = "the quick brown fox jumps over the lazy dog. " * 60
+RATE = ["--rate", "0.01"]
+# Nothing is searched: compiling takes a second.
+QUICK = ["--tiles", "1", "--scheduler", "serial"]
+
+
+class Tags(html.parser.HTMLParser):
+  """Counts the points of each curve."""
+
+  def __init__(self, text):
+    super().__init__()
+    self.points = []
+    self.feed(text)
+
+  def handle_starttag(self, tag, attributes):
+    if tag == "polyline":
+      self.points.append(len(dict(attributes)["points"].split()))
+
+
+class Training(ToolTest):
+
+  def setUp(self):
+    super().setUp()
+    self.text = self.path("text.txt", TEXT)
+
+  def train(self, *args, steps=5):
+    """The rows of the csv that a run writes, as numbers."""
+    out = self.path("out.csv")
+    self.passes("asyra-train", *args, *RATE, "--data", self.text, "--steps",
+                str(steps), "--csv", out)
+    with open(out) as file:
+      rows = list(csv.reader(file))
+    self.assertEqual(rows[0], ["step", "loss", "norm", "tokens_per_s"])
+    self.assertEqual([row[0] for row in rows[1:]],
+                     [str(i + 1) for i in range(steps)])
+    return rows[1:]
+
+  def losses(self, *args, **options):
+    return [float(row[1]) for row in self.train(*args, *QUICK, **options)]
+
+  def assert_close(self, losses, others):
+    self.assertEqual(len(losses), len(others))
+    for loss, other in zip(losses, others):
+      self.assertLessEqual(abs(loss - other), 1e-12 * abs(other))
+
+  def compiled(self, *flags):
+    folder = self.path("training")
+    self.passes("asyra-opt", LLAMA, *SHAPE, *QUICK, *flags, "--train", "-o",
+                folder)
+    return folder
+
+  def test_a_folder_has_all_that_a_run_needs(self):
+    folder = self.compiled("--optimizer", "sgd")
+    self.assertEqual(sorted(os.listdir(folder)), [
+        "evaluate.asyra", "init.asyra", "step.asyra", "step.safetensors",
+        "training.json"])
+    with open(os.path.join(folder, "training.json")) as file:
+      about = json.load(file)
+    self.assertEqual((about["format"], about["model"], about["optimizer"],
+                      about["params_by_init"]), (1, LLAMA, "sgd", []))
+    page = self.path("loss.html")
+    said = self.passes("asyra-train", folder, *RATE, "--data", self.text,
+                       "--steps", "5", "--html", page)
+    self.assertIn("4 rows of 16 tokens a step, 2700 bytes of data\n", said)
+    self.assertRegex(said, r"\nstep     5  loss \d\.\d{4}  norm \d+\.\d{3}  ")
+    with open(page) as file:
+      self.assertEqual(Tags(file.read()).points, [5, 5])
+
+  def test_a_folder_trains_as_the_model_does(self):
+    alone = [row[:3] for row in self.train(LLAMA, *SHAPE)]
+    self.assertEqual(alone, [row[:3] for row in self.train(LLAMA, *SHAPE)])
+    folder = self.compiled()
+    self.assertEqual(alone, [row[:3] for row in self.train(folder)])
+
+  def test_the_loss_falls(self):
+    for flags in [[], ["--optimizer", "sgd", "--momentum", "0.9"],
+                  ["--dtype", "bf16"]]:
+      losses = self.losses(LLAMA, *SHAPE, *flags, steps=30)
+      self.assertLess(losses[-1], 0.8 * losses[0], flags)
+    # In f16 losses are scaled, at first so far that steps are left out.
+    half = os.path.join(SOURCE_DIR, "models/llama-tiny-fp16-op18/model.onnx")
+    losses = self.losses(half, *SHAPE, steps=30)
+    self.assertLess(losses[-1], 0.8 * losses[0])
+
+  def test_meshes_give_the_losses_of_one_device(self):
+    for model in [LLAMA, GPT2]:
+      exact = [model, *SHAPE, "--dtype", "f64"]
+      alone = self.losses(*exact)
+      self.assert_close(self.losses(*exact, "--dp", "2"), alone)
+    self.assert_close(
+        self.losses(*exact, "--tp", "2", "--tp-strategy", "sequence"), alone)
+
+  def test_first_values_are_the_same_on_any_mesh(self):
+    # A built-in model has no data.
+    model = ["llama3-tiny", "--dim", "vocabulary=128", "--dtype", "f64"]
+    alone = self.losses(*model)
+    self.assert_close(self.losses(*model, "--dp", "2"), alone)
+    self.assert_close(self.losses(*model, "--tp", "2"), alone)
+    self.assertNotEqual(self.losses(*model, "--seed", "2"), alone)
+
+  def test_frozen_weights_stay(self):
+    args = [LLAMA, *SHAPE, *QUICK, *RATE, "--data", self.text, "--steps", "2"]
+    self.refused("depends on no parameter", *args, "--freeze", ".*")
+    losses = self.losses(LLAMA, *SHAPE, "--freeze", ".*embed_tokens.*")
+    self.assertNotEqual(losses, self.losses(LLAMA, *SHAPE))
+
+  def test_tokens_of_llm_c(self):
+    tokens = [i % 7 for i in range(65)]
+    path = self.path("tokens.bin")
+    with open(path, "wb") as file:
+      file.write(struct.pack("<256i", 20240520, 1, len(tokens), *[0] * 253))
+      file.write(struct.pack("<65H", *tokens))
+    said = self.passes("asyra-train", LLAMA, *SHAPE, *RATE, "--data", path,
+                       "--steps", "2")
+    self.assertIn("65 tokens of data\n", said)
+    tokens[3] = 300
+    with open(path, "r+b") as file:
+      file.seek(1024)
+      file.write(struct.pack("<65H", *tokens))
+    self.refused("it has the token 300, the model has 256 of them", LLAMA,
+                 *SHAPE, *RATE, "--data", path, "--steps", "2")
+
+  def test_a_check_that_differs_fails(self):
+    # One step of one row; the recorded loss is none that a model has.
+    tensors = {"ids": ("I64", [1, 4, 16], struct.pack("<64q", *range(64))),
+               "labels": ("I64", [1, 4, 16], struct.pack("<64q", *range(64))),
+               "rate": ("F64", [1], struct.pack("<d", 0.01)),
+               "loss": ("F64", [1], struct.pack("<d", 1)),
+               "norm": ("F64", [1], struct.pack("<d", float("nan"))),
+               "logits_after": ("F32", [4, 16, 256], bytes(4 * 4 * 16 * 256))}
+    header, data = {}, b""
+    for name, (dtype, shape, content) in tensors.items():
+      offsets = [len(data), len(data) + len(content)]
+      header[name] = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+      data += content
+    text = json.dumps(header).encode()
+    path = self.path("recorded.safetensors")
+    with open(path, "wb") as file:
+      file.write(struct.pack("<Q", len(text)) + text + data)
+    said = self.fails("--check: errors are beyond --rtol 1000", "asyra-train",
+                      LLAMA, *SHAPE, *QUICK, "--check", path, "--rtol", "1000")
+    self.assertIn("norm nan", said)
+
+  def refused(self, message, *args):
+    """Fails with one line, and writes nothing."""
+    before = sorted(os.listdir(self.dir))
+    self.fails(message, "asyra-train", *args, "--csv", self.path("no.csv"),
+               "--html", self.path("no.html"))
+    self.assertEqual(sorted(os.listdir(self.dir)), before)
+
+  def test_errors_of_flags(self):
+    for message, changed in [
+        ("either --data or --check is needed", {"--data": None}),
+        ("either --data or --check is needed", {"--check": "x"}),
+        ("--rate is 0, it must be above 0", {"--rate": "0"}),
+        ("--rate is 0, it must be above 0", {"--rate": None}),
+        ("--rate is nan, it must be above 0", {"--rate": "nan"}),
+        ("--steps is 0, it must be at least 1", {"--steps": None}),
+        ("--warmup is 3, --steps 2", {"--warmup": "3"}),
+        ("lion not in {adamw,sgd}", {"--optimizer": "lion"}),
+        ("freeze: none of the 21 parameters is called embed",
+         {"--freeze": "embed"}),
+        ("'(' is no regular expression", {"--freeze": "("}),
+        ("decay_of: none of the 21 params is called embed",
+         {"--decay-of": "embed"}),
+        ("beta1 is 1, it should be in [0, 1)", {"--beta1": "1"}),
+        ("clip is -1, it should be at least 0", {"--clip": "-1"}),
+        ("no output is called 'loss', there are logits", {"--loss": "loss"}),
+    ]:
+      flags = {"--steps": "2", "--rate": "0.01", "--data": self.text, **changed}
+      self.refused(message, LLAMA, *SHAPE,
+                   *[text for name, value in flags.items()
+                     if value is not None for text in (name, value)])
+
+  def test_errors_of_data(self):
+    args = [LLAMA, *SHAPE, "--steps", "2", *RATE, "--data"]
+    nowhere = self.path("nowhere")
+    self.refused(f"{nowhere}: No such file", *args, nowhere)
+    self.refused("the data has 64 tokens, a step takes 64 and one more",
+                 *args, self.path("short", TEXT[:64]))
+    self.refused("the data has 0 tokens", *args, self.path("empty", ""))
+    self.refused("it has the token 122, the model has 100 of them",
+                 "llama3-tiny", "--dim", "vocabulary=100", *QUICK, *args[-5:],
+                 self.text)
+
+  def test_errors_of_models(self):
+    args = ["--steps", "2", *RATE, "--data", self.text]
+    folder = self.path("folder")
+    os.mkdir(folder)
+    self.refused("folder/step.asyra: No such file", folder, *args)
+    # Images have no tokens.
+    vit = os.path.join(SOURCE_DIR, "models/vit-tiny-op23/model.onnx")
+    self.refused("the model takes no tokens", vit, *args)
+    several = self.path("several.asyra", """asyra 1 global
+program @f(%ids: i64[2, 4], %t: f32[128, 8] weight)
+    -> (f32[2, 4, 8], f32[2, 4, 8]) {
+  %x = embedding(%t, %ids) : f32[2, 4, 8]
+  %y = exp(%x) : f32[2, 4, 8]
+  return %x, %y
+}
+""")
+    self.refused("2 outputs may be the logits: x, y; name one of them",
+                 several, *args)
+    integers = self.path("integers.asyra", """asyra 1 global
+program @f(%ids: i64[2, 4]) -> (i64[2, 4]) {
+  %x = add(%ids, %ids) : i64[2, 4]
+  return %x
+}
+""")
+    self.refused("there is no loss: none of the outputs x is float", integers,
+                 *args)
+
+  def test_a_folder_is_compiled_already(self):
+    folder = self.compiled()
+    args = [folder, "--steps", "2", *RATE, "--data", self.text]
+    for flags in [["--mesh", "dp=2"], ["--dp", "2"], ["--optimizer", "sgd"],
+                  ["--freeze", ".*"], ["--dtype", "f64"]]:
+      self.refused(f"it is compiled already, {flags[0]} would not matter",
+                   *args, *flags)
+
+  def test_what_fails_to_compile_leaves_no_folder(self):
+    folder = self.path("training")
+    self.fails("none of the 21 parameters is called x", "asyra-opt", LLAMA,
+               *SHAPE, "--train", "--freeze", "x", "-o", folder)
+    self.assertFalse(os.path.exists(folder))
+    self.fails("--optimizer requires --train", "asyra-opt", LLAMA, *SHAPE,
+               "--optimizer", "sgd")
+    self.fails("text.txt: Not a directory", "asyra-opt", LLAMA, *SHAPE,
+               "--train", "-o", self.text)
+
+
+if __name__ == "__main__":
+  unittest.main(argv=sys.argv[:1] + sys.argv[3:])
