@@ -123,9 +123,11 @@ class GradientChecker {
       const std::map<std::string, Tensor>& computed) {
     std::vector<std::pair<std::string, const Tensor*>> unnamed;
     for (const auto& [name, tensor] : computed) {
-      auto found = std::find_if(
-          left_.begin(), left_.end(),
-          [&](const auto& one) { return NamesFit(name, one.first); });
+      // A copy, as clang does not capture parts of a structured binding.
+      auto fits = [name = name](const auto& one) {
+        return NamesFit(name, one.first);
+      };
+      auto found = std::find_if(left_.begin(), left_.end(), fits);
       if (found == left_.end()) {
         unnamed.emplace_back(name, &tensor);
         continue;

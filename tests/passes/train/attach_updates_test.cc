@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/parser.h"

@@ -1,6 +1,7 @@
 #include "passes/train/parameters.h"
 
 #include "absl/strings/str_join.h"
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/support/check.h"

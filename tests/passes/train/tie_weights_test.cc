@@ -1,5 +1,6 @@
 #include "passes/train/tie_weights.h"
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
