@@ -72,7 +72,7 @@ asan() {
 # sanitizer does not see it.
 tsan() {
   build tsan executor_test schedules_test &&
-    ctest --preset tsan -R '^(executor|schedules)_test$'
+    ctest --preset tsan -j "$jobs" -R '^(executor|schedules)_test$'
 }
 
 # What a fuzzer starts from: small files of the tree.
