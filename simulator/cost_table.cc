@@ -37,9 +37,9 @@ absl::StatusOr<Measurements> ReadMeasurements(std::string_view text,
   ASYRA_RETURN_IF_ERROR(CheckJson(text, origin));
   auto json = JsonFields::Json::parse(text.begin(), text.end(), nullptr,
                                       /*allow_exceptions=*/false);
-  absl::Status status;
-  JsonFields fields(json, "", &status);
-  if (!status.ok()) return Invalid("{}: should be an object", origin);
+  JsonErrors errors;
+  JsonFields fields(json, "", &errors);
+  if (!errors.ok()) return Invalid("{}: should be an object", origin);
   Measurements result;
   fields.Count("schema", 1, 1);
   result.device = fields.Text("device");
@@ -55,7 +55,7 @@ absl::StatusOr<Measurements> ReadMeasurements(std::string_view text,
     result.points.push_back(std::move(measurement));
   });
   fields.Finish();
-  if (!status.ok()) return Annotate(status, origin);
+  if (!errors.ok()) return Annotate(errors.status(), origin);
   return result;
 }
 

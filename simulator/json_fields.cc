@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_join.h"
+
 namespace asyra {
 namespace {
 
@@ -49,8 +51,14 @@ absl::Status CheckJson(std::string_view text, std::string_view origin) {
                  1 + std::count(text.begin(), end, '\n'));
 }
 
-JsonFields::JsonFields(const Json& json, std::string path, absl::Status* status)
-    : json_(json), path_(std::move(path)), status_(status) {
+absl::Status JsonErrors::status() const {
+  if (missing.empty() || !other.ok()) return other;
+  return Invalid("{}: {} missing", absl::StrJoin(missing, ", "),
+                 missing.size() == 1 ? "is" : "are");
+}
+
+JsonFields::JsonFields(const Json& json, std::string path, JsonErrors* errors)
+    : json_(json), path_(std::move(path)), errors_(errors) {
   if (!json.is_object()) Fail(path_, "should be an object");
 }
 
@@ -100,28 +108,35 @@ std::string JsonFields::Path(std::string_view key) const {
 }
 
 void JsonFields::Fail(std::string_view path, std::string_view what) {
-  if (status_->ok()) *status_ = Invalid("{}: {}", path, what);
+  if (ok()) errors_->other = Invalid("{}: {}", path, what);
+}
+
+void JsonFields::Missing(std::string_view key) {
+  missing_.push_back(Path(key));
+  errors_->missing.push_back(missing_.back());
 }
 
 void JsonFields::Finish() {
-  if (!ok() && missing_.empty()) return;
+  if (!errors_->other.ok() || (!ok() && missing_.empty())) return;
   for (const auto& [key, value] : json_.items()) {
     if (seen_.contains(key)) continue;
-    // It may be the one that is missing, in another spelling.
+    // It may be one that is missing, in another spelling.
     std::string also =
-        missing_.empty() ? "" : fmt::format(", and {} is missing", missing_);
-    *status_ = Invalid("{}: is not a known key{}", Path(key), also);
+        missing_.empty()
+            ? ""
+            : fmt::format(", and {} {} missing", absl::StrJoin(missing_, ", "),
+                          missing_.size() == 1 ? "is" : "are");
+    errors_->other = Invalid("{}: is not a known key{}", Path(key), also);
     return;
   }
 }
 
 const JsonFields::Json* JsonFields::Find(const char* key) {
   seen_.insert(key);
-  if (!ok()) return nullptr;
+  if (!errors_->other.ok()) return nullptr;
   auto at = json_.find(key);
   if (at != json_.end()) return &*at;
-  missing_ = Path(key);
-  Fail(missing_, "is missing");
+  Missing(key);
   return nullptr;
 }
 

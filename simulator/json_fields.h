@@ -24,17 +24,28 @@ inline constexpr Range kPositive = {1e-9, 1e12};
 inline constexpr Range kNotNegative = {0, 1e12};
 inline constexpr Range kFraction = {1e-3, 1};
 
-// The fields of one JSON object. The first error is kept, "gpu.sms: is 0, it
-// should lie in [1, 1024]", so that a reader is a plain list of fields that
-// ends with Finish, which refuses keys that were not read, and names one where
-// a key is missing. Readers ask for all keys, after an error too; then
+// What is wrong with a file: all keys that are missing, or the first other
+// error.
+struct JsonErrors {
+  std::vector<std::string> missing;  // paths of keys
+  absl::Status other;                // the first
+
+  bool ok() const { return missing.empty() && other.ok(); }
+  // "gpu.sms: is 0, it should lie in [1, 1024]", "gpu.sms: is missing",
+  // "gpu.sms, host.p2p: are missing".
+  absl::Status status() const;
+};
+
+// The fields of one JSON object. A reader is a plain list of fields that ends
+// with Finish, which refuses keys that were not read, and says which are
+// missing in their object. Readers ask for all keys, after an error too; then
 // numbers are 0, texts empty and objects default.
 class JsonFields {
  public:
   using Json = nlohmann::json;
 
-  // `path` is that of the object in its file; json and status are kept.
-  JsonFields(const Json& json, std::string path, absl::Status* status);
+  // `path` is that of the object in its file; json and errors are kept.
+  JsonFields(const Json& json, std::string path, JsonErrors* errors);
 
   double Number(const char* key, Range range);
   int Count(const char* key, int low, int high);
@@ -49,8 +60,8 @@ class JsonFields {
     using Result = decltype(read(std::declval<JsonFields&>()));
     const Json* value = Find(key);
     if (value == nullptr) return Result();
-    JsonFields fields(*value, Path(key), status_);
-    if (!ok()) return Result();
+    JsonFields fields(*value, Path(key), errors_);
+    if (!errors_->other.ok()) return Result();
     Result result = read(fields);
     fields.Finish();
     return result;
@@ -67,7 +78,7 @@ class JsonFields {
     }
     for (size_t i = 0; i < value->size() && ok(); ++i) {
       JsonFields fields((*value)[i], fmt::format("{}[{}]", Path(key), i),
-                        status_);
+                        errors_);
       if (!ok()) return;
       read(fields);
       fields.Finish();
@@ -75,8 +86,10 @@ class JsonFields {
   }
 
   std::string Path(std::string_view key) const;
-  bool ok() const { return status_->ok(); }
+  bool ok() const { return errors_->ok(); }
+  // Without effect after another error.
   void Fail(std::string_view path, std::string_view what);
+  void Missing(std::string_view key);
   void Finish();
 
  private:
@@ -85,9 +98,9 @@ class JsonFields {
 
   const Json& json_;
   std::string path_;
-  absl::Status* status_;
+  JsonErrors* errors_;
   std::set<std::string> seen_;
-  std::string missing_;  // the path of a key of this object
+  std::vector<std::string> missing_;  // of this object, as paths
 };
 
 }  // namespace asyra

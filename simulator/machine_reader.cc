@@ -39,9 +39,7 @@ std::map<std::string, Rate, std::less<>> ReadMatrixRates(JsonFields& fields) {
     }
     rates[key] = ReadRate(fields, key.c_str(), kTflops);
   }
-  if (fields.ok() && !rates.contains("bf16")) {
-    fields.Fail(fields.Path("bf16"), "is missing");
-  }
+  if (!rates.contains("bf16")) fields.Missing("bf16");
   return rates;
 }
 
@@ -138,7 +136,7 @@ void ReadHost(JsonFields& host, Machine* machine) {
   machine->link = ReadLinkKind(host);
   machine->link_gbps = ReadRate(host, "link_gbps", kLinkGbps);
   machine->p2p = host.Bool("p2p");
-  if (!machine->p2p) {
+  if (host.Has("p2p") && !machine->p2p) {
     machine->host_memory_gbps = ReadRate(host, "memory_gbps", kMemoryGbps);
   }
   machine->cta_gbps = host.Number("cta_gbps", kPositive);
@@ -193,10 +191,10 @@ absl::StatusOr<Machine> ParseMachine(std::string_view text,
   Json json = Json::parse(text.begin(), text.end(), nullptr,
                           /*allow_exceptions=*/false);
   if (!json.is_object()) return Invalid("{}: should be an object", origin);
-  absl::Status status;
-  JsonFields fields(json, "", &status);
+  JsonErrors errors;
+  JsonFields fields(json, "", &errors);
   Machine machine = ReadMachine(fields, table_file);
-  if (!status.ok()) return Annotate(status, origin);
+  if (!errors.ok()) return Annotate(errors.status(), origin);
   return machine;
 }
 

@@ -63,6 +63,11 @@ std::vector<Total> ExposedOver(const Profile& a, const Profile& b) {
   return totals;
 }
 
+std::string RateName(const StepShape& a, const StepShape& b) {
+  bool samples = a.tokens.empty() && b.tokens.empty();
+  return samples ? "samples a second" : "tokens a second";
+}
+
 std::vector<Total> Totals(const Profile& a, const Profile& b) {
   auto tokens = [](const Profile& p) {
     return TokensPerSecond(p.step, p.makespan_us);
@@ -70,7 +75,7 @@ std::vector<Total> Totals(const Profile& a, const Profile& b) {
   auto number = [](auto n) { return static_cast<double>(n); };
   std::vector<Total> totals = {
       {"makespan", TimeText, a.makespan_us, b.makespan_us},
-      {"tokens a second", Count, tokens(a), tokens(b), true},
+      {RateName(a.step, b.step), Count, tokens(a), tokens(b), true},
       {"lower bound", TimeText, a.lower_bound_us, b.lower_bound_us, true},
       {"computation", TimeText, a.compute_us, b.compute_us},
       {"communication", TimeText, a.comm_us, b.comm_us},

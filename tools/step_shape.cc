@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "absl/algorithm/container.h"
 #include "passes/analysis/dim_labels.h"
 
 namespace asyra {
@@ -46,14 +47,23 @@ StepShape StepShapeOf(const Program& program, const DimNames& names) {
   absl::StatusOr<DimLabels> labels = DimLabels::Of(
       program.stage == Stage::kGlobal ? program : Whole(program), names);
   if (!labels.ok()) return shape;
+  // Numbers [batch, n] that no matmul reads may be n features as well: unlike
+  // indices [batch, n], they do not make n tokens.
+  auto has_tokens = [&](ValueId value) {
+    return !IsFloat(program.type(value).dtype) ||
+           !absl::c_linear_search(labels->unread, value);
+  };
   std::set<int64_t, std::greater<>> tokens;
+  bool all_known = true;
   auto read = [&](ValueId value) {
+    bool known = has_tokens(value);
+    all_known &= known;
     const Type& type = program.type(value);
     for (int d = 0; d < type.rank(); ++d) {
       DimLabel label = labels->values[value][d];
       if (label == DimLabel::kBatch) {
         shape.batch = std::max(shape.batch, type.size(d));
-      } else if (label == DimLabel::kSequence) {
+      } else if (label == DimLabel::kSequence && known) {
         tokens.insert(type.size(d));
       }
     }
@@ -61,7 +71,7 @@ StepShape StepShapeOf(const Program& program, const DimNames& names) {
   for (const Input& input : program.inputs) {
     if (input.role == InputRole::kData) read(input.value);
   }
-  if (tokens.empty()) {
+  if (tokens.empty() && all_known) {
     for (const Output& output : program.outputs) read(output.value);
   }
   shape.batch = std::max<int64_t>(shape.batch, 1);

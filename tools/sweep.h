@@ -8,22 +8,9 @@
 #include "absl/status/statusor.h"
 #include "simulator/step_shape.h"
 #include "tools/compile.h"
+#include "tools/sweep_grid.h"
 
 namespace asyra {
-
-struct GridAxis {
-  std::string key;  // "tp", "machine", "dim.seq", "set.gpu.hbm_gbps"
-  std::vector<std::string> values;
-};
-
-// Reads "tp=1,2,4"; values that have commas themselves are separated by
-// semicolons, "mesh=dp=2,tp=4;tp=8". A key is the name of a flag of the
-// compiler, or dim.NAME or set.KEY for what --dim and --set take; "graph" is 0
-// or 1.
-// Errors: no key or value, an unknown key (the known ones are listed), a key or
-// a value twice.
-absl::StatusOr<std::vector<GridAxis>> ParseGrid(
-    const std::vector<std::string>& grid);
 
 struct SweepPoint {
   std::vector<std::string> values;  // one per axis

@@ -3,9 +3,10 @@
 # with a summary, and fails if anything did.
 #
 #   tools/test.sh             build and every test
-#   tools/test.sh all         what CI runs: that, the tests under the address and
-#                             undefined-behaviour sanitizers, fuzzers, format
-#                             and clang-tidy
+#   tools/test.sh all         what CI runs: that, the quick tests under the
+#                             address and undefined-behaviour sanitizers, tests
+#                             with threads under the thread sanitizer, fuzzers,
+#                             format and clang-tidy
 #   tools/test.sh dev format  these steps only: dev asan tsan fuzz format tidy
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -37,14 +38,20 @@ build() {  # PRESET [TARGET...]
       tail -n 40
 }
 
-# Test cases that did not run, by the reason they give.
+# Test cases that did not run, by the reason they give: those of GTest, those of
+# Python's unittest, and those that Python tests print.
 skipped() {  # PRESET
   local log=build/$1/Testing/Temporary/LastTest.log
   local cases
-  cases=$(grep -cE '^\[  SKIPPED \] .*\([0-9]+ ms\)$' "$log")
+  cases=$(awk '/^\[  SKIPPED \] .*\([0-9]+ ms\)$/ || /^SKIP: / { ++cases }
+               /^OK \(skipped=[0-9]+\)$/ { gsub(/[^0-9]/, ""); cases += $0 }
+               /^[0-9]+ cases left out: / { cases += $1 }
+               END { print cases + 0 }' "$log")
   echo "$cases test cases skipped"
-  grep -A1 -E ': Skipped$' "$log" | grep -vE ': Skipped$|^--$' |
-    sort | uniq -c | sort -rn | head -n 5
+  {
+    grep -A1 -E ': Skipped$' "$log" | grep -vE ': Skipped$|^--$'
+    sed -nE 's/^(SKIP|[0-9]+ cases left out): //p' "$log"
+  } | sort | uniq -c | sort -rn | head -n 5
 }
 
 dev() {
@@ -55,16 +62,17 @@ dev() {
   return $result
 }
 
-# Slow tests are run without sanitizers only.
+# Slow tests are run without sanitizers only, and what only they need is not
+# built.
 asan() {
-  build asan && ctest --preset asan -j "$jobs" -L cpu -LE slow
+  build asan asyra_quick_tests && ctest --preset asan -j "$jobs" -L cpu -LE slow
 }
 
 # What has threads. Without oneDNN and MPI, whose threads meet where the
 # sanitizer does not see it.
 tsan() {
   build tsan executor_test schedules_test &&
-    ctest --preset tsan -R '^(executor|schedules)_test$'
+    ctest --preset tsan -j "$jobs" -R '^(executor|schedules)_test$'
 }
 
 # What a fuzzer starts from: small files of the tree.
@@ -127,7 +135,7 @@ tidy() {
 
 steps=("$@")
 [ ${#steps[@]} -gt 0 ] || steps=(dev)
-[ "${steps[*]}" != all ] || steps=(dev asan fuzz format tidy)
+[ "${steps[*]}" != all ] || steps=(dev asan tsan fuzz format tidy)
 tools/install_deps.sh --checks || exit 1
 for name in "${steps[@]}"; do
   case $name in

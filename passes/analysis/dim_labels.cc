@@ -127,6 +127,20 @@ class Labeller {
     return tags;
   }
 
+  // DimLabels::unread, after Run.
+  std::vector<ValueId> Unread() {
+    std::vector<ValueId> unread;
+    for (size_t o = 0; o < origins_.size(); ++o) {
+      const Group& group = groups_[Find(static_cast<int>(o))];
+      const Origin& origin = origins_[o];
+      if (origin.is_input && origin.dim == 1 && !group.label.has_value() &&
+          group.uses == 0) {
+        unread.push_back(origin.value);
+      }
+    }
+    return unread;
+  }
+
  private:
   int Find(int origin) {
     while (group_of_[origin] != origin) {
@@ -232,7 +246,9 @@ absl::StatusOr<DimLabels> DimLabels::Of(const Program& program,
     result.rules.push_back(*std::move(rule));
   }
   result.of_weights = ValuesOfWeights(program);
-  DimFlow flow(program, result.rules, Labeller(program, result).Run());
+  Labeller labeller(program, result);
+  DimFlow flow(program, result.rules, labeller.Run());
+  result.unread = labeller.Unread();
   for (const std::vector<DimPieces>& factors : flow.factors) {
     result.factors.emplace_back();
     for (const DimPieces& factor : factors) {

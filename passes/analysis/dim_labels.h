@@ -49,7 +49,10 @@ struct DimLabels {
   // batch.
   std::vector<std::vector<DimLabel>> values;
   std::vector<bool> of_weights;  // by value: computed from weights alone
-  DimNames names;                // as given
+  // Data inputs whose dimension 1 has no name and is unread by matmuls, so that
+  // it is tokens by its place alone.
+  std::vector<ValueId> unread;
+  DimNames names;  // as given
 };
 
 }  // namespace asyra

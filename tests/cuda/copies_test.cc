@@ -121,7 +121,7 @@ class CountingPlatform : public Platform {
 TEST(CopyCollectives, AreProgramsForTheInterpreterToo) {
   for (const Case& one : Cases()) {
     for (bool split : {false, true}) {
-      Program program = Parsed(one.Text(split));
+      Program program = Parse(one.Text(split));
       auto result = Interpret(program, RandomInputs(program, 1, 100));
       EXPECT_TRUE(result.ok()) << result.status() << "\n" << one.Text(split);
     }
@@ -138,7 +138,7 @@ TEST(CopyCollectives, GiveWhatTheReferenceDoes) {
         ASYRA_VALUE(CreateCudaPlatform({.graphs = graphs, .timeout_s = 20})));
     for (int i = 0; i < 2 * static_cast<int>(cases.size()); ++i) {
       const Case& one = cases[i / 2];
-      Program program = Parsed(one.Text(/*split=*/i % 2 == 1));
+      Program program = Parse(one.Text(/*split=*/i % 2 == 1));
       std::vector<Tensor> inputs = RandomInputs(program, 1, 100);
       auto want = Interpret(program, inputs);
       ASSERT_TRUE(want.ok()) << want.status();

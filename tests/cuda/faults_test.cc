@@ -52,7 +52,7 @@ std::vector<absl::Status> TwoSteps(
         ASYRA_ASSIGN_OR_RETURN(auto nccl,
                                CreateNcclWorld(control, {ordinal, timeout_s}));
         auto world = std::make_unique<CountingWorld>(std::move(nccl), carried);
-        ASYRA_ASSIGN_OR_RETURN(auto executor, Executor::Load(Parsed(program)));
+        ASYRA_ASSIGN_OR_RETURN(auto executor, Executor::Load(Parse(program)));
         ASYRA_RETURN_IF_ERROR(executor->Prepare(*device, world.get(), nullptr));
         Tensor input(DType::kF32, {2, 8});
         ASYRA_RETURN_IF_ERROR(executor->Step({input}));

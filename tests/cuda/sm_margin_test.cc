@@ -62,7 +62,7 @@ TEST(SmMargin, ComputesTheSame) {
   absl::StatusOr<int> gpus = CountCudaDevices();
   if (!gpus.ok()) GTEST_SKIP() << gpus.status().message();
   for (std::string_view text : kComputations) {
-    Program program = Parsed(std::string(text));
+    Program program = Parse(text);
     std::vector<Tensor> inputs = RandomInputs(program, 1, 2);
     std::vector<Tensor> want = ASYRA_VALUE(Interpret(program, inputs));
     for (bool graphs : {false, true}) {
@@ -85,7 +85,7 @@ TEST(SmMargin, MoreThanThereAreIsAnError) {
   for (size_t i : {0, 3}) {
     std::string text(kComputations[i]);
     text.replace(text.find("sm_margin=8"), 11, "sm_margin=4000");
-    Program program = Parsed(std::string(text));
+    Program program = Parse(text);
     auto got = RunOnThreads(program, RandomInputs(program, 1, 2), *platform,
                             RunOptions());
     EXPECT_THAT(std::string(got.status().message()),
@@ -121,7 +121,7 @@ std::string MatmulBesideSmallOps(std::string_view attrs) {
 
 // How long after the matmul the last of the small ops ends.
 double LastAfterMatmulUs(std::string_view attrs) {
-  Program program = Parsed(MatmulBesideSmallOps(attrs));
+  Program program = Parse(MatmulBesideSmallOps(attrs));
   auto platform = ASYRA_VALUE(CreateCudaPlatform({.graphs = true}));
   RunResult result =
       ASYRA_VALUE(RunOnThreads(program, RandomInputs(program, 1, 2), *platform,

@@ -70,7 +70,6 @@ def stamps(folder):
           for path in glob.glob(os.path.join(folder, "*"))}
 
 
-@unittest.skipIf(gpus() == 0, "SKIP: there is no GPU")
 class CacheTest(ToolTest):
 
   def ends_well(self, process, errors=""):
@@ -129,7 +128,7 @@ class CacheTest(ToolTest):
                    "asyra-run: warning: the cache")
 
   # Each measures for itself, and then takes what the first one has found.
-  @unittest.skipIf(gpus() < 2, "SKIP: there are not two GPUs")
+  @unittest.skipIf(gpus() < 2, "takes two GPUs")
   def test_processes_share_tuning_results(self):
     folders = [self.path(f"cache{rank}") for rank in range(2)]
     ranks = [start(folder, *CUDA, "--tp", "2", "--check-deterministic",
@@ -145,4 +144,5 @@ class CacheTest(ToolTest):
 if __name__ == "__main__":
   if gpus() == 0:
     print("SKIP: there is no GPU")
+    sys.exit()
   unittest.main(argv=sys.argv[:1] + sys.argv[3:])

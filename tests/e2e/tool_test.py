@@ -15,6 +15,11 @@ GPT2 = os.path.join(SOURCE_DIR, "models/gpt2-tiny-op18/model.onnx")
 DIMS = ["--dim", "batch=4", "--dim", "seq=64"]
 
 
+def recorded(model):
+  """The folder of the model's inputs and outputs as PyTorch has them."""
+  return os.path.join(os.path.dirname(model), "test_data_set_0")
+
+
 def run(tool, *args):
   return subprocess.run([os.path.join(TOOLS_DIR, tool), *args],
                         stdin=subprocess.DEVNULL, capture_output=True,

@@ -17,7 +17,7 @@ class Api : public testing::Test {
  protected:
   std::unique_ptr<Executor> Prepared(const std::string& text,
                                      const ExecutorOptions& options = {}) {
-    auto executor = ASYRA_VALUE(Executor::Load(Parsed(text)));
+    auto executor = ASYRA_VALUE(Executor::Load(Parse(text)));
     ASYRA_CHECK_OK(executor->Prepare(*device_, nullptr, nullptr, options));
     return executor;
   }
@@ -194,7 +194,7 @@ program @p(%x: f32[8, 8]) -> (f32[8, 8]) {
 }
 
 TEST(Weights, GivenSmallerThanTheirTypeAreZeroBeyond) {
-  Program program = Parsed(R"(asyra 1 local
+  Program program = Parse(R"(asyra 1 local
 mesh (tp=4)
 program @logits(%x: f32[8, 16], %w: f32[16, 12@tp] weight padded from [16, 10])
     -> (f32[8, 12]) {

@@ -86,7 +86,7 @@ class Faults : public testing::Test {
   };
 
   absl::Status Run(Communicator& world, const Rank& rank) {
-    auto executor = Executor::Load(Parsed(rank.program));
+    auto executor = Executor::Load(Parse(rank.program));
     if (!executor.ok()) return executor.status();
     absl::Status status =
         (*executor)->Prepare(*device_, &world, &rank.weights, rank.options);
@@ -124,9 +124,9 @@ TEST_F(Faults, NoneIsNoError) {
 }
 
 TEST_F(Faults, WouldBeSeenToLeak) {
-  auto executor = ASYRA_VALUE(Executor::Load(
-      Parsed("asyra 1 global program @p(%x: f32[2]) -> (f32[2]) {"
-             " %y = exp(%x) : f32[2] return %y }")));
+  auto executor = ASYRA_VALUE(
+      Executor::Load(Parse("asyra 1 global program @p(%x: f32[2]) -> (f32[2]) {"
+                           " %y = exp(%x) : f32[2] return %y }")));
   ASSERT_TRUE(executor->Prepare(*device_, nullptr, nullptr).ok());
   EXPECT_FALSE(IsWhole(*device_, kBytes));
   EXPECT_GT(ThreadsOfProcess(), threads_before_);
@@ -179,7 +179,7 @@ TEST_F(Faults, ARankThatCannotPrepare) {
   std::vector<absl::Status> results =
       OnRanks(4, {.timeout_s = 30}, [&](Communicator& world) {
         auto small = CreateCpuDevice({.memory_bytes = 16});
-        auto executor = ASYRA_VALUE(Executor::Load(Parsed(kSum)));
+        auto executor = ASYRA_VALUE(Executor::Load(Parse(kSum)));
         WeightStore weights = Weights(1);
         Device& device = world.rank() == 2 ? *small : *device_;
         absl::Status status = executor->Prepare(device, &world, &weights);
@@ -262,9 +262,9 @@ TEST_F(Faults, AWorldOfAnotherSize) {
 }
 
 TEST_F(Faults, AnExecutorThatFailedStepsNoMore) {
-  auto executor = ASYRA_VALUE(Executor::Load(
-      Parsed("asyra 1 global program @p(%x: f32[2]) -> (f32[2]) {"
-             " %y = exp(%x) : f32[2] return %y }")));
+  auto executor = ASYRA_VALUE(
+      Executor::Load(Parse("asyra 1 global program @p(%x: f32[2]) -> (f32[2]) {"
+                           " %y = exp(%x) : f32[2] return %y }")));
   EXPECT_FALSE(executor->Step({}).ok());  // not prepared
   ASSERT_TRUE(executor->Prepare(*device_, nullptr, nullptr).ok());
   std::vector<Tensor> inputs = InputsOf(*executor);

@@ -11,7 +11,7 @@ namespace {
 // What is not computed of small integers alone is rounded.
 void ExpectSplitAndSame(const std::string& text) {
   RunResult run;
-  ExpectSameAsInterpreted(Parsed(text), /*tolerance=*/1e-5, &run);
+  ExpectSameAsInterpreted(Parse(text), /*tolerance=*/1e-5, &run);
   EXPECT_THAT(run.fallback_ops, testing::IsEmpty());
   EXPECT_EQ(run.split_fusions.size(), 1u);
 }
@@ -82,7 +82,7 @@ program @f(%x: f32[4@dp, 2, 6], %w: f32[8@tp, 6], %b: f32[8@tp],
 }
 
 TEST(Fusion, AMatmulMayNotOverwriteWhatItReads) {
-  Program program = Parsed(R"(asyra 1 allocated
+  Program program = Parse(R"(asyra 1 allocated
 program @f(%x: f32[8, 8] at 0, %w: f32[8, 8] at 256) -> (f32[8, 8]) {
   %y = fusion(%x, %w) {
     %2 = matmul(%0, %1) : f32[8, 8]
@@ -99,7 +99,7 @@ program @f(%x: f32[8, 8] at 0, %w: f32[8, 8] at 256) -> (f32[8, 8]) {
 
 // What is smaller than the loop may be read by all of its rows.
 TEST(Fusion, SmallResultsMayNotLieOnOperands) {
-  Program program = Parsed(R"(asyra 1 allocated
+  Program program = Parse(R"(asyra 1 allocated
 program @f(%x: f32[4, 8] at 0, %y: f32[8] at 128) -> (f32[8], f32[4, 8]) {
   %s, %n = fusion(%x, %y) {
     %2 = neg(%1) : f32[8]

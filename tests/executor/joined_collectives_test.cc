@@ -14,7 +14,7 @@ namespace {
 // Of each kind: small and large, of other shapes and element types, nothing at
 // all.
 TEST(JoinedCollectives, OfEveryKindGiveWhatTheInterpreterGives) {
-  ExpectSameAsInterpreted(Parsed(R"(asyra 1 scheduled
+  ExpectSameAsInterpreted(Parse(R"(asyra 1 scheduled
 mesh (dp=2, tp=2)
 program @f(%x: f32[8@dp, 12@tp], %h: bf16[4, 6@tp], %n: i32[4, 64@tp],
     %s: f32[2@tp, 5], %l: f32[2@tp, 9000], %i: i64[2@tp, 4, 2], %e: f32[2@tp, 0])
@@ -48,7 +48,7 @@ program @f(%x: f32[8@dp, 12@tp], %h: bf16[4, 6@tp], %n: i32[4, 64@tp],
 
 // Threads of the host have no copy engines, and it is told.
 TEST(JoinedCollectives, ListsWhatCopyEnginesShouldCarry) {
-  Program program = Parsed(R"(asyra 1 local
+  Program program = Parse(R"(asyra 1 local
 mesh (tp=2)
 program @f(%x: f32[8, 12@tp]) -> (f32[8, 12], f32[8@tp, 12]) {
   %g = all_gather(%x) {dim=1, axes=tp, transport=copy_engine} : f32[8, 12]
@@ -63,7 +63,7 @@ program @f(%x: f32[8, 12@tp]) -> (f32[8, 12], f32[8@tp, 12]) {
 // One sum overwrites its operand, the other does not.
 TEST(JoinedCollectives, SumsMayLieOnTheirOwnOperands) {
   for (int64_t at : {65536, 131072}) {
-    ExpectSameAsInterpreted(Parsed(fmt::format(R"(asyra 1 allocated
+    ExpectSameAsInterpreted(Parse(fmt::format(R"(asyra 1 allocated
 mesh (tp=2)
 program @f(%s: f32[2@tp, 7], %l: f32[2@tp, 9000]) -> (f32[7], f32[9000]) {{
   %p = reduce_sum(%s) {{dims=[0], keep=false}} on c : f32[7] partial(tp) at 0
@@ -74,12 +74,12 @@ program @f(%s: f32[2@tp, 7], %l: f32[2@tp, 9000]) -> (f32[7], f32[9000]) {{
   return %y, %z
 }}
 )",
-                                               at)));
+                                              at)));
   }
 }
 
 TEST(JoinedCollectives, AreOneEntryOfTheProfile) {
-  Program program = Parsed(R"(asyra 1 scheduled
+  Program program = Parse(R"(asyra 1 scheduled
 mesh (tp=2)
 program @f(%x: f32[8@tp], %y: f32[6@tp]) -> (f32[8], f32[6]) {
   %f, %g = start all_gather(%x, %y) {dim=0, axes=tp} on tp : future f32[8], future f32[6]

@@ -10,14 +10,10 @@
 #include "executor/cpu/cpu_device.h"
 #include "executor/executor.h"
 #include "gtest/gtest.h"
-#include "ir/parser.h"
 #include "ir/support/check.h"
+#include "tests/support/parse.h"
 
 namespace asyra {
-
-inline Program Parsed(const std::string& text) {
-  return ASYRA_VALUE(ParseProgram(text));
-}
 
 // What body(world) gave on each rank. A rank that fails aborts the others, as
 // the executor does for its own errors.

@@ -97,7 +97,7 @@ program @f(%x: f32[64@tp, 256], %s: f32[64@tp, 256], %r: f32[32@dp, 8]) ->
 )";
 
 TEST(SelfCopies, AreThereBeforeWhatIsWaitedForIsRead) {
-  Program program = Parsed(kProgram);
+  Program program = Parse(kProgram);
   std::vector<Tensor> inputs = RandomInputs(program, 1, 100);
   auto want = Interpret(program, inputs);
   ASSERT_TRUE(want.ok()) << want.status();

@@ -273,7 +273,7 @@ TEST(Prepare, KernelsThatOthersTunedOtherwiseAreMadeAnew) {
   std::vector<int64_t> workspace(3);
   auto results = OnRanks(3, {}, [&](Communicator& world) -> absl::Status {
     TunedDevice device(world.rank());
-    auto executor = ASYRA_VALUE(Executor::Load(Parsed(kProgram)));
+    auto executor = ASYRA_VALUE(Executor::Load(Parse(kProgram)));
     absl::Status status = executor->Prepare(device, &world, nullptr);
     if (!status.ok()) return status;
     made[world.rank()] = device.made();
@@ -293,7 +293,7 @@ TEST(Prepare, KernelsThatOthersTunedOtherwiseAreMadeAnew) {
 // A fusion without a kernel of its own is made of those of its ops.
 TEST(Prepare, OpsOfAFusionAreTunedToo) {
   TunedDevice device(1);
-  Program program = Parsed(kProgram);
+  Program program = Parse(kProgram);
   KernelUse use(program, program.ops[3], 0);
   std::unique_ptr<Kernel> kernel = ASYRA_VALUE(PrepareComposite(use, device));
   TuningResults results;

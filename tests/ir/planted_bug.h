@@ -8,12 +8,9 @@
 #include "ir/support/check.h"
 #include "ir/support/status.h"
 #include "ir/verifier.h"
+#include "tests/support/parse.h"
 
 namespace asyra {
-
-inline Program Parse(std::string_view text) {
-  return ASYRA_VALUE(ParseProgram(text));
-}
 
 inline std::string ErrorOf(const Program& program) {
   absl::Status status = Verify(program);

@@ -13,6 +13,7 @@
 #include "passes/pipeline.h"
 #include "simulator/cost_model.h"
 #include "simulator/machine.h"
+#include "tests/support/costs.h"
 
 namespace asyra {
 namespace {
@@ -126,7 +127,7 @@ TEST(PassManager, DumpsWhatChangedInOrder) {
 
 TEST(PassManager, SimulatesEachLocalProgram) {
   Program program = Sum();
-  CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), program.mesh);
+  CostModel costs = Costs(program);
   PassContext context{.costs = &costs};
   std::vector<std::string> printed;
   PassManagerOptions options;

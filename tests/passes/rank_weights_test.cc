@@ -11,6 +11,7 @@
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
 #include "simulator/cost_model.h"
+#include "tests/support/costs.h"
 #include "tests/support/sparse_weights.h"
 
 namespace asyra {
@@ -33,7 +34,7 @@ class CountedFile : public ByteSource {
 TEST(RankWeights, OneRankOf16ReadsAndHoldsASixteenth) {
   Program program = ASYRA_VALUE(BuiltinModel("llama3-70b", {{"layers", 2}}));
   program.mesh = ASYRA_VALUE(Mesh::Create({{"tp", 16}}));
-  CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), program.mesh);
+  CostModel costs = Costs(program);
   PassContext context;
   context.costs = &costs;
   ASYRA_CHECK_OK(RunPasses(program, ShardPasses(), context));

@@ -142,6 +142,21 @@ TEST(Machine, ErrorsNameFileKeyAndValue) {
             "my.machine: host.memory_gbps: is missing");
 }
 
+TEST(Machine, AllMissingKeysAreNamedAtOnce) {
+  std::string text(kTestMachine);
+  for (const char* key :
+       {"\"sms\": 100, ", "\"p2p\": true, ", "\"launch_us\": 0,",
+        "\"alpha_us\": 100", "\"gpu\": \"made up\", ", "\"op\": 0, "}) {
+    text = Replaced(text, key, "");
+  }
+  text = Replaced(text, "\"achievable\": 0.5},", "\"achievable\": 0.5}");
+  // Numbers are looked at when all keys are there.
+  text = Replaced(text, "\"nics\": 4", "\"nics\": 0");
+  EXPECT_EQ(ErrorOf(text),
+            "my.machine: gpu.sms, gpu.library_mib.op, launch_us, host.p2p, "
+            "network.alpha_us, sources.gpu: are missing");
+}
+
 // What `edits` make of the H200 host, or the error.
 absl::StatusOr<Machine> Edited(std::vector<std::string> edits) {
   return LoadMachine("h200x8", edits);

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "ir/parser.h"
 #include "ir/support/check.h"
 #include "simulator/simulate.h"
+#include "tests/support/parse.h"
 
 namespace asyra {
 
@@ -58,12 +58,6 @@ inline std::string Replaced(std::string text, std::string_view from,
   size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
-}
-
-inline Program Parse(std::string_view text) {
-  absl::StatusOr<Program> program = ParseProgram(text);
-  EXPECT_TRUE(program.ok()) << program.status();
-  return program.ok() ? *program : Program{};
 }
 
 }  // namespace asyra

@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "ir/support/check.h"
+#include "tests/support/parse.h"
 #include "tools/compile.h"
 
 namespace asyra {
@@ -35,6 +36,24 @@ TEST(StepShape, IsThatOfTheModelAtEveryStage) {
       EXPECT_EQ(StepShapeOf(result.program), want);
     }
   }
+}
+
+StepShape ShapeOf(std::string_view type, std::string_view op) {
+  return StepShapeOf(Parse(fmt::format(R"(asyra 1 global
+program @f(%x: {0}, %w: f32[16, 16] weight) -> ({0}) {{
+  %y = {1} : {0}
+  return %y
+}}
+)",
+                                       type, op)));
+}
+
+TEST(StepShape, NumbersWithoutASequenceAreNoTokens) {
+  EXPECT_EQ(ShapeOf("f32[8, 16]", "matmul(%x, %w)"), (StepShape{8, {}, "f32"}));
+  EXPECT_EQ(ShapeOf("f32[8, 16]", "exp(%x)"), (StepShape{8, {}, "f32"}));
+  EXPECT_EQ(ShapeOf("f32[8, 3, 32, 32]", "exp(%x)"), (StepShape{8, {}, "f32"}));
+  EXPECT_EQ(ShapeOf("f32[8, 5, 16]", "matmul(%x, %w)"),
+            (StepShape{8, {5}, "f32"}));
 }
 
 }  // namespace

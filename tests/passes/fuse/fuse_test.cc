@@ -17,6 +17,7 @@
 #include "passes/fuse/fusion_clusters.h"
 #include "passes/pass_manager.h"
 #include "simulator/simulate.h"
+#include "tests/support/costs.h"
 #include "tests/support/fixture.h"
 
 namespace asyra {
@@ -191,7 +192,7 @@ TEST(Fuse, RandomProgramsComputeTheSame) {
   for (uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(seed);
     Program program = RandomRows(seed, 14).Finish();
-    CostModel costs(*LoadMachine("h200x8"), program.mesh);
+    CostModel costs = Costs(program);
     PassContext context;
     // Half of them by bytes, without a machine.
     if (seed % 2 == 0) context.costs = &costs;
@@ -247,7 +248,7 @@ TEST(Fuse, MatmulsDoNotSpoilRows) {
     SCOPED_TRACE(seed);
     Program rows = RandomRows(seed, 14).Finish();
     Program both = rows;
-    CostModel costs(*LoadMachine("h200x8"), rows.mesh);
+    CostModel costs = Costs(rows);
     PassContext context;
     context.costs = &costs;
     ASSERT_EQ(RunPasses(rows, "fuse{epilogues=none}", context),

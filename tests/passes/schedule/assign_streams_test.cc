@@ -2,7 +2,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
@@ -10,6 +9,8 @@
 #include "passes/pass_manager.h"
 #include "passes/schedule/second_stream.h"
 #include "simulator/simulate.h"
+#include "tests/support/costs.h"
+#include "tests/support/parse.h"
 
 namespace asyra {
 namespace {
@@ -44,18 +45,8 @@ program @norms(%a: f32[2048, 4096@tp], %b: f32[2048, 4096@tp],
 }
 )";
 
-Program Parse(std::string_view text) {
-  Program program = ASYRA_VALUE(ParseProgram(text));
-  ASYRA_CHECK_OK(Verify(program));
-  return program;
-}
-
-CostModel Costs(const Program& program) {
-  return CostModel(ASYRA_VALUE(LoadMachine("h200x8")), program.mesh);
-}
-
 TEST(SideChains, StandBetweenCollectivesWithoutAMatmul) {
-  Program program = Parse(kNorms);
+  Program program = ParseVerified(kNorms);
   std::vector<SideChain> chains =
       FindSideChains(program, OpsWithoutMatmuls(program));
   ASSERT_EQ(chains.size(), 2);
@@ -75,7 +66,7 @@ TEST(SideChains, ReadersOnTheOtherStreamWait) {
   // The residual stream goes past the norm.
   size_t at = text.find("  %px = wait");
   text.insert(at, "  %pa = add(%pr, %pr) on compute : f32[2048@tp, 4096]\n");
-  Program program = Parse(text);
+  Program program = ParseVerified(text);
   Program moved = MoveToStream(
       program, FindSideChains(program, OpsWithoutMatmuls(program)), "side");
   absl::Status status = Verify(moved);
@@ -85,7 +76,7 @@ TEST(SideChains, ReadersOnTheOtherStreamWait) {
 }
 
 TEST(AssignStreams, ASecondStreamIsKeptWhereItPays) {
-  Program program = Parse(kNorms);
+  Program program = ParseVerified(kNorms);
   CostModel costs = Costs(program);
   PassContext context;
   context.costs = &costs;
@@ -96,7 +87,7 @@ TEST(AssignStreams, ASecondStreamIsKeptWhereItPays) {
 }
 
 TEST(AssignStreams, NeedsCosts) {
-  Program program = Parse(kNorms);
+  Program program = ParseVerified(kNorms);
   PassContext context;
   absl::Status status = RunPasses(program, "assign_streams", context);
   EXPECT_THAT(std::string(MessageOf(status)), HasSubstr("give --machine"));
@@ -108,7 +99,7 @@ TEST(AssignStreams, GivenBudgetsStay) {
        at += 9) {
     text.insert(at + 9, " ctas=3,");
   }
-  Program program = Parse(text);
+  Program program = ParseVerified(text);
   CostModel costs = Costs(program);
   PassContext context;
   context.costs = &costs;
@@ -121,7 +112,7 @@ TEST(AssignStreams, GivenBudgetsStay) {
 
 // Copies take no CTAs from the matmuls beside them.
 TEST(AssignStreams, CopyEnginesAreUsedWhereTheyCostLess) {
-  Program program = Parse(kNorms);
+  Program program = ParseVerified(kNorms);
   Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
   machine.copy_gbps = machine.link_gbps;
   CostModel costs(machine, program.mesh);
@@ -133,7 +124,7 @@ TEST(AssignStreams, CopyEnginesAreUsedWhereTheyCostLess) {
   EXPECT_THAT(ToString(program), HasSubstr("transport=copy_engine"));
   EXPECT_LT(Simulate(program, costs).makespan_us, before_us);
 
-  Program without = Parse(kNorms);
+  Program without = ParseVerified(kNorms);
   machine.copy_engines = 0;
   CostModel no_engines(machine, without.mesh);
   context.costs = &no_engines;

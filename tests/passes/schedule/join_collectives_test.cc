@@ -6,7 +6,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
-#include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/verifier.h"
@@ -19,7 +18,9 @@
 #include "passes/schedule/schedule.h"
 #include "simulator/simulate.h"
 #include "tests/executor/runnable.h"
+#include "tests/support/costs.h"
 #include "tests/support/fixture.h"
+#include "tests/support/parse.h"
 
 namespace asyra {
 namespace {
@@ -49,12 +50,6 @@ program @sums(%a: f32[2@tp, 6], %b: f32[2@tp, 4, 2], %c: f32[2@dp, 3])
 }
 )";
 
-Program Parse(std::string_view text) {
-  Program program = ASYRA_VALUE(ParseProgram(text));
-  ASYRA_CHECK_OK(Verify(program));
-  return program;
-}
-
 void ExpectSameMeaning(const Program& before, const Program& after) {
   absl::Status verified = Verify(after);
   ASSERT_TRUE(verified.ok()) << verified << "\n" << ToString(after);
@@ -65,7 +60,7 @@ void ExpectSameMeaning(const Program& before, const Program& after) {
 }
 
 TEST(JoinCollectives, StartsWhereTheLastOfThemDid) {
-  Program program = Parse(kSums);
+  Program program = ParseVerified(kSums);
   Program joined = ASYRA_VALUE(JoinCollectives(program, {{1, 3}}));
   EXPECT_THAT(ToString(joined),
               HasSubstr("partial(tp)\n  %f, %g = start all_reduce(%p, %q) "
@@ -76,7 +71,7 @@ TEST(JoinCollectives, StartsWhereTheLastOfThemDid) {
 
 // Issued first what needs nothing else.
 TEST(JoinCollectives, KeepsToAnOrder) {
-  Program program = Parse(kSums);
+  Program program = ParseVerified(kSums);
   std::vector<int> order = {4, 5, 2, 3, 0, 1, 9, 6, 7, 8, 10, 11, 12, 13};
   Program joined = ASYRA_VALUE(JoinCollectives(program, {{1, 3}}, &order));
   ASSERT_EQ(order.size(), joined.ops.size());
@@ -88,7 +83,7 @@ TEST(JoinCollectives, KeepsToAnOrder) {
 }
 
 TEST(JoinCollectives, WhatDoesNotFitIsLeftOut) {
-  Program program = Parse(kSums);
+  Program program = ParseVerified(kSums);
   // Over other axes, with other attributes, no start, in a group already.
   Program joined =
       ASYRA_VALUE(JoinCollectives(program, {{1, 5, 9, 0, 3}, {3, 5}}));
@@ -99,14 +94,14 @@ TEST(JoinCollectives, WhatDoesNotFitIsLeftOut) {
 }
 
 TEST(JoinCollectives, WhatWaitsForEachOtherIsRefused) {
-  Program program = Parse(kSums);
+  Program program = ParseVerified(kSums);
   EXPECT_THAT(JoinCollectives(program, {{1, 8}}).status().ToString(),
               HasSubstr("joining these collectives makes a cycle"));
   EXPECT_TRUE(JoinCollectives(program, {{3, 8}}).ok());
 }
 
 TEST(JoinCandidates, AreIndependentAndIdentical) {
-  std::vector<JoinCandidate> found = JoinCandidates(Parse(kSums));
+  std::vector<JoinCandidate> found = JoinCandidates(ParseVerified(kSums));
   ASSERT_EQ(found.size(), 1);
   EXPECT_EQ(found[0].name, "all_reduce of y and z");
   EXPECT_THAT(found[0].groups, testing::ElementsAre(JoinGroup{1, 3}));
@@ -116,7 +111,7 @@ TEST(JoinCandidates, AreIndependentAndIdentical) {
 TEST(JoinCandidates, AreWhatAttentionReads) {
   Program program = *BuiltinModel("llama3-8b", {{"batch", 2}, {"seq", 4096}});
   program.mesh = *Mesh::Create({{"sp", 4}});
-  CostModel costs(*LoadMachine("h200x8"), program.mesh);
+  CostModel costs = Costs(program);
   PassContext context;
   context.costs = &costs;
   ASYRA_CHECK_OK(RunPasses(program, ShardPasses(), context));
@@ -131,7 +126,7 @@ TEST(JoinCandidates, AreWhatAttentionReads) {
 
 TEST(JoinCandidates, AreNotLarge) {
   // Two of 48 MiB are one of 96.
-  EXPECT_TRUE(JoinCandidates(Parse(R"(asyra 1 scheduled
+  EXPECT_TRUE(JoinCandidates(ParseVerified(R"(asyra 1 scheduled
 mesh (tp=2)
 program @f(%a: f32[12582912@tp], %b: f32[12582912@tp])
     -> (f32[12582912], f32[12582912]) {
@@ -168,7 +163,7 @@ TEST_P(RandomJoins, MeanTheSame) {
 
 TEST_P(RandomJoins, AreNeverWorseAndKeepToTheBudget) {
   Program program = RunnableProgram(GetParam(), 60);
-  CostModel costs(*LoadMachine("h200x8"), program.mesh);
+  CostModel costs = Costs(program);
   SimResult before = Simulate(program, costs);
   for (int64_t budget : {int64_t{0}, before.peak_bytes}) {
     BucketResult result =
@@ -222,7 +217,7 @@ Program Training(std::string_view dtype, int layers, int width, int batch) {
     outputs += fmt::format("{1}%un{0} alias %u{0}, %dn{0} alias %d{0}", l,
                            l > 0 ? ", " : "");
   }
-  return Parse(fmt::format(
+  return ParseVerified(fmt::format(
       "asyra 1 local\nmesh (dp=4)\nprogram @train({}) -> ({}) {{\n{}"
       "  %g{} = sub(%y{}, %t) : {}\n{}{}  return {}\n}}\n",
       inputs, types, forward, layers, layers, x, back, update, outputs));

@@ -11,6 +11,7 @@
 #include "passes/schedule/list_scheduler.h"
 #include "passes/schedule/reorder.h"
 #include "tests/simulator/random_program.h"
+#include "tests/support/costs.h"
 #include "tests/support/exact.h"
 
 namespace asyra {
@@ -27,10 +28,6 @@ std::vector<int> InOrder(const Program& program) {
   std::vector<int> order(program.ops.size());
   std::iota(order.begin(), order.end(), 0);
   return order;
-}
-
-CostModel Costs(const Program& program) {
-  return CostModel(*LoadMachine("h200x8"), program.mesh);
 }
 
 TEST(ListScheduler, OrdersAreLegal) {

@@ -20,6 +20,7 @@
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
 #include "simulator/memory.h"
+#include "tests/support/costs.h"
 
 namespace asyra {
 namespace {
@@ -58,7 +59,7 @@ TEST_P(Meshes, ScheduledProgramComputesTheSame) {
   Program single = Tiny();
   Program program = single;
   program.mesh = *Mesh::Create(GetParam().axes);
-  CostModel costs(*LoadMachine("h200x8"), program.mesh);
+  CostModel costs = Costs(program);
   PassContext context;
   context.costs = &costs;
   ASSERT_EQ(RunPasses(program, ShardPasses(), context), absl::OkStatus());
@@ -236,7 +237,7 @@ TEST(Schedule, BatchThatDoesNotCutIsRefused) {
   absl::StatusOr<Program> program = BuiltinModel("llama3-tiny", {{"batch", 3}});
   ASSERT_TRUE(program.ok()) << program.status();
   program->stage = Stage::kLocal;
-  CostModel costs(*LoadMachine("h200x8"), program->mesh);
+  CostModel costs = Costs(*program);
   PassContext context;
   context.costs = &costs;
   absl::StatusOr<ScheduleResult> result =

@@ -2,11 +2,12 @@
 
 #include "gtest/gtest.h"
 #include "ir/copy_engine.h"
-#include "ir/parser.h"
 #include "ir/support/check.h"
 #include "ir/verifier.h"
 #include "simulator/machine.h"
 #include "simulator/sharing.h"
+#include "tests/support/costs.h"
+#include "tests/support/parse.h"
 
 namespace asyra {
 namespace {
@@ -34,14 +35,6 @@ program @f(%a: bf16[8192@tp, 4096], %b: bf16[8192@tp, 4096], %c: bf16[8192@tp, 4
 }
 )";
 
-Program Parsed(std::string_view text) {
-  return ASYRA_VALUE(ParseProgram(text));
-}
-
-CostModel CostsOf(const std::string& machine, const Program& program) {
-  return CostModel(ASYRA_VALUE(LoadMachine(machine)), program.mesh);
-}
-
 std::vector<int> MarginsOf(const Program& program) {
   std::vector<int> margins;
   for (const Op& op : program.ops) {
@@ -51,8 +44,8 @@ std::vector<int> MarginsOf(const Program& program) {
 }
 
 TEST(SetSmMargin, MatmulsLeaveWhatCollectivesTake) {
-  Program program = Parsed(kProgram);
-  CostModel costs = CostsOf("h200x8", program);
+  Program program = Parse(kProgram);
+  CostModel costs = Costs(program, "h200x8");
   EXPECT_EQ(SetSmMargin(program, costs, 8), 3);
   EXPECT_EQ(MarginsOf(program), (std::vector<int>{8, 8, 8}));
   EXPECT_EQ(program.ops[1].attrs.Int("ctas"), 8);
@@ -64,29 +57,29 @@ TEST(SetSmMargin, MatmulsLeaveWhatCollectivesTake) {
 }
 
 TEST(SetSmMargin, NoMoreThanTheLibraryTakes) {
-  Program program = Parsed(kProgram);
-  CostModel costs = CostsOf("h200x8", program);
+  Program program = Parse(kProgram);
+  CostModel costs = Costs(program, "h200x8");
   int sms = EstimateCosts(program, costs)[1].sms;
   EXPECT_EQ(SetSmMargin(program, costs, 64), 3);
   EXPECT_EQ(program.ops[1].attrs.Int("ctas"), sms);
 }
 
 TEST(SetSmMargin, OnlyWhereGemmsArePersistent) {
-  Program program = Parsed(kProgram);
-  EXPECT_EQ(SetSmMargin(program, CostsOf("a100x8", program), 8), 0);
+  Program program = Parse(kProgram);
+  EXPECT_EQ(SetSmMargin(program, Costs(program, "a100x8"), 8), 0);
   EXPECT_EQ(MarginsOf(program), (std::vector<int>{0, 0, 0}));
 }
 
 TEST(SetSmMargin, NothingForCopies) {
-  Program program = Parsed(kProgram);
+  Program program = Parse(kProgram);
   for (Op& op : program.ops) {
     if (op.is_collective()) AskForCopyEngine(true, &op.attrs);
   }
-  EXPECT_EQ(SetSmMargin(program, CostsOf("h200x8", program), 8), 0);
+  EXPECT_EQ(SetSmMargin(program, Costs(program, "h200x8"), 8), 0);
 }
 
 TEST(SetSmMargin, ReductionsBehindCopiesAreTheLibrarys) {
-  Program program = Parsed(R"(asyra 1 scheduled
+  Program program = Parse(R"(asyra 1 scheduled
 mesh (tp=4)
 program @f(%a: bf16[8192, 4096@tp], %w: bf16[4096@tp, 4096] weight) -> (bf16[8192, 4096]) {
   %p = matmul(%a, %w) on compute : bf16[8192, 4096] partial(tp)
@@ -97,15 +90,15 @@ program @f(%a: bf16[8192, 4096@tp], %w: bf16[4096@tp, 4096] weight) -> (bf16[819
   return %y
 }
 )");
-  EXPECT_EQ(SetSmMargin(program, CostsOf("h200x8", program), 8), 1);
+  EXPECT_EQ(SetSmMargin(program, Costs(program, "h200x8"), 8), 1);
   EXPECT_FALSE(AsksForCopyEngine(program.ops[1].attrs));
   EXPECT_EQ(program.ops[1].attrs.Int("ctas"), 8);
   EXPECT_TRUE(AsksForCopyEngine(program.ops[3].attrs));
 }
 
 TEST(SetSmMargin, OnlyBesideCollectives) {
-  Program program = Parsed(kProgram);
-  SetSmMargin(program, CostsOf("h200x8", program), 8);
+  Program program = Parse(kProgram);
+  SetSmMargin(program, Costs(program, "h200x8"), 8);
   KeepSmMarginBesideCollectives(program);
   // The first one ends before any begins; the last one begins after all that
   // the library carries.
@@ -113,8 +106,8 @@ TEST(SetSmMargin, OnlyBesideCollectives) {
 }
 
 TEST(SetSmMargin, TheMarginCostsTime) {
-  Program program = Parsed(kProgram);
-  CostModel costs = CostsOf("h200x8", program);
+  Program program = Parse(kProgram);
+  CostModel costs = Costs(program, "h200x8");
   std::vector<OpCost> whole = EstimateCosts(program, costs);
   SetSmMargin(program, costs, 33);
   std::vector<OpCost> less = EstimateCosts(program, costs);

@@ -9,6 +9,7 @@
 #include "ir/support/status.h"
 #include "ir/verifier.h"
 #include "passes/schedule/order_search.h"
+#include "tests/support/costs.h"
 
 namespace asyra {
 namespace {
@@ -32,15 +33,11 @@ program @links(%x: f32[16, 4096] , %y: f32[16, 4096@sp], %z: f32[16, 4096@tp],
 }
 )";
 
-CostModel Costs(const Program& program) {
-  return CostModel(ASYRA_VALUE(LoadMachine("a800x8")), program.mesh);
-}
-
 TEST(StreamLayout, CollectivesThatShareLinksAreSerialised) {
   Program program = ASYRA_VALUE(ParseProgram(kLinks));
   ASYRA_CHECK_OK(Verify(program));
   Program laid = LayOut(program, {.serialised = true},
-                        EstimateCosts(program, Costs(program)));
+                        EstimateCosts(program, Costs(program, "a800x8")));
   ASYRA_CHECK_OK(Verify(laid));
   std::vector<std::string> streams;
   for (int op : {0, 1, 2}) {

@@ -12,15 +12,17 @@
 #include "ir/verifier.h"
 #include "models/models.h"
 #include "simulator/cost_model.h"
+#include "tests/support/costs.h"
+#include "tests/support/parse.h"
 
 namespace asyra {
 namespace {
 
 using ::testing::HasSubstr;
 
-Program Parse(const std::string& signature, const std::string& body) {
-  return ASYRA_VALUE(ParseProgram("asyra 1 global\nprogram @f(" + signature +
-                                  " {\n" + body + "}\n"));
+Program Global(const std::string& signature, const std::string& body) {
+  return Parse("asyra 1 global\nprogram @f(" + signature + " {\n" + body +
+               "}\n");
 }
 
 // Inputs of small integers; weights in the shape they are given.
@@ -60,7 +62,7 @@ bool PadsAndComputesTheSame(const Program& program, int64_t from, int64_t to) {
 }
 
 TEST(PadDimensions, PadsWeightsAndCutsOutputs) {
-  Program program = Parse(
+  Program program = Global(
       "%x: f32[8, 16], %w: f32[16, 10] weight) -> "
       "(f32[8, 10])",
       "%y = matmul(%x, %w) : f32[8, 10]\nreturn %y\n");
@@ -78,7 +80,7 @@ program @f(%x: f32[8, 16],
 }
 
 TEST(PadDimensions, ATiedVocabulary) {
-  Program program = Parse(
+  Program program = Global(
       "%ids: i64[2, 3], %t: f32[5, 4] weight, %b: f32[5] weight) -> "
       "(f32[2, 3, 5], f32[2, 3, 5])",
       R"(%e = embedding(%t, %ids) : f32[2, 3, 4]
@@ -97,7 +99,7 @@ return %l, %s
 
 // The intermediate size of an MLP, through what `f` does to its zeros.
 Program Mlp(const std::string& f) {
-  return Parse(
+  return Global(
       "%x: f32[2, 4], %u: f32[4, 5] weight, %d: f32[5, 4] weight) -> "
       "(f32[2, 4])",
       "%h = matmul(%x, %u) : f32[2, 5]\n" + f +
@@ -143,7 +145,7 @@ TEST(PadDimensions, WhateverFollowsComputesTheSame) {
         "reshape(%h) {shape=[10]} : f32[10]", "add(%h, %x5) : f32[2, 5]"}) {
     std::string text = op;
     std::string type = text.substr(text.rfind(": ") + 2);
-    Program program = Parse(
+    Program program = Global(
         "%x: f32[2, 4], %x5: f32[2, 5], %u: f32[4, 5] "
         "weight) -> (" +
             type + ")",
@@ -154,13 +156,13 @@ TEST(PadDimensions, WhateverFollowsComputesTheSame) {
 
 TEST(PadDimensions, RowsThatMayBeCountedFromTheEndStay) {
   Program program =
-      Parse("%i: i64[2, 4], %t: f32[5, 4] weight) -> (f32[2, 4])",
-            "%y = gather_elements(%t, %i) {dim=0} : f32[2, 4]\nreturn %y\n");
+      Global("%i: i64[2, 4], %t: f32[5, 4] weight) -> (f32[2, 4])",
+             "%y = gather_elements(%t, %i) {dim=0} : f32[2, 4]\nreturn %y\n");
   EXPECT_FALSE(ASYRA_VALUE(PadDimensions(program, 5, 8)).has_value());
 }
 
 TEST(PadDimensions, OneDimensionOfAWeightMayBePaddedWithoutTheOther) {
-  Program program = Parse(
+  Program program = Global(
       "%x: f32[2, 5], %v: f32[5, 5] weight, %w: f32[5, 5] weight) -> "
       "(f32[2, 5])",
       R"(%h = matmul(%x, %v) : f32[2, 5]
@@ -176,7 +178,7 @@ return %y
 // What holds in the padding of one dimension need not in that of another:
 // exp(0) * w is no zero.
 TEST(PadDimensions, FillsOfTwoFactorsMustAgree) {
-  Program program = Parse(
+  Program program = Global(
       "%u: f64[5, 4] weight, %x: f64[4, 3], %w: f64[3, 5] weight, %d: f64[5, "
       "2] weight) -> (f64[2, 5])",
       R"(%a = matmul(%u, %x) : f64[5, 3]
@@ -191,7 +193,7 @@ return %y
 }
 
 TEST(PadDimensions, WhatIsCutAtOnceIsNotPadded) {
-  Program program = Parse(
+  Program program = Global(
       "%x: f32[2, 5], %w: f32[5, 4] weight, %s: f32[5] weight) -> "
       "(f32[2, 4])",
       R"(%n = rms_norm(%x, %s) {eps=1e-05} : f32[2, 5]
@@ -261,8 +263,8 @@ TEST(PadDimensions, RandomProgramsComputeTheSame) {
       }
       values.push_back(v);
     }
-    Program program = Parse("%x: f64[2, 5]" + weights + ") -> (f64[2, 5])",
-                            body + "return %" + values.back() + "\n");
+    Program program = Global("%x: f64[2, 5]" + weights + ") -> (f64[2, 5])",
+                             body + "return %" + values.back() + "\n");
     padded += PadsAndComputesTheSame(program, 5, 8);
   }
   EXPECT_GT(padded, 100);
@@ -273,7 +275,7 @@ class PadDimsOver : public ::testing::Test {
   // The remarks of padding `program` over tp.
   std::vector<std::string> Pad(Program* program, int64_t tp) {
     program->mesh = ASYRA_VALUE(Mesh::Create({{"tp", tp}}));
-    CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), program->mesh);
+    CostModel costs = Costs(*program);
     PassContext context;
     context.costs = &costs;
     PadOptions options;

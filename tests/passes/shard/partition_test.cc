@@ -3,8 +3,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
-#include "ir/parser.h"
 #include "ir/printer.h"
+#include "tests/support/parse.h"
 
 namespace asyra {
 namespace {
@@ -19,13 +19,6 @@ program @mlp(%x: f32[4, 8, 16], %up: f32[16, 32] weight,
   return %y
 }
 )";
-
-Program Parse(std::string_view text, std::vector<Mesh::Axis> axes) {
-  absl::StatusOr<Program> program = ParseProgram(text);
-  EXPECT_TRUE(program.ok()) << program.status();
-  program->mesh = *Mesh::Create(std::move(axes));
-  return *std::move(program);
-}
 
 // Plans and partitions; checks that the result computes what the program does.
 Program PlanAndPartition(const Program& program) {
@@ -50,7 +43,7 @@ Program PlanAndPartition(const Program& program) {
 }
 
 TEST(Partition, TensorParallelMlpIsColumnThenRow) {
-  Program local = PlanAndPartition(Parse(kMlp, {{"tp", 4}}));
+  Program local = PlanAndPartition(ParseOn(kMlp, {{"tp", 4}}));
   std::string text = ToString(local);
   EXPECT_THAT(text, testing::HasSubstr("%up: f32[16, 32@tp] weight"));
   EXPECT_THAT(text, testing::HasSubstr("%down: f32[32@tp, 16] weight"));
@@ -59,7 +52,7 @@ TEST(Partition, TensorParallelMlpIsColumnThenRow) {
 }
 
 TEST(Partition, SequenceAxisShardsTokensAndKeepsWeightsWhole) {
-  Program local = PlanAndPartition(Parse(kMlp, {{"sp", 2}}));
+  Program local = PlanAndPartition(ParseOn(kMlp, {{"sp", 2}}));
   std::string text = ToString(local);
   EXPECT_THAT(text, testing::HasSubstr("%x: f32[4, 8@sp, 16]"));
   EXPECT_THAT(text, testing::HasSubstr("%up: f32[16, 32] weight"));
@@ -68,14 +61,14 @@ TEST(Partition, SequenceAxisShardsTokensAndKeepsWeightsWhole) {
 
 TEST(Partition, BothAxesTogether) {
   std::string text =
-      ToString(PlanAndPartition(Parse(kMlp, {{"sp", 2}, {"tp", 4}})));
+      ToString(PlanAndPartition(ParseOn(kMlp, {{"sp", 2}, {"tp", 4}})));
   EXPECT_THAT(text, testing::HasSubstr("8@sp")) << text;
 }
 
 TEST(Partition, AxisThatDividesNothingIsRefused) {
   PassContext context;
   absl::StatusOr<ShardingPlan> plan =
-      PlanSharding(Parse(kMlp, {{"tp", 3}}), {}, context);
+      PlanSharding(ParseOn(kMlp, {{"tp", 3}}), {}, context);
   ASSERT_FALSE(plan.ok());
   EXPECT_THAT(plan.status().ToString(),
               testing::HasSubstr("axis tp of size 3 shards nothing"));

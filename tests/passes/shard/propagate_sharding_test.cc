@@ -2,10 +2,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "passes/shard/partition.h"
+#include "tests/support/parse.h"
 
 namespace asyra {
 namespace {
@@ -24,10 +24,8 @@ program @mlp(%x: f32[4, 8, 16], %up: f32[16, 32] weight,
 }
 )";
 
-Program Parse(std::string_view text) {
-  Program program = ASYRA_VALUE(ParseProgram(text));
-  program.mesh = ASYRA_VALUE(Mesh::Create({{"dp", 2}, {"tp", 4}}));
-  return program;
+Program OnMesh(std::string_view text) {
+  return ParseOn(text, {{"dp", 2}, {"tp", 4}});
 }
 
 Propagation Propagate(const Program& program, std::string_view seeds) {
@@ -41,7 +39,7 @@ std::string Partitioned(const Program& program, const Propagation& result) {
 }
 
 TEST(PropagateSharding, WithoutSeedsAllIsWhole) {
-  Program mlp = Parse(kMlp);
+  Program mlp = OnMesh(kMlp);
   Propagation result = Propagate(mlp, "");
   EXPECT_THAT(result.conflicts, IsEmpty());
   EXPECT_THAT(Partitioned(mlp, result),
@@ -51,7 +49,7 @@ TEST(PropagateSharding, WithoutSeedsAllIsWhole) {
 // One weight of a pair is enough: forward through gelu to the contraction, and
 // backward to the other weight.
 TEST(PropagateSharding, GoesForwardAndBackward) {
-  Program mlp = Parse(kMlp);
+  Program mlp = OnMesh(kMlp);
   for (const char* seed : {"up=1@tp", "down=0@tp", "a=2@tp"}) {
     Propagation result = Propagate(mlp, seed);
     EXPECT_THAT(result.conflicts, IsEmpty());
@@ -64,7 +62,7 @@ TEST(PropagateSharding, GoesForwardAndBackward) {
 }
 
 TEST(PropagateSharding, AxesOfSeveralSeedsMeet) {
-  Program mlp = Parse(kMlp);
+  Program mlp = OnMesh(kMlp);
   Propagation result = Propagate(mlp, "x=0@dp;up=1@tp");
   EXPECT_THAT(result.conflicts, IsEmpty());
   EXPECT_THAT(Partitioned(mlp, result),
@@ -73,7 +71,7 @@ TEST(PropagateSharding, AxesOfSeveralSeedsMeet) {
 
 // An axis cannot shard two factors of one op.
 TEST(PropagateSharding, AConflictNamesOpFactorsAndValues) {
-  Program mlp = Parse(kMlp);
+  Program mlp = OnMesh(kMlp);
   Propagation result = Propagate(mlp, "x=0@tp;up=1@tp");
   ASSERT_FALSE(result.conflicts.empty());
   const ShardingConflict& first = result.conflicts[0];
@@ -85,7 +83,7 @@ TEST(PropagateSharding, AConflictNamesOpFactorsAndValues) {
 
 // Two lists, none of which begins with the other, for one factor.
 TEST(PropagateSharding, TheSeededListWins) {
-  Program sum = Parse(R"(asyra 1 global
+  Program sum = OnMesh(R"(asyra 1 global
 program @sum(%a: f32[8, 8], %b: f32[8, 8]) -> (f32[8, 8]) {
   %n = neg(%b) : f32[8, 8]
   %y = add(%a, %n) : f32[8, 8]
@@ -102,7 +100,7 @@ program @sum(%a: f32[8, 8], %b: f32[8, 8]) -> (f32[8, 8]) {
 }
 
 TEST(PropagateSharding, WhatMustBeWholeIsMadeWhole) {
-  Program norm = Parse(R"(asyra 1 global
+  Program norm = OnMesh(R"(asyra 1 global
 program @norm(%x: f32[8, 16], %w: f32[16] weight) -> (f32[8, 16]) {
   %y = rms_norm(%x, %w) {eps=0.1} : f32[8, 16]
   return %y

@@ -1,0 +1,166 @@
+"""Running compiled models: results, reports of runs, programs in turn.
+
+Part of cli_test.py.
+"""
+
+import json
+import os
+
+from tool_test import DIMS, GPT2, LLAMA, SOURCE_DIR, ToolTest, recorded
+
+
+class Run(ToolTest):
+
+  def test_a_compiled_model_computes_what_pytorch_recorded(self):
+    for model, mesh in [(LLAMA, ["--tp", "4", "--sp", "2", "--tiles", "2"]),
+                        (GPT2, ["--tp", "2", "--dp", "2", "--tiles", "2"])]:
+      out = self.path("model.asyra")
+      self.passes("asyra-opt", model, *DIMS, *mesh, "-o", out)
+      text = self.passes("asyra-run", out, "--check", recorded(model))
+      self.assertIn("max abs error", text)
+      self.passes("asyra-run", model, *DIMS, *mesh, "--check", recorded(model))
+
+  def test_a_run_says_how_it_went(self):
+    profile = self.path("profile.json")
+    args = [LLAMA, *DIMS, "--tp", "2", "--sp", "2", "--tiles", "2"]
+    said = self.passes("asyra-run", *args, "--repeat", "3", "--json",
+                       "--check", recorded(LLAMA), "--check-deterministic",
+                       "--check-finite", "--profile", profile)
+    result = json.loads(said)
+    self.assertEqual((result["device"], result["ranks"]), ("cpu", 4))
+    self.assertEqual(result["step"],
+                     {"batch": 4, "tokens": [64], "dtype": "f32"})
+    self.assertAlmostEqual(
+        result["tokens_per_s"],
+        4 * 64 * 1e6 / result["steps"]["median_us"], 3)
+    steps, memory = result["steps"], result["memory_bytes"]
+    self.assertEqual(steps["count"], 3)
+    self.assertTrue(0 < steps["min_us"] <= steps["median_us"] <=
+                    steps["max_us"])
+    self.assertEqual(memory["total"], memory["arena"] + memory["resident"] +
+                     memory["workspace"])
+    used = result["used_bytes"]
+    for part in ["arena", "resident"]:
+      self.assertEqual(used[part], memory[part])
+    self.assertTrue(0 < used["workspace"] <= memory["workspace"])
+    self.assertEqual(result["fallback_ops"], [])
+    self.assertEqual(result["split_fusions"], ["fusion(add+rms_norm)"])
+    self.assertEqual(result["outputs"][0]["wrong"], 0)
+    with open(profile) as file:
+      events = json.load(file)["traceEvents"]
+    slices = [event for event in events if event["ph"] == "X"]
+    self.assertGreater(len(slices), 30)
+    collectives = [event for event in slices
+                   if event["name"].startswith("ncclDevKernel_")]
+    self.assertGreater(len(collectives), 0)
+    for event in collectives:
+      self.assertIn(event["pid"],
+                    json.loads(event["args"]["Process Group Ranks"]))
+    last = {}
+    for event in sorted(slices, key=lambda event: event["ts"]):
+      self.assertGreaterEqual(event["ts"], last.get(event["tid"], 0))
+      last[event["tid"]] = round(event["ts"] + event["dur"], 3)
+    self.assertTrue(any(event["name"] == "fusion(add+rms_norm)"
+                        for event in slices))
+    text = self.passes("asyra-run", *args, "--no-fuse", "--check",
+                       recorded(LLAMA))
+    self.assertNotIn("fusion", text)
+    self.assertIn("step: batch 4, 64 tokens, f32; ", text)
+    for epilogues, fused in [("measured", False), ("estimated", True),
+                             ("none", False)]:
+      text = self.passes("asyra-run", GPT2, *DIMS, "--epilogues", epilogues,
+                         "--check", recorded(GPT2))
+      self.assertEqual("fusion(matmul+add)" in text, fused)
+    text = self.passes("asyra-run", *args, "--debug-memory",
+                       "--inject-comm-us", "200")
+    self.assertIn("on 4 cpu ranks", text)
+    self.assertIn("1 step, cold: ", text)
+    self.assertIn("memory of a rank", text)
+
+  def test_a_run_refuses_what_it_cannot_do(self):
+    args = [LLAMA, *DIMS]
+    self.fails("--device", "asyra-run", *args, "--device", "gpu")
+    self.fails("--epilogues", "asyra-run", *args, "--epilogues", "all")
+    for form in ["all", "", "Fused"]:
+      self.fails("--reduce-scatter", "asyra-run", *args,
+                 f"--reduce-scatter={form}")
+    self.fails("--repeat is 0", "asyra-run", *args, "--repeat", "0")
+    self.fails("--timeout is 0", "asyra-run", *args, "--timeout", "0")
+    self.fails("--ranks", "asyra-run", *args, "--tp", "2", "--ranks", "8")
+    program = self.path("lookup.asyra", """asyra 1 local
+mesh (tp=2)
+program @p(%ids: i64[2@tp], %x: f32[2@tp]) -> (f32[2@tp, 1], f32[]) {
+  %table = constant() {value=f32[3,1](1, 2, 3)} : f32[3, 1]
+  %two = constant() {value=i64[1](2)} : i64[1]
+  %far = add(%ids, %two) : i64[2@tp]
+  %rows = embedding(%table, %far) : f32[2@tp, 1]
+  %s = reduce_sum(%x) {dims=[0], keep=false} : f32[] partial(tp)
+  %y = all_reduce(%s) {axes=tp} : f32[]
+  return %rows, %y
+}
+""")
+    self.fails("%rows = embedding(%table, %far) : f32[2@tp, 1]: index",
+               "asyra-run", program, "--seed", "3")
+    program = self.path("nan.asyra", """asyra 1 global
+program @p(%x: f32[4]) -> (f32[4]) {
+  %zero = sub(%x, %x) : f32[4]
+  %nan = div(%zero, %zero) : f32[4]
+  return %nan
+}
+""")
+    self.passes("asyra-run", program)
+    self.fails("%nan = div(%zero, %zero) : f32[4]: result %nan: element 0 is",
+               "asyra-run", program, "--check-finite")
+
+  def test_random_inputs_depend_on_the_seed_alone(self):
+    runs = [self.passes("asyra-run", GPT2, "--dim", "batch=2", "--dim",
+                        "seq=8", "--passes", "canonicalize", "--seed",
+                        seed).partition("output")[2]  # not the times
+            for seed in ["1", "1", "2"]]
+    self.assertEqual(runs[0], runs[1])
+    self.assertNotEqual(runs[0], runs[2])
+
+  def test_programs_take_turns(self):
+    args = [LLAMA, *DIMS, "--tp", "2"]
+    out = self.path("other.asyra")
+    self.passes("asyra-opt", *args, "--tiles", "2", "-o", out)
+    said = json.loads(self.passes(
+        "asyra-run", *args, "--check", recorded(LLAMA), "--repeat", "3",
+        "--against", "unscheduled", "--against", out, "--machine", "h200x8",
+        "--json"))
+    self.assertEqual([one["name"] for one in said["in_turn"]],
+                     ["this", "unscheduled", out])
+    for one in said["in_turn"]:
+      self.assertEqual(one["steps"]["count"], 3)
+      self.assertGreater(one["predicted_us"], 0)
+    self.assertEqual(said["in_turn"][0]["ratio"], 1)
+    text = self.passes("asyra-run", *args, "--against", "unscheduled")
+    self.assertIn("predicted", text)
+    self.fails("no-such.asyra", "asyra-run", *args, "--against",
+               "no-such.asyra")
+    self.fails("it is for 2 devices, the program for 4", "asyra-run", LLAMA,
+               *DIMS, "--tp", "2", "--sp", "2", "--against", out)
+    self.fails("is i64[4,64], that of the program is i64[2,64]", "asyra-run",
+               LLAMA, "--dim", "batch=2", "--dim", "seq=64", "--tp", "2",
+               "--against", out)
+    self.fails("none of the program's", "asyra-run", GPT2, *DIMS, "--tp", "2",
+               "--against", out)
+    self.fails("runs unchanged", "asyra-run", out, "--against",
+               "unscheduled")
+
+  def test_a_single_device_is_compared_with(self):
+    text = self.passes("asyra-run", LLAMA, *DIMS, "--tp", "2",
+                       "--compare-single")
+    self.assertIn("output %logits: off one device by", text)
+    out = self.path("model.asyra")
+    self.passes("asyra-opt", LLAMA, *DIMS, "--tp", "2", "-o", out)
+    self.fails("came in partitioned", "asyra-run", out, "--compare-single")
+
+  def test_an_unused_input_is_still_one(self):
+    folder = os.path.join(SOURCE_DIR, "tests/models/unused-input")
+    model = os.path.join(folder, "model.onnx")
+    for mesh in [[], ["--tp", "2"], ["--mesh", "a=2"]]:
+      for device in ["cpu", "interpreter"]:
+        self.passes("asyra-run", model, *mesh, "--device", device, "--check",
+                    os.path.join(folder, "test_data_set_0"))
+    self.assertIn("i i64[2], u f32[3] ->", self.passes("asyra-opt", model))

@@ -1,0 +1,18 @@
+// What the ops of a test's program cost on a machine.
+#pragma once
+
+#include <string_view>
+
+#include "ir/program.h"
+#include "ir/support/check.h"
+#include "simulator/cost_model.h"
+#include "simulator/machine.h"
+
+namespace asyra {
+
+inline CostModel Costs(const Program& program,
+                       std::string_view machine = "h200x8") {
+  return CostModel(ASYRA_VALUE(LoadMachine(machine)), program.mesh);
+}
+
+}  // namespace asyra
