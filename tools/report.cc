@@ -105,8 +105,7 @@ std::string OpsText(const ImportSummary& summary) {
   return text;
 }
 
-std::string ModelText(const CompiledModel& result, bool trained,
-                      bool verbose) {
+std::string ModelText(const CompiledModel& result, bool trained, bool verbose) {
   const Program& program = result.raised;
   ImportSummary summary = Summarize(program);
   std::string text = fmt::format(

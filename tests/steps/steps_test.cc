@@ -68,7 +68,8 @@ class Ranks {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const Input& input = program_.inputs[i];
       const std::string& name = program_.value_name(input.value);
-      if (IsWeight(input) && weights_.Find(name) == nullptr) weights_.Set(name, inputs_[i]);
+      if (IsWeight(input) && weights_.Find(name) == nullptr)
+        weights_.Set(name, inputs_[i]);
     }
   }
 
