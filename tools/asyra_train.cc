@@ -31,6 +31,8 @@
 namespace asyra {
 namespace {
 
+constexpr int64_t kSearchStepsOnCpu = 200;
+
 struct Flags {
   CompileFlags compile;
   TrainOptions train;
@@ -365,6 +367,12 @@ absl::Status CheckFlags(const Flags& flags) {
   if (flags.data.empty() == flags.check.empty()) {
     return Invalid("either --data or --check is needed");
   }
+  // Files are written after the last step: better to know before the first.
+  for (const std::string& path : {flags.csv, flags.html}) {
+    std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    if (folder.empty() || std::filesystem::is_directory(folder)) continue;
+    return NotFound("{}: there is no folder {}", path, folder.string());
+  }
   if (!flags.check.empty()) return absl::OkStatus();
   if (flags.steps < 1) {
     return Invalid("--steps is {}, it must be at least 1", flags.steps);
@@ -459,6 +467,10 @@ int main(int argc, char** argv) {
   asyra::AddFlags(app, &flags);
   return asyra::RunTool(app, argc, argv, [&] {
     flags.of_compiling = asyra::Given(compiling);
+    // On cpus a schedule that was searched for a GPU does not pay its time.
+    if (flags.device == "cpu" && app.count("--search-steps") == 0) {
+      flags.compile.search_steps = asyra::kSearchStepsOnCpu;
+    }
     return asyra::Main(flags);
   });
 }
