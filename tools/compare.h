@@ -34,7 +34,8 @@ struct Comparison {
   int64_t first_wrong = -1;  // its index
 };
 
-// Recorded floats may be of a wider type than those of a half precision model.
+// Recorded floats of 32 or 64 bits may be of another float type than those of
+// the model, which --dtype may have changed.
 // Error: other element type or shape, both named.
 absl::StatusOr<Comparison> Compare(const Tensor& actual, const Tensor& expected,
                                    const Tolerance& tolerance);

@@ -73,9 +73,15 @@ TEST(Compare, OtherTypesAreErrors) {
   auto status = Compare(Floats({1, 2}), Floats({1}), {}).status();
   EXPECT_THAT(std::string(MessageOf(status)),
               HasSubstr("it is f64[2], expected is f64[1]"));
-  status = Compare(Floats({1}), Tensor(DType::kF32, {1}), {}).status();
+  status = Compare(Floats({1}), Tensor(DType::kF16, {1}), {}).status();
   EXPECT_THAT(std::string(MessageOf(status)),
-              HasSubstr("it is f64[1], expected is f32[1]"));
+              HasSubstr("it is f64[1], expected is f16[1]"));
+  status = Compare(Floats({1}), Tensor(DType::kI64, {1}), {}).status();
+  EXPECT_THAT(std::string(MessageOf(status)),
+              HasSubstr("it is f64[1], expected is i64[1]"));
+  // As --dtype f64 beside a file of f32.
+  EXPECT_EQ(
+      ASYRA_VALUE(Compare(Floats({0}), Tensor(DType::kF32, {1}), {})).wrong, 0);
 }
 
 TEST(Summary, SaysWhatIsThere) {
