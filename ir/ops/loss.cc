@@ -93,12 +93,14 @@ Gradients CrossEntropyVjp(Gradient& g) {
       g.Op("one_hot", {g.x(1)}, {{"depth", size}, {"dtype", x.dtype}});
   if (smoothing > 0) {
     double rest = smoothing / static_cast<double>(size);
-    target = g.Add(g.Scale(1 - smoothing, target), g.Scalar(rest, target));
+    ValueId least = g.Scalar(rest, target);
+    target = g.Add(g.Scale(1 - smoothing, target), least);
   }
-  ValueId softmax = g.Op("softmax", {g.x(0)});
+  // Statements, not arguments, whose order differs between compilers.
+  ValueId slope = g.Sub(g.Op("softmax", {g.x(0)}), target);
   Shape column = g.type(dy).shape();
   column.push_back(1);
-  return {g.Mul(g.Reshape(dy, column), g.Sub(softmax, target)), kNoValue};
+  return {g.Mul(g.Reshape(dy, column), slope), kNoValue};
 }
 
 }  // namespace
