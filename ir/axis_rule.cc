@@ -241,6 +241,12 @@ class RuleParser {
   AxisRule rule_;
 };
 
+bool Uses(const OperandFactors& dims, FactorId factor) {
+  return std::any_of(dims.begin(), dims.end(), [&](const DimFactors& dim) {
+    return std::find(dim.begin(), dim.end(), factor) != dim.end();
+  });
+}
+
 // Deals a dimension's axes to its factors, outermost first.
 bool DealAxes(const Dim& dim, const DimFactors& factors, const AxisRule& rule,
               const Mesh& mesh, FactorAxes* dealt) {
@@ -267,10 +273,12 @@ FactorId AxisRule::Leading(int operand, int dim) const {
 }
 
 bool AxisRule::UsedByOperand(FactorId factor, int operand) const {
-  for (const DimFactors& dim : operands[operand]) {
-    if (std::find(dim.begin(), dim.end(), factor) != dim.end()) return true;
-  }
-  return false;
+  return Uses(operands[operand], factor);
+}
+
+bool AxisRule::IsSummedIn(FactorId factor, int result) const {
+  return factors[factor].kind != FactorKind::kWhole &&
+         !Uses(results[result], factor);
 }
 
 absl::StatusOr<AxisRule> ParseAxisRule(std::string_view spec,
@@ -394,17 +402,19 @@ absl::StatusOr<std::vector<Type>> Distribute(const AxisRule& rule,
       }
     }
   }
-  for (size_t f = 0; f < axes.size(); ++f) {
-    if (rule.factors[f].kind != FactorKind::kSum) continue;
-    partial.insert(partial.end(), axes[f].begin(), axes[f].end());
-  }
-  std::sort(partial.begin(), partial.end());
   std::vector<Type> distributed;
   for (size_t i = 0; i < results.size(); ++i) {
     ASYRA_ASSIGN_OR_RETURN(
         Type type,
         ApplyFactorAxes(results[i], rule.results[i], rule, axes, mesh));
     type.partial = partial;
+    for (size_t f = 0; f < axes.size(); ++f) {
+      if (!rule.IsSummedIn(static_cast<FactorId>(f), static_cast<int>(i))) {
+        continue;
+      }
+      type.partial.insert(type.partial.end(), axes[f].begin(), axes[f].end());
+    }
+    std::sort(type.partial.begin(), type.partial.end());
     distributed.push_back(std::move(type));
   }
   return distributed;

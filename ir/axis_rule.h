@@ -11,7 +11,8 @@
 //
 // A factor that reaches a result is parallel: each device (or tile) computes
 // its own part. One that reaches no result is a reduction: devices hold partial
-// results. `!f` must be whole on every device. `@f` is positional: the op must
+// results. One that reaches some results is a reduction for the others, as the
+// queries are for the gradients of the keys. `!f` must be whole on every device. `@f` is positional: the op must
 // know which part of the factor it was given (an embedding whose rows are
 // sharded, a causal mask over part of the queries). `(h g)` is one dimension
 // of several factors, outermost first, all but one of known size: `s=4` gives
@@ -63,6 +64,8 @@ struct AxisRule {
   // The factor a dimension of an operand is sharded by first, or -1.
   FactorId Leading(int operand, int dim) const;
   bool UsedByOperand(FactorId factor, int operand) const;
+  // Whether the factor is summed over in this result.
+  bool IsSummedIn(FactorId factor, int result) const;
 };
 
 // Parses the notation above. Sizes come from the types. A factor inside a

@@ -170,6 +170,9 @@ struct OpDef {
   Work (*work_over)(const OpCall& call, const Mesh& mesh) = nullptr;
   absl::StatusOr<std::vector<ValueId>> (*vjp)(Builder& builder,
                                               const VjpCall& call) = nullptr;
+  // A bool attribute that differentiation sets on uses whose gradient it takes:
+  // they have more results then, which vjp reads. Empty: there is none.
+  std::string_view gradient_attr = {};
   // The meaning of the op, on the host; for collectives, of a whole group.
   absl::Status (*reference)(const RefCall& call) = nullptr;
   absl::Status (*group_reference)(const GroupCall& call) = nullptr;

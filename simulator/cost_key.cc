@@ -17,9 +17,11 @@ constexpr double kRankWeight = 3;
 
 double Doublings(double value) { return std::log2(std::max(value, 1.0)); }
 
-std::string FlagsOf(const AttrMap& attrs) {
+// Without the one that differentiation sets: its results cost next to nothing.
+std::string FlagsOf(const OpDef& def, const AttrMap& attrs) {
   std::string flags;
   for (const auto& [name, value] : attrs) {
+    if (name == def.gradient_attr) continue;
     if (const bool* flag = std::get_if<bool>(&value)) {
       flags += fmt::format("{}={} ", name, int{*flag});
     } else if (const auto* text = std::get_if<std::string>(&value)) {
@@ -48,7 +50,7 @@ CostKey ComputeKey(const OpCall& call, const Work& work, const Type& result) {
   bool has_matmul = body != nullptr && BeginsWithMatmul(*body);
   const OpDef& def = has_matmul ? *body->ops[0].def : call.def;
   key.kind = {def.name, static_cast<int>(ComputeDType(call))};
-  key.flags = FlagsOf(has_matmul ? body->ops[0].attrs : call.attrs);
+  key.flags = FlagsOf(def, has_matmul ? body->ops[0].attrs : call.attrs);
   if (has_matmul) key.behind = BehindMatmul(*body, call.operands);
   if (work.matrix) {
     MatmulShape shape = MatmulOf(work, result);

@@ -9,13 +9,26 @@ namespace asyra::ops {
 namespace {
 
 constexpr int kFirstExtra = 3;      // after q, k, v
-constexpr int kFirstGradExtra = 4;  // after q, k, v, dy
+// of attention_grad: after q, k, v, y, log_sums, dy
+constexpr int kFirstGradExtra = 6;
+constexpr int kGradY = 3, kGradLogSums = 4, kGradDy = 5;
+
+Type ResultType(const OpCall& call) {
+  AttentionSizes sizes(call.operands);
+  return Type(call.operands[0].dtype, {sizes.b, sizes.s, sizes.h, sizes.e});
+}
+
+Type LogSumsType(const OpCall& call) {
+  AttentionSizes sizes(call.operands);
+  bool wide = call.operands[0].dtype == DType::kF64;
+  return Type(wide ? DType::kF64 : DType::kF32, {sizes.b, sizes.h, sizes.s});
+}
 
 absl::StatusOr<std::vector<Type>> InferAttention(const OpCall& call) {
   ASYRA_RETURN_IF_ERROR(CheckAttention(call, kFirstExtra));
-  AttentionSizes sizes(call.operands);
-  return std::vector<Type>{
-      Type(call.operands[0].dtype, {sizes.b, sizes.s, sizes.h, sizes.e})};
+  std::vector<Type> results = {ResultType(call)};
+  if (call.attrs.Bool("log_sums")) results.push_back(LogSumsType(call));
+  return results;
 }
 
 // Whether the visible keys depend on the row's position; otherwise all rows see
@@ -27,9 +40,10 @@ bool RowsArePositional(const AttrMap& attrs) {
 
 absl::StatusOr<AxisRule> AttentionAxes(const OpCall& call) {
   return ParseAxisRule(
-      fmt::format("b {}s (h g) !d, b !t h !d, b !t h !e{} -> b s (h g) !e",
+      fmt::format("b {}s (h g) !d, b !t h !d, b !t h !e{} -> b s (h g) !e{}",
                   RowsArePositional(call.attrs) ? "@" : "",
-                  ExtraSpecs(call, kFirstExtra)),
+                  ExtraSpecs(call, kFirstExtra),
+                  call.attrs.Bool("log_sums") ? ", b (h g) s" : ""),
       call.operands, call.results);
 }
 
@@ -62,16 +76,12 @@ Work AttentionWork(const OpCall& local) {
   return PairWork(local, sizes.d + sizes.e);
 }
 
-// Calls visit(b, s, h) for every row of q that has weights, after computing
-// them.
+// Calls visit(b, s, h) for every row of q.
 template <typename Visit>
-void ForEachRow(AttentionRows* rows, Visit visit) {
-  const AttentionSizes& sizes = rows->sizes();
+void ForEachRow(const AttentionSizes& sizes, Visit visit) {
   for (int64_t b = 0; b < sizes.b; ++b) {
     for (int64_t s = 0; s < sizes.s; ++s) {
-      for (int64_t h = 0; h < sizes.h; ++h) {
-        if (rows->Compute(b, s, h)) visit(b, s, h);
-      }
+      for (int64_t h = 0; h < sizes.h; ++h) visit(b, s, h);
     }
   }
 }
@@ -80,7 +90,11 @@ absl::Status AttentionReference(const RefCall& call) {
   AttentionRows rows(call, kFirstExtra);
   const AttentionSizes& sizes = rows.sizes();
   std::vector<double> out(call.results[0].num_elements(), 0.0);
-  ForEachRow(&rows, [&](int64_t b, int64_t s, int64_t h) {
+  std::vector<double> log_sums(sizes.b * sizes.h * sizes.s);
+  ForEachRow(sizes, [&](int64_t b, int64_t s, int64_t h) {
+    bool has_weights = rows.Compute(b, s, h);
+    log_sums[(b * sizes.h + h) * sizes.s + s] = rows.log_sum();
+    if (!has_weights) return;
     double* to = &out[rows.QueryRow(b, s, h) * sizes.e];
     for (int64_t t = 0; t < sizes.t; ++t) {
       const double* v = &rows.v()[rows.KeyRow(b, t, h) * sizes.e];
@@ -88,6 +102,7 @@ absl::Status AttentionReference(const RefCall& call) {
     }
   });
   call.results[0].SetAll(out);
+  if (call.results.size() > 1) call.results[1].SetAll(log_sums);
   return absl::OkStatus();
 }
 
@@ -95,16 +110,18 @@ absl::Status AttentionReference(const RefCall& call) {
 
 absl::StatusOr<std::vector<Type>> InferGrad(const OpCall& call) {
   ASYRA_RETURN_IF_ERROR(CheckAttention(call, kFirstGradExtra));
-  AttentionSizes sizes(call.operands);
-  Type y(call.operands[0].dtype, {sizes.b, sizes.s, sizes.h, sizes.e});
-  if (call.operands[3] != y) {
-    return Invalid("dy is {}, it should be {}", ToString(call.operands[3], {}),
-                   ToString(y, {}));
+  for (auto [operand, type] : {std::pair(kGradY, ResultType(call)),
+                               std::pair(kGradLogSums, LogSumsType(call)),
+                               std::pair(kGradDy, ResultType(call))}) {
+    if (call.operands[operand] == type) continue;
+    return Invalid("{} is {}, it should be {}", call.def.operands[operand].name,
+                   ToString(call.operands[operand], {}), ToString(type, {}));
   }
   const std::string& of = call.attrs.Get<std::string>("of");
   AttentionExtras extras(call.operands, kFirstGradExtra);
-  if (of == "q") return std::vector<Type>{call.operands[0]};
-  if (of == "kv") return std::vector<Type>{call.operands[1], call.operands[2]};
+  if (of == "qkv") {
+    return std::vector<Type>(call.operands.begin(), call.operands.begin() + 3);
+  }
   bool mask = of == "mask" && extras.mask >= 0;
   if (mask && IsFloat(call.operands[extras.mask].dtype)) {
     return std::vector<Type>{call.operands[extras.mask]};
@@ -120,21 +137,21 @@ absl::StatusOr<std::vector<Type>> InferGrad(const OpCall& call) {
 absl::StatusOr<AxisRule> GradAxes(const OpCall& call) {
   const std::string& of = call.attrs.Get<std::string>("of");
   AttentionExtras extras(call.operands, kFirstGradExtra);
-  std::string q = "b @s (h g) !d", k = "b !t h !d", v = "b !t h !e";
-  std::string result = of == "q"      ? q
-                       : of == "kv"   ? k + ", " + v
+  std::string_view inputs = "b @s (h g) !d, b !t h !d, b !t h !e";
+  std::string result = of == "qkv"    ? "b s (h g) !d, b !t h !d, b !t h !e"
                        : of == "mask" ? ExtraSpec(call, extras.mask)
                                       : ExtraSpec(call, extras.sinks);
-  return ParseAxisRule(fmt::format("{}, {}, {}, b @s (h g) !e{} -> {}", q, k, v,
-                                   ExtraSpecs(call, kFirstGradExtra), result),
-                       call.operands, call.results);
+  return ParseAxisRule(
+      fmt::format("{}, b s (h g) !e, b (h g) s, b s (h g) !e{} -> {}", inputs,
+                  ExtraSpecs(call, kFirstGradExtra), result),
+      call.operands, call.results);
 }
 
 // Scores and gradients of weights, and the matmuls that `of` needs.
 Work GradWork(const OpCall& local) {
   AttentionSizes sizes(local.operands);
-  const std::string& of = local.attrs.Get<std::string>("of");
-  int64_t more = of == "q" ? sizes.d : of == "kv" ? sizes.d + sizes.e : 0;
+  bool all = local.attrs.Get<std::string>("of") == "qkv";
+  int64_t more = all ? 2 * sizes.d + sizes.e : 0;
   return PairWork(local, sizes.d + sizes.e + more);
 }
 
@@ -143,14 +160,23 @@ void AddScaled(double factor, const double* from, int64_t size, double* to) {
   for (int64_t i = 0; i < size; ++i) to[i] += factor * from[i];
 }
 
+double Dot(const double* a, const double* b, int64_t size) {
+  double sum = 0;
+  for (int64_t i = 0; i < size; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
 // With weights p and dp[t] = dy . v[t], the scores' gradient is
-// ds = p (dp - sum(p dp)); the weight of a sink has dp = 0.
+// ds = p (dp - sum(p dp)), where sum(p dp) = dy . y; the weight of a sink has
+// dp = 0.
 absl::Status GradReference(const RefCall& call) {
   AttentionRows rows(call, kFirstGradExtra);
   const AttentionSizes& sizes = rows.sizes();
   const std::string& of = call.attrs.Get<std::string>("of");
   AttentionExtras extras(call.operand_types, kFirstGradExtra);
-  std::vector<double> dy = call.operands[3].ToDoubles(), ds(sizes.t);
+  std::vector<double> y = call.operands[kGradY].ToDoubles(),
+                      log_sums = call.operands[kGradLogSums].ToDoubles(),
+                      dy = call.operands[kGradDy].ToDoubles();
   std::vector<std::vector<double>> out;
   for (const Tensor& result : call.results) {
     out.emplace_back(result.num_elements(), 0.0);
@@ -160,28 +186,23 @@ absl::Status GradReference(const RefCall& call) {
     mask_element.emplace(BroadcastIndex(call.operands[extras.mask].shape(),
                                         {sizes.b, sizes.h, sizes.s, sizes.t}));
   }
-  ForEachRow(&rows, [&](int64_t b, int64_t s, int64_t h) {
-    const double* row_dy = &dy[rows.QueryRow(b, s, h) * sizes.e];
-    double mean = 0;
-    for (int64_t t = 0; t < sizes.t; ++t) {
-      const double* v = &rows.v()[rows.KeyRow(b, t, h) * sizes.e];
-      ds[t] = 0;
-      for (int64_t e = 0; e < sizes.e; ++e) ds[t] += row_dy[e] * v[e];
-      mean += rows.weights()[t] * ds[t];
-    }
-    int64_t query = rows.QueryRow(b, s, h) * sizes.d;
+  ForEachRow(sizes, [&](int64_t b, int64_t s, int64_t h) {
+    rows.ComputeFrom(log_sums[(b * sizes.h + h) * sizes.s + s], b, s, h);
+    int64_t row = rows.QueryRow(b, s, h), query = row * sizes.d;
+    const double* row_dy = &dy[row * sizes.e];
+    double mean = Dot(row_dy, &y[row * sizes.e], sizes.e);
     if (of == "sinks") out[0][h] -= rows.sink_weight() * mean;
     for (int64_t t = 0; t < sizes.t; ++t) {
       double weight = rows.weights()[t];
       if (weight == 0) continue;  // hidden
-      double score = weight * (ds[t] - mean);
-      double product = score * rows.slopes()[t];
       int64_t key = rows.KeyRow(b, t, h);
-      if (of == "q") {
+      double dp = Dot(row_dy, &rows.v()[key * sizes.e], sizes.e);
+      double score = weight * (dp - mean);
+      if (of == "qkv") {
+        double product = score * rows.slopes()[t];
         AddScaled(product, &rows.k()[key * sizes.d], sizes.d, &out[0][query]);
-      } else if (of == "kv") {
-        AddScaled(product, &rows.q()[query], sizes.d, &out[0][key * sizes.d]);
-        AddScaled(weight, row_dy, sizes.e, &out[1][key * sizes.e]);
+        AddScaled(product, &rows.q()[query], sizes.d, &out[1][key * sizes.d]);
+        AddScaled(weight, row_dy, sizes.e, &out[2][key * sizes.e]);
       } else if (of == "mask") {
         out[0][(*mask_element)(rows.MaskElement(b, s, h, t))] += score;
       }
@@ -191,20 +212,30 @@ absl::Status GradReference(const RefCall& call) {
   return absl::OkStatus();
 }
 
+// Computes the op once more where it was not asked for its log sums.
 Gradients AttentionVjp(Gradient& g) {
-  std::vector<ValueId> operands = {g.x(0), g.x(1), g.x(2), g.dy()};
+  std::vector<ValueId> inputs, results = {g.y()};
   std::vector<Type> types;
   for (int i = 0; i < g.num_operands(); ++i) {
+    inputs.push_back(g.x(i));
     types.push_back(g.type(g.x(i)));
-    if (i >= kFirstExtra) operands.push_back(g.x(i));
   }
+  AttrMap attrs = g.attrs();
+  if (attrs.Bool("log_sums")) {
+    results.push_back(g.y(1));
+  } else {
+    attrs.Set("log_sums", true);
+    results = g.Ops("attention", inputs, attrs);
+  }
+  std::vector<ValueId> operands = {g.x(0),     g.x(1),     g.x(2),
+                                   results[0], results[1], g.dy()};
+  operands.insert(operands.end(), inputs.begin() + kFirstExtra, inputs.end());
+  attrs.Erase("log_sums");
   auto of = [&](std::string_view what) {
-    AttrMap attrs = g.attrs();
     attrs.Set("of", std::string(what));
     return g.Ops("attention_grad", operands, attrs);
   };
-  Gradients gradients = of("q");
-  for (ValueId value : of("kv")) gradients.push_back(value);
+  Gradients gradients = of("qkv");
   AttentionExtras extras(types, kFirstExtra);
   for (int i = kFirstExtra; i < g.num_operands(); ++i) {
     bool has = i != extras.lengths && IsFloat(types[i].dtype);
@@ -215,14 +246,15 @@ Gradients AttentionVjp(Gradient& g) {
 }
 
 OpDef Attention() {
-  return {
+  OpDef def = {
       .name = "attention",
       .summary =
           "softmax(scale q k^T + mask) v; q is [B, S, H, D], k "
           "[B, T, G, D], v [B, T, G, E], query head h reads key head "
           "h / (H / G). Keys from lengths[b] on are hidden; the score "
           "sinks[h] takes its weight from all keys of a row; a row whose "
-          "scores are all -inf gives 0",
+          "scores are all -inf gives 0. With log_sums also the log of the sum "
+          "of exp(score) of each row, [B, H, S]",
       .operands = {{"q"},
                    {"k"},
                    {"v"},
@@ -234,6 +266,7 @@ OpDef Attention() {
       .axes = AttentionAxes,
       .work = AttentionWork,
       .vjp = Vjp<AttentionVjp>,
+      .gradient_attr = "log_sums",
       .reference = AttentionReference,
       .samples = {
           {"attention(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,4]) {scale=0.5}"},
@@ -259,18 +292,29 @@ OpDef Attention() {
           {"attention(f32[2,2,4,2], f32[2,6,2,2], f32[2,6,2,2], "
            "f32[1,4,1,6], i32[2], f32[4]) {window_after=2, window=3, "
            "offset=3, scale=0.25}",
-           1, 6}}};
+           1, 6},
+          {"attention(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,4]) "
+           "{causal=true, offset=2, scale=0.5, log_sums=true}"},
+          {"attention(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], i32[2], "
+           "f32[4]) {window=3, offset=3, scale=0.25, log_sums=true}",
+           0, 4}}};
+  def.attrs.push_back({"log_sums", AttrKind::kBool,
+                       "gives the rows' log sums too, which gradients read",
+                       false});
+  return def;
 }
 
 OpDef AttentionGrad() {
   OpDef def = {
       .name = "attention_grad",
       .summary =
-          "gradients of attention by its operands, from the gradient dy "
-          "of its result",
+          "gradients of attention by its operands, from its results and the "
+          "gradient dy of the first",
       .operands = {{"q"},
                    {"k"},
                    {"v"},
+                   {"y"},
+                   {"log_sums"},
                    {"dy"},
                    {"mask", OperandDef::kOptional},
                    {"lengths", OperandDef::kOptional},
@@ -282,15 +326,19 @@ OpDef AttentionGrad() {
       .reference = GradReference,
       .samples = {
           {"attention_grad(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,4], "
-           "f32[2,4,4,4]) {of=\"q\", causal=true, offset=2, scale=0.5}"},
+           "f32[2,4,4,4], f32[2,4,4], f32[2,4,4,4]) "
+           "{of=\"qkv\", causal=true, offset=2, scale=0.5}"},
           {"attention_grad(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,4], "
-           "f32[2,4,4,4]) {of=\"kv\", causal=true, window=3, scale=0.5}"},
+           "f32[2,4,4,4], f32[2,4,4], f32[2,4,4,4]) "
+           "{of=\"qkv\", causal=true, window=3, scale=0.5, softcap=2.0}"},
           {"attention_grad(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], "
-           "f32[2,4,4,2], f32[1,4,4,6], i64[2]) {of=\"mask\", scale=0.5}",
+           "f32[2,4,4,2], f32[2,4,4], f32[2,4,4,2], f32[1,4,4,6], i64[2]) "
+           "{of=\"mask\", scale=0.5}",
            1, 6},
           {"attention_grad(f32[2,4,4,2], f32[2,6,2,2], f32[2,6,2,2], "
-           "f32[2,4,4,2], f32[4]) {of=\"sinks\", scale=0.5}"}}};
-  def.attrs.push_back({"of", AttrKind::kString, "q, kv, mask or sinks"});
+           "f32[2,4,4,2], f32[2,4,4], f32[2,4,4,2], f32[4]) "
+           "{of=\"sinks\", scale=0.5}"}}};
+  def.attrs.push_back({"of", AttrKind::kString, "qkv, mask or sinks"});
   return def;
 }
 

@@ -10,6 +10,12 @@
 // Weights are the softmax of the scores; a NaN among these gives NaN. Where all
 // are -inf softmax has no value: the row gives 0, or NaN with `empty_is_nan`.
 // Beside a sink it gives 0, which is what the weights then are.
+//
+// The log sum of a row is log(sum of exp(score)), of its sink too: weights are
+// exp(score - log sum). It is inf where the row gives 0, NaN where that is NaN.
+// Being f32 (f64 for f64), it is as inexact as the scores: next to scores of
+// -1e9 it loses the number of keys, and the gradient of such a row is a
+// multiple of what it should be.
 #pragma once
 
 #include <optional>
@@ -78,9 +84,13 @@ class AttentionRows {
   // Computes weights() and slopes() of a row; false where it gives 0 because
   // all of its scores are -inf.
   bool Compute(int64_t b, int64_t s, int64_t h);
+  // The same by a log sum that is known: exp(score - log_sum).
+  void ComputeFrom(double log_sum, int64_t b, int64_t s, int64_t h);
   // Of each key; with sink_weight() they sum up to 1.
   const std::vector<double>& weights() const { return weights_; }
   double sink_weight() const { return sink_weight_; }
+  // Of the row, as the head of this file says.
+  double log_sum() const { return log_sum_; }
   // Of each score, before masks, by the product of query and key; 0 where the
   // key is hidden.
   const std::vector<double>& slopes() const { return slopes_; }
@@ -103,7 +113,7 @@ class AttentionRows {
   std::vector<double> q_, k_, v_, mask_, sinks_;
   std::optional<StridedIndex> mask_index_;
   std::vector<double> weights_, slopes_;
-  double sink_weight_ = 0;
+  double sink_weight_ = 0, log_sum_ = 0;
 };
 
 }  // namespace asyra::ops

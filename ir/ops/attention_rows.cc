@@ -238,6 +238,7 @@ bool AttentionRows::Compute(int64_t b, int64_t s, int64_t h) {
   }
   sink_weight_ = 0;
   if (largest == kHidden && (sinks_.empty() || !empty_is_nan_)) {
+    log_sum_ = empty_is_nan_ ? kNan : -kHidden;
     std::fill(weights_.begin(), weights_.end(), empty_is_nan_ ? kNan : 0);
     return empty_is_nan_;
   }
@@ -252,7 +253,18 @@ bool AttentionRows::Compute(int64_t b, int64_t s, int64_t h) {
   }
   for (double& weight : weights_) weight /= sum;
   sink_weight_ /= sum;
+  log_sum_ = largest + std::log(sum);
   return true;
+}
+
+void AttentionRows::ComputeFrom(double log_sum, int64_t b, int64_t s,
+                                int64_t h) {
+  log_sum_ = log_sum;
+  for (int64_t t = 0; t < sizes_.t; ++t) {
+    double score = Score(b, s, h, t);
+    weights_[t] = score == kHidden ? 0 : std::exp(score - log_sum);
+  }
+  sink_weight_ = sinks_.empty() ? 0 : std::exp(sinks_[h] - log_sum);
 }
 
 }  // namespace asyra::ops

@@ -325,9 +325,9 @@ bool TilePlanner::CanTile(size_t index, const FactorPlace& at,
   for (size_t k = 0; k < op.operands.size(); ++k) {
     all &= cuts(op.operands[k], rule.operands[k], false);
   }
-  bool parallel = factor.kind == FactorKind::kParallel;
   for (size_t r = 0; r < op.results.size(); ++r) {
-    all &= cuts(op.results[r], rule.results[r], parallel);
+    bool summed = rule.IsSummedIn(at.factor, static_cast<int>(r));
+    all &= cuts(op.results[r], rule.results[r], !summed);
   }
   return all && TypesAgree(index, at);
 }

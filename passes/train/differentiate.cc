@@ -35,6 +35,22 @@ bool IsComputedWide(const OpDef& def) {
              std::end(kOthers);
 }
 
+// Of each value: whether it is a float that depends on a parameter.
+std::vector<bool> DependOnParams(const Program& program) {
+  std::vector<bool> depend(program.values.size(), false);
+  for (const Input& input : program.inputs) {
+    depend[input.value] = input.role == InputRole::kParam;
+  }
+  for (const Op& op : program.ops) {
+    bool any = false;
+    for (ValueId operand : op.operands) any |= depend[operand];
+    for (ValueId result : op.results) {
+      depend[result] = any && IsFloat(program.type(result).dtype);
+    }
+  }
+  return depend;
+}
+
 // A forward program with its gradients appended.
 class Differentiator {
  public:
@@ -46,8 +62,11 @@ class Differentiator {
     ASYRA_ASSIGN_OR_RETURN(ValueId loss, Loss());
     ASYRA_ASSIGN_OR_RETURN(ValueId seed, Seed(loss));
     gradients_[loss] = seed;
-    for (size_t i = from_.ops.size(); i-- > 0;) {
-      ASYRA_RETURN_IF_ERROR(Back(from_.ops[i]));
+    // A copy: ops are added while it is read.
+    std::vector<Op> forward = builder_.program().ops;
+    forward.resize(forward_ops_);
+    for (size_t i = forward.size(); i-- > 0;) {
+      ASYRA_RETURN_IF_ERROR(Back(forward[i]));
     }
     return absl::OkStatus();
   }
@@ -97,31 +116,49 @@ class Differentiator {
           builder_.Input(from_.value_name(input.value), from_.type(input.value),
                          input.role, input.stored);
     }
+    std::vector<bool> trained = DependOnParams(from_);
     for (const Op& op : from_.ops) {
-      ASYRA_RETURN_IF_ERROR(builder_.Copy(from_, op, &map_));
+      if (op.def->gradient_attr.empty() || !trained[op.results[0]]) {
+        ASYRA_RETURN_IF_ERROR(builder_.Copy(from_, op, &map_));
+      } else {
+        ASYRA_RETURN_IF_ERROR(CopyForGradient(op));
+      }
     }
     forward_values_ = builder_.program().values.size();
+    forward_ops_ = builder_.program().ops.size();
     FindDependents();
+    return absl::OkStatus();
+  }
+
+  // With the further results that its derivative reads.
+  absl::Status CopyForGradient(const Op& op) {
+    Op copy = op;
+    copy.attrs.Set(std::string(op.def->gradient_attr), true);
+    for (ValueId& operand : copy.operands) operand = map_[operand];
+    std::string first = from_.value_name(op.results[0]);
+    std::vector<std::string> names;
+    for (ValueId result : op.results) names.push_back(from_.value_name(result));
+    names.push_back(fmt::format("{}.{}", first, op.def->gradient_attr));
+    ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> results,
+                           builder_.Insert(std::move(copy), names));
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      map_[op.results[i]] = results[i];
+    }
     return absl::OkStatus();
   }
 
   // What depends on a parameter, and what is nothing but one.
   void FindDependents() {
     const Program& program = builder_.program();
-    depends_.assign(program.values.size(), false);
+    depends_ = DependOnParams(program);
     of_parameter_.assign(program.values.size(), false);
     for (const Input& input : program.inputs) {
-      if (input.role != InputRole::kParam) continue;
-      depends_[input.value] = of_parameter_[input.value] = true;
+      of_parameter_[input.value] = input.role == InputRole::kParam;
     }
     for (const Op& op : program.ops) {
-      bool any = false, all = !op.operands.empty();
-      for (ValueId operand : op.operands) {
-        any |= depends_[operand];
-        all &= of_parameter_[operand];
-      }
+      bool all = !op.operands.empty();
+      for (ValueId operand : op.operands) all &= of_parameter_[operand];
       for (ValueId result : op.results) {
-        depends_[result] = any && IsFloat(program.type(result).dtype);
         of_parameter_[result] = all && IsRearrangement(*op.def);
       }
     }
@@ -151,10 +188,7 @@ class Differentiator {
     return builder_.Constant(Tensor::FromDoubles(dtype, {}, {1}), "one");
   }
 
-  absl::Status Back(const Op& old) {
-    Op op = old;
-    for (ValueId& operand : op.operands) operand = map_[operand];
-    for (ValueId& result : op.results) result = map_[result];
+  absl::Status Back(const Op& op) {
     std::vector<ValueId> gradients;
     bool any = false;
     for (ValueId result : op.results) {
@@ -298,7 +332,7 @@ class Differentiator {
   std::vector<bool> of_parameter_;  // elements of parameters, nothing else
   absl::flat_hash_map<ValueId, ValueId> gradients_;
   absl::flat_hash_map<std::pair<ValueId, DType>, ValueId> casts_;
-  size_t forward_values_ = 0;
+  size_t forward_values_ = 0, forward_ops_ = 0;
 };
 
 }  // namespace

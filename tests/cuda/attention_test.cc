@@ -6,6 +6,7 @@
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "tests/support/kernel_case.h"
+#include "tests/support/parse.h"
 
 namespace asyra {
 namespace {
@@ -84,16 +85,106 @@ constexpr Sample kSamples[] = {
      "scale=0.05}",
      1, 2},
     {"attention_grad(bf16[1,70,4,64], bf16[1,70,2,64], bf16[1,70,2,64], "
-     "bf16[1,70,4,64]) {of=\"q\", causal=true, scale=0.05}"},
-    {"attention_grad(f16[1,70,4,64], f16[1,70,2,64], f16[1,70,2,64], "
-     "f16[1,70,4,64]) {of=\"kv\", causal=true, window=30, scale=0.05}",
+     "bf16[1,70,4,64], f32[1,4,70], bf16[1,70,4,64], f32[4]) "
+     "{of=\"qkv\", causal=true, scale=0.05}",
      -1, 1},
+    {"attention_grad(f16[2,70,4,40], f16[2,90,2,40], f16[2,90,2,24], "
+     "f16[2,70,4,24], f32[2,4,70], f16[2,70,4,24], i64[2]) "
+     "{of=\"qkv\", causal=true, window=30, scale=0.05}",
+     -1, 1},
+    // With log sums.
+    {"attention(bf16[2,128,4,64], bf16[2,128,2,64], bf16[2,128,2,64]) "
+     "{causal=true, scale=0.05, log_sums=true}"},
+    {"attention(f16[1,40,2,64], f16[1,200,2,64], f16[1,200,2,64]) "
+     "{causal=true, offset=160, scale=0.05, log_sums=true}"},
+    {"attention(bf16[3,64,4,64], bf16[3,96,2,64], bf16[3,96,2,64], i32[3]) "
+     "{causal=true, scale=0.05, log_sums=true}",
+     1, 3},
     {"conv(bf16[2,16,14,14], bf16[32,16,3,3]) {pads=[1, 1, 1, 1]}", -1, 1},
     {"conv(f16[2,3,32,32], f16[64,3,16,16]) {strides=[16, 16]}", -1, 1},
     {"conv(f16[2,16,50], f16[16,4,3]) {strides=[2], pads=[1, 1]}", -1, 1},
 };
 
 INSTANTIATE_TEST_SUITE_P(Attention, HalfPrecision, testing::ValuesIn(kSamples));
+
+// Weights and gradients of scores are rounded to 16 bits before they are summed.
+constexpr double kGradientTolerance = 1e-2;  // of a result's largest element
+
+struct GradientCase {
+  std::string_view q, k, v, y, log_sums, attrs;
+};
+
+// Attention and its gradients in a program, so that results fit operands.
+Program GradientProgram(const GradientCase& c) {
+  return ParseVerified(fmt::format(
+      "asyra 1 global\n"
+      "program @main(%q: {0}, %k: {1}, %v: {2}, %dy: {3}) -> "
+      "({3}, {4}, {0}, {1}, {2}) {{\n"
+      "  %y, %l = attention(%q, %k, %v) {{{5}, log_sums=true}} : {3}, {4}\n"
+      "  %dq, %dk, %dv = attention_grad(%q, %k, %v, %y, %l, %dy) "
+      "{{{5}, of=\"qkv\"}} : {0}, {1}, {2}\n"
+      "  return %y, %l, %dq, %dk, %dv\n"
+      "}}\n",
+      c.q, c.k, c.v, c.y, c.log_sums, c.attrs));
+}
+
+double Largest(const Tensor& tensor) {
+  double largest = 0;
+  for (double value : tensor.ToDoubles()) {
+    largest = std::max(largest, std::abs(value));
+  }
+  return largest;
+}
+
+class HalfPrecisionGradients : public testing::TestWithParam<GradientCase> {};
+
+// Not twice with equal bytes: cuDNN sums dq by atomic additions.
+TEST_P(HalfPrecisionGradients, AreThoseOfTheReference) {
+  absl::StatusOr<int> gpus = CountCudaDevices();
+  if (!gpus.ok()) GTEST_SKIP() << gpus.status().message();
+  Program program = GradientProgram(GetParam());
+  std::vector<Tensor> inputs =
+      InputsOf(program, OpCase{nullptr, Sample{"", -2, 2}, 7});
+  auto want = Interpret(program, inputs);
+  ASSERT_TRUE(want.ok()) << want.status();
+  auto platform = ASYRA_VALUE(CreateCudaPlatform({}));
+  auto got =
+      RunOnThreads(program, inputs, *platform,
+                   {.executor = {.debug_memory = true}, .repeat = 2});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT(got->fallback_ops, testing::IsEmpty());
+  for (size_t i = 0; i < want->size(); ++i) {
+    std::vector<double> a = got->outputs[i].ToDoubles(),
+                        b = (*want)[i].ToDoubles();
+    double most = kGradientTolerance * Largest((*want)[i]), off = 0;
+    for (size_t n = 0; n < a.size(); ++n) {
+      // A NaN is no smaller than anything.
+      off = off >= std::abs(a[n] - b[n]) ? off : std::abs(a[n] - b[n]);
+    }
+    EXPECT_LE(off, most) << "result " << i << " of\n" << ToString(program);
+  }
+}
+
+constexpr GradientCase kGradients[] = {
+    {"bf16[2,128,4,64]", "bf16[2,128,4,64]", "bf16[2,128,4,64]",
+     "bf16[2,128,4,64]", "f32[2,4,128]", "scale=0.05"},
+    {"f16[2,128,8,128]", "f16[2,128,2,128]", "f16[2,128,2,128]",
+     "f16[2,128,8,128]", "f32[2,8,128]", "causal=true, scale=0.03"},
+    {"bf16[2,192,4,64]", "bf16[2,192,2,64]", "bf16[2,192,2,64]",
+     "bf16[2,192,4,64]", "f32[2,4,192]", "causal=true, window=50, scale=0.05"},
+    // Keys before the first that a row sees, and none at the end.
+    {"bf16[1,64,4,64]", "bf16[1,256,2,64]", "bf16[1,256,2,64]",
+     "bf16[1,64,4,64]", "f32[1,4,64]",
+     "causal=true, window=50, offset=100, scale=0.05"},
+    {"bf16[1,40,8,64]", "bf16[1,200,1,64]", "bf16[1,200,1,64]",
+     "bf16[1,40,8,64]", "f32[1,8,40]", "causal=true, offset=160, scale=0.05"},
+    // Left to our own kernel.
+    {"f16[2,70,4,40]", "f16[2,90,2,40]", "f16[2,90,2,24]", "f16[2,70,4,24]",
+     "f32[2,4,70]", "causal=true, offset=20, softcap=3.0, scale=0.05"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Attention, HalfPrecisionGradients,
+                         testing::ValuesIn(kGradients));
 
 }  // namespace
 }  // namespace asyra

@@ -6,6 +6,17 @@ namespace {
 
 class Sharding : public OneDevice {};
 
+// The axes over which result `i` is still to be summed.
+AxisList PartialOver(const AxisRule& rule, const FactorAxes& axes, int i) {
+  AxisList partial;
+  for (size_t f = 0; f < axes.size(); ++f) {
+    if (!rule.IsSummedIn(static_cast<FactorId>(f), i)) continue;
+    partial.insert(partial.end(), axes[f].begin(), axes[f].end());
+  }
+  std::sort(partial.begin(), partial.end());
+  return partial;
+}
+
 // A program of the one op over `mesh`, whose factors are sharded by `axes`.
 // An error where the distribution cannot be written.
 absl::StatusOr<Program> Sharded(const ParsedCall& call,
@@ -21,17 +32,11 @@ absl::StatusOr<Program> Sharded(const ParsedCall& call,
     operands.push_back(builder.Input("x", *type));
   }
   std::vector<Type> types;
-  AxisList partial;
-  for (size_t f = 0; f < axes.size(); ++f) {
-    if (rule.factors[f].kind != FactorKind::kSum) continue;
-    partial.insert(partial.end(), axes[f].begin(), axes[f].end());
-  }
-  std::sort(partial.begin(), partial.end());
   for (size_t i = 0; i < results.size(); ++i) {
     absl::StatusOr<Type> type =
         ApplyFactorAxes(results[i], rule.results[i], rule, axes, mesh);
     if (!type.ok()) return type.status();
-    type->partial = partial;
+    type->partial = PartialOver(rule, axes, static_cast<int>(i));
     types.push_back(*type);
   }
   Op op{.def = call.def, .attrs = call.attrs};
@@ -39,6 +44,7 @@ absl::StatusOr<Program> Sharded(const ParsedCall& call,
   std::vector<ValueId> values =
       builder.Append(op, types, std::vector<std::string>(types.size(), "y"));
   for (ValueId value : values) {
+    AxisList partial = builder.type(value).partial;
     if (!partial.empty()) {
       value = ASYRA_VALUE(
           builder.AddOne("all_reduce", {value}, {{"axes", partial}}));

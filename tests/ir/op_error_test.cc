@@ -194,13 +194,30 @@ TEST(OpErrors, AttentionOptions) {
             "attention: at_end is set, but there are no lengths");
   EXPECT_EQ(call(") {scale=1, window_after=-2}"),
             "attention: window_after is -2");
-  EXPECT_EQ(ErrorOf("attention_grad(f32[2,4,4,8], f32[2,5,4,8], f32[2,5,4,8], "
-                    "f32[2,4,4,8]) {scale=1, of=\"mask\"}"),
+}
+
+TEST(OpErrors, AttentionGradients) {
+  auto error = [](std::string_view y, std::string_view log_sums,
+                  std::string_view dy, std::string_view of) {
+    return ErrorOf(fmt::format(
+        "attention_grad(f32[2,4,4,8], f32[2,5,4,8], f32[2,5,4,8], {}, {}, {}) "
+        "{{scale=1, of=\"{}\"}}",
+        y, log_sums, dy, of));
+  };
+  std::string_view y = "f32[2,4,4,8]", log_sums = "f32[2,4,4]";
+  EXPECT_EQ(error(y, log_sums, y, "mask"),
             "attention_grad: there is no gradient of 'mask' here");
-  EXPECT_EQ(ErrorOf("attention_grad(f32[2,4,4,8], f32[2,5,4,8], f32[2,5,4,8], "
-                    "f32[2,4,4,6]) {scale=1, of=\"q\"}"),
+  EXPECT_EQ(error(y, log_sums, y, "q"),
+            "attention_grad: there is no gradient of 'q' here");
+  EXPECT_EQ(error(y, log_sums, "f32[2,4,4,6]", "qkv"),
             "attention_grad: dy is f32[2, 4, 4, 6], it should be f32[2, 4, 4, "
             "8]");
+  EXPECT_EQ(error("f16[2,4,4,8]", log_sums, y, "qkv"),
+            "attention_grad: y is f16[2, 4, 4, 8], it should be f32[2, 4, 4, "
+            "8]");
+  EXPECT_EQ(error(y, "f32[2,4,5]", y, "qkv"),
+            "attention_grad: log_sums is f32[2, 4, 5], it should be f32[2, 4, "
+            "4]");
 }
 
 TEST(OpErrors, Windows) {

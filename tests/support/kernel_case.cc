@@ -104,8 +104,8 @@ std::vector<OpCase> ShardedCases() {
   add("top_k", "top_k(bf16[4@a,6,2]) {k=2, dim=1}");
   add("attention_grad",
       "attention_grad(bf16[2@a,4,4@b,2], bf16[2@a,6,2@b,2], "
-      "bf16[2@a,6,2@b,4], bf16[2@a,4,4@b,4]) {scale=0.5, causal=true, "
-      "of=\"kv\"}");
+      "bf16[2@a,6,2@b,4], bf16[2@a,4,4@b,4], f32[2@a,4@b,4], "
+      "bf16[2@a,4,4@b,4]) {scale=0.5, causal=true, of=\"qkv\"}");
   return cases;
 }
 

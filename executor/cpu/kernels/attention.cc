@@ -47,6 +47,8 @@ class AttentionKernel : public CpuKernel {
     AttentionRows::Extras extras = rows_.ExtrasOf(args);
     float* out = converts_ ? WorkspaceAt<float>(args.workspace, out_at_)
                            : static_cast<float*>(args.results[0]);
+    auto* log_sums =  // [b, h, s]
+        args.results.size() > 1 ? static_cast<float*>(args.results[1]) : nullptr;
     float* scores = WorkspaceAt<float>(args.workspace, scores_at_);
     void* gemm = WorkspaceAt<void>(args.workspace, gemm_at_);
     for (int64_t b = 0; b < z.b; ++b) {
@@ -55,7 +57,8 @@ class AttentionKernel : public CpuKernel {
                                                 k + rows_.OfKey(b, h, z.d),
                                                 scores, gemm));
         for (int64_t s = 0; s < z.s; ++s) {
-          rows_.Weights({b, h, s}, extras, scores + s * z.t);
+          float log_sum = rows_.Weights({b, h, s}, extras, scores + s * z.t);
+          if (log_sums != nullptr) *log_sums++ = log_sum;
         }
         ASYRA_RETURN_IF_ERROR(
             values_gemm_->Run(scores, v + rows_.OfKey(b, h, z.e),

@@ -1,8 +1,10 @@
-// Gradients of attention (ir/ops/attention.cc), head by head: weights and
-// their gradients once more, then the matmuls that the result asks for. With
-// weights p and dp = dy v^T, the scores' gradient is ds = p (dp - sum(p dp)).
+// Gradients of attention (ir/ops/attention.cc), head by head: weights from the
+// rows' log sums, then the matmuls that the result asks for. With weights p and
+// dp = dy v^T, the scores' gradient is ds = p (dp - sum(p dp)), where
+// sum(p dp) = dy . y.
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "executor/cpu/convert.h"
 #include "executor/cpu/gemm.h"
@@ -12,14 +14,14 @@
 namespace asyra::cpu {
 namespace {
 
-constexpr int kFirstExtra = 4;  // after q, k, v, dy
+constexpr int kY = 3, kLogSums = 4, kDy = 5;
+constexpr int kFirstExtra = 6;  // after them
 
-enum class Of : uint8_t { kQuery, kKeys, kMask, kSinks };
+enum class Of : uint8_t { kMatrices, kMask, kSinks };
 
 Of OfUse(const KernelUse& use) {
   const auto& of = use.attrs().Get<std::string>("of");
-  return of == "q"      ? Of::kQuery
-         : of == "kv"   ? Of::kKeys
+  return of == "qkv"    ? Of::kMatrices
          : of == "mask" ? Of::kMask
                         : Of::kSinks;
 }
@@ -41,9 +43,11 @@ class AttentionGradKernel : public CpuKernel {
     const float* q = rows_.Operand(args, 0);
     const float* k = rows_.Operand(args, 1);
     const float* v = rows_.Operand(args, 2);
-    const float* dy = rows_.Operand(args, 3);
+    const float* dy = rows_.Operand(args, kDy);
+    const float* y = rows_.Operand(args, kY);
+    const float* log_sum = rows_.Operand(args, kLogSums);  // [b, h, s]
     AttentionRows::Extras extras = rows_.ExtrasOf(args);
-    std::array<float*, 2> out{};
+    std::array<float*, 3> out{};
     for (size_t i = 0; i < results_.size(); ++i) {
       out[i] = WorkspaceAt<float>(args.workspace, results_[i].at);
       std::fill_n(out[i], results_[i].elements, 0.0f);
@@ -59,21 +63,21 @@ class AttentionGradKernel : public CpuKernel {
                                             v + rows_.OfKey(b, h, z.e), dp,
                                             gemm));
         for (int64_t s = 0; s < z.s; ++s) {
-          RowGradient({b, h, s}, extras, args, p + s * z.t, dp + s * z.t,
-                      out[0]);
+          int64_t at = rows_.OfQuery(b, h, z.e) + s * z.h * z.e;
+          double mean = std::inner_product(y + at, y + at + z.e, dy + at, 0.0);
+          RowGradient({b, h, s}, *log_sum++, static_cast<float>(mean), extras,
+                      args, p + s * z.t, dp + s * z.t, out[0]);
         }
-        if (of_ == Of::kQuery) {
-          ASYRA_RETURN_IF_ERROR(first_->Run(dp, k + rows_.OfKey(b, h, z.d),
-                                            out[0] + rows_.OfQuery(b, h, z.d),
-                                            gemm));
-        } else if (of_ == Of::kKeys) {
-          ASYRA_RETURN_IF_ERROR(AddToKeys(first_.get(), z.d, dp,
-                                          q + rows_.OfQuery(b, h, z.d), args,
-                                          out[0] + rows_.OfKey(b, h, z.d)));
-          ASYRA_RETURN_IF_ERROR(AddToKeys(second_.get(), z.e, p,
-                                          dy + rows_.OfQuery(b, h, z.e), args,
-                                          out[1] + rows_.OfKey(b, h, z.e)));
-        }
+        if (of_ != Of::kMatrices) continue;
+        ASYRA_RETURN_IF_ERROR(to_q_->Run(dp, k + rows_.OfKey(b, h, z.d),
+                                         out[0] + rows_.OfQuery(b, h, z.d),
+                                         gemm));
+        ASYRA_RETURN_IF_ERROR(AddToKeys(to_k_.get(), z.d, dp,
+                                        q + rows_.OfQuery(b, h, z.d), args,
+                                        out[1] + rows_.OfKey(b, h, z.d)));
+        ASYRA_RETURN_IF_ERROR(AddToKeys(to_v_.get(), z.e, p,
+                                        dy + rows_.OfQuery(b, h, z.e), args,
+                                        out[2] + rows_.OfKey(b, h, z.e)));
       }
     }
     for (size_t i = 0; i < results_.size(); ++i) {
@@ -126,13 +130,11 @@ class AttentionGradKernel : public CpuKernel {
     const ops::AttentionSizes& z = rows_.sizes();
     ASYRA_ASSIGN_OR_RETURN(scores_, Gemm::Create(Scores(z, z.d)));
     ASYRA_ASSIGN_OR_RETURN(weights_, Gemm::Create(Scores(z, z.e)));
-    if (of_ == Of::kQuery) {
-      ASYRA_ASSIGN_OR_RETURN(
-          first_, Gemm::Create(ByRows(z, z.d, z.kv_heads * z.d, z.h * z.d)));
-    } else if (of_ == Of::kKeys) {
-      ASYRA_ASSIGN_OR_RETURN(first_, Gemm::Create(Transposed(z, z.d)));
-      ASYRA_ASSIGN_OR_RETURN(second_, Gemm::Create(Transposed(z, z.e)));
-    }
+    if (of_ != Of::kMatrices) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(
+        to_q_, Gemm::Create(ByRows(z, z.d, z.kv_heads * z.d, z.h * z.d)));
+    ASYRA_ASSIGN_OR_RETURN(to_k_, Gemm::Create(Transposed(z, z.d)));
+    ASYRA_ASSIGN_OR_RETURN(to_v_, Gemm::Create(Transposed(z, z.e)));
     return absl::OkStatus();
   }
 
@@ -143,7 +145,7 @@ class AttentionGradKernel : public CpuKernel {
     slopes_at_ = layout_.Add(z.t * 4);
     part_at_ = layout_.Add(z.t * std::max(z.d, z.e) * 4);
     int64_t most = 0;
-    for (const auto* gemm : {&scores_, &weights_, &first_, &second_}) {
+    for (const auto* gemm : {&scores_, &weights_, &to_q_, &to_k_, &to_v_}) {
       if (*gemm != nullptr) most = std::max(most, (*gemm)->workspace_bytes());
     }
     gemm_at_ = layout_.Add(most);
@@ -155,19 +157,15 @@ class AttentionGradKernel : public CpuKernel {
 
   // p, the dot products of queries and keys, becomes weights, and dp their
   // gradient. Adds the gradients of a mask and a sink.
-  void RowGradient(const AttentionRows::Row& row,
+  void RowGradient(const AttentionRows::Row& row, float log_sum, float mean,
                    const AttentionRows::Extras& extras, const KernelArgs& args,
                    float* p, float* dp, float* out) const {
     float* slopes = WorkspaceAt<float>(args.workspace, slopes_at_);
-    float sink = rows_.Weights(row, extras, p, slopes);
+    float sink = rows_.WeightsFrom(log_sum, row, extras, p, slopes);
     int64_t keys = rows_.sizes().t;
-    double mean = 0;
+    if (of_ == Of::kSinks) out[row.h] -= sink * mean;
     for (int64_t t = 0; t < keys; ++t) {
-      mean += static_cast<double>(p[t]) * static_cast<double>(dp[t]);
-    }
-    if (of_ == Of::kSinks) out[row.h] -= static_cast<float>(sink * mean);
-    for (int64_t t = 0; t < keys; ++t) {
-      float ds = p[t] == 0 ? 0 : p[t] * (dp[t] - static_cast<float>(mean));
+      float ds = p[t] == 0 ? 0 : p[t] * (dp[t] - mean);
       if (of_ == Of::kMask && p[t] != 0) {
         out[rows_.MaskElement(row) + t * rows_.mask_step()] += ds;
       }
@@ -197,7 +195,7 @@ class AttentionGradKernel : public CpuKernel {
   Of of_;
   AttentionRows rows_;
   std::vector<ResultPlan> results_;
-  std::unique_ptr<Gemm> scores_, weights_, first_, second_;
+  std::unique_ptr<Gemm> scores_, weights_, to_q_, to_k_, to_v_;
   WorkspaceLayout layout_;
   int64_t weights_at_ = 0, gradients_at_ = 0, slopes_at_ = 0, part_at_ = 0;
   int64_t gemm_at_ = 0;

@@ -100,8 +100,8 @@ float AttentionRows::Score(float product, int64_t place, int64_t t,
   return adds ? score + added[t * mask_strides_[3]] : score;
 }
 
-float AttentionRows::Weights(const Row& row, const Extras& extras,
-                             float* scores, float* slopes) const {
+float AttentionRows::Scores(const Row& row, const Extras& extras, float* scores,
+                            float* slopes) const {
   int64_t length = LengthOf(extras, row.b), place = Place(row, extras);
   const float* added =
       extras.mask == nullptr ? nullptr : extras.mask + MaskElement(row);
@@ -113,14 +113,20 @@ float AttentionRows::Weights(const Row& row, const Extras& extras,
     if (slopes != nullptr) slopes[t] = slope;
     largest = ops::Maximum(largest, scores[t]);
   }
+  return largest;
+}
+
+float AttentionRows::Weights(const Row& row, const Extras& extras,
+                             float* scores) const {
+  float largest = Scores(row, extras, scores, nullptr);
   if (largest == -kInfinity && (extras.sinks == nullptr || !empty_is_nan_)) {
     std::fill_n(scores, sizes_.t, empty_is_nan_ ? kNan : 0.0f);
-    return 0;
+    return empty_is_nan_ ? kNan : kInfinity;
   }
-  double sum = 0, sink = 0;
+  double sum = 0;
   if (extras.sinks != nullptr) {
     largest = ops::Maximum(largest, extras.sinks[row.h]);
-    sum = sink = std::exp(extras.sinks[row.h] - largest);
+    sum = std::exp(extras.sinks[row.h] - largest);
   }
   for (int64_t t = 0; t < sizes_.t; ++t) {
     scores[t] = std::exp(scores[t] - largest);
@@ -128,7 +134,18 @@ float AttentionRows::Weights(const Row& row, const Extras& extras,
   }
   auto inverse = static_cast<float>(1 / sum);
   for (int64_t t = 0; t < sizes_.t; ++t) scores[t] *= inverse;
-  return static_cast<float>(sink / sum);
+  return largest + static_cast<float>(std::log(sum));
+}
+
+float AttentionRows::WeightsFrom(float log_sum, const Row& row,
+                                 const Extras& extras, float* scores,
+                                 float* slopes) const {
+  Scores(row, extras, scores, slopes);
+  for (int64_t t = 0; t < sizes_.t; ++t) {
+    bool hidden = scores[t] == -kInfinity;
+    scores[t] = hidden ? 0 : std::exp(scores[t] - log_sum);
+  }
+  return extras.sinks == nullptr ? 0 : std::exp(extras.sinks[row.h] - log_sum);
 }
 
 bool SupportsAttention(const KernelUse& use) {

@@ -43,11 +43,13 @@ class AttentionRows {
   struct Row {
     int64_t b, h, s;
   };
-  // Products of a row of q with all keys become weights. Gives the weight that
-  // a sink takes. `slopes`, where it is not null, becomes the derivative of
-  // each score by its dot product.
-  float Weights(const Row& row, const Extras& extras, float* scores,
-                float* slopes = nullptr) const;
+  // Products of a row of q with all keys become weights. Gives the row's log
+  // sum (ir/ops/attention.h).
+  float Weights(const Row& row, const Extras& extras, float* scores) const;
+  // The same by a log sum that is known. Gives the weight that a sink takes.
+  // `slopes` becomes the derivative of each score by its dot product.
+  float WeightsFrom(float log_sum, const Row& row, const Extras& extras,
+                    float* scores, float* slopes) const;
   // Position of the mask's element of a row and key 0, and the step to the
   // next.
   int64_t MaskElement(const Row& row) const {
@@ -57,6 +59,10 @@ class AttentionRows {
   int64_t mask_step() const { return mask_strides_[3]; }
 
  private:
+  // Products of a row become scores. Gives the largest.
+  float Scores(const Row& row, const Extras& extras, float* scores,
+               float* slopes) const;
+
   struct OperandPlan {
     DType dtype;
     int64_t elements;

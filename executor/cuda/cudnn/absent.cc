@@ -5,6 +5,11 @@
 namespace asyra::cuda {
 
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCudnnAttention(
+    const AttentionProblem&, const AttentionOperands&, bool) {
+  return Unimplemented("this build has no cuDNN");
+}
+
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCudnnAttentionGrad(
     const AttentionProblem&, const AttentionOperands&) {
   return Unimplemented("this build has no cuDNN");
 }

@@ -1,7 +1,6 @@
-// Attention as a graph of cuDNN. Strides describe heads, which are between rows
-// in memory.
+// Attention as a graph of cuDNN.
 #include "executor/cuda/cudnn/cudnn.h"
-#include "executor/cuda/cudnn/graph.h"
+#include "executor/cuda/cudnn/sdpa.h"
 #include "executor/cuda/device/cuda_kernel.h"
 #include "executor/device.h"
 #include "ir/support/round_up.h"
@@ -9,19 +8,7 @@
 namespace asyra::cuda {
 namespace {
 
-enum Uid : int64_t { kQ = 1, kK, kV, kY, kRows, kKeys };
-
-using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
-
-fe::graph::Tensor_attributes Tensor(const char* name, Uid uid, int64_t batch,
-                                    int64_t rows, int64_t heads, int64_t width,
-                                    int64_t batch_stride) {
-  return fe::graph::Tensor_attributes()
-      .set_name(name)
-      .set_uid(uid)
-      .set_dim({batch, heads, rows, width})
-      .set_stride({batch_stride, width, heads * width, 1});
-}
+enum Uid : int64_t { kQ = 1, kK, kV, kY, kRows, kKeys, kLogSumsUid };
 
 fe::graph::Tensor_attributes Lengths(const char* name, Uid uid, int64_t batch) {
   return fe::graph::Tensor_attributes()
@@ -32,63 +19,38 @@ fe::graph::Tensor_attributes Lengths(const char* name, Uid uid, int64_t batch) {
       .set_data_type(fe::DataType_t::INT32);
 }
 
-fe::graph::SDPA_attributes MaskOf(const AttentionProblem& p,
-                                  const AttentionBand& band) {
-  auto mask = fe::graph::SDPA_attributes()
-                  .set_name("attention")
-                  .set_generate_stats(false)
-                  .set_attn_scale(static_cast<float>(p.scale));
-  if (!band.left && !band.right) return mask;
-  mask.set_diagonal_alignment(band.bottom_right
-                                  ? fe::DiagonalAlignment_t::BOTTOM_RIGHT
-                                  : fe::DiagonalAlignment_t::TOP_LEFT);
-  if (band.left) mask.set_diagonal_band_left_bound(*band.left);
-  if (band.right) mask.set_diagonal_band_right_bound(*band.right);
-  return mask;
-}
-
 std::shared_ptr<fe::graph::Graph> Describe(const AttentionProblem& p,
                                            const AttentionBand& band,
-                                           bool has_lengths) {
-  auto graph = std::make_shared<fe::graph::Graph>();
-  graph->set_io_data_type(CudnnType(p.element))
-      .set_intermediate_data_type(fe::DataType_t::FLOAT)
-      .set_compute_data_type(fe::DataType_t::FLOAT);
-  TensorPtr q =
-      graph->tensor(Tensor("q", kQ, p.b, p.s, p.h, p.d, p.s * p.h * p.d));
-  TensorPtr k =
-      graph->tensor(Tensor("k", kK, p.b, band.keys, p.g, p.d, p.t * p.g * p.d));
-  TensorPtr v =
-      graph->tensor(Tensor("v", kV, p.b, band.keys, p.g, p.e, p.t * p.g * p.e));
-  fe::graph::SDPA_attributes mask = MaskOf(p, band);
+                                           bool has_lengths,
+                                           bool has_log_sums) {
+  auto graph = NewSdpaGraph(p);
+  TensorPtr q = graph->tensor(QueryHeads("q", kQ, p, p.d));
+  TensorPtr k = graph->tensor(KeyHeads("k", kK, p, band, p.d));
+  TensorPtr v = graph->tensor(KeyHeads("v", kV, p, band, p.e));
+  auto attributes = fe::graph::SDPA_attributes()
+                        .set_name("attention")
+                        .set_generate_stats(has_log_sums)
+                        .set_attn_scale(static_cast<float>(p.scale));
+  SetBand(band, &attributes);
   if (has_lengths) {
-    mask.set_padding_mask(true)
+    attributes.set_padding_mask(true)
         .set_seq_len_q(graph->tensor(Lengths("rows", kRows, p.b)))
         .set_seq_len_kv(graph->tensor(Lengths("keys", kKeys, p.b)));
   }
-  TensorPtr y = graph->sdpa(q, k, v, mask)[0];
-  y->set_output(true)
-      .set_uid(kY)
-      .set_dim({p.b, p.h, p.s, p.e})
-      .set_stride({p.s * p.h * p.e, p.e, p.h * p.e, 1});
+  auto [y, log_sums] = graph->sdpa(q, k, v, attributes);
+  SetOutput(y, QueryHeads("y", kY, p, p.e));
+  if (has_log_sums) SetOutput(log_sums, LogSums(kLogSumsUid, p));
   return graph;
-}
-
-std::string KeyOf(const AttentionProblem& p, const AttentionBand& band,
-                  bool has_lengths) {
-  return fmt::format(
-      "attention {} {} {} {} {} {} {} {} scale {} keys {} bottom right {} left "
-      "{} right {} lengths {}",
-      static_cast<int>(p.element), p.b, p.s, p.h, p.d, p.t, p.g, p.e, p.scale,
-      band.keys, band.bottom_right, band.left.value_or(0),
-      band.right.value_or(-1), has_lengths);
 }
 
 class CudnnAttention : public CudaKernel {
  public:
   CudnnAttention(const AttentionProblem& problem, const AttentionBand& band,
-                 const AttentionOperands& operands)
-      : problem_(problem), band_(band), operands_(operands) {}
+                 const AttentionOperands& operands, bool has_log_sums)
+      : problem_(problem),
+        band_(band),
+        operands_(operands),
+        has_log_sums_(has_log_sums) {}
 
   absl::Status Prepare() {
     const AttentionProblem& p = problem_;
@@ -98,14 +60,19 @@ class CudnnAttention : public CudaKernel {
         {kK, p.element, p.b * p.t * p.g * p.d, std::nullopt},
         {kV, p.element, p.b * p.t * p.g * p.e, std::nullopt},
         {kY, p.element, p.b * p.s * p.h * p.e, std::nullopt}};
+    if (has_log_sums_) {
+      values.push_back({kLogSumsUid, Element::kF32, p.b * p.h * p.s});
+    }
     if (has_lengths) {
       values.push_back({kRows, Element::kI32, p.b, p.s});
       values.push_back({kKeys, Element::kI32, p.b, p.t});
       lengths_bytes_ = RoundUp(2 * p.b * 4, kWorkspaceAlignment);
     }
     GraphSpec spec = {
-        .key = KeyOf(p, band_, has_lengths),
-        .describe = [&] { return Describe(p, band_, has_lengths); },
+        .key = fmt::format("attention {} lengths {}{}", SdpaKey(p, band_),
+                           has_lengths, has_log_sums_ ? " log sums" : ""),
+        .describe =
+            [&] { return Describe(p, band_, has_lengths, has_log_sums_); },
         .values = std::move(values),
         .barred = {fe::NumericalNote_t::NONDETERMINISTIC}};
     ASYRA_ASSIGN_OR_RETURN(graph_, CudnnGraph::Create(spec));
@@ -122,15 +89,12 @@ class CudnnAttention : public CudaKernel {
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
     const AttentionProblem& p = problem_;
-    constexpr int64_t kElementBytes = 2;  // f16 and bf16
-    auto key_at = [&](int operand, int64_t width) {
-      return static_cast<std::byte*>(args.operands[operand]) +
-             band_.first_key * p.g * width * kElementBytes;
-    };
-    CudnnGraph::Pointers pointers = {{kQ, args.operands[0]},
-                                     {kK, key_at(1, p.d)},
-                                     {kV, key_at(2, p.e)},
-                                     {kY, args.results[0]}};
+    CudnnGraph::Pointers pointers = {
+        {kQ, args.operands[0]},
+        {kK, FirstKey(args.operands[1], p, band_, p.d)},
+        {kV, FirstKey(args.operands[2], p, band_, p.e)},
+        {kY, args.results[0]}};
+    if (has_log_sums_) pointers[kLogSumsUid] = args.results[1];
     if (lengths_bytes_ > 0) {
       auto* lengths = static_cast<int32_t*>(args.workspace);
       ASYRA_CUDA(
@@ -151,25 +115,38 @@ class CudnnAttention : public CudaKernel {
   AttentionProblem problem_;
   AttentionBand band_;
   AttentionOperands operands_;
+  bool has_log_sums_;
   int64_t lengths_bytes_ = 0;
   std::shared_ptr<CudnnGraph> graph_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCudnnAttention(
-    const AttentionProblem& problem, const AttentionOperands& operands) {
+absl::Status CheckCudnnTakes(const AttentionProblem& problem,
+                             const AttentionOperands& operands) {
   if (problem.element != Element::kF16 && problem.element != Element::kBF16) {
     return Unimplemented("cuDNN's attention is for f16 and bf16");
   }
   if (operands.mask >= 0 || operands.sinks >= 0 || problem.softcap > 0) {
     return Unimplemented("masks, sinks and softcap are left to our own kernel");
   }
-  std::optional<AttentionBand> band = BandOf(problem, operands.lengths >= 0);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCudnnAttention(
+    const AttentionProblem& problem, const AttentionOperands& operands,
+    bool log_sums) {
+  ASYRA_RETURN_IF_ERROR(CheckCudnnTakes(problem, operands));
+  bool has_lengths = operands.lengths >= 0;
+  if (has_lengths && log_sums) {
+    return Unimplemented("log sums with lengths are left to our own kernel");
+  }
+  std::optional<AttentionBand> band = BandOf(problem, has_lengths);
   if (!band.has_value()) {
     return Unimplemented("rows that may see no key, or no band of them");
   }
-  auto kernel = std::make_unique<CudnnAttention>(problem, *band, operands);
+  auto kernel =
+      std::make_unique<CudnnAttention>(problem, *band, operands, log_sums);
   ASYRA_RETURN_IF_ERROR(kernel->Prepare());
   return kernel;
 }

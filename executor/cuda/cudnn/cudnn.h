@@ -12,9 +12,18 @@
 
 namespace asyra::cuda {
 
-// f16 and bf16, without mask, softcap and sinks.
+// f16 and bf16, without mask, softcap and sinks; of those that have lengths,
+// uses without log sums (ir/ops/attention.h).
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCudnnAttention(
+    const AttentionProblem& problem, const AttentionOperands& operands,
+    bool log_sums);
+// attention_grad of q, k and v, as above and without lengths. The order of its
+// sums changes from run to run.
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCudnnAttentionGrad(
     const AttentionProblem& problem, const AttentionOperands& operands);
+// Types and operands, which both of them check first.
+absl::Status CheckCudnnTakes(const AttentionProblem& problem,
+                             const AttentionOperands& operands);
 
 // f16, bf16 and f32 (not in tf32) with one to three spatial dimensions, without
 // input dilation and negative pads.

@@ -14,8 +14,6 @@ namespace {
 // Plans of the heuristics that are timed, and how often.
 constexpr int64_t kCandidates = 4;
 constexpr int kTimedRuns = 5;
-// Plans with a larger workspace are left out.
-constexpr int64_t kMostWorkspaceBytes = int64_t{256} << 20;
 // The alignment of CUDA's allocations; ours is smaller.
 constexpr int64_t kAlignment = 256;
 
@@ -178,7 +176,7 @@ absl::Status CudnnGraph::Build(const GraphSpec& spec) {
   ASYRA_RETURN_IF_ERROR(Refused(graph_->build_operation_graph(gpu->handle)));
   ASYRA_RETURN_IF_ERROR(Refused(graph_->create_execution_plans(
       {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK})));
-  graph_->deselect_workspace_greater_than(kMostWorkspaceBytes);
+  graph_->deselect_workspace_greater_than(spec.most_workspace_bytes);
   graph_->deselect_numeric_notes(spec.barred);
   return absl::OkStatus();
 }
@@ -217,14 +215,14 @@ absl::StatusOr<TuningResult> CudnnGraph::Fastest(const Trial& trial) {
 
 absl::Status CudnnGraph::Choose(const GraphSpec& spec) {
   Trial trial;
-  absl::Status ready = trial.Prepare(spec.values, kMostWorkspaceBytes);
+  absl::Status ready = trial.Prepare(spec.values, spec.most_workspace_bytes);
   if (absl::IsResourceExhausted(ready)) {
     return Unimplemented("no memory to choose a plan of cuDNN's with");
   }
   ASYRA_RETURN_IF_ERROR(ready);
   ASYRA_ASSIGN_OR_RETURN(std::string gpu, GpuModel());
   tuning_key_ = fmt::format("{}, workspace {}, cuDNN {}, {}", spec.key,
-                            kMostWorkspaceBytes, cudnnGetVersion(), gpu);
+                            spec.most_workspace_bytes, cudnnGetVersion(), gpu);
   bool built = false, ran = false;
   auto serves = [&](const TuningResult& result) {
     int64_t plan = PlanNamed(result.value);

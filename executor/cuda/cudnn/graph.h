@@ -41,6 +41,8 @@ struct GraphSpec {
   std::vector<GraphValue> values;
   // Plans with any of these numerical notes are left out.
   std::vector<fe::NumericalNote_t> barred;
+  // Plans with a larger workspace are left out.
+  int64_t most_workspace_bytes = int64_t{256} << 20;
 };
 
 class CudnnGraph {

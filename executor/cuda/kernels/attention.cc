@@ -1,5 +1,5 @@
-// Attention (ir/ops/attention.cc) by cuDNN where it supports the use, otherwise
-// by kernels of our own; gradients always by these.
+// Attention and its gradients (ir/ops/attention.cc) by cuDNN where it supports
+// the use, otherwise by kernels of our own.
 #include "executor/cuda/cudnn/cudnn.h"
 #include "executor/cuda/device/sm_partition.h"
 #include "executor/cuda/kernels/attention_problem.h"
@@ -8,8 +8,7 @@
 namespace asyra::cuda {
 namespace {
 
-constexpr int kFirstExtra = 3;      // after q, k, v
-constexpr int kFirstGradExtra = 4;  // after q, k, v, dy
+bool HasLogSums(const KernelUse& use) { return use.num_results() > 1; }
 
 class AttentionKernel : public CudaKernel {
  public:
@@ -17,8 +16,9 @@ class AttentionKernel : public CudaKernel {
       : problem_(ProblemOf(use, kFirstExtra)), operands_(use, kFirstExtra) {}
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
+    void* log_sums = args.results.size() > 1 ? args.results[1] : nullptr;
     ASYRA_CUDA(Attention(problem_, operands_.DataOf(args), args.results[0],
-                         nullptr, stream));
+                         log_sums, stream));
     return absl::OkStatus();
   }
 
@@ -35,24 +35,25 @@ class AttentionGradKernel : public CudaKernel {
         of_(use.attrs().Get<std::string>("of")) {}
 
   int64_t workspace_bytes() const override {
-    return AttentionStatisticsBytes(problem_);
+    return AttentionMeansBytes(problem_);
   }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
     AttentionData data = operands_.DataOf(args);
-    data.dy = args.operands[3];
-    void* rows = args.workspace;
-    ASYRA_CUDA(AttentionStatistics(problem_, data, rows, stream));
+    data.y = args.operands[kGradY];
+    data.log_sums = args.operands[kGradLogSums];
+    data.dy = args.operands[kGradDy];
+    void* means = args.workspace;
+    ASYRA_CUDA(AttentionMeans(problem_, data, means, stream));
     void* to = args.results[0];
-    if (of_ == "q") {
-      ASYRA_CUDA(AttentionGradQ(problem_, data, rows, to, stream));
-    } else if (of_ == "kv") {
-      ASYRA_CUDA(
-          AttentionGradKV(problem_, data, rows, to, args.results[1], stream));
+    if (of_ == "qkv") {
+      ASYRA_CUDA(AttentionGradQ(problem_, data, means, to, stream));
+      ASYRA_CUDA(AttentionGradKV(problem_, data, means, args.results[1],
+                                 args.results[2], stream));
     } else if (of_ == "mask") {
-      ASYRA_CUDA(AttentionGradMask(problem_, data, rows, to, stream));
+      ASYRA_CUDA(AttentionGradMask(problem_, data, means, to, stream));
     } else {
-      ASYRA_CUDA(AttentionGradSinks(problem_, data, rows, to, stream));
+      ASYRA_CUDA(AttentionGradSinks(problem_, data, means, to, stream));
     }
     return absl::OkStatus();
   }
@@ -77,27 +78,36 @@ bool SupportsGrad(const KernelUse& use) {
 
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareWhole(const KernelUse& use) {
   auto kernel = PrepareCudnnAttention(ProblemOf(use, kFirstExtra),
-                                      AttentionOperands(use, kFirstExtra));
+                                      AttentionOperands(use, kFirstExtra),
+                                      HasLogSums(use));
   if (!absl::IsUnimplemented(kernel.status())) return kernel;
   return std::make_unique<AttentionKernel>(use);
 }
 
-// cuDNN's attention kernels use all SMs of the stream's context.
-absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
-  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel, PrepareWhole(use));
-  if (use.sm_margin() == 0) return kernel;
-  return OnSmPartition(std::move(kernel), use.sm_margin());
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareWholeGrad(
+    const KernelUse& use) {
+  if (use.attrs().Get<std::string>("of") == "qkv") {
+    auto kernel =
+        PrepareCudnnAttentionGrad(ProblemOf(use, kFirstGradExtra),
+                                  AttentionOperands(use, kFirstGradExtra));
+    if (!absl::IsUnimplemented(kernel.status())) return kernel;
+  }
+  return std::make_unique<AttentionGradKernel>(use);
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> PrepareGrad(const KernelUse& use) {
-  return std::make_unique<AttentionGradKernel>(use);
+// cuDNN's attention kernels use all SMs of the stream's context.
+template <absl::StatusOr<std::unique_ptr<CudaKernel>> (*Whole)(const KernelUse&)>
+absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel, Whole(use));
+  if (use.sm_margin() == 0) return kernel;
+  return OnSmPartition(std::move(kernel), use.sm_margin());
 }
 
 }  // namespace
 
 std::vector<CudaKernelDef> AttentionKernels() {
-  return {{"attention", Supports, Prepare},
-          {"attention_grad", SupportsGrad, PrepareGrad}};
+  return {{"attention", Supports, Prepare<PrepareWhole>},
+          {"attention_grad", SupportsGrad, Prepare<PrepareWholeGrad>}};
 }
 
 }  // namespace asyra::cuda

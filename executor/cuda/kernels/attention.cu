@@ -35,9 +35,10 @@ __device__ void Weigh(TileMemory<A>& memory, RowState<A>& rows) {
 template <typename A>
 __device__ A Total(const AttentionProblem& p, const AttentionData& data,
                    const RowState<A>& rows, int i, int64_t h, A* log_sum) {
-  *log_sum = INFINITY;
-  if (rows.largest[i] == A(-INFINITY)) {
-    return p.empty_is_nan && data.sinks == nullptr ? A(NAN) : A(0);
+  if (rows.largest[i] == A(-INFINITY) &&
+      (data.sinks == nullptr || !p.empty_is_nan)) {
+    *log_sum = p.empty_is_nan ? A(NAN) : A(INFINITY);
+    return p.empty_is_nan ? A(NAN) : A(0);
   }
   A total = rows.sum[i];
   if (data.sinks != nullptr) {
@@ -51,7 +52,7 @@ __device__ A Total(const AttentionProblem& p, const AttentionData& data,
   return total;
 }
 
-// A block for 32 rows of one head. Without `y` the log sums alone.
+// A block for 32 rows of one head.
 template <typename T>
 __global__ void AttentionKernel(AttentionProblem p, AttentionData data, T* y,
                                 typename SumOf<T>::Type* log_sums) {
@@ -69,10 +70,7 @@ __global__ void AttentionKernel(AttentionProblem p, AttentionData data, T* y,
   auto v = RowsOf<T>(data.v, p.t, p.g, p.e, b, g);
   Sight sight(p, data, b);
   int x = threadIdx.x, thread = threadIdx.y * kSide + x;
-  for (int64_t i = thread; y != nullptr && i < kTile * p.e;
-       i += kSide * kSide) {
-    out[i] = 0;
-  }
+  for (int64_t i = thread; i < kTile * p.e; i += kSide * kSide) out[i] = 0;
   if (thread < kTile) {
     rows.largest[thread] = A(-INFINITY);
     rows.sum[thread] = 0;
@@ -92,7 +90,7 @@ __global__ void AttentionKernel(AttentionProblem p, AttentionData data, T* y,
     }
     __syncthreads();
     Weigh(memory, rows);
-    if (y != nullptr) AddProducts(v, t0, rows.factor, memory, out);
+    AddProducts(v, t0, rows.factor, memory, out);
   }
 
   __syncthreads();
@@ -103,7 +101,6 @@ __global__ void AttentionKernel(AttentionProblem p, AttentionData data, T* y,
     if (x == 0 && log_sums != nullptr) {
       log_sums[head * p.s + s0 + i] = log_sum;
     }
-    if (y == nullptr) continue;
     T* to = y + ((b * p.s + s0 + i) * p.h + h) * p.e;
     for (int64_t c = 0; c < p.e; c += kTile) {
       for (int64_t j = c + x; j < min(c + kTile, p.e); j += kSide) {
@@ -150,7 +147,7 @@ cudaError_t Attention(const AttentionProblem& p, const AttentionData& data,
   return WithFloat(p.element, [&](auto element) {
     using T = decltype(element);
     using A = typename SumOf<T>::Type;
-    int bytes = y == nullptr ? 0 : static_cast<int>(kTile * p.e * sizeof(A));
+    int bytes = static_cast<int>(kTile * p.e * sizeof(A));
     cudaError_t error = cudaFuncSetAttribute(
         AttentionKernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (error != cudaSuccess) return error;

@@ -30,7 +30,9 @@ struct AttentionProblem {
 
 // On the device; those that are not there are null.
 struct AttentionData {
-  const void *q = nullptr, *k = nullptr, *v = nullptr, *dy = nullptr;
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  // Of gradients: the results of attention, and the gradient of y.
+  const void *y = nullptr, *log_sums = nullptr, *dy = nullptr;
   const void *mask = nullptr, *lengths = nullptr, *sinks = nullptr;
 };
 
@@ -38,32 +40,30 @@ struct AttentionData {
 // few hundred elements.
 bool FitsAttention(const AttentionProblem& problem);
 
-// y [b, s, h, e]; in `log_sums` [b, h, s] the log of the sum of exp(score) of
-// each row, sinks included, in f32 (f64 for f64), inf where a row sees no key.
-// Either may be null.
+// y [b, s, h, e]; `log_sums`, which may be null, [b, h, s] in f32 (f64 for f64).
 cudaError_t Attention(const AttentionProblem& problem,
                       const AttentionData& data, void* y, void* log_sums,
                       cudaStream_t stream);
 
-// Statistics of the rows, log sums and means, that all gradients begin with.
-int64_t AttentionStatisticsBytes(const AttentionProblem& problem);
-cudaError_t AttentionStatistics(const AttentionProblem& problem,
-                                const AttentionData& data, void* statistics,
-                                cudaStream_t stream);
+// dy . y of each row of q, that all gradients begin with.
+int64_t AttentionMeansBytes(const AttentionProblem& problem);
+cudaError_t AttentionMeans(const AttentionProblem& problem,
+                           const AttentionData& data, void* means,
+                           cudaStream_t stream);
 cudaError_t AttentionGradQ(const AttentionProblem& problem,
-                           const AttentionData& data, const void* statistics,
+                           const AttentionData& data, const void* means,
                            void* dq, cudaStream_t stream);
 cudaError_t AttentionGradKV(const AttentionProblem& problem,
-                            const AttentionData& data, const void* statistics,
+                            const AttentionData& data, const void* means,
                             void* dk, void* dv, cudaStream_t stream);
 // The gradient of a float mask, in the problem's shape where its stride is not
 // 0.
 cudaError_t AttentionGradMask(const AttentionProblem& problem,
-                              const AttentionData& data, const void* statistics,
+                              const AttentionData& data, const void* means,
                               void* dmask, cudaStream_t stream);
 cudaError_t AttentionGradSinks(const AttentionProblem& problem,
                                const AttentionData& data,
-                               const void* statistics, void* dsinks,
+                               const void* means, void* dsinks,
                                cudaStream_t stream);
 
 // lengths[0, b) clamped to [0, t] as i32 at `to`, followed by b times s: the

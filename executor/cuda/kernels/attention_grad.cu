@@ -1,18 +1,20 @@
 // With weights p = exp(score - log_sum) and dp[t] = dy . v[t], the gradient of
-// a score is p (dp - mean), where mean is the row's sum of p dp.
+// a score is p (dp - mean), where mean, the row's sum of p dp, is dy . y.
 #include "executor/cuda/kernels/attention_tile.cuh"
 
 namespace asyra::cuda {
 namespace {
 
-// Of row s of head b * h: a log sum, then a mean for all rows.
+// Of rows of [b, h, s].
 template <typename A>
 struct Statistics {
-  A *log_sums, *means;
-  Statistics(const AttentionProblem& p, const void* data)
-      : log_sums(static_cast<A*>(const_cast<void*>(data))),
-        means(log_sums + p.b * p.h * p.s) {}
+  const A *log_sums, *means;
 };
+
+template <typename A>
+Statistics<A> StatisticsOf(const AttentionData& data, const void* means) {
+  return {static_cast<const A*>(data.log_sums), static_cast<const A*>(means)};
+}
 
 // Of a pair of a query and a key, and what the row knows.
 template <typename A>
@@ -44,53 +46,21 @@ __device__ Place PlaceOf(const AttentionProblem& p) {
   return {head / p.h, h, h / (p.h / p.g), blockIdx.x % tiles * kTile};
 }
 
-// Means; the log sums are there. A block for 32 rows of one head.
+// A warp for each row.
 template <typename T, typename A>
-__global__ void MeansKernel(AttentionProblem p, AttentionData data,
-                            Statistics<A> rows) {
-  __shared__ TileMemory<A> memory;
-  Place at = PlaceOf(p);
-  auto q = RowsOf<T>(data.q, p.s, p.h, p.d, at.b, at.h);
-  auto k = RowsOf<T>(data.k, p.t, p.g, p.d, at.b, at.g);
-  auto v = RowsOf<T>(data.v, p.t, p.g, p.e, at.b, at.g);
-  auto dy = RowsOf<T>(data.dy, p.s, p.h, p.e, at.b, at.h);
-  Sight sight(p, data, at.b);
-  // Weights are as inexact as their log sum, by one factor for a row, which
-  // goes where the sum of the weights is not taken to be 1: what is left of a
-  // difference of large numbers depends on it.
-  A means[2] = {}, totals[2] = {};
-  for (int64_t t0 = 0; t0 < sight.length; t0 += kTile) {
-    if (Skips(p, sight, at.first, t0)) continue;
-    A dots[2][2] = {}, dp[2][2] = {};
-    AddDots(q, at.first, k, t0, memory, dots);
-    AddDots(dy, at.first, v, t0, memory, dp);
-    for (int i = 0; i < 2; ++i) {
-      for (int j = 0; j < 2; ++j) {
-        int64_t s = at.first + threadIdx.y + i * kSide;
-        int64_t key = t0 + threadIdx.x + j * kSide;
-        A score = ScoreOf(p, data, sight, at.b, at.h, s, key, dots[i][j]).value;
-        if (score == A(-INFINITY)) continue;
-        A log_sum = rows.log_sums[(at.b * p.h + at.h) * p.s + s];
-        A weight = exp(score - log_sum);
-        totals[i] += weight;
-        means[i] += weight * dp[i][j];
-      }
-    }
+__global__ void MeansKernel(AttentionProblem p, AttentionData data, A* means) {
+  int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
+  if (row >= p.b * p.h * p.s) return;
+  int64_t s = row % p.s, h = row / p.s % p.h, b = row / p.s / p.h;
+  int64_t at = ((b * p.s + s) * p.h + h) * p.e;
+  const T* y = static_cast<const T*>(data.y) + at;
+  const T* dy = static_cast<const T*>(data.dy) + at;
+  A sum = 0;
+  for (int64_t i = threadIdx.x % 32; i < p.e; i += 32) {
+    sum += Widen<A>(y[i]) * Widen<A>(dy[i]);
   }
-  for (int i = 0; i < 2; ++i) {
-    for (int lane = kSide / 2; lane > 0; lane /= 2) {
-      means[i] += __shfl_xor_sync(~0u, means[i], lane);
-      totals[i] += __shfl_xor_sync(~0u, totals[i], lane);
-    }
-    int64_t s = at.first + threadIdx.y + i * kSide;
-    if (threadIdx.x != 0 || s >= p.s) continue;
-    int64_t row = (at.b * p.h + at.h) * p.s + s;
-    if (data.sinks != nullptr) {
-      A sink = LoadElement<A>(data.sinks, p.sinks, at.h);
-      totals[i] += exp(sink - rows.log_sums[row]);
-    }
-    rows.means[row] = totals[i] > 0 ? means[i] / totals[i] : A(0);
-  }
+  sum = SumOfWarp(sum);
+  if (threadIdx.x % 32 == 0) means[row] = sum;
 }
 
 template <typename T, typename A>
@@ -273,27 +243,26 @@ unsigned RowBlocks(const AttentionProblem& p) {
 
 }  // namespace
 
-int64_t AttentionStatisticsBytes(const AttentionProblem& p) {
-  return 2 * p.b * p.h * p.s * (p.element == Element::kF64 ? 8 : 4);
+int64_t AttentionMeansBytes(const AttentionProblem& p) {
+  return p.b * p.h * p.s * (p.element == Element::kF64 ? 8 : 4);
 }
 
-cudaError_t AttentionStatistics(const AttentionProblem& p,
-                                const AttentionData& data, void* statistics,
-                                cudaStream_t stream) {
-  if (RowBlocks(p) == 0) return cudaSuccess;
-  cudaError_t error = Attention(p, data, nullptr, statistics, stream);
-  if (error != cudaSuccess) return error;
+cudaError_t AttentionMeans(const AttentionProblem& p, const AttentionData& data,
+                           void* means, cudaStream_t stream) {
+  int64_t rows = p.b * p.h * p.s;
+  if (rows == 0) return cudaSuccess;
+  auto blocks = static_cast<unsigned>((rows + kWarps - 1) / kWarps);
   return WithFloat(p.element, [&](auto element) {
     using T = decltype(element);
     using A = typename SumOf<T>::Type;
-    MeansKernel<T, A><<<RowBlocks(p), kBlock, 0, stream>>>(
-        p, data, Statistics<A>(p, statistics));
+    MeansKernel<T, A><<<blocks, kWarps * 32, 0, stream>>>(
+        p, data, static_cast<A*>(means));
     return cudaPeekAtLastError();
   });
 }
 
 cudaError_t AttentionGradQ(const AttentionProblem& p, const AttentionData& data,
-                           const void* statistics, void* dq,
+                           const void* means, void* dq,
                            cudaStream_t stream) {
   if (RowBlocks(p) == 0) return cudaSuccess;
   return WithFloat(p.element, [&](auto element) {
@@ -304,13 +273,13 @@ cudaError_t AttentionGradQ(const AttentionProblem& p, const AttentionData& data,
         GradQKernel<T, A>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (error != cudaSuccess) return error;
     GradQKernel<T, A><<<RowBlocks(p), kBlock, bytes, stream>>>(
-        p, data, Statistics<A>(p, statistics), static_cast<T*>(dq));
+        p, data, StatisticsOf<A>(data, means), static_cast<T*>(dq));
     return cudaPeekAtLastError();
   });
 }
 
 cudaError_t AttentionGradKV(const AttentionProblem& p,
-                            const AttentionData& data, const void* statistics,
+                            const AttentionData& data, const void* means,
                             void* dk, void* dv, cudaStream_t stream) {
   auto blocks = static_cast<unsigned>((p.t + kTile - 1) / kTile * p.b * p.g);
   if (blocks == 0) return cudaSuccess;
@@ -322,14 +291,14 @@ cudaError_t AttentionGradKV(const AttentionProblem& p,
         GradKVKernel<T, A>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (error != cudaSuccess) return error;
     GradKVKernel<T, A><<<blocks, kBlock, bytes, stream>>>(
-        p, data, Statistics<A>(p, statistics), static_cast<T*>(dk),
+        p, data, StatisticsOf<A>(data, means), static_cast<T*>(dk),
         static_cast<T*>(dv));
     return cudaPeekAtLastError();
   });
 }
 
 cudaError_t AttentionGradMask(const AttentionProblem& p,
-                              const AttentionData& data, const void* statistics,
+                              const AttentionData& data, const void* means,
                               void* dmask, cudaStream_t stream) {
   const int64_t full[4] = {p.b, p.h, p.s, p.t};
   int64_t elements = 1;
@@ -340,20 +309,20 @@ cudaError_t AttentionGradMask(const AttentionProblem& p,
     using A = typename SumOf<T>::Type;
     GradMaskKernel<T, A>
         <<<static_cast<unsigned>(elements), kWarps * 32, 0, stream>>>(
-            p, data, Statistics<A>(p, statistics), dmask);
+            p, data, StatisticsOf<A>(data, means), dmask);
     return cudaPeekAtLastError();
   });
 }
 
 cudaError_t AttentionGradSinks(const AttentionProblem& p,
                                const AttentionData& data,
-                               const void* statistics, void* dsinks,
+                               const void* means, void* dsinks,
                                cudaStream_t stream) {
   if (p.h == 0) return cudaSuccess;
   return WithFloat(p.element, [&](auto element) {
     using A = typename SumOf<decltype(element)>::Type;
     GradSinksKernel<A><<<static_cast<unsigned>(p.h), kWarps * 32, 0, stream>>>(
-        p, data, Statistics<A>(p, statistics), dsinks);
+        p, data, StatisticsOf<A>(data, means), dsinks);
     return cudaPeekAtLastError();
   });
 }

@@ -9,14 +9,19 @@
 
 namespace asyra::cuda {
 
-// `first` is the number of the first operand after q, k, v (and dy).
+// Numbers of the operands of attention_grad after q, k, v.
+inline constexpr int kGradY = 3, kGradLogSums = 4, kGradDy = 5;
+// The first of those that attention_grad and attention have alike.
+inline constexpr int kFirstExtra = 3, kFirstGradExtra = 6;
+
+// `first` is one of these two.
 AttentionProblem ProblemOf(const KernelUse& use, int first);
 
 // Numbers of the optional operands of a use; -1: none.
 struct AttentionOperands {
   int mask = -1, lengths = -1, sinks = -1;
   AttentionOperands(const KernelUse& use, int first);
-  // Without dy.
+  // Without what only gradients have.
   AttentionData DataOf(const KernelArgs& args) const;
 };
 
