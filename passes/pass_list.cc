@@ -31,6 +31,7 @@
 #include "passes/shard/plan_options.h"
 #include "passes/shard/plan_sharding.h"
 #include "passes/shard/propagate_sharding.h"
+#include "passes/shard/split_loss.h"
 #include "passes/train/attach_loss.h"
 #include "passes/train/attach_updates.h"
 #include "passes/train/average_loss.h"
@@ -190,6 +191,12 @@ const std::vector<PassRecord>& Records() {
                     "input of labels",
                     false}},
        .fn = AttachLoss},
+      {.name = "split_loss",
+       .summary = "cross entropy in parts of a vocabulary that a model axis "
+                  "shards, so that no logits are gathered",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .fn = SplitLoss},
       {.name = "mark_params",
        .summary = "makes the weights that are trained params",
        .from_stage = Stage::kGlobal,

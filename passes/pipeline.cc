@@ -39,6 +39,7 @@ Pipeline TrainPasses(const TrainOptions& options) {
     passes.push_back(MakePass(
         "attach_loss",
         {{"output", options.output}, {"next_token", options.next_token}}));
+    passes.push_back(MakePass("split_loss"));
   }
   passes.push_back(MakePass("mark_params", {{"freeze", options.freeze}}));
   if (options.what == What::kEvaluate) {

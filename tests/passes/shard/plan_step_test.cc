@@ -181,6 +181,27 @@ TEST(PlanStep, ExpertsExchangeTokensTwiceEachWay) {
   }
 }
 
+// Vocabulary-parallel cross entropy: of the loss and its gradient, a number for
+// each token and device travels at most, and no logits.
+TEST(PlanStep, LogitsAreNotGathered) {
+  for (TpStrategy tp_strategy :
+       {TpStrategy::kSequence, TpStrategy::kReplicated}) {
+    Step llama = Llama({{"sp", 2}, {"tp", 4}}, tp_strategy);
+    EXPECT_EQ(llama.TypeOf("logits"), "bf16[2, 8192@sp, 128256@tp]");
+    EXPECT_EQ(llama.TypeOf("logits.grad"), "bf16[2, 8192@sp, 128256@tp]");
+    int count = 0;
+    for (const Op& op : llama.local.ops) {
+      std::string_view name = llama.local.value_name(op.results[0]);
+      bool of_loss = name.starts_with("loss") || name.starts_with("logits.1");
+      if (!op.is_collective() || !of_loss) continue;
+      EXPECT_LE(llama.local.type(op.operands[0]).num_elements(), 2 * 8192 * 4)
+          << name;
+      ++count;
+    }
+    EXPECT_GE(count, 2);  // the maxima and sums, and the labels' own
+  }
+}
+
 // Layers are decided once: of many, all but the last of backward are alike.
 TEST(PlanStep, EveryLayerIsPlannedAlike) {
   Step llama = Llama({{"sp", 2}, {"tp", 4}}, TpStrategy::kAny, 24);
