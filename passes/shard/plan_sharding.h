@@ -15,6 +15,7 @@
 // allow.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,11 @@ struct ShardingPlan {
   std::vector<OpSharding> ops;  // by op
   std::vector<Type> inputs;     // by program input
   Pins pins;                    // values that every reader finds as pinned
+  // By value, or empty: that ops from `again_from` on find it only as it was
+  // made or given, although others had it in another form before: parameters
+  // that are not kept whole until backward.
+  std::vector<bool> again;
+  int again_from = 0;
   // Estimate of plan_sharding: the sum over all ops; of a training step with
   // backward as PlanOptions::with_gradients prices it.
   double us = 0;
@@ -53,6 +59,8 @@ struct PlanOptions {
   TpStrategy tp_strategy = TpStrategy::kAny;
   EpStrategy ep_strategy = EpStrategy::kAllToAll;
   DimNames dim_names;  // of the inputs; may be empty
+  // The level of ZeRO (zero.h); none: by memory and cost.
+  std::optional<int> zero = 0;
   // The program is a part of a training step. Norms that are replicated under
   // tp are then so in backward too, where costs of ops not yet fused would
   // divide them along the features.

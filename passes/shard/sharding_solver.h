@@ -22,6 +22,9 @@ struct CostedPlan {
   std::vector<Type> inputs;     // by program input
   Forms forms;                  // of what the ops read and make
   Pins pins;                    // of the program's values; may be empty
+  // ShardingPlan has them.
+  std::vector<bool> again;
+  int again_from = 0;
   int64_t ns = 0;
 
   // Whether it shards a factor of some op.
