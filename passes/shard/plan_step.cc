@@ -157,8 +157,10 @@ class StepPlanner {
     for (size_t k = 0; k < ops.size(); ++k) {
       decided->plan.ops[ops[k]] = found.plan.ops[k];
     }
-    decided->plan.again_from = static_cast<int>(
-        *std::min_element(backward_.ops.begin(), backward_.ops.end()));
+    decided->plan.again_from = static_cast<int>(program_.ops.size());
+    for (int i : backward_.ops) {
+      decided->plan.again_from = std::min(decided->plan.again_from, i);
+    }
     return absl::OkStatus();
   }
 

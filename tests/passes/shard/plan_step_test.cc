@@ -202,6 +202,71 @@ TEST(PlanStep, LogitsAreNotGathered) {
   }
 }
 
+Step WithZero(std::optional<int> zero, std::vector<Mesh::Axis> axes,
+              const Sizes& sizes = {{"layers", 3}}) {
+  PlanOptions options;
+  options.tp_strategy = TpStrategy::kSequence;
+  options.zero = zero;
+  return Shard("llama3-8b", sizes, std::move(axes), options);
+}
+
+// Megatron-LM's distributed optimizer. Weights of norms stay whole.
+TEST(PlanStep, ZeroCutsStatesThenGradients) {
+  Step one = WithZero(1, {{"dp", 2}});
+  EXPECT_THAT(one.Backward("layer1."),
+              ElementsAre(Pair("all_reduce over dp", 9)));
+  EXPECT_THAT(one.Of(StepPhase::kUpdate, "layer1."),
+              ElementsAre(Pair("all_gather over dp", 7)));
+  Step two = WithZero(2, {{"dp", 2}});
+  EXPECT_THAT(two.Backward("layer1."),
+              UnorderedElementsAre(Pair("all_reduce over dp", 2),
+                                   Pair("reduce_scatter over dp", 7)));
+  EXPECT_THAT(two.Of(StepPhase::kUpdate, "layer1."),
+              ElementsAre(Pair("all_gather over dp", 7)));
+  for (const Step& step : {one, two}) {
+    EXPECT_EQ(step.TypeOf("layer1.up_proj.weight"), "f32[14336, 4096]");
+    EXPECT_EQ(step.TypeOf("layer1.up_proj.weight.v"), "f32[14336@dp, 4096]");
+    EXPECT_EQ(step.TypeOf("layer1.input_norm.weight.v"), "f32[4096]");
+  }
+}
+
+// FSDP: each parameter is gathered in the model's type, forward and once more
+// in backward, and its gradient scattered.
+TEST(PlanStep, ZeroThreeGathersParametersTwice) {
+  Step step = WithZero(3, {{"dp", 2}});
+  for (int i = 0; i < 3; ++i) {
+    std::string layer = fmt::format("layer{}.", i);
+    EXPECT_THAT(step.Forward(layer),
+                ElementsAre(Pair("all_gather over dp", 7)));
+    EXPECT_THAT(step.Backward(layer),
+                UnorderedElementsAre(Pair("all_gather over dp", 7),
+                                     Pair("all_reduce over dp", 2),
+                                     Pair("reduce_scatter over dp", 7)));
+    EXPECT_THAT(step.Of(StepPhase::kUpdate, layer), ElementsAre());
+  }
+  EXPECT_EQ(step.TypeOf("layer1.up_proj.weight"), "f32[14336@dp, 4096]");
+  EXPECT_EQ(step.TypeOf("layer1.up_proj.weight.bf16.all_gather"),
+            "bf16[14336, 4096]");
+}
+
+// Beside tensor parallelism, and over the tokens' axis.
+TEST(PlanStep, ZeroCutsWhatOtherAxesLeave) {
+  Step step = WithZero(3, {{"dp", 2}, {"sp", 2}, {"tp", 2}});
+  EXPECT_EQ(step.TypeOf("layer1.up_proj.weight"),
+            "f32[14336@(tp,dp,sp), 4096]");
+  EXPECT_EQ(step.TypeOf("layer1.down_proj.weight.m"),
+            "f32[4096@(dp,sp), 14336@tp]");
+}
+
+// 8 G parameters of 16 bytes do not fit into 140 GiB with their activations.
+TEST(PlanStep, ZeroIsChosenByMemory) {
+  EXPECT_EQ(WithZero(std::nullopt, {{"dp", 2}}, {{"layers", 3}})
+                .TypeOf("layer1.up_proj.weight.v"),
+            "f32[14336, 4096]");
+  Step whole = WithZero(std::nullopt, {{"dp", 2}}, {{"layers", 32}});
+  EXPECT_EQ(whole.TypeOf("layer1.up_proj.weight.v"), "f32[14336@dp, 4096]");
+}
+
 // Layers are decided once: of many, all but the last of backward are alike.
 TEST(PlanStep, EveryLayerIsPlannedAlike) {
   Step llama = Llama({{"sp", 2}, {"tp", 4}}, TpStrategy::kAny, 24);
