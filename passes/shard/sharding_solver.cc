@@ -11,16 +11,7 @@ namespace asyra {
 namespace {
 
 constexpr int64_t kInfeasible = RedistributionCosts::kInfeasible;
-// Cost of avoided choices, which are still used if there is no other.
-constexpr int64_t kAvoidedNs = int64_t{1} << 40;
-
 int64_t Sum(int64_t a, int64_t b) { return std::min(kInfeasible, a + b); }
-
-bool Shards(const Type& type, AxisId axis) {
-  return std::any_of(
-      type.dims.begin(), type.dims.end(),
-      [axis](const Dim& dim) { return Contains(dim.axes, axis); });
-}
 
 std::vector<absl::InlinedVector<TypeId, 4>> IdsOf(const Forms& forms,
                                                   const Program& program,
@@ -49,6 +40,7 @@ ShardingSolver::ShardingSolver(const Program& program, const AxisRoles& roles,
       fixed_(fixed),
       fixed_ids_(IdsOf(fixed, program, types)),
       choices_(program, roles, options, fixed_ids_, types),
+      conversions_(program, roles, options, types),
       periods_(program, choices_.classes()),
       last_use_(program.values.size(), -1),
       is_input_(program.values.size(), false),
@@ -98,86 +90,6 @@ ShardingSolver::TypeIds ShardingSolver::FormsOf(const State& state,
   return forms;
 }
 
-// Whether activations are cut along a model axis or gathered from it.
-bool ShardingSolver::Spreads(ValueId value, TypeId have, TypeId need) const {
-  const Type& from = types_.type(have);
-  const Type& to = types_.type(need);
-  if (roles_.is_weight(value) || from.rank() < 2) return false;
-  for (int a = 0; a < program_.mesh.num_axes(); ++a) {
-    auto axis = static_cast<AxisId>(a);
-    if (roles_.role(axis) != AxisRole::kModel) continue;
-    bool before = Shards(from, axis), after = Shards(to, axis);
-    if (before != after) return true;
-  }
-  return false;
-}
-
-// Under a strategy that keeps tokens sharded: an all_reduce over a model axis
-// where a reduce_scatter along tokens could be.
-bool ShardingSolver::Avoided(ValueId value, TypeId have, TypeId need) const {
-  if (options_.training && options_.tp_strategy == TpStrategy::kReplicated) {
-    return Spreads(value, have, need);
-  }
-  if (options_.tp_strategy != TpStrategy::kSequence) return false;
-  const Type& from = types_.type(have);
-  const Type& to = types_.type(need);
-  for (AxisId axis : from.partial) {
-    bool kept = Contains(to.partial, axis);
-    for (const Dim& dim : to.dims) kept |= Contains(dim.axes, axis);
-    if (kept || roles_.role(axis) != AxisRole::kModel) continue;
-    for (int d = 0; d < to.rank(); ++d) {
-      AxisList axes = to.dims[d].axes;
-      axes.push_back(axis);
-      if (roles_.labels().values[value][d] == DimLabel::kSequence &&
-          to.size(d) % program_.mesh.size(axes) == 0) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
-int64_t ShardingSolver::ConvertNs(ValueId value, const TypeIds& have,
-                                  TypeId need) {
-  int64_t best = kInfeasible;
-  for (TypeId form : have) {
-    int64_t ns = RedistributeNs(value, form, need);
-    if (ns < kInfeasible && Avoided(value, form, need)) ns += kAvoidedNs;
-    best = std::min(best, ns);
-  }
-  return best;
-}
-
-// Of a forward value in training, the gradient takes the way back: where the
-// value is gathered, its gradient is summed and scattered; where it is
-// scattered, gathered. Of an all_reduce the twin is one beside it, where
-// readers of a whole value leave its gradient partial.
-int64_t ShardingSolver::RedistributeNs(ValueId value, TypeId have,
-                                       TypeId need) {
-  int64_t ns = types_.Ns(have, need);
-  if (!options_.with_gradients || have == need || ns >= kInfeasible ||
-      !IsFloat(program_.type(value).dtype)) {
-    return ns;
-  }
-  const Type& from = types_.type(have);
-  const Type& to = types_.type(need);
-  Type back = from, gradient = to;
-  back.partial.clear();
-  gradient.partial.clear();
-  for (const Dim& dim : from.dims) {
-    for (AxisId axis : dim.axes) {
-      if (!Shards(to, axis)) gradient.partial.push_back(axis);
-    }
-  }
-  std::sort(gradient.partial.begin(), gradient.partial.end());
-  bool reduces = false;
-  for (AxisId axis : from.partial) {
-    reduces |= !Shards(to, axis) && !Contains(to.partial, axis);
-  }
-  int64_t twin = reduces ? ns : types_.Ns(types_.Id(gradient), types_.Id(back));
-  return ns + (twin < kInfeasible ? twin : ns);
-}
-
 // How the value must be distributed over the axes decided so far.
 std::optional<TypeId> ShardingSolver::PinnedForm(ValueId value) {
   const Type* pin = PinOf(options_.pins, value);
@@ -218,7 +130,7 @@ int64_t ShardingSolver::ReadNs(int i, const State& state, const Choice& choice,
       if (op.operands[j] == value) forms.push_back(choice.operands[j]);
     }
     if (forms.empty()) forms.push_back(GivenForm(i, k, choice, whole));
-    ns = Sum(ns, ConvertNs(value, forms, choice.operands[k]));
+    ns = Sum(ns, conversions_.Ns(value, forms, choice.operands[k]));
     if (is_output_[value] && last_use_[value] == i) {
       forms.push_back(choice.operands[k]);
       ns = Sum(ns, OutputNs(value, forms));
@@ -227,7 +139,7 @@ int64_t ShardingSolver::ReadNs(int i, const State& state, const Choice& choice,
   for (size_t k = 0; k < op.results.size(); ++k) {
     TypeIds forms = {choice.results[k]};
     if (std::optional<TypeId> pin = PinnedForm(op.results[k])) {
-      ns = Sum(ns, ConvertNs(op.results[k], forms, *pin));
+      ns = Sum(ns, conversions_.Ns(op.results[k], forms, *pin));
       forms = {*pin};
     }
     if (is_output_[op.results[k]] && Dies(op.results[k], i)) {
@@ -241,7 +153,7 @@ int64_t ShardingSolver::ReadNs(int i, const State& state, const Choice& choice,
 // a fixed state gets its form.
 int64_t ShardingSolver::OutputNs(ValueId value, const TypeIds& have) {
   if (ValueId state = alias_[value]; state != kNoValue) {
-    return ConvertNs(value, have, given_[state][0]);
+    return conversions_.Ns(value, have, given_[state][0]);
   }
   for (TypeId form : have) {
     if (types_.type(form).partial.empty()) return 0;

@@ -9,6 +9,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "passes/analysis/periods.h"
+#include "passes/shard/conversion_costs.h"
 #include "passes/shard/sharding_choices.h"
 
 namespace asyra {
@@ -93,12 +94,6 @@ class ShardingSolver {
                Back* back);
   TypeIds FormsOf(const State& state, ValueId value) const;
   bool IsFixed(ValueId value) const { return !fixed_ids_[value].empty(); }
-  // From the nearest of `have`.
-  int64_t ConvertNs(ValueId value, const TypeIds& have, TypeId need);
-  // From one form to another, with what the gradient costs where that counts.
-  int64_t RedistributeNs(ValueId value, TypeId have, TypeId need);
-  bool Spreads(ValueId value, TypeId have, TypeId need) const;
-  bool Avoided(ValueId value, TypeId have, TypeId need) const;
   // The form in which operand k, read here first, is given.
   TypeId GivenForm(int i, size_t k, const Choice& choice, uint32_t whole);
   std::optional<TypeId> PinnedForm(ValueId value);
@@ -124,6 +119,7 @@ class ShardingSolver {
   std::vector<TypeIds> fixed_ids_;
   std::vector<TypeIds> given_;  // the same over the axes decided so far
   ShardingChoices choices_;
+  ConversionCosts conversions_;
   Periods periods_;
   std::vector<int> last_use_;    // by value: op, -1
   std::vector<bool> is_input_;   // by value
