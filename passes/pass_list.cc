@@ -31,6 +31,7 @@
 #include "passes/shard/plan_options.h"
 #include "passes/shard/plan_sharding.h"
 #include "passes/shard/propagate_sharding.h"
+#include "passes/shard/split_loss.h"
 #include "passes/train/attach_loss.h"
 #include "passes/train/attach_updates.h"
 #include "passes/train/average_loss.h"
@@ -58,6 +59,8 @@ absl::StatusOr<bool> PlanShardingPass(Program& program,
                          ReadPlanOptions(options, program, context));
   ASYRA_ASSIGN_OR_RETURN(plan_options.pins,
                          ReadPins(options.Get<std::string>("pins"), program));
+  ASYRA_ASSIGN_OR_RETURN(plan_options.zero,
+                         ReadZero(options.Get<std::string>("zero")));
   ASYRA_ASSIGN_OR_RETURN(ShardingPlan plan,
                          PlanSharding(program, plan_options, context));
   context.plan = std::make_shared<const ShardingPlan>(std::move(plan));
@@ -190,6 +193,12 @@ const std::vector<PassRecord>& Records() {
                     "input of labels",
                     false}},
        .fn = AttachLoss},
+      {.name = "split_loss",
+       .summary = "cross entropy in parts of a vocabulary that a model axis "
+                  "shards, so that no logits are gathered",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .fn = SplitLoss},
       {.name = "mark_params",
        .summary = "makes the weights that are trained params",
        .from_stage = Stage::kGlobal,
@@ -229,7 +238,11 @@ const std::vector<PassRecord>& Records() {
        .summary = "chooses how each op is sharded over the mesh, by cost",
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
-       .options = PlanOptionDefs(),
+       .options = PlanOptionDefs(
+           {{"zero", AttrKind::kString,
+             "of a training step, what data axes cut: 0 nothing, 1 states, 2 "
+             "gradients too, 3 parameters too, or auto",
+             std::string("auto")}}),
        .fn = PlanShardingPass},
       {.name = "propagate_sharding",
        .summary = "instead of plan_sharding: propagates given shardings",

@@ -39,6 +39,7 @@ Pipeline TrainPasses(const TrainOptions& options) {
     passes.push_back(MakePass(
         "attach_loss",
         {{"output", options.output}, {"next_token", options.next_token}}));
+    passes.push_back(MakePass("split_loss"));
   }
   passes.push_back(MakePass("mark_params", {{"freeze", options.freeze}}));
   if (options.what == What::kEvaluate) {
@@ -79,6 +80,7 @@ Pipeline ShardPasses(const ShardingOptions& options,
                       {"ep_strategy", options.ep_strategy}};
   Pipeline passes = {MakePass("merge_expert_rows"), MakePass("pad_dims", plan)};
   passes.insert(passes.end(), training.begin(), training.end());
+  if (train.has_value()) plan.Set("zero", train->zero);
   passes.push_back(MakePass("plan_sharding", plan));
   passes.push_back(MakePass("partition"));
   return passes;

@@ -31,6 +31,7 @@ struct TrainOptions {
   std::string optimizer = "adamw", decay_of = "matrices";
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0;
   double decay = 0.1, clip = 1;
+  std::string zero = "auto";  // plan_sharding
 };
 
 // Global: a raised model to that.

@@ -17,10 +17,11 @@ PASS_ARROWS = {
     "passes/analysis": set(),
     "passes/rewrite": {"passes/analysis"},
     "passes/raise": {"passes/analysis", "passes/rewrite"},
-    "passes/shard": {"passes/analysis", "passes/rewrite"},
+    "passes/train": {"passes/analysis", "passes/rewrite"},
+    "passes/shard": {"passes/analysis", "passes/rewrite", "passes/train"},
     "passes/fuse": {"passes/analysis", "passes/rewrite"},
     "passes/schedule": {"passes/analysis", "passes/rewrite", "passes/shard",
-                        "passes/fuse"},
+                        "passes/train", "passes/fuse"},
 }
 PASSES = set(PASS_ARROWS)
 # Of the files beside them, what a pass is made of; and what searches among

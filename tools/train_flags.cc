@@ -22,6 +22,11 @@ void AddTrainFlags(CLI::App& app, TrainOptions* options) {
       "what decays: matrices, or REGEX of names of weights");
   add("--clip", &options->clip,
       "largest norm of all gradients together; 0: any");
+  add("--zero", &options->zero,
+      "what dp and sp cut beside activations: 0 nothing, 1 the optimizer's "
+      "states, 2 gradients too, 3 parameters too; auto: 0, unless another "
+      "fits or is faster")
+      ->check(CLI::IsMember({"auto", "0", "1", "2", "3"}));
   add("--freeze", &options->freeze,
       "REGEX: weights whose whole names match are not trained");
   add("--loss", &options->output,

@@ -1,10 +1,7 @@
 // Losses of rows of logits.
 //
-// cross_entropy wants whole rows. Over a sharded vocabulary V = P * (V / P) the
-// same comes from ops that are parallel in the P parts:
-//   lse  = log_sum_exp(log_sum_exp(reshape(logits, [..., P, V/P]), -1), -1)
-//   loss = lse - gather_elements(logits, labels)
-// of which only [..., P] is gathered, and the picked elements are summed.
+// cross_entropy wants whole rows; passes/shard/split_loss.h has the same by ops
+// that are parallel along a sharded vocabulary.
 #include <cmath>
 
 #include "ir/ops/gradient.h"

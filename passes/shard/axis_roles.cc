@@ -212,11 +212,30 @@ bool AxisRoles::MayTakeExperts(int i, FactorId factor, AxisId axis) const {
          experts % (devices * program_.mesh.size(axis)) == 0;
 }
 
+// Whether experts are one of its dimensions.
+bool AxisRoles::TouchesExperts(int i) const {
+  const std::vector<bool>& factors = expert_factors_[i];
+  return std::find(factors.begin(), factors.end(), true) != factors.end();
+}
+
+// Whether op sums over a factor that all its operands have.
+bool AxisRoles::SumsOperands(int i, FactorId factor) const {
+  const AxisRule& rule = labels_.rules[i];
+  if (rule.factors[factor].kind != FactorKind::kSum) return false;
+  for (size_t k = 0; k < rule.operands.size(); ++k) {
+    if (!rule.UsedByOperand(factor, static_cast<int>(k))) return false;
+  }
+  return true;
+}
+
 bool AxisRoles::Allows(int i, FactorId factor, AxisId axis) const {
+  if (allow_all_) return true;
   DimLabel label = labels_.factors[i][factor];
   bool weight = InWeightMatrix(i, factor);
+  bool of_weights = weight && labels_.of_weights[program_.ops[i].results[0]];
   if (ShardsExperts(axis) && label != DimLabel::kBatch &&
-      (!weight || IsExpert(i, factor))) {
+      (!weight || IsExpert(i, factor) ||
+       (of_weights && expert_factors_[i][factor]))) {
     return true;
   }
   switch (roles_[axis]) {
@@ -243,6 +262,9 @@ bool AxisRoles::Divides(int i, FactorId factor, AxisId axis) const {
   if (ShardsExperts(axis) && MovesToExperts(i)) {
     if (ep_strategy_ == EpStrategy::kAllToAll) return label != DimLabel::kNone;
     return ep_strategy_ == EpStrategy::kAllGather && expert_factors_[i][factor];
+  }
+  if (divide_sums_ && IsOwn(label, axis) && SumsOperands(i, factor)) {
+    return !ShardsExperts(axis) || !TouchesExperts(i);
   }
   if (!ContractsWeights(i)) return false;
   if (ShardsExperts(axis) && HasExpert(i)) return IsExpert(i, factor);

@@ -64,6 +64,12 @@ class AxisRoles {
   bool Insist(AxisId axis);
   // Whether the level of the axis requires it to divide the factor.
   bool Insists(int op, FactorId factor, AxisId axis) const;
+  // Of gradients: data axes must divide what sums over their own dimension of
+  // all its operands, as the gradient of weights does, so that its result is
+  // partial and no operand moves.
+  void DivideSums() { divide_sums_ = true; }
+  // Of updates, whose forms are given: any axis may shard anything.
+  void AllowAll() { allow_all_ = true; }
   // A matmul of matrices none of which is a weight: attention.
   bool IsMatmulOfData(int op) const;
   // Whether op has a factor that the axis divides.
@@ -91,6 +97,8 @@ class AxisRoles {
 
  private:
   bool InWeightMatrix(int op, FactorId factor) const;
+  bool TouchesExperts(int op) const;
+  bool SumsOperands(int op, FactorId factor) const;
   bool HasExpert(int op) const;
   int64_t MatrixBytes(int op) const;
   void FindMinorMatrices();
@@ -108,7 +116,7 @@ class AxisRoles {
   std::vector<AxisRole> roles_;         // by axis
   std::vector<Insistence> insistence_;  // by axis
   int64_t minor_bytes_ = 0;  // matrices up to that size need not be divided
-  bool has_experts_ = false;
+  bool has_experts_ = false, divide_sums_ = false, allow_all_ = false;
   // By op, by factor: experts, also where no weights are multiplied.
   std::vector<std::vector<bool>> expert_factors_;
 };

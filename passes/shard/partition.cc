@@ -44,6 +44,7 @@ class Partitioner {
   absl::Status AddOp(int i) {
     const Op& op = from_.ops[i];
     const OpSharding& sharding = plan_.ops[i];
+    if (!plan_.again.empty() && i == plan_.again_from) ForgetForms();
     ASYRA_ASSIGN_OR_RETURN(AxisRule rule, AxisRuleOf(OpUse(from_, op)));
     Op local = op;
     for (size_t k = 0; k < op.operands.size(); ++k) {
@@ -63,6 +64,13 @@ class Partitioner {
       ASYRA_RETURN_IF_ERROR(KeepPinned(op.results[k]));
     }
     return absl::OkStatus();
+  }
+
+  // Leaves of some values only the form in which they were made or given.
+  void ForgetForms() {
+    for (size_t v = 0; v < forms_.size(); ++v) {
+      if (plan_.again[v] && forms_[v].size() > 1) forms_[v].resize(1);
+    }
   }
 
   // A pinned value is redistributed at once, and read in that form.

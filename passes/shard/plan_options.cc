@@ -41,6 +41,14 @@ absl::StatusOr<EpStrategy> ReadEpStrategy(const std::string& text) {
 
 }  // namespace
 
+absl::StatusOr<std::optional<int>> ReadZero(const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  if (text.size() == 1 && text[0] >= '0' && text[0] <= '3') {
+    return text[0] - '0';
+  }
+  return Invalid("zero is '{}'; known are auto, 0, 1, 2, 3", text);
+}
+
 std::vector<AttrDef> PlanOptionDefs(std::vector<AttrDef> more) {
   more.push_back({"beam", AttrKind::kInt, "states kept an op", int64_t{512}});
   more.push_back({"pins", AttrKind::kString,

@@ -1,6 +1,8 @@
 // The options of passes that plan shardings, as text.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -11,6 +13,9 @@ namespace asyra {
 
 // beam, pins, experts, tp_strategy, ep_strategy; `more` before them.
 std::vector<AttrDef> PlanOptionDefs(std::vector<AttrDef> more = {});
+
+// Of the option zero; none for "auto".
+absl::StatusOr<std::optional<int>> ReadZero(const std::string& text);
 
 // The same without pins, parsed; an error names the option and the known
 // values. Costs and names of dimensions are the context's.

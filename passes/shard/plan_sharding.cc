@@ -4,97 +4,10 @@
 
 #include "ir/support/status.h"
 #include "passes/analysis/dim_labels.h"
-#include "passes/shard/axis_use.h"
-#include "passes/shard/redistribute.h"
-#include "passes/shard/sharding_remarks.h"
-#include "passes/shard/sharding_solver.h"
+#include "passes/shard/plan_step.h"
+#include "passes/train/step_phase.h"
 
 namespace asyra {
-namespace {
-
-// Axes of more than one device. Model axes first: what they divide decides
-// what remains for data axes. Inner axes before outer ones.
-AxisList SolveOrder(const Mesh& mesh) {
-  AxisList order;
-  for (bool model : {true, false}) {
-    for (int a = mesh.num_axes(); a-- > 0;) {
-      auto axis = static_cast<AxisId>(a);
-      AxisRole role = RoleOf(mesh.name(axis));
-      bool is_model = role == AxisRole::kModel || role == AxisRole::kExpert;
-      if (mesh.size(axis) > 1 && is_model == model) order.push_back(axis);
-    }
-  }
-  return order;
-}
-
-CostedPlan Unsharded(const DimLabels& labels) {
-  CostedPlan plan;
-  for (const AxisRule& rule : labels.rules) {
-    plan.ops.push_back({FactorAxes(rule.factors.size()),
-                        std::vector<AxisList>(rule.operands.size())});
-  }
-  return plan;
-}
-
-// Decides two axes at a time anew, while that gains.
-absl::Status Improve(ShardingSolver& solver, const AxisList& axes,
-                     CostedPlan* plan) {
-  constexpr int kRounds = 4;
-  bool gained = true;
-  for (int round = 0; round < kRounds && gained; ++round) {
-    gained = false;
-    for (size_t a = 0; a < axes.size(); ++a) {
-      for (size_t b = a + 1; b < axes.size(); ++b) {
-        ASYRA_ASSIGN_OR_RETURN(CostedPlan other,
-                               solver.Solve(*plan, {axes[a], axes[b]}, axes));
-        if (other.ns >= plan->ns) continue;
-        *plan = std::move(other);
-        // With two axes, this was the whole problem.
-        gained = axes.size() > 2;
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-// One axis after the other, then by twos.
-absl::StatusOr<CostedPlan> SolveAll(const Program& program,
-                                    const AxisRoles& roles,
-                                    const PlanOptions& options) {
-  RedistributionCosts types(program.mesh, options.costs);
-  ShardingSolver solver(program, roles, options, types);
-  AxisList axes = SolveOrder(program.mesh), decided;
-  CostedPlan plan = Unsharded(roles.labels());
-  if (axes.empty()) return solver.Solve(plan, {}, {});
-  for (AxisId axis : axes) {
-    decided.push_back(axis);
-    ASYRA_ASSIGN_OR_RETURN(plan, solver.Solve(plan, {axis}, decided));
-  }
-  ASYRA_RETURN_IF_ERROR(Improve(solver, axes, &plan));
-  return plan;
-}
-
-// A requested axis is used wherever its role allows, at any cost.
-absl::Status UseEveryAxis(const Program& program, const PlanOptions& options,
-                          AxisRoles* roles, CostedPlan* plan,
-                          PassContext& context) {
-  if (UnusedAxes(program.mesh, *plan).empty()) return absl::OkStatus();
-  CostedPlan without = *plan;
-  for (bool asks = true; asks;) {
-    asks = false;
-    for (AxisId axis : UnusedAxes(program.mesh, *plan)) {
-      asks |= roles->Insist(axis);
-    }
-    if (!asks) break;
-    ASYRA_ASSIGN_OR_RETURN(*plan, SolveAll(program, *roles, options));
-  }
-  ASYRA_RETURN_IF_ERROR(CheckEveryAxisIsUsed(program, *roles, *plan));
-  RemarkCostOfUse(program, without, *plan, context);
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 bool OpSharding::Shards(AxisId axis) const {
   return std::any_of(
       factors.begin(), factors.end(),
@@ -106,19 +19,23 @@ absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
                                           PassContext& context) {
   ASYRA_ASSIGN_OR_RETURN(DimLabels labels,
                          DimLabels::Of(program, options.dim_names));
-  AxisRoles roles(program, labels, options.expert_axes, options.tp_strategy,
-                  options.ep_strategy);
-  ASYRA_ASSIGN_OR_RETURN(CostedPlan plan, SolveAll(program, roles, options));
-  ASYRA_RETURN_IF_ERROR(UseEveryAxis(program, options, &roles, &plan, context));
-  ASYRA_RETURN_IF_ERROR(
-      CheckExperts(program, roles, plan, options.pins, context));
-  RemarkUndivided(program, roles, plan, context);
+  std::vector<StepPhase> phases = PhasesOf(program);
+  CostedPlan plan;
+  if (phases.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(plan,
+                           PlanForward(program, labels, options, context));
+  } else {
+    ASYRA_ASSIGN_OR_RETURN(plan,
+                           PlanStep(program, labels, phases, options, context));
+  }
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const Type* pin = PinOf(options.pins, program.inputs[i].value);
     if (pin != nullptr) plan.inputs[i] = *pin;
   }
-  return ShardingPlan{std::move(plan.ops), std::move(plan.inputs), options.pins,
-                      static_cast<double>(plan.ns) / 1000};
+  return ShardingPlan{
+      std::move(plan.ops),  std::move(plan.inputs),
+      std::move(plan.pins), std::move(plan.again),
+      plan.again_from,      static_cast<double>(plan.ns) / 1000};
 }
 
 }  // namespace asyra

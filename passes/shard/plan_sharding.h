@@ -8,10 +8,14 @@
 // model axes before data axes; then every two axes together, given the others,
 // until nothing improves.
 //
+// A training step is planned in three parts: forward, with the costs of its
+// gradients; backward; updates (plan_step.h).
+//
 // axis_roles.h says what an axis may shard, and what it must shard where sizes
 // allow.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,7 +41,14 @@ struct ShardingPlan {
   std::vector<OpSharding> ops;  // by op
   std::vector<Type> inputs;     // by program input
   Pins pins;                    // values that every reader finds as pinned
-  double us = 0;  // estimate of plan_sharding: the sum over all ops
+  // By value, or empty: that ops from `again_from` on find it only as it was
+  // made or given, although others had it in another form before: parameters
+  // that are not kept whole until backward.
+  std::vector<bool> again;
+  int again_from = 0;
+  // Estimate of plan_sharding: the sum over all ops; of a training step with
+  // backward as PlanOptions::with_gradients prices it.
+  double us = 0;
 };
 
 struct PlanOptions {
@@ -48,6 +59,14 @@ struct PlanOptions {
   TpStrategy tp_strategy = TpStrategy::kAny;
   EpStrategy ep_strategy = EpStrategy::kAllToAll;
   DimNames dim_names;  // of the inputs; may be empty
+  // The level of ZeRO (zero.h); none: by memory and cost.
+  std::optional<int> zero = 0;
+  // The program is a part of a training step. Norms that are replicated under
+  // tp are then so in backward too, where costs of ops not yet fused would
+  // divide them along the features.
+  bool training = false;
+  // Costs are those of the ops and of their gradients.
+  bool with_gradients = false;
 };
 
 // Of a program of stage global with a mesh. Remarks name the ops that an axis

@@ -24,10 +24,15 @@ AxisList Without(const AxisList& axes, const AxisList& less) {
 
 }  // namespace
 
-ShardingChoices::ShardingChoices(const Program& program, const AxisRoles& roles,
-                                 const PlanOptions& options,
-                                 RedistributionCosts& types)
-    : program_(program), roles_(roles), options_(options), types_(types) {
+ShardingChoices::ShardingChoices(
+    const Program& program, const AxisRoles& roles, const PlanOptions& options,
+    const std::vector<absl::InlinedVector<TypeId, 4>>& fixed,
+    RedistributionCosts& types)
+    : program_(program),
+      roles_(roles),
+      options_(options),
+      fixed_(fixed),
+      types_(types) {
   for (size_t i = 0; i < program.ops.size(); ++i) {
     classes_.push_back(ClassOf(static_cast<int>(i)));
   }
@@ -43,6 +48,7 @@ int ShardingChoices::ClassOf(int i) {
       key += fmt::format(",{}{}.{}", types_.Id(program_.type(value)),
                          roles_.is_weight(value) ? "w" : "",
                          pin == nullptr ? -1 : types_.Id(*pin));
+      for (TypeId form : fixed_[value]) key += fmt::format("f{}", form);
     }
     key.push_back(';');
   };
@@ -113,6 +119,9 @@ bool ShardingChoices::Complete(int i, Choice* choice) {
   double us = options_.costs.OpUs({*op.def, op.attrs, operands, *results},
                                   program_.mesh);
   choice->ns = std::llround(us * 1000);
+  // The gradients of a product are two more; those of other ops read and write
+  // about as much.
+  if (options_.with_gradients) choice->ns *= 3;
   return true;
 }
 

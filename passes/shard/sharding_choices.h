@@ -23,9 +23,12 @@ using Choices = std::vector<Choice>;
 
 class ShardingChoices {
  public:
-  // All must outlive it.
+  // All must outlive it. `fixed` by value: the forms in which inputs are there
+  // that were decided before, empty for others.
   ShardingChoices(const Program& program, const AxisRoles& roles,
-                  const PlanOptions& options, RedistributionCosts& types);
+                  const PlanOptions& options,
+                  const std::vector<absl::InlinedVector<TypeId, 4>>& fixed,
+                  RedistributionCosts& types);
 
   // By op: equal for ops with the same choices under equal plans.
   const std::vector<int>& classes() const { return classes_; }
@@ -55,6 +58,7 @@ class ShardingChoices {
   const Program& program_;
   const AxisRoles& roles_;
   const PlanOptions& options_;
+  const std::vector<absl::InlinedVector<TypeId, 4>>& fixed_;
   RedistributionCosts& types_;
   std::vector<int> classes_;
   absl::flat_hash_map<std::string, int> class_ids_;

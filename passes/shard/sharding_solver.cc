@@ -11,10 +11,17 @@ namespace asyra {
 namespace {
 
 constexpr int64_t kInfeasible = RedistributionCosts::kInfeasible;
-// Cost of avoided choices, which are still used if there is no other.
-constexpr int64_t kAvoidedNs = int64_t{1} << 40;
-
 int64_t Sum(int64_t a, int64_t b) { return std::min(kInfeasible, a + b); }
+
+std::vector<absl::InlinedVector<TypeId, 4>> IdsOf(const Forms& forms,
+                                                  const Program& program,
+                                                  RedistributionCosts& types) {
+  std::vector<absl::InlinedVector<TypeId, 4>> ids(program.values.size());
+  for (size_t v = 0; v < forms.size(); ++v) {
+    for (const Type& form : forms[v]) ids[v].push_back(types.Id(form));
+  }
+  return ids;
+}
 
 }  // namespace
 
@@ -24,24 +31,33 @@ bool CostedPlan::Uses(AxisId axis) const {
 }
 
 ShardingSolver::ShardingSolver(const Program& program, const AxisRoles& roles,
-                               const PlanOptions& options,
+                               const PlanOptions& options, const Forms& fixed,
                                RedistributionCosts& types)
     : program_(program),
       roles_(roles),
       options_(options),
       types_(types),
-      choices_(program, roles, options, types),
+      fixed_(fixed),
+      fixed_ids_(IdsOf(fixed, program, types)),
+      choices_(program, roles, options, fixed_ids_, types),
+      conversions_(program, roles, options, types),
       periods_(program, choices_.classes()),
       last_use_(program.values.size(), -1),
       is_input_(program.values.size(), false),
-      is_output_(program.values.size(), false) {
+      is_output_(program.values.size(), false),
+      alias_(program.values.size(), kNoValue) {
   for (const Input& input : program.inputs) is_input_[input.value] = true;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     for (ValueId value : program.ops[i].operands) {
       last_use_[value] = static_cast<int>(i);
     }
   }
-  for (const Output& output : program.outputs) is_output_[output.value] = true;
+  for (const Output& output : program.outputs) {
+    is_output_[output.value] = true;
+    if (output.alias != kNoValue && IsFixed(output.alias)) {
+      alias_[output.value] = output.alias;
+    }
+  }
 }
 
 absl::StatusOr<CostedPlan> ShardingSolver::Solve(const CostedPlan& plan,
@@ -49,6 +65,10 @@ absl::StatusOr<CostedPlan> ShardingSolver::Solve(const CostedPlan& plan,
                                                  const AxisList& decided) {
   open_ = open;
   decided_ = decided;
+  given_.assign(program_.values.size(), {});
+  for (size_t v = 0; v < fixed_.size(); ++v) {
+    for (const Type& form : fixed_[v]) given_[v].push_back(OverDecided(form));
+  }
   states_.assign(1, {});
   int count = static_cast<int>(program_.ops.size());
   states_before_.assign(count, {});
@@ -61,58 +81,29 @@ absl::StatusOr<CostedPlan> ShardingSolver::Solve(const CostedPlan& plan,
   return Trace();
 }
 
-ShardingSolver::Forms ShardingSolver::FormsOf(const State& state,
-                                              ValueId value) const {
-  Forms forms;
+ShardingSolver::TypeIds ShardingSolver::FormsOf(const State& state,
+                                                ValueId value) const {
+  TypeIds forms = given_[value];
   for (const Held& held : state.frontier) {
     if (held.first == value) forms.push_back(held.second);
   }
   return forms;
 }
 
-// Under a strategy that keeps tokens sharded: an all_reduce over a model axis
-// where a reduce_scatter along tokens could be.
-bool ShardingSolver::Avoided(ValueId value, TypeId have, TypeId need) const {
-  if (options_.tp_strategy != TpStrategy::kSequence) return false;
-  const Type& from = types_.type(have);
-  const Type& to = types_.type(need);
-  for (AxisId axis : from.partial) {
-    bool kept = Contains(to.partial, axis);
-    for (const Dim& dim : to.dims) kept |= Contains(dim.axes, axis);
-    if (kept || roles_.role(axis) != AxisRole::kModel) continue;
-    for (int d = 0; d < to.rank(); ++d) {
-      AxisList axes = to.dims[d].axes;
-      axes.push_back(axis);
-      if (roles_.labels().values[value][d] == DimLabel::kSequence &&
-          to.size(d) % program_.mesh.size(axes) == 0) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
-int64_t ShardingSolver::ConvertNs(ValueId value, const Forms& have,
-                                  TypeId need) {
-  int64_t best = kInfeasible;
-  for (TypeId form : have) {
-    int64_t ns = types_.Ns(form, need);
-    if (ns < kInfeasible && Avoided(value, form, need)) ns += kAvoidedNs;
-    best = std::min(best, ns);
-  }
-  return best;
-}
-
 // How the value must be distributed over the axes decided so far.
 std::optional<TypeId> ShardingSolver::PinnedForm(ValueId value) {
   const Type* pin = PinOf(options_.pins, value);
   if (pin == nullptr) return std::nullopt;
-  Type type = *pin;
-  for (Dim& dim : type.dims) {
+  return OverDecided(*pin);
+}
+
+TypeId ShardingSolver::OverDecided(Type type) {
+  auto drop_later = [this](AxisList* axes) {
     auto later = [&](AxisId axis) { return !Contains(decided_, axis); };
-    dim.axes.erase(std::remove_if(dim.axes.begin(), dim.axes.end(), later),
-                   dim.axes.end());
-  }
+    axes->erase(std::remove_if(axes->begin(), axes->end(), later), axes->end());
+  };
+  for (Dim& dim : type.dims) drop_later(&dim.axes);
+  drop_later(&type.partial);
   return types_.Id(type);
 }
 
@@ -134,32 +125,36 @@ int64_t ShardingSolver::ReadNs(int i, const State& state, const Choice& choice,
   int64_t ns = 0;
   for (size_t k = 0; k < op.operands.size(); ++k) {
     ValueId value = op.operands[k];
-    Forms forms = FormsOf(state, value);
+    TypeIds forms = FormsOf(state, value);
     for (size_t j = 0; j < k; ++j) {
       if (op.operands[j] == value) forms.push_back(choice.operands[j]);
     }
     if (forms.empty()) forms.push_back(GivenForm(i, k, choice, whole));
-    ns = Sum(ns, ConvertNs(value, forms, choice.operands[k]));
+    ns = Sum(ns, conversions_.Ns(value, forms, choice.operands[k]));
     if (is_output_[value] && last_use_[value] == i) {
       forms.push_back(choice.operands[k]);
-      ns = Sum(ns, OutputNs(forms));
+      ns = Sum(ns, OutputNs(value, forms));
     }
   }
   for (size_t k = 0; k < op.results.size(); ++k) {
-    Forms forms = {choice.results[k]};
+    TypeIds forms = {choice.results[k]};
     if (std::optional<TypeId> pin = PinnedForm(op.results[k])) {
-      ns = Sum(ns, ConvertNs(op.results[k], forms, *pin));
+      ns = Sum(ns, conversions_.Ns(op.results[k], forms, *pin));
       forms = {*pin};
     }
     if (is_output_[op.results[k]] && Dies(op.results[k], i)) {
-      ns = Sum(ns, OutputNs(forms));
+      ns = Sum(ns, OutputNs(op.results[k], forms));
     }
   }
   return ns;
 }
 
-// An output that is only there as a partial value is summed.
-int64_t ShardingSolver::OutputNs(const Forms& have) {
+// An output that is only there as a partial value is summed, one that replaces
+// a fixed state gets its form.
+int64_t ShardingSolver::OutputNs(ValueId value, const TypeIds& have) {
+  if (ValueId state = alias_[value]; state != kNoValue) {
+    return conversions_.Ns(value, have, given_[state][0]);
+  }
   for (TypeId form : have) {
     if (types_.type(form).partial.empty()) return 0;
   }
@@ -178,8 +173,8 @@ void ShardingSolver::Extend(int i, const State& state, int from,
   uint32_t free = 0;
   for (size_t k = 0; k < std::min<size_t>(op.operands.size(), 8); ++k) {
     ValueId value = op.operands[k];
-    if (is_input_[value] && last_use_[value] > i && roles_.MayBeWhole(value) &&
-        PinOf(options_.pins, value) == nullptr &&
+    if (is_input_[value] && !IsFixed(value) && last_use_[value] > i &&
+        roles_.MayBeWhole(value) && PinOf(options_.pins, value) == nullptr &&
         FormsOf(state, value).empty()) {
       free |= 1u << k;
     }
@@ -212,6 +207,7 @@ ShardingSolver::State ShardingSolver::Follow(int i, const State& from,
   };
   for (size_t k = 0; k < op.operands.size(); ++k) {
     ValueId value = op.operands[k];
+    if (IsFixed(value)) continue;
     if (is_input_[value] && FormsOf(state, value).empty()) {
       TypeId given = GivenForm(i, k, choice, whole);
       back->given.push_back({static_cast<int>(k), given});
@@ -333,15 +329,35 @@ int ShardingSolver::Stamp(int next, const CostedPlan& plan) {
   return next;
 }
 
+void ShardingSolver::AddForms(int i, const Choice& choice, Forms* forms) const {
+  const Op& op = program_.ops[i];
+  auto add = [&](ValueId value, const Type& type) {
+    std::vector<Type>& known = (*forms)[value];
+    if (std::find(known.begin(), known.end(), type) == known.end()) {
+      known.push_back(type);
+    }
+  };
+  for (size_t k = 0; k < op.operands.size(); ++k) {
+    add(op.operands[k], types_.type(choice.operands[k]));
+  }
+  for (size_t k = 0; k < op.results.size(); ++k) {
+    const Type* pin = PinOf(options_.pins, op.results[k]);
+    add(op.results[k], pin != nullptr ? *pin : types_.type(choice.results[k]));
+  }
+}
+
 CostedPlan ShardingSolver::Trace() const {
   CostedPlan plan;
   plan.ops.resize(program_.ops.size());
+  plan.forms.resize(program_.values.size());
   absl::flat_hash_map<ValueId, TypeId> given;
   int at = 0;  // states are sorted by cost
   plan.ns = states_[0].ns;
   for (size_t i = program_.ops.size(); i-- > 0;) {
     const Back& back = layers_[i]->backs[at];
-    plan.ops[i] = (*layers_[i]->choices)[back.choice].sharding;
+    const Choice& choice = (*layers_[i]->choices)[back.choice];
+    plan.ops[i] = choice.sharding;
+    AddForms(static_cast<int>(i), choice, &plan.forms);
     for (auto [k, type] : back.given) {
       given[program_.ops[i].operands[k]] = type;
     }

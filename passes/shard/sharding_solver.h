@@ -9,14 +9,23 @@
 
 #include "absl/container/inlined_vector.h"
 #include "passes/analysis/periods.h"
+#include "passes/shard/conversion_costs.h"
 #include "passes/shard/sharding_choices.h"
 
 namespace asyra {
+
+// By value: the distributions in which it is there, empty if that is not known.
+using Forms = std::vector<std::vector<Type>>;
 
 // A whole plan and its cost.
 struct CostedPlan {
   std::vector<OpSharding> ops;  // by op
   std::vector<Type> inputs;     // by program input
+  Forms forms;                  // of what the ops read and make
+  Pins pins;                    // of the program's values; may be empty
+  // ShardingPlan has them.
+  std::vector<bool> again;
+  int again_from = 0;
   int64_t ns = 0;
 
   // Whether it shards a factor of some op.
@@ -32,11 +41,16 @@ struct CostedPlan {
 // Where the program repeats and the states at the end of a layer equal those at
 // its beginning except for a constant in every cost, the decisions of that
 // layer are copied to all equal ones that follow.
+//
+// Inputs may be fixed: what was decided before, in another part of a training
+// step. Each is there in its given forms, which are no part of the frontier:
+// readers convert from the nearest one, each for itself.
 class ShardingSolver {
  public:
-  // All must outlive it.
+  // All but `fixed` must outlive it.
   ShardingSolver(const Program& program, const AxisRoles& roles,
-                 const PlanOptions& options, RedistributionCosts& types);
+                 const PlanOptions& options, const Forms& fixed,
+                 RedistributionCosts& types);
 
   // Decides the axes of `open`, with the others as in `plan`; undecided axes
   // shard nothing there.
@@ -69,7 +83,7 @@ class ShardingSolver {
     int from, choice;
     uint32_t whole;  // of the inputs read first, those given whole
   };
-  using Forms = absl::InlinedVector<TypeId, 4>;
+  using TypeIds = absl::InlinedVector<TypeId, 4>;
 
   absl::Status Step(int i, const CostedPlan& plan);
   void Extend(int i, const State& state, int from, const Choices& choices,
@@ -78,14 +92,14 @@ class ShardingSolver {
                  uint32_t whole);
   State Follow(int i, const State& from, const Choice& choice, uint32_t whole,
                Back* back);
-  Forms FormsOf(const State& state, ValueId value) const;
-  // From the nearest of `have`.
-  int64_t ConvertNs(ValueId value, const Forms& have, TypeId need);
-  bool Avoided(ValueId value, TypeId have, TypeId need) const;
+  TypeIds FormsOf(const State& state, ValueId value) const;
+  bool IsFixed(ValueId value) const { return !fixed_ids_[value].empty(); }
   // The form in which operand k, read here first, is given.
   TypeId GivenForm(int i, size_t k, const Choice& choice, uint32_t whole);
   std::optional<TypeId> PinnedForm(ValueId value);
-  int64_t OutputNs(const Forms& have);
+  // The type without axes that are not yet decided.
+  TypeId OverDecided(Type type);
+  int64_t OutputNs(ValueId value, const TypeIds& have);
   bool Dies(ValueId value, int i) const { return last_use_[value] <= i; }
 
   // Skips the repetitions that follow op `next`; returns the op to continue
@@ -95,16 +109,22 @@ class ShardingSolver {
   bool Repeat(const std::vector<State>& before, int begin, int p) const;
 
   CostedPlan Trace() const;
+  void AddForms(int i, const Choice& choice, Forms* forms) const;
 
   const Program& program_;
   const AxisRoles& roles_;
   const PlanOptions& options_;
   RedistributionCosts& types_;
+  const Forms fixed_;  // by value; may be empty
+  std::vector<TypeIds> fixed_ids_;
+  std::vector<TypeIds> given_;  // the same over the axes decided so far
   ShardingChoices choices_;
+  ConversionCosts conversions_;
   Periods periods_;
   std::vector<int> last_use_;    // by value: op, -1
   std::vector<bool> is_input_;   // by value
   std::vector<bool> is_output_;  // by value
+  std::vector<ValueId> alias_;   // by value: the fixed state it replaces
 
   AxisList open_, decided_;
   std::vector<State> states_;                         // before the next op

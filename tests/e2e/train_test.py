@@ -51,6 +51,15 @@ class Training(ToolTest):
                      [str(i + 1) for i in range(steps)])
     return rows[1:]
 
+  def test_zero_changes_no_bit(self):
+    for mesh in (["--dp", "2"], ["--dp", "2", "--tp", "2"]):
+      runs = [
+          self.losses(LLAMA, *SHAPE, *mesh, "--clip", "0", "--zero", zero)
+          for zero in "0123"
+      ]
+      for run in runs[1:]:
+        self.assertEqual(run, runs[0])
+
   def losses(self, *args, **options):
     return [float(row[1]) for row in self.train(*args, *QUICK, **options)]
 

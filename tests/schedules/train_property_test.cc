@@ -170,6 +170,7 @@ TEST(TrainProperty, GradientsAreTheSlopesOfTheLoss) {
 // What of a mesh was tried.
 struct MeshSeen {
   int planned = 0, tiled = 0, fused = 0, searched = 0;
+  int cut = 0;  // with a state cut over a data axis
 };
 
 // Fused, tiled, ordered, with memory planned: any of them or none.
@@ -259,6 +260,76 @@ TEST(TrainProperty, GradientsAreTheSameOnEveryMesh) {
   EXPECT_GE(seen.planned, programs / 2);
   EXPECT_GE(seen.tiled, programs / 20);
   EXPECT_GE(seen.fused, programs / 20);
+}
+
+// A whole step, by sgd, whose updates go on from the gradients' rounding.
+Program Step(Program model, const Mesh& mesh, double clip) {
+  model.mesh = mesh;
+  PassContext context;
+  TrainOptions options;
+  options.optimizer = "sgd";
+  options.momentum = 0.5;
+  options.clip = clip;
+  absl::Status status = RunPasses(model, TrainPasses(options), context);
+  EXPECT_TRUE(status.ok()) << status << ToString(model);
+  return model;
+}
+
+bool HasCutState(const Program& program) {
+  for (const Input& input : program.inputs) {
+    if (input.role != InputRole::kState) continue;
+    for (const Dim& dim : program.type(input.value).dims) {
+      for (AxisId axis : dim.axes) {
+        const std::string& name = program.mesh.name(axis);
+        if (name == "dp" || name == "sp") return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Every level of ZeRO, and what memory and costs choose.
+void CheckStep(uint64_t seed, MeshSeen* seen) {
+  RandomChoice choice(seed);
+  bool linear = seed % 2 == 0;
+  RandomTrainedModel random(&choice, linear);
+  Program model = random.Build(linear ? 4 : 6);
+  double clip = choice.Half() ? 1 : 0;
+  Program single = Step(model, {}, clip);
+  Program program = Step(model, choice.RandomMesh(), clip);
+  PlanOptions options;
+  options.costs = choice.RandomCosts();
+  choice.SetStrategies(program.mesh, &options);
+  options.zero = static_cast<int>(choice.Below(5));
+  if (*options.zero == 4) options.zero.reset();
+  absl::StatusOr<ShardingPlan> plan = PlanWithAnyExperts(program, options);
+  if (!plan.ok()) return;  // an axis has nothing to shard
+  ++seen->planned;
+  absl::StatusOr<Program> local = Partition(program, *plan, options.costs);
+  ASSERT_TRUE(local.ok()) << local.status() << ToString(program);
+  seen->cut += HasCutState(*local);
+  ScheduleSome(&choice, &*local, seen);
+  EXPECT_EQ(Verify(*local), absl::OkStatus()) << ToString(*local);
+  std::vector<Tensor> inputs = InputsOf(single, linear, &choice);
+  std::vector<Tensor> want = ASYRA_VALUE(Interpret(single, inputs));
+  absl::StatusOr<std::vector<Tensor>> got = Interpret(*local, inputs);
+  ASSERT_TRUE(got.ok()) << got.status() << "\n" << ToString(*local);
+  ExpectNear(*local, *got, want, 1e-12);
+}
+
+TEST(TrainProperty, StepsAreTheSameOnEveryMesh) {
+  const char* given = std::getenv("ASYRA_SEED");
+  uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+  int programs = given != nullptr ? 1 : kSanitized ? 40 : 150;
+  MeshSeen seen;
+  for (int i = 0; i < programs; ++i) {
+    SCOPED_TRACE(fmt::format("ASYRA_SEED={}", first + i));
+    CheckStep(first + i, &seen);
+    if (HasFailure()) return;
+  }
+  if (given != nullptr) return;
+  EXPECT_GE(seen.planned, programs / 2);
+  EXPECT_GE(seen.cut, programs / 10);
 }
 
 }  // namespace

@@ -1,0 +1,37 @@
+// What it costs the solver to have a value in another distribution: the
+// collectives between them, in training with those of its gradient, and what
+// the strategies of plan_sharding.h avoid.
+#pragma once
+
+#include "absl/types/span.h"
+#include "ir/program.h"
+#include "passes/shard/axis_roles.h"
+#include "passes/shard/plan_sharding.h"
+#include "passes/shard/redistribute.h"
+
+namespace asyra {
+
+class ConversionCosts {
+ public:
+  // All must outlive it.
+  ConversionCosts(const Program& program, const AxisRoles& roles,
+                  const PlanOptions& options, RedistributionCosts& types)
+      : program_(program), roles_(roles), options_(options), types_(types) {}
+
+  // From the nearest of `have`. An avoided conversion costs more than any sum
+  // of others, less than an infeasible one.
+  int64_t Ns(ValueId value, absl::Span<const TypeId> have, TypeId need);
+
+ private:
+  bool Spreads(ValueId value, TypeId have, TypeId need) const;
+  bool Avoided(ValueId value, TypeId have, TypeId need) const;
+  // From one form to another, with what the gradient costs where that counts.
+  int64_t RedistributeNs(ValueId value, TypeId have, TypeId need);
+
+  const Program& program_;
+  const AxisRoles& roles_;
+  const PlanOptions& options_;
+  RedistributionCosts& types_;
+};
+
+}  // namespace asyra
