@@ -262,7 +262,9 @@ class Scheduler {
     }
     SimResult simulated = Simulate(program, *context_.costs);
     if (capacity_bytes_ > 0) {
-      int64_t bytes = ReportMemory(program, simulated, machine()).device_bytes;
+      int64_t bytes =
+          ReportMemory(program, simulated, machine(), capacity_bytes_)
+              .device_bytes;
       if (bytes > capacity_bytes_) entry.device_bytes = bytes;
       if (!Fits(entry)) return absl::OkStatus();
     }
