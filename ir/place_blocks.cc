@@ -20,10 +20,7 @@ enum class Fit : uint8_t { kLowest, kSmallest };
 class Placement {
  public:
   Placement(const MemoryBlocks& blocks, const ArenaOptions& options, Fit fit)
-      : blocks_(blocks),
-        options_(options),
-        fit_(fit),
-        seen_(blocks.all().size(), -1) {
+      : blocks_(blocks), options_(options), fit_(fit) {
     int end = 0;
     for (const MemoryBlock& block : blocks.all()) {
       end = std::max(end, block.end);
@@ -48,13 +45,10 @@ class Placement {
     return RoundUp(bytes, options_.alignment);
   }
 
-  template <typename Visit>
-  void ForEachPiece(int index, Visit visit) {
-    const MemoryBlock& block = blocks_.all()[index];
-    for (int p = block.begin / width_; p <= (block.end - 1) / width_; ++p) {
-      visit(pieces_[p]);
-    }
-  }
+  // Blocks placed that are in use in a piece of the text.
+  struct Piece {
+    std::vector<int> all, beginning;
+  };
 
   void Place(int index) {
     int64_t bytes = Rounded(index);
@@ -63,28 +57,37 @@ class Placement {
     int64_t offset = FindGap(bytes);
     layout_.offsets[index] = offset;
     layout_.bytes = std::max(layout_.bytes, offset + bytes);
-    ForEachPiece(index,
-                 [&](std::vector<int>& piece) { piece.push_back(index); });
+    const MemoryBlock& block = blocks_.all()[index];
+    int first = block.begin / width_, last = (block.end - 1) / width_;
+    pieces_[first].beginning.push_back(index);
+    for (int p = first; p <= last; ++p) pieces_[p].all.push_back(index);
   }
 
-  // The byte ranges of interfering blocks, by offset.
+  // The byte ranges of interfering blocks, by offset: those in use where this
+  // one begins, and those that begin later.
   void FindTaken(int index) {
     const MemoryBlock& block = blocks_.all()[index];
     taken_.clear();
-    ForEachPiece(index, [&](const std::vector<int>& piece) {
-      for (int other : piece) {
-        const MemoryBlock& placed = blocks_.all()[other];
-        if (placed.begin >= block.end || block.begin >= placed.end ||
-            seen_[other] == index || !blocks_.Interfere(index, other)) {
-          continue;
-        }
-        seen_[other] = index;
-        int64_t offset = layout_.offsets[other];
-        taken_.push_back({offset, offset + Rounded(other)});
-      }
-    });
+    int first = block.begin / width_, last = (block.end - 1) / width_;
+    AddTaken(index, pieces_[first].all);
+    for (int p = first + 1; p <= last; ++p) {
+      AddTaken(index, pieces_[p].beginning);
+    }
     std::sort(taken_.begin(), taken_.end(),
               [](const Taken& a, const Taken& b) { return a.from < b.from; });
+  }
+
+  void AddTaken(int index, const std::vector<int>& others) {
+    const MemoryBlock& block = blocks_.all()[index];
+    for (int other : others) {
+      const MemoryBlock& placed = blocks_.all()[other];
+      if (placed.begin >= block.end || block.begin >= placed.end ||
+          !blocks_.Interfere(index, other)) {
+        continue;
+      }
+      int64_t offset = layout_.offsets[other];
+      taken_.push_back({offset, offset + Rounded(other)});
+    }
   }
 
   int64_t FindGap(int64_t bytes) const {
@@ -104,9 +107,8 @@ class Placement {
   const MemoryBlocks& blocks_;
   ArenaOptions options_;
   Fit fit_;
-  int width_;                             // of a piece, in ops
-  std::vector<std::vector<int>> pieces_;  // blocks placed, by piece of the text
-  std::vector<int> seen_;  // by block: the last one it interfered with
+  int width_;  // of a piece, in ops
+  std::vector<Piece> pieces_;
   std::vector<Taken> taken_;
   ArenaLayout layout_;
 };
@@ -155,12 +157,12 @@ ArenaLayout PlaceBlocks(const MemoryBlocks& blocks,
   int64_t bound = blocks.PeakBytes(options.alignment);
   ArenaLayout best;
   bool found = false;
-  // True when it cannot be better.
+  // True when it is good enough, or cannot be better.
   auto attempt = [&](const Order& order, Fit fit, ArenaLayout* layout) {
     *layout = Placement(blocks, options, fit).Run(order);
     if (!found || layout->bytes < best.bytes) best = *layout;
     found = true;
-    return best.bytes == bound;
+    return best.bytes <= std::max(bound, options.enough_bytes);
   };
   ArenaLayout layout;
   for (Order& order : Orders(blocks)) {

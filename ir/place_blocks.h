@@ -14,6 +14,9 @@ inline constexpr int64_t kArenaAlignment = 512;
 struct ArenaOptions {
   int64_t alignment = kArenaAlignment;
   int64_t padding = 0;  // unused bytes after each block
+  // The first layout found of at most so many bytes is taken; 0: the smallest
+  // found, which takes many times as long.
+  int64_t enough_bytes = 0;
 };
 
 struct ArenaLayout {

@@ -171,15 +171,18 @@ MemoryPoint PeakOf(absl::Span<const MemoryPoint> points) {
 }
 
 // The arena that the executor gives a program without offsets.
-int64_t ArenaToPlan(const Program& program) {
+int64_t ArenaToPlan(const Program& program, int64_t enough_bytes) {
   DefUse def_use(program);
   HappensBefore order(program, def_use);
-  return PlaceBlocks(MemoryBlocks(program, order, def_use, /*in_place=*/false))
+  return PlaceBlocks(MemoryBlocks(program, order, def_use, /*in_place=*/false),
+                     {.enough_bytes = enough_bytes})
       .bytes;
 }
 
 // The arena, and the buffers outside it that are resident.
-int64_t ArenaBytes(const Program& program, absl::Span<const Buffer> buffers) {
+// `enough_bytes` is what both may take.
+int64_t ArenaBytes(const Program& program, absl::Span<const Buffer> buffers,
+                   int64_t enough_bytes) {
   int64_t arena = 0, outside = 0;
   for (size_t v = 0; v < program.values.size(); ++v) {
     const Value& value = program.values[v];
@@ -190,7 +193,9 @@ int64_t ArenaBytes(const Program& program, absl::Span<const Buffer> buffers) {
       outside += RoundUp(buffers[v].bytes, kAllocationBytes);
     }
   }
-  if (program.stage != Stage::kAllocated) arena = ArenaToPlan(program);
+  if (program.stage != Stage::kAllocated) {
+    arena = ArenaToPlan(program, std::max<int64_t>(0, enough_bytes - outside));
+  }
   return outside + RoundUp(arena, kAllocationBytes);
 }
 
@@ -227,7 +232,7 @@ std::vector<LiveBuffer> LiveBuffersAt(const Program& program,
 }
 
 MemoryReport ReportMemory(const Program& program, const SimResult& result,
-                          const Machine& machine) {
+                          const Machine& machine, int64_t enough_bytes) {
   Buffers buffers(program, result.spans);
   MemoryPoint peak = PeakOf(LiveBytes(buffers.all(), 1));
   MemoryReport report;
@@ -235,9 +240,11 @@ MemoryReport ReportMemory(const Program& program, const SimResult& result,
   report.peak_at_us = peak.time_us;
   report.rounded_bytes =
       PeakOf(LiveBytes(buffers.all(), kAllocationBytes)).live_bytes;
-  report.arena_bytes = ArenaBytes(program, buffers.all());
-  report.device_bytes = report.arena_bytes + LibraryBytes(program, machine) +
-                        WorkspaceBytes(program, machine);
+  int64_t others =
+      LibraryBytes(program, machine) + WorkspaceBytes(program, machine);
+  report.arena_bytes =
+      ArenaBytes(program, buffers.all(), enough_bytes - others);
+  report.device_bytes = report.arena_bytes + others;
   return report;
 }
 

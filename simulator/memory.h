@@ -66,8 +66,10 @@ struct MemoryReport {
 // kernels need.
 inline constexpr int64_t kAllocationBytes = 512;
 
-// `result` is the replay of `program`.
+// `result` is the replay of `program`. With `enough_bytes` the arena is the
+// first one found with which device_bytes are no more: whether the step fits is
+// known sooner.
 MemoryReport ReportMemory(const Program& program, const SimResult& result,
-                          const Machine& machine);
+                          const Machine& machine, int64_t enough_bytes = 0);
 
 }  // namespace asyra

@@ -1,6 +1,8 @@
 #include "passes/analysis/repeats.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "passes/analysis/op_classes.h"
@@ -22,6 +24,7 @@ class RepeatFinder {
 
   std::vector<Repeat> Run() {
     Search(0, static_cast<int>(codes_.size()));
+    for (Repeat& repeat : found_) FindMirror(&repeat);
     return std::move(found_);
   }
 
@@ -55,9 +58,12 @@ class RepeatFinder {
         if (count >= 2 && count * period > covered) {
           Repeat candidate =
               BestCut({i - run, period, count}, (run + period) % period);
-          if (Corresponds(candidate)) {
+          if (!Corresponds(candidate)) {
+            candidate = LongestMirror({i - run, period, count}, i);
+          }
+          if (candidate.count * period > covered) {
             best = candidate;
-            covered = count * period;
+            covered = candidate.count * period;
           }
         }
         run = 0;
@@ -97,6 +103,58 @@ class RepeatFinder {
     return crossing;
   }
 
+  // The longest repeat of [run.begin, end), whose ops equal those one period
+  // later, where operands correspond as well: the first and the last layer of
+  // a backward run read something else. Of count 0 if there is none that reads
+  // another one backwards.
+  Repeat LongestMirror(const Repeat& run, int end) const {
+    int longest = 0, last = run.begin, begin = run.begin;
+    for (int i = run.begin; i <= end; ++i) {
+      if (i < end && LinksRepeat(i, begin, run)) continue;
+      if (i - begin > longest) {
+        longest = i - begin;
+        last = i;
+      }
+      begin = i + 1;
+    }
+    Repeat repeat{last - longest, run.period,
+                  (longest + run.period) / run.period};
+    if (repeat.count < 3) return {0, run.period, 0};
+    repeat = BestCut(repeat, (longest + run.period) % run.period);
+    bool backwards = false;
+    for (int i = repeat.begin; i < repeat.begin + repeat.period; ++i) {
+      for (size_t k = 0; k < program_.ops[i].operands.size(); ++k) {
+        backwards |= Stride(i, k, repeat) < 0;
+      }
+    }
+    if (!backwards || !Corresponds(repeat)) return {0, run.period, 0};
+    return repeat;
+  }
+
+  // Whether the operands of op i and of the one a period later come from places
+  // as far apart, or as far as those of the op one period before, unless that
+  // is before `begin`.
+  bool LinksRepeat(int i, int begin, const Repeat& run) const {
+    const Op& a = program_.ops[i];
+    const Op& b = program_.ops[i + run.period];
+    for (size_t k = 0; k < a.operands.size(); ++k) {
+      int def_a = def_use_.def[a.operands[k]];
+      int def_b = def_use_.def[b.operands[k]];
+      if (a.operands[k] == b.operands[k]) continue;
+      if (def_a >= 0 && def_b - def_a == run.period) continue;
+      if (def_a < 0 && def_b < 0) {
+        if (roles_.at(a.operands[k]) != roles_.at(b.operands[k])) return false;
+        continue;
+      }
+      int stride = Stride(i, k, run);
+      if (stride == 0) return false;
+      if (i - run.period >= begin && Stride(i - run.period, k, run) != stride) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   // Whether operands correspond, and each stretch reads the one before.
   bool Corresponds(const Repeat& repeat) const {
     bool chained = false;
@@ -104,7 +162,8 @@ class RepeatFinder {
       const Op& a = program_.ops[i];
       const Op& b = program_.ops[i + repeat.period];
       for (size_t k = 0; k < a.operands.size(); ++k) {
-        if (!OperandsCorrespond(a.operands[k], b.operands[k], repeat)) {
+        if (!OperandsCorrespond(a.operands[k], b.operands[k], repeat) &&
+            !InStride(i, k, repeat)) {
           return false;
         }
         int def = def_use_.def[b.operands[k]];
@@ -124,6 +183,59 @@ class RepeatFinder {
     return def_b - def_a == repeat.period ||
            (def_a < repeat.begin && def_b >= repeat.begin &&
             def_b < repeat.begin + repeat.period);
+  }
+
+  // How far the op that makes operand k of op i lies before the one that makes
+  // it one period later, where these are equal ops outside the repeat; else 0.
+  int Stride(int i, size_t k, const Repeat& repeat) const {
+    ValueId a = program_.ops[i].operands[k];
+    ValueId b = program_.ops[i + repeat.period].operands[k];
+    int def_a = def_use_.def[a], def_b = def_use_.def[b];
+    if (def_a < 0 || def_b < 0 || def_a >= repeat.begin ||
+        def_b >= repeat.begin || codes_[def_a] != codes_[def_b] ||
+        ResultNumber(def_a, a) != ResultNumber(def_b, b)) {
+      return 0;
+    }
+    return def_b - def_a;
+  }
+
+  size_t ResultNumber(int op, ValueId value) const {
+    const auto& results = program_.ops[op].results;
+    return std::find(results.begin(), results.end(), value) - results.begin();
+  }
+
+  // Operand k of op i is as far from the next one as those before it. Two
+  // stretches show no stride.
+  bool InStride(int i, size_t k, const Repeat& repeat) const {
+    int first = repeat.begin + (i - repeat.begin) % repeat.period;
+    int stride = Stride(first, k, repeat);
+    return repeat.count > 2 && stride != 0 && Stride(i, k, repeat) == stride;
+  }
+
+  // By the most frequent of the stretches that the first one reads backwards.
+  void FindMirror(Repeat* repeat) const {
+    if (repeat->count < 3) return;
+    std::map<std::pair<int, int>, int> votes;
+    for (int i = repeat->begin; i < repeat->begin + repeat->period; ++i) {
+      for (size_t k = 0; k < program_.ops[i].operands.size(); ++k) {
+        int stride = Stride(i, k, *repeat);
+        int def = def_use_.def[program_.ops[i].operands[k]];
+        for (size_t r = 0; r < found_.size() && stride < 0; ++r) {
+          const Repeat& other = found_[r];
+          bool within = def >= other.begin && def < other.end();
+          if (!within || other.period != -stride) continue;
+          int stretch = (def - other.begin) / other.period;
+          ++votes[{static_cast<int>(r), stretch}];
+        }
+      }
+    }
+    int most = 0;
+    for (const auto& [mirror, count] : votes) {
+      if (count <= most) continue;
+      most = count;
+      repeat->mirror_of = mirror.first;
+      repeat->mirrored = mirror.second;
+    }
   }
 
   void Search(int begin, int end) {

@@ -1,5 +1,7 @@
 // The layers of a program, found by structure: consecutive stretches of equal
-// ops, each reading results of the one before. Names have no influence.
+// ops, each reading results of the one before. Names have no influence. In a
+// training step the backward layers are a repeat as well: each reads what its
+// mirrored forward layer has kept.
 #pragma once
 
 #include <vector>
@@ -14,14 +16,20 @@ struct Repeat {
   int begin = 0;
   int period = 0;
   int count = 1;
+  // Of a repeat that reads another one backwards: which of FindRepeats' that
+  // is, and the stretch of it that the first stretch reads. Stretch j reads
+  // stretch `mirrored - j`. -1: it mirrors none.
+  int mirror_of = -1;
+  int mirrored = 0;
   int end() const { return begin + period * count; }
 };
 
 // The whole program as repeats, in order and without gaps. Two ops are equal
 // when definition, attributes and types are; two stretches when also their
 // operands correspond: from the same position of the stretch or of the one
-// before, inputs of the same role, or the same value. Boundaries are where the
-// fewest values cross: at the residual stream.
+// before, inputs of the same role, the same value, or values of equal ops that
+// lie as far apart, forwards or backwards, for all stretches. Boundaries are
+// where the fewest values cross: at the residual stream.
 //
 // The longest repeat is taken first, then those before and after it. Time is
 // quadratic in the number of ops, with a small constant.

@@ -76,7 +76,7 @@ class Bucketer {
                       candidate.name, why_[c]));
       return;
     }
-    result->set.push_back(candidate.name);
+    result->set.push_back(NameAndKey(candidate));
     if (candidate.join) {
       result->joined.push_back(candidate.places == 1
                                    ? candidate.name

@@ -36,7 +36,7 @@ struct BucketOptions {
 };
 
 struct BucketResult {
-  // Names of the BucketCandidates() that are merged or joined.
+  // NameAndKey of the BucketCandidates() that are merged or joined.
   std::vector<std::string> set;
   Program program;  // in its best order, unless one was given
   OrderSearchResult found;

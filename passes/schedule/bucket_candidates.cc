@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "fmt/format.h"
+#include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
 #include "passes/analysis/lanes.h"
@@ -14,6 +16,8 @@
 
 namespace asyra {
 namespace {
+
+constexpr char kKeyMark = '#';  // no name has it
 
 class Finder {
  public:
@@ -122,7 +126,7 @@ class Finder {
     auto [entry, added] =
         by_key_.emplace(std::pair(collective, std::move(key)), found_.size());
     if (added) {
-      found_.push_back({NameOf(groups), collective, false, 0, {}});
+      found_.push_back({NameOf(groups), "", collective, false, 0, {}});
     }
     BucketCandidate& candidate = found_[entry->second];
     ++candidate.places;
@@ -149,6 +153,32 @@ class Finder {
   std::vector<BucketCandidate> found_;
 };
 
+// Of definitions and types: those of one lane of the first run, or of the first
+// collectives that are joined. Not of attributes, which other decisions set and
+// a plan repeats later. FNV-1a of their texts.
+std::string KeyOf(const Program& program, const BucketCandidate& candidate) {
+  uint64_t hash = 0xcbf29ce484222325;
+  auto add = [&](std::string_view text) {
+    for (char c : text) {
+      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    }
+  };
+  size_t groups = candidate.join ? 1
+                                 : candidate.groups.size() /
+                                       static_cast<size_t>(candidate.places);
+  add(candidate.join ? "join" : candidate.collective ? "collective" : "run");
+  for (size_t g = 0; g < groups; ++g) {
+    const auto& group = candidate.groups[g];
+    for (size_t i = 0; i < (candidate.join ? group.size() : 1); ++i) {
+      const Op& op = program.ops[group[i]];
+      add(op.def->name);
+      add(ToString(program.OperandTypes(op), program.mesh));
+      add(ToString(program.ResultTypes(op), program.mesh));
+    }
+  }
+  return fmt::format("{:016x}", hash);
+}
+
 }  // namespace
 
 std::vector<BucketCandidate> BucketCandidates(const Program& program) {
@@ -156,9 +186,16 @@ std::vector<BucketCandidate> BucketCandidates(const Program& program) {
   for (JoinCandidate& join : JoinCandidates(program)) {
     auto places = static_cast<int>(join.groups.size());
     candidates.push_back(
-        {std::move(join.name), true, true, places, std::move(join.groups)});
+        {std::move(join.name), "", true, true, places, std::move(join.groups)});
+  }
+  for (BucketCandidate& candidate : candidates) {
+    candidate.key = KeyOf(program, candidate);
   }
   return candidates;
+}
+
+std::string NameAndKey(const BucketCandidate& candidate) {
+  return candidate.name + kKeyMark + candidate.key;
 }
 
 absl::StatusOr<Program> MergeCandidates(
@@ -187,13 +224,22 @@ absl::StatusOr<Program> MergeCandidates(
 
 std::vector<int> CandidatesNamed(absl::Span<const BucketCandidate> candidates,
                                  absl::Span<const std::string> names) {
-  std::vector<int> set;
-  for (size_t c = 0; c < candidates.size(); ++c) {
-    if (absl::c_linear_search(names, candidates[c].name)) {
-      set.push_back(static_cast<int>(c));
+  std::set<int> chosen;
+  for (const std::string& text : names) {
+    size_t mark = text.rfind(kKeyMark);
+    std::string name = text.substr(0, mark);
+    std::vector<int> named, alike;
+    for (size_t c = 0; c < candidates.size(); ++c) {
+      bool same_name = candidates[c].name == name;
+      bool same_key = mark == std::string::npos ||
+                      candidates[c].key == text.substr(mark + 1);
+      if (same_name && same_key) named.push_back(static_cast<int>(c));
+      if (same_key) alike.push_back(static_cast<int>(c));
     }
+    if (mark == std::string::npos || !named.empty()) alike = std::move(named);
+    chosen.insert(alike.begin(), alike.end());
   }
-  return set;
+  return {chosen.begin(), chosen.end()};
 }
 
 }  // namespace asyra

@@ -15,6 +15,9 @@ namespace asyra {
 // Merges that differ only in the layer and are decided together.
 struct BucketCandidate {
   std::string name;  // "layer0.o_proj to layer0.norm", of the first of them
+  // What is merged, whatever it is called: equal in programs that differ in
+  // their layers only.
+  std::string key;
   bool collective = false;
   // Groups of different collectives (join_collectives.h), not of tiles.
   bool join = false;
@@ -37,7 +40,11 @@ absl::StatusOr<Program> MergeCandidates(
     TileMerger& merger, absl::Span<const BucketCandidate> candidates,
     absl::Span<const int> set, std::vector<int>* order = nullptr);
 
-// Indices of candidates by their names; unknown names are left out.
+// The name and the key of a candidate: "layer0.norm#5f3a0c2e91b7d846".
+std::string NameAndKey(const BucketCandidate& candidate);
+
+// Indices of candidates by their names, or by NameAndKey: of those with the key
+// the one so called, or all of them. Unknown ones are left out.
 std::vector<int> CandidatesNamed(absl::Span<const BucketCandidate> candidates,
                                  absl::Span<const std::string> names);
 

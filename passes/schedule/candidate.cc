@@ -18,8 +18,8 @@ namespace {
 OrderSearchOptions OfValues(OrderSearchOptions search,
                             const Candidate& candidate,
                             const CostModel& costs) {
-  search.memory_bytes =
-      ValueBytes(search.memory_bytes, candidate.program, costs.machine());
+  search.memory_bytes = ValueBytes(CapacityLeft(search.memory_bytes, candidate),
+                                   candidate.program, costs.machine());
   return search;
 }
 
@@ -61,6 +61,11 @@ void Take(BucketResult result, Candidate* candidate) {
 
 }  // namespace
 
+int64_t CapacityLeft(int64_t capacity_bytes, const Candidate& candidate) {
+  if (capacity_bytes == 0) return 0;
+  return std::max<int64_t>(1, capacity_bytes - candidate.cut_bytes);
+}
+
 CandidatePlan PlanOf(std::string name, int tiles, const std::string& dim,
                      bool early) {
   CandidatePlan plan{.name = std::move(name), .tiles = tiles, .early = early};
@@ -76,8 +81,9 @@ absl::StatusOr<Candidate> MakeCandidate(const Program& program,
                                         const CandidatePlan& plan,
                                         const OrderSearchOptions& search,
                                         const PassContext& context,
-                                        const PassManagerOptions& manager) {
-  Candidate candidate{plan, program, {}, {}};
+                                        const PassManagerOptions& manager,
+                                        int64_t cut_bytes) {
+  Candidate candidate{plan, program, {}, {}, cut_bytes};
   PassContext own = context;
   own.remarks.clear();
   PassManagerOptions naming = manager;

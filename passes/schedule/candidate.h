@@ -2,6 +2,7 @@
 // plan that can be repeated on a program with more layers.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -40,15 +41,23 @@ struct Candidate {
   Program program;  // stage scheduled; its order is found.best.order
   OrderSearchResult found;
   std::vector<std::string> remarks;
+  // Of the capacity, for what the program does not show: values of layers that
+  // were cut (shorten.h).
+  int64_t cut_bytes = 0;
 };
 
-// Carries out the plan, with `steps` of order search. Needs context.costs.
+// What it leaves of a device's capacity; 0, no limit, stays 0.
+int64_t CapacityLeft(int64_t capacity_bytes, const Candidate& candidate);
+
+// Carries out the plan, with `steps` of order search. `cut_bytes` is that of
+// Candidate. Needs context.costs.
 // Errors: those of the passes, such as a program that cannot be tiled.
 absl::StatusOr<Candidate> MakeCandidate(const Program& program,
                                         const CandidatePlan& plan,
                                         const OrderSearchOptions& search,
                                         const PassContext& context,
-                                        const PassManagerOptions& manager);
+                                        const PassManagerOptions& manager,
+                                        int64_t cut_bytes = 0);
 
 // Searches on, from the best order that there is.
 void ImproveCandidate(Candidate* candidate, OrderSearchOptions search,

@@ -58,7 +58,7 @@ void SortCandidates(std::vector<Candidate>* candidates) {
 }
 
 int64_t CandidateSearch::ValueBytesOf(const Candidate& candidate) const {
-  return ValueBytes(capacity_bytes_, candidate.program,
+  return ValueBytes(CapacityLeft(capacity_bytes_, candidate), candidate.program,
                     context_.costs->machine());
 }
 
@@ -74,7 +74,8 @@ absl::StatusOr<Candidate> CandidateSearch::Make(const Program& program,
   int steps = Searching() ? kFirstLook : options_.search_steps;
   ASYRA_ASSIGN_OR_RETURN(
       Candidate candidate,
-      MakeCandidate(program, plan, Steps(steps), context_, options_.manager));
+      MakeCandidate(program, plan, Steps(steps), context_, options_.manager,
+                    &program == &program_ ? cut_bytes_ : 0));
   steps_ += candidate.found.steps;
   return candidate;
 }

@@ -18,11 +18,14 @@ void SortCandidates(std::vector<Candidate>* candidates);
 
 class CandidateSearch {
  public:
-  // For the local `program`. `capacity_bytes` of a device, 0: no limit; all
-  // other arguments outlive this. `steps` counts the orders that are simulated.
-  CandidateSearch(const Program& program, const ScheduleOptions& options,
-                  int64_t capacity_bytes, PassContext& context, int* steps)
+  // For the local `program`, of which layers with values of `cut_bytes` were
+  // cut (shorten.h). `capacity_bytes` of a device, 0: no limit; all other
+  // arguments outlive this. `steps` counts the orders that are simulated.
+  CandidateSearch(const Program& program, int64_t cut_bytes,
+                  const ScheduleOptions& options, int64_t capacity_bytes,
+                  PassContext& context, int* steps)
       : program_(program),
+        cut_bytes_(cut_bytes),
         options_(options),
         capacity_bytes_(capacity_bytes),
         context_(context),
@@ -67,6 +70,7 @@ class CandidateSearch {
   absl::Status TryJoins(std::vector<Candidate>* candidates, int steps);
 
   const Program& program_;
+  const int64_t cut_bytes_;
   const ScheduleOptions& options_;
   int64_t capacity_bytes_;
   PassContext& context_;

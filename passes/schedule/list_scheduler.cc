@@ -177,14 +177,27 @@ class ListRun {
            (options_.bias.empty() ? 0 : options_.bias[op]);
   }
 
-  int64_t Growth(int op) const {
+  // Bytes that are alive after the op beyond those before it.
+  int64_t Growth(int op) const { return Made(op) - Freed(op); }
+
+  int64_t Made(int op) const {
     int64_t bytes = 0;
     for (int b : s_.makes_[op]) bytes += s_.buffer_bytes_[b];
     return bytes;
   }
 
+  // Of what no other op is still to read.
+  int64_t Freed(int op) const {
+    int64_t bytes = 0;
+    for (int b : s_.reads_[op]) {
+      if (readers_[b] == 1) bytes += s_.buffer_bytes_[b];
+    }
+    return bytes;
+  }
+
   // Of the candidates ready by then, one that fits and has the highest
-  // priority; the one that takes least where none fits.
+  // priority; where none fits, the one after which least is alive: a weight
+  // gradient that is the last to read its operands goes before what makes more.
   int Choose(int server, double by_us) {
     std::vector<int>& list = candidates_[server];
     size_t best = list.size();
@@ -192,8 +205,8 @@ class ListRun {
     for (size_t i = 0; i < list.size(); ++i) {
       int op = list[i];
       if (ready_us_[op] > by_us) continue;
-      bool fits = options_.memory_bytes == 0 || Growth(op) == 0 ||
-                  live_bytes_ + Growth(op) <= options_.memory_bytes;
+      bool fits = options_.memory_bytes == 0 || Made(op) == 0 ||
+                  live_bytes_ + Made(op) <= options_.memory_bytes;
       if (best < list.size() && !Before(op, fits, list[best], best_fits)) {
         continue;
       }

@@ -1,6 +1,6 @@
 // Pass `merge_groups`: merges what bucketing has chosen (bucket.h), by the
-// names of BucketCandidates. This repeats a plan made with a few layers on all
-// layers.
+// names of BucketCandidates, or by their keys, which are the same in a program
+// of more layers. This repeats a plan made with a few layers on all layers.
 #pragma once
 
 #include <string>

@@ -60,11 +60,11 @@ class Scheduler {
         options_(options),
         capacity_bytes_(capacity_bytes),
         context_(context),
-        shorter_(Shorten(program, kLayers)) {}
+        shorter_(Shorten(program, kLayers, &cut_bytes_)) {}
 
   absl::StatusOr<ScheduleResult> Run() {
     result_.baseline = Simulate(program_, *context_.costs);
-    search_.emplace(shorter_, options_, capacity_bytes_, context_,
+    search_.emplace(shorter_, cut_bytes_, options_, capacity_bytes_, context_,
                     &result_.steps);
     ASYRA_RETURN_IF_ERROR(Follow(PlanOf("baseline", 1, "", /*early=*/false)));
     CandidatePlan untiled = PlanOf("1 tile");
@@ -262,7 +262,9 @@ class Scheduler {
     }
     SimResult simulated = Simulate(program, *context_.costs);
     if (capacity_bytes_ > 0) {
-      int64_t bytes = ReportMemory(program, simulated, machine()).device_bytes;
+      int64_t bytes =
+          ReportMemory(program, simulated, machine(), capacity_bytes_)
+              .device_bytes;
       if (bytes > capacity_bytes_) entry.device_bytes = bytes;
       if (!Fits(entry)) return absl::OkStatus();
     }
@@ -358,6 +360,7 @@ class Scheduler {
   const ScheduleOptions& options_;
   const int64_t capacity_bytes_;  // 0: any number
   PassContext& context_;
+  int64_t cut_bytes_ = 0;  // of what shorter_ lacks
   Program shorter_;
   std::optional<CandidateSearch> search_;
   std::vector<Entry> entries_;        // the first is the baseline

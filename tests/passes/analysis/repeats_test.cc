@@ -106,6 +106,46 @@ TEST(FindRepeats, CutsAtTheResidual) {
               ElementsAre("layer4.mlp.residual"));
 }
 
+// A chain of products and its gradient: stretch j of the backward run reads
+// what stretch 2 - j of the forward run has kept, and the same weight.
+TEST(FindRepeats, ABackwardRunMirrorsTheForwardRun) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 global
+program @f(%x: f32[4, 8],
+    %w0: f32[8, 8] weight,
+    %w1: f32[8, 8] weight,
+    %w2: f32[8, 8] weight,
+    %w3: f32[8, 8] weight) -> (f32[4, 8]) {
+%y0 = matmul(%x, %w0) : f32[4, 8]
+%h0 = tanh(%y0) : f32[4, 8]
+%y1 = matmul(%h0, %w1) : f32[4, 8]
+%h1 = tanh(%y1) : f32[4, 8]
+%y2 = matmul(%h1, %w2) : f32[4, 8]
+%h2 = tanh(%y2) : f32[4, 8]
+%y3 = matmul(%h2, %w3) : f32[4, 8]
+%h3 = tanh(%y3) : f32[4, 8]
+%g3 = exp(%h3) : f32[4, 8]
+%d3 = mul(%g3, %y3) : f32[4, 8]
+%g2 = matmul(%d3, %w3) {transpose_b=true} : f32[4, 8]
+%d2 = mul(%g2, %y2) : f32[4, 8]
+%g1 = matmul(%d2, %w2) {transpose_b=true} : f32[4, 8]
+%d1 = mul(%g1, %y1) : f32[4, 8]
+%g0 = matmul(%d1, %w1) {transpose_b=true} : f32[4, 8]
+%d0 = mul(%g0, %y0) : f32[4, 8]
+%dx = matmul(%d0, %w0) {transpose_b=true} : f32[4, 8]
+return %dx
+}
+)"));
+  std::vector<Repeat> repeats = FindRepeats(program);
+  ASSERT_EQ(repeats.size(), 3u);
+  EXPECT_EQ(repeats[0].count, 4);
+  EXPECT_EQ(repeats[0].mirror_of, -1);
+  EXPECT_EQ(repeats[1].count, 1);  // the loss
+  EXPECT_EQ(repeats[2].begin, 9);
+  EXPECT_EQ(repeats[2].count, 4);
+  EXPECT_EQ(repeats[2].mirror_of, 0);
+  EXPECT_EQ(repeats[2].mirrored, 3);
+}
+
 TEST(FindRepeats, CoversProgramsWithoutGaps) {
   for (const char* name : {"gpt3-tiny", "qwen3-moe-tiny", "llama3-8b"}) {
     Program program = ASYRA_VALUE(BuiltinModel(name, {}));

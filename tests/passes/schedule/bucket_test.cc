@@ -5,7 +5,6 @@
 
 #include "gtest/gtest.h"
 #include "models/models.h"
-#include "passes/analysis/repeats.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
 #include "passes/schedule/bucket_candidates.h"
@@ -99,17 +98,6 @@ TEST(BucketCandidates, AreTheSameOfAShorterProgram) {
     EXPECT_EQ(whole.ops[of_whole[i].groups[0][0]].def,
               shorter.ops[of_shorter[i].groups[0][0]].def);
     EXPECT_GE(of_whole[i].places, of_shorter[i].places);
-  }
-}
-
-TEST(Shorten, LeavesWhatDoesNotRepeat) {
-  Mesh mesh = *Mesh::Create({{"tp", 8}});
-  CostModel costs(*LoadMachine("h200x8"), mesh);
-  Program program = LocalLlama(64, 1, mesh, costs);
-  EXPECT_EQ(Shorten(program, 100).ops.size(), program.ops.size());
-  Program shorter = Shorten(program, 3);
-  for (const Repeat& repeat : FindRepeats(shorter)) {
-    EXPECT_LE(repeat.count, 3);
   }
 }
 

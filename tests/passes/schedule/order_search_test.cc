@@ -72,6 +72,27 @@ program @f(%s: f32[1000] state, %x: f32[1000]) -> (f32[1000], f32[1000]) {
             std::find(order.begin(), order.end(), 1));
 }
 
+// Where nothing fits, the product that is the last to read a large gradient
+// goes first: it makes more than the next op of the chain, but frees as much.
+TEST(ListScheduler, WhatFreesItsOperandsIsNotPutOff) {
+  absl::StatusOr<Program> program = ParseProgram(R"(asyra 1 scheduled
+
+program @f(%x: f32[1000, 100], %u: f32[100, 100]) -> (f32[1000, 100], f32[50, 100], f32[50, 100]) {
+  %g = exp(%x) on compute : f32[1000, 100]
+  %m = slice(%g) {dim=0, start=0, stop=50} on compute : f32[50, 100]
+  %m2 = exp(%m) on compute : f32[50, 100]
+  %m3 = exp(%m2) on compute : f32[50, 100]
+  %m4 = exp(%m3) on compute : f32[50, 100]
+  %w = matmul(%g, %u) on compute : f32[1000, 100]
+  return %w, %m, %m4
+}
+)");
+  ASSERT_TRUE(program.ok()) << program.status();
+  CostedProgram costed(*program, Costs(*program));
+  std::vector<int> order = ListScheduler(costed).Run({.memory_bytes = 1});
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 5, 2, 3, 4}));
+}
+
 TEST(OrderSearch, IsNearTheBestOfSmallPrograms) {
   double sum = 0, worst = 0, in_order = 0;
   int programs = 0;

@@ -1,0 +1,111 @@
+// Programs of fewer layers, of forward models and of training steps.
+#include "passes/schedule/shorten.h"
+
+#include "absl/algorithm/container.h"
+#include "gtest/gtest.h"
+#include "ir/printer.h"
+#include "ir/support/check.h"
+#include "ir/verifier.h"
+#include "models/models.h"
+#include "passes/analysis/repeats.h"
+#include "passes/pass_manager.h"
+#include "passes/pipeline.h"
+#include "passes/schedule/bucket_candidates.h"
+#include "simulator/cost_model.h"
+
+namespace asyra {
+namespace {
+
+Program Llama(int64_t layers) {
+  return ASYRA_VALUE(BuiltinModel(
+      "llama3-8b", {{"batch", 4}, {"seq", 1024}, {"layers", layers}}));
+}
+
+// A training step with the weights cut as Megatron does it, so that all layers
+// are cut alike.
+Program Step(int64_t layers) {
+  Program program = Llama(layers);
+  program.mesh = *Mesh::Create({{"dp", 2}, {"tp", 4}});
+  CostModel costs(*LoadMachine("h200x8"), program.mesh);
+  PassContext context{.costs = &costs};
+  ShardingOptions sharding{.propagate = true};
+  sharding.pins =
+      "^(input_ids|labels)$=0@dp;"
+      ".*(q_proj|k_proj|v_proj|gate_proj|up_proj)\\.weight=0@tp;"
+      ".*(o_proj|down_proj)\\.weight=1@tp;.*residual=0@dp";
+  EXPECT_EQ(RunPasses(program, ShardPasses(sharding, TrainOptions{}), context),
+            absl::OkStatus());
+  EXPECT_EQ(RunPasses(program, FusePasses(false, "estimated"), context),
+            absl::OkStatus());
+  return program;
+}
+
+int Count(const Program& program, std::string_view op) {
+  return static_cast<int>(absl::c_count_if(
+      program.ops, [&](const Op& o) { return o.def->name == op; }));
+}
+
+TEST(Shorten, LeavesWhatDoesNotRepeat) {
+  Program program = Llama(12);
+  EXPECT_EQ(Shorten(program, 100).ops.size(), program.ops.size());
+  int64_t cut_bytes = -1;
+  Program shorter = Shorten(program, 3, &cut_bytes);
+  EXPECT_EQ(cut_bytes, 0);
+  EXPECT_LT(shorter.ops.size(), program.ops.size() / 3);
+  for (const Repeat& repeat : FindRepeats(shorter)) {
+    EXPECT_LE(repeat.count, 3);
+  }
+}
+
+// However many layers there are, the short program is the same, but for what
+// combines all layers: the sums of squares.
+TEST(Shorten, CutsForwardBackwardAndUpdatesTogether) {
+  int64_t bytes_of_8 = 0, bytes_of_12 = 0;
+  Program shorter_of_8 = Shorten(Step(8), 4, &bytes_of_8);
+  Program step = Step(12);
+  Program shorter = Shorten(step, 4, &bytes_of_12);
+  EXPECT_EQ(Verify(shorter), absl::OkStatus());
+  EXPECT_EQ(shorter.inputs.size(), step.inputs.size());
+  for (const char* op : {"attention", "attention_grad", "matmul",
+                         "matmul_wgrad", "all_reduce", "adamw"}) {
+    EXPECT_EQ(Count(shorter, op), Count(shorter_of_8, op)) << op;
+  }
+  int kept = Count(shorter, "attention");
+  EXPECT_GE(kept, 4);
+  EXPECT_LE(kept, 6);
+  EXPECT_EQ(Count(shorter, "attention_grad"), 2 * kept);
+  // Seven products and two norms a layer; table, last norm and head.
+  EXPECT_EQ(Count(shorter, "adamw"), 9 * kept + 3);
+  // The stash, or the gradients, of the layers removed; and a few scalars.
+  auto of_layer = static_cast<double>(bytes_of_8) / (8 - kept);
+  EXPECT_GT(of_layer, 0);
+  EXPECT_NEAR(static_cast<double>(bytes_of_12) / (12 - kept), of_layer,
+              1e-4 * of_layer);
+}
+
+// Names begin with the first layer, which backwards is the last one: keys find
+// the candidates of the short program in the whole one.
+TEST(Shorten, KeysOfCandidatesAreThoseOfTheWhole) {
+  Program whole = Step(10);
+  Program shorter = Shorten(whole, 4);
+  PassContext context;
+  for (Program* program : {&whole, &shorter}) {
+    ASSERT_EQ(RunPasses(*program, "tile, start_collectives", context),
+              absl::OkStatus());
+  }
+  std::vector<BucketCandidate> of_whole = BucketCandidates(whole);
+  std::vector<BucketCandidate> of_shorter = BucketCandidates(shorter);
+  size_t tiled = 0;
+  for (const BucketCandidate& candidate : of_shorter) {
+    if (candidate.join) continue;
+    std::vector<std::string> name = {NameAndKey(candidate)};
+    std::vector<int> found = CandidatesNamed(of_whole, name);
+    ASSERT_EQ(found.size(), 1u) << candidate.name;
+    EXPECT_GE(of_whole[found[0]].places, candidate.places) << candidate.name;
+    ++tiled;
+  }
+  EXPECT_GT(tiled, 10u);
+}
+
+}  // namespace
+}  // namespace asyra
