@@ -185,6 +185,28 @@ absl::Status CheckTokens(const TokenFile& file, const Program& step,
                  file.largest(), rows);
 }
 
+// The label of a token is the next one: logits for each of them, of as many
+// classes as there are tokens. A model that ends in a loss has no labels here.
+absl::Status CheckLabels(const TokenFile& file, const Program& step,
+                         const Shape& tokens, const std::string& path) {
+  for (const Input& input : step.inputs) {
+    if (step.value_name(input.value) != kLabels) continue;
+    const Type& labels = step.type(input.value);
+    if (labels.dtype != DType::kI64 || labels.shape() != tokens) {
+      return Invalid(
+          "the model's labels are {}{}, those of tokens {} are i64{}: its "
+          "output is not logits for each token",
+          ToString(labels.dtype), ShapeToString(labels.shape()),
+          ShapeToString(tokens), ShapeToString(tokens));
+    }
+    int64_t classes = ClassLimit(step);
+    if (file.largest() < classes) return absl::OkStatus();
+    return Invalid("{}: it has the token {}, the model's output has {} classes",
+                   path, file.largest(), classes);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TrainOnData(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(TokenFile file, TokenFile::Open(flags.data));
   ASYRA_ASSIGN_OR_RETURN(Training training, LoadTraining(flags));
@@ -193,6 +215,7 @@ absl::Status TrainOnData(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(const Input* tokens, TokensOf(step));
   ASYRA_RETURN_IF_ERROR(CheckTokens(file, step, tokens->value, flags.data));
   Shape shape = step.type(tokens->value).shape();
+  ASYRA_RETURN_IF_ERROR(CheckLabels(file, step, shape, flags.data));
   std::string name = step.value_name(tokens->value);
   ASYRA_RETURN_IF_ERROR(file.At(0, shape[0], shape[1]).status());
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
