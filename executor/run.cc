@@ -75,8 +75,8 @@ class Run {
     Communicator& world = connected == nullptr ? control : *connected;
     std::vector<RankCase> cases;
     for (SharedCase& one : cases_) {
-      ASYRA_RETURN_IF_ERROR(
-          cases.emplace_back(one, control.rank()).Prepare(*device, world));
+      ASYRA_RETURN_IF_ERROR(cases.emplace_back(one, control.rank())
+                                .Prepare(*device, world, options_));
     }
     for (int64_t step = 0; step < options_.repeat; ++step) {
       for (RankCase& one : cases) {

@@ -36,7 +36,7 @@ struct RunOptions {
   // Every collective takes at least this long from the moment its members have
   // met: simulates a slow link. On cpus only.
   double inject_comm_us = 0;
-  // Steps, all of them from the same inputs and state.
+  // Steps, all of them from the same inputs, states and params.
   int64_t repeat = 1;
   // The outputs of all steps must be equal, byte by byte.
   bool check_deterministic = false;

@@ -71,6 +71,18 @@ absl::Status SharedCase::SetStates(Executor& executor, int64_t rank) const {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> SharedCase::Params(
+    Executor& executor) const {
+  std::vector<std::pair<std::string, Tensor>> params;
+  for (const Input& input : program_.inputs) {
+    if (input.role != InputRole::kParam) continue;
+    const std::string& name = program_.value_name(input.value);
+    ASYRA_ASSIGN_OR_RETURN(Tensor value, executor.State(name));
+    params.emplace_back(name, std::move(value));
+  }
+  return params;
+}
+
 absl::Status SharedCase::Report(Executor& executor) {
   report_.memory = executor.memory();
   ASYRA_ASSIGN_OR_RETURN(report_.used, executor.MeasureMemory());
@@ -159,13 +171,22 @@ absl::StatusOr<Tensor> SharedCase::Whole(absl::Span<const RankResult> results,
   return whole;
 }
 
-absl::Status RankCase::Prepare(Device& device, Communicator& world) {
+absl::Status RankCase::Prepare(Device& device, Communicator& world,
+                               const RunOptions& options) {
   ASYRA_ASSIGN_OR_RETURN(executor_, shared_.Prepare(device, world));
+  if (options.repeat > 1) {
+    ASYRA_ASSIGN_OR_RETURN(params_, shared_.Params(*executor_));
+  }
   return absl::OkStatus();
 }
 
 absl::Status RankCase::Step(Communicator& world, const RunOptions& options) {
   ASYRA_RETURN_IF_ERROR(shared_.SetStates(*executor_, rank_));
+  if (!result_.step_us.empty()) {
+    for (const auto& [name, value] : params_) {
+      ASYRA_RETURN_IF_ERROR(executor_->SetState(name, value));
+    }
+  }
   ASYRA_RETURN_IF_ERROR(world.Exchange("").status());  // all at once
   auto begin = Clock::now();
   ASYRA_RETURN_IF_ERROR(executor_->Step(data_));

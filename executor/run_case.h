@@ -34,6 +34,9 @@ class SharedCase {
   // Data inputs of `rank` for a step.
   std::vector<Tensor> DataOf(int64_t rank) const;
   absl::Status SetStates(Executor& executor, int64_t rank) const;
+  // This rank's params as they are now, which a step changes.
+  absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> Params(
+      Executor& executor) const;
 
   // By the one rank of this process that reports.
   absl::Status Report(Executor& executor);
@@ -66,7 +69,8 @@ class RankCase {
   RankCase(SharedCase& shared, int64_t rank)
       : shared_(shared), rank_(rank), data_(shared.DataOf(rank)) {}
 
-  absl::Status Prepare(Device& device, Communicator& world);
+  absl::Status Prepare(Device& device, Communicator& world,
+                       const RunOptions& options);
   // All ranks begin it at once.
   absl::Status Step(Communicator& world, const RunOptions& options);
   absl::StatusOr<RankResult> Finish(bool reports);
@@ -78,6 +82,8 @@ class RankCase {
   int64_t rank_;
   std::unique_ptr<Executor> executor_;
   std::vector<Tensor> data_;
+  // Before the first step; none if it is the only one.
+  std::vector<std::pair<std::string, Tensor>> params_;
   std::vector<Tensor> first_;  // outputs of step 0
   RankResult result_;
 };

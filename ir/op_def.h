@@ -44,6 +44,12 @@ struct Work {
   double cols = 0;
   // Other arithmetic that is between the matmuls, as in attention.
   double vector_flops = 0;
+  // Of ops that go through rows several times, such as softmax: bytes of a row,
+  // and bytes read beyond `read_bytes` where a kernel cannot hold a row.
+  double row_bytes = 0;
+  double reread_bytes = 0;
+  // Device memory that it needs while it runs, such as sums of a wider type.
+  double scratch_bytes = 0;
 };
 
 // A collective of a group of devices. The payload is the larger of a device's

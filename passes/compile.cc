@@ -45,8 +45,11 @@ absl::Status RunDefault(const CompileOptions& options, PassContext& context,
 
 absl::StatusOr<RaisedProgram> Raise(Program model,
                                     const CompileOptions& options,
-                                    const DimNames& dim_names) {
-  RaisedProgram raised{.program = std::move(model), .dim_names = dim_names};
+                                    const DimNames& dim_names,
+                                    const OpSources& op_sources) {
+  RaisedProgram raised{.program = std::move(model),
+                       .dim_names = dim_names,
+                       .op_sources = op_sources};
   if (raised.program.stage != Stage::kGlobal || !options.passes.empty()) {
     return raised;
   }
@@ -66,6 +69,7 @@ absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
   context.remarks = model.remarks;
   context.progress = options.progress;
   context.dim_names = model.dim_names;
+  context.op_sources = model.op_sources;
   CompileResult result;
   result.program = model.program;
   result.timings = model.timings;

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "ir/dim_names.h"
 #include "ir/mesh.h"
+#include "ir/op_sources.h"
 #include "ir/program.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
@@ -55,12 +56,15 @@ struct RaisedProgram {
   std::vector<std::string> remarks;
   std::vector<PassTiming> timings;
   DimNames dim_names;
+  OpSources op_sources;
 };
 // `dim_names` are the names that the model's file gives dimensions of its
-// inputs. Errors: those of the passes.
+// inputs, `op_sources` what it computes values with. Errors: those of the
+// passes.
 absl::StatusOr<RaisedProgram> Raise(Program model,
                                     const CompileOptions& options,
-                                    const DimNames& dim_names = {});
+                                    const DimNames& dim_names = {},
+                                    const OpSources& op_sources = {});
 
 struct CompileResult {
   // The local program before scheduling; none if there was no local stage.

@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "ir/attr.h"
 #include "ir/dim_names.h"
+#include "ir/op_sources.h"
 #include "ir/program.h"
 
 namespace asyra {
@@ -31,6 +32,8 @@ struct PassContext {
   const CostModel* costs = nullptr;
   // The model's names for the dimensions of its inputs; may be empty.
   DimNames dim_names;
+  // Of the model's ops; may be empty.
+  OpSources op_sources;
   // Left by plan_sharding for partition.
   std::shared_ptr<const ShardingPlan> plan;
   std::vector<std::string> remarks;

@@ -18,6 +18,10 @@ constexpr double kShortestSplit = 512;
 // One block of an op that moves bytes: 128 threads of eight 16-byte accesses.
 constexpr double kBlockBytes = 16384;
 
+// Rows of more bytes do not fit in the registers of a block of 1024 threads
+// that keep 32 each (executor/cuda/codegen).
+constexpr double kMostHeldBytes = 1024 * 32 * 4;
+
 struct MatmulTime {
   double us = 0;
   double waves = 0;
@@ -77,6 +81,7 @@ ComputeEstimate EstimateCompute(const Gpu& gpu, const Work& work, DType dtype,
     return estimate;
   }
   estimate.math_us = (work.flops + work.vector_flops) / vector_flops_per_us;
+  if (work.row_bytes > kMostHeldBytes) bytes += work.reread_bytes;
   // Few blocks do not fill the memory, which is what slows small tiles. Parts
   // of blocks count, so that more bytes never take less time.
   if (bytes > 0) {

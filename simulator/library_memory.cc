@@ -54,9 +54,10 @@ int64_t WorkspaceOf(const Program& program, const Op& op,
                ? CopyEngineSumBytes(program, op, machine)
                : PackedBytes(program, op);
   }
-  return WorkOf(OpUse(program, op), program.mesh).matrix
+  Work work = WorkOf(OpUse(program, op), program.mesh);
+  return work.matrix
              ? static_cast<int64_t>(machine.gpu.library_mib.workspace * kMiB)
-             : 0;
+             : static_cast<int64_t>(work.scratch_bytes);
 }
 
 // The connections of a communicator.

@@ -50,6 +50,7 @@ class Buffers {
   }
 
   const std::vector<Buffer>& all() const { return buffers_; }
+  const std::vector<ValueId>& owners() const { return buffer_of_; }
 
  private:
   // A start, and when the first wait for it is over.
@@ -229,6 +230,11 @@ std::vector<LiveBuffer> LiveBuffersAt(const Program& program,
                      return a.bytes > b.bytes;
                    });
   return live;
+}
+
+std::vector<ValueId> BufferOwners(const Program& program,
+                                  absl::Span<const OpSpan> spans) {
+  return Buffers(program, spans).owners();
 }
 
 MemoryReport ReportMemory(const Program& program, const SimResult& result,

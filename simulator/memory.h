@@ -48,6 +48,11 @@ std::vector<LiveBuffer> LiveBuffersAt(const Program& program,
                                       absl::Span<const OpSpan> spans,
                                       double time_us);
 
+// The value whose buffer each value is in: its own, or that of what it is a
+// view of, waits for, or is planned to overwrite.
+std::vector<ValueId> BufferOwners(const Program& program,
+                                  absl::Span<const OpSpan> spans);
+
 // Four answers to "how much memory", each at least the one before.
 struct MemoryReport {
   int64_t live_bytes = 0;     // the peak of MemoryProfile

@@ -9,12 +9,15 @@
 #include "tools/bench_files.h"
 #include "tools/cache_warning.h"
 #include "tools/run_tool.h"
+#include "tools/train_flags.h"
 
 namespace asyra {
 namespace {
 
 struct Flags {
   BenchOptions bench;
+  bool train = false;
+  TrainOptions train_options;
   std::string table, machine_out;
 };
 
@@ -92,6 +95,10 @@ int main(int argc, char** argv) {
       "asyra-bench");
   asyra::AddBenchFlags(app, &flags);
   asyra::AddCompileFlags(app, &flags.bench.compile);
-  return asyra::RunTool(app, argc, argv,
-                        [&flags] { return asyra::Main(flags); });
+  asyra::AddTrainFlag(app, "measures the calls of training steps of the models",
+                      &flags.train, &flags.train_options);
+  return asyra::RunTool(app, argc, argv, [&flags] {
+    if (flags.train) flags.bench.compile.train = flags.train_options;
+    return asyra::Main(flags);
+  });
 }

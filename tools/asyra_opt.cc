@@ -168,16 +168,11 @@ int main(int argc, char** argv) {
         throw CLI::Success();
       },
       "prints the passes and their options");
-  app.add_flag(
-      "--train", flags.train,
+  asyra::AddTrainFlag(
+      app,
       "makes a training step of it: loss, gradients and updates; -o "
-      "is then a folder that gets the step and the programs beside it");
-  asyra::AddTrainFlags(app, &flags.train_options);
-  for (CLI::Option* option : app.get_options([](const CLI::Option* one) {
-         return one->get_group() == "Training";
-       })) {
-    option->needs(app.get_option("--train"));
-  }
+      "is then a folder that gets the step and the programs beside it",
+      &flags.train, &flags.train_options);
   app.add_flag("--print-plan", flags.print_plan,
                "prints how weights and layers are sharded, and what each "
                "collective moves");

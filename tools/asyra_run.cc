@@ -23,6 +23,7 @@
 #include "tools/check_outputs.h"
 #include "tools/compare_single.h"
 #include "tools/compile.h"
+#include "tools/first_params.h"
 #include "tools/run_inputs.h"
 #include "tools/run_report.h"
 #include "tools/run_tool.h"
@@ -168,6 +169,24 @@ absl::Status CheckFlags(const Flags& flags) {
   return absl::OkStatus();
 }
 
+// Runs one program once.
+absl::StatusOr<std::vector<Tensor>> RunOnce(const Flags& flags,
+                                            Communicator* world,
+                                            const Program& program,
+                                            absl::Span<const Tensor> inputs) {
+  if (flags.device == "interpreter") return Interpret(program, inputs);
+  RunOptions options{.timeout_s = flags.run.timeout_s,
+                     .local_rank = flags.run.local_rank,
+                     .ranks_on_host = flags.run.ranks_on_host};
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
+  ASYRA_ASSIGN_OR_RETURN(
+      RunResult result,
+      world == nullptr
+          ? RunOnThreads(program, inputs, *platform, options)
+          : RunAsRank(program, inputs, *platform, *world, options));
+  return std::move(result.outputs);
+}
+
 // Runs the program, on `world` where there is one; its first rank reports.
 absl::Status Run(const Flags& flags, Communicator* world) {
   TestData recorded;
@@ -185,6 +204,13 @@ absl::Status Run(const Flags& flags, Communicator* world) {
       std::vector<Tensor> inputs,
       RunInputs(program, Without(loaded.lacking_weights, recorded.inputs),
                 flags.seed));
+  ASYRA_RETURN_IF_ERROR(SetFirstParams(
+      flags.compile.model, program, loaded.lacking_weights,
+      static_cast<int64_t>(flags.seed),
+      [&](const Program& init, absl::Span<const Tensor> given) {
+        return RunOnce(flags, world, init, given);
+      },
+      &inputs));
   RunReport report{.model = flags.compile.model,
                    .device = flags.device,
                    .program = &program,
@@ -290,7 +316,10 @@ void AddRunFlags(CLI::App& app, Flags* flags) {
                  "started by torchrun or srun; auto: by how they were started")
       ->check(CLI::IsMember({"auto", "local", "mpi", "tcp"}))
       ->capture_default_str();
-  app.add_option("--repeat", run.repeat, "steps, all from the same inputs")
+  app.add_option(
+         "--repeat", run.repeat,
+         "steps, all from the same inputs, states and params: those of a "
+         "training step are put back in between")
       ->capture_default_str();
   app.add_option("--profile", flags->profile,
                  "writes a trace of rank 0's last step, for Perfetto");
@@ -345,7 +374,8 @@ int main(int argc, char** argv) {
   app.add_option("--seed", flags.seed, "of random inputs")
       ->capture_default_str();
   app.add_flag("--random-weights", flags.random_weights,
-               "random values for weights that a program file has no data for; "
+               "random values for weights that a program file has no data for, "
+               "those of init.asyra where that lies beside a training step; "
                "weights of a model without data are always random");
   app.footer(
       "Tuning results and compiled kernels of GPUs are kept in "

@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <optional>
 
 #include "CLI/CLI.hpp"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
+#include "nlohmann/json.hpp"
 #include "simulator/page.h"
 #include "simulator/profile_diff.h"
 #include "simulator/profile_json.h"
@@ -18,6 +20,8 @@
 #include "tools/run_tool.h"
 #include "tools/step_shape.h"
 #include "tools/sweep.h"
+#include "tools/train_flags.h"
+#include "tools/train_report.h"
 
 namespace asyra {
 namespace {
@@ -26,7 +30,8 @@ constexpr int kSweepSearchSteps = 200;  // of a point, unless asked for
 
 struct Flags {
   CompileFlags compile;
-  bool strict = false;
+  bool strict = false, train = false;
+  TrainOptions train_options;
   std::string json, trace, html;
   // sweep
   std::vector<std::string> grid;
@@ -51,6 +56,7 @@ void Print(const Flags& flags, const std::string& text) {
 struct Simulated {
   CompiledModel compiled;
   Profile profile;
+  std::optional<TrainReport> training;  // of a training step
 };
 
 absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
@@ -79,14 +85,31 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
        .step = StepShapeOf(result.compiled.raised, result.compiled.dim_names),
        .noise = result.compiled.noise,
        .capacity_gib = compile.capacity_gib});
+  result.training =
+      ReportTraining(result.compiled.program, *result.compiled.simulated,
+                     result.compiled.costs->machine(), &result.profile);
   std::string slower = SlowerText(compile, result.compiled);
   if (!slower.empty()) result.profile.notes.push_back(std::move(slower));
   return result;
 }
 
+std::string JsonOf(const Simulated& result) {
+  std::string text = ProfileJson(result.profile);
+  if (!result.training.has_value()) return text;
+  auto json = nlohmann::ordered_json::parse(text);
+  json["training"] = TrainJson(*result.training);
+  return json.dump() + "\n";
+}
+
+std::string TextOf(const Simulated& result) {
+  std::string text = Report(result.profile);
+  return result.training.has_value() ? text + TrainText(*result.training)
+                                     : text;
+}
+
 absl::Status WriteOutputs(const Flags& flags, const Simulated& result) {
   if (!flags.json.empty()) {
-    ASYRA_RETURN_IF_ERROR(Write(flags.json, ProfileJson(result.profile)));
+    ASYRA_RETURN_IF_ERROR(Write(flags.json, JsonOf(result)));
   }
   if (!flags.trace.empty()) {
     ASYRA_RETURN_IF_ERROR(Write(
@@ -103,7 +126,7 @@ absl::Status WriteOutputs(const Flags& flags, const Simulated& result) {
 absl::Status RunOne(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(Simulated result, SimulateModel(flags, flags.compile));
   ASYRA_RETURN_IF_ERROR(WriteOutputs(flags, result));
-  Print(flags, Report(result.profile));
+  Print(flags, TextOf(result));
   return CheckCapacity(result.profile);
 }
 
@@ -121,7 +144,7 @@ absl::Status Explain(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<Sensitivity> sensitivities,
                          Sensitivities(program, flags.compile.machine,
                                        MachineEdits(flags.compile), options));
-  Print(flags, Report(result.profile) + CriticalPathReport(result.profile) +
+  Print(flags, TextOf(result) + CriticalPathReport(result.profile) +
                    SensitivityReport(sensitivities));
   return CheckCapacity(result.profile);
 }
@@ -188,6 +211,9 @@ void AddCommonFlags(CLI::App& app, Flags* flags) {
   AddCompileFlags(app, &flags->compile);
   app.add_flag("--strict", flags->strict,
                "refuses costs that were not measured or interpolated");
+  AddTrainFlag(app,
+               "simulates a training step of it: loss, gradients and updates",
+               &flags->train, &flags->train_options);
   app.add_option("--json", flags->json,
                  "writes the result here; -: stdout, instead of the text");
   app.add_option("--html", flags->html,
@@ -261,9 +287,12 @@ int main(int argc, char** argv) {
   asyra::Flags flags;
   asyra::Command command = nullptr;
   CLI::App app(
-      "Simulates one forward step of a model on a machine that need not be "
-      "there.",
+      "Simulates one step of a model, forward or with --train of training, on "
+      "a machine that need not be there.",
       "asyra-sim");
   asyra::AddCommands(app, &flags, &command);
-  return asyra::RunTool(app, argc, argv, [&] { return command(flags); });
+  return asyra::RunTool(app, argc, argv, [&] {
+    if (flags.train) flags.compile.train = flags.train_options;
+    return command(flags);
+  });
 }

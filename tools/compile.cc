@@ -38,7 +38,7 @@ absl::Status CheckNoRoles(const CompileFlags& flags) {
 }
 
 absl::StatusOr<Program> ReadModel(const CompileFlags& flags,
-                                  DimNames* dim_names) {
+                                  LoadedModel* loaded) {
   ASYRA_ASSIGN_OR_RETURN(auto dims, ParseDims(flags.dims));
   std::filesystem::path path = flags.model;
   if (path.extension() != ".onnx") {
@@ -56,7 +56,8 @@ absl::StatusOr<Program> ReadModel(const CompileFlags& flags,
     for (const auto& [name, tensor] : flags.recorded) {
       import.shapes.emplace_back(name, tensor.shape());
     }
-    return ImportOnnx(flags.model, import, dim_names);
+    return ImportOnnx(flags.model, import, &loaded->dim_names,
+                      &loaded->op_sources);
   }
   if (std::filesystem::exists(path)) {
     return Invalid("{}: neither an .onnx nor an .asyra file", flags.model);
@@ -86,7 +87,7 @@ void TryUnchanged(const CompileFlags& flags, const RaisedModel& model,
 
 absl::StatusOr<LoadedModel> LoadModel(const CompileFlags& flags) {
   LoadedModel loaded;
-  ASYRA_ASSIGN_OR_RETURN(loaded.program, ReadModel(flags, &loaded.dim_names));
+  ASYRA_ASSIGN_OR_RETURN(loaded.program, ReadModel(flags, &loaded));
   loaded.lacking_weights = WeightsWithoutData(loaded.program);
   ASYRA_RETURN_IF_ERROR(AddWeightData(flags.recorded, &loaded.program));
   return loaded;
@@ -98,8 +99,9 @@ absl::StatusOr<RaisedModel> LoadRaised(const CompileFlags& flags) {
   ASYRA_ASSIGN_OR_RETURN(LoadedModel loaded, LoadModel(flags));
   model.imported = std::move(loaded.program);
   model.lacking_weights = std::move(loaded.lacking_weights);
-  ASYRA_ASSIGN_OR_RETURN(model.raised,
-                         Raise(model.imported, options, loaded.dim_names));
+  ASYRA_ASSIGN_OR_RETURN(
+      model.raised,
+      Raise(model.imported, options, loaded.dim_names, loaded.op_sources));
   return model;
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "ir/dim_names.h"
+#include "ir/op_sources.h"
 #include "ir/program.h"
 #include "passes/compile.h"
 #include "tools/compile_flags.h"
@@ -21,6 +22,7 @@ struct LoadedModel {
   // The names of an .onnx file for dimensions of its inputs; empty for other
   // models.
   DimNames dim_names;
+  OpSources op_sources;  // of an .onnx file
 };
 
 // The model alone: read, imported or built. Of the flags, `model`, `dims`,

@@ -1,6 +1,8 @@
 #include "tools/phase_report.h"
 
+#include <algorithm>
 #include <map>
+#include <vector>
 
 #include "fmt/format.h"
 #include "ir/support/units.h"
@@ -11,9 +13,41 @@ namespace asyra {
 namespace {
 
 struct PhaseTime {
-  double compute_us = 0, comm_us = 0, exposed_us = 0;
+  double elapsed_us = 0, compute_us = 0, comm_us = 0, exposed_us = 0;
   int collectives = 0;
 };
+
+// Each moment of the step counts for the earliest phase that runs an op then;
+// one without any for the phase of the next op, or of the last one.
+void AddElapsed(const std::vector<std::pair<StepPhase, const ProfileOp*>>& ops,
+                double makespan_us, std::map<StepPhase, PhaseTime>* times) {
+  struct Edge {
+    double us;
+    StepPhase phase;
+    int running;  // 1 as it begins, -1 as it ends
+  };
+  std::vector<Edge> edges;
+  for (const auto& [phase, op] : ops) {
+    edges.push_back({op->start_us, phase, 1});
+    edges.push_back({op->end_us, phase, -1});
+  }
+  std::stable_sort(edges.begin(), edges.end(),
+                   [](const Edge& a, const Edge& b) { return a.us < b.us; });
+  std::map<StepPhase, int> running;
+  StepPhase last = StepPhase::kForward;
+  double until_us = 0;
+  for (const Edge& edge : edges) {
+    auto first =
+        std::find_if(running.begin(), running.end(),
+                     [](const auto& entry) { return entry.second > 0; });
+    StepPhase phase = first == running.end() ? edge.phase : first->first;
+    (*times)[phase].elapsed_us += edge.us - until_us;
+    until_us = edge.us;
+    running[edge.phase] += edge.running;
+    last = edge.phase;
+  }
+  (*times)[last].elapsed_us += makespan_us - until_us;
+}
 
 // Of a training step; empty for others.
 std::map<StepPhase, PhaseTime> PhaseTimes(const Program& program,
@@ -25,12 +59,15 @@ std::map<StepPhase, PhaseTime> PhaseTimes(const Program& program,
   }
   std::map<StepPhase, PhaseTime> times;
   if (phases.empty()) return times;
+  std::vector<std::pair<StepPhase, const ProfileOp*>> ops;
   for (const ProfileOp& op : profile.ops) {
-    PhaseTime& time = times[of_name[op.name]];
+    ops.emplace_back(of_name[op.name], &op);
+    PhaseTime& time = times[ops.back().first];
     (op.is_collective() ? time.comm_us : time.compute_us) += op.duration_us();
     time.exposed_us += op.exposed_us;
     time.collectives += op.is_collective() ? 1 : 0;
   }
+  AddElapsed(ops, profile.makespan_us, &times);
   return times;
 }
 
@@ -39,8 +76,9 @@ std::map<StepPhase, PhaseTime> PhaseTimes(const Program& program,
 std::string PhasesText(const Program& program, const Profile& profile) {
   std::string text;
   for (const auto& [phase, time] : PhaseTimes(program, profile)) {
-    text += fmt::format("  {:<9} {:>9} of computation", ToString(phase),
-                        TimeText(time.compute_us));
+    text +=
+        fmt::format("  {:<9} {:>10}: {:>10} of computation", ToString(phase),
+                    TimeText(time.elapsed_us), TimeText(time.compute_us));
     if (time.collectives > 0) {
       text += fmt::format(", {} collective{} of {}, {} exposed",
                           time.collectives, time.collectives == 1 ? "" : "s",
@@ -54,7 +92,8 @@ std::string PhasesText(const Program& program, const Profile& profile) {
 nlohmann::json PhasesJson(const Program& program, const Profile& profile) {
   nlohmann::json json = nlohmann::json::object();
   for (const auto& [phase, time] : PhaseTimes(program, profile)) {
-    json[std::string(ToString(phase))] = {{"compute_us", time.compute_us},
+    json[std::string(ToString(phase))] = {{"elapsed_us", time.elapsed_us},
+                                          {"compute_us", time.compute_us},
                                           {"comm_us", time.comm_us},
                                           {"exposed_us", time.exposed_us},
                                           {"collectives", time.collectives}};

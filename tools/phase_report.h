@@ -10,12 +10,14 @@
 namespace asyra {
 
 // A row for each of forward, backward and update (passes/train/step_phase.h):
-// the sum of its ops' times, which may overlap, its collectives, and the time
-// in which these run and no computation does. Empty if `program`, which
+// its part of the makespan (while phases overlap, time is the earlier one's),
+// the sum of its ops' times, its collectives, and the time in which these run
+// and no computation does. Empty if `program`, which
 // `profile` is of, is no training step.
 std::string PhasesText(const Program& program, const Profile& profile);
 
-// {"forward": {"compute_us", "comm_us", "exposed_us", "collectives"}, ...}
+// {"forward": {"elapsed_us", "compute_us", "comm_us", "exposed_us",
+// "collectives"}, ...}
 nlohmann::json PhasesJson(const Program& program, const Profile& profile);
 
 }  // namespace asyra

@@ -11,6 +11,7 @@
 #include "passes/analysis/repeats.h"
 #include "passes/train/step_phase.h"
 #include "simulator/cost_model.h"
+#include "simulator/text.h"
 
 namespace asyra {
 namespace {
@@ -115,13 +116,62 @@ std::string ValueRows(const Program& program, std::string_view title,
   return text;
 }
 
-std::string MoveRow(const Program& program, const Move& move) {
+std::string MoveRow(const Program& program, const Move& move,
+                    const std::string& name, const std::string& count) {
   std::string from = TypeOf(program, move.value);
   std::string to = TypeOf(program, move.result);
   // The element type once.
-  return fmt::format("    {:<14} over {:<5} %{}\n      {} -> {}, {} sent\n",
-                     move.op, move.axes, program.value_name(move.value), from,
+  return fmt::format("    {:<14} over {:<5} %{}{}\n      {} -> {}, {} sent\n",
+                     move.op, move.axes, name, count, from,
                      to.substr(to.find('[')), BytesText(move.wire_bytes));
+}
+
+// Rows that are the same but for numbers in the names, as those of layers are,
+// as one: %layer*.up. `row_of` makes one of a name and ", 12 of them".
+template <typename T, typename NameOf, typename RowOf>
+std::string AlikeRows(const std::vector<T>& all, NameOf name_of, RowOf row_of) {
+  struct Group {
+    const T* first;
+    int count = 0;
+  };
+  std::vector<Group> groups;  // in order
+  std::map<std::string, size_t> group_of;
+  for (const T& one : all) {
+    std::string key = row_of(one, NamePattern(name_of(one)), "");
+    auto [found, added] = group_of.try_emplace(key, groups.size());
+    if (added) groups.push_back({&one});
+    ++groups[found->second].count;
+  }
+  std::string text;
+  for (const Group& group : groups) {
+    std::string name(name_of(*group.first));
+    text += group.count == 1 ? row_of(*group.first, name, "")
+                             : row_of(*group.first, NamePattern(name),
+                                      fmt::format(", {} of them", group.count));
+  }
+  return text;
+}
+
+// Those of a phase, in which layers are not told apart.
+std::string WeightRows(const Program& program,
+                       const std::vector<ValueId>& weights) {
+  std::string_view title = "weights";
+  std::string text = AlikeRows(
+      weights, [&](ValueId value) { return program.value_name(value); },
+      [&](ValueId value, const std::string& name, const std::string& count) {
+        return fmt::format("             %{:<34} {}{}\n", name,
+                           TypeOf(program, value), count);
+      });
+  if (!text.empty()) text.replace(4, title.size(), title);
+  return text;
+}
+
+std::string MoveRows(const Program& program, const std::vector<Move>& moves) {
+  return AlikeRows(
+      moves, [&](const Move& move) { return program.value_name(move.value); },
+      [&](const Move& move, const std::string& name, const std::string& count) {
+        return MoveRow(program, move, name, count);
+      });
 }
 
 std::string BlockText(const Program& program, const Block& block) {
@@ -134,8 +184,14 @@ std::string BlockText(const Program& program, const Block& block) {
                           : fmt::format(", {} collective{}", block.moves.size(),
                                         block.moves.size() == 1 ? "" : "s"));
   text += ValueRows(program, "in", block.in);
+  if (!block.phase.empty()) {
+    return text + WeightRows(program, block.weights) +
+           MoveRows(program, block.moves);
+  }
   text += ValueRows(program, "weights", block.weights);
-  for (const Move& move : block.moves) text += MoveRow(program, move);
+  for (const Move& move : block.moves) {
+    text += MoveRow(program, move, program.value_name(move.value), "");
+  }
   return text + ValueRows(program, "out", block.out);
 }
 

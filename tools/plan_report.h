@@ -15,7 +15,8 @@ namespace asyra {
 // move, its type before and after, and the bytes that each device sends over
 // the links by a ring: 2(n-1)/n of the buffer in an all_reduce over n devices,
 // (n-1)/n in the others. What does not repeat in a training step is printed by
-// its phases: forward, backward, update.
+// its phases: forward, backward, update, and there weights and collectives that
+// differ in the numbers of their names alone are one row: "%layer*.up".
 std::string PlanText(const Program& program);
 
 // {"blocks": [{"phase", "repeats", "ops", "in", "weights", "collectives",

@@ -8,6 +8,8 @@
 #include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "ir/weight_store.h"
+#include "passes/train/attach_updates.h"
+#include "passes/train/step_phase.h"
 
 namespace asyra {
 namespace {
@@ -71,6 +73,20 @@ absl::StatusOr<std::vector<int>> Match(const Program& program,
   return match;
 }
 
+// Random moments would mean nothing: those of squares are not negative.
+void BeginTraining(const Program& program, std::vector<Tensor>* inputs) {
+  if (PhasesOf(program).empty()) return;
+  for (size_t i = 0; i < inputs->size(); ++i) {
+    const Input& input = program.inputs[i];
+    const Type& type = program.type(input.value);
+    if (input.role == InputRole::kState) {
+      (*inputs)[i] = Tensor(type.dtype, type.shape());
+    } else if (program.value_name(input.value) == kRate) {
+      (*inputs)[i] = Tensor::FromDoubles(type.dtype, {}, {kRunRate});
+    }
+  }
+}
+
 }  // namespace
 
 int64_t IndexLimit(const Program& program) {
@@ -106,6 +122,7 @@ absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,
                                               const NamedTensors& recorded,
                                               uint64_t seed) {
   std::vector<Tensor> inputs = RandomInputs(program, seed, IndexLimit(program));
+  BeginTraining(program, &inputs);
   if (recorded.empty()) return inputs;
   std::vector<size_t> given = GivenInputs(program);
   ASYRA_ASSIGN_OR_RETURN(std::vector<int> match,

@@ -12,6 +12,8 @@
 
 namespace asyra {
 
+inline constexpr double kRunRate = 1e-4;
+
 // The number of rows of the smallest lookup table in the program: a random
 // index below it is valid everywhere. A small number if there is no table.
 int64_t IndexLimit(const Program& program);
@@ -19,7 +21,8 @@ int64_t IndexLimit(const Program& program);
 // One tensor per input of the program. Recorded tensors are given to the data
 // and state inputs of their names; when none has the name of an input, in
 // order. Weights without data and, where nothing is recorded, other inputs are
-// random and reproducible from `seed`.
+// random and reproducible from `seed`; of a training step (attach_updates),
+// states are zeros, as before its first step, and the rate is kRunRate.
 // Errors: a recorded tensor that no input takes, an input that is not
 // recorded, another element type or shape; both are named.
 absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,

@@ -11,6 +11,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "ir/support/status.h"
+#include "passes/train/step_phase.h"
 #include "simulator/library_memory.h"
 #include "simulator/memory.h"
 #include "simulator/profile.h"
@@ -18,6 +19,7 @@
 #include "tools/neighbours.h"
 #include "tools/step_shape.h"
 #include "tools/sweep_marks.h"
+#include "tools/train_report.h"
 
 namespace asyra {
 namespace {
@@ -77,7 +79,11 @@ void Fill(const Program& program, const SimResult& simulated,
   point->lower_bound_us = simulated.lower_bound_us;
   point->bubble = simulated.bubble;
   point->exposed_comm_us = simulated.exposed_comm_us;
-  point->mfu = ModelFlopUtilization(program, machine, simulated.makespan_us);
+  point->training = !PhasesOf(program).empty();
+  point->mfu =
+      point->training
+          ? TrainingMfu(program, machine, simulated.makespan_us)
+          : ModelFlopUtilization(program, machine, simulated.makespan_us);
   point->formula = FormulaShare(simulated);
   point->peak_bytes = ReportMemory(program, simulated, machine).device_bytes;
   point->capacity_bytes = CapacityBytes(capacity_gib, machine);

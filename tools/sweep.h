@@ -35,7 +35,8 @@ struct SweepPoint {
   int64_t devices = 0;
   StepShape step;
   double makespan_us = 0, lower_bound_us = 0, bubble = 0, exposed_comm_us = 0;
-  double mfu = 0;
+  double mfu = 0;  // of a training step TrainingMfu
+  bool training = false;
   double formula = 0;      // share of the makespan with costs by formula
   int64_t peak_bytes = 0;  // of the device (MemoryReport)
   int64_t capacity_bytes = 0;

@@ -42,10 +42,14 @@ double TokensPerSecond(const SweepPoint& point) {
   return TokensPerSecond(point.step, point.makespan_us);
 }
 
+double TokensPerSecondAndDevice(const SweepPoint& point) {
+  return TokensPerSecond(point) / static_cast<double>(point.devices);
+}
+
 // Samples of a model without tokens.
-std::string TokensText(const SweepPoint& point) {
+std::string TokensText(const SweepPoint& point, double per_s) {
   if (!point.step.known()) return "-";
-  std::string text = CountText(TokensPerSecond(point));
+  std::string text = CountText(per_s);
   return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
@@ -123,14 +127,17 @@ std::string SweepText(const std::vector<GridAxis>& grid,
     width = std::max(width, NameOf(grid, point.values).size());
   }
   std::optional<StepShape> common = CommonStep(points);
+  bool training = absl::c_any_of(
+      points, [](const SweepPoint& point) { return point.training; });
   std::string text;
   if (common.has_value() && common->known()) {
     text = fmt::format("step: {}\n", ToText(*common));
   }
   text += fmt::format(
-      "{:<{}} {:>7} {:>12} {:>10} {:>12} {:>8} {:>12} {:>6} {:>9} {:>10} "
+      "{:<{}} {:>7} {:>12} {:>10} {}{:>12} {:>8} {:>12} {:>6} {:>9} {:>10} "
       "{:>5}\n",
-      "point", width, "devices", "makespan", "tokens/s", "bound", "bubble %",
+      "point", width, "devices", "makespan", "tokens/s",
+      training ? fmt::format("{:>12} ", "a device") : "", "bound", "bubble %",
       "exposed", "MFU %", "formula %", "peak", "tiles");
   for (const SweepPoint& point : points) {
     text += fmt::format("{:<{}} ", NameOf(grid, point.values), width);
@@ -139,10 +146,15 @@ std::string SweepText(const std::vector<GridAxis>& grid,
       continue;
     }
     text += fmt::format(
-        "{:>7} {:>12}{:<1} {:>9} {:>12} {:>8.1f} {:>12} {:>6.1f} {:>9.1f} "
+        "{:>7} {:>12}{:<1} {:>9} {}{:>12} {:>8.1f} {:>12} {:>6.1f} {:>9.1f} "
         "{:>10} {:>5}{}\n",
         point.devices, TimeText(point.makespan_us), point.tie ? "~" : "",
-        TokensText(point), TimeText(point.lower_bound_us), 100 * point.bubble,
+        TokensText(point, TokensPerSecond(point)),
+        training
+            ? fmt::format("{:>12} ",
+                          TokensText(point, TokensPerSecondAndDevice(point)))
+            : "",
+        TimeText(point.lower_bound_us), 100 * point.bubble,
         TimeText(point.exposed_comm_us), 100 * point.mfu, 100 * point.formula,
         BytesText(point.peak_bytes), point.tiles,
         !point.fits    ? "  " + Misfit(point)
@@ -175,24 +187,26 @@ std::string SweepCsv(const std::vector<GridAxis>& grid,
   std::string text;
   for (const GridAxis& axis : grid) text += Quoted(axis.key) + ",";
   text +=
-      "devices,batch,tokens,dtype,tokens_per_s,makespan_us,lower_bound_us,"
+      "devices,batch,tokens,dtype,tokens_per_s,tokens_per_s_device,makespan_us,"
+      "lower_bound_us,"
       "bubble,exposed_comm_us,mfu,formula,peak_bytes,capacity_bytes,tiles,"
       "fits,pareto,rank,tie,noise,redundant,skipped,found_for,error\n";
   for (const SweepPoint& point : points) {
     for (const std::string& value : point.values) text += Quoted(value) + ",";
     if (point.valid()) {
       text += fmt::format(
-          "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},"
+          "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},"
           "{},{},{},\n",
           point.devices, point.step.batch,
           absl::StrJoin(point.step.tokens, " "), point.step.dtype,
-          TokensPerSecond(point), point.makespan_us, point.lower_bound_us,
-          point.bubble, point.exposed_comm_us, point.mfu, point.formula,
-          point.peak_bytes, point.capacity_bytes, point.tiles, point.fits,
-          point.pareto, point.rank, point.tie, point.noise, point.redundant,
-          result.skipped, Quoted(FoundFor(grid, point)));
+          TokensPerSecond(point), TokensPerSecondAndDevice(point),
+          point.makespan_us, point.lower_bound_us, point.bubble,
+          point.exposed_comm_us, point.mfu, point.formula, point.peak_bytes,
+          point.capacity_bytes, point.tiles, point.fits, point.pareto,
+          point.rank, point.tie, point.noise, point.redundant, result.skipped,
+          Quoted(FoundFor(grid, point)));
     } else {
-      text += std::string(20, ',') + fmt::format("{},,", result.skipped) +
+      text += std::string(21, ',') + fmt::format("{},,", result.skipped) +
               Quoted(point.error) + "\n";
     }
   }
@@ -218,6 +232,7 @@ std::string SweepJson(const std::string& model,
                     {"tokens", point.step.tokens},
                     {"dtype", point.step.dtype},
                     {"tokens_per_s", TokensPerSecond(point)},
+                    {"tokens_per_s_device", TokensPerSecondAndDevice(point)},
                     {"makespan_us", point.makespan_us},
                     {"lower_bound_us", point.lower_bound_us},
                     {"bubble", point.bubble},

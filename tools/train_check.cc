@@ -97,6 +97,12 @@ absl::StatusOr<RecordedRun> ReadRecordedRun(const std::string& path,
                    ShapeToString(tensor.shape()),
                    ShapeToString(run.ids.shape()));
   };
+  for (auto [name, tensor] :
+       {std::pair{"ids", &run.ids}, std::pair{"labels", &run.labels}}) {
+    if (tensor->dtype() == DType::kI64) continue;
+    return Invalid("{}: {} is {}, it should be i64", path, name,
+                   ToString(tensor->dtype()));
+  }
   if (run.labels.shape() != run.ids.shape()) {
     return misfit("labels", run.labels);
   }

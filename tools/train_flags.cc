@@ -33,4 +33,15 @@ void AddTrainFlags(CLI::App& app, TrainOptions* options) {
       "the output that is the loss or the logits, where there are several");
 }
 
+void AddTrainFlag(CLI::App& app, const std::string& makes, bool* train,
+                  TrainOptions* options) {
+  CLI::Option* flag = app.add_flag("--train", *train, makes);
+  AddTrainFlags(app, options);
+  for (CLI::Option* option : app.get_options([](const CLI::Option* one) {
+         return one->get_group() == "Training";
+       })) {
+    option->needs(flag);
+  }
+}
+
 }  // namespace asyra

@@ -1,6 +1,8 @@
 // The flags of training steps.
 #pragma once
 
+#include <string>
+
 #include "CLI/App.hpp"
 #include "passes/pipeline.h"
 #include "tools/compile_flags.h"
@@ -9,5 +11,10 @@ namespace asyra {
 
 // Adds the flags of the optimizer and of the loss, which fill `options`.
 void AddTrainFlags(CLI::App& app, TrainOptions* options);
+
+// Adds --train, with what it `makes`, and these flags, which need it. `train`
+// and `options` are theirs.
+void AddTrainFlag(CLI::App& app, const std::string& makes, bool* train,
+                  TrainOptions* options);
 
 }  // namespace asyra

@@ -204,6 +204,15 @@ int64_t TokenLimit(const Program& program, ValueId tokens) {
   return limit;
 }
 
+int64_t ClassLimit(const Program& program) {
+  int64_t limit = std::numeric_limits<int64_t>::max();
+  for (const Op& op : program.ops) {
+    if (op.def->name != "cross_entropy") continue;
+    limit = std::min(limit, program.type(op.operands[0]).dims.back().size);
+  }
+  return limit;
+}
+
 void AddRotaryTables(double base, Program* program) {
   auto store = program->weights == nullptr
                    ? std::make_shared<WeightStore>()

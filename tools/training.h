@@ -32,6 +32,10 @@ absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
 // is below it. Tables of positions do not count. INT64_MAX where there is none.
 int64_t TokenLimit(const Program& program, ValueId tokens);
 
+// The classes of the logits that have labels: each label is below it, as far as
+// the program says. INT64_MAX where it has no cross entropy.
+int64_t ClassLimit(const Program& program);
+
 // Gives tables of rotary embedding that have no data, those of built-in models,
 // cos and sin of position * base^(-i / size).
 void AddRotaryTables(double base, Program* program);

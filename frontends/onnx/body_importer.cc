@@ -1,5 +1,6 @@
 #include "frontends/onnx/body_importer.h"
 
+#include "absl/strings/escaping.h"
 #include "frontends/onnx/narrow_type.h"
 #include "frontends/onnx/op_check.h"
 #include "frontends/onnx/op_table.h"
@@ -199,6 +200,9 @@ absl::Status BodyImporter::ImportOp(const onnx::NodeProto& proto,
   std::string name =
       scope->prefix + IrName(proto.output_size() > 0 ? proto.output(0) : "");
   graph_.set_name(name);
+  graph_.set_source(fmt::format("{} node '{}{}'", proto.op_type(),
+                                scope->prefix,
+                                absl::Utf8SafeCEscape(NodeName(proto))));
   Node node(proto, scope->opsets->at(CanonicalDomain(proto.domain())),
             spelling.ir_op, std::move(inputs), std::move(attributes),
             {read_tensor_, run, graph_});
@@ -272,9 +276,10 @@ absl::StatusOr<std::vector<Value>> BodyImporter::Run(const Body& body,
     return Unimplemented("functions and subgraphs lie in each other {} deep",
                          kMostNesting);
   }
-  std::string name = graph_.name();
+  std::string name = graph_.name(), source = graph_.source();
   ASYRA_RETURN_IF_ERROR(Import(body, scope));
   graph_.set_name(std::move(name));
+  graph_.set_source(std::move(source));
   std::vector<Value> outputs;
   for (std::string_view output : body.outputs) {
     const std::optional<Value>* value = scope->Find(output);

@@ -101,6 +101,7 @@ absl::StatusOr<std::vector<Value>> Graph::AddOp(
   for (ValueId id : ids) {
     ASYRA_RETURN_IF_ERROR(CheckShape(builder_.type(id).shape()));
     results.push_back(Value::Computed(id, builder_.type(id)));
+    if (!source_.empty()) sources_.emplace(id, source_);
   }
   return results;
 }
@@ -373,7 +374,8 @@ absl::StatusOr<ValueId> Graph::MakeCompact(const Value& value) {
 
 absl::StatusOr<Program> Graph::Finish(
     std::string_view name,
-    absl::Span<const std::pair<std::string, ValueId>> outputs) && {
+    absl::Span<const std::pair<std::string, ValueId>> outputs,
+    OpSources* sources) && {
   Program program = std::move(builder_).Finish();
   std::vector<bool> live(program.values.size(), false);
   for (const auto& [output, id] : outputs) live[id] = true;
@@ -414,6 +416,10 @@ absl::StatusOr<Program> Graph::Finish(
   }
   for (const auto& [output, id] : outputs) {
     builder.Output(map[id], kNoValue, output);
+  }
+  for (auto& [id, source] : sources_) {
+    if (map[id] == kNoValue) continue;
+    sources->emplace(builder.program().value_name(map[id]), std::move(source));
   }
   builder.mutable_program().name = std::string(name);
   builder.mutable_program().weights = std::move(weights);

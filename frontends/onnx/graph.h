@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "frontends/onnx/value.h"
 #include "ir/builder.h"
+#include "ir/op_sources.h"
 #include "ir/weight_store.h"
 
 namespace asyra::onnx_import {
@@ -30,6 +31,9 @@ class Graph {
   // Ops added from now on are named so.
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
+  // The node that they are added for: OpSources.
+  const std::string& source() const { return source_; }
+  void set_source(std::string source) { source_ = std::move(source); }
 
   // An IR op of one result. Known operands give a known result of up to 64K
   // elements; larger ones become ops. Errors are those of type inference.
@@ -65,10 +69,12 @@ class Graph {
   // an iota, a comparison of two (a causal mask), a weight.
   absl::StatusOr<ValueId> Materialize(const Value& value);
 
-  // The program with these outputs, without what they do not need.
+  // The program with these outputs, without what they do not need. `sources`
+  // gets the nodes of its ops.
   absl::StatusOr<Program> Finish(
       std::string_view name,
-      absl::Span<const std::pair<std::string, ValueId>> outputs) &&;
+      absl::Span<const std::pair<std::string, ValueId>> outputs,
+      OpSources* sources) &&;
 
  private:
   absl::StatusOr<std::vector<Value>> AddOp(std::string_view op,
@@ -79,7 +85,8 @@ class Graph {
 
   Builder builder_;
   WeightStore weights_;
-  std::string name_;
+  std::string name_, source_;
+  std::map<ValueId, std::string> sources_;
   // Known data that the program already has: bytes for small tensors, the
   // address for others, which `alive_` keeps from being reused.
   std::map<std::string, ValueId> made_;

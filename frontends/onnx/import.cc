@@ -22,11 +22,12 @@ namespace {
 class Importer {
  public:
   Importer(const OnnxFile& file, const ImportOptions& options,
-           DimNames* dim_names)
+           DimNames* dim_names, OpSources* op_sources)
       : file_(file),
         model_(file.model->graph()),
         options_(options),
         dim_names_(*dim_names),
+        op_sources_(*op_sources),
         external_(std::filesystem::path(file.path).parent_path().string()) {
     read_tensor_ = [this](const onnx::TensorProto& proto) {
       return TensorFromProto(proto, file_.model, &external_);
@@ -88,19 +89,21 @@ class Importer {
       }
       ASYRA_RETURN_IF_ERROR(CheckOutput(output, options_.dims, value.type()));
       graph_.set_name(IrName(output.name()));
+      graph_.set_source("");
       ASYRA_ASSIGN_OR_RETURN(ValueId id, graph_.Materialize(value));
       outputs.emplace_back(IrName(output.name()), id);
     }
     std::string name = IrName(model_.name());
     if (name.empty()) name = "main";
     if (!IsName(name)) name = "_" + name;  // it begins with a digit
-    return std::move(graph_).Finish(name, outputs);
+    return std::move(graph_).Finish(name, outputs, &op_sources_);
   }
 
   const OnnxFile& file_;
   const onnx::GraphProto& model_;
   const ImportOptions& options_;
   DimNames& dim_names_;
+  OpSources& op_sources_;
   ExternalFiles external_;
   Node::ReadTensor read_tensor_;
   Scope scope_;
@@ -124,18 +127,20 @@ namespace asyra {
 
 absl::StatusOr<Program> ImportOnnx(const std::string& path,
                                    const ImportOptions& options,
-                                   DimNames* dim_names) {
+                                   DimNames* dim_names, OpSources* op_sources) {
   ASYRA_ASSIGN_OR_RETURN(onnx_import::OnnxFile file,
                          onnx_import::ReadOnnxFile(path));
   DimNames names;
+  OpSources sources;
   absl::StatusOr<Program> program =
-      onnx_import::Importer(file, options, &names).Run();
+      onnx_import::Importer(file, options, &names, &sources).Run();
   if (!program.ok()) {
     return absl::Status(
         program.status().code(),
         fmt::format("{}: {}", path, onnx_import::OneLine(program.status())));
   }
   if (dim_names != nullptr) *dim_names = std::move(names);
+  if (op_sources != nullptr) *op_sources = std::move(sources);
   return program;
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "ir/dim_names.h"
+#include "ir/op_sources.h"
 #include "ir/program.h"
 #include "ir/tensor.h"
 
@@ -40,10 +41,11 @@ struct ImportOptions {
 // matches no input, or both match one.
 //
 // `dim_names`, unless null, gets what the file calls the symbolic dimensions of
-// the program's inputs.
+// the program's inputs; `op_sources` the nodes of its ops.
 absl::StatusOr<Program> ImportOnnx(const std::string& path,
                                    const ImportOptions& options = {},
-                                   DimNames* dim_names = nullptr);
+                                   DimNames* dim_names = nullptr,
+                                   OpSources* op_sources = nullptr);
 
 // One tensor in a file of its own, with its name.
 absl::StatusOr<std::pair<std::string, Tensor>> ReadTensorProto(

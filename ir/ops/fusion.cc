@@ -1,4 +1,6 @@
 // Several ops as one, all of whose properties follow from its body.
+#include <algorithm>
+
 #include "ir/body.h"
 #include "ir/builder.h"
 #include "ir/ops/infer.h"
@@ -50,7 +52,10 @@ Work WorkOver(const OpCall& call, const Mesh& mesh) {
   }
   double& flops = has_matmul ? work.vector_flops : work.flops;
   for (size_t i = has_matmul ? 1 : 0; i < body.ops.size(); ++i) {
-    flops += work_of(i).flops;
+    Work part = work_of(i);
+    flops += part.flops;
+    work.row_bytes = std::max(work.row_bytes, part.row_bytes);
+    work.reread_bytes += part.reread_bytes;
   }
   for (int k = 0; k < body.num_operands; ++k) {
     if (is_read[k]) continue;

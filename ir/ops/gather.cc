@@ -121,11 +121,23 @@ absl::Status SegmentSumReference(const RefCall& call) {
   return absl::OkStatus();
 }
 
+// Zeros, then a read and a write of a sum for each row; sums of 16 bits are f32
+// until they are complete.
 Work SegmentSumWork(const OpCall& local) {
-  Work work = MoveWork(local);
-  work.flops = static_cast<double>(local.operands[0].num_elements());
-  work.read_bytes = static_cast<double>(local.operands[0].bytes() +
-                                        local.operands[1].bytes());
+  const Type &x = local.operands[0], &y = local.results[0];
+  bool wide = SizeOf(y.dtype) == 2;
+  double sum_bytes = static_cast<double>(wide ? 4 : SizeOf(y.dtype));
+  double sums = static_cast<double>(y.num_elements()) * sum_bytes;
+  double added = static_cast<double>(x.num_elements()) * sum_bytes;
+  Work work = {.flops = static_cast<double>(x.num_elements())};
+  work.read_bytes =
+      static_cast<double>(x.bytes() + local.operands[1].bytes()) + added;
+  work.write_bytes = sums + added;
+  if (wide) {
+    work.scratch_bytes = sums;
+    work.read_bytes += sums;
+    work.write_bytes += static_cast<double>(y.bytes());
+  }
   return work;
 }
 

@@ -72,6 +72,10 @@ Work LossWork(const OpCall& local) {
     work.read_bytes += static_cast<double>(type.bytes());
   }
   work.write_bytes = static_cast<double>(local.results[0].bytes());
+  // It goes through a row for the largest, and for the sum.
+  const Type& x = local.operands[0];
+  work.row_bytes = static_cast<double>(x.dims.back().size * SizeOf(x.dtype));
+  work.reread_bytes = static_cast<double>(x.bytes());
   return work;
 }
 

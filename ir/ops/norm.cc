@@ -35,7 +35,13 @@ absl::StatusOr<AxisRule> Axes(const OpCall& call) {
 Work NormWork(const OpCall& local) {
   Work work = MoveWork(local);
   double elements = static_cast<double>(local.results[0].num_elements());
-  work.flops = (local.def.name == "rms_norm" ? 4 : 7) * elements;
+  bool rms = local.def.name == "rms_norm";
+  work.flops = (rms ? 4 : 7) * elements;
+  // It goes through a row for the mean square, or for mean and variance, and
+  // for the result.
+  const Type& x = local.operands[0];
+  work.row_bytes = static_cast<double>(x.dims.back().size * SizeOf(x.dtype));
+  work.reread_bytes = (rms ? 1 : 2) * static_cast<double>(x.bytes());
   return work;
 }
 

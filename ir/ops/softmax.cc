@@ -70,6 +70,11 @@ Work SoftmaxWork(const OpCall& local) {
   Work work = MoveWork(local);
   // largest, exp, sum, divide
   work.flops = 4 * static_cast<double>(local.results[0].num_elements());
+  // It goes through a row for the largest, for the sum, and for the result.
+  const Type& x = local.operands[0];
+  int dim = NormalizeDim(local.attrs.Int("dim"), x.rank());
+  work.row_bytes = static_cast<double>(x.size(dim) * SizeOf(x.dtype));
+  work.reread_bytes = 2 * static_cast<double>(x.bytes());
   return work;
 }
 

@@ -98,6 +98,12 @@ class LossAttacher {
     if (next_token) {
       ASYRA_ASSIGN_OR_RETURN(labels, NextTokens(rows));
     } else {
+      if (from_.FindValue(kLabels) != kNoValue) {
+        return Invalid(
+            "the model has a %{} of its own, and ends in no loss: the labels "
+            "of %{} need the name",
+            kLabels, builder_.program().value_name(value_));
+      }
       labels = builder_.Input(kLabels, Type(DType::kI64, rows));
     }
     ASYRA_ASSIGN_OR_RETURN(ValueId wide, ToLossType(value_));

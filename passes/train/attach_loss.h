@@ -23,8 +23,9 @@ inline constexpr int64_t kIgnoredLabel = -100;
 //   next_token there is no such input: the label of a position is the token
 //   at the next one of the only i64 data input, and the last has none.
 // All other outputs are dropped.
-// Errors: several outputs that may be logits; an output that is not there; no
-// tokens, or of another shape than the rows.
+// Errors: several outputs that may be logits; an output that is not there, or
+// that is neither a loss nor rows; a model with logits that has a value called
+// `labels`; no tokens, or of another shape than the rows.
 absl::StatusOr<bool> AttachLoss(Program& program, const PassOptions& options,
                                 PassContext& context);
 

@@ -54,8 +54,8 @@ std::vector<bool> DependOnParams(const Program& program) {
 // A forward program with its gradients appended.
 class Differentiator {
  public:
-  explicit Differentiator(const Program& program)
-      : from_(program), builder_(Builder::Like(program)) {}
+  Differentiator(const Program& program, const OpSources& sources)
+      : from_(program), sources_(sources), builder_(Builder::Like(program)) {}
 
   absl::Status Run() {
     ASYRA_RETURN_IF_ERROR(CopyForward());
@@ -232,7 +232,16 @@ class Differentiator {
         op.def->vjp(builder_, {op.attrs, operands, results, gradients, name});
     if (found.ok()) return found;
     return Annotate(found.status(),
-                    fmt::format("gradient of %{} = {}", name, op.def->name));
+                    fmt::format("gradient of {}, between the loss and {}",
+                                NameOf(op), ShortList(ParamsAbove(op))));
+  }
+
+  // "op sgd of %u", and the node of the model's file that it comes from.
+  std::string NameOf(const Op& op) const {
+    const std::string& value = builder_.program().value_name(op.results[0]);
+    std::string name = fmt::format("op {} of %{}", op.def->name, value);
+    std::string_view source = SourceOf(sources_, value);
+    return source.empty() ? name : fmt::format("{} ({})", name, source);
   }
 
   // Adds one reader's part to the gradient of `value`.
@@ -270,10 +279,9 @@ class Differentiator {
     return Cast(value, WideType(builder_.type(value).dtype));
   }
 
-  absl::Status NoDerivative(const Op& op) const {
-    // The first parameter that it depends on, by way of what it reads.
+  // The params that it depends on, by way of what it reads.
+  std::vector<std::string> ParamsAbove(const Op& op) const {
     const Program& program = builder_.program();
-    DefUse def_use(program);
     std::vector<bool> above(program.values.size(), false);
     for (ValueId operand : op.operands) above[operand] = true;
     for (size_t i = program.ops.size(); i-- > 0;) {
@@ -288,9 +296,12 @@ class Differentiator {
         cut.push_back(program.value_name(input.value));
       }
     }
-    return Unimplemented(
-        "op {} of %{} has no derivative; it is between the loss and {}",
-        op.def->name, program.value_name(op.results[0]), ShortList(cut));
+    return cut;
+  }
+
+  absl::Status NoDerivative(const Op& op) const {
+    return Unimplemented("{} has no derivative; it is between the loss and {}",
+                         NameOf(op), ShortList(ParamsAbove(op)));
   }
 
   // Names those that were made here and are not yet called so. Inputs, as the
@@ -326,6 +337,7 @@ class Differentiator {
   }
 
   const Program& from_;
+  const OpSources& sources_;
   Builder builder_;
   std::vector<ValueId> map_;   // values of from_ to those that readers have
   std::vector<bool> depends_;  // float values that depend on a parameter
@@ -343,7 +355,7 @@ std::string GradientName(std::string_view value) {
 
 absl::StatusOr<bool> Differentiate(Program& program, const PassOptions&,
                                    PassContext& context) {
-  Differentiator differentiator(program);
+  Differentiator differentiator(program, context.op_sources);
   ASYRA_RETURN_IF_ERROR(differentiator.Run());
   std::vector<std::string> without = differentiator.WithoutGradient();
   if (!without.empty()) {

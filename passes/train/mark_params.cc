@@ -1,7 +1,10 @@
 #include "passes/train/mark_params.h"
 
+#include <map>
+
 #include "absl/container/flat_hash_set.h"
 #include "ir/builder.h"
+#include "ir/support/short_list.h"
 #include "ir/support/status.h"
 #include "passes/train/parameters.h"
 #include "passes/train/tie_weights.h"
@@ -40,12 +43,24 @@ absl::StatusOr<Program> WithParams(const Program& program,
   return std::move(builder).Finish();
 }
 
+// A remark for each reason for which float weights are not trained.
+void NameUntrained(const Program& program, PassContext& context) {
+  std::map<std::string_view, std::vector<std::string>> names;
+  for (const UntrainedWeight& weight : FindUntrained(program)) {
+    names[weight.reason].push_back(program.value_name(weight.value));
+  }
+  for (const auto& [reason, weights] : names) {
+    context.Remark("not trained: {} ({})", ShortList(weights), reason);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<bool> MarkParams(Program& program, const PassOptions& options,
                                 PassContext& context) {
   std::vector<Parameter> parameters = FindParameters(program);
   if (parameters.empty()) return Invalid("the model has no parameters");
+  NameUntrained(program, context);
   ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> ties,
                          TieWeights(program, &parameters));
   for (const std::string& tie : ties) context.Remark("{}", tie);

@@ -10,7 +10,9 @@ namespace asyra {
 // need, and are cast for their readers.
 // A weight whose data is that of an earlier one, also transposed, is the same
 // parameter (tie_weights.h), which a remark says.
-// Errors: no parameters; a regular expression that is none or matches none.
+// Other float weights are named in remarks, with the reason.
+// Errors: no parameters; a regular expression that is none, or matches none of
+// them or all.
 absl::StatusOr<bool> MarkParams(Program& program, const PassOptions& options,
                                 PassContext& context);
 

@@ -22,6 +22,58 @@ bool IsRearrangement(const Op& op) {
                     "concat", "pad"});
 }
 
+// Whether all elements pass; if `varied`, and they are not all the same. Most
+// weights fail at the first one.
+template <typename Test>
+bool AreAll(const Tensor& data, Test test, bool varied) {
+  double first = data.Get(0);
+  bool same = true;
+  for (int64_t i = 0; i < data.num_elements(); ++i) {
+    double element = data.Get(i);
+    if (!test(element)) return false;
+    same &= element == first;
+  }
+  return !varied || !same;
+}
+
+bool IsAddedMask(const Tensor& data) {
+  constexpr double kHidden = -1e3;
+  bool hides = false;
+  return AreAll(
+             data,
+             [&](double x) {
+               hides |= x < kHidden;
+               return x == 0 || x < kHidden;
+             },
+             /*varied=*/false) &&
+         hides;
+}
+
+// Whether all of its matrices are zero on one side of a diagonal, and one
+// number, the same everywhere, on the other: what sums up to, or from, a
+// position. A matrix of one number alone is none, nor is the identity: weights
+// may begin so.
+bool IsTriangle(const Tensor& data) {
+  int64_t rows = data.size(data.rank() - 2),
+          columns = data.size(data.rank() - 1);
+  double corner = data.Get((rows - 1) * columns);  // the last row's first
+  bool lower = corner != 0;
+  double number = lower ? corner : data.Get(columns - 1);
+  if (number == 0) return false;
+  // The first row says how far the diagonal is from the corner.
+  int64_t filled = 0;
+  while (filled < columns && (data.Get(filled) == number) == lower) ++filled;
+  // Lower: columns before `filled + row` hold the number; upper: the others.
+  bool zeros = false;
+  for (int64_t i = 0; i < data.num_elements(); ++i) {
+    int64_t row = i / columns % rows, column = i % columns;
+    bool inside = (column < filled + row) == lower;
+    if (data.Get(i) != (inside ? number : 0)) return false;
+    zeros |= !inside;
+  }
+  return zeros;
+}
+
 class ParameterFinder {
  public:
   explicit ParameterFinder(const Program& program)
@@ -38,19 +90,26 @@ class ParameterFinder {
     }
   }
 
-  std::vector<Parameter> Find() {
-    std::vector<Parameter> found;
+  void Find() {
     for (const Input& input : program_.inputs) {
       const Type& type = program_.type(input.value);
       if (!IsWeight(input) || !IsFloat(type.dtype)) continue;
-      if (type.num_elements() < 2) continue;
       std::optional<ParameterUse> use = UseOf(input.value, 0);
-      if (use.has_value() && !IsMask(input)) {
-        found.push_back({input.value, *use});
+      std::string_view reason =
+          type.num_elements() < 2 ? "single numbers"
+          : !use.has_value()
+              ? "no matmul, table, norm, sum or product of activations has them"
+              : StructureOf(input, *use);
+      if (reason.empty()) {
+        parameters.push_back({input.value, *use});
+      } else {
+        untrained.push_back({input.value, reason});
       }
     }
-    return found;
   }
+
+  std::vector<Parameter> parameters;
+  std::vector<UntrainedWeight> untrained;
 
  private:
   // What the first reader that makes `value` a parameter does with it.
@@ -98,26 +157,32 @@ class ParameterFinder {
            });
   }
 
-  // Whether it hides pairs of positions: its last two dimensions have several
-  // each, and all of its data is 0, 1 or far below 0. So a scale of ones
-  // [1,1,d], as it may begin, is none.
-  bool IsMask(const Input& input) const {
-    constexpr double kHidden = -1e3;
-    constexpr int64_t kMost = 1 << 20;
-    if (program_.weights == nullptr) return false;
+  // What kind of constant its data is, for that use; "" if it is none. Its last
+  // two dimensions have several each: a scale of ones [1,1,d], as it may begin,
+  // is no mask.
+  std::string_view StructureOf(const Input& input, ParameterUse use) const {
+    if (program_.weights == nullptr) return "";
     const Tensor* data =
         program_.weights->Find(program_.value_name(input.value));
-    if (data == nullptr || data->rank() < 2) return false;
-    int last = data->rank() - 1;
-    if (data->size(last) < 2 || data->size(last - 1) < 2) return false;
-    if (data->num_elements() > kMost || data->data() == nullptr) return false;
-    bool hides = false;
-    for (int64_t i = 0; i < data->num_elements(); ++i) {
-      double element = data->Get(i);
-      if (element != 0 && element != 1 && element > kHidden) return false;
-      hides |= element < kHidden || element == 1;
+    if (data == nullptr || data->data() == nullptr || data->rank() < 2) {
+      return "";
     }
-    return hides;
+    int last = data->rank() - 1;
+    if (data->size(last) < 2 || data->size(last - 1) < 2) return "";
+    switch (use) {
+      case ParameterUse::kMatrix:
+        return IsTriangle(*data) ? "triangles of one number" : "";
+      case ParameterUse::kScale:
+        return AreAll(
+                   *data, [](double x) { return x == 0 || x == 1; },
+                   /*varied=*/true)
+                   ? "masks of 0 and 1"
+                   : "";
+      case ParameterUse::kBias:
+        if (IsTriangle(*data)) return "triangles of one number";
+        return IsAddedMask(*data) ? "masks of 0 and numbers below -1000" : "";
+    }
+    return "";
   }
 
   const Program& program_;
@@ -129,7 +194,15 @@ class ParameterFinder {
 }  // namespace
 
 std::vector<Parameter> FindParameters(const Program& program) {
-  return ParameterFinder(program).Find();
+  ParameterFinder finder(program);
+  finder.Find();
+  return std::move(finder.parameters);
+}
+
+std::vector<UntrainedWeight> FindUntrained(const Program& program) {
+  ParameterFinder finder(program);
+  finder.Find();
+  return std::move(finder.untrained);
 }
 
 absl::StatusOr<std::vector<Parameter>> WithoutFrozen(
@@ -141,6 +214,10 @@ absl::StatusOr<std::vector<Parameter>> WithoutFrozen(
   std::erase_if(parameters, [&](const Parameter& parameter) {
     return pattern.Matches(program.value_name(parameter.value));
   });
+  if (parameters.empty()) {
+    return Invalid("freeze: {} matches all {} parameters, nothing is trained",
+                   freeze, all);
+  }
   if (parameters.size() == all) {
     return Invalid("freeze: none of the {} parameters is called {}", all,
                    freeze);

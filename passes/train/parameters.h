@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,11 +26,22 @@ struct Parameter {
 // element that a matmul or convolution multiplies by something computed from
 // weights or float data, or that is a table, a norm's scale or bias, or is
 // added to or multiplied with such a value. So frequencies that positions are
-// multiplied with are none, nor are tables of rotary, masks and numbers.
+// multiplied with are none, nor are tables of rotary and numbers, nor constant
+// structure, as its data tells (docs/training.md has the rules): a triangle of
+// one number beside zeros that a matmul contracts, zeros and ones that
+// multiply, zeros and numbers below -1000 that are added.
 std::vector<Parameter> FindParameters(const Program& program);
 
+// The other float weights, and why they are none.
+struct UntrainedWeight {
+  ValueId value = kNoValue;
+  std::string_view reason;  // "it is a triangle of one number"
+};
+std::vector<UntrainedWeight> FindUntrained(const Program& program);
+
 // Without those whose whole name `freeze` (a regular expression, empty: none)
-// matches. Errors: no regular expression; one that matches no parameter.
+// matches. Errors: no regular expression; one that matches no parameter, or
+// all of them.
 absl::StatusOr<std::vector<Parameter>> WithoutFrozen(
     const Program& program, std::vector<Parameter> parameters,
     const std::string& freeze);

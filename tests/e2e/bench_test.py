@@ -47,6 +47,27 @@ class BenchTest(ToolTest):
     self.assertGreater(sources["measured"], 0)
     self.assertEqual(sources.get("formula", 0), 0, flags)
 
+  def test_the_calls_of_a_training_step_are_measured(self):
+    machine = self.path("here.machine")
+    step = ["gpt3-tiny", "--dp", "2", *GPT[3:], "--train", "--optimizer",
+            "adamw", "--tiles", "1"]
+    said = self.passes("asyra-bench", *step, *CPU, "--no-grid",
+                       "--machine-out", machine)
+    trained = {"matmul_wgrad", "adamw", "attention_grad", "cross_entropy"}
+    for op in trained:
+      self.assertIn(f" {op}(", said)
+    # What a shard is depends on the device, so a table cannot hold it.
+    left_out = said.partition("not measured:\n")[2].splitlines()
+    self.assertEqual([line for line in left_out if " shard: " not in line], [])
+    profile = self.path("profile.json")
+    self.passes("asyra-sim", "run", *step, "--machine", machine, "--json",
+                profile)
+    with open(profile) as file:
+      ops = json.load(file)["ops"]
+    self.assertEqual({(op["op"], op["source"]) for op in ops
+                      if op["op"] in trained},
+                     {(op, "measured") for op in trained})
+
   def test_without_a_gpu_the_cpu_is_named(self):
     with unittest.mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=""):
       self.fails("; --device cpu measures this machine's cpu", "asyra-bench")

@@ -55,6 +55,51 @@ class Simulator(ToolTest):
                         "--json", "-")
     self.assertEqual(json.loads(alone), profile)
 
+  def test_a_training_step_is_told_as_text_and_json(self):
+    out = self.path("run.json")
+    args = [*MODEL, "--dim", "batch=4", "--dp", "2", "--tp", "4", "--train",
+            "--optimizer", "sgd", "--momentum", "0.9", "--tiles", "1"]
+    text = self.passes("asyra-sim", "run", *args, "--json", out)
+    for word in ["forward ", "backward ", "update ", "tokens a second and",
+                 "MFU", "master ", "moments ", "stash ", "libraries ",
+                 "in all "]:
+      self.assertIn(word, text)
+    profile = read_json(out)
+    step = profile["training"]
+    self.assertAlmostEqual(
+        sum(phase["elapsed_us"] for phase in step["phases"].values()),
+        profile["makespan_us"], 3)
+    self.assertEqual(sum(step["memory"].values()),
+                     profile["memory"]["device_bytes"])
+    self.assertAlmostEqual(step["tokens_per_s_device"],
+                           profile["tokens_per_s"] / 8, 3)
+    # sgd has one f32 moment for each f32 master weight, and counts its steps.
+    self.assertEqual(step["memory"]["moments"], step["memory"]["master"] + 8)
+    self.assertGreater(profile["mfu"], 0.1)
+    self.assertLess(profile["mfu"], 1)
+    # Frozen weights have neither.
+    self.passes("asyra-sim", "run", *args, "--freeze", ".*embed.*", "--json",
+                out)
+    self.assertLess(read_json(out)["training"]["memory"]["moments"],
+                    step["memory"]["moments"])
+    # The step of no training has no such part.
+    self.passes("asyra-sim", "run", *TINY, "--json", out)
+    self.assertNotIn("training", read_json(out))
+    self.fails("--optimizer requires --train", "asyra-sim", "run", *TINY,
+               "--optimizer", "sgd")
+
+  def test_a_sweep_of_training_steps(self):
+    out = self.path("sweep.json")
+    text = self.passes("asyra-sim", "sweep", *TINY, "--train", "--grid",
+                       "mesh=dp=2;tp=2", "--json", out)
+    self.assertRegex(text, r"tokens/s +a device +bound .*MFU %")
+    for point in read_json(out)["points"]:
+      self.assertAlmostEqual(point["tokens_per_s_device"],
+                             point["tokens_per_s"] / 2, 3)
+      self.assertGreater(point["mfu"], 0)
+    self.assertNotIn("a device", self.passes(
+        "asyra-sim", "sweep", *TINY, "--grid", "mesh=dp=2;tp=2"))
+
   def test_a_trace_holds_what_viewers_need(self):
     out = self.path("trace.json")
     self.passes("asyra-sim", "run", *MODEL, "--tp", "8", "--trace", out)

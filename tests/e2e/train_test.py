@@ -125,7 +125,8 @@ class Training(ToolTest):
 
   def test_frozen_weights_stay(self):
     args = [LLAMA, *SHAPE, *QUICK, *RATE, "--data", self.text, "--steps", "2"]
-    self.refused("depends on no parameter", *args, "--freeze", ".*")
+    self.refused("freeze: .* matches all 21 parameters, nothing is trained",
+                 *args, "--freeze", ".*")
     losses = self.losses(LLAMA, *SHAPE, "--freeze", ".*embed_tokens.*")
     self.assertNotEqual(losses, self.losses(LLAMA, *SHAPE))
 
@@ -234,6 +235,55 @@ program @f(%ids: i64[2, 4]) -> (i64[2, 4]) {
 """)
     self.refused("there is no loss: none of the outputs x is float", integers,
                  *args)
+
+  def test_data_must_fit_labels(self):
+    args = ["--steps", "2", *RATE, "--data", self.text]
+    # Sums over positions: rows of classes, one for each text.
+    pooled = self.path("pooled.asyra", """asyra 1 global
+program @f(%ids: i64[2, 4], %t: f32[128, 8] weight) -> (f32[2, 8]) {
+  %x = embedding(%t, %ids) : f32[2, 4, 8]
+  %y = reduce_sum(%x) {dims=[1], keep=false} : f32[2, 8]
+  return %y
+}
+""")
+    self.refused("the model's labels are i64[2], those of tokens [2,4] are "
+                 "i64[2,4]: its output is not logits for each token", pooled,
+                 *args)
+    hidden = self.path("hidden.asyra", """asyra 1 global
+program @f(%ids: i64[2, 4], %t: f32[128, 8] weight) -> (f32[2, 4, 8]) {
+  %x = embedding(%t, %ids) : f32[2, 4, 8]
+  return %x
+}
+""")
+    self.refused("it has the token 122, the model's output has 8 classes",
+                 hidden, *args)
+    own = self.path("own.asyra", """asyra 1 global
+program @f(%ids: i64[2, 4], %labels: f32[2, 4, 8], %t: f32[128, 8] weight)
+    -> (f32[2, 4, 8]) {
+  %x = embedding(%t, %ids) : f32[2, 4, 8]
+  %y = mul(%x, %labels) : f32[2, 4, 8]
+  return %y
+}
+""")
+    self.refused("the model has a %labels of its own, and ends in no loss",
+                 own, *args)
+
+  def test_a_step_runs_alone(self):
+    folder = self.compiled()
+    step = os.path.join(folder, "step.asyra")
+    self.passes("asyra-run", step, "--repeat", "2", "--check-finite",
+                "--check-deterministic")
+    os.remove(os.path.join(folder, "step.safetensors"))
+    self.fails("--random-weights", "asyra-run", step)
+    first = self.passes("asyra-run", step, "--random-weights",
+                        "--check-finite")
+    # With other first values the loss is another.
+    os.remove(os.path.join(folder, "init.asyra"))
+    other = self.passes("asyra-run", step, "--random-weights",
+                        "--check-finite")
+    norms = [[line for line in text.splitlines() if "%" + "loss" in line]
+             for text in (first, other)]
+    self.assertNotEqual(*norms)
 
   def test_a_folder_is_compiled_already(self):
     folder = self.compiled()

@@ -142,10 +142,11 @@ class ModelBuilder {
       std::map<std::string, int64_t> dims = {}) const {
     return Import(ImportOptions{.dims = std::move(dims)});
   }
-  absl::StatusOr<Program> Import(const ImportOptions& options) const {
+  absl::StatusOr<Program> Import(const ImportOptions& options,
+                                 OpSources* op_sources = nullptr) const {
     std::string path = (TestFolder() / "model.onnx").string();
     std::ofstream(path, std::ios::binary) << model.SerializeAsString();
-    return ImportOnnx(path, options);
+    return ImportOnnx(path, options, nullptr, op_sources);
   }
   std::string ImportError(std::map<std::string, int64_t> dims = {}) const {
     auto program = Import(std::move(dims));

@@ -37,6 +37,42 @@ program @f(%x: f32[1000@tp], %p: f32[1000] partial(tp)) ->
   EXPECT_EQ(op_costs[0].sms, 50);
 }
 
+// What the one op takes, in thousands of bytes.
+double OpUs(std::string_view inputs, std::string_view op) {
+  Program program =
+      Parse(fmt::format(R"(asyra 1 local
+program @f({}) -> ({}) {{
+  %y = {}
+  return %y
+}})",
+                        inputs, op.substr(op.rfind(':') + 2), op));
+  return EstimateCosts(program, Model({}))[0].time_us;
+}
+
+TEST(CostModel, RowsThatRegistersDoNotHoldAreReadAgain) {
+  // 128 KiB a row are held: softmax reads and writes them once.
+  EXPECT_DOUBLE_EQ(OpUs("%x: f32[2, 32768]", "softmax(%x) : f32[2, 32768]"),
+                   524.288);
+  // Twice as many are read three times.
+  EXPECT_DOUBLE_EQ(OpUs("%x: f32[1, 65536]", "softmax(%x) : f32[1, 65536]"),
+                   1048.576);
+  // Labels and losses are 12 bytes more.
+  EXPECT_DOUBLE_EQ(
+      OpUs("%x: f32[1, 65536], %l: i64[1]", "cross_entropy(%x, %l) : f32[1]"),
+      524.288 + 0.012);
+}
+
+TEST(CostModel, SegmentSumsAreReadAndWrittenForEachRow) {
+  // Zeros; then indices and rows, and a sum read and written for each.
+  EXPECT_DOUBLE_EQ(OpUs("%x: f32[10, 100], %i: i64[10]",
+                        "segment_sum(%x, %i) {dim=0, size=50} : f32[50, 100]"),
+                   20 + 0.08 + 4 + 4 + 4);
+  // In f32, and then converted.
+  EXPECT_DOUBLE_EQ(OpUs("%x: bf16[10, 100], %i: i64[10]",
+                        "segment_sum(%x, %i) {dim=0, size=50} : bf16[50, 100]"),
+                   20 + 0.08 + 2 + 4 + 4 + 20 + 10);
+}
+
 TEST(CostModel, PicksTheFastestProtocol) {
   Machine machine = TestMachine();
   machine.protocols[0].fraction = 0.5;

@@ -243,6 +243,20 @@ TEST(Memory, CollectivesWorkInWhatTheyPack) {
       4096);
 }
 
+TEST(Memory, SumsOf16BitsAreF32InAWorkspace) {
+  auto bytes = [](std::string_view dtype) {
+    Program program = Parse(fmt::format(R"(asyra 1 local
+program @f(%x: {0}[10, 4], %i: i64[10]) -> ({0}[8, 4]) {{
+  %y = segment_sum(%x, %i) {{dim=0, size=8}} : {0}[8, 4]
+  return %y
+}})",
+                                        dtype));
+    return WorkspaceBytes(program, TestMachine());
+  };
+  EXPECT_EQ(bytes("bf16"), 8 * 4 * 4);
+  EXPECT_EQ(bytes("f32"), 0);
+}
+
 TEST(Memory, MatmulsHaveAWorkspaceForEachStream) {
   auto bytes = [](std::string_view stream) {
     Machine machine = TestMachine();

@@ -82,5 +82,37 @@ program @f(%x: f32[8, 64@tp], %w: f32[64@tp, 16] weight) -> (f32[8, 16]) {
   EXPECT_THAT(PlanText(program), HasSubstr("-> [8, 16], 768 bytes sent\n"));
 }
 
+TEST(PlanText, PhasesOfATrainingStepTellLayersAlikeOnce) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 local
+mesh (dp=4)
+program @f(%x: f32[8@dp, 16], %layer0.up: f32[16, 16] param,
+    %layer1.up: f32[16, 16] param, %rate: f32[])
+    -> (f32[], f32[], f32[16, 16], f32[16, 16]) {
+  %h = matmul(%x, %layer0.up) : f32[8@dp, 16]
+  %y = matmul(%h, %layer1.up) {transpose_b=true} : f32[8@dp, 16]
+  %p = reduce_sum(%y) {dims=[0, 1], keep=false} : f32[] partial(dp)
+  %loss = all_reduce(%p) {axes=dp} : f32[]
+  %g0 = matmul_wgrad(%x, %y) : f32[16, 16] partial(dp)
+  %layer0.grad = all_reduce(%g0) {axes=dp} : f32[16, 16]
+  %g1 = matmul_wgrad(%h, %y) : f32[16, 16] partial(dp)
+  %layer1.grad = all_reduce(%g1) {axes=dp} : f32[16, 16]
+  %s0 = mul(%layer0.grad, %layer0.grad) : f32[16, 16]
+  %norm = reduce_sum(%s0) {dims=[0, 1], keep=false} : f32[]
+  %layer0.new = sgd(%layer0.up, %layer0.grad, %rate) : f32[16, 16]
+  %layer1.new = sgd(%layer1.up, %layer1.grad, %rate) : f32[16, 16]
+  return %loss, %norm, %layer0.new alias %layer0.up,
+      %layer1.new alias %layer1.up
+}
+)"));
+  std::string text = PlanText(program);
+  EXPECT_THAT(text, HasSubstr("    weights  %layer*.up                 "
+                              "         f32[16, 16], 2 of them\n"));
+  EXPECT_THAT(text, HasSubstr("    all_reduce     over dp    %g*, 2 of them\n"
+                              "      f32[16, 16] partial(dp) -> [16, 16], "
+                              "1.50 KiB sent\n"));
+  // JSON has each of them.
+  EXPECT_THAT(PlanJson(program).dump(), HasSubstr("\"layer1.up\""));
+}
+
 }  // namespace
 }  // namespace asyra

@@ -167,6 +167,70 @@ TEST(FindParameters, MasksAreNone) {
   EXPECT_EQ(FoundWith(kAdded, Filled(0, {4, 4})), "w bias");
 }
 
+TEST(FindParameters, MatricesOfMatmulsAreTrainedUnlessTheyAreTriangles) {
+  auto found = [](const std::vector<double>& elements, Shape shape) {
+    return FoundWith(fmt::format(R"(
+      in x f32[2,{}]
+      weight w f32[{},{}]
+      y = matmul(x, w)
+      out y)",
+                                 shape[0], shape[0], shape[1]),
+                     Tensor::FromDoubles(DType::kF32, shape, elements));
+  };
+  // Weights may begin as any of these.
+  EXPECT_EQ(found({0, 0, 0, 0}, {2, 2}), "w matrix");
+  EXPECT_EQ(found({1, 1, 1, 1}, {2, 2}), "w matrix");
+  EXPECT_EQ(found({1, 0, 0, 1}, {2, 2}), "w matrix");
+  EXPECT_EQ(found({0, 1, 1, 0, 1, 1, 0, 0, 1}, {3, 3}), "w matrix");
+  // Sums up to a position, from it, without it, over another number of them.
+  EXPECT_EQ(found({1, 0, 0, 1, 1, 0, 1, 1, 1}, {3, 3}), "");
+  EXPECT_EQ(found({1, 1, 1, 0, 1, 1, 0, 0, 1}, {3, 3}), "");
+  EXPECT_EQ(found({0, 0, 0, .5, 0, 0, .5, .5, 0}, {3, 3}), "");
+  EXPECT_EQ(found({0, 1, 1, 0, 0, 1, 0, 0, 0}, {3, 3}), "");
+  EXPECT_EQ(found({1, 0, 0, 1, 1, 0}, {2, 3}), "");
+  EXPECT_EQ(found({1, 1, 0, 1, 1, 1}, {2, 3}), "");
+  // Not quite one.
+  EXPECT_EQ(found({1, 0, 0, 1, 1, 0, 1, 2, 1}, {3, 3}), "w matrix");
+  EXPECT_EQ(found({1, 0, 1, 1, 1, 0, 1, 1, 1}, {3, 3}), "w matrix");
+}
+
+TEST(FindParameters, ZerosAndOnesThatMultiplyAreAMask) {
+  constexpr std::string_view kScaled = R"(
+    in x f32[2,2,2]
+    weight w f32[2,2]
+    y = mul(x, w)
+    out y)";
+  auto found = [&](const std::vector<double>& elements) {
+    return FoundWith(kScaled,
+                     Tensor::FromDoubles(DType::kF32, {2, 2}, elements));
+  };
+  EXPECT_EQ(found({0, 1, 1, 0}), "");
+  EXPECT_EQ(found({1, 1, 1, 1}), "w scale");
+  EXPECT_EQ(found({0, 0, 0, 0}), "w scale");
+}
+
+TEST(FindUntrained, GivesTheReason) {
+  Program program = ASYRA_VALUE(ParseUntyped(R"(
+    in x f32[2,4]
+    weight w f32[4,4]
+    weight one f32[1]
+    weight unread f32[3]
+    h = matmul(x, w)
+    y = mul(h, one)
+    z = neg(unread)
+    out y
+    out z)"));
+  std::vector<std::string> lines;
+  for (const UntrainedWeight& weight : FindUntrained(program)) {
+    lines.push_back(
+        fmt::format("{}: {}", program.value_name(weight.value), weight.reason));
+  }
+  EXPECT_THAT(lines, testing::ElementsAre(
+                         "one: single numbers",
+                         "unread: no matmul, table, norm, sum or product of "
+                         "activations has them"));
+}
+
 TEST(FindParameters, ScalesOfOnesAreNoMasks) {
   EXPECT_EQ(FoundWith(R"(
     in x f32[2,3,4]
@@ -208,6 +272,8 @@ TEST(WithoutFrozen, LeavesOutWholeNames) {
   EXPECT_EQ(program.value_name(left[0].value), "b.w");
   EXPECT_EQ(MessageOf(WithoutFrozen(program, all, "a").status()),
             "freeze: none of the 2 parameters is called a");
+  EXPECT_EQ(MessageOf(WithoutFrozen(program, all, ".*").status()),
+            "freeze: .* matches all 2 parameters, nothing is trained");
 }
 
 }  // namespace

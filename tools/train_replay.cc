@@ -1,0 +1,168 @@
+#include "tools/train_replay.h"
+
+#include <filesystem>
+#include <map>
+
+#include "fmt/format.h"
+#include "frontends/onnx/import.h"
+#include "ir/support/short_list.h"
+#include "ir/support/status.h"
+#include "ir/weight_store.h"
+#include "models/models.h"
+#include "passes/train/attach_loss.h"
+#include "passes/train/differentiate.h"
+#include "tools/gradient_check.h"
+#include "tools/run_inputs.h"
+#include "tools/train_check.h"
+#include "tools/train_data.h"
+#include "tools/train_progress.h"
+#include "tools/train_run.h"
+
+namespace asyra {
+namespace {
+
+absl::StatusOr<std::vector<Tensor>> RunOnce(const TrainSettings& flags,
+                                            const Program& program,
+                                            const NamedTensors& inputs) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> given,
+                         RunInputs(program, inputs, flags.seed));
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
+  ASYRA_ASSIGN_OR_RETURN(
+      RunResult result,
+      RunOnThreads(program, given, *platform, {.timeout_s = flags.timeout_s}));
+  return std::move(result.outputs);
+}
+
+absl::Status PrintGradients(const GradientCheck& check, double loss,
+                            double rtol) {
+  fmt::print("loss: relative error {:.2e}\n", loss);
+  fmt::print(
+      "{} gradients compared by name, {} with the recorded one of the "
+      "same numbers; largest error {:.2e}, of {}\n",
+      check.by_name, check.by_value, check.worst,
+      check.worst_name.empty() ? "none" : check.worst_name);
+  if (!check.padding.empty()) {
+    fmt::print(
+        "left out, as the recorded one is 0 there: {} (an embedding's "
+        "padding_idx?)\n",
+        ShortList(check.padding));
+  }
+  if (!check.unknown.empty()) {
+    fmt::print("{} not recorded: {}\n", check.unknown.size(),
+               ShortList(check.unknown));
+  }
+  if (!check.missing.empty()) {
+    fmt::print("{} recorded, not computed: {}\n", check.missing.size(),
+               ShortList(check.missing));
+  }
+  bool compared = check.by_name + check.by_value > 0;
+  if (compared && loss <= rtol && check.worst <= rtol &&
+      check.unknown.empty() && check.missing.empty()) {
+    fmt::print("ok: within --rtol {}\n", rtol);
+    return absl::OkStatus();
+  }
+  return Invalid(
+      "--check: gradients are beyond --rtol {} or without a "
+      "recorded one",
+      rtol);
+}
+
+}  // namespace
+
+absl::StatusOr<RaisedModel> LoadForTraining(const CompileFlags& flags) {
+  ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadRaised(flags));
+  AddRotaryTables(RotaryBase(flags.model), &model.raised.program);
+  return model;
+}
+
+absl::Status ReplayRun(const TrainSettings& given) {
+  TrainSettings flags = given;
+  ASYRA_ASSIGN_OR_RETURN(RecordedRun recorded,
+                         ReadRecordedRun(flags.check, &*flags.compile.train));
+  Tensor first = recorded.Batch(recorded.ids, 0);
+  flags.compile.recorded = {{"input_ids", first}};
+  ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadForTraining(flags.compile));
+  ASYRA_RETURN_IF_ERROR(CheckTarget(flags.compile));
+  ASYRA_ASSIGN_OR_RETURN(Training training,
+                         CompileTraining(flags.compile, model));
+  if (!training.made.empty()) {
+    return Invalid("--check: there is no data for the weights {}",
+                   ShortList(training.made));
+  }
+  const Program& step = training.step.program;
+  ASYRA_ASSIGN_OR_RETURN(
+      Program forward,
+      CompileBeside(flags.compile, model, TrainOptions::What::kForward, step));
+  ASYRA_ASSIGN_OR_RETURN(const Input* tokens, TokensOf(step));
+  std::string name = step.value_name(tokens->value);
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
+  TrainProgress progress(flags, first.num_elements(), recorded.steps());
+  TrainRun run{.training = &training,
+               .platform = platform.get(),
+               .steps = recorded.steps(),
+               .timeout_s = flags.timeout_s,
+               .last = &forward};
+  run.data = [&](int64_t number) -> absl::StatusOr<TrainData> {
+    TrainData data = {{name, recorded.Batch(recorded.ids, number)},
+                      {kLabels, recorded.Batch(recorded.labels, number)}};
+    ASYRA_RETURN_IF_ERROR(AddOthers(step, &data));
+    return data;
+  };
+  run.rate = [&](int64_t number) { return recorded.rate[number]; };
+  run.report = [&](const TrainMetrics& one) { progress.Add(one); };
+  run.last_data = {{name, first}};
+  ASYRA_RETURN_IF_ERROR(AddOthers(forward, &run.last_data));
+  ASYRA_ASSIGN_OR_RETURN(TrainResult result, Train(run));
+
+  double loss = 0, norm = 0;
+  for (const TrainMetrics& one : progress.metrics()) {
+    loss = Worse(loss, RelativeError(one.loss, recorded.loss[one.step - 1]));
+    norm = Worse(norm, RelativeError(one.norm, recorded.norm[one.step - 1]));
+  }
+  ASYRA_ASSIGN_OR_RETURN(double logits, ErrorOfLargest(result.last_outputs[0],
+                                                       recorded.logits_after));
+  fmt::print(
+      "largest relative errors of {} steps: loss {:.2e}, norm {:.2e}; "
+      "logits after, of the largest, {:.2e}\n",
+      recorded.steps(), loss, norm, logits);
+  ASYRA_RETURN_IF_ERROR(progress.Write(flags.compile.model));
+  bool ok = loss <= flags.rtol && norm <= flags.rtol && logits <= flags.rtol;
+  if (ok) {
+    fmt::print("ok: within --rtol {}\n", flags.rtol);
+    return absl::OkStatus();
+  }
+  return Invalid("--check: errors are beyond --rtol {}", flags.rtol);
+}
+
+absl::Status CheckFolder(const TrainSettings& given) {
+  TrainSettings flags = given;
+  std::filesystem::path folder(flags.check);
+  ASYRA_ASSIGN_OR_RETURN(TestData recorded,
+                         ReadTestData((folder / "test_data_set_0").string()));
+  ASYRA_ASSIGN_OR_RETURN(
+      std::shared_ptr<const WeightStore> gradients,
+      ReadWeights((folder / "gradients.safetensors").string()));
+  flags.compile.recorded = recorded.inputs;
+  flags.compile.train->what = TrainOptions::What::kGradients;
+  ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, Compile(flags.compile));
+  const Program& program = compiled.program;
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> outputs,
+                         RunOnce(flags, program, recorded.inputs));
+  double loss = 0, count = 1;
+  std::map<std::string, Tensor> computed;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    std::string name = program.output_name(program.outputs[i]);
+    if (name == kLossSum) loss = outputs[i].Get(0);
+    if (name == kLossCount) count = outputs[i].Get(0);
+    std::string suffix = GradientName("");
+    if (!name.ends_with(suffix)) continue;
+    computed[name.substr(0, name.size() - suffix.size())] = outputs[i];
+  }
+  ASYRA_ASSIGN_OR_RETURN(GradientCheck check,
+                         CheckGradients(computed, *gradients, flags.rtol));
+  return PrintGradients(
+      check, RelativeError(loss / count, recorded.outputs[0].second.Get(0)),
+      flags.rtol);
+}
+
+}  // namespace asyra
