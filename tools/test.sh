@@ -123,14 +123,7 @@ tidy() {
   cmake --preset tidy >/dev/null &&
     cmake --build build/tidy --target frontends/proto/onnx/onnx.pb.h |
       tail -n 1 || return 1
-  # cuDNN's frontend is a header that takes minutes to look through.
-  local others='(?!cuda/cudnn/).*\.cc$'
-  run-clang-tidy -p build/tidy -j "$jobs" -quiet \
-      "^$PWD/(ir|simulator|passes|executor|frontends|models|tools)/$others" \
-      >build/tidy/log 2>&1
-  local result=$?
-  sed 's/\x1b\[[0-9;]*m//g' build/tidy/log | grep -E '(error|warning):' | sort -u
-  return $result
+  tools/tidy.py -j "$jobs" build/tidy
 }
 
 steps=("$@")

@@ -41,7 +41,7 @@ def run(model, mesh, tiles, folder):
   path = os.path.join(folder, f"{model}{mesh}{tiles}.asyra".replace(" ", ""))
   written = tool("asyra-opt", os.path.join(source, "model.onnx"),
                  *symbolic_dims(model), *mesh.split(), "--tiles", tiles,
-                 "-o", path)
+                 "--search-steps", "200", "-o", path)
   if written.returncode != 0:
     return written.stderr.strip()
   with open(path, encoding="utf-8") as program:

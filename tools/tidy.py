@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Runs clang-tidy over the sources of the libraries and tools.
+
+Most of its time for a source goes into the headers, which it reads and matches
+anew for each. So it is given batches: files that include some sources of one
+library, no two of which have a local name in common. Sources of a batch that
+does not compile are looked at one by one.
+
+Usage: tidy.py [--one-by-one] BUILD_DIR
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import subprocess
+import sys
+
+SOURCE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# cuDNN's frontend is a header that takes minutes to look through.
+SOURCES = re.compile(r"(ir|simulator|passes|executor|frontends|models|tools)/"
+                     r"(?!cuda/cudnn/).*\.cc")
+BATCH = 12  # sources; larger ones save little more, and take longer to end
+
+LOCAL = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
+TYPE = re.compile(r"^(?:struct|class|union|enum(?: class)?) (\w+)", re.M)
+OTHER = re.compile(
+    r"^(?!template|struct|class|union|enum|//|[}#])[^\s(=\[{;]"
+    r"[^(=\[{;\n]*?(\w+)\s*(?:[(=\[{;]|$)", re.M)
+MACRO = re.compile(r"^#define (\w+)", re.M)
+FINDING = re.compile(r"^(?P<place>\S+:\d+:\d+): (?:error|warning): .*", re.M)
+
+
+def local_names(path):
+  """Names that would clash if another source of the batch had them, too."""
+  with open(path, encoding="utf-8") as file:
+    text = file.read()
+  names = set(MACRO.findall(text))
+  for block in LOCAL.findall(text):
+    names.update(TYPE.findall(block), OTHER.findall(block))
+  return names
+
+
+def commands(build):
+  """How each source is compiled: {path: arguments without its own name}."""
+  with open(os.path.join(build, "compile_commands.json"),
+            encoding="utf-8") as file:
+    entries = json.load(file)
+  found = {}
+  for entry in entries:
+    path = os.path.relpath(entry["file"], SOURCE_DIR)
+    if SOURCES.fullmatch(path):
+      flags = re.sub(r" -o \S+| -c \S+", "", entry["command"])
+      found[path] = (entry["directory"], flags)
+  return found
+
+
+def batches_of(sources):
+  """Lists of sources that are compiled alike and have no name in common."""
+  open_batches = []  # of (key, names, sources)
+  for path, flags in sorted(sources.items()):
+    key = (path.split("/")[0], flags)
+    names = local_names(os.path.join(SOURCE_DIR, path))
+    for other_key, other_names, batch in open_batches:
+      if key == other_key and len(batch) < BATCH and not names & other_names:
+        batch.append(path)
+        other_names |= names
+        break
+    else:
+      open_batches.append((key, names, [path]))
+  return [batch for _, _, batch in open_batches]
+
+
+def write_batches(build, sources, batches):
+  """A file for each batch, and how it is compiled; returns their names."""
+  folder = os.path.join(build, "batches")
+  os.makedirs(folder, exist_ok=True)
+  entries = []
+  for number, batch in enumerate(batches):
+    path = os.path.join(folder, f"batch{number}.cc")
+    with open(path, "w", encoding="utf-8") as file:
+      file.writelines(f'#include "{source}"\n' for source in batch)
+    directory, flags = sources[batch[0]]
+    entries.append({"directory": directory, "file": path,
+                    "command": f"{flags} -c {path}"})
+  with open(os.path.join(folder, "compile_commands.json"), "w",
+            encoding="utf-8") as file:
+    json.dump(entries, file)
+  return [entry["file"] for entry in entries]
+
+
+def tidy(build, path):
+  """Exit code and text of clang-tidy."""
+  result = subprocess.run(
+      ["clang-tidy", "-p", build, "-quiet",
+       f"--config-file={SOURCE_DIR}/.clang-tidy", path], cwd=SOURCE_DIR,
+      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+      stderr=subprocess.STDOUT, text=True, check=False)
+  return result.returncode, result.stdout
+
+
+def tidy_batch(build, path, batch):
+  """Texts of the failed runs, and whether the batch compiled."""
+  code, text = tidy(os.path.join(build, "batches"), path)
+  if code == 0:
+    return [], True
+  if "clang-diagnostic-error" not in text:
+    return [text], True
+  results = [tidy(build, os.path.join(SOURCE_DIR, source)) for source in batch]
+  return [text for code, text in results if code != 0], False
+
+
+def main():
+  parser = argparse.ArgumentParser()
+  parser.add_argument("build", metavar="BUILD_DIR")
+  parser.add_argument("--one-by-one", action="store_true")
+  parser.add_argument("-j", type=int, default=os.cpu_count())
+  args = parser.parse_args()
+  build = os.path.abspath(args.build)
+  sources = commands(build)
+  batches = batches_of(sources)
+  if args.one_by_one:
+    batches = [[path] for path in sources]
+  files = write_batches(build, sources, batches)
+  # The longest first, so that none is left when the others have ended.
+  order = sorted(range(len(batches)), reverse=True, key=lambda i: sum(
+      os.path.getsize(os.path.join(SOURCE_DIR, path)) for path in batches[i]))
+  with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
+    results = list(pool.map(
+        lambda i: tidy_batch(build, files[i], batches[i]), order))
+  apart = sum(len(batches[i]) for i, (_, together) in zip(order, results)
+              if not together)
+  findings, unknown = set(), []
+  for texts, _ in results:
+    for text in texts:
+      found = [match[0] for match in FINDING.finditer(text)]
+      findings.update(found)
+      if not found:
+        unknown.append(text)
+  for line in sorted(findings) + unknown:
+    print(line)
+  print(f"{len(sources)} sources in {len(batches)} batches, {apart} of them "
+        f"one by one: {len(findings)} findings")
+  return 1 if findings or unknown else 0
+
+
+if __name__ == "__main__":
+  sys.exit(main())
