@@ -12,6 +12,7 @@
 
 #include "executor/comm/communicator.h"
 #include "executor/cuda/comm/peer_access.h"
+#include "ir/copy_engine.h"
 #include "ir/support/status.h"
 #include "tests/executor/ranks.h"
 
@@ -32,7 +33,7 @@ class CountingWorld : public Communicator {
   }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) override {
-    if (use.use.attrs().Bool("copies")) {
+    if (AsksForCopyEngine(use.use.attrs())) {
       ASYRA_ASSIGN_OR_RETURN(bool carries, world_->CarriesByCopyEngine(use));
       *carried_ += carries;
     }
