@@ -12,12 +12,13 @@
 // A factor that reaches a result is parallel: each device (or tile) computes
 // its own part. One that reaches no result is a reduction: devices hold partial
 // results. One that reaches some results is a reduction for the others, as the
-// queries are for the gradients of the keys. `!f` must be whole on every device. `@f` is positional: the op must
-// know which part of the factor it was given (an embedding whose rows are
-// sharded, a causal mask over part of the queries). `(h g)` is one dimension
-// of several factors, outermost first, all but one of known size: `s=4` gives
-// the size of a factor that never occurs alone. `...` stands for the leading
-// dimensions and broadcasts as NumPy does. `_` is a dimension of size 1.
+// queries are for the gradients of the keys. `!f` must be whole on every
+// device. `@f` is positional: the op must know which part of the factor it was
+// given (an embedding whose rows are sharded, a causal mask over part of the
+// queries). `(h g)` is one dimension of several factors, outermost first, all
+// but one of known size: `s=4` gives the size of a factor that never occurs
+// alone. `...` stands for the leading dimensions and broadcasts as NumPy does.
+// `_` is a dimension of size 1.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 namespace asyra::ops {
 namespace {
 
-constexpr int kFirstExtra = 3;      // after q, k, v
+constexpr int kFirstExtra = 3;  // after q, k, v
 // of attention_grad: after q, k, v, y, log_sums, dy
 constexpr int kFirstGradExtra = 6;
 constexpr int kGradY = 3, kGradLogSums = 4, kGradDy = 5;

@@ -107,7 +107,8 @@ constexpr Sample kSamples[] = {
 
 INSTANTIATE_TEST_SUITE_P(Attention, HalfPrecision, testing::ValuesIn(kSamples));
 
-// Weights and gradients of scores are rounded to 16 bits before they are summed.
+// Weights and gradients of scores are rounded to 16 bits before they are
+// summed.
 constexpr double kGradientTolerance = 1e-2;  // of a result's largest element
 
 struct GradientCase {
@@ -148,9 +149,8 @@ TEST_P(HalfPrecisionGradients, AreThoseOfTheReference) {
   auto want = Interpret(program, inputs);
   ASSERT_TRUE(want.ok()) << want.status();
   auto platform = ASYRA_VALUE(CreateCudaPlatform({}));
-  auto got =
-      RunOnThreads(program, inputs, *platform,
-                   {.executor = {.debug_memory = true}, .repeat = 2});
+  auto got = RunOnThreads(program, inputs, *platform,
+                          {.executor = {.debug_memory = true}, .repeat = 2});
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_THAT(got->fallback_ops, testing::IsEmpty());
   for (size_t i = 0; i < want->size(); ++i) {

@@ -48,7 +48,8 @@ class AttentionKernel : public CpuKernel {
     float* out = converts_ ? WorkspaceAt<float>(args.workspace, out_at_)
                            : static_cast<float*>(args.results[0]);
     auto* log_sums =  // [b, h, s]
-        args.results.size() > 1 ? static_cast<float*>(args.results[1]) : nullptr;
+        args.results.size() > 1 ? static_cast<float*>(args.results[1])
+                                : nullptr;
     float* scores = WorkspaceAt<float>(args.workspace, scores_at_);
     void* gemm = WorkspaceAt<void>(args.workspace, gemm_at_);
     for (int64_t b = 0; b < z.b; ++b) {

@@ -21,9 +21,7 @@ enum class Of : uint8_t { kMatrices, kMask, kSinks };
 
 Of OfUse(const KernelUse& use) {
   const auto& of = use.attrs().Get<std::string>("of");
-  return of == "qkv"    ? Of::kMatrices
-         : of == "mask" ? Of::kMask
-                        : Of::kSinks;
+  return of == "qkv" ? Of::kMatrices : of == "mask" ? Of::kMask : Of::kSinks;
 }
 
 class AttentionGradKernel : public CpuKernel {

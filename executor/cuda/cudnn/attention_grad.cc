@@ -1,6 +1,6 @@
 // The gradients of attention by q, k and v as one graph of cuDNN. dq is summed
-// by atomic additions in f32, so that its last bits change from run to run, as in
-// PyTorch by default: the algorithm with a fixed order keeps a matrix of all
+// by atomic additions in f32, so that its last bits change from run to run, as
+// in PyTorch by default: the algorithm with a fixed order keeps a matrix of all
 // scores on Hopper, 8.6 GB for 2 x 32 heads of 8192 tokens.
 #include "executor/cuda/cudnn/cudnn.h"
 #include "executor/cuda/cudnn/sdpa.h"

@@ -39,9 +39,9 @@ void SetOutput(const TensorPtr& result,
 template <typename Attributes>
 void SetBand(const AttentionBand& band, Attributes* attributes) {
   if (!band.left && !band.right) return;
-  attributes->set_diagonal_alignment(
-      band.bottom_right ? fe::DiagonalAlignment_t::BOTTOM_RIGHT
-                        : fe::DiagonalAlignment_t::TOP_LEFT);
+  attributes->set_diagonal_alignment(band.bottom_right
+                                         ? fe::DiagonalAlignment_t::BOTTOM_RIGHT
+                                         : fe::DiagonalAlignment_t::TOP_LEFT);
   if (band.left) attributes->set_diagonal_band_left_bound(*band.left);
   if (band.right) attributes->set_diagonal_band_right_bound(*band.right);
 }

@@ -96,7 +96,8 @@ absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareWholeGrad(
 }
 
 // cuDNN's attention kernels use all SMs of the stream's context.
-template <absl::StatusOr<std::unique_ptr<CudaKernel>> (*Whole)(const KernelUse&)>
+template <
+    absl::StatusOr<std::unique_ptr<CudaKernel>> (*Whole)(const KernelUse&)>
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel, Whole(use));
   if (use.sm_margin() == 0) return kernel;

@@ -40,7 +40,8 @@ struct AttentionData {
 // few hundred elements.
 bool FitsAttention(const AttentionProblem& problem);
 
-// y [b, s, h, e]; `log_sums`, which may be null, [b, h, s] in f32 (f64 for f64).
+// y [b, s, h, e]; `log_sums`, which may be null, [b, h, s] in f32 (f64 for
+// f64).
 cudaError_t Attention(const AttentionProblem& problem,
                       const AttentionData& data, void* y, void* log_sums,
                       cudaStream_t stream);
@@ -62,9 +63,8 @@ cudaError_t AttentionGradMask(const AttentionProblem& problem,
                               const AttentionData& data, const void* means,
                               void* dmask, cudaStream_t stream);
 cudaError_t AttentionGradSinks(const AttentionProblem& problem,
-                               const AttentionData& data,
-                               const void* means, void* dsinks,
-                               cudaStream_t stream);
+                               const AttentionData& data, const void* means,
+                               void* dsinks, cudaStream_t stream);
 
 // lengths[0, b) clamped to [0, t] as i32 at `to`, followed by b times s: the
 // form that cuDNN takes them in.

@@ -255,15 +255,14 @@ cudaError_t AttentionMeans(const AttentionProblem& p, const AttentionData& data,
   return WithFloat(p.element, [&](auto element) {
     using T = decltype(element);
     using A = typename SumOf<T>::Type;
-    MeansKernel<T, A><<<blocks, kWarps * 32, 0, stream>>>(
-        p, data, static_cast<A*>(means));
+    MeansKernel<T, A>
+        <<<blocks, kWarps * 32, 0, stream>>>(p, data, static_cast<A*>(means));
     return cudaPeekAtLastError();
   });
 }
 
 cudaError_t AttentionGradQ(const AttentionProblem& p, const AttentionData& data,
-                           const void* means, void* dq,
-                           cudaStream_t stream) {
+                           const void* means, void* dq, cudaStream_t stream) {
   if (RowBlocks(p) == 0) return cudaSuccess;
   return WithFloat(p.element, [&](auto element) {
     using T = decltype(element);
@@ -315,9 +314,8 @@ cudaError_t AttentionGradMask(const AttentionProblem& p,
 }
 
 cudaError_t AttentionGradSinks(const AttentionProblem& p,
-                               const AttentionData& data,
-                               const void* means, void* dsinks,
-                               cudaStream_t stream) {
+                               const AttentionData& data, const void* means,
+                               void* dsinks, cudaStream_t stream) {
   if (p.h == 0) return cudaSuccess;
   return WithFloat(p.element, [&](auto element) {
     using A = typename SumOf<decltype(element)>::Type;
