@@ -312,7 +312,7 @@ TEST(Sweep, CsvQuotesWhatNeedsIt) {
   point.values = {"dp=2,tp=4"};
   point.error = "a \"b\", c";
   EXPECT_THAT(SweepCsv(grid, {{point}}),
-              HasSubstr("\n\"dp=2,tp=4\"," + std::string(20, ',') +
+              HasSubstr("\n\"dp=2,tp=4\"," + std::string(21, ',') +
                         "0,,\"a \"\"b\"\", c\"\n"));
 }
 
