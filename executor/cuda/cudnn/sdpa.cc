@@ -4,14 +4,9 @@
 
 namespace asyra::cuda {
 
-std::shared_ptr<fe::graph::Graph> NewSdpaGraph(const AttentionProblem& p) {
-  auto graph = std::make_shared<fe::graph::Graph>();
-  graph->set_io_data_type(CudnnType(p.element))
-      .set_intermediate_data_type(fe::DataType_t::FLOAT)
-      .set_compute_data_type(fe::DataType_t::FLOAT);
-  return graph;
-}
+namespace {
 
+// `batch_stride` elements from one batch entry to the next.
 fe::graph::Tensor_attributes Heads(const char* name, int64_t uid, int64_t batch,
                                    int64_t rows, int64_t heads, int64_t width,
                                    int64_t batch_stride) {
@@ -20,6 +15,16 @@ fe::graph::Tensor_attributes Heads(const char* name, int64_t uid, int64_t batch,
       .set_uid(uid)
       .set_dim({batch, heads, rows, width})
       .set_stride({batch_stride, width, heads * width, 1});
+}
+
+}  // namespace
+
+std::shared_ptr<fe::graph::Graph> NewSdpaGraph(const AttentionProblem& p) {
+  auto graph = std::make_shared<fe::graph::Graph>();
+  graph->set_io_data_type(CudnnType(p.element))
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  return graph;
 }
 
 fe::graph::Tensor_attributes QueryHeads(const char* name, int64_t uid,

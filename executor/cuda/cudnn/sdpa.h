@@ -15,12 +15,8 @@ using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
 // An empty graph that computes in f32.
 std::shared_ptr<fe::graph::Graph> NewSdpaGraph(const AttentionProblem& p);
 
-// [batch, heads, rows, width] as cuDNN has it, `batch_stride` elements from one
-// batch entry to the next.
-fe::graph::Tensor_attributes Heads(const char* name, int64_t uid, int64_t batch,
-                                   int64_t rows, int64_t heads, int64_t width,
-                                   int64_t batch_stride);
-// Of q, y and their gradients: all rows.
+// [b, heads, rows, width] as cuDNN has it, of q, y and their gradients: all
+// rows.
 fe::graph::Tensor_attributes QueryHeads(const char* name, int64_t uid,
                                         const AttentionProblem& p,
                                         int64_t width);
