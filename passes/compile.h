@@ -17,6 +17,7 @@
 #include "ir/program.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
+#include "passes/schedule/recompute_search.h"
 #include "passes/schedule/schedule.h"
 #include "simulator/cost_model.h"
 #include "simulator/simulate.h"
@@ -71,6 +72,8 @@ struct CompileResult {
   std::optional<Program> partitioned;
   Program program;                         // stage allocated, unless `passes`
   std::optional<ScheduleResult> schedule;  // where the default pipeline ran
+  // What backward computes again instead of keeping it; none: nothing.
+  std::optional<RecomputeReport> recompute;
   // SearchNoise of the schedule and of the others that were tried; 0 if none
   // was searched.
   double noise = 0;

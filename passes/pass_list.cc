@@ -16,8 +16,10 @@
 #include "passes/schedule/assign_streams.h"
 #include "passes/schedule/bucket.h"
 #include "passes/schedule/carry_by_copy_engine.h"
+#include "passes/schedule/hold_collectives.h"
 #include "passes/schedule/merge_groups.h"
 #include "passes/schedule/plan_memory.h"
+#include "passes/schedule/recompute.h"
 #include "passes/schedule/reorder.h"
 #include "passes/schedule/schedule.h"
 #include "passes/schedule/sm_margin.h"
@@ -265,6 +267,15 @@ const std::vector<PassRecord>& Records() {
        .options = {{"copyable", AttrKind::kBool,
                     "only where copy engines can carry the all_to_all", false}},
        .fn = DecomposeReduceScatter},
+      {.name = "recompute",
+       .summary = "computes values of forward again in backward, which are "
+                  "then not kept",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .options = {{"values", AttrKind::kString,
+                    "their names, * for a number, separated by \"; \", or all",
+                    std::nullopt}},
+       .fn = Recompute},
       {.name = "fuse",
        .summary = "joins elementwise ops, and row reductions or a matmul with "
                   "them, into one kernel",
@@ -297,6 +308,14 @@ const std::vector<PassRecord>& Records() {
                     "as soon as the operand is ready; false: where they are",
                     true}},
        .fn = StartCollectives},
+      {.name = "hold_collectives",
+       .summary = "collectives of parameters, and others that take memory, "
+                  "start when the step comes near to what reads them",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kScheduled,
+       .options = {{"layers", AttrKind::kFloat,
+                    "how long before, as a number of layers", 2.0}},
+       .fn = HoldCollectivesPass},
       {.name = "reorder",
        .summary = "interleaves the lanes: one computes while another waits",
        .from_stage = Stage::kScheduled,

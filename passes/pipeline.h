@@ -32,6 +32,9 @@ struct TrainOptions {
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0;
   double decay = 0.1, clip = 1;
   std::string zero = "auto";  // plan_sharding
+  // What backward computes again: "auto", so that the step fits; "none"; "all";
+  // or the option of recompute.
+  std::string recompute = "auto";
 };
 
 // Global: a raised model to that.

@@ -1,10 +1,13 @@
 #include "passes/strategy_search.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
+#include "simulator/library_memory.h"
 
 namespace asyra {
 namespace {
@@ -12,6 +15,13 @@ namespace {
 // Of the steps, the part that decomposed reductions get: a quarter of them
 // finds nearly as much, and another strategy costs less time.
 constexpr int kDecomposedShare = 4;
+
+// What is computed again is chosen for the first of these of a device's memory
+// with which the step fits.
+constexpr std::array kSharesOfCapacity = {1.0, 0.95, 0.85};
+// Of the memory, what a schedule takes for which it is worth trying to compute
+// more again, and what that then aims at.
+constexpr double kFull = 0.9, kShareForMore = 0.8;
 
 }  // namespace
 
@@ -40,6 +50,7 @@ absl::Status StrategySearch::Run() {
   if (options_.reduce_scatter == "auto" && !options_.measured_only) {
     ASYRA_RETURN_IF_ERROR(TryDecomposed());
   }
+  ASYRA_RETURN_IF_ERROR(TryMoreRecompute());
   context_.remarks = std::move(remarks_);
   result_->program = result_->schedule->program;
   return absl::OkStatus();
@@ -94,23 +105,93 @@ absl::Status StrategySearch::TryDecomposed() {
       name);
 }
 
-// Fuses and schedules it, unless the same program was tried already. A strategy
-// that was not asked for is rejected where it cannot be scheduled.
-absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
-  PassContext own = strategy.context;
-  Program program = strategy.program;
-  if (options_.fuse) {
-    Pipeline fuse = FusePasses(options_.measured_only, options_.epilogues);
-    ASYRA_RETURN_IF_ERROR(Run(program, fuse, own));
-  }
-  std::string text = ToString(program);
-  if (std::find(seen_.begin(), seen_.end(), text) != seen_.end()) {
-    return absl::OkStatus();
-  }
-  seen_.push_back(std::move(text));
+// Fuses and schedules `strategy`, unless the same program was scheduled before.
+// Of a training step as much is computed again as has to be: what a draft says
+// fits may not, by gaps between its values.
+absl::StatusOr<std::optional<StrategySearch::Scheduled>>
+StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
   ScheduleOptions schedule = ScheduleOptionsOf(options_);
   schedule.search_steps = search_steps;
-  absl::StatusOr<ScheduleResult> found = Schedule(program, schedule, own);
+  Pipeline fuse;
+  if (options_.fuse) {
+    fuse = FusePasses(options_.measured_only, options_.epilogues);
+  }
+  RecomputeSearch recompute(strategy.program, fuse, strategy.context);
+  // The last that was scheduled, whether it fits or not.
+  absl::StatusOr<std::optional<Scheduled>> last = std::nullopt;
+  for (double share : kSharesOfCapacity) {
+    Scheduled result{.context = strategy.context};
+    std::optional<RecomputeChoice> choice;
+    if (Recompute() == "auto") {
+      double bytes = share * strategy.memory_share;
+      bytes *= static_cast<double>(Capacity());
+      ASYRA_ASSIGN_OR_RETURN(choice,
+                             recompute.Fit(static_cast<int64_t>(bytes)));
+    } else if (Recompute() != "none") {
+      ASYRA_ASSIGN_OR_RETURN(choice, recompute.Without(Recompute()));
+    }
+    if (choice.has_value()) result.recompute = std::move(choice->report);
+    result.partitioned =
+        choice.has_value() ? std::move(choice->program) : strategy.program;
+    ASYRA_RETURN_IF_ERROR(Run(result.partitioned, fuse, result.context));
+    std::string text = ToString(result.partitioned);
+    if (absl::c_linear_search(seen_, text)) continue;
+    seen_.push_back(std::move(text));
+    absl::StatusOr<ScheduleResult> found =
+        Schedule(result.partitioned, schedule, result.context);
+    bool fits =
+        found.ok() ? found->fits : !absl::IsResourceExhausted(found.status());
+    if (found.ok()) {
+      result.schedule = *std::move(found);
+      last = std::move(result);
+    } else {
+      last = found.status();
+    }
+    if (fits || Recompute() != "auto") break;
+  }
+  return last;
+}
+
+std::string StrategySearch::Recompute() const {
+  return options_.train.has_value() ? options_.train->recompute : "none";
+}
+
+int64_t StrategySearch::Capacity() const {
+  return options_.schedule.capacity_bytes.value_or(
+      CapacityBytes(/*gib=*/-1, context_.costs->machine()));
+}
+
+// Where a step nearly fills the memory, one that computes more again may leave
+// room for a faster schedule: of the strategy that was fastest, whether that
+// did fit or not.
+absl::Status StrategySearch::TryMoreRecompute() {
+  if (Recompute() != "auto" || !result_->schedule->fits) {
+    return absl::OkStatus();
+  }
+  const std::vector<ScheduleChoice>& choices = result_->schedule->candidates;
+  auto chosen = absl::c_find_if(choices, [](const ScheduleChoice& choice) {
+    return choice.rejected.empty();
+  });
+  if (chosen == choices.end() || Capacity() == 0 ||
+      static_cast<double>(chosen->device_bytes) <
+          kFull * static_cast<double>(Capacity())) {
+    return absl::OkStatus();
+  }
+  Strategy strategy =
+      *absl::c_min_element(tried_, [](const Strategy& a, const Strategy& b) {
+        return a.fastest_us < b.fastest_us;
+      });
+  strategy.memory_share = kShareForMore;
+  strategy.name +=
+      strategy.name.empty() ? "more recomputed" : ", more recomputed";
+  return Try(std::move(strategy), options_.schedule.search_steps);
+}
+
+// Schedules it. A strategy that was not asked for is rejected where it cannot
+// be scheduled.
+absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
+  absl::StatusOr<std::optional<Scheduled>> found =
+      ScheduleIfNew(strategy, search_steps);
   if (!found.ok()) {
     // Schedule refuses what takes more memory than there is, or is not cut into
     // as many tiles as were asked for. All else is a fault.
@@ -120,16 +201,24 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
     Reject(strategy.name, found.status());
     return absl::OkStatus();
   }
+  if (!found->has_value()) return absl::OkStatus();
+  Scheduled& scheduled = **found;
+  strategy.fastest_us = scheduled.schedule.optimized.makespan_us;
+  for (const ScheduleChoice& choice : scheduled.schedule.candidates) {
+    if (choice.makespan_us <= 0) continue;
+    strategy.fastest_us = std::min(strategy.fastest_us, choice.makespan_us);
+  }
   bool better = true;
   if (tried_.empty()) {
-    result_->partitioned = std::move(program);
-    result_->schedule = *std::move(found);
+    result_->partitioned = std::move(scheduled.partitioned);
+    result_->schedule = std::move(scheduled.schedule);
   } else {
-    better = Compare(*std::move(found), strategy.name);
+    better = Compare(std::move(scheduled.schedule), strategy.name);
   }
   if (better) {
     best_ = strategy.name;
-    remarks_ = std::move(own.remarks);
+    result_->recompute = std::move(scheduled.recompute);
+    remarks_ = std::move(scheduled.context.remarks);
   }
   tried_.push_back(std::move(strategy));
   return absl::OkStatus();

@@ -44,12 +44,28 @@ class StrategySearch {
     std::string name;  // how it differs from the plan's own, "" if it does not
     Program program;
     PassContext context;
+    // Of a device's memory, what computing again aims at.
+    double memory_share = 1;
+    // Of its schedules, those that do not fit included; set by Try.
+    double fastest_us = 0;
+  };
+  // What came of it.
+  struct Scheduled {
+    Program partitioned;  // fused
+    std::optional<RecomputeReport> recompute;
+    ScheduleResult schedule;
+    PassContext context;
   };
 
   absl::Status TryTpStrategy(const std::string& tp_strategy);
   absl::Status TryDecomposed();
+  absl::Status TryMoreRecompute();
   absl::Status Try(Strategy strategy, int search_steps);
+  absl::StatusOr<std::optional<Scheduled>> ScheduleIfNew(
+      const Strategy& strategy, int search_steps);
   bool Compare(ScheduleResult other, const std::string& name);
+  std::string Recompute() const;  // TrainOptions::recompute
+  int64_t Capacity() const;       // of a device, in bytes; 0: no limit
   void Reject(const std::string& name, const absl::Status& why);
   absl::Status Run(Program& program, const Pipeline& pipeline,
                    PassContext& context);

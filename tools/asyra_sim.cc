@@ -88,6 +88,9 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
   result.training =
       ReportTraining(result.compiled.program, *result.compiled.simulated,
                      result.compiled.costs->machine(), &result.profile);
+  if (result.training.has_value()) {
+    result.training->recompute = result.compiled.recompute;
+  }
   std::string slower = SlowerText(compile, result.compiled);
   if (!slower.empty()) result.profile.notes.push_back(std::move(slower));
   return result;

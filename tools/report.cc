@@ -13,6 +13,7 @@
 #include "passes/pass_list.h"
 #include "tools/phase_report.h"
 #include "tools/plan_report.h"
+#include "tools/recompute_report.h"
 #include "tools/step_shape.h"
 #include "tools/verdict.h"
 
@@ -266,6 +267,7 @@ std::string TextReport(const CompileFlags& options, const CompiledModel& result,
   if (report.plan) text += PlanText(*result.partitioned);
   if (steps.has_value()) {
     text += PhasesText(result.program, steps->after);
+    text += RecomputeText(result.recompute);
     text += ScheduleText(result, *steps, verbose);
   }
   text += NotesText(NotesOf(options, result, report), verbose);
@@ -307,6 +309,7 @@ std::string JsonReport(const CompileFlags& options, const CompiledModel& result,
   if (steps.has_value()) {
     if (options.train.has_value()) {
       json["phases"] = PhasesJson(result.program, steps->after);
+      json["recompute"] = RecomputeJson(result.recompute);
     }
     AddScheduleJson(result, *steps, &json);
   }

@@ -27,6 +27,10 @@ void AddTrainFlags(CLI::App& app, TrainOptions* options) {
       "states, 2 gradients too, 3 parameters too; auto: 0, unless another "
       "fits or is faster")
       ->check(CLI::IsMember({"auto", "0", "1", "2", "3"}));
+  add("--recompute", &options->recompute,
+      "what backward computes again instead of keeping it: auto, as much as "
+      "the memory of a device needs; none; all; or NAME;NAME..., with * for a "
+      "number: 'layer*.swiglu'");
   add("--freeze", &options->freeze,
       "REGEX: weights whose whole names match are not trained");
   add("--loss", &options->output,

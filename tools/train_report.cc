@@ -2,13 +2,16 @@
 
 #include "fmt/format.h"
 #include "ir/support/units.h"
+#include "passes/schedule/recompute.h"
 #include "passes/train/step_phase.h"
 #include "tools/phase_report.h"
+#include "tools/recompute_report.h"
 
 namespace asyra {
 namespace {
 
-// The ops whose matmuls count, with attention's gradient as two attentions.
+// The ops whose matmuls count, once, with attention's gradient as two
+// attentions.
 Program WithModelFlops(const Program& program,
                        const std::vector<StepPhase>& phases) {
   bool attention_has_gradient = false;
@@ -19,7 +22,8 @@ Program WithModelFlops(const Program& program,
   counted.ops.clear();
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    if (phases[i] == StepPhase::kUpdate || op.def->name == "attention_grad") {
+    if (phases[i] == StepPhase::kUpdate || op.def->name == "attention_grad" ||
+        IsComputedAgain(program, op)) {
       continue;
     }
     int times = op.def->name == "attention" && attention_has_gradient ? 3 : 1;
@@ -57,7 +61,7 @@ std::optional<TrainReport> ReportTraining(const Program& program,
 }
 
 std::string TrainText(const TrainReport& report) {
-  std::string text = report.phases;
+  std::string text = report.phases + RecomputeText(report.recompute);
   if (report.tokens_per_s_device > 0) {
     text += fmt::format("  {}tokens a second and device\n",
                         CountText(report.tokens_per_s_device));
@@ -68,6 +72,7 @@ std::string TrainText(const TrainReport& report) {
 nlohmann::json TrainJson(const TrainReport& report) {
   return {{"tokens_per_s_device", report.tokens_per_s_device},
           {"phases", report.phases_json},
+          {"recompute", RecomputeJson(report.recompute)},
           {"memory", StepMemoryJson(report.memory)}};
 }
 

@@ -8,6 +8,7 @@
 
 #include "ir/program.h"
 #include "nlohmann/json.hpp"
+#include "passes/schedule/recompute_search.h"
 #include "simulator/cost_model.h"
 #include "simulator/profile.h"
 #include "simulator/replay.h"
@@ -18,15 +19,16 @@ namespace asyra {
 // The share of the devices' dense peak that the step needs for the matrix flops
 // of forward and backward: each matmul once however it is sharded, nothing of
 // the update; attention with the pairs that its mask leaves, and for its
-// gradient twice that of forward, without scores that are computed again.
+// gradient twice that of forward; nothing that is computed again.
 // simulator/README.md has the formula.
 double TrainingMfu(const Program& program, const Machine& machine,
                    double makespan_us);
 
 struct TrainReport {
-  double tokens_per_s_device = 0;  // 0: no known shape of the step
-  std::string phases;              // PhasesText
-  nlohmann::json phases_json;      // PhasesJson
+  double tokens_per_s_device = 0;            // 0: no known shape of the step
+  std::string phases;                        // PhasesText
+  nlohmann::json phases_json;                // PhasesJson
+  std::optional<RecomputeReport> recompute;  // set by the caller
   std::vector<MemoryPart> memory;
 };
 
@@ -39,7 +41,8 @@ std::optional<TrainReport> ReportTraining(const Program& program,
 
 // Rows below the report of a step.
 std::string TrainText(const TrainReport& report);
-// {"tokens_per_s_device", "phases": PhasesJson, "memory": StepMemoryJson}
+// {"tokens_per_s_device", "phases": PhasesJson, "recompute": RecomputeJson,
+// "memory": StepMemoryJson}
 nlohmann::json TrainJson(const TrainReport& report);
 
 }  // namespace asyra

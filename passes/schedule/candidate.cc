@@ -74,6 +74,7 @@ CandidatePlan PlanOf(std::string name, int tiles, const std::string& dim,
         MakePass("tile", {{"tiles", int64_t{tiles}}, {"dim", dim}}));
   }
   plan.structure.push_back(MakePass("start_collectives", {{"early", early}}));
+  if (early) plan.structure.push_back(MakePass("hold_collectives"));
   return plan;
 }
 

@@ -27,6 +27,7 @@ class CandidateSearch {
       : program_(program),
         cut_bytes_(cut_bytes),
         options_(options),
+        device_bytes_(capacity_bytes),
         capacity_bytes_(capacity_bytes),
         context_(context),
         steps_(*steps) {}
@@ -49,9 +50,9 @@ class CandidateSearch {
   // Continues the search for so many steps.
   void Improve(Candidate* candidate, int steps);
 
-  // Reduces the capacity from now on, for gaps between values that the search
-  // does not model.
-  void Reserve(int64_t bytes) { capacity_bytes_ -= bytes; }
+  // Leaves so much of the capacity from now on, for gaps between values, which
+  // the search does not model.
+  void Reserve(int64_t bytes) { capacity_bytes_ = device_bytes_ - bytes; }
 
  private:
   bool Searching() const { return options_.scheduler == "auto"; }
@@ -72,7 +73,8 @@ class CandidateSearch {
   const Program& program_;
   const int64_t cut_bytes_;
   const ScheduleOptions& options_;
-  int64_t capacity_bytes_;
+  const int64_t device_bytes_;
+  int64_t capacity_bytes_;  // of these
   PassContext& context_;
   int& steps_;
 };

@@ -1,7 +1,10 @@
 #include "passes/schedule/list_scheduler.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <queue>
+#include <utility>
 
 #include "ir/happens_before.h"
 #include "ir/support/check.h"
@@ -151,24 +154,49 @@ class ListRun {
   }
 
  private:
-  // The server that can act first acts.
+  // The server that can act first acts. One whose ops would all take more
+  // memory than there is waits for the others to free some; if all wait, the
+  // first goes on.
   bool TakeNext() {
+    int best = Earliest(/*must_fit=*/options_.memory_bytes > 0);
+    if (best < 0) best = Earliest(/*must_fit=*/false);
+    if (best < 0) return false;
+    Start(best, Choose(best, When(best) + options_.lookahead_us));
+    return true;
+  }
+
+  // The server that can act first, or -1; of those that have an op that fits.
+  int Earliest(bool must_fit) const {
     int best = -1;
     double when = kNever;
     for (int server = 0; server < s_.servers_; ++server) {
-      double first = kNever;
-      for (int op : candidates_[server]) {
-        first = std::min(first, ready_us_[op]);
-      }
-      double at = std::max(first, free_at_us_[server]);
-      if (first < kNever && at < when) {
-        when = at;
-        best = server;
+      double at = When(server);
+      if (at >= when || (must_fit && !CanFit(server, at))) continue;
+      when = at;
+      best = server;
+    }
+    return best;
+  }
+
+  // When it can act; kNever without an op.
+  double When(int server) const {
+    double first = kNever;
+    for (int op : candidates_[server]) first = std::min(first, ready_us_[op]);
+    return std::max(first, free_at_us_[server]);
+  }
+
+  bool CanFit(int server, double at_us) const {
+    for (int op : candidates_[server]) {
+      if (ready_us_[op] <= at_us + options_.lookahead_us && Fits(op)) {
+        return true;
       }
     }
-    if (best < 0) return false;
-    Start(best, Choose(best, when + options_.lookahead_us));
-    return true;
+    return false;
+  }
+
+  bool Fits(int op) const {
+    return options_.memory_bytes == 0 || Made(op) == 0 ||
+           live_bytes_ + Made(op) <= options_.memory_bytes;
   }
 
   double Priority(int op) const {
@@ -205,8 +233,7 @@ class ListRun {
     for (size_t i = 0; i < list.size(); ++i) {
       int op = list[i];
       if (ready_us_[op] > by_us) continue;
-      bool fits = options_.memory_bytes == 0 || Made(op) == 0 ||
-                  live_bytes_ + Made(op) <= options_.memory_bytes;
+      bool fits = Fits(op);
       if (best < list.size() && !Before(op, fits, list[best], best_fits)) {
         continue;
       }
@@ -230,8 +257,17 @@ class ListRun {
     if (s_.costed_.program().ops[op].is_collective()) {
       time_us *= options_.collective_stretch;
     }
-    double end = std::max(ready_us_[op], free_at_us_[server]) + time_us;
+    double begin = std::max(ready_us_[op], free_at_us_[server]);
+    // It may have waited for memory.
+    if (options_.memory_bytes > 0 && Made(op) > 0) {
+      begin = std::max(begin, now_us_);
+    }
+    now_us_ = std::max(now_us_, begin);
+    double end = begin + time_us;
     free_at_us_[server] = end;
+    for (; !done_.empty() && done_.top().first <= begin; done_.pop()) {
+      Emit(done_.top().second);
+    }
     Emit(op);
     Ends(op, end);
   }
@@ -239,6 +275,10 @@ class ListRun {
   void BecomesReady(int op, double at_us) {
     ready_us_[op] = std::max(ready_us_[op], at_us);
     if (s_.server_[op] < 0) {
+      if (options_.wait_after_us >= 0 &&
+          s_.costed_.program().ops[op].def->is_wait) {
+        done_.emplace(ready_us_[op] + options_.wait_after_us, op);
+      }
       Ends(op, ready_us_[op]);
     } else {
       candidates_[s_.server_[op]].push_back(op);
@@ -273,7 +313,11 @@ class ListRun {
   std::vector<std::vector<int>> candidates_;  // by server
   std::vector<double> free_at_us_;            // by server
   std::vector<int> readers_;                  // left, by buffer
+  // Waits, by when they are emitted at the latest; the first on top.
+  using Wait = std::pair<double, int>;
+  std::priority_queue<Wait, std::vector<Wait>, std::greater<>> done_;
   int64_t live_bytes_ = 0;
+  double now_us_ = 0;  // the last start
   std::vector<int> order_;
 };
 

@@ -30,6 +30,9 @@ struct ListOptions {
   // Bytes of results alive at once, beyond what is resident: ops that would
   // take more are put off as long as others can run. 0: any.
   int64_t memory_bytes = 0;
+  // So long after a collective its wait comes, though nothing reads it yet: the
+  // operands of a start stay in memory until then. Below 0: when it is read.
+  double wait_after_us = -1;
 };
 
 // Data shared by all runs over one program, which must outlive it.

@@ -1,5 +1,6 @@
 #include "passes/schedule/merge_tiles.h"
 
+#include "absl/algorithm/container.h"
 #include "ir/builder.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
@@ -89,9 +90,7 @@ class Merger {
     for (ValueId& value : copy.operands) {
       ASYRA_ASSIGN_OR_RETURN(value, Get(value, op.stream));
     }
-    for (ValueId& value : copy.after) {
-      ASYRA_ASSIGN_OR_RETURN(value, Get(value, op.stream));
-    }
+    copy.after = AfterAll({index});
     std::vector<std::string> names;
     for (ValueId value : op.results) names.push_back(from_.value_name(value));
     new_op_[index] = NextOp();
@@ -173,6 +172,7 @@ class Merger {
       ASYRA_ASSIGN_OR_RETURN(merged.operands[i], shared ? Get(tiles[0], stream)
                                                         : Join(tiles, stream));
     }
+    merged.after = AfterAll(ops);
     std::vector<Type> types;
     for (size_t i = 0; i < first.results.size(); ++i) {
       for (int op : ops) ASYRA_RETURN_IF_ERROR(CutAlike(first, op, i));
@@ -194,6 +194,19 @@ class Merger {
       }
     }
     return absl::OkStatus();
+  }
+
+  // What any of the ops waits for; a tile's whole instead of the tile.
+  absl::InlinedVector<ValueId, 1> AfterAll(const TileGroup& ops) const {
+    absl::InlinedVector<ValueId, 1> all;
+    for (int op : ops) {
+      for (ValueId old : from_.ops[op].after) {
+        ValueId value =
+            new_value_[old] != kNoValue ? new_value_[old] : part_of_[old].whole;
+        if (!absl::c_linear_search(all, value)) all.push_back(value);
+      }
+    }
+    return all;
   }
 
   // Result i of an op of a group is a tile cut as that of the first is.

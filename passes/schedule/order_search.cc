@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "absl/types/span.h"
 #include "ir/support/check.h"
@@ -9,10 +10,14 @@
 #include "passes/analysis/lanes.h"
 #include "passes/analysis/op_classes.h"
 #include "passes/schedule/cost_noise.h"
+#include "passes/schedule/late_release.h"
 #include "passes/schedule/list_scheduler.h"
 
 namespace asyra {
 namespace {
+
+// Of the window of a rule, how long after a collective its wait comes.
+constexpr double kWaitShare = 0.25;
 
 // Classes of ops that move together: identical, of one lane. Only ops that cost
 // something have a place of their own.
@@ -115,6 +120,7 @@ class Search {
       result_.least_peak_bytes = peak;
     }
     bool fits = options_.memory_bytes == 0 || peak <= options_.memory_bytes;
+    excess_bytes_ = fits ? 0 : peak - options_.memory_bytes;
     Merit merit{simulated.makespan_us, peak, fits};
     bool better = result_.steps == 0 || merit.BetterThan(result_);
     ++result_.steps;
@@ -145,7 +151,24 @@ class Search {
                      .bias = bias,
                      .release_us = release,
                      .memory_bytes = ResultBytes()};
+    if (rule.window_us > 0) {
+      list.wait_after_us = kWaitShare * rule.window_us;
+      Delay(rule, list, &release);
+    }
     return Try("search", scheduler_.Run(list));
+  }
+
+  // Ops that take memory until what reads them, in an order without a budget.
+  void Delay(const OrderRule& rule, ListOptions list,
+             std::vector<double>* release) {
+    list.memory_bytes = 0;
+    SimResult early = Replay(costed_, scheduler_.Run(list), TimeAlone());
+    ++result_.steps;
+    std::vector<double> late =
+        LateReleases(costed_, early.spans, rule.window_us);
+    for (size_t op = 0; op < late.size(); ++op) {
+      (*release)[op] = std::max((*release)[op], late[op]);
+    }
   }
 
   // What results may take of the budget.
@@ -156,7 +179,8 @@ class Search {
     for (const Input& input : program.inputs) {
       resident += LocalBytes(program.type(input.value), program.mesh);
     }
-    return std::max<int64_t>(1, options_.memory_bytes - resident);
+    return std::max<int64_t>(
+        1, options_.memory_bytes - resident - reserved_bytes_);
   }
 
   // The critical path of one lane through one layer, roughly: what most classes
@@ -184,6 +208,7 @@ class Search {
   }
 
   void TryRules() {
+    TryWindows();
     // In layers.
     struct Between {
       double stagger, lead, collective_lookahead;
@@ -196,11 +221,31 @@ class Search {
         for (auto [stagger, lead, collective_lookahead] : kLanes) {
           if (stagger + lead > 0 && classes_.lanes() < 2) continue;
           if (!Left()) return;
-          OrderRule rule{lookahead * layer_us_, stretch,
-                         stagger * layer_us_,   lead * layer_us_,
-                         collective_lookahead,  {}};
+          OrderRule rule{.lookahead_us = lookahead * layer_us_,
+                         .stretch = stretch,
+                         .stagger_us = stagger * layer_us_,
+                         .lead_us = lead * layer_us_,
+                         .collective_lookahead = collective_lookahead};
           if (TryRule(rule) || rule_.class_us.empty()) Keep(rule);
+          TryWindows();
         }
+      }
+    }
+  }
+
+  // Once, when an order takes more memory than there is.
+  void TryWindows() {
+    if (excess_bytes_ == 0 || std::exchange(windows_tried_, true)) return;
+    for (double lead : {0.0, 0.5}) {
+      for (double window : {2.0, 0.5, 0.1}) {  // in layers
+        if (lead > 0 && classes_.lanes() < 2) continue;
+        if (!Left()) return;
+        OrderRule rule{.lead_us = lead * layer_us_,
+                       .window_us = window * layer_us_};
+        if (TryRule(rule) || rule_.class_us.empty()) Keep(rule);
+        // The list scheduler knows little of when ops run. It gets a budget
+        // that is smaller by what it exceeded.
+        reserved_bytes_ += excess_bytes_;
       }
     }
   }
@@ -292,7 +337,10 @@ class Search {
   double layer_us_ = 0;
   OrderRule rule_;
   OrderSearchResult result_;
-  double noisy_us_ = 0;  // of the best
+  double noisy_us_ = 0;       // of the best
+  int64_t excess_bytes_ = 0;  // of the last order, over the budget
+  bool windows_tried_ = false;
+  int64_t reserved_bytes_ = 0;  // of the budget, not for the list scheduler
 };
 
 }  // namespace

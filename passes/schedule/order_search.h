@@ -36,7 +36,10 @@ struct OrderRule {
   // The same, but only where both could go on.
   double lead_us = 0;
   double collective_lookahead = 0;  // ListOptions::collective_lookahead
-  std::vector<double> class_us;     // priority gained; empty: none
+  // Of late_release.h, in the order that the rule gives without it; 0: ops
+  // start as soon as they can.
+  double window_us = 0;
+  std::vector<double> class_us;  // priority gained; empty: none
 };
 
 struct OrderSearchOptions {

@@ -34,6 +34,8 @@ constexpr size_t kFollowed = 2;
 // How often a candidate that is too large because of gaps between its values is
 // searched again with a lower limit.
 constexpr int kTightenings = 3;
+// Of the makespan, what that must promise where another candidate fits.
+constexpr double kLeastGain = 0.01;
 
 // Bytes resident throughout the step.
 int64_t ResidentBytes(const Program& program) {
@@ -170,11 +172,12 @@ class Scheduler {
     return best;
   }
 
-  // Whether its gain is robust to cost noise; the baseline and requested
-  // schedules always pass.
+  // Whether its gain is robust to cost noise. The baseline and requested
+  // schedules always pass, and all if the baseline does not fit.
   bool IsRobust(Entry& entry) const {
     const Candidate& candidate = entry.candidate;
     if (!candidate.plan.early || options_.tiles != 0) return true;
+    if (!Fits(entries_[0])) return true;
     if (!entry.robust.has_value()) {
       entry.robust =
           IsRobustToNoise(CostedProgram(program_, result_.baseline.op_costs),
@@ -223,24 +226,37 @@ class Scheduler {
     }
   }
 
-  // Orders are searched by live bytes. If all that fit by these do not fit with
-  // their memory offsets, the smallest is searched again with a lower limit.
+  // Orders are searched by live bytes. What fits by these and not with its
+  // memory offsets is searched again with a lower limit, as long as it is
+  // faster than what does fit: the fastest, or the smallest if nothing fits.
   absl::Status Tighten() {
-    for (int i = 0; best_ < 0 && i < kTightenings; ++i) {
-      Entry* least = nullptr;
+    for (int i = 0; i < kTightenings; ++i) {
+      Entry* again = nullptr;
       for (Entry& entry : entries_) {
-        if (entry.device_bytes == 0) continue;
-        if (least == nullptr || entry.device_bytes < least->device_bytes) {
-          least = &entry;
+        if (entry.device_bytes == 0 || !IsWorthIt(entry)) continue;
+        if (again == nullptr || IsTightenedBefore(entry, *again)) {
+          again = &entry;
         }
       }
-      if (least == nullptr) break;
-      search_->Reserve(least->device_bytes - capacity_bytes_);
-      search_->Improve(&least->candidate, kFirstRound);
-      Forget(least);
+      if (again == nullptr) break;
+      search_->Reserve(again->device_bytes - LiveBytes(*again));
+      search_->Improve(&again->candidate, kFirstRound);
+      Forget(again);
+      // Compare counts its own gaps.
+      again->candidate.found.fits = LiveBytes(*again) <= capacity_bytes_;
       ASYRA_RETURN_IF_ERROR(Consider());
     }
     return absl::OkStatus();
+  }
+
+  bool IsWorthIt(const Entry& entry) const {
+    return best_ < 0 || entry.candidate.found.makespan_us <
+                            (1 - kLeastGain) * result_.optimized.makespan_us;
+  }
+  bool IsTightenedBefore(const Entry& a, const Entry& b) const {
+    return best_ < 0
+               ? a.device_bytes < b.device_bytes
+               : a.candidate.found.makespan_us < b.candidate.found.makespan_us;
   }
 
   // Makes it the result if it is faster once streams are assigned.
@@ -256,15 +272,20 @@ class Scheduler {
       own.Remark("schedule: bucketing merged all {} tiles again",
                  candidate.plan.tiles);
     }
+    Program as_it_is = capacity_bytes_ > 0 ? program : Program();
     if (!options_.streams.empty()) {
       ASYRA_RETURN_IF_ERROR(
           RunPasses(program, options_.streams, own, options_.manager));
     }
     SimResult simulated = Simulate(program, *context_.costs);
     if (capacity_bytes_ > 0) {
-      int64_t bytes =
-          ReportMemory(program, simulated, machine(), capacity_bytes_)
-              .device_bytes;
+      int64_t bytes = BytesOf(program, simulated);
+      // On more streams, fewer values share bytes.
+      if (bytes > capacity_bytes_ && !options_.streams.empty()) {
+        program = std::move(as_it_is);
+        simulated = Simulate(program, *context_.costs);
+        bytes = BytesOf(program, simulated);
+      }
       if (bytes > capacity_bytes_) entry.device_bytes = bytes;
       if (!Fits(entry)) return absl::OkStatus();
     }
@@ -280,6 +301,12 @@ class Scheduler {
     return absl::OkStatus();
   }
 
+  // Of a device in all, by its arena.
+  int64_t BytesOf(const Program& program, const SimResult& simulated) const {
+    return ReportMemory(program, simulated, machine(), capacity_bytes_)
+        .device_bytes;
+  }
+
   const Machine& machine() const { return context_.costs->machine(); }
 
   static bool Fits(const Entry& entry) {
@@ -292,6 +319,13 @@ class Scheduler {
     return std::max(entry.device_bytes, live_bytes +
                                             LibraryBytes(program, machine()) +
                                             WorkspaceBytes(program, machine()));
+  }
+
+  // The same without gaps between values.
+  int64_t LiveBytes(const Entry& entry) const {
+    const Program& program = entry.candidate.program;
+    return entry.candidate.found.peak_bytes + LibraryBytes(program, machine()) +
+           WorkspaceBytes(program, machine());
   }
 
   absl::Status NothingFits() const {

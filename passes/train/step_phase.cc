@@ -1,5 +1,7 @@
 #include "passes/train/step_phase.h"
 
+#include <utility>
+
 #include "passes/train/attach_loss.h"
 #include "passes/train/attach_updates.h"
 
@@ -13,6 +15,12 @@ ValueId OutputCalled(const Program& program, std::string_view name) {
   return kNoValue;
 }
 
+// Whether result k is of operand k alone: of collectives that were joined.
+bool IsJoined(const Op& op) {
+  return (op.is_collective() || op.def->name == "wait") &&
+         op.operands.size() == op.results.size();
+}
+
 // The ops that the values marked in `needed` depend on.
 std::vector<bool> Ancestors(const Program& program, std::vector<bool> needed) {
   std::vector<bool> found(program.ops.size(), false);
@@ -20,7 +28,10 @@ std::vector<bool> Ancestors(const Program& program, std::vector<bool> needed) {
     const Op& op = program.ops[i];
     for (ValueId result : op.results) found[i] = found[i] || needed[result];
     if (!found[i]) continue;
-    for (ValueId operand : op.operands) needed[operand] = true;
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      if (IsJoined(op) && !needed[op.results[k]]) continue;
+      needed[op.operands[k]] = true;
+    }
   }
   return found;
 }
@@ -33,7 +44,10 @@ std::vector<bool> Descendants(const Program& program,
     const Op& op = program.ops[i];
     for (ValueId operand : op.operands) found[i] = found[i] || reached[operand];
     if (!found[i]) continue;
-    for (ValueId result : op.results) reached[result] = true;
+    for (size_t k = 0; k < op.results.size(); ++k) {
+      if (IsJoined(op) && !reached[op.operands[k]]) continue;
+      reached[op.results[k]] = true;
+    }
   }
   return found;
 }
@@ -50,6 +64,15 @@ std::string_view ToString(StepPhase phase) {
       return "update";
   }
   return "";
+}
+
+std::vector<bool> ForwardOps(const Program& program) {
+  std::vector<bool> values(program.values.size(), false);
+  for (std::string_view name : {kLoss, kLossSum}) {
+    ValueId loss = OutputCalled(program, name);
+    if (loss != kNoValue) values[loss] = true;
+  }
+  return Ancestors(program, std::move(values));
 }
 
 std::vector<StepPhase> PhasesOf(const Program& program) {

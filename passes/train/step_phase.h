@@ -13,6 +13,10 @@ enum class StepPhase { kForward, kBackward, kUpdate };
 // "forward", "backward", "update".
 std::string_view ToString(StepPhase phase);
 
+// By op, whether the loss, or the sum of it (attach_loss.h), depends on it. All
+// false in a program without either.
+std::vector<bool> ForwardOps(const Program& program);
+
 // One for each op of a training step (attach_updates), at any stage. Forward is
 // what the loss depends on. Update is what depends on the learning rate, the
 // count of steps or the norm of the gradients, and what computes that norm.

@@ -1,0 +1,29 @@
+// Collectives start as soon as their operands are there (start_collectives.h).
+// Those of parameters, as ZeRO gathers them, could all start with the step, and
+// those that are computed again with forward: their results would fill the
+// memory long before they are read. This lets them start when the step comes
+// near to what reads them.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "ir/program.h"
+#include "passes/pass.h"
+
+namespace asyra {
+
+// A collective whose operands stay in memory anyway, or take less of it than
+// its results, starts `after` the op that ends at least `window_us` before the
+// first reader of its results starts, along what that reader depends on, and
+// moves in the text behind that op. The wait of a collective that alone reads
+// its operands comes at most so much computation behind the collective in the
+// text. Ops count with their time alone. Returns how many collectives are held.
+// The program is scheduled.
+int HoldCollectives(Program& program, const CostModel& costs, double window_us);
+
+// The pass. Option: layers, the window as a number of layers, by the time of
+// all computation and the most frequent matmul.
+absl::StatusOr<bool> HoldCollectivesPass(Program& program,
+                                         const PassOptions& options,
+                                         PassContext& context);
+
+}  // namespace asyra

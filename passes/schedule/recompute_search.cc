@@ -1,0 +1,235 @@
+#include "passes/schedule/recompute_search.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "ir/support/status.h"
+#include "passes/schedule/bucket.h"
+#include "passes/schedule/candidate.h"
+#include "passes/schedule/recompute.h"
+#include "passes/schedule/shorten.h"
+#include "simulator/cost_model.h"
+#include "simulator/library_memory.h"
+
+namespace asyra {
+namespace {
+
+// Of the short program, as that of the schedule search.
+constexpr int kLayers = 4;
+// Orders that are simulated for a draft.
+constexpr int kDraftSteps = 12;
+// Of the bytes that are not resident, for gaps between values in the arena.
+constexpr double kGaps = 0.05;
+// Classes that are tried, the largest, and what these take at least; the others
+// are kept.
+constexpr size_t kMostClasses = 24;
+constexpr int64_t kLeastBytes = 64 << 10;
+// So that what costs nothing by the draft is still better kept.
+constexpr double kLeastLossUs = 0.01;
+
+int64_t ResidentBytes(const Program& program) {
+  int64_t bytes = 0;
+  for (const Input& input : program.inputs) {
+    bytes += LocalBytes(program.type(input.value), program.mesh);
+  }
+  return bytes;
+}
+
+// The first so many are tried.
+int CountTried(const Stash& stash) {
+  size_t count = 0;
+  while (count < std::min(kMostClasses, stash.classes().size()) &&
+         stash.classes()[count].bytes >= kLeastBytes) {
+    ++count;
+  }
+  return static_cast<int>(count);
+}
+
+}  // namespace
+
+double RecomputeReport::Hidden() const {
+  double again_us = dropped.ops_us - kept.ops_us;
+  if (again_us <= 0) return 0;
+  double lost_us = dropped.makespan_us - kept.makespan_us;
+  return std::clamp(1 - lost_us / again_us, 0.0, 1.0);
+}
+
+RecomputeSearch::RecomputeSearch(const Program& program, const Pipeline& fuse,
+                                 const PassContext& context)
+    : program_(program),
+      fuse_(fuse),
+      context_(context),
+      stash_(program),
+      count_(CountTried(stash_)),
+      resident_bytes_(ResidentBytes(program)) {}
+
+absl::StatusOr<RecomputeChoice> RecomputeSearch::Without(
+    const std::string& names) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> asked,
+                         ReadStashNames(names, stash_));
+  ClassSet dropped;
+  for (size_t c = 0; c < stash_.classes().size(); ++c) {
+    if (absl::c_linear_search(asked, stash_.classes()[c].name)) {
+      dropped.insert(static_cast<int>(c));
+    }
+  }
+  return ChoiceOf(dropped);
+}
+
+absl::StatusOr<std::optional<RecomputeChoice>> RecomputeSearch::Fit(
+    int64_t capacity_bytes) {
+  if (capacity_bytes == 0 || count_ == 0) return std::nullopt;
+  values_bytes_ = static_cast<int64_t>(
+      static_cast<double>(capacity_bytes - resident_bytes_) / (1 + kGaps));
+  ASYRA_ASSIGN_OR_RETURN(DraftStep kept, Draft({}));
+  if (Fits(kept)) return std::nullopt;
+  ASYRA_RETURN_IF_ERROR(ValueEach());
+  ASYRA_ASSIGN_OR_RETURN(ClassSet dropped, DropByKnapsack());
+  ASYRA_RETURN_IF_ERROR(DropUntilItFits(&dropped));
+  ASYRA_RETURN_IF_ERROR(KeepWhatCan(&dropped));
+  ASYRA_ASSIGN_OR_RETURN(RecomputeChoice choice, ChoiceOf(dropped));
+  return choice;
+}
+
+bool RecomputeSearch::Fits(const DraftStep& draft) const {
+  return draft.device_bytes - resident_bytes_ <= values_bytes_;
+}
+
+std::set<int> RecomputeSearch::OpsOf(const ClassSet& classes) const {
+  std::set<int> ops;
+  for (int c : classes) {
+    const std::vector<int>& more = stash_.classes()[c].ops;
+    ops.insert(more.begin(), more.end());
+  }
+  return ops;
+}
+
+absl::StatusOr<Program> RecomputeSearch::Drop(const ClassSet& classes) const {
+  if (classes.empty()) return program_;
+  return RecomputeOps(program_, stash_, OpsOf(classes));
+}
+
+// Of few layers.
+absl::StatusOr<DraftStep> RecomputeSearch::Draft(const ClassSet& dropped) {
+  auto known = drafts_.find(dropped);
+  if (known != drafts_.end()) return known->second;
+  ASYRA_ASSIGN_OR_RETURN(Program program, Drop(dropped));
+  int64_t cut_bytes = 0;
+  program = Shorten(program, kLayers, &cut_bytes);
+  ASYRA_ASSIGN_OR_RETURN(DraftStep draft,
+                         DraftOf(std::move(program), cut_bytes));
+  drafts_[dropped] = draft;
+  return draft;
+}
+
+absl::StatusOr<DraftStep> RecomputeSearch::DraftOf(Program program,
+                                                   int64_t cut_bytes) const {
+  PassContext own = context_;
+  own.progress = nullptr;
+  ASYRA_RETURN_IF_ERROR(RunPasses(program, fuse_, own));
+  DraftStep draft;
+  for (const OpCost& cost : EstimateCosts(program, *context_.costs)) {
+    draft.ops_us += cost.time_us;
+  }
+  for (bool early : {false, true}) {
+    ASYRA_ASSIGN_OR_RETURN(
+        Candidate candidate,
+        MakeCandidate(program, PlanOf("draft", 1, "", early),
+                      {.steps = kDraftSteps}, own, {}, cut_bytes));
+    draft.makespan_us = candidate.found.makespan_us;
+    if (early) continue;
+    const Machine& machine = context_.costs->machine();
+    draft.device_bytes = candidate.found.peak_bytes + cut_bytes +
+                         LibraryBytes(candidate.program, machine) +
+                         WorkspaceBytes(candidate.program, machine);
+  }
+  return draft;
+}
+
+// Of the whole program.
+absl::StatusOr<RecomputeChoice> RecomputeSearch::ChoiceOf(
+    const ClassSet& dropped) const {
+  RecomputeChoice choice;
+  RecomputeReport& report = choice.report;
+  for (int c : dropped) report.values.push_back(stash_.classes()[c].name);
+  report.count = static_cast<int>(OpsOf(dropped).size());
+  ASYRA_ASSIGN_OR_RETURN(choice.program, Drop(dropped));
+  ASYRA_ASSIGN_OR_RETURN(report.kept, DraftOf(program_, 0));
+  ASYRA_ASSIGN_OR_RETURN(report.dropped, DraftOf(choice.program, 0));
+  return choice;
+}
+
+// What each class alone loses and saves.
+absl::Status RecomputeSearch::ValueEach() {
+  if (!lost_us_.empty()) return absl::OkStatus();
+  ASYRA_ASSIGN_OR_RETURN(DraftStep kept, Draft({}));
+  for (int c = 0; c < count_; ++c) {
+    ASYRA_ASSIGN_OR_RETURN(DraftStep one, Draft({c}));
+    // The draft has kLayers of its ops, if there is one in each layer.
+    auto ops = static_cast<double>(stash_.classes()[c].ops.size());
+    double layers = std::max(1.0, ops / kLayers);
+    double lost_us = std::max(0.0, one.makespan_us - kept.makespan_us);
+    lost_us_.push_back(layers * lost_us + kLeastLossUs);
+    saved_bytes_.push_back(
+        std::max<int64_t>(0, kept.device_bytes - one.device_bytes));
+  }
+  return absl::OkStatus();
+}
+
+// All but those that are worth most to keep in what is left when nothing is.
+absl::StatusOr<RecomputeSearch::ClassSet> RecomputeSearch::DropByKnapsack() {
+  ClassSet dropped;
+  for (int c = 0; c < count_; ++c) {
+    if (saved_bytes_[c] > 0) dropped.insert(c);
+  }
+  ASYRA_ASSIGN_OR_RETURN(DraftStep least, Draft(dropped));
+  int64_t left = values_bytes_ - (least.device_bytes - resident_bytes_);
+  if (left <= 0) return dropped;
+  for (int c : BestSet(lost_us_, saved_bytes_, left)) dropped.erase(c);
+  return dropped;
+}
+
+// Classes by loss for each byte, the least first.
+std::vector<int> RecomputeSearch::ByLoss() const {
+  std::vector<int> classes(count_);
+  std::iota(classes.begin(), classes.end(), 0);
+  auto rate = [&](int c) {
+    return lost_us_[c] / static_cast<double>(1 + saved_bytes_[c]);
+  };
+  absl::c_stable_sort(classes, [&](int a, int b) { return rate(a) < rate(b); });
+  return classes;
+}
+
+absl::Status RecomputeSearch::DropUntilItFits(ClassSet* dropped) {
+  for (int c : ByLoss()) {
+    ASYRA_ASSIGN_OR_RETURN(DraftStep draft, Draft(*dropped));
+    if (Fits(draft)) break;
+    dropped->insert(c);
+  }
+  return absl::OkStatus();
+}
+
+// Keeps again what costs most, as long as it fits and is not slower. Classes
+// that others are computed from may save nothing alone.
+absl::Status RecomputeSearch::KeepWhatCan(ClassSet* dropped) {
+  ASYRA_ASSIGN_OR_RETURN(DraftStep best, Draft(*dropped));
+  std::vector<int> classes = ByLoss();
+  for (auto c = classes.rbegin(); c != classes.rend(); ++c) {
+    if (!dropped->contains(*c)) continue;
+    ClassSet fewer = *dropped;
+    fewer.erase(*c);
+    ASYRA_ASSIGN_OR_RETURN(DraftStep draft, Draft(fewer));
+    if (Fits(best) && !Fits(draft)) continue;
+    if (Fits(best) ? draft.makespan_us > best.makespan_us
+                   : draft.device_bytes > best.device_bytes) {
+      continue;
+    }
+    *dropped = std::move(fewer);
+    best = draft;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace asyra

@@ -1,0 +1,46 @@
+#include "tools/recompute_report.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "fmt/format.h"
+#include "ir/support/units.h"
+#include "nlohmann/json.hpp"
+
+namespace asyra {
+namespace {
+
+nlohmann::json DraftJson(const DraftStep& draft) {
+  return {{"makespan_us", draft.makespan_us},
+          {"ops_us", draft.ops_us},
+          {"device_bytes", draft.device_bytes}};
+}
+
+}  // namespace
+
+std::string RecomputeText(const std::optional<RecomputeReport>& report) {
+  if (!report.has_value() || report->count == 0) return "";
+  constexpr size_t kShown = 4;
+  std::vector<std::string> names = report->values;
+  size_t more = names.size() - std::min(kShown, names.size());
+  names.resize(names.size() - more);
+  // Below 0 where what is computed again becomes part of other kernels.
+  double again_us = std::max(0.0, report->dropped.ops_us - report->kept.ops_us);
+  int64_t saved = report->kept.device_bytes - report->dropped.device_bytes;
+  return fmt::format("  recompute {:>10}: {:.0f} % hidden, for {} less: {}{}\n",
+                     TimeText(again_us), 100 * report->Hidden(),
+                     BytesText(saved), absl::StrJoin(names, ", "),
+                     more == 0 ? "" : fmt::format(" and {} more", more));
+}
+
+nlohmann::json RecomputeJson(const std::optional<RecomputeReport>& report) {
+  if (!report.has_value()) return nullptr;
+  return {{"values", report->values},
+          {"count", report->count},
+          {"kept", DraftJson(report->kept)},
+          {"again", DraftJson(report->dropped)},
+          {"hidden", report->Hidden()}};
+}
+
+}  // namespace asyra

@@ -1,0 +1,18 @@
+// What a training step computes again, for people and as JSON.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "nlohmann/json_fwd.hpp"
+#include "passes/schedule/recompute_search.h"
+
+namespace asyra {
+
+// A line of the training step; empty for none.
+std::string RecomputeText(const std::optional<RecomputeReport>& report);
+
+// {values, count, kept: {..}, again: {..}, hidden}; null for none.
+nlohmann::json RecomputeJson(const std::optional<RecomputeReport>& report);
+
+}  // namespace asyra
