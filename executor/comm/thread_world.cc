@@ -222,7 +222,7 @@ class LocalCollective : public CpuKernel {
           SumShare(p);
           any_shared = true;
         } else {
-          geometries_[p].sums ? SumBlocks(p) : GatherBlocks(p);
+          geometries_[p].sums ? SumChunks(p) : GatherChunks(p);
         }
       }
       return absl::OkStatus();
@@ -266,7 +266,7 @@ class LocalCollective : public CpuKernel {
 
   absl::Status CheckSameOp() const {
     auto alike = [](const CollectiveGeometry& a, const CollectiveGeometry& b) {
-      return a.block_elements() == b.block_elements();
+      return a.chunk_elements() == b.chunk_elements();
     };
     for (size_t i = 0; i < members(); ++i) {
       const LocalCollective& other = *group_->seats[i].collective;
@@ -291,7 +291,7 @@ class LocalCollective : public CpuKernel {
   }
   std::byte* Result(size_t p) const { return ResultOf(me_, p); }
 
-  void GatherBlocks(size_t p) {
+  void GatherChunks(size_t p) {
     const CollectiveGeometry& geometry = geometries_[p];
     int64_t size = ElementBytes(p), run = geometry.run_elements * size;
     if (run == 0) return;
@@ -308,7 +308,7 @@ class LocalCollective : public CpuKernel {
     }
   }
 
-  void SumBlocks(size_t p) {
+  void SumChunks(size_t p) {
     const CollectiveGeometry& geometry = geometries_[p];
     int64_t size = ElementBytes(p);
     auto me = static_cast<int64_t>(me_);

@@ -187,15 +187,15 @@ TEST(BenchMachine, RefusesCallsThatNobodyCanRead) {
               HasSubstr("no JSON object"));
 }
 
-TEST(BenchGrid, HoldsCopiesOfWhatIsLongAndSumsNothing) {
-  int copies = 0;
+TEST(BenchGrid, HasCopyEnginesForWhatIsLongAndReducesNothing) {
+  int copy_engines = 0;
   for (const CollectiveCall& call : CollectiveGrid(GridOfGpu(), 8)) {
     if (call.text.find("transport=copy_engine") == std::string::npos) continue;
-    ++copies;
+    ++copy_engines;
     EXPECT_GE(ASYRA_VALUE(PayloadOf(call)), 1 << 20) << call.text;
     EXPECT_THAT(call.text, Not(HasSubstr("reduce")));
   }
-  EXPECT_EQ(copies, 3 * 2 * 5) << "group sizes, kinds, payloads";
+  EXPECT_EQ(copy_engines, 3 * 2 * 5) << "group sizes, kinds, payloads";
 }
 
 }  // namespace
