@@ -84,7 +84,7 @@ TEST(BenchMachine, LinksAndCopyEnginesHaveARateEach) {
   EXPECT_EQ(machine["host"]["copy_gbps"]["achievable"], 367);
   EXPECT_NE(before, 367);
   EXPECT_NE(machine["host"]["cta_gbps"], 7.25);
-  result.block_gbps = 7.25;
+  result.cta_gbps = 7.25;
   EXPECT_EQ(MachineOf(result)["host"]["cta_gbps"], 7.25);
   EXPECT_EQ(machine["host"]["collectives"]["all_gather"]["beside_compute"],
             0.25);
