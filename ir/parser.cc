@@ -2,17 +2,16 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
-#include "ir/body.h"
+#include "ir/call_parser.h"
 #include "ir/support/status.h"
-#include "ir/value_parser.h"
 
 namespace asyra {
 namespace {
 
-class Parser : public ValueParser {
+class Parser : public CallParser {
  public:
   explicit Parser(std::string_view text, Mesh mesh = {})
-      : ValueParser(text, std::move(mesh)) {
+      : CallParser(text, std::move(mesh)) {
     program_.mesh = mesh_;
   }
 
@@ -24,21 +23,6 @@ class Parser : public ValueParser {
     ASYRA_RETURN_IF_ERROR(Expect("}"));
     ASYRA_RETURN_IF_ERROR(End());
     return std::move(program_);
-  }
-
-  absl::StatusOr<ParsedCall> ParseCall() {
-    ParsedCall call;
-    ASYRA_ASSIGN_OR_RETURN(call.def, OpName());
-    ASYRA_RETURN_IF_ERROR(Expect("("));
-    if (!lexer_.TryPunct(")")) {
-      do {
-        ASYRA_ASSIGN_OR_RETURN(Type type, ParseType());
-        call.operands.push_back(std::move(type));
-      } while (lexer_.TryPunct(","));
-      ASYRA_RETURN_IF_ERROR(Expect(")"));
-    }
-    ASYRA_ASSIGN_OR_RETURN(call.attrs, Attrs(*call.def, call.operands));
-    return call;
   }
 
  private:
@@ -197,17 +181,6 @@ class Parser : public ValueParser {
     return Expect(")");
   }
 
-  absl::StatusOr<const OpDef*> OpName() {
-    Token name = lexer_.peek();
-    if (name.kind != Token::kName) return lexer_.Error("expected an op");
-    const OpDef* def = FindOp(name.text);
-    if (def == nullptr) {
-      return lexer_.ErrorAt(name, fmt::format("unknown op {}", name.text));
-    }
-    lexer_.Take();
-    return def;
-  }
-
   absl::Status Statement() {
     std::vector<Token> names;
     if (lexer_.peek().kind == Token::kValue) {
@@ -280,145 +253,6 @@ class Parser : public ValueParser {
       return token.text;
     }
     return lexer_.ErrorAt(token, "expected the name of an output, as \"y\"");
-  }
-
-  // Of an op over operands of these types, from which those of a body follow.
-  absl::StatusOr<AttrMap> Attrs(const OpDef& def,
-                                absl::Span<const Type> operands) {
-    AttrMap attrs;
-    Token begin = lexer_.peek();
-    bool has_body = !def.attrs.empty() && def.attrs[0].kind == AttrKind::kBody;
-    if (has_body) {
-      ASYRA_ASSIGN_OR_RETURN(Body body, ParseBody(operands));
-      attrs.Set(def.attrs[0].name, BodyRef(std::move(body)));
-    }
-    if (lexer_.TryPunct("{") && !lexer_.TryPunct("}")) {
-      do {
-        ASYRA_RETURN_IF_ERROR(ParseNamedAttr(def, &attrs));
-      } while (lexer_.TryPunct(","));
-      ASYRA_RETURN_IF_ERROR(Expect("}"));
-    }
-    absl::Status complete = CompleteAttrs(def, &attrs);
-    if (!complete.ok()) return lexer_.ErrorAt(begin, MessageOf(complete));
-    return attrs;
-  }
-
-  // "{%2 = add(%0, %1) : f32[8] return %2}", where a ';' may end a statement.
-  // Errors of the whole body are reported at its end.
-  absl::StatusOr<Body> ParseBody(absl::Span<const Type> operands) {
-    ASYRA_RETURN_IF_ERROR(Expect("{"));
-    Body body;
-    body.num_operands = static_cast<int>(operands.size());
-    std::vector<Type> types(operands.begin(), operands.end());
-    BodyNames names;
-    for (size_t i = 0; i < operands.size(); ++i) {
-      names[fmt::format("{}", i)] = static_cast<int>(i);
-    }
-    while (!lexer_.TryWord("return")) {
-      ASYRA_RETURN_IF_ERROR(BodyStatement(&body, &types, &names));
-      lexer_.TryPunct(";");
-    }
-    Token end = lexer_.peek();
-    do {
-      ASYRA_ASSIGN_OR_RETURN(int value, BodyUse(names));
-      body.results.push_back(value);
-    } while (lexer_.TryPunct(","));
-    ASYRA_RETURN_IF_ERROR(Expect("}"));
-    absl::StatusOr<std::vector<Type>> made =
-        BodyTypes(body, operands, program_.mesh);
-    if (!made.ok()) return lexer_.ErrorAt(end, MessageOf(made.status()));
-    for (size_t v = operands.size(); v < made->size(); ++v) {
-      if ((*made)[v] == types[v]) continue;
-      return lexer_.ErrorAt(
-          end, fmt::format("%{} of the body is {}, what it computes is {}", v,
-                           ToString(types[v], program_.mesh),
-                           ToString((*made)[v], program_.mesh)));
-    }
-    return body;
-  }
-
-  // The numbers of a body's values.
-  using BodyNames = absl::flat_hash_map<std::string, int>;
-
-  absl::StatusOr<int> BodyUse(const BodyNames& names) {
-    if (lexer_.peek().kind != Token::kValue) {
-      return lexer_.Error("expected a value of the body, %number");
-    }
-    Token name = lexer_.Take();
-    auto found = names.find(name.text);
-    if (found != names.end()) return found->second;
-    return lexer_.ErrorAt(
-        name, fmt::format("%{} is no operand of the fusion, nor defined above "
-                          "in its body",
-                          name.text));
-  }
-
-  absl::Status BodyStatement(Body* body, std::vector<Type>* types,
-                             BodyNames* names) {
-    if (lexer_.peek().kind != Token::kValue) {
-      return lexer_.Error("expected a statement of the body, or 'return'");
-    }
-    Token name = lexer_.Take();
-    if (!names->emplace(name.text, body->num_values()).second) {
-      return lexer_.ErrorAt(
-          name, fmt::format("%{} is defined twice in the body", name.text));
-    }
-    ASYRA_RETURN_IF_ERROR(Expect("="));
-    Token at = lexer_.peek();
-    BodyOp op;
-    ASYRA_ASSIGN_OR_RETURN(op.def, OpName());
-    if (op.def->fusable == Fusable::kNo) {
-      return lexer_.ErrorAt(
-          at, fmt::format("{} cannot be part of a fusion", op.def->name));
-    }
-    std::vector<Type> operands;
-    ASYRA_RETURN_IF_ERROR(Expect("("));
-    do {
-      ASYRA_ASSIGN_OR_RETURN(int value, BodyUse(*names));
-      if (value == body->num_values()) {
-        return lexer_.ErrorAt(at, fmt::format("%{} reads itself", name.text));
-      }
-      op.operands.push_back(value);
-      operands.push_back((*types)[value].Global());
-    } while (lexer_.TryPunct(","));
-    ASYRA_RETURN_IF_ERROR(Expect(")"));
-    ASYRA_ASSIGN_OR_RETURN(op.attrs, Attrs(*op.def, operands));
-    // How it is distributed follows from the whole body.
-    absl::StatusOr<std::vector<Type>> inferred =
-        InferTypes(*op.def, op.attrs, operands, Mesh());
-    if (!inferred.ok()) {
-      return lexer_.ErrorAt(at, MessageOf(inferred.status()));
-    }
-    ASYRA_RETURN_IF_ERROR(Expect(":"));
-    ASYRA_ASSIGN_OR_RETURN(Type type, ParseType());
-    if (type.Global() != (*inferred)[0]) {
-      return lexer_.ErrorAt(
-          at, fmt::format("%{} is {}, the definition gives {}", name.text,
-                          ToString(type.Global(), Mesh()),
-                          ToString((*inferred)[0], Mesh())));
-    }
-    types->push_back(std::move(type));
-    body->ops.push_back(std::move(op));
-    return absl::OkStatus();
-  }
-
-  absl::Status ParseNamedAttr(const OpDef& def, AttrMap* attrs) {
-    Token name = lexer_.Take();
-    const AttrDef* known = FindAttr(def, name.text);
-    if (known == nullptr) {
-      return lexer_.ErrorAt(
-          name, fmt::format("{}: unknown attribute {}", def.name, name.text));
-    }
-    if (attrs->Find(name.text) != nullptr) {
-      return lexer_.ErrorAt(name, fmt::format("{}: attribute {} is given twice",
-                                              def.name, name.text));
-    }
-    ASYRA_RETURN_IF_ERROR(Expect("="));
-    ASYRA_ASSIGN_OR_RETURN(AttrValue value, known->words.empty()
-                                                ? ParseAttr(known->kind)
-                                                : ParseWord());
-    attrs->Set(name.text, std::move(value));
-    return absl::OkStatus();
   }
 
   Program program_;

@@ -65,8 +65,8 @@ double LatencyUs(CollectiveKind kind, Algorithm algorithm,
                  const Protocol& protocol, const GroupSpan& span,
                  double network_alpha_us);
 
-// The fastest of the algorithms and protocols, or copies. `payload_bytes` is
-// the size of nccl-tests: the whole buffer of an all_gather (result) or
+// The fastest of the algorithms and protocols, or copy engines. `payload_bytes`
+// is the size of nccl-tests: the whole buffer of an all_gather (result) or
 // reduce_scatter (operand), the buffer of an all_reduce, the bytes that one
 // rank sends in an all_to_all. `busy_gpus` of a host communicate at once.
 CollectiveEstimate EstimateCollective(const Machine& machine,

@@ -71,7 +71,7 @@ std::string_view ToString(OpCost::Limit limit) {
 
 std::string_view ToString(Resource resource) {
   constexpr std::string_view kNames[] = {
-      "sms", "hbm", "link", "network", "copy engines", "block slots"};
+      "sms", "hbm", "link", "network", "copy engines", "CTA slots"};
   static_assert(std::size(kNames) == kNumResources);
   return kNames[resource];
 }

@@ -18,8 +18,8 @@ int64_t ContiguousRuns(const AttrMap& attrs, std::string_view dim,
   return runs;
 }
 
-bool IsPacked(int64_t runs, int64_t block_bytes) {
-  return !UseGroupedCalls(runs, block_bytes / std::max<int64_t>(1, runs));
+bool IsPacked(int64_t runs, int64_t chunk_bytes) {
+  return !UseGroupedCalls(runs, chunk_bytes / std::max<int64_t>(1, runs));
 }
 
 }  // namespace

@@ -6,20 +6,16 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <set>
 
 #include "executor/bench/collective_timer.h"
-#include "executor/cpu/run_on_cpu.h"
-#include "executor/cuda/device/cuda_device.h"
-#include "executor/cuda/device/cuda_platform.h"
-#include "executor/cuda/device/device_info.h"
 #include "ir/support/status.h"
 #include "simulator/cost_table.h"
 #include "tools/bench_files.h"
 #include "tools/bench_grid.h"
 #include "tools/bench_memory.h"
+#include "tools/bench_platform.h"
 #include "tools/bench_programs.h"
 #include "tools/run_inputs.h"
 
@@ -83,17 +79,6 @@ std::string Today() {
                      utc.tm_mday);
 }
 
-std::string CpuName() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    size_t colon = line.find(": ");
-    if (line.substr(0, 10) == "model name" && colon != std::string::npos) {
-      return line.substr(colon + 2);
-    }
-  }
-  return "cpu";
-}
-
 // A call however it is spaced.
 std::pair<std::string, int> NameOf(std::string text, int ranks) {
   std::erase(text, ' ');
@@ -114,7 +99,8 @@ class Bench {
         scale_(options.device == "cuda" ? GridOfGpu() : GridOfCpu()) {}
 
   absl::StatusOr<BenchResult> Run() {
-    ASYRA_RETURN_IF_ERROR(Begin());
+    result_.date = Today();
+    ASYRA_ASSIGN_OR_RETURN(platform_, OpenPlatform(options_, &result_));
     if (options_.keep) ASYRA_RETURN_IF_ERROR(KeepTable());
     ASYRA_RETURN_IF_ERROR(LoadModels());
     ASYRA_ASSIGN_OR_RETURN(device_, platform_->MakeDevice(0, result_.ranks));
@@ -130,42 +116,6 @@ class Bench {
   }
 
  private:
-  absl::Status Begin() {
-    result_.date = Today();
-    if (options_.device == "cpu") {
-      platform_ = CreateCpuPlatform();
-      result_.device = CpuName();
-      result_.driver = "none";
-      result_.libraries = "the kernels of the cpu";
-      result_.ranks = options_.ranks > 0 ? options_.ranks : 2;
-      result_.whole_host = true;
-      return absl::OkStatus();
-    }
-    return BeginOnGpus();
-  }
-
-  absl::Status BeginOnGpus() {
-    auto platform = CreateCudaPlatform({.timeout_s = options_.timeout_s});
-    if (!platform.ok()) {
-      return absl::FailedPreconditionError(
-          fmt::format("{}; --device cpu measures this machine's cpu",
-                      MessageOf(platform.status())));
-    }
-    platform_ = *std::move(platform);
-    ASYRA_ASSIGN_OR_RETURN(CudaDeviceInfo info, DescribeCuda());
-    result_.device = info.device;
-    result_.driver = info.driver;
-    result_.libraries = info.libraries;
-    result_.cache_bytes = info.cache_bytes;
-    result_.ranks = options_.ranks;
-    if (result_.ranks == 0) {
-      // As many as there is room for.
-      while (platform_->CheckRanks(result_.ranks + 1).ok()) ++result_.ranks;
-      result_.whole_host = true;
-    }
-    return platform_->CheckRanks(result_.ranks);
-  }
-
   absl::Status LoadModels() {
     CompileFlags flags = options_.compile;
     for (const std::string& name : options_.models) {
@@ -329,7 +279,7 @@ class Bench {
                            PairGrid(scale_, result_.ranks));
     std::vector<CollectiveCall> grid = CollectiveGrid(scale_, result_.ranks);
     return OnRanks([&](RankTimer& timer) -> absl::Status {
-      ASYRA_RETURN_IF_ERROR(MeasureBlock(timer));
+      ASYRA_RETURN_IF_ERROR(MeasureCta(timer));
       ASYRA_RETURN_IF_ERROR(MeasurePairs(timer, pairs));
       return MeasureWith(timer, grid);
     });
@@ -390,16 +340,16 @@ class Bench {
 
   // What one CTA of the collective library moves: no cost of a call,
   // as tables have them for as many CTAs as the library takes.
-  absl::Status MeasureBlock(RankTimer& timer) {
+  absl::Status MeasureCta(RankTimer& timer) {
     if (options_.device == "cpu") return absl::OkStatus();
-    CollectiveCall call = OneBlockGather(scale_, result_.ranks);
+    CollectiveCall call = OneCtaGather(scale_, result_.ranks);
     ASYRA_ASSIGN_OR_RETURN(bool go, HasTime(timer, call.text));
     if (!go) return absl::OkStatus();
     absl::StatusOr<Timing> timing = timer.TimeCollective(call);
     if (!timing.ok()) return Annotate(timing.status(), call.text);
     ASYRA_ASSIGN_OR_RETURN(int64_t payload, PayloadOf(call));
     if (timer.rank() != 0) return absl::OkStatus();
-    result_.block_gbps =
+    result_.cta_gbps =
         BusGbps(CollectiveKind::kAllGather, payload, call.ranks, timing->us);
     return absl::OkStatus();
   }

@@ -131,7 +131,7 @@ std::vector<CollectiveCall> CollectiveGrid(const GridScale& scale, int ranks) {
   return calls;
 }
 
-CollectiveCall OneBlockGather(const GridScale& scale, int ranks) {
+CollectiveCall OneCtaGather(const GridScale& scale, int ranks) {
   return CollectiveOf(CollectiveKind::kAllGather, scale.dtype,
                       scale.payloads[scale.payloads.size() - 2], ranks,
                       "ctas=1");

@@ -28,7 +28,7 @@ std::vector<std::string> LocalGrid(const GridScale& scale);
 std::vector<CollectiveCall> CollectiveGrid(const GridScale& scale, int ranks);
 
 // A long gather by one CTA.
-CollectiveCall OneBlockGather(const GridScale& scale, int ranks);
+CollectiveCall OneCtaGather(const GridScale& scale, int ranks);
 
 // A matmul beside each kind of collective, both long, over all ranks.
 absl::StatusOr<std::vector<PairCall>> PairGrid(const GridScale& scale,

@@ -133,7 +133,7 @@ std::string RestOfHost(const BenchResult& result, const Rates& rates,
   std::vector<std::string> rest;
   if (!result.whole_host) rest.push_back("its GPUs");
   if (result.pairs.empty()) rest.push_back("shares beside computation");
-  if (result.block_gbps == 0) rest.push_back("a CTA's rate");
+  if (result.cta_gbps == 0) rest.push_back("a CTA's rate");
   if (rates.copy_gbps == 0 && host.contains("copy_gbps")) {
     rest.push_back("copy engines");
   }
@@ -195,7 +195,7 @@ absl::StatusOr<std::string> BenchMachine(const BenchResult& result,
   SetRate(rates.memory_gbps, &gpu["hbm_gbps"]);
   SetRate(rates.link_gbps, &host["link_gbps"]);
   if (host.contains("copy_gbps")) SetRate(rates.copy_gbps, &host["copy_gbps"]);
-  if (result.block_gbps > 0) host["cta_gbps"] = Rounded(result.block_gbps);
+  if (result.cta_gbps > 0) host["cta_gbps"] = Rounded(result.cta_gbps);
   SetMemory(result, &gpu["library_mib"]);
   constexpr double kLeastUs = 0.01;
   const LaunchTimes& launches = result.launches;

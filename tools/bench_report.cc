@@ -58,9 +58,9 @@ std::string BenchText(const BenchResult& result) {
       TimeText(result.launches.eager_us), TimeText(result.launches.recorded_us),
       TimeText(result.launches.device_us));
   text += MemoryText(result);
-  if (result.block_gbps > 0) {
+  if (result.cta_gbps > 0) {
     text += fmt::format("a collective by one CTA: {:.1f} GB/s\n\n",
-                        result.block_gbps);
+                        result.cta_gbps);
   }
   text += result.weights_from_inputs;
   text += "      median spread  ranks, call\n";

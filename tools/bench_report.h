@@ -37,7 +37,7 @@ struct BenchResult {
   std::vector<MeasuredPair> pairs;
   LaunchTimes launches;
   // Bus bandwidth of a collective by one CTA; 0: not known.
-  double block_gbps = 0;
+  double cta_gbps = 0;
   double context_mib = 0;  // with libraries that compute; 0: not known
   // Of the collective library; `context`, `op` and `workspace` are not.
   std::optional<LibraryMemory> collective_memory;

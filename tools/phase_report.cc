@@ -17,7 +17,7 @@ struct PhaseTime {
   int collectives = 0;
 };
 
-// Each moment of the step counts for the earliest phase that runs an op then;
+// Each moment of the step belongs to the earliest phase that runs an op then;
 // one without any for the phase of the next op, or of the last one.
 void AddElapsed(const std::vector<std::pair<StepPhase, const ProfileOp*>>& ops,
                 double makespan_us, std::map<StepPhase, PhaseTime>* times) {

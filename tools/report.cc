@@ -24,7 +24,7 @@ struct ImportSummary {
   std::map<std::string, int> ops;
   int64_t parameters = 0;
   int64_t weight_bytes = 0;
-  double activation_bytes = 0;  // of all results, views aside
+  double activation_bytes = 0;  // of all results but views
   double flops = 0;
   std::string inputs, outputs;  // "input_ids i64[4, 64]"
 };

@@ -32,6 +32,14 @@ std::string Usage(const CLI::App& app) {
                      what);
 }
 
+// CLI11 would list unknown arguments from last to first.
+std::string What(const CLI::App& app, const CLI::ParseError& error) {
+  auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
+  if (code != CLI::ExitCodes::ExtrasError) return error.what();
+  return fmt::format("unknown: {}",
+                     fmt::join(app.remaining(/*recurse=*/true), " "));
+}
+
 }  // namespace
 
 int RunTool(CLI::App& app, int argc, char** argv,
@@ -41,9 +49,9 @@ int RunTool(CLI::App& app, int argc, char** argv,
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    std::string what =
-        argc == 1 ? Usage(app)
-                  : fmt::format("{}; see {} --help", error.what(), NameOf(app));
+    std::string what = argc == 1 ? Usage(app)
+                                 : fmt::format("{}; see {} --help",
+                                               What(app, error), NameOf(app));
     std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), what.c_str());
     return 1;
   }

@@ -2,9 +2,8 @@
 """Runs clang-tidy over the sources of the libraries and tools.
 
 Most of its time for a source goes into the headers, which it reads and matches
-anew for each. So it is given batches: files that include some sources of one
-library, no two of which have a local name in common. Sources of a batch that
-does not compile are looked at one by one.
+anew for each. So it is given the batches of batches.py, and the sources of a
+batch that does not compile one by one.
 
 Usage: tidy.py [--one-by-one] BUILD_DIR
 """
@@ -17,29 +16,13 @@ import re
 import subprocess
 import sys
 
+from batches import batches_of
+
 SOURCE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # cuDNN's frontend is a header that takes minutes to look through.
 SOURCES = re.compile(r"(ir|simulator|passes|executor|frontends|models|tools)/"
                      r"(?!cuda/cudnn/).*\.cc")
-BATCH = 12  # sources; larger ones save little more, and take longer to end
-
-LOCAL = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
-TYPE = re.compile(r"^(?:struct|class|union|enum(?: class)?) (\w+)", re.M)
-OTHER = re.compile(
-    r"^(?!template|struct|class|union|enum|//|[}#])[^\s(=\[{;]"
-    r"[^(=\[{;\n]*?(\w+)\s*(?:[(=\[{;]|$)", re.M)
-MACRO = re.compile(r"^#define (\w+)", re.M)
 FINDING = re.compile(r"^(?P<place>\S+:\d+:\d+): (?:error|warning): .*", re.M)
-
-
-def local_names(path):
-  """Names that would clash if another source of the batch had them, too."""
-  with open(path, encoding="utf-8") as file:
-    text = file.read()
-  names = set(MACRO.findall(text))
-  for block in LOCAL.findall(text):
-    names.update(TYPE.findall(block), OTHER.findall(block))
-  return names
 
 
 def commands(build):
@@ -56,20 +39,12 @@ def commands(build):
   return found
 
 
-def batches_of(sources):
-  """Lists of sources that are compiled alike and have no name in common."""
-  open_batches = []  # of (key, names, sources)
+def batches_compiled_alike(sources):
+  """Batches of one library and one command each."""
+  alike = {}
   for path, flags in sorted(sources.items()):
-    key = (path.split("/")[0], flags)
-    names = local_names(os.path.join(SOURCE_DIR, path))
-    for other_key, other_names, batch in open_batches:
-      if key == other_key and len(batch) < BATCH and not names & other_names:
-        batch.append(path)
-        other_names |= names
-        break
-    else:
-      open_batches.append((key, names, [path]))
-  return [batch for _, _, batch in open_batches]
+    alike.setdefault((path.split("/")[0], flags), []).append(path)
+  return [batch for paths in alike.values() for batch in batches_of(paths)]
 
 
 def write_batches(build, sources, batches):
@@ -119,7 +94,7 @@ def main():
   args = parser.parse_args()
   build = os.path.abspath(args.build)
   sources = commands(build)
-  batches = batches_of(sources)
+  batches = batches_compiled_alike(sources)
   if args.one_by_one:
     batches = [[path] for path in sources]
   files = write_batches(build, sources, batches)

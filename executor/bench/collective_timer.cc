@@ -209,9 +209,9 @@ class Timer : public RankTimer {
     CollectiveUse collective = {use, mesh.Group(rank(), axes), num_prepared_++,
                                 call.text, /*split=*/true};
     if (AsksForCopyEngine(parsed.attrs)) {
-      ASYRA_ASSIGN_OR_RETURN(bool copies,
+      ASYRA_ASSIGN_OR_RETURN(bool carries,
                              world_.CarriesByCopyEngine(collective));
-      if (!copies) {
+      if (!carries) {
         return Unimplemented("no copy engines carry it between {} ranks",
                              world_.name());
       }

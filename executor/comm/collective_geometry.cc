@@ -14,27 +14,27 @@ int64_t Product(const Type& type, int begin, int end) {
 // Chunks are adjacent along `dim` of the result.
 void Gather(const Type& operand, int dim, int64_t members,
             CollectiveGeometry* geometry) {
-  int64_t block = Product(operand, dim, operand.rank());
+  int64_t chunk = Product(operand, dim, operand.rank());
   geometry->outer = Product(operand, 0, dim);
-  geometry->run_elements = block;
-  geometry->read_outer = block;
-  geometry->write_outer = block * members;
-  geometry->write_member = block;
+  geometry->run_elements = chunk;
+  geometry->read_outer = chunk;
+  geometry->write_outer = chunk * members;
+  geometry->write_member = chunk;
 }
 
-// Blocks are parts along `dim` of the operand.
+// Chunks are parts along `dim` of the operand.
 void Scatter(const Type& result, int dim, int64_t members,
              CollectiveGeometry* geometry) {
-  int64_t block = Product(result, dim, result.rank());
+  int64_t chunk = Product(result, dim, result.rank());
   geometry->outer = Product(result, 0, dim);
-  geometry->run_elements = block;
-  geometry->read_outer = block * members;
-  geometry->read_member = block;
-  geometry->write_outer = block;
+  geometry->run_elements = chunk;
+  geometry->read_outer = chunk * members;
+  geometry->read_member = chunk;
+  geometry->write_outer = chunk;
 }
 
 // Parts along `to` of the operand move to `from` of the result. The
-// block runs over [outer, first, middle, second, inner], where `first` and
+// chunk runs over [outer, first, middle, second, inner], where `first` and
 // `second` are the two dimensions in their order.
 void Exchange(const Type& operand, int from, int to, int64_t members,
               CollectiveGeometry* geometry) {

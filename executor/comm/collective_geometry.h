@@ -1,6 +1,6 @@
 // Which bytes a collective moves, in terms that fit every communicator: each
 // member's result is put together, along one dimension or as a sum, from one
-// block of every member's operand. Of several operands each has its own.
+// chunk of every member's operand. Of several operands each has its own.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace asyra {
 // as `runs` runs of `run_elements` elements that are contiguous in both. In the
 // operand, run r begins at ReadAt(i, r), in the result at WriteAt(j, r).
 struct CollectiveGeometry {
-  bool sums = false;  // blocks of all members are added, not put side by side
+  bool sums = false;  // chunks of all members are added, not put side by side
   DType dtype = DType::kF32;
   int64_t run_elements = 0;
   // Runs are counted by two loops: `outer` times `middle`.
@@ -25,7 +25,7 @@ struct CollectiveGeometry {
   int64_t write_outer = 0, write_middle = 0, write_member = 0;  // elements
 
   int64_t runs() const { return outer * middle; }
-  int64_t block_elements() const { return runs() * run_elements; }
+  int64_t chunk_elements() const { return runs() * run_elements; }
   int64_t ReadAt(int64_t member, int64_t run) const {
     return run / middle * read_outer + run % middle * read_middle +
            member * read_member;

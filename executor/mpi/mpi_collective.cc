@@ -21,20 +21,20 @@ namespace {
 // costs more.
 constexpr int64_t kSharedSumBytes = 16 << 10;
 
-// Rows of a block as one type: outer times middle runs, so far apart.
-MPI_Datatype MakeBlockType(const CollectiveGeometry& g, int64_t middle_step,
+// Rows of a chunk as one type: outer times middle runs, so far apart.
+MPI_Datatype MakeChunkType(const CollectiveGeometry& g, int64_t middle_step,
                            int64_t outer_step) {
   int64_t bytes = SizeOf(g.dtype);
-  MPI_Datatype element{}, run{}, rows{}, block{};
+  MPI_Datatype element{}, run{}, rows{}, chunk{};
   MPI_Type_contiguous(static_cast<int>(bytes), MPI_BYTE, &element);
   MPI_Type_contiguous(static_cast<int>(g.run_elements), element, &run);
   MPI_Type_create_hvector(static_cast<int>(g.middle), 1, middle_step * bytes,
                           run, &rows);
   MPI_Type_create_hvector(static_cast<int>(g.outer), 1, outer_step * bytes,
-                          rows, &block);
-  MPI_Type_commit(&block);
+                          rows, &chunk);
+  MPI_Type_commit(&chunk);
   for (MPI_Datatype* part : {&element, &run, &rows}) MPI_Type_free(part);
-  return block;
+  return chunk;
 }
 
 // The data movement of one operand to its result.
@@ -42,7 +42,7 @@ struct Part {
   CollectiveGeometry geometry;
   int64_t element_bytes = 1;
   bool shared = false;              // each member reduces a part
-  MPI_Datatype sent{}, received{};  // blocks of the operand, of the result
+  MPI_Datatype sent{}, received{};  // chunks of the operand, of the result
   int64_t work_begin = 0;           // in the workspace
   // Of the run that is going on.
   const std::byte* operand = nullptr;
@@ -104,9 +104,9 @@ class MpiCollective : public CpuKernel {
                   geometry.run_elements * part.element_bytes >= kSharedSumBytes;
     link_->Locked([&] {
       part.sent =
-          MakeBlockType(geometry, geometry.read_middle, geometry.read_outer);
+          MakeChunkType(geometry, geometry.read_middle, geometry.read_outer);
       part.received =
-          MakeBlockType(geometry, geometry.write_middle, geometry.write_outer);
+          MakeChunkType(geometry, geometry.write_middle, geometry.write_outer);
     });
     part.work_begin = workspace_bytes_;
     if (geometry.sums) {
@@ -121,7 +121,7 @@ class MpiCollective : public CpuKernel {
     for (const Part& part : parts_) {
       ASYRA_RETURN_IF_ERROR(part.shared          ? SendShares(part)
                             : part.geometry.sums ? SendSummands(part)
-                                                 : GatherBlocks(part));
+                                                 : GatherChunks(part));
       any_shared |= part.shared;
     }
     ASYRA_RETURN_IF_ERROR(Finish());
@@ -129,7 +129,7 @@ class MpiCollective : public CpuKernel {
       if (part.shared) {
         ASYRA_RETURN_IF_ERROR(SumAndSendShare(part));
       } else if (part.geometry.sums) {
-        SumBlocks(part);
+        SumChunks(part);
       }
     }
     return any_shared ? Finish() : absl::OkStatus();
@@ -145,7 +145,7 @@ class MpiCollective : public CpuKernel {
     return absl::OkStatus();
   }
 
-  absl::Status SendBlocks(const Part& part) {
+  absl::Status SendChunks(const Part& part) {
     return ForOthers([&](int64_t to) {
       return link_->Send(
           part.operand + part.geometry.ReadAt(to, 0) * part.element_bytes, 1,
@@ -158,14 +158,14 @@ class MpiCollective : public CpuKernel {
     return status;
   }
 
-  absl::Status GatherBlocks(const Part& part) {
+  absl::Status GatherChunks(const Part& part) {
     const CollectiveGeometry& geometry = part.geometry;
     int64_t size = part.element_bytes;
     ASYRA_RETURN_IF_ERROR(ForOthers([&](int64_t from) {
       return link_->Receive(part.result + geometry.WriteAt(from, 0) * size, 1,
                             part.received, members_[from], tag_, &messages_);
     }));
-    ASYRA_RETURN_IF_ERROR(SendBlocks(part));
+    ASYRA_RETURN_IF_ERROR(SendChunks(part));
     int64_t run = geometry.run_elements * size;
     for (int64_t r = 0; r < geometry.runs() && run > 0; ++r) {
       std::memcpy(part.result + geometry.WriteAt(me_, r) * size,
@@ -177,25 +177,25 @@ class MpiCollective : public CpuKernel {
   // The summands of each member in the workspace, by number of elements.
   int64_t WorkElements(const Part& part) const {
     return part.shared ? ShareOf(members() - 1, part).second
-                       : part.geometry.block_elements();
+                       : part.geometry.chunk_elements();
   }
   static std::byte* Work(const Part& part, int64_t member, int64_t elements) {
     return part.work + member * elements * part.element_bytes;
   }
 
   absl::Status SendSummands(const Part& part) {
-    int64_t elements = part.geometry.block_elements();
+    int64_t elements = part.geometry.chunk_elements();
     ASYRA_RETURN_IF_ERROR(ForOthers([&](int64_t from) {
       return link_->Receive(Work(part, from, elements),
                             static_cast<int>(elements * part.element_bytes),
                             MPI_BYTE, members_[from], tag_, &messages_);
     }));
-    return SendBlocks(part);
+    return SendChunks(part);
   }
 
-  void SumBlocks(const Part& part) {
+  void SumChunks(const Part& part) {
     const CollectiveGeometry& geometry = part.geometry;
-    int64_t elements = geometry.block_elements(), size = part.element_bytes;
+    int64_t elements = geometry.chunk_elements(), size = part.element_bytes;
     int64_t run = geometry.run_elements;
     for (int64_t r = 0; r < geometry.runs(); ++r) {
       for (int64_t j = 0; j < members(); ++j) {
@@ -269,7 +269,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareMpiCollective(
   ASYRA_ASSIGN_OR_RETURN(std::vector<CollectiveGeometry> geometries,
                          GeometriesOf(use));
   for (const CollectiveGeometry& geometry : geometries) {
-    int64_t bytes = geometry.block_elements() * SizeOf(geometry.dtype);
+    int64_t bytes = geometry.chunk_elements() * SizeOf(geometry.dtype);
     constexpr int64_t kMost = std::numeric_limits<int>::max();
     if (bytes > kMost) {
       return Unimplemented("{}: a message of {} bytes, MPI counts up to {}",

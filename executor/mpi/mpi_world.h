@@ -4,7 +4,7 @@
 //   mpirun -n 8 asyra-run model.asyra
 //
 // A collective is one message from each member to each other one, received in
-// place (strided blocks are derived types) and, for reductions, added in the
+// place (strided chunks are derived types) and, for reductions, added in the
 // order of the group: the results equal those of the `local` world byte by
 // byte. MPI's own collectives guarantee neither that nor to name a missing
 // rank. The messages progress on the stream's thread while other

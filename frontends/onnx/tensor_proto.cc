@@ -68,7 +68,7 @@ absl::StatusOr<Bytes> FromExternal(const TensorProto& proto, int64_t need,
   auto size = static_cast<int64_t>(file->bytes().size());
   if (offset > size || need > size - offset) {
     return Invalid(
-        "external data: {} has {} bytes, the tensor lies at [{}, {} + {})",
+        "external data: {} has {} bytes, the tensor is at [{}, {} + {})",
         location, size, offset, offset, need);
   }
   return Bytes{file->bytes().substr(offset, need), nullptr, file};

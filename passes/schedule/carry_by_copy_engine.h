@@ -16,7 +16,7 @@ bool CanUseCopyEngine(const Program& program, const Op& op,
                       const CostModel& costs);
 
 // Sets `transport=copy_engine` on collectives that copy engines can carry in
-// hardly more time than the library takes alone: beside computation, copies
+// hardly more time than the library takes alone: beside computation, they
 // lose less. Collectives with the attribute `ctas` stay unchanged. Returns how
 // many were set.
 int CarryByCopyEngine(Program& program, const CostModel& costs);

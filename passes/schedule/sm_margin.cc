@@ -15,7 +15,7 @@ bool TakesSms(const Op& op, const OpCost& cost) {
   return op.is_collective() && cost.sms > 0;
 }
 
-// Copy engines bring the blocks, but a kernel reduces them.
+// Copy engines bring the chunks, but a kernel reduces them.
 bool SumsBehindCopies(const Op& op) {
   return Sums(op.def->collective) && AsksForCopyEngine(op.attrs);
 }

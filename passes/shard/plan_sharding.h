@@ -47,7 +47,7 @@ struct ShardingPlan {
   std::vector<bool> again;
   int again_from = 0;
   // Estimate of plan_sharding: the sum over all ops; of a training step with
-  // backward as PlanOptions::with_gradients prices it.
+  // backward as PlanOptions::with_gradients counts it.
   double us = 0;
 };
 

@@ -119,7 +119,7 @@ bool ShardingChoices::Complete(int i, Choice* choice) {
   double us = options_.costs.OpUs({*op.def, op.attrs, operands, *results},
                                   program_.mesh);
   choice->ns = std::llround(us * 1000);
-  // The gradients of a product are two more; those of other ops read and write
+  // The gradients of a matmul are two more; those of other ops read and write
   // about as much.
   if (options_.with_gradients) choice->ns *= 3;
   return true;

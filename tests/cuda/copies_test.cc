@@ -76,7 +76,7 @@ std::vector<Case> Cases() {
        "bf16[3, 8@x, 16]"},
       {"f32[16, 8] partial(x)", "all_reduce(%a) {axes=x", "f32[16, 8]"},
       {"bf16[64, 48] partial(x)", "all_reduce(%a) {axes=x", "bf16[64, 48]"},
-      // Sums that copies do not carry: NCCL's.
+      // Reductions that copy engines do not carry: NCCL's.
       {"f32[3, 3] partial(x)", "all_reduce(%a) {axes=x", "f32[3, 3]",
        Carrier::kLibraryInstead},
       {"i64[16, 8] partial(x)", "all_reduce(%a) {axes=x", "i64[16, 8]",

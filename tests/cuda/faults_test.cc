@@ -31,7 +31,7 @@ int Gpus() {
   return count.ok() ? *count : 0;
 }
 
-// The same with copies instead of NCCL.
+// The same with copy engines instead of NCCL.
 std::string SumByCopyEngine() {
   return absl::StrReplaceAll(kSum,
                              {{"axes=tp}", "axes=tp, transport=copy_engine}"}});
@@ -85,7 +85,7 @@ TEST(CudaFaults, ARankThatStallsIsNamed) {
   EXPECT_THAT(results[1].ToString(), HasSubstr("rank 0 failed"));
 }
 
-TEST(CudaFaults, CopiesDoNotWaitForARankThatFailsOrStalls) {
+TEST(CudaFaults, CopyEnginesDoNotWaitForARankThatFailsOrStalls) {
   if (Gpus() < 2) GTEST_SKIP() << "takes two GPUs";
   if (!GpusReachEachOther()) GTEST_SKIP() << "the GPUs share no memory";
   std::atomic<int> carried = 0;

@@ -16,14 +16,15 @@
 
 namespace asyra {
 
+inline constexpr int kF32 = onnx::TensorProto::FLOAT;
+inline constexpr int kI64 = onnx::TensorProto::INT64;
+inline constexpr int kBool = onnx::TensorProto::BOOL;
+
 class ModelBuilder {
  public:
   using Dim = std::variant<int, const char*>;  // a size, or a name
   using Attr = std::variant<int, float, const char*, std::vector<int64_t>,
                             onnx::GraphProto>;
-  static constexpr int kF32 = onnx::TensorProto::FLOAT;
-  static constexpr int kI64 = onnx::TensorProto::INT64;
-  static constexpr int kBool = onnx::TensorProto::BOOL;
 
   explicit ModelBuilder(int opset = 18) {
     model.set_ir_version(8);

@@ -10,9 +10,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int kF32 = ModelBuilder::kF32;
-constexpr int kBool = ModelBuilder::kBool;
-
 // One head, queries and keys of zeros: a row is the mean of the v that it
 // sees, which is its index.
 ContribModel Positions(int queries, int keys) {

@@ -11,8 +11,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr int kF32 = ModelBuilder::kF32;
-constexpr int kI64 = ModelBuilder::kI64;
 using Names = ContribModel::Names;
 using Attrs = ContribModel::Attrs;
 

@@ -13,7 +13,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int kF32 = ModelBuilder::kF32;
 using Names = ContribModel::Names;
 using Attrs = ContribModel::Attrs;
 

@@ -12,10 +12,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr int kF32 = ModelBuilder::kF32;
-constexpr int kI64 = ModelBuilder::kI64;
-constexpr int kBool = ModelBuilder::kBool;
-
 ModelBuilder WithX(const std::vector<int>& shape) {
   std::vector<ModelBuilder::Dim> dims(shape.begin(), shape.end());
   return ModelBuilder().Input("x", kF32, dims);

@@ -16,8 +16,6 @@ using OnnxValue = onnx_import::Value;
 using testing::ElementsAre;
 using Names = std::vector<std::string>;
 
-constexpr int kF32 = ModelBuilder::kF32;
-
 Names OpNames(const Program& program) {
   Names names;
   for (const Op& op : program.ops) names.emplace_back(op.def->name);
@@ -73,8 +71,7 @@ TEST(OnnxFold, BoolDataOfATriangleIsRecognized) {
       .Floats("floor", {-1}, {})
       .Node("Where", {"mask", "x", "floor"}, {"y"})
       .Output("y");
-  onnx::TensorProto* mask =
-      model.Initializer("mask", ModelBuilder::kBool, {32, 32});
+  onnx::TensorProto* mask = model.Initializer("mask", kBool, {32, 32});
   for (int i = 0; i < 32 * 32; ++i) mask->add_int32_data(i % 32 <= i / 32);
   Program program = ASYRA_VALUE(model.Import());
   EXPECT_THAT(OpNames(program),
@@ -121,7 +118,7 @@ TEST(OnnxFold, ALargeConstantThatNoFormulaGivesIsAWeight) {
   std::vector<int64_t> squares;
   for (int64_t i = 0; i < 40; ++i) squares.push_back(i * i);
   Program program = ASYRA_VALUE(ModelBuilder()
-                                    .Input("x", ModelBuilder::kI64, {40})
+                                    .Input("x", kI64, {40})
                                     .Ints("squares", squares)
                                     .Node("Add", {"x", "squares"}, {"y"})
                                     .Output("y")

@@ -11,8 +11,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int kF32 = ModelBuilder::kF32;
-
 // x = 1, 2, 3 goes in.
 ModelBuilder WithX() { return ModelBuilder().Input("x", kF32, {3}); }
 
@@ -100,7 +98,7 @@ TEST(OnnxFunction, AttributesPassThroughCallsAndSubgraphs) {
       .Output("c");
   ModelBuilder outer = ModelBuilder().Input("a");
   outer.Node("Constant", {}, {"one"}, {{"value_int", 1}})
-      .Node("Cast", {"one"}, {"yes"}, {{"to", ModelBuilder::kBool}})
+      .Node("Cast", {"one"}, {"yes"}, {{"to", kBool}})
       .Node("If", {"yes"}, {"b"},
             {{"then_branch", branch.graph()}, {"else_branch", branch.graph()}})
       .Output("b");

@@ -10,9 +10,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr int kF32 = ModelBuilder::kF32;
-constexpr int kI64 = ModelBuilder::kI64;
-
 ModelBuilder Negate(const std::vector<ModelBuilder::Dim>& dims) {
   return ModelBuilder()
       .Input("x", kF32, dims)

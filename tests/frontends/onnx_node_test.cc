@@ -101,11 +101,10 @@ TEST(OnnxNode, ReduceAxesAreAnAttributeThenAnInput) {
 }
 
 TEST(OnnxNode, PowGivesTheTypeOfItsBase) {
-  Tensor y =
-      RunModel(WithX({4})
-                   .Floats("half", {0.5}, {})
-                   .Node("Cast", {"x"}, {"i"}, {{"to", ModelBuilder::kI64}})
-                   .Node("Pow", {"i", "half"}, {"y"}));
+  Tensor y = RunModel(WithX({4})
+                          .Floats("half", {0.5}, {})
+                          .Node("Cast", {"x"}, {"i"}, {{"to", kI64}})
+                          .Node("Pow", {"i", "half"}, {"y"}));
   EXPECT_THAT(y.ToInts(), ElementsAre(0, 1, 1, 1));
 }
 
@@ -197,7 +196,7 @@ TEST(OnnxNode, LayerNormMayReachOverSeveralDims) {
 
 TEST(OnnxNode, DropoutInTrainingIsRefused) {
   ModelBuilder model = WithX({4}).Floats("ratio", {0.5}, {});
-  model.Initializer("training", ModelBuilder::kBool, {})->add_int32_data(1);
+  model.Initializer("training", kBool, {})->add_int32_data(1);
   EXPECT_THAT(
       model.Node("Dropout", {"x", "ratio", "training"}, {"y"}).ImportError(),
       HasSubstr("training mode draws randomness"));

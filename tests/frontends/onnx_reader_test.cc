@@ -27,7 +27,7 @@ std::string ErrorOf(const std::string& path) {
 // y = w + x, with the weight's bytes where a test wants them.
 ModelBuilder AddWeight() {
   return ModelBuilder()
-      .Input("x", ModelBuilder::kF32, {4})
+      .Input("x", kF32, {4})
       .Node("Add", {"w", "x"}, {"y"})
       .Output("y");
 }
@@ -77,7 +77,7 @@ TEST(OnnxReader, ReadsRawAndTypedValues) {
   auto raw = AddWeight().Floats("w", {1, 2, 3, 4}, {4}).Import();
   ASSERT_TRUE(raw.ok()) << raw.status();
   ModelBuilder typed = AddWeight();
-  onnx::TensorProto* tensor = typed.Initializer("w", ModelBuilder::kF32, {4});
+  onnx::TensorProto* tensor = typed.Initializer("w", kF32, {4});
   for (float value : {1.f, 2.f, 3.f, 4.f}) tensor->add_float_data(value);
   auto program = typed.Import();
   ASSERT_TRUE(program.ok()) << program.status();
@@ -162,10 +162,8 @@ std::vector<int64_t> NarrowResult(onnx::TensorProto::DataType type,
                                   const std::string& raw, int64_t size) {
   ModelBuilder model;
   model.Initializer("w", type, {size})->set_raw_data(raw);
-  Program program =
-      ASYRA_VALUE(model.Node("Cast", {"w"}, {"y"}, {{"to", ModelBuilder::kI64}})
-                      .Output("y")
-                      .Import());
+  Program program = ASYRA_VALUE(
+      model.Node("Cast", {"w"}, {"y"}, {{"to", kI64}}).Output("y").Import());
   return ASYRA_VALUE(Interpret(program, {}))[0].ToInts();
 }
 
@@ -191,7 +189,7 @@ TEST(OnnxNarrow, ResultsMustFitAndBeKnown) {
     result.Initializer("b", onnx::TensorProto::UINT8, {1})
         ->add_int32_data(value);
     return result.Node("Add", {"a", "b"}, {"c"})
-        .Node("Cast", {"c"}, {"y"}, {{"to", ModelBuilder::kF32}})
+        .Node("Cast", {"c"}, {"y"}, {{"to", kF32}})
         .Output("y");
   };
   EXPECT_EQ(model(55).ImportError(), "");
@@ -205,14 +203,13 @@ TEST(OnnxNarrow, ResultsMustFitAndBeKnown) {
         .Input("x", from, {2})
         .Node("Cast", {"x"}, {"b"}, {{"to", onnx::TensorProto::UINT8}})
         .Node("Unsqueeze", {"b", "zero"}, {"c"})
-        .Node("Cast", {"c"}, {"y"}, {{"to", ModelBuilder::kF32}})
+        .Node("Cast", {"c"}, {"y"}, {{"to", kF32}})
         .Ints("zero", {0})
         .Output("y")
         .ImportError();
   };
-  EXPECT_EQ(cast(ModelBuilder::kBool), "");
-  EXPECT_THAT(cast(ModelBuilder::kI64),
-              HasSubstr("UINT8 is supported for constants only"));
+  EXPECT_EQ(cast(kBool), "");
+  EXPECT_THAT(cast(kI64), HasSubstr("UINT8 is supported for constants only"));
 }
 
 // A sparse initializer of shape [2, 3].
@@ -222,12 +219,12 @@ ModelBuilder Sparse(const std::vector<int64_t>& indices,
   onnx::SparseTensorProto* sparse = model.graph().add_sparse_initializer();
   for (int64_t dim : {2, 3}) sparse->add_dims(dim);
   sparse->mutable_values()->set_name("w");
-  sparse->mutable_values()->set_data_type(ModelBuilder::kF32);
+  sparse->mutable_values()->set_data_type(kF32);
   sparse->mutable_values()->add_dims(dims[0]);
   for (int64_t i = 0; i < dims[0]; ++i) {
     sparse->mutable_values()->add_float_data(static_cast<float>(i + 1));
   }
-  sparse->mutable_indices()->set_data_type(ModelBuilder::kI64);
+  sparse->mutable_indices()->set_data_type(kI64);
   for (int64_t dim : dims) sparse->mutable_indices()->add_dims(dim);
   for (int64_t index : indices)
     sparse->mutable_indices()->add_int64_data(index);
@@ -254,7 +251,7 @@ TEST(OnnxSparse, InitializersBecomeDense) {
 ModelBuilder External(const std::string& location, const std::string& offset,
                       const std::string& length = "16") {
   ModelBuilder model = AddWeight();
-  onnx::TensorProto* tensor = model.Initializer("w", ModelBuilder::kF32, {4});
+  onnx::TensorProto* tensor = model.Initializer("w", kF32, {4});
   tensor->set_data_location(onnx::TensorProto::EXTERNAL);
   for (const auto& [key, value] :
        {std::pair("location", location), std::pair("offset", offset),
@@ -308,7 +305,7 @@ TEST(OnnxReader, RefusesLinksOutOfTheFolder) {
 TEST(OnnxReader, RefusesExternalDataThatIsNotThere) {
   WriteFile("w.bin", std::string(20, 'x'));
   EXPECT_THAT(External("w.bin", "8").ImportError(),
-              HasSubstr("w.bin has 20 bytes, the tensor lies at [8, 8 + 16)"));
+              HasSubstr("w.bin has 20 bytes, the tensor is at [8, 8 + 16)"));
   EXPECT_THAT(External("w.bin", "9223372036854775807").ImportError(),
               HasSubstr("w.bin has 20 bytes"));
   EXPECT_THAT(External("w.bin", "0", "12").ImportError(),
@@ -320,7 +317,7 @@ TEST(OnnxReader, RefusesExternalDataThatIsNotThere) {
 
 TEST(OnnxTestData, ReadsInOrderAndRefusesAnEmptyFolder) {
   onnx::TensorProto tensor;
-  tensor.set_data_type(ModelBuilder::kI64);
+  tensor.set_data_type(kI64);
   tensor.add_dims(1);
   for (int i : {0, 1}) {
     tensor.set_name(fmt::format("x{}", i));

@@ -11,9 +11,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr int kF32 = ModelBuilder::kF32;
-constexpr int kI64 = ModelBuilder::kI64;
-constexpr int kBool = ModelBuilder::kBool;
 using Names = std::vector<std::string>;
 
 Names WeightsOf(const Program& program) {

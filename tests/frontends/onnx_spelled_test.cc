@@ -124,11 +124,10 @@ TEST(OnnxSpelled, ElementsRepeatedAndMoved) {
 }
 
 TEST(OnnxSpelled, NonZeroOfWhatIsKnown) {
-  auto known =
-      WithX({2})
-          .Ints("mask", {0, 1, 1, 0}, {2, 2})
-          .Node("NonZero", {"mask"}, {"where"})
-          .Node("Cast", {"where"}, {"y"}, {{"to", ModelBuilder::kF32}});
+  auto known = WithX({2})
+                   .Ints("mask", {0, 1, 1, 0}, {2, 2})
+                   .Node("NonZero", {"mask"}, {"where"})
+                   .Node("Cast", {"where"}, {"y"}, {{"to", kF32}});
   EXPECT_THAT(RunModel(known).ToDoubles(), ElementsAre(0, 1, 1, 0));
   EXPECT_THAT(WithX({2}).Node("NonZero", {"x"}, {"y"}).ImportError(),
               HasSubstr("depends on the model's data"));

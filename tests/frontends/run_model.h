@@ -12,7 +12,7 @@ using Doubles = std::vector<double>;
 // x = 0, 1, 2, ... of the given shape.
 inline ModelBuilder WithX(const std::vector<int>& shape, int opset = 18) {
   std::vector<ModelBuilder::Dim> dims(shape.begin(), shape.end());
-  return ModelBuilder(opset).Input("x", ModelBuilder::kF32, dims).Output("y");
+  return ModelBuilder(opset).Input("x", kF32, dims).Output("y");
 }
 
 inline Tensor RunModel(const ModelBuilder& model) {

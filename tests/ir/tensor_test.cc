@@ -50,7 +50,7 @@ TEST(BFloat16, KnownValues) {
     EXPECT_EQ(FloatToBFloat16(value), bits) << value;
   }
   EXPECT_TRUE(std::isnan(BFloat16ToFloat(FloatToBFloat16(NAN))));
-  // A NaN whose payload lies in the low half stays one.
+  // A NaN whose payload is in the low half stays one.
   EXPECT_TRUE(std::isnan(
       BFloat16ToFloat(FloatToBFloat16(std::bit_cast<float>(0x7f800001u)))));
 }

@@ -84,10 +84,10 @@ TEST(CollectiveCost, FewerCtasAreSlowerAndHoldLess) {
 
 TEST(CollectiveCost, CopyEnginesTakeNoSms) {
   Machine machine = TestMachine();
-  CollectiveOptions copies = {.copy_engine = true};
+  CollectiveOptions copy_engine = {.copy_engine = true};
   GroupSpan four = {.ranks = 4, .hosts = 1, .per_host = 4};
   CollectiveEstimate estimate =
-      EstimateCollective(machine, Kind::kAllGather, 1e6, four, 4, copies);
+      EstimateCollective(machine, Kind::kAllGather, 1e6, four, 4, copy_engine);
   EXPECT_EQ(estimate.algorithm, Algorithm::kCopyEngine);
   EXPECT_EQ(estimate.ctas, 0);
   EXPECT_EQ(estimate.kernel_start_fraction, 1)
@@ -98,15 +98,15 @@ TEST(CollectiveCost, CopyEnginesTakeNoSms) {
   double sum_us =
       machine.gpu.kernel_us + 1.25e6 / (machine.gpu.hbm_gbps.achievable * 1e3);
   EXPECT_NEAR(
-      EstimateCollective(machine, Kind::kAllReduce, 1e6, four, 4, copies)
+      EstimateCollective(machine, Kind::kAllReduce, 1e6, four, 4, copy_engine)
           .time_us,
       21 + 6 * 6 + 300 + sum_us, 1e-9);
-  // Hosts are not reached by copies.
+  // Copy engines do not reach other hosts.
   GroupSpan two_hosts = {.ranks = 8, .hosts = 2, .per_host = 4};
-  EXPECT_EQ(
-      EstimateCollective(machine, Kind::kAllGather, 1e6, two_hosts, 4, copies)
-          .algorithm,
-      Algorithm::kRing);
+  EXPECT_EQ(EstimateCollective(machine, Kind::kAllGather, 1e6, two_hosts, 4,
+                               copy_engine)
+                .algorithm,
+            Algorithm::kRing);
 }
 
 // 8 GPUs that write to and read from 160 GB/s of host memory.

@@ -217,9 +217,9 @@ TEST(CostTable, EpiloguesAreComparedWithTheirLike) {
 }
 
 // Of 4 ranks, by copy engines or by the library.
-std::string GatherOf(int bytes, bool copies) {
+std::string GatherOf(int bytes, bool copy_engine) {
   return fmt::format("all_gather(bf16[{}@x]) {{dim=0, axes=x{}}}", bytes / 2,
-                     copies ? ", transport=copy_engine" : "");
+                     copy_engine ? ", transport=copy_engine" : "");
 }
 
 TEST(CostTable, CopyEnginesSpeakForCopyEnginesAlone) {
@@ -254,7 +254,7 @@ TEST(CostTable, CopyEnginesSpeakForCopyEnginesAlone) {
     EXPECT_NEAR(cost.time_us / formula(use.call), use.factor, 0.01) << use.call;
     EXPECT_EQ(cost.source, use.source) << use.call;
   }
-  // All of them by copies, as an option.
+  // All of them by copy engines, as an option.
   Mesh mesh = ASYRA_VALUE(Mesh::Create({{"x", 4}}));
   CostModel by_copy_engine(measured, mesh,
                            {.collectives = {.copy_engine = true}});

@@ -84,7 +84,7 @@ TEST(BenchMachine, LinksAndCopyEnginesHaveARateEach) {
   EXPECT_EQ(machine["host"]["copy_gbps"]["achievable"], 367);
   EXPECT_NE(before, 367);
   EXPECT_NE(machine["host"]["cta_gbps"], 7.25);
-  result.block_gbps = 7.25;
+  result.cta_gbps = 7.25;
   EXPECT_EQ(MachineOf(result)["host"]["cta_gbps"], 7.25);
   EXPECT_EQ(machine["host"]["collectives"]["all_gather"]["beside_compute"],
             0.25);
@@ -187,15 +187,15 @@ TEST(BenchMachine, RefusesCallsThatNobodyCanRead) {
               HasSubstr("no JSON object"));
 }
 
-TEST(BenchGrid, HoldsCopiesOfWhatIsLongAndSumsNothing) {
-  int copies = 0;
+TEST(BenchGrid, HasCopyEnginesForWhatIsLongAndReducesNothing) {
+  int copy_engines = 0;
   for (const CollectiveCall& call : CollectiveGrid(GridOfGpu(), 8)) {
     if (call.text.find("transport=copy_engine") == std::string::npos) continue;
-    ++copies;
+    ++copy_engines;
     EXPECT_GE(ASYRA_VALUE(PayloadOf(call)), 1 << 20) << call.text;
     EXPECT_THAT(call.text, Not(HasSubstr("reduce")));
   }
-  EXPECT_EQ(copies, 3 * 2 * 5) << "group sizes, kinds, payloads";
+  EXPECT_EQ(copy_engines, 3 * 2 * 5) << "group sizes, kinds, payloads";
 }
 
 }  // namespace

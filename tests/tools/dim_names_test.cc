@@ -17,7 +17,6 @@ using testing::HasSubstr;
 // apart.
 CompileFlags Mixer(const ModelBuilder::Dim& batch,
                    const ModelBuilder::Dim& last) {
-  constexpr int kF32 = ModelBuilder::kF32;
   using Perm = std::vector<int64_t>;
   ModelBuilder model;
   model.Input("x", kF32, {batch, 6, last})

@@ -30,10 +30,10 @@ StridedCopy Joined(StridedCopy copy) {
   return copy;
 }
 
-// One block, by copies of rows with a pitch.
-absl::Status CopyBlock(const StridedCopy& block, const void* from, void* to,
+// One chunk, by copies of rows with a pitch.
+absl::Status CopyChunk(const StridedCopy& chunk, const void* from, void* to,
                        cudaStream_t stream) {
-  StridedCopy copy = Joined(block);
+  StridedCopy copy = Joined(chunk);
   auto at = static_cast<const std::byte*>(from);
   auto into = static_cast<std::byte*>(to);
   // The longer loop is the copy's own.
@@ -70,13 +70,13 @@ struct Geometry {
   DType dtype;
   int64_t members, self;
   CollectiveGeometry runs;
-  int64_t block_bytes;  // of one member
-  bool sums = false;    // blocks arrive in the workspace first
+  int64_t chunk_bytes;  // of one member
+  bool sums = false;    // chunks arrive in the workspace first
   bool whole = false;   // sums are sent to all members
   bool split = false;   // CollectiveUse::split
 
   int64_t slot_bytes() const {
-    return RoundUp(block_bytes, kWorkspaceAlignment);
+    return RoundUp(chunk_bytes, kWorkspaceAlignment);
   }
 };
 
@@ -87,19 +87,19 @@ Geometry GeometryFor(const CollectiveUse& use, const CollectiveGeometry& runs,
              .members = static_cast<int64_t>(use.members.size()),
              .self = self,
              .runs = runs,
-             .block_bytes = runs.block_elements() * SizeOf(runs.dtype),
+             .chunk_bytes = runs.chunk_elements() * SizeOf(runs.dtype),
              .sums = runs.sums,
              .split = use.split};
   if (g.kind != CollectiveKind::kAllReduce) return g;
   // In equal parts, each summed by one member.
   g.whole = true;
-  g.block_bytes /= g.members;
+  g.chunk_bytes /= g.members;
   g.runs.run_elements /= g.members;
   g.runs.read_member = g.runs.run_elements;
   return g;
 }
 
-// Adds the blocks that have arrived to this rank's own, in the order of the
+// Adds the chunks that have arrived to this rank's own, in the order of the
 // members.
 absl::StatusOr<GeneratedKernel> SumOf(const Geometry& g) {
   const CollectiveGeometry& runs = g.runs;
@@ -155,18 +155,18 @@ class CopyCollective : public CudaKernel {
     // A copy within a GPU is always a kernel, never a copy engine. Launched now
     // it finds CTA slots before the next computation.
     if (!g_.sums && !has_self_copy()) {
-      ASYRA_RETURN_IF_ERROR(SendBlock(g_.self, args, stream));
+      ASYRA_RETURN_IF_ERROR(SendChunk(g_.self, args, stream));
     }
     // Everybody's memory is free to be written to.
     ASYRA_RETURN_IF_ERROR(MeetAll(0, stream));
     // To the next member first, so that not all write to the same one.
     for (int64_t i = 1; i < g_.members; ++i) {
       ASYRA_RETURN_IF_ERROR(
-          SendBlock((g_.self + i) % g_.members, args, stream));
+          SendChunk((g_.self + i) % g_.members, args, stream));
     }
     ASYRA_RETURN_IF_ERROR(MeetAll(1, stream));
     if (!g_.sums) return absl::OkStatus();
-    ASYRA_RETURN_IF_ERROR(AddBlocks(args, stream));
+    ASYRA_RETURN_IF_ERROR(AddChunks(args, stream));
     if (!g_.whole) return absl::OkStatus();
     ASYRA_RETURN_IF_ERROR(SendSum(args, stream));
     return MeetAll(2, stream);
@@ -179,7 +179,7 @@ class CopyCollective : public CudaKernel {
   bool has_self_copy() const override { return g_.split && !g_.sums; }
   absl::Status EnqueueSelfCopy(const KernelArgs& args,
                                cudaStream_t stream) override {
-    return has_self_copy() ? SendBlock(g_.self, args, stream)
+    return has_self_copy() ? SendChunk(g_.self, args, stream)
                            : absl::OkStatus();
   }
 
@@ -204,7 +204,7 @@ class CopyCollective : public CudaKernel {
     return static_cast<std::byte*>(workspace) + slot * g_.slot_bytes();
   }
 
-  absl::Status SendBlock(int64_t to, const KernelArgs& args,
+  absl::Status SendChunk(int64_t to, const KernelArgs& args,
                          cudaStream_t stream) {
     const CollectiveGeometry& runs = g_.runs;
     int64_t size = SizeOf(g_.dtype);
@@ -220,7 +220,7 @@ class CopyCollective : public CudaKernel {
     if (g_.sums) {
       copy.to_middle = copy.run_bytes;
       copy.to_outer = copy.middle * copy.run_bytes;
-      return CopyBlock(copy, from, Slot(peers_[to].workspace, g_.self, to),
+      return CopyChunk(copy, from, Slot(peers_[to].workspace, g_.self, to),
                        stream);
     }
     int64_t place = g_.self * runs.write_member * size;
@@ -230,27 +230,27 @@ class CopyCollective : public CudaKernel {
           has_self_copy() ? CopyPace::kAside : CopyPace::kFull));
       return absl::OkStatus();
     }
-    return CopyBlock(
+    return CopyChunk(
         copy, from, static_cast<std::byte*>(peers_[to].result) + place, stream);
   }
 
   // The part of the result that is this rank's.
   std::byte* OwnPart(void* result) const {
     return static_cast<std::byte*>(result) +
-           (g_.whole ? g_.self * g_.block_bytes : 0);
+           (g_.whole ? g_.self * g_.chunk_bytes : 0);
   }
 
-  absl::Status AddBlocks(const KernelArgs& args, cudaStream_t stream) {
-    absl::InlinedVector<void*, 8> blocks;
+  absl::Status AddChunks(const KernelArgs& args, cudaStream_t stream) {
+    absl::InlinedVector<void*, 8> chunks;
     for (int64_t member = 0; member < g_.members; ++member) {
-      blocks.push_back(member == g_.self
+      chunks.push_back(member == g_.self
                            ? static_cast<std::byte*>(args.operands[0]) +
                                  g_.self * g_.runs.read_member *
                                      SizeOf(g_.dtype)
                            : Slot(args.workspace, member, g_.self));
     }
     void* to = OwnPart(args.results[0]);
-    return sum_.Enqueue(blocks, {&to, 1}, stream);
+    return sum_.Enqueue(chunks, {&to, 1}, stream);
   }
 
   absl::Status SendSum(const KernelArgs& args, cudaStream_t stream) {
@@ -258,7 +258,7 @@ class CopyCollective : public CudaKernel {
     for (int64_t i = 1; i < g_.members; ++i) {
       void* to = OwnPart(peers_[(g_.self + i) % g_.members].result);
       ASYRA_CUDA(
-          cudaMemcpyAsync(to, from, g_.block_bytes, cudaMemcpyDefault, stream));
+          cudaMemcpyAsync(to, from, g_.chunk_bytes, cudaMemcpyDefault, stream));
     }
     return absl::OkStatus();
   }

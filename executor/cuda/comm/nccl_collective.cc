@@ -44,7 +44,7 @@ StridedCopy Packed(const CollectiveGeometry& geometry, int64_t members) {
   return copy;
 }
 
-// From the operand to what is sent, one block for each member.
+// From the operand to what is sent, one chunk for each member.
 StridedCopy Packing(const CollectiveGeometry& geometry, int64_t members) {
   int64_t size = SizeOf(geometry.dtype);
   StridedCopy copy = Packed(geometry, members);
@@ -73,20 +73,20 @@ class Part {
        ncclDataType_t type, int64_t work_begin)
       : kind_(kind),
         type_(type),
-        count_(geometry.block_elements()),
+        count_(geometry.chunk_elements()),
         work_begin_(work_begin) {
-    int64_t block_bytes = count_ * SizeOf(geometry.dtype);
+    int64_t chunk_bytes = count_ * SizeOf(geometry.dtype);
     // Moved as bytes: NCCL needs to know the type of sums only.
-    if (!geometry.sums) count_ = block_bytes;
-    bool sends_blocks = kind == CollectiveKind::kReduceScatter ||
+    if (!geometry.sums) count_ = chunk_bytes;
+    bool sends_chunks = kind == CollectiveKind::kReduceScatter ||
                         kind == CollectiveKind::kAllToAll;
-    bool gets_blocks =
+    bool gets_chunks =
         kind == CollectiveKind::kAllGather || kind == CollectiveKind::kAllToAll;
     packing_ = Packing(geometry, members);
     unpacking_ = Unpacking(geometry, members);
-    packs_ = sends_blocks && !IsPlain(packing_);
-    unpacks_ = gets_blocks && !IsPlain(unpacking_);
-    all_bytes_ = RoundUp(members * block_bytes, kWorkspaceAlignment);
+    packs_ = sends_chunks && !IsPlain(packing_);
+    unpacks_ = gets_chunks && !IsPlain(unpacking_);
+    all_bytes_ = RoundUp(members * chunk_bytes, kWorkspaceAlignment);
     if (packs_ || unpacks_) Split(geometry);
   }
 
@@ -171,7 +171,7 @@ class Part {
 
   CollectiveKind kind_;
   ncclDataType_t type_;
-  int64_t count_;  // of a block, in elements of type_
+  int64_t count_;  // of a chunk, in elements of type_
   int64_t work_begin_, all_bytes_;
   StridedCopy packing_, unpacking_;
   bool packs_, unpacks_;

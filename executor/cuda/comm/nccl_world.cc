@@ -82,8 +82,8 @@ class NcclWorld : public Communicator {
       const CollectiveUse& use) override {
     OnGpu gpu(options_.ordinal);
     if (AsksForCopyEngine(use.use.attrs())) {
-      ASYRA_ASSIGN_OR_RETURN(bool copies, CarriesByCopyEngine(use));
-      if (copies) return PrepareCopies(use);
+      ASYRA_ASSIGN_OR_RETURN(bool carries, CarriesByCopyEngine(use));
+      if (carries) return PrepareCopyEngine(use);
     }
     ASYRA_RETURN_IF_ERROR(Connect());
     ASYRA_ASSIGN_OR_RETURN(ncclComm_t comm, GroupOf(use));
@@ -143,7 +143,7 @@ class NcclWorld : public Communicator {
     return true;
   }
 
-  absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopies(
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopyEngine(
       const CollectiveUse& use) {
     return cuda::PrepareCopyCollective(
         use,
@@ -282,7 +282,7 @@ class NcclWorld : public Communicator {
   cuda::CommAborts aborts_;
   std::shared_ptr<cuda::JointTeardown> teardown_;
   std::optional<bool> reaches_peers_;
-  std::unique_ptr<cuda::PeerFlags> flags_;  // of copies
+  std::unique_ptr<cuda::PeerFlags> flags_;  // of copy engines
 };
 
 }  // namespace

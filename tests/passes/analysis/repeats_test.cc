@@ -106,7 +106,7 @@ TEST(FindRepeats, CutsAtTheResidual) {
               ElementsAre("layer4.mlp.residual"));
 }
 
-// A chain of products and its gradient: stretch j of the backward run reads
+// A chain of matmuls and its gradient: stretch j of the backward run reads
 // what stretch 2 - j of the forward run has kept, and the same weight.
 TEST(FindRepeats, ABackwardRunMirrorsTheForwardRun) {
   Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 global

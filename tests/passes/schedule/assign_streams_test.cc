@@ -110,7 +110,7 @@ TEST(AssignStreams, GivenBudgetsStay) {
   }
 }
 
-// Copies take no CTAs from the matmuls beside them.
+// Copy engines take no CTAs from the matmuls beside them.
 TEST(AssignStreams, CopyEnginesAreUsedWhereTheyCostLess) {
   Program program = ParseVerified(kNorms);
   Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));

@@ -10,8 +10,8 @@
 namespace asyra {
 namespace {
 
-// One that takes hardly longer by copies, one that is all latency, one whose
-// CTAs are given, one of two values.
+// One that takes hardly longer on copy engines, one that is all latency, one
+// whose CTAs are given, one of two values.
 constexpr std::string_view kProgram = R"(asyra 1 local
 mesh (tp=4)
 program @f(%a: bf16[8192@tp, 4096], %b: bf16[64@tp], %c: bf16[8192@tp, 4096],

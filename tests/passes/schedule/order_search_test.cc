@@ -72,7 +72,7 @@ program @f(%s: f32[1000] state, %x: f32[1000]) -> (f32[1000], f32[1000]) {
             std::find(order.begin(), order.end(), 1));
 }
 
-// Where nothing fits, the product that is the last to read a large gradient
+// Where nothing fits, the matmul that is the last to read a large gradient
 // goes first: it makes more than the next op of the chain, but frees as much.
 TEST(ListScheduler, WhatFreesItsOperandsIsNotPutOff) {
   absl::StatusOr<Program> program = ParseProgram(R"(asyra 1 scheduled

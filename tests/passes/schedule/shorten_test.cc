@@ -74,7 +74,7 @@ TEST(Shorten, CutsForwardBackwardAndUpdatesTogether) {
   EXPECT_GE(kept, 4);
   EXPECT_LE(kept, 6);
   EXPECT_EQ(Count(shorter, "attention_grad"), kept);
-  // Seven products and two norms a layer; table, last norm and head.
+  // Seven matmuls and two norms a layer; table, last norm and head.
   EXPECT_EQ(Count(shorter, "adamw"), 9 * kept + 3);
   // The stash, or the gradients, of the layers removed; and a few scalars.
   auto of_layer = static_cast<double>(bytes_of_8) / (8 - kept);

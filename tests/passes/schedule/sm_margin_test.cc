@@ -70,7 +70,7 @@ TEST(SetSmMargin, OnlyWhereGemmsArePersistent) {
   EXPECT_EQ(MarginsOf(program), (std::vector<int>{0, 0, 0}));
 }
 
-TEST(SetSmMargin, NothingForCopies) {
+TEST(SetSmMargin, NothingForCopyEngines) {
   Program program = Parse(kProgram);
   for (Op& op : program.ops) {
     if (op.is_collective()) AskForCopyEngine(true, &op.attrs);
@@ -78,7 +78,7 @@ TEST(SetSmMargin, NothingForCopies) {
   EXPECT_EQ(SetSmMargin(program, Costs(program, "h200x8"), 8), 0);
 }
 
-TEST(SetSmMargin, ReductionsBehindCopiesAreTheLibrarys) {
+TEST(SetSmMargin, ReductionsBehindCopyEnginesAreTheLibrarys) {
   Program program = Parse(R"(asyra 1 scheduled
 mesh (tp=4)
 program @f(%a: bf16[8192, 4096@tp], %w: bf16[4096@tp, 4096] weight) -> (bf16[8192, 4096]) {

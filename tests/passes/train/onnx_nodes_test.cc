@@ -51,8 +51,6 @@ Imported Import(const ModelBuilder& model) {
   return imported;
 }
 
-constexpr int kF32 = ModelBuilder::kF32;
-
 TEST(OpSources, NameNodesWhoseOutputsHaveOtherNames) {
   ModelBuilder model;
   model.Input("x", kF32, {2, 3})

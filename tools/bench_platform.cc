@@ -1,0 +1,61 @@
+#include "tools/bench_platform.h"
+
+#include <fstream>
+
+#include "executor/cpu/run_on_cpu.h"
+#include "executor/cuda/device/cuda_device.h"
+#include "executor/cuda/device/cuda_platform.h"
+#include "executor/cuda/device/device_info.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+std::string CpuName() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    size_t colon = line.find(": ");
+    if (line.substr(0, 10) == "model name" && colon != std::string::npos) {
+      return line.substr(colon + 2);
+    }
+  }
+  return "cpu";
+}
+
+absl::StatusOr<std::unique_ptr<Platform>> OpenGpus(const BenchOptions& options,
+                                                   BenchResult* result) {
+  auto platform = CreateCudaPlatform({.timeout_s = options.timeout_s});
+  if (!platform.ok()) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}; --device cpu measures this machine's cpu",
+                    MessageOf(platform.status())));
+  }
+  ASYRA_ASSIGN_OR_RETURN(CudaDeviceInfo info, DescribeCuda());
+  result->device = info.device;
+  result->driver = info.driver;
+  result->libraries = info.libraries;
+  result->cache_bytes = info.cache_bytes;
+  result->ranks = options.ranks;
+  if (result->ranks == 0) {
+    // As many as there is room for.
+    while ((*platform)->CheckRanks(result->ranks + 1).ok()) ++result->ranks;
+    result->whole_host = true;
+  }
+  ASYRA_RETURN_IF_ERROR((*platform)->CheckRanks(result->ranks));
+  return platform;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Platform>> OpenPlatform(
+    const BenchOptions& options, BenchResult* result) {
+  if (options.device != "cpu") return OpenGpus(options, result);
+  result->device = CpuName();
+  result->driver = "none";
+  result->libraries = "the kernels of the cpu";
+  result->ranks = options.ranks > 0 ? options.ranks : 2;
+  result->whole_host = true;
+  return CreateCpuPlatform();
+}
+
+}  // namespace asyra
