@@ -62,6 +62,13 @@ int Finish(Expression* e, int reduced, double divisor) {
   return e->Formula("$0 / $1", {reduced, e->Number(divisor, reduced)});
 }
 
+int Square(Expression* e, int value) {
+  return e->Formula(e->nodes()[value].type == Computed::kInt
+                        ? "int64(uint64($0) * uint64($0))"
+                        : "$0 * $0",
+                    {value});
+}
+
 class PartsKernel : public CudaKernel {
  public:
   absl::Status Prepare(const KernelUse& use, const Loop& loop, int64_t parts,
@@ -69,7 +76,9 @@ class PartsKernel : public CudaKernel {
     DType dtype = use.operand(0).dtype, wide = WideOf(dtype);
     int64_t rows = loop.num_rows();
     bytes_ = parts * rows * SizeOf(wide);
-    ASYRA_ASSIGN_OR_RETURN(first_, First(loop, parts, dtype, wide, kind));
+    ASYRA_ASSIGN_OR_RETURN(first_,
+                           First(loop, parts, dtype, wide, kind,
+                                 use.def().name == "reduce_sum_square"));
     Expression e;
     int reduced = e.Reduce(kind, e.Operand(wide));
     e.Store(Finish(&e, reduced, divisor), use.result(0).dtype);
@@ -91,7 +100,8 @@ class PartsKernel : public CudaKernel {
   // [parts, rows] in the workspace.
   static absl::StatusOr<GeneratedKernel> First(const Loop& loop, int64_t parts,
                                                DType dtype, DType wide,
-                                               ReductionKind kind) {
+                                               ReductionKind kind,
+                                               bool of_squares) {
     Loop first = loop;
     size_t column = loop.rows.size();
     int64_t each = loop.columns[0] / parts;
@@ -104,7 +114,8 @@ class PartsKernel : public CudaKernel {
     result.strides.resize(strides.size(), 0);
     first.results = {result};
     Expression e;
-    e.Store(e.Reduce(kind, e.Operand(dtype)), wide);
+    int value = e.Operand(dtype);
+    e.Store(e.Reduce(kind, of_squares ? Square(&e, value) : value), wide);
     return GeneratedKernel::Create(e, first);
   }
 
@@ -168,7 +179,9 @@ double DivisorOf(const KernelUse& use) {
 template <ReductionKind kind>
 GeneratedUse Reduce(const KernelUse& use) {
   Expression e;
-  int reduced = e.Reduce(kind, e.Operand(use.operand(0).dtype));
+  int value = e.Operand(use.operand(0).dtype);
+  if (use.def().name == "reduce_sum_square") value = Square(&e, value);
+  int reduced = e.Reduce(kind, value);
   e.Store(Finish(&e, reduced, DivisorOf(use)), use.result(0).dtype);
   return {e, LoopOf(use)};
 }
@@ -179,7 +192,8 @@ CudaKernelDef ReduceKernel(std::string_view op) {
       op, [](const KernelUse&) { return true; }, Reduce<kind>);
   def.prepare = [whole = def.prepare](const KernelUse& use) -> Prepared {
     Loop loop = Collapsed(LoopOf(use));
-    if (kind == ReductionKind::kSum && FewKernel::Fits(use, loop)) {
+    if (kind == ReductionKind::kSum && use.def().name != "reduce_sum_square" &&
+        FewKernel::Fits(use, loop)) {
       auto kernel = std::make_unique<FewKernel>();
       ASYRA_RETURN_IF_ERROR(kernel->Prepare(use, loop, DivisorOf(use)));
       return kernel;
@@ -211,6 +225,7 @@ GeneratedUse LogSumExp(const KernelUse& use) {
 std::vector<CudaKernelDef> ReduceKernels() {
   return {ReduceKernel<ReductionKind::kSum>("reduce_sum"),
           ReduceKernel<ReductionKind::kSum>("reduce_mean"),
+          ReduceKernel<ReductionKind::kSum>("reduce_sum_square"),
           ReduceKernel<ReductionKind::kProduct>("reduce_prod"),
           ReduceKernel<ReductionKind::kMax>("reduce_max"),
           ReduceKernel<ReductionKind::kMin>("reduce_min"),

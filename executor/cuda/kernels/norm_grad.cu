@@ -1,0 +1,394 @@
+// Bound by memory: x and dy (and what is added) are read once, dx is written
+// once. Blocks stay for many rows and load the next row before they reduce the
+// one they have; each keeps its sums over rows in registers, for which a second
+// kernel adds up some hundred values a column.
+#include <algorithm>
+
+#include "executor/cuda/kernels/norm_grad.h"
+#include "executor/cuda/kernels/number.cuh"
+
+namespace asyra::cuda {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr int kMostThreads = 512;
+constexpr int kAnyThreads = 256;  // of rows of any size
+constexpr int64_t kChunks = 64;   // of rows, in sums over columns
+
+template <typename T>
+constexpr int kVector = 16 / sizeof(T);
+
+template <typename T, int held>
+struct Line {
+  Pack<T, kVector<T>> at[held];
+};
+
+// The number of vector j of a thread.
+__device__ inline int64_t VectorAt(int j) {
+  return int64_t{j} * blockDim.x + threadIdx.x;
+}
+
+template <typename T, int held>
+__device__ void LoadLine(const T* row, int64_t vectors, Line<T, held>* line) {
+  const auto* from = reinterpret_cast<const Pack<T, kVector<T>>*>(row);
+#pragma unroll
+  for (int j = 0; j < held; ++j) {
+    if (VectorAt(j) < vectors) line->at[j] = from[VectorAt(j)];
+  }
+}
+
+// Sums over all threads, in each of them.
+template <typename S>
+class BlockSum {
+ public:
+  // Of `kMost` sums by up to 32 warps, twice: a second call may begin while
+  // threads still read what the first has left.
+  static constexpr int kMost = 3;
+  __device__ explicit BlockSum(S* shared) : shared_(shared) {}
+
+  template <int n>
+  __device__ void operator()(S (&values)[n]) {
+    static_assert(n <= kMost);
+    S* of_warps = shared_ + phase_ * kMost * kWarp;
+    phase_ ^= 1;
+    int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+    int warps = blockDim.x / kWarp;
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      OfWarp(&values[i]);
+      if (lane == 0) of_warps[i * kWarp + warp] = values[i];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      values[i] = lane < warps ? of_warps[i * kWarp + lane] : S{0};
+      OfWarp(&values[i]);
+    }
+  }
+
+ private:
+  static __device__ void OfWarp(S* value) {
+#pragma unroll
+    for (int m = kWarp / 2; m > 0; m /= 2) {
+      *value += __shfl_xor_sync(~0u, *value, m);
+    }
+  }
+
+  S* shared_;
+  int phase_ = 0;
+};
+
+__device__ inline float InverseRoot(float x) { return rsqrtf(x); }
+__device__ inline double InverseRoot(double x) { return rsqrt(x); }
+
+// What a row is normalized with, and the means in the gradient.
+template <typename S>
+struct RowNumbers {
+  S mean = 0, inverse = 0;
+  S slope = 0, shift = 0;  // mean(dn n), mean(dn)
+};
+
+// From the sums of squares of x - mean, of dn (x - mean) and of dn.
+template <typename S>
+__device__ void FinishRow(const S (&sums)[3], S size, S eps,
+                          RowNumbers<S>* row) {
+  row->inverse = InverseRoot(sums[0] / size + eps);
+  row->slope = row->inverse * sums[1] / size;
+  row->shift = sums[2] / size;
+}
+
+template <typename T, typename S, bool centered, int held>
+__global__ void __launch_bounds__(kMostThreads, held == 1 ? 2 : 1)
+    HeldKernel(const __grid_constant__ NormGrad p, const T* x, const T* scale,
+               const T* dy, const T* rest, T* dx, S* partial) {
+  constexpr int n = kVector<T>;
+  constexpr bool kPrefetches = held <= 2;
+  __shared__ S shared[2 * BlockSum<S>::kMost * kWarp];
+  BlockSum<S> sum(shared);
+  const int64_t vectors = p.size / n;
+  const S size = static_cast<S>(p.size), eps = static_cast<S>(p.eps);
+  S dscale[held][n] = {}, dbias[centered ? held : 1][n] = {};
+  Line<T, held> next_x, next_dy;
+  int64_t r = blockIdx.x;
+  if (kPrefetches && r < p.rows) {
+    LoadLine(x + r * p.size, vectors, &next_x);
+    LoadLine(dy + r * p.size, vectors, &next_dy);
+  }
+  for (; r < p.rows; r += gridDim.x) {
+    Line<T, held> of_x, of_dy, of_scale, of_rest;
+    if (kPrefetches) {
+      of_x = next_x;
+      of_dy = next_dy;
+      int64_t next = r + gridDim.x;
+      if (next < p.rows) {
+        LoadLine(x + next * p.size, vectors, &next_x);
+        LoadLine(dy + next * p.size, vectors, &next_dy);
+      }
+    } else {
+      LoadLine(x + r * p.size, vectors, &of_x);
+      LoadLine(dy + r * p.size, vectors, &of_dy);
+    }
+    LoadLine(scale, vectors, &of_scale);
+    if (rest != nullptr) LoadLine(rest + r * p.size, vectors, &of_rest);
+    RowNumbers<S> row;
+    if (centered) {
+      S total[1] = {};
+#pragma unroll
+      for (int j = 0; j < held; ++j) {
+        if (VectorAt(j) >= vectors) continue;
+#pragma unroll
+        for (int i = 0; i < n; ++i) total[0] += Number(of_x.at[j].at[i]);
+      }
+      sum(total);
+      row.mean = total[0] / size;
+    }
+    S sums[centered ? 3 : 2] = {};
+#pragma unroll
+    for (int j = 0; j < held; ++j) {
+      if (VectorAt(j) >= vectors) continue;
+#pragma unroll
+      for (int i = 0; i < n; ++i) {
+        S c = Number(of_x.at[j].at[i]) - row.mean;
+        S dn = S(Number(of_dy.at[j].at[i])) * S(Number(of_scale.at[j].at[i]));
+        sums[0] += c * c;
+        sums[1] += dn * c;
+        if (centered) sums[sizeof(sums) / sizeof(S) - 1] += dn;
+      }
+    }
+    sum(sums);
+    S all[3] = {sums[0], sums[1],
+                centered ? sums[sizeof(sums) / sizeof(S) - 1] : S{0}};
+    FinishRow(all, size, eps, &row);
+#pragma unroll
+    for (int j = 0; j < held; ++j) {
+      if (VectorAt(j) >= vectors) continue;
+      Pack<T, n> result;
+#pragma unroll
+      for (int i = 0; i < n; ++i) {
+        S slope = Number(of_dy.at[j].at[i]);
+        S normal = (S(Number(of_x.at[j].at[i])) - row.mean) * row.inverse;
+        S dn = slope * S(Number(of_scale.at[j].at[i]));
+        dscale[j][i] += slope * normal;
+        if (centered) dbias[j][i] += slope;
+        S value = row.inverse * (dn - normal * row.slope - row.shift);
+        if (rest != nullptr) value += S(Number(of_rest.at[j].at[i]));
+        result.at[i] = Rounded<T>(value);
+      }
+      reinterpret_cast<Pack<T, n>*>(dx + r * p.size)[VectorAt(j)] = result;
+    }
+  }
+  S* mine = partial + int64_t{blockIdx.x} * p.sums * p.size;
+#pragma unroll
+  for (int j = 0; j < held; ++j) {
+    if (VectorAt(j) >= vectors) continue;
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      mine[VectorAt(j) * n + i] = dscale[j][i];
+      if (centered && p.sums > 1) {
+        mine[p.size + VectorAt(j) * n + i] = dbias[centered ? j : 0][i];
+      }
+    }
+  }
+}
+
+// Rows of any size, which are read again: a block has a row.
+template <typename T, typename S>
+__global__ void __launch_bounds__(kAnyThreads)
+    RowKernel(const __grid_constant__ NormGrad p, const T* x, const T* scale,
+              const T* dy, const T* rest, T* dx, RowNumbers<S>* rows) {
+  __shared__ S shared[2 * BlockSum<S>::kMost * kWarp];
+  BlockSum<S> sum(shared);
+  const S size = static_cast<S>(p.size), eps = static_cast<S>(p.eps);
+  for (int64_t r = blockIdx.x; r < p.rows; r += gridDim.x) {
+    int64_t first = r * p.size;
+    RowNumbers<S> row;
+    if (p.centered) {
+      S total[1] = {};
+      for (int64_t i = threadIdx.x; i < p.size; i += kAnyThreads) {
+        total[0] += Number(x[first + i]);
+      }
+      sum(total);
+      row.mean = total[0] / size;
+    }
+    S sums[3] = {};
+    for (int64_t i = threadIdx.x; i < p.size; i += kAnyThreads) {
+      S c = S(Number(x[first + i])) - row.mean;
+      S dn = S(Number(dy[first + i])) * S(Number(scale[i]));
+      sums[0] += c * c;
+      sums[1] += dn * c;
+      sums[2] += p.centered ? dn : S{0};
+    }
+    sum(sums);
+    FinishRow(sums, size, eps, &row);
+    for (int64_t i = threadIdx.x; i < p.size; i += kAnyThreads) {
+      S normal = (S(Number(x[first + i])) - row.mean) * row.inverse;
+      S dn = S(Number(dy[first + i])) * S(Number(scale[i]));
+      S value = row.inverse * (dn - normal * row.slope - row.shift);
+      if (rest != nullptr) value += S(Number(rest[first + i]));
+      dx[first + i] = Rounded<T>(value);
+    }
+    if (threadIdx.x == 0) rows[r] = row;
+  }
+}
+
+// A block has 32 columns of a chunk of the rows.
+constexpr int kColumnRows = 8;
+
+template <typename T, typename S>
+__global__ void __launch_bounds__(kWarp* kColumnRows)
+    ColumnKernel(const __grid_constant__ NormGrad p, const T* x, const T* dy,
+                 const RowNumbers<S>* rows, S* partial) {
+  __shared__ S shared[2][kColumnRows][kWarp];
+  int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x;
+  S dscale = 0, dbias = 0;
+  if (column < p.size) {
+    for (int64_t r = int64_t{blockIdx.y} * kColumnRows + threadIdx.y;
+         r < p.rows; r += int64_t{gridDim.y} * kColumnRows) {
+      S slope = Number(dy[r * p.size + column]);
+      dscale += slope * (S(Number(x[r * p.size + column])) - rows[r].mean) *
+                rows[r].inverse;
+      dbias += slope;
+    }
+  }
+  shared[0][threadIdx.y][threadIdx.x] = dscale;
+  shared[1][threadIdx.y][threadIdx.x] = dbias;
+  __syncthreads();
+  if (static_cast<int>(threadIdx.y) >= p.sums || column >= p.size) return;
+  S sum = 0;
+  for (int i = 0; i < kColumnRows; ++i)
+    sum += shared[threadIdx.y][i][threadIdx.x];
+  partial[(int64_t{blockIdx.y} * p.sums + threadIdx.y) * p.size + column] = sum;
+}
+
+// Adds up `count` rows of partial sums.
+constexpr int kFinishRows = 32;
+
+template <typename S>
+__global__ void __launch_bounds__(kWarp* kFinishRows)
+    FinishKernel(const __grid_constant__ NormGrad p, int64_t count,
+                 const S* partial, S* dscale, S* dbias) {
+  __shared__ S shared[kFinishRows][kWarp];
+  int64_t columns = p.sums * p.size;
+  int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x;
+  S sum = 0;
+  if (column < columns) {
+    for (int64_t i = threadIdx.y; i < count; i += kFinishRows) {
+      sum += partial[i * columns + column];
+    }
+  }
+  shared[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= columns) return;
+  for (int i = 1; i < kFinishRows; ++i) sum += shared[i][threadIdx.x];
+  column < p.size ? dscale[column] = sum : dbias[column - p.size] = sum;
+}
+
+// Calls run(constant of centered, constant of held).
+template <typename Run>
+cudaError_t WithForm(const NormGrad& p, Run run) {
+  auto with_held = [&](auto centered) {
+    switch (p.held) {
+      case 1:
+        return run(centered, std::integral_constant<int, 1>());
+      case 2:
+        return run(centered, std::integral_constant<int, 2>());
+      default:
+        return run(centered, std::integral_constant<int, 4>());
+    }
+  };
+  return p.centered ? with_held(std::true_type())
+                    : with_held(std::false_type());
+}
+
+template <typename T>
+cudaError_t PlanHeld(NormGrad* p, int sms) {
+  using S = typename SumOf<T>::Type;
+  return WithForm(*p, [&](auto centered, auto held) {
+    int per_sm = 0;
+    cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &per_sm, HeldKernel<T, S, centered.value, held.value>, p->threads, 0);
+    p->blocks = std::min<int64_t>(p->rows, int64_t{sms} * std::max(per_sm, 1));
+    return error;
+  });
+}
+
+template <typename T>
+cudaError_t Plan(NormGrad* p, int sms) {
+  constexpr int n = kVector<T>;
+  using S = typename SumOf<T>::Type;
+  int64_t vectors = (p->size + n - 1) / n;
+  p->held = 1;
+  while (p->held < 4 && vectors > p->held * kMostThreads) p->held *= 2;
+  cudaError_t error = cudaSuccess;
+  int64_t sum_bytes = p->sums * p->size * static_cast<int64_t>(sizeof(S));
+  if (p->size % n == 0 && vectors <= p->held * kMostThreads) {
+    int64_t each = (vectors + p->held - 1) / p->held;
+    p->threads = static_cast<int>((each + kWarp - 1) / kWarp * kWarp);
+    error = PlanHeld<T>(p, sms);
+    p->workspace_bytes = p->blocks * sum_bytes;
+  } else {
+    p->held = 0;
+    p->blocks =
+        std::min<int64_t>(kChunks, (p->rows + kColumnRows - 1) / kColumnRows);
+    p->workspace_bytes = p->blocks * sum_bytes +
+                         p->rows * static_cast<int64_t>(sizeof(RowNumbers<S>));
+  }
+  return error;
+}
+
+template <typename T>
+cudaError_t Run(const NormGrad& p, const NormGradArgs& a, cudaStream_t stream) {
+  using S = typename SumOf<T>::Type;
+  auto* x = static_cast<const T*>(a.x);
+  auto* scale = static_cast<const T*>(a.scale);
+  auto* dy = static_cast<const T*>(a.dy);
+  auto* rest = static_cast<const T*>(a.rest);
+  auto* dx = static_cast<T*>(a.dx);
+  auto* partial = static_cast<S*>(a.workspace);
+  auto blocks = static_cast<unsigned>(p.blocks);
+  if (p.rows > 0 && p.held > 0) {
+    WithForm(p, [&](auto centered, auto held) {
+      HeldKernel<T, S, centered.value, held.value>
+          <<<blocks, p.threads, 0, stream>>>(p, x, scale, dy, rest, dx,
+                                             partial);
+      return cudaSuccess;
+    });
+  } else if (p.rows > 0) {
+    auto* rows =
+        reinterpret_cast<RowNumbers<S>*>(partial + p.blocks * p.sums * p.size);
+    RowKernel<<<BlocksFor(p.rows, 1), kAnyThreads, 0, stream>>>(p, x, scale, dy,
+                                                                rest, dx, rows);
+    dim3 grid(static_cast<unsigned>((p.size + kWarp - 1) / kWarp), blocks);
+    ColumnKernel<<<grid, dim3(kWarp, kColumnRows), 0, stream>>>(p, x, dy, rows,
+                                                                partial);
+  }
+  int64_t columns = p.sums * p.size;
+  FinishKernel<<<static_cast<unsigned>((columns + kWarp - 1) / kWarp),
+                 dim3(kWarp, kFinishRows), 0, stream>>>(
+      p, p.rows > 0 ? p.blocks : 0, partial, static_cast<S*>(a.dscale),
+      static_cast<S*>(a.dbias));
+  return cudaPeekAtLastError();
+}
+
+}  // namespace
+
+cudaError_t PlanNormGrad(NormGrad* p) {
+  int device = 0, sms = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error != cudaSuccess) return error;
+  error = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  if (error != cudaSuccess) return error;
+  sms = std::max(1, sms - p->sm_margin);
+  return WithFloat(p->element,
+                   [&](auto number) { return Plan<decltype(number)>(p, sms); });
+}
+
+cudaError_t GradOfNorm(const NormGrad& p, const NormGradArgs& args,
+                       cudaStream_t stream) {
+  if (p.size == 0) return cudaSuccess;
+  return WithFloat(p.element, [&](auto number) {
+    return Run<decltype(number)>(p, args, stream);
+  });
+}
+
+}  // namespace asyra::cuda
