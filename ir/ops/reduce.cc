@@ -24,6 +24,15 @@ absl::StatusOr<std::vector<Type>> InferReduce(const OpCall& call) {
   return std::vector<Type>{type};
 }
 
+// f32 of 16-bit elements, if asked.
+absl::StatusOr<std::vector<Type>> InferSum(const OpCall& call) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Type> types, InferReduce(call));
+  if (!call.attrs.Bool("wide")) return types;
+  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
+  if (SizeOf(types[0].dtype) == 2) types[0].dtype = DType::kF32;
+  return types;
+}
+
 absl::StatusOr<std::vector<Type>> InferMean(const OpCall& call) {
   ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
   return InferReduce(call);
@@ -165,7 +174,9 @@ ValueId Spread(Gradient& g, ValueId value) {
               {{"shape", Ints(shape.begin(), shape.end())}});
 }
 
-Gradients SumVjp(Gradient& g) { return {Spread(g, g.dy())}; }
+Gradients SumVjp(Gradient& g) {
+  return {Spread(g, g.Cast(g.dy(), g.type(g.x()).dtype))};
+}
 
 Gradients SumSquareVjp(Gradient& g) {
   return {g.Mul(g.Scale(2, Spread(g, g.dy())), g.x())};
@@ -235,11 +246,16 @@ OpDef Reduce(std::string_view name, std::string_view summary, bool whole,
 OpDef ReduceSum() {
   OpDef def = Reduce("reduce_sum", "sum over `dims`", false,
                      ReduceReference<kPlus, kZero>);
+  def.attrs.push_back({"wide", AttrKind::kBool,
+                       "f32 of 16-bit x, as sums of gradients are", false});
+  def.infer = InferSum;
   def.vjp = Vjp<SumVjp>;
   def.samples = {{"reduce_sum(f32[4,6]) {dims=[1]}"},
                  {"reduce_sum(f32[2,4,6]) {dims=[0, -1], keep=false}"},
                  {"reduce_sum(i64[4,6]) {dims=[0, 1], keep=false}"},
-                 {"reduce_sum(bf16[4,2,8]) {dims=[0], keep=false}"}};
+                 {"reduce_sum(bf16[4,2,8]) {dims=[0], keep=false}"},
+                 {"reduce_sum(bf16[4,2,8]) {dims=[0, 1], wide=true}"},
+                 {"reduce_sum(f16[4,8]) {dims=[1], wide=true}"}};
   return def;
 }
 

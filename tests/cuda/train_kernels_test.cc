@@ -123,10 +123,22 @@ INSTANTIATE_TEST_SUITE_P(
                0, 31999}));
 
 INSTANTIATE_TEST_SUITE_P(
+    Tables, TrainKernels,
+    testing::Values(
+        Sample{"segment_sum(f32[300,256], i64[300]) {dim=0, size=50}", 0, 49},
+        Sample{"segment_sum(bf16[500,768], i32[500]) {dim=0, size=7}", 0, 6},
+        Sample{"segment_sum(f32[2,40,132], i64[2,40]) {dim=0, size=3000}", 0,
+               2999},
+        Sample{"segment_sum(f64[90,6], i64[90]) {dim=0, size=8}", 0, 7}));
+
+INSTANTIATE_TEST_SUITE_P(
     Updates, TrainKernels,
     testing::Values(
         Sample{"reduce_sum_square(f32[1000,4096]) {dims=[0, 1], keep=false}"},
-        Sample{"reduce_sum_square(bf16[300,777]) {dims=[0, 1], keep=false}"}));
+        Sample{"reduce_sum_square(bf16[300,777]) {dims=[0, 1], keep=false}"},
+        Sample{"reduce_sum(bf16[2,1024,768]) {dims=[0, 1], wide=true}"},
+        Sample{"reduce_sum(f32[1030,1036]) {dims=[0]}"},
+        Sample{"reduce_sum(f16[300,8]) {dims=[0], keep=false, wide=true}"}));
 
 }  // namespace
 }  // namespace asyra

@@ -97,6 +97,87 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Sums of rows by their index, as gradients of tables are: the same, with rows
+// of a vector for each lane and no division. Of 32 updates those of one row are
+// added before it is written, in their order.
+template <typename T, typename A, int n>
+__global__ void __launch_bounds__(kThreads)
+    SegmentSumKernel(const __grid_constant__ SliceIndexing p, unsigned buckets,
+                     const void* indices, const T* updates, A* to) {
+  using From = Pack<T, n>;
+  using To = Pack<A, n>;
+  const SliceIndexing::Dim& dim = p.indexed[0];
+  unsigned lane = threadIdx.x % kWarp;
+  unsigned warp = (blockIdx.x * kThreads + threadIdx.x) / kWarp;
+  unsigned bucket = warp & (buckets - 1);
+  int64_t at = (int64_t{warp / buckets} * kWarp + lane) * n;
+  bool has_columns = at < p.slice;
+  if (at - int64_t{lane} * n >= p.slice) return;  // the whole warp
+  for (int64_t i = 0; i < p.count; i += kWarp) {
+    int64_t row = kElsewhere;
+    if (i + lane < p.count) {
+      row = IntegerAt(p.index, indices, i + lane);
+      row += (row < 0 ? dim.total : 0) - dim.start;
+    }
+    bool is_mine = row >= 0 && row < dim.size &&
+                   (static_cast<unsigned>(row) & (buckets - 1)) == bucket;
+    unsigned mine = __ballot_sync(~0u, is_mine);
+    while (mine != 0) {
+      int64_t next = __shfl_sync(~0u, static_cast<long long>(row),
+                                 __ffs(static_cast<int>(mine)) - 1);
+      unsigned same = __ballot_sync(~0u, is_mine && row == next);
+      mine &= ~same;
+      if (!has_columns) continue;
+      To& sums = *reinterpret_cast<To*>(to + next * p.slice + at);
+      To sum = sums;
+      while (same != 0) {
+        int first = __ffs(static_cast<int>(same)) - 1;
+        same &= same - 1;
+        // A second one, if there is one, is loaded before the first is added.
+        int second = same != 0 ? __ffs(static_cast<int>(same)) - 1 : -1;
+        same &= same - 1;
+        From one = *reinterpret_cast<const From*>(updates +
+                                                  (i + first) * p.slice + at);
+        From two;
+        if (second >= 0) {
+          two = *reinterpret_cast<const From*>(updates +
+                                               (i + second) * p.slice + at);
+        }
+#pragma unroll
+        for (int k = 0; k < n; ++k) {
+          sum.at[k] += static_cast<A>(one.at[k]);
+          if (second >= 0) sum.at[k] += static_cast<A>(two.at[k]);
+        }
+      }
+      sums = sum;
+    }
+  }
+}
+
+// Columns that a lane has of a row, of 16 bytes of sums; 1: no vector.
+template <typename A>
+int SegmentVector(const SliceIndexing& p, ScatterReduction reduction) {
+  constexpr int n = 16 / sizeof(A);
+  bool is_one = reduction == ScatterReduction::kAdd && p.depth == 1 &&
+                p.dims == 2 && p.shape[0] == 1 && p.strides[1] == 0 &&
+                p.groups == p.count && p.indexed[0].stride == p.slice;
+  return is_one && p.slice % n == 0 ? n : 1;
+}
+
+template <typename T, typename A>
+cudaError_t SumSegments(const SliceIndexing& p, const void* indices,
+                        const T* updates, A* to, cudaStream_t stream) {
+  constexpr int n = 16 / sizeof(A);
+  int64_t chunks = (p.slice / n + kWarp - 1) / kWarp;
+  unsigned buckets = 1;
+  while (buckets * 2 * chunks <= kWarps) buckets *= 2;
+  int64_t blocks = (buckets * chunks * kWarp + kThreads - 1) / kThreads;
+  SegmentSumKernel<T, A, n>
+      <<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
+          p, buckets, indices, updates, to);
+  return cudaPeekAtLastError();
+}
+
 template <typename From, typename To>
 __global__ void __launch_bounds__(kThreads)
     ConvertKernel(int64_t count, const From* from, To* to) {
@@ -132,7 +213,14 @@ cudaError_t Scatter(const SliceIndexing& p, ScatterReduction reduction,
                    : Convert(elements, static_cast<const T*>(x), into, stream);
   if (error != cudaSuccess) return error;
   int64_t chunks = (p.slice + kWarp - 1) / kWarp;
-  if (p.count > 0 && chunks > 0) {
+  bool is_float = !std::is_integral_v<T>;
+  if (is_float && p.count > 0 && SegmentVector<A>(p, reduction) > 1) {
+    if constexpr (!std::is_integral_v<T>) {
+      error =
+          SumSegments(p, indices, static_cast<const T*>(updates), into, stream);
+      if (error != cudaSuccess) return error;
+    }
+  } else if (p.count > 0 && chunks > 0) {
     int64_t buckets = std::max<int64_t>(1, kWarps / chunks);
     int64_t blocks = (buckets * chunks * kWarp + kThreads - 1) / kThreads;
     ScatterKernel<T, A><<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(

@@ -102,6 +102,25 @@ __device__ void ForEachVector(const T* x, int64_t count, Visit visit) {
   }
 }
 
+// Two at once, where there is an instruction for it.
+template <int n, typename S>
+__device__ void Store(const S (&from)[n], Pack<__nv_bfloat16, n>* to) {
+  if constexpr (n % 2 == 0) {
+    auto* pairs = reinterpret_cast<__nv_bfloat162*>(to->at);
+#pragma unroll
+    for (int i = 0; i < n; i += 2) {
+      pairs[i / 2] = __floats2bfloat162_rn(from[i], from[i + 1]);
+    }
+  } else {
+    to->at[0] = Rounded<__nv_bfloat16>(from[0]);
+  }
+}
+template <typename T, int n, typename S>
+__device__ void Store(const S (&from)[n], Pack<T, n>* to) {
+#pragma unroll
+  for (int i = 0; i < n; ++i) to->at[i] = Rounded<T>(from[i]);
+}
+
 template <typename T, int n, typename S>
 __device__ void Load(const Pack<T, n>& from, S (&to)[n]) {
 #pragma unroll
@@ -158,12 +177,14 @@ __global__ void __launch_bounds__(kThreads)
     constexpr int n = sizeof(pack) / sizeof(T);
     S values[n];
     Load(pack, values);
+    int64_t target = place.at - first;
 #pragma unroll
-    for (int i = 0; i < n; ++i) {
-      values[i] = of_sum * Power(values[i] - sum);
-      if (first + i == place.at) values[i] += of_target;
-      pack.at[i] = Rounded<T>(values[i]);
+    for (int i = 0; i < n; ++i) values[i] = of_sum * Power(values[i] - sum);
+    if (target >= 0 && target < n) {
+#pragma unroll
+      for (int i = 0; i < n; ++i) values[i] += i == target ? of_target : S{0};
     }
+    Store(values, &pack);
     *reinterpret_cast<decltype(pack)*>(out + first) = pack;
   });
   for (int64_t c = real + threadIdx.x; c < p.size; c += kThreads) {

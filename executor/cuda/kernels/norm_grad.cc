@@ -38,6 +38,7 @@ Prepared Prepare(const KernelUse& use) {
                 .eps = use.attrs().Float("eps"),
                 .centered = use.def().name == "layer_norm_grad",
                 .sums = use.num_results() - 1,
+                .has_rest = use.num_operands() > 3,
                 .sm_margin = use.sm_margin()};
   if (plan.size > 0) plan.rows = use.operand(0).num_elements() / plan.size;
   ASYRA_CUDA(PlanNormGrad(&plan));

@@ -1,7 +1,7 @@
 // Bound by memory: x and dy (and what is added) are read once, dx is written
-// once. Blocks stay for many rows and load the next row before they reduce the
-// one they have; each keeps its sums over rows in registers, for which a second
-// kernel adds up some hundred values a column.
+// once. Blocks stay for many rows: the next ones are on their way to shared
+// memory while one is reduced. Each keeps its sums over rows in registers, for
+// which a second kernel adds up some hundred values a column.
 #include <algorithm>
 
 #include "executor/cuda/kernels/norm_grad.h"
@@ -14,6 +14,8 @@ constexpr int kWarp = 32;
 constexpr int kMostThreads = 512;
 constexpr int kAnyThreads = 256;  // of rows of any size
 constexpr int64_t kChunks = 64;   // of rows, in sums over columns
+// Each adds to what the second kernel reads.
+constexpr int kMostBlocksOfSm = 6;
 
 template <typename T>
 constexpr int kVector = 16 / sizeof(T);
@@ -35,6 +37,66 @@ __device__ void LoadLine(const T* row, int64_t vectors, Line<T, held>* line) {
   for (int j = 0; j < held; ++j) {
     if (VectorAt(j) < vectors) line->at[j] = from[VectorAt(j)];
   }
+}
+
+// Rows that are under way to shared memory, up to `stages` at a time. A thread
+// reads what it has copied itself: no barrier is needed.
+template <typename T, int held, int stages>
+class Pipeline {
+ public:
+  using Vector = Pack<T, kVector<T>>;
+  // Of `lines` lines a row; shared memory as PipelineBytes.
+  __device__ Pipeline(void* shared, int lines, int64_t vectors)
+      : mine_(static_cast<Vector*>(shared) + threadIdx.x),
+        lines_(lines),
+        vectors_(vectors) {}
+
+  // Line `line` of the row that goes to `stage`.
+  __device__ void Copy(int stage, int line, const T* row) const {
+    const auto* from = reinterpret_cast<const Vector*>(row);
+#pragma unroll
+    for (int j = 0; j < held; ++j) {
+      if (VectorAt(j) >= vectors_) continue;
+      auto to =
+          static_cast<unsigned>(__cvta_generic_to_shared(At(stage, line, j)));
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to),
+                   "l"(from + VectorAt(j))
+                   : "memory");
+    }
+  }
+  // Ends a row, also one that is not there.
+  static __device__ void Commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+  // Until all rows but the last `stages` - 2 that were committed are there.
+  static __device__ void Wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(stages - 2) : "memory");
+  }
+  __device__ void Read(int stage, int line, Line<T, held>* to) const {
+#pragma unroll
+    for (int j = 0; j < held; ++j) {
+      if (VectorAt(j) < vectors_) to->at[j] = *At(stage, line, j);
+    }
+  }
+
+ private:
+  __device__ Vector* At(int stage, int line, int j) const {
+    return mine_ + ((stage * lines_ + line) * held + j) * blockDim.x;
+  }
+
+  Vector* mine_;
+  int lines_;
+  int64_t vectors_;
+};
+
+// Rows in shared memory: some 64 KiB of an SM are under way.
+template <int held>
+constexpr int kStages = held == 1   ? 4
+                        : held == 2 ? 3
+                                    : 2;
+
+int64_t PipelineBytes(const NormGrad& p, int stages) {
+  return int64_t{stages} * (p.has_rest ? 3 : 2) * p.held * p.threads * 16;
 }
 
 // Sums over all threads, in each of them.
@@ -102,34 +164,38 @@ __global__ void __launch_bounds__(kMostThreads, held == 1 ? 2 : 1)
     HeldKernel(const __grid_constant__ NormGrad p, const T* x, const T* scale,
                const T* dy, const T* rest, T* dx, S* partial) {
   constexpr int n = kVector<T>;
-  constexpr bool kPrefetches = held <= 2;
+  constexpr int stages = kStages<held>;
+  extern __shared__ __align__(16) unsigned char lines[];
   __shared__ S shared[2 * BlockSum<S>::kMost * kWarp];
   BlockSum<S> sum(shared);
   const int64_t vectors = p.size / n;
   const S size = static_cast<S>(p.size), eps = static_cast<S>(p.eps);
   S dscale[held][n] = {}, dbias[centered ? held : 1][n] = {};
-  Line<T, held> next_x, next_dy;
-  int64_t r = blockIdx.x;
-  if (kPrefetches && r < p.rows) {
-    LoadLine(x + r * p.size, vectors, &next_x);
-    LoadLine(dy + r * p.size, vectors, &next_dy);
-  }
-  for (; r < p.rows; r += gridDim.x) {
-    Line<T, held> of_x, of_dy, of_scale, of_rest;
-    if (kPrefetches) {
-      of_x = next_x;
-      of_dy = next_dy;
-      int64_t next = r + gridDim.x;
-      if (next < p.rows) {
-        LoadLine(x + next * p.size, vectors, &next_x);
-        LoadLine(dy + next * p.size, vectors, &next_dy);
-      }
-    } else {
-      LoadLine(x + r * p.size, vectors, &of_x);
-      LoadLine(dy + r * p.size, vectors, &of_dy);
+  Pipeline<T, held, stages> pipeline(lines, rest != nullptr ? 3 : 2, vectors);
+  auto copy = [&](int stage, int64_t row) {
+    if (row < p.rows) {
+      pipeline.Copy(stage, 0, x + row * p.size);
+      pipeline.Copy(stage, 1, dy + row * p.size);
+      if (rest != nullptr) pipeline.Copy(stage, 2, rest + row * p.size);
     }
-    LoadLine(scale, vectors, &of_scale);
-    if (rest != nullptr) LoadLine(rest + r * p.size, vectors, &of_rest);
+    pipeline.Commit();
+  };
+  Line<T, held> of_scale;
+  LoadLine(scale, vectors, &of_scale);
+  for (int k = 0; k + 1 < stages; ++k) {
+    copy(k, blockIdx.x + int64_t{k} * gridDim.x);
+  }
+  int stage = 0;
+  for (int64_t r = blockIdx.x; r < p.rows; r += gridDim.x) {
+    Line<T, held> of_x, of_dy, of_rest;
+    pipeline.Wait();
+    pipeline.Read(stage, 0, &of_x);
+    pipeline.Read(stage, 1, &of_dy);
+    if (rest != nullptr) pipeline.Read(stage, 2, &of_rest);
+    // Into the stage that was read a row ago.
+    copy(stage == 0 ? stages - 1 : stage - 1,
+         r + int64_t{stages - 1} * gridDim.x);
+    stage = stage + 1 == stages ? 0 : stage + 1;
     RowNumbers<S> row;
     if (centered) {
       S total[1] = {};
@@ -272,6 +338,7 @@ __global__ void __launch_bounds__(kWarp* kFinishRows)
   int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x;
   S sum = 0;
   if (column < columns) {
+#pragma unroll 4
     for (int64_t i = threadIdx.y; i < count; i += kFinishRows) {
       sum += partial[i * columns + column];
     }
@@ -300,40 +367,68 @@ cudaError_t WithForm(const NormGrad& p, Run run) {
                     : with_held(std::false_type());
 }
 
+struct Gpu {
+  int sms = 0, shared_bytes = 0;  // of an SM for one block
+};
+
+template <typename S>
+int64_t SumBytes(const NormGrad& p) {
+  return p.sums * p.size * static_cast<int64_t>(sizeof(S));
+}
+
+// Beside what blocks declare.
+template <typename S>
+int64_t MostShared(const Gpu& gpu) {
+  return gpu.shared_bytes - 2 * BlockSum<S>::kMost * kWarp * sizeof(S);
+}
+
+template <typename S>
+void PlanAny(NormGrad* p) {
+  p->held = 0;
+  p->blocks =
+      std::min<int64_t>(kChunks, (p->rows + kColumnRows - 1) / kColumnRows);
+  p->workspace_bytes = p->blocks * SumBytes<S>(*p) +
+                       p->rows * static_cast<int64_t>(sizeof(RowNumbers<S>));
+}
+
 template <typename T>
-cudaError_t PlanHeld(NormGrad* p, int sms) {
+cudaError_t PlanHeld(NormGrad* p, const Gpu& gpu) {
   using S = typename SumOf<T>::Type;
   return WithForm(*p, [&](auto centered, auto held) {
     int per_sm = 0;
-    cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-        &per_sm, HeldKernel<T, S, centered.value, held.value>, p->threads, 0);
-    p->blocks = std::min<int64_t>(p->rows, int64_t{sms} * std::max(per_sm, 1));
+    auto kernel = HeldKernel<T, S, centered.value, held.value>;
+    p->shared_bytes = PipelineBytes(*p, kStages<held.value>);
+    if (p->shared_bytes > MostShared<S>(gpu)) {
+      PlanAny<S>(p);
+      return cudaSuccess;
+    }
+    cudaError_t error = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        static_cast<int>(MostShared<S>(gpu)));
+    if (error != cudaSuccess) return error;
+    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &per_sm, kernel, p->threads, p->shared_bytes);
+    per_sm = std::clamp(per_sm, 1, kMostBlocksOfSm);
+    p->blocks = std::min<int64_t>(p->rows, int64_t{gpu.sms} * per_sm);
+    p->workspace_bytes = p->blocks * SumBytes<S>(*p);
     return error;
   });
 }
 
 template <typename T>
-cudaError_t Plan(NormGrad* p, int sms) {
+cudaError_t Plan(NormGrad* p, const Gpu& gpu) {
   constexpr int n = kVector<T>;
   using S = typename SumOf<T>::Type;
   int64_t vectors = (p->size + n - 1) / n;
   p->held = 1;
   while (p->held < 4 && vectors > p->held * kMostThreads) p->held *= 2;
-  cudaError_t error = cudaSuccess;
-  int64_t sum_bytes = p->sums * p->size * static_cast<int64_t>(sizeof(S));
-  if (p->size % n == 0 && vectors <= p->held * kMostThreads) {
-    int64_t each = (vectors + p->held - 1) / p->held;
-    p->threads = static_cast<int>((each + kWarp - 1) / kWarp * kWarp);
-    error = PlanHeld<T>(p, sms);
-    p->workspace_bytes = p->blocks * sum_bytes;
-  } else {
-    p->held = 0;
-    p->blocks =
-        std::min<int64_t>(kChunks, (p->rows + kColumnRows - 1) / kColumnRows);
-    p->workspace_bytes = p->blocks * sum_bytes +
-                         p->rows * static_cast<int64_t>(sizeof(RowNumbers<S>));
+  if (p->size % n != 0 || vectors > p->held * kMostThreads) {
+    PlanAny<S>(p);
+    return cudaSuccess;
   }
-  return error;
+  int64_t each = (vectors + p->held - 1) / p->held;
+  p->threads = static_cast<int>((each + kWarp - 1) / kWarp * kWarp);
+  return PlanHeld<T>(p, gpu);
 }
 
 template <typename T>
@@ -349,8 +444,8 @@ cudaError_t Run(const NormGrad& p, const NormGradArgs& a, cudaStream_t stream) {
   if (p.rows > 0 && p.held > 0) {
     WithForm(p, [&](auto centered, auto held) {
       HeldKernel<T, S, centered.value, held.value>
-          <<<blocks, p.threads, 0, stream>>>(p, x, scale, dy, rest, dx,
-                                             partial);
+          <<<blocks, p.threads, p.shared_bytes, stream>>>(p, x, scale, dy, rest,
+                                                          dx, partial);
       return cudaSuccess;
     });
   } else if (p.rows > 0) {
@@ -373,14 +468,19 @@ cudaError_t Run(const NormGrad& p, const NormGradArgs& a, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t PlanNormGrad(NormGrad* p) {
-  int device = 0, sms = 0;
+  int device = 0;
+  Gpu gpu;
   cudaError_t error = cudaGetDevice(&device);
   if (error != cudaSuccess) return error;
-  error = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  error =
+      cudaDeviceGetAttribute(&gpu.sms, cudaDevAttrMultiProcessorCount, device);
   if (error != cudaSuccess) return error;
-  sms = std::max(1, sms - p->sm_margin);
+  error = cudaDeviceGetAttribute(
+      &gpu.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (error != cudaSuccess) return error;
+  gpu.sms = std::max(1, gpu.sms - p->sm_margin);
   return WithFloat(p->element,
-                   [&](auto number) { return Plan<decltype(number)>(p, sms); });
+                   [&](auto number) { return Plan<decltype(number)>(p, gpu); });
 }
 
 cudaError_t GradOfNorm(const NormGrad& p, const NormGradArgs& args,

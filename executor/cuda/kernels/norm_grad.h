@@ -17,19 +17,21 @@ struct NormGrad {
   double eps = 0;
   bool centered = false;  // layer_norm
   int sums = 1;
-  int sm_margin = 0;  // SMs that are left to others
+  bool has_rest = false;  // that is added to dx
+  int sm_margin = 0;      // SMs that are left to others
   // Set by PlanNormGrad.
   int held = 0;  // vectors of a row that a thread keeps; 0: any row
   int threads = 0;
   int64_t blocks = 0;  // each has sums of its own until the end
+  int64_t shared_bytes = 0;
   int64_t workspace_bytes = 0;
 };
 
 // For the current GPU.
 cudaError_t PlanNormGrad(NormGrad* p);
 
-// `rest`, which is added to dx, may be null. dbias only where sums is 2. The
-// order of all sums is fixed.
+// `rest` only with has_rest, else null; dbias only where sums is 2. The order
+// of all sums is fixed.
 struct NormGradArgs {
   const void *x, *scale, *dy, *rest;
   void *dx, *dscale, *dbias, *workspace;

@@ -1,9 +1,12 @@
 // Reductions over any dimensions (ir/ops/reduce.cc), generated. Where results
 // are too few to fill the GPU, parts of each are reduced first.
 #include <algorithm>
+#include <optional>
 
 #include "absl/container/inlined_vector.h"
 #include "executor/cuda/codegen/generated_kernel.h"
+#include "executor/cuda/kernels/column_sum.h"
+#include "executor/cuda/kernels/element_of.h"
 
 namespace asyra::cuda {
 namespace {
@@ -123,6 +126,37 @@ class PartsKernel : public CudaKernel {
   GeneratedKernel first_, second_;
 };
 
+// Sums over the rows of a matrix.
+class ColumnSumKernel : public CudaKernel {
+ public:
+  static std::optional<ColumnSum> PlanOf(const KernelUse& use,
+                                         const Loop& loop) {
+    if (use.def().name != "reduce_sum" || loop.rows.size() != 1 ||
+        loop.columns.size() != 1 ||
+        loop.operands[0].strides != Shape{1, loop.rows[0]}) {
+      return std::nullopt;
+    }
+    ColumnSum plan{.element = ElementOf(use.operand(0).dtype),
+                   .result = ElementOf(use.result(0).dtype),
+                   .rows = loop.columns[0],
+                   .columns = loop.rows[0]};
+    if (!PlanColumnSum(&plan)) return std::nullopt;
+    return plan;
+  }
+
+  explicit ColumnSumKernel(const ColumnSum& plan) : plan_(plan) {}
+  int64_t workspace_bytes() const override { return WorkspaceBytes(plan_); }
+
+  absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
+    ASYRA_CUDA(SumColumns(plan_, args.operands[0], args.workspace,
+                          args.results[0], stream));
+    return absl::OkStatus();
+  }
+
+ private:
+  ColumnSum plan_;
+};
+
 // Sums of a few values that are far apart, as chunks that other ranks have sent
 // are: element by element, an operand for each.
 class FewKernel : public CudaKernel {
@@ -197,6 +231,10 @@ CudaKernelDef ReduceKernel(std::string_view op) {
       auto kernel = std::make_unique<FewKernel>();
       ASYRA_RETURN_IF_ERROR(kernel->Prepare(use, loop, DivisorOf(use)));
       return kernel;
+    }
+    std::optional<ColumnSum> columns = ColumnSumKernel::PlanOf(use, loop);
+    if (columns.has_value()) {
+      return std::make_unique<ColumnSumKernel>(*columns);
     }
     int64_t parts = PartsOf(loop);
     if (parts == 1) return whole(use);
