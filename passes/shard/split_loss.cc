@@ -70,7 +70,7 @@ class Splitter {
   }
 
   // Behind a cast to the type that losses are summed in, and a slice that keeps
-  // the beginning of each row, where more devices divide what is before it.
+  // the beginning of each row, unless the devices divide only what is after it.
   Logits LogitsOf(ValueId value) const {
     Logits logits{value, Width(value)};
     const Op* cast = MadeBy(value, "cast");
@@ -80,8 +80,10 @@ class Splitter {
       logits.value = cast->operands[0];
     }
     const Op* slice = MadeBy(logits.value, "slice");
-    if (slice == nullptr || logits.size % parts_ == 0) return logits;
+    if (slice == nullptr) return logits;
     const Type& whole = from_.type(slice->operands[0]);
+    if (logits.size % parts_ == 0 && whole.dims.back().size % parts_ != 0)
+      return logits;
     if (NormalizeDim(slice->attrs.Int("dim"), whole.rank()) ==
             whole.rank() - 1 &&
         slice->attrs.Int("start") == 0 && slice->attrs.Int("step") == 1) {
