@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Training steps of large models on the GPUs of this host: unscheduled, scheduled
-and, with --torch, as PyTorch runs them, all in one go.
+"""Training steps of large models on the GPUs of this host: unscheduled,
+scheduled and, with --torch, as PyTorch runs them, all in one go.
 
 Each row is compiled twice, as it was partitioned and with its schedule, and
 asyra-train takes real steps of both: medians of their times, loss and copies of
@@ -8,7 +8,8 @@ the host included, beside what the simulator predicts; memory of a GPU as
 nvidia-smi has it beside what the compiler predicts. torch_step.py has what
 PyTorch runs. All numbers go to OUT/gpu_train.json.
 
-Usage: gpu_train.py TOOLS_DIR OUT [--machine M] [--ranks 1] [--rows REGEX] [--torch]
+Usage: gpu_train.py TOOLS_DIR OUT [--machine M] [--ranks 1] [--rows REGEX]
+           [--torch]
 """
 
 import argparse
@@ -20,10 +21,10 @@ import random
 import re
 import statistics
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import namedtuple
 
 from gpu_steps import said
@@ -32,10 +33,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # `batch` of each rank where the mesh divides it, as `torch` counts too.
 Row = namedtuple("Row", "model layers batch seq vocabulary mesh torch")
 ROWS = [
-    Row("gpt2-124m", 12, 32, 1024, 50257, "one", "one"),
+    Row("gpt2-124m", 12, 32, 1024, 50304, "one", "one"),
     Row("llama3-8b", 4, 2, 8192, 8192, "one", "one"),
     Row("llama3-8b", 4, 2, 8192, 128256, "one", "one"),
-    Row("gpt2-124m", 12, 32, 1024, 50257, "dp", "ddp"),
+    Row("gpt2-124m", 12, 32, 1024, 50304, "dp", "ddp"),
     Row("llama3-8b", 4, 2, 8192, 8192, "tp", "tp"),
     Row("llama3-8b", 4, 2, 8192, 8192, "sp", None),
     Row("llama3-8b", 4, 1, 8192, 8192, "zero", "fsdp"),
@@ -71,25 +72,27 @@ def flags_of(row, args):
 
 
 class PeakMemory:
-  """GiB of the first GPU that are in use, at most, inside of `with`."""
+  """GiB of the first GPU that are in use, at most, from start() on."""
 
-  def __enter__(self):
+  def __init__(self):
     self.gib, self.ended = 0, threading.Event()
     self.thread = threading.Thread(target=self.watch)
-    self.thread.start()
-    return self
 
-  def __exit__(self, *_):
+  def start(self):
+    if not self.thread.is_alive():
+      self.thread.start()
+
+  def stop(self):
     self.ended.set()
-    self.thread.join()
+    if self.thread.is_alive():
+      self.thread.join()
 
   def watch(self):
-    while not self.ended.is_set():
+    while not self.ended.wait(0.1):
       out, error = said(["nvidia-smi", "--query-gpu=memory.used", "--id=0",
                          "--format=csv,noheader,nounits"], 10)
       if not error:
         self.gib = max(self.gib, float(out.split()[0]) / 1024)
-      time.sleep(0.2)
 
 
 def compiled(row, args, folder, more):
@@ -119,13 +122,23 @@ def trained(row, args, folder):
   data, table = (os.path.join(folder, name)
                  for name in ("tokens.bin", "steps.csv"))
   write_tokens(data, 4 * tokens + 1, min(row.vocabulary, 1 << 16))
-  with PeakMemory() as peak:
-    _, error = said([os.path.join(args.tools, "asyra-train"), folder,
-                     "--random-weights", "--device", "cuda", "--data",
-                     data, "--steps", str(WARM_UP + args.steps), "--rate",
-                     "1e-5", "--csv", table], args.timeout)
-  if error:
-    raise RuntimeError(error)
+  peak = PeakMemory()
+  with subprocess.Popen(
+      [os.path.join(args.tools, "asyra-train"), folder, "--random-weights",
+       "--device", "cuda", "--data", data, "--steps",
+       str(WARM_UP + args.steps), "--rate", "1e-5", "--csv", table],
+      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+    killer = threading.Timer(args.timeout, run.kill)
+    killer.start()
+    line = "no word"
+    for line in run.stdout:
+      # First values are there, and what made them is gone.
+      if line.startswith("step"):
+        peak.start()
+    killer.cancel()
+  peak.stop()
+  if run.returncode != 0:
+    raise RuntimeError(line.strip())
   with open(table) as file:
     times = [tokens / float(step["tokens_per_s"]) * 1e3
              for step in csv.DictReader(file)]
@@ -199,7 +212,8 @@ def summary(table):
       gains.append(abs(scheduled["ms"] / plain["ms"] -
                        scheduled["predicted_ms"] / plain["predicted_ms"]))
   if errors:
-    print(f"median error of {len(errors)} times {statistics.median(errors):.1%}")
+    print(f"median error of {len(errors)} times "
+          f"{statistics.median(errors):.1%}")
   if gains:
     print(f"median error of {len(gains)} gains {statistics.median(gains):.1%} "
           "of a step")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Whole training steps (forward, loss, backward, exchange of gradients, clipping,
-AdamW) as PyTorch's users run them. Prints one line of JSON for each mode: the
+"""Whole training steps (forward, loss, backward, exchange of gradients,
+clipping, AdamW) as PyTorch's users run them. Prints one line of JSON for each mode: the
 median step in ms, its peak memory, or its error.
 
-Usage: torchrun --nproc-per-node N torch_step.py MODEL LAYERS BATCH SEQ VOCABULARY
-           PARALLEL MODES
+Usage: torchrun --nproc-per-node N torch_step.py MODEL LAYERS BATCH SEQ
+           VOCABULARY PARALLEL MODES
 MODEL is gpt2-124m, llama3-8b or llama3-70b; PARALLEL is
   one, ddp  f32 parameters, computed in bf16 by autocast; BATCH of one rank
   fsdp      FSDP2: shards of f32 parameters, gathered in bf16; BATCH of one rank

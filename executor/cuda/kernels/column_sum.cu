@@ -77,6 +77,7 @@ __global__ void __launch_bounds__(kWarp* kWarp)
   int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x;
   S sum = 0;
   if (column < p.columns) {
+#pragma unroll 4
     for (int64_t i = threadIdx.y; i < p.chunks; i += kWarp) {
       sum += partial[i * p.columns + column];
     }

@@ -100,56 +100,76 @@ __global__ void __launch_bounds__(kThreads)
 // Sums of rows by their index, as gradients of tables are: the same, with rows
 // of a vector for each lane and no division. Of 32 updates those of one row are
 // added before it is written, in their order.
+constexpr int kWindows = 8;   // of 32 indices, loaded before one is used
+constexpr int kInFlight = 4;  // updates, likewise
+
+// The row here that update i goes to, or another number.
+__device__ int64_t RowOf(const SliceIndexing& p, const void* indices,
+                         int64_t i) {
+  if (i >= p.count) return kElsewhere;
+  const SliceIndexing::Dim& dim = p.indexed[0];
+  int64_t row = IntegerAt(p.index, indices, i);
+  return row + (row < 0 ? dim.total : 0) - dim.start;
+}
+
+// Adds the rows at `updates` whose bits are set in `rows`, `slice` apart.
+template <typename T, typename A, int n>
+__device__ void AddRows(unsigned rows, const T* updates, int64_t slice,
+                        Pack<A, n>* to) {
+  using From = Pack<T, n>;
+  Pack<A, n> sum = *to;
+  while (rows != 0) {
+    int count = __popc(rows);
+    From loaded[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      if (k >= count) continue;
+      int row = __ffs(static_cast<int>(rows)) - 1;
+      rows &= rows - 1;
+      loaded[k] = *reinterpret_cast<const From*>(updates + row * slice);
+    }
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      if (k >= count) continue;
+#pragma unroll
+      for (int e = 0; e < n; ++e) {
+        sum.at[e] += static_cast<A>(loaded[k].at[e]);
+      }
+    }
+  }
+  *to = sum;
+}
+
 template <typename T, typename A, int n>
 __global__ void __launch_bounds__(kThreads)
     SegmentSumKernel(const __grid_constant__ SliceIndexing p, unsigned buckets,
                      const void* indices, const T* updates, A* to) {
-  using From = Pack<T, n>;
-  using To = Pack<A, n>;
-  const SliceIndexing::Dim& dim = p.indexed[0];
   unsigned lane = threadIdx.x % kWarp;
   unsigned warp = (blockIdx.x * kThreads + threadIdx.x) / kWarp;
   unsigned bucket = warp & (buckets - 1);
   int64_t at = (int64_t{warp / buckets} * kWarp + lane) * n;
   bool has_columns = at < p.slice;
   if (at - int64_t{lane} * n >= p.slice) return;  // the whole warp
-  for (int64_t i = 0; i < p.count; i += kWarp) {
-    int64_t row = kElsewhere;
-    if (i + lane < p.count) {
-      row = IntegerAt(p.index, indices, i + lane);
-      row += (row < 0 ? dim.total : 0) - dim.start;
-    }
-    bool is_mine = row >= 0 && row < dim.size &&
-                   (static_cast<unsigned>(row) & (buckets - 1)) == bucket;
-    unsigned mine = __ballot_sync(~0u, is_mine);
-    while (mine != 0) {
-      int64_t next = __shfl_sync(~0u, static_cast<long long>(row),
-                                 __ffs(static_cast<int>(mine)) - 1);
-      unsigned same = __ballot_sync(~0u, is_mine && row == next);
-      mine &= ~same;
-      if (!has_columns) continue;
-      To& sums = *reinterpret_cast<To*>(to + next * p.slice + at);
-      To sum = sums;
-      while (same != 0) {
-        int first = __ffs(static_cast<int>(same)) - 1;
-        same &= same - 1;
-        // A second one, if there is one, is loaded before the first is added.
-        int second = same != 0 ? __ffs(static_cast<int>(same)) - 1 : -1;
-        same &= same - 1;
-        From one = *reinterpret_cast<const From*>(updates +
-                                                  (i + first) * p.slice + at);
-        From two;
-        if (second >= 0) {
-          two = *reinterpret_cast<const From*>(updates +
-                                               (i + second) * p.slice + at);
-        }
+  for (int64_t i = 0; i < p.count; i += kWindows * kWarp) {
+    int64_t rows[kWindows];
 #pragma unroll
-        for (int k = 0; k < n; ++k) {
-          sum.at[k] += static_cast<A>(one.at[k]);
-          if (second >= 0) sum.at[k] += static_cast<A>(two.at[k]);
-        }
+    for (int w = 0; w < kWindows; ++w) {
+      rows[w] = RowOf(p, indices, i + w * kWarp + lane);
+    }
+#pragma unroll
+    for (int w = 0; w < kWindows; ++w) {
+      bool is_mine = rows[w] >= 0 && rows[w] < p.indexed[0].size &&
+                     (static_cast<unsigned>(rows[w]) & (buckets - 1)) == bucket;
+      unsigned mine = __ballot_sync(~0u, is_mine);
+      while (mine != 0) {
+        int64_t row = __shfl_sync(~0u, static_cast<long long>(rows[w]),
+                                  __ffs(static_cast<int>(mine)) - 1);
+        unsigned same = __ballot_sync(~0u, is_mine && rows[w] == row);
+        mine &= ~same;
+        if (!has_columns) continue;
+        AddRows(same, updates + (i + w * kWarp) * p.slice + at, p.slice,
+                reinterpret_cast<Pack<A, n>*>(to + row * p.slice + at));
       }
-      sums = sum;
     }
   }
 }

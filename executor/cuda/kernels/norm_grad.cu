@@ -15,7 +15,7 @@ constexpr int kMostThreads = 512;
 constexpr int kAnyThreads = 256;  // of rows of any size
 constexpr int64_t kChunks = 64;   // of rows, in sums over columns
 // Each adds to what the second kernel reads.
-constexpr int kMostBlocksOfSm = 6;
+constexpr int kMostBlocksOfSm = 12;
 
 template <typename T>
 constexpr int kVector = 16 / sizeof(T);
