@@ -34,6 +34,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 Row = namedtuple("Row", "model layers batch seq vocabulary mesh torch")
 ROWS = [
     Row("gpt2-124m", 12, 32, 1024, 50304, "one", "one"),
+    Row("gpt2-124m", 12, 32, 1024, 50257, "one", "one"),
     Row("llama3-8b", 4, 2, 8192, 8192, "one", "one"),
     Row("llama3-8b", 4, 2, 8192, 128256, "one", "one"),
     Row("gpt2-124m", 12, 32, 1024, 50304, "dp", "ddp"),
