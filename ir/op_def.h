@@ -42,6 +42,9 @@ struct Work {
   double batch = 1;
   double rows = 0;
   double cols = 0;
+  // Of 16-bit matmuls: rows of a matrix begin at odd elements, so that nothing
+  // larger than an element can be loaded at once.
+  bool odd_rows = false;
   // Other arithmetic that is between the matmuls, as in attention.
   double vector_flops = 0;
   // Of ops that go through rows several times, such as softmax: bytes of a row,

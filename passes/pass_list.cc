@@ -196,8 +196,9 @@ const std::vector<PassRecord>& Records() {
                     false}},
        .fn = AttachLoss},
       {.name = "split_loss",
-       .summary = "cross entropy in parts of a vocabulary that a model axis "
-                  "shards, so that no logits are gathered",
+       .summary = "cross entropy that reads logits once, in parts of a "
+                  "vocabulary that a model axis shards, so that none are "
+                  "gathered",
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = SplitLoss},

@@ -65,7 +65,7 @@ std::vector<std::vector<std::string>> MemoryBound(const GridScale& scale,
                                                   DType dtype) {
   constexpr int64_t kRow = 4096;
   std::string name(ToString(dtype));
-  std::vector<std::vector<std::string>> kinds(5);
+  std::vector<std::vector<std::string>> kinds(8);
   for (int64_t bytes : scale.bytes) {
     int64_t rows = std::max<int64_t>(1, bytes / kRow / SizeOf(dtype));
     std::string x = fmt::format("{}[{},{}]", name, rows, kRow);
@@ -75,6 +75,16 @@ std::vector<std::vector<std::string>> MemoryBound(const GridScale& scale,
     kinds[2].push_back(fmt::format("swiglu({0}, {0})", x));
     kinds[3].push_back(fmt::format("softmax({}) {{dim=1}}", x));
     kinds[4].push_back(fmt::format("transpose({}) {{perm=[1, 0]}}", x));
+    // Of training.
+    kinds[5].push_back(fmt::format(
+        "rms_norm_grad({0}, {1}[{2}], {0}) {{eps=1e-05}}", x, name, kRow));
+    std::string sums = fmt::format("f32[{},1]", rows);
+    kinds[6].push_back(
+        fmt::format("cross_entropy_parts_grad({0}, i64[{1}], {2}, {2}, {2})", x,
+                    rows, sums));
+    std::string state = fmt::format("f32[{},{}]", rows, kRow);
+    kinds[7].push_back(
+        fmt::format("adamw({0}, {0}, {0}, {0}, f32[], i64[], f32[])", state));
   }
   return kinds;
 }

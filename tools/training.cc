@@ -207,8 +207,11 @@ int64_t TokenLimit(const Program& program, ValueId tokens) {
 int64_t ClassLimit(const Program& program) {
   int64_t limit = std::numeric_limits<int64_t>::max();
   for (const Op& op : program.ops) {
-    if (op.def->name != "cross_entropy") continue;
-    limit = std::min(limit, program.type(op.operands[0]).dims.back().size);
+    bool in_parts = op.def->name == "cross_entropy_parts";
+    if (!in_parts && op.def->name != "cross_entropy") continue;
+    int64_t classes = in_parts ? op.attrs.Int("classes") : -1;
+    if (classes < 0) classes = program.type(op.operands[0]).dims.back().size;
+    limit = std::min(limit, classes);
   }
   return limit;
 }

@@ -10,14 +10,16 @@ using KernelsByOp =
 
 KernelsByOp ListKernels() {
   KernelsByOp by_op;
-  for (auto group :
-       {cpu::ElementwiseKernels, cpu::FunctionKernels, cpu::ActivationKernels,
-        cpu::MatmulKernels, cpu::RowKernels, cpu::ReduceKernels,
-        cpu::CopyKernels, cpu::LookupKernels, cpu::RotaryKernels,
-        cpu::AttentionKernels, cpu::AttentionGradKernels,
-        cpu::GatherScatterKernels, cpu::PadKernels, cpu::TopKKernels,
-        cpu::MoeKernels, cpu::RandomKernels, cpu::TrainKernels,
-        cpu::ConvKernels}) {
+  for (auto group : {cpu::ElementwiseKernels,   cpu::FunctionKernels,
+                     cpu::ActivationKernels,    cpu::MatmulKernels,
+                     cpu::RowKernels,           cpu::ReduceKernels,
+                     cpu::CopyKernels,          cpu::LookupKernels,
+                     cpu::RotaryKernels,        cpu::AttentionKernels,
+                     cpu::AttentionGradKernels, cpu::GatherScatterKernels,
+                     cpu::PadKernels,           cpu::TopKKernels,
+                     cpu::MoeKernels,           cpu::RandomKernels,
+                     cpu::TrainKernels,         cpu::LossPartKernels,
+                     cpu::NormGradKernels,      cpu::ConvKernels}) {
     for (const CpuKernelDef& def : group()) by_op[def.op].push_back(def);
   }
   return by_op;

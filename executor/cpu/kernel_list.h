@@ -43,6 +43,8 @@ std::vector<CpuKernelDef> TopKKernels();
 std::vector<CpuKernelDef> MoeKernels();
 std::vector<CpuKernelDef> RandomKernels();
 std::vector<CpuKernelDef> TrainKernels();
+std::vector<CpuKernelDef> LossPartKernels();
+std::vector<CpuKernelDef> NormGradKernels();
 std::vector<CpuKernelDef> ConvKernels();
 
 }  // namespace cpu

@@ -41,9 +41,25 @@ ValueId Gradient::SumTo(ValueId value, ValueId operand) {
     }
   }
   if (!dims.empty()) {
-    value = Op("reduce_sum", {value}, {{"dims", dims}, {"keep", true}});
+    AttrMap attrs = {{"dims", dims}, {"keep", true}};
+    ValueId narrow = BeforeCast(value);
+    if (narrow != kNoValue) attrs.Set("wide", true);
+    value = Op("reduce_sum", {narrow == kNoValue ? value : narrow},
+               std::move(attrs));
   }
   return lead > 0 ? Reshape(value, want) : value;
+}
+
+ValueId Gradient::BeforeCast(ValueId value) const {
+  if (type(value).dtype != DType::kF32) return kNoValue;
+  const std::vector<asyra::Op>& ops = builder_.program().ops;
+  for (size_t i = ops.size(); i-- > 0;) {
+    if (ops[i].results[0] != value) continue;
+    if (ops[i].def->name != "cast") return kNoValue;
+    DType from = type(ops[i].operands[0]).dtype;
+    return IsFloat(from) && SizeOf(from) == 2 ? ops[i].operands[0] : kNoValue;
+  }
+  return kNoValue;
 }
 
 ValueId Gradient::Reshape(ValueId value, const Shape& shape) {

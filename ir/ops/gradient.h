@@ -43,11 +43,15 @@ class Gradient {
   ValueId Zeros(ValueId like);
   // `value` in another element type; itself where it has that.
   ValueId Cast(ValueId value, DType to);
-  // `value` summed to the shape of `operand`, which was broadcast to it.
+  // `value` summed to the shape of `operand`, which was broadcast to it. 16-bit
+  // elements that were cast to f32 are summed as they are.
   ValueId SumTo(ValueId value, ValueId operand);
   ValueId Reshape(ValueId value, const Shape& shape);
 
  private:
+  // What was cast to `value`, f32, if that was 16-bit; else kNoValue.
+  ValueId BeforeCast(ValueId value) const;
+
   Builder& builder_;
   const VjpCall& call_;
 };

@@ -1,7 +1,7 @@
 // Losses of rows of logits.
 //
-// cross_entropy wants whole rows; passes/shard/split_loss.h has the same by ops
-// that are parallel along a sharded vocabulary.
+// cross_entropy wants whole rows; loss_parts.cc has the same in parts of the
+// vocabulary, which may be sharded.
 #include <cmath>
 
 #include "ir/ops/gradient.h"
@@ -82,48 +82,52 @@ Work LossWork(const OpCall& local) {
 // dy (softmax(x) - target), where no row is ignored.
 Gradients CrossEntropyVjp(Gradient& g) {
   const Type& x = g.type(g.x(0));
-  int64_t size = x.size(x.rank() - 1);
+  int64_t size = x.size(x.rank() - 1), ignored = g.attrs().Int("ignore_index");
   double smoothing = g.attrs().Float("label_smoothing");
-  ValueId ignored =
+  ValueId number =
       g.Op("constant", {},
-           {{"value", Tensor::FromInts(g.type(g.x(1)).dtype, {},
-                                       {g.attrs().Int("ignore_index")})}});
-  ValueId dy = g.Op("select", {g.Op("equal", {g.x(1), ignored}),
-                               g.Scalar(0, g.dy()), g.dy()});
-  ValueId target =
-      g.Op("one_hot", {g.x(1)}, {{"depth", size}, {"dtype", x.dtype}});
-  if (smoothing > 0) {
-    double rest = smoothing / static_cast<double>(size);
-    ValueId least = g.Scalar(rest, target);
-    target = g.Add(g.Scale(1 - smoothing, target), least);
-  }
-  // Statements, not arguments, whose order differs between compilers.
-  ValueId slope = g.Sub(g.Op("softmax", {g.x(0)}), target);
+           {{"value", Tensor::FromInts(g.type(g.x(1)).dtype, {}, {ignored})}});
+  ValueId dy = g.Op(
+      "select", {g.Op("equal", {g.x(1), number}), g.Scalar(0, g.dy()), g.dy()});
   Shape column = g.type(dy).shape();
   column.push_back(1);
-  return {g.Mul(g.Reshape(dy, column), slope), kNoValue};
+  dy = g.Reshape(dy, column);
+  std::vector<ValueId> parts = g.Ops("cross_entropy_parts", {g.x(0), g.x(1)},
+                                     {{"ignore_index", ignored}});
+  ValueId of_sums = g.Cast(dy, g.type(parts[0]).dtype);
+  ValueId of_targets = g.Scale(smoothing - 1, of_sums);
+  ValueId dx = g.Op("cross_entropy_parts_grad",
+                    {g.x(0), g.x(1), parts[0], of_sums, of_targets});
+  if (smoothing > 0) {
+    dx = g.Sub(dx, g.Scale(smoothing / static_cast<double>(size), dy));
+  }
+  return {dx, kNoValue};
 }
 
 }  // namespace
 
 std::vector<OpDef> LossOps() {
-  return {{.name = "cross_entropy",
-           .summary = "-log softmax(logits [..., V])[label] of each row; of a "
-                      "row labelled `ignore_index` 0",
-           .operands = {{"logits"}, {"labels"}},
-           .attrs = {{"ignore_index", AttrKind::kInt, "label without loss",
-                      int64_t{-100}},
-                     {"label_smoothing", AttrKind::kFloat,
-                      "part of the target that all labels share", 0.0}},
-           .infer = Infer,
-           .axes = Axes,
-           .work = LossWork,
-           .vjp = Vjp<CrossEntropyVjp>,
-           .reference = Reference,
-           .samples = {{"cross_entropy(f32[2,4,8], i64[2,4])", 0, 3},
-                       {"cross_entropy(f32[4,6], i32[4]) {ignore_index=2, "
-                        "label_smoothing=0.25}",
-                        0, 3}}}};
+  std::vector<OpDef> ops = LossPartOps();
+  ops.insert(
+      ops.begin(),
+      {.name = "cross_entropy",
+       .summary = "-log softmax(logits [..., V])[label] of each row; of a "
+                  "row labelled `ignore_index` 0",
+       .operands = {{"logits"}, {"labels"}},
+       .attrs = {{"ignore_index", AttrKind::kInt, "label without loss",
+                  int64_t{-100}},
+                 {"label_smoothing", AttrKind::kFloat,
+                  "part of the target that all labels share", 0.0}},
+       .infer = Infer,
+       .axes = Axes,
+       .work = LossWork,
+       .vjp = Vjp<CrossEntropyVjp>,
+       .reference = Reference,
+       .samples = {{"cross_entropy(f32[2,4,8], i64[2,4])", 0, 3},
+                   {"cross_entropy(f32[4,6], i32[4]) {ignore_index=2, "
+                    "label_smoothing=0.25}",
+                    0, 3}}});
+  return ops;
 }
 
 }  // namespace asyra::ops

@@ -56,8 +56,18 @@ absl::StatusOr<AxisRule> Axes(const OpCall& call) {
       call.operands, call.results, Linearity::kEach);
 }
 
+bool HasOddRows(const OpCall& local) {
+  auto odd = [](const Type& type) {
+    return SizeOf(type.dtype) == 2 && type.dims.back().size > 1 &&
+           type.dims.back().size % 2 == 1;
+  };
+  return odd(local.operands[0]) || odd(local.operands[1]) ||
+         odd(local.results[0]);
+}
+
 Work MatmulWork(const OpCall& local) {
   Work work;
+  work.odd_rows = HasOddRows(local);
   work.flops = 2.0 * static_cast<double>(local.results[0].num_elements()) *
                static_cast<double>(Sides(local).k);
   work.read_bytes = static_cast<double>(local.operands[0].bytes() +
@@ -178,6 +188,7 @@ Work WgradWork(const OpCall& local) {
   }
   work.write_bytes = static_cast<double>(result.bytes());
   work.matrix = true;
+  work.odd_rows = HasOddRows(local);
   work.rows = static_cast<double>(result.size(result.rank() - 2));
   work.cols = columns;
   work.batch = static_cast<double>(result.num_elements()) /

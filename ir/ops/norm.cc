@@ -91,42 +91,22 @@ absl::Status LayerReference(const RefCall& call) {
   return absl::OkStatus();
 }
 
-ValueId RowMean(Gradient& g, ValueId value) {
-  return g.Op("reduce_mean", {value}, {{"dims", Ints{-1}}});
-}
-
-ValueId InverseDeviation(Gradient& g, ValueId centered) {
-  ValueId square = RowMean(g, g.Mul(centered, centered));
-  return g.Op("rsqrt",
-              {g.Add(square, g.Scalar(g.attrs().Float("eps"), centered))});
-}
-
-// With n = c r, r = 1/sqrt(mean(c^2) + eps): dc = r (dn - n mean(dn n)).
-ValueId NormalizedVjp(Gradient& g, ValueId dn, ValueId n, ValueId r) {
-  return g.Mul(r, g.Sub(dn, g.Mul(n, RowMean(g, g.Mul(dn, n)))));
-}
-
 Gradients RmsVjp(Gradient& g) {
-  ValueId r = InverseDeviation(g, g.x());
-  ValueId n = g.Mul(g.x(), r);
-  return {NormalizedVjp(g, g.Mul(g.dy(), g.x(1)), n, r), g.Mul(g.dy(), n)};
+  return g.Ops("rms_norm_grad", {g.x(0), g.x(1), g.dy()},
+               {{"eps", g.attrs().Float("eps")}});
 }
 
 Gradients LayerVjp(Gradient& g) {
-  ValueId centered = g.Sub(g.x(), RowMean(g, g.x()));
-  ValueId r = InverseDeviation(g, centered);
-  ValueId n = g.Mul(centered, r);
-  ValueId dc = NormalizedVjp(g, g.Mul(g.dy(), g.x(1)), n, r);
-  Gradients gradients = {g.Sub(dc, RowMean(g, dc)), g.Mul(g.dy(), n)};
-  if (g.num_operands() > 2) gradients.push_back(g.dy());
-  return gradients;
+  return g.Ops(
+      "layer_norm_grad", {g.x(0), g.x(1), g.dy()},
+      {{"eps", g.attrs().Float("eps")}, {"bias", g.num_operands() > 2}});
 }
 
 }  // namespace
 
 std::vector<OpDef> NormOps() {
   const AttrDef eps = {"eps", AttrKind::kFloat, "added under the root"};
-  return {
+  std::vector<OpDef> ops = {
       {.name = "rms_norm",
        .summary = "x / sqrt(mean(x^2) + eps) * scale",
        .operands = {{"x"}, {"scale"}},
@@ -151,6 +131,8 @@ std::vector<OpDef> NormOps() {
                    {"layer_norm(f32[2,4,6], f32[6]) {eps=0.125}"}},
        .fusable = Fusable::kRow},
   };
+  for (OpDef& def : NormGradOps()) ops.push_back(std::move(def));
+  return ops;
 }
 
 }  // namespace asyra::ops

@@ -36,5 +36,9 @@ std::vector<OpDef> FusionOps();
 
 // Part of MoeOps.
 OpDef RouterOp();
+// Part of NormOps.
+std::vector<OpDef> NormGradOps();
+// Part of LossOps.
+std::vector<OpDef> LossPartOps();
 
 }  // namespace asyra::ops

@@ -105,6 +105,7 @@ absl::StatusOr<std::vector<Type>> InferAdamW(const OpCall& call) {
   ASYRA_RETURN_IF_ERROR(CheckUpdate(call, 2));
   ASYRA_RETURN_IF_ERROR(RequireFloat(call, 4));
   ASYRA_RETURN_IF_ERROR(RequireInteger(call, 5));
+  if (call.operands.size() > 6) ASYRA_RETURN_IF_ERROR(RequireFloat(call, 6));
   for (std::string_view name : {"beta1", "beta2"}) {
     double beta = call.attrs.Float(name);
     if (!(beta >= 0 && beta < 1)) {
@@ -122,6 +123,9 @@ absl::Status AdamWReference(const RefCall& call) {
   double rate = call.operands[4].Get(0);
   int64_t step = call.operands[5].GetInt(0);
   if (step < 1) return Invalid("step is {}, the first one is 1", step);
+  if (call.operands.size() > 6) {
+    for (double& value : grad) value *= call.operands[6].Get(0);
+  }
   double beta1 = call.attrs.Float("beta1"), beta2 = call.attrs.Float("beta2");
   double eps = call.attrs.Float("eps");
   double decay = call.attrs.Float("weight_decay");
@@ -165,8 +169,15 @@ std::vector<OpDef> OptimOps() {
        .in_place = true},
       {.name = "adamw",
        .summary = "Adam with decoupled weight decay: gives param, m and v "
-                  "after step number `step`, which counts from 1",
-       .operands = {{"param"}, {"grad"}, {"m"}, {"v"}, {"rate"}, {"step"}},
+                  "after step number `step`, which counts from 1; of grad "
+                  "times `scale`, if it is given",
+       .operands = {{"param"},
+                    {"grad"},
+                    {"m"},
+                    {"v"},
+                    {"rate"},
+                    {"step"},
+                    {"scale", OperandDef::kOptional}},
        .attrs = {{"beta1", AttrKind::kFloat, "of m, the mean of grad", 0.9},
                  {"beta2", AttrKind::kFloat, "of v, the mean of grad^2", 0.999},
                  {"eps", AttrKind::kFloat, "added to the root of v", 1e-8},
@@ -179,7 +190,10 @@ std::vector<OpDef> OptimOps() {
                     "i64[]) {weight_decay=0.5}",
                     1, 3},
                    {"adamw(f32[6], bf16[6], f32[6], f32[6], f32[], i32[])", 1,
-                    3}},
+                    3},
+                   {"adamw(f32[6], f32[6], f32[6], f32[6], f32[], i64[], "
+                    "f32[])",
+                    1, 3}},
        .in_place = true},
   };
 }

@@ -24,6 +24,15 @@ absl::StatusOr<std::vector<Type>> InferReduce(const OpCall& call) {
   return std::vector<Type>{type};
 }
 
+// f32 of 16-bit elements, if asked.
+absl::StatusOr<std::vector<Type>> InferSum(const OpCall& call) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Type> types, InferReduce(call));
+  if (!call.attrs.Bool("wide")) return types;
+  ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
+  if (SizeOf(types[0].dtype) == 2) types[0].dtype = DType::kF32;
+  return types;
+}
+
 absl::StatusOr<std::vector<Type>> InferMean(const OpCall& call) {
   ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));
   return InferReduce(call);
@@ -49,10 +58,11 @@ std::vector<int> DimsOf(const AttrMap& attrs, int rank) {
 }
 
 // How the axis rule marks the reduced dimensions: as reductions, as whole, or
-// as reductions if the op knows the global count (a mean).
+// as reductions if the op knows the global count (a mean). Sums of powers are
+// not linear.
 constexpr char kSums[] = "", kNeedsWhole[] = "!", kCounts[] = "@";
 
-template <const char* mark>
+template <const char* mark, bool linear = mark != kNeedsWhole>
 absl::StatusOr<AxisRule> ReduceAxes(const OpCall& call) {
   int rank = call.operands[0].rank();
   std::vector<int> dims = DimsOf(call.attrs, rank);
@@ -66,9 +76,8 @@ absl::StatusOr<AxisRule> ReduceAxes(const OpCall& call) {
       result += " _";
     }
   }
-  return ParseAxisRule(
-      operand + "->" + result, call.operands, call.results,
-      mark == kNeedsWhole ? Linearity::kNone : Linearity::kJoint);
+  return ParseAxisRule(operand + "->" + result, call.operands, call.results,
+                       linear ? Linearity::kJoint : Linearity::kNone);
 }
 
 // Reduces every element of the operand into its result by F(result, element).
@@ -120,6 +129,9 @@ constexpr auto kTimes = [](auto a, auto b) { return Times(a, b); };
 constexpr auto kLarger = [](auto a, auto b) { return Maximum(a, b); };
 constexpr auto kSmaller = [](auto a, auto b) { return Minimum(a, b); };
 constexpr auto kPlus = [](auto a, auto b) { return Plus(a, b); };
+constexpr auto kPlusSquare = [](auto a, auto b) {
+  return Plus(a, Times(b, b));
+};
 
 // Divides by the global count, so that the means of shards sum up to the mean.
 absl::Status MeanReference(const RefCall& call) {
@@ -141,6 +153,12 @@ Work ReduceWork(const OpCall& local) {
           .write_bytes = static_cast<double>(local.results[0].bytes())};
 }
 
+Work SumSquareWork(const OpCall& local) {
+  Work work = ReduceWork(local);
+  work.flops *= 2;
+  return work;
+}
+
 Work LogSumExpWork(const OpCall& local) {
   Work work = ReduceWork(local);
   work.flops *= 3;  // largest, exp, sum
@@ -156,7 +174,13 @@ ValueId Spread(Gradient& g, ValueId value) {
               {{"shape", Ints(shape.begin(), shape.end())}});
 }
 
-Gradients SumVjp(Gradient& g) { return {Spread(g, g.dy())}; }
+Gradients SumVjp(Gradient& g) {
+  return {Spread(g, g.Cast(g.dy(), g.type(g.x()).dtype))};
+}
+
+Gradients SumSquareVjp(Gradient& g) {
+  return {g.Mul(g.Scale(2, Spread(g, g.dy())), g.x())};
+}
 
 // Equal ones share it.
 Gradients ExtremeVjp(Gradient& g) {
@@ -222,11 +246,30 @@ OpDef Reduce(std::string_view name, std::string_view summary, bool whole,
 OpDef ReduceSum() {
   OpDef def = Reduce("reduce_sum", "sum over `dims`", false,
                      ReduceReference<kPlus, kZero>);
+  def.attrs.push_back({"wide", AttrKind::kBool,
+                       "f32 of 16-bit x, as sums of gradients are", false});
+  def.infer = InferSum;
   def.vjp = Vjp<SumVjp>;
   def.samples = {{"reduce_sum(f32[4,6]) {dims=[1]}"},
                  {"reduce_sum(f32[2,4,6]) {dims=[0, -1], keep=false}"},
                  {"reduce_sum(i64[4,6]) {dims=[0, 1], keep=false}"},
-                 {"reduce_sum(bf16[4,2,8]) {dims=[0], keep=false}"}};
+                 {"reduce_sum(bf16[4,2,8]) {dims=[0], keep=false}"},
+                 {"reduce_sum(bf16[4,2,8]) {dims=[0, 1], wide=true}"},
+                 {"reduce_sum(f16[4,8]) {dims=[1], wide=true}"}};
+  return def;
+}
+
+// One pass, as norms of gradients want it.
+OpDef ReduceSumSquare() {
+  OpDef def = Reduce("reduce_sum_square", "sum of x^2 over `dims`", false,
+                     ReduceReference<kPlusSquare, kZero>);
+  def.axes = ReduceAxes<kSums, false>;
+  def.work = SumSquareWork;
+  def.vjp = Vjp<SumSquareVjp>;
+  def.samples = {{"reduce_sum_square(f32[4,6]) {dims=[1]}"},
+                 {"reduce_sum_square(f32[2,4,6]) {dims=[0, 1, 2], keep=false}"},
+                 {"reduce_sum_square(i32[4,6]) {dims=[0]}"},
+                 {"reduce_sum_square(bf16[4,2,8]) {dims=[2], keep=false}"}};
   return def;
 }
 
@@ -279,7 +322,8 @@ std::vector<OpDef> ReduceOps() {
   min.samples = {{"reduce_min(f32[4,6]) {dims=[0]}"},
                  {"reduce_min(bool[4,6]) {dims=[1], keep=false}", 0, 1}};
   return {
-      ReduceSum(), ReduceMean(), ReduceProd(), max, min, LogSumExp(),
+      ReduceSum(), ReduceMean(), ReduceProd(),      max,
+      min,         LogSumExp(),  ReduceSumSquare(),
   };
 }
 

@@ -11,6 +11,7 @@
 #include "ir/support/units.h"
 #include "passes/fuse/epilogue_clusters.h"
 #include "passes/fuse/fusion_clusters.h"
+#include "passes/fuse/norm_residuals.h"
 #include "simulator/simulate.h"
 
 namespace asyra {
@@ -208,6 +209,10 @@ absl::StatusOr<bool> Fuse(Program& program, const PassOptions& options,
   }
   ClusterOptions rows = {.most_ops = static_cast<int>(most),
                          .measured_only = options.Bool("measured_only")};
+  int residuals = FuseNormResiduals(&program);
+  if (residuals > 0) {
+    context.Remark("fuse: {} gradients of norms add a residual's", residuals);
+  }
   Fused fused = {program, {}};
   if (epilogues != "none") {
     bool measured_only = epilogues == "measured" || rows.measured_only;
@@ -218,7 +223,7 @@ absl::StatusOr<bool> Fuse(Program& program, const PassOptions& options,
   std::move(fused.kinds.begin(), fused.kinds.end(), std::back_inserter(kinds));
   if (kinds.empty()) {
     context.Remark("fuse: no ops that one kernel would compute for less");
-    return false;
+    return residuals > 0;
   }
   context.Remark("fuse: {} ops where there were {}: {}",
                  fused.program.ops.size(), program.ops.size(), Summary(kinds));

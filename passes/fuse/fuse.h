@@ -8,6 +8,9 @@
 // whole program is compared after both: a residual that a matmul adds is no
 // longer added by the norm after it.
 //
+// Gradients of norms add what a residual connection adds to them
+// (norm_residuals.h).
+//
 // It runs on the local program, when collectives are explicit and before the
 // program is cut into tiles. So the schedule search and its baseline are
 // estimated with the kernels that will run. Tiles cut fusions by their axis
@@ -22,7 +25,7 @@
 
 namespace asyra {
 
-// Options: max_ops (int, default 16), of one fusion; measured_only (bool,
+// Options: max_ops (int, default 32), of one fusion; measured_only (bool,
 // default false), only fusions with a measured cost; epilogues (measured,
 // estimated or none, default measured): matmuls whose cost with the epilogue
 // was measured, any, or none. fusion_clusters.h and epilogue_clusters.h define

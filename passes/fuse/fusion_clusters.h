@@ -14,7 +14,7 @@ namespace asyra {
 using FusionCluster = std::vector<int>;
 
 struct ClusterOptions {
-  int most_ops = 16;  // of a cluster
+  int most_ops = 32;  // of a cluster
   // Only clusters whose cost was measured or interpolated.
   bool measured_only = false;
 };

@@ -36,20 +36,14 @@ class Splitter {
                          input.role, input.stored);
     }
     for (const Op& op : from_.ops) {
-      if (op.def->name == "cross_entropy" && parts_ > 1) {
-        Logits logits = LogitsOf(op.operands[0]);
-        if (Width(logits.value) % parts_ == 0) {
-          ASYRA_ASSIGN_OR_RETURN(map_[op.results[0]], Split(op, logits));
-          ++split;
-          continue;
-        }
+      if (op.def->name == "cross_entropy") {
+        ASYRA_ASSIGN_OR_RETURN(map_[op.results[0]], Split(op, context));
+        ++split;
+      } else {
+        ASYRA_RETURN_IF_ERROR(builder_.Copy(from_, op, &map_));
       }
-      ASYRA_RETURN_IF_ERROR(builder_.Copy(from_, op, &map_));
     }
-    if (split == 0) {
-      context.Remark("split_loss: no vocabulary that a model axis divides");
-      return false;
-    }
+    if (split == 0) return false;
     for (const Output& output : from_.outputs) {
       ValueId alias = output.alias == kNoValue ? kNoValue : map_[output.alias];
       builder_.Output(map_[output.value], alias, output.name);
@@ -75,14 +69,21 @@ class Splitter {
                                                         : nullptr;
   }
 
-  // Behind a cast and a slice that keeps the beginning of each row.
+  // Behind a cast to the type that losses are summed in, and a slice that keeps
+  // the beginning of each row, unless the devices divide only what is after it.
   Logits LogitsOf(ValueId value) const {
     Logits logits{value, Width(value)};
     const Op* cast = MadeBy(value, "cast");
-    const Op* slice =
-        MadeBy(cast == nullptr ? value : cast->operands[0], "slice");
-    if (slice == nullptr || logits.size % parts_ == 0) return logits;
+    if (cast != nullptr && IsFloat(from_.type(cast->operands[0]).dtype) &&
+        SizeOf(from_.type(cast->operands[0]).dtype) == 2 &&
+        from_.type(value).dtype == DType::kF32) {
+      logits.value = cast->operands[0];
+    }
+    const Op* slice = MadeBy(logits.value, "slice");
+    if (slice == nullptr) return logits;
     const Type& whole = from_.type(slice->operands[0]);
+    if (logits.size % parts_ == 0 && whole.dims.back().size % parts_ != 0)
+      return logits;
     if (NormalizeDim(slice->attrs.Int("dim"), whole.rank()) ==
             whole.rank() - 1 &&
         slice->attrs.Int("start") == 0 && slice->attrs.Int("step") == 1) {
@@ -109,84 +110,79 @@ class Splitter {
     return Add(op, {value}, {{"dims", Ints{last}}, {"keep", false}});
   }
 
-  absl::StatusOr<ValueId> Split(const Op& op, const Logits& logits) {
+  absl::StatusOr<ValueId> Split(const Op& op, PassContext& context) {
     name_ = from_.value_name(op.results[0]);
+    Logits logits = LogitsOf(op.operands[0]);
+    int64_t parts = parts_;
+    if (Width(logits.value) % parts != 0) {
+      context.Remark("split_loss: {} devices do not divide a vocabulary of {}",
+                     parts, Width(logits.value));
+      parts = 1;
+    }
     ValueId labels = map_[op.operands[1]];
-    DType integer = builder_.type(labels).dtype;
-    index_ = inside_ = kNoValue;
-    ASYRA_ASSIGN_OR_RETURN(ValueId wide, Wide(logits, integer, op));
-    ASYRA_ASSIGN_OR_RETURN(ValueId x, Inside(wide, -HUGE_VAL));
-    ASYRA_ASSIGN_OR_RETURN(ValueId sums, LogSumExp(x));
-    ASYRA_ASSIGN_OR_RETURN(ValueId target, Target(wide, labels, logits, op));
+    int64_t ignored = op.attrs.Int("ignore_index");
+    AttrMap attrs = {{"parts", parts}, {"ignore_index", ignored}};
+    if (Width(logits.value) > logits.size) attrs.Set("classes", logits.size);
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<ValueId> of_parts,
+        builder_.Add("cross_entropy_parts", {map_[logits.value], labels},
+                     std::move(attrs), name_));
+    ASYRA_ASSIGN_OR_RETURN(ValueId sums, OverParts("log_sum_exp", of_parts[0]));
+    ASYRA_ASSIGN_OR_RETURN(ValueId target,
+                           OverParts("reduce_sum", of_parts[1]));
+    if (op.attrs.Float("label_smoothing") != 0) {
+      ASYRA_ASSIGN_OR_RETURN(target, Smoothed(target, logits, op));
+    }
     ASYRA_ASSIGN_OR_RETURN(ValueId loss, Add("sub", {sums, target}));
     ValueId number = builder_.Constant(
-        Tensor::FromInts(integer, {}, {op.attrs.Int("ignore_index")}));
-    ASYRA_ASSIGN_OR_RETURN(ValueId ignored, Add("equal", {labels, number}));
-    return Add("select", {ignored, Number(0, builder_.type(loss).dtype), loss});
+        Tensor::FromInts(builder_.type(labels).dtype, {}, {ignored}));
+    ASYRA_ASSIGN_OR_RETURN(ValueId is_ignored, Add("equal", {labels, number}));
+    ASYRA_ASSIGN_OR_RETURN(
+        loss, Add("select",
+                  {is_ignored, Number(0, builder_.type(loss).dtype), loss}));
+    DType dtype = from_.type(op.results[0]).dtype;
+    if (builder_.type(loss).dtype == dtype) return loss;
+    return Add("cast", {loss}, {{"to", dtype}});
   }
 
-  // The logits in the type of the loss.
-  absl::StatusOr<ValueId> Wide(const Logits& logits, DType integer,
-                               const Op& op) {
+  // One number for each row.
+  absl::StatusOr<ValueId> OverParts(std::string_view op, ValueId value) {
+    Shape shape = builder_.type(value).shape();
+    int64_t parts = shape.back();
+    shape.pop_back();
+    return parts == 1 ? Reshape(value, shape) : Reduce(op, value);
+  }
+
+  // With a share of all logits of the row.
+  absl::StatusOr<ValueId> Smoothed(ValueId target, const Logits& logits,
+                                   const Op& op) {
+    double smoothing = op.attrs.Float("label_smoothing");
+    DType dtype = builder_.type(target).dtype;
+    ASYRA_ASSIGN_OR_RETURN(target,
+                           Add("mul", {target, Number(1 - smoothing, dtype)}));
+    ASYRA_ASSIGN_OR_RETURN(ValueId all, Inside(logits, dtype));
+    ASYRA_ASSIGN_OR_RETURN(all, Reduce("reduce_sum", all));
+    double share = smoothing / static_cast<double>(logits.size);
+    ASYRA_ASSIGN_OR_RETURN(all, Add("mul", {all, Number(share, dtype)}));
+    return Add("add", {target, all});
+  }
+
+  // The logits in that type, with 0 in the padding.
+  absl::StatusOr<ValueId> Inside(const Logits& logits, DType dtype) {
     ValueId x = map_[logits.value];
-    DType dtype = from_.type(op.operands[0]).dtype;
     if (builder_.type(x).dtype != dtype) {
       ASYRA_ASSIGN_OR_RETURN(x, Add("cast", {x}, {{"to", dtype}}));
     }
     int64_t width = Width(logits.value);
-    ASYRA_ASSIGN_OR_RETURN(
-        index_,
-        Add("iota", {},
-            {{"shape", Ints{width}}, {"dim", int64_t{0}}, {"dtype", integer}}));
     if (width == logits.size) return x;
+    ASYRA_ASSIGN_OR_RETURN(ValueId index, Add("iota", {},
+                                              {{"shape", Ints{width}},
+                                               {"dim", int64_t{0}},
+                                               {"dtype", DType::kI64}}));
     ValueId size =
-        builder_.Constant(Tensor::FromInts(integer, {}, {logits.size}));
-    ASYRA_ASSIGN_OR_RETURN(inside_, Add("less", {index_, size}));
-    return x;
-  }
-
-  // x with that number in the padding, if there is any.
-  absl::StatusOr<ValueId> Inside(ValueId x, double number) {
-    if (inside_ == kNoValue) return x;
-    return Add("select", {inside_, x, Number(number, builder_.type(x).dtype)});
-  }
-
-  absl::StatusOr<ValueId> LogSumExp(ValueId x) {
-    Shape shape = builder_.type(x).shape();
-    shape.back() /= parts_;
-    shape.insert(shape.end() - 1, parts_);
-    ASYRA_ASSIGN_OR_RETURN(ValueId parts, Reshape(x, shape));
-    // Kept dimensions, so that the gradient reads the sums as they are.
-    int64_t last = builder_.type(parts).rank() - 1;
-    ASYRA_ASSIGN_OR_RETURN(parts,
-                           Add("log_sum_exp", {parts}, {{"dims", Ints{last}}}));
-    return Add("log_sum_exp", {parts},
-               {{"dims", Ints{last - 1, last}}, {"keep", false}});
-  }
-
-  // What cross_entropy takes from log_sum_exp: the logit of the label, with
-  // smoothing also the mean of all.
-  absl::StatusOr<ValueId> Target(ValueId x, ValueId labels,
-                                 const Logits& logits, const Op& op) {
-    DType dtype = builder_.type(x).dtype;
-    Shape column = builder_.type(labels).shape();
-    column.push_back(1);
-    ASYRA_ASSIGN_OR_RETURN(ValueId label, Reshape(labels, column));
-    ASYRA_ASSIGN_OR_RETURN(ValueId at, Add("equal", {label, index_}));
-    ASYRA_ASSIGN_OR_RETURN(ValueId own,
-                           Add("select", {at, x, Number(0, dtype)}));
-    ASYRA_ASSIGN_OR_RETURN(own, Reduce("reduce_sum", own));
-    double smoothing = op.attrs.Float("label_smoothing");
-    if (smoothing == 0) return own;
-    ASYRA_ASSIGN_OR_RETURN(own,
-                           Add("mul", {own, Number(1 - smoothing, dtype)}));
-    ASYRA_ASSIGN_OR_RETURN(ValueId all, Inside(x, 0));
-    ASYRA_ASSIGN_OR_RETURN(all, Reduce("reduce_sum", all));
-    ASYRA_ASSIGN_OR_RETURN(
-        all,
-        Add("mul", {all, Number(smoothing / static_cast<double>(logits.size),
-                                dtype)}));
-    return Add("add", {own, all});
+        builder_.Constant(Tensor::FromInts(DType::kI64, {}, {logits.size}));
+    ASYRA_ASSIGN_OR_RETURN(ValueId inside, Add("less", {index, size}));
+    return Add("select", {inside, x, Number(0, dtype)});
   }
 
   const Program& from_;
@@ -194,9 +190,7 @@ class Splitter {
   int64_t parts_;
   Builder builder_;
   std::vector<ValueId> map_;
-  std::string name_;           // of the loss that is split
-  ValueId index_ = kNoValue;   // iota along its vocabulary
-  ValueId inside_ = kNoValue;  // where that is no padding; if there is any
+  std::string name_;  // of the loss that is split
 };
 
 }  // namespace

@@ -1,25 +1,22 @@
-// Cross entropy over a vocabulary that a model axis shards, without gathering
-// logits: over P devices
+// Cross entropy as parts of the vocabulary, of which a model axis may shard any
+// number, without gathering logits: over P devices
 //
 //   %y = cross_entropy(%x, %labels)                 : f32[n]    of f32[n, V]
 // becomes
-//   %parts = reshape(%x)                            : f32[n, P, V/P]
-//   %sums  = log_sum_exp(log_sum_exp(%parts))       : f32[n]
-//   %at    = equal(%labels as a column, iota)       : bool[n, V]
-//   %own   = reduce_sum(select(%at, %x, 0))         : f32[n]
-//   %y     = select(%labels = ignored, 0, %sums - %own)
+//   %sums, %own = cross_entropy_parts(%x, %labels)  : f32[n, P], f32[n, P]
+//   %sum  = log_sum_exp(%sums)                      : f32[n]
+//   %at   = reduce_sum(%own)                        : f32[n]
+//   %y    = select(%labels = ignored, 0, %sum - %at)
 //
-// whose ops are parallel along the vocabulary or sum over it: a number for each
+// whose ops are parallel along the parts or sum over them: a number for each
 // token and device travels, forward and for the gradient (Megatron-LM's
-// vocabulary-parallel cross entropy, Shoeybi et al. 2019, section 3). And
-// everything of the vocabulary's size is elementwise, or one row reduction of
-// it: fused, the gradient is one kernel that reads logits once.
+// vocabulary-parallel cross entropy, Shoeybi et al. 2019, section 3). Logits
+// are read once, and once by their gradient, which may overwrite them. 16-bit
+// logits that are cast for the loss alone are read as they are. On one device,
+// or where the devices do not divide the vocabulary, it is one part.
 //
 // Where padding of the vocabulary (pad_dims.h) is sliced off before the loss,
-// the padded logits are taken, with -inf in the padding.
-//
-// A label outside of the vocabulary, which cross_entropy refuses on a cpu, has
-// the loss %sums here.
+// the padded logits are taken; padding counts for nothing.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -191,13 +191,11 @@ class UpdateAttacher {
   }
 
   absl::StatusOr<ValueId> SquareSum(ValueId value) {
-    ASYRA_ASSIGN_OR_RETURN(ValueId square,
-                           Binary("mul", value, value, "square"));
     Ints dims;
     for (int d = 0; d < builder_.type(value).rank(); ++d) dims.push_back(d);
     ASYRA_ASSIGN_OR_RETURN(
         ValueId sum,
-        builder_.AddOne("reduce_sum", {square},
+        builder_.AddOne("reduce_sum_square", {value},
                         {{"dims", dims}, {"keep", false}}, "squares"));
     return Cast(sum, type_);
   }
@@ -216,10 +214,10 @@ class UpdateAttacher {
 
   absl::Status AddAdamW(const Param& param) {
     ValueId m = Moment(param, "m"), v = Moment(param, "v");
-    ASYRA_ASSIGN_OR_RETURN(ValueId gradient, Scaled(param));
     ASYRA_ASSIGN_OR_RETURN(
         std::vector<ValueId> next,
-        builder_.Add("adamw", {param.value, gradient, m, v, rate_, step_},
+        builder_.Add("adamw",
+                     {param.value, param.gradient, m, v, rate_, step_, scale_},
                      {{"beta1", options_.Float("beta1")},
                       {"beta2", options_.Float("beta2")},
                       {"eps", options_.Float("eps")},

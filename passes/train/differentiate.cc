@@ -24,12 +24,12 @@ bool IsRearrangement(const OpDef& def) {
 }
 
 // Whose derivative is computed in f32 where the op is 16-bit: a kernel reads
-// and writes 16 bits either way.
+// and writes 16 bits either way. Those of norms are one op, f32 inside.
 bool IsComputedWide(const OpDef& def) {
   if (IsRearrangement(def)) return false;
-  constexpr std::string_view kOthers[] = {
-      "embedding",  "cross_entropy", "softmax",           "log_softmax",
-      "reduce_sum", "reduce_mean",   "reduce_log_sum_exp"};
+  if (def.name == "rms_norm" || def.name == "layer_norm") return false;
+  constexpr std::string_view kOthers[] = {"embedding", "softmax", "log_softmax",
+                                          "reduce_sum", "reduce_mean"};
   return def.fusable == Fusable::kElement || def.fusable == Fusable::kRow ||
          std::find(std::begin(kOthers), std::end(kOthers), def.name) !=
              std::end(kOthers);

@@ -166,6 +166,18 @@ TEST(OpErrors, RandomLossesAndUpdates) {
        "cross_entropy: logits have shape [2,8], labels [3]"},
       {"cross_entropy(f32[2,8], i64[2]) {label_smoothing=1.5}",
        "cross_entropy: label_smoothing is 1.5, it should be in [0, 1]"},
+      {"cross_entropy_parts(f32[2,8], i64[2]) {parts=3}",
+       "cross_entropy_parts: 8 columns are not 3 equal parts"},
+      {"cross_entropy_parts_grad(bf16[2,8], i64[2], f32[2,2], f32[2,2], "
+       "bf16[2,2])",
+       "cross_entropy_parts_grad: of_targets is bf16[2, 2], it should be "
+       "f32[2, 2]"},
+      {"rms_norm_grad(f32[2,8], f32[8], f32[2,4]) {eps=1}",
+       "rms_norm_grad: dy has shape [2,4], it should be [2,8]"},
+      {"reduce_sum(i64[4]) {dims=[0], wide=true}",
+       "reduce_sum: operand 0 is i64, it should be a float type"},
+      {"adamw(f32[2], f32[2], f32[2], f32[2], f32[], i64[], f32[1])",
+       "adamw: scale has shape [1], it should be []"},
       {"sgd(f32[2], f32[2], f32[]) {momentum=0.5}",
        "sgd: momentum is 0.5, but there is no velocity"},
       {"sgd(f32[2], f32[3], f32[])",

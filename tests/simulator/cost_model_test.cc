@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "ir/builder.h"
 #include "ir/support/status.h"
+#include "simulator/compute_cost.h"
 #include "tests/simulator/test_support.h"
 
 namespace asyra {
@@ -60,6 +61,24 @@ TEST(CostModel, RowsThatRegistersDoNotHoldAreReadAgain) {
   EXPECT_DOUBLE_EQ(
       OpUs("%x: f32[1, 65536], %l: i64[1]", "cross_entropy(%x, %l) : f32[1]"),
       524.288 + 0.012);
+}
+
+TEST(CostModel, MatmulsOfOddRowsTakeLonger) {
+  Gpu gpu = ASYRA_VALUE(LoadMachine("h200x8")).gpu;
+  auto math_us = [&](int64_t classes, DType dtype) {
+    Type x(dtype, {4096, 1024}), w(dtype, {classes, 1024});
+    const OpDef& def = *FindOp("matmul");
+    AttrMap attrs = {{"transpose_b", true}};
+    ASYRA_CHECK_OK(CompleteAttrs(def, &attrs));
+    std::vector<Type> operands = {x, w};
+    Type result(dtype, {4096, classes});
+    Work work = WorkOf({def, attrs, operands, {&result, 1}}, Mesh{});
+    return EstimateCompute(gpu, work, dtype, result).math_us;
+  };
+  EXPECT_NEAR(math_us(32001, DType::kBF16) / math_us(32002, DType::kBF16), 6,
+              0.1);
+  EXPECT_NEAR(math_us(32001, DType::kF32) / math_us(32002, DType::kF32), 1,
+              0.1);
 }
 
 TEST(CostModel, SegmentSumsAreReadAndWrittenForEachRow) {

@@ -94,6 +94,12 @@ std::vector<OpCase> ShardedCases() {
       "adamw(f32[4@a,600@b], bf16[4@a,600@b], f32[4@a,600@b], "
       "f32[4@a,600@b], f32[], i64[])",
       1, 3);
+  add("adamw",
+      "adamw(f32[4@a,6], f32[4@a,6], f32[4@a,6], f32[4@a,6], f32[], i64[], "
+      "f32[])",
+      1, 3);
+  add("reduce_sum_square",
+      "reduce_sum_square(f32[4@a,2400@b]) {dims=[0, 1], keep=false}");
   add("sgd", "sgd(f16[4@a], f16[4@a], f32[], f16[4@a]) {momentum=0.5}");
   add("conv", "conv(f32[2@a,4,8,8], f32[8@b,4,3,3]) {pads=[1, 1, 1, 1]}");
   add("conv", "conv(f32[2,4@a,6], f32[4@a,2,3]) {pads=[1, 1]}");

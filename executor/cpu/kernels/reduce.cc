@@ -11,13 +11,14 @@
 namespace asyra::cpu {
 namespace {
 
-enum class ReductionKind : uint8_t { kSum, kProduct, kMax, kMin };
+enum class ReductionKind : uint8_t { kSum, kProduct, kMax, kMin, kSumSquare };
 
 template <ReductionKind kind, typename T>
 T First() {
   using Limits = std::numeric_limits<T>;
   constexpr bool kIsFloat = std::is_floating_point_v<T>;
-  if (kind == ReductionKind::kSum) return 0;
+  if (kind == ReductionKind::kSum || kind == ReductionKind::kSumSquare)
+    return 0;
   if (kind == ReductionKind::kProduct) return 1;
   if (kind == ReductionKind::kMax)
     return kIsFloat ? -Limits::infinity() : Limits::min();
@@ -28,6 +29,9 @@ template <ReductionKind kind, typename T>
 T Combine(T a, T b) {
   if constexpr (kind == ReductionKind::kMax) return ops::Maximum(a, b);
   if constexpr (kind == ReductionKind::kMin) return ops::Minimum(a, b);
+  if constexpr (kind == ReductionKind::kSumSquare) {
+    return ops::Plus(a, ops::Times(b, b));
+  }
   if constexpr (std::is_integral_v<T>) {
     auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
     return static_cast<T>(kind == ReductionKind::kSum ? x + y : x * y);
@@ -185,12 +189,14 @@ bool Always(const KernelUse&) { return true; }
 }  // namespace
 
 std::vector<CpuKernelDef> ReduceKernels() {
-  return {{"reduce_sum", Always, PrepareReduce<ReductionKind::kSum>},
-          {"reduce_mean", Always, PrepareMean},
-          {"reduce_prod", Always, PrepareReduce<ReductionKind::kProduct>},
-          {"reduce_max", Always, PrepareReduce<ReductionKind::kMax>},
-          {"reduce_min", Always, PrepareReduce<ReductionKind::kMin>},
-          {"log_sum_exp", Always, PrepareLogSumExp}};
+  return {
+      {"reduce_sum", Always, PrepareReduce<ReductionKind::kSum>},
+      {"reduce_mean", Always, PrepareMean},
+      {"reduce_prod", Always, PrepareReduce<ReductionKind::kProduct>},
+      {"reduce_max", Always, PrepareReduce<ReductionKind::kMax>},
+      {"reduce_min", Always, PrepareReduce<ReductionKind::kMin>},
+      {"reduce_sum_square", Always, PrepareReduce<ReductionKind::kSumSquare>},
+      {"log_sum_exp", Always, PrepareLogSumExp}};
 }
 
 }  // namespace asyra::cpu

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "executor/cpu/element.h"
 #include "executor/cpu/kernel_list.h"
@@ -156,13 +157,17 @@ Prepared PrepareSgd(const KernelUse& use) {
 // Parameter, gradient, m, v.
 struct AdamW {
   DType rate_dtype, step_dtype;
+  std::optional<DType> scale_dtype;
   double beta1, beta2, eps, decay;
-  double rate = 0, scale1 = 0, scale2 = 0;
+  double rate = 0, scale = 1, scale1 = 0, scale2 = 0;
 
   absl::Status Begin(const KernelArgs& args) {
     rate = NumberAt(rate_dtype, args.operands[4]);
     int64_t step = IntegerAt(step_dtype, args.operands[5], 0);
     if (step < 1) return Invalid("step is {}, the first one is 1", step);
+    if (scale_dtype.has_value()) {
+      scale = NumberAt(*scale_dtype, args.operands[6]);
+    }
     scale1 = 1 / (1 - std::pow(beta1, step));
     scale2 = 1 / (1 - std::pow(beta2, step));
     return absl::OkStatus();
@@ -170,8 +175,9 @@ struct AdamW {
   template <typename Blocks>
   void Step(int64_t k, Blocks* blocks) const {
     auto& [param, grad, m, v] = *blocks;
-    m[k] = beta1 * m[k] + (1 - beta1) * grad[k];
-    v[k] = beta2 * v[k] + (1 - beta2) * grad[k] * grad[k];
+    double slope = scale * grad[k];
+    m[k] = beta1 * m[k] + (1 - beta1) * slope;
+    v[k] = beta2 * v[k] + (1 - beta2) * slope * slope;
     double change = scale1 * m[k] / (std::sqrt(scale2 * v[k]) + eps);
     param[k] -= rate * (change + decay * param[k]);
   }
@@ -184,6 +190,7 @@ Prepared PrepareAdamW(const KernelUse& use) {
               .beta2 = use.attrs().Float("beta2"),
               .eps = use.attrs().Float("eps"),
               .decay = use.attrs().Float("weight_decay")};
+  if (use.num_operands() > 6) adamw.scale_dtype = use.operand(6).dtype;
   return std::make_unique<UpdateKernel<4, AdamW>>(
       use, std::array<int, 4>{0, 1, 2, 3}, adamw);
 }

@@ -13,10 +13,11 @@ KernelsByOp ListKernels() {
   for (auto group :
        {cuda::AttentionKernels, cuda::TopKKernels, cuda::ConvKernels,
         cuda::CopyKernels, cuda::ElementwiseKernels, cuda::FusionKernels,
-        cuda::LookupKernels, cuda::MatmulKernels, cuda::MoeKernels,
-        cuda::PadKernels, cuda::GatherScatterKernels, cuda::RandomKernels,
-        cuda::ReduceKernels, cuda::RotaryKernels, cuda::RowKernels,
-        cuda::ScanKernels, cuda::TrainKernels}) {
+        cuda::LookupKernels, cuda::LossPartKernels, cuda::MatmulKernels,
+        cuda::MoeKernels, cuda::NormGradKernels, cuda::PadKernels,
+        cuda::GatherScatterKernels, cuda::RandomKernels, cuda::ReduceKernels,
+        cuda::RotaryKernels, cuda::RowKernels, cuda::ScanKernels,
+        cuda::TrainKernels}) {
     for (const CudaKernelDef& def : group()) by_op[def.op].push_back(def);
   }
   return by_op;

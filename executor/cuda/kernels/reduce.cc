@@ -1,9 +1,12 @@
 // Reductions over any dimensions (ir/ops/reduce.cc), generated. Where results
 // are too few to fill the GPU, parts of each are reduced first.
 #include <algorithm>
+#include <optional>
 
 #include "absl/container/inlined_vector.h"
 #include "executor/cuda/codegen/generated_kernel.h"
+#include "executor/cuda/kernels/column_sum.h"
+#include "executor/cuda/kernels/element_of.h"
 
 namespace asyra::cuda {
 namespace {
@@ -62,6 +65,13 @@ int Finish(Expression* e, int reduced, double divisor) {
   return e->Formula("$0 / $1", {reduced, e->Number(divisor, reduced)});
 }
 
+int Square(Expression* e, int value) {
+  return e->Formula(e->nodes()[value].type == Computed::kInt
+                        ? "int64(uint64($0) * uint64($0))"
+                        : "$0 * $0",
+                    {value});
+}
+
 class PartsKernel : public CudaKernel {
  public:
   absl::Status Prepare(const KernelUse& use, const Loop& loop, int64_t parts,
@@ -69,7 +79,9 @@ class PartsKernel : public CudaKernel {
     DType dtype = use.operand(0).dtype, wide = WideOf(dtype);
     int64_t rows = loop.num_rows();
     bytes_ = parts * rows * SizeOf(wide);
-    ASYRA_ASSIGN_OR_RETURN(first_, First(loop, parts, dtype, wide, kind));
+    ASYRA_ASSIGN_OR_RETURN(first_,
+                           First(loop, parts, dtype, wide, kind,
+                                 use.def().name == "reduce_sum_square"));
     Expression e;
     int reduced = e.Reduce(kind, e.Operand(wide));
     e.Store(Finish(&e, reduced, divisor), use.result(0).dtype);
@@ -91,7 +103,8 @@ class PartsKernel : public CudaKernel {
   // [parts, rows] in the workspace.
   static absl::StatusOr<GeneratedKernel> First(const Loop& loop, int64_t parts,
                                                DType dtype, DType wide,
-                                               ReductionKind kind) {
+                                               ReductionKind kind,
+                                               bool of_squares) {
     Loop first = loop;
     size_t column = loop.rows.size();
     int64_t each = loop.columns[0] / parts;
@@ -104,12 +117,44 @@ class PartsKernel : public CudaKernel {
     result.strides.resize(strides.size(), 0);
     first.results = {result};
     Expression e;
-    e.Store(e.Reduce(kind, e.Operand(dtype)), wide);
+    int value = e.Operand(dtype);
+    e.Store(e.Reduce(kind, of_squares ? Square(&e, value) : value), wide);
     return GeneratedKernel::Create(e, first);
   }
 
   int64_t bytes_ = 0;
   GeneratedKernel first_, second_;
+};
+
+// Sums over the rows of a matrix.
+class ColumnSumKernel : public CudaKernel {
+ public:
+  static std::optional<ColumnSum> PlanOf(const KernelUse& use,
+                                         const Loop& loop) {
+    if (use.def().name != "reduce_sum" || loop.rows.size() != 1 ||
+        loop.columns.size() != 1 ||
+        loop.operands[0].strides != Shape{1, loop.rows[0]}) {
+      return std::nullopt;
+    }
+    ColumnSum plan{.element = ElementOf(use.operand(0).dtype),
+                   .result = ElementOf(use.result(0).dtype),
+                   .rows = loop.columns[0],
+                   .columns = loop.rows[0]};
+    if (!PlanColumnSum(&plan)) return std::nullopt;
+    return plan;
+  }
+
+  explicit ColumnSumKernel(const ColumnSum& plan) : plan_(plan) {}
+  int64_t workspace_bytes() const override { return WorkspaceBytes(plan_); }
+
+  absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
+    ASYRA_CUDA(SumColumns(plan_, args.operands[0], args.workspace,
+                          args.results[0], stream));
+    return absl::OkStatus();
+  }
+
+ private:
+  ColumnSum plan_;
 };
 
 // Sums of a few values that are far apart, as chunks that other ranks have sent
@@ -168,7 +213,9 @@ double DivisorOf(const KernelUse& use) {
 template <ReductionKind kind>
 GeneratedUse Reduce(const KernelUse& use) {
   Expression e;
-  int reduced = e.Reduce(kind, e.Operand(use.operand(0).dtype));
+  int value = e.Operand(use.operand(0).dtype);
+  if (use.def().name == "reduce_sum_square") value = Square(&e, value);
+  int reduced = e.Reduce(kind, value);
   e.Store(Finish(&e, reduced, DivisorOf(use)), use.result(0).dtype);
   return {e, LoopOf(use)};
 }
@@ -179,10 +226,15 @@ CudaKernelDef ReduceKernel(std::string_view op) {
       op, [](const KernelUse&) { return true; }, Reduce<kind>);
   def.prepare = [whole = def.prepare](const KernelUse& use) -> Prepared {
     Loop loop = Collapsed(LoopOf(use));
-    if (kind == ReductionKind::kSum && FewKernel::Fits(use, loop)) {
+    if (kind == ReductionKind::kSum && use.def().name != "reduce_sum_square" &&
+        FewKernel::Fits(use, loop)) {
       auto kernel = std::make_unique<FewKernel>();
       ASYRA_RETURN_IF_ERROR(kernel->Prepare(use, loop, DivisorOf(use)));
       return kernel;
+    }
+    std::optional<ColumnSum> columns = ColumnSumKernel::PlanOf(use, loop);
+    if (columns.has_value()) {
+      return std::make_unique<ColumnSumKernel>(*columns);
     }
     int64_t parts = PartsOf(loop);
     if (parts == 1) return whole(use);
@@ -211,6 +263,7 @@ GeneratedUse LogSumExp(const KernelUse& use) {
 std::vector<CudaKernelDef> ReduceKernels() {
   return {ReduceKernel<ReductionKind::kSum>("reduce_sum"),
           ReduceKernel<ReductionKind::kSum>("reduce_mean"),
+          ReduceKernel<ReductionKind::kSum>("reduce_sum_square"),
           ReduceKernel<ReductionKind::kProduct>("reduce_prod"),
           ReduceKernel<ReductionKind::kMax>("reduce_max"),
           ReduceKernel<ReductionKind::kMin>("reduce_min"),

@@ -94,10 +94,12 @@ GeneratedUse AdamW(const KernelUse& use) {
   auto correction = [&, &e = e, &x = x](double beta) {
     return e.Formula("-expm1($0 * $1)", {x[5], number(std::log(beta))}, type);
   };
+  int slope = x[1];
+  if (x.size() > 6) slope = e.Formula("$0 * $1", {slope, x[6]}, type);
   int m = e.Formula("$0 * $1 + $2 * $3",
-                    {number(beta1), x[2], number(1 - beta1), x[1]}, type);
+                    {number(beta1), x[2], number(1 - beta1), slope}, type);
   int v = e.Formula("$0 * $1 + $2 * $3 * $3",
-                    {number(beta2), x[3], number(1 - beta2), x[1]}, type);
+                    {number(beta2), x[3], number(1 - beta2), slope}, type);
   int root =
       e.Formula("sqrt($0 / $1) + $2",
                 {v, correction(beta2), number(use.attrs().Float("eps"))});

@@ -308,6 +308,21 @@ TEST_F(PadDimsOver, TheRemarkSaysWhatCostLess) {
   EXPECT_GE(padded, 1);
 }
 
+// Rows of 50257 16-bit elements begin at odd ones, on one device too.
+TEST_F(PadDimsOver, OddVocabulariesOf16BitsAreAligned) {
+  for (auto [tp, to] : {std::pair(1, 50264), std::pair(4, 50272)}) {
+    Program program = ASYRA_VALUE(BuiltinModel(
+        "gpt2-124m", {{"vocabulary", 50257}, {"batch", 4}, {"layers", 1}}));
+    std::vector<std::string> remarks = Pad(&program, tp);
+    ASSERT_EQ(remarks.size(), 1u);
+    EXPECT_TRUE(changed_) << remarks[0];
+    EXPECT_THAT(ToString(program),
+                HasSubstr(fmt::format("%embed_tokens.weight: bf16[{}, 768] "
+                                      "weight padded from [50257, 768]",
+                                      to)));
+  }
+}
+
 TEST_F(PadDimsOver, WhatDividesIsLeftAlone) {
   Program program = ASYRA_VALUE(BuiltinModel("gpt3-tiny", {}));
   EXPECT_TRUE(Pad(&program, 4).empty());
