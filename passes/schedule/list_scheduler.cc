@@ -116,6 +116,73 @@ void ListScheduler::FindBuffers() {
   }
 }
 
+// What may start next on one server: ops that are ready by a time that only
+// grows, by priority, and those that are ready later, by time.
+class ListQueue {
+ public:
+  struct Entry {
+    double priority = 0, ready_us = 0;
+    int op = 0;
+    // Whether it goes before `other`, both being ready.
+    bool Before(const Entry& other) const {
+      return priority != other.priority ? priority > other.priority
+                                        : op < other.op;
+    }
+  };
+
+  void Add(const Entry& entry) {
+    later_.push_back(entry);
+    std::push_heap(later_.begin(), later_.end(), ReadyLater);
+  }
+
+  // When one can start if the server is free at that time; never: kNever.
+  double FirstUs(double free_us) const {
+    double first = later_.empty() ? kNever : later_.front().ready_us;
+    if (!ready_.empty() && latest_us_ <= free_us) return free_us;
+    for (const Entry& entry : ready_) first = std::min(first, entry.ready_us);
+    return std::max(first, free_us);
+  }
+
+  // Takes all that are ready by then into account.
+  void Advance(double by_us) {
+    while (!later_.empty() && later_.front().ready_us <= by_us) {
+      latest_us_ = std::max(latest_us_, later_.front().ready_us);
+      ready_.push_back(later_.front());
+      std::push_heap(ready_.begin(), ready_.end(), LowerPriority);
+      std::pop_heap(later_.begin(), later_.end(), ReadyLater);
+      later_.pop_back();
+    }
+  }
+
+  // Those taken into account, in no order but that the first has the highest
+  // priority.
+  absl::Span<const Entry> ready() const { return ready_; }
+
+  int Take(size_t index) {
+    int op = ready_[index].op;
+    if (index == 0) {
+      std::pop_heap(ready_.begin(), ready_.end(), LowerPriority);
+      ready_.pop_back();
+    } else {
+      ready_[index] = ready_.back();
+      ready_.pop_back();
+      std::make_heap(ready_.begin(), ready_.end(), LowerPriority);
+    }
+    return op;
+  }
+
+ private:
+  static bool LowerPriority(const Entry& a, const Entry& b) {
+    return b.Before(a);
+  }
+  static bool ReadyLater(const Entry& a, const Entry& b) {
+    return a.ready_us > b.ready_us;
+  }
+
+  std::vector<Entry> ready_, later_;  // heaps
+  double latest_us_ = -kNever;        // when the last of ready_ is, or was
+};
+
 // One pass over the program.
 class ListRun {
  public:
@@ -126,7 +193,7 @@ class ListRun {
         waiting_for_(s_.before_.size()),
         ready_us_(s_.before_.size(), 0),
         emitted_(s_.before_.size(), false),
-        candidates_(s_.servers_),
+        queues_(s_.servers_),
         free_at_us_(s_.servers_, 0),
         readers_(s_.buffer_readers_) {
     order_.reserve(s_.before_.size());
@@ -156,18 +223,15 @@ class ListRun {
     int best = -1;
     double when = kNever;
     for (int server = 0; server < s_.servers_; ++server) {
-      double first = kNever;
-      for (int op : candidates_[server]) {
-        first = std::min(first, ready_us_[op]);
-      }
-      double at = std::max(first, free_at_us_[server]);
-      if (first < kNever && at < when) {
+      double at = queues_[server].FirstUs(free_at_us_[server]);
+      if (at < when) {
         when = at;
         best = server;
       }
     }
     if (best < 0) return false;
-    Start(best, Choose(best, when + options_.lookahead_us));
+    queues_[best].Advance(when + options_.lookahead_us);
+    Start(best, queues_[best].Take(Choose(queues_[best].ready())));
     return true;
   }
 
@@ -195,34 +259,34 @@ class ListRun {
     return bytes;
   }
 
-  // Of the candidates ready by then, one that fits and has the highest
-  // priority; where none fits, the one after which least is alive: a weight
-  // gradient that is the last to read its operands goes before what makes more.
-  int Choose(int server, double by_us) {
-    std::vector<int>& list = candidates_[server];
-    size_t best = list.size();
+  bool Fits(int op) const {
+    return options_.memory_bytes == 0 || Made(op) == 0 ||
+           live_bytes_ + Made(op) <= options_.memory_bytes;
+  }
+
+  // Of what is ready, one that fits and has the highest priority; where none
+  // fits, the one after which least is alive: a weight gradient that is the
+  // last to read its operands goes before what makes more.
+  size_t Choose(absl::Span<const ListQueue::Entry> ready) const {
+    if (Fits(ready[0].op)) return 0;
+    size_t best = 0;
     bool best_fits = false;
-    for (size_t i = 0; i < list.size(); ++i) {
-      int op = list[i];
-      if (ready_us_[op] > by_us) continue;
-      bool fits = options_.memory_bytes == 0 || Made(op) == 0 ||
-                  live_bytes_ + Made(op) <= options_.memory_bytes;
-      if (best < list.size() && !Before(op, fits, list[best], best_fits)) {
-        continue;
-      }
+    for (size_t i = 1; i < ready.size(); ++i) {
+      bool fits = Fits(ready[i].op);
+      if (!Before(ready[i], fits, ready[best], best_fits)) continue;
       best = i;
       best_fits = fits;
     }
-    int op = list[best];
-    list.erase(list.begin() + static_cast<std::ptrdiff_t>(best));
-    return op;
+    return best;
   }
 
-  bool Before(int a, bool a_fits, int b, bool b_fits) const {
+  bool Before(const ListQueue::Entry& a, bool a_fits, const ListQueue::Entry& b,
+              bool b_fits) const {
     if (a_fits != b_fits) return a_fits;
-    if (!a_fits && Growth(a) != Growth(b)) return Growth(a) < Growth(b);
-    double x = Priority(a), y = Priority(b);
-    return x != y ? x > y : a < b;
+    if (!a_fits && Growth(a.op) != Growth(b.op)) {
+      return Growth(a.op) < Growth(b.op);
+    }
+    return a.Before(b);
   }
 
   void Start(int server, int op) {
@@ -241,7 +305,7 @@ class ListRun {
     if (s_.server_[op] < 0) {
       Ends(op, ready_us_[op]);
     } else {
-      candidates_[s_.server_[op]].push_back(op);
+      queues_[s_.server_[op]].Add({Priority(op), ready_us_[op], op});
     }
   }
 
@@ -270,9 +334,9 @@ class ListRun {
   std::vector<int> waiting_for_;
   std::vector<double> ready_us_;
   std::vector<bool> emitted_;
-  std::vector<std::vector<int>> candidates_;  // by server
-  std::vector<double> free_at_us_;            // by server
-  std::vector<int> readers_;                  // left, by buffer
+  std::vector<ListQueue> queues_;   // by server
+  std::vector<double> free_at_us_;  // by server
+  std::vector<int> readers_;        // left, by buffer
   int64_t live_bytes_ = 0;
   std::vector<int> order_;
 };

@@ -1,8 +1,10 @@
 #include "passes/schedule/order_search.h"
 
 #include <algorithm>
+#include <deque>
 #include <string_view>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "ir/support/check.h"
 #include "ir/support/random.h"
@@ -24,6 +26,7 @@ class MovedClasses {
     const Program& program = costed.program();
     std::vector<int> classes =
         RefineClasses(program, OpClasses(program), kRounds);
+    std::vector<ClassKey> keys = ClassKeys(program, kRounds);
     auto width = static_cast<size_t>(std::max(lanes_.count, 1)) + 1;
     std::vector<int> number;
     for (size_t i = 0; i < classes.size(); ++i) {
@@ -32,13 +35,17 @@ class MovedClasses {
                    static_cast<size_t>(lanes_.of_op[i] + 1);
       if (key >= number.size()) number.resize(key + 1, -1);
       if (number[key] < 0 && !costed.op_costs()[i].is_free()) {
-        number[key] = count_++;
+        number[key] = count();
+        auto lane = static_cast<uint64_t>(lanes_.of_op[i] + 1);
+        keys_.push_back({keys[i].exact + lane, keys[i].similar + lane});
       }
       of_op_.push_back(number[key]);
     }
   }
 
-  int count() const { return count_; }
+  int count() const { return static_cast<int>(keys_.size()); }
+  // Of class and lane.
+  ClassKey KeyOf(int number) const { return keys_[number]; }
   int lanes() const { return lanes_.count; }
   int LaneOf(int op) const { return lanes_.of_op[op]; }
   int operator[](int op) const { return of_op_[op]; }  // -1: none
@@ -46,7 +53,7 @@ class MovedClasses {
  private:
   Lanes lanes_;
   std::vector<int> of_op_;
-  int count_ = 0;
+  std::vector<ClassKey> keys_;  // by class
 };
 
 class Search {
@@ -131,8 +138,8 @@ class Search {
     std::vector<double> bias(costed_.op_costs().size(), 0);
     std::vector<double> release(bias.size(), 0);
     for (int op = 0; op < static_cast<int>(bias.size()); ++op) {
-      if (!rule.class_us.empty() && classes_[op] >= 0) {
-        bias[op] = rule.class_us[classes_[op]];
+      if (!rule.classes.empty() && classes_[op] >= 0) {
+        bias[op] = rule.classes[classes_[op]].gain_us;
       }
       if (classes_.LaneOf(op) > 0) {
         bias[op] -= (rule.stagger_us + rule.lead_us) * classes_.LaneOf(op);
@@ -176,11 +183,45 @@ class Search {
   bool Left() const { return result_.steps < options_.steps; }
 
   void TryGivenRules() {
-    for (const OrderRule& rule : options_.rules) {
-      auto classes = static_cast<int>(rule.class_us.size());
-      if (!Left() || (classes != 0 && classes != classes_.count())) continue;
-      if (TryRule(rule) || rule_.class_us.empty()) Keep(rule);
+    for (const OrderRule& given : options_.rules) {
+      if (!Left()) return;
+      OrderRule rule = OwnClasses(given);
+      if (TryRule(rule) || rule_.classes.empty()) Keep(std::move(rule));
     }
+  }
+
+  // The rule with the classes of this program, by number.
+  OrderRule OwnClasses(OrderRule rule) {
+    std::vector<ClassPriority> given = std::move(rule.classes);
+    rule.classes.clear();
+    std::vector<bool> found(classes_.count(), given.empty());
+    for (int c = 0; c < classes_.count(); ++c) {
+      rule.classes.push_back({classes_.KeyOf(c), 0});
+    }
+    for (auto key : {&ClassKey::exact, &ClassKey::similar}) {
+      Find(key, &given, &found, &rule.classes);
+    }
+    for (const ClassPriority& left : given) result_.lost += left.gain_us != 0;
+    return rule;
+  }
+
+  // Moves gains to classes with the same key, in order of appearance.
+  static void Find(uint64_t ClassKey::*key, std::vector<ClassPriority>* given,
+                   std::vector<bool>* found,
+                   std::vector<ClassPriority>* classes) {
+    absl::flat_hash_map<uint64_t, std::deque<size_t>> open;
+    for (size_t c = 0; c < classes->size(); ++c) {
+      if (!(*found)[c]) open[(*classes)[c].key.*key].push_back(c);
+    }
+    std::erase_if(*given, [&](const ClassPriority& one) {
+      auto at = open.find(one.key.*key);
+      if (at == open.end() || at->second.empty()) return false;
+      size_t c = at->second.front();
+      at->second.pop_front();
+      (*found)[c] = true;
+      (*classes)[c].gain_us = one.gain_us;
+      return true;
+    });
   }
 
   void TryRules() {
@@ -199,22 +240,20 @@ class Search {
           OrderRule rule{lookahead * layer_us_, stretch,
                          stagger * layer_us_,   lead * layer_us_,
                          collective_lookahead,  {}};
-          if (TryRule(rule) || rule_.class_us.empty()) Keep(rule);
+          rule = OwnClasses(std::move(rule));
+          if (TryRule(rule) || rule_.classes.empty()) Keep(std::move(rule));
         }
       }
     }
   }
 
-  void Keep(OrderRule rule) {
-    rule_ = std::move(rule);
-    rule_.class_us.resize(classes_.count(), 0);
-  }
+  void Keep(OrderRule rule) { rule_ = std::move(rule); }
 
   // Local search: a random move of the best rule so far, kept where the order
   // that it gives is better.
   void Climb() {
     constexpr double kSizes[] = {0.05, 0.2, 1.0};  // of a layer
-    if (rule_.class_us.empty()) return;
+    if (rule_.classes.empty()) return;
     while (Left()) {
       OrderRule rule = rule_;
       auto size = static_cast<size_t>(Random() * 3);
@@ -277,7 +316,8 @@ class Search {
   }
 
   double& DrawClass(OrderRule& rule) {
-    return rule.class_us[static_cast<size_t>(Random() * classes_.count())];
+    auto c = static_cast<size_t>(Random() * classes_.count());
+    return rule.classes[c].gain_us;
   }
 
   static constexpr uint64_t kSamples = 3;

@@ -110,6 +110,11 @@ class Scheduler {
     absl::StatusOr<Candidate> candidate = search_->Make(program_, plan);
     if (!candidate.ok()) return Annotate(candidate.status(), plan.name);
     candidate->remarks = std::move(remarks);
+    if (candidate->found.lost > 0) {
+      candidate->remarks.push_back(fmt::format(
+          "schedule: {} priorities found with fewer layers are of no op here",
+          candidate->found.lost));
+    }
     entries_.push_back({*std::move(candidate)});
     return absl::OkStatus();
   }
