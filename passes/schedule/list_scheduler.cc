@@ -1,6 +1,7 @@
 #include "passes/schedule/list_scheduler.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "ir/happens_before.h"
@@ -195,6 +196,7 @@ class ListRun {
         emitted_(s_.before_.size(), false),
         queues_(s_.servers_),
         free_at_us_(s_.servers_, 0),
+        done_(s_.before_.size(), false),
         readers_(s_.buffer_readers_) {
     order_.reserve(s_.before_.size());
   }
@@ -300,8 +302,17 @@ class ListRun {
     Ends(op, end);
   }
 
+  bool InWindow(int op) const {
+    return options_.window == 0 || op < first_left_ + options_.window;
+  }
+
   void BecomesReady(int op, double at_us) {
     ready_us_[op] = std::max(ready_us_[op], at_us);
+    if (!InWindow(op)) {
+      outside_.push_back(op);
+      std::push_heap(outside_.begin(), outside_.end(), std::greater<>());
+      return;
+    }
     if (s_.server_[op] < 0) {
       Ends(op, ready_us_[op]);
     } else {
@@ -317,6 +328,21 @@ class ListRun {
     for (int later : s_.after_[op]) {
       ready_us_[later] = std::max(ready_us_[later], at_us);
       if (--waiting_for_[later] == 0) BecomesReady(later, at_us);
+    }
+    if (options_.window > 0) Move(op, at_us);
+  }
+
+  // Moves the window behind all that is done.
+  void Move(int op, double at_us) {
+    done_[op] = true;
+    done_us_ = std::max(done_us_, at_us);
+    auto count = static_cast<int>(done_.size());
+    while (first_left_ < count && done_[first_left_]) ++first_left_;
+    while (!outside_.empty() && InWindow(outside_.front())) {
+      int next = outside_.front();
+      std::pop_heap(outside_.begin(), outside_.end(), std::greater<>());
+      outside_.pop_back();
+      BecomesReady(next, done_us_);
     }
   }
 
@@ -336,7 +362,13 @@ class ListRun {
   std::vector<bool> emitted_;
   std::vector<ListQueue> queues_;   // by server
   std::vector<double> free_at_us_;  // by server
-  std::vector<int> readers_;        // left, by buffer
+  // Where the window begins, what waits outside of it, a heap, and when it last
+  // moved.
+  int first_left_ = 0;
+  std::vector<int> outside_;
+  double done_us_ = 0;
+  std::vector<bool> done_;    // by op; with a window
+  std::vector<int> readers_;  // left, by buffer
   int64_t live_bytes_ = 0;
   std::vector<int> order_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <string_view>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
@@ -122,6 +123,7 @@ class Search {
       result_.least_peak_bytes = peak;
     }
     bool fits = options_.memory_bytes == 0 || peak <= options_.memory_bytes;
+    over_budget_ |= !fits;
     Merit merit{simulated.makespan_us, peak, fits};
     bool better = result_.steps == 0 || merit.BetterThan(result_);
     ++result_.steps;
@@ -151,7 +153,8 @@ class Search {
                      .collective_lookahead = rule.collective_lookahead,
                      .bias = bias,
                      .release_us = release,
-                     .memory_bytes = ResultBytes()};
+                     .memory_bytes = ResultBytes(),
+                     .window = rule.window};
     return Try("search", scheduler_.Run(list));
   }
 
@@ -237,13 +240,26 @@ class Search {
         for (auto [stagger, lead, collective_lookahead] : kLanes) {
           if (stagger + lead > 0 && classes_.lanes() < 2) continue;
           if (!Left()) return;
-          OrderRule rule{lookahead * layer_us_, stretch,
-                         stagger * layer_us_,   lead * layer_us_,
-                         collective_lookahead,  {}};
+          OrderRule rule{lookahead * layer_us_, stretch, stagger * layer_us_,
+                         lead * layer_us_, collective_lookahead};
           rule = OwnClasses(std::move(rule));
           if (TryRule(rule) || rule_.classes.empty()) Keep(std::move(rule));
+          if (over_budget_) TryWindows();
         }
       }
+    }
+  }
+
+  // What is ready long before it is needed fills gaps, and keeps memory until
+  // then; so does what is put off. Narrow windows fit where the order of the
+  // program does.
+  void TryWindows() {
+    if (std::exchange(windows_tried_, true)) return;
+    for (int window : {256, 128, 64, 32, 16, 8, 4}) {
+      if (!Left()) return;
+      OrderRule rule = rule_;
+      rule.window = window;
+      if (TryRule(rule)) Keep(std::move(rule));
     }
   }
 
@@ -333,6 +349,7 @@ class Search {
   OrderRule rule_;
   OrderSearchResult result_;
   double noisy_us_ = 0;  // of the best
+  bool over_budget_ = false, windows_tried_ = false;
 };
 
 }  // namespace

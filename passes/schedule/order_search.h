@@ -43,6 +43,7 @@ struct OrderRule {
   // The same, but only where both could go on.
   double lead_us = 0;
   double collective_lookahead = 0;  // ListOptions::collective_lookahead
+  int window = 0;                   // ListOptions::window
   // Priority gained by classes of ops; empty: none.
   std::vector<ClassPriority> classes;
 };
@@ -76,7 +77,9 @@ struct OrderSearchResult : Merit {
 // Never worse than the best of `seeds` (at least one) that fits the budget.
 //
 // First the list scheduler under a few rules: how far a stream looks ahead,
-// how far the lanes run apart, how slow collectives are beside computation.
+// how far the lanes run apart, how slow collectives are beside computation;
+// where one of them is over the budget, also how far ops run ahead of those
+// before them in the program.
 // Then local search on the best of these: classes of ops (those a program has
 // once a layer and lane, op_classes.h) gain or lose priority, all layers at
 // once, and what simulates faster is kept. Faster also means: on the whole when
