@@ -110,6 +110,9 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
   seen_.push_back(std::move(text));
   ScheduleOptions schedule = ScheduleOptionsOf(options_);
   schedule.search_steps = search_steps;
+  if (!tried_.empty() && result_->schedule->fits) {
+    schedule.rival_us = result_->schedule->round_us;
+  }
   absl::StatusOr<ScheduleResult> found = Schedule(program, schedule, own);
   if (!found.ok()) {
     // Schedule refuses what takes more memory than there is, or is not cut into

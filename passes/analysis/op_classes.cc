@@ -88,9 +88,9 @@ std::vector<int> RefineClasses(const Program& program, std::vector<int> classes,
   return classes;
 }
 
-std::vector<ClassKey> ClassKeys(const Program& program, int rounds) {
+std::vector<ClassKey> ClassKeys(const Program& program,
+                                const std::vector<int>& classes, int rounds) {
   constexpr ClassKey kInput = {1, 1};
-  std::vector<int> classes = OpClasses(program);
   std::vector<int> def = Makers(program);
   std::vector<ClassKey> of_class, keys;
   for (size_t i = 0; i < program.ops.size(); ++i) {

@@ -28,7 +28,8 @@ struct ClassKey {
   uint64_t similar = 0;  // without attributes and streams
 };
 
-// By op.
-std::vector<ClassKey> ClassKeys(const Program& program, int rounds);
+// By op; `classes` are OpClasses(program).
+std::vector<ClassKey> ClassKeys(const Program& program,
+                                const std::vector<int>& classes, int rounds);
 
 }  // namespace asyra

@@ -25,9 +25,9 @@ class MovedClasses {
       : lanes_(costed.program()) {
     constexpr int kRounds = 3;
     const Program& program = costed.program();
-    std::vector<int> classes =
-        RefineClasses(program, OpClasses(program), kRounds);
-    std::vector<ClassKey> keys = ClassKeys(program, kRounds);
+    std::vector<int> classes = OpClasses(program);
+    std::vector<ClassKey> keys = ClassKeys(program, classes, kRounds);
+    classes = RefineClasses(program, std::move(classes), kRounds);
     auto width = static_cast<size_t>(std::max(lanes_.count, 1)) + 1;
     std::vector<int> number;
     for (size_t i = 0; i < classes.size(); ++i) {

@@ -31,6 +31,8 @@ constexpr int kShareOfWhole = 10;
 // Plans of the first round that are repeated on the whole program; each later
 // round has one more.
 constexpr size_t kFollowed = 2;
+// Later rounds rarely gain so much.
+constexpr double kFarBehind = 1.05;
 // How often a candidate that is too large because of gaps between its values is
 // searched again with a lower limit.
 constexpr int kTightenings = 3;
@@ -100,9 +102,18 @@ class Scheduler {
       ASYRA_RETURN_IF_ERROR(FollowBest(std::move(candidates), followed++));
       ImproveBest(steps / kShareOfWhole);
       ASYRA_RETURN_IF_ERROR(Consider());
-      if (best_ >= 0) result_.round_us.push_back(result_.optimized.makespan_us);
+      if (best_ < 0) continue;
+      result_.round_us.push_back(result_.optimized.makespan_us);
+      if (IsFarBehind()) break;
     }
     return absl::OkStatus();
+  }
+
+  // Compared after as many rounds, so that a larger budget changes nothing.
+  bool IsFarBehind() const {
+    size_t round = result_.round_us.size() - 1;
+    return round < options_.rival_us.size() &&
+           result_.round_us[round] > kFarBehind * options_.rival_us[round];
   }
 
   absl::Status Follow(const CandidatePlan& plan,
