@@ -6,6 +6,10 @@
 // devices, a reduce_scatter may besides be an all_to_all and a reduction on the
 // device (passes/shard/decompose_reduce_scatter.h): in the collective the
 // reduction needs SMs at its end, and waits for a matmul that holds them.
+//
+// A training step for which no level of ZeRO was asked for
+// (passes/shard/zero.h) is also tried with the levels that the plan's estimate
+// does not choose.
 #pragma once
 
 #include <string>
@@ -35,19 +39,26 @@ class StrategySearch {
   // and the remarks of what was taken. Strategies beside that plan's own are
   // listed as rejected where no schedule of them fits, or they do not cut into
   // the tiles asked for.
-  // Errors: those of the passes, and of Schedule for the plan's own.
+  // Errors: those of the passes, and of Schedule for the plan's own, unless
+  // another level of ZeRO takes its place.
   absl::Status Run();
 
  private:
   // A local program before ops are fused, and what was said on the way to it.
   struct Strategy {
     std::string name;  // how it differs from the plan's own, "" if it does not
+    std::string tp_strategy;
     Program program;
     PassContext context;
+    double us = 0;  // scheduled
   };
 
+  bool ZeroIsOpen() const;
+  absl::StatusOr<bool> Shard(const std::string& zero, Strategy* strategy);
   absl::Status TryTpStrategy(const std::string& tp_strategy);
-  absl::Status TryDecomposed();
+  bool DecomposedIsOpen() const;
+  absl::Status TryDecomposed(const std::vector<Strategy>& strategies);
+  absl::Status TryZeroLevels(const std::string& first_tp_strategy);
   absl::Status Try(Strategy strategy, int search_steps);
   bool Compare(ScheduleResult other, const std::string& name);
   void Reject(const std::string& name, const absl::Status& why);
@@ -60,6 +71,8 @@ class StrategySearch {
   std::vector<std::string> seen_;  // texts of programs
   std::vector<Strategy> tried_;
   std::string best_;  // its name
+  std::string best_tp_strategy_;
+  absl::Status refused_;  // of the plan's own, if nothing could be scheduled
   std::vector<std::string> remarks_;
 };
 
