@@ -63,6 +63,10 @@ absl::StatusOr<bool> PlanShardingPass(Program& program,
                          ReadPins(options.Get<std::string>("pins"), program));
   ASYRA_ASSIGN_OR_RETURN(plan_options.zero,
                          ReadZero(options.Get<std::string>("zero")));
+  if (context.costs != nullptr) {
+    plan_options.memory_bytes =
+        CapacityBytes(options.Float("memory_gib"), context.costs->machine());
+  }
   ASYRA_ASSIGN_OR_RETURN(ShardingPlan plan,
                          PlanSharding(program, plan_options, context));
   context.plan = std::make_shared<const ShardingPlan>(std::move(plan));
@@ -245,7 +249,11 @@ const std::vector<PassRecord>& Records() {
            {{"zero", AttrKind::kString,
              "of a training step, what data axes cut: 0 nothing, 1 states, 2 "
              "gradients too, 3 parameters too, or auto",
-             std::string("auto")}}),
+             std::string("auto")},
+            {"memory_gib", AttrKind::kFloat,
+             "memory of a device, for zero auto; 0: no limit; below 0: the "
+             "machine's memory",
+             -1.0}}),
        .fn = PlanShardingPass},
       {.name = "propagate_sharding",
        .summary = "instead of plan_sharding: propagates given shardings",

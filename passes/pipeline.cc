@@ -80,7 +80,10 @@ Pipeline ShardPasses(const ShardingOptions& options,
                       {"ep_strategy", options.ep_strategy}};
   Pipeline passes = {MakePass("merge_expert_rows"), MakePass("pad_dims", plan)};
   passes.insert(passes.end(), training.begin(), training.end());
-  if (train.has_value()) plan.Set("zero", train->zero);
+  if (train.has_value()) {
+    plan.Set("zero", train->zero);
+    plan.Set("memory_gib", options.memory_gib);
+  }
   passes.push_back(MakePass("plan_sharding", plan));
   passes.push_back(MakePass("partition"));
   return passes;

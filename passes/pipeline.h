@@ -47,6 +47,7 @@ struct ShardingOptions {
   std::string tp_strategy = "auto", ep_strategy = "all_to_all";
   // Only what follows from the pins (propagate_sharding), without costs.
   bool propagate = false;
+  double memory_gib = -1;  // plan_sharding, of a training step
 };
 
 // One logical device to what each device runs; global to local. With `train`

@@ -15,6 +15,8 @@ namespace {
 // Of the steps, the part that decomposed reductions get: a quarter of them
 // finds nearly as much, and another strategy costs less time.
 constexpr int kDecomposedShare = 4;
+// The part that each other level of ZeRO gets.
+constexpr int kZeroShare = 4;
 
 // What is computed again is chosen for the first of these of a device's memory
 // with which the step fits.
@@ -43,13 +45,18 @@ absl::Status StrategySearch::Run() {
   if (start.stage == Stage::kGlobal) {
     strategies = TpStrategies(options_.sharding, start.mesh);
   }
+  best_tp_strategy_ = strategies.front();
   for (const std::string& tp_strategy : strategies) {
     ASYRA_RETURN_IF_ERROR(TryTpStrategy(tp_strategy));
   }
-  // Copy engines gain by it: with measured_only collectives stay the library's.
-  if (options_.reduce_scatter == "auto" && !options_.measured_only) {
-    ASYRA_RETURN_IF_ERROR(TryDecomposed());
+  if (DecomposedIsOpen()) {
+    ASYRA_RETURN_IF_ERROR(TryDecomposed(std::vector<Strategy>(tried_)));
   }
+  if (ZeroIsOpen()) {
+    ASYRA_RETURN_IF_ERROR(TryZeroLevels(strategies.front()));
+  }
+  if (!result_->schedule.has_value()) return refused_;
+  if (!refused_.ok()) Reject("the level of the estimate", refused_);
   ASYRA_RETURN_IF_ERROR(TryMoreRecompute());
   context_.remarks = std::move(remarks_);
   result_->program = result_->schedule->program;
@@ -57,36 +64,97 @@ absl::Status StrategySearch::Run() {
 }
 
 absl::Status StrategySearch::TryTpStrategy(const std::string& tp_strategy) {
-  Strategy strategy{.program = result_->program, .context = context_};
+  Strategy strategy{.tp_strategy = tp_strategy};
   if (!tried_.empty()) strategy.name = "tp-strategy " + tp_strategy;
-  if (strategy.program.stage == Stage::kGlobal) {
+  std::string zero = options_.train.has_value() ? options_.train->zero : "";
+  ASYRA_ASSIGN_OR_RETURN(bool sharded, Shard(zero, &strategy));
+  if (!sharded) return absl::OkStatus();
+  return Try(std::move(strategy), options_.schedule.search_steps);
+}
+
+// Fills the program of the strategy; false, and it is rejected, if it cannot be
+// sharded in a form that nobody asked for.
+absl::StatusOr<bool> StrategySearch::Shard(const std::string& zero,
+                                           Strategy* strategy) {
+  strategy->program = result_->program;
+  strategy->context = context_;
+  if (strategy->program.stage == Stage::kGlobal) {
     ShardingOptions sharding = options_.sharding;
-    sharding.tp_strategy = tp_strategy;
+    sharding.tp_strategy = strategy->tp_strategy;
+    const std::optional<int64_t>& capacity = options_.schedule.capacity_bytes;
+    if (capacity.has_value()) {
+      sharding.memory_gib = static_cast<double>(*capacity) / (1 << 30);
+    }
+    std::optional<TrainOptions> train = options_.train;
+    if (train.has_value()) train->zero = zero;
     absl::Status sharded =
-        Run(strategy.program, ShardPasses(sharding, options_.train),
-            strategy.context);
-    // Not every program can be sharded in a form that nobody asked for.
-    if (!strategy.name.empty() && absl::IsInvalidArgument(sharded)) {
-      Reject(strategy.name, sharded);
-      return absl::OkStatus();
+        Run(strategy->program, ShardPasses(sharding, train), strategy->context);
+    if (!strategy->name.empty() && absl::IsInvalidArgument(sharded)) {
+      Reject(strategy->name, sharded);
+      return false;
     }
     ASYRA_RETURN_IF_ERROR(sharded);
   }
   if (options_.reduce_scatter == "decomposed") {
-    ASYRA_RETURN_IF_ERROR(Run(strategy.program,
+    ASYRA_RETURN_IF_ERROR(Run(strategy->program,
                               DecomposePasses(/*copyable=*/false),
-                              strategy.context));
+                              strategy->context));
   }
-  return Try(std::move(strategy), options_.schedule.search_steps);
+  return true;
+}
+
+bool StrategySearch::ZeroIsOpen() const {
+  const Program& start = result_->program;
+  if (!options_.train.has_value() || options_.train->zero != "auto" ||
+      options_.train->what != TrainOptions::What::kStep ||
+      start.stage != Stage::kGlobal || options_.sharding.propagate) {
+    return false;
+  }
+  // Those that ZeRO cuts.
+  for (const char* axis : {"dp", "sp"}) {
+    AxisId at = start.mesh.Find(axis);
+    if (at >= 0 && start.mesh.size(at) > 1) return true;
+  }
+  return false;
+}
+
+// With the collectives around norms that are best so far. The level that the
+// plan has chosen gives a program that is known. Level 1 has no advantage over
+// 2. The fastest of the others is also tried with reduce_scatters decomposed.
+absl::Status StrategySearch::TryZeroLevels(
+    const std::string& first_tp_strategy) {
+  std::string with = best_tp_strategy_ == first_tp_strategy
+                         ? ""
+                         : "tp-strategy " + best_tp_strategy_ + ", ";
+  size_t before = tried_.size();
+  for (const char* level : {"0", "2", "3"}) {
+    Strategy strategy{.name = with + "zero " + level,
+                      .tp_strategy = best_tp_strategy_};
+    ASYRA_ASSIGN_OR_RETURN(bool sharded, Shard(level, &strategy));
+    if (!sharded) continue;
+    ASYRA_RETURN_IF_ERROR(
+        Try(std::move(strategy), options_.schedule.search_steps / kZeroShare));
+  }
+  auto fastest = std::min_element(
+      tried_.begin() + static_cast<std::ptrdiff_t>(before), tried_.end(),
+      [](const Strategy& a, const Strategy& b) { return a.us < b.us; });
+  if (fastest == tried_.end() || !DecomposedIsOpen()) return absl::OkStatus();
+  return TryDecomposed({*fastest});
+}
+
+// Copy engines gain by it: with measured_only collectives stay the library's.
+bool StrategySearch::DecomposedIsOpen() const {
+  return options_.reduce_scatter == "auto" && !options_.measured_only;
 }
 
 // Decomposes the reduce_scatters that copy engines can then carry, of the
 // strategy that has most of them: another may be best with them whole. Of
 // several the first, which costs least unscheduled.
-absl::Status StrategySearch::TryDecomposed() {
+absl::Status StrategySearch::TryDecomposed(
+    const std::vector<Strategy>& strategies) {
   Strategy best;
   size_t most = 0;
-  for (const Strategy& strategy : tried_) {
+  for (const Strategy& strategy : strategies) {
     Strategy decomposed = strategy;
     ASYRA_RETURN_IF_ERROR(Run(decomposed.program,
                               DecomposePasses(/*copyable=*/true),
@@ -112,6 +180,9 @@ absl::StatusOr<std::optional<StrategySearch::Scheduled>>
 StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
   ScheduleOptions schedule = ScheduleOptionsOf(options_);
   schedule.search_steps = search_steps;
+  if (result_->schedule.has_value() && result_->schedule->fits) {
+    schedule.rival_us = result_->schedule->round_us;
+  }
   Pipeline fuse;
   if (options_.fuse) {
     fuse = FusePasses(options_.measured_only, options_.epilogues);
@@ -195,21 +266,26 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
   if (!found.ok()) {
     // Schedule refuses what takes more memory than there is, or is not cut into
     // as many tiles as were asked for. All else is a fault.
-    if (strategy.name.empty() || !IsRefusal(found.status())) {
-      return found.status();
+    if (!IsRefusal(found.status())) return found.status();
+    if (!result_->schedule.has_value()) {
+      if (!ZeroIsOpen()) return found.status();
+      if (refused_.ok()) refused_ = found.status();
+      return absl::OkStatus();
     }
+    if (strategy.name.empty()) return found.status();
     Reject(strategy.name, found.status());
     return absl::OkStatus();
   }
   if (!found->has_value()) return absl::OkStatus();
   Scheduled& scheduled = **found;
-  strategy.fastest_us = scheduled.schedule.optimized.makespan_us;
+  strategy.us = scheduled.schedule.optimized.makespan_us;
+  strategy.fastest_us = strategy.us;
   for (const ScheduleChoice& choice : scheduled.schedule.candidates) {
     if (choice.makespan_us <= 0) continue;
     strategy.fastest_us = std::min(strategy.fastest_us, choice.makespan_us);
   }
   bool better = true;
-  if (tried_.empty()) {
+  if (!result_->schedule.has_value()) {
     result_->partitioned = std::move(scheduled.partitioned);
     result_->schedule = std::move(scheduled.schedule);
   } else {
@@ -217,6 +293,7 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
   }
   if (better) {
     best_ = strategy.name;
+    best_tp_strategy_ = strategy.tp_strategy;
     result_->recompute = std::move(scheduled.recompute);
     remarks_ = std::move(scheduled.context.remarks);
   }
@@ -226,6 +303,7 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
 
 // Lists a strategy that was not asked for and is not possible.
 void StrategySearch::Reject(const std::string& name, const absl::Status& why) {
+  if (!result_->schedule.has_value()) return;
   result_->schedule->candidates.push_back(
       {.name = name, .rejected = std::string(MessageOf(why))});
 }

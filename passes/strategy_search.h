@@ -6,8 +6,16 @@
 // devices, a reduce_scatter may besides be an all_to_all and a reduction on the
 // device (passes/shard/decompose_reduce_scatter.h): in the collective the
 // reduction needs SMs at its end, and waits for a matmul that holds them.
+//
+// A training step for which no level of ZeRO was asked for
+// (passes/shard/zero.h) is also tried with the levels that the plan's estimate
+// does not choose. What backward computes again is chosen for each strategy
+// (schedule/recompute_search.h), and where the step nearly fills the memory,
+// once more with a smaller goal.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,19 +43,22 @@ class StrategySearch {
   // and the remarks of what was taken. Strategies beside that plan's own are
   // listed as rejected where no schedule of them fits, or they do not cut into
   // the tiles asked for.
-  // Errors: those of the passes, and of Schedule for the plan's own.
+  // Errors: those of the passes, and of Schedule for the plan's own, unless
+  // another level of ZeRO takes its place.
   absl::Status Run();
 
  private:
   // A local program before ops are fused, and what was said on the way to it.
   struct Strategy {
     std::string name;  // how it differs from the plan's own, "" if it does not
+    std::string tp_strategy;
     Program program;
     PassContext context;
     // Of a device's memory, what computing again aims at.
     double memory_share = 1;
-    // Of its schedules, those that do not fit included; set by Try.
-    double fastest_us = 0;
+    // Set by Try: scheduled, and the fastest of its schedules, those that do
+    // not fit included.
+    double us = 0, fastest_us = 0;
   };
   // What came of it.
   struct Scheduled {
@@ -57,8 +68,12 @@ class StrategySearch {
     PassContext context;
   };
 
+  bool ZeroIsOpen() const;
+  absl::StatusOr<bool> Shard(const std::string& zero, Strategy* strategy);
   absl::Status TryTpStrategy(const std::string& tp_strategy);
-  absl::Status TryDecomposed();
+  bool DecomposedIsOpen() const;
+  absl::Status TryDecomposed(const std::vector<Strategy>& strategies);
+  absl::Status TryZeroLevels(const std::string& first_tp_strategy);
   absl::Status TryMoreRecompute();
   absl::Status Try(Strategy strategy, int search_steps);
   absl::StatusOr<std::optional<Scheduled>> ScheduleIfNew(
@@ -76,6 +91,8 @@ class StrategySearch {
   std::vector<std::string> seen_;  // texts of programs
   std::vector<Strategy> tried_;
   std::string best_;  // its name
+  std::string best_tp_strategy_;
+  absl::Status refused_;  // of the plan's own, if nothing could be scheduled
   std::vector<std::string> remarks_;
 };
 

@@ -24,8 +24,8 @@ void AddTrainFlags(CLI::App& app, TrainOptions* options) {
       "largest norm of all gradients together; 0: any");
   add("--zero", &options->zero,
       "what dp and sp cut beside activations: 0 nothing, 1 the optimizer's "
-      "states, 2 gradients too, 3 parameters too; auto: 0, unless another "
-      "fits or is faster")
+      "states, 2 gradients too, 3 parameters too; auto: the fastest by "
+      "simulation that fits")
       ->check(CLI::IsMember({"auto", "0", "1", "2", "3"}));
   add("--recompute", &options->recompute,
       "what backward computes again instead of keeping it: auto, as much as "

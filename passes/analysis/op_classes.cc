@@ -1,13 +1,46 @@
 #include "passes/analysis/op_classes.h"
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "ir/printer.h"
+#include "ir/support/hash.h"
 
 namespace asyra {
+namespace {
+
+// By value, the op that makes it; -1: an input.
+std::vector<int> Makers(const Program& program) {
+  std::vector<int> makers(program.values.size(), -1);
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    for (ValueId value : program.ops[i].results) {
+      makers[value] = static_cast<int>(i);
+    }
+  }
+  return makers;
+}
+
+ClassKey KeyOf(const Program& program, const Op& op) {
+  std::vector<Type> operands = program.OperandTypes(op);
+  uint64_t key = Fnv1a(op.def->name);
+  key = Fnv1a(op.start ? "start" : "at once", key);
+  key = Fnv1a(ToString(operands, program.mesh), key);
+  key = Fnv1a(ToString(program.ResultTypes(op), program.mesh), key);
+  std::string rest = AttrsToString(*op.def, op.attrs, operands, program.mesh);
+  if (op.stream != kNoStream) rest += " on " + program.streams[op.stream];
+  return {Fnv1a(rest, key), key};
+}
+
+// Depends on the order.
+uint64_t Combine(uint64_t a, uint64_t b) {
+  a = (a ^ (b + (a << 6))) * 0x9e3779b97f4a7c15;
+  return a ^ (a >> 32);
+}
+
+}  // namespace
 
 std::vector<int> OpClasses(const Program& program) {
   // Ops of one definition and types, distinguished by the other properties.
@@ -37,12 +70,7 @@ std::vector<int> OpClasses(const Program& program) {
 std::vector<int> RefineClasses(const Program& program, std::vector<int> classes,
                                int rounds) {
   constexpr int kInput = -1;
-  std::vector<int> def(program.values.size(), -1);
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    for (ValueId value : program.ops[i].results) {
-      def[value] = static_cast<int>(i);
-    }
-  }
+  std::vector<int> def = Makers(program);
   for (int round = 0; round < rounds; ++round) {
     absl::flat_hash_map<absl::InlinedVector<int, 8>, int> numbers;
     std::vector<int> refined;
@@ -58,6 +86,31 @@ std::vector<int> RefineClasses(const Program& program, std::vector<int> classes,
     classes = std::move(refined);
   }
   return classes;
+}
+
+std::vector<ClassKey> ClassKeys(const Program& program,
+                                const std::vector<int>& classes, int rounds) {
+  constexpr ClassKey kInput = {1, 1};
+  std::vector<int> def = Makers(program);
+  std::vector<ClassKey> of_class, keys;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    if (classes[i] == static_cast<int>(of_class.size())) {
+      of_class.push_back(KeyOf(program, program.ops[i]));
+    }
+    keys.push_back(of_class[classes[i]]);
+  }
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<ClassKey> refined = keys;
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+      for (ValueId value : program.ops[i].operands) {
+        const ClassKey& other = def[value] < 0 ? kInput : keys[def[value]];
+        refined[i].exact = Combine(refined[i].exact, other.exact);
+        refined[i].similar = Combine(refined[i].similar, other.similar);
+      }
+    }
+    keys = std::move(refined);
+  }
+  return keys;
 }
 
 }  // namespace asyra

@@ -2,6 +2,7 @@
 // model and in its tiles.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -19,5 +20,16 @@ std::vector<int> OpClasses(const Program& program);
 // distinguishes ops after attention from ops after the MLP.
 std::vector<int> RefineClasses(const Program& program, std::vector<int> classes,
                                int rounds);
+
+// What programs share that differ in their layers only, or in attributes: keys
+// of the classes RefineClasses(program, OpClasses(program), rounds).
+struct ClassKey {
+  uint64_t exact = 0;    // of all that tells classes apart
+  uint64_t similar = 0;  // without attributes and streams
+};
+
+// By op; `classes` are OpClasses(program).
+std::vector<ClassKey> ClassKeys(const Program& program,
+                                const std::vector<int>& classes, int rounds);
 
 }  // namespace asyra

@@ -114,7 +114,7 @@ class Bucketer {
           MergeCandidates(merger_, candidates_, trial.set, &seed.order));
       // Its classes are others where collectives are joined.
       search.rules.push_back(options_.from->rule);
-      if (!trial.set.empty()) search.rules[0].class_us.clear();
+      if (!trial.set.empty()) search.rules[0].classes.clear();
     }
     trial.found =
         SearchOrder(CostedProgram(trial.program, costs_), {seed}, search);

@@ -18,6 +18,7 @@ namespace asyra {
 namespace {
 
 constexpr char kKeyMark = '#';  // no name has it
+constexpr char kNumberMark = '.';
 
 class Finder {
  public:
@@ -188,8 +189,10 @@ std::vector<BucketCandidate> BucketCandidates(const Program& program) {
     candidates.push_back(
         {std::move(join.name), "", true, true, places, std::move(join.groups)});
   }
+  std::map<std::string, int> alike;
   for (BucketCandidate& candidate : candidates) {
-    candidate.key = KeyOf(program, candidate);
+    std::string hash = KeyOf(program, candidate);
+    candidate.key = fmt::format("{}{}{}", hash, kNumberMark, alike[hash]++);
   }
   return candidates;
 }
@@ -224,20 +227,30 @@ absl::StatusOr<Program> MergeCandidates(
 
 std::vector<int> CandidatesNamed(absl::Span<const BucketCandidate> candidates,
                                  absl::Span<const std::string> names) {
+  auto hash = [](std::string_view key) {
+    return key.substr(0, key.rfind(kNumberMark));
+  };
   std::set<int> chosen;
-  for (const std::string& text : names) {
+  for (std::string_view text : names) {
     size_t mark = text.rfind(kKeyMark);
-    std::string name = text.substr(0, mark);
-    std::vector<int> named, alike;
+    bool has_key = mark != std::string_view::npos;
+    std::string_view name = text.substr(0, mark);
+    std::string_view key = has_key ? text.substr(mark + 1) : "";
+    std::vector<int> named, same, alike;
     for (size_t c = 0; c < candidates.size(); ++c) {
-      bool same_name = candidates[c].name == name;
-      bool same_key = mark == std::string::npos ||
-                      candidates[c].key == text.substr(mark + 1);
-      if (same_name && same_key) named.push_back(static_cast<int>(c));
-      if (same_key) alike.push_back(static_cast<int>(c));
+      const BucketCandidate& candidate = candidates[c];
+      auto index = static_cast<int>(c);
+      if (has_key && hash(candidate.key) != hash(key)) continue;
+      alike.push_back(index);
+      if (candidate.name == name) named.push_back(index);
+      if (candidate.key == key) same.push_back(index);
     }
-    if (mark == std::string::npos || !named.empty()) alike = std::move(named);
-    chosen.insert(alike.begin(), alike.end());
+    if (!has_key || !named.empty()) {
+      chosen.insert(named.begin(), named.end());
+    } else {
+      const std::vector<int>& found = same.empty() ? alike : same;
+      chosen.insert(found.begin(), found.end());
+    }
   }
   return {chosen.begin(), chosen.end()};
 }

@@ -15,8 +15,8 @@ namespace asyra {
 // Merges that differ only in the layer and are decided together.
 struct BucketCandidate {
   std::string name;  // "layer0.o_proj to layer0.norm", of the first of them
-  // What is merged, whatever it is called: equal in programs that differ in
-  // their layers only.
+  // What is merged, whatever it is called, and how many candidates before it
+  // merge the same: equal in programs that differ in their layers only.
   std::string key;
   bool collective = false;
   // Groups of different collectives (join_collectives.h), not of tiles.
@@ -40,11 +40,12 @@ absl::StatusOr<Program> MergeCandidates(
     TileMerger& merger, absl::Span<const BucketCandidate> candidates,
     absl::Span<const int> set, std::vector<int>* order = nullptr);
 
-// The name and the key of a candidate: "layer0.norm#5f3a0c2e91b7d846".
+// The name and the key of a candidate: "layer0.norm#5f3a0c2e91b7d846.0".
 std::string NameAndKey(const BucketCandidate& candidate);
 
-// Indices of candidates by their names, or by NameAndKey: of those with the key
-// the one so called, or all of them. Unknown ones are left out.
+// Indices of candidates by their names, or by NameAndKey: of those that merge
+// the same the one so called, or the one with this key, or all of them. Unknown
+// ones are left out.
 std::vector<int> CandidatesNamed(absl::Span<const BucketCandidate> candidates,
                                  absl::Span<const std::string> names);
 

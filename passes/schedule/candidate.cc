@@ -137,7 +137,7 @@ absl::StatusOr<bool> Decide(Candidate* candidate, const Decision& decision,
   (decision.moves_ops ? plan.structure : plan.attributes)
       .push_back(setting.pass);
   // Classes depend on streams: the old ones are invalid here.
-  if (decision.moves_ops) candidate->found.rule.class_us.clear();
+  if (decision.moves_ops) candidate->found.rule.classes.clear();
   ImproveCandidate(candidate, search, *context.costs);
   return true;
 }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <queue>
-#include <utility>
 
 #include "ir/happens_before.h"
 #include "ir/support/check.h"
@@ -119,6 +117,73 @@ void ListScheduler::FindBuffers() {
   }
 }
 
+// What may start next on one server: ops that are ready by a time that only
+// grows, by priority, and those that are ready later, by time.
+class ListQueue {
+ public:
+  struct Entry {
+    double priority = 0, ready_us = 0;
+    int op = 0;
+    // Whether it goes before `other`, both being ready.
+    bool Before(const Entry& other) const {
+      return priority != other.priority ? priority > other.priority
+                                        : op < other.op;
+    }
+  };
+
+  void Add(const Entry& entry) {
+    later_.push_back(entry);
+    std::push_heap(later_.begin(), later_.end(), ReadyLater);
+  }
+
+  // When one can start if the server is free at that time; never: kNever.
+  double FirstUs(double free_us) const {
+    double first = later_.empty() ? kNever : later_.front().ready_us;
+    if (!ready_.empty() && latest_us_ <= free_us) return free_us;
+    for (const Entry& entry : ready_) first = std::min(first, entry.ready_us);
+    return std::max(first, free_us);
+  }
+
+  // Takes all that are ready by then into account.
+  void Advance(double by_us) {
+    while (!later_.empty() && later_.front().ready_us <= by_us) {
+      latest_us_ = std::max(latest_us_, later_.front().ready_us);
+      ready_.push_back(later_.front());
+      std::push_heap(ready_.begin(), ready_.end(), LowerPriority);
+      std::pop_heap(later_.begin(), later_.end(), ReadyLater);
+      later_.pop_back();
+    }
+  }
+
+  // Those taken into account, in no order but that the first has the highest
+  // priority.
+  absl::Span<const Entry> ready() const { return ready_; }
+
+  int Take(size_t index) {
+    int op = ready_[index].op;
+    if (index == 0) {
+      std::pop_heap(ready_.begin(), ready_.end(), LowerPriority);
+      ready_.pop_back();
+    } else {
+      ready_[index] = ready_.back();
+      ready_.pop_back();
+      std::make_heap(ready_.begin(), ready_.end(), LowerPriority);
+    }
+    return op;
+  }
+
+ private:
+  static bool LowerPriority(const Entry& a, const Entry& b) {
+    return b.Before(a);
+  }
+  static bool ReadyLater(const Entry& a, const Entry& b) {
+    return a.ready_us > b.ready_us;
+  }
+
+  std::vector<Entry> ready_, later_;  // heaps
+  double latest_us_ = -kNever;        // when the last of ready_ is, or was
+};
+
 // One pass over the program.
 class ListRun {
  public:
@@ -129,8 +194,9 @@ class ListRun {
         waiting_for_(s_.before_.size()),
         ready_us_(s_.before_.size(), 0),
         emitted_(s_.before_.size(), false),
-        candidates_(s_.servers_),
+        queues_(s_.servers_),
         free_at_us_(s_.servers_, 0),
+        done_(s_.before_.size(), false),
         readers_(s_.buffer_readers_) {
     order_.reserve(s_.before_.size());
   }
@@ -154,49 +220,21 @@ class ListRun {
   }
 
  private:
-  // The server that can act first acts. One whose ops would all take more
-  // memory than there is waits for the others to free some; if all wait, the
-  // first goes on.
+  // The server that can act first acts.
   bool TakeNext() {
-    int best = Earliest(/*must_fit=*/options_.memory_bytes > 0);
-    if (best < 0) best = Earliest(/*must_fit=*/false);
-    if (best < 0) return false;
-    Start(best, Choose(best, When(best) + options_.lookahead_us));
-    return true;
-  }
-
-  // The server that can act first, or -1; of those that have an op that fits.
-  int Earliest(bool must_fit) const {
     int best = -1;
     double when = kNever;
     for (int server = 0; server < s_.servers_; ++server) {
-      double at = When(server);
-      if (at >= when || (must_fit && !CanFit(server, at))) continue;
-      when = at;
-      best = server;
-    }
-    return best;
-  }
-
-  // When it can act; kNever without an op.
-  double When(int server) const {
-    double first = kNever;
-    for (int op : candidates_[server]) first = std::min(first, ready_us_[op]);
-    return std::max(first, free_at_us_[server]);
-  }
-
-  bool CanFit(int server, double at_us) const {
-    for (int op : candidates_[server]) {
-      if (ready_us_[op] <= at_us + options_.lookahead_us && Fits(op)) {
-        return true;
+      double at = queues_[server].FirstUs(free_at_us_[server]);
+      if (at < when) {
+        when = at;
+        best = server;
       }
     }
-    return false;
-  }
-
-  bool Fits(int op) const {
-    return options_.memory_bytes == 0 || Made(op) == 0 ||
-           live_bytes_ + Made(op) <= options_.memory_bytes;
+    if (best < 0) return false;
+    queues_[best].Advance(when + options_.lookahead_us);
+    Start(best, queues_[best].Take(Choose(queues_[best].ready())));
+    return true;
   }
 
   double Priority(int op) const {
@@ -223,33 +261,34 @@ class ListRun {
     return bytes;
   }
 
-  // Of the candidates ready by then, one that fits and has the highest
-  // priority; where none fits, the one after which least is alive: a weight
-  // gradient that is the last to read its operands goes before what makes more.
-  int Choose(int server, double by_us) {
-    std::vector<int>& list = candidates_[server];
-    size_t best = list.size();
+  bool Fits(int op) const {
+    return options_.memory_bytes == 0 || Made(op) == 0 ||
+           live_bytes_ + Made(op) <= options_.memory_bytes;
+  }
+
+  // Of what is ready, one that fits and has the highest priority; where none
+  // fits, the one after which least is alive: a weight gradient that is the
+  // last to read its operands goes before what makes more.
+  size_t Choose(absl::Span<const ListQueue::Entry> ready) const {
+    if (Fits(ready[0].op)) return 0;
+    size_t best = 0;
     bool best_fits = false;
-    for (size_t i = 0; i < list.size(); ++i) {
-      int op = list[i];
-      if (ready_us_[op] > by_us) continue;
-      bool fits = Fits(op);
-      if (best < list.size() && !Before(op, fits, list[best], best_fits)) {
-        continue;
-      }
+    for (size_t i = 1; i < ready.size(); ++i) {
+      bool fits = Fits(ready[i].op);
+      if (!Before(ready[i], fits, ready[best], best_fits)) continue;
       best = i;
       best_fits = fits;
     }
-    int op = list[best];
-    list.erase(list.begin() + static_cast<std::ptrdiff_t>(best));
-    return op;
+    return best;
   }
 
-  bool Before(int a, bool a_fits, int b, bool b_fits) const {
+  bool Before(const ListQueue::Entry& a, bool a_fits, const ListQueue::Entry& b,
+              bool b_fits) const {
     if (a_fits != b_fits) return a_fits;
-    if (!a_fits && Growth(a) != Growth(b)) return Growth(a) < Growth(b);
-    double x = Priority(a), y = Priority(b);
-    return x != y ? x > y : a < b;
+    if (!a_fits && Growth(a.op) != Growth(b.op)) {
+      return Growth(a.op) < Growth(b.op);
+    }
+    return a.Before(b);
   }
 
   void Start(int server, int op) {
@@ -257,31 +296,27 @@ class ListRun {
     if (s_.costed_.program().ops[op].is_collective()) {
       time_us *= options_.collective_stretch;
     }
-    double begin = std::max(ready_us_[op], free_at_us_[server]);
-    // It may have waited for memory.
-    if (options_.memory_bytes > 0 && Made(op) > 0) {
-      begin = std::max(begin, now_us_);
-    }
-    now_us_ = std::max(now_us_, begin);
-    double end = begin + time_us;
+    double end = std::max(ready_us_[op], free_at_us_[server]) + time_us;
     free_at_us_[server] = end;
-    for (; !done_.empty() && done_.top().first <= begin; done_.pop()) {
-      Emit(done_.top().second);
-    }
     Emit(op);
     Ends(op, end);
   }
 
+  bool InWindow(int op) const {
+    return options_.window == 0 || op < first_left_ + options_.window;
+  }
+
   void BecomesReady(int op, double at_us) {
     ready_us_[op] = std::max(ready_us_[op], at_us);
+    if (!InWindow(op)) {
+      outside_.push_back(op);
+      std::push_heap(outside_.begin(), outside_.end(), std::greater<>());
+      return;
+    }
     if (s_.server_[op] < 0) {
-      if (options_.wait_after_us >= 0 &&
-          s_.costed_.program().ops[op].def->is_wait) {
-        done_.emplace(ready_us_[op] + options_.wait_after_us, op);
-      }
       Ends(op, ready_us_[op]);
     } else {
-      candidates_[s_.server_[op]].push_back(op);
+      queues_[s_.server_[op]].Add({Priority(op), ready_us_[op], op});
     }
   }
 
@@ -293,6 +328,26 @@ class ListRun {
     for (int later : s_.after_[op]) {
       ready_us_[later] = std::max(ready_us_[later], at_us);
       if (--waiting_for_[later] == 0) BecomesReady(later, at_us);
+    }
+    if (options_.window > 0) Move(op, at_us);
+  }
+
+  // Moves the window behind all that is done.
+  void Move(int op, double at_us) {
+    done_[op] = true;
+    done_us_ = std::max(done_us_, at_us);
+    auto count = static_cast<int>(done_.size());
+    for (; first_left_ < count && done_[first_left_]; ++first_left_) {
+      // The operands of a start stay in memory until its wait.
+      if (s_.costed_.program().ops[first_left_].def->is_wait) {
+        Emit(first_left_);
+      }
+    }
+    while (!outside_.empty() && InWindow(outside_.front())) {
+      int next = outside_.front();
+      std::pop_heap(outside_.begin(), outside_.end(), std::greater<>());
+      outside_.pop_back();
+      BecomesReady(next, done_us_);
     }
   }
 
@@ -310,14 +365,16 @@ class ListRun {
   std::vector<int> waiting_for_;
   std::vector<double> ready_us_;
   std::vector<bool> emitted_;
-  std::vector<std::vector<int>> candidates_;  // by server
-  std::vector<double> free_at_us_;            // by server
-  std::vector<int> readers_;                  // left, by buffer
-  // Waits, by when they are emitted at the latest; the first on top.
-  using Wait = std::pair<double, int>;
-  std::priority_queue<Wait, std::vector<Wait>, std::greater<>> done_;
+  std::vector<ListQueue> queues_;   // by server
+  std::vector<double> free_at_us_;  // by server
+  // Where the window begins, what waits outside of it, a heap, and when it last
+  // moved.
+  int first_left_ = 0;
+  std::vector<int> outside_;
+  double done_us_ = 0;
+  std::vector<bool> done_;    // by op; with a window
+  std::vector<int> readers_;  // left, by buffer
   int64_t live_bytes_ = 0;
-  double now_us_ = 0;  // the last start
   std::vector<int> order_;
 };
 

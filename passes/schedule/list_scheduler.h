@@ -30,9 +30,11 @@ struct ListOptions {
   // Bytes of results alive at once, beyond what is resident: ops that would
   // take more are put off as long as others can run. 0: any.
   int64_t memory_bytes = 0;
-  // So long after a collective its wait comes, though nothing reads it yet: the
-  // operands of a start stay in memory until then. Below 0: when it is read.
-  double wait_after_us = -1;
+  // An op waits until all ops are done that stand more than so many before it
+  // in the program; 0: any. What runs ahead of its readers, and what is put off
+  // though it is the last reader of something large, keeps memory: the order of
+  // the program bounds both.
+  int window = 0;
 };
 
 // Data shared by all runs over one program, which must outlive it.

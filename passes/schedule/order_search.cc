@@ -1,23 +1,21 @@
 #include "passes/schedule/order_search.h"
 
 #include <algorithm>
+#include <deque>
 #include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "ir/support/check.h"
 #include "ir/support/random.h"
 #include "passes/analysis/lanes.h"
 #include "passes/analysis/op_classes.h"
 #include "passes/schedule/cost_noise.h"
-#include "passes/schedule/late_release.h"
 #include "passes/schedule/list_scheduler.h"
 
 namespace asyra {
 namespace {
-
-// Of the window of a rule, how long after a collective its wait comes.
-constexpr double kWaitShare = 0.25;
 
 // Classes of ops that move together: identical, of one lane. Only ops that cost
 // something have a place of their own.
@@ -27,8 +25,9 @@ class MovedClasses {
       : lanes_(costed.program()) {
     constexpr int kRounds = 3;
     const Program& program = costed.program();
-    std::vector<int> classes =
-        RefineClasses(program, OpClasses(program), kRounds);
+    std::vector<int> classes = OpClasses(program);
+    std::vector<ClassKey> keys = ClassKeys(program, classes, kRounds);
+    classes = RefineClasses(program, std::move(classes), kRounds);
     auto width = static_cast<size_t>(std::max(lanes_.count, 1)) + 1;
     std::vector<int> number;
     for (size_t i = 0; i < classes.size(); ++i) {
@@ -37,13 +36,17 @@ class MovedClasses {
                    static_cast<size_t>(lanes_.of_op[i] + 1);
       if (key >= number.size()) number.resize(key + 1, -1);
       if (number[key] < 0 && !costed.op_costs()[i].is_free()) {
-        number[key] = count_++;
+        number[key] = count();
+        auto lane = static_cast<uint64_t>(lanes_.of_op[i] + 1);
+        keys_.push_back({keys[i].exact + lane, keys[i].similar + lane});
       }
       of_op_.push_back(number[key]);
     }
   }
 
-  int count() const { return count_; }
+  int count() const { return static_cast<int>(keys_.size()); }
+  // Of class and lane.
+  ClassKey KeyOf(int number) const { return keys_[number]; }
   int lanes() const { return lanes_.count; }
   int LaneOf(int op) const { return lanes_.of_op[op]; }
   int operator[](int op) const { return of_op_[op]; }  // -1: none
@@ -51,7 +54,7 @@ class MovedClasses {
  private:
   Lanes lanes_;
   std::vector<int> of_op_;
-  int count_ = 0;
+  std::vector<ClassKey> keys_;  // by class
 };
 
 class Search {
@@ -120,7 +123,7 @@ class Search {
       result_.least_peak_bytes = peak;
     }
     bool fits = options_.memory_bytes == 0 || peak <= options_.memory_bytes;
-    excess_bytes_ = fits ? 0 : peak - options_.memory_bytes;
+    over_budget_ |= !fits;
     Merit merit{simulated.makespan_us, peak, fits};
     bool better = result_.steps == 0 || merit.BetterThan(result_);
     ++result_.steps;
@@ -137,8 +140,8 @@ class Search {
     std::vector<double> bias(costed_.op_costs().size(), 0);
     std::vector<double> release(bias.size(), 0);
     for (int op = 0; op < static_cast<int>(bias.size()); ++op) {
-      if (!rule.class_us.empty() && classes_[op] >= 0) {
-        bias[op] = rule.class_us[classes_[op]];
+      if (!rule.classes.empty() && classes_[op] >= 0) {
+        bias[op] = rule.classes[classes_[op]].gain_us;
       }
       if (classes_.LaneOf(op) > 0) {
         bias[op] -= (rule.stagger_us + rule.lead_us) * classes_.LaneOf(op);
@@ -150,25 +153,9 @@ class Search {
                      .collective_lookahead = rule.collective_lookahead,
                      .bias = bias,
                      .release_us = release,
-                     .memory_bytes = ResultBytes()};
-    if (rule.window_us > 0) {
-      list.wait_after_us = kWaitShare * rule.window_us;
-      Delay(rule, list, &release);
-    }
+                     .memory_bytes = ResultBytes(),
+                     .window = rule.window};
     return Try("search", scheduler_.Run(list));
-  }
-
-  // Ops that take memory until what reads them, in an order without a budget.
-  void Delay(const OrderRule& rule, ListOptions list,
-             std::vector<double>* release) {
-    list.memory_bytes = 0;
-    SimResult early = Replay(costed_, scheduler_.Run(list), TimeAlone());
-    ++result_.steps;
-    std::vector<double> late =
-        LateReleases(costed_, early.spans, rule.window_us);
-    for (size_t op = 0; op < late.size(); ++op) {
-      (*release)[op] = std::max((*release)[op], late[op]);
-    }
   }
 
   // What results may take of the budget.
@@ -179,8 +166,7 @@ class Search {
     for (const Input& input : program.inputs) {
       resident += LocalBytes(program.type(input.value), program.mesh);
     }
-    return std::max<int64_t>(
-        1, options_.memory_bytes - resident - reserved_bytes_);
+    return std::max<int64_t>(1, options_.memory_bytes - resident);
   }
 
   // The critical path of one lane through one layer, roughly: what most classes
@@ -200,15 +186,48 @@ class Search {
   bool Left() const { return result_.steps < options_.steps; }
 
   void TryGivenRules() {
-    for (const OrderRule& rule : options_.rules) {
-      auto classes = static_cast<int>(rule.class_us.size());
-      if (!Left() || (classes != 0 && classes != classes_.count())) continue;
-      if (TryRule(rule) || rule_.class_us.empty()) Keep(rule);
+    for (const OrderRule& given : options_.rules) {
+      if (!Left()) return;
+      OrderRule rule = OwnClasses(given);
+      if (TryRule(rule) || rule_.classes.empty()) Keep(std::move(rule));
     }
   }
 
+  // The rule with the classes of this program, by number.
+  OrderRule OwnClasses(OrderRule rule) {
+    std::vector<ClassPriority> given = std::move(rule.classes);
+    rule.classes.clear();
+    std::vector<bool> found(classes_.count(), given.empty());
+    for (int c = 0; c < classes_.count(); ++c) {
+      rule.classes.push_back({classes_.KeyOf(c), 0});
+    }
+    for (auto key : {&ClassKey::exact, &ClassKey::similar}) {
+      Find(key, &given, &found, &rule.classes);
+    }
+    for (const ClassPriority& left : given) result_.lost += left.gain_us != 0;
+    return rule;
+  }
+
+  // Moves gains to classes with the same key, in order of appearance.
+  static void Find(uint64_t ClassKey::*key, std::vector<ClassPriority>* given,
+                   std::vector<bool>* found,
+                   std::vector<ClassPriority>* classes) {
+    absl::flat_hash_map<uint64_t, std::deque<size_t>> open;
+    for (size_t c = 0; c < classes->size(); ++c) {
+      if (!(*found)[c]) open[(*classes)[c].key.*key].push_back(c);
+    }
+    std::erase_if(*given, [&](const ClassPriority& one) {
+      auto at = open.find(one.key.*key);
+      if (at == open.end() || at->second.empty()) return false;
+      size_t c = at->second.front();
+      at->second.pop_front();
+      (*found)[c] = true;
+      (*classes)[c].gain_us = one.gain_us;
+      return true;
+    });
+  }
+
   void TryRules() {
-    TryWindows();
     // In layers.
     struct Between {
       double stagger, lead, collective_lookahead;
@@ -221,45 +240,36 @@ class Search {
         for (auto [stagger, lead, collective_lookahead] : kLanes) {
           if (stagger + lead > 0 && classes_.lanes() < 2) continue;
           if (!Left()) return;
-          OrderRule rule{.lookahead_us = lookahead * layer_us_,
-                         .stretch = stretch,
-                         .stagger_us = stagger * layer_us_,
-                         .lead_us = lead * layer_us_,
-                         .collective_lookahead = collective_lookahead};
-          if (TryRule(rule) || rule_.class_us.empty()) Keep(rule);
-          TryWindows();
+          OrderRule rule{lookahead * layer_us_, stretch, stagger * layer_us_,
+                         lead * layer_us_, collective_lookahead};
+          rule = OwnClasses(std::move(rule));
+          if (TryRule(rule) || rule_.classes.empty()) Keep(std::move(rule));
+          if (over_budget_) TryWindows();
         }
       }
     }
   }
 
-  // Once, when an order takes more memory than there is.
+  // What is ready long before it is needed fills gaps, and keeps memory until
+  // then; so does what is put off. Narrow windows fit where the order of the
+  // program does.
   void TryWindows() {
-    if (excess_bytes_ == 0 || std::exchange(windows_tried_, true)) return;
-    for (double lead : {0.0, 0.5}) {
-      for (double window : {2.0, 0.5, 0.1}) {  // in layers
-        if (lead > 0 && classes_.lanes() < 2) continue;
-        if (!Left()) return;
-        OrderRule rule{.lead_us = lead * layer_us_,
-                       .window_us = window * layer_us_};
-        if (TryRule(rule) || rule_.class_us.empty()) Keep(rule);
-        // The list scheduler knows little of when ops run. It gets a budget
-        // that is smaller by what it exceeded.
-        reserved_bytes_ += excess_bytes_;
-      }
+    if (std::exchange(windows_tried_, true)) return;
+    for (int window : {256, 128, 64, 32, 16, 8, 4}) {
+      if (!Left()) return;
+      OrderRule rule = rule_;
+      rule.window = window;
+      if (TryRule(rule)) Keep(std::move(rule));
     }
   }
 
-  void Keep(OrderRule rule) {
-    rule_ = std::move(rule);
-    rule_.class_us.resize(classes_.count(), 0);
-  }
+  void Keep(OrderRule rule) { rule_ = std::move(rule); }
 
   // Local search: a random move of the best rule so far, kept where the order
   // that it gives is better.
   void Climb() {
     constexpr double kSizes[] = {0.05, 0.2, 1.0};  // of a layer
-    if (rule_.class_us.empty()) return;
+    if (rule_.classes.empty()) return;
     while (Left()) {
       OrderRule rule = rule_;
       auto size = static_cast<size_t>(Random() * 3);
@@ -322,7 +332,8 @@ class Search {
   }
 
   double& DrawClass(OrderRule& rule) {
-    return rule.class_us[static_cast<size_t>(Random() * classes_.count())];
+    auto c = static_cast<size_t>(Random() * classes_.count());
+    return rule.classes[c].gain_us;
   }
 
   static constexpr uint64_t kSamples = 3;
@@ -337,10 +348,8 @@ class Search {
   double layer_us_ = 0;
   OrderRule rule_;
   OrderSearchResult result_;
-  double noisy_us_ = 0;       // of the best
-  int64_t excess_bytes_ = 0;  // of the last order, over the budget
-  bool windows_tried_ = false;
-  int64_t reserved_bytes_ = 0;  // of the budget, not for the list scheduler
+  double noisy_us_ = 0;  // of the best
+  bool over_budget_ = false, windows_tried_ = false;
 };
 
 }  // namespace

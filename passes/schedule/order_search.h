@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "passes/analysis/op_classes.h"
 #include "simulator/costed_program.h"
 #include "simulator/replay.h"
 
@@ -26,8 +27,14 @@ struct Merit {
   bool BetterThan(const Merit& other) const;
 };
 
-// A way to build an order: options of the list scheduler, and classes of ops
-// by number, which correspond in programs that differ in their layers only.
+// Of a class of ops: those that are equal, read equal ops, and lie in one lane.
+struct ClassPriority {
+  ClassKey key;
+  double gain_us = 0;
+};
+
+// A way to build an order: options of the list scheduler, and priorities of
+// classes of ops.
 struct OrderRule {
   double lookahead_us = 0;
   double stretch = 1;  // of collectives
@@ -36,10 +43,9 @@ struct OrderRule {
   // The same, but only where both could go on.
   double lead_us = 0;
   double collective_lookahead = 0;  // ListOptions::collective_lookahead
-  // Of late_release.h, in the order that the rule gives without it; 0: ops
-  // start as soon as they can.
-  double window_us = 0;
-  std::vector<double> class_us;  // priority gained; empty: none
+  int window = 0;                   // ListOptions::window
+  // Priority gained by classes of ops; empty: none.
+  std::vector<ClassPriority> classes;
 };
 
 struct OrderSearchOptions {
@@ -50,8 +56,9 @@ struct OrderSearchOptions {
   uint64_t seed = 1;
   // What orders are judged by: `contention` and `launch_scale`.
   ReplayOptions replay;
-  // To begin with, after the seeds. What has classes of another number than
-  // the program is left out.
+  // To begin with, after the seeds. They may be of a program with other layers
+  // or attributes: a class is the one with its exact key, or else the next one
+  // with a similar key (OrderSearchResult::lost).
   std::vector<OrderRule> rules;
 };
 
@@ -60,6 +67,8 @@ struct OrderSearchResult : Merit {
   NamedOrder best;
   OrderRule rule;  // the best of those tried
   int steps = 0;   // orders simulated
+  // Classes of given rules that gain priority and were not found.
+  int lost = 0;
   // The smallest peak of what was tried until something fitted, and of what
   // was faster then.
   int64_t least_peak_bytes = 0;
@@ -68,7 +77,9 @@ struct OrderSearchResult : Merit {
 // Never worse than the best of `seeds` (at least one) that fits the budget.
 //
 // First the list scheduler under a few rules: how far a stream looks ahead,
-// how far the lanes run apart, how slow collectives are beside computation.
+// how far the lanes run apart, how slow collectives are beside computation;
+// where one of them is over the budget, also how far ops run ahead of those
+// before them in the program.
 // Then local search on the best of these: classes of ops (those a program has
 // once a layer and lane, op_classes.h) gain or lose priority, all layers at
 // once, and what simulates faster is kept. Faster also means: on the whole when

@@ -31,6 +31,8 @@ constexpr int kShareOfWhole = 10;
 // Plans of the first round that are repeated on the whole program; each later
 // round has one more.
 constexpr size_t kFollowed = 2;
+// Later rounds rarely gain so much.
+constexpr double kFarBehind = 1.05;
 // How often a candidate that is too large because of gaps between its values is
 // searched again with a lower limit.
 constexpr int kTightenings = 3;
@@ -102,9 +104,18 @@ class Scheduler {
       ASYRA_RETURN_IF_ERROR(FollowBest(std::move(candidates), followed++));
       ImproveBest(steps / kShareOfWhole);
       ASYRA_RETURN_IF_ERROR(Consider());
-      if (best_ >= 0) result_.round_us.push_back(result_.optimized.makespan_us);
+      if (best_ < 0) continue;
+      result_.round_us.push_back(result_.optimized.makespan_us);
+      if (IsFarBehind()) break;
     }
     return absl::OkStatus();
+  }
+
+  // Compared after as many rounds, so that a larger budget changes nothing.
+  bool IsFarBehind() const {
+    size_t round = result_.round_us.size() - 1;
+    return round < options_.rival_us.size() &&
+           result_.round_us[round] > kFarBehind * options_.rival_us[round];
   }
 
   absl::Status Follow(const CandidatePlan& plan,
@@ -112,6 +123,11 @@ class Scheduler {
     absl::StatusOr<Candidate> candidate = search_->Make(program_, plan);
     if (!candidate.ok()) return Annotate(candidate.status(), plan.name);
     candidate->remarks = std::move(remarks);
+    if (candidate->found.lost > 0) {
+      candidate->remarks.push_back(fmt::format(
+          "schedule: {} priorities found with fewer layers are of no op here",
+          candidate->found.lost));
+    }
     entries_.push_back({*std::move(candidate)});
     return absl::OkStatus();
   }

@@ -46,6 +46,9 @@ struct ScheduleOptions {
   // About how many orders are simulated: as many SearchRounds as fit, at least
   // the first. The result depends on it, not on the machine that searches.
   int search_steps = kSearchSteps;
+  // Of another program that does the same, the best after each round: this
+  // search ends after a round where it is far behind it.
+  std::vector<double> rival_us;
   // Memory of a device that the step may use in all (CapacityBytes); 0: no
   // limit. None: the machine's memory, but schedules that do not fit are
   // allowed.

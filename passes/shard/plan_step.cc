@@ -311,9 +311,7 @@ class StepPlanner {
   }
 
   int64_t MemoryBytes() const {
-    const CostModel* model = options_.costs.model;
-    if (model == nullptr) return INT64_MAX;
-    return static_cast<int64_t>(model->machine().gpu.hbm_gib * (1 << 30));
+    return options_.memory_bytes == 0 ? INT64_MAX : options_.memory_bytes;
   }
 
   const Program& program_;

@@ -103,6 +103,60 @@ TEST(StrategySearch, StrategiesThatWereNotAskedForMayNotFit) {
   ExpectOnlySmallFits(sequence, replicated, both, "tp-strategy replicated");
 }
 
+CompileFlags Training() {
+  CompileFlags options;
+  options.model = "llama3-8b";
+  options.dims = {"layers=2", "batch=8", "seq=2048", "vocabulary=8192"};
+  options.dp = 8;
+  options.train.emplace();
+  options.tiles = 1;
+  options.search_steps = 200;
+  return options;
+}
+
+CompiledModel TrainedWith(CompileFlags options, const std::string& zero) {
+  options.train->zero = zero;
+  return ASYRA_VALUE(Compile(options));
+}
+
+// Whatever the estimate says, the schedule of every level decides.
+TEST(StrategySearch, LevelsOfZeroAreCompared) {
+  double fastest = 1e9, slowest = 0;
+  for (const char* zero : {"0", "2", "3"}) {
+    double us = TrainedWith(Training(), zero).schedule->optimized.makespan_us;
+    fastest = std::min(fastest, us);
+    slowest = std::max(slowest, us);
+  }
+  EXPECT_GT(slowest, 1.02 * fastest) << "the level makes no difference";
+  CompiledModel open = TrainedWith(Training(), "auto");
+  EXPECT_LE(open.schedule->optimized.makespan_us, 1.001 * fastest);
+  EXPECT_THAT(open.schedule->candidates,
+              Contains(Field(&ScheduleChoice::name, HasSubstr("zero 3"))));
+}
+
+// A budget that only the parts of parameters leave room for.
+TEST(StrategySearch, LevelsOfZeroFitTheBudget) {
+  CompileFlags options = Training();
+  options.scheduler = "serial";
+  auto bytes = [](const CompiledModel& model) {
+    for (const ScheduleChoice& choice : model.schedule->candidates) {
+      if (choice.rejected.empty()) return choice.device_bytes;
+    }
+    return int64_t{0};
+  };
+  auto of_0 = static_cast<double>(bytes(TrainedWith(options, "0")));
+  auto of_3 = static_cast<double>(bytes(TrainedWith(options, "3")));
+  ASSERT_LT(of_3, 0.8 * of_0);
+  options.capacity_gib = 1.05 * of_3 / kGib;
+  CompiledModel fits = TrainedWith(options, "auto");
+  EXPECT_TRUE(fits.schedule->fits);
+  EXPECT_LE(static_cast<double>(bytes(fits)), 1.05 * of_3);
+  options.capacity_gib = 0.5 * of_3 / kGib;
+  options.train->zero = "auto";
+  absl::StatusOr<CompiledModel> none = Compile(options);
+  EXPECT_TRUE(absl::IsResourceExhausted(none.status())) << none.status();
+}
+
 // A fault in a strategy that was not asked for is one all the same.
 TEST(StrategySearch, FaultsAreNoCandidates) {
   CompileOptions options = ASYRA_VALUE(OptionsOf(Options()));

@@ -1,6 +1,8 @@
 // Programs of fewer layers, of forward models and of training steps.
 #include "passes/schedule/shorten.h"
 
+#include <map>
+
 #include "absl/algorithm/container.h"
 #include "gtest/gtest.h"
 #include "ir/printer.h"
@@ -11,6 +13,8 @@
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
 #include "passes/schedule/bucket_candidates.h"
+#include "passes/schedule/order_search.h"
+#include "passes/schedule/reorder.h"
 #include "simulator/cost_model.h"
 
 namespace asyra {
@@ -105,6 +109,48 @@ TEST(Shorten, KeysOfCandidatesAreThoseOfTheWhole) {
     ++tiled;
   }
   EXPECT_GT(tiled, 10u);
+}
+
+// A rule keeps its priorities where numbers of classes differ.
+TEST(Shorten, PrioritiesOfClassesAreThoseOfTheWhole) {
+  Program whole = Step(10);
+  CostModel costs(*LoadMachine("h200x8"), whole.mesh);
+  Program shorter = Shorten(whole, 4);
+  PassContext context{.costs = &costs};
+  for (Program* program : {&whole, &shorter}) {
+    ASSERT_EQ(RunPasses(*program, "tile, start_collectives", context),
+              absl::OkStatus());
+  }
+  auto search = [&](const Program& program, std::vector<OrderRule> rules) {
+    return SearchOrder(CostedProgram(program, costs),
+                       {{"serial", SerialOrder(program)}},
+                       {.steps = 2, .rules = std::move(rules)});
+  };
+  OrderRule rule = search(shorter, {}).rule;
+  auto classes = static_cast<int>(rule.classes.size());
+  EXPECT_GT(classes, 100);
+  for (int c = 0; c < classes; ++c) rule.classes[c].gain_us = 1 + c;
+  OrderRule fewer = rule;
+  fewer.classes.erase(fewer.classes.begin() + classes / 2);
+  OrderSearchResult found = search(whole, {fewer});
+  // Of what the short program has at its ends.
+  EXPECT_LE(found.lost, classes / 10);
+  std::map<uint64_t, double> gains;
+  for (const ClassPriority& one : fewer.classes) {
+    gains[one.key.exact] = one.gain_us;
+  }
+  int kept = 0;
+  for (const ClassPriority& one : found.rule.classes) {
+    auto gain = gains.find(one.key.exact);
+    if (gain == gains.end()) continue;
+    EXPECT_EQ(one.gain_us, gain->second);
+    ++kept;
+  }
+  EXPECT_GE(kept, classes * 9 / 10);
+  // Of attributes that decisions set, classes do not depend.
+  PassContext decided = context;
+  ASSERT_EQ(RunPasses(shorter, "use_copy_engines", decided), absl::OkStatus());
+  EXPECT_EQ(search(shorter, {rule}).lost, 0);
 }
 
 }  // namespace
