@@ -302,7 +302,10 @@ class Scheduler {
         simulated = Simulate(program, *context_.costs);
         bytes = BytesOf(program, simulated);
       }
-      if (bytes > capacity_bytes_) entry.device_bytes = bytes;
+      if (bytes > capacity_bytes_) {
+        entry.device_bytes = bytes;
+        least_over_ = least_over_ == 0 ? bytes : std::min(least_over_, bytes);
+      }
       if (!Fits(entry)) return absl::OkStatus();
     }
     if (best_ >= 0 && simulated.makespan_us >= result_.optimized.makespan_us) {
@@ -350,6 +353,8 @@ class Scheduler {
       const Candidate& candidate = entry.candidate;
       if (!Asked(candidate.plan)) continue;
       int64_t bytes = DeviceBytes(entry, candidate.found.least_peak_bytes);
+      // Then gaps between values are what is too much.
+      if (bytes <= capacity_bytes_ && least_over_ > 0) bytes = least_over_;
       least = least == 0 ? bytes : std::min(least, bytes);
     }
     return absl::ResourceExhaustedError(fmt::format(
@@ -415,6 +420,7 @@ class Scheduler {
   std::optional<CandidateSearch> search_;
   std::vector<Entry> entries_;        // the first is the baseline
   int best_ = -1;                     // of these, the result's
+  int64_t least_over_ = 0;            // bytes of a device, with all gaps
   std::vector<std::string> remarks_;  // on the result
   ScheduleResult result_;
 };

@@ -61,7 +61,8 @@ struct PlanOptions {
   DimNames dim_names;  // of the inputs; may be empty
   // The level of ZeRO (zero.h); none: by memory and cost.
   std::optional<int> zero = 0;
-  int64_t memory_bytes = 0;  // of a device, for such a choice; 0: no limit
+  // Memory of a device, for such a choice. 0: no limit; none: the machine's.
+  std::optional<int64_t> memory_bytes;
   // The program is a part of a training step. Norms that are replicated under
   // tp are then so in backward too, where costs of ops not yet fused would
   // divide them along the features.

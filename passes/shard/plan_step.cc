@@ -12,6 +12,7 @@
 #include "passes/shard/solve_axes.h"
 #include "passes/shard/zero.h"
 #include "simulator/cost_model.h"
+#include "simulator/library_memory.h"
 
 namespace asyra {
 namespace {
@@ -311,7 +312,10 @@ class StepPlanner {
   }
 
   int64_t MemoryBytes() const {
-    return options_.memory_bytes == 0 ? INT64_MAX : options_.memory_bytes;
+    const CostModel* model = options_.costs.model;
+    int64_t bytes = options_.memory_bytes.value_or(
+        model == nullptr ? 0 : CapacityBytes(/*gib=*/-1, model->machine()));
+    return bytes == 0 ? INT64_MAX : bytes;
   }
 
   const Program& program_;

@@ -1,23 +1,30 @@
 // Gradients of random models (random_trained_model.h) in f64: against finite
 // differences of the loss, and on any mesh, tiled and fused, against one
-// device. ASYRA_SEED in the environment repeats a run.
+// device; and searched schedules of their training steps. ASYRA_SEED in the
+// environment repeats a run.
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
+#include "ir/support/check.h"
 #include "ir/verifier.h"
 #include "passes/fuse/fuse.h"
 #include "passes/pipeline.h"
 #include "passes/schedule/plan_memory.h"
 #include "passes/schedule/reorder.h"
+#include "passes/schedule/schedule.h"
 #include "passes/schedule/start_collectives.h"
 #include "passes/schedule/tile.h"
 #include "passes/shard/partition.h"
 #include "passes/train/attach_loss.h"
 #include "passes/train/differentiate.h"
 #include "simulator/cost_model.h"
+#include "simulator/library_memory.h"
+#include "simulator/simulate.h"
 #include "tests/schedules/on_streams.h"
 #include "tests/schedules/random_trained_model.h"
 #include "tests/support/sanitized.h"
@@ -103,6 +110,20 @@ Program LossOf(Program model) {
   return program;
 }
 
+// A check for each of so many seeds, until one fails; false if the environment
+// names the only one.
+template <typename Check>
+bool ForSeeds(int programs, Check check) {
+  const char* given = std::getenv("ASYRA_SEED");
+  uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+  if (given != nullptr) programs = 1;
+  for (int i = 0; i < programs && !testing::Test::HasFailure(); ++i) {
+    SCOPED_TRACE(fmt::format("ASYRA_SEED={}", first + i));
+    check(first + i);
+  }
+  return given == nullptr && !testing::Test::HasFailure();
+}
+
 struct Seen {
   int params = 0, without_gradient = 0, labels = 0;
   std::map<std::string, int> kinds;
@@ -147,16 +168,10 @@ void CheckSlopes(uint64_t seed, Seen* seen) {
 }
 
 TEST(TrainProperty, GradientsAreTheSlopesOfTheLoss) {
-  const char* given = std::getenv("ASYRA_SEED");
-  uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
-  int programs = given != nullptr ? 1 : kSanitized ? 200 : 1000;
+  int programs = kSanitized ? 200 : 1000;
   Seen seen;
-  for (int i = 0; i < programs; ++i) {
-    SCOPED_TRACE(fmt::format("ASYRA_SEED={}", first + i));
-    CheckSlopes(first + i, &seen);
-    if (HasFailure()) return;
-  }
-  if (given != nullptr) return;
+  auto check = [&](uint64_t seed) { CheckSlopes(seed, &seen); };
+  if (!ForSeeds(programs, check)) return;
   EXPECT_GE(seen.params, programs * 3);
   EXPECT_LE(seen.without_gradient, seen.params / 2);
   EXPECT_GE(seen.labels, programs / 4);
@@ -172,6 +187,19 @@ struct MeshSeen {
   int planned = 0, tiled = 0, fused = 0, searched = 0;
   int cut = 0;  // with a state cut over a data axis
 };
+
+// Planned by random costs. None if an axis has nothing to shard.
+std::optional<Program> Sharded(const Program& program, std::optional<int> zero,
+                               RandomChoice* choice, MeshSeen* seen) {
+  PlanOptions options;
+  options.costs = choice->RandomCosts();
+  options.zero = zero;
+  choice->SetStrategies(program.mesh, &options);
+  absl::StatusOr<ShardingPlan> plan = PlanWithAnyExperts(program, options);
+  if (!plan.ok()) return std::nullopt;
+  ++seen->planned;
+  return ASYRA_VALUE(Partition(program, *plan, options.costs));
+}
 
 // Fused, tiled, ordered, with memory planned: any of them or none.
 void ScheduleSome(RandomChoice* choice, Program* program, MeshSeen* seen) {
@@ -220,6 +248,21 @@ void ExpectNear(const Program& program, const std::vector<Tensor>& got,
   }
 }
 
+// That `local` computes what `single` does of random inputs.
+struct Compared {
+  std::vector<Tensor> inputs, want;
+};
+Compared ExpectSame(const Program& single, const Program& local, bool linear,
+                    double tolerance, RandomChoice* choice) {
+  EXPECT_EQ(Verify(local), absl::OkStatus()) << ToString(local);
+  Compared compared{InputsOf(single, linear, choice), {}};
+  compared.want = ASYRA_VALUE(Interpret(single, compared.inputs));
+  absl::StatusOr<std::vector<Tensor>> got = Interpret(local, compared.inputs);
+  EXPECT_TRUE(got.ok()) << got.status() << "\n" << ToString(local);
+  if (got.ok()) ExpectNear(local, *got, compared.want, tolerance);
+  return compared;
+}
+
 void CheckMesh(uint64_t seed, MeshSeen* seen) {
   RandomChoice choice(seed);
   bool linear = seed % 2 == 0;
@@ -227,36 +270,21 @@ void CheckMesh(uint64_t seed, MeshSeen* seen) {
   Program single = WithGradients(random.Build(linear ? 4 : 6));
   Program program = single;
   program.mesh = choice.RandomMesh();
-  PlanOptions options;
-  options.costs = choice.RandomCosts();
-  choice.SetStrategies(program.mesh, &options);
-  absl::StatusOr<ShardingPlan> plan = PlanWithAnyExperts(program, options);
-  if (!plan.ok()) return;  // an axis has nothing to shard
-  ++seen->planned;
-  absl::StatusOr<Program> local = Partition(program, *plan, options.costs);
-  ASSERT_TRUE(local.ok()) << local.status() << ToString(program);
+  std::optional<Program> local = Sharded(program, 0, &choice, seen);
+  if (!local.has_value()) return;
   ScheduleSome(&choice, &*local, seen);
-  EXPECT_EQ(Verify(*local), absl::OkStatus()) << ToString(*local);
-  std::vector<Tensor> inputs = InputsOf(single, linear, &choice);
-  std::vector<Tensor> want = ASYRA_VALUE(Interpret(single, inputs));
-  absl::StatusOr<std::vector<Tensor>> got = Interpret(*local, inputs);
-  ASSERT_TRUE(got.ok()) << got.status() << "\n" << ToString(*local);
-  ExpectNear(*local, *got, want, linear ? 0 : 1e-12);
+  Compared compared =
+      ExpectSame(single, *local, linear, linear ? 0 : 1e-12, &choice);
   if (!linear) return;
-  EXPECT_EQ(DifferenceOnStreams(*local, inputs, want, seed), "");
+  EXPECT_EQ(DifferenceOnStreams(*local, compared.inputs, compared.want, seed),
+            "");
 }
 
 TEST(TrainProperty, GradientsAreTheSameOnEveryMesh) {
-  const char* given = std::getenv("ASYRA_SEED");
-  uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
-  int programs = given != nullptr ? 1 : kSanitized ? 60 : 200;
+  int programs = kSanitized ? 60 : 200;
   MeshSeen seen;
-  for (int i = 0; i < programs; ++i) {
-    SCOPED_TRACE(fmt::format("ASYRA_SEED={}", first + i));
-    CheckMesh(first + i, &seen);
-    if (HasFailure()) return;
-  }
-  if (given != nullptr) return;
+  auto check = [&](uint64_t seed) { CheckMesh(seed, &seen); };
+  if (!ForSeeds(programs, check)) return;
   EXPECT_GE(seen.planned, programs / 2);
   EXPECT_GE(seen.tiled, programs / 20);
   EXPECT_GE(seen.fused, programs / 20);
@@ -289,6 +317,11 @@ bool HasCutState(const Program& program) {
 }
 
 // Every level of ZeRO, and what memory and costs choose.
+std::optional<int> RandomZero(RandomChoice* choice) {
+  auto zero = static_cast<int>(choice->Below(5));
+  return zero == 4 ? std::nullopt : std::optional(zero);
+}
+
 void CheckStep(uint64_t seed, MeshSeen* seen) {
   RandomChoice choice(seed);
   bool linear = seed % 2 == 0;
@@ -297,39 +330,98 @@ void CheckStep(uint64_t seed, MeshSeen* seen) {
   double clip = choice.Half() ? 1 : 0;
   Program single = Step(model, {}, clip);
   Program program = Step(model, choice.RandomMesh(), clip);
-  PlanOptions options;
-  options.costs = choice.RandomCosts();
-  choice.SetStrategies(program.mesh, &options);
-  options.zero = static_cast<int>(choice.Below(5));
-  if (*options.zero == 4) options.zero.reset();
-  absl::StatusOr<ShardingPlan> plan = PlanWithAnyExperts(program, options);
-  if (!plan.ok()) return;  // an axis has nothing to shard
-  ++seen->planned;
-  absl::StatusOr<Program> local = Partition(program, *plan, options.costs);
-  ASSERT_TRUE(local.ok()) << local.status() << ToString(program);
+  std::optional<Program> local =
+      Sharded(program, RandomZero(&choice), &choice, seen);
+  if (!local.has_value()) return;
   seen->cut += HasCutState(*local);
   ScheduleSome(&choice, &*local, seen);
-  EXPECT_EQ(Verify(*local), absl::OkStatus()) << ToString(*local);
-  std::vector<Tensor> inputs = InputsOf(single, linear, &choice);
-  std::vector<Tensor> want = ASYRA_VALUE(Interpret(single, inputs));
-  absl::StatusOr<std::vector<Tensor>> got = Interpret(*local, inputs);
-  ASSERT_TRUE(got.ok()) << got.status() << "\n" << ToString(*local);
-  ExpectNear(*local, *got, want, 1e-12);
+  ExpectSame(single, *local, linear, 1e-12, &choice);
 }
 
 TEST(TrainProperty, StepsAreTheSameOnEveryMesh) {
-  const char* given = std::getenv("ASYRA_SEED");
-  uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
-  int programs = given != nullptr ? 1 : kSanitized ? 40 : 150;
+  int programs = kSanitized ? 40 : 150;
   MeshSeen seen;
-  for (int i = 0; i < programs; ++i) {
-    SCOPED_TRACE(fmt::format("ASYRA_SEED={}", first + i));
-    CheckStep(first + i, &seen);
-    if (HasFailure()) return;
-  }
-  if (given != nullptr) return;
+  auto check = [&](uint64_t seed) { CheckStep(seed, &seen); };
+  if (!ForSeeds(programs, check)) return;
   EXPECT_GE(seen.planned, programs / 2);
   EXPECT_GE(seen.cut, programs / 10);
+}
+
+// What of searched schedules was seen.
+struct SearchSeen : MeshSeen {
+  int faster = 0, limited = 0, refused = 0;
+};
+
+// What the unscheduled program takes of a device.
+int64_t BaselineBytes(const Program& local, PassContext context) {
+  ScheduleOptions unsearched{.tiles = 1, .scheduler = "serial"};
+  ScheduleResult result = ASYRA_VALUE(Schedule(local, unsearched, context));
+  EXPECT_EQ(result.candidates[0].name, "baseline");
+  return result.candidates[0].device_bytes;
+}
+
+// A searched schedule is no slower than the unscheduled program, within the
+// budget, which may be smaller than what that takes, and computes the same.
+void CheckSearch(uint64_t seed, SearchSeen* seen) {
+  RandomChoice choice(seed);
+  bool linear = seed % 2 == 0;
+  RandomTrainedModel random(&choice, linear);
+  Program model = random.Build(linear ? 4 : 6);
+  double clip = choice.Half() ? 1 : 0;
+  Program single = Step(model, {}, clip);
+  Program program = Step(model, choice.RandomMesh(), clip);
+  std::optional<Program> local =
+      Sharded(program, RandomZero(&choice), &choice, seen);
+  if (!local.has_value()) return;
+  Machine machine = ASYRA_VALUE(
+      LoadMachine(choice.Pick({"h200x8", "a800x8", "rtx4090x8", "l4x8"})));
+  CostModel costs(machine, local->mesh);
+  PassContext context{.costs = &costs};
+  SimResult unscheduled = Simulate(*local, costs);
+  ScheduleOptions options{.search_steps = 200};
+  int64_t values = unscheduled.peak_bytes - unscheduled.weight_bytes;
+  double part = choice.Pick({0.0, 0.6, 1.0, 2.0});
+  if (part > 0) {
+    options.capacity_bytes =
+        BaselineBytes(*local, context) +
+        static_cast<int64_t>((part - 1) * static_cast<double>(values));
+    ++seen->limited;
+  }
+  absl::StatusOr<ScheduleResult> result = Schedule(*local, options, context);
+  if (!result.ok()) {
+    EXPECT_TRUE(absl::IsResourceExhausted(result.status())) << result.status();
+    // Small values take much more where they are aligned.
+    EXPECT_TRUE(part > 0 && part <= 1) << result.status();
+    ++seen->refused;
+    return;
+  }
+  double us = Simulate(result->program, costs).makespan_us;
+  EXPECT_LE(us, unscheduled.makespan_us * (1 + 1e-9));
+  seen->faster += us < 0.99 * unscheduled.makespan_us;
+  seen->tiled += result->tiles > 1;
+  if (part > 0) {
+    EXPECT_LE(ReportMemory(result->program, Simulate(result->program, costs),
+                           machine, 0)
+                  .device_bytes,
+              *options.capacity_bytes);
+  }
+  ExpectSame(single, result->program, linear, 1e-12, &choice);
+}
+
+TEST(TrainProperty, SearchedSchedulesAreNoSlowerWithinTheBudgetAndTheSame) {
+  int programs = kSanitized ? 10 : 60;
+  SearchSeen seen;
+  auto check = [&](uint64_t seed) { CheckSearch(seed, &seen); };
+  if (!ForSeeds(programs, check)) return;
+  std::string counts = fmt::format(
+      "{} planned, {} limited, {} refused, {} faster, {} tiled", seen.planned,
+      seen.limited, seen.refused, seen.faster, seen.tiled);
+  RecordProperty("seen", counts);
+  EXPECT_GE(seen.planned, programs / 2) << counts;
+  EXPECT_GE(seen.limited, programs / 4) << counts;
+  EXPECT_GE(seen.faster, programs / 8) << counts;
+  EXPECT_LE(seen.refused, programs / 3) << counts;
+  printf("%s\n", counts.c_str());
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ Program Step(const CostModel& costs, const Mesh& mesh) {
   return program;
 }
 
-// The order that hides most takes a quarter more memory than the unscheduled
+// The order that hides most takes a tenth more memory than the unscheduled
 // program: what backward reads of forward and needs no gradient for is done in
 // the first gap, gradients of weights in the last. With as much memory as the
 // unscheduled program takes, most of the gain is left.
@@ -42,7 +42,7 @@ TEST(TrainMemory, GapsAreFilledWithinTheMemoryOfTheUnscheduledProgram) {
     ASSERT_EQ(RunPasses(program, passes, context), absl::OkStatus());
     CostedProgram costed(program, costs);
     SimResult free = Replay(costed, ListScheduler(costed).Run());
-    EXPECT_GT(free.peak_bytes, unscheduled.peak_bytes * 6 / 5);
+    EXPECT_GT(free.peak_bytes, unscheduled.peak_bytes * 11 / 10);
     OrderSearchResult found =
         SearchOrder(costed, {{"segrr", SegmentedRoundRobin(program)}},
                     {.steps = 40, .memory_bytes = unscheduled.peak_bytes});

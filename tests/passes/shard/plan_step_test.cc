@@ -258,12 +258,12 @@ TEST(PlanStep, ZeroCutsWhatOtherAxesLeave) {
             "f32[4096@(dp,sp), 14336@tp]");
 }
 
-// 8 G parameters of 16 bytes do not fit into 140 GiB with their activations.
+// 10 G parameters of 16 bytes do not fit into 140 GiB with their activations.
 TEST(PlanStep, ZeroIsChosenByMemory) {
   EXPECT_EQ(WithZero(std::nullopt, {{"dp", 2}}, {{"layers", 3}})
                 .TypeOf("layer1.up_proj.weight.v"),
             "f32[14336, 4096]");
-  Step whole = WithZero(std::nullopt, {{"dp", 2}}, {{"layers", 32}});
+  Step whole = WithZero(std::nullopt, {{"dp", 2}}, {{"layers", 40}});
   EXPECT_EQ(whole.TypeOf("layer1.up_proj.weight.v"), "f32[14336@dp, 4096]");
 }
 
