@@ -232,6 +232,14 @@ std::vector<LiveBuffer> LiveBuffersAt(const Program& program,
   return live;
 }
 
+int64_t ResidentBytes(const Program& program) {
+  int64_t bytes = 0;
+  for (const Input& input : program.inputs) {
+    bytes += LocalBytes(program.type(input.value), program.mesh);
+  }
+  return bytes;
+}
+
 std::vector<ValueId> BufferOwners(const Program& program,
                                   absl::Span<const OpSpan> spans) {
   return Buffers(program, spans).owners();

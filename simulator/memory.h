@@ -37,6 +37,9 @@ struct MemoryProfile {
 MemoryProfile ReplayMemory(const Program& program,
                            absl::Span<const OpSpan> spans);
 
+// Bytes of a device that are resident throughout the step: inputs of all roles.
+int64_t ResidentBytes(const Program& program);
+
 struct LiveBuffer {
   ValueId value = kNoValue;  // whose buffer it is; views have none
   int64_t bytes = 0;

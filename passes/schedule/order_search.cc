@@ -13,6 +13,7 @@
 #include "passes/analysis/op_classes.h"
 #include "passes/schedule/cost_noise.h"
 #include "passes/schedule/list_scheduler.h"
+#include "simulator/memory.h"
 
 namespace asyra {
 namespace {
@@ -161,12 +162,8 @@ class Search {
   // What results may take of the budget.
   int64_t ResultBytes() const {
     if (options_.memory_bytes == 0) return 0;
-    const Program& program = costed_.program();
-    int64_t resident = 0;
-    for (const Input& input : program.inputs) {
-      resident += LocalBytes(program.type(input.value), program.mesh);
-    }
-    return std::max<int64_t>(1, options_.memory_bytes - resident);
+    return std::max<int64_t>(
+        1, options_.memory_bytes - ResidentBytes(costed_.program()));
   }
 
   // The critical path of one lane through one layer, roughly: what most classes

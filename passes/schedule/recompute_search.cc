@@ -12,6 +12,7 @@
 #include "passes/schedule/shorten.h"
 #include "simulator/cost_model.h"
 #include "simulator/library_memory.h"
+#include "simulator/memory.h"
 
 namespace asyra {
 namespace {
@@ -28,14 +29,6 @@ constexpr size_t kMostClasses = 24;
 constexpr int64_t kLeastBytes = 64 << 10;
 // So that what costs nothing by the draft is still better kept.
 constexpr double kLeastLossUs = 0.01;
-
-int64_t ResidentBytes(const Program& program) {
-  int64_t bytes = 0;
-  for (const Input& input : program.inputs) {
-    bytes += LocalBytes(program.type(input.value), program.mesh);
-  }
-  return bytes;
-}
 
 // The first so many are tried.
 int CountTried(const Stash& stash) {

@@ -39,15 +39,6 @@ constexpr int kTightenings = 3;
 // Of the makespan, what that must promise where another candidate fits.
 constexpr double kLeastGain = 0.01;
 
-// Bytes resident throughout the step.
-int64_t ResidentBytes(const Program& program) {
-  int64_t bytes = 0;
-  for (const Input& input : program.inputs) {
-    bytes += LocalBytes(program.type(input.value), program.mesh);
-  }
-  return bytes;
-}
-
 // A candidate of the whole program, and its results in the current order.
 struct Entry {
   Candidate candidate;

@@ -396,7 +396,10 @@ void CheckSearch(uint64_t seed, SearchSeen* seen) {
     return;
   }
   double us = Simulate(result->program, costs).makespan_us;
-  EXPECT_LE(us, unscheduled.makespan_us * (1 + 1e-9));
+  // Where the unscheduled program does not fit, what does may be slower.
+  if (part == 0 || part >= 1) {
+    EXPECT_LE(us, unscheduled.makespan_us * (1 + 1e-9));
+  }
   seen->faster += us < 0.99 * unscheduled.makespan_us;
   seen->tiled += result->tiles > 1;
   if (part > 0) {
