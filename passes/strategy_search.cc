@@ -201,9 +201,11 @@ StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
     } else if (Recompute() != "none") {
       ASYRA_ASSIGN_OR_RETURN(choice, recompute.Without(Recompute()));
     }
-    if (choice.has_value()) result.recompute = std::move(choice->report);
-    result.partitioned =
-        choice.has_value() ? std::move(choice->program) : strategy.program;
+    result.partitioned = strategy.program;
+    if (choice.has_value()) {
+      result.recompute = std::move(choice->report);
+      result.partitioned = std::move(choice->program);
+    }
     ASYRA_RETURN_IF_ERROR(Run(result.partitioned, fuse, result.context));
     std::string text = ToString(result.partitioned);
     if (absl::c_linear_search(seen_, text)) continue;

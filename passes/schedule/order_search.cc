@@ -38,7 +38,7 @@ class MovedClasses {
       if (key >= number.size()) number.resize(key + 1, -1);
       if (number[key] < 0 && !costed.op_costs()[i].is_free()) {
         number[key] = count();
-        auto lane = static_cast<uint64_t>(lanes_.of_op[i] + 1);
+        auto lane = static_cast<uint64_t>(lanes_.of_op[i]) + 1;
         keys_.push_back({keys[i].exact + lane, keys[i].similar + lane});
       }
       of_op_.push_back(number[key]);
