@@ -189,9 +189,10 @@ StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
   }
   RecomputeSearch recompute(strategy.program, fuse, strategy.context);
   // The last that was scheduled, whether it fits or not.
-  absl::StatusOr<std::optional<Scheduled>> last = std::nullopt;
+  std::optional<Scheduled> last;
   for (double share : kSharesOfCapacity) {
-    Scheduled result{.context = strategy.context};
+    Scheduled result;
+    result.context = strategy.context;
     std::optional<RecomputeChoice> choice;
     if (Recompute() == "auto") {
       double bytes = share * strategy.memory_share;
@@ -210,16 +211,11 @@ StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
     std::string text = ToString(result.partitioned);
     if (absl::c_linear_search(seen_, text)) continue;
     seen_.push_back(std::move(text));
-    absl::StatusOr<ScheduleResult> found =
-        Schedule(result.partitioned, schedule, result.context);
+    result.schedule = Schedule(result.partitioned, schedule, result.context);
+    const absl::StatusOr<ScheduleResult>& found = result.schedule;
     bool fits =
         found.ok() ? found->fits : !absl::IsResourceExhausted(found.status());
-    if (found.ok()) {
-      result.schedule = *std::move(found);
-      last = std::move(result);
-    } else {
-      last = found.status();
-    }
+    last = std::move(result);
     if (fits || Recompute() != "auto") break;
   }
   return last;
@@ -263,8 +259,10 @@ absl::Status StrategySearch::TryMoreRecompute() {
 // Schedules it. A strategy that was not asked for is rejected where it cannot
 // be scheduled.
 absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
-  absl::StatusOr<std::optional<Scheduled>> found =
-      ScheduleIfNew(strategy, search_steps);
+  ASYRA_ASSIGN_OR_RETURN(std::optional<Scheduled> scheduled,
+                         ScheduleIfNew(strategy, search_steps));
+  if (!scheduled.has_value()) return absl::OkStatus();
+  absl::StatusOr<ScheduleResult>& found = scheduled->schedule;
   if (!found.ok()) {
     // Schedule refuses what takes more memory than there is, or is not cut into
     // as many tiles as were asked for. All else is a fault.
@@ -278,26 +276,24 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
     Reject(strategy.name, found.status());
     return absl::OkStatus();
   }
-  if (!found->has_value()) return absl::OkStatus();
-  Scheduled& scheduled = **found;
-  strategy.us = scheduled.schedule.optimized.makespan_us;
+  strategy.us = found->optimized.makespan_us;
   strategy.fastest_us = strategy.us;
-  for (const ScheduleChoice& choice : scheduled.schedule.candidates) {
+  for (const ScheduleChoice& choice : found->candidates) {
     if (choice.makespan_us <= 0) continue;
     strategy.fastest_us = std::min(strategy.fastest_us, choice.makespan_us);
   }
   bool better = true;
   if (!result_->schedule.has_value()) {
-    result_->partitioned = std::move(scheduled.partitioned);
-    result_->schedule = std::move(scheduled.schedule);
+    result_->partitioned = std::move(scheduled->partitioned);
+    result_->schedule = *std::move(found);
   } else {
-    better = Compare(std::move(scheduled.schedule), strategy.name);
+    better = Compare(*std::move(found), strategy.name);
   }
   if (better) {
     best_ = strategy.name;
     best_tp_strategy_ = strategy.tp_strategy;
-    result_->recompute = std::move(scheduled.recompute);
-    remarks_ = std::move(scheduled.context.remarks);
+    result_->recompute = std::move(scheduled->recompute);
+    remarks_ = std::move(scheduled->context.remarks);
   }
   tried_.push_back(std::move(strategy));
   return absl::OkStatus();

@@ -64,7 +64,8 @@ class StrategySearch {
   struct Scheduled {
     Program partitioned;  // fused
     std::optional<RecomputeReport> recompute;
-    ScheduleResult schedule;
+    // Or why Schedule refuses.
+    absl::StatusOr<ScheduleResult> schedule = absl::UnknownError("");
     PassContext context;
   };
 
