@@ -187,7 +187,10 @@ StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
   if (options_.fuse) {
     fuse = FusePasses(options_.measured_only, options_.epilogues);
   }
-  RecomputeSearch recompute(strategy.program, fuse, strategy.context);
+  std::optional<RecomputeSearch> recompute;  // it looks for layers
+  if (Recompute() != "none") {
+    recompute.emplace(strategy.program, fuse, strategy.context);
+  }
   // The last that was scheduled, whether it fits or not.
   std::optional<Scheduled> last;
   for (double share : kSharesOfCapacity) {
@@ -198,9 +201,9 @@ StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
       double bytes = share * strategy.memory_share;
       bytes *= static_cast<double>(Capacity());
       ASYRA_ASSIGN_OR_RETURN(choice,
-                             recompute.Fit(static_cast<int64_t>(bytes)));
-    } else if (Recompute() != "none") {
-      ASYRA_ASSIGN_OR_RETURN(choice, recompute.Without(Recompute()));
+                             recompute->Fit(static_cast<int64_t>(bytes)));
+    } else if (recompute.has_value()) {
+      ASYRA_ASSIGN_OR_RETURN(choice, recompute->Without(Recompute()));
     }
     result.partitioned = strategy.program;
     if (choice.has_value()) {

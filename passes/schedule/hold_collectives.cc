@@ -36,6 +36,22 @@ class Holder {
     }
   }
 
+  // Of computation, of one layer: of the most frequent matmul.
+  double LayerUs() const {
+    std::vector<int> classes = OpClasses(program_);
+    std::vector<int> members(program_.ops.size(), 0);
+    double sum_us = 0;
+    int most = 1;
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      if (program_.ops[i].is_collective()) continue;
+      sum_us += op_costs_[i].time_us;
+      if (program_.ops[i].def->name == "matmul") {
+        most = std::max(most, ++members[classes[i]]);
+      }
+    }
+    return sum_us / most;
+  }
+
   // How many are held.
   int Hold(double window_us) {
     window_us_ = window_us;
@@ -180,29 +196,11 @@ class Holder {
   std::priority_queue<Wait, std::vector<Wait>, std::greater<>> done_;
 };
 
-// Of computation, of one layer.
-double LayerUs(const Program& program, const CostModel& costs) {
-  std::vector<OpCost> op_costs = EstimateCosts(program, costs);
-  std::vector<int> classes = OpClasses(program);
-  std::vector<int> members(program.ops.size(), 0);
-  double sum_us = 0;
-  int most = 1;
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    if (program.ops[i].is_collective()) continue;
-    sum_us += op_costs[i].time_us;
-    if (program.ops[i].def->name == "matmul") {
-      most = std::max(most, ++members[classes[i]]);
-    }
-  }
-  return sum_us / most;
-}
-
 }  // namespace
 
-int HoldCollectives(Program& program, const CostModel& costs,
-                    double window_us) {
+int HoldCollectives(Program& program, const CostModel& costs, double layers) {
   Holder holder(program, costs);
-  int held = holder.Hold(window_us);
+  int held = holder.Hold(layers * holder.LayerUs());
   program.ops = holder.Ordered();
   return held;
 }
@@ -214,8 +212,7 @@ absl::StatusOr<bool> HoldCollectivesPass(Program& program,
   double layers = options.Float("layers");
   if (layers < 0)
     return Invalid("layers is {}, it must not be negative", layers);
-  int held = HoldCollectives(program, *context.costs,
-                             layers * LayerUs(program, *context.costs));
+  int held = HoldCollectives(program, *context.costs, layers);
   if (held == 0) {
     context.Remark("hold_collectives: none could start long before it is read");
   }

@@ -12,16 +12,16 @@
 namespace asyra {
 
 // A collective whose operands stay in memory anyway, or take less of it than
-// its results, starts `after` the op that ends at least `window_us` before the
-// first reader of its results starts, along what that reader depends on, and
-// moves in the text behind that op. The wait of a collective that alone reads
-// its operands comes at most so much computation behind the collective in the
-// text. Ops count with their time alone. Returns how many collectives are held.
-// The program is scheduled.
-int HoldCollectives(Program& program, const CostModel& costs, double window_us);
+// its results, starts `after` the op that ends at least so many layers before
+// the first reader of its results starts, along what that reader depends on,
+// and moves in the text behind that op. The wait of a collective that alone
+// reads its operands comes at most so much computation behind the collective in
+// the text. A layer is the time of all computation by the most frequent matmul;
+// ops count with their time alone. Returns how many collectives are held. The
+// program is scheduled.
+int HoldCollectives(Program& program, const CostModel& costs, double layers);
 
-// The pass. Option: layers, the window as a number of layers, by the time of
-// all computation and the most frequent matmul.
+// The pass. Option: layers.
 absl::StatusOr<bool> HoldCollectivesPass(Program& program,
                                          const PassOptions& options,
                                          PassContext& context);

@@ -143,13 +143,16 @@ absl::StatusOr<DraftStep> RecomputeSearch::DraftOf(Program program,
 
 // Of the whole program.
 absl::StatusOr<RecomputeChoice> RecomputeSearch::ChoiceOf(
-    const ClassSet& dropped) const {
+    const ClassSet& dropped) {
   RecomputeChoice choice;
   RecomputeReport& report = choice.report;
   for (int c : dropped) report.values.push_back(stash_.classes()[c].name);
   report.count = static_cast<int>(OpsOf(dropped).size());
   ASYRA_ASSIGN_OR_RETURN(choice.program, Drop(dropped));
-  ASYRA_ASSIGN_OR_RETURN(report.kept, DraftOf(program_, 0));
+  if (!kept_.has_value()) {
+    ASYRA_ASSIGN_OR_RETURN(kept_, DraftOf(program_, 0));
+  }
+  report.kept = *kept_;
   ASYRA_ASSIGN_OR_RETURN(report.dropped, DraftOf(choice.program, 0));
   return choice;
 }

@@ -69,7 +69,7 @@ class RecomputeSearch {
   absl::StatusOr<Program> Drop(const ClassSet& classes) const;
   absl::StatusOr<DraftStep> Draft(const ClassSet& dropped);
   absl::StatusOr<DraftStep> DraftOf(Program program, int64_t cut_bytes) const;
-  absl::StatusOr<RecomputeChoice> ChoiceOf(const ClassSet& dropped) const;
+  absl::StatusOr<RecomputeChoice> ChoiceOf(const ClassSet& dropped);
   absl::Status ValueEach();
   std::vector<int> ByLoss() const;
   absl::StatusOr<ClassSet> DropByKnapsack();
@@ -84,6 +84,7 @@ class RecomputeSearch {
   const int64_t resident_bytes_;
   int64_t values_bytes_ = 0;  // what may be live beside these; 0: any number
   std::map<ClassSet, DraftStep> drafts_;
+  std::optional<DraftStep> kept_;     // of the whole program
   std::vector<double> lost_us_;       // by class
   std::vector<int64_t> saved_bytes_;  // by class
 };

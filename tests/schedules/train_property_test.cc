@@ -325,16 +325,23 @@ std::optional<int> RandomZero(RandomChoice* choice) {
   return zero == 4 ? std::nullopt : std::optional(zero);
 }
 
+// A step of a random model on a random mesh, if it can be sharded, and in
+// `single` on one device.
+std::optional<Program> RandomStep(RandomChoice* choice, bool linear,
+                                  Program* single, MeshSeen* seen) {
+  RandomTrainedModel random(choice, linear);
+  Program model = random.Build(linear ? 4 : 6);
+  double clip = choice->Half() ? 1 : 0;
+  *single = Step(model, {}, clip);
+  Program program = Step(model, choice->RandomMesh(), clip);
+  return Sharded(program, RandomZero(choice), choice, seen);
+}
+
 void CheckStep(uint64_t seed, MeshSeen* seen) {
   RandomChoice choice(seed);
   bool linear = seed % 2 == 0;
-  RandomTrainedModel random(&choice, linear);
-  Program model = random.Build(linear ? 4 : 6);
-  double clip = choice.Half() ? 1 : 0;
-  Program single = Step(model, {}, clip);
-  Program program = Step(model, choice.RandomMesh(), clip);
-  std::optional<Program> local =
-      Sharded(program, RandomZero(&choice), &choice, seen);
+  Program single;
+  std::optional<Program> local = RandomStep(&choice, linear, &single, seen);
   if (!local.has_value()) return;
   seen->cut += HasCutState(*local);
   ScheduleSome(&choice, &*local, seen);
@@ -427,13 +434,8 @@ int64_t BaselineBytes(const Program& local, PassContext context) {
 void CheckSearch(uint64_t seed, SearchSeen* seen) {
   RandomChoice choice(seed);
   bool linear = seed % 2 == 0;
-  RandomTrainedModel random(&choice, linear);
-  Program model = random.Build(linear ? 4 : 6);
-  double clip = choice.Half() ? 1 : 0;
-  Program single = Step(model, {}, clip);
-  Program program = Step(model, choice.RandomMesh(), clip);
-  std::optional<Program> local =
-      Sharded(program, RandomZero(&choice), &choice, seen);
+  Program single;
+  std::optional<Program> local = RandomStep(&choice, linear, &single, seen);
   if (!local.has_value()) return;
   Machine machine = ASYRA_VALUE(
       LoadMachine(choice.Pick({"h200x8", "a800x8", "rtx4090x8", "l4x8"})));
