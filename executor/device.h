@@ -57,9 +57,17 @@ class Device {
   // Errors: ResourceExhausted, naming what is asked and what is left.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
       int64_t bytes) = 0;
+  // Memory of the host that copies to and from the device read and write
+  // without waiting. Errors: the system's.
+  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(
+      int64_t bytes) = 0;
   // `failure` outlives the stream, `name` is for people.
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
       std::string_view name, StreamUse use, Failure* failure) = 0;
+  // A stream of the caller's own, which outlives the result: a cudaStream_t.
+  // Error: the device has no streams of others.
+  virtual absl::StatusOr<std::unique_ptr<Stream>> WrapStream(
+      void* native, Failure* failure) = 0;
   virtual std::unique_ptr<Event> CreateEvent(bool timed) = 0;
   // Records what `enqueue` enqueues on `streams` without running it; each
   // replay enqueues all of it at little cost. The other streams begin with an

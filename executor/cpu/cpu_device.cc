@@ -105,9 +105,18 @@ class CpuDevice : public Device {
     return std::make_unique<CpuMemory>(data, bytes, in_use_);
   }
 
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(
+      int64_t bytes) override {
+    return Allocate(bytes);
+  }
+
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
       std::string_view name, StreamUse use, Failure* failure) override {
     return std::make_unique<CpuStream>(name, use, threads_, failure);
+  }
+
+  absl::StatusOr<std::unique_ptr<Stream>> WrapStream(void*, Failure*) override {
+    return Unimplemented("the cpu has no streams of others");
   }
 
   std::unique_ptr<Event> CreateEvent(bool timed) override {

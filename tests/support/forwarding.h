@@ -52,6 +52,14 @@ class ForwardingDevice : public Device {
       int64_t bytes) override {
     return device_->Allocate(bytes);
   }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(
+      int64_t bytes) override {
+    return device_->AllocateHost(bytes);
+  }
+  absl::StatusOr<std::unique_ptr<Stream>> WrapStream(
+      void* native, Failure* failure) override {
+    return device_->WrapStream(native, failure);
+  }
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
       std::string_view name, StreamUse use, Failure* failure) override {
     return device_->CreateStream(name, use, failure);
