@@ -26,8 +26,9 @@ inline constexpr double kFirstLossScaleLog2 = 16;
 // as ir/ops/optim.cc has them. Moments are states of the params' names with
 // `.m`, `.v` or `.velocity` behind; they begin as zeros. `decay` is for params
 // that `decay_of` matches whole, "matrices" for those of rank 2 and more.
-// With a loss_scale (differentiate) a step whose norm is not finite changes
-// nothing and halves the scale; kStepsToDouble steps without one double it.
+// A step whose norm is not finite changes nothing. With a loss_scale
+// (differentiate) it halves the scale; kStepsToDouble steps without one double
+// it.
 // Outputs are then `loss`, `norm`, `loss_count` and the new values.
 // Errors: no gradients; a regular expression that is none or matches no param.
 absl::StatusOr<bool> AttachUpdates(Program& program, const PassOptions& options,
