@@ -1,5 +1,5 @@
-// The header of a safetensors file: 8 bytes of length, JSON that says where each
-// tensor is in the data behind it, and spaces up to a multiple of 8.
+// The header of a safetensors file: 8 bytes of length, JSON that says where
+// each tensor is in the data behind it, and spaces up to a multiple of 8.
 #pragma once
 
 #include <map>

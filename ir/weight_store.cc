@@ -79,8 +79,9 @@ absl::StatusOr<Tensor> ReadTensor(
     }
   }
   if (bytes != offsets[1] - offsets[0]) {
-    return Invalid("{}{} has {} bytes, data_offsets span {}", SafetensorsName(dtype),
-                   ShapeToString(shape), bytes, offsets[1] - offsets[0]);
+    return Invalid("{}{} has {} bytes, data_offsets span {}",
+                   SafetensorsName(dtype), ShapeToString(shape), bytes,
+                   offsets[1] - offsets[0]);
   }
   const char* first = data.data() + offsets[0];
   return Tensor::View(dtype, shape, reinterpret_cast<const std::byte*>(first),

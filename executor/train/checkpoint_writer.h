@@ -53,9 +53,9 @@ class CheckpointWriter {
   // are the mesh's devices. All ranks call it with equal arguments. Makes the
   // directory, and removes what unfinished writers left in it; a directory has
   // one writer at a time.
-  // Errors, the same on all ranks: a directory that cannot be made or written,
-  // or that another rank does not see; values that are partial or named twice;
-  // ranks whose values differ.
+  // Errors, on all ranks: a directory that cannot be made or written; values
+  // that are partial or named twice; ranks whose values differ; a world of
+  // another size than the mesh.
   static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(
       const std::string& directory, std::vector<CheckpointValue> values,
       const Mesh& mesh, Communicator* world,
@@ -70,8 +70,8 @@ class CheckpointWriter {
   // the run's state: after an error the run can go on, and Save may be called
   // again.
   // Errors, the same on all ranks: the system's, naming the file, such as a
-  // full disk with the bytes that are needed; `read`'s, naming the value; a
-  // value of another type than its local one.
+  // full disk with the bytes that are needed; a file that a rank does not see;
+  // `read`'s, naming the value; a value of another type than its local one.
   virtual absl::Status Save(const CheckpointInfo& info, ReadLocal read) = 0;
 
   // Waits until what Save began is complete. All ranks call it. The error of
