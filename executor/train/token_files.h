@@ -21,7 +21,8 @@ enum class TokenForm : uint8_t {
   kU32,
 };
 
-// Files one behind the other as one sequence of tokens; mapped, not read.
+// Files one behind the other as one sequence of tokens, which are read when
+// they are asked for.
 // Thread-safe.
 class TokenFiles {
  public:
@@ -38,7 +39,7 @@ class TokenFiles {
   bool is_bytes() const { return is_bytes_; }
   size_t num_files() const { return files_.size(); }
 
-  // Fills `to` with the tokens from `begin` on; they exist. Error: a disk that
+  // Fills `to` with the tokens from `begin` on; they exist. Errors: a disk that
   // cannot be read; a token of `limit` or more, naming file and position.
   absl::Status Read(int64_t begin, int64_t limit, absl::Span<int64_t> to) const;
 
@@ -52,6 +53,10 @@ class TokenFiles {
     int64_t header_bytes = 0, token_bytes = 1;
     int64_t begin = 0, size = 0;  // tokens: of the files before, of this one
   };
+  // Of one file, from its token `at` on.
+  absl::Status ReadFrom(const File& file, int64_t at,
+                        absl::Span<int64_t> to) const;
+
   std::vector<File> files_;
   int64_t size_ = 0;
   bool is_bytes_ = true;
