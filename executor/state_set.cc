@@ -52,15 +52,24 @@ absl::StatusOr<Tensor> StateSet::Get(std::string_view name) {
 }
 
 absl::Status StateSet::Set(std::string_view name, const Tensor& local) {
+  return Write(name, local.dtype(), local.shape(), local.data());
+}
+
+absl::Status StateSet::Set(std::string_view name, const DeviceView& local) {
+  return Write(name, local.dtype, local.shape, local.data);
+}
+
+absl::Status StateSet::Write(std::string_view name, DType dtype,
+                             const Shape& shape, const void* from) {
   ASYRA_ASSIGN_OR_RETURN(State * state, FindOrList(name));
   Type type = state->type.Local(mesh_);
-  if (local.dtype() != type.dtype || local.shape() != type.shape()) {
+  if (dtype != type.dtype || shape != type.shape()) {
     return Invalid("state %{} is {}{} on a rank, {}{} is given", name,
                    ToString(type.dtype), ShapeToString(type.shape()),
-                   ToString(local.dtype()), ShapeToString(local.shape()));
+                   ToString(dtype), ShapeToString(shape));
   }
   stream_->Wait(*last_use_);
-  device_.CopyToDevice(state->data, local.data(), local.bytes(), *stream_);
+  device_.CopyToDevice(state->data, from, type.bytes(), *stream_);
   stream_->Record(*last_use_);
   ASYRA_RETURN_IF_ERROR(stream_->Synchronize());
   state->is_set = true;

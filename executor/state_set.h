@@ -21,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/device.h"
+#include "executor/device_view.h"
 #include "ir/program.h"
 #include "ir/tensor.h"
 
@@ -60,6 +61,8 @@ class StateSet {
   // Replaces it for all steps that start from here on. Error also: another type
   // or shape than this rank's part has.
   absl::Status Set(std::string_view name, const Tensor& local);
+  // The same from memory of the device, which stays valid until it returns.
+  absl::Status Set(std::string_view name, const DeviceView& local);
 
   // For executors -----------------------------------------------------------
 
@@ -75,6 +78,8 @@ class StateSet {
  private:
   explicit StateSet(Device& device) : device_(device) {}
   absl::StatusOr<State*> FindOrList(std::string_view name);
+  absl::Status Write(std::string_view name, DType dtype, const Shape& shape,
+                     const void* from);
   absl::Status CheckMesh(const Program& program);
   absl::Status Fill(DeviceMemory& memory);
 

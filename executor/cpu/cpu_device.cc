@@ -88,6 +88,8 @@ class CpuDevice : public Device {
 
   std::string_view name() const override { return "cpu"; }
 
+  int64_t BytesLeft() override { return limit_ - in_use_->load(); }
+
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
       int64_t bytes) override {
     int64_t before = in_use_->fetch_add(bytes);

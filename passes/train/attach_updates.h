@@ -1,18 +1,12 @@
 // The optimizer's part of a training step.
 #pragma once
 
+#include "ir/training_names.h"
 #include "passes/pass.h"
 
 namespace asyra {
 
-// Names of what a training step takes and gives besides.
-inline constexpr char kRate[] = "rate";       // data, a number
-inline constexpr char kStepCount[] = "step";  // state, steps that were made
-inline constexpr char kLoss[] = "loss";       // output: sum / count
-inline constexpr char kNorm[] = "norm";       // output: before clipping
-// State: the binary logarithm of the loss scale over the first one, which is
-// 2^16 over the terms of the loss.
-inline constexpr char kLossScaleLog2[] = "loss_scale_log2";
+// The first loss scale is 2 to it over the terms of the loss.
 inline constexpr double kFirstLossScaleLog2 = 16;
 
 // Of a program with the outputs of attach_loss and differentiate: makes it a

@@ -48,6 +48,7 @@ class ForwardingDevice : public Device {
       : device_(std::move(device)) {}
   std::string_view name() const override { return device_->name(); }
   int64_t BytesInUse() override { return device_->BytesInUse(); }
+  int64_t BytesLeft() override { return device_->BytesLeft(); }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
       int64_t bytes) override {
     return device_->Allocate(bytes);

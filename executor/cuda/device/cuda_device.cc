@@ -78,6 +78,13 @@ class CudaDevice : public Device {
     return static_cast<int64_t>(all - left);
   }
 
+  int64_t BytesLeft() override {
+    OnGpu gpu(options_.ordinal);
+    size_t left = 0, all = 0;
+    if (cudaMemGetInfo(&left, &all) != cudaSuccess) return INT64_MAX;
+    return static_cast<int64_t>(left);
+  }
+
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
       int64_t bytes) override {
     OnGpu gpu(options_.ordinal);
