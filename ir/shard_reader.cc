@@ -1,92 +1,27 @@
 #include "ir/shard_reader.h"
 
-#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
+#include "ir/shard_runs.h"
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
 
 namespace asyra {
 namespace {
 
-// A device's part of one dimension: [start, start + size) of the stored
-// elements, at the beginning of `local` ones.
-struct Span1D {
-  int64_t start, size, local;
-};
-
-std::vector<Span1D> SpansOf(const Tensor& whole, const Type& type,
-                            const Mesh& mesh, int64_t device) {
-  std::vector<Span1D> spans;
-  for (int d = 0; d < type.rank(); ++d) {
-    const Dim& dim = type.dims[d];
-    int64_t local = dim.size / mesh.size(dim.axes);
-    int64_t start = std::min(ShardStart(dim, mesh, device), whole.size(d));
-    spans.push_back({start, std::min(local, whole.size(d) - start), local});
+// `run` of `whole`, at its place in the shard that begins at `shard`.
+absl::Status ReadRun(const Tensor& whole, ShardRun run, std::byte* shard) {
+  int64_t element = SizeOf(whole.dtype());
+  size_t bytes = run.count * element;
+  std::byte* to = shard + run.shard * element;
+  if (whole.source() != nullptr) {
+    return whole.source()->Read(whole.source_offset() + run.whole * element,
+                                {to, bytes});
   }
-  return spans;
+  std::memcpy(to, whole.data() + run.whole * element, bytes);
+  return absl::OkStatus();
 }
-
-// Reads element by element of the outer dimensions, one run of bytes for the
-// inner ones that are contiguous.
-class ShardReader {
- public:
-  ShardReader(const Tensor& whole, std::vector<Span1D> spans)
-      : whole_(whole),
-        spans_(std::move(spans)),
-        element_(SizeOf(whole.dtype())) {
-    // Dimensions from `inner_` on are taken whole, so that a run is a stretch
-    // of the dimension before them.
-    inner_ = whole.rank();
-    while (inner_ > 0) {
-      const Span1D& span = spans_[inner_ - 1];
-      if (span.size != whole.size(inner_ - 1) || span.size != span.local) break;
-      --inner_;
-    }
-    for (int d = inner_; d < whole.rank(); ++d) row_ *= whole.size(d);
-  }
-
-  absl::Status ReadInto(Tensor* shard) {
-    for (const Span1D& span : spans_) {
-      if (span.size <= 0) return absl::OkStatus();  // all of it is padding
-    }
-    return Read(0, 0, 0, shard->mutable_data());
-  }
-
- private:
-  // `from` and `to` count elements of the dimensions before `dim`.
-  absl::Status Read(int dim, int64_t from, int64_t to, std::byte* out) {
-    if (dim >= inner_) return ReadRun(from * row_, to * row_, row_, out);
-    const Span1D& span = spans_[dim];
-    from = from * whole_.size(dim) + span.start;
-    to *= span.local;
-    if (dim == inner_ - 1) {
-      return ReadRun(from * row_, to * row_, span.size * row_, out);
-    }
-    for (int64_t i = 0; i < span.size; ++i) {
-      ASYRA_RETURN_IF_ERROR(Read(dim + 1, from + i, to + i, out));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status ReadRun(int64_t from, int64_t to, int64_t count,
-                       std::byte* out) {
-    size_t bytes = count * element_;
-    if (whole_.source() != nullptr) {
-      return whole_.source()->Read(whole_.source_offset() + from * element_,
-                                   {out + to * element_, bytes});
-    }
-    std::memcpy(out + to * element_, whole_.data() + from * element_, bytes);
-    return absl::OkStatus();
-  }
-
-  const Tensor& whole_;
-  const std::vector<Span1D> spans_;
-  const int64_t element_;
-  int inner_;        // dimensions from here on are contiguous
-  int64_t row_ = 1;  // elements of these
-};
 
 }  // namespace
 
@@ -103,8 +38,10 @@ absl::StatusOr<Tensor> ReadShard(const Tensor& whole, const Type& type,
     return Shard(whole, type, mesh, device);
   }
   Tensor shard(type.dtype, type.Local(mesh).shape());
-  ShardReader reader(whole, SpansOf(whole, type, mesh, device));
-  ASYRA_RETURN_IF_ERROR(reader.ReadInto(&shard));
+  std::byte* bytes = shard.mutable_data();
+  ASYRA_RETURN_IF_ERROR(ForEachShardRun(
+      whole.shape(), type, mesh, device,
+      [&](ShardRun run) { return ReadRun(whole, run, bytes); }));
   return shard;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "ir/safetensors.h"
 #include "ir/support/file.h"
 #include "ir/support/mapped_file.h"
 #include "ir/support/status.h"
@@ -16,19 +17,6 @@ using nlohmann::json;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr size_t kMaxRank = 16;
 
-struct DTypeName {
-  DType dtype;
-  std::string_view name;
-};
-constexpr DTypeName kDTypeNames[] = {
-    {DType::kBool, "BOOL"}, {DType::kI32, "I32"},   {DType::kI64, "I64"},
-    {DType::kF16, "F16"},   {DType::kBF16, "BF16"}, {DType::kF32, "F32"},
-    {DType::kF64, "F64"}};
-
-std::string_view FormatName(DType dtype) {
-  return kDTypeNames[static_cast<int>(dtype)].name;
-}
-
 const json* Field(const json& object, const char* name) {
   auto found = object.find(name);
   return found == object.end() ? nullptr : &*found;
@@ -40,8 +28,8 @@ absl::StatusOr<DType> ReadDType(const json& entry) {
     return Invalid("dtype is missing");
   }
   const std::string& name = *field->get_ptr<const std::string*>();
-  for (const DTypeName& known : kDTypeNames) {
-    if (known.name == name) return known.dtype;
+  for (DType known : kAllDTypes) {
+    if (SafetensorsName(known) == name) return known;
   }
   return Invalid("unknown element type {}", name);
 }
@@ -91,8 +79,9 @@ absl::StatusOr<Tensor> ReadTensor(
     }
   }
   if (bytes != offsets[1] - offsets[0]) {
-    return Invalid("{}{} has {} bytes, data_offsets span {}", FormatName(dtype),
-                   ShapeToString(shape), bytes, offsets[1] - offsets[0]);
+    return Invalid("{}{} has {} bytes, data_offsets span {}",
+                   SafetensorsName(dtype), ShapeToString(shape), bytes,
+                   offsets[1] - offsets[0]);
   }
   const char* first = data.data() + offsets[0];
   return Tensor::View(dtype, shape, reinterpret_cast<const std::byte*>(first),
@@ -156,34 +145,17 @@ absl::StatusOr<std::shared_ptr<const WeightStore>> ReadWeights(
 }
 
 absl::Status WriteWeights(const WeightStore& weights, const std::string& path) {
-  // Widest elements first, as the format's own writer does, so that every
-  // tensor is aligned without holes.
-  std::vector<const std::pair<const std::string, Tensor>*> order;
-  for (const auto& entry : weights) order.push_back(&entry);
-  std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) {
-    return SizeOf(a->second.dtype()) > SizeOf(b->second.dtype());
-  });
-  json header = json::object();
-  std::vector<std::string_view> pieces(2);
-  int64_t at = 0;
-  for (const auto* entry : order) {
-    const Tensor& tensor = entry->second;
-    header[entry->first] = {{"dtype", FormatName(tensor.dtype())},
-                            {"shape", tensor.shape()},
-                            {"data_offsets", {at, at + tensor.bytes()}}};
-    at += tensor.bytes();
-    pieces.push_back(BytesOf(tensor));
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& [name, tensor] : weights) {
+    entries.push_back({name, tensor.dtype(), tensor.shape()});
   }
-  std::string text =
-      header.dump(-1, ' ', false, json::error_handler_t::replace);
-  // JSON holds UTF-8 only; other names come back changed.
-  if (json::parse(text) != header) {
-    return Invalid("{}: a tensor's name is not UTF-8", path);
+  PlaceEntries(&entries);
+  absl::StatusOr<std::string> header = SafetensorsHeader(entries);
+  if (!header.ok()) return Annotate(header.status(), path);
+  std::vector<std::string_view> pieces = {*header};
+  for (const SafetensorsEntry& entry : entries) {
+    pieces.push_back(BytesOf(*weights.Find(entry.name)));
   }
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  uint64_t length = text.size();
-  pieces[0] = {reinterpret_cast<const char*>(&length), sizeof(length)};
-  pieces[1] = text;
   return WriteFileAtomically(path, pieces);
 }
 

@@ -1,0 +1,201 @@
+#include "executor/train/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "executor/train/checkpoint_layout.h"
+#include "ir/shard_reader.h"
+#include "ir/support/file.h"
+#include "ir/support/status.h"
+#include "nlohmann/json.hpp"
+
+namespace asyra {
+namespace {
+
+using nlohmann::json;
+
+std::string PathIn(const std::string& folder, const std::string& name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
+// The param that a state is named after and shares the shape of, or null.
+const Input* ParamOf(const Program& program, const Input& state) {
+  std::string_view name = program.value_name(state.value);
+  for (const Input& input : program.inputs) {
+    if (input.role != InputRole::kParam) continue;
+    const std::string& param = program.value_name(input.value);
+    if (name.size() > param.size() && name.starts_with(param) &&
+        name[param.size()] == '.' &&
+        program.type(input.value).shape() ==
+            program.type(state.value).shape()) {
+      return &input;
+    }
+  }
+  return nullptr;
+}
+
+absl::Status CheckSize(const std::string& path, int64_t bytes) {
+  std::error_code error;
+  auto size = static_cast<int64_t>(std::filesystem::file_size(path, error));
+  if (error) return NotFound("{}: {}", path, error.message());
+  if (size == bytes) return absl::OkStatus();
+  return Invalid("{}: it has {} bytes, the checkpoint was written with {}",
+                 path, size, bytes);
+}
+
+// What the index in `path` says: the file of each tensor.
+absl::StatusOr<std::map<std::string, std::string>> ReadIndex(
+    const std::string& path) {
+  ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  json index = json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
+  std::map<std::string, std::string> files;
+  auto map = index.find("weight_map");
+  if (map == index.end() || !map->is_object()) {
+    return Invalid("{}: it has no \"weight_map\"", path);
+  }
+  for (const auto& [name, file] : map->items()) {
+    if (!file.is_string()) return Invalid("{}: no file of {}", path, name);
+    files[name] = file.get<std::string>();
+  }
+  return files;
+}
+
+std::string TypeText(DType dtype, const Shape& shape) {
+  return fmt::format("{}{}", ToString(dtype), ShapeToString(shape));
+}
+
+}  // namespace
+
+std::vector<CheckpointValue> CheckpointValuesOf(const Program& program) {
+  std::vector<CheckpointValue> values;
+  for (const Input& input : program.inputs) {
+    if (!IsUpdated(input)) continue;
+    bool is_param = input.role == InputRole::kParam;
+    const Input* shape = is_param ? &input : ParamOf(program, input);
+    const Type& type = program.type(input.value);
+    values.push_back(
+        {program.value_name(input.value), type,
+         shape == nullptr ? type.shape() : program.GivenShape(*shape),
+         is_param});
+  }
+  return values;
+}
+
+absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
+  Checkpoint checkpoint;
+  checkpoint.folder_ = folder;
+  std::string path = PathIn(folder, kCheckpointJson);
+  ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  absl::StatusOr<CheckpointContents> contents = ParseCheckpointJson(text);
+  if (!contents.ok()) return Annotate(contents.status(), path);
+  checkpoint.info_ = contents->info;
+  std::map<std::string, std::shared_ptr<const WeightStore>> stores;
+  for (const CheckpointContents::File& file : contents->files) {
+    std::string at = PathIn(folder, file.name);
+    ASYRA_RETURN_IF_ERROR(CheckSize(at, file.bytes));
+    if (!file.name.ends_with(".safetensors")) continue;
+    ASYRA_ASSIGN_OR_RETURN(stores[file.name], ReadWeights(at));
+  }
+  for (const CheckpointContents::File& file : contents->files) {
+    if (file.name.ends_with(".safetensors")) continue;
+    std::string index = PathIn(folder, file.name);
+    ASYRA_ASSIGN_OR_RETURN(auto files, ReadIndex(index));
+    for (const auto& [name, in] : files) {
+      auto store = stores.find(in);
+      const Tensor* tensor =
+          store == stores.end() ? nullptr : store->second->Find(name);
+      if (tensor == nullptr) {
+        return Invalid("{}: it has no tensor {}, which {} has in it",
+                       PathIn(folder, in), name, index);
+      }
+      checkpoint.tensors_.Set(name, *tensor);
+    }
+  }
+  return checkpoint;
+}
+
+absl::Status Checkpoint::CheckFits(absl::Span<const CheckpointValue> values,
+                                   std::string_view program_hash) const {
+  std::set<std::string_view> names;
+  for (const CheckpointValue& value : values) {
+    names.insert(value.name);
+    const Tensor* tensor = tensors_.Find(value.name);
+    if (tensor == nullptr) {
+      return Invalid("{}: it has no {}, which the program has as {}", folder_,
+                     value.name, TypeText(value.type.dtype, value.stored));
+    }
+    if (tensor->dtype() != value.type.dtype ||
+        tensor->shape() != value.stored) {
+      return Invalid("{}: {} is {} in it, the program has {}", folder_,
+                     value.name, TypeText(tensor->dtype(), tensor->shape()),
+                     TypeText(value.type.dtype, value.stored));
+    }
+  }
+  for (const auto& [name, tensor] : tensors_) {
+    if (names.contains(name)) continue;
+    return Invalid("{}: it has {} as {}, which the program does not have",
+                   folder_, name, TypeText(tensor.dtype(), tensor.shape()));
+  }
+  if (program_hash.empty() || info_.program_hash.empty() ||
+      program_hash == info_.program_hash) {
+    return absl::OkStatus();
+  }
+  return Invalid("{}: it is of the program {}, this one is {}", folder_,
+                 info_.program_hash, program_hash);
+}
+
+absl::StatusOr<Tensor> Checkpoint::Read(const CheckpointValue& value,
+                                        const Mesh& mesh,
+                                        int64_t device) const {
+  const Tensor* tensor = tensors_.Find(value.name);
+  if (tensor == nullptr) return Invalid("{}: no {}", folder_, value.name);
+  absl::StatusOr<Tensor> part = ReadShard(*tensor, value.type, mesh, device);
+  if (part.ok()) return part;
+  return Annotate(part.status(), value.name);
+}
+
+absl::StatusOr<std::vector<std::string>> ListCheckpoints(
+    const std::string& directory) {
+  std::error_code error;
+  std::filesystem::directory_iterator entries(directory, error);
+  if (error == std::errc::no_such_file_or_directory) {
+    return std::vector<std::string>();
+  }
+  std::map<int64_t, std::string> by_step;
+  for (; !error && entries != std::filesystem::directory_iterator();
+       entries.increment(error)) {
+    std::string name = entries->path().filename().string();
+    std::string digits = name.substr(
+        std::min(name.size(), std::string_view(kCheckpointPrefix).size()));
+    int64_t step = std::strtoll(digits.c_str(), nullptr, 10);
+    if (name == CheckpointName(step)) by_step[step] = entries->path().string();
+  }
+  if (error) return Invalid("{}: {}", directory, error.message());
+  std::vector<std::string> folders;
+  for (const auto& [step, folder] : by_step) folders.push_back(folder);
+  return folders;
+}
+
+absl::StatusOr<std::string> NewestCheckpoint(const std::string& directory,
+                                             Communicator* world) {
+  // '+' and the folder, or '-' and the error.
+  std::string mine;
+  if (world == nullptr || world->rank() == 0) {
+    absl::StatusOr<std::vector<std::string>> all = ListCheckpoints(directory);
+    if (!all.ok()) {
+      mine = "-" + std::string(MessageOf(all.status()));
+    } else {
+      mine = "+" + (all->empty() ? "" : all->back());
+    }
+  }
+  if (world != nullptr) {
+    ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> said,
+                           world->Exchange(mine));
+    mine = said[0];
+  }
+  if (mine.starts_with('-')) return Invalid("{}", mine.substr(1));
+  return mine.substr(1);
+}
+
+}  // namespace asyra

@@ -1,0 +1,254 @@
+#include "executor/train/checkpoint_writer.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "executor/comm/agreement.h"
+#include "executor/train/checkpoint_part.h"
+#include "ir/printer.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+// WritePart on a thread of its own.
+class PartThread {
+ public:
+  explicit PartThread(std::unique_ptr<CheckpointPart> part)
+      : part_(std::move(part)), thread_([this] { Run(); }) {}
+  ~PartThread() {
+    Cancel();
+    thread_.join();
+    if (!done_status_.ok() && part_->rank == 0) {
+      // The first error counts, not that of cleaning up.
+      RemoveFolder(part_->folder).IgnoreError();
+    }
+  }
+
+  void Cancel() { part_->cancelled.store(true); }
+
+  // Waits for at most `longest`; whether it has ended.
+  bool WaitFor(std::chrono::microseconds longest) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, longest, [this] { return done_; });
+  }
+
+  // Of a thread that has ended.
+  absl::Status status() {
+    std::lock_guard lock(mutex_);
+    return done_status_;
+  }
+  std::string target() const { return part_->target(); }
+
+ private:
+  void Run() {
+    absl::Status status = WritePart(part_.get());
+    std::lock_guard lock(mutex_);
+    done_ = true;
+    done_status_ = status;
+    changed_.notify_all();
+  }
+
+  const std::unique_ptr<CheckpointPart> part_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  absl::Status done_status_;
+  std::thread thread_;  // the last: it uses the others
+};
+
+class Writer : public CheckpointWriter {
+ public:
+  Writer(std::string directory, std::vector<CheckpointValue> values,
+         const Mesh& mesh, Communicator* world,
+         const CheckpointOptions& options)
+      : directory_(std::move(directory)),
+        values_(std::move(values)),
+        mesh_(mesh),
+        world_(world),
+        options_(options) {}
+
+  absl::Status Prepare() {
+    int64_t ranks = world_ == nullptr ? 1 : world_->size();
+    if (mesh_.num_devices() != ranks) {
+      return Invalid("the checkpoint is of {} devices, {}, the world has {}",
+                     mesh_.num_devices(), ToString(mesh_), ranks);
+    }
+    if (world_ != nullptr) {
+      ASYRA_RETURN_IF_ERROR(
+          CheckAgreement(*world_, {{"the values of checkpoints", Lines()}}));
+    }
+    ASYRA_ASSIGN_OR_RETURN(layout_,
+                           LayOutCheckpoint(values_, options_.max_file_bytes));
+    return Agree(rank() == 0 ? MakeDirectory() : absl::OkStatus(), "").status();
+  }
+
+  absl::Status Save(const CheckpointInfo& info, ReadLocal read) override {
+    ASYRA_RETURN_IF_ERROR(Finish());
+    auto part = std::make_unique<CheckpointPart>();
+    part->values = &values_;
+    part->layout = &layout_;
+    part->mesh = &mesh_;
+    part->rank = rank();
+    part->ranks = mesh_.num_devices();
+    part->keep = options_.keep;
+    part->directory = directory_;
+    part->info = info;
+    absl::Status begun = Begin(part.get(), read);
+    if (!begun.ok()) {
+      if (rank() == 0) RemoveFolder(part->folder).IgnoreError();
+      return begun;
+    }
+    writing_ = std::make_unique<PartThread>(std::move(part));
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() override {
+    if (writing_ == nullptr) return absl::OkStatus();
+    absl::Status status = Settle();
+    if (status.ok()) last_complete_ = writing_->target();
+    writing_.reset();
+    return status;
+  }
+
+  std::string last_complete() const override {
+    bool complete = writing_ != nullptr && rank() == 0 &&
+                    writing_->WaitFor(std::chrono::microseconds(0)) &&
+                    writing_->status().ok();
+    return complete ? writing_->target() : last_complete_;
+  }
+
+ private:
+  int64_t rank() const { return world_ == nullptr ? 0 : world_->rank(); }
+
+  std::vector<std::string> Lines() const {
+    std::vector<std::string> lines = {ToString(mesh_)};
+    for (const CheckpointValue& value : values_) {
+      lines.push_back(fmt::format("%{}: {} stored {}", value.name,
+                                  ToString(value.type, mesh_),
+                                  ShapeToString(value.stored)));
+    }
+    return lines;
+  }
+
+  // Makes it if it is not there, and sees whether it can be written.
+  absl::Status MakeDirectory() const {
+    std::error_code error;
+    std::filesystem::create_directories(directory_, error);
+    if (error) return Invalid("{}: {}", directory_, error.message());
+    ASYRA_RETURN_IF_ERROR(RemoveUnfinished(directory_));
+    CheckpointPart probe;
+    CheckpointLayout nothing;
+    probe.layout = &nothing;
+    probe.directory = directory_;
+    ASYRA_RETURN_IF_ERROR(MakeFolder(&probe));
+    return RemoveFolder(probe.folder);
+  }
+
+  // All ranks call it. The error of the first rank that has one, else what rank
+  // 0 says.
+  absl::StatusOr<std::string> Agree(const absl::Status& mine,
+                                    std::string_view text) {
+    if (world_ == nullptr) {
+      if (!mine.ok()) return mine;
+      return std::string(text);
+    }
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<std::string> said,
+        world_->Exchange(fmt::format("{}{}", mine.ok() ? '+' : '-',
+                                     mine.ok() ? text : MessageOf(mine))));
+    for (size_t i = 0; i < said.size(); ++i) {
+      if (said[i].starts_with('-')) {
+        return Invalid("rank {}: {}", i, said[i].substr(1));
+      }
+    }
+    return said[0].substr(1);
+  }
+
+  absl::Status Begin(CheckpointPart* part, ReadLocal read) {
+    absl::Status made = rank() == 0 ? MakeFolder(part) : absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(std::string folder, Agree(made, part->folder));
+    part->folder = folder;
+    absl::Status ready = rank() == 0 ? absl::OkStatus() : OpenFiles(part);
+    if (ready.ok()) ready = ReadTensors(part, read);
+    return Agree(ready, "").status();
+  }
+
+  absl::Status ReadTensors(CheckpointPart* part, ReadLocal read) {
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const CheckpointValue& value = values_[i];
+      if (!WritesPart(value.type, mesh_, part->rank)) continue;
+      absl::StatusOr<Tensor> tensor = read(value);
+      if (!tensor.ok()) {
+        return Annotate(tensor.status(), fmt::format("%{}", value.name));
+      }
+      Type local = value.type.Local(mesh_);
+      if (tensor->dtype() != local.dtype || tensor->shape() != local.shape()) {
+        return Invalid("%{} is given as {}{}, this rank's part is {}{}",
+                       value.name, ToString(tensor->dtype()),
+                       ShapeToString(tensor->shape()), ToString(local.dtype),
+                       ShapeToString(local.shape()));
+      }
+      part->tensors.emplace_back(i, *std::move(tensor));
+    }
+    return absl::OkStatus();
+  }
+
+  // Until all ranks have ended, or one has failed. Ranks tell each other again
+  // and again, since none may wait in Exchange for longer than its timeout.
+  absl::Status Settle() {
+    std::chrono::microseconds pause(1000);
+    constexpr std::chrono::microseconds kLongest(250'000);
+    while (true) {
+      bool done = writing_->WaitFor(pause);
+      pause = std::min(pause * 2, kLongest);
+      if (world_ == nullptr) {
+        if (done) return writing_->status();
+        continue;
+      }
+      absl::Status mine = done ? writing_->status() : absl::OkStatus();
+      std::string text = !done       ? "?"
+                         : mine.ok() ? "+"
+                                     : "-" + std::string(MessageOf(mine));
+      ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> said,
+                             world_->Exchange(text));
+      bool all_done = true;
+      for (size_t i = 0; i < said.size(); ++i) {
+        if (said[i].starts_with('-')) {
+          return Invalid("rank {}: {}", i, said[i].substr(1));
+        }
+        all_done &= said[i] == "+";
+      }
+      if (all_done) return absl::OkStatus();
+    }
+  }
+
+  const std::string directory_;
+  const std::vector<CheckpointValue> values_;
+  const Mesh mesh_;
+  Communicator* const world_;
+  const CheckpointOptions options_;
+  CheckpointLayout layout_;
+  std::unique_ptr<PartThread> writing_;
+  std::string last_complete_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(
+    const std::string& directory, std::vector<CheckpointValue> values,
+    const Mesh& mesh, Communicator* world, const CheckpointOptions& options) {
+  auto writer = std::make_unique<Writer>(directory, std::move(values), mesh,
+                                         world, options);
+  ASYRA_RETURN_IF_ERROR(writer->Prepare());
+  return writer;
+}
+
+}  // namespace asyra
