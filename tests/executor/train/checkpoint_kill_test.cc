@@ -4,15 +4,20 @@
 #include <sys/wait.h>
 
 #include <csignal>
+#include <functional>
 #include <random>
 #include <thread>
 
+#include "executor/tcp/socket.h"
+#include "executor/tcp/tcp_world.h"
 #include "executor/train/checkpoint_writer.h"
 #include "tests/executor/ranks.h"
 #include "tests/executor/train/checkpoint_case.h"
 
 namespace asyra {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 const Mesh kMesh = MeshOf({{"dp", 2}});
 constexpr int64_t kRows = 512;
@@ -25,32 +30,31 @@ std::vector<CheckpointValue> Values() {
       {"step", TypeOf(DType::kI64, {}), {}}};
 }
 
-// Saves a checkpoint after the other, from the newest on, and says each step
-// that is complete to `report`. Does not return.
-[[noreturn]] void SaveForever(const std::string& directory, int report) {
-  auto body = [&](Communicator& world) -> absl::Status {
-    ASYRA_ASSIGN_OR_RETURN(std::string newest,
-                           NewestCheckpoint(directory, &world));
-    int64_t step = 0;
-    if (!newest.empty()) {
-      ASYRA_ASSIGN_OR_RETURN(Checkpoint last, Checkpoint::Open(newest));
-      step = last.info().step;
-    }
-    ASYRA_ASSIGN_OR_RETURN(
-        auto writer, CheckpointWriter::Create(
-                         directory, Values(), kMesh, &world,
-                         {.keep = 2, .max_file_bytes = int64_t{100} << 10}));
-    while (true) {
-      ASYRA_RETURN_IF_ERROR(SaveStep(*writer, kMesh, world.rank(), ++step));
-      if (world.rank() != 0 || step % 2 == 0) continue;
-      // The one before is complete, since this one has begun.
-      int64_t complete = step - 1;
-      if (write(report, &complete, sizeof(complete)) < 0) _exit(1);
-    }
-  };
-  absl::Status status = RunLocalRanks(2, {}, body);
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  _exit(1);
+absl::Status Report(int to, int64_t step) {
+  if (write(to, &step, sizeof(step)) == sizeof(step)) return absl::OkStatus();
+  return Invalid("nobody reads what is reported");
+}
+
+// Saves one checkpoint after the other, from the newest on; rank 0 says to
+// `report` which steps are complete. Returns with the first error.
+absl::Status SaveForever(const std::string& directory, Communicator& world,
+                         int report) {
+  ASYRA_ASSIGN_OR_RETURN(std::string newest,
+                         NewestCheckpoint(directory, &world));
+  int64_t step = 0;
+  if (!newest.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(Checkpoint last, Checkpoint::Open(newest));
+    step = last.info().step;
+  }
+  ASYRA_ASSIGN_OR_RETURN(
+      auto writer, CheckpointWriter::Create(
+                       directory, Values(), kMesh, &world,
+                       {.keep = 2, .max_file_bytes = int64_t{100} << 10}));
+  while (true) {
+    ASYRA_RETURN_IF_ERROR(SaveStep(*writer, kMesh, world.rank(), ++step));
+    // The one before is complete, since this one has begun.
+    if (world.rank() == 0) ASYRA_RETURN_IF_ERROR(Report(report, step - 1));
+  }
 }
 
 // What the process said last, 0 if nothing.
@@ -60,50 +64,137 @@ int64_t LastReported(int from) {
   return last;
 }
 
-TEST(CheckpointKill, TheNewestCompleteOneLoads) {
+int Kills() {
   const char* asked = std::getenv("ASYRA_KILLS");
-  const int kills = asked == nullptr ? 20 : std::atoi(asked);
-  ScratchFolder folder("kill");
-  std::mt19937 random(1);
-  std::uniform_int_distribution<int> wait_us(2'000, 150'000);
-  int in_the_middle = 0;
-  int64_t newest_step = 0;
-  for (int i = 0; i < kills; ++i) {
-    int ends[2];
-    ASSERT_EQ(pipe(ends), 0);
+  return asked == nullptr ? 20 : std::atoi(asked);
+}
+
+class CheckpointKill : public ::testing::Test {
+ protected:
+  // A process that runs `body` with the end of the pipe to write to.
+  pid_t Start(const std::function<absl::Status(int report)>& body) {
     pid_t child = fork();
-    if (child == 0) SaveForever(folder.path(), ends[1]);
-    close(ends[1]);
-    std::this_thread::sleep_for(std::chrono::microseconds(wait_us(random)));
-    kill(child, SIGKILL);
+    if (child != 0) return child;
+    absl::Status status = body(pipe_[1]);
+    // What the others see of it is in its status.
+    bool expected = MessageOf(status).find("rank") != std::string::npos;
+    if (!expected) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+    _exit(expected ? kNamesARank : 1);
+  }
+
+  void OpenPipe() { ASSERT_EQ(pipe(pipe_), 0); }
+  // From nothing to as long as two checkpoints took at first.
+  void WaitAWhile() {
+    std::uniform_real_distribution<double> part(0, 1);
+    std::this_thread::sleep_for(two_checkpoints_ * part(random_));
+  }
+  // Until the process has reported this step, or any at all.
+  void WaitForReport(int64_t wanted) {
+    int64_t step = -1;
+    auto bytes = static_cast<ssize_t>(sizeof(step));
+    while (step < wanted) ASSERT_EQ(read(pipe_[0], &step, sizeof(step)), bytes);
+  }
+
+  static int StatusOf(pid_t child) {
     int status = 0;
     waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "it ended by itself: " << status;
-    int64_t reported = LastReported(ends[0]);
-    close(ends[0]);
-    std::string newest = ASYRA_VALUE(NewestCheckpoint(folder.path(), nullptr));
-    for (const std::string& name : folder.Names()) {
-      in_the_middle += name.find(".partial-") != std::string::npos;
+    return status;
+  }
+
+  // What must be true whenever all processes have ended.
+  void CheckFolder() {
+    close(pipe_[1]);
+    int64_t reported = LastReported(pipe_[0]);
+    close(pipe_[0]);
+    for (const std::string& name : folder_.Names()) {
+      in_the_middle_ += name.find(".partial-") != std::string::npos;
     }
-    if (newest.empty()) {
-      EXPECT_EQ(reported, 0);
-      continue;
-    }
+    int64_t step = 0;
     // All that are there are whole, not only the newest.
-    for (const std::string& one : ASYRA_VALUE(ListCheckpoints(folder.path()))) {
+    for (const std::string& one :
+         ASYRA_VALUE(ListCheckpoints(folder_.path()))) {
       Checkpoint checkpoint = ASYRA_VALUE(Checkpoint::Open(one));
       ASYRA_CHECK_OK(checkpoint.CheckFits(Values(), ""));
-      ExpectHolds(checkpoint, Values(), kMesh, checkpoint.info().step);
+      step = checkpoint.info().step;
+      ExpectHolds(checkpoint, Values(), kMesh, step);
     }
-    int64_t step = ASYRA_VALUE(Checkpoint::Open(newest)).info().step;
     EXPECT_GE(step, reported);
-    EXPECT_GE(step, newest_step);
-    newest_step = step;
+    EXPECT_GE(step, newest_step_);
+    newest_step_ = step;
   }
-  std::printf("%d kills, %d in the middle of writing, %ld checkpoints\n", kills,
-              in_the_middle, static_cast<long>(newest_step));
-  EXPECT_GT(in_the_middle, kills / 4);
-  EXPECT_GT(newest_step, 0);
+
+  void CheckWhatWasTried(int kills) const {
+    std::printf("%d kills, %d in the middle of writing, %ld checkpoints\n",
+                kills, in_the_middle_, static_cast<long>(newest_step_));
+    EXPECT_GT(in_the_middle_, kills / 4);
+    EXPECT_GT(newest_step_, 0);
+  }
+
+  static constexpr int kNamesARank = 3;
+  ScratchFolder folder_{"kill"};
+  std::mt19937 random_{1};
+  int pipe_[2];
+  std::chrono::duration<double> two_checkpoints_{0};
+  int in_the_middle_ = 0;
+  int64_t newest_step_ = 0;
+};
+
+TEST_F(CheckpointKill, TheNewestCompleteOneLoads) {
+  for (int i = 0; i < Kills(); ++i) {
+    OpenPipe();
+    pid_t child = Start([&](int report) {
+      return RunLocalRanks(2, {}, [&](Communicator& world) {
+        return SaveForever(folder_.path(), world, report);
+      });
+    });
+    auto begin = Clock::now();
+    if (i == 0) {
+      WaitForReport(2);
+      two_checkpoints_ = Clock::now() - begin;
+    }
+    WaitAWhile();
+    kill(child, SIGKILL);
+    int status = StatusOf(child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "it ended by itself: " << status;
+    CheckFolder();
+  }
+  CheckWhatWasTried(Kills());
+}
+
+// The ranks are processes, and one of them is killed: the other ends with an
+// error that names it, and the next two go on from the newest checkpoint.
+TEST_F(CheckpointKill, OneOfTheRanksIsKilled) {
+  for (int i = 0; i < Kills() / 2; ++i) {
+    OpenPipe();
+    int port = ASYRA_VALUE(Listener::Create(0))->port();
+    std::vector<pid_t> ranks;
+    for (int64_t rank = 0; rank < 2; ++rank) {
+      ranks.push_back(Start([&](int report) -> absl::Status {
+        ASYRA_ASSIGN_OR_RETURN(
+            std::unique_ptr<Communicator> world,
+            ConnectTcp({"127.0.0.1", port, rank, 2, /*timeout_s=*/20}));
+        if (rank == 0) ASYRA_RETURN_IF_ERROR(Report(report, 0));
+        absl::Status status = SaveForever(folder_.path(), *world, report);
+        world->Abort(status);
+        return status;
+      }));
+    }
+    auto begin = Clock::now();
+    WaitForReport(i == 0 ? 2 : 0);  // at least until they are connected
+    if (i == 0) two_checkpoints_ = Clock::now() - begin;
+    WaitAWhile();
+    int victim = std::uniform_int_distribution<int>(0, 1)(random_);
+    kill(ranks[victim], SIGKILL);
+    auto killed = Clock::now();
+    EXPECT_TRUE(WIFSIGNALED(StatusOf(ranks[victim])));
+    int status = StatusOf(ranks[1 - victim]);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kNamesARank)
+        << "the other ended with " << status;
+    EXPECT_LT(Clock::now() - killed, std::chrono::seconds(25));
+    CheckFolder();
+  }
+  std::printf("%ld checkpoints\n", static_cast<long>(newest_step_));
+  EXPECT_GT(newest_step_, 0);
 }
 
 }  // namespace
