@@ -54,12 +54,24 @@ class Device {
   // Bytes of the device's memory in use by any process; 0 if unknown.
   virtual int64_t BytesInUse() { return 0; }
 
+  // Bytes that can still be reserved, by all of its users together; INT64_MAX
+  // if unknown.
+  virtual int64_t BytesLeft() { return INT64_MAX; }
+
   // Errors: ResourceExhausted, naming what is asked and what is left.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
+      int64_t bytes) = 0;
+  // Memory of the host that copies to and from the device read and write
+  // without waiting. Errors: the system's.
+  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(
       int64_t bytes) = 0;
   // `failure` outlives the stream, `name` is for people.
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
       std::string_view name, StreamUse use, Failure* failure) = 0;
+  // A stream of the caller's own, which outlives the result: a cudaStream_t.
+  // Error: the device has no streams of others.
+  virtual absl::StatusOr<std::unique_ptr<Stream>> WrapStream(
+      void* native, Failure* failure) = 0;
   virtual std::unique_ptr<Event> CreateEvent(bool timed) = 0;
   // Records what `enqueue` enqueues on `streams` without running it; each
   // replay enqueues all of it at little cost. The other streams begin with an
@@ -70,7 +82,8 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Recording>> Record(
       absl::Span<Stream* const> streams, std::function<void()> enqueue) = 0;
 
-  // Enqueue copies; host memory stays valid until they are done.
+  // Enqueue copies; host memory stays valid until they are done. CopyToDevice
+  // and CopyToHost take memory of the device at both ends too.
   virtual void CopyToDevice(void* to, const void* from, int64_t bytes,
                             Stream& stream) = 0;
   virtual void CopyToHost(void* to, const void* from, int64_t bytes,

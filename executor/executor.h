@@ -34,6 +34,8 @@
 #include "absl/types/span.h"
 #include "executor/comm/communicator.h"
 #include "executor/device.h"
+#include "executor/device_view.h"
+#include "executor/state_set.h"
 #include "ir/program.h"
 #include "ir/weight_store.h"
 
@@ -52,6 +54,14 @@ struct ExecutorOptions {
   // Params begin as zeros, as states do, and SetState gives them their first
   // value; otherwise Prepare reads it where it reads the weights.
   bool params_are_set_later = false;
+  // Where params, states and weights are, shared with other executors of this
+  // rank; null: the executor has memory of its own.
+  std::shared_ptr<StateSet> states;
+  // Inputs and outputs by name that lie in memory of the caller, which outlives
+  // the executor: steps read and write it, and nothing is copied. An output
+  // must be the result of an op that is no view, and replace no state. The
+  // memory begins at a multiple of kDeviceAlignment. All ranks name the same.
+  std::vector<std::pair<std::string, DeviceView>> memory;
 };
 
 // One op of a step, in us from the beginning of the step.
@@ -66,11 +76,13 @@ struct MemoryUse {
   int64_t arena_bytes = 0;      // reused within a step
   int64_t resident_bytes = 0;   // weights, state and constants
   int64_t workspace_bytes = 0;  // of kernels, one for each stream
+  // Of a StateSet; executors that share it count the same bytes.
+  int64_t shared_bytes = 0;
   // In use on the whole device: contexts, libraries and other processes too. 0
   // unless it was measured and the device knows it.
   int64_t device_bytes = 0;
   int64_t total() const {
-    return arena_bytes + resident_bytes + workspace_bytes;
+    return arena_bytes + resident_bytes + workspace_bytes + shared_bytes;
   }
 };
 
@@ -92,8 +104,8 @@ class Executor {
   // program's own store when it is null, and copied to the device. State is
   // zero until SetState.
   // Errors: a world of another size or device, ranks that do not agree, a
-  // weight that is missing or of another type, ops without a kernel, memory;
-  // all ranks return one.
+  // weight that is missing or of another type, ops without a kernel, memory,
+  // states of another type than a StateSet has them; all ranks return one.
   virtual absl::Status Prepare(Device& device, Communicator* world,
                                const WeightStore* weights,
                                const ExecutorOptions& options = {}) = 0;
@@ -144,6 +156,32 @@ class Executor {
   // valid until Finish returns.
   virtual absl::Status Start(absl::Span<const Tensor> inputs) = 0;
   virtual absl::Status Finish() = 0;
+
+  // Steps in flight: nothing that the host does stands between two of them.
+  //
+  // Enqueue puts a step behind those before it and gives its number, from 0. It
+  // copies `inputs` into memory that the device reads by itself, and returns;
+  // it waits only while kStepsInFlight steps have not ended.
+  static constexpr int64_t kStepsInFlight = 2;
+  virtual absl::StatusOr<int64_t> Enqueue(absl::Span<const Tensor> inputs) = 0;
+  // The same with inputs on the device. The step begins after what the caller's
+  // `stream` (a cudaStream_t; null on cpus) has been given so far, and what it
+  // is given from here on begins after the step. An input at InputView is not
+  // copied; others are, from device to device.
+  virtual absl::StatusOr<int64_t> EnqueueViews(
+      absl::Span<const DeviceView> inputs, void* stream) = 0;
+  // Names of the outputs of one element that replace no state: losses, norms.
+  virtual std::vector<std::string_view> scalars() const = 0;
+  // Waits for a step that Enqueue gave, one of the last kStepsInFlight, and
+  // gives its scalars, in their order. The steps after it go on.
+  virtual absl::StatusOr<std::vector<double>> Await(int64_t step) = 0;
+
+  // Where a step reads an input and leaves an output, this rank's parts. An
+  // input that is written there has no other copy. An output is valid until the
+  // next step.
+  virtual absl::StatusOr<DeviceView> InputView(std::string_view name) const = 0;
+  virtual absl::StatusOr<DeviceView> OutputView(
+      std::string_view name) const = 0;
 
   // Output `index` of the last step, this rank's part; a copy.
   virtual absl::StatusOr<Tensor> Output(size_t index) = 0;

@@ -24,6 +24,8 @@ class Planner {
   absl::StatusOr<MemoryPlan> Plan() && {
     plan_.values.resize(program_.values.size());
     FindRoots();
+    outside_.assign(program_.values.size(), false);
+    for (ValueId value : options_.outside) outside_[value] = true;
     FindOffsets();
     PlaceInputs();
     ASYRA_RETURN_IF_ERROR(PlaceResults());
@@ -83,10 +85,15 @@ class Planner {
 
   void PlaceInputs() {
     for (const Input& input : program_.inputs) {
-      plan_.values[input.value] = offsets_[input.value] >= 0
+      plan_.values[input.value] = outside_[input.value] ? Outside(input.value)
+                                  : offsets_[input.value] >= 0
                                       ? Planned(input.value)
                                       : Resident(input.value);
     }
+  }
+
+  Placement Outside(ValueId value) const {
+    return {Region::kOutside, value, BytesOf(value)};
   }
 
   Placement Planned(ValueId value) {
@@ -104,7 +111,9 @@ class Planner {
     for (const Op& op : program_.ops) {
       if (op.def->is_view) continue;
       for (ValueId value : op.results) {
-        if (offsets_[value] >= 0) {
+        if (outside_[value]) {
+          plan_.values[value] = Outside(value);
+        } else if (offsets_[value] >= 0) {
           plan_.values[value] = Planned(value);
         } else if (IsConstant(op)) {
           plan_.values[value] = Resident(value);
@@ -149,6 +158,7 @@ class Planner {
   MemoryPlan plan_;
   std::vector<ValueId> root_;     // of a view, the value that owns the bytes
   std::vector<int64_t> offsets_;  // in the arena; -1: is elsewhere
+  std::vector<bool> outside_;     // MemoryPlanOptions::outside
 };
 
 }  // namespace

@@ -18,11 +18,12 @@ namespace asyra {
 enum class Region : uint8_t {
   kArena,     // reused within a step
   kResident,  // kept from step to step: weights, state, constants
+  kOutside,   // of a StateSet or of the caller
 };
 
 struct Placement {
   Region region = Region::kArena;
-  int64_t offset = 0;  // bytes into the region
+  int64_t offset = 0;  // bytes into the region; kOutside: the value
   int64_t bytes = 0;
   friend bool operator==(const Placement&, const Placement&) = default;
 };
@@ -51,6 +52,9 @@ struct MemoryPlanOptions {
   // Guard bytes after every buffer. Offsets that came with the program leave
   // none.
   int64_t guard_bytes = 0;
+  // Values that lie elsewhere: inputs, or results that are no constants. Views
+  // are where their operand is.
+  std::vector<ValueId> outside;
 };
 
 // Errors: a value of stage `allocated` that must have an offset and has none,

@@ -195,16 +195,19 @@ std::vector<std::string> StepRunner::split_fusions() const {
 }
 
 void* StepRunner::AddressOf(const Placement& placement) const {
+  if (placement.region == Region::kOutside) return outside_[placement.offset];
   std::byte* base = placement.region == Region::kArena ? arena_ : resident_;
   // A region without bytes has no address.
   return base == nullptr ? nullptr : base + placement.offset;
 }
 
 absl::Status StepRunner::Bind(std::byte* arena, std::byte* resident,
-                              std::byte* workspace) {
+                              std::byte* workspace,
+                              std::vector<void*> outside) {
   const Program& program = setup_.program;
   arena_ = arena;
   resident_ = resident;
+  outside_ = std::move(outside);
   root_.resize(program.values.size());
   for (size_t v = 0; v < root_.size(); ++v) root_[v] = static_cast<ValueId>(v);
   cell_of_.resize(program.values.size());
@@ -294,10 +297,13 @@ absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch,
       const Placement& at = setup_.memory.values[value];
       auto* address = static_cast<std::byte*>(AddressOf(at));
       uint64_t* guard = &cells_.emplace_back(0);
-      Type after = Bytes(setup_.guard_bytes);
+      // Behind the memory of others lies what is not ours to fill.
+      int64_t guard_bytes =
+          at.region == Region::kOutside ? 0 : setup_.guard_bytes;
+      Type after = Bytes(guard_bytes);
       if (!Overwrites(op, value)) {
         ASYRA_RETURN_IF_ERROR(
-            AddMemoryProbe(Probe::kPoison, Bytes(at.bytes + setup_.guard_bytes),
+            AddMemoryProbe(Probe::kPoison, Bytes(at.bytes + guard_bytes),
                            address, nullptr, "", &launch->before));
       }
       ASYRA_RETURN_IF_ERROR(AddMemoryProbe(

@@ -39,9 +39,10 @@ class StepRunner {
   std::vector<std::string> fallback_collectives() const;
   std::vector<std::string> split_fusions() const;
 
-  // The memory of each region and the workspaces, which stay where they are.
-  absl::Status Bind(std::byte* arena, std::byte* resident,
-                    std::byte* workspace);
+  // The memory of each region and the workspaces, which stay where they are;
+  // `outside` has the addresses of values of Region::kOutside, by value.
+  absl::Status Bind(std::byte* arena, std::byte* resident, std::byte* workspace,
+                    std::vector<void*> outside);
   void* AddressOf(const Placement& placement) const;
 
   // The stream for work before and after the ops of a step.
@@ -114,6 +115,7 @@ class StepRunner {
   DefUse def_use_;
   std::byte* arena_ = nullptr;
   std::byte* resident_ = nullptr;
+  std::vector<void*> outside_;  // by value
   int64_t workspace_bytes_ = 0;
   std::vector<int64_t> workspace_at_;  // by stream
   // Kernels and events outlive the streams that run them.

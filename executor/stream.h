@@ -40,6 +40,9 @@ class Stream {
   // waiting. `check`, if any, may be called during the wait with the seconds
   // waited so far: its error ends the wait, though the work may still run.
   virtual absl::Status Synchronize(const WaitCheck& check = nullptr) = 0;
+  // The same up to the latest Record of `event`, which this stream made.
+  virtual absl::Status SynchronizeUpTo(Event& event,
+                                       const WaitCheck& check = nullptr) = 0;
 };
 
 // A recording of work on several streams of a device, to be enqueued again.

@@ -88,6 +88,8 @@ class CpuDevice : public Device {
 
   std::string_view name() const override { return "cpu"; }
 
+  int64_t BytesLeft() override { return limit_ - in_use_->load(); }
+
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
       int64_t bytes) override {
     int64_t before = in_use_->fetch_add(bytes);
@@ -105,9 +107,18 @@ class CpuDevice : public Device {
     return std::make_unique<CpuMemory>(data, bytes, in_use_);
   }
 
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(
+      int64_t bytes) override {
+    return Allocate(bytes);
+  }
+
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
       std::string_view name, StreamUse use, Failure* failure) override {
     return std::make_unique<CpuStream>(name, use, threads_, failure);
+  }
+
+  absl::StatusOr<std::unique_ptr<Stream>> WrapStream(void*, Failure*) override {
+    return Unimplemented("the cpu has no streams of others");
   }
 
   std::unique_ptr<Event> CreateEvent(bool timed) override {

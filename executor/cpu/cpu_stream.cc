@@ -122,4 +122,10 @@ absl::Status CpuStream::Synchronize(const WaitCheck&) {
   return absl::OkStatus();
 }
 
+absl::Status CpuStream::SynchronizeUpTo(Event& event, const WaitCheck&) {
+  auto& at = static_cast<CpuEvent&>(event);
+  at.happened_.WaitFor(at.recorded_);
+  return absl::OkStatus();
+}
+
 }  // namespace asyra

@@ -55,8 +55,9 @@ class CpuStream : public Stream {
 
   void Record(Event& event) override;
   void Wait(Event& event) override;
-  // Does not call `check`: kernels that wait detect failures themselves.
+  // Neither calls `check`: kernels that wait detect failures themselves.
   absl::Status Synchronize(const WaitCheck& check) override;
+  absl::Status SynchronizeUpTo(Event& event, const WaitCheck& check) override;
 
   // From BeginCapture to EndCapture, commands go to `capture` instead of being
   // run. Each Replay enqueues all of them as one command; `capture` outlives

@@ -124,7 +124,14 @@ absl::Status AdamWReference(const RefCall& call) {
   int64_t step = call.operands[5].GetInt(0);
   if (step < 1) return Invalid("step is {}, the first one is 1", step);
   if (call.operands.size() > 6) {
-    for (double& value : grad) value *= call.operands[6].Get(0);
+    double scale = call.operands[6].Get(0);
+    if (!std::isfinite(scale)) {
+      call.results[0].SetAll(param);
+      call.results[1].SetAll(m);
+      call.results[2].SetAll(v);
+      return absl::OkStatus();
+    }
+    for (double& value : grad) value *= scale;
   }
   double beta1 = call.attrs.Float("beta1"), beta2 = call.attrs.Float("beta2");
   double eps = call.attrs.Float("eps");
@@ -170,7 +177,8 @@ std::vector<OpDef> OptimOps() {
       {.name = "adamw",
        .summary = "Adam with decoupled weight decay: gives param, m and v "
                   "after step number `step`, which counts from 1; of grad "
-                  "times `scale`, if it is given",
+                  "times `scale`, if it is given: a scale that is not finite "
+                  "leaves all of them as they are",
        .operands = {{"param"},
                     {"grad"},
                     {"m"},

@@ -1,14 +1,11 @@
 // The loss that a model is trained by.
 #pragma once
 
+#include "ir/training_names.h"
 #include "passes/pass.h"
 
 namespace asyra {
 
-// Names of what the passes of training hand to each other and to the caller.
-inline constexpr char kLossSum[] = "loss_sum";
-inline constexpr char kLossCount[] = "loss_count";
-inline constexpr char kLabels[] = "labels";
 // A label of a position without loss.
 inline constexpr int64_t kIgnoredLabel = -100;
 

@@ -167,15 +167,13 @@ class UpdateAttacher {
     }
     ASYRA_ASSIGN_OR_RETURN(scale_,
                            Binary("div", scale_, count, "gradient_scale"));
+    ASYRA_ASSIGN_OR_RETURN(
+        finite_, builder_.AddOne("less", {norm_, Number(HUGE_VAL, norm_)}));
     return FinishDynamicScale();
   }
 
   absl::Status FinishDynamicScale() {
     if (dynamic_.scale == kNoValue) return absl::OkStatus();
-    ASYRA_ASSIGN_OR_RETURN(
-        ValueId finite,
-        builder_.AddOne("less", {norm_, Number(HUGE_VAL, norm_)}));
-    finite_ = finite;
     ASYRA_ASSIGN_OR_RETURN(ValueId up,
                            Binary("add", dynamic_.state,
                                   Number(1 / kStepsToDouble, dynamic_.state)));
@@ -185,7 +183,7 @@ class UpdateAttacher {
     ASYRA_ASSIGN_OR_RETURN(ValueId down,
                            Binary("sub", floor, Number(1, floor)));
     ASYRA_ASSIGN_OR_RETURN(ValueId next,
-                           builder_.AddOne("select", {finite, up, down}));
+                           builder_.AddOne("select", {finite_, up, down}));
     builder_.Output(next, dynamic_.state);
     return absl::OkStatus();
   }
@@ -214,16 +212,30 @@ class UpdateAttacher {
 
   absl::Status AddAdamW(const Param& param) {
     ValueId m = Moment(param, "m"), v = Moment(param, "v");
+    ASYRA_ASSIGN_OR_RETURN(ValueId scale, ScaleOrInfinity());
     ASYRA_ASSIGN_OR_RETURN(
         std::vector<ValueId> next,
         builder_.Add("adamw",
-                     {param.value, param.gradient, m, v, rate_, step_, scale_},
+                     {param.value, param.gradient, m, v, rate_, step_, scale},
                      {{"beta1", options_.Float("beta1")},
                       {"beta2", options_.Float("beta2")},
                       {"eps", options_.Float("eps")},
                       {"weight_decay", DecayOf(param)}},
                      NewName(param)));
-    return Replace({param.value, m, v}, next);
+    builder_.Output(next[0], param.value);
+    builder_.Output(next[1], m);
+    builder_.Output(next[2], v);
+    return absl::OkStatus();
+  }
+
+  // Infinity where a gradient is not finite: adamw then changes nothing.
+  absl::StatusOr<ValueId> ScaleOrInfinity() {
+    if (safe_scale_ != kNoValue) return safe_scale_;
+    ASYRA_ASSIGN_OR_RETURN(
+        safe_scale_,
+        builder_.AddOne("select", {finite_, scale_, Number(HUGE_VAL, scale_)},
+                        {}, "gradient_scale"));
+    return safe_scale_;
   }
 
   absl::Status AddSgd(const Param& param) {
@@ -240,11 +252,6 @@ class UpdateAttacher {
         builder_.Add("sgd", operands,
                      {{"momentum", momentum}, {"weight_decay", DecayOf(param)}},
                      NewName(param)));
-    return Replace(old, next);
-  }
-
-  absl::Status Replace(const std::vector<ValueId>& old,
-                       const std::vector<ValueId>& next) {
     for (size_t i = 0; i < old.size(); ++i) {
       ASYRA_ASSIGN_OR_RETURN(ValueId kept, Kept(next[i], old[i]));
       builder_.Output(kept, old[i]);
@@ -254,7 +261,6 @@ class UpdateAttacher {
 
   // `next`, or `old` in a step whose gradients are not finite.
   absl::StatusOr<ValueId> Kept(ValueId next, ValueId old) {
-    if (finite_ == kNoValue) return next;
     return builder_.AddOne("select", {finite_, next, old}, {},
                            builder_.program().value_name(next));
   }
@@ -307,7 +313,8 @@ class UpdateAttacher {
   DynamicScale dynamic_;
   ValueId loss_sum_ = kNoValue, loss_count_ = kNoValue, norm_ = kNoValue;
   ValueId rate_ = kNoValue, step_ = kNoValue, scale_ = kNoValue;
-  ValueId finite_ = kNoValue;  // whether all gradients are, where asked
+  ValueId finite_ = kNoValue;      // whether all gradients are
+  ValueId safe_scale_ = kNoValue;  // ScaleOrInfinity
 };
 
 }  // namespace

@@ -1,18 +1,12 @@
 // The optimizer's part of a training step.
 #pragma once
 
+#include "ir/training_names.h"
 #include "passes/pass.h"
 
 namespace asyra {
 
-// Names of what a training step takes and gives besides.
-inline constexpr char kRate[] = "rate";       // data, a number
-inline constexpr char kStepCount[] = "step";  // state, steps that were made
-inline constexpr char kLoss[] = "loss";       // output: sum / count
-inline constexpr char kNorm[] = "norm";       // output: before clipping
-// State: the binary logarithm of the loss scale over the first one, which is
-// 2^16 over the terms of the loss.
-inline constexpr char kLossScaleLog2[] = "loss_scale_log2";
+// The first loss scale is 2 to it over the terms of the loss.
 inline constexpr double kFirstLossScaleLog2 = 16;
 
 // Of a program with the outputs of attach_loss and differentiate: makes it a
@@ -26,8 +20,9 @@ inline constexpr double kFirstLossScaleLog2 = 16;
 // as ir/ops/optim.cc has them. Moments are states of the params' names with
 // `.m`, `.v` or `.velocity` behind; they begin as zeros. `decay` is for params
 // that `decay_of` matches whole, "matrices" for those of rank 2 and more.
-// With a loss_scale (differentiate) a step whose norm is not finite changes
-// nothing and halves the scale; kStepsToDouble steps without one double it.
+// A step whose norm is not finite changes nothing. With a loss_scale
+// (differentiate) it halves the scale; kStepsToDouble steps without one double
+// it.
 // Outputs are then `loss`, `norm`, `loss_count` and the new values.
 // Errors: no gradients; a regular expression that is none or matches no param.
 absl::StatusOr<bool> AttachUpdates(Program& program, const PassOptions& options,

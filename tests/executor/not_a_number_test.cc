@@ -5,6 +5,7 @@
 #include "executor/cpu/run_on_cpu.h"
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
+#include "ir/parser.h"
 #include "ir/support/check.h"
 #include "tests/ir/op_case.h"
 #include "tests/support/untyped.h"
@@ -98,6 +99,32 @@ TEST(NotANumber, OfAttention) {
   ExpectResult(text(", hidden=-1e9"), {q, k, v, mask}, result(3, 3));
   mask = Tensor::FromInts(DType::kBool, {1, 1, 2, 2}, {1, 0, 1, 0});
   ExpectResult(text(""), {q, k, v, mask}, result(2, kNan));
+}
+
+TEST(NotANumber, OfTheScaleLeavesAdamWAsItWas) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 global
+program @p(%p: f32[2], %g: f32[2], %rate: f32[], %step: i64[], %scale: f32[])
+    -> (f32[2], f32[2], f32[2]) {
+  %x, %y, %z = adamw(%p, %g, %p, %p, %rate, %step, %scale) {weight_decay=0.5}
+      : f32[2], f32[2], f32[2]
+  return %x, %y, %z
+}
+)"));
+  Tensor values = Tensor::FromDoubles(DType::kF32, {2}, {3, -4});
+  for (double scale : {kNan, kInf, -kInf}) {
+    std::vector<Tensor> inputs = {
+        values, Tensor::FromDoubles(DType::kF32, {2}, {kNan, 1}),
+        Tensor::FromDoubles(DType::kF32, {}, {0.5}),
+        Tensor::FromInts(DType::kI64, {}, {1}),
+        Tensor::FromDoubles(DType::kF32, {}, {scale})};
+    std::vector<Tensor> interpreted = ASYRA_VALUE(Interpret(program, inputs));
+    RunResult run = ASYRA_VALUE(RunOnCpu(program, inputs));
+    EXPECT_TRUE(run.fallback_ops.empty());
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(SameBytes(interpreted[i], values)) << i << ": " << scale;
+      EXPECT_TRUE(SameBytes(run.outputs[i], values)) << i << ": " << scale;
+    }
+  }
 }
 
 }  // namespace

@@ -70,6 +70,9 @@ class TracedStream : public Stream {
   absl::Status Synchronize(const WaitCheck&) override {
     return absl::OkStatus();
   }
+  absl::Status SynchronizeUpTo(Event&, const WaitCheck&) override {
+    return absl::OkStatus();
+  }
 
  private:
   void Add(Trace::Kind kind, const Event* event, std::string label = "") {
@@ -95,6 +98,13 @@ class TracedDevice : public Device {
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
       int64_t bytes) override {
     return std::make_unique<Memory>(bytes);
+  }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(
+      int64_t bytes) override {
+    return std::make_unique<Memory>(bytes);
+  }
+  absl::StatusOr<std::unique_ptr<Stream>> WrapStream(void*, Failure*) override {
+    return std::make_unique<TracedStream>(trace_);
   }
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(std::string_view,
                                                        StreamUse,

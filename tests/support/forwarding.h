@@ -48,9 +48,18 @@ class ForwardingDevice : public Device {
       : device_(std::move(device)) {}
   std::string_view name() const override { return device_->name(); }
   int64_t BytesInUse() override { return device_->BytesInUse(); }
+  int64_t BytesLeft() override { return device_->BytesLeft(); }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
       int64_t bytes) override {
     return device_->Allocate(bytes);
+  }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(
+      int64_t bytes) override {
+    return device_->AllocateHost(bytes);
+  }
+  absl::StatusOr<std::unique_ptr<Stream>> WrapStream(
+      void* native, Failure* failure) override {
+    return device_->WrapStream(native, failure);
   }
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
       std::string_view name, StreamUse use, Failure* failure) override {

@@ -174,6 +174,7 @@ struct AdamW {
   }
   template <typename Blocks>
   void Step(int64_t k, Blocks* blocks) const {
+    if (!std::isfinite(scale)) return;
     auto& [param, grad, m, v] = *blocks;
     double slope = scale * grad[k];
     m[k] = beta1 * m[k] + (1 - beta1) * slope;

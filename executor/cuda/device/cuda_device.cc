@@ -34,6 +34,24 @@ class CudaMemory : public DeviceMemory {
   int64_t bytes_;
 };
 
+// Page-locked memory of the host.
+class PinnedMemory : public DeviceMemory {
+ public:
+  PinnedMemory(int ordinal, void* data, int64_t bytes)
+      : ordinal_(ordinal), data_(data), bytes_(bytes) {}
+  ~PinnedMemory() override {
+    OnGpu gpu(ordinal_);
+    cudaFreeHost(data_);
+  }
+  void* data() const override { return data_; }
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  int ordinal_;
+  void* data_;
+  int64_t bytes_;
+};
+
 class CudaDevice : public Device {
  public:
   explicit CudaDevice(const CudaDeviceOptions& options) : options_(options) {}
@@ -60,6 +78,13 @@ class CudaDevice : public Device {
     return static_cast<int64_t>(all - left);
   }
 
+  int64_t BytesLeft() override {
+    OnGpu gpu(options_.ordinal);
+    size_t left = 0, all = 0;
+    if (cudaMemGetInfo(&left, &all) != cudaSuccess) return INT64_MAX;
+    return static_cast<int64_t>(left);
+  }
+
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(
       int64_t bytes) override {
     OnGpu gpu(options_.ordinal);
@@ -77,11 +102,25 @@ class CudaDevice : public Device {
     return std::make_unique<CudaMemory>(options_.ordinal, data, bytes);
   }
 
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(
+      int64_t bytes) override {
+    OnGpu gpu(options_.ordinal);
+    void* data = nullptr;
+    ASYRA_CUDA(cudaMallocHost(&data, std::max<int64_t>(bytes, 1)));
+    return std::make_unique<PinnedMemory>(options_.ordinal, data, bytes);
+  }
+
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream(
       std::string_view /*name*/, StreamUse use, Failure* failure) override {
     OnGpu gpu(options_.ordinal);
     return CudaStream::Create(options_.ordinal, use, &probes_->probe_results(),
                               failure);
+  }
+
+  absl::StatusOr<std::unique_ptr<Stream>> WrapStream(
+      void* native, Failure* failure) override {
+    return CudaStream::Wrap(options_.ordinal, static_cast<cudaStream_t>(native),
+                            failure);
   }
 
   std::unique_ptr<Event> CreateEvent(bool timed) override {

@@ -52,8 +52,17 @@ absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(
   return stream;
 }
 
+std::unique_ptr<CudaStream> CudaStream::Wrap(int ordinal, cudaStream_t stream,
+                                             Failure* failure) {
+  std::unique_ptr<CudaStream> wrapped(
+      new CudaStream(ordinal, /*probe_results=*/nullptr, failure));
+  wrapped->stream_ = stream;
+  wrapped->is_wrapped_ = true;
+  return wrapped;
+}
+
 CudaStream::~CudaStream() {
-  if (stream_ == nullptr) return;
+  if (stream_ == nullptr || is_wrapped_) return;
   OnGpu gpu(ordinal_);
   cudaStreamDestroy(stream_);
 }
@@ -78,13 +87,23 @@ void CudaStream::Wait(Event& event) {
 }
 
 absl::Status CudaStream::Synchronize(const WaitCheck& check) {
+  return WaitUntil([this] { return cudaStreamQuery(stream_); }, check);
+}
+
+absl::Status CudaStream::SynchronizeUpTo(Event& event, const WaitCheck& check) {
+  cudaEvent_t at = static_cast<CudaEvent&>(event).event_;
+  return WaitUntil([at] { return cudaEventQuery(at); }, check);
+}
+
+absl::Status CudaStream::WaitUntil(const std::function<cudaError_t()>& query,
+                                   const WaitCheck& check) {
   OnGpu gpu(ordinal_);
   auto begin = Clock::now();
   double checked_s = 0;
   while (true) {
-    cudaError_t error = cudaStreamQuery(stream_);
+    cudaError_t error = query();
     if (error == cudaSuccess) break;
-    if (error != cudaErrorNotReady) return ToStatus(error, "cudaStreamQuery");
+    if (error != cudaErrorNotReady) return ToStatus(error, "waiting");
     double waited_s =
         std::chrono::duration<double>(Clock::now() - begin).count();
     if (check && waited_s - checked_s > kCheckEveryS) {

@@ -1,6 +1,7 @@
 // Streams and events of CUDA, and a step of many streams as one graph.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -36,11 +37,15 @@ class CudaStream : public Stream {
   static absl::StatusOr<std::unique_ptr<CudaStream>> Create(
       int ordinal, StreamUse use, ProbeResults* probe_results,
       Failure* failure);
+  // The caller's `stream`, which outlives it.
+  static std::unique_ptr<CudaStream> Wrap(int ordinal, cudaStream_t stream,
+                                          Failure* failure);
   ~CudaStream() override;
 
   void Record(Event& event) override;
   void Wait(Event& event) override;
   absl::Status Synchronize(const WaitCheck& check) override;
+  absl::Status SynchronizeUpTo(Event& event, const WaitCheck& check) override;
 
   int ordinal() const { return ordinal_; }
   cudaStream_t handle() const { return stream_; }
@@ -52,10 +57,15 @@ class CudaStream : public Stream {
   CudaStream(int ordinal, ProbeResults* probe_results, Failure* failure)
       : ordinal_(ordinal), probe_results_(probe_results), failure_(failure) {}
 
+  // Until `query` says that the GPU is done.
+  absl::Status WaitUntil(const std::function<cudaError_t()>& query,
+                         const WaitCheck& check);
+
   int ordinal_;
   ProbeResults* probe_results_;
   Failure* failure_;
   cudaStream_t stream_ = nullptr;
+  bool is_wrapped_ = false;
   bool capturing_ = false;
 };
 

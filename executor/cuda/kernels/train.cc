@@ -96,6 +96,11 @@ GeneratedUse AdamW(const KernelUse& use) {
   };
   int slope = x[1];
   if (x.size() > 6) slope = e.Formula("$0 * $1", {slope, x[6]}, type);
+  // The old value where the scale is not finite.
+  auto kept = [&, &e = e, &x = x](int next, int old) {
+    if (x.size() <= 6) return next;
+    return e.Formula("isfinite($0) ? $1 : $2", {x[6], next, old}, type);
+  };
   int m = e.Formula("$0 * $1 + $2 * $3",
                     {number(beta1), x[2], number(1 - beta1), slope}, type);
   int v = e.Formula("$0 * $1 + $2 * $3 * $3",
@@ -105,11 +110,11 @@ GeneratedUse AdamW(const KernelUse& use) {
                 {v, correction(beta2), number(use.attrs().Float("eps"))});
   int change = e.Formula("$0 / $1 / $2", {m, correction(beta1), root});
   int decay = number(use.attrs().Float("weight_decay"));
-  e.Store(
-      e.Formula("$0 - $1 * ($2 + $3 * $0)", {x[0], x[4], change, decay}, type),
-      use.result(0).dtype);
-  e.Store(m, use.result(1).dtype);
-  e.Store(v, use.result(2).dtype);
+  int param =
+      e.Formula("$0 - $1 * ($2 + $3 * $0)", {x[0], x[4], change, decay}, type);
+  e.Store(kept(param, x[0]), use.result(0).dtype);
+  e.Store(kept(m, x[2]), use.result(1).dtype);
+  e.Store(kept(v, x[3]), use.result(2).dtype);
   return {e, loop};
 }
 

@@ -145,6 +145,31 @@ TEST(AttachUpdates, GradientsAreClippedWhereTheirNormIsAbove) {
   ExpectSteps(kSgd, 100, Sgd);
 }
 
+TEST(AttachUpdates, AStepThatIsNotFiniteChangesNothing) {
+  for (const char* options : {kAdamW, kSgd}) {
+    for (const char* clip : {"clip=0", "clip=1"}) {
+      for (double bad : {double{INFINITY}, double{NAN}}) {
+        Steps steps = Begin(fmt::format("{}, {}, decay=0.25", options, clip));
+        auto step = [&](double a) {
+          return steps.Step({{"a", Number(a)}, {"rate", Number(0.1)}});
+        };
+        step(2);
+        std::vector<std::string> names = {"w", "bias", "step"};
+        names.push_back(options == kAdamW ? "w.v" : "w.velocity");
+        std::map<std::string, Doubles> before;
+        for (const std::string& name : names) before[name] = steps.Value(name);
+        EXPECT_FALSE(std::isfinite(step(bad)["norm"].Get(0)));
+        for (const std::string& name : names) {
+          EXPECT_EQ(steps.Value(name), before[name]) << options << name << bad;
+        }
+        step(2);
+        EXPECT_EQ(steps.Value("step"), Doubles{2});
+        EXPECT_NE(steps.Value("w"), before["w"]);
+      }
+    }
+  }
+}
+
 TEST(AttachUpdates, WithoutTermsNothingIsDividedByZero) {
   Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 global
 

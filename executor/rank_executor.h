@@ -1,0 +1,133 @@
+// The executor of one rank: what Executor::Load makes.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "executor/executor.h"
+#include "executor/failure.h"
+#include "executor/memory_plan.h"
+#include "executor/step_queue.h"
+#include "executor/step_runner.h"
+#include "executor/sync_plan.h"
+
+namespace asyra {
+
+class RankExecutor : public Executor {
+ public:
+  explicit RankExecutor(Program program) : program_(std::move(program)) {}
+  ~RankExecutor() override;
+
+  const Program& program() const override { return program_; }
+  absl::Status Prepare(Device& device, Communicator* world,
+                       const WeightStore* weights,
+                       const ExecutorOptions& options) override;
+
+  std::vector<std::string> fallback_ops() const override {
+    return runner_->fallback_ops();
+  }
+  std::vector<std::string> fallback_collectives() const override {
+    return runner_->fallback_collectives();
+  }
+  std::vector<std::string> split_fusions() const override {
+    return runner_->split_fusions();
+  }
+  MemoryUse memory() const override { return memory_use_; }
+  absl::StatusOr<MemoryUse> MeasureMemory() override;
+
+  absl::Status SetState(std::string_view name, const Tensor& local) override;
+  absl::StatusOr<Tensor> State(std::string_view name) override;
+  std::vector<NamedInput> inputs() const override;
+
+  absl::Status Step(absl::Span<const Tensor> inputs) override;
+  absl::Status Start(absl::Span<const Tensor> inputs) override;
+  absl::Status Finish() override;
+  absl::StatusOr<int64_t> Enqueue(absl::Span<const Tensor> inputs) override;
+  absl::StatusOr<int64_t> EnqueueViews(absl::Span<const DeviceView> inputs,
+                                       void* stream) override;
+  std::vector<std::string_view> scalars() const override;
+  absl::StatusOr<std::vector<double>> Await(int64_t step) override;
+
+  absl::StatusOr<DeviceView> InputView(std::string_view name) const override;
+  absl::StatusOr<DeviceView> OutputView(std::string_view name) const override;
+  absl::StatusOr<Tensor> Output(size_t index) override;
+  std::vector<OpTime> Profile() const override;
+
+ private:
+  // Content of memory before it is written.
+  static constexpr uint8_t kUnused = 0xa5;
+
+  // Preparing (rank_prepare.cc).
+  absl::Status PrepareAll(Device& device, const WeightStore* weights,
+                          const ExecutorOptions& options);
+  absl::Status CheckSize() const;
+  // Fill in outside_.
+  absl::Status JoinStates();
+  absl::Status TakeMemoryOfCaller();
+  absl::StatusOr<ValueId> FindForCaller(std::string_view name) const;
+  // Whether Prepare reads its data.
+  bool IsFilled(const Input& input) const;
+  absl::Status CheckWeights(const WeightStore* weights) const;
+  absl::Status ReserveMemory();
+  absl::Status FillResident(const WeightStore* weights);
+  absl::Status FillWeight(const Input& input, const WeightStore* weights);
+
+  // Steps.
+  absl::Status Ready() const;
+  absl::Status ReadyForStep() const;
+  absl::Status CheckWorld(double waited_s) const;
+  WaitCheck WorldCheck() const;
+  absl::Status CheckType(ValueId value, DType dtype,
+                         absl::Span<const int64_t> shape) const;
+  // T: Tensor or DeviceView.
+  template <typename T>
+  absl::Status CheckInputs(absl::Span<const T> inputs) const;
+  // Between them the inputs are copied. Errors end all ranks.
+  absl::Status BeginStep(const absl::Status& checked);
+  void RunStep();
+  absl::Status MakeQueue();
+  absl::Status WaitForCaller(void* stream);
+  void EnqueueOutputs();
+
+  int64_t rank() const { return world_ == nullptr ? 0 : world_->rank(); }
+  Type Local(ValueId value) const {
+    return program_.type(value).Local(program_.mesh);
+  }
+  void* Address(ValueId value) const {
+    return runner_->AddressOf(plan_.values[value]);
+  }
+  bool IsShared(const Input& input) const {
+    return options_.states != nullptr && input.role != InputRole::kData;
+  }
+  absl::StatusOr<ValueId> FindResident(std::string_view name) const;
+  absl::StatusOr<int64_t> UsedOf(const DeviceMemory& memory);
+  absl::StatusOr<Tensor> Read(ValueId value, const void* address);
+  DeviceView ViewOf(ValueId value, void* address) const;
+  // Orders this executor's work after, and before, that of others that share
+  // its states.
+  void WaitForOthers();
+  void MarkUse();
+
+  Program program_;
+  Device* device_ = nullptr;
+  Communicator* world_ = nullptr;
+  ExecutorOptions options_;
+  MemoryPlan plan_;
+  SyncPlan sync_;
+  MemoryUse memory_use_;
+  std::vector<void*> outside_;  // by value: memory of others, or null
+  Failure failure_{[this](const absl::Status& status) {
+    if (world_ != nullptr) world_->Abort(status);
+  }};
+  std::vector<std::unique_ptr<DeviceMemory>> memory_;
+  std::unique_ptr<StepRunner> runner_;
+  std::unique_ptr<StepQueue> queue_;         // null before the first Enqueue
+  std::vector<size_t> scalars_;              // outputs
+  std::unique_ptr<Stream> caller_;           // null on cpus
+  void* caller_handle_ = nullptr;            // that caller_ wraps
+  std::unique_ptr<Event> given_, has_read_;  // on the caller's stream and ours
+  bool running_ = false;                     // between Start and Finish
+  bool has_outputs_ = false;
+};
+
+}  // namespace asyra

@@ -1,0 +1,96 @@
+// What one rank keeps from step to step: params, states and weights by name,
+// in memory of its device that several executors share.
+//
+//   auto states = StateSet::Create(device).value();
+//   step->Prepare(device, world, weights, {.states = states});
+//   evaluate->Prepare(device, world, nullptr, {.states = states});
+//
+// The first program that has a value of a name brings its type and its memory;
+// the others read and write the same bytes, and nothing is copied. A value that
+// has been set is left alone by later executors: they need no data for it.
+//
+// Executors of a set take their steps in the order in which they were started.
+// One thread at a time uses the set and its executors. The device outlives it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/device.h"
+#include "executor/device_view.h"
+#include "ir/program.h"
+#include "ir/tensor.h"
+
+namespace asyra {
+
+class StateSet {
+ public:
+  struct State {
+    std::string program;  // that brought it
+    Type type;            // global
+    InputRole role = InputRole::kState;
+    void* data = nullptr;  // this rank's part, on the device
+    bool is_set = false;   // it has had its first value
+  };
+
+  // Errors: those of the device.
+  static absl::StatusOr<std::shared_ptr<StateSet>> Create(Device& device);
+  StateSet(const StateSet&) = delete;
+  ~StateSet();
+
+  Device& device() const { return device_; }
+  // Of all programs that joined.
+  const Mesh& mesh() const { return mesh_; }
+  // Bytes that are reserved.
+  int64_t bytes() const;
+
+  const std::map<std::string, State, std::less<>>& states() const {
+    return states_;
+  }
+  // Null if there is none.
+  const State* Find(std::string_view name) const;
+
+  // The value as it is after all steps that were started; this rank's part.
+  // Errors: no such name (NotFound, it lists those there are), those of a step
+  // that failed are its executor's.
+  absl::StatusOr<Tensor> Get(std::string_view name);
+  // Replaces it for all steps that start from here on. Error also: another type
+  // or shape than this rank's part has.
+  absl::Status Set(std::string_view name, const Tensor& local);
+  // The same from memory of the device, which stays valid until it returns.
+  absl::Status Set(std::string_view name, const DeviceView& local);
+
+  // For executors -----------------------------------------------------------
+
+  // Reserves memory for what the program keeps and the set does not have yet,
+  // zeros, in one piece. Errors: a value of another type, or another mesh, than
+  // an earlier program has, naming both; memory.
+  absl::Status Join(const Program& program);
+  void MarkSet(std::string_view name);
+  // After all that was enqueued by executors of the set; each step waits for it
+  // and records it.
+  Event& last_use() { return *last_use_; }
+
+ private:
+  explicit StateSet(Device& device) : device_(device) {}
+  absl::StatusOr<State*> FindOrList(std::string_view name);
+  absl::Status Write(std::string_view name, DType dtype, const Shape& shape,
+                     const void* from);
+  absl::Status CheckMesh(const Program& program);
+  absl::Status Fill(DeviceMemory& memory);
+
+  Device& device_;
+  Failure failure_;
+  std::unique_ptr<Event> last_use_;
+  std::unique_ptr<Stream> stream_;
+  Mesh mesh_;
+  std::string first_program_;  // whose mesh it is
+  std::map<std::string, State, std::less<>> states_;
+  std::vector<std::unique_ptr<DeviceMemory>> memory_;
+};
+
+}  // namespace asyra

@@ -1,0 +1,59 @@
+// Steps of an executor that are enqueued before the earlier ones have ended:
+// memory of the host for the inputs and the small outputs of each of them.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/device.h"
+
+namespace asyra {
+
+class StepQueue {
+ public:
+  struct Value {
+    void* data;  // on the device
+    int64_t bytes;
+  };
+  // Reserves all memory. Device and stream outlive it. Errors: memory.
+  static absl::StatusOr<std::unique_ptr<StepQueue>> Create(
+      Device& device, Stream& home, std::vector<Value> inputs,
+      std::vector<Value> scalars);
+
+  // Waits until the memory of the next step is free.
+  absl::Status Begin(const WaitCheck& check);
+  // Copies one input of it, and enqueues the copy to the device.
+  void CopyInput(size_t index, const void* from);
+  // After the step was enqueued; gives its number.
+  int64_t End();
+
+  // Waits for a step. Error: it is not one of the last kSteps.
+  absl::Status Await(int64_t step, const WaitCheck& check);
+  // Of such a step that has ended.
+  const void* Scalar(int64_t step, size_t index) const;
+
+  static constexpr int64_t kSteps = 2;  // in flight
+
+ private:
+  struct Slot {
+    std::unique_ptr<DeviceMemory> memory;  // inputs, then scalars
+    std::unique_ptr<Event> done;
+  };
+  StepQueue(Device& device, Stream& home) : device_(device), home_(home) {}
+  Slot& slot(int64_t step) { return slots_[step % kSteps]; }
+  std::byte* At(const Slot& slot, int64_t offset) const {
+    return static_cast<std::byte*>(slot.memory->data()) + offset;
+  }
+
+  Device& device_;
+  Stream& home_;
+  std::vector<Value> inputs_, scalars_;
+  std::vector<int64_t> input_at_, scalar_at_;  // offsets in a slot's memory
+  std::array<Slot, kSteps> slots_;
+  int64_t next_ = 0;  // step
+};
+
+}  // namespace asyra

@@ -1,0 +1,155 @@
+#include "executor/train/token_batches.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "ir/support/status.h"
+#include "ir/training_names.h"
+
+namespace asyra {
+namespace {
+
+constexpr char kMask[] = "attention_mask", kPositions[] = "position_ids";
+
+// Without rows of padding.
+int64_t RowsOf(const Program& program, ValueId table, int64_t dim) {
+  for (const Input& input : program.inputs) {
+    if (input.value == table) return program.GivenShape(input)[dim];
+  }
+  return program.type(table).size(dim);
+}
+
+// The label of a token is the next one: logits for each of them, of as many
+// classes as there are tokens.
+absl::Status CheckLabels(const Type& labels, const Type& tokens) {
+  if (labels.dtype == DType::kI64 && labels.shape() == tokens.shape()) {
+    return absl::OkStatus();
+  }
+  return Invalid(
+      "the model's labels are {}{}, those of tokens {} are i64{}: its output "
+      "is not logits for each token",
+      ToString(labels.dtype), ShapeToString(labels.shape()),
+      ShapeToString(tokens.shape()), ShapeToString(tokens.shape()));
+}
+
+// A mask of ones, or positions; whole.
+absl::StatusOr<Tensor> FixedInput(const std::string& name, const Type& type) {
+  std::vector<double> numbers(type.num_elements(), 1);
+  int64_t length = type.rank() > 0 ? type.dims.back().size : 1;
+  if (name == kPositions) {
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = static_cast<double>(static_cast<int64_t>(i) % length);
+    }
+  } else if (name != kMask) {
+    return Invalid(
+        "%{} is neither tokens nor labels: the data has nothing for it", name);
+  }
+  return Tensor::FromDoubles(type.dtype, type.shape(), numbers);
+}
+
+}  // namespace
+
+absl::StatusOr<const Input*> TokensOf(const Program& program) {
+  const Input* tokens = nullptr;
+  for (const Input& input : program.inputs) {
+    if (input.role != InputRole::kData) continue;
+    const std::string& name = program.value_name(input.value);
+    const Type& type = program.type(input.value);
+    bool other = name == kLabels || name == kMask || name == kPositions;
+    if (other || type.dtype != DType::kI64 || type.rank() != 2) continue;
+    if (tokens != nullptr) {
+      return Invalid("both %{} and %{} may be the tokens",
+                     program.value_name(tokens->value), name);
+    }
+    tokens = &input;
+  }
+  if (tokens != nullptr) return tokens;
+  return Invalid(
+      "no data input is i64 [rows, length]: the model takes no tokens");
+}
+
+int64_t TokenLimit(const Program& program, ValueId tokens) {
+  std::vector<bool> are_tokens(program.values.size(), false);
+  are_tokens[tokens] = true;
+  int64_t limit = std::numeric_limits<int64_t>::max();
+  for (const Op& op : program.ops) {
+    std::string_view name = op.def->name;
+    bool looks_up = name == "embedding" || name == "gather";
+    if (looks_up && are_tokens[op.operands[1]]) {
+      int64_t dim = name == "gather" ? op.attrs.Int("dim") : 0;
+      limit = std::min(limit, RowsOf(program, op.operands[0], dim));
+    } else if (op.def->is_view || name == "cast" || name == "all_gather" ||
+               name == "wait") {
+      if (are_tokens[op.operands[0]]) are_tokens[op.results[0]] = true;
+    }
+  }
+  return limit;
+}
+
+int64_t ClassLimit(const Program& program) {
+  int64_t limit = std::numeric_limits<int64_t>::max();
+  for (const Op& op : program.ops) {
+    bool in_parts = op.def->name == "cross_entropy_parts";
+    if (!in_parts && op.def->name != "cross_entropy") continue;
+    int64_t classes = in_parts ? op.attrs.Int("classes") : -1;
+    if (classes < 0) classes = program.type(op.operands[0]).dims.back().size;
+    limit = std::min(limit, classes);
+  }
+  return limit;
+}
+
+absl::StatusOr<std::unique_ptr<TokenBatches>> TokenBatches::Open(
+    std::shared_ptr<const TokenFiles> files, const Program& program,
+    int64_t device, TokenReaderOptions options) {
+  ASYRA_ASSIGN_OR_RETURN(const Input* tokens, TokensOf(program));
+  const Type& type = program.type(tokens->value);
+  options.limit =
+      std::min(TokenLimit(program, tokens->value), ClassLimit(program));
+  std::unique_ptr<TokenBatches> batches(new TokenBatches);
+  auto open = [&](const Type& of) {
+    return TokenReader::Open(files, of, program.mesh, device, options);
+  };
+  ASYRA_ASSIGN_OR_RETURN(batches->tokens_, open(type));
+  for (const Input& input : program.inputs) {
+    if (input.role != InputRole::kData) continue;
+    const std::string& name = program.value_name(input.value);
+    const Type& its = program.type(input.value);
+    if (name == kRate) continue;
+    if (&input == tokens) {
+      batches->parts_.push_back({Kind::kTokens, {}});
+    } else if (name == kLabels) {
+      ASYRA_RETURN_IF_ERROR(CheckLabels(its, type));
+      if (its != type) {
+        ASYRA_ASSIGN_OR_RETURN(batches->labels_, open(its));
+      }
+      batches->parts_.push_back({Kind::kLabels, {}});
+    } else {
+      ASYRA_ASSIGN_OR_RETURN(Tensor whole, FixedInput(name, its));
+      batches->parts_.push_back(
+          {Kind::kFixed, Shard(whole, its, program.mesh, device)});
+    }
+  }
+  return batches;
+}
+
+absl::StatusOr<std::vector<Tensor>> TokenBatches::Next() {
+  ASYRA_ASSIGN_OR_RETURN(TokenReader::Batch batch, tokens_->Next());
+  if (labels_ != nullptr) {
+    ASYRA_ASSIGN_OR_RETURN(TokenReader::Batch other, labels_->Next());
+    batch.labels = other.labels;
+  }
+  std::vector<Tensor> inputs;
+  for (const Part& part : parts_) {
+    inputs.push_back(part.kind == Kind::kTokens   ? batch.tokens
+                     : part.kind == Kind::kLabels ? batch.labels
+                                                  : part.fixed);
+  }
+  return inputs;
+}
+
+void TokenBatches::Seek(int64_t position) {
+  tokens_->Seek(position);
+  if (labels_ != nullptr) labels_->Seek(position);
+}
+
+}  // namespace asyra

@@ -1,0 +1,61 @@
+// What a program of a training takes at each step, made from files of tokens:
+// tokens, labels, and what goes with them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "executor/train/token_files.h"
+#include "executor/train/token_reader.h"
+#include "ir/program.h"
+
+namespace asyra {
+
+// The integer data input that holds the tokens, [rows, length]. Errors: none,
+// or several.
+absl::StatusOr<const Input*> TokensOf(const Program& program);
+
+// The rows of the smallest table that `tokens` themselves look up: each token
+// is below it. Tables of positions do not count. INT64_MAX where there is none.
+int64_t TokenLimit(const Program& program, ValueId tokens);
+
+// The classes of the logits that have labels: each label is below it, as far as
+// the program says. INT64_MAX where it has no cross entropy.
+int64_t ClassLimit(const Program& program);
+
+// One rank's batches of one program. Used by one thread.
+class TokenBatches {
+ public:
+  // Of `options`, `limit` is set here. Errors: those of TokensOf and of
+  // TokenReader; labels of another type or shape than those of the tokens; an
+  // input that is neither tokens, labels, `rate`, a mask nor positions.
+  static absl::StatusOr<std::unique_ptr<TokenBatches>> Open(
+      std::shared_ptr<const TokenFiles> files, const Program& program,
+      int64_t device, TokenReaderOptions options = {});
+
+  // This rank's data inputs without `rate`, in the order of the program; those
+  // of Trainer::inputs. Errors: those of TokenReader::Next.
+  absl::StatusOr<std::vector<Tensor>> Next();
+
+  // As of TokenReader.
+  int64_t position() const { return tokens_->position(); }
+  void Seek(int64_t position);
+  int64_t windows() const { return tokens_->windows(); }
+  int64_t epoch() const { return tokens_->epoch(); }
+
+ private:
+  enum class Kind : uint8_t { kTokens, kLabels, kFixed };
+  struct Part {
+    Kind kind;
+    Tensor fixed;  // the same in each batch
+  };
+  TokenBatches() = default;
+
+  std::vector<Part> parts_;
+  std::unique_ptr<TokenReader> tokens_;
+  // Where labels are sharded in another way than tokens; else null.
+  std::unique_ptr<TokenReader> labels_;
+};
+
+}  // namespace asyra

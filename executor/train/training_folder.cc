@@ -1,0 +1,158 @@
+#include "executor/train/training_folder.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_join.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/shard_reader.h"
+#include "ir/support/file.h"
+#include "ir/support/status.h"
+#include "ir/verifier.h"
+#include "ir/weight_store.h"
+#include "nlohmann/json.hpp"
+
+namespace asyra {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kFormat = 1;  // of training.json
+
+absl::StatusOr<Program> ReadProgram(const std::string& path) {
+  ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  absl::StatusOr<Program> program = ParseProgram(text);
+  if (!program.ok()) return Annotate(program.status(), path);
+  ASYRA_RETURN_IF_ERROR(Annotate(Verify(*program), path));
+  return program;
+}
+
+absl::Status CheckAgree(const Program& step, const Program& other,
+                        const std::string& path) {
+  if (other.mesh != step.mesh) {
+    return Invalid("{}: it is for {}, the step for {}", path,
+                   ToString(other.mesh), ToString(step.mesh));
+  }
+  for (const Input& input : other.inputs) {
+    if (input.role == InputRole::kData) continue;
+    const std::string& name = other.value_name(input.value);
+    ValueId value = step.FindValue(name);
+    if (value == kNoValue || step.type(value) == other.type(input.value)) {
+      continue;
+    }
+    return Invalid("{}: %{} is {}, {} in the training step", path, name,
+                   ToString(other.type(input.value), other.mesh),
+                   ToString(step.type(value), step.mesh));
+  }
+  return absl::OkStatus();
+}
+
+ordered_json ToJson(const TrainingPrograms& training) {
+  const TrainingInfo& info = training.info;
+  ordered_json json;
+  json["format"] = kFormat;
+  json["model"] = info.model;
+  json["mesh"] = MeshText(training.step.mesh);
+  json["optimizer"] = info.optimizer;
+  json["program_hash"] = info.program_hash;
+  json["params_by_init"] = ParamsWithoutData(training.step);
+  json["machine"] = info.machine;
+  json["predicted_us"] = info.predicted_us;
+  json["peak_us"] = info.peak_us;
+  return json;
+}
+
+absl::StatusOr<TrainingInfo> ReadInfo(const std::string& path) {
+  ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return Invalid("{}: it is no JSON object", path);
+  auto number = [&](const char* key) {
+    auto found = json.find(key);
+    bool known = found != json.end() && found->is_number();
+    return known ? found->get<double>() : 0;
+  };
+  auto word = [&](const char* key) {
+    auto found = json.find(key);
+    bool known = found != json.end() && found->is_string();
+    return known ? found->get<std::string>() : std::string();
+  };
+  if (number("format") != kFormat) {
+    return Invalid("{}: its format is {}, known is {}", path, number("format"),
+                   kFormat);
+  }
+  return TrainingInfo{.model = word("model"),
+                      .optimizer = word("optimizer"),
+                      .program_hash = word("program_hash"),
+                      .machine = word("machine"),
+                      .predicted_us = number("predicted_us"),
+                      .peak_us = number("peak_us")};
+}
+
+}  // namespace
+
+std::string MeshText(const Mesh& mesh) {
+  std::vector<std::string> axes;
+  for (const Mesh::Axis& axis : mesh.axes()) {
+    axes.push_back(fmt::format("{}={}", axis.name, axis.size));
+  }
+  return absl::StrJoin(axes, ",");
+}
+
+std::vector<std::string> ParamsWithoutData(const Program& step) {
+  std::vector<std::string> names;
+  for (const Input& input : step.inputs) {
+    if (input.role != InputRole::kParam) continue;
+    const std::string& name = step.value_name(input.value);
+    bool has = step.weights != nullptr && step.weights->Find(name) != nullptr;
+    if (!has) names.push_back(name);
+  }
+  return names;
+}
+
+absl::StatusOr<TrainingPrograms> ReadTrainingFolder(const std::string& folder) {
+  std::filesystem::path from(folder);
+  auto path = [&](const char* name) { return (from / name).string(); };
+  TrainingPrograms training;
+  ASYRA_ASSIGN_OR_RETURN(training.info, ReadInfo(path("training.json")));
+  ASYRA_ASSIGN_OR_RETURN(training.step, ReadProgram(path("step.asyra")));
+  ASYRA_RETURN_IF_ERROR(ReadWeightsBeside(path("step.asyra"), &training.step));
+  auto read = [&](const char* name) -> absl::StatusOr<Program> {
+    ASYRA_ASSIGN_OR_RETURN(Program program, ReadProgram(path(name)));
+    ASYRA_RETURN_IF_ERROR(CheckAgree(training.step, program, path(name)));
+    program.weights = training.step.weights;
+    return program;
+  };
+  ASYRA_ASSIGN_OR_RETURN(training.evaluate, read("evaluate.asyra"));
+  ASYRA_ASSIGN_OR_RETURN(training.init, read("init.asyra"));
+  if (std::filesystem::exists(path("accumulate.asyra"))) {
+    ASYRA_ASSIGN_OR_RETURN(training.accumulate, read("accumulate.asyra"));
+  }
+  return training;
+}
+
+absl::Status WriteTrainingFolder(const TrainingPrograms& training,
+                                 const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Invalid("{}: {}", folder, error.message());
+  std::filesystem::path to(folder);
+  auto write = [&](const char* name, const Program& program) {
+    return WriteFileAtomically((to / name).string(), {ToString(program)});
+  };
+  std::string step = (to / "step.asyra").string();
+  // The others read the weights of the step.
+  if (training.step.weights != nullptr) {
+    ASYRA_RETURN_IF_ERROR(
+        WriteWeights(*training.step.weights, WeightPathFor(step)));
+  }
+  ASYRA_RETURN_IF_ERROR(write("step.asyra", training.step));
+  ASYRA_RETURN_IF_ERROR(write("evaluate.asyra", training.evaluate));
+  ASYRA_RETURN_IF_ERROR(write("init.asyra", training.init));
+  if (training.accumulate.has_value()) {
+    ASYRA_RETURN_IF_ERROR(write("accumulate.asyra", *training.accumulate));
+  }
+  return WriteFileAtomically((to / "training.json").string(),
+                             {ToJson(training).dump(2) + "\n"});
+}
+
+}  // namespace asyra

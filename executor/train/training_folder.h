@@ -1,0 +1,56 @@
+// The folder of a training that asyra-opt --train writes:
+//
+//   step.asyra        loss, gradients and updates
+//   accumulate.asyra  loss and gradients, added up; may be missing
+//   evaluate.asyra    the loss alone
+//   init.asyra        random first values of all params
+//   step.safetensors  weights with data; may be missing
+//   training.json     what follows from the model
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ir/program.h"
+
+namespace asyra {
+
+// What training.json says. Zero or empty: not known.
+struct TrainingInfo {
+  std::string model;      // file or name
+  std::string optimizer;  // adamw or sgd
+  // Of the global program: equal on every mesh.
+  std::string program_hash;
+  std::string machine;      // that it was compiled for
+  double predicted_us = 0;  // of a step, on that machine
+  // What the matrix flops of a step take at the dense peak of the machine's
+  // devices: divided by the time of a step, that is its MFU.
+  double peak_us = 0;
+};
+
+// Programs for one mesh, with equal types of params.
+struct TrainingPrograms {
+  Program step;  // with the weights that have data
+  Program evaluate, init;
+  std::optional<Program> accumulate;
+  TrainingInfo info;
+};
+
+// Errors name the file: missing, no program, another mesh than that of the
+// step, params or states of other types than in the step; training.json that
+// is no JSON or of another format.
+absl::StatusOr<TrainingPrograms> ReadTrainingFolder(const std::string& folder);
+
+// Writes it; the folder is made. Errors: the system's.
+absl::Status WriteTrainingFolder(const TrainingPrograms& training,
+                                 const std::string& folder);
+
+// Params of the step without data: they begin with values of `init`.
+std::vector<std::string> ParamsWithoutData(const Program& step);
+
+// "dp=2,tp=2".
+std::string MeshText(const Mesh& mesh);
+
+}  // namespace asyra

@@ -1,0 +1,445 @@
+#include "executor/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <filesystem>
+
+#include "absl/algorithm/container.h"
+#include "executor/train/first_values.h"
+#include "executor/train/token_batches.h"
+#include "ir/support/status.h"
+#include "ir/training_names.h"
+
+namespace asyra {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr char kDataPosition[] = "data_position";  // in CheckpointInfo::extra
+
+bool HasInput(const Program& program, std::string_view name) {
+  return absl::c_any_of(program.inputs, [&](const Input& input) {
+    return program.value_name(input.value) == name;
+  });
+}
+
+class RankTrainer : public Trainer {
+ public:
+  explicit RankTrainer(TrainingPrograms programs)
+      : programs_(std::move(programs)) {}
+
+  absl::Status Check() {
+    const Program& step = programs_.step;
+    if (!HasInput(step, kRate)) {
+      return Invalid("@{} has no input %{}: it is no training step", step.name,
+                     kRate);
+    }
+    for (const char* name : {kLoss, kNorm}) {
+      bool has = absl::c_any_of(step.outputs, [&](const asyra::Output& output) {
+        return step.output_name(output) == name;
+      });
+      if (!has) {
+        return Invalid("@{} has no output '{}': it is no training step",
+                       step.name, name);
+      }
+    }
+    scales_loss_ = HasInput(step, kLossScaleLog2);
+    // A model need not be trained on tokens.
+    absl::StatusOr<const Input*> tokens = TokensOf(step);
+    if (tokens.ok()) {
+      tokens_per_batch_ = step.type((*tokens)->value).num_elements();
+    }
+    return absl::OkStatus();
+  }
+
+  const TrainingPrograms& programs() const override { return programs_; }
+
+  absl::Status Prepare(Device& device, Communicator* world,
+                       const TrainerOptions& options) override {
+    if (states_ != nullptr) return Invalid("Prepare is called twice");
+    device_ = &device;
+    world_ = world;
+    options_ = options;
+    return Reported(PrepareAll());
+  }
+
+  std::vector<Executor::NamedInput> inputs() const override {
+    return InputsOf(programs_.step);
+  }
+  std::vector<Executor::NamedInput> evaluate_inputs() const override {
+    return InputsOf(programs_.evaluate);
+  }
+  int64_t tokens_per_batch() const override { return tokens_per_batch_; }
+
+  absl::Status Accumulate(absl::Span<const Tensor> batch) override {
+    if (accumulate_ == nullptr) {
+      return Invalid("the folder has no program accumulate");
+    }
+    ASYRA_RETURN_IF_ERROR(Usable());
+    ++accumulated_;
+    return Failed(accumulate_->Enqueue(batch).status());
+  }
+
+  absl::Status Step(absl::Span<const Tensor> batch,
+                    const StepOptions& options) override {
+    ASYRA_RETURN_IF_ERROR(Usable());
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> inputs,
+                           WithRate(batch, options.rate));
+    if (in_flight_.empty() && accumulated_ == 0) last_end_ = Clock::now();
+    absl::StatusOr<int64_t> number = step_executor_->Enqueue(inputs);
+    ASYRA_RETURN_IF_ERROR(Failed(number.status()));
+    ++step_;
+    int64_t batches = std::exchange(accumulated_, 0) + 1;
+    in_flight_.push_back({*number, step_, batches, options.rate});
+    // One step is under way while the host reads what the one before gave.
+    if (in_flight_.size() < Executor::kStepsInFlight) return absl::OkStatus();
+    return TakeOldest();
+  }
+
+  absl::Status Finish() override {
+    ASYRA_RETURN_IF_ERROR(failed_);
+    while (!in_flight_.empty()) ASYRA_RETURN_IF_ERROR(TakeOldest());
+    return absl::OkStatus();
+  }
+
+  int64_t step() const override { return step_; }
+
+  absl::StatusOr<TrainMetrics> Metrics() override {
+    ASYRA_RETURN_IF_ERROR(Finish());
+    if (!last_.has_value()) return Invalid("no step has run");
+    return *last_;
+  }
+
+  std::vector<TrainMetrics> TakeMetrics() override {
+    return std::exchange(metrics_, {});
+  }
+  int64_t steps_skipped() const override { return skipped_; }
+
+  MemoryUse memory() const override {
+    MemoryUse use;
+    for (const Executor* executor :
+         {step_executor_.get(), accumulate_.get(), evaluate_.get()}) {
+      if (executor == nullptr) continue;
+      MemoryUse part = executor->memory();
+      use.arena_bytes += part.arena_bytes;
+      use.resident_bytes += part.resident_bytes;
+      use.workspace_bytes += part.workspace_bytes;
+    }
+    if (states_ != nullptr) use.shared_bytes = states_->bytes();
+    return use;
+  }
+
+  absl::StatusOr<LossSum> Evaluate(absl::Span<const Tensor> batch) override {
+    if (evaluate_ == nullptr) return Invalid("it was prepared without");
+    ASYRA_RETURN_IF_ERROR(Finish());
+    ASYRA_RETURN_IF_ERROR(Usable());
+    absl::StatusOr<int64_t> number = evaluate_->Enqueue(batch);
+    ASYRA_RETURN_IF_ERROR(Failed(number.status()));
+    absl::StatusOr<std::vector<double>> given = evaluate_->Await(*number);
+    ASYRA_RETURN_IF_ERROR(Failed(given.status()));
+    LossSum loss;
+    loss.count = ScalarOf(*evaluate_, *given, kLossCount, 1);
+    loss.sum = ScalarOf(*evaluate_, *given, kLoss, NAN) * loss.count;
+    // Without labels the mean is 0 / 0.
+    if (loss.count == 0) loss.sum = 0;
+    last_end_ = Clock::now();
+    return loss;
+  }
+
+  absl::Status Save(const std::string& directory) override {
+    ASYRA_RETURN_IF_ERROR(Finish());
+    ASYRA_RETURN_IF_ERROR(Usable());
+    if (accumulated_ > 0) {
+      return Invalid("gradients of {} batches wait for a step", accumulated_);
+    }
+    if (writer_ == nullptr || directory != directory_) {
+      ASYRA_RETURN_IF_ERROR(FinishSave());
+      ASYRA_ASSIGN_OR_RETURN(
+          writer_,
+          CheckpointWriter::Create(directory, values_, programs_.step.mesh,
+                                   world_, options_.checkpoints));
+      directory_ = directory;
+    }
+    CheckpointInfo info{.step = step_,
+                        .program_hash = programs_.info.program_hash};
+    info.extra[kDataPosition] = std::to_string(data_position_);
+    absl::Status status =
+        writer_->Save(info, [this](const CheckpointValue& value) {
+          return states_->Get(value.name);
+        });
+    last_end_ = Clock::now();
+    return status;
+  }
+
+  absl::Status FinishSave() override {
+    return writer_ == nullptr ? absl::OkStatus() : writer_->Finish();
+  }
+  std::string last_checkpoint() const override {
+    return writer_ == nullptr ? "" : writer_->last_complete();
+  }
+
+  absl::Status Restore(const std::string& folder) override {
+    if (states_ == nullptr) return Invalid("Prepare was not called");
+    ASYRA_RETURN_IF_ERROR(Finish());
+    return Reported(Read(folder));
+  }
+  const std::string& restored_from() const override { return restored_from_; }
+  int64_t data_position() const override { return data_position_; }
+  void set_data_position(int64_t position) override {
+    data_position_ = position;
+  }
+
+  absl::Status Export(const std::string& path) override;
+
+  StateSet& states() override { return *states_; }
+
+ private:
+  struct InFlight {
+    int64_t number;  // of the executor
+    int64_t step;
+    int64_t batches;
+    double rate;
+  };
+
+  int64_t rank() const { return world_ == nullptr ? 0 : world_->rank(); }
+
+  static std::vector<Executor::NamedInput> InputsOf(const Program& program) {
+    std::vector<Executor::NamedInput> inputs;
+    for (const Input& input : program.inputs) {
+      const std::string& name = program.value_name(input.value);
+      if (input.role != InputRole::kData || name == kRate) continue;
+      inputs.push_back({name, program.type(input.value).Local(program.mesh)});
+    }
+    return inputs;
+  }
+
+  static double ScalarOf(const Executor& executor,
+                         absl::Span<const double> scalars,
+                         std::string_view name, double otherwise) {
+    std::vector<std::string_view> names = executor.scalars();
+    auto found = absl::c_find(names, name);
+    return found == names.end() ? otherwise : scalars[found - names.begin()];
+  }
+
+  absl::Status PrepareAll() {
+    ASYRA_RETURN_IF_ERROR(CheckMemory());
+    ASYRA_ASSIGN_OR_RETURN(states_, StateSet::Create(*device_));
+    ASYRA_RETURN_IF_ERROR(states_->Join(programs_.step));
+    values_ = CheckpointValuesOf(programs_.step);
+    std::string newest;
+    if (!options_.resume_from.empty()) {
+      ASYRA_ASSIGN_OR_RETURN(newest,
+                             NewestCheckpoint(options_.resume_from, world_));
+    }
+    ASYRA_RETURN_IF_ERROR(
+        newest.empty() ? SetFirstValues(programs_, options_.random_weights,
+                                        options_.seed, world_, *states_)
+                       : Read(newest));
+    ASYRA_ASSIGN_OR_RETURN(step_executor_, Load(programs_.step));
+    if (programs_.accumulate.has_value()) {
+      ASYRA_ASSIGN_OR_RETURN(accumulate_, Load(*programs_.accumulate));
+    }
+    if (options_.evaluates) {
+      ASYRA_ASSIGN_OR_RETURN(evaluate_, Load(programs_.evaluate));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckMemory() {
+    ASYRA_ASSIGN_OR_RETURN(TrainingMemory needs,
+                           PlanTrainingMemory(programs_, options_.evaluates));
+    int64_t left = device_->BytesLeft();
+    if (needs.total() <= left) return absl::OkStatus();
+    return absl::ResourceExhaustedError(fmt::format(
+        "the training needs {}; {:.3f} GiB are left on the {}", ToString(needs),
+        static_cast<double>(left) / (int64_t{1} << 30), device_->name()));
+  }
+
+  absl::StatusOr<std::unique_ptr<Executor>> Load(const Program& program) {
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                           Executor::Load(program));
+    ExecutorOptions options{.check_finite = options_.check_finite,
+                            .params_are_set_later = true};
+    options.states = states_;
+    ASYRA_RETURN_IF_ERROR(executor->Prepare(
+        *device_, world_, programs_.step.weights.get(), options));
+    return executor;
+  }
+
+  absl::Status Read(const std::string& folder) {
+    ASYRA_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(folder));
+    ASYRA_RETURN_IF_ERROR(
+        checkpoint.CheckFits(values_, programs_.info.program_hash));
+    for (const CheckpointValue& value : values_) {
+      ASYRA_ASSIGN_OR_RETURN(
+          Tensor local, checkpoint.Read(value, programs_.step.mesh, rank()));
+      ASYRA_RETURN_IF_ERROR(states_->Set(value.name, local));
+    }
+    const CheckpointInfo& info = checkpoint.info();
+    step_ = info.step;
+    data_position_ = 0;
+    auto position = info.extra.find(kDataPosition);
+    if (position != info.extra.end()) {
+      data_position_ = std::strtoll(position->second.c_str(), nullptr, 10);
+    }
+    restored_from_ = folder;
+    return absl::OkStatus();
+  }
+
+  absl::Status Usable() const {
+    ASYRA_RETURN_IF_ERROR(failed_);
+    if (step_executor_ == nullptr) return Invalid("Prepare was not called");
+    return absl::OkStatus();
+  }
+
+  // An error of an executor is final.
+  absl::Status Failed(const absl::Status& status) {
+    if (!status.ok() && failed_.ok()) failed_ = status;
+    return status;
+  }
+
+  // The other ranks would wait for this one.
+  absl::Status Reported(const absl::Status& status) {
+    if (!status.ok() && world_ != nullptr) world_->Abort(status);
+    return Failed(status);
+  }
+
+  absl::StatusOr<std::vector<Tensor>> WithRate(absl::Span<const Tensor> batch,
+                                               double rate) const {
+    const Program& step = programs_.step;
+    std::vector<Tensor> inputs;
+    size_t next = 0, wanted = 0;
+    for (const Input& input : step.inputs) {
+      if (input.role != InputRole::kData) continue;
+      if (step.value_name(input.value) == kRate) {
+        DType dtype = step.type(input.value).dtype;
+        inputs.push_back(Tensor::FromDoubles(dtype, {}, {rate}));
+      } else if (++wanted; next < batch.size()) {
+        inputs.push_back(batch[next++]);
+      }
+    }
+    if (wanted == batch.size()) return inputs;
+    return Invalid("a batch of {} inputs is given, a step takes {}",
+                   batch.size(), wanted);
+  }
+
+  absl::Status TakeOldest() {
+    InFlight oldest = in_flight_.front();
+    in_flight_.pop_front();
+    absl::StatusOr<std::vector<double>> scalars =
+        step_executor_->Await(oldest.number);
+    if (!scalars.ok()) {
+      return Failed(
+          Annotate(scalars.status(), fmt::format("step {}", oldest.step)));
+    }
+    Clock::time_point now = Clock::now();
+    TrainMetrics metrics{
+        .step = oldest.step,
+        .loss = ScalarOf(*step_executor_, *scalars, kLoss, NAN),
+        .norm = ScalarOf(*step_executor_, *scalars, kNorm, NAN),
+        .rate = oldest.rate,
+        .seconds = std::chrono::duration<double>(now - last_end_).count()};
+    last_end_ = now;
+    AddSpeed(oldest.batches, &metrics);
+    // The norm is that of all gradients: a step updates where it is finite.
+    metrics.skipped = !std::isfinite(metrics.norm);
+    skipped_ += metrics.skipped ? 1 : 0;
+    metrics_.push_back(metrics);
+    last_ = metrics;
+    return CheckFinite(metrics);
+  }
+
+  void AddSpeed(int64_t batches, TrainMetrics* metrics) const {
+    if (!(metrics->seconds > 0)) return;
+    metrics->tokens_per_s =
+        static_cast<double>(batches * tokens_per_batch_) / metrics->seconds;
+    // Peaks are those of GPUs.
+    if (device_->name() == "cpu") return;
+    metrics->mfu = static_cast<double>(batches) * programs_.info.peak_us /
+                   (1e6 * metrics->seconds);
+  }
+
+  absl::Status CheckFinite(const TrainMetrics& metrics) {
+    bool finite = std::isfinite(metrics.loss) &&
+                  (std::isfinite(metrics.norm) || scales_loss_);
+    if (finite || options_.not_finite == NotFinite::kSkip) {
+      return absl::OkStatus();
+    }
+    while (!in_flight_.empty()) {
+      InFlight later = in_flight_.front();
+      in_flight_.pop_front();
+      ASYRA_RETURN_IF_ERROR(
+          Failed(step_executor_->Await(later.number).status()));
+    }
+    return absl::OutOfRangeError(fmt::format(
+        "step {}: the loss is {}, the norm of the gradients {}; the step "
+        "changed nothing",
+        metrics.step, metrics.loss, metrics.norm));
+  }
+
+  TrainingPrograms programs_;
+  bool scales_loss_ = false;
+  int64_t tokens_per_batch_ = 0;
+  Device* device_ = nullptr;
+  Communicator* world_ = nullptr;
+  TrainerOptions options_;
+  absl::Status failed_;
+  std::shared_ptr<StateSet> states_;
+  std::vector<CheckpointValue> values_;
+  std::unique_ptr<Executor> step_executor_, accumulate_, evaluate_;
+  std::unique_ptr<CheckpointWriter> writer_;
+  std::string directory_, restored_from_;
+  std::deque<InFlight> in_flight_;
+  std::vector<TrainMetrics> metrics_;
+  std::optional<TrainMetrics> last_;
+  Clock::time_point last_end_;
+  int64_t step_ = 0, skipped_ = 0, data_position_ = 0;
+  int64_t accumulated_ = 0;  // batches since the last step
+};
+
+// A checkpoint of the params alone, in one file, which is moved to where it is
+// wanted.
+absl::Status RankTrainer::Export(const std::string& path) {
+  ASYRA_RETURN_IF_ERROR(Finish());
+  ASYRA_RETURN_IF_ERROR(Usable());
+  std::vector<CheckpointValue> params = values_;
+  std::erase_if(params, [](const auto& value) { return !value.is_param; });
+  std::string directory = path + ".parts";
+  CheckpointOptions options{.max_file_bytes = INT64_MAX};
+  ASYRA_ASSIGN_OR_RETURN(
+      auto writer,
+      CheckpointWriter::Create(directory, params, programs_.step.mesh, world_,
+                               options));
+  ASYRA_RETURN_IF_ERROR(writer->Save({.step = step_}, [&](const auto& value) {
+    return states_->Get(value.name);
+  }));
+  ASYRA_RETURN_IF_ERROR(writer->Finish());
+  if (rank() != 0) return absl::OkStatus();
+  std::filesystem::path from(writer->last_complete());
+  std::error_code error;
+  std::filesystem::rename(from / "model-00001-of-00001.safetensors", path,
+                          error);
+  if (!error) std::filesystem::remove_all(directory, error);
+  if (error) return Invalid("{}: {}", path, error.message());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(
+    TrainingPrograms programs) {
+  auto trainer = std::make_unique<RankTrainer>(std::move(programs));
+  ASYRA_RETURN_IF_ERROR(trainer->Check());
+  return trainer;
+}
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Load(
+    const std::string& folder) {
+  ASYRA_ASSIGN_OR_RETURN(TrainingPrograms programs, ReadTrainingFolder(folder));
+  auto trainer = Create(std::move(programs));
+  if (!trainer.ok()) return Annotate(trainer.status(), folder);
+  return trainer;
+}
+
+}  // namespace asyra

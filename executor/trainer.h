@@ -1,0 +1,172 @@
+// A training loop over a folder of programs (asyra-opt --train), for one rank:
+//
+//   ASYRA_ASSIGN_OR_RETURN(auto trainer, Trainer::Load("llama.training"));
+//   ASYRA_RETURN_IF_ERROR(
+//       trainer->Prepare(device, &world, {.resume_from = "run"}));
+//   ASYRA_ASSIGN_OR_RETURN(auto data, TokenBatches::Open(
+//       files, trainer->programs().step, world.rank()));
+//   data->Seek(trainer->data_position());
+//   while (trainer->step() < 10000) {
+//     ASYRA_ASSIGN_OR_RETURN(auto batch, data->Next());
+//     ASYRA_RETURN_IF_ERROR(trainer->Step(batch, {.rate = 3e-4}));
+//     if (trainer->step() % 1000 == 0) {
+//       trainer->set_data_position(data->position());
+//       ASYRA_RETURN_IF_ERROR(trainer->Save("run"));
+//     }
+//   }
+//
+// Every rank has one, on a thread or in a process of its own, and all call the
+// same functions in the same order. It uses the public API alone (executor.h,
+// state_set.h, train/checkpoint.h): what it does not do, a loop of one's own
+// can.
+//
+// Steps are in flight: Step returns while the device works on it, and one step
+// later its loss is known. Used by one thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/executor.h"
+#include "executor/train/checkpoint_writer.h"
+#include "executor/train/training_folder.h"
+
+namespace asyra {
+
+// A step in which the loss or a gradient is NaN or infinite changes no param
+// and no state. What comes then:
+enum class NotFinite : uint8_t {
+  kStop,  // an error that names the step
+  kSkip,  // the next step
+};
+
+struct TrainerOptions {
+  // A directory of checkpoints: training goes on from the newest complete one,
+  // of any mesh. Empty, or none in it: from first values.
+  std::string resume_from;
+  // First values of params without data in the folder, or of all of them.
+  int64_t seed = 1;
+  bool random_weights = false;
+  NotFinite not_finite = NotFinite::kStop;
+  // The error of a step that is not finite names the op, and training cannot go
+  // on. Slow: every result is read once more.
+  bool check_finite = false;
+  // Whether Evaluate is called: it needs memory.
+  bool evaluates = true;
+  CheckpointOptions checkpoints;
+};
+
+// Of one step.
+struct TrainMetrics {
+  int64_t step = 0;  // from 1
+  double loss = 0;   // mean over the labels of the step
+  double norm = 0;   // of all gradients, before clipping
+  double rate = 0;
+  double seconds = 0;       // from the end of the step before it
+  double tokens_per_s = 0;  // of all ranks together
+  double mfu = 0;           // of the devices' dense peak; 0: not known
+  bool skipped = false;     // it was not finite, and changed nothing
+};
+
+// Bytes of one rank that are known before anything runs; workspaces of kernels
+// come in addition.
+struct TrainingMemory {
+  int64_t params = 0, states = 0, weights = 0;
+  int64_t step = 0, accumulate = 0, evaluate = 0;  // their arenas
+  int64_t total() const {
+    return params + states + weights + step + accumulate + evaluate;
+  }
+};
+// Errors: programs whose memory cannot be planned.
+absl::StatusOr<TrainingMemory> PlanTrainingMemory(
+    const TrainingPrograms& programs, bool evaluates);
+// "1.50 GiB: params 0.50, optimizer states 1.00, ...".
+std::string ToString(const TrainingMemory& memory);
+
+class Trainer {
+ public:
+  // Errors: those of ReadTrainingFolder and of Create.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Load(
+      const std::string& folder);
+  // Errors: a step without inputs and outputs that a training has.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(
+      TrainingPrograms programs);
+  virtual ~Trainer() = default;
+
+  virtual const TrainingPrograms& programs() const = 0;
+
+  // Reserves all memory, prepares all programs, and reads the newest checkpoint
+  // or first values. Once. `device` and `world` outlive the trainer; `world` is
+  // null where the mesh is one device.
+  // Errors: memory, before anything else is done, with what needs it; those of
+  // Executor::Prepare; those of Restore.
+  virtual absl::Status Prepare(Device& device, Communicator* world,
+                               const TrainerOptions& options = {}) = 0;
+
+  // What a batch has: the data inputs of the step but the rate, this rank's
+  // parts, in the order in which Step takes them.
+  virtual std::vector<Executor::NamedInput> inputs() const = 0;
+  // The same of what evaluates, which may be sharded in another way.
+  virtual std::vector<Executor::NamedInput> evaluate_inputs() const = 0;
+  // Of one batch, all ranks together.
+  virtual int64_t tokens_per_batch() const = 0;
+
+  // Adds the gradients of a batch to those of the next Step. Error: the folder
+  // has no program for it.
+  virtual absl::Status Accumulate(absl::Span<const Tensor> batch) = 0;
+  // One update, with the gradients of this batch and of those accumulated
+  // before. The batch is copied. Waits for the step before.
+  // Errors: those of the executor; a step that was not finite (NotFinite),
+  // which may be the one before this one.
+  struct StepOptions {
+    double rate = 0;
+  };
+  virtual absl::Status Step(absl::Span<const Tensor> batch,
+                            const StepOptions& options) = 0;
+  // Waits for all steps. Errors as of Step.
+  virtual absl::Status Finish() = 0;
+  // Steps that were begun, also in the runs before.
+  virtual int64_t step() const = 0;
+
+  // Of the last step; waits for it.
+  virtual absl::StatusOr<TrainMetrics> Metrics() = 0;
+  // Of the steps that have become known since the last call; does not wait.
+  virtual std::vector<TrainMetrics> TakeMetrics() = 0;
+  virtual int64_t steps_skipped() const = 0;  // of this run
+  virtual MemoryUse memory() const = 0;       // of all programs together
+
+  // The loss of a batch with the params as they are: the sum over its labels
+  // and how many they are. Error also: it was prepared without.
+  struct LossSum {
+    double sum = 0, count = 0;
+    double mean() const { return count > 0 ? sum / count : 0; }
+  };
+  virtual absl::StatusOr<LossSum> Evaluate(absl::Span<const Tensor> batch) = 0;
+
+  // Begins a checkpoint of all that steps have done, and returns: it is written
+  // behind the next steps. Waits for the one before, and returns its error. All
+  // errors leave the run as it is.
+  virtual absl::Status Save(const std::string& directory) = 0;
+  // Waits until it is complete.
+  virtual absl::Status FinishSave() = 0;
+  virtual std::string last_checkpoint() const = 0;  // its folder, or empty
+  // Goes on from a checkpoint's folder. Errors: those of Checkpoint.
+  virtual absl::Status Restore(const std::string& folder) = 0;
+  // The folder that Prepare or Restore has gone on from, or empty.
+  virtual const std::string& restored_from() const = 0;
+  // Whatever the data needs to go on: saved and restored with the rest.
+  virtual int64_t data_position() const = 0;
+  virtual void set_data_position(int64_t position) = 0;
+
+  // Writes the params to one safetensors file, whole, under the names of the
+  // model; all ranks call it. Errors: the system's.
+  virtual absl::Status Export(const std::string& path) = 0;
+
+  // All params and states of this rank; for what the trainer does not do.
+  virtual StateSet& states() = 0;
+};
+
+}  // namespace asyra
