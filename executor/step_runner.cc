@@ -314,7 +314,8 @@ absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch,
       ASYRA_RETURN_IF_ERROR(AddProbe(Probe::kSeal, value, "", &last->after));
     }
   }
-  if (!setup_.options.check_finite) return absl::OkStatus();
+  // A constant is what the program says.
+  if (!setup_.options.check_finite || IsConstant(op)) return absl::OkStatus();
   for (ValueId value : op.results) {
     ASYRA_RETURN_IF_ERROR(
         AddProbe(Probe::kFinite, value, named("result", value), &last->after));

@@ -9,6 +9,7 @@
 #include "executor/train/first_values.h"
 #include "executor/train/token_batches.h"
 #include "ir/support/status.h"
+#include "ir/support/units.h"
 #include "ir/training_names.h"
 
 namespace asyra {
@@ -250,10 +251,11 @@ class RankTrainer : public Trainer {
     ASYRA_ASSIGN_OR_RETURN(TrainingMemory needs,
                            PlanTrainingMemory(programs_, options_.evaluates));
     int64_t left = device_->BytesLeft();
-    if (needs.total() <= left) return absl::OkStatus();
+    if (needs.total() <= left / options_.sharing) return absl::OkStatus();
     return absl::ResourceExhaustedError(fmt::format(
-        "the training needs {}; {:.3f} GiB are left on the {}", ToString(needs),
-        static_cast<double>(left) / (int64_t{1} << 30), device_->name()));
+        "the training needs {}; {} are left on the {}, for {} {}",
+        ToString(needs), BytesText(left), device_->name(), options_.sharing,
+        options_.sharing == 1 ? "rank" : "ranks"));
   }
 
   absl::StatusOr<std::unique_ptr<Executor>> Load(const Program& program) {

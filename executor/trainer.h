@@ -56,6 +56,9 @@ struct TrainerOptions {
   bool check_finite = false;
   // Whether Evaluate is called: it needs memory.
   bool evaluates = true;
+  // Ranks that take memory of the same device: threads on a cpu, processes of
+  // a host.
+  int64_t sharing = 1;
   CheckpointOptions checkpoints;
 };
 
@@ -83,7 +86,7 @@ struct TrainingMemory {
 // Errors: programs whose memory cannot be planned.
 absl::StatusOr<TrainingMemory> PlanTrainingMemory(
     const TrainingPrograms& programs, bool evaluates);
-// "1.50 GiB: params 0.50, optimizer states 1.00, ...".
+// "1.50 GiB a device: params 0.50 GiB, optimizer states 1.00 GiB, ...".
 std::string ToString(const TrainingMemory& memory);
 
 class Trainer {

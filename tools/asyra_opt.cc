@@ -107,7 +107,9 @@ absl::StatusOr<CompiledModel> CompileStep(const Flags& flags) {
   if (flags.output.empty()) return Compile(flags.compile, model);
   ASYRA_ASSIGN_OR_RETURN(Training training,
                          CompileTraining(flags.compile, model));
-  ASYRA_RETURN_IF_ERROR(WriteTraining(training, flags.compile, flags.output));
+  ASYRA_ASSIGN_OR_RETURN(TrainingPrograms programs,
+                         ProgramsOf(training, flags.compile));
+  ASYRA_RETURN_IF_ERROR(WriteTrainingFolder(programs, flags.output));
   return std::move(training.step);
 }
 

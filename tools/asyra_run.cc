@@ -7,11 +7,8 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/algorithm/container.h"
-#include "executor/comm/launcher.h"
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_platform.h"
-#include "executor/mpi/mpi_world.h"
-#include "executor/tcp/tcp_world.h"
 #include "executor/trace.h"
 #include "frontends/onnx/import.h"
 #include "ir/interpreter.h"
@@ -24,6 +21,7 @@
 #include "tools/compare_single.h"
 #include "tools/compile.h"
 #include "tools/first_params.h"
+#include "tools/launched_world.h"
 #include "tools/run_inputs.h"
 #include "tools/run_report.h"
 #include "tools/run_tool.h"
@@ -246,58 +244,28 @@ absl::Status Run(const Flags& flags, Communicator* world) {
 
 std::atomic<bool> asked_to_end = false;
 
-// The world that the launcher has made this process a rank of; null where the
-// ranks are threads.
-absl::StatusOr<std::unique_ptr<Communicator>> Connect(const Flags& flags,
-                                                      RunOptions* run) {
-  ASYRA_ASSIGN_OR_RETURN(std::optional<LaunchedRank> launched,
-                         FindLaunchedRank());
-  bool many = launched.has_value() && launched->ranks > 1;
-  if (launched.has_value()) {
-    run->local_rank = launched->local_rank;
-    run->ranks_on_host = launched->local_ranks;
-  }
-  if (flags.communicator == "local" || flags.device == "interpreter" ||
-      (flags.communicator == "auto" && !many)) {
-    return nullptr;
-  }
-  bool tcp = flags.communicator == "tcp" ||
-             (flags.communicator == "auto" && flags.device == "cuda" &&
-              (launched->launcher == Launcher::kTorchrun || !HasMpi()));
-  if (tcp) {
-    if (!many)
-      return Invalid("--communicator=tcp: no launcher has started ranks");
-    ASYRA_ASSIGN_OR_RETURN(Rendezvous meet, FindRendezvous(*launched));
-    return ConnectTcp({meet.host, meet.port, launched->rank, launched->ranks,
-                       run->timeout_s});
-  }
-  if (many && launched->launcher == Launcher::kTorchrun) {
-    return Invalid(
-        "torchrun has started {} ranks, which MPI does not know: "
-        "start them with mpirun or srun",
-        launched->ranks);
-  }
-  // A launcher that has lost a rank ends the others, which then report it.
-  std::signal(SIGTERM, [](int) { asked_to_end.store(true); });
-  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> world,
-                         ConnectMpi({.timeout_s = run->timeout_s,
-                                     .inject_comm_us = run->inject_comm_us,
-                                     .asked_to_end = &asked_to_end}));
-  if (many && world->size() != launched->ranks) {
-    return Invalid("{} has started {} ranks, MPI finds {}",
-                   ToString(launched->launcher), launched->ranks,
-                   world->size());
-  }
-  return world;
+absl::StatusOr<LaunchedWorld> Connect(const Flags& flags) {
+  return ConnectLaunched(
+      {.communicator = flags.communicator,
+       .device = flags.device,
+       .timeout_s = flags.run.timeout_s,
+       .inject_comm_us = flags.run.inject_comm_us,
+       .asked_to_end = &asked_to_end,
+       // A launcher that has lost a rank ends the others, which then report it.
+       .before_mpi = [] {
+         std::signal(SIGTERM, [](int) { asked_to_end.store(true); });
+       }});
 }
 
 absl::Status Main(Flags flags) {
   ASYRA_RETURN_IF_ERROR(CheckFlags(flags));
   // The shape of the step that runs.
   if (flags.device == "cuda") flags.compile.graph = flags.graphs;
-  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> world,
-                         Connect(flags, &flags.run));
-  absl::Status status = Run(flags, world.get());
+  ASYRA_ASSIGN_OR_RETURN(LaunchedWorld launched, Connect(flags));
+  flags.run.local_rank = launched.local_rank;
+  flags.run.ranks_on_host = launched.ranks_on_host;
+  Communicator* world = launched.world.get();
+  absl::Status status = Run(flags, world);
   if (status.ok() || world == nullptr) return status;
   world->Abort(status);
   return Annotate(status, fmt::format("rank {}", world->rank()));

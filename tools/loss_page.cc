@@ -20,8 +20,10 @@ std::string Escaped(const std::string& text) {
   return html;
 }
 
-// One curve with its axes, numbers at five heights and five steps.
-std::string Curve(const std::string& what, const std::vector<double>& values) {
+// One curve with its axes, numbers at five heights and five steps, of which
+// `first` is the first.
+std::string Curve(const std::string& what, const std::vector<double>& values,
+                  int64_t first) {
   double low = HUGE_VAL, high = -HUGE_VAL;
   for (double value : values) {
     if (!std::isfinite(value)) continue;
@@ -46,7 +48,7 @@ std::string Curve(const std::string& what, const std::vector<double>& values) {
         "y2=\"{:.1f}\"/><text class=\"y\" x=\"{:.1f}\" y=\"{:.1f}\">{:.4g}"
         "</text><text class=\"x\" x=\"{:.1f}\" y=\"{:.1f}\">{:.0f}</text>\n",
         kLeft, kLeft + across, y(value), y(value), kLeft - 8, y(value) + 4,
-        value, x(step), kHeight - 14, step + 1);
+        value, x(step), kHeight - 14, step + static_cast<double>(first));
   }
   std::string points;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -61,10 +63,12 @@ std::string Curve(const std::string& what, const std::vector<double>& values) {
 
 std::string LossPage(const std::string& title,
                      const std::vector<TrainMetrics>& metrics) {
-  std::vector<double> loss, norm;
+  std::vector<double> loss, norm, speed;
+  int64_t first = metrics.empty() ? 1 : metrics[0].step;
   for (const TrainMetrics& one : metrics) {
     loss.push_back(one.loss);
     norm.push_back(one.norm);
+    speed.push_back(one.tokens_per_s);
   }
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\">"
@@ -76,9 +80,10 @@ std::string LossPage(const std::string& title,
       "text {{ font-size: 12px; fill: #555; }} .y {{ text-anchor: end; }}\n"
       ".x {{ text-anchor: middle; }}\n"
       "polyline {{ fill: none; stroke: #2563a8; stroke-width: 2; }}\n"
-      "</style>\n<h1>{0}</h1>\n{1}{2}</html>\n",
-      Escaped(title), Curve("loss by step", loss),
-      Curve("norm of the gradients by step", norm));
+      "</style>\n<h1>{0}</h1>\n{1}{2}{3}</html>\n",
+      Escaped(title), Curve("loss by step", loss, first),
+      Curve("norm of the gradients by step", norm, first),
+      Curve("tokens a second by step", speed, first));
 }
 
 }  // namespace asyra

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "tools/train_run.h"
+#include "executor/trainer.h"
 
 namespace asyra {
 
-// HTML without links to other files: a curve of the loss and one of the norm
+// HTML without links to other files: curves of the loss, the norm and the speed
 // over the steps.
 std::string LossPage(const std::string& title,
                      const std::vector<TrainMetrics>& metrics);

@@ -1,7 +1,10 @@
 #include "tools/train_progress.h"
 
-#include <algorithm>
-#include <cstdio>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
 
 #include "fmt/format.h"
 #include "ir/support/file.h"
@@ -9,15 +12,61 @@
 #include "tools/loss_page.h"
 
 namespace asyra {
+namespace {
+
+// JSON has no NaN.
+nlohmann::ordered_json Number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return value;
+}
+
+}  // namespace
+
+absl::Status TrainProgress::Begin() {
+  every_ = settings_.every > 0          ? settings_.every
+           : isatty(STDOUT_FILENO) == 1 ? 1
+                                        : 10;
+  if (settings_.log.empty()) return absl::OkStatus();
+  log_.reset(std::fopen(settings_.log.c_str(), "a"));
+  if (log_ != nullptr) return absl::OkStatus();
+  return Invalid("{}: {}", settings_.log, std::strerror(errno));
+}
+
+void TrainProgress::Log(const nlohmann::ordered_json& line) {
+  if (log_ == nullptr) return;
+  std::string text = line.dump() + "\n";
+  std::fwrite(text.data(), 1, text.size(), log_.get());
+  std::fflush(log_.get());
+}
 
 void TrainProgress::Add(const TrainMetrics& one) {
   metrics_.push_back(one);
-  bool shown = one.step == 1 || one.step == steps_ ||
-               one.step % std::max<int64_t>(1, settings_.every) == 0;
+  Log({{"step", one.step},
+       {"loss", Number(one.loss)},
+       {"norm", Number(one.norm)},
+       {"rate", one.rate},
+       {"seconds", one.seconds},
+       {"tokens_per_s", one.tokens_per_s},
+       {"mfu", one.mfu},
+       {"skipped", one.skipped}});
+  bool shown = metrics_.size() == 1 || one.step == steps_ ||
+               one.step % every_ == 0 || one.skipped;
   if (!shown) return;
-  fmt::print("step {:>5}  loss {:.4f}  norm {:.3f}  {:.0f} tokens/s\n",
-             one.step, one.loss, one.norm, TokensPerSecond(one));
+  fmt::print("step {:>5}  loss {:.4f}  norm {:.3f}  {:.0f} tokens/s{}{}\n",
+             one.step, one.loss, one.norm, one.tokens_per_s,
+             one.mfu > 0 ? fmt::format("  MFU {:.1f} %", 100 * one.mfu) : "",
+             one.skipped ? "  not finite: nothing was changed" : "");
   std::fflush(stdout);
+}
+
+void TrainProgress::AddEvaluation(int64_t step, double loss) {
+  Log({{"step", step}, {"evaluation_loss", Number(loss)}});
+  fmt::print("step {:>5}  evaluation loss {:.4f}\n", step, loss);
+  std::fflush(stdout);
+}
+
+void TrainProgress::AddCheckpoint(int64_t step, const std::string& folder) {
+  Log({{"step", step}, {"checkpoint", folder}});
 }
 
 absl::Status TrainProgress::Write(const std::string& title) const {
@@ -25,16 +74,12 @@ absl::Status TrainProgress::Write(const std::string& title) const {
     std::string text = "step,loss,norm,tokens_per_s\n";
     for (const TrainMetrics& one : metrics_) {
       text += fmt::format("{},{:.17g},{:.17g},{:.1f}\n", one.step, one.loss,
-                          one.norm, TokensPerSecond(one));
+                          one.norm, one.tokens_per_s);
     }
     ASYRA_RETURN_IF_ERROR(WriteFileAtomically(settings_.csv, {text}));
   }
   if (settings_.html.empty()) return absl::OkStatus();
   return WriteFileAtomically(settings_.html, {LossPage(title, metrics_)});
-}
-
-double TrainProgress::TokensPerSecond(const TrainMetrics& one) const {
-  return one.seconds > 0 ? static_cast<double>(tokens_) / one.seconds : 0;
 }
 
 }  // namespace asyra

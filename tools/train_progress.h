@@ -2,33 +2,45 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tools/train_run.h"
+#include "executor/trainer.h"
+#include "nlohmann/json.hpp"
 #include "tools/train_settings.h"
 
 namespace asyra {
 
-// Prints a line for each of some steps, and writes all of them at the end.
+// Prints a line for each of some steps, appends each to the log, and writes all
+// of them at the end. Of one rank.
 class TrainProgress {
  public:
-  // Of `steps` steps of `tokens` tokens each. The settings outlive it.
-  TrainProgress(const TrainSettings& settings, int64_t tokens, int64_t steps)
-      : settings_(settings), tokens_(tokens), steps_(steps) {}
+  // Of a run that ends with step `steps`. The settings outlive it.
+  TrainProgress(const TrainSettings& settings, int64_t steps)
+      : settings_(settings), steps_(steps) {}
 
+  // Opens the log, if there is one. Error: the system's.
+  absl::Status Begin();
   void Add(const TrainMetrics& one);
+  void AddEvaluation(int64_t step, double loss);
+  void AddCheckpoint(int64_t step, const std::string& folder);
   // The files that were asked for.
   absl::Status Write(const std::string& title) const;
 
   const std::vector<TrainMetrics>& metrics() const { return metrics_; }
 
  private:
-  double TokensPerSecond(const TrainMetrics& one) const;
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  void Log(const nlohmann::ordered_json& line);
 
   const TrainSettings& settings_;
-  int64_t tokens_, steps_;
+  int64_t steps_, every_ = 10;
+  std::unique_ptr<std::FILE, Close> log_;
   std::vector<TrainMetrics> metrics_;
 };
 

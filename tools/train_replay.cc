@@ -3,8 +3,12 @@
 #include <filesystem>
 #include <map>
 
+#include "executor/comm/thread_world.h"
+#include "executor/train/token_batches.h"
+#include "executor/trainer.h"
 #include "fmt/format.h"
 #include "frontends/onnx/import.h"
+#include "ir/shard_reader.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
@@ -14,9 +18,7 @@
 #include "tools/gradient_check.h"
 #include "tools/run_inputs.h"
 #include "tools/train_check.h"
-#include "tools/train_data.h"
 #include "tools/train_progress.h"
-#include "tools/train_run.h"
 
 namespace asyra {
 namespace {
@@ -67,6 +69,65 @@ absl::Status PrintGradients(const GradientCheck& check, double loss,
       rtol);
 }
 
+// This rank's parts of the inputs of a program that are called tokens and
+// labels, and of those that are the same in each batch.
+absl::StatusOr<std::vector<Tensor>> BatchOf(const Program& program,
+                                            const std::string& tokens,
+                                            const Tensor& ids,
+                                            const Tensor& labels,
+                                            int64_t rank) {
+  std::vector<Tensor> batch;
+  for (const Input& input : program.inputs) {
+    const std::string& name = program.value_name(input.value);
+    const Type& type = program.type(input.value);
+    if (input.role != InputRole::kData || name == kRate) continue;
+    Tensor whole = name == tokens ? ids : labels;
+    if (name != tokens && name != kLabels) {
+      ASYRA_ASSIGN_OR_RETURN(whole, FixedInput(name, type));
+    }
+    ASYRA_RETURN_IF_ERROR(CheckStored(program, input, whole));
+    batch.push_back(Shard(whole, type, program.mesh, rank));
+  }
+  return batch;
+}
+
+// The recorded steps on one rank; its outputs of `forward` after the last.
+absl::StatusOr<std::vector<Tensor>> Replay(const RecordedRun& recorded,
+                                           const TrainingPrograms& programs,
+                                           const Program& forward,
+                                           Device& device, Communicator& world,
+                                           TrainProgress* progress) {
+  ASYRA_ASSIGN_OR_RETURN(const Input* tokens, TokensOf(programs.step));
+  std::string name = programs.step.value_name(tokens->value);
+  ASYRA_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(programs));
+  ASYRA_RETURN_IF_ERROR(trainer->Prepare(device, &world, {.evaluates = false}));
+  for (int64_t step = 0; step < recorded.steps(); ++step) {
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<Tensor> batch,
+        BatchOf(programs.step, name, recorded.Batch(recorded.ids, step),
+                recorded.Batch(recorded.labels, step), world.rank()));
+    ASYRA_RETURN_IF_ERROR(trainer->Step(batch, {.rate = recorded.rate[step]}));
+  }
+  ASYRA_RETURN_IF_ERROR(trainer->Finish());
+  for (const TrainMetrics& one : trainer->TakeMetrics()) {
+    if (progress != nullptr) progress->Add(one);
+  }
+  ASYRA_ASSIGN_OR_RETURN(auto last, Executor::Load(forward));
+  ExecutorOptions options;
+  options.states =
+      std::shared_ptr<StateSet>(std::shared_ptr<void>(), &trainer->states());
+  ASYRA_RETURN_IF_ERROR(last->Prepare(device, &world, nullptr, options));
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> inputs,
+                         BatchOf(forward, name, recorded.Batch(recorded.ids, 0),
+                                 {}, world.rank()));
+  ASYRA_RETURN_IF_ERROR(last->Step(inputs));
+  std::vector<Tensor> outputs;
+  for (size_t i = 0; i < forward.outputs.size(); ++i) {
+    ASYRA_ASSIGN_OR_RETURN(outputs.emplace_back(), last->Output(i));
+  }
+  return outputs;
+}
+
 }  // namespace
 
 absl::StatusOr<RaisedModel> LoadForTraining(const CompileFlags& flags) {
@@ -93,34 +154,39 @@ absl::Status ReplayRun(const TrainSettings& given) {
   ASYRA_ASSIGN_OR_RETURN(
       Program forward,
       CompileBeside(flags.compile, model, TrainOptions::What::kForward, step));
-  ASYRA_ASSIGN_OR_RETURN(const Input* tokens, TokensOf(step));
-  std::string name = step.value_name(tokens->value);
+  ASYRA_ASSIGN_OR_RETURN(TrainingPrograms programs,
+                         ProgramsOf(training, flags.compile));
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
-  TrainProgress progress(flags, first.num_elements(), recorded.steps());
-  TrainRun run{.training = &training,
-               .platform = platform.get(),
-               .steps = recorded.steps(),
-               .timeout_s = flags.timeout_s,
-               .last = &forward};
-  run.data = [&](int64_t number) -> absl::StatusOr<TrainData> {
-    TrainData data = {{name, recorded.Batch(recorded.ids, number)},
-                      {kLabels, recorded.Batch(recorded.labels, number)}};
-    ASYRA_RETURN_IF_ERROR(AddOthers(step, &data));
-    return data;
-  };
-  run.rate = [&](int64_t number) { return recorded.rate[number]; };
-  run.report = [&](const TrainMetrics& one) { progress.Add(one); };
-  run.last_data = {{name, first}};
-  ASYRA_RETURN_IF_ERROR(AddOthers(forward, &run.last_data));
-  ASYRA_ASSIGN_OR_RETURN(TrainResult result, Train(run));
+  int64_t ranks = programs.step.mesh.num_devices();
+  ASYRA_RETURN_IF_ERROR(platform->CheckRanks(ranks));
+  TrainProgress progress(flags, recorded.steps());
+  ASYRA_RETURN_IF_ERROR(progress.Begin());
+  std::vector<Tensor> last(ranks);
+  ASYRA_RETURN_IF_ERROR(RunLocalRanks(
+      ranks, {.timeout_s = flags.timeout_s},
+      [&](Communicator& control) -> absl::Status {
+        int64_t rank = control.rank();
+        ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<Device> device,
+                               platform->MakeDevice(rank, ranks));
+        ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> connected,
+                               platform->Connect(control, *device));
+        Communicator& world = connected == nullptr ? control : *connected;
+        ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> outputs,
+                               Replay(recorded, programs, forward, *device,
+                                      world, rank == 0 ? &progress : nullptr));
+        last[rank] = outputs[0];
+        return absl::OkStatus();
+      }));
+  Tensor logits_after =
+      Unshard(last, forward.type(forward.outputs[0].value), forward.mesh);
 
   double loss = 0, norm = 0;
   for (const TrainMetrics& one : progress.metrics()) {
     loss = Worse(loss, RelativeError(one.loss, recorded.loss[one.step - 1]));
     norm = Worse(norm, RelativeError(one.norm, recorded.norm[one.step - 1]));
   }
-  ASYRA_ASSIGN_OR_RETURN(double logits, ErrorOfLargest(result.last_outputs[0],
-                                                       recorded.logits_after));
+  ASYRA_ASSIGN_OR_RETURN(double logits,
+                         ErrorOfLargest(logits_after, recorded.logits_after));
   fmt::print(
       "largest relative errors of {} steps: loss {:.2e}, norm {:.2e}; "
       "logits after, of the largest, {:.2e}\n",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include "CLI/CLI.hpp"
 #include "executor/cpu/run_on_cpu.h"
@@ -10,6 +11,59 @@
 #include "ir/support/status.h"
 
 namespace asyra {
+namespace {
+
+void AddDataFlags(CLI::App& app, TrainSettings* flags) {
+  app.add_option("--data", flags->data,
+                 "FILES of tokens, names or patterns as '*.bin': of llm.c, or "
+                 "any other, whose bytes are tokens");
+  app.add_option("--tokens", flags->tokens,
+                 "how the files have them: auto, bytes, u16 or u32")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, TokenForm>{{"auto", TokenForm::kAuto},
+                                           {"bytes", TokenForm::kBytes},
+                                           {"u16", TokenForm::kU16},
+                                           {"u32", TokenForm::kU32}}));
+  app.add_flag("--shuffle,!--no-shuffle", flags->shuffle,
+               "each epoch in another order, by the seed")
+      ->capture_default_str();
+  app.add_option("--evaluate-every", flags->evaluate_every,
+                 "steps after which the loss is computed on data that is not "
+                 "trained on; 0: never")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--evaluate-data", flags->evaluate_data,
+                 "FILES of tokens to evaluate on; the last ones of --data "
+                 "unless given, which are then not trained on");
+  app.add_option("--evaluate-batches", flags->evaluate_batches,
+                 "how many batches that takes")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+void AddOutputFlags(CLI::App& app, TrainSettings* flags) {
+  app.add_option("--checkpoint", flags->checkpoint,
+                 "DIR of checkpoints: the run goes on from the newest complete "
+                 "one there, and leaves one at its end");
+  app.add_option("--save-every", flags->save_every,
+                 "steps between two checkpoints; 0: only at the end")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--keep", flags->keep, "the newest checkpoints that stay")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--export", flags->export_to,
+                 "FILE.safetensors for the weights at the end");
+  app.add_option("--every", flags->every,
+                 "steps between two lines: 1 on a terminal, else 10, unless "
+                 "given")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--log", flags->log,
+                 "appends a line of JSON for each step to FILE");
+  app.add_option("--csv", flags->csv,
+                 "writes step,loss,norm,tokens_per_s here");
+  app.add_option("--html", flags->html, "writes a page with the loss here");
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(
     const TrainSettings& flags) {
@@ -17,7 +71,9 @@ absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(
   return CreateCudaPlatform({.timeout_s = flags.timeout_s});
 }
 
-double RateAt(const TrainSettings& flags, int64_t warmup, int64_t step) {
+double RateAt(const TrainSettings& flags, int64_t step) {
+  int64_t warmup = flags.warmup >= 0 ? flags.warmup
+                                     : std::min<int64_t>(flags.steps / 10, 100);
   if (step < warmup) {
     return flags.rate * static_cast<double>(step + 1) /
            static_cast<double>(warmup);
@@ -33,7 +89,8 @@ absl::Status CheckSettings(const TrainSettings& flags) {
     return Invalid("either --data or --check is needed");
   }
   // Files are written after the last step: better to know before the first.
-  for (const std::string& path : {flags.csv, flags.html}) {
+  for (const std::string& path :
+       {flags.csv, flags.html, flags.log, flags.export_to}) {
     std::filesystem::path folder = std::filesystem::path(path).parent_path();
     if (folder.empty() || std::filesystem::is_directory(folder)) continue;
     return NotFound("{}: there is no folder {}", path, folder.string());
@@ -48,14 +105,21 @@ absl::Status CheckSettings(const TrainSettings& flags) {
   if (flags.warmup > flags.steps) {
     return Invalid("--warmup is {}, --steps {}", flags.warmup, flags.steps);
   }
+  if (flags.save_every > 0 && flags.checkpoint.empty()) {
+    return Invalid("--save-every is {}, and there is no --checkpoint",
+                   flags.save_every);
+  }
+  if (!flags.evaluate_data.empty() && flags.evaluate_every == 0) {
+    return Invalid("--evaluate-data is given, and --evaluate-every is not");
+  }
   return absl::OkStatus();
 }
 
 void AddSettings(CLI::App& app, TrainSettings* flags) {
-  app.add_option("--data", flags->data,
-                 "FILE of tokens: of llm.c, or any other, whose bytes are "
-                 "tokens");
-  app.add_option("--steps", flags->steps, "how many");
+  AddDataFlags(app, flags);
+  app.add_option("--steps", flags->steps,
+                 "how many, with those before the checkpoint that the run goes "
+                 "on from");
   app.add_option("--rate", flags->rate, "the largest learning rate");
   app.add_option(
       "--warmup", flags->warmup,
@@ -65,19 +129,30 @@ void AddSettings(CLI::App& app, TrainSettings* flags) {
                  "the part of it that is left at the end of the cosine")
       ->capture_default_str();
   app.add_option("--seed", flags->seed,
-                 "of the random values that weights without data begin with")
+                 "of the random values that weights without data begin with, "
+                 "and of the order of the data")
       ->capture_default_str();
   app.add_flag("--random-weights", flags->random_weights,
                "all weights that are trained begin with random values, also "
                "those that the model has data for");
+  app.add_flag("--skip-not-finite", flags->skip_not_finite,
+               "goes on after a step whose loss or gradients are not finite; "
+               "such a step changes nothing either way");
+  app.add_flag("--check-finite", flags->check_finite,
+               "names the op of the first NaN or infinity; slow");
   app.add_option("--device", flags->device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  app.add_option("--every", flags->every, "steps between two lines")
+  app.add_option("--communicator", flags->communicator,
+                 "between ranks. local: threads of this process; mpi: "
+                 "processes started by mpirun or srun; tcp: processes on GPUs "
+                 "started by torchrun or srun; auto: by how they were started")
+      ->check(CLI::IsMember({"auto", "local", "mpi", "tcp"}))
       ->capture_default_str();
-  app.add_option("--csv", flags->csv,
-                 "writes step,loss,norm,tokens_per_s here");
-  app.add_option("--html", flags->html, "writes a page with the loss here");
+  app.add_flag("--dry-run", flags->dry_run,
+               "says what the run would need and how fast it would be, and "
+               "ends");
+  AddOutputFlags(app, flags);
   app.add_option("--check", flags->check,
                  "FILE.safetensors of a recorded run, which is replayed, or a "
                  "folder with test_data_set_0 and gradients.safetensors: "

@@ -9,6 +9,7 @@
 #include "CLI/App.hpp"
 #include "absl/status/statusor.h"
 #include "executor/run.h"
+#include "executor/train/token_files.h"
 #include "tools/compile.h"
 
 namespace asyra {
@@ -16,11 +17,24 @@ namespace asyra {
 struct TrainSettings {
   CompileFlags compile;
   TrainOptions train;
-  std::string data, check, csv, html, device = "cpu";
+  // Data.
+  std::vector<std::string> data, evaluate_data;
+  TokenForm tokens = TokenForm::kAuto;
+  bool shuffle = true;
+  // The run.
   int64_t steps = 0, warmup = -1, seed = 1;
-  double rate = 0, final = 0.1, rtol = 2e-4, timeout_s = 60;
-  int64_t every = 10;
-  bool random_weights = false;
+  double rate = 0, final = 0.1, timeout_s = 60;
+  bool random_weights = false, check_finite = false, skip_not_finite = false;
+  int64_t evaluate_every = 0, evaluate_batches = 10;
+  std::string device = "cpu", communicator = "auto";
+  bool dry_run = false;
+  // What it leaves.
+  std::string checkpoint, export_to, log, csv, html;
+  int64_t save_every = 0, keep = 3;
+  int64_t every = -1;  // steps between two lines; -1: by where they go
+  // Comparing with recorded runs.
+  std::string check;
+  double rtol = 2e-4;
   // Flags that were given and only matter when a model is compiled.
   std::vector<std::string> of_compiling;
 };
@@ -38,6 +52,6 @@ absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(
 
 // The learning rate of a step, from 0: linear over the first `warmup` steps,
 // then a cosine down to a part of the peak.
-double RateAt(const TrainSettings& settings, int64_t warmup, int64_t step);
+double RateAt(const TrainSettings& settings, int64_t step);
 
 }  // namespace asyra

@@ -1,26 +1,19 @@
 #include "tools/training.h"
 
 #include <cmath>
-#include <filesystem>
-#include <limits>
 
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
-#include "ir/parser.h"
-#include "ir/printer.h"
-#include "ir/shard_reader.h"
-#include "ir/support/file.h"
+#include "ir/support/hash.h"
 #include "ir/support/status.h"
-#include "ir/verifier.h"
 #include "ir/weight_store.h"
-#include "nlohmann/json.hpp"
 #include "passes/train/init_program.h"
 #include "passes/train/parameters.h"
+#include "simulator/machine.h"
+#include "tools/train_report.h"
 
 namespace asyra {
 namespace {
-
-constexpr int kFormat = 1;  // of training.json
 
 // A regular expression that matches the name alone.
 std::string Literal(const std::string& name) {
@@ -58,14 +51,6 @@ std::string PinsLike(const Program& step, const Program& other) {
                                PinOfType(step.type(input.value), step.mesh)));
   }
   return absl::StrJoin(pins, ";");
-}
-
-std::string MeshText(const Mesh& mesh) {
-  std::vector<std::string> axes;
-  for (const Mesh::Axis& axis : mesh.axes()) {
-    axes.push_back(fmt::format("{}={}", axis.name, axis.size));
-  }
-  return absl::StrJoin(axes, ",");
 }
 
 // As fast as it is, for a program that runs seldom: nothing is searched.
@@ -111,12 +96,17 @@ std::vector<std::string> ParamsOf(const Program& step) {
   return names;
 }
 
-std::vector<std::string> ParamsWithoutData(const Program& step) {
-  std::vector<std::string> names = ParamsOf(step);
-  std::erase_if(names, [&](const std::string& name) {
-    return step.weights != nullptr && step.weights->Find(name) != nullptr;
-  });
-  return names;
+// Of ops and weights, without the sizes of batches: a run may go on with
+// others.
+std::string HashOf(const Program& model) {
+  uint64_t hash = Fnv1a("");
+  for (const Input& input : model.inputs) {
+    if (!IsWeight(input)) continue;
+    hash = Fnv1a(model.value_name(input.value), hash);
+    hash = Fnv1a(ShapeToString(model.GivenShape(input)), hash);
+  }
+  for (const Op& op : model.ops) hash = Fnv1a(op.def->name, hash);
+  return fmt::format("{:016x}", hash);
 }
 
 absl::StatusOr<Program> CompileInit(const CompileFlags& flags,
@@ -146,14 +136,6 @@ absl::StatusOr<Program> CompileInit(const CompileFlags& flags,
   return std::move(compiled.program);
 }
 
-// Without rows of padding.
-int64_t RowsOf(const Program& program, ValueId table, int64_t dim) {
-  for (const Input& input : program.inputs) {
-    if (input.value == table) return program.GivenShape(input)[dim];
-  }
-  return program.type(table).size(dim);
-}
-
 }  // namespace
 
 absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
@@ -181,39 +163,10 @@ absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
       CompileBeside(flags, model, TrainOptions::What::kEvaluate, step));
   training.evaluate.name = "evaluate";
   training.made = ParamsWithoutData(step);
+  training.hash = HashOf(model.raised.program);
   ASYRA_ASSIGN_OR_RETURN(training.init,
                          CompileInit(flags, model, ParamsOf(step), step));
   return training;
-}
-
-int64_t TokenLimit(const Program& program, ValueId tokens) {
-  std::vector<bool> are_tokens(program.values.size(), false);
-  are_tokens[tokens] = true;
-  int64_t limit = std::numeric_limits<int64_t>::max();
-  for (const Op& op : program.ops) {
-    std::string_view name = op.def->name;
-    bool looks_up = name == "embedding" || name == "gather";
-    if (looks_up && are_tokens[op.operands[1]]) {
-      int64_t dim = name == "gather" ? op.attrs.Int("dim") : 0;
-      limit = std::min(limit, RowsOf(program, op.operands[0], dim));
-    } else if (op.def->is_view || name == "cast" || name == "all_gather" ||
-               name == "wait") {
-      if (are_tokens[op.operands[0]]) are_tokens[op.results[0]] = true;
-    }
-  }
-  return limit;
-}
-
-int64_t ClassLimit(const Program& program) {
-  int64_t limit = std::numeric_limits<int64_t>::max();
-  for (const Op& op : program.ops) {
-    bool in_parts = op.def->name == "cross_entropy_parts";
-    if (!in_parts && op.def->name != "cross_entropy") continue;
-    int64_t classes = in_parts ? op.attrs.Int("classes") : -1;
-    if (classes < 0) classes = program.type(op.operands[0]).dims.back().size;
-    limit = std::min(limit, classes);
-  }
-  return limit;
 }
 
 void AddRotaryTables(double base, Program* program) {
@@ -247,60 +200,26 @@ void AddRotaryTables(double base, Program* program) {
   if (store->size() > 0) program->weights = std::move(store);
 }
 
-void StartFromInit(Training* training) {
-  training->made = ParamsOf(training->step.program);
-}
-
-absl::Status WriteTraining(const Training& training, const CompileFlags& flags,
-                           const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return Invalid("{}: {}", folder, error.message());
-  std::filesystem::path to(folder);
-  const std::pair<const char*, const Program*> programs[] = {
-      {"step", &training.step.program},
-      {"evaluate", &training.evaluate},
-      {"init", &training.init}};
-  for (auto [name, program] : programs) {
-    std::string path = (to / fmt::format("{}.asyra", name)).string();
-    // The others read the weights of the step.
-    if (program == &training.step.program && program->weights != nullptr) {
-      ASYRA_RETURN_IF_ERROR(
-          WriteWeights(*program->weights, WeightPathFor(path)));
-    }
-    ASYRA_RETURN_IF_ERROR(WriteFileAtomically(path, {ToString(*program)}));
-  }
-  nlohmann::ordered_json json;
-  json["format"] = kFormat;
-  json["model"] = flags.model;
-  json["mesh"] = MeshText(training.step.program.mesh);
-  json["optimizer"] = flags.train->optimizer;
-  json["params_by_init"] = training.made;
+absl::StatusOr<TrainingPrograms> ProgramsOf(const Training& training,
+                                            const CompileFlags& flags) {
+  TrainingPrograms programs;
+  TrainingInfo& info = programs.info;
+  info.model = flags.model;
+  info.optimizer = flags.train->optimizer;
+  info.program_hash = training.hash;
+  info.machine = flags.machine;
   if (training.step.simulated.has_value()) {
-    json["predicted_us"] = training.step.simulated->makespan_us;
+    info.predicted_us = training.step.simulated->makespan_us;
+    ASYRA_ASSIGN_OR_RETURN(Machine machine,
+                           LoadMachine(flags.machine, MachineEdits(flags)));
+    // The share of the peak in a step of 1 us.
+    info.peak_us = TrainingMfu(training.step.program, machine, 1);
   }
-  return WriteFileAtomically((to / "training.json").string(),
-                             {json.dump(2) + "\n"});
-}
-
-absl::StatusOr<Training> ReadTraining(const std::string& folder) {
-  std::filesystem::path from(folder);
-  auto read = [&](const char* name) -> absl::StatusOr<Program> {
-    std::string path = (from / fmt::format("{}.asyra", name)).string();
-    ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-    absl::StatusOr<Program> program = ParseProgram(text);
-    if (!program.ok()) return Annotate(program.status(), path);
-    ASYRA_RETURN_IF_ERROR(Annotate(Verify(*program), path));
-    ASYRA_RETURN_IF_ERROR(ReadWeightsBeside(path, &*program));
-    return program;
-  };
-  Training training;
-  ASYRA_ASSIGN_OR_RETURN(training.step.program, read("step"));
-  ASYRA_ASSIGN_OR_RETURN(training.evaluate, read("evaluate"));
-  ASYRA_ASSIGN_OR_RETURN(training.init, read("init"));
-  training.evaluate.weights = training.step.program.weights;
-  training.made = ParamsWithoutData(training.step.program);
-  return training;
+  programs.step = training.step.program;
+  programs.evaluate = training.evaluate;
+  programs.init = training.init;
+  programs.evaluate.weights = programs.init.weights = programs.step.weights;
+  return programs;
 }
 
 }  // namespace asyra

@@ -32,21 +32,6 @@ absl::Status CheckLabels(const Type& labels, const Type& tokens) {
       ShapeToString(tokens.shape()), ShapeToString(tokens.shape()));
 }
 
-// A mask of ones, or positions; whole.
-absl::StatusOr<Tensor> FixedInput(const std::string& name, const Type& type) {
-  std::vector<double> numbers(type.num_elements(), 1);
-  int64_t length = type.rank() > 0 ? type.dims.back().size : 1;
-  if (name == kPositions) {
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      numbers[i] = static_cast<double>(static_cast<int64_t>(i) % length);
-    }
-  } else if (name != kMask) {
-    return Invalid(
-        "%{} is neither tokens nor labels: the data has nothing for it", name);
-  }
-  return Tensor::FromDoubles(type.dtype, type.shape(), numbers);
-}
-
 }  // namespace
 
 absl::StatusOr<const Input*> TokensOf(const Program& program) {
@@ -66,6 +51,20 @@ absl::StatusOr<const Input*> TokensOf(const Program& program) {
   if (tokens != nullptr) return tokens;
   return Invalid(
       "no data input is i64 [rows, length]: the model takes no tokens");
+}
+
+absl::StatusOr<Tensor> FixedInput(const std::string& name, const Type& type) {
+  std::vector<double> numbers(type.num_elements(), 1);
+  int64_t length = type.rank() > 0 ? type.dims.back().size : 1;
+  if (name == kPositions) {
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = static_cast<double>(static_cast<int64_t>(i) % length);
+    }
+  } else if (name != kMask) {
+    return Invalid(
+        "%{} is neither tokens nor labels: the data has nothing for it", name);
+  }
+  return Tensor::FromDoubles(type.dtype, type.shape(), numbers);
 }
 
 int64_t TokenLimit(const Program& program, ValueId tokens) {

@@ -24,6 +24,10 @@ int64_t TokenLimit(const Program& program, ValueId tokens);
 // the program says. INT64_MAX where it has no cross entropy.
 int64_t ClassLimit(const Program& program);
 
+// An input that is the same in each batch, whole: a mask of ones, or positions.
+// Error: it is neither.
+absl::StatusOr<Tensor> FixedInput(const std::string& name, const Type& type);
+
 // One rank's batches of one program. Used by one thread.
 class TokenBatches {
  public:

@@ -4,6 +4,7 @@
 #include "executor/memory_plan.h"
 #include "executor/trainer.h"
 #include "ir/support/status.h"
+#include "ir/support/units.h"
 
 namespace asyra {
 namespace {
@@ -53,10 +54,7 @@ absl::StatusOr<TrainingMemory> PlanTrainingMemory(
 }
 
 std::string ToString(const TrainingMemory& memory) {
-  auto gib = [](int64_t bytes) {
-    return static_cast<double>(bytes) / (int64_t{1} << 30);
-  };
-  std::string text = fmt::format("{:.3f} GiB a device:", gib(memory.total()));
+  std::string text = fmt::format("{} a device:", BytesText(memory.total()));
   const std::pair<const char*, int64_t> parts[] = {
       {"params", memory.params},           {"optimizer states", memory.states},
       {"other weights", memory.weights},   {"a step", memory.step},
@@ -64,7 +62,7 @@ std::string ToString(const TrainingMemory& memory) {
   const char* before = " ";
   for (auto [what, bytes] : parts) {
     if (bytes == 0) continue;
-    text += fmt::format("{}{} {:.3f}", before, what, gib(bytes));
+    text += fmt::format("{}{} {}", before, what, BytesText(bytes));
     before = ", ";
   }
   return text;

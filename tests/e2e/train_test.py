@@ -7,11 +7,15 @@ import csv
 import html.parser
 import json
 import os
+import re
+import shutil
+import signal
 import struct
+import subprocess
 import sys
 import unittest
 
-from tool_test import GPT2, LLAMA, SOURCE_DIR, ToolTest
+from tool_test import GPT2, LLAMA, SOURCE_DIR, TOOLS_DIR, ToolTest
 
 SHAPE = ["--dim", "batch=4", "--dim", "seq=16"]
 TEXT = "the quick brown fox jumps over the lazy dog. " * 60
@@ -89,7 +93,7 @@ class Training(ToolTest):
     self.assertIn("4 rows of 16 tokens a step, 2700 bytes of data\n", said)
     self.assertRegex(said, r"\nstep     5  loss \d\.\d{4}  norm \d+\.\d{3}  ")
     with open(page) as file:
-      self.assertEqual(Tags(file.read()).points, [5, 5])
+      self.assertEqual(Tags(file.read()).points, [5, 5, 5])
 
   def test_a_folder_trains_as_the_model_does(self):
     alone = [row[:3] for row in self.train(LLAMA, *SHAPE)]
@@ -143,7 +147,7 @@ class Training(ToolTest):
     with open(path, "r+b") as file:
       file.seek(1024)
       file.write(struct.pack("<65H", *tokens))
-    self.refused("it has the token 300, the model has 256 of them", LLAMA,
+    self.refused("tokens.bin: token 3 is 300, the model has 256 of them", LLAMA,
                  *SHAPE, *RATE, "--data", path, "--steps", "2")
 
   def test_a_check_that_differs_fails(self):
@@ -202,10 +206,10 @@ class Training(ToolTest):
     args = [LLAMA, *SHAPE, "--steps", "2", *RATE, "--data"]
     nowhere = self.path("nowhere")
     self.refused(f"{nowhere}: No such file", *args, nowhere)
-    self.refused("the data has 64 tokens, a step takes 64 and one more",
-                 *args, self.path("short", TEXT[:64]))
-    self.refused("the data has 0 tokens", *args, self.path("empty", ""))
-    self.refused("it has the token 122, the model has 100 of them",
+    self.refused("the data has 16 bytes, a row takes 16 and one more",
+                 *args, self.path("short", TEXT[:16]))
+    self.refused("empty", *args, self.path("empty", ""))
+    self.refused("the model has 100 of them",
                  "llama3-tiny", "--dim", "vocabulary=100", *QUICK, *args[-5:],
                  self.text)
 
@@ -213,7 +217,7 @@ class Training(ToolTest):
     args = ["--steps", "2", *RATE, "--data", self.text]
     folder = self.path("folder")
     os.mkdir(folder)
-    self.refused("folder/step.asyra: No such file", folder, *args)
+    self.refused("folder/training.json: No such file", folder, *args)
     # Images have no tokens.
     vit = os.path.join(SOURCE_DIR, "models/vit-tiny-op23/model.onnx")
     self.refused("the model takes no tokens", vit, *args)
@@ -255,7 +259,7 @@ program @f(%ids: i64[2, 4], %t: f32[128, 8] weight) -> (f32[2, 4, 8]) {
   return %x
 }
 """)
-    self.refused("it has the token 122, the model's output has 8 classes",
+    self.refused("text.txt: token ",
                  hidden, *args)
     own = self.path("own.asyra", """asyra 1 global
 program @f(%ids: i64[2, 4], %labels: f32[2, 4, 8], %t: f32[128, 8] weight)
@@ -267,6 +271,97 @@ program @f(%ids: i64[2, 4], %labels: f32[2, 4, 8], %t: f32[128, 8] weight)
 """)
     self.refused("the model has a %labels of its own, and ends in no loss",
                  own, *args)
+
+  def run_of(self, folder, *args):
+    """Losses by step of a run that logs, and what it says."""
+    log = self.path("log.jsonl")
+    said = self.passes("asyra-train", folder, *RATE, "--data", self.text,
+                       "--log", log, *args)
+    with open(log) as file:
+      lines = [json.loads(line) for line in file]
+    os.remove(log)
+    return {line["step"]: line["loss"] for line in lines if "loss" in line}, said
+
+  def test_a_run_goes_on_from_its_newest_checkpoint(self):
+    folder, run = self.compiled("--dp", "2"), self.path("run")
+    # The rate depends on the last step.
+    warm = ["--warmup", "9", "--checkpoint", run, "--save-every", "2"]
+    whole, _ = self.run_of(folder, "--steps", "9", "--warmup", "9")
+    first, said = self.run_of(folder, "--steps", "9", *warm, "--keep", "2")
+    self.assertEqual(first, whole)
+    self.assertRegex(said, r"ended after step 9; the checkpoint is .*/run/step-")
+    self.assertEqual(sorted(os.listdir(run)),
+                     ["step-00000008", "step-00000009"])
+    shutil.rmtree(os.path.join(run, "step-00000009"))
+    again, said = self.run_of(folder, "--steps", "9", *warm)
+    self.assertRegex(said, r"goes on from .*/run/step-00000008, after step 8\n")
+    self.assertEqual(again, {9: whole[9]})
+    # Of another model.
+    other = self.path("other")
+    self.passes("asyra-opt", GPT2, *SHAPE, *QUICK, "--train", "-o", other)
+    self.refused("step-00000009", other, "--steps", "20", *RATE, "--data",
+                 self.text, "--checkpoint", run)
+
+  def test_signals_stop_a_run_with_a_checkpoint(self):
+    folder, run = self.compiled("--dp", "2"), self.path("run")
+    for number, (name, code) in enumerate(
+        [("SIGINT", signal.SIGINT), ("SIGTERM", signal.SIGTERM)], 1):
+      process = subprocess.Popen(
+          [os.path.join(TOOLS_DIR, "asyra-train"), folder, *RATE, "--data",
+           self.text, "--steps", "1000000", "--every", "1", "--checkpoint",
+           run], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+      while not process.stdout.readline().startswith("step "):
+        self.assertIsNone(process.poll(), name)
+      process.send_signal(code)
+      said = process.communicate(timeout=60)[0]
+      self.assertEqual(process.returncode, 0, said)
+      self.assertRegex(said, r"\nstopped after step \d+; the checkpoint is ")
+      self.assertEqual(len(os.listdir(run)), number)
+
+  def test_evaluation_is_on_other_data(self):
+    folder = self.compiled()
+    _, said = self.run_of(folder, "--steps", "6", "--evaluate-every", "3",
+                          "--evaluate-batches", "2")
+    losses = re.findall(r"step +(\d+)  evaluation loss (\d\.\d+)", said)
+    self.assertEqual([step for step, _ in losses], ["3", "6"])
+    self.assertLess(float(losses[1][1]), float(losses[0][1]))
+    other = self.path("other.txt", "nothing that was said before. " * 20)
+    _, unlike = self.run_of(folder, "--steps", "6", "--evaluate-every", "6",
+                            "--evaluate-data", other)
+    self.assertGreater(float(re.search(r"evaluation loss (\S+)", unlike)[1]),
+                       float(losses[1][1]))
+    args = [folder, "--steps", "2", *RATE, "--data", self.text]
+    self.refused("--evaluate-data is given, and --evaluate-every is not", *args,
+                 "--evaluate-data", other)
+    self.refused("leave less than a batch to train on", *args,
+                 "--evaluate-every", "1", "--evaluate-batches", "50")
+    self.refused("--save-every is 1, and there is no --checkpoint", *args,
+                 "--save-every", "1")
+
+  def test_a_dry_run_only_says(self):
+    folder = self.compiled("--dp", "2")
+    before = sorted(os.listdir(self.dir))
+    said = self.passes("asyra-train", folder, *RATE, "--data", self.text,
+                       "--steps", "5", "--dry-run", "--checkpoint",
+                       self.path("run"))
+    self.assertRegex(said, r"memory: \S+ [KM]iB a device: params .*, optimizer "
+                     r"states .*, a step ")
+    self.assertRegex(said, r"predicted on h200x8: \S+ ms a step, \d+ tokens/s")
+    self.assertEqual(sorted(os.listdir(self.dir)), before)
+
+  def test_weights_are_exported(self):
+    folder, weights = self.compiled(), self.path("weights.safetensors")
+    self.passes("asyra-train", folder, *RATE, "--data", self.text, "--steps",
+                "2", "--export", weights)
+    with open(weights, "rb") as file:
+      names = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    names.pop("__metadata__", None)
+    with open(os.path.join(folder, "step.safetensors"), "rb") as file:
+      given = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    given.pop("__metadata__", None)
+    self.assertEqual(len(names), 21)
+    for name, tensor in names.items():
+      self.assertEqual(tensor["shape"], given[name]["shape"])
 
   def test_a_step_runs_alone(self):
     folder = self.compiled()

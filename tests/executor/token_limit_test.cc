@@ -1,7 +1,6 @@
-#include "tools/training.h"
-
 #include <limits>
 
+#include "executor/train/token_batches.h"
 #include "gtest/gtest.h"
 #include "ir/parser.h"
 #include "ir/support/check.h"

@@ -1,0 +1,293 @@
+// Trainers: runs that are interrupted, that change the mesh, and that fail.
+#include "executor/trainer.h"
+
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <random>
+
+#include "gmock/gmock.h"
+#include "ir/printer.h"
+#include "ir/training_names.h"
+#include "ir/weight_store.h"
+#include "tests/train/small_training.h"
+
+namespace asyra {
+namespace {
+
+using testing::HasSubstr;
+
+const TrainingPrograms& Programs(const std::string& mesh) {
+  static auto* all = new std::map<std::string, TrainingPrograms>;
+  auto found = all->find(mesh);
+  if (found == all->end()) {
+    found = all->emplace(mesh, SmallTraining(mesh)).first;
+  }
+  return found->second;
+}
+
+// Trains up to step `last` and saves into `directory`, or goes on from there.
+// Gives the losses by step.
+std::map<int64_t, double> Train(const std::string& mesh, int64_t last,
+                                const std::string& directory,
+                                TrainerOptions options = {}) {
+  std::map<int64_t, double> losses;
+  std::mutex mutex;  // all ranks know all losses
+  options.resume_from = directory;
+  ASYRA_CHECK_OK(
+      OnTrainers(Programs(mesh), options,
+                 [&](Trainer& trainer, TokenBatches& data) -> absl::Status {
+                   ASYRA_RETURN_IF_ERROR(StepsUpTo(last, trainer, data));
+                   trainer.set_data_position(data.position());
+                   ASYRA_RETURN_IF_ERROR(trainer.Save(directory));
+                   ASYRA_RETURN_IF_ERROR(trainer.FinishSave());
+                   std::lock_guard lock(mutex);
+                   for (const TrainMetrics& one : trainer.TakeMetrics()) {
+                     losses[one.step] = one.loss;
+                   }
+                   return absl::OkStatus();
+                 }));
+  return losses;
+}
+
+Checkpoint Newest(const std::string& directory) {
+  return ASYRA_VALUE(
+      Checkpoint::Open(ASYRA_VALUE(NewestCheckpoint(directory, nullptr))));
+}
+
+void ExpectSameTensors(const WeightStore& a, const WeightStore& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, tensor] : a) {
+    const Tensor* other = b.Find(name);
+    ASSERT_NE(other, nullptr) << name;
+    EXPECT_TRUE(SameBytes(tensor, *other)) << name;
+  }
+}
+
+TEST(Resume, AtAnyStepIsBitEqual) {
+  std::mt19937 random(7);
+  for (const char* mesh : {"", "dp=2", "dp=2,tp=2"}) {
+    constexpr int64_t kLast = 9;
+    ScratchFolder whole("whole"), parts("parts");
+    std::map<int64_t, double> losses = Train(mesh, kLast, whole.path());
+    ASSERT_EQ(losses.size(), static_cast<size_t>(kLast));
+    EXPECT_LT(losses[kLast], losses[1]);
+    auto stop = static_cast<int64_t>(1 + random() % (kLast - 1));
+    std::map<int64_t, double> again = Train(mesh, stop, parts.path());
+    again.merge(Train(mesh, kLast, parts.path()));
+    EXPECT_EQ(again, losses) << mesh << " stopped after " << stop;
+    ExpectSameTensors(Newest(whole.path()).tensors(),
+                      Newest(parts.path()).tensors());
+  }
+}
+
+TEST(Resume, OnAnyMeshHasTheSameValues) {
+  ScratchFolder run("run"), alone("alone");
+  std::map<int64_t, double> losses = Train("", 8, alone.path());
+  int64_t last = 0;
+  for (const char* mesh : {"dp=2,tp=2", "tp=4", "", "dp=2,tp=2"}) {
+    if (last > 0) {
+      // Nothing but loading and saving.
+      ScratchFolder copy("copy");
+      Checkpoint before = Newest(run.path());
+      ASYRA_CHECK_OK(
+          OnTrainers(Programs(mesh), {}, [&](Trainer& trainer, TokenBatches&) {
+            ASYRA_RETURN_IF_ERROR(trainer.Restore(before.folder()));
+            EXPECT_EQ(trainer.step(), before.info().step);
+            ASYRA_RETURN_IF_ERROR(trainer.Save(copy.path()));
+            return trainer.FinishSave();
+          }));
+      ExpectSameTensors(before.tensors(), Newest(copy.path()).tensors());
+      EXPECT_EQ(Newest(copy.path()).info().extra, before.info().extra);
+    }
+    last += 2;
+    for (auto [step, loss] : Train(mesh, last, run.path())) {
+      EXPECT_NEAR(loss, losses[step], 1e-10) << mesh << " step " << step;
+    }
+  }
+}
+
+TEST(Trainer, FirstValuesAreTheSameOnAnyMesh) {
+  std::vector<double> first;
+  for (const char* mesh : {"", "tp=4"}) {
+    for (int64_t seed : {1, 2}) {
+      ScratchFolder folder("first");
+      first.push_back(Train(mesh, 1, folder.path(), {.seed = seed})[1]);
+    }
+  }
+  EXPECT_NEAR(first[0], first[2], 1e-12);
+  EXPECT_NEAR(first[1], first[3], 1e-12);
+  EXPECT_NE(first[0], first[1]);
+}
+
+TEST(Trainer, EvaluatesWithTheParamsAsTheyAre) {
+  for (const char* mesh : {"", "dp=2"}) {
+    ASYRA_CHECK_OK(OnTrainers(
+        Programs(mesh), {},
+        [&](Trainer& trainer, TokenBatches& data) -> absl::Status {
+          for (int step = 1; step <= 4; ++step) {
+            std::vector<Tensor> batch = ASYRA_VALUE(data.Next());
+            Trainer::LossSum loss = ASYRA_VALUE(trainer.Evaluate(batch));
+            EXPECT_EQ(loss.count, 64);
+            ASYRA_RETURN_IF_ERROR(trainer.Step(batch, {.rate = 0.01}));
+            TrainMetrics metrics = ASYRA_VALUE(trainer.Metrics());
+            EXPECT_EQ(metrics.step, step);
+            EXPECT_NEAR(metrics.loss, loss.mean(), 1e-12);
+            EXPECT_EQ(metrics.rate, 0.01);
+            EXPECT_GT(metrics.tokens_per_s, 0);
+            EXPECT_EQ(metrics.mfu, 0);  // peaks are those of GPUs
+          }
+          EXPECT_EQ(trainer.tokens_per_batch(), 64);
+          return absl::OkStatus();
+        }));
+  }
+}
+
+TEST(Trainer, ExportsParamsUnderTheirNames) {
+  ScratchFolder folder("export");
+  std::string path = folder.path() + "/model.safetensors";
+  for (const char* mesh : {"", "dp=2,tp=2"}) {
+    ASYRA_CHECK_OK(OnTrainers(
+        Programs(mesh), {},
+        [&](Trainer& trainer, TokenBatches&) { return trainer.Export(path); }));
+    EXPECT_EQ(folder.Names(), std::vector<std::string>({"model.safetensors"}));
+    auto weights = ASYRA_VALUE(ReadWeights(path));
+    const Program& step = Programs(mesh).step;
+    size_t params = 0;
+    for (const Input& input : step.inputs) {
+      if (input.role != InputRole::kParam) continue;
+      ++params;
+      const Tensor* tensor = weights->Find(step.value_name(input.value));
+      ASSERT_NE(tensor, nullptr);
+      EXPECT_EQ(tensor->shape(), step.GivenShape(input));
+    }
+    EXPECT_EQ(weights->size(), params);
+  }
+}
+
+// One step, then one in which a param is infinite, then what `body` does.
+absl::Status WithInfiniteParam(NotFinite policy, const TrainerBody& body,
+                               bool check_finite = false) {
+  return OnTrainers(
+      Programs("dp=2"), {.not_finite = policy, .check_finite = check_finite},
+      [&](Trainer& trainer, TokenBatches& data) -> absl::Status {
+        ASYRA_RETURN_IF_ERROR(StepsUpTo(1, trainer, data));
+        Tensor kept = ASYRA_VALUE(trainer.states().Get("norm.weight"));
+        Tensor bad(kept.dtype(), kept.shape());
+        bad.Set(0, HUGE_VAL);
+        ASYRA_RETURN_IF_ERROR(trainer.states().Set("norm.weight", bad));
+        Tensor other = ASYRA_VALUE(trainer.states().Get("norm.bias.weight"));
+        absl::Status status = StepsUpTo(2, trainer, data);
+        if (check_finite) return status;
+        EXPECT_EQ(status.ok(), policy == NotFinite::kSkip) << status;
+        if (!status.ok()) {
+          EXPECT_THAT(std::string(MessageOf(status)),
+                      HasSubstr("step 2: the loss is"));
+          EXPECT_THAT(std::string(MessageOf(status)),
+                      HasSubstr("the step changed nothing"));
+        }
+        EXPECT_EQ(trainer.steps_skipped(), 1);
+        EXPECT_TRUE(trainer.TakeMetrics().back().skipped);
+        // All is as before, also the count of updates.
+        EXPECT_TRUE(SameBytes(
+            other, ASYRA_VALUE(trainer.states().Get("norm.bias.weight"))));
+        EXPECT_EQ(ASYRA_VALUE(trainer.states().Get(kStepCount)).GetInt(0), 1);
+        ASYRA_RETURN_IF_ERROR(trainer.states().Set("norm.weight", kept));
+        return body(trainer, data);
+      });
+}
+
+TEST(NotFiniteStep, IsSkippedOrStopsAndCanBeGoneOnFrom) {
+  for (NotFinite policy : {NotFinite::kSkip, NotFinite::kStop}) {
+    ASYRA_CHECK_OK(WithInfiniteParam(
+        policy, [](Trainer& trainer, TokenBatches& data) -> absl::Status {
+          ASYRA_RETURN_IF_ERROR(StepsUpTo(4, trainer, data));
+          EXPECT_EQ(trainer.steps_skipped(), 1);
+          EXPECT_TRUE(std::isfinite(ASYRA_VALUE(trainer.Metrics()).loss));
+          return absl::OkStatus();
+        }));
+  }
+}
+
+TEST(NotFiniteStep, NamesTheOpWhereItIsAsked) {
+  std::string message(MessageOf(WithInfiniteParam(
+      NotFinite::kStop, [](auto&, auto&) { return absl::OkStatus(); },
+      /*check_finite=*/true)));
+  EXPECT_THAT(message, HasSubstr("step 2: "));
+  EXPECT_THAT(message, HasSubstr("layer_norm"));
+}
+
+TEST(Trainer, NeedsItsMemoryBeforeAnythingRuns) {
+  const TrainingPrograms& programs = Programs("");
+  TrainingMemory memory = ASYRA_VALUE(PlanTrainingMemory(programs, true));
+  EXPECT_GT(memory.params, 0);
+  // Two moments of each param, and the count of steps.
+  EXPECT_EQ(memory.states, 2 * memory.params + 8);
+  EXPECT_GT(memory.step, memory.evaluate);
+  auto small = CreateCpuDevice({.memory_bytes = memory.total() - 1});
+  auto trainer = ASYRA_VALUE(Trainer::Create(programs));
+  absl::Status status = trainer->Prepare(*small, nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(MessageOf(status)),
+              testing::AllOf(HasSubstr("the training needs"),
+                             HasSubstr("optimizer states"),
+                             HasSubstr("are left on the cpu, for 1 rank")));
+  // What is planned is what is reserved, up to workspaces.
+  auto device = CreateCpuDevice();
+  trainer = ASYRA_VALUE(Trainer::Create(programs));
+  ASYRA_CHECK_OK(trainer->Prepare(*device, nullptr));
+  MemoryUse use = trainer->memory();
+  EXPECT_NEAR(use.total() - use.workspace_bytes, memory.total(),
+              0.01 * memory.total());
+}
+
+TEST(Trainer, ErrorsAreNamed) {
+  auto device = CreateCpuDevice();
+  auto trainer = ASYRA_VALUE(Trainer::Create(Programs("")));
+  EXPECT_EQ(MessageOf(trainer->Step({}, {})), "Prepare was not called");
+  ASYRA_CHECK_OK(trainer->Prepare(*device, nullptr, {.evaluates = false}));
+  EXPECT_EQ(MessageOf(trainer->Step({}, {})),
+            "a batch of 0 inputs is given, a step takes 2");
+  EXPECT_EQ(MessageOf(trainer->Accumulate({})),
+            "the folder has no program accumulate");
+  EXPECT_EQ(MessageOf(trainer->Evaluate({}).status()),
+            "it was prepared without");
+  EXPECT_EQ(MessageOf(trainer->Metrics().status()), "no step has run");
+  EXPECT_EQ(
+      MessageOf(
+          Trainer::Create(
+              {.step =
+                   ASYRA_VALUE(Executor::Load(Programs("").init))->program()})
+              .status()),
+      "@init has no input %rate: it is no training step");
+  // Of another optimizer.
+  ScratchFolder folder("sgd");
+  auto sgd = ASYRA_VALUE(Trainer::Create(SmallTraining("", "sgd")));
+  ASYRA_CHECK_OK(sgd->Prepare(*device, nullptr));
+  ASYRA_CHECK_OK(sgd->Save(folder.path()));
+  ASYRA_CHECK_OK(sgd->FinishSave());
+  std::string refused(MessageOf(trainer->Restore(sgd->last_checkpoint())));
+  EXPECT_THAT(refused, HasSubstr(sgd->last_checkpoint()));
+  EXPECT_THAT(refused, HasSubstr(".m"));
+}
+
+TEST(TrainingFolder, IsReadAsItWasWritten) {
+  ScratchFolder folder("training");
+  const TrainingPrograms& written = Programs("dp=2");
+  ASYRA_CHECK_OK(WriteTrainingFolder(written, folder.path()));
+  auto trainer = ASYRA_VALUE(Trainer::Load(folder.path()));
+  const TrainingPrograms& read = trainer->programs();
+  EXPECT_EQ(ToString(read.step), ToString(written.step));
+  EXPECT_EQ(ToString(read.init), ToString(written.init));
+  EXPECT_EQ(read.info.program_hash, written.info.program_hash);
+  EXPECT_EQ(read.info.peak_us, written.info.peak_us);
+  // Equal on all meshes, unlike that of another model.
+  EXPECT_EQ(written.info.program_hash, Programs("tp=4").info.program_hash);
+  ASYRA_CHECK_OK(WriteFileAtomically(folder.path() + "/evaluate.asyra",
+                                     {ToString(Programs("").evaluate)}));
+  EXPECT_THAT(std::string(MessageOf(Trainer::Load(folder.path()).status())),
+              HasSubstr("evaluate.asyra: it is for (), the step for (dp=2)"));
+}
+
+}  // namespace
+}  // namespace asyra

@@ -1,0 +1,36 @@
+// The ranks of a tool's run: threads of its process, or processes that mpirun,
+// srun or torchrun has started.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "executor/comm/communicator.h"
+
+namespace asyra {
+
+struct LaunchOptions {
+  std::string communicator = "auto";  // or local, mpi, tcp
+  std::string device = "cpu";
+  double timeout_s = 60;
+  double inject_comm_us = 0;  // as MpiWorldOptions has it
+  // As MpiWorldOptions has it.
+  const std::atomic<bool>* asked_to_end = nullptr;
+  // Called before MPI is begun; may be empty.
+  std::function<void()> before_mpi = nullptr;
+};
+
+struct LaunchedWorld {
+  std::unique_ptr<Communicator> world;  // null: the ranks are threads
+  // Of the ranks of this host; 0 where no launcher says.
+  int64_t local_rank = 0, ranks_on_host = 0;
+};
+
+// Errors: a launcher that the communicator does not go with; those of finding
+// and connecting the ranks.
+absl::StatusOr<LaunchedWorld> ConnectLaunched(const LaunchOptions& options);
+
+}  // namespace asyra

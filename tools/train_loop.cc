@@ -1,0 +1,302 @@
+#include "tools/train_loop.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "executor/comm/thread_world.h"
+#include "executor/train/token_batches.h"
+#include "executor/trainer.h"
+#include "ir/support/status.h"
+#include "tools/launched_world.h"
+#include "tools/stop_signal.h"
+#include "tools/train_progress.h"
+
+namespace asyra {
+namespace {
+
+constexpr double kGib = 1 << 30;
+
+// What all ranks of the process share.
+struct Data {
+  std::shared_ptr<const TokenFiles> train, evaluate;  // null: none
+  // Of `train`, and of `evaluate`.
+  WindowRange windows, evaluate_windows;
+  Shape shape;  // of a batch: rows, length
+};
+
+absl::StatusOr<std::shared_ptr<const TokenFiles>> OpenFiles(
+    const std::vector<std::string>& names, TokenForm form) {
+  ASYRA_ASSIGN_OR_RETURN(TokenFiles files, TokenFiles::Open(names, form));
+  return std::make_shared<const TokenFiles>(std::move(files));
+}
+
+// Without files of its own, the evaluation takes the last windows.
+absl::Status HoldOut(const TrainSettings& flags, Data* data) {
+  int64_t rows = data->shape[0], length = data->shape[1];
+  int64_t all = NumWindows(*data->train, length);
+  int64_t held = flags.evaluate_batches * rows;
+  if (all - held < rows) {
+    return Invalid(
+        "the data has {} rows of {} tokens; {} batches of {} rows to evaluate "
+        "on leave less than a batch to train on: give --evaluate-data, or "
+        "fewer --evaluate-batches",
+        all, length, flags.evaluate_batches, rows);
+  }
+  data->windows = {0, all - held};
+  data->evaluate = data->train;
+  data->evaluate_windows = {all - held, held};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Data> OpenData(const TrainSettings& flags,
+                              const TrainingPrograms& programs) {
+  Data data;
+  ASYRA_ASSIGN_OR_RETURN(data.train, OpenFiles(flags.data, flags.tokens));
+  ASYRA_ASSIGN_OR_RETURN(const Input* tokens, TokensOf(programs.step));
+  data.shape = programs.step.type(tokens->value).shape();
+  if (flags.evaluate_every == 0) return data;
+  if (flags.evaluate_data.empty()) {
+    ASYRA_RETURN_IF_ERROR(HoldOut(flags, &data));
+    return data;
+  }
+  ASYRA_ASSIGN_OR_RETURN(data.evaluate,
+                         OpenFiles(flags.evaluate_data, flags.tokens));
+  return data;
+}
+
+// One rank of a run.
+class RankLoop {
+ public:
+  RankLoop(const TrainSettings& flags, const TrainingPrograms& programs,
+           const Data& data, Communicator& world)
+      : flags_(flags),
+        programs_(programs),
+        data_(data),
+        world_(world),
+        vote_(world),
+        progress_(flags, flags.steps) {}
+
+  absl::Status Run(Device& device, Communicator& world, int64_t sharing) {
+    ASYRA_ASSIGN_OR_RETURN(trainer_, Trainer::Create(programs_));
+    ASYRA_RETURN_IF_ERROR(OpenBatches());
+    TrainerOptions options{.resume_from = flags_.checkpoint,
+                           .seed = flags_.seed,
+                           .random_weights = flags_.random_weights,
+                           .not_finite = flags_.skip_not_finite
+                                             ? NotFinite::kSkip
+                                             : NotFinite::kStop,
+                           .check_finite = flags_.check_finite,
+                           .evaluates = data_.evaluate != nullptr,
+                           .sharing = sharing,
+                           .checkpoints = {.keep = flags_.keep}};
+    ASYRA_RETURN_IF_ERROR(trainer_->Prepare(device, &world, options));
+    batches_->Seek(trainer_->data_position());
+    if (reports()) ASYRA_RETURN_IF_ERROR(progress_.Begin());
+    if (reports()) Announce();
+    absl::Status status = Steps();
+    Report();
+    ASYRA_RETURN_IF_ERROR(status);
+    return End();
+  }
+
+ private:
+  bool reports() const { return world_.rank() == 0; }
+
+  absl::Status OpenBatches() {
+    TokenReaderOptions options{.shuffle = flags_.shuffle,
+                               .seed = flags_.seed,
+                               .windows = data_.windows};
+    ASYRA_ASSIGN_OR_RETURN(
+        batches_, TokenBatches::Open(data_.train, programs_.step, world_.rank(),
+                                     options));
+    if (data_.evaluate == nullptr) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(
+        evaluated_,
+        TokenBatches::Open(data_.evaluate, programs_.evaluate, world_.rank(),
+                           {.windows = data_.evaluate_windows}));
+    return absl::OkStatus();
+  }
+
+  void Announce() const {
+    if (trainer_->restored_from().empty()) {
+      size_t made =
+          flags_.random_weights ? 0 : ParamsWithoutData(programs_.step).size();
+      if (made > 0) {
+        fmt::print("{} of the params begin with random values, seed {}\n", made,
+                   flags_.seed);
+      }
+    } else {
+      fmt::print("goes on from {}, after step {}\n", trainer_->restored_from(),
+                 trainer_->step());
+    }
+    fmt::print("memory {:.1f} MiB a device\n",
+               static_cast<double>(trainer_->memory().total()) / (1 << 20));
+    std::fflush(stdout);
+  }
+
+  void Report() {
+    for (const TrainMetrics& one : trainer_->TakeMetrics()) {
+      step_s_ = one.seconds;
+      if (reports()) progress_.Add(one);
+    }
+  }
+
+  absl::Status Steps() {
+    while (trainer_->step() < flags_.steps) {
+      ASYRA_ASSIGN_OR_RETURN(bool stop,
+                             vote_.ShallStop(trainer_->step(), step_s_));
+      if (stop) {
+        ASYRA_RETURN_IF_ERROR(trainer_->Finish());
+        stopped_ = true;
+        return absl::OkStatus();
+      }
+      ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, batches_->Next());
+      ASYRA_RETURN_IF_ERROR(
+          trainer_->Step(batch, {.rate = RateAt(flags_, trainer_->step())}));
+      Report();
+      ASYRA_RETURN_IF_ERROR(AfterStep(trainer_->step()));
+    }
+    return trainer_->Finish();
+  }
+
+  absl::Status AfterStep(int64_t step) {
+    if (data_.evaluate != nullptr && step % flags_.evaluate_every == 0) {
+      ASYRA_RETURN_IF_ERROR(Evaluate());
+    }
+    bool saves = flags_.save_every > 0 && step % flags_.save_every == 0;
+    return saves && step < flags_.steps ? Save() : absl::OkStatus();
+  }
+
+  absl::Status Evaluate() {
+    ASYRA_RETURN_IF_ERROR(trainer_->Finish());
+    Report();
+    evaluated_->Seek(0);
+    Trainer::LossSum all;
+    for (int64_t i = 0; i < flags_.evaluate_batches; ++i) {
+      ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, evaluated_->Next());
+      ASYRA_ASSIGN_OR_RETURN(Trainer::LossSum one, trainer_->Evaluate(batch));
+      all.sum += one.sum;
+      all.count += one.count;
+    }
+    if (reports()) progress_.AddEvaluation(trainer_->step(), all.mean());
+    return absl::OkStatus();
+  }
+
+  absl::Status Save() {
+    ASYRA_RETURN_IF_ERROR(trainer_->Finish());
+    Report();
+    trainer_->set_data_position(batches_->position());
+    return trainer_->Save(flags_.checkpoint);
+  }
+
+  absl::Status End() {
+    if (!flags_.checkpoint.empty()) {
+      ASYRA_RETURN_IF_ERROR(Save());
+      ASYRA_RETURN_IF_ERROR(trainer_->FinishSave());
+      if (reports()) {
+        progress_.AddCheckpoint(trainer_->step(), trainer_->last_checkpoint());
+        fmt::print("{} after step {}; the checkpoint is {}\n",
+                   stopped_ ? "stopped" : "ended", trainer_->step(),
+                   trainer_->last_checkpoint());
+      }
+    } else if (stopped_ && reports()) {
+      fmt::print("stopped after step {}; there is no --checkpoint\n",
+                 trainer_->step());
+    }
+    if (!flags_.export_to.empty()) {
+      ASYRA_RETURN_IF_ERROR(trainer_->Export(flags_.export_to));
+    }
+    return reports() ? progress_.Write(flags_.compile.model) : absl::OkStatus();
+  }
+
+  const TrainSettings& flags_;
+  const TrainingPrograms& programs_;
+  const Data& data_;
+  Communicator& world_;
+  StopVote vote_;
+  TrainProgress progress_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<TokenBatches> batches_, evaluated_;
+  double step_s_ = 0;
+  bool stopped_ = false;
+};
+
+void Describe(const TrainSettings& flags, const TrainingPrograms& programs,
+              const Data& data) {
+  fmt::print("{} on {}: {} {} of {} tokens a step, {} {} of data\n",
+             flags.compile.model, ToString(programs.step.mesh), data.shape[0],
+             data.shape[0] == 1 ? "row" : "rows", data.shape[1],
+             data.train->size(), data.train->is_bytes() ? "bytes" : "tokens");
+  std::fflush(stdout);
+}
+
+absl::Status DryRun(const TrainingPrograms& programs, const Data& data) {
+  ASYRA_ASSIGN_OR_RETURN(
+      TrainingMemory memory,
+      PlanTrainingMemory(programs, data.evaluate != nullptr));
+  fmt::print("memory: {}\n", ToString(memory));
+  fmt::print("{} ops, {} collectives a step\n", programs.step.ops.size(),
+             std::count_if(programs.step.ops.begin(), programs.step.ops.end(),
+                           [](const Op& op) { return op.is_collective(); }));
+  const TrainingInfo& info = programs.info;
+  if (info.predicted_us <= 0) return absl::OkStatus();
+  fmt::print(
+      "predicted on {}: {:.1f} ms a step, {:.0f} tokens/s, MFU {:.1f} %\n",
+      info.machine, info.predicted_us / 1e3,
+      1e6 * static_cast<double>(data.shape[0] * data.shape[1]) /
+          info.predicted_us,
+      100 * info.peak_us / info.predicted_us);
+  return absl::OkStatus();
+}
+
+// A rank of this process, whose host threads or processes `control` connects.
+absl::Status RunRank(const TrainSettings& flags,
+                     const TrainingPrograms& programs, const Data& data,
+                     Platform& platform, Communicator& control,
+                     int64_t local_rank, int64_t ranks_on_host) {
+  ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<Device> device,
+                         platform.MakeDevice(local_rank, ranks_on_host));
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> connected,
+                         platform.Connect(control, *device));
+  Communicator& world = connected == nullptr ? control : *connected;
+  // GPUs have memory of their own.
+  int64_t sharing = flags.device == "cpu" ? ranks_on_host : 1;
+  return RankLoop(flags, programs, data, control).Run(*device, world, sharing);
+}
+
+}  // namespace
+
+absl::Status TrainOnData(const TrainSettings& flags,
+                         const TrainingPrograms& programs) {
+  ASYRA_ASSIGN_OR_RETURN(Data data, OpenData(flags, programs));
+  if (flags.dry_run) {
+    Describe(flags, programs, data);
+    return DryRun(programs, data);
+  }
+  ASYRA_ASSIGN_OR_RETURN(LaunchedWorld launched,
+                         ConnectLaunched({.communicator = flags.communicator,
+                                          .device = flags.device,
+                                          .timeout_s = flags.timeout_s}));
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
+  CatchStopSignals();
+  int64_t ranks = programs.step.mesh.num_devices();
+  Communicator* world = launched.world.get();
+  if (world == nullptr || world->rank() == 0) Describe(flags, programs, data);
+  if (world == nullptr) {
+    ASYRA_RETURN_IF_ERROR(platform->CheckRanks(ranks));
+    return RunLocalRanks(ranks, {.timeout_s = flags.timeout_s},
+                         [&](Communicator& control) {
+                           return RunRank(flags, programs, data, *platform,
+                                          control, control.rank(), ranks);
+                         });
+  }
+  int64_t here = launched.ranks_on_host > 0 ? launched.ranks_on_host : ranks;
+  ASYRA_RETURN_IF_ERROR(platform->CheckRanks(here));
+  absl::Status status = RunRank(flags, programs, data, *platform, *world,
+                                launched.local_rank, here);
+  if (status.ok()) return status;
+  world->Abort(status);
+  return Annotate(status, fmt::format("rank {}", world->rank()));
+}
+
+}  // namespace asyra
