@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "CLI/CLI.hpp"
+#include "executor/train/checkpoint.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
 #include "tools/cache_warning.h"
@@ -40,11 +41,30 @@ absl::Status Train(const TrainSettings& flags) {
   return TrainOnData(flags, programs);
 }
 
+// Prints what the model writes with the params of the newest checkpoint.
+absl::Status Sample(const TrainSettings& flags) {
+  ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadForTraining(flags.compile));
+  ASYRA_ASSIGN_OR_RETURN(std::string folder,
+                         NewestCheckpoint(flags.checkpoint, nullptr));
+  if (folder.empty()) {
+    return NotFound("{}: it has no checkpoint", flags.checkpoint);
+  }
+  ASYRA_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(folder));
+  SampleOptions options = flags.sample;
+  options.seed = flags.seed;
+  absl::StatusOr<std::string> text =
+      SampleText(model.raised.program, checkpoint.tensors(), options);
+  if (!text.ok()) return Annotate(text.status(), folder);
+  fmt::print("{}\n", *text);
+  return absl::OkStatus();
+}
+
 absl::Status Main(TrainSettings flags) {
   ASYRA_RETURN_IF_ERROR(CheckSettings(flags));
   flags.compile.train = flags.train;
   if (flags.device == "cuda") flags.compile.graph = true;
-  absl::Status status = flags.check.empty() ? Train(flags)
+  absl::Status status = flags.sample.count > 0 ? Sample(flags)
+                        : flags.check.empty()  ? Train(flags)
                         : std::filesystem::is_directory(flags.check)
                             ? CheckFolder(flags)
                             : ReplayRun(flags);
@@ -71,7 +91,8 @@ int main(int argc, char** argv) {
       "Trains a model on a file of tokens: compiles its training step for a "
       "mesh, or takes a folder of asyra-opt --train, and runs it on ranks that "
       "are threads, or processes that mpirun, srun or torchrun has started. "
-      "With --check it compares with a recorded run.",
+      "With --check it compares with a recorded run, with --sample it prints "
+      "what a trained model writes.",
       "asyra-train");
   asyra::AddModelFlag(app, &flags.compile);
   asyra::AddCompileFlags(app, &flags.compile);

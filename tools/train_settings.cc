@@ -63,6 +63,18 @@ void AddOutputFlags(CLI::App& app, TrainSettings* flags) {
   app.add_option("--html", flags->html, "writes a page with the loss here");
 }
 
+void AddSampleFlags(CLI::App& app, SampleOptions* sample) {
+  app.add_option("--sample", sample->count,
+                 "does not train: prints as many bytes of text that the model "
+                 "writes at the newest checkpoint")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--prompt", sample->prompt, "TEXT that it goes on from");
+  app.add_option("--temperature", sample->temperature,
+                 "that logits are divided by; 0: always the likeliest byte")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(
@@ -85,8 +97,13 @@ double RateAt(const TrainSettings& flags, int64_t step) {
 }
 
 absl::Status CheckSettings(const TrainSettings& flags) {
-  if (flags.data.empty() == flags.check.empty()) {
-    return Invalid("either --data or --check is needed");
+  int modes = !flags.data.empty() + !flags.check.empty() +
+              static_cast<int>(flags.sample.count > 0);
+  if (modes != 1) {
+    return Invalid("one of --data, --check and --sample is needed");
+  }
+  if (flags.sample.count > 0 && flags.checkpoint.empty()) {
+    return Invalid("--sample is given, and there is no --checkpoint");
   }
   // Files are written after the last step: better to know before the first.
   for (const std::string& path :
@@ -95,7 +112,7 @@ absl::Status CheckSettings(const TrainSettings& flags) {
     if (folder.empty() || std::filesystem::is_directory(folder)) continue;
     return NotFound("{}: there is no folder {}", path, folder.string());
   }
-  if (!flags.check.empty()) return absl::OkStatus();
+  if (flags.data.empty()) return absl::OkStatus();
   if (flags.steps < 1) {
     return Invalid("--steps is {}, it must be at least 1", flags.steps);
   }
@@ -153,6 +170,7 @@ void AddSettings(CLI::App& app, TrainSettings* flags) {
                "says what the run would need and how fast it would be, and "
                "ends");
   AddOutputFlags(app, flags);
+  AddSampleFlags(app, &flags->sample);
   app.add_option("--check", flags->check,
                  "FILE.safetensors of a recorded run, which is replayed, or a "
                  "folder with test_data_set_0 and gradients.safetensors: "

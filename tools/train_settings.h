@@ -11,6 +11,7 @@
 #include "executor/run.h"
 #include "executor/train/token_files.h"
 #include "tools/compile.h"
+#include "tools/sample_text.h"
 
 namespace asyra {
 
@@ -35,6 +36,8 @@ struct TrainSettings {
   // Comparing with recorded runs.
   std::string check;
   double rtol = 2e-4;
+  // Text of the model at the newest checkpoint, instead of training.
+  SampleOptions sample = {.count = 0};
   // Flags that were given and only matter when a model is compiled.
   std::vector<std::string> of_compiling;
 };

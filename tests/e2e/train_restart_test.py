@@ -1,0 +1,193 @@
+"""Training runs whose ranks die: they end with one named error, and started
+again they go on from the last checkpoint as if nothing had happened.
+
+Usage: train_restart_test.py SOURCE_DIR TOOLS_DIR [MPIRUN]
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from tool_test import TOOLS_DIR, ToolTest
+
+MPIRUN = sys.argv[3] if len(sys.argv) > 3 else None
+TRAIN = os.path.join(TOOLS_DIR, "asyra-train")
+LIMIT_S = 120  # nothing here takes as long, unless it hangs
+STEPS = 60
+# A step takes milliseconds, compiling a second.
+MODEL = ["gpt3-tiny", "--dim", "seq=16", "--tiles", "1", "--scheduler",
+         "serial", "--rate", "0.01", "--steps", str(STEPS), "--save-every", "3",
+         "--keep", "2", "--shuffle"]
+MESH = ["--dp", "2", "--tp", "2"]
+
+
+def files_of(folder):
+  """Name and bytes of all files in a folder."""
+  found = {}
+  for name in sorted(os.listdir(folder)):
+    with open(os.path.join(folder, name), "rb") as file:
+      found[name] = file.read()
+  return found
+
+
+class Restart(ToolTest):
+
+  def setUp(self):
+    super().setUp()
+    self.text = self.path("text.txt", "".join(
+        random.Random(1).choice("abcd \n") for _ in range(5000)))
+    self.random = random.Random(2)
+
+  def args(self, run):
+    return [*MODEL, *MESH, "--data", self.text, "--checkpoint", self.path(run),
+            "--log", self.path(run + ".jsonl")]
+
+  def start(self, args, ranks=None):
+    """A run of threads, or of processes that mpirun starts."""
+    command = [TRAIN, *args]
+    env = dict(os.environ)
+    if ranks is not None:
+      env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+      command = [MPIRUN, "--oversubscribe", "--bind-to", "none", "-n",
+                 str(ranks)] + command
+    process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+    self.addCleanup(process.communicate)
+    self.addCleanup(process.kill)  # the first of the two
+    return process
+
+  def finish(self, process):
+    out, err = process.communicate(timeout=LIMIT_S)
+    return process.returncode, out, err
+
+  def steps_of(self, run):
+    """Lines of the log: steps that were made, again and again."""
+    try:
+      with open(self.path(run + ".jsonl")) as file:
+        return sum(1 for _ in file)
+    except FileNotFoundError:
+      return 0
+
+  def wait_for_steps(self, process, run, count):
+    """Until the run has made `count` steps more, or has ended."""
+    wanted = self.steps_of(run) + count
+    until = time.monotonic() + LIMIT_S
+    while process.poll() is None and self.steps_of(run) < wanted:
+      self.assertLess(time.monotonic(), until, "the run does not go on")
+      time.sleep(0.002)
+
+  def complete_run(self):
+    """The last checkpoint of a run that nothing happens to."""
+    self.passes("asyra-train", *self.args("whole"))
+    return self.last("whole")
+
+  def last(self, run):
+    names = sorted(os.listdir(self.path(run)))
+    self.assertEqual(names[-1], f"step-{STEPS:08}")
+    self.assertLessEqual(len(names), 2)
+    return files_of(os.path.join(self.path(run), names[-1]))
+
+  def assert_same_end(self, run, whole):
+    """Every bit of params, states, data position and step."""
+    end = self.last(run)
+    self.assertEqual(list(end), list(whole))
+    for name, content in whole.items():
+      self.assertEqual(end[name], content, name)
+
+  def test_a_killed_run_goes_on_bit_by_bit(self):
+    whole = self.complete_run()
+    kills = 0
+    for _ in range(100):
+      process = self.start(self.args("killed"))
+      if kills < 8:
+        self.wait_for_steps(process, "killed", self.random.randint(1, 12))
+        if process.poll() is None:
+          kills += 1
+          process.kill()
+      code, _, err = self.finish(process)
+      if code == 0:
+        break
+      self.assertEqual(code, -signal.SIGKILL, err)
+    self.assertGreaterEqual(kills, 3)
+    self.assert_same_end("killed", whole)
+
+
+def rank_processes(launcher):
+  """The processes of mpirun by rank, once all are there."""
+  until = time.monotonic() + LIMIT_S
+  while time.monotonic() < until:
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+      try:
+        with open(f"/proc/{pid}/stat") as file:
+          parent = int(file.read().rpartition(")")[2].split()[1])
+        with open(f"/proc/{pid}/environ", "rb") as file:
+          variables = dict(entry.split(b"=", 1)
+                           for entry in file.read().split(b"\0")
+                           if b"=" in entry)
+      except OSError:
+        continue
+      rank = variables.get(b"OMPI_COMM_WORLD_RANK")
+      if parent == launcher.pid and rank is not None:
+        found[int(rank)] = int(pid)
+    if len(found) == 4:
+      return found
+    time.sleep(0.02)
+  raise AssertionError("the ranks did not start")
+
+
+@unittest.skipIf(MPIRUN is None, "no mpirun")
+class RestartProcesses(Restart):
+  test_a_killed_run_goes_on_bit_by_bit = None  # of threads
+
+  def assert_one_error(self, err, message, victim):
+    """Each rank that is left says so in one line."""
+    for rank in set(range(4)) - {victim}:
+      lines = [line for line in err.splitlines()
+               if line.startswith(f"asyra-train: rank {rank}: ")]
+      self.assertEqual(len(lines), 1, err)
+      self.assertIn(message, lines[0])
+
+  def test_a_killed_rank_is_named_and_the_next_start_goes_on(self):
+    whole = self.complete_run()
+    for victim in (2, 0):
+      process = self.start(self.args("killed"), ranks=4)
+      ranks = rank_processes(process)
+      self.wait_for_steps(process, "killed", self.random.randint(5, 15))
+      os.kill(ranks[victim], signal.SIGKILL)
+      code, _, err = self.finish(process)
+      self.assertNotEqual(code, 0)
+      self.assert_one_error(err, f"rank {victim} failed: its process has ended",
+                            victim)
+    # Threads go on where processes ended, and the other way round.
+    process = self.start(self.args("killed"))
+    self.wait_for_steps(process, "killed", 6)
+    process.kill()
+    self.finish(process)
+    code, out, err = self.finish(self.start(self.args("killed"), ranks=4))
+    self.assertEqual(code, 0, err)
+    self.assertIn("goes on from", out)
+    self.assert_same_end("killed", whole)
+
+  def test_a_stalled_rank_is_named_after_the_timeout(self):
+    process = self.start([*self.args("stalled"), "--timeout", "2"], ranks=4)
+    ranks = rank_processes(process)
+    self.wait_for_steps(process, "stalled", 5)
+    os.kill(ranks[1], signal.SIGSTOP)
+    begin = time.monotonic()
+    code, _, err = self.finish(process)
+    self.assertNotEqual(code, 0)
+    self.assertLess(time.monotonic() - begin, 30)
+    self.assert_one_error(err, "rank 1", 1)
+    code, _, err = self.finish(self.start(self.args("stalled"), ranks=4))
+    self.assertEqual(code, 0, err)
+    self.assert_same_end("stalled", self.complete_run())
+
+
+if __name__ == "__main__":
+  unittest.main(argv=sys.argv[:1] + sys.argv[4:])
