@@ -94,7 +94,8 @@ def attention(q, k, v):
   return y.transpose(1, 2).flatten(2)
 
 
-def gpt(w, ids, layers):
+def gpt(w, ids, layers, head, base):
+  del base  # no rotation
   def norm(x, name):
     return functional.layer_norm(x, x.shape[-1:], w(name), w(f"{name}.bias"),
                                  1e-5)
@@ -104,7 +105,7 @@ def gpt(w, ids, layers):
                        w(name)).view(*x.shape[:-1], -1)
 
   def heads(x, name):
-    return linear(x, name).unflatten(-1, (-1, 64))
+    return linear(x, name).unflatten(-1, (-1, head))
 
   table = w("embed_tokens")
   x = table[ids] + w("embed_positions")[:ids.shape[1]]
@@ -118,7 +119,7 @@ def gpt(w, ids, layers):
   return norm(x, "norm") @ table.T
 
 
-def llama(w, ids, layers):
+def llama(w, ids, layers, head, base):
   def norm(x, name):
     return functional.rms_norm(x, x.shape[-1:], w(name), 1e-5)
 
@@ -126,7 +127,7 @@ def llama(w, ids, layers):
     return functional.linear(x, w(name))
 
   seq = ids.shape[1]
-  frequency = 500000.0**(-torch.arange(0, 128, 2, device=ids.device) / 128)
+  frequency = base**(-torch.arange(0, head, 2, device=ids.device) / head)
   angle = torch.outer(torch.arange(seq, device=ids.device), frequency)
   cos, sin = (f(torch.cat((angle, angle), -1))[None, :, None].to(w.dtype)
               for f in (torch.cos, torch.sin))
@@ -139,13 +140,18 @@ def llama(w, ids, layers):
   for i in range(layers):
     at = f"layer{i}."
     h = norm(x, at + "input_norm")
-    q, k, v = (linear(h, f"{at}{part}_proj").unflatten(-1, (-1, 128))
+    q, k, v = (linear(h, f"{at}{part}_proj").unflatten(-1, (-1, head))
                for part in "qkv")
     x = x + linear(attention(rotated(q), rotated(k), v), at + "o_proj")
     h = norm(x, at + "post_attention_norm")
     h = functional.silu(linear(h, at + "gate_proj")) * linear(h, at + "up_proj")
     x = x + linear(h, at + "down_proj")
   return linear(norm(x, "norm"), "logits")
+
+
+# By name: what computes it, elements of a head, the base of rotations.
+MODELS = {"gpt2-124m": (gpt, 64, None), "llama3-8b": (llama, 128, 5e5),
+          "llama3-tiny": (llama, 8, 1e4)}
 
 
 def train_torch(model, layers, values, batches, args, dtype, compiled):
@@ -160,7 +166,8 @@ def train_torch(model, layers, values, batches, args, dtype, compiled):
       lr=0.0, betas=BETAS, eps=EPS, fused=True)
 
   def loss_of(ids, labels):
-    logits = model(Weights(params, dtype), ids, layers)
+    of, head, base = MODELS[model]
+    logits = of(Weights(params, dtype), ids, layers, head, base)
     return functional.cross_entropy(logits.flatten(0, 1).float(),
                                     labels.flatten())
 
@@ -202,7 +209,8 @@ def train_asyra(args, out):
   def run():
     subprocess.run(
         [args.tools / "asyra-train", folder, "--device", "cuda", "--data",
-         args.data, "--steps", str(args.steps), "--rate", str(args.rate),
+         args.data, "--no-shuffle", "--steps", str(args.steps), "--rate",
+         str(args.rate),
          "--warmup", str(args.warmup), "--final", str(FINAL), "--csv",
          out / "asyra.csv"], check=True)
     rows = list(csv.DictReader(open(out / "asyra.csv")))
@@ -232,7 +240,7 @@ def main():
   parser.add_argument("tools", type=pathlib.Path)
   parser.add_argument("data", type=pathlib.Path)
   parser.add_argument("out", type=pathlib.Path)
-  parser.add_argument("--model", default="gpt2-124m")
+  parser.add_argument("--model", default="gpt2-124m", choices=MODELS)
   parser.add_argument("--dim", action="append", default=[])
   parser.add_argument("--layers", type=int, default=12)
   parser.add_argument("--batch", type=int, default=4)
@@ -249,11 +257,10 @@ def main():
                f"seq={args.seq}"]
   values, run = train_asyra(args, args.out)
   runs = {"asyra": run()}
-  model = gpt if args.model.startswith("gpt") else llama
   batches = batches_of(args)
   for mode in args.modes.split(","):
     dtype = torch.float32 if mode == "f32" else torch.bfloat16
-    runs[mode] = train_torch(model, args.layers, values, batches, args, dtype,
+    runs[mode] = train_torch(args.model, args.layers, values, batches, args, dtype,
                              mode == "compiled")
   with open(args.out / "losses.csv", "w") as file:
     print("step", *runs, sep=",", file=file)
