@@ -13,6 +13,9 @@ namespace {
 constexpr size_t kMostValues = 32;
 // A share of a cost that is not worth a decision.
 constexpr double kNothing = 1e-6;
+// How much later ops behind a collective may end, as a share of what a cluster
+// saves that waits for it with ops that need not.
+constexpr double kLate = 0.1;
 
 bool IsWhole(const Type& type) { return type.partial.empty() && !type.future; }
 
@@ -36,6 +39,12 @@ class Finder {
       cluster_of_[i] = static_cast<int>(clusters_.size());
       clusters_.push_back(Single(static_cast<int>(i)));
       if (clusters_.back().joins) JoinProducers(static_cast<int>(i));
+    }
+    // What did not pay beside a part of a cluster may pay beside all of it.
+    for (size_t i = 0; i < clusters_.size(); ++i) {
+      const FusionCluster ops = clusters_[i].ops;
+      if (ops.size() < 2) continue;
+      for (int op : ops) JoinProducers(op);
     }
     std::vector<FusionCluster> found;
     for (Cluster& cluster : clusters_) {
@@ -143,7 +152,7 @@ class Finder {
                reads.ops.end(), std::back_inserter(both.ops));
     if (!MayMoveBack(both.ops) || !CostOf(both.ops, &both.cost) ||
         both.cost >= (made.cost + reads.cost) * (1 - kNothing) ||
-        !WaitsForNothing(both)) {
+        !WaitsForNothing(both, made.cost + reads.cost - both.cost)) {
       return;
     }
     for (int op : made.ops) cluster_of_[op] = reads_id;
@@ -171,26 +180,40 @@ class Finder {
     return true;
   }
 
-  // Whether ops that need not wait for the collective that others of the
-  // cluster wait for are not read outside and cost next to nothing.
-  bool WaitsForNothing(const Cluster& cluster) const {
+  // Whether the ops that need not wait for the collective that others of the
+  // cluster wait for may wait for it: their results are not needed before it,
+  // and the ops behind it are late by next to nothing of what is saved.
+  bool WaitsForNothing(const Cluster& cluster, double saved) const {
     int last = -1;
     for (int op : cluster.ops) last = std::max(last, behind_[op]);
     FusionCluster late;
     for (int op : cluster.ops) {
       if (behind_[op] == last) {
         late.push_back(op);
-        continue;
-      }
-      ValueId value = program_.ops[op].results[0];
-      if (def_use_.output_uses[value] > 0) return false;
-      for (int user : def_use_.uses[value]) {
-        if (!Has(cluster.ops, user)) return false;
+      } else if (!IsNeededBehind(last, op, cluster.ops)) {
+        return false;
       }
     }
     double cost = 0;
     return late.size() == cluster.ops.size() ||
-           (CostOf(late, &cost) && cluster.cost <= cost * (1 + kNothing));
+           (CostOf(late, &cost) && cluster.cost - cost <= kLate * saved);
+  }
+
+  // Whether the results of a fusable op are read by `cluster`, by ops that wait
+  // for `collective` or a later one, or by other fusable ops of that kind.
+  bool IsNeededBehind(int collective, int op,
+                      const FusionCluster& cluster) const {
+    for (ValueId value : program_.ops[op].results) {
+      if (def_use_.output_uses[value] > 0) return false;
+      for (int user : def_use_.uses[value]) {
+        if (Has(cluster, user) || behind_[user] >= collective) continue;
+        if (!IsOfRows(*program_.ops[user].def) ||
+            !IsNeededBehind(collective, user, cluster)) {
+          return false;
+        }
+      }
+    }
+    return true;
   }
 
   const Program& program_;

@@ -15,7 +15,10 @@ using ::testing::Not;
 std::vector<TrainMetrics> Losses(const std::vector<double>& losses) {
   std::vector<TrainMetrics> metrics;
   for (double loss : losses) {
-    metrics.push_back({static_cast<int64_t>(metrics.size()) + 1, loss, 1, 0.1});
+    metrics.push_back({.step = static_cast<int64_t>(metrics.size()) + 1,
+                       .loss = loss,
+                       .norm = 1,
+                       .tokens_per_s = 10});
   }
   return metrics;
 }
@@ -55,7 +58,7 @@ void ExpectWellFormed(const std::string& page) {
 
 TEST(LossPage, HasAPointForEachStep) {
   std::string page = LossPage("tiny", Losses({5, 4, 3.5, 3}));
-  EXPECT_EQ(Points(page), (std::vector<int64_t>{4, 4}));
+  EXPECT_EQ(Points(page), (std::vector<int64_t>{4, 4, 4}));
   EXPECT_THAT(page, HasSubstr("<title>tiny</title>"));
   ExpectWellFormed(page);
   // Other files are not needed.
@@ -65,19 +68,19 @@ TEST(LossPage, HasAPointForEachStep) {
 
 TEST(LossPage, LeavesOutWhatIsNoNumber) {
   std::string page = LossPage("tiny", Losses({5, NAN, HUGE_VAL, 3}));
-  EXPECT_EQ(Points(page), (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(Points(page), (std::vector<int64_t>{2, 4, 4}));
   EXPECT_THAT(page, Not(HasSubstr("nan")));
   EXPECT_THAT(page, Not(HasSubstr("inf")));
   ExpectWellFormed(page);
-  // No loss at all: only the norm has a curve.
+  // No loss at all: only the norm and the speed have curves.
   page = LossPage("tiny", Losses({NAN, NAN}));
-  EXPECT_EQ(Points(page), (std::vector<int64_t>{2}));
+  EXPECT_EQ(Points(page), (std::vector<int64_t>{2, 2}));
   ExpectWellFormed(page);
 }
 
 TEST(LossPage, OneStepIsAPage) {
   std::string page = LossPage("tiny", Losses({5}));
-  EXPECT_EQ(Points(page), (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(Points(page), (std::vector<int64_t>{1, 1, 1}));
   EXPECT_THAT(page, Not(HasSubstr("nan")));
   ExpectWellFormed(page);
 }
