@@ -101,6 +101,15 @@ INSTANTIATE_TEST_SUITE_P(
                "{eps=1e-5}"},
         Sample{"layer_norm_grad(bf16[1500,768], bf16[768], bf16[1500,768]) "
                "{eps=1e-5, bias=true}"},
+        Sample{"layer_norm_grad(bf16[1001,768], bf16[768], bf16[1001,768], "
+               "bf16[1001,768]) {eps=1e-5, bias=true}"},
+        Sample{"layer_norm_grad(f16[70,1000], f16[1000], f16[70,1000]) "
+               "{eps=1e-5}"},
+        Sample{"rms_norm_grad(bf16[3,500,128], bf16[128], bf16[3,500,128]) "
+               "{eps=1e-6}"},
+        Sample{"rms_norm_grad(bf16[2000,512], bf16[512], bf16[2000,512], "
+               "bf16[2000,512]) {eps=1e-6}"},
+        Sample{"rms_norm_grad(bf16[3,8], bf16[8], bf16[3,8]) {eps=1e-6}"},
         Sample{"layer_norm_grad(f16[300,5120], f16[5120], f16[300,5120]) "
                "{eps=1e-5, bias=true}"},
         Sample{"layer_norm_grad(f32[150,8192], f32[8192], f32[150,8192]) "
@@ -129,6 +138,9 @@ INSTANTIATE_TEST_SUITE_P(
         Sample{"segment_sum(bf16[500,768], i32[500]) {dim=0, size=7}", 0, 6},
         Sample{"segment_sum(f32[2,40,132], i64[2,40]) {dim=0, size=3000}", 0,
                2999},
+        Sample{"segment_sum(f32[9000,128], i64[9000]) {dim=0, size=3}", 0, 2},
+        Sample{"segment_sum(f32[5000,256], i32[5000]) {dim=0, size=2000}",
+               -2000, 1999},
         Sample{"segment_sum(f64[90,6], i64[90]) {dim=0, size=8}", 0, 7}));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -138,6 +150,7 @@ INSTANTIATE_TEST_SUITE_P(
         Sample{"reduce_sum_square(bf16[300,777]) {dims=[0, 1], keep=false}"},
         Sample{"reduce_sum(bf16[2,1024,768]) {dims=[0, 1], wide=true}"},
         Sample{"reduce_sum(f32[1030,1036]) {dims=[0]}"},
+        Sample{"reduce_sum(bf16[33,512,600]) {dims=[0], wide=true}"},
         Sample{"reduce_sum(f16[300,8]) {dims=[0], keep=false, wide=true}"}));
 
 }  // namespace

@@ -13,6 +13,8 @@ constexpr int kRows = 8;      // of threads in a block
 constexpr int kInFlight = 4;  // rows that a thread loads before it adds one
 constexpr int64_t kBlocks = 132 * 8;
 constexpr int64_t kLeastRows = 256, kLeastRowsOfChunk = 64;
+// Enough for threads with a vector each to fill the GPU.
+constexpr int64_t kManyColumns = 1 << 18;
 
 template <typename T>
 constexpr int kVector = 16 / sizeof(T);
@@ -89,15 +91,44 @@ __global__ void __launch_bounds__(kWarp* kWarp)
   StoreElement(to, p.result, column, sum);
 }
 
+// Few rows of many columns: a thread has its columns of all rows.
+template <typename T, typename S>
+__global__ void __launch_bounds__(kWarp* kRows)
+    WholeKernel(const __grid_constant__ ColumnSum p, const T* x, void* to) {
+  constexpr int n = kVector<T>;
+  using Vector = Pack<T, n>;
+  int64_t column = (int64_t{blockIdx.x} * kWarp * kRows + threadIdx.x) * n;
+  if (column >= p.columns) return;
+  S sums[n] = {};
+  for (int64_t r = 0; r < p.rows; r += kInFlight) {
+    Vector loaded[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      if (r + k >= p.rows) continue;
+      loaded[k] =
+          *reinterpret_cast<const Vector*>(x + (r + k) * p.columns + column);
+    }
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      if (r + k >= p.rows) continue;
+#pragma unroll
+      for (int i = 0; i < n; ++i) sums[i] += Number(loaded[k].at[i]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < n; ++i) StoreElement(to, p.result, column + i, sums[i]);
+}
+
 }  // namespace
 
 bool PlanColumnSum(ColumnSum* p) {
   bool is_float = p->element == Element::kF16 || p->element == Element::kBF16 ||
                   p->element == Element::kF32 || p->element == Element::kF64;
   int64_t n = VectorOf(p->element);
-  if (!is_float || p->rows < kLeastRows || p->columns == 0 ||
-      p->columns % n != 0) {
-    return false;
+  if (!is_float || p->columns == 0 || p->columns % n != 0) return false;
+  if (p->rows < kLeastRows) {
+    p->chunks = 0;
+    return p->rows > 0 && p->columns >= kManyColumns;
   }
   int64_t wanted = DivideUp(kBlocks, DivideUp(p->columns, kWarp * n));
   p->chunks = std::clamp<int64_t>(wanted, 1, p->rows / kLeastRowsOfChunk);
@@ -114,6 +145,13 @@ cudaError_t SumColumns(const ColumnSum& p, const void* x, void* workspace,
     using T = decltype(number);
     using S = typename SumOf<T>::Type;
     auto* partial = static_cast<S*>(workspace);
+    if (p.chunks == 0) {
+      int64_t each = kWarp * kRows * kVector<T>;
+      WholeKernel<T, S>
+          <<<static_cast<unsigned>(DivideUp(p.columns, each)), kWarp * kRows, 0,
+             stream>>>(p, static_cast<const T*>(x), to);
+      return cudaPeekAtLastError();
+    }
     dim3 grid(static_cast<unsigned>(DivideUp(p.columns, kWarp * kVector<T>)),
               static_cast<unsigned>(p.chunks));
     ChunkKernel<T, S><<<grid, dim3(kWarp, kRows), 0, stream>>>(

@@ -15,10 +15,11 @@ namespace asyra::cuda {
 struct ColumnSum {
   Element element = Element::kF32, result = Element::kF32;
   int64_t rows = 0, columns = 0;
-  int64_t chunks = 0;  // of rows, that are summed first; set by PlanColumnSum
+  // Of rows, that are summed first; 0: all at once. Set by PlanColumnSum.
+  int64_t chunks = 0;
 };
 
-// Whether there is a kernel for it, and whether it is worth two launches.
+// Whether there is a kernel for it, and whether it is worth its launches.
 bool PlanColumnSum(ColumnSum* p);
 int64_t WorkspaceBytes(const ColumnSum& p);
 

@@ -2,12 +2,12 @@
 
 #include "executor/cuda/kernels/gather_scatter.h"
 #include "executor/cuda/kernels/number.cuh"
+#include "executor/cuda/kernels/segment_sum.cuh"
 
 namespace asyra::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarp = 32;
+constexpr int kThreads = kSegmentThreads;
 constexpr int64_t kWarps = 132 * 32;  // that scatter at the same time
 constexpr int64_t kElsewhere = -1, kNone = -2;
 
@@ -97,105 +97,16 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Sums of rows by their index, as gradients of tables are: the same, with rows
-// of a vector for each lane and no division. Of 32 updates those of one row are
-// added before it is written, in their order.
-constexpr int kWindows = 8;   // of 32 indices, loaded before one is used
-constexpr int kInFlight = 4;  // updates, likewise
-
-// The row here that update i goes to, or another number.
-__device__ int64_t RowOf(const SliceIndexing& p, const void* indices,
-                         int64_t i) {
-  if (i >= p.count) return kElsewhere;
-  const SliceIndexing::Dim& dim = p.indexed[0];
-  int64_t row = IntegerAt(p.index, indices, i);
-  return row + (row < 0 ? dim.total : 0) - dim.start;
-}
-
-// Adds the rows at `updates` whose bits are set in `rows`, `slice` apart.
-template <typename T, typename A, int n>
-__device__ void AddRows(unsigned rows, const T* updates, int64_t slice,
-                        Pack<A, n>* to) {
-  using From = Pack<T, n>;
-  Pack<A, n> sum = *to;
-  while (rows != 0) {
-    int count = __popc(rows);
-    From loaded[kInFlight];
-#pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      if (k >= count) continue;
-      int row = __ffs(static_cast<int>(rows)) - 1;
-      rows &= rows - 1;
-      loaded[k] = *reinterpret_cast<const From*>(updates + row * slice);
-    }
-#pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      if (k >= count) continue;
-#pragma unroll
-      for (int e = 0; e < n; ++e) {
-        sum.at[e] += static_cast<A>(loaded[k].at[e]);
-      }
-    }
-  }
-  *to = sum;
-}
-
-template <typename T, typename A, int n>
-__global__ void __launch_bounds__(kThreads)
-    SegmentSumKernel(const __grid_constant__ SliceIndexing p, unsigned buckets,
-                     const void* indices, const T* updates, A* to) {
-  unsigned lane = threadIdx.x % kWarp;
-  unsigned warp = (blockIdx.x * kThreads + threadIdx.x) / kWarp;
-  unsigned bucket = warp & (buckets - 1);
-  int64_t at = (int64_t{warp / buckets} * kWarp + lane) * n;
-  bool has_columns = at < p.slice;
-  if (at - int64_t{lane} * n >= p.slice) return;  // the whole warp
-  for (int64_t i = 0; i < p.count; i += kWindows * kWarp) {
-    int64_t rows[kWindows];
-#pragma unroll
-    for (int w = 0; w < kWindows; ++w) {
-      rows[w] = RowOf(p, indices, i + w * kWarp + lane);
-    }
-#pragma unroll
-    for (int w = 0; w < kWindows; ++w) {
-      bool is_mine = rows[w] >= 0 && rows[w] < p.indexed[0].size &&
-                     (static_cast<unsigned>(rows[w]) & (buckets - 1)) == bucket;
-      unsigned mine = __ballot_sync(~0u, is_mine);
-      while (mine != 0) {
-        int64_t row = __shfl_sync(~0u, static_cast<long long>(rows[w]),
-                                  __ffs(static_cast<int>(mine)) - 1);
-        unsigned same = __ballot_sync(~0u, is_mine && rows[w] == row);
-        mine &= ~same;
-        if (!has_columns) continue;
-        AddRows(same, updates + (i + w * kWarp) * p.slice + at, p.slice,
-                reinterpret_cast<Pack<A, n>*>(to + row * p.slice + at));
-      }
-    }
-  }
-}
-
 // Columns that a lane has of a row, of 16 bytes of sums; 1: no vector.
 template <typename A>
 int SegmentVector(const SliceIndexing& p, ScatterReduction reduction) {
   constexpr int n = 16 / sizeof(A);
   bool is_one = reduction == ScatterReduction::kAdd && p.depth == 1 &&
                 p.dims == 2 && p.shape[0] == 1 && p.strides[1] == 0 &&
-                p.groups == p.count && p.indexed[0].stride == p.slice;
+                p.groups == p.count && p.indexed[0].stride == p.slice &&
+                p.count <= INT32_MAX - kSegmentStep &&
+                p.indexed[0].size <= INT32_MAX;
   return is_one && p.slice % n == 0 ? n : 1;
-}
-
-template <typename T, typename A>
-cudaError_t SumSegments(const SliceIndexing& p, const void* indices,
-                        const T* updates, A* to, cudaStream_t stream) {
-  constexpr int n = 16 / sizeof(A);
-  int64_t chunks = (p.slice / n + kWarp - 1) / kWarp;
-  unsigned buckets = 1;
-  while (buckets * 2 * chunks <= kWarps) buckets *= 2;
-  int64_t blocks = (buckets * chunks * kWarp + kThreads - 1) / kThreads;
-  SegmentSumKernel<T, A, n>
-      <<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
-          p, buckets, indices, updates, to);
-  return cudaPeekAtLastError();
 }
 
 template <typename From, typename To>

@@ -5,140 +5,18 @@
 #include <algorithm>
 
 #include "executor/cuda/kernels/norm_grad.h"
-#include "executor/cuda/kernels/number.cuh"
+#include "executor/cuda/kernels/norm_rows.cuh"
 
 namespace asyra::cuda {
 namespace {
 
-constexpr int kWarp = 32;
 constexpr int kMostThreads = 512;
+constexpr int kWarpRows = 4;      // warps of a block, each with rows of its own
+constexpr int kMostHeld = 4;      // vectors of a row that a thread keeps
 constexpr int kAnyThreads = 256;  // of rows of any size
 constexpr int64_t kChunks = 64;   // of rows, in sums over columns
 // Each adds to what the second kernel reads.
 constexpr int kMostBlocksOfSm = 12;
-
-template <typename T>
-constexpr int kVector = 16 / sizeof(T);
-
-template <typename T, int held>
-struct Line {
-  Pack<T, kVector<T>> at[held];
-};
-
-// The number of vector j of a thread.
-__device__ inline int64_t VectorAt(int j) {
-  return int64_t{j} * blockDim.x + threadIdx.x;
-}
-
-template <typename T, int held>
-__device__ void LoadLine(const T* row, int64_t vectors, Line<T, held>* line) {
-  const auto* from = reinterpret_cast<const Pack<T, kVector<T>>*>(row);
-#pragma unroll
-  for (int j = 0; j < held; ++j) {
-    if (VectorAt(j) < vectors) line->at[j] = from[VectorAt(j)];
-  }
-}
-
-// Rows that are under way to shared memory, up to `stages` at a time. A thread
-// reads what it has copied itself: no barrier is needed.
-template <typename T, int held, int stages>
-class Pipeline {
- public:
-  using Vector = Pack<T, kVector<T>>;
-  // Of `lines` lines a row; shared memory as PipelineBytes.
-  __device__ Pipeline(void* shared, int lines, int64_t vectors)
-      : mine_(static_cast<Vector*>(shared) + threadIdx.x),
-        lines_(lines),
-        vectors_(vectors) {}
-
-  // Line `line` of the row that goes to `stage`.
-  __device__ void Copy(int stage, int line, const T* row) const {
-    const auto* from = reinterpret_cast<const Vector*>(row);
-#pragma unroll
-    for (int j = 0; j < held; ++j) {
-      if (VectorAt(j) >= vectors_) continue;
-      auto to =
-          static_cast<unsigned>(__cvta_generic_to_shared(At(stage, line, j)));
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to),
-                   "l"(from + VectorAt(j))
-                   : "memory");
-    }
-  }
-  // Ends a row, also one that is not there.
-  static __device__ void Commit() {
-    asm volatile("cp.async.commit_group;" ::: "memory");
-  }
-  // Until all rows but the last `stages` - 2 that were committed are there.
-  static __device__ void Wait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(stages - 2) : "memory");
-  }
-  __device__ void Read(int stage, int line, Line<T, held>* to) const {
-#pragma unroll
-    for (int j = 0; j < held; ++j) {
-      if (VectorAt(j) < vectors_) to->at[j] = *At(stage, line, j);
-    }
-  }
-
- private:
-  __device__ Vector* At(int stage, int line, int j) const {
-    return mine_ + ((stage * lines_ + line) * held + j) * blockDim.x;
-  }
-
-  Vector* mine_;
-  int lines_;
-  int64_t vectors_;
-};
-
-// Rows in shared memory: some 64 KiB of an SM are under way.
-template <int held>
-constexpr int kStages = held == 1   ? 4
-                        : held == 2 ? 3
-                                    : 2;
-
-int64_t PipelineBytes(const NormGrad& p, int stages) {
-  return int64_t{stages} * (p.has_rest ? 3 : 2) * p.held * p.threads * 16;
-}
-
-// Sums over all threads, in each of them.
-template <typename S>
-class BlockSum {
- public:
-  // Of `kMost` sums by up to 32 warps, twice: a second call may begin while
-  // threads still read what the first has left.
-  static constexpr int kMost = 3;
-  __device__ explicit BlockSum(S* shared) : shared_(shared) {}
-
-  template <int n>
-  __device__ void operator()(S (&values)[n]) {
-    static_assert(n <= kMost);
-    S* of_warps = shared_ + phase_ * kMost * kWarp;
-    phase_ ^= 1;
-    int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-    int warps = blockDim.x / kWarp;
-#pragma unroll
-    for (int i = 0; i < n; ++i) {
-      OfWarp(&values[i]);
-      if (lane == 0) of_warps[i * kWarp + warp] = values[i];
-    }
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < n; ++i) {
-      values[i] = lane < warps ? of_warps[i * kWarp + lane] : S{0};
-      OfWarp(&values[i]);
-    }
-  }
-
- private:
-  static __device__ void OfWarp(S* value) {
-#pragma unroll
-    for (int m = kWarp / 2; m > 0; m /= 2) {
-      *value += __shfl_xor_sync(~0u, *value, m);
-    }
-  }
-
-  S* shared_;
-  int phase_ = 0;
-};
 
 __device__ inline float InverseRoot(float x) { return rsqrtf(x); }
 __device__ inline double InverseRoot(double x) { return rsqrt(x); }
@@ -159,19 +37,38 @@ __device__ void FinishRow(const S (&sums)[3], S size, S eps,
   row->shift = sums[2] / size;
 }
 
-template <typename T, typename S, bool centered, int held>
-__global__ void __launch_bounds__(kMostThreads, held == 1 ? 2 : 1)
+// Rows in shared memory: some 64 KiB of an SM are under way.
+template <int held>
+constexpr int kStages = held == 1   ? 4
+                        : held <= 3 ? 3
+                                    : 2;
+
+int64_t PipelineBytes(const NormGrad& p, int stages) {
+  return int64_t{stages} * (p.has_rest ? 3 : 2) * p.held * p.threads * 16;
+}
+
+// Blocks of threads that an SM should hold at least.
+template <typename Team, int held>
+constexpr int kBlocks = Team::kIsWarp ? 12 / (held + 1)
+                        : held == 1   ? 2
+                                      : 1;
+
+template <typename Team, typename T, typename S, bool centered, int held>
+__global__ void __launch_bounds__(Team::kIsWarp ? kWarpRows* kWarp
+                                                : kMostThreads,
+                                  kBlocks<Team, held>)
     HeldKernel(const __grid_constant__ NormGrad p, const T* x, const T* scale,
                const T* dy, const T* rest, T* dx, S* partial) {
   constexpr int n = kVector<T>;
   constexpr int stages = kStages<held>;
   extern __shared__ __align__(16) unsigned char lines[];
   __shared__ S shared[2 * BlockSum<S>::kMost * kWarp];
-  BlockSum<S> sum(shared);
-  const int64_t vectors = p.size / n;
+  TeamSum<Team, S> sum(shared);
+  const int vectors = static_cast<int>(p.size / n);
   const S size = static_cast<S>(p.size), eps = static_cast<S>(p.eps);
   S dscale[held][n] = {}, dbias[centered ? held : 1][n] = {};
-  Pipeline<T, held, stages> pipeline(lines, rest != nullptr ? 3 : 2, vectors);
+  Pipeline<Team, T, held, stages> pipeline(lines, rest != nullptr ? 3 : 2,
+                                           vectors);
   auto copy = [&](int stage, int64_t row) {
     if (row < p.rows) {
       pipeline.Copy(stage, 0, x + row * p.size);
@@ -181,27 +78,26 @@ __global__ void __launch_bounds__(kMostThreads, held == 1 ? 2 : 1)
     pipeline.Commit();
   };
   Line<T, held> of_scale;
-  LoadLine(scale, vectors, &of_scale);
+  LoadLine<Team>(scale, vectors, &of_scale);
   for (int k = 0; k + 1 < stages; ++k) {
-    copy(k, blockIdx.x + int64_t{k} * gridDim.x);
+    copy(k, Team::Index() + k * Team::Count());
   }
   int stage = 0;
-  for (int64_t r = blockIdx.x; r < p.rows; r += gridDim.x) {
+  for (int64_t r = Team::Index(); r < p.rows; r += Team::Count()) {
     Line<T, held> of_x, of_dy, of_rest;
     pipeline.Wait();
     pipeline.Read(stage, 0, &of_x);
     pipeline.Read(stage, 1, &of_dy);
     if (rest != nullptr) pipeline.Read(stage, 2, &of_rest);
     // Into the stage that was read a row ago.
-    copy(stage == 0 ? stages - 1 : stage - 1,
-         r + int64_t{stages - 1} * gridDim.x);
+    copy(stage == 0 ? stages - 1 : stage - 1, r + (stages - 1) * Team::Count());
     stage = stage + 1 == stages ? 0 : stage + 1;
     RowNumbers<S> row;
     if (centered) {
       S total[1] = {};
 #pragma unroll
       for (int j = 0; j < held; ++j) {
-        if (VectorAt(j) >= vectors) continue;
+        if (VectorAt<Team>(j) >= vectors) continue;
 #pragma unroll
         for (int i = 0; i < n; ++i) total[0] += Number(of_x.at[j].at[i]);
       }
@@ -211,7 +107,7 @@ __global__ void __launch_bounds__(kMostThreads, held == 1 ? 2 : 1)
     S sums[centered ? 3 : 2] = {};
 #pragma unroll
     for (int j = 0; j < held; ++j) {
-      if (VectorAt(j) >= vectors) continue;
+      if (VectorAt<Team>(j) >= vectors) continue;
 #pragma unroll
       for (int i = 0; i < n; ++i) {
         S c = Number(of_x.at[j].at[i]) - row.mean;
@@ -227,7 +123,7 @@ __global__ void __launch_bounds__(kMostThreads, held == 1 ? 2 : 1)
     FinishRow(all, size, eps, &row);
 #pragma unroll
     for (int j = 0; j < held; ++j) {
-      if (VectorAt(j) >= vectors) continue;
+      if (VectorAt<Team>(j) >= vectors) continue;
       Pack<T, n> result;
 #pragma unroll
       for (int i = 0; i < n; ++i) {
@@ -240,20 +136,39 @@ __global__ void __launch_bounds__(kMostThreads, held == 1 ? 2 : 1)
         if (rest != nullptr) value += S(Number(of_rest.at[j].at[i]));
         result.at[i] = Rounded<T>(value);
       }
-      reinterpret_cast<Pack<T, n>*>(dx + r * p.size)[VectorAt(j)] = result;
+      reinterpret_cast<Pack<T, n>*>(dx + r * p.size)[VectorAt<Team>(j)] =
+          result;
     }
   }
+  // What a block has of the sums over rows goes to `partial`.
   S* mine = partial + int64_t{blockIdx.x} * p.sums * p.size;
+  auto put = [&](S* to, bool adds) {
 #pragma unroll
-  for (int j = 0; j < held; ++j) {
-    if (VectorAt(j) >= vectors) continue;
+    for (int j = 0; j < held; ++j) {
+      if (VectorAt<Team>(j) >= vectors) continue;
 #pragma unroll
-    for (int i = 0; i < n; ++i) {
-      mine[VectorAt(j) * n + i] = dscale[j][i];
-      if (centered && p.sums > 1) {
-        mine[p.size + VectorAt(j) * n + i] = dbias[centered ? j : 0][i];
+      for (int i = 0; i < n; ++i) {
+        int64_t column = VectorAt<Team>(j) * n + i;
+        to[column] = dscale[j][i] + (adds ? to[column] : S{0});
+        if (!centered || p.sums < 2) continue;
+        column += p.size;
+        to[column] = dbias[centered ? j : 0][i] + (adds ? to[column] : S{0});
       }
     }
+  };
+  if constexpr (Team::kIsWarp) {
+    // Warps add up in their order, where rows were.
+    S* all = reinterpret_cast<S*>(lines);
+    for (int w = 0; w < kWarpRows; ++w) {
+      __syncthreads();
+      if (static_cast<int>(threadIdx.x) / kWarp == w) put(all, w > 0);
+    }
+    __syncthreads();
+    for (int64_t i = threadIdx.x; i < p.sums * p.size; i += blockDim.x) {
+      mine[i] = all[i];
+    }
+  } else {
+    put(mine, false);
   }
 }
 
@@ -350,21 +265,33 @@ __global__ void __launch_bounds__(kWarp* kFinishRows)
   column < p.size ? dscale[column] = sum : dbias[column - p.size] = sum;
 }
 
-// Calls run(constant of centered, constant of held).
-template <typename Run>
+// Calls run(team, constant of centered, constant of held).
+template <typename T, typename Run>
 cudaError_t WithForm(const NormGrad& p, Run run) {
-  auto with_held = [&](auto centered) {
+  auto with_held = [&](auto team, auto centered) {
     switch (p.held) {
       case 1:
-        return run(centered, std::integral_constant<int, 1>());
+        return run(team, centered, std::integral_constant<int, 1>());
       case 2:
-        return run(centered, std::integral_constant<int, 2>());
+        return run(team, centered, std::integral_constant<int, 2>());
+      case 3:
+        // Rows of 768 elements; blocks have a number of threads that fits.
+        if constexpr (decltype(team)::kIsWarp) {
+          return run(team, centered, std::integral_constant<int, 3>());
+        }
+        [[fallthrough]];
       default:
-        return run(centered, std::integral_constant<int, 4>());
+        return run(team, centered, std::integral_constant<int, kMostHeld>());
     }
   };
-  return p.centered ? with_held(std::true_type())
-                    : with_held(std::false_type());
+  auto with_team = [&](auto centered) {
+    if constexpr (sizeof(T) == 2) {
+      if (p.row_of_warp) return with_held(WarpTeam(), centered);
+    }
+    return with_held(BlockTeam(), centered);
+  };
+  return p.centered ? with_team(std::true_type())
+                    : with_team(std::false_type());
 }
 
 struct Gpu {
@@ -394,9 +321,9 @@ void PlanAny(NormGrad* p) {
 template <typename T>
 cudaError_t PlanHeld(NormGrad* p, const Gpu& gpu) {
   using S = typename SumOf<T>::Type;
-  return WithForm(*p, [&](auto centered, auto held) {
+  return WithForm<T>(*p, [&](auto team, auto centered, auto held) {
     int per_sm = 0;
-    auto kernel = HeldKernel<T, S, centered.value, held.value>;
+    auto kernel = HeldKernel<decltype(team), T, S, centered.value, held.value>;
     p->shared_bytes = PipelineBytes(*p, kStages<held.value>);
     if (p->shared_bytes > MostShared<S>(gpu)) {
       PlanAny<S>(p);
@@ -409,7 +336,9 @@ cudaError_t PlanHeld(NormGrad* p, const Gpu& gpu) {
     error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
         &per_sm, kernel, p->threads, p->shared_bytes);
     per_sm = std::clamp(per_sm, 1, kMostBlocksOfSm);
-    p->blocks = std::min<int64_t>(p->rows, int64_t{gpu.sms} * per_sm);
+    int64_t rows = p->row_of_warp ? kWarpRows : 1;
+    p->blocks =
+        std::min((p->rows + rows - 1) / rows, int64_t{gpu.sms} * per_sm);
     p->workspace_bytes = p->blocks * SumBytes<S>(*p);
     return error;
   });
@@ -420,12 +349,18 @@ cudaError_t Plan(NormGrad* p, const Gpu& gpu) {
   constexpr int n = kVector<T>;
   using S = typename SumOf<T>::Type;
   int64_t vectors = (p->size + n - 1) / n;
-  p->held = 1;
-  while (p->held < 4 && vectors > p->held * kMostThreads) p->held *= 2;
-  if (p->size % n != 0 || vectors > p->held * kMostThreads) {
+  if (p->size % n != 0 || vectors > kMostHeld * kMostThreads) {
     PlanAny<S>(p);
     return cudaSuccess;
   }
+  p->row_of_warp = sizeof(T) == 2 && vectors <= kMostHeld * kWarp;
+  if (p->row_of_warp) {
+    p->held = static_cast<int>((vectors + kWarp - 1) / kWarp);
+    p->threads = kWarpRows * kWarp;
+    return PlanHeld<T>(p, gpu);
+  }
+  p->held = 1;
+  while (p->held < kMostHeld && vectors > p->held * kMostThreads) p->held *= 2;
   int64_t each = (vectors + p->held - 1) / p->held;
   p->threads = static_cast<int>((each + kWarp - 1) / kWarp * kWarp);
   return PlanHeld<T>(p, gpu);
@@ -442,8 +377,8 @@ cudaError_t Run(const NormGrad& p, const NormGradArgs& a, cudaStream_t stream) {
   auto* partial = static_cast<S*>(a.workspace);
   auto blocks = static_cast<unsigned>(p.blocks);
   if (p.rows > 0 && p.held > 0) {
-    WithForm(p, [&](auto centered, auto held) {
-      HeldKernel<T, S, centered.value, held.value>
+    WithForm<T>(p, [&](auto team, auto centered, auto held) {
+      HeldKernel<decltype(team), T, S, centered.value, held.value>
           <<<blocks, p.threads, p.shared_bytes, stream>>>(p, x, scale, dy, rest,
                                                           dx, partial);
       return cudaSuccess;

@@ -20,7 +20,8 @@ struct NormGrad {
   bool has_rest = false;  // that is added to dx
   int sm_margin = 0;      // SMs that are left to others
   // Set by PlanNormGrad.
-  int held = 0;  // vectors of a row that a thread keeps; 0: any row
+  int held = 0;              // vectors of a row that a thread keeps; 0: any row
+  bool row_of_warp = false;  // a row is a warp's, not a block's
   int threads = 0;
   int64_t blocks = 0;  // each has sums of its own until the end
   int64_t shared_bytes = 0;
