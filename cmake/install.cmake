@@ -14,8 +14,10 @@ set(pending
     passes/compile.h passes/pass_manager.h passes/pipeline.h
     frontends/onnx/import.h
     models/models.h
-    executor/executor.h executor/run.h executor/trace.h
+    executor/executor.h executor/launched_world.h executor/run.h
+    executor/state_set.h executor/trace.h executor/trainer.h
     executor/comm/launcher.h executor/comm/thread_world.h
+    executor/train/token_batches.h
     executor/cpu/cpu_device.h executor/cpu/run_on_cpu.h
     executor/mpi/mpi_world.h executor/tcp/tcp_world.h
     executor/cuda/device/cuda_platform.h)
@@ -40,10 +42,12 @@ foreach(header ${public})
           DESTINATION ${asyra_headers}/${folder})
 endforeach()
 
+install(FILES ${PROJECT_SOURCE_DIR}/c/asyra.h DESTINATION ${asyra_headers})
+
 # asyra::ir and so on. The two without an API of their own come along with the
 # libraries that need them.
 set(libraries asyra_ir asyra_simulator asyra_passes asyra_onnx_proto asyra_onnx
-              asyra_models asyra_executor asyra_cuda)
+              asyra_models asyra_executor asyra_cuda asyra_c)
 if(TARGET asyra_cuda_kernels)
   list(APPEND libraries asyra_cuda_kernels)
 endif()
@@ -74,5 +78,5 @@ write_basic_package_version_file(
 install(FILES ${PROJECT_BINARY_DIR}/asyraConfig.cmake
               ${PROJECT_BINARY_DIR}/asyraConfigVersion.cmake
         DESTINATION ${asyra_package})
-install(TARGETS asyra-opt asyra-sim asyra-run asyra-bench
+install(TARGETS asyra-opt asyra-sim asyra-run asyra-train asyra-bench
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

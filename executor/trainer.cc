@@ -17,6 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr size_t kKeptMetrics = 1000;
 constexpr char kDataPosition[] = "data_position";  // in CheckpointInfo::extra
 
 bool HasInput(const Program& program, std::string_view name) {
@@ -347,6 +348,8 @@ class RankTrainer : public Trainer {
     // The norm is that of all gradients: a step updates where it is finite.
     metrics.skipped = !std::isfinite(metrics.norm);
     skipped_ += metrics.skipped ? 1 : 0;
+    // A caller that never asks does not need them.
+    if (metrics_.size() == kKeptMetrics) metrics_.erase(metrics_.begin());
     metrics_.push_back(metrics);
     last_ = metrics;
     return CheckFinite(metrics);

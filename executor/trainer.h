@@ -136,7 +136,8 @@ class Trainer {
 
   // Of the last step; waits for it.
   virtual absl::StatusOr<TrainMetrics> Metrics() = 0;
-  // Of the steps that have become known since the last call; does not wait.
+  // Of the steps that have become known since the last call, at most the last
+  // 1000; does not wait.
   virtual std::vector<TrainMetrics> TakeMetrics() = 0;
   virtual int64_t steps_skipped() const = 0;  // of this run
   virtual MemoryUse memory() const = 0;       // of all programs together

@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "executor/comm/thread_world.h"
+#include "executor/launched_world.h"
 #include "executor/train/token_batches.h"
 #include "executor/trainer.h"
 #include "ir/support/status.h"
-#include "tools/launched_world.h"
 #include "tools/stop_signal.h"
 #include "tools/train_progress.h"
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "fmt/format.h"
 #include "ir/support/file.h"
@@ -40,7 +41,9 @@ void TrainProgress::Log(const nlohmann::ordered_json& line) {
 }
 
 void TrainProgress::Add(const TrainMetrics& one) {
-  metrics_.push_back(one);
+  bool kept = !settings_.csv.empty() || !settings_.html.empty() ||
+              !settings_.check.empty();
+  if (kept) metrics_.push_back(one);
   Log({{"step", one.step},
        {"loss", Number(one.loss)},
        {"norm", Number(one.norm)},
@@ -49,7 +52,7 @@ void TrainProgress::Add(const TrainMetrics& one) {
        {"tokens_per_s", one.tokens_per_s},
        {"mfu", one.mfu},
        {"skipped", one.skipped}});
-  bool shown = metrics_.size() == 1 || one.step == steps_ ||
+  bool shown = std::exchange(is_first_, false) || one.step == steps_ ||
                one.step % every_ == 0 || one.skipped;
   if (!shown) return;
   fmt::print("step {:>5}  loss {:.4f}  norm {:.3f}  {:.0f} tokens/s{}{}\n",

@@ -30,6 +30,7 @@ class TrainProgress {
   // The files that were asked for.
   absl::Status Write(const std::string& title) const;
 
+  // Where --csv, --html or --check needs them.
   const std::vector<TrainMetrics>& metrics() const { return metrics_; }
 
  private:
@@ -42,6 +43,7 @@ class TrainProgress {
   int64_t steps_, every_ = 10;
   std::unique_ptr<std::FILE, Close> log_;
   std::vector<TrainMetrics> metrics_;
+  bool is_first_ = true;
 };
 
 }  // namespace asyra

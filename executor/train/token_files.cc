@@ -117,7 +117,9 @@ absl::StatusOr<Contents> ContentsOf(std::string_view bytes, TokenForm form) {
   if (form == TokenForm::kBytes) return Contents{0, 1, size};
   if (form == TokenForm::kAuto) {
     int32_t magic = 0;
-    std::memcpy(&magic, bytes.data(), std::min(bytes.size(), sizeof(magic)));
+    if (bytes.size() >= sizeof(magic)) {
+      std::memcpy(&magic, bytes.data(), sizeof(magic));
+    }
     for (const LlmcKind& kind : kLlmcKinds) {
       if (kind.magic == magic) return ReadHeader(bytes, kind);
     }

@@ -180,8 +180,8 @@ class Training(ToolTest):
 
   def test_errors_of_flags(self):
     for message, changed in [
-        ("either --data or --check is needed", {"--data": None}),
-        ("either --data or --check is needed", {"--check": "x"}),
+        ("one of --data, --check and --sample is needed", {"--data": None}),
+        ("one of --data, --check and --sample is needed", {"--check": "x"}),
         ("--rate is 0, it must be above 0", {"--rate": "0"}),
         ("--rate is 0, it must be above 0", {"--rate": None}),
         ("--rate is nan, it must be above 0", {"--rate": "nan"}),

@@ -12,13 +12,19 @@ import tempfile
 
 SOURCE_DIR, BUILD_DIR, CXX_FLAGS = sys.argv[1:4]
 MODEL = os.path.join(SOURCE_DIR, "models", "gpt2-tiny-op23")
+TEXT = os.path.join(SOURCE_DIR, "ir", "README.md")
 # Each with its arguments and what it prints. That of GPUs prints why it cannot
 # run where there are not two.
 PROJECTS = {
     "training_step": ([], r"weights 3\.000 -2\.000, loss 0\.0000"),
     "simulate": ([], r"h100x8: \d+ us.*\ntwice the NVLink: \d+ us"),
     "compile_and_run": ([MODEL], r"2 ranks, 1 output, largest error \d\.\de-0[4-9]"),
-    "gpus": ([MODEL], r"us a step|(?i:no gpu|gpus|without cuda|driver)"),
+    "c_api": ([os.path.join(MODEL, "model.onnx"), "{training}", TEXT, "{scratch}/c"],
+              r"2 ranks, \d+ us\nlogits -?\d.*\nsteps 1 to 20: loss .*\n"
+              r"steps 21 to 40: loss "),
+    "train_gpt": (["{training}", TEXT, "40", "{scratch}/gpt"],
+                  r"step 20 loss \d\.\d+\nstep 40 loss [0-4]\.\d"),
+    "gpus": ([MODEL], r"us a step|(?i:no gpu|gpus|no cuda|driver)"),
 }
 MAY_FAIL = ["gpus"]
 
@@ -37,6 +43,9 @@ def try_project(name, prefix, scratch):
       build, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_FLAGS={CXX_FLAGS}")
   run("cmake", "--build", build)
   arguments, expected = PROJECTS[name]
+  training = os.path.join(scratch, "training")
+  arguments = [argument.format(training=training, scratch=scratch)
+               for argument in arguments]
   said = run(os.path.join(build, name), *arguments, may_fail=name in MAY_FAIL)
   print(f"{name}: {said.strip()}")
   if not re.search(expected, said):
@@ -73,6 +82,10 @@ def main():
   with tempfile.TemporaryDirectory() as scratch:
     prefix = os.path.join(scratch, "prefix")
     run("cmake", "--install", BUILD_DIR, "--prefix", prefix, "--strip")
+    # What two of the projects train.
+    run(os.path.join(prefix, "bin", "asyra-opt"), "gpt3-tiny", "--train",
+        "--dp", "2", "--search-steps", "20", "-o",
+        os.path.join(scratch, "training"))
     for name in PROJECTS:
       try_project(name, prefix, scratch)
     try_subdirectory(scratch)

@@ -56,25 +56,30 @@ inline Type TypeOf(DType dtype,
   return type;
 }
 
-// The whole of a value at a step; no two elements, values or steps agree.
-inline Tensor WholeOf(const CheckpointValue& value, int64_t step) {
-  Tensor whole(value.type.dtype, value.type.shape());
-  double begin = static_cast<double>(value.name.size() * 100 + step * 1000);
-  for (int64_t i = 0; i < whole.num_elements(); ++i) {
-    whole.Set(i, begin + static_cast<double>(i));
-  }
-  // Padding is zero.
-  Tensor kept(value.type.dtype, value.type.shape());
-  for (int64_t i = 0; i < whole.num_elements(); ++i) {
-    int64_t rest = i;
-    bool stored = true;
-    for (int d = value.type.rank() - 1; d >= 0; --d) {
-      stored &= rest % value.type.size(d) < value.stored[d];
-      rest /= value.type.size(d);
+// `stored` at the beginning of a tensor of zeros.
+inline Tensor Padded(const Tensor& stored, const Shape& shape) {
+  Tensor padded(stored.dtype(), shape);
+  for (int64_t i = 0; i < stored.num_elements(); ++i) {
+    int64_t at = 0, rest = i, stride = 1;
+    for (int d = stored.rank() - 1; d >= 0; --d) {
+      at += rest % stored.size(d) * stride;
+      rest /= stored.size(d);
+      stride *= shape[d];
     }
-    if (stored) kept.Set(i, whole.Get(i));
+    padded.Set(at, stored.Get(i));
   }
-  return kept;
+  return padded;
+}
+
+// The whole of a value at a step; no two elements, values or steps agree, as
+// far as the element type allows.
+inline Tensor WholeOf(const CheckpointValue& value, int64_t step) {
+  Tensor stored(value.type.dtype, value.stored);
+  double begin = static_cast<double>(value.name.size() * 100 + step * 1000);
+  for (int64_t i = 0; i < stored.num_elements(); ++i) {
+    stored.Set(i, begin + static_cast<double>(i));
+  }
+  return Padded(stored, value.type.shape());
 }
 
 // Save of one rank whose values are those of WholeOf.

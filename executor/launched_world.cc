@@ -1,4 +1,4 @@
-#include "tools/launched_world.h"
+#include "executor/launched_world.h"
 
 #include <optional>
 
@@ -22,7 +22,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Connect(
               (launched->launcher == Launcher::kTorchrun || !HasMpi()));
   if (tcp) {
     if (!many) {
-      return Invalid("--communicator=tcp: no launcher has started ranks");
+      return Invalid("communicator tcp: no launcher has started ranks");
     }
     ASYRA_ASSIGN_OR_RETURN(Rendezvous meet, FindRendezvous(*launched));
     return ConnectTcp({meet.host, meet.port, launched->rank, launched->ranks,

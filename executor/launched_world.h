@@ -1,5 +1,5 @@
-// The ranks of a tool's run: threads of its process, or processes that mpirun,
-// srun or torchrun has started.
+// The ranks of a run: threads of one process, or processes that mpirun, srun or
+// torchrun has started.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,9 @@
 namespace asyra {
 
 struct LaunchOptions {
-  std::string communicator = "auto";  // or local, mpi, tcp
+  // local: the ranks are threads; mpi: processes on cpus or GPUs; tcp:
+  // processes on GPUs; auto: by what the environment says.
+  std::string communicator = "auto";
   std::string device = "cpu";
   double timeout_s = 60;
   double inject_comm_us = 0;  // as MpiWorldOptions has it

@@ -1,0 +1,200 @@
+// Executors and their states from C.
+#include "c/handles.h"
+#include "ir/support/status.h"
+
+namespace asyra::c {
+namespace {
+
+// A host tensor over the caller's buffer for a value called `name`.
+absl::StatusOr<Tensor> View(std::string_view name, const Type& local,
+                            const void* from, int64_t bytes) {
+  if (local.bytes() != bytes) {
+    return Invalid("%{} has {} bytes, {} are given", name, local.bytes(),
+                   bytes);
+  }
+  return Tensor::View(local.dtype, local.shape(),
+                      static_cast<const std::byte*>(from), /*owner=*/nullptr);
+}
+
+absl::StatusOr<size_t> CheckOutput(const Executor& executor, int32_t index) {
+  size_t count = executor.program().outputs.size();
+  if (index >= 0 && static_cast<size_t>(index) < count) return index;
+  return absl::OutOfRangeError(fmt::format("output {} of {}", index, count));
+}
+
+absl::StatusOr<std::unique_ptr<asyra_executor>> Create(
+    asyra_rank& rank, const asyra_program& program, asyra_states* states) {
+  auto made = std::make_unique<asyra_executor>();
+  ASYRA_ASSIGN_OR_RETURN(made->executor, Executor::Load(program.program));
+  ExecutorOptions options;
+  if (states != nullptr) options.states = states->states;
+  ASYRA_RETURN_IF_ERROR(
+      made->executor->Prepare(*rank.device, rank.world, nullptr, options));
+  made->inputs = made->executor->inputs();
+  return made;
+}
+
+absl::Status Step(asyra_executor& executor, const void* const* inputs) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> tensors,
+                         TensorsOf(executor.inputs, inputs));
+  return executor.executor->Step(tensors);
+}
+
+absl::Status Enqueue(asyra_executor& executor, void* const* inputs,
+                     void* stream, int64_t* number) {
+  std::vector<DeviceView> views;
+  for (size_t i = 0; i < executor.inputs.size(); ++i) {
+    const Type& local = executor.inputs[i].local;
+    views.push_back({inputs[i], local.dtype, local.shape()});
+  }
+  ASYRA_ASSIGN_OR_RETURN(int64_t step,
+                         executor.executor->EnqueueViews(views, stream));
+  if (number != nullptr) *number = step;
+  return absl::OkStatus();
+}
+
+absl::Status OutputInfo(const Executor& executor, int32_t index,
+                        asyra_tensor_info* info) {
+  ASYRA_ASSIGN_OR_RETURN(size_t at, CheckOutput(executor, index));
+  const Program& program = executor.program();
+  return FillInfo(program.output_name(program.outputs[at]),
+                  program.type(program.outputs[at].value).Local(program.mesh),
+                  info);
+}
+
+absl::Status OutputData(const Executor& executor, int32_t index, void** data) {
+  ASYRA_ASSIGN_OR_RETURN(size_t at, CheckOutput(executor, index));
+  ASYRA_ASSIGN_OR_RETURN(DeviceView view,
+                         executor.OutputView(executor.outputs()[at]));
+  *data = view.data;
+  return absl::OkStatus();
+}
+
+absl::Status InputData(const asyra_executor& executor, int32_t index,
+                       void** data) {
+  asyra_tensor_info info;
+  ASYRA_RETURN_IF_ERROR(FillInfo(executor.inputs, index, &info));
+  ASYRA_ASSIGN_OR_RETURN(DeviceView view, executor.executor->InputView(
+                                              executor.inputs[index].name));
+  *data = view.data;
+  return absl::OkStatus();
+}
+
+absl::Status ReadOutput(Executor& executor, int32_t index, void* to,
+                        int64_t bytes) {
+  ASYRA_ASSIGN_OR_RETURN(size_t at, CheckOutput(executor, index));
+  ASYRA_ASSIGN_OR_RETURN(Tensor tensor, executor.Output(at));
+  return CopyOut(tensor, to, bytes);
+}
+
+absl::Status SetState(Executor& executor, const char* name, const void* from,
+                      int64_t bytes) {
+  const Program& program = executor.program();
+  ValueId value = program.FindValue(name);
+  if (value == kNoValue) return NotFound("the program has no input %{}", name);
+  ASYRA_ASSIGN_OR_RETURN(
+      Tensor tensor,
+      View(name, program.type(value).Local(program.mesh), from, bytes));
+  return executor.SetState(name, tensor);
+}
+
+absl::Status SetIn(StateSet& states, const char* name, const void* from,
+                   int64_t bytes) {
+  const StateSet::State* state = states.Find(name);
+  if (state == nullptr) return NotFound("there is no state %{}", name);
+  ASYRA_ASSIGN_OR_RETURN(
+      Tensor tensor, View(name, state->type.Local(states.mesh()), from, bytes));
+  return states.Set(name, tensor);
+}
+
+}  // namespace
+}  // namespace asyra::c
+
+using asyra::c::Code;
+
+asyra_status asyra_states_create(asyra_rank* rank, asyra_states** states) {
+  auto made = asyra::StateSet::Create(*rank->device);
+  if (!made.ok()) return Code(made.status());
+  *states = new asyra_states{*std::move(made)};
+  return ASYRA_OK;
+}
+
+asyra_status asyra_states_get(asyra_states* states, const char* name, void* to,
+                              int64_t bytes) {
+  auto tensor = states->states->Get(name);
+  if (!tensor.ok()) return Code(tensor.status());
+  return Code(asyra::c::CopyOut(*tensor, to, bytes));
+}
+
+asyra_status asyra_states_set(asyra_states* states, const char* name,
+                              const void* from, int64_t bytes) {
+  return Code(asyra::c::SetIn(*states->states, name, from, bytes));
+}
+
+void asyra_states_free(asyra_states* states) { delete states; }
+
+asyra_status asyra_executor_create(asyra_rank* rank,
+                                   const asyra_program* program,
+                                   asyra_states* states,
+                                   asyra_executor** executor) {
+  auto made = asyra::c::Create(*rank, *program, states);
+  if (!made.ok()) return Code(made.status());
+  *executor = made->release();
+  return ASYRA_OK;
+}
+
+asyra_status asyra_executor_input(const asyra_executor* executor, int32_t index,
+                                  asyra_tensor_info* info) {
+  return Code(asyra::c::FillInfo(executor->inputs, index, info));
+}
+
+asyra_status asyra_executor_output(const asyra_executor* executor,
+                                   int32_t index, asyra_tensor_info* info) {
+  return Code(asyra::c::OutputInfo(*executor->executor, index, info));
+}
+
+asyra_status asyra_executor_step(asyra_executor* executor,
+                                 const void* const* inputs) {
+  return Code(asyra::c::Step(*executor, inputs));
+}
+
+asyra_status asyra_executor_enqueue(asyra_executor* executor,
+                                    void* const* inputs, void* stream,
+                                    int64_t* number) {
+  return Code(asyra::c::Enqueue(*executor, inputs, stream, number));
+}
+
+asyra_status asyra_executor_await(asyra_executor* executor, int64_t number) {
+  return Code(executor->executor->Await(number).status());
+}
+
+asyra_status asyra_executor_input_data(const asyra_executor* executor,
+                                       int32_t index, void** data) {
+  return Code(asyra::c::InputData(*executor, index, data));
+}
+
+asyra_status asyra_executor_output_data(const asyra_executor* executor,
+                                        int32_t index, void** data) {
+  return Code(asyra::c::OutputData(*executor->executor, index, data));
+}
+
+asyra_status asyra_executor_read_output(asyra_executor* executor, int32_t index,
+                                        void* to, int64_t bytes) {
+  return Code(asyra::c::ReadOutput(*executor->executor, index, to, bytes));
+}
+
+asyra_status asyra_executor_get_state(asyra_executor* executor,
+                                      const char* name, void* to,
+                                      int64_t bytes) {
+  auto tensor = executor->executor->State(name);
+  if (!tensor.ok()) return Code(tensor.status());
+  return Code(asyra::c::CopyOut(*tensor, to, bytes));
+}
+
+asyra_status asyra_executor_set_state(asyra_executor* executor,
+                                      const char* name, const void* from,
+                                      int64_t bytes) {
+  return Code(asyra::c::SetState(*executor->executor, name, from, bytes));
+}
+
+void asyra_executor_free(asyra_executor* executor) { delete executor; }

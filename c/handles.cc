@@ -1,0 +1,84 @@
+#include "c/handles.h"
+
+#include <cstring>
+
+#include "ir/support/status.h"
+
+namespace asyra::c {
+namespace {
+
+std::string& LastError() {
+  static thread_local std::string message;
+  return message;
+}
+
+static_assert(static_cast<int>(DType::kBool) == ASYRA_BOOL);
+static_assert(static_cast<int>(DType::kI32) == ASYRA_I32);
+static_assert(static_cast<int>(DType::kI64) == ASYRA_I64);
+static_assert(static_cast<int>(DType::kF16) == ASYRA_F16);
+static_assert(static_cast<int>(DType::kBF16) == ASYRA_BF16);
+static_assert(static_cast<int>(DType::kF32) == ASYRA_F32);
+static_assert(static_cast<int>(DType::kF64) == ASYRA_F64);
+
+}  // namespace
+
+asyra_status Code(const absl::Status& status) {
+  if (!status.ok()) LastError() = std::string(MessageOf(status));
+  return static_cast<asyra_status>(status.raw_code());
+}
+
+absl::StatusOr<std::vector<Tensor>> TensorsOf(
+    absl::Span<const Executor::NamedInput> inputs, const void* const* buffers) {
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (buffers == nullptr || buffers[i] == nullptr) {
+      return Invalid("the buffer of input {}, %{}, is NULL", i, inputs[i].name);
+    }
+    const Type& local = inputs[i].local;
+    tensors.push_back(Tensor::View(local.dtype, local.shape(),
+                                   static_cast<const std::byte*>(buffers[i]),
+                                   /*owner=*/nullptr));
+  }
+  return tensors;
+}
+
+absl::Status FillInfo(std::string_view name, const Type& local,
+                      asyra_tensor_info* info) {
+  if (local.rank() > ASYRA_MAX_RANK) {
+    return Invalid("%{} has {} dimensions, asyra_tensor_info has {}", name,
+                   local.rank(), ASYRA_MAX_RANK);
+  }
+  *info = {};
+  info->name = name.data();
+  info->dtype = static_cast<asyra_dtype>(local.dtype);
+  info->rank = local.rank();
+  for (int d = 0; d < local.rank(); ++d) info->shape[d] = local.size(d);
+  info->bytes = local.bytes();
+  return absl::OkStatus();
+}
+
+absl::Status FillInfo(absl::Span<const Executor::NamedInput> inputs,
+                      int32_t index, asyra_tensor_info* info) {
+  if (index < 0 || static_cast<size_t>(index) >= inputs.size()) {
+    return absl::OutOfRangeError(
+        fmt::format("input {} of {}", index, inputs.size()));
+  }
+  return FillInfo(inputs[index].name, inputs[index].local, info);
+}
+
+absl::Status CopyOut(const Tensor& tensor, void* to, int64_t bytes) {
+  if (tensor.bytes() != bytes) {
+    return Invalid("the value has {} bytes, room for {} is given",
+                   tensor.bytes(), bytes);
+  }
+  std::memcpy(to, tensor.data(), bytes);
+  return absl::OkStatus();
+}
+
+}  // namespace asyra::c
+
+int32_t asyra_version(void) {
+  return 1000 * ASYRA_VERSION_MAJOR + ASYRA_VERSION_MINOR;
+}
+
+const char* asyra_last_error(void) { return asyra::c::LastError().c_str(); }

@@ -1,0 +1,64 @@
+// What the handles of asyra.h are, and how a Status becomes a code.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "c/asyra.h"
+#include "executor/executor.h"
+#include "executor/run.h"
+#include "executor/train/token_batches.h"
+#include "executor/trainer.h"
+#include "ir/dim_names.h"
+
+struct asyra_program {
+  asyra::Program program;
+  asyra::DimNames dim_names;
+};
+
+struct asyra_rank {
+  std::unique_ptr<asyra::Platform> platform;  // null: asyra_run_ranks has it
+  std::shared_ptr<asyra::Device> device;
+  // What connects the processes, and what moves the device's memory; null where
+  // there is one rank, or the first does both.
+  std::unique_ptr<asyra::Communicator> control, connected;
+  asyra::Communicator* world = nullptr;
+  int64_t sharing = 1;  // ranks of the device's memory
+};
+
+struct asyra_states {
+  std::shared_ptr<asyra::StateSet> states;
+};
+
+struct asyra_executor {
+  std::unique_ptr<asyra::Executor> executor;
+  std::vector<asyra::Executor::NamedInput> inputs;
+};
+
+struct asyra_trainer {
+  std::unique_ptr<asyra::Trainer> trainer;
+  std::unique_ptr<asyra::TokenBatches> tokens;  // null before open_tokens
+  std::vector<asyra::Executor::NamedInput> inputs, evaluate_inputs;
+  int64_t rank = 0, seed = 1;
+};
+
+namespace asyra::c {
+
+// Keeps the message of an error for asyra_last_error.
+asyra_status Code(const absl::Status& status);
+
+// Host tensors over the caller's buffers, which outlive them.
+absl::StatusOr<std::vector<Tensor>> TensorsOf(
+    absl::Span<const Executor::NamedInput> inputs, const void* const* buffers);
+
+absl::Status FillInfo(std::string_view name, const Type& local,
+                      asyra_tensor_info* info);
+// Number `index` of them. Error: OutOfRange.
+absl::Status FillInfo(absl::Span<const Executor::NamedInput> inputs,
+                      int32_t index, asyra_tensor_info* info);
+
+// Copies a tensor out. Error: another size.
+absl::Status CopyOut(const Tensor& tensor, void* to, int64_t bytes);
+
+}  // namespace asyra::c

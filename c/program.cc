@@ -1,0 +1,141 @@
+// Loading, compiling and simulating programs from C.
+#include <map>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "c/handles.h"
+#include "frontends/onnx/import.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/shard_reader.h"
+#include "ir/support/file.h"
+#include "ir/support/status.h"
+#include "ir/weight_store.h"
+#include "models/models.h"
+#include "passes/compile.h"
+
+namespace asyra::c {
+namespace {
+
+// "dp=2,tp=4" in its order.
+absl::StatusOr<std::vector<std::pair<std::string, int64_t>>> ReadSizes(
+    const char* text) {
+  std::vector<std::pair<std::string, int64_t>> sizes;
+  if (text == nullptr || *text == '\0') return sizes;
+  std::vector<std::string> parts = absl::StrSplit(text, ',');
+  for (const std::string& part : parts) {
+    std::pair<std::string, std::string> one =
+        absl::StrSplit(part, absl::MaxSplits('=', 1));
+    int64_t size = 0;
+    if (!absl::SimpleAtoi(one.second, &size) || size < 1) {
+      return Invalid("'{}' is no NAME=SIZE, as in \"batch=4,seq=128\"", part);
+    }
+    sizes.emplace_back(one.first, size);
+  }
+  return sizes;
+}
+
+absl::StatusOr<Program> LoadAsyra(const std::string& path) {
+  ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  absl::StatusOr<Program> program = ParseProgram(text);
+  if (!program.ok()) return Annotate(program.status(), path);
+  ASYRA_RETURN_IF_ERROR(ReadWeightsBeside(path, &*program));
+  return program;
+}
+
+absl::Status Load(const std::string& model, const char* dims,
+                  asyra_program* to) {
+  ASYRA_ASSIGN_OR_RETURN(auto sizes, ReadSizes(dims));
+  std::map<std::string, int64_t> by_name(sizes.begin(), sizes.end());
+  if (model.ends_with(".onnx")) {
+    ASYRA_ASSIGN_OR_RETURN(
+        to->program, ImportOnnx(model, {.dims = by_name}, &to->dim_names));
+  } else if (model.ends_with(".asyra")) {
+    if (!sizes.empty()) {
+      return Invalid("{}: its sizes are fixed, {} would not matter", model,
+                     dims);
+    }
+    ASYRA_ASSIGN_OR_RETURN(to->program, LoadAsyra(model));
+  } else {
+    ASYRA_ASSIGN_OR_RETURN(to->program, BuiltinModel(model, by_name));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Program> CompileFor(const asyra_program& model, const char* axes,
+                                   const char* name, int32_t search_steps) {
+  ASYRA_ASSIGN_OR_RETURN(auto sizes, ReadSizes(axes));
+  std::vector<Mesh::Axis> list;
+  for (const auto& [axis, size] : sizes) list.push_back({axis, size});
+  ASYRA_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create(std::move(list)));
+  ASYRA_ASSIGN_OR_RETURN(Machine machine, LoadMachine(name));
+  CompileOptions options;
+  if (search_steps > 0) options.schedule.search_steps = search_steps;
+  ASYRA_ASSIGN_OR_RETURN(RaisedProgram raised,
+                         Raise(model.program, options, model.dim_names));
+  ASYRA_ASSIGN_OR_RETURN(CompileResult result,
+                         Compile(raised, mesh, machine, options));
+  return std::move(result.program);
+}
+
+absl::Status SimulateOn(const Program& program, const char* name,
+                        asyra_simulation* to) {
+  if (program.stage == Stage::kGlobal) {
+    return Invalid("@{} is not compiled: it has no step to simulate",
+                   program.name);
+  }
+  ASYRA_ASSIGN_OR_RETURN(Machine machine, LoadMachine(name));
+  SimResult result =
+      Simulate(program, CostModel(std::move(machine), program.mesh));
+  *to = {.makespan_us = result.makespan_us,
+         .exposed_comm_us = result.exposed_comm_us,
+         .lower_bound_us = result.lower_bound_us,
+         .peak_bytes = result.peak_bytes};
+  return absl::OkStatus();
+}
+
+absl::Status Save(const Program& program, const std::string& path) {
+  if (program.weights != nullptr) {
+    ASYRA_RETURN_IF_ERROR(WriteWeights(*program.weights, WeightPathFor(path)));
+  }
+  return WriteFileAtomically(path, {ToString(program)});
+}
+
+}  // namespace
+}  // namespace asyra::c
+
+using asyra::c::Code;
+
+asyra_status asyra_program_load(const char* model, const char* dims,
+                                asyra_program** program) {
+  auto loaded = std::make_unique<asyra_program>();
+  absl::Status status = asyra::c::Load(model, dims, loaded.get());
+  if (status.ok()) *program = loaded.release();
+  return Code(status);
+}
+
+asyra_status asyra_program_compile(const asyra_program* model, const char* mesh,
+                                   const char* machine, int32_t search_steps,
+                                   asyra_program** program) {
+  auto compiled = asyra::c::CompileFor(*model, mesh, machine, search_steps);
+  if (!compiled.ok()) return Code(compiled.status());
+  *program = new asyra_program{*std::move(compiled), {}};
+  return ASYRA_OK;
+}
+
+asyra_status asyra_program_save(const asyra_program* program,
+                                const char* path) {
+  return Code(asyra::c::Save(program->program, path));
+}
+
+asyra_status asyra_program_simulate(const asyra_program* program,
+                                    const char* machine,
+                                    asyra_simulation* result) {
+  return Code(asyra::c::SimulateOn(program->program, machine, result));
+}
+
+int64_t asyra_program_ranks(const asyra_program* program) {
+  return program->program.mesh.num_devices();
+}
+
+void asyra_program_free(asyra_program* program) { delete program; }

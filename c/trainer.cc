@@ -1,0 +1,172 @@
+// Training from C.
+#include <algorithm>
+#include <cstring>
+
+#include "c/handles.h"
+#include "ir/support/status.h"
+
+namespace asyra::c {
+namespace {
+
+absl::StatusOr<std::unique_ptr<asyra_trainer>> Create(
+    asyra_rank& rank, const char* folder,
+    const asyra_trainer_options* options) {
+  // A caller with an older header knows fewer fields; the others are zero.
+  asyra_trainer_options given = {};
+  given.seed = 1;
+  if (options != nullptr) {
+    std::memcpy(&given, options, std::min(options->size, sizeof(given)));
+  }
+  auto made = std::make_unique<asyra_trainer>();
+  made->rank = asyra_rank_number(&rank);
+  made->seed = given.seed;
+  ASYRA_ASSIGN_OR_RETURN(made->trainer, Trainer::Load(folder));
+  TrainerOptions chosen;
+  if (given.resume_from != nullptr) chosen.resume_from = given.resume_from;
+  chosen.checkpoints.keep = given.keep;
+  chosen.seed = given.seed;
+  chosen.random_weights = given.random_weights != 0;
+  chosen.check_finite = given.check_finite != 0;
+  if (given.skip_not_finite != 0) chosen.not_finite = NotFinite::kSkip;
+  chosen.sharing = rank.sharing;
+  ASYRA_RETURN_IF_ERROR(
+      made->trainer->Prepare(*rank.device, rank.world, chosen));
+  made->inputs = made->trainer->inputs();
+  made->evaluate_inputs = made->trainer->evaluate_inputs();
+  return made;
+}
+
+absl::Status Step(asyra_trainer& trainer, const void* const* batch,
+                  double rate) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> tensors,
+                         TensorsOf(trainer.inputs, batch));
+  return trainer.trainer->Step(tensors, {.rate = rate});
+}
+
+absl::Status Accumulate(asyra_trainer& trainer, const void* const* batch) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> tensors,
+                         TensorsOf(trainer.inputs, batch));
+  return trainer.trainer->Accumulate(tensors);
+}
+
+absl::Status OpenTokens(asyra_trainer& trainer, const char* const* files,
+                        int32_t count) {
+  std::vector<std::string> names(files, files + count);
+  ASYRA_ASSIGN_OR_RETURN(TokenFiles opened, TokenFiles::Open(names));
+  ASYRA_ASSIGN_OR_RETURN(
+      trainer.tokens,
+      TokenBatches::Open(std::make_shared<const TokenFiles>(std::move(opened)),
+                         trainer.trainer->programs().step, trainer.rank,
+                         {.shuffle = true, .seed = trainer.seed}));
+  trainer.tokens->Seek(trainer.trainer->data_position());
+  return absl::OkStatus();
+}
+
+absl::Status StepOnTokens(asyra_trainer& trainer, double rate) {
+  if (trainer.tokens == nullptr) {
+    return Invalid("asyra_trainer_open_tokens was not called");
+  }
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, trainer.tokens->Next());
+  return trainer.trainer->Step(batch, {.rate = rate});
+}
+
+absl::Status Metrics(Trainer& trainer, asyra_metrics* to) {
+  ASYRA_ASSIGN_OR_RETURN(TrainMetrics metrics, trainer.Metrics());
+  *to = {.step = metrics.step,
+         .loss = metrics.loss,
+         .norm = metrics.norm,
+         .seconds = metrics.seconds,
+         .tokens_per_s = metrics.tokens_per_s,
+         .mfu = metrics.mfu,
+         .skipped = metrics.skipped ? 1 : 0};
+  return absl::OkStatus();
+}
+
+absl::Status Evaluate(asyra_trainer& trainer, const void* const* batch,
+                      double* loss) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> tensors,
+                         TensorsOf(trainer.evaluate_inputs, batch));
+  ASYRA_ASSIGN_OR_RETURN(Trainer::LossSum sum,
+                         trainer.trainer->Evaluate(tensors));
+  *loss = sum.mean();
+  return absl::OkStatus();
+}
+
+absl::Status Save(asyra_trainer& trainer, const char* directory) {
+  if (trainer.tokens != nullptr) {
+    trainer.trainer->set_data_position(trainer.tokens->position());
+  }
+  return trainer.trainer->Save(directory);
+}
+
+absl::Status Finish(Trainer& trainer) {
+  ASYRA_RETURN_IF_ERROR(trainer.Finish());
+  return trainer.FinishSave();
+}
+
+}  // namespace
+}  // namespace asyra::c
+
+using asyra::c::Code;
+
+asyra_status asyra_trainer_create(asyra_rank* rank, const char* folder,
+                                  const asyra_trainer_options* options,
+                                  asyra_trainer** trainer) {
+  auto made = asyra::c::Create(*rank, folder, options);
+  if (!made.ok()) return Code(made.status());
+  *trainer = made->release();
+  return ASYRA_OK;
+}
+
+asyra_status asyra_trainer_input(const asyra_trainer* trainer, int32_t index,
+                                 asyra_tensor_info* info) {
+  return Code(asyra::c::FillInfo(trainer->inputs, index, info));
+}
+
+asyra_status asyra_trainer_step(asyra_trainer* trainer,
+                                const void* const* batch, double rate) {
+  return Code(asyra::c::Step(*trainer, batch, rate));
+}
+
+asyra_status asyra_trainer_accumulate(asyra_trainer* trainer,
+                                      const void* const* batch) {
+  return Code(asyra::c::Accumulate(*trainer, batch));
+}
+
+asyra_status asyra_trainer_open_tokens(asyra_trainer* trainer,
+                                       const char* const* files,
+                                       int32_t count) {
+  return Code(asyra::c::OpenTokens(*trainer, files, count));
+}
+
+asyra_status asyra_trainer_step_on_tokens(asyra_trainer* trainer, double rate) {
+  return Code(asyra::c::StepOnTokens(*trainer, rate));
+}
+
+int64_t asyra_trainer_steps(const asyra_trainer* trainer) {
+  return trainer->trainer->step();
+}
+
+asyra_status asyra_trainer_metrics(asyra_trainer* trainer,
+                                   asyra_metrics* metrics) {
+  return Code(asyra::c::Metrics(*trainer->trainer, metrics));
+}
+
+asyra_status asyra_trainer_evaluate(asyra_trainer* trainer,
+                                    const void* const* batch, double* loss) {
+  return Code(asyra::c::Evaluate(*trainer, batch, loss));
+}
+
+asyra_status asyra_trainer_save(asyra_trainer* trainer, const char* directory) {
+  return Code(asyra::c::Save(*trainer, directory));
+}
+
+asyra_status asyra_trainer_finish(asyra_trainer* trainer) {
+  return Code(asyra::c::Finish(*trainer->trainer));
+}
+
+asyra_status asyra_trainer_export(asyra_trainer* trainer, const char* path) {
+  return Code(trainer->trainer->Export(path));
+}
+
+void asyra_trainer_free(asyra_trainer* trainer) { delete trainer; }
