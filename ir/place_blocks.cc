@@ -1,7 +1,6 @@
 #include "ir/place_blocks.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "ir/support/round_up.h"
@@ -10,96 +9,97 @@ namespace asyra {
 namespace {
 
 // Number of pieces into which the text is cut, to find nearby blocks.
-constexpr int kPieces = 512;
+constexpr int kPieces = 32;
 // How often the highest blocks are moved to the front of the order.
 constexpr int kRepairs = 16;
 
 enum class Fit : uint8_t { kLowest, kSmallest };
 
-// Places blocks in a given order.
+// Places blocks in a given order, until one reaches beyond a limit.
 class Placement {
  public:
-  Placement(const MemoryBlocks& blocks, const ArenaOptions& options, Fit fit)
-      : blocks_(blocks), options_(options), fit_(fit) {
+  Placement(const MemoryBlocks& blocks, const ArenaOptions& options, Fit fit,
+            int64_t limit_bytes)
+      : blocks_(blocks),
+        options_(options),
+        fit_(fit),
+        limit_bytes_(limit_bytes) {
     int end = 0;
     for (const MemoryBlock& block : blocks.all()) {
       end = std::max(end, block.end);
     }
     width_ = end / kPieces + 1;
-    pieces_.resize(end / width_ + 1);
+    near_.resize(end / width_ + 1);
     layout_.offsets.assign(blocks.all().size(), 0);
   }
 
+  // Where it ends beyond the limit, only the blocks up to the one that does
+  // have offsets.
   ArenaLayout Run(const std::vector<int>& order) && {
-    for (int block : order) Place(block);
+    for (int block : order) {
+      Place(block);
+      if (layout_.bytes > limit_bytes_) break;
+    }
     return std::move(layout_);
   }
 
  private:
-  struct Taken {
+  // A block that has its bytes.
+  struct Placed {
     int64_t from, until;
+    int begin, end, index;
   };
+  using ByOffset = std::vector<Placed>;  // sorted by `from`
 
   int64_t Rounded(int block) const {
     int64_t bytes = blocks_.all()[block].bytes + options_.padding;
     return RoundUp(bytes, options_.alignment);
   }
 
-  // Blocks placed that are in use in a piece of the text.
-  struct Piece {
-    std::vector<int> all, beginning;
-  };
-
   void Place(int index) {
     int64_t bytes = Rounded(index);
     if (bytes == 0) return;
-    FindTaken(index);
-    int64_t offset = FindGap(bytes);
+    const MemoryBlock& block = blocks_.all()[index];
+    int64_t offset = FindGap(index, Around(block), bytes);
     layout_.offsets[index] = offset;
     layout_.bytes = std::max(layout_.bytes, offset + bytes);
-    const MemoryBlock& block = blocks_.all()[index];
-    int first = block.begin / width_, last = (block.end - 1) / width_;
-    pieces_[first].beginning.push_back(index);
-    for (int p = first; p <= last; ++p) pieces_[p].all.push_back(index);
+    Placed placed{offset, offset + bytes, block.begin, block.end, index};
+    Insert(placed, &all_);
+    // Where it is in use in the first half or the second.
+    int first = std::max(0, block.begin / width_ - 1);
+    int last = (block.end - 1) / width_;
+    for (int p = first; p <= last; ++p) Insert(placed, &near_[p]);
   }
 
-  // The byte ranges of interfering blocks, by offset: those in use where this
-  // one begins, and those that begin later.
-  void FindTaken(int index) {
-    const MemoryBlock& block = blocks_.all()[index];
-    taken_.clear();
-    int first = block.begin / width_, last = (block.end - 1) / width_;
-    AddTaken(index, pieces_[first].all);
-    for (int p = first + 1; p <= last; ++p) {
-      AddTaken(index, pieces_[p].beginning);
-    }
-    std::sort(taken_.begin(), taken_.end(),
-              [](const Taken& a, const Taken& b) { return a.from < b.from; });
+  static void Insert(const Placed& placed, ByOffset* sorted) {
+    auto at = std::upper_bound(
+        sorted->begin(), sorted->end(), placed,
+        [](const Placed& a, const Placed& b) { return a.from < b.from; });
+    sorted->insert(at, placed);
   }
 
-  void AddTaken(int index, const std::vector<int>& others) {
+  // All that may be in use together with it, and more.
+  const ByOffset& Around(const MemoryBlock& block) const {
+    int piece = block.begin / width_;
+    return block.end <= (piece + 2) * width_ ? near_[piece] : all_;
+  }
+
+  // The lowest gap, or the smallest, between blocks that interfere with it.
+  int64_t FindGap(int index, const ByOffset& placed, int64_t bytes) const {
     const MemoryBlock& block = blocks_.all()[index];
-    for (int other : others) {
-      const MemoryBlock& placed = blocks_.all()[other];
-      if (placed.begin >= block.end || block.begin >= placed.end ||
-          !blocks_.Interfere(index, other)) {
+    int64_t end = 0, best = -1, best_gap = 0;
+    for (const Placed& other : placed) {
+      if (other.begin >= block.end || block.begin >= other.end ||
+          other.until <= end || !blocks_.Interfere(index, other.index)) {
         continue;
       }
-      int64_t offset = layout_.offsets[other];
-      taken_.push_back({offset, offset + Rounded(other)});
-    }
-  }
-
-  int64_t FindGap(int64_t bytes) const {
-    int64_t end = 0, best = -1, best_gap = 0;
-    for (const Taken& taken : taken_) {
-      int64_t gap = taken.from - end;
+      int64_t gap = other.from - end;
       if (gap >= bytes && (best < 0 || gap < best_gap)) {
         best = end;
         best_gap = gap;
         if (fit_ == Fit::kLowest) break;
       }
-      end = std::max(end, taken.until);
+      end = other.until;
     }
     return best >= 0 ? best : end;
   }
@@ -107,9 +107,10 @@ class Placement {
   const MemoryBlocks& blocks_;
   ArenaOptions options_;
   Fit fit_;
+  int64_t limit_bytes_;
   int width_;  // of a piece, in ops
-  std::vector<Piece> pieces_;
-  std::vector<Taken> taken_;
+  ByOffset all_;
+  std::vector<ByOffset> near_;  // by piece: in use there or in the next one
   ArenaLayout layout_;
 };
 
@@ -159,7 +160,8 @@ ArenaLayout PlaceBlocks(const MemoryBlocks& blocks,
   bool found = false;
   // True when it is good enough, or cannot be better.
   auto attempt = [&](const Order& order, Fit fit, ArenaLayout* layout) {
-    *layout = Placement(blocks, options, fit).Run(order);
+    int64_t limit = found ? best.bytes - 1 : INT64_MAX;
+    *layout = Placement(blocks, options, fit, limit).Run(order);
     if (!found || layout->bytes < best.bytes) best = *layout;
     found = true;
     return best.bytes <= std::max(bound, options.enough_bytes);

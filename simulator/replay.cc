@@ -53,10 +53,14 @@ struct Running {
   }
 };
 
+// Relative: sums of costs are rounded.
+constexpr double kRounding = 1e-9;
+
 // Ops that run in issue order, one at a time.
 struct Queue {
   std::vector<int> ops;
   size_t next = 0;
+  double left_us = 0;  // at full speed, of ops that have not ended
 };
 struct Stream : Queue {
   Running running;
@@ -78,14 +82,15 @@ class Engine {
         groups_(dependencies_.communicators().size()),
         met_(program_.ops.size(), 0),
         done_(program_.ops.size(), 0),
-        issued_us_(program_.ops.size(), 0) {
+        issued_us_(program_.ops.size(), 0),
+        limit_us_(options.limit_us * (1 + kRounding)) {
     double host_us = 0;
     result_.spans.resize(program_.ops.size());
     for (int op : order) {
       StreamId stream = program_.ops[op].stream;
-      streams_[stream + 1].ops.push_back(op);
+      Add(op, &streams_[stream + 1]);
       if (int group = dependencies_.CommunicatorOf(op); group >= 0) {
-        groups_[group].ops.push_back(op);
+        Add(op, &groups_[group]);
       }
       host_us += op_costs_[op].launch_us * options.launch_scale;
       issued_us_[op] = host_us;
@@ -100,7 +105,13 @@ class Engine {
   }
 
   SimResult Run() {
+    for (const Stream& stream : streams_) ExpectEnd(stream);
+    for (const Group& group : groups_) ExpectEnd(group);
     while (finished_ < program_.ops.size()) {
+      if (end_us_ > limit_us_) {
+        result_.makespan_us = end_us_;
+        return std::move(result_);
+      }
       StartWhatCan();
       Retime();
       double next = NextEvent();
@@ -116,6 +127,23 @@ class Engine {
   }
 
  private:
+  void Add(int op, Queue* queue) const {
+    queue->ops.push_back(op);
+    queue->left_us += op_costs_[op].time_us;
+  }
+
+  // An op at the front of the queue has ended.
+  void Next(int op, Queue* queue) {
+    ++queue->next;
+    queue->left_us -= op_costs_[op].time_us;
+    ExpectEnd(*queue);
+  }
+
+  // Its ops never run faster than alone.
+  void ExpectEnd(const Queue& queue) {
+    end_us_ = std::max(end_us_, now_ + queue.left_us);
+  }
+
   void Count(size_t op) {
     if (op_costs_[op].time_us == 0) return;
     ++result_.ops;
@@ -186,6 +214,7 @@ class Engine {
       Finish(stream, op);
       return true;
     }
+    ExpectEnd(stream);
     stream.running = Running(op, now_, op_costs_[op]);
     for (int before : dependencies_.AwaitedBy(op)) {
       stream.running.hears_late |=
@@ -205,9 +234,9 @@ class Engine {
     result_.spans[op].end_us = now_;
     done_[op] = 1;
     ++finished_;
-    ++stream.next;
+    Next(op, &stream);
     int group = dependencies_.CommunicatorOf(op);
-    if (group >= 0) ++groups_[group].next;
+    if (group >= 0) Next(op, &groups_[group]);
   }
 
   void FinishWhatEnds() {
@@ -288,6 +317,8 @@ class Engine {
   std::vector<int> met_;  // dependencies known to have ended
   std::vector<char> done_;
   std::vector<double> issued_us_;
+  const double limit_us_;
+  double end_us_ = 0;             // at the earliest, of the whole
   std::vector<Stream*> running_;  // in the order in which their ops began
   std::vector<ActiveOp> active_;
   std::vector<double> rates_;
@@ -325,6 +356,7 @@ SimResult Replay(const CostedProgram& costed, absl::Span<const int> order,
   ASYRA_CHECK(costed.op_costs().size() == program.ops.size());
   ASYRA_CHECK(order.size() == program.ops.size());
   SimResult result = Engine(costed, order, options).Run();
+  if (result.makespan_us > options.limit_us) return result;
   if (options.critical_path) result.critical_path = CriticalPath(result.spans);
   if (options.lower_bound) {
     result.bounds = LowerBoundsOf(program, costed.op_costs(),

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -71,6 +72,9 @@ struct ReplayOptions {
   bool memory = true;
   bool lower_bound = true;
   bool critical_path = true;
+  // The replay is given up as soon as it is certain to take longer. Then the
+  // makespan is some lower bound that is longer, and nothing else is filled.
+  double limit_us = std::numeric_limits<double>::infinity();
 };
 
 // Stages local (one stream; collectives block it) and scheduled or allocated.

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "ir/alike_ops.h"
 #include "ir/printer.h"
 #include "ir/support/hash.h"
 
@@ -43,26 +44,13 @@ uint64_t Combine(uint64_t a, uint64_t b) {
 }  // namespace
 
 std::vector<int> OpClasses(const Program& program) {
-  // Ops of one definition and types, distinguished by the other properties.
-  absl::flat_hash_map<std::pair<const OpDef*, std::string>,
-                      std::vector<std::pair<const Op*, int>>>
-      by_types;
+  AlikeOps alike(program);
   std::vector<int> classes;
   classes.reserve(program.ops.size());
   int count = 0;
-  for (const Op& op : program.ops) {
-    std::string types = ToString(program.OperandTypes(op), program.mesh);
-    types += ToString(program.ResultTypes(op), program.mesh);
-    auto& same_types = by_types[{op.def, std::move(types)}];
-    size_t i = 0;
-    while (i < same_types.size() &&
-           !(same_types[i].first->attrs == op.attrs &&
-             same_types[i].first->start == op.start &&
-             same_types[i].first->stream == op.stream)) {
-      ++i;
-    }
-    if (i == same_types.size()) same_types.emplace_back(&op, count++);
-    classes.push_back(same_types[i].second);
+  for (int op = 0; op < static_cast<int>(program.ops.size()); ++op) {
+    int first = alike.FirstLike(op);
+    classes.push_back(first == op ? count++ : classes[first]);
   }
   return classes;
 }

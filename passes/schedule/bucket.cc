@@ -102,6 +102,10 @@ class Bucketer {
     Trial trial{std::move(set), {}, {}};
     OrderSearchOptions search{.steps = options_.steps,
                               .memory_bytes = options_.memory_bytes};
+    // What is slower is of no value.
+    if (!trial.set.empty() && best_.found.fits) {
+      search.limit_us = best_.found.makespan_us;
+    }
     NamedOrder seed;
     if (options_.from == nullptr) {
       ASYRA_ASSIGN_OR_RETURN(trial.program,

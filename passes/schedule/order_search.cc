@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -91,19 +92,22 @@ class Search {
   // Of a unit interval.
   double Random() { return random_.Word(drawn_++) * 0x1p-32; }
 
-  ReplayOptions TimeAlone() const {
+  ReplayOptions TimeAlone(double limit_us = kAnyUs) const {
     ReplayOptions replay = options_.replay;
+    replay.limit_us = limit_us;
     replay.lower_bound = false;
     replay.critical_path = false;
     replay.memory = false;
     return replay;
   }
 
-  // Its makespans summed up over samples of cost noise.
-  double NoisyUs(const std::vector<int>& order) const {
+  // Its makespans summed up over samples of cost noise, or something above the
+  // limit if they are more.
+  double NoisyUs(const std::vector<int>& order, double limit_us) const {
     double sum = 0;
     for (const CostedProgram& costed : noisy_) {
-      sum += Replay(costed, order, TimeAlone()).makespan_us;
+      sum += Replay(costed, order, TimeAlone(limit_us - sum)).makespan_us;
+      if (sum > limit_us) break;
     }
     return sum;
   }
@@ -111,26 +115,25 @@ class Search {
   // True when it is the best so far: faster, and also under cost noise.
   bool Try(const std::string& name, std::vector<int> order,
            bool robust = true) {
-    SimResult simulated = Replay(costed_, order, TimeAlone());
-    // Memory takes longer than time: once something fits, only what is fast
-    // enough is asked for it.
-    if (result_.steps > 0 && result_.fits &&
-        simulated.makespan_us > result_.makespan_us) {
-      ++result_.steps;
-      return false;
-    }
+    // Once something fits, what is slower is of no interest, nor its memory.
+    bool any = result_.steps > 0;
+    double limit_us = any && result_.fits
+                          ? std::min(result_.makespan_us, options_.limit_us)
+                          : kAnyUs;
+    SimResult simulated = Replay(costed_, order, TimeAlone(limit_us));
+    ++result_.steps;
+    if (simulated.makespan_us > limit_us) return false;
     int64_t peak = ReplayMemory(costed_.program(), simulated.spans).peak_bytes;
-    if (result_.steps == 0 || peak < result_.least_peak_bytes) {
+    if (!any || peak < result_.least_peak_bytes) {
       result_.least_peak_bytes = peak;
     }
     bool fits = options_.memory_bytes == 0 || peak <= options_.memory_bytes;
     over_budget_ |= !fits;
     Merit merit{simulated.makespan_us, peak, fits};
-    bool better = result_.steps == 0 || merit.BetterThan(result_);
-    ++result_.steps;
-    if (!better) return false;
-    double noisy_us = NoisyUs(order);
-    if (robust && fits && result_.fits && noisy_us > noisy_us_) return false;
+    if (any && !merit.BetterThan(result_)) return false;
+    bool steady = robust && fits && result_.fits;
+    double noisy_us = NoisyUs(order, steady ? noisy_us_ : kAnyUs);
+    if (steady && noisy_us > noisy_us_) return false;
     noisy_us_ = noisy_us;
     result_.best = {name, std::move(order)};
     static_cast<Merit&>(result_) = merit;
@@ -334,6 +337,7 @@ class Search {
   }
 
   static constexpr uint64_t kSamples = 3;
+  static constexpr double kAnyUs = std::numeric_limits<double>::infinity();
 
   const CostedProgram& costed_;
   std::vector<CostedProgram> noisy_;

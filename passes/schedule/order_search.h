@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,8 @@ struct OrderSearchOptions {
   int steps = 300;
   int64_t memory_bytes = 0;  // the peak must not pass it; 0: any
   uint64_t seed = 1;
+  // Only orders that take no longer are looked for, beside the first seed.
+  double limit_us = std::numeric_limits<double>::infinity();
   // What orders are judged by: `contention` and `launch_scale`.
   ReplayOptions replay;
   // To begin with, after the seeds. They may be of a program with other layers

@@ -59,23 +59,35 @@ bool ConversionCosts::Avoided(ValueId value, TypeId have, TypeId need) const {
 int64_t ConversionCosts::Ns(ValueId value, absl::Span<const TypeId> have,
                             TypeId need) {
   int64_t best = kInfeasible;
-  for (TypeId form : have) {
-    int64_t ns = RedistributeNs(value, form, need);
-    if (ns < kInfeasible && Avoided(value, form, need)) ns += kAvoidedNs;
-    best = std::min(best, ns);
-  }
+  for (TypeId form : have) best = std::min(best, FormNs(value, form, need));
   return best;
+}
+
+int64_t ConversionCosts::FormNs(ValueId value, TypeId have, TypeId need) {
+  auto known = form_ns_.find({value, have, need});
+  if (known != form_ns_.end()) return known->second;
+  int64_t ns = RedistributeNs(have, need);
+  if (ns < kInfeasible && Avoided(value, have, need)) ns += kAvoidedNs;
+  form_ns_[{value, have, need}] = ns;
+  return ns;
+}
+
+int64_t ConversionCosts::RedistributeNs(TypeId have, TypeId need) {
+  auto known = redistribute_ns_.find({have, need});
+  if (known != redistribute_ns_.end()) return known->second;
+  int64_t ns = WithGradientNs(have, need);
+  redistribute_ns_[{have, need}] = ns;
+  return ns;
 }
 
 // Of a forward value in training, the gradient takes the way back: where the
 // value is gathered, its gradient is summed and scattered; where it is
 // scattered, gathered. Of an all_reduce the twin is one beside it, where
 // readers of a whole value leave its gradient partial.
-int64_t ConversionCosts::RedistributeNs(ValueId value, TypeId have,
-                                        TypeId need) {
+int64_t ConversionCosts::WithGradientNs(TypeId have, TypeId need) {
   int64_t ns = types_.Ns(have, need);
   if (!options_.with_gradients || have == need || ns >= kInfeasible ||
-      !IsFloat(program_.type(value).dtype)) {
+      !IsFloat(types_.type(have).dtype)) {
     return ns;
   }
   const Type& from = types_.type(have);

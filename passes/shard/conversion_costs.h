@@ -3,6 +3,10 @@
 // the strategies of plan_sharding.h avoid.
 #pragma once
 
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "ir/program.h"
 #include "passes/shard/axis_roles.h"
@@ -25,13 +29,19 @@ class ConversionCosts {
  private:
   bool Spreads(ValueId value, TypeId have, TypeId need) const;
   bool Avoided(ValueId value, TypeId have, TypeId need) const;
-  // From one form to another, with what the gradient costs where that counts.
-  int64_t RedistributeNs(ValueId value, TypeId have, TypeId need);
+  // From one form of the value to another.
+  int64_t FormNs(ValueId value, TypeId have, TypeId need);
+  // With what the gradient costs where that counts.
+  int64_t RedistributeNs(TypeId have, TypeId need);
+  int64_t WithGradientNs(TypeId have, TypeId need);
 
   const Program& program_;
   const AxisRoles& roles_;
   const PlanOptions& options_;
   RedistributionCosts& types_;
+  // Each is asked for by many states of the solver.
+  absl::flat_hash_map<std::tuple<ValueId, TypeId, TypeId>, int64_t> form_ns_;
+  absl::flat_hash_map<std::pair<TypeId, TypeId>, int64_t> redistribute_ns_;
 };
 
 }  // namespace asyra

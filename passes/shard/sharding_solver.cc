@@ -118,14 +118,41 @@ TypeId ShardingSolver::GivenForm(int i, size_t k, const Choice& choice,
   return types_.Id(type);
 }
 
+ShardingSolver::Reads ShardingSolver::ReadsOf(int i, const State& state) const {
+  const Op& op = program_.ops[i];
+  Reads reads(op.operands.size());
+  for (size_t k = 0; k < op.operands.size(); ++k) {
+    ValueId value = op.operands[k];
+    reads[k].forms = FormsOf(state, value);
+    auto earlier = op.operands.begin() + static_cast<std::ptrdiff_t>(k);
+    reads[k].depends =
+        reads[k].forms.empty() ||
+        (is_output_[value] && last_use_[value] == i) ||
+        std::find(op.operands.begin(), earlier, value) != earlier;
+  }
+  return reads;
+}
+
+int64_t ShardingSolver::ReadNs(ValueId value, Read& read, TypeId need) {
+  for (auto [form, ns] : read.ns) {
+    if (form == need) return ns;
+  }
+  read.ns.emplace_back(need, conversions_.Ns(value, read.forms, need));
+  return read.ns.back().second;
+}
+
 // Cost of redistributing the operands as the choice requires.
-int64_t ShardingSolver::ReadNs(int i, const State& state, const Choice& choice,
+int64_t ShardingSolver::ReadNs(int i, Reads& reads, const Choice& choice,
                                uint32_t whole) {
   const Op& op = program_.ops[i];
   int64_t ns = 0;
   for (size_t k = 0; k < op.operands.size(); ++k) {
     ValueId value = op.operands[k];
-    TypeIds forms = FormsOf(state, value);
+    if (!reads[k].depends) {
+      ns = Sum(ns, ReadNs(value, reads[k], choice.operands[k]));
+      continue;
+    }
+    TypeIds forms = reads[k].forms;
     for (size_t j = 0; j < k; ++j) {
       if (op.operands[j] == value) forms.push_back(choice.operands[j]);
     }
@@ -136,6 +163,13 @@ int64_t ShardingSolver::ReadNs(int i, const State& state, const Choice& choice,
       ns = Sum(ns, OutputNs(value, forms));
     }
   }
+  return ns;
+}
+
+// Of results that are pinned, or outputs that nothing reads.
+int64_t ShardingSolver::ResultNs(int i, const Choice& choice) {
+  const Op& op = program_.ops[i];
+  int64_t ns = 0;
   for (size_t k = 0; k < op.results.size(); ++k) {
     TypeIds forms = {choice.results[k]};
     if (std::optional<TypeId> pin = PinnedForm(op.results[k])) {
@@ -168,21 +202,23 @@ int64_t ShardingSolver::OutputNs(ValueId value, const TypeIds& have) {
 // read again and may need another one.
 void ShardingSolver::Extend(int i, const State& state, int from,
                             const Choices& choices,
+                            absl::Span<const int64_t> result_ns,
                             std::vector<Candidate>* out) {
   const Op& op = program_.ops[i];
+  Reads reads = ReadsOf(i, state);
   uint32_t free = 0;
   for (size_t k = 0; k < std::min<size_t>(op.operands.size(), 8); ++k) {
     ValueId value = op.operands[k];
     if (is_input_[value] && !IsFixed(value) && last_use_[value] > i &&
         roles_.MayBeWhole(value) && PinOf(options_.pins, value) == nullptr &&
-        FormsOf(state, value).empty()) {
+        reads[k].forms.empty()) {
       free |= 1u << k;
     }
   }
   for (size_t c = 0; c < choices.size(); ++c) {
     // Every subset of `free`.
     for (uint32_t whole = free;; whole = (whole - 1) & free) {
-      int64_t ns = ReadNs(i, state, choices[c], whole);
+      int64_t ns = Sum(ReadNs(i, reads, choices[c], whole), result_ns[c]);
       if (ns < kInfeasible) {
         out->push_back(
             {state.ns + choices[c].ns + ns, from, static_cast<int>(c), whole});
@@ -229,9 +265,14 @@ ShardingSolver::State ShardingSolver::Follow(int i, const State& from,
 absl::Status ShardingSolver::Step(int i, const CostedPlan& plan) {
   auto layer = std::make_shared<Layer>();
   layer->choices = choices_.Of(i, open_, plan.ops[i]);
+  std::vector<int64_t> result_ns;
+  for (const Choice& choice : *layer->choices) {
+    result_ns.push_back(ResultNs(i, choice));
+  }
   std::vector<Candidate> candidates;
   for (size_t s = 0; s < states_.size(); ++s) {
-    Extend(i, states_[s], static_cast<int>(s), *layer->choices, &candidates);
+    Extend(i, states_[s], static_cast<int>(s), *layer->choices, result_ns,
+           &candidates);
   }
   if (candidates.empty()) {
     return Invalid("axis {}: under the pins there is no way to compute {}",

@@ -84,12 +84,21 @@ class ShardingSolver {
     uint32_t whole;  // of the inputs read first, those given whole
   };
   using TypeIds = absl::InlinedVector<TypeId, 4>;
+  // An operand in a state: its forms, and what others cost from these.
+  struct Read {
+    TypeIds forms;
+    bool depends = false;  // its cost does, on more than the form needed
+    absl::InlinedVector<std::pair<TypeId, int64_t>, 8> ns;
+  };
+  using Reads = absl::InlinedVector<Read, 4>;
 
   absl::Status Step(int i, const CostedPlan& plan);
   void Extend(int i, const State& state, int from, const Choices& choices,
-              std::vector<Candidate>* out);
-  int64_t ReadNs(int i, const State& state, const Choice& choice,
-                 uint32_t whole);
+              absl::Span<const int64_t> result_ns, std::vector<Candidate>* out);
+  Reads ReadsOf(int i, const State& state) const;
+  int64_t ReadNs(int i, Reads& reads, const Choice& choice, uint32_t whole);
+  int64_t ReadNs(ValueId value, Read& read, TypeId need);
+  int64_t ResultNs(int i, const Choice& choice);
   State Follow(int i, const State& from, const Choice& choice, uint32_t whole,
                Back* back);
   TypeIds FormsOf(const State& state, ValueId value) const;
