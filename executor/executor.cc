@@ -5,6 +5,7 @@
 
 #include "executor/comm/agreement.h"
 #include "executor/step_runner.h"
+#include "ir/overlap.h"
 #include "ir/parser.h"
 #include "ir/shard_reader.h"
 #include "ir/support/file.h"
@@ -420,6 +421,9 @@ absl::StatusOr<Tensor> Executor::Output(std::string_view name) {
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Load(Program program) {
   ASYRA_RETURN_IF_ERROR(Verify(program));
+  // No device carries out chunk plans: an overlap is its ops, one after the
+  // other.
+  ASYRA_ASSIGN_OR_RETURN(program, InlineOverlaps(program));
   return std::make_unique<RankExecutor>(std::move(program));
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/algorithm/container.h"
 #include "ir/builder.h"
+#include "ir/support/check.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -221,6 +222,43 @@ absl::StatusOr<GroupBody> GroupBodyOf(const Body& body,
 
 namespace {
 
+// The stream of collectives over `axes`.
+StreamId StreamOf(const Program& program, const AxisList& axes,
+                  Builder* builder) {
+  auto sorted = [](AxisList list) {
+    std::sort(list.begin(), list.end());
+    return list;
+  };
+  for (const Op& op : program.ops) {
+    if (op.is_collective() &&
+        sorted(op.attrs.Get<AxisList>("axes")) == sorted(axes)) {
+      return op.stream;
+    }
+  }
+  std::string name;
+  for (AxisId axis : axes) name += program.mesh.name(axis);
+  return builder->mutable_program().Stream(name);
+}
+
+// Appends an op of a body. A collective of a scheduled program waits for its
+// operand, wherever it is, and is waited for.
+ValueId AppendPart(Op part, const Type& type, const std::string& name,
+                   StreamId collectives, Builder* builder) {
+  if (!part.is_collective() || collectives == kNoStream) {
+    return builder->Append(std::move(part), {&type, 1}, {&name, 1})[0];
+  }
+  Op wait{.def = FindOp("wait"), .stream = part.stream};
+  ASYRA_CHECK_OK(CompleteAttrs(*wait.def, &wait.attrs));
+  part.stream = collectives;
+  part.start = true;
+  Type future = type;
+  future.future = true;
+  std::string started = name + ".future";
+  wait.operands.push_back(
+      builder->Append(std::move(part), {&future, 1}, {&started, 1})[0]);
+  return builder->Append(std::move(wait), {&type, 1}, {&name, 1})[0];
+}
+
 // Appends the body of one op; `map` is from its program's values.
 absl::Status Inline(const Program& program, const Op& op, Builder* builder,
                     std::vector<ValueId>* map) {
@@ -228,6 +266,10 @@ absl::Status Inline(const Program& program, const Op& op, Builder* builder,
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<Type> types,
       OverlapTypes(body, program.OperandTypes(op), program.mesh));
+  StreamId collectives = kNoStream;
+  if (op.stream != kNoStream) {
+    collectives = StreamOf(program, AxesOf(body), builder);
+  }
   std::vector<ValueId> values;
   for (ValueId value : op.operands) values.push_back((*map)[value]);
   for (size_t i = 0; i < body.ops.size(); ++i) {
@@ -245,7 +287,8 @@ absl::Status Inline(const Program& program, const Op& op, Builder* builder,
     if (i == 0) {
       for (ValueId value : op.after) part.after.push_back((*map)[value]);
     }
-    values.push_back(builder->Append(part, {&types[made], 1}, {&name, 1})[0]);
+    values.push_back(
+        AppendPart(std::move(part), types[made], name, collectives, builder));
   }
   for (size_t r = 0; r < op.results.size(); ++r) {
     (*map)[op.results[r]] = values[body.results[r]];
@@ -259,6 +302,11 @@ absl::StatusOr<Program> InlineOverlaps(const Program& program) {
   if (absl::c_none_of(program.ops,
                       [](const Op& op) { return IsOverlap(*op.def); })) {
     return program;
+  }
+  if (program.stage == Stage::kAllocated) {
+    return Unimplemented(
+        "values inside an overlap have no memory in a program of stage "
+        "allocated: give it before its memory is planned");
   }
   Builder builder = Builder::Like(program);
   std::vector<ValueId> map(program.values.size(), kNoValue);

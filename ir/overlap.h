@@ -45,9 +45,11 @@ absl::StatusOr<GroupBody> GroupBodyOf(const Body& body,
                                       absl::Span<const Type> operands,
                                       const Mesh& mesh);
 
-// The ops of `op`'s body in its place, on its stream: collectives wait for what
-// is before them. Results keep their names, other values get those of the first
-// result with a suffix.
+// The ops of each overlap's body in its place, on its stream. In a scheduled
+// program its collectives are started on the stream of their axes, which others
+// over the same axes have, or that is called like them, and waited for at once.
+// Results keep their names, other values get those of the first result with a
+// suffix. Not of stage allocated: new values would have no memory.
 absl::StatusOr<Program> InlineOverlaps(const Program& program);
 
 }  // namespace asyra

@@ -76,22 +76,6 @@ class PlanMaker {
     return false;
   }
 
-  absl::Status CheckShape() const {
-    for (int64_t group : shape_.groups) {
-      if (group < 1) return Invalid("a group has {} chunks", group);
-    }
-    int64_t covered = absl::c_accumulate(shape_.groups, int64_t{0});
-    int64_t most = MostChunks();
-    if (covered > 0 && covered != most) {
-      return Invalid("the groups cover {} chunks, a rank computes {}", covered,
-                     most);
-    }
-    if (shape_.copy_lanes < 1) {
-      return Invalid("copy_lanes is {}, there must be one", shape_.copy_lanes);
-    }
-    return CheckRoute();
-  }
-
   absl::Status CheckRoute() const {
     bool levels = shape_.route == PlanRoute::kTwoLevels;
     if (levels && (shape_.inner < 1 || n_ % shape_.inner != 0)) {
@@ -113,6 +97,23 @@ class PlanMaker {
   }
 
  public:
+  // Errors of MakePlan.
+  absl::Status CheckShape() const {
+    for (int64_t group : shape_.groups) {
+      if (group < 1) return Invalid("a group has {} chunks", group);
+    }
+    int64_t covered = absl::c_accumulate(shape_.groups, int64_t{0});
+    int64_t most = MostChunks();
+    if (covered > 0 && covered != most) {
+      return Invalid("the groups cover {} chunks, a rank computes {}", covered,
+                     most);
+    }
+    if (shape_.copy_lanes < 1) {
+      return Invalid("copy_lanes is {}, there must be one", shape_.copy_lanes);
+    }
+    return CheckRoute();
+  }
+
   int64_t MostChunks() const {
     size_t most = 0;
     for (int level = 0; level <= *absl::c_max_element(walk_.level); ++level) {
@@ -882,6 +883,11 @@ absl::StatusOr<int64_t> ChunksOfARank(const GroupBody& body,
                                       const PlanShape& shape) {
   ASYRA_ASSIGN_OR_RETURN(PlanWalk walk, FindWalk(body, shape.parts));
   return PlanMaker(body, shape, std::move(walk)).MostChunks();
+}
+
+absl::Status CheckPlanShape(const GroupBody& body, const PlanShape& shape) {
+  ASYRA_ASSIGN_OR_RETURN(PlanWalk walk, FindWalk(body, shape.parts));
+  return PlanMaker(body, shape, std::move(walk)).CheckShape();
 }
 
 absl::StatusOr<ChunkPlan> MakePlan(const GroupBody& body,

@@ -48,6 +48,9 @@ struct PlanShape {
 absl::StatusOr<int64_t> ChunksOfARank(const GroupBody& body,
                                       const PlanShape& shape);
 
+// Whether MakePlan makes one.
+absl::Status CheckPlanShape(const GroupBody& body, const PlanShape& shape);
+
 // Errors: no factor can be walked, with the reason for the first candidate; a
 // factor that does not divide into shards and parts; groups that do not cover
 // the chunks; a route that does not fit the collectives.
