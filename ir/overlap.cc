@@ -303,12 +303,10 @@ absl::StatusOr<Program> InlineOverlaps(const Program& program) {
                       [](const Op& op) { return IsOverlap(*op.def); })) {
     return program;
   }
-  if (program.stage == Stage::kAllocated) {
-    return Unimplemented(
-        "values inside an overlap have no memory in a program of stage "
-        "allocated: give it before its memory is planned");
-  }
   Builder builder = Builder::Like(program);
+  if (program.stage == Stage::kAllocated) {
+    builder.mutable_program().stage = Stage::kScheduled;
+  }
   std::vector<ValueId> map(program.values.size(), kNoValue);
   for (const Input& input : program.inputs) {
     map[input.value] =

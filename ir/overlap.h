@@ -49,7 +49,8 @@ absl::StatusOr<GroupBody> GroupBodyOf(const Body& body,
 // program its collectives are started on the stream of their axes, which others
 // over the same axes have, or that is called like them, and waited for at once.
 // Results keep their names, other values get those of the first result with a
-// suffix. Not of stage allocated: new values would have no memory.
+// suffix. A program of stage allocated becomes one of stage scheduled: new
+// values have no memory yet.
 absl::StatusOr<Program> InlineOverlaps(const Program& program);
 
 }  // namespace asyra

@@ -37,8 +37,9 @@ struct PlanShape {
   // in each group. Empty: each alone. A group is cut where the order passes
   // from the last chunk to the first.
   std::vector<int64_t> groups = {};
-  int64_t inner = 0;   // of two levels: ranks of a host, which divide the group
-  int copy_lanes = 3;  // at most, of a rank
+  int64_t inner = 0;  // of two levels: ranks of a host, which divide the group
+  // Of a rank, at most. On one, what is needed first has the link for itself.
+  int copy_lanes = 1;
 
   friend bool operator==(const PlanShape&, const PlanShape&) = default;
 };

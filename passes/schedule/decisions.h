@@ -47,6 +47,9 @@ struct Decision {
   std::vector<std::string_view> best_of_each;
   // How many of what comes out are searched further.
   size_t kept = 0;
+  // Tried on the candidate without tiles too, in addition to everything else,
+  // and only if the options open it (ScheduleOptions::opened).
+  bool is_extra = false;
 };
 
 // In the order in which they are tried.

@@ -40,6 +40,7 @@ std::vector<PlanShape> ShapesOf(const PlanCase& c, int64_t parts) {
     for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kPull,
                             PlanRoute::kRing, PlanRoute::kTwoLevels}) {
       PlanShape shape{.order = order, .route = route, .parts = parts};
+      if (order == PlanOrder::kOwnLast) shape.copy_lanes = 3;
       if (route == PlanRoute::kTwoLevels) shape.inner = n % 2 == 0 ? n / 2 : n;
       int64_t chunks = ASYRA_VALUE(ChunksOfARank(c.Group(), shape));
       for (const auto& groups : Groupings(chunks)) {

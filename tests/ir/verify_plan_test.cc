@@ -27,7 +27,7 @@ std::vector<RightPlan> RightPlans() {
   };
   for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kPull,
                           PlanRoute::kRing, PlanRoute::kTwoLevels}) {
-    PlanShape shape{.route = route, .parts = 2, .inner = 2};
+    PlanShape shape{.route = route, .parts = 2, .inner = 2, .copy_lanes = 3};
     add(GatherMatmuls(4, 8, 1), shape);
     shape.order = PlanOrder::kOwnLast;
     add(MatmulReduce(4, 8, false), shape);
