@@ -155,6 +155,11 @@ absl::StatusOr<std::vector<Type>> OverlapTypes(const Body& body,
                                                absl::Span<const Type> operands,
                                                const Mesh& mesh) {
   ASYRA_RETURN_IF_ERROR(CheckBody(body, operands.size()));
+  for (AxisId axis : AxesOf(body)) {
+    if (axis >= 0 && axis < mesh.num_axes()) continue;
+    return Invalid("the body has mesh axis {}, there are {}", axis,
+                   mesh.num_axes());
+  }
   std::vector<Type> types(operands.begin(), operands.end());
   types.reserve(body.num_values());
   for (size_t i = 0; i < body.ops.size(); ++i) {

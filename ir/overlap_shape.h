@@ -15,12 +15,16 @@ void SetPlanShape(const PlanShape& shape, AttrMap* attrs);
 // The definitions of these attributes, defaults being PlanShape's.
 std::vector<AttrDef> PlanShapeAttrs();
 
-// The plan of an op for the group of each device: all have the same. Proven.
+// The plan of an op for the group of each device: all have the same. Proven;
+// or not again, where it is only counted or priced.
 // `operands` are distributed. Errors as those of GroupBodyOf, MakePlan and
 // VerifyPlan.
 absl::StatusOr<ChunkPlan> PlanOf(const AttrMap& attrs,
                                  absl::Span<const Type> operands,
                                  const Mesh& mesh);
+absl::StatusOr<ChunkPlan> UnprovenPlanOf(const AttrMap& attrs,
+                                         absl::Span<const Type> operands,
+                                         const Mesh& mesh);
 
 // Whether it has one, without making it: what is the user's fault.
 absl::Status CheckPlanOf(const AttrMap& attrs, absl::Span<const Type> operands,

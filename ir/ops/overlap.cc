@@ -52,19 +52,23 @@ absl::StatusOr<AxisRule> Axes(const OpCall& call) {
 // What its ops compute, and what they and the collectives read and write.
 Work WorkOver(const OpCall& call, const Mesh& mesh) {
   const Body& body = BodyIn(call.attrs);
-  auto types = OverlapTypes(body, call.operands, mesh);
+  // On one device there is nothing to communicate.
+  bool alone = mesh.num_devices() == 1;
+  auto types = alone ? OverlapShapes(body, call.operands)
+                     : OverlapTypes(body, call.operands, mesh);
   if (!types.ok()) return {};
   Work work;
   for (size_t i = 0; i < body.ops.size(); ++i) {
+    bool moves = body.ops[i].def->collective != CollectiveKind::kNone;
+    if (moves && alone) continue;
     Work part = WorkOf(BodyCall(body, i, *types).call(), mesh);
-    if (body.ops[i].def->collective == CollectiveKind::kNone) {
-      work.flops += part.flops;
-    }
+    if (!moves) work.flops += part.flops;
     work.read_bytes += part.read_bytes;
     work.write_bytes += part.write_bytes;
     work.vector_flops += part.vector_flops;
     work.matrix |= part.matrix;
   }
+  if (alone) return work;
   auto plan = PlanOf(call.attrs, call.operands, mesh);
   if (plan.ok()) {
     work.scratch_bytes = static_cast<double>(plan->workspace_bytes);

@@ -56,6 +56,7 @@ absl::Span<const Decision> Decisions() {
                     {", overlaps of sums",
                      MakePass("form_overlaps", {{"gathers", false}})}},
        .moves_ops = true,
+       .changes_ops = true,
        .tried = 1,
        .kept = 1,
        .is_extra = true},

@@ -91,6 +91,12 @@ TEST_P(Overlap, WorkIsThatOfItsOps) {
   EXPECT_EQ(work.flops, flops);
   EXPECT_GT(work.read_bytes, 0);
   EXPECT_GE(work.scratch_bytes, 0);
+  // Of the whole value on one device.
+  std::vector<Type> operands, results = program_.ResultTypes(program_.ops[0]);
+  for (const Type& type : call_.operands) operands.push_back(type.Global());
+  for (Type& type : results) type = type.Global();
+  Work whole = WorkOf({*call_.def, call_.attrs, operands, results}, Mesh());
+  EXPECT_GE(whole.flops, work.flops);
 }
 
 TEST_P(Overlap, TilesMakeTheWhole) {
