@@ -75,12 +75,18 @@ std::vector<AttrDef> PlanShapeAttrs() {
   };
 }
 
+absl::StatusOr<ChunkPlan> UnprovenPlanOf(const AttrMap& attrs,
+                                         absl::Span<const Type> operands,
+                                         const Mesh& mesh) {
+  ASYRA_ASSIGN_OR_RETURN(
+      GroupBody body, GroupBodyOf(*attrs.Get<BodyRef>("body"), operands, mesh));
+  return MakePlan(body, PlanShapeOf(attrs));
+}
+
 absl::StatusOr<ChunkPlan> PlanOf(const AttrMap& attrs,
                                  absl::Span<const Type> operands,
                                  const Mesh& mesh) {
-  ASYRA_ASSIGN_OR_RETURN(
-      GroupBody body, GroupBodyOf(*attrs.Get<BodyRef>("body"), operands, mesh));
-  ASYRA_ASSIGN_OR_RETURN(ChunkPlan plan, MakePlan(body, PlanShapeOf(attrs)));
+  ASYRA_ASSIGN_OR_RETURN(ChunkPlan plan, UnprovenPlanOf(attrs, operands, mesh));
   ASYRA_RETURN_IF_ERROR(VerifyPlan(plan));
   return plan;
 }

@@ -252,7 +252,7 @@ PlanTimes ReplayPlan(const ChunkPlan& plan, const CostModel& costs) {
 }
 
 OpCost OverlapCost(const OpCall& call, const CostModel& costs) {
-  auto plan = PlanOf(call.attrs, call.operands, costs.mesh());
+  auto plan = UnprovenPlanOf(call.attrs, call.operands, costs.mesh());
   if (!plan.ok()) return {};
   PlanTimes times = ReplayPlan(*plan, costs);
   OpCost cost;

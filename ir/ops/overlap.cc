@@ -69,7 +69,7 @@ Work WorkOver(const OpCall& call, const Mesh& mesh) {
     work.matrix |= part.matrix;
   }
   if (alone) return work;
-  auto plan = PlanOf(call.attrs, call.operands, mesh);
+  auto plan = UnprovenPlanOf(call.attrs, call.operands, mesh);
   if (plan.ok()) {
     work.scratch_bytes = static_cast<double>(plan->workspace_bytes);
   }
