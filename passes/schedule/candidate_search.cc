@@ -139,7 +139,8 @@ absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
   ASYRA_RETURN_IF_ERROR(TryJoins(&candidates, steps / kShareOfJoins));
   for (const Decision& decision : Decisions()) {
     if (!IsOpen(decision) || !decision.is_extra) continue;
-    ASYRA_RETURN_IF_ERROR(TryExtra(decision, &candidates, each));
+    ASYRA_RETURN_IF_ERROR(
+        TryExtra(decision, &candidates, steps / kShareOfJoins));
   }
   return candidates;
 }

@@ -11,7 +11,7 @@
 #include "ir/overlap_shape.h"
 #include "ir/support/status.h"
 #include "simulator/collective_cost.h"
-#include "simulator/plan_cost.h"
+#include "simulator/plan_tuner.h"
 
 namespace asyra {
 namespace {
@@ -21,7 +21,6 @@ namespace {
 constexpr double kLeastGain = 0.03;
 // Next to less computation nothing gained on two H200, whatever the plan.
 constexpr double kLeastWorkUs = 50;
-constexpr int64_t kParts[] = {1, 2, 4};
 
 // Ops that become one.
 struct Site {
@@ -350,21 +349,15 @@ class Chooser {
         (bound_us >= most_us || alone.compute_us < kLeastWorkUs)) {
       return std::nullopt;
     }
-    std::optional<AttrMap> best;
-    double best_us = 0;
-    for (int64_t parts : kParts) {
-      AttrMap attrs = {{"body", BodyRef(site.body)}};
-      if (!CompleteAttrs(Def(), &attrs).ok()) return std::nullopt;
-      SetPlanShape({.order = site.order, .parts = parts}, &attrs);
-      auto plan = PlanOf(attrs, operands, program_.mesh);
-      if (!plan.ok()) continue;
-      double us = ReplayPlan(*plan, costs_).time_us;
-      if (best.has_value() && us >= best_us) continue;
-      best = std::move(attrs);
-      best_us = us;
-    }
-    if (!options_.always && best_us >= most_us) return std::nullopt;
-    return best;
+    auto group = GroupBodyOf(site.body, operands, program_.mesh);
+    if (!group.ok()) return std::nullopt;
+    OverlapTuning tuned = TuneOverlap(*group, site.order, costs_);
+    bool gains = tuned.time_us > 0 && tuned.time_us < most_us;
+    if (tuned.time_us == 0 || (!options_.always && !gains)) return std::nullopt;
+    AttrMap attrs = {{"body", BodyRef(site.body)}};
+    if (!CompleteAttrs(Def(), &attrs).ok()) return std::nullopt;
+    SetPlanShape(tuned.shape, &attrs);
+    return attrs;
   }
 
   static const OpDef& Def() {
