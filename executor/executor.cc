@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "executor/comm/agreement.h"
 #include "executor/step_runner.h"
+#include "ir/body.h"
 #include "ir/overlap.h"
 #include "ir/parser.h"
 #include "ir/shard_reader.h"
@@ -26,7 +28,9 @@ std::string Describe(DType dtype, absl::Span<const int64_t> shape) {
 
 class RankExecutor : public Executor {
  public:
-  explicit RankExecutor(Program program) : program_(std::move(program)) {}
+  // `split` are labels of ops of which the program has the parts.
+  RankExecutor(Program program, std::vector<std::string> split)
+      : program_(std::move(program)), split_(std::move(split)) {}
 
   ~RankExecutor() override {
     // Streams finish enqueued work before memory is freed.
@@ -54,7 +58,9 @@ class RankExecutor : public Executor {
     return runner_->fallback_collectives();
   }
   std::vector<std::string> split_fusions() const override {
-    return runner_->split_fusions();
+    std::vector<std::string> all = runner_->split_fusions();
+    all.insert(all.end(), split_.begin(), split_.end());
+    return all;
   }
   MemoryUse memory() const override { return memory_use_; }
 
@@ -363,6 +369,7 @@ class RankExecutor : public Executor {
   }
 
   Program program_;
+  std::vector<std::string> split_;
   Device* device_ = nullptr;
   Communicator* world_ = nullptr;
   ExecutorOptions options_;
@@ -423,8 +430,13 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Load(Program program) {
   ASYRA_RETURN_IF_ERROR(Verify(program));
   // No device carries out chunk plans: an overlap is its ops, one after the
   // other.
+  std::set<std::string> split;
+  for (const Op& op : program.ops) {
+    if (IsOverlap(*op.def)) split.insert(OpLabel(*op.def, op.attrs));
+  }
   ASYRA_ASSIGN_OR_RETURN(program, InlineOverlaps(program));
-  return std::make_unique<RankExecutor>(std::move(program));
+  return std::make_unique<RankExecutor>(
+      std::move(program), std::vector<std::string>(split.begin(), split.end()));
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::LoadFile(

@@ -41,6 +41,9 @@ void ExpectEqualsTheInterpreter(const Program& program) {
     auto got = ASYRA_VALUE(
         RunOnCpu(program, inputs, {.executor = {.debug_memory = debug}}));
     ASSERT_EQ(got.outputs.size(), want.size());
+    EXPECT_EQ(got.split_fusions,
+              (std::vector<std::string>{"overlap(all_gather+matmul)",
+                                        "overlap(matmul+reduce_scatter)"}));
     for (size_t i = 0; i < want.size(); ++i) {
       EXPECT_TRUE(Near(got.outputs[i], want[i], 0));
     }
