@@ -117,7 +117,8 @@ class Executor {
   // since they do not connect the ranks or cannot carry it; without repetition.
   virtual std::vector<std::string> fallback_collectives() const = 0;
   // Fusions whose ops run one after the other, since the device has no kernel
-  // for all of them together; without repetition.
+  // for all of them together, and overlaps, whose plans none carries out;
+  // without repetition.
   virtual std::vector<std::string> split_fusions() const = 0;
   // Bytes that were planned and reserved.
   virtual MemoryUse memory() const = 0;

@@ -15,7 +15,9 @@ namespace asyra {
 
 class RankExecutor : public Executor {
  public:
-  explicit RankExecutor(Program program) : program_(std::move(program)) {}
+  // `split` are labels of ops of which the program has the parts.
+  RankExecutor(Program program, std::vector<std::string> split)
+      : program_(std::move(program)), split_(std::move(split)) {}
   ~RankExecutor() override;
 
   const Program& program() const override { return program_; }
@@ -30,7 +32,9 @@ class RankExecutor : public Executor {
     return runner_->fallback_collectives();
   }
   std::vector<std::string> split_fusions() const override {
-    return runner_->split_fusions();
+    std::vector<std::string> all = runner_->split_fusions();
+    all.insert(all.end(), split_.begin(), split_.end());
+    return all;
   }
   MemoryUse memory() const override { return memory_use_; }
   absl::StatusOr<MemoryUse> MeasureMemory() override;
@@ -109,6 +113,7 @@ class RankExecutor : public Executor {
   void MarkUse();
 
   Program program_;
+  std::vector<std::string> split_;
   Device* device_ = nullptr;
   Communicator* world_ = nullptr;
   ExecutorOptions options_;

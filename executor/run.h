@@ -53,7 +53,8 @@ struct RunResult {
   MemoryUse used;               // of it, as measured
   // As Executor has them.
   std::vector<std::string> fallback_ops, fallback_collectives, split_fusions;
-  std::vector<OpTime> profile;  // of one rank and the last step
+  // Of one rank and the last step; ops are those of InlineOverlaps.
+  std::vector<OpTime> profile;
 };
 
 // A program and its inputs as Interpret takes them: global tensors, one for

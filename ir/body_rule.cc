@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "ir/body.h"
+#include "ir/overlap.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -11,7 +13,10 @@ namespace {
 class Composer {
  public:
   Composer(const Body& body, absl::Span<const Type> types)
-      : body_(body), types_(types), bound_(types.size()) {}
+      : body_(body),
+        types_(types),
+        splits_(Communicates(body)),
+        bound_(types.size()) {}
 
   // `results` are values of the body.
   absl::StatusOr<AxisRule> Compose(absl::Span<const int> results) {
@@ -56,7 +61,7 @@ class Composer {
       for (FactorId id : dims[d]) mine.push_back(first + id);
       if (bound[d].empty()) {
         bound[d] = std::move(mine);
-      } else if (!mine.empty() && !Join(bound[d], mine)) {
+      } else if (!mine.empty() && !Join(Resolved(bound[d]), Resolved(mine))) {
         return Invalid(
             "dim {} of %{} of the body is bound to factors of sizes {} by one "
             "op and {} by another",
@@ -67,9 +72,33 @@ class Composer {
   }
 
   bool Join(const Dim& a, const Dim& b) {
-    if (Sizes(a) != Sizes(b)) return false;
+    if (Sizes(a) != Sizes(b)) return Split(a, b) || Split(b, a);
     for (size_t i = 0; i < a.size(); ++i) root_[Root(b[i])] = Root(a[i]);
     return true;
+  }
+
+  // One factor that another op sees as several.
+  bool Split(const Dim& one, const Dim& several) {
+    if (!splits_ || one.size() != 1 || several.size() < 2) return false;
+    int64_t product = 1;
+    for (int f : several) product *= factors_[f].size;
+    if (product != factors_[one[0]].size) return false;
+    split_[Root(one[0])] = several;
+    return true;
+  }
+
+  // With the factors into which its own were split.
+  Dim Resolved(const Dim& dim) {
+    Dim resolved;
+    for (int f : dim) {
+      auto at = split_.find(Root(f));
+      if (at == split_.end()) {
+        resolved.push_back(f);
+      } else {
+        for (int part : Resolved(at->second)) resolved.push_back(part);
+      }
+    }
+    return resolved;
   }
 
   std::string Sizes(const Dim& dim) const {
@@ -90,7 +119,7 @@ class Composer {
   absl::Status CheckDistinct(size_t value) {
     std::vector<int> seen;
     for (size_t d = 0; d < bound_[value].size(); ++d) {
-      for (int f : bound_[value][d]) {
+      for (int f : Resolved(bound_[value][d])) {
         int root = Root(f);
         if (factors_[root].size == 1) continue;
         if (std::find(seen.begin(), seen.end(), root) != seen.end()) {
@@ -119,18 +148,20 @@ class Composer {
     }
     for (int v : body_.results) {
       for (const Dim& dim : bound_[v]) {
-        for (int f : dim) given[Root(f)] = true;
+        for (int f : Resolved(dim)) given[Root(f)] = true;
       }
     }
     for (size_t f = 0; f < factors_.size(); ++f) {
-      int root = Root(static_cast<int>(f));
-      if (new_id_[root] < 0) continue;
-      Factor& factor = rule.factors[new_id_[root]];
-      // A reduction that other ops read needs all summands.
-      if (factors_[f].kind != FactorKind::kParallel || !given[root]) {
-        factor.kind = FactorKind::kWhole;
+      for (int part : Resolved({static_cast<int>(f)})) {
+        int root = Root(part);
+        if (new_id_[root] < 0) continue;
+        Factor& factor = rule.factors[new_id_[root]];
+        // A reduction that other ops read needs all summands.
+        if (factors_[f].kind != FactorKind::kParallel || !given[root]) {
+          factor.kind = FactorKind::kWhole;
+        }
+        factor.positional |= factors_[f].positional;
       }
-      factor.positional |= factors_[f].positional;
     }
     return rule;
   }
@@ -141,7 +172,7 @@ class Composer {
     OperandFactors dims;
     for (const Dim& dim : bound_[value]) {
       dims.emplace_back();
-      for (int f : dim) {
+      for (int f : Resolved(dim)) {
         int root = Root(f);
         if (new_id_[root] < 0) {
           if (rule->factors.size() > INT8_MAX) {
@@ -159,10 +190,13 @@ class Composer {
 
   const Body& body_;
   absl::Span<const Type> types_;
+  // Whether ops may see one dimension as more or fewer factors.
+  const bool splits_;
   std::vector<Dims> bound_;  // by value
   std::vector<Factor> factors_;
-  std::vector<int> root_;    // by factor
-  std::vector<int> new_id_;  // by root: in the rule, or -1
+  std::vector<int> root_;     // by factor
+  std::map<int, Dim> split_;  // by root: the factors that it is made of
+  std::vector<int> new_id_;   // by root: in the rule, or -1
   bool joint_ = true;
 };
 

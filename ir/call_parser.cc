@@ -1,6 +1,7 @@
 #include "ir/call_parser.h"
 
 #include "fmt/format.h"
+#include "ir/overlap.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -37,7 +38,7 @@ absl::StatusOr<AttrMap> CallParser::Attrs(const OpDef& def,
   Token begin = lexer_.peek();
   bool has_body = !def.attrs.empty() && def.attrs[0].kind == AttrKind::kBody;
   if (has_body) {
-    ASYRA_ASSIGN_OR_RETURN(Body body, ParseBody(operands));
+    ASYRA_ASSIGN_OR_RETURN(Body body, ParseBody(def, operands));
     attrs.Set(def.attrs[0].name, BodyRef(std::move(body)));
   }
   if (lexer_.TryPunct("{") && !lexer_.TryPunct("}")) {
@@ -51,7 +52,8 @@ absl::StatusOr<AttrMap> CallParser::Attrs(const OpDef& def,
   return attrs;
 }
 
-absl::StatusOr<Body> CallParser::ParseBody(absl::Span<const Type> operands) {
+absl::StatusOr<Body> CallParser::ParseBody(const OpDef& def,
+                                           absl::Span<const Type> operands) {
   ASYRA_RETURN_IF_ERROR(Expect("{"));
   Body body;
   body.num_operands = static_cast<int>(operands.size());
@@ -61,16 +63,18 @@ absl::StatusOr<Body> CallParser::ParseBody(absl::Span<const Type> operands) {
     names[fmt::format("{}", i)] = static_cast<int>(i);
   }
   while (!lexer_.TryWord("return")) {
-    ASYRA_RETURN_IF_ERROR(BodyStatement(&body, &types, &names));
+    ASYRA_RETURN_IF_ERROR(BodyStatement(def, &body, &types, &names));
     lexer_.TryPunct(";");
   }
   Token end = lexer_.peek();
   do {
-    ASYRA_ASSIGN_OR_RETURN(int value, BodyUse(names));
+    ASYRA_ASSIGN_OR_RETURN(int value, BodyUse(def, names));
     body.results.push_back(value);
   } while (lexer_.TryPunct(","));
   ASYRA_RETURN_IF_ERROR(Expect("}"));
-  absl::StatusOr<std::vector<Type>> made = BodyTypes(body, operands, mesh_);
+  absl::StatusOr<std::vector<Type>> made =
+      def.body_communicates ? OverlapTypes(body, operands, mesh_)
+                            : BodyTypes(body, operands, mesh_);
   if (!made.ok()) return lexer_.ErrorAt(end, MessageOf(made.status()));
   for (size_t v = operands.size(); v < made->size(); ++v) {
     if ((*made)[v] == types[v]) continue;
@@ -82,7 +86,8 @@ absl::StatusOr<Body> CallParser::ParseBody(absl::Span<const Type> operands) {
   return body;
 }
 
-absl::StatusOr<int> CallParser::BodyUse(const BodyNames& names) {
+absl::StatusOr<int> CallParser::BodyUse(const OpDef& of,
+                                        const BodyNames& names) {
   if (lexer_.peek().kind != Token::kValue) {
     return lexer_.Error("expected a value of the body, %number");
   }
@@ -90,12 +95,13 @@ absl::StatusOr<int> CallParser::BodyUse(const BodyNames& names) {
   auto found = names.find(name.text);
   if (found != names.end()) return found->second;
   return lexer_.ErrorAt(
-      name, fmt::format("%{} is no operand of the fusion, nor defined above "
-                        "in its body",
-                        name.text));
+      name, fmt::format("%{} is no operand of the {}, nor defined above in "
+                        "its body",
+                        name.text, of.name));
 }
 
-absl::Status CallParser::BodyStatement(Body* body, std::vector<Type>* types,
+absl::Status CallParser::BodyStatement(const OpDef& of, Body* body,
+                                       std::vector<Type>* types,
                                        BodyNames* names) {
   if (lexer_.peek().kind != Token::kValue) {
     return lexer_.Error("expected a statement of the body, or 'return'");
@@ -109,35 +115,38 @@ absl::Status CallParser::BodyStatement(Body* body, std::vector<Type>* types,
   Token at = lexer_.peek();
   BodyOp op;
   ASYRA_ASSIGN_OR_RETURN(op.def, OpName());
-  if (op.def->fusable == Fusable::kNo) {
+  bool communicates = of.body_communicates;
+  if (!communicates && op.def->fusable == Fusable::kNo) {
     return lexer_.ErrorAt(
         at, fmt::format("{} cannot be part of a fusion", op.def->name));
   }
   std::vector<Type> operands;
   ASYRA_RETURN_IF_ERROR(Expect("("));
   do {
-    ASYRA_ASSIGN_OR_RETURN(int value, BodyUse(*names));
+    ASYRA_ASSIGN_OR_RETURN(int value, BodyUse(of, *names));
     if (value == body->num_values()) {
       return lexer_.ErrorAt(at, fmt::format("%{} reads itself", name.text));
     }
     op.operands.push_back(value);
-    operands.push_back((*types)[value].Global());
+    operands.push_back((*types)[value]);
+    if (!communicates) operands.back() = operands.back().Global();
   } while (lexer_.TryPunct(","));
   ASYRA_RETURN_IF_ERROR(Expect(")"));
   ASYRA_ASSIGN_OR_RETURN(op.attrs, Attrs(*op.def, operands));
-  // How it is distributed follows from the whole body.
+  // How it is distributed follows from the whole body of a fusion, and from
+  // each op of an overlap.
   absl::StatusOr<std::vector<Type>> inferred =
-      InferTypes(*op.def, op.attrs, operands, Mesh());
+      InferTypes(*op.def, op.attrs, operands, communicates ? mesh_ : Mesh());
   if (!inferred.ok()) {
     return lexer_.ErrorAt(at, MessageOf(inferred.status()));
   }
   ASYRA_RETURN_IF_ERROR(Expect(":"));
   ASYRA_ASSIGN_OR_RETURN(Type type, ParseType());
-  if (type.Global() != (*inferred)[0]) {
-    return lexer_.ErrorAt(
-        at, fmt::format("%{} is {}, the definition gives {}", name.text,
-                        ToString(type.Global(), Mesh()),
-                        ToString((*inferred)[0], Mesh())));
+  Type given = communicates ? type : type.Global();
+  if (given != (*inferred)[0]) {
+    return lexer_.ErrorAt(at, fmt::format("%{} is {}, the definition gives {}",
+                                          name.text, ToString(given, mesh_),
+                                          ToString((*inferred)[0], mesh_)));
   }
   types->push_back(std::move(type));
   body->ops.push_back(std::move(op));

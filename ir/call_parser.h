@@ -32,10 +32,11 @@ class CallParser : public ValueParser {
 
   // "{%2 = add(%0, %1) : f32[8] return %2}", where a ';' may end a statement.
   // Errors of the whole body are reported at its end.
-  absl::StatusOr<Body> ParseBody(absl::Span<const Type> operands);
-  absl::Status BodyStatement(Body* body, std::vector<Type>* types,
-                             BodyNames* names);
-  absl::StatusOr<int> BodyUse(const BodyNames& names);
+  absl::StatusOr<Body> ParseBody(const OpDef& def,
+                                 absl::Span<const Type> operands);
+  absl::Status BodyStatement(const OpDef& of, Body* body,
+                             std::vector<Type>* types, BodyNames* names);
+  absl::StatusOr<int> BodyUse(const OpDef& of, const BodyNames& names);
   absl::Status ParseNamedAttr(const OpDef& def, AttrMap* attrs);
 };
 

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "fmt/format.h"
+#include "ir/overlap.h"
 #include "ir/printer.h"
 #include "ir/shard_reader.h"
 #include "ir/support/status.h"
@@ -201,7 +202,8 @@ class Machine {
 
 absl::StatusOr<std::vector<Tensor>> Interpret(const Program& program,
                                               absl::Span<const Tensor> inputs) {
-  return Machine(program).Run(inputs);
+  ASYRA_ASSIGN_OR_RETURN(Program inlined, InlineOverlaps(program));
+  return Machine(inlined).Run(inputs);
 }
 
 absl::StatusOr<std::vector<Tensor>> Evaluate(

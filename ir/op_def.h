@@ -212,6 +212,9 @@ struct OpDef {
   // A negative index counts from the end of the factor it looks up, so rows
   // must not be added there.
   bool counts_from_end = false;
+  // Its body has collectives (ir/overlap.h): all members of their groups run it
+  // together.
+  bool body_communicates = false;
 };
 
 // Computed once before the first step and kept: constants.

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "ir/body.h"
+#include "ir/overlap.h"
 #include "ir/weight_store.h"
 
 namespace asyra {
@@ -71,7 +72,8 @@ std::string PrintAttrs(const OpDef& def, const AttrMap& attrs,
 // Types are left out if the body is invalid and they are unknown.
 std::string PrintBody(const Body& body, absl::Span<const Type> operands,
                       const Mesh& mesh, const Layout& layout) {
-  auto types = BodyTypes(body, operands, mesh);
+  auto types = Communicates(body) ? OverlapTypes(body, operands, mesh)
+                                  : BodyTypes(body, operands, mesh);
   std::string text(layout.begin);
   for (size_t i = 0; i < body.ops.size(); ++i) {
     const BodyOp& op = body.ops[i];

@@ -16,6 +16,7 @@
 #include "passes/schedule/assign_streams.h"
 #include "passes/schedule/bucket.h"
 #include "passes/schedule/carry_by_copy_engine.h"
+#include "passes/schedule/form_overlaps.h"
 #include "passes/schedule/hold_collectives.h"
 #include "passes/schedule/merge_groups.h"
 #include "passes/schedule/plan_memory.h"
@@ -370,6 +371,22 @@ const std::vector<PassRecord>& Records() {
                     "take less than half of the longest",
                     std::string("none")}},
        .fn = LayOutStreamsPass},
+      {.name = "form_overlaps",
+       .summary = "a collective and the computation before or behind it as one "
+                  "op, whose pieces hide each other, where that gains",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kScheduled,
+       .options = {{"gathers", AttrKind::kBool, "before what reads them", true},
+                   {"sums", AttrKind::kBool,
+                    "reductions and exchanges behind what they move", true},
+                   {"always", AttrKind::kBool, "also where it gains nothing",
+                    false}},
+       .fn = FormOverlapsPass},
+      {.name = "split_overlaps",
+       .summary = "the ops and collectives of overlaps, one after the other",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kScheduled,
+       .fn = SplitOverlapsPass},
       {.name = "use_copy_engines",
        .summary =
            "copy engines for collectives that take hardly longer on them",

@@ -12,12 +12,6 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-// Fixed costs of a collective on copy engines: a barrier, and going from the
-// copy to one peer to the next. Fitted to small gathers in graphs on two and
-// four H200.
-constexpr double kCopyMeetingUs = 7;
-constexpr double kCopyIssueUs = 6;
-
 // Bus bandwidth of a group over the links inside a host.
 double LinkGbps(const Machine& machine, int64_t busy_gpus) {
   if (machine.p2p) return machine.link_gbps.achievable;

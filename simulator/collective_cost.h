@@ -10,6 +10,12 @@
 
 namespace asyra {
 
+// Fixed costs of a collective on copy engines: a barrier, and going from the
+// copy to one peer to the next. Fitted to small gathers in graphs on two and
+// four H200.
+inline constexpr double kCopyMeetingUs = 7;
+inline constexpr double kCopyIssueUs = 6;
+
 // The location of a group: `ranks` devices on `hosts` hosts, at least
 // `per_host` of them on each.
 struct GroupSpan {

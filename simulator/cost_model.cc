@@ -11,6 +11,7 @@
 #include "ir/support/status.h"
 #include "simulator/compute_cost.h"
 #include "simulator/packing.h"
+#include "simulator/plan_cost.h"
 #include "simulator/sharing.h"
 
 namespace asyra {
@@ -252,6 +253,11 @@ void CostModel::AddPacking(const OpCall& call, OpCost* cost) const {
 
 OpCost CostModel::Cost(const OpCall& call) const {
   if (call.def.is_view || call.def.is_wait) return {};
+  if (call.def.body_communicates) {
+    OpCost cost = OverlapCost(call, *this);
+    cost.launch_us = cost.time_us == 0 ? 0 : LaunchUs();
+    return cost;
+  }
   OpCost cost;
   if (call.def.collective != CollectiveKind::kNone) {
     cost = CollectiveCost(call.def.collective, PayloadOf(call),
@@ -273,8 +279,7 @@ OpCost CostModel::Cost(const OpCall& call) const {
   LeaveSms(std::min(1.0, static_cast<double>(SmMargin(call.attrs)) /
                              machine_.gpu.sms),
            &cost);
-  cost.launch_us =
-      options_.graph_launch ? machine_.graph_launch_us : machine_.launch_us;
+  cost.launch_us = LaunchUs();
   return cost;
 }
 

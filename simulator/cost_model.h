@@ -102,6 +102,10 @@ class CostModel {
   // `ctas` and `copy_engine` as CollectiveOptions takes them.
   OpCost CollectiveCost(CollectiveKind kind, double payload_bytes,
                         const AxisList& axes, int ctas, bool copy_engine) const;
+  double LaunchUs() const {
+    return options_.graph_launch ? machine_.graph_launch_us
+                                 : machine_.launch_us;
+  }
   double PayloadOf(const OpCall& call) const;
   // Whether copy engines carry a collective: it or the options ask for them.
   bool UsesCopyEngine(const OpCall& call) const;

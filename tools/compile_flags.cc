@@ -166,6 +166,9 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
       ->capture_default_str();
   app.add_flag("--bucket,!--no-bucket", flags->bucket,
                "merges tiles and joins collectives where that pays");
+  app.add_flag("--overlap", flags->overlap,
+               "tries collectives and what computes beside them as one op, in "
+               "pieces that hide each other; executors run it in sequence");
   app.add_flag("--join,!--no-join", flags->join,
                "joins small collectives, with --bucket");
   app.add_flag("--fuse,!--no-fuse", flags->fuse,
@@ -292,6 +295,7 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   options.schedule.scheduler = flags.scheduler;
   options.schedule.bucket = flags.bucket;
   options.schedule.join = flags.join;
+  if (flags.overlap) options.schedule.opened = {"form_overlaps"};
   options.schedule.search_steps = flags.search_steps;
   if (flags.capacity_gib >= 0) {
     options.schedule.capacity_bytes = GibBytes(flags.capacity_gib);

@@ -40,6 +40,7 @@ struct CompileFlags {
   int tiles = 0;
   std::string tile_dim = "auto", scheduler = "auto";
   bool bucket = true;
+  bool overlap = false;
   bool join = true;
   bool fuse = true;  // ops into one kernel where that pays (passes/fuse/fuse.h)
   // Which matmuls take part in it: measured, estimated or none.

@@ -20,7 +20,7 @@ struct OpTable {
           ops::AttentionOps,   ops::RotaryOps,     ops::EmbedOps,
           ops::MoeOps,         ops::RandomOps,     ops::LossOps,
           ops::OptimOps,       ops::CollectiveOps, ops::ScheduleOps,
-          ops::FusionOps}) {
+          ops::FusionOps,      ops::OverlapOps}) {
       for (OpDef& def : group()) defs.push_back(std::move(def));
     }
     for (const OpDef& def : defs) {

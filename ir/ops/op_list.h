@@ -33,6 +33,7 @@ std::vector<OpDef> OptimOps();
 std::vector<OpDef> CollectiveOps();
 std::vector<OpDef> ScheduleOps();
 std::vector<OpDef> FusionOps();
+std::vector<OpDef> OverlapOps();
 
 // Part of MoeOps.
 OpDef RouterOp();

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ir/program.h"
-#include "passes/analysis/tile_place.h"
+#include "ir/tile_place.h"
 
 namespace asyra {
 

@@ -127,11 +127,18 @@ absl::StatusOr<bool> Decide(Candidate* candidate, const Decision& decision,
                             const OrderSearchOptions& search,
                             const PassContext& context) {
   PassContext own = context;
+  // Ops that become one are so in the order that was found.
+  if (decision.changes_ops) {
+    ApplyOrder(candidate->program, candidate->found.best.order);
+  }
   // Not by the pass manager: trials are verified when the plan is repeated.
   ASYRA_ASSIGN_OR_RETURN(
       bool changed,
       setting.pass.pass->fn(candidate->program, setting.pass.options, own));
   if (!changed) return false;
+  if (decision.changes_ops) {
+    candidate->found.best.order = SerialOrder(candidate->program);
+  }
   CandidatePlan& plan = candidate->plan;
   plan.name += setting.name;
   (decision.moves_ops ? plan.structure : plan.attributes)

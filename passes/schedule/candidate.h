@@ -26,7 +26,9 @@ struct CandidatePlan {
   bool early = true;  // collectives start as early as they can
   // From the local program: its ops and their streams, then their attributes.
   Pipeline structure, attributes;
-  bool joined = false;    // some small collectives are
+  bool joined = false;  // some small collectives are
+  bool extra = false;   // by a decision that is_extra
+  bool displaces() const { return !joined && !extra; }
   std::string scheduler;  // empty: the best order found
   OrderRule rule;         // tried first by the search
 };

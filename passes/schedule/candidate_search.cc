@@ -64,6 +64,8 @@ int64_t CandidateSearch::ValueBytesOf(const Candidate& candidate) const {
 
 bool CandidateSearch::IsOpen(const Decision& decision) const {
   return !absl::c_linear_search(options_.closed, decision.pass) &&
+         (!decision.is_extra ||
+          absl::c_linear_search(options_.opened, decision.pass)) &&
          (decision.is_for == nullptr ||
           decision.is_for(context_.costs->machine()));
 }
@@ -124,17 +126,22 @@ absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
     int steps, std::vector<Candidate>* tiled) {
   size_t searched = tiled->size() + kBucketed;
   for (const Decision& decision : Decisions()) {
-    if (IsOpen(decision)) searched += decision.kept;
+    if (IsOpen(decision) && !decision.is_extra) searched += decision.kept;
   }
   int each = steps / static_cast<int>(searched);
   for (Candidate& candidate : *tiled) Improve(&candidate, each);
   std::vector<Candidate> candidates = *tiled;
   ASYRA_RETURN_IF_ERROR(MergeTiles(&candidates, steps / kStepsOfWindow, each));
   for (const Decision& decision : Decisions()) {
-    if (!IsOpen(decision)) continue;
+    if (!IsOpen(decision) || decision.is_extra) continue;
     ASYRA_RETURN_IF_ERROR(Try(decision, &candidates, each));
   }
   ASYRA_RETURN_IF_ERROR(TryJoins(&candidates, steps / kShareOfJoins));
+  for (const Decision& decision : Decisions()) {
+    if (!IsOpen(decision) || !decision.is_extra) continue;
+    ASYRA_RETURN_IF_ERROR(
+        TryExtra(decision, &candidates, steps / kShareOfJoins));
+  }
   return candidates;
 }
 
@@ -183,6 +190,35 @@ absl::Status CandidateSearch::Try(const Decision& decision,
   for (size_t i = 0; i < std::min(tried.size(), decision.kept); ++i) {
     Improve(&tried[i], steps);
     candidates->push_back(std::move(tried[i]));
+  }
+  return absl::OkStatus();
+}
+
+// On the candidate without tiles and on the best, in addition to what there is.
+absl::Status CandidateSearch::TryExtra(const Decision& decision,
+                                       std::vector<Candidate>* candidates,
+                                       int steps) {
+  std::vector<Candidate> bases;
+  if (options_.tiles <= 1) {
+    ASYRA_ASSIGN_OR_RETURN(Candidate untiled, Make(program_, PlanOf("1 tile")));
+    bases.push_back(std::move(untiled));
+    ASYRA_RETURN_IF_ERROR(AddTried(decision, &bases, steps, candidates));
+  }
+  SortCandidates(candidates);
+  size_t count = std::min(candidates->size(), decision.tried);
+  bases.assign(candidates->begin(),
+               candidates->begin() + static_cast<std::ptrdiff_t>(count));
+  return AddTried(decision, &bases, steps, candidates);
+}
+
+absl::Status CandidateSearch::AddTried(const Decision& decision,
+                                       std::vector<Candidate>* bases, int steps,
+                                       std::vector<Candidate>* candidates) {
+  size_t before = bases->size();
+  ASYRA_RETURN_IF_ERROR(Try(decision, bases, steps));
+  for (size_t i = before; i < bases->size(); ++i) {
+    (*bases)[i].plan.extra = true;
+    candidates->push_back(std::move((*bases)[i]));
   }
   return absl::OkStatus();
 }

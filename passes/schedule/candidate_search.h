@@ -68,6 +68,11 @@ class CandidateSearch {
                           int steps);
   absl::Status Try(const Decision& decision, std::vector<Candidate>* candidates,
                    int steps);
+  absl::Status TryExtra(const Decision& decision,
+                        std::vector<Candidate>* candidates, int steps);
+  // Try on `bases`; what comes out is added to `candidates`.
+  absl::Status AddTried(const Decision& decision, std::vector<Candidate>* bases,
+                        int steps, std::vector<Candidate>* candidates);
   absl::Status TryJoins(std::vector<Candidate>* candidates, int steps);
 
   const Program& program_;

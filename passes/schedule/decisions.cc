@@ -48,6 +48,18 @@ absl::Span<const Decision> Decisions() {
        .is_for = HasPersistentGemms,
        .best_of_each = {"tile", "use_copy_engines"},
        .kept = 2},
+      // Carried out by no device yet: in the simulator on request.
+      {.pass = "form_overlaps",
+       .settings = {{", overlaps", MakePass("form_overlaps")},
+                    {", overlaps of gathers",
+                     MakePass("form_overlaps", {{"sums", false}})},
+                    {", overlaps of sums",
+                     MakePass("form_overlaps", {{"gathers", false}})}},
+       .moves_ops = true,
+       .changes_ops = true,
+       .tried = 1,
+       .kept = 1,
+       .is_extra = true},
   };
   return *decisions;
 }

@@ -39,6 +39,8 @@ struct Decision {
   // Whether its pass moves ops to other streams; else it sets attributes, which
   // come after everything that changes ops.
   bool moves_ops = false;
+  // Whether it makes other ops of some; `moves_ops` is set too.
+  bool changes_ops = false;
   // Whether it can pay on a machine; null: on any.
   bool (*is_for)(const Machine& machine) = nullptr;
   // How many of the best candidates it is tried on; 0: on the best of each that
@@ -47,6 +49,9 @@ struct Decision {
   std::vector<std::string_view> best_of_each;
   // How many of what comes out are searched further.
   size_t kept = 0;
+  // Tried on the candidate without tiles too, in addition to everything else,
+  // and only if the options open it (ScheduleOptions::opened).
+  bool is_extra = false;
 };
 
 // In the order in which they are tried.

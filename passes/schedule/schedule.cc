@@ -131,7 +131,7 @@ class Scheduler {
     SortCandidates(&candidates);
     for (Candidate& candidate : candidates) {
       if (most == 0 && Best(/*joined=*/false)->found.fits) break;
-      if (most > 0 && !candidate.plan.joined) --most;
+      if (most > 0 && candidate.plan.displaces()) --most;
       ASYRA_RETURN_IF_ERROR(
           Follow(candidate.plan, std::move(candidate.remarks)));
     }
@@ -143,7 +143,7 @@ class Scheduler {
   void ImproveBest(int steps) {
     Candidate* best = Best(/*joined=*/true);
     if (best == nullptr) return;
-    if (best->plan.joined) Improve(Best(/*joined=*/false), steps);
+    if (!best->plan.displaces()) Improve(Best(/*joined=*/false), steps);
     Improve(best, steps);
   }
 
@@ -171,7 +171,7 @@ class Scheduler {
     for (Entry& entry : entries_) {
       Candidate& candidate = entry.candidate;
       if (!candidate.plan.early || !Asked(candidate.plan)) continue;
-      if (!joined && candidate.plan.joined) continue;
+      if (!joined && !candidate.plan.displaces()) continue;
       if (best == nullptr || candidate.found.BetterThan(best->found)) {
         best = &candidate;
       }

@@ -43,6 +43,8 @@ struct ScheduleOptions {
   bool join = true;  // small collectives, where tiles may be merged
   // Passes of Decisions() (decisions.h) that the search does not try.
   std::vector<std::string> closed;
+  // Those of them that it tries on request alone.
+  std::vector<std::string> opened;
   // About how many orders are simulated: as many SearchRounds as fit, at least
   // the first. The result depends on it, not on the machine that searches.
   int search_steps = kSearchSteps;

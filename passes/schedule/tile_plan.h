@@ -10,8 +10,8 @@
 #include "absl/types/span.h"
 #include "ir/dim_names.h"
 #include "ir/program.h"
+#include "ir/tile_place.h"
 #include "passes/analysis/dim_labels.h"
-#include "passes/analysis/tile_place.h"
 
 namespace asyra {
 

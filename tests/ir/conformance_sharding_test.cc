@@ -155,6 +155,7 @@ TEST(OpSet, EveryOpIsExercised) {
     EXPECT_FALSE(def->summary.empty());
     EXPECT_NE(def->infer, nullptr);
     EXPECT_NE(def->axes, nullptr);
+    if (def->body_communicates) continue;  // overlap_test.cc
     EXPECT_NE(def->reference != nullptr, def->group_reference != nullptr);
     int sharded = 0;
     for (size_t i = 0; i < def->samples.size(); ++i) {

@@ -1,4 +1,4 @@
-#include "passes/analysis/tile_place.h"
+#include "ir/tile_place.h"
 
 namespace asyra {
 

@@ -1,0 +1,141 @@
+// Ops with the collectives between them as one op, whose pieces hide the
+// communication of the others. What it computes follows from its body.
+#include "ir/overlap.h"
+
+#include "ir/ops/op_list.h"
+#include "ir/overlap_shape.h"
+#include "ir/support/status.h"
+
+namespace asyra::ops {
+namespace {
+
+using Types = std::vector<Type>;
+
+const Body& BodyIn(const AttrMap& attrs) { return *attrs.Get<BodyRef>("body"); }
+
+Types Given(const Body& body, const Types& types) {
+  Types given;
+  for (int value : body.results) given.push_back(types[value]);
+  return given;
+}
+
+absl::StatusOr<Types> Infer(const OpCall& call) {
+  const Body& body = BodyIn(call.attrs);
+  ASYRA_ASSIGN_OR_RETURN(Types types, OverlapShapes(body, call.operands));
+  // A body that binds one dimension in two ways is none.
+  ASYRA_RETURN_IF_ERROR(BodyAxisRule(body, types).status());
+  return Given(body, types);
+}
+
+absl::StatusOr<Types> OverMesh(const OpCall& call, const Mesh& mesh) {
+  const Body& body = BodyIn(call.attrs);
+  ASYRA_ASSIGN_OR_RETURN(Types types, OverlapTypes(body, call.operands, mesh));
+  ASYRA_RETURN_IF_ERROR(CheckPlanOf(call.attrs, call.operands, mesh));
+  return Given(body, types);
+}
+
+// Along which dimensions it may be tiled: a factor that some result lacks is
+// whole, since tiles would compute that result again and again.
+absl::StatusOr<AxisRule> Axes(const OpCall& call) {
+  const Body& body = BodyIn(call.attrs);
+  ASYRA_ASSIGN_OR_RETURN(Types types, OverlapShapes(body, call.operands));
+  ASYRA_ASSIGN_OR_RETURN(AxisRule rule, BodyAxisRule(body, types));
+  for (size_t f = 0; f < rule.factors.size(); ++f) {
+    for (int r = 0; r < static_cast<int>(rule.results.size()); ++r) {
+      if (!rule.IsSummedIn(static_cast<FactorId>(f), r)) continue;
+      rule.factors[f].kind = FactorKind::kWhole;
+    }
+  }
+  return rule;
+}
+
+// What its ops compute, and what they and the collectives read and write.
+Work WorkOver(const OpCall& call, const Mesh& mesh) {
+  const Body& body = BodyIn(call.attrs);
+  // On one device there is nothing to communicate.
+  bool alone = mesh.num_devices() == 1;
+  auto types = alone ? OverlapShapes(body, call.operands)
+                     : OverlapTypes(body, call.operands, mesh);
+  if (!types.ok()) return {};
+  Work work;
+  for (size_t i = 0; i < body.ops.size(); ++i) {
+    bool moves = body.ops[i].def->collective != CollectiveKind::kNone;
+    if (moves && alone) continue;
+    Work part = WorkOf(BodyCall(body, i, *types).call(), mesh);
+    if (!moves) work.flops += part.flops;
+    work.read_bytes += part.read_bytes;
+    work.write_bytes += part.write_bytes;
+    work.vector_flops += part.vector_flops;
+    work.matrix |= part.matrix;
+  }
+  if (alone) return work;
+  auto plan = UnprovenPlanOf(call.attrs, call.operands, mesh);
+  if (plan.ok()) {
+    work.scratch_bytes = static_cast<double>(plan->workspace_bytes);
+  }
+  return work;
+}
+
+// Shapes that ops repeat, where the op has these results.
+void Resize(AttrMap* attrs, absl::Span<const Type> results) {
+  Body body = BodyIn(*attrs);
+  size_t count = std::min(results.size(), body.results.size());
+  for (size_t r = 0; r < count; ++r) {
+    BodyOp& op = body.ops[body.results[r] - body.num_operands];
+    if (op.def->resize != nullptr) op.def->resize(&op.attrs, {&results[r], 1});
+  }
+  attrs->Set("body", BodyRef(std::move(body)));
+}
+
+}  // namespace
+
+std::vector<OpDef> OverlapOps() {
+  std::vector<AttrDef> attrs = {{"body", AttrKind::kBody, "what it computes"}};
+  for (AttrDef& attr : PlanShapeAttrs()) attrs.push_back(std::move(attr));
+  return {
+      {.name = "overlap",
+       .summary = "the ops and collectives of `body`, in pieces that hide each "
+                  "other's communication",
+       .operands = {{"operands", OperandDef::kVariadic}},
+       .attrs = std::move(attrs),
+       .infer = Infer,
+       .axes = Axes,
+       .distribute = OverMesh,
+       .resize = Resize,
+       .work_over = WorkOver,
+       .samples =
+           {{"overlap(f32[8@a,6], f32[6,8@a]) {"
+             "%2 = all_gather(%0) {dim=0, axes=a} : f32[8,6] "
+             "%3 = matmul(%2, %1) : f32[8,8@a] "
+             "return %3}",
+             -3, 3, "(a=2, b=2)"},
+            {"overlap(f32[8@(b,a),6], f32[6,8@a], f32[6,4]) {"
+             "%3 = all_gather(%0) {dim=0, axes=a} : f32[8@b,6] "
+             "%4 = matmul(%3, %1) : f32[8@b,8@a] "
+             "%5 = matmul(%3, %2) : f32[8@b,4] "
+             "return %4, %5, %3} {parts=2, groups=[2, 2], route=ring}",
+             -3, 3, "(a=2, b=2)"},
+            {"overlap(f32[2,8,6@a], f32[6@a,8]) {"
+             "%2 = matmul(%0, %1) : f32[2,8,8] partial(a) "
+             "%3 = reduce_scatter(%2) {dim=1, axes=a} : f32[2,8@a,8] "
+             "return %3} {order=own_last, parts=2}",
+             -3, 3, "(a=2, b=2)"},
+            {"overlap(f32[8,4@(a,b)], f32[4@(a,b),4]) {"
+             "%2 = matmul(%0, %1) : f32[8,4] partial(a,b) "
+             "%3 = all_reduce(%2) {axes=(a,b)} : f32[8,4] "
+             "return %3} {order=own_last, route=two_levels, inner=2}",
+             -3, 3, "(a=2, b=2)"},
+            {"overlap(f32[2,4@a,4,2], f32[2,4@a,2,2], f32[2,4@a,2,2]) {"
+             "%3 = all_to_all(%0) {from=1, to=2, axes=a} : f32[2,4,4@a,2] "
+             "%4 = all_to_all(%1) {from=1, to=2, axes=a} : f32[2,4,2@a,2] "
+             "%5 = all_to_all(%2) {from=1, to=2, axes=a} : f32[2,4,2@a,2] "
+             "%6 = attention(%3, %4, %5) {scale=0.5, causal=true} : "
+             "f32[2,4,4@a,2] "
+             "%7 = all_to_all(%6) {from=2, to=1, axes=a} : f32[2,4@a,4,2] "
+             "return %7} {order=alike, route=pull}",
+             -3, 3, "(a=2, b=2)"}},
+       .body_communicates = true},
+  };
+}
+
+}  // namespace asyra::ops

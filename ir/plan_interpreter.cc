@@ -1,0 +1,198 @@
+#include "ir/plan_interpreter.h"
+
+#include <cstring>
+#include <random>
+
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+class PlanMachine {
+ public:
+  PlanMachine(const ChunkPlan& plan, const RunPlanOptions& options)
+      : plan_(plan), options_(options), random_(options.seed) {
+    posted_.assign(plan.signals.size(), 0);
+  }
+
+  absl::StatusOr<std::vector<std::vector<Tensor>>> Run(
+      absl::Span<const std::vector<Tensor>> operands) {
+    MakeMemory(operands);
+    MakeQueues();
+    ASYRA_RETURN_IF_ERROR(RunSteps());
+    std::vector<std::vector<Tensor>> results(plan_.ranks);
+    for (int r = 0; r < plan_.ranks; ++r) {
+      results[r].resize(plan_.body.results.size());
+      for (size_t b = 0; b < plan_.buffers[r].size(); ++b) {
+        const PlanBuffer& buffer = plan_.buffers[r][b];
+        if (buffer.role != PlanBuffer::kResult) continue;
+        results[r][buffer.index] = Read({r, static_cast<int>(b), buffer.box});
+      }
+    }
+    return results;
+  }
+
+ private:
+  struct Queue {
+    int rank;
+    std::vector<int> steps;
+    size_t next = 0;
+  };
+
+  void MakeMemory(absl::Span<const std::vector<Tensor>> operands) {
+    memory_.resize(plan_.ranks);
+    for (int r = 0; r < plan_.ranks; ++r) {
+      // All bits set: NaN as a float.
+      workspaces_.emplace_back(plan_.workspace_bytes, std::byte{0xFF});
+    }
+    for (int r = 0; r < plan_.ranks; ++r) {
+      for (const PlanBuffer& buffer : plan_.buffers[r]) {
+        if (buffer.role == PlanBuffer::kScratch) {
+          memory_[r].push_back(workspaces_[r].data() + buffer.offset);
+          continue;
+        }
+        owned_.emplace_back(BytesOf(plan_, buffer), std::byte{0xFF});
+        if (buffer.role == PlanBuffer::kOperand) {
+          const Tensor& given = operands[r][buffer.index];
+          std::memcpy(owned_.back().data(), given.data(), given.bytes());
+        }
+        memory_[r].push_back(owned_.back().data());
+      }
+    }
+  }
+
+  void MakeQueues() {
+    for (int r = 0; r < plan_.ranks; ++r) {
+      size_t first = queues_.size();
+      size_t count = options_.queues > 0 ? options_.queues : plan_.lanes.size();
+      for (size_t q = 0; q < count; ++q) queues_.push_back({r, {}});
+      for (size_t i = 0; i < plan_.steps[r].size(); ++i) {
+        queues_[first + plan_.steps[r][i].lane % count].steps.push_back(
+            static_cast<int>(i));
+      }
+    }
+  }
+
+  absl::Status RunSteps() {
+    while (true) {
+      std::vector<Queue*> ready;
+      const Queue* stuck = nullptr;
+      for (Queue& queue : queues_) {
+        if (queue.next == queue.steps.size()) continue;
+        const PlanStep& step = plan_.steps[queue.rank][queue.steps[queue.next]];
+        bool waits =
+            step.kind == PlanStep::kWait && posted_[step.signal] < step.count;
+        if (waits) {
+          stuck = &queue;
+        } else {
+          ready.push_back(&queue);
+        }
+      }
+      if (ready.empty() && stuck == nullptr) return absl::OkStatus();
+      if (ready.empty()) {
+        return Invalid("{}: it waits for ever",
+                       Describe(plan_, stuck->rank, stuck->steps[stuck->next]));
+      }
+      Queue& queue = *ready[random_() % ready.size()];
+      int step = queue.steps[queue.next++];
+      absl::Status status = RunStep(plan_.steps[queue.rank][step]);
+      if (!status.ok()) {
+        return Annotate(status, Describe(plan_, queue.rank, step));
+      }
+    }
+  }
+
+  absl::Status RunStep(const PlanStep& step) {
+    switch (step.kind) {
+      case PlanStep::kPost:
+        ++posted_[step.signal];
+        return absl::OkStatus();
+      case PlanStep::kWait:
+        return absl::OkStatus();
+      case PlanStep::kCopy:
+        Write(step.write, Read(step.reads[0]));
+        return absl::OkStatus();
+      case PlanStep::kSum:
+        return Sum(step);
+      case PlanStep::kPiece:
+        return Piece(step);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sum(const PlanStep& step) {
+    Tensor sum(plan_.dtype(step.write), step.write.box.size);
+    std::vector<double> total(sum.num_elements(), 0);
+    for (const PlanRegion& region : step.reads) {
+      std::vector<double> part = Read(region).ToDoubles();
+      for (size_t i = 0; i < total.size(); ++i) total[i] += part[i];
+    }
+    sum.SetAll(total);
+    Write(step.write, sum);
+    return absl::OkStatus();
+  }
+
+  absl::Status Piece(const PlanStep& step) {
+    const BodyOp& op = plan_.body.ops[step.op];
+    std::vector<Tensor> operands;
+    std::vector<Type> types;
+    for (const PlanRegion& region : step.reads) {
+      operands.push_back(Read(region));
+      types.emplace_back(operands.back().dtype(), operands.back().shape());
+    }
+    Type type(plan_.dtype(step.write), step.write.box.size);
+    Tensor result(type.dtype, type.shape());
+    AttrMap attrs = PieceAttrs(op, type);
+    if (op.def->is_view) {
+      result = operands[0].Reshaped(type.shape());
+    } else if (op.def->reference == nullptr) {
+      return Unimplemented("{} has no reference", op.def->name);
+    } else {
+      ASYRA_RETURN_IF_ERROR(op.def->reference({*op.def,
+                                               attrs,
+                                               types,
+                                               {&type, 1},
+                                               operands,
+                                               absl::MakeSpan(&result, 1),
+                                               mesh_,
+                                               0}));
+    }
+    Write(step.write, result);
+    return absl::OkStatus();
+  }
+
+  Tensor Read(const PlanRegion& region) const {
+    Tensor tensor(plan_.dtype(region), region.box.size);
+    CopyBox(memory_[region.rank][region.buffer], plan_.buffer(region).box,
+            tensor.mutable_data(), region.box, region.box,
+            SizeOf(tensor.dtype()));
+    return tensor;
+  }
+  void Write(const PlanRegion& region, const Tensor& tensor) {
+    CopyBox(tensor.data(), region.box, memory_[region.rank][region.buffer],
+            plan_.buffer(region).box, region.box, SizeOf(tensor.dtype()));
+  }
+
+  const ChunkPlan& plan_;
+  const RunPlanOptions& options_;
+  std::mt19937_64 random_;
+  Mesh mesh_;
+  std::vector<std::vector<std::byte>> workspaces_, owned_;
+  std::vector<std::vector<std::byte*>> memory_;  // by rank and buffer
+  std::vector<Queue> queues_;
+  std::vector<int> posted_;  // by signal
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::vector<Tensor>>> RunPlan(
+    const ChunkPlan& plan, absl::Span<const std::vector<Tensor>> operands,
+    const RunPlanOptions& options) {
+  if (operands.size() != static_cast<size_t>(plan.ranks)) {
+    return Invalid("operands of {} ranks given, the plan has {}",
+                   operands.size(), plan.ranks);
+  }
+  return PlanMachine(plan, options).Run(operands);
+}
+
+}  // namespace asyra

@@ -1,0 +1,174 @@
+#include "ir/plan_walk.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+// The rule of all values of the body, and its candidates for the walk.
+class Walks {
+ public:
+  Walks(const GroupBody& body, AxisRule rule)
+      : body_(body), rule_(std::move(rule)) {}
+
+  absl::StatusOr<PlanWalk> Find(int64_t parts) {
+    absl::Status first = Invalid("no collective has a dimension to walk");
+    bool tried = false;
+    for (FactorId factor : Candidates()) {
+      absl::StatusOr<PlanWalk> walk = Along(factor, parts);
+      if (walk.ok()) return walk;
+      if (!tried) first = walk.status();
+      tried = true;
+    }
+    return first;
+  }
+
+ private:
+  const OperandFactors& DimsOf(int value) const { return rule_.results[value]; }
+
+  // By the first collective: the dimensions that it names, or all of an
+  // all_reduce.
+  std::vector<FactorId> Candidates() const {
+    std::vector<FactorId> found;
+    for (const BodyOp& op : body_.body.ops) {
+      if (op.def->collective == CollectiveKind::kNone) continue;
+      const OperandFactors& dims = DimsOf(op.operands[0]);
+      auto add = [&](int dim) {
+        if (!dims[dim].empty()) found.push_back(dims[dim][0]);
+      };
+      bool named = false;
+      for (const char* name : {"dim", "to", "from"}) {
+        const AttrValue* value = op.attrs.Find(name);
+        if (value == nullptr) continue;
+        named = true;
+        add(NormalizeDim(std::get<int64_t>(*value),
+                         static_cast<int>(dims.size())));
+      }
+      for (size_t d = 0; !named && d < dims.size(); ++d) {
+        add(static_cast<int>(d));
+      }
+      break;
+    }
+    return found;
+  }
+
+  absl::StatusOr<PlanWalk> Along(FactorId id, int64_t parts) const {
+    const Factor& factor = rule_.factors[id];
+    if (factor.kind != FactorKind::kParallel || factor.positional) {
+      return Invalid(
+          "the walked factor, of size {}, is {} in some op of the body",
+          factor.size, factor.positional ? "positional" : "not parallel");
+    }
+    PlanWalk walk{body_.ranks, parts, {}, {}};
+    if (factor.size % walk.chunks() != 0) {
+      return Invalid(
+          "the walked factor has size {}, which does not divide into {} shards "
+          "of {} parts",
+          factor.size, body_.ranks, parts);
+    }
+    for (int v = 0; v < body_.body.num_values(); ++v) {
+      ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(id, v));
+      walk.dim.push_back(dim);
+    }
+    FindLevels(&walk);
+    ASYRA_RETURN_IF_ERROR(CheckOps(walk));
+    return walk;
+  }
+
+  absl::StatusOr<int> DimOf(FactorId id, int value) const {
+    int found = -1;
+    const OperandFactors& dims = DimsOf(value);
+    for (size_t d = 0; d < dims.size(); ++d) {
+      for (size_t i = 0; i < dims[d].size(); ++i) {
+        if (dims[d][i] != id) continue;
+        if (i > 0 || found >= 0) {
+          return Invalid("the walked factor is not outermost in dim {} of %{}",
+                         d, value);
+        }
+        found = static_cast<int>(d);
+      }
+    }
+    return found;
+  }
+
+  void FindLevels(PlanWalk* walk) const {
+    walk->level.assign(body_.body.num_operands, 0);
+    for (const BodyOp& op : body_.body.ops) {
+      int level = 0;
+      for (int value : op.operands) {
+        level = std::max(level, walk->level[value]);
+      }
+      bool is_collective = op.def->collective != CollectiveKind::kNone;
+      walk->level.push_back(level + (is_collective ? 1 : 0));
+    }
+  }
+
+  absl::Status CheckOps(const PlanWalk& walk) const {
+    for (size_t i = 0; i < body_.body.ops.size(); ++i) {
+      int value = body_.body.num_operands + static_cast<int>(i);
+      const BodyOp& op = body_.body.ops[i];
+      if (walk.dim[value] < 0) {
+        return Invalid(
+            "op {} of the body, {}: its result has no dimension of "
+            "the walked factor",
+            i, op.def->name);
+      }
+      if (!Sums(op.def->collective)) continue;
+      const Dim& dim = body_.types[value].dims[walk.dim[value]];
+      if (op.def->collective == CollectiveKind::kAllReduce ||
+          !dim.axes.empty()) {
+        continue;
+      }
+      return Invalid(
+          "op {} of the body, {}: it does not scatter the walked "
+          "dimension, {}",
+          i, op.def->name, walk.dim[value]);
+    }
+    return absl::OkStatus();
+  }
+
+  const GroupBody& body_;
+  AxisRule rule_;
+};
+
+Box Cut(Box box, const GroupBody& body, const PlanWalk& walk, int value,
+        int64_t first, int64_t count) {
+  int dim = walk.dim[value];
+  if (dim < 0) return box;
+  int64_t unit = body.types[value].size(dim) / walk.chunks();
+  Box chunk = box;
+  chunk.start[dim] = first * unit;
+  chunk.size[dim] = count * unit;
+  return Intersection(box, chunk);
+}
+
+}  // namespace
+
+absl::StatusOr<PlanWalk> FindWalk(const GroupBody& body, int64_t parts) {
+  if (parts < 1) return Invalid("parts is {}, it must be at least 1", parts);
+  if (body.ranks < 2 || body.ranks > kMaxPlanRanks) {
+    return Invalid("the group has {} ranks, a plan has from 2 to {}",
+                   body.ranks, kMaxPlanRanks);
+  }
+  std::vector<Type> types;
+  for (const Type& type : body.types) types.push_back(type.Global());
+  ASYRA_ASSIGN_OR_RETURN(AxisRule rule, BodyValuesRule(body.body, types));
+  return Walks(body, std::move(rule)).Find(parts);
+}
+
+Box ChunkBox(const GroupBody& body, const PlanWalk& walk, int value, int rank,
+             int64_t first, int64_t count) {
+  return Cut(BoxOf(body.types[value], rank, body.ranks), body, walk, value,
+             first, count);
+}
+
+Box ChunkOfAll(const GroupBody& body, const PlanWalk& walk, int value,
+               int64_t first, int64_t count) {
+  return Cut(BoxOf(body.types[value].Global(), 0, 1), body, walk, value, first,
+             count);
+}
+
+}  // namespace asyra

@@ -1,0 +1,273 @@
+#include "simulator/plan_cost.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "ir/overlap.h"
+#include "ir/overlap_shape.h"
+
+namespace asyra {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// A lane of a rank.
+struct Lane {
+  int rank = 0;
+  std::vector<int> steps;
+  size_t next = 0;
+  bool running = false;
+  double start_us = 0;
+  // Left of the current step: a time, and then bytes over links.
+  double fixed_us = 0, bytes = 0;
+  int from = -1, to = -1;  // of bytes
+};
+
+class PlanReplay {
+ public:
+  PlanReplay(const ChunkPlan& plan, const CostModel& costs)
+      : plan_(plan),
+        costs_(costs),
+        pieces_(CostModel(costs.machine(), Mesh())),
+        seen_us_(plan.signals.size()) {
+    for (int r = 0; r < plan.ranks; ++r) {
+      size_t first = lanes_.size();
+      for (size_t l = 0; l < plan.lanes.size(); ++l) lanes_.push_back({r});
+      for (size_t i = 0; i < plan.steps[r].size(); ++i) {
+        lanes_[first + plan.steps[r][i].lane].steps.push_back(
+            static_cast<int>(i));
+      }
+    }
+    computed_us_.assign(plan.ranks, 0);
+    copied_us_ = hbm_us_ = sms_us_ = computed_us_;
+  }
+
+  PlanTimes Run() {
+    while (true) {
+      StartWhatCan();
+      double next = NextEvent();
+      if (next == kNever) break;
+      Advance(next);
+    }
+    // Other lanes begin after an event of the first, which waits for theirs.
+    times_.time_us = now_ + 2 * machine().gpu.kernel_us;
+    size_t busiest =
+        std::max_element(computed_us_.begin(), computed_us_.end()) -
+        computed_us_.begin();
+    times_.compute_us = computed_us_[busiest];
+    times_.hbm_us = hbm_us_[busiest];
+    times_.sms_us = sms_us_[busiest];
+    times_.copy_us = *std::max_element(copied_us_.begin(), copied_us_.end());
+    return std::move(times_);
+  }
+
+ private:
+  const Machine& machine() const { return costs_.machine(); }
+  double LinkBytesPerUs() const { return machine().copy_gbps.achievable * 1e3; }
+  double MemoryBytesPerUs() const {
+    return machine().gpu.hbm_gbps.achievable * 1e3;
+  }
+
+  const PlanStep& StepOf(const Lane& lane) const {
+    return plan_.steps[lane.rank][lane.steps[lane.next]];
+  }
+
+  // Posts end at once, and waits when their signal is seen.
+  void StartWhatCan() {
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (Lane& lane : lanes_) {
+        while (!lane.running && lane.next < lane.steps.size()) {
+          const PlanStep& step = StepOf(lane);
+          if (step.kind == PlanStep::kPost) {
+            Post(step.signal);
+            Finish(&lane);
+          } else if (step.kind == PlanStep::kWait) {
+            if (SeenAt(step) > now_) break;
+            Finish(&lane);
+          } else {
+            Begin(step, &lane);
+            break;
+          }
+          progress = true;
+        }
+      }
+    }
+  }
+
+  double SeenAt(const PlanStep& wait) const {
+    const std::vector<double>& seen = seen_us_[wait.signal];
+    if (static_cast<int>(seen.size()) < wait.count) return kNever;
+    return seen[wait.count - 1];
+  }
+
+  void Post(int signal) {
+    const PlanSignal& its = plan_.signals[signal];
+    seen_us_[signal].push_back(now_ + (its.from_rank == its.to_rank
+                                           ? machine().gpu.kernel_us
+                                           : kCopyMeetingUs));
+  }
+
+  void Begin(const PlanStep& step, Lane* lane) {
+    lane->running = true;
+    lane->start_us = now_;
+    lane->bytes = 0;
+    auto bytes = static_cast<double>(step.write.box.elements() *
+                                     SizeOf(plan_.dtype(step.write)));
+    if (step.kind == PlanStep::kPiece) {
+      OpCost cost = PieceCost(step);
+      lane->fixed_us = cost.time_us;
+      Compute(lane->rank, cost);
+      return;
+    }
+    if (step.kind == PlanStep::kSum) {
+      // All parts are read once, the sum is written.
+      double moved = bytes * static_cast<double>(step.reads.size() + 1);
+      OpCost cost;
+      cost.time_us = machine().gpu.kernel_us + moved / MemoryBytesPerUs();
+      cost.load[kHbm] = moved / MemoryBytesPerUs() / cost.time_us;
+      cost.load[kSms] =
+          cost.load[kHbm] * machine().gpu.hbm_sms / machine().gpu.sms;
+      lane->fixed_us = cost.time_us;
+      Compute(lane->rank, cost);
+      return;
+    }
+    lane->fixed_us = kCopyIssueUs;
+    lane->from = step.reads[0].rank;
+    lane->to = step.write.rank;
+    if (lane->from == lane->to) {
+      lane->fixed_us += 2 * bytes / MemoryBytesPerUs();
+    } else {
+      lane->bytes = bytes;
+    }
+  }
+
+  OpCost PieceCost(const PlanStep& step) {
+    const BodyOp& op = plan_.body.ops[step.op];
+    if (op.def->is_view) return {};
+    std::vector<Type> operands;
+    for (const PlanRegion& region : step.reads) {
+      operands.emplace_back(plan_.dtype(region), region.box.size);
+    }
+    Type result(plan_.dtype(step.write), step.write.box.size);
+    AttrMap attrs = PieceAttrs(op, result);
+    // Ranks compute pieces of the same size.
+    for (const Known& known : known_) {
+      if (known.op == step.op && known.operands == operands) return known.cost;
+    }
+    OpCost cost = pieces_.Cost({*op.def, attrs, operands, {&result, 1}});
+    known_.push_back({step.op, std::move(operands), cost});
+    times_.source = std::max(times_.source, cost.source);
+    return cost;
+  }
+
+  void Compute(int rank, const OpCost& cost) {
+    computed_us_[rank] += cost.time_us;
+    hbm_us_[rank] += cost.time_us * cost.load[kHbm];
+    sms_us_[rank] += cost.time_us * cost.load[kSms];
+  }
+
+  void Finish(Lane* lane) {
+    const PlanStep& step = StepOf(*lane);
+    bool works = lane->running;
+    times_.spans.push_back({lane->rank, lane->steps[lane->next],
+                            works ? lane->start_us : now_, now_});
+    if (works && step.kind == PlanStep::kCopy) {
+      copied_us_[step.reads[0].rank] += now_ - lane->start_us;
+    }
+    lane->running = false;
+    ++lane->next;
+  }
+
+  // Bytes per us of a copy that is past its issue.
+  double RateOf(const Lane& copy) const {
+    int out = 0, in = 0;
+    for (const Lane& lane : lanes_) {
+      if (!Moves(lane)) continue;
+      out += lane.from == copy.from;
+      in += lane.to == copy.to;
+    }
+    return LinkBytesPerUs() / std::max({out, in, 1});
+  }
+  static bool Moves(const Lane& lane) {
+    return lane.running && lane.fixed_us <= 0 && lane.bytes > 0;
+  }
+
+  double NextEvent() const {
+    double next = kNever;
+    for (const Lane& lane : lanes_) {
+      if (lane.running) {
+        double left = Moves(lane) ? lane.bytes / RateOf(lane) : lane.fixed_us;
+        next = std::min(next, now_ + left);
+      } else if (lane.next < lane.steps.size()) {
+        next = std::min(next, SeenAt(StepOf(lane)));
+      }
+    }
+    return next;
+  }
+
+  void Advance(double next) {
+    constexpr double kRounding = 1e-6;  // us, and bytes
+    double elapsed = next - now_;
+    std::vector<double> rates;
+    for (const Lane& lane : lanes_) {
+      rates.push_back(Moves(lane) ? RateOf(lane) : 0);
+    }
+    now_ = next;
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      Lane& lane = lanes_[i];
+      if (!lane.running) continue;
+      if (rates[i] > 0) {
+        lane.bytes -= elapsed * rates[i];
+      } else {
+        lane.fixed_us -= elapsed;
+      }
+      if (lane.fixed_us <= kRounding) lane.fixed_us = 0;
+      if (lane.bytes <= kRounding * LinkBytesPerUs()) lane.bytes = 0;
+      if (lane.fixed_us == 0 && lane.bytes == 0) Finish(&lane);
+    }
+  }
+
+  struct Known {
+    int op;
+    std::vector<Type> operands;
+    OpCost cost;
+  };
+
+  const ChunkPlan& plan_;
+  const CostModel& costs_;
+  CostModel pieces_;  // local types, on no mesh
+  std::vector<Lane> lanes_;
+  std::vector<std::vector<double>> seen_us_;  // by signal and count
+  std::vector<Known> known_;
+  std::vector<double> computed_us_, copied_us_, hbm_us_, sms_us_;  // by rank
+  double now_ = 0;
+  PlanTimes times_;
+};
+
+}  // namespace
+
+PlanTimes ReplayPlan(const ChunkPlan& plan, const CostModel& costs) {
+  return PlanReplay(plan, costs).Run();
+}
+
+OpCost OverlapCost(const OpCall& call, const CostModel& costs) {
+  auto plan = UnprovenPlanOf(call.attrs, call.operands, costs.mesh());
+  if (!plan.ok()) return {};
+  PlanTimes times = ReplayPlan(*plan, costs);
+  OpCost cost;
+  cost.is_compute = true;
+  cost.time_us = times.time_us;
+  cost.load[kHbm] = std::min(1.0, times.hbm_us / times.time_us);
+  cost.load[kSms] = std::min(1.0, times.sms_us / times.time_us);
+  cost.load[kCtaSlots] = std::min(1.0, times.compute_us / times.time_us);
+  double moving = std::min(1.0, times.copy_us / times.time_us);
+  cost.load[kLink] = cost.load[kCopyEngines] = moving;
+  cost.limit =
+      times.compute_us > times.copy_us ? OpCost::kMath : OpCost::kLinkBytes;
+  // No table has whole plans.
+  cost.source = std::max(times.source, OpCost::kExtrapolated);
+  return cost;
+}
+
+}  // namespace asyra

@@ -1,0 +1,41 @@
+// The time of a chunk plan (ir/chunk_plan.h): the lanes of all ranks replayed.
+//
+// A piece takes what the cost model says of its op at its size. A copy takes a
+// fixed time to issue, and then shares the way out of its GPU and the way into
+// the other one evenly with the copies that use them. A signal to another rank
+// is seen one meeting later, one to another lane one kernel later, and so it is
+// at the begin and the end of the lanes. Ranks begin together. Pieces and
+// copies do not slow each other down.
+#pragma once
+
+#include <vector>
+
+#include "ir/chunk_plan.h"
+#include "simulator/cost_model.h"
+
+namespace asyra {
+
+struct PlanSpan {
+  int rank = 0, step = 0;
+  double start_us = 0, end_us = 0;  // waits: until what they wait for is seen
+};
+
+struct PlanTimes {
+  double time_us = 0;  // until the last lane of the last rank ends
+  // Of the rank that computes, or copies, longest.
+  double compute_us = 0, copy_us = 0;
+  double hbm_us = 0;  // of its pieces, memory at full speed
+  double sms_us = 0;  // all SMs
+  // The least certain source among its pieces.
+  OpCost::Source source = OpCost::kMeasured;
+  std::vector<PlanSpan> spans;  // in order of their ends
+};
+
+// The plan has been verified: it ends.
+PlanTimes ReplayPlan(const ChunkPlan& plan, const CostModel& costs);
+
+// Of an overlap: computation that also uses links and copy engines. Nothing
+// that takes time where it has no plan.
+OpCost OverlapCost(const OpCall& call, const CostModel& costs);
+
+}  // namespace asyra

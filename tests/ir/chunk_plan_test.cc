@@ -1,0 +1,232 @@
+// Plans of all templates compute what the body means, in whatever order the
+// lanes run, and the verifier proves them.
+#include "ir/plan_interpreter.h"
+#include "ir/support/status.h"
+#include "ir/verify_plan.h"
+#include "tests/ir/plan_case.h"
+
+namespace asyra {
+namespace {
+
+constexpr int kInterleavings = 100;
+
+std::string Text(const PlanShape& shape) {
+  return fmt::format("order {} route {} parts {} groups [{}] inner {}",
+                     static_cast<int>(shape.order),
+                     static_cast<int>(shape.route), shape.parts,
+                     fmt::join(shape.groups, ", "), shape.inner);
+}
+
+// The sums of `groups` are `chunks`: one alone, pairs, all at once, a random
+// partition.
+std::vector<std::vector<int64_t>> Groupings(int64_t chunks) {
+  std::vector<std::vector<int64_t>> all = {{}, {chunks}};
+  if (chunks > 1) all.push_back({1, chunks - 1});
+  std::mt19937_64 random(chunks);
+  std::vector<int64_t> mixed;
+  for (int64_t left = chunks; left > 0; left -= mixed.back()) {
+    mixed.push_back(
+        1 + static_cast<int64_t>(random() % std::min(left, int64_t{3})));
+  }
+  all.push_back(mixed);
+  return all;
+}
+
+std::vector<PlanShape> ShapesOf(const PlanCase& c, int64_t parts) {
+  std::vector<PlanShape> shapes;
+  int n = c.ranks();
+  for (PlanOrder order :
+       {PlanOrder::kOwnFirst, PlanOrder::kOwnLast, PlanOrder::kAlike}) {
+    for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kPull,
+                            PlanRoute::kRing, PlanRoute::kTwoLevels}) {
+      PlanShape shape{.order = order, .route = route, .parts = parts};
+      if (order == PlanOrder::kOwnLast) shape.copy_lanes = 3;
+      if (route == PlanRoute::kTwoLevels) shape.inner = n % 2 == 0 ? n / 2 : n;
+      int64_t chunks = ASYRA_VALUE(ChunksOfARank(c.Group(), shape));
+      for (const auto& groups : Groupings(chunks)) {
+        shape.groups = groups;
+        shapes.push_back(shape);
+      }
+    }
+  }
+  return shapes;
+}
+
+// Whether the template has no such plan, as its errors say.
+bool IsRefused(const absl::Status& status) {
+  return MessageOf(status).find("goes direct or is pulled") !=
+             std::string_view::npos ||
+         MessageOf(status).find("has no groups") != std::string_view::npos;
+}
+
+// Runs all shapes of a body; returns how many there were.
+int ExpectPlansMeanTheBody(const PlanCase& c, int64_t parts) {
+  std::vector<Tensor> whole = WholeOperands(c, 5);
+  std::vector<Tensor> want = Meaning(c, whole);
+  std::vector<std::vector<Tensor>> operands = Spread(c, whole);
+  std::vector<Type> types =
+      ASYRA_VALUE(OverlapTypes(c.body, c.operands, c.mesh));
+  int plans = 0;
+  for (const PlanShape& shape : ShapesOf(c, parts)) {
+    SCOPED_TRACE(c.name + " " + Text(shape));
+    absl::StatusOr<ChunkPlan> plan = MakePlan(c.Group(), shape);
+    if (!plan.ok()) {
+      EXPECT_TRUE(IsRefused(plan.status())) << plan.status();
+      continue;
+    }
+    ++plans;
+    for (int queues : {0, 1, 2}) {
+      absl::Status verified = VerifyPlan(*plan, {.queues = queues});
+      EXPECT_TRUE(verified.ok()) << verified;
+    }
+    for (int seed = 0; seed < kInterleavings; ++seed) {
+      auto got =
+          RunPlan(*plan, operands,
+                  {.seed = static_cast<uint64_t>(seed), .queues = seed % 3});
+      EXPECT_TRUE(got.ok()) << got.status();
+      if (!got.ok()) break;
+      bool same = true;
+      for (int r = 0; r < c.ranks(); ++r) {
+        for (size_t i = 0; i < want.size(); ++i) {
+          const Type& type = types[c.body.results[i]];
+          same &= SameBytes((*got)[r][i], Shard(want[i], type, c.mesh, r));
+        }
+      }
+      EXPECT_TRUE(same) << "interleaving " << seed;
+      if (!same) break;
+    }
+    if (testing::Test::HasFailure()) break;
+  }
+  return plans;
+}
+
+class Templates : public testing::TestWithParam<std::pair<int, int64_t>> {
+ protected:
+  int n() const { return GetParam().first; }
+  int64_t parts() const { return GetParam().second; }
+  int64_t rows() const { return n() * parts() * (n() < 8 ? 2 : 1); }
+};
+
+TEST_P(Templates, OfGathers) {
+  EXPECT_GT(ExpectPlansMeanTheBody(GatherMatmuls(n(), rows()), parts()), 12);
+  EXPECT_GT(ExpectPlansMeanTheBody(GatherAndKeep(n(), rows()), parts()), 12);
+}
+
+TEST_P(Templates, OfSums) {
+  EXPECT_GT(ExpectPlansMeanTheBody(MatmulReduce(n(), rows(), false), parts()),
+            12);
+  EXPECT_GT(ExpectPlansMeanTheBody(MatmulReduce(n(), rows(), true), parts()),
+            12);
+}
+
+TEST_P(Templates, OfExchanges) {
+  EXPECT_GT(ExpectPlansMeanTheBody(MatmulExchange(n(), rows()), parts()), 6);
+  EXPECT_GT(ExpectPlansMeanTheBody(Ulysses(n(), n() * parts()), parts()), 6);
+}
+
+TEST_P(Templates, OfBothEnds) {
+  EXPECT_GT(ExpectPlansMeanTheBody(ReluGatherMatmul(n(), rows()), parts()), 12);
+  EXPECT_GT(ExpectPlansMeanTheBody(GatherMatmulScatter(n(), rows()), parts()),
+            12);
+}
+
+INSTANTIATE_TEST_SUITE_P(RanksAndParts, Templates,
+                         testing::Values(std::pair(2, 1), std::pair(2, 2),
+                                         std::pair(2, 3), std::pair(3, 1),
+                                         std::pair(3, 2), std::pair(4, 1),
+                                         std::pair(4, 2), std::pair(4, 4),
+                                         std::pair(8, 1), std::pair(8, 2)),
+                         [](const auto& info) {
+                           return fmt::format("n{}_parts{}", info.param.first,
+                                              info.param.second);
+                         });
+
+// Rounded once, from the summands' own order: the plan's meaning does not
+// depend on who is faster.
+TEST(ChunkPlan, SumsOfBf16AreTheSameInEveryOrder) {
+  PlanCase c = MatmulReduce(4, 8, true, DType::kBF16);
+  std::vector<Tensor> whole = WholeOperands(c, 3);
+  for (Tensor& tensor : whole) {
+    std::vector<double> values = tensor.ToDoubles();
+    for (double& value : values) value *= 0.37;
+    tensor = Tensor::FromDoubles(tensor.dtype(), tensor.shape(), values);
+  }
+  std::vector<std::vector<Tensor>> operands = Spread(c, whole);
+  for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kRing}) {
+    ChunkPlan plan =
+        ASYRA_VALUE(MakePlan(c.Group(), {.route = route, .parts = 2}));
+    auto first = ASYRA_VALUE(RunPlan(plan, operands));
+    for (uint64_t seed = 1; seed < 50; ++seed) {
+      auto again = ASYRA_VALUE(RunPlan(plan, operands, {.seed = seed}));
+      for (int r = 0; r < 4; ++r) {
+        EXPECT_TRUE(SameBytes(first[r][0], again[r][0]));
+        EXPECT_TRUE(SameBytes(first[0][0], again[r][0])) << "copies differ";
+      }
+    }
+  }
+}
+
+// Own rows are first where they wait for nobody, and last where others do.
+TEST(ChunkPlan, OrdersDifferByRank) {
+  PlanCase c = GatherMatmuls(4, 8, 1);
+  auto pieces = [&](PlanOrder order, int rank) {
+    ChunkPlan plan = ASYRA_VALUE(MakePlan(c.Group(), {.order = order}));
+    std::vector<int64_t> starts;
+    for (const PlanStep& step : plan.steps[rank]) {
+      if (step.kind == PlanStep::kPiece)
+        starts.push_back(step.write.box.start[0]);
+    }
+    return starts;
+  };
+  EXPECT_EQ(pieces(PlanOrder::kOwnFirst, 2),
+            (std::vector<int64_t>{4, 6, 0, 2}));
+  EXPECT_EQ(pieces(PlanOrder::kOwnLast, 2), (std::vector<int64_t>{6, 0, 2, 4}));
+  EXPECT_EQ(pieces(PlanOrder::kAlike, 2), (std::vector<int64_t>{0, 2, 4, 6}));
+}
+
+void ExpectRefused(const PlanCase& c, const PlanShape& shape,
+                   std::string_view text) {
+  absl::StatusOr<ChunkPlan> plan = MakePlan(c.Group(), shape);
+  ASSERT_FALSE(plan.ok()) << Text(shape);
+  EXPECT_NE(MessageOf(plan.status()).find(text), std::string_view::npos)
+      << plan.status();
+}
+
+TEST(ChunkPlan, WhatDoesNotDivideIsRefusedWithBothValues) {
+  PlanCase c = GatherMatmuls(3, 12);
+  ExpectRefused(c, {.parts = 3},
+                "size 12, which does not divide into 3 shards of 3 parts");
+  ExpectRefused(c, {.parts = 0}, "parts is 0");
+  ExpectRefused(c, {.parts = 2, .groups = {2, 3}},
+                "the groups cover 5 chunks, a rank computes 6");
+  ExpectRefused(c, {.groups = {0, 3}}, "a group has 0 chunks");
+  ExpectRefused(c, {.route = PlanRoute::kTwoLevels, .inner = 2},
+                "3 ranks are not hosts of 2");
+  ExpectRefused(Ulysses(2, 4), {.route = PlanRoute::kRing},
+                "goes direct or is pulled");
+  ExpectRefused(Ulysses(2, 2), {.parts = 2},
+                "size 2, which does not divide into 2 shards of 2 parts");
+}
+
+// What is not parallel along the walk cannot be cut.
+TEST(ChunkPlan, SoftmaxOverTheWalkIsRefused) {
+  PlanCase c = GatherMatmuls(2, 8, 1);
+  AttrMap attrs = {{"dim", int64_t{1}}, {"axes", AxisList{0}}};
+  c.operands = {Sharded(Type(DType::kF32, {3, 8}), 1)};
+  c.body = {1,
+            {MakeBodyOp("all_gather", {0}, attrs), MakeBodyOp("softmax", {1})},
+            {2}};
+  ExpectRefused(c, {}, "is not parallel");
+}
+
+TEST(ChunkPlan, WorkspaceIsBounded) {
+  PlanCase c = GatherMatmuls(2, 8, 1);
+  ChunkPlan plan = ASYRA_VALUE(MakePlan(c.Group(), {}));
+  // The gathered value: 8 rows of 5 floats.
+  EXPECT_EQ(plan.workspace_bytes, 256);
+  absl::Status status = VerifyPlan(plan, {.most_workspace_bytes = 100});
+  EXPECT_EQ(MessageOf(status), "the workspace has 256 bytes, 100 are allowed");
+}
+
+}  // namespace
+}  // namespace asyra

@@ -1,0 +1,193 @@
+// Bodies of overlaps, small, and what they mean: the ops run one after the
+// other on interpreted devices.
+#pragma once
+
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "ir/builder.h"
+#include "ir/interpreter.h"
+#include "ir/overlap.h"
+#include "ir/plan_templates.h"
+#include "ir/support/check.h"
+
+namespace asyra {
+
+// The mesh (g=n); AxisList{0} is the group's.
+inline Mesh GroupMesh(int ranks) {
+  return ASYRA_VALUE(Mesh::Create({{"g", ranks}}));
+}
+
+inline Type Sharded(Type type, int dim) {
+  type.dims[dim].axes = {0};
+  return type;
+}
+
+struct PlanCase {
+  std::string name;
+  Mesh mesh;
+  Body body;
+  std::vector<Type> operands;
+
+  int ranks() const { return static_cast<int>(mesh.num_devices()); }
+  GroupBody Group() const {
+    return ASYRA_VALUE(GroupBodyOf(body, operands, mesh));
+  }
+};
+
+inline BodyOp MakeBodyOp(std::string_view name, std::vector<int> operands,
+                         AttrMap attrs = {}) {
+  BodyOp op{FindOp(name), {operands.begin(), operands.end()}, std::move(attrs)};
+  ASYRA_CHECK_OK(CompleteAttrs(*op.def, &op.attrs));
+  return op;
+}
+
+inline PlanCase GatherMatmuls(int n, int64_t rows, int count = 2,
+                              DType dtype = DType::kF32) {
+  int64_t k = 5, columns = 2 * n;
+  PlanCase made{"gather", GroupMesh(n), {}, {}};
+  made.operands = {Sharded(Type(dtype, {rows, k}), 0)};
+  made.body.num_operands = 1 + count;
+  int gathered = made.body.num_operands;
+  made.body.ops.push_back(MakeBodyOp(
+      "all_gather", {0}, {{"dim", int64_t{0}}, {"axes", AxisList{0}}}));
+  for (int i = 0; i < count; ++i) {
+    made.operands.push_back(Sharded(Type(dtype, {k, columns}), 1));
+    made.body.ops.push_back(MakeBodyOp("matmul", {gathered, 1 + i}));
+    made.body.results.push_back(gathered + 1 + i);
+  }
+  return made;
+}
+
+// The gathered value is a result too.
+inline PlanCase GatherAndKeep(int n, int64_t rows) {
+  PlanCase made = GatherMatmuls(n, rows, 1);
+  made.name = "gather_and_keep";
+  made.body.results.push_back(made.body.num_operands);
+  return made;
+}
+
+// What is gathered is computed before, and kept.
+inline PlanCase ReluGatherMatmul(int n, int64_t rows) {
+  PlanCase made = GatherMatmuls(n, rows, 1);
+  made.name = "relu_gather";
+  BodyOp gather = made.body.ops[0];
+  gather.operands = {2};
+  made.body.ops = {MakeBodyOp("relu", {0}), gather,
+                   MakeBodyOp("matmul", {3, 1})};
+  made.body.results = {4, 3};
+  return made;
+}
+
+inline PlanCase MatmulReduce(int n, int64_t rows, bool all,
+                             DType dtype = DType::kF32) {
+  PlanCase made{all ? "all_reduce" : "scatter", GroupMesh(n), {}, {}};
+  made.operands = {Sharded(Type(dtype, {2, rows, 3 * n}), 2),
+                   Sharded(Type(dtype, {3 * n, 4}), 0)};
+  AttrMap attrs = {{"axes", AxisList{0}}};
+  if (!all) attrs.Set("dim", int64_t{1});
+  made.body = {2,
+               {MakeBodyOp("matmul", {0, 1}),
+                MakeBodyOp(all ? "all_reduce" : "reduce_scatter", {2}, attrs)},
+               {3}};
+  return made;
+}
+
+inline PlanCase MatmulExchange(int n, int64_t rows) {
+  PlanCase made = MatmulReduce(n, rows, true);
+  made.name = "exchange";
+  made.body = {
+      2,
+      {MakeBodyOp("matmul", {0, 1}),
+       MakeBodyOp("stack_partial", {2}, {{"axes", AxisList{0}}}),
+       MakeBodyOp(
+           "all_to_all", {3},
+           {{"from", int64_t{0}}, {"to", int64_t{2}}, {"axes", AxisList{0}}}),
+       MakeBodyOp("reduce_sum", {4}, {{"dims", Ints{0}}, {"keep", false}})},
+      {5}};
+  return made;
+}
+
+// All rows through both matmuls of an MLP.
+inline PlanCase GatherMatmulScatter(int n, int64_t rows) {
+  PlanCase made{"both", GroupMesh(n), {}, {}};
+  made.operands = {Sharded(Type(DType::kF32, {rows, 5}), 0),
+                   Sharded(Type(DType::kF32, {5, 2 * n}), 1),
+                   Sharded(Type(DType::kF32, {2 * n, 3}), 0)};
+  AttrMap attrs = {{"dim", int64_t{0}}, {"axes", AxisList{0}}};
+  made.body = {
+      3,
+      {MakeBodyOp("all_gather", {0}, attrs), MakeBodyOp("matmul", {3, 1}),
+       MakeBodyOp("relu", {4}), MakeBodyOp("matmul", {5, 2}),
+       MakeBodyOp("reduce_scatter", {6}, attrs)},
+      {7}};
+  return made;
+}
+
+// Attention between exchanges of the sequence for the heads. Two query heads
+// share a key head.
+inline PlanCase Ulysses(int n, int64_t heads) {
+  PlanCase made{"ulysses", GroupMesh(n), {}, {}};
+  Type q(DType::kF32, {1, 2 * n, 2 * heads, 2});
+  Type k(DType::kF32, {1, 2 * n, heads, 2});
+  made.operands = {Sharded(q, 1), Sharded(k, 1), Sharded(k, 1)};
+  AttrMap there = {
+      {"from", int64_t{1}}, {"to", int64_t{2}}, {"axes", AxisList{0}}};
+  AttrMap back = {
+      {"from", int64_t{2}}, {"to", int64_t{1}}, {"axes", AxisList{0}}};
+  made.body = {3,
+               {MakeBodyOp("all_to_all", {0}, there),
+                MakeBodyOp("all_to_all", {1}, there),
+                MakeBodyOp("all_to_all", {2}, there),
+                MakeBodyOp("attention", {3, 4, 5}, {{"scale", 0.5}}),
+                MakeBodyOp("all_to_all", {6}, back)},
+               {7}};
+  return made;
+}
+
+// What each rank holds of small random integers, by rank and operand.
+inline std::vector<Tensor> WholeOperands(const PlanCase& c, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Tensor> whole;
+  for (const Type& type : c.operands) {
+    Tensor tensor(type.dtype, type.shape());
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+      tensor.Set(i, static_cast<double>(random() % 7) - 3);
+    }
+    whole.push_back(std::move(tensor));
+  }
+  return whole;
+}
+
+inline std::vector<std::vector<Tensor>> Spread(const PlanCase& c,
+                                               absl::Span<const Tensor> whole) {
+  std::vector<std::vector<Tensor>> by_rank(c.ranks());
+  for (int r = 0; r < c.ranks(); ++r) {
+    for (size_t k = 0; k < whole.size(); ++k) {
+      by_rank[r].push_back(Shard(whole[k], c.operands[k], c.mesh, r));
+    }
+  }
+  return by_rank;
+}
+
+// The results of the body, whole.
+inline std::vector<Tensor> Meaning(const PlanCase& c,
+                                   absl::Span<const Tensor> whole) {
+  Builder builder(c.mesh, Stage::kLocal);
+  std::vector<ValueId> values;
+  for (const Type& type : c.operands)
+    values.push_back(builder.Input("x", type));
+  for (const BodyOp& op : c.body.ops) {
+    std::vector<ValueId> operands;
+    for (int value : op.operands) operands.push_back(values[value]);
+    values.push_back(
+        ASYRA_VALUE(builder.AddOne(op.def->name, operands, op.attrs)));
+  }
+  for (int value : c.body.results) builder.Output(values[value]);
+  return ASYRA_VALUE(Interpret(std::move(builder).Finish(), whole));
+}
+
+}  // namespace asyra

@@ -1,0 +1,92 @@
+// The price of a chunk plan: what bounds it, and what it must not promise.
+#include "simulator/plan_cost.h"
+
+#include "gtest/gtest.h"
+#include "ir/overlap_shape.h"
+#include "ir/parser.h"
+#include "ir/support/check.h"
+#include "simulator/machine.h"
+#include "tests/ir/op_case.h"
+
+namespace asyra {
+namespace {
+
+struct Priced {
+  double overlap_us, compute_us, comm_us;
+};
+
+// Gate and up of an MLP over `tp` GPUs, its rows gathered.
+Priced Gather(int64_t rows, int tp, const std::string& attrs) {
+  Mesh mesh = ASYRA_VALUE(Mesh::Create({{"a", tp}}));
+  CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), mesh);
+  auto cost = [&](const std::string& text) {
+    ParsedCall call = ASYRA_VALUE(ParseCall(text, mesh));
+    std::vector<Type> results =
+        ASYRA_VALUE(InferTypes(*call.def, call.attrs, call.operands, mesh));
+    return costs.Cost({*call.def, call.attrs, call.operands, results}).time_us;
+  };
+  std::string x = fmt::format("bf16[{}@a,4096]", rows);
+  std::string all = fmt::format("bf16[{},4096]", rows);
+  return {cost(fmt::format(
+              "overlap({}, bf16[4096,14336@a]) {{"
+              "%2 = all_gather(%0) {{dim=0, axes=a}} : {} "
+              "%3 = matmul(%2, %1) : bf16[{},14336@a] return %3}} {{{}}}",
+              x, all, rows, attrs)),
+          cost(fmt::format("matmul({}, bf16[4096,14336@a])", all)),
+          cost(fmt::format(
+              "all_gather({}) {{dim=0, axes=a, transport=copy_engine}}", x))};
+}
+
+TEST(PlanCost, LargeGathersHideBehindTheirMatmul) {
+  for (int tp : {2, 4, 8}) {
+    Priced p = Gather(8192, tp, "parts=1");
+    EXPECT_LT(p.overlap_us, 0.97 * (p.compute_us + p.comm_us)) << tp;
+    // Smaller matmuls are no faster than the one.
+    EXPECT_GT(p.overlap_us, 0.97 * std::max(p.compute_us, p.comm_us)) << tp;
+  }
+}
+
+TEST(PlanCost, SmallPiecesLose) {
+  for (int tp : {2, 4, 8}) {
+    Priced one = Gather(8192, tp, "parts=1");
+    Priced many = Gather(8192, tp, "parts=32");
+    EXPECT_GT(many.overlap_us, one.overlap_us) << tp;
+  }
+}
+
+// A few meetings and copies cost as much as there is to hide.
+TEST(PlanCost, LittleWorkGainsNothing) {
+  for (int tp : {2, 4, 8}) {
+    Priced p = Gather(256, tp, "parts=1");
+    EXPECT_GT(p.overlap_us, 0.9 * (p.compute_us + p.comm_us)) << tp;
+  }
+}
+
+// Own rows first: the order that waits for nobody is the fastest.
+TEST(PlanCost, OrderMatters) {
+  for (int tp : {2, 4, 8}) {
+    EXPECT_LT(Gather(8192, tp, "order=own_first").overlap_us,
+              Gather(8192, tp, "order=own_last").overlap_us);
+  }
+}
+
+TEST(PlanCost, ReplaysEveryStepOnce) {
+  Mesh mesh = ParseMesh("(a=2, b=2)");
+  CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), mesh);
+  for (const Sample& sample : FindOp("overlap")->samples) {
+    ParsedCall call = ASYRA_VALUE(ParseCall(sample.text, mesh));
+    ChunkPlan plan = ASYRA_VALUE(PlanOf(call.attrs, call.operands, mesh));
+    PlanTimes times = ReplayPlan(plan, costs);
+    size_t steps = 0;
+    for (const auto& of_rank : plan.steps) steps += of_rank.size();
+    EXPECT_EQ(times.spans.size(), steps);
+    for (const PlanSpan& span : times.spans) {
+      EXPECT_LE(span.start_us, span.end_us);
+      EXPECT_LE(span.end_us, times.time_us);
+    }
+    EXPECT_LE(times.compute_us, times.time_us);
+  }
+}
+
+}  // namespace
+}  // namespace asyra
