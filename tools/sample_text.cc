@@ -27,7 +27,7 @@ absl::Status SetWeights(const WeightStore& params, Program* program) {
       if (weights->Find(name) != nullptr) continue;
       return NotFound("the checkpoint has no {}", name);
     }
-    Type type = program->type(input.value);
+    const Type& type = program->type(input.value);
     if (trained->shape() != type.shape()) {
       return Invalid("{} is {} in the checkpoint, {} in the model", name,
                      ShapeToString(trained->shape()),

@@ -13,17 +13,28 @@
 namespace asyra {
 namespace {
 
+const std::map<std::string, TokenForm>& TokenForms() {
+  static const auto* const forms =
+      new std::map<std::string, TokenForm>{{"auto", TokenForm::kAuto},
+                                           {"bytes", TokenForm::kBytes},
+                                           {"u16", TokenForm::kU16},
+                                           {"u32", TokenForm::kU32}};
+  return *forms;
+}
+
 void AddDataFlags(CLI::App& app, TrainSettings* flags) {
   app.add_option("--data", flags->data,
                  "FILES of tokens, names or patterns as '*.bin': of llm.c, or "
                  "any other, whose bytes are tokens");
-  app.add_option("--tokens", flags->tokens,
-                 "how the files have them: auto, bytes, u16 or u32")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, TokenForm>{{"auto", TokenForm::kAuto},
-                                           {"bytes", TokenForm::kBytes},
-                                           {"u16", TokenForm::kU16},
-                                           {"u32", TokenForm::kU32}}));
+  app.add_option_function<std::string>(
+         "--tokens",
+         [flags](const std::string& name) {
+           flags->tokens = TokenForms().at(name);
+         },
+         "how the files have them: auto, bytes, u16 or u32")
+      ->check(CLI::IsMember(TokenForms()))
+      ->type_name("TEXT")
+      ->default_str("auto");
   app.add_flag("--shuffle,!--no-shuffle", flags->shuffle,
                "each epoch in another order, by the seed")
       ->capture_default_str();
