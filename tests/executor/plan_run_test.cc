@@ -17,7 +17,7 @@ constexpr double kJitterUs = 60;
 
 // Under a sanitizer some of the shapes, other ones for each number of ranks and
 // parts.
-constexpr size_t kEvery = kSanitized ? 4 : 1;
+constexpr size_t kEvery = kSanitized ? 6 : 1;
 
 // Each chunk alone, and some together.
 std::vector<PlanShape> ShapesOf(const PlanCase& c, int64_t parts) {

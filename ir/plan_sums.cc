@@ -1,0 +1,189 @@
+#include "ir/plan_sums.h"
+
+namespace asyra {
+
+Box PlanSums::OwnedBox(int op, int owner) const {
+  int64_t parts = b_.walk().parts;
+  return b_.ChunkOfAll(b_.ValueOf(op), owner * parts, parts);
+}
+
+int PlanSums::LandingOf(int op, int rank, int owner, RankSet summands) {
+  auto [at, added] = landing_.try_emplace({op, rank, owner, summands}, -1);
+  if (added) {
+    at->second = b_.AddBuffer(rank, {.value = b_.OperandOf(op),
+                                     .box = OwnedBox(op, owner),
+                                     .summands = summands});
+  }
+  return at->second;
+}
+
+void PlanSums::SendSummands(int op, int rank, const Box& box, bool computed) {
+  if (b_.shape().route == PlanRoute::kRing) return;
+  bool levels = b_.shape().route == PlanRoute::kTwoLevels;
+  int from = b_.BufferOf(rank, b_.OperandOf(op)), n = b_.ranks();
+  for (int k = 1; k < n; ++k) {
+    int owner = (rank + k) % n, to = owner;
+    if (levels) to = hosts_.RankAt(hosts_.Host(rank), hosts_.Seat(owner));
+    Box its = Intersection(box, OwnedBox(op, owner));
+    if (to == rank || its.elements() == 0) continue;
+    int lane = levels ? PlanHosts::kNearLane : b_.LaneBetween(rank, to);
+    b_.Copy({rank, from, computed}, to,
+            LandingOf(op, to, owner, OnlyRank(rank)), its, lane);
+  }
+}
+
+void PlanSums::AddUp(int level) {
+  for (int i = 0; i < b_.num_ops(); ++i) {
+    if (!Sums(b_.KindOf(i)) || b_.walk().level[b_.OperandOf(i)] != level) {
+      continue;
+    }
+    bool gathers = b_.KindOf(i) == CollectiveKind::kAllReduce;
+    for (int64_t p = 0; p < b_.walk().parts; ++p) {
+      AddUpPart(i, p);
+      if (gathers && b_.MovesAtOnce()) moves_.GatherSums(i, p);
+    }
+    if (gathers && !b_.MovesAtOnce()) moves_.GatherAllSums(i);
+  }
+}
+
+void PlanSums::AddUpPart(int op, int64_t part) {
+  // A ring has added already.
+  if (b_.shape().route == PlanRoute::kRing) return;
+  if (b_.shape().route == PlanRoute::kTwoLevels) return SumsOfHosts(op, part);
+  int value = b_.ValueOf(op);
+  for (int r = 0; r < b_.ranks(); ++r) {
+    std::vector<int> buffers;
+    for (int s = 0; s < b_.ranks(); ++s) {
+      buffers.push_back(s == r ? b_.BufferOf(r, b_.OperandOf(op))
+                               : LandingOf(op, r, r, OnlyRank(s)));
+    }
+    b_.AddSum(r, buffers, b_.BufferOf(r, value), b_.OwnChunk(value, r, part));
+  }
+}
+
+// Each host adds up its ranks' summands, then the owner those of the hosts.
+void PlanSums::SumsOfHosts(int op, int64_t part) {
+  int hosts = hosts_.hosts;
+  for (int k = 1; k <= hosts; ++k) {
+    for (int r = 0; r < b_.ranks(); ++r) {
+      int host = (hosts_.Host(r) + k) % hosts;
+      SumInHost(op, part, r, hosts_.RankAt(host, hosts_.Seat(r)));
+    }
+  }
+  for (int r = 0; hosts > 1 && r < b_.ranks(); ++r) SumOverHosts(op, part, r);
+}
+
+void PlanSums::SumInHost(int op, int64_t part, int rank, int owner) {
+  int value = b_.OperandOf(op), host = hosts_.Host(rank);
+  Box box = b_.OwnChunk(b_.ValueOf(op), owner, part);
+  std::vector<int> buffers;
+  for (int j = 0; j < hosts_.inner; ++j) {
+    int s = hosts_.RankAt(host, j);
+    buffers.push_back(s == rank ? b_.BufferOf(rank, value)
+                                : LandingOf(op, rank, owner, OnlyRank(s)));
+  }
+  int host_sum = buffers[0];
+  if (hosts_.inner > 1) {
+    host_sum = LandingOf(op, rank, owner, hosts_.Members(host));
+    if (hosts_.hosts == 1) host_sum = b_.BufferOf(rank, b_.ValueOf(op));
+    b_.AddSum(rank, buffers, host_sum, box);
+  }
+  if (owner == rank) return;
+  b_.Copy({rank, host_sum, true}, owner,
+          LandingOf(op, owner, owner, hosts_.Members(host)), box,
+          PlanHosts::kFarLane);
+}
+
+void PlanSums::SumOverHosts(int op, int64_t part, int rank) {
+  int value = b_.ValueOf(op);
+  std::vector<int> buffers;
+  for (int host = 0; host < hosts_.hosts; ++host) {
+    bool own_summand = host == hosts_.Host(rank) && hosts_.inner == 1;
+    buffers.push_back(own_summand
+                          ? b_.BufferOf(rank, b_.OperandOf(op))
+                          : LandingOf(op, rank, rank, hosts_.Members(host)));
+  }
+  b_.AddSum(rank, buffers, b_.BufferOf(rank, value),
+            b_.OwnChunk(value, rank, part));
+}
+
+int PlanSums::RingSumOf(int level) const {
+  if (b_.shape().route != PlanRoute::kRing) return -1;
+  for (int i = 0; i < b_.num_ops(); ++i) {
+    if (Sums(b_.KindOf(i)) && b_.walk().level[b_.OperandOf(i)] == level) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+void PlanSums::RingOfSums(
+    int op, const std::function<void(int rank, int64_t chunk)>& piece) {
+  int n = b_.ranks();
+  std::vector<RingHop> previous(n);
+  for (int hop = 0; hop < n; ++hop) {
+    std::vector<RingHop> next(n);
+    for (int64_t p = 0; p < b_.walk().parts; ++p) {
+      for (int r = 0; r < n; ++r) {
+        int64_t shard = (r + 2 * n - 1 - hop) % n;
+        int64_t chunk = shard * b_.walk().parts + p;
+        piece(r, chunk);
+        Box box = b_.ChunkOfAll(b_.ValueOf(op), chunk, 1);
+        int have = b_.BufferOf(r, b_.OperandOf(op));
+        if (hop > 0) {
+          have = AddToRing(op, r, hop, box, previous[r], &next[r].acks);
+        }
+        if (hop + 1 == n) continue;
+        int to = (r + 1) % n;
+        int landing = RingLanding(op, to, hop, shard, p);
+        // Acknowledged by `to` when it went on from the hop before the last.
+        if (hop >= 2) b_.Wait(r, 1, previous[to].acks[p]);
+        b_.Copy({r, have, true}, to, landing, box, 1);
+        next[to].landings.push_back(landing);
+      }
+    }
+    previous = std::move(next);
+  }
+}
+
+int PlanSums::AddToRing(int op, int rank, int hop, const Box& box,
+                        const RingHop& came, std::vector<Mark>* acks) {
+  int value = b_.OperandOf(op), n = b_.ranks();
+  int landing = -1;
+  for (int buffer : came.landings) {
+    if (b_.buffer(rank, buffer).box == box) landing = buffer;
+  }
+  RankSet summands = b_.buffer(rank, landing).summands | OnlyRank(rank);
+  int to = b_.BufferOf(rank, b_.ValueOf(op));
+  if (hop + 1 < n) {
+    to = b_.AddBuffer(rank, {.value = value, .box = box, .summands = summands});
+  }
+  b_.AddSum(rank, {landing, b_.BufferOf(rank, value)}, to, box);
+  // Only what lands there again waits for it.
+  Mark ack;
+  if (hop + 2 < n) {
+    ack = b_.Post(rank, PlanBuilder::kComputeLane, (rank + n - 1) % n, 1,
+                  PlanBuilder::kAck);
+  }
+  acks->push_back(ack);
+  return to;
+}
+
+int PlanSums::RingLanding(int op, int rank, int hop, int64_t shard,
+                          int64_t part) {
+  RankSet summands = 0;
+  for (int k = 0; k <= hop; ++k) {
+    summands |= OnlyRank(static_cast<int>((shard + 1 + k) % b_.ranks()));
+  }
+  PlanBuffer buffer{
+      .value = b_.OperandOf(op),
+      .box = b_.OwnChunk(b_.ValueOf(op), static_cast<int>(shard), part),
+      .summands = summands};
+  auto [at, added] = slot_.try_emplace({op, rank, hop % 2, part}, 0);
+  if (!added) buffer.offset = at->second;
+  int made = b_.AddBuffer(rank, buffer);
+  at->second = b_.buffer(rank, made).offset;
+  return made;
+}
+
+}  // namespace asyra

@@ -1,0 +1,66 @@
+// The collectives of a chunk plan that add: each shard of the sum is added up
+// by the rank that keeps it, and of an all_reduce sent back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "ir/plan_builder.h"
+#include "ir/plan_moves.h"
+
+namespace asyra {
+
+class PlanSums {
+ public:
+  // Both outlive it.
+  PlanSums(PlanBuilder& builder, PlanMoves& moves)
+      : b_(builder), moves_(moves), hosts_(builder) {}
+
+  // A piece's parts, each to the rank that adds it up: that which keeps it, or
+  // over two levels its neighbour on this host.
+  void SendSummands(int op, int rank, const Box& box, bool computed);
+  // Adds up what collectives move of values of `level`.
+  void AddUp(int level);
+
+  // The collective that adds up what pieces of `level` make, in a ring; -1.
+  int RingSumOf(int level) const;
+  // Its pieces, `piece` being called for each rank and chunk, and its sums.
+  // Shard s begins at rank s + 1; each rank adds its summand and passes the sum
+  // on. What comes lands in two places by turns: before the third comes, the
+  // receiver has acknowledged that it has read the first.
+  void RingOfSums(int op,
+                  const std::function<void(int rank, int64_t chunk)>& piece);
+
+ private:
+  using Mark = PlanBuilder::Mark;
+  // What came to a rank in one hop, and its acknowledgements in it, by part.
+  struct RingHop {
+    std::vector<int> landings;
+    std::vector<Mark> acks;
+  };
+
+  // The chunks whose sum rank `owner` computes, of the operand of `op`.
+  Box OwnedBox(int op, int owner) const;
+  // Where `rank` has the sum of `summands` of what `owner` sums up.
+  int LandingOf(int op, int rank, int owner, RankSet summands);
+  void AddUpPart(int op, int64_t part);
+  void SumsOfHosts(int op, int64_t part);
+  void SumInHost(int op, int64_t part, int rank, int owner);
+  void SumOverHosts(int op, int64_t part, int rank);
+  // Gives the buffer of the sum, and the acknowledgement in `acks`.
+  int AddToRing(int op, int rank, int hop, const Box& box, const RingHop& came,
+                std::vector<Mark>* acks);
+  int RingLanding(int op, int rank, int hop, int64_t shard, int64_t part);
+
+  PlanBuilder& b_;
+  PlanMoves& moves_;
+  PlanHosts hosts_;
+  std::map<std::tuple<int, int, int, RankSet>, int> landing_;
+  // Bytes into the workspace, by op, rank, turn and part.
+  std::map<std::tuple<int, int, int, int64_t>, int64_t> slot_;
+};
+
+}  // namespace asyra
