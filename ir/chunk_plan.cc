@@ -151,10 +151,13 @@ std::string Describe(const ChunkPlan& plan, int rank, int step) {
     return fmt::format("signal {} of rank {} to rank {}", s.count,
                        its.from_rank, its.to_rank);
   };
+  bool has_op = s.op >= 0 && s.op < static_cast<int>(plan.body.ops.size());
   switch (s.kind) {
     case PlanStep::kPiece:
-      return text + fmt::format("{} of {}", plan.body.ops[s.op].def->name,
-                                region(s.write));
+      return text +
+             fmt::format("{} of {}",
+                         has_op ? plan.body.ops[s.op].def->name : "no op",
+                         region(s.write));
     case PlanStep::kCopy:
       return text +
              fmt::format("copy {} to {}", region(s.reads[0]), region(s.write));

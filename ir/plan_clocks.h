@@ -1,0 +1,68 @@
+// Which steps of a chunk plan come before which, whatever the speed of its
+// lanes: vector clocks over lanes and signals. Part of ir/verify_plan.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ir/chunk_plan.h"
+
+namespace asyra {
+
+class PlanClocks {
+ public:
+  // Of a plan whose steps name lanes and signals that are there. `queues` as
+  // VerifyPlanOptions has it.
+  PlanClocks(const ChunkPlan& plan, int queues);
+
+  // To be called first. Errors: counts of a signal that are not in order, waits
+  // without a post, posts that nobody waits for, a deadlock.
+  absl::Status Find();
+
+  // Steps of all ranks by number.
+  int size() const { return static_cast<int>(nodes_.size()); }
+  int RankOf(int node) const { return nodes_[node].rank; }
+  const PlanStep& StepOf(int node) const {
+    return plan_.steps[nodes_[node].rank][nodes_[node].step];
+  }
+  std::string Name(int node) const {
+    return Describe(plan_, nodes_[node].rank, nodes_[node].step);
+  }
+  // The error with the step before it.
+  absl::Status At(int node, const absl::Status& status) const;
+
+  bool Before(int a, int b) const {
+    return a != b && clock_[b][Slot(a)] >= position_[a];
+  }
+  // The op of the rank has begun before the step.
+  bool BegunBefore(int rank, int node) const;
+  // It ends only after the step.
+  bool EndsAfter(int rank, int node) const;
+
+ private:
+  struct StepId {
+    int rank = 0;
+    int step = 0;
+  };
+
+  absl::Status CheckCounts();
+  absl::Status FindOrder();
+  bool CanRun(int node, const std::vector<bool>& done) const;
+  void Run(int node);
+  int QueueOf(int lane) const { return queues_ > 0 ? lane % queues_ : lane; }
+  int num_lanes() const { return static_cast<int>(plan_.lanes.size()); }
+  int Slot(int node) const {
+    return nodes_[node].rank * num_lanes() + StepOf(node).lane;
+  }
+
+  const ChunkPlan& plan_;
+  const int queues_;
+  std::vector<StepId> nodes_;
+  std::vector<std::vector<int>> post_of_;   // by signal, nodes by count
+  std::vector<std::vector<int>> clock_;     // by node and slot
+  std::vector<int> position_;               // by node, on its lane, from 1
+  std::vector<int> passed_, last_of_lane_;  // by slot, while they run
+};
+
+}  // namespace asyra
