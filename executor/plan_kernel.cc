@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "executor/comm/plan_link.h"
 #include "ir/overlap.h"
 #include "ir/overlap_shape.h"
 #include "ir/support/round_up.h"

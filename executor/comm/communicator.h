@@ -11,11 +11,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "executor/comm/plan_link.h"
 #include "executor/kernel.h"
-#include "ir/support/status.h"
 
 namespace asyra {
+
+struct PlanUse;
+class PlanLink;
 
 // One use of a collective op by this rank; several operands move at once.
 struct CollectiveUse {
@@ -63,12 +64,10 @@ class Communicator {
   // Whether its ranks carry out chunk plans (ir/chunk_plan.h) of overlaps: they
   // reach each other's memory. The same on all ranks.
   virtual bool CarriesPlans() const { return false; }
-  // Only where it carries them. Waits for no other rank.
+  // This rank's end of a plan (executor/comm/plan_link.h), only where it
+  // carries them. Waits for no other rank.
   virtual absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
-      const PlanUse& use) {
-    return Unimplemented("{}: {} carries out no chunk plans", use.label,
-                         name());
-  }
+      const PlanUse& use);
 
   // This rank begins a step.
   virtual void BeginStep() {}

@@ -1,0 +1,77 @@
+#include "passes/schedule/overlap_choice.h"
+
+#include <algorithm>
+
+#include "ir/copy_engine.h"
+#include "ir/overlap.h"
+#include "ir/overlap_shape.h"
+#include "simulator/collective_cost.h"
+#include "simulator/plan_tuner.h"
+
+namespace asyra {
+namespace {
+
+// An overlap must be faster alone by this share, and no less than some signals
+// cost, or nothing is left of it beside other ops.
+constexpr double kLeastGain = 0.03;
+// Next to less computation nothing gained on two H200, whatever the plan.
+constexpr double kLeastWorkUs = 50;
+
+}  // namespace
+
+std::optional<AttrMap> OverlapChoice::Choose(const OverlapSite& site) {
+  std::vector<Type> operands;
+  for (ValueId value : site.operands) operands.push_back(program_.type(value));
+  for (const Known& known : known_) {
+    if (known.body == site.body && known.operands == operands) {
+      return known.attrs;
+    }
+  }
+  std::optional<AttrMap> attrs = Best(site, operands);
+  known_.push_back({site.body, std::move(operands), attrs});
+  return attrs;
+}
+
+OverlapChoice::Alone OverlapChoice::AloneOf(
+    const OverlapSite& site, absl::Span<const Type> operands) const {
+  Alone alone;
+  auto types = OverlapTypes(site.body, operands, program_.mesh);
+  if (!types.ok()) return alone;
+  for (size_t i = 0; i < site.body.ops.size(); ++i) {
+    BodyCall use(site.body, i, *types);
+    double us = costs_.Cost(use.call()).time_us;
+    if (site.body.ops[i].def->collective == CollectiveKind::kNone) {
+      alone.compute_us += us;
+      continue;
+    }
+    AttrMap copied = site.body.ops[i].attrs;
+    AskForCopyEngine(true, &copied);
+    const OpCall& call = use.call();
+    double copied_us =
+        costs_.Cost({call.def, copied, call.operands, call.results}).time_us;
+    alone.comm_us += std::min(us, copied_us);
+  }
+  return alone;
+}
+
+std::optional<AttrMap> OverlapChoice::Best(
+    const OverlapSite& site, absl::Span<const Type> operands) const {
+  Alone alone = AloneOf(site, operands);
+  double most_us = (1 - kLeastGain) * (alone.compute_us + alone.comm_us);
+  // No plan is faster than this.
+  double bound_us = std::max(alone.compute_us, kCopyMeetingUs + kCopyIssueUs);
+  if (!always_ && (bound_us >= most_us || alone.compute_us < kLeastWorkUs)) {
+    return std::nullopt;
+  }
+  auto group = GroupBodyOf(site.body, operands, program_.mesh);
+  if (!group.ok()) return std::nullopt;
+  OverlapTuning tuned = TuneOverlap(*group, site.order, costs_);
+  bool gains = tuned.time_us > 0 && tuned.time_us < most_us;
+  if (tuned.time_us == 0 || (!always_ && !gains)) return std::nullopt;
+  AttrMap attrs = {{"body", BodyRef(site.body)}};
+  if (!CompleteAttrs(*FindOp("overlap"), &attrs).ok()) return std::nullopt;
+  SetPlanShape(tuned.shape, &attrs);
+  return attrs;
+}
+
+}  // namespace asyra
