@@ -92,6 +92,9 @@ class Device {
                     Stream& stream) = 0;
   virtual void Fill(void* to, uint8_t byte, int64_t bytes, Stream& stream) = 0;
 
+  // Kernels take operands and results within a value where they begin at
+  // multiples of this.
+  virtual int64_t part_alignment() const { return 1; }
   // The kernel of an op that is no collective and no view. Unimplemented where
   // the device cannot compute it.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(

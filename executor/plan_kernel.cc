@@ -165,7 +165,12 @@ class PlanKernel : public Kernel {
   Places DensePlaces(const PlanStep& step) const {
     Places places;
     auto place = [&](const PlanRegion& region) -> int64_t {
-      if (IsContiguous(region.box, plan_.buffer(region).box)) return -1;
+      const Box& box = plan_.buffer(region).box;
+      int64_t begin = FirstElement(region.box, box) * ElementBytes(region);
+      if (IsContiguous(region.box, box) &&
+          begin % device_.part_alignment() == 0) {
+        return -1;
+      }
       int64_t at = places.bytes;
       places.bytes += RoundUp(TypeOf(region).bytes(), kWorkspaceAlignment);
       return at;

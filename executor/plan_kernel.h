@@ -4,8 +4,9 @@
 // ranks is the communicator's (executor/comm/plan_link.h).
 //
 // The lane that computes is the stream that the kernel is launched on; the
-// others are Kernel::lanes(). A box that is not dense where it is, is copied to
-// the workspace to be computed, or from there afterwards.
+// others are Kernel::lanes(). A box that is not dense where it is, or begins
+// where the device's kernels take none, is copied to the workspace to be
+// computed, or from there afterwards.
 #pragma once
 
 #include <cstdint>

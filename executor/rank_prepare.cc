@@ -84,10 +84,14 @@ absl::Status RankExecutor::CheckSize() const {
 }
 
 absl::Status RankExecutor::SplitOverlaps() {
-  if (world_ != nullptr && world_->CarriesPlans()) return absl::OkStatus();
   std::set<std::string> split;
   for (const Op& op : program_.ops) {
     if (IsOverlap(*op.def)) split.insert(OpLabel(*op.def, op.attrs));
+  }
+  if (split.empty()) return absl::OkStatus();
+  if (world_ != nullptr) {
+    ASYRA_ASSIGN_OR_RETURN(bool carries, world_->CarriesPlans());
+    if (carries) return absl::OkStatus();
   }
   split_.assign(split.begin(), split.end());
   ASYRA_ASSIGN_OR_RETURN(program_, InlineOverlaps(program_));

@@ -101,6 +101,27 @@ absl::Status PlanClocks::FindOrder() {
   return absl::OkStatus();
 }
 
+// Where a device keeps a signal as a flag that is set and cleared: the poster
+// ends its op only after the wait, or posts only when the rank that waits has
+// begun the next step, after the wait of this one.
+absl::Status PlanClocks::CheckRepeats() const {
+  std::vector<int> before(plan_.signals.size(), 0);
+  for (int n = 0; n < size(); ++n) {
+    const PlanStep& step = StepOf(n);
+    if (step.kind != PlanStep::kWait) continue;
+    const PlanSignal& signal = plan_.signals[step.signal];
+    for (int& count = before[step.signal]; count < step.count; ++count) {
+      int post = post_of_[step.signal][count];
+      if (EndsAfter(signal.from_rank, n) || BegunBefore(signal.to_rank, post)) {
+        continue;
+      }
+      return At(n,
+                Invalid("rank {} may post it again before", signal.from_rank));
+    }
+  }
+  return absl::OkStatus();
+}
+
 bool PlanClocks::CanRun(int node, const std::vector<bool>& done) const {
   const PlanStep& step = StepOf(node);
   return step.kind != PlanStep::kWait ||

@@ -19,6 +19,9 @@ class PlanClocks {
   // To be called first. Errors: counts of a signal that are not in order, waits
   // without a post, posts that nobody waits for, a deadlock.
   absl::Status Find();
+  // Error: a signal that the next step of the program may post before this one
+  // has waited for it.
+  absl::Status CheckRepeats() const;
 
   // Steps of all ranks by number.
   int size() const { return static_cast<int>(nodes_.size()); }

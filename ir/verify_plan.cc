@@ -117,7 +117,9 @@ absl::Status VerifyPlan(const ChunkPlan& plan,
       [&](int, const PlanStep& step) { return meaning.Check(step); }));
   PlanClocks clocks(plan, options.queues);
   ASYRA_RETURN_IF_ERROR(clocks.Find());
-  return CheckPlanMemory(plan, clocks, options.most_workspace_bytes);
+  ASYRA_RETURN_IF_ERROR(
+      CheckPlanMemory(plan, clocks, options.most_workspace_bytes));
+  return clocks.CheckRepeats();
 }
 
 }  // namespace asyra

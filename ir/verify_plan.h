@@ -2,7 +2,8 @@
 //
 // - what it names is there, and boxes lie in their buffers;
 // - a signal is posted by one lane and awaited by one, each count once and in
-//   order, and all that is posted is awaited;
+//   order, and all that is posted is awaited, before it is posted again in the
+//   next step of the program;
 // - no step waits for what cannot come, also where a device gives lanes fewer
 //   queues than there are, and runs what is on one queue in order of issue;
 // - a piece computes the part of its op's result that its operands' boxes make,

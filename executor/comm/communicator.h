@@ -62,8 +62,8 @@ class Communicator {
   }
 
   // Whether its ranks carry out chunk plans (ir/chunk_plan.h) of overlaps: they
-  // reach each other's memory. The same on all ranks.
-  virtual bool CarriesPlans() const { return false; }
+  // reach each other's memory. All ranks call it and get the same answer.
+  virtual absl::StatusOr<bool> CarriesPlans() { return false; }
   // This rank's end of a plan (executor/comm/plan_link.h), only where it
   // carries them. Waits for no other rank.
   virtual absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(

@@ -37,7 +37,7 @@ class LocalCommunicator : public Communicator {
                                 std::move(geometries));
   }
 
-  bool CarriesPlans() const override { return true; }
+  absl::StatusOr<bool> CarriesPlans() override { return true; }
   absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
       const PlanUse& use) override {
     return MakeThreadPlan(world_, rank_, use);

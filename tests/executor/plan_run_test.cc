@@ -2,12 +2,11 @@
 // from every template, whoever is late; and what goes wrong on one rank in the
 // middle of a plan is a named error on all.
 #include "executor/cpu/run_on_cpu.h"
-#include "ir/overlap_shape.h"
 #include "ir/plan_interpreter.h"
 #include "ir/support/status.h"
+#include "tests/executor/plan_programs.h"
 #include "tests/executor/ranks.h"
 #include "tests/ir/op_case.h"
-#include "tests/ir/plan_case.h"
 #include "tests/support/sanitized.h"
 
 namespace asyra {
@@ -18,51 +17,6 @@ constexpr double kJitterUs = 60;
 // Under a sanitizer some of the shapes, other ones for each number of ranks and
 // parts.
 constexpr size_t kEvery = kSanitized ? 6 : 1;
-
-// Each chunk alone, and some together.
-std::vector<PlanShape> ShapesOf(const PlanCase& c, int64_t parts) {
-  std::vector<PlanShape> shapes;
-  int n = c.ranks();
-  for (PlanOrder order :
-       {PlanOrder::kOwnFirst, PlanOrder::kOwnLast, PlanOrder::kAlike}) {
-    for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kPull,
-                            PlanRoute::kRing, PlanRoute::kTwoLevels}) {
-      PlanShape shape{.order = order, .route = route, .parts = parts};
-      if (route == PlanRoute::kTwoLevels) shape.inner = n % 2 == 0 ? n / 2 : n;
-      int64_t chunks = ASYRA_VALUE(ChunksOfARank(c.Group(), shape));
-      for (const std::vector<int64_t>& groups :
-           {std::vector<int64_t>{}, std::vector<int64_t>{1, chunks - 1}}) {
-        if (!groups.empty() && chunks < 2) continue;
-        shape.groups = groups;
-        if (CheckPlanShape(c.Group(), shape).ok()) shapes.push_back(shape);
-      }
-    }
-  }
-  return shapes;
-}
-
-AttrMap OverlapAttrs(const PlanCase& c, const PlanShape& shape) {
-  AttrMap attrs = {{"body", BodyRef(c.body)}};
-  ASYRA_CHECK_OK(CompleteAttrs(*FindOp("overlap"), &attrs));
-  SetPlanShape(shape, &attrs);
-  return attrs;
-}
-
-// An overlap of each shape, one after the other, all results given.
-Program ProgramOf(const PlanCase& c, absl::Span<const PlanShape> shapes) {
-  Builder builder(c.mesh, Stage::kLocal);
-  std::vector<ValueId> operands;
-  for (const Type& type : c.operands) {
-    operands.push_back(builder.Input("x", type));
-  }
-  for (const PlanShape& shape : shapes) {
-    for (ValueId value : ASYRA_VALUE(
-             builder.Add("overlap", operands, OverlapAttrs(c, shape)))) {
-      builder.Output(value);
-    }
-  }
-  return std::move(builder).Finish();
-}
 
 RunResult RunWithJitter(const Program& program,
                         absl::Span<const Tensor> inputs) {

@@ -197,6 +197,27 @@ std::string ErrorOf(const ChunkPlan& plan) {
   return std::string(MessageOf(VerifyPlan(plan)));
 }
 
+// Rank 1 waits when it has told rank 0 everything: rank 0 may be in its next
+// step by then.
+TEST(VerifyPlan, ASignalIsNotPostedTwiceBeforeTheWait) {
+  PlanCase c = GatherMatmuls(2, 4, 1);
+  ChunkPlan plan = ASYRA_VALUE(MakePlan(c.Group(), {}));
+  int signal = static_cast<int>(plan.signals.size());
+  plan.signals.push_back({.from_rank = 0, .to_rank = 1});
+  PlanStep post{.kind = PlanStep::kPost, .signal = signal, .count = 1};
+  PlanStep wait = post;
+  wait.kind = PlanStep::kWait;
+  plan.steps[0].insert(plan.steps[0].begin(), post);
+  plan.steps[1].push_back(wait);
+  EXPECT_NE(ErrorOf(plan).find("rank 0 may post it again before"),
+            std::string::npos)
+      << ErrorOf(plan);
+  // Posted when rank 1 has begun the step it is fine.
+  plan.steps[0].erase(plan.steps[0].begin());
+  plan.steps[0].push_back(post);
+  EXPECT_EQ(ErrorOf(plan), "");
+}
+
 TEST(VerifyPlan, MissingAcknowledgementsAreNamed) {
   // Who pulls tells when it has read.
   ChunkPlan pulled = ASYRA_VALUE(

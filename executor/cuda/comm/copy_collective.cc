@@ -4,6 +4,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "executor/cuda/codegen/generated_kernel.h"
+#include "executor/cuda/comm/peer_copy.h"
 #include "executor/cuda/kernels/strided_copy.h"
 #include "executor/device.h"
 #include "ir/support/round_up.h"
@@ -12,50 +13,6 @@ namespace asyra::cuda {
 namespace {
 
 constexpr int64_t kMeetings = 3;  // at most
-
-// Joins loops over runs that are contiguous on both sides.
-StridedCopy Joined(StridedCopy copy) {
-  if (copy.from_middle == copy.run_bytes && copy.to_middle == copy.run_bytes) {
-    copy.run_bytes *= copy.middle;
-    copy.middle = 1;
-    if (copy.from_outer == copy.run_bytes && copy.to_outer == copy.run_bytes) {
-      copy.run_bytes *= copy.outer;
-      copy.outer = 1;
-    }
-  } else if (copy.from_outer == copy.middle * copy.from_middle &&
-             copy.to_outer == copy.middle * copy.to_middle) {
-    copy.middle *= copy.outer;
-    copy.outer = 1;
-  }
-  return copy;
-}
-
-// One chunk, by copies of rows with a pitch.
-absl::Status CopyChunk(const StridedCopy& chunk, const void* from, void* to,
-                       cudaStream_t stream) {
-  StridedCopy copy = Joined(chunk);
-  auto at = static_cast<const std::byte*>(from);
-  auto into = static_cast<std::byte*>(to);
-  // The longer loop is the copy's own.
-  if (copy.outer > copy.middle) {
-    std::swap(copy.outer, copy.middle);
-    std::swap(copy.from_outer, copy.from_middle);
-    std::swap(copy.to_outer, copy.to_middle);
-  }
-  for (int64_t i = 0; i < copy.outer; ++i) {
-    if (copy.middle == 1) {
-      ASYRA_CUDA(
-          cudaMemcpyAsync(into, at, copy.run_bytes, cudaMemcpyDefault, stream));
-    } else {
-      ASYRA_CUDA(cudaMemcpy2DAsync(into, copy.to_middle, at, copy.from_middle,
-                                   copy.run_bytes, copy.middle,
-                                   cudaMemcpyDefault, stream));
-    }
-    at += copy.from_outer;
-    into += copy.to_outer;
-  }
-  return absl::OkStatus();
-}
 
 // Addresses that members exchange for one use.
 struct Addresses {
@@ -220,8 +177,8 @@ class CopyCollective : public CudaKernel {
     if (g_.sums) {
       copy.to_middle = copy.run_bytes;
       copy.to_outer = copy.middle * copy.run_bytes;
-      return CopyChunk(copy, from, Slot(peers_[to].workspace, g_.self, to),
-                       stream);
+      return CopyByEngine(copy, from, Slot(peers_[to].workspace, g_.self, to),
+                          stream);
     }
     int64_t place = g_.self * runs.write_member * size;
     if (to == g_.self) {
@@ -230,7 +187,7 @@ class CopyCollective : public CudaKernel {
           has_self_copy() ? CopyPace::kAside : CopyPace::kFull));
       return absl::OkStatus();
     }
-    return CopyChunk(
+    return CopyByEngine(
         copy, from, static_cast<std::byte*>(peers_[to].result) + place, stream);
   }
 

@@ -7,6 +7,7 @@
 
 #include "executor/cuda/comm/abort_comms.h"
 #include "executor/cuda/comm/copy_collective.h"
+#include "executor/cuda/comm/copy_plan.h"
 #include "executor/cuda/comm/joint_teardown.h"
 #include "executor/cuda/comm/nccl_collective.h"
 #include "executor/cuda/comm/peer_access.h"
@@ -97,6 +98,21 @@ class NcclWorld : public Communicator {
     if (!CopyEnginesCanCarry(use.use.call(), use.use.mesh())) return false;
     OnGpu gpu(options_.ordinal);
     return ReachesPeers();
+  }
+
+  absl::StatusOr<bool> CarriesPlans() override {
+    if (!options_.chunk_plans) return false;
+    OnGpu gpu(options_.ordinal);
+    return ReachesPeers();
+  }
+  absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
+      const PlanUse& use) override {
+    OnGpu gpu(options_.ordinal);
+    return cuda::MakeCopyPlan(
+        use,
+        {.ordinal = options_.ordinal,
+         .exchange = [this](std::string_view mine) { return Exchange(mine); },
+         .flags = flags_.get()});
   }
 
   void BeginStep() override { control_.BeginStep(); }

@@ -123,6 +123,9 @@ class CudaDevice : public Device {
                             failure);
   }
 
+  // What kernels read and write at once; libraries ask for the same.
+  int64_t part_alignment() const override { return 16; }
+
   std::unique_ptr<Event> CreateEvent(bool timed) override {
     OnGpu gpu(options_.ordinal);
     return std::make_unique<cuda::CudaEvent>(timed);

@@ -30,7 +30,8 @@ class CudaPlatform : public Platform {
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(
       Communicator& control, Device& device) override {
     return CreateNcclWorld(control, {.ordinal = OrdinalOf(device),
-                                     .timeout_s = options_.timeout_s});
+                                     .timeout_s = options_.timeout_s,
+                                     .chunk_plans = options_.chunk_plans});
   }
 
  private:

@@ -1,0 +1,253 @@
+#include "executor/cuda/comm/copy_plan.h"
+
+#include <cstring>
+#include <map>
+
+#include "absl/container/inlined_vector.h"
+#include "executor/cuda/codegen/generated_kernel.h"
+#include "executor/cuda/comm/box_copy.h"
+#include "executor/cuda/comm/peer_copy.h"
+#include "executor/cuda/device/cuda_stream.h"
+
+namespace asyra::cuda {
+namespace {
+
+class CudaAction : public PlanAction {
+ public:
+  explicit CudaAction(std::string label) : label_(std::move(label)) {}
+  void Enqueue(Stream& stream) final {
+    auto& on = static_cast<CudaStream&>(stream);
+    absl::Status status = EnqueueOn(on);
+    if (!status.ok()) on.Report(Annotate(status, label_));
+  }
+
+ private:
+  virtual absl::Status EnqueueOn(CudaStream& stream) = 0;
+
+  std::string label_;
+};
+
+class CopyAction : public CudaAction {
+ public:
+  // A copy within a GPU is a kernel, as everywhere.
+  CopyAction(std::string label, const BoxCopy& copy, bool by_engine)
+      : CudaAction(std::move(label)),
+        parts_(StridedCopiesOf(copy)),
+        by_engine_(by_engine) {}
+
+ private:
+  absl::Status EnqueueOn(CudaStream& stream) override {
+    for (const StridedBoxPart& part : parts_) {
+      if (by_engine_) {
+        ASYRA_RETURN_IF_ERROR(
+            CopyByEngine(part.copy, part.from, part.to, stream.handle()));
+      } else {
+        ASYRA_CUDA(CopyStrided(part.copy, part.from, part.to, stream.handle()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<StridedBoxPart> parts_;
+  bool by_engine_;
+};
+
+class SumAction : public CudaAction {
+ public:
+  SumAction(std::string label, GeneratedKernel kernel, const DenseSum& sum)
+      : CudaAction(std::move(label)), kernel_(kernel), to_(sum.to) {
+    for (const void* part : sum.parts) {
+      parts_.push_back(const_cast<void*>(part));
+    }
+  }
+
+ private:
+  absl::Status EnqueueOn(CudaStream& stream) override {
+    return kernel_.Enqueue(parts_, {&to_, 1}, stream.handle());
+  }
+
+  GeneratedKernel kernel_;
+  std::vector<void*> parts_;
+  void* to_;
+};
+
+// Of a signal to another GPU.
+class RaiseAction : public CudaAction {
+ public:
+  RaiseAction(std::string label, PeerFlags& flags, uint32_t* theirs)
+      : CudaAction(std::move(label)), flags_(flags), theirs_(theirs) {}
+
+ private:
+  absl::Status EnqueueOn(CudaStream& stream) override {
+    return flags_.Raise({&theirs_, 1}, stream.handle());
+  }
+
+  PeerFlags& flags_;
+  uint32_t* theirs_;
+};
+
+class AwaitAction : public CudaAction {
+ public:
+  AwaitAction(std::string label, PeerFlags& flags, std::vector<uint32_t*> mine)
+      : CudaAction(std::move(label)), flags_(flags), mine_(std::move(mine)) {}
+
+ private:
+  absl::Status EnqueueOn(CudaStream& stream) override {
+    return flags_.Await(mine_, stream.handle());
+  }
+
+  PeerFlags& flags_;
+  std::vector<uint32_t*> mine_;
+};
+
+// Of a signal to another lane of this GPU.
+class EventAction : public CudaAction {
+ public:
+  EventAction(std::string label, std::shared_ptr<CudaEvent> event, bool posts)
+      : CudaAction(std::move(label)), event_(std::move(event)), posts_(posts) {}
+
+ private:
+  absl::Status EnqueueOn(CudaStream& stream) override {
+    posts_ ? stream.Record(*event_) : stream.Wait(*event_);
+    return absl::OkStatus();
+  }
+
+  std::shared_ptr<CudaEvent> event_;
+  bool posts_;
+};
+
+class CopyPlan : public PlanLink {
+ public:
+  CopyPlan(const PlanUse& use, CopyPlanOptions options)
+      : options_(std::move(options)),
+        self_(use.self),
+        members_(use.members),
+        label_(use.label),
+        signals_(use.plan.signals),
+        first_flag_(signals_.size(), 0),
+        posted_(signals_.size(), 0),
+        awaited_(signals_.size(), 0) {
+    std::vector<int64_t> posts(signals_.size(), 0);
+    for (const auto& of_rank : use.plan.steps) {
+      for (const PlanStep& step : of_rank) {
+        if (step.kind == PlanStep::kPost) ++posts[step.signal];
+      }
+    }
+    // Of each GPU, those that it waits for, by signal and count.
+    std::vector<int64_t> taken(use.plan.ranks, 0);
+    for (size_t s = 0; s < signals_.size(); ++s) {
+      if (IsLocal(s)) continue;
+      first_flag_[s] = taken[signals_[s].to_rank];
+      taken[signals_[s].to_rank] += posts[s];
+    }
+    num_flags_ = taken[self_];
+  }
+
+  absl::Status TakeFlags() {
+    ASYRA_ASSIGN_OR_RETURN(uint32_t * flags, options_.flags->Take(num_flags_));
+    flags_.assign(members_.size(), nullptr);
+    flags_[self_] = flags;
+    return absl::OkStatus();
+  }
+
+  absl::Status Connect(std::vector<void*> buffers) override {
+    buffers.push_back(flags_[self_]);
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<std::string> all,
+        options_.exchange({reinterpret_cast<const char*>(buffers.data()),
+                           buffers.size() * sizeof(void*)}));
+    for (size_t m = 0; m < members_.size(); ++m) {
+      const std::string& bytes = all[members_[m]];
+      if (bytes.empty() || bytes.size() % sizeof(void*) != 0) {
+        return Invalid("rank {} tells {} bytes of addresses, no multiple of {}",
+                       members_[m], bytes.size(), sizeof(void*));
+      }
+      std::vector<void*>& theirs = buffers_.emplace_back();
+      theirs.resize(bytes.size() / sizeof(void*));
+      std::memcpy(theirs.data(), bytes.data(), bytes.size());
+      flags_[m] = static_cast<uint32_t*>(theirs.back());
+    }
+    return absl::OkStatus();
+  }
+
+  void* AddressOf(int member, int buffer) const override {
+    return buffers_[member][buffer];
+  }
+
+  Action Copy(const BoxCopy& copy, bool reaches) override {
+    return std::make_unique<CopyAction>(label_, copy, reaches);
+  }
+
+  Action Sum(const DenseSum& sum) override {
+    OnGpu gpu(options_.ordinal);
+    auto parts = static_cast<int64_t>(sum.parts.size());
+    Loop loop{.rows = {}, .columns = {sum.elements}};
+    Expression expression;
+    expression.Store(expression.SumOfOperands(sum.dtype, parts), sum.dtype);
+    loop.operands.assign(sum.parts.size(), {{1}});
+    loop.results.push_back({{1}});
+    ASYRA_ASSIGN_OR_RETURN(
+        GeneratedKernel kernel,
+        GeneratedKernel::Create(expression, Collapsed(loop)));
+    return std::make_unique<SumAction>(label_, kernel, sum);
+  }
+
+  Action Post(int signal) override {
+    int64_t count = posted_[signal]++;
+    if (!IsLocal(signal)) {
+      uint32_t* theirs =
+          flags_[signals_[signal].to_rank] + first_flag_[signal] + count;
+      return std::make_unique<RaiseAction>(label_, *options_.flags, theirs);
+    }
+    OnGpu gpu(options_.ordinal);
+    auto& events = events_[signal];
+    events.push_back(std::make_shared<CudaEvent>(/*timed=*/false));
+    return std::make_unique<EventAction>(label_, events.back(), true);
+  }
+
+  // Flags of earlier posts are cleared too.
+  Action Wait(int signal, int count) override {
+    if (IsLocal(signal)) {
+      auto& events = events_[signal];
+      if (events.size() < static_cast<size_t>(count)) {
+        return Unimplemented("{}: a wait is issued before its post", label_);
+      }
+      return std::make_unique<EventAction>(label_, events[count - 1], false);
+    }
+    std::vector<uint32_t*> mine;
+    for (int64_t& next = awaited_[signal]; next < count; ++next) {
+      mine.push_back(flags_[self_] + first_flag_[signal] + next);
+    }
+    return std::make_unique<AwaitAction>(label_, *options_.flags,
+                                         std::move(mine));
+  }
+
+ private:
+  bool IsLocal(size_t signal) const {
+    return signals_[signal].from_rank == signals_[signal].to_rank;
+  }
+
+  CopyPlanOptions options_;
+  const int self_;
+  const std::vector<int64_t> members_;
+  const std::string label_;
+  const std::vector<PlanSignal> signals_;
+  std::vector<int64_t> first_flag_;        // by signal, of who waits for it
+  std::vector<int64_t> posted_, awaited_;  // by signal
+  int64_t num_flags_ = 0;
+  std::vector<uint32_t*> flags_;             // by member
+  std::vector<std::vector<void*>> buffers_;  // by member
+  // By signal between lanes of this GPU, of each post.
+  std::map<int, std::vector<std::shared_ptr<CudaEvent>>> events_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PlanLink>> MakeCopyPlan(
+    const PlanUse& use, CopyPlanOptions options) {
+  auto plan = std::make_unique<CopyPlan>(use, std::move(options));
+  ASYRA_RETURN_IF_ERROR(plan->TakeFlags());
+  return plan;
+}
+
+}  // namespace asyra::cuda
