@@ -174,8 +174,8 @@ absl::Status StrategySearch::TryDecomposed(
 }
 
 // Fuses and schedules `strategy`, unless the same program was scheduled before.
-// Of a training step as much is computed again as has to be: what a draft says
-// fits may not, by gaps between its values.
+// Of a training step as much is computed again as has to be: what an estimate
+// says fits may not, by gaps between its values.
 absl::StatusOr<std::optional<StrategySearch::Scheduled>>
 StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
   ScheduleOptions schedule = ScheduleOptionsOf(options_);

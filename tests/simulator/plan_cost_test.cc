@@ -1,4 +1,4 @@
-// The price of a chunk plan: what bounds it, and what it must not promise.
+// The cost of a chunk plan: what bounds it, and what it must not promise.
 #include "simulator/plan_cost.h"
 
 #include "gtest/gtest.h"
