@@ -276,9 +276,9 @@ TEST(PlanStep, ZeroCutsOverTheAxisOfExpertsWhatItLeaves) {
 TEST(PlanStep, ExchangesOverTheAxisOfExpertsLeaveModelAxes) {
   PlanOptions options;
   options.zero = 0;
-  Step step = Shard("qwen3-30b-a3b",
-                    {{"layers", 1}, {"batch", 16}, {"seq", 32768}},
-                    {{"sp", 2}, {"ep", 8}, {"tp", 2}}, options);
+  Step step =
+      Shard("qwen3-30b-a3b", {{"layers", 1}, {"batch", 16}, {"seq", 32768}},
+            {{"sp", 2}, {"ep", 8}, {"tp", 2}}, options);
   EXPECT_THAT(step.Of(StepPhase::kBackward, "embed_tokens"),
               UnorderedElementsAre(Pair("all_reduce over sp", 1),
                                    Pair("all_gather over ep", 1)));
