@@ -11,6 +11,7 @@
 #include "ir/overlap_shape.h"
 #include "ir/support/status.h"
 #include "simulator/collective_cost.h"
+#include "simulator/plan_cost.h"
 #include "simulator/plan_tuner.h"
 
 namespace asyra {
@@ -341,6 +342,9 @@ class Chooser {
 
   std::optional<AttrMap> Best(const Site& site,
                               absl::Span<const Type> operands) const {
+    if (!options_.always && !CanCarryPlans(site.body, costs_)) {
+      return std::nullopt;
+    }
     Alone alone = AloneOf(site, operands);
     double most_us = (1 - kLeastGain) * (alone.compute_us + alone.comm_us);
     // No plan is faster than this.
