@@ -274,6 +274,8 @@ class RankTrainer : public Trainer {
     ASYRA_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(folder));
     ASYRA_RETURN_IF_ERROR(
         checkpoint.CheckFits(values_, programs_.info.program_hash));
+    int64_t ranks = world_ == nullptr ? 1 : world_->size();
+    ASYRA_RETURN_IF_ERROR(checkpoint.CheckData(rank(), ranks));
     for (const CheckpointValue& value : values_) {
       ASYRA_ASSIGN_OR_RETURN(
           Tensor local, checkpoint.Read(value, programs_.step.mesh, rank()));
