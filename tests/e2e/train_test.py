@@ -94,7 +94,16 @@ class Training(ToolTest):
     self.assertIn("4 rows of 16 tokens a step, 2700 bytes of data\n", said)
     self.assertRegex(said, r"\nstep     5  loss \d\.\d{4}  norm \d+\.\d{3}  ")
     with open(page) as file:
-      self.assertEqual(Tags(file.read()).points, [5, 5, 5])
+      text = file.read()
+    self.assertEqual(Tags(text).points, [5, 5, 5])
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
+    self.assertEqual(data["names"], ["predicted", "measured"])
+    predicted, measured = data["profiles"]
+    self.assertEqual(predicted["machine"], "h200x8")
+    self.assertEqual(measured["model"], "step 5 on cpu")
+    self.assertGreater(measured["makespan_us"], 0)
+    self.assertEqual(*[{op["name"] for op in profile["ops"]}
+                       for profile in (predicted, measured)])
 
   def test_a_folder_trains_as_the_model_does(self):
     alone = [row[:3] for row in self.train(LLAMA, *SHAPE)]
