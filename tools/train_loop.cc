@@ -8,6 +8,7 @@
 #include "executor/train/token_batches.h"
 #include "executor/trainer.h"
 #include "ir/support/status.h"
+#include "tools/step_timelines.h"
 #include "tools/stop_signal.h"
 #include "tools/train_progress.h"
 
@@ -86,6 +87,7 @@ class RankLoop {
                                              ? NotFinite::kSkip
                                              : NotFinite::kStop,
                            .check_finite = flags_.check_finite,
+                           .profile = !flags_.html.empty(),
                            .evaluates = data_.evaluate != nullptr,
                            .sharing = sharing,
                            .checkpoints = {.keep = flags_.keep}};
@@ -206,7 +208,20 @@ class RankLoop {
     if (!flags_.export_to.empty()) {
       ASYRA_RETURN_IF_ERROR(trainer_->Export(flags_.export_to));
     }
-    return reports() ? progress_.Write(flags_.compile.model) : absl::OkStatus();
+    return reports() ? WriteFiles() : absl::OkStatus();
+  }
+
+  absl::Status WriteFiles() {
+    std::vector<Profile> timelines;
+    std::vector<OpTime> times = trainer_->Profile();
+    if (!times.empty()) {
+      ASYRA_ASSIGN_OR_RETURN(
+          timelines, StepTimelines(programs_, MachineEdits(flags_.compile),
+                                   times, trainer_->step(), flags_.device));
+    }
+    const std::string& model = programs_.info.model;
+    return progress_.Write(model.empty() ? flags_.compile.model : model,
+                           std::move(timelines));
   }
 
   const TrainSettings& flags_;

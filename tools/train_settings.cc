@@ -71,7 +71,9 @@ void AddOutputFlags(CLI::App& app, TrainSettings* flags) {
                  "appends a line of JSON for each step to FILE");
   app.add_option("--csv", flags->csv,
                  "writes step,loss,norm,tokens_per_s here");
-  app.add_option("--html", flags->html, "writes a page with the loss here");
+  app.add_option("--html", flags->html,
+                 "writes a page with curves of loss, norm and speed, and the "
+                 "timeline of the last step, predicted and as it ran");
 }
 
 void AddSampleFlags(CLI::App& app, SampleOptions* sample) {
