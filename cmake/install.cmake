@@ -14,7 +14,8 @@ set(pending
     passes/compile.h passes/pass_manager.h passes/pipeline.h
     frontends/onnx/import.h
     models/models.h
-    executor/executor.h executor/launched_world.h executor/run.h
+    executor/executor.h executor/launched_world.h executor/measured_gate.h
+    executor/run.h
     executor/state_set.h executor/trace.h executor/trainer.h
     executor/comm/launcher.h executor/comm/thread_world.h
     executor/train/token_batches.h

@@ -79,11 +79,30 @@ class Training(ToolTest):
                 folder)
     return folder
 
+  def test_a_gate_changes_no_state(self):
+    self.own_cache()
+    folder = self.compiled("--dp", "2")
+    losses = []
+    for said in [None, "gate: kept ", "(remembered)"]:
+      out = self.path("out.csv")
+      text = self.passes("asyra-train", folder, *RATE, "--data", self.text,
+                         "--steps", "3", "--csv", out,
+                         *(["--gate", "measured"] if said else []))
+      self.assertEqual("gate: kept " in text, said is not None)
+      self.assertIn(said or "", text)
+      with open(out) as file:
+        losses.append([row[1:3] for row in csv.reader(file)])
+    self.assertEqual(losses[1], losses[0])
+    self.assertEqual(losses[2], losses[0])
+    os.remove(os.path.join(folder, "unscheduled.asyra"))
+    self.fails("no step before it was scheduled", "asyra-train", folder, *RATE,
+               "--data", self.text, "--steps", "3", "--gate", "measured")
+
   def test_a_folder_has_all_that_a_run_needs(self):
     folder = self.compiled("--optimizer", "sgd")
     self.assertEqual(sorted(os.listdir(folder)), [
         "evaluate.asyra", "init.asyra", "step.asyra", "step.safetensors",
-        "training.json"])
+        "training.json", "unscheduled.asyra"])
     with open(os.path.join(folder, "training.json")) as file:
       about = json.load(file)
     self.assertEqual((about["format"], about["model"], about["optimizer"],
