@@ -1,11 +1,8 @@
 #include "executor/executor.h"
 
 #include <algorithm>
-#include <set>
 
 #include "executor/rank_executor.h"
-#include "ir/body.h"
-#include "ir/overlap.h"
 #include "ir/parser.h"
 #include "ir/shard_reader.h"
 #include "ir/support/file.h"
@@ -58,15 +55,7 @@ absl::StatusOr<Tensor> Executor::Output(std::string_view name) {
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Load(Program program) {
   ASYRA_RETURN_IF_ERROR(Verify(program));
-  // No device carries out chunk plans: an overlap is its ops, one after the
-  // other.
-  std::set<std::string> split;
-  for (const Op& op : program.ops) {
-    if (IsOverlap(*op.def)) split.insert(OpLabel(*op.def, op.attrs));
-  }
-  ASYRA_ASSIGN_OR_RETURN(program, InlineOverlaps(program));
-  return std::make_unique<RankExecutor>(
-      std::move(program), std::vector<std::string>(split.begin(), split.end()));
+  return std::make_unique<RankExecutor>(std::move(program));
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::LoadFile(

@@ -97,6 +97,8 @@ class Executor {
       const std::string& path);
   virtual ~Executor() = default;
 
+  // From Prepare on the program as it runs: where no chunk plans are carried
+  // out (Communicator::CarriesPlans), overlaps are their ops.
   virtual const Program& program() const = 0;
 
   // Once. `device` and `world` outlive the executor; `world` is null where the
@@ -117,8 +119,8 @@ class Executor {
   // since they do not connect the ranks or cannot carry it; without repetition.
   virtual std::vector<std::string> fallback_collectives() const = 0;
   // Fusions whose ops run one after the other, since the device has no kernel
-  // for all of them together, and overlaps, whose plans none carries out;
-  // without repetition.
+  // for all of them together, and overlaps where no chunk plans are carried
+  // out; without repetition.
   virtual std::vector<std::string> split_fusions() const = 0;
   // Bytes that were planned and reserved.
   virtual MemoryUse memory() const = 0;

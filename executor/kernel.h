@@ -83,6 +83,12 @@ class Kernel {
   // Adds the tuning results that it was prepared with, which ranks
   // synchronize.
   virtual void AddTuningResults(TuningResults* results) const { (void)results; }
+  // Streams that a launch uses beside its own: what it enqueues there runs
+  // after the work before it on its own, and before the work behind it.
+  virtual int lanes() const { return 0; }
+  // Once, before Bind: as many or more, which other kernels of the rank use too
+  // and which outlive the launches.
+  virtual void UseLanes(absl::Span<Stream* const> lanes) { (void)lanes; }
   // Once, before the first launch: where its values are. All ranks bind their
   // collectives in the order of the program.
   virtual absl::Status Bind(const KernelArgs& args) {

@@ -15,9 +15,7 @@ namespace asyra {
 
 class RankExecutor : public Executor {
  public:
-  // `split` are labels of ops of which the program has the parts.
-  RankExecutor(Program program, std::vector<std::string> split)
-      : program_(std::move(program)), split_(std::move(split)) {}
+  explicit RankExecutor(Program program) : program_(std::move(program)) {}
   ~RankExecutor() override;
 
   const Program& program() const override { return program_; }
@@ -65,6 +63,8 @@ class RankExecutor : public Executor {
   absl::Status PrepareAll(Device& device, const WeightStore* weights,
                           const ExecutorOptions& options);
   absl::Status CheckSize() const;
+  // Puts the ops of overlaps in their places where no plan is carried out.
+  absl::Status SplitOverlaps();
   // Fill in outside_.
   absl::Status JoinStates();
   absl::Status TakeMemoryOfCaller();
@@ -113,7 +113,7 @@ class RankExecutor : public Executor {
   void MarkUse();
 
   Program program_;
-  std::vector<std::string> split_;
+  std::vector<std::string> split_;  // overlaps, of which it has the ops
   Device* device_ = nullptr;
   Communicator* world_ = nullptr;
   ExecutorOptions options_;

@@ -1,7 +1,11 @@
 // What a rank does once: agree, choose kernels, reserve and fill memory.
+#include <set>
+
 #include "absl/algorithm/container.h"
 #include "executor/comm/agreement.h"
 #include "executor/rank_executor.h"
+#include "ir/body.h"
+#include "ir/overlap.h"
 #include "ir/shard_reader.h"
 #include "ir/support/status.h"
 
@@ -28,9 +32,10 @@ absl::Status RankExecutor::PrepareAll(Device& device,
                                       const ExecutorOptions& options) {
   device_ = &device;
   options_ = options;
+  ASYRA_RETURN_IF_ERROR(CheckSize());
+  ASYRA_RETURN_IF_ERROR(SplitOverlaps());
   outside_.assign(program_.values.size(), nullptr);
   if (weights == nullptr) weights = program_.weights.get();
-  ASYRA_RETURN_IF_ERROR(CheckSize());
   if (world_ != nullptr) {
     ASYRA_RETURN_IF_ERROR(
         CheckAgreement(*world_, AgreementsOf(program_, weights)));
@@ -75,6 +80,17 @@ absl::Status RankExecutor::CheckSize() const {
     return Invalid("the communicator {} moves memory of {}, the device is {}",
                    world_->name(), world_->device(), device_->name());
   }
+  return absl::OkStatus();
+}
+
+absl::Status RankExecutor::SplitOverlaps() {
+  if (world_ != nullptr && world_->CarriesPlans()) return absl::OkStatus();
+  std::set<std::string> split;
+  for (const Op& op : program_.ops) {
+    if (IsOverlap(*op.def)) split.insert(OpLabel(*op.def, op.attrs));
+  }
+  split_.assign(split.begin(), split.end());
+  ASYRA_ASSIGN_OR_RETURN(program_, InlineOverlaps(program_));
   return absl::OkStatus();
 }
 

@@ -20,7 +20,9 @@ class Run {
     ASYRA_RETURN_IF_ERROR(platform_.CheckRanks(ranks_));
     std::vector<std::vector<RankResult>> results(ranks_);
     ASYRA_RETURN_IF_ERROR(RunLocalRanks(
-        ranks_, {options_.timeout_s, options_.inject_comm_us},
+        ranks_,
+        {options_.timeout_s, options_.inject_comm_us,
+         options_.inject_jitter_us},
         [&](Communicator& world) -> absl::Status {
           ASYRA_ASSIGN_OR_RETURN(
               results[world.rank()],

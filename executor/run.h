@@ -38,6 +38,8 @@ struct RunOptions {
   // Every collective takes at least this long from the moment its members have
   // met: simulates a slow link. On cpus only.
   double inject_comm_us = 0;
+  // As ThreadWorldOptions has it.
+  double inject_jitter_us = 0;
   // Steps, all of them from the same inputs, states and params.
   int64_t repeat = 1;
   // The outputs of all steps must be equal, byte by byte.
@@ -55,8 +57,9 @@ struct RunResult {
   MemoryUse used;               // of it, as measured
   // As Executor has them.
   std::vector<std::string> fallback_ops, fallback_collectives, split_fusions;
-  // Of one rank and the last step; ops are those of InlineOverlaps.
-  std::vector<OpTime> profile;
+  // What ran: where no chunk plans are carried out, overlaps are their ops.
+  Program program;
+  std::vector<OpTime> profile;  // of one rank and the last step
 };
 
 // A program and its inputs as Interpret takes them: global tensors, one for

@@ -109,6 +109,7 @@ absl::Status SharedCase::Report(Executor& executor) {
   report_.fallback_ops = executor.fallback_ops();
   report_.fallback_collectives = executor.fallback_collectives();
   report_.split_fusions = executor.split_fusions();
+  report_.program = executor.program();
   report_.profile = executor.Profile();
   return absl::OkStatus();
 }

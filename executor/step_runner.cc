@@ -4,8 +4,10 @@
 
 #include "absl/algorithm/container.h"
 #include "executor/comm/agreement.h"
+#include "executor/plan_kernel.h"
 #include "ir/body.h"
 #include "ir/copy_engine.h"
+#include "ir/overlap.h"
 #include "ir/printer.h"
 #include "ir/support/round_up.h"
 #include "ir/support/status.h"
@@ -71,6 +73,7 @@ absl::Status StepRunner::MakeOps() {
   ASYRA_RETURN_IF_ERROR(SyncKernelTuning());
   ASYRA_RETURN_IF_ERROR(MakeKernels(/*of_collectives=*/true));
   ASYRA_RETURN_IF_ERROR(MakeSelfCopies());
+  ASYRA_RETURN_IF_ERROR(MakeLanes());
   PlaceWorkspaces();
   return absl::OkStatus();
 }
@@ -90,7 +93,15 @@ absl::Status StepRunner::MakeKernel(OpLaunch* launch) {
   absl::StatusOr<std::unique_ptr<Kernel>> kernel =
       Unimplemented("there is no communicator");
   std::string label = ToString(setup_.program, op);
-  if (!op.is_collective()) {
+  if (IsOverlap(*op.def)) {
+    if (setup_.world != nullptr) {
+      const AxisList axes = AxesOf(*BodyOf(op.attrs));
+      kernel =
+          PreparePlanKernel(use, setup_.program.mesh.Group(setup_.rank, axes),
+                            setup_.device, *setup_.world);
+    }
+    if (kernel.ok()) (*kernel)->set_label(label);
+  } else if (!op.is_collective()) {
     kernel = setup_.device.PrepareKernel(use);
     if (kernel.ok()) (*kernel)->set_label(label);
   } else if (setup_.world != nullptr) {
@@ -124,6 +135,27 @@ absl::Status StepRunner::MakeSelfCopies() {
     launch.self_copy_end = setup_.device.CreateEvent(false);
     OpLaunch& wait = ops_[OnlyWait(setup_.program.ops[launch.op])];
     wait.waits.push_back(launch.self_copy_end.get());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepRunner::MakeLanes() {
+  size_t most = 0;
+  for (const OpLaunch& op : ops_) {
+    if (op.launch == nullptr) continue;
+    most = std::max<size_t>(most, op.launch->kernel->lanes());
+  }
+  std::vector<Stream*> lanes;
+  for (size_t i = 0; i < most; ++i) {
+    ASYRA_ASSIGN_OR_RETURN(
+        std::unique_ptr<Stream> lane,
+        setup_.device.CreateStream(fmt::format("lane {}", i + 1),
+                                   StreamUse::kCollectives, setup_.failure));
+    lanes.push_back(lane.get());
+    lanes_.push_back(std::move(lane));
+  }
+  for (const OpLaunch& op : ops_) {
+    if (op.launch != nullptr) op.launch->kernel->UseLanes(lanes);
   }
   return absl::OkStatus();
 }
@@ -230,6 +262,7 @@ absl::Status StepRunner::Bind(std::byte* arena, std::byte* resident,
   std::vector<Stream*> streams;
   for (auto& stream : streams_) streams.push_back(stream.get());
   if (self_copies_ != nullptr) streams.push_back(self_copies_.get());
+  for (auto& lane : lanes_) streams.push_back(lane.get());
   ASYRA_ASSIGN_OR_RETURN(
       step_, setup_.device.Record(streams, [this] { EnqueueOps(); }));
   return absl::OkStatus();

@@ -88,6 +88,8 @@ class StepRunner {
   int OnlyWait(const Op& op) const;
   // Waits for collectives wait for their self-copies too.
   absl::Status MakeSelfCopies();
+  // Streams for Kernel::lanes().
+  absl::Status MakeLanes();
   absl::Status SyncKernelTuning();
   void PlaceWorkspaces();
   // Labels of the ops that have the property, or whose kernel has, without
@@ -129,6 +131,7 @@ class StepRunner {
   std::vector<uint64_t*> cell_of_;                // by root
   std::vector<std::unique_ptr<Stream>> streams_;
   std::unique_ptr<Stream> self_copies_;  // of collectives; null: there are none
+  std::vector<std::unique_ptr<Stream>> lanes_;
   std::unique_ptr<Recording> step_;
 };
 

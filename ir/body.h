@@ -57,8 +57,8 @@ absl::StatusOr<std::vector<Type>> BodyTypes(const Body& body,
 
 // The axis rule of the body from those of its ops: a dimension of a value is
 // one factor for the op that defines it and for those that read it. A factor
-// that some op reduces over is whole. `types` are those of all values, without
-// axes.
+// that some op reduces over, or that some result lacks, is whole. `types` are
+// those of all values, without axes.
 // Errors, which name value and dimension: two ops bind factors of different
 // sizes, or one factor twice.
 absl::StatusOr<AxisRule> BodyAxisRule(const Body& body,

@@ -141,22 +141,18 @@ class Composer {
       ASYRA_ASSIGN_OR_RETURN(OperandFactors dims, DimsOf(v, &rule));
       rule.operands.push_back(std::move(dims));
     }
-    std::vector<bool> given(factors_.size(), false);
     for (int v : results) {
       ASYRA_ASSIGN_OR_RETURN(OperandFactors dims, DimsOf(v, &rule));
       rule.results.push_back(std::move(dims));
     }
-    for (int v : body_.results) {
-      for (const Dim& dim : bound_[v]) {
-        for (int f : Resolved(dim)) given[Root(f)] = true;
-      }
-    }
+    std::vector<bool> given = GivenByAll();
     for (size_t f = 0; f < factors_.size(); ++f) {
       for (int part : Resolved({static_cast<int>(f)})) {
         int root = Root(part);
         if (new_id_[root] < 0) continue;
         Factor& factor = rule.factors[new_id_[root]];
-        // A reduction that other ops read needs all summands.
+        // A reduction that other ops read needs all summands, and a result
+        // without the factor is no sum over its parts.
         if (factors_[f].kind != FactorKind::kParallel || !given[root]) {
           factor.kind = FactorKind::kWhole;
         }
@@ -164,6 +160,19 @@ class Composer {
       }
     }
     return rule;
+  }
+
+  // By root: whether every result of the body has the factor.
+  std::vector<bool> GivenByAll() {
+    std::vector<bool> given(factors_.size(), true);
+    for (int v : body_.results) {
+      std::vector<bool> has(factors_.size(), false);
+      for (const Dim& dim : bound_[v]) {
+        for (int f : Resolved(dim)) has[Root(f)] = true;
+      }
+      for (size_t f = 0; f < has.size(); ++f) given[f] = given[f] && has[f];
+    }
+    return given;
   }
 
   // The dimensions of a value in factors of `rule`, to which it adds new ones.

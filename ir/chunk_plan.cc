@@ -18,7 +18,6 @@ Shape StridesOf(const Box& box) {
   return strides;
 }
 
-// Where the first element of `what` is in a tensor that holds `box`.
 int64_t FirstElement(const Box& what, const Box& box, const Shape& strides) {
   int64_t at = 0;
   for (int d = 0; d < box.rank(); ++d) {
@@ -96,6 +95,10 @@ bool IsContiguous(const Box& what, const Box& box) {
     if (what.size[d] != box.size[d]) return false;
   }
   return true;
+}
+
+int64_t FirstElement(const Box& what, const Box& box) {
+  return FirstElement(what, box, StridesOf(box));
 }
 
 Box BoxOf(const Type& type, int rank, int ranks) {

@@ -39,8 +39,10 @@ std::string ToString(const Box& box);  // "[0:4, 8:16]"
 // row-major, to one that holds `to_box`. Both contain it.
 void CopyBox(const std::byte* from, const Box& from_box, std::byte* to,
              const Box& to_box, const Box& what, int64_t element_bytes);
-// Whether `what` is one run of bytes in a tensor that holds `box`.
+// Whether `what` is one run of bytes in a tensor that holds `box`, and at which
+// element it begins.
 bool IsContiguous(const Box& what, const Box& box);
+int64_t FirstElement(const Box& what, const Box& box);
 
 // Members of the group, as bits.
 using RankSet = uint64_t;

@@ -13,7 +13,6 @@
 #include "executor/trace.h"
 #include "frontends/onnx/import.h"
 #include "ir/interpreter.h"
-#include "ir/overlap.h"
 #include "ir/support/file.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
@@ -140,10 +139,9 @@ absl::Status RunOnDevice(const Flags& flags, const Program& program,
   report->outputs = report->run->outputs;
   bool first = world == nullptr || world->rank() == 0;
   if (flags.profile.empty() || !first) return absl::OkStatus();
-  // Of the ops that ran, those of overlaps included.
-  ASYRA_ASSIGN_OR_RETURN(Program ran, InlineOverlaps(program));
-  return WriteFileAtomically(flags.profile,
-                             {WriteProfileTrace(ran, 0, report->run->profile)});
+  return WriteFileAtomically(
+      flags.profile,
+      {WriteProfileTrace(report->run->program, 0, report->run->profile)});
 }
 
 absl::Status Predict(const Flags& flags, const Program& program,

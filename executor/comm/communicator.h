@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "executor/comm/plan_link.h"
 #include "executor/kernel.h"
+#include "ir/support/status.h"
 
 namespace asyra {
 
@@ -56,6 +58,16 @@ class Communicator {
   virtual absl::StatusOr<bool> CarriesByCopyEngine(const CollectiveUse& use) {
     (void)use;
     return false;
+  }
+
+  // Whether its ranks carry out chunk plans (ir/chunk_plan.h) of overlaps: they
+  // reach each other's memory. The same on all ranks.
+  virtual bool CarriesPlans() const { return false; }
+  // Only where it carries them. Waits for no other rank.
+  virtual absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
+      const PlanUse& use) {
+    return Unimplemented("{}: {} carries out no chunk plans", use.label,
+                         name());
   }
 
   // This rank begins a step.

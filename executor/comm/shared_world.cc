@@ -1,6 +1,7 @@
 #include "executor/comm/shared_world.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "ir/support/status.h"
 
@@ -11,7 +12,8 @@ SharedWorld::SharedWorld(int64_t ranks, const ThreadWorldOptions& options)
       size_(ranks),
       steps_(ranks),
       gathered_(ranks),
-      present_(ranks) {}
+      present_(ranks),
+      plans_(ranks) {}
 
 void SharedWorld::Abort(int64_t rank, const absl::Status& cause) {
   {
@@ -76,6 +78,25 @@ ThreadGroup* SharedWorld::FindGroup(const std::string& axes,
   std::unique_ptr<ThreadGroup>& group = groups_[{axes, members}];
   if (group == nullptr) group = std::make_unique<ThreadGroup>(members);
   return group.get();
+}
+
+std::shared_ptr<PlanBoard> SharedWorld::JoinPlan(
+    int64_t rank, const std::vector<int64_t>& members, size_t signals) {
+  std::lock_guard lock(mutex_);
+  std::pair<int64_t, std::vector<int64_t>> key(plans_[rank]++, members);
+  std::shared_ptr<PlanBoard>& kept = boards_[key];
+  if (kept == nullptr) {
+    kept = std::make_shared<PlanBoard>(members.size(), signals);
+  }
+  std::shared_ptr<PlanBoard> board = kept;
+  if (++board->joined == members.size()) boards_.erase(key);
+  return board;
+}
+
+void SharedWorld::Drain() const {
+  while (aborted() && reaching_.load() > 0) {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
 }
 
 absl::Status SharedWorld::CauseLocked(int64_t rank) const {

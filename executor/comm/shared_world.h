@@ -19,6 +19,9 @@ namespace asyra {
 
 class ThreadCollective;
 
+// How long it may take a waiting rank to notice that another has failed.
+inline constexpr auto kNoticeEvery = std::chrono::milliseconds(20);
+
 inline CpuClock::duration Seconds(double seconds) {
   return std::chrono::duration_cast<CpuClock::duration>(
       std::chrono::duration<double>(seconds));
@@ -40,6 +43,15 @@ struct ThreadGroup {
   Counter arrivals;
   // Members that read the others' memory.
   std::atomic<int> reading{0};
+};
+
+// What the members of one chunk plan share.
+struct PlanBoard {
+  PlanBoard(size_t members, size_t signals)
+      : buffers(members), signals(signals) {}
+  std::vector<std::vector<void*>> buffers;  // by member
+  std::vector<Counter> signals;
+  size_t joined = 0;  // members, under the world's mutex
 };
 
 class SharedWorld {
@@ -67,12 +79,31 @@ class SharedWorld {
   ThreadGroup* FindGroup(const std::string& axes,
                          const std::vector<int64_t>& members);
 
+  // One for each plan of these members, which all join their plans in one
+  // order.
+  std::shared_ptr<PlanBoard> JoinPlan(int64_t rank,
+                                      const std::vector<int64_t>& members,
+                                      size_t signals);
+
+  // Around every access to the memory of another rank outside the collectives'
+  // meetings. False: some rank has failed, and nothing may be accessed.
+  bool BeginReach() {
+    reaching_.fetch_add(1);
+    if (!aborted()) return true;
+    EndReach();
+    return false;
+  }
+  void EndReach() { reaching_.fetch_sub(1); }
+  // Communicator::Drain: after an abort, waits for the accesses that had begun.
+  void Drain() const;
+
  private:
   absl::Status CauseLocked(int64_t rank) const;
 
   const ThreadWorldOptions options_;
   const int64_t size_;
   std::atomic<bool> aborted_ = false;
+  std::atomic<int> reaching_ = 0;
   std::vector<std::atomic<int64_t>> steps_;  // begun, by rank
   mutable std::mutex mutex_;                 // of what follows
   std::condition_variable changed_;
@@ -84,6 +115,10 @@ class SharedWorld {
   std::map<std::pair<std::string, std::vector<int64_t>>,
            std::unique_ptr<ThreadGroup>>
       groups_;
+  std::vector<int64_t> plans_;  // joined, by rank
+  // Those that not all members have joined, by their number on each of them.
+  std::map<std::pair<int64_t, std::vector<int64_t>>, std::shared_ptr<PlanBoard>>
+      boards_;
 };
 
 }  // namespace asyra

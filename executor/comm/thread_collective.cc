@@ -12,8 +12,6 @@
 namespace asyra {
 namespace {
 
-// How long it may take a waiting rank to notice that another has failed.
-constexpr auto kNoticeEvery = std::chrono::milliseconds(20);
 // Smaller reductions are computed by every member separately, since another
 // barrier costs more. Not if they overwrite the operands, which other members
 // still read; of a shared reduction each part is read by one member.

@@ -5,6 +5,7 @@
 #include "executor/comm/collective_geometry.h"
 #include "executor/comm/shared_world.h"
 #include "executor/comm/thread_collective.h"
+#include "executor/comm/thread_plan.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -36,6 +37,12 @@ class LocalCommunicator : public Communicator {
                                 std::move(geometries));
   }
 
+  bool CarriesPlans() const override { return true; }
+  absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
+      const PlanUse& use) override {
+    return MakeThreadPlan(world_, rank_, use);
+  }
+
   void BeginStep() override { world_->BeginStep(rank_); }
   std::vector<int64_t> RanksBehind() const override {
     return world_->RanksBehind(rank_);
@@ -45,6 +52,8 @@ class LocalCommunicator : public Communicator {
   absl::Status Check(double) override {
     return world_->aborted() ? world_->CauseFor(rank_) : absl::OkStatus();
   }
+
+  void Drain() override { world_->Drain(); }
 
   void Abort(const absl::Status& cause) override {
     world_->Abort(rank_, cause);

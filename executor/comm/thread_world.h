@@ -15,8 +15,12 @@ struct ThreadWorldOptions {
   // A rank that is waited for longer is lost.
   double timeout_s = 60;
   // Every collective takes at least this long from the moment its members have
-  // met, without using the cpu: simulates a slow link.
+  // met, without using the cpu: simulates a slow link. In a chunk plan the
+  // copies to other ranks share this time.
   double inject_comm_us = 0;
+  // The copies and signals of a chunk plan are late by a random time of at most
+  // this: any order that the plan allows may come.
+  double inject_jitter_us = 0;
 };
 
 // A communicator for each of `ranks` ranks, named "local". They may outlive

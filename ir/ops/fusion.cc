@@ -269,6 +269,11 @@ std::vector<OpDef> FusionOps() {
                     "%3 = neg(%2) : f32[4,6] "
                     "%4 = add(%3, %1) : f32[4,6] "
                     "return %2, %4}"},
+                   // The rows are not in all results: whole.
+                   {"fusion(f32[4,6], f32[6]) {"
+                    "%2 = exp(%1) : f32[6] "
+                    "%3 = add(%0, %2) : f32[4,6] "
+                    "return %3, %2}"},
                    {"fusion(f32[4,6], f32[1,6]) {"
                     "%2 = broadcast(%1) {shape=[4, 6]} : f32[4,6] "
                     "%3 = max(%0, %2) : f32[4,6] "

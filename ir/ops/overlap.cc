@@ -34,19 +34,10 @@ absl::StatusOr<Types> OverMesh(const OpCall& call, const Mesh& mesh) {
   return Given(body, types);
 }
 
-// Along which dimensions it may be tiled: a factor that some result lacks is
-// whole, since tiles would compute that result again and again.
 absl::StatusOr<AxisRule> Axes(const OpCall& call) {
   const Body& body = BodyIn(call.attrs);
   ASYRA_ASSIGN_OR_RETURN(Types types, OverlapShapes(body, call.operands));
-  ASYRA_ASSIGN_OR_RETURN(AxisRule rule, BodyAxisRule(body, types));
-  for (size_t f = 0; f < rule.factors.size(); ++f) {
-    for (int r = 0; r < static_cast<int>(rule.results.size()); ++r) {
-      if (!rule.IsSummedIn(static_cast<FactorId>(f), r)) continue;
-      rule.factors[f].kind = FactorKind::kWhole;
-    }
-  }
-  return rule;
+  return BodyAxisRule(body, types);
 }
 
 // What its ops compute, and what they and the collectives read and write.

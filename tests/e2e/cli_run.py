@@ -5,8 +5,12 @@ Part of cli_test.py.
 
 import json
 import os
+import sys
 
 from tool_test import DIMS, GPT2, LLAMA, SOURCE_DIR, ToolTest, recorded
+
+sys.path.append(os.path.join(SOURCE_DIR, "tests", "benchmarks"))
+from gpu_memory import UNSCHEDULED
 
 
 class Run(ToolTest):
@@ -76,6 +80,25 @@ class Run(ToolTest):
     self.assertIn("on 4 cpu ranks", text)
     self.assertIn("1 step, cold: ", text)
     self.assertIn("memory of a rank", text)
+
+  def test_cpu_ranks_carry_out_the_plans_of_overlaps(self):
+    formed = self.path("overlaps.asyra")
+    sequence = UNSCHEDULED.replace("plan_sharding",
+                                   "plan_sharding{tp_strategy=sequence}")
+    self.passes("asyra-opt", LLAMA, *DIMS, "--tp", "4", "--passes",
+                sequence + ", start_collectives, form_overlaps{always=true}",
+                "-o", formed)
+    with open(formed) as file:
+      self.assertIn(" = overlap(", file.read())
+    profile = self.path("profile.json")
+    said = self.passes("asyra-run", formed, "--check", recorded(LLAMA),
+                       "--repeat", "3", "--check-deterministic", "--json",
+                       "--profile", profile)
+    self.assertFalse([name for name in json.loads(said)["split_fusions"]
+                      if name.startswith("overlap")])
+    with open(profile) as file:
+      names = [event["name"] for event in json.load(file)["traceEvents"]]
+    self.assertTrue(any(name.startswith("overlap(") for name in names))
 
   def test_a_run_refuses_what_it_cannot_do(self):
     args = [LLAMA, *DIMS]

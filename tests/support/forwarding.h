@@ -26,6 +26,10 @@ class ForwardingKernel : public Kernel {
   void AddTuningResults(TuningResults* results) const override {
     kernel_->AddTuningResults(results);
   }
+  int lanes() const override { return kernel_->lanes(); }
+  void UseLanes(absl::Span<Stream* const> lanes) override {
+    kernel_->UseLanes(lanes);
+  }
   absl::Status Bind(const KernelArgs& args) override {
     kernel_->set_label(label());
     return kernel_->Bind(args);

@@ -1,0 +1,77 @@
+// How a rank carries out its steps of a chunk plan (ir/chunk_plan.h) on lanes,
+// which are streams: copies into and from the memory of other members, sums,
+// and signals between lanes. What computes is the device's own kernels
+// (executor/plan_kernel.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/stream.h"
+#include "ir/chunk_plan.h"
+
+namespace asyra {
+
+// This rank's use of a plan. Refers to what outlives the link.
+struct PlanUse {
+  const ChunkPlan& plan;
+  // Ranks of the world in the order of the plan's; this rank is one of them.
+  std::vector<int64_t> members;
+  int self = 0;       // which of them it is
+  std::string label;  // the op as errors name it
+};
+
+// Copies the box `what` from a tensor that holds `from_box` to one that holds
+// `to_box`.
+struct BoxCopy {
+  const void* from = nullptr;
+  Box from_box;
+  void* to = nullptr;
+  Box to_box;
+  Box what;
+  int64_t element_bytes = 0;
+};
+
+// Adds dense parts in their order, rounding once. `to` is none of them.
+struct DenseSum {
+  DType dtype = DType::kF32;
+  std::vector<const void*> parts;
+  int64_t elements = 0;
+  void* to = nullptr;
+};
+
+// A step that is ready to run, once for each time that it is enqueued.
+class PlanAction {
+ public:
+  virtual ~PlanAction() = default;
+  virtual void Enqueue(Stream& stream) = 0;
+};
+
+class PlanLink {
+ public:
+  virtual ~PlanLink() = default;
+
+  // Once, before all others: tells the members where this rank's buffers are.
+  // Called by all ranks of the world, in the order of the program. Errors: the
+  // timeout, and those of other ranks.
+  virtual absl::Status Connect(std::vector<void*> buffers) = 0;
+  // In memory that this rank's copies reach.
+  virtual void* AddressOf(int member, int buffer) const = 0;
+
+  // The steps of this rank, which outlive their last run and not the link.
+  // `reaches`: the copy is from or to another member's memory.
+  // Errors: those of the device.
+  using Action = absl::StatusOr<std::unique_ptr<PlanAction>>;
+  virtual Action Copy(const BoxCopy& copy, bool reaches) = 0;
+  virtual Action Sum(const DenseSum& sum) = 0;
+  // `signal` of the plan. Counts go on from one step of the program to the
+  // next.
+  virtual Action Post(int signal) = 0;
+  virtual Action Wait(int signal, int count) = 0;
+};
+
+}  // namespace asyra

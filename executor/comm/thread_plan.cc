@@ -1,0 +1,250 @@
+#include "executor/comm/thread_plan.h"
+
+#include <algorithm>
+#include <random>
+#include <thread>
+
+#include "absl/algorithm/container.h"
+#include "executor/cpu/cpu_stream.h"
+#include "executor/cpu/sum.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+class CpuAction : public PlanAction {
+ public:
+  void Enqueue(Stream& stream) final {
+    auto run = [](void* action, const void*, int64_t) {
+      return static_cast<CpuAction*>(action)->Run();
+    };
+    static_cast<CpuStream&>(stream).Enqueue({.run = run, .a = this});
+  }
+
+ private:
+  virtual absl::Status Run() = 0;  // on the stream's thread
+};
+
+// What all actions of a link know.
+struct Context {
+  std::shared_ptr<SharedWorld> world;
+  int64_t rank = 0;
+  std::string label;
+};
+
+class Jitter {
+ public:
+  Jitter(double most_us, uint32_t seed) : most_us_(most_us), random_(seed) {}
+  void Sleep() {
+    if (most_us_ <= 0) return;
+    double us = std::uniform_real_distribution<>(0, most_us_)(random_);
+    std::this_thread::sleep_for(Seconds(us / 1e6));
+  }
+
+ private:
+  double most_us_;
+  std::minstd_rand random_;
+};
+
+class CopyAction : public CpuAction {
+ public:
+  CopyAction(BoxCopy copy, Jitter jitter)
+      : copy_(std::move(copy)), jitter_(jitter) {}
+
+ protected:
+  absl::Status Run() override {
+    jitter_.Sleep();
+    CopyBox(static_cast<const std::byte*>(copy_.from), copy_.from_box,
+            static_cast<std::byte*>(copy_.to), copy_.to_box, copy_.what,
+            copy_.element_bytes);
+    return absl::OkStatus();
+  }
+
+ private:
+  BoxCopy copy_;
+  Jitter jitter_;
+};
+
+// From or to the memory of another rank, which frees it only when nobody uses
+// it any more.
+class ReachingCopyAction : public CopyAction {
+ public:
+  ReachingCopyAction(const Context& context, BoxCopy copy, Jitter jitter,
+                     double link_us)
+      : CopyAction(std::move(copy), jitter),
+        context_(context),
+        link_us_(link_us) {}
+
+ private:
+  absl::Status Run() override {
+    if (link_us_ > 0) std::this_thread::sleep_for(Seconds(link_us_ / 1e6));
+    if (!context_.world->BeginReach()) {
+      return context_.world->CauseFor(context_.rank);
+    }
+    absl::Status status = CopyAction::Run();
+    context_.world->EndReach();
+    return status;
+  }
+
+  const Context& context_;
+  double link_us_;  // of a slow link, without using the cpu
+};
+
+class SumAction : public CpuAction {
+ public:
+  explicit SumAction(const DenseSum& sum)
+      : dtype_(sum.dtype),
+        elements_(sum.elements),
+        to_(static_cast<std::byte*>(sum.to)) {
+    for (const void* part : sum.parts) {
+      parts_.push_back(static_cast<const std::byte*>(part));
+    }
+  }
+
+ private:
+  absl::Status Run() override {
+    SumParts(dtype_, parts_, elements_, to_);
+    return absl::OkStatus();
+  }
+
+  DType dtype_;
+  std::vector<const std::byte*> parts_;
+  int64_t elements_;
+  std::byte* to_;
+};
+
+class PostAction : public CpuAction {
+ public:
+  PostAction(Counter& signal, Jitter jitter)
+      : signal_(signal), jitter_(jitter) {}
+
+ private:
+  absl::Status Run() override {
+    jitter_.Sleep();
+    signal_.Add();
+    return absl::OkStatus();
+  }
+
+  Counter& signal_;
+  Jitter jitter_;
+};
+
+class WaitAction : public CpuAction {
+ public:
+  // `from` is the rank that posts it, `a_step` times in each step.
+  WaitAction(const Context& context, Counter& signal, uint32_t count,
+             uint32_t a_step, int64_t from)
+      : context_(context),
+        signal_(signal),
+        target_(count),
+        a_step_(a_step),
+        from_(from) {}
+
+ private:
+  absl::Status Run() override {
+    const SharedWorld& world = *context_.world;
+    uint32_t target = target_;
+    target_ += a_step_;
+    if (signal_.Reached(target)) return absl::OkStatus();
+    auto lost = CpuClock::now() + Seconds(world.options().timeout_s);
+    while (!signal_.WaitFor(target,
+                            std::min(lost, CpuClock::now() + kNoticeEvery))) {
+      if (world.aborted()) return world.CauseFor(context_.rank);
+      if (CpuClock::now() < lost) continue;
+      return absl::DeadlineExceededError(
+          fmt::format("{}: of its group, rank {} did not come within {:g} s",
+                      context_.label, from_, world.options().timeout_s));
+    }
+    return absl::OkStatus();
+  }
+
+  const Context& context_;
+  Counter& signal_;
+  uint32_t target_;  // in the next step
+  const uint32_t a_step_;
+  const int64_t from_;
+};
+
+class ThreadPlan : public PlanLink {
+ public:
+  ThreadPlan(std::shared_ptr<SharedWorld> world, int64_t rank,
+             const PlanUse& use)
+      : context_{std::move(world), rank, use.label},
+        self_(use.self),
+        members_(use.members),
+        signals_(use.plan.signals),
+        board_(context_.world->JoinPlan(rank, use.members, signals_.size())),
+        posts_(signals_.size(), 0) {
+    for (const auto& of_rank : use.plan.steps) {
+      for (const PlanStep& step : of_rank) {
+        if (step.kind == PlanStep::kPost) ++posts_[step.signal];
+      }
+    }
+    link_us_ = LinkUs(use.plan);
+  }
+
+  absl::Status Connect(std::vector<void*> buffers) override {
+    board_->buffers[self_] = std::move(buffers);
+    return context_.world->Exchange(context_.rank, context_.label).status();
+  }
+  void* AddressOf(int member, int buffer) const override {
+    return board_->buffers[member][buffer];
+  }
+
+  Action Copy(const BoxCopy& copy, bool reaches) override {
+    if (!reaches) return std::make_unique<CopyAction>(copy, MakeJitter());
+    return std::make_unique<ReachingCopyAction>(context_, copy, MakeJitter(),
+                                                link_us_);
+  }
+  Action Sum(const DenseSum& sum) override {
+    return std::make_unique<SumAction>(sum);
+  }
+  Action Post(int signal) override {
+    return std::make_unique<PostAction>(board_->signals[signal], MakeJitter());
+  }
+  Action Wait(int signal, int count) override {
+    return std::make_unique<WaitAction>(context_, board_->signals[signal],
+                                        count, posts_[signal],
+                                        members_[signals_[signal].from_rank]);
+  }
+
+ private:
+  Jitter MakeJitter() {
+    auto seed = static_cast<uint32_t>(context_.rank * 7919 + ++jitters_);
+    return {context_.world->options().inject_jitter_us, seed};
+  }
+
+  // What each copy to others takes of the time of a slow link, which the copies
+  // of a collective share.
+  double LinkUs(const ChunkPlan& plan) const {
+    auto collectives = absl::c_count_if(plan.body.ops, [](const BodyOp& op) {
+      return op.def->collective != CollectiveKind::kNone;
+    });
+    auto reaching =
+        absl::c_count_if(plan.steps[self_], [&](const PlanStep& step) {
+          return step.kind == PlanStep::kCopy &&
+                 (step.reads[0].rank != self_ || step.write.rank != self_);
+        });
+    if (reaching == 0) return 0;
+    return context_.world->options().inject_comm_us *
+           static_cast<double>(collectives) / static_cast<double>(reaching);
+  }
+
+  const Context context_;
+  const int self_;
+  const std::vector<int64_t> members_;
+  const std::vector<PlanSignal> signals_;
+  std::shared_ptr<PlanBoard> board_;
+  std::vector<uint32_t> posts_;  // of a step, by signal
+  double link_us_ = 0;
+  int64_t jitters_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<PlanLink> MakeThreadPlan(std::shared_ptr<SharedWorld> world,
+                                         int64_t rank, const PlanUse& use) {
+  return std::make_unique<ThreadPlan>(std::move(world), rank, use);
+}
+
+}  // namespace asyra

@@ -1,0 +1,325 @@
+#include "executor/plan_kernel.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "ir/overlap.h"
+#include "ir/overlap_shape.h"
+#include "ir/support/round_up.h"
+#include "ir/support/status.h"
+
+namespace asyra {
+namespace {
+
+constexpr int kComputeLane = 0;
+
+class PlanKernel : public Kernel {
+ public:
+  PlanKernel(const KernelUse& use, ChunkPlan plan, std::vector<int64_t> members,
+             Device& device, Communicator& world)
+      : use_(use),
+        plan_(std::move(plan)),
+        members_(std::move(members)),
+        device_(device),
+        world_(world) {
+    auto self = std::find(members_.begin(), members_.end(), world.rank());
+    self_ = static_cast<int>(self - members_.begin());
+  }
+
+  absl::Status Prepare() {
+    for (size_t lane = 0; lane < plan_.lanes.size(); ++lane) {
+      if (plan_.lanes[lane].computes == (lane == kComputeLane)) continue;
+      return Unimplemented("lane {} of the plan is {}, only the first computes",
+                           lane, plan_.lanes[lane].name);
+    }
+    dense_at_ = RoundUp(plan_.workspace_bytes, kWorkspaceAlignment);
+    int64_t dense_bytes = 0, kernel_bytes = 0;
+    for (const PlanStep& step : steps()) {
+      if (!Computes(step)) continue;
+      dense_bytes = std::max(dense_bytes, DensePlaces(step).bytes);
+      if (!IsKernel(step)) continue;
+      ASYRA_ASSIGN_OR_RETURN(const Kernel* kernel, KernelOf(step));
+      kernel_bytes = std::max(kernel_bytes, kernel->workspace_bytes());
+    }
+    kernels_at_ = dense_at_ + RoundUp(dense_bytes, kWorkspaceAlignment);
+    workspace_bytes_ = kernels_at_ + kernel_bytes;
+    return absl::OkStatus();
+  }
+
+  int64_t workspace_bytes() const override { return workspace_bytes_; }
+  bool is_native() const override {
+    return std::all_of(kernels_.begin(), kernels_.end(), [](const auto& known) {
+      return known.kernel->is_native();
+    });
+  }
+  void AddTuningResults(TuningResults* results) const override {
+    for (const Known& known : kernels_) {
+      known.kernel->AddTuningResults(results);
+    }
+  }
+
+  int lanes() const override {
+    return static_cast<int>(plan_.lanes.size()) - 1;
+  }
+  void UseLanes(absl::Span<Stream* const> lanes) override {
+    lanes_.resize(plan_.lanes.size());
+    for (const PlanStep& step : steps()) {
+      Lane& lane = lanes_[step.lane];
+      if (step.lane == kComputeLane || lane.stream != nullptr) continue;
+      lane.stream = lanes[step.lane - 1];
+      lane.ended = device_.CreateEvent(/*timed=*/false);
+    }
+    begun_ = device_.CreateEvent(/*timed=*/false);
+  }
+
+  absl::Status Bind(const KernelArgs& args) override {
+    for (Known& known : kernels_) {
+      const OpDef& def = *plan_.body.ops[known.op].def;
+      known.kernel->set_label(
+          fmt::format("{}: op {}, {}", label(), known.op, def.name));
+    }
+    workspace_ = static_cast<std::byte*>(args.workspace);
+    std::vector<void*> buffers;
+    for (const PlanBuffer& buffer : plan_.buffers[self_]) {
+      buffers.push_back(AddressOf(buffer, args));
+    }
+    ASYRA_ASSIGN_OR_RETURN(link_,
+                           world_.LinkPlan({plan_, members_, self_, label()}));
+    ASYRA_RETURN_IF_ERROR(link_->Connect(std::move(buffers)));
+    for (const PlanStep& step : steps()) {
+      ASYRA_RETURN_IF_ERROR(BindStep(step));
+    }
+    return absl::OkStatus();
+  }
+
+  void Launch(const KernelArgs&, Stream& stream) override {
+    stream.Record(*begun_);
+    for (Lane& lane : lanes_) {
+      if (lane.stream != nullptr) lane.stream->Wait(*begun_);
+    }
+    for (Run& run : runs_) {
+      Stream& on = run.lane == kComputeLane ? stream : *lanes_[run.lane].stream;
+      if (run.action != nullptr) {
+        run.action->Enqueue(on);
+      } else {
+        run.piece->kernel->Launch(run.piece->args, on);
+      }
+    }
+    for (Lane& lane : lanes_) {
+      if (lane.stream == nullptr) continue;
+      lane.stream->Record(*lane.ended);
+      stream.Wait(*lane.ended);
+    }
+  }
+
+ private:
+  struct Lane {
+    Stream* stream = nullptr;  // null: this rank has no steps on it
+    std::unique_ptr<Event> ended;
+  };
+  // A kernel for all pieces of an op that have these types.
+  struct Known {
+    int op;
+    std::vector<Type> operands;
+    Type result;
+    std::unique_ptr<Kernel> kernel;
+  };
+  struct Piece {
+    Kernel* kernel = nullptr;
+    std::vector<void*> operands;
+    void* result = nullptr;
+    KernelArgs args;
+  };
+  struct Run {
+    int lane;
+    std::unique_ptr<PlanAction> action;
+    Piece* piece = nullptr;  // instead of an action
+  };
+  // Where the boxes of a step are dense: bytes into that part of the workspace,
+  // or -1 where they are dense in their buffers.
+  struct Places {
+    std::vector<int64_t> reads;
+    int64_t write = -1;
+    int64_t bytes = 0;
+  };
+
+  const std::vector<PlanStep>& steps() const { return plan_.steps[self_]; }
+  static bool Computes(const PlanStep& step) {
+    return step.kind == PlanStep::kPiece || step.kind == PlanStep::kSum;
+  }
+  const BodyOp& OpOf(const PlanStep& step) const {
+    return plan_.body.ops[step.op];
+  }
+  // Views, which have no kernel, are copies.
+  bool IsKernel(const PlanStep& step) const {
+    return step.kind == PlanStep::kPiece && !OpOf(step).def->is_view;
+  }
+  Type TypeOf(const PlanRegion& region) const {
+    return {plan_.dtype(region), region.box.size};
+  }
+  int64_t ElementBytes(const PlanRegion& region) const {
+    return SizeOf(plan_.dtype(region));
+  }
+
+  Places DensePlaces(const PlanStep& step) const {
+    Places places;
+    auto place = [&](const PlanRegion& region) -> int64_t {
+      if (IsContiguous(region.box, plan_.buffer(region).box)) return -1;
+      int64_t at = places.bytes;
+      places.bytes += RoundUp(TypeOf(region).bytes(), kWorkspaceAlignment);
+      return at;
+    };
+    for (const PlanRegion& read : step.reads) {
+      places.reads.push_back(place(read));
+    }
+    // What a view gives is copied from what it reads.
+    bool is_view = step.kind == PlanStep::kPiece && OpOf(step).def->is_view;
+    if (!is_view) places.write = place(step.write);
+    return places;
+  }
+
+  absl::StatusOr<Kernel*> KernelOf(const PlanStep& step) {
+    std::vector<Type> operands;
+    for (const PlanRegion& read : step.reads) operands.push_back(TypeOf(read));
+    Type result = TypeOf(step.write);
+    for (const Known& known : kernels_) {
+      if (known.op == step.op && known.operands == operands &&
+          known.result == result) {
+        return known.kernel.get();
+      }
+    }
+    const BodyOp& op = OpOf(step);
+    AttrMap attrs = PieceAttrs(op, result);
+    KernelUse use = use_.OfPart({*op.def, attrs, operands, {&result, 1}});
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
+                           device_.PrepareKernel(use));
+    kernels_.push_back(
+        {step.op, std::move(operands), result, std::move(kernel)});
+    return kernels_.back().kernel.get();
+  }
+
+  void* AddressOf(const PlanBuffer& buffer, const KernelArgs& args) const {
+    if (buffer.role == PlanBuffer::kOperand) return args.operands[buffer.index];
+    if (buffer.role == PlanBuffer::kResult) return args.results[buffer.index];
+    return workspace_ + buffer.offset;
+  }
+
+  void AddRun(int lane, std::unique_ptr<PlanAction> action) {
+    runs_.push_back({lane, std::move(action)});
+  }
+
+  absl::Status BindStep(const PlanStep& step) {
+    if (Computes(step)) return BindComputation(step);
+    std::unique_ptr<PlanAction> action;
+    if (step.kind == PlanStep::kPost) {
+      ASYRA_ASSIGN_OR_RETURN(action, link_->Post(step.signal));
+    } else if (step.kind == PlanStep::kWait) {
+      ASYRA_ASSIGN_OR_RETURN(action, link_->Wait(step.signal, step.count));
+    } else {
+      const PlanRegion& read = step.reads[0];
+      BoxCopy copy{link_->AddressOf(read.rank, read.buffer),
+                   plan_.buffer(read).box,
+                   link_->AddressOf(step.write.rank, step.write.buffer),
+                   plan_.buffer(step.write).box,
+                   step.write.box,
+                   ElementBytes(read)};
+      bool reaches = read.rank != self_ || step.write.rank != self_;
+      ASYRA_ASSIGN_OR_RETURN(action, link_->Copy(copy, reaches));
+    }
+    AddRun(step.lane, std::move(action));
+    return absl::OkStatus();
+  }
+
+  // The dense box that a step computes from, or writes, in its buffer or in
+  // the workspace.
+  void* DenseAt(const PlanRegion& region, int64_t place) const {
+    if (place >= 0) return workspace_ + dense_at_ + place;
+    const PlanBuffer& buffer = plan_.buffer(region);
+    return static_cast<std::byte*>(link_->AddressOf(self_, region.buffer)) +
+           FirstElement(region.box, buffer.box) * ElementBytes(region);
+  }
+
+  // Between a region and its dense copy.
+  absl::Status AddCopy(const PlanRegion& region, void* dense, bool to_region) {
+    const Box& box = plan_.buffer(region).box;
+    void* at = link_->AddressOf(self_, region.buffer);
+    BoxCopy copy{at, box, dense, region.box, region.box, ElementBytes(region)};
+    if (to_region) {
+      std::swap(copy.from_box, copy.to_box);
+      copy.from = dense;
+      copy.to = at;
+    }
+    ASYRA_ASSIGN_OR_RETURN(auto action, link_->Copy(copy, /*reaches=*/false));
+    AddRun(kComputeLane, std::move(action));
+    return absl::OkStatus();
+  }
+
+  absl::Status BindComputation(const PlanStep& step) {
+    Places places = DensePlaces(step);
+    std::vector<void*> reads;
+    for (size_t k = 0; k < step.reads.size(); ++k) {
+      reads.push_back(DenseAt(step.reads[k], places.reads[k]));
+      if (places.reads[k] < 0) continue;
+      ASYRA_RETURN_IF_ERROR(AddCopy(step.reads[k], reads[k], false));
+    }
+    if (step.kind == PlanStep::kPiece && !IsKernel(step)) {
+      return AddCopy(step.write, reads[0], true);
+    }
+    void* result = DenseAt(step.write, places.write);
+    if (step.kind == PlanStep::kSum) {
+      DenseSum sum{plan_.dtype(step.write),
+                   {reads.begin(), reads.end()},
+                   step.write.box.elements(),
+                   result};
+      ASYRA_ASSIGN_OR_RETURN(auto action, link_->Sum(sum));
+      AddRun(kComputeLane, std::move(action));
+    } else {
+      ASYRA_RETURN_IF_ERROR(AddPiece(step, std::move(reads), result));
+    }
+    if (places.write < 0) return absl::OkStatus();
+    return AddCopy(step.write, result, true);
+  }
+
+  absl::Status AddPiece(const PlanStep& step, std::vector<void*> operands,
+                        void* result) {
+    Piece& piece = pieces_.emplace_back();
+    ASYRA_ASSIGN_OR_RETURN(piece.kernel, KernelOf(step));
+    piece.operands = std::move(operands);
+    piece.result = result;
+    piece.args = {piece.operands, absl::MakeConstSpan(&piece.result, 1),
+                  workspace_ + kernels_at_};
+    runs_.push_back({kComputeLane, nullptr, &piece});
+    return absl::OkStatus();
+  }
+
+  KernelUse use_;
+  ChunkPlan plan_;
+  std::vector<int64_t> members_;
+  Device& device_;
+  Communicator& world_;
+  int self_ = 0;
+  std::vector<Known> kernels_;
+  // Of the workspace: the plan's own, dense boxes, and that of pieces.
+  int64_t dense_at_ = 0, kernels_at_ = 0, workspace_bytes_ = 0;
+  std::byte* workspace_ = nullptr;
+  std::unique_ptr<PlanLink> link_;
+  std::deque<Piece> pieces_;
+  std::vector<Run> runs_;    // in order of issue
+  std::vector<Lane> lanes_;  // of the plan
+  std::unique_ptr<Event> begun_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kernel>> PreparePlanKernel(
+    const KernelUse& use, std::vector<int64_t> members, Device& device,
+    Communicator& world) {
+  ASYRA_ASSIGN_OR_RETURN(
+      ChunkPlan plan, PlanOf(use.attrs(), use.global_operands(), use.mesh()));
+  auto kernel = std::make_unique<PlanKernel>(use, std::move(plan),
+                                             std::move(members), device, world);
+  ASYRA_RETURN_IF_ERROR(kernel->Prepare());
+  return kernel;
+}
+
+}  // namespace asyra
