@@ -12,7 +12,8 @@
  * all handles made with it, are used by one thread at a time.
  *
  * Tensors are dense, row-major buffers of this rank's part: asyra_tensor_info
- * says how large. The library is C++: link with a C++ compiler.
+ * says how large. The archive is C++: link it with a C++ compiler. The shared
+ * library needs none.
  *
  * Within a major version functions and fields are added, none is changed. */
 #ifndef ASYRA_H_
@@ -24,6 +25,8 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+/* What the shared library exports. */
+#pragma GCC visibility push(default)
 
 #define ASYRA_VERSION_MAJOR 1
 #define ASYRA_VERSION_MINOR 0
@@ -223,6 +226,7 @@ asyra_status asyra_trainer_finish(asyra_trainer* trainer);
 asyra_status asyra_trainer_export(asyra_trainer* trainer, const char* path);
 void asyra_trainer_free(asyra_trainer* trainer);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -14,7 +14,8 @@ set(pending
     passes/compile.h passes/pass_manager.h passes/pipeline.h
     frontends/onnx/import.h
     models/models.h
-    executor/executor.h executor/launched_world.h executor/run.h
+    executor/executor.h executor/launched_world.h executor/measured_gate.h
+    executor/run.h
     executor/state_set.h executor/trace.h executor/trainer.h
     executor/comm/launcher.h executor/comm/thread_world.h
     executor/train/token_batches.h
@@ -62,8 +63,17 @@ target_include_directories(
   asyra_ir INTERFACE $<INSTALL_INTERFACE:${asyra_headers}>
                      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 target_compile_features(asyra_ir PUBLIC cxx_std_20)
+if(TARGET asyra_c_shared)
+  set_target_properties(asyra_c_shared PROPERTIES EXPORT_NAME c_shared)
+  add_library(asyra::c_shared ALIAS asyra_c_shared)
+  target_include_directories(
+    asyra_c_shared INTERFACE $<INSTALL_INTERFACE:${asyra_headers}>
+                             $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/c>)
+  list(APPEND libraries asyra_c_shared)
+endif()
 install(TARGETS ${libraries} EXPORT asyraTargets
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT asyraTargets NAMESPACE asyra:: DESTINATION ${asyra_package})
 set(asyra_has_cuda OFF)
 if(TARGET asyra_cuda_kernels)

@@ -50,6 +50,9 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;
+  // What the times of its kernels depend on beside the program, on one line:
+  // its model, how it is used, the versions of driver and libraries.
+  virtual std::string identity() { return std::string(name()); }
 
   // Bytes of the device's memory in use by any process; 0 if unknown.
   virtual int64_t BytesInUse() { return 0; }

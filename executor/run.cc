@@ -34,8 +34,7 @@ class Run {
 
   absl::StatusOr<std::vector<RunResult>> AsRankOf(Communicator& world) {
     ASYRA_RETURN_IF_ERROR(Begin());
-    int64_t sharing =
-        options_.ranks_on_host > 0 ? options_.ranks_on_host : world.size();
+    int64_t sharing = RanksHere(world);
     ASYRA_RETURN_IF_ERROR(platform_.CheckRanks(sharing));
     ASYRA_ASSIGN_OR_RETURN(std::vector<RankResult> mine,
                            RunRank(world, options_.local_rank, sharing, true));
@@ -51,7 +50,33 @@ class Run {
     return Collect(results);
   }
 
+  absl::StatusOr<GateResult> ChooseOnThreads(const GateOptions& gate) {
+    ASYRA_RETURN_IF_ERROR(Begin());
+    ASYRA_RETURN_IF_ERROR(platform_.CheckRanks(ranks_));
+    std::vector<GateResult> results(ranks_);
+    ASYRA_RETURN_IF_ERROR(RunLocalRanks(
+        ranks_, {options_.timeout_s, options_.inject_comm_us},
+        [&](Communicator& world) -> absl::Status {
+          ASYRA_ASSIGN_OR_RETURN(results[world.rank()],
+                                 ChooseRank(world, world.rank(), ranks_, gate));
+          return absl::OkStatus();
+        }));
+    return std::move(results[0]);
+  }
+
+  absl::StatusOr<GateResult> ChooseAsRankOf(Communicator& world,
+                                            const GateOptions& gate) {
+    ASYRA_RETURN_IF_ERROR(Begin());
+    int64_t sharing = RanksHere(world);
+    ASYRA_RETURN_IF_ERROR(platform_.CheckRanks(sharing));
+    return ChooseRank(world, options_.local_rank, sharing, gate);
+  }
+
  private:
+  int64_t RanksHere(const Communicator& world) const {
+    return options_.ranks_on_host > 0 ? options_.ranks_on_host : world.size();
+  }
+
   absl::Status Begin() {
     for (SharedCase& one : cases_) {
       ASYRA_RETURN_IF_ERROR(one.TakeInputs());
@@ -92,6 +117,32 @@ class Run {
     return results;
   }
 
+  absl::StatusOr<GateResult> ChooseRank(Communicator& control,
+                                        int64_t local_rank,
+                                        int64_t ranks_on_host,
+                                        GateOptions gate) {
+    ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<Device> device,
+                           platform_.MakeDevice(local_rank, ranks_on_host));
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> connected,
+                           platform_.Connect(control, *device));
+    Communicator& world = connected == nullptr ? control : *connected;
+    std::vector<GateProgram> programs;
+    WeightStore weights;
+    for (const SharedCase& one : cases_) {
+      programs.push_back(
+          {one.name(), &one.program(), one.DataOf(control.rank())});
+      one.AddWeights(&weights);
+    }
+    gate.sharing = device->name() == "cpu" ? ranks_on_host : 1;
+    gate.set_states = [&](StateSet& states) -> absl::Status {
+      for (const SharedCase& one : cases_) {
+        ASYRA_RETURN_IF_ERROR(one.SetStates(states, control.rank()));
+      }
+      return absl::OkStatus();
+    };
+    return ChooseByMeasuring(programs, *device, &world, &weights, gate);
+  }
+
   // Of each rank, then of each program.
   absl::StatusOr<std::vector<RunResult>> Collect(
       const std::vector<std::vector<RankResult>>& results) {
@@ -123,6 +174,20 @@ absl::StatusOr<std::vector<RunResult>> RunAsRank(
     absl::Span<const RunCase> cases, Platform& platform, Communicator& world,
     const RunOptions& options) {
   return Run(cases, platform, options).AsRankOf(world);
+}
+
+absl::StatusOr<GateResult> ChooseOnThreads(absl::Span<const RunCase> cases,
+                                           Platform& platform,
+                                           const GateOptions& gate,
+                                           const RunOptions& options) {
+  return Run(cases, platform, options).ChooseOnThreads(gate);
+}
+
+absl::StatusOr<GateResult> ChooseAsRank(absl::Span<const RunCase> cases,
+                                        Platform& platform, Communicator& world,
+                                        const GateOptions& gate,
+                                        const RunOptions& options) {
+  return Run(cases, platform, options).ChooseAsRankOf(world, gate);
 }
 
 absl::StatusOr<RunResult> RunOnThreads(const Program& program,

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "executor/executor.h"
+#include "executor/measured_gate.h"
 
 namespace asyra {
 
@@ -66,6 +68,7 @@ struct RunResult {
 struct RunCase {
   const Program* program = nullptr;
   absl::Span<const Tensor> inputs;
+  std::string name = "";  // as GateProgram has it
 };
 
 // Programs for equally many devices, a step of each in turn, so that other load
@@ -81,6 +84,18 @@ absl::StatusOr<std::vector<RunResult>> RunOnThreads(
 absl::StatusOr<std::vector<RunResult>> RunAsRank(
     absl::Span<const RunCase> cases, Platform& platform, Communicator& world,
     const RunOptions& options = {});
+
+// Of programs that compute the same, the one that is kept for its measured
+// steps (measured_gate.h). Of the options of the gate `sharing` and
+// `set_states` are set here.
+absl::StatusOr<GateResult> ChooseOnThreads(absl::Span<const RunCase> cases,
+                                           Platform& platform,
+                                           const GateOptions& gate,
+                                           const RunOptions& options = {});
+absl::StatusOr<GateResult> ChooseAsRank(absl::Span<const RunCase> cases,
+                                        Platform& platform, Communicator& world,
+                                        const GateOptions& gate,
+                                        const RunOptions& options = {});
 
 // Of a single program.
 absl::StatusOr<RunResult> RunOnThreads(const Program& program,

@@ -71,6 +71,26 @@ absl::Status SharedCase::SetStates(Executor& executor, int64_t rank) const {
   return absl::OkStatus();
 }
 
+absl::Status SharedCase::SetStates(StateSet& states, int64_t rank) const {
+  for (size_t i = 0; i < program_.inputs.size(); ++i) {
+    const Input& input = program_.inputs[i];
+    const std::string& name = program_.value_name(input.value);
+    if (input.role != InputRole::kState || states.Find(name) == nullptr) {
+      continue;
+    }
+    ASYRA_RETURN_IF_ERROR(states.Set(name, ShardOf(i, rank)));
+  }
+  return absl::OkStatus();
+}
+
+void SharedCase::AddWeights(WeightStore* weights) const {
+  for (const Input& input : program_.inputs) {
+    const std::string& name = program_.value_name(input.value);
+    const Tensor* data = IsWeight(input) ? weights_.Find(name) : nullptr;
+    if (data != nullptr) weights->Set(name, *data);
+  }
+}
+
 absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> SharedCase::Params(
     Executor& executor) const {
   std::vector<std::pair<std::string, Tensor>> params;

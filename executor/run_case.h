@@ -22,8 +22,12 @@ struct RankResult {
 class SharedCase {
  public:
   SharedCase(const RunCase& given, const RunOptions& options)
-      : program_(*given.program), inputs_(given.inputs), options_(options) {}
+      : name_(given.name),
+        program_(*given.program),
+        inputs_(given.inputs),
+        options_(options) {}
 
+  const std::string& name() const { return name_; }
   const Program& program() const { return program_; }
 
   // To be called first. Error: inputs that are not the program's.
@@ -34,6 +38,10 @@ class SharedCase {
   // Data inputs of `rank` for a step.
   std::vector<Tensor> DataOf(int64_t rank) const;
   absl::Status SetStates(Executor& executor, int64_t rank) const;
+  // Those that `states` has.
+  absl::Status SetStates(StateSet& states, int64_t rank) const;
+  // Those of the inputs and of the program's own store.
+  void AddWeights(WeightStore* weights) const;
   // This rank's params as they are now, which a step changes.
   absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> Params(
       Executor& executor) const;
@@ -56,6 +64,7 @@ class SharedCase {
   absl::StatusOr<Tensor> Whole(absl::Span<const RankResult> results,
                                size_t index) const;
 
+  const std::string name_;
   const Program& program_;
   absl::Span<const Tensor> inputs_;
   const RunOptions& options_;

@@ -132,6 +132,11 @@ class RankTrainer : public Trainer {
     return use;
   }
 
+  std::vector<OpTime> Profile() const override {
+    if (!last_.has_value() || !in_flight_.empty()) return {};
+    return step_executor_->Profile();
+  }
+
   absl::StatusOr<LossSum> Evaluate(absl::Span<const Tensor> batch) override {
     if (evaluate_ == nullptr) return Invalid("it was prepared without");
     ASYRA_RETURN_IF_ERROR(Finish());
@@ -238,7 +243,8 @@ class RankTrainer : public Trainer {
         newest.empty() ? SetFirstValues(programs_, options_.random_weights,
                                         options_.seed, world_, *states_)
                        : Read(newest));
-    ASYRA_ASSIGN_OR_RETURN(step_executor_, Load(programs_.step));
+    ASYRA_ASSIGN_OR_RETURN(step_executor_,
+                           Load(programs_.step, options_.profile));
     if (programs_.accumulate.has_value()) {
       ASYRA_ASSIGN_OR_RETURN(accumulate_, Load(*programs_.accumulate));
     }
@@ -259,10 +265,12 @@ class RankTrainer : public Trainer {
         options_.sharing == 1 ? "rank" : "ranks"));
   }
 
-  absl::StatusOr<std::unique_ptr<Executor>> Load(const Program& program) {
+  absl::StatusOr<std::unique_ptr<Executor>> Load(const Program& program,
+                                                 bool profile = false) {
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
                            Executor::Load(program));
     ExecutorOptions options{.check_finite = options_.check_finite,
+                            .profile = profile,
                             .params_are_set_later = true};
     options.states = states_;
     ASYRA_RETURN_IF_ERROR(executor->Prepare(
@@ -274,6 +282,8 @@ class RankTrainer : public Trainer {
     ASYRA_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(folder));
     ASYRA_RETURN_IF_ERROR(
         checkpoint.CheckFits(values_, programs_.info.program_hash));
+    int64_t ranks = world_ == nullptr ? 1 : world_->size();
+    ASYRA_RETURN_IF_ERROR(checkpoint.CheckData(rank(), ranks));
     for (const CheckpointValue& value : values_) {
       ASYRA_ASSIGN_OR_RETURN(
           Tensor local, checkpoint.Read(value, programs_.step.mesh, rank()));

@@ -54,6 +54,8 @@ struct TrainerOptions {
   // The error of a step that is not finite names the op, and training cannot go
   // on. Slow: every result is read once more.
   bool check_finite = false;
+  // Records when each op of a step runs, for Profile.
+  bool profile = false;
   // Whether Evaluate is called: it needs memory.
   bool evaluates = true;
   // Ranks that take memory of the same device: threads on a cpu, processes of
@@ -141,6 +143,11 @@ class Trainer {
   virtual std::vector<TrainMetrics> TakeMetrics() = 0;
   virtual int64_t steps_skipped() const = 0;  // of this run
   virtual MemoryUse memory() const = 0;       // of all programs together
+
+  // Of the last step, which has ended: that of ExecutorOptions::profile, by op
+  // of InlineOverlaps(programs().step). Empty before, and without
+  // TrainerOptions::profile.
+  virtual std::vector<OpTime> Profile() const = 0;
 
   // The loss of a batch with the params as they are: the sum over its labels
   // and how many they are. Error also: it was prepared without.

@@ -16,7 +16,7 @@ void SetPlanShape(const PlanShape& shape, AttrMap* attrs);
 std::vector<AttrDef> PlanShapeAttrs();
 
 // The plan of an op for the group of each device: all have the same. Proven;
-// or not again, where it is only counted or priced.
+// or not again, where it is only counted or estimated.
 // `operands` are distributed. Errors as those of GroupBodyOf, MakePlan and
 // VerifyPlan.
 absl::StatusOr<ChunkPlan> PlanOf(const AttrMap& attrs,

@@ -248,8 +248,8 @@ const std::vector<PassRecord>& Records() {
        .to_stage = Stage::kGlobal,
        .options = PlanOptionDefs(
            {{"zero", AttrKind::kString,
-             "of a training step, what data axes cut: 0 nothing, 1 states, 2 "
-             "gradients too, 3 parameters too, or auto",
+             "of a training step, what axes of tokens cut: 0 nothing, 1 "
+             "states, 2 gradients too, 3 parameters too, or auto",
              std::string("auto")},
             {"memory_gib", AttrKind::kFloat,
              "memory of a device, for zero auto; 0: no limit; below 0: the "

@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
+#include "passes/shard/zero.h"
 #include "simulator/library_memory.h"
 
 namespace asyra {
@@ -110,12 +111,9 @@ bool StrategySearch::ZeroIsOpen() const {
       start.stage != Stage::kGlobal || options_.sharding.propagate) {
     return false;
   }
-  // Those that ZeRO cuts.
-  for (const char* axis : {"dp", "sp"}) {
-    AxisId at = start.mesh.Find(axis);
-    if (at >= 0 && start.mesh.size(at) > 1) return true;
-  }
-  return false;
+  return absl::c_any_of(start.mesh.axes(), [](const Mesh::Axis& axis) {
+    return axis.size > 1 && HasReplicas(RoleOf(axis.name));
+  });
 }
 
 // With the collectives around norms that are best so far. The level that the
@@ -174,8 +172,8 @@ absl::Status StrategySearch::TryDecomposed(
 }
 
 // Fuses and schedules `strategy`, unless the same program was scheduled before.
-// Of a training step as much is computed again as has to be: what a draft says
-// fits may not, by gaps between its values.
+// Of a training step as much is computed again as has to be: what an estimate
+// says fits may not, by gaps between its values.
 absl::StatusOr<std::optional<StrategySearch::Scheduled>>
 StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
   ScheduleOptions schedule = ScheduleOptionsOf(options_);

@@ -1,6 +1,7 @@
 #include "simulator/page.h"
 
 #include "fmt/format.h"
+#include "nlohmann/json.hpp"
 #include "simulator/page_assets.h"
 #include "simulator/profile_diff.h"
 #include "simulator/profile_json.h"
@@ -22,14 +23,20 @@ std::string Embedded(std::string_view json) {
   return text;
 }
 
-std::string Page(std::string_view title, std::string_view json,
+std::string Text(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false,
+                                   nlohmann::json::error_handler_t::replace);
+}
+
+std::string Page(std::string_view title, std::string_view above,
+                 std::string_view json,
                  absl::Span<const std::string_view> scripts) {
   std::string text = fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n"
+      "<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n{}"
       "<main id=\"page\"></main>\n"
       "<script type=\"application/json\" id=\"data\">{}</script>\n",
-      title, PageAsset("page.css"), Embedded(json));
+      EscapedHtml(title), PageAsset("page.css"), above, Embedded(json));
   for (std::string_view script : scripts) {
     text += fmt::format("<script>\n{}</script>\n", PageAsset(script));
   }
@@ -38,8 +45,27 @@ std::string Page(std::string_view title, std::string_view json,
 
 }  // namespace
 
-std::string ProfilePage(absl::Span<const Profile> profiles) {
-  std::string json = "{\"profiles\": [";
+std::string EscapedHtml(std::string_view text) {
+  std::string html;
+  for (char c : text) {
+    if (c == '&') {
+      html += "&amp;";
+    } else if (c == '<') {
+      html += "&lt;";
+    } else if (c == '>') {
+      html += "&gt;";
+    } else {
+      html += c;
+    }
+  }
+  return html;
+}
+
+std::string ProfilePage(absl::Span<const Profile> profiles,
+                        const ProfilePageOptions& options) {
+  std::string json = fmt::format(
+      "{{\"heading\": {}, \"names\": [{}, {}], \"profiles\": [",
+      Text(options.heading), Text(options.names[0]), Text(options.names[1]));
   for (size_t i = 0; i < profiles.size(); ++i) {
     json += (i > 0 ? ", " : "") + ProfileJson(profiles[i]);
   }
@@ -47,13 +73,15 @@ std::string ProfilePage(absl::Span<const Profile> profiles) {
   if (profiles.size() == 2) {
     json += ", \"differences\": " + DifferencesJson(profiles[0], profiles[1]);
   }
-  return Page(profiles.size() == 1 ? "asyra: step" : "asyra: before and after",
-              json + "}",
+  std::string title = !options.title.empty() ? options.title
+                      : profiles.size() == 1 ? "asyra: step"
+                                             : "asyra: before and after";
+  return Page(title, options.above, json + "}",
               {"common.js", "timeline.js", "memory.js", "profile.js"});
 }
 
 std::string SweepPage(std::string_view json) {
-  return Page("asyra: sweep", json, {"common.js", "sweep.js"});
+  return Page("asyra: sweep", "", json, {"common.js", "sweep.js"});
 }
 
 }  // namespace asyra

@@ -1,6 +1,7 @@
 // Results as a page for a browser: one file that loads nothing.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -9,9 +10,22 @@
 
 namespace asyra {
 
-// One profile, or two: before and after, drawn to one scale. The timeline, the
-// memory curve with what fills its peak, and tables.
-std::string ProfilePage(absl::Span<const Profile> profiles);
+struct ProfilePageOptions {
+  std::string title;  // of a page that begins with something else; may be empty
+  std::string above;  // HTML that it begins with
+  std::string heading;  // of the profiles; empty: their models
+  // What two profiles are called.
+  std::array<std::string, 2> names = {"before", "after"};
+};
+
+// One profile, or two: before and after. The timeline, the memory curve with
+// what fills its peak, and tables. Two are compared and drawn to one scale,
+// unless one takes more than ten times as long.
+std::string ProfilePage(absl::Span<const Profile> profiles,
+                        const ProfilePageOptions& options = {});
+
+// Text as HTML, outside of attributes.
+std::string EscapedHtml(std::string_view text);
 
 // Time against memory of the points of a sweep, and their table. `json` is
 // what asyra-sim sweep --json writes.

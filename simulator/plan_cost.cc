@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/algorithm/container.h"
 #include "ir/overlap.h"
 #include "ir/overlap_shape.h"
+#include "simulator/collective_cost.h"
 
 namespace asyra {
 namespace {
@@ -245,13 +247,48 @@ class PlanReplay {
   PlanTimes times_;
 };
 
+// What the ops of the body use, shared out over the time that all of them take.
+OpCost SequenceCost(const Body& body, const OpCall& call,
+                    const CostModel& costs) {
+  OpCost sum;
+  sum.is_compute = true;
+  auto types = OverlapTypes(body, call.operands, costs.mesh());
+  if (!types.ok()) return sum;
+  double longest_us = 0;
+  for (size_t i = 0; i < body.ops.size(); ++i) {
+    OpCost cost = costs.Cost(BodyCall(body, i, *types).call());
+    sum.time_us += cost.time_us;
+    for (int r = 0; r < kNumResources; ++r) {
+      sum.load[r] += cost.load[r] * cost.time_us;
+    }
+    sum.source = std::max(sum.source, cost.source);
+    if (cost.time_us < longest_us) continue;
+    longest_us = cost.time_us;
+    sum.limit = cost.limit;
+  }
+  for (double& load : sum.load) {
+    load = sum.time_us > 0 ? load / sum.time_us : 0;
+  }
+  return sum;
+}
+
 }  // namespace
 
 PlanTimes ReplayPlan(const ChunkPlan& plan, const CostModel& costs) {
   return PlanReplay(plan, costs).Run();
 }
 
+bool CanCarryPlans(const Body& body, const CostModel& costs) {
+  return absl::c_all_of(body.ops, [&](const BodyOp& op) {
+    return op.def->collective == CollectiveKind::kNone ||
+           CopyEnginesReach(costs.machine(),
+                            costs.SpanOf(op.attrs.Get<AxisList>("axes")));
+  });
+}
+
 OpCost OverlapCost(const OpCall& call, const CostModel& costs) {
+  const Body& body = *BodyOf(call.attrs);
+  if (!CanCarryPlans(body, costs)) return SequenceCost(body, call, costs);
   auto plan = UnprovenPlanOf(call.attrs, call.operands, costs.mesh());
   if (!plan.ok()) return {};
   PlanTimes times = ReplayPlan(*plan, costs);

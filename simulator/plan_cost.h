@@ -10,6 +10,7 @@
 
 #include <vector>
 
+#include "ir/body.h"
 #include "ir/chunk_plan.h"
 #include "simulator/cost_model.h"
 
@@ -34,8 +35,12 @@ struct PlanTimes {
 // The plan has been verified: it ends.
 PlanTimes ReplayPlan(const ChunkPlan& plan, const CostModel& costs);
 
-// Of an overlap: computation that also uses links and copy engines. Nothing
-// that takes time where it has no plan.
+// Whether copy engines reach all devices between which `body` communicates.
+bool CanCarryPlans(const Body& body, const CostModel& costs);
+
+// Of an overlap: computation that also uses links and copy engines. Its ops one
+// after the other where copy engines cannot carry a plan, as executors then run
+// them. Nothing that takes time where it has no plan.
 OpCost OverlapCost(const OpCall& call, const CostModel& costs);
 
 }  // namespace asyra

@@ -22,6 +22,7 @@
 #include "tools/compare_single.h"
 #include "tools/compile.h"
 #include "tools/first_params.h"
+#include "tools/run_gate.h"
 #include "tools/run_inputs.h"
 #include "tools/run_report.h"
 #include "tools/run_tool.h"
@@ -42,6 +43,7 @@ struct Flags {
   std::optional<double> rtol, atol;  // by element type unless given
   bool compare_single = false;
   std::vector<std::string> against;
+  std::string gate = kGateOff;
   bool predict = false;  // a machine was named
   uint64_t seed = 1;
   bool random_weights = false;
@@ -162,8 +164,13 @@ absl::Status CheckFlags(const Flags& flags) {
   if (!(flags.run.timeout_s > 0)) {
     return Invalid("--timeout is {}, it must be above 0", flags.run.timeout_s);
   }
-  if (!flags.against.empty() && flags.device == "interpreter") {
-    return Invalid("--against compares times, the interpreter has none");
+  if (flags.device == "interpreter") {
+    if (!flags.against.empty()) {
+      return Invalid("--against compares times, the interpreter has none");
+    }
+    if (flags.gate != kGateOff) {
+      return Invalid("--gate compares times, the interpreter has none");
+    }
   }
   return absl::OkStatus();
 }
@@ -186,6 +193,24 @@ absl::StatusOr<std::vector<Tensor>> RunOnce(const Flags& flags,
   return std::move(result.outputs);
 }
 
+// With --gate, replaces program and inputs by those that are kept.
+absl::Status PassGate(const Flags& flags, const Program* partitioned,
+                      absl::Span<const AgainstProgram> against,
+                      Communicator* world, Program* program,
+                      std::vector<Tensor>* inputs, RunReport* report) {
+  if (flags.gate == kGateOff) return absl::OkStatus();
+  ASYRA_ASSIGN_OR_RETURN(
+      std::vector<GateCandidate> candidates,
+      GateCandidates(*program, partitioned, against, *inputs));
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
+  ASYRA_ASSIGN_OR_RETURN(report->gate, RunGate(flags.gate, candidates,
+                                               *platform, world, flags.run));
+  GateCandidate& kept = candidates[report->gate->kept];
+  *program = std::move(kept.program);
+  *inputs = std::move(kept.inputs);
+  return absl::OkStatus();
+}
+
 // Runs the program, on `world` where there is one; its first rank reports.
 absl::Status Run(const Flags& flags, Communicator* world) {
   TestData recorded;
@@ -195,7 +220,9 @@ absl::Status Run(const Flags& flags, Communicator* world) {
   CompileFlags compile = flags.compile;
   compile.recorded = recorded.inputs;
   ASYRA_ASSIGN_OR_RETURN(Loaded loaded, Load(compile));
-  const Program& program = loaded.program;
+  Program& program = loaded.program;
+  const Program* partitioned =
+      loaded.partitioned.has_value() ? &*loaded.partitioned : nullptr;
   ASYRA_ASSIGN_OR_RETURN(size_t random_weights,
                          CountRandomWeights(flags, loaded, recorded.inputs));
   ASYRA_RETURN_IF_ERROR(CheckHostMemory(program));
@@ -218,10 +245,9 @@ absl::Status Run(const Flags& flags, Communicator* world) {
                    .random_weights = random_weights};
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<AgainstProgram> against,
-      LoadAgainst(
-          flags.against, program,
-          loaded.partitioned.has_value() ? &*loaded.partitioned : nullptr,
-          inputs));
+      LoadAgainst(flags.against, program, partitioned, inputs));
+  ASYRA_RETURN_IF_ERROR(
+      PassGate(flags, partitioned, against, world, &program, &inputs, &report));
   ASYRA_RETURN_IF_ERROR(Predict(flags, program, against, &report));
   ASYRA_RETURN_IF_ERROR(
       RunOnDevice(flags, program, inputs, against, world, &report));
@@ -340,6 +366,14 @@ int main(int argc, char** argv) {
       "programs that take turns with this one, step by step: "
       "'unscheduled', the same before scheduling, or .asyra files of "
       "the same inputs; with --machine also the predicted times");
+  app.add_option(
+         "--gate", flags.gate,
+         "measured: runs the program, the same before scheduling and those of "
+         "--against some steps in turn, and goes on with the fastest, which is "
+         "remembered for this machine; again: measures what is remembered too")
+      ->check(CLI::IsMember(
+          {asyra::kGateOff, asyra::kGateMeasured, asyra::kGateAgain}))
+      ->capture_default_str();
   app.add_option("--seed", flags.seed, "of random inputs")
       ->capture_default_str();
   app.add_flag("--random-weights", flags.random_weights,
@@ -347,8 +381,9 @@ int main(int argc, char** argv) {
                "those of init.asyra where that lies beside a training step; "
                "weights of a model without data are always random");
   app.footer(
-      "Tuning results and compiled kernels of GPUs are kept in "
-      "$ASYRA_CACHE_DIR, or ~/.cache/asyra; set and empty: nowhere.");
+      "Tuning results and compiled kernels of GPUs, and what --gate has "
+      "decided, are kept in $ASYRA_CACHE_DIR, or ~/.cache/asyra; set and "
+      "empty: nowhere.");
   return asyra::RunTool(app, argc, argv, [&] {
     flags.predict = app.count("--machine") > 0;
     return asyra::Main(flags);

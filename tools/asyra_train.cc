@@ -50,6 +50,7 @@ absl::Status Sample(const TrainSettings& flags) {
     return NotFound("{}: it has no checkpoint", flags.checkpoint);
   }
   ASYRA_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(folder));
+  ASYRA_RETURN_IF_ERROR(checkpoint.CheckData(0, 1));
   SampleOptions options = flags.sample;
   options.seed = flags.seed;
   absl::StatusOr<std::string> text =

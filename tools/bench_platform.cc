@@ -1,7 +1,6 @@
 #include "tools/bench_platform.h"
 
-#include <fstream>
-
+#include "executor/cpu/cpu_info.h"
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_device.h"
 #include "executor/cuda/device/cuda_platform.h"
@@ -10,17 +9,6 @@
 
 namespace asyra {
 namespace {
-
-std::string CpuName() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    size_t colon = line.find(": ");
-    if (line.substr(0, 10) == "model name" && colon != std::string::npos) {
-      return line.substr(colon + 2);
-    }
-  }
-  return "cpu";
-}
 
 absl::StatusOr<std::unique_ptr<Platform>> OpenGpus(const BenchOptions& options,
                                                    BenchResult* result) {
@@ -50,7 +38,7 @@ absl::StatusOr<std::unique_ptr<Platform>> OpenGpus(const BenchOptions& options,
 absl::StatusOr<std::unique_ptr<Platform>> OpenPlatform(
     const BenchOptions& options, BenchResult* result) {
   if (options.device != "cpu") return OpenGpus(options, result);
-  result->device = CpuName();
+  result->device = DescribeCpu().name;
   result->driver = "none";
   result->libraries = "the kernels of the cpu";
   result->ranks = options.ranks > 0 ? options.ranks : 2;

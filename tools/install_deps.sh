@@ -4,7 +4,7 @@
 set -eu
 packages="cmake ninja-build g++ python3 protobuf-compiler libprotobuf-dev
   libabsl-dev libfmt-dev libcli11-dev nlohmann-json3-dev
-  libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev
+  libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev zlib1g-dev
   libopenmpi-dev openmpi-bin"
 if [ "${1:-}" = --checks ]; then
   packages="$packages git clang clang-tidy clang-format libclang-rt-dev"

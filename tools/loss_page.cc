@@ -4,86 +4,192 @@
 #include <cmath>
 
 #include "fmt/format.h"
+#include "simulator/page.h"
 
 namespace asyra {
 namespace {
 
-constexpr double kWidth = 900, kHeight = 320, kLeft = 70, kTop = 20,
-                 kBottom = 40;
+constexpr double kWidth = 900, kHeight = 260, kLeft = 70, kTop = 12,
+                 kBottom = 34;
+// Points of a curve; more are thinned.
+constexpr size_t kMostPoints = 4000;
 
-std::string Escaped(const std::string& text) {
-  std::string html;
-  for (char c : text) {
-    html += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : "";
-    if (c != '&' && c != '<' && c != '>') html += c;
+struct Point {
+  int64_t step = 0;
+  double value = 0;
+};
+using Points = std::vector<Point>;
+
+// The finite ones, or of each of some intervals the lowest and the highest.
+Points Thinned(const Points& all) {
+  Points finite;
+  for (const Point& point : all) {
+    if (std::isfinite(point.value)) finite.push_back(point);
   }
-  return html;
+  if (finite.size() <= kMostPoints) return finite;
+  Points thin;
+  size_t buckets = kMostPoints / 2;
+  for (size_t b = 0; b < buckets; ++b) {
+    auto begin = finite.begin() + b * finite.size() / buckets;
+    auto end = finite.begin() + (b + 1) * finite.size() / buckets;
+    auto less = [](const Point& a, const Point& b) {
+      return a.value < b.value;
+    };
+    auto [low, high] = std::minmax_element(begin, end, less);
+    thin.push_back(*std::min(low, high));
+    if (low != high) thin.push_back(*std::max(low, high));
+  }
+  return thin;
 }
 
-// One curve with its axes, numbers at five heights and five steps, of which
-// `first` is the first.
-std::string Curve(const std::string& what, const std::vector<double>& values,
-                  int64_t first) {
-  double low = HUGE_VAL, high = -HUGE_VAL;
-  for (double value : values) {
-    if (!std::isfinite(value)) continue;
-    low = std::min(low, value);
-    high = std::max(high, value);
+// About five multiples of 1, 2 or 5 times a power of ten from `low` to `high`.
+std::vector<double> Ticks(double low, double high) {
+  double least = std::max(high - low, 1e-12) / 6;
+  double power = std::pow(10, std::floor(std::log10(least)));
+  double by = 10 * power;
+  for (double factor : {5, 2, 1}) {
+    if (factor * power >= least) by = factor * power;
   }
-  if (!(high >= low)) return "";
-  if (high == low) high = low + 1;
-  double inner = kHeight - kTop - kBottom, across = kWidth - kLeft - 20;
-  double last = std::max<double>(1, static_cast<double>(values.size()) - 1);
-  auto x = [&](double step) { return kLeft + across * step / last; };
-  auto y = [&](double value) {
-    return kTop + inner * (high - value) / (high - low);
-  };
-  std::string text =
-      fmt::format("<h2>{}</h2>\n<svg viewBox=\"0 0 {} {}\" role=\"img\">\n",
-                  what, kWidth, kHeight);
-  for (int i = 0; i <= 4; ++i) {
-    double value = low + (high - low) * i / 4, step = last * i / 4;
-    text += fmt::format(
-        "<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" "
-        "y2=\"{:.1f}\"/><text class=\"y\" x=\"{:.1f}\" y=\"{:.1f}\">{:.4g}"
-        "</text><text class=\"x\" x=\"{:.1f}\" y=\"{:.1f}\">{:.0f}</text>\n",
-        kLeft, kLeft + across, y(value), y(value), kLeft - 8, y(value) + 4,
-        value, x(step), kHeight - 14, step + static_cast<double>(first));
+  std::vector<double> ticks;
+  double last = std::floor(high / by + 1e-9);
+  for (double i = std::ceil(low / by - 1e-9); i <= last; ++i) {
+    ticks.push_back(i * by);
   }
-  std::string points;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i])) continue;
-    points +=
-        fmt::format("{:.1f},{:.1f} ", x(static_cast<double>(i)), y(values[i]));
+  return ticks;
+}
+
+// Curves over the same steps.
+class Chart {
+ public:
+  Chart(int64_t first, int64_t last) : first_(first), last_(last) {}
+
+  // `kind` is the CSS class, "" of the first.
+  void Add(std::string_view kind, const Points& points) {
+    Points shown = Thinned(points);
+    for (const Point& point : shown) {
+      low_ = std::min(low_, point.value);
+      high_ = std::max(high_, point.value);
+    }
+    curves_.emplace_back(kind, std::move(shown));
   }
-  return text + fmt::format("<polyline points=\"{}\"/>\n</svg>\n", points);
+
+  // With round numbers at both axes; empty without a point.
+  std::string Draw(const std::string& what) {
+    if (!(high_ >= low_)) return "";
+    if (high_ == low_) high_ = low_ + 1;
+    std::string text =
+        fmt::format("<h2>{}</h2>\n<svg viewBox=\"0 0 {} {}\" role=\"img\">\n",
+                    what, kWidth, kHeight);
+    for (double value : Ticks(low_, high_)) {
+      text += fmt::format(
+          "<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" "
+          "y2=\"{:.1f}\"/><text class=\"y\" x=\"{:.1f}\" y=\"{:.1f}\">{:.10g}"
+          "</text>\n",
+          kLeft, kWidth - 20, Y(value), Y(value), kLeft - 8, Y(value) + 4,
+          value);
+    }
+    for (double step :
+         Ticks(static_cast<double>(first_), static_cast<double>(last_))) {
+      if (step != std::floor(step)) continue;
+      text += fmt::format(
+          "<text class=\"x\" x=\"{:.1f}\" y=\"{:.1f}\">{:.0f}</text>\n",
+          X(static_cast<int64_t>(step)), kHeight - 12, step);
+    }
+    for (const auto& [kind, points] : curves_) text += Line(kind, points);
+    return text + "</svg>\n";
+  }
+
+ private:
+  double X(int64_t step) const {
+    double length = static_cast<double>(std::max<int64_t>(1, last_ - first_));
+    return kLeft +
+           (kWidth - kLeft - 20) * static_cast<double>(step - first_) / length;
+  }
+  double Y(double value) const {
+    return kTop + (kHeight - kTop - kBottom) * (high_ - value) / (high_ - low_);
+  }
+
+  std::string Line(std::string_view kind, const Points& points) const {
+    if (points.empty()) return "";
+    std::string text;
+    for (const Point& point : points) {
+      text += fmt::format("{:.1f},{:.1f} ", X(point.step), Y(point.value));
+    }
+    std::string style = kind.empty() ? "" : fmt::format(" class=\"{}\"", kind);
+    text = fmt::format("<polyline{} points=\"{}\"/>\n", style, text);
+    // Of one point there is no line.
+    if (points.size() > 1 && kind.empty()) return text;
+    for (const Point& point : points) {
+      text += fmt::format("<circle{} cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>\n",
+                          style, X(point.step), Y(point.value));
+    }
+    return text;
+  }
+
+  const int64_t first_, last_;
+  double low_ = HUGE_VAL, high_ = -HUGE_VAL;
+  std::vector<std::pair<std::string_view, Points>> curves_;
+};
+
+constexpr std::string_view kStyle =
+    ".run { max-width: 1440px; margin: 0 auto; padding: 24px 28px 0; }\n"
+    ".run svg { width: 100%; max-width: 980px; display: block; }\n"
+    ".run .grid { stroke: #ddd; }\n"
+    ".run text { font-size: 12px; fill: #555; }\n"
+    ".run .y { text-anchor: end; } .run .x { text-anchor: middle; }\n"
+    ".run polyline { fill: none; stroke: #2563a8; stroke-width: 1.5; }\n"
+    ".run circle { fill: #2563a8; }\n"
+    ".run polyline.evaluation { stroke: #c8372d; }\n"
+    ".run circle.evaluation { fill: #c8372d; }\n";
+
+std::string Curves(const LossPageData& data) {
+  Points loss, norm, speed, evaluated;
+  for (const TrainMetrics& one : data.metrics) {
+    loss.push_back({one.step, one.loss});
+    norm.push_back({one.step, one.norm});
+    speed.push_back({one.step, one.tokens_per_s});
+  }
+  for (const auto& [step, value] : data.evaluations) {
+    evaluated.push_back({step, value});
+  }
+  int64_t first = loss.empty() ? 1 : loss.front().step;
+  int64_t last = loss.empty() ? 1 : loss.back().step;
+  Chart losses(first, last), norms(first, last), speeds(first, last);
+  losses.Add("", loss);
+  losses.Add("evaluation", evaluated);
+  norms.Add("", norm);
+  speeds.Add("", speed);
+  return losses.Draw(evaluated.empty()
+                         ? "loss by step"
+                         : "loss by step, and of evaluations (red)") +
+         norms.Draw("norm of the gradients by step") +
+         speeds.Draw("tokens a second by step");
 }
 
 }  // namespace
 
-std::string LossPage(const std::string& title,
-                     const std::vector<TrainMetrics>& metrics) {
-  std::vector<double> loss, norm, speed;
-  int64_t first = metrics.empty() ? 1 : metrics[0].step;
-  for (const TrainMetrics& one : metrics) {
-    loss.push_back(one.loss);
-    norm.push_back(one.norm);
-    speed.push_back(one.tokens_per_s);
+std::string LossPage(const LossPageData& data) {
+  std::string run = fmt::format(
+      "<style>\n{}</style>\n<section class=\"run\">\n<h1>{}</h1>\n{}"
+      "</section>\n",
+      kStyle, EscapedHtml(data.title), Curves(data));
+  if (data.timelines.empty()) {
+    return fmt::format(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta "
+        "charset=\"utf-8\">\n<title>{}</title>\n<style>\nbody {{ margin: 0; "
+        "font: 14px system-ui, sans-serif; color: #22282f; }}\n"
+        "h1 {{ font-size: 20px; margin: 0; }} h2 {{ font-size: 15px; margin: "
+        "30px 0 8px; }}\n</style>\n</head>\n<body>\n{}</body>\n</html>\n",
+        EscapedHtml(data.title), run);
   }
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\">"
-      "<title>{0}</title>\n<style>\n"
-      "body {{ font: 15px system-ui, sans-serif; max-width: 920px; margin: "
-      "2em auto; color: #222; }}\n"
-      "h1 {{ font-size: 1.3em; }} h2 {{ font-size: 1em; margin: 1.5em 0 0; }}\n"
-      "svg {{ width: 100%; }} .grid {{ stroke: #ddd; }}\n"
-      "text {{ font-size: 12px; fill: #555; }} .y {{ text-anchor: end; }}\n"
-      ".x {{ text-anchor: middle; }}\n"
-      "polyline {{ fill: none; stroke: #2563a8; stroke-width: 2; }}\n"
-      "</style>\n<h1>{0}</h1>\n{1}{2}{3}</html>\n",
-      Escaped(title), Curve("loss by step", loss, first),
-      Curve("norm of the gradients by step", norm, first),
-      Curve("tokens a second by step", speed, first));
+  return ProfilePage(
+      data.timelines,
+      {.title = data.title,
+       .above = run,
+       .heading = data.timelines.size() > 1
+                      ? "A step, as it was predicted and as it ran"
+                      : "A step as it ran",
+       .names = {"predicted", "measured"}});
 }
 
 }  // namespace asyra

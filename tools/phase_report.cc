@@ -15,6 +15,7 @@ namespace {
 struct PhaseTime {
   double elapsed_us = 0, compute_us = 0, comm_us = 0, exposed_us = 0;
   int collectives = 0;
+  std::map<std::string, double> exposed_by;  // op, of those that are
 };
 
 // Each moment of the step belongs to the earliest phase that runs an op then;
@@ -65,6 +66,7 @@ std::map<StepPhase, PhaseTime> PhaseTimes(const Program& program,
     PhaseTime& time = times[ops.back().first];
     (op.is_collective() ? time.comm_us : time.compute_us) += op.duration_us();
     time.exposed_us += op.exposed_us;
+    if (op.exposed_us > 0) time.exposed_by[op.name] += op.exposed_us;
     time.collectives += op.is_collective() ? 1 : 0;
   }
   AddElapsed(ops, profile.makespan_us, &times);
@@ -92,11 +94,10 @@ std::string PhasesText(const Program& program, const Profile& profile) {
 nlohmann::json PhasesJson(const Program& program, const Profile& profile) {
   nlohmann::json json = nlohmann::json::object();
   for (const auto& [phase, time] : PhaseTimes(program, profile)) {
-    json[std::string(ToString(phase))] = {{"elapsed_us", time.elapsed_us},
-                                          {"compute_us", time.compute_us},
-                                          {"comm_us", time.comm_us},
-                                          {"exposed_us", time.exposed_us},
-                                          {"collectives", time.collectives}};
+    json[std::string(ToString(phase))] = {
+        {"elapsed_us", time.elapsed_us}, {"compute_us", time.compute_us},
+        {"comm_us", time.comm_us},       {"exposed_us", time.exposed_us},
+        {"exposed_by", time.exposed_by}, {"collectives", time.collectives}};
   }
   return json;
 }

@@ -11,10 +11,10 @@
 namespace asyra {
 namespace {
 
-nlohmann::json DraftJson(const DraftStep& draft) {
-  return {{"makespan_us", draft.makespan_us},
-          {"ops_us", draft.ops_us},
-          {"device_bytes", draft.device_bytes}};
+nlohmann::json EstimateJson(const StepEstimate& estimate) {
+  return {{"makespan_us", estimate.makespan_us},
+          {"ops_us", estimate.ops_us},
+          {"device_bytes", estimate.device_bytes}};
 }
 
 }  // namespace
@@ -38,8 +38,8 @@ nlohmann::json RecomputeJson(const std::optional<RecomputeReport>& report) {
   if (!report.has_value()) return nullptr;
   return {{"values", report->values},
           {"count", report->count},
-          {"kept", DraftJson(report->kept)},
-          {"again", DraftJson(report->dropped)},
+          {"kept", EstimateJson(report->kept)},
+          {"again", EstimateJson(report->dropped)},
           {"hidden", report->Hidden()}};
 }
 

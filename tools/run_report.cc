@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
 #include "ir/support/units.h"
+#include "tools/run_gate.h"
 
 namespace asyra {
 namespace {
@@ -152,6 +153,9 @@ std::string ToText(const RunReport& report) {
         fmt::format("{} {} no data: random values\n", report.random_weights,
                     report.random_weights == 1 ? "weight has" : "weights have");
   }
+  if (report.gate.has_value()) {
+    text += fmt::format("gate: {}\n", ToString(*report.gate));
+  }
   if (report.run.has_value()) {
     text += StepText(report.step, Summarize(report.run->step_us).median_us) +
             RunText(*report.run);
@@ -193,6 +197,7 @@ std::string ToJson(const RunReport& report) {
                {"lacking_weights", report.lacking_weights},
                {"random_weights", report.random_weights}};
   if (report.step.known()) json["step"] = ToJson(report.step);
+  if (report.gate.has_value()) json["gate"] = ToJson(*report.gate);
   if (report.run.has_value()) {
     json.update(RunJson(*report.run));
     if (report.step.known()) {

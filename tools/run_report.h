@@ -27,7 +27,8 @@ struct RunReport {
   std::vector<std::string> lacking_weights;
   size_t random_weights = 0;
   std::vector<Tensor> outputs;
-  std::optional<RunResult> run;  // of the executor
+  std::optional<GateResult> gate;  // that has chosen `program`
+  std::optional<RunResult> run;    // of the executor
   std::vector<AgainstReport> against;
   // Of the reported program and then each of `against`, by the simulator;
   // empty where no machine was named.
@@ -50,6 +51,7 @@ std::string ToText(const RunReport& report);
 // min_us, max_us}, memory_bytes {arena, resident, workspace, total} of one rank
 // and, as measured, used_bytes of the same and device_bytes (MemoryUse),
 // fallback_ops, fallback_collectives and split_fusions, where the executor ran;
+// gate (tools/run_gate.h), where one has chosen the program;
 // outputs [{name, dtype, shape}], each with a summary or, where they were
 // checked, max_abs_error, max_rel_error, wrong (elements), rtol and atol, and
 // then `passed` for all of them; off_single [{name, error, largest}]; in_turn

@@ -8,7 +8,10 @@
 #include "executor/train/token_batches.h"
 #include "executor/trainer.h"
 #include "ir/support/status.h"
+#include "tools/run_gate.h"
+#include "tools/step_timelines.h"
 #include "tools/stop_signal.h"
+#include "tools/train_gate.h"
 #include "tools/train_progress.h"
 
 namespace asyra {
@@ -86,6 +89,7 @@ class RankLoop {
                                              ? NotFinite::kSkip
                                              : NotFinite::kStop,
                            .check_finite = flags_.check_finite,
+                           .profile = !flags_.html.empty(),
                            .evaluates = data_.evaluate != nullptr,
                            .sharing = sharing,
                            .checkpoints = {.keep = flags_.keep}};
@@ -206,7 +210,20 @@ class RankLoop {
     if (!flags_.export_to.empty()) {
       ASYRA_RETURN_IF_ERROR(trainer_->Export(flags_.export_to));
     }
-    return reports() ? progress_.Write(flags_.compile.model) : absl::OkStatus();
+    return reports() ? WriteFiles() : absl::OkStatus();
+  }
+
+  absl::Status WriteFiles() {
+    std::vector<Profile> timelines;
+    std::vector<OpTime> times = trainer_->Profile();
+    if (!times.empty()) {
+      ASYRA_ASSIGN_OR_RETURN(
+          timelines, StepTimelines(programs_, MachineEdits(flags_.compile),
+                                   times, trainer_->step(), flags_.device));
+    }
+    const std::string& model = programs_.info.model;
+    return progress_.Write(model.empty() ? flags_.compile.model : model,
+                           std::move(timelines));
   }
 
   const TrainSettings& flags_;
@@ -249,11 +266,32 @@ absl::Status DryRun(const TrainingPrograms& programs, const Data& data) {
   return absl::OkStatus();
 }
 
+// The programs of a run: those that were given, and with --gate the same with
+// the step before it was scheduled.
+struct Choice {
+  const TrainingPrograms& given;
+  std::optional<TrainingPrograms> plain;
+};
+
+absl::StatusOr<const TrainingPrograms*> PassGate(
+    const TrainSettings& flags, const Choice& programs, const Data& data,
+    Device& device, Communicator& world, int64_t sharing) {
+  if (!programs.plain.has_value()) return &programs.given;
+  ASYRA_ASSIGN_OR_RETURN(GateResult gate,
+                         ChooseStep(flags, programs.given, *programs.plain,
+                                    data.train, device, world, sharing));
+  if (world.rank() == 0) {
+    fmt::print("gate: {}\n", ToString(gate));
+    std::fflush(stdout);
+  }
+  return gate.kept == 0 ? &programs.given : &*programs.plain;
+}
+
 // A rank of this process, whose host threads or processes `control` connects.
-absl::Status RunRank(const TrainSettings& flags,
-                     const TrainingPrograms& programs, const Data& data,
-                     Platform& platform, Communicator& control,
-                     int64_t local_rank, int64_t ranks_on_host) {
+absl::Status RunRank(const TrainSettings& flags, const Choice& programs,
+                     const Data& data, Platform& platform,
+                     Communicator& control, int64_t local_rank,
+                     int64_t ranks_on_host) {
   ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<Device> device,
                          platform.MakeDevice(local_rank, ranks_on_host));
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> connected,
@@ -261,7 +299,10 @@ absl::Status RunRank(const TrainSettings& flags,
   Communicator& world = connected == nullptr ? control : *connected;
   // GPUs have memory of their own.
   int64_t sharing = flags.device == "cpu" ? ranks_on_host : 1;
-  return RankLoop(flags, programs, data, control).Run(*device, world, sharing);
+  ASYRA_ASSIGN_OR_RETURN(
+      const TrainingPrograms* kept,
+      PassGate(flags, programs, data, *device, world, sharing));
+  return RankLoop(flags, *kept, data, control).Run(*device, world, sharing);
 }
 
 }  // namespace
@@ -272,6 +313,10 @@ absl::Status TrainOnData(const TrainSettings& flags,
   if (flags.dry_run) {
     Describe(flags, programs, data);
     return DryRun(programs, data);
+  }
+  Choice choice{programs};
+  if (flags.gate != kGateOff) {
+    ASYRA_ASSIGN_OR_RETURN(choice.plain, WithoutSchedule(programs));
   }
   ASYRA_ASSIGN_OR_RETURN(LaunchedWorld launched,
                          ConnectLaunched({.communicator = flags.communicator,
@@ -286,13 +331,13 @@ absl::Status TrainOnData(const TrainSettings& flags,
     ASYRA_RETURN_IF_ERROR(platform->CheckRanks(ranks));
     return RunLocalRanks(ranks, {.timeout_s = flags.timeout_s},
                          [&](Communicator& control) {
-                           return RunRank(flags, programs, data, *platform,
+                           return RunRank(flags, choice, data, *platform,
                                           control, control.rank(), ranks);
                          });
   }
   int64_t here = launched.ranks_on_host > 0 ? launched.ranks_on_host : ranks;
   ASYRA_RETURN_IF_ERROR(platform->CheckRanks(here));
-  absl::Status status = RunRank(flags, programs, data, *platform, *world,
+  absl::Status status = RunRank(flags, choice, data, *platform, *world,
                                 launched.local_rank, here);
   if (status.ok()) return status;
   world->Abort(status);

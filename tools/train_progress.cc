@@ -63,6 +63,7 @@ void TrainProgress::Add(const TrainMetrics& one) {
 }
 
 void TrainProgress::AddEvaluation(int64_t step, double loss) {
+  if (!settings_.html.empty()) evaluations_.emplace_back(step, loss);
   Log({{"step", step}, {"evaluation_loss", Number(loss)}});
   fmt::print("step {:>5}  evaluation loss {:.4f}\n", step, loss);
   std::fflush(stdout);
@@ -72,7 +73,8 @@ void TrainProgress::AddCheckpoint(int64_t step, const std::string& folder) {
   Log({{"step", step}, {"checkpoint", folder}});
 }
 
-absl::Status TrainProgress::Write(const std::string& title) const {
+absl::Status TrainProgress::Write(const std::string& title,
+                                  std::vector<Profile> timelines) const {
   if (!settings_.csv.empty()) {
     std::string text = "step,loss,norm,tokens_per_s\n";
     for (const TrainMetrics& one : metrics_) {
@@ -82,7 +84,9 @@ absl::Status TrainProgress::Write(const std::string& title) const {
     ASYRA_RETURN_IF_ERROR(WriteFileAtomically(settings_.csv, {text}));
   }
   if (settings_.html.empty()) return absl::OkStatus();
-  return WriteFileAtomically(settings_.html, {LossPage(title, metrics_)});
+  return WriteFileAtomically(
+      settings_.html,
+      {LossPage({title, metrics_, evaluations_, std::move(timelines)})});
 }
 
 }  // namespace asyra

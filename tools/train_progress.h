@@ -5,11 +5,13 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "executor/trainer.h"
 #include "nlohmann/json.hpp"
+#include "simulator/profile.h"
 #include "tools/train_settings.h"
 
 namespace asyra {
@@ -27,8 +29,9 @@ class TrainProgress {
   void Add(const TrainMetrics& one);
   void AddEvaluation(int64_t step, double loss);
   void AddCheckpoint(int64_t step, const std::string& folder);
-  // The files that were asked for.
-  absl::Status Write(const std::string& title) const;
+  // The files that were asked for. `timelines` are for the page.
+  absl::Status Write(const std::string& title,
+                     std::vector<Profile> timelines = {}) const;
 
   // Where --csv, --html or --check needs them.
   const std::vector<TrainMetrics>& metrics() const { return metrics_; }
@@ -43,6 +46,7 @@ class TrainProgress {
   int64_t steps_, every_ = 10;
   std::unique_ptr<std::FILE, Close> log_;
   std::vector<TrainMetrics> metrics_;
+  std::vector<std::pair<int64_t, double>> evaluations_;
   bool is_first_ = true;
 };
 

@@ -9,6 +9,7 @@
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_platform.h"
 #include "ir/support/status.h"
+#include "tools/run_gate.h"
 
 namespace asyra {
 namespace {
@@ -71,7 +72,9 @@ void AddOutputFlags(CLI::App& app, TrainSettings* flags) {
                  "appends a line of JSON for each step to FILE");
   app.add_option("--csv", flags->csv,
                  "writes step,loss,norm,tokens_per_s here");
-  app.add_option("--html", flags->html, "writes a page with the loss here");
+  app.add_option("--html", flags->html,
+                 "writes a page with curves of loss, norm and speed, and the "
+                 "timeline of the last step, predicted and as it ran");
 }
 
 void AddSampleFlags(CLI::App& app, SampleOptions* sample) {
@@ -176,6 +179,13 @@ void AddSettings(CLI::App& app, TrainSettings* flags) {
                  "processes started by mpirun or srun; tcp: processes on GPUs "
                  "started by torchrun or srun; auto: by how they were started")
       ->check(CLI::IsMember({"auto", "local", "mpi", "tcp"}))
+      ->capture_default_str();
+  app.add_option(
+         "--gate", flags->gate,
+         "measured: runs the step as it is scheduled and as it was before some "
+         "times in turn, and trains with the faster one, which is remembered "
+         "for this machine; again: measures what is remembered too")
+      ->check(CLI::IsMember({kGateOff, kGateMeasured, kGateAgain}))
       ->capture_default_str();
   app.add_flag("--dry-run", flags->dry_run,
                "says what the run would need and how fast it would be, and "

@@ -29,6 +29,7 @@ struct TrainSettings {
   int64_t evaluate_every = 0, evaluate_batches = 10;
   std::string device = "cpu", communicator = "auto";
   bool dry_run = false;
+  std::string gate = "off";  // as asyra-run has it (run_gate.h)
   // What it leaves.
   std::string checkpoint, export_to, log, csv, html;
   int64_t save_every = 0, keep = 3;

@@ -216,9 +216,13 @@ absl::StatusOr<TrainingPrograms> ProgramsOf(const Training& training,
     info.peak_us = TrainingMfu(training.step.program, machine, 1);
   }
   programs.step = training.step.program;
+  programs.unscheduled = training.step.partitioned;
   programs.evaluate = training.evaluate;
   programs.init = training.init;
   programs.evaluate.weights = programs.init.weights = programs.step.weights;
+  if (programs.unscheduled.has_value()) {
+    programs.unscheduled->weights = programs.step.weights;
+  }
   return programs;
 }
 

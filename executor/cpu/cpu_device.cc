@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "executor/composite_kernel.h"
+#include "executor/cpu/cpu_info.h"
 #include "executor/cpu/cpu_stream.h"
+#include "executor/cpu/gemm.h"
 #include "executor/cpu/kernel_list.h"
 #include "executor/cpu/probes.h"
 #include "executor/cpu/reference_kernel.h"
@@ -87,6 +89,12 @@ class CpuDevice : public Device {
   }
 
   std::string_view name() const override { return "cpu"; }
+
+  std::string identity() override {
+    CpuInfo cpu = DescribeCpu();
+    return fmt::format("{}, {} cores, {} threads a stream, matmuls by {}",
+                       cpu.name, cpu.cores, threads_, cpu::GemmLibrary());
+  }
 
   int64_t BytesLeft() override { return limit_ - in_use_->load(); }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "ir/type.h"
@@ -31,6 +32,9 @@ class Gemm {
   virtual absl::Status Run(const void* a, const void* b, void* c,
                            void* workspace) = 0;
 };
+
+// What computes them in single precision: "oneDNN 3.4.1" or "own loops".
+std::string GemmLibrary();
 
 // Own loops, for double precision and builds without oneDNN.
 std::unique_ptr<Gemm> MakeLoopGemm(const GemmShape& shape);

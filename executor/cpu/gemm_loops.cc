@@ -102,6 +102,8 @@ std::unique_ptr<Gemm> MakeLoopGemm(const GemmShape& shape) {
 absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create(const GemmShape& shape) {
   return MakeLoopGemm(shape);
 }
+
+std::string GemmLibrary() { return "own loops"; }
 #endif
 
 }  // namespace asyra::cpu

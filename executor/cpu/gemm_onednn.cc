@@ -2,6 +2,7 @@
 #include "executor/cpu/gemm.h"
 #include "executor/cpu/onednn.h"
 #include "executor/cpu/threads.h"
+#include "fmt/format.h"
 
 namespace asyra::cpu {
 namespace {
@@ -62,6 +63,12 @@ absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create(const GemmShape& shape) {
       OneDnnPrimitive::Create([&] { return MakePrimitive(shape); });
   if (!primitive.ok()) return MakeLoopGemm(shape);
   return std::make_unique<OneDnnGemm>(*std::move(primitive), threads);
+}
+
+std::string GemmLibrary() {
+  const dnnl_version_t& version = *dnnl_version();
+  return fmt::format("oneDNN {}.{}.{}", version.major, version.minor,
+                     version.patch);
 }
 
 }  // namespace asyra::cpu

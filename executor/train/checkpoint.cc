@@ -5,6 +5,7 @@
 #include <set>
 
 #include "executor/train/checkpoint_layout.h"
+#include "executor/train/part_checksum.h"
 #include "ir/shard_reader.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
@@ -90,6 +91,7 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
   absl::StatusOr<CheckpointContents> contents = ParseCheckpointJson(text);
   if (!contents.ok()) return Annotate(contents.status(), path);
   checkpoint.info_ = contents->info;
+  checkpoint.checksums_ = std::move(contents->checksums);
   std::map<std::string, std::shared_ptr<const WeightStore>> stores;
   for (const CheckpointContents::File& file : contents->files) {
     std::string at = PathIn(folder, file.name);
@@ -110,6 +112,7 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
                        PathIn(folder, in), name, index);
       }
       checkpoint.tensors_.Set(name, *tensor);
+      checkpoint.files_[name] = PathIn(folder, in);
     }
   }
   return checkpoint;
@@ -143,6 +146,41 @@ absl::Status Checkpoint::CheckFits(absl::Span<const CheckpointValue> values,
   }
   return Invalid("{}: it is of the program {}, this one is {}", folder_,
                  info_.program_hash, program_hash);
+}
+
+absl::Status Checkpoint::CheckData(int64_t rank, int64_t ranks) const {
+  if (!checksums_.has_value()) return absl::OkStatus();
+  // The largest first, each to the rank that has least.
+  std::vector<std::pair<int64_t, std::string_view>> by_size;
+  for (const auto& [name, tensor] : tensors_) {
+    by_size.emplace_back(-tensor.bytes(), name);
+  }
+  std::sort(by_size.begin(), by_size.end());
+  std::vector<int64_t> bytes_of(ranks);
+  for (const auto& [size, name] : by_size) {
+    auto least = std::min_element(bytes_of.begin(), bytes_of.end());
+    *least -= size;
+    if (least - bytes_of.begin() != rank) continue;
+    ASYRA_RETURN_IF_ERROR(CheckTensor(std::string(name)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoint::CheckTensor(const std::string& name) const {
+  const std::string& file = files_.at(name);
+  auto written = checksums_->find(name);
+  if (written == checksums_->end()) {
+    return Invalid("{}: {} has no checksum of its tensor {}", file,
+                   PathIn(folder_, kCheckpointJson), name);
+  }
+  const Tensor& tensor = *tensors_.Find(name);
+  uint32_t found = ChecksumOf({reinterpret_cast<const char*>(tensor.data()),
+                               static_cast<size_t>(tensor.bytes())});
+  if (found == written->second) return absl::OkStatus();
+  return Invalid(
+      "{}: the data of tensor {} has changed: its checksum is {:08x}, it was "
+      "written with {:08x}",
+      file, name, found, written->second);
 }
 
 absl::StatusOr<Tensor> Checkpoint::Read(const CheckpointValue& value,

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,15 +71,25 @@ class Checkpoint {
   absl::Status CheckFits(absl::Span<const CheckpointValue> values,
                          std::string_view program_hash) const;
 
+  // Reads all bytes of the tensors that are the share of rank `rank` of
+  // `ranks`, about as many for each, and compares their checksums; all ranks
+  // together check all. Checkpoints of before there were checksums pass. Errors
+  // name the file, the tensor and both checksums.
+  absl::Status CheckData(int64_t rank, int64_t ranks) const;
+
   // The part of `value` that `device` holds on `mesh`; only its bytes are read.
   // Padding is zero. CheckFits has returned OK for `value`.
   absl::StatusOr<Tensor> Read(const CheckpointValue& value, const Mesh& mesh,
                               int64_t device) const;
 
  private:
+  absl::Status CheckTensor(const std::string& name) const;
+
   std::string folder_;
   CheckpointInfo info_;
   WeightStore tensors_;
+  std::map<std::string, std::string> files_;  // the path of each tensor's file
+  std::optional<std::map<std::string, uint32_t>> checksums_;
 };
 
 // Folders of complete checkpoints in `directory`, by step, the newest last;

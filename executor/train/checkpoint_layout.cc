@@ -1,7 +1,9 @@
 #include "executor/train/checkpoint_layout.h"
 
+#include <charconv>
 #include <set>
 
+#include "executor/train/part_checksum.h"
 #include "ir/safetensors.h"
 #include "ir/support/status.h"
 #include "nlohmann/json.hpp"
@@ -133,6 +135,39 @@ absl::StatusOr<std::string> Text(const json& object, const char* name) {
   return field->get<std::string>();
 }
 
+// Where checkpoint.json has the checksums of tensors, and its own: that of the
+// other fields as dump() writes them.
+constexpr char kTensors[] = "crc32";
+constexpr char kOwn[] = "own_crc32";
+
+std::string OwnChecksum(json all) {
+  all.erase(kOwn);
+  return fmt::format("{:08x}", ChecksumOf(all.dump()));
+}
+
+// Older writers leave out both checksums.
+absl::Status CheckOwn(const json& all) {
+  if (!all.contains(kOwn)) return absl::OkStatus();
+  ASYRA_ASSIGN_OR_RETURN(std::string written, Text(all, kOwn));
+  std::string found = OwnChecksum(all);
+  if (found == written) return absl::OkStatus();
+  return Invalid("its checksum is {}, it was written with {}", found, written);
+}
+
+absl::StatusOr<TensorChecksums> ParseChecksums(const json& fields) {
+  TensorChecksums checksums;
+  for (const auto& [name, field] : fields.items()) {
+    ASYRA_ASSIGN_OR_RETURN(std::string text, Text(fields, name.c_str()));
+    uint32_t& checksum = checksums[name];
+    auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), checksum, 16);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      return Invalid("\"{}\" of {} is no checksum", text, name);
+    }
+  }
+  return checksums;
+}
+
 }  // namespace
 
 std::string CheckpointName(int64_t step) {
@@ -156,7 +191,8 @@ absl::StatusOr<CheckpointLayout> LayOutCheckpoint(
 }
 
 std::string CheckpointJson(const CheckpointInfo& info,
-                           const CheckpointLayout& layout) {
+                           const CheckpointLayout& layout,
+                           const TensorChecksums& checksums) {
   nlohmann::ordered_json text;
   text["format"] = kCheckpointFormat;
   text["step"] = info.step;
@@ -170,7 +206,14 @@ std::string CheckpointJson(const CheckpointInfo& info,
   for (const auto& index : layout.indices) {
     add(index.name, static_cast<int64_t>(index.text.size()));
   }
-  return text.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  text[kTensors] = nlohmann::ordered_json::object();
+  for (const auto& [name, checksum] : checksums) {
+    text[kTensors][name] = fmt::format("{:08x}", checksum);
+  }
+  // As a reader will have it, with what is no UTF-8 replaced.
+  constexpr auto kReplace = json::error_handler_t::replace;
+  text[kOwn] = OwnChecksum(json::parse(text.dump(-1, ' ', false, kReplace)));
+  return text.dump(2, ' ', false, kReplace) + "\n";
 }
 
 absl::StatusOr<CheckpointContents> ParseCheckpointJson(
@@ -184,6 +227,7 @@ absl::StatusOr<CheckpointContents> ParseCheckpointJson(
     return Invalid("format {} of a checkpoint, known is {}", format,
                    kCheckpointFormat);
   }
+  ASYRA_RETURN_IF_ERROR(CheckOwn(all));
   CheckpointContents contents;
   ASYRA_ASSIGN_OR_RETURN(contents.info.step, Count(all, "step"));
   ASYRA_ASSIGN_OR_RETURN(contents.info.program_hash, Text(all, "program_hash"));
@@ -200,6 +244,10 @@ absl::StatusOr<CheckpointContents> ParseCheckpointJson(
     ASYRA_ASSIGN_OR_RETURN(int64_t bytes, Count(file, "bytes"));
     contents.files.push_back({name, bytes});
   }
+  if (!all.contains(kTensors)) return contents;
+  ASYRA_ASSIGN_OR_RETURN(const json* checksums,
+                         Field(all, kTensors, json::value_t::object));
+  ASYRA_ASSIGN_OR_RETURN(contents.checksums, ParseChecksums(*checksums));
   return contents;
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,10 +50,15 @@ struct CheckpointLayout {
 absl::StatusOr<CheckpointLayout> LayOutCheckpoint(
     absl::Span<const CheckpointValue> values, int64_t max_file_bytes);
 
+// Of each tensor, by name: the CRC-32 of its bytes.
+using TensorChecksums = std::map<std::string, uint32_t>;
+
 // The text of checkpoint.json, and back. Errors, without the file's name: no
-// JSON, another format, a field that is missing.
+// JSON, another format, a field that is missing, another checksum of the text
+// itself.
 std::string CheckpointJson(const CheckpointInfo& info,
-                           const CheckpointLayout& layout);
+                           const CheckpointLayout& layout,
+                           const TensorChecksums& checksums);
 struct CheckpointContents {
   CheckpointInfo info;
   struct File {
@@ -59,6 +66,7 @@ struct CheckpointContents {
     int64_t bytes = 0;
   };
   std::vector<File> files;
+  std::optional<TensorChecksums> checksums;  // none: an older writer's
 };
 absl::StatusOr<CheckpointContents> ParseCheckpointJson(const std::string& text);
 

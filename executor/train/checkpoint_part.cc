@@ -10,7 +10,9 @@
 #include <random>
 #include <thread>
 
+#include "executor/train/part_checksum.h"
 #include "ir/shard_runs.h"
+#include "ir/support/file.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -43,17 +45,22 @@ absl::Status WriteTensor(CheckpointPart* part, size_t value,
   const CheckpointLayout::Place& place = part->layout->places[value];
   const char* data = reinterpret_cast<const char*>(local.data());
   int64_t element = SizeOf(what.type.dtype);
-  return ForEachShardRun(what.stored, what.type, *part->mesh, part->rank,
-                         [&](ShardRun run) {
-                           size_t bytes = run.count * element;
-                           return part->files[place.file]->WriteAt(
-                               place.offset + run.whole * element,
-                               {data + run.shard * element, bytes});
-                         });
+  PartChecksum checksum;
+  ASYRA_RETURN_IF_ERROR(ForEachShardRun(
+      what.stored, what.type, *part->mesh, part->rank, [&](ShardRun run) {
+        std::string_view bytes(data + run.shard * element,
+                               static_cast<size_t>(run.count * element));
+        checksum.Add(run.whole * element, bytes);
+        return part->files[place.file]->WriteAt(
+            place.offset + run.whole * element, bytes);
+      }));
+  part->checksums[value] = checksum.Finish(NumElements(what.stored) * element);
+  return absl::OkStatus();
 }
 
 absl::Status WriteAndSync(CheckpointPart* part) {
   if (part->rank == 0) ASYRA_RETURN_IF_ERROR(WriteHeaders(part));
+  part->checksums.assign(part->values->size(), 0);
   for (const auto& [value, local] : part->tensors) {
     ASYRA_RETURN_IF_ERROR(CheckCancelled(*part));
     ASYRA_RETURN_IF_ERROR(WriteTensor(part, value, local));
@@ -65,6 +72,41 @@ absl::Status WriteAndSync(CheckpointPart* part) {
   }
   part->tensors.clear();
   return absl::OkStatus();
+}
+
+// The marker of a rank has the checksums of its parts, by value. It takes its
+// name when it is complete.
+absl::Status WriteMarker(const CheckpointPart& part) {
+  std::string_view bytes(reinterpret_cast<const char*>(part.checksums.data()),
+                         part.checksums.size() * sizeof(uint32_t));
+  return WriteFileAtomically(MarkerOf(part, part.rank), {bytes});
+}
+
+// Adds what a rank has written to what rank 0 has.
+absl::Status TakeMarker(const std::string& path, CheckpointPart* part) {
+  ASYRA_ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
+  size_t expected = part->checksums.size() * sizeof(uint32_t);
+  if (bytes.size() != expected) {
+    return Invalid("{}: it has {} bytes, there should be {}", path,
+                   bytes.size(), expected);
+  }
+  for (size_t i = 0; i < part->checksums.size(); ++i) {
+    uint32_t checksum = 0;
+    std::memcpy(&checksum, bytes.data() + i * sizeof(checksum),
+                sizeof(checksum));
+    part->checksums[i] ^= checksum;
+  }
+  return absl::OkStatus();
+}
+
+TensorChecksums ChecksumsOf(const CheckpointPart& part) {
+  TensorChecksums checksums;
+  for (size_t i = 0; i < part.values->size(); ++i) {
+    const CheckpointValue& value = (*part.values)[i];
+    int64_t bytes = NumElements(value.stored) * SizeOf(value.type.dtype);
+    checksums[value.name] = WholeChecksum(part.checksums[i], bytes);
+  }
+  return checksums;
 }
 
 // Until all other ranks have flushed their parts. A folder is looked at, since
@@ -83,6 +125,7 @@ absl::Status WaitForOthers(CheckpointPart* part) {
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, kLongest);
     }
+    ASYRA_RETURN_IF_ERROR(TakeMarker(marker, part));
   }
   std::error_code error;
   for (int64_t rank = 1; rank < part->ranks && !error; ++rank) {
@@ -110,9 +153,9 @@ absl::Status Complete(CheckpointPart* part) {
     ASYRA_RETURN_IF_ERROR(
         WriteSynced(part->folder + "/" + index.name, index.text));
   }
-  ASYRA_RETURN_IF_ERROR(
-      WriteSynced(fmt::format("{}/{}", part->folder, kCheckpointJson),
-                  CheckpointJson(part->info, *part->layout)));
+  ASYRA_RETURN_IF_ERROR(WriteSynced(
+      fmt::format("{}/{}", part->folder, kCheckpointJson),
+      CheckpointJson(part->info, *part->layout, ChecksumsOf(*part))));
   ASYRA_RETURN_IF_ERROR(SyncFolder(part->folder));
   ASYRA_RETURN_IF_ERROR(CheckCancelled(*part));
   ASYRA_RETURN_IF_ERROR(ReplaceFolder(part->folder, part->target()));
@@ -176,7 +219,7 @@ absl::Status OpenFiles(CheckpointPart* part) {
 
 absl::Status WritePart(CheckpointPart* part) {
   ASYRA_RETURN_IF_ERROR(WriteAndSync(part));
-  if (part->rank != 0) return WriteSynced(MarkerOf(*part, part->rank), "");
+  if (part->rank != 0) return WriteMarker(*part);
   ASYRA_RETURN_IF_ERROR(WaitForOthers(part));
   return Complete(part);
 }

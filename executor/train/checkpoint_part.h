@@ -31,6 +31,8 @@ struct CheckpointPart {
   // The layout's files, in its order; null where this rank writes nothing.
   std::vector<std::unique_ptr<DiskFile>> files;
   std::vector<std::pair<size_t, Tensor>> tensors;  // value, local part
+  // By value, of what was written so far: PartChecksum::Finish.
+  std::vector<uint32_t> checksums;
   std::atomic<bool> cancelled = false;
 
   std::string target() const;  // of the folder, when it is complete
@@ -43,9 +45,9 @@ absl::Status MakeFolder(CheckpointPart* part);
 absl::Status OpenFiles(CheckpointPart* part);
 
 // Writes the parts of this rank and flushes them. The other ranks then say so
-// to rank 0, which waits for them, writes what is left, renames the folder, and
-// removes checkpoints beyond `keep`. Error also: Cancelled, soon after
-// `cancelled` was set.
+// to rank 0, with the checksums of their parts; it waits for them, writes what
+// is left, renames the folder, and removes checkpoints beyond `keep`. Error
+// also: Cancelled, soon after `cancelled` was set.
 absl::Status WritePart(CheckpointPart* part);
 
 // Removes what writers have left in the directory that did not complete it.

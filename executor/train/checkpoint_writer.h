@@ -18,7 +18,7 @@
 // first among its replicas, with pwrite into files that all ranks share. Rank 0
 // renames the folder once all ranks have flushed their parts. Ranks meet in
 // Save and Finish only (Communicator::Exchange); in between, they tell rank 0
-// by empty files in the folder.
+// by small files in the folder, which have the checksums of their parts.
 #pragma once
 
 #include <memory>

@@ -127,6 +127,9 @@ absl::StatusOr<TrainingPrograms> ReadTrainingFolder(const std::string& folder) {
   if (std::filesystem::exists(path("accumulate.asyra"))) {
     ASYRA_ASSIGN_OR_RETURN(training.accumulate, read("accumulate.asyra"));
   }
+  if (std::filesystem::exists(path("unscheduled.asyra"))) {
+    ASYRA_ASSIGN_OR_RETURN(training.unscheduled, read("unscheduled.asyra"));
+  }
   return training;
 }
 
@@ -150,6 +153,9 @@ absl::Status WriteTrainingFolder(const TrainingPrograms& training,
   ASYRA_RETURN_IF_ERROR(write("init.asyra", training.init));
   if (training.accumulate.has_value()) {
     ASYRA_RETURN_IF_ERROR(write("accumulate.asyra", *training.accumulate));
+  }
+  if (training.unscheduled.has_value()) {
+    ASYRA_RETURN_IF_ERROR(write("unscheduled.asyra", *training.unscheduled));
   }
   return WriteFileAtomically((to / "training.json").string(),
                              {ToJson(training).dump(2) + "\n"});

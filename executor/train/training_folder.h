@@ -1,6 +1,7 @@
 // The folder of a training that asyra-opt --train writes:
 //
 //   step.asyra        loss, gradients and updates
+//   unscheduled.asyra step before it was scheduled; may be missing
 //   accumulate.asyra  loss and gradients, added up; may be missing
 //   evaluate.asyra    the loss alone
 //   init.asyra        random first values of all params
@@ -35,6 +36,9 @@ struct TrainingPrograms {
   Program step;  // with the weights that have data
   Program evaluate, init;
   std::optional<Program> accumulate;
+  // The step before it was scheduled, for a gate on measured steps
+  // (executor/measured_gate.h).
+  std::optional<Program> unscheduled;
   TrainingInfo info;
 };
 

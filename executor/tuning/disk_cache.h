@@ -1,10 +1,10 @@
 // Values that are expensive to compute and depend only on a text, their key,
 // kept in files for later processes: tuning results, compiled kernels.
 //
-// There is a file for each key. It is written aside and renamed, so that
-// threads, processes and hosts share a folder without a lock, which a killed
-// process would leave behind and network file systems may lack; of two that
-// write one key the last one wins. A file that is cut short, changed, of
+// There is a file for each key. It is written under another name and renamed,
+// so that threads, processes and hosts share a folder without a lock, which a
+// killed process would leave behind and network file systems may lack; of two
+// that write one key the last one wins. A file that is cut short, changed, of
 // another version, or of another key with the same hash is ignored, and is
 // replaced when its key is kept again. Any of them may be deleted at any time.
 #pragma once

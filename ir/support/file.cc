@@ -44,6 +44,20 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return std::string(file->bytes());
 }
 
+std::string ReadSystemFile(const std::string& path) {
+  std::string text;
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return text;
+  char bytes[4096];
+  ssize_t count = 0;
+  while ((count = ::read(fd, bytes, sizeof(bytes))) > 0) {
+    text.append(bytes, static_cast<size_t>(count));
+  }
+  ::close(fd);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const std::string_view> pieces) {
   std::string temporary = path + TemporarySuffix();

@@ -6,6 +6,7 @@
 #include "ir/overlap.h"
 #include "ir/overlap_shape.h"
 #include "simulator/collective_cost.h"
+#include "simulator/plan_cost.h"
 #include "simulator/plan_tuner.h"
 
 namespace asyra {
@@ -56,6 +57,7 @@ OverlapChoice::Alone OverlapChoice::AloneOf(
 
 std::optional<AttrMap> OverlapChoice::Best(
     const OverlapSite& site, absl::Span<const Type> operands) const {
+  if (!always_ && !CanCarryPlans(site.body, costs_)) return std::nullopt;
   Alone alone = AloneOf(site, operands);
   double most_us = (1 - kLeastGain) * (alone.compute_us + alone.comm_us);
   // No plan is faster than this.

@@ -19,15 +19,15 @@ namespace {
 
 // Of the short program, as that of the schedule search.
 constexpr int kLayers = 4;
-// Orders that are simulated for a draft.
-constexpr int kDraftSteps = 12;
+// Orders that are simulated for a estimate.
+constexpr int kStepEstimates = 12;
 // Of the bytes that are not resident, for gaps between values in the arena.
 constexpr double kGaps = 0.05;
 // Classes that are tried, the largest, and what these take at least; the others
 // are kept.
 constexpr size_t kMostClasses = 24;
 constexpr int64_t kLeastBytes = 64 << 10;
-// So that what costs nothing by the draft is still better kept.
+// So that what costs nothing by the estimate is still better kept.
 constexpr double kLeastLossUs = 0.01;
 
 // The first so many are tried.
@@ -76,7 +76,7 @@ absl::StatusOr<std::optional<RecomputeChoice>> RecomputeSearch::Fit(
   if (capacity_bytes == 0 || count_ == 0) return std::nullopt;
   values_bytes_ = static_cast<int64_t>(
       static_cast<double>(capacity_bytes - resident_bytes_) / (1 + kGaps));
-  ASYRA_ASSIGN_OR_RETURN(DraftStep kept, Draft({}));
+  ASYRA_ASSIGN_OR_RETURN(StepEstimate kept, Estimate({}));
   if (Fits(kept)) return std::nullopt;
   ASYRA_RETURN_IF_ERROR(ValueEach());
   ASYRA_ASSIGN_OR_RETURN(ClassSet dropped, DropByKnapsack());
@@ -86,8 +86,8 @@ absl::StatusOr<std::optional<RecomputeChoice>> RecomputeSearch::Fit(
   return choice;
 }
 
-bool RecomputeSearch::Fits(const DraftStep& draft) const {
-  return draft.device_bytes - resident_bytes_ <= values_bytes_;
+bool RecomputeSearch::Fits(const StepEstimate& estimate) const {
+  return estimate.device_bytes - resident_bytes_ <= values_bytes_;
 }
 
 std::set<int> RecomputeSearch::OpsOf(const ClassSet& classes) const {
@@ -105,40 +105,41 @@ absl::StatusOr<Program> RecomputeSearch::Drop(const ClassSet& classes) const {
 }
 
 // Of few layers.
-absl::StatusOr<DraftStep> RecomputeSearch::Draft(const ClassSet& dropped) {
-  auto known = drafts_.find(dropped);
-  if (known != drafts_.end()) return known->second;
+absl::StatusOr<StepEstimate> RecomputeSearch::Estimate(
+    const ClassSet& dropped) {
+  auto known = estimates_.find(dropped);
+  if (known != estimates_.end()) return known->second;
   ASYRA_ASSIGN_OR_RETURN(Program program, Drop(dropped));
   int64_t cut_bytes = 0;
   program = Shorten(program, kLayers, &cut_bytes);
-  ASYRA_ASSIGN_OR_RETURN(DraftStep draft,
-                         DraftOf(std::move(program), cut_bytes));
-  drafts_[dropped] = draft;
-  return draft;
+  ASYRA_ASSIGN_OR_RETURN(StepEstimate estimate,
+                         EstimateOf(std::move(program), cut_bytes));
+  estimates_[dropped] = estimate;
+  return estimate;
 }
 
-absl::StatusOr<DraftStep> RecomputeSearch::DraftOf(Program program,
-                                                   int64_t cut_bytes) const {
+absl::StatusOr<StepEstimate> RecomputeSearch::EstimateOf(
+    Program program, int64_t cut_bytes) const {
   PassContext own = context_;
   own.progress = nullptr;
   ASYRA_RETURN_IF_ERROR(RunPasses(program, fuse_, own));
-  DraftStep draft;
+  StepEstimate estimate;
   for (const OpCost& cost : EstimateCosts(program, *context_.costs)) {
-    draft.ops_us += cost.time_us;
+    estimate.ops_us += cost.time_us;
   }
   for (bool early : {false, true}) {
     ASYRA_ASSIGN_OR_RETURN(
         Candidate candidate,
-        MakeCandidate(program, PlanOf("draft", 1, "", early),
-                      {.steps = kDraftSteps}, own, {}, cut_bytes));
-    draft.makespan_us = candidate.found.makespan_us;
+        MakeCandidate(program, PlanOf("estimate", 1, "", early),
+                      {.steps = kStepEstimates}, own, {}, cut_bytes));
+    estimate.makespan_us = candidate.found.makespan_us;
     if (early) continue;
     const Machine& machine = context_.costs->machine();
-    draft.device_bytes = candidate.found.peak_bytes + cut_bytes +
-                         LibraryBytes(candidate.program, machine) +
-                         WorkspaceBytes(candidate.program, machine);
+    estimate.device_bytes = candidate.found.peak_bytes + cut_bytes +
+                            LibraryBytes(candidate.program, machine) +
+                            WorkspaceBytes(candidate.program, machine);
   }
-  return draft;
+  return estimate;
 }
 
 // Of the whole program.
@@ -150,20 +151,20 @@ absl::StatusOr<RecomputeChoice> RecomputeSearch::ChoiceOf(
   report.count = static_cast<int>(OpsOf(dropped).size());
   ASYRA_ASSIGN_OR_RETURN(choice.program, Drop(dropped));
   if (!kept_.has_value()) {
-    ASYRA_ASSIGN_OR_RETURN(kept_, DraftOf(program_, 0));
+    ASYRA_ASSIGN_OR_RETURN(kept_, EstimateOf(program_, 0));
   }
   report.kept = *kept_;
-  ASYRA_ASSIGN_OR_RETURN(report.dropped, DraftOf(choice.program, 0));
+  ASYRA_ASSIGN_OR_RETURN(report.dropped, EstimateOf(choice.program, 0));
   return choice;
 }
 
 // What each class alone loses and saves.
 absl::Status RecomputeSearch::ValueEach() {
   if (!lost_us_.empty()) return absl::OkStatus();
-  ASYRA_ASSIGN_OR_RETURN(DraftStep kept, Draft({}));
+  ASYRA_ASSIGN_OR_RETURN(StepEstimate kept, Estimate({}));
   for (int c = 0; c < count_; ++c) {
-    ASYRA_ASSIGN_OR_RETURN(DraftStep one, Draft({c}));
-    // The draft has kLayers of its ops, if there is one in each layer.
+    ASYRA_ASSIGN_OR_RETURN(StepEstimate one, Estimate({c}));
+    // The estimate has kLayers of its ops, if there is one in each layer.
     auto ops = static_cast<double>(stash_.classes()[c].ops.size());
     double layers = std::max(1.0, ops / kLayers);
     double lost_us = std::max(0.0, one.makespan_us - kept.makespan_us);
@@ -180,7 +181,7 @@ absl::StatusOr<RecomputeSearch::ClassSet> RecomputeSearch::DropByKnapsack() {
   for (int c = 0; c < count_; ++c) {
     if (saved_bytes_[c] > 0) dropped.insert(c);
   }
-  ASYRA_ASSIGN_OR_RETURN(DraftStep least, Draft(dropped));
+  ASYRA_ASSIGN_OR_RETURN(StepEstimate least, Estimate(dropped));
   int64_t left = values_bytes_ - (least.device_bytes - resident_bytes_);
   if (left <= 0) return dropped;
   for (int c : BestSet(lost_us_, saved_bytes_, left)) dropped.erase(c);
@@ -200,8 +201,8 @@ std::vector<int> RecomputeSearch::ByLoss() const {
 
 absl::Status RecomputeSearch::DropUntilItFits(ClassSet* dropped) {
   for (int c : ByLoss()) {
-    ASYRA_ASSIGN_OR_RETURN(DraftStep draft, Draft(*dropped));
-    if (Fits(draft)) break;
+    ASYRA_ASSIGN_OR_RETURN(StepEstimate estimate, Estimate(*dropped));
+    if (Fits(estimate)) break;
     dropped->insert(c);
   }
   return absl::OkStatus();
@@ -210,20 +211,20 @@ absl::Status RecomputeSearch::DropUntilItFits(ClassSet* dropped) {
 // Keeps again what costs most, as long as it fits and is not slower. Classes
 // that others are computed from may save nothing alone.
 absl::Status RecomputeSearch::KeepWhatCan(ClassSet* dropped) {
-  ASYRA_ASSIGN_OR_RETURN(DraftStep best, Draft(*dropped));
+  ASYRA_ASSIGN_OR_RETURN(StepEstimate best, Estimate(*dropped));
   std::vector<int> classes = ByLoss();
   for (auto c = classes.rbegin(); c != classes.rend(); ++c) {
     if (!dropped->contains(*c)) continue;
     ClassSet fewer = *dropped;
     fewer.erase(*c);
-    ASYRA_ASSIGN_OR_RETURN(DraftStep draft, Draft(fewer));
-    if (Fits(best) && !Fits(draft)) continue;
-    if (Fits(best) ? draft.makespan_us > best.makespan_us
-                   : draft.device_bytes > best.device_bytes) {
+    ASYRA_ASSIGN_OR_RETURN(StepEstimate estimate, Estimate(fewer));
+    if (Fits(best) && !Fits(estimate)) continue;
+    if (Fits(best) ? estimate.makespan_us > best.makespan_us
+                   : estimate.device_bytes > best.device_bytes) {
       continue;
     }
     *dropped = std::move(fewer);
-    best = draft;
+    best = estimate;
   }
   return absl::OkStatus();
 }

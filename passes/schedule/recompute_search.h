@@ -2,12 +2,12 @@
 // into the memory of a device and loses least time.
 //
 // What a class of values saves is the difference of peaks of the program in its
-// own order. What it costs is the difference of makespans of a draft schedule:
-// where backward waits for communication, computing again is free. Both are
-// taken on a program of few layers (shorten.h). Which classes stay kept is then
-// a knapsack: their value is what they would lose, their weight what they would
-// save. The set is corrected by drafts of the whole set, since classes depend
-// on each other.
+// own order. What it costs is the difference of makespans of schedules that a
+// short search finds: where backward waits for communication, computing again
+// is free. Both are taken on a program of few layers (shorten.h). Which classes
+// stay kept is then a knapsack: their value is what they would lose, their
+// weight what they would save. The set is corrected by estimates of the whole
+// set, since classes depend on each other.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@
 
 namespace asyra {
 
-// A training step by a draft of a schedule.
-struct DraftStep {
+// A training step by a short search for a schedule.
+struct StepEstimate {
   double makespan_us = 0;
   double ops_us = 0;         // of all ops, one after the other
   int64_t device_bytes = 0;  // in the program's own order
@@ -35,9 +35,9 @@ struct DraftStep {
 struct RecomputeReport {
   std::vector<std::string> values;  // names of classes
   int count = 0;                    // of their ops
-  DraftStep kept, dropped;          // without and with computing again
+  StepEstimate kept, dropped;       // without and with computing again
 
-  // The part of what runs again that the draft hides, between 0 and 1.
+  // The part of what runs again that the schedule hides, between 0 and 1.
   double Hidden() const;
 };
 
@@ -56,7 +56,7 @@ class RecomputeSearch {
   // Without the classes of these names (ReadStashNames), or "all".
   absl::StatusOr<RecomputeChoice> Without(const std::string& names);
 
-  // The least loss with which a draft fits into `capacity_bytes` of a device
+  // The least loss with which the step fits into `capacity_bytes` of a device
   // (0: any); what takes least memory if none fits. None if all can be kept, or
   // there is nothing that could be computed again: it is no training step.
   absl::StatusOr<std::optional<RecomputeChoice>> Fit(int64_t capacity_bytes);
@@ -64,11 +64,12 @@ class RecomputeSearch {
  private:
   using ClassSet = std::set<int>;  // indices of stash_.classes()
 
-  bool Fits(const DraftStep& draft) const;
+  bool Fits(const StepEstimate& estimate) const;
   std::set<int> OpsOf(const ClassSet& classes) const;
   absl::StatusOr<Program> Drop(const ClassSet& classes) const;
-  absl::StatusOr<DraftStep> Draft(const ClassSet& dropped);
-  absl::StatusOr<DraftStep> DraftOf(Program program, int64_t cut_bytes) const;
+  absl::StatusOr<StepEstimate> Estimate(const ClassSet& dropped);
+  absl::StatusOr<StepEstimate> EstimateOf(Program program,
+                                          int64_t cut_bytes) const;
   absl::StatusOr<RecomputeChoice> ChoiceOf(const ClassSet& dropped);
   absl::Status ValueEach();
   std::vector<int> ByLoss() const;
@@ -83,8 +84,8 @@ class RecomputeSearch {
   const int count_;  // of the classes, the first, that are tried
   const int64_t resident_bytes_;
   int64_t values_bytes_ = 0;  // what may be live beside these; 0: any number
-  std::map<ClassSet, DraftStep> drafts_;
-  std::optional<DraftStep> kept_;     // of the whole program
+  std::map<ClassSet, StepEstimate> estimates_;
+  std::optional<StepEstimate> kept_;  // of the whole program
   std::vector<double> lost_us_;       // by class
   std::vector<int64_t> saved_bytes_;  // by class
 };

@@ -264,11 +264,11 @@ class Scheduler {
   bool IsTightenedBefore(const Entry& a, const Entry& b) const {
     if (best_ < 0) return a.device_bytes < b.device_bytes;
     // A percent of memory costs about a percent of time.
-    auto price = [](const Entry& entry) {
+    auto cost = [](const Entry& entry) {
       return entry.candidate.found.makespan_us *
              static_cast<double>(entry.device_bytes);
     };
-    return price(a) < price(b);
+    return cost(a) < cost(b);
   }
 
   // Makes it the result if it is faster once streams are assigned.

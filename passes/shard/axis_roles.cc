@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "passes/analysis/dim_uses.h"
 
@@ -312,14 +313,23 @@ bool AxisRoles::MustDivide(int i, AxisId axis) const {
   return false;
 }
 
-AxisList AxisRoles::Ordered(AxisList axes, DimLabel label) const {
+AxisList AxisRoles::Ordered(AxisList axes, DimLabel label,
+                            bool experts_outside) const {
   bool tokens = label != DimLabel::kNone;
+  auto distance = [&](AxisId axis) {
+    if (IsData(roles_[axis])) return tokens ? 0 : 2;
+    if (tokens) return 1;
+    return (roles_[axis] == AxisRole::kExpert) == experts_outside ? 0 : 1;
+  };
   std::sort(axes.begin(), axes.end(), [&](AxisId a, AxisId b) {
-    bool a_home = IsData(roles_[a]) == tokens;
-    bool b_home = IsData(roles_[b]) == tokens;
-    return a_home != b_home ? a_home : a < b;
+    return std::pair(distance(a), a) < std::pair(distance(b), b);
   });
   return axes;
+}
+
+bool AxisRoles::HasTwoOrders(const AxisList& axes, DimLabel label) const {
+  return axes.size() > 1 &&
+         Ordered(axes, label, true) != Ordered(axes, label, false);
 }
 
 }  // namespace asyra

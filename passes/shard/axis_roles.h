@@ -76,10 +76,14 @@ class AxisRoles {
   bool MustDivide(int op, AxisId axis) const;
 
   // Home axes of a dimension shard it throughout the program: data axes those
-  // of tokens, model axes all others. They are outermost, so that other axes
-  // can be added and removed: tokens shard over (sp,tp) around a norm and over
-  // sp elsewhere, heads over (tp,sp) inside attention and over tp outside.
-  AxisList Ordered(AxisList axes, DimLabel label) const;
+  // of tokens, all others the rest. They are outermost, so that other axes can
+  // be added and removed: tokens shard over (sp,tp) around a norm and over sp
+  // elsewhere, heads over (tp,sp) inside attention and over tp outside. Of
+  // model axes and axes for experts in a dimension of no tokens, experts' are
+  // the outer ones, or the inner ones.
+  AxisList Ordered(AxisList axes, DimLabel label, bool experts_outside) const;
+  // Whether the order depends on `experts_outside`.
+  bool HasTwoOrders(const AxisList& axes, DimLabel label) const;
 
   // Whether a program input is so small that every device may hold a whole copy
   // in addition to its shard.

@@ -143,22 +143,35 @@ void ShardingChoices::Add(int i, const AxisList& open,
       }
     }
   }
-  for (size_t f = 0; f < sharding.factors.size(); ++f) {
-    sharding.factors[f] =
-        roles_.Ordered(sharding.factors[f], roles_.labels().factors[i][f]);
-  }
   for (AxisList& partial : sharding.partial) {
     std::sort(partial.begin(), partial.end());
   }
-  Choice choice{std::move(sharding), {}, {}, 0};
-  if (!Complete(i, &choice)) return;
+  const std::vector<DimLabel>& labels = roles_.labels().factors[i];
+  bool two_orders = false;
+  for (size_t f = 0; f < labels.size(); ++f) {
+    two_orders |= roles_.HasTwoOrders(sharding.factors[f], labels[f]);
+  }
+  for (bool experts_outside : {true, false}) {
+    if (!experts_outside && !two_orders) break;
+    Choice choice{sharding, {}, {}, 0};
+    for (size_t f = 0; f < labels.size(); ++f) {
+      AxisList& axes = choice.sharding.factors[f];
+      axes = roles_.Ordered(axes, labels[f], experts_outside);
+    }
+    if (AddNew(i, std::move(choice), choices)) asked->push_back(done);
+  }
+}
+
+// Completes the choice; false if that is not possible or it is there.
+bool ShardingChoices::AddNew(int i, Choice choice, Choices* choices) {
+  if (!Complete(i, &choice)) return false;
   for (const Choice& other : *choices) {
     if (other.operands == choice.operands && other.results == choice.results) {
-      return;
+      return false;
     }
   }
   choices->push_back(std::move(choice));
-  asked->push_back(done);
+  return true;
 }
 
 Choices ShardingChoices::Enumerate(int i, const AxisList& open,

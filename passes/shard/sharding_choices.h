@@ -49,9 +49,11 @@ class ShardingChoices {
 
   int ClassOf(int i);
   std::vector<Use> UsesOf(int i, AxisId axis) const;
-  // Adds the choice of these uses if it is possible and new.
+  // Adds the choices of these uses that are possible and new, with the axes of
+  // a dimension in each order (AxisRoles::Ordered).
   void Add(int i, const AxisList& open, const std::vector<Use>& uses,
            OpSharding sharding, Choices* choices, std::vector<int>* asked);
+  bool AddNew(int i, Choice choice, Choices* choices);
   bool Complete(int i, Choice* choice);
   Choices Enumerate(int i, const AxisList& open, const OpSharding& base);
 

@@ -4,13 +4,17 @@
 
 namespace asyra {
 
+bool HasReplicas(AxisRole role) {
+  return role == AxisRole::kBatch || role == AxisRole::kSequence ||
+         role == AxisRole::kExpert;
+}
+
 Type CutForm(const Type& form, const AxisRoles& roles, const Mesh& mesh) {
   Type cut = form;
   if (form.rank() < 2) return cut;
   for (int a = 0; a < mesh.num_axes(); ++a) {
     auto axis = static_cast<AxisId>(a);
-    AxisRole role = roles.role(axis);
-    bool data = role == AxisRole::kBatch || role == AxisRole::kSequence;
+    bool data = HasReplicas(roles.role(axis));
     bool used = std::any_of(
         cut.dims.begin(), cut.dims.end(),
         [axis](const Dim& dim) { return Contains(dim.axes, axis); });

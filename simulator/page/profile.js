@@ -1,6 +1,6 @@
 'use strict';
-// The page of one step, or of two: before and after.
-const {profiles, differences} = data;
+// The page of one step, or of two, which have names: before and after.
+const {profiles, differences, names, heading: title} = data;
 const last = profiles[profiles.length - 1];
 const two = profiles.length > 1;
 
@@ -10,8 +10,12 @@ const where = (profile) => [
   profile.mesh].filter(Boolean).join(', ');
 
 function heading() {
-  const names = [...new Set(profiles.map((profile) => profile.model))];
-  page.append(el('h1', {}, names.join(' \u2192 ')),
+  const models = [...new Set(profiles.map((profile) => profile.model))];
+  if (title) {
+    page.append(el('h2', {}, title));
+    return;
+  }
+  page.append(el('h1', {}, models.join(' \u2192 ')),
               el('div', {class: 'soft'}, [...new Set(profiles.map(where))]
                 .join(' \u2192 ')));
 }
@@ -72,9 +76,9 @@ function totals() {
   const shown = (row, p) => known(row, p) ? row[2](row[1](p)) : '\u2013';
   page.append(el('div', {class: 'narrow'}, table([
     {head: '', text: true, value: (row) => row[0]},
-    {head: 'before', value: (row) => row[1](before),
+    {head: names[0], value: (row) => row[1](before),
      show: (row) => shown(row, before)},
-    {head: 'after', value: (row) => row[1](after),
+    {head: names[1], value: (row) => row[1](after),
      show: (row) => shown(row, after)},
     {head: 'change', value: (row) => row[1](after) / row[1](before),
      show: (row) => known(row, before) && known(row, after) ?
@@ -82,30 +86,34 @@ function totals() {
   ], rows)));
 }
 
-function controls(view, recolour) {
+function controls(views, recolour) {
+  const all = (act) => () => views.forEach(act);
+  const changed = all((view) => view.changed());
   const found = el('span', {class: 'soft'});
   const search = el('input', {type: 'search', placeholder: 'find ops: q_proj',
     oninput: () => {
       const text = search.value.trim().toLowerCase();
-      view.match = text && ((op) => op.name.toLowerCase().includes(text) ||
+      const match = text && ((op) => op.name.toLowerCase().includes(text) ||
         op.op.toLowerCase().includes(text));
-      const hits = text ? last.ops.filter(view.match) : [];
+      views.forEach((view) => view.match = match);
+      const hits = text ? last.ops.filter(match) : [];
       const us = hits.reduce((sum, op) => sum + op.end_us - op.start_us, 0);
       found.textContent = text ? `${hits.length} ops, ${time(us)}` : '';
-      view.changed();
+      changed();
     }});
   const by = el('select', {onchange: () => {
-    view.colour = by.value;
+    views.forEach((view) => view.colour = by.value);
     recolour();
   }}, ...[['limit', 'what bounds them'], ['op', 'op'], ['source', 'estimate']]
     .map(([value, text]) => el('option', {value}, text)));
+  by.value = views[0].colour;
   const critical = el('input', {type: 'checkbox', onchange: () => {
-    view.critical = critical.checked;
-    view.changed();
+    views.forEach((view) => view.critical = critical.checked);
+    changed();
   }});
   const weights = el('input', {type: 'checkbox', onchange: () => {
-    view.weights = weights.checked;
-    view.changed();
+    views.forEach((view) => view.weights = weights.checked);
+    changed();
   }});
   weights.checked = true;
   const button = (text, act) => el('button', {onclick: act}, text);
@@ -114,18 +122,34 @@ function controls(view, recolour) {
     el('label', {}, critical, ' critical path only'),
     el('label', {}, weights, ' weights in memory'),
     search, found,
-    button('+', () => view.zoom(.5)), button('\u2212', () => view.zoom(2)),
-    button('whole step', () => view.set(0, view.end)),
+    button('+', all((view) => view.zoom(.5))),
+    button('\u2212', all((view) => view.zoom(2))),
+    button('whole step', all((view) => view.set(0, view.end))),
     el('span', {class: 'soft'}, 'wheel: zoom, drag: move, double click: to op'));
 }
 
+// On unlike devices: neither one scale nor a comparison op by op would tell.
+const apart = Math.max(...profiles.map((p) => p.makespan_us)) >
+  10 * Math.min(...profiles.map((p) => p.makespan_us));
+
+// One for all profiles, or one for each.
+function makeViews() {
+  const ends = profiles.map((p) => p.makespan_us * 1.005);
+  const views = (apart ? ends : [Math.max(...ends)])
+    .map((end) => new View(end));
+  // What bounds an op is not measured.
+  const known = profiles.every((p) => p.ops.some((op) => op.limit));
+  views.forEach((view) => view.colour = known ? 'limit' : 'op');
+  return views;
+}
+
 function timelines() {
-  const view = new View(Math.max(...profiles.map((p) => p.makespan_us)) * 1.005);
+  const views = makeViews();
   const palette = new Map();
   const legend = el('div', {class: 'legend'});
   function recolour() {
     palette.clear();
-    for (const [key, hue] of colours(profiles, view.colour)) {
+    for (const [key, hue] of colours(profiles, views[0].colour)) {
       palette.set(key, hue);
     }
     const extra = [['#22282f', 'underlined: critical path'],
@@ -134,14 +158,17 @@ function timelines() {
       ...[...palette].slice(0, 16).map(([key, hue]) => [hue, key])
         .concat(extra).map(([hue, text]) =>
           el('span', {}, el('i', {style: `background: ${hue}`}), text)));
-    view.changed();
+    views.forEach((view) => view.changed());
   }
-  page.append(el('h2', {}, 'Timeline'), controls(view, recolour), legend);
+  page.append(el('h2', {}, 'Timeline' + (views.length > 1 ?
+                ', each to a scale of its own' : '')),
+              controls(views, recolour), legend);
   const most = Math.max(...profiles.map((p) => p.memory.peak_bytes));
   profiles.forEach((profile, i) => {
     const name = two ? el('div', {class: 'name'},
-      `${['before', 'after'][i]}: ${profile.model}, ${where(profile)}, ` +
-      time(profile.makespan_us)) : null;
+      [names[i] + ': ' + profile.model, where(profile),
+       time(profile.makespan_us)].filter(Boolean).join(', ')) : null;
+    const view = views[i] || views[0];
     page.append(el('div', {class: 'panel'}, name,
       new Timeline(profile, view, palette).node,
       profile.memory.points.length ?
@@ -183,15 +210,15 @@ function differenceTable() {
   const columns = [
       {head: 'op', text: true, value: (row) => row.name},
       {head: 'kind', text: true, value: (row) => row.op},
-      {head: 'before', value: (row) => row.before_us, show: us('before_us')},
-      {head: 'after', value: (row) => row.after_us, show: us('after_us')},
+      {head: names[0], value: (row) => row.before_us, show: us('before_us')},
+      {head: names[1], value: (row) => row.after_us, show: us('after_us')},
       {head: 'change', value: (row) => Math.abs(change(row)),
        show: (row) => (change(row) > 0 ? '+' : '') + change(row).toFixed(1)},
       {head: 'ops', value: (row) => row.after_count,
        show: (row) => `${row.before_count} \u2192 ${row.after_count}`},
-      {head: 'critical before', value: (row) => row.before_critical_us,
+      {head: 'critical ' + names[0], value: (row) => row.before_critical_us,
        show: us('before_critical_us')},
-      {head: 'critical after', value: (row) => row.after_critical_us,
+      {head: 'critical ' + names[1], value: (row) => row.after_critical_us,
        show: us('after_critical_us')},
       {head: 'critical change', value: (row) =>
         row.after_critical_us - row.before_critical_us,
@@ -320,9 +347,9 @@ function shares(title, rows, note) {
 
 heading();
 cards();
-if (two) totals();
+if (two && !apart) totals();
 timelines();
-if (two) differenceTable();
+if (two && !apart) differenceTable();
 page.append(
   el('div', {class: 'columns'}, groups(), exposure(), critical(), peakTable(),
      el('div', {},

@@ -171,6 +171,41 @@ program @p(%x: f32[4]) -> (f32[4]) {
     self.fails("runs unchanged", "asyra-run", out, "--against",
                "unscheduled")
 
+  def test_a_gate_keeps_what_is_faster(self):
+    self.own_cache()
+    # Four times as many collectives as without a schedule, none of them hidden
+    # and all of them slow.
+    bad = [LLAMA, *DIMS, "--tp", "2", "--tiles", "4", "--scheduler", "serial",
+           "--no-bucket", "--inject-comm-us", "4000", "--check",
+           recorded(LLAMA)]
+    said = json.loads(self.passes("asyra-run", *bad, "--gate", "measured",
+                                  "--json"))
+    gate = said["gate"]
+    self.assertEqual((gate["kept"], gate["remembered"]), ("unscheduled", False))
+    self.assertEqual([one["name"] for one in gate["trials"]],
+                     ["scheduled", "unscheduled"])
+    slow, fast = (one["median_us"] for one in gate["trials"])
+    self.assertGreater(slow, fast)
+    self.assertEqual(said["stage"], "local")
+    text = self.passes("asyra-run", *bad, "--gate", "measured")
+    self.assertIn("gate: kept unscheduled (remembered): median ", text)
+    self.assertIn("of stage local", text)
+    text = self.passes("asyra-run", *bad, "--gate", "again")
+    self.assertIn("gate: kept unscheduled: median ", text)
+    # Of files, there must be two.
+    out = self.path("bad.asyra")
+    self.passes("asyra-opt", *bad[:-4], "-o", out)
+    self.fails("--gate has one program to choose from", "asyra-run", out,
+               "--gate", "measured")
+    plain = self.path("plain.asyra")
+    self.passes("asyra-opt", LLAMA, *DIMS, "--tp", "2", "--tiles", "1",
+                "--scheduler", "serial", "-o", plain)
+    text = self.passes("asyra-run", out, "--against", plain, "--gate",
+                       "measured", "--inject-comm-us", "4000")
+    self.assertIn(f"gate: kept {plain}: median ", text)
+    self.fails("the interpreter has none", "asyra-run", out, "--gate",
+               "measured", "--device", "interpreter")
+
   def test_a_single_device_is_compared_with(self):
     text = self.passes("asyra-run", LLAMA, *DIMS, "--tp", "2",
                        "--compare-single")

@@ -105,6 +105,19 @@ class Mpi(ToolTest):
     self.assertEqual(outputs_of(self.passes("asyra-run", *moe)),
                      outputs_of(self.ranks_pass(4, *moe)))
 
+  def test_ranks_pass_a_gate_together(self):
+    self.own_cache()
+    bad = [LLAMA, *DIMS, "--tp", "2", "--tiles", "4", "--scheduler", "serial",
+           "--no-bucket", "--inject-comm-us", "4000", "--gate", "measured",
+           "--check",
+           os.path.join(os.path.dirname(LLAMA), "test_data_set_0")]
+    self.assertIn("gate: kept unscheduled: median ", self.ranks_pass(2, *bad))
+    self.assertIn("gate: kept unscheduled (remembered): median ",
+                  self.ranks_pass(2, *bad))
+    # Threads are another machine.
+    self.assertIn("gate: kept unscheduled: median ",
+                  self.passes("asyra-run", *bad))
+
   def test_every_tiny_model_under_some_schedule(self):
     models = os.path.join(SOURCE_DIR, "models")
     names = sorted(name for name in os.listdir(models) if "-tiny" in name)

@@ -58,7 +58,8 @@ class Simulator(ToolTest):
   def test_a_training_step_is_told_as_text_and_json(self):
     out = self.path("run.json")
     args = [*MODEL, "--dim", "batch=4", "--dp", "2", "--tp", "4", "--train",
-            "--optimizer", "sgd", "--momentum", "0.9", "--tiles", "1"]
+            "--optimizer", "sgd", "--momentum", "0.9", "--tiles", "1",
+            "--search-steps", "20"]
     text = self.passes("asyra-sim", "run", *args, "--json", out)
     for word in ["forward ", "backward ", "update ", "tokens a second and",
                  "MFU", "master ", "moments ", "stash ", "libraries ",
@@ -91,7 +92,8 @@ class Simulator(ToolTest):
   def test_a_sweep_of_training_steps(self):
     out = self.path("sweep.json")
     text = self.passes("asyra-sim", "sweep", *TINY, "--train", "--grid",
-                       "mesh=dp=2;tp=2", "--json", out)
+                       "mesh=dp=2;tp=2", "--search-steps", "20", "--json",
+                       out)
     self.assertRegex(text, r"tokens/s +a device +bound .*MFU %")
     for point in read_json(out)["points"]:
       self.assertAlmostEqual(point["tokens_per_s_device"],

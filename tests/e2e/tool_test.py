@@ -33,6 +33,15 @@ class ToolTest(unittest.TestCase):
     self.addCleanup(scratch.cleanup)
     self.dir = scratch.name
 
+  def own_cache(self):
+    """What the tools remember from here on is of this test alone."""
+    before = os.environ.get("ASYRA_CACHE_DIR")
+    os.environ["ASYRA_CACHE_DIR"] = self.path("cache")
+    if before is None:
+      self.addCleanup(os.environ.pop, "ASYRA_CACHE_DIR")
+    else:
+      self.addCleanup(os.environ.__setitem__, "ASYRA_CACHE_DIR", before)
+
   def path(self, name, text=None):
     path = os.path.join(self.dir, name)
     if text is not None:

@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import unittest
+import zlib
 
 from tool_test import GPT2, LLAMA, SOURCE_DIR, TOOLS_DIR, ToolTest
 
@@ -78,11 +79,30 @@ class Training(ToolTest):
                 folder)
     return folder
 
+  def test_a_gate_changes_no_state(self):
+    self.own_cache()
+    folder = self.compiled("--dp", "2")
+    losses = []
+    for said in [None, "gate: kept ", "(remembered)"]:
+      out = self.path("out.csv")
+      text = self.passes("asyra-train", folder, *RATE, "--data", self.text,
+                         "--steps", "3", "--csv", out,
+                         *(["--gate", "measured"] if said else []))
+      self.assertEqual("gate: kept " in text, said is not None)
+      self.assertIn(said or "", text)
+      with open(out) as file:
+        losses.append([row[1:3] for row in csv.reader(file)])
+    self.assertEqual(losses[1], losses[0])
+    self.assertEqual(losses[2], losses[0])
+    os.remove(os.path.join(folder, "unscheduled.asyra"))
+    self.fails("no step before it was scheduled", "asyra-train", folder, *RATE,
+               "--data", self.text, "--steps", "3", "--gate", "measured")
+
   def test_a_folder_has_all_that_a_run_needs(self):
     folder = self.compiled("--optimizer", "sgd")
     self.assertEqual(sorted(os.listdir(folder)), [
         "evaluate.asyra", "init.asyra", "step.asyra", "step.safetensors",
-        "training.json"])
+        "training.json", "unscheduled.asyra"])
     with open(os.path.join(folder, "training.json")) as file:
       about = json.load(file)
     self.assertEqual((about["format"], about["model"], about["optimizer"],
@@ -93,7 +113,16 @@ class Training(ToolTest):
     self.assertIn("4 rows of 16 tokens a step, 2700 bytes of data\n", said)
     self.assertRegex(said, r"\nstep     5  loss \d\.\d{4}  norm \d+\.\d{3}  ")
     with open(page) as file:
-      self.assertEqual(Tags(file.read()).points, [5, 5, 5])
+      text = file.read()
+    self.assertEqual(Tags(text).points, [5, 5, 5])
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
+    self.assertEqual(data["names"], ["predicted", "measured"])
+    predicted, measured = data["profiles"]
+    self.assertEqual(predicted["machine"], "h200x8")
+    self.assertEqual(measured["model"], "step 5 on cpu")
+    self.assertGreater(measured["makespan_us"], 0)
+    self.assertEqual(*[{op["name"] for op in profile["ops"]}
+                       for profile in (predicted, measured)])
 
   def test_a_folder_trains_as_the_model_does(self):
     alone = [row[:3] for row in self.train(LLAMA, *SHAPE)]
@@ -301,6 +330,39 @@ program @f(%ids: i64[2, 4], %labels: f32[2, 4, 8], %t: f32[128, 8] weight)
     self.passes("asyra-opt", GPT2, *SHAPE, *QUICK, "--train", "-o", other)
     self.refused("step-00000009", other, "--steps", "20", *RATE, "--data",
                  self.text, "--checkpoint", run)
+
+  def test_checksums_are_those_of_zlib(self):
+    folder, run = self.compiled("--dp", "2"), self.path("run")
+    args = [folder, "--steps", "3", *RATE, "--data", self.text, "--checkpoint",
+            run]
+    self.passes("asyra-train", *args)
+    newest = os.path.join(run, "step-00000003")
+    with open(os.path.join(newest, "checkpoint.json")) as file:
+      fields = json.load(file)
+    own = fields.pop("own_crc32")
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"),
+                      ensure_ascii=False)
+    self.assertEqual(own, f"{zlib.crc32(text.encode()):08x}")
+    checksums = {}
+    for name in os.listdir(newest):
+      if not name.endswith(".safetensors"):
+        continue
+      with open(os.path.join(newest, name), "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        data = file.read()
+      header.pop("__metadata__")
+      for tensor, entry in header.items():
+        checksums[tensor] = \
+            f"{zlib.crc32(data[slice(*entry['data_offsets'])]):08x}"
+    self.assertEqual(checksums, fields["crc32"])
+    state = os.path.join(newest, "state-00001-of-00001.safetensors")
+    with open(state, "r+b") as file:
+      file.seek(-1, os.SEEK_END)
+      last = file.read(1)[0]
+      file.seek(-1, os.SEEK_END)
+      file.write(bytes([last ^ 1]))
+    args[2] = "6"
+    self.refused(f"{state}: the data of tensor ", *args)
 
   def test_signals_stop_a_run_with_a_checkpoint(self):
     folder, run = self.compiled("--dp", "2"), self.path("run")

@@ -4,6 +4,7 @@ it. Compiles a source of a project that adds this one as a subdirectory.
 Usage: install_test.py SOURCE_DIR BUILD_DIR CXX_FLAGS
 """
 
+import glob
 import os
 import re
 import subprocess
@@ -52,6 +53,37 @@ def try_project(name, prefix, scratch):
     sys.exit(f"{name} said {said!r}, not {expected!r}")
 
 
+def try_python(prefix, scratch):
+  """The shared library of C, from Python; it exports nothing but asyra.h."""
+  (library,) = glob.glob(os.path.join(prefix, "lib*", "**", "libasyra_c.so"),
+                         recursive=True)
+  major = re.search(r"VERSION_MAJOR (\d+)",
+                    open(os.path.join(SOURCE_DIR, "c", "asyra.h")).read())[1]
+  soname = f"libasyra_c.so.{major}"
+  if f"[{soname}]" not in run("readelf", "-d", library):
+    sys.exit(f"{library}: its soname is not {soname}")
+  lines = run("nm", "-D", "--defined-only", library).splitlines()
+  exported = {line.split()[-1].split("@")[0] for line in lines}
+  declared = set(re.findall(
+      r"\b(asyra_\w+)\(",
+      open(os.path.join(SOURCE_DIR, "c", "asyra.h")).read()))
+  # With the name of its version.
+  if exported - {"ASYRA_1"} != declared:
+    sys.exit(f"{library} exports, or lacks: {exported ^ declared}")
+  said = run(sys.executable,
+             os.path.join(SOURCE_DIR, "tests", "install", "from_python",
+                          "main.py"),
+             os.path.join(os.path.dirname(library), soname),
+             os.path.join(MODEL, "model.onnx"),
+             os.path.join(scratch, "training"), TEXT)
+  print(f"from_python: {said.strip()}")
+  expected = (r"\d+ us simulated\nlogits -?\d.*\n.*no built-in model.*\n"
+              r"steps 1 to 20: loss (\S+) to (\S+)")
+  found = re.search(expected, said)
+  if not found or float(found[2]) > 0.8 * float(found[1]):
+    sys.exit(f"from_python said {said!r}")
+
+
 SUBDIRECTORY = """cmake_minimum_required(VERSION 3.25)
 project(application LANGUAGES CXX)
 add_subdirectory({source} asyra)
@@ -88,6 +120,7 @@ def main():
         os.path.join(scratch, "training"))
     for name in PROJECTS:
       try_project(name, prefix, scratch)
+    try_python(prefix, scratch)
     try_subdirectory(scratch)
 
 

@@ -4,11 +4,12 @@
 #include "ir/support/status.h"
 #include "ir/verify_plan.h"
 #include "tests/ir/plan_case.h"
+#include "tests/support/sanitized.h"
 
 namespace asyra {
 namespace {
 
-constexpr int kInterleavings = 100;
+constexpr int kInterleavings = kSanitized ? 6 : 100;
 
 std::string Text(const PlanShape& shape) {
   return fmt::format("order {} route {} parts {} groups [{}] inner {}",

@@ -1,4 +1,4 @@
-// The price of a chunk plan: what bounds it, and what it must not promise.
+// The cost of a chunk plan: what bounds it, and what it must not promise.
 #include "simulator/plan_cost.h"
 
 #include "gtest/gtest.h"
@@ -16,9 +16,11 @@ struct Priced {
 };
 
 // Gate and up of an MLP over `tp` GPUs, its rows gathered.
-Priced Gather(int64_t rows, int tp, const std::string& attrs) {
+Priced Gather(int64_t rows, int tp, const std::string& attrs,
+              const std::string& machine = "h200x8",
+              const std::string& gather = ", transport=copy_engine") {
   Mesh mesh = ASYRA_VALUE(Mesh::Create({{"a", tp}}));
-  CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), mesh);
+  CostModel costs(ASYRA_VALUE(LoadMachine(machine)), mesh);
   auto cost = [&](const std::string& text) {
     ParsedCall call = ASYRA_VALUE(ParseCall(text, mesh));
     std::vector<Type> results =
@@ -33,8 +35,15 @@ Priced Gather(int64_t rows, int tp, const std::string& attrs) {
               "%3 = matmul(%2, %1) : bf16[{},14336@a] return %3}} {{{}}}",
               x, all, rows, attrs)),
           cost(fmt::format("matmul({}, bf16[4096,14336@a])", all)),
-          cost(fmt::format(
-              "all_gather({}) {{dim=0, axes=a, transport=copy_engine}}", x))};
+          cost(fmt::format("all_gather({}) {{dim=0, axes=a{}}}", x, gather))};
+}
+
+// Between GPUs without peer access, and between hosts, it runs op by op.
+TEST(PlanCost, NothingOverlapsWhereCopyEnginesDoNotReach) {
+  Priced pcie = Gather(8192, 4, "parts=1", "rtx4090x8", "");
+  EXPECT_DOUBLE_EQ(pcie.overlap_us, pcie.compute_us + pcie.comm_us);
+  Priced hosts = Gather(8192, 16, "parts=1", "h200x8", "");
+  EXPECT_DOUBLE_EQ(hosts.overlap_us, hosts.compute_us + hosts.comm_us);
 }
 
 TEST(PlanCost, LargeGathersHideBehindTheirMatmul) {

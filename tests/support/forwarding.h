@@ -51,6 +51,7 @@ class ForwardingDevice : public Device {
   explicit ForwardingDevice(std::shared_ptr<Device> device)
       : device_(std::move(device)) {}
   std::string_view name() const override { return device_->name(); }
+  std::string identity() override { return device_->identity(); }
   int64_t BytesInUse() override { return device_->BytesInUse(); }
   int64_t BytesLeft() override { return device_->BytesLeft(); }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(

@@ -12,15 +12,17 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::vector<TrainMetrics> Losses(const std::vector<double>& losses) {
-  std::vector<TrainMetrics> metrics;
+LossPageData Losses(const std::string& title,
+                    const std::vector<double>& losses) {
+  LossPageData data{.title = title};
+  std::vector<TrainMetrics>& metrics = data.metrics;
   for (double loss : losses) {
     metrics.push_back({.step = static_cast<int64_t>(metrics.size()) + 1,
                        .loss = loss,
                        .norm = 1,
                        .tokens_per_s = 10});
   }
-  return metrics;
+  return data;
 }
 
 // How many points each curve of the page has.
@@ -44,7 +46,7 @@ void ExpectWellFormed(const std::string& page) {
     ASSERT_NE(end, std::string::npos);
     std::string tag = page.substr(at + 1, end - at - 1);
     std::string name = tag.substr(0, tag.find_first_of(" \n"));
-    if (name == "!DOCTYPE" || name == "meta" || tag.ends_with("/")) continue;
+    if (name == "!doctype" || name == "meta" || tag.ends_with("/")) continue;
     if (name[0] != '/') {
       open.push_back(name);
       continue;
@@ -57,7 +59,7 @@ void ExpectWellFormed(const std::string& page) {
 }
 
 TEST(LossPage, HasAPointForEachStep) {
-  std::string page = LossPage("tiny", Losses({5, 4, 3.5, 3}));
+  std::string page = LossPage(Losses("tiny", {5, 4, 3.5, 3}));
   EXPECT_EQ(Points(page), (std::vector<int64_t>{4, 4, 4}));
   EXPECT_THAT(page, HasSubstr("<title>tiny</title>"));
   ExpectWellFormed(page);
@@ -67,26 +69,75 @@ TEST(LossPage, HasAPointForEachStep) {
 }
 
 TEST(LossPage, LeavesOutWhatIsNoNumber) {
-  std::string page = LossPage("tiny", Losses({5, NAN, HUGE_VAL, 3}));
+  std::string page = LossPage(Losses("tiny", {5, NAN, HUGE_VAL, 3}));
   EXPECT_EQ(Points(page), (std::vector<int64_t>{2, 4, 4}));
   EXPECT_THAT(page, Not(HasSubstr("nan")));
   EXPECT_THAT(page, Not(HasSubstr("inf")));
   ExpectWellFormed(page);
   // No loss at all: only the norm and the speed have curves.
-  page = LossPage("tiny", Losses({NAN, NAN}));
+  page = LossPage(Losses("tiny", {NAN, NAN}));
   EXPECT_EQ(Points(page), (std::vector<int64_t>{2, 2}));
   ExpectWellFormed(page);
 }
 
 TEST(LossPage, OneStepIsAPage) {
-  std::string page = LossPage("tiny", Losses({5}));
+  std::string page = LossPage(Losses("tiny", {5}));
   EXPECT_EQ(Points(page), (std::vector<int64_t>{1, 1, 1}));
   EXPECT_THAT(page, Not(HasSubstr("nan")));
   ExpectWellFormed(page);
 }
 
+TEST(LossPage, ManyStepsKeepTheirExtremes) {
+  std::vector<double> losses(100'000, 2);
+  losses[77'777] = 9;
+  losses[50'001] = -1;
+  std::string page = LossPage(Losses("long", losses));
+  for (int64_t points : Points(page)) EXPECT_LE(points, 4000);
+  // At the upper and the lower end of the chart.
+  EXPECT_THAT(page, HasSubstr(",12.0 "));
+  EXPECT_THAT(page, HasSubstr(",226.0 "));
+  EXPECT_LT(page.size(), 300'000u);
+}
+
+TEST(LossPage, EvaluationsAreInTheCurveOfTheLoss) {
+  LossPageData data = Losses("tiny", {5, 4, 3});
+  data.evaluations = {{2, 4.5}, {3, 6}};
+  std::string page = LossPage(data);
+  EXPECT_THAT(page,
+              HasSubstr("<polyline class=\"evaluation\" points=\"475.0,"));
+  EXPECT_THAT(page, HasSubstr(",12.0 \"/>"));  // the highest of all
+  ExpectWellFormed(page);
+}
+
+TEST(LossPage, HasTheTimelines) {
+  LossPageData data = Losses("tiny", {5, 4});
+  Profile profile;
+  profile.model = "step 2";
+  profile.streams = {"compute"};
+  profile.ops = {{.name = "a", .op = "add", .end_us = 10}};
+  SumUp(&profile);
+  data.timelines = {profile, profile};
+  std::string page = LossPage(data);
+  EXPECT_EQ(Points(page), (std::vector<int64_t>{2, 2, 2}));
+  EXPECT_THAT(page, HasSubstr("\"names\": [\"predicted\", \"measured\"]"));
+  EXPECT_THAT(page, HasSubstr("<title>tiny</title>"));
+}
+
+TEST(LossPage, AxesHaveRoundNumbers) {
+  LossPageData data;
+  for (int step = 1; step <= 60; ++step) {
+    data.metrics.push_back({.step = step, .loss = 5.541 - 0.04 * step});
+  }
+  std::string page = LossPage(data);
+  for (const char* text : {">3.5</text>", ">4</text>", ">5.5</text>",
+                           ">10</text>", ">60</text>"}) {
+    EXPECT_THAT(page, HasSubstr(text));
+  }
+  EXPECT_THAT(page, Not(HasSubstr(">3.141</text>")));
+}
+
 TEST(LossPage, ATitleIsText) {
-  std::string page = LossPage("a <b> & \"c\"", Losses({5, 4}));
+  std::string page = LossPage(Losses("a <b> & \"c\"", {5, 4}));
   EXPECT_THAT(page, HasSubstr("<h1>a &lt;b&gt; &amp; \"c\"</h1>"));
   ExpectWellFormed(page);
 }

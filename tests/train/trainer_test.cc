@@ -271,6 +271,22 @@ TEST(Trainer, ErrorsAreNamed) {
   EXPECT_THAT(refused, HasSubstr(".m"));
 }
 
+// By the rank that looks at the tensor, and by the others with its error.
+TEST(Trainer, DamagedDataIsRefused) {
+  ScratchFolder folder("flipped");
+  Train("dp=2", 1, folder.path());
+  std::string path = ASYRA_VALUE(NewestCheckpoint(folder.path(), nullptr)) +
+                     "/state-00001-of-00001.safetensors";
+  std::string bytes = ASYRA_VALUE(ReadFile(path));
+  bytes[bytes.size() / 2] ^= 1;
+  ASYRA_CHECK_OK(WriteFileAtomically(path, {bytes}));
+  absl::Status status =
+      OnTrainers(Programs("dp=2"), {.resume_from = folder.path()},
+                 [](Trainer&, TokenBatches&) { return absl::OkStatus(); });
+  EXPECT_THAT(std::string(MessageOf(status)),
+              testing::ContainsRegex(path + ": the data of tensor .* changed"));
+}
+
 TEST(TrainingFolder, IsReadAsItWasWritten) {
   ScratchFolder folder("training");
   const TrainingPrograms& written = Programs("dp=2");

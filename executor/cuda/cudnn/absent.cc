@@ -4,6 +4,8 @@
 
 namespace asyra::cuda {
 
+std::string CudnnVersion() { return "none"; }
+
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCudnnAttention(
     const AttentionProblem&, const AttentionOperands&, bool) {
   return Unimplemented("this build has no cuDNN");

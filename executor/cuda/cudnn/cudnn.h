@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "executor/cuda/device/cuda_kernel.h"
@@ -11,6 +12,9 @@
 #include "executor/kernel.h"
 
 namespace asyra::cuda {
+
+// "9.13.0", or "none" in a build without it.
+std::string CudnnVersion();
 
 // f16 and bf16, without mask, softcap and sinks; of those that have lengths,
 // uses without log sums (ir/ops/attention.h).

@@ -4,11 +4,19 @@
 #include <map>
 #include <mutex>
 
+#include "executor/cuda/cudnn/cudnn.h"
 #include "executor/cuda/gemm/gpu_tuning.h"
 #include "executor/cuda/kernels/fill.h"
 #include "ir/support/round_up.h"
 
 namespace asyra::cuda {
+
+std::string CudnnVersion() {
+  size_t version = cudnnGetVersion();
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100,
+                     version % 100);
+}
+
 namespace {
 
 // Plans of the heuristics that are timed, and how often.

@@ -3,7 +3,9 @@
 #include <cstdlib>
 
 #include "executor/composite_kernel.h"
+#include "executor/cuda/cudnn/cudnn.h"
 #include "executor/cuda/device/cuda_stream.h"
+#include "executor/cuda/device/device_info.h"
 #include "executor/cuda/device/host_kernel.h"
 #include "executor/cuda/device/probe_kernel.h"
 #include "executor/cuda/gemm/gpu_tuning.h"
@@ -69,6 +71,16 @@ class CudaDevice : public Device {
   }
 
   std::string_view name() const override { return "cuda"; }
+
+  std::string identity() override {
+    OnGpu gpu(options_.ordinal);
+    absl::StatusOr<std::string> model = cuda::GpuModel();
+    absl::StatusOr<CudaDeviceInfo> info = DescribeCuda();
+    return fmt::format("{}, {}, cuDNN {}, {}",
+                       model.ok() ? *model : std::string(name()),
+                       info.ok() ? info->libraries : "", cuda::CudnnVersion(),
+                       options_.graphs ? "graphs" : "op by op");
+  }
   int ordinal() const { return options_.ordinal; }
 
   int64_t BytesInUse() override {

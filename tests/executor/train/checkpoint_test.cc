@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "executor/train/checkpoint_layout.h"
 #include "executor/train/checkpoint_writer.h"
 #include "gmock/gmock.h"
 #include "ir/parser.h"
@@ -202,9 +203,14 @@ class DamagedCheckpoint : public ::testing::Test {
     WriteOnFour(folder_.path(), {1});
     at_ = folder_.path() + "/step-00000001/";
   }
+  // Of opening it, and of reading its data as two ranks.
   std::string Error() {
     auto opened = Checkpoint::Open(folder_.path() + "/step-00000001");
-    return opened.ok() ? "no error" : std::string(MessageOf(opened.status()));
+    absl::Status status = opened.status();
+    for (int64_t rank : {0, 1}) {
+      if (status.ok()) status = opened->CheckData(rank, 2);
+    }
+    return status.ok() ? "no error" : std::string(MessageOf(status));
   }
   void Overwrite(const std::string& name, int64_t offset,
                  const std::string& bytes) {
@@ -251,6 +257,51 @@ TEST_F(DamagedCheckpoint, ATensorThatIsNotThereIsNamed) {
   std::string text = ASYRA_VALUE(ReadFile(at_ + index));
   Overwrite(index, static_cast<int64_t>(text.find("\"scale\"")), "\"scald\"");
   EXPECT_THAT(Error(), HasSubstr("it has no tensor scald"));
+}
+
+TEST_F(DamagedCheckpoint, AFlippedBitIsNamedWithItsTensor) {
+  for (const CheckpointValue& value : Values()) {
+    Checkpoint checkpoint =
+        ASYRA_VALUE(Checkpoint::Open(folder_.path() + "/step-00000001"));
+    std::string data(reinterpret_cast<const char*>(
+                         checkpoint.tensors().Find(value.name)->data()),
+                     checkpoint.tensors().Find(value.name)->bytes());
+    if (data.empty()) continue;
+    std::string index = ASYRA_VALUE(
+        ReadFile(at_ + IndexName(value.is_param ? "model" : "state")));
+    std::string file = nlohmann::json::parse(index)["weight_map"][value.name];
+    auto at =
+        static_cast<int64_t>(ASYRA_VALUE(ReadFile(at_ + file)).find(data));
+    data.back() = static_cast<char>(data.back() ^ 0x10);
+    Overwrite(file, at, data);
+    EXPECT_THAT(Error(), HasSubstr(at_ + file + ": the data of tensor " +
+                                   value.name + " has changed: its checksum "));
+    data.back() = static_cast<char>(data.back() ^ 0x10);
+    Overwrite(file, at, data);
+    EXPECT_EQ(Error(), "no error");
+  }
+}
+
+TEST_F(DamagedCheckpoint, AnotherStepThanWasWrittenIsNoticed) {
+  std::string text = ASYRA_VALUE(ReadFile(at_ + "checkpoint.json"));
+  Overwrite("checkpoint.json", static_cast<int64_t>(text.find("\"step\": 1")),
+            "\"step\": 3");
+  EXPECT_THAT(Error(), HasSubstr(at_ + "checkpoint.json: its checksum is "));
+}
+
+// Checkpoints of before there were checksums are read as they are.
+TEST_F(DamagedCheckpoint, WithoutChecksumsNothingIsCompared) {
+  std::string path = at_ + "checkpoint.json";
+  auto json = nlohmann::json::parse(ASYRA_VALUE(ReadFile(path)));
+  nlohmann::json older = json;
+  older.erase("crc32");
+  older.erase("own_crc32");
+  ASSERT_TRUE(WriteFileAtomically(path, {older.dump()}).ok());
+  EXPECT_EQ(Error(), "no error");
+  older["crc32"] = json["crc32"];
+  older["crc32"].erase("w.m");
+  ASSERT_TRUE(WriteFileAtomically(path, {older.dump()}).ok());
+  EXPECT_THAT(Error(), HasSubstr("has no checksum of its tensor w.m"));
 }
 
 TEST_F(DamagedCheckpoint, ALaterFormatIsRefused) {

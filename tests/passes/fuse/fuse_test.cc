@@ -19,6 +19,7 @@
 #include "simulator/simulate.h"
 #include "tests/support/costs.h"
 #include "tests/support/fixture.h"
+#include "tests/support/sanitized.h"
 
 namespace asyra {
 namespace {
@@ -189,7 +190,7 @@ void ExpectSame(const Program& program, const std::vector<Tensor>& inputs,
 TEST(Fuse, RandomProgramsComputeTheSame) {
   Fusions fusions;
   int tiled = 0;
-  for (uint64_t seed = 0; seed < 150; ++seed) {
+  for (uint64_t seed = 0; seed < (kSanitized ? 50 : 150); ++seed) {
     SCOPED_TRACE(seed);
     Program program = RandomRows(seed, 14).Finish();
     CostModel costs = Costs(program);

@@ -21,6 +21,7 @@
 #include "passes/pipeline.h"
 #include "simulator/memory.h"
 #include "tests/support/costs.h"
+#include "tests/support/sanitized.h"
 
 namespace asyra {
 namespace {
@@ -117,7 +118,9 @@ Sharded Shard(const std::string& model,
 }
 
 TEST(Schedule, TilingHidesCommunicationOnALargeModel) {
-  Sharded llama = Shard("llama3-8b", {}, {{"sp", 2}, {"tp", 4}});
+  const int64_t layers = kSanitized ? 4 : 32;
+  Sharded llama =
+      Shard("llama3-8b", {{"layers", layers}}, {{"sp", 2}, {"tp", 4}});
   ScheduleResult result = ASYRA_VALUE(llama.Schedule({}));
   EXPECT_GT(result.tiles, 1);
   EXPECT_LT(result.optimized.makespan_us, result.baseline.makespan_us);

@@ -258,6 +258,32 @@ TEST(PlanStep, ZeroCutsWhatOtherAxesLeave) {
             "f32[4096@(dp,sp), 14336@tp]");
 }
 
+// An axis for experts shards tokens of all other layers, which it leaves whole.
+TEST(PlanStep, ZeroCutsOverTheAxisOfExpertsWhatItLeaves) {
+  PlanOptions options;
+  options.zero = 3;
+  Step step = Shard("qwen3-30b-a3b",
+                    {{"layers", 2}, {"batch", 8}, {"vocabulary", 8192}},
+                    {{"ep", 4}, {"tp", 2}}, options);
+  EXPECT_EQ(step.TypeOf("layer1.o_proj.weight"), "f32[2048@ep, 4096@tp]");
+  EXPECT_EQ(step.TypeOf("embed_tokens.weight.m"), "f32[8192@ep, 2048@tp]");
+  EXPECT_EQ(step.TypeOf("layer1.experts.down_proj.weight"),
+            "f32[128@ep, 2048@tp, 768]");
+}
+
+// The table's gradient is summed by features over both axes. Those of the
+// experts' axis are the inner ones, so that it alone is gathered over.
+TEST(PlanStep, ExchangesOverTheAxisOfExpertsLeaveModelAxes) {
+  PlanOptions options;
+  options.zero = 0;
+  Step step =
+      Shard("qwen3-30b-a3b", {{"layers", 1}, {"batch", 16}, {"seq", 32768}},
+            {{"sp", 2}, {"ep", 8}, {"tp", 2}}, options);
+  EXPECT_THAT(step.Of(StepPhase::kBackward, "embed_tokens"),
+              UnorderedElementsAre(Pair("all_reduce over sp", 1),
+                                   Pair("all_gather over ep", 1)));
+}
+
 // 10 G parameters of 16 bytes do not fit into 140 GiB with their activations.
 TEST(PlanStep, ZeroIsChosenByMemory) {
   EXPECT_EQ(WithZero(std::nullopt, {{"dp", 2}}, {{"layers", 3}})
@@ -269,10 +295,10 @@ TEST(PlanStep, ZeroIsChosenByMemory) {
 
 // Layers are decided once: of many, all but the last of backward are alike.
 TEST(PlanStep, EveryLayerIsPlannedAlike) {
-  Step llama = Llama({{"sp", 2}, {"tp", 4}}, TpStrategy::kAny, 24);
+  Step llama = Llama({{"sp", 2}, {"tp", 4}}, TpStrategy::kAny, 12);
   Counts forward = llama.Forward("layer1."),
          backward = llama.Backward("layer1.");
-  for (int i = 1; i < 24; ++i) {
+  for (int i = 1; i < 12; ++i) {
     EXPECT_EQ(llama.Forward(fmt::format("layer{}.", i)), forward) << i;
     EXPECT_EQ(llama.Backward(fmt::format("layer{}.", i)), backward) << i;
   }

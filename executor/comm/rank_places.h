@@ -1,0 +1,31 @@
+// Which ranks are threads of one process, and which share a host.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/comm/communicator.h"
+
+namespace asyra {
+
+struct RankPlace {
+  std::string host;     // one running system: containers on it are equal
+  std::string process;  // of the host, whatever its namespaces call it
+  friend bool operator==(const RankPlace&, const RankPlace&) = default;
+};
+
+// Of this process.
+RankPlace OwnPlace();
+
+// Of all ranks, by rank. All ranks call it.
+absl::StatusOr<std::vector<RankPlace>> ExchangePlaces(Communicator& world);
+
+bool InOneProcess(absl::Span<const RankPlace> places);
+
+// What of it does not change from start to start: "0.0 0.0 0.1 1.2", for each
+// rank its host and process, numbered as they first appear.
+std::string ToString(absl::Span<const RankPlace> places);
+
+}  // namespace asyra

@@ -1,0 +1,73 @@
+#include "tools/train_gate.h"
+
+#include "executor/train/first_values.h"
+#include "executor/train/token_batches.h"
+#include "ir/support/status.h"
+#include "ir/training_names.h"
+#include "tools/run_gate.h"
+
+namespace asyra {
+namespace {
+
+// Data inputs of `step` in their order: a batch, and a rate.
+absl::StatusOr<std::vector<Tensor>> InputsOf(
+    const Program& step, std::shared_ptr<const TokenFiles> data, double rate,
+    int64_t rank) {
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<TokenBatches> batches,
+                         TokenBatches::Open(std::move(data), step, rank, {}));
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, batches->Next());
+  std::vector<Tensor> inputs;
+  size_t next = 0;
+  for (const Input& input : step.inputs) {
+    if (input.role != InputRole::kData) continue;
+    if (step.value_name(input.value) == kRate) {
+      DType dtype = step.type(input.value).dtype;
+      inputs.push_back(Tensor::FromDoubles(dtype, {}, {rate}));
+    } else {
+      inputs.push_back(batch.at(next++));
+    }
+  }
+  return inputs;
+}
+
+}  // namespace
+
+absl::StatusOr<TrainingPrograms> WithoutSchedule(
+    const TrainingPrograms& programs) {
+  if (!programs.unscheduled.has_value()) {
+    return Invalid(
+        "--gate: the training has no step before it was scheduled, as "
+        "unscheduled.asyra of its folder");
+  }
+  TrainingPrograms plain = programs;
+  plain.step = *programs.unscheduled;
+  return plain;
+}
+
+absl::StatusOr<GateResult> ChooseStep(const TrainSettings& settings,
+                                      const TrainingPrograms& programs,
+                                      const TrainingPrograms& plain,
+                                      std::shared_ptr<const TokenFiles> data,
+                                      Device& device, Communicator& world,
+                                      int64_t sharing) {
+  std::vector<GateProgram> choices = {{"scheduled", &programs.step, {}},
+                                      {"unscheduled", &plain.step, {}}};
+  for (GateProgram& one : choices) {
+    ASYRA_ASSIGN_OR_RETURN(
+        one.inputs,
+        InputsOf(*one.program, data, RateAt(settings, 0), world.rank()));
+  }
+  GateOptions options{.cache = &DiskCache::OfProcess(),
+                      .again = settings.gate == kGateAgain,
+                      .sharing = sharing};
+  options.set_states = [&](StateSet& states) {
+    return SetFirstValues(programs, settings.random_weights, settings.seed,
+                          &world, states);
+  };
+  absl::StatusOr<GateResult> result = ChooseByMeasuring(
+      choices, device, &world, programs.step.weights.get(), options);
+  if (!result.ok()) return Annotate(result.status(), "--gate");
+  return result;
+}
+
+}  // namespace asyra
