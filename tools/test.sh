@@ -74,8 +74,9 @@ asan() {
 # What has threads. Without oneDNN and MPI, whose threads meet where the
 # sanitizer does not see it.
 tsan() {
-  build tsan executor_test schedules_test &&
-    ctest --preset tsan -j "$jobs" -R '^(executor|schedules)_test$'
+  build tsan executor_test executor_train_test schedules_test train_test &&
+    ctest --preset tsan -j "$jobs" \
+        -R '^(executor|executor_train|schedules|train)_test$'
 }
 
 # What a fuzzer starts from: small files of the tree.
