@@ -7,6 +7,7 @@ Usage: train_restart_test.py SOURCE_DIR TOOLS_DIR [MPIRUN]
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import unittest
 from tool_test import TOOLS_DIR, ToolTest
 
 MPIRUN = sys.argv[3] if len(sys.argv) > 3 else None
+TORCHRUN = shutil.which(os.environ.get("ASYRA_TORCHRUN", "torchrun"))
 TRAIN = os.path.join(TOOLS_DIR, "asyra-train")
 LIMIT_S = 120  # nothing here takes as long, unless it hangs
 STEPS = 60
@@ -134,8 +136,8 @@ class Restart(ToolTest):
     self.assertEqual(os.listdir(self.path("limited")), [])
 
 
-def rank_processes(launcher):
-  """The processes of mpirun by rank, once all are there."""
+def rank_processes(launcher, variable=b"OMPI_COMM_WORLD_RANK"):
+  """The processes of a launcher by rank, once all are there."""
   until = time.monotonic() + LIMIT_S
   while time.monotonic() < until:
     found = {}
@@ -149,7 +151,7 @@ def rank_processes(launcher):
                            if b"=" in entry)
       except OSError:
         continue
-      rank = variables.get(b"OMPI_COMM_WORLD_RANK")
+      rank = variables.get(variable)
       if parent == launcher.pid and rank is not None:
         found[int(rank)] = int(pid)
     if len(found) == 4:
@@ -207,6 +209,39 @@ class RestartProcesses(Restart):
     code, _, err = self.finish(self.start(self.args("stalled"), ranks=4))
     self.assertEqual(code, 0, err)
     self.assert_same_end("stalled", self.complete_run())
+
+
+@unittest.skipIf(TORCHRUN is None, "no torchrun")
+class RestartTorchrun(Restart):
+  # Those of threads.
+  test_a_killed_run_goes_on_bit_by_bit = None
+  test_a_checkpoint_that_cannot_be_written_is_named = None
+
+  def start_under_torchrun(self, args):
+    # Behind "--", or torchrun takes --log for an abbreviation of its own.
+    process = subprocess.Popen(
+        [TORCHRUN, "--standalone", "--nproc-per-node", "4", "--max-restarts",
+         "2", "--no-python", "--", TRAIN, *args],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True)
+    self.addCleanup(process.communicate)
+    self.addCleanup(process.kill)
+    return process
+
+  def test_torchrun_starts_the_ranks_again(self):
+    whole = self.complete_run()
+    process = self.start_under_torchrun(self.args("killed"))
+    self.wait_for_steps(process, "killed", 8)
+    os.kill(rank_processes(process, b"RANK")[2], signal.SIGKILL)
+    code, out, err = self.finish(process)
+    self.assertEqual(code, 0, err)
+    for rank in (0, 1, 3):
+      # One that torchrun ends first says nothing.
+      for line in err.splitlines():
+        if line.startswith(f"asyra-train: rank {rank}: "):
+          self.assertIn("rank 2 failed: its process has ended", line)
+    self.assertIn("goes on from", out)
+    self.assert_same_end("killed", whole)
 
 
 if __name__ == "__main__":
