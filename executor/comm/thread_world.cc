@@ -5,6 +5,7 @@
 #include "executor/comm/collective_geometry.h"
 #include "executor/comm/shared_world.h"
 #include "executor/comm/thread_collective.h"
+#include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -77,7 +78,7 @@ absl::Status RunLocalRanks(
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      results[rank] = body(*world[rank]);
+      results[rank] = WithinMemory([&] { return body(*world[rank]); });
       if (!results[rank].ok()) world[rank]->Abort(results[rank]);
     });
   }

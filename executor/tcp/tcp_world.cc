@@ -12,6 +12,7 @@
 
 #include "executor/tcp/socket.h"
 #include "executor/tcp/tcp_collective.h"
+#include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -238,10 +239,14 @@ class TcpWorld : public Communicator, public TcpMail {
   void Listen(int64_t peer) {
     bool bye = false;
     while (true) {
-      absl::StatusOr<Message> message = peers_[peer]->Receive();
-      if (!message.ok()) break;
-      bye |= message->kind == kBye;
-      Take(peer, *std::move(message));
+      absl::Status taken = WithinMemory([&]() -> absl::Status {
+        ASYRA_ASSIGN_OR_RETURN(Message message, peers_[peer]->Receive());
+        bye |= message.kind == kBye;
+        Take(peer, std::move(message));
+        return absl::OkStatus();
+      });
+      if (absl::IsResourceExhausted(taken)) Abort(taken);
+      if (!taken.ok()) break;
     }
     if (!bye && !closing_.load() &&
         Fail(peer, absl::AbortedError("its process has ended"))) {
