@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Connect(
     return nullptr;
   }
   bool tcp = options.communicator == "tcp" ||
-             (options.communicator == "auto" && options.device == "cuda" &&
+             (options.communicator == "auto" &&
               (launched->launcher == Launcher::kTorchrun || !HasMpi()));
   if (tcp) {
     if (!many) {

@@ -13,8 +13,8 @@
 namespace asyra {
 
 struct LaunchOptions {
-  // local: the ranks are threads; mpi: processes on cpus or GPUs; tcp:
-  // processes on GPUs; auto: by what the environment says.
+  // local: the ranks are threads; mpi, tcp: processes on cpus or GPUs; auto: by
+  // what the environment says.
   std::string communicator = "auto";
   std::string device = "cpu";
   double timeout_s = 60;

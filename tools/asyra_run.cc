@@ -307,8 +307,8 @@ void AddRunFlags(CLI::App& app, Flags* flags) {
       ->capture_default_str();
   app.add_option("--communicator", flags->communicator,
                  "between ranks. local: threads of this process; mpi: "
-                 "processes started by mpirun or srun; tcp: processes on GPUs "
-                 "started by torchrun or srun; auto: by how they were started")
+                 "processes started by mpirun or srun; tcp: processes started "
+                 "by torchrun or srun; auto: by how they were started")
       ->check(CLI::IsMember({"auto", "local", "mpi", "tcp"}))
       ->capture_default_str();
   app.add_option(

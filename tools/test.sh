@@ -78,9 +78,9 @@ tsan() {
   interpreted+=:TrainProperty.StepsAreTheSameOnEveryMesh
   interpreted+=:TrainProperty.WhatIsComputedAgainIsTheSame
   interpreted+=:TrainProperty.SearchedSchedules*
-  build tsan executor_test schedules_test &&
+  build tsan executor_test executor_train_test schedules_test train_test &&
     GTEST_FILTER=-$interpreted ctest --preset tsan -j "$jobs" \
-      -R '^(executor|schedules)_test$'
+      -R '^(executor|executor_train|schedules|train)_test$'
 }
 
 # What a fuzzer starts from: small files of the tree.

@@ -7,6 +7,7 @@
 #include "executor/launched_world.h"
 #include "executor/train/token_batches.h"
 #include "executor/trainer.h"
+#include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
 #include "tools/run_gate.h"
 #include "tools/step_timelines.h"
@@ -97,8 +98,11 @@ class RankLoop {
     batches_->Seek(trainer_->data_position());
     if (reports()) ASYRA_RETURN_IF_ERROR(progress_.Begin());
     if (reports()) Announce();
-    absl::Status status = Steps();
+    absl::Status status = WithinMemory([this] { return Steps(); });
     Report();
+    if (absl::IsResourceExhausted(status)) {
+      return Annotate(status, fmt::format("after step {}", trainer_->step()));
+    }
     ASYRA_RETURN_IF_ERROR(status);
     return End();
   }
@@ -337,8 +341,10 @@ absl::Status TrainOnData(const TrainSettings& flags,
   }
   int64_t here = launched.ranks_on_host > 0 ? launched.ranks_on_host : ranks;
   ASYRA_RETURN_IF_ERROR(platform->CheckRanks(here));
-  absl::Status status = RunRank(flags, choice, data, *platform, *world,
-                                launched.local_rank, here);
+  absl::Status status = WithinMemory([&] {
+    return RunRank(flags, choice, data, *platform, *world, launched.local_rank,
+                   here);
+  });
   if (status.ok()) return status;
   world->Abort(status);
   return Annotate(status, fmt::format("rank {}", world->rank()));

@@ -6,6 +6,7 @@
 #include "executor/comm/shared_world.h"
 #include "executor/comm/thread_collective.h"
 #include "executor/comm/thread_plan.h"
+#include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -86,7 +87,7 @@ absl::Status RunLocalRanks(
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      results[rank] = body(*world[rank]);
+      results[rank] = WithinMemory([&] { return body(*world[rank]); });
       if (!results[rank].ok()) world[rank]->Abort(results[rank]);
     });
   }

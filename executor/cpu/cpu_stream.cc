@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "executor/cpu/threads.h"
+#include "ir/support/out_of_memory.h"
 
 namespace asyra {
 namespace {
@@ -67,7 +68,8 @@ absl::Status CpuStream::RunCaptured(void* capture, const void* stream,
 
 void CpuStream::Execute(const CpuCommand& command) const {
   if (!command.always && failure_->happened()) return;
-  absl::Status status = command.run(command.a, command.b, command.n);
+  absl::Status status = WithinMemory(
+      [&] { return command.run(command.a, command.b, command.n); });
   if (!status.ok()) failure_->Report(status);
 }
 

@@ -4,11 +4,15 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "executor/tcp/socket.h"
+#include "executor/tcp/tcp_collective.h"
+#include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -24,6 +28,7 @@ enum Kind : uint32_t {
   kStep,    // to rank 0: the rank begins a step
   kAbort,   // both ways: the failed rank and the cause
   kBye,     // the rank is done
+  kData,    // both ways: from, to, tag, and the data of a collective
 };
 
 void Append(int64_t number, std::string* bytes) {
@@ -58,7 +63,7 @@ std::vector<std::string> Unpack(std::string_view bytes) {
   return parts;
 }
 
-class TcpWorld : public Communicator {
+class TcpWorld : public Communicator, public TcpMail {
  public:
   explicit TcpWorld(const TcpWorldOptions& options)
       : options_(options),
@@ -71,13 +76,15 @@ class TcpWorld : public Communicator {
       for (auto& peer : peers_) {
         if (peer == nullptr) continue;
         peer->Send(kBye, "").IgnoreError();
-        peer->EndSending();
+        // Rank 0 forwards until the others are done.
+        if (rank() != 0) peer->EndSending();
       }
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, Timeout(),
                         [this] { return failed_ >= 0 || listening_ == 0; });
     }
     closing_.store(true);
+    // What is being told of a failure still goes out.
     for (auto& peer : peers_) {
       if (peer != nullptr) peer->EndReceiving();
     }
@@ -99,7 +106,7 @@ class TcpWorld : public Communicator {
   }
 
   std::string_view name() const override { return "tcp"; }
-  std::string_view device() const override { return "no device"; }
+  std::string_view device() const override { return "cpu"; }
   int64_t rank() const override { return options_.rank; }
   int64_t size() const override { return options_.size; }
 
@@ -109,10 +116,36 @@ class TcpWorld : public Communicator {
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
-      const CollectiveUse&) override {
-    return Unimplemented(
-        "ranks that are connected by TCP alone have no collectives: start "
-        "them with mpirun, or run on GPUs");
+      const CollectiveUse& use) override {
+    return PrepareTcpCollective(*this, next_tag_.fetch_add(1), rank(), use);
+  }
+
+  absl::Status Post(int64_t to, int64_t tag, std::string_view data) override {
+    std::string bytes;
+    bytes.reserve(3 * sizeof(int64_t) + data.size());
+    for (int64_t number : {rank(), to, tag}) Append(number, &bytes);
+    bytes += data;
+    ASYRA_RETURN_IF_ERROR(Check(0));
+    // The listening thread notices the end of the connection.
+    peers_[rank() == 0 ? to : 0]->Send(kData, bytes).IgnoreError();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> Collect(int64_t from, int64_t tag,
+                                      std::string_view what) override {
+    std::unique_lock lock(mutex_);
+    std::deque<std::string>& arrived = mail_[{from, tag}];
+    bool done = changed_.wait_for(
+        lock, Timeout(), [&] { return failed_ >= 0 || !arrived.empty(); });
+    if (failed_ >= 0) return Cause();
+    if (!done) {
+      return absl::DeadlineExceededError(
+          fmt::format("{}: of its group, rank {} did not come within {:g} s",
+                      what, from, options_.timeout_s));
+    }
+    std::string data = std::move(arrived.front());
+    arrived.pop_front();
+    return data;
   }
 
   void BeginStep() override {
@@ -206,10 +239,14 @@ class TcpWorld : public Communicator {
   void Listen(int64_t peer) {
     bool bye = false;
     while (true) {
-      absl::StatusOr<Message> message = peers_[peer]->Receive();
-      if (!message.ok()) break;
-      bye |= message->kind == kBye;
-      Take(peer, *std::move(message));
+      absl::Status taken = WithinMemory([&]() -> absl::Status {
+        ASYRA_ASSIGN_OR_RETURN(Message message, peers_[peer]->Receive());
+        bye |= message.kind == kBye;
+        Take(peer, std::move(message));
+        return absl::OkStatus();
+      });
+      if (absl::IsResourceExhausted(taken)) Abort(taken);
+      if (!taken.ok()) break;
     }
     if (!bye && !closing_.load() &&
         Fail(peer, absl::AbortedError("its process has ended"))) {
@@ -228,10 +265,29 @@ class TcpWorld : public Communicator {
         Tell(failed, bytes);
       return;
     }
+    if (message.kind == kData) {
+      Deliver(message.bytes);
+      return;
+    }
     std::lock_guard lock(mutex_);
     if (message.kind == kGather) gathered_[peer] = std::move(message.bytes);
     if (message.kind == kAll) all_ = Unpack(message.bytes);
     if (message.kind == kStep) ++steps_[peer];
+    changed_.notify_all();
+  }
+
+  // Here, or to the rank that it is for.
+  void Deliver(std::string_view bytes) {
+    std::string_view data = bytes;
+    int64_t from = TakeNumber(&data), to = TakeNumber(&data);
+    int64_t tag = TakeNumber(&data);
+    if (to != rank()) {
+      bool known = rank() == 0 && to > 0 && to < size();
+      if (known) peers_[to]->Send(kData, bytes).IgnoreError();
+      return;
+    }
+    std::lock_guard lock(mutex_);
+    mail_[{from, tag}].emplace_back(data);
     changed_.notify_all();
   }
 
@@ -327,6 +383,7 @@ class TcpWorld : public Communicator {
   std::vector<std::unique_ptr<Socket>> peers_;
   std::vector<std::thread> threads_;
   std::atomic<bool> closing_ = false;
+  std::atomic<int64_t> next_tag_ = 0;
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   int listening_ = 0;  // threads that do
@@ -335,6 +392,8 @@ class TcpWorld : public Communicator {
   std::vector<std::optional<std::string>> gathered_;  // of rank 0
   std::optional<std::vector<std::string>> all_;       // of the others
   std::vector<int64_t> steps_;
+  // Data of collectives that nobody has asked for yet, by rank and tag.
+  std::map<std::pair<int64_t, int64_t>, std::deque<std::string>> mail_;
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
-// The control plane of a world whose ranks are processes without MPI: started
-// by torchrun, srun or by hand. Every rank has a connection to rank 0, which
-// forwards messages. It carries no collectives: NCCL does, bootstrapped through
-// it.
+// A world whose ranks are processes without MPI: started by torchrun, srun or
+// by hand. Every rank has a connection to rank 0, which forwards messages.
+// Between GPUs it is the control plane, and NCCL, bootstrapped through it,
+// carries collectives. Between cpus it carries them itself, all through rank 0:
+// right for small runs, and slower than MPI.
 #pragma once
 
 #include <memory>

@@ -13,6 +13,7 @@
 #include "executor/comm/agreement.h"
 #include "executor/train/checkpoint_part.h"
 #include "ir/printer.h"
+#include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -49,7 +50,8 @@ class PartThread {
 
  private:
   void Run() {
-    absl::Status status = WritePart(part_.get());
+    absl::Status status =
+        WithinMemory([this] { return WritePart(part_.get()); });
     std::lock_guard lock(mutex_);
     done_ = true;
     done_status_ = status;

@@ -9,6 +9,7 @@ constexpr uint32_t kOnes = 0xffffffff;
 
 // zlib's functions begin and end with all ones.
 uint32_t Take(uint32_t before, std::string_view bytes) {
+  if (bytes.empty()) return before;  // zlib takes a null pointer as a reset
   return kOnes ^
          static_cast<uint32_t>(crc32_z(
              kOnes ^ before, reinterpret_cast<const Bytef*>(bytes.data()),

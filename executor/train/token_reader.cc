@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "executor/train/window_order.h"
+#include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -132,7 +133,8 @@ class ThreadedReader : public TokenReader {
       if (stopped_) return;
       int64_t starts = starts_, position = next_;
       lock.unlock();
-      absl::StatusOr<Batch> batch = maker_->At(position);
+      absl::StatusOr<Batch> batch =
+          WithinMemory([&] { return maker_->At(position); });
       lock.lock();
       if (starts != starts_) continue;
       next_ = position + rows_;

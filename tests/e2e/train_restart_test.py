@@ -7,7 +7,9 @@ Usage: train_restart_test.py SOURCE_DIR TOOLS_DIR [MPIRUN]
 import os
 import random
 import resource
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +18,7 @@ import unittest
 from tool_test import TOOLS_DIR, ToolTest
 
 MPIRUN = sys.argv[3] if len(sys.argv) > 3 else None
+TORCHRUN = shutil.which(os.environ.get("ASYRA_TORCHRUN", "torchrun"))
 TRAIN = os.path.join(TOOLS_DIR, "asyra-train")
 LIMIT_S = 120  # nothing here takes as long, unless it hangs
 STEPS = 60
@@ -134,8 +137,8 @@ class Restart(ToolTest):
     self.assertEqual(os.listdir(self.path("limited")), [])
 
 
-def rank_processes(launcher):
-  """The processes of mpirun by rank, once all are there."""
+def rank_processes(launcher, variable=b"OMPI_COMM_WORLD_RANK"):
+  """The processes of a launcher by rank, once all are there."""
   until = time.monotonic() + LIMIT_S
   while time.monotonic() < until:
     found = {}
@@ -149,7 +152,7 @@ def rank_processes(launcher):
                            if b"=" in entry)
       except OSError:
         continue
-      rank = variables.get(b"OMPI_COMM_WORLD_RANK")
+      rank = variables.get(variable)
       if parent == launcher.pid and rank is not None:
         found[int(rank)] = int(pid)
     if len(found) == 4:
@@ -212,6 +215,108 @@ class RestartProcesses(Restart):
     code, _, err = self.finish(self.start(self.args("stalled"), ranks=4))
     self.assertEqual(code, 0, err)
     self.assert_same_end("stalled", self.complete_run())
+
+
+def free_port():
+  with socket.socket() as one:
+    one.bind(("127.0.0.1", 0))
+    return one.getsockname()[1]
+
+
+class OutOfMemory(ToolTest):
+  """Runs whose address space may not grow from one step on."""
+
+  def setUp(self):
+    super().setUp()
+    self.log = self.path("log.jsonl")
+    text = self.path("text.txt", "the quick brown fox. " * 200)
+    # A table of 8 MiB: what a checkpoint copies is not in the heap already.
+    self.folder = self.path("training")
+    self.passes("asyra-opt", "gpt3-tiny", "--dim", "seq=16", "--dim",
+                "vocabulary=32768", "--dp", "2", "--tiles", "1", "--scheduler",
+                "serial", "--train", "-o", self.folder)
+    self.args = [TRAIN, self.folder, "--data", text, "--rate", "0.01",
+                 "--steps", "100000", "--checkpoint", self.path("run"),
+                 "--save-every", "30", "--timeout", "20", "--log", self.log]
+
+  def start(self, rank=None, port=None):
+    env = dict(os.environ)
+    if rank is not None:  # as torchrun starts it
+      env.update(RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank),
+                 LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                 MASTER_PORT=str(port))
+    process = subprocess.Popen(self.args, env=env, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+    self.addCleanup(process.communicate)
+    self.addCleanup(process.kill)
+    return process
+
+  def limit_after_a_step(self, process):
+    until = time.monotonic() + LIMIT_S
+    while not (os.path.exists(self.log) and os.path.getsize(self.log)):
+      self.assertIsNone(process.poll())
+      self.assertLess(time.monotonic(), until)
+      time.sleep(0.01)
+    with open(f"/proc/{process.pid}/status") as file:
+      kib = next(int(line.split()[1]) for line in file
+                 if line.startswith("VmSize"))
+    # Room for small things: what is large is what fails.
+    limit = (kib + 4096) * 1024
+    resource.prlimit(process.pid, resource.RLIMIT_AS, (limit, limit))
+
+  def finish(self, process):
+    _, err = process.communicate(timeout=LIMIT_S)
+    self.assertEqual(process.returncode, 1, err)
+    self.assertEqual(err.count("\n"), 1, err)
+    return err
+
+  def test_threads_end_with_one_error(self):
+    process = self.start()
+    self.limit_after_a_step(process)
+    self.assertRegex(self.finish(process),
+                     r"^asyra-train: rank \d: .*after step \d+: .*out of memory")
+
+  def test_a_process_is_named_by_the_others(self):
+    port = free_port()
+    ranks = [self.start(rank, port) for rank in (0, 1)]
+    self.limit_after_a_step(ranks[1])
+    self.assertRegex(self.finish(ranks[1]), r"rank 1: .*out of memory")
+    self.assertRegex(self.finish(ranks[0]),
+                     r"rank 0: .*rank 1 failed: .*out of memory")
+
+
+@unittest.skipIf(TORCHRUN is None, "no torchrun")
+class RestartTorchrun(Restart):
+  # Those of threads.
+  test_a_killed_run_goes_on_bit_by_bit = None
+  test_a_checkpoint_that_cannot_be_written_is_named = None
+
+  def start_under_torchrun(self, args):
+    # Behind "--", or torchrun takes --log for an abbreviation of its own.
+    process = subprocess.Popen(
+        [TORCHRUN, "--standalone", "--nproc-per-node", "4", "--max-restarts",
+         "2", "--no-python", "--", TRAIN, *args],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True)
+    self.addCleanup(process.communicate)
+    self.addCleanup(process.kill)
+    return process
+
+  def test_torchrun_starts_the_ranks_again(self):
+    whole = self.complete_run()
+    process = self.start_under_torchrun(self.args("killed"))
+    self.wait_for_steps(process, "killed", 8)
+    os.kill(rank_processes(process, b"RANK")[2], signal.SIGKILL)
+    code, out, err = self.finish(process)
+    self.assertEqual(code, 0, err)
+    for rank in (0, 1, 3):
+      # One that torchrun ends first says nothing.
+      for line in err.splitlines():
+        if line.startswith(f"asyra-train: rank {rank}: "):
+          self.assertIn("rank 2 failed: its process has ended", line)
+    self.assertIn("goes on from", out)
+    self.assert_same_end("killed", whole)
 
 
 if __name__ == "__main__":

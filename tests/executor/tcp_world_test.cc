@@ -5,10 +5,16 @@
 #include <functional>
 #include <thread>
 
+#include "executor/cpu/cpu_device.h"
+#include "executor/cpu/run_on_cpu.h"
+#include "executor/executor.h"
 #include "executor/tcp/socket.h"
 #include "gmock/gmock.h"
+#include "ir/interpreter.h"
+#include "ir/parser.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
+#include "ir/verifier.h"
 
 namespace asyra {
 namespace {
@@ -118,6 +124,80 @@ TEST(TcpWorld, WhoIsNoneOfUsIsIgnoredAndAnotherSizeRefused) {
   other.join();
   EXPECT_THAT(world.status().ToString(),
               HasSubstr("rank 1 of 5 wants to join a world of 2"));
+}
+
+// Each kind of collective along both dimensions, joined, of nothing, in place,
+// with groups that rank 0 is not in: the bytes that threads give.
+TEST(TcpWorld, ComputesEveryCollective) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 local
+mesh (dp=2, tp=2)
+program @p(%x: f32[8@dp, 12@tp], %h: bf16[4, 6@tp], %n: i32[4@tp, 6],
+    %l: f32[64@tp, 4095], %e: f32[2@tp, 0])
+    -> (f32[8@dp, 12], f32[8@(dp,tp), 12], f32[8@dp, 12@tp], f32[],
+        bf16[4], i32[4, 6], f32[4095], f32[0], f32[12@(tp,dp), 8]) {
+  %g, %i = all_gather(%x, %x) {axes=tp, dim=1} : f32[8@dp, 12], f32[8@dp, 12]
+  %a = all_to_all(%x) {axes=tp, from=1, to=0} : f32[8@(dp,tp), 12]
+  %b = all_to_all(%a) {axes=tp, from=0, to=1} : f32[8@dp, 12@tp]
+  %s = reduce_sum(%x) {dims=[0, 1], keep=false} : f32[] partial(dp,tp)
+  %t = all_reduce(%s) {axes=(dp,tp)} : f32[]
+  %hs = reduce_sum(%h) {dims=[1], keep=false} : bf16[4] partial(tp)
+  %ht = all_reduce(%hs) {axes=tp} : bf16[4]
+  %w = all_gather(%n) {axes=tp, dim=0} : i32[4, 6]
+  %ls = reduce_sum(%l) {dims=[0], keep=false} : f32[4095] partial(tp)
+  %es = reduce_sum(%e) {dims=[0], keep=false} : f32[0] partial(tp)
+  %la, %ea = all_reduce(%ls, %es) {axes=tp} : f32[4095], f32[0]
+  %xt = transpose(%x) {perm=[1, 0]} : f32[12@tp, 8@dp]
+  %xa = all_to_all(%xt) {axes=dp, from=1, to=0} : f32[12@(tp,dp), 8]
+  return %g, %a, %b, %t, %ht, %w, %la, %ea, %xa
+}
+)"));
+  ASYRA_CHECK_OK(Verify(program));
+  std::vector<Tensor> inputs = RandomInputs(program, 1, 4);
+  auto threads = ASYRA_VALUE(RunOnCpu(program, inputs));
+  auto results = OnTcpRanks(4, 30, [&](World world) -> absl::Status {
+    ASYRA_ASSIGN_OR_RETURN(
+        RunResult run, RunRankOnCpu(program, inputs, *world, {.repeat = 3}));
+    for (size_t i = 0; i < threads.outputs.size(); ++i) {
+      if (!SameBytes(run.outputs[i], threads.outputs[i])) {
+        return Invalid("output {} differs", i);
+      }
+    }
+    return absl::OkStatus();
+  });
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+}
+
+// Data on its way when a rank fails, and data that never comes.
+TEST(TcpWorld, CollectivesEndWithTheRankThatIsLost) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 local
+mesh (tp=3)
+program @p(%x: f32[3@tp]) -> (f32[3]) {
+  %g = all_gather(%x) {axes=tp, dim=0} : f32[3]
+  return %g
+}
+)"));
+  std::vector<Tensor> inputs = RandomInputs(program, 1, 4);
+  for (bool stalls : {false, true}) {
+    auto results = OnTcpRanks(3, stalls ? 0.5 : 30, [&](World world) {
+      auto device = CreateCpuDevice();
+      auto executor = ASYRA_VALUE(Executor::Load(program));
+      absl::Status status = executor->Prepare(*device, world.get(), nullptr);
+      if (!status.ok()) return status;
+      if (world->rank() == 1) {
+        if (stalls) std::this_thread::sleep_for(std::chrono::seconds(2));
+        absl::Status cause = absl::InternalError("out of ideas");
+        if (!stalls) world->Abort(cause);
+        return cause;
+      }
+      return executor->Step(
+          {Shard(inputs[0], program.type(0), program.mesh, world->rank())});
+    });
+    for (int r : {0, 2}) {
+      EXPECT_THAT(results[r].ToString(),
+                  HasSubstr(stalls ? "rank 1 did not come within 0.5 s"
+                                   : "rank 1 failed: out of ideas"));
+    }
+  }
 }
 
 TEST(TcpWorld, OneRankIsAWorld) {
