@@ -96,6 +96,7 @@ class RankLoop {
                            .checkpoints = {.keep = flags_.keep}};
     ASYRA_RETURN_IF_ERROR(trainer_->Prepare(device, &world, options));
     batches_->Seek(trainer_->data_position());
+    restored_step_ = trainer_->step();
     if (reports()) ASYRA_RETURN_IF_ERROR(progress_.Begin());
     if (reports()) Announce();
     absl::Status status = WithinMemory([this] { return Steps(); });
@@ -198,7 +199,14 @@ class RankLoop {
   }
 
   absl::Status End() {
-    if (!flags_.checkpoint.empty()) {
+    bool is_saved = !trainer_->restored_from().empty() &&
+                    trainer_->step() == restored_step_;
+    if (is_saved) {
+      if (reports()) {
+        fmt::print("no step was made: {} is after step {}, --steps is {}\n",
+                   trainer_->restored_from(), trainer_->step(), flags_.steps);
+      }
+    } else if (!flags_.checkpoint.empty()) {
       ASYRA_RETURN_IF_ERROR(Save());
       ASYRA_RETURN_IF_ERROR(trainer_->FinishSave());
       if (reports()) {
@@ -239,6 +247,7 @@ class RankLoop {
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<TokenBatches> batches_, evaluated_;
   double step_s_ = 0;
+  int64_t restored_step_ = 0;
   bool stopped_ = false;
 };
 

@@ -321,6 +321,13 @@ program @f(%ids: i64[2, 4], %labels: f32[2, 4, 8], %t: f32[128, 8] weight)
     self.assertRegex(said, r"ended after step 9; the checkpoint is .*/run/step-")
     self.assertEqual(sorted(os.listdir(run)),
                      ["step-00000008", "step-00000009"])
+    # Nothing is left to do, and nothing is written.
+    before = os.stat(os.path.join(run, "step-00000009")).st_ino
+    none, said = self.run_of(folder, "--steps", "9", *warm)
+    self.assertEqual(none, {})
+    self.assertRegex(said, r"no step was made: .*/run/step-00000009 is after "
+                     r"step 9, --steps is 9\n")
+    self.assertEqual(os.stat(os.path.join(run, "step-00000009")).st_ino, before)
     shutil.rmtree(os.path.join(run, "step-00000009"))
     again, said = self.run_of(folder, "--steps", "9", *warm)
     self.assertRegex(said, r"goes on from .*/run/step-00000008, after step 8\n")
