@@ -54,6 +54,7 @@ struct RunResult {
   MemoryUse memory;             // of one rank, as planned
   MemoryUse used;               // of it, as measured
   // As Executor has them.
+  std::vector<CollectiveRun> collectives;
   std::vector<std::string> fallback_ops, fallback_collectives, split_fusions;
   // Of one rank and the last step; ops are those of InlineOverlaps.
   std::vector<OpTime> profile;

@@ -13,7 +13,7 @@ using testing::ElementsAre;
 constexpr char kGather[] = R"(asyra 1 scheduled
 mesh (tp=2)
 program @f(%x: f32[8@tp, 4]) -> (f32[8, 4]) {
-  %f = start all_gather(%x) {axes=tp, dim=0, transport="copy_engine"} on tp : future f32[8, 4]
+  %f = start all_gather(%x) {axes=tp, dim=0, transport=copy_engine} on tp : future f32[8, 4]
   %y = wait(%f) on compute : f32[8, 4]
   return %y
 }
