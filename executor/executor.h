@@ -69,7 +69,16 @@ struct OpTime {
   int op = 0;  // position in the program
   double start_us = 0;
   double end_us = 0;
-  bool by_copy_engine = false;  // of a collective: what carried it
+  std::string_view transport;  // of a collective: what carried it
+};
+
+// Collectives of a step that ask for the same and run alike.
+struct CollectiveRun {
+  std::string label;            // "all_gather(tp)": OpLabel and its axes
+  std::string_view asked, ran;  // transports (ir/copy_engine.h)
+  // Why it does not run by copy engines that were asked for; else empty.
+  std::string obstacle;
+  int count = 0;
 };
 
 struct MemoryUse {
@@ -115,8 +124,10 @@ class Executor {
   // Ops that the device has no kernel for, so that their references run
   // instead; without repetition.
   virtual std::vector<std::string> fallback_ops() const = 0;
-  // Collectives that ask for copy engines and that the world's library carries,
-  // since they do not connect the ranks or cannot carry it; without repetition.
+  // What carries each collective of a step, as it really runs, sorted.
+  virtual std::vector<CollectiveRun> collectives() const = 0;
+  // Of those the labels (OpLabel) that ask for copy engines and that something
+  // else carries, without repetition.
   virtual std::vector<std::string> fallback_collectives() const = 0;
   // Fusions whose ops run one after the other, since the device has no kernel
   // for all of them together, and overlaps where no chunk plans are carried

@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "executor/stream.h"
 #include "executor/tuning/tuning_results.h"
+#include "ir/copy_engine.h"
 #include "ir/program.h"
 
 namespace asyra {
@@ -78,8 +79,8 @@ class Kernel {
   // False for a fusion whose ops run one after the other because there is no
   // kernel for all of them.
   virtual bool is_whole() const { return true; }
-  // Of a collective: true where copy engines carry it, false for the library.
-  virtual bool is_by_copy_engine() const { return false; }
+  // Of a collective: what carries it, a word of ir/copy_engine.h.
+  virtual std::string_view transport() const { return kLibrary; }
   // Adds the tuning results that it was prepared with, which ranks
   // synchronize.
   virtual void AddTuningResults(TuningResults* results) const { (void)results; }

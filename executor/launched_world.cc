@@ -10,13 +10,20 @@
 namespace asyra {
 namespace {
 
+bool HasMany(const std::optional<LaunchedRank>& launched) {
+  return launched.has_value() && launched->ranks > 1;
+}
+
+bool AreThreads(const LaunchOptions& options,
+                const std::optional<LaunchedRank>& launched) {
+  return options.communicator == "local" || options.device == "interpreter" ||
+         (options.communicator == "auto" && !HasMany(launched));
+}
+
 absl::StatusOr<std::unique_ptr<Communicator>> Connect(
     const LaunchOptions& options, const std::optional<LaunchedRank>& launched) {
-  bool many = launched.has_value() && launched->ranks > 1;
-  if (options.communicator == "local" || options.device == "interpreter" ||
-      (options.communicator == "auto" && !many)) {
-    return nullptr;
-  }
+  if (AreThreads(options, launched)) return nullptr;
+  bool many = HasMany(launched);
   bool tcp = options.communicator == "tcp" ||
              (options.communicator == "auto" &&
               (launched->launcher == Launcher::kTorchrun || !HasMpi()));
@@ -48,6 +55,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> Connect(
 }
 
 }  // namespace
+
+absl::StatusOr<bool> RanksAreProcesses(const LaunchOptions& options) {
+  ASYRA_ASSIGN_OR_RETURN(std::optional<LaunchedRank> launched,
+                         FindLaunchedRank());
+  return !AreThreads(options, launched);
+}
 
 absl::StatusOr<LaunchedWorld> ConnectLaunched(const LaunchOptions& options) {
   ASYRA_ASSIGN_OR_RETURN(std::optional<LaunchedRank> launched,

@@ -31,6 +31,10 @@ struct LaunchedWorld {
   int64_t local_rank = 0, ranks_on_host = 0;
 };
 
+// Whether ConnectLaunched will find processes, without connecting them. Errors:
+// those of finding the ranks.
+absl::StatusOr<bool> RanksAreProcesses(const LaunchOptions& options);
+
 // Errors: a launcher that the communicator does not go with; those of finding
 // and connecting the ranks.
 absl::StatusOr<LaunchedWorld> ConnectLaunched(const LaunchOptions& options);

@@ -26,6 +26,9 @@ class RankExecutor : public Executor {
   std::vector<std::string> fallback_ops() const override {
     return runner_->fallback_ops();
   }
+  std::vector<CollectiveRun> collectives() const override {
+    return runner_->collectives();
+  }
   std::vector<std::string> fallback_collectives() const override {
     return runner_->fallback_collectives();
   }

@@ -56,6 +56,7 @@ struct RunResult {
   MemoryUse memory;             // of one rank, as planned
   MemoryUse used;               // of it, as measured
   // As Executor has them.
+  std::vector<CollectiveRun> collectives;
   std::vector<std::string> fallback_ops, fallback_collectives, split_fusions;
   // What ran: where no chunk plans are carried out, overlaps are their ops.
   Program program;

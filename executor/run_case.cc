@@ -107,6 +107,7 @@ absl::Status SharedCase::Report(Executor& executor) {
   report_.memory = executor.memory();
   ASYRA_ASSIGN_OR_RETURN(report_.used, executor.MeasureMemory());
   report_.fallback_ops = executor.fallback_ops();
+  report_.collectives = executor.collectives();
   report_.fallback_collectives = executor.fallback_collectives();
   report_.split_fusions = executor.split_fusions();
   report_.program = executor.program();

@@ -1,6 +1,8 @@
 #include "executor/step_runner.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "absl/algorithm/container.h"
 #include "executor/comm/agreement.h"
@@ -106,9 +108,13 @@ absl::Status StepRunner::MakeKernel(OpLaunch* launch) {
     if (kernel.ok()) (*kernel)->set_label(label);
   } else if (setup_.world != nullptr) {
     const auto& axes = op.attrs.Get<AxisList>("axes");
-    kernel = setup_.world->PrepareCollective(
-        {use, setup_.program.mesh.Group(setup_.rank, axes), launch->op, label,
-         OnlyWait(op) >= 0});
+    CollectiveUse collective{use, setup_.program.mesh.Group(setup_.rank, axes),
+                             launch->op, label, OnlyWait(op) >= 0};
+    kernel = setup_.world->PrepareCollective(collective);
+    if (AsksForCopyEngine(op.attrs)) {
+      ASYRA_ASSIGN_OR_RETURN(launch->obstacle,
+                             setup_.world->CopyEngineObstacle(collective));
+    }
   }
   if (!kernel.ok()) return Annotate(kernel.status(), label);
   launch->launch = std::make_unique<Launch>();
@@ -215,9 +221,32 @@ std::vector<std::string> StepRunner::fallback_ops() const {
       [](const Op&, const Kernel& kernel) { return !kernel.is_native(); });
 }
 
+std::vector<CollectiveRun> StepRunner::collectives() const {
+  std::map<
+      std::tuple<std::string, std::string_view, std::string_view, std::string>,
+      int>
+      counts;
+  for (const OpLaunch& launch : ops_) {
+    const Op& op = setup_.program.ops[launch.op];
+    if (!op.is_collective() || launch.launch == nullptr) continue;
+    std::string label = fmt::format(
+        "{}({})", OpLabel(*op.def, op.attrs),
+        AxesToString(op.attrs.Get<AxisList>("axes"), setup_.program.mesh));
+    ++counts[{std::move(label),
+              AsksForCopyEngine(op.attrs) ? kCopyEngine : kLibrary,
+              launch.launch->kernel->transport(), launch.obstacle}];
+  }
+  std::vector<CollectiveRun> runs;
+  for (const auto& [key, count] : counts) {
+    const auto& [label, asked, ran, obstacle] = key;
+    runs.push_back({label, asked, ran, obstacle, count});
+  }
+  return runs;
+}
+
 std::vector<std::string> StepRunner::fallback_collectives() const {
   return OpsWhere([](const Op& op, const Kernel& kernel) {
-    return AsksForCopyEngine(op.attrs) && !kernel.is_by_copy_engine();
+    return AsksForCopyEngine(op.attrs) && kernel.transport() != kCopyEngine;
   });
 }
 
@@ -419,10 +448,10 @@ std::vector<OpTime> StepRunner::Profile() const {
   if (!setup_.options.profile) return times;
   for (const OpLaunch& op : ops_) {
     if (op.begin == nullptr) continue;
-    bool by_copy_engine =
-        op.launch != nullptr && op.launch->kernel->is_by_copy_engine();
+    std::string_view transport =
+        op.launch == nullptr ? "" : op.launch->kernel->transport();
     times.push_back({op.op, op.begin->UsSince(*origin_),
-                     op.end->UsSince(*origin_), by_copy_engine});
+                     op.end->UsSince(*origin_), transport});
   }
   return times;
 }

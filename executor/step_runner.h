@@ -36,6 +36,7 @@ class StepRunner {
   // Bytes, of all streams together.
   int64_t workspace_bytes() const { return workspace_bytes_; }
   std::vector<std::string> fallback_ops() const;
+  std::vector<CollectiveRun> collectives() const;
   std::vector<std::string> fallback_collectives() const;
   std::vector<std::string> split_fusions() const;
 
@@ -70,6 +71,7 @@ class StepRunner {
     std::vector<Event*> waits;
     // Null for views, which only synchronize.
     std::unique_ptr<Launch> launch;
+    std::string obstacle;  // of a collective, as CollectiveRun has it
     // Of a collective that has a self-copy: events for its earliest begin and
     // its end.
     std::unique_ptr<Event> self_copy_begin, self_copy_end;

@@ -75,7 +75,7 @@ class TraceWriter {
     Json args = {{"op", time.op},
                  {"value", program_.value_name(op.results[0])}};
     if (op.is_collective()) {
-      AddCollectiveArgs(program_, op, rank_, time.by_copy_engine, &args);
+      AddCollectiveArgs(program_, op, rank_, time.transport, &args);
     }
     double start = TraceUs(time.start_us);
     events_.push_back({{"ph", "X"},

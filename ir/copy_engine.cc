@@ -36,6 +36,22 @@ void AskForCopyEngine(bool asks, AttrMap* attrs) {
   attrs->Set("transport", std::string(asks ? kCopyEngine : kLibrary));
 }
 
+std::string ReachObstacle(const GroupReach& reach) {
+  if (!reach.engines) return "the devices have no copy engines";
+  if (!reach.one_host) return "its ranks are on several hosts";
+  if (!reach.peer_access) return "the devices have no peer access";
+  if (!reach.one_process && !reach.process_copies) {
+    return "its ranks are processes that do not open each other's memory";
+  }
+  return "";
+}
+
+std::string CopyEngineObstacle(const OpCall& call, const Mesh& mesh,
+                               const GroupReach& reach) {
+  if (!CopyEnginesCanCarry(call, mesh)) return "no copy engine can carry it";
+  return ReachObstacle(reach);
+}
+
 bool CopyEnginesCanCarry(const OpCall& call, const Mesh& mesh) {
   if (call.def.collective == CollectiveKind::kNone) return false;
   if (call.operands.size() != 1) return false;

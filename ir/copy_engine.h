@@ -1,10 +1,11 @@
-// What copy engines can carry of the collectives: the one rule that passes,
-// costs and executors go by. It is about the op alone. Whether the devices of
-// its group reach each other's memory is told by the machine's description
-// (simulator/collective_cost.h) before a program runs, and by the devices
-// (Communicator::CarriesByCopyEngine) when it does.
+// What carries a collective, copy engines or the library: the one rule that
+// passes, costs and executors go by. How the devices of a group reach each
+// other is told by the machine's description (simulator/collective_cost.h)
+// before a program runs, and by the ranks (Communicator::CopyEngineObstacle)
+// when it does.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "ir/op_def.h"
@@ -14,6 +15,10 @@ namespace asyra {
 // Values of the attribute `transport` of collectives.
 inline constexpr std::string_view kLibrary = "library";
 inline constexpr std::string_view kCopyEngine = "copy_engine";
+// What carries them on cpus, whatever they ask for: memory that the ranks of a
+// process share, or messages of MPI.
+inline constexpr std::string_view kSharedMemory = "shared_memory";
+inline constexpr std::string_view kMpi = "mpi";
 
 // Whether a collective asks for copy engines. Where they cannot carry it, the
 // library does.
@@ -25,5 +30,22 @@ void AskForCopyEngine(bool asks, AttrMap* attrs);
 // one value that is not empty. Reductions are of floats, and each device adds
 // up parts of a multiple of 16 bytes, as its kernel reads them.
 bool CopyEnginesCanCarry(const OpCall& call, const Mesh& mesh);
+
+// How the devices of a group reach each other.
+struct GroupReach {
+  bool engines = true;      // the devices have copy engines
+  bool one_host = true;     // all of them are on it
+  bool peer_access = true;  // each reaches the memory of the others
+  bool one_process = true;  // their ranks are threads of it
+  // Processes of a host can open each other's device memory.
+  bool process_copies = false;
+};
+
+// Why copy engines do not connect such a group, in words; empty if they do.
+std::string ReachObstacle(const GroupReach& reach);
+// Why they do not carry `call` in such a group; empty if they do where it asks
+// for them.
+std::string CopyEngineObstacle(const OpCall& call, const Mesh& mesh,
+                               const GroupReach& reach);
 
 }  // namespace asyra

@@ -40,7 +40,8 @@ std::string TraceName(const Op& op) {
 }
 
 void AddCollectiveArgs(const Program& program, const Op& op, int64_t device,
-                       bool by_copy_engine, nlohmann::ordered_json* args) {
+                       std::string_view transport,
+                       nlohmann::ordered_json* args) {
   const auto& axes = op.attrs.Get<AxisList>("axes");
   auto& to = *args;
   to["Collective name"] = op.def->name;
@@ -54,7 +55,7 @@ void AddCollectiveArgs(const Program& program, const Op& op, int64_t device,
   // As text, which is how profilers write it.
   to["Process Group Ranks"] =
       nlohmann::ordered_json(program.mesh.Group(device, axes)).dump();
-  to["transport"] = by_copy_engine ? kCopyEngine : kLibrary;
+  to["transport"] = transport;
 }
 
 }  // namespace asyra

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "ir/program.h"
 #include "nlohmann/json_fwd.hpp"
@@ -20,8 +21,9 @@ std::string TraceName(const Op& op);
 
 // Adds the arguments that profilers record of a collective: its name, the group
 // that `device` is in, element type, and elements in and out of a device; and
-// "transport", what carries it.
+// "transport", what carries it: a word of ir/copy_engine.h.
 void AddCollectiveArgs(const Program& program, const Op& op, int64_t device,
-                       bool by_copy_engine, nlohmann::ordered_json* args);
+                       std::string_view transport,
+                       nlohmann::ordered_json* args);
 
 }  // namespace asyra

@@ -83,16 +83,23 @@ CollectiveEstimate EstimateCopyEngine(const Machine& machine,
 
 }  // namespace
 
+GroupReach ReachOf(const Machine& machine, const GroupSpan& span) {
+  return {.engines = machine.copy_engines > 0,
+          .one_host = span.hosts == 1,
+          .peer_access = machine.p2p,
+          .one_process = !machine.ranks_are_processes,
+          .process_copies = machine.process_copies};
+}
+
 bool CopyEnginesReach(const Machine& machine, const GroupSpan& span) {
-  return machine.copy_engines > 0 && machine.p2p && span.hosts == 1;
+  return ReachObstacle(ReachOf(machine, span)).empty();
 }
 
 bool CanUseCopyEngine(const Machine& machine, const OpCall& call,
                       const Mesh& mesh) {
-  return CopyEnginesCanCarry(call, mesh) &&
-         CopyEnginesReach(machine,
-                          SpanOf(mesh, call.attrs.Get<AxisList>("axes"),
-                                 machine.gpus_per_host));
+  GroupSpan span =
+      SpanOf(mesh, call.attrs.Get<AxisList>("axes"), machine.gpus_per_host);
+  return CopyEngineObstacle(call, mesh, ReachOf(machine, span)).empty();
 }
 
 std::string_view ToString(Algorithm algorithm) {

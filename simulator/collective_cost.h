@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "ir/copy_engine.h"
 #include "ir/op_def.h"
 #include "simulator/machine.h"
 
@@ -40,8 +41,9 @@ enum class Algorithm : uint8_t {
 };
 std::string_view ToString(Algorithm algorithm);
 
-// Whether copy engines connect such groups: inside a host whose GPUs have peer
-// access.
+// How devices of such groups reach each other, as the machine is described.
+GroupReach ReachOf(const Machine& machine, const GroupSpan& span);
+// Whether copy engines connect them (ir/copy_engine.h).
 bool CopyEnginesReach(const Machine& machine, const GroupSpan& span);
 // Whether copy engines would carry `call`, which has distributed types, if it
 // asks for them: they can (ir/copy_engine.h), and connect its group.

@@ -89,7 +89,9 @@ int64_t PayloadBytes(const Program& program, const Op& op) {
 }
 
 CostModel::CostModel(Machine machine, Mesh mesh, CostOptions options)
-    : machine_(std::move(machine)), mesh_(std::move(mesh)), options_(options) {}
+    : machine_(std::move(machine)), mesh_(std::move(mesh)), options_(options) {
+  machine_.ranks_are_processes |= options.ranks_are_processes;
+}
 
 OpCost CostModel::ComputeCost(const Work& work, DType dtype,
                               const Type& result) const {

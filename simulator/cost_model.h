@@ -70,6 +70,8 @@ std::string_view ToString(OpCost::Limit limit);
 
 struct CostOptions {
   bool graph_launch = false;  // ops are issued as a captured graph
+  // Machine::ranks_are_processes of the model's machine.
+  bool ranks_are_processes = false;
   CollectiveOptions collectives;
 };
 

@@ -102,6 +102,12 @@ struct Machine {
   std::map<CollectiveKind, CollectiveParams> collectives;  // all four
   int copy_engines = 0;
   Rate copy_gbps;  // of copy engines to the other GPUs, one direction
+  // Processes of a host can open each other's device memory, so that copy
+  // engines connect them too. False unless the file says so.
+  bool process_copies = false;
+  // How a program runs, which no file says (CostOptions): each rank is a
+  // process, else a thread of its host's only one.
+  bool ranks_are_processes = false;
 
   int nics = 1;                 // of a host, shared evenly by its GPUs
   Rate network_gbps;            // of one NIC, one direction

@@ -143,6 +143,8 @@ void ReadHost(JsonFields& host, Machine* machine) {
   machine->protocols = ReadProtocols(host, machine->link);
   machine->collectives = host.Object("collectives", ReadCollectives);
   machine->copy_engines = host.Count("copy_engines", 0, 64);
+  machine->process_copies =
+      host.Has("process_copies") && host.Bool("process_copies");
   // With copy_engines=0 the rate may stay.
   if (machine->copy_engines > 0 || host.Has("copy_gbps")) {
     machine->copy_gbps = ReadRate(host, "copy_gbps", kLinkGbps);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "ir/copy_engine.h"
 #include "ir/trace_event.h"
 
 namespace asyra {
@@ -118,15 +119,16 @@ class StepWriter {
     }
     // The devices of a program are identical: this is its first one.
     if (op.is_collective()) {
-      AddCollectiveArgs(program_, op, 0, IsByCopyEngine(span), &args);
+      AddCollectiveArgs(program_, op, 0, TransportOf(span), &args);
     }
     Complete("kernel", TraceName(op), device_, Track(span.stream),
              span.start_us, span.end_us, args);
   }
 
-  bool IsByCopyEngine(const OpSpan& span) const {
-    return !result_.op_costs.empty() &&
-           result_.op_costs[span.op].algorithm == Algorithm::kCopyEngine;
+  std::string_view TransportOf(const OpSpan& span) const {
+    bool copied = !result_.op_costs.empty() &&
+                  result_.op_costs[span.op].algorithm == Algorithm::kCopyEngine;
+    return copied ? kCopyEngine : kLibrary;
   }
 
   // The host issues in text order, one op after the other.

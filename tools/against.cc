@@ -91,7 +91,7 @@ absl::StatusOr<std::vector<double>> PredictUs(
       return Invalid("a program of stage {} has no time",
                      ToString(program->stage));
     }
-    CostModel costs(machine, program->mesh, {.graph_launch = options.graph});
+    CostModel costs(machine, program->mesh, CostsOf(options));
     us.push_back(Simulate(*program, costs).makespan_us);
   }
   return us;

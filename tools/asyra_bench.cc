@@ -8,6 +8,7 @@
 #include "tools/bench.h"
 #include "tools/bench_files.h"
 #include "tools/cache_warning.h"
+#include "tools/doctor.h"
 #include "tools/run_tool.h"
 #include "tools/train_flags.h"
 
@@ -19,6 +20,7 @@ struct Flags {
   bool train = false;
   TrainOptions train_options;
   std::string table, machine_out;
+  bool doctor = false, json = false;
 };
 
 absl::Status CheckFlags(const Flags& flags) {
@@ -41,6 +43,12 @@ absl::Status CheckFlags(const Flags& flags) {
 }
 
 absl::Status Main(const Flags& flags) {
+  if (flags.doctor) {
+    std::vector<Finding> findings = Diagnose(DescribeHost(), DescribeGpus());
+    fmt::print("{}", flags.json ? DoctorJson(findings) : DoctorText(findings));
+    return absl::OkStatus();
+  }
+  if (flags.json) return Invalid("--json is for --doctor");
   ASYRA_RETURN_IF_ERROR(CheckFlags(flags));
   ASYRA_ASSIGN_OR_RETURN(BenchResult result, RunBench(flags.bench));
   fmt::print("{}", BenchText(result));
@@ -78,6 +86,11 @@ void AddBenchFlags(CLI::App& app, Flags* all) {
   app.add_flag("--keep", flags->keep,
                "begins with what the table of --machine has, of the same "
                "device, driver and libraries, and measures only the rest");
+  app.add_flag("--doctor", all->doctor,
+               "measures nothing: says what this machine has for communication "
+               "behind computation (peer access, links, clocks, driver, rights "
+               "of processes), what is missing and how to get it");
+  app.add_flag("--json", all->json, "prints what --doctor says as JSON");
   app.add_option("-o", all->table, "writes a table of costs");
   app.add_option("--machine-out", all->machine_out,
                  "writes NAME.machine and NAME.table: --machine, on a cpu a "

@@ -292,6 +292,10 @@ absl::Status Main(Flags flags) {
   flags.run.local_rank = launched.local_rank;
   flags.run.ranks_on_host = launched.ranks_on_host;
   Communicator* world = launched.world.get();
+  // Copies between GPUs go by it.
+  if (flags.device == "cuda" && flags.compile.ranks_as == "auto") {
+    flags.compile.ranks_as = world == nullptr ? "threads" : kRanksAsProcesses;
+  }
   absl::Status status = Run(flags, world);
   if (status.ok() || world == nullptr) return status;
   world->Abort(status);

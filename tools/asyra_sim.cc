@@ -93,6 +93,9 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
   }
   std::string slower = SlowerText(compile, result.compiled);
   if (!slower.empty()) result.profile.notes.push_back(std::move(slower));
+  for (std::string& line : NotCopied(result.compiled)) {
+    result.profile.notes.push_back(std::move(line));
+  }
   return result;
 }
 
@@ -137,7 +140,7 @@ absl::Status Explain(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(Simulated result, SimulateModel(flags, flags.compile));
   ASYRA_RETURN_IF_ERROR(WriteOutputs(flags, result));
   const Program& program = result.compiled.program;
-  SensitivityOptions options{.costs = {.graph_launch = flags.compile.graph}};
+  SensitivityOptions options{.costs = CostsOf(flags.compile)};
   // CTA counts other than the library's are rarely measured.
   if (!flags.strict) {
     options.retune = [&](const CostModel& costs) {

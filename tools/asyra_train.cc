@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "CLI/CLI.hpp"
+#include "executor/launched_world.h"
 #include "executor/train/checkpoint.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
@@ -63,7 +64,16 @@ absl::Status Sample(const TrainSettings& flags) {
 absl::Status Main(TrainSettings flags) {
   ASYRA_RETURN_IF_ERROR(CheckSettings(flags));
   flags.compile.train = flags.train;
-  if (flags.device == "cuda") flags.compile.graph = true;
+  if (flags.device == "cuda") {
+    flags.compile.graph = true;
+    ASYRA_ASSIGN_OR_RETURN(
+        bool processes, RanksAreProcesses({.communicator = flags.communicator,
+                                           .device = flags.device}));
+    // Copies between GPUs go by it.
+    if (flags.compile.ranks_as == "auto") {
+      flags.compile.ranks_as = processes ? kRanksAsProcesses : "threads";
+    }
+  }
   absl::Status status = flags.sample.count > 0 ? Sample(flags)
                         : flags.check.empty()  ? Train(flags)
                         : std::filesystem::is_directory(flags.check)

@@ -1,9 +1,11 @@
 #include "tools/compile.h"
 
 #include <filesystem>
+#include <map>
 
 #include "fmt/format.h"
 #include "frontends/onnx/import.h"
+#include "ir/copy_engine.h"
 #include "ir/parser.h"
 #include "ir/shard_reader.h"
 #include "ir/support/file.h"
@@ -11,6 +13,7 @@
 #include "ir/verifier.h"
 #include "models/models.h"
 #include "passes/shard/pins.h"
+#include "simulator/collective_cost.h"
 #include "simulator/machine.h"
 #include "tools/neighbours.h"
 
@@ -85,6 +88,29 @@ void TryUnchanged(const CompileFlags& flags, const RaisedModel& model,
 
 }  // namespace
 
+std::vector<std::string> NotCopied(const CompileResult& result) {
+  std::map<std::string, int> counts;
+  if (result.costs == nullptr) return {};
+  const Mesh& mesh = result.program.mesh;
+  for (const Op& op : result.program.ops) {
+    if (!op.is_collective() || !AsksForCopyEngine(op.attrs)) continue;
+    GroupReach reach =
+        ReachOf(result.costs->machine(),
+                result.costs->SpanOf(op.attrs.Get<AxisList>("axes")));
+    std::string obstacle =
+        CopyEngineObstacle(OpUse(result.program, op).call(), mesh, reach);
+    if (!obstacle.empty()) ++counts[obstacle];
+  }
+  std::vector<std::string> lines;
+  for (const auto& [obstacle, count] : counts) {
+    lines.push_back(
+        fmt::format("{} {} for copy engines and {} priced as the library's: {}",
+                    count, count == 1 ? "collective asks" : "collectives ask",
+                    count == 1 ? "is" : "are", obstacle));
+  }
+  return lines;
+}
+
 absl::StatusOr<LoadedModel> LoadModel(const CompileFlags& flags) {
   LoadedModel loaded;
   ASYRA_ASSIGN_OR_RETURN(loaded.program, ReadModel(flags, &loaded));
@@ -122,6 +148,9 @@ absl::StatusOr<CompiledModel> CompileAlone(const CompileFlags& flags,
   CompiledModel result;
   ASYRA_ASSIGN_OR_RETURN(static_cast<CompileResult&>(result),
                          Compile(model.raised, mesh, machine, options));
+  for (std::string& line : NotCopied(result)) {
+    result.remarks.push_back(std::move(line));
+  }
   result.imported = model.imported;
   result.lacking_weights = model.lacking_weights;
   result.dim_names = model.raised.dim_names;

@@ -141,6 +141,12 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "a known machine or a .machine file: " +
                      absl::StrJoin(ListMachines(), ", "))
       ->capture_default_str();
+  app.add_option("--ranks-as", flags->ranks_as,
+                 "threads of a process, or processes: copy engines connect "
+                 "those only where the machine has host.process_copies; auto: "
+                 "as they were started, else threads")
+      ->check(CLI::IsMember({"auto", "threads", "processes"}))
+      ->capture_default_str();
   app.add_option("--nodes", flags->nodes,
                  "number of hosts; 0: as many as the mesh needs");
   app.add_flag("--graph", flags->graph,
@@ -250,6 +256,11 @@ std::vector<std::string> MachineEdits(const CompileFlags& flags) {
   return edits;
 }
 
+CostOptions CostsOf(const CompileFlags& flags) {
+  return {.graph_launch = flags.graph,
+          .ranks_are_processes = flags.ranks_as == kRanksAsProcesses};
+}
+
 std::string ExpertAxes(const CompileFlags& flags) {
   auto dp = static_cast<double>(flags.dp);
   auto sp = static_cast<double>(flags.sp);
@@ -301,7 +312,7 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
     options.schedule.capacity_bytes = GibBytes(flags.capacity_gib);
   }
   options.schedule.allow_misfit = flags.allow_misfit;
-  options.costs.graph_launch = flags.graph;
+  options.costs = CostsOf(flags);
   options.passes = flags.passes;
   options.manager.print_after = flags.print_after;
   options.manager.print_changed = flags.print_changed;

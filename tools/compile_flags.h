@@ -36,6 +36,8 @@ struct CompileFlags {
   std::vector<std::string> set;  // edits of the machine, "gpu.hbm_gbps=4000"
   int64_t nodes = 0;             // 0: as many as the mesh takes
   bool graph = false;            // ops are issued as a captured graph
+  // "threads", "processes", or "auto": as they were started, else threads.
+  std::string ranks_as = "auto";
   // As ScheduleOptions has them (passes/schedule/schedule.h).
   int tiles = 0;
   std::string tile_dim = "auto", scheduler = "auto";
@@ -67,6 +69,8 @@ struct CompileFlags {
   std::function<void(const std::string&)> progress;
 };
 
+inline constexpr char kRanksAsProcesses[] = "processes";
+
 // Adds MODEL.
 void AddModelFlag(CLI::App& app, CompileFlags* flags);
 // Adds the flags of the other options.
@@ -78,6 +82,9 @@ std::string CheckGib(const std::string& text);
 
 // `set` and `nodes` as LoadMachine takes them.
 std::vector<std::string> MachineEdits(const CompileFlags& flags);
+
+// How programs are priced.
+CostOptions CostsOf(const CompileFlags& flags);
 
 // The data axes (dp, sp or both) whose product equals --ep: experts are sharded
 // over them. Empty if ep is an axis of its own: no product is equal, or --ranks

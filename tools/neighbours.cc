@@ -29,8 +29,8 @@ absl::StatusOr<Replayed> ReplayOn(const Machine& machine,
                                   const CompileFlags& options) {
   ASYRA_RETURN_IF_ERROR(CheckFits(program.mesh, machine));
   Replayed replayed;
-  replayed.costs = std::make_unique<CostModel>(
-      machine, program.mesh, CostOptions{.graph_launch = options.graph});
+  replayed.costs =
+      std::make_unique<CostModel>(machine, program.mesh, CostsOf(options));
   replayed.simulated = Simulate(program, *replayed.costs);
   if (options.measured_only) {
     ASYRA_RETURN_IF_ERROR(CheckMeasured(program, replayed.simulated.op_costs));

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
+#include "ir/copy_engine.h"
 #include "ir/support/units.h"
 #include "tools/run_gate.h"
 
@@ -13,6 +14,27 @@ namespace asyra {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// "shared memory", of a word of ir/copy_engine.h.
+std::string TransportText(std::string_view transport) {
+  if (transport == kMpi) return "messages of MPI";
+  if (transport == kCopyEngine) return "copy engines";
+  if (transport == kSharedMemory) return "shared memory";
+  return "the library";
+}
+
+Json CollectivesJson(const std::vector<CollectiveRun>& runs) {
+  Json all = Json::array();
+  for (const CollectiveRun& one : runs) {
+    Json json = {{"op", one.label},
+                 {"count", one.count},
+                 {"asked", one.asked},
+                 {"ran", one.ran}};
+    if (!one.obstacle.empty()) json["obstacle"] = one.obstacle;
+    all.push_back(std::move(json));
+  }
+  return all;
+}
 
 std::string RunText(const RunResult& run) {
   StepTimes times = Summarize(run.step_us);
@@ -40,9 +62,13 @@ std::string RunText(const RunResult& run) {
     text += fmt::format("by reference, without a kernel: {}\n",
                         absl::StrJoin(run.fallback_ops, ", "));
   }
-  if (!run.fallback_collectives.empty()) {
-    text += fmt::format("by the library, which copy engines should carry: {}\n",
-                        absl::StrJoin(run.fallback_collectives, ", "));
+  for (const CollectiveRun& one : run.collectives) {
+    text += fmt::format("{} {} by {}", one.count, one.label,
+                        TransportText(one.ran));
+    if (!one.obstacle.empty()) {
+      text += fmt::format(", not by copy engines: {}", one.obstacle);
+    }
+    text += '\n';
   }
   if (!run.split_fusions.empty()) {
     text += fmt::format("op by op, without one kernel for all: {}\n",
@@ -127,6 +153,7 @@ Json RunJson(const RunResult& run) {
           {"used_bytes", MemoryJson(run.used)},
           {"device_bytes", run.used.device_bytes},
           {"fallback_ops", run.fallback_ops},
+          {"collectives", CollectivesJson(run.collectives)},
           {"fallback_collectives", run.fallback_collectives},
           {"split_fusions", run.split_fusions}};
 }

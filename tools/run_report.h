@@ -50,6 +50,7 @@ std::string ToText(const RunReport& report);
 // tokens_per_s of the median; steps {count, median_us,
 // min_us, max_us}, memory_bytes {arena, resident, workspace, total} of one rank
 // and, as measured, used_bytes of the same and device_bytes (MemoryUse),
+// collectives [{op, count, asked, ran, obstacle}] with what carried them,
 // fallback_ops, fallback_collectives and split_fusions, where the executor ran;
 // gate (tools/run_gate.h), where one has chosen the program;
 // outputs [{name, dtype, shape}], each with a summary or, where they were

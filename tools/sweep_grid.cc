@@ -38,6 +38,7 @@ constexpr TextKey kTextKeys[] = {
     {"scheduler", &CompileFlags::scheduler},
     {"reduce-scatter", &CompileFlags::reduce_scatter},
     {"machine", &CompileFlags::machine},
+    {"ranks-as", &CompileFlags::ranks_as},
     {"passes", &CompileFlags::passes},
 };
 struct ListKey {

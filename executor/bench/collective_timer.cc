@@ -209,11 +209,10 @@ class Timer : public RankTimer {
     CollectiveUse collective = {use, mesh.Group(rank(), axes), num_prepared_++,
                                 call.text, /*split=*/true};
     if (AsksForCopyEngine(parsed.attrs)) {
-      ASYRA_ASSIGN_OR_RETURN(bool carries,
-                             world_.CarriesByCopyEngine(collective));
-      if (!carries) {
-        return Unimplemented("no copy engines carry it between {} ranks",
-                             world_.name());
+      ASYRA_ASSIGN_OR_RETURN(std::string obstacle,
+                             world_.CopyEngineObstacle(collective));
+      if (!obstacle.empty()) {
+        return Unimplemented("no copy engines carry it: {}", obstacle);
       }
     }
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,

@@ -53,12 +53,13 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) = 0;
 
-  // Whether copy engines would carry it if it asks for them: they can
-  // (ir/copy_engine.h), and connect the ranks. Otherwise `transport` has no
-  // effect. All ranks call it.
-  virtual absl::StatusOr<bool> CarriesByCopyEngine(const CollectiveUse& use) {
+  // Why copy engines would not carry it if it asks for them (CopyEngineObstacle
+  // of ir/copy_engine.h), and `transport` has no effect; empty: they would. All
+  // ranks call it.
+  virtual absl::StatusOr<std::string> CopyEngineObstacle(
+      const CollectiveUse& use) {
     (void)use;
-    return false;
+    return ReachObstacle({.engines = false});
   }
 
   // Whether its ranks carry out chunk plans (ir/chunk_plan.h) of overlaps: they

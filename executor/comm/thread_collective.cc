@@ -35,6 +35,8 @@ class ThreadCollective : public CpuKernel {
           group->members.begin();
   }
 
+  std::string_view transport() const override { return kSharedMemory; }
+
   absl::Status Run(const KernelArgs& args) override {
     ThreadGroup::Seat& seat = group_->seats[me_];
     seat.operands = args.operands;

@@ -65,6 +65,7 @@ class MpiCollective : public CpuKernel {
     for (const CollectiveGeometry& geometry : geometries) AddPart(geometry);
     messages_.Reserve(2 * members_.size() * parts_.size());
   }
+  std::string_view transport() const override { return kMpi; }
   ~MpiCollective() override {
     link_->Locked([this] {
       for (Part& part : parts_) {

@@ -34,13 +34,15 @@ class CountingWorld : public Communicator {
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) override {
     if (AsksForCopyEngine(use.use.attrs())) {
-      ASYRA_ASSIGN_OR_RETURN(bool carries, world_->CarriesByCopyEngine(use));
-      *carried_ += carries;
+      ASYRA_ASSIGN_OR_RETURN(std::string obstacle,
+                             world_->CopyEngineObstacle(use));
+      *carried_ += obstacle.empty();
     }
     return world_->PrepareCollective(use);
   }
-  absl::StatusOr<bool> CarriesByCopyEngine(const CollectiveUse& use) override {
-    return world_->CarriesByCopyEngine(use);
+  absl::StatusOr<std::string> CopyEngineObstacle(
+      const CollectiveUse& use) override {
+    return world_->CopyEngineObstacle(use);
   }
   void BeginStep() override { world_->BeginStep(); }
   std::vector<int64_t> RanksBehind() const override {

@@ -36,6 +36,19 @@ class BenchTest(ToolTest):
       shutil.copy(os.path.join(self.measured_dir, name), self.dir)
     return self.path("one.machine")
 
+  def test_a_doctor_says_what_a_machine_has(self):
+    text = self.passes("asyra-bench", "--doctor")
+    for word in ["host\n", "processes\n", "GPUs\n", " cores in ",
+                 "shared memory: "]:
+      self.assertIn(word, text.replace(" core in ", " cores in "))
+    said = json.loads(self.passes("asyra-bench", "--doctor", "--json"))
+    states = [one["state"] for one in said["findings"]]
+    self.assertEqual(states.count("missing"), said["missing"])
+    self.assertEqual(text.count("\n  ! "), said["missing"])
+    for one in said["findings"]:
+      self.assertEqual("advice" in one, one["state"] == "missing")
+    self.fails("--json is for --doctor", "asyra-bench", "--json")
+
   def test_machine_costs_of_the_program_are_measured(self):
     machine = self.measured_machine()
     self.assertEqual(self.result.stderr, "")

@@ -47,6 +47,10 @@ class Run(ToolTest):
     for part in ["arena", "resident"]:
       self.assertEqual(used[part], memory[part])
     self.assertTrue(0 < used["workspace"] <= memory["workspace"])
+    for one in result["collectives"]:
+      self.assertEqual(one["ran"], "shared_memory")
+      self.assertEqual("obstacle" in one, one["asked"] == "copy_engine")
+    self.assertGreater(sum(one["count"] for one in result["collectives"]), 0)
     self.assertEqual(result["fallback_ops"], [])
     self.assertEqual(result["split_fusions"], ["fusion(add+rms_norm)"])
     self.assertEqual(result["outputs"][0]["wrong"], 0)
@@ -58,6 +62,7 @@ class Run(ToolTest):
                    if event["name"].startswith("ncclDevKernel_")]
     self.assertGreater(len(collectives), 0)
     for event in collectives:
+      self.assertEqual(event["args"]["transport"], "shared_memory")
       self.assertIn(event["pid"],
                     json.loads(event["args"]["Process Group Ranks"]))
     last = {}

@@ -111,7 +111,9 @@ class Mpi(ToolTest):
            "--no-bucket", "--inject-comm-us", "4000", "--gate", "measured",
            "--check",
            os.path.join(os.path.dirname(LLAMA), "test_data_set_0")]
-    self.assertIn("gate: kept unscheduled: median ", self.ranks_pass(2, *bad))
+    text = self.ranks_pass(2, *bad)
+    self.assertIn("gate: kept unscheduled: median ", text)
+    self.assertRegex(text, r"\n\d+ all_reduce\(tp\) by messages of MPI\n")
     self.assertIn("gate: kept unscheduled (remembered): median ",
                   self.ranks_pass(2, *bad))
     # Threads are another machine.

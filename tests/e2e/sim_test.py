@@ -134,6 +134,35 @@ class Simulator(ToolTest):
     self.fails("formula", "asyra-sim", "run", *MODEL,
                "--strict", "--machine", "a800x8")
 
+  def test_ranks_as_processes_are_priced_as_they_run(self):
+    text = """asyra 1 scheduled
+mesh (tp=8)
+program @f(%x: bf16[8192@tp, 4096]) -> (bf16[8192, 4096]) {
+  %f = start all_gather(%x) {axes=tp, dim=0, transport=copy_engine} on tp : future bf16[8192, 4096]
+  %y = wait(%f) on compute : bf16[8192, 4096]
+  return %y
+}
+"""
+    program = self.path("gather.asyra", text)
+    library = self.path("library.asyra",
+                        text.replace(", transport=copy_engine", ""))
+    as_library = json.loads(self.passes("asyra-sim", "run", library, "--json",
+                                        "-"))["makespan_us"]
+    copies = ["--set", "host.process_copies=true"]
+    for flags, copied in [([], True), (["--ranks-as", "threads"], True),
+                          (["--ranks-as", "processes"], False),
+                          (["--ranks-as", "processes", *copies], True)]:
+      with self.subTest(flags=flags):
+        said = json.loads(self.passes("asyra-sim", "run", program, *flags,
+                                      "--json", "-"))
+        notes = " ".join(said.get("notes", []))
+        self.assertEqual("priced as the library's: its ranks are processes"
+                         in notes, not copied)
+        self.assertEqual(said["makespan_us"] == as_library, not copied)
+    text = self.passes("asyra-opt", program, "--ranks-as", "processes")
+    self.assertIn("1 collective asks for copy engines and is priced", text)
+    self.fails("--ranks-as", "asyra-sim", "run", program, "--ranks-as", "mpi")
+
   def test_a_schedule_slower_than_none_says_what_asked_for_it(self):
     args = ["asyra-sim", "run", "qwen3-moe-tiny", "--dim", "batch=2", "--dim",
             "seq=256", "--tp", "2", "--dp", "2", "--machine", "a800x8",

@@ -58,6 +58,16 @@ program @f(%x: f32[8, 12@tp]) -> (f32[8, 12], f32[8@tp, 12]) {
 )");
   RunResult run = ASYRA_VALUE(RunOnCpu(program, RandomInputs(program, 1, 8)));
   EXPECT_THAT(run.fallback_collectives, testing::ElementsAre("all_gather"));
+  ASSERT_EQ(run.collectives.size(), 2);
+  const CollectiveRun &gather = run.collectives[0], &other = run.collectives[1];
+  EXPECT_EQ(gather.label, "all_gather(tp)");
+  EXPECT_EQ(gather.asked, kCopyEngine);
+  EXPECT_EQ(gather.ran, kSharedMemory);
+  EXPECT_EQ(gather.obstacle, "the devices have no copy engines");
+  EXPECT_EQ(gather.count, 1);
+  EXPECT_EQ(other.label, "all_to_all(tp)");
+  EXPECT_EQ(other.asked, kLibrary);
+  EXPECT_EQ(other.obstacle, "");
 }
 
 // One sum overwrites its operand, the other does not.

@@ -82,6 +82,51 @@ TEST(CollectiveCost, FewerCtasAreSlowerAndHoldLess) {
   EXPECT_GT(few.time_us, 2 * all.time_us);
 }
 
+// One rule for what is priced and what runs (ir/copy_engine.h).
+TEST(CollectiveCost, ProcessesAreCopiedBetweenWhereTheMachineSaysSo) {
+  Machine machine = TestMachine();
+  GroupSpan four = {.ranks = 4, .hosts = 1, .per_host = 4};
+  CollectiveOptions copy_engine = {.copy_engine = true};
+  auto algorithm = [&] {
+    return EstimateCollective(machine, Kind::kAllGather, 1e6, four, 4,
+                              copy_engine)
+        .algorithm;
+  };
+  EXPECT_EQ(algorithm(), Algorithm::kCopyEngine);
+  machine.ranks_are_processes = true;
+  EXPECT_EQ(algorithm(), Algorithm::kRing);
+  EXPECT_EQ(ReachObstacle(ReachOf(machine, four)),
+            "its ranks are processes that do not open each other's memory");
+  machine.process_copies = true;
+  EXPECT_EQ(algorithm(), Algorithm::kCopyEngine);
+  GroupSpan two_hosts = {.ranks = 8, .hosts = 2, .per_host = 4};
+  EXPECT_EQ(ReachObstacle(ReachOf(machine, two_hosts)),
+            "its ranks are on several hosts");
+  machine.p2p = false;
+  EXPECT_EQ(ReachObstacle(ReachOf(machine, four)),
+            "the devices have no peer access");
+  machine.copy_engines = 0;
+  EXPECT_EQ(ReachObstacle(ReachOf(machine, four)),
+            "the devices have no copy engines");
+}
+
+TEST(CollectiveCost, CostsAreThoseOfHowRanksRun) {
+  Mesh mesh = *Mesh::Create({{"x", 4}});
+  auto us = [&](bool copies, bool processes) {
+    Machine machine = TestMachine();
+    machine.process_copies = copies;
+    CostModel costs(machine, mesh,
+                    {.ranks_are_processes = processes,
+                     .collectives = {.copy_engine = true}});
+    return costs.CollectiveUs(Kind::kAllGather, 1e8, {0});
+  };
+  double library_us =
+      CostModel(TestMachine(), mesh).CollectiveUs(Kind::kAllGather, 1e8, {0});
+  EXPECT_NE(us(false, false), library_us);
+  EXPECT_EQ(us(false, true), library_us);
+  EXPECT_EQ(us(true, true), us(false, false));
+}
+
 TEST(CollectiveCost, CopyEnginesTakeNoSms) {
   Machine machine = TestMachine();
   CollectiveOptions copy_engine = {.copy_engine = true};

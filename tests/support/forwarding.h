@@ -20,9 +20,7 @@ class ForwardingKernel : public Kernel {
   }
   bool is_native() const override { return kernel_->is_native(); }
   bool is_whole() const override { return kernel_->is_whole(); }
-  bool is_by_copy_engine() const override {
-    return kernel_->is_by_copy_engine();
-  }
+  std::string_view transport() const override { return kernel_->transport(); }
   void AddTuningResults(TuningResults* results) const override {
     kernel_->AddTuningResults(results);
   }

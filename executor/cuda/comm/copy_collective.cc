@@ -86,7 +86,7 @@ class CopyCollective : public CudaKernel {
     return absl::OkStatus();
   }
 
-  bool is_by_copy_engine() const override { return true; }
+  std::string_view transport() const override { return kCopyEngine; }
   int64_t workspace_bytes() const override {
     return g_.sums ? (g_.members - 1) * g_.slot_bytes() : 0;
   }

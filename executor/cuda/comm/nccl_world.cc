@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "absl/algorithm/container.h"
+#include "executor/comm/rank_places.h"
 #include "executor/cuda/comm/abort_comms.h"
 #include "executor/cuda/comm/copy_collective.h"
 #include "executor/cuda/comm/copy_plan.h"
@@ -83,8 +85,8 @@ class NcclWorld : public Communicator {
       const CollectiveUse& use) override {
     OnGpu gpu(options_.ordinal);
     if (AsksForCopyEngine(use.use.attrs())) {
-      ASYRA_ASSIGN_OR_RETURN(bool carries, CarriesByCopyEngine(use));
-      if (carries) return PrepareCopyEngine(use);
+      ASYRA_ASSIGN_OR_RETURN(std::string obstacle, CopyEngineObstacle(use));
+      if (obstacle.empty()) return PrepareCopyEngine(use);
     }
     ASYRA_RETURN_IF_ERROR(Connect());
     ASYRA_ASSIGN_OR_RETURN(ncclComm_t comm, GroupOf(use));
@@ -94,10 +96,11 @@ class NcclWorld : public Communicator {
     return kernel;
   }
 
-  absl::StatusOr<bool> CarriesByCopyEngine(const CollectiveUse& use) override {
-    if (!CopyEnginesCanCarry(use.use.call(), use.use.mesh())) return false;
+  absl::StatusOr<std::string> CopyEngineObstacle(
+      const CollectiveUse& use) override {
     OnGpu gpu(options_.ordinal);
-    return ReachesPeers();
+    ASYRA_ASSIGN_OR_RETURN(GroupReach reach, ReachOf(use.members));
+    return asyra::CopyEngineObstacle(use.use.call(), use.use.mesh(), reach);
   }
 
   absl::StatusOr<bool> CarriesPlans() override {
@@ -144,19 +147,31 @@ class NcclWorld : public Communicator {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<GroupReach> ReachOf(const std::vector<int64_t>& members) {
+    ASYRA_RETURN_IF_ERROR(ExploreWorld());
+    GroupReach reach = *reach_;
+    reach.one_host = absl::c_all_of(members, [&](int64_t rank) {
+      return places_[rank].host == places_[members[0]].host;
+    });
+    return reach;
+  }
+
   // Asked by all ranks when the first of them asks.
-  absl::StatusOr<bool> ReachesPeers() {
-    if (reaches_peers_.has_value()) return *reaches_peers_;
+  absl::Status ExploreWorld() {
+    if (reach_.has_value()) return absl::OkStatus();
     ASYRA_RETURN_IF_ERROR(JoinOthers());
-    bool reaches = false;
-    if (teardown_ != nullptr) {
-      ASYRA_ASSIGN_OR_RETURN(reaches,
+    ASYRA_ASSIGN_OR_RETURN(places_, ExchangePlaces(control_));
+    GroupReach reach;
+    reach.one_process = teardown_ != nullptr;
+    if (reach.one_process) {
+      ASYRA_ASSIGN_OR_RETURN(reach.peer_access,
                              cuda::ReachAllPeers(control_, options_.ordinal));
     }
-    reaches_peers_ = reaches;
-    if (!reaches) return false;
-    ASYRA_ASSIGN_OR_RETURN(flags_, cuda::PeerFlags::Create());
-    return true;
+    if (ReachObstacle(reach).empty()) {
+      ASYRA_ASSIGN_OR_RETURN(flags_, cuda::PeerFlags::Create());
+    }
+    reach_ = reach;
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopyEngine(
@@ -297,7 +312,9 @@ class NcclWorld : public Communicator {
   bool aborted_ = false;
   cuda::CommAborts aborts_;
   std::shared_ptr<cuda::JointTeardown> teardown_;
-  std::optional<bool> reaches_peers_;
+  // Of all ranks together; none before a collective asks for copy engines.
+  std::optional<GroupReach> reach_;
+  std::vector<RankPlace> places_;
   std::unique_ptr<cuda::PeerFlags> flags_;  // of copy engines
 };
 

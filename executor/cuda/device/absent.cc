@@ -1,6 +1,7 @@
 // Replacements in a build without the CUDA toolkit.
 #include "executor/cuda/device/cuda_platform.h"
 #include "executor/cuda/device/device_info.h"
+#include "executor/cuda/device/gpu_system.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -20,5 +21,7 @@ absl::StatusOr<std::unique_ptr<Platform>> CreateCudaPlatform(
 }
 
 absl::StatusOr<CudaDeviceInfo> DescribeCuda() { return NoCuda(); }
+
+absl::StatusOr<GpuSystem> DescribeGpus() { return NoCuda(); }
 
 }  // namespace asyra
