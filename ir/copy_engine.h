@@ -16,9 +16,10 @@ namespace asyra {
 inline constexpr std::string_view kLibrary = "library";
 inline constexpr std::string_view kCopyEngine = "copy_engine";
 // What carries them on cpus, whatever they ask for: memory that the ranks of a
-// process share, or messages of MPI.
+// process share, messages of MPI, or of TCP.
 inline constexpr std::string_view kSharedMemory = "shared_memory";
 inline constexpr std::string_view kMpi = "mpi";
+inline constexpr std::string_view kSockets = "sockets";
 
 // Whether a collective asks for copy engines. Where they cannot carry it, the
 // library does.

@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 // "shared memory", of a word of ir/copy_engine.h.
 std::string TransportText(std::string_view transport) {
   if (transport == kMpi) return "messages of MPI";
+  if (transport == kSockets) return "sockets";
   if (transport == kCopyEngine) return "copy engines";
   if (transport == kSharedMemory) return "shared memory";
   return "the library";

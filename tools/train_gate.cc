@@ -11,7 +11,7 @@ namespace {
 
 // Data inputs of `step` in their order: a batch, and a rate.
 absl::StatusOr<std::vector<Tensor>> InputsOf(
-    const Program& step, std::shared_ptr<const TokenFiles> data, double rate,
+    const Program& step, const std::shared_ptr<const TokenFiles>& data, double rate,
     int64_t rank) {
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<TokenBatches> batches,
                          TokenBatches::Open(std::move(data), step, rank, {}));
@@ -47,7 +47,7 @@ absl::StatusOr<TrainingPrograms> WithoutSchedule(
 absl::StatusOr<GateResult> ChooseStep(const TrainSettings& settings,
                                       const TrainingPrograms& programs,
                                       const TrainingPrograms& plain,
-                                      std::shared_ptr<const TokenFiles> data,
+                                      const std::shared_ptr<const TokenFiles>& data,
                                       Device& device, Communicator& world,
                                       int64_t sharing) {
   std::vector<GateProgram> choices = {{"scheduled", &programs.step, {}},

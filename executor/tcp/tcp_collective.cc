@@ -26,6 +26,8 @@ class TcpCollective : public CpuKernel {
     me_ = std::find(members_.begin(), members_.end(), rank) - members_.begin();
   }
 
+  std::string_view transport() const override { return kSockets; }
+
   absl::Status Run(const KernelArgs& args) override {
     // All is sent before a result is written, which may be an operand.
     std::vector<std::string> own(geometries_.size());
