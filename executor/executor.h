@@ -55,7 +55,7 @@ struct ExecutorOptions {
   // value; otherwise Prepare reads it where it reads the weights.
   bool params_are_set_later = false;
   // Where params, states and weights are, shared with other executors of this
-  // rank; null: the executor has memory of its own.
+  // rank, and its arena; null: the executor has memory of its own.
   std::shared_ptr<StateSet> states;
   // Inputs and outputs by name that lie in memory of the caller, which outlives
   // the executor: steps read and write it, and nothing is copied. An output
@@ -85,7 +85,8 @@ struct MemoryUse {
   int64_t arena_bytes = 0;      // reused within a step
   int64_t resident_bytes = 0;   // weights, state and constants
   int64_t workspace_bytes = 0;  // of kernels, one for each stream
-  // Of a StateSet; executors that share it count the same bytes.
+  // Of what the program keeps in a StateSet; executors that share it count the
+  // same bytes. An arena of the set is not in it, nor in arena_bytes.
   int64_t shared_bytes = 0;
   // In use on the whole device: contexts, libraries and other processes too. 0
   // unless it was measured and the device knows it.

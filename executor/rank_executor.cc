@@ -138,7 +138,7 @@ absl::StatusOr<int64_t> RankExecutor::Enqueue(absl::Span<const Tensor> inputs) {
     queue_->CopyInput(i, inputs[i].data());
   }
   RunStep();
-  return queue_->End();
+  return EndStep();
 }
 
 absl::StatusOr<int64_t> RankExecutor::EnqueueViews(
@@ -162,7 +162,7 @@ absl::StatusOr<int64_t> RankExecutor::EnqueueViews(
     runner_->home().Record(*has_read_);
     caller_->Wait(*has_read_);
   }
-  return queue_->End();
+  return EndStep();
 }
 
 std::vector<std::string_view> RankExecutor::scalars() const {
@@ -299,6 +299,13 @@ void RankExecutor::RunStep() {
   EnqueueOutputs();
   MarkUse();
   has_outputs_ = true;
+}
+
+// Scalars are read before another executor of the set uses the arena.
+int64_t RankExecutor::EndStep() {
+  int64_t step = queue_->End();
+  MarkUse();
+  return step;
 }
 
 absl::Status RankExecutor::MakeQueue() {

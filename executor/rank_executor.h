@@ -75,6 +75,7 @@ class RankExecutor : public Executor {
   // Whether Prepare reads its data.
   bool IsFilled(const Input& input) const;
   absl::Status CheckWeights(const WeightStore* weights) const;
+  bool SharesArena() const;
   absl::Status ReserveMemory();
   absl::Status FillResident(const WeightStore* weights);
   absl::Status FillWeight(const Input& input, const WeightStore* weights);
@@ -92,6 +93,7 @@ class RankExecutor : public Executor {
   // Between them the inputs are copied. Errors end all ranks.
   absl::Status BeginStep(const absl::Status& checked);
   void RunStep();
+  int64_t EndStep();
   absl::Status MakeQueue();
   absl::Status WaitForCaller(void* stream);
   void EnqueueOutputs();

@@ -175,8 +175,15 @@ absl::Status RankExecutor::CheckWeights(const WeightStore* weights) const {
   return absl::OkStatus();
 }
 
+bool RankExecutor::SharesArena() const {
+  return options_.states != nullptr &&
+         options_.states->arena_bytes() >= plan_.arena_bytes &&
+         plan_.arena_bytes > 0;
+}
+
 absl::Status RankExecutor::ReserveMemory() {
-  memory_use_.arena_bytes = plan_.arena_bytes;
+  bool shares = SharesArena();
+  memory_use_.arena_bytes = shares ? 0 : plan_.arena_bytes;
   memory_use_.resident_bytes = plan_.resident_bytes;
   memory_use_.workspace_bytes = runner_->workspace_bytes();
   const std::pair<const char*, int64_t> parts[] = {
@@ -191,7 +198,8 @@ absl::Status RankExecutor::ReserveMemory() {
   auto data = [this](size_t i) {
     return static_cast<std::byte*>(memory_[i]->data());
   };
-  return runner_->Bind(data(0), data(1), data(2), outside_);
+  std::byte* arena = shares ? options_.states->arena() : data(0);
+  return runner_->Bind(arena, data(1), data(2), outside_);
 }
 
 absl::Status RankExecutor::FillResident(const WeightStore* weights) {

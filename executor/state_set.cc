@@ -20,7 +20,7 @@ StateSet::~StateSet() {
 }
 
 int64_t StateSet::bytes() const {
-  int64_t bytes = 0;
+  int64_t bytes = arena_bytes();
   for (const auto& memory : memory_) bytes += memory->bytes();
   return bytes;
 }
@@ -74,6 +74,26 @@ absl::Status StateSet::Write(std::string_view name, DType dtype,
   ASYRA_RETURN_IF_ERROR(stream_->Synchronize());
   state->is_set = true;
   return failure_.status();
+}
+
+absl::Status StateSet::Clear(absl::Span<const std::string> names) {
+  stream_->Wait(*last_use_);
+  for (const std::string& name : names) {
+    ASYRA_ASSIGN_OR_RETURN(State * state, FindOrList(name));
+    device_.Fill(state->data, 0, LocalBytes(state->type, mesh_), *stream_);
+    state->is_set = true;
+  }
+  stream_->Record(*last_use_);
+  return failure_.status();
+}
+
+absl::Status StateSet::ReserveArena(int64_t bytes) {
+  if (arena_ != nullptr) return Invalid("ReserveArena is called twice");
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> memory =
+      device_.Allocate(bytes);
+  if (!memory.ok()) return Annotate(memory.status(), "the arena");
+  arena_ = *std::move(memory);
+  return Fill(*arena_);
 }
 
 absl::Status StateSet::CheckMesh(const Program& program) {

@@ -9,6 +9,9 @@
 // the others read and write the same bytes, and nothing is copied. A value that
 // has been set is left alone by later executors: they need no data for it.
 //
+// Besides it may have an arena, which executors use in turn for what they
+// compute within a step.
+//
 // Executors of a set take their steps in the order in which they were started.
 // One thread at a time uses the set and its executors. The device outlives it.
 #pragma once
@@ -20,6 +23,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "executor/device.h"
 #include "executor/device_view.h"
 #include "ir/program.h"
@@ -45,7 +49,7 @@ class StateSet {
   Device& device() const { return device_; }
   // Of all programs that joined.
   const Mesh& mesh() const { return mesh_; }
-  // Bytes that are reserved.
+  // Bytes that are reserved, with the arena.
   int64_t bytes() const;
 
   const std::map<std::string, State, std::less<>>& states() const {
@@ -64,6 +68,17 @@ class StateSet {
   // The same from memory of the device, which stays valid until it returns.
   absl::Status Set(std::string_view name, const DeviceView& local);
 
+  // Zeros for all steps that start from here on; does not wait. Error: no such
+  // name.
+  absl::Status Clear(absl::Span<const std::string> names);
+
+  // Memory for the values of a step: executors that are prepared from here on
+  // use it one after the other if it has the bytes that they need, instead of
+  // memory of their own. Outputs of a step, but those that replace states, are
+  // then valid until another executor of the set begins one. Errors: memory; it
+  // is called twice.
+  absl::Status ReserveArena(int64_t bytes);
+
   // For executors -----------------------------------------------------------
 
   // Reserves memory for what the program keeps and the set does not have yet,
@@ -71,6 +86,14 @@ class StateSet {
   // an earlier program has, naming both; memory.
   absl::Status Join(const Program& program);
   void MarkSet(std::string_view name);
+  // Of the arena; null and 0 if there is none.
+  std::byte* arena() const {
+    return arena_ == nullptr ? nullptr
+                             : static_cast<std::byte*>(arena_->data());
+  }
+  int64_t arena_bytes() const {
+    return arena_ == nullptr ? 0 : arena_->bytes();
+  }
   // After all that was enqueued by executors of the set; each step waits for it
   // and records it.
   Event& last_use() { return *last_use_; }
@@ -91,6 +114,7 @@ class StateSet {
   std::string first_program_;  // whose mesh it is
   std::map<std::string, State, std::less<>> states_;
   std::vector<std::unique_ptr<DeviceMemory>> memory_;
+  std::unique_ptr<DeviceMemory> arena_;
 };
 
 }  // namespace asyra

@@ -52,7 +52,27 @@ class RankTrainer : public Trainer {
     if (tokens.ok()) {
       tokens_per_batch_ = step.type((*tokens)->value).num_elements();
     }
-    return absl::OkStatus();
+    return CheckAccumulate();
+  }
+
+  absl::Status CheckAccumulate() {
+    for (const Input& input : programs_.step.inputs) {
+      const std::string& name = programs_.step.value_name(input.value);
+      if (IsAccumulated(name)) sums_.push_back(name);
+    }
+    if (!programs_.accumulate.has_value()) return absl::OkStatus();
+    const Program& other = *programs_.accumulate;
+    std::vector<Executor::NamedInput> own = inputs(), its = InputsOf(other);
+    bool same = absl::c_equal(own, its, [](const auto& a, const auto& b) {
+      return a.name == b.name && a.local == b.local;
+    });
+    if (!same) {
+      return Invalid("@{} and @{} take different batches", other.name,
+                     programs_.step.name);
+    }
+    if (!sums_.empty()) return absl::OkStatus();
+    return Invalid("@{} has no state for what @{} adds up", programs_.step.name,
+                   other.name);
   }
 
   const TrainingPrograms& programs() const override { return programs_; }
@@ -73,14 +93,17 @@ class RankTrainer : public Trainer {
     return InputsOf(programs_.evaluate);
   }
   int64_t tokens_per_batch() const override { return tokens_per_batch_; }
+  int64_t batches_per_step() const override { return programs_.info.batches; }
 
   absl::Status Accumulate(absl::Span<const Tensor> batch) override {
     if (accumulate_ == nullptr) {
       return Invalid("the folder has no program accumulate");
     }
     ASYRA_RETURN_IF_ERROR(Usable());
+    ASYRA_RETURN_IF_ERROR(BeginBatch());
+    ASYRA_RETURN_IF_ERROR(Failed(accumulate_->Enqueue(batch).status()));
     ++accumulated_;
-    return Failed(accumulate_->Enqueue(batch).status());
+    return absl::OkStatus();
   }
 
   absl::Status Step(absl::Span<const Tensor> batch,
@@ -88,7 +111,7 @@ class RankTrainer : public Trainer {
     ASYRA_RETURN_IF_ERROR(Usable());
     ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> inputs,
                            WithRate(batch, options.rate));
-    if (in_flight_.empty() && accumulated_ == 0) last_end_ = Clock::now();
+    ASYRA_RETURN_IF_ERROR(BeginBatch());
     absl::StatusOr<int64_t> number = step_executor_->Enqueue(inputs);
     ASYRA_RETURN_IF_ERROR(Failed(number.status()));
     ++step_;
@@ -243,6 +266,8 @@ class RankTrainer : public Trainer {
         newest.empty() ? SetFirstValues(programs_, options_.random_weights,
                                         options_.seed, world_, *states_)
                        : Read(newest));
+    // Not before: first values need memory of their own.
+    ASYRA_RETURN_IF_ERROR(states_->ReserveArena(arena_bytes_));
     ASYRA_ASSIGN_OR_RETURN(step_executor_,
                            Load(programs_.step, options_.profile));
     if (programs_.accumulate.has_value()) {
@@ -257,6 +282,7 @@ class RankTrainer : public Trainer {
   absl::Status CheckMemory() {
     ASYRA_ASSIGN_OR_RETURN(TrainingMemory needs,
                            PlanTrainingMemory(programs_, options_.evaluates));
+    arena_bytes_ = needs.arena();
     int64_t left = device_->BytesLeft();
     if (needs.total() <= left / options_.sharing) return absl::OkStatus();
     return absl::ResourceExhaustedError(fmt::format(
@@ -291,6 +317,7 @@ class RankTrainer : public Trainer {
     }
     const CheckpointInfo& info = checkpoint.info();
     step_ = info.step;
+    accumulated_ = 0;
     data_position_ = 0;
     auto position = info.extra.find(kDataPosition);
     if (position != info.extra.end()) {
@@ -304,6 +331,13 @@ class RankTrainer : public Trainer {
     ASYRA_RETURN_IF_ERROR(failed_);
     if (step_executor_ == nullptr) return Invalid("Prepare was not called");
     return absl::OkStatus();
+  }
+
+  // The first batch of a step finds the sums of the step before.
+  absl::Status BeginBatch() {
+    if (accumulated_ > 0) return absl::OkStatus();
+    if (in_flight_.empty()) last_end_ = Clock::now();
+    return sums_.empty() ? absl::OkStatus() : Failed(states_->Clear(sums_));
   }
 
   // An error of an executor is final.
@@ -410,7 +444,9 @@ class RankTrainer : public Trainer {
   std::optional<TrainMetrics> last_;
   Clock::time_point last_end_;
   int64_t step_ = 0, skipped_ = 0, data_position_ = 0;
-  int64_t accumulated_ = 0;  // batches since the last step
+  int64_t accumulated_ = 0;        // batches since the last step
+  std::vector<std::string> sums_;  // states that are cleared before a step
+  int64_t arena_bytes_ = 0;
 };
 
 // A checkpoint of the params alone, in one file, which is moved to where it is

@@ -24,6 +24,7 @@
 // later its loss is known. Used by one thread.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -80,9 +81,13 @@ struct TrainMetrics {
 // come in addition.
 struct TrainingMemory {
   int64_t params = 0, states = 0, weights = 0;
-  int64_t step = 0, accumulate = 0, evaluate = 0;  // their arenas
+  int64_t sums = 0;  // of gradients, over the batches of a step
+  // Values of a step; the programs run in turn, in the same memory.
+  int64_t step = 0, accumulate = 0, evaluate = 0;
+  int64_t constants = 0;  // and inputs, of all programs
+  int64_t arena() const { return std::max({step, accumulate, evaluate}); }
   int64_t total() const {
-    return params + states + weights + step + accumulate + evaluate;
+    return params + states + weights + sums + arena() + constants;
   }
 };
 // Errors: programs whose memory cannot be planned.
@@ -112,15 +117,18 @@ class Trainer {
                                const TrainerOptions& options = {}) = 0;
 
   // What a batch has: the data inputs of the step but the rate, this rank's
-  // parts, in the order in which Step takes them.
+  // parts, in the order in which Step and Accumulate take them.
   virtual std::vector<Executor::NamedInput> inputs() const = 0;
   // The same of what evaluates, which may be sharded in another way.
   virtual std::vector<Executor::NamedInput> evaluate_inputs() const = 0;
   // Of one batch, all ranks together.
   virtual int64_t tokens_per_batch() const = 0;
+  // That the folder was compiled for: as many less one Accumulate, then Step. A
+  // folder with a program that accumulates takes any other number as well.
+  virtual int64_t batches_per_step() const = 0;
 
-  // Adds the gradients of a batch to those of the next Step. Error: the folder
-  // has no program for it.
+  // Adds the gradients of a batch to those of the next Step. The batch is
+  // copied. Errors: the folder has no program for it; those of Step.
   virtual absl::Status Accumulate(absl::Span<const Tensor> batch) = 0;
   // One update, with the gradients of this batch and of those accumulated
   // before. The batch is copied. Waits for the step before.

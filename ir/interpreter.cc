@@ -45,7 +45,7 @@ class Machine {
     }
     std::vector<Tensor> outputs;
     for (const Output& output : program_.outputs) {
-      ASYRA_ASSIGN_OR_RETURN(Tensor whole, Collect(output.value));
+      ASYRA_ASSIGN_OR_RETURN(Tensor whole, Collect(output));
       outputs.push_back(std::move(whole));
     }
     return outputs;
@@ -82,6 +82,12 @@ class Machine {
   absl::Status LoadShards(const Input& input, const Tensor& whole) {
     const Type& type = program_.type(input.value);
     std::vector<Tensor>& shards = shards_[input.value];
+    if (!type.partial.empty()) {
+      for (int64_t device = 0; device < devices_; ++device) {
+        shards.push_back(Shard(whole, type, program_.mesh, device));
+      }
+      return absl::OkStatus();
+    }
     if (type.shape() == whole.shape() &&
         type.Local(program_.mesh).shape() == whole.shape()) {
       shards.assign(devices_, whole);
@@ -175,13 +181,16 @@ class Machine {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Tensor> Collect(ValueId value) {
+  absl::StatusOr<Tensor> Collect(const Output& output) {
+    ValueId value = output.value;
     const Type& type = program_.type(value);
-    if (!type.partial.empty() || type.future) {
+    bool partial = !type.partial.empty();
+    if ((partial && output.alias == kNoValue) || type.future) {
       return Invalid("output %{} is {}", program_.value_name(value),
                      ToString(type, program_.mesh));
     }
     Tensor whole = Unshard(shards_[value], type, program_.mesh);
+    if (partial) return whole;
     for (int64_t device = 0; device < devices_; ++device) {
       if (!SameBytes(Shard(whole, type, program_.mesh, device),
                      shards_[value][device])) {

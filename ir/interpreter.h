@@ -18,7 +18,7 @@ namespace asyra {
 // out (an empty tensor of dtype f32 and shape [0]) where the program's
 // weight store has it. Returns the global tensor of each output. A replicated
 // output whose copies differ between devices is an error, and so is a partial
-// one.
+// one that replaces no state; the parts of such a state are added up.
 absl::StatusOr<std::vector<Tensor>> Interpret(const Program& program,
                                               absl::Span<const Tensor> inputs);
 

@@ -292,11 +292,42 @@ Tensor Shard(const Tensor& whole, const Type& type, const Mesh& mesh,
     int64_t size = type.dims[d].size / mesh.size(type.dims[d].axes);
     shard = shard.Slice(d, ShardStart(type.dims[d], mesh, device), size);
   }
-  return shard;
+  if (mesh.GroupIndex(device, type.partial) == 0) return shard;
+  return Tensor(shard.dtype(), shard.shape());
 }
+
+namespace {
+
+// The shards of a type that is not partial, from those of one that is: the
+// sums of each group, on all its members.
+std::vector<Tensor> SumPartial(absl::Span<const Tensor> shards,
+                               const AxisList& axes, const Mesh& mesh) {
+  std::vector<Tensor> sums(shards.size());
+  for (int64_t device = 0; device < static_cast<int64_t>(shards.size());
+       ++device) {
+    if (mesh.GroupIndex(device, axes) != 0) continue;
+    std::vector<double> sum(shards[device].num_elements(), 0.0);
+    std::vector<int64_t> group = mesh.Group(device, axes);
+    for (int64_t member : group) {
+      std::vector<double> part = shards[member].ToDoubles();
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
+    }
+    Tensor whole(shards[device].dtype(), shards[device].shape());
+    whole.SetAll(sum);
+    for (int64_t member : group) sums[member] = whole;
+  }
+  return sums;
+}
+
+}  // namespace
 
 Tensor Unshard(absl::Span<const Tensor> shards, const Type& type,
                const Mesh& mesh) {
+  if (!type.partial.empty()) {
+    Type summed = type;
+    summed.partial.clear();
+    return Unshard(SumPartial(shards, type.partial, mesh), summed, mesh);
+  }
   Tensor whole(type.dtype, type.shape());
   std::byte* out = whole.mutable_data();
   int64_t element = SizeOf(type.dtype);

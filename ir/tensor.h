@@ -86,11 +86,14 @@ class Tensor {
 // Equal dtype, shape and bytes.
 bool SameBytes(const Tensor& a, const Tensor& b);
 
-// The part of global tensor `whole` that `device` holds under `type`.
+// The part of global tensor `whole` that `device` holds under `type`. Of a
+// partial type the first device of a group has all of the sum, the others
+// zeros.
 Tensor Shard(const Tensor& whole, const Type& type, const Mesh& mesh,
              int64_t device);
 // The global tensor from each device's shard (one per device of the mesh).
-// Replicated parts are taken from the first device that has them.
+// Replicated parts are taken from the first device that has them, partial ones
+// are added up.
 Tensor Unshard(absl::Span<const Tensor> shards, const Type& type,
                const Mesh& mesh);
 

@@ -2,6 +2,8 @@
 // executors that run them agree on these.
 #pragma once
 
+#include <string_view>
+
 namespace asyra {
 
 // Of a step, and of what evaluates.
@@ -15,6 +17,14 @@ inline constexpr char kLossCount[] = "loss_count";  // output: terms of the loss
 // State, where losses are scaled: the binary logarithm of the scale over the
 // first one.
 inline constexpr char kLossScaleLog2[] = "loss_scale_log2";
+
+// States of a step of several batches: a sum over those before, of the value
+// that is called as they are but for this. They are zeros between two steps,
+// and no part of a checkpoint.
+inline constexpr std::string_view kAccumulated = ".accumulated";
+inline bool IsAccumulated(std::string_view state) {
+  return state.ends_with(kAccumulated);
+}
 
 // Of the program of first values: data, any number.
 inline constexpr char kSeed[] = "seed";

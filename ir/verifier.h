@@ -12,8 +12,8 @@ namespace asyra {
 // and types are what the op's definition infers; inputs, outputs and aliases
 // are consistent.
 // global: no axes, no partial, no collective, no start, no stream.
-// local: each op's operands and results satisfy its axis rule; no output is
-//   partial.
+// local: each op's operands and results satisfy its axis rule; no input and no
+//   output is partial but states and what replaces them.
 // scheduled: every op has a stream; every `start` is a collective and each of
 //   its futures has exactly one `wait`; no other op reads one; a value crosses
 //   streams only through start/wait, `after`, or what these already order, so

@@ -98,12 +98,15 @@ absl::Status VerifyResults(const Program& program, const Op& op) {
   return absl::OkStatus();
 }
 
-absl::Status VerifyInput(const Program& program, ValueId value) {
+// A state may be partial: each device keeps its own part of a sum.
+absl::Status VerifyInput(const Program& program, const Input& input) {
+  ValueId value = input.value;
   const Type& type = program.type(value);
   std::string place = "input %" + program.value_name(value);
   absl::Status status = WellFormed(type, program.mesh);
   if (!status.ok()) return Annotate(status, place);
-  if (type.future || !type.partial.empty()) {
+  bool partial = !type.partial.empty() && input.role != InputRole::kState;
+  if (type.future || partial) {
     return Invalid("{} is {}, it has no value of its own", place,
                    ToString(type, program.mesh));
   }
@@ -123,7 +126,8 @@ absl::Status VerifyOutput(const Program& program, const Output& output) {
                    program.value_name(output.alias),
                    ToString(program.type(output.alias), program.mesh));
   }
-  if (!type.future && type.partial.empty()) return absl::OkStatus();
+  bool partial = !type.partial.empty() && output.alias == kNoValue;
+  if (!type.future && !partial) return absl::OkStatus();
   return Invalid("output %{} is {}, it must be {}",
                  program.value_name(output.value), ToString(type, program.mesh),
                  type.future ? "waited for" : "whole: no axis partial");
@@ -133,7 +137,7 @@ absl::Status VerifyOutput(const Program& program, const Output& output) {
 
 absl::Status VerifyTypes(const Program& program) {
   for (const Input& input : program.inputs) {
-    ASYRA_RETURN_IF_ERROR(VerifyInput(program, input.value));
+    ASYRA_RETURN_IF_ERROR(VerifyInput(program, input));
   }
   AlikeOps alike(program);
   for (int i = 0; i < static_cast<int>(program.ops.size()); ++i) {

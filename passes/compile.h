@@ -74,6 +74,9 @@ struct CompileResult {
   std::optional<ScheduleResult> schedule;  // where the default pipeline ran
   // What backward computes again instead of keeping it; none: nothing.
   std::optional<RecomputeReport> recompute;
+  // Of the sharding that was taken: --tp-strategy, and the level of ZeRO.
+  std::string tp_strategy;
+  int zero = 0;
   // SearchNoise of the schedule and of the others that were tried; 0 if none
   // was searched.
   double noise = 0;

@@ -36,6 +36,8 @@ struct PassContext {
   OpSources op_sources;
   // Left by plan_sharding for partition.
   std::shared_ptr<const ShardingPlan> plan;
+  // Of a training step, the level of ZeRO that plan_sharding took.
+  int zero = 0;
   std::vector<std::string> remarks;
   // Called at the beginning of phases that may take long; may be empty.
   std::function<void(const std::string&)> progress;

@@ -35,9 +35,11 @@
 #include "passes/shard/plan_sharding.h"
 #include "passes/shard/propagate_sharding.h"
 #include "passes/shard/split_loss.h"
+#include "passes/train/accumulate_gradients.h"
 #include "passes/train/attach_loss.h"
 #include "passes/train/attach_updates.h"
 #include "passes/train/average_loss.h"
+#include "passes/train/defer_reductions.h"
 #include "passes/train/differentiate.h"
 #include "passes/train/mark_params.h"
 #include "simulator/library_memory.h"
@@ -70,6 +72,7 @@ absl::StatusOr<bool> PlanShardingPass(Program& program,
   }
   ASYRA_ASSIGN_OR_RETURN(ShardingPlan plan,
                          PlanSharding(program, plan_options, context));
+  context.zero = plan.zero;
   context.plan = std::make_shared<const ShardingPlan>(std::move(plan));
   return true;
 }
@@ -220,6 +223,13 @@ const std::vector<PassRecord>& Records() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kGlobal,
        .fn = Differentiate},
+      {.name = "accumulate_gradients",
+       .summary = "adds loss and gradients to those of the batches before",
+       .from_stage = Stage::kGlobal,
+       .to_stage = Stage::kGlobal,
+       .options = {{"last", AttrKind::kBool,
+                    "of the last batch, whose updates read the sums", false}},
+       .fn = AccumulateGradients},
       {.name = "average_loss",
        .summary = "makes the outputs the mean loss and how many terms it has",
        .from_stage = Stage::kGlobal,
@@ -269,6 +279,13 @@ const std::vector<PassRecord>& Records() {
        .from_stage = Stage::kGlobal,
        .to_stage = Stage::kLocal,
        .fn = PartitionPass},
+      {.name = "defer_reductions",
+       .summary =
+           "sums gradients over batches before devices, so that only the "
+           "last batch exchanges them",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .fn = DeferReductions},
       {.name = "decompose_reduce_scatter",
        .summary =
            "splits each reduce_scatter into an all_to_all and a reduction",

@@ -1,6 +1,15 @@
 #include "passes/pipeline.h"
 
 namespace asyra {
+namespace {
+
+// Whether it adds gradients to those of other batches.
+bool Accumulates(const TrainOptions& options) {
+  return options.what == TrainOptions::What::kAccumulate ||
+         (options.what == TrainOptions::What::kStep && options.accumulate > 1);
+}
+
+}  // namespace
 
 // Each raise needs what the one before it has cleaned up: norms leave casts
 // dead, activations become operands of rotary's multiplications, and attention
@@ -45,8 +54,13 @@ Pipeline TrainPasses(const TrainOptions& options) {
   if (options.what == What::kEvaluate) {
     passes.push_back(MakePass("average_loss"));
   }
-  if (options.what == What::kStep || options.what == What::kGradients) {
+  if (options.what == What::kStep || options.what == What::kGradients ||
+      options.what == What::kAccumulate) {
     passes.push_back(MakePass("differentiate"));
+  }
+  if (Accumulates(options)) {
+    passes.push_back(MakePass("accumulate_gradients",
+                              {{"last", options.what == What::kStep}}));
   }
   if (options.what == What::kStep) {
     passes.push_back(
@@ -86,6 +100,9 @@ Pipeline ShardPasses(const ShardingOptions& options,
   }
   passes.push_back(MakePass("plan_sharding", plan));
   passes.push_back(MakePass("partition"));
+  if (train.has_value() && Accumulates(*train)) {
+    passes.push_back(MakePass("defer_reductions"));
+  }
   return passes;
 }
 

@@ -18,10 +18,11 @@ Pipeline RaisePasses(int64_t expert_capacity_percent = 0,
 // What becomes of a model that is trained.
 struct TrainOptions {
   enum class What {
-    kStep,       // loss, gradients and updates
-    kGradients,  // loss and gradients, as outputs
-    kEvaluate,   // loss
-    kForward,    // the model's own outputs, of the params
+    kStep,        // loss, gradients and updates
+    kAccumulate,  // loss and gradients, added to those of other batches
+    kGradients,   // loss and gradients, as outputs
+    kEvaluate,    // loss
+    kForward,     // the model's own outputs, of the params
   };
   What what = What::kStep;
   std::string output;       // attach_loss
@@ -31,6 +32,8 @@ struct TrainOptions {
   std::string optimizer = "adamw", decay_of = "matrices";
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0;
   double decay = 0.1, clip = 1;
+  // Batches of a step: with more than one, kStep is the last of them.
+  int64_t accumulate = 1;
   std::string zero = "auto";  // plan_sharding
   // What backward computes again: "auto", so that the step fits; "none"; "all";
   // or the option of recompute.

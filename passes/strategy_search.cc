@@ -293,6 +293,8 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
   if (better) {
     best_ = strategy.name;
     best_tp_strategy_ = strategy.tp_strategy;
+    result_->tp_strategy = strategy.tp_strategy;
+    result_->zero = scheduled->context.zero;
     result_->recompute = std::move(scheduled->recompute);
     remarks_ = std::move(scheduled->context.remarks);
   }

@@ -99,17 +99,34 @@ absl::Status CheckOutput(const std::string& path) {
   return Invalid("-o {}: a program's file should end in .asyra", path);
 }
 
-// A training step, with the programs beside it in -o.
-absl::StatusOr<CompiledModel> CompileStep(const Flags& flags) {
+// A training step, with the programs beside it in -o. `batches` is set where it
+// has several.
+absl::StatusOr<CompiledModel> CompileStep(
+    const Flags& flags, std::optional<BatchesReport>* batches) {
   ASYRA_RETURN_IF_ERROR(CheckTarget(flags.compile));
   ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadRaised(flags.compile));
   AddRotaryTables(RotaryBase(flags.compile.model), &model.raised.program);
-  if (flags.output.empty()) return Compile(flags.compile, model);
+  int64_t count = flags.compile.train->accumulate;
+  auto report = [&](const CompiledModel& accumulate,
+                    const CompiledModel& step) {
+    *batches = ReportBatches(accumulate, step, count);
+  };
+  if (flags.output.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(CompiledModel step, Compile(flags.compile, model));
+    if (count == 1 || step.program.stage != Stage::kAllocated) return step;
+    ASYRA_ASSIGN_OR_RETURN(CompiledModel accumulate,
+                           CompileAccumulate(flags.compile, model, step));
+    report(accumulate, step);
+    return step;
+  }
   ASYRA_ASSIGN_OR_RETURN(Training training,
                          CompileTraining(flags.compile, model));
   ASYRA_ASSIGN_OR_RETURN(TrainingPrograms programs,
                          ProgramsOf(training, flags.compile));
   ASYRA_RETURN_IF_ERROR(WriteTrainingFolder(programs, flags.output));
+  if (training.accumulate.has_value()) {
+    report(*training.accumulate, training.step);
+  }
   return std::move(training.step);
 }
 
@@ -125,9 +142,10 @@ absl::StatusOr<CompiledModel> CompileModel(const Flags& flags) {
 absl::Status Run(const Flags& given) {
   Flags flags = given;
   if (flags.train) flags.compile.train = flags.train_options;
-  ASYRA_ASSIGN_OR_RETURN(CompiledModel result, flags.train
-                                                   ? CompileStep(flags)
-                                                   : CompileModel(flags));
+  std::optional<BatchesReport> batches;
+  ASYRA_ASSIGN_OR_RETURN(
+      CompiledModel result,
+      flags.train ? CompileStep(flags, &batches) : CompileModel(flags));
   std::optional<Steps> steps;
   if (result.simulated.has_value()) steps = StepsOf(flags.compile, result);
   ASYRA_RETURN_IF_ERROR(WriteSimulated(flags, result, steps));
@@ -137,7 +155,8 @@ absl::Status Run(const Flags& given) {
   }
   ReportOptions options{.advice = AdviseMesh(flags.compile, result),
                         .verbose = flags.verbose,
-                        .plan = flags.print_plan};
+                        .plan = flags.print_plan,
+                        .batches = std::move(batches)};
   if (flags.ablation) {
     ASYRA_ASSIGN_OR_RETURN(options.ablation, AblationOf(flags, result));
   }

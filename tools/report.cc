@@ -268,6 +268,7 @@ std::string TextReport(const CompileFlags& options, const CompiledModel& result,
   if (steps.has_value()) {
     text += PhasesText(result.program, steps->after);
     text += RecomputeText(result.recompute);
+    if (report.batches.has_value()) text += BatchesText(*report.batches);
     text += ScheduleText(result, *steps, verbose);
   }
   text += NotesText(NotesOf(options, result, report), verbose);
@@ -310,6 +311,9 @@ std::string JsonReport(const CompileFlags& options, const CompiledModel& result,
     if (options.train.has_value()) {
       json["phases"] = PhasesJson(result.program, steps->after);
       json["recompute"] = RecomputeJson(result.recompute);
+      if (report.batches.has_value()) {
+        json["accumulate"] = BatchesJson(*report.batches);
+      }
     }
     AddScheduleJson(result, *steps, &json);
   }

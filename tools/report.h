@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/batches_report.h"
 #include "tools/compile.h"
 #include "tools/mesh_advice.h"
 #include "tools/schedule_report.h"
@@ -18,7 +19,8 @@ struct ReportOptions {
   // nothing.
   bool verbose = false;
   bool plan = false;  // with the plan of plan_report.h; needs `partitioned`
-  std::vector<AblationRow> ablation;  // empty: none was asked for
+  std::optional<BatchesReport> batches;  // of a step of several
+  std::vector<AblationRow> ablation;     // empty: none was asked for
 };
 
 // `steps` are set if the result was simulated.

@@ -3,6 +3,11 @@
 #include "CLI/CLI.hpp"
 
 namespace asyra {
+namespace {
+
+constexpr int64_t kMostBatches = 1 << 20;
+
+}  // namespace
 
 void AddTrainFlags(CLI::App& app, TrainOptions* options) {
   const std::string group = "Training";
@@ -22,6 +27,10 @@ void AddTrainFlags(CLI::App& app, TrainOptions* options) {
       "what decays: matrices, or REGEX of names of weights");
   add("--clip", &options->clip,
       "largest norm of all gradients together; 0: any");
+  add("--accumulate", &options->accumulate,
+      "batches whose gradients make one update: all but the last are added up "
+      "by a program of their own")
+      ->check(CLI::Range(int64_t{1}, kMostBatches));
   add("--zero", &options->zero,
       "what dp and sp cut beside activations: 0 nothing, 1 the optimizer's "
       "states, 2 gradients too, 3 parameters too; auto: the fastest by "

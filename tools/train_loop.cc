@@ -159,6 +159,10 @@ class RankLoop {
         stopped_ = true;
         return absl::OkStatus();
       }
+      for (int64_t i = 1; i < trainer_->batches_per_step(); ++i) {
+        ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, batches_->Next());
+        ASYRA_RETURN_IF_ERROR(trainer_->Accumulate(batch));
+      }
       ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, batches_->Next());
       ASYRA_RETURN_IF_ERROR(
           trainer_->Step(batch, {.rate = RateAt(flags_, trainer_->step())}));
@@ -253,9 +257,13 @@ class RankLoop {
 
 void Describe(const TrainSettings& flags, const TrainingPrograms& programs,
               const Data& data) {
-  fmt::print("{} on {}: {} {} of {} tokens a step, {} {} of data\n",
-             flags.compile.model, ToString(programs.step.mesh), data.shape[0],
-             data.shape[0] == 1 ? "row" : "rows", data.shape[1],
+  int64_t rows = data.shape[0] * programs.info.batches;
+  fmt::print("{} on {}: {} {} of {} tokens a step{}, {} {} of data\n",
+             flags.compile.model, ToString(programs.step.mesh), rows,
+             rows == 1 ? "row" : "rows", data.shape[1],
+             programs.info.batches == 1
+                 ? ""
+                 : fmt::format(", in {} batches", programs.info.batches),
              data.train->size(), data.train->is_bytes() ? "bytes" : "tokens");
   std::fflush(stdout);
 }
@@ -273,9 +281,10 @@ absl::Status DryRun(const TrainingPrograms& programs, const Data& data) {
   fmt::print(
       "predicted on {}: {:.1f} ms a step, {:.0f} tokens/s, MFU {:.1f} %\n",
       info.machine, info.predicted_us / 1e3,
-      1e6 * static_cast<double>(data.shape[0] * data.shape[1]) /
+      1e6 * static_cast<double>(info.batches * data.shape[0] * data.shape[1]) /
           info.predicted_us,
-      100 * info.peak_us / info.predicted_us);
+      100 * static_cast<double>(info.batches) * info.peak_us /
+          info.predicted_us);
   return absl::OkStatus();
 }
 

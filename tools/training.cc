@@ -9,7 +9,9 @@
 #include "ir/weight_store.h"
 #include "passes/train/init_program.h"
 #include "passes/train/parameters.h"
+#include "simulator/library_memory.h"
 #include "simulator/machine.h"
+#include "tools/batches_report.h"
 #include "tools/train_report.h"
 
 namespace asyra {
@@ -53,8 +55,17 @@ std::string PinsLike(const Program& step, const Program& other) {
   return absl::StrJoin(pins, ";");
 }
 
+// Nothing is printed or written of a program beside the step.
+CompileFlags Quiet(CompileFlags flags) {
+  flags.print_after.clear();
+  flags.dump_dir.clear();
+  flags.print_changed = flags.simulate_each = false;
+  return flags;
+}
+
 // As fast as it is, for a program that runs seldom: nothing is searched.
-CompileFlags Plain(CompileFlags flags, const Program& step) {
+CompileFlags Plain(const CompileFlags& given, const Program& step) {
+  CompileFlags flags = Quiet(given);
   flags.dp = flags.tp = flags.sp = flags.ep = 1;
   flags.mesh.reset();
   if (step.mesh.num_axes() > 0) flags.mesh = MeshText(step.mesh);
@@ -64,9 +75,6 @@ CompileFlags Plain(CompileFlags flags, const Program& step) {
   flags.reduce_scatter = "fused";
   flags.tp_strategy = "sequence";
   flags.passes.clear();
-  flags.print_after.clear();
-  flags.dump_dir.clear();
-  flags.print_changed = flags.simulate_each = false;
   return flags;
 }
 
@@ -74,7 +82,7 @@ CompileFlags Plain(CompileFlags flags, const Program& step) {
 // one reads what the other has written; here they have names.
 absl::Status CheckAgree(const Program& step, const Program& other) {
   for (const Input& input : other.inputs) {
-    if (input.role != InputRole::kParam) continue;
+    if (!IsUpdated(input)) continue;
     const std::string& name = other.value_name(input.value);
     ValueId value = step.FindValue(name);
     if (value == kNoValue || step.type(value) == other.type(input.value)) {
@@ -136,7 +144,53 @@ absl::StatusOr<Program> CompileInit(const CompileFlags& flags,
   return std::move(compiled.program);
 }
 
+// Of states of `step` that are no inputs of `other`, on a device.
+int64_t BytesOfOthers(const Program& step, const Program& other) {
+  int64_t bytes = 0;
+  for (const Input& input : step.inputs) {
+    if (input.role == InputRole::kData ||
+        other.FindValue(step.value_name(input.value)) != kNoValue) {
+      continue;
+    }
+    bytes += LocalBytes(step.type(input.value), step.mesh);
+  }
+  return bytes;
+}
+
+// The program before it is sharded: which inputs it has.
+absl::StatusOr<Program> GlobalAccumulate(const CompileFlags& flags,
+                                         const RaisedModel& model) {
+  Program program = model.raised.program;
+  PassContext context;
+  ASYRA_RETURN_IF_ERROR(RunPasses(program, TrainPasses(*flags.train), context));
+  return program;
+}
+
 }  // namespace
+
+absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
+                                                const RaisedModel& model,
+                                                const CompiledModel& step) {
+  CompileFlags own = Quiet(flags);
+  own.train->what = TrainOptions::What::kAccumulate;
+  own.train->zero = std::to_string(step.zero);
+  own.tp_strategy = step.tp_strategy;
+  if (step.program.mesh.num_axes() > 0) own.mesh = MeshText(step.program.mesh);
+  ASYRA_ASSIGN_OR_RETURN(Machine machine,
+                         LoadMachine(flags.machine, MachineEdits(flags)));
+  int64_t capacity = CapacityBytes(flags.capacity_gib, machine);
+  if (capacity > 0) {
+    ASYRA_ASSIGN_OR_RETURN(Program global, GlobalAccumulate(own, model));
+    capacity -= BytesOfOthers(step.program, global);
+    own.capacity_gib =
+        std::max<double>(1, static_cast<double>(capacity)) / (1 << 30);
+  }
+  absl::StatusOr<CompiledModel> compiled = Compile(own, model);
+  if (!compiled.ok()) return Annotate(compiled.status(), "accumulate");
+  ASYRA_RETURN_IF_ERROR(CheckAgree(step.program, compiled->program));
+  compiled->program.name = "accumulate";
+  return compiled;
+}
 
 absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
                                       const RaisedModel& model,
@@ -158,6 +212,10 @@ absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
   ASYRA_ASSIGN_OR_RETURN(training.step, Compile(step_flags, model));
   const Program& step = training.step.program;
   if (step.stage != Stage::kAllocated) return training;  // with --passes
+  if (flags.train->accumulate > 1) {
+    ASYRA_ASSIGN_OR_RETURN(training.accumulate,
+                           CompileAccumulate(flags, model, training.step));
+  }
   ASYRA_ASSIGN_OR_RETURN(
       training.evaluate,
       CompileBeside(flags, model, TrainOptions::What::kEvaluate, step));
@@ -208,15 +266,25 @@ absl::StatusOr<TrainingPrograms> ProgramsOf(const Training& training,
   info.optimizer = flags.train->optimizer;
   info.program_hash = training.hash;
   info.machine = flags.machine;
+  info.batches = flags.train->accumulate;
   if (training.step.simulated.has_value()) {
     info.predicted_us = training.step.simulated->makespan_us;
     ASYRA_ASSIGN_OR_RETURN(Machine machine,
                            LoadMachine(flags.machine, MachineEdits(flags)));
+    if (training.accumulate.has_value()) {
+      info.predicted_us =
+          ReportBatches(*training.accumulate, training.step, info.batches)
+              .total_us();
+    }
     // The share of the peak in a step of 1 us.
     info.peak_us = TrainingMfu(training.step.program, machine, 1);
   }
   programs.step = training.step.program;
   programs.unscheduled = training.step.partitioned;
+  if (training.accumulate.has_value()) {
+    programs.accumulate = training.accumulate->program;
+    programs.accumulate->weights = programs.step.weights;
+  }
   programs.evaluate = training.evaluate;
   programs.init = training.init;
   programs.evaluate.weights = programs.init.weights = programs.step.weights;

@@ -1,6 +1,7 @@
 // The programs of a training run, compiled for one mesh.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,9 @@
 namespace asyra {
 
 struct Training {
-  CompiledModel step;             // TrainOptions::What::kStep
+  CompiledModel step;  // TrainOptions::What::kStep
+  // kAccumulate, where a step has several batches.
+  std::optional<CompiledModel> accumulate;
   Program evaluate;               // kEvaluate, params as `step` has them
   Program init;                   // random values of all params
   std::vector<std::string> made;  // params that begin with values of `init`
@@ -24,6 +27,13 @@ struct Training {
 // parameters.
 absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
                                          const RaisedModel& model);
+
+// Of a step of several batches the program of all but the last, sharded as
+// `step` is and in the memory that its other states leave. Errors: those of the
+// passes; states of other types than in `step`.
+absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
+                                                const RaisedModel& model,
+                                                const CompiledModel& step);
 
 // The model as `what`, its weights sharded as in `step`.
 absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,

@@ -9,6 +9,7 @@
 #include "ir/shard_reader.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
+#include "ir/training_names.h"
 #include "nlohmann/json.hpp"
 
 namespace asyra {
@@ -71,7 +72,9 @@ std::string TypeText(DType dtype, const Shape& shape) {
 std::vector<CheckpointValue> CheckpointValuesOf(const Program& program) {
   std::vector<CheckpointValue> values;
   for (const Input& input : program.inputs) {
-    if (!IsUpdated(input)) continue;
+    if (!IsUpdated(input) || IsAccumulated(program.value_name(input.value))) {
+      continue;
+    }
     bool is_param = input.role == InputRole::kParam;
     const Input* shape = is_param ? &input : ParamOf(program, input);
     const Type& type = program.type(input.value);

@@ -36,7 +36,8 @@ struct CheckpointValue {
   bool is_param = false;
 };
 
-// All params and states of a program, by input. A state that is named after a
+// All params and states of a program, by input, but sums of gradients, which
+// are zeros between steps (ir/training_names.h). A state that is named after a
 // param ("%w.m" of "%w") and has its shape is stored without padding as well,
 // since padding is zero in both.
 std::vector<CheckpointValue> CheckpointValuesOf(const Program& program);

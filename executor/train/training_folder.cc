@@ -1,5 +1,6 @@
 #include "executor/train/training_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "absl/strings/str_join.h"
@@ -56,6 +57,7 @@ ordered_json ToJson(const TrainingPrograms& training) {
   json["optimizer"] = info.optimizer;
   json["program_hash"] = info.program_hash;
   json["params_by_init"] = ParamsWithoutData(training.step);
+  json["batches"] = info.batches;
   json["machine"] = info.machine;
   json["predicted_us"] = info.predicted_us;
   json["peak_us"] = info.peak_us;
@@ -80,12 +82,14 @@ absl::StatusOr<TrainingInfo> ReadInfo(const std::string& path) {
     return Invalid("{}: its format is {}, known is {}", path, number("format"),
                    kFormat);
   }
-  return TrainingInfo{.model = word("model"),
-                      .optimizer = word("optimizer"),
-                      .program_hash = word("program_hash"),
-                      .machine = word("machine"),
-                      .predicted_us = number("predicted_us"),
-                      .peak_us = number("peak_us")};
+  return TrainingInfo{
+      .model = word("model"),
+      .optimizer = word("optimizer"),
+      .program_hash = word("program_hash"),
+      .machine = word("machine"),
+      .predicted_us = number("predicted_us"),
+      .batches = static_cast<int64_t>(std::max(1.0, number("batches"))),
+      .peak_us = number("peak_us")};
 }
 
 }  // namespace

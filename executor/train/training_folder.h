@@ -1,8 +1,10 @@
 // The folder of a training that asyra-opt --train writes:
 //
-//   step.asyra        loss, gradients and updates
+//   step.asyra        loss, gradients and updates, of the last of the batches
+//                     whose gradients make a step
 //   unscheduled.asyra step before it was scheduled; may be missing
-//   accumulate.asyra  loss and gradients, added up; may be missing
+//   accumulate.asyra  loss and gradients of another one, added up; missing
+//                     where a step has one batch
 //   evaluate.asyra    the loss alone
 //   init.asyra        random first values of all params
 //   step.safetensors  weights with data; may be missing
@@ -25,9 +27,11 @@ struct TrainingInfo {
   // Of the global program: equal on every mesh.
   std::string program_hash;
   std::string machine;      // that it was compiled for
-  double predicted_us = 0;  // of a step, on that machine
-  // What the matrix flops of a step take at the dense peak of the machine's
-  // devices: divided by the time of a step, that is its MFU.
+  double predicted_us = 0;  // of all batches, on that machine
+  // Batches of a step, of which the last is that of step.asyra.
+  int64_t batches = 1;
+  // What the matrix flops of a batch take at the dense peak of the machine's
+  // devices: divided by the time of a batch, that is its MFU.
   double peak_us = 0;
 };
 

@@ -5,21 +5,27 @@
 #include "executor/trainer.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
+#include "ir/training_names.h"
 
 namespace asyra {
 namespace {
 
-// Resident values of it lie in a StateSet; constants of the program are left.
-absl::StatusOr<int64_t> ArenaOf(const Program& program) {
+// What lies in the StateSet is not in it.
+absl::StatusOr<MemoryPlan> PlanOf(const Program& program) {
   DefUse def_use(program);
   HappensBefore order(program, def_use);
   MemoryPlanOptions options{.alignment = kDeviceAlignment};
   for (const Input& input : program.inputs) {
     if (input.role != InputRole::kData) options.outside.push_back(input.value);
   }
-  ASYRA_ASSIGN_OR_RETURN(MemoryPlan plan,
-                         PlanMemory(program, order, def_use, options));
-  return plan.arena_bytes + plan.resident_bytes;
+  return PlanMemory(program, order, def_use, options);
+}
+
+int64_t& PartOf(const Input& input, const std::string& name,
+                TrainingMemory* memory) {
+  if (input.role == InputRole::kParam) return memory->params;
+  if (input.role != InputRole::kState) return memory->weights;
+  return IsAccumulated(name) ? memory->sums : memory->states;
 }
 
 }  // namespace
@@ -27,27 +33,24 @@ absl::StatusOr<int64_t> ArenaOf(const Program& program) {
 absl::StatusOr<TrainingMemory> PlanTrainingMemory(
     const TrainingPrograms& programs, bool evaluates) {
   TrainingMemory memory;
-  std::vector<const Program*> all = {&programs.step};
-  ASYRA_ASSIGN_OR_RETURN(memory.step, ArenaOf(programs.step));
+  std::vector<std::pair<const Program*, int64_t*>> all = {
+      {&programs.step, &memory.step}};
   if (programs.accumulate.has_value()) {
-    all.push_back(&*programs.accumulate);
-    ASYRA_ASSIGN_OR_RETURN(memory.accumulate, ArenaOf(*programs.accumulate));
+    all.emplace_back(&*programs.accumulate, &memory.accumulate);
   }
-  if (evaluates) {
-    all.push_back(&programs.evaluate);
-    ASYRA_ASSIGN_OR_RETURN(memory.evaluate, ArenaOf(programs.evaluate));
-  }
+  if (evaluates) all.emplace_back(&programs.evaluate, &memory.evaluate);
   std::set<std::string> counted;
-  for (const Program* program : all) {
+  for (auto [program, arena] : all) {
+    ASYRA_ASSIGN_OR_RETURN(MemoryPlan plan, PlanOf(*program));
+    *arena = plan.arena_bytes;
+    memory.constants += plan.resident_bytes;
     for (const Input& input : program->inputs) {
-      if (input.role == InputRole::kData ||
-          !counted.insert(program->value_name(input.value)).second) {
+      const std::string& name = program->value_name(input.value);
+      if (input.role == InputRole::kData || !counted.insert(name).second) {
         continue;
       }
-      int64_t& part = input.role == InputRole::kParam   ? memory.params
-                      : input.role == InputRole::kState ? memory.states
-                                                        : memory.weights;
-      part += LocalBytes(program->type(input.value), program->mesh);
+      PartOf(input, name, &memory) +=
+          LocalBytes(program->type(input.value), program->mesh);
     }
   }
   return memory;
@@ -56,9 +59,12 @@ absl::StatusOr<TrainingMemory> PlanTrainingMemory(
 std::string ToString(const TrainingMemory& memory) {
   std::string text = fmt::format("{} a device:", BytesText(memory.total()));
   const std::pair<const char*, int64_t> parts[] = {
-      {"params", memory.params},           {"optimizer states", memory.states},
-      {"other weights", memory.weights},   {"a step", memory.step},
-      {"accumulating", memory.accumulate}, {"evaluating", memory.evaluate}};
+      {"params", memory.params},
+      {"optimizer states", memory.states},
+      {"sums of gradients", memory.sums},
+      {"other weights", memory.weights},
+      {"values of a step", memory.arena()},
+      {"inputs and constants", memory.constants}};
   const char* before = " ";
   for (auto [what, bytes] : parts) {
     if (bytes == 0) continue;

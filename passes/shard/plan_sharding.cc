@@ -32,10 +32,13 @@ absl::StatusOr<ShardingPlan> PlanSharding(const Program& program,
     const Type* pin = PinOf(options.pins, program.inputs[i].value);
     if (pin != nullptr) plan.inputs[i] = *pin;
   }
-  return ShardingPlan{
-      std::move(plan.ops),  std::move(plan.inputs),
-      std::move(plan.pins), std::move(plan.again),
-      plan.again_from,      static_cast<double>(plan.ns) / 1000};
+  return ShardingPlan{std::move(plan.ops),
+                      std::move(plan.inputs),
+                      std::move(plan.pins),
+                      std::move(plan.again),
+                      plan.again_from,
+                      plan.zero,
+                      static_cast<double>(plan.ns) / 1000};
 }
 
 }  // namespace asyra

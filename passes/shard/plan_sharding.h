@@ -46,6 +46,7 @@ struct ShardingPlan {
   // that are not kept whole until backward.
   std::vector<bool> again;
   int again_from = 0;
+  int zero = 0;  // of a training step, the level of ZeRO (passes/shard/zero.h)
   // Estimate of plan_sharding: the sum over all ops; of a training step with
   // backward as PlanOptions::with_gradients counts it.
   double us = 0;

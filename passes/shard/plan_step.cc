@@ -1,16 +1,20 @@
 #include "passes/shard/plan_step.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
+#include "ir/training_names.h"
 #include "passes/shard/axis_use.h"
 #include "passes/shard/program_part.h"
 #include "passes/shard/propagate_sharding.h"
 #include "passes/shard/sharding_remarks.h"
 #include "passes/shard/solve_axes.h"
 #include "passes/shard/zero.h"
+#include "passes/train/differentiate.h"
 #include "simulator/cost_model.h"
 #include "simulator/library_memory.h"
 
@@ -122,10 +126,12 @@ class StepPlanner {
   // The whole step with that level of ZeRO.
   absl::StatusOr<Decided> PlanAt(int level) {
     Decided decided = start_;
+    decided.plan.zero = level;
     if (level >= 3) {
       ASYRA_RETURN_IF_ERROR(CutParams(&decided));
     }
     ASYRA_RETURN_IF_ERROR(FixGradients(level, &decided));
+    FixAccumulated(level, &decided);
     ASYRA_RETURN_IF_ERROR(PlanBackwardPart(&decided));
     ASYRA_RETURN_IF_ERROR(PlanUpdatePart(&decided));
     return decided;
@@ -191,6 +197,34 @@ class StepPlanner {
       }
     }
     return absl::OkStatus();
+  }
+
+  // What batches before have added to a gradient lies in its form, and so does
+  // what this one adds.
+  void FixAccumulated(int level, Decided* decided) const {
+    const Pins& forms = level >= 2 ? cut_ : whole_;
+    std::map<std::string, ValueId> params;  // by the name of that state
+    for (const Input& input : program_.inputs) {
+      if (input.role != InputRole::kParam) continue;
+      const std::string& name = program_.value_name(input.value);
+      params[fmt::format("{}{}", GradientName(name), kAccumulated)] =
+          input.value;
+    }
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      ValueId state = program_.inputs[i].value;
+      auto param = params.find(program_.value_name(state));
+      if (param == params.end() || !forms[param->second].has_value()) continue;
+      const Type& form = *forms[param->second];
+      decided->fixed[state] = {form};
+      decided->plan.inputs[i] = form;
+      for (const Op& op : backward_.program.ops) {
+        if (!absl::c_linear_search(op.operands, state)) continue;
+        for (ValueId value : {op.operands[0], op.operands[1], op.results[0]}) {
+          std::optional<Type>& pin = decided->plan.pins[value];
+          if (value != state && !pin.has_value()) pin = form;
+        }
+      }
+    }
   }
 
   absl::Status PlanBackwardPart(Decided* decided) {

@@ -26,6 +26,7 @@ struct CostedPlan {
   // ShardingPlan has them.
   std::vector<bool> again;
   int again_from = 0;
+  int zero = 0;
   int64_t ns = 0;
 
   // Whether it shards a factor of some op.

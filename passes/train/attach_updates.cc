@@ -9,18 +9,13 @@
 #include "ir/support/status.h"
 #include "passes/train/attach_loss.h"
 #include "passes/train/differentiate.h"
+#include "passes/train/loss_scale.h"
 
 namespace asyra {
 namespace {
 
 constexpr double kNormOffset = 1e-6;  // as PyTorch's clip_grad_norm_
 constexpr double kStepsToDouble = 2000;
-
-// Of a loss scale that changes by the step.
-struct DynamicScale {
-  ValueId state = kNoValue;  // its logarithm
-  ValueId scale = kNoValue;
-};
 
 class UpdateAttacher {
  public:
@@ -54,7 +49,7 @@ class UpdateAttacher {
     for (const Input& input : from_.inputs) {
       const std::string& name = from_.value_name(input.value);
       if (input.role == InputRole::kData && name == kLossScale) {
-        ASYRA_RETURN_IF_ERROR(AddDynamicScale());
+        ASYRA_ASSIGN_OR_RETURN(dynamic_, AddLossScale(from_, builder_));
         map_[input.value] = dynamic_.scale;
         continue;
       }
@@ -64,35 +59,12 @@ class UpdateAttacher {
     for (const Op& op : from_.ops) {
       ASYRA_RETURN_IF_ERROR(builder_.Copy(from_, op, &map_));
     }
-    return absl::OkStatus();
-  }
-
-  // 2 ^ (state + first): a state begins as 0. Gradients are of the sum of the
-  // terms, which has as many times the range of the mean.
-  absl::Status AddDynamicScale() {
-    dynamic_.state = builder_.Input(kLossScaleLog2, Type(DType::kF32, {}),
-                                    InputRole::kState);
-    ASYRA_ASSIGN_OR_RETURN(
-        ValueId power, Binary("add", dynamic_.state,
-                              Number(kFirstLossScaleLog2 - std::log2(Terms()),
-                                     dynamic_.state)));
-    // What is between two powers of two counts steps.
-    ASYRA_ASSIGN_OR_RETURN(power, builder_.AddOne("floor", {power}));
-    ASYRA_ASSIGN_OR_RETURN(dynamic_.scale,
-                           Binary("pow", Number(2, power), power, kLossScale));
-    return absl::OkStatus();
-  }
-
-  // Of the loss, with those that do not count.
-  double Terms() const {
+    // Of accumulate_gradients.
     for (const Output& output : from_.outputs) {
-      if (from_.output_name(output) != kLossCount) continue;
-      for (const Op& op : from_.ops) {
-        if (op.results[0] != output.value || op.operands.empty()) continue;
-        return static_cast<double>(from_.type(op.operands[0]).num_elements());
-      }
+      if (output.alias == kNoValue) continue;
+      builder_.Output(map_[output.value], map_[output.alias]);
     }
-    return 1;
+    return absl::OkStatus();
   }
 
   absl::Status FindGradients() {
@@ -310,7 +282,7 @@ class UpdateAttacher {
   std::vector<Param> params_;  // in the order of the outputs
   std::function<bool(const Param&)> decays_;
   DType type_ = DType::kF32;
-  DynamicScale dynamic_;
+  LossScale dynamic_;
   ValueId loss_sum_ = kNoValue, loss_count_ = kNoValue, norm_ = kNoValue;
   ValueId rate_ = kNoValue, step_ = kNoValue, scale_ = kNoValue;
   ValueId finite_ = kNoValue;      // whether all gradients are

@@ -6,9 +6,6 @@
 
 namespace asyra {
 
-// The first loss scale is 2 to it over the terms of the loss.
-inline constexpr double kFirstLossScaleLog2 = 16;
-
 // Of a program with the outputs of attach_loss and differentiate: makes it a
 // step that updates its params. Gradients are divided by loss_count; `norm` is
 // the root of the sum of their squares, over all parameters; where it is above
@@ -23,7 +20,8 @@ inline constexpr double kFirstLossScaleLog2 = 16;
 // A step whose norm is not finite changes nothing. With a loss_scale
 // (differentiate) it halves the scale; kStepsToDouble steps without one double
 // it.
-// Outputs are then `loss`, `norm`, `loss_count` and the new values.
+// Outputs are then `loss`, `norm`, `loss_count` and the new values; those that
+// replace states already, as of accumulate_gradients, stay.
 // Errors: no gradients; a regular expression that is none or matches no param.
 absl::StatusOr<bool> AttachUpdates(Program& program, const PassOptions& options,
                                    PassContext& context);

@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "passes/train/attach_loss.h"
-#include "passes/train/attach_updates.h"
+#include "ir/training_names.h"
 
 namespace asyra {
 namespace {
@@ -52,6 +51,27 @@ std::vector<bool> Descendants(const Program& program,
   return found;
 }
 
+// Of a program that adds gradients to those of other batches, and updates
+// nothing: what its loss and the count of its terms do not need is backward.
+std::vector<StepPhase> PhasesWithoutUpdate(const Program& program) {
+  std::vector<bool> values(program.values.size(), false);
+  bool has_loss = false, has_sums = false;
+  for (const Output& output : program.outputs) {
+    std::string name = program.output_name(output);
+    bool is_loss = name == kLossSum || name == kLossCount;
+    if (is_loss) values[output.value] = has_loss = true;
+    has_sums |= output.alias != kNoValue &&
+                IsAccumulated(program.value_name(output.alias));
+  }
+  if (!has_loss || !has_sums) return {};
+  std::vector<bool> forward = Ancestors(program, values);
+  std::vector<StepPhase> phases;
+  for (bool is : forward) {
+    phases.push_back(is ? StepPhase::kForward : StepPhase::kBackward);
+  }
+  return phases;
+}
+
 }  // namespace
 
 std::string_view ToString(StepPhase phase) {
@@ -78,7 +98,7 @@ std::vector<bool> ForwardOps(const Program& program) {
 std::vector<StepPhase> PhasesOf(const Program& program) {
   ValueId loss = OutputCalled(program, kLoss);
   ValueId norm = OutputCalled(program, kNorm);
-  if (loss == kNoValue || norm == kNoValue) return {};
+  if (loss == kNoValue || norm == kNoValue) return PhasesWithoutUpdate(program);
   std::vector<bool> values(program.values.size(), false);
   values[loss] = true;
   std::vector<bool> forward = Ancestors(program, values);

@@ -17,11 +17,12 @@ std::string_view ToString(StepPhase phase);
 // false in a program without either.
 std::vector<bool> ForwardOps(const Program& program);
 
-// One for each op of a training step (attach_updates), at any stage. Forward is
+// One for each op of a training step (attach_updates), or of one that only adds
+// up gradients (accumulate_gradients), at any stage. Forward is
 // what the loss depends on. Update is what depends on the learning rate, the
 // count of steps or the norm of the gradients, and what computes that norm.
-// Backward is the rest: the gradients. Empty if the program has no output
-// `norm`: it is no training step.
+// Backward is the rest: the gradients. Empty if the program is
+// none of both.
 std::vector<StepPhase> PhasesOf(const Program& program);
 
 }  // namespace asyra

@@ -1,0 +1,117 @@
+#include "passes/train/defer_reductions.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ir/training_names.h"
+
+namespace asyra {
+namespace {
+
+class Deferrer {
+ public:
+  explicit Deferrer(Program* program)
+      : program_(*program), def_use_(*program), gone_(program->ops.size()) {}
+
+  // How many all_reduces were moved or dropped.
+  int Run() {
+    int count = 0;
+    for (const Input& input : program_.inputs) {
+      if (input.role == InputRole::kState &&
+          IsAccumulated(program_.value_name(input.value))) {
+        count += Defer(input.value);
+      }
+    }
+    if (count > 0) Rebuild();
+    return count;
+  }
+
+ private:
+  bool Defer(ValueId state) {
+    if (def_use_.uses[state].size() != 1 || def_use_.output_uses[state] > 0) {
+      return false;
+    }
+    int add = def_use_.uses[state][0];
+    if (program_.ops[add].def->name != "add") return false;
+    ValueId sum = program_.ops[add].results[0];
+    ValueId whole = program_.ops[add].operands[0] == state
+                        ? program_.ops[add].operands[1]
+                        : program_.ops[add].operands[0];
+    int reduce = def_use_.def[whole];
+    if (reduce < 0 || !IsReduction(program_.ops[reduce]) ||
+        def_use_.uses[whole].size() != 1 || def_use_.output_uses[whole] > 0 ||
+        !IsOnlyKept(sum, state)) {
+      return false;
+    }
+    ValueId part = program_.ops[reduce].operands[0];
+    program_.values[state].type = program_.type(part);
+    Op& own = program_.ops[add];
+    own.operands = {state, part};
+    gone_[reduce] = true;
+    if (def_use_.uses[sum].empty()) {
+      program_.values[sum].type = program_.type(part);
+    } else {
+      MoveBehind(reduce, add, state);
+    }
+    return true;
+  }
+
+  bool IsReduction(const Op& op) const {
+    return op.def->collective == CollectiveKind::kAllReduce &&
+           op.results.size() == 1 && op.stream == kNoStream &&
+           program_.type(op.results[0]).partial.empty();
+  }
+
+  // Whether it leaves the program as the new value of the state alone.
+  bool IsOnlyKept(ValueId sum, ValueId state) const {
+    return std::all_of(program_.outputs.begin(), program_.outputs.end(),
+                       [&](const Output& output) {
+                         return output.value != sum || output.alias == state;
+                       });
+  }
+
+  // Readers of the sum get it from the all_reduce, which comes after the `add`;
+  // the state gets what a device has of it.
+  void MoveBehind(int reduce, int add, ValueId state) {
+    Op behind = program_.ops[reduce];
+    ValueId sum = program_.ops[add].results[0], own = behind.results[0];
+    program_.values[own].type = program_.type(behind.operands[0]);
+    program_.ops[add].results = {own};
+    for (Output& output : program_.outputs) {
+      if (output.alias == state) output.value = own;
+    }
+    behind.operands = {own};
+    behind.results = {sum};
+    behind_.emplace(add, std::move(behind));
+  }
+
+  void Rebuild() {
+    std::vector<Op> ops;
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      if (!gone_[i]) ops.push_back(std::move(program_.ops[i]));
+      auto found = behind_.find(static_cast<int>(i));
+      if (found != behind_.end()) ops.push_back(std::move(found->second));
+    }
+    program_.ops = std::move(ops);
+    program_.DropUnusedValues();
+  }
+
+  Program& program_;
+  DefUse def_use_;
+  std::vector<bool> gone_;  // by op
+  // All_reduces by the op after which they come.
+  std::map<int, Op> behind_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> DeferReductions(Program& program, const PassOptions&,
+                                     PassContext& context) {
+  int count = Deferrer(&program).Run();
+  if (count == 0) return false;
+  context.Remark("{} gradients are summed over devices once for all batches",
+                 count);
+  return true;
+}
+
+}  // namespace asyra

@@ -1,0 +1,26 @@
+// Gradients of several batches are reduced over devices once.
+#pragma once
+
+#include "passes/pass.h"
+
+namespace asyra {
+
+// Of a local program with states of accumulate_gradients: where a state adds
+// what an all_reduce gives,
+//
+//   %sum = add(%state, all_reduce(%part))
+//
+// each device keeps a sum of its own parts instead, in a state of the type of
+// %part, and only readers of %sum get the sum of devices:
+//
+//   %own = add(%state, %part), %sum = all_reduce(%own)
+//
+// So only the last of the batches exchanges gradients, and its collectives are
+// what they would be without others. A gradient that is reduce_scattered
+// (shard/zero.h, level 2 and above) is so for each batch: kept whole, its sums
+// would take the memory that cutting it saves.
+absl::StatusOr<bool> DeferReductions(Program& program,
+                                     const PassOptions& options,
+                                     PassContext& context);
+
+}  // namespace asyra
