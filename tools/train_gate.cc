@@ -11,8 +11,8 @@ namespace {
 
 // Data inputs of `step` in their order: a batch, and a rate.
 absl::StatusOr<std::vector<Tensor>> InputsOf(
-    const Program& step, const std::shared_ptr<const TokenFiles>& data, double rate,
-    int64_t rank) {
+    const Program& step, const std::shared_ptr<const TokenFiles>& data,
+    double rate, int64_t rank) {
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<TokenBatches> batches,
                          TokenBatches::Open(std::move(data), step, rank, {}));
   ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, batches->Next());
@@ -44,12 +44,11 @@ absl::StatusOr<TrainingPrograms> WithoutSchedule(
   return plain;
 }
 
-absl::StatusOr<GateResult> ChooseStep(const TrainSettings& settings,
-                                      const TrainingPrograms& programs,
-                                      const TrainingPrograms& plain,
-                                      const std::shared_ptr<const TokenFiles>& data,
-                                      Device& device, Communicator& world,
-                                      int64_t sharing) {
+absl::StatusOr<GateResult> ChooseStep(
+    const TrainSettings& settings, const TrainingPrograms& programs,
+    const TrainingPrograms& plain,
+    const std::shared_ptr<const TokenFiles>& data, Device& device,
+    Communicator& world, int64_t sharing) {
   std::vector<GateProgram> choices = {{"scheduled", &programs.step, {}},
                                       {"unscheduled", &plain.step, {}}};
   for (GateProgram& one : choices) {
