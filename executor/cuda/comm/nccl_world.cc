@@ -106,7 +106,8 @@ class NcclWorld : public Communicator {
   absl::StatusOr<bool> CarriesPlans() override {
     if (!options_.chunk_plans) return false;
     OnGpu gpu(options_.ordinal);
-    return ReachesPeers();
+    ASYRA_RETURN_IF_ERROR(ExploreWorld());
+    return ReachObstacle(*reach_).empty();
   }
   absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
       const PlanUse& use) override {
