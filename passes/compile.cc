@@ -91,6 +91,9 @@ absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
   ASYRA_RETURN_IF_ERROR(options.passes.empty()
                             ? RunDefault(options, context, &result)
                             : RunGiven(options, context, &result));
+  if (context.own_costs != nullptr) {
+    result.costs = std::make_unique<CostModel>(*context.own_costs);
+  }
   result.remarks = std::move(context.remarks);
   return result;
 }

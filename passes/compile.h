@@ -38,6 +38,10 @@ struct CompileOptions {
   // How a reduce_scatter reduces: "fused", in the collective; "decomposed", in
   // an op after an all_to_all; "auto", whichever simulates faster.
   std::string reduce_scatter = "auto";
+  // Collectives over several hosts: "flat", as one; "hierarchical", inside and
+  // across hosts (shard/decompose_over_hosts.h); "auto", whichever simulates
+  // faster.
+  std::string over_hosts = "auto";
   // An alternative with a measured cost is preferred to one estimated by a
   // formula.
   bool measured_only = false;

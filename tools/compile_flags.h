@@ -49,6 +49,8 @@ struct CompileFlags {
   std::string epilogues = "measured";
   // How a reduce_scatter reduces, as in CompileOptions.
   std::string reduce_scatter = "auto";
+  // Collectives over several hosts, as in CompileOptions.
+  std::string over_hosts = "auto";
   int search_steps = kSearchSteps;
   double capacity_gib = -1;  // of a device, as CapacityBytes takes it
   // Schedules that do not fit `capacity_gib` are allowed: the caller reports

@@ -20,11 +20,10 @@ absl::StatusOr<TrainingPrograms> WithoutSchedule(
 // "unscheduled", as one rank of `world`, on the first batch of `data`. Trials
 // begin with first values of their own; params and states of the training,
 // which have no memory yet, are not touched.
-absl::StatusOr<GateResult> ChooseStep(const TrainSettings& settings,
-                                      const TrainingPrograms& programs,
-                                      const TrainingPrograms& plain,
-                                      std::shared_ptr<const TokenFiles> data,
-                                      Device& device, Communicator& world,
-                                      int64_t sharing);
+absl::StatusOr<GateResult> ChooseStep(
+    const TrainSettings& settings, const TrainingPrograms& programs,
+    const TrainingPrograms& plain,
+    const std::shared_ptr<const TokenFiles>& data, Device& device,
+    Communicator& world, int64_t sharing);
 
 }  // namespace asyra

@@ -157,6 +157,50 @@ TEST(StrategySearch, LevelsOfZeroFitTheBudget) {
   EXPECT_TRUE(absl::IsResourceExhausted(none.status())) << none.status();
 }
 
+// Two hosts of eight, and layers whose collectives take longer than they do.
+CompileFlags OverHosts() {
+  CompileFlags options = Training();
+  options.dims = {"layers=2", "batch=16", "seq=2048", "vocabulary=8192"};
+  options.machine = "a800x8";
+  options.dp = 16;
+  options.train->zero = "3";
+  return options;
+}
+
+TEST(StrategySearch, CollectivesOverHostsAreCompared) {
+  CompileFlags options = OverHosts();
+  options.over_hosts = "flat";
+  CompiledModel flat = ASYRA_VALUE(Compile(options));
+  EXPECT_EQ(ToString(flat.program.mesh), "(dp=16)");
+  options.over_hosts = "auto";
+  CompiledModel open = ASYRA_VALUE(Compile(options));
+  EXPECT_EQ(ToString(open.program.mesh), "(dp.hosts=2, dp=8)");
+  EXPECT_EQ(open.partitioned->mesh, open.program.mesh);
+  EXPECT_EQ(open.costs->mesh(), open.program.mesh);
+  EXPECT_LT(open.schedule->optimized.makespan_us,
+            0.95 * flat.schedule->optimized.makespan_us);
+  EXPECT_NEAR(open.schedule->baseline.makespan_us,
+              flat.schedule->baseline.makespan_us, 1e-6);
+  EXPECT_THAT(open.schedule->candidates,
+              Contains(AllOf(Field(&ScheduleChoice::name,
+                                   HasSubstr("hierarchical over hosts")),
+                             Field(&ScheduleChoice::rejected, ""))));
+}
+
+TEST(StrategySearch, WhyCollectivesOverHostsStayFlatIsListed) {
+  CompileFlags options = OverHosts();
+  // Steps of latency alone.
+  options.model = "gpt3-tiny";
+  options.dims = {"batch=16", "seq=16"};
+  CompiledModel small = ASYRA_VALUE(Compile(options));
+  EXPECT_EQ(ToString(small.program.mesh), "(dp=16)");
+  EXPECT_THAT(small.schedule->candidates,
+              Contains(AllOf(Field(&ScheduleChoice::name,
+                                   HasSubstr("hierarchical over hosts")),
+                             Field(&ScheduleChoice::rejected,
+                                   HasSubstr("takes more than latency")))));
+}
+
 // A fault in a strategy that was not asked for is one all the same.
 TEST(StrategySearch, FaultsAreNoCandidates) {
   CompileOptions options = ASYRA_VALUE(OptionsOf(Options()));
