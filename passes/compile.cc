@@ -35,6 +35,10 @@ absl::Status RunDefault(const CompileOptions& options, PassContext& context,
   ASYRA_RETURN_IF_ERROR(search.Run());
   ASYRA_RETURN_IF_ERROR(RunPasses(program, LowerPasses(), context,
                                   options.manager, &result->timings));
+  for (RunnerUp& other : result->schedule->runners_up) {
+    ASYRA_RETURN_IF_ERROR(RunPasses(other.program, LowerPasses(), context,
+                                    options.manager, &result->timings));
+  }
   result->simulated = Simulate(program, *context.costs);
   result->schedule->optimized = *result->simulated;
   result->noise = SearchNoise(result->schedule->round_us);

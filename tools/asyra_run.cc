@@ -54,6 +54,7 @@ struct Loaded {
   Program single;                            // the same before it was sharded
   std::vector<std::string> lacking_weights;  // LoadedModel
   std::optional<Program> partitioned = std::nullopt;  // before it was scheduled
+  std::vector<RunnerUp> runners_up = {};              // other schedules
 };
 
 bool IsProgramFile(const CompileFlags& options) {
@@ -71,9 +72,13 @@ absl::StatusOr<Loaded> Load(const CompileFlags& options) {
                   std::move(model.lacking_weights)};
   }
   ASYRA_ASSIGN_OR_RETURN(CompiledModel result, Compile(options));
-  return Loaded{std::move(result.program), std::move(result.raised),
+  Loaded loaded{std::move(result.program), std::move(result.raised),
                 std::move(result.lacking_weights),
                 std::move(result.partitioned)};
+  if (result.schedule.has_value()) {
+    loaded.runners_up = std::move(result.schedule->runners_up);
+  }
+  return loaded;
 }
 
 // How many weights have no data and get random values. An error unless it was
@@ -195,13 +200,14 @@ absl::StatusOr<std::vector<Tensor>> RunOnce(const Flags& flags,
 
 // With --gate, replaces program and inputs by those that are kept.
 absl::Status PassGate(const Flags& flags, const Program* partitioned,
+                      absl::Span<const RunnerUp> runners_up,
                       absl::Span<const AgainstProgram> against,
                       Communicator* world, Program* program,
                       std::vector<Tensor>* inputs, RunReport* report) {
   if (flags.gate == kGateOff) return absl::OkStatus();
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<GateCandidate> candidates,
-      GateCandidates(*program, partitioned, against, *inputs));
+      GateCandidates(*program, partitioned, runners_up, against, *inputs));
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
   ASYRA_ASSIGN_OR_RETURN(report->gate, RunGate(flags.gate, candidates,
                                                *platform, world, flags.run));
@@ -219,6 +225,7 @@ absl::Status Run(const Flags& flags, Communicator* world) {
   }
   CompileFlags compile = flags.compile;
   compile.recorded = recorded.inputs;
+  if (flags.gate != kGateOff) compile.runners_up = kGateRunnersUp;
   ASYRA_ASSIGN_OR_RETURN(Loaded loaded, Load(compile));
   Program& program = loaded.program;
   const Program* partitioned =
@@ -246,8 +253,8 @@ absl::Status Run(const Flags& flags, Communicator* world) {
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<AgainstProgram> against,
       LoadAgainst(flags.against, program, partitioned, inputs));
-  ASYRA_RETURN_IF_ERROR(
-      PassGate(flags, partitioned, against, world, &program, &inputs, &report));
+  ASYRA_RETURN_IF_ERROR(PassGate(flags, partitioned, loaded.runners_up, against,
+                                 world, &program, &inputs, &report));
   ASYRA_RETURN_IF_ERROR(Predict(flags, program, against, &report));
   ASYRA_RETURN_IF_ERROR(
       RunOnDevice(flags, program, inputs, against, world, &report));

@@ -324,6 +324,7 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   options.schedule.join = flags.join;
   if (flags.overlap) options.schedule.opened = {"form_overlaps"};
   options.schedule.search_steps = flags.search_steps;
+  options.schedule.runners_up = static_cast<size_t>(flags.runners_up);
   if (flags.capacity_gib >= 0) {
     options.schedule.capacity_bytes = GibBytes(flags.capacity_gib);
   }

@@ -288,25 +288,25 @@ absl::Status DryRun(const TrainingPrograms& programs, const Data& data) {
   return absl::OkStatus();
 }
 
-// The programs of a run: those that were given, and with --gate the same with
-// the step before it was scheduled.
+// The programs of a run: those that were given, or with --gate one of the
+// choices.
 struct Choice {
   const TrainingPrograms& given;
-  std::optional<TrainingPrograms> plain;
+  std::vector<StepChoice> choices;  // none without --gate
 };
 
 absl::StatusOr<const TrainingPrograms*> PassGate(
     const TrainSettings& flags, const Choice& programs, const Data& data,
     Device& device, Communicator& world, int64_t sharing) {
-  if (!programs.plain.has_value()) return &programs.given;
-  ASYRA_ASSIGN_OR_RETURN(GateResult gate,
-                         ChooseStep(flags, programs.given, *programs.plain,
-                                    data.train, device, world, sharing));
+  if (programs.choices.empty()) return &programs.given;
+  ASYRA_ASSIGN_OR_RETURN(
+      GateResult gate,
+      ChooseStep(flags, programs.choices, data.train, device, world, sharing));
   if (world.rank() == 0) {
     fmt::print("gate: {}\n", ToString(gate));
     std::fflush(stdout);
   }
-  return gate.kept == 0 ? &programs.given : &*programs.plain;
+  return &programs.choices[gate.kept].programs;
 }
 
 // A rank of this process, whose host threads or processes `control` connects.
@@ -336,9 +336,9 @@ absl::Status TrainOnData(const TrainSettings& flags,
     Describe(flags, programs, data);
     return DryRun(programs, data);
   }
-  Choice choice{programs};
+  Choice choice{programs, {}};
   if (flags.gate != kGateOff) {
-    ASYRA_ASSIGN_OR_RETURN(choice.plain, WithoutSchedule(programs));
+    ASYRA_ASSIGN_OR_RETURN(choice.choices, StepChoices(programs));
   }
   ASYRA_ASSIGN_OR_RETURN(LaunchedWorld launched,
                          ConnectLaunched({.communicator = flags.communicator,

@@ -226,6 +226,7 @@ absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
                                          const RaisedModel& model) {
   CompileFlags step_flags = flags;
   step_flags.train->what = TrainOptions::What::kStep;
+  step_flags.runners_up = kGateRunnersUp;
   Training training;
   ASYRA_ASSIGN_OR_RETURN(training.step, Compile(step_flags, model));
   const Program& step = training.step.program;
@@ -299,6 +300,12 @@ absl::StatusOr<TrainingPrograms> ProgramsOf(const Training& training,
   }
   programs.step = training.step.program;
   programs.unscheduled = training.step.partitioned;
+  if (training.step.schedule.has_value()) {
+    for (const RunnerUp& one : training.step.schedule->runners_up) {
+      programs.candidates.push_back({one.name, one.program});
+      programs.candidates.back().program.weights = programs.step.weights;
+    }
+  }
   if (training.accumulate.has_value()) {
     programs.accumulate = training.accumulate->program;
     programs.accumulate->weights = programs.step.weights;

@@ -60,6 +60,7 @@ struct ScheduleOptions {
   // Passes run on the best schedules before they are compared; may be empty.
   Pipeline streams = StreamPasses();
   PassManagerOptions manager;  // for the passes of the candidates
+  size_t runners_up = 0;       // how many of the others are kept
 };
 
 // The rounds of a search of so many steps, and the steps of each: 200, 800,
@@ -83,6 +84,17 @@ inline constexpr double kLeastNoise = 0.001;
 // For a search of one round, which has no earlier round to compare with.
 inline constexpr double kNoiseOfOneRound = 0.01;
 
+// A candidate that was not chosen, as it would run.
+struct RunnerUp {
+  std::string name;
+  Program program;  // stage scheduled
+  double makespan_us = 0;
+};
+
+inline bool IsFaster(const RunnerUp& a, const RunnerUp& b) {
+  return a.makespan_us < b.makespan_us;
+}
+
 struct ScheduleResult {
   Program program;     // stage scheduled
   SimResult baseline;  // of the local program: collectives block
@@ -95,6 +107,8 @@ struct ScheduleResult {
   // search.
   std::vector<double> round_us;
   std::vector<ScheduleChoice> candidates;
+  // Fastest first, each another program; fewer than asked for where fewer fit.
+  std::vector<RunnerUp> runners_up;
 };
 
 // Of a local program; context.costs must be there. A candidate replaces the

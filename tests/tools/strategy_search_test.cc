@@ -15,6 +15,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::Field;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr double kGib = int64_t{1} << 30;
 
@@ -185,6 +186,29 @@ TEST(StrategySearch, CollectivesOverHostsAreCompared) {
               Contains(AllOf(Field(&ScheduleChoice::name,
                                    HasSubstr("hierarchical over hosts")),
                              Field(&ScheduleChoice::rejected, ""))));
+}
+
+// Also those of other strategies, as long as they keep the same params.
+TEST(StrategySearch, RunnersUpCanTakeTheProgramsPlace) {
+  CompileFlags options = OverHosts();
+  options.runners_up = 3;
+  CompiledModel result = ASYRA_VALUE(Compile(options));
+  const std::vector<RunnerUp>& others = result.schedule->runners_up;
+  ASSERT_EQ(others.size(), 3);
+  EXPECT_THAT(others,
+              Contains(Field(&RunnerUp::name, Not(HasSubstr("hierarchical")))));
+  const Program& program = result.program;
+  for (const RunnerUp& other : others) {
+    EXPECT_EQ(other.program.stage, Stage::kAllocated);
+    EXPECT_EQ(other.program.mesh, program.mesh);
+    ASSERT_EQ(other.program.inputs.size(), program.inputs.size());
+    for (const Input& input : program.inputs) {
+      ValueId value = other.program.FindValue(program.value_name(input.value));
+      ASSERT_NE(value, kNoValue);
+      EXPECT_EQ(other.program.type(value), program.type(input.value));
+    }
+    EXPECT_GE(other.makespan_us, result.schedule->optimized.makespan_us);
+  }
 }
 
 TEST(StrategySearch, WhyCollectivesOverHostsStayFlatIsListed) {
