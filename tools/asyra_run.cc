@@ -27,6 +27,7 @@
 #include "tools/run_report.h"
 #include "tools/run_tool.h"
 #include "tools/step_shape.h"
+#include "tools/tuning_session.h"
 
 namespace asyra {
 namespace {
@@ -44,7 +45,9 @@ struct Flags {
   bool compare_single = false;
   std::vector<std::string> against;
   std::string gate = kGateOff;
-  bool predict = false;  // a machine was named
+  TuningFlags tuning;
+  std::shared_ptr<TuningSession> session;  // of `tuning`
+  bool predict = false;                    // a machine was named
   uint64_t seed = 1;
   bool random_weights = false;
 };
@@ -107,13 +110,18 @@ absl::StatusOr<size_t> CountRandomWeights(const Flags& flags,
 }
 
 absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(const Flags& flags) {
-  if (flags.device == "cpu") return CreateCpuPlatform();
+  if (flags.device == "cpu") {
+    return WithTuning(CreateCpuPlatform(), flags.session);
+  }
   if (flags.run.inject_comm_us > 0) {
     return Invalid("--inject-comm-us is for cpus, the device is {}",
                    flags.device);
   }
-  return CreateCudaPlatform(
-      {.graphs = flags.graphs, .timeout_s = flags.run.timeout_s});
+  ASYRA_ASSIGN_OR_RETURN(
+      std::unique_ptr<Platform> platform,
+      CreateCudaPlatform(
+          {.graphs = flags.graphs, .timeout_s = flags.run.timeout_s}));
+  return WithTuning(std::move(platform), flags.session);
 }
 
 // Runs on the device and fills in the result. `world` is null if the ranks are
@@ -175,6 +183,11 @@ absl::Status CheckFlags(const Flags& flags) {
     }
     if (flags.gate != kGateOff) {
       return Invalid("--gate compares times, the interpreter has none");
+    }
+    if (!flags.tuning.load.empty() || !flags.tuning.save.empty()) {
+      return Invalid(
+          "--tuning and --save-tuning are of devices, the "
+          "interpreter is none");
     }
   }
   return absl::OkStatus();
@@ -303,7 +316,13 @@ absl::Status Main(Flags flags) {
   if (flags.device == "cuda" && flags.compile.ranks_as == "auto") {
     flags.compile.ranks_as = world == nullptr ? "threads" : kRanksAsProcesses;
   }
+  ASYRA_ASSIGN_OR_RETURN(
+      flags.session,
+      TuningSession::Begin(flags.tuning, DiskCache::OfProcess()));
   absl::Status status = Run(flags, world);
+  if (status.ok() && (world == nullptr || world->rank() == 0)) {
+    status = flags.session->Save();
+  }
   if (status.ok() || world == nullptr) return status;
   world->Abort(status);
   return Annotate(status, fmt::format("rank {}", world->rank()));
@@ -385,6 +404,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember(
           {asyra::kGateOff, asyra::kGateMeasured, asyra::kGateAgain}))
       ->capture_default_str();
+  asyra::AddTuningFlags(app, &flags.tuning);
   app.add_option("--seed", flags.seed, "of random inputs")
       ->capture_default_str();
   app.add_flag("--random-weights", flags.random_weights,

@@ -110,12 +110,18 @@ class Training(ToolTest):
     self.assertEqual(len(names), 2)
     args = ["asyra-train", folder, *RATE, "--data", self.text, "--steps", "3",
             "--gate", "measured"]
-    for said in ["", " (remembered)"]:
+    tuning = self.path("run.tuning")
+    args += ["--save-tuning", tuning]
+    for said in ["", " (remembered)", " (remembered)"]:
       gate = next(line for line in self.passes(*args).splitlines()
                   if line.startswith("gate: kept "))
       self.assertIn(said, gate)
       for name in ["scheduled", *names, "unscheduled"]:
         self.assertIn(name, gate)
+      # At last only the file knows.
+      if said:
+        os.environ["ASYRA_CACHE_DIR"] = ""
+        args = args[:-2] + ["--tuning", tuning]
     candidate = os.path.join(folder, "candidate2.asyra")
     os.rename(candidate, self.path("moved.asyra"))
     self.fails(candidate, *args)
