@@ -224,10 +224,12 @@ program @p(%x: f32[4]) -> (f32[4]) {
                                   "--json"))
     gate = said["gate"]
     self.assertEqual((gate["kept"], gate["remembered"]), ("unscheduled", False))
-    self.assertEqual([one["name"] for one in gate["trials"]],
-                     ["scheduled", "unscheduled"])
-    slow, fast = (one["median_us"] for one in gate["trials"])
-    self.assertGreater(slow, fast)
+    # Its next best schedules are as bad.
+    names = [one["name"] for one in gate["trials"]]
+    self.assertEqual((names[0], names[-1]), ("scheduled", "unscheduled"))
+    self.assertEqual([name[:7] for name in names[1:-1]], ["4 tiles"] * 2)
+    *slow, fast = (one["median_us"] for one in gate["trials"])
+    self.assertGreater(min(slow), fast)
     self.assertEqual(said["stage"], "local")
     text = self.passes("asyra-run", *bad, "--gate", "measured")
     self.assertIn("gate: kept unscheduled (remembered): median ", text)
