@@ -33,16 +33,6 @@ constexpr std::array kSharesOfCapacity = {1.0, 0.95, 0.85};
 // more again, and what that then aims at.
 constexpr double kFull = 0.9, kShareForMore = 0.8;
 
-// Whether the programs have one mesh, and equal types of what is not given anew
-// at each step.
-bool KeepsAlike(const Program& a, const Program& b) {
-  return a.mesh == b.mesh && absl::c_all_of(b.inputs, [&](const Input& input) {
-           ValueId value = a.FindValue(b.value_name(input.value));
-           return input.role == InputRole::kData ||
-                  (value != kNoValue && a.type(value) == b.type(input.value));
-         });
-}
-
 std::string NameOfChosen(const std::vector<ScheduleChoice>& candidates) {
   auto chosen = absl::c_find_if(candidates, [](const ScheduleChoice& choice) {
     return choice.rejected.empty();
@@ -87,32 +77,10 @@ absl::Status StrategySearch::Run() {
   context_.remarks = std::move(remarks_);
   result_->program = result_->schedule->program;
   ASYRA_RETURN_IF_ERROR(TakeMesh());
-  return KeepRunnersUp();
-}
-
-// Of all strategies, those that keep params and states as the program does:
-// what a run goes on with is then the same whichever is taken.
-absl::Status StrategySearch::KeepRunnersUp() {
-  const Program& program = result_->program;
-  std::vector<RunnerUp>& all = result_->schedule->runners_up;
-  absl::c_stable_sort(all, IsFaster);
-  std::vector<std::string> texts = {ToString(program)};
-  std::vector<RunnerUp> kept;
-  for (RunnerUp& other : all) {
-    if (kept.size() >= options_.schedule.runners_up) break;
-    if (WithoutSplits(program.mesh) == other.program.mesh) {
-      ASYRA_ASSIGN_OR_RETURN(other.program, SplitAxes(std::move(other.program),
-                                                      SplitsOf(program.mesh)));
-    }
-    std::string text = ToString(other.program);
-    if (!KeepsAlike(program, other.program) ||
-        absl::c_linear_search(texts, text)) {
-      continue;
-    }
-    texts.push_back(std::move(text));
-    kept.push_back(std::move(other));
-  }
-  all = std::move(kept);
+  std::vector<RunnerUp>& others = result_->schedule->runners_up;
+  ASYRA_ASSIGN_OR_RETURN(others,
+                         RunnersUpOf(result_->program, std::move(others),
+                                     options_.schedule.runners_up));
   return absl::OkStatus();
 }
 

@@ -87,7 +87,6 @@ class StrategySearch {
   absl::StatusOr<std::optional<Scheduled>> ScheduleIfNew(
       const Strategy& strategy, int search_steps);
   absl::Status TakeMesh();
-  absl::Status KeepRunnersUp();
   bool Compare(ScheduleResult other, const std::string& name);
   std::string Recompute() const;  // TrainOptions::recompute
   int64_t Capacity() const;       // of a device, in bytes; 0: no limit

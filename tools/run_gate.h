@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/run.h"
-#include "passes/schedule/schedule.h"
+#include "passes/schedule/runners_up.h"
 #include "tools/against.h"
 
 namespace asyra {

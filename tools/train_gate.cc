@@ -14,7 +14,7 @@ absl::StatusOr<std::vector<Tensor>> InputsOf(
     const Program& step, const std::shared_ptr<const TokenFiles>& data,
     double rate, int64_t rank) {
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<TokenBatches> batches,
-                         TokenBatches::Open(std::move(data), step, rank, {}));
+                         TokenBatches::Open(data, step, rank, {}));
   ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, batches->Next());
   std::vector<Tensor> inputs;
   size_t next = 0;

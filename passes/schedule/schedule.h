@@ -22,6 +22,7 @@
 #include "passes/pass.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
+#include "passes/schedule/runners_up.h"
 #include "simulator/simulate.h"
 
 namespace asyra {
@@ -83,17 +84,6 @@ struct ScheduleChoice {
 inline constexpr double kLeastNoise = 0.001;
 // For a search of one round, which has no earlier round to compare with.
 inline constexpr double kNoiseOfOneRound = 0.01;
-
-// A candidate that was not chosen, as it would run.
-struct RunnerUp {
-  std::string name;
-  Program program;  // stage scheduled
-  double makespan_us = 0;
-};
-
-inline bool IsFaster(const RunnerUp& a, const RunnerUp& b) {
-  return a.makespan_us < b.makespan_us;
-}
 
 struct ScheduleResult {
   Program program;     // stage scheduled
