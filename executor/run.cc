@@ -1,5 +1,7 @@
 #include "executor/run.h"
 
+#include <chrono>
+
 #include "executor/comm/thread_world.h"
 #include "executor/run_case.h"
 #include "ir/support/status.h"
@@ -95,6 +97,7 @@ class Run {
                                                   int64_t local_rank,
                                                   int64_t ranks_on_host,
                                                   bool reports) {
+    auto begin = std::chrono::steady_clock::now();
     ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<Device> device,
                            platform_.MakeDevice(local_rank, ranks_on_host));
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> connected,
@@ -108,6 +111,10 @@ class Run {
     for (int64_t step = 0; step < options_.repeat; ++step) {
       for (RankCase& one : cases) {
         ASYRA_RETURN_IF_ERROR(one.Step(world, options_));
+        if (step > 0 || &one != &cases.front() || !reports) continue;
+        first_step_us_ = std::chrono::duration<double, std::micro>(
+                             std::chrono::steady_clock::now() - begin)
+                             .count();
       }
     }
     std::vector<RankResult> results;
@@ -152,6 +159,7 @@ class Run {
       for (const auto& of_rank : results) of_case.push_back(of_rank[i]);
       ASYRA_ASSIGN_OR_RETURN(collected.emplace_back(),
                              cases_[i].Collect(of_case));
+      collected.back().first_step_us = first_step_us_;
     }
     return collected;
   }
@@ -159,6 +167,7 @@ class Run {
   Platform& platform_;
   const RunOptions& options_;
   std::vector<SharedCase> cases_;
+  double first_step_us_ = 0;  // of the rank that reports
   int64_t ranks_ = 0;
 };
 

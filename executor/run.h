@@ -53,8 +53,11 @@ struct RunOptions {
 struct RunResult {
   std::vector<Tensor> outputs;  // global, of the last step
   std::vector<double> step_us;  // each of the slowest rank
-  MemoryUse memory;             // of one rank, as planned
-  MemoryUse used;               // of it, as measured
+  // From when the reporting rank made its device to the end of its first step,
+  // with the preparation of all programs.
+  double first_step_us = 0;
+  MemoryUse memory;  // of one rank, as planned
+  MemoryUse used;    // of it, as measured
   // As Executor has them.
   std::vector<CollectiveRun> collectives;
   std::vector<std::string> fallback_ops, fallback_collectives, split_fusions;

@@ -35,6 +35,10 @@ absl::Status RunDefault(const CompileOptions& options, PassContext& context,
   ASYRA_RETURN_IF_ERROR(search.Run());
   ASYRA_RETURN_IF_ERROR(RunPasses(program, LowerPasses(), context,
                                   options.manager, &result->timings));
+  for (RunnerUp& other : result->schedule->runners_up) {
+    ASYRA_RETURN_IF_ERROR(RunPasses(other.program, LowerPasses(), context,
+                                    options.manager, &result->timings));
+  }
   result->simulated = Simulate(program, *context.costs);
   result->schedule->optimized = *result->simulated;
   result->noise = SearchNoise(result->schedule->round_us);
@@ -91,6 +95,9 @@ absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
   ASYRA_RETURN_IF_ERROR(options.passes.empty()
                             ? RunDefault(options, context, &result)
                             : RunGiven(options, context, &result));
+  if (context.own_costs != nullptr) {
+    result.costs = std::make_unique<CostModel>(*context.own_costs);
+  }
   result.remarks = std::move(context.remarks);
   return result;
 }

@@ -38,10 +38,15 @@ struct CompileOptions {
   // How a reduce_scatter reduces: "fused", in the collective; "decomposed", in
   // an op after an all_to_all; "auto", whichever simulates faster.
   std::string reduce_scatter = "auto";
+  // Collectives over several hosts: "flat", as one; "hierarchical", inside and
+  // across hosts (shard/decompose_over_hosts.h); "auto", whichever simulates
+  // faster.
+  std::string over_hosts = "auto";
   // An alternative with a measured cost is preferred to one estimated by a
   // formula.
   bool measured_only = false;
-  // Of these `streams`, `closed` and `manager` are set by Compile.
+  // Of these `streams`, `closed` and `manager` are set by Compile. Of the
+  // `runners_up` are those that can take the program's place, over its mesh.
   ScheduleOptions schedule;
   CostOptions costs;
   // A pipeline that replaces everything after Raise; empty: none.
@@ -70,8 +75,9 @@ absl::StatusOr<RaisedProgram> Raise(Program model,
 struct CompileResult {
   // The local program before scheduling; none if there was no local stage.
   std::optional<Program> partitioned;
-  Program program;                         // stage allocated, unless `passes`
-  std::optional<ScheduleResult> schedule;  // where the default pipeline ran
+  Program program;  // stage allocated, unless `passes`
+  // Where the default pipeline ran; its runners_up are of stage allocated.
+  std::optional<ScheduleResult> schedule;
   // What backward computes again instead of keeping it; none: nothing.
   std::optional<RecomputeReport> recompute;
   // Of the sharding that was taken: --tp-strategy, and the level of ZeRO.

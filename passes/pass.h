@@ -29,7 +29,10 @@ using PassOptions = AttrMap;
 struct PassContext {
   // Estimates ops and collectives; null where no machine was given, and then a
   // pass that needs costs fails with an error that names --machine.
+  // Over the mesh of the program.
   const CostModel* costs = nullptr;
+  // `costs`, where a pass has changed the mesh; else null.
+  std::shared_ptr<const CostModel> own_costs;
   // The model's names for the dimensions of its inputs; may be empty.
   DimNames dim_names;
   // Of the model's ops; may be empty.

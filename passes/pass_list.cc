@@ -27,6 +27,7 @@
 #include "passes/schedule/start_collectives.h"
 #include "passes/schedule/stream_layout.h"
 #include "passes/schedule/tile.h"
+#include "passes/shard/decompose_over_hosts.h"
 #include "passes/shard/decompose_reduce_scatter.h"
 #include "passes/shard/merge_expert_rows.h"
 #include "passes/shard/pad_dims.h"
@@ -294,6 +295,16 @@ const std::vector<PassRecord>& Records() {
        .options = {{"copyable", AttrKind::kBool,
                     "only where copy engines can carry the all_to_all", false}},
        .fn = DecomposeReduceScatter},
+      {.name = "decompose_over_hosts",
+       .summary = "makes collectives over hosts collectives inside each and "
+                  "across them",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .options = {{"host", AttrKind::kInt,
+                    "devices of a host; 0: as the machine has", int64_t{0}},
+                   {"always", AttrKind::kBool,
+                    "also where half of their time is latency", false}},
+       .fn = DecomposeOverHosts},
       {.name = "recompute",
        .summary = "computes values of forward again in backward, which are "
                   "then not kept",

@@ -110,6 +110,10 @@ Pipeline DecomposePasses(bool copyable) {
   return {MakePass("decompose_reduce_scatter", {{"copyable", copyable}})};
 }
 
+Pipeline OverHostsPasses(bool always) {
+  return {MakePass("decompose_over_hosts", {{"always", always}})};
+}
+
 Pipeline FusePasses(bool measured_only, const std::string& epilogues) {
   return {MakePass(
       "fuse", {{"measured_only", measured_only}, {"epilogues", epilogues}})};

@@ -62,6 +62,10 @@ Pipeline ShardPasses(const ShardingOptions& options = {},
 // with `copyable` only where copy engines can carry the all_to_all.
 Pipeline DecomposePasses(bool copyable);
 
+// Local: collectives over hosts become collectives inside and across them; with
+// `always` also where half of their time is latency.
+Pipeline OverHostsPasses(bool always);
+
 // Local, before scheduling, so that all candidates have the kernels that will
 // run. `epilogues` is the option of fuse.
 Pipeline FusePasses(bool measured_only = false,

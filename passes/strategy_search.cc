@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "absl/algorithm/container.h"
 #include "ir/printer.h"
+#include "ir/split_axes.h"
 #include "ir/support/status.h"
 #include "passes/shard/zero.h"
 #include "simulator/library_memory.h"
+#include "simulator/simulate.h"
 
 namespace asyra {
 namespace {
@@ -18,6 +21,10 @@ namespace {
 constexpr int kDecomposedShare = 4;
 // The part that each other level of ZeRO gets.
 constexpr int kZeroShare = 4;
+// The part that hierarchical collectives get, and of how many strategies, the
+// fastest ones, they are tried: another one may have more to gain.
+constexpr int kOverHostsShare = 4;
+constexpr size_t kOverHostsTried = 2;
 
 // What is computed again is chosen for the first of these of a device's memory
 // with which the step fits.
@@ -25,6 +32,13 @@ constexpr std::array kSharesOfCapacity = {1.0, 0.95, 0.85};
 // Of the memory, what a schedule takes for which it is worth trying to compute
 // more again, and what that then aims at.
 constexpr double kFull = 0.9, kShareForMore = 0.8;
+
+std::string NameOfChosen(const std::vector<ScheduleChoice>& candidates) {
+  auto chosen = absl::c_find_if(candidates, [](const ScheduleChoice& choice) {
+    return choice.rejected.empty();
+  });
+  return chosen == candidates.end() ? "" : chosen->name;
+}
 
 }  // namespace
 
@@ -58,9 +72,28 @@ absl::Status StrategySearch::Run() {
   }
   if (!result_->schedule.has_value()) return refused_;
   if (!refused_.ok()) Reject("the level of the estimate", refused_);
+  ASYRA_RETURN_IF_ERROR(TryOverHosts());
   ASYRA_RETURN_IF_ERROR(TryMoreRecompute());
   context_.remarks = std::move(remarks_);
   result_->program = result_->schedule->program;
+  ASYRA_RETURN_IF_ERROR(TakeMesh());
+  std::vector<RunnerUp>& others = result_->schedule->runners_up;
+  ASYRA_ASSIGN_OR_RETURN(others,
+                         RunnersUpOf(result_->program, std::move(others),
+                                     options_.schedule.runners_up));
+  return absl::OkStatus();
+}
+
+// That of the program that was taken, also for the one before it was scheduled.
+absl::Status StrategySearch::TakeMesh() {
+  context_.own_costs = own_costs_;
+  if (own_costs_ == nullptr) return absl::OkStatus();
+  context_.costs = own_costs_.get();
+  Program& plain = *result_->partitioned;
+  if (plain.mesh == result_->program.mesh) return absl::OkStatus();
+  ASYRA_ASSIGN_OR_RETURN(
+      plain, SplitAxes(std::move(plain), SplitsOf(result_->program.mesh)));
+  result_->schedule->baseline = Simulate(plain, *own_costs_);
   return absl::OkStatus();
 }
 
@@ -100,6 +133,10 @@ absl::StatusOr<bool> StrategySearch::Shard(const std::string& zero,
     ASYRA_RETURN_IF_ERROR(Run(strategy->program,
                               DecomposePasses(/*copyable=*/false),
                               strategy->context));
+  }
+  if (options_.over_hosts == "hierarchical") {
+    ASYRA_RETURN_IF_ERROR(
+        Run(strategy->program, OverHostsPasses(true), strategy->context));
   }
   return true;
 }
@@ -169,6 +206,44 @@ absl::Status StrategySearch::TryDecomposed(
   return Annotate(
       Try(std::move(best), options_.schedule.search_steps / kDecomposedShare),
       name);
+}
+
+// Whether some collective is over several devices of several hosts.
+bool StrategySearch::SpansHosts(const Program& program) const {
+  return absl::c_any_of(program.ops, [&](const Op& op) {
+    if (!op.is_collective()) return false;
+    GroupSpan span = context_.costs->SpanOf(op.attrs.Get<AxisList>("axes"));
+    return span.hosts > 1 && span.per_host > 1;
+  });
+}
+
+// None of their times is measured.
+absl::Status StrategySearch::TryOverHosts() {
+  if (options_.over_hosts != "auto" || options_.measured_only) {
+    return absl::OkStatus();
+  }
+  std::vector<Strategy> fastest;
+  for (const Strategy& strategy : tried_) {
+    if (SpansHosts(strategy.program)) fastest.push_back(strategy);
+  }
+  absl::c_stable_sort(fastest, [](const Strategy& a, const Strategy& b) {
+    return a.us < b.us;
+  });
+  fastest.resize(std::min(fastest.size(), kOverHostsTried));
+  for (Strategy& strategy : fastest) {
+    strategy.name += strategy.name.empty() ? "hierarchical over hosts"
+                                           : ", hierarchical over hosts";
+    size_t ops = strategy.program.ops.size();
+    ASYRA_RETURN_IF_ERROR(
+        Run(strategy.program, OverHostsPasses(false), strategy.context));
+    if (strategy.program.ops.size() == ops) {
+      Reject(strategy.name, Invalid("{}", strategy.context.remarks.back()));
+      continue;
+    }
+    ASYRA_RETURN_IF_ERROR(Try(
+        std::move(strategy), options_.schedule.search_steps / kOverHostsShare));
+  }
+  return absl::OkStatus();
 }
 
 // Fuses and schedules `strategy`, unless the same program was scheduled before.
@@ -297,6 +372,7 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
     result_->zero = scheduled->context.zero;
     result_->recompute = std::move(scheduled->recompute);
     remarks_ = std::move(scheduled->context.remarks);
+    own_costs_ = std::move(scheduled->context.own_costs);
   }
   tried_.push_back(std::move(strategy));
   return absl::OkStatus();
@@ -323,6 +399,14 @@ bool StrategySearch::Compare(ScheduleResult other, const std::string& name) {
   bool better = other.fits != best->fits
                     ? other.fits
                     : other.optimized.makespan_us < best->optimized.makespan_us;
+  if (options_.schedule.runners_up > 0) {
+    for (RunnerUp& one : other.runners_up) one.name += ", " + name;
+    absl::c_move(other.runners_up, std::back_inserter(best->runners_up));
+    const ScheduleResult& behind = better ? *best : other;
+    best->runners_up.push_back(
+        {NameOfChosen(behind.candidates) + (better ? "" : ", " + name),
+         behind.program, behind.optimized.makespan_us});
+  }
   if (better) std::swap(best->program, other.program);
   for (ScheduleChoice& choice : best->candidates) {
     if (better && choice.rejected.empty()) {

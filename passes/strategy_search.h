@@ -7,6 +7,10 @@
 // device (passes/shard/decompose_reduce_scatter.h): in the collective the
 // reduction needs SMs at its end, and waits for a matmul that holds them.
 //
+// Where a mesh leads from hosts with several devices of an axis to others, the
+// collectives over such axes may be made hierarchical
+// (passes/shard/decompose_over_hosts.h), which splits these axes.
+//
 // A training step for which no level of ZeRO was asked for
 // (passes/shard/zero.h) is also tried with the levels that the plan's estimate
 // does not choose. What backward computes again is chosen for each strategy
@@ -15,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -75,10 +80,13 @@ class StrategySearch {
   bool DecomposedIsOpen() const;
   absl::Status TryDecomposed(const std::vector<Strategy>& strategies);
   absl::Status TryZeroLevels(const std::string& first_tp_strategy);
+  bool SpansHosts(const Program& program) const;
+  absl::Status TryOverHosts();
   absl::Status TryMoreRecompute();
   absl::Status Try(Strategy strategy, int search_steps);
   absl::StatusOr<std::optional<Scheduled>> ScheduleIfNew(
       const Strategy& strategy, int search_steps);
+  absl::Status TakeMesh();
   bool Compare(ScheduleResult other, const std::string& name);
   std::string Recompute() const;  // TrainOptions::recompute
   int64_t Capacity() const;       // of a device, in bytes; 0: no limit
@@ -94,7 +102,9 @@ class StrategySearch {
   std::string best_;  // its name
   std::string best_tp_strategy_;
   absl::Status refused_;  // of the plan's own, if nothing could be scheduled
+  // Of what is best so far, from its context.
   std::vector<std::string> remarks_;
+  std::shared_ptr<const CostModel> own_costs_;
 };
 
 }  // namespace asyra

@@ -167,12 +167,17 @@ CollectiveEstimate EstimateCollective(const Machine& machine,
       options.ctas > 0 ? options.ctas : machine.collectives.at(kind).ctas;
   if (options.max_ctas > 0) ctas = std::min(ctas, options.max_ctas);
   double bus_bytes = payload_bytes * BusFactor(kind, span.ranks);
-  double gbps =
-      std::min({LinkGbps(machine, busy_gpus), NetworkGbps(kind, span, machine),
-                ctas * machine.cta_gbps});
+  double inside =
+      std::min(LinkGbps(machine, busy_gpus), ctas * machine.cta_gbps);
+  double network = NetworkGbps(kind, span, machine);
   CollectiveEstimate best;
   best.time_us = kUnlimited;
   for (const AlgorithmSpeed& choice : AlgorithmsOf(kind, payload_bytes)) {
+    // Between two hosts a tree sends the payload once in each direction, where
+    // a ring sends what busbw counts.
+    bool once = choice.algorithm == Algorithm::kTree && span.hosts == 2;
+    double gbps = std::min(
+        inside, once ? network * BusFactor(kind, span.ranks) : network);
     for (size_t i = 0; i < machine.protocols.size(); ++i) {
       const Protocol& protocol = machine.protocols[i];
       double busbw = gbps * protocol.fraction * choice.fraction;

@@ -93,6 +93,12 @@ CostModel::CostModel(Machine machine, Mesh mesh, CostOptions options)
   machine_.ranks_are_processes |= options.ranks_are_processes;
 }
 
+CostModel CostModel::Over(Mesh mesh) const {
+  CostModel other = *this;
+  other.mesh_ = std::move(mesh);
+  return other;
+}
+
 OpCost CostModel::ComputeCost(const Work& work, DType dtype,
                               const Type& result) const {
   const Gpu& gpu = machine_.gpu;

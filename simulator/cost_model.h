@@ -79,6 +79,8 @@ struct CostOptions {
 class CostModel {
  public:
   CostModel(Machine machine, Mesh mesh, CostOptions options = {});
+  // The same over another mesh.
+  CostModel Over(Mesh mesh) const;
 
   // `call` has distributed types. The formula times the factor of the machine's
   // table. A matmul with an sm_margin takes longer.

@@ -27,6 +27,7 @@
 #include "tools/run_report.h"
 #include "tools/run_tool.h"
 #include "tools/step_shape.h"
+#include "tools/tuning_session.h"
 
 namespace asyra {
 namespace {
@@ -44,7 +45,9 @@ struct Flags {
   bool compare_single = false;
   std::vector<std::string> against;
   std::string gate = kGateOff;
-  bool predict = false;  // a machine was named
+  TuningFlags tuning;
+  std::shared_ptr<TuningSession> session;  // of `tuning`
+  bool predict = false;                    // a machine was named
   uint64_t seed = 1;
   bool random_weights = false;
 };
@@ -54,6 +57,7 @@ struct Loaded {
   Program single;                            // the same before it was sharded
   std::vector<std::string> lacking_weights;  // LoadedModel
   std::optional<Program> partitioned = std::nullopt;  // before it was scheduled
+  std::vector<RunnerUp> runners_up = {};              // other schedules
 };
 
 bool IsProgramFile(const CompileFlags& options) {
@@ -71,9 +75,13 @@ absl::StatusOr<Loaded> Load(const CompileFlags& options) {
                   std::move(model.lacking_weights)};
   }
   ASYRA_ASSIGN_OR_RETURN(CompiledModel result, Compile(options));
-  return Loaded{std::move(result.program), std::move(result.raised),
+  Loaded loaded{std::move(result.program), std::move(result.raised),
                 std::move(result.lacking_weights),
                 std::move(result.partitioned)};
+  if (result.schedule.has_value()) {
+    loaded.runners_up = std::move(result.schedule->runners_up);
+  }
+  return loaded;
 }
 
 // How many weights have no data and get random values. An error unless it was
@@ -102,13 +110,18 @@ absl::StatusOr<size_t> CountRandomWeights(const Flags& flags,
 }
 
 absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(const Flags& flags) {
-  if (flags.device == "cpu") return CreateCpuPlatform();
+  if (flags.device == "cpu") {
+    return WithTuning(CreateCpuPlatform(), flags.session);
+  }
   if (flags.run.inject_comm_us > 0) {
     return Invalid("--inject-comm-us is for cpus, the device is {}",
                    flags.device);
   }
-  return CreateCudaPlatform(
-      {.graphs = flags.graphs, .timeout_s = flags.run.timeout_s});
+  ASYRA_ASSIGN_OR_RETURN(
+      std::unique_ptr<Platform> platform,
+      CreateCudaPlatform(
+          {.graphs = flags.graphs, .timeout_s = flags.run.timeout_s}));
+  return WithTuning(std::move(platform), flags.session);
 }
 
 // Runs on the device and fills in the result. `world` is null if the ranks are
@@ -171,6 +184,11 @@ absl::Status CheckFlags(const Flags& flags) {
     if (flags.gate != kGateOff) {
       return Invalid("--gate compares times, the interpreter has none");
     }
+    if (!flags.tuning.load.empty() || !flags.tuning.save.empty()) {
+      return Invalid(
+          "--tuning and --save-tuning are of devices, the "
+          "interpreter is none");
+    }
   }
   return absl::OkStatus();
 }
@@ -195,13 +213,14 @@ absl::StatusOr<std::vector<Tensor>> RunOnce(const Flags& flags,
 
 // With --gate, replaces program and inputs by those that are kept.
 absl::Status PassGate(const Flags& flags, const Program* partitioned,
+                      absl::Span<const RunnerUp> runners_up,
                       absl::Span<const AgainstProgram> against,
                       Communicator* world, Program* program,
                       std::vector<Tensor>* inputs, RunReport* report) {
   if (flags.gate == kGateOff) return absl::OkStatus();
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<GateCandidate> candidates,
-      GateCandidates(*program, partitioned, against, *inputs));
+      GateCandidates(*program, partitioned, runners_up, against, *inputs));
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
   ASYRA_ASSIGN_OR_RETURN(report->gate, RunGate(flags.gate, candidates,
                                                *platform, world, flags.run));
@@ -219,6 +238,7 @@ absl::Status Run(const Flags& flags, Communicator* world) {
   }
   CompileFlags compile = flags.compile;
   compile.recorded = recorded.inputs;
+  if (flags.gate != kGateOff) compile.runners_up = kGateRunnersUp;
   ASYRA_ASSIGN_OR_RETURN(Loaded loaded, Load(compile));
   Program& program = loaded.program;
   const Program* partitioned =
@@ -246,8 +266,8 @@ absl::Status Run(const Flags& flags, Communicator* world) {
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<AgainstProgram> against,
       LoadAgainst(flags.against, program, partitioned, inputs));
-  ASYRA_RETURN_IF_ERROR(
-      PassGate(flags, partitioned, against, world, &program, &inputs, &report));
+  ASYRA_RETURN_IF_ERROR(PassGate(flags, partitioned, loaded.runners_up, against,
+                                 world, &program, &inputs, &report));
   ASYRA_RETURN_IF_ERROR(Predict(flags, program, against, &report));
   ASYRA_RETURN_IF_ERROR(
       RunOnDevice(flags, program, inputs, against, world, &report));
@@ -296,7 +316,13 @@ absl::Status Main(Flags flags) {
   if (flags.device == "cuda" && flags.compile.ranks_as == "auto") {
     flags.compile.ranks_as = world == nullptr ? "threads" : kRanksAsProcesses;
   }
+  ASYRA_ASSIGN_OR_RETURN(
+      flags.session,
+      TuningSession::Begin(flags.tuning, DiskCache::OfProcess()));
   absl::Status status = Run(flags, world);
+  if (status.ok() && (world == nullptr || world->rank() == 0)) {
+    status = flags.session->Save();
+  }
   if (status.ok() || world == nullptr) return status;
   world->Abort(status);
   return Annotate(status, fmt::format("rank {}", world->rank()));
@@ -378,6 +404,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember(
           {asyra::kGateOff, asyra::kGateMeasured, asyra::kGateAgain}))
       ->capture_default_str();
+  asyra::AddTuningFlags(app, &flags.tuning);
   app.add_option("--seed", flags.seed, "of random inputs")
       ->capture_default_str();
   app.add_flag("--random-weights", flags.random_weights,

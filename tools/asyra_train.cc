@@ -64,6 +64,9 @@ absl::Status Sample(const TrainSettings& flags) {
 absl::Status Main(TrainSettings flags) {
   ASYRA_RETURN_IF_ERROR(CheckSettings(flags));
   flags.compile.train = flags.train;
+  ASYRA_ASSIGN_OR_RETURN(
+      flags.session,
+      TuningSession::Begin(flags.tuning, DiskCache::OfProcess()));
   if (flags.device == "cuda") {
     flags.compile.graph = true;
     ASYRA_ASSIGN_OR_RETURN(

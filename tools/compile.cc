@@ -162,7 +162,10 @@ absl::StatusOr<CompiledModel> Compile(const CompileFlags& flags,
                                       const RaisedModel& model) {
   ASYRA_ASSIGN_OR_RETURN(CompiledModel result, CompileAlone(flags, model));
   if (!result.schedule.has_value()) return result;
-  if (!flags.set.empty()) TryUnchanged(flags, model, &result);
+  // It may have other hosts, and then not the form that was asked for.
+  if (!flags.set.empty() && flags.over_hosts != "hierarchical") {
+    TryUnchanged(flags, model, &result);
+  }
   if (std::string slower = SlowerText(flags, result); !slower.empty()) {
     result.remarks.push_back(std::move(slower));
   }

@@ -22,6 +22,10 @@ std::vector<std::string> ReduceScatterStrategies() {
   return {"auto", "fused", "decomposed"};
 }
 
+std::vector<std::string> OverHostsForms() {
+  return {"auto", "flat", "hierarchical"};
+}
+
 // "NAME=SIZE", parsed: without NAME= the name is empty; a size that is no
 // integer of at least 1 is 0.
 struct NamedSize {
@@ -191,6 +195,13 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "carry without SMs; auto, whichever simulates faster")
       ->check(CLI::IsMember(ReduceScatterStrategies()))
       ->capture_default_str();
+  app.add_option("--over-hosts", flags->over_hosts,
+                 "collectives over several devices of several hosts: flat, as "
+                 "the library carries them; hierarchical, inside each host and "
+                 "across, as ops that hide each other; auto, whichever "
+                 "simulates faster")
+      ->check(CLI::IsMember(OverHostsForms()))
+      ->capture_default_str();
   app.add_option("--search-steps", flags->search_steps,
                  "about how many orders are simulated: rounds of 200, 800, "
                  "4000, ... as far as they fit, at least the first; a larger "
@@ -287,6 +298,10 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
                    flags.reduce_scatter,
                    absl::StrJoin(ReduceScatterStrategies(), ", "));
   }
+  if (!absl::c_linear_search(OverHostsForms(), flags.over_hosts)) {
+    return Invalid("--over-hosts is '{}', it should be one of {}",
+                   flags.over_hosts, absl::StrJoin(OverHostsForms(), ", "));
+  }
   CompileOptions options;
   options.expert_capacity = flags.expert_capacity;
   options.dtype = flags.dtype;
@@ -300,6 +315,7 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   options.fuse = flags.fuse;
   options.epilogues = flags.epilogues;
   options.reduce_scatter = flags.reduce_scatter;
+  options.over_hosts = flags.over_hosts;
   options.measured_only = flags.measured_only;
   options.schedule.tiles = flags.tiles;
   options.schedule.tile_dim = flags.tile_dim;
@@ -308,6 +324,7 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   options.schedule.join = flags.join;
   if (flags.overlap) options.schedule.opened = {"form_overlaps"};
   options.schedule.search_steps = flags.search_steps;
+  options.schedule.runners_up = static_cast<size_t>(flags.runners_up);
   if (flags.capacity_gib >= 0) {
     options.schedule.capacity_bytes = GibBytes(flags.capacity_gib);
   }

@@ -49,7 +49,11 @@ struct CompileFlags {
   std::string epilogues = "measured";
   // How a reduce_scatter reduces, as in CompileOptions.
   std::string reduce_scatter = "auto";
+  // Collectives over several hosts, as in CompileOptions.
+  std::string over_hosts = "auto";
   int search_steps = kSearchSteps;
+  // Schedules that are kept beside the one taken, for a gate on measured steps.
+  int runners_up = 0;
   double capacity_gib = -1;  // of a device, as CapacityBytes takes it
   // Schedules that do not fit `capacity_gib` are allowed: the caller reports
   // them.
@@ -68,6 +72,10 @@ struct CompileFlags {
   // Called with a description of each phase as it begins; may be empty.
   std::function<void(const std::string&)> progress;
 };
+
+// How many of the best schedules beside the one taken a gate on measured steps
+// tries.
+inline constexpr int kGateRunnersUp = 2;
 
 inline constexpr char kRanksAsProcesses[] = "processes";
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
+#include "ir/split_axes.h"
 #include "nlohmann/json.hpp"
 #include "passes/mesh_order.h"
 #include "simulator/memory.h"
@@ -132,7 +133,7 @@ std::string FlagsOf(const Axes& axes) {
 
 // A mesh that was chosen for its experts, or pinned by name, is left alone.
 bool MayChange(const CompileFlags& options, const CompiledModel& result) {
-  const Mesh& mesh = result.program.mesh;
+  Mesh mesh = WithoutSplits(result.program.mesh);
   return mesh.num_devices() > 1 && options.ep == 1 && options.shard.empty() &&
          options.passes.empty() && result.partitioned.has_value() &&
          result.simulated.has_value() &&
@@ -166,7 +167,8 @@ void FindBetter(const CompileFlags& options, const CompiledModel& result,
     return SimulateUnscheduled(*compile, trial, result.costs->machine(),
                                result.dim_names);
   };
-  absl::StatusOr<Unscheduled> own = step_over(result.program.mesh);
+  absl::StatusOr<Unscheduled> own =
+      step_over(WithoutSplits(result.program.mesh));
   if (!own.ok()) return;
   for (const Axes& axes : meshes) {
     absl::StatusOr<Mesh> mesh = Mesh::Create(axes);
@@ -189,9 +191,14 @@ void FindBetter(const CompileFlags& options, const CompiledModel& result,
 
 std::vector<Redundancy> RedundancyOf(const Program& partitioned) {
   std::vector<Redundancy> found;
+  Mesh whole = WithoutSplits(partitioned.mesh);
   for (int a = 0; a < partitioned.mesh.num_axes(); ++a) {
     auto axis = static_cast<AxisId>(a);
-    if (partitioned.mesh.size(axis) == 1) continue;
+    // What the inner part of a split axis divides, the outer one does too.
+    if (partitioned.mesh.size(axis) == 1 ||
+        whole.Find(partitioned.mesh.name(axis)) < 0) {
+      continue;
+    }
     Redundancy redundancy = RedundancyOver(partitioned, axis);
     if (redundancy.share >= kWorthTelling) found.push_back(redundancy);
   }
@@ -211,7 +218,9 @@ MeshAdvice AdviseMesh(const CompileFlags& options,
   }
   if (!MayChange(options, result)) return advice;
   std::vector<Axes> meshes;
-  if (doubtful) meshes = Neighbours(result.program.mesh.axes());
+  if (doubtful) {
+    meshes = Neighbours(WithoutSplits(result.program.mesh).axes());
+  }
   if (IsMuchExposed(result)) meshes.push_back({});  // a single device
   if (!meshes.empty()) FindBetter(options, result, meshes, &advice);
   return advice;

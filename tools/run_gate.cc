@@ -25,11 +25,15 @@ std::optional<Program> ByLibrary(Program program) {
 
 absl::StatusOr<std::vector<GateCandidate>> GateCandidates(
     const Program& program, const Program* partitioned,
+    absl::Span<const RunnerUp> runners_up,
     absl::Span<const AgainstProgram> against, absl::Span<const Tensor> inputs) {
   std::vector<Tensor> given(inputs.begin(), inputs.end());
   std::vector<GateCandidate> candidates = {{"scheduled", program, given}};
   if (std::optional<Program> other = ByLibrary(program)) {
     candidates.push_back({"scheduled, by the library", *other, given});
+  }
+  for (const RunnerUp& one : runners_up) {
+    candidates.push_back({one.name, one.program, given});
   }
   for (const AgainstProgram& one : against) {
     candidates.push_back({one.name, one.program, one.inputs});

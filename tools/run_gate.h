@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/run.h"
+#include "passes/schedule/runners_up.h"
 #include "tools/against.h"
 
 namespace asyra {
@@ -27,12 +28,13 @@ struct GateCandidate {
 };
 
 // The programs to choose from: `program` as "scheduled"; `partitioned`, where
-// it is known, as "unscheduled"; `against`, which may have that one too; and
-// where collectives of `program` ask for copy engines, the same carried by the
-// library.
+// it is known, as "unscheduled"; `runners_up` by their names; `against`, which
+// may have the unscheduled one too; and where collectives of `program` ask for
+// copy engines, the same carried by the library.
 // Error: there is nothing to choose from.
 absl::StatusOr<std::vector<GateCandidate>> GateCandidates(
     const Program& program, const Program* partitioned,
+    absl::Span<const RunnerUp> runners_up,
     absl::Span<const AgainstProgram> against, absl::Span<const Tensor> inputs);
 
 // Measures them on the platform, as one rank of `world` or, where it is null,

@@ -47,6 +47,8 @@ std::string RunText(const RunResult& run) {
           : fmt::format("{} steps: median {}, min {}, max {}\n",
                         run.step_us.size(), TimeText(times.median_us),
                         TimeText(times.min_us), TimeText(times.max_us));
+  text += fmt::format("first step done {} after the start of the ranks\n",
+                      TimeText(run.first_step_us));
   text += fmt::format(
       "memory of a rank: {} (arena {}, weights and state {}, workspaces {})\n",
       BytesText(memory.total()), BytesText(memory.arena_bytes),
@@ -150,6 +152,7 @@ Json InTurnJson(const RunReport& report) {
 
 Json RunJson(const RunResult& run) {
   return {{"steps", StepsJson(run)},
+          {"first_step_us", run.first_step_us},
           {"memory_bytes", MemoryJson(run.memory)},
           {"used_bytes", MemoryJson(run.used)},
           {"device_bytes", run.used.device_bytes},

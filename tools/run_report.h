@@ -48,14 +48,15 @@ std::string ToText(const RunReport& report);
 // One object: model, device, ranks, stage, ops, lacking_weights,
 // random_weights; step {batch, tokens, dtype} where it is known, and
 // tokens_per_s of the median; steps {count, median_us,
-// min_us, max_us}, memory_bytes {arena, resident, workspace, total} of one rank
-// and, as measured, used_bytes of the same and device_bytes (MemoryUse),
-// collectives [{op, count, asked, ran, obstacle}] with what carried them,
-// fallback_ops, fallback_collectives and split_fusions, where the executor ran;
-// gate (tools/run_gate.h), where one has chosen the program;
-// outputs [{name, dtype, shape}], each with a summary or, where they were
-// checked, max_abs_error, max_rel_error, wrong (elements), rtol and atol, and
-// then `passed` for all of them; off_single [{name, error, largest}]; in_turn
+// min_us, max_us}, first_step_us (RunResult), memory_bytes {arena, resident,
+// workspace, total} of one rank and, as measured, used_bytes of the same and
+// device_bytes (MemoryUse), collectives [{op, count, asked, ran, obstacle}]
+// with what carried them, fallback_ops, fallback_collectives and split_fusions,
+// where the executor ran; gate (tools/run_gate.h), where one has chosen the
+// program; outputs [{name, dtype, shape}], each with a summary or, where they
+// were checked, max_abs_error, max_rel_error, wrong (elements), rtol and atol,
+// and then `passed` for all of them; off_single [{name, error, largest}];
+// in_turn
 // [{name, predicted_us, steps, ratio}] of all programs that ran, the reported
 // one first, with its median over that of each.
 std::string ToJson(const RunReport& report);

@@ -37,6 +37,7 @@ constexpr TextKey kTextKeys[] = {
     {"ep-strategy", &CompileFlags::ep_strategy},
     {"scheduler", &CompileFlags::scheduler},
     {"reduce-scatter", &CompileFlags::reduce_scatter},
+    {"over-hosts", &CompileFlags::over_hosts},
     {"machine", &CompileFlags::machine},
     {"ranks-as", &CompileFlags::ranks_as},
     {"passes", &CompileFlags::passes},

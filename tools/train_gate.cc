@@ -14,7 +14,7 @@ absl::StatusOr<std::vector<Tensor>> InputsOf(
     const Program& step, const std::shared_ptr<const TokenFiles>& data,
     double rate, int64_t rank) {
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<TokenBatches> batches,
-                         TokenBatches::Open(std::move(data), step, rank, {}));
+                         TokenBatches::Open(data, step, rank, {}));
   ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, batches->Next());
   std::vector<Tensor> inputs;
   size_t next = 0;
@@ -32,30 +32,36 @@ absl::StatusOr<std::vector<Tensor>> InputsOf(
 
 }  // namespace
 
-absl::StatusOr<TrainingPrograms> WithoutSchedule(
+absl::StatusOr<std::vector<StepChoice>> StepChoices(
     const TrainingPrograms& programs) {
   if (!programs.unscheduled.has_value()) {
     return Invalid(
         "--gate: the training has no step before it was scheduled, as "
         "unscheduled.asyra of its folder");
   }
-  TrainingPrograms plain = programs;
-  plain.step = *programs.unscheduled;
-  return plain;
+  std::vector<StepChoice> choices = {{"scheduled", programs}};
+  for (const OtherStep& one : programs.candidates) {
+    choices.push_back({one.name, programs});
+    choices.back().programs.step = one.program;
+  }
+  choices.push_back({"unscheduled", programs});
+  choices.back().programs.step = *programs.unscheduled;
+  return choices;
 }
 
 absl::StatusOr<GateResult> ChooseStep(
-    const TrainSettings& settings, const TrainingPrograms& programs,
-    const TrainingPrograms& plain,
+    const TrainSettings& settings, absl::Span<const StepChoice> choices,
     const std::shared_ptr<const TokenFiles>& data, Device& device,
     Communicator& world, int64_t sharing) {
-  std::vector<GateProgram> choices = {{"scheduled", &programs.step, {}},
-                                      {"unscheduled", &plain.step, {}}};
-  for (GateProgram& one : choices) {
+  std::vector<GateProgram> steps;
+  for (const StepChoice& choice : choices) {
+    const Program& step = choice.programs.step;
     ASYRA_ASSIGN_OR_RETURN(
-        one.inputs,
-        InputsOf(*one.program, data, RateAt(settings, 0), world.rank()));
+        std::vector<Tensor> inputs,
+        InputsOf(step, data, RateAt(settings, 0), world.rank()));
+    steps.push_back({choice.name, &step, std::move(inputs)});
   }
+  const TrainingPrograms& programs = choices[0].programs;
   GateOptions options{.cache = &DiskCache::OfProcess(),
                       .again = settings.gate == kGateAgain,
                       .sharing = sharing};
@@ -64,7 +70,7 @@ absl::StatusOr<GateResult> ChooseStep(
                           &world, states);
   };
   absl::StatusOr<GateResult> result = ChooseByMeasuring(
-      choices, device, &world, programs.step.weights.get(), options);
+      steps, device, &world, programs.step.weights.get(), options);
   if (!result.ok()) return Annotate(result.status(), "--gate");
   return result;
 }

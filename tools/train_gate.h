@@ -1,10 +1,13 @@
-// asyra-train --gate: whether a training runs with its schedule or without, by
-// measured steps.
+// asyra-train --gate: with which of its schedules a training runs, or without,
+// by measured steps.
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "executor/measured_gate.h"
 #include "executor/train/token_files.h"
 #include "executor/train/training_folder.h"
@@ -12,19 +15,24 @@
 
 namespace asyra {
 
-// The training with `unscheduled` as its step. Error: it has none.
-absl::StatusOr<TrainingPrograms> WithoutSchedule(
+// A training, by the name of its step.
+struct StepChoice {
+  std::string name;
+  TrainingPrograms programs;
+};
+
+// The training as it is, "scheduled"; with each of its candidates as the step;
+// and with `unscheduled`. Error: it has no unscheduled step.
+absl::StatusOr<std::vector<StepChoice>> StepChoices(
     const TrainingPrograms& programs);
 
-// Measures the step of `programs` as "scheduled" and that of `plain` as
-// "unscheduled", as one rank of `world`, on the first batch of `data`. Trials
+// Measures the step of each, as one rank of `world`, on the first batch of
+// `data`. Trials
 // begin with first values of their own; params and states of the training,
 // which have no memory yet, are not touched.
-absl::StatusOr<GateResult> ChooseStep(const TrainSettings& settings,
-                                      const TrainingPrograms& programs,
-                                      const TrainingPrograms& plain,
-                                      std::shared_ptr<const TokenFiles> data,
-                                      Device& device, Communicator& world,
-                                      int64_t sharing);
+absl::StatusOr<GateResult> ChooseStep(
+    const TrainSettings& settings, absl::Span<const StepChoice> choices,
+    const std::shared_ptr<const TokenFiles>& data, Device& device,
+    Communicator& world, int64_t sharing);
 
 }  // namespace asyra

@@ -1,7 +1,9 @@
 #include "tools/train_loop.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
+#include <utility>
 
 #include "executor/comm/thread_world.h"
 #include "executor/launched_world.h"
@@ -71,9 +73,12 @@ absl::StatusOr<Data> OpenData(const TrainSettings& flags,
 // One rank of a run.
 class RankLoop {
  public:
+  // `begin`: when the rank began to make its device.
   RankLoop(const TrainSettings& flags, const TrainingPrograms& programs,
-           const Data& data, Communicator& world)
-      : flags_(flags),
+           const Data& data, Communicator& world,
+           std::chrono::steady_clock::time_point begin)
+      : begin_(begin),
+        flags_(flags),
         programs_(programs),
         data_(data),
         world_(world),
@@ -146,6 +151,12 @@ class RankLoop {
   void Report() {
     for (const TrainMetrics& one : trainer_->TakeMetrics()) {
       step_s_ = one.seconds;
+      if (!std::exchange(any_step_, true) && reports()) {
+        std::chrono::duration<double> took =
+            std::chrono::steady_clock::now() - begin_;
+        fmt::print("first step done {:.2f} s after the start of the ranks\n",
+                   took.count());
+      }
       if (reports()) progress_.Add(one);
     }
   }
@@ -242,6 +253,8 @@ class RankLoop {
                            std::move(timelines));
   }
 
+  const std::chrono::steady_clock::time_point begin_;
+  bool any_step_ = false;
   const TrainSettings& flags_;
   const TrainingPrograms& programs_;
   const Data& data_;
@@ -288,25 +301,25 @@ absl::Status DryRun(const TrainingPrograms& programs, const Data& data) {
   return absl::OkStatus();
 }
 
-// The programs of a run: those that were given, and with --gate the same with
-// the step before it was scheduled.
+// The programs of a run: those that were given, or with --gate one of the
+// choices.
 struct Choice {
   const TrainingPrograms& given;
-  std::optional<TrainingPrograms> plain;
+  std::vector<StepChoice> choices;  // none without --gate
 };
 
 absl::StatusOr<const TrainingPrograms*> PassGate(
     const TrainSettings& flags, const Choice& programs, const Data& data,
     Device& device, Communicator& world, int64_t sharing) {
-  if (!programs.plain.has_value()) return &programs.given;
-  ASYRA_ASSIGN_OR_RETURN(GateResult gate,
-                         ChooseStep(flags, programs.given, *programs.plain,
-                                    data.train, device, world, sharing));
+  if (programs.choices.empty()) return &programs.given;
+  ASYRA_ASSIGN_OR_RETURN(
+      GateResult gate,
+      ChooseStep(flags, programs.choices, data.train, device, world, sharing));
   if (world.rank() == 0) {
     fmt::print("gate: {}\n", ToString(gate));
     std::fflush(stdout);
   }
-  return gate.kept == 0 ? &programs.given : &*programs.plain;
+  return &programs.choices[gate.kept].programs;
 }
 
 // A rank of this process, whose host threads or processes `control` connects.
@@ -314,6 +327,7 @@ absl::Status RunRank(const TrainSettings& flags, const Choice& programs,
                      const Data& data, Platform& platform,
                      Communicator& control, int64_t local_rank,
                      int64_t ranks_on_host) {
+  auto begin = std::chrono::steady_clock::now();
   ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<Device> device,
                          platform.MakeDevice(local_rank, ranks_on_host));
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> connected,
@@ -324,7 +338,8 @@ absl::Status RunRank(const TrainSettings& flags, const Choice& programs,
   ASYRA_ASSIGN_OR_RETURN(
       const TrainingPrograms* kept,
       PassGate(flags, programs, data, *device, world, sharing));
-  return RankLoop(flags, *kept, data, control).Run(*device, world, sharing);
+  return RankLoop(flags, *kept, data, control, begin)
+      .Run(*device, world, sharing);
 }
 
 }  // namespace
@@ -336,9 +351,9 @@ absl::Status TrainOnData(const TrainSettings& flags,
     Describe(flags, programs, data);
     return DryRun(programs, data);
   }
-  Choice choice{programs};
+  Choice choice{programs, {}};
   if (flags.gate != kGateOff) {
-    ASYRA_ASSIGN_OR_RETURN(choice.plain, WithoutSchedule(programs));
+    ASYRA_ASSIGN_OR_RETURN(choice.choices, StepChoices(programs));
   }
   ASYRA_ASSIGN_OR_RETURN(LaunchedWorld launched,
                          ConnectLaunched({.communicator = flags.communicator,
@@ -351,11 +366,12 @@ absl::Status TrainOnData(const TrainSettings& flags,
   if (world == nullptr || world->rank() == 0) Describe(flags, programs, data);
   if (world == nullptr) {
     ASYRA_RETURN_IF_ERROR(platform->CheckRanks(ranks));
-    return RunLocalRanks(ranks, {.timeout_s = flags.timeout_s},
-                         [&](Communicator& control) {
-                           return RunRank(flags, choice, data, *platform,
-                                          control, control.rank(), ranks);
-                         });
+    ASYRA_RETURN_IF_ERROR(RunLocalRanks(
+        ranks, {.timeout_s = flags.timeout_s}, [&](Communicator& control) {
+          return RunRank(flags, choice, data, *platform, control,
+                         control.rank(), ranks);
+        }));
+    return flags.session->Save();
   }
   int64_t here = launched.ranks_on_host > 0 ? launched.ranks_on_host : ranks;
   ASYRA_RETURN_IF_ERROR(platform->CheckRanks(here));
@@ -363,6 +379,7 @@ absl::Status TrainOnData(const TrainSettings& flags,
     return RunRank(flags, choice, data, *platform, *world, launched.local_rank,
                    here);
   });
+  if (status.ok() && world->rank() == 0) status = flags.session->Save();
   if (status.ok()) return status;
   world->Abort(status);
   return Annotate(status, fmt::format("rank {}", world->rank()));

@@ -93,8 +93,12 @@ void AddSampleFlags(CLI::App& app, SampleOptions* sample) {
 
 absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(
     const TrainSettings& flags) {
-  if (flags.device == "cpu") return CreateCpuPlatform();
-  return CreateCudaPlatform({.timeout_s = flags.timeout_s});
+  if (flags.device == "cpu") {
+    return WithTuning(CreateCpuPlatform(), flags.session);
+  }
+  ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform,
+                         CreateCudaPlatform({.timeout_s = flags.timeout_s}));
+  return WithTuning(std::move(platform), flags.session);
 }
 
 double RateAt(const TrainSettings& flags, int64_t step) {
@@ -187,6 +191,7 @@ void AddSettings(CLI::App& app, TrainSettings* flags) {
          "for this machine; again: measures what is remembered too")
       ->check(CLI::IsMember({kGateOff, kGateMeasured, kGateAgain}))
       ->capture_default_str();
+  AddTuningFlags(app, &flags->tuning);
   app.add_flag("--dry-run", flags->dry_run,
                "says what the run would need and how fast it would be, and "
                "ends");

@@ -12,6 +12,7 @@
 #include "executor/train/token_files.h"
 #include "tools/compile.h"
 #include "tools/sample_text.h"
+#include "tools/tuning_session.h"
 
 namespace asyra {
 
@@ -30,6 +31,8 @@ struct TrainSettings {
   std::string device = "cpu", communicator = "auto";
   bool dry_run = false;
   std::string gate = "off";  // as asyra-run has it (run_gate.h)
+  TuningFlags tuning;
+  std::shared_ptr<TuningSession> session = nullptr;  // of `tuning`
   // What it leaves.
   std::string checkpoint, export_to, log, csv, html;
   int64_t save_every = 0, keep = 3;

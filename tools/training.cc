@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
+#include "ir/split_axes.h"
 #include "ir/support/hash.h"
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
@@ -29,17 +30,22 @@ std::string Literal(const std::string& name) {
   return text;
 }
 
-// "0@dp,1@(sp,tp)", or "whole".
+// "0@dp,1@(sp,tp)", or "whole": over the mesh without splits, of a value that
+// each of them leaves whole or shards with both of its axes.
 std::string PinOfType(const Type& type, const Mesh& mesh) {
+  Mesh whole = WithoutSplits(mesh);
   std::vector<std::string> dims;
   for (int d = 0; d < type.rank(); ++d) {
     const AxisList& axes = type.dims[d].axes;
     if (axes.empty()) continue;
     std::vector<std::string> names;
-    for (AxisId axis : axes) names.push_back(mesh.axes()[axis].name);
+    for (AxisId axis : axes) {
+      const std::string& name = mesh.name(axis);
+      if (whole.Find(name) >= 0) names.push_back(name);
+    }
     std::string joined = absl::StrJoin(names, ",");
-    dims.push_back(axes.size() > 1 ? fmt::format("{}@({})", d, joined)
-                                   : fmt::format("{}@{}", d, joined));
+    dims.push_back(names.size() > 1 ? fmt::format("{}@({})", d, joined)
+                                    : fmt::format("{}@{}", d, joined));
   }
   return dims.empty() ? "whole" : absl::StrJoin(dims, ",");
 }
@@ -68,11 +74,14 @@ CompileFlags Plain(const CompileFlags& given, const Program& step) {
   CompileFlags flags = Quiet(given);
   flags.dp = flags.tp = flags.sp = flags.ep = 1;
   flags.mesh.reset();
-  if (step.mesh.num_axes() > 0) flags.mesh = MeshText(step.mesh);
+  if (step.mesh.num_axes() > 0) {
+    flags.mesh = MeshText(WithoutSplits(step.mesh));
+  }
   flags.tiles = 1;
   flags.scheduler = "serial";
   flags.search_steps = 1;
   flags.reduce_scatter = "fused";
+  flags.over_hosts = "flat";
   flags.tp_strategy = "sequence";
   flags.passes.clear();
   return flags;
@@ -141,7 +150,7 @@ absl::StatusOr<Program> CompileInit(const CompileFlags& flags,
   // It has no batch that an axis may shard, which plans insist on.
   plain.propagate = true;
   ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, CompileAlone(plain, init));
-  return std::move(compiled.program);
+  return SplitAxes(std::move(compiled.program), SplitsOf(step.mesh));
 }
 
 // Of states of `step` that are no inputs of `other`, on a device.
@@ -175,7 +184,10 @@ absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
   own.train->what = TrainOptions::What::kAccumulate;
   own.train->zero = std::to_string(step.zero);
   own.tp_strategy = step.tp_strategy;
-  if (step.program.mesh.num_axes() > 0) own.mesh = MeshText(step.program.mesh);
+  const Mesh& mesh = step.program.mesh;
+  std::vector<AxisSplit> splits = SplitsOf(mesh);
+  if (splits.empty()) own.over_hosts = "flat";
+  if (mesh.num_axes() > 0) own.mesh = MeshText(WithoutSplits(mesh));
   ASYRA_ASSIGN_OR_RETURN(Machine machine,
                          LoadMachine(flags.machine, MachineEdits(flags)));
   int64_t capacity = CapacityBytes(flags.capacity_gib, machine);
@@ -187,6 +199,10 @@ absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
   }
   absl::StatusOr<CompiledModel> compiled = Compile(own, model);
   if (!compiled.ok()) return Annotate(compiled.status(), "accumulate");
+  if (compiled->program.mesh != mesh) {
+    ASYRA_ASSIGN_OR_RETURN(compiled->program,
+                           SplitAxes(std::move(compiled->program), splits));
+  }
   ASYRA_RETURN_IF_ERROR(CheckAgree(step.program, compiled->program));
   compiled->program.name = "accumulate";
   return compiled;
@@ -200,14 +216,17 @@ absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
   plain.train->what = what;
   plain.shard = PinsLike(step, model.raised.program);
   ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, CompileAlone(plain, model));
-  ASYRA_RETURN_IF_ERROR(CheckAgree(step, compiled.program));
-  return std::move(compiled.program);
+  ASYRA_ASSIGN_OR_RETURN(Program program, SplitAxes(std::move(compiled.program),
+                                                    SplitsOf(step.mesh)));
+  ASYRA_RETURN_IF_ERROR(CheckAgree(step, program));
+  return program;
 }
 
 absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
                                          const RaisedModel& model) {
   CompileFlags step_flags = flags;
   step_flags.train->what = TrainOptions::What::kStep;
+  step_flags.runners_up = kGateRunnersUp;
   Training training;
   ASYRA_ASSIGN_OR_RETURN(training.step, Compile(step_flags, model));
   const Program& step = training.step.program;
@@ -281,6 +300,12 @@ absl::StatusOr<TrainingPrograms> ProgramsOf(const Training& training,
   }
   programs.step = training.step.program;
   programs.unscheduled = training.step.partitioned;
+  if (training.step.schedule.has_value()) {
+    for (const RunnerUp& one : training.step.schedule->runners_up) {
+      programs.candidates.push_back({one.name, one.program});
+      programs.candidates.back().program.weights = programs.step.weights;
+    }
+  }
   if (training.accumulate.has_value()) {
     programs.accumulate = training.accumulate->program;
     programs.accumulate->weights = programs.step.weights;

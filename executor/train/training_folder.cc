@@ -61,13 +61,38 @@ ordered_json ToJson(const TrainingPrograms& training) {
   json["machine"] = info.machine;
   json["predicted_us"] = info.predicted_us;
   json["peak_us"] = info.peak_us;
+  ordered_json names = ordered_json::array();
+  for (const OtherStep& one : training.candidates) names.push_back(one.name);
+  json["candidates"] = std::move(names);
   return json;
 }
 
-absl::StatusOr<TrainingInfo> ReadInfo(const std::string& path) {
-  ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-  auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return Invalid("{}: it is no JSON object", path);
+// Of files candidate1.asyra and so on.
+std::string CandidateFile(size_t index) {
+  return fmt::format("candidate{}.asyra", index + 1);
+}
+
+absl::StatusOr<std::vector<std::string>> CandidateNames(
+    const nlohmann::json& json, const std::string& path) {
+  std::vector<std::string> names;
+  auto found = json.find("candidates");
+  if (found == json.end()) return names;
+  if (!found->is_array()) return Invalid("{}: candidates is no list", path);
+  for (const nlohmann::json& name : *found) {
+    if (!name.is_string()) {
+      return Invalid("{}: candidate {} is no name", path, name.dump());
+    }
+    names.push_back(name.get<std::string>());
+    if (names.back().find_first_of("\t\n") != std::string::npos) {
+      return Invalid("{}: the name of candidate {} has tabs or line ends", path,
+                     name.dump());
+    }
+  }
+  return names;
+}
+
+absl::StatusOr<TrainingInfo> ReadInfo(const nlohmann::json& json,
+                                      const std::string& path) {
   auto number = [&](const char* key) {
     auto found = json.find(key);
     bool known = found != json.end() && found->is_number();
@@ -115,12 +140,18 @@ std::vector<std::string> ParamsWithoutData(const Program& step) {
 
 absl::StatusOr<TrainingPrograms> ReadTrainingFolder(const std::string& folder) {
   std::filesystem::path from(folder);
-  auto path = [&](const char* name) { return (from / name).string(); };
+  auto path = [&](const std::string& name) { return (from / name).string(); };
   TrainingPrograms training;
-  ASYRA_ASSIGN_OR_RETURN(training.info, ReadInfo(path("training.json")));
+  std::string about = path("training.json");
+  ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(about));
+  auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return Invalid("{}: it is no JSON object", about);
+  ASYRA_ASSIGN_OR_RETURN(training.info, ReadInfo(json, about));
+  ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> candidates,
+                         CandidateNames(json, about));
   ASYRA_ASSIGN_OR_RETURN(training.step, ReadProgram(path("step.asyra")));
   ASYRA_RETURN_IF_ERROR(ReadWeightsBeside(path("step.asyra"), &training.step));
-  auto read = [&](const char* name) -> absl::StatusOr<Program> {
+  auto read = [&](const std::string& name) -> absl::StatusOr<Program> {
     ASYRA_ASSIGN_OR_RETURN(Program program, ReadProgram(path(name)));
     ASYRA_RETURN_IF_ERROR(CheckAgree(training.step, program, path(name)));
     program.weights = training.step.weights;
@@ -134,6 +165,10 @@ absl::StatusOr<TrainingPrograms> ReadTrainingFolder(const std::string& folder) {
   if (std::filesystem::exists(path("unscheduled.asyra"))) {
     ASYRA_ASSIGN_OR_RETURN(training.unscheduled, read("unscheduled.asyra"));
   }
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    ASYRA_ASSIGN_OR_RETURN(Program program, read(CandidateFile(i)));
+    training.candidates.push_back({candidates[i], std::move(program)});
+  }
   return training;
 }
 
@@ -143,7 +178,7 @@ absl::Status WriteTrainingFolder(const TrainingPrograms& training,
   std::filesystem::create_directories(folder, error);
   if (error) return Invalid("{}: {}", folder, error.message());
   std::filesystem::path to(folder);
-  auto write = [&](const char* name, const Program& program) {
+  auto write = [&](const std::string& name, const Program& program) {
     return WriteFileAtomically((to / name).string(), {ToString(program)});
   };
   std::string step = (to / "step.asyra").string();
@@ -160,6 +195,10 @@ absl::Status WriteTrainingFolder(const TrainingPrograms& training,
   }
   if (training.unscheduled.has_value()) {
     ASYRA_RETURN_IF_ERROR(write("unscheduled.asyra", *training.unscheduled));
+  }
+  for (size_t i = 0; i < training.candidates.size(); ++i) {
+    ASYRA_RETURN_IF_ERROR(
+        write(CandidateFile(i), training.candidates[i].program));
   }
   return WriteFileAtomically((to / "training.json").string(),
                              {ToJson(training).dump(2) + "\n"});

@@ -3,6 +3,8 @@
 //   step.asyra        loss, gradients and updates, of the last of the batches
 //                     whose gradients make a step
 //   unscheduled.asyra step before it was scheduled; may be missing
+//   candidate1.asyra  step as it was scheduled otherwise, the next fastest;
+//                     candidate2.asyra, ...: as many as training.json names
 //   accumulate.asyra  loss and gradients of another one, added up; missing
 //                     where a step has one batch
 //   evaluate.asyra    the loss alone
@@ -35,6 +37,12 @@ struct TrainingInfo {
   double peak_us = 0;
 };
 
+// A step that does what another one does.
+struct OtherStep {
+  std::string name;  // of reports, without line ends and tabs
+  Program program;
+};
+
 // Programs for one mesh, with equal types of params.
 struct TrainingPrograms {
   Program step;  // with the weights that have data
@@ -43,12 +51,14 @@ struct TrainingPrograms {
   // The step before it was scheduled, for a gate on measured steps
   // (executor/measured_gate.h).
   std::optional<Program> unscheduled;
+  // Other schedules of the step, for the same gate.
+  std::vector<OtherStep> candidates;
   TrainingInfo info;
 };
 
 // Errors name the file: missing, no program, another mesh than that of the
 // step, params or states of other types than in the step; training.json that
-// is no JSON or of another format.
+// is no JSON, of another format, or names a candidate in two lines.
 absl::StatusOr<TrainingPrograms> ReadTrainingFolder(const std::string& folder);
 
 // Writes it; the folder is made. Errors: the system's.

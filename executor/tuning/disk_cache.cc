@@ -59,6 +59,50 @@ std::string DiskCache::PathOf(std::string_view kind,
 
 std::optional<std::string> DiskCache::Find(std::string_view kind,
                                            std::string_view key) const {
+  std::optional<std::string> value = FindPreloaded(kind, key);
+  if (!value.has_value()) value = FindOnDisk(kind, key);
+  if (value.has_value()) Note(kind, key, *value);
+  return value;
+}
+
+std::optional<std::string> DiskCache::FindPreloaded(
+    std::string_view kind, std::string_view key) const {
+  std::lock_guard lock(mutex_);
+  auto found = preloaded_.find({std::string(kind), std::string(key)});
+  if (found == preloaded_.end()) return std::nullopt;
+  return found->second;
+}
+
+void DiskCache::Preload(const std::vector<CacheEntry>& entries) {
+  std::lock_guard lock(mutex_);
+  for (const CacheEntry& entry : entries) {
+    preloaded_[{entry.kind, entry.key}] = entry.value;
+  }
+}
+
+void DiskCache::Record() {
+  std::lock_guard lock(mutex_);
+  records_ = true;
+}
+
+void DiskCache::Note(std::string_view kind, std::string_view key,
+                     std::string_view value) const {
+  std::lock_guard lock(mutex_);
+  if (!records_) return;
+  recorded_[{std::string(kind), std::string(key)}] = std::string(value);
+}
+
+std::vector<CacheEntry> DiskCache::recorded() const {
+  std::lock_guard lock(mutex_);
+  std::vector<CacheEntry> entries;
+  for (const auto& [of, value] : recorded_) {
+    entries.push_back({of.first, of.second, value});
+  }
+  return entries;
+}
+
+std::optional<std::string> DiskCache::FindOnDisk(std::string_view kind,
+                                                 std::string_view key) const {
   if (folder_.empty()) return std::nullopt;
   std::string path = PathOf(kind, key);
   std::error_code error;
@@ -71,6 +115,11 @@ std::optional<std::string> DiskCache::Find(std::string_view kind,
 
 void DiskCache::Keep(std::string_view kind, std::string_view key,
                      std::string_view value) {
+  Note(kind, key, value);
+  {
+    std::lock_guard lock(mutex_);
+    preloaded_.erase({std::string(kind), std::string(key)});
+  }
   if (folder_.empty()) return;
   std::error_code ignored;  // writing reports the error
   std::filesystem::create_directories(folder_, ignored);

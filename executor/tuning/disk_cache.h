@@ -9,15 +9,23 @@
 // replaced when its key is kept again. Any of them may be deleted at any time.
 #pragma once
 
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "executor/comm/launcher.h"
 
 namespace asyra {
+
+// A value in it.
+struct CacheEntry {
+  std::string kind, key, value;
+};
 
 // Thread-safe.
 class DiskCache {
@@ -40,16 +48,34 @@ class DiskCache {
   void Keep(std::string_view kind, std::string_view key,
             std::string_view value);
 
+  // Finds these before those of the folder, also where there is none.
+  void Preload(const std::vector<CacheEntry>& entries);
+  // Remembers what is found and kept from here on.
+  void Record();
+  // Since then, each key once, in the order of kinds and keys.
+  std::vector<CacheEntry> recorded() const;
+
   // OK, or the first failure to write an entry, for a warning: results are not
   // affected.
   absl::Status problem() const;
 
  private:
   std::string PathOf(std::string_view kind, std::string_view key) const;
+  std::optional<std::string> FindPreloaded(std::string_view kind,
+                                           std::string_view key) const;
+  std::optional<std::string> FindOnDisk(std::string_view kind,
+                                        std::string_view key) const;
+  void Note(std::string_view kind, std::string_view key,
+            std::string_view value) const;
 
   const std::string folder_;
   mutable std::mutex mutex_;
   absl::Status problem_;
+  // By kind and key.
+  using Values = std::map<std::pair<std::string, std::string>, std::string>;
+  Values preloaded_;
+  bool records_ = false;
+  mutable Values recorded_;  // Find records too
 };
 
 }  // namespace asyra

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "ir/printer.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "passes/analysis/lanes.h"
@@ -75,6 +76,7 @@ class Scheduler {
     }
     ASYRA_RETURN_IF_ERROR(Tighten());
     if (best_ < 0) return NothingFits();
+    if (options_.runners_up > 0) ASYRA_RETURN_IF_ERROR(KeepRunnersUp());
     Finish();
     return std::move(result_);
   }
@@ -275,7 +277,32 @@ class Scheduler {
   absl::Status Compare(int index) {
     Entry& entry = entries_[index];
     if (std::exchange(entry.considered, true)) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(Issued issued, Issue(&entry));
+    if (!Fits(entry)) return absl::OkStatus();
+    if (best_ >= 0 &&
+        issued.simulated.makespan_us >= result_.optimized.makespan_us) {
+      return absl::OkStatus();
+    }
     const Candidate& candidate = entry.candidate;
+    best_ = index;
+    result_.program = std::move(issued.program);
+    result_.optimized = std::move(issued.simulated);
+    result_.tiles = candidate.plan.tiles;
+    result_.scheduler = candidate.found.best.name;
+    remarks_ = std::move(issued.remarks);
+    return absl::OkStatus();
+  }
+
+  // A candidate in its order, with its streams.
+  struct Issued {
+    Program program;
+    SimResult simulated;
+    std::vector<std::string> remarks;
+  };
+
+  // Fills device_bytes where they are too many.
+  absl::StatusOr<Issued> Issue(Entry* entry) {
+    const Candidate& candidate = entry->candidate;
     Program program = candidate.program;
     ApplyOrder(program, candidate.found.best.order);
     PassContext own = context_;
@@ -299,20 +326,41 @@ class Scheduler {
         bytes = BytesOf(program, simulated);
       }
       if (bytes > capacity_bytes_) {
-        entry.device_bytes = bytes;
+        entry->device_bytes = bytes;
         least_over_ = least_over_ == 0 ? bytes : std::min(least_over_, bytes);
       }
-      if (!Fits(entry)) return absl::OkStatus();
     }
-    if (best_ >= 0 && simulated.makespan_us >= result_.optimized.makespan_us) {
-      return absl::OkStatus();
+    return Issued{std::move(program), std::move(simulated),
+                  std::move(own.remarks)};
+  }
+
+  // The fastest of the others, by the search, that are other programs. The
+  // baseline is none of them.
+  absl::Status KeepRunnersUp() {
+    std::vector<int> ranked;
+    for (size_t i = 1; i < entries_.size(); ++i) {
+      if (static_cast<int>(i) == best_ || !Fits(entries_[i]) ||
+          !Asked(entries_[i].candidate.plan)) {
+        continue;
+      }
+      ranked.push_back(static_cast<int>(i));
     }
-    best_ = index;
-    result_.program = std::move(program);
-    result_.optimized = std::move(simulated);
-    result_.tiles = candidate.plan.tiles;
-    result_.scheduler = candidate.found.best.name;
-    remarks_ = std::move(own.remarks);
+    absl::c_stable_sort(ranked, [&](int a, int b) {
+      return entries_[a].candidate.found.BetterThan(
+          entries_[b].candidate.found);
+    });
+    std::vector<std::string> texts = {ToString(result_.program)};
+    for (int i : ranked) {
+      if (result_.runners_up.size() >= options_.runners_up) break;
+      ASYRA_ASSIGN_OR_RETURN(Issued issued, Issue(&entries_[i]));
+      std::string text = ToString(issued.program);
+      if (!Fits(entries_[i]) || absl::c_linear_search(texts, text)) continue;
+      texts.push_back(std::move(text));
+      result_.runners_up.push_back({entries_[i].candidate.plan.name,
+                                    std::move(issued.program),
+                                    issued.simulated.makespan_us});
+    }
+    absl::c_stable_sort(result_.runners_up, IsFaster);
     return absl::OkStatus();
   }
 

@@ -22,6 +22,7 @@
 #include "passes/pass.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
+#include "passes/schedule/runners_up.h"
 #include "simulator/simulate.h"
 
 namespace asyra {
@@ -60,6 +61,7 @@ struct ScheduleOptions {
   // Passes run on the best schedules before they are compared; may be empty.
   Pipeline streams = StreamPasses();
   PassManagerOptions manager;  // for the passes of the candidates
+  size_t runners_up = 0;       // how many of the others are kept
 };
 
 // The rounds of a search of so many steps, and the steps of each: 200, 800,
@@ -95,6 +97,8 @@ struct ScheduleResult {
   // search.
   std::vector<double> round_us;
   std::vector<ScheduleChoice> candidates;
+  // Fastest first, each another program; fewer than asked for where fewer fit.
+  std::vector<RunnerUp> runners_up;
 };
 
 // Of a local program; context.costs must be there. A candidate replaces the

@@ -98,6 +98,41 @@ class Training(ToolTest):
     self.fails("no step before it was scheduled", "asyra-train", folder, *RATE,
                "--data", self.text, "--steps", "3", "--gate", "measured")
 
+  def test_a_gate_tries_the_best_schedules(self):
+    self.own_cache()
+    folder = self.path("training")
+    self.passes("asyra-opt", LLAMA, *SHAPE, "--dp", "2", "--search-steps",
+                "300", "--train", "-o", folder)
+    about = os.path.join(folder, "training.json")
+    with open(about) as file:
+      training = json.load(file)
+    names = training["candidates"]
+    self.assertEqual(len(names), 2)
+    args = ["asyra-train", folder, *RATE, "--data", self.text, "--steps", "3",
+            "--gate", "measured"]
+    tuning = self.path("run.tuning")
+    args += ["--save-tuning", tuning]
+    for said in ["", " (remembered)", " (remembered)"]:
+      gate = next(line for line in self.passes(*args).splitlines()
+                  if line.startswith("gate: kept "))
+      self.assertIn(said, gate)
+      for name in ["scheduled", *names, "unscheduled"]:
+        self.assertIn(name, gate)
+      # At last only the file knows.
+      if said:
+        os.environ["ASYRA_CACHE_DIR"] = ""
+        args = args[:-2] + ["--tuning", tuning]
+    candidate = os.path.join(folder, "candidate2.asyra")
+    os.rename(candidate, self.path("moved.asyra"))
+    self.fails(candidate, *args)
+    for wrong, message in [("2 tiles", "candidates is no list"),
+                           ([7], "candidate 7 is no name"),
+                           (["a\nb"], "has tabs or line ends")]:
+      training["candidates"] = wrong
+      with open(about, "w") as file:
+        json.dump(training, file)
+      self.fails(message, *args)
+
   def test_a_folder_has_all_that_a_run_needs(self):
     folder = self.compiled("--optimizer", "sgd")
     self.assertEqual(sorted(os.listdir(folder)), [

@@ -174,7 +174,7 @@ TEST_F(MeasuredGate, NeverKeepsASlowerProgram) {
     std::vector<Program> programs;
     std::vector<double> us;
     // The first of every other row is made bad on purpose.
-    for (int i = 0; i < 2 + row % 2; ++i) {
+    for (int i = 0; i < 2 + row % 4; ++i) {
       int negs = count(random), abses = count(random);
       if (i == 0 && row % 2 == 0) negs += 13;
       programs.push_back(Chain(negs, abses));

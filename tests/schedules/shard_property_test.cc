@@ -25,6 +25,7 @@
 #include "passes/schedule/start_collectives.h"
 #include "passes/schedule/stream_layout.h"
 #include "passes/schedule/tile.h"
+#include "passes/shard/decompose_over_hosts.h"
 #include "passes/shard/decompose_reduce_scatter.h"
 #include "passes/shard/partition.h"
 #include "passes/shard/propagate_sharding.h"
@@ -211,6 +212,7 @@ struct Seen {
   int searched = 0;  // of them in tiles
   int fused = 0;
   int decomposed = 0;
+  int hierarchical = 0;
   int two_streams = 0;
   int constants = 0;
   int renamed = 0;  // outputs whose value has another name than they
@@ -305,6 +307,19 @@ void DecomposeSome(bool copyable, const CostModel& costs, Program* program,
     EXPECT_NE(op.def->collective, CollectiveKind::kReduceScatter)
         << ToString(*program, op);
   }
+}
+
+// On hosts of so many devices; costs are then over the mesh that this makes.
+void SplitOverHosts(int64_t host, CostModel* costs, Program* program,
+                    Seen* seen) {
+  PassContext context{.costs = costs};
+  absl::StatusOr<bool> changed =
+      DecomposeOverHosts(*program, {{"host", host}, {"always", true}}, context);
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_EQ(Verify(*program), absl::OkStatus()) << ToString(*program);
+  EXPECT_EQ(context.costs->mesh(), program->mesh);
+  *costs = CostModel(*context.costs);
+  seen->hierarchical += *changed;
 }
 
 // By cost.
@@ -418,6 +433,9 @@ void CheckOne(uint64_t seed, Seen* seen) {
                   program.mesh);
   Program scheduled = *local;
   if (seed % 5 < 3) DecomposeSome(seed % 5 == 0, costs, &scheduled, seen);
+  if (seed % 2 == 1) {
+    SplitOverHosts(seed % 3 == 0 ? 4 : 2, &costs, &scheduled, seen);
+  }
   if (model.Pick({0, 1}) == 1) FuseSome(costs, &scheduled, seen);
   if (seed % 3 == 0) {
     ScheduleIt(model, costs, &scheduled, seen);
@@ -463,6 +481,7 @@ TEST(ShardProperty, RandomProgramsComputeTheSameOnEveryMesh) {
     EXPECT_GE(seen.searched, programs / 40);
     EXPECT_GE(seen.fused, programs / 20);
     EXPECT_GE(seen.decomposed, programs / 20);
+    EXPECT_GE(seen.hierarchical, programs / 40);
     EXPECT_GE(seen.two_streams, programs / 40);
     EXPECT_GE(seen.constants, programs / 10);
     EXPECT_GE(seen.renamed, programs / 20);

@@ -41,6 +41,28 @@ TEST(CollectiveCost, HopsBetweenHostsCostMore) {
               6.8 + 2 * (7 * 0.6 + 1 * 5.0), 0.01);
 }
 
+// A tree sends the payload once in each direction: all that two ranks do too,
+// and little more than half of what a ring of 16 does.
+TEST(CollectiveCost, ATreeBetweenTwoHostsSendsLessOverTheNetwork) {
+  Machine machine = ASYRA_VALUE(LoadMachine("a800x8"));
+  machine.link_gbps.achievable = machine.cta_gbps = 1e6;
+  machine.protocols = {{.name = "Simple"}};
+  constexpr double kBytes = 1e10;
+  auto us = [&](GroupSpan span) {
+    return EstimateCollective(machine, Kind::kAllReduce, kBytes, span, 8, {});
+  };
+  double share = machine.network_share_gbps() * 1e3;
+  CollectiveEstimate tree = us({.ranks = 16, .hosts = 2, .per_host = 8});
+  EXPECT_EQ(tree.algorithm, Algorithm::kTree);
+  EXPECT_NEAR(tree.time_us, kBytes / (8 * share * TreeFraction(kBytes)), 10);
+  CollectiveEstimate pair = us({.ranks = 2, .hosts = 2, .per_host = 1});
+  EXPECT_EQ(pair.algorithm, Algorithm::kRing);
+  EXPECT_NEAR(pair.time_us, kBytes / share, 10);
+  CollectiveEstimate four = us({.ranks = 32, .hosts = 4, .per_host = 8});
+  EXPECT_EQ(four.algorithm, Algorithm::kRing);
+  EXPECT_NEAR(four.time_us, kBytes * 2 * 31 / 32 / (8 * share), 10);
+}
+
 TEST(CollectiveCost, ManyHostsPreferTrees) {
   Machine machine = ASYRA_VALUE(LoadMachine("h100x8"));
   GroupSpan many = {.ranks = 256, .hosts = 32, .per_host = 8};

@@ -29,21 +29,36 @@ TEST(RunGate, TriesTheLibraryWhereCopyEnginesAreAskedFor) {
   Program program = Parse(kGather), plain = program;
   AskForCopyEngine(false, &plain.ops[0].attrs);
   std::vector<Tensor> inputs = {Tensor(DType::kF32, {8, 4})};
-  auto candidates = ASYRA_VALUE(GateCandidates(program, &plain, {}, inputs));
+  auto candidates =
+      ASYRA_VALUE(GateCandidates(program, &plain, {}, {}, inputs));
   EXPECT_THAT(
       NamesOf(candidates),
       ElementsAre("scheduled", "scheduled, by the library", "unscheduled"));
   EXPECT_TRUE(AsksForCopyEngine(candidates[0].program.ops[0].attrs));
   EXPECT_FALSE(AsksForCopyEngine(candidates[1].program.ops[0].attrs));
   EXPECT_EQ(candidates[2].inputs.size(), 1);
-  EXPECT_THAT(NamesOf(ASYRA_VALUE(GateCandidates(plain, &plain, {}, inputs))),
-              ElementsAre("scheduled", "unscheduled"));
+  EXPECT_THAT(
+      NamesOf(ASYRA_VALUE(GateCandidates(plain, &plain, {}, {}, inputs))),
+      ElementsAre("scheduled", "unscheduled"));
   // Given by name, it is not tried twice.
   std::vector<AgainstProgram> against = {{"unscheduled", plain, inputs}};
   EXPECT_THAT(
-      NamesOf(ASYRA_VALUE(GateCandidates(plain, &plain, against, inputs))),
+      NamesOf(ASYRA_VALUE(GateCandidates(plain, &plain, {}, against, inputs))),
       ElementsAre("scheduled", "unscheduled"));
-  EXPECT_FALSE(GateCandidates(plain, nullptr, {}, inputs).ok());
+  EXPECT_FALSE(GateCandidates(plain, nullptr, {}, {}, inputs).ok());
+}
+
+TEST(RunGate, TriesTheRunnersUp) {
+  Program program = Parse(kGather), other = program;
+  AskForCopyEngine(false, &other.ops[0].attrs);
+  std::vector<Tensor> inputs = {Tensor(DType::kF32, {8, 4})};
+  std::vector<RunnerUp> runners_up = {{"4 tiles", program, 1}};
+  auto candidates =
+      ASYRA_VALUE(GateCandidates(other, &other, runners_up, {}, inputs));
+  EXPECT_THAT(NamesOf(candidates),
+              ElementsAre("scheduled", "4 tiles", "unscheduled"));
+  EXPECT_TRUE(AsksForCopyEngine(candidates[1].program.ops[0].attrs));
+  EXPECT_EQ(candidates[1].inputs.size(), 1);
 }
 
 TEST(RunGate, JsonSaysWhatWasMeasuredAndWhatWasNot) {

@@ -15,6 +15,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::Field;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr double kGib = int64_t{1} << 30;
 
@@ -155,6 +156,73 @@ TEST(StrategySearch, LevelsOfZeroFitTheBudget) {
   options.train->zero = "auto";
   absl::StatusOr<CompiledModel> none = Compile(options);
   EXPECT_TRUE(absl::IsResourceExhausted(none.status())) << none.status();
+}
+
+// Two hosts of eight, and layers whose collectives take longer than they do.
+CompileFlags OverHosts() {
+  CompileFlags options = Training();
+  options.dims = {"layers=2", "batch=16", "seq=2048", "vocabulary=8192"};
+  options.machine = "a800x8";
+  options.dp = 16;
+  options.train->zero = "3";
+  return options;
+}
+
+TEST(StrategySearch, CollectivesOverHostsAreCompared) {
+  CompileFlags options = OverHosts();
+  options.over_hosts = "flat";
+  CompiledModel flat = ASYRA_VALUE(Compile(options));
+  EXPECT_EQ(ToString(flat.program.mesh), "(dp=16)");
+  options.over_hosts = "auto";
+  CompiledModel open = ASYRA_VALUE(Compile(options));
+  EXPECT_EQ(ToString(open.program.mesh), "(dp.hosts=2, dp=8)");
+  EXPECT_EQ(open.partitioned->mesh, open.program.mesh);
+  EXPECT_EQ(open.costs->mesh(), open.program.mesh);
+  EXPECT_LT(open.schedule->optimized.makespan_us,
+            0.95 * flat.schedule->optimized.makespan_us);
+  EXPECT_NEAR(open.schedule->baseline.makespan_us,
+              flat.schedule->baseline.makespan_us, 1e-6);
+  EXPECT_THAT(open.schedule->candidates,
+              Contains(AllOf(Field(&ScheduleChoice::name,
+                                   HasSubstr("hierarchical over hosts")),
+                             Field(&ScheduleChoice::rejected, ""))));
+}
+
+// Also those of other strategies, as long as they keep the same params.
+TEST(StrategySearch, RunnersUpCanTakeTheProgramsPlace) {
+  CompileFlags options = OverHosts();
+  options.runners_up = 3;
+  CompiledModel result = ASYRA_VALUE(Compile(options));
+  const std::vector<RunnerUp>& others = result.schedule->runners_up;
+  ASSERT_EQ(others.size(), 3);
+  EXPECT_THAT(others,
+              Contains(Field(&RunnerUp::name, Not(HasSubstr("hierarchical")))));
+  const Program& program = result.program;
+  for (const RunnerUp& other : others) {
+    EXPECT_EQ(other.program.stage, Stage::kAllocated);
+    EXPECT_EQ(other.program.mesh, program.mesh);
+    ASSERT_EQ(other.program.inputs.size(), program.inputs.size());
+    for (const Input& input : program.inputs) {
+      ValueId value = other.program.FindValue(program.value_name(input.value));
+      ASSERT_NE(value, kNoValue);
+      EXPECT_EQ(other.program.type(value), program.type(input.value));
+    }
+    EXPECT_GE(other.makespan_us, result.schedule->optimized.makespan_us);
+  }
+}
+
+TEST(StrategySearch, WhyCollectivesOverHostsStayFlatIsListed) {
+  CompileFlags options = OverHosts();
+  // Steps of latency alone.
+  options.model = "gpt3-tiny";
+  options.dims = {"batch=16", "seq=16"};
+  CompiledModel small = ASYRA_VALUE(Compile(options));
+  EXPECT_EQ(ToString(small.program.mesh), "(dp=16)");
+  EXPECT_THAT(small.schedule->candidates,
+              Contains(AllOf(Field(&ScheduleChoice::name,
+                                   HasSubstr("hierarchical over hosts")),
+                             Field(&ScheduleChoice::rejected,
+                                   HasSubstr("takes more than latency")))));
 }
 
 // A fault in a strategy that was not asked for is one all the same.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "absl/algorithm/container.h"
 #include "gmock/gmock.h"
@@ -90,6 +91,34 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{{{"sp", 2}, {"tp", 4}}, 2},
                     Setting{{{"dp", 2}, {"tp", 2}}, 2},
                     Setting{{{"dp", 2}, {"sp", 2}, {"tp", 2}}, 0}));
+
+// Beside the result, which is what it is without them.
+TEST(Schedule, KeepsRunnersUp) {
+  Program single = ASYRA_VALUE(BuiltinModel("llama3-tiny", {{"seq", 64}}));
+  Program program = single;
+  program.mesh = *Mesh::Create({{"sp", 2}, {"tp", 2}});
+  CostModel costs = Costs(program);
+  PassContext context{.costs = &costs};
+  ASYRA_CHECK_OK(RunPasses(program, ShardPasses(), context));
+  ScheduleOptions options{.search_steps = 300};
+  ScheduleResult alone = ASYRA_VALUE(Schedule(program, options, context));
+  EXPECT_TRUE(alone.runners_up.empty());
+  options.runners_up = 2;
+  ScheduleResult kept = ASYRA_VALUE(Schedule(program, options, context));
+  EXPECT_EQ(ToString(kept.program), ToString(alone.program));
+  ASSERT_EQ(kept.runners_up.size(), 2);
+  EXPECT_LE(kept.runners_up[0].makespan_us, kept.runners_up[1].makespan_us);
+  std::set<std::string> texts = {ToString(kept.program)};
+  for (const RunnerUp& other : kept.runners_up) {
+    EXPECT_TRUE(texts.insert(ToString(other.program)).second) << other.name;
+    EXPECT_TRUE(absl::c_any_of(kept.candidates, [&](const auto& choice) {
+      return choice.name == other.name;
+    })) << other.name;
+    EXPECT_EQ(Simulate(other.program, costs).makespan_us, other.makespan_us);
+    EXPECT_EQ(Verify(other.program), absl::OkStatus());
+    ExpectSameOutputs(single, other.program);
+  }
+}
 
 // A built-in model sharded over a mesh of a machine, with its costs.
 struct Sharded {
