@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <unordered_map>
+#include <memory>
+#include <optional>
 
+#include "absl/algorithm/container.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
 #include "ir/body.h"
 #include "ir/copy_engine.h"
 #include "ir/happens_before.h"
@@ -88,8 +93,68 @@ int64_t PayloadBytes(const Program& program, const Op& op) {
   return std::max(in, out);
 }
 
+// Costs by use: the op with the types of its operands and results.
+class CostMemo {
+ public:
+  std::optional<OpCost> Find(size_t hash, const Program& program,
+                             const Op& op) const {
+    absl::MutexLock lock(&mutex_);
+    auto bucket = known_.find(hash);
+    if (bucket == known_.end()) return std::nullopt;
+    for (const Known& known : bucket->second) {
+      if (known.IsOf(program, op)) return known.cost;
+    }
+    return std::nullopt;
+  }
+
+  void Add(size_t hash, const Program& program, const Op& op,
+           const OpCost& cost) {
+    absl::MutexLock lock(&mutex_);
+    known_[hash].push_back({op.def, op.attrs, program.OperandTypes(op),
+                            program.ResultTypes(op), cost});
+  }
+
+  // Of ops with equal types few differ in attributes.
+  static size_t Hash(const Program& program, const Op& op) {
+    size_t hash = std::hash<const OpDef*>()(op.def);
+    auto add = [&hash](uint64_t word) {
+      hash = (hash ^ word) * 0x9E3779B97F4A7C15;
+    };
+    for (ValueId value : op.operands) {
+      for (const Dim& dim : program.type(value).dims) {
+        add(static_cast<uint64_t>(dim.size));
+        for (AxisId axis : dim.axes) add(static_cast<uint64_t>(axis) + 1);
+      }
+    }
+    return hash;
+  }
+
+ private:
+  struct Known {
+    const OpDef* def;
+    AttrMap attrs;
+    std::vector<Type> operands, results;
+    OpCost cost;
+
+    bool IsOf(const Program& program, const Op& op) const {
+      auto same = [&](const Type& type, ValueId value) {
+        return type == program.type(value);
+      };
+      return op.def == def && absl::c_equal(operands, op.operands, same) &&
+             absl::c_equal(results, op.results, same) && op.attrs == attrs;
+    }
+  };
+
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<size_t, std::vector<Known>> known_
+      ABSL_GUARDED_BY(mutex_);
+};
+
 CostModel::CostModel(Machine machine, Mesh mesh, CostOptions options)
-    : machine_(std::move(machine)), mesh_(std::move(mesh)), options_(options) {
+    : machine_(std::move(machine)),
+      mesh_(std::move(mesh)),
+      options_(options),
+      memo_(std::make_shared<CostMemo>()) {
   machine_.ranks_are_processes |= options.ranks_are_processes;
 }
 
@@ -291,66 +356,24 @@ OpCost CostModel::Cost(const OpCall& call) const {
   return cost;
 }
 
-// Layers repeat: equal uses have equal costs, and looking one up is
-// faster than estimating it.
-class CostMemo {
- public:
-  CostMemo(const Program& program, const CostModel& costs)
-      : program_(program), costs_(costs) {}
-
-  OpCost Get(const Op& op) {
-    if (op.def->is_view || op.def->is_wait || IsConstant(op)) {
-      return {};
-    }
-    std::vector<Known>& bucket = known_[Hash(op)];
-    for (const Known& known : bucket) {
-      if (Same(op, *known.op)) return known.cost;
-    }
-    bucket.push_back({&op, costs_.Cost(OpUse(program_, op))});
-    return bucket.back().cost;
+OpCost CostModel::RememberedCost(const Program& program, const Op& op) const {
+  if (op.def->is_view || op.def->is_wait || IsConstant(op)) return {};
+  size_t hash = CostMemo::Hash(program, op);
+  if (std::optional<OpCost> known = memo_->Find(hash, program, op)) {
+    return *known;
   }
-
- private:
-  struct Known {
-    const Op* op;
-    OpCost cost;
-  };
-
-  // Ops with equal types rarely differ in attributes.
-  size_t Hash(const Op& op) const {
-    size_t hash = std::hash<const OpDef*>()(op.def);
-    for (ValueId value : op.operands) {
-      for (const Dim& dim : program_.type(value).dims) {
-        hash = (hash ^ static_cast<size_t>(dim.size)) * 0x9E3779B97F4A7C15;
-      }
-    }
-    return hash;
-  }
-
-  template <typename Values>
-  bool SameTypes(const Values& a, const Values& b) const {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [&](ValueId x, ValueId y) {
-                        return program_.type(x) == program_.type(y);
-                      });
-  }
-
-  bool Same(const Op& a, const Op& b) const {
-    return a.def == b.def && SameTypes(a.operands, b.operands) &&
-           SameTypes(a.results, b.results) && a.attrs == b.attrs;
-  }
-
-  const Program& program_;
-  const CostModel& costs_;
-  std::unordered_map<size_t, std::vector<Known>> known_;
-};
+  OpCost cost = Cost(OpUse(program, op));
+  memo_->Add(hash, program, op, cost);
+  return cost;
+}
 
 std::vector<OpCost> EstimateCosts(const Program& program,
                                   const CostModel& costs) {
   std::vector<OpCost> op_costs;
   op_costs.reserve(program.ops.size());
-  CostMemo memo(program, costs);
-  for (const Op& op : program.ops) op_costs.push_back(memo.Get(op));
+  for (const Op& op : program.ops) {
+    op_costs.push_back(costs.RememberedCost(program, op));
+  }
   return op_costs;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -75,6 +76,8 @@ struct CostOptions {
   CollectiveOptions collectives;
 };
 
+class CostMemo;
+
 // Copyable and const: one model may serve many threads.
 class CostModel {
  public:
@@ -85,6 +88,9 @@ class CostModel {
   // `call` has distributed types. The formula times the factor of the machine's
   // table. A matmul with an sm_margin takes longer.
   OpCost Cost(const OpCall& call) const;
+  // The same for an op of a program, remembered for equal uses in any program:
+  // layers repeat, and a search estimates almost the same program many times.
+  OpCost RememberedCost(const Program& program, const Op& op) const;
   // The uncached lookup in the table, which takes time.
   CostKey KeyOf(const OpCall& call) const;
 
@@ -120,6 +126,7 @@ class CostModel {
   Machine machine_;
   Mesh mesh_;
   CostOptions options_;
+  std::shared_ptr<CostMemo> memo_;  // shared with copies, which are equal
 };
 
 // One cost per op of the program, in its order. Passes that only reorder a

@@ -2,6 +2,7 @@
 // reorders ops computes it once.
 #pragma once
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,7 @@ class CostedProgram {
   CostedProgram(const Program& program, std::vector<OpCost> op_costs)
       : program_(program),
         op_costs_(std::move(op_costs)),
-        dependencies_(program) {}
+        dependencies_(std::make_shared<const Dependencies>(program)) {}
   CostedProgram(const Program& program, const CostModel& costs)
       : CostedProgram(program, EstimateCosts(program, costs)) {}
   // The same program at other costs.
@@ -29,14 +30,14 @@ class CostedProgram {
 
   const Program& program() const { return program_; }
   absl::Span<const OpCost> op_costs() const { return op_costs_; }
-  const Dependencies& dependencies() const { return dependencies_; }
+  const Dependencies& dependencies() const { return *dependencies_; }
   // Leaves this without any.
   std::vector<OpCost> TakeCosts() { return std::move(op_costs_); }
 
  private:
   const Program& program_;
   std::vector<OpCost> op_costs_;
-  Dependencies dependencies_;
+  std::shared_ptr<const Dependencies> dependencies_;  // of the program alone
 };
 
 }  // namespace asyra

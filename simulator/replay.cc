@@ -12,8 +12,9 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Work of the op that runs on a stream, anchored where its rate last changed,
-// so that an op that always runs alone ends exactly after its time.
+// Work of the op that runs on a stream, if `op` is one, anchored where its rate
+// last changed, so that an op that always runs alone ends exactly after its
+// time.
 struct Running {
   int op = -1;
   double anchor_us = 0;
@@ -26,13 +27,18 @@ struct Running {
   // kernel there begins.
   bool hears_late = false;
 
-  Running() = default;
-  Running(int which, double now, const OpCost& cost)
-      : op(which), anchor_us(now), left_us(cost.time_us) {
+  // In place: it happens once for each op of each replay.
+  void Begin(int which, double now, const OpCost& cost) {
+    op = which;
+    anchor_us = now;
+    left_us = cost.time_us;
     kernel_left_us = (1 - cost.kernel_start_fraction) * cost.time_us;
-    if (cost.kernel_start_fraction <= 0) kernel_us = now;
+    rate = 1;
+    kernel_us = cost.kernel_start_fraction <= 0 ? now : kNever;
     next_us = now + left_us - Until();
+    hears_late = false;
   }
+  void End() { op = -1; }
 
   bool has_kernel() const { return kernel_us < kNever; }
   double Until() const { return has_kernel() ? 0 : kernel_left_us; }
@@ -96,7 +102,6 @@ class Engine {
       issued_us_[op] = host_us;
       result_.spans[op].op = op;
       result_.spans[op].stream = stream;
-      Count(op);
     }
     std::erase_if(streams_, [](const Stream& s) { return s.ops.empty(); });
     for (const AxisList& axes : dependencies_.communicators()) {
@@ -142,16 +147,6 @@ class Engine {
   // Its ops never run faster than alone.
   void ExpectEnd(const Queue& queue) {
     end_us_ = std::max(end_us_, now_ + queue.left_us);
-  }
-
-  void Count(size_t op) {
-    if (op_costs_[op].time_us == 0) return;
-    ++result_.ops;
-    result_.collectives += program_.ops[op].is_collective();
-    result_.source_us[op_costs_[op].source] += op_costs_[op].time_us;
-    for (int r = 0; r < kNumResources; ++r) {
-      result_.resource_us[r] += op_costs_[op].load[r] * op_costs_[op].time_us;
-    }
   }
 
   // The last of the waits of `op` to end; data first among equals.
@@ -215,11 +210,11 @@ class Engine {
       return true;
     }
     ExpectEnd(stream);
-    stream.running = Running(op, now_, op_costs_[op]);
+    stream.running.Begin(op, now_, op_costs_[op]);
     for (int before : dependencies_.AwaitedBy(op)) {
       stream.running.hears_late |=
           result_.spans[before].end_us == now_ &&
-          program_.ops[before].stream != program_.ops[op].stream;
+          result_.spans[before].stream != result_.spans[op].stream;
     }
     active_changed_ = true;
     if (op_costs_[op].is_compute) ++computing_;
@@ -248,7 +243,7 @@ class Engine {
         stream.running.KernelComes(now_);
         continue;
       }
-      stream.running = {};
+      stream.running.End();
       if (op_costs_[op].is_compute) --computing_;
       if (int group = dependencies_.CommunicatorOf(op); group >= 0) {
         --groups_[group].running;
@@ -261,16 +256,18 @@ class Engine {
   void Retime() {
     if (!options_.contention || !active_changed_) return;
     active_changed_ = false;
+    auto began_before = [](const Stream* a, const Stream* b) {
+      return std::pair(a->running.kernel_us, a->running.hears_late) <
+             std::pair(b->running.kernel_us, b->running.hears_late);
+    };
+    // They are few.
     running_.clear();
     for (Stream& stream : streams_) {
-      if (stream.running.op >= 0) running_.push_back(&stream);
+      if (stream.running.op < 0) continue;
+      running_.insert(std::upper_bound(running_.begin(), running_.end(),
+                                       &stream, began_before),
+                      &stream);
     }
-    auto place = [](const Stream* stream) {
-      return std::pair(stream->running.kernel_us, stream->running.hears_late);
-    };
-    std::stable_sort(
-        running_.begin(), running_.end(),
-        [&](const Stream* a, const Stream* b) { return place(a) < place(b); });
     active_.clear();
     for (const Stream* stream : running_) {
       active_.push_back(
@@ -330,6 +327,21 @@ class Engine {
   SimResult result_;
 };
 
+// What the ops add up to, in order of issue.
+void Count(const CostedProgram& costed, absl::Span<const int> order,
+           SimResult* result) {
+  for (int op : order) {
+    const OpCost& cost = costed.op_costs()[op];
+    if (cost.time_us == 0) continue;
+    ++result->ops;
+    result->collectives += costed.program().ops[op].is_collective();
+    result->source_us[cost.source] += cost.time_us;
+    for (int r = 0; r < kNumResources; ++r) {
+      result->resource_us[r] += cost.load[r] * cost.time_us;
+    }
+  }
+}
+
 // From the last op to end back along what each waited for.
 std::vector<int> CriticalPath(absl::Span<const OpSpan> spans) {
   std::vector<int> path;
@@ -357,6 +369,7 @@ SimResult Replay(const CostedProgram& costed, absl::Span<const int> order,
   ASYRA_CHECK(order.size() == program.ops.size());
   SimResult result = Engine(costed, order, options).Run();
   if (result.makespan_us > options.limit_us) return result;
+  Count(costed, order, &result);
   if (options.critical_path) result.critical_path = CriticalPath(result.spans);
   if (options.lower_bound) {
     result.bounds = LowerBoundsOf(program, costed.op_costs(),

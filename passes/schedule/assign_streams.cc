@@ -37,10 +37,10 @@ class Search {
   enum Outcome : uint8_t { kKept, kNoGain, kMoreMemory };
 
   Outcome Try(Program trial) {
-    SimResult result = Simulate(trial, costs_, Options());
-    if (result.makespan_us >= result_.makespan_us * (1 - kLeastGain)) {
-      return kNoGain;
-    }
+    ReplayOptions options = Options();
+    options.limit_us = result_.makespan_us * (1 - kLeastGain);
+    SimResult result = Simulate(trial, costs_, options);
+    if (result.makespan_us >= options.limit_us) return kNoGain;
     if (result.peak_bytes > result_.peak_bytes) return kMoreMemory;
     if (!IsRobust(trial, result)) return kNoGain;
     program_ = std::move(trial);

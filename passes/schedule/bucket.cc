@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "absl/algorithm/container.h"
@@ -20,14 +21,9 @@ namespace {
 
 constexpr int64_t kAnyCost = std::numeric_limits<int64_t>::max();
 
-// A set of candidates merged, in the best order found.
-struct Trial {
-  std::vector<int> set;
-  Program program;
-  OrderSearchResult found;
-};
+}  // namespace
 
-class Bucketer {
+class TileBucketing::Bucketer {
  public:
   Bucketer(const Program& program, const CostModel& costs,
            const BucketOptions& options)
@@ -38,33 +34,43 @@ class Bucketer {
     std::erase_if(candidates_, [&](const BucketCandidate& c) {
       return c.join ? !options.join : options.from != nullptr;
     });
-    why_.resize(candidates_.size());
     tiles_ = static_cast<int>(absl::c_count_if(
         candidates_, [](const BucketCandidate& c) { return !c.join; }));
   }
 
-  absl::StatusOr<BucketResult> Run() {
-    ASYRA_ASSIGN_OR_RETURN(best_, Try({}));
-    double before_us = best_.found.makespan_us;
-    std::vector<double> values(candidates_.size(), 0);
-    std::vector<int64_t> costs(candidates_.size(), 0);
-    for (int c = 0; c < count(); ++c) Value(c, &values[c], &costs[c]);
-    TrySet(BestSet(WithoutOverlaps(values), costs, Slack()));
-    TryWindows();
-    Repair(values);
+  absl::StatusOr<BucketResult> Run(int windows) {
+    if (!alone_tried_.has_value()) ASYRA_RETURN_IF_ERROR(TryAlone());
+    at_ = *alone_tried_;
+    double before_us = at_.best.found.makespan_us;
+    TrySet(BestSet(WithoutOverlaps(values_), bytes_, Slack()));
+    TryWindows(windows);
+    Repair();
     BucketResult result;
-    result.saved_us = before_us - best_.found.makespan_us;
+    result.saved_us = before_us - at_.best.found.makespan_us;
     for (int c = 0; c < count(); ++c) Tell(c, &result);
-    result.program = std::move(best_.program);
+    result.program = std::move(at_.best.program);
     if (options_.from == nullptr) {
-      ApplyOrder(result.program, best_.found.best.order);
+      ApplyOrder(result.program, at_.best.found.best.order);
     }
-    result.found = std::move(best_.found);
-    result.steps = steps_;
+    result.found = std::move(at_.best.found);
+    result.steps = at_.steps;
     return result;
   }
 
  private:
+  // A set of candidates merged, in the best order found.
+  struct Trial {
+    std::vector<int> set;
+    Program program;
+    OrderSearchResult found;
+  };
+  // Where a run is.
+  struct State {
+    Trial best, alone;
+    std::vector<std::string> why;  // by candidate, if it is not merged
+    int steps = 0;
+  };
+
   int count() const { return static_cast<int>(candidates_.size()); }
 
   void Tell(int c, BucketResult* result) const {
@@ -73,7 +79,7 @@ class Bucketer {
     if (!Has(c)) {
       result->rejected.push_back(
           fmt::format("{} {}: {}", candidate.join ? "joining" : "merging",
-                      candidate.name, why_[c]));
+                      candidate.name, at_.why[c]));
       return;
     }
     result->set.push_back(NameAndKey(candidate));
@@ -89,13 +95,15 @@ class Bucketer {
   }
 
   bool Has(int c) const {
-    return std::find(best_.set.begin(), best_.set.end(), c) != best_.set.end();
+    return std::find(at_.best.set.begin(), at_.best.set.end(), c) !=
+           at_.best.set.end();
   }
 
   // Memory left by the best so far.
   int64_t Slack() const {
     if (options_.memory_bytes == 0) return kAnyCost;
-    return std::max<int64_t>(0, options_.memory_bytes - best_.found.peak_bytes);
+    return std::max<int64_t>(0,
+                             options_.memory_bytes - at_.best.found.peak_bytes);
   }
 
   absl::StatusOr<Trial> Try(std::vector<int> set) {
@@ -103,8 +111,8 @@ class Bucketer {
     OrderSearchOptions search{.steps = options_.steps,
                               .memory_bytes = options_.memory_bytes};
     // What is slower is of no value.
-    if (!trial.set.empty() && best_.found.fits) {
-      search.limit_us = best_.found.makespan_us;
+    if (!trial.set.empty() && at_.best.found.fits) {
+      search.limit_us = at_.best.found.makespan_us;
     }
     NamedOrder seed;
     if (options_.from == nullptr) {
@@ -122,25 +130,37 @@ class Bucketer {
     }
     trial.found =
         SearchOrder(CostedProgram(trial.program, costs_), {seed}, search);
-    steps_ += trial.found.steps;
+    at_.steps += trial.found.steps;
     return trial;
+  }
+
+  // What all runs begin with: nothing merged, and each candidate alone.
+  absl::Status TryAlone() {
+    at_ = {};
+    at_.why.resize(candidates_.size());
+    values_.assign(candidates_.size(), 0);
+    bytes_.assign(candidates_.size(), 0);
+    ASYRA_ASSIGN_OR_RETURN(at_.best, Try({}));
+    for (int c = 0; c < count(); ++c) Value(c, &values_[c], &bytes_[c]);
+    alone_tried_ = at_;
+    return absl::OkStatus();
   }
 
   // Merges one candidate alone; none if that is impossible.
   void Value(int c, double* value, int64_t* cost) {
     absl::StatusOr<Trial> trial = Try({c});
     if (!trial.ok()) {
-      why_[c] = MessageOf(trial.status());
+      at_.why[c] = MessageOf(trial.status());
       return;
     }
-    *value = best_.found.makespan_us - trial->found.makespan_us;
-    *cost =
-        std::max<int64_t>(0, trial->found.peak_bytes - best_.found.peak_bytes);
-    why_[c] =
+    *value = at_.best.found.makespan_us - trial->found.makespan_us;
+    *cost = std::max<int64_t>(
+        0, trial->found.peak_bytes - at_.best.found.peak_bytes);
+    at_.why[c] =
         trial->found.fits ? TimeChangeText(-*value) : "over the memory budget";
-    if (!trial->found.fits && best_.found.fits) *value = 0;
-    if (alone_.set.empty() || trial->found.BetterThan(alone_.found)) {
-      alone_ = *std::move(trial);
+    if (!trial->found.fits && at_.best.found.fits) *value = 0;
+    if (at_.alone.set.empty() || trial->found.BetterThan(at_.alone.found)) {
+      at_.alone = *std::move(trial);
     }
   }
 
@@ -163,7 +183,7 @@ class Bucketer {
       for (int other = 0; other < count(); ++other) {
         if (other == c || values[other] <= 0 || !Overlap(c, other)) continue;
         values[other] = 0;
-        why_[other] += " alone, less than what it overlaps with";
+        at_.why[other] += " alone, less than what it overlaps with";
       }
     }
     return values;
@@ -180,10 +200,10 @@ class Bucketer {
 
   // Keeps the set when it is better than the best so far.
   bool TrySet(std::vector<int> set) {
-    if (set.empty() || set == best_.set) return false;
+    if (set.empty() || set == at_.best.set) return false;
     absl::StatusOr<Trial> trial = Try(std::move(set));
-    if (!trial.ok() || !trial->found.BetterThan(best_.found)) return false;
-    best_ = *std::move(trial);
+    if (!trial.ok() || !trial->found.BetterThan(at_.best.found)) return false;
+    at_.best = *std::move(trial);
     return true;
   }
 
@@ -191,13 +211,13 @@ class Bucketer {
   // To hide a collective, lanes must be separate from before it until after it,
   // so that single candidates say little. Stretches may wrap around the end of
   // a layer. Joins are kept.
-  void TryWindows() {
-    if (options_.windows <= 0) return;
+  void TryWindows(int windows) {
+    if (windows <= 0) return;
     std::vector<int> joins;
-    for (int c : best_.set) {
+    for (int c : at_.best.set) {
       if (candidates_[c].join) joins.push_back(c);
     }
-    int step = std::max(1, tiles_ * tiles_ / options_.windows);
+    int step = std::max(1, tiles_ * tiles_ / windows);
     int tried = 0;
     for (int length = 1; length < tiles_; ++length) {
       for (int begin = 0; begin < tiles_; ++begin) {
@@ -215,12 +235,12 @@ class Bucketer {
   // Also tries the best single candidate; then removes or adds each candidate,
   // the most valuable first, as long as that helps. A candidate that joins the
   // same collectives as others replaces them.
-  void Repair(const std::vector<double>& values) {
-    if (!alone_.set.empty() && alone_.found.BetterThan(best_.found)) {
-      best_ = std::move(alone_);
+  void Repair() {
+    if (!at_.alone.set.empty() && at_.alone.found.BetterThan(at_.best.found)) {
+      at_.best = std::move(at_.alone);
     }
-    for (int c : ByValue(values)) {
-      std::vector<int> set = best_.set;
+    for (int c : ByValue(values_)) {
+      std::vector<int> set = at_.best.set;
       if (Has(c)) {
         std::erase(set, c);
       } else {
@@ -229,22 +249,31 @@ class Bucketer {
         std::sort(set.begin(), set.end());
       }
       if (TrySet(std::move(set)) && !Has(c)) {
-        why_[c] = "does not help beside the others";
+        at_.why[c] = "does not help beside the others";
       }
     }
   }
 
   TileMerger merger_;
   const CostModel& costs_;
-  const BucketOptions& options_;
+  const BucketOptions options_;
   std::vector<BucketCandidate> candidates_;
-  int tiles_ = 0;                 // how many of them, the first, merge tiles
-  std::vector<std::string> why_;  // by candidate, if it is not merged
-  Trial best_, alone_;
-  int steps_ = 0;
+  int tiles_ = 0;               // how many of them, the first, merge tiles
+  std::vector<double> values_;  // by candidate, alone: us saved,
+  std::vector<int64_t> bytes_;  // and memory that it takes
+  std::optional<State> alone_tried_;
+  State at_;
 };
 
-}  // namespace
+TileBucketing::TileBucketing(const Program& program, const CostModel& costs,
+                             const BucketOptions& options)
+    : program_(std::make_unique<const Program>(program)),
+      bucketer_(std::make_unique<Bucketer>(*program_, costs, options)) {}
+TileBucketing::~TileBucketing() = default;
+
+absl::StatusOr<BucketResult> TileBucketing::Run(int windows) {
+  return bucketer_->Run(windows);
+}
 
 std::vector<int> BestSet(absl::Span<const double> values,
                          absl::Span<const int64_t> costs, int64_t budget) {
@@ -280,7 +309,7 @@ std::vector<int> BestSet(absl::Span<const double> values,
 absl::StatusOr<BucketResult> BucketTiles(const Program& program,
                                          const CostModel& costs,
                                          const BucketOptions& options) {
-  return Bucketer(program, costs, options).Run();
+  return TileBucketing(program, costs, options).Run(options.windows);
 }
 
 absl::StatusOr<bool> Bucket(Program& program, const PassOptions& options,

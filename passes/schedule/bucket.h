@@ -50,6 +50,26 @@ struct BucketResult {
   bool changed() const { return !set.empty(); }
 };
 
+// Merges tiles of one program again with other numbers of windows: what is
+// tried first, every candidate alone, does not depend on them and is tried
+// once.
+class TileBucketing {
+ public:
+  // As BucketTiles; `costs`, and `from` of the options, must outlive it.
+  TileBucketing(const Program& program, const CostModel& costs,
+                const BucketOptions& options);
+  ~TileBucketing();
+
+  // What BucketTiles returns with so many windows; steps that earlier runs took
+  // for it are counted again.
+  absl::StatusOr<BucketResult> Run(int windows);
+
+ private:
+  class Bucketer;
+  std::unique_ptr<const Program> program_;
+  std::unique_ptr<Bucketer> bucketer_;
+};
+
 // Of a scheduled program, tiled or not. The result is never slower than the
 // program in its own order, where that fits the budget.
 absl::StatusOr<BucketResult> BucketTiles(const Program& program,

@@ -149,11 +149,9 @@ absl::StatusOr<bool> Decide(Candidate* candidate, const Decision& decision,
   return true;
 }
 
-absl::StatusOr<bool> BucketTilesOf(Candidate* candidate, BucketOptions options,
-                                   const CostModel& costs) {
-  options.join = false;
-  ASYRA_ASSIGN_OR_RETURN(BucketResult result,
-                         BucketTiles(candidate->program, costs, options));
+absl::StatusOr<bool> BucketTilesOf(Candidate* candidate,
+                                   TileBucketing* bucketing, int windows) {
+  ASYRA_ASSIGN_OR_RETURN(BucketResult result, bucketing->Run(windows));
   candidate->remarks.push_back(fmt::format(
       "bucket: tiles merged at {} of {} points", result.merged, result.places));
   TellRejected(result.rejected, candidate);

@@ -72,10 +72,10 @@ absl::StatusOr<bool> Decide(Candidate* candidate, const Decision& decision,
                             const OrderSearchOptions& search,
                             const PassContext& context);
 
-// Merges tiles where that pays; false if it pays nowhere. Remarks say what was
-// merged, and what was not and why.
-absl::StatusOr<bool> BucketTilesOf(Candidate* candidate, BucketOptions options,
-                                   const CostModel& costs);
+// Merges tiles where that pays, by `bucketing` of its program; false if it pays
+// nowhere. Remarks say what was merged, and what was not and why.
+absl::StatusOr<bool> BucketTilesOf(Candidate* candidate,
+                                   TileBucketing* bucketing, int windows);
 
 // Joins collectives where that pays, starting from the current order; false if
 // it pays nowhere. Adds remarks, as above.

@@ -145,6 +145,17 @@ absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
   return candidates;
 }
 
+// Rounds improve the order of a tiled candidate and not its ops.
+TileBucketing* CandidateSearch::BucketingOf(const Candidate& tiled) {
+  std::unique_ptr<TileBucketing>& bucketing = bucketings_[tiled.plan.name];
+  if (bucketing == nullptr) {
+    bucketing = std::make_unique<TileBucketing>(
+        tiled.program, *context_.costs,
+        BucketOptions{.memory_bytes = ValueBytesOf(tiled), .join = false});
+  }
+  return bucketing.get();
+}
+
 absl::Status CandidateSearch::MergeTiles(std::vector<Candidate>* candidates,
                                          int windows, int steps) {
   SortCandidates(candidates);
@@ -153,10 +164,8 @@ absl::Status CandidateSearch::MergeTiles(std::vector<Candidate>* candidates,
     Candidate candidate = (*candidates)[d];
     context_.Begin("bucketing " + candidate.plan.name);
     ASYRA_ASSIGN_OR_RETURN(
-        bool merged, BucketTilesOf(&candidate,
-                                   {.memory_bytes = ValueBytesOf(candidate),
-                                    .windows = windows},
-                                   *context_.costs));
+        bool merged,
+        BucketTilesOf(&candidate, BucketingOf(candidate), windows));
     if (merged) {
       steps_ += candidate.found.steps;
       Improve(&candidate, steps);

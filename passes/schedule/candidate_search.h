@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -52,7 +54,10 @@ class CandidateSearch {
 
   // Leaves so much of the capacity from now on, for gaps between values, which
   // the search does not model.
-  void Reserve(int64_t bytes) { capacity_bytes_ = device_bytes_ - bytes; }
+  void Reserve(int64_t bytes) {
+    capacity_bytes_ = device_bytes_ - bytes;
+    bucketings_.clear();
+  }
 
  private:
   bool Searching() const { return options_.scheduler == "auto"; }
@@ -64,6 +69,7 @@ class CandidateSearch {
   // Of the values of `candidate`, as BucketOptions has it.
   int64_t ValueBytesOf(const Candidate& candidate) const;
   absl::StatusOr<Candidate> Tiled(int tiles);
+  TileBucketing* BucketingOf(const Candidate& tiled);
   absl::Status MergeTiles(std::vector<Candidate>* candidates, int windows,
                           int steps);
   absl::Status Try(const Decision& decision, std::vector<Candidate>* candidates,
@@ -82,6 +88,8 @@ class CandidateSearch {
   int64_t capacity_bytes_;  // of these
   PassContext& context_;
   int& steps_;
+  // Of the tiled candidates, by name.
+  std::map<std::string, std::unique_ptr<TileBucketing>> bucketings_;
 };
 
 }  // namespace asyra

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 
+#include "absl/algorithm/container.h"
 #include "ir/happens_before.h"
 #include "ir/support/check.h"
 #include "simulator/cost_model.h"
@@ -14,35 +15,53 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 void AddOnce(std::vector<int>& list, int item) {
-  if (std::find(list.begin(), list.end(), item) == list.end()) {
-    list.push_back(item);
-  }
+  if (!absl::c_linear_search(list, item)) list.push_back(item);
 }
 
 }  // namespace
 
 ListScheduler::ListScheduler(const CostedProgram& costed)
     : costed_(costed),
-      before_(costed.program().ops.size()),
-      after_(costed.program().ops.size()),
       bottom_level_us_(costed.program().ops.size(), 0),
       to_collective_us_(costed.program().ops.size(), 0),
-      server_(costed.program().ops.size(), -1) {
+      server_(costed.program().ops.size(), -1),
+      servers_(static_cast<int>(costed.program().streams.size()) + 1) {
   const Program& program = costed.program();
-  int count = static_cast<int>(program.ops.size());
-  int streams = static_cast<int>(program.streams.size()) + 1;
-  const Dependencies& dependencies = costed.dependencies();
-  servers_ = streams + static_cast<int>(dependencies.communicators().size());
-  int barrier = -1;
-  for (int op = 0; op < count; ++op) {
-    for (int earlier : dependencies.DataOf(op)) AddEdge(earlier, op);
-    if (barrier >= 0) AddEdge(barrier, op);
-    if (program.ops[op].def->is_barrier) {
-      for (int i = barrier + 1; i < op; ++i) AddEdge(i, op);
-      barrier = op;
+  FindEdges();
+  for (int op = before_.size(); op-- > 0;) {
+    const OpCost& cost = costed.op_costs()[op];
+    if (!cost.is_free()) server_[op] = program.ops[op].stream + 1;
+    double to_collective_us = kNever;
+    for (int later : after_[op]) {
+      bottom_level_us_[op] =
+          std::max(bottom_level_us_[op], bottom_level_us_[later]);
+      to_collective_us = std::min(to_collective_us, to_collective_us_[later]);
     }
-    if (costed.op_costs()[op].is_free()) continue;
-    server_[op] = program.ops[op].stream + 1;
+    bottom_level_us_[op] += cost.time_us;
+    if (program.ops[op].is_collective()) continue;
+    to_collective_us_[op] =
+        cost.time_us + (to_collective_us < kNever ? to_collective_us : 0);
+  }
+  FindBuffers();
+}
+
+void ListScheduler::FindEdges() {
+  const Program& program = costed_.program();
+  Lists before(program.ops.size()), after(program.ops.size());
+  auto add = [&](int earlier, int later) {
+    if (earlier == later || absl::c_linear_search(before[later], earlier)) {
+      return;
+    }
+    before[later].push_back(earlier);
+    after[earlier].push_back(later);
+  };
+  int barrier = -1;
+  for (int op = 0; op < static_cast<int>(before.size()); ++op) {
+    for (int earlier : costed_.dependencies().DataOf(op)) add(earlier, op);
+    if (barrier >= 0) add(barrier, op);
+    if (!program.ops[op].def->is_barrier) continue;
+    for (int i = barrier + 1; i < op; ++i) add(i, op);
+    barrier = op;
   }
   // The new state is written over the old one.
   DefUse uses(program);
@@ -50,30 +69,11 @@ ListScheduler::ListScheduler(const CostedProgram& costed)
     int writer = uses.def[output.value];
     if (output.alias == kNoValue || writer < 0) continue;
     for (int reader : uses.uses[output.alias]) {
-      if (reader < writer) AddEdge(reader, writer);
+      if (reader < writer) add(reader, writer);
     }
   }
-  for (int op = count; op-- > 0;) {
-    double time_us = costed.op_costs()[op].time_us, to_collective_us = kNever;
-    for (int later : after_[op]) {
-      bottom_level_us_[op] =
-          std::max(bottom_level_us_[op], bottom_level_us_[later]);
-      to_collective_us = std::min(to_collective_us, to_collective_us_[later]);
-    }
-    bottom_level_us_[op] += time_us;
-    if (program.ops[op].is_collective()) continue;
-    to_collective_us_[op] =
-        time_us + (to_collective_us < kNever ? to_collective_us : 0);
-  }
-  FindBuffers();
-}
-
-void ListScheduler::AddEdge(int before, int after) {
-  if (before == after) return;
-  auto& list = before_[after];
-  if (std::find(list.begin(), list.end(), before) != list.end()) return;
-  list.push_back(before);
-  after_[before].push_back(after);
+  before_ = FlatLists(before);
+  after_ = FlatLists(after);
 }
 
 // As simulator/memory.h: views and waits have their operand's buffer, and the
@@ -83,12 +83,11 @@ void ListScheduler::FindBuffers() {
   constexpr int kResident = -1;
   std::vector<int> buffer(program.values.size(), kResident);
   std::vector<const Op*> start_of(program.values.size(), nullptr);
-  makes_.resize(program.ops.size());
-  reads_.resize(program.ops.size());
+  Lists makes(program.ops.size()), reads(program.ops.size());
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     auto read = [&](ValueId value) {
-      if (buffer[value] != kResident) AddOnce(reads_[i], buffer[value]);
+      if (buffer[value] != kResident) AddOnce(reads[i], buffer[value]);
     };
     for (ValueId value : op.operands) read(value);
     for (ValueId value : op.results) start_of[value] = op.start ? &op : nullptr;
@@ -100,14 +99,14 @@ void ListScheduler::FindBuffers() {
     } else if (!IsConstant(op)) {
       for (ValueId value : op.results) {
         buffer[value] = static_cast<int>(buffer_bytes_.size());
-        makes_[i].push_back(buffer[value]);
+        makes[i].push_back(buffer[value]);
         buffer_bytes_.push_back(LocalBytes(program.type(value), program.mesh));
       }
     }
   }
   buffer_readers_.assign(buffer_bytes_.size(), 0);
-  for (const std::vector<int>& reads : reads_) {
-    for (int b : reads) ++buffer_readers_[b];
+  for (const std::vector<int>& list : reads) {
+    for (int b : list) ++buffer_readers_[b];
   }
   for (const Output& output : program.outputs) {
     int b = buffer[output.value];
@@ -115,6 +114,11 @@ void ListScheduler::FindBuffers() {
     ++buffer_readers_[b];
     if (output.alias != kNoValue) buffer_bytes_[b] = 0;
   }
+  made_bytes_.assign(program.ops.size(), 0);
+  for (size_t i = 0; i < makes.size(); ++i) {
+    for (int b : makes[i]) made_bytes_[i] += buffer_bytes_[b];
+  }
+  reads_ = FlatLists(reads);
 }
 
 // What may start next on one server: ops that are ready by a time that only
@@ -140,7 +144,10 @@ class ListQueue {
   double FirstUs(double free_us) const {
     double first = later_.empty() ? kNever : later_.front().ready_us;
     if (!ready_.empty() && latest_us_ <= free_us) return free_us;
-    for (const Entry& entry : ready_) first = std::min(first, entry.ready_us);
+    for (const Entry& entry : ready_) {
+      if (entry.ready_us <= free_us) return free_us;
+      first = std::min(first, entry.ready_us);
+    }
     return std::max(first, free_us);
   }
 
@@ -193,10 +200,10 @@ class ListRun {
         op_costs_(scheduler.costed_.op_costs()),
         waiting_for_(s_.before_.size()),
         ready_us_(s_.before_.size(), 0),
-        emitted_(s_.before_.size(), false),
+        emitted_(s_.before_.size(), 0),
         queues_(s_.servers_),
         free_at_us_(s_.servers_, 0),
-        done_(s_.before_.size(), false),
+        done_(s_.before_.size(), 0),
         readers_(s_.buffer_readers_) {
     order_.reserve(s_.before_.size());
   }
@@ -246,11 +253,7 @@ class ListRun {
   // Bytes that are alive after the op beyond those before it.
   int64_t Growth(int op) const { return Made(op) - Freed(op); }
 
-  int64_t Made(int op) const {
-    int64_t bytes = 0;
-    for (int b : s_.makes_[op]) bytes += s_.buffer_bytes_[b];
-    return bytes;
-  }
+  int64_t Made(int op) const { return s_.made_bytes_[op]; }
 
   // Of what no other op is still to read.
   int64_t Freed(int op) const {
@@ -321,7 +324,7 @@ class ListRun {
   }
 
   void Ends(int op, double at_us) {
-    for (int b : s_.makes_[op]) live_bytes_ += s_.buffer_bytes_[b];
+    live_bytes_ += Made(op);
     for (int b : s_.reads_[op]) {
       if (--readers_[b] == 0) live_bytes_ -= s_.buffer_bytes_[b];
     }
@@ -334,7 +337,7 @@ class ListRun {
 
   // Moves the window behind all that is done.
   void Move(int op, double at_us) {
-    done_[op] = true;
+    done_[op] = 1;
     done_us_ = std::max(done_us_, at_us);
     auto count = static_cast<int>(done_.size());
     for (; first_left_ < count && done_[first_left_]; ++first_left_) {
@@ -354,7 +357,7 @@ class ListRun {
   // After what it depends on: free ops are emitted when they are needed.
   void Emit(int op) {
     if (emitted_[op]) return;
-    emitted_[op] = true;
+    emitted_[op] = 1;
     for (int earlier : s_.before_[op]) Emit(earlier);
     order_.push_back(op);
   }
@@ -364,7 +367,7 @@ class ListRun {
   absl::Span<const OpCost> op_costs_;
   std::vector<int> waiting_for_;
   std::vector<double> ready_us_;
-  std::vector<bool> emitted_;
+  std::vector<char> emitted_;       // by op
   std::vector<ListQueue> queues_;   // by server
   std::vector<double> free_at_us_;  // by server
   // Where the window begins, what waits outside of it, a heap, and when it last
@@ -372,7 +375,7 @@ class ListRun {
   int first_left_ = 0;
   std::vector<int> outside_;
   double done_us_ = 0;
-  std::vector<bool> done_;    // by op; with a window
+  std::vector<char> done_;    // by op; with a window
   std::vector<int> readers_;  // left, by buffer
   int64_t live_bytes_ = 0;
   std::vector<int> order_;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "passes/schedule/flat_lists.h"
 #include "simulator/costed_program.h"
 
 namespace asyra {
@@ -54,19 +55,20 @@ class ListScheduler {
 
  private:
   friend class ListRun;
-  void AddEdge(int before, int after);
+  using Lists = std::vector<std::vector<int>>;
+
+  void FindEdges();
   void FindBuffers();
 
   const CostedProgram& costed_;
-  std::vector<std::vector<int>> before_;  // by op
-  std::vector<std::vector<int>> after_;
+  FlatLists before_, after_;  // by op
   std::vector<double> bottom_level_us_;
   // To the next collective along its data, or to the end of the program.
   std::vector<double> to_collective_us_;
-  std::vector<int> server_;  // by op: what it occupies; -1: free
+  std::vector<int> server_;  // by op: the stream it occupies; -1: free
   int servers_ = 0;
-  // The buffers each op makes and the ones it reads, once each.
-  std::vector<std::vector<int>> makes_, reads_;
+  FlatLists reads_;                  // by op: the buffers, once each
+  std::vector<int64_t> made_bytes_;  // by op: of the buffers that it makes
   std::vector<int64_t> buffer_bytes_;
   std::vector<int> buffer_readers_;
 };

@@ -266,15 +266,19 @@ class Merger {
     return new_value_[value];
   }
 
-  // Tiles whose only readers were merged.
+  // Tiles whose only readers were merged, and that no op waits for.
   void DropUnusedTiles(Program* program) {
     DefUse uses(*program);
+    std::vector<bool> awaited(program->values.size(), false);
+    for (const Op& op : program->ops) {
+      for (ValueId value : op.after) awaited[value] = true;
+    }
     std::vector<int> kept(program->ops.size(), -1);
     std::vector<Op> ops;
     for (size_t i = 0; i < program->ops.size(); ++i) {
       Op& op = program->ops[i];
       if (op.def->is_tile && uses.uses[op.results[0]].empty() &&
-          uses.output_uses[op.results[0]] == 0) {
+          uses.output_uses[op.results[0]] == 0 && !awaited[op.results[0]]) {
         continue;
       }
       kept[i] = static_cast<int>(ops.size());

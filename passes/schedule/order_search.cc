@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "ir/support/check.h"
 #include "ir/support/random.h"
@@ -58,6 +59,15 @@ class MovedClasses {
   std::vector<int> of_op_;
   std::vector<ClassKey> keys_;  // by class
 };
+
+uint64_t HashOf(absl::Span<const int> order) {
+  uint64_t hash = 0;
+  for (int op : order) {
+    hash = (hash ^ static_cast<uint64_t>(op)) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
 
 class Search {
  public:
@@ -112,9 +122,14 @@ class Search {
     return sum;
   }
 
-  // True when it is the best so far: faster, and also under cost noise.
+  // True when it is the best so far: faster, and also under cost noise. What an
+  // order must reach only rises, so that one tried before is not it.
   bool Try(const std::string& name, std::vector<int> order,
            bool robust = true) {
+    if (!tried_.insert(HashOf(order)).second) {
+      ++result_.steps;
+      return false;
+    }
     // Once something fits, what is slower is of no interest, nor its memory.
     bool any = result_.steps > 0;
     double limit_us = any && result_.fits
@@ -349,7 +364,8 @@ class Search {
   double layer_us_ = 0;
   OrderRule rule_;
   OrderSearchResult result_;
-  double noisy_us_ = 0;  // of the best
+  absl::flat_hash_set<uint64_t> tried_;  // orders, by hash
+  double noisy_us_ = 0;                  // of the best
   bool over_budget_ = false, windows_tried_ = false;
 };
 

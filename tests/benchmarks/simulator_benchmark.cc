@@ -1,10 +1,16 @@
-// How fast the simulator is on a scheduled Llama 3 70B, in ops a second: run
+// How fast the simulator is on a scheduled Llama 3 70B, in ops a second, and
+// what a search that asks it costs on a training step: run
 // build/release/tests/simulator_benchmark.
 #include "benchmark/benchmark.h"
 #include "ir/support/check.h"
 #include "models/models.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
+#include "passes/schedule/bucket.h"
+#include "passes/schedule/list_scheduler.h"
+#include "passes/schedule/order_search.h"
+#include "passes/schedule/reorder.h"
+#include "passes/schedule/schedule.h"
 #include "simulator/exposure.h"
 #include "simulator/simulate.h"
 
@@ -40,9 +46,11 @@ void Measure(benchmark::State& state, Run run) {
   state.SetItemsProcessed(state.iterations() * ops);
 }
 
+// By a model that has not seen the program.
 void BM_EstimateCosts(benchmark::State& state) {
   Measure(state, [](const Scheduled& s) {
-    benchmark::DoNotOptimize(EstimateCosts(s.program, s.costs));
+    CostModel costs(s.costs.machine(), s.costs.mesh());
+    benchmark::DoNotOptimize(EstimateCosts(s.program, costs));
   });
 }
 BENCHMARK(BM_EstimateCosts)->Unit(benchmark::kMillisecond);
@@ -91,6 +99,84 @@ void BM_ExplainExposure(benchmark::State& state) {
   });
 }
 BENCHMARK(BM_ExplainExposure)->Unit(benchmark::kMillisecond);
+
+// A training step of four layers of Llama 3 8B, not yet scheduled: what a
+// search works on, whatever the number of layers.
+const Scheduled& TrainingStep() {
+  static const Scheduled* const step = [] {
+    Program program = ASYRA_VALUE(BuiltinModel(
+        "llama3-8b", {{"layers", 4}, {"batch", 1}, {"seq", 8192}}));
+    program.mesh = ASYRA_VALUE(Mesh::Create({{"sp", 2}, {"tp", 4}}));
+    CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), program.mesh);
+    PassContext context;
+    context.costs = &costs;
+    ASYRA_CHECK_OK(
+        RunPasses(program, ShardPasses({}, TrainOptions()), context));
+    ASYRA_CHECK_OK(RunPasses(program, FusePasses(), context));
+    return new Scheduled{std::move(program), std::move(costs)};
+  }();
+  return *step;
+}
+
+// The same in two tiles, in the order of the program.
+const Scheduled& TiledStep() {
+  static const Scheduled* const tiled = [] {
+    auto* step = new Scheduled(TrainingStep());
+    PassContext context;
+    context.costs = &step->costs;
+    ASYRA_CHECK_OK(RunPasses(step->program,
+                             "tile{tiles=2, dim=sequence}, start_collectives",
+                             context));
+    return step;
+  }();
+  return *tiled;
+}
+
+void BM_ListSchedule(benchmark::State& state) {
+  CostedProgram costed(TiledStep().program, TiledStep().costs);
+  ListScheduler scheduler(costed);
+  ListOptions options = {.lookahead_us = 10,
+                         .memory_bytes = int64_t{100} << 30};
+  for (auto _ : state) benchmark::DoNotOptimize(scheduler.Run(options));
+  state.SetItemsProcessed(state.iterations() *
+                          static_cast<int64_t>(costed.program().ops.size()));
+}
+BENCHMARK(BM_ListSchedule)->Unit(benchmark::kMillisecond);
+
+// Orders a second: each is built, and replayed as far as it may be the best.
+void BM_SearchOrder(benchmark::State& state) {
+  CostedProgram costed(TiledStep().program, TiledStep().costs);
+  std::vector<NamedOrder> seeds = {
+      {"serial", SerialOrder(TiledStep().program)}};
+  OrderSearchOptions options = {.steps = 400};
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(SearchOrder(costed, seeds, options));
+  }
+  state.SetItemsProcessed(state.iterations() * options.steps);
+}
+BENCHMARK(BM_SearchOrder)->Unit(benchmark::kMillisecond);
+
+void BM_BucketTiles(benchmark::State& state) {
+  const Scheduled& tiled = TiledStep();
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        ASYRA_VALUE(BucketTiles(tiled.program, tiled.costs, {})));
+  }
+}
+BENCHMARK(BM_BucketTiles)->Unit(benchmark::kMillisecond);
+
+// The first round of the search, and what comes before and after it.
+void BM_Schedule(benchmark::State& state) {
+  ScheduleOptions options;
+  options.search_steps = SearchRounds(1)[0];
+  for (auto _ : state) {
+    PassContext context;
+    context.costs = &TrainingStep().costs;
+    benchmark::DoNotOptimize(
+        ASYRA_VALUE(Schedule(TrainingStep().program, options, context)));
+  }
+}
+BENCHMARK(BM_Schedule)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace asyra

@@ -54,6 +54,25 @@ TEST(MergeTiles, WhatIsJoinedInOtherBlocksIsNot) {
   EXPECT_THAT(text, testing::HasSubstr("untile(%y.t0, %y.t1) {dim=0}"));
 }
 
+// Its readers are merged, but it is what another stream waits for.
+TEST(MergeTiles, AnAwaitedTileStays) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 scheduled
+
+program @f(%x: f32[8, 8], %z: f32[8]) -> (f32[8, 8], f32[8]) {
+  %x.t0 = tile(%x) {dim=0, part=0, of=2} on compute : f32[4, 8]
+  %x.t1 = tile(%x) {dim=0, part=1, of=2} on compute : f32[4, 8]
+  %y.t0 = relu(%x.t0) on compute : f32[4, 8]
+  %y.t1 = relu(%x.t1) on compute : f32[4, 8]
+  %y = untile(%y.t0, %y.t1) {dim=0} on compute : f32[8, 8]
+  %w = relu(%z) on compute2 after(%x.t1) : f32[8]
+  return %y, %w
+}
+)"));
+  std::string text = Merged(program);
+  EXPECT_THAT(text, testing::HasSubstr("%y = relu(%x)"));
+  EXPECT_THAT(text, testing::HasSubstr("after(%x.t1)"));
+}
+
 // r.t0 may be a tile of [1, 2, 1, 4] or of [1, 4, 1, 2]; only the first has its
 // tiles where those of c are.
 TEST(MergeTiles, AnAmbiguousReshapeIsSettledByTheOtherOperand) {
