@@ -247,9 +247,12 @@ class Training(ToolTest):
         ("one of --data, --check and --sample is needed", {"--data": None}),
         ("one of --data, --check and --sample is needed", {"--check": "x"}),
         ("--rate is 0, it must be above 0", {"--rate": "0"}),
-        ("--rate is 0, it must be above 0", {"--rate": None}),
+        ("there is no --rate: give the largest learning rate, as --rate 3e-4",
+         {"--rate": None}),
         ("--rate is nan, it must be above 0", {"--rate": "nan"}),
-        ("--steps is 0, it must be at least 1", {"--steps": None}),
+        ("--steps is 0, it must be at least 1", {"--steps": "0"}),
+        ("there is no --steps: give how many, as --steps 1000",
+         {"--steps": None}),
         ("--warmup is 3, --steps 2", {"--warmup": "3"}),
         ("lion not in {adamw,sgd}", {"--optimizer": "lion"}),
         ("freeze: none of the 21 parameters is called embed",
@@ -449,7 +452,7 @@ program @f(%ids: i64[2, 4], %labels: f32[2, 4, 8], %t: f32[128, 8] weight)
                        "--steps", "5", "--dry-run", "--checkpoint",
                        self.path("run"))
     self.assertRegex(said, r"memory: \S+ [KM]iB a device: params .*, optimizer "
-                     r"states .*, a step ")
+                     r"states .*, values of a step ")
     self.assertRegex(said, r"predicted on h200x8: \S+ ms a step, \d+ tokens/s")
     self.assertEqual(sorted(os.listdir(self.dir)), before)
 
