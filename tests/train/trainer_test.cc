@@ -1,6 +1,7 @@
 // Trainers: runs that are interrupted, that change the mesh, and that fail.
 #include "executor/trainer.h"
 
+#include <barrier>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include "ir/printer.h"
 #include "ir/training_names.h"
 #include "ir/weight_store.h"
+#include "tests/support/process_size.h"
 #include "tests/support/sanitized.h"
 #include "tests/train/small_training.h"
 
@@ -477,6 +479,36 @@ TEST(Trainer, SavesEachStepBehindTheNext) {
   for (const std::string& one : all) {
     ASYRA_CHECK_OK(ASYRA_VALUE(Checkpoint::Open(one)).CheckData(0, 1));
   }
+}
+
+// Steps, evaluations and checkpoints, of both ranks.
+TEST(Trainer, ManyStepsLeaveNothingBehind) {
+  ScratchFolder folder("many");
+  constexpr int64_t kSteps = kSanitized ? 100 : 1000;
+  std::barrier together(2);
+  ASYRA_CHECK_OK(OnTrainers(
+      Programs("dp=2"), {.checkpoints = {.keep = 2}},
+      [&](Trainer& trainer, TokenBatches& data) -> absl::Status {
+        int64_t files = 0, threads = 0, kib = 0;
+        for (int64_t i = 1; i <= 10; ++i) {
+          ASYRA_RETURN_IF_ERROR(StepsUpTo(i * kSteps / 10, trainer, data));
+          ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, data.Next());
+          ASYRA_RETURN_IF_ERROR(trainer.Evaluate(batch).status());
+          ASYRA_RETURN_IF_ERROR(trainer.Save(folder.path()));
+          ASYRA_RETURN_IF_ERROR(trainer.FinishSave());
+          together.arrive_and_wait();
+          if (i == 2) files = EntriesIn("/proc/self/fd");
+          if (i == 2) threads = EntriesIn("/proc/self/task");
+          if (i == 2) kib = ResidentKib();
+        }
+        EXPECT_EQ(EntriesIn("/proc/self/fd"), files);
+        EXPECT_EQ(EntriesIn("/proc/self/task"), threads);
+        EXPECT_TRUE(kSanitized || ResidentKib() <= kib + 1024)
+            << ResidentKib() << " KiB, " << kib << " after a fifth";
+        together.arrive_and_wait();
+        return absl::OkStatus();
+      }));
+  EXPECT_EQ(EntriesIn(folder.path()), 2);
 }
 
 // By the rank that looks at the tensor, and by the others with its error.
