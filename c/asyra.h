@@ -9,7 +9,9 @@
  * Functions that may fail return 0, or a code of asyra_status after which
  * asyra_last_error says what was wrong. Handles are freed by their _free, which
  * takes NULL. Pointers into a handle are valid until it is freed. A rank, and
- * all handles made with it, are used by one thread at a time.
+ * all handles made with it, are used by one thread at a time. No C++ exception
+ * leaves a function: memory that the system does not give is
+ * ASYRA_OUT_OF_MEMORY.
  *
  * Tensors are dense, row-major buffers of this rank's part: asyra_tensor_info
  * says how large. The archive is C++: link it with a C++ compiler. The shared

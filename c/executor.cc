@@ -22,6 +22,12 @@ absl::StatusOr<size_t> CheckOutput(const Executor& executor, int32_t index) {
   return absl::OutOfRangeError(fmt::format("output {} of {}", index, count));
 }
 
+absl::StatusOr<std::unique_ptr<asyra_states>> CreateStates(asyra_rank& rank) {
+  auto made = std::make_unique<asyra_states>();
+  ASYRA_ASSIGN_OR_RETURN(made->states, StateSet::Create(*rank.device));
+  return made;
+}
+
 absl::StatusOr<std::unique_ptr<asyra_executor>> Create(
     asyra_rank& rank, const asyra_program& program, asyra_states* states) {
   auto made = std::make_unique<asyra_executor>();
@@ -83,8 +89,7 @@ absl::Status InputData(const asyra_executor& executor, int32_t index,
 absl::Status ReadOutput(Executor& executor, int32_t index, void* to,
                         int64_t bytes) {
   ASYRA_ASSIGN_OR_RETURN(size_t at, CheckOutput(executor, index));
-  ASYRA_ASSIGN_OR_RETURN(Tensor tensor, executor.Output(at));
-  return CopyOut(tensor, to, bytes);
+  return CopyOut(executor.Output(at), to, bytes);
 }
 
 absl::Status SetState(Executor& executor, const char* name, const void* from,
@@ -110,25 +115,24 @@ absl::Status SetIn(StateSet& states, const char* name, const void* from,
 }  // namespace
 }  // namespace asyra::c
 
-using asyra::c::Code;
+using asyra::c::Guarded;
+using asyra::c::Release;
 
 asyra_status asyra_states_create(asyra_rank* rank, asyra_states** states) {
-  auto made = asyra::StateSet::Create(*rank->device);
-  if (!made.ok()) return Code(made.status());
-  *states = new asyra_states{*std::move(made)};
-  return ASYRA_OK;
+  return Guarded(
+      [&] { return Release(asyra::c::CreateStates(*rank), states); });
 }
 
 asyra_status asyra_states_get(asyra_states* states, const char* name, void* to,
                               int64_t bytes) {
-  auto tensor = states->states->Get(name);
-  if (!tensor.ok()) return Code(tensor.status());
-  return Code(asyra::c::CopyOut(*tensor, to, bytes));
+  return Guarded(
+      [&] { return asyra::c::CopyOut(states->states->Get(name), to, bytes); });
 }
 
 asyra_status asyra_states_set(asyra_states* states, const char* name,
                               const void* from, int64_t bytes) {
-  return Code(asyra::c::SetIn(*states->states, name, from, bytes));
+  return Guarded(
+      [&] { return asyra::c::SetIn(*states->states, name, from, bytes); });
 }
 
 void asyra_states_free(asyra_states* states) { delete states; }
@@ -137,64 +141,71 @@ asyra_status asyra_executor_create(asyra_rank* rank,
                                    const asyra_program* program,
                                    asyra_states* states,
                                    asyra_executor** executor) {
-  auto made = asyra::c::Create(*rank, *program, states);
-  if (!made.ok()) return Code(made.status());
-  *executor = made->release();
-  return ASYRA_OK;
+  return Guarded([&] {
+    return Release(asyra::c::Create(*rank, *program, states), executor);
+  });
 }
 
 asyra_status asyra_executor_input(const asyra_executor* executor, int32_t index,
                                   asyra_tensor_info* info) {
-  return Code(asyra::c::FillInfo(executor->inputs, index, info));
+  return Guarded(
+      [&] { return asyra::c::FillInfo(executor->inputs, index, info); });
 }
 
 asyra_status asyra_executor_output(const asyra_executor* executor,
                                    int32_t index, asyra_tensor_info* info) {
-  return Code(asyra::c::OutputInfo(*executor->executor, index, info));
+  return Guarded(
+      [&] { return asyra::c::OutputInfo(*executor->executor, index, info); });
 }
 
 asyra_status asyra_executor_step(asyra_executor* executor,
                                  const void* const* inputs) {
-  return Code(asyra::c::Step(*executor, inputs));
+  return Guarded([&] { return asyra::c::Step(*executor, inputs); });
 }
 
 asyra_status asyra_executor_enqueue(asyra_executor* executor,
                                     void* const* inputs, void* stream,
                                     int64_t* number) {
-  return Code(asyra::c::Enqueue(*executor, inputs, stream, number));
+  return Guarded(
+      [&] { return asyra::c::Enqueue(*executor, inputs, stream, number); });
 }
 
 asyra_status asyra_executor_await(asyra_executor* executor, int64_t number) {
-  return Code(executor->executor->Await(number).status());
+  return Guarded([&] { return executor->executor->Await(number).status(); });
 }
 
 asyra_status asyra_executor_input_data(const asyra_executor* executor,
                                        int32_t index, void** data) {
-  return Code(asyra::c::InputData(*executor, index, data));
+  return Guarded([&] { return asyra::c::InputData(*executor, index, data); });
 }
 
 asyra_status asyra_executor_output_data(const asyra_executor* executor,
                                         int32_t index, void** data) {
-  return Code(asyra::c::OutputData(*executor->executor, index, data));
+  return Guarded(
+      [&] { return asyra::c::OutputData(*executor->executor, index, data); });
 }
 
 asyra_status asyra_executor_read_output(asyra_executor* executor, int32_t index,
                                         void* to, int64_t bytes) {
-  return Code(asyra::c::ReadOutput(*executor->executor, index, to, bytes));
+  return Guarded([&] {
+    return asyra::c::ReadOutput(*executor->executor, index, to, bytes);
+  });
 }
 
 asyra_status asyra_executor_get_state(asyra_executor* executor,
                                       const char* name, void* to,
                                       int64_t bytes) {
-  auto tensor = executor->executor->State(name);
-  if (!tensor.ok()) return Code(tensor.status());
-  return Code(asyra::c::CopyOut(*tensor, to, bytes));
+  return Guarded([&] {
+    return asyra::c::CopyOut(executor->executor->State(name), to, bytes);
+  });
 }
 
 asyra_status asyra_executor_set_state(asyra_executor* executor,
                                       const char* name, const void* from,
                                       int64_t bytes) {
-  return Code(asyra::c::SetState(*executor->executor, name, from, bytes));
+  return Guarded([&] {
+    return asyra::c::SetState(*executor->executor, name, from, bytes);
+  });
 }
 
 void asyra_executor_free(asyra_executor* executor) { delete executor; }

@@ -7,9 +7,23 @@
 namespace asyra::c {
 namespace {
 
-std::string& LastError() {
-  static thread_local std::string message;
-  return message;
+struct LastError {
+  std::string message;
+  const char* text = "";  // that of `message`, or a constant
+};
+
+LastError& LastErrorOfThread() {
+  static thread_local LastError error;
+  return error;
+}
+
+asyra_status CodeOf(const std::exception& exception) noexcept {
+  try {
+    return Code(absl::InternalError(exception.what()));
+  } catch (...) {
+    LastErrorOfThread().text = "an exception, and no memory for its message";
+    return ASYRA_INTERNAL;
+  }
 }
 
 static_assert(static_cast<int>(DType::kBool) == ASYRA_BOOL);
@@ -22,9 +36,31 @@ static_assert(static_cast<int>(DType::kF64) == ASYRA_F64);
 
 }  // namespace
 
-asyra_status Code(const absl::Status& status) {
-  if (!status.ok()) LastError() = std::string(MessageOf(status));
+asyra_status Code(const absl::Status& status) noexcept {
+  if (status.ok()) return ASYRA_OK;
+  try {
+    LastError& error = LastErrorOfThread();
+    error.message = std::string(MessageOf(status));
+    error.text = error.message.c_str();
+  } catch (...) {
+    return CodeOfException();
+  }
   return static_cast<asyra_status>(status.raw_code());
+}
+
+asyra_status CodeOfException() noexcept {
+  const char*& text = LastErrorOfThread().text;
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    text = "out of memory, also for a message that says where";
+    return ASYRA_OUT_OF_MEMORY;
+  } catch (const std::exception& exception) {
+    return CodeOf(exception);
+  } catch (...) {
+    text = "an exception that is no std::exception";
+    return ASYRA_INTERNAL;
+  }
 }
 
 absl::StatusOr<std::vector<Tensor>> TensorsOf(
@@ -66,12 +102,14 @@ absl::Status FillInfo(absl::Span<const Executor::NamedInput> inputs,
   return FillInfo(inputs[index].name, inputs[index].local, info);
 }
 
-absl::Status CopyOut(const Tensor& tensor, void* to, int64_t bytes) {
-  if (tensor.bytes() != bytes) {
+absl::Status CopyOut(const absl::StatusOr<Tensor>& tensor, void* to,
+                     int64_t bytes) {
+  ASYRA_RETURN_IF_ERROR(tensor.status());
+  if (tensor->bytes() != bytes) {
     return Invalid("the value has {} bytes, room for {} is given",
-                   tensor.bytes(), bytes);
+                   tensor->bytes(), bytes);
   }
-  std::memcpy(to, tensor.data(), bytes);
+  std::memcpy(to, tensor->data(), bytes);
   return absl::OkStatus();
 }
 
@@ -81,4 +119,6 @@ int32_t asyra_version(void) {
   return 1000 * ASYRA_VERSION_MAJOR + ASYRA_VERSION_MINOR;
 }
 
-const char* asyra_last_error(void) { return asyra::c::LastError().c_str(); }
+const char* asyra_last_error(void) {
+  return asyra::c::LastErrorOfThread().text;
+}

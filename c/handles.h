@@ -11,6 +11,7 @@
 #include "executor/train/token_batches.h"
 #include "executor/trainer.h"
 #include "ir/dim_names.h"
+#include "ir/support/out_of_memory.h"
 
 struct asyra_program {
   asyra::Program program;
@@ -45,8 +46,29 @@ struct asyra_trainer {
 
 namespace asyra::c {
 
-// Keeps the message of an error for asyra_last_error.
-asyra_status Code(const absl::Status& status);
+// Keeps the message of an error for asyra_last_error; memory for it that is not
+// there is an error too.
+asyra_status Code(const absl::Status& status) noexcept;
+// The same of the exception that is being handled.
+asyra_status CodeOfException() noexcept;
+
+// The Status of `body` as a code. An exception, which C cannot catch, is one
+// too: of all functions that may allocate.
+template <typename F>
+asyra_status Guarded(F body) noexcept {
+  try {
+    return Code(WithinMemory(body));
+  } catch (...) {
+    return CodeOfException();
+  }
+}
+
+// Gives the caller what was made.
+template <typename T>
+absl::Status Release(absl::StatusOr<std::unique_ptr<T>> made, T** to) {
+  if (made.ok()) *to = made->release();
+  return made.status();
+}
 
 // Host tensors over the caller's buffers, which outlive them.
 absl::StatusOr<std::vector<Tensor>> TensorsOf(
@@ -58,7 +80,8 @@ absl::Status FillInfo(std::string_view name, const Type& local,
 absl::Status FillInfo(absl::Span<const Executor::NamedInput> inputs,
                       int32_t index, asyra_tensor_info* info);
 
-// Copies a tensor out. Error: another size.
-absl::Status CopyOut(const Tensor& tensor, void* to, int64_t bytes);
+// Copies a tensor out. Errors: that of `tensor`; another size.
+absl::Status CopyOut(const absl::StatusOr<Tensor>& tensor, void* to,
+                     int64_t bytes);
 
 }  // namespace asyra::c

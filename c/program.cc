@@ -43,8 +43,9 @@ absl::StatusOr<Program> LoadAsyra(const std::string& path) {
   return program;
 }
 
-absl::Status Load(const std::string& model, const char* dims,
-                  asyra_program* to) {
+absl::StatusOr<std::unique_ptr<asyra_program>> Load(const std::string& model,
+                                                    const char* dims) {
+  auto to = std::make_unique<asyra_program>();
   ASYRA_ASSIGN_OR_RETURN(auto sizes, ReadSizes(dims));
   std::map<std::string, int64_t> by_name(sizes.begin(), sizes.end());
   if (model.ends_with(".onnx")) {
@@ -59,11 +60,12 @@ absl::Status Load(const std::string& model, const char* dims,
   } else {
     ASYRA_ASSIGN_OR_RETURN(to->program, BuiltinModel(model, by_name));
   }
-  return absl::OkStatus();
+  return to;
 }
 
-absl::StatusOr<Program> CompileFor(const asyra_program& model, const char* axes,
-                                   const char* name, int32_t search_steps) {
+absl::StatusOr<std::unique_ptr<asyra_program>> CompileFor(
+    const asyra_program& model, const char* axes, const char* name,
+    int32_t search_steps) {
   ASYRA_ASSIGN_OR_RETURN(auto sizes, ReadSizes(axes));
   std::vector<Mesh::Axis> list;
   for (const auto& [axis, size] : sizes) list.push_back({axis, size});
@@ -75,7 +77,9 @@ absl::StatusOr<Program> CompileFor(const asyra_program& model, const char* axes,
                          Raise(model.program, options, model.dim_names));
   ASYRA_ASSIGN_OR_RETURN(CompileResult result,
                          Compile(raised, mesh, machine, options));
-  return std::move(result.program);
+  auto compiled = std::make_unique<asyra_program>();
+  compiled->program = std::move(result.program);
+  return compiled;
 }
 
 absl::Status SimulateOn(const Program& program, const char* name,
@@ -104,34 +108,33 @@ absl::Status Save(const Program& program, const std::string& path) {
 }  // namespace
 }  // namespace asyra::c
 
-using asyra::c::Code;
+using asyra::c::Guarded;
+using asyra::c::Release;
 
 asyra_status asyra_program_load(const char* model, const char* dims,
                                 asyra_program** program) {
-  auto loaded = std::make_unique<asyra_program>();
-  absl::Status status = asyra::c::Load(model, dims, loaded.get());
-  if (status.ok()) *program = loaded.release();
-  return Code(status);
+  return Guarded([&] { return Release(asyra::c::Load(model, dims), program); });
 }
 
 asyra_status asyra_program_compile(const asyra_program* model, const char* mesh,
                                    const char* machine, int32_t search_steps,
                                    asyra_program** program) {
-  auto compiled = asyra::c::CompileFor(*model, mesh, machine, search_steps);
-  if (!compiled.ok()) return Code(compiled.status());
-  *program = new asyra_program{*std::move(compiled), {}};
-  return ASYRA_OK;
+  return Guarded([&] {
+    return Release(asyra::c::CompileFor(*model, mesh, machine, search_steps),
+                   program);
+  });
 }
 
 asyra_status asyra_program_save(const asyra_program* program,
                                 const char* path) {
-  return Code(asyra::c::Save(program->program, path));
+  return Guarded([&] { return asyra::c::Save(program->program, path); });
 }
 
 asyra_status asyra_program_simulate(const asyra_program* program,
                                     const char* machine,
                                     asyra_simulation* result) {
-  return Code(asyra::c::SimulateOn(program->program, machine, result));
+  return Guarded(
+      [&] { return asyra::c::SimulateOn(program->program, machine, result); });
 }
 
 int64_t asyra_program_ranks(const asyra_program* program) {

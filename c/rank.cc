@@ -46,7 +46,8 @@ absl::Status RunRanks(const char* device, int64_t ranks, asyra_body body,
   });
 }
 
-absl::Status Connect(const char* device, asyra_rank* rank) {
+absl::StatusOr<std::unique_ptr<asyra_rank>> Connect(const char* device) {
+  auto rank = std::make_unique<asyra_rank>();
   ASYRA_ASSIGN_OR_RETURN(rank->platform, PlatformOf(device));
   ASYRA_ASSIGN_OR_RETURN(LaunchedWorld launched,
                          ConnectLaunched({.device = device}));
@@ -54,25 +55,24 @@ absl::Status Connect(const char* device, asyra_rank* rank) {
   int64_t ranks = rank->control == nullptr ? 1 : rank->control->size();
   int64_t here = launched.ranks_on_host > 0 ? launched.ranks_on_host : ranks;
   ASYRA_RETURN_IF_ERROR(rank->platform->CheckRanks(here));
-  return Fill(*rank->platform, rank->control.get(), launched.local_rank, here,
-              rank);
+  ASYRA_RETURN_IF_ERROR(Fill(*rank->platform, rank->control.get(),
+                             launched.local_rank, here, rank.get()));
+  return rank;
 }
 
 }  // namespace
 }  // namespace asyra::c
 
-using asyra::c::Code;
+using asyra::c::Guarded;
+using asyra::c::Release;
 
 asyra_status asyra_run_ranks(const char* device, int64_t ranks, asyra_body body,
                              void* data) {
-  return Code(asyra::c::RunRanks(device, ranks, body, data));
+  return Guarded([&] { return asyra::c::RunRanks(device, ranks, body, data); });
 }
 
 asyra_status asyra_rank_connect(const char* device, asyra_rank** rank) {
-  auto made = std::make_unique<asyra_rank>();
-  absl::Status status = asyra::c::Connect(device, made.get());
-  if (status.ok()) *rank = made.release();
-  return Code(status);
+  return Guarded([&] { return Release(asyra::c::Connect(device), rank); });
 }
 
 int64_t asyra_rank_number(const asyra_rank* rank) {

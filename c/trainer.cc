@@ -107,40 +107,41 @@ absl::Status Finish(Trainer& trainer) {
 }  // namespace
 }  // namespace asyra::c
 
-using asyra::c::Code;
+using asyra::c::Guarded;
+using asyra::c::Release;
 
 asyra_status asyra_trainer_create(asyra_rank* rank, const char* folder,
                                   const asyra_trainer_options* options,
                                   asyra_trainer** trainer) {
-  auto made = asyra::c::Create(*rank, folder, options);
-  if (!made.ok()) return Code(made.status());
-  *trainer = made->release();
-  return ASYRA_OK;
+  return Guarded([&] {
+    return Release(asyra::c::Create(*rank, folder, options), trainer);
+  });
 }
 
 asyra_status asyra_trainer_input(const asyra_trainer* trainer, int32_t index,
                                  asyra_tensor_info* info) {
-  return Code(asyra::c::FillInfo(trainer->inputs, index, info));
+  return Guarded(
+      [&] { return asyra::c::FillInfo(trainer->inputs, index, info); });
 }
 
 asyra_status asyra_trainer_step(asyra_trainer* trainer,
                                 const void* const* batch, double rate) {
-  return Code(asyra::c::Step(*trainer, batch, rate));
+  return Guarded([&] { return asyra::c::Step(*trainer, batch, rate); });
 }
 
 asyra_status asyra_trainer_accumulate(asyra_trainer* trainer,
                                       const void* const* batch) {
-  return Code(asyra::c::Accumulate(*trainer, batch));
+  return Guarded([&] { return asyra::c::Accumulate(*trainer, batch); });
 }
 
 asyra_status asyra_trainer_open_tokens(asyra_trainer* trainer,
                                        const char* const* files,
                                        int32_t count) {
-  return Code(asyra::c::OpenTokens(*trainer, files, count));
+  return Guarded([&] { return asyra::c::OpenTokens(*trainer, files, count); });
 }
 
 asyra_status asyra_trainer_step_on_tokens(asyra_trainer* trainer, double rate) {
-  return Code(asyra::c::StepOnTokens(*trainer, rate));
+  return Guarded([&] { return asyra::c::StepOnTokens(*trainer, rate); });
 }
 
 int64_t asyra_trainer_steps(const asyra_trainer* trainer) {
@@ -149,24 +150,24 @@ int64_t asyra_trainer_steps(const asyra_trainer* trainer) {
 
 asyra_status asyra_trainer_metrics(asyra_trainer* trainer,
                                    asyra_metrics* metrics) {
-  return Code(asyra::c::Metrics(*trainer->trainer, metrics));
+  return Guarded([&] { return asyra::c::Metrics(*trainer->trainer, metrics); });
 }
 
 asyra_status asyra_trainer_evaluate(asyra_trainer* trainer,
                                     const void* const* batch, double* loss) {
-  return Code(asyra::c::Evaluate(*trainer, batch, loss));
+  return Guarded([&] { return asyra::c::Evaluate(*trainer, batch, loss); });
 }
 
 asyra_status asyra_trainer_save(asyra_trainer* trainer, const char* directory) {
-  return Code(asyra::c::Save(*trainer, directory));
+  return Guarded([&] { return asyra::c::Save(*trainer, directory); });
 }
 
 asyra_status asyra_trainer_finish(asyra_trainer* trainer) {
-  return Code(asyra::c::Finish(*trainer->trainer));
+  return Guarded([&] { return asyra::c::Finish(*trainer->trainer); });
 }
 
 asyra_status asyra_trainer_export(asyra_trainer* trainer, const char* path) {
-  return Code(trainer->trainer->Export(path));
+  return Guarded([&] { return trainer->trainer->Export(path); });
 }
 
 void asyra_trainer_free(asyra_trainer* trainer) { delete trainer; }

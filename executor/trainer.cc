@@ -389,8 +389,8 @@ class RankTrainer : public Trainer {
         .seconds = std::chrono::duration<double>(now - last_end_).count()};
     last_end_ = now;
     AddSpeed(oldest.batches, &metrics);
-    // The norm is that of all gradients: a step updates where it is finite.
-    metrics.skipped = !std::isfinite(metrics.norm);
+    metrics.skipped =
+        !std::isfinite(guarded_by_loss() ? metrics.loss : metrics.norm);
     skipped_ += metrics.skipped ? 1 : 0;
     // A caller that never asks does not need them.
     if (metrics_.size() == kKeptMetrics) metrics_.erase(metrics_.begin());
@@ -409,7 +409,18 @@ class RankTrainer : public Trainer {
                    (1e6 * metrics->seconds);
   }
 
+  bool guarded_by_loss() const {
+    return programs_.info.guard == StepGuard::kLoss;
+  }
+
   absl::Status CheckFinite(const TrainMetrics& metrics) {
+    if (!metrics.skipped && !std::isfinite(metrics.norm)) {
+      return Failed(absl::OutOfRangeError(fmt::format(
+          "step {}: the loss is {}, the norm of the gradients {}; the step, "
+          "which was made without clipping, has updated params with them: go "
+          "on from a checkpoint",
+          metrics.step, metrics.loss, metrics.norm)));
+    }
     bool finite = std::isfinite(metrics.loss) &&
                   (std::isfinite(metrics.norm) || scales_loss_);
     if (finite || options_.not_finite == NotFinite::kSkip) {

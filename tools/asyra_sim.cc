@@ -8,6 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
+#include "ir/support/units.h"
 #include "nlohmann/json.hpp"
 #include "simulator/page.h"
 #include "simulator/profile_diff.h"
@@ -15,6 +16,7 @@
 #include "simulator/report.h"
 #include "simulator/sensitivity.h"
 #include "simulator/trace.h"
+#include "tools/batches_report.h"
 #include "tools/compile.h"
 #include "tools/retune.h"
 #include "tools/run_tool.h"
@@ -22,6 +24,7 @@
 #include "tools/sweep.h"
 #include "tools/train_flags.h"
 #include "tools/train_report.h"
+#include "tools/training.h"
 
 namespace asyra {
 namespace {
@@ -56,7 +59,8 @@ void Print(const Flags& flags, const std::string& text) {
 struct Simulated {
   CompiledModel compiled;
   Profile profile;
-  std::optional<TrainReport> training;  // of a training step
+  std::optional<TrainReport> training;   // of a training step
+  std::optional<BatchesReport> batches;  // of one with several; the last is it
 };
 
 absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
@@ -65,7 +69,9 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
   CompileFlags options = compile;
   options.measured_only = flags.strict;
   options.allow_misfit = true;  // CheckCapacity reports what fills the device
-  ASYRA_ASSIGN_OR_RETURN(result.compiled, Compile(options));
+  ASYRA_RETURN_IF_ERROR(CheckTarget(options));
+  ASYRA_ASSIGN_OR_RETURN(RaisedModel model, LoadRaised(options));
+  ASYRA_ASSIGN_OR_RETURN(result.compiled, Compile(options, model));
   Print(flags,
         WeightsFromInputsLine(compile.model, result.compiled.lacking_weights));
   if (!result.compiled.simulated.has_value()) {
@@ -91,6 +97,13 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
   if (result.training.has_value()) {
     result.training->recompute = result.compiled.recompute;
   }
+  if (result.training.has_value() && compile.train.has_value() &&
+      compile.train->accumulate > 1) {
+    ASYRA_ASSIGN_OR_RETURN(CompiledModel others,
+                           CompileAccumulate(options, model, result.compiled));
+    result.batches =
+        ReportBatches(others, result.compiled, compile.train->accumulate);
+  }
   std::string slower = SlowerText(compile, result.compiled);
   if (!slower.empty()) result.profile.notes.push_back(std::move(slower));
   for (std::string& line : NotCopied(result.compiled)) {
@@ -104,13 +117,32 @@ std::string JsonOf(const Simulated& result) {
   if (!result.training.has_value()) return text;
   auto json = nlohmann::ordered_json::parse(text);
   json["training"] = TrainJson(*result.training);
+  if (result.batches.has_value()) {
+    json["accumulate"] = BatchesJson(*result.batches);
+  }
   return json.dump() + "\n";
 }
 
 std::string TextOf(const Simulated& result) {
   std::string text = Report(result.profile);
-  return result.training.has_value() ? text + TrainText(*result.training)
-                                     : text;
+  if (result.training.has_value()) text += TrainText(*result.training);
+  if (result.batches.has_value()) text += BatchesText(*result.batches);
+  return text;
+}
+
+// Also of the batches before the last, which have other values.
+absl::Status CheckCapacity(const Simulated& result) {
+  ASYRA_RETURN_IF_ERROR(CheckCapacity(result.profile));
+  int64_t capacity = result.profile.capacity_bytes;
+  if (capacity == 0 || !result.batches.has_value() ||
+      result.batches->device_bytes <= capacity) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(fmt::format(
+      "{} does not fit: a batch that adds up gradients takes {} on a device of "
+      "{}",
+      result.profile.model, BytesText(result.batches->device_bytes),
+      BytesText(capacity)));
 }
 
 absl::Status WriteOutputs(const Flags& flags, const Simulated& result) {
@@ -133,7 +165,7 @@ absl::Status RunOne(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(Simulated result, SimulateModel(flags, flags.compile));
   ASYRA_RETURN_IF_ERROR(WriteOutputs(flags, result));
   Print(flags, TextOf(result));
-  return CheckCapacity(result.profile);
+  return CheckCapacity(result);
 }
 
 absl::Status Explain(const Flags& flags) {
@@ -152,7 +184,7 @@ absl::Status Explain(const Flags& flags) {
                                        MachineEdits(flags.compile), options));
   Print(flags, TextOf(result) + CriticalPathReport(result.profile) +
                    SensitivityReport(sensitivities));
-  return CheckCapacity(result.profile);
+  return CheckCapacity(result);
 }
 
 // A .json file is read, everything else is compiled.
@@ -170,7 +202,19 @@ absl::StatusOr<Profile> LoadProfile(const Flags& flags,
   return result.profile;
 }
 
+// Of commands that show one program a model.
+absl::Status CheckOneBatch(const Flags& flags) {
+  if (!flags.train || flags.train_options.accumulate == 1) {
+    return absl::OkStatus();
+  }
+  return Invalid(
+      "--accumulate is {}: of steps of several batches, run and explain show "
+      "one at a time",
+      flags.train_options.accumulate);
+}
+
 absl::Status Compare(const Flags& flags) {
+  ASYRA_RETURN_IF_ERROR(CheckOneBatch(flags));
   ASYRA_ASSIGN_OR_RETURN(Profile before, LoadProfile(flags, flags.before));
   ASYRA_ASSIGN_OR_RETURN(Profile after, LoadProfile(flags, flags.after));
   if (!flags.json.empty()) {
@@ -191,6 +235,7 @@ void ShowProgress(size_t done, size_t all) {
 }
 
 absl::Status RunSweep(const Flags& flags) {
+  ASYRA_RETURN_IF_ERROR(CheckOneBatch(flags));
   ASYRA_ASSIGN_OR_RETURN(std::vector<GridAxis> grid, ParseGrid(flags.grid));
   ASYRA_ASSIGN_OR_RETURN(SweepResult result, Sweep(flags.compile, grid,
                                                    {.threads = flags.threads,

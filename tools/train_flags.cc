@@ -26,7 +26,8 @@ void AddTrainFlags(CLI::App& app, TrainOptions* options) {
   add("--decay-of", &options->decay_of,
       "what decays: matrices, or REGEX of names of weights");
   add("--clip", &options->clip,
-      "largest norm of all gradients together; 0: any");
+      "largest norm of all gradients together; 0: any, and no update waits "
+      "for other gradients than its own");
   add("--accumulate", &options->accumulate,
       "batches whose gradients make one update: all but the last are added up "
       "by a program of their own")

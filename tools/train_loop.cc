@@ -81,7 +81,7 @@ class RankLoop {
         data_(data),
         world_(world),
         vote_(world),
-        progress_(flags, flags.steps) {}
+        progress_(flags, *flags.steps) {}
 
   absl::Status Run(Device& device, Communicator& world, int64_t sharing) {
     ASYRA_ASSIGN_OR_RETURN(trainer_, Trainer::Create(programs_));
@@ -160,7 +160,7 @@ class RankLoop {
   }
 
   absl::Status Steps() {
-    while (trainer_->step() < flags_.steps) {
+    while (trainer_->step() < *flags_.steps) {
       ASYRA_ASSIGN_OR_RETURN(bool stop,
                              vote_.ShallStop(trainer_->step(), step_s_));
       if (stop) {
@@ -186,7 +186,7 @@ class RankLoop {
       ASYRA_RETURN_IF_ERROR(Evaluate());
     }
     bool saves = flags_.save_every > 0 && step % flags_.save_every == 0;
-    return saves && step < flags_.steps ? Save() : absl::OkStatus();
+    return saves && step < *flags_.steps ? Save() : absl::OkStatus();
   }
 
   absl::Status Evaluate() {
@@ -217,7 +217,7 @@ class RankLoop {
     if (is_saved) {
       if (reports()) {
         fmt::print("no step was made: {} is after step {}, --steps is {}\n",
-                   trainer_->restored_from(), trainer_->step(), flags_.steps);
+                   trainer_->restored_from(), trainer_->step(), *flags_.steps);
       }
     } else if (!flags_.checkpoint.empty()) {
       ASYRA_RETURN_IF_ERROR(Save());

@@ -89,6 +89,26 @@ void AddSampleFlags(CLI::App& app, SampleOptions* sample) {
       ->capture_default_str();
 }
 
+absl::Status CheckSteps(const TrainSettings& flags) {
+  if (!flags.steps.has_value()) {
+    return Invalid("there is no --steps: give how many, as --steps 1000");
+  }
+  if (*flags.steps < 1) {
+    return Invalid("--steps is {}, it must be at least 1", *flags.steps);
+  }
+  if (!flags.rate.has_value()) {
+    return Invalid(
+        "there is no --rate: give the largest learning rate, as --rate 3e-4");
+  }
+  if (!(*flags.rate > 0)) {
+    return Invalid("--rate is {}, it must be above 0", *flags.rate);
+  }
+  if (flags.warmup > *flags.steps) {
+    return Invalid("--warmup is {}, --steps {}", flags.warmup, *flags.steps);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(
@@ -102,15 +122,16 @@ absl::StatusOr<std::unique_ptr<Platform>> PlatformOf(
 }
 
 double RateAt(const TrainSettings& flags, int64_t step) {
-  int64_t warmup = flags.warmup >= 0 ? flags.warmup
-                                     : std::min<int64_t>(flags.steps / 10, 100);
+  int64_t steps = *flags.steps;
+  int64_t warmup =
+      flags.warmup >= 0 ? flags.warmup : std::min<int64_t>(steps / 10, 100);
   if (step < warmup) {
-    return flags.rate * static_cast<double>(step + 1) /
+    return *flags.rate * static_cast<double>(step + 1) /
            static_cast<double>(warmup);
   }
   double part = static_cast<double>(step - warmup) /
-                static_cast<double>(std::max<int64_t>(1, flags.steps - warmup));
-  return flags.rate *
+                static_cast<double>(std::max<int64_t>(1, steps - warmup));
+  return *flags.rate *
          (flags.final + (1 - flags.final) * 0.5 * (1 + std::cos(M_PI * part)));
 }
 
@@ -131,15 +152,7 @@ absl::Status CheckSettings(const TrainSettings& flags) {
     return NotFound("{}: there is no folder {}", path, folder.string());
   }
   if (flags.data.empty()) return absl::OkStatus();
-  if (flags.steps < 1) {
-    return Invalid("--steps is {}, it must be at least 1", flags.steps);
-  }
-  if (!(flags.rate > 0)) {
-    return Invalid("--rate is {}, it must be above 0", flags.rate);
-  }
-  if (flags.warmup > flags.steps) {
-    return Invalid("--warmup is {}, --steps {}", flags.warmup, flags.steps);
-  }
+  ASYRA_RETURN_IF_ERROR(CheckSteps(flags));
   if (flags.save_every > 0 && flags.checkpoint.empty()) {
     return Invalid("--save-every is {}, and there is no --checkpoint",
                    flags.save_every);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,10 @@ struct TrainSettings {
   TokenForm tokens = TokenForm::kAuto;
   bool shuffle = true;
   // The run.
-  int64_t steps = 0, warmup = -1, seed = 1;
-  double rate = 0, final = 0.1, timeout_s = 60;
+  std::optional<int64_t> steps;  // with --data there are steps and a rate
+  std::optional<double> rate;
+  int64_t warmup = -1, seed = 1;
+  double final = 0.1, timeout_s = 60;
   bool random_weights = false, check_finite = false, skip_not_finite = false;
   int64_t evaluate_every = 0, evaluate_batches = 10;
   std::string device = "cpu", communicator = "auto";

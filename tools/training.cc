@@ -7,6 +7,7 @@
 #include "ir/split_axes.h"
 #include "ir/support/hash.h"
 #include "ir/support/status.h"
+#include "ir/training_names.h"
 #include "ir/weight_store.h"
 #include "passes/train/init_program.h"
 #include "passes/train/parameters.h"
@@ -277,6 +278,16 @@ void AddRotaryTables(double base, Program* program) {
   if (store->size() > 0) program->weights = std::move(store);
 }
 
+namespace {
+
+// As attach_updates chooses it.
+StepGuard GuardOf(const Program& step, double clip) {
+  bool scales_loss = step.FindValue(kLossScaleLog2) != kNoValue;
+  return clip == 0 && !scales_loss ? StepGuard::kLoss : StepGuard::kNorm;
+}
+
+}  // namespace
+
 absl::StatusOr<TrainingPrograms> ProgramsOf(const Training& training,
                                             const CompileFlags& flags) {
   TrainingPrograms programs;
@@ -286,6 +297,7 @@ absl::StatusOr<TrainingPrograms> ProgramsOf(const Training& training,
   info.program_hash = training.hash;
   info.machine = flags.machine;
   info.batches = flags.train->accumulate;
+  info.guard = GuardOf(training.step.program, flags.train->clip);
   if (training.step.simulated.has_value()) {
     info.predicted_us = training.step.simulated->makespan_us;
     ASYRA_ASSIGN_OR_RETURN(Machine machine,

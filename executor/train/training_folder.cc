@@ -19,6 +19,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kFormat = 1;  // of training.json
+constexpr char kNormGuard[] = "norm", kLossGuard[] = "loss";
 
 absl::StatusOr<Program> ReadProgram(const std::string& path) {
   ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
@@ -61,6 +62,7 @@ ordered_json ToJson(const TrainingPrograms& training) {
   json["machine"] = info.machine;
   json["predicted_us"] = info.predicted_us;
   json["peak_us"] = info.peak_us;
+  json["guard"] = info.guard == StepGuard::kLoss ? kLossGuard : kNormGuard;
   ordered_json names = ordered_json::array();
   for (const OtherStep& one : training.candidates) names.push_back(one.name);
   json["candidates"] = std::move(names);
@@ -114,7 +116,9 @@ absl::StatusOr<TrainingInfo> ReadInfo(const nlohmann::json& json,
       .machine = word("machine"),
       .predicted_us = number("predicted_us"),
       .batches = static_cast<int64_t>(std::max(1.0, number("batches"))),
-      .peak_us = number("peak_us")};
+      .peak_us = number("peak_us"),
+      .guard =
+          word("guard") == kLossGuard ? StepGuard::kLoss : StepGuard::kNorm};
 }
 
 }  // namespace
@@ -159,7 +163,8 @@ absl::StatusOr<TrainingPrograms> ReadTrainingFolder(const std::string& folder) {
   };
   ASYRA_ASSIGN_OR_RETURN(training.evaluate, read("evaluate.asyra"));
   ASYRA_ASSIGN_OR_RETURN(training.init, read("init.asyra"));
-  if (std::filesystem::exists(path("accumulate.asyra"))) {
+  if (training.info.batches > 1 ||
+      std::filesystem::exists(path("accumulate.asyra"))) {
     ASYRA_ASSIGN_OR_RETURN(training.accumulate, read("accumulate.asyra"));
   }
   if (std::filesystem::exists(path("unscheduled.asyra"))) {
@@ -190,12 +195,18 @@ absl::Status WriteTrainingFolder(const TrainingPrograms& training,
   ASYRA_RETURN_IF_ERROR(write("step.asyra", training.step));
   ASYRA_RETURN_IF_ERROR(write("evaluate.asyra", training.evaluate));
   ASYRA_RETURN_IF_ERROR(write("init.asyra", training.init));
-  if (training.accumulate.has_value()) {
-    ASYRA_RETURN_IF_ERROR(write("accumulate.asyra", *training.accumulate));
-  }
-  if (training.unscheduled.has_value()) {
-    ASYRA_RETURN_IF_ERROR(write("unscheduled.asyra", *training.unscheduled));
-  }
+  // One that an earlier training has left would be read as this one's.
+  auto write_or_remove = [&](const char* name,
+                             const std::optional<Program>& program) {
+    if (program.has_value()) return write(name, *program);
+    std::filesystem::remove(to / name, error);
+    if (!error) return absl::OkStatus();
+    return Invalid("{}: {}", (to / name).string(), error.message());
+  };
+  ASYRA_RETURN_IF_ERROR(
+      write_or_remove("accumulate.asyra", training.accumulate));
+  ASYRA_RETURN_IF_ERROR(
+      write_or_remove("unscheduled.asyra", training.unscheduled));
   for (size_t i = 0; i < training.candidates.size(); ++i) {
     ASYRA_RETURN_IF_ERROR(
         write(CandidateFile(i), training.candidates[i].program));

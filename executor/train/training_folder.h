@@ -22,6 +22,12 @@
 
 namespace asyra {
 
+// What tells whether a step is finite: one that is not changes nothing.
+enum class StepGuard : uint8_t {
+  kNorm,  // that of all gradients
+  kLoss,  // no update waits for the gradients of other params
+};
+
 // What training.json says. Zero or empty: not known.
 struct TrainingInfo {
   std::string model;      // file or name
@@ -35,6 +41,7 @@ struct TrainingInfo {
   // What the matrix flops of a batch take at the dense peak of the machine's
   // devices: divided by the time of a batch, that is its MFU.
   double peak_us = 0;
+  StepGuard guard = StepGuard::kNorm;
 };
 
 // A step that does what another one does.
@@ -61,7 +68,8 @@ struct TrainingPrograms {
 // is no JSON, of another format, or names a candidate in two lines.
 absl::StatusOr<TrainingPrograms> ReadTrainingFolder(const std::string& folder);
 
-// Writes it; the folder is made. Errors: the system's.
+// Writes it; the folder is made, or gets these programs instead of its own.
+// Errors: the system's.
 absl::Status WriteTrainingFolder(const TrainingPrograms& training,
                                  const std::string& folder);
 

@@ -30,7 +30,8 @@ AxisRoles::AxisRoles(const Program& program, const DimLabels& labels,
       labels_(labels),
       expert_axes_(std::move(expert_axes)),
       tp_strategy_(tp_strategy),
-      ep_strategy_(ep_strategy) {
+      ep_strategy_(ep_strategy),
+      allow_all_(program.ops.size(), false) {
   for (const Mesh::Axis& axis : program.mesh.axes()) {
     roles_.push_back(RoleOf(axis.name));
     insistence_.push_back(Insistence::kNone);
@@ -230,7 +231,7 @@ bool AxisRoles::SumsOperands(int i, FactorId factor) const {
 }
 
 bool AxisRoles::Allows(int i, FactorId factor, AxisId axis) const {
-  if (allow_all_) return true;
+  if (allow_all_[i]) return true;
   DimLabel label = labels_.factors[i][factor];
   bool weight = InWeightMatrix(i, factor);
   bool of_weights = weight && labels_.of_weights[program_.ops[i].results[0]];

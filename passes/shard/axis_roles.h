@@ -69,7 +69,8 @@ class AxisRoles {
   // partial and no operand moves.
   void DivideSums() { divide_sums_ = true; }
   // Of updates, whose forms are given: any axis may shard anything.
-  void AllowAll() { allow_all_ = true; }
+  void AllowAll() { allow_all_.assign(allow_all_.size(), true); }
+  void AllowAll(int op) { allow_all_[op] = true; }
   // A matmul of matrices none of which is a weight: attention.
   bool IsMatmulOfData(int op) const;
   // Whether op has a factor that the axis divides.
@@ -120,7 +121,8 @@ class AxisRoles {
   std::vector<AxisRole> roles_;         // by axis
   std::vector<Insistence> insistence_;  // by axis
   int64_t minor_bytes_ = 0;  // matrices up to that size need not be divided
-  bool has_experts_ = false, divide_sums_ = false, allow_all_ = false;
+  bool has_experts_ = false, divide_sums_ = false;
+  std::vector<bool> allow_all_;  // by op
   // By op, by factor: experts, also where no weights are multiplied.
   std::vector<std::vector<bool>> expert_factors_;
 };

@@ -227,12 +227,24 @@ class StepPlanner {
     }
   }
 
+  // Whether it adds a gradient to those of other batches: its form is given.
+  bool AddsToOthers(const Op& op) const {
+    return absl::c_any_of(op.operands, [this](ValueId value) {
+      return IsAccumulated(program_.value_name(value));
+    });
+  }
+
   absl::Status PlanBackwardPart(Decided* decided) {
     PlanOptions options = options_;
     options.pins = decided->plan.pins;
     options.training = true;
     AxisRoles roles = RolesOf(backward_);
     roles.DivideSums();
+    for (size_t i = 0; i < backward_.program.ops.size(); ++i) {
+      if (AddsToOthers(backward_.program.ops[i])) {
+        roles.AllowAll(static_cast<int>(i));
+      }
+    }
     ASYRA_ASSIGN_OR_RETURN(CostedPlan plan, SolveAxes(backward_.program, roles,
                                                       options, decided->fixed));
     plan.ns = 0;  // it is in that of forward

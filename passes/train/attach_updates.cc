@@ -139,9 +139,20 @@ class UpdateAttacher {
     }
     ASYRA_ASSIGN_OR_RETURN(scale_,
                            Binary("div", scale_, count, "gradient_scale"));
-    ASYRA_ASSIGN_OR_RETURN(
-        finite_, builder_.AddOne("less", {norm_, Number(HUGE_VAL, norm_)}));
+    ASYRA_RETURN_IF_ERROR(AddFinite());
     return FinishDynamicScale();
+  }
+
+  // The norm tells it of all gradients. Where nothing else waits for it the
+  // loss does, so that a param is updated as soon as it has a gradient.
+  absl::Status AddFinite() {
+    ValueId number = norm_;
+    if (options_.Float("clip") == 0 && dynamic_.scale == kNoValue) {
+      ASYRA_ASSIGN_OR_RETURN(number, builder_.AddOne("abs", {loss_sum_}));
+    }
+    ASYRA_ASSIGN_OR_RETURN(
+        finite_, builder_.AddOne("less", {number, Number(HUGE_VAL, number)}));
+    return absl::OkStatus();
   }
 
   absl::Status FinishDynamicScale() {
@@ -200,7 +211,7 @@ class UpdateAttacher {
     return absl::OkStatus();
   }
 
-  // Infinity where a gradient is not finite: adamw then changes nothing.
+  // Infinity in a step that is not finite: adamw then changes nothing.
   absl::StatusOr<ValueId> ScaleOrInfinity() {
     if (safe_scale_ != kNoValue) return safe_scale_;
     ASYRA_ASSIGN_OR_RETURN(
@@ -231,7 +242,7 @@ class UpdateAttacher {
     return absl::OkStatus();
   }
 
-  // `next`, or `old` in a step whose gradients are not finite.
+  // `next`, or `old` in a step that is not finite.
   absl::StatusOr<ValueId> Kept(ValueId next, ValueId old) {
     return builder_.AddOne("select", {finite_, next, old}, {},
                            builder_.program().value_name(next));
@@ -285,7 +296,7 @@ class UpdateAttacher {
   LossScale dynamic_;
   ValueId loss_sum_ = kNoValue, loss_count_ = kNoValue, norm_ = kNoValue;
   ValueId rate_ = kNoValue, step_ = kNoValue, scale_ = kNoValue;
-  ValueId finite_ = kNoValue;      // whether all gradients are
+  ValueId finite_ = kNoValue;      // whether the step is
   ValueId safe_scale_ = kNoValue;  // ScaleOrInfinity
 };
 

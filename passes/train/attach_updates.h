@@ -19,7 +19,8 @@ namespace asyra {
 // that `decay_of` matches whole, "matrices" for those of rank 2 and more.
 // A step whose norm is not finite changes nothing. With a loss_scale
 // (differentiate) it halves the scale; kStepsToDouble steps without one double
-// it.
+// it. With `clip` 0 and no loss_scale it is the loss that tells: then no update
+// waits for other gradients than its own.
 // Outputs are then `loss`, `norm`, `loss_count` and the new values; those that
 // replace states already, as of accumulate_gradients, stay.
 // Errors: no gradients; a regular expression that is none or matches no param.

@@ -89,6 +89,33 @@ class Simulator(ToolTest):
     self.fails("--optimizer requires --train", "asyra-sim", "run", *TINY,
                "--optimizer", "sgd")
 
+  def test_a_step_of_several_batches(self):
+    out = self.path("run.json")
+    args = [*MODEL, "--dim", "batch=4", "--dp", "2", "--train", "--tiles", "1",
+            "--search-steps", "20"]
+    self.passes("asyra-sim", "run", *args, "--json", out)
+    alone = read_json(out)
+    text = self.passes("asyra-sim", "run", *args, "--accumulate", "5", "--json",
+                       out)
+    self.assertRegex(text, r"step of 5 batches\n +add up +\S+ \S+: 4 times")
+    profile = read_json(out)
+    batches = profile["accumulate"]
+    self.assertEqual(batches["batches"], 5)
+    self.assertAlmostEqual(batches["last_us"], profile["makespan_us"], 3)
+    self.assertAlmostEqual(
+        batches["total_us"], batches["clear_us"] + batches["last_us"] +
+        4 * batches["accumulate_us"], 3)
+    # A batch without an update takes less; the sums take memory.
+    self.assertLess(batches["accumulate_us"], alone["makespan_us"])
+    self.assertGreater(batches["device_bytes"],
+                       alone["memory"]["device_bytes"])
+    self.assertNotIn("accumulate", alone)
+    for command in [["sweep", *TINY, "--grid", "tp=1,2"],
+                    ["compare", *TINY[:1], *TINY[:1]]]:
+      self.fails("--accumulate is 5: of steps of several batches, run and "
+                 "explain show one at a time", "asyra-sim", *command, "--train",
+                 "--accumulate", "5")
+
   def test_a_sweep_of_training_steps(self):
     out = self.path("sweep.json")
     text = self.passes("asyra-sim", "sweep", *TINY, "--train", "--grid",

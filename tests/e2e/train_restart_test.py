@@ -21,7 +21,10 @@ MPIRUN = sys.argv[3] if len(sys.argv) > 3 else None
 TORCHRUN = shutil.which(os.environ.get("ASYRA_TORCHRUN", "torchrun"))
 TRAIN = os.path.join(TOOLS_DIR, "asyra-train")
 LIMIT_S = 120  # nothing here takes as long, unless it hangs
-STEPS = 60
+# How often the run of threads is killed at least; with 200 of them it takes some
+# minutes.
+KILLS = int(os.environ.get("ASYRA_KILLS", "3"))
+STEPS = max(60, 8 * KILLS)
 # A step takes milliseconds, compiling a second.
 MODEL = ["gpt3-tiny", "--dim", "seq=16", "--tiles", "1", "--scheduler",
          "serial", "--rate", "0.01", "--steps", str(STEPS), "--save-every", "3",
@@ -106,9 +109,9 @@ class Restart(ToolTest):
   def test_a_killed_run_goes_on_bit_by_bit(self):
     whole = self.complete_run()
     kills = 0
-    for _ in range(100):
+    for _ in range(100 + 2 * KILLS):
       process = self.start(self.args("killed"))
-      if kills < 8:
+      if kills < KILLS + 5:
         self.wait_for_steps(process, "killed", self.random.randint(1, 12))
         if process.poll() is None:
           kills += 1
@@ -117,7 +120,7 @@ class Restart(ToolTest):
       if code == 0:
         break
       self.assertEqual(code, -signal.SIGKILL, err)
-    self.assertGreaterEqual(kills, 3)
+    self.assertGreaterEqual(kills, KILLS)
     self.assert_same_end("killed", whole)
 
 

@@ -247,9 +247,12 @@ class Training(ToolTest):
         ("one of --data, --check and --sample is needed", {"--data": None}),
         ("one of --data, --check and --sample is needed", {"--check": "x"}),
         ("--rate is 0, it must be above 0", {"--rate": "0"}),
-        ("--rate is 0, it must be above 0", {"--rate": None}),
+        ("there is no --rate: give the largest learning rate, as --rate 3e-4",
+         {"--rate": None}),
         ("--rate is nan, it must be above 0", {"--rate": "nan"}),
-        ("--steps is 0, it must be at least 1", {"--steps": None}),
+        ("--steps is 0, it must be at least 1", {"--steps": "0"}),
+        ("there is no --steps: give how many, as --steps 1000",
+         {"--steps": None}),
         ("--warmup is 3, --steps 2", {"--warmup": "3"}),
         ("lion not in {adamw,sgd}", {"--optimizer": "lion"}),
         ("freeze: none of the 21 parameters is called embed",
@@ -373,6 +376,56 @@ program @f(%ids: i64[2, 4], %labels: f32[2, 4, 8], %t: f32[128, 8] weight)
     self.refused("step-00000009", other, "--steps", "20", *RATE, "--data",
                  self.text, "--checkpoint", run)
 
+  def test_batches_that_are_added_up_are_one_large_batch(self):
+    exact = [LLAMA, "--dim", "seq=16", "--dtype", "f64"]
+    whole = self.losses(*exact, "--dim", "batch=8", steps=6)
+    for rows, flags in [
+        ("4", ["--accumulate", "2"]),
+        ("2", ["--accumulate", "4"]),
+        ("4", ["--accumulate", "2", "--dp", "2"]),
+        ("2", ["--accumulate", "4", "--dp", "2", "--zero", "2"]),
+        ("4", ["--accumulate", "2", "--dp", "2", "--zero", "3", "--tp", "2"])]:
+      self.assert_close(
+          self.losses(*exact, "--dim", f"batch={rows}", *flags, steps=6), whole)
+    # One batch less is another step.
+    other = self.losses(*exact, "--dim", "batch=4", steps=6)
+    self.assertGreater(abs(other[0] - whole[0]), 1e-6)
+
+  def test_a_run_of_several_batches_goes_on(self):
+    folder, run = self.compiled("--dp", "2", "--accumulate", "3"), \
+        self.path("run")
+    self.assertIn("accumulate.asyra", os.listdir(folder))
+    even = ["--warmup", "0", "--final", "1"]
+    whole, said = self.run_of(folder, "--steps", "6", *even)
+    self.assertIn("12 rows of 16 tokens a step, in 3 batches, ", said)
+    saving = [*even, "--checkpoint", run]
+    first, _ = self.run_of(folder, "--steps", "2", *saving)
+    last, said = self.run_of(folder, "--steps", "6", *saving)
+    self.assertIn("step-00000002, after step 2\n", said)
+    self.assertEqual({**first, **last}, whole)
+    self.assertEqual(sorted(last), [3, 4, 5, 6])
+    # With another number: on the data that comes next.
+    alone = self.path("alone")
+    self.passes("asyra-opt", LLAMA, "--dim", "batch=12", "--dim", "seq=16",
+                *QUICK, "--train", "-o", alone)
+    shutil.rmtree(os.path.join(run, "step-00000006"))
+    other, said = self.run_of(alone, "--steps", "6", *saving)
+    self.assertIn("step-00000002, after step 2\n", said)
+    for step in range(3, 7):
+      self.assertAlmostEqual(other[step], whole[step],
+                             delta=1e-4 * whole[step])
+
+  def test_batches_are_told_before_a_run(self):
+    folder = self.compiled("--accumulate", "3")
+    args = ["asyra-train", folder, *RATE, "--data", self.text, "--steps", "2"]
+    said = self.passes(*args, "--dry-run")
+    self.assertIn("sums of gradients ", said)
+    os.remove(os.path.join(folder, "accumulate.asyra"))
+    self.fails("accumulate.asyra", *args)
+    for number in ["0", "-1", "x"]:
+      self.fails("--accumulate", "asyra-train", LLAMA, *RATE, "--data",
+                 self.text, "--steps", "2", "--accumulate", number)
+
   def test_checksums_are_those_of_zlib(self):
     folder, run = self.compiled("--dp", "2"), self.path("run")
     args = [folder, "--steps", "3", *RATE, "--data", self.text, "--checkpoint",
@@ -449,7 +502,7 @@ program @f(%ids: i64[2, 4], %labels: f32[2, 4, 8], %t: f32[128, 8] weight)
                        "--steps", "5", "--dry-run", "--checkpoint",
                        self.path("run"))
     self.assertRegex(said, r"memory: \S+ [KM]iB a device: params .*, optimizer "
-                     r"states .*, a step ")
+                     r"states .*, values of a step ")
     self.assertRegex(said, r"predicted on h200x8: \S+ ms a step, \d+ tokens/s")
     self.assertEqual(sorted(os.listdir(self.dir)), before)
 

@@ -104,6 +104,72 @@ TEST_F(States, AValueThatIsThereNeedsNoData) {
       Prepare(kTrain, nullptr, ExecutorOptions{.params_are_set_later = true}));
 }
 
+// Between the steps that were started before and those after.
+TEST_F(States, ClearIsInOrderWithSteps) {
+  ASYRA_CHECK_OK(Prepare(kTrain, &store_));
+  for (int step = 0; step < 10; ++step) {
+    if (step % 5 == 0) ASYRA_CHECK_OK(states_->Clear({"count"}));
+    ASYRA_CHECK_OK(executors_[0]->Enqueue({Vector({1, 2})}).status());
+  }
+  EXPECT_TRUE(SameBytes(ASYRA_VALUE(states_->Get("count")), Vector({5, 10})));
+  // No other is touched.
+  EXPECT_TRUE(SameBytes(ASYRA_VALUE(states_->Get("w")), Vector({11, 22})));
+  ASYRA_CHECK_OK(states_->Clear({"count", "w"}));
+  EXPECT_EQ(ASYRA_VALUE(states_->Get("w")).Get(1), 0);
+  EXPECT_EQ(MessageOf(states_->Clear({"x"})),
+            "there is no state %x; there are: count, w");
+}
+
+TEST_F(States, AClearedValueNeedsNoData) {
+  ASYRA_CHECK_OK(states_->Join(Parse(kTrain)));
+  ASYRA_CHECK_OK(states_->Clear({"w"}));
+  ASYRA_CHECK_OK(Prepare(kTrain, nullptr));
+  ASYRA_CHECK_OK(executors_[0]->Step({Vector({1, 2})}));
+  EXPECT_TRUE(SameBytes(ASYRA_VALUE(states_->Get("w")), Vector({1, 2})));
+}
+
+// Values of a step, in the memory that another executor's had.
+constexpr char kInArena[] = R"(asyra 1 global
+program @in_arena(%w: f32[2] param, %x: f32[2]) -> (f32[2]) {
+  %a = add(%w, %x) : f32[2]
+  %b = mul(%a, %a) : f32[2]
+  %y = sub(%b, %w) : f32[2]
+  return %y
+}
+)";
+
+TEST_F(States, ExecutorsUseTheArenaInTurn) {
+  ASYRA_CHECK_OK(Prepare(kInArena, &store_));
+  int64_t own = executors_[0]->memory().arena_bytes;
+  ASSERT_GT(own, 0);
+  int64_t before = states_->bytes();
+  ASYRA_CHECK_OK(states_->ReserveArena(own));
+  EXPECT_EQ(states_->bytes(), before + own);
+  EXPECT_EQ(states_->arena_bytes(), own);
+  ASYRA_CHECK_OK(Prepare(kInArena, nullptr));
+  ASYRA_CHECK_OK(Prepare(kInArena, nullptr));
+  for (int i : {1, 2}) EXPECT_EQ(executors_[i]->memory().arena_bytes, 0);
+  // Each gives its own result while the next step of another is on its way.
+  for (int step = 0; step < 100; ++step) {
+    double x = step;
+    Executor& one = *executors_[1 + step % 2];
+    ASYRA_CHECK_OK(one.Step({Vector({x, 0})}));
+    Tensor y = ASYRA_VALUE(one.Output(0));
+    EXPECT_EQ(y.Get(0), (1 + x) * (1 + x) - 1);
+    EXPECT_EQ(y.Get(1), 2);
+  }
+  EXPECT_EQ(MessageOf(states_->ReserveArena(own)),
+            "ReserveArena is called twice");
+}
+
+TEST_F(States, AnArenaThatIsTooSmallIsNotUsed) {
+  ASYRA_CHECK_OK(states_->ReserveArena(1));
+  ASYRA_CHECK_OK(Prepare(kInArena, &store_));
+  EXPECT_GT(executors_[0]->memory().arena_bytes, 0);
+  ASYRA_CHECK_OK(executors_[0]->Step({Vector({1, 0})}));
+  EXPECT_EQ(ASYRA_VALUE(executors_[0]->Output(0)).Get(0), 3);
+}
+
 TEST_F(States, ErrorsNameBoth) {
   ASYRA_CHECK_OK(Prepare(kTrain, &store_));
   EXPECT_EQ(MessageOf(Prepare(R"(asyra 1 global

@@ -20,7 +20,7 @@ namespace asyra {
 // One layer of a GPT on `mesh`, "" or as "dp=2,tp=2", in f64: meshes agree to
 // the last digits.
 inline TrainingPrograms SmallTraining(const std::string& mesh,
-                                      const std::string& optimizer = "adamw") {
+                                      const TrainOptions& options = {}) {
   CompileFlags flags;
   flags.model = "gpt3-tiny";
   flags.dims = {"layers=1", "batch=4", "seq=16", "vocabulary=128"};
@@ -29,8 +29,7 @@ inline TrainingPrograms SmallTraining(const std::string& mesh,
   flags.tiles = 1;
   flags.scheduler = "serial";
   flags.search_steps = 1;
-  flags.train = TrainOptions{};
-  flags.train->optimizer = optimizer;
+  flags.train = options;
   RaisedModel model = ASYRA_VALUE(LoadRaised(flags));
   Training training = ASYRA_VALUE(CompileTraining(flags, model));
   return ASYRA_VALUE(ProgramsOf(training, flags));

@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "tests/executor/ranks.h"
 #include "tests/executor/train/checkpoint_case.h"
+#include "tests/support/process_size.h"
 #include "tests/support/sanitized.h"
 
 namespace asyra {
@@ -256,23 +257,6 @@ TEST(CheckpointFaults, AReadOnlyFolderIsAnErrorThatNamesIt) {
   if (!permitted) GTEST_SKIP() << "SKIP: no file system may be mounted";
 }
 
-int64_t CountIn(const char* folder) {
-  int64_t count = 0;
-  for ([[maybe_unused]] const auto& entry :
-       std::filesystem::directory_iterator(folder)) {
-    ++count;
-  }
-  return count;
-}
-
-int64_t ResidentKib() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmRSS:")) return std::stoll(line.substr(6));
-  }
-  return 0;
-}
-
 TEST(CheckpointFaults, ManySavesLeaveNothingBehind) {
   ScratchFolder folder("faults");
   // Where the disk is memory, if there is one: this is not about the disk.
@@ -288,16 +272,16 @@ TEST(CheckpointFaults, ManySavesLeaveNothingBehind) {
       ASSERT_TRUE(SaveStep(*writer, kOne, 0, step).ok());
       if (step != 100) continue;
       ASYRA_CHECK_OK(writer->Finish());
-      files = CountIn("/proc/self/fd");
-      threads = CountIn("/proc/self/task");
+      files = EntriesIn("/proc/self/fd");
+      threads = EntriesIn("/proc/self/task");
       kib = ResidentKib();
     }
     ASYRA_CHECK_OK(writer->Finish());
-    EXPECT_EQ(CountIn("/proc/self/fd"), files);
-    EXPECT_EQ(CountIn("/proc/self/task"), threads);
+    EXPECT_EQ(EntriesIn("/proc/self/fd"), files);
+    EXPECT_EQ(EntriesIn("/proc/self/task"), threads);
     EXPECT_TRUE(kSanitized || ResidentKib() <= kib + 1024)
         << ResidentKib() << " KiB, " << kib << " after 100 saves";
-    EXPECT_EQ(CountIn(directory.c_str()), 2);
+    EXPECT_EQ(EntriesIn(directory), 2);
   }
   std::filesystem::remove_all(shared, error);
 }

@@ -65,7 +65,8 @@ using Sizes = std::map<std::string, int64_t>;
 // Under the costs of a machine, as asyra-opt does.
 Step Shard(const std::string& model, const Sizes& sizes,
            std::vector<Mesh::Axis> axes, PlanOptions options = {},
-           std::vector<std::string> expert_axes = {}) {
+           std::vector<std::string> expert_axes = {},
+           const TrainOptions& train = {}) {
   Program program = ASYRA_VALUE(BuiltinModel(model, sizes));
   program.mesh = ASYRA_VALUE(Mesh::Create(std::move(axes)));
   for (const std::string& axis : expert_axes) {
@@ -74,7 +75,7 @@ Step Shard(const std::string& model, const Sizes& sizes,
   PassContext context;
   ASYRA_CHECK_OK(
       RunPasses(program, {MakePass("merge_expert_rows")}, context, {}));
-  ASYRA_CHECK_OK(RunPasses(program, TrainPasses({}), context, {}));
+  ASYRA_CHECK_OK(RunPasses(program, TrainPasses(train), context, {}));
   Machine machine = ASYRA_VALUE(LoadMachine("h200x8"));
   CostModel costs(machine, program.mesh);
   options.costs.model = &costs;
@@ -227,6 +228,37 @@ TEST(PlanStep, ZeroCutsStatesThenGradients) {
     EXPECT_EQ(step.TypeOf("layer1.up_proj.weight"), "f32[14336, 4096]");
     EXPECT_EQ(step.TypeOf("layer1.up_proj.weight.v"), "f32[14336@dp, 4096]");
     EXPECT_EQ(step.TypeOf("layer1.input_norm.weight.v"), "f32[4096]");
+  }
+}
+
+// Of each batch of a step: what it adds to, and its sum, lie as the gradient
+// does, and nothing is gathered for them.
+TEST(PlanStep, SumsOfBatchesLieAsGradientsDo) {
+  using What = TrainOptions::What;
+  for (What what : {What::kAccumulate, What::kStep}) {
+    for (int zero : {0, 1, 2, 3}) {
+      SCOPED_TRACE(zero);
+      PlanOptions options;
+      options.zero = zero;
+      Step step =
+          Shard("llama3-8b", {{"layers", 3}, {"batch", 2}}, {{"dp", 2}},
+                options, {}, TrainOptions{.what = what, .accumulate = 4});
+      Counts expected = {{"all_reduce over dp", 9}};
+      if (zero >= 2) {
+        expected = {{"all_reduce over dp", 2}, {"reduce_scatter over dp", 7}};
+      }
+      if (zero == 3) expected["all_gather over dp"] = 7;
+      EXPECT_EQ(step.Backward("layer1."), expected);
+      const char* cut = zero >= 2 ? "f32[14336@dp, 4096]" : "f32[14336, 4096]";
+      for (const char* name : {"accumulated", "total"}) {
+        EXPECT_EQ(
+            step.TypeOf(fmt::format("layer1.up_proj.weight.grad.{}", name)),
+            cut);
+        EXPECT_EQ(
+            step.TypeOf(fmt::format("layer1.input_norm.weight.grad.{}", name)),
+            "f32[4096]");
+      }
+    }
   }
 }
 

@@ -170,6 +170,33 @@ TEST(AttachUpdates, AStepThatIsNotFiniteChangesNothing) {
   }
 }
 
+// Without clipping the loss tells whether a step is finite.
+TEST(AttachUpdates, WithoutClippingNoUpdateReadsOtherGradients) {
+  for (const char* options : {kAdamW, kSgd}) {
+    Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 global
+
+program @f(%a: f64[], %b: f64[], %w: f64[2] param, %bias: f64[2] param)
+    -> (f64[], f64[], f64[2], f64[2]) {
+  %count = constant() {value=f64[](4)} : f64[]
+  %w.grad = mul(%w, %a) : f64[2]
+  %bias.grad = mul(%bias, %b) : f64[2]
+  return %a as "loss_sum", %count as "loss_count", %w.grad, %bias.grad
+}
+)"));
+    PassContext context;
+    ASYRA_CHECK_OK(RunPasses(
+        program, fmt::format("attach_updates{{clip=0, decay=0, {}}}", options),
+        context));
+    Steps steps(program, {{"w", F64({2}, {1, 2})}, {"bias", F64({2}, {3, 4})}});
+    auto outputs = steps.Step(
+        {{"a", Number(2)}, {"b", Number(NAN)}, {"rate", Number(0.1)}});
+    EXPECT_TRUE(std::isnan(outputs["norm"].Get(0)));
+    EXPECT_NE(steps.Value("w"), (Doubles{1, 2}));
+    EXPECT_TRUE(std::isfinite(steps.Value("w")[0]));
+    EXPECT_FALSE(std::isfinite(steps.Value("bias")[0]));
+  }
+}
+
 TEST(AttachUpdates, WithoutTermsNothingIsDividedByZero) {
   Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 global
 
