@@ -111,6 +111,7 @@ class Templates : public testing::TestWithParam<std::pair<int, int64_t>> {
 TEST_P(Templates, OfGathers) {
   EXPECT_GT(ExpectPlansMeanTheBody(GatherMatmuls(n(), rows()), parts()), 12);
   EXPECT_GT(ExpectPlansMeanTheBody(GatherAndKeep(n(), rows()), parts()), 12);
+  EXPECT_GT(ExpectPlansMeanTheBody(GatherViewMatmul(n(), rows()), parts()), 12);
 }
 
 TEST_P(Templates, OfSums) {
