@@ -116,8 +116,8 @@ inline PlanCase MatmulReduce(int n, int64_t rows, bool all,
   return made;
 }
 
-inline PlanCase MatmulExchange(int n, int64_t rows) {
-  PlanCase made = MatmulReduce(n, rows, true);
+inline PlanCase MatmulExchange(int n, int64_t rows, DType dtype = DType::kF32) {
+  PlanCase made = MatmulReduce(n, rows, true, dtype);
   made.name = "exchange";
   made.body = {
       2,
@@ -132,11 +132,12 @@ inline PlanCase MatmulExchange(int n, int64_t rows) {
 }
 
 // All rows through both matmuls of an MLP.
-inline PlanCase GatherMatmulScatter(int n, int64_t rows) {
+inline PlanCase GatherMatmulScatter(int n, int64_t rows,
+                                    DType dtype = DType::kF32) {
   PlanCase made{"both", GroupMesh(n), {}, {}};
-  made.operands = {Sharded(Type(DType::kF32, {rows, 5}), 0),
-                   Sharded(Type(DType::kF32, {5, 2 * n}), 1),
-                   Sharded(Type(DType::kF32, {2 * n, 3}), 0)};
+  made.operands = {Sharded(Type(dtype, {rows, 5}), 0),
+                   Sharded(Type(dtype, {5, 2 * n}), 1),
+                   Sharded(Type(dtype, {2 * n, 3}), 0)};
   AttrMap attrs = {{"dim", int64_t{0}}, {"axes", AxisList{0}}};
   made.body = {
       3,
