@@ -6,6 +6,7 @@
 #include "executor/comm/plan_link.h"
 #include "ir/overlap.h"
 #include "ir/overlap_shape.h"
+#include "ir/plan_packing.h"
 #include "ir/support/round_up.h"
 #include "ir/support/status.h"
 
@@ -37,7 +38,7 @@ class PlanKernel : public Kernel {
     int64_t dense_bytes = 0, kernel_bytes = 0;
     for (const PlanStep& step : steps()) {
       if (!Computes(step)) continue;
-      dense_bytes = std::max(dense_bytes, DensePlaces(step).bytes);
+      dense_bytes = std::max(dense_bytes, PackingOf(step).workspace_bytes);
       if (!IsKernel(step)) continue;
       ASYRA_ASSIGN_OR_RETURN(const Kernel* kernel, KernelOf(step));
       kernel_bytes = std::max(kernel_bytes, kernel->workspace_bytes());
@@ -136,13 +137,6 @@ class PlanKernel : public Kernel {
     std::unique_ptr<PlanAction> action;
     Piece* piece = nullptr;  // instead of an action
   };
-  // Where the boxes of a step are dense: bytes into that part of the workspace,
-  // or -1 where they are dense in their buffers.
-  struct Places {
-    std::vector<int64_t> reads;
-    int64_t write = -1;
-    int64_t bytes = 0;
-  };
 
   const std::vector<PlanStep>& steps() const { return plan_.steps[self_]; }
   static bool Computes(const PlanStep& step) {
@@ -162,26 +156,8 @@ class PlanKernel : public Kernel {
     return SizeOf(plan_.dtype(region));
   }
 
-  Places DensePlaces(const PlanStep& step) const {
-    Places places;
-    auto place = [&](const PlanRegion& region) -> int64_t {
-      const Box& box = plan_.buffer(region).box;
-      int64_t begin = FirstElement(region.box, box) * ElementBytes(region);
-      if (IsContiguous(region.box, box) &&
-          begin % device_.part_alignment() == 0) {
-        return -1;
-      }
-      int64_t at = places.bytes;
-      places.bytes += RoundUp(TypeOf(region).bytes(), kWorkspaceAlignment);
-      return at;
-    };
-    for (const PlanRegion& read : step.reads) {
-      places.reads.push_back(place(read));
-    }
-    // What a view gives is copied from what it reads.
-    bool is_view = step.kind == PlanStep::kPiece && OpOf(step).def->is_view;
-    if (!is_view) places.write = place(step.write);
-    return places;
+  StepPacking PackingOf(const PlanStep& step) const {
+    return StepPackingOf(plan_, step, device_.part_alignment());
   }
 
   absl::StatusOr<Kernel*> KernelOf(const PlanStep& step) {
@@ -261,17 +237,17 @@ class PlanKernel : public Kernel {
   }
 
   absl::Status BindComputation(const PlanStep& step) {
-    Places places = DensePlaces(step);
+    StepPacking packing = PackingOf(step);
     std::vector<void*> reads;
     for (size_t k = 0; k < step.reads.size(); ++k) {
-      reads.push_back(DenseAt(step.reads[k], places.reads[k]));
-      if (places.reads[k] < 0) continue;
+      reads.push_back(DenseAt(step.reads[k], packing.reads[k]));
+      if (packing.reads[k] < 0) continue;
       ASYRA_RETURN_IF_ERROR(AddCopy(step.reads[k], reads[k], false));
     }
     if (step.kind == PlanStep::kPiece && !IsKernel(step)) {
       return AddCopy(step.write, reads[0], true);
     }
-    void* result = DenseAt(step.write, places.write);
+    void* result = DenseAt(step.write, packing.write);
     if (step.kind == PlanStep::kSum) {
       DenseSum sum{plan_.dtype(step.write),
                    {reads.begin(), reads.end()},
@@ -282,7 +258,7 @@ class PlanKernel : public Kernel {
     } else {
       ASYRA_RETURN_IF_ERROR(AddPiece(step, std::move(reads), result));
     }
-    if (places.write < 0) return absl::OkStatus();
+    if (packing.write < 0) return absl::OkStatus();
     return AddCopy(step.write, result, true);
   }
 

@@ -4,9 +4,8 @@
 // ranks is the communicator's (executor/comm/plan_link.h).
 //
 // The lane that computes is the stream that the kernel is launched on; the
-// others are Kernel::lanes(). A box that is not dense where it is, or begins
-// where the device's kernels take none, is copied to the workspace to be
-// computed, or from there afterwards.
+// others are Kernel::lanes(). A box that kernels do not take where it is is
+// packed in the workspace (ir/plan_packing.h).
 #pragma once
 
 #include <cstdint>

@@ -38,8 +38,9 @@
 namespace asyra {
 
 // A step in which the loss or a gradient is NaN or infinite changes no param
-// and no state. What comes then (but for StepGuard::kLoss, where a gradient that
-// is not finite in a step whose loss is has changed them: that ends a run):
+// and no state. What comes then (but for StepGuard::kLoss, where a gradient
+// that is not finite in a step whose loss is has changed them: that ends a
+// run):
 enum class NotFinite : uint8_t {
   kStop,  // an error that names the step
   kSkip,  // the next step

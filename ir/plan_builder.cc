@@ -8,11 +8,6 @@
 #include "ir/support/round_up.h"
 
 namespace asyra {
-namespace {
-
-constexpr int64_t kBufferAlignment = 256;
-
-}  // namespace
 
 PlanBuilder::PlanBuilder(const GroupBody& group, const PlanShape& shape,
                          const PlanWalk& walk)
@@ -61,7 +56,7 @@ int PlanBuilder::AddBuffer(int rank, PlanBuffer buffer) {
   std::vector<PlanBuffer>& buffers = plan_.buffers[rank];
   if (buffer.role == PlanBuffer::kScratch && buffer.offset < 0) {
     buffer.offset = used_[rank];
-    used_[rank] += RoundUp(BytesOf(plan_, buffer), kBufferAlignment);
+    used_[rank] += RoundUp(BytesOf(plan_, buffer), kPlanAlignment);
     plan_.workspace_bytes = std::max(plan_.workspace_bytes, used_[rank]);
   }
   buffers.push_back(std::move(buffer));

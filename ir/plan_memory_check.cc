@@ -214,8 +214,11 @@ class MemoryCheck {
       if (step.kind != PlanStep::kPiece && step.kind != PlanStep::kSum) {
         continue;
       }
+      bool is_view =
+          step.kind == PlanStep::kPiece && plan_.body.ops[step.op].def->is_view;
       const PlanBuffer& to = plan_.buffer(step.write);
-      if (to.summands != AllRanks(plan_.ranks)) continue;
+      // A view's bytes are those that it reads.
+      if (is_view || to.summands != AllRanks(plan_.ranks)) continue;
       Made mine{n, step.write.box, {}};
       if (step.kind == PlanStep::kSum) {
         for (const PlanRegion& read : step.reads) {

@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "ir/overlap.h"
 #include "ir/overlap_shape.h"
+#include "ir/plan_packing.h"
 #include "simulator/collective_cost.h"
 
 namespace asyra {
@@ -114,24 +115,16 @@ class PlanReplay {
     lane->running = true;
     lane->start_us = now_;
     lane->bytes = 0;
+    lane->fixed_us = 0;
     auto bytes = static_cast<double>(step.write.box.elements() *
                                      SizeOf(plan_.dtype(step.write)));
-    if (step.kind == PlanStep::kPiece) {
-      OpCost cost = PieceCost(step);
-      lane->fixed_us = cost.time_us;
-      Compute(lane->rank, cost);
-      return;
-    }
-    if (step.kind == PlanStep::kSum) {
-      // All parts are read once, the sum is written.
-      double moved = bytes * static_cast<double>(step.reads.size() + 1);
-      OpCost cost;
-      cost.time_us = machine().gpu.kernel_us + moved / MemoryBytesPerUs();
-      cost.load[kHbm] = moved / MemoryBytesPerUs() / cost.time_us;
-      cost.load[kSms] =
-          cost.load[kHbm] * machine().gpu.hbm_sms / machine().gpu.sms;
-      lane->fixed_us = cost.time_us;
-      Compute(lane->rank, cost);
+    if (step.kind == PlanStep::kPiece || step.kind == PlanStep::kSum) {
+      // All parts of a sum are read once, the sum is written.
+      Compute(lane, step.kind == PlanStep::kPiece
+                        ? PieceCost(step)
+                        : CopyCost(bytes *
+                                   static_cast<double>(step.reads.size() + 1)));
+      Pack(step, lane);
       return;
     }
     lane->fixed_us = kCopyIssueUs;
@@ -163,10 +156,30 @@ class PlanReplay {
     return cost;
   }
 
-  void Compute(int rank, const OpCost& cost) {
-    computed_us_[rank] += cost.time_us;
-    hbm_us_[rank] += cost.time_us * cost.load[kHbm];
-    sms_us_[rank] += cost.time_us * cost.load[kSms];
+  // Of a kernel that reads and writes so many bytes and does little else.
+  OpCost CopyCost(double moved_bytes) const {
+    OpCost cost;
+    double busy_us = moved_bytes / MemoryBytesPerUs();
+    cost.time_us = machine().gpu.kernel_us + busy_us;
+    cost.load[kHbm] = busy_us / cost.time_us;
+    cost.load[kSms] =
+        cost.load[kHbm] * machine().gpu.hbm_sms / machine().gpu.sms;
+    return cost;
+  }
+
+  // Boxes that kernels do not take where they are are copied, as executors do.
+  void Pack(const PlanStep& step, Lane* lane) {
+    for (int64_t bytes : StepPackingOf(plan_, step, kGpuBoxAlignment).copies) {
+      Compute(lane, CopyCost(2 * static_cast<double>(bytes)));
+      times_.packed_bytes += bytes;
+    }
+  }
+
+  void Compute(Lane* lane, const OpCost& cost) {
+    lane->fixed_us += cost.time_us;
+    computed_us_[lane->rank] += cost.time_us;
+    hbm_us_[lane->rank] += cost.time_us * cost.load[kHbm];
+    sms_us_[lane->rank] += cost.time_us * cost.load[kSms];
   }
 
   void Finish(Lane* lane) {

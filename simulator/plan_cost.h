@@ -1,13 +1,15 @@
 // The time of a chunk plan (ir/chunk_plan.h): the lanes of all ranks replayed.
 //
-// A piece takes what the cost model says of its op at its size. A copy takes a
-// fixed time to issue, and then shares the way out of its GPU and the way into
-// the other one evenly with the copies that use them. A signal to another rank
-// is seen one meeting later, one to another lane one kernel later, and so it is
-// at the begin and the end of the lanes. Ranks begin together. Pieces and
-// copies do not slow each other down.
+// A piece takes what the cost model says of its op at its size, and what
+// packing its boxes takes, as a GPU needs them (ir/plan_packing.h). A copy
+// takes a fixed time to issue, and then shares the way out of its GPU and the
+// way into the other one evenly with the copies that use them. A signal to
+// another rank is seen one meeting later, one to another lane one kernel later,
+// and so it is at the begin and the end of the lanes. Ranks begin together.
+// Pieces and copies do not slow each other down.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "ir/body.h"
@@ -27,6 +29,8 @@ struct PlanTimes {
   double compute_us = 0, copy_us = 0;
   double hbm_us = 0;  // of its pieces, memory at full speed
   double sms_us = 0;  // all SMs
+  // Of all ranks: what kernels do not take where it is (ir/plan_packing.h).
+  int64_t packed_bytes = 0;
   // The least certain source among its pieces.
   OpCost::Source source = OpCost::kMeasured;
   std::vector<PlanSpan> spans;  // in order of their ends

@@ -156,7 +156,7 @@ absl::Status Run(const Flags& given) {
   ReportOptions options{.advice = AdviseMesh(flags.compile, result),
                         .verbose = flags.verbose,
                         .plan = flags.print_plan,
-                        .batches = std::move(batches)};
+                        .batches = batches};
   if (flags.ablation) {
     ASYRA_ASSIGN_OR_RETURN(options.ablation, AblationOf(flags, result));
   }

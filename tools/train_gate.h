@@ -27,9 +27,8 @@ absl::StatusOr<std::vector<StepChoice>> StepChoices(
     const TrainingPrograms& programs);
 
 // Measures the step of each, as one rank of `world`, on the first batch of
-// `data`. Trials
-// begin with first values of their own; params and states of the training,
-// which have no memory yet, are not touched.
+// `data`. Trials begin with first values of their own; params and states of
+// the training, which have no memory yet, are not touched.
 absl::StatusOr<GateResult> ChooseStep(
     const TrainSettings& settings, absl::Span<const StepChoice> choices,
     const std::shared_ptr<const TokenFiles>& data, Device& device,

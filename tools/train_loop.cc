@@ -20,8 +20,6 @@
 namespace asyra {
 namespace {
 
-constexpr double kGib = 1 << 30;
-
 // What all ranks of the process share.
 struct Data {
   std::shared_ptr<const TokenFiles> train, evaluate;  // null: none

@@ -57,7 +57,7 @@ std::vector<StepPhase> PhasesWithoutUpdate(const Program& program) {
   std::vector<bool> values(program.values.size(), false);
   bool has_loss = false, has_sums = false;
   for (const Output& output : program.outputs) {
-    std::string name = program.output_name(output);
+    const std::string& name = program.output_name(output);
     bool is_loss = name == kLossSum || name == kLossCount;
     if (is_loss) values[output.value] = has_loss = true;
     has_sums |= output.alias != kNoValue &&

@@ -68,7 +68,11 @@ inline bool GpusReachEachOther() {
         if (cudaSetDevice(ordinal) != cudaSuccess) {
           return absl::InternalError("cudaSetDevice");
         }
-        ASYRA_ASSIGN_OR_RETURN(bool all, cuda::ReachAllPeers(control, ordinal));
+        ASYRA_ASSIGN_OR_RETURN(std::vector<RankPlace> places,
+                               ExchangePlaces(control));
+        cuda::PeerMemory memory(control, std::move(places), ordinal);
+        ASYRA_ASSIGN_OR_RETURN(bool all,
+                               cuda::ReachAllPeers(control, memory, ordinal));
         reach += all;
         return absl::OkStatus();
       });

@@ -7,6 +7,7 @@
 #include "tests/executor/plan_programs.h"
 #include "tests/executor/ranks.h"
 #include "tests/ir/op_case.h"
+#include "tests/support/forwarding.h"
 #include "tests/support/sanitized.h"
 
 namespace asyra {
@@ -61,6 +62,7 @@ class PlanRun : public testing::TestWithParam<std::pair<int, int64_t>> {
 TEST_P(PlanRun, OfGathers) {
   ExpectPlansMeanTheBody(GatherMatmuls(n(), rows()), parts());
   ExpectPlansMeanTheBody(GatherAndKeep(n(), rows()), parts());
+  ExpectPlansMeanTheBody(GatherViewMatmul(n(), rows()), parts());
 }
 
 TEST_P(PlanRun, OfSums) {
@@ -146,25 +148,10 @@ TEST(PlanRunErrors, SizesThatDoNotDivideAreRefused) {
 }
 
 // Where ranks do not reach each other's memory.
-class WithoutPlans : public Communicator {
+class WithoutPlans : public ForwardingWorld {
  public:
-  explicit WithoutPlans(Communicator& world) : world_(world) {}
-  std::string_view name() const override { return world_.name(); }
-  std::string_view device() const override { return world_.device(); }
-  int64_t rank() const override { return world_.rank(); }
-  int64_t size() const override { return world_.size(); }
-  absl::StatusOr<std::vector<std::string>> Exchange(
-      std::string_view mine) override {
-    return world_.Exchange(mine);
-  }
-  absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
-      const CollectiveUse& use) override {
-    return world_.PrepareCollective(use);
-  }
-  void Abort(const absl::Status& cause) override { world_.Abort(cause); }
-
- private:
-  Communicator& world_;
+  using ForwardingWorld::ForwardingWorld;
+  absl::StatusOr<bool> CarriesPlans() override { return false; }
 };
 
 TEST(PlanRunFallback, OverlapsAreTheirOpsAndAreListed) {

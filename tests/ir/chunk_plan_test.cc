@@ -3,102 +3,17 @@
 #include "ir/plan_interpreter.h"
 #include "ir/support/status.h"
 #include "ir/verify_plan.h"
-#include "tests/ir/plan_case.h"
-#include "tests/support/sanitized.h"
+#include "tests/ir/every_plan.h"
 
 namespace asyra {
 namespace {
-
-constexpr int kInterleavings = kSanitized ? 6 : 100;
-
-std::string Text(const PlanShape& shape) {
-  return fmt::format("order {} route {} parts {} groups [{}] inner {}",
-                     static_cast<int>(shape.order),
-                     static_cast<int>(shape.route), shape.parts,
-                     fmt::join(shape.groups, ", "), shape.inner);
-}
-
-// The sums of `groups` are `chunks`: one alone, pairs, all at once, a random
-// partition.
-std::vector<std::vector<int64_t>> Groupings(int64_t chunks) {
-  std::vector<std::vector<int64_t>> all = {{}, {chunks}};
-  if (chunks > 1) all.push_back({1, chunks - 1});
-  std::mt19937_64 random(chunks);
-  std::vector<int64_t> mixed;
-  for (int64_t left = chunks; left > 0; left -= mixed.back()) {
-    mixed.push_back(
-        1 + static_cast<int64_t>(random() % std::min(left, int64_t{3})));
-  }
-  all.push_back(mixed);
-  return all;
-}
-
-std::vector<PlanShape> ShapesOf(const PlanCase& c, int64_t parts) {
-  std::vector<PlanShape> shapes;
-  int n = c.ranks();
-  for (PlanOrder order :
-       {PlanOrder::kOwnFirst, PlanOrder::kOwnLast, PlanOrder::kAlike}) {
-    for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kPull,
-                            PlanRoute::kRing, PlanRoute::kTwoLevels}) {
-      PlanShape shape{.order = order, .route = route, .parts = parts};
-      if (order == PlanOrder::kOwnLast) shape.copy_lanes = 3;
-      if (route == PlanRoute::kTwoLevels) shape.inner = n % 2 == 0 ? n / 2 : n;
-      int64_t chunks = ASYRA_VALUE(ChunksOfARank(c.Group(), shape));
-      for (const auto& groups : Groupings(chunks)) {
-        shape.groups = groups;
-        shapes.push_back(shape);
-      }
-    }
-  }
-  return shapes;
-}
-
-// Whether the template has no such plan, as its errors say.
-bool IsRefused(const absl::Status& status) {
-  return MessageOf(status).find("goes direct or is pulled") !=
-             std::string_view::npos ||
-         MessageOf(status).find("has no groups") != std::string_view::npos;
-}
 
 // Runs all shapes of a body; returns how many there were.
 int ExpectPlansMeanTheBody(const PlanCase& c, int64_t parts) {
   std::vector<Tensor> whole = WholeOperands(c, 5);
   std::vector<Tensor> want = Meaning(c, whole);
-  std::vector<std::vector<Tensor>> operands = Spread(c, whole);
-  std::vector<Type> types =
-      ASYRA_VALUE(OverlapTypes(c.body, c.operands, c.mesh));
-  int plans = 0;
-  for (const PlanShape& shape : ShapesOf(c, parts)) {
-    SCOPED_TRACE(c.name + " " + Text(shape));
-    absl::StatusOr<ChunkPlan> plan = MakePlan(c.Group(), shape);
-    if (!plan.ok()) {
-      EXPECT_TRUE(IsRefused(plan.status())) << plan.status();
-      continue;
-    }
-    ++plans;
-    for (int queues : {0, 1, 2}) {
-      absl::Status verified = VerifyPlan(*plan, {.queues = queues});
-      EXPECT_TRUE(verified.ok()) << verified;
-    }
-    for (int seed = 0; seed < kInterleavings; ++seed) {
-      auto got =
-          RunPlan(*plan, operands,
-                  {.seed = static_cast<uint64_t>(seed), .queues = seed % 3});
-      EXPECT_TRUE(got.ok()) << got.status();
-      if (!got.ok()) break;
-      bool same = true;
-      for (int r = 0; r < c.ranks(); ++r) {
-        for (size_t i = 0; i < want.size(); ++i) {
-          const Type& type = types[c.body.results[i]];
-          same &= SameBytes((*got)[r][i], Shard(want[i], type, c.mesh, r));
-        }
-      }
-      EXPECT_TRUE(same) << "interleaving " << seed;
-      if (!same) break;
-    }
-    if (testing::Test::HasFailure()) break;
-  }
-  return plans;
+  return ExpectEveryPlanGives(c, parts, whole,
+                              [&](const PlanShape&) { return want; });
 }
 
 class Templates : public testing::TestWithParam<std::pair<int, int64_t>> {
@@ -111,6 +26,7 @@ class Templates : public testing::TestWithParam<std::pair<int, int64_t>> {
 TEST_P(Templates, OfGathers) {
   EXPECT_GT(ExpectPlansMeanTheBody(GatherMatmuls(n(), rows()), parts()), 12);
   EXPECT_GT(ExpectPlansMeanTheBody(GatherAndKeep(n(), rows()), parts()), 12);
+  EXPECT_GT(ExpectPlansMeanTheBody(GatherViewMatmul(n(), rows()), parts()), 12);
 }
 
 TEST_P(Templates, OfSums) {
@@ -131,16 +47,15 @@ TEST_P(Templates, OfBothEnds) {
             12);
 }
 
-INSTANTIATE_TEST_SUITE_P(RanksAndParts, Templates,
-                         testing::Values(std::pair(2, 1), std::pair(2, 2),
-                                         std::pair(2, 3), std::pair(3, 1),
-                                         std::pair(3, 2), std::pair(4, 1),
-                                         std::pair(4, 2), std::pair(4, 4),
-                                         std::pair(8, 1), std::pair(8, 2)),
-                         [](const auto& info) {
-                           return fmt::format("n{}_parts{}", info.param.first,
-                                              info.param.second);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    RanksAndParts, Templates,
+    testing::Values(std::pair(2, 1), std::pair(2, 2), std::pair(2, 3),
+                    std::pair(3, 1), std::pair(3, 2), std::pair(3, 3),
+                    std::pair(4, 1), std::pair(4, 2), std::pair(4, 4),
+                    std::pair(8, 1), std::pair(8, 2), std::pair(8, 4)),
+    [](const auto& info) {
+      return fmt::format("n{}_parts{}", info.param.first, info.param.second);
+    });
 
 // Rounded once, from the summands' own order: the plan's meaning does not
 // depend on who is faster.
@@ -218,6 +133,41 @@ TEST(ChunkPlan, SoftmaxOverTheWalkIsRefused) {
             {MakeBodyOp("all_gather", {0}, attrs), MakeBodyOp("softmax", {1})},
             {2}};
   ExpectRefused(c, {}, "is not parallel");
+}
+
+// What must know which rows they are.
+TEST(ChunkPlan, CausalAttentionOverTheWalkIsRefused) {
+  PlanCase c = Ulysses(2, 2);
+  Type whole(DType::kF32, {1, 4, 2, 2});
+  c.operands = {Sharded(whole, 1), whole, whole};
+  c.body = {
+      3,
+      {MakeBodyOp("all_gather", {0},
+                  {{"dim", int64_t{1}}, {"axes", AxisList{0}}}),
+       MakeBodyOp("attention", {3, 1, 2}, {{"scale", 0.5}, {"causal", true}})},
+      {4}};
+  ExpectRefused(c, {}, "positional in some op of the body");
+}
+
+TEST(ChunkPlan, ScattersOfAnotherDimensionAreRefused) {
+  PlanCase c = GatherMatmulScatter(2, 8);
+  c.operands[2] = Sharded(Type(DType::kF32, {4, 6}), 0);
+  c.body.ops.back().attrs.Set("dim", int64_t{1});
+  ExpectRefused(c, {},
+                "op 4 of the body, reduce_scatter: it does not scatter the "
+                "walked dimension, 0");
+}
+
+// Chunks of the inner part of a dimension are not boxes of it.
+TEST(ChunkPlan, WalksInsideADimensionAreRefused) {
+  PlanCase c = GatherMatmuls(2, 8, 1);
+  AttrMap attrs = {{"dim", int64_t{1}}, {"axes", AxisList{0}}};
+  c.operands = {Sharded(Type(DType::kF32, {3, 8}), 1)};
+  c.body = {1,
+            {MakeBodyOp("all_gather", {0}, attrs),
+             MakeBodyOp("reshape", {1}, {{"shape", Ints{24}}})},
+            {2}};
+  ExpectRefused(c, {}, "is not outermost in dim 0 of %2");
 }
 
 TEST(ChunkPlan, WorkspaceIsBounded) {

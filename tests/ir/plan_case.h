@@ -62,6 +62,26 @@ inline PlanCase GatherMatmuls(int n, int64_t rows, int count = 2,
   return made;
 }
 
+// Rows of 8 floats: chunks of rows begin at multiples of 16 bytes.
+inline PlanCase AlignedGatherMatmul(int n, int64_t rows) {
+  PlanCase made = GatherMatmuls(n, rows, 1);
+  made.operands = {Sharded(Type(DType::kF32, {rows, 8}), 0),
+                   Sharded(Type(DType::kF32, {8, 4 * n}), 1)};
+  return made;
+}
+
+// A view between the gather and the matmul.
+inline PlanCase GatherViewMatmul(int n, int64_t rows) {
+  PlanCase made = AlignedGatherMatmul(n, rows);
+  made.name = "gather_view";
+  made.operands[0] = Sharded(Type(DType::kF32, {rows, 2, 4}), 0);
+  made.body.ops = {made.body.ops[0],
+                   MakeBodyOp("reshape", {2}, {{"shape", Ints{rows, 8}}}),
+                   MakeBodyOp("matmul", {3, 1})};
+  made.body.results = {4};
+  return made;
+}
+
 // The gathered value is a result too.
 inline PlanCase GatherAndKeep(int n, int64_t rows) {
   PlanCase made = GatherMatmuls(n, rows, 1);
@@ -96,8 +116,8 @@ inline PlanCase MatmulReduce(int n, int64_t rows, bool all,
   return made;
 }
 
-inline PlanCase MatmulExchange(int n, int64_t rows) {
-  PlanCase made = MatmulReduce(n, rows, true);
+inline PlanCase MatmulExchange(int n, int64_t rows, DType dtype = DType::kF32) {
+  PlanCase made = MatmulReduce(n, rows, true, dtype);
   made.name = "exchange";
   made.body = {
       2,
@@ -112,11 +132,12 @@ inline PlanCase MatmulExchange(int n, int64_t rows) {
 }
 
 // All rows through both matmuls of an MLP.
-inline PlanCase GatherMatmulScatter(int n, int64_t rows) {
+inline PlanCase GatherMatmulScatter(int n, int64_t rows,
+                                    DType dtype = DType::kF32) {
   PlanCase made{"both", GroupMesh(n), {}, {}};
-  made.operands = {Sharded(Type(DType::kF32, {rows, 5}), 0),
-                   Sharded(Type(DType::kF32, {5, 2 * n}), 1),
-                   Sharded(Type(DType::kF32, {2 * n, 3}), 0)};
+  made.operands = {Sharded(Type(dtype, {rows, 5}), 0),
+                   Sharded(Type(dtype, {5, 2 * n}), 1),
+                   Sharded(Type(dtype, {2 * n, 3}), 0)};
   AttrMap attrs = {{"dim", int64_t{0}}, {"axes", AxisList{0}}};
   made.body = {
       3,

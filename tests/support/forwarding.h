@@ -1,11 +1,15 @@
-// A kernel, a device and a platform that do what another one does; tests
-// override what is to be different.
+// A kernel, a device, a platform and a communicator that do what another one
+// does; tests override what is to be different.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "executor/comm/communicator.h"
+#include "executor/comm/plan_link.h"
 #include "executor/device.h"
 #include "executor/run.h"
 
@@ -106,6 +110,45 @@ class ForwardingDevice : public Device {
 
  private:
   std::shared_ptr<Device> device_;
+};
+
+// `world` outlives it.
+class ForwardingWorld : public Communicator {
+ public:
+  explicit ForwardingWorld(Communicator& world) : world_(world) {}
+  std::string_view name() const override { return world_.name(); }
+  std::string_view device() const override { return world_.device(); }
+  int64_t rank() const override { return world_.rank(); }
+  int64_t size() const override { return world_.size(); }
+  absl::StatusOr<std::vector<std::string>> Exchange(
+      std::string_view mine) override {
+    return world_.Exchange(mine);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
+      const CollectiveUse& use) override {
+    return world_.PrepareCollective(use);
+  }
+  absl::StatusOr<std::string> CopyEngineObstacle(
+      const CollectiveUse& use) override {
+    return world_.CopyEngineObstacle(use);
+  }
+  absl::StatusOr<bool> CarriesPlans() override { return world_.CarriesPlans(); }
+  absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
+      const PlanUse& use) override {
+    return world_.LinkPlan(use);
+  }
+  void BeginStep() override { world_.BeginStep(); }
+  std::vector<int64_t> RanksBehind() const override {
+    return world_.RanksBehind();
+  }
+  absl::Status Check(double waited_s) override {
+    return world_.Check(waited_s);
+  }
+  void Drain() override { world_.Drain(); }
+  void Abort(const absl::Status& cause) override { world_.Abort(cause); }
+
+ private:
+  Communicator& world_;
 };
 
 class ForwardingPlatform : public Platform {

@@ -1,7 +1,5 @@
 #include "executor/cuda/comm/copy_collective.h"
 
-#include <cstring>
-
 #include "absl/container/inlined_vector.h"
 #include "executor/cuda/codegen/generated_kernel.h"
 #include "executor/cuda/comm/peer_copy.h"
@@ -14,7 +12,7 @@ namespace {
 
 constexpr int64_t kMeetings = 3;  // at most
 
-// Addresses that members exchange for one use.
+// Of a member, as this process reaches them.
 struct Addresses {
   void* result = nullptr;
   void* workspace = nullptr;
@@ -92,18 +90,17 @@ class CopyCollective : public CudaKernel {
   }
 
   absl::Status Bind(const KernelArgs& args) override {
-    Addresses mine = {args.results[0], args.workspace, flags_};
     ASYRA_ASSIGN_OR_RETURN(
-        std::vector<std::string> all,
-        options_.exchange(
-            {reinterpret_cast<const char*>(&mine), sizeof(mine)}));
-    for (int64_t rank : ranks_) {
-      Addresses& address = peers_.emplace_back();
-      if (all[rank].size() != sizeof(address)) {
-        return Invalid("rank {} tells {} bytes of addresses, {} are expected",
-                       rank, all[rank].size(), sizeof(address));
+        opened_, options_.memory->Exchange(
+                     ranks_, {args.results[0], args.workspace, flags_}));
+    for (size_t member = 0; member < ranks_.size(); ++member) {
+      const std::vector<PeerAddress>& theirs = opened_[member];
+      if (theirs.size() != 3) {
+        return Invalid("rank {} tells {} addresses, 3 are expected",
+                       ranks_[member], theirs.size());
       }
-      std::memcpy(&address, all[rank].data(), sizeof(address));
+      peers_.push_back({theirs[0].address, theirs[1].address,
+                        static_cast<uint32_t*>(theirs[2].address)});
     }
     return absl::OkStatus();
   }
@@ -225,6 +222,7 @@ class CopyCollective : public CudaKernel {
   CopyCollectiveOptions options_;
   uint32_t* flags_ = nullptr;     // of each meeting, by member
   std::vector<Addresses> peers_;  // by member
+  std::vector<std::vector<PeerAddress>> opened_;
   GeneratedKernel sum_;
 };
 

@@ -2,25 +2,25 @@
 // memory of the others, which needs no CTAs. Each GPU then reduces the chunks
 // it owns.
 //
-// For members that are threads of one process, on GPUs that reach each other's
-// memory. Two device barriers (peer_flags.h) order it, or three where reduced
-// chunks are sent back.
+// For members of one host whose GPUs reach each other's memory. Two device
+// barriers (peer_flags.h) order it, or three where reduced chunks are sent
+// back.
 #pragma once
 
 #include <memory>
 
 #include "executor/comm/collective_geometry.h"
 #include "executor/cuda/comm/peer_flags.h"
+#include "executor/cuda/comm/peer_memory.h"
 #include "executor/cuda/device/cuda_kernel.h"
 
 namespace asyra::cuda {
 
 struct CopyCollectiveOptions {
   int self = 0;  // which of the members this rank is
-  // Exchanges bytes with all ranks of the world; each calls it equally often.
-  std::function<absl::StatusOr<std::vector<std::string>>(std::string_view)>
-      exchange;
-  PeerFlags* flags = nullptr;  // of this rank's GPU; outlives the kernel
+  // Of this rank; they outlive the kernel.
+  const PeerMemory* memory = nullptr;
+  PeerFlags* flags = nullptr;
 };
 
 // Of a collective that copy engines can carry (ir/copy_engine.h). Peer access

@@ -1,6 +1,5 @@
 #include "executor/cuda/comm/copy_plan.h"
 
-#include <cstring>
 #include <map>
 
 #include "absl/container/inlined_vector.h"
@@ -152,26 +151,16 @@ class CopyPlan : public PlanLink {
 
   absl::Status Connect(std::vector<void*> buffers) override {
     buffers.push_back(flags_[self_]);
-    ASYRA_ASSIGN_OR_RETURN(
-        std::vector<std::string> all,
-        options_.exchange({reinterpret_cast<const char*>(buffers.data()),
-                           buffers.size() * sizeof(void*)}));
+    ASYRA_ASSIGN_OR_RETURN(buffers_,
+                           options_.memory->Exchange(members_, buffers));
     for (size_t m = 0; m < members_.size(); ++m) {
-      const std::string& bytes = all[members_[m]];
-      if (bytes.empty() || bytes.size() % sizeof(void*) != 0) {
-        return Invalid("rank {} tells {} bytes of addresses, no multiple of {}",
-                       members_[m], bytes.size(), sizeof(void*));
-      }
-      std::vector<void*>& theirs = buffers_.emplace_back();
-      theirs.resize(bytes.size() / sizeof(void*));
-      std::memcpy(theirs.data(), bytes.data(), bytes.size());
-      flags_[m] = static_cast<uint32_t*>(theirs.back());
+      flags_[m] = static_cast<uint32_t*>(buffers_[m].back().address);
     }
     return absl::OkStatus();
   }
 
   void* AddressOf(int member, int buffer) const override {
-    return buffers_[member][buffer];
+    return buffers_[member][buffer].address;
   }
 
   Action Copy(const BoxCopy& copy, bool reaches) override {
@@ -235,8 +224,8 @@ class CopyPlan : public PlanLink {
   std::vector<int64_t> first_flag_;        // by signal, of who waits for it
   std::vector<int64_t> posted_, awaited_;  // by signal
   int64_t num_flags_ = 0;
-  std::vector<uint32_t*> flags_;             // by member
-  std::vector<std::vector<void*>> buffers_;  // by member
+  std::vector<uint32_t*> flags_;                   // by member
+  std::vector<std::vector<PeerAddress>> buffers_;  // by member
   // By signal between lanes of this GPU, of each post.
   std::map<int, std::vector<std::shared_ptr<CudaEvent>>> events_;
 };

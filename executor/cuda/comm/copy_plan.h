@@ -1,4 +1,4 @@
-// Chunk plans between GPUs of one process that reach each other's memory: copy
+// Chunk plans between GPUs of one host that reach each other's memory: copy
 // engines carry what goes from one to another, and the streams of lanes wait
 // for flags in memory (peer_flags.h), those of one GPU for events. All of it
 // can be captured.
@@ -8,23 +8,21 @@
 // (ir/verify_plan.h).
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "executor/comm/plan_link.h"
 #include "executor/cuda/comm/peer_flags.h"
+#include "executor/cuda/comm/peer_memory.h"
 
 namespace asyra::cuda {
 
 struct CopyPlanOptions {
   int ordinal = 0;  // of this rank's GPU
-  // Exchanges bytes with all ranks of the world; each calls it equally often.
-  std::function<absl::StatusOr<std::vector<std::string>>(std::string_view)>
-      exchange;
-  PeerFlags* flags = nullptr;  // of this rank's GPU; outlives the link
+  // Of this rank; they outlive the link.
+  const PeerMemory* memory = nullptr;
+  PeerFlags* flags = nullptr;
 };
 
 // Peer access between the members' GPUs is enabled. Errors: flags that are used

@@ -112,11 +112,9 @@ class NcclWorld : public Communicator {
   absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
       const PlanUse& use) override {
     OnGpu gpu(options_.ordinal);
-    return cuda::MakeCopyPlan(
-        use,
-        {.ordinal = options_.ordinal,
-         .exchange = [this](std::string_view mine) { return Exchange(mine); },
-         .flags = flags_.get()});
+    return cuda::MakeCopyPlan(use, {.ordinal = options_.ordinal,
+                                    .memory = &*memory_,
+                                    .flags = flags_.get()});
   }
 
   void BeginStep() override { control_.BeginStep(); }
@@ -152,7 +150,7 @@ class NcclWorld : public Communicator {
     ASYRA_RETURN_IF_ERROR(ExploreWorld());
     GroupReach reach = *reach_;
     reach.one_host = absl::c_all_of(members, [&](int64_t rank) {
-      return places_[rank].host == places_[members[0]].host;
+      return memory_->places()[rank].host == memory_->places()[members[0]].host;
     });
     return reach;
   }
@@ -161,13 +159,14 @@ class NcclWorld : public Communicator {
   absl::Status ExploreWorld() {
     if (reach_.has_value()) return absl::OkStatus();
     ASYRA_RETURN_IF_ERROR(JoinOthers());
-    ASYRA_ASSIGN_OR_RETURN(places_, ExchangePlaces(control_));
+    ASYRA_ASSIGN_OR_RETURN(std::vector<RankPlace> places,
+                           ExchangePlaces(control_));
+    memory_.emplace(control_, std::move(places), options_.ordinal);
     GroupReach reach;
-    reach.one_process = teardown_ != nullptr;
-    if (reach.one_process) {
-      ASYRA_ASSIGN_OR_RETURN(reach.peer_access,
-                             cuda::ReachAllPeers(control_, options_.ordinal));
-    }
+    reach.one_process = InOneProcess(memory_->places());
+    ASYRA_ASSIGN_OR_RETURN(bool reaches, cuda::ReachAllPeers(control_, *memory_,
+                                                             options_.ordinal));
+    (reach.one_process ? reach.peer_access : reach.process_copies) = reaches;
     if (ReachObstacle(reach).empty()) {
       ASYRA_ASSIGN_OR_RETURN(flags_, cuda::PeerFlags::Create());
     }
@@ -179,9 +178,7 @@ class NcclWorld : public Communicator {
       const CollectiveUse& use) {
     return cuda::PrepareCopyCollective(
         use,
-        {.self = MemberOf(use),
-         .exchange = [this](std::string_view mine) { return Exchange(mine); },
-         .flags = flags_.get()});
+        {.self = MemberOf(use), .memory = &*memory_, .flags = flags_.get()});
   }
 
   int MemberOf(const CollectiveUse& use) const {
@@ -315,7 +312,7 @@ class NcclWorld : public Communicator {
   std::shared_ptr<cuda::JointTeardown> teardown_;
   // Of all ranks together; none before a collective asks for copy engines.
   std::optional<GroupReach> reach_;
-  std::vector<RankPlace> places_;
+  std::optional<cuda::PeerMemory> memory_;
   std::unique_ptr<cuda::PeerFlags> flags_;  // of copy engines
 };
 

@@ -27,9 +27,10 @@ struct NcclWorldOptions {
 // that depends on its algorithm; all ranks that get the same result get equal
 // bytes.
 //
-// Collectives with `transport=copy_engine` are carried by copy engines where
-// all ranks are threads of one process on GPUs that reach each other's memory;
-// by NCCL elsewhere.
+// Collectives with `transport=copy_engine` are carried by copy engines in
+// groups of one host where all GPUs of a host reach each other's memory; by
+// NCCL elsewhere. Ranks may be threads or processes: a process opens the memory
+// of others through CUDA's IPC handles.
 //
 // Check reports a failure of another rank or of NCCL, and the timeout; Abort
 // ends kernels that wait.

@@ -3,7 +3,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/algorithm/container.h"
 #include "executor/cuda/device/cuda_status.h"
+#include "executor/cuda/device/scratch.h"
 #include "ir/support/status.h"
 
 namespace asyra::cuda {
@@ -14,7 +16,14 @@ bool IsForbidden() {
   return value != nullptr && std::strcmp(value, "0") != 0;
 }
 
-absl::StatusOr<bool> Reach(int ordinal, int peer) {
+// What a rank tells of its GPU.
+struct Probe {
+  int ordinal = 0;
+  bool is_shared = false;   // whether `rank_cell` was exported
+  SharedAddress rank_cell;  // memory that has the rank's number
+};
+
+absl::StatusOr<bool> EnableAccess(int ordinal, int peer) {
   if (peer == ordinal) return true;
   int can = 0;
   ASYRA_CUDA(cudaDeviceCanAccessPeer(&can, ordinal, peer));
@@ -28,17 +37,37 @@ absl::StatusOr<bool> Reach(int ordinal, int peer) {
   return true;
 }
 
-absl::StatusOr<bool> ReachThem(int ordinal,
-                               const std::vector<std::string>& ordinals) {
+// Whether the memory of another process has what its rank wrote there. What
+// cannot be opened or read is no error here.
+bool ReadsRankCell(const PeerMemory& memory, int64_t rank, const Probe& probe) {
+  if (!probe.is_shared) return false;
+  absl::StatusOr<PeerAddress> cell = memory.Open(rank, probe.rank_cell);
+  int64_t found = -1;
+  bool reads = cell.ok() && cudaMemcpy(&found, cell->address, sizeof(found),
+                                       cudaMemcpyDeviceToHost) == cudaSuccess;
+  cudaGetLastError();
+  return reads && found == rank;
+}
+
+absl::StatusOr<bool> ReachThem(int64_t self, const PeerMemory& memory,
+                               int ordinal,
+                               const std::vector<std::string>& said) {
   if (IsForbidden()) return false;
-  for (const std::string& bytes : ordinals) {
-    int peer = 0;
-    if (bytes.size() != sizeof(peer)) {
-      return Invalid("a rank tells {} bytes of its GPU, {} are expected",
-                     bytes.size(), sizeof(peer));
+  for (size_t rank = 0; rank < said.size(); ++rank) {
+    Probe probe;
+    if (said[rank].size() != sizeof(probe)) {
+      return Invalid("rank {} tells {} bytes of its GPU, {} are expected", rank,
+                     said[rank].size(), sizeof(probe));
     }
-    std::memcpy(&peer, bytes.data(), sizeof(peer));
-    ASYRA_ASSIGN_OR_RETURN(bool reaches, Reach(ordinal, peer));
+    std::memcpy(static_cast<void*>(&probe), said[rank].data(), sizeof(probe));
+    auto peer = static_cast<int64_t>(rank);
+    if (peer == self || !memory.SharesHostWith(peer)) continue;
+    bool reaches = false;
+    if (memory.SharesProcessWith(peer)) {
+      ASYRA_ASSIGN_OR_RETURN(reaches, EnableAccess(ordinal, probe.ordinal));
+    } else {
+      reaches = ReadsRankCell(memory, peer, probe);
+    }
     if (!reaches) return false;
   }
   return true;
@@ -46,16 +75,26 @@ absl::StatusOr<bool> ReachThem(int ordinal,
 
 }  // namespace
 
-absl::StatusOr<bool> ReachAllPeers(Communicator& control, int ordinal) {
+absl::StatusOr<bool> ReachAllPeers(Communicator& control,
+                                   const PeerMemory& memory, int ordinal) {
+  int64_t self = control.rank();
+  Scratch cell;
+  ASYRA_RETURN_IF_ERROR(cell.Allocate(sizeof(self)));
+  ASYRA_CUDA(
+      cudaMemcpy(cell.data(), &self, sizeof(self), cudaMemcpyHostToDevice));
+  Probe probe{.ordinal = ordinal};
+  absl::StatusOr<SharedAddress> shared = memory.Share(cell.data());
+  probe.is_shared = shared.ok();
+  if (shared.ok()) probe.rank_cell = *shared;
+  cudaGetLastError();  // of memory that cannot be exported
   ASYRA_ASSIGN_OR_RETURN(
-      std::vector<std::string> ordinals,
-      control.Exchange(
-          {reinterpret_cast<const char*>(&ordinal), sizeof(ordinal)}));
-  ASYRA_ASSIGN_OR_RETURN(bool reaches, ReachThem(ordinal, ordinals));
-  ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> said,
-                         control.Exchange(reaches ? "1" : "0"));
-  for (const std::string& one : said) reaches = reaches && one == "1";
-  return reaches;
+      std::vector<std::string> said,
+      control.Exchange({reinterpret_cast<const char*>(&probe), sizeof(probe)}));
+  ASYRA_ASSIGN_OR_RETURN(bool reaches, ReachThem(self, memory, ordinal, said));
+  // All have closed the cell when it is freed.
+  ASYRA_ASSIGN_OR_RETURN(said, control.Exchange(reaches ? "1" : "0"));
+  return absl::c_all_of(said,
+                        [](const std::string& one) { return one == "1"; });
 }
 
 }  // namespace asyra::cuda
