@@ -203,7 +203,8 @@ asyra_status asyra_trainer_accumulate(asyra_trainer* trainer,
  * says. */
 asyra_status asyra_trainer_open_tokens(asyra_trainer* trainer,
                                        const char* const* files, int32_t count);
-/* A step on the next batch of them. */
+/* A step on the next batch of them, or on as many as the folder's steps have
+ * (asyra-opt --accumulate). */
 asyra_status asyra_trainer_step_on_tokens(asyra_trainer* trainer, double rate);
 int64_t asyra_trainer_steps(const asyra_trainer* trainer);
 

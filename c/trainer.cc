@@ -66,6 +66,10 @@ absl::Status StepOnTokens(asyra_trainer& trainer, double rate) {
   if (trainer.tokens == nullptr) {
     return Invalid("asyra_trainer_open_tokens was not called");
   }
+  for (int64_t i = 1; i < trainer.trainer->batches_per_step(); ++i) {
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, trainer.tokens->Next());
+    ASYRA_RETURN_IF_ERROR(trainer.trainer->Accumulate(batch));
+  }
   ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, trainer.tokens->Next());
   return trainer.trainer->Step(batch, {.rate = rate});
 }

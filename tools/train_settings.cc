@@ -141,6 +141,10 @@ absl::Status CheckSettings(const TrainSettings& flags) {
   if (modes != 1) {
     return Invalid("one of --data, --check and --sample is needed");
   }
+  if (!flags.check.empty() && flags.train.accumulate > 1) {
+    return Invalid("--check replays steps of one batch, --accumulate is {}",
+                   flags.train.accumulate);
+  }
   if (flags.sample.count > 0 && flags.checkpoint.empty()) {
     return Invalid("--sample is given, and there is no --checkpoint");
   }

@@ -27,9 +27,9 @@ KILLS = int(os.environ.get("ASYRA_KILLS", "3"))
 STEPS = max(60, 8 * KILLS)
 # A step takes milliseconds, compiling a second.
 MODEL = ["gpt3-tiny", "--dim", "seq=16", "--tiles", "1", "--scheduler",
-         "serial", "--rate", "0.01", "--steps", str(STEPS), "--save-every", "3",
-         "--keep", "2", "--shuffle"]
-MESH = ["--dp", "2", "--tp", "2"]
+         "serial", "--dp", "2", "--tp", "2", "--train"]
+RUN = ["--rate", "0.01", "--steps", str(STEPS), "--save-every", "3", "--keep",
+       "2", "--shuffle"]
 
 
 def files_of(folder):
@@ -48,9 +48,11 @@ class Restart(ToolTest):
     self.text = self.path("text.txt", "".join(
         random.Random(1).choice("abcd \n") for _ in range(5000)))
     self.random = random.Random(2)
+    self.folder = self.path("training")
+    self.passes("asyra-opt", *MODEL, "-o", self.folder)
 
   def args(self, run):
-    return [*MODEL, *MESH, "--data", self.text, "--checkpoint", self.path(run),
+    return [self.folder, *RUN, "--data", self.text, "--checkpoint", self.path(run),
             "--log", self.path(run + ".jsonl")]
 
   def start(self, args, ranks=None):

@@ -246,6 +246,8 @@ class Training(ToolTest):
     for message, changed in [
         ("one of --data, --check and --sample is needed", {"--data": None}),
         ("one of --data, --check and --sample is needed", {"--check": "x"}),
+        ("--check replays steps of one batch, --accumulate is 2",
+         {"--data": None, "--check": "x", "--accumulate": "2"}),
         ("--rate is 0, it must be above 0", {"--rate": "0"}),
         ("there is no --rate: give the largest learning rate, as --rate 3e-4",
          {"--rate": None}),

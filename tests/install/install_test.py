@@ -84,6 +84,22 @@ def try_python(prefix, scratch):
     sys.exit(f"from_python said {said!r}")
 
 
+def try_plugin(prefix, scratch):
+  """Archives of the package in a shared library of another project."""
+  build = os.path.join(scratch, "plugin")
+  run("cmake", "-S", os.path.join(SOURCE_DIR, "tests", "install", "plugin"),
+      "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
+      f"-DCMAKE_CXX_FLAGS={CXX_FLAGS}")
+  run("cmake", "--build", build)
+  said = run(sys.executable, "-c", f"""import ctypes
+plugin = ctypes.CDLL({os.path.join(build, "libplugin.so")!r})
+plugin.plugin_twice.restype = ctypes.c_double
+print(plugin.plugin_twice(ctypes.c_double(21)))""")
+  print(f"plugin: {said.strip()}")
+  if said != "42.0\n":
+    sys.exit(f"plugin said {said!r}")
+
+
 SUBDIRECTORY = """cmake_minimum_required(VERSION 3.25)
 project(application LANGUAGES CXX)
 add_subdirectory({source} asyra)
@@ -121,6 +137,7 @@ def main():
     for name in PROJECTS:
       try_project(name, prefix, scratch)
     try_python(prefix, scratch)
+    try_plugin(prefix, scratch)
     try_subdirectory(scratch)
 
 
