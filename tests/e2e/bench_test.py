@@ -47,7 +47,26 @@ class BenchTest(ToolTest):
     self.assertEqual(text.count("\n  ! "), said["missing"])
     for one in said["findings"]:
       self.assertEqual("advice" in one, one["state"] == "missing")
-    self.fails("--json is for --doctor", "asyra-bench", "--json")
+    self.fails("--json is for --doctor and --pairs", "asyra-bench", "--json")
+
+  def test_pairs_are_measured_in_all_forms(self):
+    table = self.path("pairs.table")
+    said = json.loads(self.passes("asyra-bench", *CPU, "--no-grid", "--pairs",
+                                  "--json", "-o", table))
+    self.assertEqual(said["ranks"], 2)
+    self.assertTrue(said["pairs"])
+    for pair in said["pairs"]:
+      forms = pair["forms"]
+      measured = {form["kind"] for form in forms if "us" in form}
+      self.assertEqual(measured,
+                       {"matmul", "collective", "serial", "tiles", "plan"})
+      self.assertEqual([form.get("tuned") for form in forms].count(True), 1)
+      self.assertGreater(pair["limit_us"], 0)
+    with open(table) as file:
+      calls = [point["call"] for point in json.load(file)["points"]]
+    self.assertTrue(any(call.startswith("overlap(") for call in calls))
+    self.fails("there is 1 rank, a collective needs 2", "asyra-bench",
+               "--device", "cpu", "--bench-ranks", "1", "--no-grid", "--pairs")
 
   def test_machine_costs_of_the_program_are_measured(self):
     machine = self.measured_machine()
