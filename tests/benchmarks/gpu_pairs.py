@@ -10,8 +10,8 @@ collective alone, in this run; "tuned" is the plan that the simulator chooses,
 Rows in which tiles or the ops one after the other win say so. --json keeps
 everything that was measured.
 
-  gpu_pairs.py TOOLS_DIR --json pairs.json    # two GPUs, in six minutes
-  gpu_pairs.py TOOLS_DIR --device cpu         # small shapes on ranks of the cpu
+  gpu_pairs.py TOOLS_DIR --machine h200x2 --json pairs.json   # in six minutes
+  gpu_pairs.py TOOLS_DIR --device cpu       # small shapes on ranks of the cpu
 """
 
 import argparse

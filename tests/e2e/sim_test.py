@@ -227,6 +227,37 @@ program @f(%x: bf16[8192@tp, 4096]) -> (bf16[8192, 4096]) {
                  "sensitivity of the makespan", "gpu.hbm_gbps"]:
       self.assertIn(word, text)
 
+  def test_lanes_of_overlaps_are_explained_and_traced(self):
+    program = self.path("gather.asyra", """asyra 1 scheduled
+mesh (tp=2)
+program @f(%x: bf16[8192@tp, 4096], %w: bf16[4096, 8192@tp] weight) ->
+    (bf16[8192, 8192@tp]) {
+  %y = overlap(%x, %w) {
+    %2 = all_gather(%0) {dim=0, axes=tp} : bf16[8192, 4096]
+    %3 = matmul(%2, %1) : bf16[8192, 8192@tp]
+    return %3
+  } on compute : bf16[8192, 8192@tp]
+  return %y
+}
+""")
+    trace, html, raw = map(self.path, ["t.json", "p.html", "r.json"])
+    text = self.passes("asyra-sim", "explain", program, "--machine", "h200x2",
+                       "--trace", trace, "--html", html, "--json", raw)
+    heads, row = text.split("overlaps, one of each name")[1].splitlines()[1:3]
+    self.assertEqual(heads.split(),
+                     ["ops", "time", "pieces", "copies", "head", "gaps",
+                      "tail"])
+    self.assertEqual(row.split()[:2], ["y", "1"])
+    with open(raw) as file:
+      steps = json.load(file)["ops"][0]["steps"]
+    self.assertEqual({step["lane"] for step in steps}, {"compute", "copy 0"})
+    with open(trace) as file:
+      lanes = [event for event in json.load(file)["traceEvents"]
+               if event.get("cat") == "overlap"]
+    self.assertEqual(len(lanes), len(steps))
+    with open(html) as file:
+      self.assertIn('"lane":', file.read())
+
   def test_explain_chooses_thread_blocks_again(self):
     # As it was tuned, CTAs carry less than the link.
     program = os.path.join(os.path.dirname(__file__), "what_if", "link_bound")

@@ -256,12 +256,11 @@ TEST(RankTimers, TimeSequencesOfCalls) {
           EXPECT_EQ(timing.samples, 5);
           return timing.us;
         };
-        double alone_us = us({{matmul, {}}});
-        // 33 million multiplications in a microsecond are no cpu's.
-        EXPECT_GT(alone_us, 1);
+        // 17 million products in a microsecond are no cpu's.
+        EXPECT_GT(us({{matmul, {}}}), 1);
         EXPECT_GT(us({{gather, {}}, {matmul, {0}}, {matmul, {}}, {matmul, {}}}),
-                  1.5 * alone_us);
-        EXPECT_GT(us({{overlap, {}}}), alone_us / 2);
+                  3);
+        EXPECT_GT(us({{overlap, {}}}), 1);
         std::vector<SequenceCall> copied = {
             {"all_gather(f32[256@x,256]) {dim=0, axes=x, "
              "transport=copy_engine}",
