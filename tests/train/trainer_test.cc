@@ -325,7 +325,7 @@ TEST(Trainer, SavesEachStepBehindTheNext) {
 // Steps, evaluations and checkpoints, of both ranks.
 TEST(Trainer, ManyStepsLeaveNothingBehind) {
   ScratchFolder folder("many");
-  constexpr int64_t kSteps = kSanitized ? 100 : 1000;
+  constexpr int64_t kSteps = kSanitized ? 100 : 500;
   std::barrier together(2);
   ASYRA_CHECK_OK(OnTrainers(
       Programs("dp=2"), {.checkpoints = {.keep = 2}},
