@@ -64,12 +64,23 @@ struct ExecutorOptions {
   std::vector<std::pair<std::string, DeviceView>> memory;
 };
 
+// What a lane of an overlap did (executor/plan_kernel.h), in us from the
+// beginning of the step.
+struct PartTime {
+  std::string lane;  // "copy 0"
+  std::string name;  // "copy %2[0:4, 0:8] to %2[0:4, 0:8] of rank 1"
+  bool is_copy = false;
+  double start_us = 0;
+  double end_us = 0;
+};
+
 // One op of a step, in us from the beginning of the step.
 struct OpTime {
   int op = 0;  // position in the program
   double start_us = 0;
   double end_us = 0;
-  std::string_view transport;  // of a collective: what carried it
+  std::string_view transport;        // of a collective: what carried it
+  std::vector<PartTime> parts = {};  // of an overlap, in order of issue
 };
 
 // Collectives of a step that ask for the same and run alike.

@@ -68,6 +68,16 @@ struct KernelArgs {
   void* workspace = nullptr;  // of workspace_bytes()
 };
 
+// What a launch does on one of its lanes.
+struct KernelPart {
+  std::string lane;  // "copy 0"
+  std::string name;  // "copy %2[0:4, 0:8] to %2[0:4, 0:8] of rank 1"
+  bool is_copy = false;
+  // Timed, of the last launch. They live as long as the kernel.
+  const Event* begin = nullptr;
+  const Event* end = nullptr;
+};
+
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -90,6 +100,11 @@ class Kernel {
   // Once, before Bind: as many or more, which other kernels of the rank use too
   // and which outlive the launches.
   virtual void UseLanes(absl::Span<Stream* const> lanes) { (void)lanes; }
+  // Once, before Bind: launches record when their parts run.
+  virtual void RecordParts() {}
+  // Those of a kernel that does more than one thing at a time, after Bind; none
+  // without RecordParts.
+  virtual std::vector<KernelPart> parts() const { return {}; }
   // Once, before the first launch: where its values are. All ranks bind their
   // collectives in the order of the program.
   virtual absl::Status Bind(const KernelArgs& args) {

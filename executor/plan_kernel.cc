@@ -74,6 +74,17 @@ class PlanKernel : public Kernel {
     begun_ = device_.CreateEvent(/*timed=*/false);
   }
 
+  void RecordParts() override { records_ = true; }
+  std::vector<KernelPart> parts() const override {
+    std::vector<KernelPart> parts;
+    for (const Run& run : runs_) {
+      if (run.begin == nullptr) continue;
+      parts.push_back({plan_.lanes[run.lane].name, run.name, run.is_copy,
+                       run.begin.get(), run.end.get()});
+    }
+    return parts;
+  }
+
   absl::Status Bind(const KernelArgs& args) override {
     for (Known& known : kernels_) {
       const OpDef& def = *plan_.body.ops[known.op].def;
@@ -88,8 +99,10 @@ class PlanKernel : public Kernel {
     ASYRA_ASSIGN_OR_RETURN(link_,
                            world_.LinkPlan({plan_, members_, self_, label()}));
     ASYRA_RETURN_IF_ERROR(link_->Connect(std::move(buffers)));
-    for (const PlanStep& step : steps()) {
-      ASYRA_RETURN_IF_ERROR(BindStep(step));
+    for (size_t i = 0; i < steps().size(); ++i) {
+      size_t first = runs_.size();
+      ASYRA_RETURN_IF_ERROR(BindStep(steps()[i]));
+      if (records_) RecordRuns(first, static_cast<int>(i));
     }
     return absl::OkStatus();
   }
@@ -101,11 +114,13 @@ class PlanKernel : public Kernel {
     }
     for (Run& run : runs_) {
       Stream& on = run.lane == kComputeLane ? stream : *lanes_[run.lane].stream;
+      if (run.begin != nullptr) on.Record(*run.begin);
       if (run.action != nullptr) {
         run.action->Enqueue(on);
       } else {
         run.piece->kernel->Launch(run.piece->args, on);
       }
+      if (run.end != nullptr) on.Record(*run.end);
     }
     for (Lane& lane : lanes_) {
       if (lane.stream == nullptr) continue;
@@ -136,6 +151,11 @@ class PlanKernel : public Kernel {
     int lane;
     std::unique_ptr<PlanAction> action;
     Piece* piece = nullptr;  // instead of an action
+    bool is_packing = false;
+    // Of profiles, of what takes time.
+    std::string name = "";
+    bool is_copy = false;
+    std::unique_ptr<Event> begin = nullptr, end = nullptr;
   };
 
   const std::vector<PlanStep>& steps() const { return plan_.steps[self_]; }
@@ -190,6 +210,21 @@ class PlanKernel : public Kernel {
     runs_.push_back({lane, std::move(action)});
   }
 
+  // What step `index` runs, from `first` on.
+  void RecordRuns(size_t first, int index) {
+    const PlanStep& step = steps()[index];
+    if (!Computes(step) && step.kind != PlanStep::kCopy) return;
+    std::string name = Describe(plan_, self_, index);
+    name = name.substr(name.find(": ") + 2);
+    for (size_t i = first; i < runs_.size(); ++i) {
+      Run& run = runs_[i];
+      run.name = run.is_packing ? "packing for " + name : name;
+      run.is_copy = step.kind == PlanStep::kCopy;
+      run.begin = device_.CreateEvent(/*timed=*/true);
+      run.end = device_.CreateEvent(/*timed=*/true);
+    }
+  }
+
   absl::Status BindStep(const PlanStep& step) {
     if (Computes(step)) return BindComputation(step);
     std::unique_ptr<PlanAction> action;
@@ -233,6 +268,7 @@ class PlanKernel : public Kernel {
     }
     ASYRA_ASSIGN_OR_RETURN(auto action, link_->Copy(copy, /*reaches=*/false));
     AddRun(kComputeLane, std::move(action));
+    runs_.back().is_packing = true;
     return absl::OkStatus();
   }
 
@@ -289,6 +325,7 @@ class PlanKernel : public Kernel {
   std::vector<Run> runs_;    // in order of issue
   std::vector<Lane> lanes_;  // of the plan
   std::unique_ptr<Event> begun_;
+  bool records_ = false;
 };
 
 }  // namespace

@@ -161,7 +161,9 @@ absl::Status StepRunner::MakeLanes() {
     lanes_.push_back(std::move(lane));
   }
   for (const OpLaunch& op : ops_) {
-    if (op.launch != nullptr) op.launch->kernel->UseLanes(lanes);
+    if (op.launch == nullptr) continue;
+    op.launch->kernel->UseLanes(lanes);
+    if (setup_.options.profile) op.launch->kernel->RecordParts();
   }
   return absl::OkStatus();
 }
@@ -452,6 +454,12 @@ std::vector<OpTime> StepRunner::Profile() const {
         op.launch == nullptr ? "" : op.launch->kernel->transport();
     times.push_back({op.op, op.begin->UsSince(*origin_),
                      op.end->UsSince(*origin_), transport});
+    if (op.launch == nullptr) continue;
+    for (KernelPart& part : op.launch->kernel->parts()) {
+      times.back().parts.push_back({std::move(part.lane), std::move(part.name),
+                                    part.is_copy, part.begin->UsSince(*origin_),
+                                    part.end->UsSince(*origin_)});
+    }
   }
   return times;
 }

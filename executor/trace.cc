@@ -1,5 +1,6 @@
 #include "executor/trace.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +20,7 @@ class TraceWriter {
   Json Write() {
     Metadata();
     for (const OpTime& time : times_) Slice(time);
+    Lanes();
     Arrows();
     Json trace;
     trace["schemaVersion"] = 1;
@@ -86,6 +88,32 @@ class TraceWriter {
                        {"ts", start},
                        {"dur", TraceUs(TraceUs(time.end_us) - start)},
                        {"args", args}});
+  }
+
+  // Their tracks come behind those of the streams.
+  void Lanes() {
+    std::vector<std::string> lanes;
+    for (const OpTime& time : times_) {
+      for (const PartTime& part : time.parts) {
+        auto at = std::find(lanes.begin(), lanes.end(), part.lane);
+        int track = Track(static_cast<StreamId>(program_.streams.size())) +
+                    static_cast<int>(at - lanes.begin());
+        if (at == lanes.end()) {
+          lanes.push_back(part.lane);
+          Name("thread_name", track, "overlap: " + part.lane);
+        }
+        double start = TraceUs(part.start_us);
+        events_.push_back(
+            {{"ph", "X"},
+             {"cat", "overlap"},
+             {"name", part.name},
+             {"pid", rank_},
+             {"tid", track},
+             {"ts", start},
+             {"dur", TraceUs(TraceUs(part.end_us) - start)},
+             {"args", {{"op", time.op}, {"copy", part.is_copy}}}});
+      }
+    }
   }
 
   // From each started collective to the op that came after its wait.

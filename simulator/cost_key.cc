@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "ir/body.h"
 #include "ir/epilogue.h"
 #include "simulator/compute_cost.h"
@@ -52,6 +53,15 @@ CostKey ComputeKey(const OpCall& call, const Work& work, const Type& result) {
   key.kind = {def.name, static_cast<int>(ComputeDType(call))};
   key.flags = FlagsOf(def, has_matmul ? body->ops[0].attrs : call.attrs);
   if (has_matmul) key.behind = BehindMatmul(*body, call.operands);
+  if (def.body_communicates) {
+    key.flags +=
+        fmt::format("parts={} groups={} inner={}", call.attrs.Int("parts"),
+                    fmt::join(call.attrs.Get<Ints>("groups"), ","),
+                    call.attrs.Int("inner"));
+    key.at = {Doublings(work.flops),
+              Doublings(work.read_bytes + work.write_bytes)};
+    return key;
+  }
   if (work.matrix) {
     MatmulShape shape = MatmulOf(work, result);
     key.at = {Doublings(shape.batch), Doublings(shape.rows),

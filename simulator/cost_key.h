@@ -19,12 +19,13 @@ struct CostKey {
   std::pair<std::string_view, int> kind;
   // In doublings. Matmuls: batch, rows, columns and depth; collectives:
   // payload and, threefold, ranks, as their number changes more than their
-  // size does; all others: bytes read and written.
+  // size does; overlaps: operations and bytes; all others: bytes read and
+  // written.
   std::array<double, 4> at = {};
   std::string flags;  // attributes that are switches or choices, "causal=1"
   // The epilogue of a fusion that begins with a matmul, "bias+gelu_tanh";
-  // otherwise it is treated as a matmul. Only uses with equal epilogues are
-  // compared.
+  // otherwise it is treated as a matmul. Of an overlap, how many ranks. Only
+  // uses in which it is equal are compared.
   std::string behind;
 };
 

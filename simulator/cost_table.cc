@@ -8,6 +8,7 @@
 #include "ir/parser.h"
 #include "simulator/cost_model.h"
 #include "simulator/json_fields.h"
+#include "simulator/plan_cost.h"
 
 namespace asyra {
 namespace {
@@ -64,30 +65,41 @@ absl::StatusOr<std::shared_ptr<const CostTable>> CostTable::Calibrate(
   Machine plain = machine;
   plain.table = nullptr;
   auto table = std::make_shared<CostTable>();
+  std::vector<const Measurement*> overlaps;
   for (const Measurement& point : measurements.points) {
-    auto add = [&]() -> absl::Status {
-      ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(point.ranks));
-      ASYRA_ASSIGN_OR_RETURN(ParsedCall call, ParseCall(point.call, mesh));
-      ASYRA_ASSIGN_OR_RETURN(
-          std::vector<Type> results,
-          InferTypes(*call.def, call.attrs, call.operands, mesh));
-      OpCall use = {*call.def, call.attrs, call.operands, results};
-      CostModel formulas(plain, mesh);
-      // With the library's formula it would count for the library.
-      if (AsksForCopyEngine(call.attrs) &&
-          !CanUseCopyEngine(plain, use, mesh)) {
-        return absl::OkStatus();
-      }
-      double formula_us = formulas.Cost(use).time_us;
-      if (formula_us == 0) return Invalid("takes no time by any formula");
-      CostKey key = formulas.KeyOf(use);
-      table->points_[key.kind].push_back(
-          {key, std::log(point.us / formula_us)});
-      return absl::OkStatus();
-    };
-    ASYRA_RETURN_IF_ERROR(Annotate(add(), point.call));
+    if (point.call.starts_with("overlap(")) {
+      overlaps.push_back(&point);
+      continue;
+    }
+    ASYRA_RETURN_IF_ERROR(Annotate(table->Add(point, plain), point.call));
+  }
+  // Against the replay of pieces that the other points have corrected.
+  plain.table = std::make_shared<CostTable>(*table);
+  for (const Measurement* point : overlaps) {
+    ASYRA_RETURN_IF_ERROR(Annotate(table->Add(*point, plain), point->call));
   }
   return table;
+}
+
+absl::Status CostTable::Add(const Measurement& point, const Machine& machine) {
+  ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(point.ranks));
+  ASYRA_ASSIGN_OR_RETURN(ParsedCall call, ParseCall(point.call, mesh));
+  ASYRA_ASSIGN_OR_RETURN(
+      std::vector<Type> results,
+      InferTypes(*call.def, call.attrs, call.operands, mesh));
+  OpCall use = {*call.def, call.attrs, call.operands, results};
+  CostModel formulas(machine, mesh);
+  // With the library's formula it would count for the library.
+  bool is_carried = call.def->body_communicates
+                        ? CanCarryPlans(*BodyOf(call.attrs), formulas)
+                        : !AsksForCopyEngine(call.attrs) ||
+                              CanUseCopyEngine(machine, use, mesh);
+  if (!is_carried) return absl::OkStatus();
+  double formula_us = formulas.Cost(use).time_us;
+  if (formula_us == 0) return Invalid("takes no time by any formula");
+  CostKey key = formulas.KeyOf(use);
+  points_[key.kind].push_back({key, std::log(point.us / formula_us)});
+  return absl::OkStatus();
 }
 
 CostTable::Match CostTable::Find(const CostKey& key) const {

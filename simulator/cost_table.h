@@ -50,8 +50,9 @@ absl::StatusOr<Measurements> LoadMeasurements(std::string_view machine);
 class CostTable {
  public:
   // Uses the formulas of `machine`, not its own table. Measurements of
-  // collectives by copy engine are left out if the machine has no copy engines.
-  // Errors: a call that the op's definition refuses.
+  // collectives by copy engine, and of overlaps, are left out if the machine
+  // has no copy engines. Those of overlaps count against what the others make
+  // of their pieces. Errors: a call that the op's definition refuses.
   static absl::StatusOr<std::shared_ptr<const CostTable>> Calibrate(
       const Measurements& measurements, const Machine& machine);
 
@@ -67,6 +68,8 @@ class CostTable {
   Match Find(const CostKey& key) const;
 
  private:
+  // Errors: as Calibrate.
+  absl::Status Add(const Measurement& point, const Machine& machine);
   // Among points with equal `behind`.
   Match FindAlike(const CostKey& key) const;
 

@@ -299,6 +299,28 @@ bool CanCarryPlans(const Body& body, const CostModel& costs) {
   });
 }
 
+OverlapTimeline OverlapTimelineOf(const OpCall& call, const CostModel& costs) {
+  OverlapTimeline timeline;
+  if (!CanCarryPlans(*BodyOf(call.attrs), costs)) return timeline;
+  auto plan = UnprovenPlanOf(call.attrs, call.operands, costs.mesh());
+  if (!plan.ok()) return timeline;
+  PlanTimes times = ReplayPlan(*plan, costs);
+  timeline.time_us = times.time_us;
+  // As much is left at the end.
+  double begin_us = costs.machine().gpu.kernel_us;
+  for (const PlanSpan& span : times.spans) {
+    const PlanStep& step = plan->steps[span.rank][span.step];
+    bool works = step.kind != PlanStep::kWait && step.kind != PlanStep::kPost;
+    if (span.rank != 0 || !works) continue;
+    std::string name = Describe(*plan, span.rank, span.step);
+    timeline.steps.push_back(
+        {plan->lanes[step.lane].name, name.substr(name.find(": ") + 2),
+         step.kind == PlanStep::kCopy, begin_us + span.start_us,
+         begin_us + span.end_us});
+  }
+  return timeline;
+}
+
 OpCost OverlapCost(const OpCall& call, const CostModel& costs) {
   const Body& body = *BodyOf(call.attrs);
   if (!CanCarryPlans(body, costs)) return SequenceCost(body, call, costs);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "ir/body.h"
@@ -41,6 +42,21 @@ PlanTimes ReplayPlan(const ChunkPlan& plan, const CostModel& costs);
 
 // Whether copy engines reach all devices between which `body` communicates.
 bool CanCarryPlans(const Body& body, const CostModel& costs);
+
+// What a lane does in an overlap.
+struct OverlapStep {
+  std::string lane;  // "compute", "copy 0"
+  std::string name;  // "matmul of %3[0:4, 0:8]"
+  bool is_copy = false;
+  double start_us = 0, end_us = 0;  // from the begin of the op
+};
+struct OverlapTimeline {
+  double time_us = 0;              // of the op alone
+  std::vector<OverlapStep> steps;  // in order of their ends
+};
+// The pieces, sums and copies of the first rank, which all others resemble;
+// none where no plan is carried out.
+OverlapTimeline OverlapTimelineOf(const OpCall& call, const CostModel& costs);
 
 // Of an overlap: computation that also uses links and copy engines. Its ops one
 // after the other where copy engines cannot carry a plan, as executors then run

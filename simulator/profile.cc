@@ -5,8 +5,10 @@
 
 #include "ir/body.h"
 #include "ir/happens_before.h"
+#include "ir/overlap.h"
 #include "simulator/exposure.h"
 #include "simulator/library_memory.h"
+#include "simulator/plan_cost.h"
 
 namespace asyra {
 namespace {
@@ -17,8 +19,11 @@ constexpr size_t kMostBuffers = 200;
 class ProfileMaker {
  public:
   ProfileMaker(const Program& program, const SimResult& result,
-               const ExposureOptions& exposure)
-      : program_(program), result_(result), exposure_(exposure) {}
+               const CostModel& costs, const ExposureOptions& exposure)
+      : program_(program),
+        result_(result),
+        costs_(costs),
+        exposure_(exposure) {}
 
   Profile Make() {
     Totals();
@@ -106,7 +111,21 @@ class ProfileMaker {
     made.source = ToString(cost.source);
     made.limit = ToString(cost.limit);
     made.waited_for = ToString(span.cause);
+    if (IsOverlap(*op.def)) made.steps = StepsOf(op, span);
     return made;
+  }
+
+  // Stretched evenly where other ops slow the overlap down.
+  std::vector<ProfileStep> StepsOf(const Op& op, const OpSpan& span) const {
+    std::vector<ProfileStep> steps;
+    OverlapTimeline timeline = OverlapTimelineOf(OpUse(program_, op), costs_);
+    double stretch = (span.end_us - span.start_us) / timeline.time_us;
+    for (OverlapStep& step : timeline.steps) {
+      steps.push_back({std::move(step.lane), std::move(step.name), step.is_copy,
+                       span.start_us + step.start_us * stretch,
+                       span.start_us + step.end_us * stretch});
+    }
+    return steps;
   }
 
   // A started collective has the name of its result.
@@ -200,6 +219,7 @@ class ProfileMaker {
 
   const Program& program_;
   const SimResult& result_;
+  const CostModel& costs_;
   const ExposureOptions exposure_;
   int first_stream_ = 0;
   std::vector<int> profile_op_;  // by op of the program; -1: takes no time
@@ -211,9 +231,9 @@ class ProfileMaker {
 
 Profile MakeProfile(const Program& program, const SimResult& result,
                     const CostModel& costs, const ProfileOptions& options) {
-  Profile profile =
-      ProfileMaker(program, result, {.budget_bytes = options.budget_bytes})
-          .Make();
+  Profile profile = ProfileMaker(program, result, costs,
+                                 {.budget_bytes = options.budget_bytes})
+                        .Make();
   MemoryReport memory = ReportMemory(program, result, costs.machine());
   profile.rounded_bytes = memory.rounded_bytes;
   profile.arena_bytes = memory.arena_bytes;

@@ -14,6 +14,16 @@
 
 namespace asyra {
 
+// What a lane of an overlap does (plan_cost.h), in us from the begin of the
+// program.
+struct ProfileStep {
+  std::string lane;  // "copy 0"
+  std::string name;  // "copy %2[0:4, 0:8] to %2[0:4, 0:8] of rank 1"
+  bool is_copy = false;
+  double start_us = 0;
+  double end_us = 0;
+};
+
 // An op that takes time.
 struct ProfileOp {
   std::string name;  // of its first result, "layer3.q_proj.t0"
@@ -33,7 +43,8 @@ struct ProfileOp {
   // Of a collective, its share of the time in which no computation runs, and
   // why (ExposedCollective); 0: hidden, or unknown.
   double exposed_us = 0;
-  std::string exposed_by;  // "no independent work"
+  std::string exposed_by;          // "no independent work"
+  std::vector<ProfileStep> steps;  // of an overlap, in order of their ends
 
   bool is_collective() const { return !axes.empty(); }
   double duration_us() const { return end_us - start_us; }

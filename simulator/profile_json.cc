@@ -17,6 +17,18 @@ constexpr int kVersion = 1;
 
 double Rounded(double us) { return std::round(us * 1000) / 1000; }
 
+Json StepsJson(const std::vector<ProfileStep>& steps) {
+  Json json = Json::array();
+  for (const ProfileStep& step : steps) {
+    json.push_back({{"lane", step.lane},
+                    {"name", step.name},
+                    {"copy", step.is_copy},
+                    {"start_us", Rounded(step.start_us)},
+                    {"end_us", Rounded(step.end_us)}});
+  }
+  return json;
+}
+
 Json OpJson(const ProfileOp& op) {
   Json json = {{"name", op.name},
                {"op", op.op},
@@ -38,6 +50,7 @@ Json OpJson(const ProfileOp& op) {
   if (!op.source.empty()) json["source"] = op.source;
   if (!op.limit.empty()) json["limit"] = op.limit;
   if (!op.waited_for.empty()) json["waited_for"] = op.waited_for;
+  if (!op.steps.empty()) json["steps"] = StepsJson(op.steps);
   return json;
 }
 
@@ -103,7 +116,11 @@ class Reader {
     const Json& at = At(json, place, key, &Json::is_string, "string");
     return at.is_string() ? at.get<std::string>() : "";
   }
-  // The same, empty when it is not there.
+  bool Flag(const Json& json, const std::string& place, const char* key) {
+    const Json& at = At(json, place, key, &Json::is_boolean, "true or false");
+    return at.is_boolean() && at.get<bool>();
+  }
+  // As Text, empty when it is not there.
   std::string MaybeText(const Json& json, const std::string& place,
                         const char* key) {
     bool has = json.is_object() && json.contains(key);
@@ -130,6 +147,24 @@ class Reader {
   absl::Status status_;
 };
 
+void ReadSteps(Reader& read, const Json& json, const std::string& place,
+               std::vector<ProfileStep>* steps) {
+  if (!json.is_object() || !json.contains("steps")) return;
+  const Json& list = read.List(json, place, "steps");
+  for (size_t i = 0; i < list.size() && read.ok(); ++i) {
+    std::string at = fmt::format("{}steps[{}].", place, i);
+    ProfileStep& step = steps->emplace_back();
+    step.lane = read.Text(list[i], at, "lane");
+    step.name = read.Text(list[i], at, "name");
+    step.is_copy = read.Flag(list[i], at, "copy");
+    step.start_us = read.Number(list[i], at, "start_us");
+    step.end_us = read.Number(list[i], at, "end_us");
+    if (step.end_us < step.start_us) {
+      read.Fail("{}: {}{} lies before start_us", at, "end_us");
+    }
+  }
+}
+
 ProfileOp ReadOp(Reader& read, const Json& json, const std::string& place) {
   ProfileOp op;
   op.name = read.Text(json, place, "name");
@@ -154,9 +189,8 @@ ProfileOp ReadOp(Reader& read, const Json& json, const std::string& place) {
   op.source = read.MaybeText(json, place, "source");
   op.limit = read.MaybeText(json, place, "limit");
   op.waited_for = read.MaybeText(json, place, "waited_for");
-  const Json& critical =
-      read.At(json, place, "critical", &Json::is_boolean, "true or false");
-  op.critical = critical.is_boolean() && critical.get<bool>();
+  op.critical = read.Flag(json, place, "critical");
+  ReadSteps(read, json, place, &op.steps);
   return op;
 }
 

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/copy_engine.h"
+#include "ir/overlap.h"
 #include "ir/trace_event.h"
+#include "simulator/plan_cost.h"
 
 namespace asyra {
 namespace {
@@ -45,6 +47,7 @@ class StepWriter {
     for (const OpSpan& span : result_.spans) {
       if (span.end_us > span.start_us) Slice(span);
     }
+    Lanes();
     Host();
     Arrows();
     for (const MemoryPoint& point : result_.memory) {
@@ -123,6 +126,31 @@ class StepWriter {
     }
     Complete("kernel", TraceName(op), device_, Track(span.stream),
              span.start_us, span.end_us, args);
+  }
+
+  // Their tracks come behind those of the streams.
+  void Lanes() {
+    CostModel costs(machine_, program_.mesh);
+    std::vector<std::string> lanes;
+    for (const OpSpan& span : result_.spans) {
+      if (!IsOverlap(*OpOf(span).def)) continue;
+      OverlapTimeline timeline =
+          OverlapTimelineOf(OpUse(program_, OpOf(span)), costs);
+      double stretch = (span.end_us - span.start_us) / timeline.time_us;
+      for (const OverlapStep& step : timeline.steps) {
+        auto at = std::find(lanes.begin(), lanes.end(), step.lane);
+        int track = Track(static_cast<StreamId>(program_.streams.size())) +
+                    static_cast<int>(at - lanes.begin());
+        if (at == lanes.end()) {
+          lanes.push_back(step.lane);
+          NameTrack(device_, track, "overlap: " + step.lane);
+        }
+        Complete("overlap", step.name, device_, track,
+                 span.start_us + step.start_us * stretch,
+                 span.start_us + step.end_us * stretch,
+                 {{"External id", IdOf(span)}, {"copy", step.is_copy}});
+      }
+    }
   }
 
   std::string_view TransportOf(const OpSpan& span) const {

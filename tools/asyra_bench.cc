@@ -36,7 +36,7 @@ absl::Status CheckFlags(const Flags& flags) {
   if (!(bench.seconds > 0)) {
     return Invalid("--seconds is {}, it must be above 0", bench.seconds);
   }
-  if (bench.models.empty() && !bench.grid) {
+  if (bench.models.empty() && !bench.grid && !bench.pairs) {
     return Invalid("--no-grid leaves nothing to measure without a model");
   }
   return absl::OkStatus();
@@ -48,10 +48,14 @@ absl::Status Main(const Flags& flags) {
     fmt::print("{}", flags.json ? DoctorJson(findings) : DoctorText(findings));
     return absl::OkStatus();
   }
-  if (flags.json) return Invalid("--json is for --doctor");
+  if (flags.json && !flags.bench.pairs) {
+    return Invalid("--json is for --doctor and --pairs");
+  }
   ASYRA_RETURN_IF_ERROR(CheckFlags(flags));
   ASYRA_ASSIGN_OR_RETURN(BenchResult result, RunBench(flags.bench));
-  fmt::print("{}", BenchText(result));
+  fmt::print("{}", flags.json ? OverlapsJson(result.overlaps, result.device,
+                                             result.ranks)
+                              : BenchText(result));
   if (!flags.table.empty()) {
     ASYRA_RETURN_IF_ERROR(
         WriteFileAtomically(flags.table, {BenchTable(result)}));
@@ -83,6 +87,11 @@ void AddBenchFlags(CLI::App& app, Flags* all) {
                "also a grid of matmuls, attention, ops that move bytes and "
                "collectives, and matmuls beside collectives")
       ->capture_default_str();
+  app.add_flag("--pairs", flags->pairs,
+               "also a gather before a matmul and a scatter behind one, in "
+               "shapes of MLPs and projections: one after the other, in tiles, "
+               "and as one op in the likely shapes of chunk plans and the one "
+               "that the costs of --machine choose");
   app.add_flag("--keep", flags->keep,
                "begins with what the table of --machine has, of the same "
                "device, driver and libraries, and measures only the rest");
@@ -90,7 +99,8 @@ void AddBenchFlags(CLI::App& app, Flags* all) {
                "measures nothing: says what this machine has for communication "
                "behind computation (peer access, links, clocks, driver, rights "
                "of processes), what is missing and how to get it");
-  app.add_flag("--json", all->json, "prints what --doctor says as JSON");
+  app.add_flag("--json", all->json,
+               "prints what --doctor says, or --pairs measured, as JSON");
   app.add_option("-o", all->table, "writes a table of costs");
   app.add_option("--machine-out", all->machine_out,
                  "writes NAME.machine and NAME.table: --machine, on a cpu a "

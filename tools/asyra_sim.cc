@@ -182,7 +182,8 @@ absl::Status Explain(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<Sensitivity> sensitivities,
                          Sensitivities(program, flags.compile.machine,
                                        MachineEdits(flags.compile), options));
-  Print(flags, TextOf(result) + CriticalPathReport(result.profile) +
+  Print(flags, TextOf(result) + OverlapReport(result.profile) +
+                   CriticalPathReport(result.profile) +
                    SensitivityReport(sensitivities));
   return CheckCapacity(result);
 }

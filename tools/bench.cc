@@ -107,6 +107,7 @@ class Bench {
     ASYRA_ASSIGN_OR_RETURN(result_.context_mib, ContextMib(*device_));
     ASYRA_RETURN_IF_ERROR(MeasureLaunches());
     ASYRA_RETURN_IF_ERROR(MeasureProgramsInRounds());
+    if (options_.pairs) ASYRA_RETURN_IF_ERROR(MeasureOverlaps());
     if (options_.grid) {
       ASYRA_RETURN_IF_ERROR(MeasureCollectiveGrid());
       ASYRA_RETURN_IF_ERROR(MeasureGrid());
@@ -271,6 +272,55 @@ class Bench {
     });
     if (result_.ranks < 2 || calls.empty()) return absl::OkStatus();
     return OnRanks([&](RankTimer& timer) { return MeasureWith(timer, calls); });
+  }
+
+  // All forms of all pairs. Plans are table points, and so are the matmuls and
+  // collectives alone.
+  absl::Status MeasureOverlaps() {
+    if (result_.ranks < 2) {
+      return Invalid("--pairs: there is {} rank, a collective needs 2",
+                     result_.ranks);
+    }
+    ASYRA_ASSIGN_OR_RETURN(
+        Machine machine,
+        LoadMachine(options_.compile.machine, options_.compile.set));
+    for (const OverlapShape& shape :
+         OverlapShapes(options_.device, result_.ranks)) {
+      ASYRA_ASSIGN_OR_RETURN(
+          std::vector<OverlapForm> forms,
+          OverlapForms(shape, scale_.dtype, result_.ranks, machine));
+      result_.overlaps.push_back({shape, std::move(forms)});
+    }
+    return OnRanks([&](RankTimer& timer) -> absl::Status {
+      for (MeasuredOverlap& overlap : result_.overlaps) {
+        for (OverlapForm& form : overlap.forms) {
+          ASYRA_RETURN_IF_ERROR(MeasureForm(timer, overlap.shape, &form));
+        }
+      }
+      return absl::OkStatus();
+    });
+  }
+
+  absl::Status MeasureForm(RankTimer& timer, const OverlapShape& shape,
+                           OverlapForm* form) {
+    bool first = timer.rank() == 0;
+    std::string name = fmt::format("{}, {}", shape.name, form->name);
+    ASYRA_ASSIGN_OR_RETURN(bool go, HasTime(timer, name));
+    if (!go) return absl::OkStatus();
+    absl::StatusOr<Timing> timing = timer.TimeSequence(form->calls);
+    if (absl::IsUnimplemented(timing.status())) {  // on all ranks
+      if (first) LeaveOut(name, MessageOf(timing.status()));
+      return absl::OkStatus();
+    }
+    if (!timing.ok()) return Annotate(timing.status(), name);
+    if (!first) return absl::OkStatus();
+    form->timing = *timing;
+    int ranks = form->kind == OverlapForm::kMatmul ? 1 : result_.ranks;
+    const std::string& text = form->calls[0].text;
+    if (form->calls.size() == 1 && !Known(text, ranks)) {
+      Add({text, ranks, *timing});
+    }
+    return absl::OkStatus();
   }
 
   absl::Status MeasureCollectiveGrid() {

@@ -18,6 +18,7 @@ struct BenchOptions {
   double seconds = 240;             // to begin new measurements in
   double timeout_s = 60;            // after which a rank is lost
   bool grid = true;                 // tools/bench_grid.h
+  bool pairs = false;               // tools/bench_overlaps.h
   bool keep = false;  // what the table of compile.machine has, instead of
                       // measuring it again
 };

@@ -75,6 +75,9 @@ std::string BenchText(const BenchResult& result) {
         TimeText(pair.timing.collective_us),
         TimeText(pair.timing.collective_beside_us), pair.collective);
   }
+  if (!result.overlaps.empty()) {
+    text += "\n" + OverlapsText(result.overlaps);
+  }
   if (!result.left_out.empty()) text += "\nnot measured:\n";
   for (const std::string& why : result.left_out) text += "  " + why + "\n";
   return text;

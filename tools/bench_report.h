@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "executor/bench/collective_timer.h"
 #include "simulator/machine.h"
+#include "tools/bench_overlaps.h"
 
 namespace asyra {
 
@@ -35,6 +36,7 @@ struct BenchResult {
   size_t kept = 0;          // the first so many were measured before
   std::string kept_method;  // as their table says
   std::vector<MeasuredPair> pairs;
+  std::vector<MeasuredOverlap> overlaps;
   LaunchTimes launches;
   // Bus bandwidth of a collective by one CTA; 0: not known.
   double cta_gbps = 0;

@@ -8,7 +8,9 @@
 
 #include "executor/bench/use_memory.h"
 #include "executor/comm/thread_world.h"
+#include "executor/plan_kernel.h"
 #include "ir/copy_engine.h"
+#include "ir/overlap.h"
 #include "ir/parser.h"
 #include "ir/support/status.h"
 
@@ -47,6 +49,7 @@ struct Prepared {
   std::unique_ptr<Kernel> kernel;
   std::unique_ptr<UseMemory> memory;
   KernelArgs args;
+  bool collective = false;
 
   absl::Status Reserve(const KernelUse& use, Device& device, Stream& stream,
                        int64_t index_limit = 4) {
@@ -144,6 +147,43 @@ class Timer : public RankTimer {
     return result;
   }
 
+  absl::StatusOr<Timing> TimeSequence(absl::Span<const SequenceCall> calls,
+                                      int samples) override {
+    std::vector<Prepared> prepared;
+    std::vector<std::unique_ptr<Event>> ended;
+    for (const SequenceCall& call : calls) {
+      ASYRA_ASSIGN_OR_RETURN(
+          KernelOfCall found,
+          PrepareKernel({call.text, static_cast<int>(world_.size())}));
+      found.kernel->set_label(call.text);
+      ASYRA_RETURN_IF_ERROR(GiveLanes(*found.kernel));
+      Prepared& one = prepared.emplace_back();
+      one.kernel = std::move(found.kernel);
+      one.collective = found.use.def().collective != CollectiveKind::kNone;
+      ASYRA_RETURN_IF_ERROR(one.Reserve(found.use, *device_, *compute_));
+      ended.push_back(device_->CreateEvent(/*timed=*/false));
+    }
+    // They begin and end on the stream that the devices meet on.
+    std::unique_ptr<Event> begun = device_->CreateEvent(/*timed=*/false),
+                           all_ended = device_->CreateEvent(/*timed=*/false);
+    std::vector<Stream*> streams = {comm_.get(), compute_.get()};
+    for (auto& lane : lanes_) streams.push_back(lane.get());
+    ASYRA_ASSIGN_OR_RETURN(
+        std::unique_ptr<Recording> once, device_->Record(streams, [&] {
+          comm_->Record(*begun);
+          compute_->Wait(*begun);
+          for (size_t i = 0; i < calls.size(); ++i) {
+            Stream& on = prepared[i].collective ? *comm_ : *compute_;
+            for (int before : calls[i].after) on.Wait(*ended[before]);
+            prepared[i].kernel->Launch(prepared[i].args, on);
+            on.Record(*ended[i]);
+          }
+          compute_->Record(*all_ended);
+          comm_->Wait(*all_ended);
+        }));
+    return TimeReplays(*once, samples);
+  }
+
   absl::StatusOr<int64_t> BytesToCarry(const CollectiveCall& call) override {
     ASYRA_RETURN_IF_ERROR(world_.Exchange("").status());
     int64_t before = device_->BytesInUse();
@@ -196,6 +236,7 @@ class Timer : public RankTimer {
     KernelUse use;
     std::unique_ptr<Kernel> kernel;
   };
+  // Also of an overlap, or of an op that computes alone.
   absl::StatusOr<KernelOfCall> PrepareKernel(const CollectiveCall& call) {
     ASYRA_ASSIGN_OR_RETURN(Mesh mesh, GroupsOf(world_.size(), call.ranks));
     ASYRA_ASSIGN_OR_RETURN(ParsedCall parsed, ParseCall(call.text, mesh));
@@ -204,6 +245,12 @@ class Timer : public RankTimer {
         InferTypes(*parsed.def, parsed.attrs, parsed.operands, mesh));
     KernelUse use(*parsed.def, parsed.attrs, parsed.operands, results, mesh,
                   rank());
+    if (IsOverlap(*parsed.def)) return PrepareOverlap(std::move(use), mesh);
+    if (parsed.def->collective == CollectiveKind::kNone) {
+      ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
+                             device_->PrepareKernel(use));
+      return KernelOfCall{std::move(use), std::move(kernel)};
+    }
     const auto& axes = parsed.attrs.Get<AxisList>("axes");
     // The self-copy is not part of its time.
     CollectiveUse collective = {use, mesh.Group(rank(), axes), num_prepared_++,
@@ -218,6 +265,30 @@ class Timer : public RankTimer {
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
                            world_.PrepareCollective(collective));
     return KernelOfCall{std::move(use), std::move(kernel)};
+  }
+
+  absl::StatusOr<KernelOfCall> PrepareOverlap(KernelUse use, const Mesh& mesh) {
+    ASYRA_ASSIGN_OR_RETURN(bool carries, world_.CarriesPlans());
+    if (!carries) return Unimplemented("ranks do not carry chunk plans");
+    const AxisList axes = AxesOf(*BodyOf(use.attrs()));
+    ASYRA_ASSIGN_OR_RETURN(
+        std::unique_ptr<Kernel> kernel,
+        PreparePlanKernel(use, mesh.Group(rank(), axes), *device_, world_));
+    return KernelOfCall{std::move(use), std::move(kernel)};
+  }
+
+  absl::Status GiveLanes(Kernel& kernel) {
+    while (static_cast<int>(lanes_.size()) < kernel.lanes()) {
+      ASYRA_ASSIGN_OR_RETURN(
+          std::unique_ptr<Stream> lane,
+          device_->CreateStream(fmt::format("lane {}", lanes_.size() + 1),
+                                StreamUse::kCollectives, &failure_));
+      lanes_.push_back(std::move(lane));
+    }
+    std::vector<Stream*> lanes;
+    for (auto& lane : lanes_) lanes.push_back(lane.get());
+    kernel.UseLanes(lanes);
+    return absl::OkStatus();
   }
 
   absl::Status Wait(Stream& stream) {
@@ -302,6 +373,29 @@ class Timer : public RankTimer {
     return TimingOf(std::move(times));
   }
 
+  // Of one replay in a row of them: events of a recording that lanes wait for
+  // are recorded once in it.
+  absl::StatusOr<Timing> TimeReplays(Recording& once, int samples) {
+    auto row_us = [&](int count) -> absl::StatusOr<double> {
+      ASYRA_RETURN_IF_ERROR(WhenMet([&] {
+        comm_->Record(*begin_);
+        for (int i = 0; i < count; ++i) once.Replay();
+        comm_->Record(*end_);
+      }));
+      return Largest(end_->UsSince(*begin_));
+    };
+    ASYRA_RETURN_IF_ERROR(row_us(1).status());  // warms up
+    ASYRA_ASSIGN_OR_RETURN(double one_us, row_us(1));
+    int count = CountFor(kRowUs, one_us, kMostInRow);
+    ASYRA_RETURN_IF_ERROR(row_us(count).status());
+    std::vector<double> times;
+    for (int i = 0; i < samples; ++i) {
+      ASYRA_ASSIGN_OR_RETURN(double us, row_us(count));
+      times.push_back(us / count);
+    }
+    return TimingOf(std::move(times));
+  }
+
   // The collectives begin with the computations, and end before them.
   absl::Status Beside(Recording& computing, Recording& moving) {
     return WhenMet([&] {
@@ -324,7 +418,8 @@ class Timer : public RankTimer {
   std::unique_ptr<Event> meet_begin_, met_;  // around the barriers
   std::unique_ptr<Event> begin_, end_, compute_begin_, compute_end_;
   std::unique_ptr<Stream> compute_, comm_;
-  std::unique_ptr<Recording> meet_;  // of the barriers
+  std::vector<std::unique_ptr<Stream>> lanes_;  // of overlaps
+  std::unique_ptr<Recording> meet_;             // of the barriers
 };
 
 }  // namespace

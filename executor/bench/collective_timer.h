@@ -3,8 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "executor/bench/kernel_timer.h"
 #include "executor/bench/program_calls.h"
 #include "executor/run.h"
@@ -24,6 +27,15 @@ struct PairTiming {
   double compute_beside_us = 0, collective_beside_us = 0;
 };
 
+// One of several calls that are timed together, over the mesh (x=ranks): an op
+// that computes, a collective or an overlap. Collectives run on a stream of
+// their own, in order, and all others on another one.
+struct SequenceCall {
+  std::string text;
+  // Earlier calls that it waits for, by position; those of its stream anyway.
+  std::vector<int> after;
+};
+
 // One rank's end. Ranks are threads, each on a device of its own, that call it
 // in the same order and get the same numbers.
 class RankTimer {
@@ -41,6 +53,12 @@ class RankTimer {
                                                 int samples = 7) = 0;
   virtual absl::StatusOr<PairTiming> TimePair(const PairCall& pair,
                                               int samples = 5) = 0;
+  // From the begin of the first call to the end of all, the slowest rank. A
+  // sample is a row of them, each after the one before. Overlaps are carried
+  // out by chunk plans. Errors: Unimplemented also where ranks do not carry
+  // them; those of TimeCollective and of the device's kernels.
+  virtual absl::StatusOr<Timing> TimeSequence(
+      absl::Span<const SequenceCall> calls, int samples = 7) = 0;
   // Bytes of device memory that the first such collective over all devices
   // allocates and keeps, the largest of all devices; 0 where devices do not
   // report their memory. Nothing else may use the devices meanwhile. Errors: as

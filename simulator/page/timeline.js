@@ -106,6 +106,8 @@ class Timeline {
     this.palette = palette;
     this.rows = profile.streams.map(() => []);
     for (const op of profile.ops) this.rows[op.stream].push(op);
+    this.names = [...profile.streams];
+    for (const op of profile.ops) this.addLanes(op);
     for (const row of this.rows) row.sort((a, b) => a.start_us - b.start_us);
     const compute = union(profile.ops.filter((op) => !op.axes));
     const comm = union(profile.ops.filter((op) => op.axes));
@@ -116,6 +118,21 @@ class Timeline {
     this.node = canvas(this.height, (c, w) => this.draw(c, w));
     view.listeners.push(() => this.node.redraw());
     this.listen();
+  }
+
+  // What the lanes of an overlap do, in rows below those of the streams.
+  addLanes(overlap) {
+    for (const step of overlap.steps || []) {
+      const name = 'overlap: ' + step.lane;
+      let row = this.names.indexOf(name, this.profile.streams.length);
+      if (row < 0) {
+        row = this.names.push(name) - 1;
+        this.rows.push([]);
+      }
+      this.rows[row].push({
+        ...step, op: step.copy ? 'copy' : 'piece', type: overlap.name,
+        critical: overlap.critical, colour: step.copy ? '#e8912d' : '#4878a8'});
+    }
   }
 
   draw(c, width) {
@@ -131,7 +148,7 @@ class Timeline {
     c.restore();
     c.fillStyle = '#22282f';
     c.textAlign = 'right';
-    this.profile.streams.forEach((name, i) =>
+    this.names.forEach((name, i) =>
       c.fillText(name, GUTTER - 10, 22 + ROW * i + ROW / 2, GUTTER - 14));
     c.fillStyle = '#66707b';
     c.fillText('exposed', GUTTER - 10, 22 + ROW * this.rows.length + 9);
@@ -168,7 +185,7 @@ class Timeline {
       const dim = (view.critical && !op.critical) ||
         (view.match && !view.match(op));
       c.globalAlpha = dim ? .16 : 1;
-      c.fillStyle = this.palette.get(category(op, view.colour));
+      c.fillStyle = op.colour || this.palette.get(category(op, view.colour));
       c.fillRect(x, top + 2, Math.max(right - x - (right - x > 3 ? .6 : 0), .6),
                  ROW - 5);
       if (op.critical) {

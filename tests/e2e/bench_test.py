@@ -6,12 +6,13 @@ Usage: bench_test.py SOURCE_DIR TOOLS_DIR
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
 import unittest.mock
 
-from tool_test import ToolTest, run
+from tool_test import SOURCE_DIR, TOOLS_DIR, ToolTest, run
 
 GPT = ["gpt3-tiny", "--tp", "2", "--dim", "layers=1", "--dim", "batch=2",
        "--dim", "seq=32"]
@@ -47,7 +48,60 @@ class BenchTest(ToolTest):
     self.assertEqual(text.count("\n  ! "), said["missing"])
     for one in said["findings"]:
       self.assertEqual("advice" in one, one["state"] == "missing")
-    self.fails("--json is for --doctor", "asyra-bench", "--json")
+    self.fails("--json is for --doctor and --pairs", "asyra-bench", "--json")
+
+  def test_pairs_are_measured_in_all_forms(self):
+    table = self.path("pairs.table")
+    said = json.loads(self.passes("asyra-bench", *CPU, "--no-grid", "--pairs",
+                                  "--json", "-o", table))
+    self.assertEqual(said["ranks"], 2)
+    self.assertTrue(said["pairs"])
+    for pair in said["pairs"]:
+      forms = pair["forms"]
+      measured = {form["kind"] for form in forms if "us" in form}
+      self.assertEqual(measured,
+                       {"matmul", "collective", "serial", "tiles", "plan"})
+      self.assertEqual([form.get("tuned") for form in forms].count(True), 1)
+      self.assertGreater(pair["limit_us"], 0)
+    with open(table) as file:
+      calls = [point["call"] for point in json.load(file)["points"]]
+    self.assertTrue(any(call.startswith("overlap(") for call in calls))
+    self.fails("there is 1 rank, a collective needs 2", "asyra-bench",
+               "--device", "cpu", "--bench-ranks", "1", "--no-grid", "--pairs")
+
+  def test_pairs_are_set_beside_pytorch(self):
+    """The benchmark for GPUs, on ranks of the cpu and with a PyTorch that is
+    none: it fails in one mode."""
+    torch = self.path("torch.py", '''import json, sys
+for mode in sys.argv[2].split(","):
+  for pair in json.load(open(sys.argv[1])):
+    said = {"mode": mode, "pair": pair["name"]}
+    said.update({"error": "no GPU"} if mode == "async" else {"us": 1e6})
+    print(json.dumps(said))
+''')
+    raw = self.path("raw.json")
+    done = subprocess.run(
+        [sys.executable,
+         os.path.join(SOURCE_DIR, "tests/benchmarks/gpu_pairs.py"), TOOLS_DIR,
+         "--device", "cpu", "--json", raw, "--torch-launcher",
+         f"{sys.executable} {torch}"], stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=300)
+    self.assertEqual(done.returncode, 0, done.stderr)
+    lines = done.stdout.splitlines()
+    heads = lines[1].split()
+    self.assertEqual(heads[0], "us")
+    for word in ["limit", "NCCL", "tiles", "tuned", "/torch", "eager"]:
+      self.assertIn(word, heads)
+    with open(raw) as file:
+      said = json.load(file)
+    self.assertEqual(len(lines), 2 + len(said["pairs"]) + 3)
+    for pair in said["pairs"]:
+      self.assertEqual(said["torch"][pair["name"]],
+                       {"eager": 1e6, "fused": 1e6, "async": "no GPU"})
+      row = next(line for line in lines if line.startswith(pair["name"]))
+      self.assertIn("1000000.0", row)
+    self.assertIn("gather + matmul: ", lines[-3])
+    self.assertIn("errors of prediction: median", lines[-1])
 
   def test_machine_costs_of_the_program_are_measured(self):
     machine = self.measured_machine()

@@ -175,10 +175,10 @@ program @f(%x: bf16[8192@tp, 4096]) -> (bf16[8192, 4096]) {
                         text.replace(", transport=copy_engine", ""))
     as_library = json.loads(self.passes("asyra-sim", "run", library, "--json",
                                         "-"))["makespan_us"]
-    copies = ["--set", "host.process_copies=true"]
+    closed = ["--set", "host.process_copies=false"]
     for flags, copied in [([], True), (["--ranks-as", "threads"], True),
-                          (["--ranks-as", "processes"], False),
-                          (["--ranks-as", "processes", *copies], True)]:
+                          (["--ranks-as", "processes"], True),
+                          (["--ranks-as", "processes", *closed], False)]:
       with self.subTest(flags=flags):
         said = json.loads(self.passes("asyra-sim", "run", program, *flags,
                                       "--json", "-"))
@@ -186,7 +186,7 @@ program @f(%x: bf16[8192@tp, 4096]) -> (bf16[8192, 4096]) {
         self.assertEqual("priced as the library's: its ranks are processes"
                          in notes, not copied)
         self.assertEqual(said["makespan_us"] == as_library, not copied)
-    text = self.passes("asyra-opt", program, "--ranks-as", "processes")
+    text = self.passes("asyra-opt", program, "--ranks-as", "processes", *closed)
     self.assertIn("1 collective asks for copy engines and is priced", text)
     self.fails("--ranks-as", "asyra-sim", "run", program, "--ranks-as", "mpi")
 

@@ -239,6 +239,40 @@ TEST(RankTimers, SayWhereNoCopyEngineCarriesIt) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// Calls of both streams and a plan, each after the one before.
+TEST(RankTimers, TimeSequencesOfCalls) {
+  auto platform = CreateCpuPlatform();
+  const std::string matmul = "matmul(f32[256,256], f32[256,256])",
+                    gather = "all_gather(f32[256@x,256]) {dim=0, axes=x}",
+                    overlap =
+                        "overlap(f32[256@x,256], f32[256,512@x]) {"
+                        "%2 = all_gather(%0) {dim=0, axes=x} : f32[256,256] "
+                        "%3 = matmul(%2, %1) : f32[256,512@x] return %3} "
+                        "{parts=2}";
+  absl::Status status =
+      RunRankTimers(*platform, 2, 60, [&](RankTimer& timer) -> absl::Status {
+        auto us = [&](const std::vector<SequenceCall>& calls) {
+          Timing timing = ASYRA_VALUE(timer.TimeSequence(calls, 5));
+          EXPECT_EQ(timing.samples, 5);
+          return timing.us;
+        };
+        double alone_us = us({{matmul, {}}});
+        // 33 million multiplications in a microsecond are no cpu's.
+        EXPECT_GT(alone_us, 1);
+        EXPECT_GT(us({{gather, {}}, {matmul, {0}}, {matmul, {}}, {matmul, {}}}),
+                  1.5 * alone_us);
+        EXPECT_GT(us({{overlap, {}}}), alone_us / 2);
+        std::vector<SequenceCall> copied = {
+            {"all_gather(f32[256@x,256]) {dim=0, axes=x, "
+             "transport=copy_engine}",
+             {}}};
+        EXPECT_THAT(timer.TimeSequence(copied, 5).status().message(),
+                    HasSubstr("the devices have no copy engines"));
+        return absl::OkStatus();
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 // Joined at both ends, as steps are: what is at `from` comes to `to`.
 struct TwoStreams {
   explicit TwoStreams(Device& on) : device(on) {

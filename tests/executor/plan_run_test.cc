@@ -1,7 +1,10 @@
 // Chunk plans carried out between ranks that are threads: what the body means,
 // from every template, whoever is late; and what goes wrong on one rank in the
 // middle of a plan is a named error on all.
+#include <map>
+
 #include "executor/cpu/run_on_cpu.h"
+#include "executor/trace.h"
 #include "ir/plan_interpreter.h"
 #include "ir/support/status.h"
 #include "tests/executor/plan_programs.h"
@@ -83,8 +86,9 @@ TEST_P(PlanRun, OfBothEnds) {
 
 INSTANTIATE_TEST_SUITE_P(RanksAndParts, PlanRun,
                          testing::Values(std::pair(2, 1), std::pair(2, 3),
-                                         std::pair(3, 2), std::pair(4, 1),
-                                         std::pair(4, 2), std::pair(8, 1)),
+                                         std::pair(3, 2), std::pair(3, 3),
+                                         std::pair(4, 1), std::pair(4, 2),
+                                         std::pair(8, 1)),
                          [](const auto& info) {
                            return fmt::format("n{}_parts{}", info.param.first,
                                               info.param.second);
@@ -134,6 +138,53 @@ TEST(PlanRunMemory, LandingsArePlanned) {
   EXPECT_GE(got.memory.workspace_bytes, plan.workspace_bytes);
   EXPECT_LE(got.used.workspace_bytes, got.memory.workspace_bytes);
   EXPECT_GT(got.used.workspace_bytes, 0);
+}
+
+// Of every piece, sum and copy of a rank, in the time of its op and in the
+// order of its lane.
+TEST(PlanRunProfile, LanesAreTimed) {
+  for (const PlanCase& c :
+       {GatherMatmuls(2, 8, 1), MatmulReduce(2, 8, false)}) {
+    PlanShape shape{.order = PlanOrder::kOwnLast, .parts = 2};
+    ChunkPlan plan = ASYRA_VALUE(MakePlan(c.Group(), shape));
+    RunResult got =
+        ASYRA_VALUE(RunOnCpu(ProgramOf(c, {&shape, 1}), WholeOperands(c, 1),
+                             {.executor = {.profile = true}, .repeat = 3}));
+    ASSERT_EQ(got.profile.size(), 1u);
+    const OpTime& op = got.profile[0];
+    std::map<std::string, double> lane_end;
+    int copies = 0, pieces = 0, packed = 0;
+    for (const PartTime& part : op.parts) {
+      EXPECT_LE(op.start_us, part.start_us) << part.name;
+      EXPECT_LE(part.start_us, part.end_us) << part.name;
+      EXPECT_LE(part.end_us, op.end_us) << part.name;
+      EXPECT_LE(lane_end[part.lane], part.start_us) << part.name;
+      lane_end[part.lane] = part.end_us;
+      bool packs = part.name.starts_with("packing for ");
+      EXPECT_EQ(part.is_copy, part.name.starts_with("copy %")) << part.name;
+      (part.is_copy ? copies : packs ? packed : pieces) += 1;
+    }
+    int want_copies = 0, want_pieces = 0;
+    for (const PlanStep& step : plan.steps[0]) {
+      want_copies += step.kind == PlanStep::kCopy ? 1 : 0;
+      want_pieces +=
+          step.kind == PlanStep::kPiece || step.kind == PlanStep::kSum ? 1 : 0;
+    }
+    EXPECT_EQ(copies, want_copies);
+    EXPECT_EQ(pieces, want_pieces);
+    EXPECT_EQ(packed > 0, c.name == "scatter");  // of two batches
+    std::string trace = WriteProfileTrace(got.program, 0, got.profile);
+    EXPECT_NE(trace.find("overlap: copy 0"), std::string::npos);
+    EXPECT_NE(trace.find("\"copy\": true"), std::string::npos);
+  }
+}
+
+// Without a profile nothing is recorded.
+TEST(PlanRunProfile, IsOnRequest) {
+  PlanCase c = GatherMatmuls(2, 8, 1);
+  RunResult got =
+      ASYRA_VALUE(RunOnCpu(ProgramOf(c, {{PlanShape{}}}), WholeOperands(c, 1)));
+  EXPECT_TRUE(got.profile.empty());
 }
 
 TEST(PlanRunErrors, SizesThatDoNotDivideAreRefused) {

@@ -54,6 +54,45 @@ TEST(CostTable, WhatWasMeasuredCostsWhatWasMeasured) {
   }
 }
 
+// Whole plans, against the replay of their pieces.
+TEST(CostTable, OverlapsThatWereMeasuredCostWhatWasMeasured) {
+  auto overlap = [](int64_t rows, std::string_view attrs) {
+    return fmt::format(
+        "overlap(bf16[{0}@x,4096], bf16[4096,8192@x]) {{"
+        "%2 = all_gather(%0) {{dim=0, axes=x}} : bf16[{0},4096] "
+        "%3 = matmul(%2, %1) : bf16[{0},8192@x] return %3}} {{{1}}}",
+        rows, attrs);
+  };
+  Machine machine = H200WithoutTable();
+  Measurement matmul = {"matmul(bf16[4096,4096], bf16[4096,4096])", 1, 400};
+  Measurement one = {overlap(8192, "parts=1"), 2, 800},
+              two = {overlap(8192, "parts=2"), 2, 700},
+              larger = {overlap(16384, "parts=1"), 2, 0},
+              four_ranks = {overlap(8192, "parts=1"), 4, 0};
+  auto calibrate = [&](const std::vector<Measurement>& points) {
+    Machine with = machine;
+    with.table = ASYRA_VALUE(CostTable::Calibrate({.points = points}, machine));
+    return with;
+  };
+  Machine pieces = calibrate({matmul}), all = calibrate({one, matmul, two});
+  EXPECT_NEAR(CostOf(one, all).time_us, 800, 1e-6);
+  EXPECT_EQ(CostOf(one, all).source, OpCost::kMeasured);
+  EXPECT_NEAR(CostOf(two, all).time_us, 700, 1e-6);
+  EXPECT_GT(CostOf(one, pieces).source, OpCost::kInterpolated);
+  // The factor of its neighbour.
+  double factor = 800 / CostOf(one, pieces).time_us;
+  OpCost near = CostOf(larger, all), plain = CostOf(larger, pieces);
+  EXPECT_EQ(factor > 1, near.time_us > plain.time_us);
+  EXPECT_NE(near.time_us, plain.time_us);
+  // Of other numbers of ranks nothing is known.
+  EXPECT_EQ(CostOf(four_ranks, all).time_us,
+            CostOf(four_ranks, pieces).time_us);
+  // Where copy engines do not reach there are no plans.
+  Machine apart = ASYRA_VALUE(LoadMachine("rtx4090x8"));
+  apart.table = ASYRA_VALUE(CostTable::Calibrate({.points = {one}}, apart));
+  EXPECT_GT(CostOf(one, apart).source, OpCost::kInterpolated);
+}
+
 // A large matmul fills all CTA slots, however fast it was
 // measured to be: what comes beside it finds none.
 TEST(CostTable, PlacesAreNotMeasured) {

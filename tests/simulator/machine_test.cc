@@ -240,11 +240,12 @@ TEST(MachineEdit, OnlyCountsAreRounded) {
 
 TEST(Machine, CopyEnginesCanBeTakenAway) {
   absl::StatusOr<Machine> machine = LoadMachine(
-      "h200x8", {"host.copy_engines=0", "host.process_copies=true"});
+      "h200x8", {"host.copy_engines=0", "host.process_copies=false"});
   ASSERT_TRUE(machine.ok()) << machine.status();
   EXPECT_EQ(machine->copy_engines, 0);
-  EXPECT_TRUE(machine->process_copies);
-  EXPECT_FALSE((*LoadMachine("h200x8")).process_copies);
+  EXPECT_FALSE(machine->process_copies);
+  EXPECT_TRUE((*LoadMachine("h200x8")).process_copies);
+  EXPECT_FALSE((*LoadMachine("a800x8")).process_copies);
 }
 
 TEST(Machine, NodesLimitTheMesh) {

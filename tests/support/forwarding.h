@@ -32,6 +32,8 @@ class ForwardingKernel : public Kernel {
   void UseLanes(absl::Span<Stream* const> lanes) override {
     kernel_->UseLanes(lanes);
   }
+  void RecordParts() override { kernel_->RecordParts(); }
+  std::vector<KernelPart> parts() const override { return kernel_->parts(); }
   absl::Status Bind(const KernelArgs& args) override {
     kernel_->set_label(label());
     return kernel_->Bind(args);

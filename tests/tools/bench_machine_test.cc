@@ -103,6 +103,10 @@ class Library : public RankTimer {
   absl::StatusOr<PairTiming> TimePair(const PairCall&, int) override {
     return absl::UnimplementedError("");
   }
+  absl::StatusOr<Timing> TimeSequence(absl::Span<const SequenceCall>,
+                                      int) override {
+    return absl::UnimplementedError("");
+  }
   absl::StatusOr<bool> Agree(bool mine) override { return mine; }
 
   absl::StatusOr<int64_t> BytesToCarry(const CollectiveCall& call) override {

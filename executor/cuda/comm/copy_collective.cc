@@ -90,9 +90,11 @@ class CopyCollective : public CudaKernel {
   }
 
   absl::Status Bind(const KernelArgs& args) override {
-    ASYRA_ASSIGN_OR_RETURN(
-        opened_, options_.memory->Exchange(
-                     ranks_, {args.results[0], args.workspace, flags_}));
+    // Without bytes, its address may lie behind all memory.
+    void* workspace = workspace_bytes() > 0 ? args.workspace : nullptr;
+    ASYRA_ASSIGN_OR_RETURN(opened_,
+                           options_.memory->Exchange(
+                               ranks_, {args.results[0], workspace, flags_}));
     for (size_t member = 0; member < ranks_.size(); ++member) {
       const std::vector<PeerAddress>& theirs = opened_[member];
       if (theirs.size() != 3) {

@@ -35,6 +35,7 @@ absl::StatusOr<void*> BaseOf(void* address) {
 absl::StatusOr<SharedAddress> PeerMemory::Share(void* address) const {
   SharedAddress shared{.address = address};
   if (address == nullptr || InOneProcess(places_)) return shared;
+  OnGpu gpu(ordinal_);
   ASYRA_ASSIGN_OR_RETURN(shared.base, BaseOf(address));
   ASYRA_CUDA(cudaIpcGetMemHandle(&shared.handle, shared.base));
   return shared;
@@ -45,6 +46,7 @@ absl::StatusOr<PeerAddress> PeerMemory::Open(
   if (shared.address == nullptr || SharesProcessWith(rank)) {
     return PeerAddress{shared.address, nullptr};
   }
+  OnGpu gpu(ordinal_);
   void* base = nullptr;
   ASYRA_CUDA(cudaIpcOpenMemHandle(&base, shared.handle,
                                   cudaIpcMemLazyEnablePeerAccess));

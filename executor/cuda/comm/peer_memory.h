@@ -31,7 +31,7 @@ struct PeerAddress {
   std::shared_ptr<void> open;
 };
 
-// Of a rank, on whose GPU all of it is called.
+// Of a rank, whose GPU is `ordinal`.
 class PeerMemory {
  public:
   // `places` of all ranks, by rank. `control` outlives it.
