@@ -11,6 +11,7 @@
 #include "ir/support/check.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
+#include "ir/weight_store.h"
 #include "models/models.h"
 #include "tests/executor/train/checkpoint_case.h"
 #include "tools/training.h"
@@ -74,6 +75,20 @@ inline absl::Status StepsUpTo(int64_t last, Trainer& trainer,
     ASYRA_RETURN_IF_ERROR(trainer.Step(batch, {.rate = rate}));
   }
   return trainer.Finish();
+}
+
+inline Checkpoint Newest(const std::string& directory) {
+  return ASYRA_VALUE(
+      Checkpoint::Open(ASYRA_VALUE(NewestCheckpoint(directory, nullptr))));
+}
+
+inline void ExpectSameTensors(const WeightStore& a, const WeightStore& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, tensor] : a) {
+    const Tensor* other = b.Find(name);
+    ASSERT_NE(other, nullptr) << name;
+    EXPECT_TRUE(SameBytes(tensor, *other)) << name;
+  }
 }
 
 }  // namespace asyra
