@@ -4,6 +4,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "executor/cuda/device/scratch.h"
@@ -245,19 +248,25 @@ class Trial {
 
   // The median.
   absl::StatusOr<float> TimeMs(LtGemm& gemm) {
+    ASYRA_RETURN_IF_ERROR(RunOnce(gemm));  // warms up
     std::vector<float> times(kTimedRuns);
-    for (int run = -1; run < kTimedRuns; ++run) {
-      ASYRA_CUDA(cudaEventRecord(timer_.begin, timer_.stream));
-      ASYRA_RETURN_IF_ERROR(gemm.Enqueue(a_.data(), b_.data(), c_.data(),
-                                         {residual_.data(), bias_.data()},
-                                         workspace_.data(), timer_.stream));
-      ASYRA_CUDA(cudaEventRecord(timer_.end, timer_.stream));
-      ASYRA_CUDA(cudaStreamSynchronize(timer_.stream));
-      if (run < 0) continue;  // warms up
-      ASYRA_CUDA(cudaEventElapsedTime(&times[run], timer_.begin, timer_.end));
+    for (float& ms : times) {
+      ASYRA_RETURN_IF_ERROR(RunOnce(gemm));
+      ASYRA_CUDA(cudaEventElapsedTime(&ms, timer_.begin, timer_.end));
     }
     std::sort(times.begin(), times.end());
     return times[kTimedRuns / 2];
+  }
+
+  // Ends when it has run.
+  absl::Status RunOnce(LtGemm& gemm) {
+    ASYRA_CUDA(cudaEventRecord(timer_.begin, timer_.stream));
+    ASYRA_RETURN_IF_ERROR(gemm.Enqueue(a_.data(), b_.data(), c_.data(),
+                                       {residual_.data(), bias_.data()},
+                                       workspace_.data(), timer_.stream));
+    ASYRA_CUDA(cudaEventRecord(timer_.end, timer_.stream));
+    ASYRA_CUDA(cudaStreamSynchronize(timer_.stream));
+    return absl::OkStatus();
   }
 
  private:
@@ -293,6 +302,31 @@ absl::StatusOr<TuningResult> Tune(const GemmShape& shape, LtGemm& gemm) {
   return TuningResult{ToText(*best), least * 1e3};
 }
 
+// Runs an algorithm once on each GPU that will use it. cuBLASLt loads a kernel
+// when it is first launched, which waits for all that has been enqueued: in a
+// step, where streams wait for other ranks, it could wait forever. Another
+// process, or the rank of another GPU, may have measured it, so that it has
+// never run on this one. Without memory for that it stays as it is.
+absl::Status LoadKernel(const GemmShape& shape, const std::string& key,
+                        const TuningResult& result, LtGemm& gemm) {
+  static std::mutex mutex;
+  static auto* loaded =
+      new std::set<std::tuple<int, std::string, std::string>>();
+  int gpu = 0;
+  ASYRA_CUDA(cudaGetDevice(&gpu));
+  {
+    std::lock_guard lock(mutex);
+    if (!loaded->emplace(gpu, key, result.value).second) {
+      return absl::OkStatus();
+    }
+  }
+  Trial trial;
+  absl::Status ready = trial.Prepare(shape);
+  if (absl::IsResourceExhausted(ready)) return absl::OkStatus();
+  ASYRA_RETURN_IF_ERROR(ready);
+  return trial.RunOnce(gemm);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create(const GemmShape& shape) {
@@ -308,6 +342,7 @@ absl::StatusOr<std::unique_ptr<Gemm>> Gemm::Create(const GemmShape& shape) {
       TuningResult result,
       GpuTuningCache().Get(key, serves, [&] { return Tune(shape, *gemm); }));
   gemm->Use(*ParseGemmAlgorithm(result.value));
+  ASYRA_RETURN_IF_ERROR(LoadKernel(shape, key, result, *gemm));
   gemm->SetTuningResult(std::move(key), result);
   return gemm;
 }
