@@ -26,10 +26,10 @@ bool IsBefore(const Look& a, const Look& b) {
   return a.has_value() && a->BetterThan(*b);
 }
 
+// Behind one that fits.
 bool IsBehind(const Look& look, const Look& fastest) {
-  if (!look.has_value() || !fastest.has_value()) return !look.has_value();
-  if (look->fits != fastest->fits) return fastest->fits;
-  return look->makespan_us > kLookMargin * fastest->makespan_us;
+  return !look.has_value() || !look->fits ||
+         look->makespan_us > kLookMargin * fastest->makespan_us;
 }
 
 std::string WhyBehind(const Look& look, const Look& fastest) {
@@ -104,9 +104,13 @@ absl::Status StrategySearch::TryRanked() {
     SortLooked();
   }
   std::vector<const Strategy*> close;
+  const std::optional<Merit>& least = looked_[0].look;
+  // Where nothing fits yet, any of them may.
+  bool all = !least.has_value() || !least->fits;
   for (const Strategy& strategy : looked_) {
-    if (close.empty() || (close.size() < kMostSearched &&
-                          !IsBehind(strategy.look, looked_[0].look))) {
+    bool is_close =
+        close.size() < kMostSearched && !IsBehind(strategy.look, least);
+    if (all || is_close) {
       close.push_back(&strategy);
     } else {
       Reject(strategy, looked_[0]);
@@ -170,11 +174,7 @@ void StrategySearch::SortLooked() {
 // The baseline is of the plan's own strategy, whichever is tried first.
 void StrategySearch::CompareWithOwn() {
   result_->schedule->steps += look_steps_;
-  bool has_own = absl::c_any_of(
-      tried_, [](const Strategy& strategy) { return strategy.name.empty(); });
-  if (!own_partitioned_.has_value() || (has_own && tried_[0].name.empty())) {
-    return;
-  }
+  if (!own_partitioned_.has_value() || tried_[0].name.empty()) return;
   result_->partitioned = *std::move(own_partitioned_);
   result_->schedule->baseline = std::move(own_baseline_);
 }
