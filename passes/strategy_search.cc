@@ -414,26 +414,26 @@ bool StrategySearch::Compare(ScheduleResult other, const std::string& name) {
   bool better = other.fits != best->fits
                     ? other.fits
                     : other.optimized.makespan_us < best->optimized.makespan_us;
+  std::string suffix = name.empty() ? "" : ", " + name;
   if (options_.schedule.runners_up > 0) {
-    for (RunnerUp& one : other.runners_up) one.name += ", " + name;
+    for (RunnerUp& one : other.runners_up) one.name += suffix;
     absl::c_move(other.runners_up, std::back_inserter(best->runners_up));
     const ScheduleResult& behind = better ? *best : other;
     best->runners_up.push_back(
-        {NameOfChosen(behind.candidates) + (better ? "" : ", " + name),
+        {NameOfChosen(behind.candidates) + (better ? "" : suffix),
          behind.program, behind.optimized.makespan_us});
   }
   if (better) std::swap(best->program, other.program);
   for (ScheduleChoice& choice : best->candidates) {
     if (better && choice.rejected.empty()) {
-      choice.rejected = "slower than " + name;
+      choice.rejected = "slower than " + (name.empty() ? kOwnName : name);
     }
   }
   for (ScheduleChoice& choice : other.candidates) {
     if (!better && choice.rejected.empty()) {
-      choice.rejected =
-          "slower than " + (best_.empty() ? "the strategy tried first" : best_);
+      choice.rejected = "slower than " + (best_.empty() ? kOwnName : best_);
     }
-    choice.name += ", " + name;
+    choice.name += suffix;
     best->candidates.push_back(std::move(choice));
   }
   best->steps += other.steps;

@@ -112,7 +112,7 @@ class StrategySearch {
   void CompareWithOwn();
   void Reject(const Strategy& slower, const Strategy& fastest);
 
-  static constexpr char kOwnName[] = "the level of the estimate";
+  static constexpr char kOwnName[] = "the plan's own strategy";
   // What is computed again is chosen for the first of these of a device's
   // memory with which the step fits.
   static constexpr std::array kSharesOfCapacity = {1.0, 0.95, 0.85};
