@@ -1,7 +1,6 @@
 #include "passes/strategy_search.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <utility>
 
@@ -26,9 +25,6 @@ constexpr int kZeroShare = 4;
 constexpr int kOverHostsShare = 4;
 constexpr size_t kOverHostsTried = 2;
 
-// What is computed again is chosen for the first of these of a device's memory
-// with which the step fits.
-constexpr std::array kSharesOfCapacity = {1.0, 0.95, 0.85};
 // Of the memory, what a schedule takes for which it is worth trying to compute
 // more again, and what that then aims at.
 constexpr double kFull = 0.9, kShareForMore = 0.8;
@@ -64,14 +60,15 @@ absl::Status StrategySearch::Run() {
   for (const std::string& tp_strategy : strategies) {
     ASYRA_RETURN_IF_ERROR(TryTpStrategy(tp_strategy));
   }
-  if (DecomposedIsOpen()) {
+  if (!Ranks() && DecomposedIsOpen()) {
     ASYRA_RETURN_IF_ERROR(TryDecomposed(std::vector<Strategy>(tried_)));
   }
   if (ZeroIsOpen()) {
     ASYRA_RETURN_IF_ERROR(TryZeroLevels(strategies.front()));
   }
+  if (Ranks()) ASYRA_RETURN_IF_ERROR(TryRanked());
   if (!result_->schedule.has_value()) return refused_;
-  if (!refused_.ok()) Reject("the level of the estimate", refused_);
+  absl::c_move(rejected_, std::back_inserter(result_->schedule->candidates));
   ASYRA_RETURN_IF_ERROR(TryOverHosts());
   ASYRA_RETURN_IF_ERROR(TryMoreRecompute());
   context_.remarks = std::move(remarks_);
@@ -99,11 +96,13 @@ absl::Status StrategySearch::TakeMesh() {
 
 absl::Status StrategySearch::TryTpStrategy(const std::string& tp_strategy) {
   Strategy strategy{.tp_strategy = tp_strategy};
-  if (!tried_.empty()) strategy.name = "tp-strategy " + tp_strategy;
+  if (!tried_.empty() || !looked_.empty()) {
+    strategy.name = "tp-strategy " + tp_strategy;
+  }
   std::string zero = options_.train.has_value() ? options_.train->zero : "";
   ASYRA_ASSIGN_OR_RETURN(bool sharded, Shard(zero, &strategy));
   if (!sharded) return absl::OkStatus();
-  return Try(std::move(strategy), options_.schedule.search_steps);
+  return Offer(std::move(strategy), options_.schedule.search_steps);
 }
 
 // Fills the program of the strategy; false, and it is rejected, if it cannot be
@@ -158,23 +157,33 @@ bool StrategySearch::ZeroIsOpen() const {
 // 2. The fastest of the others is also tried with reduce_scatters decomposed.
 absl::Status StrategySearch::TryZeroLevels(
     const std::string& first_tp_strategy) {
-  std::string with = best_tp_strategy_ == first_tp_strategy
-                         ? ""
-                         : "tp-strategy " + best_tp_strategy_ + ", ";
   size_t before = tried_.size();
-  for (const char* level : {"0", "2", "3"}) {
-    Strategy strategy{.name = with + "zero " + level,
-                      .tp_strategy = best_tp_strategy_};
-    ASYRA_ASSIGN_OR_RETURN(bool sharded, Shard(level, &strategy));
-    if (!sharded) continue;
-    ASYRA_RETURN_IF_ERROR(
-        Try(std::move(strategy), options_.schedule.search_steps / kZeroShare));
-  }
+  ASYRA_RETURN_IF_ERROR(
+      OfferZeroLevels(best_tp_strategy_, first_tp_strategy, {"0", "2", "3"}));
+  if (Ranks()) return LookAtOtherTpStrategy(first_tp_strategy);
   auto fastest = std::min_element(
       tried_.begin() + static_cast<std::ptrdiff_t>(before), tried_.end(),
       [](const Strategy& a, const Strategy& b) { return a.us < b.us; });
   if (fastest == tried_.end() || !DecomposedIsOpen()) return absl::OkStatus();
   return TryDecomposed({*fastest});
+}
+
+absl::Status StrategySearch::OfferZeroLevels(
+    const std::string& tp_strategy, const std::string& first_tp_strategy,
+    const std::vector<std::string>& levels) {
+  std::string with = tp_strategy == first_tp_strategy
+                         ? ""
+                         : "tp-strategy " + tp_strategy + ", ";
+  for (const std::string& level : levels) {
+    Strategy strategy{.name = with + "zero " + level,
+                      .tp_strategy = tp_strategy,
+                      .zero = level};
+    ASYRA_ASSIGN_OR_RETURN(bool sharded, Shard(level, &strategy));
+    if (!sharded) continue;
+    ASYRA_RETURN_IF_ERROR(Offer(std::move(strategy),
+                                options_.schedule.search_steps / kZeroShare));
+  }
+  return absl::OkStatus();
 }
 
 // Copy engines gain by it: with measured_only collectives stay the library's.
@@ -204,7 +213,7 @@ absl::Status StrategySearch::TryDecomposed(
                                  : ", reduce-scatter decomposed";
   std::string name = best.name;
   return Annotate(
-      Try(std::move(best), options_.schedule.search_steps / kDecomposedShare),
+      Offer(std::move(best), options_.schedule.search_steps / kDecomposedShare),
       name);
 }
 
@@ -253,37 +262,15 @@ absl::StatusOr<std::optional<StrategySearch::Scheduled>>
 StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
   ScheduleOptions schedule = ScheduleOptionsOf(options_);
   schedule.search_steps = search_steps;
+  schedule.goes_on = std::exchange(goes_on_, nullptr);
   if (result_->schedule.has_value() && result_->schedule->fits) {
     schedule.rival_us = result_->schedule->round_us;
   }
-  Pipeline fuse;
-  if (options_.fuse) {
-    fuse = FusePasses(options_.measured_only, options_.epilogues);
-  }
-  std::optional<RecomputeSearch> recompute;  // it looks for layers
-  if (Recompute() != "none") {
-    recompute.emplace(strategy.program, fuse, strategy.context);
-  }
+  std::optional<RecomputeSearch> recompute;
   // The last that was scheduled, whether it fits or not.
   std::optional<Scheduled> last;
   for (double share : kSharesOfCapacity) {
-    Scheduled result;
-    result.context = strategy.context;
-    std::optional<RecomputeChoice> choice;
-    if (Recompute() == "auto") {
-      double bytes = share * strategy.memory_share;
-      bytes *= static_cast<double>(Capacity());
-      ASYRA_ASSIGN_OR_RETURN(choice,
-                             recompute->Fit(static_cast<int64_t>(bytes)));
-    } else if (recompute.has_value()) {
-      ASYRA_ASSIGN_OR_RETURN(choice, recompute->Without(Recompute()));
-    }
-    result.partitioned = strategy.program;
-    if (choice.has_value()) {
-      result.recompute = std::move(choice->report);
-      result.partitioned = std::move(choice->program);
-    }
-    ASYRA_RETURN_IF_ERROR(Run(result.partitioned, fuse, result.context));
+    ASYRA_ASSIGN_OR_RETURN(Scheduled result, Fuse(strategy, share, &recompute));
     std::string text = ToString(result.partitioned);
     if (absl::c_linear_search(seen_, text)) continue;
     seen_.push_back(std::move(text));
@@ -295,6 +282,34 @@ StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
     if (fits || Recompute() != "auto") break;
   }
   return last;
+}
+
+// Its program, recomputed as far as such a share of the memory asks for it, and
+// fused. `recompute` is kept from one share to the next.
+absl::StatusOr<StrategySearch::Scheduled> StrategySearch::Fuse(
+    const Strategy& strategy, double share,
+    std::optional<RecomputeSearch>* recompute) const {
+  if (Recompute() != "none" && !recompute->has_value()) {
+    recompute->emplace(strategy.program, fuse_, strategy.context);
+  }
+  std::optional<RecomputeChoice> choice;
+  if (Recompute() == "auto") {
+    double bytes = share * strategy.memory_share;
+    bytes *= static_cast<double>(Capacity());
+    ASYRA_ASSIGN_OR_RETURN(choice,
+                           (*recompute)->Fit(static_cast<int64_t>(bytes)));
+  } else if (recompute->has_value()) {
+    ASYRA_ASSIGN_OR_RETURN(choice, (*recompute)->Without(Recompute()));
+  }
+  Scheduled result;
+  result.context = strategy.context;
+  result.partitioned = strategy.program;
+  if (choice.has_value()) {
+    result.recompute = std::move(choice->report);
+    result.partitioned = std::move(choice->program);
+  }
+  ASYRA_RETURN_IF_ERROR(Run(result.partitioned, fuse_, result.context));
+  return result;
 }
 
 std::string StrategySearch::Recompute() const {
@@ -343,13 +358,10 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
     // Schedule refuses what takes more memory than there is, or is not cut into
     // as many tiles as were asked for. All else is a fault.
     if (!IsRefusal(found.status())) return found.status();
-    if (!result_->schedule.has_value()) {
-      if (!ZeroIsOpen()) return found.status();
-      if (refused_.ok()) refused_ = found.status();
-      return absl::OkStatus();
-    }
-    if (strategy.name.empty()) return found.status();
-    Reject(strategy.name, found.status());
+    bool is_own = strategy.name.empty();
+    if (is_own && !ZeroIsOpen() && !Ranks()) return found.status();
+    if (is_own || refused_.ok()) refused_ = found.status();
+    Reject(is_own ? kOwnName : strategy.name, found.status());
     return absl::OkStatus();
   }
   strategy.us = found->optimized.makespan_us;
@@ -362,6 +374,9 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
   if (!result_->schedule.has_value()) {
     result_->partitioned = std::move(scheduled->partitioned);
     result_->schedule = *std::move(found);
+    for (ScheduleChoice& choice : result_->schedule->candidates) {
+      if (!strategy.name.empty()) choice.name += ", " + strategy.name;
+    }
   } else {
     better = Compare(*std::move(found), strategy.name);
   }
@@ -380,13 +395,13 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
 
 // Lists a strategy that was not asked for and is not possible.
 void StrategySearch::Reject(const std::string& name, const absl::Status& why) {
-  if (!result_->schedule.has_value()) return;
-  result_->schedule->candidates.push_back(
-      {.name = name, .rejected = std::string(MessageOf(why))});
+  std::vector<ScheduleChoice>& choices =
+      result_->schedule.has_value() ? result_->schedule->candidates : rejected_;
+  choices.push_back({.name = name, .rejected = std::string(MessageOf(why))});
 }
 
 absl::Status StrategySearch::Run(Program& program, const Pipeline& pipeline,
-                                 PassContext& context) {
+                                 PassContext& context) const {
   return RunPasses(program, pipeline, context, options_.manager,
                    &result_->timings);
 }
@@ -399,26 +414,26 @@ bool StrategySearch::Compare(ScheduleResult other, const std::string& name) {
   bool better = other.fits != best->fits
                     ? other.fits
                     : other.optimized.makespan_us < best->optimized.makespan_us;
+  std::string suffix = name.empty() ? "" : ", " + name;
   if (options_.schedule.runners_up > 0) {
-    for (RunnerUp& one : other.runners_up) one.name += ", " + name;
+    for (RunnerUp& one : other.runners_up) one.name += suffix;
     absl::c_move(other.runners_up, std::back_inserter(best->runners_up));
     const ScheduleResult& behind = better ? *best : other;
     best->runners_up.push_back(
-        {NameOfChosen(behind.candidates) + (better ? "" : ", " + name),
+        {NameOfChosen(behind.candidates) + (better ? "" : suffix),
          behind.program, behind.optimized.makespan_us});
   }
   if (better) std::swap(best->program, other.program);
   for (ScheduleChoice& choice : best->candidates) {
     if (better && choice.rejected.empty()) {
-      choice.rejected = "slower than " + name;
+      choice.rejected = "slower than " + (name.empty() ? kOwnName : name);
     }
   }
   for (ScheduleChoice& choice : other.candidates) {
     if (!better && choice.rejected.empty()) {
-      choice.rejected =
-          "slower than " + (best_.empty() ? "the strategy tried first" : best_);
+      choice.rejected = "slower than " + (best_.empty() ? kOwnName : best_);
     }
-    choice.name += ", " + name;
+    choice.name += suffix;
     best->candidates.push_back(std::move(choice));
   }
   best->steps += other.steps;

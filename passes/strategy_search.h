@@ -15,10 +15,14 @@
 // (passes/shard/zero.h) is also tried with the levels that the plan's estimate
 // does not choose. What backward computes again is chosen for each strategy
 // (schedule/recompute_search.h), and where the step nearly fills the memory,
-// once more with a smaller goal.
+// once more with a smaller goal. A step is large, and its strategies are many:
+// they are ranked by a first look (schedule.h), only the fastest is searched to
+// the end, and others that are close as long as they are ahead of it.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +31,7 @@
 
 #include "absl/status/status.h"
 #include "passes/compile.h"
+#include "passes/schedule/recompute_search.h"
 
 namespace asyra {
 
@@ -41,7 +46,12 @@ class StrategySearch {
   // global, and scheduled.
   StrategySearch(const CompileOptions& options, PassContext& context,
                  CompileResult* result)
-      : options_(options), context_(context), result_(result) {}
+      : options_(options),
+        context_(context),
+        result_(result),
+        fuse_(options.fuse
+                  ? FusePasses(options.measured_only, options.epilogues)
+                  : Pipeline()) {}
 
   // Fills `schedule`, whose baseline is the program of the plan that costs
   // least unscheduled, fused; `partitioned`, which is that program; `program`
@@ -57,10 +67,13 @@ class StrategySearch {
   struct Strategy {
     std::string name;  // how it differs from the plan's own, "" if it does not
     std::string tp_strategy;
+    std::string zero;  // the level asked for, "" for the estimate's
     Program program;
     PassContext context;
     // Of a device's memory, what computing again aims at.
     double memory_share = 1;
+    // What a first look finds; none where it finds no candidate at all.
+    std::optional<Merit> look;
     // Set by Try: scheduled, and the fastest of its schedules, those that do
     // not fit included.
     double us = 0, fastest_us = 0;
@@ -80,10 +93,36 @@ class StrategySearch {
   bool DecomposedIsOpen() const;
   absl::Status TryDecomposed(const std::vector<Strategy>& strategies);
   absl::Status TryZeroLevels(const std::string& first_tp_strategy);
+  absl::Status OfferZeroLevels(const std::string& tp_strategy,
+                               const std::string& first_tp_strategy,
+                               const std::vector<std::string>& levels);
+  absl::Status LookAtOtherTpStrategy(const std::string& first_tp_strategy);
   bool SpansHosts(const Program& program) const;
   absl::Status TryOverHosts();
   absl::Status TryMoreRecompute();
+
+  // Whether strategies are ranked first (strategy_ranking.cc).
+  bool Ranks() const;
+  absl::Status Look(Strategy strategy);
+  absl::Status TryRanked();
+  absl::Status LookAtDecomposed();
+  absl::Status TryFrom(size_t k, const std::vector<const Strategy*>& close,
+                       double* least_us);
+  void SortLooked();
+  void CompareWithOwn();
+  void Reject(const Strategy& slower, const Strategy& fastest);
+
+  static constexpr char kOwnName[] = "the plan's own strategy";
+  // What is computed again is chosen for the first of these of a device's
+  // memory with which the step fits.
+  static constexpr std::array kSharesOfCapacity = {1.0, 0.95, 0.85};
+
+  // Looks at it, if strategies are ranked, or else tries it.
+  absl::Status Offer(Strategy strategy, int search_steps);
   absl::Status Try(Strategy strategy, int search_steps);
+  absl::StatusOr<Scheduled> Fuse(
+      const Strategy& strategy, double share,
+      std::optional<RecomputeSearch>* recompute) const;
   absl::StatusOr<std::optional<Scheduled>> ScheduleIfNew(
       const Strategy& strategy, int search_steps);
   absl::Status TakeMesh();
@@ -92,16 +131,25 @@ class StrategySearch {
   int64_t Capacity() const;       // of a device, in bytes; 0: no limit
   void Reject(const std::string& name, const absl::Status& why);
   absl::Status Run(Program& program, const Pipeline& pipeline,
-                   PassContext& context);
+                   PassContext& context) const;
 
   const CompileOptions& options_;
   PassContext& context_;
   CompileResult* result_;
+  const Pipeline fuse_;
   std::vector<std::string> seen_;  // texts of programs
   std::vector<Strategy> tried_;
+  std::vector<Strategy> looked_;          // if they are ranked
+  std::vector<std::string> looked_seen_;  // texts of programs
+  int look_steps_ = 0;
+  std::function<bool(double us)> goes_on_;  // for the next one that is tried
+  // What is compared with: the fused program of the plan's own strategy.
+  std::optional<Program> own_partitioned_;
+  SimResult own_baseline_;
   std::string best_;  // its name
   std::string best_tp_strategy_;
   absl::Status refused_;  // of the plan's own, if nothing could be scheduled
+  std::vector<ScheduleChoice> rejected_;  // before anything was scheduled
   // Of what is best so far, from its context.
   std::vector<std::string> remarks_;
   std::shared_ptr<const CostModel> own_costs_;

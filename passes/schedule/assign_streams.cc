@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "absl/functional/function_ref.h"
 #include "ir/copy_engine.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
@@ -38,7 +39,7 @@ class Search {
 
   Outcome Try(Program trial) {
     ReplayOptions options = Options();
-    options.limit_us = result_.makespan_us * (1 - kLeastGain);
+    options.limit_us = Limit();
     SimResult result = Simulate(trial, costs_, options);
     if (result.makespan_us >= options.limit_us) return kNoGain;
     if (result.peak_bytes > result_.peak_bytes) return kMoreMemory;
@@ -72,16 +73,17 @@ class Search {
         kinds[kMoreMemory]);
   }
 
+  // Attributes of collectives change their costs alone.
   void ChooseBudgets(PassContext& context) {
+    CostedProgram costed(program_, result_.op_costs);
     for (const CollectiveClass& collectives : Classes()) {
       double before_us = makespan_us();
       int64_t chosen = 0;
       for (int64_t ctas : kBudgets) {
-        Program trial = program_;
-        for (int op : collectives.ops) trial.ops[op].attrs.Set("ctas", ctas);
-        if (Try(std::move(trial)) == kKept) chosen = ctas;
+        auto set = [&](AttrMap* attrs) { attrs->Set("ctas", ctas); };
+        if (TryAttrs(collectives.ops, set, costed) == kKept) chosen = ctas;
       }
-      if (TryCopyEngines(collectives, context) || chosen == 0) continue;
+      if (TryCopyEngines(collectives, costed, context) || chosen == 0) continue;
       context.Remark("assign_streams: {} CTAs for {} {}, {} saved", chosen,
                      collectives.ops.size(), collectives.name,
                      TimeText(before_us - makespan_us()));
@@ -90,22 +92,57 @@ class Search {
 
  private:
   bool TryCopyEngines(const CollectiveClass& collectives,
-                      PassContext& context) {
+                      const CostedProgram& costed, PassContext& context) {
     for (int op : collectives.ops) {
       if (!CanUseCopyEngine(program_, program_.ops[op], costs_)) return false;
     }
     double before_us = makespan_us();
-    Program trial = program_;
-    for (int op : collectives.ops) {
-      trial.ops[op].attrs.Set("ctas", int64_t{0});
-      AskForCopyEngine(true, &trial.ops[op].attrs);
-    }
-    if (Try(std::move(trial)) != kKept) return false;
+    auto set = [](AttrMap* attrs) {
+      attrs->Set("ctas", int64_t{0});
+      AskForCopyEngine(true, attrs);
+    };
+    if (TryAttrs(collectives.ops, set, costed) != kKept) return false;
     context.Remark("assign_streams: copy engines for {} {}, {} saved",
                    collectives.ops.size(), collectives.name,
                    TimeText(before_us - makespan_us()));
     return true;
   }
+
+  // Sets attributes of `ops`; they stay if that is better. `costed` is of the
+  // program with any attributes.
+  Outcome TryAttrs(const std::vector<int>& ops,
+                   absl::FunctionRef<void(AttrMap*)> set,
+                   const CostedProgram& costed) {
+    std::vector<OpCost> op_costs = result_.op_costs;
+    std::vector<AttrMap> before;
+    for (int i : ops) {
+      Op& op = program_.ops[i];
+      before.push_back(op.attrs);
+      set(&op.attrs);
+      op_costs[i] = costs_.RememberedCost(program_, op);
+    }
+    Outcome outcome = TryCosts(CostedProgram(costed, std::move(op_costs)));
+    for (size_t k = 0; outcome != kKept && k < ops.size(); ++k) {
+      program_.ops[ops[k]].attrs = std::move(before[k]);
+    }
+    return outcome;
+  }
+
+  // Of the program itself.
+  Outcome TryCosts(CostedProgram trial) {
+    ReplayOptions options = Options();
+    options.limit_us = Limit();
+    SimResult result = Replay(trial, options);
+    if (result.makespan_us >= options.limit_us) return kNoGain;
+    if (result.peak_bytes > result_.peak_bytes) return kMoreMemory;
+    CostedProgram before(trial, result_.op_costs);
+    if (!IsRobustToNoise(before, trial, SerialOrder(program_))) return kNoGain;
+    result.op_costs = trial.TakeCosts();
+    result_ = std::move(result);
+    return kKept;
+  }
+
+  double Limit() const { return result_.makespan_us * (1 - kLeastGain); }
 
   bool IsRobust(const Program& trial, const SimResult& result) const {
     return IsRobustToNoise(CostedProgram(program_, result_.op_costs),

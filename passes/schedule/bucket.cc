@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -110,10 +111,7 @@ class TileBucketing::Bucketer {
     Trial trial{std::move(set), {}, {}};
     OrderSearchOptions search{.steps = options_.steps,
                               .memory_bytes = options_.memory_bytes};
-    // What is slower is of no value.
-    if (!trial.set.empty() && at_.best.found.fits) {
-      search.limit_us = at_.best.found.makespan_us;
-    }
+    if (!trial.set.empty()) search.limit_us = Limit();
     NamedOrder seed;
     if (options_.from == nullptr) {
       ASYRA_ASSIGN_OR_RETURN(trial.program,
@@ -200,11 +198,31 @@ class TileBucketing::Bucketer {
 
   // Keeps the set when it is better than the best so far.
   bool TrySet(std::vector<int> set) {
-    if (set.empty() || set == at_.best.set) return false;
-    absl::StatusOr<Trial> trial = Try(std::move(set));
-    if (!trial.ok() || !trial->found.BetterThan(at_.best.found)) return false;
+    if (set.empty() || set == at_.best.set || IsKnownWorse(set)) return false;
+    double limit_us = Limit();
+    absl::StatusOr<Trial> trial = Try(set);
+    if (!trial.ok()) return false;
+    known_[std::move(set)] = {trial->found, trial->found.steps, limit_us};
+    if (!trial->found.BetterThan(at_.best.found)) return false;
     at_.best = *std::move(trial);
     return true;
+  }
+
+  // By an earlier run, which looked as far.
+  bool IsKnownWorse(const std::vector<int>& set) {
+    auto known = known_.find(set);
+    if (known == known_.end() || known->second.limit_us < Limit() ||
+        known->second.found.BetterThan(at_.best.found)) {
+      return false;
+    }
+    at_.steps += known->second.steps;
+    return true;
+  }
+
+  // What is slower is of no value.
+  double Limit() const {
+    return at_.best.found.fits ? at_.best.found.makespan_us
+                               : std::numeric_limits<double>::infinity();
   }
 
   // All merged except a stretch of the program, the only part that stays tiled.
@@ -263,6 +281,13 @@ class TileBucketing::Bucketer {
   std::vector<int64_t> bytes_;  // and memory that it takes
   std::optional<State> alone_tried_;
   State at_;
+  // Of a set that was tried: what was found within the limit.
+  struct Known {
+    Merit found;
+    int steps = 0;
+    double limit_us = 0;
+  };
+  std::map<std::vector<int>, Known> known_;
 };
 
 TileBucketing::TileBucketing(const Program& program, const CostModel& costs,

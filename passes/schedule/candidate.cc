@@ -14,6 +14,10 @@
 namespace asyra {
 namespace {
 
+// Passes that plans begin with (PlanOf).
+constexpr std::string_view kBegin[] = {"tile", "start_collectives",
+                                       "hold_collectives"};
+
 // The part of it that remains for the values of the candidate.
 OrderSearchOptions OfValues(OrderSearchOptions search,
                             const Candidate& candidate,
@@ -21,6 +25,45 @@ OrderSearchOptions OfValues(OrderSearchOptions search,
   search.memory_bytes = ValueBytes(CapacityLeft(search.memory_bytes, candidate),
                                    candidate.program, costs.machine());
   return search;
+}
+
+bool TellsPasses(const PassManagerOptions& manager) {
+  return !manager.print_after.empty() || manager.print_changed ||
+         !manager.dump_dir.empty() || manager.simulate_each;
+}
+
+// Goes on from the longest part of the pipeline that was run before, and keeps
+// what comes after the passes that tile and start collectives, and after all.
+absl::Status RunPassesOnce(const Pipeline& passes, PassContext& context,
+                           const PassManagerOptions& manager, PassCache* passed,
+                           Program* program) {
+  if (passed == nullptr) {
+    return RunPasses(*program, passes, context, manager);
+  }
+  std::vector<size_t> kept = {passes.size()};
+  for (size_t i = passes.size(); i-- > 0;) {
+    bool begins = absl::c_linear_search(kBegin, passes[i].pass->name);
+    if (begins && i + 1 < passes.size()) {
+      kept.push_back(i + 1);
+      break;
+    }
+  }
+  auto text = [&](size_t count) {
+    auto end = passes.begin() + static_cast<std::ptrdiff_t>(count);
+    return ToString(Pipeline(passes.begin(), end));
+  };
+  auto known = absl::c_find_if(
+      kept, [&](size_t count) { return passed->contains(text(count)); });
+  size_t from = known == kept.end() ? 0 : *known;
+  if (from > 0) *program = passed->at(text(from));
+  for (auto at = std::reverse_iterator(known); at != kept.rend(); ++at) {
+    Pipeline part(passes.begin() + static_cast<std::ptrdiff_t>(from),
+                  passes.begin() + static_cast<std::ptrdiff_t>(*at));
+    ASYRA_RETURN_IF_ERROR(RunPasses(*program, part, context, manager));
+    passed->emplace(text(*at), *program);
+    from = *at;
+  }
+  return absl::OkStatus();
 }
 
 // The result, with the steps and least memory of all searches so far.
@@ -83,7 +126,7 @@ absl::StatusOr<Candidate> MakeCandidate(const Program& program,
                                         const OrderSearchOptions& search,
                                         const PassContext& context,
                                         const PassManagerOptions& manager,
-                                        int64_t cut_bytes) {
+                                        int64_t cut_bytes, PassCache* passed) {
   Candidate candidate{plan, program, {}, {}, cut_bytes};
   PassContext own = context;
   own.remarks.clear();
@@ -91,7 +134,10 @@ absl::StatusOr<Candidate> MakeCandidate(const Program& program,
   naming.candidate = plan.name;
   Pipeline passes = plan.structure;
   absl::c_copy(plan.attributes, std::back_inserter(passes));
-  ASYRA_RETURN_IF_ERROR(RunPasses(candidate.program, passes, own, naming));
+  // What is printed or written is that of every candidate.
+  if (TellsPasses(manager)) passed = nullptr;
+  ASYRA_RETURN_IF_ERROR(
+      RunPassesOnce(passes, own, naming, passed, &candidate.program));
   candidate.remarks = std::move(own.remarks);
   std::vector<NamedOrder> seeds;
   OrderSearchOptions options = OfValues(search, candidate, *context.costs);

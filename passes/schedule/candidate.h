@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -51,15 +52,21 @@ struct Candidate {
 // What it leaves of a device's capacity; 0, no limit, stays 0.
 int64_t CapacityLeft(int64_t capacity_bytes, const Candidate& candidate);
 
+// What passes made of one program, by their text: plans of a search begin with
+// the same passes, or differ in their order alone.
+using PassCache = std::map<std::string, Program>;
+
 // Carries out the plan, with `steps` of order search. `cut_bytes` is that of
-// Candidate. Needs context.costs.
-// Errors: those of the passes, such as a program that cannot be tiled.
+// Candidate. Needs context.costs. `passed`, unless null, is of this program:
+// what comes from it has no remarks. Errors: those of the passes, such as a
+// program that cannot be tiled.
 absl::StatusOr<Candidate> MakeCandidate(const Program& program,
                                         const CandidatePlan& plan,
                                         const OrderSearchOptions& search,
                                         const PassContext& context,
                                         const PassManagerOptions& manager,
-                                        int64_t cut_bytes = 0);
+                                        int64_t cut_bytes = 0,
+                                        PassCache* passed = nullptr);
 
 // Searches on, from the best order that there is.
 void ImproveCandidate(Candidate* candidate, OrderSearchOptions search,

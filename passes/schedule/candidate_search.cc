@@ -77,7 +77,8 @@ absl::StatusOr<Candidate> CandidateSearch::Make(const Program& program,
   ASYRA_ASSIGN_OR_RETURN(
       Candidate candidate,
       MakeCandidate(program, plan, Steps(steps), context_, options_.manager,
-                    &program == &program_ ? cut_bytes_ : 0));
+                    &program == &program_ ? cut_bytes_ : 0,
+                    &program == &program_ ? nullptr : &passed_));
   steps_ += candidate.found.steps;
   return candidate;
 }
@@ -120,6 +121,22 @@ absl::StatusOr<Candidate> CandidateSearch::Tiled(int tiles) {
     if (status.ok()) status = candidate.status();
   }
   return status;
+}
+
+absl::StatusOr<Merit> CandidateSearch::FirstLook() {
+  std::vector<ScheduleChoice> uncut;
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
+                         TiledCandidates(&uncut));
+  for (const Decision& decision : Decisions()) {
+    if (!IsOpen(decision) || decision.is_extra) continue;
+    ASYRA_RETURN_IF_ERROR(Try(decision, &candidates, kFirstLook));
+  }
+  if (options_.tiles <= 1) {
+    ASYRA_ASSIGN_OR_RETURN(Candidate untiled, Untiled());
+    candidates.push_back(std::move(untiled));
+  }
+  SortCandidates(&candidates);
+  return candidates.front().found;
 }
 
 absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
@@ -209,7 +226,7 @@ absl::Status CandidateSearch::TryExtra(const Decision& decision,
                                        int steps) {
   std::vector<Candidate> bases;
   if (options_.tiles <= 1) {
-    ASYRA_ASSIGN_OR_RETURN(Candidate untiled, Make(program_, PlanOf("1 tile")));
+    ASYRA_ASSIGN_OR_RETURN(Candidate untiled, Untiled());
     bases.push_back(std::move(untiled));
     ASYRA_RETURN_IF_ERROR(AddTried(decision, &bases, steps, candidates));
   }
@@ -242,28 +259,51 @@ absl::Status CandidateSearch::TryJoins(std::vector<Candidate>* candidates,
       candidates->begin(),
       candidates->begin() +
           static_cast<std::ptrdiff_t>(std::min(candidates->size(), kJoined)));
-  if (options_.tiles <= 1) {
-    ASYRA_ASSIGN_OR_RETURN(Candidate candidate,
-                           Make(program_, PlanOf("1 tile")));
-    joined.push_back(std::move(candidate));
-  }
   for (size_t d = 0; d < joined.size(); ++d) {
     Candidate& candidate = joined[d];
-    context_.Begin("joining collectives of " + candidate.plan.name);
-    ASYRA_ASSIGN_OR_RETURN(
-        bool pays,
-        JoinCollectivesOf(&candidate, {.memory_bytes = ValueBytesOf(candidate)},
-                          *context_.costs));
+    ASYRA_ASSIGN_OR_RETURN(bool pays, Join(&candidate));
     if (!pays) {
       bool tiled = candidate.plan.tiles > 1;
       if (tiled) (*candidates)[d].remarks = std::move(candidate.remarks);
       continue;
     }
-    steps_ += candidate.found.steps;
     Improve(&candidate, steps);
     candidates->push_back(std::move(candidate));
   }
+  if (options_.tiles > 1) return absl::OkStatus();
+  ASYRA_ASSIGN_OR_RETURN(Candidate untiled, Untiled());
+  ASYRA_ASSIGN_OR_RETURN(bool pays, JoinUntiled(&untiled));
+  if (!pays) return absl::OkStatus();
+  Improve(&untiled, steps);
+  candidates->push_back(std::move(untiled));
   return absl::OkStatus();
+}
+
+absl::StatusOr<Candidate> CandidateSearch::Untiled() {
+  if (!untiled_.has_value()) {
+    ASYRA_ASSIGN_OR_RETURN(untiled_, Make(program_, PlanOf("1 tile")));
+  }
+  return *untiled_;
+}
+
+// False, and the candidate unspecified but for its remarks, if it does not pay.
+absl::StatusOr<bool> CandidateSearch::Join(Candidate* candidate) {
+  context_.Begin("joining collectives of " + candidate->plan.name);
+  ASYRA_ASSIGN_OR_RETURN(
+      bool pays,
+      JoinCollectivesOf(candidate, {.memory_bytes = ValueBytesOf(*candidate)},
+                        *context_.costs));
+  if (pays) steps_ += candidate->found.steps;
+  return pays;
+}
+
+absl::StatusOr<bool> CandidateSearch::JoinUntiled(Candidate* candidate) {
+  if (!untiled_joined_.has_value()) {
+    ASYRA_ASSIGN_OR_RETURN(bool pays, Join(candidate));
+    untiled_joined_.emplace(*candidate, pays);
+  }
+  *candidate = untiled_joined_->first;
+  return untiled_joined_->second;
 }
 
 }  // namespace asyra

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -40,13 +42,17 @@ class CandidateSearch {
   absl::StatusOr<std::vector<Candidate>> TiledCandidates(
       std::vector<ScheduleChoice>* uncut);
 
+  // The best of a short search of each candidate without tiles, tiled, and with
+  // each decision taken.
+  absl::StatusOr<Merit> FirstLook();
+
   // Continues the search of `tiled` for about so many steps in all, and returns
   // them and the variants of the best of them.
   absl::StatusOr<std::vector<Candidate>> Round(int steps,
                                                std::vector<Candidate>* tiled);
 
   // A short search of the candidate that `plan` makes of a program, this or
-  // another.
+  // another one, always the same.
   absl::StatusOr<Candidate> Make(const Program& program,
                                  const CandidatePlan& plan);
   // Continues the search for so many steps.
@@ -57,6 +63,8 @@ class CandidateSearch {
   void Reserve(int64_t bytes) {
     capacity_bytes_ = device_bytes_ - bytes;
     bucketings_.clear();
+    untiled_.reset();
+    untiled_joined_.reset();
   }
 
  private:
@@ -80,6 +88,9 @@ class CandidateSearch {
   absl::Status AddTried(const Decision& decision, std::vector<Candidate>* bases,
                         int steps, std::vector<Candidate>* candidates);
   absl::Status TryJoins(std::vector<Candidate>* candidates, int steps);
+  absl::StatusOr<Candidate> Untiled();
+  absl::StatusOr<bool> Join(Candidate* candidate);
+  absl::StatusOr<bool> JoinUntiled(Candidate* candidate);
 
   const Program& program_;
   const int64_t cut_bytes_;
@@ -90,6 +101,11 @@ class CandidateSearch {
   int& steps_;
   // Of the tiled candidates, by name.
   std::map<std::string, std::unique_ptr<TileBucketing>> bucketings_;
+  // The candidate without tiles, and with collectives joined, if that pays:
+  // the same in all rounds.
+  std::optional<Candidate> untiled_;
+  std::optional<std::pair<Candidate, bool>> untiled_joined_;
+  PassCache passed_;  // of the other program that Make gets
 };
 
 }  // namespace asyra

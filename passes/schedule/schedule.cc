@@ -100,6 +100,11 @@ class Scheduler {
       if (best_ < 0) continue;
       result_.round_us.push_back(result_.optimized.makespan_us);
       if (IsFarBehind()) break;
+      bool is_first = result_.round_us.size() == 1;
+      if (is_first && options_.goes_on != nullptr &&
+          !options_.goes_on(result_.round_us[0])) {
+        break;
+      }
     }
     return absl::OkStatus();
   }
@@ -503,6 +508,22 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
   auto result = Scheduler(program, options, 0, context).Run();
   if (result.ok()) result->fits = false;
   return result;
+}
+
+absl::StatusOr<Merit> FirstLook(const Program& program,
+                                const ScheduleOptions& options,
+                                PassContext& context, int* steps) {
+  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  int64_t capacity = options.capacity_bytes.value_or(
+      CapacityBytes(/*gib=*/-1, context.costs->machine()));
+  int64_t cut_bytes = 0;
+  Program shorter = Shorten(program, kLayers, &cut_bytes);
+  int taken = 0;
+  auto look =
+      CandidateSearch(shorter, cut_bytes, options, capacity, context, &taken)
+          .FirstLook();
+  if (steps != nullptr) *steps += taken;
+  return look;
 }
 
 double SearchNoise(const std::vector<double>& round_us) {

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "passes/pass.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
+#include "passes/schedule/order_search.h"
 #include "passes/schedule/runners_up.h"
 #include "simulator/simulate.h"
 
@@ -52,6 +54,9 @@ struct ScheduleOptions {
   // Of another program that does the same, the best after each round: this
   // search ends after a round where it is far behind it.
   std::vector<double> rival_us;
+  // Called with what the first round has found: whether others follow. Empty:
+  // they do.
+  std::function<bool(double us)> goes_on;
   // Memory of a device that the step may use in all (CapacityBytes); 0: no
   // limit. None: the machine's memory, but schedules that do not fit are
   // allowed.
@@ -110,6 +115,15 @@ struct ScheduleResult {
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context);
+
+// The best that a first look finds: a few orders of the program of few layers
+// for each decision. Programs that do the same compare by it, before one of
+// them is searched. `steps`, unless null, counts the orders.
+// Errors: InvalidArgument where the program does not cut into the tiles asked
+// for.
+absl::StatusOr<Merit> FirstLook(const Program& program,
+                                const ScheduleOptions& options,
+                                PassContext& context, int* steps = nullptr);
 
 // The noise of a search, as a share of the makespan: the gain of its last
 // round, within the bounds given above. Two results that differ by less are a

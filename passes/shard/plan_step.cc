@@ -54,6 +54,19 @@ std::vector<int> OpsOf(const Program& program, const DimLabels& labels,
   return order;
 }
 
+// Where all weights lie as another program has decided, little is left open.
+constexpr int kBeamOfPinned = 64;
+
+bool PinsEveryWeight(const Program& program, const Pins& pins) {
+  bool any = false;
+  for (const Input& input : program.inputs) {
+    if (!IsWeight(input)) continue;
+    if (PinOf(pins, input.value) == nullptr) return false;
+    any = true;
+  }
+  return any;
+}
+
 class StepPlanner {
  public:
   StepPlanner(const Program& program, const DimLabels& labels,
@@ -377,8 +390,12 @@ class StepPlanner {
 
 absl::StatusOr<CostedPlan> PlanForward(const Program& program,
                                        const DimLabels& labels,
-                                       const PlanOptions& options,
+                                       const PlanOptions& given,
                                        PassContext& context) {
+  PlanOptions options = given;
+  if (PinsEveryWeight(program, options.pins)) {
+    options.beam = std::min(options.beam, kBeamOfPinned);
+  }
   AxisRoles roles(program, labels, options.expert_axes, options.tp_strategy,
                   options.ep_strategy);
   ASYRA_ASSIGN_OR_RETURN(CostedPlan plan,

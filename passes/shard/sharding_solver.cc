@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
@@ -12,6 +13,17 @@ namespace {
 
 constexpr int64_t kInfeasible = RedistributionCosts::kInfeasible;
 int64_t Sum(int64_t a, int64_t b) { return std::min(kInfeasible, a + b); }
+
+uint64_t FrontierHash(absl::Span<const std::pair<ValueId, TypeId>> frontier) {
+  uint64_t hash = 0;
+  for (auto [value, form] : frontier) {
+    auto both = static_cast<uint64_t>(static_cast<uint32_t>(value)) << 32 |
+                static_cast<uint32_t>(form);
+    hash = (hash ^ both) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
 
 std::vector<absl::InlinedVector<TypeId, 4>> IdsOf(const Forms& forms,
                                                   const Program& program,
@@ -285,14 +297,21 @@ absl::Status ShardingSolver::Step(int i, const CostedPlan& plan) {
   // One state for each frontier, that of lowest cost; and no more than the
   // beam.
   std::vector<State> next;
-  absl::flat_hash_set<Frontier> seen;
+  absl::flat_hash_map<uint64_t, size_t> seen;  // by hash, the place in `next`
+  auto is_new = [&](const Frontier& frontier) {
+    for (uint64_t hash = FrontierHash(frontier);; ++hash) {
+      auto [at, inserted] = seen.emplace(hash, next.size());
+      if (inserted) return true;
+      if (next[at->second].frontier == frontier) return false;
+    }
+  };
   for (const Candidate& candidate : candidates) {
     if (next.size() == static_cast<size_t>(options_.beam)) break;
     Back back{candidate.from, candidate.choice, {}};
     State state =
         Follow(i, states_[candidate.from], (*layer->choices)[candidate.choice],
                candidate.whole, &back);
-    if (!seen.insert(state.frontier).second) continue;
+    if (!is_new(state.frontier)) continue;
     state.ns = candidate.ns;
     next.push_back(std::move(state));
     layer->backs.push_back(std::move(back));
