@@ -31,6 +31,14 @@ void* Allocate(std::size_t bytes, std::size_t alignment) {
   return memory;
 }
 
+void* AllocateOrNull(std::size_t bytes) {
+  try {
+    return Allocate(bytes, alignof(std::max_align_t));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 void* operator new(std::size_t bytes) {
@@ -38,6 +46,12 @@ void* operator new(std::size_t bytes) {
 }
 void* operator new[](std::size_t bytes) {
   return Allocate(bytes, alignof(std::max_align_t));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return AllocateOrNull(bytes);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return AllocateOrNull(bytes);
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return Allocate(bytes, static_cast<std::size_t>(alignment));
