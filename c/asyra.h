@@ -11,8 +11,8 @@
  * takes NULL. Pointers into a handle are valid until it is freed. A rank, and
  * all handles made with it, are used by one thread at a time. No C++ exception
  * leaves a function: memory of tensors and programs that the system does not
- * give is ASYRA_OUT_OF_MEMORY; without the few bytes of a table or a message the
- * process may end.
+ * give is ASYRA_OUT_OF_MEMORY; without the few bytes of a table or a message
+ * the process may end.
  *
  * Tensors are dense, row-major buffers of this rank's part: asyra_tensor_info
  * says how large. The archive is C++: link it with a C++ compiler. The shared

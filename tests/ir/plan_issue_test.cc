@@ -25,8 +25,8 @@ void ForEveryPlan(int n, int64_t parts,
     for (const PlanShape& shape : EveryShapeOf(c, parts)) {
       absl::StatusOr<ChunkPlan> plan = MakePlan(c.Group(), shape);
       if (!plan.ok() && IsRefused(plan.status())) continue;
-      ASSERT_TRUE(plan.ok()) << c.name << ", " << Text(shape) << ": "
-                             << plan.status();
+      ASSERT_TRUE(plan.ok())
+          << c.name << ", " << Text(shape) << ": " << plan.status();
       SCOPED_TRACE(c.name + ", " + Text(shape));
       check(*plan);
     }
@@ -126,8 +126,8 @@ class FlagRun {
       if (step.kind == PlanStep::kPost) {
         item.flags.emplace_back(step.signal, posted[step.signal]++);
       }
-      for (int& next = awaited[step.signal];
-           item.waits && next < step.count; ++next) {
+      for (int& next = awaited[step.signal]; item.waits && next < step.count;
+           ++next) {
         item.flags.emplace_back(step.signal, next);
       }
       auto& queue = queues_[rank][step.lane];
