@@ -73,7 +73,7 @@ class CopyCollective : public CudaKernel {
  public:
   CopyCollective(Geometry geometry, std::vector<int64_t> ranks,
                  CopyCollectiveOptions options)
-      : g_(geometry), ranks_(std::move(ranks)), options_(std::move(options)) {}
+      : g_(geometry), ranks_(std::move(ranks)), options_(options) {}
 
   absl::Status Prepare() {
     // One for each member and meeting.
@@ -235,8 +235,8 @@ absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCopyCollective(
   ASYRA_ASSIGN_OR_RETURN(std::vector<CollectiveGeometry> runs,
                          GeometriesOf(use));
   Geometry geometry = GeometryFor(use, runs[0], options.self);
-  auto kernel = std::make_unique<CopyCollective>(geometry, use.members,
-                                                 std::move(options));
+  auto kernel =
+      std::make_unique<CopyCollective>(geometry, use.members, options);
   ASYRA_RETURN_IF_ERROR(kernel->Prepare());
   kernel->set_label(use.label);
   return kernel;

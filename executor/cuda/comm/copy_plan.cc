@@ -118,7 +118,7 @@ class EventAction : public CudaAction {
 class CopyPlan : public PlanLink {
  public:
   CopyPlan(const PlanUse& use, CopyPlanOptions options)
-      : options_(std::move(options)),
+      : options_(options),
         self_(use.self),
         members_(use.members),
         label_(use.label),
@@ -234,7 +234,7 @@ class CopyPlan : public PlanLink {
 
 absl::StatusOr<std::unique_ptr<PlanLink>> MakeCopyPlan(
     const PlanUse& use, CopyPlanOptions options) {
-  auto plan = std::make_unique<CopyPlan>(use, std::move(options));
+  auto plan = std::make_unique<CopyPlan>(use, options);
   ASYRA_RETURN_IF_ERROR(plan->TakeFlags());
   return plan;
 }
