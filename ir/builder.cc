@@ -107,6 +107,23 @@ absl::Status Builder::Copy(const Program& from, const Op& op,
   return absl::OkStatus();
 }
 
+void Builder::CopyInputs(const Program& from, std::vector<ValueId>* map) {
+  for (const asyra::Input& input : from.inputs) {
+    (*map)[input.value] =
+        Input(from.value_name(input.value), from.type(input.value), input.role,
+              input.stored);
+  }
+}
+
+void Builder::CopyOutputs(const Program& from,
+                          const std::vector<ValueId>& map) {
+  for (const asyra::Output& output : from.outputs) {
+    Output(map[output.value],
+           output.alias == kNoValue ? kNoValue : map[output.alias],
+           from.output_name(output));
+  }
+}
+
 ValueId Builder::Constant(const Tensor& value, std::string_view name) {
   return ASYRA_VALUE(AddOne("constant", {}, {{"value", value}}, name));
 }

@@ -48,6 +48,10 @@ class Builder {
   // results into `map`.
   absl::Status Copy(const Program& from, const Op& op,
                     std::vector<ValueId>* map);
+  // Adds the inputs of `from`, and enters them into `map`.
+  void CopyInputs(const Program& from, std::vector<ValueId>* map);
+  // Gives the outputs of `from`, with their aliases and names, mapped.
+  void CopyOutputs(const Program& from, const std::vector<ValueId>& map);
   // Appends `op` unchanged, with results of the given types: for passes that
   // set starts, streams and types themselves.
   std::vector<ValueId> Append(Op op, absl::Span<const Type> types,

@@ -38,11 +38,7 @@ class Merger {
   }
 
   absl::StatusOr<Program> Run() {
-    for (const Input& input : from_.inputs) {
-      new_value_[input.value] =
-          builder_.Input(from_.value_name(input.value), from_.type(input.value),
-                         input.role, input.stored);
-    }
+    builder_.CopyInputs(from_, &new_value_);
     ASYRA_ASSIGN_OR_RETURN(std::vector<int> order, Sort());
     for (int node : order) {
       const TileGroup& ops = nodes_.ops[node];

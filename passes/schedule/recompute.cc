@@ -31,11 +31,7 @@ class Recomputer {
         again_(from.values.size(), kNoValue) {}
 
   absl::StatusOr<Program> Run() {
-    for (const Input& input : from_.inputs) {
-      map_[input.value] =
-          builder_.Input(from_.value_name(input.value), from_.type(input.value),
-                         input.role, input.stored);
-    }
+    builder_.CopyInputs(from_, &map_);
     FindLate();
     for (size_t i = 0; i < from_.ops.size(); ++i) {
       if (late_[i]) continue;

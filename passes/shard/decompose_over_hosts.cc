@@ -58,11 +58,7 @@ class Decomposer {
         map_(from.values.size(), kNoValue) {}
 
   absl::StatusOr<Program> Run() {
-    for (const Input& input : from_.inputs) {
-      map_[input.value] =
-          builder_.Input(from_.value_name(input.value), from_.type(input.value),
-                         input.role, input.stored);
-    }
+    builder_.CopyInputs(from_, &map_);
     for (const Op& op : from_.ops) {
       std::vector<AxisRun> runs;
       if (op.is_collective()) runs = RunsOf(op.attrs.Get<AxisList>("axes"));
@@ -71,11 +67,7 @@ class Decomposer {
                                 ? Decompose(op, runs)
                                 : builder_.Copy(from_, op, &map_));
     }
-    for (const Output& output : from_.outputs) {
-      builder_.Output(map_[output.value],
-                      output.alias == kNoValue ? kNoValue : map_[output.alias],
-                      from_.output_name(output));
-    }
+    builder_.CopyOutputs(from_, map_);
     return std::move(builder_).Finish();
   }
 

@@ -17,11 +17,7 @@ class Decomposer {
         map_(from.values.size(), kNoValue) {}
 
   absl::StatusOr<Program> Run() {
-    for (const Input& input : from_.inputs) {
-      map_[input.value] =
-          builder_.Input(from_.value_name(input.value), from_.type(input.value),
-                         input.role, input.stored);
-    }
+    builder_.CopyInputs(from_, &map_);
     for (const Op& op : from_.ops) {
       bool scatters = op.def->collective == CollectiveKind::kReduceScatter;
       scatters_ += scatters;
@@ -29,11 +25,7 @@ class Decomposer {
                                 ? Decompose(op)
                                 : builder_.Copy(from_, op, &map_));
     }
-    for (const Output& output : from_.outputs) {
-      builder_.Output(map_[output.value],
-                      output.alias == kNoValue ? kNoValue : map_[output.alias],
-                      from_.output_name(output));
-    }
+    builder_.CopyOutputs(from_, map_);
     return std::move(builder_).Finish();
   }
 

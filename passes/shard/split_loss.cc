@@ -30,11 +30,7 @@ class Splitter {
 
   absl::StatusOr<bool> Run(Program* program, PassContext& context) {
     int split = 0;
-    for (const Input& input : from_.inputs) {
-      map_[input.value] =
-          builder_.Input(from_.value_name(input.value), from_.type(input.value),
-                         input.role, input.stored);
-    }
+    builder_.CopyInputs(from_, &map_);
     for (const Op& op : from_.ops) {
       if (op.def->name == "cross_entropy") {
         ASYRA_ASSIGN_OR_RETURN(map_[op.results[0]], Split(op, context));

@@ -30,11 +30,7 @@ class LossAttacher {
  private:
   absl::Status CopyAll() {
     map_.assign(from_.values.size(), kNoValue);
-    for (const Input& input : from_.inputs) {
-      map_[input.value] =
-          builder_.Input(from_.value_name(input.value), from_.type(input.value),
-                         input.role, input.stored);
-    }
+    builder_.CopyInputs(from_, &map_);
     for (const Op& op : from_.ops) {
       ASYRA_RETURN_IF_ERROR(builder_.Copy(from_, op, &map_));
     }

@@ -111,11 +111,7 @@ class Differentiator {
  private:
   absl::Status CopyForward() {
     map_.assign(from_.values.size(), kNoValue);
-    for (const Input& input : from_.inputs) {
-      map_[input.value] =
-          builder_.Input(from_.value_name(input.value), from_.type(input.value),
-                         input.role, input.stored);
-    }
+    builder_.CopyInputs(from_, &map_);
     std::vector<bool> trained = DependOnParams(from_);
     for (const Op& op : from_.ops) {
       if (op.def->gradient_attr.empty() || !trained[op.results[0]]) {
