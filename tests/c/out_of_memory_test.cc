@@ -9,8 +9,10 @@
 
 #include "c/asyra.h"
 #include "gtest/gtest.h"
+#include "tests/support/replace_new.h"
 #include "tests/train/small_training.h"
 
+namespace asyra {
 namespace {
 
 constexpr std::size_t kLarge = 64 << 10;
@@ -19,7 +21,9 @@ constexpr std::size_t kLarge = 64 << 10;
 // Negative: none fails.
 thread_local int64_t allocations_left = -1;
 
-void* Allocate(std::size_t bytes, std::size_t alignment) {
+}  // namespace
+
+void* AllocateForNew(std::size_t bytes, std::size_t alignment, void*) {
   if (bytes >= kLarge) {
     if (allocations_left == 0) throw std::bad_alloc();
     if (allocations_left > 0) --allocations_left;
@@ -31,54 +35,6 @@ void* Allocate(std::size_t bytes, std::size_t alignment) {
   return memory;
 }
 
-void* AllocateOrNull(std::size_t bytes) {
-  try {
-    return Allocate(bytes, alignof(std::max_align_t));
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return Allocate(bytes, alignof(std::max_align_t));
-}
-void* operator new[](std::size_t bytes) {
-  return Allocate(bytes, alignof(std::max_align_t));
-}
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return AllocateOrNull(bytes);
-}
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
-  return AllocateOrNull(bytes);
-}
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return Allocate(bytes, static_cast<std::size_t>(alignment));
-}
-void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return Allocate(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
-
-namespace asyra {
 namespace {
 
 // Calls with 0, 1, ... large allocations that succeed, until the call does. How

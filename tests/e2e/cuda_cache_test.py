@@ -12,18 +12,10 @@ import subprocess
 import sys
 import unittest
 
-from tool_test import DIMS, LLAMA, TOOLS_DIR, ToolTest
+from tool_test import DIMS, LLAMA, TOOLS_DIR, ToolTest, gpus
 
 CHECK = ["--check", os.path.join(os.path.dirname(LLAMA), "test_data_set_0")]
 CUDA = [LLAMA, *DIMS, *CHECK, "--device", "cuda"]
-
-
-def gpus():
-  try:
-    said = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
-  except FileNotFoundError:
-    return 0
-  return said.stdout.count("GPU ")
 
 
 def start(folder, *args, **variables):

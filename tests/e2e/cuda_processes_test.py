@@ -15,7 +15,7 @@ import sys
 import time
 import unittest
 
-from tool_test import TOOLS_DIR, ToolTest
+from tool_test import TOOLS_DIR, ToolTest, gpus, launched
 
 PROGRAM = """asyra 1 local
 mesh (tp=2)
@@ -38,26 +38,13 @@ program @f(%x: f32[64@tp, 64], %y: f32[64, 64])
 """
 
 
-def gpus():
-  try:
-    said = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
-  except FileNotFoundError:
-    return 0
-  return said.stdout.count("GPU ")
-
-
 def start_ranks(port, *args, **variables):
   """Two processes of asyra-run on cuda, as torchrun would start them."""
-  ranks = []
-  for rank in range(2):
-    env = dict(os.environ, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank),
-               LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
-               MASTER_PORT=str(port), **variables)
-    ranks.append(subprocess.Popen(
-        [os.path.join(TOOLS_DIR, "asyra-run"), *args, "--device", "cuda"],
-        env=env, stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE))
-  return ranks
+  return [subprocess.Popen(
+      [os.path.join(TOOLS_DIR, "asyra-run"), *args, "--device", "cuda"],
+      env=launched(rank, 2, port, **variables), stdin=subprocess.DEVNULL,
+      text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+          for rank in range(2)]
 
 
 def outputs(said):

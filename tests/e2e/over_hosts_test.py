@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from tool_test import DIMS, LLAMA, TOOLS_DIR, ToolTest, recorded
+from tool_test import DIMS, LLAMA, TOOLS_DIR, ToolTest, launched, recorded
 
 HOSTS = ["--machine", "a800x8", "--set", "host.gpus=2"]
 
@@ -33,11 +33,9 @@ class OverHosts(ToolTest):
     port = free_port()
     started = []
     for rank in range(ranks):
-      env = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks),
-                 LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(ranks),
-                 MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
       process = subprocess.Popen([os.path.join(TOOLS_DIR, tool), *args],
-                                 env=env, stdin=subprocess.DEVNULL,
+                                 env=launched(rank, ranks, port),
+                                 stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True)
       self.addCleanup(process.communicate)

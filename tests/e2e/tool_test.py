@@ -26,6 +26,22 @@ def run(tool, *args):
                         text=True, timeout=300)
 
 
+def gpus():
+  """How many this host has."""
+  try:
+    said = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
+  except FileNotFoundError:
+    return 0
+  return said.stdout.count("GPU ")
+
+
+def launched(rank, ranks, port, **variables):
+  """The environment of a rank of one host, as torchrun sets it."""
+  return dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks),
+              LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(ranks),
+              MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), **variables)
+
+
 class ToolTest(unittest.TestCase):
 
   def setUp(self):

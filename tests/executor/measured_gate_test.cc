@@ -393,25 +393,10 @@ TEST_F(MeasuredGate, AFailureInATrialEndsAllRanks) {
 
 // A control plane of processes decides as threads do. It carries no
 // collectives: each rank computes alone.
-class OfCpus : public Communicator {
+class OfCpus : public ForwardingWorld {
  public:
-  explicit OfCpus(Communicator& world) : world_(world) {}
-  std::string_view name() const override { return world_.name(); }
+  using ForwardingWorld::ForwardingWorld;
   std::string_view device() const override { return "cpu"; }
-  int64_t rank() const override { return world_.rank(); }
-  int64_t size() const override { return world_.size(); }
-  absl::StatusOr<std::vector<std::string>> Exchange(
-      std::string_view mine) override {
-    return world_.Exchange(mine);
-  }
-  absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
-      const CollectiveUse& use) override {
-    return world_.PrepareCollective(use);
-  }
-  void Abort(const absl::Status& cause) override { world_.Abort(cause); }
-
- private:
-  Communicator& world_;
 };
 
 TEST_F(MeasuredGate, RanksThatSocketsConnectDecideAlike) {

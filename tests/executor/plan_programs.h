@@ -12,20 +12,13 @@ namespace asyra {
 // Each chunk alone, and some together.
 inline std::vector<PlanShape> ShapesOf(const PlanCase& c, int64_t parts) {
   std::vector<PlanShape> shapes;
-  int n = c.ranks();
-  for (PlanOrder order :
-       {PlanOrder::kOwnFirst, PlanOrder::kOwnLast, PlanOrder::kAlike}) {
-    for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kPull,
-                            PlanRoute::kRing, PlanRoute::kTwoLevels}) {
-      PlanShape shape{.order = order, .route = route, .parts = parts};
-      if (route == PlanRoute::kTwoLevels) shape.inner = n % 2 == 0 ? n / 2 : n;
-      int64_t chunks = ASYRA_VALUE(ChunksOfARank(c.Group(), shape));
-      for (const std::vector<int64_t>& groups :
-           {std::vector<int64_t>{}, std::vector<int64_t>{1, chunks - 1}}) {
-        if (!groups.empty() && chunks < 2) continue;
-        shape.groups = groups;
-        if (CheckPlanShape(c.Group(), shape).ok()) shapes.push_back(shape);
-      }
+  for (PlanShape shape : ShapesWithoutGroups(c, parts)) {
+    int64_t chunks = ASYRA_VALUE(ChunksOfARank(c.Group(), shape));
+    for (const std::vector<int64_t>& groups :
+         {std::vector<int64_t>{}, std::vector<int64_t>{1, chunks - 1}}) {
+      if (!groups.empty() && chunks < 2) continue;
+      shape.groups = groups;
+      if (CheckPlanShape(c.Group(), shape).ok()) shapes.push_back(shape);
     }
   }
   return shapes;

@@ -101,14 +101,7 @@ TEST(PlanRunBf16, RoundsAsThePlanSays) {
   int rounded = 0;
   for (bool all : {false, true}) {
     PlanCase c = MatmulReduce(4, 8, all, DType::kBF16);
-    std::vector<Tensor> whole = WholeOperands(c, 3);
-    for (Tensor& tensor : whole) {
-      std::vector<double> values = tensor.ToDoubles();
-      for (size_t i = 0; i < values.size(); ++i) {
-        values[i] += static_cast<double>(i % 13) / 4;
-      }
-      tensor = Tensor::FromDoubles(tensor.dtype(), tensor.shape(), values);
-    }
+    std::vector<Tensor> whole = Quarters(c);
     std::vector<Tensor> body = Meaning(c, whole);
     std::vector<PlanShape> shapes = SomeShapesOf(c, 2);
     RunResult got = RunWithJitter(ProgramOf(c, shapes), whole);

@@ -28,33 +28,19 @@ class LateKernel : public ForwardingKernel {
   bool split_;
 };
 
-class LateWorld : public Communicator {
+class LateWorld : public ForwardingWorld {
  public:
   LateWorld(Communicator& world, std::atomic<int>* split)
-      : world_(world), split_(split) {}
-  std::string_view name() const override { return world_.name(); }
-  std::string_view device() const override { return world_.device(); }
-  int64_t rank() const override { return world_.rank(); }
-  int64_t size() const override { return world_.size(); }
-  absl::StatusOr<std::vector<std::string>> Exchange(
-      std::string_view mine) override {
-    return world_.Exchange(mine);
-  }
+      : ForwardingWorld(world), split_(split) {}
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) override {
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
-                           world_.PrepareCollective(use));
+                           ForwardingWorld::PrepareCollective(use));
     *split_ += use.split;
     return std::make_unique<LateKernel>(std::move(kernel), use.split);
   }
-  void BeginStep() override { world_.BeginStep(); }
-  absl::Status Check(double waited_s) override {
-    return world_.Check(waited_s);
-  }
-  void Abort(const absl::Status& cause) override { world_.Abort(cause); }
 
  private:
-  Communicator& world_;
   std::atomic<int>* split_;
 };
 

@@ -40,19 +40,12 @@ inline std::vector<std::vector<int64_t>> Groupings(int64_t chunks) {
 
 inline std::vector<PlanShape> EveryShapeOf(const PlanCase& c, int64_t parts) {
   std::vector<PlanShape> shapes;
-  int n = c.ranks();
-  for (PlanOrder order :
-       {PlanOrder::kOwnFirst, PlanOrder::kOwnLast, PlanOrder::kAlike}) {
-    for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kPull,
-                            PlanRoute::kRing, PlanRoute::kTwoLevels}) {
-      PlanShape shape{.order = order, .route = route, .parts = parts};
-      if (order == PlanOrder::kOwnLast) shape.copy_lanes = 3;
-      if (route == PlanRoute::kTwoLevels) shape.inner = n % 2 == 0 ? n / 2 : n;
-      int64_t chunks = ASYRA_VALUE(ChunksOfARank(c.Group(), shape));
-      for (const auto& groups : Groupings(chunks)) {
-        shape.groups = groups;
-        shapes.push_back(shape);
-      }
+  for (PlanShape shape : ShapesWithoutGroups(c, parts)) {
+    if (shape.order == PlanOrder::kOwnLast) shape.copy_lanes = 3;
+    int64_t chunks = ASYRA_VALUE(ChunksOfARank(c.Group(), shape));
+    for (const auto& groups : Groupings(chunks)) {
+      shape.groups = groups;
+      shapes.push_back(shape);
     }
   }
   return shapes;

@@ -211,4 +211,34 @@ inline std::vector<Tensor> Meaning(const PlanCase& c,
   return ASYRA_VALUE(Interpret(std::move(builder).Finish(), whole));
 }
 
+// Operands of quarters, whose products and sums need more than 8 bits.
+inline std::vector<Tensor> Quarters(const PlanCase& c) {
+  std::vector<Tensor> whole = WholeOperands(c, 3);
+  for (Tensor& tensor : whole) {
+    std::vector<double> values = tensor.ToDoubles();
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] += static_cast<double>(i % 13) / 4;
+    }
+    tensor = Tensor::FromDoubles(tensor.dtype(), tensor.shape(), values);
+  }
+  return whole;
+}
+
+// Of each order by each route, without groups.
+inline std::vector<PlanShape> ShapesWithoutGroups(const PlanCase& c,
+                                                  int64_t parts) {
+  std::vector<PlanShape> shapes;
+  int n = c.ranks();
+  for (PlanOrder order :
+       {PlanOrder::kOwnFirst, PlanOrder::kOwnLast, PlanOrder::kAlike}) {
+    for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kPull,
+                            PlanRoute::kRing, PlanRoute::kTwoLevels}) {
+      PlanShape shape{.order = order, .route = route, .parts = parts};
+      if (route == PlanRoute::kTwoLevels) shape.inner = n % 2 == 0 ? n / 2 : n;
+      shapes.push_back(std::move(shape));
+    }
+  }
+  return shapes;
+}
+
 }  // namespace asyra

@@ -80,19 +80,6 @@ Matrix SumOf(const std::vector<Matrix>& summands, const PlanShape& shape,
   return sum;
 }
 
-// Quarters whose products and sums need more than 8 bits.
-std::vector<Tensor> Quarters(const PlanCase& c) {
-  std::vector<Tensor> whole = WholeOperands(c, 3);
-  for (Tensor& tensor : whole) {
-    std::vector<double> values = tensor.ToDoubles();
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] += static_cast<double>(i % 13) / 4;
-    }
-    tensor = Tensor::FromDoubles(tensor.dtype(), tensor.shape(), values);
-  }
-  return whole;
-}
-
 constexpr PlanShape kSummedAtOnce;
 
 class Rounding : public testing::TestWithParam<std::pair<int, int64_t>> {
