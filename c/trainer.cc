@@ -58,8 +58,7 @@ absl::Status OpenTokens(asyra_trainer& trainer, const char* const* files,
       TokenBatches::Open(std::make_shared<const TokenFiles>(std::move(opened)),
                          trainer.trainer->programs().step, trainer.rank,
                          {.shuffle = true, .seed = trainer.seed}));
-  trainer.tokens->Seek(trainer.trainer->data_position());
-  return absl::OkStatus();
+  return trainer.tokens->GoOnFrom(trainer.trainer->data_place());
 }
 
 absl::Status StepOnTokens(asyra_trainer& trainer, double rate) {
@@ -98,7 +97,7 @@ absl::Status Evaluate(asyra_trainer& trainer, const void* const* batch,
 
 absl::Status Save(asyra_trainer& trainer, const char* directory) {
   if (trainer.tokens != nullptr) {
-    trainer.trainer->set_data_position(trainer.tokens->position());
+    trainer.trainer->set_data_place(trainer.tokens->place());
   }
   return trainer.trainer->Save(directory);
 }

@@ -3,10 +3,11 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
-#include <filesystem>
 
 #include "absl/algorithm/container.h"
+#include "executor/train/export_params.h"
 #include "executor/train/first_values.h"
+#include "executor/train/step_inputs.h"
 #include "executor/train/token_batches.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
@@ -18,13 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kKeptMetrics = 1000;
-constexpr char kDataPosition[] = "data_position";  // in CheckpointInfo::extra
-
-bool HasInput(const Program& program, std::string_view name) {
-  return absl::c_any_of(program.inputs, [&](const Input& input) {
-    return program.value_name(input.value) == name;
-  });
-}
+// In CheckpointInfo::extra.
+constexpr char kDataPosition[] = "data_position", kDataOrder[] = "data_order";
 
 class RankTrainer : public Trainer {
  public:
@@ -33,46 +29,15 @@ class RankTrainer : public Trainer {
 
   absl::Status Check() {
     const Program& step = programs_.step;
-    if (!HasInput(step, kRate)) {
-      return Invalid("@{} has no input %{}: it is no training step", step.name,
-                     kRate);
-    }
-    for (const char* name : {kLoss, kNorm}) {
-      bool has = absl::c_any_of(step.outputs, [&](const asyra::Output& output) {
-        return step.output_name(output) == name;
-      });
-      if (!has) {
-        return Invalid("@{} has no output '{}': it is no training step",
-                       step.name, name);
-      }
-    }
+    ASYRA_RETURN_IF_ERROR(CheckTraining(programs_));
+    sums_ = GradientSumsOf(step);
     scales_loss_ = HasInput(step, kLossScaleLog2);
     // A model need not be trained on tokens.
     absl::StatusOr<const Input*> tokens = TokensOf(step);
     if (tokens.ok()) {
       tokens_per_batch_ = step.type((*tokens)->value).num_elements();
     }
-    return CheckAccumulate();
-  }
-
-  absl::Status CheckAccumulate() {
-    for (const Input& input : programs_.step.inputs) {
-      const std::string& name = programs_.step.value_name(input.value);
-      if (IsAccumulated(name)) sums_.push_back(name);
-    }
-    if (!programs_.accumulate.has_value()) return absl::OkStatus();
-    const Program& other = *programs_.accumulate;
-    std::vector<Executor::NamedInput> own = inputs(), its = InputsOf(other);
-    bool same = absl::c_equal(own, its, [](const auto& a, const auto& b) {
-      return a.name == b.name && a.local == b.local;
-    });
-    if (!same) {
-      return Invalid("@{} and @{} take different batches", other.name,
-                     programs_.step.name);
-    }
-    if (!sums_.empty()) return absl::OkStatus();
-    return Invalid("@{} has no state for what @{} adds up", programs_.step.name,
-                   other.name);
+    return absl::OkStatus();
   }
 
   const TrainingPrograms& programs() const override { return programs_; }
@@ -87,10 +52,10 @@ class RankTrainer : public Trainer {
   }
 
   std::vector<Executor::NamedInput> inputs() const override {
-    return InputsOf(programs_.step);
+    return BatchInputsOf(programs_.step);
   }
   std::vector<Executor::NamedInput> evaluate_inputs() const override {
-    return InputsOf(programs_.evaluate);
+    return BatchInputsOf(programs_.evaluate);
   }
   int64_t tokens_per_batch() const override { return tokens_per_batch_; }
   int64_t batches_per_step() const override { return programs_.info.batches; }
@@ -110,7 +75,7 @@ class RankTrainer : public Trainer {
                     const StepOptions& options) override {
     ASYRA_RETURN_IF_ERROR(Usable());
     ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> inputs,
-                           WithRate(batch, options.rate));
+                           StepInputs(programs_.step, batch, options.rate));
     ASYRA_RETURN_IF_ERROR(BeginBatch());
     absl::StatusOr<int64_t> number = step_executor_->Enqueue(inputs);
     ASYRA_RETURN_IF_ERROR(Failed(number.status()));
@@ -193,7 +158,8 @@ class RankTrainer : public Trainer {
     }
     CheckpointInfo info{.step = step_,
                         .program_hash = programs_.info.program_hash};
-    info.extra[kDataPosition] = std::to_string(data_position_);
+    info.extra[kDataPosition] = std::to_string(data_.position);
+    info.extra[kDataOrder] = data_.order;
     absl::Status status =
         writer_->Save(info, [this](const CheckpointValue& value) {
           return states_->Get(value.name);
@@ -215,12 +181,14 @@ class RankTrainer : public Trainer {
     return Reported(Read(folder));
   }
   const std::string& restored_from() const override { return restored_from_; }
-  int64_t data_position() const override { return data_position_; }
-  void set_data_position(int64_t position) override {
-    data_position_ = position;
-  }
+  const DataPlace& data_place() const override { return data_; }
+  void set_data_place(DataPlace place) override { data_ = std::move(place); }
 
-  absl::Status Export(const std::string& path) override;
+  absl::Status Export(const std::string& path) override {
+    ASYRA_RETURN_IF_ERROR(Finish());
+    ASYRA_RETURN_IF_ERROR(Usable());
+    return ExportParams(path, values_, programs_.step.mesh, world_, *states_);
+  }
 
   StateSet& states() override { return *states_; }
 
@@ -233,16 +201,6 @@ class RankTrainer : public Trainer {
   };
 
   int64_t rank() const { return world_ == nullptr ? 0 : world_->rank(); }
-
-  static std::vector<Executor::NamedInput> InputsOf(const Program& program) {
-    std::vector<Executor::NamedInput> inputs;
-    for (const Input& input : program.inputs) {
-      const std::string& name = program.value_name(input.value);
-      if (input.role != InputRole::kData || name == kRate) continue;
-      inputs.push_back({name, program.type(input.value).Local(program.mesh)});
-    }
-    return inputs;
-  }
 
   static double ScalarOf(const Executor& executor,
                          absl::Span<const double> scalars,
@@ -315,16 +273,21 @@ class RankTrainer : public Trainer {
           Tensor local, checkpoint.Read(value, programs_.step.mesh, rank()));
       ASYRA_RETURN_IF_ERROR(states_->Set(value.name, local));
     }
-    const CheckpointInfo& info = checkpoint.info();
-    step_ = info.step;
+    step_ = checkpoint.info().step;
     accumulated_ = 0;
-    data_position_ = 0;
-    auto position = info.extra.find(kDataPosition);
-    if (position != info.extra.end()) {
-      data_position_ = std::strtoll(position->second.c_str(), nullptr, 10);
-    }
+    data_ = PlaceOf(checkpoint.info());
     restored_from_ = folder;
     return absl::OkStatus();
+  }
+
+  // One of before there was an order in checkpoints has none.
+  static DataPlace PlaceOf(const CheckpointInfo& info) {
+    auto text = [&](const char* name) {
+      auto found = info.extra.find(name);
+      return found == info.extra.end() ? "" : found->second;
+    };
+    return {std::strtoll(text(kDataPosition).c_str(), nullptr, 10),
+            text(kDataOrder)};
   }
 
   absl::Status Usable() const {
@@ -350,25 +313,6 @@ class RankTrainer : public Trainer {
   absl::Status Reported(const absl::Status& status) {
     if (!status.ok() && world_ != nullptr) world_->Abort(status);
     return Failed(status);
-  }
-
-  absl::StatusOr<std::vector<Tensor>> WithRate(absl::Span<const Tensor> batch,
-                                               double rate) const {
-    const Program& step = programs_.step;
-    std::vector<Tensor> inputs;
-    size_t next = 0, wanted = 0;
-    for (const Input& input : step.inputs) {
-      if (input.role != InputRole::kData) continue;
-      if (step.value_name(input.value) == kRate) {
-        DType dtype = step.type(input.value).dtype;
-        inputs.push_back(Tensor::FromDoubles(dtype, {}, {rate}));
-      } else if (++wanted; next < batch.size()) {
-        inputs.push_back(batch[next++]);
-      }
-    }
-    if (wanted == batch.size()) return inputs;
-    return Invalid("a batch of {} inputs is given, a step takes {}",
-                   batch.size(), wanted);
   }
 
   absl::Status TakeOldest() {
@@ -454,38 +398,12 @@ class RankTrainer : public Trainer {
   std::vector<TrainMetrics> metrics_;
   std::optional<TrainMetrics> last_;
   Clock::time_point last_end_;
-  int64_t step_ = 0, skipped_ = 0, data_position_ = 0;
+  int64_t step_ = 0, skipped_ = 0;
+  DataPlace data_;
   int64_t accumulated_ = 0;        // batches since the last step
   std::vector<std::string> sums_;  // states that are cleared before a step
   int64_t arena_bytes_ = 0;
 };
-
-// A checkpoint of the params alone, in one file, which is moved to where it is
-// wanted.
-absl::Status RankTrainer::Export(const std::string& path) {
-  ASYRA_RETURN_IF_ERROR(Finish());
-  ASYRA_RETURN_IF_ERROR(Usable());
-  std::vector<CheckpointValue> params = values_;
-  std::erase_if(params, [](const auto& value) { return !value.is_param; });
-  std::string directory = path + ".parts";
-  CheckpointOptions options{.max_file_bytes = INT64_MAX};
-  ASYRA_ASSIGN_OR_RETURN(
-      auto writer,
-      CheckpointWriter::Create(directory, params, programs_.step.mesh, world_,
-                               options));
-  ASYRA_RETURN_IF_ERROR(writer->Save({.step = step_}, [&](const auto& value) {
-    return states_->Get(value.name);
-  }));
-  ASYRA_RETURN_IF_ERROR(writer->Finish());
-  if (rank() != 0) return absl::OkStatus();
-  std::filesystem::path from(writer->last_complete());
-  std::error_code error;
-  std::filesystem::rename(from / "model-00001-of-00001.safetensors", path,
-                          error);
-  if (!error) std::filesystem::remove_all(directory, error);
-  if (error) return Invalid("{}: {}", path, error.message());
-  return absl::OkStatus();
-}
 
 }  // namespace
 

@@ -5,12 +5,12 @@
 //       trainer->Prepare(device, &world, {.resume_from = "run"}));
 //   ASYRA_ASSIGN_OR_RETURN(auto data, TokenBatches::Open(
 //       files, trainer->programs().step, world.rank()));
-//   data->Seek(trainer->data_position());
+//   ASYRA_RETURN_IF_ERROR(data->GoOnFrom(trainer->data_place()));
 //   while (trainer->step() < 10000) {
 //     ASYRA_ASSIGN_OR_RETURN(auto batch, data->Next());
 //     ASYRA_RETURN_IF_ERROR(trainer->Step(batch, {.rate = 3e-4}));
 //     if (trainer->step() % 1000 == 0) {
-//       trainer->set_data_position(data->position());
+//       trainer->set_data_place(data->place());
 //       ASYRA_RETURN_IF_ERROR(trainer->Save("run"));
 //     }
 //   }
@@ -33,6 +33,7 @@
 #include "absl/types/span.h"
 #include "executor/executor.h"
 #include "executor/train/checkpoint_writer.h"
+#include "executor/train/data_place.h"
 #include "executor/train/training_folder.h"
 
 namespace asyra {
@@ -178,9 +179,10 @@ class Trainer {
   virtual absl::Status Restore(const std::string& folder) = 0;
   // The folder that Prepare or Restore has gone on from, or empty.
   virtual const std::string& restored_from() const = 0;
-  // Whatever the data needs to go on: saved and restored with the rest.
-  virtual int64_t data_position() const = 0;
-  virtual void set_data_position(int64_t position) = 0;
+  // Where the run stands in its data: saved and restored with the rest. For
+  // TokenBatches::GoOnFrom, and from TokenBatches::place.
+  virtual const DataPlace& data_place() const = 0;
+  virtual void set_data_place(DataPlace place) = 0;
 
   // Writes the params to one safetensors file, whole, under the names of the
   // model; all ranks call it. Errors: the system's.

@@ -98,7 +98,13 @@ class RankLoop {
                            .sharing = sharing,
                            .checkpoints = {.keep = flags_.keep}};
     ASYRA_RETURN_IF_ERROR(trainer_->Prepare(device, &world, options));
-    batches_->Seek(trainer_->data_position());
+    if (!flags_.restart_data) {
+      absl::Status status = batches_->GoOnFrom(trainer_->data_place());
+      if (!status.ok()) {
+        return Invalid("{}: {}; --restart-data begins the data anew",
+                       trainer_->restored_from(), MessageOf(status));
+      }
+    }
     restored_step_ = trainer_->step();
     if (reports()) ASYRA_RETURN_IF_ERROR(progress_.Begin());
     if (reports()) Announce();
@@ -207,7 +213,7 @@ class RankLoop {
   absl::Status Save() {
     ASYRA_RETURN_IF_ERROR(trainer_->Finish());
     Report();
-    trainer_->set_data_position(batches_->position());
+    trainer_->set_data_place(batches_->place());
     return trainer_->Save(flags_.checkpoint);
   }
 

@@ -39,6 +39,9 @@ void AddDataFlags(CLI::App& app, TrainSettings* flags) {
   app.add_flag("--shuffle,!--no-shuffle", flags->shuffle,
                "each epoch in another order, by the seed")
       ->capture_default_str();
+  app.add_flag("--restart-data", flags->restart_data,
+               "a run that goes on from a checkpoint begins the data anew: it "
+               "may be other data, or have another seed");
   app.add_option("--evaluate-every", flags->evaluate_every,
                  "steps after which the loss is computed on data that is not "
                  "trained on; 0: never")

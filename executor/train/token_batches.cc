@@ -146,6 +146,17 @@ absl::StatusOr<std::vector<Tensor>> TokenBatches::Next() {
   return inputs;
 }
 
+absl::Status TokenBatches::GoOnFrom(const DataPlace& place) {
+  const std::string& own = tokens_->order();
+  if (!place.order.empty() && place.order != own) {
+    return Invalid(
+        "the data of the run that this one goes on from was {}; it is {} now",
+        place.order, own);
+  }
+  Seek(place.position);
+  return absl::OkStatus();
+}
+
 void TokenBatches::Seek(int64_t position) {
   tokens_->Seek(position);
   if (labels_ != nullptr) labels_->Seek(position);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "executor/train/data_place.h"
 #include "executor/train/token_files.h"
 #include "executor/train/token_reader.h"
 #include "ir/program.h"
@@ -42,8 +43,13 @@ class TokenBatches {
   // of Trainer::inputs. Errors: those of TokenReader::Next.
   absl::StatusOr<std::vector<Tensor>> Next();
 
+  // What the batches so far have taken, for a checkpoint.
+  DataPlace place() const { return {tokens_->position(), tokens_->order()}; }
+  // Goes on where another run of the same files stood. Error: its data was in
+  // another order; both are named.
+  absl::Status GoOnFrom(const DataPlace& place);
+
   // As of TokenReader.
-  int64_t position() const { return tokens_->position(); }
   void Seek(int64_t position);
   int64_t windows() const { return tokens_->windows(); }
   int64_t epoch() const { return tokens_->epoch(); }

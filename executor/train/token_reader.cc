@@ -38,6 +38,15 @@ class BatchMaker {
 
   int64_t windows() const { return options_.windows.count; }
 
+  std::string Order() const {
+    const WindowRange& range = options_.windows;
+    return fmt::format(
+        "{} windows of {} tokens{}, {}", range.count, length_,
+        range.first > 0 ? fmt::format(" from window {}", range.first) : "",
+        options_.shuffle ? fmt::format("shuffled by seed {}", options_.seed)
+                         : "not shuffled");
+  }
+
   absl::StatusOr<TokenReader::Batch> At(int64_t position) const {
     Shape shape = {part_.rows, part_.columns};
     std::vector<int64_t> tokens, labels, row(part_.columns + 1);
@@ -73,6 +82,7 @@ class ThreadedReader : public TokenReader {
  public:
   ThreadedReader(std::unique_ptr<BatchMaker> maker, int64_t rows, int prefetch)
       : maker_(std::move(maker)),
+        order_(maker_->Order()),
         rows_(rows),
         prefetch_(static_cast<size_t>(std::max(1, prefetch))),
         thread_([this] { Run(); }) {}
@@ -116,6 +126,7 @@ class ThreadedReader : public TokenReader {
   }
 
   int64_t windows() const override { return maker_->windows(); }
+  const std::string& order() const override { return order_; }
 
  private:
   // Forgets what was read ahead. The lock is held.
@@ -144,6 +155,7 @@ class ThreadedReader : public TokenReader {
   }
 
   const std::unique_ptr<BatchMaker> maker_;
+  const std::string order_;
   const int64_t rows_;
   const size_t prefetch_;
   mutable std::mutex mutex_;  // of what follows

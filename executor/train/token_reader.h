@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "executor/train/token_files.h"
@@ -58,6 +59,9 @@ class TokenReader {
   virtual void Seek(int64_t position) = 0;
 
   virtual int64_t windows() const = 0;  // of an epoch
+  // "1000 windows of 64 tokens, shuffled by seed 7": readers of the same files
+  // that say the same take the same windows.
+  virtual const std::string& order() const = 0;
   int64_t epoch() const { return position() / windows(); }
 };
 

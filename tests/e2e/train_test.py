@@ -372,10 +372,16 @@ program @f(%ids: i64[2, 4], %labels: f32[2, 4, 8], %t: f32[128, 8] weight)
     again, said = self.run_of(folder, "--steps", "9", *warm)
     self.assertRegex(said, r"goes on from .*/run/step-00000008, after step 8\n")
     self.assertEqual(again, {9: whole[9]})
+    # In another order only from the beginning.
+    on = [folder, "--steps", "10", *RATE, "--data", self.text, *warm, "--seed",
+          "2"]
+    self.refused("shuffled by seed 1; it is", *on)
+    said = self.passes("asyra-train", *on, "--restart-data")
+    self.assertIn("step-00000009, after step 9\n", said)
     # Of another model.
     other = self.path("other")
     self.passes("asyra-opt", GPT2, *SHAPE, *QUICK, "--train", "-o", other)
-    self.refused("step-00000009", other, "--steps", "20", *RATE, "--data",
+    self.refused("step-00000010", other, "--steps", "20", *RATE, "--data",
                  self.text, "--checkpoint", run)
 
   def test_batches_that_are_added_up_are_one_large_batch(self):

@@ -1,12 +1,12 @@
 // What a long run could leave behind in this process.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
-
-#include <gtest/gtest.h>
 
 #include "tests/support/sanitized.h"
 

@@ -116,7 +116,7 @@ TEST(Accumulate, WhatIsAddedUpIsNoPartOfACheckpoint) {
             ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, data.Next());
             ASYRA_RETURN_IF_ERROR(trainer.Step(batch, {.rate = 0.01}));
           }
-          trainer.set_data_position(data.position());
+          trainer.set_data_place(data.place());
           ASYRA_RETURN_IF_ERROR(trainer.Save(directory));
           return trainer.FinishSave();
         });
@@ -133,7 +133,7 @@ TEST(Accumulate, WhatIsAddedUpIsNoPartOfACheckpoint) {
                             {.resume_from = folder.path()},
                             [](Trainer& trainer, TokenBatches& data) {
                               EXPECT_EQ(trainer.step(), 4);
-                              EXPECT_EQ(data.position(), 4 * 3 * 4);
+                              EXPECT_EQ(data.place().position, 4 * 3 * 4);
                               return StepsUpTo(6, trainer, data);
                             }));
 }

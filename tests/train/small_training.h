@@ -62,7 +62,7 @@ inline absl::Status OnTrainers(const TrainingPrograms& programs,
         ASYRA_ASSIGN_OR_RETURN(
             auto data, TokenBatches::Open(text, programs.step, world.rank(),
                                           {.shuffle = true}));
-        data->Seek(trainer->data_position());
+        ASYRA_RETURN_IF_ERROR(data->GoOnFrom(trainer->data_place()));
         return body(*trainer, *data);
       });
 }

@@ -41,7 +41,7 @@ std::map<int64_t, double> Train(const std::string& mesh, int64_t last,
       OnTrainers(Programs(mesh), options,
                  [&](Trainer& trainer, TokenBatches& data) -> absl::Status {
                    ASYRA_RETURN_IF_ERROR(StepsUpTo(last, trainer, data));
-                   trainer.set_data_position(data.position());
+                   trainer.set_data_place(data.place());
                    ASYRA_RETURN_IF_ERROR(trainer.Save(directory));
                    ASYRA_RETURN_IF_ERROR(trainer.FinishSave());
                    std::lock_guard lock(mutex);
@@ -98,6 +98,39 @@ TEST(Resume, OnAnyMeshHasTheSameValues) {
       EXPECT_NEAR(loss, losses[step], 1e-10) << mesh << " step " << step;
     }
   }
+}
+
+TEST(Resume, DataInAnotherOrderIsRefused) {
+  ScratchFolder run("run");
+  Train("", 2, run.path());
+  auto device = CreateCpuDevice();
+  auto trainer = ASYRA_VALUE(Trainer::Create(Programs("")));
+  ASYRA_CHECK_OK(
+      trainer->Prepare(*device, nullptr, {.resume_from = run.path()}));
+  const DataPlace& place = trainer->data_place();
+  EXPECT_GT(place.position, 0);
+  auto go_on = [&](const TokenReaderOptions& options, DataPlace from) {
+    auto data = ASYRA_VALUE(
+        TokenBatches::Open(SmallText(), Programs("").step, 0, options));
+    absl::Status status = data->GoOnFrom(from);
+    EXPECT_EQ(data->place().position, status.ok() ? from.position : 0);
+    return std::string(MessageOf(status));
+  };
+  EXPECT_EQ(go_on({.shuffle = true}, place), "");
+  std::string all = place.order.substr(0, place.order.find(", "));
+  EXPECT_THAT(all, testing::MatchesRegex("[0-9]+ windows of [0-9]+ tokens"));
+  auto refusal = [&](const std::string& now) {
+    return fmt::format(
+        "the data of the run that this one goes on from was {}; it is {} now",
+        place.order, now);
+  };
+  EXPECT_EQ(go_on({.shuffle = true, .seed = 7}, place),
+            refusal(all + ", shuffled by seed 7"));
+  EXPECT_EQ(go_on({}, place), refusal(all + ", not shuffled"));
+  EXPECT_THAT(go_on({.shuffle = true, .windows = {2, 40}}, place),
+              HasSubstr("it is 40 windows of"));
+  // One of before there was an order.
+  EXPECT_EQ(go_on({}, {place.position, ""}), "");
 }
 
 TEST(Trainer, FirstValuesAreTheSameOnAnyMesh) {

@@ -30,7 +30,7 @@ absl::Status TrainOnRank(const Run& run, asyra::Device& device,
   ASYRA_ASSIGN_OR_RETURN(auto batches, asyra::TokenBatches::Open(
                                            run.text, trainer->programs().step,
                                            world.rank(), {.shuffle = true}));
-  batches->Seek(trainer->data_position());
+  ASYRA_RETURN_IF_ERROR(batches->GoOnFrom(trainer->data_place()));
   while (trainer->step() < run.steps) {
     ASYRA_ASSIGN_OR_RETURN(std::vector<asyra::Tensor> batch, batches->Next());
     ASYRA_RETURN_IF_ERROR(trainer->Step(batch, {.rate = 0.003}));
@@ -40,7 +40,7 @@ absl::Status TrainOnRank(const Run& run, asyra::Device& device,
       std::printf("step %ld loss %.3f\n", static_cast<long>(now.step),
                   now.loss);
     }
-    trainer->set_data_position(batches->position());
+    trainer->set_data_place(batches->place());
     ASYRA_RETURN_IF_ERROR(trainer->Save(run.checkpoints));
   }
   return trainer->FinishSave();

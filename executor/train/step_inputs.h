@@ -1,0 +1,35 @@
+// What the programs of a training take at each step.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "executor/executor.h"
+#include "executor/train/training_folder.h"
+#include "ir/program.h"
+#include "ir/tensor.h"
+
+namespace asyra {
+
+bool HasInput(const Program& program, std::string_view name);
+
+// A batch: the data inputs but the rate, a rank's parts, in their order.
+std::vector<Executor::NamedInput> BatchInputsOf(const Program& program);
+
+// The states in which the step finds the sums of gradients; none where it has
+// one batch.
+std::vector<std::string> GradientSumsOf(const Program& step);
+
+// Errors name the program: a step without rate, loss or norm; an accumulate
+// program that takes other batches, or for whose sums the step has no state.
+absl::Status CheckTraining(const TrainingPrograms& programs);
+
+// All data inputs of the step. Error: the batch has another number of inputs.
+absl::StatusOr<std::vector<Tensor>> StepInputs(const Program& step,
+                                               absl::Span<const Tensor> batch,
+                                               double rate);
+
+}  // namespace asyra
