@@ -1,6 +1,7 @@
 #include "passes/shard/sharding_solver.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
@@ -321,17 +322,12 @@ absl::Status ShardingSolver::Step(int i, const CostedPlan& plan) {
   return absl::OkStatus();
 }
 
-// Whether the states before op `begin` equal those of one period before, except
-// for a constant cost.
-bool ShardingSolver::Repeat(const std::vector<State>& before, int begin,
-                            int p) const {
+// Whether the states before op `begin` are those of one period before.
+bool ShardingSolver::SameStates(const std::vector<State>& before, int begin,
+                                int p) const {
   if (before.size() != states_.size() || before.empty()) return false;
-  int64_t constant = states_[0].ns - before[0].ns;
   for (size_t s = 0; s < before.size(); ++s) {
-    if (states_[s].ns - before[s].ns != constant ||
-        states_[s].frontier.size() != before[s].frontier.size()) {
-      return false;
-    }
+    if (states_[s].frontier.size() != before[s].frontier.size()) return false;
   }
   int period = periods_.all()[p];
   for (size_t s = 0; s < before.size(); ++s) {
@@ -343,6 +339,32 @@ bool ShardingSolver::Repeat(const std::vector<State>& before, int begin,
     if (shifted != states_[s].frontier) return false;
   }
   return true;
+}
+
+// The state in front of op `begin` from which each one before op `end` came.
+std::vector<int> ShardingSolver::OriginsOf(int begin, int end) const {
+  std::vector<int> origins(states_.size());
+  std::iota(origins.begin(), origins.end(), 0);
+  for (int i = end; i-- > begin;) {
+    for (int& at : origins) at = layers_[i]->backs[at].from;
+  }
+  return origins;
+}
+
+// Whether the period before op `begin` will repeat. States that cost more for
+// each period than the best, as those in which a table lies in a form that
+// every layer converts, only fall behind: where none of the others comes from
+// one of them, the others repeat, each at the same cost. One that falls behind
+// keeps its way, and others may replace it no later than where it is left: they
+// can convert what it holds.
+bool ShardingSolver::Repeats(const std::vector<State>& before, int begin, int p,
+                             absl::Span<const int> origins) const {
+  auto growth = [&](size_t s) { return states_[s].ns - before[s].ns; };
+  for (size_t s = 0; s < before.size(); ++s) {
+    if (growth(s) < growth(0)) return false;
+    if (growth(s) == growth(0) && growth(origins[s]) != growth(0)) return false;
+  }
+  return SameStates(before, begin, p);
 }
 
 // Whether the ops of [begin, end) have the choices of those a period before.
@@ -366,27 +388,41 @@ int ShardingSolver::Stamp(int next, const CostedPlan& plan) {
     }
     int times = periods_.RunFrom(next, static_cast<int>(p)) / period;
     const std::vector<State>& before = states_before_[next - period];
-    if (times == 0 || !Repeat(before, next, static_cast<int>(p))) continue;
-    int64_t constant = states_[0].ns - before[0].ns;
+    if (times == 0 || before.size() != states_.size()) continue;
+    std::vector<int> origins = OriginsOf(next - period, next);
+    if (!Repeats(before, next, static_cast<int>(p), origins)) continue;
+    std::vector<int64_t> added(states_.size());
+    for (size_t s = 0; s < states_.size(); ++s) {
+      added[s] = states_[s].ns - before[origins[s]].ns;
+    }
     int done = 0;
     for (; done < times; ++done) {
       int begin = next + done * period;
       if (!SameChoices(begin, begin + period, period, plan)) break;
-      for (int i = begin; i < begin + period; ++i) {
-        layers_[i] = layers_[i - period];
-      }
-      for (State& state : states_) {
-        state.ns += constant;
-        for (Held& held : state.frontier) {
-          held.first =
-              periods_.ShiftedByLast(held.first, begin, static_cast<int>(p));
-        }
-        std::sort(state.frontier.begin(), state.frontier.end());
-      }
+      StampOnce(begin, static_cast<int>(p), origins, added);
     }
     if (done > 0) return next + done * period;
   }
   return next;
+}
+
+// One period from op `begin` on, as the one before it.
+void ShardingSolver::StampOnce(int begin, int p, absl::Span<const int> origins,
+                               absl::Span<const int64_t> added) {
+  int period = periods_.all()[p];
+  for (int i = begin; i < begin + period; ++i) {
+    layers_[i] = layers_[i - period];
+  }
+  std::vector<int64_t> ns;
+  for (const State& state : states_) ns.push_back(state.ns);
+  for (size_t s = 0; s < states_.size(); ++s) {
+    State& state = states_[s];
+    state.ns = ns[origins[s]] + added[s];
+    for (Held& held : state.frontier) {
+      held.first = periods_.ShiftedByLast(held.first, begin, p);
+    }
+    std::sort(state.frontier.begin(), state.frontier.end());
+  }
 }
 
 void ShardingSolver::AddForms(int i, const Choice& choice, Forms* forms) const {

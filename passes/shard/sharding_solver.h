@@ -116,7 +116,12 @@ class ShardingSolver {
   // with.
   int Stamp(int next, const CostedPlan& plan);
   bool SameChoices(int begin, int end, int period, const CostedPlan& plan);
-  bool Repeat(const std::vector<State>& before, int begin, int p) const;
+  void StampOnce(int begin, int p, absl::Span<const int> origins,
+                 absl::Span<const int64_t> added);
+  bool SameStates(const std::vector<State>& before, int begin, int p) const;
+  std::vector<int> OriginsOf(int begin, int end) const;
+  bool Repeats(const std::vector<State>& before, int begin, int p,
+               absl::Span<const int> origins) const;
 
   CostedPlan Trace() const;
   void AddForms(int i, const Choice& choice, Forms* forms) const;
