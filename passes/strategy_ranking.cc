@@ -55,9 +55,8 @@ absl::Status StrategySearch::Offer(Strategy strategy, int search_steps) {
 // last, and is refused there.
 absl::Status StrategySearch::Look(Strategy strategy) {
   bool is_new = false;
-  std::optional<RecomputeSearch> recompute;
   for (double share : kSharesOfCapacity) {
-    ASYRA_ASSIGN_OR_RETURN(Scheduled fused, Fuse(strategy, share, &recompute));
+    ASYRA_ASSIGN_OR_RETURN(Scheduled fused, Fuse(strategy, share));
     std::string text = ToString(fused.partitioned);
     if (absl::c_linear_search(looked_seen_, text)) continue;
     looked_seen_.push_back(std::move(text));

@@ -266,11 +266,10 @@ StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
   if (result_->schedule.has_value() && result_->schedule->fits) {
     schedule.rival_us = result_->schedule->round_us;
   }
-  std::optional<RecomputeSearch> recompute;
   // The last that was scheduled, whether it fits or not.
   std::optional<Scheduled> last;
   for (double share : kSharesOfCapacity) {
-    ASYRA_ASSIGN_OR_RETURN(Scheduled result, Fuse(strategy, share, &recompute));
+    ASYRA_ASSIGN_OR_RETURN(Scheduled result, Fuse(strategy, share));
     std::string text = ToString(result.partitioned);
     if (absl::c_linear_search(seen_, text)) continue;
     seen_.push_back(std::move(text));
@@ -285,21 +284,17 @@ StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
 }
 
 // Its program, recomputed as far as such a share of the memory asks for it, and
-// fused. `recompute` is kept from one share to the next.
+// fused.
 absl::StatusOr<StrategySearch::Scheduled> StrategySearch::Fuse(
-    const Strategy& strategy, double share,
-    std::optional<RecomputeSearch>* recompute) const {
-  if (Recompute() != "none" && !recompute->has_value()) {
-    recompute->emplace(strategy.program, fuse_, strategy.context);
-  }
+    const Strategy& strategy, double share) {
   std::optional<RecomputeChoice> choice;
   if (Recompute() == "auto") {
     double bytes = share * strategy.memory_share;
     bytes *= static_cast<double>(Capacity());
-    ASYRA_ASSIGN_OR_RETURN(choice,
-                           (*recompute)->Fit(static_cast<int64_t>(bytes)));
-  } else if (recompute->has_value()) {
-    ASYRA_ASSIGN_OR_RETURN(choice, (*recompute)->Without(Recompute()));
+    ASYRA_ASSIGN_OR_RETURN(
+        choice, RecomputeOf(strategy).Fit(static_cast<int64_t>(bytes)));
+  } else if (Recompute() != "none") {
+    ASYRA_ASSIGN_OR_RETURN(choice, RecomputeOf(strategy).Without(Recompute()));
   }
   Scheduled result;
   result.context = strategy.context;
@@ -310,6 +305,16 @@ absl::StatusOr<StrategySearch::Scheduled> StrategySearch::Fuse(
   }
   ASYRA_RETURN_IF_ERROR(Run(result.partitioned, fuse_, result.context));
   return result;
+}
+
+RecomputeSearch& StrategySearch::RecomputeOf(const Strategy& strategy) {
+  std::unique_ptr<RecomputeSearch>& search =
+      recompute_[ToString(strategy.program)];
+  if (search == nullptr) {
+    search = std::make_unique<RecomputeSearch>(strategy.program, fuse_,
+                                               strategy.context);
+  }
+  return *search;
 }
 
 std::string StrategySearch::Recompute() const {

@@ -23,6 +23,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -120,9 +121,8 @@ class StrategySearch {
   // Looks at it, if strategies are ranked, or else tries it.
   absl::Status Offer(Strategy strategy, int search_steps);
   absl::Status Try(Strategy strategy, int search_steps);
-  absl::StatusOr<Scheduled> Fuse(
-      const Strategy& strategy, double share,
-      std::optional<RecomputeSearch>* recompute) const;
+  absl::StatusOr<Scheduled> Fuse(const Strategy& strategy, double share);
+  RecomputeSearch& RecomputeOf(const Strategy& strategy);
   absl::StatusOr<std::optional<Scheduled>> ScheduleIfNew(
       const Strategy& strategy, int search_steps);
   absl::Status TakeMesh();
@@ -138,6 +138,9 @@ class StrategySearch {
   CompileResult* result_;
   const Pipeline fuse_;
   std::vector<std::string> seen_;  // texts of programs
+  // By the text of the local program: several strategies may come to one, and
+  // it is looked at before it is tried.
+  std::map<std::string, std::unique_ptr<RecomputeSearch>> recompute_;
   std::vector<Strategy> tried_;
   std::vector<Strategy> looked_;          // if they are ranked
   std::vector<std::string> looked_seen_;  // texts of programs

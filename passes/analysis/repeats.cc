@@ -46,30 +46,46 @@ class RepeatFinder {
     Repeat best{begin, end - begin, 1};
     int covered = 0;
     for (int period = 1; period <= (end - begin) / 2; ++period) {
-      // [i - run, i) equals the ops one period later.
-      int run = 0;
-      for (int i = begin; i + period <= end; ++i) {
-        bool equal = i + period < end && codes_[i] == codes_[i + period];
-        if (equal) {
-          ++run;
-          continue;
+      int from = begin;
+      for (;;) {
+        // Less than that makes no repeat, or none that covers more.
+        int least = std::max(period, covered + 1 - period);
+        auto [first, last] = RunFrom(from, end, period, least);
+        if (first == last) break;
+        from = last + 1;
+        int run = last - first, count = (run + period) / period;
+        if (count * period <= covered) continue;
+        Repeat candidate =
+            BestCut({first, period, count}, (run + period) % period);
+        if (!Corresponds(candidate)) {
+          candidate = LongestMirror({first, period, count}, last);
         }
-        int count = (run + period) / period;
-        if (count >= 2 && count * period > covered) {
-          Repeat candidate =
-              BestCut({i - run, period, count}, (run + period) % period);
-          if (!Corresponds(candidate)) {
-            candidate = LongestMirror({i - run, period, count}, i);
-          }
-          if (candidate.count * period > covered) {
-            best = candidate;
-            covered = candidate.count * period;
-          }
+        if (candidate.count * period > covered) {
+          best = candidate;
+          covered = candidate.count * period;
         }
-        run = 0;
       }
     }
     return best;
+  }
+
+  // The first ops [first, last) from `from` on, at least so many, that equal
+  // those one period later, before `end`; empty if there are none. Few ops are
+  // looked at where `least` is large.
+  std::pair<int, int> RunFrom(int from, int end, int period, int least) const {
+    auto equal = [&](int i) { return codes_[i] == codes_[i + period]; };
+    int limit = end - period;
+    while (from + least <= limit) {
+      int i = from + least;
+      while (i > from && equal(i - 1)) --i;
+      if (i == from) {
+        int last = from + least;
+        while (last < limit && equal(last)) ++last;
+        return {from, last};
+      }
+      from = i;  // behind one that differs
+    }
+    return {from, from};
   }
 
   // The best begin, up to `slack` ops later: with the fewest values alive at

@@ -49,14 +49,14 @@ double RecomputeReport::Hidden() const {
   return std::clamp(1 - lost_us / again_us, 0.0, 1.0);
 }
 
-RecomputeSearch::RecomputeSearch(const Program& program, const Pipeline& fuse,
-                                 const PassContext& context)
-    : program_(program),
+RecomputeSearch::RecomputeSearch(Program program, const Pipeline& fuse,
+                                 PassContext context)
+    : program_(std::move(program)),
       fuse_(fuse),
-      context_(context),
-      stash_(program),
+      context_(std::move(context)),
+      stash_(program_),
       count_(CountTried(stash_)),
-      resident_bytes_(ResidentBytes(program)) {}
+      resident_bytes_(ResidentBytes(program_)) {}
 
 absl::StatusOr<RecomputeChoice> RecomputeSearch::Without(
     const std::string& names) {
@@ -150,12 +150,19 @@ absl::StatusOr<RecomputeChoice> RecomputeSearch::ChoiceOf(
   for (int c : dropped) report.values.push_back(stash_.classes()[c].name);
   report.count = static_cast<int>(OpsOf(dropped).size());
   ASYRA_ASSIGN_OR_RETURN(choice.program, Drop(dropped));
-  if (!kept_.has_value()) {
-    ASYRA_ASSIGN_OR_RETURN(kept_, EstimateOf(program_, 0));
-  }
-  report.kept = *kept_;
-  ASYRA_ASSIGN_OR_RETURN(report.dropped, EstimateOf(choice.program, 0));
+  ASYRA_ASSIGN_OR_RETURN(report.kept, WholeEstimate({}, program_));
+  ASYRA_ASSIGN_OR_RETURN(report.dropped,
+                         WholeEstimate(dropped, choice.program));
   return choice;
+}
+
+absl::StatusOr<StepEstimate> RecomputeSearch::WholeEstimate(
+    const ClassSet& dropped, const Program& program) {
+  auto known = whole_.find(dropped);
+  if (known != whole_.end()) return known->second;
+  ASYRA_ASSIGN_OR_RETURN(StepEstimate estimate, EstimateOf(program, 0));
+  whole_[dropped] = estimate;
+  return estimate;
 }
 
 // What each class alone loses and saves.

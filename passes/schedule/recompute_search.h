@@ -48,10 +48,10 @@ struct RecomputeChoice {
 
 class RecomputeSearch {
  public:
-  // Of a local program, before it is `fuse`d. All outlive this. Needs
-  // context.costs.
-  RecomputeSearch(const Program& program, const Pipeline& fuse,
-                  const PassContext& context);
+  // Of a local program, before it is `fuse`d, which outlives this. Needs
+  // context.costs. What was estimated once is known to all calls.
+  RecomputeSearch(Program program, const Pipeline& fuse, PassContext context);
+  RecomputeSearch(const RecomputeSearch&) = delete;  // it refers to its program
 
   // Without the classes of these names (ReadStashNames), or "all".
   absl::StatusOr<RecomputeChoice> Without(const std::string& names);
@@ -70,6 +70,8 @@ class RecomputeSearch {
   absl::StatusOr<StepEstimate> Estimate(const ClassSet& dropped);
   absl::StatusOr<StepEstimate> EstimateOf(Program program,
                                           int64_t cut_bytes) const;
+  absl::StatusOr<StepEstimate> WholeEstimate(const ClassSet& dropped,
+                                             const Program& program);
   absl::StatusOr<RecomputeChoice> ChoiceOf(const ClassSet& dropped);
   absl::Status ValueEach();
   std::vector<int> ByLoss() const;
@@ -77,15 +79,15 @@ class RecomputeSearch {
   absl::Status DropUntilItFits(ClassSet* dropped);
   absl::Status KeepWhatCan(ClassSet* dropped);
 
-  const Program& program_;
+  const Program program_;
   const Pipeline& fuse_;
-  const PassContext& context_;
+  const PassContext context_;
   const Stash stash_;
   const int count_;  // of the classes, the first, that are tried
   const int64_t resident_bytes_;
   int64_t values_bytes_ = 0;  // what may be live beside these; 0: any number
-  std::map<ClassSet, StepEstimate> estimates_;
-  std::optional<StepEstimate> kept_;  // of the whole program
+  // Of few layers, and of the whole program.
+  std::map<ClassSet, StepEstimate> estimates_, whole_;
   std::vector<double> lost_us_;       // by class
   std::vector<int64_t> saved_bytes_;  // by class
 };
