@@ -1,10 +1,12 @@
 #include "passes/fuse/fusion_clusters.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "ir/body.h"
+#include "passes/analysis/op_classes.h"
 
 namespace asyra {
 namespace {
@@ -31,6 +33,7 @@ class Finder {
         costs_(costs),
         options_(options),
         def_use_(program),
+        classes_(OpClasses(program)),
         cluster_of_(program.ops.size()),
         behind_(CollectivesBefore(program, def_use_)) {}
 
@@ -65,7 +68,7 @@ class Finder {
     double cost = 0;
   };
 
-  Cluster Single(int index) const {
+  Cluster Single(int index) {
     const Op& op = program_.ops[index];
     Cluster cluster{.ops = {index}};
     if (!IsOfRows(*op.def) || op.stream != kNoStream || !op.after.empty() ||
@@ -86,8 +89,38 @@ class Finder {
   }
 
   // The cost of ops as one kernel, in microseconds, or bytes without a machine.
-  // False if they are not one kernel.
-  bool CostOf(const FusionCluster& ops, double* cost) const {
+  // False if they are not one kernel. Layers repeat: each kernel is priced
+  // once.
+  bool CostOf(const FusionCluster& ops, double* cost) {
+    auto [known, is_new] = costs_of_.try_emplace(KeyOf(ops));
+    double found = 0;
+    if (is_new && Price(ops, &found)) known->second = found;
+    if (known->second.has_value()) *cost = *known->second;
+    return known->second.has_value();
+  }
+
+  // What tells the kernel of these ops from others: their classes, which of
+  // them read one value, and whose results others read.
+  std::vector<int> KeyOf(const FusionCluster& ops) const {
+    std::vector<int> key;
+    absl::flat_hash_map<ValueId, int> number;
+    for (int index : ops) {
+      const Op& op = program_.ops[index];
+      key.push_back(classes_[index]);
+      for (ValueId value : op.operands) {
+        key.push_back(number.emplace(value, number.size()).first->second);
+      }
+      for (ValueId value : op.results) {
+        bool is_read = def_use_.output_uses[value] > 0;
+        for (int user : def_use_.uses[value]) is_read |= !Has(ops, user);
+        key.push_back(number.emplace(value, number.size()).first->second);
+        key.push_back(is_read ? 1 : 0);
+      }
+    }
+    return key;
+  }
+
+  bool Price(const FusionCluster& ops, double* cost) const {
     Op op = FusionOf(program_, def_use_, ops);
     std::vector<Type> operands = program_.OperandTypes(op);
     std::vector<Type> results = program_.ResultTypes(op);
@@ -183,7 +216,7 @@ class Finder {
   // Whether the ops that need not wait for the collective that others of the
   // cluster wait for may wait for it: their results are not needed before it,
   // and the ops behind it are late by next to nothing of what is saved.
-  bool WaitsForNothing(const Cluster& cluster, double saved) const {
+  bool WaitsForNothing(const Cluster& cluster, double saved) {
     int last = -1;
     for (int op : cluster.ops) last = std::max(last, behind_[op]);
     FusionCluster late;
@@ -220,6 +253,9 @@ class Finder {
   const CostModel* costs_;
   ClusterOptions options_;
   DefUse def_use_;
+  const std::vector<int> classes_;  // by op
+  // By KeyOf; none where they are not one kernel.
+  absl::flat_hash_map<std::vector<int>, std::optional<double>> costs_of_;
   std::vector<Cluster> clusters_;
   std::vector<int> cluster_of_;  // by op
   std::vector<int> behind_;      // by op: a collective, or -1
