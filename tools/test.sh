@@ -74,6 +74,11 @@ asan() {
   large+=:PlanSharding.ExpertsExchangeTokensOnceForEachWay
   large+=:PlanStep.ExchangesOverTheAxisOfExpertsLeaveModelAxes
   large+=:StepMemory.PartsAddUpToThePeakAndToTheDevice
+  large+=:RankWeights.OneRankOf16ReadsAndHoldsASixteenth
+  large+=:ScheduledJoins.AreNeverWorse:PlanStep.LogitsAreNotGathered
+  large+=:PlanStep.ZeroCuts*:PlanStep.EveryLayerIsPlannedAlike
+  large+=:PlanStep.TensorAndSequenceTogether:PlanSharding.EveryLayer*
+  large+=:Fuse.MatmulsDoNotSpoilRows:'BuiltinModels/SameModel.OpByOp/llama3_70b'
   build asan asyra_quick_tests && GTEST_FILTER=-$large \
     ctest --preset asan -j "$jobs" -L cpu -LE slow
 }

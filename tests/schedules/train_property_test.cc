@@ -284,7 +284,7 @@ void CheckMesh(uint64_t seed, MeshSeen* seen) {
 }
 
 TEST(TrainProperty, GradientsAreTheSameOnEveryMesh) {
-  int programs = kSanitized ? 60 : 200;
+  int programs = kSanitized ? 30 : 200;
   MeshSeen seen;
   auto check = [&](uint64_t seed) { CheckMesh(seed, &seen); };
   if (!ForSeeds(programs, check)) return;
