@@ -127,6 +127,7 @@ absl::StatusOr<bool> StrategySearch::Shard(const std::string& zero,
       return false;
     }
     ASYRA_RETURN_IF_ERROR(sharded);
+    sharded_.insert({strategy->tp_strategy, strategy->context.zero});
   }
   if (options_.reduce_scatter == "decomposed") {
     ASYRA_RETURN_IF_ERROR(Run(strategy->program,
@@ -152,9 +153,9 @@ bool StrategySearch::ZeroIsOpen() const {
   });
 }
 
-// With the collectives around norms that are best so far. The level that the
-// plan has chosen gives a program that is known. Level 1 has no advantage over
-// 2. The fastest of the others is also tried with reduce_scatters decomposed.
+// With the collectives around norms that are best so far. Level 1 has no
+// advantage over 2. The fastest of the others is also tried with
+// reduce_scatters decomposed.
 absl::Status StrategySearch::TryZeroLevels(
     const std::string& first_tp_strategy) {
   size_t before = tried_.size();
@@ -175,6 +176,8 @@ absl::Status StrategySearch::OfferZeroLevels(
                          ? ""
                          : "tp-strategy " + tp_strategy + ", ";
   for (const std::string& level : levels) {
+    // As the plan's estimate has chosen it.
+    if (sharded_.contains({tp_strategy, std::stoi(level)})) continue;
     Strategy strategy{.name = with + "zero " + level,
                       .tp_strategy = tp_strategy,
                       .zero = level};

@@ -26,8 +26,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -137,6 +139,8 @@ class StrategySearch {
   PassContext& context_;
   CompileResult* result_;
   const Pipeline fuse_;
+  // By tp strategy, the levels of ZeRO that were sharded.
+  std::set<std::pair<std::string, int>> sharded_;
   std::vector<std::string> seen_;  // texts of programs
   // By the text of the local program: several strategies may come to one, and
   // it is looked at before it is tried.
