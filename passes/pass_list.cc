@@ -23,6 +23,7 @@
 #include "passes/schedule/recompute.h"
 #include "passes/schedule/reorder.h"
 #include "passes/schedule/schedule.h"
+#include "passes/schedule/separate_phases.h"
 #include "passes/schedule/sm_margin.h"
 #include "passes/schedule/start_collectives.h"
 #include "passes/schedule/stream_layout.h"
@@ -354,6 +355,12 @@ const std::vector<PassRecord>& Records() {
        .options = {{"layers", AttrKind::kFloat,
                     "how long before, as a number of layers", 2.0}},
        .fn = HoldCollectivesPass},
+      {.name = "separate_phases",
+       .summary = "backward of a training step begins when forward has ended, "
+                  "in all lanes",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kScheduled,
+       .fn = SeparatePhasesPass},
       {.name = "reorder",
        .summary = "interleaves the lanes: one computes while another waits",
        .from_stage = Stage::kScheduled,

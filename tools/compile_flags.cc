@@ -181,6 +181,12 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                "pieces that hide each other; GPUs run it in sequence");
   app.add_flag("--join,!--no-join", flags->join,
                "joins small collectives, with --bucket");
+  app.add_option("--phases", flags->phases,
+                 "forward and backward of a training step: interleaved, "
+                 "backward of a tile beside forward of another; apart, "
+                 "backward begins when forward has ended, for comparison")
+      ->check(CLI::IsMember({"interleaved", kPhasesApart}))
+      ->capture_default_str();
   app.add_flag("--fuse,!--no-fuse", flags->fuse,
                "joins elementwise ops into one kernel where that pays");
   app.add_option("--epilogues", flags->epilogues,
@@ -322,6 +328,7 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   options.schedule.scheduler = flags.scheduler;
   options.schedule.bucket = flags.bucket;
   options.schedule.join = flags.join;
+  options.schedule.phases_apart = flags.phases == kPhasesApart;
   if (flags.overlap) options.schedule.opened = {"form_overlaps"};
   options.schedule.search_steps = flags.search_steps;
   options.schedule.runners_up = static_cast<size_t>(flags.runners_up);

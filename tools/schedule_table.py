@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes a table of docs/results/schedules.md: schedules, ablations or training.
+"""Writes a table of docs/results/schedules.md: schedules, training or ablations.
 
-Usage: tools/schedule_table.py [--build DIR] [--ablation | --train] [--check]
-                               [--jobs N]
+Usage: tools/schedule_table.py [--build DIR] [--check] [--jobs N]
+                               [--ablation | --train | --train-ablation]
 
 Runs asyra-opt on each setting and puts what it reports between the markers of
 that page; --check only says whether that would change anything but the time.
@@ -93,7 +93,8 @@ def ablation(*case):
 # Those of ASYRA's table 2, with few layers, which are all alike, and the bubble
 # of backward of a layer that it reports, in percent, on hosts of A800.
 PAPER_BACKWARD = [3.3, 6.4, 12.3, 2.7, 7.2, 12.3, 7.8, 4.6, 8.3]
-TRAIN_FLAGS = ["--train", "--dim", "layers=4", "--search-steps", "1000"]
+STEP_FLAGS = ["--train", "--dim", "layers=4"]
+TRAIN_FLAGS = [*STEP_FLAGS, "--search-steps", "1000"]
 
 
 def training(*case):
@@ -123,21 +124,63 @@ def training(*case):
           f"| {said['tiles']} | {seconds:.1f} |")
 
 
+# Fewer than TRAIN_FLAGS: a row takes several compilations.
+ABLATION_FLAGS = [*STEP_FLAGS, "--search-steps", "200"]
+
+
+def training_ablation(*case):
+  """A training step without parts of what hides, and computing much again."""
+  _, model, mesh, batch, seq, _ = case
+  seconds = 0
+
+  def step(*flags):
+    nonlocal seconds
+    said, more = report(*case, *ABLATION_FLAGS, *flags)
+    seconds += more
+    return said["optimized"]["makespan_us"] / 1e3, said
+
+  ms, _ = step()
+  change = lambda other: f"{other:.1f} ({100 * (other / ms - 1):+.1f})"
+  without = [change(step(*flags)[0])
+             for flags in (["--no-join"], ["--phases", "apart"],
+                           ["--tiles", "1"])]
+  more_ms, said = step("--recompute", "all")
+  again = said["recompute"]
+  cost_ms = (again["again"]["ops_us"] - again["kept"]["ops_us"]) / 1e3
+  hidden = 100 * (1 - (more_ms - ms) / cost_ms)
+  return (f"| `{model} {mesh}` | {batch} x {seq} | {ms:.1f} "
+          f"| {' | '.join(without)} | {cost_ms:.1f} | {change(more_ms)} "
+          f"| {change(ms + cost_ms)} | {hidden:.0f} | {seconds:.1f} |")
+
+
+PAPER = SETTINGS[:len(PAPER_BACKWARD)]
+ABLATED = PAPER[:2]  # those that the page has
+
+# What measures a row, the head, and of which settings and machines.
 TABLES = {
+    "training-ablation": (
+        training_ablation,
+        "| program | tokens | ms | no joins (%) | phases apart (%) "
+        "| no tiles (%) | recomputed ms | recomputing (%) | none hidden (%) "
+        "| hidden % | CPU s |",
+        ABLATED, ["a800x8"]),
     "training": (
         training,
         "| program | tokens | machine | ms before | after | bubble % before "
         "| after | exposed % forward | backward | its layers | paper, a layer "
         "| % over bound | GiB "
-        "| recomputed | tiles | CPU s |"),
+        "| recomputed | tiles | CPU s |",
+        PAPER, MACHINES),
     "schedules": (
         row,
         "| program | tokens | machine | ms before | after | bubble % before "
-        "| after | fall % | % over bound | GiB before | after | tiles | CPU s |"),
+        "| after | fall % | % over bound | GiB before | after | tiles | CPU s |",
+        SETTINGS, MACHINES),
     "ablations": (
         ablation,
         "| program | tokens | machine | ms | tiled (%) | reordered (%) "
-        "| bucketed (%) |"),
+        "| bucketed (%) |",
+        SETTINGS, MACHINES),
 }
 
 
@@ -146,19 +189,19 @@ def main():
   table = parser.add_mutually_exclusive_group()
   table.add_argument("--ablation", action="store_true")
   table.add_argument("--train", action="store_true")
+  table.add_argument("--train-ablation", action="store_true")
   parser.add_argument("--jobs", type=int, default=os.cpu_count())
   parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"))
   parser.add_argument("--check", action="store_true")
   flags = parser.parse_args()
   tool = os.path.join(flags.build, "tools", "asyra-opt")
   name = ("ablations" if flags.ablation else
-          "training" if flags.train else "schedules")
-  measure, head = TABLES[name]
+          "training" if flags.train else
+          "training-ablation" if flags.train_ablation else "schedules")
+  measure, head, settings, machines = TABLES[name]
   rows = [head, "|" + " --- |" * (head.count("|") - 1)]
   cases = [(tool, *setting, machine)
-           for setting in (SETTINGS[:len(PAPER_BACKWARD)] if flags.train
-                           else SETTINGS)
-           for machine in MACHINES]
+           for setting in settings for machine in machines]
   with concurrent.futures.ThreadPoolExecutor(flags.jobs) as pool:
     for line in pool.map(lambda case: measure(*case), cases):
       rows.append(line)

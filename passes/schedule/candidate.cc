@@ -16,7 +16,7 @@ namespace {
 
 // Passes that plans begin with (PlanOf).
 constexpr std::string_view kBegin[] = {"tile", "start_collectives",
-                                       "hold_collectives"};
+                                       "hold_collectives", "separate_phases"};
 
 // The part of it that remains for the values of the candidate.
 OrderSearchOptions OfValues(OrderSearchOptions search,
@@ -109,15 +109,17 @@ int64_t CapacityLeft(int64_t capacity_bytes, const Candidate& candidate) {
   return std::max<int64_t>(1, capacity_bytes - candidate.cut_bytes);
 }
 
-CandidatePlan PlanOf(std::string name, int tiles, const std::string& dim,
-                     bool early) {
-  CandidatePlan plan{.name = std::move(name), .tiles = tiles, .early = early};
-  if (tiles > 1) {
-    plan.structure.push_back(
-        MakePass("tile", {{"tiles", int64_t{tiles}}, {"dim", dim}}));
+CandidatePlan PlanOf(std::string name, const PlanBegin& begin) {
+  CandidatePlan plan{
+      .name = std::move(name), .tiles = begin.tiles, .early = begin.early};
+  Pipeline& passes = plan.structure;
+  if (begin.tiles > 1) {
+    passes.push_back(MakePass(
+        "tile", {{"tiles", int64_t{begin.tiles}}, {"dim", begin.dim}}));
   }
-  plan.structure.push_back(MakePass("start_collectives", {{"early", early}}));
-  if (early) plan.structure.push_back(MakePass("hold_collectives"));
+  passes.push_back(MakePass("start_collectives", {{"early", begin.early}}));
+  if (begin.early) passes.push_back(MakePass("hold_collectives"));
+  if (begin.phases_apart) passes.push_back(MakePass("separate_phases"));
   return plan;
 }
 

@@ -34,10 +34,15 @@ struct CandidatePlan {
   OrderRule rule;         // tried first by the search
 };
 
-// A plan that cuts the program into tiles along `dim`, if they are two or more,
-// and starts collectives as early as possible if `early`.
-CandidatePlan PlanOf(std::string name, int tiles = 1,
-                     const std::string& dim = "", bool early = true);
+// What a plan begins with: the program is cut into tiles along `dim`, if they
+// are two or more, and collectives start as early as possible if `early`.
+struct PlanBegin {
+  int tiles = 1;
+  std::string dim = {};
+  bool early = true;
+  bool phases_apart = false;  // ScheduleOptions::phases_apart
+};
+CandidatePlan PlanOf(std::string name, const PlanBegin& begin = {});
 
 struct Candidate {
   CandidatePlan plan;

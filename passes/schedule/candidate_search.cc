@@ -112,8 +112,9 @@ absl::StatusOr<std::vector<Candidate>> CandidateSearch::TiledCandidates(
 absl::StatusOr<Candidate> CandidateSearch::Tiled(int tiles) {
   absl::Status status;
   for (const std::string& dim : TileDimsToTry(options_)) {
-    CandidatePlan plan =
-        PlanOf(fmt::format("{} tiles along the {}", tiles, dim), tiles, dim);
+    CandidatePlan plan = PlanOf(
+        fmt::format("{} tiles along the {}", tiles, dim),
+        {.tiles = tiles, .dim = dim, .phases_apart = options_.phases_apart});
     if (!Searching()) plan.scheduler = options_.scheduler;
     absl::StatusOr<Candidate> candidate = Make(program_, plan);
     if (candidate.ok()) return candidate;
@@ -281,7 +282,9 @@ absl::Status CandidateSearch::TryJoins(std::vector<Candidate>* candidates,
 
 absl::StatusOr<Candidate> CandidateSearch::Untiled() {
   if (!untiled_.has_value()) {
-    ASYRA_ASSIGN_OR_RETURN(untiled_, Make(program_, PlanOf("1 tile")));
+    CandidatePlan plan =
+        PlanOf("1 tile", {.phases_apart = options_.phases_apart});
+    ASYRA_ASSIGN_OR_RETURN(untiled_, Make(program_, plan));
   }
   return *untiled_;
 }

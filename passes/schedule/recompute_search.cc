@@ -130,7 +130,7 @@ absl::StatusOr<StepEstimate> RecomputeSearch::EstimateOf(
   for (bool early : {false, true}) {
     ASYRA_ASSIGN_OR_RETURN(
         Candidate candidate,
-        MakeCandidate(program, PlanOf("estimate", 1, "", early),
+        MakeCandidate(program, PlanOf("estimate", {.early = early}),
                       {.steps = kStepEstimates}, own, {}, cut_bytes));
     estimate.makespan_us = candidate.found.makespan_us;
     if (early) continue;
