@@ -155,25 +155,38 @@ absl::Status MergedSum(const Program& program) {
   return TileMerger(program).Merge({{4, 5}}).status();
 }
 
+void ExpectSameWhereMerged(const Program& program, const Program& merged) {
+  std::vector<Tensor> inputs = SmallIntegerInputs(program);
+  absl::Status same =
+      SameOutputs(ASYRA_VALUE(Interpret(program, inputs)),
+                  ASYRA_VALUE(Interpret(merged, inputs)), /*tolerance=*/0);
+  EXPECT_TRUE(same.ok()) << same << ToString(merged);
+}
+
 TEST(MergeTiles, ASumIsOneProduct) {
   Program program = WeightGradient("%x1, %g1, %s0");
   Program merged = ASYRA_VALUE(TileMerger(program).Merge({{4, 5}}));
   EXPECT_EQ(merged.ops.size(), 2u) << ToString(merged);
   EXPECT_THAT(ToString(merged),
               testing::HasSubstr("%s0.whole = matmul_wgrad(%x, %g)"));
-  std::vector<Tensor> inputs = SmallIntegerInputs(program);
-  absl::Status same =
-      SameOutputs(ASYRA_VALUE(Interpret(program, inputs)),
-                  ASYRA_VALUE(Interpret(merged, inputs)), /*tolerance=*/0);
-  EXPECT_TRUE(same.ok()) << same;
+  ExpectSameWhereMerged(program, merged);
+}
+
+// Tiles of other values are joined before the product.
+TEST(MergeTiles, ASumOfTilesOfSeveralValuesIsOneProductOfThemJoined) {
+  for (const char* second : {"%g1, %x1, %s0", "%g1, %g1, %s0"}) {
+    Program program = WeightGradient(second);
+    Program merged = ASYRA_VALUE(TileMerger(program).Merge({{4, 5}}));
+    EXPECT_THAT(ToString(merged), testing::HasSubstr("untile(%x0, %g1)"));
+    ExpectSameWhereMerged(program, merged);
+  }
 }
 
 TEST(MergeTiles, WhatIsNoSumOfTilesIsRefused) {
-  // Another value is added to, a factor is not of the tile, one is not cut, or
-  // the first product is read on its own.
+  // Another value is added to, a factor is a tile of the other lane, or the
+  // first product is read on its own.
   for (const Program& program :
        {WeightGradient("%x1, %g1, %z"), WeightGradient("%x1, %g0, %s0"),
-        WeightGradient("%x1, %x1, %s0"), WeightGradient("%g1, %x1, %s0"),
         WeightGradient("%x1, %g1, %s0", "%s0")}) {
     EXPECT_FALSE(MergedSum(program).ok()) << ToString(program);
   }
