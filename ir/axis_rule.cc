@@ -367,6 +367,31 @@ absl::StatusOr<Type> ApplyFactorAxes(const Type& type,
   return result;
 }
 
+namespace {
+
+// What a product is added to is partial as the product is: over `summed`, the
+// axes of a factor of it, and those that it is summed over itself.
+absl::Status CheckAccumulated(const AxisRule& rule, const FactorAxes& axes,
+                              absl::Span<const Type> operands, AxisList summed,
+                              const Mesh& mesh) {
+  if (rule.accumulates_on < 0) return absl::OkStatus();
+  for (size_t f = 0; f < axes.size(); ++f) {
+    if (rule.factors[f].kind != FactorKind::kAccumulated) continue;
+    summed.insert(summed.end(), axes[f].begin(), axes[f].end());
+  }
+  std::sort(summed.begin(), summed.end());
+  const AxisList& partial = operands[rule.accumulates_on].partial;
+  if (partial == summed) return absl::OkStatus();
+  auto text = [&](const AxisList& list) {
+    return list.empty() ? "none" : AxesToString(list, mesh);
+  };
+  return Invalid(
+      "operand {} is partial over {}, the product that is added to it over {}",
+      rule.accumulates_on, text(partial), text(summed));
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<Type>> Distribute(const AxisRule& rule,
                                              absl::Span<const Type> operands,
                                              absl::Span<const Type> results,
@@ -376,6 +401,7 @@ absl::StatusOr<std::vector<Type>> Distribute(const AxisRule& rule,
   int partial_operands = 0;
   for (size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].partial.empty()) continue;
+    if (static_cast<int>(i) == rule.accumulates_on) continue;
     if (rule.linearity == Linearity::kNone ||
         (rule.linearity == Linearity::kJoint && partial_operands > 0 &&
          partial != operands[i].partial) ||
@@ -392,6 +418,7 @@ absl::StatusOr<std::vector<Type>> Distribute(const AxisRule& rule,
     return Invalid("some operands are partial over {} and some are not",
                    AxesToString(partial, mesh));
   }
+  ASYRA_RETURN_IF_ERROR(CheckAccumulated(rule, axes, operands, partial, mesh));
   for (size_t f = 0; f < axes.size(); ++f) {
     for (AxisId axis : axes[f]) {
       if (Contains(partial, axis)) {

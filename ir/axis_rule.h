@@ -33,7 +33,10 @@
 
 namespace asyra {
 
-enum class FactorKind : uint8_t { kParallel, kSum, kWhole };
+// kAccumulated: summed over, and the sum is added to an operand
+// (AxisRule::accumulates_on). Devices hold partial results where that operand
+// is partial alike; no plan shards it.
+enum class FactorKind : uint8_t { kParallel, kSum, kWhole, kAccumulated };
 
 struct Factor {
   std::string name;
@@ -61,6 +64,9 @@ struct AxisRule {
   std::vector<OperandFactors> operands;
   std::vector<OperandFactors> results;
   Linearity linearity = Linearity::kNone;
+  // The operand to which the op adds a sum over factors of kAccumulated, or -1:
+  // partial over the axes that the results are partial over.
+  int accumulates_on = -1;
 
   // The factor a dimension of an operand is sharded by first, or -1.
   FactorId Leading(int operand, int dim) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -147,7 +148,9 @@ absl::StatusOr<std::vector<Type>> BodyTypes(const Body& body,
   for (const Type& type : operands) is_distributed |= type.is_distributed();
   if (!is_distributed) return types;
   ASYRA_ASSIGN_OR_RETURN(AxisRule rule, BodyValuesRule(body, types));
-  return Distribute(rule, operands, types, mesh);
+  ASYRA_ASSIGN_OR_RETURN(types, Distribute(rule, operands, types, mesh));
+  absl::c_copy(operands, types.begin());
+  return types;
 }
 
 Shape LoopShape(absl::Span<const Type> types) {

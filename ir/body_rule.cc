@@ -2,6 +2,7 @@
 #include <map>
 #include <numeric>
 
+#include "ir/accumulation.h"
 #include "ir/body.h"
 #include "ir/overlap.h"
 #include "ir/support/status.h"
@@ -38,6 +39,7 @@ class Composer {
     const BodyOp& op = body_.ops[index];
     BodyCall use(body_, index, types_);
     ASYRA_ASSIGN_OR_RETURN(AxisRule rule, AxisRuleOf(use.call()));
+    if (index == 0) linearity_ = rule.linearity;
     joint_ &= rule.linearity == Linearity::kJoint;
     int first = static_cast<int>(factors_.size());
     for (const Factor& factor : rule.factors) {
@@ -136,7 +138,10 @@ class Composer {
 
   absl::StatusOr<AxisRule> Rule(absl::Span<const int> results) {
     AxisRule rule;
-    rule.linearity = joint_ ? Linearity::kJoint : Linearity::kNone;
+    rule.accumulates_on = AccumulatesOn(body_, types_);
+    rule.linearity = joint_                     ? Linearity::kJoint
+                     : rule.accumulates_on >= 0 ? linearity_
+                                                : Linearity::kNone;
     for (int v = 0; v < body_.num_operands; ++v) {
       ASYRA_ASSIGN_OR_RETURN(OperandFactors dims, DimsOf(v, &rule));
       rule.operands.push_back(std::move(dims));
@@ -151,9 +156,11 @@ class Composer {
         int root = Root(part);
         if (new_id_[root] < 0) continue;
         Factor& factor = rule.factors[new_id_[root]];
-        // A reduction that other ops read needs all summands, and a result
-        // without the factor is no sum over its parts.
-        if (factors_[f].kind != FactorKind::kParallel || !given[root]) {
+        // A reduction that other ops read needs all summands, unless they only
+        // add to it, and a result without the factor is no sum over its parts.
+        if (factors_[f].kind == FactorKind::kSum && rule.accumulates_on >= 0) {
+          factor.kind = FactorKind::kAccumulated;
+        } else if (factors_[f].kind != FactorKind::kParallel || !given[root]) {
           factor.kind = FactorKind::kWhole;
         }
         factor.positional |= factors_[f].positional;
@@ -207,6 +214,7 @@ class Composer {
   std::map<int, Dim> split_;  // by root: the factors that it is made of
   std::vector<int> new_id_;   // by root: in the rule, or -1
   bool joint_ = true;
+  Linearity linearity_ = Linearity::kNone;  // of the first op
 };
 
 }  // namespace

@@ -67,12 +67,15 @@ class Reader {
 
   bool Add(int value) {
     if (value >= body_.num_operands) return false;
-    if (epilogue_.bias < 0 && IsRowOf(types_[value], types_[at_])) {
-      epilogue_.bias = value;
+    if (epilogue_.residual < 0 && types_[value] == types_[at_]) {
+      epilogue_.residual = value;
       return true;
     }
-    if (epilogue_.residual >= 0 || types_[value] != types_[at_]) return false;
-    epilogue_.residual = value;
+    if (epilogue_.bias >= 0 || types_[at_].dtype != types_[0].dtype ||
+        !IsRowOf(types_[value], types_[at_])) {
+      return false;
+    }
+    epilogue_.bias = value;
     return true;
   }
 

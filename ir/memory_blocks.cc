@@ -58,9 +58,8 @@ bool MemoryBlocks::MayReplace(ValueId old, ValueId result) const {
   int by = def_use_.def[result];
   const Op& op = program_.ops[by];
   int wait = op.start ? def_use_.FirstWait(op) : by;
-  bool in_place = MayLieOnOperand(program_, op, result);
   for (int user : users_[old]) {
-    bool own = in_place && (user == by || user == wait);
+    bool own = user == by || user == wait;
     if (!own && !order_.Finished(user, by)) return false;
   }
   Type type = program_.type(result).Local(program_.mesh);
@@ -70,7 +69,7 @@ bool MemoryBlocks::MayReplace(ValueId old, ValueId result) const {
     ValueId value = op.operands[k];
     if (root_[value] != old) continue;
     bool same_type = program_.type(value).Local(program_.mesh) == type;
-    if (!same_type || !op.MayOverwrite(k, at)) return false;
+    if (!same_type || !MayOverwrite(program_, op, k, at)) return false;
   }
   return true;
 }

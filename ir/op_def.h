@@ -201,9 +201,10 @@ struct OpDef {
   // overwrite an operand of its own local shape and type. For collectives: each
   // result may overwrite its own operand, on all members.
   bool in_place = false;
-  // Where that depends on the use: whether it holds for a result. Null: for
-  // all.
-  bool (*result_in_place)(const OpCall& call, int result) = nullptr;
+  // Where that depends on the use: whether it holds for an operand and a
+  // result. Null: for all.
+  bool (*result_in_place)(const OpCall& call, int operand,
+                          int result) = nullptr;
   Fusable fusable = Fusable::kNo;
   // Its effect on communication is unknown: nothing is moved across it.
   bool is_barrier = false;

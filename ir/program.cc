@@ -70,13 +70,14 @@ std::vector<Type> Program::ResultTypes(const Op& op) const {
   return types;
 }
 
-bool MayLieOnOperand(const Program& program, const Op& op, ValueId result) {
-  if (!op.def->in_place || op.def->result_in_place == nullptr) {
-    return op.def->in_place;
+bool MayOverwrite(const Program& program, const Op& op, size_t operand,
+                  size_t result) {
+  if (!op.def->in_place || (operand != result && op.is_collective())) {
+    return false;
   }
-  auto at = std::find(op.results.begin(), op.results.end(), result);
-  return op.def->result_in_place(OpUse(program, op),
-                                 static_cast<int>(at - op.results.begin()));
+  if (op.def->result_in_place == nullptr) return true;
+  return op.def->result_in_place(OpUse(program, op), static_cast<int>(operand),
+                                 static_cast<int>(result));
 }
 
 DefUse::DefUse(const Program& program)

@@ -89,11 +89,6 @@ struct Op {
   bool is_collective() const {
     return def->collective != CollectiveKind::kNone;
   }
-  // Whether a result may overwrite an operand of its type that nothing else
-  // reads (OpDef::in_place); both by number.
-  bool MayOverwrite(size_t operand, size_t result) const {
-    return def->in_place && (operand == result || !is_collective());
-  }
 };
 
 struct Program {
@@ -151,9 +146,10 @@ class OpUse {
   OpCall call_;
 };
 
-// Whether a result of `op` may overwrite an operand of its own local type
-// (OpDef::in_place).
-bool MayLieOnOperand(const Program& program, const Op& op, ValueId result);
+// Whether a result of `op` may overwrite an operand of its own local type that
+// nothing else reads (OpDef::in_place); both by number.
+bool MayOverwrite(const Program& program, const Op& op, size_t operand,
+                  size_t result);
 
 // Definition and readers of each value, computed once per program.
 struct DefUse {

@@ -195,10 +195,7 @@ class Memory {
   // reads them any more.
   bool IsInPlace(const Buffer& old, const Buffer& fresh) const {
     const Op& op = program_.ops[fresh.def];
-    if (old.begin != fresh.begin || old.def == fresh.def ||
-        !MayLieOnOperand(program_, op, fresh.value)) {
-      return false;
-    }
+    if (old.begin != fresh.begin || old.def == fresh.def) return false;
     int wait = op.start ? def_use_.FirstWait(op) : fresh.def;
     for (int access : old.ops) {
       bool own = access == fresh.def || access == wait;
@@ -209,7 +206,8 @@ class Memory {
                                       op.results.begin());
     for (size_t k = 0; k < op.operands.size(); ++k) {
       if (&buffers_[buffer_of_[op.operands[k]]] != &old) continue;
-      if (!op.MayOverwrite(k, result) || LocalType(op.operands[k]) != type) {
+      if (LocalType(op.operands[k]) != type ||
+          !MayOverwrite(program_, op, k, result)) {
         return false;
       }
     }

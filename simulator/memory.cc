@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ir/accumulation.h"
 #include "ir/happens_before.h"
 #include "ir/memory_blocks.h"
 #include "ir/place_blocks.h"
@@ -31,6 +32,7 @@ class Buffers {
       : program_(program),
         buffer_of_(program.values.size(), 0),
         buffers_(program.values.size()) {
+    if (program.stage != Stage::kAllocated) sums_ = SummedInPlace(program);
     for (size_t i = 0; i < buffer_of_.size(); ++i) {
       buffer_of_[i] = static_cast<ValueId>(i);
     }
@@ -100,13 +102,15 @@ class Buffers {
     }
   }
 
-  // The operand that result `r` is planned to overwrite.
+  // The operand that result `r` is planned to overwrite, or will be.
   ValueId OperandUnder(const Op& op, size_t r) const {
+    if (!op.def->in_place) return kNoValue;
     int64_t offset = program_.values[op.results[r]].offset;
-    if (!op.def->in_place || offset < 0) return kNoValue;
+    if (offset < 0) return sums_.empty() ? kNoValue : sums_[op.results[r]];
     for (size_t k = 0; k < op.operands.size(); ++k) {
       ValueId operand = op.operands[k];
-      if (op.MayOverwrite(k, r) && program_.values[operand].offset == offset) {
+      if (program_.values[operand].offset == offset &&
+          MayOverwrite(program_, op, k, r)) {
         return operand;
       }
     }
@@ -122,6 +126,7 @@ class Buffers {
   }
 
   const Program& program_;
+  std::vector<ValueId> sums_;  // SummedInPlace, before memory is planned
   std::vector<ValueId> buffer_of_;
   std::vector<Buffer> buffers_;
   std::vector<Flight> flights_;

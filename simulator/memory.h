@@ -32,7 +32,8 @@ struct MemoryProfile {
 // it ends; the operands of a `start` are read until the first wait for it is
 // over; outputs stay to the end. Views and waits share the buffer of their
 // operand. An output that aliases a state input is written in place, and so is
-// a result that is planned to overwrite an operand. At one instant, frees come
+// a result that is planned to overwrite an operand, or is a product added to
+// what nothing else reads (ir/accumulation.h). At one instant, frees come
 // before allocations.
 MemoryProfile ReplayMemory(const Program& program,
                            absl::Span<const OpSpan> spans);

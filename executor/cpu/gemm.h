@@ -12,14 +12,15 @@
 
 namespace asyra::cpu {
 
-// c[m, n] = a[m, k] b[k, n]. Strides are in elements; one of each operand's is
-// 1, and so is that of c's columns.
+// c[m, n] = a[m, k] b[k, n], or added to c. Strides are in elements; one of
+// each operand's is 1, and so is that of c's columns.
 struct GemmShape {
   DType dtype = DType::kF32;  // or f64
   int64_t m = 0, n = 0, k = 0;
   int64_t a_row = 0, a_column = 1;
   int64_t b_row = 0, b_column = 1;
   int64_t c_row = 0;
+  bool accumulates = false;
 };
 
 // Used by one thread at a time.

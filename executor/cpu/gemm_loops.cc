@@ -28,7 +28,7 @@ class LoopGemm : public Gemm {
     const T* rhs = static_cast<const T*>(b);
     T* out = static_cast<T*>(c);
     T* packed = static_cast<T*>(workspace);
-    for (int64_t r = 0; r < s_.m; ++r) {
+    for (int64_t r = 0; r < s_.m && !s_.accumulates; ++r) {
       std::fill_n(out + r * s_.c_row, s_.n, T{0});
     }
     for (int64_t n = 0; n < s_.n; n += kColumns) {

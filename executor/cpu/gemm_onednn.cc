@@ -44,8 +44,14 @@ std::unique_ptr<OneDnnPrimitive> MakePrimitive(const GemmShape& s) {
   dnnl::memory::desc a = matrix(s.m, s.k, s.a_row, s.a_column);
   dnnl::memory::desc b = matrix(s.k, s.n, s.b_row, s.b_column);
   dnnl::memory::desc c = matrix(s.m, s.n, s.c_row, 1);
-  dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c),
-                                    OwnScratchpad(), OneDnnEngine());
+  dnnl::primitive_attr attributes = OwnScratchpad();
+  if (s.accumulates) {
+    dnnl::post_ops sum;
+    sum.append_sum(1);
+    attributes.set_post_ops(sum);
+  }
+  dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), attributes,
+                                    OneDnnEngine());
   return std::make_unique<OneDnnPrimitive>(
       dnnl::matmul(desc), desc.scratchpad_desc(),
       std::vector<std::pair<int, dnnl::memory::desc>>{

@@ -1,6 +1,7 @@
 // Several ops as one, all of whose properties follow from its body.
 #include <algorithm>
 
+#include "ir/accumulation.h"
 #include "ir/body.h"
 #include "ir/builder.h"
 #include "ir/ops/infer.h"
@@ -69,13 +70,15 @@ Work WorkOver(const OpCall& call, const Mesh& mesh) {
 
 // A kernel reads a row, or an element if there are no rows, before it writes
 // there. Operands smaller than its loop may be read again for other rows, and
-// so may those of a matmul.
-bool ResultInPlace(const OpCall& call, int result) {
-  if (BeginsWithMatmul(BodyIn(call.attrs))) return false;
+// so may those of a matmul, except what is only added to it.
+bool ResultInPlace(const OpCall& call, int operand, int result) {
+  const Body& body = BodyIn(call.attrs);
   Types operands;
   for (const Type& type : call.operands) operands.push_back(type.Global());
-  auto types = BodyTypes(BodyIn(call.attrs), operands, Mesh());
-  return types.ok() && call.results[result].shape() == LoopShape(*types);
+  auto types = BodyTypes(body, operands, Mesh());
+  if (!types.ok()) return false;
+  if (BeginsWithMatmul(body)) return operand == AccumulatesOn(body, *types);
+  return call.results[result].shape() == LoopShape(*types);
 }
 
 // The trailing dimensions of a value as far as they are known; -1: not known.
@@ -308,6 +311,14 @@ std::vector<OpDef> FusionOps() {
                    {"fusion(f16[2,4,6], f16[2,6,4], f16[2,4,4]) {"
                     "%3 = matmul(%0, %1) : f16[2,4,4] "
                     "%4 = add(%3, %2) : f16[2,4,4] "
+                    "return %4}"},
+                   {"fusion(bf16[2,4,6], bf16[2,4,8], f32[6,8]) {"
+                    "%3 = matmul_wgrad(%0, %1) : f32[6,8] "
+                    "%4 = add(%3, %2) : f32[6,8] "
+                    "return %4}"},
+                   {"fusion(f32[2,4,6], f32[6,6], f32[2,4,6]) {"
+                    "%3 = matmul(%0, %1) : f32[2,4,6] "
+                    "%4 = add(%2, %3) : f32[2,4,6] "
                     "return %4}"},
                    // ... and with others.
                    {"fusion(f32[4,6], f32[6,8], f32[2,1,8]) {"

@@ -331,7 +331,8 @@ std::vector<OpDef> MatmulOps() {
                    {"matmul_wgrad(bf16[2,4,4], bf16[2,4,6])"},
                    {"matmul_wgrad(f32[2,4,6], f32[2,4,8]) {keep=1}"},
                    {"matmul_wgrad(f32[2,4,2,4], f32[2,4,2,6]) {keep=1}"},
-                   {"matmul_wgrad(bf16[2,4,2,4], bf16[2,4,2,6]) {keep=2}"}}},
+                   {"matmul_wgrad(bf16[2,4,2,4], bf16[2,4,2,6]) {keep=2}"}},
+       .fusable = Fusable::kMatmul},
       {.name = "grouped_matmul",
        .summary = "rows[..., group, m, k] * weights[group, k, n]: each group "
                   "of rows with its own weights",

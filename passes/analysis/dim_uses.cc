@@ -39,6 +39,7 @@ uint8_t UseWithWeights(const Program& program, const Op& op,
     case FactorKind::kParallel:
       return in_weights ? 0 : kRow;
     case FactorKind::kWhole:
+    case FactorKind::kAccumulated:
       return 0;
   }
   return 0;

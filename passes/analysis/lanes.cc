@@ -2,15 +2,18 @@
 
 #include <algorithm>
 
+#include "ir/accumulation.h"
+
 namespace asyra {
 
 Lanes::Lanes(const Program& program) {
   constexpr int kSeveral = -2;
   std::vector<int> of_value(program.values.size(), kNoLane);
   for (const Op& op : program.ops) {
-    int lane = kNoLane;
-    for (ValueId value : op.operands) {
-      int other = of_value[value];
+    int lane = kNoLane, onto = AccumulatesOn(program, op);
+    for (int k = 0; k < static_cast<int>(op.operands.size()); ++k) {
+      if (k == onto) continue;
+      int other = of_value[op.operands[k]];
       if (other == kNoLane || other == lane) continue;
       lane = lane == kNoLane ? other : kSeveral;
     }
@@ -19,7 +22,10 @@ Lanes::Lanes(const Program& program) {
     }
     if (lane == kSeveral) lane = kNoLane;
     of_op.push_back(lane);
-    for (ValueId value : op.results) of_value[value] = lane;
+    // What is added to a value of another lane, or of none, is a sum over
+    // lanes.
+    bool sums = onto >= 0 && of_value[op.operands[onto]] != lane;
+    for (ValueId value : op.results) of_value[value] = sums ? kNoLane : lane;
     count = std::max(count, lane + 1);
   }
 }

@@ -39,7 +39,8 @@ Kind KindOfRule(const AxisRule& rule) {
   Kind kind = Kind::kElementwise;
   for (size_t i = 0; i < rule.factors.size(); ++i) {
     const Factor& factor = rule.factors[i];
-    if (factor.positional || factor.kind == FactorKind::kSum) {
+    if (factor.positional || factor.kind == FactorKind::kSum ||
+        factor.kind == FactorKind::kAccumulated) {
       return Kind::kOther;
     }
     if (factor.kind != FactorKind::kWhole) continue;

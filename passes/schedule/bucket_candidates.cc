@@ -12,6 +12,7 @@
 #include "ir/support/status.h"
 #include "passes/analysis/lanes.h"
 #include "passes/analysis/op_classes.h"
+#include "passes/analysis/tile_sums.h"
 #include "passes/schedule/join_candidates.h"
 
 namespace asyra {
@@ -25,7 +26,7 @@ class Finder {
   explicit Finder(const Program& program)
       : program_(program),
         lanes_(program),
-        tile_dims_(TileDims(program, lanes_)),
+        tiles_(TilesOf(program, lanes_)),
         uses_(program),
         classes_(OpClasses(program)) {}
 
@@ -104,6 +105,11 @@ class Finder {
   }
 
   bool Mergeable(const TileGroup& group) const {
+    return AreTilesOfOne(group) ||
+           IsTileSum(program_, uses_, lanes_, tiles_, group);
+  }
+
+  bool AreTilesOfOne(const TileGroup& group) const {
     const Op& first = program_.ops[group[0]];
     for (int index : group) {
       const Op& op = program_.ops[index];
@@ -114,7 +120,7 @@ class Finder {
       }
       for (size_t i = 0; i < op.results.size(); ++i) {
         if (program_.type(op.results[i]) != program_.type(first.results[i]) ||
-            tile_dims_[op.results[i]] < 0) {
+            !tiles_[op.results[i]].has_value()) {
           return false;
         }
       }
@@ -147,7 +153,7 @@ class Finder {
 
   const Program& program_;
   Lanes lanes_;
-  std::vector<int> tile_dims_;
+  std::vector<std::optional<TileOf>> tiles_;  // by value
   DefUse uses_;
   std::vector<int> classes_;
   std::map<std::pair<bool, std::vector<int>>, size_t> by_key_;

@@ -16,6 +16,8 @@ std::optional<std::vector<int>> GroupOrder(const Program& program,
     auto depend = [&](ValueId value) {
       int def = uses.def[value];
       if (def < 0) return;
+      bool own = groups.group_of[def] == static_cast<int>(g);
+      if (own && !groups.sums.empty() && groups.sums[g]) return;
       readers[groups.group_of[def]].push_back(static_cast<int>(g));
       ++waiting[g];
     };

@@ -14,6 +14,9 @@ namespace asyra {
 struct OpGroups {
   std::vector<std::vector<int>> ops;  // by group
   std::vector<int> group_of;          // by op
+  // By group: whether its ops may read each other's results, as those of a sum
+  // do. Empty: of none.
+  std::vector<bool> sums;
 };
 
 // The groups in topological order of operands and `after`: of the ready ones

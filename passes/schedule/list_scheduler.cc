@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/algorithm/container.h"
+#include "ir/accumulation.h"
 #include "ir/happens_before.h"
 #include "ir/support/check.h"
 #include "simulator/cost_model.h"
@@ -76,12 +77,14 @@ void ListScheduler::FindEdges() {
   after_ = FlatLists(after);
 }
 
-// As simulator/memory.h: views and waits have their operand's buffer, and the
-// operands of a start are read until its wait.
+// As simulator/memory.h: views and waits have their operand's buffer, sums in
+// place that of what they are added to, and the operands of a start are read
+// until its wait.
 void ListScheduler::FindBuffers() {
   const Program& program = costed_.program();
   constexpr int kResident = -1;
   std::vector<int> buffer(program.values.size(), kResident);
+  std::vector<ValueId> sums = SummedInPlace(program);
   std::vector<const Op*> start_of(program.values.size(), nullptr);
   Lists makes(program.ops.size()), reads(program.ops.size());
   for (size_t i = 0; i < program.ops.size(); ++i) {
@@ -98,6 +101,10 @@ void ListScheduler::FindBuffers() {
       buffer[op.results[0]] = buffer[op.operands[0]];
     } else if (!IsConstant(op)) {
       for (ValueId value : op.results) {
+        if (!sums.empty() && sums[value] != kNoValue) {
+          buffer[value] = buffer[sums[value]];
+          continue;
+        }
         buffer[value] = static_cast<int>(buffer_bytes_.size());
         makes[i].push_back(buffer[value]);
         buffer_bytes_.push_back(LocalBytes(program.type(value), program.mesh));

@@ -1,9 +1,11 @@
 #include "passes/schedule/merge_tiles.h"
 
 #include "absl/algorithm/container.h"
+#include "ir/accumulation.h"
 #include "ir/builder.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
+#include "passes/analysis/tile_sums.h"
 #include "passes/schedule/group_order.h"
 
 namespace asyra {
@@ -21,9 +23,11 @@ std::string WholeName(const std::string& tile) {
 
 class Merger {
  public:
-  Merger(const Program& from, const std::vector<std::optional<TileOf>>& tiles,
-         const DefUse& uses, const std::vector<TileGroup>& groups)
+  Merger(const Program& from, const Lanes& lanes,
+         const std::vector<std::optional<TileOf>>& tiles, const DefUse& uses,
+         const std::vector<TileGroup>& groups)
       : from_(from),
+        lanes_(lanes),
         tiles_(tiles),
         uses_(uses),
         new_op_(from.ops.size(), -1),
@@ -42,7 +46,9 @@ class Merger {
     ASYRA_ASSIGN_OR_RETURN(std::vector<int> order, Sort());
     for (int node : order) {
       const TileGroup& ops = nodes_.ops[node];
-      ASYRA_RETURN_IF_ERROR(ops.size() > 1 ? EmitMerged(ops) : EmitOne(ops[0]));
+      ASYRA_RETURN_IF_ERROR(nodes_.sums[node] ? EmitSum(ops)
+                            : ops.size() > 1  ? EmitMerged(ops)
+                                              : EmitOne(ops[0]));
     }
     for (const Output& output : from_.outputs) {
       ASYRA_ASSIGN_OR_RETURN(ValueId value, Get(output.value, compute_));
@@ -67,6 +73,7 @@ class Merger {
   void AddNode(TileGroup ops) {
     for (int op : ops)
       nodes_.group_of[op] = static_cast<int>(nodes_.ops.size());
+    nodes_.sums.push_back(IsTileSum(from_, uses_, lanes_, tiles_, ops));
     nodes_.ops.push_back(std::move(ops));
   }
 
@@ -160,13 +167,8 @@ class Merger {
     StreamId stream = first.start ? compute_ : first.stream;
     for (size_t i = 0; i < first.operands.size(); ++i) {
       std::vector<ValueId> tiles;
-      bool shared = true;
-      for (int op : ops) {
-        tiles.push_back(from_.ops[op].operands[i]);
-        shared &= tiles.back() == tiles.front();
-      }
-      ASYRA_ASSIGN_OR_RETURN(merged.operands[i], shared ? Get(tiles[0], stream)
-                                                        : Join(tiles, stream));
+      for (int op : ops) tiles.push_back(from_.ops[op].operands[i]);
+      ASYRA_ASSIGN_OR_RETURN(merged.operands[i], JoinOrGet(tiles, stream));
     }
     merged.after = AfterAll(ops);
     std::vector<Type> types;
@@ -188,6 +190,40 @@ class Merger {
       for (size_t i = 0; i < results.size(); ++i) {
         part_of_[op.results[i]] = {results[i], static_cast<int>(k)};
       }
+    }
+    return absl::OkStatus();
+  }
+
+  // The products of a sum over tiles as one, which is its last value.
+  absl::Status EmitSum(const TileGroup& ops) {
+    std::vector<Product> products;
+    for (int op : ops) {
+      products.push_back(*ProductOf(from_, from_.ops[op]));
+    }
+    Op merged = products[0].op;
+    for (size_t i = 0; i < merged.operands.size(); ++i) {
+      std::vector<ValueId> tiles;
+      for (const Product& product : products) {
+        tiles.push_back(product.op.operands[i]);
+      }
+      ASYRA_ASSIGN_OR_RETURN(merged.operands[i],
+                             JoinOrGet(tiles, merged.stream));
+    }
+    if (products[0].onto != kNoValue) {
+      ASYRA_ASSIGN_OR_RETURN(ValueId onto,
+                             Get(products[0].onto, merged.stream));
+      merged = AddedTo(merged, onto);
+    }
+    merged.after = AfterAll(ops);
+    ValueId first = from_.ops[ops[0]].results[0];
+    int index = NextOp();
+    ASYRA_ASSIGN_OR_RETURN(
+        std::vector<ValueId> results,
+        builder_.Insert(std::move(merged),
+                        {WholeName(from_.value_name(first))}));
+    for (int op : ops) {
+      new_op_[op] = index;
+      new_value_[from_.ops[op].results[0]] = results[0];
     }
     return absl::OkStatus();
   }
@@ -216,6 +252,14 @@ class Merger {
     return Invalid("%{} and %{} are not tiles of one value",
                    from_.value_name(first.results[i]),
                    from_.value_name(from_.ops[op].results[i]));
+  }
+
+  // The whole of which these are tiles, or the one value that they all are.
+  absl::StatusOr<ValueId> JoinOrGet(const std::vector<ValueId>& tiles,
+                                    StreamId stream) {
+    bool shared =
+        absl::c_all_of(tiles, [&](ValueId tile) { return tile == tiles[0]; });
+    return shared ? Get(tiles[0], stream) : Join(tiles, stream);
   }
 
   absl::StatusOr<ValueId> Join(const std::vector<ValueId>& tiles,
@@ -288,6 +332,7 @@ class Merger {
   int NextOp() const { return static_cast<int>(builder_.program().ops.size()); }
 
   const Program& from_;
+  const Lanes& lanes_;
   const std::vector<std::optional<TileOf>>& tiles_;  // by value
   const DefUse& uses_;
   OpGroups nodes_;  // ops of the new program: an old one, or a merged group
@@ -303,9 +348,11 @@ class Merger {
 absl::StatusOr<Program> TileMerger::Merge(const std::vector<TileGroup>& groups,
                                           std::vector<int>* new_ops) {
   if (!facts_.has_value()) {
-    facts_ = Facts{TilesOf(program_, Lanes(program_)), DefUse(program_)};
+    Lanes lanes(program_);
+    std::vector<std::optional<TileOf>> tiles = TilesOf(program_, lanes);
+    facts_ = Facts{std::move(lanes), std::move(tiles), DefUse(program_)};
   }
-  Merger merger(program_, facts_->tiles, facts_->uses, groups);
+  Merger merger(program_, facts_->lanes, facts_->tiles, facts_->uses, groups);
   ASYRA_ASSIGN_OR_RETURN(Program merged, merger.Run());
   if (new_ops != nullptr) *new_ops = merger.new_ops();
   return merged;

@@ -1,6 +1,7 @@
 // Undoes tiling for chosen ops: K ops that do the same on K tiles become one op
 // on the whole. Tiles are joined before it and cut after it, except where both
-// cancel.
+// cancel. K products that are added one to the other (passes/analysis/
+// tile_sums.h) become one product, the sum.
 #pragma once
 
 #include <optional>
@@ -26,7 +27,7 @@ class TileMerger {
   // ops' dependences allow. Collectives and waits are not merged here.
   // `new_ops`, unless null, gets for each old op the op of the new program that
   // replaces it; -1: none. Errors: merged ops that would wait for each other, a
-  // group whose results are not tiles of one value.
+  // group whose results are neither tiles of one value nor their sum.
   absl::StatusOr<Program> Merge(const std::vector<TileGroup>& groups,
                                 std::vector<int>* new_ops = nullptr);
 
@@ -34,6 +35,7 @@ class TileMerger {
 
  private:
   struct Facts {
+    Lanes lanes;
     std::vector<std::optional<TileOf>> tiles;  // by value
     DefUse uses;
   };

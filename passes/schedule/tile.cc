@@ -1,6 +1,7 @@
 #include "passes/schedule/tile.h"
 
 #include "absl/strings/numbers.h"
+#include "ir/accumulation.h"
 #include "ir/builder.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
@@ -133,9 +134,13 @@ class Tiler {
       }
     }
     std::vector<Tiles> results(types.size());
+    bool accumulates = !places[0].has_value() && Accumulates(op, rule);
     for (int64_t part = 0; part < tiles_; ++part) {
-      ASYRA_RETURN_IF_ERROR(AddTile(op, operands, types, part, &results));
+      ValueId sum = accumulates && part > 0 ? results[0].back() : kNoValue;
+      ASYRA_RETURN_IF_ERROR(
+          AddTile(op, operands, types, part, sum, rule, &results));
     }
+    if (accumulates) results[0] = {results[0].back()};
     for (size_t r = 0; r < results.size(); ++r) {
       Forms& forms = forms_[op.results[r]];
       if (places[r].has_value()) {
@@ -147,14 +152,26 @@ class Tiler {
     return absl::OkStatus();
   }
 
+  // Whether a tile's result can be added to that of the tile before in the op
+  // itself.
+  static bool Accumulates(const Op& op, const AxisRule& rule) {
+    return IsProduct(op) || rule.accumulates_on >= 0;
+  }
+
+  // `sum`, unless it is kNoValue, is what the tile is added to.
   absl::Status AddTile(const Op& op, const std::vector<Tiles>& operands,
-                       absl::Span<const Type> types, int64_t part,
-                       std::vector<Tiles>* results) {
+                       absl::Span<const Type> types, int64_t part, ValueId sum,
+                       const AxisRule& rule, std::vector<Tiles>* results) {
     Op copy = op;
     for (size_t k = 0; k < operands.size(); ++k) {
       copy.operands[k] = operands[k][part];
     }
     if (op.def->resize != nullptr) op.def->resize(&copy.attrs, types);
+    if (sum != kNoValue && rule.accumulates_on >= 0) {
+      copy.operands[rule.accumulates_on] = sum;
+    } else if (sum != kNoValue) {
+      copy = AddedTo(copy, sum);
+    }
     std::vector<std::string> names;
     for (ValueId value : op.results) names.push_back(TileName(value, part));
     ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> tiles,

@@ -287,7 +287,8 @@ bool TilePlanner::FollowsCollective(const TilePlan& plan, const DefUse& uses,
 std::optional<FactorPlace> TilePlanner::Choose(
     size_t op, absl::Span<const FactorPlace> found,
     std::set<int64_t>* wanted) const {
-  for (FactorKind kind : {FactorKind::kParallel, FactorKind::kSum}) {
+  for (FactorKind kind :
+       {FactorKind::kParallel, FactorKind::kSum, FactorKind::kAccumulated}) {
     for (const FactorPlace& at : found) {
       if (labels_.rules[op].factors[at.factor].kind == kind &&
           CanTile(op, at, wanted)) {

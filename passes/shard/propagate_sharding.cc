@@ -170,7 +170,8 @@ class Propagator {
     FactorAxes taken(rule.factors.size());
     for (const Claim& claim : claims) {
       AxisList& axes = taken[claim.factor];
-      if (rule.factors[claim.factor].kind == FactorKind::kWhole) {
+      FactorKind kind = rule.factors[claim.factor].kind;
+      if (kind == FactorKind::kWhole || kind == FactorKind::kAccumulated) {
         Record(i, ToText(rule, claim) + " must be whole", conflicts);
       } else if (!IsPrefix(axes, claim.axes)) {
         if (IsPrefix(claim.axes, axes)) continue;

@@ -74,6 +74,7 @@ std::vector<ShardingChoices::Use> ShardingChoices::UsesOf(int i,
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     const Factor& factor = rule.factors[f];
     if (factor.kind != FactorKind::kWhole &&
+        factor.kind != FactorKind::kAccumulated &&
         factor.size % program_.mesh.size(axis) == 0 &&
         roles_.Allows(i, static_cast<FactorId>(f), axis)) {
       uses.push_back({Use::kShards, static_cast<int>(f)});

@@ -4,6 +4,7 @@
 #include "executor/cuda/device/cuda_platform.h"
 #include "fmt/format.h"
 #include "gmock/gmock.h"
+#include "ir/builder.h"
 #include "ir/interpreter.h"
 #include "ir/support/check.h"
 #include "tests/support/kernel_case.h"
@@ -28,6 +29,41 @@ void ExpectAsReference(std::string_view text, bool whole) {
   ASSERT_TRUE(got.ok()) << got.status() << "\nseed " << Seed();
   EXPECT_THAT(got->fallback_ops, testing::IsEmpty());
   EXPECT_EQ(got->split_fusions.empty(), whole);
+  EXPECT_TRUE(Near(got->outputs[0], want[0], kKernelTolerance))
+      << "seed " << Seed();
+}
+
+// The result on the last operand, which is made in the program, so that it may
+// be written over.
+void ExpectInPlace(std::string_view text) {
+  SCOPED_TRACE(text);
+  ParsedCall call = ASYRA_VALUE(ParseCall(text, Mesh()));
+  Builder builder({}, Stage::kLocal);
+  std::vector<ValueId> operands;
+  for (const Type& type : call.operands) {
+    operands.push_back(builder.Input("x", type));
+  }
+  operands.back() = ASYRA_VALUE(builder.AddOne("neg", {operands.back()}));
+  ValueId sum =
+      ASYRA_VALUE(builder.AddOne(call.def->name, operands, call.attrs));
+  builder.Output(sum);
+  Program program = std::move(builder).Finish();
+  program.stage = Stage::kAllocated;
+  for (Op& op : program.ops) op.stream = program.Stream("compute");
+  for (ValueId value : {operands.back(), sum}) {
+    program.values[value].offset = 0;
+  }
+  std::mt19937_64 random(Seed());
+  std::vector<Tensor> inputs;
+  for (const Input& input : program.inputs) {
+    inputs.push_back(SmallIntegers(program.type(input.value), -1, 1, &random));
+  }
+  std::vector<Tensor> want = ASYRA_VALUE(Interpret(program, inputs));
+  auto platform = ASYRA_VALUE(CreateCudaPlatform({}));
+  auto got = RunOnThreads(program, inputs, *platform,
+                          {.executor = {.debug_memory = true}, .repeat = 2});
+  ASSERT_TRUE(got.ok()) << got.status() << "\nseed " << Seed();
+  EXPECT_THAT(got->split_fusions, testing::IsEmpty());
   EXPECT_TRUE(Near(got->outputs[0], want[0], kKernelTolerance))
       << "seed " << Seed();
 }
@@ -86,6 +122,28 @@ TEST(Epilogue, IsSplitWhereTheLibraryHasNone) {
                                   "%5 = {}(%4) : f32[64,96] return %5}}",
                                   last),
                       false);
+  }
+}
+
+// A product added to what it is written over (ir/accumulation.h): C and D of
+// the call are one matrix.
+TEST(Epilogue, AddsToItsResult) {
+  absl::StatusOr<int> gpus = CountCudaDevices();
+  if (!gpus.ok()) GTEST_SKIP() << gpus.status().message();
+  for (const char* text : {"fusion(bf16[2,32,64], bf16[2,32,96], f32[64,96]) {"
+                           "%3 = matmul_wgrad(%0, %1) : f32[64,96] "
+                           "%4 = add(%3, %2) : f32[64,96] return %4}",
+                           "fusion(f16[4,32,64], f16[4,32,96], f32[4,64,96]) {"
+                           "%3 = matmul_wgrad(%0, %1) {keep=1} : f32[4,64,96] "
+                           "%4 = add(%2, %3) : f32[4,64,96] return %4}",
+                           "fusion(f32[48,64], f32[48,96], f32[64,96]) {"
+                           "%3 = matmul_wgrad(%0, %1) : f32[64,96] "
+                           "%4 = add(%3, %2) : f32[64,96] return %4}",
+                           "fusion(bf16[64,48], bf16[48,96], bf16[64,96]) {"
+                           "%3 = matmul(%0, %1) : bf16[64,96] "
+                           "%4 = add(%3, %2) : bf16[64,96] return %4}"}) {
+    ExpectAsReference(text, true);
+    ExpectInPlace(text);
   }
 }
 

@@ -59,14 +59,14 @@ TEST_P(InPlace, GivesTheSame) {
   for (ValueId value : results) builder.Output(value);
   Program apart = Allocated(std::move(builder));
   std::vector<Tensor> inputs = GetParam().Fill(call.operands);
-  for (ValueId result : results) {
-    for (ValueId operand : operands) {
-      if (apart.type(operand) != apart.type(result) ||
-          !MayLieOnOperand(apart, apart.ops[0], result)) {
+  for (size_t r = 0; r < results.size(); ++r) {
+    for (size_t k = 0; k < operands.size(); ++k) {
+      if (apart.type(operands[k]) != apart.type(results[r]) ||
+          !MayOverwrite(apart, apart.ops[0], k, r)) {
         continue;
       }
       Program program = apart;
-      Place(&program, result, apart.values[operand].offset);
+      Place(&program, results[r], apart.values[operands[k]].offset);
       ExpectSameAsInterpreted(program, inputs);
     }
   }

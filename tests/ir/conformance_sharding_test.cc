@@ -55,7 +55,9 @@ absl::StatusOr<Program> Sharded(const ParsedCall& call,
 }
 
 bool MayShard(const Factor& factor, int64_t parts) {
-  return factor.kind != FactorKind::kWhole && factor.size % parts == 0 &&
+  // What an accumulated one is added to would have to be partial.
+  return factor.kind != FactorKind::kWhole &&
+         factor.kind != FactorKind::kAccumulated && factor.size % parts == 0 &&
          factor.size >= parts;
 }
 
@@ -127,7 +129,10 @@ TEST_P(Sharding, WholeFactorsAreRefused) {
   Mesh mesh = ParseMesh("(a=2)");
   AxisRule rule = Rule();
   for (size_t f = 0; f < rule.factors.size(); ++f) {
-    if (rule.factors[f].kind != FactorKind::kWhole) continue;
+    if (rule.factors[f].kind != FactorKind::kWhole &&
+        rule.factors[f].kind != FactorKind::kAccumulated) {
+      continue;
+    }
     FactorAxes axes(rule.factors.size());
     axes[f] = {0};
     std::vector<Type> types;

@@ -59,9 +59,19 @@ TEST_P(OneDevice, IsAsLinearAsItsRuleSays) {
       on_first[k] = other[k];
       on_second[k] = rest[k];
     }
+    // What a product is added to is partial where the product is.
+    if (rule.accumulates_on >= 0 &&
+        static_cast<int>(i) != rule.accumulates_on) {
+      size_t onto = rule.accumulates_on;
+      EXPECT_FALSE(InferTypes(*call_.def, call_.attrs, types, mesh).ok());
+      types[onto].partial = {0};
+      on_first[onto] = other[onto];
+      on_second[onto] = rest[onto];
+    }
     absl::StatusOr<std::vector<Type>> inferred =
         InferTypes(*call_.def, call_.attrs, types, mesh);
     if (rule.linearity == Linearity::kNone ||
+        static_cast<int>(i) == rule.accumulates_on ||
         (rule.linearity == Linearity::kFirst && i > 0)) {
       EXPECT_FALSE(inferred.ok()) << ToString(types, mesh);
       continue;

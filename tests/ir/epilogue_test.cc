@@ -131,14 +131,47 @@ TEST(Epilogue, WorkIsThatOfAMatmul) {
   EXPECT_EQ(work.write_bytes, 4 * 4 * 8);
 }
 
-// The matmul reads a row for each column, also where others have written.
-TEST(Epilogue, ResultsDoNotLieOnOperands) {
+// The matmul reads a row for each column, also where others have written; what
+// is added to it alone is read once (accumulation_test.cc).
+TEST(Epilogue, ResultsLieOnNothingButAResidual) {
   ParsedCall call =
       Fusion(", f32[4,8]", "%s = add(%p, %2) : f32[4,8] return %s");
   auto results =
       ASYRA_VALUE(InferTypes(*call.def, call.attrs, call.operands, Mesh()));
   OpCall use = {*call.def, call.attrs, call.operands, results};
-  EXPECT_FALSE(call.def->result_in_place(use, 0));
+  for (int operand : {0, 1, 2}) {
+    EXPECT_EQ(call.def->result_in_place(use, operand, 0), operand == 2);
+  }
+}
+
+// One row of the result's type is a residual, which may be the result itself.
+TEST(Epilogue, OfTheResultsTypeIsAResidual) {
+  ParsedCall call =
+      ASYRA_VALUE(ParseCall("fusion(f32[1,6], f32[6,8], f32[1,8], f32[8]) {"
+                            "%p = matmul(%0, %1) : f32[1,8] "
+                            "%s = add(%p, %2) : f32[1,8] "
+                            "%t = add(%s, %3) : f32[1,8] return %t}",
+                            Mesh()));
+  auto epilogue = EpilogueOf(*BodyOf(call.attrs), call.operands);
+  ASSERT_TRUE(epilogue.has_value());
+  EXPECT_EQ(epilogue->residual, 2);
+  EXPECT_EQ(epilogue->bias, 3);
+}
+
+// Libraries add a bias of the operands' type, which f32 is not.
+TEST(Epilogue, OfAWiderResultIsAResidualAlone) {
+  auto text_of = [](std::string_view added) {
+    ParsedCall call = ASYRA_VALUE(
+        ParseCall(fmt::format("fusion(bf16[6,4], bf16[6,8], {}) {{"
+                              "%p = matmul_wgrad(%0, %1) : f32[4,8] "
+                              "%s = add(%p, %2) : f32[4,8] return %s}}",
+                              added),
+                  Mesh()));
+    auto epilogue = EpilogueOf(*BodyOf(call.attrs), call.operands);
+    return epilogue.has_value() ? ToString(*epilogue) : "";
+  };
+  EXPECT_EQ(text_of("f32[4,8]"), "residual");
+  EXPECT_EQ(text_of("f32[8]"), "");
 }
 
 // A sum is no sum before all summands are there: relu(a) + relu(b) is not

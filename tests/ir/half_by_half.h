@@ -7,8 +7,9 @@
 namespace asyra {
 
 // The program whose op runs on each half of each of `blocks` blocks of its
-// factor `f`, the results put together or, where it sums over f, added. An
-// error where these are no tiles of some operand.
+// factor `f`, the results put together or, where it sums over f, added, if the
+// op does not add the second to the first itself. An error where these are no
+// tiles of some operand.
 class HalfByHalf {
  public:
   HalfByHalf(const Program& whole, const AxisRule& rule, FactorId f,
@@ -36,6 +37,10 @@ class HalfByHalf {
       for (size_t i = 0; i < inputs_.size(); ++i) {
         ASYRA_RETURN_IF_ERROR(Cut(i, part, &operands[i]));
       }
+      if (part == 1 && Accumulates()) {
+        operands[rule_.accumulates_on] = parts[0][0];
+        parts[0].clear();
+      }
       AttrMap attrs = op_.attrs;
       if (op_.def->resize != nullptr) op_.def->resize(&attrs, half);
       ASYRA_ASSIGN_OR_RETURN(std::vector<ValueId> results,
@@ -51,6 +56,10 @@ class HalfByHalf {
   }
 
  private:
+  bool Accumulates() const {
+    return rule_.factors[f_].kind == FactorKind::kAccumulated;
+  }
+
   int64_t DimOf(const OperandFactors& dims) const {
     for (size_t d = 0; d < dims.size(); ++d) {
       if (std::find(dims[d].begin(), dims[d].end(), f_) != dims[d].end()) {
@@ -85,10 +94,12 @@ class HalfByHalf {
   absl::Status Join(size_t i, const std::vector<ValueId>& parts) {
     int64_t dim = DimOf(rule_.results[i]);
     auto joined =
-        dim < 0 ? builder_.AddOne("add", parts)
-                : builder_.AddOne("untile", parts,
-                                  {{"dim", dim},
-                                   {"blocks", BlocksOf(op_.results[i], dim)}});
+        parts.size() == 1 ? absl::StatusOr<ValueId>(parts[0])
+        : dim < 0
+            ? builder_.AddOne("add", parts)
+            : builder_.AddOne(
+                  "untile", parts,
+                  {{"dim", dim}, {"blocks", BlocksOf(op_.results[i], dim)}});
     if (!joined.ok()) return joined.status();
     ValueId value = *joined;
     const AxisList& partial = builder_.type(value).partial;

@@ -118,6 +118,28 @@ program @f(%x: f32[500], %m: f32[500] state) -> (f32[500]) {
   EXPECT_EQ(result.weight_bytes, 2000);
 }
 
+// A product is added to what nothing else reads in its buffer, before offsets
+// say so.
+TEST(Memory, SumsAreInPlaceWhereNothingElseReadsWhatTheyAddTo) {
+  auto peak = [](std::string_view read_later) {
+    return SimulateText(fmt::format(R"(asyra 1 local
+program @f(%x: f32[10, 50]) -> (f32[50, 50], f32[50, 50]) {{
+  %a = matmul_wgrad(%x, %x) : f32[50, 50]
+  %b = fusion(%x, %a) {{
+    %2 = matmul_wgrad(%0, %0) : f32[50, 50]
+    %3 = add(%1, %2) : f32[50, 50]
+    return %3
+  }} : f32[50, 50]
+  %c = neg({}) : f32[50, 50]
+  return %b, %c
+}})",
+                                    read_later))
+        .peak_bytes;
+  };
+  EXPECT_EQ(peak("%b"), 2000 + 2 * 10000);
+  EXPECT_EQ(peak("%a"), 2000 + 3 * 10000);
+}
+
 TEST(Memory, CopyEnginesNeedMemoryForChunksInsteadOfCommunicators) {
   Machine machine = TestMachine();
   machine.gpu.library_mib.collectives = 7;

@@ -193,10 +193,8 @@ class Executions {
       for (size_t k = 0; k < op.operands.size(); ++k) {
         const Cells& read = cells_[root_[op.operands[k]]];
         if (!Meet(written, read)) continue;
-        // A collective may write over what it reads for that result.
-        bool other = op.is_collective() && k != r;
-        if (!MayLieOnOperand(program_, op, op.results[r]) || other ||
-            written != read || Local(op.operands[k]) != Local(op.results[r])) {
+        if (!MayOverwrite(program_, op, k, r) || written != read ||
+            Local(op.operands[k]) != Local(op.results[r])) {
           return false;
         }
       }

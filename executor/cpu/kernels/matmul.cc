@@ -1,10 +1,13 @@
-// Matmuls (ir/ops/matmul.cc). Half precision is computed in single,
-// converted in the workspace.
+// Matmuls (ir/ops/matmul.cc), also added to a value. Half precision is computed
+// in single, converted in the workspace.
+#include <cstring>
+
 #include "executor/cpu/convert.h"
 #include "executor/cpu/gemm.h"
 #include "executor/cpu/kernel_list.h"
 #include "executor/cpu/workspace.h"
 #include "executor/matmul_plan.h"
+#include "ir/accumulation.h"
 #include "ir/support/status.h"
 
 namespace asyra::cpu {
@@ -24,45 +27,65 @@ GemmShape ShapeOf(const MatmulPlan& plan, DType dtype) {
   return gemm;
 }
 
+// Numbers of the kernel's operands; -1: the product is not added to anything.
+struct MatmulOperands {
+  int a = 0, b = 1, onto = -1;
+};
+
 class MatmulKernel : public CpuKernel {
  public:
-  MatmulKernel(const KernelUse& use, DType computed, MatmulPlan plan,
-               std::unique_ptr<Gemm> gemm)
-      : dtype_(use.operand(0).dtype),
-        result_(use.result(0).dtype),
+  MatmulKernel(const KernelUse& product, const MatmulOperands& operands,
+               DType computed, MatmulPlan plan, std::unique_ptr<Gemm> gemm)
+      : operands_(operands),
+        dtype_(product.operand(0).dtype),
+        result_(product.result(0).dtype),
         computed_(computed),
-        a_elements_(use.operand(0).num_elements()),
-        b_elements_(use.operand(1).num_elements()),
-        c_elements_(use.result(0).num_elements()),
+        a_elements_(product.operand(0).num_elements()),
+        b_elements_(product.operand(1).num_elements()),
+        c_elements_(product.result(0).num_elements()),
         matmuls_(std::move(plan.matmuls)),
         gemm_(std::move(gemm)) {
-    converts_ = dtype_ != computed;
-    if (converts_) {
+    if (dtype_ != computed) {
       a_at_ = layout_.Add(a_elements_ * 4);
       b_at_ = layout_.Add(b_elements_ * 4);
-      c_at_ = layout_.Add(c_elements_ * 4);
     }
+    if (result_ != computed) c_at_ = layout_.Add(c_elements_ * 4);
     gemm_at_ = layout_.Add(gemm_->workspace_bytes());
   }
 
   int64_t workspace_bytes() const override { return layout_.bytes(); }
 
   absl::Status Run(const KernelArgs& args) override {
-    if (!converts_) {
-      return Matmuls(args.operands[0], args.operands[1], args.results[0],
-                     args.workspace);
+    const void* a = args.operands[operands_.a];
+    const void* b = args.operands[operands_.b];
+    if (dtype_ != computed_) {
+      a = Loaded(dtype_, a, a_elements_, args.workspace, a_at_);
+      b = Loaded(dtype_, b, b_elements_, args.workspace, b_at_);
     }
-    auto* a = WorkspaceAt<float>(args.workspace, a_at_);
-    auto* b = WorkspaceAt<float>(args.workspace, b_at_);
+    const void* onto =
+        operands_.onto < 0 ? nullptr : args.operands[operands_.onto];
+    if (result_ == computed_) {
+      void* c = args.results[0];
+      if (onto != nullptr && onto != c) {
+        std::memcpy(c, onto, c_elements_ * SizeOf(computed_));
+      }
+      return Matmuls(a, b, c, args.workspace);
+    }
     auto* c = WorkspaceAt<float>(args.workspace, c_at_);
-    Load(dtype_, args.operands[0], a_elements_, a);
-    Load(dtype_, args.operands[1], b_elements_, b);
+    if (onto != nullptr) Load(result_, onto, c_elements_, c);
     ASYRA_RETURN_IF_ERROR(Matmuls(a, b, c, args.workspace));
     Store(result_, c, c_elements_, args.results[0]);
     return absl::OkStatus();
   }
 
  private:
+  static const void* Loaded(DType dtype, const void* from, int64_t elements,
+                            void* workspace, int64_t at) {
+    auto* to = WorkspaceAt<float>(workspace, at);
+    Load(dtype, from, elements, to);
+    return to;
+  }
+
   absl::Status Matmuls(const void* a, const void* b, void* c, void* workspace) {
     int64_t size = SizeOf(computed_);
     for (const auto& [a_first, b_first, c_first] : matmuls_) {
@@ -75,31 +98,57 @@ class MatmulKernel : public CpuKernel {
     return absl::OkStatus();
   }
 
+  MatmulOperands operands_;
   DType dtype_, result_, computed_;
   int64_t a_elements_, b_elements_, c_elements_;
   std::vector<std::array<int64_t, 3>> matmuls_;
   std::unique_ptr<Gemm> gemm_;
-  bool converts_;
   WorkspaceLayout layout_;
   int64_t a_at_ = 0, b_at_ = 0, c_at_ = 0, gemm_at_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
-  MatmulPlan plan = PlanMatmul(use);
-  GemmShape shape = ShapeOf(plan, use.operand(0).dtype);
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareProduct(
+    const KernelUse& product, const MatmulOperands& operands) {
+  MatmulPlan plan = PlanMatmul(product);
+  GemmShape shape = ShapeOf(plan, product.operand(0).dtype);
+  shape.accumulates = operands.onto >= 0;
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, Gemm::Create(shape));
-  return std::make_unique<MatmulKernel>(use, shape.dtype, std::move(plan),
-                                        std::move(gemm));
+  return std::make_unique<MatmulKernel>(product, operands, shape.dtype,
+                                        std::move(plan), std::move(gemm));
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
+  return PrepareProduct(use, {});
 }
 
 bool Always(const KernelUse&) { return true; }
+
+// Fusions that are a product added to a value (ir/accumulation.h).
+int AccumulatesOn(const KernelUse& use) {
+  auto types =
+      BodyTypes(*BodyOf(use.attrs()), use.global_operands(), use.mesh());
+  return types.ok() ? asyra::AccumulatesOn(*BodyOf(use.attrs()), *types) : -1;
+}
+
+bool Accumulates(const KernelUse& use) { return AccumulatesOn(use) >= 0; }
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareSum(const KernelUse& use) {
+  const Body& body = *BodyOf(use.attrs());
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Type> types,
+                         BodyTypes(body, use.global_operands(), use.mesh()));
+  BodyCall product(body, 0, types);
+  const auto& factors = body.ops[0].operands;
+  return PrepareProduct(use.OfPart(product.call()),
+                        {factors[0], factors[1], AccumulatesOn(use)});
+}
 
 }  // namespace
 
 std::vector<CpuKernelDef> MatmulKernels() {
   return {{"matmul", Always, Prepare},
           {"grouped_matmul", Always, Prepare},
-          {"matmul_wgrad", Always, Prepare}};
+          {"matmul_wgrad", Always, Prepare},
+          {"fusion", Accumulates, PrepareSum}};
 }
 
 }  // namespace asyra::cpu

@@ -240,7 +240,7 @@ class Trial {
     ASYRA_RETURN_IF_ERROR(Make(s.result(), last * s.c_stride + s.m * s.n, &c_));
     if (s.epilogue.residual) {
       ASYRA_RETURN_IF_ERROR(
-          Make(s.dtype, last * s.c_stride + s.m * s.n, &residual_));
+          Make(s.result(), last * s.c_stride + s.m * s.n, &residual_));
     }
     if (s.epilogue.bias) ASYRA_RETURN_IF_ERROR(Make(s.dtype, s.n, &bias_));
     return workspace_.Allocate(kGemmWorkspaceBytes);

@@ -90,17 +90,22 @@ class MatmulKernel : public CudaKernel {
     auto at = [this](void* data, int64_t element) {
       return static_cast<std::byte*>(data) + element * size_;
     };
-    auto* result = static_cast<std::byte*>(args.results[0]);
+    // Of the result and of a residual, which may be one buffer.
+    auto of_result = [this](void* data, int64_t element) {
+      return static_cast<std::byte*>(data) + element * result_size_;
+    };
     for (const Call& call : calls_) {
       EpilogueData data;
       if (operands_.residual >= 0) {
-        data.residual = at(args.operands[operands_.residual], call.first[2]);
+        data.residual =
+            of_result(args.operands[operands_.residual], call.first[2]);
       }
       if (operands_.bias >= 0) data.bias = args.operands[operands_.bias];
-      ASYRA_RETURN_IF_ERROR(call.gemm->Enqueue(
-          at(args.operands[operands_.a], call.first[0]),
-          at(args.operands[operands_.b], call.first[1]),
-          result + call.first[2] * result_size_, data, args.workspace, stream));
+      ASYRA_RETURN_IF_ERROR(
+          call.gemm->Enqueue(at(args.operands[operands_.a], call.first[0]),
+                             at(args.operands[operands_.b], call.first[1]),
+                             of_result(args.results[0], call.first[2]), data,
+                             args.workspace, stream));
     }
     return absl::OkStatus();
   }

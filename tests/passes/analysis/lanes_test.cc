@@ -81,5 +81,52 @@ program @f(%x: f32[8, 8]) -> (f32[1, 8]) {
   EXPECT_FALSE(tiles[program.FindValue("y")].has_value());
 }
 
+// The first product and those added to it are of their own lanes, the sum and
+// what reads it are of none.
+TEST(Lanes, SumsAreOfNone) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 local
+
+program @f(%x: f32[8, 4]) -> (f32[4, 4]) {
+  %x0 = tile(%x) {dim=0, part=0, of=2} : f32[4, 4]
+  %x1 = tile(%x) {dim=0, part=1, of=2} : f32[4, 4]
+  %s0 = matmul_wgrad(%x0, %x0) : f32[4, 4]
+  %s1 = fusion(%x1, %s0) {
+    %2 = matmul_wgrad(%0, %0) : f32[4, 4]
+    %3 = add(%1, %2) : f32[4, 4]
+    return %3
+  } : f32[4, 4]
+  %y = neg(%s1) : f32[4, 4]
+  return %y
+}
+)"));
+  Lanes lanes(program);
+  EXPECT_EQ(lanes.of_op, (std::vector<int>{0, 1, 0, 1, kNoLane}));
+  auto tiles = TilesOf(program, lanes);
+  EXPECT_FALSE(tiles[program.FindValue("s1")].has_value());
+}
+
+// A residual of the same lane is a tile as its sum is.
+TEST(Lanes, ResidualsOfALaneStayThere) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 local
+
+program @f(%x: f32[8, 4], %w: f32[4, 4], %b: f32[4]) -> (f32[4, 4]) {
+  %x0 = tile(%x) {dim=0, part=0, of=2} : f32[4, 4]
+  %y0 = fusion(%x0, %w, %b) {
+    %3 = matmul(%0, %1) : f32[4, 4]
+    %4 = add(%3, %2) : f32[4, 4]
+    return %4
+  } : f32[4, 4]
+  %z0 = fusion(%y0, %w, %x0) {
+    %3 = matmul(%0, %1) : f32[4, 4]
+    %4 = add(%3, %2) : f32[4, 4]
+    return %4
+  } : f32[4, 4]
+  %u0 = neg(%z0) : f32[4, 4]
+  return %u0
+}
+)"));
+  EXPECT_EQ(Lanes(program).of_op, (std::vector<int>{0, 0, 0, 0}));
+}
+
 }  // namespace
 }  // namespace asyra

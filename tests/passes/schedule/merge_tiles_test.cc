@@ -128,5 +128,69 @@ program @f(%x: f32[8, 8]) -> (f32[8, 8]) {
               testing::HasSubstr("%y0 and %y1 are not tiles of one value"));
 }
 
+// The gradient of a weight from two tiles; `second` reads the tiles of the
+// other lane and the first product.
+Program WeightGradient(std::string_view second, std::string_view more = "%s1") {
+  return ASYRA_VALUE(ParseProgram(fmt::format(R"(asyra 1 scheduled
+
+program @f(%x: f32[8, 8], %g: f32[8, 8], %z: f32[8, 8]) -> (f32[8, 8], f32[8, 8]) {{
+  %x0 = tile(%x) {{dim=0, part=0, of=2}} on compute : f32[4, 8]
+  %x1 = tile(%x) {{dim=0, part=1, of=2}} on compute : f32[4, 8]
+  %g0 = tile(%g) {{dim=0, part=0, of=2}} on compute : f32[4, 8]
+  %g1 = tile(%g) {{dim=0, part=1, of=2}} on compute : f32[4, 8]
+  %s0 = matmul_wgrad(%x0, %g0) on compute : f32[8, 8]
+  %s1 = fusion({}) {{
+    %3 = matmul_wgrad(%0, %1) : f32[8, 8]
+    %4 = add(%2, %3) : f32[8, 8]
+    return %4
+  }} on compute : f32[8, 8]
+  %y = relu({}) on compute : f32[8, 8]
+  return %s1, %y
+}}
+)",
+                                              second, more)));
+}
+
+absl::Status MergedSum(const Program& program) {
+  return TileMerger(program).Merge({{4, 5}}).status();
+}
+
+void ExpectSameWhereMerged(const Program& program, const Program& merged) {
+  std::vector<Tensor> inputs = SmallIntegerInputs(program);
+  absl::Status same =
+      SameOutputs(ASYRA_VALUE(Interpret(program, inputs)),
+                  ASYRA_VALUE(Interpret(merged, inputs)), /*tolerance=*/0);
+  EXPECT_TRUE(same.ok()) << same << ToString(merged);
+}
+
+TEST(MergeTiles, ASumIsOneProduct) {
+  Program program = WeightGradient("%x1, %g1, %s0");
+  Program merged = ASYRA_VALUE(TileMerger(program).Merge({{4, 5}}));
+  EXPECT_EQ(merged.ops.size(), 2u) << ToString(merged);
+  EXPECT_THAT(ToString(merged),
+              testing::HasSubstr("%s0.whole = matmul_wgrad(%x, %g)"));
+  ExpectSameWhereMerged(program, merged);
+}
+
+// Tiles of other values are joined before the product.
+TEST(MergeTiles, ASumOfTilesOfSeveralValuesIsOneProductOfThemJoined) {
+  for (const char* second : {"%g1, %x1, %s0", "%g1, %g1, %s0"}) {
+    Program program = WeightGradient(second);
+    Program merged = ASYRA_VALUE(TileMerger(program).Merge({{4, 5}}));
+    EXPECT_THAT(ToString(merged), testing::HasSubstr("untile(%x0, %g1)"));
+    ExpectSameWhereMerged(program, merged);
+  }
+}
+
+TEST(MergeTiles, WhatIsNoSumOfTilesIsRefused) {
+  // Another value is added to, a factor is a tile of the other lane, or the
+  // first product is read on its own.
+  for (const Program& program :
+       {WeightGradient("%x1, %g1, %z"), WeightGradient("%x1, %g0, %s0"),
+        WeightGradient("%x1, %g1, %s0", "%s0")}) {
+    EXPECT_FALSE(MergedSum(program).ok()) << ToString(program);
+  }
+}
+
 }  // namespace
 }  // namespace asyra

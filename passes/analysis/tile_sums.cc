@@ -1,0 +1,109 @@
+#include "passes/analysis/tile_sums.h"
+
+#include "absl/algorithm/container.h"
+#include "ir/accumulation.h"
+
+namespace asyra {
+namespace {
+
+class Reader {
+ public:
+  Reader(const Program& program, const DefUse& uses, const Lanes& lanes,
+         const std::vector<std::optional<TileOf>>& tiles,
+         absl::Span<const int> ops)
+      : program_(program),
+        uses_(uses),
+        lanes_(lanes),
+        tiles_(tiles),
+        ops_(ops) {}
+
+  bool Run() {
+    if (ops_.size() < 2) return false;
+    for (int op : ops_) {
+      // All of its operands are tiles of its own lane.
+      if (lanes_.of_op[op] != static_cast<int>(products_.size())) return false;
+      std::optional<Product> product = ProductOf(program_, program_.ops[op]);
+      if (!product.has_value() || !Follows(*product)) return false;
+      products_.push_back(*std::move(product));
+    }
+    return IsWhole();
+  }
+
+ private:
+  // Whether the product is like those before it and added to the last of them,
+  // which no other op reads.
+  bool Follows(const Product& product) const {
+    if (products_.empty()) return true;
+    const Op& first = products_[0].op;
+    ValueId before = program_.ops[ops_[products_.size() - 1]].results[0];
+    return product.onto == before && uses_.uses[before].size() == 1 &&
+           uses_.output_uses[before] == 0 && product.op.def == first.def &&
+           product.op.attrs == first.attrs &&
+           program_.OperandTypes(product.op) == program_.OperandTypes(first);
+  }
+
+  // Whether the product of the whole values is the sum.
+  bool IsWhole() const {
+    const Op& first = products_[0].op;
+    std::vector<Type> wholes = program_.OperandTypes(first);
+    for (size_t k = 0; k < wholes.size(); ++k) {
+      if (IsShared(k)) continue;
+      if (!AreTiles(k)) return false;
+      wholes[k] = tiles_[first.operands[k]]->whole;
+    }
+    auto types = InferTypes(*first.def, first.attrs, wholes, program_.mesh);
+    const Type& sum = program_.type(program_.ops[ops_[0]].results[0]);
+    if (!types.ok() || (*types)[0] != sum) return false;
+    auto rule = AxisRuleOf({*first.def, first.attrs, wholes, *types});
+    return rule.ok() && SumsOverTiles(*rule);
+  }
+
+  bool IsShared(size_t operand) const {
+    return absl::c_all_of(products_, [&](const Product& product) {
+      return product.op.operands[operand] == products_[0].op.operands[operand];
+    });
+  }
+
+  // Whether the operands of all products are the tiles of one value.
+  bool AreTiles(size_t operand) const {
+    const auto& first = tiles_[products_[0].op.operands[operand]];
+    return first.has_value() && first->tiles == std::ssize(ops_) &&
+           absl::c_all_of(products_, [&](const Product& product) {
+             const auto& tile = tiles_[product.op.operands[operand]];
+             return tile.has_value() && tile->place == first->place &&
+                    tile->whole == first->whole && tile->tiles == first->tiles;
+           });
+  }
+
+  // Whether all operands are cut at one place of a factor that is summed over.
+  bool SumsOverTiles(const AxisRule& rule) const {
+    std::optional<FactorPlace> cut;
+    for (size_t k = 0; k < rule.operands.size(); ++k) {
+      if (IsShared(k)) continue;
+      const TileOf& tile = *tiles_[products_[0].op.operands[k]];
+      auto at = FactorAt(rule.operands[k][tile.place.dim], rule,
+                         tile.place.blocks, tile.tiles);
+      if (!at.has_value() || !rule.IsSummedIn(at->factor, 0)) return false;
+      if (cut.has_value() && !(*cut == *at)) return false;
+      cut = at;
+    }
+    return cut.has_value();
+  }
+
+  const Program& program_;
+  const DefUse& uses_;
+  const Lanes& lanes_;
+  const std::vector<std::optional<TileOf>>& tiles_;  // by value
+  absl::Span<const int> ops_;
+  std::vector<Product> products_;
+};
+
+}  // namespace
+
+bool IsTileSum(const Program& program, const DefUse& uses, const Lanes& lanes,
+               const std::vector<std::optional<TileOf>>& tiles,
+               absl::Span<const int> ops) {
+  return Reader(program, uses, lanes, tiles, ops).Run();
+}
+
+}  // namespace asyra

@@ -1,0 +1,20 @@
+// Sums over tiles: products of tiles that are cut alike, each but the first
+// added to the one before in the op itself (ir/accumulation.h). They are one
+// product of the values that the tiles make.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "passes/analysis/lanes.h"
+
+namespace asyra {
+
+// Whether the ops, one of each lane in their order, are such a sum, and no
+// other op reads what is not all of it. `tiles` are TilesOf the program.
+bool IsTileSum(const Program& program, const DefUse& uses, const Lanes& lanes,
+               const std::vector<std::optional<TileOf>>& tiles,
+               absl::Span<const int> ops);
+
+}  // namespace asyra
