@@ -90,8 +90,8 @@ Op AddedTo(const Op& product, ValueId onto) {
   return sum;
 }
 
-std::optional<Product> ProductOf(const Program& program, const Op& op) {
-  Product product{op};
+std::optional<AddedProduct> ProductOf(const Program& program, const Op& op) {
+  AddedProduct product{op};
   product.op.results.clear();
   if (IsProduct(op)) return product;
   int onto = AccumulatesOn(program, op);
@@ -110,6 +110,7 @@ std::optional<Product> ProductOf(const Program& program, const Op& op) {
 
 std::vector<ValueId> SummedInPlace(const Program& program) {
   std::vector<ValueId> under;
+  if (program.stage == Stage::kAllocated) return under;
   std::optional<DefUse> uses;
   for (const Op& op : program.ops) {
     int onto = AccumulatesOn(program, op);

@@ -24,17 +24,17 @@ bool IsProduct(const Op& op);
 Op AddedTo(const Op& product, ValueId onto);
 
 // A product, alone or added to a value.
-struct Product {
+struct AddedProduct {
   Op op;                    // the matmul, without results
   ValueId onto = kNoValue;  // what it is added to
 };
 // None where the op is neither.
-std::optional<Product> ProductOf(const Program& program, const Op& op);
+std::optional<AddedProduct> ProductOf(const Program& program, const Op& op);
 
 // By value, what it is added to where no other op reads that: the sum takes its
 // buffer whatever the order of the ops. kNoValue: another value, or a result
 // that may take a buffer only in some orders (ir/memory_blocks.h). Empty if
-// there are none.
+// there are none, or offsets say where values lie.
 std::vector<ValueId> SummedInPlace(const Program& program);
 
 }  // namespace asyra

@@ -29,10 +29,13 @@ struct Buffer {
 class Buffers {
  public:
   Buffers(const Program& program, absl::Span<const OpSpan> spans)
+      : Buffers(program, spans, SummedInPlace(program)) {}
+  Buffers(const Program& program, absl::Span<const OpSpan> spans,
+          absl::Span<const ValueId> summed_in_place)
       : program_(program),
+        sums_(summed_in_place.begin(), summed_in_place.end()),
         buffer_of_(program.values.size(), 0),
         buffers_(program.values.size()) {
-    if (program.stage != Stage::kAllocated) sums_ = SummedInPlace(program);
     for (size_t i = 0; i < buffer_of_.size(); ++i) {
       buffer_of_[i] = static_cast<ValueId>(i);
     }
@@ -126,7 +129,7 @@ class Buffers {
   }
 
   const Program& program_;
-  std::vector<ValueId> sums_;  // SummedInPlace, before memory is planned
+  std::vector<ValueId> sums_;  // SummedInPlace
   std::vector<ValueId> buffer_of_;
   std::vector<Buffer> buffers_;
   std::vector<Flight> flights_;
@@ -207,10 +210,12 @@ int64_t ArenaBytes(const Program& program, absl::Span<const Buffer> buffers,
 
 }  // namespace
 
-MemoryProfile ReplayMemory(const Program& program,
+MemoryProfile ReplayMemory(const CostedProgram& costed,
                            absl::Span<const OpSpan> spans) {
+  const Program& program = costed.program();
   MemoryProfile profile;
-  profile.points = LiveBytes(Buffers(program, spans).all(), 1);
+  profile.points =
+      LiveBytes(Buffers(program, spans, costed.summed_in_place()).all(), 1);
   profile.peak_bytes = PeakOf(profile.points).live_bytes;
   for (const Input& input : program.inputs) {
     if (input.role == InputRole::kData) continue;

@@ -8,6 +8,7 @@
 
 #include "absl/types/span.h"
 #include "ir/program.h"
+#include "simulator/costed_program.h"
 #include "simulator/machine.h"
 
 namespace asyra {
@@ -35,7 +36,7 @@ struct MemoryProfile {
 // a result that is planned to overwrite an operand, or is a product added to
 // what nothing else reads (ir/accumulation.h). At one instant, frees come
 // before allocations.
-MemoryProfile ReplayMemory(const Program& program,
+MemoryProfile ReplayMemory(const CostedProgram& costed,
                            absl::Span<const OpSpan> spans);
 
 // Bytes of a device that are resident throughout the step: inputs of all roles.

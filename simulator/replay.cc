@@ -377,7 +377,7 @@ SimResult Replay(const CostedProgram& costed, absl::Span<const int> order,
     result.lower_bound_us = result.bounds.us();
   }
   if (options.memory) {
-    MemoryProfile memory = ReplayMemory(program, result.spans);
+    MemoryProfile memory = ReplayMemory(costed, result.spans);
     result.peak_bytes = memory.peak_bytes;
     result.weight_bytes = memory.weight_bytes;
     result.memory = std::move(memory.points);

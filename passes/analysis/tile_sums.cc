@@ -22,7 +22,8 @@ class Reader {
     for (int op : ops_) {
       // All of its operands are tiles of its own lane.
       if (lanes_.of_op[op] != static_cast<int>(products_.size())) return false;
-      std::optional<Product> product = ProductOf(program_, program_.ops[op]);
+      std::optional<AddedProduct> product =
+          ProductOf(program_, program_.ops[op]);
       if (!product.has_value() || !Follows(*product)) return false;
       products_.push_back(*std::move(product));
     }
@@ -32,7 +33,7 @@ class Reader {
  private:
   // Whether the product is like those before it and added to the last of them,
   // which no other op reads.
-  bool Follows(const Product& product) const {
+  bool Follows(const AddedProduct& product) const {
     if (products_.empty()) return true;
     const Op& first = products_[0].op;
     ValueId before = program_.ops[ops_[products_.size() - 1]].results[0];
@@ -59,7 +60,7 @@ class Reader {
   }
 
   bool IsShared(size_t operand) const {
-    return absl::c_all_of(products_, [&](const Product& product) {
+    return absl::c_all_of(products_, [&](const AddedProduct& product) {
       return product.op.operands[operand] == products_[0].op.operands[operand];
     });
   }
@@ -68,7 +69,7 @@ class Reader {
   bool AreTiles(size_t operand) const {
     const auto& first = tiles_[products_[0].op.operands[operand]];
     return first.has_value() && first->tiles == std::ssize(ops_) &&
-           absl::c_all_of(products_, [&](const Product& product) {
+           absl::c_all_of(products_, [&](const AddedProduct& product) {
              const auto& tile = tiles_[product.op.operands[operand]];
              return tile.has_value() && tile->place == first->place &&
                     tile->whole == first->whole && tile->tiles == first->tiles;
@@ -95,7 +96,7 @@ class Reader {
   const Lanes& lanes_;
   const std::vector<std::optional<TileOf>>& tiles_;  // by value
   absl::Span<const int> ops_;
-  std::vector<Product> products_;
+  std::vector<AddedProduct> products_;
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "absl/algorithm/container.h"
-#include "ir/accumulation.h"
 #include "ir/happens_before.h"
 #include "ir/support/check.h"
 #include "simulator/cost_model.h"
@@ -84,7 +83,7 @@ void ListScheduler::FindBuffers() {
   const Program& program = costed_.program();
   constexpr int kResident = -1;
   std::vector<int> buffer(program.values.size(), kResident);
-  std::vector<ValueId> sums = SummedInPlace(program);
+  absl::Span<const ValueId> sums = costed_.summed_in_place();
   std::vector<const Op*> start_of(program.values.size(), nullptr);
   Lists makes(program.ops.size()), reads(program.ops.size());
   for (size_t i = 0; i < program.ops.size(); ++i) {

@@ -196,14 +196,14 @@ class Merger {
 
   // The products of a sum over tiles as one, which is its last value.
   absl::Status EmitSum(const TileGroup& ops) {
-    std::vector<Product> products;
+    std::vector<AddedProduct> products;
     for (int op : ops) {
       products.push_back(*ProductOf(from_, from_.ops[op]));
     }
     Op merged = products[0].op;
     for (size_t i = 0; i < merged.operands.size(); ++i) {
       std::vector<ValueId> tiles;
-      for (const Product& product : products) {
+      for (const AddedProduct& product : products) {
         tiles.push_back(product.op.operands[i]);
       }
       ASYRA_ASSIGN_OR_RETURN(merged.operands[i],

@@ -138,7 +138,7 @@ class Search {
     SimResult simulated = Replay(costed_, order, TimeAlone(limit_us));
     ++result_.steps;
     if (simulated.makespan_us > limit_us) return false;
-    int64_t peak = ReplayMemory(costed_.program(), simulated.spans).peak_bytes;
+    int64_t peak = ReplayMemory(costed_, simulated.spans).peak_bytes;
     if (!any || peak < result_.least_peak_bytes) {
       result_.least_peak_bytes = peak;
     }

@@ -133,7 +133,7 @@ program @f(%x: f32[8, 4], %z: f32[4, 4]) -> (f32[4, 4]) {
   EXPECT_EQ(SmMargin(sum.attrs), 8);
   sum.results = product.results;
   EXPECT_EQ(AccumulatesOn(program, sum), 1);
-  std::optional<Product> read = ProductOf(program, sum);
+  std::optional<AddedProduct> read = ProductOf(program, sum);
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->onto, program.inputs[1].value);
   EXPECT_EQ(read->op.def, product.def);
