@@ -130,7 +130,12 @@ int AccumulatesOn(const KernelUse& use) {
   return types.ok() ? asyra::AccumulatesOn(*BodyOf(use.attrs()), *types) : -1;
 }
 
-bool Accumulates(const KernelUse& use) { return AccumulatesOn(use) >= 0; }
+// Half precision is rounded after the product and after the sum: op by op.
+bool Accumulates(const KernelUse& use) {
+  DType result = use.result(0).dtype;
+  return (result == DType::kF32 || result == DType::kF64) &&
+         AccumulatesOn(use) >= 0;
+}
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareSum(const KernelUse& use) {
   const Body& body = *BodyOf(use.attrs());
