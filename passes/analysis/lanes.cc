@@ -178,12 +178,4 @@ std::vector<std::optional<TileOf>> TilesOf(const Program& program,
   return TileFinder(program).Run(lanes);
 }
 
-std::vector<int> TileDims(const Program& program, const Lanes& lanes) {
-  std::vector<int> dims;
-  for (const std::optional<TileOf>& tile : TilesOf(program, lanes)) {
-    dims.push_back(tile.has_value() ? tile->place.dim : -1);
-  }
-  return dims;
-}
-
 }  // namespace asyra

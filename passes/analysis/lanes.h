@@ -36,7 +36,4 @@ struct TileOf {
 std::vector<std::optional<TileOf>> TilesOf(const Program& program,
                                            const Lanes& lanes);
 
-// By value: the dimension along which it is a tile, or -1.
-std::vector<int> TileDims(const Program& program, const Lanes& lanes);
-
 }  // namespace asyra

@@ -12,11 +12,8 @@
 namespace asyra {
 namespace {
 
-// `whole`: whether one kernel computes it.
-void ExpectAsReference(std::string_view text, bool whole) {
-  SCOPED_TRACE(text);
-  ParsedCall call = ASYRA_VALUE(ParseCall(text, Mesh()));
-  Program program = ProgramOf(call, Mesh());
+// On small integers; `whole`: whether one kernel computes each fusion.
+void ExpectAsReference(const Program& program, bool whole) {
   std::mt19937_64 random(Seed());
   std::vector<Tensor> inputs;
   for (const Input& input : program.inputs) {
@@ -31,6 +28,12 @@ void ExpectAsReference(std::string_view text, bool whole) {
   EXPECT_EQ(got->split_fusions.empty(), whole);
   EXPECT_TRUE(Near(got->outputs[0], want[0], kKernelTolerance))
       << "seed " << Seed();
+}
+
+void ExpectAsReference(std::string_view text, bool whole) {
+  SCOPED_TRACE(text);
+  ParsedCall call = ASYRA_VALUE(ParseCall(text, Mesh()));
+  ExpectAsReference(ProgramOf(call, Mesh()), whole);
 }
 
 // The result on the last operand, which is made in the program, so that it may
@@ -53,19 +56,7 @@ void ExpectInPlace(std::string_view text) {
   for (ValueId value : {operands.back(), sum}) {
     program.values[value].offset = 0;
   }
-  std::mt19937_64 random(Seed());
-  std::vector<Tensor> inputs;
-  for (const Input& input : program.inputs) {
-    inputs.push_back(SmallIntegers(program.type(input.value), -1, 1, &random));
-  }
-  std::vector<Tensor> want = ASYRA_VALUE(Interpret(program, inputs));
-  auto platform = ASYRA_VALUE(CreateCudaPlatform({}));
-  auto got = RunOnThreads(program, inputs, *platform,
-                          {.executor = {.debug_memory = true}, .repeat = 2});
-  ASSERT_TRUE(got.ok()) << got.status() << "\nseed " << Seed();
-  EXPECT_THAT(got->split_fusions, testing::IsEmpty());
-  EXPECT_TRUE(Near(got->outputs[0], want[0], kKernelTolerance))
-      << "seed " << Seed();
+  ExpectAsReference(program, /*whole=*/true);
 }
 
 TEST(Epilogue, IsOneCall) {

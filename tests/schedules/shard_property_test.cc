@@ -263,7 +263,7 @@ bool TileSome(RandomModel& model, Program* program, Seen* seen) {
 // Merges some of what all lanes have in common.
 void MergeSome(RandomModel& model, Program* program, Seen* seen) {
   Lanes lanes(*program);
-  std::vector<int> dims = TileDims(*program, lanes);
+  auto tiles = TilesOf(*program, lanes);
   std::vector<std::vector<int>> ops(lanes.count);
   for (size_t i = 0; i < program->ops.size(); ++i) {
     if (lanes.of_op[i] != kNoLane) ops[lanes.of_op[i]].push_back(i);
@@ -281,7 +281,7 @@ void MergeSome(RandomModel& model, Program* program, Seen* seen) {
       identical &= program->ops[op].def == first.def &&
                    program->ops[op].attrs == first.attrs;
       for (ValueId value : program->ops[op].results)
-        identical &= dims[value] >= 0;
+        identical &= tiles[value].has_value();
     }
     if (identical && model.Pick({0, 1}) == 1)
       groups.push_back(std::move(group));

@@ -9,7 +9,7 @@ namespace {
 
 // [4, 8] as [1, 4, 8] could be half of [1, 8, 8] as well: the untile says of
 // what it is.
-TEST(TileDims, OfTilesOfOneBatch) {
+TEST(TilesOf, OfTilesOfOneBatch) {
   Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 local
 
 program @f(%x: f32[8, 8]) -> (f32[2, 4, 8]) {
@@ -23,9 +23,11 @@ program @f(%x: f32[8, 8]) -> (f32[2, 4, 8]) {
   return %y
 }
 )"));
-  std::vector<int> dims = TileDims(program, Lanes(program));
+  auto tiles = TilesOf(program, Lanes(program));
   for (const char* name : {"x0", "x1", "r0", "r1", "y0", "y1"}) {
-    EXPECT_EQ(dims[program.FindValue(name)], 0) << name;
+    const std::optional<TileOf>& tile = tiles[program.FindValue(name)];
+    ASSERT_TRUE(tile.has_value()) << name;
+    EXPECT_EQ(tile->place.dim, 0) << name;
   }
 }
 
