@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "ir/support/status.h"
 
@@ -74,32 +75,39 @@ class PlanMachine {
   }
 
   absl::Status RunSteps() {
-    while (true) {
-      std::vector<Queue*> ready;
-      const Queue* stuck = nullptr;
-      for (Queue& queue : queues_) {
-        if (queue.next == queue.steps.size()) continue;
-        const PlanStep& step = plan_.steps[queue.rank][queue.steps[queue.next]];
-        bool waits =
-            step.kind == PlanStep::kWait && posted_[step.signal] < step.count;
-        if (waits) {
-          stuck = &queue;
-        } else {
-          ready.push_back(&queue);
-        }
-      }
-      if (ready.empty() && stuck == nullptr) return absl::OkStatus();
-      if (ready.empty()) {
-        return Invalid("{}: it waits for ever",
-                       Describe(plan_, stuck->rank, stuck->steps[stuck->next]));
-      }
-      Queue& queue = *ready[random_() % ready.size()];
-      int step = queue.steps[queue.next++];
-      absl::Status status = RunStep(plan_.steps[queue.rank][step]);
+    waiting_.resize(plan_.signals.size());
+    for (size_t q = 0; q < queues_.size(); ++q) GoOn(q);
+    while (!ready_.empty()) {
+      std::swap(ready_[random_() % ready_.size()], ready_.back());
+      size_t q = ready_.back();
+      ready_.pop_back();
+      Queue& queue = queues_[q];
+      int index = queue.steps[queue.next++];
+      const PlanStep& step = plan_.steps[queue.rank][index];
+      absl::Status status = RunStep(step);
       if (!status.ok()) {
-        return Annotate(status, Describe(plan_, queue.rank, step));
+        return Annotate(status, Describe(plan_, queue.rank, index));
       }
+      GoOn(q);
+      if (step.kind != PlanStep::kPost) continue;
+      for (size_t waits : std::exchange(waiting_[step.signal], {})) GoOn(waits);
     }
+    for (const Queue& queue : queues_) {
+      if (queue.next == queue.steps.size()) continue;
+      return Invalid("{}: it waits for ever",
+                     Describe(plan_, queue.rank, queue.steps[queue.next]));
+    }
+    return absl::OkStatus();
+  }
+
+  // The queue's next step may run now, or when its signal has been posted.
+  void GoOn(size_t q) {
+    const Queue& queue = queues_[q];
+    if (queue.next == queue.steps.size()) return;
+    const PlanStep& step = plan_.steps[queue.rank][queue.steps[queue.next]];
+    bool waits =
+        step.kind == PlanStep::kWait && posted_[step.signal] < step.count;
+    (waits ? waiting_[step.signal] : ready_).push_back(q);
   }
 
   absl::Status RunStep(const PlanStep& step) {
@@ -180,7 +188,9 @@ class PlanMachine {
   std::vector<std::vector<std::byte>> workspaces_, owned_;
   std::vector<std::vector<std::byte*>> memory_;  // by rank and buffer
   std::vector<Queue> queues_;
-  std::vector<int> posted_;  // by signal
+  std::vector<size_t> ready_;                 // queues that may go on
+  std::vector<std::vector<size_t>> waiting_;  // queues, by signal
+  std::vector<int> posted_;                   // by signal
 };
 
 }  // namespace

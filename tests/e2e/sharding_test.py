@@ -17,6 +17,8 @@ import unittest
 
 SOURCE_DIR, TOOLS_DIR = sys.argv[1:3]
 MODELS_DIR = os.path.join(SOURCE_DIR, "models")
+# Every case on every device, or in every schedule; else on one, in turn.
+ALL = bool(os.environ.get("ASYRA_ALL_SHARDINGS"))
 
 # Over 3 devices nothing divides; over 4, 257 words do not.
 DENSE_MESHES = [
@@ -26,6 +28,8 @@ DENSE_MESHES = [
 ]
 EXPERT_MESHES = ["--ep 2", "--ep 4", "--tp 2 --ep 4", "--sp 2 --ep 4",
                  "--dp 2 --sp 2 --ep 4"]
+
+DEVICES = ["interpreter", "cpu"]
 
 # Built-in models have no data: random weights and inputs, one device only as
 # the reference.
@@ -48,8 +52,7 @@ TILED_PIPELINE = (
     "pad_dims{{{0}}}, plan_sharding{{{0}}}, partition, "
     "tile{{tiles={1}, dim={2}}}, "
     "start_collectives, reorder{{scheduler={3}, steps=40}}{4}")
-# Each with and without bucketing. A case gets one of them in turn, or all when
-# ASYRA_ALL_SCHEDULES is set.
+# Each with and without bucketing.
 SCHEDULES = [(scheduler, bucket)
              for bucket in [", bucket", ""]
              for scheduler in ["search", "segrr", "round_robin", "serial"]]
@@ -119,7 +122,10 @@ class Sharding(unittest.TestCase):
     self.assertGreaterEqual(len(models), 12)
     cases = [(model, mesh, device) for model in models + BUILTIN
              for mesh in DENSE_MESHES + EXPERT_MESHES * is_moe(model)
-             for device in ["interpreter", "cpu"]]
+             for device in DEVICES]
+    if not ALL:  # one device in turn
+      cases = [case for i, case in enumerate(cases)
+               if (i // 2 + i) % 2 == 0]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
       problems = list(pool.map(lambda case: run(*case), cases))
     failed = [f"{model} {mesh} {device}: {problem}"
@@ -130,7 +136,7 @@ class Sharding(unittest.TestCase):
 
   def test_axes_are_used_where_they_may_be(self):
     cases = [(program, mesh, device) for program in os.listdir(PROGRAMS_DIR)
-             for mesh in PROGRAM_MESHES for device in ["interpreter", "cpu"]]
+             for mesh in PROGRAM_MESHES for device in DEVICES]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
       problems = list(pool.map(lambda case: run(*case), cases))
     failed = [(case, problem) for case, problem in zip(cases, problems)
@@ -146,7 +152,7 @@ class Sharding(unittest.TestCase):
              if not (model.startswith("vit") and dim == "sequence")
              and not (mesh == "--ep 2" and model not in BUILTIN and tiles > 2
                       and dim == "batch")]
-    if os.environ.get("ASYRA_ALL_SCHEDULES"):
+    if ALL:
       cases = [(*case, schedule) for case in cases for schedule in SCHEDULES]
     else:
       cases = [(*case, SCHEDULES[i % len(SCHEDULES)])
