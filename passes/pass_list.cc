@@ -480,6 +480,10 @@ const std::vector<PassRecord>& Records() {
        .summary = "gives every value an offset in one arena",
        .from_stage = Stage::kScheduled,
        .to_stage = Stage::kAllocated,
+       .options = {{"memory_gib", AttrKind::kFloat,
+                    "memory of a device that the step may use; 0: no limit; "
+                    "below 0: the machine's memory",
+                    -1.0}},
        .fn = PlanMemoryPass},
   };
   return *records;

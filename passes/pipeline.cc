@@ -124,6 +124,8 @@ Pipeline StreamPasses(bool ctas) {
           MakePass("assign_streams", {{"ctas", ctas}})};
 }
 
-Pipeline LowerPasses() { return {MakePass("plan_memory")}; }
+Pipeline LowerPasses(double memory_gib) {
+  return {MakePass("plan_memory", {{"memory_gib", memory_gib}})};
+}
 
 }  // namespace asyra

@@ -75,7 +75,7 @@ Pipeline FusePasses(bool measured_only = false,
 // whether collectives may get other numbers of CTAs than the library's.
 Pipeline StreamPasses(bool ctas = true);
 
-// Scheduled to allocated.
-Pipeline LowerPasses();
+// Scheduled to allocated. `memory_gib` as CapacityBytes takes it.
+Pipeline LowerPasses(double memory_gib = -1);
 
 }  // namespace asyra

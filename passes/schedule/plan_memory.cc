@@ -1,9 +1,13 @@
 #include "passes/schedule/plan_memory.h"
 
+#include <algorithm>
+
 #include "ir/happens_before.h"
 #include "ir/memory_blocks.h"
 #include "ir/place_blocks.h"
 #include "ir/support/units.h"
+#include "simulator/cost_model.h"
+#include "simulator/library_memory.h"
 
 namespace asyra {
 namespace {
@@ -22,19 +26,35 @@ int64_t BytesOutside(const Program& program) {
   return bytes;
 }
 
+// The last percent of an arena takes most of the time. It is looked for only
+// where the step would not fit the device without it.
+int64_t EnoughBytes(const Program& program, int64_t peak,
+                    const PassOptions& options, const PassContext& context) {
+  int64_t enough = peak + peak / 128;
+  if (context.costs == nullptr) return enough;
+  const Machine& machine = context.costs->machine();
+  int64_t capacity = ValueBytes(
+      CapacityBytes(options.Float("memory_gib"), machine), program, machine);
+  if (capacity == 0) return enough;
+  return std::min(enough,
+                  std::max<int64_t>(1, capacity - BytesOutside(program)));
+}
+
 }  // namespace
 
-absl::StatusOr<bool> PlanMemoryPass(Program& program, const PassOptions&,
+absl::StatusOr<bool> PlanMemoryPass(Program& program,
+                                    const PassOptions& options,
                                     PassContext& context) {
   DefUse def_use(program);
   HappensBefore order(program, def_use);
   MemoryBlocks blocks(program, order, def_use);
-  ArenaLayout layout = PlaceBlocks(blocks);
+  int64_t peak = blocks.PeakBytes(kArenaAlignment);
+  ArenaLayout layout = PlaceBlocks(
+      blocks, {.enough_bytes = EnoughBytes(program, peak, options, context)});
   for (size_t v = 0; v < program.values.size(); ++v) {
     program.values[v].offset = layout.OffsetOf(blocks, static_cast<ValueId>(v));
   }
   program.stage = Stage::kAllocated;
-  int64_t peak = blocks.PeakBytes(kArenaAlignment);
   context.Remark(
       "plan_memory: an arena of {} for values of which {} are in use at once; "
       "{} of inputs, weights, states and constants lie outside",
