@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "ir/alike_ops.h"
 #include "ir/copy_engine.h"
 #include "simulator/collective_cost.h"
 #include "simulator/cost_model.h"
@@ -122,7 +123,10 @@ int64_t LibraryBytes(const Program& program, const Machine& machine) {
 
 int64_t WorkspaceBytes(const Program& program, const Machine& machine) {
   std::map<int, int64_t> most;  // by stream
-  for (const Op& op : program.ops) {
+  AlikeOps alike(program);
+  for (int i = 0; i < static_cast<int>(program.ops.size()); ++i) {
+    if (alike.FirstLike(i) != i) continue;
+    const Op& op = program.ops[i];
     int64_t& stream = most[op.stream];
     stream = std::max(stream, WorkspaceOf(program, op, machine));
   }

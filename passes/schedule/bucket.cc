@@ -146,7 +146,7 @@ class TileBucketing::Bucketer {
 
   // Merges one candidate alone; none if that is impossible.
   void Value(int c, double* value, int64_t* cost) {
-    absl::StatusOr<Trial> trial = Try({c});
+    absl::StatusOr<Trial> trial = TryAndRemember({c});
     if (!trial.ok()) {
       at_.why[c] = MessageOf(trial.status());
       return;
@@ -199,16 +199,20 @@ class TileBucketing::Bucketer {
   // Keeps the set when it is better than the best so far.
   bool TrySet(std::vector<int> set) {
     if (set.empty() || set == at_.best.set || IsKnownWorse(set)) return false;
-    double limit_us = Limit();
-    absl::StatusOr<Trial> trial = Try(set);
-    if (!trial.ok()) return false;
-    known_[std::move(set)] = {trial->found, trial->found.steps, limit_us};
-    if (!trial->found.BetterThan(at_.best.found)) return false;
+    absl::StatusOr<Trial> trial = TryAndRemember(std::move(set));
+    if (!trial.ok() || !trial->found.BetterThan(at_.best.found)) return false;
     at_.best = *std::move(trial);
     return true;
   }
 
-  // By an earlier run, which looked as far.
+  absl::StatusOr<Trial> TryAndRemember(std::vector<int> set) {
+    double limit_us = Limit();
+    ASYRA_ASSIGN_OR_RETURN(Trial trial, Try(std::move(set)));
+    known_[trial.set] = {trial.found, trial.found.steps, limit_us};
+    return trial;
+  }
+
+  // By an earlier trial, which looked as far.
   bool IsKnownWorse(const std::vector<int>& set) {
     auto known = known_.find(set);
     if (known == known_.end() || known->second.limit_us < Limit() ||
