@@ -12,6 +12,8 @@ namespace {
 
 // Steps for a first look at a candidate.
 constexpr int kFirstLook = 24;
+// For one of a longer program, whose best rule the search has found.
+constexpr int kLookAtWhole = 8;
 // How many candidates are tried with tiles merged.
 constexpr size_t kBucketed = 2;
 // Steps of the search for each set of merged tiles.
@@ -73,7 +75,10 @@ bool CandidateSearch::IsOpen(const Decision& decision) const {
 absl::StatusOr<Candidate> CandidateSearch::Make(const Program& program,
                                                 const CandidatePlan& plan) {
   context_.Begin("building " + plan.name);
-  int steps = Searching() ? kFirstLook : options_.search_steps;
+  bool is_longer = program.ops.size() > program_.ops.size();
+  int steps = !Searching() ? options_.search_steps
+              : is_longer  ? kLookAtWhole
+                           : kFirstLook;
   ASYRA_ASSIGN_OR_RETURN(
       Candidate candidate,
       MakeCandidate(program, plan, Steps(steps), context_, options_.manager,
