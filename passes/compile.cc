@@ -41,8 +41,8 @@ absl::Status RunDefault(const CompileOptions& options, PassContext& context,
   StrategySearch search(options, context, result);
   ASYRA_RETURN_IF_ERROR(search.Run());
   Pipeline lower = LowerPasses(MemoryGib(options.schedule.capacity_bytes));
-  ASYRA_RETURN_IF_ERROR(RunPasses(program, lower, context, options.manager,
-                                  &result->timings));
+  ASYRA_RETURN_IF_ERROR(
+      RunPasses(program, lower, context, options.manager, &result->timings));
   for (RunnerUp& other : result->schedule->runners_up) {
     ASYRA_RETURN_IF_ERROR(RunPasses(other.program, lower, context,
                                     options.manager, &result->timings));

@@ -13,8 +13,8 @@
 namespace asyra {
 
 // Scheduled to allocated. Option: memory_gib (float, as CapacityBytes takes it;
-// without costs there is no device to fit). A remark gives the bytes of the arena, the largest
-// sum in use at once, and the bytes outside.
+// without costs there is no device to fit). A remark gives the bytes of the
+// arena, the largest sum in use at once, and the bytes outside.
 absl::StatusOr<bool> PlanMemoryPass(Program& program,
                                     const PassOptions& options,
                                     PassContext& context);

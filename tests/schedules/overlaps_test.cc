@@ -12,7 +12,6 @@
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
 #include "passes/schedule/form_overlaps.h"
-#include "passes/schedule/plan_memory.h"
 #include "passes/schedule/schedule.h"
 #include "tests/schedules/on_streams.h"
 #include "tests/support/costs.h"
@@ -66,7 +65,7 @@ TEST_P(Overlapped, ModelsComputeTheSame) {
             .program;
     int formed = ASYRA_VALUE(FormOverlaps(program, {.always = true}, costs));
     EXPECT_GT(formed, 0);
-    ASYRA_CHECK_OK(PlanMemoryPass(program, {}, context).status());
+    ASYRA_CHECK_OK(RunPasses(program, LowerPasses(), context));
     ExpectSame(program, inputs, want, tiles);
   }
 }

@@ -15,8 +15,8 @@
 #include "ir/support/check.h"
 #include "ir/verifier.h"
 #include "passes/fuse/fuse.h"
+#include "passes/pass_manager.h"
 #include "passes/pipeline.h"
-#include "passes/schedule/plan_memory.h"
 #include "passes/schedule/recompute.h"
 #include "passes/schedule/reorder.h"
 #include "passes/schedule/schedule.h"
@@ -234,7 +234,7 @@ void ScheduleSome(RandomChoice* choice, Program* program, MeshSeen* seen) {
                       context)
                   .ok());
   if (!choice->Half()) return;
-  ASSERT_TRUE(PlanMemoryPass(*program, {}, context).ok());
+  ASSERT_TRUE(RunPasses(*program, LowerPasses(), context).ok());
 }
 
 void ExpectNear(const Program& program, const std::vector<Tensor>& got,

@@ -2,23 +2,39 @@
 // what goes well in every execution (tests/support/executions.h).
 #include "passes/schedule/plan_memory.h"
 
+#include <iostream>
 #include <random>
 
 #include "gtest/gtest.h"
+#include "ir/builder.h"
 #include "ir/memory_blocks.h"
 #include "ir/place_blocks.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
+#include "simulator/memory.h"
 #include "tests/executor/runnable.h"
+#include "tests/support/costs.h"
 #include "tests/support/executions.h"
 
 namespace asyra {
 namespace {
 
-Program Allocated(Program program) {
-  PassContext context;
-  ASYRA_CHECK_OK(PlanMemoryPass(program, {}, context).status());
+Program Allocated(Program program, const CostModel* costs = nullptr,
+                  double memory_gib = -1) {
+  PassContext context{.costs = costs};
+  ASYRA_CHECK_OK(
+      PlanMemoryPass(program, {{"memory_gib", memory_gib}}, context).status());
   return program;
+}
+
+int64_t ArenaOf(const Program& program) {
+  int64_t bytes = 0;
+  for (const Value& value : program.values) {
+    if (value.offset < 0) continue;
+    bytes =
+        std::max(bytes, value.offset + LocalBytes(value.type, program.mesh));
+  }
+  return bytes;
 }
 
 // Every second one keeps its data input as a state, which the result replaces.
@@ -51,6 +67,55 @@ TEST_P(PlannedMemory, VerifiesAndReuses) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, PlannedMemory, testing::Range(0, 60));
+
+// What a device needs for the program, which is allocated.
+int64_t DeviceBytes(const Program& program, const CostModel& costs) {
+  return ReportMemory(program, Simulate(program, costs), costs.machine())
+      .device_bytes;
+}
+
+// Values of 0.5 to 200 KiB, each read once, some time after it is made.
+Program OfManySizes(uint32_t seed) {
+  std::mt19937 random(seed);
+  Builder builder(Mesh(), Stage::kScheduled);
+  ValueId one = builder.Input("one", Type(DType::kF32, Shape{1}));
+  std::vector<ValueId> live;
+  for (int step = 0; step < 60; ++step) {
+    if (live.size() < 4 || random() % 2 == 0) {
+      int64_t size = 128 * (1 + static_cast<int64_t>(random() % 400));
+      live.push_back(ASYRA_VALUE(
+          builder.AddOne("broadcast", {one}, {{"shape", Ints{size}}})));
+      continue;
+    }
+    std::swap(live[random() % live.size()], live.back());
+    builder.Output(ASYRA_VALUE(builder.AddOne(
+        "reduce_sum", {live.back()}, {{"dims", Ints{0}}, {"keep", false}})));
+    live.pop_back();
+  }
+  for (ValueId value : live) builder.Output(value);
+  return std::move(builder).Finish();
+}
+
+// An arena that is nearly as small as it can be is enough, except on a device
+// that the step fits only with a smaller one.
+TEST(PlanMemory, TheLastPercentIsLookedForWhereItIsNeeded) {
+  int larger = 0;
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    Program program = OfManySizes(seed);
+    CostModel costs = Costs(program);
+    Program quick = Allocated(program, &costs);
+    Program smallest = Allocated(program, &costs, /*memory_gib=*/1e-9);
+    EXPECT_LE(ArenaOf(smallest), ArenaOf(quick)) << "seed " << seed;
+    if (ArenaOf(smallest) == ArenaOf(quick)) continue;
+    ++larger;
+    int64_t needed = DeviceBytes(smallest, costs);
+    double gib = static_cast<double>(needed) / (1 << 30);
+    Program fitted = Allocated(program, &costs, gib);
+    EXPECT_LE(DeviceBytes(fitted, costs), needed) << "seed " << seed;
+  }
+  std::cout << larger << " programs have a smaller arena than is enough\n";
+  EXPECT_GT(larger, 5);
+}
 
 // Mutations ------------------------------------------------------------------
 
