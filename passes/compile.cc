@@ -5,6 +5,7 @@
 #include "ir/support/status.h"
 #include "passes/mesh_order.h"
 #include "passes/strategy_search.h"
+#include "simulator/library_memory.h"
 
 namespace asyra {
 namespace {
@@ -20,13 +21,6 @@ absl::Status RunGiven(const CompileOptions& options, PassContext& context,
   return absl::OkStatus();
 }
 
-// As passes take it: below 0 for the machine's memory.
-double MemoryGib(const std::optional<int64_t>& capacity_bytes) {
-  return capacity_bytes.has_value()
-             ? static_cast<double>(*capacity_bytes) / (1 << 30)
-             : -1;
-}
-
 // The default pipeline from a raised model. A program of a later stage enters
 // it at that stage.
 absl::Status RunDefault(const CompileOptions& options, PassContext& context,
@@ -40,7 +34,7 @@ absl::Status RunDefault(const CompileOptions& options, PassContext& context,
   // Shard, fuse, schedule: once for each collective strategy.
   StrategySearch search(options, context, result);
   ASYRA_RETURN_IF_ERROR(search.Run());
-  Pipeline lower = LowerPasses(MemoryGib(options.schedule.capacity_bytes));
+  Pipeline lower = LowerPasses(CapacityGib(options.schedule.capacity_bytes));
   ASYRA_RETURN_IF_ERROR(
       RunPasses(program, lower, context, options.manager, &result->timings));
   for (RunnerUp& other : result->schedule->runners_up) {

@@ -114,10 +114,7 @@ absl::StatusOr<bool> StrategySearch::Shard(const std::string& zero,
   if (strategy->program.stage == Stage::kGlobal) {
     ShardingOptions sharding = options_.sharding;
     sharding.tp_strategy = strategy->tp_strategy;
-    const std::optional<int64_t>& capacity = options_.schedule.capacity_bytes;
-    if (capacity.has_value()) {
-      sharding.memory_gib = static_cast<double>(*capacity) / (1 << 30);
-    }
+    sharding.memory_gib = CapacityGib(options_.schedule.capacity_bytes);
     std::optional<TrainOptions> train = options_.train;
     if (train.has_value()) train->zero = zero;
     absl::Status sharded =

@@ -143,6 +143,12 @@ int64_t CapacityBytes(double gib, const Machine& machine) {
   return GibBytes(gib < 0 ? machine.gpu.hbm_gib : gib);
 }
 
+double CapacityGib(const std::optional<int64_t>& capacity_bytes) {
+  return capacity_bytes.has_value()
+             ? static_cast<double>(*capacity_bytes) / (1 << 30)
+             : -1;
+}
+
 int64_t ValueBytes(int64_t capacity_bytes, const Program& program,
                    const Machine& machine) {
   if (capacity_bytes == 0) return 0;

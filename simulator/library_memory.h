@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "ir/program.h"
 #include "simulator/machine.h"
@@ -27,6 +28,8 @@ int64_t GibBytes(double gib);
 // kernels together: `gib`, or the machine's memory if that is below 0. 0: no
 // limit.
 int64_t CapacityBytes(double gib, const Machine& machine);
+// Such a number of GiB: below 0 where no capacity was given.
+double CapacityGib(const std::optional<int64_t>& capacity_bytes);
 
 // The part of a capacity that remains for the values of the program, at least
 // 1; 0 (no limit) stays 0.

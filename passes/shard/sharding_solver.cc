@@ -351,12 +351,14 @@ std::vector<int> ShardingSolver::OriginsOf(int begin, int end) const {
   return origins;
 }
 
-// Whether the period before op `begin` will repeat. States that cost more for
-// each period than the best, as those in which a table lies in a form that
-// every layer converts, only fall behind: where none of the others comes from
-// one of them, the others repeat, each at the same cost. One that falls behind
-// keeps its way, and others may replace it no later than where it is left: they
-// can convert what it holds.
+// Whether the next period repeats the one before op `begin`. Each state here
+// came from one a period before, and its cost grew on the way: by the least
+// that any grew, or by more, as where a table lies in a form that every layer
+// converts. The period repeats where the states are the same and none that grew
+// by the least came from one that grew by more: then each comes from the same
+// state again, at the same cost. Those that grow by more only fall behind.
+// Others may replace one no later than where it is left, since they can convert
+// what it holds.
 bool ShardingSolver::Repeats(const std::vector<State>& before, int begin, int p,
                              absl::Span<const int> origins) const {
   auto growth = [&](size_t s) { return states_[s].ns - before[s].ns; };
