@@ -11,6 +11,7 @@
 #include "tests/executor/plan_programs.h"
 #include "tests/executor/ranks.h"
 #include "tests/ir/op_case.h"
+#include "tests/support/stack_watch.h"
 
 namespace asyra {
 namespace {
@@ -27,6 +28,8 @@ class CudaPlans : public testing::TestWithParam<bool> {
   void ExpectPlansMeanTheBody(const PlanCase& c, int64_t parts,
                               double error = 0) {
     SCOPED_TRACE(c.name);
+    // A rank that hangs gives up after timeout_s.
+    StackWatch watch(std::chrono::seconds(12));
     std::vector<PlanShape> shapes = ShapesOf(c, parts);
     std::vector<Tensor> whole = WholeOperands(c, 5);
     std::vector<Tensor> want = Meaning(c, whole);
