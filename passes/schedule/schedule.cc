@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -13,9 +12,9 @@
 #include "passes/analysis/lanes.h"
 #include "passes/schedule/candidate.h"
 #include "passes/schedule/candidate_search.h"
-#include "passes/schedule/cost_noise.h"
 #include "passes/schedule/reorder.h"
 #include "passes/schedule/shorten.h"
+#include "passes/schedule/whole_candidates.h"
 #include "simulator/library_memory.h"
 #include "simulator/memory.h"
 
@@ -40,14 +39,6 @@ constexpr int kTightenings = 3;
 // Of the makespan, what that must promise where another candidate fits.
 constexpr double kLeastGain = 0.01;
 
-// A candidate of the whole program, and its results in the current order.
-struct Entry {
-  Candidate candidate;
-  std::optional<bool> robust;
-  bool considered = false;   // for the result
-  int64_t device_bytes = 0;  // where these turned out to be too many
-};
-
 class Scheduler {
  public:
   Scheduler(const Program& program, const ScheduleOptions& options,
@@ -56,7 +47,8 @@ class Scheduler {
         options_(options),
         capacity_bytes_(capacity_bytes),
         context_(context),
-        shorter_(Shorten(program, kLayers, &cut_bytes_)) {}
+        shorter_(Shorten(program, kLayers, &cut_bytes_)),
+        whole_(program, options, capacity_bytes, *context.costs) {}
 
   absl::StatusOr<ScheduleResult> Run() {
     result_.baseline = Simulate(program_, *context_.costs);
@@ -77,7 +69,7 @@ class Scheduler {
       ASYRA_RETURN_IF_ERROR(Consider());
     }
     ASYRA_RETURN_IF_ERROR(Tighten());
-    if (best_ < 0) return NothingFits();
+    if (best_ < 0) return whole_.NothingFits();
     if (options_.runners_up > 0) ASYRA_RETURN_IF_ERROR(KeepRunnersUp());
     Finish();
     return std::move(result_);
@@ -85,9 +77,6 @@ class Scheduler {
 
  private:
   bool Searching() const { return options_.scheduler == "auto"; }
-  bool Asked(const CandidatePlan& plan) const {
-    return options_.tiles == 0 || plan.tiles == options_.tiles;
-  }
 
   // A round depends on those before it and not on whether others follow, and
   // the result is the best of all.
@@ -128,7 +117,7 @@ class Scheduler {
           "schedule: {} priorities found with fewer layers are of no op here",
           candidate->found.lost));
     }
-    entries_.push_back({*std::move(candidate)});
+    whole_.Add(*std::move(candidate));
     return absl::OkStatus();
   }
 
@@ -139,7 +128,9 @@ class Scheduler {
   absl::Status FollowBest(std::vector<Candidate> candidates, size_t most) {
     SortCandidates(&candidates);
     for (Candidate& candidate : candidates) {
-      if (most == 0 && Best(/*joined=*/false)->found.fits) break;
+      if (most == 0 && whole_.Best(/*joined=*/false)->candidate.found.fits) {
+        break;
+      }
       if (most > 0 && candidate.plan.displaces()) --most;
       ASYRA_RETURN_IF_ERROR(
           Follow(candidate.plan, std::move(candidate.remarks)));
@@ -150,83 +141,26 @@ class Scheduler {
   // The short program does not represent head, tail and the number of layers:
   // some of the search is spent on the whole one.
   void ImproveBest(int steps) {
-    Candidate* best = Best(/*joined=*/true);
+    WholeCandidate* best = whole_.Best(/*joined=*/true);
     if (best == nullptr) return;
-    if (!best->plan.displaces()) Improve(Best(/*joined=*/false), steps);
+    if (!best->candidate.plan.displaces()) {
+      Improve(whole_.Best(/*joined=*/false), steps);
+    }
     Improve(best, steps);
   }
 
-  void Improve(Candidate* candidate, int steps) {
-    if (candidate == nullptr) return;
-    Merit before = candidate->found;
-    search_->Improve(candidate, steps);
-    if (!candidate->found.BetterThan(before)) return;
-    for (Entry& entry : entries_) {
-      if (&entry.candidate == candidate) Forget(&entry);
-    }
-  }
-
-  // Results for another order.
-  static void Forget(Entry* entry) {
-    entry->robust.reset();
-    entry->considered = false;
-    entry->device_bytes = 0;
-  }
-
-  // Whether the options allow it; with joined collectives only if joins are
-  // allowed.
-  Candidate* Best(bool joined) {
-    Candidate* best = nullptr;
-    for (Entry& entry : entries_) {
-      Candidate& candidate = entry.candidate;
-      if (!candidate.plan.early || !Asked(candidate.plan)) continue;
-      if (!joined && !candidate.plan.displaces()) continue;
-      if (best == nullptr || candidate.found.BetterThan(best->found)) {
-        best = &candidate;
-      }
-    }
-    return best;
-  }
-
-  // Whether its gain is robust to cost noise. The baseline and requested
-  // schedules always pass, and all if the baseline does not fit.
-  bool IsRobust(Entry& entry) const {
-    const Candidate& candidate = entry.candidate;
-    if (!candidate.plan.early || options_.tiles != 0) return true;
-    if (!Fits(entries_[0])) return true;
-    if (!entry.robust.has_value()) {
-      entry.robust =
-          IsRobustToNoise(CostedProgram(program_, result_.baseline.op_costs),
-                          CostedProgram(candidate.program, *context_.costs),
-                          candidate.found.best.order);
-    }
-    return *entry.robust;
-  }
-
-  // The fastest that may be chosen, or -1.
-  int Fastest(bool joined) {
-    std::vector<int> ranked;
-    for (size_t i = 0; i < entries_.size(); ++i) {
-      const Candidate& candidate = entries_[i].candidate;
-      if (Asked(candidate.plan) && Fits(entries_[i]) &&
-          (joined || !candidate.plan.joined)) {
-        ranked.push_back(static_cast<int>(i));
-      }
-    }
-    std::stable_sort(ranked.begin(), ranked.end(), [&](int a, int b) {
-      return entries_[a].candidate.found.BetterThan(
-          entries_[b].candidate.found);
-    });
-    auto robust =
-        absl::c_find_if(ranked, [&](int i) { return IsRobust(entries_[i]); });
-    return robust == ranked.end() ? -1 : *robust;
+  void Improve(WholeCandidate* whole, int steps) {
+    if (whole == nullptr) return;
+    Merit before = whole->candidate.found;
+    search_->Improve(&whole->candidate, steps);
+    if (whole->candidate.found.BetterThan(before)) whole->Forget();
   }
 
   // The next step, CTAs for each class of collectives, may gain more if these
   // are separate: then both are compared after it.
   absl::Status Consider() {
     ASYRA_ASSIGN_OR_RETURN(int fastest, CompareFastest(/*joined=*/true));
-    if (fastest < 0 || !entries_[fastest].candidate.plan.joined) {
+    if (fastest < 0 || !whole_[fastest].candidate.plan.joined) {
       return absl::OkStatus();
     }
     return CompareFastest(/*joined=*/false).status();
@@ -235,10 +169,10 @@ class Scheduler {
   // The index of the one that fits with all memory counted, or -1.
   absl::StatusOr<int> CompareFastest(bool joined) {
     for (;;) {
-      int fastest = Fastest(joined);
+      int fastest = whole_.Fastest(joined);
       if (fastest < 0) return -1;
       ASYRA_RETURN_IF_ERROR(Compare(fastest));
-      if (Fits(entries_[fastest])) return fastest;
+      if (whole_[fastest].fits()) return fastest;
     }
   }
 
@@ -248,49 +182,50 @@ class Scheduler {
   // smallest if nothing fits.
   absl::Status Tighten() {
     for (int i = 0; i < kTightenings; ++i) {
-      Entry* again = nullptr;
-      for (Entry& entry : entries_) {
-        if (entry.device_bytes == 0 || !IsWorthIt(entry)) continue;
-        if (again == nullptr || IsTightenedBefore(entry, *again)) {
-          again = &entry;
+      WholeCandidate* again = nullptr;
+      for (WholeCandidate& whole : whole_.all()) {
+        if (whole.device_bytes == 0 || !IsWorthIt(whole)) continue;
+        if (again == nullptr || IsTightenedBefore(whole, *again)) {
+          again = &whole;
         }
       }
       if (again == nullptr) break;
-      search_->Reserve(again->device_bytes - LiveBytes(*again));
+      search_->Reserve(again->device_bytes - whole_.LiveBytes(*again));
       search_->Improve(&again->candidate, kFirstRound);
-      Forget(again);
+      again->Forget();
       // Compare counts its own gaps.
-      again->candidate.found.fits = LiveBytes(*again) <= capacity_bytes_;
+      again->candidate.found.fits = whole_.LiveBytes(*again) <= capacity_bytes_;
       ASYRA_RETURN_IF_ERROR(Consider());
     }
     return absl::OkStatus();
   }
 
-  bool IsWorthIt(const Entry& entry) const {
-    return best_ < 0 || entry.candidate.found.makespan_us <
+  bool IsWorthIt(const WholeCandidate& whole) const {
+    return best_ < 0 || whole.candidate.found.makespan_us <
                             (1 - kLeastGain) * result_.optimized.makespan_us;
   }
-  bool IsTightenedBefore(const Entry& a, const Entry& b) const {
+  bool IsTightenedBefore(const WholeCandidate& a,
+                         const WholeCandidate& b) const {
     if (best_ < 0) return a.device_bytes < b.device_bytes;
     // A percent of memory costs about a percent of time.
-    auto cost = [](const Entry& entry) {
-      return entry.candidate.found.makespan_us *
-             static_cast<double>(entry.device_bytes);
+    auto cost = [](const WholeCandidate& whole) {
+      return whole.candidate.found.makespan_us *
+             static_cast<double>(whole.device_bytes);
     };
     return cost(a) < cost(b);
   }
 
   // Makes it the result if it is faster once streams are assigned.
   absl::Status Compare(int index) {
-    Entry& entry = entries_[index];
-    if (std::exchange(entry.considered, true)) return absl::OkStatus();
-    ASYRA_ASSIGN_OR_RETURN(Issued issued, Issue(&entry));
-    if (!Fits(entry)) return absl::OkStatus();
+    WholeCandidate& whole = whole_[index];
+    if (std::exchange(whole.considered, true)) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(Issued issued, Issue(&whole));
+    if (!whole.fits()) return absl::OkStatus();
     if (best_ >= 0 &&
         issued.simulated.makespan_us >= result_.optimized.makespan_us) {
       return absl::OkStatus();
     }
-    const Candidate& candidate = entry.candidate;
+    const Candidate& candidate = whole.candidate;
     best_ = index;
     result_.program = std::move(issued.program);
     result_.optimized = std::move(issued.simulated);
@@ -308,8 +243,8 @@ class Scheduler {
   };
 
   // Fills device_bytes where they are too many.
-  absl::StatusOr<Issued> Issue(Entry* entry) {
-    const Candidate& candidate = entry->candidate;
+  absl::StatusOr<Issued> Issue(WholeCandidate* whole) {
+    const Candidate& candidate = whole->candidate;
     Program program = candidate.program;
     ApplyOrder(program, candidate.found.best.order);
     PassContext own = context_;
@@ -332,10 +267,7 @@ class Scheduler {
         simulated = Simulate(program, *context_.costs);
         bytes = BytesOf(program, simulated);
       }
-      if (bytes > capacity_bytes_) {
-        entry->device_bytes = bytes;
-        least_over_ = least_over_ == 0 ? bytes : std::min(least_over_, bytes);
-      }
+      if (bytes > capacity_bytes_) whole_.SetTooLarge(whole, bytes);
     }
     return Issued{std::move(program), std::move(simulated),
                   std::move(own.remarks)};
@@ -344,26 +276,14 @@ class Scheduler {
   // The fastest of the others, by the search, that are other programs. The
   // baseline is none of them.
   absl::Status KeepRunnersUp() {
-    std::vector<int> ranked;
-    for (size_t i = 1; i < entries_.size(); ++i) {
-      if (static_cast<int>(i) == best_ || !Fits(entries_[i]) ||
-          !Asked(entries_[i].candidate.plan)) {
-        continue;
-      }
-      ranked.push_back(static_cast<int>(i));
-    }
-    absl::c_stable_sort(ranked, [&](int a, int b) {
-      return entries_[a].candidate.found.BetterThan(
-          entries_[b].candidate.found);
-    });
     std::vector<std::string> texts = {ToString(result_.program)};
-    for (int i : ranked) {
+    for (int i : whole_.Others(best_)) {
       if (result_.runners_up.size() >= options_.runners_up) break;
-      ASYRA_ASSIGN_OR_RETURN(Issued issued, Issue(&entries_[i]));
+      ASYRA_ASSIGN_OR_RETURN(Issued issued, Issue(&whole_[i]));
       std::string text = ToString(issued.program);
-      if (!Fits(entries_[i]) || absl::c_linear_search(texts, text)) continue;
+      if (!whole_[i].fits() || absl::c_linear_search(texts, text)) continue;
       texts.push_back(std::move(text));
-      result_.runners_up.push_back({entries_[i].candidate.plan.name,
+      result_.runners_up.push_back({whole_[i].candidate.plan.name,
                                     std::move(issued.program),
                                     issued.simulated.makespan_us});
     }
@@ -379,86 +299,8 @@ class Scheduler {
 
   const Machine& machine() const { return context_.costs->machine(); }
 
-  static bool Fits(const Entry& entry) {
-    return entry.candidate.found.fits && entry.device_bytes == 0;
-  }
-
-  // Bytes of the device, given the peak of the values.
-  int64_t DeviceBytes(const Entry& entry, int64_t live_bytes) const {
-    const Program& program = entry.candidate.program;
-    return std::max(entry.device_bytes, live_bytes +
-                                            LibraryBytes(program, machine()) +
-                                            WorkspaceBytes(program, machine()));
-  }
-
-  // The same without gaps between values.
-  int64_t LiveBytes(const Entry& entry) const {
-    const Program& program = entry.candidate.program;
-    return entry.candidate.found.peak_bytes + LibraryBytes(program, machine()) +
-           WorkspaceBytes(program, machine());
-  }
-
-  absl::Status NothingFits() const {
-    int64_t least = 0;
-    for (const Entry& entry : entries_) {
-      const Candidate& candidate = entry.candidate;
-      if (!Asked(candidate.plan)) continue;
-      int64_t bytes = DeviceBytes(entry, candidate.found.least_peak_bytes);
-      // Then gaps between values are what is too much.
-      if (bytes <= capacity_bytes_ && least_over_ > 0) bytes = least_over_;
-      least = least == 0 ? bytes : std::min(least, bytes);
-    }
-    return absl::ResourceExhaustedError(fmt::format(
-        "no schedule found fits in {} of a device: the least that one takes is "
-        "{}, {} too much",
-        BytesText(capacity_bytes_), BytesText(least),
-        BytesText(least - capacity_bytes_)));
-  }
-
-  std::string WhyNot(const Entry& entry) const {
-    const Candidate& candidate = entry.candidate;
-    const Candidate& best = entries_[best_].candidate;
-    if (!Asked(candidate.plan)) {
-      return fmt::format("{} tiles were asked for", options_.tiles);
-    }
-    if (!Fits(entry)) {
-      return fmt::format(
-          "takes {} of a device of {}",
-          BytesText(DeviceBytes(entry, candidate.found.peak_bytes)),
-          BytesText(capacity_bytes_));
-    }
-    if (!entry.robust.value_or(true)) {
-      return "its gain is not robust to 10 % cost noise";
-    }
-    // Times that print alike are not called slower.
-    constexpr double kAlike = 0.0005;
-    double more = candidate.found.makespan_us / best.found.makespan_us - 1;
-    if (more >= kAlike) return "slower than " + best.plan.name;
-    return fmt::format("no faster than {}{}", best.plan.name,
-                       more < 0 ? " once streams are assigned" : "");
-  }
-
-  // Of candidates with one name only the best is reported.
   void Finish() {
-    std::map<std::string, int> told;
-    for (size_t i = 0; i < entries_.size(); ++i) {
-      auto [at, is_new] = told.emplace(entries_[i].candidate.plan.name, i);
-      if (is_new || at->second == best_) continue;
-      bool better = entries_[i].candidate.found.BetterThan(
-          entries_[at->second].candidate.found);
-      if (better || static_cast<int>(i) == best_) {
-        at->second = static_cast<int>(i);
-      }
-    }
-    for (size_t i = 0; i < entries_.size(); ++i) {
-      const Candidate& candidate = entries_[i].candidate;
-      if (told[candidate.plan.name] != static_cast<int>(i)) continue;
-      bool chosen = static_cast<int>(i) == best_;
-      result_.candidates.push_back(
-          {candidate.plan.name, candidate.found.makespan_us,
-           DeviceBytes(entries_[i], candidate.found.peak_bytes),
-           chosen ? "" : WhyNot(entries_[i])});
-    }
+    absl::c_move(whole_.Choices(best_), std::back_inserter(result_.candidates));
     absl::c_move(remarks_, std::back_inserter(context_.remarks));
   }
 
@@ -469,9 +311,8 @@ class Scheduler {
   int64_t cut_bytes_ = 0;  // of what shorter_ lacks
   Program shorter_;
   std::optional<CandidateSearch> search_;
-  std::vector<Entry> entries_;        // the first is the baseline
+  WholeCandidates whole_;
   int best_ = -1;                     // of these, the result's
-  int64_t least_over_ = 0;            // bytes of a device, with all gaps
   std::vector<std::string> remarks_;  // on the result
   ScheduleResult result_;
 };

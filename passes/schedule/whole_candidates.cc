@@ -1,0 +1,159 @@
+#include "passes/schedule/whole_candidates.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "absl/algorithm/container.h"
+#include "fmt/format.h"
+#include "ir/support/units.h"
+#include "passes/schedule/cost_noise.h"
+#include "simulator/library_memory.h"
+
+namespace asyra {
+
+WholeCandidate* WholeCandidates::Best(bool joined) {
+  WholeCandidate* best = nullptr;
+  for (WholeCandidate& whole : all_) {
+    const Candidate& candidate = whole.candidate;
+    if (!candidate.plan.early || !Asked(candidate)) continue;
+    if (!joined && !candidate.plan.displaces()) continue;
+    if (best == nullptr || candidate.found.BetterThan(best->candidate.found)) {
+      best = &whole;
+    }
+  }
+  return best;
+}
+
+// Whether its gain is robust to cost noise. The baseline and requested
+// schedules always pass, and all if the baseline does not fit.
+bool WholeCandidates::IsRobust(WholeCandidate* whole) {
+  const Candidate& candidate = whole->candidate;
+  if (!candidate.plan.early || options_.tiles != 0) return true;
+  if (!all_[0].fits()) return true;
+  if (!whole->robust.has_value()) {
+    if (!costed_.has_value()) costed_.emplace(program_, costs_);
+    whole->robust =
+        IsRobustToNoise(*costed_, CostedProgram(candidate.program, costs_),
+                        candidate.found.best.order);
+  }
+  return *whole->robust;
+}
+
+void WholeCandidates::SortBest(std::vector<int>* ranked) const {
+  absl::c_stable_sort(*ranked, [&](int a, int b) {
+    return all_[a].candidate.found.BetterThan(all_[b].candidate.found);
+  });
+}
+
+int WholeCandidates::Fastest(bool joined) {
+  std::vector<int> ranked;
+  for (int i = 0; i < static_cast<int>(all_.size()); ++i) {
+    const Candidate& candidate = all_[i].candidate;
+    if (Asked(candidate) && all_[i].fits() &&
+        (joined || !candidate.plan.joined)) {
+      ranked.push_back(i);
+    }
+  }
+  SortBest(&ranked);
+  auto robust =
+      absl::c_find_if(ranked, [&](int i) { return IsRobust(&all_[i]); });
+  return robust == ranked.end() ? -1 : *robust;
+}
+
+std::vector<int> WholeCandidates::Others(int chosen) const {
+  std::vector<int> ranked;
+  for (int i = 1; i < static_cast<int>(all_.size()); ++i) {
+    if (i != chosen && all_[i].fits() && Asked(all_[i].candidate)) {
+      ranked.push_back(i);
+    }
+  }
+  SortBest(&ranked);
+  return ranked;
+}
+
+// Of libraries and kernels.
+int64_t WholeCandidates::OtherBytes(const WholeCandidate& whole) const {
+  const Program& program = whole.candidate.program;
+  return LibraryBytes(program, costs_.machine()) +
+         WorkspaceBytes(program, costs_.machine());
+}
+
+int64_t WholeCandidates::LiveBytes(const WholeCandidate& whole) const {
+  return whole.candidate.found.peak_bytes + OtherBytes(whole);
+}
+
+// Bytes of the device, given the peak of the values.
+int64_t WholeCandidates::DeviceBytes(const WholeCandidate& whole,
+                                     int64_t live_bytes) const {
+  return std::max(whole.device_bytes, live_bytes + OtherBytes(whole));
+}
+
+void WholeCandidates::SetTooLarge(WholeCandidate* whole, int64_t device_bytes) {
+  whole->device_bytes = device_bytes;
+  least_over_ =
+      least_over_ == 0 ? device_bytes : std::min(least_over_, device_bytes);
+}
+
+absl::Status WholeCandidates::NothingFits() const {
+  int64_t least = 0;
+  for (const WholeCandidate& whole : all_) {
+    const Candidate& candidate = whole.candidate;
+    if (!Asked(candidate)) continue;
+    int64_t bytes = DeviceBytes(whole, candidate.found.least_peak_bytes);
+    // Then gaps between values are what is too much.
+    if (bytes <= capacity_bytes_ && least_over_ > 0) bytes = least_over_;
+    least = least == 0 ? bytes : std::min(least, bytes);
+  }
+  return absl::ResourceExhaustedError(fmt::format(
+      "no schedule found fits in {} of a device: the least that one takes is "
+      "{}, {} too much",
+      BytesText(capacity_bytes_), BytesText(least),
+      BytesText(least - capacity_bytes_)));
+}
+
+std::string WholeCandidates::WhyNot(const WholeCandidate& whole,
+                                    const Candidate& best) const {
+  const Candidate& candidate = whole.candidate;
+  if (!Asked(candidate)) {
+    return fmt::format("{} tiles were asked for", options_.tiles);
+  }
+  if (!whole.fits()) {
+    return fmt::format(
+        "takes {} of a device of {}",
+        BytesText(DeviceBytes(whole, candidate.found.peak_bytes)),
+        BytesText(capacity_bytes_));
+  }
+  if (!whole.robust.value_or(true)) {
+    return "its gain is not robust to 10 % cost noise";
+  }
+  // Times that print alike are not called slower.
+  constexpr double kAlike = 0.0005;
+  double more = candidate.found.makespan_us / best.found.makespan_us - 1;
+  if (more >= kAlike) return "slower than " + best.plan.name;
+  return fmt::format("no faster than {}{}", best.plan.name,
+                     more < 0 ? " once streams are assigned" : "");
+}
+
+std::vector<ScheduleChoice> WholeCandidates::Choices(int chosen) const {
+  std::map<std::string, int> told;
+  for (int i = 0; i < static_cast<int>(all_.size()); ++i) {
+    const Candidate& candidate = all_[i].candidate;
+    auto [at, is_new] = told.emplace(candidate.plan.name, i);
+    if (is_new || at->second == chosen) continue;
+    bool better = candidate.found.BetterThan(all_[at->second].candidate.found);
+    if (better || i == chosen) at->second = i;
+  }
+  std::vector<ScheduleChoice> choices;
+  for (int i = 0; i < static_cast<int>(all_.size()); ++i) {
+    const Candidate& candidate = all_[i].candidate;
+    if (told[candidate.plan.name] != i) continue;
+    choices.push_back(
+        {candidate.plan.name, candidate.found.makespan_us,
+         DeviceBytes(all_[i], candidate.found.peak_bytes),
+         i == chosen ? "" : WhyNot(all_[i], all_[chosen].candidate)});
+  }
+  return choices;
+}
+
+}  // namespace asyra
