@@ -154,7 +154,7 @@ def training_ablation(*case):
 
 
 PAPER = SETTINGS[:len(PAPER_BACKWARD)]
-ABLATED = PAPER[:2]  # those that the page has
+ABLATED = PAPER[:7]  # those that the page has
 
 # What measures a row, the head, and of which settings and machines.
 TABLES = {
