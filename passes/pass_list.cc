@@ -131,6 +131,13 @@ absl::StatusOr<bool> SchedulePass(Program& program, const PassOptions& options,
 
 constexpr int64_t kDefaultTiles = 2;
 
+AttrDef MemoryOption() {
+  return {"memory_gib", AttrKind::kFloat,
+          "memory of a device that the step may use; 0: no limit; below 0: the "
+          "machine's memory",
+          -1.0};
+}
+
 const std::vector<PassRecord>& Records() {
   static const auto* records = new std::vector<PassRecord>{
       {.name = "canonicalize",
@@ -471,19 +478,13 @@ const std::vector<PassRecord>& Records() {
                     "whether small collectives may be joined", true},
                    {"steps", AttrKind::kInt, "orders that are simulated",
                     int64_t{kSearchSteps}},
-                   {"memory_gib", AttrKind::kFloat,
-                    "memory of a device that the step may use; 0: no limit; "
-                    "below 0: the machine's memory",
-                    -1.0}},
+                   MemoryOption()},
        .fn = SchedulePass},
       {.name = "plan_memory",
        .summary = "gives every value an offset in one arena",
        .from_stage = Stage::kScheduled,
        .to_stage = Stage::kAllocated,
-       .options = {{"memory_gib", AttrKind::kFloat,
-                    "memory of a device that the step may use; 0: no limit; "
-                    "below 0: the machine's memory",
-                    -1.0}},
+       .options = {MemoryOption()},
        .fn = PlanMemoryPass},
   };
   return *records;

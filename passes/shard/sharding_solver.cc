@@ -353,8 +353,8 @@ std::vector<int> ShardingSolver::OriginsOf(int begin, int end) const {
 
 // Whether the next period repeats the one before op `begin`. Each state here
 // came from one a period before, and its cost grew on the way: by the least
-// that any grew, or by more, as where a table lies in a form that every layer
-// converts. The period repeats where the states are the same and none that grew
+// that any grew, or by more, as where every layer converts the layout of a
+// table. The period repeats where the states are the same and none that grew
 // by the least came from one that grew by more: then each comes from the same
 // state again, at the same cost. Those that grow by more only fall behind.
 // Others may replace one no later than where it is left, since they can convert
