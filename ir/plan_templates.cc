@@ -4,6 +4,7 @@
 
 #include "absl/algorithm/container.h"
 #include "ir/plan_builder.h"
+#include "ir/plan_issue.h"
 #include "ir/plan_moves.h"
 #include "ir/plan_sums.h"
 #include "ir/plan_walk.h"
@@ -254,7 +255,9 @@ absl::StatusOr<ChunkPlan> MakePlan(const GroupBody& body,
                                    const PlanShape& shape) {
   ASYRA_ASSIGN_OR_RETURN(PlanWalk walk, FindWalk(body, shape.parts));
   ASYRA_RETURN_IF_ERROR(ChunkOrder(body, shape, walk).Check());
-  return PlanMaker(body, shape, walk).Make();
+  ChunkPlan plan = PlanMaker(body, shape, walk).Make();
+  OrderOfIssue(&plan);
+  return plan;
 }
 
 }  // namespace asyra

@@ -73,8 +73,12 @@ absl::StatusOr<RaisedProgram> Raise(Program model,
                                     const OpSources& op_sources = {});
 
 struct CompileResult {
-  // The local program before scheduling; none if there was no local stage.
+  // The local program before scheduling, of the sharding that costs least
+  // unscheduled: the baseline. None if there was no local stage.
   std::optional<Program> partitioned;
+  // Of the sharding that was taken, which may be another one: with the params
+  // and states of `program`, whose place it can take.
+  std::optional<Program> unscheduled;
   Program program;  // stage allocated, unless `passes`
   // Where the default pipeline ran; its runners_up are of stage allocated.
   std::optional<ScheduleResult> schedule;

@@ -81,16 +81,19 @@ absl::Status StrategySearch::Run() {
   return absl::OkStatus();
 }
 
-// That of the program that was taken, also for the one before it was scheduled.
+// That of the program that was taken, also for those before it was scheduled.
 absl::Status StrategySearch::TakeMesh() {
   context_.own_costs = own_costs_;
   if (own_costs_ == nullptr) return absl::OkStatus();
   context_.costs = own_costs_.get();
-  Program& plain = *result_->partitioned;
-  if (plain.mesh == result_->program.mesh) return absl::OkStatus();
-  ASYRA_ASSIGN_OR_RETURN(
-      plain, SplitAxes(std::move(plain), SplitsOf(result_->program.mesh)));
-  result_->schedule->baseline = Simulate(plain, *own_costs_);
+  const Mesh& mesh = result_->program.mesh;
+  for (Program* plain : {&*result_->partitioned, &*result_->unscheduled}) {
+    if (plain->mesh == mesh) continue;
+    ASYRA_ASSIGN_OR_RETURN(*plain,
+                           SplitAxes(std::move(*plain), SplitsOf(mesh)));
+    if (plain != &*result_->partitioned) continue;
+    result_->schedule->baseline = Simulate(*plain, *own_costs_);
+  }
   return absl::OkStatus();
 }
 
@@ -377,7 +380,7 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
   }
   bool better = true;
   if (!result_->schedule.has_value()) {
-    result_->partitioned = std::move(scheduled->partitioned);
+    result_->partitioned = scheduled->partitioned;
     result_->schedule = *std::move(found);
     for (ScheduleChoice& choice : result_->schedule->candidates) {
       if (!strategy.name.empty()) choice.name += ", " + strategy.name;
@@ -388,6 +391,7 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
   if (better) {
     best_ = strategy.name;
     best_tp_strategy_ = strategy.tp_strategy;
+    result_->unscheduled = std::move(scheduled->partitioned);
     result_->tp_strategy = strategy.tp_strategy;
     result_->zero = scheduled->context.zero;
     result_->recompute = std::move(scheduled->recompute);

@@ -13,7 +13,6 @@ namespace {
 constexpr int64_t kParts[] = {1, 2, 4};
 // Groups of more chunks are not tried.
 constexpr int64_t kMostChunks = 32;
-constexpr double kLeastGainOfReads = 0.05;
 
 class Tuner {
  public:
@@ -23,9 +22,7 @@ class Tuner {
   OverlapTuning Tune(PlanOrder order) {
     for (int64_t parts : kParts) Try({.order = order, .parts = parts});
     if (tried_.empty()) return {};
-    PlanShape fastest = Fastest();
-    TryGroups(fastest);
-    TryPulled(Fastest());
+    TryGroups(Fastest());
     // Proven last: few are chosen.
     std::stable_sort(tried_.begin(), tried_.end(),
                      [](const OverlapTuning& a, const OverlapTuning& b) {
@@ -69,20 +66,6 @@ class Tuner {
       }
     }
     return true;
-  }
-
-  // Links may read more slowly than they write, which costs do not know: it has
-  // to gain more than that.
-  void TryPulled(PlanShape shape) {
-    double direct_us = 0;
-    for (const OverlapTuning& tuned : tried_) {
-      if (tuned.shape == shape) direct_us = tuned.time_us;
-    }
-    shape.route = PlanRoute::kPull;
-    bool tried = Try(shape);
-    if (tried && tried_.back().time_us > (1 - kLeastGainOfReads) * direct_us) {
-      tried_.pop_back();
-    }
   }
 
   PlanShape Fastest() const {

@@ -12,9 +12,9 @@ struct OverlapTuning {
   double time_us = 0;  // 0: there is no plan
 };
 
-// The fastest of the shapes with this order: direct or pulled, of 1, 2 or 4
-// parts; groups none, of equal sizes, or those of plan_groups.h at the costs of
-// these. The plan is proven.
+// The fastest of the direct shapes with this order, of 1, 2 or 4 parts; groups
+// none, of equal sizes, or those of plan_groups.h at the costs of these. The
+// plan is proven. None is pulled: GPUs do not carry those out (copy_plan.h).
 OverlapTuning TuneOverlap(const GroupBody& body, PlanOrder order,
                           const CostModel& costs);
 

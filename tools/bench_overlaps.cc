@@ -161,10 +161,8 @@ class FormsMaker {
     PlanOrder other =
         shape_.gathers ? PlanOrder::kOwnLast : PlanOrder::kOwnFirst;
     std::vector<PlanShape> shapes;
-    for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kPull}) {
-      for (int64_t parts : kParts) {
-        shapes.push_back({.order = own, .route = route, .parts = parts});
-      }
+    for (int64_t parts : kParts) {
+      shapes.push_back({.order = own, .parts = parts});
     }
     shapes.push_back({.order = other, .parts = 2});
     ASYRA_ASSIGN_OR_RETURN(ParsedCall call,

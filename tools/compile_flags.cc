@@ -178,7 +178,7 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                "merges tiles and joins collectives where that pays");
   app.add_flag("--overlap", flags->overlap,
                "tries collectives and what computes beside them as one op, in "
-               "pieces that hide each other; GPUs run it in sequence");
+               "pieces that hide each other");
   app.add_flag("--join,!--no-join", flags->join,
                "joins small collectives, with --bucket");
   app.add_option("--phases", flags->phases,

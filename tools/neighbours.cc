@@ -67,6 +67,7 @@ void AdoptFaster(const CompileFlags& options, CompiledModel other,
   schedule.optimized = replayed->simulated;
   result->schedule = std::move(other.schedule);
   result->partitioned = std::move(other.partitioned);
+  result->unscheduled = std::move(other.unscheduled);
   result->program = std::move(other.program);
   result->simulated = std::move(replayed->simulated);
   result->costs = std::move(replayed->costs);

@@ -311,7 +311,7 @@ absl::StatusOr<TrainingPrograms> ProgramsOf(const Training& training,
     info.peak_us = TrainingMfu(training.step.program, machine, 1);
   }
   programs.step = training.step.program;
-  programs.unscheduled = training.step.partitioned;
+  programs.unscheduled = training.step.unscheduled;
   if (training.step.schedule.has_value()) {
     for (const RunnerUp& one : training.step.schedule->runners_up) {
       programs.candidates.push_back({one.name, one.program});

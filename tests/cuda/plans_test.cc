@@ -6,6 +6,7 @@
 #include "executor/cuda/device/cuda_device.h"
 #include "executor/cuda/device/cuda_platform.h"
 #include "executor/run.h"
+#include "gmock/gmock.h"
 #include "ir/support/status.h"
 #include "tests/cuda/copy_engines.h"
 #include "tests/executor/plan_programs.h"
@@ -26,18 +27,21 @@ class CudaPlans : public testing::TestWithParam<bool> {
 
   // On small integers exact, unless there is a tolerance.
   void ExpectPlansMeanTheBody(const PlanCase& c, int64_t parts,
-                              double error = 0) {
+                              double error = 0, int64_t steps = 20) {
     SCOPED_TRACE(c.name);
     // A rank that hangs gives up after timeout_s.
-    StackWatch watch(std::chrono::seconds(12));
+    StackWatch watch(std::chrono::seconds(12 + steps / 200));
     std::vector<PlanShape> shapes = ShapesOf(c, parts);
+    std::erase_if(shapes, [](const PlanShape& shape) {
+      return shape.route == PlanRoute::kPull;  // refused
+    });
     std::vector<Tensor> whole = WholeOperands(c, 5);
     std::vector<Tensor> want = Meaning(c, whole);
-    auto platform = ASYRA_VALUE(CreateCudaPlatform(
-        {.graphs = GetParam(), .timeout_s = 20, .chunk_plans = true}));
-    RunResult got =
-        ASYRA_VALUE(RunOnThreads(ProgramOf(c, shapes), whole, *platform,
-                                 {.repeat = 20, .check_deterministic = true}));
+    auto platform = ASYRA_VALUE(
+        CreateCudaPlatform({.graphs = GetParam(), .timeout_s = 20}));
+    RunResult got = ASYRA_VALUE(
+        RunOnThreads(ProgramOf(c, shapes), whole, *platform,
+                     {.repeat = steps, .check_deterministic = true}));
     EXPECT_TRUE(got.split_fusions.empty());
     ASSERT_EQ(got.outputs.size(), shapes.size() * want.size());
     for (size_t i = 0; i < got.outputs.size(); ++i) {
@@ -71,6 +75,22 @@ TEST_P(CudaPlans, OfBothEnds) {
   ExpectPlansMeanTheBody(GatherMatmulScatter(2, 16), 2);
 }
 
+TEST_P(CudaPlans, TenThousandTimes) {
+  ExpectPlansMeanTheBody(GatherMatmuls(2, 16), 2, 0, 10000);
+  ExpectPlansMeanTheBody(MatmulReduce(2, 16, true), 2, 0, 10000);
+}
+
+TEST_P(CudaPlans, ThatReadFromOtherGpusAreRefused) {
+  PlanCase c = GatherMatmuls(2, 16);
+  auto platform =
+      ASYRA_VALUE(CreateCudaPlatform({.graphs = GetParam(), .timeout_s = 20}));
+  auto got =
+      RunOnThreads(ProgramOf(c, {{PlanShape{.route = PlanRoute::kPull}}}),
+                   WholeOperands(c, 5), *platform);
+  EXPECT_THAT(std::string(got.status().message()),
+              testing::HasSubstr("copies from other GPUs (route=pull)"));
+}
+
 // Its signals never come: the other ends by the timeout or by its error.
 TEST_P(CudaPlans, ARankThatLeavesIsNamed) {
   PlanCase c = GatherMatmuls(2, 16);
@@ -82,10 +102,9 @@ TEST_P(CudaPlans, ARankThatLeavesIsNamed) {
         ASYRA_ASSIGN_OR_RETURN(
             auto device,
             CreateCudaDevice({.ordinal = ordinal, .graphs = GetParam()}));
-        ASYRA_ASSIGN_OR_RETURN(auto world,
-                               CreateNcclWorld(control, {.ordinal = ordinal,
-                                                         .timeout_s = 20,
-                                                         .chunk_plans = true}));
+        ASYRA_ASSIGN_OR_RETURN(
+            auto world,
+            CreateNcclWorld(control, {.ordinal = ordinal, .timeout_s = 20}));
         ASYRA_ASSIGN_OR_RETURN(auto executor, Executor::Load(program));
         ASYRA_RETURN_IF_ERROR(executor->Prepare(*device, world.get(), nullptr));
         ASYRA_RETURN_IF_ERROR(executor->Step(operands[ordinal]));

@@ -232,7 +232,7 @@ TEST(VerifyPlan, MissingAcknowledgementsAreNamed) {
   }
   ASSERT_GE(ack, 0);
   EXPECT_EQ(ErrorOf(Without(pulled, ack)),
-            "rank 0, step 2, on copy 0: copy %0[2:4, 0:5] of rank 1 to "
+            "rank 0, step 3, on copy 0: copy %0[2:4, 0:5] of rank 1 to "
             "%2[2:4, 0:5]: rank 1 may have gone on: it gets no "
             "acknowledgement");
   // A ring lands in two places by turns.

@@ -70,39 +70,55 @@ class SumAction : public CudaAction {
   void* to_;
 };
 
-// Of a signal to another GPU.
+using SharedEvent = std::shared_ptr<CudaEvent>;
+
+// Of a signal to another GPU; the event is recorded behind it.
 class RaiseAction : public CudaAction {
  public:
-  RaiseAction(std::string label, PeerFlags& flags, uint32_t* theirs)
-      : CudaAction(std::move(label)), flags_(flags), theirs_(theirs) {}
+  RaiseAction(std::string label, PeerFlags& flags, uint32_t* theirs,
+              SharedEvent raised)
+      : CudaAction(std::move(label)),
+        flags_(flags),
+        theirs_(theirs),
+        raised_(std::move(raised)) {}
 
  private:
   absl::Status EnqueueOn(CudaStream& stream) override {
-    return flags_.Raise({&theirs_, 1}, stream.handle());
+    ASYRA_RETURN_IF_ERROR(flags_.Raise({&theirs_, 1}, stream.handle()));
+    stream.Record(*raised_);
+    return absl::OkStatus();
   }
 
   PeerFlags& flags_;
   uint32_t* theirs_;
+  SharedEvent raised_;
 };
 
+// Waits for events of other lanes first.
 class AwaitAction : public CudaAction {
  public:
-  AwaitAction(std::string label, PeerFlags& flags, std::vector<uint32_t*> mine)
-      : CudaAction(std::move(label)), flags_(flags), mine_(std::move(mine)) {}
+  AwaitAction(std::string label, PeerFlags& flags, std::vector<uint32_t*> mine,
+              std::vector<SharedEvent> first)
+      : CudaAction(std::move(label)),
+        flags_(flags),
+        mine_(std::move(mine)),
+        first_(std::move(first)) {}
 
  private:
   absl::Status EnqueueOn(CudaStream& stream) override {
+    for (const SharedEvent& event : first_) stream.Wait(*event);
     return flags_.Await(mine_, stream.handle());
   }
 
   PeerFlags& flags_;
   std::vector<uint32_t*> mine_;
+  std::vector<SharedEvent> first_;
 };
 
 // Of a signal to another lane of this GPU.
 class EventAction : public CudaAction {
  public:
-  EventAction(std::string label, std::shared_ptr<CudaEvent> event, bool posts)
+  EventAction(std::string label, SharedEvent event, bool posts)
       : CudaAction(std::move(label)), event_(std::move(event)), posts_(posts) {}
 
  private:
@@ -111,7 +127,7 @@ class EventAction : public CudaAction {
     return absl::OkStatus();
   }
 
-  std::shared_ptr<CudaEvent> event_;
+  SharedEvent event_;
   bool posts_;
 };
 
@@ -182,16 +198,18 @@ class CopyPlan : public PlanLink {
   }
 
   Action Post(int signal) override {
-    int64_t count = posted_[signal]++;
-    if (!IsLocal(signal)) {
-      uint32_t* theirs =
-          flags_[signals_[signal].to_rank] + first_flag_[signal] + count;
-      return std::make_unique<RaiseAction>(label_, *options_.flags, theirs);
-    }
     OnGpu gpu(options_.ordinal);
-    auto& events = events_[signal];
-    events.push_back(std::make_shared<CudaEvent>(/*timed=*/false));
-    return std::make_unique<EventAction>(label_, events.back(), true);
+    auto event = std::make_shared<CudaEvent>(/*timed=*/false);
+    int64_t count = posted_[signal]++;
+    const PlanSignal& at = signals_[signal];
+    if (IsLocal(signal)) {
+      events_[signal].push_back(event);
+      return std::make_unique<EventAction>(label_, event, true);
+    }
+    raised_[at.from_lane] = event;
+    uint32_t* theirs = flags_[at.to_rank] + first_flag_[signal] + count;
+    return std::make_unique<RaiseAction>(label_, *options_.flags, theirs,
+                                         event);
   }
 
   // Flags of earlier posts are cleared too.
@@ -207,11 +225,25 @@ class CopyPlan : public PlanLink {
     for (int64_t& next = awaited_[signal]; next < count; ++next) {
       mine.push_back(flags_[self_] + first_flag_[signal] + next);
     }
-    return std::make_unique<AwaitAction>(label_, *options_.flags,
-                                         std::move(mine));
+    return std::make_unique<AwaitAction>(
+        label_, *options_.flags, std::move(mine),
+        RaisedBefore(signals_[signal].to_lane));
   }
 
  private:
+  // The last flags that other lanes have raised, but for those that this lane
+  // has waited behind.
+  std::vector<SharedEvent> RaisedBefore(int lane) {
+    std::vector<SharedEvent> events;
+    for (const auto& [other, event] : raised_) {
+      SharedEvent& seen = behind_[{lane, other}];
+      if (other == lane || seen == event) continue;
+      seen = event;
+      events.push_back(event);
+    }
+    return events;
+  }
+
   bool IsLocal(size_t signal) const {
     return signals_[signal].from_rank == signals_[signal].to_rank;
   }
@@ -227,13 +259,21 @@ class CopyPlan : public PlanLink {
   std::vector<uint32_t*> flags_;                   // by member
   std::vector<std::vector<PeerAddress>> buffers_;  // by member
   // By signal between lanes of this GPU, of each post.
-  std::map<int, std::vector<std::shared_ptr<CudaEvent>>> events_;
+  std::map<int, std::vector<SharedEvent>> events_;
+  std::map<int, SharedEvent> raised_;                  // last, by lane
+  std::map<std::pair<int, int>, SharedEvent> behind_;  // by lane, of another
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PlanLink>> MakeCopyPlan(
     const PlanUse& use, CopyPlanOptions options) {
+  for (const PlanStep& step : use.plan.steps[use.self]) {
+    if (step.kind == PlanStep::kCopy && step.reads[0].rank != use.self) {
+      return Unimplemented(
+          "the plan copies from other GPUs (route=pull); they have to write");
+    }
+  }
   auto plan = std::make_unique<CopyPlan>(use, options);
   ASYRA_RETURN_IF_ERROR(plan->TakeFlags());
   return plan;

@@ -6,6 +6,12 @@
 // Every post of a step has a flag of its own at the GPU that waits, which
 // clears it; the verifier proves that it is not set again before
 // (ir/verify_plan.h).
+//
+// A GPU has fewer queues than streams, and than graphs have branches. What
+// shares a queue runs in any order that events allow, so that a wait could hold
+// up what the other GPU needs before it posts. So a wait also comes, by events,
+// behind all posts that are issued before it. Plans are proven to run where all
+// steps of a rank are on one queue in order of issue, and then they run here.
 #pragma once
 
 #include <memory>
@@ -26,7 +32,8 @@ struct CopyPlanOptions {
 };
 
 // Peer access between the members' GPUs is enabled. Errors: flags that are used
-// up.
+// up; a plan that copies from another GPU: in a graph, such copies run on queues
+// of that GPU, whose own graph may wait there for this one (seen on H200).
 absl::StatusOr<std::unique_ptr<PlanLink>> MakeCopyPlan(const PlanUse& use,
                                                        CopyPlanOptions options);
 

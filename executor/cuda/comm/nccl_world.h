@@ -14,8 +14,8 @@ struct NcclWorldOptions {
   // A step that takes longer has lost a rank.
   double timeout_s = 60;
   // Overlaps run as their chunk plans say, by copy engines (copy_plan.h), where
-  // collectives could be carried by them. Not measured yet: off.
-  bool chunk_plans = false;
+  // collectives could be carried by them.
+  bool chunk_plans = true;
 };
 
 // All ranks of `control`, which outlives it, call it together. The groups of a

@@ -12,7 +12,7 @@ struct CudaPlatformOptions {
   bool graphs = true;
   // Steps that take longer have lost a rank.
   double timeout_s = 60;
-  bool chunk_plans = false;  // as NcclWorldOptions has it
+  bool chunk_plans = true;  // as NcclWorldOptions has it
 };
 
 // Errors: Unimplemented in a build without CUDA; FailedPrecondition where there
