@@ -32,8 +32,9 @@ struct CopyPlanOptions {
 };
 
 // Peer access between the members' GPUs is enabled. Errors: flags that are used
-// up; a plan that copies from another GPU: in a graph, such copies run on queues
-// of that GPU, whose own graph may wait there for this one (seen on H200).
+// up; a plan that copies from another GPU: in a graph, such copies run on
+// queues of that GPU, whose own graph may wait there for this one (seen on
+// H200).
 absl::StatusOr<std::unique_ptr<PlanLink>> MakeCopyPlan(const PlanUse& use,
                                                        CopyPlanOptions options);
 
