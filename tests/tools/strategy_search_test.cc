@@ -242,5 +242,35 @@ TEST(StrategySearch, FaultsAreNoCandidates) {
   EXPECT_TRUE(made.status.ok()) << made.status;
 }
 
+// Types of params and states of `program` that are others in `step`.
+std::vector<std::string> OtherTypes(const Program& program,
+                                    const Program& step) {
+  std::vector<std::string> others;
+  for (const Input& input : program.inputs) {
+    const std::string& name = program.value_name(input.value);
+    ValueId same = step.FindValue(name);
+    if (input.role == InputRole::kData || same == kNoValue) continue;
+    if (program.type(input.value) != step.type(same)) others.push_back(name);
+  }
+  return others;
+}
+
+// The baseline is of ZeRO 0, the step of 2.
+TEST(StrategySearch, TheUnscheduledStepIsShardedLikeTheStep) {
+  CompileFlags options = Training();
+  options.model = "llama3-tiny";
+  options.dims = {"batch=4", "seq=4096"};
+  options.machine = "h200x2";
+  options.dp = 2;
+  options.tiles = 0;
+  options.search_steps = 50;
+  Scheduled made = ScheduleIt(options);
+  ASSERT_TRUE(made.status.ok()) << made.status;
+  const CompiledModel& result = made.result;
+  EXPECT_FALSE(OtherTypes(*result.partitioned, result.program).empty());
+  EXPECT_THAT(OtherTypes(*result.unscheduled, result.program),
+              testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace asyra
