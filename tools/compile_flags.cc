@@ -184,8 +184,9 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
   app.add_option("--phases", flags->phases,
                  "forward and backward of a training step: interleaved, "
                  "backward of a tile beside forward of another; apart, "
-                 "backward begins when forward has ended, for comparison")
-      ->check(CLI::IsMember({"interleaved", kPhasesApart}))
+                 "backward begins when forward has ended; auto, whichever "
+                 "simulates faster")
+      ->check(CLI::IsMember({"auto", kPhasesInterleaved, kPhasesApart}))
       ->capture_default_str();
   app.add_flag("--fuse,!--no-fuse", flags->fuse,
                "joins elementwise ops into one kernel where that pays");
@@ -329,6 +330,9 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   options.schedule.bucket = flags.bucket;
   options.schedule.join = flags.join;
   options.schedule.phases_apart = flags.phases == kPhasesApart;
+  if (flags.phases == kPhasesInterleaved) {
+    options.schedule.closed.push_back("separate_phases");
+  }
   if (flags.overlap) options.schedule.opened = {"form_overlaps"};
   options.schedule.search_steps = flags.search_steps;
   options.schedule.runners_up = static_cast<size_t>(flags.runners_up);

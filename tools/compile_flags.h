@@ -44,7 +44,7 @@ struct CompileFlags {
   bool bucket = true;
   bool overlap = false;
   bool join = true;
-  std::string phases = "interleaved";  // or kPhasesApart
+  std::string phases = "auto";  // or kPhasesInterleaved, kPhasesApart
   bool fuse = true;  // ops into one kernel where that pays (passes/fuse/fuse.h)
   // Which matmuls take part in it: measured, estimated or none.
   std::string epilogues = "measured";
@@ -79,6 +79,7 @@ struct CompileFlags {
 inline constexpr int kGateRunnersUp = 2;
 
 inline constexpr char kRanksAsProcesses[] = "processes";
+inline constexpr char kPhasesInterleaved[] = "interleaved";
 inline constexpr char kPhasesApart[] = "apart";
 
 // Adds MODEL.

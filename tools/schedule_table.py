@@ -124,7 +124,7 @@ def training(*case):
           f"| {said['tiles']} | {seconds:.1f} |")
 
 
-# Fewer than TRAIN_FLAGS: a row takes several compilations.
+# Fewer steps than TRAIN_FLAGS: a row takes several compilations.
 ABLATION_FLAGS = [*STEP_FLAGS, "--search-steps", "200"]
 
 
@@ -135,7 +135,8 @@ def training_ablation(*case):
 
   def step(*flags):
     nonlocal seconds
-    said, more = report(*case, *ABLATION_FLAGS, *flags)
+    phases = [] if "--phases" in flags else ["--phases", "interleaved"]
+    said, more = report(*case, *ABLATION_FLAGS, *phases, *flags)
     seconds += more
     return said["optimized"]["makespan_us"] / 1e3, said
 

@@ -69,7 +69,7 @@ bool CandidateSearch::IsOpen(const Decision& decision) const {
          (!decision.is_extra ||
           absl::c_linear_search(options_.opened, decision.pass)) &&
          (decision.is_for == nullptr ||
-          decision.is_for(context_.costs->machine()));
+          decision.is_for(program_, context_.costs->machine()));
 }
 
 absl::StatusOr<Candidate> CandidateSearch::Make(const Program& program,

@@ -3,12 +3,17 @@
 #include "fmt/format.h"
 #include "passes/schedule/sm_margin.h"
 #include "passes/schedule/stream_layout.h"
+#include "passes/train/step_phase.h"
 
 namespace asyra {
 namespace {
 
-bool HasPersistentGemms(const Machine& machine) {
+bool HasPersistentGemms(const Program&, const Machine& machine) {
   return machine.gpu.gemm_persistent;
+}
+
+bool IsTrainingStep(const Program& program, const Machine&) {
+  return !PhasesOf(program).empty();
 }
 
 std::vector<Setting> Layouts() {
@@ -48,6 +53,14 @@ absl::Span<const Decision> Decisions() {
        .is_for = HasPersistentGemms,
        .best_of_each = {"tile", "use_copy_engines"},
        .kept = 2},
+      // Where forward waits much, as for experts, all of its tiles hide more.
+      {.pass = "separate_phases",
+       .settings = {{", phases apart", MakePass("separate_phases")}},
+       .moves_ops = true,
+       .changes_ops = true,
+       .is_for = IsTrainingStep,
+       .tried = 1,
+       .kept = 1},
       // Prices of plans are 7 % off in the median on GPUs: on request.
       {.pass = "form_overlaps",
        .settings = {{", overlaps", MakePass("form_overlaps")},

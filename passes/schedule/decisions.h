@@ -39,10 +39,11 @@ struct Decision {
   // Whether its pass moves ops to other streams; else it sets attributes, which
   // come after everything that changes ops.
   bool moves_ops = false;
-  // Whether it makes other ops of some; `moves_ops` is set too.
+  // Whether it makes other ops of some, or orders the text anew; `moves_ops` is
+  // set too.
   bool changes_ops = false;
-  // Whether it can pay on a machine; null: on any.
-  bool (*is_for)(const Machine& machine) = nullptr;
+  // Whether it can pay for a program on a machine; null: for any.
+  bool (*is_for)(const Program& program, const Machine& machine) = nullptr;
   // How many of the best candidates it is tried on; 0: on the best of each that
   // differ in the passes of `best_of_each`.
   size_t tried = 0;

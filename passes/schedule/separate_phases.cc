@@ -18,12 +18,18 @@ class Separator {
 
   bool Run() {
     if (phases_.empty()) return false;
+    bool changed = false;
     std::vector<ValueId> ends = EndsOfForward();
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       if (!Begins(static_cast<int>(i))) continue;
-      Op& op = program_.ops[i];
-      op.after.insert(op.after.end(), ends.begin(), ends.end());
+      auto& after = program_.ops[i].after;
+      for (ValueId end : ends) {
+        if (absl::c_linear_search(after, end)) continue;
+        after.push_back(end);
+        changed = true;
+      }
     }
+    if (!changed) return false;
     std::vector<int> order = SerialOrder(program_);
     absl::c_stable_partition(order, [&](int op) { return IsForward(op); });
     ApplyOrder(program_, order);
@@ -76,11 +82,11 @@ bool SeparatePhases(Program& program) { return Separator(program).Run(); }
 
 absl::StatusOr<bool> SeparatePhasesPass(Program& program, const PassOptions&,
                                         PassContext& context) {
-  bool is_step = SeparatePhases(program);
-  if (!is_step) {
+  if (PhasesOf(program).empty()) {
     context.Remark("separate_phases: the program is no training step");
+    return false;
   }
-  return is_step;
+  return SeparatePhases(program);
 }
 
 }  // namespace asyra

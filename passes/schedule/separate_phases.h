@@ -1,6 +1,6 @@
 // With tiles, the order may run backward of one tile beside forward of another,
 // as microbatches of a pipeline do. This keeps the phases of a training step
-// apart instead, to see what that gives.
+// apart instead: forward of all tiles may hide more of what they exchange.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -11,7 +11,7 @@ namespace asyra {
 
 // Moves what is not forward (train/step_phase.h) behind all of forward in the
 // text, and has it begin `after` forward has ended. False if the program, which
-// is scheduled, is no training step.
+// is scheduled, is no training step or was separated before.
 bool SeparatePhases(Program& program);
 
 // The pass.

@@ -44,7 +44,9 @@ def call(command, timeout):
                         capture_output=True, timeout=timeout)
   if done.returncode != 0:
     lines = done.stderr.strip().splitlines() or ["no word"]
-    raise RuntimeError(lines[0])
+    # Launchers say much around it.
+    own = [line for line in lines if line.startswith("asyra-")]
+    raise RuntimeError((own or lines)[0])
   return done.stdout
 
 

@@ -143,9 +143,14 @@ class CopyPlan : public PlanLink {
         posted_(signals_.size(), 0),
         awaited_(signals_.size(), 0) {
     std::vector<int64_t> posts(signals_.size(), 0);
-    for (const auto& of_rank : use.plan.steps) {
-      for (const PlanStep& step : of_rank) {
+    others_write_.assign(use.plan.buffers[self_].size(), false);
+    for (int r = 0; r < use.plan.ranks; ++r) {
+      for (const PlanStep& step : use.plan.steps[r]) {
         if (step.kind == PlanStep::kPost) ++posts[step.signal];
+        if (step.kind == PlanStep::kCopy && step.write.rank == self_ &&
+            r != self_) {
+          others_write_[step.write.buffer] = true;
+        }
       }
     }
     // Of each GPU, those that it waits for, by signal and count.
@@ -165,7 +170,13 @@ class CopyPlan : public PlanLink {
     return absl::OkStatus();
   }
 
+  // Others learn of what they write alone: the rest may not be memory that
+  // processes can share.
   absl::Status Connect(std::vector<void*> buffers) override {
+    mine_ = buffers;
+    for (size_t b = 0; b < buffers.size(); ++b) {
+      if (!others_write_[b]) buffers[b] = nullptr;
+    }
     buffers.push_back(flags_[self_]);
     ASYRA_ASSIGN_OR_RETURN(buffers_,
                            options_.memory->Exchange(members_, buffers));
@@ -176,6 +187,7 @@ class CopyPlan : public PlanLink {
   }
 
   void* AddressOf(int member, int buffer) const override {
+    if (member == self_) return mine_[buffer];
     return buffers_[member][buffer].address;
   }
 
@@ -256,6 +268,8 @@ class CopyPlan : public PlanLink {
   std::vector<int64_t> first_flag_;        // by signal, of who waits for it
   std::vector<int64_t> posted_, awaited_;  // by signal
   int64_t num_flags_ = 0;
+  std::vector<bool> others_write_;                 // by buffer of this rank
+  std::vector<void*> mine_;                        // its buffers
   std::vector<uint32_t*> flags_;                   // by member
   std::vector<std::vector<PeerAddress>> buffers_;  // by member
   // By signal between lanes of this GPU, of each post.

@@ -36,8 +36,10 @@ class SeparatePhasesTest : public testing::Test {
 
   ScheduleResult Scheduled(const Program& program, bool apart) const {
     PassContext context{.costs = &costs_};
-    ScheduleOptions options{
-        .tiles = 2, .phases_apart = apart, .search_steps = 200};
+    ScheduleOptions options{.tiles = 2,
+                            .phases_apart = apart,
+                            .closed = {"separate_phases"},
+                            .search_steps = 200};
     return ASYRA_VALUE(Schedule(program, options, context));
   }
 
@@ -96,12 +98,26 @@ TEST_F(SeparatePhasesTest, HoldsInEveryOrder) {
   };
   EXPECT_GT(ordered(SegmentedRoundRobin(program)), 0);
   ASSERT_TRUE(SeparatePhases(program));
+  EXPECT_FALSE(SeparatePhases(program));  // they are apart
   EXPECT_EQ(ordered(SerialOrder(program)), 0);
   EXPECT_EQ(ordered(SegmentedRoundRobin(program)), 0);
   EXPECT_EQ(ordered(OperatorRoundRobin(program)), 0);
   CostedProgram costed(program, costs_);
   EXPECT_EQ(ordered(ListScheduler(costed).Run()), 0);
   EXPECT_EQ(ordered(ListScheduler(costed).Run({.window = 8})), 0);
+}
+
+// As a decision on a candidate that is tiled: with the others in `--verbose`,
+// and never slower.
+TEST_F(SeparatePhasesTest, TheSearchTriesIt) {
+  Program local = Model(TrainOptions{});
+  PassContext context{.costs = &costs_};
+  ScheduleResult found =
+      ASYRA_VALUE(Schedule(local, {.tiles = 2, .search_steps = 200}, context));
+  ScheduleResult interleaved = Scheduled(local, /*apart=*/false);
+  EXPECT_LE(found.optimized.makespan_us,
+            1.001 * interleaved.optimized.makespan_us);
+  EXPECT_GT(found.steps, interleaved.steps);
 }
 
 TEST_F(SeparatePhasesTest, WhatIsNoTrainingStepStaysAsItIs) {
