@@ -13,6 +13,7 @@ of it. The exit code is 1 where processes take more than --limit longer.
 """
 
 import argparse
+import csv
 import json
 import os
 import shlex
@@ -22,6 +23,7 @@ import sys
 import tempfile
 
 from gpu_steps import moe_block
+from gpu_train import WARM_UP, write_tokens
 
 HEAD = "--dim vocabulary=8192 --dim logits=1"
 # What a user would type after asyra-opt; {n} is the number of ranks, {moe} a
@@ -32,8 +34,8 @@ ROWS = [
     "gpt3-6.7b --dim layers=4 --dim batch=4 --dim seq=2048 " + HEAD +
     " --sp {n}",
     "{moe} --ep {n}",
-    "llama3-8b --dim layers=2 --dim batch=2 --dim seq=2048"
-    " --dim vocabulary=8192 --tp {n} --train",
+    "llama3-8b --dim layers=2 --dim batch=2 --dim seq=4096"
+    " --dim vocabulary=8192 --tp {n} --train --search-steps 200",
 ]
 KINDS = ("threads", "processes")
 
@@ -69,28 +71,59 @@ class Row:
     return [] if self.args.machine is None else ["--machine", self.args.machine]
 
   def compiled(self, kind, path):
-    train = "--train" in self.flags
-    out = path if train else path + ".asyra"
+    out = path if self.trains() else path + ".asyra"
     call([self.tool("asyra-opt"), *self.flags, *self.machine(), "--ranks-as",
           kind, "-o", out], self.args.timeout)
-    return os.path.join(out, "step.asyra") if train else out
+    return out
+
+  def trains(self):
+    return "--train" in self.flags
 
   def predicted_us(self, kind):
+    if self.trains():
+      with open(os.path.join(self.programs[kind], "training.json")) as file:
+        return json.load(file)["predicted_us"]
     said = call([self.tool("asyra-sim"), "run", self.programs[kind],
                  *self.machine(), "--ranks-as", kind, "--json", "-"],
                 self.args.timeout)
     return json.loads(said)["makespan_us"]
 
-  def run(self, kind):
+  def launched(self, kind, tool, *flags):
+    """What a tool says; its program and device come first."""
     launch = []
     if kind == "processes":
       launch = shlex.split(self.args.launch.replace("{ranks}",
                                                     str(self.args.ranks)))
-    said = call([*launch, self.tool("asyra-run"), self.programs[kind],
-                 "--device", self.args.device, "--random-weights", "--repeat",
-                 str(self.args.repeat), "--json"], self.args.timeout)
+    return call([*launch, self.tool(tool), self.programs[kind], "--device",
+                 self.args.device, "--random-weights", *flags],
+                self.args.timeout)
+
+  def run(self, kind):
+    """Median us of a step, and the collectives where the tool lists them."""
+    if self.trains():
+      return self.train(kind), []
+    said = self.launched(kind, "asyra-run", "--repeat", str(self.args.repeat),
+                         "--json")
     # Launchers may say something before.
-    return json.loads(said[said.index("{"):])
+    said = json.loads(said[said.index("{"):])
+    return said["steps"]["median_us"], said["collectives"]
+
+  def train(self, kind):
+    """asyra-run would move all states between host and device in each step."""
+    folder = self.programs[kind]
+    tokens, table = (os.path.join(folder, name)
+                     for name in ("tokens.bin", "steps.csv"))
+    write_tokens(tokens, 1 << 16, 256)
+    self.launched(kind, "asyra-train", "--data", tokens, "--rate", "1e-5",
+                  "--steps", str(WARM_UP + self.args.repeat), "--csv", table)
+    with open(table) as file:
+      rates = [float(step["tokens_per_s"]) for step in csv.DictReader(file)]
+    return self.tokens() / statistics.median(rates[WARM_UP:]) * 1e6
+
+  def tokens(self):
+    """Of a step."""
+    dims = dict(flag.split("=") for flag in self.flags if "=" in flag)
+    return int(dims["batch"]) * int(dims["seq"])
 
   def measure(self):
     result = {"row": " ".join(self.flags)}
@@ -98,9 +131,9 @@ class Row:
       result[kind] = {"predicted_us": self.predicted_us(kind), "median_us": []}
     for _ in range(self.args.rounds):
       for kind in KINDS:
-        said = self.run(kind)
-        result[kind]["median_us"].append(said["steps"]["median_us"])
-        result[kind]["collectives"] = said["collectives"]
+        us, collectives = self.run(kind)
+        result[kind]["median_us"].append(us)
+        result[kind]["collectives"] = collectives
     times = [statistics.median(result[kind]["median_us"]) for kind in KINDS]
     result["ratio"] = times[1] / times[0]
     return result
@@ -111,7 +144,7 @@ def carriers(collectives):
   counts = {}
   for one in collectives:
     counts[one["ran"]] = counts.get(one["ran"], 0) + one["count"]
-  return ", ".join(f"{counts[ran]} {ran}" for ran in sorted(counts)) or "none"
+  return ", ".join(f"{counts[ran]} {ran}" for ran in sorted(counts))
 
 
 def show(result):
