@@ -76,6 +76,7 @@ class PeakMemory:
   """GiB of the first GPU that are in use, at most, from start() on."""
 
   def __init__(self):
+    self.gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     self.gib, self.ended = 0, threading.Event()
     self.thread = threading.Thread(target=self.watch)
 
@@ -90,8 +91,9 @@ class PeakMemory:
 
   def watch(self):
     while not self.ended.wait(0.1):
-      out, error = said(["nvidia-smi", "--query-gpu=memory.used", "--id=0",
-                         "--format=csv,noheader,nounits"], 10)
+      out, error = said(["nvidia-smi", "--query-gpu=memory.used",
+                         "--id=" + self.gpu, "--format=csv,noheader,nounits"],
+                        10)
       if not error:
         self.gib = max(self.gib, float(out.split()[0]) / 1024)
 
