@@ -28,6 +28,9 @@ constexpr size_t kOverHostsTried = 2;
 // Of the memory, what a schedule takes for which it is worth trying to compute
 // more again, and what that then aims at.
 constexpr double kFull = 0.9, kShareForMore = 0.8;
+// Of the memory, what is left where a schedule that is too large is to fit: its
+// gaps may become larger.
+constexpr double kMarginToFit = 0.01;
 
 std::string NameOfChosen(const std::vector<ScheduleChoice>& candidates) {
   auto chosen = absl::c_find_if(candidates, [](const ScheduleChoice& choice) {
@@ -349,10 +352,37 @@ absl::Status StrategySearch::TryMoreRecompute() {
       *absl::c_min_element(tried_, [](const Strategy& a, const Strategy& b) {
         return a.fastest_us < b.fastest_us;
       });
-  strategy.memory_share = kShareForMore;
-  strategy.name +=
-      strategy.name.empty() ? "more recomputed" : ", more recomputed";
-  return Try(std::move(strategy), options_.schedule.search_steps);
+  const double before_us = result_->schedule->optimized.makespan_us;
+  const std::pair<double, std::string_view> aims[] = {
+      {ShareToFit(*chosen), "recomputed to fit"},
+      {kShareForMore, "more recomputed"}};
+  for (const auto& [share, name] : aims) {
+    if (share == 0) continue;
+    Strategy with = strategy;
+    with.memory_share = share;
+    with.name += fmt::format("{}{}", with.name.empty() ? "" : ", ", name);
+    ASYRA_RETURN_IF_ERROR(Try(with, options_.schedule.search_steps));
+    if (result_->schedule->optimized.makespan_us < before_us) break;
+  }
+  return absl::OkStatus();
+}
+
+// With which the fastest that does not fit would, if it is faster than what was
+// chosen; else 0.
+double StrategySearch::ShareToFit(const ScheduleChoice& chosen) const {
+  const ScheduleChoice* fastest = nullptr;
+  for (const ScheduleChoice& choice : result_->schedule->candidates) {
+    if (choice.makespan_us <= 0 || choice.device_bytes <= Capacity()) continue;
+    if (fastest == nullptr || choice.makespan_us < fastest->makespan_us) {
+      fastest = &choice;
+    }
+  }
+  if (fastest == nullptr || fastest->makespan_us >= chosen.makespan_us) {
+    return 0;
+  }
+  double share = static_cast<double>(Capacity()) /
+                 static_cast<double>(fastest->device_bytes);
+  return std::max(share - kMarginToFit, 0.0);
 }
 
 // Schedules it. A strategy that was not asked for is rejected where it cannot

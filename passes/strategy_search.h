@@ -103,6 +103,7 @@ class StrategySearch {
   bool SpansHosts(const Program& program) const;
   absl::Status TryOverHosts();
   absl::Status TryMoreRecompute();
+  double ShareToFit(const ScheduleChoice& chosen) const;
 
   // Whether strategies are ranked first (strategy_ranking.cc).
   bool Ranks() const;

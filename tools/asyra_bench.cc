@@ -9,6 +9,7 @@
 #include "tools/bench_files.h"
 #include "tools/cache_warning.h"
 #include "tools/doctor.h"
+#include "tools/output_file.h"
 #include "tools/run_tool.h"
 #include "tools/train_flags.h"
 
@@ -101,10 +102,12 @@ void AddBenchFlags(CLI::App& app, Flags* all) {
                "of processes), what is missing and how to get it");
   app.add_flag("--json", all->json,
                "prints what --doctor says, or --pairs measured, as JSON");
-  app.add_option("-o", all->table, "writes a table of costs");
+  app.add_option("-o", all->table, "writes a table of costs")
+      ->check(OutputFile());
   app.add_option("--machine-out", all->machine_out,
                  "writes NAME.machine and NAME.table: --machine, on a cpu a "
-                 "plain one, with what was measured in its place");
+                 "plain one, with what was measured in its place")
+      ->check(OutputFile());
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "simulator/page.h"
 #include "simulator/trace.h"
 #include "tools/compile.h"
+#include "tools/output_file.h"
 #include "tools/progress.h"
 #include "tools/report.h"
 #include "tools/run_tool.h"
@@ -202,10 +203,12 @@ int main(int argc, char** argv) {
                "the other");
   app.add_option("--trace", flags.trace,
                  "writes the simulated step here, for ui.perfetto.dev: before "
-                 "and after scheduling");
+                 "and after scheduling")
+      ->check(asyra::OutputFile());
   app.add_option("--html", flags.html,
                  "writes a page for a browser here: the step before and after "
-                 "scheduling");
+                 "scheduling")
+      ->check(asyra::OutputFile());
   app.add_flag(
       "--verbose", flags.verbose,
       "prints also the ops, the weights, the step before and after, all "

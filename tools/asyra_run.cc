@@ -22,6 +22,7 @@
 #include "tools/compare_single.h"
 #include "tools/compile.h"
 #include "tools/first_params.h"
+#include "tools/output_file.h"
 #include "tools/run_gate.h"
 #include "tools/run_inputs.h"
 #include "tools/run_report.h"
@@ -347,7 +348,8 @@ void AddRunFlags(CLI::App& app, Flags* flags) {
          "training step are put back in between")
       ->capture_default_str();
   app.add_option("--profile", flags->profile,
-                 "writes a trace of rank 0's last step, for Perfetto");
+                 "writes a trace of rank 0's last step, for Perfetto")
+      ->check(OutputFile());
   app.add_option(
          "--timeout", run.timeout_s,
          "a rank that keeps others waiting for so many seconds counts as lost")

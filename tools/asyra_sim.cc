@@ -18,6 +18,7 @@
 #include "simulator/trace.h"
 #include "tools/batches_report.h"
 #include "tools/compile.h"
+#include "tools/output_file.h"
 #include "tools/retune.h"
 #include "tools/run_tool.h"
 #include "tools/step_shape.h"
@@ -267,14 +268,17 @@ void AddCommonFlags(CLI::App& app, Flags* flags) {
                "simulates a training step of it: loss, gradients and updates",
                &flags->train, &flags->train_options);
   app.add_option("--json", flags->json,
-                 "writes the result here; -: stdout, instead of the text");
+                 "writes the result here; -: stdout, instead of the text")
+      ->check(OutputFile());
   app.add_option("--html", flags->html,
-                 "writes a page for a browser here, complete in one file");
+                 "writes a page for a browser here, complete in one file")
+      ->check(OutputFile());
 }
 
 void AddTraceFlag(CLI::App& app, Flags* flags) {
   app.add_option("--trace", flags->trace,
-                 "writes the simulated step here, for ui.perfetto.dev");
+                 "writes the simulated step here, for ui.perfetto.dev")
+      ->check(OutputFile());
 }
 
 using Command = absl::Status (*)(const Flags&);
@@ -309,7 +313,8 @@ void AddCommands(CLI::App& app, Flags* flags, Command* chosen) {
     if (steps->count() == 0) flags->compile.search_steps = kSweepSearchSteps;
     *chosen = RunSweep;
   });
-  sweep->add_option("--csv", flags->csv, "writes the points here; -: stdout");
+  sweep->add_option("--csv", flags->csv, "writes the points here; -: stdout")
+      ->check(OutputFile());
   sweep->add_option("--threads", flags->threads, "0: one per core")
       ->check(CLI::Range(0, 1024));
 

@@ -61,8 +61,18 @@ absl::Status Sample(const TrainSettings& flags) {
   return absl::OkStatus();
 }
 
+// Before steps are taken that could not be saved.
+absl::Status MakeCheckpointFolder(const TrainSettings& flags) {
+  if (flags.checkpoint.empty() || flags.dry_run) return absl::OkStatus();
+  std::error_code error;
+  std::filesystem::create_directories(flags.checkpoint, error);
+  if (!error) return absl::OkStatus();
+  return Invalid("--checkpoint {}: {}", flags.checkpoint, error.message());
+}
+
 absl::Status Main(TrainSettings flags) {
   ASYRA_RETURN_IF_ERROR(CheckSettings(flags));
+  ASYRA_RETURN_IF_ERROR(MakeCheckpointFolder(flags));
   flags.compile.train = flags.train;
   ASYRA_ASSIGN_OR_RETURN(
       flags.session,

@@ -12,6 +12,7 @@ namespace {
 
 // A vote takes some 100 us between processes.
 constexpr double kBetweenVotesS = 0.2;
+constexpr double kMostBetweenVotes = 1000;  // steps
 
 std::atomic<bool> asked = false;
 
@@ -32,8 +33,11 @@ bool StopIsAsked() { return asked.load(); }
 absl::StatusOr<bool> StopVote::ShallStop(int64_t step, double step_s) {
   if (step < next_) return false;
   // The first rank decides when the next vote is: its clock is as good as any.
-  int64_t steps = static_cast<int64_t>(
-      std::clamp(kBetweenVotesS / std::max(step_s, 1e-6), 1.0, 1000.0));
+  int64_t steps = 1;
+  if (step_s > 0) {
+    steps = static_cast<int64_t>(
+        std::clamp(kBetweenVotesS / step_s, 1.0, kMostBetweenVotes));
+  }
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<std::string> votes,
       world_.Exchange(fmt::format("{} {}", StopIsAsked() ? 1 : 0, steps)));

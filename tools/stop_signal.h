@@ -20,7 +20,8 @@ class StopVote {
  public:
   // `world` outlives it.
   explicit StopVote(Communicator& world) : world_(world) {}
-  // Called by all ranks before each step, with the seconds that steps take.
+  // Called by all ranks before each step, with the seconds that steps take; 0:
+  // not known yet.
   // Errors: those of the world.
   absl::StatusOr<bool> ShallStop(int64_t step, double step_s);
 

@@ -4,6 +4,7 @@
 
 #include "ir/support/file.h"
 #include "ir/support/status.h"
+#include "tools/output_file.h"
 
 namespace asyra {
 namespace {
@@ -45,7 +46,8 @@ void AddTuningFlags(CLI::App& app, TuningFlags* flags) {
   app.add_option("--save-tuning", flags->save,
                  "writes the tuning results, compiled kernels and decisions of "
                  "--gate that the run has used, for --tuning on devices that "
-                 "are the same");
+                 "are the same")
+      ->check(OutputFile());
 }
 
 absl::StatusOr<std::shared_ptr<TuningSession>> TuningSession::Begin(

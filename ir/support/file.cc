@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 
@@ -36,6 +37,31 @@ std::string TemporarySuffix() {
   return fmt::format(".tmp{:08x}{:08x}", random(), random());
 }
 
+// Opens `path` with such flags; errors name `name`.
+absl::Status Write(const std::string& path, int flags,
+                   absl::Span<const std::string_view> pieces,
+                   const std::string& name) {
+  int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  if (fd < 0) return SystemError(name, "cannot write");
+  absl::Status status;
+  for (std::string_view piece : pieces) {
+    if (status.ok()) status = WriteAll(fd, piece, name);
+  }
+  if (::close(fd) != 0 && status.ok()) {
+    status = SystemError(name, "cannot write");
+  }
+  return status;
+}
+
+// Where symbolic links lead to a file that is there.
+std::string TargetOf(const std::string& path) {
+  char* real = ::realpath(path.c_str(), nullptr);
+  if (real == nullptr) return path;
+  std::string target = real;
+  std::free(real);
+  return target;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
@@ -60,18 +86,16 @@ std::string ReadSystemFile(const std::string& path) {
 
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const std::string_view> pieces) {
-  std::string temporary = path + TemporarySuffix();
-  int fd =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd < 0) return SystemError(path, "cannot write");
-  absl::Status status;
-  for (std::string_view piece : pieces) {
-    if (status.ok()) status = WriteAll(fd, piece, path);
+  struct stat found = {};
+  bool is_there = ::stat(path.c_str(), &found) == 0;
+  if (is_there && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode)) {
+    return Write(path, O_WRONLY, pieces, path);
   }
-  if (::close(fd) != 0 && status.ok()) {
-    status = SystemError(path, "cannot write");
-  }
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
+  std::string target = is_there ? TargetOf(path) : path;
+  std::string temporary = target + TemporarySuffix();
+  absl::Status status =
+      Write(temporary, O_WRONLY | O_CREAT | O_EXCL, pieces, path);
+  if (status.ok() && std::rename(temporary.c_str(), target.c_str()) != 0) {
     status = SystemError(path, "cannot write");
   }
   if (!status.ok()) ::unlink(temporary.c_str());

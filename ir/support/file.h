@@ -18,8 +18,9 @@ std::string ReadSystemFile(const std::string& path);
 
 // Writes the pieces one after the other into a temporary file beside `path`
 // and renames it: a reader sees the old file or the new one, never half of
-// one, and of several writers the last one's. Missing folders are not made. On
-// error the temporary is removed.
+// one, and of several writers the last one's. A symbolic link to a file stays;
+// what is no file, a device or a pipe, is written as it is. Missing folders are
+// not made. On error the temporary is removed.
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const std::string_view> pieces);
 

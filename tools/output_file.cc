@@ -1,0 +1,38 @@
+#include "tools/output_file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "fmt/format.h"
+
+namespace asyra {
+namespace {
+
+// Why it cannot be written; empty if it can, by all that is known before.
+std::string ObstacleOf(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (path == "-") return "";
+  if (fs::is_directory(path, ignored)) {
+    return fmt::format("{}: cannot write: {}", path, std::strerror(EISDIR));
+  }
+  fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  // A device or a pipe is written where it is (ir/support/file.h).
+  bool is_other =
+      fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
+  if (::access(is_other ? path.c_str() : folder.c_str(), W_OK) == 0) return "";
+  return fmt::format("{}: cannot write: {}", path, std::strerror(errno));
+}
+
+}  // namespace
+
+CLI::Validator OutputFile() {
+  return {[](std::string& path) { return ObstacleOf(path); }, "", "output"};
+}
+
+}  // namespace asyra

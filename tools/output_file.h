@@ -1,0 +1,12 @@
+// Files that tools write, checked before anything is computed for them.
+#pragma once
+
+#include "CLI/Validators.hpp"
+
+namespace asyra {
+
+// Of an option whose value is a file to write, or "-": its folder has to be
+// there and writable, and the file no folder.
+CLI::Validator OutputFile();
+
+}  // namespace asyra
