@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
 #include "fmt/format.h"
@@ -185,11 +186,12 @@ bool IsIdle(const CompiledModel& result, const std::string& remark) {
   return idle;
 }
 
-std::string CollectivesText(const Program& program, bool verbose) {
+// At most so many rows, unless verbose.
+std::string CollectivesText(const Program& program, bool verbose,
+                            size_t few_rows) {
   std::map<std::string, CollectiveRow> rows = Collectives(program);
-  constexpr size_t kFewRows = 4;
   size_t shown =
-      verbose || rows.size() <= kFewRows ? rows.size() : kFewRows - 1;
+      verbose || rows.size() <= few_rows ? rows.size() : few_rows - 1;
   std::string text;
   size_t i = 0;
   for (const auto& [name, row] : rows) {
@@ -232,16 +234,24 @@ std::vector<std::string> NotesOf(const CompileFlags& options,
   return notes;
 }
 
-std::string NotesText(const std::vector<std::string>& notes, bool verbose) {
-  constexpr size_t kFewNotes = 5;
-  size_t shown =
-      verbose || notes.size() <= kFewNotes ? notes.size() : kFewNotes - 1;
+// How many lines of notes a report has after so many others.
+size_t NotesAfter(size_t lines) {
+  constexpr size_t kMostLines = 25, kMostNotes = 5;
+  return std::min(kMostLines - std::min(lines, kMostLines), kMostNotes);
+}
+
+// At most so many lines.
+std::string NotesText(const std::vector<std::string>& notes, size_t most) {
+  if (most == 0) return "";
+  size_t shown = notes.size() <= most ? notes.size() : most - 1;
   std::string text;
   for (size_t i = 0; i < shown; ++i) {
     text += fmt::format(" note: {}\n", notes[i]);
   }
   if (shown < notes.size()) {
-    text += fmt::format(" {} more notes: --verbose\n", notes.size() - shown);
+    size_t others = notes.size() - shown;
+    text += fmt::format(" {}{} note{}: --verbose\n", others,
+                        shown > 0 ? " more" : "", others == 1 ? "" : "s");
   }
   return text;
 }
@@ -263,15 +273,23 @@ std::string TextReport(const CompileFlags& options, const CompiledModel& result,
       " partitioned over {} device{} {}\n", program.mesh.num_devices(),
       program.mesh.num_devices() == 1 ? "" : "s",
       program.mesh.num_axes() > 0 ? ToString(program.mesh) : "");
-  text += WeightText(program, verbose) + CollectivesText(program, verbose);
+  // A training step has more to say of the rest.
+  size_t few_rows = !options.train.has_value()   ? 4
+                    : report.batches.has_value() ? 1
+                                                 : 2;
+  text += WeightText(program, verbose) +
+          CollectivesText(program, verbose, std::max<size_t>(2, few_rows));
   if (report.plan) text += PlanText(*result.partitioned);
   if (steps.has_value()) {
     text += PhasesText(result.program, steps->after);
     text += RecomputeText(result.recompute);
     if (report.batches.has_value()) text += BatchesText(*report.batches);
-    text += ScheduleText(result, *steps, verbose);
+    text += ScheduleText(result, *steps, verbose, few_rows);
   }
-  text += NotesText(NotesOf(options, result, report), verbose);
+  std::vector<std::string> notes = NotesOf(options, result, report);
+  // A plan, which was asked for, does not count.
+  auto lines = static_cast<size_t>(report.plan ? 0 : absl::c_count(text, '\n'));
+  text += NotesText(notes, verbose ? notes.size() : NotesAfter(lines));
   return report.ablation.empty() ? text : text + AblationText(report.ablation);
 }
 

@@ -206,7 +206,7 @@ Steps StepsOf(const CompileFlags& options, const CompiledModel& result) {
 }
 
 std::string ScheduleText(const CompiledModel& result, const Steps& steps,
-                         bool verbose) {
+                         bool verbose, size_t few_rows) {
   std::string text;
   if (verbose) {
     text += " simulated step\n" +
@@ -215,9 +215,9 @@ std::string ScheduleText(const CompiledModel& result, const Steps& steps,
   if (result.schedule.has_value()) {
     text += verbose ? SchedulesText(*result.schedule) : ChosenText(result);
   }
-  constexpr size_t kFewRows = 4, kManyRows = 10;
+  constexpr size_t kManyRows = 10;
   std::string exposure =
-      ExposureReport(steps.after, verbose ? kManyRows : kFewRows);
+      ExposureReport(steps.after, verbose ? kManyRows : few_rows);
   return exposure.empty() ? text : text + " " + exposure;
 }
 

@@ -20,11 +20,12 @@ struct Steps {
 // Of a result that was simulated.
 Steps StepsOf(const CompileFlags& options, const CompiledModel& result);
 
-// The schedule that was chosen, the communication that is still exposed, and
-// why. If verbose also time against the bound, communication by mesh axes,
-// memory and kernels before and after, and all schedules that were tried.
+// The schedule that was chosen, the communication that is still exposed, in at
+// most `few_rows` and one for all others, and why. If verbose also time against
+// the bound, communication by mesh axes, memory and kernels before and after,
+// and all schedules that were tried.
 std::string ScheduleText(const CompiledModel& result, const Steps& steps,
-                         bool verbose);
+                         bool verbose, size_t few_rows);
 
 std::string AblationText(const std::vector<AblationRow>& rows);
 nlohmann::json AblationJson(const std::vector<AblationRow>& rows);

@@ -18,7 +18,8 @@ class Deferrer {
     int count = 0;
     for (const Input& input : program_.inputs) {
       if (input.role == InputRole::kState &&
-          IsAccumulated(program_.value_name(input.value))) {
+          IsAccumulated(program_.value_name(input.value)) &&
+          program_.type(input.value).rank() > 0) {
         count += Defer(input.value);
       }
     }

@@ -16,7 +16,9 @@ namespace asyra {
 //   %own = add(%state, %part), %sum = all_reduce(%own)
 //
 // So only the last of the batches exchanges gradients, and its collectives are
-// what they would be without others. A gradient that is reduce_scattered
+// what they would be without others. Numbers, such as the sum of losses, are
+// not worth it: programs of one training may compute them in other ways, and
+// would not agree on the state. A gradient that is reduce_scattered
 // (shard/zero.h, level 2 and above) is so for each batch: kept whole, its sums
 // would take the memory that cutting it saves.
 absl::StatusOr<bool> DeferReductions(Program& program,

@@ -4,6 +4,7 @@ Part of cli_test.py.
 """
 
 import json
+import os
 
 from tool_test import DIMS, LLAMA, ToolTest, run
 
@@ -82,6 +83,22 @@ class Report(ToolTest):
       self.assertIn(word, verbose)
     self.assertIn("step: batch 4, 4096 tokens, bf16; ",
                   self.passes("asyra-sim", "run", *args[1:]))
+
+  def test_the_report_of_a_training_step_is_as_short(self):
+    for more in ([], ["--accumulate", "2"],
+                 ["--accumulate", "2", "--recompute", "all"]):
+      text = self.passes("asyra-opt", "gpt3-tiny", "--train", "--dp", "2",
+                         "--tp", "2", "--sp", "2", "--search-steps", "50",
+                         *more)
+      self.assertLessEqual(text.count("\n"), 25, text)
+      self.assertIn(" training step\n", text)
+
+  def test_files_are_checked_before_anything_is_made(self):
+    made = self.path("made.asyra")
+    page = self.path("no/such/page.html")
+    self.fails(f"--html: {page}: cannot write: No such file or directory",
+               "asyra-opt", "gpt3-tiny", "-o", made, "--html", page)
+    self.assertFalse(os.path.exists(made))
 
   def test_a_schedule_is_not_described_by_what_was_undone(self):
     out = self.path("merged.asyra")
