@@ -43,8 +43,10 @@ absl::StatusOr<const Input*> TokensOf(const Program& program) {
     bool other = name == kLabels || name == kMask || name == kPositions;
     if (other || type.dtype != DType::kI64 || type.rank() != 2) continue;
     if (tokens != nullptr) {
-      return Invalid("both %{} and %{} may be the tokens",
-                     program.value_name(tokens->value), name);
+      return Invalid(
+          "both %{} and %{} may be the tokens; inputs called {}, {} or {} are "
+          "taken as what they are called",
+          program.value_name(tokens->value), name, kLabels, kMask, kPositions);
     }
     tokens = &input;
   }

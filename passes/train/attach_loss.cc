@@ -39,7 +39,7 @@ class LossAttacher {
 
   absl::StatusOr<const Output*> FindOutput(const std::string& name) const {
     std::vector<const Output*> losses, others;
-    std::vector<std::string> names;
+    std::vector<std::string> names;  // of all outputs
     for (const Output& output : from_.outputs) {
       names.push_back(from_.output_name(output));
       const Type& type = from_.type(output.value);
@@ -61,9 +61,13 @@ class LossAttacher {
       return Invalid("there is no loss: none of the outputs {} is float",
                      ShortList(names));
     }
-    return Invalid("{} outputs may be the {}: {}; name one of them",
-                   std::max(losses.size(), others.size()),
-                   losses.empty() ? "logits" : "loss", ShortList(names));
+    names.clear();
+    for (const Output* output : losses.empty() ? others : losses) {
+      names.push_back(from_.output_name(*output));
+    }
+    return Invalid("{} outputs may be the {}: {}; name one of them (--loss)",
+                   names.size(), losses.empty() ? "logits" : "loss",
+                   ShortList(names));
   }
 
   absl::Status TakeLoss() {
