@@ -1,7 +1,7 @@
 // Files that tools write, checked before anything is computed for them.
 #pragma once
 
-#include "CLI/Validators.hpp"
+#include "CLI/CLI.hpp"
 
 namespace asyra {
 
