@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 
 #include "CLI/CLI.hpp"
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_platform.h"
 #include "ir/support/status.h"
+#include "tools/output_file.h"
 #include "tools/run_gate.h"
 
 namespace asyra {
@@ -66,18 +66,21 @@ void AddOutputFlags(CLI::App& app, TrainSettings* flags) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--export", flags->export_to,
-                 "FILE.safetensors for the weights at the end");
+                 "FILE.safetensors for the weights at the end")
+      ->check(OutputFile());
   app.add_option("--every", flags->every,
                  "steps between two lines: 1 on a terminal, else 10, unless "
                  "given")
       ->check(CLI::PositiveNumber);
   app.add_option("--log", flags->log,
-                 "appends a line of JSON for each step to FILE");
-  app.add_option("--csv", flags->csv,
-                 "writes step,loss,norm,tokens_per_s here");
+                 "appends a line of JSON for each step to FILE")
+      ->check(OutputFile());
+  app.add_option("--csv", flags->csv, "writes step,loss,norm,tokens_per_s here")
+      ->check(OutputFile());
   app.add_option("--html", flags->html,
                  "writes a page with curves of loss, norm and speed, and the "
-                 "timeline of the last step, predicted and as it ran");
+                 "timeline of the last step, predicted and as it ran")
+      ->check(OutputFile());
 }
 
 void AddSampleFlags(CLI::App& app, SampleOptions* sample) {
@@ -150,13 +153,6 @@ absl::Status CheckSettings(const TrainSettings& flags) {
   }
   if (flags.sample.count > 0 && flags.checkpoint.empty()) {
     return Invalid("--sample is given, and there is no --checkpoint");
-  }
-  // Files are written after the last step: better to know before the first.
-  for (const std::string& path :
-       {flags.csv, flags.html, flags.log, flags.export_to}) {
-    std::filesystem::path folder = std::filesystem::path(path).parent_path();
-    if (folder.empty() || std::filesystem::is_directory(folder)) continue;
-    return NotFound("{}: there is no folder {}", path, folder.string());
   }
   if (flags.data.empty()) return absl::OkStatus();
   ASYRA_RETURN_IF_ERROR(CheckSteps(flags));

@@ -1,6 +1,6 @@
 // With tiles, the order may run backward of one tile beside forward of another,
 // as microbatches of a pipeline do. This keeps the phases of a training step
-// apart instead: forward of all tiles may hide more of what they exchange.
+// apart instead: in forward, tiles then hide each other's collectives.
 #pragma once
 
 #include "absl/status/statusor.h"

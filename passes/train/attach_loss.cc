@@ -61,13 +61,13 @@ class LossAttacher {
       return Invalid("there is no loss: none of the outputs {} is float",
                      ShortList(names));
     }
-    names.clear();
+    std::vector<std::string> candidates;
     for (const Output* output : losses.empty() ? others : losses) {
-      names.push_back(from_.output_name(*output));
+      candidates.push_back(from_.output_name(*output));
     }
     return Invalid("{} outputs may be the {}: {}; name one of them (--loss)",
-                   names.size(), losses.empty() ? "logits" : "loss",
-                   ShortList(names));
+                   candidates.size(), losses.empty() ? "logits" : "loss",
+                   ShortList(candidates));
   }
 
   absl::Status TakeLoss() {

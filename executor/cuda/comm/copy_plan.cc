@@ -170,8 +170,8 @@ class CopyPlan : public PlanLink {
     return absl::OkStatus();
   }
 
-  // Others learn of what they write alone: the rest may not be memory that
-  // processes can share.
+  // Only buffers that other ranks write are exchanged: processes may be unable
+  // to share the memory of others.
   absl::Status Connect(std::vector<void*> buffers) override {
     mine_ = buffers;
     for (size_t b = 0; b < buffers.size(); ++b) {
