@@ -1,8 +1,7 @@
 // The order in which the steps of a plan are issued.
-#include "ir/plan_issue.h"
-
 #include <algorithm>
 
+#include "ir/plan_issue.h"
 #include "ir/support/status.h"
 #include "ir/verify_plan.h"
 #include "tests/ir/plan_case.h"
