@@ -112,6 +112,20 @@ void SlowCollectives(absl::Span<const ActiveOp> active,
   }
 }
 
+// All that ShareResources reads of an op.
+using Use = std::array<double, kNumResources + 7>;
+Use UseOf(const OpCost& cost) {
+  Use use = {cost.is_compute ? 1.0 : 0.0,
+             cost.persistent ? 1.0 : 0.0,
+             cost.held_sms,
+             cost.required_sms,
+             cost.sm_margin,
+             cost.waves,
+             cost.beside_compute};
+  std::copy(cost.load.begin(), cost.load.end(), use.end() - kNumResources);
+  return use;
+}
+
 }  // namespace
 
 double SlowdownOn(double share, double waves) {
@@ -141,6 +155,52 @@ void ShareResources(absl::Span<const ActiveOp> active,
     (*speeds)[i] = users[i].speed * users[i].placed;
   }
   SlowCollectives(active, speeds);
+}
+
+SharedSpeeds::SharedSpeeds(absl::Span<const OpCost> op_costs)
+    : op_costs_(op_costs) {
+  absl::flat_hash_map<Use, int> kinds;
+  for (const OpCost& cost : op_costs) {
+    kind_.push_back(kinds.emplace(UseOf(cost), static_cast<int>(kinds.size()))
+                        .first->second);
+  }
+}
+
+uint64_t SharedSpeeds::KeyOf(absl::Span<const Active> active) const {
+  constexpr int kBits = 64 / kMost;
+  if (active.size() > kMost) return 0;
+  uint64_t key = 0;
+  for (auto [op, has_kernel] : active) {
+    uint64_t one = 2 * (static_cast<uint64_t>(kind_[op]) + 1) + has_kernel;
+    if (one >> kBits != 0) return 0;
+    key = key << kBits | one;
+  }
+  return key;
+}
+
+void SharedSpeeds::Find(absl::Span<const Active> active,
+                        std::vector<double>* speeds) {
+  if (active.size() < 2) {
+    speeds->assign(active.size(), 1);
+    return;
+  }
+  uint64_t key = KeyOf(active);
+  if (key == 0) return Compute(active, speeds);
+  auto [kept, is_new] = kept_.try_emplace(key);
+  if (is_new) {
+    Compute(active, speeds);
+    std::copy(speeds->begin(), speeds->end(), kept->second.begin());
+  }
+  speeds->assign(kept->second.begin(), kept->second.begin() + active.size());
+}
+
+void SharedSpeeds::Compute(absl::Span<const Active> active,
+                           std::vector<double>* speeds) {
+  active_.clear();
+  for (auto [op, has_kernel] : active) {
+    active_.push_back({&op_costs_[op], has_kernel});
+  }
+  ShareResources(active_, speeds);
 }
 
 }  // namespace asyra

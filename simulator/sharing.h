@@ -1,8 +1,11 @@
 // How concurrent ops share resources.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "simulator/cost_model.h"
 
@@ -31,5 +34,34 @@ struct ActiveOp {
 };
 void ShareResources(absl::Span<const ActiveOp> active,
                     std::vector<double>* speeds);
+
+// ShareResources for ops of one program, with results kept: in a search over
+// orders, the same few kinds of ops run together again and again.
+class SharedSpeeds {
+ public:
+  // By op. The costs must outlive this.
+  explicit SharedSpeeds(absl::Span<const OpCost> op_costs);
+
+  // Ops by number, as in ActiveOp.
+  struct Active {
+    int op;
+    bool has_kernel;
+  };
+  void Find(absl::Span<const Active> active, std::vector<double>* speeds);
+
+ private:
+  // So many fit into a key.
+  static constexpr size_t kMost = 4;
+
+  // 0: not to be kept.
+  uint64_t KeyOf(absl::Span<const Active> active) const;
+  void Compute(absl::Span<const Active> active, std::vector<double>* speeds);
+
+  absl::Span<const OpCost> op_costs_;
+  // Of each op: equal for ops that use the same share of each resource.
+  std::vector<int> kind_;
+  absl::flat_hash_map<uint64_t, std::array<double, kMost>> kept_;
+  std::vector<ActiveOp> active_;
+};
 
 }  // namespace asyra

@@ -1,8 +1,10 @@
 #include "passes/schedule/cost_noise.h"
 
+#include <numeric>
+
 #include "ir/support/hash.h"
 #include "ir/support/random.h"
-#include "simulator/replay.h"
+#include "simulator/replayer.h"
 
 namespace asyra {
 
@@ -27,15 +29,20 @@ std::vector<OpCost> NoisyCosts(const Program& program,
 bool IsRobustToNoise(const CostedProgram& before, const CostedProgram& after,
                      absl::Span<const int> order) {
   constexpr uint64_t kSamples = 8;
-  constexpr ReplayOptions kTimeAlone = {
-      .memory = false, .lower_bound = false, .critical_path = false};
-  auto noisy = [](const CostedProgram& costed, uint64_t seed) {
-    return CostedProgram(costed,
-                         NoisyCosts(costed.program(), costed.op_costs(), seed));
+  std::vector<int> as_it_is(before.op_costs().size());
+  std::iota(as_it_is.begin(), as_it_is.end(), 0);
+  SharedSpeeds speeds_before(before.op_costs()), speeds(after.op_costs());
+  auto noisy_us = [](const CostedProgram& costed, absl::Span<const int> issued,
+                     uint64_t seed, SharedSpeeds* kept) {
+    CostedProgram noisy(costed,
+                        NoisyCosts(costed.program(), costed.op_costs(), seed));
+    return Replayer(noisy, kept)
+        .Run(issued, {.critical_path = false})
+        .makespan_us;
   };
   for (uint64_t seed = 1; seed <= kSamples; ++seed) {
-    if (Replay(noisy(after, seed), order, kTimeAlone).makespan_us >
-        Replay(noisy(before, seed), kTimeAlone).makespan_us) {
+    if (noisy_us(after, order, seed, &speeds) >
+        noisy_us(before, as_it_is, seed, &speeds_before)) {
       return false;
     }
   }

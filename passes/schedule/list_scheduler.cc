@@ -203,7 +203,7 @@ class ListRun {
   ListRun(const ListScheduler& scheduler, const ListOptions& options)
       : s_(scheduler),
         options_(options),
-        op_costs_(scheduler.costed_.op_costs()),
+        ops_(scheduler.costed_.replay_ops()),
         waiting_for_(s_.before_.size()),
         ready_us_(s_.before_.size(), 0),
         emitted_(s_.before_.size(), 0),
@@ -301,10 +301,8 @@ class ListRun {
   }
 
   void Start(int server, int op) {
-    double time_us = op_costs_[op].time_us;
-    if (s_.costed_.program().ops[op].is_collective()) {
-      time_us *= options_.collective_stretch;
-    }
+    double time_us = ops_[op].time_us;
+    if (ops_[op].communicator >= 0) time_us *= options_.collective_stretch;
     double end = std::max(ready_us_[op], free_at_us_[server]) + time_us;
     free_at_us_[server] = end;
     Emit(op);
@@ -348,9 +346,7 @@ class ListRun {
     auto count = static_cast<int>(done_.size());
     for (; first_left_ < count && done_[first_left_]; ++first_left_) {
       // The operands of a start stay in memory until its wait.
-      if (s_.costed_.program().ops[first_left_].def->is_wait) {
-        Emit(first_left_);
-      }
+      if (ops_[first_left_].is_wait) Emit(first_left_);
     }
     while (!outside_.empty() && InWindow(outside_.front())) {
       int next = outside_.front();
@@ -370,7 +366,7 @@ class ListRun {
 
   const ListScheduler& s_;
   const ListOptions& options_;
-  absl::Span<const OpCost> op_costs_;
+  absl::Span<const ReplayOp> ops_;
   std::vector<int> waiting_for_;
   std::vector<double> ready_us_;
   std::vector<char> emitted_;       // by op

@@ -16,6 +16,7 @@
 #include "passes/schedule/cost_noise.h"
 #include "passes/schedule/list_scheduler.h"
 #include "simulator/memory.h"
+#include "simulator/replayer.h"
 
 namespace asyra {
 namespace {
@@ -73,13 +74,17 @@ class Search {
  public:
   Search(const CostedProgram& costed, const OrderSearchOptions& options)
       : costed_(costed),
+        speeds_(costed.op_costs()),
+        replayer_(costed, &speeds_),
         options_(options),
         scheduler_(costed),
         classes_(costed),
         random_(options.seed, 0) {
+    noisy_.reserve(kSamples);
     for (uint64_t seed = 1; seed <= kSamples; ++seed) {
       noisy_.emplace_back(
           costed, NoisyCosts(costed.program(), costed.op_costs(), seed));
+      noisy_replayers_.emplace_back(noisy_.back(), &speeds_);
     }
   }
 
@@ -105,18 +110,16 @@ class Search {
   ReplayOptions TimeAlone(double limit_us = kAnyUs) const {
     ReplayOptions replay = options_.replay;
     replay.limit_us = limit_us;
-    replay.lower_bound = false;
     replay.critical_path = false;
-    replay.memory = false;
     return replay;
   }
 
   // Its makespans summed up over samples of cost noise, or something above the
   // limit if they are more.
-  double NoisyUs(const std::vector<int>& order, double limit_us) const {
+  double NoisyUs(const std::vector<int>& order, double limit_us) {
     double sum = 0;
-    for (const CostedProgram& costed : noisy_) {
-      sum += Replay(costed, order, TimeAlone(limit_us - sum)).makespan_us;
+    for (Replayer& replayer : noisy_replayers_) {
+      sum += replayer.Run(order, TimeAlone(limit_us - sum)).makespan_us;
       if (sum > limit_us) break;
     }
     return sum;
@@ -135,7 +138,7 @@ class Search {
     double limit_us = any && result_.fits
                           ? std::min(result_.makespan_us, options_.limit_us)
                           : kAnyUs;
-    SimResult simulated = Replay(costed_, order, TimeAlone(limit_us));
+    const SimResult& simulated = replayer_.Run(order, TimeAlone(limit_us));
     ++result_.steps;
     if (simulated.makespan_us > limit_us) return false;
     int64_t peak = ReplayMemory(costed_, simulated.spans).peak_bytes;
@@ -355,7 +358,10 @@ class Search {
   static constexpr double kAnyUs = std::numeric_limits<double>::infinity();
 
   const CostedProgram& costed_;
+  SharedSpeeds speeds_;  // noise changes times alone
+  Replayer replayer_;
   std::vector<CostedProgram> noisy_;
+  std::vector<Replayer> noisy_replayers_;
   const OrderSearchOptions& options_;
   ListScheduler scheduler_;
   MovedClasses classes_;

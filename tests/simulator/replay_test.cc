@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <numeric>
+
 #include "gmock/gmock.h"
+#include "simulator/replayer.h"
 #include "tests/simulator/test_support.h"
 
 namespace asyra {
@@ -187,6 +191,34 @@ program @f(%x: f32[500]) -> (f32[500]) {
   EXPECT_EQ(result.makespan_us, 0);
   EXPECT_EQ(result.bubble, 0);
   EXPECT_EQ(result.peak_bytes, 2000);
+}
+
+// Whatever was replayed before: a run given up, another order.
+TEST(Replay, ReplayerForgetsTheRunBefore) {
+  Program program = Parse(Overlap(4));
+  CostedProgram costed(program, CostModel(TestMachine(), program.mesh));
+  std::vector<int> order(program.ops.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<int> late = order;
+  std::rotate(late.begin(), late.begin() + 1, late.begin() + 4);
+  SharedSpeeds speeds(costed.op_costs());
+  Replayer replayer(costed, &speeds);
+  const ReplayOptions given_up = {.limit_us = 1};
+  for (const auto& next : {order, late, order}) {
+    SimResult expected = Replay(costed, next);
+    const SimResult& result = replayer.Run(next, {});
+    EXPECT_EQ(result.makespan_us, expected.makespan_us);
+    EXPECT_EQ(result.exposed_comm_us, expected.exposed_comm_us);
+    EXPECT_EQ(result.exposed[0].comm_us, expected.exposed[0].comm_us);
+    for (size_t i = 0; i < order.size(); ++i) {
+      EXPECT_EQ(result.spans[i].start_us, expected.spans[i].start_us);
+      EXPECT_EQ(result.spans[i].end_us, expected.spans[i].end_us);
+      EXPECT_EQ(result.spans[i].after, expected.spans[i].after);
+    }
+    EXPECT_GT(replayer.Run(next, given_up).makespan_us, 1);
+  }
+  EXPECT_GT(Replay(costed, late).makespan_us,
+            Replay(costed, order).makespan_us);
 }
 
 }  // namespace

@@ -154,5 +154,44 @@ TEST(Sharing, CollectivesHoldTheirSms) {
   EXPECT_THAT(Share({matmul, collective}), ElementsAre(DoubleEq(1 / 1.4), 1));
 }
 
+// Any ops beside each other, more than are kept too, asked for twice.
+TEST(Sharing, KeptSpeedsAreThoseOfTheSameOps) {
+  constexpr unsigned kSeed = 7;
+  std::mt19937 random(kSeed);
+  std::uniform_real_distribution<double> unit(0, 1);
+  std::vector<OpCost> costs;
+  for (int i = 0; i < 12; ++i) {
+    OpCost cost = Compute(unit(random), unit(random));
+    cost.load[kCtaSlots] = unit(random);
+    cost.waves = 4 * unit(random);
+    cost.is_compute = i % 3 != 0;
+    cost.beside_compute = unit(random);
+    cost.held_sms = cost.is_compute ? 0 : 0.2 * unit(random);
+    costs.push_back(cost);
+    cost.time_us = 5;  // is of no influence
+    costs.push_back(cost);
+  }
+  SharedSpeeds kept(costs);
+  int most = 0;
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::vector<ActiveOp> active;
+    std::vector<SharedSpeeds::Active> same;
+    auto count = static_cast<int>(6 * unit(random));
+    most = std::max(most, count);
+    for (int i = 0; i < count; ++i) {
+      int op =
+          static_cast<int>(static_cast<double>(costs.size()) * unit(random));
+      bool has_kernel = unit(random) < 0.8;
+      active.push_back({&costs[op], has_kernel});
+      same.push_back({op, has_kernel});
+    }
+    std::vector<double> speeds, found;
+    ShareResources(active, &speeds);
+    kept.Find(same, &found);
+    ASSERT_EQ(found, speeds) << "seed " << kSeed << ", trial " << trial;
+  }
+  EXPECT_EQ(most, 5);
+}
+
 }  // namespace
 }  // namespace asyra
