@@ -16,7 +16,7 @@ namespace {
 // How much slower than the fastest a strategy may be at a first look of which a
 // round is searched, since a round may turn such a difference round, and of how
 // many at most.
-constexpr double kLookMargin = 1.07;
+constexpr double kLookMargin = 1.04;
 constexpr size_t kMostSearched = 3;
 
 using Look = std::optional<Merit>;
@@ -136,6 +136,7 @@ absl::Status StrategySearch::TryFrom(size_t k,
     }
     return others.ok() && us <= *least_us;
   };
+  if (close.size() == 1) goes_on_ = nullptr;
   ASYRA_RETURN_IF_ERROR(Try(*close[k], options_.schedule.search_steps));
   ASYRA_RETURN_IF_ERROR(others);
   // It had no round, since nothing fits or the program was seen before.

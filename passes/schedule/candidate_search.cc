@@ -133,8 +133,9 @@ absl::StatusOr<Merit> CandidateSearch::FirstLook() {
   std::vector<ScheduleChoice> uncut;
   ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
                          TiledCandidates(&uncut));
-  for (const Decision& decision : Decisions()) {
+  for (Decision decision : Decisions()) {
     if (!IsOpen(decision) || decision.is_extra) continue;
+    decision.tried = decision.kept = 1;
     ASYRA_RETURN_IF_ERROR(Try(decision, &candidates, kFirstLook));
   }
   if (options_.tiles <= 1) {
@@ -146,7 +147,7 @@ absl::StatusOr<Merit> CandidateSearch::FirstLook() {
 }
 
 absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
-    int steps, std::vector<Candidate>* tiled) {
+    int steps, bool merges, std::vector<Candidate>* tiled) {
   size_t searched = tiled->size() + kBucketed;
   for (const Decision& decision : Decisions()) {
     if (IsOpen(decision) && !decision.is_extra) searched += decision.kept;
@@ -154,11 +155,15 @@ absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
   int each = steps / static_cast<int>(searched);
   for (Candidate& candidate : *tiled) Improve(&candidate, each);
   std::vector<Candidate> candidates = *tiled;
-  ASYRA_RETURN_IF_ERROR(MergeTiles(&candidates, steps / kStepsOfWindow, each));
+  if (merges) {
+    ASYRA_RETURN_IF_ERROR(
+        MergeTiles(&candidates, steps / kStepsOfWindow, each));
+  }
   for (const Decision& decision : Decisions()) {
     if (!IsOpen(decision) || decision.is_extra) continue;
     ASYRA_RETURN_IF_ERROR(Try(decision, &candidates, each));
   }
+  if (!merges) return candidates;
   ASYRA_RETURN_IF_ERROR(TryJoins(&candidates, steps / kShareOfJoins));
   for (const Decision& decision : Decisions()) {
     if (!IsOpen(decision) || !decision.is_extra) continue;

@@ -42,13 +42,14 @@ class CandidateSearch {
   absl::StatusOr<std::vector<Candidate>> TiledCandidates(
       std::vector<ScheduleChoice>* uncut);
 
-  // The best of a short search of each candidate without tiles, tiled, and with
-  // each decision taken.
+  // The best of a short search of each candidate without tiles and tiled, and
+  // of the best of them with each decision taken.
   absl::StatusOr<Merit> FirstLook();
 
   // Continues the search of `tiled` for about so many steps in all, and returns
-  // them and the variants of the best of them.
-  absl::StatusOr<std::vector<Candidate>> Round(int steps,
+  // them and the variants of the best of them; `merges`: also with tiles merged
+  // and collectives joined, which take as long as all else.
+  absl::StatusOr<std::vector<Candidate>> Round(int steps, bool merges,
                                                std::vector<Candidate>* tiled);
 
   // A short search of the candidate that `plan` makes of a program, this or

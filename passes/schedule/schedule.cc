@@ -26,7 +26,8 @@ constexpr int kLayers = 4;
 // Steps of the first round of the search; all rounds up to one take so many
 // times what those before it did.
 constexpr int kFirstRound = 200, kRoundGrowth = 5;
-// One in so many steps is spent on the whole program, in addition.
+// One in so much of the work of a round is spent on the whole program, in
+// addition.
 constexpr int kShareOfWhole = 10;
 // Plans of the first round that are repeated on the whole program; each later
 // round has one more.
@@ -82,11 +83,15 @@ class Scheduler {
   // the result is the best of all.
   absl::Status Search(std::vector<Candidate> tiled) {
     size_t followed = kFollowed;
-    for (int steps : SearchRounds(options_.search_steps)) {
-      ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
-                             search_->Round(steps, &tiled));
+    std::vector<int> rounds = SearchRounds(options_.search_steps);
+    // The first round says which of several programs is searched on.
+    bool merges = options_.goes_on == nullptr || rounds.size() == 1;
+    for (int steps : rounds) {
+      ASYRA_ASSIGN_OR_RETURN(
+          std::vector<Candidate> candidates,
+          search_->Round(steps, std::exchange(merges, true), &tiled));
       ASYRA_RETURN_IF_ERROR(FollowBest(std::move(candidates), followed++));
-      ImproveBest(steps / kShareOfWhole);
+      ImproveBest(StepsOfWhole(steps));
       ASYRA_RETURN_IF_ERROR(Consider());
       if (best_ < 0) continue;
       result_.round_us.push_back(result_.optimized.makespan_us);
@@ -136,6 +141,12 @@ class Scheduler {
           Follow(candidate.plan, std::move(candidate.remarks)));
     }
     return absl::OkStatus();
+  }
+
+  // A step takes as long as the program has ops.
+  int StepsOfWhole(int steps) const {
+    size_t steps_of_ops = static_cast<size_t>(steps) * shorter_.ops.size();
+    return static_cast<int>(steps_of_ops / program_.ops.size() / kShareOfWhole);
   }
 
   // The short program does not represent head, tail and the number of layers:
@@ -317,6 +328,15 @@ class Scheduler {
   ScheduleResult result_;
 };
 
+// All that computes, alone.
+double ComputeUs(const Program& program, const CostModel& costs) {
+  double sum = 0;
+  for (const OpCost& cost : EstimateCosts(program, costs)) {
+    if (cost.is_compute) sum += cost.time_us;
+  }
+  return sum;
+}
+
 }  // namespace
 
 std::vector<int> SearchRounds(int steps) {
@@ -366,6 +386,11 @@ absl::StatusOr<Merit> FirstLook(const Program& program,
       CandidateSearch(shorter, cut_bytes, options, capacity, context, &taken)
           .FirstLook();
   if (steps != nullptr) *steps += taken;
+  if (!look.ok()) return look;
+  // The layers that were cut compute at least. Shorter programs of two
+  // strategies may have different numbers of them.
+  look->makespan_us +=
+      ComputeUs(program, *context.costs) - ComputeUs(shorter, *context.costs);
   return look;
 }
 

@@ -57,8 +57,9 @@ struct ScheduleOptions {
   // Of another program that does the same, the best after each round: this
   // search ends after a round where it is far behind it.
   std::vector<double> rival_us;
-  // Called with what the first round has found: whether others follow. Empty:
-  // they do.
+  // Called with what the first round has found: whether others follow. Where
+  // they do, the first merges no tiles and joins no collectives: it is to rank
+  // programs. Empty: they do, and all rounds are alike.
   std::function<bool(double us)> goes_on;
   // Memory of a device that the step may use in all (CapacityBytes); 0: no
   // limit. None: the machine's memory, but schedules that do not fit are
@@ -120,8 +121,9 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         PassContext& context);
 
 // The best that a first look finds: a few orders of the program of few layers
-// for each decision. Programs that do the same compare by it, before one of
-// them is searched. `steps`, unless null, counts the orders.
+// for each decision, and the computation of the layers left out, alone. Programs
+// that do the same compare by it, before one of them is searched. `steps`,
+// unless null, counts the orders.
 // Errors: InvalidArgument where the program does not cut into the tiles asked
 // for.
 absl::StatusOr<Merit> FirstLook(const Program& program,
