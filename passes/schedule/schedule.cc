@@ -26,9 +26,9 @@ constexpr int kLayers = 4;
 // Steps of the first round of the search; all rounds up to one take so many
 // times what those before it did.
 constexpr int kFirstRound = 200, kRoundGrowth = 5;
-// One in so much of the work of a round is spent on the whole program, in
-// addition.
-constexpr int kShareOfWhole = 10;
+// One in so many steps is spent on the whole program, in addition, and no more
+// than one in so much of the work.
+constexpr int kShareOfWhole = 10, kWorkOfWhole = 4;
 // Plans of the first round that are repeated on the whole program; each later
 // round has one more.
 constexpr size_t kFollowed = 2;
@@ -145,8 +145,9 @@ class Scheduler {
 
   // A step takes as long as the program has ops.
   int StepsOfWhole(int steps) const {
-    size_t steps_of_ops = static_cast<size_t>(steps) * shorter_.ops.size();
-    return static_cast<int>(steps_of_ops / program_.ops.size() / kShareOfWhole);
+    auto most = static_cast<size_t>(steps) * shorter_.ops.size() /
+                program_.ops.size() / kWorkOfWhole;
+    return std::min(steps / kShareOfWhole, static_cast<int>(most));
   }
 
   // The short program does not represent head, tail and the number of layers:
