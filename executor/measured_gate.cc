@@ -16,6 +16,7 @@
 #include "executor/memory_plan.h"
 #include "ir/printer.h"
 #include "ir/support/hash.h"
+#include "ir/support/median.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
 
@@ -32,11 +33,6 @@ double SteadyUs() {
   return std::chrono::duration<double, std::micro>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-double MedianOf(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // One start of the gate on one rank.
@@ -289,7 +285,7 @@ class Gate {
       auto begin = slowest.begin() + static_cast<int64_t>(k) * rounds;
       std::vector<double> counted(begin + options_.warmup, begin + rounds);
       GateTrial& trial = result_.trials[which[k]];
-      trial.median_us = MedianOf(counted);
+      trial.median_us = Median(counted);
       trial.min_us = *absl::c_min_element(counted);
     }
     result_.kept = *absl::c_min_element(which, [&](size_t a, size_t b) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
 #include "ir/copy_engine.h"
+#include "ir/support/median.h"
 #include "ir/support/units.h"
 #include "tools/run_gate.h"
 
@@ -164,11 +165,9 @@ Json RunJson(const RunResult& run) {
 
 }  // namespace
 
-StepTimes Summarize(std::vector<double> step_us) {
-  std::sort(step_us.begin(), step_us.end());
-  return {.median_us = step_us[step_us.size() / 2],
-          .min_us = step_us.front(),
-          .max_us = step_us.back()};
+StepTimes Summarize(const std::vector<double>& step_us) {
+  auto [least, most] = std::minmax_element(step_us.begin(), step_us.end());
+  return {.median_us = Median(step_us), .min_us = *least, .max_us = *most};
 }
 
 std::string ToText(const RunReport& report) {

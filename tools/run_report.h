@@ -41,7 +41,7 @@ struct StepTimes {
   double median_us = 0, min_us = 0, max_us = 0;
 };
 // Of at least one step.
-StepTimes Summarize(std::vector<double> step_us);
+StepTimes Summarize(const std::vector<double>& step_us);
 
 std::string ToText(const RunReport& report);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/support/check.h"
+#include "ir/support/median.h"
 
 namespace asyra {
 
@@ -10,7 +11,7 @@ Timing TimingOf(std::vector<double> samples_us) {
   ASYRA_CHECK(!samples_us.empty());
   std::sort(samples_us.begin(), samples_us.end());
   size_t size = samples_us.size();
-  double median = (samples_us[(size - 1) / 2] + samples_us[size / 2]) / 2;
+  double median = Median(samples_us);
   double middle = samples_us[size - 1 - size / 4] - samples_us[size / 4];
   return {.us = median,
           .spread = median > 0 ? middle / median : 0,

@@ -1,11 +1,14 @@
 #include "executor/cuda/cudnn/graph.h"
 
-#include <algorithm>
 #include <map>
 #include <mutex>
 
 #include "executor/cuda/cudnn/cudnn.h"
+#include "executor/cuda/device/per_gpu.h"
+#include "executor/cuda/device/scratch.h"
+#include "executor/cuda/device/timed_runs.h"
 #include "executor/cuda/gemm/gpu_tuning.h"
+#include "executor/cuda/kernels/element_of.h"
 #include "executor/cuda/kernels/fill.h"
 #include "ir/support/round_up.h"
 
@@ -19,9 +22,8 @@ std::string CudnnVersion() {
 
 namespace {
 
-// Plans of the heuristics that are timed, and how often.
+// Plans of the heuristics that are timed.
 constexpr int64_t kCandidates = 4;
-constexpr int kTimedRuns = 5;
 // The alignment of CUDA's allocations; ours is smaller.
 constexpr int64_t kAlignment = 256;
 
@@ -32,20 +34,12 @@ struct GpuHandle {
 };
 
 absl::StatusOr<GpuHandle*> HandleOfGpu() {
-  static std::mutex mutex;
-  static auto* handles = new std::map<int, GpuHandle>();
-  int gpu = 0;
-  ASYRA_CUDA(cudaGetDevice(&gpu));
-  std::lock_guard lock(mutex);
-  GpuHandle& found = (*handles)[gpu];
-  if (found.handle == nullptr) {
-    cudnnStatus_t error = cudnnCreate(&found.handle);
-    if (error != CUDNN_STATUS_SUCCESS) {
-      found.handle = nullptr;
-      return Unimplemented("cudnnCreate: {}", cudnnGetErrorString(error));
-    }
-  }
-  return &found;
+  static auto* handles = new PerGpu<GpuHandle>();
+  return handles->Get([](GpuHandle* made) {
+    cudnnStatus_t error = cudnnCreate(&made->handle);
+    if (error == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
+    return Unimplemented("cudnnCreate: {}", cudnnGetErrorString(error));
+  });
 }
 
 // A use that cuDNN refuses goes to another kernel.
@@ -54,17 +48,8 @@ absl::Status Refused(const fe::error_t& error) {
   return Unimplemented("cuDNN: {}", error.err_msg);
 }
 
-struct Scratch {
-  Scratch() = default;
-  Scratch(Scratch&& other) noexcept
-      : data(std::exchange(other.data, nullptr)) {}
-  ~Scratch() { cudaFree(data); }
-  void* data = nullptr;
-};
-
 int64_t BytesOf(const GraphValue& value) {
-  constexpr int64_t kSizes[] = {1, 4, 8, 2, 2, 4, 8};  // in order of Element
-  return value.elements * kSizes[static_cast<int>(value.element)];
+  return value.elements * SizeOf(DTypeOf(value.element));
 }
 
 }  // namespace
@@ -74,55 +59,33 @@ class CudnnGraph::Trial {
  public:
   absl::Status Prepare(absl::Span<const GraphValue> values,
                        int64_t workspace_bytes) {
-    ASYRA_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    ASYRA_CUDA(cudaEventCreate(&begin_));
-    ASYRA_CUDA(cudaEventCreate(&end_));
+    ASYRA_RETURN_IF_ERROR(runs_.Prepare());
     for (const GraphValue& value : values) {
       Scratch& scratch = memory_.emplace_back();
-      ASYRA_CUDA(
-          cudaMalloc(&scratch.data, std::max<int64_t>(BytesOf(value), 1)));
-      pointers_[value.uid] = scratch.data;
-      ASYRA_RETURN_IF_ERROR(Fill(value, scratch.data));
+      ASYRA_RETURN_IF_ERROR(scratch.Allocate(BytesOf(value)));
+      pointers_[value.uid] = scratch.data();
+      ASYRA_RETURN_IF_ERROR(Fill(value, scratch.data()));
     }
-    ASYRA_CUDA(
-        cudaMalloc(&workspace_.data, std::max<int64_t>(workspace_bytes, 1)));
-    return absl::OkStatus();
-  }
-
-  ~Trial() {
-    if (begin_ != nullptr) cudaEventDestroy(begin_);
-    if (end_ != nullptr) cudaEventDestroy(end_);
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    return workspace_.Allocate(workspace_bytes);
   }
 
   // The first run loads modules of cuDNN and CUDA.
   absl::Status Once(const CudnnGraph& graph, int64_t plan) const {
-    ASYRA_RETURN_IF_ERROR(graph.Run(plan, pointers_, workspace_.data, stream_));
-    ASYRA_CUDA(cudaStreamSynchronize(stream_));
-    return absl::OkStatus();
+    return runs_.Once([&] { return Enqueue(graph, plan); });
   }
-
-  // The median.
-  absl::StatusOr<float> TimeMs(const CudnnGraph& graph, int64_t plan) const {
-    ASYRA_RETURN_IF_ERROR(Once(graph, plan));
-    std::vector<float> times(kTimedRuns);
-    for (float& ms : times) {
-      ASYRA_CUDA(cudaEventRecord(begin_, stream_));
-      ASYRA_RETURN_IF_ERROR(
-          graph.Run(plan, pointers_, workspace_.data, stream_));
-      ASYRA_CUDA(cudaEventRecord(end_, stream_));
-      ASYRA_CUDA(cudaStreamSynchronize(stream_));
-      ASYRA_CUDA(cudaEventElapsedTime(&ms, begin_, end_));
-    }
-    std::sort(times.begin(), times.end());
-    return times[kTimedRuns / 2];
+  absl::StatusOr<double> TimeMs(const CudnnGraph& graph, int64_t plan) const {
+    return runs_.MedianMs([&] { return Enqueue(graph, plan); });
   }
 
  private:
+  absl::Status Enqueue(const CudnnGraph& graph, int64_t plan) const {
+    return graph.Run(plan, pointers_, workspace_.data(), runs_.stream());
+  }
+
   absl::Status Fill(const GraphValue& value, void* data) {
     if (!value.all.has_value()) {
-      ASYRA_CUDA(
-          FillRandom(value.element, data, value.elements, ++seed_, stream_));
+      ASYRA_CUDA(FillRandom(value.element, data, value.elements, ++seed_,
+                            runs_.stream()));
       return absl::OkStatus();
     }
     std::vector<int32_t> host(value.elements, *value.all);
@@ -131,12 +94,11 @@ class CudnnGraph::Trial {
     return absl::OkStatus();
   }
 
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
   uint64_t seed_ = 0;
   std::vector<Scratch> memory_;
   Scratch workspace_;
   Pointers pointers_;
+  TimedRuns runs_;
 };
 
 fe::DataType_t CudnnType(Element element) {
@@ -212,7 +174,7 @@ absl::StatusOr<TuningResult> CudnnGraph::Fastest(const Trial& trial) {
       continue;
     }
     ++built;
-    absl::StatusOr<float> ms = trial.TimeMs(*this, plan);
+    absl::StatusOr<double> ms = trial.TimeMs(*this, plan);
     if (!ms.ok()) continue;  // not a candidate if it fails to run
     if (!best.value.empty() && *ms * 1e3 >= best.us) continue;
     best = {name, *ms * 1e3};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "executor/cuda/device/cuda_status.h"
 #include "ir/support/status.h"
@@ -11,8 +12,9 @@ namespace asyra::cuda {
 class Scratch {
  public:
   Scratch() = default;
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
+  Scratch(Scratch&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)) {}
+  Scratch& operator=(Scratch&&) = delete;
   ~Scratch() { cudaFree(data_); }
 
   // Once. Error: ResourceExhausted.

@@ -1,7 +1,5 @@
 #include "executor/cuda/gemm/gemm.h"
 
-#include <algorithm>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -9,7 +7,9 @@
 #include <tuple>
 #include <vector>
 
+#include "executor/cuda/device/per_gpu.h"
 #include "executor/cuda/device/scratch.h"
+#include "executor/cuda/device/timed_runs.h"
 #include "executor/cuda/gemm/gemm_algorithm.h"
 #include "executor/cuda/gemm/gpu_tuning.h"
 #include "executor/cuda/kernels/element_of.h"
@@ -19,9 +19,8 @@
 namespace asyra::cuda {
 namespace {
 
-// Candidates of the heuristics that are timed, and how often.
+// Candidates of the heuristics that are timed.
 constexpr int kCandidates = 8;
-constexpr int kTimedRuns = 5;
 
 cudaDataType_t TypeOf(DType dtype) {
   switch (dtype) {
@@ -52,26 +51,14 @@ using Layout = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using Preference =
     Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
-struct Timer {
-  ~Timer() {
-    if (begin != nullptr) cudaEventDestroy(begin);
-    if (end != nullptr) cudaEventDestroy(end);
-    if (stream != nullptr) cudaStreamDestroy(stream);
-  }
-  cudaEvent_t begin = nullptr, end = nullptr;
-  cudaStream_t stream = nullptr;
-};
-
-// One for each GPU; made once, used by all threads.
 absl::StatusOr<cublasLtHandle_t> HandleOfGpu() {
-  static std::mutex mutex;
-  static auto* handles = new std::map<int, cublasLtHandle_t>();
-  int gpu = 0;
-  ASYRA_CUDA(cudaGetDevice(&gpu));
-  std::lock_guard lock(mutex);
-  cublasLtHandle_t& handle = (*handles)[gpu];
-  if (handle == nullptr) ASYRA_CUDA(cublasLtCreate(&handle));
-  return handle;
+  static auto* handles = new PerGpu<cublasLtHandle_t>();
+  ASYRA_ASSIGN_OR_RETURN(cublasLtHandle_t * handle,
+                         handles->Get([](cublasLtHandle_t* made) {
+                           ASYRA_CUDA(cublasLtCreate(made));
+                           return absl::OkStatus();
+                         }));
+  return *handle;
 }
 
 class LtGemm : public Gemm {
@@ -230,10 +217,7 @@ class LtGemm : public Gemm {
 class Trial {
  public:
   absl::Status Prepare(const GemmShape& s) {
-    ASYRA_CUDA(
-        cudaStreamCreateWithFlags(&timer_.stream, cudaStreamNonBlocking));
-    ASYRA_CUDA(cudaEventCreate(&timer_.begin));
-    ASYRA_CUDA(cudaEventCreate(&timer_.end));
+    ASYRA_RETURN_IF_ERROR(runs_.Prepare());
     int64_t last = s.batch - 1;
     ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.a_stride + s.m * s.k, &a_));
     ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.b_stride + s.k * s.n, &b_));
@@ -246,38 +230,28 @@ class Trial {
     return workspace_.Allocate(kGemmWorkspaceBytes);
   }
 
-  // The median.
-  absl::StatusOr<float> TimeMs(LtGemm& gemm) {
-    ASYRA_RETURN_IF_ERROR(RunOnce(gemm));  // warms up
-    std::vector<float> times(kTimedRuns);
-    for (float& ms : times) {
-      ASYRA_RETURN_IF_ERROR(RunOnce(gemm));
-      ASYRA_CUDA(cudaEventElapsedTime(&ms, timer_.begin, timer_.end));
-    }
-    std::sort(times.begin(), times.end());
-    return times[kTimedRuns / 2];
+  absl::StatusOr<double> TimeMs(LtGemm& gemm) {
+    return runs_.MedianMs([&] { return Enqueue(gemm); });
   }
-
-  // Ends when it has run.
   absl::Status RunOnce(LtGemm& gemm) {
-    ASYRA_CUDA(cudaEventRecord(timer_.begin, timer_.stream));
-    ASYRA_RETURN_IF_ERROR(gemm.Enqueue(a_.data(), b_.data(), c_.data(),
-                                       {residual_.data(), bias_.data()},
-                                       workspace_.data(), timer_.stream));
-    ASYRA_CUDA(cudaEventRecord(timer_.end, timer_.stream));
-    ASYRA_CUDA(cudaStreamSynchronize(timer_.stream));
-    return absl::OkStatus();
+    return runs_.Once([&] { return Enqueue(gemm); });
   }
 
  private:
+  absl::Status Enqueue(LtGemm& gemm) {
+    return gemm.Enqueue(a_.data(), b_.data(), c_.data(),
+                        {residual_.data(), bias_.data()}, workspace_.data(),
+                        runs_.stream());
+  }
+
   absl::Status Make(DType dtype, int64_t elements, Scratch* scratch) {
     ASYRA_RETURN_IF_ERROR(scratch->Allocate(elements * SizeOf(dtype)));
     ASYRA_CUDA(FillRandom(ElementOf(dtype), scratch->data(), elements, ++seed_,
-                          timer_.stream));
+                          runs_.stream()));
     return absl::OkStatus();
   }
 
-  Timer timer_;
+  TimedRuns runs_;
   uint64_t seed_ = 0;
   Scratch a_, b_, c_, residual_, bias_, workspace_;
 };
@@ -291,10 +265,10 @@ absl::StatusOr<TuningResult> Tune(const GemmShape& shape, LtGemm& gemm) {
   if (absl::IsResourceExhausted(ready)) return TuningResult{ToText(found[0])};
   ASYRA_RETURN_IF_ERROR(ready);
   const GemmAlgorithm* best = nullptr;
-  float least = 0;
+  double least = 0;
   for (const GemmAlgorithm& candidate : found) {
     gemm.Use(candidate);
-    ASYRA_ASSIGN_OR_RETURN(float ms, trial.TimeMs(gemm));
+    ASYRA_ASSIGN_OR_RETURN(double ms, trial.TimeMs(gemm));
     if (best != nullptr && ms >= least) continue;
     least = ms;
     best = &candidate;

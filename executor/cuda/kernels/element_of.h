@@ -1,4 +1,4 @@
-// Converts the IR's element types to those of device code.
+// Converts the IR's element types to those of device code and back.
 #pragma once
 
 #include "executor/cuda/kernels/element.h"
@@ -11,5 +11,6 @@ static_assert(static_cast<int>(DType::kBool) ==
 static_assert(static_cast<int>(DType::kF64) == static_cast<int>(Element::kF64));
 
 inline Element ElementOf(DType dtype) { return static_cast<Element>(dtype); }
+inline DType DTypeOf(Element element) { return static_cast<DType>(element); }
 
 }  // namespace asyra::cuda

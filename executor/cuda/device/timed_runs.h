@@ -1,0 +1,36 @@
+// Times what a kernel is chosen by when it is prepared: runs on a stream of
+// their own, each between two events.
+#pragma once
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "executor/cuda/device/cuda_status.h"
+
+namespace asyra::cuda {
+
+class TimedRuns {
+ public:
+  // Enqueues one run on stream().
+  using Enqueue = absl::FunctionRef<absl::Status()>;
+
+  TimedRuns() = default;
+  TimedRuns(const TimedRuns&) = delete;
+  TimedRuns& operator=(const TimedRuns&) = delete;
+  ~TimedRuns();
+
+  // On the current GPU, once and before all else.
+  absl::Status Prepare();
+  // It does not wait for CUDA's default stream.
+  cudaStream_t stream() const { return stream_; }
+
+  // Returns when the run has ended.
+  absl::Status Once(Enqueue enqueue) const;
+  // The median of a few runs, after one that warms up and loads modules.
+  absl::StatusOr<double> MedianMs(Enqueue enqueue) const;
+
+ private:
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace asyra::cuda
