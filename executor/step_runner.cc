@@ -11,6 +11,7 @@
 #include "ir/copy_engine.h"
 #include "ir/overlap.h"
 #include "ir/printer.h"
+#include "ir/streams.h"
 #include "ir/support/round_up.h"
 #include "ir/support/status.h"
 
@@ -32,17 +33,17 @@ absl::StatusOr<std::unique_ptr<StepRunner>> StepRunner::Create(
 absl::Status StepRunner::MakeStreams() {
   const std::vector<std::string>& names = setup_.program.streams;
   size_t count = std::max<size_t>(1, setup_.sync.last_on.size());
+  // The first one is for ops without a stream, if there are any.
   size_t unnamed = count - std::min(count, names.size());
   for (size_t i = 0; i < count; ++i) {
-    std::string name =
-        i < unnamed ? std::string("compute") : names[i - unnamed];
+    StreamId id = i < unnamed ? kNoStream : static_cast<StreamId>(i - unnamed);
     ASYRA_ASSIGN_OR_RETURN(
         std::unique_ptr<Stream> stream,
-        setup_.device.CreateStream(name,
-                                   name.starts_with("compute")
-                                       ? StreamUse::kCompute
-                                       : StreamUse::kCollectives,
-                                   setup_.failure));
+        setup_.device.CreateStream(
+            id == kNoStream ? std::string(kComputeStream) : names[id],
+            IsComputeStream(setup_.program, id) ? StreamUse::kCompute
+                                                : StreamUse::kCollectives,
+            setup_.failure));
     streams_.push_back(std::move(stream));
     finished_.push_back(setup_.device.CreateEvent(false));
   }

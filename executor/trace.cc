@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "ir/streams.h"
 #include "ir/trace_event.h"
 
 namespace asyra {
@@ -65,7 +66,7 @@ class TraceWriter {
   void Metadata() {
     Name("process_name", 0, program_.name);
     if (program_.stage < Stage::kScheduled) {
-      Name("thread_name", Track(kNoStream), "compute");
+      Name("thread_name", Track(kNoStream), std::string(kComputeStream));
     }
     for (size_t i = 0; i < program_.streams.size(); ++i) {
       Name("thread_name", Track(static_cast<StreamId>(i)), program_.streams[i]);

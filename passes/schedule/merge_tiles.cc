@@ -3,6 +3,7 @@
 #include "absl/algorithm/container.h"
 #include "ir/accumulation.h"
 #include "ir/builder.h"
+#include "ir/streams.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
 #include "passes/analysis/tile_sums.h"
@@ -33,7 +34,8 @@ class Merger {
         new_op_(from.ops.size(), -1),
         builder_(Builder::Like(from)),
         new_value_(from.values.size(), kNoValue),
-        part_of_(from.values.size()) {
+        part_of_(from.values.size()),
+        compute_(MainComputeStream(from)) {
     nodes_.group_of.assign(from.ops.size(), -1);
     for (const TileGroup& group : groups) AddNode(group);
     for (size_t i = 0; i < from.ops.size(); ++i) {
@@ -51,7 +53,7 @@ class Merger {
                                               : EmitOne(ops[0]));
     }
     for (const Output& output : from_.outputs) {
-      ASYRA_ASSIGN_OR_RETURN(ValueId value, Get(output.value, compute_));
+      ASYRA_ASSIGN_OR_RETURN(ValueId value, Get(output.value));
       builder_.Output(
           value, output.alias == kNoValue ? kNoValue : new_value_[output.alias],
           from_.output_name(output));
@@ -91,7 +93,7 @@ class Merger {
     if (op.def->is_untile && JoinsAllParts(op)) return absl::OkStatus();
     Op copy = op;
     for (ValueId& value : copy.operands) {
-      ASYRA_ASSIGN_OR_RETURN(value, Get(value, op.stream));
+      ASYRA_ASSIGN_OR_RETURN(value, Get(value));
     }
     copy.after = AfterAll({index});
     std::vector<std::string> names;
@@ -210,8 +212,7 @@ class Merger {
                              JoinOrGet(tiles, merged.stream));
     }
     if (products[0].onto != kNoValue) {
-      ASYRA_ASSIGN_OR_RETURN(ValueId onto,
-                             Get(products[0].onto, merged.stream));
+      ASYRA_ASSIGN_OR_RETURN(ValueId onto, Get(products[0].onto));
       merged = AddedTo(merged, onto);
     }
     merged.after = AfterAll(ops);
@@ -259,7 +260,7 @@ class Merger {
                                     StreamId stream) {
     bool shared =
         absl::c_all_of(tiles, [&](ValueId tile) { return tile == tiles[0]; });
-    return shared ? Get(tiles[0], stream) : Join(tiles, stream);
+    return shared ? Get(tiles[0]) : Join(tiles, stream);
   }
 
   absl::StatusOr<ValueId> Join(const std::vector<ValueId>& tiles,
@@ -273,7 +274,7 @@ class Merger {
     untile.attrs = {{"dim", int64_t{cut->place.dim}}, {"blocks", Blocks(*cut)}};
     untile.stream = stream;
     for (ValueId tile : tiles) {
-      ASYRA_ASSIGN_OR_RETURN(ValueId value, Get(tile, stream));
+      ASYRA_ASSIGN_OR_RETURN(ValueId value, Get(tile));
       untile.operands.push_back(value);
     }
     ASYRA_ASSIGN_OR_RETURN(
@@ -284,7 +285,7 @@ class Merger {
   }
 
   // An old value in the new program; cut from its whole when it is a part.
-  absl::StatusOr<ValueId> Get(ValueId value, StreamId stream) {
+  absl::StatusOr<ValueId> Get(ValueId value) {
     if (new_value_[value] == kNoValue) {
       const PartOf& part = part_of_[value];
       ASYRA_CHECK(part.whole != kNoValue);
@@ -297,7 +298,7 @@ class Merger {
                     {"blocks", Blocks(cut)}};
       tile.operands = {part.whole};
       // Compute cuts; a collective's stream must not be held up by it.
-      tile.stream = compute_ != kNoStream ? compute_ : stream;
+      tile.stream = compute_;
       ASYRA_ASSIGN_OR_RETURN(
           std::vector<ValueId> results,
           builder_.Insert(std::move(tile), {from_.value_name(value)}));
@@ -340,7 +341,7 @@ class Merger {
   Builder builder_;
   std::vector<ValueId> new_value_;
   std::vector<PartOf> part_of_;
-  StreamId compute_ = 0;  // start_collectives makes "compute" the first stream
+  const StreamId compute_;  // the main compute stream
 };
 
 }  // namespace

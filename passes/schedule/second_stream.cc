@@ -7,24 +7,17 @@
 #include "absl/algorithm/container.h"
 #include "ir/body.h"
 #include "ir/happens_before.h"
+#include "ir/streams.h"
 
 namespace asyra {
 namespace {
-
-StreamId BusiestStream(const Program& program) {
-  std::vector<int> ops(program.streams.size(), 0);
-  for (const Op& op : program.ops) {
-    if (!op.is_collective()) ++ops[op.stream];
-  }
-  return static_cast<StreamId>(absl::c_max_element(ops) - ops.begin());
-}
 
 class Finder {
  public:
   Finder(const Program& program, const std::vector<bool>& light)
       : program_(program),
         def_use_(program),
-        stream_(BusiestStream(program)),
+        stream_(MainComputeStream(program)),
         parent_(program.ops.size()) {
     for (size_t i = 0; i < program.ops.size(); ++i) {
       light_.push_back(light[i] && IsMine(program.ops[i]));

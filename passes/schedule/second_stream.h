@@ -20,8 +20,8 @@ struct SideChain {
 // By op: it contains no matmul.
 std::vector<bool> OpsWithoutMatmuls(const Program& program);
 
-// Of a scheduled program, the chains of `light` ops (by op) on the stream on
-// which most ops run. No two share an op.
+// Of a scheduled program, the chains of `light` ops (by op) on the main compute
+// stream (ir/streams.h). No two share an op.
 std::vector<SideChain> FindSideChains(const Program& program,
                                       const std::vector<bool>& light);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/builder.h"
+#include "ir/streams.h"
 #include "ir/support/check.h"
 
 namespace asyra {
@@ -31,7 +32,7 @@ class Starter {
         missing_(from.ops.size(), 0) {
     Program& to = builder_.mutable_program();
     to.stage = Stage::kScheduled;
-    compute_ = to.Stream("compute");
+    compute_ = to.Stream(kComputeStream);
     for (size_t i = 0; i < from.ops.size(); ++i) {
       const Op& op = from.ops[i];
       if (!op.is_collective() || !early) continue;
