@@ -14,14 +14,9 @@
 #include "executor/failure.h"
 #include "executor/kernel.h"
 #include "executor/stream.h"
+#include "ir/support/alignment.h"
 
 namespace asyra {
-
-// All device memory, and all values in it, begin at multiples of this.
-inline constexpr int64_t kDeviceAlignment = 64;
-// Workspaces begin at multiples of this within their memory: what libraries of
-// GPUs expect.
-inline constexpr int64_t kWorkspaceAlignment = 256;
 
 // Freed when it goes out of scope; nothing may be running on it then.
 class DeviceMemory {

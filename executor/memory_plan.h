@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "ir/happens_before.h"
 #include "ir/program.h"
+#include "ir/support/alignment.h"
 
 namespace asyra {
 
@@ -48,7 +49,7 @@ struct MemoryPlan {
 };
 
 struct MemoryPlanOptions {
-  int64_t alignment = 64;
+  int64_t alignment = kDeviceAlignment;
   // Guard bytes after every buffer. Offsets that came with the program leave
   // none.
   int64_t guard_bytes = 0;

@@ -44,9 +44,6 @@ void CopyBox(const std::byte* from, const Box& from_box, std::byte* to,
 bool IsContiguous(const Box& what, const Box& box);
 int64_t FirstElement(const Box& what, const Box& box);
 
-// Scratch of plans begins at multiples of this: what libraries of GPUs expect.
-inline constexpr int64_t kPlanAlignment = 256;
-
 // Members of the group, as bits.
 using RankSet = uint64_t;
 inline constexpr int kMaxPlanRanks = 64;

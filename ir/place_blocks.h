@@ -5,11 +5,9 @@
 #include <vector>
 
 #include "ir/memory_blocks.h"
+#include "ir/support/alignment.h"
 
 namespace asyra {
-
-// Offsets are multiples of it, as allocators and kernels require.
-inline constexpr int64_t kArenaAlignment = 512;
 
 struct ArenaOptions {
   int64_t alignment = kArenaAlignment;

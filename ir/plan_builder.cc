@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "fmt/format.h"
+#include "ir/support/alignment.h"
 #include "ir/support/round_up.h"
 
 namespace asyra {
@@ -56,7 +57,7 @@ int PlanBuilder::AddBuffer(int rank, PlanBuffer buffer) {
   std::vector<PlanBuffer>& buffers = plan_.buffers[rank];
   if (buffer.role == PlanBuffer::kScratch && buffer.offset < 0) {
     buffer.offset = used_[rank];
-    used_[rank] += RoundUp(BytesOf(plan_, buffer), kPlanAlignment);
+    used_[rank] += RoundUp(BytesOf(plan_, buffer), kWorkspaceAlignment);
     plan_.workspace_bytes = std::max(plan_.workspace_bytes, used_[rank]);
   }
   buffers.push_back(std::move(buffer));

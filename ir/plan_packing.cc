@@ -1,5 +1,6 @@
 #include "ir/plan_packing.h"
 
+#include "ir/support/alignment.h"
 #include "ir/support/round_up.h"
 
 namespace asyra {
@@ -18,7 +19,7 @@ StepPacking StepPackingOf(const ChunkPlan& plan, const PlanStep& step,
     if (IsContiguous(region.box, held) && begin % alignment == 0) return -1;
     packing.copies.push_back(bytes_of(region));
     int64_t at = packing.workspace_bytes;
-    packing.workspace_bytes += RoundUp(bytes_of(region), kPlanAlignment);
+    packing.workspace_bytes += RoundUp(bytes_of(region), kWorkspaceAlignment);
     return at;
   };
   for (const PlanRegion& read : step.reads) {

@@ -7,6 +7,7 @@
 #include "ir/happens_before.h"
 #include "ir/memory_blocks.h"
 #include "ir/place_blocks.h"
+#include "ir/support/alignment.h"
 #include "ir/support/round_up.h"
 #include "simulator/cost_model.h"
 #include "simulator/library_memory.h"
@@ -199,13 +200,13 @@ int64_t ArenaBytes(const Program& program, absl::Span<const Buffer> buffers,
       arena =
           std::max(arena, value.offset + LocalBytes(value.type, program.mesh));
     } else if (buffers[v].op < 0) {
-      outside += RoundUp(buffers[v].bytes, kAllocationBytes);
+      outside += RoundUp(buffers[v].bytes, kArenaAlignment);
     }
   }
   if (program.stage != Stage::kAllocated) {
     arena = ArenaToPlan(program, std::max<int64_t>(0, enough_bytes - outside));
   }
-  return outside + RoundUp(arena, kAllocationBytes);
+  return outside + RoundUp(arena, kArenaAlignment);
 }
 
 }  // namespace
@@ -263,7 +264,7 @@ MemoryReport ReportMemory(const Program& program, const SimResult& result,
   report.live_bytes = peak.live_bytes;
   report.peak_at_us = peak.time_us;
   report.rounded_bytes =
-      PeakOf(LiveBytes(buffers.all(), kAllocationBytes)).live_bytes;
+      PeakOf(LiveBytes(buffers.all(), kArenaAlignment)).live_bytes;
   int64_t others =
       LibraryBytes(program, machine) + WorkspaceBytes(program, machine);
   report.arena_bytes =

@@ -61,7 +61,7 @@ std::vector<ValueId> BufferOwners(const Program& program,
 // Four answers to "how much memory", each at least the one before.
 struct MemoryReport {
   int64_t live_bytes = 0;     // the peak of MemoryProfile
-  int64_t rounded_bytes = 0;  // with allocations rounded to kAllocationBytes
+  int64_t rounded_bytes = 0;  // with allocations rounded to kArenaAlignment
   // One arena with a fixed offset for each value: of a program of stage
   // `allocated` its own offsets, otherwise those that the executor chooses
   // (ir/place_blocks.h). Values share bytes where happens-before orders them,
@@ -71,10 +71,6 @@ struct MemoryReport {
   int64_t device_bytes = 0;
   double peak_at_us = 0;  // of live bytes
 };
-
-// Allocators and arenas round to multiples of it, for the alignment that
-// kernels need.
-inline constexpr int64_t kAllocationBytes = 512;
 
 // `result` is the replay of `program`. With `enough_bytes` the arena is the
 // first one found with which device_bytes are no more: whether the step fits is

@@ -1,4 +1,4 @@
-// Sizes and offsets as multiples of an alignment.
+// Sizes and offsets as multiples of others.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,11 @@ namespace asyra {
 // which is not negative.
 constexpr int64_t RoundUp(int64_t value, int64_t to) {
   return (value + to - 1) / to * to;
+}
+
+// How many of `by` hold `value`; the same conditions.
+constexpr int64_t DivideUp(int64_t value, int64_t by) {
+  return (value + by - 1) / by;
 }
 
 }  // namespace asyra

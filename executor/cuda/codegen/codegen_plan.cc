@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/support/round_up.h"
+
 namespace asyra::cuda {
 namespace {
 
@@ -143,8 +145,6 @@ int NextPower(int64_t number) {
   while (power < number) power *= 2;
   return power;
 }
-
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Elements of a row that a thread keeps, when this many threads share the row.
 int64_t HeldBytes(const CodegenPlan& plan, int row_threads) {

@@ -10,6 +10,7 @@
 #include "executor/cuda/gemm/gpu_tuning.h"
 #include "executor/cuda/kernels/element_of.h"
 #include "executor/cuda/kernels/fill.h"
+#include "ir/support/alignment.h"
 #include "ir/support/round_up.h"
 
 namespace asyra::cuda {
@@ -24,8 +25,6 @@ namespace {
 
 // Plans of the heuristics that are timed.
 constexpr int64_t kCandidates = 4;
-// The alignment of CUDA's allocations; ours is smaller.
-constexpr int64_t kAlignment = 256;
 
 // cuDNN's handles are bound to a GPU and used by one thread at a time.
 struct GpuHandle {
@@ -211,7 +210,7 @@ absl::Status CudnnGraph::Choose(const GraphSpec& spec) {
   }
   if (!ran) ASYRA_RETURN_IF_ERROR(trial.Once(*this, plan_));
   workspace_bytes_ =
-      graph_->get_workspace_size_plan_at_index(plan_) + kAlignment;
+      graph_->get_workspace_size_plan_at_index(plan_) + kWorkspaceAlignment;
   return absl::OkStatus();
 }
 
@@ -233,7 +232,8 @@ absl::Status CudnnGraph::Run(int64_t plan, const Pointers& pointers,
 
 absl::Status CudnnGraph::Enqueue(const Pointers& pointers, void* workspace,
                                  cudaStream_t stream) const {
-  auto at = RoundUp(reinterpret_cast<intptr_t>(workspace), kAlignment);
+  // Ours are aligned within their memory only.
+  auto at = RoundUp(reinterpret_cast<intptr_t>(workspace), kWorkspaceAlignment);
   return Run(plan_, pointers, reinterpret_cast<void*>(at), stream);
 }
 

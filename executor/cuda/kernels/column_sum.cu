@@ -4,6 +4,7 @@
 
 #include "executor/cuda/kernels/column_sum.h"
 #include "executor/cuda/kernels/number.cuh"
+#include "ir/support/round_up.h"
 
 namespace asyra::cuda {
 namespace {
@@ -18,8 +19,6 @@ constexpr int64_t kManyColumns = 1 << 18;
 
 template <typename T>
 constexpr int kVector = 16 / sizeof(T);
-
-int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t VectorOf(Element element) {
   if (element == Element::kF64) return 2;
