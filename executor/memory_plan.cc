@@ -1,9 +1,9 @@
 #include "executor/memory_plan.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/algorithm/container.h"
+#include "ir/buffer_map.h"
 #include "ir/memory_blocks.h"
 #include "ir/place_blocks.h"
 #include "ir/support/round_up.h"
@@ -19,18 +19,19 @@ class Planner {
       : program_(program),
         order_(order),
         def_use_(def_use),
-        options_(options) {}
+        options_(options),
+        buffers_(program) {}
 
   absl::StatusOr<MemoryPlan> Plan() && {
     plan_.values.resize(program_.values.size());
-    FindRoots();
+    buffers_.AddAll();
     outside_.assign(program_.values.size(), false);
     for (ValueId value : options_.outside) outside_[value] = true;
     FindOffsets();
     PlaceInputs();
     ASYRA_RETURN_IF_ERROR(PlaceResults());
-    for (size_t v = 0; v < root_.size(); ++v) {
-      plan_.values[v] = plan_.values[root_[v]];
+    for (size_t v = 0; v < plan_.values.size(); ++v) {
+      plan_.values[v] = plan_.values[RootOf(static_cast<ValueId>(v))];
     }
     PlaceOutputs();
     if (plan_.arena_bytes < 0 || plan_.resident_bytes < 0) {
@@ -41,19 +42,13 @@ class Planner {
   }
 
  private:
+  // Of a view, the value that owns the bytes.
+  ValueId RootOf(ValueId value) const { return buffers_.OwnerOf(value); }
   int64_t BytesOf(ValueId value) const {
     return LocalBytes(program_.type(value), program_.mesh);
   }
   int64_t Aligned(int64_t bytes) const {
     return RoundUp(bytes, options_.alignment);
-  }
-
-  void FindRoots() {
-    root_.resize(program_.values.size());
-    std::iota(root_.begin(), root_.end(), 0);
-    for (const Op& op : program_.ops) {
-      if (op.def->is_view) root_[op.results[0]] = root_[op.operands[0]];
-    }
   }
 
   // The offsets of the program, or else those that plan_memory would choose
@@ -105,7 +100,7 @@ class Planner {
   absl::Status PlaceResults() {
     std::vector<ValueId> state_of(program_.values.size(), kNoValue);
     for (const Output& output : program_.outputs) {
-      ValueId& state = state_of[root_[output.value]];
+      ValueId& state = state_of[RootOf(output.value)];
       if (state == kNoValue) state = output.alias;
     }
     for (const Op& op : program_.ops) {
@@ -135,7 +130,7 @@ class Planner {
     for (const Output& output : program_.outputs) {
       OutputPlacement placement;
       placement.at = plan_.values[output.value];
-      ValueId root = root_[output.value];
+      ValueId root = RootOf(output.value);
       bool stays = root == output.alias;
       if (replaced[root] && !stays) {
         placement.staged = true;
@@ -156,7 +151,7 @@ class Planner {
   const DefUse& def_use_;
   const MemoryPlanOptions& options_;
   MemoryPlan plan_;
-  std::vector<ValueId> root_;     // of a view, the value that owns the bytes
+  BufferMap buffers_;
   std::vector<int64_t> offsets_;  // in the arena; -1: is elsewhere
   std::vector<bool> outside_;     // MemoryPlanOptions::outside
 };

@@ -19,7 +19,7 @@ MemoryBlocks::MemoryBlocks(const Program& program, const HappensBefore& order,
       order_(order),
       def_use_(def_use),
       in_place_(in_place),
-      root_(program.values.size()),
+      buffers_(program),
       users_(program.values.size()),
       kept_(program.values.size()),
       outside_(program.values.size()),
@@ -32,7 +32,6 @@ MemoryBlocks::MemoryBlocks(const Program& program, const HappensBefore& order,
 }
 
 void MemoryBlocks::FindAccesses() {
-  for (size_t v = 0; v < root_.size(); ++v) root_[v] = static_cast<ValueId>(v);
   for (size_t i = 0; i < program_.ops.size(); ++i) {
     const Op& op = program_.ops[i];
     int index = static_cast<int>(i);
@@ -40,15 +39,15 @@ void MemoryBlocks::FindAccesses() {
     position_.push_back(static_cast<int>(ops_on_[slot_.back()].size()));
     ops_on_[slot_.back()].push_back(index);
     for (ValueId value : op.operands) {
-      users_[root_[value]].push_back(index);
+      users_[RootOf(value)].push_back(index);
       if (!op.start) continue;
-      users_[root_[value]].push_back(def_use_.FirstWait(op));
+      users_[RootOf(value)].push_back(def_use_.FirstWait(op));
     }
-    if (op.def->is_view) root_[op.results[0]] = root_[op.operands[0]];
-    for (ValueId value : op.results) users_[root_[value]].push_back(index);
+    buffers_.Add(op);
+    for (ValueId value : op.results) users_[RootOf(value)].push_back(index);
   }
   for (const Output& output : program_.outputs) {
-    kept_[root_[output.value]] = true;
+    kept_[RootOf(output.value)] = true;
   }
 }
 
@@ -67,7 +66,7 @@ bool MemoryBlocks::MayReplace(ValueId old, ValueId result) const {
                                 op.results.begin());
   for (size_t k = 0; k < op.operands.size(); ++k) {
     ValueId value = op.operands[k];
-    if (root_[value] != old) continue;
+    if (RootOf(value) != old) continue;
     bool same_type = program_.type(value).Local(program_.mesh) == type;
     if (!same_type || !MayOverwrite(program_, op, k, at)) return false;
   }
@@ -79,7 +78,7 @@ bool MemoryBlocks::MayReplace(ValueId old, ValueId result) const {
 void MemoryBlocks::PlaceStates() {
   std::vector<bool> seen(program_.values.size());
   for (const Output& output : program_.outputs) {
-    ValueId root = root_[output.value];
+    ValueId root = RootOf(output.value);
     int def = def_use_.def[root];
     if (output.alias == kNoValue || def < 0 || seen[root]) continue;
     seen[root] = true;
@@ -105,7 +104,7 @@ void MemoryBlocks::MakeBlocks() {
 int MemoryBlocks::InPlaceBlock(int op, ValueId result) const {
   if (!in_place_ || !program_.ops[op].def->in_place) return kOutside;
   for (ValueId operand : program_.ops[op].operands) {
-    ValueId root = root_[operand];
+    ValueId root = RootOf(operand);
     int block = block_of_[root];
     // Not over an output, nor where another result of the op is stored.
     if (block == kOutside || kept_[root] || top_[block] != root) continue;

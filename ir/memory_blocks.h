@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ir/buffer_map.h"
 #include "ir/happens_before.h"
 #include "ir/program.h"
 
@@ -39,7 +40,7 @@ class MemoryBlocks {
   // The block of a value. kOutside: inputs, constants, outputs stored in the
   // state that they replace, and views of these.
   static constexpr int kOutside = -1;
-  int BlockOf(ValueId value) const { return block_of_[root_[value]]; }
+  int BlockOf(ValueId value) const { return block_of_[RootOf(value)]; }
 
   // Whether two blocks may be in use at once. False for a block and itself.
   bool Interfere(int a, int b) const {
@@ -50,6 +51,8 @@ class MemoryBlocks {
   int64_t PeakBytes(int64_t alignment) const;
 
  private:
+  // Of a view, the value that owns the bytes.
+  ValueId RootOf(ValueId value) const { return buffers_.OwnerOf(value); }
   void FindAccesses();
   void PlaceStates();
   void MakeBlocks();
@@ -68,7 +71,7 @@ class MemoryBlocks {
   const HappensBefore& order_;
   const DefUse& def_use_;
   bool in_place_;
-  std::vector<ValueId> root_;  // of a view, the value that owns the bytes
+  BufferMap buffers_;
   std::vector<std::vector<int>> users_;  // by root: ops that access it
   std::vector<bool> kept_;               // by root: it is an output
   std::vector<bool> outside_;            // by root: stored in a state

@@ -20,6 +20,9 @@ struct Buffer {
   bool is_output = false;     // and read as it is now
 };
 
+// Goes by what the text says alone, and not by BufferMap (ir/buffer_map.h),
+// which the planners that it checks have in common.
+//
 // Buffers that share a byte must be ordered pairwise. Order is transitive, so
 // it is enough that each one is ordered with the last that had the byte:
 // `owners_` keeps that one for every byte, and the whole is near-linear.

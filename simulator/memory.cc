@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ir/accumulation.h"
+#include "ir/buffer_map.h"
 #include "ir/happens_before.h"
 #include "ir/memory_blocks.h"
 #include "ir/place_blocks.h"
@@ -25,100 +26,60 @@ struct Buffer {
   int op = -1;  // whose result it is; -1: there from the beginning
 };
 
-// The buffers of all values; a value that has none of its own (a view, an
-// output written in place) maps to that of another.
+// The buffers of all values; empty where a value shares that of another.
 class Buffers {
  public:
-  Buffers(const Program& program, absl::Span<const OpSpan> spans)
-      : Buffers(program, spans, SummedInPlace(program)) {}
+  // `sums` is SummedInPlace of the program.
   Buffers(const Program& program, absl::Span<const OpSpan> spans,
-          absl::Span<const ValueId> summed_in_place)
+          absl::Span<const ValueId> sums)
       : program_(program),
-        sums_(summed_in_place.begin(), summed_in_place.end()),
-        buffer_of_(program.values.size(), 0),
+        map_(program, sums),
         buffers_(program.values.size()) {
-    for (size_t i = 0; i < buffer_of_.size(); ++i) {
-      buffer_of_[i] = static_cast<ValueId>(i);
-    }
     for (const Input& input : program.inputs) {
       Own(input.value, 0, kForever, -1);
     }
     for (size_t i = 0; i < program.ops.size(); ++i) {
       Visit(program.ops[i], spans[i]);
     }
-    for (const Flight& flight : flights_) {
-      if (flight.waited_us == kForever) continue;
-      for (ValueId value : flight.start->operands) {
-        Read(value, flight.waited_us);
-      }
+    for (size_t i = 0; i < waited_us_.size(); ++i) {
+      if (waited_us_[i] == kForever) continue;
+      for (ValueId value : program.ops[i].operands) Read(value, waited_us_[i]);
     }
     for (const Output& output : program.outputs) KeepOutput(output);
   }
 
   const std::vector<Buffer>& all() const { return buffers_; }
-  const std::vector<ValueId>& owners() const { return buffer_of_; }
 
  private:
-  // A start, and when the first wait for it is over.
-  struct Flight {
-    const Op* start;
-    double waited_us = kForever;
-  };
-
   void Own(ValueId value, double from_us, double until_us, int op) {
     buffers_[value] = {LocalBytes(program_.type(value), program_.mesh), from_us,
                        until_us, op};
   }
-  Buffer& Of(ValueId value) { return buffers_[buffer_of_[value]]; }
+  Buffer& Of(ValueId value) { return buffers_[map_.OwnerOf(value)]; }
   void Read(ValueId value, double until_us) {
     Buffer& buffer = Of(value);
     buffer.until_us = std::max(buffer.until_us, until_us);
   }
 
   void Visit(const Op& op, const OpSpan& span) {
-    if (op.def->is_view || op.def->is_wait) {
-      buffer_of_[op.results[0]] = buffer_of_[op.operands[0]];
-    } else if (IsConstant(op)) {
+    map_.Add(op);
+    if (IsConstant(op)) {
       for (ValueId value : op.results) Own(value, 0, kForever, -1);
-    } else {
-      for (size_t r = 0; r < op.results.size(); ++r) {
-        ValueId value = op.results[r], under = OperandUnder(op, r);
-        if (under != kNoValue) {
-          buffer_of_[value] = buffer_of_[under];
-          Read(value, span.end_us);
-        } else {
+    } else if (!op.def->is_view) {
+      for (ValueId value : op.results) {
+        if (map_.OwnerOf(value) == value) {
           Own(value, span.start_us, span.end_us, span.op);
+        } else {
+          Read(value, span.end_us);
         }
       }
     }
     for (ValueId value : op.operands) Read(value, span.end_us);
-    if (op.start) {
-      flight_of_.resize(program_.values.size(), -1);
-      for (ValueId value : op.results) {
-        flight_of_[value] = static_cast<int>(flights_.size());
-      }
-      flights_.push_back({&op});
-    }
-    if (!op.def->is_wait || flight_of_.empty()) return;
-    if (int flight = flight_of_[op.operands[0]]; flight >= 0) {
-      double& waited_us = flights_[flight].waited_us;
+    if (const Op* start = map_.StartOf(op); start != nullptr) {
+      waited_us_.resize(program_.ops.size(), kForever);
+      double& waited_us = waited_us_[start - program_.ops.data()];
       waited_us = std::min(waited_us, span.end_us);
     }
-  }
-
-  // The operand that result `r` is planned to overwrite, or will be.
-  ValueId OperandUnder(const Op& op, size_t r) const {
-    if (!op.def->in_place) return kNoValue;
-    int64_t offset = program_.values[op.results[r]].offset;
-    if (offset < 0) return sums_.empty() ? kNoValue : sums_[op.results[r]];
-    for (size_t k = 0; k < op.operands.size(); ++k) {
-      ValueId operand = op.operands[k];
-      if (program_.values[operand].offset == offset &&
-          MayOverwrite(program_, op, k, r)) {
-        return operand;
-      }
-    }
-    return kNoValue;
   }
 
   void KeepOutput(const Output& output) {
@@ -130,11 +91,10 @@ class Buffers {
   }
 
   const Program& program_;
-  std::vector<ValueId> sums_;  // SummedInPlace
-  std::vector<ValueId> buffer_of_;
+  BufferMap map_;
   std::vector<Buffer> buffers_;
-  std::vector<Flight> flights_;
-  std::vector<int> flight_of_;  // by future; empty: there are none
+  // By start, when the first wait for it is over; empty: there are none.
+  std::vector<double> waited_us_;
 };
 
 struct Change {
@@ -228,7 +188,8 @@ MemoryProfile ReplayMemory(const CostedProgram& costed,
 std::vector<LiveBuffer> LiveBuffersAt(const Program& program,
                                       absl::Span<const OpSpan> spans,
                                       double time_us) {
-  Buffers buffers(program, spans);
+  std::vector<ValueId> sums = SummedInPlace(program);
+  Buffers buffers(program, spans, sums);
   std::vector<LiveBuffer> live;
   for (size_t i = 0; i < buffers.all().size(); ++i) {
     const Buffer& buffer = buffers.all()[i];
@@ -251,14 +212,10 @@ int64_t ResidentBytes(const Program& program) {
   return bytes;
 }
 
-std::vector<ValueId> BufferOwners(const Program& program,
-                                  absl::Span<const OpSpan> spans) {
-  return Buffers(program, spans).owners();
-}
-
 MemoryReport ReportMemory(const Program& program, const SimResult& result,
                           const Machine& machine, int64_t enough_bytes) {
-  Buffers buffers(program, result.spans);
+  std::vector<ValueId> sums = SummedInPlace(program);
+  Buffers buffers(program, result.spans, sums);
   MemoryPoint peak = PeakOf(LiveBytes(buffers.all(), 1));
   MemoryReport report;
   report.live_bytes = peak.live_bytes;

@@ -32,10 +32,10 @@ struct MemoryProfile {
 // result is allocated when its op starts and freed when the last op that reads
 // it ends; the operands of a `start` are read until the first wait for it is
 // over; outputs stay to the end. Views and waits share the buffer of their
-// operand. An output that aliases a state input is written in place, and so is
-// a result that is planned to overwrite an operand, or is a product added to
-// what nothing else reads (ir/accumulation.h). At one instant, frees come
-// before allocations.
+// operand (ir/buffer_map.h). An output that aliases a state input is written in
+// place, and so is a result that is planned to overwrite an operand, or is a
+// product added to what nothing else reads (ir/accumulation.h). At one instant,
+// frees come before allocations.
 MemoryProfile ReplayMemory(const CostedProgram& costed,
                            absl::Span<const OpSpan> spans);
 
@@ -52,11 +52,6 @@ struct LiveBuffer {
 std::vector<LiveBuffer> LiveBuffersAt(const Program& program,
                                       absl::Span<const OpSpan> spans,
                                       double time_us);
-
-// The value whose buffer each value is in: its own, or that of what it is a
-// view of, waits for, or is planned to overwrite.
-std::vector<ValueId> BufferOwners(const Program& program,
-                                  absl::Span<const OpSpan> spans);
 
 // Four answers to "how much memory", each at least the one before.
 struct MemoryReport {

@@ -3,6 +3,8 @@
 #include <array>
 
 #include "fmt/format.h"
+#include "ir/accumulation.h"
+#include "ir/buffer_map.h"
 #include "ir/support/units.h"
 #include "nlohmann/json.hpp"
 #include "passes/train/step_phase.h"
@@ -126,7 +128,10 @@ std::vector<MemoryPart> StepMemory(const Program& program,
   std::vector<StepPhase> phases = PhasesOf(program);
   if (phases.empty()) return {};
   MemoryReport report = ReportMemory(program, result, machine);
-  Classifier classifier(program, phases, BufferOwners(program, result.spans));
+  std::vector<ValueId> sums = SummedInPlace(program);
+  BufferMap buffers(program, sums);
+  buffers.AddAll();
+  Classifier classifier(program, phases, buffers.owners());
   std::array<int64_t, kNumKinds> bytes = {};
   for (const LiveBuffer& buffer :
        LiveBuffersAt(program, result.spans, report.peak_at_us)) {

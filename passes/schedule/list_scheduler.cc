@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/algorithm/container.h"
+#include "ir/buffer_map.h"
 #include "ir/happens_before.h"
 #include "ir/support/check.h"
 #include "simulator/cost_model.h"
@@ -76,38 +77,32 @@ void ListScheduler::FindEdges() {
   after_ = FlatLists(after);
 }
 
-// As simulator/memory.h: views and waits have their operand's buffer, sums in
-// place that of what they are added to, and the operands of a start are read
-// until its wait.
+// As the simulator has them (ir/buffer_map.h). In whatever order ops will be
+// issued, any wait may be the first for its start, so all of them read its
+// operands.
 void ListScheduler::FindBuffers() {
   const Program& program = costed_.program();
   constexpr int kResident = -1;
-  std::vector<int> buffer(program.values.size(), kResident);
-  absl::Span<const ValueId> sums = costed_.summed_in_place();
-  std::vector<const Op*> start_of(program.values.size(), nullptr);
+  std::vector<int> buffer(program.values.size(), kResident);  // by owner
+  BufferMap map(program, costed_.summed_in_place());
   Lists makes(program.ops.size()), reads(program.ops.size());
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     auto read = [&](ValueId value) {
-      if (buffer[value] != kResident) AddOnce(reads[i], buffer[value]);
+      int its = buffer[map.OwnerOf(value)];
+      if (its != kResident) AddOnce(reads[i], its);
     };
+    map.Add(op);
     for (ValueId value : op.operands) read(value);
-    for (ValueId value : op.results) start_of[value] = op.start ? &op : nullptr;
-    if (op.def->is_wait && start_of[op.operands[0]] != nullptr) {
-      for (ValueId value : start_of[op.operands[0]]->operands) read(value);
+    if (const Op* start = map.StartOf(op); start != nullptr) {
+      for (ValueId value : start->operands) read(value);
     }
-    if (op.def->is_view || op.def->is_wait) {
-      buffer[op.results[0]] = buffer[op.operands[0]];
-    } else if (!IsConstant(op)) {
-      for (ValueId value : op.results) {
-        if (!sums.empty() && sums[value] != kNoValue) {
-          buffer[value] = buffer[sums[value]];
-          continue;
-        }
-        buffer[value] = static_cast<int>(buffer_bytes_.size());
-        makes[i].push_back(buffer[value]);
-        buffer_bytes_.push_back(LocalBytes(program.type(value), program.mesh));
-      }
+    if (IsConstant(op)) continue;
+    for (ValueId value : op.results) {
+      if (map.OwnerOf(value) != value) continue;
+      buffer[value] = static_cast<int>(buffer_bytes_.size());
+      makes[i].push_back(buffer[value]);
+      buffer_bytes_.push_back(LocalBytes(program.type(value), program.mesh));
     }
   }
   buffer_readers_.assign(buffer_bytes_.size(), 0);
@@ -115,7 +110,7 @@ void ListScheduler::FindBuffers() {
     for (int b : list) ++buffer_readers_[b];
   }
   for (const Output& output : program.outputs) {
-    int b = buffer[output.value];
+    int b = buffer[map.OwnerOf(output.value)];
     if (b == kResident) continue;
     ++buffer_readers_[b];
     if (output.alias != kNoValue) buffer_bytes_[b] = 0;
