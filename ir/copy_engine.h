@@ -1,11 +1,7 @@
-// What carries a collective, copy engines or the library: the one rule that
-// passes, costs and executors go by. How the devices of a group reach each
-// other is told by the machine's description (simulator/collective_cost.h)
-// before a program runs, and by the ranks (Communicator::CopyEngineObstacle)
-// when it does.
+// What carries a collective, copy engines or the library, as it is asked for.
+// ir/gpu/copy_engine_reach.h says where copy engines can.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "ir/op_def.h"
@@ -26,27 +22,5 @@ inline constexpr std::string_view kSockets = "sockets";
 bool AsksForCopyEngine(const AttrMap& attrs);
 // Has a collective ask for them, or for the library.
 void AskForCopyEngine(bool asks, AttrMap* attrs);
-
-// Whether they can carry `call`, which has distributed types: a collective of
-// one value that is not empty. Reductions are of floats, and each device adds
-// up parts of a multiple of 16 bytes, as its kernel reads them.
-bool CopyEnginesCanCarry(const OpCall& call, const Mesh& mesh);
-
-// How the devices of a group reach each other.
-struct GroupReach {
-  bool engines = true;      // the devices have copy engines
-  bool one_host = true;     // all of them are on it
-  bool peer_access = true;  // each reaches the memory of the others
-  bool one_process = true;  // their ranks are threads of it
-  // Processes of a host can open each other's device memory.
-  bool process_copies = false;
-};
-
-// Why copy engines do not connect such a group, in words; empty if they do.
-std::string ReachObstacle(const GroupReach& reach);
-// Why they do not carry `call` in such a group; empty if they do where it asks
-// for them.
-std::string CopyEngineObstacle(const OpCall& call, const Mesh& mesh,
-                               const GroupReach& reach);
 
 }  // namespace asyra

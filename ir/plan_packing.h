@@ -11,10 +11,6 @@
 
 namespace asyra {
 
-// Kernels of GPUs, which read 16 bytes at once, take boxes that begin at
-// multiples of this.
-inline constexpr int64_t kGpuBoxAlignment = 16;
-
 // Of one step that computes.
 struct StepPacking {
   // Where each box is dense: bytes into a part of the workspace that steps

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "ir/copy_engine.h"
 #include "simulator/nccl.h"
 
 namespace asyra {

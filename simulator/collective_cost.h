@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "ir/copy_engine.h"
+#include "ir/gpu/copy_engine_reach.h"
 #include "ir/op_def.h"
 #include "simulator/machine.h"
 
@@ -43,10 +43,10 @@ std::string_view ToString(Algorithm algorithm);
 
 // How devices of such groups reach each other, as the machine is described.
 GroupReach ReachOf(const Machine& machine, const GroupSpan& span);
-// Whether copy engines connect them (ir/copy_engine.h).
+// Whether copy engines connect them (ir/gpu/copy_engine_reach.h).
 bool CopyEnginesReach(const Machine& machine, const GroupSpan& span);
 // Whether copy engines would carry `call`, which has distributed types, if it
-// asks for them: they can (ir/copy_engine.h), and connect its group.
+// asks for them: CopyEnginesCanCarry, and they connect its group.
 bool CanUseCopyEngine(const Machine& machine, const OpCall& call,
                       const Mesh& mesh);
 

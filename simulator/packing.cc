@@ -4,18 +4,15 @@
 #include <string_view>
 
 #include "ir/contiguous_runs.h"
+#include "ir/gpu/grouped_calls.h"
 
 namespace asyra {
 namespace {
 
-// Contiguous runs of a value that is cut along a dimension: one for each
-// element of the dimensions before it.
-int64_t ContiguousRuns(const AttrMap& attrs, std::string_view dim,
-                       const Type& value) {
-  int64_t runs = 1;
-  int at = NormalizeDim(attrs.Int(dim), value.rank());
-  for (int d = 0; d < at; ++d) runs *= value.dims[d].size;
-  return runs;
+// Of each part along the dimension that an attribute names.
+int64_t RunsAlong(const AttrMap& attrs, std::string_view dim,
+                  const Type& value) {
+  return ContiguousRuns(value, NormalizeDim(attrs.Int(dim), value.rank()));
 }
 
 bool IsPacked(int64_t runs, int64_t chunk_bytes) {
@@ -29,14 +26,14 @@ Packing PackingOf(const OpDef& def, const AttrMap& attrs, const Type& operand,
   bool before = false, after = false;
   switch (def.collective) {
     case CollectiveKind::kAllToAll:
-      before = ContiguousRuns(attrs, "to", operand) > 1;
-      after = ContiguousRuns(attrs, "from", result) > 1;
+      before = RunsAlong(attrs, "to", operand) > 1;
+      after = RunsAlong(attrs, "from", result) > 1;
       break;
     case CollectiveKind::kReduceScatter:
-      before = IsPacked(ContiguousRuns(attrs, "dim", operand), result.bytes());
+      before = IsPacked(RunsAlong(attrs, "dim", operand), result.bytes());
       break;
     case CollectiveKind::kAllGather:
-      after = IsPacked(ContiguousRuns(attrs, "dim", result), operand.bytes());
+      after = IsPacked(RunsAlong(attrs, "dim", result), operand.bytes());
       break;
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kNone:

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/algorithm/container.h"
+#include "ir/gpu/vector_bytes.h"
 #include "ir/overlap.h"
 #include "ir/overlap_shape.h"
 #include "ir/plan_packing.h"
@@ -169,7 +170,7 @@ class PlanReplay {
 
   // Boxes that kernels do not take where they are are copied, as executors do.
   void Pack(const PlanStep& step, Lane* lane) {
-    for (int64_t bytes : StepPackingOf(plan_, step, kGpuBoxAlignment).copies) {
+    for (int64_t bytes : StepPackingOf(plan_, step, kGpuVectorBytes).copies) {
       Compute(lane, CopyCost(2 * static_cast<double>(bytes)));
       times_.packed_bytes += bytes;
     }

@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "frontends/onnx/import.h"
 #include "ir/copy_engine.h"
+#include "ir/gpu/copy_engine_reach.h"
 #include "ir/parser.h"
 #include "ir/shard_reader.h"
 #include "ir/support/file.h"

@@ -1,5 +1,6 @@
 #include "executor/comm/collective_geometry.h"
 
+#include "ir/contiguous_runs.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -15,7 +16,7 @@ int64_t Product(const Type& type, int begin, int end) {
 void Gather(const Type& operand, int dim, int64_t members,
             CollectiveGeometry* geometry) {
   int64_t chunk = Product(operand, dim, operand.rank());
-  geometry->outer = Product(operand, 0, dim);
+  geometry->outer = ContiguousRuns(operand, dim);
   geometry->run_elements = chunk;
   geometry->read_outer = chunk;
   geometry->write_outer = chunk * members;
@@ -26,7 +27,7 @@ void Gather(const Type& operand, int dim, int64_t members,
 void Scatter(const Type& result, int dim, int64_t members,
              CollectiveGeometry* geometry) {
   int64_t chunk = Product(result, dim, result.rank());
-  geometry->outer = Product(result, 0, dim);
+  geometry->outer = ContiguousRuns(result, dim);
   geometry->run_elements = chunk;
   geometry->read_outer = chunk * members;
   geometry->read_member = chunk;

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/kernel.h"
+#include "ir/gpu/copy_engine_reach.h"
 
 namespace asyra {
 
@@ -53,8 +54,8 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(
       const CollectiveUse& use) = 0;
 
-  // Why copy engines would not carry it if it asks for them (CopyEngineObstacle
-  // of ir/copy_engine.h), and `transport` has no effect; empty: they would. All
+  // Why copy engines would not carry it if it asks for them (ir/gpu/
+  // copy_engine_reach.h), and `transport` has no effect; empty: they would. All
   // ranks call it.
   virtual absl::StatusOr<std::string> CopyEngineObstacle(
       const CollectiveUse& use) {

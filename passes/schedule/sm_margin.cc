@@ -4,6 +4,7 @@
 
 #include "absl/algorithm/container.h"
 #include "ir/copy_engine.h"
+#include "ir/gpu/copy_engine_reach.h"
 #include "ir/happens_before.h"
 #include "ir/support/status.h"
 

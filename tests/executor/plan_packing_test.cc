@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "ir/gpu/vector_bytes.h"
 #include "ir/support/status.h"
 #include "simulator/plan_cost.h"
 #include "tests/executor/plan_programs.h"
@@ -74,7 +75,7 @@ class CountingWorld : public ForwardingWorld {
 class AlignedDevice : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
-  int64_t part_alignment() const override { return kGpuBoxAlignment; }
+  int64_t part_alignment() const override { return kGpuVectorBytes; }
 };
 
 int64_t BytesCopiedByRunning(const PlanCase& c, const PlanShape& shape) {

@@ -1,6 +1,5 @@
-#include "ir/copy_engine.h"
-
 #include "gtest/gtest.h"
+#include "ir/gpu/copy_engine_reach.h"
 #include "ir/parser.h"
 #include "ir/support/check.h"
 

@@ -23,8 +23,8 @@ struct CopyCollectiveOptions {
   PeerFlags* flags = nullptr;
 };
 
-// Of a collective that copy engines can carry (ir/copy_engine.h). Peer access
-// between the members' GPUs is enabled. Errors: those of CUDA.
+// Of a collective that copy engines can carry (ir/gpu/copy_engine_reach.h).
+// Peer access between the members' GPUs is enabled. Errors: those of CUDA.
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCopyCollective(
     const CollectiveUse& use, CopyCollectiveOptions options);
 

@@ -4,7 +4,7 @@
 
 #include "executor/cuda/kernels/strided_copy.h"
 #include "executor/device.h"
-#include "ir/contiguous_runs.h"
+#include "ir/gpu/grouped_calls.h"
 #include "ir/support/round_up.h"
 
 namespace asyra::cuda {

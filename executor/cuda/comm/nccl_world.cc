@@ -16,6 +16,7 @@
 #include "executor/cuda/device/cuda_status.h"
 #include "executor/cuda/device/scratch.h"
 #include "ir/copy_engine.h"
+#include "ir/gpu/copy_engine_reach.h"
 #include "ir/support/status.h"
 
 namespace asyra {

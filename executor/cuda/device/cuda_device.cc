@@ -11,7 +11,7 @@
 #include "executor/cuda/gemm/gpu_tuning.h"
 #include "executor/cuda/kernels/kernel_list.h"
 #include "ir/body.h"
-#include "ir/plan_packing.h"
+#include "ir/gpu/vector_bytes.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -137,7 +137,7 @@ class CudaDevice : public Device {
   }
 
   // What kernels read and write at once; libraries ask for the same.
-  int64_t part_alignment() const override { return kGpuBoxAlignment; }
+  int64_t part_alignment() const override { return kGpuVectorBytes; }
 
   std::unique_ptr<Event> CreateEvent(bool timed) override {
     OnGpu gpu(options_.ordinal);
