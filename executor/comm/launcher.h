@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "ir/support/environment.h"
 
 namespace asyra {
 
@@ -21,9 +21,6 @@ struct LaunchedRank {
   int64_t local_rank = 0, local_ranks = 1;  // of those on this host
   std::string host;
 };
-
-// Value of an environment variable; null if it is not set.
-using Environment = std::function<const char*(const char* name)>;
 
 // None if no launcher has started this process. If several have set variables
 // (mpirun inside a Slurm job), the innermost counts: Open MPI, then torchrun,

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "executor/comm/launcher.h"
+#include "ir/support/environment.h"
 
 namespace asyra {
 

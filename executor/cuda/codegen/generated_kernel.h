@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "executor/cuda/codegen/codegen.h"
-#include "executor/cuda/kernels/kernel_list.h"
+#include "executor/cuda/codegen/kernel_def.h"
 
 namespace asyra::cuda {
 

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/cuda/device/cuda_status.h"
-#include "executor/cuda/kernels/element.h"
+#include "executor/cuda/device/element.h"
 #include "executor/tuning/tuning_results.h"
 #include "ir/support/status.h"
 

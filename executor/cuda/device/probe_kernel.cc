@@ -1,6 +1,6 @@
 #include "executor/cuda/device/probe_kernel.h"
 
-#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/device/element_of.h"
 
 namespace asyra::cuda {
 namespace {

@@ -7,13 +7,13 @@
 #include <tuple>
 #include <vector>
 
+#include "executor/cuda/device/element_of.h"
+#include "executor/cuda/device/fill.h"
+#include "executor/cuda/device/gpu_tuning.h"
 #include "executor/cuda/device/per_gpu.h"
 #include "executor/cuda/device/scratch.h"
 #include "executor/cuda/device/timed_runs.h"
 #include "executor/cuda/gemm/gemm_algorithm.h"
-#include "executor/cuda/gemm/gpu_tuning.h"
-#include "executor/cuda/kernels/element_of.h"
-#include "executor/cuda/kernels/fill.h"
 #include "ir/support/status.h"
 
 namespace asyra::cuda {

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "executor/cuda/kernels/element.h"
+#include "executor/cuda/device/element.h"
 
 namespace asyra::cuda {
 

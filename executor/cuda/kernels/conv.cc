@@ -2,7 +2,7 @@
 #include "executor/cuda/kernels/conv.h"
 
 #include "executor/cuda/cudnn/cudnn.h"
-#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {

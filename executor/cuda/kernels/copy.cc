@@ -1,4 +1,5 @@
 // Elements moved and not changed: ir/ops/{shape,index,schedule,collective}.cc.
+#include "executor/cuda/kernels/kernel_list.h"
 #include "executor/cuda/kernels/nd_copy.h"
 
 namespace asyra::cuda {

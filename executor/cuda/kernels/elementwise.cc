@@ -1,6 +1,7 @@
 // Ops element by element (ir/ops/{elementwise,function,activation}.cc), one
 // generated kernel each.
 #include "executor/cuda/codegen/generated_kernel.h"
+#include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "executor/cuda/kernels/element.h"
+#include "executor/cuda/device/element.h"
 
 namespace asyra::cuda {
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "executor/cuda/codegen/generated_kernel.h"
+#include "executor/cuda/kernels/kernel_list.h"
 #include "ir/body.h"
 
 namespace asyra::cuda {

@@ -3,7 +3,8 @@
 #include "executor/cuda/kernels/gather_scatter.h"
 
 #include "executor/cuda/codegen/generated_kernel.h"
-#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/device/element_of.h"
+#include "executor/cuda/kernels/kernel_list.h"
 #include "ir/ops/indexing.h"
 
 namespace asyra::cuda {

@@ -1,7 +1,7 @@
 // Rows found by index: ir/ops/{embed,gather}.cc.
 #include "executor/cuda/kernels/lookup.h"
 
-#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {

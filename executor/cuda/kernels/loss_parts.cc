@@ -1,7 +1,7 @@
 // Losses of parts of rows, and their gradients: ir/ops/loss_parts.cc.
 #include "executor/cuda/kernels/loss_parts.h"
 
-#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {

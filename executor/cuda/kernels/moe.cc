@@ -1,7 +1,7 @@
 // Tokens in the slots of their experts, and back (ir/ops/moe.cc).
 #include "executor/cuda/kernels/moe.h"
 
-#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {

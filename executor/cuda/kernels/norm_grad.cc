@@ -1,7 +1,7 @@
 // Gradients of norms: ir/ops/norm_grad.cc.
 #include "executor/cuda/kernels/norm_grad.h"
 
-#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {

@@ -2,6 +2,7 @@
 // there before, and one for each side and corner that is taken from it.
 #include <algorithm>
 
+#include "executor/cuda/kernels/kernel_list.h"
 #include "executor/cuda/kernels/nd_copy.h"
 
 namespace asyra::cuda {

@@ -1,5 +1,6 @@
 // Random values by global index (ir/ops/random.cc), generated.
 #include "executor/cuda/codegen/generated_kernel.h"
+#include "executor/cuda/kernels/kernel_list.h"
 #include "ir/ops/random_numbers.h"
 
 namespace asyra::cuda {

@@ -5,8 +5,9 @@
 
 #include "absl/container/inlined_vector.h"
 #include "executor/cuda/codegen/generated_kernel.h"
+#include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/column_sum.h"
-#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {
 namespace {

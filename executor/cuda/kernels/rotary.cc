@@ -1,7 +1,7 @@
 // Rotary position embedding (ir/ops/rotary.cc).
 #include "executor/cuda/kernels/rotary.h"
 
-#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {

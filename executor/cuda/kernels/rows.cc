@@ -1,6 +1,7 @@
 // Ops that compute row by row (ir/ops/{softmax,norm}.cc), generated: a row is
 // read and written once where it fits in registers.
 #include "executor/cuda/codegen/generated_kernel.h"
+#include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {
 namespace {

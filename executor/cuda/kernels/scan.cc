@@ -1,7 +1,7 @@
 // Running sums (ir/ops/softmax.cc).
 #include "executor/cuda/kernels/scan.h"
 
-#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {

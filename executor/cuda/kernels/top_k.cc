@@ -2,7 +2,7 @@
 // the experts of tokens (ir/ops/moe_router.cc).
 #include "executor/cuda/kernels/top_k.h"
 
-#include "executor/cuda/kernels/element_of.h"
+#include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "executor/cuda/codegen/generated_kernel.h"
+#include "executor/cuda/kernels/kernel_list.h"
 
 namespace asyra::cuda {
 namespace {

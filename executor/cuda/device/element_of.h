@@ -1,7 +1,7 @@
 // Converts the IR's element types to those of device code and back.
 #pragma once
 
-#include "executor/cuda/kernels/element.h"
+#include "executor/cuda/device/element.h"
 #include "ir/type.h"
 
 namespace asyra::cuda {

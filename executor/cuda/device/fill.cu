@@ -1,7 +1,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "executor/cuda/kernels/fill.h"
+#include "executor/cuda/device/fill.h"
 
 namespace asyra::cuda {
 namespace {

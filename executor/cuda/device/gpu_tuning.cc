@@ -1,4 +1,4 @@
-#include "executor/cuda/gemm/gpu_tuning.h"
+#include "executor/cuda/device/gpu_tuning.h"
 
 #include "executor/cuda/device/per_gpu.h"
 #include "ir/support/status.h"

@@ -1,0 +1,11 @@
+// Where environment variables are read, so that tests give their own.
+#pragma once
+
+#include <functional>
+
+namespace asyra {
+
+// Value of an environment variable; null if it is not set.
+using Environment = std::function<const char*(const char* name)>;
+
+}  // namespace asyra
