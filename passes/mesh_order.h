@@ -3,7 +3,8 @@
 
 #include "absl/status/statusor.h"
 #include "ir/program.h"
-#include "passes/compile.h"
+#include "passes/compile_options.h"
+#include "passes/pass.h"
 #include "simulator/machine.h"
 
 namespace asyra {

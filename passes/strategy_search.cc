@@ -8,6 +8,7 @@
 #include "ir/printer.h"
 #include "ir/split_axes.h"
 #include "ir/support/status.h"
+#include "passes/schedule/schedule.h"
 #include "passes/shard/zero.h"
 #include "simulator/library_memory.h"
 #include "simulator/simulate.h"

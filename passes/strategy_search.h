@@ -33,7 +33,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "passes/compile.h"
+#include "passes/compile_options.h"
+#include "passes/compile_result.h"
+#include "passes/pass.h"
+#include "passes/schedule/order_search.h"
 #include "passes/schedule/recompute_search.h"
 
 namespace asyra {

@@ -12,6 +12,9 @@
   gemm, codegen, cudnn <- kernels <- comm; some files put it all together
   (PLATFORMS).
 
+  In passes/ and passes/schedule no header includes a header whose source
+  includes it in turn.
+
 Usage: layering_test.py SOURCE_DIR. Prints each offence as FILE:LINE.
 """
 
@@ -96,6 +99,9 @@ MAY_INCLUDE = {
     "models": IR,
 }
 UNRESTRICTED = {"c", "tools", "tests"}
+# Where a header and the source of a header that it includes must not depend on
+# each other.
+ACYCLIC = {"passes", "passes/schedule"}
 SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]+)"')
 
@@ -116,6 +122,27 @@ def allowed(layer, include):
           include in MAY_INCLUDE[layer])
 
 
+def includes(path):
+  """Yields (line, included) of each #include of the tree's own files."""
+  for number, line in enumerate(path.read_text().splitlines(), 1):
+    match = INCLUDE.match(line)
+    if match:
+      yield number, match.group(1)
+
+
+def cycles(source_dir):
+  """Yields (file, line, message) of headers A that include B.h, though B.cc
+  includes A."""
+  for folder in sorted(ACYCLIC):
+    for header in sorted((source_dir / folder).glob("*.h")):
+      name = header.relative_to(source_dir).as_posix()
+      for number, included in includes(header):
+        source = (source_dir / included).with_suffix(".cc")
+        if source.exists() and name in (i for _, i in includes(source)):
+          yield name, number, (f"includes {included}, whose source includes "
+                               f"{name}: move what both need to a third file")
+
+
 def offences(source_dir):
   """Yields (file, line, message); also for folders that have no layer."""
   layers = set(MAY_INCLUDE) | UNRESTRICTED
@@ -129,18 +156,16 @@ def offences(source_dir):
       continue
     if layer in UNRESTRICTED:
       continue
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-      match = INCLUDE.match(line)
-      if not match:
-        continue
-      target = layer_of(match.group(1))
-      ours = target in layers and "/" in match.group(1)
-      if ours and not allowed(layer, match.group(1)):
-        yield name, number, f"{layer} must not include {match.group(1)}"
-      if not (source_dir / match.group(1)).exists() and ours:
-        yield name, number, f"{match.group(1)} does not exist"
-      if "/" not in match.group(1):
-        yield name, number, f"{match.group(1)} is not named from the root"
+    for number, included in includes(path):
+      target = layer_of(included)
+      ours = target in layers and "/" in included
+      if ours and not allowed(layer, included):
+        yield name, number, f"{layer} must not include {included}"
+      if not (source_dir / included).exists() and ours:
+        yield name, number, f"{included} does not exist"
+      if "/" not in included:
+        yield name, number, f"{included} is not named from the root"
+  yield from cycles(source_dir)
 
 
 def self_test():
@@ -158,6 +183,9 @@ def self_test():
         "passes/raise/r.h": '#include "passes/pass.h"\n',
         "passes/analysis/a.h": '#include "passes/raise/r.h"\n',
         "passes/schedule/s.h": '#include "passes/raise/r.h"\n',
+        "passes/schedule/x.h": '#include "passes/schedule/y.h"\n',
+        "passes/schedule/y.h": "",
+        "passes/schedule/y.cc": '#include "passes/schedule/x.h"\n',
         "simulator/m.h": '#include "passes/p.h"\n',
         "executor/e.cu": '#include "simulator/m.h"\n#include "e.h"\n',
         "executor/kernel.h": '#include "executor/tuning/t.h"\n',
@@ -180,7 +208,7 @@ def self_test():
                 ("ir/b.h", 1), ("ir/support/s.h", 2),
                 ("passes/analysis/a.h", 1),
                 ("passes/schedule/s.h", 1), ("simulator/m.h", 1),
-                ("simulator/m.h", 1)]
+                ("simulator/m.h", 1), ("passes/schedule/x.h", 1)]
     if found != expected:
       sys.exit(f"the layering check itself is wrong: it finds {found}")
 

@@ -1,6 +1,7 @@
 #include "tools/bench_programs.h"
 
 #include "ir/support/status.h"
+#include "passes/schedule/schedule.h"
 #include "passes/strategy_search.h"
 #include "tools/run_inputs.h"
 

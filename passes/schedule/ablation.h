@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "ir/program.h"
 #include "passes/pass.h"
-#include "passes/schedule/schedule.h"
+#include "passes/schedule/schedule_options.h"
 #include "simulator/simulate.h"
 
 namespace asyra {

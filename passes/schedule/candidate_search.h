@@ -13,7 +13,8 @@
 
 #include "absl/status/statusor.h"
 #include "passes/schedule/candidate.h"
-#include "passes/schedule/schedule.h"
+#include "passes/schedule/schedule_options.h"
+#include "passes/schedule/schedule_result.h"
 
 namespace asyra {
 

@@ -23,9 +23,6 @@ namespace {
 
 // Number of layers of the short program, on which decisions are made.
 constexpr int kLayers = 4;
-// Steps of the first round of the search; all rounds up to one take so many
-// times what those before it did.
-constexpr int kFirstRound = 200, kRoundGrowth = 5;
 // One in so many steps is spent on the whole program, in addition, and no more
 // than one in so much of the work.
 constexpr int kShareOfWhole = 10, kWorkOfWhole = 4;
@@ -340,20 +337,6 @@ double ComputeUs(const Program& program, const CostModel& costs) {
 
 }  // namespace
 
-std::vector<int> SearchRounds(int steps) {
-  std::vector<int> rounds = {kFirstRound};
-  int64_t sum = kFirstRound;
-  for (; sum * kRoundGrowth <= steps; sum *= kRoundGrowth) {
-    rounds.push_back(static_cast<int>(sum * (kRoundGrowth - 1)));
-  }
-  return rounds;
-}
-
-std::vector<std::string> TileDimsToTry(const ScheduleOptions& options) {
-  if (options.tile_dim == "auto") return {"batch", "sequence"};
-  return {options.tile_dim};
-}
-
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context) {
@@ -393,21 +376,6 @@ absl::StatusOr<Merit> FirstLook(const Program& program,
   look->makespan_us +=
       ComputeUs(program, *context.costs) - ComputeUs(shorter, *context.costs);
   return look;
-}
-
-double SearchNoise(const std::vector<double>& round_us) {
-  if (round_us.empty()) return kLeastNoise;
-  if (round_us.size() == 1) return kNoiseOfOneRound;
-  double last_us = round_us.back(), before_us = round_us[round_us.size() - 2];
-  return std::max(kLeastNoise, before_us / last_us - 1);
-}
-
-std::vector<double> BestOfRounds(std::vector<double> a, std::vector<double> b) {
-  if (a.size() < b.size()) std::swap(a, b);
-  for (size_t i = 0; i < a.size() && !b.empty(); ++i) {
-    a[i] = std::min(a[i], b[std::min(i, b.size() - 1)]);
-  }
-  return a;
 }
 
 bool IsRefusal(const absl::Status& status) {

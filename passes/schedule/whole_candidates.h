@@ -8,7 +8,8 @@
 
 #include "absl/status/status.h"
 #include "passes/schedule/candidate.h"
-#include "passes/schedule/schedule.h"
+#include "passes/schedule/schedule_options.h"
+#include "passes/schedule/schedule_result.h"
 #include "simulator/cost_model.h"
 #include "simulator/costed_program.h"
 

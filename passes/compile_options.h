@@ -1,0 +1,51 @@
+// What the compiler (compile.h) is asked for.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "passes/pass_manager.h"
+#include "passes/pipeline.h"
+#include "passes/schedule/schedule_options.h"
+#include "simulator/cost_model.h"
+
+namespace asyra {
+
+struct CompileOptions {
+  int64_t expert_capacity = 0;  // percent of an even share; 0: no drops
+  std::string dtype;  // that floats are computed in; empty: as they are
+  std::optional<TrainOptions> train;  // none: the model's own outputs
+  ShardingOptions sharding;
+  // The axes of the mesh may be reordered over hosts (mesh_order.h).
+  bool order_axes = false;
+  bool fuse = true;  // ops into one kernel where that pays
+  // Which matmuls get bias, residual and activation as their epilogue:
+  // "measured", "estimated" or "none", as the pass fuse has it.
+  std::string epilogues = "measured";
+  // How a reduce_scatter reduces: "fused", in the collective; "decomposed", in
+  // an op after an all_to_all; "auto", whichever simulates faster.
+  std::string reduce_scatter = "auto";
+  // Collectives over several hosts: "flat", as one; "hierarchical", inside and
+  // across hosts (shard/decompose_over_hosts.h); "auto", whichever simulates
+  // faster.
+  std::string over_hosts = "auto";
+  // An alternative with a measured cost is preferred to one estimated by a
+  // formula.
+  bool measured_only = false;
+  // Of these `streams`, `closed` and `manager` are set by Compile. Of the
+  // `runners_up` are those that can take the program's place, over its mesh.
+  ScheduleOptions schedule;
+  CostOptions costs;
+  // A pipeline that replaces everything after Raise; empty: none.
+  std::string passes;
+  PassManagerOptions manager;
+  // Called with a description of each phase as it begins; may be empty.
+  std::function<void(const std::string&)> progress;
+};
+
+// The options that Compile gives to Schedule.
+ScheduleOptions ScheduleOptionsOf(const CompileOptions& options);
+
+}  // namespace asyra

@@ -1,0 +1,43 @@
+// What the compiler (compile.h) returns.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/program.h"
+#include "passes/pass_manager.h"
+#include "passes/schedule/recompute_search.h"
+#include "passes/schedule/schedule_result.h"
+#include "simulator/cost_model.h"
+#include "simulator/simulate.h"
+
+namespace asyra {
+
+struct CompileResult {
+  // The local program before scheduling, of the sharding that costs least
+  // unscheduled: the baseline. None if there was no local stage.
+  std::optional<Program> partitioned;
+  // Of the sharding that was taken, which may be another one: with the params
+  // and states of `program`, whose place it can take.
+  std::optional<Program> unscheduled;
+  Program program;  // stage allocated, unless `passes`
+  // Where the default pipeline ran; its runners_up are of stage allocated.
+  std::optional<ScheduleResult> schedule;
+  // What backward computes again instead of keeping it; none: nothing.
+  std::optional<RecomputeReport> recompute;
+  // Of the sharding that was taken: --tp-strategy, and the level of ZeRO.
+  std::string tp_strategy;
+  int zero = 0;
+  // SearchNoise of the schedule and of the others that were tried; 0 if none
+  // was searched.
+  double noise = 0;
+  // The step of `program`, where its stage can be simulated.
+  std::optional<SimResult> simulated;
+  std::vector<std::string> remarks;
+  std::vector<PassTiming> timings;
+  std::unique_ptr<CostModel> costs;  // of the machine and the final mesh
+};
+
+}  // namespace asyra
