@@ -13,18 +13,18 @@ const OpDef* Add() {
   return add;
 }
 
-// What is added to the product, whatever its type; -1: other ops.
+// What is added to the matmul, whatever its type; -1: other ops.
 int Summand(const Body& body) {
   if (body.ops.size() != 2 || !BeginsWithMatmul(body)) return -1;
   const BodyOp& sum = body.ops[1];
-  int product = body.num_operands;
-  if (sum.def != Add() || body.results != std::vector<int>{product + 1}) {
+  int matmul = body.num_operands;
+  if (sum.def != Add() || body.results != std::vector<int>{matmul + 1}) {
     return -1;
   }
   int a = sum.operands[0], b = sum.operands[1];
-  if (b == product) std::swap(a, b);
-  // A factor of the product is read again where others have been written.
-  bool apart = a == product && b < product &&
+  if (b == matmul) std::swap(a, b);
+  // A factor of the matmul is read again where others have been written.
+  bool apart = a == matmul && b < matmul &&
                !absl::c_linear_search(body.ops[0].operands, b);
   return apart ? b : -1;
 }
@@ -56,56 +56,56 @@ int AccumulatesOn(const Program& program, const Op& op) {
   for (int operand : body->ops[0].operands) {
     factors.push_back(program.type(op.operands[operand]).Global());
   }
-  const BodyOp& product = body->ops[0];
-  auto types = InferTypes(*product.def, product.attrs, factors, Mesh());
+  const BodyOp& matmul = body->ops[0];
+  auto types = InferTypes(*matmul.def, matmul.attrs, factors, Mesh());
   bool same = types.ok() &&
               SameShape((*types)[0], program.type(op.operands[onto]).Global());
   return same ? onto : -1;
 }
 
-bool IsProduct(const Op& op) {
+bool IsMatmul(const Op& op) {
   return op.def->fusable == Fusable::kMatmul && op.results.size() == 1;
 }
 
-Op AddedTo(const Op& product, ValueId onto) {
+Op AddedTo(const Op& matmul, ValueId onto) {
   Body body;
-  BodyOp matmul{.def = product.def, .attrs = product.attrs};
-  for (const AttrDef& attr : ScheduleAttrs()) matmul.attrs.Erase(attr.name);
-  Op sum = product;
+  BodyOp first{.def = matmul.def, .attrs = matmul.attrs};
+  for (const AttrDef& attr : ScheduleAttrs()) first.attrs.Erase(attr.name);
+  Op sum = matmul;
   sum.def = FindOp("fusion");
   sum.operands.clear();
   sum.results.clear();
-  for (ValueId value : product.operands) {
+  for (ValueId value : matmul.operands) {
     auto at = absl::c_find(sum.operands, value) - sum.operands.begin();
     if (at == std::ssize(sum.operands)) sum.operands.push_back(value);
-    matmul.operands.push_back(static_cast<int>(at));
+    first.operands.push_back(static_cast<int>(at));
   }
   int last = static_cast<int>(sum.operands.size());
   sum.operands.push_back(onto);
   body.num_operands = last + 1;
-  body.ops = {std::move(matmul), {Add(), {last, last + 1}, {}}};
+  body.ops = {std::move(first), {Add(), {last, last + 1}, {}}};
   body.results = {last + 2};
   sum.attrs = {{"body", BodyRef(std::move(body))}};
-  CopySchedule(product.attrs, &sum.attrs);
+  CopySchedule(matmul.attrs, &sum.attrs);
   return sum;
 }
 
-std::optional<AddedProduct> ProductOf(const Program& program, const Op& op) {
-  AddedProduct product{op};
-  product.op.results.clear();
-  if (IsProduct(op)) return product;
+std::optional<AddedMatmul> AddedMatmulOf(const Program& program, const Op& op) {
+  AddedMatmul added{op};
+  added.op.results.clear();
+  if (IsMatmul(op)) return added;
   int onto = AccumulatesOn(program, op);
   if (onto < 0) return std::nullopt;
-  const BodyOp& matmul = BodyOf(op.attrs)->ops[0];
-  product.op.def = matmul.def;
-  product.op.attrs = matmul.attrs;
-  CopySchedule(op.attrs, &product.op.attrs);
-  product.op.operands.clear();
-  for (int operand : matmul.operands) {
-    product.op.operands.push_back(op.operands[operand]);
+  const BodyOp& first = BodyOf(op.attrs)->ops[0];
+  added.op.def = first.def;
+  added.op.attrs = first.attrs;
+  CopySchedule(op.attrs, &added.op.attrs);
+  added.op.operands.clear();
+  for (int operand : first.operands) {
+    added.op.operands.push_back(op.operands[operand]);
   }
-  product.onto = op.operands[onto];
-  return product;
+  added.onto = op.operands[onto];
+  return added;
 }
 
 std::vector<ValueId> SummedInPlace(const Program& program) {

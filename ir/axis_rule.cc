@@ -369,7 +369,7 @@ absl::StatusOr<Type> ApplyFactorAxes(const Type& type,
 
 namespace {
 
-// What a product is added to is partial as the product is: over `summed`, the
+// What a matmul is added to is partial as the matmul is: over `summed`, the
 // axes of a factor of it, and those that it is summed over itself.
 absl::Status CheckAccumulated(const AxisRule& rule, const FactorAxes& axes,
                               absl::Span<const Type> operands, AxisList summed,
@@ -386,7 +386,7 @@ absl::Status CheckAccumulated(const AxisRule& rule, const FactorAxes& axes,
     return list.empty() ? "none" : AxesToString(list, mesh);
   };
   return Invalid(
-      "operand {} is partial over {}, the product that is added to it over {}",
+      "operand {} is partial over {}, the matmul that is added to it over {}",
       rule.accumulates_on, text(partial), text(summed));
 }
 

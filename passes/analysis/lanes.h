@@ -1,6 +1,6 @@
 // The lanes of a tiled program, found from the program itself: `tile` opens a
 // lane, an op that reads values of only one lane belongs to it, and an op that
-// reads several lanes (`untile`) or none belongs to no lane. A product that is
+// reads several lanes (`untile`) or none belongs to no lane. A matmul that is
 // added to the sum over the lanes before (ir/accumulation.h) belongs to its
 // own; the sum belongs to none.
 #pragma once

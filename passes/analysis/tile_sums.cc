@@ -21,31 +21,31 @@ class Reader {
     if (ops_.size() < 2) return false;
     for (int op : ops_) {
       // All of its operands are tiles of its own lane.
-      if (lanes_.of_op[op] != static_cast<int>(products_.size())) return false;
-      std::optional<AddedProduct> product =
-          ProductOf(program_, program_.ops[op]);
-      if (!product.has_value() || !Follows(*product)) return false;
-      products_.push_back(*std::move(product));
+      if (lanes_.of_op[op] != static_cast<int>(matmuls_.size())) return false;
+      std::optional<AddedMatmul> matmul =
+          AddedMatmulOf(program_, program_.ops[op]);
+      if (!matmul.has_value() || !Follows(*matmul)) return false;
+      matmuls_.push_back(*std::move(matmul));
     }
     return IsWhole();
   }
 
  private:
-  // Whether the product is like those before it and added to the last of them,
+  // Whether the matmul is like those before it and added to the last of them,
   // which no other op reads.
-  bool Follows(const AddedProduct& product) const {
-    if (products_.empty()) return true;
-    const Op& first = products_[0].op;
-    ValueId before = program_.ops[ops_[products_.size() - 1]].results[0];
-    return product.onto == before && uses_.uses[before].size() == 1 &&
-           uses_.output_uses[before] == 0 && product.op.def == first.def &&
-           product.op.attrs == first.attrs &&
-           program_.OperandTypes(product.op) == program_.OperandTypes(first);
+  bool Follows(const AddedMatmul& matmul) const {
+    if (matmuls_.empty()) return true;
+    const Op& first = matmuls_[0].op;
+    ValueId before = program_.ops[ops_[matmuls_.size() - 1]].results[0];
+    return matmul.onto == before && uses_.uses[before].size() == 1 &&
+           uses_.output_uses[before] == 0 && matmul.op.def == first.def &&
+           matmul.op.attrs == first.attrs &&
+           program_.OperandTypes(matmul.op) == program_.OperandTypes(first);
   }
 
-  // Whether the product of the whole values is the sum.
+  // Whether the matmul of the whole values is the sum.
   bool IsWhole() const {
-    const Op& first = products_[0].op;
+    const Op& first = matmuls_[0].op;
     std::vector<Type> wholes = program_.OperandTypes(first);
     for (size_t k = 0; k < wholes.size(); ++k) {
       if (IsShared(k)) continue;
@@ -60,17 +60,17 @@ class Reader {
   }
 
   bool IsShared(size_t operand) const {
-    return absl::c_all_of(products_, [&](const AddedProduct& product) {
-      return product.op.operands[operand] == products_[0].op.operands[operand];
+    return absl::c_all_of(matmuls_, [&](const AddedMatmul& matmul) {
+      return matmul.op.operands[operand] == matmuls_[0].op.operands[operand];
     });
   }
 
-  // Whether the operands of all products are the tiles of one value.
+  // Whether the operands of all matmuls are the tiles of one value.
   bool AreTiles(size_t operand) const {
-    const auto& first = tiles_[products_[0].op.operands[operand]];
+    const auto& first = tiles_[matmuls_[0].op.operands[operand]];
     return first.has_value() && first->tiles == std::ssize(ops_) &&
-           absl::c_all_of(products_, [&](const AddedProduct& product) {
-             const auto& tile = tiles_[product.op.operands[operand]];
+           absl::c_all_of(matmuls_, [&](const AddedMatmul& matmul) {
+             const auto& tile = tiles_[matmul.op.operands[operand]];
              return tile.has_value() && tile->place == first->place &&
                     tile->whole == first->whole && tile->tiles == first->tiles;
            });
@@ -81,7 +81,7 @@ class Reader {
     std::optional<FactorPlace> cut;
     for (size_t k = 0; k < rule.operands.size(); ++k) {
       if (IsShared(k)) continue;
-      const TileOf& tile = *tiles_[products_[0].op.operands[k]];
+      const TileOf& tile = *tiles_[matmuls_[0].op.operands[k]];
       auto at = FactorAt(rule.operands[k][tile.place.dim], rule,
                          tile.place.blocks, tile.tiles);
       if (!at.has_value() || !rule.IsSummedIn(at->factor, 0)) return false;
@@ -96,7 +96,7 @@ class Reader {
   const Lanes& lanes_;
   const std::vector<std::optional<TileOf>>& tiles_;  // by value
   absl::Span<const int> ops_;
-  std::vector<AddedProduct> products_;
+  std::vector<AddedMatmul> matmuls_;
 };
 
 }  // namespace

@@ -196,23 +196,23 @@ class Merger {
     return absl::OkStatus();
   }
 
-  // The products of a sum over tiles as one, which is its last value.
+  // The matmuls of a sum over tiles as one, which is its last value.
   absl::Status EmitSum(const TileGroup& ops) {
-    std::vector<AddedProduct> products;
+    std::vector<AddedMatmul> matmuls;
     for (int op : ops) {
-      products.push_back(*ProductOf(from_, from_.ops[op]));
+      matmuls.push_back(*AddedMatmulOf(from_, from_.ops[op]));
     }
-    Op merged = products[0].op;
+    Op merged = matmuls[0].op;
     for (size_t i = 0; i < merged.operands.size(); ++i) {
       std::vector<ValueId> tiles;
-      for (const AddedProduct& product : products) {
-        tiles.push_back(product.op.operands[i]);
+      for (const AddedMatmul& matmul : matmuls) {
+        tiles.push_back(matmul.op.operands[i]);
       }
       ASYRA_ASSIGN_OR_RETURN(merged.operands[i],
                              JoinOrGet(tiles, merged.stream));
     }
-    if (products[0].onto != kNoValue) {
-      ASYRA_ASSIGN_OR_RETURN(ValueId onto, Get(products[0].onto));
+    if (matmuls[0].onto != kNoValue) {
+      ASYRA_ASSIGN_OR_RETURN(ValueId onto, Get(matmuls[0].onto));
       merged = AddedTo(merged, onto);
     }
     merged.after = AfterAll(ops);

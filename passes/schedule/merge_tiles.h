@@ -1,7 +1,7 @@
 // Undoes tiling for chosen ops: K ops that do the same on K tiles become one op
 // on the whole. Tiles are joined before it and cut after it, except where both
-// cancel. K products that are added one to the other (passes/analysis/
-// tile_sums.h) become one product, the sum.
+// cancel. K matmuls that are added one to the other (passes/analysis/
+// tile_sums.h) become one matmul, the sum.
 #pragma once
 
 #include <optional>

@@ -155,7 +155,7 @@ class Tiler {
   // Whether a tile's result can be added to that of the tile before in the op
   // itself.
   static bool Accumulates(const Op& op, const AxisRule& rule) {
-    return IsProduct(op) || rule.accumulates_on >= 0;
+    return IsMatmul(op) || rule.accumulates_on >= 0;
   }
 
   // `sum`, unless it is kNoValue, is what the tile is added to.

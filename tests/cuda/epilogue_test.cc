@@ -116,7 +116,7 @@ TEST(Epilogue, IsSplitWhereTheLibraryHasNone) {
   }
 }
 
-// A product added to what it is written over (ir/accumulation.h): C and D of
+// A matmul added to what it is written over (ir/accumulation.h): C and D of
 // the call are one matrix.
 TEST(Epilogue, AddsToItsResult) {
   absl::StatusOr<int> gpus = CountCudaDevices();

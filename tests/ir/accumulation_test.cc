@@ -1,4 +1,4 @@
-// Which fusions are a product added to a value, what may be partial of them,
+// Which fusions are a matmul added to a value, what may be partial of them,
 // and which operand their result may overwrite.
 #include "ir/accumulation.h"
 
@@ -68,14 +68,14 @@ TEST(Accumulation, IsNothingElse) {
     std::string_view operands, body;
   };
   for (const Case& other : std::initializer_list<Case>{
-           // What is added is a row, or larger than the product.
+           // What is added is a row, or larger than the matmul.
            {"f32[8,8], f32[8,8], f32[8]",
             "%3 = matmul(%0, %1) : f32[8,8] %4 = add(%3, %2) : f32[8,8] "
             "return %4"},
            {"f32[8,8], f32[8,8], f32[2,8,8]",
             "%3 = matmul(%0, %1) : f32[8,8] %4 = add(%3, %2) : f32[2,8,8] "
             "return %4"},
-           // Another op, one more, or the product as a result too.
+           // Another op, one more, or the matmul as a result too.
            {"f32[8,8], f32[8,8], f32[8,8]",
             "%3 = matmul(%0, %1) : f32[8,8] %4 = mul(%3, %2) : f32[8,8] "
             "return %4"},
@@ -110,14 +110,14 @@ TEST(Accumulation, IsPartialAsWhatItIsAddedTo) {
     EXPECT_EQ(type_of(rows, partial).status(), absl::OkStatus()) << rows;
   }
   EXPECT_THAT(std::string(MessageOf(type_of("12@dp", "").status())),
-              HasSubstr("operand 2 is partial over none, the product that is "
+              HasSubstr("operand 2 is partial over none, the matmul that is "
                         "added to it over dp"));
   EXPECT_THAT(std::string(MessageOf(type_of("12", "partial(sp)").status())),
-              HasSubstr("operand 2 is partial over sp, the product that is "
+              HasSubstr("operand 2 is partial over sp, the matmul that is "
                         "added to it over none"));
 }
 
-TEST(Accumulation, IsMadeOfAProductAndRead) {
+TEST(Accumulation, IsMadeOfAMatmulAndRead) {
   Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 local
 
 program @f(%x: f32[8, 4], %z: f32[4, 4]) -> (f32[4, 4]) {
@@ -125,20 +125,20 @@ program @f(%x: f32[8, 4], %z: f32[4, 4]) -> (f32[4, 4]) {
   return %y
 }
 )"));
-  const Op& product = program.ops[0];
-  EXPECT_TRUE(IsProduct(product));
-  Op sum = AddedTo(product, program.inputs[1].value);
+  const Op& matmul = program.ops[0];
+  EXPECT_TRUE(IsMatmul(matmul));
+  Op sum = AddedTo(matmul, program.inputs[1].value);
   EXPECT_THAT(sum.operands,
               ElementsAre(program.inputs[0].value, program.inputs[1].value));
   EXPECT_EQ(SmMargin(sum.attrs), 8);
-  sum.results = product.results;
+  sum.results = matmul.results;
   EXPECT_EQ(AccumulatesOn(program, sum), 1);
-  std::optional<AddedProduct> read = ProductOf(program, sum);
+  std::optional<AddedMatmul> read = AddedMatmulOf(program, sum);
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->onto, program.inputs[1].value);
-  EXPECT_EQ(read->op.def, product.def);
-  EXPECT_EQ(read->op.operands, product.operands);
-  EXPECT_EQ(read->op.attrs, product.attrs);
+  EXPECT_EQ(read->op.def, matmul.def);
+  EXPECT_EQ(read->op.operands, matmul.operands);
+  EXPECT_EQ(read->op.attrs, matmul.attrs);
 }
 
 // A chain of sums, whose second is an output: the third is written elsewhere.

@@ -59,7 +59,7 @@ TEST_P(OneDevice, IsAsLinearAsItsRuleSays) {
       on_first[k] = other[k];
       on_second[k] = rest[k];
     }
-    // What a product is added to is partial where the product is.
+    // What a matmul is added to is partial where the matmul is.
     if (rule.accumulates_on >= 0 &&
         static_cast<int>(i) != rule.accumulates_on) {
       size_t onto = rule.accumulates_on;

@@ -118,7 +118,7 @@ program @f(%x: f32[500], %m: f32[500] state) -> (f32[500]) {
   EXPECT_EQ(result.weight_bytes, 2000);
 }
 
-// A product is added to what nothing else reads in its buffer, before offsets
+// A matmul is added to what nothing else reads in its buffer, before offsets
 // say so.
 TEST(Memory, SumsAreInPlaceWhereNothingElseReadsWhatTheyAddTo) {
   auto peak = [](std::string_view read_later) {

@@ -27,22 +27,22 @@ GemmShape ShapeOf(const MatmulPlan& plan, DType dtype) {
   return gemm;
 }
 
-// Numbers of the kernel's operands; -1: the product is not added to anything.
+// Numbers of the kernel's operands; -1: the matmul is not added to anything.
 struct MatmulOperands {
   int a = 0, b = 1, onto = -1;
 };
 
 class MatmulKernel : public CpuKernel {
  public:
-  MatmulKernel(const KernelUse& product, const MatmulOperands& operands,
+  MatmulKernel(const KernelUse& matmul, const MatmulOperands& operands,
                DType computed, MatmulPlan plan, std::unique_ptr<Gemm> gemm)
       : operands_(operands),
-        dtype_(product.operand(0).dtype),
-        result_(product.result(0).dtype),
+        dtype_(matmul.operand(0).dtype),
+        result_(matmul.result(0).dtype),
         computed_(computed),
-        a_elements_(product.operand(0).num_elements()),
-        b_elements_(product.operand(1).num_elements()),
-        c_elements_(product.result(0).num_elements()),
+        a_elements_(matmul.operand(0).num_elements()),
+        b_elements_(matmul.operand(1).num_elements()),
+        c_elements_(matmul.result(0).num_elements()),
         matmuls_(std::move(plan.matmuls)),
         gemm_(std::move(gemm)) {
     if (dtype_ != computed) {
@@ -107,30 +107,30 @@ class MatmulKernel : public CpuKernel {
   int64_t a_at_ = 0, b_at_ = 0, c_at_ = 0, gemm_at_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<Kernel>> PrepareProduct(
-    const KernelUse& product, const MatmulOperands& operands) {
-  MatmulPlan plan = PlanMatmul(product);
-  GemmShape shape = ShapeOf(plan, product.operand(0).dtype);
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(
+    const KernelUse& matmul, const MatmulOperands& operands) {
+  MatmulPlan plan = PlanMatmul(matmul);
+  GemmShape shape = ShapeOf(plan, matmul.operand(0).dtype);
   shape.accumulates = operands.onto >= 0;
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, Gemm::Create(shape));
-  return std::make_unique<MatmulKernel>(product, operands, shape.dtype,
+  return std::make_unique<MatmulKernel>(matmul, operands, shape.dtype,
                                         std::move(plan), std::move(gemm));
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
-  return PrepareProduct(use, {});
+  return PrepareMatmul(use, {});
 }
 
 bool Always(const KernelUse&) { return true; }
 
-// Fusions that are a product added to a value (ir/accumulation.h).
+// Fusions that are a matmul added to a value (ir/accumulation.h).
 int AccumulatesOn(const KernelUse& use) {
   auto types =
       BodyTypes(*BodyOf(use.attrs()), use.global_operands(), use.mesh());
   return types.ok() ? asyra::AccumulatesOn(*BodyOf(use.attrs()), *types) : -1;
 }
 
-// Half precision is rounded after the product and after the sum: op by op.
+// Half precision is rounded after the matmul and after the sum: op by op.
 bool Accumulates(const KernelUse& use) {
   DType result = use.result(0).dtype;
   return (result == DType::kF32 || result == DType::kF64) &&
@@ -141,10 +141,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareSum(const KernelUse& use) {
   const Body& body = *BodyOf(use.attrs());
   ASYRA_ASSIGN_OR_RETURN(std::vector<Type> types,
                          BodyTypes(body, use.global_operands(), use.mesh()));
-  BodyCall product(body, 0, types);
+  BodyCall matmul(body, 0, types);
   const auto& factors = body.ops[0].operands;
-  return PrepareProduct(use.OfPart(product.call()),
-                        {factors[0], factors[1], AccumulatesOn(use)});
+  return PrepareMatmul(use.OfPart(matmul.call()),
+                       {factors[0], factors[1], AccumulatesOn(use)});
 }
 
 }  // namespace

@@ -49,17 +49,17 @@ struct MatmulOperands {
 
 class MatmulKernel : public CudaKernel {
  public:
-  absl::Status Prepare(const KernelUse& product, const MatmulOperands& operands,
+  absl::Status Prepare(const KernelUse& matmul, const MatmulOperands& operands,
                        Epilogue::Activation activation) {
-    MatmulPlan plan = PlanMatmul(product);
-    DType dtype = product.operand(0).dtype;
+    MatmulPlan plan = PlanMatmul(matmul);
+    DType dtype = matmul.operand(0).dtype;
     int sms = 0;
-    if (product.sm_margin() > 0) {
-      ASYRA_ASSIGN_OR_RETURN(sms, SmsWithin(product.sm_margin()));
+    if (matmul.sm_margin() > 0) {
+      ASYRA_ASSIGN_OR_RETURN(sms, SmsWithin(matmul.sm_margin()));
     }
     operands_ = operands;
     size_ = SizeOf(dtype);
-    result_size_ = SizeOf(product.result(0).dtype);
+    result_size_ = SizeOf(matmul.result(0).dtype);
     for (const Run& run : RunsOf(plan)) {
       GemmShape shape{dtype,
                       plan.transpose_a,
@@ -73,7 +73,7 @@ class MatmulKernel : public CudaKernel {
                       run.step[2],
                       {operands.residual >= 0, operands.bias >= 0, activation},
                       sms,
-                      product.result(0).dtype != dtype};
+                      matmul.result(0).dtype != dtype};
       ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, Gemm::Create(shape));
       workspace_ = std::max(workspace_, gemm->workspace_bytes());
       calls_.push_back({run.first, std::move(gemm)});
@@ -135,7 +135,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
 
 // The matmul of a fusion that is a matmul with an epilogue.
 struct WithEpilogue {
-  KernelUse product;
+  KernelUse matmul;
   MatmulOperands operands;
   Epilogue epilogue;
 };
@@ -155,13 +155,13 @@ std::optional<WithEpilogue> ReadFusion(const KernelUse& use) {
 
 bool SupportsFusion(const KernelUse& use) {
   std::optional<WithEpilogue> fusion = ReadFusion(use);
-  return fusion.has_value() && Supports(fusion->product);
+  return fusion.has_value() && Supports(fusion->matmul);
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareFusion(const KernelUse& use) {
   std::optional<WithEpilogue> fusion = ReadFusion(use);
   auto kernel = std::make_unique<MatmulKernel>();
-  ASYRA_RETURN_IF_ERROR(kernel->Prepare(fusion->product, fusion->operands,
+  ASYRA_RETURN_IF_ERROR(kernel->Prepare(fusion->matmul, fusion->operands,
                                         fusion->epilogue.activation));
   return kernel;
 }

@@ -83,7 +83,7 @@ program @f(%x: f32[8, 8]) -> (f32[1, 8]) {
   EXPECT_FALSE(tiles[program.FindValue("y")].has_value());
 }
 
-// The first product and those added to it are of their own lanes, the sum and
+// The first matmul and those added to it are of their own lanes, the sum and
 // what reads it are of none.
 TEST(Lanes, SumsAreOfNone) {
   Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 local

@@ -129,7 +129,7 @@ program @f(%x: f32[8, 8]) -> (f32[8, 8]) {
 }
 
 // The gradient of a weight from two tiles; `second` reads the tiles of the
-// other lane and the first product.
+// other lane and the first matmul.
 Program WeightGradient(std::string_view second, std::string_view more = "%s1") {
   return ASYRA_VALUE(ParseProgram(fmt::format(R"(asyra 1 scheduled
 
@@ -172,8 +172,8 @@ TEST(MergeTiles, ASumIsOneProduct) {
   ExpectSameWhereMerged(program, merged);
 }
 
-// Tiles of other values are joined before the product.
-TEST(MergeTiles, ASumOfTilesOfSeveralValuesIsOneProductOfThemJoined) {
+// Tiles of other values are joined before the matmul.
+TEST(MergeTiles, ASumOfTilesOfSeveralValuesIsOneMatmulOfThemJoined) {
   for (const char* second : {"%g1, %x1, %s0", "%g1, %g1, %s0"}) {
     Program program = WeightGradient(second);
     Program merged = ASYRA_VALUE(TileMerger(program).Merge({{4, 5}}));
@@ -184,7 +184,7 @@ TEST(MergeTiles, ASumOfTilesOfSeveralValuesIsOneProductOfThemJoined) {
 
 TEST(MergeTiles, WhatIsNoSumOfTilesIsRefused) {
   // Another value is added to, a factor is a tile of the other lane, or the
-  // first product is read on its own.
+  // first matmul is read on its own.
   for (const Program& program :
        {WeightGradient("%x1, %g1, %z"), WeightGradient("%x1, %g0, %s0"),
         WeightGradient("%x1, %g1, %s0", "%s0")}) {
