@@ -65,7 +65,7 @@ enum class CollectiveKind : uint8_t {
   kAllToAll,
 };
 // Whether it reduces.
-inline bool Sums(CollectiveKind kind) {
+inline bool Reduces(CollectiveKind kind) {
   return kind == CollectiveKind::kAllReduce ||
          kind == CollectiveKind::kReduceScatter;
 }

@@ -34,7 +34,7 @@ void PlanSums::SendSummands(int op, int rank, const Box& box, bool computed) {
 
 void PlanSums::AddUp(int level) {
   for (int i = 0; i < b_.num_ops(); ++i) {
-    if (!Sums(b_.KindOf(i)) || b_.walk().level[b_.OperandOf(i)] != level) {
+    if (!Reduces(b_.KindOf(i)) || b_.walk().level[b_.OperandOf(i)] != level) {
       continue;
     }
     bool gathers = b_.KindOf(i) == CollectiveKind::kAllReduce;
@@ -110,7 +110,7 @@ void PlanSums::SumOverHosts(int op, int64_t part, int rank) {
 int PlanSums::RingSumOf(int level) const {
   if (b_.shape().route != PlanRoute::kRing) return -1;
   for (int i = 0; i < b_.num_ops(); ++i) {
-    if (Sums(b_.KindOf(i)) && b_.walk().level[b_.OperandOf(i)] == level) {
+    if (Reduces(b_.KindOf(i)) && b_.walk().level[b_.OperandOf(i)] == level) {
       return i;
     }
   }

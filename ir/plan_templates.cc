@@ -120,7 +120,7 @@ class ChunkOrder {
         return Invalid("{}: an exchange goes direct or is pulled",
                        op.def->name);
       }
-      if (!levels && Sums(op.def->collective) && !shape_.groups.empty()) {
+      if (!levels && Reduces(op.def->collective) && !shape_.groups.empty()) {
         return Invalid("{}: a ring that adds has no groups", op.def->name);
       }
     }
@@ -164,7 +164,7 @@ class PlanMaker {
   void SendOperand(int k) {
     for (int i = 0; i < b_.num_ops(); ++i) {
       if (!b_.IsCollective(i) || b_.OperandOf(i) != k) continue;
-      if (!Sums(b_.KindOf(i))) {
+      if (!Reduces(b_.KindOf(i))) {
         moves_.SendAll(i, false);
         continue;
       }
@@ -199,7 +199,7 @@ class PlanMaker {
 
   // Whether collective `op` moves a value that pieces of `level` make.
   bool MovesAfter(int op, int level) const {
-    if (!b_.IsCollective(op) || Sums(b_.KindOf(op))) return false;
+    if (!b_.IsCollective(op) || Reduces(b_.KindOf(op))) return false;
     int from = b_.OperandOf(op);
     return b_.IsComputed(from) && b_.walk().level[from] == level;
   }
@@ -224,7 +224,7 @@ class PlanMaker {
   void AfterPiece(int value, int rank, const Box& box) {
     for (int i = 0; i < b_.num_ops(); ++i) {
       if (!b_.IsCollective(i) || b_.OperandOf(i) != value) continue;
-      if (Sums(b_.KindOf(i))) {
+      if (Reduces(b_.KindOf(i))) {
         sums_.SendSummands(i, rank, box, true);
       } else if (moves_.MovesAtOnce(i)) {
         moves_.SendComputed(i, rank, box);

@@ -116,7 +116,7 @@ class Walks {
             "the walked factor",
             i, op.def->name);
       }
-      if (!Sums(op.def->collective)) continue;
+      if (!Reduces(op.def->collective)) continue;
       const Dim& dim = body_.types[value].dims[walk.dim[value]];
       if (op.def->collective == CollectiveKind::kAllReduce ||
           !dim.axes.empty()) {

@@ -56,18 +56,18 @@ CollectiveEstimate EstimateCopyEngine(const Machine& machine,
                                       const GroupSpan& span) {
   auto n = static_cast<double>(span.ranks);
   bool twice = kind == CollectiveKind::kAllReduce;
-  bool sums = Sums(kind);
+  bool reduces = Reduces(kind);
   double sends = (n - 1) * (twice ? 2 : 1);
   CollectiveEstimate estimate;
   estimate.algorithm = Algorithm::kCopyEngine;
   estimate.alpha_us = kCopyMeetingUs * (twice ? 3 : 2) + kCopyIssueUs * sends;
-  if (sums) estimate.alpha_us += machine.gpu.kernel_us;
+  if (reduces) estimate.alpha_us += machine.gpu.kernel_us;
   estimate.time_us =
       estimate.alpha_us + payload_bytes * BusFactor(kind, span.ranks) /
                               (machine.copy_gbps.achievable * 1e3);
   // Without a reduction there is no kernel: the self-copy comes after
   // everything else and delays nothing.
-  if (!sums) {
+  if (!reduces) {
     estimate.kernel_start_fraction = 1;
     return estimate;
   }

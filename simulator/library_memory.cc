@@ -29,7 +29,7 @@ bool UsesCopyEngine(const Program& program, const Op& op,
 
 int64_t CopyEngineSumBytes(const Program& program, const Op& op,
                            const Machine& machine) {
-  if (!Sums(op.def->collective)) return 0;
+  if (!Reduces(op.def->collective)) return 0;
   int64_t ranks = SpanOf(program, op, machine).ranks, bytes = 0;
   for (ValueId operand : op.operands) {
     bytes += LocalBytes(program.type(operand), program.mesh);

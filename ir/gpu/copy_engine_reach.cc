@@ -50,7 +50,7 @@ bool CopyEnginesCanCarry(const OpCall& call, const Mesh& mesh) {
   if (std::min(operand.num_elements(), result.num_elements()) == 0) {
     return false;
   }
-  if (!Sums(call.def.collective)) return true;
+  if (!Reduces(call.def.collective)) return true;
   return IsFloat(result.dtype) &&
          ReducedBytes(call, result, mesh) % kGpuVectorBytes == 0;
 }

@@ -44,7 +44,7 @@ absl::StatusOr<int> FormOverlaps(Program& program,
                                  const OverlapOptions& options,
                                  const CostModel& costs) {
   std::vector<OverlapSite> sites = FindOverlapSites(
-      program, {.gathers = options.gathers, .sums = options.sums});
+      program, {.gathers = options.gathers, .reductions = options.reductions});
   OverlapChoice choice(program, options.always, costs);
   DefUse def_use(program);
   std::vector<bool> gone(program.ops.size(), false);
@@ -73,7 +73,7 @@ absl::StatusOr<bool> FormOverlapsPass(Program& program,
                                       PassContext& context) {
   if (context.costs == nullptr) return Invalid("needs costs: give --machine");
   OverlapOptions own{.gathers = options.Bool("gathers"),
-                     .sums = options.Bool("sums"),
+                     .reductions = options.Bool("reductions"),
                      .always = options.Bool("always")};
   ASYRA_ASSIGN_OR_RETURN(int count, FormOverlaps(program, own, *context.costs));
   if (count > 0) return true;

@@ -17,8 +17,8 @@
 namespace asyra {
 
 struct OverlapOptions {
-  bool gathers = true;  // in front of what reads them
-  bool sums = true;     // and exchanges, behind what they move
+  bool gathers = true;     // in front of what reads them
+  bool reductions = true;  // and exchanges, behind what they move
   bool always = false;  // also where that is no faster than one after the other
 };
 

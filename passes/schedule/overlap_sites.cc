@@ -23,7 +23,7 @@ class Finder {
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       const Op& op = program_.ops[i];
       std::optional<OverlapSite> site;
-      if (op.start && IsBehind(op) && kinds_.sums) {
+      if (op.start && IsBehind(op) && kinds_.reductions) {
         site = Behind(static_cast<int>(i));
       } else if (op.start && kinds_.gathers &&
                  op.def->collective == CollectiveKind::kAllGather) {
@@ -43,7 +43,7 @@ class Finder {
         site.operands, [&](ValueId value) { return DefOf(value) < site.at; });
   }
   static bool IsBehind(const Op& op) {
-    return Sums(op.def->collective) ||
+    return Reduces(op.def->collective) ||
            op.def->collective == CollectiveKind::kAllToAll;
   }
   int DefOf(ValueId value) const { return def_use_.def[value]; }

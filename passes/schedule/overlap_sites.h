@@ -20,8 +20,8 @@ struct OverlapSite {
 };
 
 struct OverlapKinds {
-  bool gathers = true;  // in front of what reads them
-  bool sums = true;     // and exchanges, behind what they move
+  bool gathers = true;     // in front of what reads them
+  bool reductions = true;  // and exchanges, behind what they move
 };
 
 // Those that have a chunk plan, no op in two of them. Whether they gain is not

@@ -17,8 +17,8 @@ bool TakesSms(const Op& op, const OpCost& cost) {
 }
 
 // Copy engines bring the chunks, but a kernel reduces them.
-bool SumsBehindCopies(const Op& op) {
-  return Sums(op.def->collective) && AsksForCopyEngine(op.attrs);
+bool ReducesBehindCopies(const Op& op) {
+  return Reduces(op.def->collective) && AsksForCopyEngine(op.attrs);
 }
 
 // Whatever the machine, copy engines do not carry it.
@@ -34,7 +34,7 @@ int SetSmMargin(Program& program, const CostModel& costs, int margin) {
   if (!costs.machine().gpu.gemm_persistent) return 0;
   Program with_margin = program;
   for (Op& op : with_margin.ops) {
-    if (SumsBehindCopies(op)) AskForCopyEngine(false, &op.attrs);
+    if (ReducesBehindCopies(op)) AskForCopyEngine(false, &op.attrs);
   }
   std::vector<OpCost> op_costs = EstimateCosts(with_margin, costs);
   bool needed = false;
