@@ -83,7 +83,7 @@ struct OpTime {
   std::vector<PartTime> parts = {};  // of an overlap, in order of issue
 };
 
-// Collectives of a step that ask for the same and run alike.
+// Collectives of a step that ask for the same and run the same way.
 struct CollectiveRun {
   std::string label;            // "all_gather(tp)": OpLabel and its axes
   std::string_view asked, ran;  // transports (ir/copy_engine.h)

@@ -35,7 +35,7 @@ namespace asyra {
 
 // kAccumulated: summed over, and the sum is added to an operand
 // (AxisRule::accumulates_on). Devices hold partial results where that operand
-// is partial alike; no plan shards it.
+// is partial too; no plan shards it.
 enum class FactorKind : uint8_t { kParallel, kSum, kWhole, kAccumulated };
 
 struct Factor {

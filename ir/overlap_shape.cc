@@ -11,7 +11,7 @@
 namespace asyra {
 namespace {
 
-constexpr std::string_view kOrders[] = {"own_first", "own_last", "alike"};
+constexpr std::string_view kOrders[] = {"own_first", "own_last", "same"};
 constexpr std::string_view kRoutes[] = {"direct", "pull", "ring", "two_levels"};
 
 template <typename Words>
@@ -57,7 +57,7 @@ std::vector<AttrDef> PlanShapeAttrs() {
   return {
       WordAttr("order",
                "how each rank goes through the shards: its own first, its own "
-               "last, or all alike",
+               "last, or the same on all ranks",
                kOrders),
       {"parts", AttrKind::kInt, "chunks of a shard", int64_t{1}},
       {"groups", AttrKind::kInts,

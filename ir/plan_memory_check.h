@@ -11,7 +11,7 @@ namespace asyra {
 
 // What a step reads was written before, nothing is written twice, and results
 // are complete; a rank's memory is used by others only while its op runs, and
-// again only when nobody needs the old bytes; what several ranks hold alike is
+// again only when nobody needs the old bytes; what several ranks hold is
 // equal bit for bit. `most_workspace_bytes` as VerifyPlanOptions has it.
 absl::Status CheckPlanMemory(const ChunkPlan& plan, const PlanClocks& clocks,
                              int64_t most_workspace_bytes);

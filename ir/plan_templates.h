@@ -20,7 +20,7 @@ namespace asyra {
 enum class PlanOrder : uint8_t {
   kOwnFirst,  // rank r: shard r, then r + 1, ...: before a gather
   kOwnLast,   // r + 1, ..., and r at the end: after it, a scatter
-  kAlike,     // 0, 1, ... on all ranks
+  kSame,      // 0, 1, ... on all ranks
 };
 enum class PlanRoute : uint8_t {
   kDirect,     // the rank that has a chunk writes it to each that needs it

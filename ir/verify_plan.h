@@ -12,7 +12,7 @@
 // - results are complete;
 // - a rank's memory is used by others only while its op runs, and used again
 //   only when nobody needs the old bytes;
-// - what several ranks hold alike is computed in equal pieces and order, so
+// - what several ranks hold is computed in equal pieces and order, so
 //   that it is equal bit for bit.
 //
 // Order is by vector clocks over lanes. Cost: steps times lanes, and for each

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ir/alike_ops.h"
+#include "ir/identical_ops.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
 #include "ir/verify_rules.h"
@@ -139,11 +139,11 @@ absl::Status VerifyTypes(const Program& program) {
   for (const Input& input : program.inputs) {
     ASYRA_RETURN_IF_ERROR(VerifyInput(program, input));
   }
-  AlikeOps alike(program);
+  IdenticalOps identical(program);
   for (int i = 0; i < static_cast<int>(program.ops.size()); ++i) {
     const Op& op = program.ops[i];
     // What is like a verified op differs at most in `after`.
-    if (alike.FirstLike(i) != i &&
+    if (identical.FirstIdentical(i) != i &&
         (program.stage != Stage::kGlobal || op.after.empty())) {
       continue;
     }

@@ -103,16 +103,16 @@ absl::Status CostTable::Add(const Measurement& point, const Machine& machine) {
 }
 
 CostTable::Match CostTable::Find(const CostKey& key) const {
-  Match match = FindAlike(key);
+  Match match = FindSimilar(key);
   if (match.source < OpCost::kFormula || key.behind.empty()) return match;
   CostKey matmul = key;
   matmul.behind.clear();
-  match = FindAlike(matmul);
+  match = FindSimilar(matmul);
   match.source = std::max<int>(match.source, OpCost::kExtrapolated);
   return match;
 }
 
-CostTable::Match CostTable::FindAlike(const CostKey& key) const {
+CostTable::Match CostTable::FindSimilar(const CostKey& key) const {
   auto kind = points_.find(key.kind);
   if (kind == points_.end()) return {};
   // The formula itself counts as a measurement that is far away.

@@ -71,7 +71,7 @@ class CostTable {
   // Errors: as Calibrate.
   absl::Status Add(const Measurement& point, const Machine& machine);
   // Among points with equal `behind`.
-  Match FindAlike(const CostKey& key) const;
+  Match FindSimilar(const CostKey& key) const;
 
   struct Point {
     CostKey key;

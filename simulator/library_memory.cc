@@ -4,8 +4,8 @@
 #include <map>
 #include <vector>
 
-#include "ir/alike_ops.h"
 #include "ir/copy_engine.h"
+#include "ir/identical_ops.h"
 #include "simulator/collective_cost.h"
 #include "simulator/cost_model.h"
 #include "simulator/dependencies.h"
@@ -123,9 +123,9 @@ int64_t LibraryBytes(const Program& program, const Machine& machine) {
 
 int64_t WorkspaceBytes(const Program& program, const Machine& machine) {
   std::map<int, int64_t> most;  // by stream
-  AlikeOps alike(program);
+  IdenticalOps identical(program);
   for (int i = 0; i < static_cast<int>(program.ops.size()); ++i) {
-    if (alike.FirstLike(i) != i) continue;
+    if (identical.FirstIdentical(i) != i) continue;
     const Op& op = program.ops[i];
     int64_t& stream = most[op.stream];
     stream = std::max(stream, WorkspaceOf(program, op, machine));

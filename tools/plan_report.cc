@@ -129,7 +129,8 @@ std::string MoveRow(const Program& program, const Move& move,
 // Rows that are the same but for numbers in the names, as those of layers are,
 // as one: %layer*.up. `row_of` makes one of a name and ", 12 of them".
 template <typename T, typename NameOf, typename RowOf>
-std::string AlikeRows(const std::vector<T>& all, NameOf name_of, RowOf row_of) {
+std::string MergedRows(const std::vector<T>& all, NameOf name_of,
+                       RowOf row_of) {
   struct Group {
     const T* first;
     int count = 0;
@@ -156,7 +157,7 @@ std::string AlikeRows(const std::vector<T>& all, NameOf name_of, RowOf row_of) {
 std::string WeightRows(const Program& program,
                        const std::vector<ValueId>& weights) {
   std::string_view title = "weights";
-  std::string text = AlikeRows(
+  std::string text = MergedRows(
       weights, [&](ValueId value) { return program.value_name(value); },
       [&](ValueId value, const std::string& name, const std::string& count) {
         return fmt::format("             %{:<34} {}{}\n", name,
@@ -167,7 +168,7 @@ std::string WeightRows(const Program& program,
 }
 
 std::string MoveRows(const Program& program, const std::vector<Move>& moves) {
-  return AlikeRows(
+  return MergedRows(
       moves, [&](const Move& move) { return program.value_name(move.value); },
       [&](const Move& move, const std::string& name, const std::string& count) {
         return MoveRow(program, move, name, count);

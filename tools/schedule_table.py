@@ -90,7 +90,7 @@ def ablation(*case):
           f"| {us[0] / 1e3:.1f} | {steps} |")
 
 
-# Those of ASYRA's table 2, with few layers, which are all alike, and the bubble
+# Those of ASYRA's table 2, with few layers, which are all equal, and the bubble
 # of backward of a layer that it reports, in percent, on hosts of A800.
 PAPER_BACKWARD = [3.3, 6.4, 12.3, 2.7, 7.2, 12.3, 7.8, 4.6, 8.3]
 STEP_FLAGS = ["--train", "--dim", "layers=4"]

@@ -76,7 +76,7 @@ asan() {
   large+=:StepMemory.PartsAddUpToThePeakAndToTheDevice
   large+=:RankWeights.OneRankOf16ReadsAndHoldsASixteenth
   large+=:ScheduledJoins.AreNeverWorse:PlanStep.LogitsAreNotGathered
-  large+=:PlanStep.ZeroCuts*:PlanStep.EveryLayerIsPlannedAlike
+  large+=:PlanStep.ZeroCuts*:PlanStep.EveryLayerHasTheSamePlan
   large+=:PlanStep.TensorAndSequenceTogether:PlanSharding.EveryLayer*
   large+=:Fuse.MatmulsDoNotSpoilRows:'BuiltinModels/SameModel.OpByOp/llama3_70b'
   large+=:'RanksAndParts/*n8_*'

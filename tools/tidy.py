@@ -41,12 +41,12 @@ def commands(build):
   return found
 
 
-def batches_compiled_alike(sources):
+def batches_of_one_command(sources):
   """Batches of one library and one command each."""
-  alike = {}
+  by_command = {}
   for path, flags in sorted(sources.items()):
-    alike.setdefault((path.split("/")[0], flags), []).append(path)
-  return [batch for paths in alike.values() for batch in batches_of(paths)]
+    by_command.setdefault((path.split("/")[0], flags), []).append(path)
+  return [batch for paths in by_command.values() for batch in batches_of(paths)]
 
 
 def write_batches(build, sources, batches):
@@ -98,7 +98,7 @@ def main():
   args = parser.parse_args()
   build = os.path.abspath(args.build)
   sources = commands(build)
-  batches = batches_compiled_alike(sources)
+  batches = batches_of_one_command(sources)
   if args.one_by_one:
     batches = [[path] for path in sources]
   files = write_batches(build, sources, batches)

@@ -27,7 +27,7 @@ std::string Host() {
   return name;
 }
 
-// Containers number their processes alike.
+// Containers number their processes from 1, each its own.
 std::string Process() {
   std::error_code error;
   std::filesystem::path space =

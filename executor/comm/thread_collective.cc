@@ -137,13 +137,14 @@ class ThreadCollective : public CpuKernel {
   }
 
   absl::Status CheckSameOp() const {
-    auto alike = [](const CollectiveGeometry& a, const CollectiveGeometry& b) {
+    auto same_chunks = [](const CollectiveGeometry& a,
+                          const CollectiveGeometry& b) {
       return a.chunk_elements() == b.chunk_elements();
     };
     for (size_t i = 0; i < members(); ++i) {
       const ThreadCollective& other = *group_->seats[i].collective;
       if (other.op_ == op_ &&
-          absl::c_equal(other.geometries_, geometries_, alike)) {
+          absl::c_equal(other.geometries_, geometries_, same_chunks)) {
         continue;
       }
       return absl::InternalError(

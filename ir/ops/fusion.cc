@@ -106,7 +106,7 @@ Known OfOperands(const BodyOp& op, Known result) {
 }
 
 // How many operands, the first ones, have the dimensions of the result.
-size_t CountAlike(const BodyOp& op) {
+size_t CountOfResultShape(const BodyOp& op) {
   switch (op.def->fusable) {
     case Fusable::kMatmul:
       return 0;
@@ -145,7 +145,7 @@ void Resize(AttrMap* attrs, absl::Span<const Type> results) {
       resized = true;
     }
     Known of_operands = OfOperands(op, result);
-    for (size_t k = 0; k < CountAlike(op); ++k) {
+    for (size_t k = 0; k < CountOfResultShape(op); ++k) {
       Learn(of_operands, &known[op.operands[k]]);
     }
   }

@@ -123,7 +123,7 @@ std::vector<OpDef> OverlapOps() {
              "%6 = attention(%3, %4, %5) {scale=0.5, causal=true} : "
              "f32[2,4,4@a,2] "
              "%7 = all_to_all(%6) {from=2, to=1, axes=a} : f32[2,4@a,4,2] "
-             "return %7} {order=alike, route=pull}",
+             "return %7} {order=same, route=pull}",
              -3, 3, "(a=2, b=2)"}},
        .body_communicates = true},
   };

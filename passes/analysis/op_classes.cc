@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
-#include "ir/alike_ops.h"
+#include "ir/identical_ops.h"
 #include "ir/printer.h"
 #include "ir/support/hash.h"
 
@@ -44,12 +44,12 @@ uint64_t Combine(uint64_t a, uint64_t b) {
 }  // namespace
 
 std::vector<int> OpClasses(const Program& program) {
-  AlikeOps alike(program);
+  IdenticalOps identical(program);
   std::vector<int> classes;
   classes.reserve(program.ops.size());
   int count = 0;
   for (int op = 0; op < static_cast<int>(program.ops.size()); ++op) {
-    int first = alike.FirstLike(op);
+    int first = identical.FirstIdentical(op);
     classes.push_back(first == op ? count++ : classes[first]);
   }
   return classes;

@@ -1,6 +1,6 @@
-// Sums over tiles: matmuls of tiles that are cut alike, each but the first
-// added to the one before in the op itself (ir/accumulation.h). They are one
-// matmul of the values that the tiles make.
+// Sums over tiles: matmuls of tiles that are cut the same way, each but the
+// first added to the one before in the op itself (ir/accumulation.h). They are
+// one matmul of the values that the tiles make.
 #pragma once
 
 #include <optional>

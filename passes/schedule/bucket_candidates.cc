@@ -195,10 +195,10 @@ std::vector<BucketCandidate> BucketCandidates(const Program& program) {
     candidates.push_back(
         {std::move(join.name), "", true, true, places, std::move(join.groups)});
   }
-  std::map<std::string, int> alike;
+  std::map<std::string, int> of_hash;
   for (BucketCandidate& candidate : candidates) {
     std::string hash = KeyOf(program, candidate);
-    candidate.key = fmt::format("{}{}{}", hash, kNumberMark, alike[hash]++);
+    candidate.key = fmt::format("{}{}{}", hash, kNumberMark, of_hash[hash]++);
   }
   return candidates;
 }
@@ -242,19 +242,19 @@ std::vector<int> CandidatesNamed(absl::Span<const BucketCandidate> candidates,
     bool has_key = mark != std::string_view::npos;
     std::string_view name = text.substr(0, mark);
     std::string_view key = has_key ? text.substr(mark + 1) : "";
-    std::vector<int> named, same, alike;
+    std::vector<int> named, same, of_hash;
     for (size_t c = 0; c < candidates.size(); ++c) {
       const BucketCandidate& candidate = candidates[c];
       auto index = static_cast<int>(c);
       if (has_key && hash(candidate.key) != hash(key)) continue;
-      alike.push_back(index);
+      of_hash.push_back(index);
       if (candidate.name == name) named.push_back(index);
       if (candidate.key == key) same.push_back(index);
     }
     if (!has_key || !named.empty()) {
       chosen.insert(named.begin(), named.end());
     } else {
-      const std::vector<int>& found = same.empty() ? alike : same;
+      const std::vector<int>& found = same.empty() ? of_hash : same;
       chosen.insert(found.begin(), found.end());
     }
   }

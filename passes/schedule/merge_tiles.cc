@@ -175,7 +175,7 @@ class Merger {
     merged.after = AfterAll(ops);
     std::vector<Type> types;
     for (size_t i = 0; i < first.results.size(); ++i) {
-      for (int op : ops) ASYRA_RETURN_IF_ERROR(CutAlike(first, op, i));
+      for (int op : ops) ASYRA_RETURN_IF_ERROR(CheckSameCut(first, op, i));
       types.push_back(tiles_[first.results[i]]->whole);
     }
     if (first.def->resize != nullptr) first.def->resize(&merged.attrs, types);
@@ -243,7 +243,7 @@ class Merger {
   }
 
   // Result i of an op of a group is a tile cut as that of the first is.
-  absl::Status CutAlike(const Op& first, int op, size_t i) const {
+  absl::Status CheckSameCut(const Op& first, int op, size_t i) const {
     const std::optional<TileOf>& a = tiles_[first.results[i]];
     const std::optional<TileOf>& b = tiles_[from_.ops[op].results[i]];
     if (a.has_value() && b.has_value() && a->place == b->place &&

@@ -226,7 +226,7 @@ class Finder {
       int head = with_heads ? HeadOf(value, start) : -1;
       if (head < 0 || !site.ops.insert(head).second) continue;
       site.ops.insert(DefOf(value));
-      site.order = PlanOrder::kAlike;
+      site.order = PlanOrder::kSame;
       maker.Add(head);
     }
     maker.Add(producer);

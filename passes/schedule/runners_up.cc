@@ -12,7 +12,7 @@ namespace {
 
 // Whether the programs have one mesh, and equal types of what is not given anew
 // at each step.
-bool KeepsAlike(const Program& a, const Program& b) {
+bool KeepsSameTypes(const Program& a, const Program& b) {
   return a.mesh == b.mesh && absl::c_all_of(b.inputs, [&](const Input& input) {
            ValueId value = a.FindValue(b.value_name(input.value));
            return input.role == InputRole::kData ||
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<RunnerUp>> RunnersUpOf(const Program& program,
       ASYRA_ASSIGN_OR_RETURN(other.program, SplitAxes(std::move(other.program),
                                                       SplitsOf(program.mesh)));
     }
-    if (!KeepsAlike(program, other.program)) continue;
+    if (!KeepsSameTypes(program, other.program)) continue;
     std::string text = ToString(other.program);
     if (absl::c_linear_search(texts, text)) continue;
     texts.push_back(std::move(text));

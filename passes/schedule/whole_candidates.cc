@@ -127,10 +127,10 @@ std::string WholeCandidates::WhyNot(const WholeCandidate& whole,
   if (!whole.robust.value_or(true)) {
     return "its gain is not robust to 10 % cost noise";
   }
-  // Times that print alike are not called slower.
-  constexpr double kAlike = 0.0005;
+  // Times that are printed the same are not called slower.
+  constexpr double kPrintedSame = 0.0005;
   double more = candidate.found.makespan_us / best.found.makespan_us - 1;
-  if (more >= kAlike) return "slower than " + best.plan.name;
+  if (more >= kPrintedSame) return "slower than " + best.plan.name;
   return fmt::format("no faster than {}{}", best.plan.name,
                      more < 0 ? " once streams are assigned" : "");
 }

@@ -31,7 +31,7 @@ def padding_lengths(g, batch, keys):
 
 
 def padding(g, batch, keys):
-  """bool [batch, 1, 1, keys] or alike, from an input of the model."""
+  """bool [batch, 1, 1, keys] or similar, from an input of the model."""
   data = padding_lengths(g, batch, keys)
   kind = g.choose("int64", "int64", "int32", "float", "bool")
   dtype = {"int64": np.int64, "int32": np.int32, "float": np.float32,

@@ -117,7 +117,7 @@ class Report(ToolTest):
                        "--machine", "h100x8", "--search-steps", "1")
     self.assertIn("DOES NOT FIT", text.split("\n")[0])
 
-  def test_an_axis_that_computes_alike_is_told(self):
+  def test_an_axis_whose_devices_compute_the_same_is_told(self):
     args = ["asyra-opt", "llama3-8b", "--dim", "layers=2", "--dim", "batch=4",
             "--dim", "seq=1023", "--sp", "2"]
     text = self.passes(*args)

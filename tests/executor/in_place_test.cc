@@ -1,6 +1,6 @@
 // Ops that say that they work in place (OpDef::in_place) do so: every sample
 // of each, its result on every operand of its type, by kernels and by
-// references alike; and sums over all members of a group.
+// references; and sums over all members of a group.
 #include "executor/cpu/run_on_cpu.h"
 #include "ir/builder.h"
 #include "ir/interpreter.h"

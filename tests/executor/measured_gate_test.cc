@@ -1,6 +1,6 @@
 // Of programs that do the same, the one with the fastest measured steps is
-// kept, on all ranks alike, and remembered. Time is what a test says that ops
-// take, so that nothing depends on how busy the machine is.
+// kept, the same on all ranks, and remembered. Time is what a test says that
+// ops take, so that nothing depends on how busy the machine is.
 #include "executor/measured_gate.h"
 
 #include <unistd.h>
@@ -399,7 +399,7 @@ class OfCpus : public ForwardingWorld {
   std::string_view device() const override { return "cpu"; }
 };
 
-TEST_F(MeasuredGate, RanksThatSocketsConnectDecideAlike) {
+TEST_F(MeasuredGate, RanksThatSocketsConnectDecideTheSame) {
   auto alone = [](int negs, int abses) {
     std::string text =
         "asyra 1 local\nmesh (tp=2)\n"

@@ -53,7 +53,7 @@ IDS = ["input_ids"]
 MASKED = ["input_ids", "attention_mask"]
 PIXELS = ["pixel_values"]
 
-# Model class (its configuration is named alike), inputs, attention ops, sizes.
+# Model class (its configuration is named after it), inputs, attention ops, sizes.
 FAMILIES = {
     "bert": ("BertModel", MASKED, 2, ENCODER),
     "roberta": ("RobertaForMaskedLM", MASKED, 2, ENCODER),

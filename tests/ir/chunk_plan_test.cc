@@ -97,7 +97,7 @@ TEST(ChunkPlan, OrdersDifferByRank) {
   EXPECT_EQ(pieces(PlanOrder::kOwnFirst, 2),
             (std::vector<int64_t>{4, 6, 0, 2}));
   EXPECT_EQ(pieces(PlanOrder::kOwnLast, 2), (std::vector<int64_t>{6, 0, 2, 4}));
-  EXPECT_EQ(pieces(PlanOrder::kAlike, 2), (std::vector<int64_t>{0, 2, 4, 6}));
+  EXPECT_EQ(pieces(PlanOrder::kSame, 2), (std::vector<int64_t>{0, 2, 4, 6}));
 }
 
 void ExpectRefused(const PlanCase& c, const PlanShape& shape,

@@ -230,7 +230,7 @@ inline std::vector<PlanShape> ShapesWithoutGroups(const PlanCase& c,
   std::vector<PlanShape> shapes;
   int n = c.ranks();
   for (PlanOrder order :
-       {PlanOrder::kOwnFirst, PlanOrder::kOwnLast, PlanOrder::kAlike}) {
+       {PlanOrder::kOwnFirst, PlanOrder::kOwnLast, PlanOrder::kSame}) {
     for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kPull,
                             PlanRoute::kRing, PlanRoute::kTwoLevels}) {
       PlanShape shape{.order = order, .route = route, .parts = parts};

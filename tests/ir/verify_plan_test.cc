@@ -33,7 +33,7 @@ std::vector<RightPlan> RightPlans() {
     add(MatmulReduce(4, 8, false), shape);
     add(MatmulReduce(4, 8, true), shape);
   }
-  add(Ulysses(2, 4), {.order = PlanOrder::kAlike, .parts = 2});
+  add(Ulysses(2, 4), {.order = PlanOrder::kSame, .parts = 2});
   return plans;
 }
 

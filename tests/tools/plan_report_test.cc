@@ -82,7 +82,7 @@ program @f(%x: f32[8, 64@tp], %w: f32[64@tp, 16] weight) -> (f32[8, 16]) {
   EXPECT_THAT(PlanText(program), HasSubstr("-> [8, 16], 768 bytes sent\n"));
 }
 
-TEST(PlanText, PhasesOfATrainingStepTellLayersAlikeOnce) {
+TEST(PlanText, PhasesOfATrainingStepTellEqualLayersOnce) {
   Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 local
 mesh (dp=4)
 program @f(%x: f32[8@dp, 16], %layer0.up: f32[16, 16] param,

@@ -242,7 +242,7 @@ TEST(Sweep, OtherRanksAreSkippedAndCounted) {
 }
 
 // Tokens that sp does not divide leave the matmuls to all of its devices.
-TEST(Sweep, OneLineTellsOfWhatDevicesComputeAlike) {
+TEST(Sweep, OneLineTellsOfWhatAllDevicesCompute) {
   SweepResult result = ResultOf({"sp=1,2", "dim.seq=63"});
   auto grid = *ParseGrid({"sp=1,2", "dim.seq=63"});
   EXPECT_EQ(result.points[0].redundant, 0);

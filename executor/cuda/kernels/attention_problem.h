@@ -11,7 +11,7 @@ namespace asyra::cuda {
 
 // Numbers of the operands of attention_grad after q, k, v.
 inline constexpr int kGradY = 3, kGradLogSums = 4, kGradDy = 5;
-// The first of those that attention_grad and attention have alike.
+// The first of those that attention_grad and attention share.
 inline constexpr int kFirstExtra = 3, kFirstGradExtra = 6;
 
 // `first` is one of these two.

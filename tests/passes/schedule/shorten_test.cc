@@ -26,7 +26,7 @@ Program Llama(int64_t layers) {
 }
 
 // A training step with the weights cut as Megatron does it, so that all layers
-// are cut alike.
+// are cut the same way.
 Program Step(int64_t layers) {
   Program program = Llama(layers);
   program.mesh = *Mesh::Create({{"dp", 2}, {"tp", 4}});

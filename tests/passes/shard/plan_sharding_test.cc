@@ -316,7 +316,7 @@ TEST(PlanSharding, ARefusalNamesTheDimensionsThatWereConsidered) {
 }
 
 // Layers are decided once; more of them cost as much each.
-TEST(PlanSharding, EveryLayerIsPlannedAlike) {
+TEST(PlanSharding, EveryLayerHasTheSamePlan) {
   auto us = [](int64_t layers) {
     return Shard(Model("llama3-8b", {{"layers", layers}}),
                  {{"sp", 2}, {"tp", 4}});

@@ -325,8 +325,8 @@ TEST(PlanStep, ZeroIsChosenByMemory) {
   EXPECT_EQ(whole.TypeOf("layer1.up_proj.weight.v"), "f32[14336@dp, 4096]");
 }
 
-// Layers are decided once: of many, all but the last of backward are alike.
-TEST(PlanStep, EveryLayerIsPlannedAlike) {
+// Layers are decided once: of many, all but the last of backward are equal.
+TEST(PlanStep, EveryLayerHasTheSamePlan) {
   Step llama = Llama({{"sp", 2}, {"tp", 4}}, TpStrategy::kAny, 12);
   Counts forward = llama.Forward("layer1."),
          backward = llama.Backward("layer1.");

@@ -1,4 +1,4 @@
-#include "ir/alike_ops.h"
+#include "ir/identical_ops.h"
 
 #include <algorithm>
 
@@ -40,7 +40,7 @@ class Hash {
 
 }  // namespace
 
-uint64_t AlikeOps::HashOf(const Op& op) const {
+uint64_t IdenticalOps::HashOf(const Op& op) const {
   Hash hash;
   hash.Add(reinterpret_cast<uintptr_t>(op.def));
   hash.Add(static_cast<uint64_t>(op.stream) * 2 + (op.start ? 1 : 0));
@@ -50,7 +50,7 @@ uint64_t AlikeOps::HashOf(const Op& op) const {
   return hash.value();
 }
 
-bool AlikeOps::Alike(const Op& a, const Op& b) const {
+bool IdenticalOps::AreIdentical(const Op& a, const Op& b) const {
   auto same_type = [&](ValueId x, ValueId y) {
     return program_.type(x) == program_.type(y);
   };
@@ -62,10 +62,10 @@ bool AlikeOps::Alike(const Op& a, const Op& b) const {
          a.attrs == b.attrs;
 }
 
-int AlikeOps::FirstLike(int op) {
+int IdenticalOps::FirstIdentical(int op) {
   Ops& ops = by_hash_[HashOf(program_.ops[op])];
   for (int other : ops) {
-    if (Alike(program_.ops[other], program_.ops[op])) return other;
+    if (AreIdentical(program_.ops[other], program_.ops[op])) return other;
   }
   ops.push_back(op);
   return op;

@@ -10,20 +10,20 @@
 
 namespace asyra {
 
-class AlikeOps {
+class IdenticalOps {
  public:
   // The program must outlive it, with the ops that were given.
-  explicit AlikeOps(const Program& program) : program_(program) {}
+  explicit IdenticalOps(const Program& program) : program_(program) {}
 
   // The first op given that has the definition, attributes, stream, operand and
   // result types of this one, and starts if it does: itself if there is none.
-  int FirstLike(int op);
+  int FirstIdentical(int op);
 
  private:
-  using Ops = absl::InlinedVector<int, 1>;  // not alike
+  using Ops = absl::InlinedVector<int, 1>;  // that differ
 
   uint64_t HashOf(const Op& op) const;
-  bool Alike(const Op& a, const Op& b) const;
+  bool AreIdentical(const Op& a, const Op& b) const;
 
   const Program& program_;
   absl::flat_hash_map<uint64_t, Ops> by_hash_;
