@@ -4,8 +4,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "executor/cuda/codegen/generated_kernel.h"
-#include "executor/cuda/comm/box_copy.h"
 #include "executor/cuda/comm/peer_copy.h"
+#include "executor/cuda/comm/strided_copies.h"
 #include "executor/cuda/device/cuda_stream.h"
 
 namespace asyra::cuda {
@@ -36,7 +36,7 @@ class CopyAction : public CudaAction {
 
  private:
   absl::Status EnqueueOn(CudaStream& stream) override {
-    for (const StridedBoxPart& part : parts_) {
+    for (const StridedCopyAt& part : parts_) {
       if (by_engine_) {
         ASYRA_RETURN_IF_ERROR(
             CopyByEngine(part.copy, part.from, part.to, stream.handle()));
@@ -47,7 +47,7 @@ class CopyAction : public CudaAction {
     return absl::OkStatus();
   }
 
-  std::vector<StridedBoxPart> parts_;
+  std::vector<StridedCopyAt> parts_;
   bool by_engine_;
 };
 

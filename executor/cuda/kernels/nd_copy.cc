@@ -5,7 +5,7 @@
 namespace asyra::cuda {
 namespace {
 
-using Way = NdCopy::Way;
+using Kind = NdCopy::Kind;
 
 Loop LoopOf(const Shape& sizes, const Access& from, const Access& to) {
   return Collapsed({.columns = sizes, .operands = {from}, .results = {to}});
@@ -74,15 +74,15 @@ Transpose TransposeOf(const Loop& loop, size_t dim) {
   return transpose;
 }
 
-Way WayOfLoop(const Loop& loop) {
-  if (loop.num_columns() == 0) return Way::kNothing;
+Kind KindOfLoop(const Loop& loop) {
+  if (loop.num_columns() == 0) return Kind::kNothing;
   if (IsStrided(loop)) {
-    return IsPlain(StridedCopyOf(loop, 1)) ? Way::kPlain : Way::kStrided;
+    return IsPlain(StridedCopyOf(loop, 1)) ? Kind::kPlain : Kind::kStrided;
   }
   // Vectors of a transpose begin where its memory does.
   bool begins =
       loop.operands[0].first % 16 == 0 && loop.results[0].first % 16 == 0;
-  return begins && TransposedDim(loop) ? Way::kTranspose : Way::kGenerated;
+  return begins && TransposedDim(loop) ? Kind::kTranspose : Kind::kGenerated;
 }
 
 void* Offset(const void* data, int64_t bytes) {
@@ -91,8 +91,8 @@ void* Offset(const void* data, int64_t bytes) {
 
 }  // namespace
 
-Way NdCopy::WayOf(const Shape& sizes, const Access& from, const Access& to) {
-  return WayOfLoop(LoopOf(sizes, from, to));
+Kind NdCopy::KindOf(const Shape& sizes, const Access& from, const Access& to) {
+  return KindOfLoop(LoopOf(sizes, from, to));
 }
 
 absl::StatusOr<NdCopy> NdCopy::Create(const Shape& sizes, const Access& from,
@@ -100,15 +100,15 @@ absl::StatusOr<NdCopy> NdCopy::Create(const Shape& sizes, const Access& from,
   NdCopy copy;
   Loop loop = LoopOf(sizes, from, to);
   int64_t bytes = SizeOf(dtype);
-  copy.way_ = WayOfLoop(loop);
+  copy.kind_ = KindOfLoop(loop);
   copy.element_bytes_ = bytes;
   copy.from_bytes_ = from.first * bytes;
   copy.to_bytes_ = to.first * bytes;
-  if (copy.way_ == Way::kPlain || copy.way_ == Way::kStrided) {
+  if (copy.kind_ == Kind::kPlain || copy.kind_ == Kind::kStrided) {
     copy.strided_ = StridedCopyOf(loop, bytes);
-  } else if (copy.way_ == Way::kTranspose) {
+  } else if (copy.kind_ == Kind::kTranspose) {
     copy.transpose_ = TransposeOf(loop, *TransposedDim(loop));
-  } else if (copy.way_ == Way::kGenerated) {
+  } else if (copy.kind_ == Kind::kGenerated) {
     Expression e;
     e.Store(e.Operand(dtype), dtype);
     ASYRA_ASSIGN_OR_RETURN(copy.generated_, GeneratedKernel::Create(e, loop));
@@ -119,23 +119,23 @@ absl::StatusOr<NdCopy> NdCopy::Create(const Shape& sizes, const Access& from,
 absl::Status NdCopy::Enqueue(const void* from, void* to,
                              cudaStream_t stream) const {
   void *read = Offset(from, from_bytes_), *write = Offset(to, to_bytes_);
-  switch (way_) {
-    case Way::kNothing:
+  switch (kind_) {
+    case Kind::kNothing:
       break;
-    case Way::kPlain:
+    case Kind::kPlain:
       ASYRA_CUDA(cudaMemcpyAsync(write, read,
                                  strided_.blocks * strided_.outer *
                                      strided_.middle * strided_.run_bytes,
                                  cudaMemcpyDeviceToDevice, stream));
       break;
-    case Way::kStrided:
+    case Kind::kStrided:
       ASYRA_CUDA(CopyStrided(strided_, read, write, stream));
       break;
-    case Way::kTranspose:
+    case Kind::kTranspose:
       ASYRA_CUDA(
           TransposeElements(transpose_, element_bytes_, read, write, stream));
       break;
-    case Way::kGenerated: {
+    case Kind::kGenerated: {
       void* operands[] = {const_cast<void*>(from)};
       void* results[] = {to};
       return generated_.Enqueue(operands, results, stream);

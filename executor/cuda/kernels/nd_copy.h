@@ -19,7 +19,7 @@ class NdCopy {
                                        const Access& to, DType dtype);
   absl::Status Enqueue(const void* from, void* to, cudaStream_t stream) const;
 
-  enum class Way : uint8_t {
+  enum class Kind : uint8_t {
     kNothing,
     kPlain,
     kStrided,
@@ -27,11 +27,11 @@ class NdCopy {
     kGenerated
   };
   // How such a copy is done.
-  static Way WayOf(const Shape& sizes, const Access& from, const Access& to);
-  Way way() const { return way_; }
+  static Kind KindOf(const Shape& sizes, const Access& from, const Access& to);
+  Kind kind() const { return kind_; }
 
  private:
-  Way way_ = Way::kNothing;
+  Kind kind_ = Kind::kNothing;
   int64_t element_bytes_ = 0;
   int64_t from_bytes_ = 0, to_bytes_ = 0;  // to the first element
   StridedCopy strided_;

@@ -1,4 +1,4 @@
-// Boxes of tensors as strided copies.
+// Copies of boxes of tensors (ir/chunk_plan.h) as strided copies.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace asyra::cuda {
 
-// One of the copies that a box takes, and where it begins.
-struct StridedBoxPart {
+// One of the copies that a box takes, and the bytes where it begins.
+struct StridedCopyAt {
   StridedCopy copy;
   const std::byte* from;
   std::byte* to;
@@ -18,6 +18,6 @@ struct StridedBoxPart {
 
 // Inner dimensions that are whole in both tensors are one run, three loops are
 // a copy's own, and the rest is several copies.
-std::vector<StridedBoxPart> StridedCopiesOf(const BoxCopy& box);
+std::vector<StridedCopyAt> StridedCopiesOf(const BoxCopy& box);
 
 }  // namespace asyra::cuda

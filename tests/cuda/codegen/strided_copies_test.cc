@@ -1,6 +1,6 @@
 // Strided copies of boxes move what a copy of the box moves. Without a GPU:
 // their loops are run here.
-#include "executor/cuda/comm/box_copy.h"
+#include "executor/cuda/comm/strided_copies.h"
 
 #include <cstring>
 #include <random>
@@ -10,7 +10,7 @@
 namespace asyra::cuda {
 namespace {
 
-void RunOnHost(const StridedBoxPart& part) {
+void RunOnHost(const StridedCopyAt& part) {
   const StridedCopy& c = part.copy;
   for (int64_t b = 0; b < c.blocks; ++b) {
     for (int64_t o = 0; o < c.outer; ++o) {
@@ -54,7 +54,7 @@ class Boxes {
   std::mt19937 random_;
 };
 
-TEST(BoxCopy, StridedCopiesMoveTheBox) {
+TEST(StridedCopies, MoveTheBox) {
   int loops = 0, several = 0;
   for (uint32_t seed = 0; seed < 2000; ++seed) {
     BoxCopy copy = Boxes(seed).Make();
@@ -66,8 +66,8 @@ TEST(BoxCopy, StridedCopiesMoveTheBox) {
             copy.element_bytes);
     copy.from = from.data();
     copy.to = got.data();
-    std::vector<StridedBoxPart> parts = StridedCopiesOf(copy);
-    for (const StridedBoxPart& part : parts) RunOnHost(part);
+    std::vector<StridedCopyAt> parts = StridedCopiesOf(copy);
+    for (const StridedCopyAt& part : parts) RunOnHost(part);
     ASSERT_EQ(got, want) << "seed " << seed;
     loops += parts[0].copy.blocks > 1;
     several += parts.size() > 1;

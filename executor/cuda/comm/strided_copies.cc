@@ -1,4 +1,4 @@
-#include "executor/cuda/comm/box_copy.h"
+#include "executor/cuda/comm/strided_copies.h"
 
 namespace asyra::cuda {
 namespace {
@@ -14,11 +14,11 @@ Shape StridesOf(const Box& box, int64_t element_bytes) {
 
 }  // namespace
 
-std::vector<StridedBoxPart> StridedCopiesOf(const BoxCopy& box) {
+std::vector<StridedCopyAt> StridedCopiesOf(const BoxCopy& box) {
   Shape from = StridesOf(box.from_box, box.element_bytes);
   Shape to = StridesOf(box.to_box, box.element_bytes);
   const Shape& size = box.what.size;
-  StridedBoxPart part{
+  StridedCopyAt part{
       {},
       static_cast<const std::byte*>(box.from) +
           FirstElement(box.what, box.from_box) * box.element_bytes,
@@ -48,11 +48,11 @@ std::vector<StridedBoxPart> StridedCopiesOf(const BoxCopy& box) {
   copy.to_outer = copy.middle * copy.to_middle;
   take(&copy.outer, &copy.from_outer, &copy.to_outer);
   take(&copy.blocks, &copy.from_block, &copy.to_block);
-  std::vector<StridedBoxPart> parts = {part};
+  std::vector<StridedCopyAt> parts = {part};
   for (int d = outer - 1; d >= 0; --d) {
-    std::vector<StridedBoxPart> repeated;
+    std::vector<StridedCopyAt> repeated;
     for (int64_t i = 0; i < size[d]; ++i) {
-      for (StridedBoxPart one : parts) {
+      for (StridedCopyAt one : parts) {
         one.from += i * from[d];
         one.to += i * to[d];
         repeated.push_back(one);
