@@ -258,7 +258,7 @@ program @f(%x: bf16[8192@tp, 4096], %w: bf16[4096, 8192@tp] weight) ->
     with open(html) as file:
       self.assertIn('"lane":', file.read())
 
-  def test_explain_chooses_thread_blocks_again(self):
+  def test_explain_chooses_ctas_again(self):
     # As it was tuned, CTAs carry less than the link.
     program = os.path.join(os.path.dirname(__file__), "what_if", "link_bound")
     machine = ["--machine", program + ".machine"]

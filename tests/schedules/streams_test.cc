@@ -33,7 +33,7 @@ std::string DifferenceAllocated(Program after, const Program& before,
                              ASYRA_VALUE(Interpret(before, inputs)), seed);
 }
 
-// 128 times as long, so that budgets of CTAs matter.
+// 128 times as long, so that numbers of CTAs matter.
 Program Larger(const Program& program) {
   return ASYRA_VALUE(ParseProgram(absl::StrReplaceAll(
       ToString(program), {{"500", "64000"}, {"2000", "256000"}})));

@@ -263,7 +263,7 @@ TEST(CostModel, ViewsWaitsAndConstantsAreFree) {
 
 // As many CTAs as the library takes are no change, but of what is
 // known; few hold less of the device and are slower.
-TEST(CostModel, CollectivesHoldTheThreadBlocksTheyAreGiven) {
+TEST(CostModel, CollectivesHoldTheCtasTheyAreGiven) {
   Mesh mesh = ASYRA_VALUE(Mesh::Create({{"tp", 8}}));
   CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), mesh);
   auto cost = [&](int64_t ctas) {

@@ -191,7 +191,7 @@ program @f(%x: f32[400, 4@tp]) -> (f32[400, 4]) {{
          1'000'000 * static_cast<int64_t>(program.ops.size());
 }
 
-TEST(Memory, ACommunicatorIsOfItsAxesAndThreadBlocks) {
+TEST(Memory, ACommunicatorIsOfItsAxesAndCtas) {
   constexpr std::string_view kExchanges =
       R"(  %z = all_to_all(%y) {from=0, to=1, axes=tp} : f32[400, 4@tp]
   %w = all_to_all(%z) {from=1, to=0, axes=tp} : f32[400@tp, 4]
