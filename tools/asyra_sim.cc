@@ -107,7 +107,7 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
   }
   std::string slower = SlowerText(compile, result.compiled);
   if (!slower.empty()) result.profile.notes.push_back(std::move(slower));
-  for (std::string& line : NotCopied(result.compiled)) {
+  for (std::string& line : CopyEngineObstacles(result.compiled)) {
     result.profile.notes.push_back(std::move(line));
   }
   return result;

@@ -89,7 +89,7 @@ void TryUnchanged(const CompileFlags& flags, const RaisedModel& model,
 
 }  // namespace
 
-std::vector<std::string> NotCopied(const CompileResult& result) {
+std::vector<std::string> CopyEngineObstacles(const CompileResult& result) {
   std::map<std::string, int> counts;
   if (result.costs == nullptr) return {};
   const Mesh& mesh = result.program.mesh;
@@ -149,7 +149,7 @@ absl::StatusOr<CompiledModel> CompileAlone(const CompileFlags& flags,
   CompiledModel result;
   ASYRA_ASSIGN_OR_RETURN(static_cast<CompileResult&>(result),
                          Compile(model.raised, mesh, machine, options));
-  for (std::string& line : NotCopied(result)) {
+  for (std::string& line : CopyEngineObstacles(result)) {
     result.remarks.push_back(std::move(line));
   }
   result.imported = model.imported;

@@ -62,7 +62,7 @@ absl::StatusOr<CompiledModel> CompileAlone(const CompileFlags& flags,
 
 // A line for each reason why collectives of the program that ask for copy
 // engines are priced as the library's; they are among the remarks.
-std::vector<std::string> NotCopied(const CompileResult& result);
+std::vector<std::string> CopyEngineObstacles(const CompileResult& result);
 
 // "slower than unscheduled by 12.3 %: --tiles 4 was asked for", with the flags
 // that forced the schedule; empty if it is not slower.

@@ -6,17 +6,17 @@
 #include "ir/copy_engine.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
-#include "passes/schedule/carry_by_copy_engine.h"
 #include "passes/schedule/cost_noise.h"
 #include "passes/schedule/reorder.h"
 #include "passes/schedule/second_stream.h"
+#include "passes/schedule/use_copy_engines.h"
 #include "simulator/simulate.h"
 
 namespace asyra {
 namespace {
 
 // CTA counts that are tried besides the library's.
-constexpr int64_t kBudgets[] = {2, 4, 8, 16, 32};
+constexpr int64_t kCtaCounts[] = {2, 4, 8, 16, 32};
 
 // Collectives of one kind over the same axes and of one size.
 struct CollectiveClass {
@@ -79,7 +79,7 @@ class Search {
     for (const CollectiveClass& collectives : Classes()) {
       double before_us = makespan_us();
       int64_t chosen = 0;
-      for (int64_t ctas : kBudgets) {
+      for (int64_t ctas : kCtaCounts) {
         auto set = [&](AttrMap* attrs) { attrs->Set("ctas", ctas); };
         if (TryAttrs(collectives.ops, set, costed) == kKept) chosen = ctas;
       }

@@ -1,4 +1,4 @@
-#include "passes/schedule/carry_by_copy_engine.h"
+#include "passes/schedule/use_copy_engines.h"
 
 #include "gtest/gtest.h"
 #include "ir/copy_engine.h"
@@ -31,10 +31,10 @@ int Carried(std::string_view machine_name, Program* program) {
   *program = *std::move(parsed);
   absl::StatusOr<Machine> machine = LoadMachine(std::string(machine_name));
   EXPECT_TRUE(machine.ok()) << machine.status();
-  return CarryByCopyEngine(*program, CostModel(*machine, program->mesh));
+  return UseCopyEngines(*program, CostModel(*machine, program->mesh));
 }
 
-TEST(CarryByCopyEngine, WhatTakesHardlyLonger) {
+TEST(UseCopyEngines, WhatTakesHardlyLonger) {
   Program program;
   EXPECT_EQ(Carried("h200x8", &program), 1);
   EXPECT_TRUE(AsksForCopyEngine(program.ops[0].attrs));
@@ -43,7 +43,7 @@ TEST(CarryByCopyEngine, WhatTakesHardlyLonger) {
   }
 }
 
-TEST(CarryByCopyEngine, NothingWhereNoEngineReachesTheOthers) {
+TEST(UseCopyEngines, NothingWhereNoEngineReachesTheOthers) {
   Program program;
   EXPECT_EQ(Carried("rtx4090x8", &program), 0);
   EXPECT_FALSE(AsksForCopyEngine(program.ops[0].attrs));

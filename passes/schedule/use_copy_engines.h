@@ -19,7 +19,7 @@ bool CanUseCopyEngine(const Program& program, const Op& op,
 // hardly more time than the library takes alone: beside computation, they
 // lose less. Collectives with the attribute `ctas` stay unchanged. Returns how
 // many were set.
-int CarryByCopyEngine(Program& program, const CostModel& costs);
+int UseCopyEngines(Program& program, const CostModel& costs);
 
 // The pass `use_copy_engines`.
 absl::StatusOr<bool> UseCopyEnginesPass(Program& program,

@@ -1,4 +1,4 @@
-#include "passes/schedule/carry_by_copy_engine.h"
+#include "passes/schedule/use_copy_engines.h"
 
 #include "ir/copy_engine.h"
 #include "ir/support/status.h"
@@ -24,7 +24,7 @@ bool CanUseCopyEngine(const Program& program, const Op& op,
          CanUseCopyEngine(costs.machine(), OpUse(program, op), program.mesh);
 }
 
-int CarryByCopyEngine(Program& program, const CostModel& costs) {
+int UseCopyEngines(Program& program, const CostModel& costs) {
   Program copied = program;
   std::vector<size_t> candidates;
   for (size_t i = 0; i < program.ops.size(); ++i) {
@@ -48,7 +48,7 @@ int CarryByCopyEngine(Program& program, const CostModel& costs) {
 absl::StatusOr<bool> UseCopyEnginesPass(Program& program, const PassOptions&,
                                         PassContext& context) {
   if (context.costs == nullptr) return Invalid("needs costs: give --machine");
-  if (CarryByCopyEngine(program, *context.costs) > 0) return true;
+  if (UseCopyEngines(program, *context.costs) > 0) return true;
   context.Remark(
       "use_copy_engines: no collective that they carry about as fast");
   return false;
