@@ -57,7 +57,7 @@ struct ExecutorOptions {
   // Where params, states and weights are, shared with other executors of this
   // rank, and its arena; null: the executor has memory of its own.
   std::shared_ptr<StateSet> states;
-  // Inputs and outputs by name that lie in memory of the caller, which outlives
+  // Inputs and outputs by name that are in memory of the caller, which outlives
   // the executor: steps read and write it, and nothing is copied. An output
   // must be the result of an op that is no view, and replace no state. The
   // memory begins at a multiple of kDeviceAlignment. All ranks name the same.
@@ -183,7 +183,7 @@ class Executor {
   virtual absl::Status Start(absl::Span<const Tensor> inputs) = 0;
   virtual absl::Status Finish() = 0;
 
-  // Steps in flight: nothing that the host does stands between two of them.
+  // Steps in flight: the host does nothing between two of them.
   //
   // Enqueue puts a step behind those before it and gives its number, from 0. It
   // copies `inputs` into memory that the device reads by itself, and returns;

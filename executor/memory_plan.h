@@ -53,7 +53,7 @@ struct MemoryPlanOptions {
   // Guard bytes after every buffer. Offsets that came with the program leave
   // none.
   int64_t guard_bytes = 0;
-  // Values that lie elsewhere: inputs, or results that are no constants. Views
+  // Values that are elsewhere: inputs, or results that are no constants. Views
   // are where their operand is.
   std::vector<ValueId> outside;
 };

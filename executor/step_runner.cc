@@ -362,7 +362,7 @@ absl::Status StepRunner::AddProbes(const Op& op, OpLaunch* launch,
       const Placement& at = setup_.memory.values[value];
       auto* address = static_cast<std::byte*>(AddressOf(at));
       uint64_t* guard = &cells_.emplace_back(0);
-      // Behind the memory of others lies what is not ours to fill.
+      // What is behind the memory of others is not ours to fill.
       int64_t guard_bytes =
           at.region == Region::kOutside ? 0 : setup_.guard_bytes;
       Type after = Bytes(guard_bytes);

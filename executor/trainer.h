@@ -179,7 +179,7 @@ class Trainer {
   virtual absl::Status Restore(const std::string& folder) = 0;
   // The folder that Prepare or Restore has gone on from, or empty.
   virtual const std::string& restored_from() const = 0;
-  // Where the run stands in its data: saved and restored with the rest. For
+  // Where the run is in its data: saved and restored with the rest. For
   // TokenBatches::GoOnFrom, and from TokenBatches::place.
   virtual const DataPlace& data_place() const = 0;
   virtual void set_data_place(DataPlace place) = 0;

@@ -1,6 +1,6 @@
 // Proves a chunk plan, of all ranks at once, whatever the speed of its lanes:
 //
-// - what it names is there, and boxes lie in their buffers;
+// - what it names is there, and boxes are within their buffers;
 // - a signal is posted by one lane and awaited by one, each count once and in
 //   order, and all that is posted is awaited, before it is posted again in the
 //   next step of the program;

@@ -160,7 +160,7 @@ void ReadSteps(Reader& read, const Json& json, const std::string& place,
     step.start_us = read.Number(list[i], at, "start_us");
     step.end_us = read.Number(list[i], at, "end_us");
     if (step.end_us < step.start_us) {
-      read.Fail("{}: {}{} lies before start_us", at, "end_us");
+      read.Fail("{}: {}{} is before start_us", at, "end_us");
     }
   }
 }
@@ -174,7 +174,7 @@ ProfileOp ReadOp(Reader& read, const Json& json, const std::string& place) {
   op.start_us = read.Number(json, place, "start_us");
   op.end_us = read.Number(json, place, "end_us");
   if (op.end_us < op.start_us) {
-    read.Fail("{}: {}{} lies before start_us", place, "end_us");
+    read.Fail("{}: {}{} is before start_us", place, "end_us");
   }
   op.alone_us = read.Number(json, place, "alone_us");
   op.axes = read.MaybeText(json, place, "axes");

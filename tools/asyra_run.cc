@@ -411,7 +411,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--random-weights", flags.random_weights,
                "random values for weights that a program file has no data for, "
-               "those of init.asyra where that lies beside a training step; "
+               "those of init.asyra where that is beside a training step; "
                "weights of a model without data are always random");
   app.footer(
       "Tuning results and compiled kernels of GPUs, and what --gate has "

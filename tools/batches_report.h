@@ -16,7 +16,7 @@ struct BatchesReport {
   double mfu = 0;                  // TrainingMfu of the whole
   double tokens_per_s_device = 0;  // 0: no known shape of the step
   int64_t sum_bytes = 0;           // of a device
-  // That a device holds: the larger of both programs, whose values lie in the
+  // That a device holds: the larger of both programs, whose values are in the
   // same memory, with all params and states.
   int64_t device_bytes = 0;
 

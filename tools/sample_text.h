@@ -19,7 +19,7 @@ struct SampleOptions {
 
 // What the model writes behind the prompt. `forward` is of stage global: tokens
 // i64 [rows, length] in, logits [rows, length, classes] out, causal, since what
-// stands behind the text is not written yet; only the first row is used. Each
+// comes after the text is not written yet; only the first row is used. Each
 // byte takes a step on one cpu, which reads the last `length` bytes. `params`
 // are those of a checkpoint; other weights are the program's.
 // Errors: a program of other inputs or outputs; a param that is missing or of

@@ -24,7 +24,7 @@ struct TrainSettings {
   std::vector<std::string> data, evaluate_data;
   TokenForm tokens = TokenForm::kAuto;
   bool shuffle = true;
-  bool restart_data = false;  // not where the checkpoint stood
+  bool restart_data = false;  // not where the checkpoint was
   // The run.
   std::optional<int64_t> steps;  // with --data there are steps and a rate
   std::optional<double> rate;

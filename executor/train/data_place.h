@@ -1,4 +1,4 @@
-// Where a run stands in its data.
+// Where a run is in its data.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ class TokenBatches {
 
   // What the batches so far have taken, for a checkpoint.
   DataPlace place() const { return {tokens_->position(), tokens_->order()}; }
-  // Goes on where another run of the same files stood. Error: its data was in
+  // Goes on where another run of the same files was. Error: its data was in
   // another order; both are named.
   absl::Status GoOnFrom(const DataPlace& place);
 

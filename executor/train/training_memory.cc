@@ -10,7 +10,7 @@
 namespace asyra {
 namespace {
 
-// What lies in the StateSet is not in it.
+// What the StateSet stores is not in it.
 absl::StatusOr<MemoryPlan> PlanOf(const Program& program) {
   DefUse def_use(program);
   HappensBefore order(program, def_use);

@@ -273,7 +273,7 @@ absl::StatusOr<std::vector<Value>> BodyImporter::RunSubgraph(
 absl::StatusOr<std::vector<Value>> BodyImporter::Run(const Body& body,
                                                      Scope* scope) {
   if (scope->depth > kMostNesting) {
-    return Unimplemented("functions and subgraphs lie in each other {} deep",
+    return Unimplemented("functions and subgraphs are nested {} deep",
                          kMostNesting);
   }
   std::string name = graph_.name(), source = graph_.source();

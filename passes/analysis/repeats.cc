@@ -201,7 +201,7 @@ class RepeatFinder {
             def_b < repeat.begin + repeat.period);
   }
 
-  // How far the op that makes operand k of op i lies before the one that makes
+  // How far the op that makes operand k of op i comes before the one that makes
   // it one period later, where these are equal ops outside the repeat; else 0.
   int Stride(int i, size_t k, const Repeat& repeat) const {
     ValueId a = program_.ops[i].operands[k];

@@ -28,7 +28,7 @@ struct Repeat {
 // when definition, attributes and types are; two stretches when also their
 // operands correspond: from the same position of the stretch or of the one
 // before, inputs of the same role, the same value, or values of equal ops that
-// lie as far apart, forwards or backwards, for all stretches. Boundaries are
+// are as far apart, forwards or backwards, for all stretches. Boundaries are
 // where the fewest values cross: at the residual stream.
 //
 // The longest repeat is taken first, then those before and after it. Time is

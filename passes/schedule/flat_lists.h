@@ -1,5 +1,5 @@
-// Lists of numbers that lie one after another in memory, since a search reads
-// them all at every step.
+// Lists of numbers that are stored one after another in memory, since a search
+// reads them all at every step.
 #pragma once
 
 #include <vector>

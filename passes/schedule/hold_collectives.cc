@@ -70,7 +70,7 @@ class Holder {
     return count;
   }
 
-  // In an order in which held ops stand behind what they wait for, and waits
+  // In an order in which held ops come after what they wait for, and waits
   // that free memory no more than the window behind the collective.
   std::vector<Op> Ordered() {
     LeaveWhatReadsHeld();

@@ -57,7 +57,7 @@ absl::StatusOr<bool> PlanMemoryPass(Program& program,
   program.stage = Stage::kAllocated;
   context.Remark(
       "plan_memory: an arena of {} for values of which {} are in use at once; "
-      "{} of inputs, weights, states and constants lie outside",
+      "{} of inputs, weights, states and constants are outside",
       BytesText(layout.bytes), BytesText(peak),
       BytesText(BytesOutside(program)));
   return true;

@@ -33,7 +33,7 @@ class Stash {
   bool IsBetweenLayers(int op) const { return between_layers_[op]; }
 
   // What may be computed again instead of kept, the largest first: all but
-  // constants and what lies between layers.
+  // constants and what is between layers.
   const std::vector<StashClass>& classes() const { return classes_; }
 
  private:

@@ -54,7 +54,8 @@ std::vector<int> OpsOf(const Program& program, const DimLabels& labels,
   return order;
 }
 
-// Where all weights lie as another program has decided, little is left open.
+// Where all weights are cut as another program has decided, little is left
+// open.
 constexpr int kBeamOfPinned = 64;
 
 bool PinsEveryWeight(const Program& program, const Pins& pins) {
@@ -150,7 +151,7 @@ class StepPlanner {
     return decided;
   }
 
-  // Parameters, and what is computed from one of them alone, lie cut; readers
+  // Parameters, and what is computed from one of them alone, are cut; readers
   // find them as they were planned.
   absl::Status CutParams(Decided* decided) const {
     std::vector<bool>& again = decided->plan.again;
@@ -212,8 +213,8 @@ class StepPlanner {
     return absl::OkStatus();
   }
 
-  // What batches before have added to a gradient lies in its form, and so does
-  // what this one adds.
+  // What batches before have added to a gradient has its form, and so has what
+  // this one adds.
   void FixAccumulated(int level, Decided* decided) const {
     const Pins& forms = level >= 2 ? cut_ : whole_;
     std::map<std::string, ValueId> params;  // by the name of that state

@@ -1,5 +1,5 @@
 // Matmuls with epilogues as models have them: each is one call of cuBLASLt,
-// and what it gives lies within the rounding of the ops one by one.
+// and what it gives is within the rounding of the ops one by one.
 #include "executor/cuda/device/cuda_device.h"
 #include "executor/cuda/device/cuda_platform.h"
 #include "fmt/format.h"

@@ -63,7 +63,7 @@ program @f(%x: bf16[4@dp, 2, 8], %y: bf16[4@dp, 2, 8], %b: bf16[8])
 )");
 }
 
-// Matmuls, whose result does not lie on what they read.
+// Matmuls, whose result is not written over what they read.
 TEST(Fusion, AMatmulWithBiasAndResidual) {
   ExpectSplitAndSame(R"(asyra 1 local
 mesh (dp=2, tp=2)

@@ -138,7 +138,7 @@ TEST_F(InFlight, MemoryOfTheCallerMustFit) {
             "output 'next' replaces a state: a StateSet places it");
 }
 
-// Planned offsets, in-place results and views of what lies outside.
+// Planned offsets, in-place results and views of what is outside.
 TEST_F(InFlight, PlannedProgramsLeaveTheirOffsets) {
   auto in = Memory(256), out = Memory(256);
   ASYRA_CHECK_OK(

@@ -1,6 +1,7 @@
 // What every op must satisfy, by being listed: each sample of each op is run,
 // costed, printed and tiled, and is linear where its axis rule says so. Files
-// beside this one shard it, differentiate it and run what lies over a mesh.
+// beside this one shard it, differentiate it and run what is sharded over a
+// mesh.
 #include <cmath>
 
 #include "tests/ir/half_by_half.h"

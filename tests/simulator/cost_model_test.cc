@@ -309,7 +309,7 @@ program @f(%x: bf16[64@tp, 8192, 512], %y: bf16[64, 8192@tp, 512],
   EXPECT_NEAR(op_costs[2].kernel_start_fraction, us / op_costs[2].time_us,
               1e-9);
   EXPECT_GT(op_costs[0].kernel_start_fraction, 0);
-  // Cut along their first dimension, blocks lie together.
+  // Cut along their first dimension, blocks are contiguous.
   EXPECT_EQ(op_costs[1].kernel_start_fraction, 0);
   EXPECT_EQ(op_costs[3].kernel_start_fraction, 0);
   for (const OpCost& cost : op_costs) EXPECT_LT(cost.kernel_start_fraction, 1);

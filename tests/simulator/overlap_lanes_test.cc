@@ -82,7 +82,7 @@ TEST(OverlapLanes, AreWrittenAndReadAgain) {
   auto broken = nlohmann::ordered_json::parse(json);
   broken["ops"][0]["steps"][1]["end_us"] = -1;
   EXPECT_THAT(ReadProfile(broken.dump(), "f").status().message(),
-              HasSubstr("f: ops[0].steps[1].end_us lies before start_us"));
+              HasSubstr("f: ops[0].steps[1].end_us is before start_us"));
 }
 
 TEST(OverlapLanes, HaveTracksOfTheirOwn) {

@@ -267,7 +267,7 @@ TEST(ProfileJson, EveryKeyIsRequiredAndTyped) {
   ends["ops"][0]["end_us"] = -1;
   EXPECT_THAT(
       std::string(ReadProfile(ends.dump(), "a.json").status().message()),
-      HasSubstr("ops[0].end_us lies before start_us"));
+      HasSubstr("ops[0].end_us is before start_us"));
 }
 
 Profile OfOps(const std::vector<ProfileOp>& ops) {

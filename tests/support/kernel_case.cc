@@ -7,7 +7,7 @@ namespace asyra {
 namespace {
 
 // An input of that type; for a partial one the sum of an input whose parts
-// lie on different ranks, since inputs have a value of their own.
+// are on different ranks, since inputs have a value of their own.
 ValueId AddOperand(const Type& type, const Mesh& mesh, Builder* builder) {
   if (type.partial.empty()) return builder->Input("x", type);
   Type parts = type;

@@ -90,7 +90,7 @@ class CopyCollective : public CudaKernel {
   }
 
   absl::Status Bind(const KernelArgs& args) override {
-    // Without bytes, its address may lie behind all memory.
+    // Without bytes, its address may be past the end of all memory.
     void* workspace = workspace_bytes() > 0 ? args.workspace : nullptr;
     ASYRA_ASSIGN_OR_RETURN(opened_,
                            options_.memory->Exchange(

@@ -1,5 +1,5 @@
 // Batch and tokens are told by their names and by what ops do with them, not by
-// where they stand.
+// where they are.
 #include "passes/analysis/dim_labels.h"
 
 #include "gmock/gmock.h"

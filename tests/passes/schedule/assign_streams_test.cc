@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Two tiles, each reduced, normed and gathered. Matmuls of the first stand
+// Two tiles, each reduced, normed and gathered. Matmuls of the first are
 // in the way of the norm of the second.
 constexpr std::string_view kNorms = R"(asyra 1 scheduled
 mesh (tp=2)

@@ -1,6 +1,6 @@
 // Claims about whole pipelines on a small transformer: every mesh, tile count
 // and scheduler computes what the program computes, and the schedule chosen is
-// never worse than the program as it stood.
+// never worse than the baseline.
 #include "passes/schedule/schedule.h"
 
 #include <cmath>

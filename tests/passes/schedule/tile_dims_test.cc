@@ -1,4 +1,4 @@
-// Where tiles start: at the batch or the sequence, wherever these stand.
+// Where tiles start: at the batch or the sequence, wherever these are.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/parser.h"

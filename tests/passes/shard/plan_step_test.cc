@@ -231,9 +231,9 @@ TEST(PlanStep, ZeroCutsStatesThenGradients) {
   }
 }
 
-// Of each batch of a step: what it adds to, and its sum, lie as the gradient
-// does, and nothing is gathered for them.
-TEST(PlanStep, SumsOfBatchesLieAsGradientsDo) {
+// Of each batch of a step: what it adds to, and its sum, are cut as the
+// gradient is, and nothing is gathered for them.
+TEST(PlanStep, SumsOfBatchesAreCutAsGradientsAre) {
   using What = TrainOptions::What;
   for (What what : {What::kAccumulate, What::kStep}) {
     for (int zero : {0, 1, 2, 3}) {
