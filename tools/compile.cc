@@ -104,10 +104,10 @@ std::vector<std::string> CopyEngineObstacles(const CompileResult& result) {
   }
   std::vector<std::string> lines;
   for (const auto& [obstacle, count] : counts) {
-    lines.push_back(
-        fmt::format("{} {} for copy engines and {} priced as the library's: {}",
-                    count, count == 1 ? "collective asks" : "collectives ask",
-                    count == 1 ? "is" : "are", obstacle));
+    lines.push_back(fmt::format(
+        "{} {} for copy engines and {} estimated as the library's: {}", count,
+        count == 1 ? "collective asks" : "collectives ask",
+        count == 1 ? "is" : "are", obstacle));
   }
   return lines;
 }

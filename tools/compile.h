@@ -61,7 +61,7 @@ absl::StatusOr<CompiledModel> CompileAlone(const CompileFlags& flags,
                                            const RaisedModel& model);
 
 // A line for each reason why collectives of the program that ask for copy
-// engines are priced as the library's; they are among the remarks.
+// engines are estimated as the library's; they are among the remarks.
 std::vector<std::string> CopyEngineObstacles(const CompileResult& result);
 
 // "slower than unscheduled by 12.3 %: --tiles 4 was asked for", with the flags

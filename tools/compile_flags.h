@@ -94,7 +94,7 @@ std::string CheckGib(const std::string& text);
 // `set` and `nodes` as LoadMachine takes them.
 std::vector<std::string> MachineEdits(const CompileFlags& flags);
 
-// How programs are priced.
+// How the cost of programs is estimated.
 CostOptions CostsOf(const CompileFlags& flags);
 
 // The data axes (dp, sp or both) whose product equals --ep: experts are sharded

@@ -89,12 +89,12 @@ class Finder {
   }
 
   // The cost of ops as one kernel, in microseconds, or bytes without a machine.
-  // False if they are not one kernel. Layers repeat: each kernel is priced
-  // once.
+  // False if they are not one kernel. Layers repeat: each kernel is
+  // estimated once.
   bool CostOf(const FusionCluster& ops, double* cost) {
     auto [known, is_new] = costs_of_.try_emplace(KeyOf(ops));
     double found = 0;
-    if (is_new && Price(ops, &found)) known->second = found;
+    if (is_new && Estimate(ops, &found)) known->second = found;
     if (known->second.has_value()) *cost = *known->second;
     return known->second.has_value();
   }
@@ -120,7 +120,7 @@ class Finder {
     return key;
   }
 
-  bool Price(const FusionCluster& ops, double* cost) const {
+  bool Estimate(const FusionCluster& ops, double* cost) const {
     Op op = FusionOf(program_, def_use_, ops);
     std::vector<Type> operands = program_.OperandTypes(op);
     std::vector<Type> results = program_.ResultTypes(op);

@@ -61,7 +61,7 @@ absl::Span<const Decision> Decisions() {
        .is_for = IsTrainingStep,
        .tried = 1,
        .kept = 1},
-      // Prices of plans are 7 % off in the median on GPUs: on request.
+      // Estimates of plans are 7 % off in the median on GPUs: on request.
       {.pass = "form_overlaps",
        .settings = {{", overlaps", MakePass("form_overlaps")},
                     {", overlaps of gathers",

@@ -161,7 +161,7 @@ class Simulator(ToolTest):
     self.fails("formula", "asyra-sim", "run", *MODEL,
                "--strict", "--machine", "a800x8")
 
-  def test_ranks_as_processes_are_priced_as_they_run(self):
+  def test_ranks_as_processes_are_estimated_as_they_run(self):
     text = """asyra 1 scheduled
 mesh (tp=8)
 program @f(%x: bf16[8192@tp, 4096]) -> (bf16[8192, 4096]) {
@@ -183,11 +183,11 @@ program @f(%x: bf16[8192@tp, 4096]) -> (bf16[8192, 4096]) {
         said = json.loads(self.passes("asyra-sim", "run", program, *flags,
                                       "--json", "-"))
         notes = " ".join(said.get("notes", []))
-        self.assertEqual("priced as the library's: its ranks are processes"
+        self.assertEqual("estimated as the library's: its ranks are processes"
                          in notes, not copied)
         self.assertEqual(said["makespan_us"] == as_library, not copied)
     text = self.passes("asyra-opt", program, "--ranks-as", "processes", *closed)
-    self.assertIn("1 collective asks for copy engines and is priced", text)
+    self.assertIn("1 collective asks for copy engines and is estimated", text)
     self.fails("--ranks-as", "asyra-sim", "run", program, "--ranks-as", "mpi")
 
   def test_a_schedule_slower_than_none_says_what_asked_for_it(self):

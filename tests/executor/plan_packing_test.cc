@@ -1,4 +1,5 @@
-// The simulator prices the bytes that executors pack: counted while they run.
+// The simulator estimates the bytes that executors pack: counted while they
+// run.
 #include "ir/plan_packing.h"
 
 #include <atomic>
@@ -109,7 +110,7 @@ int64_t BytesOfOwnCopies(const ChunkPlan& plan) {
 }
 
 // How much all shapes of the body pack.
-int64_t ExpectPricedIsPacked(const PlanCase& c, int64_t parts) {
+int64_t ExpectEstimatedIsPacked(const PlanCase& c, int64_t parts) {
   CostModel costs(ASYRA_VALUE(LoadMachine("h200x8")), c.mesh);
   int64_t packed = 0;
   for (const PlanShape& shape : ShapesOf(c, parts)) {
@@ -125,39 +126,39 @@ int64_t ExpectPricedIsPacked(const PlanCase& c, int64_t parts) {
 
 TEST(PlanPacking, NothingIsPackedWhereRowsAreAligned) {
   for (int64_t parts : {1, 2}) {
-    EXPECT_EQ(ExpectPricedIsPacked(AlignedGatherMatmul(2, 8), parts), 0);
+    EXPECT_EQ(ExpectEstimatedIsPacked(AlignedGatherMatmul(2, 8), parts), 0);
   }
 }
 
 TEST(PlanPacking, OfRowsThatAreNotAligned) {
   // Shards of 4 rows of 5 floats begin at multiples of 80 bytes, parts of one
   // row do not.
-  EXPECT_EQ(ExpectPricedIsPacked(GatherMatmuls(2, 8), 1), 0);
-  EXPECT_GT(ExpectPricedIsPacked(GatherMatmuls(2, 8), 4), 0);
+  EXPECT_EQ(ExpectEstimatedIsPacked(GatherMatmuls(2, 8), 1), 0);
+  EXPECT_GT(ExpectEstimatedIsPacked(GatherMatmuls(2, 8), 4), 0);
 }
 
 // Rows are the second dimension: chunks of them have a run for each of the
 // first.
 TEST(PlanPacking, OfBatches) {
   for (bool all : {false, true}) {
-    EXPECT_GT(ExpectPricedIsPacked(MatmulReduce(2, 8, all), 2), 0);
-    EXPECT_GT(ExpectPricedIsPacked(MatmulReduce(2, 8, all), 4), 0);
-    EXPECT_GT(ExpectPricedIsPacked(MatmulReduce(4, 8, all), 2), 0);
+    EXPECT_GT(ExpectEstimatedIsPacked(MatmulReduce(2, 8, all), 2), 0);
+    EXPECT_GT(ExpectEstimatedIsPacked(MatmulReduce(2, 8, all), 4), 0);
+    EXPECT_GT(ExpectEstimatedIsPacked(MatmulReduce(4, 8, all), 2), 0);
   }
-  EXPECT_GT(ExpectPricedIsPacked(MatmulReduce(2, 8, false), 1), 0);
+  EXPECT_GT(ExpectEstimatedIsPacked(MatmulReduce(2, 8, false), 1), 0);
   // The batch itself is walked.
-  EXPECT_EQ(ExpectPricedIsPacked(MatmulReduce(2, 8, true), 1), 0);
+  EXPECT_EQ(ExpectEstimatedIsPacked(MatmulReduce(2, 8, true), 1), 0);
 }
 
 TEST(PlanPacking, OfViewsAndExchanges) {
-  EXPECT_GT(ExpectPricedIsPacked(GatherViewMatmul(2, 8), 2), 0);
-  EXPECT_GT(ExpectPricedIsPacked(MatmulExchange(2, 8), 2), 0);
-  EXPECT_GT(ExpectPricedIsPacked(Ulysses(2, 4), 2), 0);
+  EXPECT_GT(ExpectEstimatedIsPacked(GatherViewMatmul(2, 8), 2), 0);
+  EXPECT_GT(ExpectEstimatedIsPacked(MatmulExchange(2, 8), 2), 0);
+  EXPECT_GT(ExpectEstimatedIsPacked(Ulysses(2, 4), 2), 0);
 }
 
 TEST(PlanPacking, OfBothEnds) {
-  ExpectPricedIsPacked(ReluGatherMatmul(3, 12), 2);
-  EXPECT_GT(ExpectPricedIsPacked(GatherMatmulScatter(2, 8), 4), 0);
+  ExpectEstimatedIsPacked(ReluGatherMatmul(3, 12), 2);
+  EXPECT_GT(ExpectEstimatedIsPacked(GatherMatmulScatter(2, 8), 4), 0);
 }
 
 // What is packed costs time, by the bytes and by the kernel.

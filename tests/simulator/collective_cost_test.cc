@@ -104,7 +104,7 @@ TEST(CollectiveCost, FewerCtasAreSlowerAndHoldLess) {
   EXPECT_GT(few.time_us, 2 * all.time_us);
 }
 
-// One rule for what is priced and what runs (ir/gpu/copy_engine_reach.h).
+// One rule for what is estimated and what runs (ir/gpu/copy_engine_reach.h).
 TEST(CollectiveCost, ProcessesAreCopiedBetweenWhereTheMachineSaysSo) {
   Machine machine = TestMachine();
   GroupSpan four = {.ranks = 4, .hosts = 1, .per_host = 4};

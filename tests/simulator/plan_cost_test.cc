@@ -11,14 +11,14 @@
 namespace asyra {
 namespace {
 
-struct Priced {
+struct Times {
   double overlap_us, compute_us, comm_us;
 };
 
 // Gate and up of an MLP over `tp` GPUs, its rows gathered.
-Priced Gather(int64_t rows, int tp, const std::string& attrs,
-              const std::string& machine = "h200x8",
-              const std::string& gather = ", transport=copy_engine") {
+Times Gather(int64_t rows, int tp, const std::string& attrs,
+             const std::string& machine = "h200x8",
+             const std::string& gather = ", transport=copy_engine") {
   Mesh mesh = ASYRA_VALUE(Mesh::Create({{"a", tp}}));
   CostModel costs(ASYRA_VALUE(LoadMachine(machine)), mesh);
   auto cost = [&](const std::string& text) {
@@ -40,15 +40,15 @@ Priced Gather(int64_t rows, int tp, const std::string& attrs,
 
 // Between GPUs without peer access, and between hosts, it runs op by op.
 TEST(PlanCost, NothingOverlapsWhereCopyEnginesDoNotReach) {
-  Priced pcie = Gather(8192, 4, "parts=1", "rtx4090x8", "");
+  Times pcie = Gather(8192, 4, "parts=1", "rtx4090x8", "");
   EXPECT_DOUBLE_EQ(pcie.overlap_us, pcie.compute_us + pcie.comm_us);
-  Priced hosts = Gather(8192, 16, "parts=1", "h200x8", "");
+  Times hosts = Gather(8192, 16, "parts=1", "h200x8", "");
   EXPECT_DOUBLE_EQ(hosts.overlap_us, hosts.compute_us + hosts.comm_us);
 }
 
 TEST(PlanCost, LargeGathersHideBehindTheirMatmul) {
   for (int tp : {2, 4, 8}) {
-    Priced p = Gather(8192, tp, "parts=1");
+    Times p = Gather(8192, tp, "parts=1");
     EXPECT_LT(p.overlap_us, 0.97 * (p.compute_us + p.comm_us)) << tp;
     // Smaller matmuls are no faster than the one.
     EXPECT_GT(p.overlap_us, 0.97 * std::max(p.compute_us, p.comm_us)) << tp;
@@ -57,8 +57,8 @@ TEST(PlanCost, LargeGathersHideBehindTheirMatmul) {
 
 TEST(PlanCost, SmallPiecesLose) {
   for (int tp : {2, 4, 8}) {
-    Priced one = Gather(8192, tp, "parts=1");
-    Priced many = Gather(8192, tp, "parts=32");
+    Times one = Gather(8192, tp, "parts=1");
+    Times many = Gather(8192, tp, "parts=32");
     EXPECT_GT(many.overlap_us, one.overlap_us) << tp;
   }
 }
@@ -66,7 +66,7 @@ TEST(PlanCost, SmallPiecesLose) {
 // A few meetings and copies cost as much as there is to hide.
 TEST(PlanCost, LittleWorkGainsNothing) {
   for (int tp : {2, 4, 8}) {
-    Priced p = Gather(256, tp, "parts=1");
+    Times p = Gather(256, tp, "parts=1");
     EXPECT_GT(p.overlap_us, 0.9 * (p.compute_us + p.comm_us)) << tp;
   }
 }

@@ -92,7 +92,7 @@ TEST(DecomposeOverHosts, ASecondTimeThereAreNone) {
   EXPECT_FALSE(ASYRA_VALUE(DecomposeOverHosts(program, always, context)));
 }
 
-TEST(DecomposeOverHosts, PricesDependOnTheMachine) {
+TEST(DecomposeOverHosts, CostsDependOnTheMachine) {
   Program program = Gather(16, 65536);
   for (const PassOptions& options :
        {kDefault, PassOptions{{"host", int64_t{0}}, {"always", true}},
