@@ -6,7 +6,7 @@
 //
 //   matmul      "... m k, ... k n -> ... m n"
 //   rms_norm    "... !d, !d -> ... !d"
-//   attention   "b (h g) @s !d, b h !t !d, b h !t !e -> b (h g) @s !e"
+//   attention   "b @s (h g) !d, b !t h !d, b !t h !e -> b s (h g) !e"
 //   embedding   "@v e, ... -> ... e"
 //
 // A factor that reaches a result is parallel: each device (or tile) computes
@@ -15,10 +15,10 @@
 // queries are for the gradients of the keys. `!f` must be whole on every
 // device. `@f` is positional: the op must know which part of the factor it was
 // given (an embedding whose rows are sharded, a causal mask over part of the
-// queries). `(h g)` is one dimension of several factors, outermost first, all
-// but one of known size: `s=4` gives the size of a factor that never occurs
-// alone. `...` stands for the leading dimensions and broadcasts as NumPy does.
-// `_` is a dimension of size 1.
+// queries; without such a mask attention has `s`). `(h g)` is one dimension of
+// several factors, outermost first, all but one of known size: `s=4` gives the
+// size of a factor that never occurs alone. `...` stands for the leading
+// dimensions and broadcasts as NumPy does. `_` is a dimension of size 1.
 #pragma once
 
 #include <cstdint>
