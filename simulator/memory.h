@@ -34,7 +34,7 @@ struct MemoryProfile {
 // over; outputs stay to the end. Views and waits share the buffer of their
 // operand (ir/buffer_map.h). An output that aliases a state input is written in
 // place, and so is a result that is planned to overwrite an operand, or is a
-// product added to what nothing else reads (ir/accumulation.h). At one instant,
+// matmul added to what nothing else reads (ir/accumulation.h). At one instant,
 // frees come before allocations.
 MemoryProfile ReplayMemory(const CostedProgram& costed,
                            absl::Span<const OpSpan> spans);
