@@ -7,7 +7,8 @@ ScheduleOptions ScheduleOptionsOf(const CompileOptions& options) {
   // Collectives on copy engines, or with other numbers of CTAs than the
   // library's, are rarely measured.
   if (options.measured_only) {
-    schedule.closed = {"use_copy_engines", "leave_sm_margin"};
+    schedule.closed.insert(schedule.closed.end(),
+                           {"use_copy_engines", "leave_sm_margin"});
   }
   schedule.streams = StreamPasses(/*ctas=*/!options.measured_only);
   schedule.manager = options.manager;

@@ -18,7 +18,7 @@ namespace {
 // round is searched, since a round may turn such a difference round, and of how
 // many at most.
 constexpr double kLookMargin = 1.04;
-constexpr size_t kMostSearched = 3;
+constexpr size_t kMostSearched = 4;
 
 using Look = std::optional<Merit>;
 

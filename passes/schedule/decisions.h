@@ -4,16 +4,17 @@
 // (candidate_search.h), and a plan holds the passes that were decided on
 // (candidate.h): neither knows a decision by name.
 //
-// Two decisions are not records, since a record is one setting for a whole
+// Three decisions are not records, since a record is one setting for a whole
 // candidate, taken before its order is searched:
 // - How many CTAs a collective gets (assign_streams.h): the best number depends
 //   on what is beside it, so it is chosen in the order that was found, for one
 //   class of collectives after the other. As settings of a candidate, numbers
 //   for classes would multiply, and each would take its part of the steps.
 // - Whether reductions are decomposed (decompose_reduce_scatter.h): that
-// changes
-//   what can be fused, and so the program that all candidates are made of
-//   (strategy_search.h).
+//   changes what can be fused, and so the program that all candidates are made
+//   of (strategy_search.h).
+// - Which collectives are joined (bucket.h): each join is tried alone, in the
+//   order that was found, and the set that pays most is taken.
 #pragma once
 
 #include <cstddef>
