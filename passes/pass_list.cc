@@ -15,6 +15,7 @@
 #include "passes/rewrite/set_dtype.h"
 #include "passes/schedule/assign_streams.h"
 #include "passes/schedule/bucket.h"
+#include "passes/schedule/decisions.h"
 #include "passes/schedule/form_overlaps.h"
 #include "passes/schedule/hold_collectives.h"
 #include "passes/schedule/merge_groups.h"
@@ -122,6 +123,15 @@ absl::StatusOr<bool> SchedulePass(Program& program, const PassOptions& options,
   schedule.search_steps = static_cast<int>(options.Int("steps"));
   if (options.Float("memory_gib") >= 0) {
     schedule.capacity_bytes = GibBytes(options.Float("memory_gib"));
+  }
+  auto named = [&](std::string_view option) {
+    return DecisionsNamed(options.Get<std::string>(option));
+  };
+  ASYRA_ASSIGN_OR_RETURN(schedule.closed, named("closed"));
+  ASYRA_ASSIGN_OR_RETURN(schedule.opened, named("opened"));
+  ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> taken, named("taken"));
+  for (const std::string& pass : taken) {
+    schedule.taken.push_back(MakePass(pass));
   }
   ASYRA_ASSIGN_OR_RETURN(ScheduleResult found,
                          Schedule(program, schedule, context));
@@ -464,21 +474,28 @@ const std::vector<PassRecord>& Records() {
                   "can make, within the memory of a device",
        .from_stage = Stage::kLocal,
        .to_stage = Stage::kScheduled,
-       .options = {{"tiles", AttrKind::kInt, "number of tiles; 0: the fastest",
-                    int64_t{0}},
-                   {"tile_dim", AttrKind::kString,
-                    "what tiles cut: batch, sequence, or auto",
-                    std::string("auto")},
-                   {"scheduler", AttrKind::kString,
-                    "order of issue: auto searches, or one of reorder's",
-                    std::string("auto")},
-                   {"bucket", AttrKind::kBool, "whether tiles may be merged",
-                    true},
-                   {"join", AttrKind::kBool,
-                    "whether small collectives may be joined", true},
-                   {"steps", AttrKind::kInt, "orders that are simulated",
-                    int64_t{kSearchSteps}},
-                   MemoryOption()},
+       .options =
+           {{"tiles", AttrKind::kInt, "number of tiles; 0: the fastest",
+             int64_t{0}},
+            {"tile_dim", AttrKind::kString,
+             "what tiles cut: batch, sequence, or auto", std::string("auto")},
+            {"scheduler", AttrKind::kString,
+             "order of issue: auto searches, or one of reorder's",
+             std::string("auto")},
+            {"bucket", AttrKind::kBool, "whether tiles may be merged", true},
+            {"join", AttrKind::kBool, "whether small collectives may be joined",
+             true},
+            {"steps", AttrKind::kInt, "orders that are simulated",
+             int64_t{kSearchSteps}},
+            {"taken", AttrKind::kString,
+             "passes of decisions that every candidate begins with, "
+             "separated by \"; \"",
+             std::string()},
+            {"closed", AttrKind::kString,
+             "those that are not tried, in the same form", std::string()},
+            {"opened", AttrKind::kString,
+             "those tried on request alone that are", std::string()},
+            MemoryOption()},
        .fn = SchedulePass},
       {.name = "plan_memory",
        .summary = "gives every value an offset in one arena",

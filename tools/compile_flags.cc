@@ -329,8 +329,9 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   options.schedule.scheduler = flags.scheduler;
   options.schedule.bucket = flags.bucket;
   options.schedule.join = flags.join;
-  options.schedule.phases_apart = flags.phases == kPhasesApart;
-  if (flags.phases == kPhasesInterleaved) {
+  if (flags.phases == kPhasesApart) {
+    options.schedule.taken = {MakePass("separate_phases")};
+  } else if (flags.phases == kPhasesInterleaved) {
     options.schedule.closed.push_back("separate_phases");
   }
   if (flags.overlap) options.schedule.opened = {"form_overlaps"};

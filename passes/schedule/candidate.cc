@@ -14,10 +14,6 @@
 namespace asyra {
 namespace {
 
-// Passes that plans begin with (PlanOf).
-constexpr std::string_view kBegin[] = {"tile", "start_collectives",
-                                       "hold_collectives", "separate_phases"};
-
 // The part of it that remains for the values of the candidate.
 OrderSearchOptions OfValues(OrderSearchOptions search,
                             const Candidate& candidate,
@@ -33,21 +29,16 @@ bool TellsPasses(const PassManagerOptions& manager) {
 }
 
 // Goes on from the longest part of the pipeline that was run before, and keeps
-// what comes after the passes that tile and start collectives, and after all.
-absl::Status RunPassesOnce(const Pipeline& passes, PassContext& context,
+// what comes after the first `begin`, and after all.
+absl::Status RunPassesOnce(const Pipeline& passes, size_t begin,
+                           PassContext& context,
                            const PassManagerOptions& manager, PassCache* passed,
                            Program* program) {
   if (passed == nullptr) {
     return RunPasses(*program, passes, context, manager);
   }
   std::vector<size_t> kept = {passes.size()};
-  for (size_t i = passes.size(); i-- > 0;) {
-    bool begins = absl::c_linear_search(kBegin, passes[i].pass->name);
-    if (begins && i + 1 < passes.size()) {
-      kept.push_back(i + 1);
-      break;
-    }
-  }
+  if (begin < passes.size()) kept.push_back(begin);
   auto text = [&](size_t count) {
     auto end = passes.begin() + static_cast<std::ptrdiff_t>(count);
     return ToString(Pipeline(passes.begin(), end));
@@ -119,7 +110,8 @@ CandidatePlan PlanOf(std::string name, const PlanBegin& begin) {
   }
   passes.push_back(MakePass("start_collectives", {{"early", begin.early}}));
   if (begin.early) passes.push_back(MakePass("hold_collectives"));
-  if (begin.phases_apart) passes.push_back(MakePass("separate_phases"));
+  absl::c_copy(begin.taken, std::back_inserter(passes));
+  plan.begin = passes.size();
   return plan;
 }
 
@@ -138,8 +130,8 @@ absl::StatusOr<Candidate> MakeCandidate(const Program& program,
   absl::c_copy(plan.attributes, std::back_inserter(passes));
   // What is printed or written is that of every candidate.
   if (TellsPasses(manager)) passed = nullptr;
-  ASYRA_RETURN_IF_ERROR(
-      RunPassesOnce(passes, own, naming, passed, &candidate.program));
+  ASYRA_RETURN_IF_ERROR(RunPassesOnce(passes, plan.begin, own, naming, passed,
+                                      &candidate.program));
   candidate.remarks = std::move(own.remarks);
   std::vector<NamedOrder> seeds;
   OrderSearchOptions options = OfValues(search, candidate, *context.costs);

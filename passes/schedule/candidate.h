@@ -27,6 +27,7 @@ struct CandidatePlan {
   bool early = true;  // collectives start as early as they can
   // From the local program: its ops and their streams, then their attributes.
   Pipeline structure, attributes;
+  size_t begin = 0;     // passes of `structure` that PlanOf has put there
   bool joined = false;  // some small collectives are
   bool extra = false;   // by a decision that is_extra
   bool displaces() const { return !joined && !extra; }
@@ -35,12 +36,13 @@ struct CandidatePlan {
 };
 
 // What a plan begins with: the program is cut into tiles along `dim`, if they
-// are two or more, and collectives start as early as possible if `early`.
+// are two or more, and collectives start as early as possible if `early`; then
+// come passes that are `taken` (ScheduleOptions).
 struct PlanBegin {
   int tiles = 1;
   std::string dim = {};
   bool early = true;
-  bool phases_apart = false;  // ScheduleOptions::phases_apart
+  Pipeline taken = {};
 };
 CandidatePlan PlanOf(std::string name, const PlanBegin& begin = {});
 

@@ -117,9 +117,9 @@ absl::StatusOr<std::vector<Candidate>> CandidateSearch::TiledCandidates(
 absl::StatusOr<Candidate> CandidateSearch::Tiled(int tiles) {
   absl::Status status;
   for (const std::string& dim : TileDimsToTry(options_)) {
-    CandidatePlan plan = PlanOf(
-        fmt::format("{} tiles along the {}", tiles, dim),
-        {.tiles = tiles, .dim = dim, .phases_apart = options_.phases_apart});
+    CandidatePlan plan =
+        PlanOf(fmt::format("{} tiles along the {}", tiles, dim),
+               {.tiles = tiles, .dim = dim, .taken = options_.taken});
     if (!Searching()) plan.scheduler = options_.scheduler;
     absl::StatusOr<Candidate> candidate = Make(program_, plan);
     if (candidate.ok()) return candidate;
@@ -292,8 +292,7 @@ absl::Status CandidateSearch::TryJoins(std::vector<Candidate>* candidates,
 
 absl::StatusOr<Candidate> CandidateSearch::Untiled() {
   if (!untiled_.has_value()) {
-    CandidatePlan plan =
-        PlanOf("1 tile", {.phases_apart = options_.phases_apart});
+    CandidatePlan plan = PlanOf("1 tile", {.taken = options_.taken});
     ASYRA_ASSIGN_OR_RETURN(untiled_, Make(program_, plan));
   }
   return *untiled_;

@@ -1,6 +1,11 @@
 #include "passes/schedule/decisions.h"
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "fmt/format.h"
+#include "ir/support/status.h"
 #include "passes/schedule/sm_margin.h"
 #include "passes/schedule/stream_layout.h"
 #include "passes/train/step_phase.h"
@@ -75,6 +80,23 @@ absl::Span<const Decision> Decisions() {
        .is_extra = true},
   };
   return *decisions;
+}
+
+absl::StatusOr<std::vector<std::string>> DecisionsNamed(std::string_view text) {
+  std::vector<std::string> known, names;
+  for (const Decision& decision : Decisions()) {
+    known.emplace_back(decision.pass);
+  }
+  for (std::string_view name :
+       absl::StrSplit(text, ';', absl::SkipWhitespace())) {
+    name = absl::StripAsciiWhitespace(name);
+    if (!absl::c_linear_search(known, name)) {
+      return Invalid("'{}' is no decision of the search, which are {}", name,
+                     absl::StrJoin(known, ", "));
+    }
+    names.emplace_back(name);
+  }
+  return names;
 }
 
 }  // namespace asyra

@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "passes/pass_manager.h"
 #include "simulator/machine.h"
@@ -58,5 +59,9 @@ struct Decision {
 
 // In the order in which they are tried.
 absl::Span<const Decision> Decisions();
+
+// The passes of decisions that `text` names, separated by ";". Error:
+// InvalidArgument for what is none.
+absl::StatusOr<std::vector<std::string>> DecisionsNamed(std::string_view text);
 
 }  // namespace asyra

@@ -52,10 +52,9 @@ class Scheduler {
     result_.baseline = Simulate(program_, *context_.costs);
     search_.emplace(shorter_, cut_bytes_, options_, capacity_bytes_, context_,
                     &result_.steps);
-    bool apart = options_.phases_apart;
     ASYRA_RETURN_IF_ERROR(
-        Follow(PlanOf("baseline", {.early = false, .phases_apart = apart})));
-    CandidatePlan untiled = PlanOf("1 tile", {.phases_apart = apart});
+        Follow(PlanOf("baseline", {.early = false, .taken = options_.taken})));
+    CandidatePlan untiled = PlanOf("1 tile", {.taken = options_.taken});
     if (!Searching()) untiled.scheduler = options_.scheduler;
     ASYRA_RETURN_IF_ERROR(Follow(untiled));
     ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> tiled,

@@ -29,9 +29,9 @@ struct ScheduleOptions {
   std::string scheduler = "auto";
   bool bucket = true;
   bool join = true;  // small collectives, where tiles may be merged
-  // Of a training step: nothing of backward begins before forward has ended
-  // (separate_phases.h), not even that of another tile.
-  bool phases_apart = false;
+  // Decisions that are made: what every candidate begins with, once it is tiled
+  // and its collectives have starts.
+  Pipeline taken;
   // Passes of Decisions() (decisions.h) that the search does not try.
   std::vector<std::string> closed;
   // Those of them that it tries on request alone.

@@ -32,6 +32,15 @@ class Pipelines(ToolTest):
     spelled = self.program("--mesh", "sp=2,tp=2", "--passes", DEFAULT)
     self.assertEqual(default, spelled)
 
+  def test_what_the_search_may_decide_can_be_spelled(self):
+    plan = [*MESH, "--tp-strategy", "replicated", "--reduce-scatter", "fused"]
+    spelled = DEFAULT.replace(
+        "schedule,", 'schedule{opened="form_overlaps"},')
+    self.assertNotEqual(spelled, DEFAULT)
+    self.assertEqual(
+        self.program(*plan, "--overlap"),
+        self.program("--mesh", "sp=2,tp=2", "--passes", spelled))
+
   def test_programs_between_passes_are_written(self):
     folder = self.path("dumps")
     self.passes("asyra-opt", LLAMA, *DIMS, *MESH, "--tiles", "2", "--dump-dir",

@@ -36,10 +36,9 @@ class SeparatePhasesTest : public testing::Test {
 
   ScheduleResult Scheduled(const Program& program, bool apart) const {
     PassContext context{.costs = &costs_};
-    ScheduleOptions options{.tiles = 2,
-                            .phases_apart = apart,
-                            .closed = {"separate_phases"},
-                            .search_steps = 200};
+    ScheduleOptions options{
+        .tiles = 2, .closed = {"separate_phases"}, .search_steps = 200};
+    if (apart) options.taken = {MakePass("separate_phases")};
     return ASYRA_VALUE(Schedule(program, options, context));
   }
 
