@@ -1,3 +1,22 @@
+// The whole way from a model to what the executor runs:
+//
+//   RaisePasses                        Raise, below
+//   LowestCostOrder                    which devices each mesh axis connects
+//   for each strategy:                 strategy_search.cc
+//     ShardPasses                      with TrainPasses, for a training step
+//     DecomposePasses, OverHostsPasses where they are asked for, or tried
+//     recompute                        as much as memory asks for
+//     FusePasses
+//     Schedule:                        schedule/schedule.cc
+//       for each candidate             schedule/candidate_search.cc
+//         tile, start_collectives      and other beginnings: PlanOf
+//         decisions, merged tiles      schedule/decisions.h, bucket.h
+//         the order of issue           schedule/order_search.h
+//       StreamPasses                   on the best
+//   LowerPasses                        offsets of all values
+//
+// Each list of passes is in pipeline.cc. Programs of a later stage enter where
+// that stage begins.
 #include "passes/compile.h"
 
 #include <utility>
@@ -21,8 +40,7 @@ absl::Status RunGiven(const CompileOptions& options, PassContext& context,
   return absl::OkStatus();
 }
 
-// The default pipeline from a raised model. A program of a later stage enters
-// it at that stage.
+// From a raised model on.
 absl::Status RunDefault(const CompileOptions& options, PassContext& context,
                         CompileResult* result) {
   Program& program = result->program;
