@@ -82,19 +82,19 @@ absl::Span<const Decision> Decisions() {
   return *decisions;
 }
 
-absl::StatusOr<std::vector<std::string>> DecisionsNamed(std::string_view text) {
-  std::vector<std::string> known, names;
+absl::StatusOr<std::vector<std::string>> DecisionsNamed(
+    const std::string& text) {
+  std::vector<std::string> known;
   for (const Decision& decision : Decisions()) {
     known.emplace_back(decision.pass);
   }
-  for (std::string_view name :
-       absl::StrSplit(text, ';', absl::SkipWhitespace())) {
-    name = absl::StripAsciiWhitespace(name);
-    if (!absl::c_linear_search(known, name)) {
-      return Invalid("'{}' is no decision of the search, which are {}", name,
-                     absl::StrJoin(known, ", "));
-    }
-    names.emplace_back(name);
+  std::vector<std::string> names =
+      absl::StrSplit(text, ';', absl::SkipWhitespace());
+  for (std::string& name : names) {
+    absl::StripAsciiWhitespace(&name);
+    if (absl::c_linear_search(known, name)) continue;
+    return Invalid("'{}' is no decision of the search, which are {}", name,
+                   absl::StrJoin(known, ", "));
   }
   return names;
 }

@@ -62,6 +62,7 @@ absl::Span<const Decision> Decisions();
 
 // The passes of decisions that `text` names, separated by ";". Error:
 // InvalidArgument for what is none.
-absl::StatusOr<std::vector<std::string>> DecisionsNamed(std::string_view text);
+absl::StatusOr<std::vector<std::string>> DecisionsNamed(
+    const std::string& text);
 
 }  // namespace asyra
