@@ -132,9 +132,17 @@ class Scheduler {
       if (most == 0 && whole_.Best(/*joined=*/false)->candidate.found.fits) {
         break;
       }
+      absl::Status followed =
+          Follow(candidate.plan, std::move(candidate.remarks));
+      // Its groups were found in an order that the whole program is not in, in
+      // which joining others may make a cycle.
+      if (absl::IsInvalidArgument(followed)) {
+        result_.candidates.push_back(
+            {candidate.plan.name, 0, 0, std::string(MessageOf(followed))});
+        continue;
+      }
+      ASYRA_RETURN_IF_ERROR(followed);
       if (most > 0 && candidate.plan.displaces()) --most;
-      ASYRA_RETURN_IF_ERROR(
-          Follow(candidate.plan, std::move(candidate.remarks)));
     }
     return absl::OkStatus();
   }
