@@ -200,7 +200,8 @@ TEST(Replay, ReplayerForgetsTheRunBefore) {
   std::vector<int> order(program.ops.size());
   std::iota(order.begin(), order.end(), 0);
   std::vector<int> late = order;
-  std::rotate(late.begin(), late.begin() + 1, late.begin() + 4);
+  // The wait comes first, and all that computes after it.
+  std::rotate(late.begin() + 1, late.begin() + 5, late.begin() + 6);
   SharedSpeeds speeds(costed.op_costs());
   Replayer replayer(costed, &speeds);
   const ReplayOptions given_up = {.limit_us = 1};
