@@ -64,11 +64,11 @@ struct ExecutorOptions {
   std::vector<std::pair<std::string, DeviceView>> memory;
 };
 
-// What a lane of an overlap did (executor/plan_kernel.h), in us from the
+// What a queue of an overlap did (executor/plan_kernel.h), in us from the
 // beginning of the step.
 struct PartTime {
-  std::string lane;  // "copy 0"
-  std::string name;  // "copy %2[0:4, 0:8] to %2[0:4, 0:8] of rank 1"
+  std::string queue;  // "copy 0"
+  std::string name;   // "copy %2[0:4, 0:8] to %2[0:4, 0:8] of rank 1"
   bool is_copy = false;
   double start_us = 0;
   double end_us = 0;

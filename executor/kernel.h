@@ -68,10 +68,10 @@ struct KernelArgs {
   void* workspace = nullptr;  // of workspace_bytes()
 };
 
-// What a launch does on one of its lanes.
+// What a launch does on one of its queues.
 struct KernelPart {
-  std::string lane;  // "copy 0"
-  std::string name;  // "copy %2[0:4, 0:8] to %2[0:4, 0:8] of rank 1"
+  std::string queue;  // "copy 0"
+  std::string name;   // "copy %2[0:4, 0:8] to %2[0:4, 0:8] of rank 1"
   bool is_copy = false;
   // Timed, of the last launch. They live as long as the kernel.
   const Event* begin = nullptr;
@@ -96,10 +96,10 @@ class Kernel {
   virtual void AddTuningResults(TuningResults* results) const { (void)results; }
   // Streams that a launch uses beside its own: what it enqueues there runs
   // after the work before it on its own, and before the work behind it.
-  virtual int lanes() const { return 0; }
+  virtual int queues() const { return 0; }
   // Once, before Bind: as many or more, which other kernels of the rank use too
   // and which outlive the launches.
-  virtual void UseLanes(absl::Span<Stream* const> lanes) { (void)lanes; }
+  virtual void UseQueues(absl::Span<Stream* const> queues) { (void)queues; }
   // Once, before Bind: launches record when their parts run.
   virtual void RecordParts() {}
   // Those of a kernel that does more than one thing at a time, after Bind; none

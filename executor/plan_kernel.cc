@@ -13,7 +13,7 @@
 namespace asyra {
 namespace {
 
-constexpr int kComputeLane = 0;
+constexpr int kComputeQueue = 0;
 
 class PlanKernel : public Kernel {
  public:
@@ -29,10 +29,11 @@ class PlanKernel : public Kernel {
   }
 
   absl::Status Prepare() {
-    for (size_t lane = 0; lane < plan_.lanes.size(); ++lane) {
-      if (plan_.lanes[lane].computes == (lane == kComputeLane)) continue;
-      return Unimplemented("lane {} of the plan is {}, only the first computes",
-                           lane, plan_.lanes[lane].name);
+    for (size_t queue = 0; queue < plan_.queues.size(); ++queue) {
+      if (plan_.queues[queue].computes == (queue == kComputeQueue)) continue;
+      return Unimplemented(
+          "queue {} of the plan is {}, only the first computes", queue,
+          plan_.queues[queue].name);
     }
     dense_at_ = RoundUp(plan_.workspace_bytes, kWorkspaceAlignment);
     int64_t dense_bytes = 0, kernel_bytes = 0;
@@ -60,16 +61,16 @@ class PlanKernel : public Kernel {
     }
   }
 
-  int lanes() const override {
-    return static_cast<int>(plan_.lanes.size()) - 1;
+  int queues() const override {
+    return static_cast<int>(plan_.queues.size()) - 1;
   }
-  void UseLanes(absl::Span<Stream* const> lanes) override {
-    lanes_.resize(plan_.lanes.size());
+  void UseQueues(absl::Span<Stream* const> queues) override {
+    queues_.resize(plan_.queues.size());
     for (const PlanStep& step : steps()) {
-      Lane& lane = lanes_[step.lane];
-      if (step.lane == kComputeLane || lane.stream != nullptr) continue;
-      lane.stream = lanes[step.lane - 1];
-      lane.ended = device_.CreateEvent(/*timed=*/false);
+      Queue& queue = queues_[step.queue];
+      if (step.queue == kComputeQueue || queue.stream != nullptr) continue;
+      queue.stream = queues[step.queue - 1];
+      queue.ended = device_.CreateEvent(/*timed=*/false);
     }
     begun_ = device_.CreateEvent(/*timed=*/false);
   }
@@ -79,7 +80,7 @@ class PlanKernel : public Kernel {
     std::vector<KernelPart> parts;
     for (const Run& run : runs_) {
       if (run.begin == nullptr) continue;
-      parts.push_back({plan_.lanes[run.lane].name, run.name, run.is_copy,
+      parts.push_back({plan_.queues[run.queue].name, run.name, run.is_copy,
                        run.begin.get(), run.end.get()});
     }
     return parts;
@@ -109,11 +110,12 @@ class PlanKernel : public Kernel {
 
   void Launch(const KernelArgs&, Stream& stream) override {
     stream.Record(*begun_);
-    for (Lane& lane : lanes_) {
-      if (lane.stream != nullptr) lane.stream->Wait(*begun_);
+    for (Queue& queue : queues_) {
+      if (queue.stream != nullptr) queue.stream->Wait(*begun_);
     }
     for (Run& run : runs_) {
-      Stream& on = run.lane == kComputeLane ? stream : *lanes_[run.lane].stream;
+      Stream& on =
+          run.queue == kComputeQueue ? stream : *queues_[run.queue].stream;
       if (run.begin != nullptr) on.Record(*run.begin);
       if (run.action != nullptr) {
         run.action->Enqueue(on);
@@ -122,15 +124,15 @@ class PlanKernel : public Kernel {
       }
       if (run.end != nullptr) on.Record(*run.end);
     }
-    for (Lane& lane : lanes_) {
-      if (lane.stream == nullptr) continue;
-      lane.stream->Record(*lane.ended);
-      stream.Wait(*lane.ended);
+    for (Queue& queue : queues_) {
+      if (queue.stream == nullptr) continue;
+      queue.stream->Record(*queue.ended);
+      stream.Wait(*queue.ended);
     }
   }
 
  private:
-  struct Lane {
+  struct Queue {
     Stream* stream = nullptr;  // null: this rank has no steps on it
     std::unique_ptr<Event> ended;
   };
@@ -148,7 +150,7 @@ class PlanKernel : public Kernel {
     KernelArgs args;
   };
   struct Run {
-    int lane;
+    int queue;
     std::unique_ptr<PlanAction> action;
     Piece* piece = nullptr;  // instead of an action
     bool is_packing = false;
@@ -206,8 +208,8 @@ class PlanKernel : public Kernel {
     return workspace_ + buffer.offset;
   }
 
-  void AddRun(int lane, std::unique_ptr<PlanAction> action) {
-    runs_.push_back({lane, std::move(action)});
+  void AddRun(int queue, std::unique_ptr<PlanAction> action) {
+    runs_.push_back({queue, std::move(action)});
   }
 
   // What step `index` runs, from `first` on.
@@ -243,7 +245,7 @@ class PlanKernel : public Kernel {
       bool reaches = read.rank != self_ || step.write.rank != self_;
       ASYRA_ASSIGN_OR_RETURN(action, link_->Copy(copy, reaches));
     }
-    AddRun(step.lane, std::move(action));
+    AddRun(step.queue, std::move(action));
     return absl::OkStatus();
   }
 
@@ -267,7 +269,7 @@ class PlanKernel : public Kernel {
       copy.to = at;
     }
     ASYRA_ASSIGN_OR_RETURN(auto action, link_->Copy(copy, /*reaches=*/false));
-    AddRun(kComputeLane, std::move(action));
+    AddRun(kComputeQueue, std::move(action));
     runs_.back().is_packing = true;
     return absl::OkStatus();
   }
@@ -290,7 +292,7 @@ class PlanKernel : public Kernel {
                    step.write.box.elements(),
                    result};
       ASYRA_ASSIGN_OR_RETURN(auto action, link_->Sum(sum));
-      AddRun(kComputeLane, std::move(action));
+      AddRun(kComputeQueue, std::move(action));
     } else {
       ASYRA_RETURN_IF_ERROR(AddPiece(step, std::move(reads), result));
     }
@@ -306,7 +308,7 @@ class PlanKernel : public Kernel {
     piece.result = result;
     piece.args = {piece.operands, absl::MakeConstSpan(&piece.result, 1),
                   workspace_ + kernels_at_};
-    runs_.push_back({kComputeLane, nullptr, &piece});
+    runs_.push_back({kComputeQueue, nullptr, &piece});
     return absl::OkStatus();
   }
 
@@ -322,8 +324,8 @@ class PlanKernel : public Kernel {
   std::byte* workspace_ = nullptr;
   std::unique_ptr<PlanLink> link_;
   std::deque<Piece> pieces_;
-  std::vector<Run> runs_;    // in order of issue
-  std::vector<Lane> lanes_;  // of the plan
+  std::vector<Run> runs_;      // in order of issue
+  std::vector<Queue> queues_;  // of the plan
   std::unique_ptr<Event> begun_;
   bool records_ = false;
 };

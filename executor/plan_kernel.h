@@ -3,8 +3,8 @@
 // at their places in operands, results and workspace; everything between the
 // ranks is the communicator's (executor/comm/plan_link.h).
 //
-// The lane that computes is the stream that the kernel is launched on; the
-// others are Kernel::lanes(). A box that kernels do not take where it is is
+// The queue that computes is the stream that the kernel is launched on; the
+// others are Kernel::queues(). A box that kernels do not take where it is is
 // packed in the workspace (ir/plan_packing.h).
 #pragma once
 
@@ -21,7 +21,7 @@ namespace asyra {
 // `use` is of an overlap, `members` are the ranks of its group, of which this
 // rank is one. Device and communicator, which carries plans, outlive the
 // kernel.
-// Errors: those of PlanOf and of the device's kernels; several lanes that
+// Errors: those of PlanOf and of the device's kernels; several queues that
 // compute.
 absl::StatusOr<std::unique_ptr<Kernel>> PreparePlanKernel(
     const KernelUse& use, std::vector<int64_t> members, Device& device,

@@ -76,7 +76,7 @@ absl::Status StepRunner::MakeOps() {
   ASYRA_RETURN_IF_ERROR(SyncKernelTuning());
   ASYRA_RETURN_IF_ERROR(MakeKernels(/*of_collectives=*/true));
   ASYRA_RETURN_IF_ERROR(MakeSelfCopies());
-  ASYRA_RETURN_IF_ERROR(MakeLanes());
+  ASYRA_RETURN_IF_ERROR(MakeQueues());
   PlaceWorkspaces();
   return absl::OkStatus();
 }
@@ -146,24 +146,24 @@ absl::Status StepRunner::MakeSelfCopies() {
   return absl::OkStatus();
 }
 
-absl::Status StepRunner::MakeLanes() {
+absl::Status StepRunner::MakeQueues() {
   size_t most = 0;
   for (const OpLaunch& op : ops_) {
     if (op.launch == nullptr) continue;
-    most = std::max<size_t>(most, op.launch->kernel->lanes());
+    most = std::max<size_t>(most, op.launch->kernel->queues());
   }
-  std::vector<Stream*> lanes;
+  std::vector<Stream*> queues;
   for (size_t i = 0; i < most; ++i) {
     ASYRA_ASSIGN_OR_RETURN(
-        std::unique_ptr<Stream> lane,
-        setup_.device.CreateStream(fmt::format("lane {}", i + 1),
+        std::unique_ptr<Stream> queue,
+        setup_.device.CreateStream(fmt::format("queue {}", i + 1),
                                    StreamUse::kCollectives, setup_.failure));
-    lanes.push_back(lane.get());
-    lanes_.push_back(std::move(lane));
+    queues.push_back(queue.get());
+    queues_.push_back(std::move(queue));
   }
   for (const OpLaunch& op : ops_) {
     if (op.launch == nullptr) continue;
-    op.launch->kernel->UseLanes(lanes);
+    op.launch->kernel->UseQueues(queues);
     if (setup_.options.profile) op.launch->kernel->RecordParts();
   }
   return absl::OkStatus();
@@ -294,7 +294,7 @@ absl::Status StepRunner::Bind(std::byte* arena, std::byte* resident,
   std::vector<Stream*> streams;
   for (auto& stream : streams_) streams.push_back(stream.get());
   if (self_copies_ != nullptr) streams.push_back(self_copies_.get());
-  for (auto& lane : lanes_) streams.push_back(lane.get());
+  for (auto& queue : queues_) streams.push_back(queue.get());
   ASYRA_ASSIGN_OR_RETURN(
       step_, setup_.device.Record(streams, [this] { EnqueueOps(); }));
   return absl::OkStatus();
@@ -457,7 +457,7 @@ std::vector<OpTime> StepRunner::Profile() const {
                      op.end->UsSince(*origin_), transport});
     if (op.launch == nullptr) continue;
     for (KernelPart& part : op.launch->kernel->parts()) {
-      times.back().parts.push_back({std::move(part.lane), std::move(part.name),
+      times.back().parts.push_back({std::move(part.queue), std::move(part.name),
                                     part.is_copy, part.begin->UsSince(*origin_),
                                     part.end->UsSince(*origin_)});
     }

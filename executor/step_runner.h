@@ -90,8 +90,8 @@ class StepRunner {
   int OnlyWait(const Op& op) const;
   // Waits for collectives wait for their self-copies too.
   absl::Status MakeSelfCopies();
-  // Streams for Kernel::lanes().
-  absl::Status MakeLanes();
+  // Streams for Kernel::queues().
+  absl::Status MakeQueues();
   absl::Status SyncKernelTuning();
   void PlaceWorkspaces();
   // Labels of the ops that have the property, or whose kernel has, without
@@ -133,7 +133,7 @@ class StepRunner {
   std::vector<uint64_t*> cell_of_;                // by root
   std::vector<std::unique_ptr<Stream>> streams_;
   std::unique_ptr<Stream> self_copies_;  // of collectives; null: there are none
-  std::vector<std::unique_ptr<Stream>> lanes_;
+  std::vector<std::unique_ptr<Stream>> queues_;
   std::unique_ptr<Recording> step_;
 };
 

@@ -21,7 +21,7 @@ class TraceWriter {
   Json Write() {
     Metadata();
     for (const OpTime& time : times_) Slice(time);
-    Lanes();
+    Queues();
     Arrows();
     Json trace;
     trace["schemaVersion"] = 1;
@@ -92,16 +92,16 @@ class TraceWriter {
   }
 
   // Their tracks come behind those of the streams.
-  void Lanes() {
-    std::vector<std::string> lanes;
+  void Queues() {
+    std::vector<std::string> queues;
     for (const OpTime& time : times_) {
       for (const PartTime& part : time.parts) {
-        auto at = std::find(lanes.begin(), lanes.end(), part.lane);
+        auto at = std::find(queues.begin(), queues.end(), part.queue);
         int track = Track(static_cast<StreamId>(program_.streams.size())) +
-                    static_cast<int>(at - lanes.begin());
-        if (at == lanes.end()) {
-          lanes.push_back(part.lane);
-          Name("thread_name", track, "overlap: " + part.lane);
+                    static_cast<int>(at - queues.begin());
+        if (at == queues.end()) {
+          queues.push_back(part.queue);
+          Name("thread_name", track, "overlap: " + part.queue);
         }
         double start = TraceUs(part.start_us);
         events_.push_back(

@@ -134,10 +134,11 @@ AttrMap PieceAttrs(const BodyOp& op, const Type& result) {
 
 std::string Describe(const ChunkPlan& plan, int rank, int step) {
   const PlanStep& s = plan.steps[rank][step];
-  bool has_lane = s.lane >= 0 && s.lane < static_cast<int>(plan.lanes.size());
+  bool has_queue =
+      s.queue >= 0 && s.queue < static_cast<int>(plan.queues.size());
   std::string text =
       fmt::format("rank {}, step {}, on {}: ", rank, step,
-                  has_lane ? plan.lanes[s.lane].name : "no lane");
+                  has_queue ? plan.queues[s.queue].name : "no queue");
   auto region = [&](const PlanRegion& r) {
     std::string where =
         r.rank == rank ? "" : fmt::format(" of rank {}", r.rank);

@@ -4,10 +4,10 @@
 // written by hand, proven by ir/verify_plan.h, interpreted by
 // ir/plan_interpreter.h, executed and simulated elsewhere.
 //
-// Every rank has lanes, which run their steps in order and otherwise at the
-// same time. Order between lanes, of one rank or of several, comes from signals
-// alone. All regions are in coordinates of the global value, so that a copy
-// moves a box to the same box of another buffer.
+// Every rank has queues, which run their steps in order and otherwise at the
+// same time. Order between queues, of one rank or of several, comes from
+// signals alone. All regions are in coordinates of the global value, so that a
+// copy moves a box to the same box of another buffer.
 #pragma once
 
 #include <cstddef>
@@ -83,7 +83,7 @@ struct PlanStep {
     kPost,   // posts `signal` for the `count`-th time
   };
   Kind kind = kPiece;
-  int lane = 0;
+  int queue = 0;
   int op = -1;
   std::vector<PlanRegion> reads;
   PlanRegion write;
@@ -91,14 +91,14 @@ struct PlanStep {
   int count = 0;
 };
 
-// From one lane to another. One poster each: a count means a place in the
+// From one queue to another. One poster each: a count means a place in the
 // poster's order, also where one rank has begun the next step already.
 struct PlanSignal {
-  int from_rank = 0, from_lane = 0;
-  int to_rank = 0, to_lane = 0;
+  int from_rank = 0, from_queue = 0;
+  int to_rank = 0, to_queue = 0;
 };
 
-struct PlanLane {
+struct PlanQueue {
   std::string name;
   bool computes = false;  // else it copies
 };
@@ -108,10 +108,10 @@ struct ChunkPlan {
   Body body;
   // Of the values of the body, over a mesh of one axis, that of the group.
   std::vector<Type> types;
-  std::vector<PlanLane> lanes;                   // of every rank
+  std::vector<PlanQueue> queues;                 // of every rank
   std::vector<std::vector<PlanBuffer>> buffers;  // by rank
   std::vector<PlanSignal> signals;
-  // By rank, in an order in which they may be issued: steps of a lane in the
+  // By rank, in an order in which they may be issued: steps of a queue in the
   // order in which it runs them.
   std::vector<std::vector<PlanStep>> steps;
   int64_t workspace_bytes = 0;  // of each rank

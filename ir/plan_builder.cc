@@ -16,9 +16,9 @@ PlanBuilder::PlanBuilder(const GroupBody& group, const PlanShape& shape,
   plan_.ranks = ranks();
   plan_.body = body();
   plan_.types = group.types;
-  plan_.lanes.push_back({"compute", true});
-  for (int k = 0; k < CopyLanes(); ++k) {
-    plan_.lanes.push_back({fmt::format("copy {}", k), false});
+  plan_.queues.push_back({"compute", true});
+  for (int k = 0; k < CopyQueues(); ++k) {
+    plan_.queues.push_back({fmt::format("copy {}", k), false});
   }
   plan_.steps.resize(ranks());
   plan_.buffers.resize(ranks());
@@ -28,10 +28,10 @@ PlanBuilder::PlanBuilder(const GroupBody& group, const PlanShape& shape,
   for (int r = 0; r < ranks(); ++r) MakeBuffers(r);
 }
 
-int PlanBuilder::CopyLanes() const {
+int PlanBuilder::CopyQueues() const {
   if (shape_.route == PlanRoute::kRing) return 1;
   if (shape_.route == PlanRoute::kTwoLevels) return 2;
-  return std::min(shape_.copy_lanes, ranks() - 1);
+  return std::min(shape_.copy_queues, ranks() - 1);
 }
 
 void PlanBuilder::MakeBuffers(int rank) {
@@ -65,85 +65,85 @@ int PlanBuilder::AddBuffer(int rank, PlanBuffer buffer) {
   return static_cast<int>(buffers.size()) - 1;
 }
 
-int PlanBuilder::SignalOf(int from, int from_lane, int to, int to_lane,
+int PlanBuilder::SignalOf(int from, int from_queue, int to, int to_queue,
                           Use use) {
   auto [at, added] =
-      signal_of_.try_emplace({from, from_lane, to, to_lane, use},
+      signal_of_.try_emplace({from, from_queue, to, to_queue, use},
                              static_cast<int>(plan_.signals.size()));
   if (added) {
-    plan_.signals.push_back({from, from_lane, to, to_lane});
+    plan_.signals.push_back({from, from_queue, to, to_queue});
     posted_.push_back(0);
     awaited_.push_back(0);
   }
   return at->second;
 }
 
-PlanBuilder::Mark PlanBuilder::Post(int from, int from_lane, int to,
-                                    int to_lane, Use use) {
-  Mark mark{SignalOf(from, from_lane, to, to_lane, use), 0};
+PlanBuilder::Mark PlanBuilder::Post(int from, int from_queue, int to,
+                                    int to_queue, Use use) {
+  Mark mark{SignalOf(from, from_queue, to, to_queue, use), 0};
   mark.count = ++posted_[mark.signal];
   plan_.steps[from].push_back({.kind = PlanStep::kPost,
-                               .lane = from_lane,
+                               .queue = from_queue,
                                .signal = mark.signal,
                                .count = mark.count});
   return mark;
 }
 
-void PlanBuilder::Wait(int rank, int lane, Mark mark) {
+void PlanBuilder::Wait(int rank, int queue, Mark mark) {
   if (awaited_[mark.signal] >= mark.count) return;
   awaited_[mark.signal] = mark.count;
   plan_.steps[rank].push_back({.kind = PlanStep::kWait,
-                               .lane = lane,
+                               .queue = queue,
                                .signal = mark.signal,
                                .count = mark.count});
 }
 
-void PlanBuilder::WaitReady(int rank, int lane, int owner) {
+void PlanBuilder::WaitReady(int rank, int queue, int owner) {
   if (rank == owner) return;
-  int signal = SignalOf(owner, kComputeLane, rank, lane, kReady);
+  int signal = SignalOf(owner, kComputeQueue, rank, queue, kReady);
   if (posted_[signal] == 0) {
     posted_[signal] = 1;
     auto& steps = plan_.steps[owner];
     steps.insert(steps.begin(), PlanStep{.kind = PlanStep::kPost,
-                                         .lane = kComputeLane,
+                                         .queue = kComputeQueue,
                                          .signal = signal,
                                          .count = 1});
   }
-  Wait(rank, lane, {signal, 1});
+  Wait(rank, queue, {signal, 1});
 }
 
-int PlanBuilder::LaneTo(int rank, int peer) const {
+int PlanBuilder::QueueTo(int rank, int peer) const {
   int n = ranks();
-  return 1 + (((peer - rank + n) % n - 1 + n) % n) % CopyLanes();
+  return 1 + (((peer - rank + n) % n - 1 + n) % n) % CopyQueues();
 }
 
 void PlanBuilder::Copy(const Source& source, int to, int buffer, const Box& box,
-                       int lane, int forwards) {
+                       int queue, int forwards) {
   if (box.elements() == 0) return;
   bool pull = shape_.route == PlanRoute::kPull && source.rank != to;
   int actor = pull ? to : source.rank;
   if (source.computed) {
-    Mark done = Post(source.rank, kComputeLane, actor, lane, kDone);
-    Wait(actor, lane, done);
+    Mark done = Post(source.rank, kComputeQueue, actor, queue, kDone);
+    Wait(actor, queue, done);
   } else if (source.came.signal >= 0) {
-    Wait(actor, lane, source.came);
+    Wait(actor, queue, source.came);
   }
   // What was computed there tells that its op has begun.
   if (!pull || !source.computed) {
-    WaitReady(actor, lane, pull ? source.rank : to);
+    WaitReady(actor, queue, pull ? source.rank : to);
   }
   plan_.steps[actor].push_back({.kind = PlanStep::kCopy,
-                                .lane = lane,
+                                .queue = queue,
                                 .reads = {{source.rank, source.buffer, box}},
                                 .write = {to, buffer, box}});
-  Arrival arrival{box, Post(actor, lane, to, kComputeLane, kArrived), {}};
+  Arrival arrival{box, Post(actor, queue, to, kComputeQueue, kArrived), {}};
   if (forwards >= 0) {
-    arrival.forward = Post(actor, lane, to, forwards, kArrived);
+    arrival.forward = Post(actor, queue, to, forwards, kArrived);
   }
   arrivals_[to][buffer].push_back(arrival);
   if (pull) {
     acks_[source.rank].push_back(
-        Post(actor, lane, source.rank, kComputeLane, kAck));
+        Post(actor, queue, source.rank, kComputeQueue, kAck));
   }
 }
 
@@ -163,7 +163,7 @@ void PlanBuilder::WaitForAll(int rank, absl::Span<const Mark> marks) {
     count = std::max(count, mark.count);
   }
   for (auto [signal, count] : counts) {
-    Wait(rank, kComputeLane, {signal, count});
+    Wait(rank, kComputeQueue, {signal, count});
   }
 }
 
@@ -180,7 +180,7 @@ void PlanBuilder::AddPiece(int op, int rank, std::vector<PlanRegion> reads,
                            const Box& box) {
   plan_.steps[rank].push_back(
       {.kind = PlanStep::kPiece,
-       .lane = kComputeLane,
+       .queue = kComputeQueue,
        .op = op,
        .reads = std::move(reads),
        .write = {rank, BufferOf(rank, ValueOf(op)), box}});
@@ -188,7 +188,7 @@ void PlanBuilder::AddPiece(int op, int rank, std::vector<PlanRegion> reads,
 
 void PlanBuilder::AddSum(int rank, const std::vector<int>& buffers, int to,
                          const Box& box) {
-  PlanStep step{.kind = PlanStep::kSum, .lane = kComputeLane};
+  PlanStep step{.kind = PlanStep::kSum, .queue = kComputeQueue};
   for (int buffer : buffers) {
     Need(rank, buffer, box);
     step.reads.push_back({rank, buffer, box});
@@ -212,13 +212,13 @@ ChunkPlan PlanBuilder::Finish() {
 }
 
 void PlanBuilder::DropImpliedWaits(std::vector<PlanStep>* steps) const {
-  // By lane, the signals awaited next, before any other step.
-  std::vector<std::set<int>> next(plan_.lanes.size());
+  // By queue, the signals awaited next, before any other step.
+  std::vector<std::set<int>> next(plan_.queues.size());
   std::vector<PlanStep> kept;
   for (auto step = steps->rbegin(); step != steps->rend(); ++step) {
     if (step->kind != PlanStep::kWait) {
-      next[step->lane].clear();
-    } else if (!next[step->lane].insert(step->signal).second) {
+      next[step->queue].clear();
+    } else if (!next[step->queue].insert(step->signal).second) {
       continue;
     }
     kept.push_back(std::move(*step));

@@ -19,7 +19,7 @@ namespace asyra {
 
 class PlanBuilder {
  public:
-  static constexpr int kComputeLane = 0;
+  static constexpr int kComputeQueue = 0;
 
   // Refers to all of them. Every value of the body gets a buffer on every rank.
   PlanBuilder(const GroupBody& group, const PlanShape& shape,
@@ -81,41 +81,42 @@ class PlanBuilder {
   };
   enum Use : uint8_t { kReady, kDone, kArrived, kAck };
 
-  Mark Post(int from, int from_lane, int to, int to_lane, Use use);
-  // Nothing where the lane knows it already.
-  void Wait(int rank, int lane, Mark mark);
+  Mark Post(int from, int from_queue, int to, int to_queue, Use use);
+  // Nothing where the queue knows it already.
+  void Wait(int rank, int queue, Mark mark);
 
-  // What is copied: computed by the compute lane of `rank`, up to now, or come
-  // there, as the mark tells the lane that copies, or there from the beginning.
+  // What is copied: computed by the compute queue of `rank`, up to now, or come
+  // there, as the mark tells the queue that copies, or there from the
+  // beginning.
   struct Source {
     int rank, buffer;
     bool computed;
     Mark came = {};
   };
-  // Copies a box to a buffer of rank `to`, on a copy lane of the rank that
-  // carries it out, with all signals. `forwards`: a copy lane of `to` will pass
-  // it on, or -1. Nothing for an empty box.
-  void Copy(const Source& source, int to, int buffer, const Box& box, int lane,
+  // Copies a box to a buffer of rank `to`, on a copy queue of the rank that
+  // carries it out, with all signals. `forwards`: a copy queue of `to` will
+  // pass it on, or -1. Nothing for an empty box.
+  void Copy(const Source& source, int to, int buffer, const Box& box, int queue,
             int forwards = -1);
-  // The mark for the lane that passes on what came in this box of a value.
+  // The mark for the queue that passes on what came in this box of a value.
   Mark CameTo(int rank, int value, const Box& box) const;
 
-  // Which lane of `rank` copies to or from `peer`; `actor` of two ranks is the
+  // Which queue of `rank` copies to or from `peer`; `actor` of two ranks is the
   // one that copies.
-  int LaneTo(int rank, int peer) const;
+  int QueueTo(int rank, int peer) const;
   int ActorOf(int from, int to) const {
     return shape_.route == PlanRoute::kPull ? to : from;
   }
-  int LaneBetween(int from, int to) const {
+  int QueueBetween(int from, int to) const {
     int actor = ActorOf(from, to);
-    return LaneTo(actor, actor == from ? to : from);
+    return QueueTo(actor, actor == from ? to : from);
   }
 
-  // The compute lane waits until a box of a buffer has come.
+  // The compute queue waits until a box of a buffer has come.
   void Need(int rank, int buffer, const Box& box);
   void AddPiece(int op, int rank, std::vector<PlanRegion> reads,
                 const Box& box);
-  // Of the box in these buffers, which the compute lane waits for.
+  // Of the box in these buffers, which the compute queue waits for.
   void AddSum(int rank, const std::vector<int>& buffers, int to,
               const Box& box);
 
@@ -123,18 +124,18 @@ class PlanBuilder {
   ChunkPlan Finish();
 
  private:
-  // What came into a buffer, and what lanes of its rank wait for to read it.
+  // What came into a buffer, and what queues of its rank wait for to read it.
   struct Arrival {
     Box box;
     Mark compute, forward;
   };
 
   void MakeBuffers(int rank);
-  int CopyLanes() const;
-  int SignalOf(int from, int from_lane, int to, int to_lane, Use use);
-  // `lane` of `rank` may use the memory of `owner`, whose op has begun.
-  void WaitReady(int rank, int lane, int owner);
-  // The compute lane waits for all of these.
+  int CopyQueues() const;
+  int SignalOf(int from, int from_queue, int to, int to_queue, Use use);
+  // `queue` of `rank` may use the memory of `owner`, whose op has begun.
+  void WaitReady(int rank, int queue, int owner);
+  // The compute queue waits for all of these.
   void WaitForAll(int rank, absl::Span<const Mark> marks);
   // Waits that another one of the same signal follows at once.
   void DropImpliedWaits(std::vector<PlanStep>* steps) const;
@@ -162,8 +163,8 @@ struct PlanHosts {
   int RankAt(int host, int seat) const { return host * inner + seat; }
   RankSet Members(int host) const;
 
-  // The copy lanes inside a host and between hosts.
-  static constexpr int kNearLane = 1, kFarLane = 2;
+  // The copy queues inside a host and between hosts.
+  static constexpr int kNearQueue = 1, kFarQueue = 2;
 };
 
 }  // namespace asyra

@@ -7,8 +7,8 @@
 
 namespace asyra {
 
-PlanClocks::PlanClocks(const ChunkPlan& plan, int queues)
-    : plan_(plan), queues_(queues) {
+PlanClocks::PlanClocks(const ChunkPlan& plan, int connections)
+    : plan_(plan), connections_(connections) {
   for (int r = 0; r < plan_.ranks; ++r) {
     for (size_t i = 0; i < plan_.steps[r].size(); ++i) {
       nodes_.push_back({r, static_cast<int>(i)});
@@ -62,26 +62,26 @@ absl::Status PlanClocks::CheckCounts() {
 
 // Vector clocks, in an order in which the steps can run.
 absl::Status PlanClocks::FindOrder() {
-  int slots = plan_.ranks * num_lanes();
+  int slots = plan_.ranks * num_queues();
   clock_.assign(nodes_.size(), std::vector<int>(slots, 0));
   position_.assign(nodes_.size(), 0);
   passed_.assign(slots, 0);
-  last_of_lane_.assign(slots, -1);
+  last_of_queue_.assign(slots, -1);
   std::vector<bool> done(nodes_.size(), false);
-  // By rank and queue, its steps in order of issue.
-  std::map<std::pair<int, int>, std::vector<int>> queues;
+  // By rank and connection, its steps in order of issue.
+  std::map<std::pair<int, int>, std::vector<int>> issued;
   for (size_t n = 0; n < nodes_.size(); ++n) {
     int node = static_cast<int>(n);
-    queues[{nodes_[n].rank, QueueOf(StepOf(node).lane)}].push_back(node);
+    issued[{nodes_[n].rank, ConnectionOf(StepOf(node).queue)}].push_back(node);
   }
   std::map<std::pair<int, int>, size_t> next;
   size_t finished = 0;
   for (bool progress = true; progress;) {
     progress = false;
-    for (auto& [key, queue] : queues) {
+    for (auto& [key, steps] : issued) {
       size_t& at = next[key];
-      while (at < queue.size() && CanRun(queue[at], done)) {
-        int node = queue[at++];
+      while (at < steps.size() && CanRun(steps[at], done)) {
+        int node = steps[at++];
         Run(node);
         done[node] = true;
         ++finished;
@@ -90,9 +90,9 @@ absl::Status PlanClocks::FindOrder() {
     }
   }
   if (finished == nodes_.size()) return absl::OkStatus();
-  for (auto& [key, queue] : queues) {
-    if (next[key] == queue.size()) continue;
-    int node = queue[next[key]];
+  for (auto& [key, steps] : issued) {
+    if (next[key] == steps.size()) continue;
+    int node = steps[next[key]];
     int post = post_of_[StepOf(node).signal][StepOf(node).count - 1];
     return At(node, Invalid("a deadlock: it waits for {}, which waits "
                             "for this in the end",
@@ -136,27 +136,27 @@ void PlanClocks::Run(int node) {
   };
   const PlanStep& step = StepOf(node);
   int slot = Slot(node);
-  if (last_of_lane_[slot] >= 0) join(last_of_lane_[slot]);
+  if (last_of_queue_[slot] >= 0) join(last_of_queue_[slot]);
   if (step.kind == PlanStep::kWait) {
     join(post_of_[step.signal][step.count - 1]);
   }
   position_[node] = ++passed_[slot];
   clock_[node][slot] = position_[node];
-  last_of_lane_[slot] = node;
+  last_of_queue_[slot] = node;
 }
 
 bool PlanClocks::BegunBefore(int rank, int node) const {
   if (nodes_[node].rank == rank) return true;
-  for (int lane = 0; lane < num_lanes(); ++lane) {
-    if (clock_[node][rank * num_lanes() + lane] > 0) return true;
+  for (int queue = 0; queue < num_queues(); ++queue) {
+    if (clock_[node][rank * num_queues() + queue] > 0) return true;
   }
   return false;
 }
 
 bool PlanClocks::EndsAfter(int rank, int node) const {
   if (nodes_[node].rank == rank) return true;
-  for (int lane = 0; lane < num_lanes(); ++lane) {
-    int end = last_of_lane_[rank * num_lanes() + lane];
+  for (int queue = 0; queue < num_queues(); ++queue) {
+    int end = last_of_queue_[rank * num_queues() + queue];
     if (end >= 0 && Before(node, end)) return true;
   }
   return false;

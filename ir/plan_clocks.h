@@ -1,5 +1,5 @@
 // Which steps of a chunk plan come before which, whatever the speed of its
-// lanes: vector clocks over lanes and signals. Part of ir/verify_plan.h.
+// queues: vector clocks over queues and signals. Part of ir/verify_plan.h.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ namespace asyra {
 
 class PlanClocks {
  public:
-  // Of a plan whose steps name lanes and signals that are there. `queues` as
-  // VerifyPlanOptions has it.
-  PlanClocks(const ChunkPlan& plan, int queues);
+  // Of a plan whose steps name queues and signals that are there. `connections`
+  // as VerifyPlanOptions has it.
+  PlanClocks(const ChunkPlan& plan, int connections);
 
   // To be called first. Errors: counts of a signal that are not in order, waits
   // without a post, posts that nobody waits for, a deadlock.
@@ -53,19 +53,21 @@ class PlanClocks {
   absl::Status FindOrder();
   bool CanRun(int node, const std::vector<bool>& done) const;
   void Run(int node);
-  int QueueOf(int lane) const { return queues_ > 0 ? lane % queues_ : lane; }
-  int num_lanes() const { return static_cast<int>(plan_.lanes.size()); }
+  int ConnectionOf(int queue) const {
+    return connections_ > 0 ? queue % connections_ : queue;
+  }
+  int num_queues() const { return static_cast<int>(plan_.queues.size()); }
   int Slot(int node) const {
-    return nodes_[node].rank * num_lanes() + StepOf(node).lane;
+    return nodes_[node].rank * num_queues() + StepOf(node).queue;
   }
 
   const ChunkPlan& plan_;
-  const int queues_;
+  const int connections_;
   std::vector<StepId> nodes_;
-  std::vector<std::vector<int>> post_of_;   // by signal, nodes by count
-  std::vector<std::vector<int>> clock_;     // by node and slot
-  std::vector<int> position_;               // by node, on its lane, from 1
-  std::vector<int> passed_, last_of_lane_;  // by slot, while they run
+  std::vector<std::vector<int>> post_of_;    // by signal, nodes by count
+  std::vector<std::vector<int>> clock_;      // by node and slot
+  std::vector<int> position_;                // by node, on its queue, from 1
+  std::vector<int> passed_, last_of_queue_;  // by slot, while they run
 };
 
 }  // namespace asyra

@@ -19,7 +19,7 @@ class PlanMachine {
   absl::StatusOr<std::vector<std::vector<Tensor>>> Run(
       absl::Span<const std::vector<Tensor>> operands) {
     MakeMemory(operands);
-    MakeQueues();
+    MakeConnections();
     ASYRA_RETURN_IF_ERROR(RunSteps());
     std::vector<std::vector<Tensor>> results(plan_.ranks);
     for (int r = 0; r < plan_.ranks; ++r) {
@@ -34,7 +34,7 @@ class PlanMachine {
   }
 
  private:
-  struct Queue {
+  struct Connection {
     int rank;
     std::vector<int> steps;
     size_t next = 0;
@@ -62,13 +62,14 @@ class PlanMachine {
     }
   }
 
-  void MakeQueues() {
+  void MakeConnections() {
     for (int r = 0; r < plan_.ranks; ++r) {
-      size_t first = queues_.size();
-      size_t count = options_.queues > 0 ? options_.queues : plan_.lanes.size();
-      for (size_t q = 0; q < count; ++q) queues_.push_back({r, {}});
+      size_t first = connections_.size();
+      size_t count =
+          options_.connections > 0 ? options_.connections : plan_.queues.size();
+      for (size_t c = 0; c < count; ++c) connections_.push_back({r, {}});
       for (size_t i = 0; i < plan_.steps[r].size(); ++i) {
-        queues_[first + plan_.steps[r][i].lane % count].steps.push_back(
+        connections_[first + plan_.steps[r][i].queue % count].steps.push_back(
             static_cast<int>(i));
       }
     }
@@ -76,38 +77,40 @@ class PlanMachine {
 
   absl::Status RunSteps() {
     waiting_.resize(plan_.signals.size());
-    for (size_t q = 0; q < queues_.size(); ++q) GoOn(q);
+    for (size_t c = 0; c < connections_.size(); ++c) GoOn(c);
     while (!ready_.empty()) {
       std::swap(ready_[random_() % ready_.size()], ready_.back());
-      size_t q = ready_.back();
+      size_t c = ready_.back();
       ready_.pop_back();
-      Queue& queue = queues_[q];
-      int index = queue.steps[queue.next++];
-      const PlanStep& step = plan_.steps[queue.rank][index];
+      Connection& connection = connections_[c];
+      int index = connection.steps[connection.next++];
+      const PlanStep& step = plan_.steps[connection.rank][index];
       absl::Status status = RunStep(step);
       if (!status.ok()) {
-        return Annotate(status, Describe(plan_, queue.rank, index));
+        return Annotate(status, Describe(plan_, connection.rank, index));
       }
-      GoOn(q);
+      GoOn(c);
       if (step.kind != PlanStep::kPost) continue;
       for (size_t waits : std::exchange(waiting_[step.signal], {})) GoOn(waits);
     }
-    for (const Queue& queue : queues_) {
-      if (queue.next == queue.steps.size()) continue;
-      return Invalid("{}: it waits for ever",
-                     Describe(plan_, queue.rank, queue.steps[queue.next]));
+    for (const Connection& connection : connections_) {
+      if (connection.next == connection.steps.size()) continue;
+      return Invalid(
+          "{}: it waits for ever",
+          Describe(plan_, connection.rank, connection.steps[connection.next]));
     }
     return absl::OkStatus();
   }
 
-  // The queue's next step may run now, or when its signal has been posted.
-  void GoOn(size_t q) {
-    const Queue& queue = queues_[q];
-    if (queue.next == queue.steps.size()) return;
-    const PlanStep& step = plan_.steps[queue.rank][queue.steps[queue.next]];
+  // The connection's next step may run now, or when its signal has been posted.
+  void GoOn(size_t c) {
+    const Connection& connection = connections_[c];
+    if (connection.next == connection.steps.size()) return;
+    const PlanStep& step =
+        plan_.steps[connection.rank][connection.steps[connection.next]];
     bool waits =
         step.kind == PlanStep::kWait && posted_[step.signal] < step.count;
-    (waits ? waiting_[step.signal] : ready_).push_back(q);
+    (waits ? waiting_[step.signal] : ready_).push_back(c);
   }
 
   absl::Status RunStep(const PlanStep& step) {
@@ -187,9 +190,9 @@ class PlanMachine {
   Mesh mesh_;
   std::vector<std::vector<std::byte>> workspaces_, owned_;
   std::vector<std::vector<std::byte*>> memory_;  // by rank and buffer
-  std::vector<Queue> queues_;
-  std::vector<size_t> ready_;                 // queues that may go on
-  std::vector<std::vector<size_t>> waiting_;  // queues, by signal
+  std::vector<Connection> connections_;
+  std::vector<size_t> ready_;                 // connections that may go on
+  std::vector<std::vector<size_t>> waiting_;  // connections, by signal
   std::vector<int> posted_;                   // by signal
 };
 

@@ -1,4 +1,4 @@
-// Runs a chunk plan on host tensors, lanes in random turns: any order that the
+// Runs a chunk plan on host tensors, queues in random turns: any order that the
 // plan allows may come.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace asyra {
 
 struct RunPlanOptions {
   uint64_t seed = 0;
-  int queues = 0;  // as VerifyPlanOptions has it
+  int connections = 0;  // as VerifyPlanOptions has it
 };
 
 // `operands` by rank, then operand: what each rank holds. Returns by rank, then

@@ -19,7 +19,7 @@ class Clock {
       : plan_(plan), ends_(plan.ranks), posts_(plan.signals.size()) {
     for (int r = 0; r < plan.ranks; ++r) {
       ends_[r].resize(plan.steps[r].size());
-      AddLanes(r);
+      AddQueues(r);
     }
   }
 
@@ -27,19 +27,21 @@ class Clock {
   bool Run() {
     for (bool progress = true; progress;) {
       progress = false;
-      for (Lane& lane : lanes_) {
-        while (lane.next < lane.steps.size() && RunNext(&lane)) progress = true;
+      for (Queue& queue : queues_) {
+        while (queue.next < queue.steps.size() && RunNext(&queue)) {
+          progress = true;
+        }
       }
     }
-    return absl::c_all_of(lanes_, [](const Lane& lane) {
-      return lane.next == lane.steps.size();
+    return absl::c_all_of(queues_, [](const Queue& queue) {
+      return queue.next == queue.steps.size();
     });
   }
 
   const std::vector<End>& ends(int rank) const { return ends_[rank]; }
 
  private:
-  struct Lane {
+  struct Queue {
     int rank;
     double total;  // of its rank, of all that takes time like its steps
     std::vector<int> steps;
@@ -47,18 +49,18 @@ class Clock {
     End end = {0, 0};
   };
 
-  void AddLanes(int rank) {
+  void AddQueues(int rank) {
     const std::vector<PlanStep>& steps = plan_.steps[rank];
     double computing = 0, moving = 0;
     for (const PlanStep& step : steps) {
-      (plan_.lanes[step.lane].computes ? computing : moving) += WorkOf(step);
+      (plan_.queues[step.queue].computes ? computing : moving) += WorkOf(step);
     }
-    size_t first = lanes_.size();
-    for (const PlanLane& lane : plan_.lanes) {
-      lanes_.push_back({rank, lane.computes ? computing : moving, {}});
+    size_t first = queues_.size();
+    for (const PlanQueue& queue : plan_.queues) {
+      queues_.push_back({rank, queue.computes ? computing : moving, {}});
     }
     for (size_t i = 0; i < steps.size(); ++i) {
-      lanes_[first + steps[i].lane].steps.push_back(static_cast<int>(i));
+      queues_[first + steps[i].queue].steps.push_back(static_cast<int>(i));
     }
   }
 
@@ -69,25 +71,25 @@ class Clock {
     return takes_time ? static_cast<double>(step.write.box.elements()) : 0;
   }
 
-  bool RunNext(Lane* lane) {
-    int index = lane->steps[lane->next];
-    const PlanStep& step = plan_.steps[lane->rank][index];
-    End end = lane->end;
+  bool RunNext(Queue* queue) {
+    int index = queue->steps[queue->next];
+    const PlanStep& step = plan_.steps[queue->rank][index];
+    End end = queue->end;
     if (step.kind == PlanStep::kWait) {
       const std::vector<End>& posts = posts_[step.signal];
       if (posts.size() < static_cast<size_t>(step.count)) return false;
       end = std::max(end, posts[step.count - 1]);
     }
-    if (lane->total > 0) end.first += WorkOf(step) / lane->total;
+    if (queue->total > 0) end.first += WorkOf(step) / queue->total;
     ++end.second;
-    lane->end = ends_[lane->rank][index] = end;
+    queue->end = ends_[queue->rank][index] = end;
     if (step.kind == PlanStep::kPost) posts_[step.signal].push_back(end);
-    ++lane->next;
+    ++queue->next;
     return true;
   }
 
   const ChunkPlan& plan_;
-  std::vector<Lane> lanes_;              // of all ranks
+  std::vector<Queue> queues_;            // of all ranks
   std::vector<std::vector<End>> ends_;   // by rank and step
   std::vector<std::vector<End>> posts_;  // by signal
 };

@@ -1,10 +1,10 @@
-// In which order a rank issues the steps of its lanes.
+// In which order a rank issues the steps of its queues.
 //
-// A device may have fewer queues than a plan has lanes. What shares a queue
-// then runs one after the other, and a wait holds up what is issued behind it:
-// first should come what other ranks need first. Plans that are issued in the
-// order in which their steps would end at some speed, over all ranks, run with
-// any number of queues.
+// A device may have fewer hardware connections than a plan has queues. What
+// shares one then runs one after the other, and a wait holds up what is issued
+// behind it: first should come what other ranks need first. Plans that are
+// issued in the order in which their steps would end at some speed, over all
+// ranks, run with any number of connections.
 #pragma once
 
 #include "ir/chunk_plan.h"
@@ -12,7 +12,7 @@
 namespace asyra {
 
 // Orders the steps of each rank so, for a device that takes as long for its
-// pieces in all as for its copies; steps of a lane keep their order. Nothing
+// pieces in all as for its copies; steps of a queue keep their order. Nothing
 // changes if the plan cannot run.
 void OrderOfIssue(ChunkPlan* plan);
 

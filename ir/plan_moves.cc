@@ -56,9 +56,9 @@ void PlanMoves::Send(int op, int from, int to, const Box& box, bool computed) {
     return;
   }
   Box its = Intersection(box, b_.BoxOf(value, to));
-  int lane = from == to ? 1 : b_.LaneBetween(from, to);
+  int queue = from == to ? 1 : b_.QueueBetween(from, to);
   b_.Copy({from, b_.BufferOf(from, b_.OperandOf(op)), computed}, to,
-          b_.BufferOf(to, value), its, lane);
+          b_.BufferOf(to, value), its, queue);
 }
 
 void PlanMoves::SendOwn(int op, int rank) {
@@ -106,7 +106,7 @@ void PlanMoves::GatherSums(int op, int64_t part) {
     for (int r = 0; r < n; ++r) {
       int to = Peer(r, k, n);
       b_.Copy({r, b_.BufferOf(r, value), true}, to, b_.BufferOf(to, value),
-              b_.OwnChunk(value, r, part), b_.LaneBetween(r, to));
+              b_.OwnChunk(value, r, part), b_.QueueBetween(r, to));
     }
   }
 }
@@ -158,12 +158,12 @@ void PlanMoves::SendToHosts(const Source& source, int value, const Box& box) {
   int host = hosts_.Host(source.rank), seat = hosts_.Seat(source.rank);
   for (int k = 1; k < hosts; ++k) {
     int to = hosts_.RankAt((host + hosts - k) % hosts, seat);
-    b_.Copy(source, to, b_.BufferOf(to, value), box, PlanHosts::kFarLane,
-            inner > 1 ? PlanHosts::kNearLane : -1);
+    b_.Copy(source, to, b_.BufferOf(to, value), box, PlanHosts::kFarQueue,
+            inner > 1 ? PlanHosts::kNearQueue : -1);
   }
   for (int k = 1; k < inner; ++k) {
     int to = hosts_.RankAt(host, (seat + inner - k) % inner);
-    b_.Copy(source, to, b_.BufferOf(to, value), box, PlanHosts::kNearLane);
+    b_.Copy(source, to, b_.BufferOf(to, value), box, PlanHosts::kNearQueue);
   }
 }
 
@@ -175,7 +175,7 @@ void PlanMoves::PassOnInHost(int rank, int value, int64_t part, int distance) {
     int to = hosts_.RankAt(host, (seat + inner - j) % inner);
     b_.Copy(
         {rank, b_.BufferOf(rank, value), false, b_.CameTo(rank, value, box)},
-        to, b_.BufferOf(to, value), box, PlanHosts::kNearLane);
+        to, b_.BufferOf(to, value), box, PlanHosts::kNearQueue);
   }
 }
 

@@ -26,9 +26,9 @@ void PlanSums::SendSummands(int op, int rank, const Box& box, bool computed) {
     if (levels) to = hosts_.RankAt(hosts_.Host(rank), hosts_.Seat(owner));
     Box its = Intersection(box, OwnedBox(op, owner));
     if (to == rank || its.elements() == 0) continue;
-    int lane = levels ? PlanHosts::kNearLane : b_.LaneBetween(rank, to);
+    int queue = levels ? PlanHosts::kNearQueue : b_.QueueBetween(rank, to);
     b_.Copy({rank, from, computed}, to,
-            LandingOf(op, to, owner, OnlyRank(rank)), its, lane);
+            LandingOf(op, to, owner, OnlyRank(rank)), its, queue);
   }
 }
 
@@ -91,7 +91,7 @@ void PlanSums::SumInHost(int op, int64_t part, int rank, int owner) {
   if (owner == rank) return;
   b_.Copy({rank, host_sum, true}, owner,
           LandingOf(op, owner, owner, hosts_.Members(host)), box,
-          PlanHosts::kFarLane);
+          PlanHosts::kFarQueue);
 }
 
 void PlanSums::SumOverHosts(int op, int64_t part, int rank) {
@@ -162,7 +162,7 @@ int PlanSums::AddToRing(int op, int rank, int hop, const Box& box,
   // Only what lands there again waits for it.
   Mark ack;
   if (hop + 2 < n) {
-    ack = b_.Post(rank, PlanBuilder::kComputeLane, (rank + n - 1) % n, 1,
+    ack = b_.Post(rank, PlanBuilder::kComputeQueue, (rank + n - 1) % n, 1,
                   PlanBuilder::kAck);
   }
   acks->push_back(ack);

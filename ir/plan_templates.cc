@@ -71,8 +71,9 @@ class ChunkOrder {
       return Invalid("the groups cover {} chunks, a rank computes {}", covered,
                      most);
     }
-    if (shape_.copy_lanes < 1) {
-      return Invalid("copy_lanes is {}, there must be one", shape_.copy_lanes);
+    if (shape_.copy_queues < 1) {
+      return Invalid("copy_queues is {}, there must be one",
+                     shape_.copy_queues);
     }
     return CheckRoute();
   }

@@ -39,7 +39,7 @@ struct PlanShape {
   std::vector<int64_t> groups = {};
   int64_t inner = 0;  // of two levels: ranks of a host, which divide the group
   // Of a rank, at most. On one, what is needed first has the link for itself.
-  int copy_lanes = 1;
+  int copy_queues = 1;
 
   friend bool operator==(const PlanShape&, const PlanShape&) = default;
 };

@@ -34,8 +34,8 @@ class NameCheck {
   }
 
   absl::Status CheckNames(int rank, const PlanStep& step) const {
-    if (step.lane < 0 || step.lane >= static_cast<int>(plan_.lanes.size())) {
-      return Invalid("there is no lane {}", step.lane);
+    if (step.queue < 0 || step.queue >= static_cast<int>(plan_.queues.size())) {
+      return Invalid("there is no queue {}", step.queue);
     }
     if (step.kind == PlanStep::kWait || step.kind == PlanStep::kPost) {
       return CheckSignal(rank, step);
@@ -48,8 +48,9 @@ class NameCheck {
       return Invalid("it overwrites an operand");
     }
     bool copies = step.kind == PlanStep::kCopy;
-    if (!copies && !plan_.lanes[step.lane].computes) {
-      return Invalid("lane {} does not compute", plan_.lanes[step.lane].name);
+    if (!copies && !plan_.queues[step.queue].computes) {
+      return Invalid("queue {} does not compute",
+                     plan_.queues[step.queue].name);
     }
     auto is_own = [&](const PlanRegion& region) { return region.rank == rank; };
     bool own_reads = absl::c_all_of(step.reads, is_own);
@@ -84,10 +85,10 @@ class NameCheck {
     const PlanSignal& signal = plan_.signals[step.signal];
     bool posts = step.kind == PlanStep::kPost;
     int its = posts ? signal.from_rank : signal.to_rank;
-    int lane = posts ? signal.from_lane : signal.to_lane;
-    if (its == rank && lane == step.lane) return absl::OkStatus();
-    return Invalid("the signal is {} by rank {} on lane {}",
-                   posts ? "posted" : "awaited", its, lane);
+    int queue = posts ? signal.from_queue : signal.to_queue;
+    if (its == rank && queue == step.queue) return absl::OkStatus();
+    return Invalid("the signal is {} by rank {} on queue {}",
+                   posts ? "posted" : "awaited", its, queue);
   }
 
   const ChunkPlan& plan_;
@@ -115,7 +116,7 @@ absl::Status VerifyPlan(const ChunkPlan& plan,
   PlanMeaning meaning(plan);
   ASYRA_RETURN_IF_ERROR(check_all(
       [&](int, const PlanStep& step) { return meaning.Check(step); }));
-  PlanClocks clocks(plan, options.queues);
+  PlanClocks clocks(plan, options.connections);
   ASYRA_RETURN_IF_ERROR(clocks.Find());
   ASYRA_RETURN_IF_ERROR(
       CheckPlanMemory(plan, clocks, options.most_workspace_bytes));

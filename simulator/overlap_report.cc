@@ -12,38 +12,38 @@ namespace {
 constexpr size_t kNameWidth = 40;
 
 // Of all overlaps of one name.
-struct Lanes {
+struct Sums {
   int count = 0;
   double us = 0, compute_us = 0, copy_us = 0;
   double head_us = 0, gaps_us = 0, tail_us = 0;  // none computes
 };
 
-void Add(const ProfileOp& op, Lanes* lanes) {
-  ++lanes->count;
-  lanes->us += op.duration_us();
-  // Steps of a lane are in order, and only one lane computes.
+void Add(const ProfileOp& op, Sums* sums) {
+  ++sums->count;
+  sums->us += op.duration_us();
+  // Steps of a queue are in order, and only one queue computes.
   double computed_until = op.start_us;
   bool first = true;
   for (const ProfileStep& step : op.steps) {
     if (step.is_copy) {
-      lanes->copy_us += step.end_us - step.start_us;
+      sums->copy_us += step.end_us - step.start_us;
       continue;
     }
-    lanes->compute_us += step.end_us - step.start_us;
+    sums->compute_us += step.end_us - step.start_us;
     double gap_us = std::max(0.0, step.start_us - computed_until);
-    (first ? lanes->head_us : lanes->gaps_us) += gap_us;
+    (first ? sums->head_us : sums->gaps_us) += gap_us;
     computed_until = step.end_us;
     first = false;
   }
-  lanes->tail_us += op.end_us - computed_until;
+  sums->tail_us += op.end_us - computed_until;
 }
 
-std::string Line(const std::string& name, const Lanes& lanes) {
-  double count = lanes.count;
+std::string Line(const std::string& name, const Sums& sums) {
+  double count = sums.count;
   std::string text = fmt::format("  {:<{}} {:>5}", FitName(name, kNameWidth),
-                                 kNameWidth, lanes.count);
-  for (double us : {lanes.us, lanes.compute_us, lanes.copy_us, lanes.head_us,
-                    lanes.gaps_us, lanes.tail_us}) {
+                                 kNameWidth, sums.count);
+  for (double us : {sums.us, sums.compute_us, sums.copy_us, sums.head_us,
+                    sums.gaps_us, sums.tail_us}) {
     text += fmt::format(" {:>9}", TimeText(us / count));
   }
   return text + "\n";
@@ -52,12 +52,12 @@ std::string Line(const std::string& name, const Lanes& lanes) {
 }  // namespace
 
 std::string OverlapReport(const Profile& profile, size_t most_rows) {
-  std::map<std::string, Lanes> names;
+  std::map<std::string, Sums> names;
   for (const ProfileOp& op : profile.ops) {
     if (!op.steps.empty()) Add(op, &names[NamePattern(op.name)]);
   }
   if (names.empty()) return "";
-  std::vector<std::pair<std::string, Lanes>> rows(names.begin(), names.end());
+  std::vector<std::pair<std::string, Sums>> rows(names.begin(), names.end());
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
     return a.second.us > b.second.us;
   });

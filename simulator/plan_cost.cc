@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// A lane of a rank.
-struct Lane {
+// A queue of a rank.
+struct Queue {
   int rank = 0;
   std::vector<int> steps;
   size_t next = 0;
@@ -35,10 +35,10 @@ class PlanReplay {
         pieces_(CostModel(costs.machine(), Mesh())),
         seen_us_(plan.signals.size()) {
     for (int r = 0; r < plan.ranks; ++r) {
-      size_t first = lanes_.size();
-      for (size_t l = 0; l < plan.lanes.size(); ++l) lanes_.push_back({r});
+      size_t first = queues_.size();
+      for (size_t q = 0; q < plan.queues.size(); ++q) queues_.push_back({r});
       for (size_t i = 0; i < plan.steps[r].size(); ++i) {
-        lanes_[first + plan.steps[r][i].lane].steps.push_back(
+        queues_[first + plan.steps[r][i].queue].steps.push_back(
             static_cast<int>(i));
       }
     }
@@ -53,7 +53,7 @@ class PlanReplay {
       if (next == kNever) break;
       Advance(next);
     }
-    // Other lanes begin after an event of the first, which waits for theirs.
+    // Other queues begin after an event of the first, which waits for theirs.
     times_.time_us = now_ + 2 * machine().gpu.kernel_us;
     size_t busiest =
         std::max_element(computed_us_.begin(), computed_us_.end()) -
@@ -72,25 +72,25 @@ class PlanReplay {
     return machine().gpu.hbm_gbps.achievable * 1e3;
   }
 
-  const PlanStep& StepOf(const Lane& lane) const {
-    return plan_.steps[lane.rank][lane.steps[lane.next]];
+  const PlanStep& StepOf(const Queue& queue) const {
+    return plan_.steps[queue.rank][queue.steps[queue.next]];
   }
 
   // Posts end at once, and waits when their signal is seen.
   void StartWhatCan() {
     for (bool progress = true; progress;) {
       progress = false;
-      for (Lane& lane : lanes_) {
-        while (!lane.running && lane.next < lane.steps.size()) {
-          const PlanStep& step = StepOf(lane);
+      for (Queue& queue : queues_) {
+        while (!queue.running && queue.next < queue.steps.size()) {
+          const PlanStep& step = StepOf(queue);
           if (step.kind == PlanStep::kPost) {
             Post(step.signal);
-            Finish(&lane);
+            Finish(&queue);
           } else if (step.kind == PlanStep::kWait) {
             if (SeenAt(step) > now_) break;
-            Finish(&lane);
+            Finish(&queue);
           } else {
-            Begin(step, &lane);
+            Begin(step, &queue);
             break;
           }
           progress = true;
@@ -112,29 +112,30 @@ class PlanReplay {
                                            : kCopyMeetingUs));
   }
 
-  void Begin(const PlanStep& step, Lane* lane) {
-    lane->running = true;
-    lane->start_us = now_;
-    lane->bytes = 0;
-    lane->fixed_us = 0;
+  void Begin(const PlanStep& step, Queue* queue) {
+    queue->running = true;
+    queue->start_us = now_;
+    queue->bytes = 0;
+    queue->fixed_us = 0;
     auto bytes = static_cast<double>(step.write.box.elements() *
                                      SizeOf(plan_.dtype(step.write)));
     if (step.kind == PlanStep::kPiece || step.kind == PlanStep::kSum) {
       // All parts of a sum are read once, the sum is written.
-      Compute(lane, step.kind == PlanStep::kPiece
-                        ? PieceCost(step)
-                        : CopyCost(bytes *
-                                   static_cast<double>(step.reads.size() + 1)));
-      Pack(step, lane);
+      Compute(
+          queue,
+          step.kind == PlanStep::kPiece
+              ? PieceCost(step)
+              : CopyCost(bytes * static_cast<double>(step.reads.size() + 1)));
+      Pack(step, queue);
       return;
     }
-    lane->fixed_us = kCopyIssueUs;
-    lane->from = step.reads[0].rank;
-    lane->to = step.write.rank;
-    if (lane->from == lane->to) {
-      lane->fixed_us += 2 * bytes / MemoryBytesPerUs();
+    queue->fixed_us = kCopyIssueUs;
+    queue->from = step.reads[0].rank;
+    queue->to = step.write.rank;
+    if (queue->from == queue->to) {
+      queue->fixed_us += 2 * bytes / MemoryBytesPerUs();
     } else {
-      lane->bytes = bytes;
+      queue->bytes = bytes;
     }
   }
 
@@ -169,54 +170,55 @@ class PlanReplay {
   }
 
   // Boxes that kernels do not take where they are are copied, as executors do.
-  void Pack(const PlanStep& step, Lane* lane) {
+  void Pack(const PlanStep& step, Queue* queue) {
     for (int64_t bytes : StepPackingOf(plan_, step, kGpuVectorBytes).copies) {
-      Compute(lane, CopyCost(2 * static_cast<double>(bytes)));
+      Compute(queue, CopyCost(2 * static_cast<double>(bytes)));
       times_.packed_bytes += bytes;
     }
   }
 
-  void Compute(Lane* lane, const OpCost& cost) {
-    lane->fixed_us += cost.time_us;
-    computed_us_[lane->rank] += cost.time_us;
-    hbm_us_[lane->rank] += cost.time_us * cost.load[kHbm];
-    sms_us_[lane->rank] += cost.time_us * cost.load[kSms];
+  void Compute(Queue* queue, const OpCost& cost) {
+    queue->fixed_us += cost.time_us;
+    computed_us_[queue->rank] += cost.time_us;
+    hbm_us_[queue->rank] += cost.time_us * cost.load[kHbm];
+    sms_us_[queue->rank] += cost.time_us * cost.load[kSms];
   }
 
-  void Finish(Lane* lane) {
-    const PlanStep& step = StepOf(*lane);
-    bool works = lane->running;
-    times_.spans.push_back({lane->rank, lane->steps[lane->next],
-                            works ? lane->start_us : now_, now_});
+  void Finish(Queue* queue) {
+    const PlanStep& step = StepOf(*queue);
+    bool works = queue->running;
+    times_.spans.push_back({queue->rank, queue->steps[queue->next],
+                            works ? queue->start_us : now_, now_});
     if (works && step.kind == PlanStep::kCopy) {
-      copied_us_[step.reads[0].rank] += now_ - lane->start_us;
+      copied_us_[step.reads[0].rank] += now_ - queue->start_us;
     }
-    lane->running = false;
-    ++lane->next;
+    queue->running = false;
+    ++queue->next;
   }
 
   // Bytes per us of a copy that is past its issue.
-  double RateOf(const Lane& copy) const {
+  double RateOf(const Queue& copy) const {
     int out = 0, in = 0;
-    for (const Lane& lane : lanes_) {
-      if (!Moves(lane)) continue;
-      out += lane.from == copy.from;
-      in += lane.to == copy.to;
+    for (const Queue& queue : queues_) {
+      if (!Moves(queue)) continue;
+      out += queue.from == copy.from;
+      in += queue.to == copy.to;
     }
     return LinkBytesPerUs() / std::max({out, in, 1});
   }
-  static bool Moves(const Lane& lane) {
-    return lane.running && lane.fixed_us <= 0 && lane.bytes > 0;
+  static bool Moves(const Queue& queue) {
+    return queue.running && queue.fixed_us <= 0 && queue.bytes > 0;
   }
 
   double NextEvent() const {
     double next = kNever;
-    for (const Lane& lane : lanes_) {
-      if (lane.running) {
-        double left = Moves(lane) ? lane.bytes / RateOf(lane) : lane.fixed_us;
+    for (const Queue& queue : queues_) {
+      if (queue.running) {
+        double left =
+            Moves(queue) ? queue.bytes / RateOf(queue) : queue.fixed_us;
         next = std::min(next, now_ + left);
-      } else if (lane.next < lane.steps.size()) {
-        next = std::min(next, SeenAt(StepOf(lane)));
+      } else if (queue.next < queue.steps.size()) {
+        next = std::min(next, SeenAt(StepOf(queue)));
       }
     }
     return next;
@@ -226,21 +228,21 @@ class PlanReplay {
     constexpr double kRounding = 1e-6;  // us, and bytes
     double elapsed = next - now_;
     std::vector<double> rates;
-    for (const Lane& lane : lanes_) {
-      rates.push_back(Moves(lane) ? RateOf(lane) : 0);
+    for (const Queue& queue : queues_) {
+      rates.push_back(Moves(queue) ? RateOf(queue) : 0);
     }
     now_ = next;
-    for (size_t i = 0; i < lanes_.size(); ++i) {
-      Lane& lane = lanes_[i];
-      if (!lane.running) continue;
+    for (size_t i = 0; i < queues_.size(); ++i) {
+      Queue& queue = queues_[i];
+      if (!queue.running) continue;
       if (rates[i] > 0) {
-        lane.bytes -= elapsed * rates[i];
+        queue.bytes -= elapsed * rates[i];
       } else {
-        lane.fixed_us -= elapsed;
+        queue.fixed_us -= elapsed;
       }
-      if (lane.fixed_us <= kRounding) lane.fixed_us = 0;
-      if (lane.bytes <= kRounding * LinkBytesPerUs()) lane.bytes = 0;
-      if (lane.fixed_us == 0 && lane.bytes == 0) Finish(&lane);
+      if (queue.fixed_us <= kRounding) queue.fixed_us = 0;
+      if (queue.bytes <= kRounding * LinkBytesPerUs()) queue.bytes = 0;
+      if (queue.fixed_us == 0 && queue.bytes == 0) Finish(&queue);
     }
   }
 
@@ -253,7 +255,7 @@ class PlanReplay {
   const ChunkPlan& plan_;
   const CostModel& costs_;
   CostModel pieces_;  // local types, on no mesh
-  std::vector<Lane> lanes_;
+  std::vector<Queue> queues_;
   std::vector<std::vector<double>> seen_us_;  // by signal and count
   std::vector<Known> known_;
   std::vector<double> computed_us_, copied_us_, hbm_us_, sms_us_;  // by rank
@@ -315,7 +317,7 @@ OverlapTimeline OverlapTimelineOf(const OpCall& call, const CostModel& costs) {
     if (span.rank != 0 || !works) continue;
     std::string name = Describe(*plan, span.rank, span.step);
     timeline.steps.push_back(
-        {plan->lanes[step.lane].name, name.substr(name.find(": ") + 2),
+        {plan->queues[step.queue].name, name.substr(name.find(": ") + 2),
          step.kind == PlanStep::kCopy, begin_us + span.start_us,
          begin_us + span.end_us});
   }

@@ -1,12 +1,12 @@
-// The time of a chunk plan (ir/chunk_plan.h): the lanes of all ranks replayed.
+// The time of a chunk plan (ir/chunk_plan.h): the queues of all ranks replayed.
 //
 // A piece takes what the cost model says of its op at its size, and what
 // packing its boxes takes, as a GPU needs them (ir/plan_packing.h). A copy
 // takes a fixed time to issue, and then shares the way out of its GPU and the
 // way into the other one evenly with the copies that use them. A signal to
-// another rank is seen one meeting later, one to another lane one kernel later,
-// and so it is at the begin and the end of the lanes. Ranks begin together.
-// Pieces and copies do not slow each other down.
+// another rank is seen one meeting later, one to another queue one kernel
+// later, and so it is at the begin and the end of the queues. Ranks begin
+// together. Pieces and copies do not slow each other down.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct PlanSpan {
 };
 
 struct PlanTimes {
-  double time_us = 0;  // until the last lane of the last rank ends
+  double time_us = 0;  // until the last queue of the last rank ends
   // Of the rank that computes, or copies, longest.
   double compute_us = 0, copy_us = 0;
   double hbm_us = 0;  // of its pieces, memory at full speed
@@ -43,10 +43,10 @@ PlanTimes ReplayPlan(const ChunkPlan& plan, const CostModel& costs);
 // Whether copy engines reach all devices between which `body` communicates.
 bool CanCarryPlans(const Body& body, const CostModel& costs);
 
-// What a lane does in an overlap.
+// What a queue does in an overlap.
 struct OverlapStep {
-  std::string lane;  // "compute", "copy 0"
-  std::string name;  // "matmul of %3[0:4, 0:8]"
+  std::string queue;  // "compute", "copy 0"
+  std::string name;   // "matmul of %3[0:4, 0:8]"
   bool is_copy = false;
   double start_us = 0, end_us = 0;  // from the begin of the op
 };

@@ -121,8 +121,8 @@ class ProfileMaker {
     OverlapTimeline timeline = OverlapTimelineOf(OpUse(program_, op), costs_);
     double stretch = (span.end_us - span.start_us) / timeline.time_us;
     for (OverlapStep& step : timeline.steps) {
-      steps.push_back({std::move(step.lane), std::move(step.name), step.is_copy,
-                       span.start_us + step.start_us * stretch,
+      steps.push_back({std::move(step.queue), std::move(step.name),
+                       step.is_copy, span.start_us + step.start_us * stretch,
                        span.start_us + step.end_us * stretch});
     }
     return steps;

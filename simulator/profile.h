@@ -14,11 +14,11 @@
 
 namespace asyra {
 
-// What a lane of an overlap does (plan_cost.h), in us from the begin of the
+// What a queue of an overlap does (plan_cost.h), in us from the begin of the
 // program.
 struct ProfileStep {
-  std::string lane;  // "copy 0"
-  std::string name;  // "copy %2[0:4, 0:8] to %2[0:4, 0:8] of rank 1"
+  std::string queue;  // "copy 0"
+  std::string name;   // "copy %2[0:4, 0:8] to %2[0:4, 0:8] of rank 1"
   bool is_copy = false;
   double start_us = 0;
   double end_us = 0;

@@ -20,7 +20,7 @@ double Rounded(double us) { return std::round(us * 1000) / 1000; }
 Json StepsJson(const std::vector<ProfileStep>& steps) {
   Json json = Json::array();
   for (const ProfileStep& step : steps) {
-    json.push_back({{"lane", step.lane},
+    json.push_back({{"queue", step.queue},
                     {"name", step.name},
                     {"copy", step.is_copy},
                     {"start_us", Rounded(step.start_us)},
@@ -154,7 +154,7 @@ void ReadSteps(Reader& read, const Json& json, const std::string& place,
   for (size_t i = 0; i < list.size() && read.ok(); ++i) {
     std::string at = fmt::format("{}steps[{}].", place, i);
     ProfileStep& step = steps->emplace_back();
-    step.lane = read.Text(list[i], at, "lane");
+    step.queue = read.Text(list[i], at, "queue");
     step.name = read.Text(list[i], at, "name");
     step.is_copy = read.Flag(list[i], at, "copy");
     step.start_us = read.Number(list[i], at, "start_us");

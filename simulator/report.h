@@ -27,7 +27,7 @@ std::vector<ExposedGroup> ExposedGroups(const Profile& profile);
 // empty when nothing is exposed, or the profile does not say why.
 std::string ExposureReport(const Profile& profile, size_t most_rows = 10);
 
-// The overlaps by name, what their lanes do, and how long none of them
+// The overlaps by name, what their queues do, and how long none of them
 // computes: before the first piece, between pieces, and behind the last. Ends
 // with a newline; empty without overlaps that are carried out by plans.
 std::string OverlapReport(const Profile& profile, size_t most_rows = 10);

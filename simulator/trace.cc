@@ -47,7 +47,7 @@ class StepWriter {
     for (const OpSpan& span : result_.spans) {
       if (span.end_us > span.start_us) Slice(span);
     }
-    Lanes();
+    Queues();
     Host();
     Arrows();
     for (const MemoryPoint& point : result_.memory) {
@@ -129,21 +129,21 @@ class StepWriter {
   }
 
   // Their tracks come behind those of the streams.
-  void Lanes() {
+  void Queues() {
     CostModel costs(machine_, program_.mesh);
-    std::vector<std::string> lanes;
+    std::vector<std::string> queues;
     for (const OpSpan& span : result_.spans) {
       if (!IsOverlap(*OpOf(span).def)) continue;
       OverlapTimeline timeline =
           OverlapTimelineOf(OpUse(program_, OpOf(span)), costs);
       double stretch = (span.end_us - span.start_us) / timeline.time_us;
       for (const OverlapStep& step : timeline.steps) {
-        auto at = std::find(lanes.begin(), lanes.end(), step.lane);
+        auto at = std::find(queues.begin(), queues.end(), step.queue);
         int track = Track(static_cast<StreamId>(program_.streams.size())) +
-                    static_cast<int>(at - lanes.begin());
-        if (at == lanes.end()) {
-          lanes.push_back(step.lane);
-          NameTrack(device_, track, "overlap: " + step.lane);
+                    static_cast<int>(at - queues.begin());
+        if (at == queues.end()) {
+          queues.push_back(step.queue);
+          NameTrack(device_, track, "overlap: " + step.queue);
         }
         Complete("overlap", step.name, device_, track,
                  span.start_us + step.start_us * stretch,

@@ -15,7 +15,7 @@ namespace asyra {
 // the track of its stream, collectives named ncclDevKernel_...; one per launch
 // on the host's track, with an arrow ("ac2g") to its kernel; an arrow ("wait")
 // from each started collective to the first kernel after its wait; a counter
-// of live memory; for each overlap what its lanes do, on tracks of their own
+// of live memory; for each overlap what its queues do, on tracks of their own
 // and no kernels ("overlap"); one step ("ProfilerStep#0"). Times are in us from
 // the start of the program, to the nanosecond; slices of one track never
 // overlap, but for the step around the launches. `result` comes from Simulate.

@@ -156,7 +156,7 @@ class Timer : public RankTimer {
           KernelOfCall found,
           PrepareKernel({call.text, static_cast<int>(world_.size())}));
       found.kernel->set_label(call.text);
-      ASYRA_RETURN_IF_ERROR(GiveLanes(*found.kernel));
+      ASYRA_RETURN_IF_ERROR(GiveQueues(*found.kernel));
       Prepared& one = prepared.emplace_back();
       one.kernel = std::move(found.kernel);
       one.collective = found.use.def().collective != CollectiveKind::kNone;
@@ -167,7 +167,7 @@ class Timer : public RankTimer {
     std::unique_ptr<Event> begun = device_->CreateEvent(/*timed=*/false),
                            all_ended = device_->CreateEvent(/*timed=*/false);
     std::vector<Stream*> streams = {comm_.get(), compute_.get()};
-    for (auto& lane : lanes_) streams.push_back(lane.get());
+    for (auto& queue : queues_) streams.push_back(queue.get());
     ASYRA_ASSIGN_OR_RETURN(
         std::unique_ptr<Recording> once, device_->Record(streams, [&] {
           comm_->Record(*begun);
@@ -277,17 +277,17 @@ class Timer : public RankTimer {
     return KernelOfCall{std::move(use), std::move(kernel)};
   }
 
-  absl::Status GiveLanes(Kernel& kernel) {
-    while (static_cast<int>(lanes_.size()) < kernel.lanes()) {
+  absl::Status GiveQueues(Kernel& kernel) {
+    while (static_cast<int>(queues_.size()) < kernel.queues()) {
       ASYRA_ASSIGN_OR_RETURN(
-          std::unique_ptr<Stream> lane,
-          device_->CreateStream(fmt::format("lane {}", lanes_.size() + 1),
+          std::unique_ptr<Stream> queue,
+          device_->CreateStream(fmt::format("queue {}", queues_.size() + 1),
                                 StreamUse::kCollectives, &failure_));
-      lanes_.push_back(std::move(lane));
+      queues_.push_back(std::move(queue));
     }
-    std::vector<Stream*> lanes;
-    for (auto& lane : lanes_) lanes.push_back(lane.get());
-    kernel.UseLanes(lanes);
+    std::vector<Stream*> queues;
+    for (auto& queue : queues_) queues.push_back(queue.get());
+    kernel.UseQueues(queues);
     return absl::OkStatus();
   }
 
@@ -373,7 +373,7 @@ class Timer : public RankTimer {
     return TimingOf(std::move(times));
   }
 
-  // Of one replay in a row of them: events of a recording that lanes wait for
+  // Of one replay in a row of them: events of a recording that queues wait for
   // are recorded once in it.
   absl::StatusOr<Timing> TimeReplays(Recording& once, int samples) {
     auto row_us = [&](int count) -> absl::StatusOr<double> {
@@ -418,8 +418,8 @@ class Timer : public RankTimer {
   std::unique_ptr<Event> meet_begin_, met_;  // around the barriers
   std::unique_ptr<Event> begin_, end_, compute_begin_, compute_end_;
   std::unique_ptr<Stream> compute_, comm_;
-  std::vector<std::unique_ptr<Stream>> lanes_;  // of overlaps
-  std::unique_ptr<Recording> meet_;             // of the barriers
+  std::vector<std::unique_ptr<Stream>> queues_;  // of overlaps
+  std::unique_ptr<Recording> meet_;              // of the barriers
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// How a rank carries out its steps of a chunk plan (ir/chunk_plan.h) on lanes,
+// How a rank carries out its steps of a chunk plan (ir/chunk_plan.h) on queues,
 // which are streams: copies into and from the memory of other members, sums,
-// and signals between lanes. What computes is the device's own kernels
+// and signals between queues. What computes is the device's own kernels
 // (executor/plan_kernel.h).
 #pragma once
 

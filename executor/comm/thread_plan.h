@@ -1,4 +1,4 @@
-// Chunk plans between ranks that are threads: a lane copies straight into the
+// Chunk plans between ranks that are threads: a queue copies straight into the
 // memory of another rank, and signals are counters that all of them see.
 #pragma once
 

@@ -12,7 +12,7 @@ namespace asyra {
 std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,
                                std::array<uint32_t, 2> key);
 
-// The stream of words of a seed and a stream number: word i is lane i % 4 of
+// The stream of words of a seed and a stream number: word i is word i % 4 of
 // the block with counter (i / 4, stream).
 class RandomStream {
  public:

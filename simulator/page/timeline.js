@@ -107,7 +107,7 @@ class Timeline {
     this.rows = profile.streams.map(() => []);
     for (const op of profile.ops) this.rows[op.stream].push(op);
     this.names = [...profile.streams];
-    for (const op of profile.ops) this.addLanes(op);
+    for (const op of profile.ops) this.addQueues(op);
     for (const row of this.rows) row.sort((a, b) => a.start_us - b.start_us);
     const compute = union(profile.ops.filter((op) => !op.axes));
     const comm = union(profile.ops.filter((op) => op.axes));
@@ -120,10 +120,10 @@ class Timeline {
     this.listen();
   }
 
-  // What the lanes of an overlap do, in rows below those of the streams.
-  addLanes(overlap) {
+  // What the queues of an overlap do, in rows below those of the streams.
+  addQueues(overlap) {
     for (const step of overlap.steps || []) {
-      const name = 'overlap: ' + step.lane;
+      const name = 'overlap: ' + step.queue;
       let row = this.names.indexOf(name, this.profile.streams.length);
       if (row < 0) {
         row = this.names.push(name) - 1;

@@ -227,7 +227,7 @@ program @f(%x: bf16[8192@tp, 4096]) -> (bf16[8192, 4096]) {
                  "sensitivity of the makespan", "gpu.hbm_gbps"]:
       self.assertIn(word, text)
 
-  def test_lanes_of_overlaps_are_explained_and_traced(self):
+  def test_queues_of_overlaps_are_explained_and_traced(self):
     program = self.path("gather.asyra", """asyra 1 scheduled
 mesh (tp=2)
 program @f(%x: bf16[8192@tp, 4096], %w: bf16[4096, 8192@tp] weight) ->
@@ -250,13 +250,13 @@ program @f(%x: bf16[8192@tp, 4096], %w: bf16[4096, 8192@tp] weight) ->
     self.assertEqual(row.split()[:2], ["y", "1"])
     with open(raw) as file:
       steps = json.load(file)["ops"][0]["steps"]
-    self.assertEqual({step["lane"] for step in steps}, {"compute", "copy 0"})
+    self.assertEqual({step["queue"] for step in steps}, {"compute", "copy 0"})
     with open(trace) as file:
-      lanes = [event for event in json.load(file)["traceEvents"]
+      queues = [event for event in json.load(file)["traceEvents"]
                if event.get("cat") == "overlap"]
-    self.assertEqual(len(lanes), len(steps))
+    self.assertEqual(len(queues), len(steps))
     with open(html) as file:
-      self.assertIn('"lane":', file.read())
+      self.assertIn('"queue":', file.read())
 
   def test_explain_chooses_ctas_again(self):
     # As it was tuned, CTAs carry less than the link.

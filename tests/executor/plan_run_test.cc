@@ -134,8 +134,8 @@ TEST(PlanRunMemory, LandingsArePlanned) {
 }
 
 // Of every piece, sum and copy of a rank, in the time of its op and in the
-// order of its lane.
-TEST(PlanRunProfile, LanesAreTimed) {
+// order of its queue.
+TEST(PlanRunProfile, QueuesAreTimed) {
   for (const PlanCase& c :
        {GatherMatmuls(2, 8, 1), MatmulReduce(2, 8, false)}) {
     PlanShape shape{.order = PlanOrder::kOwnLast, .parts = 2};
@@ -145,14 +145,14 @@ TEST(PlanRunProfile, LanesAreTimed) {
                              {.executor = {.profile = true}, .repeat = 3}));
     ASSERT_EQ(got.profile.size(), 1u);
     const OpTime& op = got.profile[0];
-    std::map<std::string, double> lane_end;
+    std::map<std::string, double> queue_end;
     int copies = 0, pieces = 0, packed = 0;
     for (const PartTime& part : op.parts) {
       EXPECT_LE(op.start_us, part.start_us) << part.name;
       EXPECT_LE(part.start_us, part.end_us) << part.name;
       EXPECT_LE(part.end_us, op.end_us) << part.name;
-      EXPECT_LE(lane_end[part.lane], part.start_us) << part.name;
-      lane_end[part.lane] = part.end_us;
+      EXPECT_LE(queue_end[part.queue], part.start_us) << part.name;
+      queue_end[part.queue] = part.end_us;
       bool packs = part.name.starts_with("packing for ");
       EXPECT_EQ(part.is_copy, part.name.starts_with("copy %")) << part.name;
       (part.is_copy ? copies : packs ? packed : pieces) += 1;

@@ -1,5 +1,5 @@
 // Plans of all templates compute what the body means, in whatever order the
-// lanes run, and the verifier proves them.
+// queues run, and the verifier proves them.
 #include "ir/plan_interpreter.h"
 #include "ir/support/status.h"
 #include "ir/verify_plan.h"

@@ -41,7 +41,7 @@ inline std::vector<std::vector<int64_t>> Groupings(int64_t chunks) {
 inline std::vector<PlanShape> EveryShapeOf(const PlanCase& c, int64_t parts) {
   std::vector<PlanShape> shapes;
   for (PlanShape shape : ShapesWithoutGroups(c, parts)) {
-    if (shape.order == PlanOrder::kOwnLast) shape.copy_lanes = 3;
+    if (shape.order == PlanOrder::kOwnLast) shape.copy_queues = 3;
     int64_t chunks = ASYRA_VALUE(ChunksOfARank(c.Group(), shape));
     for (const auto& groups : Groupings(chunks)) {
       shape.groups = groups;
@@ -79,8 +79,8 @@ inline int ExpectEveryPlanGives(const PlanCase& c, int64_t parts,
       continue;
     }
     ++plans;
-    for (int queues : {0, 1, 2}) {
-      absl::Status verified = VerifyPlan(*plan, {.queues = queues});
+    for (int connections : {0, 1, 2}) {
+      absl::Status verified = VerifyPlan(*plan, {.connections = connections});
       EXPECT_TRUE(verified.ok()) << verified;
     }
     std::vector<Tensor> whole_results = want_of(shape);
@@ -92,9 +92,9 @@ inline int ExpectEveryPlanGives(const PlanCase& c, int64_t parts,
       }
     }
     for (int seed = 0; seed < kInterleavings; ++seed) {
-      auto got =
-          RunPlan(*plan, operands,
-                  {.seed = static_cast<uint64_t>(seed), .queues = seed % 3});
+      auto got = RunPlan(
+          *plan, operands,
+          {.seed = static_cast<uint64_t>(seed), .connections = seed % 3});
       EXPECT_TRUE(got.ok()) << got.status();
       if (!got.ok()) break;
       bool same = true;

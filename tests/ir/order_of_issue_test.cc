@@ -9,10 +9,10 @@
 namespace asyra {
 namespace {
 
-std::vector<std::string> TextsOf(const ChunkPlan& plan, int rank, int lane) {
+std::vector<std::string> TextsOf(const ChunkPlan& plan, int rank, int queue) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < plan.steps[rank].size(); ++i) {
-    if (plan.steps[rank][i].lane != lane) continue;
+    if (plan.steps[rank][i].queue != queue) continue;
     std::string text = Describe(plan, rank, static_cast<int>(i));
     texts.push_back(text.substr(text.find(": ")));
   }
@@ -26,26 +26,26 @@ int PlaceOf(const ChunkPlan& plan,
   return static_cast<int>(at - plan.steps[0].begin());
 }
 
-// All lanes of a rank one after the other run on a queue for each lane only.
-TEST(OrderOfIssue, MakesPlansRunOnOneQueue) {
+// All queues of a rank one after the other run only if each has a connection.
+TEST(OrderOfIssue, MakesPlansRunOnOneConnection) {
   ChunkPlan plan = ASYRA_VALUE(
       MakePlan(MatmulReduce(4, 8, false).Group(),
-               {.order = PlanOrder::kOwnLast, .parts = 2, .copy_lanes = 3}));
+               {.order = PlanOrder::kOwnLast, .parts = 2, .copy_queues = 3}));
   for (auto& steps : plan.steps) {
     std::stable_sort(
         steps.begin(), steps.end(),
-        [](const PlanStep& a, const PlanStep& b) { return a.lane > b.lane; });
+        [](const PlanStep& a, const PlanStep& b) { return a.queue > b.queue; });
   }
   ASYRA_CHECK_OK(VerifyPlan(plan));
-  EXPECT_FALSE(VerifyPlan(plan, {.queues = 1}).ok());
+  EXPECT_FALSE(VerifyPlan(plan, {.connections = 1}).ok());
   ChunkPlan issued = plan;
   OrderOfIssue(&issued);
-  for (int queues : {0, 1, 2, 3}) {
-    ASYRA_CHECK_OK(VerifyPlan(issued, {.queues = queues}));
+  for (int connections : {0, 1, 2, 3}) {
+    ASYRA_CHECK_OK(VerifyPlan(issued, {.connections = connections}));
   }
   for (int rank = 0; rank < 4; ++rank) {
-    for (int lane = 0; lane < 4; ++lane) {
-      EXPECT_EQ(TextsOf(issued, rank, lane), TextsOf(plan, rank, lane));
+    for (int queue = 0; queue < 4; ++queue) {
+      EXPECT_EQ(TextsOf(issued, rank, queue), TextsOf(plan, rank, queue));
     }
   }
 }
@@ -60,7 +60,7 @@ TEST(OrderOfIssue, WaitsComeWhenTheyEnd) {
     return step.kind == PlanStep::kCopy && ++seen == 2;
   });
   int wait = PlaceOf(plan, [&](const PlanStep& step) {
-    return step.kind == PlanStep::kWait && step.lane == 0;
+    return step.kind == PlanStep::kWait && step.queue == 0;
   });
   ASSERT_LT(second, static_cast<int>(plan.steps[0].size()));
   EXPECT_LT(wait, second);
@@ -77,8 +77,8 @@ TEST(OrderOfIssue, LeavesPlansThatCannotRun) {
   std::swap(plan.steps[0].front(), plan.steps[0].back());
   ChunkPlan same = plan;
   OrderOfIssue(&same);
-  for (int lane = 0; lane < 2; ++lane) {
-    EXPECT_EQ(TextsOf(same, 0, lane), TextsOf(plan, 0, lane));
+  for (int queue = 0; queue < 2; ++queue) {
+    EXPECT_EQ(TextsOf(same, 0, queue), TextsOf(plan, 0, queue));
   }
   EXPECT_EQ(Describe(same, 0, 0), Describe(plan, 0, 0));
 }

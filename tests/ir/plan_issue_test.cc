@@ -1,6 +1,6 @@
-// Plans as a device with one queue for each lane carries them out: enqueued in
-// the order of issue, with a flag for each post of a step, which the wait
-// clears.
+// Plans as a device with one connection for each queue carries them out:
+// enqueued in the order of issue, with a flag for each post of a step, which
+// the wait clears.
 #include <map>
 #include <random>
 
@@ -33,7 +33,7 @@ void ForEveryPlan(int n, int64_t parts,
   }
 }
 
-// Where streams share a queue of the hardware, a rank's steps run one after the
+// Where queues share a hardware connection, a rank's steps run one after the
 // other. Returns the steps that every rank has done when no rank can go on.
 std::vector<size_t> RunInOrderOfIssue(const ChunkPlan& plan) {
   std::vector<size_t> done(plan.ranks, 0);
@@ -69,12 +69,12 @@ TEST(PlanIssue, RanksCanRunTheirStepsOneAfterTheOther) {
   EXPECT_GT(plans, 300);
 }
 
-// Lanes in any order that their queues and flags allow.
+// Queues in turns, in any order that flags allow.
 class FlagRun {
  public:
   FlagRun(const ChunkPlan& plan, uint64_t seed)
       : plan_(plan), random_(seed), queues_(plan.ranks) {
-    for (auto& lanes : queues_) lanes.resize(plan.lanes.size());
+    for (auto& queues : queues_) queues.resize(plan.queues.size());
   }
 
   // Empty, or what went wrong.
@@ -88,21 +88,21 @@ class FlagRun {
           ++repeats[rank];
           Issue(rank);
         }
-        for (size_t lane = 0; lane < plan_.lanes.size(); ++lane) {
-          if (queues_[rank][lane].empty()) continue;
+        for (size_t queue = 0; queue < plan_.queues.size(); ++queue) {
+          if (queues_[rank][queue].empty()) continue;
           left = true;
-          if (CanRun(queues_[rank][lane].back())) {
-            ready.emplace_back(rank, lane);
+          if (CanRun(queues_[rank][queue].back())) {
+            ready.emplace_back(rank, queue);
           }
         }
       }
       if (!left) return "";
       if (ready.empty()) return "nothing can go on";
-      auto [rank, lane] = ready[random_() % ready.size()];
-      auto& queue = queues_[rank][lane];
-      std::string wrong = Do(queue.back());
+      auto [rank, queue] = ready[random_() % ready.size()];
+      auto& items = queues_[rank][queue];
+      std::string wrong = Do(items.back());
       if (!wrong.empty()) return wrong;
-      queue.pop_back();
+      items.pop_back();
     }
   }
 
@@ -115,7 +115,7 @@ class FlagRun {
 
   bool IsIdle(int rank) const {
     return absl::c_all_of(queues_[rank],
-                          [](const auto& queue) { return queue.empty(); });
+                          [](const auto& items) { return items.empty(); });
   }
 
   // A step of the program begins when the one before has ended.
@@ -130,8 +130,8 @@ class FlagRun {
            ++next) {
         item.flags.emplace_back(step.signal, next);
       }
-      auto& queue = queues_[rank][step.lane];
-      queue.insert(queue.begin(), std::move(item));
+      auto& items = queues_[rank][step.queue];
+      items.insert(items.begin(), std::move(item));
     }
   }
 

@@ -27,7 +27,7 @@ std::vector<RightPlan> RightPlans() {
   };
   for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kPull,
                           PlanRoute::kRing, PlanRoute::kTwoLevels}) {
-    PlanShape shape{.route = route, .parts = 2, .inner = 2, .copy_lanes = 3};
+    PlanShape shape{.route = route, .parts = 2, .inner = 2, .copy_queues = 3};
     add(GatherMatmuls(4, 8, 1), shape);
     shape.order = PlanOrder::kOwnLast;
     add(MatmulReduce(4, 8, false), shape);
@@ -125,7 +125,7 @@ TEST(VerifyPlan, EveryMiscountIsFound) {
   }
 }
 
-// A post before the work on its lane that it tells of.
+// A post before the work on its queue that it tells of.
 TEST(VerifyPlan, EveryEarlyPostIsFound) {
   double harmless =
       ExpectFound([](const RightPlan&, int rank, int step, ChunkPlan* plan) {
@@ -134,7 +134,7 @@ TEST(VerifyPlan, EveryEarlyPostIsFound) {
         if (post.kind != PlanStep::kPost) return false;
         int work = step - 1;
         while (work >= 0 &&
-               (steps[work].lane != post.lane || steps[work].signal >= 0)) {
+               (steps[work].queue != post.queue || steps[work].signal >= 0)) {
           --work;
         }
         if (work < 0) return false;
@@ -222,11 +222,11 @@ TEST(VerifyPlan, MissingAcknowledgementsAreNamed) {
   // Who pulls tells when it has read.
   ChunkPlan pulled = ASYRA_VALUE(
       MakePlan(GatherMatmuls(2, 4, 1).Group(), {.route = PlanRoute::kPull}));
-  // Rank 0's lane that reads from rank 1, to rank 1's compute lane.
+  // Rank 0's queue that reads from rank 1, to rank 1's compute queue.
   int ack = -1;
   for (size_t s = 0; s < pulled.signals.size(); ++s) {
     const PlanSignal& signal = pulled.signals[s];
-    if (signal.from_rank == 0 && signal.from_lane > 0 && signal.to_rank == 1) {
+    if (signal.from_rank == 0 && signal.from_queue > 0 && signal.to_rank == 1) {
       ack = static_cast<int>(s);
     }
   }
@@ -258,23 +258,23 @@ TEST(VerifyPlan, MissingAcknowledgementsAreNamed) {
       << ErrorOf(Without(ring, ack));
 }
 
-// Two lanes that wait for each other do so for ever on one queue, and with a
-// queue for each only if both wait first.
-TEST(VerifyPlan, DeadlocksAreNamedAndDependOnQueues) {
+// Two queues that wait for each other do so for ever on one connection, and on
+// one each only if both wait first.
+TEST(VerifyPlan, DeadlocksAreNamedAndDependOnConnections) {
   ChunkPlan plan = ASYRA_VALUE(MakePlan(MatmulReduce(2, 4, false).Group(),
                                         {.order = PlanOrder::kOwnLast}));
-  // The copy lane's wait for the piece, issued before the piece.
+  // The copy queue's wait for the piece, issued before the piece.
   auto& steps = plan.steps[0];
-  auto is_copy = [](const PlanStep& step) { return step.lane == 1; };
+  auto is_copy = [](const PlanStep& step) { return step.queue == 1; };
   std::stable_partition(steps.begin(), steps.end(), is_copy);
   EXPECT_TRUE(VerifyPlan(plan).ok()) << VerifyPlan(plan);
-  std::string error(MessageOf(VerifyPlan(plan, {.queues = 1})));
+  std::string error(MessageOf(VerifyPlan(plan, {.connections = 1})));
   EXPECT_NE(error.find("a deadlock: it waits for rank 0"), std::string::npos)
       << error;
   EXPECT_FALSE(RunPlan(plan,
                        Spread(MatmulReduce(2, 4, false),
                               WholeOperands(MatmulReduce(2, 4, false), 1)),
-                       {.queues = 1})
+                       {.connections = 1})
                    .ok());
 }
 

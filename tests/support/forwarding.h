@@ -28,9 +28,9 @@ class ForwardingKernel : public Kernel {
   void AddTuningResults(TuningResults* results) const override {
     kernel_->AddTuningResults(results);
   }
-  int lanes() const override { return kernel_->lanes(); }
-  void UseLanes(absl::Span<Stream* const> lanes) override {
-    kernel_->UseLanes(lanes);
+  int queues() const override { return kernel_->queues(); }
+  void UseQueues(absl::Span<Stream* const> queues) override {
+    kernel_->UseQueues(queues);
   }
   void RecordParts() override { kernel_->RecordParts(); }
   std::vector<KernelPart> parts() const override { return kernel_->parts(); }

@@ -94,7 +94,7 @@ class RaiseAction : public CudaAction {
   SharedEvent raised_;
 };
 
-// Waits for events of other lanes first.
+// Waits for events of other queues first.
 class AwaitAction : public CudaAction {
  public:
   AwaitAction(std::string label, PeerFlags& flags, std::vector<uint32_t*> mine,
@@ -115,7 +115,7 @@ class AwaitAction : public CudaAction {
   std::vector<SharedEvent> first_;
 };
 
-// Of a signal to another lane of this GPU.
+// Of a signal to another queue of this GPU.
 class EventAction : public CudaAction {
  public:
   EventAction(std::string label, SharedEvent event, bool posts)
@@ -218,7 +218,7 @@ class CopyPlan : public PlanLink {
       events_[signal].push_back(event);
       return std::make_unique<EventAction>(label_, event, true);
     }
-    raised_[at.from_lane] = event;
+    raised_[at.from_queue] = event;
     uint32_t* theirs = flags_[at.to_rank] + first_flag_[signal] + count;
     return std::make_unique<RaiseAction>(label_, *options_.flags, theirs,
                                          event);
@@ -239,17 +239,17 @@ class CopyPlan : public PlanLink {
     }
     return std::make_unique<AwaitAction>(
         label_, *options_.flags, std::move(mine),
-        RaisedBefore(signals_[signal].to_lane));
+        RaisedBefore(signals_[signal].to_queue));
   }
 
  private:
-  // The last flags that other lanes have raised, but for those that this lane
+  // The last flags that other queues have raised, but for those that this queue
   // has waited behind.
-  std::vector<SharedEvent> RaisedBefore(int lane) {
+  std::vector<SharedEvent> RaisedBefore(int queue) {
     std::vector<SharedEvent> events;
     for (const auto& [other, event] : raised_) {
-      SharedEvent& seen = behind_[{lane, other}];
-      if (other == lane || seen == event) continue;
+      SharedEvent& seen = behind_[{queue, other}];
+      if (other == queue || seen == event) continue;
       seen = event;
       events.push_back(event);
     }
@@ -272,10 +272,10 @@ class CopyPlan : public PlanLink {
   std::vector<void*> mine_;                        // its buffers
   std::vector<uint32_t*> flags_;                   // by member
   std::vector<std::vector<PeerAddress>> buffers_;  // by member
-  // By signal between lanes of this GPU, of each post.
+  // By signal between queues of this GPU, of each post.
   std::map<int, std::vector<SharedEvent>> events_;
-  std::map<int, SharedEvent> raised_;                  // last, by lane
-  std::map<std::pair<int, int>, SharedEvent> behind_;  // by lane, of another
+  std::map<int, SharedEvent> raised_;                  // last, by queue
+  std::map<std::pair<int, int>, SharedEvent> behind_;  // by queue, of another
 };
 
 }  // namespace

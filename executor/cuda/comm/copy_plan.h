@@ -1,5 +1,5 @@
 // Chunk plans between GPUs of one host that reach each other's memory: copy
-// engines carry what goes from one to another, and the streams of lanes wait
+// engines carry what goes from one to another, and the streams of queues wait
 // for flags in memory (peer_flags.h), those of one GPU for events. All of it
 // can be captured.
 //
@@ -7,11 +7,12 @@
 // clears it; the verifier proves that it is not set again before
 // (ir/verify_plan.h).
 //
-// A GPU has fewer queues than streams, and than graphs have branches. What
-// shares a queue runs in any order that events allow, so that a wait could hold
-// up what the other GPU needs before it posts. So a wait also comes, by events,
-// behind all posts that are issued before it. Plans are proven to run where all
-// steps of a rank are on one queue in order of issue, and then they run here.
+// A GPU has fewer hardware connections than streams, and than graphs have
+// branches. What shares one runs in any order that events allow, so that a wait
+// could hold up what the other GPU needs before it posts. So a wait also comes,
+// by events, behind all posts that are issued before it. Plans are proven to
+// run where all steps of a rank are on one connection in order of issue, and
+// then they run here.
 #pragma once
 
 #include <memory>
@@ -33,7 +34,7 @@ struct CopyPlanOptions {
 
 // Peer access between the members' GPUs is enabled. Errors: flags that are used
 // up; a plan that copies from another GPU: in a graph, such copies run on
-// queues of that GPU, whose own graph may wait there for this one (seen on
+// connections of that GPU, whose own graph may wait there for this one (seen on
 // H200).
 absl::StatusOr<std::unique_ptr<PlanLink>> MakeCopyPlan(const PlanUse& use,
                                                        CopyPlanOptions options);

@@ -1,4 +1,4 @@
-// What the lanes of overlaps do, in profiles, pages, traces and reports.
+// What the queues of overlaps do, in profiles, pages, traces and reports.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -50,7 +50,7 @@ Simulated SimulatedOn(const std::string& name) {
   return made;
 }
 
-TEST(OverlapLanes, AreInTheTimeOfTheirOp) {
+TEST(OverlapQueues, AreInTheTimeOfTheirOp) {
   Simulated on = SimulatedOn("h200x8");
   ASSERT_EQ(on.profile.ops.size(), 2u);
   for (const ProfileOp& op : on.profile.ops) {
@@ -60,8 +60,8 @@ TEST(OverlapLanes, AreInTheTimeOfTheirOp) {
       EXPECT_LT(op.start_us, step.start_us);
       EXPECT_LE(step.start_us, step.end_us);
       EXPECT_LT(step.end_us, op.end_us);
-      EXPECT_LE(end[step.lane], step.start_us + 1e-9) << step.name;
-      end[step.lane] = step.end_us;
+      EXPECT_LE(end[step.queue], step.start_us + 1e-9) << step.name;
+      end[step.queue] = step.end_us;
       ++count[step.is_copy];
     }
     EXPECT_THAT(end, testing::SizeIs(2));
@@ -72,20 +72,20 @@ TEST(OverlapLanes, AreInTheTimeOfTheirOp) {
   }
 }
 
-TEST(OverlapLanes, AreWrittenAndReadAgain) {
+TEST(OverlapQueues, AreWrittenAndReadAgain) {
   Profile profile = SimulatedOn("h200x8").profile;
   std::string json = ProfileJson(profile);
   Profile back = ASYRA_VALUE(ReadProfile(json, "f"));
   EXPECT_EQ(ProfileJson(back), json);
   EXPECT_EQ(back.ops[1].steps.size(), profile.ops[1].steps.size());
-  EXPECT_THAT(ProfilePage({{profile}}), HasSubstr("\"lane\""));
+  EXPECT_THAT(ProfilePage({{profile}}), HasSubstr("\"queue\""));
   auto broken = nlohmann::ordered_json::parse(json);
   broken["ops"][0]["steps"][1]["end_us"] = -1;
   EXPECT_THAT(ReadProfile(broken.dump(), "f").status().message(),
               HasSubstr("f: ops[0].steps[1].end_us is before start_us"));
 }
 
-TEST(OverlapLanes, HaveTracksOfTheirOwn) {
+TEST(OverlapQueues, HaveTracksOfTheirOwn) {
   Simulated on = SimulatedOn("h200x8");
   auto trace = nlohmann::json::parse(
       WriteChromeTrace(on.program, on.result, on.machine));
@@ -115,13 +115,13 @@ TEST(OverlapLanes, HaveTracksOfTheirOwn) {
   EXPECT_EQ(read.ops.size(), 2u);
 }
 
-TEST(OverlapLanes, AreExplained) {
+TEST(OverlapQueues, AreExplained) {
   Simulated on = SimulatedOn("h200x8");
   std::string text = OverlapReport(on.profile);
   EXPECT_THAT(text, HasSubstr("layer*.h"));
   EXPECT_THAT(text, HasSubstr("layer*.y"));
   EXPECT_THAT(OverlapReport(on.profile, 1), HasSubstr("1 others"));
-  // Op by op between GPUs without peer access: there are no lanes.
+  // Op by op between GPUs without peer access: there are no queues.
   EXPECT_EQ(OverlapReport(SimulatedOn("rtx4090x8").profile), "");
   EXPECT_THAT(WriteChromeTrace(SimulatedOn("rtx4090x8").program,
                                SimulatedOn("rtx4090x8").result,
