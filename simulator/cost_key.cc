@@ -6,7 +6,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "ir/body.h"
-#include "ir/epilogue.h"
+#include "ir/gpu/epilogue.h"
 #include "simulator/compute_cost.h"
 
 namespace asyra {

@@ -1,7 +1,7 @@
 #include "passes/fuse/epilogue_clusters.h"
 
 #include "ir/body.h"
-#include "ir/epilogue.h"
+#include "ir/gpu/epilogue.h"
 
 namespace asyra {
 namespace {

@@ -1,5 +1,5 @@
 // Matmuls of a local program with the ops that libraries can compute as their
-// epilogue (ir/epilogue.h).
+// epilogue (ir/gpu/epilogue.h).
 #pragma once
 
 #include <vector>

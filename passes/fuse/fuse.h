@@ -3,7 +3,7 @@
 // after them (residual add and rms_norm, bias and gelu, casts). Intermediate
 // values are then neither written nor read.
 //
-// Matmuls get as epilogue what libraries compute with them (ir/epilogue.h):
+// Matmuls get as epilogue what libraries compute with them (ir/gpu/epilogue.h):
 // bias, residual, activation. This comes before the other fusions, and the
 // whole program is compared after both: a residual that a matmul adds is no
 // longer added by the norm after it.

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "executor/cuda/device/cuda_status.h"
-#include "ir/epilogue.h"
+#include "ir/gpu/epilogue.h"
 
 namespace asyra::cuda {
 

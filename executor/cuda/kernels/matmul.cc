@@ -1,5 +1,5 @@
-// Matmuls (ir/ops/matmul.cc), also with an epilogue (ir/epilogue.h): batches at
-// a constant stride are one call of cuBLASLt.
+// Matmuls (ir/ops/matmul.cc), also with an epilogue (ir/gpu/epilogue.h):
+// batches at a constant stride are one call of cuBLASLt.
 #include <optional>
 
 #include "executor/cuda/device/sm_partition.h"

@@ -1,4 +1,4 @@
-#include "ir/epilogue.h"
+#include "ir/gpu/epilogue.h"
 
 #include <array>
 

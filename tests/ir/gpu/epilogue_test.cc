@@ -1,5 +1,5 @@
 // Which bodies are a matmul with an epilogue, and what is refused beside one.
-#include "ir/epilogue.h"
+#include "ir/gpu/epilogue.h"
 
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
