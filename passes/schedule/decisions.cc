@@ -1,11 +1,10 @@
 #include "passes/schedule/decisions.h"
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "fmt/format.h"
 #include "ir/support/status.h"
+#include "passes/schedule/name_list.h"
 #include "passes/schedule/sm_margin.h"
 #include "passes/schedule/stream_layout.h"
 #include "passes/train/step_phase.h"
@@ -88,10 +87,8 @@ absl::StatusOr<std::vector<std::string>> DecisionsNamed(
   for (const Decision& decision : Decisions()) {
     known.emplace_back(decision.pass);
   }
-  std::vector<std::string> names =
-      absl::StrSplit(text, ';', absl::SkipWhitespace());
-  for (std::string& name : names) {
-    absl::StripAsciiWhitespace(&name);
+  std::vector<std::string> names = NamesIn(text);
+  for (const std::string& name : names) {
     if (absl::c_linear_search(known, name)) continue;
     return Invalid("'{}' is no decision of the search, which are {}", name,
                    absl::StrJoin(known, ", "));

@@ -60,7 +60,7 @@ struct Decision {
 // In the order in which they are tried.
 absl::Span<const Decision> Decisions();
 
-// The passes of decisions that `text` names, separated by ";". Error:
+// The passes of decisions that `text` names (name_list.h). Error:
 // InvalidArgument for what is none.
 absl::StatusOr<std::vector<std::string>> DecisionsNamed(
     const std::string& text);

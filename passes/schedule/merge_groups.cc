@@ -2,28 +2,19 @@
 
 #include <vector>
 
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "ir/support/status.h"
 #include "passes/schedule/bucket_candidates.h"
+#include "passes/schedule/name_list.h"
 
 namespace asyra {
-namespace {
-
-// Names are of values, and have none.
-constexpr char kSeparator[] = "; ";
-
-}  // namespace
 
 PassRun MergePass(absl::Span<const std::string> names) {
-  return MakePass("merge_groups",
-                  {{"names", absl::StrJoin(names, kSeparator)}});
+  return MakePass("merge_groups", {{"names", TextOfNames(names)}});
 }
 
 absl::StatusOr<bool> MergeGroups(Program& program, const PassOptions& options,
                                  PassContext& context) {
-  std::vector<std::string> names = absl::StrSplit(
-      options.Get<std::string>("names"), kSeparator, absl::SkipEmpty());
+  std::vector<std::string> names = NamesIn(options.Get<std::string>("names"));
   std::vector<BucketCandidate> candidates = BucketCandidates(program);
   std::vector<int> chosen = CandidatesNamed(candidates, names);
   if (chosen.empty()) {

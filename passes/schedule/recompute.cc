@@ -4,14 +4,13 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "ir/builder.h"
 #include "ir/happens_before.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
+#include "passes/schedule/name_list.h"
 
 namespace asyra {
 namespace {
@@ -173,20 +172,15 @@ absl::StatusOr<std::vector<std::string>> ReadStashNames(const std::string& text,
   std::vector<std::string> known;
   for (const StashClass& one : stash.classes()) known.push_back(one.name);
   if (text == "all") return known;
-  std::vector<std::string> names;
-  std::vector<std::string> parts = absl::StrSplit(text, ';');
-  for (std::string& name : parts) {
-    absl::StripAsciiWhitespace(&name);
-    if (name.empty()) continue;
-    if (!absl::c_linear_search(known, name)) {
-      size_t shown = std::min(kShown, known.size());
-      known.resize(shown);
-      return Invalid(
-          "backward reads nothing called '{}' of forward that could be "
-          "computed again; the largest of what it reads: {}",
-          name, shown == 0 ? "nothing" : absl::StrJoin(known, "; "));
-    }
-    names.push_back(std::move(name));
+  std::vector<std::string> names = NamesIn(text);
+  for (const std::string& name : names) {
+    if (absl::c_linear_search(known, name)) continue;
+    size_t shown = std::min(kShown, known.size());
+    known.resize(shown);
+    return Invalid(
+        "backward reads nothing called '{}' of forward that could be "
+        "computed again; the largest of what it reads: {}",
+        name, shown == 0 ? "nothing" : TextOfNames(known));
   }
   return names;
 }

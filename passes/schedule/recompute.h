@@ -38,7 +38,7 @@ bool IsComputedAgain(const Program& program, const Op& op);
 std::set<int> OpsOfClasses(const Stash& stash,
                            const std::vector<std::string>& names);
 
-// The names in "layer*.swiglu; norm", or those of all classes for "all".
+// The names in the text (name_list.h), or those of all classes for "all".
 // Errors: a name that no class has, with the largest that there are.
 absl::StatusOr<std::vector<std::string>> ReadStashNames(const std::string& text,
                                                         const Stash& stash);
