@@ -459,14 +459,15 @@ const std::vector<PassRecord>& Records() {
        .to_stage = Stage::kScheduled,
        .fn = TrimSmMarginPass},
       {.name = "assign_streams",
-       .summary = "second compute stream and CTAs of collectives",
+       .summary = "second compute stream; CTAs or copy engines of collectives",
        .from_stage = Stage::kScheduled,
        .to_stage = Stage::kScheduled,
        .options = {{"second", AttrKind::kBool,
                     "whether ops may go to a second compute stream", true},
                    {"ctas", AttrKind::kBool,
                     "whether collectives may get other numbers of CTAs than "
-                    "the library's",
+                    "the library's, or copy engines that use_copy_engines did "
+                    "not give them",
                     true}},
        .fn = AssignStreams},
       {.name = "schedule",

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "absl/functional/function_ref.h"
+#include "absl/algorithm/container.h"
 #include "ir/copy_engine.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
@@ -15,8 +15,19 @@
 namespace asyra {
 namespace {
 
-// CTA counts that are tried besides the library's.
-constexpr int64_t kCtaCounts[] = {2, 4, 8, 16, 32};
+// What carries collectives: the library with so many CTAs, or copy engines.
+struct Carrier {
+  int64_t ctas = 0;
+  bool copy_engine = false;
+};
+
+// Those that are tried, in this order, besides the library's own choice.
+constexpr Carrier kCarriers[] = {{2}, {4}, {8}, {16}, {32}, {0, true}};
+
+std::string ToString(const Carrier& carrier) {
+  return carrier.copy_engine ? "copy engines"
+                             : fmt::format("{} CTAs", carrier.ctas);
+}
 
 // Collectives of one kind over the same axes and of one size.
 struct CollectiveClass {
@@ -73,52 +84,43 @@ class Search {
         kinds[kMoreMemory]);
   }
 
-  // Attributes of collectives change their costs alone.
-  void ChooseBudgets(PassContext& context) {
+  // Each carrier has to be better than the best before it. Attributes of
+  // collectives change their costs alone.
+  void ChooseCarriers(PassContext& context) {
     CostedProgram costed(program_, result_.op_costs);
     for (const CollectiveClass& collectives : Classes()) {
       double before_us = makespan_us();
-      int64_t chosen = 0;
-      for (int64_t ctas : kCtaCounts) {
-        auto set = [&](AttrMap* attrs) { attrs->Set("ctas", ctas); };
-        if (TryAttrs(collectives.ops, set, costed) == kKept) chosen = ctas;
+      const Carrier* chosen = nullptr;
+      for (const Carrier& carrier : kCarriers) {
+        if (!CanCarry(carrier, collectives.ops)) continue;
+        if (TryCarrier(collectives.ops, carrier, costed) != kKept) continue;
+        chosen = &carrier;
       }
-      if (TryCopyEngines(collectives, costed, context) || chosen == 0) continue;
-      context.Remark("assign_streams: {} CTAs for {} {}, {} saved", chosen,
-                     collectives.ops.size(), collectives.name,
-                     TimeText(before_us - makespan_us()));
+      if (chosen == nullptr) continue;
+      context.Remark("assign_streams: {} for {} {}, {} saved",
+                     ToString(*chosen), collectives.ops.size(),
+                     collectives.name, TimeText(before_us - makespan_us()));
     }
   }
 
  private:
-  bool TryCopyEngines(const CollectiveClass& collectives,
-                      const CostedProgram& costed, PassContext& context) {
-    for (int op : collectives.ops) {
-      if (!CanUseCopyEngine(program_, program_.ops[op], costs_)) return false;
-    }
-    double before_us = makespan_us();
-    auto set = [](AttrMap* attrs) {
-      attrs->Set("ctas", int64_t{0});
-      AskForCopyEngine(true, attrs);
-    };
-    if (TryAttrs(collectives.ops, set, costed) != kKept) return false;
-    context.Remark("assign_streams: copy engines for {} {}, {} saved",
-                   collectives.ops.size(), collectives.name,
-                   TimeText(before_us - makespan_us()));
-    return true;
+  bool CanCarry(const Carrier& carrier, const std::vector<int>& ops) const {
+    return !carrier.copy_engine || absl::c_all_of(ops, [&](int op) {
+      return CanUseCopyEngine(program_, program_.ops[op], costs_);
+    });
   }
 
-  // Sets attributes of `ops`; they stay if that is better. `costed` is of the
-  // program with any attributes.
-  Outcome TryAttrs(const std::vector<int>& ops,
-                   absl::FunctionRef<void(AttrMap*)> set,
-                   const CostedProgram& costed) {
+  // Sets the attributes of `ops`; they stay if that is better. `costed` is of
+  // the program with any attributes.
+  Outcome TryCarrier(const std::vector<int>& ops, const Carrier& carrier,
+                     const CostedProgram& costed) {
     std::vector<OpCost> op_costs = result_.op_costs;
     std::vector<AttrMap> before;
     for (int i : ops) {
       Op& op = program_.ops[i];
       before.push_back(op.attrs);
-      set(&op.attrs);
+      op.attrs.Set("ctas", carrier.ctas);
+      AskForCopyEngine(carrier.copy_engine, &op.attrs);
       op_costs[i] = costs_.RememberedCost(program_, op);
     }
     Outcome outcome = TryCosts(CostedProgram(costed, std::move(op_costs)));
@@ -154,15 +156,12 @@ class Search {
     return {.lower_bound = false, .critical_path = false};
   }
 
-  // The longest first. A given number of CTAs stays.
+  // Of collectives whose carrier is open; the longest first.
   std::vector<CollectiveClass> Classes() const {
     std::map<std::pair<std::string, int64_t>, CollectiveClass> classes;
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       const Op& op = program_.ops[i];
-      if (!op.is_collective() || op.attrs.Int("ctas") != 0 ||
-          AsksForCopyEngine(op.attrs)) {
-        continue;
-      }
+      if (!IsCarrierOpen(op)) continue;
       int64_t bytes = PayloadBytes(program_, op);
       std::string name = fmt::format(
           "{} over {} of ", op.def->name,
@@ -194,10 +193,11 @@ absl::StatusOr<bool> AssignStreams(Program& program, const PassOptions& options,
   Search search(program, *context.costs);
   double before_us = search.makespan_us();
   if (options.Bool("second")) search.MoveChains(context);
-  if (options.Bool("ctas")) search.ChooseBudgets(context);
+  if (options.Bool("ctas")) search.ChooseCarriers(context);
   bool changed = search.makespan_us() < before_us;
   if (!changed) {
-    context.Remark("assign_streams: no other streams or CTAs pay");
+    context.Remark(
+        "assign_streams: no other streams, CTAs or copy engines pay");
   }
   return changed;
 }

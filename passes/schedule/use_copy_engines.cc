@@ -10,13 +10,12 @@ namespace {
 // How much longer a collective may take alone.
 constexpr double kMostSlower = 1.5;
 
-// Neither copy engines nor CTAs are set.
-bool IsOpen(const Op& op) {
+}  // namespace
+
+bool IsCarrierOpen(const Op& op) {
   return op.is_collective() && op.attrs.Int("ctas") == 0 &&
          !AsksForCopyEngine(op.attrs);
 }
-
-}  // namespace
 
 bool CanUseCopyEngine(const Program& program, const Op& op,
                       const CostModel& costs) {
@@ -29,7 +28,7 @@ int UseCopyEngines(Program& program, const CostModel& costs) {
   std::vector<size_t> candidates;
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    if (!IsOpen(op) || !CanUseCopyEngine(program, op, costs)) continue;
+    if (!IsCarrierOpen(op) || !CanUseCopyEngine(program, op, costs)) continue;
     AskForCopyEngine(true, &copied.ops[i].attrs);
     candidates.push_back(i);
   }

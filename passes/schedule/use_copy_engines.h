@@ -1,6 +1,7 @@
-// Assigns copy engines to collectives before the order is searched, because the
-// best order depends on it. Later, assign_streams (assign_streams.h) decides
-// again for the remaining ones, in the order that was found.
+// Gives collectives copy engines before the order is searched, because the best
+// order depends on what carries them: the time that each takes alone decides.
+// The same is decided again for those that the library still carries, by the
+// simulated step in the order that was found (assign_streams.h).
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -15,10 +16,13 @@ namespace asyra {
 bool CanUseCopyEngine(const Program& program, const Op& op,
                       const CostModel& costs);
 
+// Of a collective for which neither CTAs nor copy engines are set: the library
+// carries it as it chooses.
+bool IsCarrierOpen(const Op& op);
+
 // Sets `transport=copy_engine` on collectives that copy engines can carry in
 // hardly more time than the library takes alone: beside computation, they
-// lose less. Collectives with the attribute `ctas` stay unchanged. Returns how
-// many were set.
+// lose less. Only those whose carrier is open. Returns how many were set.
 int UseCopyEngines(Program& program, const CostModel& costs);
 
 // The pass `use_copy_engines`.
