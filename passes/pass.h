@@ -1,6 +1,6 @@
 // A pass is a free function on a program, and a record that names it.
-// The record is listed in passes/pass_list.cc; --help, the catalogue in
-// passes/README.md and the pipeline text all come from it.
+// The record is listed in a part of passes/pass_records.h; --help, the
+// catalogue in passes/README.md and the pipeline text all come from it.
 #pragma once
 
 #include <functional>

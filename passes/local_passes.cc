@@ -1,0 +1,65 @@
+#include "passes/fuse/fuse.h"
+#include "passes/fuse/fusion_clusters.h"
+#include "passes/pass_records.h"
+#include "passes/schedule/recompute.h"
+#include "passes/shard/decompose_over_hosts.h"
+#include "passes/shard/decompose_reduce_scatter.h"
+#include "passes/train/defer_reductions.h"
+
+namespace asyra {
+
+std::vector<PassRecord> LocalPasses() {
+  return {
+      {.name = "defer_reductions",
+       .summary =
+           "sums gradients over batches before devices, so that only the "
+           "last batch exchanges them",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .fn = DeferReductions},
+      {.name = "decompose_reduce_scatter",
+       .summary =
+           "splits each reduce_scatter into an all_to_all and a reduction",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .options = {{"copyable", AttrKind::kBool,
+                    "only where copy engines can carry the all_to_all", false}},
+       .fn = DecomposeReduceScatter},
+      {.name = "decompose_over_hosts",
+       .summary = "makes collectives over hosts collectives inside each and "
+                  "across them",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .options = {{"host", AttrKind::kInt,
+                    "devices of a host; 0: as the machine has", int64_t{0}},
+                   {"always", AttrKind::kBool,
+                    "also where half of their time is latency", false}},
+       .fn = DecomposeOverHosts},
+      {.name = "recompute",
+       .summary = "computes values of forward again in backward, which are "
+                  "then not kept",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .options = {{"values", AttrKind::kString,
+                    "their names, * for a number, separated by \"; \", or all",
+                    std::nullopt}},
+       .fn = Recompute},
+      {.name = "fuse",
+       .summary = "joins elementwise ops, and row reductions or a matmul with "
+                  "them, into one kernel",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .options =
+           {{"max_ops", AttrKind::kInt, "most ops of one fusion",
+             int64_t{ClusterOptions().most_ops}},
+            {"measured_only", AttrKind::kBool,
+             "only where the cost of the fusion was measured", false},
+            {"epilogues", AttrKind::kString,
+             "matmuls with bias, residual and activation: measured, where a "
+             "measurement shows a gain; estimated, also by formulas; none",
+             std::string("measured")}},
+       .fn = Fuse},
+  };
+}
+
+}  // namespace asyra
