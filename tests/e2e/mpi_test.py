@@ -22,11 +22,12 @@ SCHEDULES = [("search", "2", 2, "--tp 2"), ("segrr", "2", 4, "--tp 2 --sp 2"),
              ("round_robin", "4", 2, "--tp 2"), ("serial", "2", 2, "--sp 2")]
 
 
-def start(ranks, *args, programs=None):
-  """Begins `ranks` ranks, or one for each of `programs` (lists of args)."""
+def start(ranks, *args, programs=None, options=()):
+  """Begins `ranks` ranks, or one for each of `programs` (lists of args).
+  `options` are mpirun's."""
   env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
              OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-  command = [MPIRUN, "--oversubscribe", "--bind-to", "none"]
+  command = [MPIRUN, "--oversubscribe", "--bind-to", "none", *options]
   for number, own in enumerate(programs or [args]):
     command += [":"] if number else []
     command += ["-n", "1" if programs else str(ranks), RUN, *own]
@@ -40,6 +41,11 @@ def outputs_of(text):
   lines = [line for line in text.splitlines() if line.startswith("output %")]
   assert lines, text
   return lines
+
+
+def errors_of(err, rank):
+  return [line for line in err.splitlines()
+          if line.startswith(f"asyra-run: rank {rank}: ")]
 
 
 def finish(process):
@@ -79,8 +85,7 @@ class Mpi(ToolTest):
 
   def assert_errors(self, err, message, ranks):
     for rank in ranks:
-      lines = [line for line in err.splitlines()
-               if line.startswith(f"asyra-run: rank {rank}: ")]
+      lines = errors_of(err, rank)
       self.assertEqual(len(lines), 1, err)
       self.assertIn(message, lines[0])
 
@@ -138,15 +143,22 @@ class Mpi(ToolTest):
 
   def test_a_rank_that_is_killed_is_named(self):
     model = self.compiled("model.asyra", "--tp", "4", "--tiles", "2")
-    process = start(4, model, "--repeat", "10000000")
-    victim = process_of(process, 2)
-    time.sleep(3)  # into the steps
-    os.kill(victim, signal.SIGKILL)
-    code, _, err = finish(process)
-    # mpirun's own status says what the lost rank died of, or 1.
-    self.assertIn(code, [1, 128 + signal.SIGKILL])
-    # Not the timeout's message: they have noticed before it is over.
-    self.assert_errors(err, "rank 2 failed: its process has ended", [0, 1, 3])
+    # mpirun alone ends all ranks when it sees that one has gone, which may be
+    # before they have said why; with recovery they end by themselves.
+    for options in [], ["--enable-recovery"]:
+      with self.subTest(options=options):
+        process = start(4, model, "--repeat", "10000000", options=options)
+        victim = process_of(process, 2)
+        time.sleep(3)  # into the steps
+        os.kill(victim, signal.SIGKILL)
+        code, _, err = finish(process)
+        spoke = [rank for rank in [0, 1, 3]
+                 if options or errors_of(err, rank)]
+        # Not the timeout's message: they have noticed before it is over.
+        self.assert_errors(err, "rank 2 failed: its process has ended", spoke)
+        if not options:
+          # mpirun's own status says what the lost rank died of, or 1.
+          self.assertIn(code, [1, 128 + signal.SIGKILL])
 
   def test_a_rank_that_stalls_is_named_after_the_timeout(self):
     model = self.compiled("model.asyra", "--tp", "2", "--tiles", "2")
