@@ -275,6 +275,17 @@ ShardingSolver::State ShardingSolver::Follow(int i, const State& from,
   return state;
 }
 
+// Whether `other` costs less even if it converts what it holds to all that
+// `state` holds.
+bool ShardingSolver::IsDominated(const State& state, const State& other) {
+  int64_t ns = other.ns;
+  for (auto [value, form] : state.frontier) {
+    if (ns >= state.ns) return false;
+    ns = Sum(ns, conversions_.Ns(value, FormsOf(other, value), form));
+  }
+  return ns < state.ns;
+}
+
 absl::Status ShardingSolver::Step(int i, const CostedPlan& plan) {
   auto layer = std::make_shared<Layer>();
   layer->choices = choices_.Of(i, open_, plan.ops[i]);
@@ -312,8 +323,9 @@ absl::Status ShardingSolver::Step(int i, const CostedPlan& plan) {
     State state =
         Follow(i, states_[candidate.from], (*layer->choices)[candidate.choice],
                candidate.whole, &back);
-    if (!is_new(state.frontier)) continue;
     state.ns = candidate.ns;
+    if (!next.empty() && IsDominated(state, next[0])) continue;
+    if (!is_new(state.frontier)) continue;
     next.push_back(std::move(state));
     layer->backs.push_back(std::move(back));
   }

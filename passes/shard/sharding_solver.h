@@ -100,6 +100,7 @@ class ShardingSolver {
   int64_t ReadNs(int i, Reads& reads, const Choice& choice, uint32_t whole);
   int64_t ReadNs(ValueId value, Read& read, TypeId need);
   int64_t ResultNs(int i, const Choice& choice);
+  bool IsDominated(const State& state, const State& other);
   State Follow(int i, const State& from, const Choice& choice, uint32_t whole,
                Back* back);
   TypeIds FormsOf(const State& state, ValueId value) const;
