@@ -19,6 +19,8 @@ namespace {
 
 // Of the short program, as that of the schedule search.
 constexpr int kLayers = 4;
+// What that is cut from; more than these, so that both have equal layers.
+constexpr int kFewerLayers = 2 * kLayers;
 // Orders that are simulated for a estimate.
 constexpr int kStepEstimates = 12;
 // Of the bytes that are not resident, for gaps between values in the arena.
@@ -55,6 +57,9 @@ RecomputeSearch::RecomputeSearch(Program program, const Pipeline& fuse,
       fuse_(fuse),
       context_(std::move(context)),
       stash_(program_),
+      fewer_layers_(Shorten(program_, kFewerLayers)),
+      fewer_stash_(fewer_layers_),
+      cut_share_(CutShare()),
       count_(CountTried(stash_)),
       resident_bytes_(ResidentBytes(program_)) {}
 
@@ -90,18 +95,28 @@ bool RecomputeSearch::Fits(const StepEstimate& estimate) const {
   return estimate.device_bytes - resident_bytes_ <= values_bytes_;
 }
 
-std::set<int> RecomputeSearch::OpsOf(const ClassSet& classes) const {
-  std::set<int> ops;
-  for (int c : classes) {
-    const std::vector<int>& more = stash_.classes()[c].ops;
-    ops.insert(more.begin(), more.end());
-  }
-  return ops;
+// Layers are equal, and so are their bytes.
+double RecomputeSearch::CutShare() const {
+  int64_t of_whole = 0, of_fewer = 0;
+  Shorten(program_, kLayers, &of_whole);
+  Shorten(fewer_layers_, kLayers, &of_fewer);
+  return of_fewer == 0
+             ? 1
+             : static_cast<double>(of_whole) / static_cast<double>(of_fewer);
 }
 
-absl::StatusOr<Program> RecomputeSearch::Drop(const ClassSet& classes) const {
-  if (classes.empty()) return program_;
-  return RecomputeOps(program_, stash_, OpsOf(classes));
+std::set<int> RecomputeSearch::OpsOf(const ClassSet& classes,
+                                     const Stash& stash) const {
+  std::vector<std::string> names;
+  for (int c : classes) names.push_back(stash_.classes()[c].name);
+  return OpsOfClasses(stash, names);
+}
+
+absl::StatusOr<Program> RecomputeSearch::Drop(const ClassSet& classes,
+                                              const Program& program,
+                                              const Stash& stash) const {
+  if (classes.empty()) return program;
+  return RecomputeOps(program, stash, OpsOf(classes, stash));
 }
 
 // Of few layers.
@@ -109,9 +124,11 @@ absl::StatusOr<StepEstimate> RecomputeSearch::Estimate(
     const ClassSet& dropped) {
   auto known = estimates_.find(dropped);
   if (known != estimates_.end()) return known->second;
-  ASYRA_ASSIGN_OR_RETURN(Program program, Drop(dropped));
+  ASYRA_ASSIGN_OR_RETURN(Program program,
+                         Drop(dropped, fewer_layers_, fewer_stash_));
   int64_t cut_bytes = 0;
   program = Shorten(program, kLayers, &cut_bytes);
+  cut_bytes = static_cast<int64_t>(cut_share_ * static_cast<double>(cut_bytes));
   ASYRA_ASSIGN_OR_RETURN(StepEstimate estimate,
                          EstimateOf(std::move(program), cut_bytes));
   estimates_[dropped] = estimate;
@@ -148,8 +165,8 @@ absl::StatusOr<RecomputeChoice> RecomputeSearch::ChoiceOf(
   RecomputeChoice choice;
   RecomputeReport& report = choice.report;
   for (int c : dropped) report.values.push_back(stash_.classes()[c].name);
-  report.count = static_cast<int>(OpsOf(dropped).size());
-  ASYRA_ASSIGN_OR_RETURN(choice.program, Drop(dropped));
+  report.count = static_cast<int>(OpsOf(dropped, stash_).size());
+  ASYRA_ASSIGN_OR_RETURN(choice.program, Drop(dropped, program_, stash_));
   ASYRA_ASSIGN_OR_RETURN(report.kept, WholeEstimate({}, program_));
   ASYRA_ASSIGN_OR_RETURN(report.dropped,
                          WholeEstimate(dropped, choice.program));

@@ -65,8 +65,11 @@ class RecomputeSearch {
   using ClassSet = std::set<int>;  // indices of stash_.classes()
 
   bool Fits(const StepEstimate& estimate) const;
-  std::set<int> OpsOf(const ClassSet& classes) const;
-  absl::StatusOr<Program> Drop(const ClassSet& classes) const;
+  // Their ops in the program of `stash`, which may have fewer layers.
+  std::set<int> OpsOf(const ClassSet& classes, const Stash& stash) const;
+  absl::StatusOr<Program> Drop(const ClassSet& classes, const Program& program,
+                               const Stash& stash) const;
+  double CutShare() const;
   absl::StatusOr<StepEstimate> Estimate(const ClassSet& dropped);
   absl::StatusOr<StepEstimate> EstimateOf(Program program,
                                           int64_t cut_bytes) const;
@@ -83,6 +86,12 @@ class RecomputeSearch {
   const Pipeline& fuse_;
   const PassContext context_;
   const Stash stash_;
+  // What is estimated: of some more layers than an estimate has, so that ops
+  // are dropped and layers cut from little. `cut_share_` is how many times as
+  // many bytes are cut from the whole program.
+  const Program fewer_layers_;
+  const Stash fewer_stash_;
+  const double cut_share_;
   const int count_;  // of the classes, the first, that are tried
   const int64_t resident_bytes_;
   int64_t values_bytes_ = 0;  // what may be live beside these; 0: any number
