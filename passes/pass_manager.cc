@@ -126,6 +126,13 @@ absl::Status CheckStage(const Program& program, Stage expected) {
                  ToString(program.stage), ToString(expected));
 }
 
+absl::Status VerifyAfter(const Program& program) {
+  absl::Status verified = Verify(program);
+  if (verified.ok()) return verified;
+  return absl::InternalError(
+      fmt::format("after the pass: {}", MessageOf(verified)));
+}
+
 absl::StatusOr<PassTiming> RunOne(Program& program, const PassRun& run,
                                   PassContext& context) {
   ASYRA_RETURN_IF_ERROR(CheckStage(program, run.pass->from_stage));
@@ -139,11 +146,6 @@ absl::StatusOr<PassTiming> RunOne(Program& program, const PassRun& run,
     return absl::InternalError(fmt::format("left stage {}, its record says {}",
                                            ToString(program.stage),
                                            ToString(run.pass->to_stage)));
-  }
-  absl::Status verified = Verify(program);
-  if (!verified.ok()) {
-    return absl::InternalError(
-        fmt::format("after the pass: {}", MessageOf(verified)));
   }
   return PassTiming{run.pass->name,
                     changed,
@@ -263,10 +265,15 @@ absl::Status RunPasses(Program& program, const Pipeline& pipeline,
                        std::vector<PassTiming>* timings) {
   Observer observer(options);
   ASYRA_RETURN_IF_ERROR(observer.Prepare());
-  ASYRA_RETURN_IF_ERROR(Annotate(Verify(program), "before the first pass"));
+  if (options.verify_each) {
+    ASYRA_RETURN_IF_ERROR(Annotate(Verify(program), "before the first pass"));
+  }
   for (const PassRun& run : pipeline) {
     absl::StatusOr<PassTiming> timing = RunOne(program, run, context);
     if (!timing.ok()) return Annotate(timing.status(), run.pass->name);
+    if (options.verify_each || &run == &pipeline.back()) {
+      ASYRA_RETURN_IF_ERROR(Annotate(VerifyAfter(program), run.pass->name));
+    }
     if (timings != nullptr) timings->push_back(*timing);
     ASYRA_RETURN_IF_ERROR(observer.After(*timing, program, context));
   }

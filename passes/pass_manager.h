@@ -44,6 +44,8 @@ struct PassManagerOptions {
   // Prints the simulated step after each pass that leaves a local program, or
   // one of a later stage; needs PassContext::costs.
   bool simulate_each = false;
+  // Verifies before the first pass and after each; otherwise after the last.
+  bool verify_each = true;
   // Receives what is printed; stderr when empty.
   std::function<void(std::string_view)> print;
   // Describes the candidate that the program is, for the reader; may be empty.
@@ -59,9 +61,9 @@ struct PassTiming {
   std::vector<std::string> remarks;  // that the pass made
 };
 
-// Runs the passes in order on a program of the stage the first one takes;
-// verifies before the first and after each. Errors are prefixed with the
-// pass's name; Internal: a pass left what does not verify.
+// Runs the passes in order on a program of the stage the first one takes, and
+// verifies. Errors are prefixed with the pass's name; Internal: a pass left
+// what does not verify.
 absl::Status RunPasses(Program& program, const Pipeline& pipeline,
                        PassContext& context,
                        const PassManagerOptions& options = {},

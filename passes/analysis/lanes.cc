@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/accumulation.h"
+#include "ir/identical_ops.h"
 
 namespace asyra {
 
@@ -35,7 +36,7 @@ namespace {
 class TileFinder {
  public:
   explicit TileFinder(const Program& program)
-      : program_(program), found_(program.values.size()) {}
+      : program_(program), found_(program.values.size()), identical_(program) {}
 
   std::vector<std::optional<TileOf>> Run(const Lanes& lanes) {
     for (size_t i = 0; i < program_.ops.size(); ++i) {
@@ -43,7 +44,7 @@ class TileFinder {
       if (lanes.of_op[i] == kNoLane) continue;
       if (op.def->is_tile) {
         found_[op.results[0]] = CutBy(op);
-      } else {
+      } else if (!FollowIdentical(static_cast<int>(i))) {
         Follow(op);
       }
     }
@@ -60,6 +61,22 @@ class TileFinder {
         program_.mesh.size(tile.whole.dims[tile.place.dim].axes);
     tile.tiles = op.attrs.Int("of");
     return tile;
+  }
+
+  // As an identical op before on tiles of the same, as in another layer; not of
+  // an op whose attributes are to be found.
+  bool FollowIdentical(int i) {
+    const Op& op = program_.ops[i];
+    int first = op.def->resize == nullptr ? identical_.FirstIdentical(i) : i;
+    if (first == i) return false;
+    const Op& before = program_.ops[first];
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      if (found_[op.operands[k]] != found_[before.operands[k]]) return false;
+    }
+    for (size_t r = 0; r < op.results.size(); ++r) {
+      found_[op.results[r]] = found_[before.results[r]];
+    }
+    return true;
   }
 
   // Finds the wholes of an op's results from those of its operands.
@@ -168,6 +185,7 @@ class TileFinder {
 
   const Program& program_;
   std::vector<std::optional<TileOf>> found_;
+  IdenticalOps identical_;
   std::vector<int> joined_along_;  // by value; empty until it is needed
 };
 

@@ -27,6 +27,8 @@ struct TileOf {
   Type whole;
   TilePlace place;
   int64_t tiles = 0;
+
+  bool operator==(const TileOf&) const = default;
 };
 
 // By value: what it is a tile of, if it is one. Propagated from `tile` along

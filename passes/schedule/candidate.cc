@@ -129,7 +129,11 @@ absl::StatusOr<Candidate> MakeCandidate(const Program& program,
   Pipeline passes = plan.structure;
   absl::c_copy(plan.attributes, std::back_inserter(passes));
   // What is printed or written is that of every candidate.
-  if (TellsPasses(manager)) passed = nullptr;
+  if (TellsPasses(manager)) {
+    passed = nullptr;
+  } else {
+    naming.verify_each = false;
+  }
   ASYRA_RETURN_IF_ERROR(RunPassesOnce(passes, plan.begin, own, naming, passed,
                                       &candidate.program));
   candidate.remarks = std::move(own.remarks);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -79,14 +80,7 @@ class Search {
         options_(options),
         scheduler_(costed),
         classes_(costed),
-        random_(options.seed, 0) {
-    noisy_.reserve(kSamples);
-    for (uint64_t seed = 1; seed <= kSamples; ++seed) {
-      noisy_.emplace_back(
-          costed, NoisyCosts(costed.program(), costed.op_costs(), seed));
-      noisy_replayers_.emplace_back(noisy_.back(), &speeds_);
-    }
-  }
+        random_(options.seed, 0) {}
 
   OrderSearchResult Run(const std::vector<NamedOrder>& seeds) {
     ASYRA_CHECK(!seeds.empty());
@@ -117,12 +111,33 @@ class Search {
   // Its makespans summed up over samples of cost noise, or something above the
   // limit if they are more.
   double NoisyUs(const std::vector<int>& order, double limit_us) {
+    if (noisy_.empty()) AddNoise();
     double sum = 0;
     for (Replayer& replayer : noisy_replayers_) {
       sum += replayer.Run(order, TimeAlone(limit_us - sum)).makespan_us;
       if (sum > limit_us) break;
     }
     return sum;
+  }
+
+  void AddNoise() {
+    noisy_.reserve(kSamples);
+    for (uint64_t seed = 1; seed <= kSamples; ++seed) {
+      noisy_.emplace_back(
+          costed_, NoisyCosts(costed_.program(), costed_.op_costs(), seed));
+      noisy_replayers_.emplace_back(noisy_.back(), &speeds_);
+    }
+  }
+
+  // Whether an order that is faster than the best is so under cost noise too.
+  bool IsSteady(const std::vector<int>& order) {
+    if (!noisy_us_.has_value()) {
+      noisy_us_ = NoisyUs(result_.best.order, kAnyUs);
+    }
+    double us = NoisyUs(order, *noisy_us_);
+    if (us > *noisy_us_) return false;
+    noisy_us_ = us;
+    return true;
   }
 
   // True when it is the best so far: faster, and also under cost noise. What an
@@ -149,10 +164,11 @@ class Search {
     over_budget_ |= !fits;
     Merit merit{simulated.makespan_us, peak, fits};
     if (any && !merit.BetterThan(result_)) return false;
-    bool steady = robust && fits && result_.fits;
-    double noisy_us = NoisyUs(order, steady ? noisy_us_ : kAnyUs);
-    if (steady && noisy_us > noisy_us_) return false;
-    noisy_us_ = noisy_us;
+    if (robust && fits && result_.fits) {
+      if (!IsSteady(order)) return false;
+    } else {
+      noisy_us_.reset();
+    }
     result_.best = {name, std::move(order)};
     static_cast<Merit&>(result_) = merit;
     return true;
@@ -360,6 +376,7 @@ class Search {
   const CostedProgram& costed_;
   SharedSpeeds speeds_;  // noise changes times alone
   Replayer replayer_;
+  // Samples of cost noise, made when the first is needed.
   std::vector<CostedProgram> noisy_;
   std::vector<Replayer> noisy_replayers_;
   const OrderSearchOptions& options_;
@@ -371,7 +388,7 @@ class Search {
   OrderRule rule_;
   OrderSearchResult result_;
   absl::flat_hash_set<uint64_t> tried_;  // orders, by hash
-  double noisy_us_ = 0;                  // of the best
+  std::optional<double> noisy_us_;       // of the best, once it is known
   bool over_budget_ = false, windows_tried_ = false;
 };
 

@@ -59,6 +59,9 @@ class Scheduler {
     ASYRA_RETURN_IF_ERROR(Follow(untiled));
     ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> tiled,
                            search_->TiledCandidates(&result_.candidates));
+    if (whole_.IsHopeless() && whole_.IsHopeless(tiled)) {
+      return whole_.NothingFits();
+    }
     if (Searching()) {
       ASYRA_RETURN_IF_ERROR(Search(std::move(tiled)));
     } else {
@@ -89,6 +92,7 @@ class Scheduler {
       ASYRA_RETURN_IF_ERROR(FollowBest(std::move(candidates), followed++));
       ImproveBest(StepsOfWhole(steps));
       ASYRA_RETURN_IF_ERROR(Consider());
+      if (best_ < 0 && whole_.IsHopeless()) break;
       if (best_ < 0) continue;
       result_.round_us.push_back(result_.optimized.makespan_us);
       if (IsFarBehind()) break;
@@ -129,7 +133,8 @@ class Scheduler {
   absl::Status FollowBest(std::vector<Candidate> candidates, size_t most) {
     SortCandidates(&candidates);
     for (Candidate& candidate : candidates) {
-      if (most == 0 && whole_.Best(/*joined=*/false)->candidate.found.fits) {
+      if (most == 0 && (whole_.Best(/*joined=*/false)->candidate.found.fits ||
+                        whole_.IsHopeless())) {
         break;
       }
       absl::Status followed =

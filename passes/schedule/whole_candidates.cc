@@ -11,6 +11,12 @@
 #include "simulator/library_memory.h"
 
 namespace asyra {
+namespace {
+
+// Of the memory: other orders of a program rarely take so much less.
+constexpr double kHopeless = 1.25;
+
+}  // namespace
 
 WholeCandidate* WholeCandidates::Best(bool joined) {
   WholeCandidate* best = nullptr;
@@ -93,6 +99,27 @@ void WholeCandidates::SetTooLarge(WholeCandidate* whole, int64_t device_bytes) {
   whole->device_bytes = device_bytes;
   least_over_ =
       least_over_ == 0 ? device_bytes : std::min(least_over_, device_bytes);
+}
+
+bool WholeCandidates::IsFarOver(int64_t bytes) const {
+  bool may_misfit =
+      !options_.capacity_bytes.has_value() || options_.allow_misfit;
+  return may_misfit && capacity_bytes_ > 0 &&
+         static_cast<double>(bytes) >
+             kHopeless * static_cast<double>(capacity_bytes_);
+}
+
+bool WholeCandidates::IsHopeless() const {
+  return absl::c_all_of(all_, [this](const WholeCandidate& whole) {
+    return !Asked(whole.candidate) ||
+           IsFarOver(whole.candidate.found.least_peak_bytes);
+  });
+}
+
+bool WholeCandidates::IsHopeless(const std::vector<Candidate>& shorter) const {
+  return absl::c_all_of(shorter, [this](const Candidate& candidate) {
+    return IsFarOver(candidate.found.least_peak_bytes + candidate.cut_bytes);
+  });
 }
 
 absl::Status WholeCandidates::NothingFits() const {

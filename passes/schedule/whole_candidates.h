@@ -61,6 +61,11 @@ class WholeCandidates {
   // It needs so many, gaps included, which the device has not.
   void SetTooLarge(WholeCandidate* whole, int64_t device_bytes);
 
+  // Whether all need so much too much that no order of theirs will fit, and
+  // nobody asks how much that is.
+  bool IsHopeless() const;
+  // The same of candidates of a shorter program.
+  bool IsHopeless(const std::vector<Candidate>& shorter) const;
   // The error that says how much is too much.
   absl::Status NothingFits() const;
   // What is told of each; of those with one name the best.
@@ -73,6 +78,7 @@ class WholeCandidates {
   }
   bool IsRobust(WholeCandidate* whole);
   void SortBest(std::vector<int>* ranked) const;
+  bool IsFarOver(int64_t bytes) const;
   int64_t OtherBytes(const WholeCandidate& whole) const;
   int64_t DeviceBytes(const WholeCandidate& whole, int64_t live_bytes) const;
   std::string WhyNot(const WholeCandidate& whole, const Candidate& best) const;
