@@ -231,6 +231,12 @@ TEST(OnnxGraph, RefusesWrongInputsAndAttributes) {
   EXPECT_THAT(error({"x", "x"}, "axis", 0),
               HasSubstr("it has 2 inputs, Softmax takes 1 to 1"));
   EXPECT_THAT(error({""}, "axis", 0), HasSubstr("input 0 is left out"));
+  EXPECT_THAT(ModelBuilder()
+                  .Input("x", kF32, {2, 3})
+                  .Node("Concat", {"x", "x"}, {"y"})
+                  .Output("y")
+                  .ImportError(),
+              HasSubstr("Concat node 'node_y': attribute axis is missing"));
 }
 
 TEST(OnnxGraph, ShapesMustNotDependOnData) {

@@ -107,6 +107,7 @@ absl::Status SequenceLength(Node& node) {
 }
 
 absl::Status ConcatFromSequence(Node& node) {
+  if (!node.HasAttr("axis")) return Invalid("attribute axis is missing");
   ASYRA_ASSIGN_OR_RETURN(std::vector<Value> parts, Parts(node));
   return node.Return(
       Joined(node, parts, node.Int("axis", 0), node.Int("new_axis", 0) != 0));

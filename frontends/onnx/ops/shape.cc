@@ -67,6 +67,7 @@ absl::StatusOr<Value> Joined(Node& node, std::vector<Value> parts, int64_t axis,
 }
 
 absl::Status Concat(Node& node) {
+  if (!node.HasAttr("axis")) return Invalid("attribute axis is missing");
   return node.Return(Joined(node, node.Inputs(), node.Int("axis", 0), false));
 }
 

@@ -1,0 +1,53 @@
+#include "passes/schedule/recompute_search.h"
+
+#include "gtest/gtest.h"
+#include "ir/support/check.h"
+#include "models/models.h"
+#include "passes/pass_manager.h"
+#include "passes/pipeline.h"
+#include "simulator/cost_model.h"
+#include "simulator/machine.h"
+
+namespace asyra {
+namespace {
+
+// Not fused.
+Program Step(int64_t layers, const CostModel& costs, const Mesh& mesh) {
+  Program program = ASYRA_VALUE(BuiltinModel(
+      "llama3-8b", {{"batch", 4}, {"seq", 4096}, {"layers", layers}}));
+  program.mesh = mesh;
+  PassContext context{.costs = &costs};
+  ASYRA_CHECK_OK(RunPasses(program, ShardPasses({}, TrainOptions{}), context));
+  return program;
+}
+
+// Estimates are of few layers, and what they say of memory is that of all.
+TEST(RecomputeSearch, WhatFitsByFewLayersFitsByAll) {
+  Mesh mesh = *Mesh::Create({{"tp", 4}});
+  CostModel costs(*LoadMachine("h200x8"), mesh);
+  PassContext context{.costs = &costs};
+  Pipeline fuse = FusePasses(false, "estimated");
+  for (int64_t layers : {3, 10, 24}) {
+    RecomputeSearch search(Step(layers, costs, mesh), fuse, context);
+    RecomputeReport all = ASYRA_VALUE(search.Without("all")).report;
+    auto most = static_cast<double>(all.kept.device_bytes);
+    auto least = static_cast<double>(all.dropped.device_bytes);
+    ASSERT_LT(least, 0.8 * most);
+    for (double part : {0.3, 0.6, 0.9}) {
+      SCOPED_TRACE(
+          fmt::format("{} layers, {} of what can be saved", layers, 1 - part));
+      auto bytes = static_cast<int64_t>(least + part * (most - least));
+      auto choice = ASYRA_VALUE(search.Fit(bytes));
+      ASSERT_TRUE(choice.has_value());
+      const RecomputeReport& report = choice->report;
+      EXPECT_LE(report.dropped.device_bytes, bytes);
+      EXPECT_LT(report.values.size(), all.values.size());
+      EXPECT_GE(report.dropped.ops_us, report.kept.ops_us);
+    }
+    auto enough = static_cast<int64_t>(1.2 * most);
+    EXPECT_FALSE(ASYRA_VALUE(search.Fit(enough)).has_value());
+  }
+}
+
+}  // namespace
+}  // namespace asyra
