@@ -125,23 +125,6 @@ TEST(PassManager, DumpsWhatChangedInOrder) {
       StartsWith("--dump-dir /dev/null/dumps: "));
 }
 
-// A program that does not verify is seen before the first pass, or after the
-// last.
-TEST(PassManager, VerifiesEachPassOrTheLast) {
-  for (bool each : {true, false}) {
-    Program program = Sum();
-    std::swap(program.ops[1], program.ops[2]);  // exp reads what comes later
-    PassContext context;
-    PassManagerOptions options;
-    options.verify_each = each;
-    absl::Status status =
-        RunPasses(program, "raise_norm, raise_rotary", context, options);
-    EXPECT_THAT(std::string(status.message()),
-                StartsWith(each ? "before the first pass: "
-                                : "raise_rotary: after the pass: "));
-  }
-}
-
 TEST(PassManager, SimulatesEachLocalProgram) {
   Program program = Sum();
   CostModel costs = Costs(program);
