@@ -3,7 +3,7 @@
 
 Each row runs one step unscheduled and one scheduled. Predicted is what
 asyra-sim says a device needs, measured what is in use on the first GPU while
-the program is there, its context and libraries included; besides is what lies
+the program is there, its context and libraries included; besides is what is
 outside of the program's own memory.
 
 Usage: gpu_memory.py TOOLS_DIR [--machine M] [--ranks 8] [--rows REGEX]
