@@ -36,8 +36,10 @@ struct CostedPlan {
 // Forward over the ops. A state has the distributions available of every value
 // that will still be read (the frontier), and the lowest cost to reach it.
 // Costs of redistributions are exact: types carry all axes decided so far.
-// Beyond `beam` states those of highest cost are dropped; otherwise the result
-// is optimal.
+// A state is dropped where the cheapest one reaches all that it holds for less,
+// conversions included. Beyond `beam` states those of highest cost are dropped;
+// otherwise the result is optimal, as long as no way between two distributions
+// is cheaper over a third.
 //
 // Where the program repeats and the states at the end of a layer equal those at
 // its beginning except for a constant in every cost, the decisions of that
