@@ -15,9 +15,9 @@ constexpr int kFirstLook = 24;
 // For one of a longer program, whose best rule the search has found.
 constexpr int kLookAtWhole = 8;
 // How many candidates are tried with tiles merged.
-constexpr size_t kBucketed = 1;
+constexpr size_t kBucketed = 2;
 // Steps of the search for each set of merged tiles.
-constexpr int kStepsOfWindow = 50;
+constexpr int kStepsOfWindow = 100;
 // How many candidates are tried with collectives joined, and the share of steps
 // that each gets in addition: one in so many.
 constexpr size_t kJoined = 2;
