@@ -92,8 +92,10 @@ class Scheduler {
       ASYRA_RETURN_IF_ERROR(FollowBest(std::move(candidates), followed++));
       ImproveBest(StepsOfWhole(steps));
       ASYRA_RETURN_IF_ERROR(Consider());
-      if (best_ < 0 && whole_.IsHopeless()) break;
-      if (best_ < 0) continue;
+      if (best_ < 0) {
+        if (whole_.IsHopeless()) break;
+        continue;
+      }
       result_.round_us.push_back(result_.optimized.makespan_us);
       if (IsFarBehind()) break;
       bool is_first = result_.round_us.size() == 1;

@@ -21,7 +21,7 @@ Program Step(int64_t layers, const CostModel& costs, const Mesh& mesh) {
   return program;
 }
 
-// Estimates are of few layers, and what they say of memory is that of all.
+// The memory of a step with few layers is scaled to all of its layers.
 TEST(RecomputeSearch, WhatFitsByFewLayersFitsByAll) {
   Mesh mesh = *Mesh::Create({{"tp", 4}});
   CostModel costs(*LoadMachine("h200x8"), mesh);
