@@ -19,6 +19,9 @@ namespace {
 // many at most.
 constexpr double kLookMargin = 1.04;
 constexpr size_t kMostSearched = 4;
+// The same of a strategy with reduce_scatters decomposed and whole: the two
+// differ in what they wait for, which a first look knows well.
+constexpr double kDecomposedMargin = 1.01;
 
 using Look = std::optional<Merit>;
 
@@ -28,9 +31,10 @@ bool IsBefore(const Look& a, const Look& b) {
 }
 
 // Behind one that fits.
-bool IsBehind(const Look& look, const Look& fastest) {
+bool IsBehind(const Look& look, const Look& fastest,
+              double margin = kLookMargin) {
   return !look.has_value() || !look->fits ||
-         look->makespan_us > kLookMargin * fastest->makespan_us;
+         look->makespan_us > margin * fastest->makespan_us;
 }
 
 std::string WhyBehind(const Look& look, const Look& fastest) {
@@ -56,7 +60,7 @@ absl::Status StrategySearch::Offer(Strategy strategy, int search_steps) {
 // last, and is refused there.
 absl::Status StrategySearch::Look(Strategy strategy) {
   bool is_new = false;
-  for (double share : kSharesOfCapacity) {
+  for (double share : strategy.memory_shares) {
     ASYRA_ASSIGN_OR_RETURN(Scheduled fused, Fuse(strategy, share));
     std::string text = ToString(fused.partitioned);
     if (absl::c_linear_search(looked_seen_, text)) continue;
@@ -94,9 +98,9 @@ absl::Status StrategySearch::LookAtOtherTpStrategy(
                          {std::string(fastest.zero)});
 }
 
-// The fastest is also looked at with reduce_scatters decomposed, and replaced
-// if that is faster. Of those that are close, one round is searched each, and
-// the fastest then is searched to the end.
+// The fastest is also looked at with reduce_scatters decomposed. Of those that
+// are close, one round is searched each, and the fastest then is searched to
+// the end.
 absl::Status StrategySearch::TryRanked() {
   SortLooked();
   if (DecomposedIsOpen()) {
@@ -146,7 +150,7 @@ absl::Status StrategySearch::TryFrom(size_t k,
 }
 
 // Of the fastest at a first look and the same with reduce_scatters decomposed
-// the faster one stays.
+// the faster one stays, and the other one if it is close.
 absl::Status StrategySearch::LookAtDecomposed() {
   size_t before = looked_.size();
   std::string whole = looked_[0].name;
@@ -155,6 +159,9 @@ absl::Status StrategySearch::LookAtDecomposed() {
   // Look puts the fastest first and others last.
   auto slower =
       looked_[0].name == whole ? looked_.end() - 1 : looked_.begin() + 1;
+  if (!IsBehind(slower->look, looked_[0].look, kDecomposedMargin)) {
+    return absl::OkStatus();
+  }
   Reject(*slower, looked_[0]);
   looked_.erase(slower);
   return absl::OkStatus();

@@ -275,7 +275,7 @@ StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
   }
   // The last that was scheduled, whether it fits or not.
   std::optional<Scheduled> last;
-  for (double share : kSharesOfCapacity) {
+  for (double share : strategy.memory_shares) {
     ASYRA_ASSIGN_OR_RETURN(Scheduled result, Fuse(strategy, share));
     std::string text = ToString(result.partitioned);
     if (absl::c_linear_search(seen_, text)) continue;
@@ -296,14 +296,13 @@ absl::StatusOr<StrategySearch::Scheduled> StrategySearch::Fuse(
     const Strategy& strategy, double share) {
   std::optional<RecomputeChoice> choice;
   if (Recompute() == "auto") {
-    double bytes = share * strategy.memory_share;
-    bytes *= static_cast<double>(Capacity());
-    ASYRA_ASSIGN_OR_RETURN(
-        choice, RecomputeOf(strategy).Fit(static_cast<int64_t>(bytes)));
+    auto bytes = static_cast<int64_t>(share * static_cast<double>(Capacity()));
+    ASYRA_ASSIGN_OR_RETURN(choice, RecomputeOf(strategy).Fit(bytes));
   } else if (Recompute() != "none") {
     ASYRA_ASSIGN_OR_RETURN(choice, RecomputeOf(strategy).Without(Recompute()));
   }
   Scheduled result;
+  result.memory_share = share;
   result.context = strategy.context;
   result.partitioned = strategy.program;
   if (choice.has_value()) {
@@ -355,12 +354,12 @@ absl::Status StrategySearch::TryMoreRecompute() {
       });
   const double before_us = result_->schedule->optimized.makespan_us;
   const std::pair<double, std::string_view> aims[] = {
-      {ShareToFit(*chosen), "recomputed to fit"},
+      {strategy.memory_share * ShareToFit(*chosen), "recomputed to fit"},
       {kShareForMore, "more recomputed"}};
   for (const auto& [share, name] : aims) {
     if (share == 0) continue;
     Strategy with = strategy;
-    with.memory_share = share;
+    with.memory_shares = {share, 0.95 * share, 0.85 * share};
     with.name += fmt::format("{}{}", with.name.empty() ? "" : ", ", name);
     ASYRA_RETURN_IF_ERROR(Try(with, options_.schedule.search_steps));
     if (result_->schedule->optimized.makespan_us < before_us) break;
@@ -368,8 +367,8 @@ absl::Status StrategySearch::TryMoreRecompute() {
   return absl::OkStatus();
 }
 
-// With which the fastest that does not fit would, if it is faster than what was
-// chosen; else 0.
+// Of what it takes, that with which the fastest that does not fit would, if it
+// is faster than what was chosen; else 0.
 double StrategySearch::ShareToFit(const ScheduleChoice& chosen) const {
   const ScheduleChoice* fastest = nullptr;
   for (const ScheduleChoice& choice : result_->schedule->candidates) {
@@ -405,6 +404,7 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
   }
   strategy.us = found->optimized.makespan_us;
   strategy.fastest_us = strategy.us;
+  strategy.memory_share = scheduled->memory_share;
   for (const ScheduleChoice& choice : found->candidates) {
     if (choice.makespan_us <= 0) continue;
     strategy.fastest_us = std::min(strategy.fastest_us, choice.makespan_us);

@@ -76,17 +76,21 @@ class StrategySearch {
     std::string zero;  // the level asked for, "" for the estimate's
     Program program;
     PassContext context;
-    // Of a device's memory, what computing again aims at.
-    double memory_share = 1;
+    // What is computed again is chosen for the first of these shares of a
+    // device's memory with which the step fits. In the program's own order,
+    // that is: a schedule needs more, for gathers that begin early.
+    std::vector<double> memory_shares = {0.97, 0.94, 0.85};
     // What a first look finds; none where it finds no candidate at all.
     std::optional<Merit> look;
     // Set by Try: scheduled, and the fastest of its schedules, those that do
     // not fit included.
     double us = 0, fastest_us = 0;
+    double memory_share = 1;  // one of memory_shares: of what was scheduled
   };
   // What came of it.
   struct Scheduled {
     Program partitioned;  // fused
+    double memory_share = 1;
     std::optional<RecomputeReport> recompute;
     // Or why Schedule refuses.
     absl::StatusOr<ScheduleResult> schedule = absl::UnknownError("");
@@ -120,9 +124,6 @@ class StrategySearch {
   void Reject(const Strategy& slower, const Strategy& fastest);
 
   static constexpr char kOwnName[] = "the plan's own strategy";
-  // What is computed again is chosen for the first of these of a device's
-  // memory with which the step fits.
-  static constexpr std::array kSharesOfCapacity = {1.0, 0.95, 0.85};
 
   // Looks at it, if strategies are ranked, or else tries it.
   absl::Status Offer(Strategy strategy, int search_steps);

@@ -7,8 +7,11 @@
 
 #include "executor/comm/thread_world.h"
 #include "executor/launched_world.h"
+#include "executor/trace.h"
 #include "executor/train/token_batches.h"
 #include "executor/trainer.h"
+#include "ir/overlap.h"
+#include "ir/support/file.h"
 #include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
 #include "tools/run_gate.h"
@@ -86,17 +89,17 @@ class RankLoop {
   absl::Status Run(Device& device, Communicator& world, int64_t sharing) {
     ASYRA_ASSIGN_OR_RETURN(trainer_, Trainer::Create(programs_));
     ASYRA_RETURN_IF_ERROR(OpenBatches());
-    TrainerOptions options{.resume_from = flags_.checkpoint,
-                           .seed = flags_.seed,
-                           .random_weights = flags_.random_weights,
-                           .not_finite = flags_.skip_not_finite
-                                             ? NotFinite::kSkip
-                                             : NotFinite::kStop,
-                           .check_finite = flags_.check_finite,
-                           .profile = !flags_.html.empty(),
-                           .evaluates = data_.evaluate != nullptr,
-                           .sharing = sharing,
-                           .checkpoints = {.keep = flags_.keep}};
+    TrainerOptions options{
+        .resume_from = flags_.checkpoint,
+        .seed = flags_.seed,
+        .random_weights = flags_.random_weights,
+        .not_finite =
+            flags_.skip_not_finite ? NotFinite::kSkip : NotFinite::kStop,
+        .check_finite = flags_.check_finite,
+        .profile = !flags_.html.empty() || !flags_.profile.empty(),
+        .evaluates = data_.evaluate != nullptr,
+        .sharing = sharing,
+        .checkpoints = {.keep = flags_.keep}};
     ASYRA_RETURN_IF_ERROR(trainer_->Prepare(device, &world, options));
     if (!flags_.restart_data) {
       absl::Status status = batches_->GoOnFrom(trainer_->data_place());
@@ -244,10 +247,18 @@ class RankLoop {
     return reports() ? WriteFiles() : absl::OkStatus();
   }
 
+  absl::Status WriteTrace(absl::Span<const OpTime> times) {
+    if (flags_.profile.empty() || times.empty()) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(Program step, InlineOverlaps(programs_.step));
+    return WriteFileAtomically(flags_.profile,
+                               {WriteProfileTrace(step, 0, times)});
+  }
+
   absl::Status WriteFiles() {
     std::vector<Profile> timelines;
     std::vector<OpTime> times = trainer_->Profile();
-    if (!times.empty()) {
+    ASYRA_RETURN_IF_ERROR(WriteTrace(times));
+    if (!flags_.html.empty() && !times.empty()) {
       ASYRA_ASSIGN_OR_RETURN(
           timelines, StepTimelines(programs_, MachineEdits(flags_.compile),
                                    times, trainer_->step(), flags_.device));

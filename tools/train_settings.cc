@@ -81,6 +81,9 @@ void AddOutputFlags(CLI::App& app, TrainSettings* flags) {
                  "writes a page with curves of loss, norm and speed, and the "
                  "timeline of the last step, predicted and as it ran")
       ->check(OutputFile());
+  app.add_option("--profile", flags->profile,
+                 "writes a trace of rank 0's last step, for Perfetto")
+      ->check(OutputFile());
 }
 
 void AddSampleFlags(CLI::App& app, SampleOptions* sample) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "fmt/format.h"
 #include "ir/support/status.h"
 #include "passes/schedule/merge_groups.h"
@@ -98,6 +99,26 @@ void Take(BucketResult result, Candidate* candidate) {
 int64_t CapacityLeft(int64_t capacity_bytes, const Candidate& candidate) {
   if (capacity_bytes == 0) return 0;
   return std::max<int64_t>(1, capacity_bytes - candidate.cut_bytes);
+}
+
+std::optional<CandidatePlan> Without(const Decision& decision,
+                                     const CandidatePlan& plan) {
+  CandidatePlan without = plan;
+  size_t erased = 0;
+  for (Pipeline* passes : {&without.structure, &without.attributes}) {
+    erased += std::erase_if(*passes, [&](const PassRun& run) {
+      return run.pass->name == decision.pass;
+    });
+  }
+  if (erased == 0) return std::nullopt;
+  // One setting's name may be part of another's.
+  std::string_view name;
+  for (const Setting& setting : decision.settings) {
+    bool is_in = absl::StrContains(plan.name, setting.name);
+    if (is_in && setting.name.size() > name.size()) name = setting.name;
+  }
+  without.name.erase(without.name.find(name), name.size());
+  return without;
 }
 
 CandidatePlan PlanOf(std::string name, const PlanBegin& begin) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,10 @@ struct PlanBegin {
   Pipeline taken = {};
 };
 CandidatePlan PlanOf(std::string name, const PlanBegin& begin = {});
+
+// The plan without what it decides so; none if it decides nothing of it.
+std::optional<CandidatePlan> Without(const Decision& decision,
+                                     const CandidatePlan& plan);
 
 struct Candidate {
   CandidatePlan plan;

@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "ir/support/status.h"
+#include "passes/train/step_phase.h"
 #include "simulator/library_memory.h"
 
 namespace asyra {
@@ -95,9 +96,13 @@ void CandidateSearch::Improve(Candidate* candidate, int steps) {
   steps_ += candidate->found.steps - before;
 }
 
-absl::StatusOr<std::vector<Candidate>> CandidateSearch::TiledCandidates(
+absl::StatusOr<std::vector<Candidate>> CandidateSearch::FirstCandidates(
     std::vector<ScheduleChoice>* uncut) {
   std::vector<Candidate> candidates;
+  if (options_.tiles <= 1 && Searching() && IsTrainingStep(program_)) {
+    ASYRA_ASSIGN_OR_RETURN(Candidate untiled, Untiled());
+    candidates.push_back(std::move(untiled));
+  }
   for (int tiles = 2; tiles <= std::max(kMostTiles, options_.tiles); ++tiles) {
     if (options_.tiles != 0 && options_.tiles != tiles) continue;
     absl::StatusOr<Candidate> candidate = Tiled(tiles);
@@ -132,7 +137,7 @@ absl::StatusOr<Candidate> CandidateSearch::Tiled(int tiles) {
 absl::StatusOr<Merit> CandidateSearch::FirstLook() {
   std::vector<ScheduleChoice> uncut;
   ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
-                         TiledCandidates(&uncut));
+                         FirstCandidates(&uncut));
   for (Decision decision : Decisions()) {
     if (!IsOpen(decision) || decision.is_extra) continue;
     decision.tried = decision.kept = 1;
@@ -147,14 +152,14 @@ absl::StatusOr<Merit> CandidateSearch::FirstLook() {
 }
 
 absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
-    int steps, bool merges, std::vector<Candidate>* tiled) {
-  size_t searched = tiled->size() + kBucketed;
+    int steps, bool merges, std::vector<Candidate>* first) {
+  size_t searched = first->size() + kBucketed;
   for (const Decision& decision : Decisions()) {
     if (IsOpen(decision) && !decision.is_extra) searched += decision.kept;
   }
   int each = steps / static_cast<int>(searched);
-  for (Candidate& candidate : *tiled) Improve(&candidate, each);
-  std::vector<Candidate> candidates = *tiled;
+  for (Candidate& candidate : *first) Improve(&candidate, each);
+  std::vector<Candidate> candidates = *first;
   if (merges) {
     ASYRA_RETURN_IF_ERROR(
         MergeTiles(&candidates, steps / kStepsOfWindow, each));

@@ -37,21 +37,23 @@ class CandidateSearch {
         context_(context),
         steps_(*steps) {}
 
-  // A candidate for each number of tiles that the options allow, two or more.
-  // Numbers that are not possible are added to `uncut`, or are an error if the
-  // options ask for them.
-  absl::StatusOr<std::vector<Candidate>> TiledCandidates(
+  // What the search begins with: a candidate for each number of tiles that the
+  // options allow, two or more, and one without tiles for a training step,
+  // whose weight gradients and gathers of parameters hide collectives without
+  // any. Numbers that are not possible are added to `uncut`, or are an error if
+  // the options ask for them.
+  absl::StatusOr<std::vector<Candidate>> FirstCandidates(
       std::vector<ScheduleChoice>* uncut);
 
   // The best of a short search of each candidate without tiles and tiled, and
   // of the best of them with each decision taken.
   absl::StatusOr<Merit> FirstLook();
 
-  // Continues the search of `tiled` for about so many steps in all, and returns
+  // Continues the search of `first` for about so many steps in all, and returns
   // them and the variants of the best of them; `merges`: also with tiles merged
   // and collectives joined, which take as long as all else.
   absl::StatusOr<std::vector<Candidate>> Round(int steps, bool merges,
-                                               std::vector<Candidate>* tiled);
+                                               std::vector<Candidate>* first);
 
   // A short search of the candidate that `plan` makes of a program, this or
   // another one, always the same.

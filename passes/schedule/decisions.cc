@@ -16,8 +16,8 @@ bool HasPersistentGemms(const Program&, const Machine& machine) {
   return machine.gpu.gemm_persistent;
 }
 
-bool IsTrainingStep(const Program& program, const Machine&) {
-  return !PhasesOf(program).empty();
+bool HasPhases(const Program& program, const Machine&) {
+  return IsTrainingStep(program);
 }
 
 std::vector<Setting> Layouts() {
@@ -44,6 +44,7 @@ absl::Span<const Decision> Decisions() {
       {.pass = "lay_out_streams",
        .settings = Layouts(),
        .moves_ops = true,
+       .costs_memory = true,
        .tried = 3,
        .kept = 2},
       {.pass = "use_copy_engines",
@@ -62,7 +63,7 @@ absl::Span<const Decision> Decisions() {
        .settings = {{", phases apart", MakePass("separate_phases")}},
        .moves_ops = true,
        .changes_ops = true,
-       .is_for = IsTrainingStep,
+       .is_for = HasPhases,
        .tried = 1,
        .kept = 1},
       // Estimates of plans are 7 % off in the median on GPUs: on request.

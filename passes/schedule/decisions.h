@@ -44,6 +44,8 @@ struct Decision {
   // Whether it makes other ops of some, or orders the text anew; `moves_ops` is
   // set too.
   bool changes_ops = false;
+  // Whether values then share fewer bytes: on several streams, less is ordered.
+  bool costs_memory = false;
   // Whether it can pay for a program on a machine; null: for any.
   bool (*is_for)(const Program& program, const Machine& machine) = nullptr;
   // How many of the best candidates it is tried on; 0: on the best of each that

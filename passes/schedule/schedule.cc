@@ -57,17 +57,18 @@ class Scheduler {
     CandidatePlan untiled = PlanOf("1 tile", {.taken = options_.taken});
     if (!Searching()) untiled.scheduler = options_.scheduler;
     ASYRA_RETURN_IF_ERROR(Follow(untiled));
-    ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> tiled,
-                           search_->TiledCandidates(&result_.candidates));
-    if (whole_.IsHopeless() && whole_.IsHopeless(tiled)) {
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> first,
+                           search_->FirstCandidates(&result_.candidates));
+    if (whole_.IsHopeless() && whole_.IsHopeless(first)) {
       return whole_.NothingFits();
     }
     if (Searching()) {
-      ASYRA_RETURN_IF_ERROR(Search(std::move(tiled)));
+      ASYRA_RETURN_IF_ERROR(Search(std::move(first)));
     } else {
-      ASYRA_RETURN_IF_ERROR(FollowBest(std::move(tiled), kMostTiles));
+      ASYRA_RETURN_IF_ERROR(FollowBest(std::move(first), kMostTiles));
       ASYRA_RETURN_IF_ERROR(Consider());
     }
+    ASYRA_RETURN_IF_ERROR(FollowSmaller());
     ASYRA_RETURN_IF_ERROR(Tighten());
     if (best_ < 0) return whole_.NothingFits();
     if (options_.runners_up > 0) ASYRA_RETURN_IF_ERROR(KeepRunnersUp());
@@ -80,7 +81,7 @@ class Scheduler {
 
   // A round depends on those before it and not on whether others follow, and
   // the result is the best of all.
-  absl::Status Search(std::vector<Candidate> tiled) {
+  absl::Status Search(std::vector<Candidate> first) {
     size_t followed = kFollowed;
     std::vector<int> rounds = SearchRounds(options_.search_steps);
     // The first round says which of several programs is searched on.
@@ -88,7 +89,7 @@ class Scheduler {
     for (int steps : rounds) {
       ASYRA_ASSIGN_OR_RETURN(
           std::vector<Candidate> candidates,
-          search_->Round(steps, std::exchange(merges, true), &tiled));
+          search_->Round(steps, std::exchange(merges, true), &first));
       ASYRA_RETURN_IF_ERROR(FollowBest(std::move(candidates), followed++));
       ImproveBest(StepsOfWhole(steps));
       ASYRA_RETURN_IF_ERROR(Consider());
@@ -197,6 +198,31 @@ class Scheduler {
       ASYRA_RETURN_IF_ERROR(Compare(fastest));
       if (whole_[fastest].fits()) return fastest;
     }
+  }
+
+  // The fastest if it does not fit, without what costs memory. The short
+  // program does not show how much that is.
+  absl::Status FollowSmaller() {
+    const WholeCandidate* large = nullptr;
+    for (const WholeCandidate& whole : whole_.all()) {
+      if (whole.fits() || !IsWorthIt(whole)) continue;
+      if (large == nullptr || whole.candidate.found.makespan_us <
+                                  large->candidate.found.makespan_us) {
+        large = &whole;
+      }
+    }
+    if (large == nullptr || !Searching()) return absl::OkStatus();
+    const CandidatePlan plan = large->candidate.plan;
+    for (const Decision& decision : Decisions()) {
+      if (!decision.costs_memory) continue;
+      std::optional<CandidatePlan> smaller = Without(decision, plan);
+      if (!smaller.has_value()) continue;
+      absl::Status followed = Follow(*smaller);
+      if (absl::IsInvalidArgument(followed)) continue;
+      ASYRA_RETURN_IF_ERROR(followed);
+      Improve(&whole_.all().back(), StepsOfWhole(kFirstRound));
+    }
+    return Consider();
   }
 
   // Orders are searched by live bytes. What fits by these and not with its

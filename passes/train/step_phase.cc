@@ -135,4 +135,8 @@ std::vector<StepPhase> PhasesOf(const Program& program) {
   return phases;
 }
 
+bool IsTrainingStep(const Program& program) {
+  return !PhasesOf(program).empty();
+}
+
 }  // namespace asyra

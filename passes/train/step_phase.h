@@ -25,4 +25,7 @@ std::vector<bool> ForwardOps(const Program& program);
 // none of both.
 std::vector<StepPhase> PhasesOf(const Program& program);
 
+// Whether it has phases.
+bool IsTrainingStep(const Program& program);
+
 }  // namespace asyra

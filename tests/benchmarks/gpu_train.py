@@ -8,8 +8,12 @@ the host included, beside what the simulator predicts; memory of a GPU as
 nvidia-smi has it beside what the compiler predicts. torch_step.py has what
 PyTorch runs. All numbers go to OUT/gpu_train.json.
 
+Compiling takes longer than the steps. With --programs DIR, compiled steps are
+kept in DIR, and those that are there are not compiled again; --compile-only makes
+them on a machine that needs no GPU.
+
 Usage: gpu_train.py TOOLS_DIR OUT [--machine M] [--ranks 1] [--rows REGEX]
-           [--torch]
+           [--programs DIR [--compile-only]] [--torch]
 """
 
 import argparse
@@ -31,7 +35,9 @@ from gpu_steps import said
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # `batch` of each rank where the mesh divides it, as `torch` counts too.
-Row = namedtuple("Row", "model layers batch seq vocabulary mesh torch")
+# `gib` is what a device may use, where that is less than it has.
+Row = namedtuple("Row", "model layers batch seq vocabulary mesh torch gib",
+                 defaults=[None])
 ROWS = [
     Row("gpt2-124m", 12, 32, 1024, 50304, "one", "one"),
     Row("gpt2-124m", 12, 32, 1024, 50257, "one", "one"),
@@ -42,8 +48,9 @@ ROWS = [
     Row("llama3-8b", 4, 2, 8192, 8192, "sp", None),
     Row("llama3-8b", 4, 1, 8192, 8192, "zero", "fsdp"),
     Row("qwen3-30b-a3b", 2, 2, 4096, 8192, "ep", None),
-    Row("llama3-8b", 32, 1, 4096, 128256, "zero", "fsdp"),
-    Row("llama3-8b", 32, 1, 8192, 128256, "zero", "fsdp"),
+    # With what PyTorch needs on two GPUs.
+    Row("llama3-8b", 32, 1, 4096, 128256, "zero", "fsdp", 67.7),
+    Row("llama3-8b", 32, 1, 8192, 128256, "zero", "fsdp", 86.4),
 ]
 MESHES = {"one": [], "dp": ["--dp", "{}", "--zero", "0"], "tp": ["--tp", "{}"],
           "sp": ["--sp", "{}"], "ep": ["--ep", "{}"],
@@ -69,6 +76,8 @@ def flags_of(row, args):
            args.machine, "--search-steps", str(args.search_steps)]
   for dim in dims:
     flags += ["--dim", dim]
+  if row.gib:
+    flags += ["--memory-gib", str(row.gib)]
   return flags + [flag.format(args.ranks) for flag in MESHES[row.mesh]]
 
 
@@ -99,14 +108,20 @@ class PeakMemory:
 
 
 def compiled(row, args, folder, more):
-  """What asyra-opt predicts: ms, GiB."""
-  out, error = said([os.path.join(args.tools, "asyra-opt"),
-                     *flags_of(row, args), *more, "-o", folder], args.timeout)
-  if error:
-    raise RuntimeError(error)
+  """What asyra-opt predicts: ms, GiB. Compiles what is not in the folder."""
+  report = os.path.join(folder, "report.txt")
+  if not os.path.exists(report):
+    out, error = said([os.path.join(args.tools, "asyra-opt"),
+                       *flags_of(row, args), *more, "-o", folder],
+                      args.timeout)
+    if error:
+      raise RuntimeError(error)
+    with open(report, "w") as file:
+      file.write(out)
   with open(os.path.join(folder, "training.json")) as file:
     ms = json.load(file)["predicted_us"] / 1e3
-  gib = re.search(r"([\d.]+) of [\d.]+ GiB a device", out)
+  with open(report) as file:
+    gib = re.search(r"([\d.]+) of [\d.]+ GiB a device", file.read())
   return ms, float(gib.group(1)) if gib else None
 
 
@@ -148,21 +163,34 @@ def trained(row, args, folder):
   return statistics.median(times[WARM_UP:]), peak.gib
 
 
+def forms_of(row):
+  """Flags of each way to schedule a row."""
+  if row.mesh == "one" or row.gib:  # nothing to hide; does not fit
+    return {"scheduled": []}
+  return {"plain": ["--scheduler", "serial", "--tiles", "1"], "scheduled": []}
+
+
+def measured(row, args, folder, more):
+  """What is predicted, and what a step takes."""
+  os.makedirs(folder, exist_ok=True)
+  try:
+    ms, gib = compiled(row, args, folder, more)
+    found = {"predicted_ms": ms, "predicted_gib": gib}
+    if not args.compile_only:
+      found["ms"], found["gib"] = trained(row, args, folder)
+    return found
+  except RuntimeError as error:
+    return {"error": str(error)}
+
+
 def ours(row, args):
   """By schedule: predicted and measured."""
-  forms = {"plain": ["--scheduler", "serial", "--tiles", "1"], "scheduled": []}
-  if row.mesh == "one":
-    del forms["plain"]  # nothing communicates
   found = {}
-  for name, more in forms.items():
-    with tempfile.TemporaryDirectory() as folder:
-      try:
-        predicted_ms, predicted_gib = compiled(row, args, folder, more)
-        ms, gib = trained(row, args, folder)
-        found[name] = {"ms": ms, "predicted_ms": predicted_ms, "gib": gib,
-                       "predicted_gib": predicted_gib}
-      except RuntimeError as error:
-        found[name] = {"error": str(error)}
+  with tempfile.TemporaryDirectory() as unkept:
+    for form, more in forms_of(row).items():
+      folder = os.path.join(args.programs or unkept,
+                            name_of(row).replace(" ", "-"), form)
+      found[form] = measured(row, args, folder, more)
   return found
 
 
@@ -191,6 +219,9 @@ def lines_of(row, found):
     if "error" in one:
       yield text + one["error"]
       continue
+    if "ms" not in one:
+      yield text + f"{one['predicted_ms']:>9.2f} ms predicted"
+      continue
     text += f"{one['ms']:>9.2f} ms"
     if "predicted_ms" in one:
       text += f" {one['ms'] / one['predicted_ms'] - 1:>+7.1%} off"
@@ -208,7 +239,8 @@ def summary(table):
   """Of all rows: errors of times, of gains."""
   errors, gains = [], []
   for found in table.values():
-    good = [one for one in found.values() if "predicted_ms" in one]
+    good = [one for one in found.values()
+            if "predicted_ms" in one and "ms" in one]
     errors += [abs(one["ms"] / one["predicted_ms"] - 1) for one in good]
     if len(good) == 2:
       plain, scheduled = good
@@ -233,14 +265,18 @@ def main():
   parser.add_argument("--search-steps", type=int, default=1000)
   parser.add_argument("--torch", action="store_true")
   parser.add_argument("--timeout", type=float, default=300)
+  parser.add_argument("--programs", help="folder of compiled steps")
+  parser.add_argument("--compile-only", action="store_true")
   args = parser.parse_args()
+  if args.compile_only and not args.programs:
+    parser.error("--compile-only needs --programs")
   os.makedirs(args.out, exist_ok=True)
   table = {}
   for row in ROWS:
     if not is_of(row, args.ranks) or not re.search(args.rows, name_of(row)):
       continue
     found = ours(row, args)
-    if args.torch:
+    if args.torch and not args.compile_only:
       found.update(torchs(row, args))
     table[name_of(row)] = found
     print(*lines_of(row, found), sep="\n", flush=True)

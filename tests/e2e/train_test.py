@@ -142,9 +142,9 @@ class Training(ToolTest):
       about = json.load(file)
     self.assertEqual((about["format"], about["model"], about["optimizer"],
                       about["params_by_init"]), (1, LLAMA, "sgd", []))
-    page = self.path("loss.html")
+    page, trace = self.path("loss.html"), self.path("step.json")
     said = self.passes("asyra-train", folder, *RATE, "--data", self.text,
-                       "--steps", "5", "--html", page)
+                       "--steps", "5", "--html", page, "--profile", trace)
     self.assertIn("4 rows of 16 tokens a step, 2700 bytes of data\n", said)
     self.assertRegex(said, r"\nstep     5  loss \d\.\d{4}  norm \d+\.\d{3}  ")
     with open(page) as file:
@@ -158,6 +158,11 @@ class Training(ToolTest):
     self.assertGreater(measured["makespan_us"], 0)
     self.assertEqual(*[{op["name"] for op in profile["ops"]}
                        for profile in (predicted, measured)])
+    with open(trace) as file:
+      kernels = [event for event in json.load(file)["traceEvents"]
+                 if event.get("cat") == "kernel"]
+    self.assertIn("matmul_wgrad", {event["name"] for event in kernels})
+    self.assertGreater(min(event["dur"] for event in kernels), 0)
 
   def test_a_folder_trains_as_the_model_does(self):
     alone = [row[:3] for row in self.train(LLAMA, *SHAPE)]

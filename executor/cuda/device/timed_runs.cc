@@ -1,5 +1,7 @@
 #include "executor/cuda/device/timed_runs.h"
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "ir/support/median.h"
@@ -9,6 +11,8 @@ namespace asyra::cuda {
 namespace {
 
 constexpr int kTimedRuns = 5;
+// A clock follows the load within some tens of ms.
+constexpr double kLoadMs = 40, kTimedMs = 60;
 
 }  // namespace
 
@@ -43,6 +47,25 @@ absl::StatusOr<double> TimedRuns::MedianMs(Enqueue enqueue) const {
     times.push_back(ms);
   }
   return Median(std::move(times));
+}
+
+absl::StatusOr<double> TimedRuns::BurstMs(double ms, double run_ms,
+                                          Enqueue enqueue) const {
+  int runs = std::max(1, static_cast<int>(std::ceil(ms / run_ms)));
+  auto burst = [&]() -> absl::Status {
+    for (int i = 0; i < runs; ++i) ASYRA_RETURN_IF_ERROR(enqueue());
+    return absl::OkStatus();
+  };
+  ASYRA_RETURN_IF_ERROR(Once(burst));
+  float took_ms = 0;
+  ASYRA_CUDA(cudaEventElapsedTime(&took_ms, begin_, end_));
+  return took_ms / runs;
+}
+
+absl::StatusOr<double> TimedRuns::UnderLoadMs(double run_ms,
+                                              Enqueue enqueue) const {
+  ASYRA_RETURN_IF_ERROR(BurstMs(kLoadMs, run_ms, enqueue).status());
+  return BurstMs(kTimedMs, run_ms, enqueue);
 }
 
 }  // namespace asyra::cuda

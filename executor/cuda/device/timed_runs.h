@@ -27,8 +27,17 @@ class TimedRuns {
   absl::Status Once(Enqueue enqueue) const;
   // The median of a few runs, after one that warms up and loads modules.
   absl::StatusOr<double> MedianMs(Enqueue enqueue) const;
+  // The mean of runs without gaps, after as many that set the clock: a GPU at
+  // its power limit lowers it, by how much depends on what runs. Long kernels
+  // that are fastest on a GPU that was idle are often not so then. A run takes
+  // about `run_ms`; all together about 0.1 s.
+  absl::StatusOr<double> UnderLoadMs(double run_ms, Enqueue enqueue) const;
 
  private:
+  // The mean of as many runs as take about `ms`.
+  absl::StatusOr<double> BurstMs(double ms, double run_ms,
+                                 Enqueue enqueue) const;
+
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
   cudaStream_t stream_ = nullptr;
 };

@@ -47,9 +47,11 @@ uint32_t AlignmentOf(const GemmShape& shape) {
 }
 
 std::string KeyOf(const GemmShape& shape, std::string_view gpu) {
-  return fmt::format("gemm {}, aligned to {}, workspace {}, cuBLASLt {}, {}",
-                     FieldsOf(shape), AlignmentOf(shape), kGemmWorkspaceBytes,
-                     cublasLtGetVersion(), gpu);
+  return fmt::format(
+      "gemm {}, aligned to {}, workspace {}, cuBLASLt {}, long "
+      "ones chosen under load, {}",
+      FieldsOf(shape), AlignmentOf(shape), kGemmWorkspaceBytes,
+      cublasLtGetVersion(), gpu);
 }
 
 std::string ToText(const GemmAlgorithm& algorithm) {
