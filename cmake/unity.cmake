@@ -6,19 +6,20 @@ function(asyra_unity target)
   get_target_property(sources ${target} SOURCES)
   list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/
        REGEX "^[^/].*\\.cc$")
-  list(FILTER sources INCLUDE REGEX "^${PROJECT_SOURCE_DIR}/.*\\.cc$")
-  list(FILTER sources EXCLUDE REGEX "^${PROJECT_BINARY_DIR}/")  # not yet there
+  set(together)
+  foreach(source ${sources})
+    get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
+    if(source MATCHES "^${PROJECT_SOURCE_DIR}/.*\\.cc$" AND
+       NOT source MATCHES "^${PROJECT_BINARY_DIR}/" AND NOT definitions)
+      list(APPEND together ${source})
+      list(REMOVE_ITEM sources ${source})
+    endif()
+  endforeach()
   execute_process(
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/batches.py
-            ${sources}
+            ${CMAKE_CURRENT_BINARY_DIR}/${target}.batches ${together}
     OUTPUT_VARIABLE batches COMMAND_ERROR_IS_FATAL ANY)
-  string(REPLACE "\n" ";" batches "${batches}")
-  set(group 0)
-  foreach(batch ${batches})
-    string(REPLACE "," ";" batch "${batch}")
-    math(EXPR group "${group} + 1")
-    set_source_files_properties(${batch} PROPERTIES UNITY_GROUP ${group})
-  endforeach()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON
-                                             UNITY_BUILD_MODE GROUP)
+  string(REGEX REPLACE "\n" ";" batches "${batches}")
+  list(REMOVE_ITEM batches "")
+  set_target_properties(${target} PROPERTIES SOURCES "${sources};${batches}")
 endfunction()

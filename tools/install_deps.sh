@@ -7,7 +7,8 @@ packages="cmake ninja-build g++ python3 protobuf-compiler libprotobuf-dev
   libgtest-dev libgmock-dev libbenchmark-dev libdnnl-dev zlib1g-dev
   libopenmpi-dev openmpi-bin"
 if [ "${1:-}" = --checks ]; then
-  packages="$packages git clang clang-tidy clang-format libclang-rt-dev"
+  packages="$packages git clang clang-tidy clang-format libclang-rt-dev
+    lld"
 fi
 missing=
 for package in $packages; do

@@ -31,12 +31,16 @@ step() {  # NAME COMMAND...
 }
 
 # A folder that is not there yet compiles sources in batches, which takes half of
-# the time; one that is keeps its setting.
+# the time, and has the fastest linker; one that is keeps its settings.
 build() {  # PRESET [TARGET...]
-  local preset=$1 unity=()
+  local preset=$1 settings=()
   shift
-  [ -e "build/$preset/CMakeCache.txt" ] || unity=(-DASYRA_UNITY=ON)
-  cmake --preset "$preset" "${unity[@]}" >/dev/null &&
+  if [ ! -e "build/$preset/CMakeCache.txt" ]; then
+    settings=(-DASYRA_UNITY=ON)
+    ! command -v ld.lld >/dev/null ||
+      settings+=(-DCMAKE_{EXE,SHARED}_LINKER_FLAGS=-fuse-ld=lld)
+  fi
+  cmake --preset "$preset" "${settings[@]}" >/dev/null &&
     cmake --build --preset "$preset" -j "$jobs" ${1:+--target "$@"} |
       tail -n 40
 }
@@ -71,6 +75,8 @@ dev() {
 asan() {
   local large='Schedule.PrefillOfALongSequenceTakesLessMemory'
   large+=:Schedule.TilingHidesCommunicationOnALargeModel
+  large+=:Schedule.MatmulsLeaveSmsWhereThatPays
+  large+=:Schedule.FitsInTheCapacityWithLibrariesAndKernels
   large+=:PlanSharding.ExpertsExchangeTokensOnceForEachWay
   large+=:PlanStep.ExchangesOverTheAxisOfExpertsLeaveModelAxes
   large+=:StepMemory.PartsAddUpToThePeakAndToTheDevice

@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 
-from batches import batches_of
+from batches import batches_of, write_batches
 
 SOURCE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # cuDNN's frontend is a header that takes minutes to look through.
@@ -49,22 +49,19 @@ def batches_of_one_command(sources):
   return [batch for paths in by_command.values() for batch in batches_of(paths)]
 
 
-def write_batches(build, sources, batches):
+def write_commands(build, sources, batches):
   """A file for each batch, and how it is compiled; returns their names."""
   folder = os.path.join(build, "batches")
-  os.makedirs(folder, exist_ok=True)
+  paths = write_batches(folder, batches)
   entries = []
-  for number, batch in enumerate(batches):
-    path = os.path.join(folder, f"batch{number}.cc")
-    with open(path, "w", encoding="utf-8") as file:
-      file.writelines(f'#include "{source}"\n' for source in batch)
-    directory, flags = sources[batch[0]]
+  for path, batch in zip(paths, batches):
+    directory, flags = sources[batch.sources[0]]
     entries.append({"directory": directory, "file": path,
                     "command": f"{flags} -c {path}"})
   with open(os.path.join(folder, "compile_commands.json"), "w",
             encoding="utf-8") as file:
     json.dump(entries, file)
-  return [entry["file"] for entry in entries]
+  return paths
 
 
 def tidy(build, path, flags):
@@ -79,14 +76,15 @@ def tidy(build, path, flags):
 
 def tidy_batch(build, path, batch):
   """Texts of the failed runs, and whether the batch compiled."""
-  flags = [SLOW_WITH_CUDA] if batch[0].startswith("executor/cuda/") else []
+  cuda = batch.sources[0].startswith("executor/cuda/")
+  flags = [SLOW_WITH_CUDA] if cuda else []
   code, text = tidy(os.path.join(build, "batches"), path, flags)
   if code == 0:
     return [], True
   if "clang-diagnostic-error" not in text:
     return [text], True
   results = [tidy(build, os.path.join(SOURCE_DIR, source), flags)
-             for source in batch]
+             for source in batch.sources]
   return [text for code, text in results if code != 0], False
 
 
@@ -100,15 +98,16 @@ def main():
   sources = commands(build)
   batches = batches_of_one_command(sources)
   if args.one_by_one:
-    batches = [[path] for path in sources]
-  files = write_batches(build, sources, batches)
+    batches = [batch for path in sources for batch in batches_of([path])]
+  files = write_commands(build, sources, batches)
   # The longest first, so that none is left when the others have ended.
   order = sorted(range(len(batches)), reverse=True, key=lambda i: sum(
-      os.path.getsize(os.path.join(SOURCE_DIR, path)) for path in batches[i]))
+      os.path.getsize(os.path.join(SOURCE_DIR, path))
+      for path in batches[i].sources))
   with concurrent.futures.ThreadPoolExecutor(args.j) as pool:
     results = list(pool.map(
         lambda i: tidy_batch(build, files[i], batches[i]), order))
-  apart = sum(len(batches[i]) for i, (_, together) in zip(order, results)
+  apart = sum(len(batches[i].sources) for i, (_, together) in zip(order, results)
               if not together)
   findings, unknown = set(), []
   for texts, _ in results:

@@ -162,7 +162,7 @@ TEST(PlanIssue, FlagsAreClearedBeforeTheyAreSetAgain) {
   for (auto [n, parts] : {std::pair(2, 1), {2, 2}, {3, 2}, {4, 2}}) {
     if (kSanitized && n > 2) continue;
     ForEveryPlan(n, parts, [&](const ChunkPlan& plan) {
-      for (uint64_t seed = 1; seed <= (kSanitized ? 2 : 20); ++seed) {
+      for (uint64_t seed = 1; seed <= (kSanitized ? 2 : 6); ++seed) {
         EXPECT_EQ(FlagRun(plan, seed).Run(), "") << "seed " << seed;
       }
     });

@@ -15,11 +15,12 @@
 #include "tests/executor/runnable.h"
 #include "tests/schedules/on_streams.h"
 #include "tests/support/fixture.h"
+#include "tests/support/sanitized.h"
 
 namespace asyra {
 namespace {
 
-constexpr int kPrograms = 20;
+constexpr int kPrograms = kSanitized ? 10 : 20;
 
 // With offsets that values share, so that a missing order is a wrong result.
 std::string DifferenceAllocated(Program after, const Program& before,

@@ -171,7 +171,7 @@ void CheckSlopes(uint64_t seed, Seen* seen) {
 }
 
 TEST(TrainProperty, GradientsAreTheSlopesOfTheLoss) {
-  int programs = kSanitized ? 200 : 1000;
+  int programs = kSanitized ? 60 : 400;
   Seen seen;
   auto check = [&](uint64_t seed) { CheckSlopes(seed, &seen); };
   if (!ForSeeds(programs, check)) return;
@@ -284,7 +284,7 @@ void CheckMesh(uint64_t seed, MeshSeen* seen) {
 }
 
 TEST(TrainProperty, GradientsAreTheSameOnEveryMesh) {
-  int programs = kSanitized ? 30 : 200;
+  int programs = kSanitized ? 20 : 120;
   MeshSeen seen;
   auto check = [&](uint64_t seed) { CheckMesh(seed, &seen); };
   if (!ForSeeds(programs, check)) return;
@@ -349,7 +349,7 @@ void CheckStep(uint64_t seed, MeshSeen* seen) {
 }
 
 TEST(TrainProperty, StepsAreTheSameOnEveryMesh) {
-  int programs = kSanitized ? 40 : 150;
+  int programs = kSanitized ? 20 : 100;
   MeshSeen seen;
   auto check = [&](uint64_t seed) { CheckStep(seed, &seen); };
   if (!ForSeeds(programs, check)) return;
@@ -401,7 +401,7 @@ void CheckAgain(uint64_t seed, AgainSeen* seen) {
 }
 
 TEST(TrainProperty, WhatIsComputedAgainIsTheSame) {
-  int programs = kSanitized ? 20 : 100;
+  int programs = kSanitized ? 12 : 60;
   AgainSeen seen;
   auto check = [&](uint64_t seed) { CheckAgain(seed, &seen); };
   if (!ForSeeds(programs, check)) return;
@@ -483,7 +483,7 @@ void CheckSearch(uint64_t seed, SearchSeen* seen) {
 }
 
 TEST(TrainProperty, SearchedSchedulesAreNoSlowerWithinTheBudgetAndTheSame) {
-  int programs = kSanitized ? 10 : 60;
+  int programs = kSanitized ? 8 : 40;
   SearchSeen seen;
   auto check = [&](uint64_t seed) { CheckSearch(seed, &seen); };
   if (!ForSeeds(programs, check)) return;

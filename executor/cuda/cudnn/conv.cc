@@ -51,8 +51,8 @@ Dims DenseStrides(const Dims& dims) {
   return strides;
 }
 
-fe::graph::Tensor_attributes Tensor(const char* name, Uid uid,
-                                    const Dims& dims) {
+fe::graph::Tensor_attributes DenseTensor(const char* name, Uid uid,
+                                         const Dims& dims) {
   return fe::graph::Tensor_attributes()
       .set_name(name)
       .set_uid(uid)
@@ -66,8 +66,8 @@ std::shared_ptr<fe::graph::Graph> Describe(const ConvProblem& p,
   graph->set_io_data_type(CudnnType(p.element))
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
-  auto x = graph->tensor(Tensor("x", kX, dims.x));
-  auto w = graph->tensor(Tensor("w", kW, dims.w));
+  auto x = graph->tensor(DenseTensor("x", kX, dims.x));
+  auto w = graph->tensor(DenseTensor("w", kW, dims.w));
   auto y = graph->conv_fprop(x, w,
                              fe::graph::Conv_fprop_attributes()
                                  .set_name("conv")
