@@ -77,6 +77,7 @@ asan() {
   large+=:Schedule.TilingHidesCommunicationOnALargeModel
   large+=:Schedule.MatmulsLeaveSmsWhereThatPays
   large+=:Schedule.FitsInTheCapacityWithLibrariesAndKernels
+  large+=:TrainSchedule.WhatDoesNotFitIsTriedOnFewerStreams
   large+=:PlanSharding.ExpertsExchangeTokensOnceForEachWay
   large+=:PlanStep.ExchangesOverTheAxisOfExpertsLeaveModelAxes
   large+=:StepMemory.PartsAddUpToThePeakAndToTheDevice

@@ -191,10 +191,11 @@ TEST(StrategySearch, CollectivesOverHostsAreCompared) {
 // Also those of other strategies, as long as they keep the same params.
 TEST(StrategySearch, RunnersUpCanTakeTheProgramsPlace) {
   CompileFlags options = OverHosts();
-  options.runners_up = 3;
+  options.runners_up = 12;
   CompiledModel result = ASYRA_VALUE(Compile(options));
   const std::vector<RunnerUp>& others = result.schedule->runners_up;
-  ASSERT_EQ(others.size(), 3);
+  ASSERT_GE(others.size(), 3);
+  ASSERT_LE(others.size(), 12);
   EXPECT_THAT(others,
               Contains(Field(&RunnerUp::name, Not(HasSubstr("hierarchical")))));
   const Program& program = result.program;

@@ -66,7 +66,7 @@ TEST(TrainSchedule, CopyEnginesAreTriedWithoutTiles) {
   EXPECT_LT(result.optimized.makespan_us, result.baseline.makespan_us);
 }
 
-constexpr std::string_view kSecondStream = "second compute stream";
+constexpr char kSecondStream[] = "second compute stream";
 
 TEST(TrainSchedule, WhatDoesNotFitIsTriedOnFewerStreams) {
   ScheduleResult result = ZeroThree(10, 128256).Schedule(39 * kGiB);
