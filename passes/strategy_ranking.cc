@@ -19,9 +19,6 @@ namespace {
 // many at most.
 constexpr double kLookMargin = 1.04;
 constexpr size_t kMostSearched = 4;
-// The same of a strategy with reduce_scatters decomposed and whole: the two
-// differ in what they wait for, which a first look knows well.
-constexpr double kDecomposedMargin = 1.01;
 
 using Look = std::optional<Merit>;
 
@@ -31,10 +28,9 @@ bool IsBefore(const Look& a, const Look& b) {
 }
 
 // Behind one that fits.
-bool IsBehind(const Look& look, const Look& fastest,
-              double margin = kLookMargin) {
+bool IsBehind(const Look& look, const Look& fastest) {
   return !look.has_value() || !look->fits ||
-         look->makespan_us > margin * fastest->makespan_us;
+         look->makespan_us > kLookMargin * fastest->makespan_us;
 }
 
 std::string WhyBehind(const Look& look, const Look& fastest) {
@@ -98,9 +94,9 @@ absl::Status StrategySearch::LookAtOtherTpStrategy(
                          {std::string(fastest.zero)});
 }
 
-// The fastest is also looked at with reduce_scatters decomposed. Of those that
-// are close, one round is searched each, and the fastest then is searched to
-// the end.
+// The fastest is also looked at with reduce_scatters decomposed, and replaced
+// if that is faster. Of those that are close, one round is searched each, and
+// the fastest then is searched to the end.
 absl::Status StrategySearch::TryRanked() {
   SortLooked();
   if (DecomposedIsOpen()) {
@@ -150,7 +146,7 @@ absl::Status StrategySearch::TryFrom(size_t k,
 }
 
 // Of the fastest at a first look and the same with reduce_scatters decomposed
-// the faster one stays, and the other one if it is close.
+// the faster one stays.
 absl::Status StrategySearch::LookAtDecomposed() {
   size_t before = looked_.size();
   std::string whole = looked_[0].name;
@@ -159,9 +155,6 @@ absl::Status StrategySearch::LookAtDecomposed() {
   // Look puts the fastest first and others last.
   auto slower =
       looked_[0].name == whole ? looked_.end() - 1 : looked_.begin() + 1;
-  if (!IsBehind(slower->look, looked_[0].look, kDecomposedMargin)) {
-    return absl::OkStatus();
-  }
   Reject(*slower, looked_[0]);
   looked_.erase(slower);
   return absl::OkStatus();

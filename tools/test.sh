@@ -70,14 +70,17 @@ dev() {
 }
 
 # Slow tests are run without sanitizers only, and what only they need is not
-# built; nor are cases of large models and plans run, whose code smaller ones
-# reach too.
+# built; nor are cases of large models, long searches and plans run, whose code
+# smaller ones reach too.
 asan() {
   local large='Schedule.PrefillOfALongSequenceTakesLessMemory'
   large+=:Schedule.TilingHidesCommunicationOnALargeModel
   large+=:Schedule.MatmulsLeaveSmsWhereThatPays
   large+=:Schedule.FitsInTheCapacityWithLibrariesAndKernels
   large+=:TrainSchedule.WhatDoesNotFitIsTriedOnFewerStreams
+  large+=:RecomputeSearch.WhatFitsByFewLayersFitsByAll
+  large+=:PlanMemory.TheLastPercentIsLookedForWhereItIsNeeded
+  large+=:SeparatePhasesTest.TheSearchTriesIt
   large+=:PlanSharding.ExpertsExchangeTokensOnceForEachWay
   large+=:PlanStep.ExchangesOverTheAxisOfExpertsLeaveModelAxes
   large+=:StepMemory.PartsAddUpToThePeakAndToTheDevice
@@ -87,6 +90,10 @@ asan() {
   large+=:PlanStep.TensorAndSequenceTogether:PlanSharding.EveryLayer*
   large+=:Fuse.MatmulsDoNotSpoilRows:'BuiltinModels/SameModel.OpByOp/llama3_70b'
   large+=:'RanksAndParts/*n8_*'
+  large+=:CostTable.PlacesAreNotMeasured
+  large+=:OnnxFunction.ThatGrowsWithoutBoundIsRefused
+  large+=:CheckpointKill.*
+  large+=:TrainProperty.GradientsAreTheSlopesOfTheLoss:TrainProperty.Searched*
   build asan asyra_quick_tests && GTEST_FILTER=-$large \
     ctest --preset asan -j "$jobs" -L cpu -LE slow
 }

@@ -19,6 +19,9 @@ constexpr int kLookAtWhole = 8;
 constexpr size_t kBucketed = 2;
 // Steps of the search for each set of merged tiles.
 constexpr int kStepsOfWindow = 100;
+// How much slower than tiled ones a candidate without tiles may be at first for
+// decisions to be tried on it: what it cannot hide, they do not hide either.
+constexpr double kUntiledMargin = 1.05;
 // How many candidates are tried with collectives joined, and the share of steps
 // that each gets in addition: one in so many.
 constexpr size_t kJoined = 2;
@@ -99,10 +102,6 @@ void CandidateSearch::Improve(Candidate* candidate, int steps) {
 absl::StatusOr<std::vector<Candidate>> CandidateSearch::FirstCandidates(
     std::vector<ScheduleChoice>* uncut) {
   std::vector<Candidate> candidates;
-  if (options_.tiles <= 1 && Searching() && IsTrainingStep(program_)) {
-    ASYRA_ASSIGN_OR_RETURN(Candidate untiled, Untiled());
-    candidates.push_back(std::move(untiled));
-  }
   for (int tiles = 2; tiles <= std::max(kMostTiles, options_.tiles); ++tiles) {
     if (options_.tiles != 0 && options_.tiles != tiles) continue;
     absl::StatusOr<Candidate> candidate = Tiled(tiles);
@@ -114,6 +113,14 @@ absl::StatusOr<std::vector<Candidate>> CandidateSearch::FirstCandidates(
       uncut->push_back({fmt::format("{} tiles", tiles), 0, 0,
                         std::string(MessageOf(candidate.status()))});
     }
+  }
+  if (options_.tiles <= 1 && Searching() && IsTrainingStep(program_)) {
+    ASYRA_ASSIGN_OR_RETURN(Candidate untiled, Untiled());
+    bool is_close = absl::c_all_of(candidates, [&](const Candidate& tiled) {
+      return untiled.found.makespan_us <
+             kUntiledMargin * tiled.found.makespan_us;
+    });
+    if (is_close) candidates.insert(candidates.begin(), std::move(untiled));
   }
   return candidates;
 }
