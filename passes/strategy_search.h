@@ -85,7 +85,7 @@ class StrategySearch {
     // Set by Try: scheduled, and the fastest of its schedules, those that do
     // not fit included.
     double us = 0, fastest_us = 0;
-    double memory_share = 1;  // one of memory_shares: of what was scheduled
+    double memory_share = 1;  // the one of memory_shares that was used
   };
   // What came of it.
   struct Scheduled {
