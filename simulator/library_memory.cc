@@ -56,9 +56,8 @@ int64_t WorkspaceOf(const Program& program, const Op& op,
                : PackedBytes(program, op);
   }
   Work work = WorkOf(OpUse(program, op), program.mesh);
-  return work.matrix
-             ? static_cast<int64_t>(machine.gpu.library_mib.workspace * kMiB)
-             : static_cast<int64_t>(work.scratch_bytes);
+  double library = work.matrix ? machine.gpu.library_mib.workspace * kMiB : 0;
+  return static_cast<int64_t>(std::max(library, work.scratch_bytes));
 }
 
 // The connections of a communicator.

@@ -18,8 +18,8 @@ int64_t LibraryBytes(const Program& program, const Machine& machine);
 // Workspaces of kernels: for each stream that of the op with the largest.
 // Counted are reductions by copy engine (chunks of the peers), packed chunks of
 // the library's collectives (packing.h), matmuls (a number of the machine), and
-// what ops themselves need (Work::scratch_bytes), but not attention and
-// convolutions.
+// what ops themselves need (Work::scratch_bytes), but not convolutions and
+// attention without gradient.
 int64_t WorkspaceBytes(const Program& program, const Machine& machine);
 
 int64_t GibBytes(double gib);

@@ -236,7 +236,7 @@ std::string CriticalPathReport(const Profile& profile) {
   for (const ProfileOp* op : Critical(profile)) {
     std::string what =
         op->is_collective() ? op->op + " over " + op->axes : op->op;
-    for (auto [groups, key] :
+    for (const auto& [groups, key] :
          {std::pair{&ops, what}, std::pair{&limits, op->limit},
           std::pair{&causes, op->waited_for}}) {
       Group& group = (*groups)[key];

@@ -8,7 +8,7 @@ packages="cmake ninja-build g++ python3 protobuf-compiler libprotobuf-dev
   libopenmpi-dev openmpi-bin"
 if [ "${1:-}" = --checks ]; then
   packages="$packages git clang clang-tidy clang-format libclang-rt-dev
-    lld"
+    lld python3-pip"
 fi
 missing=
 for package in $packages; do

@@ -16,14 +16,19 @@ import re
 import subprocess
 import sys
 
-from batches import batches_of, write_batches
+from batches import batches_of, headers_of, text_of, write_batches
 
 SOURCE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # cuDNN's frontend is a header that takes minutes to look through.
 SOURCES = re.compile(r"(ir|simulator|passes|executor|frontends|models|tools)/"
                      r"(?!cuda/cudnn/).*\.cc")
-# One check takes 20 s to look through the functions of CUDA's headers.
-SLOW_WITH_CUDA = "--checks=-performance-unnecessary-value-param"
+# For each function that takes a string by value, as many of CLI11's headers do,
+# one check looks for all calls in the file: 30 s.
+CLI = re.compile(r"[<\"]CLI/CLI\.")
+SLOW_WITH_CLI = "--checks=-performance-unnecessary-value-param"
+# Has omp.h, which clang-tidy may not come with.
+GCC_HEADERS = subprocess.run(["g++", "-print-file-name=include"], text=True,
+                             stdout=subprocess.PIPE, check=True).stdout.strip()
 FINDING = re.compile(r"^(?P<place>\S+:\d+:\d+): (?:error|warning): .*", re.M)
 
 
@@ -67,17 +72,20 @@ def write_commands(build, sources, batches):
 def tidy(build, path, flags):
   """Exit code and text of clang-tidy."""
   result = subprocess.run(
-      ["clang-tidy", "-p", build, "-quiet",
+      ["clang-tidy", "-p", build, "-quiet", f"--extra-arg=-idirafter{GCC_HEADERS}",
        f"--config-file={SOURCE_DIR}/.clang-tidy", *flags, path], cwd=SOURCE_DIR,
       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
       stderr=subprocess.STDOUT, text=True, check=False)
   return result.returncode, result.stdout
 
 
+def with_cli(source):
+  return any(CLI.search(text_of(file)) for file in {source, *headers_of(source)})
+
+
 def tidy_batch(build, path, batch):
   """Texts of the failed runs, and whether the batch compiled."""
-  cuda = batch.sources[0].startswith("executor/cuda/")
-  flags = [SLOW_WITH_CUDA] if cuda else []
+  flags = [SLOW_WITH_CLI] if any(map(with_cli, batch.sources)) else []
   code, text = tidy(os.path.join(build, "batches"), path, flags)
   if code == 0:
     return [], True

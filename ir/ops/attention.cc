@@ -110,9 +110,10 @@ absl::Status AttentionReference(const RefCall& call) {
 
 absl::StatusOr<std::vector<Type>> InferGrad(const OpCall& call) {
   ASYRA_RETURN_IF_ERROR(CheckAttention(call, kFirstGradExtra));
-  for (auto [operand, type] : {std::pair(kGradY, ResultType(call)),
-                               std::pair(kGradLogSums, LogSumsType(call)),
-                               std::pair(kGradDy, ResultType(call))}) {
+  for (const auto& [operand, type] :
+       {std::pair(kGradY, ResultType(call)),
+        std::pair(kGradLogSums, LogSumsType(call)),
+        std::pair(kGradDy, ResultType(call))}) {
     if (call.operands[operand] == type) continue;
     return Invalid("{} is {}, it should be {}", call.def.operands[operand].name,
                    ToString(call.operands[operand], {}), ToString(type, {}));
@@ -147,12 +148,24 @@ absl::StatusOr<AxisRule> GradAxes(const OpCall& call) {
       call.operands, call.results);
 }
 
-// Scores and gradients of weights, and the matmuls that `of` needs.
+// Scores and gradients of weights, and the matmuls that `of` needs. The library
+// sums the gradient of q in f32 and, where several heads share a key, has
+// gradients of k and v for each of them.
 Work GradWork(const OpCall& local) {
   AttentionSizes sizes(local.operands);
-  bool all = local.attrs.Get<std::string>("of") == "qkv";
-  int64_t more = all ? 2 * sizes.d + sizes.e : 0;
-  return PairWork(local, sizes.d + sizes.e + more);
+  if (local.attrs.Get<std::string>("of") != "qkv") {
+    return PairWork(local, sizes.d + sizes.e);
+  }
+  Work work = PairWork(local, 3 * sizes.d + 2 * sizes.e);
+  const Type &q = local.operands[0], &k = local.operands[1],
+             &v = local.operands[2];
+  work.scratch_bytes = 4 * static_cast<double>(q.num_elements());
+  if (sizes.h > k.size(2)) {
+    work.scratch_bytes += static_cast<double>(k.bytes() + v.bytes()) *
+                          static_cast<double>(sizes.h) /
+                          static_cast<double>(k.size(2));
+  }
+  return work;
 }
 
 // Adds factor * from[0, size) to to[0, size).

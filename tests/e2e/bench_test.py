@@ -129,7 +129,7 @@ for mode in sys.argv[2].split(","):
   def test_the_calls_of_a_training_step_are_measured(self):
     machine = self.path("here.machine")
     step = ["gpt3-tiny", "--dp", "2", *GPT[3:], "--train", "--optimizer",
-            "adamw", "--tiles", "1"]
+            "adamw", "--tiles", "1", "--search-steps", "20"]
     said = self.passes("asyra-bench", *step, *CPU, "--no-grid",
                        "--set", "host.gpus=3", "--machine-out", machine)
     self.assertEqual(self.measured("here")[0]["host"]["gpus"], 3)

@@ -113,7 +113,7 @@ class Mpi(ToolTest):
   def test_ranks_pass_a_gate_together(self):
     self.own_cache()
     bad = [LLAMA, *DIMS, "--tp", "2", "--tiles", "4", "--scheduler", "serial",
-           "--no-bucket", "--inject-comm-us", "10000", "--gate", "measured",
+           "--no-bucket", "--inject-comm-us", "4000", "--gate", "measured",
            "--check",
            os.path.join(os.path.dirname(LLAMA), "test_data_set_0")]
     text = self.ranks_pass(2, *bad)

@@ -465,7 +465,7 @@ void CheckOne(uint64_t seed, Seen* seen) {
 TEST(ShardProperty, RandomProgramsComputeTheSameOnEveryMesh) {
   const char* given = std::getenv("ASYRA_SEED");
   uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
-  int all = kThreadSanitized ? 30 : kSanitized ? 100 : 150;
+  int all = kSanitized ? 30 : 150;
   int programs = given != nullptr ? 1 : all;
   Seen seen;
   for (int i = 0; i < programs; ++i) {
@@ -475,9 +475,8 @@ TEST(ShardProperty, RandomProgramsComputeTheSameOnEveryMesh) {
   }
   if (given != nullptr) return;
   EXPECT_GE(seen.planned, programs / 2);
-  // What passes did is seen without the thread sanitizer, of the same programs
-  // and more.
-  if (!kThreadSanitized) {
+  // What passes did is seen without sanitizers, of the same programs and more.
+  if (!kSanitized) {
     EXPECT_GE(seen.tiled[0], programs / 12);
     EXPECT_GE(seen.tiled[1], programs / 10);
     EXPECT_GE(seen.in_blocks, programs / 20);
