@@ -88,8 +88,8 @@ class Report(ToolTest):
     for more in ([], ["--accumulate", "2"],
                  ["--accumulate", "2", "--recompute", "all"]):
       text = self.passes("asyra-opt", "gpt3-tiny", "--train", "--dp", "2",
-                         "--tp", "2", "--dim", "layers=1", "--search-steps",
-                         "20", *more)
+                         "--tp", "2", "--sp", "2", "--dim", "layers=1",
+                         "--search-steps", "20", *more)
       self.assertLessEqual(text.count("\n"), 25, text)
       self.assertIn(" training step\n", text)
 
