@@ -154,8 +154,9 @@ class Batch:
     return "".join(parts)
 
 
-def is_heavy(path):
-  return any(HEAVY.search(text_of(file)) for file in {path, *headers_of(path)})
+def includes(path, pattern):
+  """Whether the source matches, or a header of the tree that it includes."""
+  return any(pattern.search(text_of(file)) for file in {path, *headers_of(path)})
 
 
 def batches_of(sources):
@@ -163,7 +164,7 @@ def batches_of(sources):
   batches = []
   groups = [sources]
   if len(sources) > SIZE:
-    groups = [[path for path in sources if is_heavy(path) == heavy]
+    groups = [[path for path in sources if includes(path, HEAVY) == heavy]
               for heavy in (False, True)]
   for group in groups:
     of_group = []

@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 
-from batches import batches_of, headers_of, text_of, write_batches
+from batches import batches_of, includes, write_batches
 
 SOURCE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # cuDNN's frontend is a header that takes minutes to look through.
@@ -79,13 +79,10 @@ def tidy(build, path, flags):
   return result.returncode, result.stdout
 
 
-def with_cli(source):
-  return any(CLI.search(text_of(file)) for file in {source, *headers_of(source)})
-
-
 def tidy_batch(build, path, batch):
   """Texts of the failed runs, and whether the batch compiled."""
-  flags = [SLOW_WITH_CLI] if any(map(with_cli, batch.sources)) else []
+  with_cli = any(includes(source, CLI) for source in batch.sources)
+  flags = [SLOW_WITH_CLI] if with_cli else []
   code, text = tidy(os.path.join(build, "batches"), path, flags)
   if code == 0:
     return [], True
