@@ -160,10 +160,10 @@ Work GradWork(const OpCall& local) {
   const Type &q = local.operands[0], &k = local.operands[1],
              &v = local.operands[2];
   work.scratch_bytes = 4 * static_cast<double>(q.num_elements());
-  if (sizes.h > k.size(2)) {
+  if (sizes.h > sizes.kv_heads) {
     work.scratch_bytes += static_cast<double>(k.bytes() + v.bytes()) *
                           static_cast<double>(sizes.h) /
-                          static_cast<double>(k.size(2));
+                          static_cast<double>(sizes.kv_heads);
   }
   return work;
 }
