@@ -12,8 +12,64 @@ namespace {
 constexpr int kPieces = 32;
 // How often the highest blocks are moved to the front of the order.
 constexpr int kRepairs = 16;
+// After so many in a row that gain nothing, more rarely do.
+constexpr int kStalled = 8;
+// What the other orders gain over the first at most, as a share.
+constexpr int kGainOfOrders = 200;
+// Of the bytes in use at once, what a layout may need more where no layout has
+// as few bytes as would be enough.
+constexpr int kClose = 128;
 
 enum class Fit : uint8_t { kLowest, kSmallest };
+
+// A block that has its bytes.
+struct Placed {
+  int64_t from, until;
+  int begin, end, index;
+};
+
+// Sorted by `from`, in chunks: to insert into one array of all would take
+// longer than to look for gaps.
+class ByOffset {
+ public:
+  void Insert(const Placed& placed) {
+    auto chunk = std::partition_point(
+        chunks_.begin(), chunks_.end(),
+        [&](const Chunk& c) { return c.back().from <= placed.from; });
+    if (chunk == chunks_.end()) {
+      if (chunks_.empty()) chunks_.emplace_back();
+      chunk = chunks_.end() - 1;
+    }
+    auto at = std::upper_bound(
+        chunk->begin(), chunk->end(), placed,
+        [](const Placed& a, const Placed& b) { return a.from < b.from; });
+    chunk->insert(at, placed);
+    if (chunk->size() == kMost) Split(chunk);
+  }
+
+  // Calls `visit` with each, until it returns false.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const Chunk& chunk : chunks_) {
+      for (const Placed& placed : chunk) {
+        if (!visit(placed)) return;
+      }
+    }
+  }
+
+ private:
+  using Chunk = std::vector<Placed>;
+  static constexpr size_t kMost = 256;
+
+  void Split(std::vector<Chunk>::iterator chunk) {
+    auto middle = chunk->begin() + kMost / 2;
+    Chunk second(middle, chunk->end());
+    chunk->erase(middle, chunk->end());
+    chunks_.insert(chunk + 1, std::move(second));
+  }
+
+  std::vector<Chunk> chunks_;
+};
 
 // Places blocks in a given order, until one reaches beyond a limit.
 class Placement {
@@ -44,13 +100,6 @@ class Placement {
   }
 
  private:
-  // A block that has its bytes.
-  struct Placed {
-    int64_t from, until;
-    int begin, end, index;
-  };
-  using ByOffset = std::vector<Placed>;  // sorted by `from`
-
   int64_t Rounded(int block) const {
     int64_t bytes = blocks_.all()[block].bytes + options_.padding;
     return RoundUp(bytes, options_.alignment);
@@ -64,18 +113,11 @@ class Placement {
     layout_.offsets[index] = offset;
     layout_.bytes = std::max(layout_.bytes, offset + bytes);
     Placed placed{offset, offset + bytes, block.begin, block.end, index};
-    Insert(placed, &all_);
+    all_.Insert(placed);
     // Where it is in use in the first half or the second.
     int first = std::max(0, block.begin / width_ - 1);
     int last = (block.end - 1) / width_;
-    for (int p = first; p <= last; ++p) Insert(placed, &near_[p]);
-  }
-
-  static void Insert(const Placed& placed, ByOffset* sorted) {
-    auto at = std::upper_bound(
-        sorted->begin(), sorted->end(), placed,
-        [](const Placed& a, const Placed& b) { return a.from < b.from; });
-    sorted->insert(at, placed);
+    for (int p = first; p <= last; ++p) near_[p].Insert(placed);
   }
 
   // All that may be in use together with it, and more.
@@ -88,19 +130,20 @@ class Placement {
   int64_t FindGap(int index, const ByOffset& placed, int64_t bytes) const {
     const MemoryBlock& block = blocks_.all()[index];
     int64_t end = 0, best = -1, best_gap = 0;
-    for (const Placed& other : placed) {
-      if (other.begin >= block.end || block.begin >= other.end ||
-          other.until <= end || !blocks_.Interfere(index, other.index)) {
-        continue;
+    placed.ForEach([&](const Placed& other) {
+      if (other.until <= end || other.begin >= block.end ||
+          block.begin >= other.end || !blocks_.Interfere(index, other.index)) {
+        return true;
       }
       int64_t gap = other.from - end;
       if (gap >= bytes && (best < 0 || gap < best_gap)) {
         best = end;
         best_gap = gap;
-        if (fit_ == Fit::kLowest) break;
+        if (fit_ == Fit::kLowest) return false;
       }
       end = other.until;
-    }
+      return true;
+    });
     return best >= 0 ? best : end;
   }
 
@@ -151,32 +194,73 @@ void Promote(const MemoryBlocks& blocks, const ArenaLayout& layout,
   });
 }
 
+// Tries layouts until one is good enough.
+class Placer {
+ public:
+  Placer(const MemoryBlocks& blocks, const ArenaOptions& options)
+      : blocks_(blocks),
+        options_(options),
+        bound_(blocks.PeakBytes(options.alignment)),
+        enough_(std::max(bound_, options.enough_bytes)) {
+    if (options.enough_bytes > 0 && options.enough_bytes < bound_) {
+      enough_ = bound_ + bound_ / kClose;
+    }
+  }
+
+  ArenaLayout Run() && {
+    for (Order& order : Orders(blocks_)) {
+      if (Try(std::move(order)) || IsHopeless()) break;
+    }
+    return std::move(best_);
+  }
+
+ private:
+  // True when a layout is good enough, or cannot be better.
+  bool Try(Order order) {
+    ArenaLayout layout;
+    for (Fit fit : {Fit::kLowest, Fit::kSmallest}) {
+      layout = Attempt(order, fit);
+      if (IsDone()) return true;
+    }
+    int stalled = 0;
+    for (int i = 0; i < kRepairs && stalled < kStalled; ++i) {
+      Promote(blocks_, layout, bound_, &order);
+      int64_t before = best_.bytes;
+      layout = Attempt(order, Fit::kLowest);
+      if (IsDone()) return true;
+      stalled = best_.bytes < before ? 0 : stalled + 1;
+    }
+    return false;
+  }
+
+  ArenaLayout Attempt(const Order& order, Fit fit) {
+    bool is_first = best_.offsets.empty();
+    int64_t limit = is_first ? INT64_MAX : best_.bytes - 1;
+    ArenaLayout layout = Placement(blocks_, options_, fit, limit).Run(order);
+    if (is_first || layout.bytes < best_.bytes) best_ = layout;
+    return layout;
+  }
+
+  bool IsDone() const { return best_.bytes <= enough_; }
+
+  // Whether what would be enough is too far away for another order.
+  bool IsHopeless() const {
+    return options_.enough_or_nothing && options_.enough_bytes > 0 &&
+           best_.bytes - best_.bytes / kGainOfOrders > enough_;
+  }
+
+  const MemoryBlocks& blocks_;
+  const ArenaOptions& options_;
+  const int64_t bound_;
+  int64_t enough_;
+  ArenaLayout best_;
+};
+
 }  // namespace
 
 ArenaLayout PlaceBlocks(const MemoryBlocks& blocks,
                         const ArenaOptions& options) {
-  int64_t bound = blocks.PeakBytes(options.alignment);
-  ArenaLayout best;
-  bool found = false;
-  // True when it is good enough, or cannot be better.
-  auto attempt = [&](const Order& order, Fit fit, ArenaLayout* layout) {
-    int64_t limit = found ? best.bytes - 1 : INT64_MAX;
-    *layout = Placement(blocks, options, fit, limit).Run(order);
-    if (!found || layout->bytes < best.bytes) best = *layout;
-    found = true;
-    return best.bytes <= std::max(bound, options.enough_bytes);
-  };
-  ArenaLayout layout;
-  for (Order& order : Orders(blocks)) {
-    for (Fit fit : {Fit::kLowest, Fit::kSmallest}) {
-      if (attempt(order, fit, &layout)) return best;
-    }
-    for (int i = 0; i < kRepairs; ++i) {
-      Promote(blocks, layout, bound, &order);
-      if (attempt(order, Fit::kLowest, &layout)) return best;
-    }
-  }
-  return best;
+  return Placer(blocks, options).Run();
 }
 
 }  // namespace asyra

@@ -12,9 +12,13 @@ namespace asyra {
 struct ArenaOptions {
   int64_t alignment = kArenaAlignment;
   int64_t padding = 0;  // unused bytes after each block
-  // The first layout found of at most so many bytes is taken; 0: the smallest
+  // The first layout found of at most so many bytes is taken, or where more are
+  // in use at once, the first that is within 1/128 of these; 0: the smallest
   // found, which takes many times as long.
   int64_t enough_bytes = 0;
+  // Whether there is such a layout is all that is asked: gives up where the
+  // first order comes nowhere near.
+  bool enough_or_nothing = false;
 };
 
 struct ArenaLayout {
@@ -33,7 +37,8 @@ struct ArenaLayout {
 // (largest first, longest, largest product of both, first to begin), each with
 // the lowest and with the smallest gap that holds the block, and then orders
 // with those blocks first that end highest in the last layout. A layout is
-// given up once it is no smaller than the best; the smallest arena is kept. Not
+// given up once it is no smaller than the best, and an order once it gains
+// nothing; the smallest arena is kept. Not
 // optimal, which is NP-hard (Garey and Johnson, SR2: dynamic storage
 // allocation), but mostly close to MemoryBlocks::PeakBytes, a lower bound.
 // Deterministic; near-linear while few blocks are in use at once.

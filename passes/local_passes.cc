@@ -16,6 +16,10 @@ std::vector<PassRecord> LocalPasses() {
            "last batch exchanges them",
        .from_stage = Stage::kLocal,
        .to_stage = Stage::kLocal,
+       .options = {{"sums", AttrKind::kString,
+                    "the states of another program, NAME@AXIS,...;NAME: over "
+                    "which axes each is still to be summed; empty: as it pays",
+                    std::string()}},
        .fn = DeferReductions},
       {.name = "decompose_reduce_scatter",
        .summary =

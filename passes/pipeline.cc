@@ -101,7 +101,7 @@ Pipeline ShardPasses(const ShardingOptions& options,
   passes.push_back(MakePass("plan_sharding", plan));
   passes.push_back(MakePass("partition"));
   if (train.has_value() && Accumulates(*train)) {
-    passes.push_back(MakePass("defer_reductions"));
+    passes.push_back(MakePass("defer_reductions", {{"sums", train->sums}}));
   }
   return passes;
 }

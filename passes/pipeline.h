@@ -34,6 +34,8 @@ struct TrainOptions {
   double decay = 0.1, clip = 1;
   // Batches of a step: with more than one, kStep is the last of them.
   int64_t accumulate = 1;
+  // Of kAccumulate, so that it agrees with the step: defer_reductions.
+  std::string sums;
   std::string zero = "auto";  // plan_sharding
   // What backward computes again: "auto", so that the step fits; "none"; "all";
   // or the option of recompute.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "ir/accumulation.h"
 #include "ir/buffer_map.h"
@@ -100,11 +101,35 @@ class Buffers {
 struct Change {
   double time_us;
   int64_t bytes;  // negative: freed
-  friend bool operator<(const Change& a, const Change& b) {
-    if (a.time_us != b.time_us) return a.time_us < b.time_us;
-    return a.bytes < b.bytes;
-  }
 };
+
+// Linear while ops are spread over the step: the search sorts more than it
+// replays. First into equal parts of the time, as many as there are changes.
+std::vector<Change> SortedByTime(absl::Span<const Change> changes) {
+  double last_us = 0;
+  for (const Change& change : changes) {
+    last_us = std::max(last_us, change.time_us);
+  }
+  double parts_per_us =
+      last_us > 0 ? static_cast<double>(changes.size()) / last_us : 0;
+  auto part = [&](const Change& change) {
+    return static_cast<size_t>(change.time_us * parts_per_us);
+  };
+  std::vector<uint32_t> end(changes.size() + 2, 0);  // by part
+  for (const Change& change : changes) ++end[part(change) + 1];
+  std::partial_sum(end.begin(), end.end(), end.begin());
+  std::vector<Change> sorted(changes.size());
+  for (const Change& change : changes) sorted[end[part(change)]++] = change;
+  auto begin = sorted.begin();
+  for (size_t p = 0, from = 0; p <= changes.size(); from = end[p++]) {
+    if (end[p] - from < 2) continue;
+    std::sort(
+        begin + static_cast<std::ptrdiff_t>(from),
+        begin + static_cast<std::ptrdiff_t>(end[p]),
+        [](const Change& a, const Change& b) { return a.time_us < b.time_us; });
+  }
+  return sorted;
+}
 
 // Live bytes over time, each buffer rounded up.
 std::vector<MemoryPoint> LiveBytes(absl::Span<const Buffer> buffers,
@@ -119,10 +144,9 @@ std::vector<MemoryPoint> LiveBytes(absl::Span<const Buffer> buffers,
       changes.push_back({buffer.until_us, -bytes});
     }
   }
-  std::sort(changes.begin(), changes.end());
   std::vector<MemoryPoint> points;
   int64_t live = 0;
-  for (const Change& change : changes) {
+  for (const Change& change : SortedByTime(changes)) {
     live += change.bytes;
     if (points.empty() || points.back().time_us != change.time_us) {
       points.push_back({change.time_us, live});
@@ -145,12 +169,12 @@ int64_t ArenaToPlan(const Program& program, int64_t enough_bytes) {
   DefUse def_use(program);
   HappensBefore order(program, def_use);
   return PlaceBlocks(MemoryBlocks(program, order, def_use, /*in_place=*/false),
-                     {.enough_bytes = enough_bytes})
+                     {.enough_bytes = enough_bytes, .enough_or_nothing = true})
       .bytes;
 }
 
 // The arena, and the buffers outside it that are resident.
-// `enough_bytes` is what both may take.
+// `enough_bytes` is what both may take; 0: any number.
 int64_t ArenaBytes(const Program& program, absl::Span<const Buffer> buffers,
                    int64_t enough_bytes) {
   int64_t arena = 0, outside = 0;
@@ -164,7 +188,8 @@ int64_t ArenaBytes(const Program& program, absl::Span<const Buffer> buffers,
     }
   }
   if (program.stage != Stage::kAllocated) {
-    arena = ArenaToPlan(program, std::max<int64_t>(0, enough_bytes - outside));
+    int64_t enough = std::max<int64_t>(1, enough_bytes - outside);
+    arena = ArenaToPlan(program, enough_bytes == 0 ? 0 : enough);
   }
   return outside + RoundUp(arena, kArenaAlignment);
 }
@@ -224,8 +249,9 @@ MemoryReport ReportMemory(const Program& program, const SimResult& result,
       PeakOf(LiveBytes(buffers.all(), kArenaAlignment)).live_bytes;
   int64_t others =
       LibraryBytes(program, machine) + WorkspaceBytes(program, machine);
+  int64_t enough = std::max<int64_t>(1, enough_bytes - others);
   report.arena_bytes =
-      ArenaBytes(program, buffers.all(), enough_bytes - others);
+      ArenaBytes(program, buffers.all(), enough_bytes == 0 ? 0 : enough);
   report.device_bytes = report.arena_bytes + others;
   return report;
 }

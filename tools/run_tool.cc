@@ -6,6 +6,10 @@
 
 #include "ir/support/status.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace asyra {
 namespace {
 
@@ -40,10 +44,24 @@ std::string What(const CLI::App& app, const CLI::ParseError& error) {
                      fmt::join(app.remaining(/*recurse=*/true), " "));
 }
 
+// A search makes and frees programs of some MiB, thousands of times: glibc
+// would give each one's pages back and fault them in again, and merge all its
+// small free chunks whenever a large one is freed.
+void KeepFreedMemory() {
+#ifdef __GLIBC__
+  constexpr int kMiB = 1 << 20;
+  mallopt(M_MMAP_THRESHOLD, 256 * kMiB);
+  mallopt(M_TRIM_THRESHOLD, 512 * kMiB);
+  mallopt(M_TOP_PAD, 16 * kMiB);
+  mallopt(M_MXFAST, 0);
+#endif
+}
+
 }  // namespace
 
 int RunTool(CLI::App& app, int argc, char** argv,
             const std::function<absl::Status()>& tool) {
+  KeepFreedMemory();
   app.set_version_flag("--version", app.get_name() + " " ASYRA_VERSION);
   try {
     app.parse(argc, argv);

@@ -11,6 +11,7 @@
 #include "ir/weight_store.h"
 #include "passes/train/init_program.h"
 #include "passes/train/parameters.h"
+#include "passes/train/split_sums.h"
 #include "simulator/library_memory.h"
 #include "simulator/machine.h"
 #include "tools/batches_report.h"
@@ -189,6 +190,7 @@ absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
   std::vector<AxisSplit> splits = SplitsOf(mesh);
   if (splits.empty()) own.over_hosts = "flat";
   if (mesh.num_axes() > 0) own.mesh = MeshText(WithoutSplits(mesh));
+  own.train->sums = SumAxesText(step.program, WithoutSplits(mesh));
   ASYRA_ASSIGN_OR_RETURN(Machine machine,
                          LoadMachine(flags.machine, MachineEdits(flags)));
   int64_t capacity = CapacityBytes(flags.capacity_gib, machine);

@@ -52,15 +52,17 @@ Program WithFusions(const Program& program, const std::vector<Kind>& kinds) {
     }
   }
   Program fused = program;
-  fused.ops.clear();
-  for (size_t i = 0; i < program.ops.size(); ++i) {
+  size_t kept = 0;
+  for (size_t i = 0; i < fused.ops.size(); ++i) {
     auto fusion = fusions.find(static_cast<int>(i));
     if (fusion != fusions.end()) {
-      fused.ops.push_back(std::move(fusion->second));
+      fused.ops[kept++] = std::move(fusion->second);
     } else if (!is_gone[i]) {
-      fused.ops.push_back(program.ops[i]);
+      if (kept != i) fused.ops[kept] = std::move(fused.ops[i]);
+      ++kept;
     }
   }
+  fused.ops.resize(kept);
   fused.DropUnusedValues();
   return fused;
 }

@@ -31,7 +31,7 @@ class TileBucketing::Bucketer {
       : merger_(program),
         costs_(costs),
         options_(options),
-        candidates_(BucketCandidates(program)) {
+        candidates_(BucketCandidates(merger_)) {
     std::erase_if(candidates_, [&](const BucketCandidate& c) {
       return c.join ? !options.join : options.from != nullptr;
     });

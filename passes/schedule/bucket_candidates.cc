@@ -23,12 +23,12 @@ constexpr char kNumberMark = '.';
 
 class Finder {
  public:
-  explicit Finder(const Program& program)
-      : program_(program),
-        lanes_(program),
-        tiles_(TilesOf(program, lanes_)),
-        uses_(program),
-        classes_(OpClasses(program)) {}
+  explicit Finder(const TileMerger& merger)
+      : program_(merger.program()),
+        lanes_(merger.facts().lanes),
+        tiles_(merger.facts().tiles),
+        uses_(merger.facts().uses),
+        classes_(OpClasses(program_)) {}
 
   std::vector<BucketCandidate> Run() {
     if (lanes_.count < 2) return {};
@@ -152,9 +152,9 @@ class Finder {
   }
 
   const Program& program_;
-  Lanes lanes_;
-  std::vector<std::optional<TileOf>> tiles_;  // by value
-  DefUse uses_;
+  const Lanes& lanes_;
+  const std::vector<std::optional<TileOf>>& tiles_;  // by value
+  const DefUse& uses_;
   std::vector<int> classes_;
   std::map<std::pair<bool, std::vector<int>>, size_t> by_key_;
   std::vector<BucketCandidate> found_;
@@ -189,7 +189,12 @@ std::string KeyOf(const Program& program, const BucketCandidate& candidate) {
 }  // namespace
 
 std::vector<BucketCandidate> BucketCandidates(const Program& program) {
-  std::vector<BucketCandidate> candidates = Finder(program).Run();
+  return BucketCandidates(TileMerger(program));
+}
+
+std::vector<BucketCandidate> BucketCandidates(const TileMerger& merger) {
+  const Program& program = merger.program();
+  std::vector<BucketCandidate> candidates = Finder(merger).Run();
   for (JoinCandidate& join : JoinCandidates(program)) {
     auto places = static_cast<int>(join.groups.size());
     candidates.push_back(
@@ -208,7 +213,7 @@ std::string NameAndKey(const BucketCandidate& candidate) {
 }
 
 absl::StatusOr<Program> MergeCandidates(
-    TileMerger& merger, absl::Span<const BucketCandidate> candidates,
+    const TileMerger& merger, absl::Span<const BucketCandidate> candidates,
     absl::Span<const int> set, std::vector<int>* order) {
   std::vector<TileGroup> tiles;
   std::vector<JoinGroup> joins;

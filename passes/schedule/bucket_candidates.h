@@ -25,10 +25,11 @@ struct BucketCandidate {
   std::vector<TileGroup> groups;
 };
 
-// Of a scheduled program, in order of appearance:
+// Of a scheduled program, that of the merger, in order of appearance:
 // - runs of computing ops of a lane between two communications;
 // - collectives, each with its wait;
 // - after all of these, collectives that may be joined (join_candidates.h).
+std::vector<BucketCandidate> BucketCandidates(const TileMerger& merger);
 std::vector<BucketCandidate> BucketCandidates(const Program& program);
 
 // `merger`'s program with these of its candidates merged: tiles first, then
@@ -37,7 +38,7 @@ std::vector<BucketCandidate> BucketCandidates(const Program& program);
 // are merged, is converted to one of the result's. Errors: merges that wait for
 // each other.
 absl::StatusOr<Program> MergeCandidates(
-    TileMerger& merger, absl::Span<const BucketCandidate> candidates,
+    const TileMerger& merger, absl::Span<const BucketCandidate> candidates,
     absl::Span<const int> set, std::vector<int>* order = nullptr);
 
 // The name and the key of a candidate: "layer0.norm#5f3a0c2e91b7d846.0".

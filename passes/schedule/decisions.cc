@@ -4,7 +4,7 @@
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
 #include "ir/support/status.h"
-#include "passes/schedule/name_list.h"
+#include "passes/analysis/name_list.h"
 #include "passes/schedule/sm_margin.h"
 #include "passes/schedule/stream_layout.h"
 #include "passes/train/step_phase.h"

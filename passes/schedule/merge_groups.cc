@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "ir/support/status.h"
+#include "passes/analysis/name_list.h"
 #include "passes/schedule/bucket_candidates.h"
-#include "passes/schedule/name_list.h"
 
 namespace asyra {
 
@@ -15,14 +15,14 @@ PassRun MergePass(absl::Span<const std::string> names) {
 absl::StatusOr<bool> MergeGroups(Program& program, const PassOptions& options,
                                  PassContext& context) {
   std::vector<std::string> names = NamesIn(options.Get<std::string>("names"));
-  std::vector<BucketCandidate> candidates = BucketCandidates(program);
+  TileMerger merger(program);
+  std::vector<BucketCandidate> candidates = BucketCandidates(merger);
   std::vector<int> chosen = CandidatesNamed(candidates, names);
   if (chosen.empty()) {
     context.Remark("merge_groups: none of the {} groups is there",
                    names.size());
     return false;
   }
-  TileMerger merger(program);
   ASYRA_ASSIGN_OR_RETURN(program, MergeCandidates(merger, candidates, chosen));
   return true;
 }

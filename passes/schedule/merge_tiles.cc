@@ -24,13 +24,12 @@ std::string WholeName(const std::string& tile) {
 
 class Merger {
  public:
-  Merger(const Program& from, const Lanes& lanes,
-         const std::vector<std::optional<TileOf>>& tiles, const DefUse& uses,
+  Merger(const Program& from, const TileFacts& facts,
          const std::vector<TileGroup>& groups)
       : from_(from),
-        lanes_(lanes),
-        tiles_(tiles),
-        uses_(uses),
+        lanes_(facts.lanes),
+        tiles_(facts.tiles),
+        uses_(facts.uses),
         new_op_(from.ops.size(), -1),
         builder_(Builder::Like(from)),
         new_value_(from.values.size(), kNoValue),
@@ -347,13 +346,8 @@ class Merger {
 }  // namespace
 
 absl::StatusOr<Program> TileMerger::Merge(const std::vector<TileGroup>& groups,
-                                          std::vector<int>* new_ops) {
-  if (!facts_.has_value()) {
-    Lanes lanes(program_);
-    std::vector<std::optional<TileOf>> tiles = TilesOf(program_, lanes);
-    facts_ = Facts{std::move(lanes), std::move(tiles), DefUse(program_)};
-  }
-  Merger merger(program_, facts_->lanes, facts_->tiles, facts_->uses, groups);
+                                          std::vector<int>* new_ops) const {
+  Merger merger(program_, facts_, groups);
   ASYRA_ASSIGN_OR_RETURN(Program merged, merger.Run());
   if (new_ops != nullptr) *new_ops = merger.new_ops();
   return merged;

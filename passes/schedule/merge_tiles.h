@@ -16,12 +16,22 @@ namespace asyra {
 // The same op of every lane: op indices by lane.
 using TileGroup = std::vector<int>;
 
-// Merges different groups of one program: the analysis of tiles is done once,
-// on first use.
+// What a tiled program says of itself.
+struct TileFacts {
+  explicit TileFacts(const Program& program)
+      : lanes(program), tiles(TilesOf(program, lanes)), uses(program) {}
+
+  Lanes lanes;
+  std::vector<std::optional<TileOf>> tiles;  // by value
+  DefUse uses;
+};
+
+// Merges different groups of one program.
 class TileMerger {
  public:
   // `program`, of stage scheduled, must outlive the merger and not change.
-  explicit TileMerger(const Program& program) : program_(program) {}
+  explicit TileMerger(const Program& program)
+      : program_(program), facts_(program) {}
 
   // The program with these groups merged, in the old order as far as the merged
   // ops' dependences allow. Collectives and waits are not merged here.
@@ -29,19 +39,14 @@ class TileMerger {
   // replaces it; -1: none. Errors: merged ops that would wait for each other, a
   // group whose results are neither tiles of one value nor their sum.
   absl::StatusOr<Program> Merge(const std::vector<TileGroup>& groups,
-                                std::vector<int>* new_ops = nullptr);
+                                std::vector<int>* new_ops = nullptr) const;
 
   const Program& program() const { return program_; }
+  const TileFacts& facts() const { return facts_; }
 
  private:
-  struct Facts {
-    Lanes lanes;
-    std::vector<std::optional<TileOf>> tiles;  // by value
-    DefUse uses;
-  };
-
   const Program& program_;
-  std::optional<Facts> facts_;
+  const TileFacts facts_;
 };
 
 }  // namespace asyra

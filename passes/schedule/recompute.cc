@@ -10,7 +10,7 @@
 #include "ir/happens_before.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
-#include "passes/schedule/name_list.h"
+#include "passes/analysis/name_list.h"
 
 namespace asyra {
 namespace {

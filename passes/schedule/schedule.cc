@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -340,10 +342,16 @@ class Scheduler {
     return absl::OkStatus();
   }
 
-  // Of a device in all, by its arena.
-  int64_t BytesOf(const Program& program, const SimResult& simulated) const {
-    return ReportMemory(program, simulated, machine(), capacity_bytes_)
-        .device_bytes;
+  // Of a device in all, by its arena. To place values in one that is nearly
+  // full takes long, and several candidates may be the same program.
+  int64_t BytesOf(const Program& program, const SimResult& simulated) {
+    auto [known, is_new] = bytes_of_.try_emplace(ToString(program));
+    if (is_new) {
+      known->second =
+          ReportMemory(program, simulated, machine(), capacity_bytes_)
+              .device_bytes;
+    }
+    return known->second;
   }
 
   const Machine& machine() const { return context_.costs->machine(); }
@@ -364,6 +372,7 @@ class Scheduler {
   int best_ = -1;                     // of these, the result's
   std::vector<std::string> remarks_;  // on the result
   ScheduleResult result_;
+  std::map<std::string, int64_t> bytes_of_;  // by the text of a program
 };
 
 // All that computes, alone.

@@ -87,7 +87,7 @@ absl::StatusOr<CostedPlan> ShardingSolver::Solve(const CostedPlan& plan,
   states_before_.assign(count, {});
   layers_.assign(count, nullptr);
   for (int i = 0; i < count;) {
-    states_before_[i] = states_;
+    states_before_[i] = std::move(states_);
     ASYRA_RETURN_IF_ERROR(Step(i, plan));
     i = Stamp(i + 1, plan);
   }
@@ -97,8 +97,11 @@ absl::StatusOr<CostedPlan> ShardingSolver::Solve(const CostedPlan& plan,
 ShardingSolver::TypeIds ShardingSolver::FormsOf(const State& state,
                                                 ValueId value) const {
   TypeIds forms = given_[value];
-  for (const Held& held : state.frontier) {
-    if (held.first == value) forms.push_back(held.second);
+  auto held = std::lower_bound(
+      state.frontier.begin(), state.frontier.end(), value,
+      [](const Held& held, ValueId value) { return held.first < value; });
+  for (; held != state.frontier.end() && held->first == value; ++held) {
+    forms.push_back(held->second);
   }
   return forms;
 }
@@ -279,8 +282,14 @@ ShardingSolver::State ShardingSolver::Follow(int i, const State& from,
 // `state` holds.
 bool ShardingSolver::IsDominated(const State& state, const State& other) {
   int64_t ns = other.ns;
-  for (auto [value, form] : state.frontier) {
+  // Frontiers are sorted, long where every gradient waits for their norm, and
+  // differ in little.
+  auto theirs = other.frontier.begin();
+  for (const Held& held : state.frontier) {
     if (ns >= state.ns) return false;
+    while (theirs != other.frontier.end() && *theirs < held) ++theirs;
+    if (theirs != other.frontier.end() && *theirs == held) continue;
+    auto [value, form] = held;
     ns = Sum(ns, conversions_.Ns(value, FormsOf(other, value), form));
   }
   return ns < state.ns;
@@ -293,9 +302,10 @@ absl::Status ShardingSolver::Step(int i, const CostedPlan& plan) {
   for (const Choice& choice : *layer->choices) {
     result_ns.push_back(ResultNs(i, choice));
   }
+  const std::vector<State>& before = states_before_[i];
   std::vector<Candidate> candidates;
-  for (size_t s = 0; s < states_.size(); ++s) {
-    Extend(i, states_[s], static_cast<int>(s), *layer->choices, result_ns,
+  for (size_t s = 0; s < before.size(); ++s) {
+    Extend(i, before[s], static_cast<int>(s), *layer->choices, result_ns,
            &candidates);
   }
   if (candidates.empty()) {
@@ -321,7 +331,7 @@ absl::Status ShardingSolver::Step(int i, const CostedPlan& plan) {
     if (next.size() == static_cast<size_t>(options_.beam)) break;
     Back back{candidate.from, candidate.choice, {}};
     State state =
-        Follow(i, states_[candidate.from], (*layer->choices)[candidate.choice],
+        Follow(i, before[candidate.from], (*layer->choices)[candidate.choice],
                candidate.whole, &back);
     state.ns = candidate.ns;
     if (!next.empty() && IsDominated(state, next[0])) continue;

@@ -3,15 +3,21 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/support/status.h"
 #include "ir/training_names.h"
+#include "passes/train/split_sums.h"
 
 namespace asyra {
 namespace {
 
 class Deferrer {
  public:
-  explicit Deferrer(Program* program)
-      : program_(*program), def_use_(*program), gone_(program->ops.size()) {}
+  // `axes` null: wherever it can be.
+  Deferrer(Program* program, const SumAxes* axes)
+      : program_(*program),
+        axes_(axes),
+        def_use_(*program),
+        gone_(program->ops.size()) {}
 
   // How many all_reduces were moved or dropped.
   int Run() {
@@ -19,7 +25,7 @@ class Deferrer {
     for (const Input& input : program_.inputs) {
       if (input.role == InputRole::kState &&
           IsAccumulated(program_.value_name(input.value)) &&
-          program_.type(input.value).rank() > 0) {
+          program_.type(input.value).rank() > 0 && IsOpen(input.value)) {
         count += Defer(input.value);
       }
     }
@@ -28,6 +34,12 @@ class Deferrer {
   }
 
  private:
+  bool IsOpen(ValueId state) const {
+    if (axes_ == nullptr) return true;
+    auto wanted = axes_->find(program_.value_name(state));
+    return wanted == axes_->end() || !wanted->second.empty();
+  }
+
   bool Defer(ValueId state) {
     if (def_use_.uses[state].size() != 1 || def_use_.output_uses[state] > 0) {
       return false;
@@ -98,6 +110,7 @@ class Deferrer {
   }
 
   Program& program_;
+  const SumAxes* axes_;
   DefUse def_use_;
   std::vector<bool> gone_;  // by op
   // All_reduces by the op after which they come.
@@ -106,9 +119,14 @@ class Deferrer {
 
 }  // namespace
 
-absl::StatusOr<bool> DeferReductions(Program& program, const PassOptions&,
+absl::StatusOr<bool> DeferReductions(Program& program,
+                                     const PassOptions& options,
                                      PassContext& context) {
-  int count = Deferrer(&program).Run();
+  const auto& sums = options.Get<std::string>("sums");
+  ASYRA_ASSIGN_OR_RETURN(SumAxes axes, ReadSumAxes(sums, program.mesh));
+  int count = Deferrer(&program, sums.empty() ? nullptr : &axes).Run();
+  ASYRA_ASSIGN_OR_RETURN(int split, SplitSums(program, axes));
+  count += split;
   if (count == 0) return false;
   context.Remark("{} gradients are summed over devices once for all batches",
                  count);

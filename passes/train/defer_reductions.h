@@ -18,7 +18,10 @@ namespace asyra {
 // So only the last of the batches exchanges gradients, and its collectives are
 // what they would be without others. Numbers, such as the sum of losses, are
 // not worth it: programs of one training may compute them in other ways, and
-// would not agree on the state. A gradient that is reduce_scattered
+// would not agree on the state. With `sums` (split_sums.h) the states are those
+// of another program of the training: what is summed there for each batch is so
+// here, and what devices there have parts of is split here, too. A gradient
+// that is reduce_scattered
 // (shard/zero.h, level 2 and above) is so for each batch: kept whole, its sums
 // would take the memory that cutting it saves.
 absl::StatusOr<bool> DeferReductions(Program& program,

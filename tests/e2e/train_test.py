@@ -400,6 +400,13 @@ program @f(%ids: i64[2, 4], %labels: f32[2, 4, 8], %t: f32[128, 8] weight)
         ("4", ["--accumulate", "2", "--dp", "2", "--zero", "3", "--tp", "2"])]:
       self.assert_close(
           self.losses(*exact, "--dim", f"batch={rows}", *flags, steps=6), whole)
+    # Positions are the same in each row: their gradient is summed over dp
+    # early in one program and late in the other.
+    exact_gpt = ["gpt3-tiny", "--dim", "layers=1", "--dtype", "f64"]
+    self.assert_close(
+        self.losses(*exact_gpt, "--dim", "batch=4", "--accumulate", "2", "--dp",
+                    "2", "--tp", "2", steps=3),
+        self.losses(*exact_gpt, "--dim", "batch=8", steps=3))
     # One batch less is another step.
     other = self.losses(*exact, "--dim", "batch=4", steps=6)
     self.assertGreater(abs(other[0] - whole[0]), 1e-6)

@@ -1,5 +1,5 @@
 // Names in an option of a pass.
-#include "passes/schedule/name_list.h"
+#include "passes/analysis/name_list.h"
 
 #include "gmock/gmock.h"
 

@@ -74,6 +74,14 @@ int64_t DeviceBytes(const Program& program, const CostModel& costs) {
       .device_bytes;
 }
 
+double GibOf(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+int64_t InUseAtOnce(const Program& program) {
+  DefUse def_use(program);
+  HappensBefore order(program, def_use);
+  return MemoryBlocks(program, order, def_use).PeakBytes(kArenaAlignment);
+}
+
 // Values of 0.5 to 200 KiB, each read once, some time after it is made.
 Program OfManySizes(uint32_t seed) {
   std::mt19937 random(seed);
@@ -104,17 +112,30 @@ TEST(PlanMemory, TheLastPercentIsLookedForWhereItIsNeeded) {
     Program program = OfManySizes(seed);
     CostModel costs = Costs(program);
     Program quick = Allocated(program, &costs);
-    Program smallest = Allocated(program, &costs, /*memory_gib=*/1e-9);
+    // No arena is smaller than what is in use at once.
+    int64_t least =
+        DeviceBytes(quick, costs) - (ArenaOf(quick) - InUseAtOnce(program));
+    Program smallest = Allocated(program, &costs, GibOf(least));
     EXPECT_LE(ArenaOf(smallest), ArenaOf(quick)) << "seed " << seed;
     if (ArenaOf(smallest) == ArenaOf(quick)) continue;
     ++larger;
     int64_t needed = DeviceBytes(smallest, costs);
-    double gib = static_cast<double>(needed) / (1 << 30);
-    Program fitted = Allocated(program, &costs, gib);
+    Program fitted = Allocated(program, &costs, GibOf(needed));
     EXPECT_LE(DeviceBytes(fitted, costs), needed) << "seed " << seed;
   }
   std::cout << larger << " programs have a smaller arena than is enough\n";
   EXPECT_GT(larger, 5);
+}
+
+// Where nothing can be enough, the first good arena is taken.
+TEST(PlanMemory, WhatCannotFitIsPlacedAsIfAnythingDid) {
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    Program program = OfManySizes(seed);
+    CostModel costs = Costs(program);
+    Program quick = Allocated(program, &costs);
+    Program hopeless = Allocated(program, &costs, /*memory_gib=*/1e-9);
+    EXPECT_EQ(ToString(hopeless), ToString(quick)) << "seed " << seed;
+  }
 }
 
 // Mutations ------------------------------------------------------------------

@@ -1,4 +1,4 @@
-#include "passes/schedule/name_list.h"
+#include "passes/analysis/name_list.h"
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"

@@ -1,0 +1,33 @@
+// Sums over batches of which each device keeps a part.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ir/program.h"
+
+namespace asyra {
+
+// By the name of a state, the axes over which its devices' parts are still to
+// be summed; none: every device has the sum.
+using SumAxes = std::map<std::string, AxisList, std::less<>>;
+
+// The text of an option: "NAME@dp,sp; NAME". Error: an unknown axis.
+absl::StatusOr<SumAxes> ReadSumAxes(const std::string& text, const Mesh& mesh);
+// The states of accumulate_gradients in `step`, a program of another mesh with
+// the same axes, or with some that `mesh` does not split.
+std::string SumAxesText(const Program& step, const Mesh& mesh);
+
+// Of a local program: where a state adds what all devices have,
+//
+//   %sum = add(%state, %whole)
+//
+// the first device of the axes adds it and the others add zeros, in a state
+// that is partial over them. For states of which `axes` has some that are not
+// partial yet; how many there were.
+absl::StatusOr<int> SplitSums(Program& program, const SumAxes& axes);
+
+}  // namespace asyra
