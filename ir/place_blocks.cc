@@ -14,7 +14,7 @@ constexpr int kPieces = 32;
 constexpr int kRepairs = 16;
 // After so many in a row that gain nothing, more rarely do.
 constexpr int kStalled = 8;
-// What the other orders gain over the first at most, as a share.
+// Other orders gain no more over the first than one in so many bytes.
 constexpr int kGainOfOrders = 200;
 // Of the bytes in use at once, what a layout may need more where no layout has
 // as few bytes as would be enough.

@@ -50,23 +50,39 @@ class Deferrer {
     ValueId whole = program_.ops[add].operands[0] == state
                         ? program_.ops[add].operands[1]
                         : program_.ops[add].operands[0];
-    int reduce = def_use_.def[whole];
+    int reshape = IsReadOnce(whole) ? ReshapeOf(whole) : -1;
+    ValueId reduced = reshape < 0 ? whole : program_.ops[reshape].operands[0];
+    int reduce = def_use_.def[reduced];
     if (reduce < 0 || !IsReduction(program_.ops[reduce]) ||
-        def_use_.uses[whole].size() != 1 || def_use_.output_uses[whole] > 0 ||
-        !IsOnlyKept(sum, state)) {
+        !IsReadOnce(whole) || !IsReadOnce(reduced) || !IsOnlyKept(sum, state)) {
       return false;
     }
     ValueId part = program_.ops[reduce].operands[0];
-    program_.values[state].type = program_.type(part);
-    Op& own = program_.ops[add];
-    own.operands = {state, part};
     gone_[reduce] = true;
+    if (reshape >= 0) {
+      program_.ops[reshape].operands = {part};
+      program_.values[whole].type.partial = program_.type(part).partial;
+      part = whole;
+    }
+    program_.values[state].type = program_.type(part);
+    program_.ops[add].operands = {state, part};
     if (def_use_.uses[sum].empty()) {
       program_.values[sum].type = program_.type(part);
     } else {
       MoveBehind(reduce, add, state);
     }
     return true;
+  }
+
+  bool IsReadOnce(ValueId value) const {
+    return def_use_.uses[value].size() == 1 && def_use_.output_uses[value] == 0;
+  }
+
+  // The op that makes it, where that is a reshape: as of a bias, which is
+  // summed over leading dimensions first. Or -1.
+  int ReshapeOf(ValueId value) const {
+    int def = def_use_.def[value];
+    return def >= 0 && program_.ops[def].def->name == "reshape" ? def : -1;
   }
 
   bool IsReduction(const Op& op) const {
@@ -88,7 +104,7 @@ class Deferrer {
   void MoveBehind(int reduce, int add, ValueId state) {
     Op behind = program_.ops[reduce];
     ValueId sum = program_.ops[add].results[0], own = behind.results[0];
-    program_.values[own].type = program_.type(behind.operands[0]);
+    program_.values[own].type = program_.type(state);
     program_.ops[add].results = {own};
     for (Output& output : program_.outputs) {
       if (output.alias == state) output.value = own;

@@ -15,6 +15,7 @@ namespace asyra {
 //
 //   %own = add(%state, %part), %sum = all_reduce(%own)
 //
+// A reshape may stand behind the all_reduce: it is then one of the parts.
 // So only the last of the batches exchanges gradients, and its collectives are
 // what they would be without others. Numbers, such as the sum of losses, are
 // not worth it: programs of one training may compute them in other ways, and
