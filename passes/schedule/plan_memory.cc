@@ -1,10 +1,14 @@
 #include "passes/schedule/plan_memory.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "ir/happens_before.h"
 #include "ir/memory_blocks.h"
 #include "ir/place_blocks.h"
+#include "ir/support/alignment.h"
+#include "ir/support/round_up.h"
 #include "ir/support/units.h"
 #include "simulator/cost_model.h"
 #include "simulator/library_memory.h"
@@ -16,7 +20,8 @@ namespace {
 int64_t BytesOutside(const Program& program) {
   int64_t bytes = 0;
   auto add = [&](ValueId value) {
-    bytes += LocalBytes(program.type(value), program.mesh);
+    int64_t local = LocalBytes(program.type(value), program.mesh);
+    bytes += RoundUp(local, kArenaAlignment);
   };
   for (const Input& input : program.inputs) add(input.value);
   for (const Op& op : program.ops) {
@@ -26,18 +31,35 @@ int64_t BytesOutside(const Program& program) {
   return bytes;
 }
 
-// The last percent of an arena takes most of the time. It is looked for only
-// where the step would not fit the device without it.
-int64_t EnoughBytes(const Program& program, int64_t peak,
-                    const PassOptions& options, const PassContext& context) {
-  int64_t enough = peak + peak / 128;
-  if (context.costs == nullptr) return enough;
+// What the device has for an arena, at least 1; 0: any number.
+int64_t RoomBytes(const Program& program, const PassOptions& options,
+                  const PassContext& context) {
+  if (context.costs == nullptr) return 0;
   const Machine& machine = context.costs->machine();
   int64_t capacity = ValueBytes(
       CapacityBytes(options.Float("memory_gib"), machine), program, machine);
-  if (capacity == 0) return enough;
-  return std::min(enough,
-                  std::max<int64_t>(1, capacity - BytesOutside(program)));
+  if (capacity == 0) return 0;
+  return std::max<int64_t>(1, capacity - BytesOutside(program));
+}
+
+// Offsets of all values, and how many bytes they need.
+struct Placed {
+  std::vector<int64_t> offsets;
+  int64_t bytes = 0, in_use = 0;
+};
+
+// The last percent of an arena takes most of the time. It is looked for only
+// where the step would not fit the device without it.
+Placed Place(const Program& program, const MemoryBlocks& blocks, int64_t room) {
+  Placed placed{.in_use = blocks.PeakBytes(kArenaAlignment)};
+  int64_t enough = placed.in_use + placed.in_use / 128;
+  if (room > 0) enough = std::min(enough, room);
+  ArenaLayout layout = PlaceBlocks(blocks, {.enough_bytes = enough});
+  placed.bytes = layout.bytes;
+  for (size_t v = 0; v < program.values.size(); ++v) {
+    placed.offsets.push_back(layout.OffsetOf(blocks, static_cast<ValueId>(v)));
+  }
+  return placed;
 }
 
 }  // namespace
@@ -47,18 +69,24 @@ absl::StatusOr<bool> PlanMemoryPass(Program& program,
                                     PassContext& context) {
   DefUse def_use(program);
   HappensBefore order(program, def_use);
-  MemoryBlocks blocks(program, order, def_use);
-  int64_t peak = blocks.PeakBytes(kArenaAlignment);
-  ArenaLayout layout = PlaceBlocks(
-      blocks, {.enough_bytes = EnoughBytes(program, peak, options, context)});
+  int64_t room = RoomBytes(program, options, context);
+  Placed placed = Place(program, MemoryBlocks(program, order, def_use), room);
+  if (room > 0 && placed.bytes > room) {
+    // Long chains of results in place leave gaps; schedules were found to fit
+    // without them (simulator/memory.h).
+    Placed apart =
+        Place(program,
+              MemoryBlocks(program, order, def_use, /*in_place=*/false), room);
+    if (apart.bytes < placed.bytes) placed = std::move(apart);
+  }
   for (size_t v = 0; v < program.values.size(); ++v) {
-    program.values[v].offset = layout.OffsetOf(blocks, static_cast<ValueId>(v));
+    program.values[v].offset = placed.offsets[v];
   }
   program.stage = Stage::kAllocated;
   context.Remark(
       "plan_memory: an arena of {} for values of which {} are in use at once; "
       "{} of inputs, weights, states and constants are outside",
-      BytesText(layout.bytes), BytesText(peak),
+      BytesText(placed.bytes), BytesText(placed.in_use),
       BytesText(BytesOutside(program)));
   return true;
 }

@@ -4,7 +4,8 @@
 // inputs of every role, constants, and outputs written over the state that they
 // replace. Other values share bytes where happens-before orders them, so that
 // streams need no additional order. Results of ops that work in place overwrite
-// an operand that dies there. An arena within 1/128 of the bytes in use at once
+// an operand that dies there, unless the step fits the device only where they
+// do not. An arena within 1/128 of the bytes in use at once
 // is good enough, unless the step fits the device only with a smaller one.
 #pragma once
 

@@ -17,6 +17,7 @@
 #include "passes/fuse/fuse.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
+#include "passes/schedule/plan_memory.h"
 #include "passes/schedule/recompute.h"
 #include "passes/schedule/reorder.h"
 #include "passes/schedule/schedule.h"
@@ -431,6 +432,12 @@ int64_t BaselineBytes(const Program& local, PassContext context) {
       .device_bytes;
 }
 
+// Of a device.
+int64_t BytesOf(const Program& program, const CostModel& costs) {
+  return ReportMemory(program, Simulate(program, costs), costs.machine(), 0)
+      .device_bytes;
+}
+
 // A searched schedule is no slower than the unscheduled program, within the
 // budget, which may be smaller than what that takes, and computes the same.
 void CheckSearch(uint64_t seed, SearchSeen* seen) {
@@ -474,10 +481,13 @@ void CheckSearch(uint64_t seed, SearchSeen* seen) {
   seen->faster += us < 0.99 * unscheduled.makespan_us;
   seen->tiled += result->tiles > 1;
   if (part > 0) {
-    EXPECT_LE(ReportMemory(result->program, Simulate(result->program, costs),
-                           machine, 0)
-                  .device_bytes,
-              *options.capacity_bytes);
+    int64_t capacity = *options.capacity_bytes;
+    EXPECT_LE(BytesOf(result->program, costs), capacity);
+    Program planned = result->program;
+    double gib = static_cast<double>(capacity) / (1 << 30);
+    ASYRA_CHECK_OK(
+        PlanMemoryPass(planned, {{"memory_gib", gib}}, context).status());
+    EXPECT_LE(BytesOf(planned, costs), capacity);
   }
   ExpectSame(single, result->program, linear, 1e-12, &choice);
 }
