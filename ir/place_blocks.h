@@ -37,10 +37,10 @@ struct ArenaLayout {
 // (largest first, longest, largest product of both, first to begin), each with
 // the lowest and with the smallest gap that holds the block, and then orders
 // with those blocks first that end highest in the last layout. A layout is
-// given up once it is no smaller than the best, and an order once it gains
-// nothing; the smallest arena is kept. Not
-// optimal, which is NP-hard (Garey and Johnson, SR2: dynamic storage
-// allocation), but mostly close to MemoryBlocks::PeakBytes, a lower bound.
+// given up once it is no smaller than the best, and an order once eight of its
+// layouts in a row gain nothing; the smallest arena is kept. Not optimal, which
+// is NP-hard (Garey and Johnson, SR2: dynamic storage allocation), but mostly
+// close to MemoryBlocks::PeakBytes, a lower bound.
 // Deterministic; near-linear while few blocks are in use at once.
 ArenaLayout PlaceBlocks(const MemoryBlocks& blocks,
                         const ArenaOptions& options = {});

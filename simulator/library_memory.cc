@@ -150,9 +150,8 @@ double CapacityGib(const std::optional<int64_t>& capacity_bytes) {
 
 int64_t ValueBytes(int64_t capacity_bytes, const Program& program,
                    const Machine& machine) {
-  if (capacity_bytes == 0) return 0;
-  return std::max<int64_t>(1, capacity_bytes - LibraryBytes(program, machine) -
-                                  WorkspaceBytes(program, machine));
+  return BytesLeft(capacity_bytes, LibraryBytes(program, machine) +
+                                       WorkspaceBytes(program, machine));
 }
 
 }  // namespace asyra

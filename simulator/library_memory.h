@@ -2,6 +2,7 @@
 // capacity of a device.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -31,8 +32,12 @@ int64_t CapacityBytes(double gib, const Machine& machine);
 // Such a number of GiB: below 0 where no capacity was given.
 double CapacityGib(const std::optional<int64_t>& capacity_bytes);
 
-// The part of a capacity that remains for the values of the program, at least
-// 1; 0 (no limit) stays 0.
+// What remains of a capacity, at least 1; 0 (no limit) stays 0.
+inline int64_t BytesLeft(int64_t capacity_bytes, int64_t taken_bytes) {
+  if (capacity_bytes == 0) return 0;
+  return std::max<int64_t>(1, capacity_bytes - taken_bytes);
+}
+// That for the values of the program.
 int64_t ValueBytes(int64_t capacity_bytes, const Program& program,
                    const Machine& machine);
 

@@ -188,8 +188,7 @@ int64_t ArenaBytes(const Program& program, absl::Span<const Buffer> buffers,
     }
   }
   if (program.stage != Stage::kAllocated) {
-    int64_t enough = std::max<int64_t>(1, enough_bytes - outside);
-    arena = ArenaToPlan(program, enough_bytes == 0 ? 0 : enough);
+    arena = ArenaToPlan(program, BytesLeft(enough_bytes, outside));
   }
   return outside + RoundUp(arena, kArenaAlignment);
 }
@@ -249,9 +248,8 @@ MemoryReport ReportMemory(const Program& program, const SimResult& result,
       PeakOf(LiveBytes(buffers.all(), kArenaAlignment)).live_bytes;
   int64_t others =
       LibraryBytes(program, machine) + WorkspaceBytes(program, machine);
-  int64_t enough = std::max<int64_t>(1, enough_bytes - others);
   report.arena_bytes =
-      ArenaBytes(program, buffers.all(), enough_bytes == 0 ? 0 : enough);
+      ArenaBytes(program, buffers.all(), BytesLeft(enough_bytes, others));
   report.device_bytes = report.arena_bytes + others;
   return report;
 }

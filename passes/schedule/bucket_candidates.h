@@ -25,7 +25,7 @@ struct BucketCandidate {
   std::vector<TileGroup> groups;
 };
 
-// Of a scheduled program, that of the merger, in order of appearance:
+// Of the merger's program, which is scheduled, in order of appearance:
 // - runs of computing ops of a lane between two communications;
 // - collectives, each with its wait;
 // - after all of these, collectives that may be joined (join_candidates.h).

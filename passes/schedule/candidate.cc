@@ -97,8 +97,7 @@ void Take(BucketResult result, Candidate* candidate) {
 }  // namespace
 
 int64_t CapacityLeft(int64_t capacity_bytes, const Candidate& candidate) {
-  if (capacity_bytes == 0) return 0;
-  return std::max<int64_t>(1, capacity_bytes - candidate.cut_bytes);
+  return BytesLeft(capacity_bytes, candidate.cut_bytes);
 }
 
 std::optional<CandidatePlan> Without(const Decision& decision,

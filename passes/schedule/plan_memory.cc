@@ -38,8 +38,7 @@ int64_t RoomBytes(const Program& program, const PassOptions& options,
   const Machine& machine = context.costs->machine();
   int64_t capacity = ValueBytes(
       CapacityBytes(options.Float("memory_gib"), machine), program, machine);
-  if (capacity == 0) return 0;
-  return std::max<int64_t>(1, capacity - BytesOutside(program));
+  return BytesLeft(capacity, BytesOutside(program));
 }
 
 // Offsets of all values, and how many bytes they need.

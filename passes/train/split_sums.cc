@@ -141,6 +141,7 @@ std::string SumAxesText(const Program& step, const Mesh& mesh) {
 }
 
 absl::StatusOr<int> SplitSums(Program& program, const SumAxes& axes) {
+  if (axes.empty()) return 0;
   Splitter splitter(program, axes);
   ASYRA_ASSIGN_OR_RETURN(Program split, splitter.Run());
   if (splitter.count() > 0) program = std::move(split);

@@ -17,8 +17,8 @@ using SumAxes = std::map<std::string, AxisList, std::less<>>;
 
 // The text of an option: "NAME@dp,sp; NAME". Error: an unknown axis.
 absl::StatusOr<SumAxes> ReadSumAxes(const std::string& text, const Mesh& mesh);
-// The states of accumulate_gradients in `step`, a program of another mesh with
-// the same axes, or with some that `mesh` does not split.
+// The states of accumulate_gradients in `step`; `mesh` is the mesh of `step`
+// without the splits of axes (ir/split_axes.h).
 std::string SumAxesText(const Program& step, const Mesh& mesh);
 
 // Of a local program: where a state adds what all devices have,

@@ -422,20 +422,17 @@ struct SearchSeen : MeshSeen {
   int faster = 0, limited = 0, refused = 0, compared = 0;
 };
 
-// What the program takes of a device in its own order, gaps between values
-// included.
-int64_t BaselineBytes(const Program& local, PassContext context) {
-  ScheduleOptions unsearched{.tiles = 1, .scheduler = "serial"};
-  ScheduleResult result = ASYRA_VALUE(Schedule(local, unsearched, context));
-  return ReportMemory(result.program, result.optimized,
-                      context.costs->machine(), 0)
-      .device_bytes;
-}
-
-// Of a device.
+// Of a device, gaps between values included.
 int64_t BytesOf(const Program& program, const CostModel& costs) {
   return ReportMemory(program, Simulate(program, costs), costs.machine(), 0)
       .device_bytes;
+}
+
+// What the program takes of a device in its own order.
+int64_t BaselineBytes(const Program& local, PassContext context) {
+  ScheduleOptions unsearched{.tiles = 1, .scheduler = "serial"};
+  ScheduleResult result = ASYRA_VALUE(Schedule(local, unsearched, context));
+  return BytesOf(result.program, *context.costs);
 }
 
 // A searched schedule is no slower than the unscheduled program, within the
