@@ -67,6 +67,8 @@ class RankExecutor : public Executor {
                           const ExecutorOptions& options);
   absl::Status CheckSize() const;
   // Puts the ops of overlaps in their places where no plan is carried out.
+  // Of an overlap: its pieces or its one kernel, not its ops.
+  absl::StatusOr<bool> RunsWhole(const Op& op) const;
   absl::Status SplitOverlaps();
   // Fill in outside_.
   absl::Status JoinStates();

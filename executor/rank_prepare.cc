@@ -5,7 +5,9 @@
 #include "executor/comm/agreement.h"
 #include "executor/rank_executor.h"
 #include "ir/body.h"
+#include "ir/fused_reduction.h"
 #include "ir/overlap.h"
+#include "ir/printer.h"
 #include "ir/shard_reader.h"
 #include "ir/support/status.h"
 
@@ -83,18 +85,33 @@ absl::Status RankExecutor::CheckSize() const {
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> RankExecutor::RunsWhole(const Op& op) const {
+  if (world_ == nullptr) return false;
+  if (!IsOneKernel(op.attrs)) return world_->CarriesPlans();
+  KernelUse use(program_, op, rank());
+  CollectiveUse collective{
+      use, program_.mesh.Group(rank(), AxesOf(*BodyOf(op.attrs))),
+      static_cast<int>(&op - program_.ops.data()), ToString(program_, op)};
+  ASYRA_ASSIGN_OR_RETURN(std::string obstacle,
+                         world_->OneKernelObstacle(collective));
+  return obstacle.empty();
+}
+
 absl::Status RankExecutor::SplitOverlaps() {
-  std::set<std::string> split;
+  std::set<std::string> labels;
+  std::set<const Op*> split;
   for (const Op& op : program_.ops) {
-    if (IsOverlap(*op.def)) split.insert(OpLabel(*op.def, op.attrs));
+    if (!IsOverlap(*op.def)) continue;
+    ASYRA_ASSIGN_OR_RETURN(bool whole, RunsWhole(op));
+    if (whole) continue;
+    split.insert(&op);
+    labels.insert(OpLabel(*op.def, op.attrs));
   }
-  if (split.empty()) return absl::OkStatus();
-  if (world_ != nullptr) {
-    ASYRA_ASSIGN_OR_RETURN(bool carries, world_->CarriesPlans());
-    if (carries) return absl::OkStatus();
-  }
-  split_.assign(split.begin(), split.end());
-  ASYRA_ASSIGN_OR_RETURN(program_, InlineOverlaps(program_));
+  split_.assign(labels.begin(), labels.end());
+  ASYRA_ASSIGN_OR_RETURN(
+      program_, InlineOverlaps(program_, [&](const Op& op) {
+        return split.contains(&op);
+      }));
   return absl::OkStatus();
 }
 

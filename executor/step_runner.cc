@@ -9,6 +9,7 @@
 #include "executor/plan_kernel.h"
 #include "ir/body.h"
 #include "ir/copy_engine.h"
+#include "ir/fused_reduction.h"
 #include "ir/overlap.h"
 #include "ir/printer.h"
 #include "ir/streams.h"
@@ -97,12 +98,7 @@ absl::Status StepRunner::MakeKernel(OpLaunch* launch) {
       Unimplemented("there is no communicator");
   std::string label = ToString(setup_.program, op);
   if (IsOverlap(*op.def)) {
-    if (setup_.world != nullptr) {
-      const AxisList axes = AxesOf(*BodyOf(op.attrs));
-      kernel =
-          PreparePlanKernel(use, setup_.program.mesh.Group(setup_.rank, axes),
-                            setup_.device, *setup_.world);
-    }
+    if (setup_.world != nullptr) kernel = OverlapKernel(use, launch->op, label);
     if (kernel.ok()) (*kernel)->set_label(label);
   } else if (!op.is_collective()) {
     kernel = setup_.device.PrepareKernel(use);
@@ -121,6 +117,17 @@ absl::Status StepRunner::MakeKernel(OpLaunch* launch) {
   launch->launch = std::make_unique<Launch>();
   launch->launch->kernel = *std::move(kernel);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> StepRunner::OverlapKernel(
+    const KernelUse& use, int op, const std::string& label) {
+  std::vector<int64_t> members =
+      use.mesh().Group(setup_.rank, AxesOf(*BodyOf(use.attrs())));
+  if (IsOneKernel(use.attrs())) {
+    return setup_.world->PrepareOneKernel({use, std::move(members), op, label});
+  }
+  return PreparePlanKernel(use, std::move(members), setup_.device,
+                           *setup_.world);
 }
 
 int StepRunner::OnlyWait(const Op& op) const {

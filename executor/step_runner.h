@@ -86,6 +86,9 @@ class StepRunner {
   absl::Status MakeOps();
   absl::Status MakeKernels(bool of_collectives);
   absl::Status MakeKernel(OpLaunch* launch);
+  // Of an overlap, in pieces or in one kernel.
+  absl::StatusOr<std::unique_ptr<Kernel>> OverlapKernel(
+      const KernelUse& use, int op, const std::string& label);
   // The wait of a collective of one value that is started; -1 of others.
   int OnlyWait(const Op& op) const;
   // Waits for collectives wait for their self-copies too.

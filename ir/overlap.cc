@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
-#include "ir/builder.h"
-#include "ir/support/check.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -223,122 +221,6 @@ absl::StatusOr<GroupBody> GroupBodyOf(const Body& body,
     }
   }
   return group;
-}
-
-namespace {
-
-// The stream of collectives over `axes`.
-StreamId StreamOf(const Program& program, const AxisList& axes,
-                  Builder* builder) {
-  auto sorted = [](AxisList list) {
-    std::sort(list.begin(), list.end());
-    return list;
-  };
-  for (const Op& op : program.ops) {
-    if (op.is_collective() &&
-        sorted(op.attrs.Get<AxisList>("axes")) == sorted(axes)) {
-      return op.stream;
-    }
-  }
-  std::string name;
-  for (AxisId axis : axes) name += program.mesh.name(axis);
-  return builder->mutable_program().Stream(name);
-}
-
-// Appends an op of a body. A collective of a scheduled program waits for its
-// operand, wherever it is, and is waited for.
-ValueId AppendPart(Op part, const Type& type, const std::string& name,
-                   StreamId collectives, Builder* builder) {
-  if (!part.is_collective() || collectives == kNoStream) {
-    return builder->Append(std::move(part), {&type, 1}, {&name, 1})[0];
-  }
-  Op wait{.def = FindOp("wait"), .stream = part.stream};
-  ASYRA_CHECK_OK(CompleteAttrs(*wait.def, &wait.attrs));
-  part.stream = collectives;
-  part.start = true;
-  Type future = type;
-  future.future = true;
-  std::string started = name + ".future";
-  wait.operands.push_back(
-      builder->Append(std::move(part), {&future, 1}, {&started, 1})[0]);
-  return builder->Append(std::move(wait), {&type, 1}, {&name, 1})[0];
-}
-
-// Appends the body of one op; `map` is from its program's values.
-absl::Status Inline(const Program& program, const Op& op, Builder* builder,
-                    std::vector<ValueId>* map) {
-  const Body& body = *BodyOf(op.attrs);
-  ASYRA_ASSIGN_OR_RETURN(
-      std::vector<Type> types,
-      OverlapTypes(body, program.OperandTypes(op), program.mesh));
-  StreamId collectives = kNoStream;
-  if (op.stream != kNoStream) {
-    collectives = StreamOf(program, AxesOf(body), builder);
-  }
-  std::vector<ValueId> values;
-  for (ValueId value : op.operands) values.push_back((*map)[value]);
-  for (size_t i = 0; i < body.ops.size(); ++i) {
-    int made = body.num_operands + static_cast<int>(i);
-    auto result = absl::c_find(body.results, made);
-    std::string name = program.value_name(op.results[0]) + ".part";
-    if (result != body.results.end()) {
-      name = program.value_name(op.results[result - body.results.begin()]);
-    }
-    Op part{.def = body.ops[i].def, .attrs = body.ops[i].attrs};
-    for (int value : body.ops[i].operands) {
-      part.operands.push_back(values[value]);
-    }
-    part.stream = op.stream;
-    if (i == 0) {
-      for (ValueId value : op.after) part.after.push_back((*map)[value]);
-    }
-    values.push_back(
-        AppendPart(std::move(part), types[made], name, collectives, builder));
-  }
-  for (size_t r = 0; r < op.results.size(); ++r) {
-    (*map)[op.results[r]] = values[body.results[r]];
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::StatusOr<Program> InlineOverlaps(const Program& program) {
-  if (absl::c_none_of(program.ops,
-                      [](const Op& op) { return IsOverlap(*op.def); })) {
-    return program;
-  }
-  Builder builder = Builder::Like(program);
-  if (program.stage == Stage::kAllocated) {
-    builder.mutable_program().stage = Stage::kScheduled;
-  }
-  std::vector<ValueId> map(program.values.size(), kNoValue);
-  for (const Input& input : program.inputs) {
-    map[input.value] =
-        builder.Input(program.value_name(input.value),
-                      program.type(input.value), input.role, input.stored);
-  }
-  for (const Op& op : program.ops) {
-    if (IsOverlap(*op.def)) {
-      ASYRA_RETURN_IF_ERROR(Inline(program, op, &builder, &map));
-      continue;
-    }
-    Op copy = op;
-    copy.results.clear();
-    for (ValueId& value : copy.operands) value = map[value];
-    for (ValueId& value : copy.after) value = map[value];
-    std::vector<std::string> names;
-    for (ValueId value : op.results) names.push_back(program.value_name(value));
-    std::vector<ValueId> made =
-        builder.Append(std::move(copy), program.ResultTypes(op), names);
-    for (size_t r = 0; r < made.size(); ++r) map[op.results[r]] = made[r];
-  }
-  for (const Output& output : program.outputs) {
-    builder.Output(map[output.value],
-                   output.alias == kNoValue ? kNoValue : map[output.alias],
-                   output.name);
-  }
-  return std::move(builder).Finish();
 }
 
 }  // namespace asyra

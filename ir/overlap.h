@@ -4,6 +4,7 @@
 // (ir/chunk_plan.h).
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -49,8 +50,11 @@ absl::StatusOr<GroupBody> GroupBodyOf(const Body& body,
 // program its collectives are started on the stream of their axes, which others
 // over the same axes have, or that is called like them, and waited for at once.
 // Results keep their names, other values get those of the first result with a
-// suffix. A program of stage allocated becomes one of stage scheduled: new
-// values have no memory yet.
-absl::StatusOr<Program> InlineOverlaps(const Program& program);
+// suffix. What is one kernel (ir/fused_reduction.h) becomes its collectives and
+// a fusion. A program of stage allocated becomes one of stage scheduled: new
+// values have no memory yet. `which`: only those; null: all.
+absl::StatusOr<Program> InlineOverlaps(
+    const Program& program,
+    const std::function<bool(const Op&)>& which = nullptr);
 
 }  // namespace asyra

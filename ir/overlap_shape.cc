@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "ir/copy_engine.h"
+#include "ir/fused_reduction.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
 #include "ir/verify_plan.h"
@@ -52,7 +53,7 @@ void SetPlanShape(const PlanShape& shape, AttrMap* attrs) {
 }
 
 std::vector<AttrDef> PlanShapeAttrs() {
-  constexpr std::string_view kForms[] = {"launches"};
+  constexpr std::string_view kForms[] = {"launches", kOneKernel};
   constexpr std::string_view kTransports[] = {kCopyEngine, kLibrary};
   return {
       WordAttr("order",
@@ -70,7 +71,10 @@ std::vector<AttrDef> PlanShapeAttrs() {
       {"inner", AttrKind::kInt, "ranks of a host, on a route of two levels",
        int64_t{0}},
       WordAttr("transport", "what carries chunks", kTransports),
-      WordAttr("form", "how pieces are computed: each by launches of its own",
+      WordAttr("form",
+               "how it runs: pieces by launches of their own, or all of it, a "
+               "reduction and the rows computed from it, in one kernel without "
+               "pieces",
                kForms),
   };
 }
@@ -78,6 +82,7 @@ std::vector<AttrDef> PlanShapeAttrs() {
 absl::StatusOr<ChunkPlan> UnprovenPlanOf(const AttrMap& attrs,
                                          absl::Span<const Type> operands,
                                          const Mesh& mesh) {
+  if (IsOneKernel(attrs)) return Invalid("one kernel has no chunk plan");
   ASYRA_ASSIGN_OR_RETURN(
       GroupBody body, GroupBodyOf(*attrs.Get<BodyRef>("body"), operands, mesh));
   return MakePlan(body, PlanShapeOf(attrs));
@@ -93,8 +98,16 @@ absl::StatusOr<ChunkPlan> PlanOf(const AttrMap& attrs,
 
 absl::Status CheckPlanOf(const AttrMap& attrs, absl::Span<const Type> operands,
                          const Mesh& mesh) {
-  ASYRA_ASSIGN_OR_RETURN(
-      GroupBody body, GroupBodyOf(*attrs.Get<BodyRef>("body"), operands, mesh));
+  const Body& ops = *attrs.Get<BodyRef>("body");
+  if (IsOneKernel(attrs)) {
+    if (!(PlanShapeOf(attrs) == PlanShape())) {
+      return Invalid(
+          "form one_kernel has no pieces: order, route, parts, groups and "
+          "inner stay as they are");
+    }
+    return FusedReductionOf(ops, operands, mesh).status();
+  }
+  ASYRA_ASSIGN_OR_RETURN(GroupBody body, GroupBodyOf(ops, operands, mesh));
   return CheckPlanShape(body, PlanShapeOf(attrs));
 }
 

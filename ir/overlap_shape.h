@@ -18,7 +18,7 @@ std::vector<AttrDef> PlanShapeAttrs();
 // The plan of an op for the group of each device: all have the same. Proven;
 // or not again, where it is only counted or estimated.
 // `operands` are distributed. Errors as those of GroupBodyOf, MakePlan and
-// VerifyPlan.
+// VerifyPlan; an op of form one_kernel (ir/fused_reduction.h) has none.
 absl::StatusOr<ChunkPlan> PlanOf(const AttrMap& attrs,
                                  absl::Span<const Type> operands,
                                  const Mesh& mesh);
@@ -26,7 +26,8 @@ absl::StatusOr<ChunkPlan> UnprovenPlanOf(const AttrMap& attrs,
                                          absl::Span<const Type> operands,
                                          const Mesh& mesh);
 
-// Whether it has one, without making it: what is the user's fault.
+// Whether it has one, or is a body for one kernel, without making it: what is
+// the user's fault.
 absl::Status CheckPlanOf(const AttrMap& attrs, absl::Span<const Type> operands,
                          const Mesh& mesh);
 

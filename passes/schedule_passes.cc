@@ -4,6 +4,7 @@
 #include "passes/schedule/bucket.h"
 #include "passes/schedule/decisions.h"
 #include "passes/schedule/form_overlaps.h"
+#include "passes/schedule/fuse_reductions.h"
 #include "passes/schedule/hold_collectives.h"
 #include "passes/schedule/merge_groups.h"
 #include "passes/schedule/plan_memory.h"
@@ -152,6 +153,15 @@ std::vector<PassRecord> SchedulePasses() {
        .from_stage = Stage::kScheduled,
        .to_stage = Stage::kScheduled,
        .fn = SplitOverlapsPass},
+      {.name = "fuse_reductions",
+       .summary = "a reduction over devices, the rows computed from it, and "
+                  "gathers of them as one kernel, where that gains",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kScheduled,
+       .options = {{"gathers", AttrKind::kBool, "gathers too", true},
+                   {"always", AttrKind::kBool, "also where it gains nothing",
+                    false}},
+       .fn = FuseReductionsPass},
       {.name = "use_copy_engines",
        .summary =
            "copy engines for collectives that take hardly longer on them",

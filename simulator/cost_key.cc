@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "ir/body.h"
+#include "ir/fused_reduction.h"
 #include "ir/gpu/epilogue.h"
 #include "simulator/compute_cost.h"
 
@@ -53,6 +54,11 @@ CostKey ComputeKey(const OpCall& call, const Work& work, const Type& result) {
   key.kind = {def.name, static_cast<int>(ComputeDType(call))};
   key.flags = FlagsOf(def, has_matmul ? body->ops[0].attrs : call.attrs);
   if (has_matmul) key.behind = BehindMatmul(*body, call.operands);
+  if (def.body_communicates && IsOneKernel(call.attrs)) {
+    key.kind.first = "overlap in one kernel";
+    key.at = {Doublings(work.read_bytes + work.write_bytes)};
+    return key;
+  }
   if (def.body_communicates) {
     key.flags +=
         fmt::format("parts={} groups={} inner={}", call.attrs.Int("parts"),

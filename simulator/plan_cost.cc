@@ -4,11 +4,14 @@
 #include <limits>
 
 #include "absl/algorithm/container.h"
+#include "ir/fused_reduction.h"
 #include "ir/gpu/vector_bytes.h"
 #include "ir/overlap.h"
 #include "ir/overlap_shape.h"
 #include "ir/plan_packing.h"
 #include "simulator/collective_cost.h"
+#include "simulator/cost_sequence.h"
+#include "simulator/fused_reduction_cost.h"
 
 namespace asyra {
 namespace {
@@ -263,29 +266,16 @@ class PlanReplay {
   PlanTimes times_;
 };
 
-// What the ops of the body use, shared out over the time that all of them take.
+// The ops of the body one after the other.
 OpCost SequenceCost(const Body& body, const OpCall& call,
                     const CostModel& costs) {
-  OpCost sum;
-  sum.is_compute = true;
+  CostSequence sequence;
   auto types = OverlapTypes(body, call.operands, costs.mesh());
-  if (!types.ok()) return sum;
-  double longest_us = 0;
+  if (!types.ok()) return sequence.Sum();
   for (size_t i = 0; i < body.ops.size(); ++i) {
-    OpCost cost = costs.Cost(BodyCall(body, i, *types).call());
-    sum.time_us += cost.time_us;
-    for (int r = 0; r < kNumResources; ++r) {
-      sum.load[r] += cost.load[r] * cost.time_us;
-    }
-    sum.source = std::max(sum.source, cost.source);
-    if (cost.time_us < longest_us) continue;
-    longest_us = cost.time_us;
-    sum.limit = cost.limit;
+    sequence.Add(costs.Cost(BodyCall(body, i, *types).call()));
   }
-  for (double& load : sum.load) {
-    load = sum.time_us > 0 ? load / sum.time_us : 0;
-  }
-  return sum;
+  return sequence.Sum();
 }
 
 }  // namespace
@@ -326,7 +316,12 @@ OverlapTimeline OverlapTimelineOf(const OpCall& call, const CostModel& costs) {
 
 OpCost OverlapCost(const OpCall& call, const CostModel& costs) {
   const Body& body = *BodyOf(call.attrs);
-  if (!CanCarryPlans(body, costs)) return SequenceCost(body, call, costs);
+  bool carried = CanCarryPlans(body, costs);
+  if (IsOneKernel(call.attrs)) {
+    return carried ? FusedReductionCost(call, costs)
+                   : SplitReductionCost(call, costs);
+  }
+  if (!carried) return SequenceCost(body, call, costs);
   auto plan = UnprovenPlanOf(call.attrs, call.operands, costs.mesh());
   if (!plan.ok()) return {};
   PlanTimes times = ReplayPlan(*plan, costs);

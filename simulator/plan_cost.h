@@ -58,7 +58,8 @@ struct OverlapTimeline {
 // none where no plan is carried out.
 OverlapTimeline OverlapTimelineOf(const OpCall& call, const CostModel& costs);
 
-// Of an overlap: computation that also uses links and copy engines. Its ops one
+// Of an overlap: computation that also uses links and copy engines, or one
+// kernel (simulator/fused_reduction_cost.h). Its ops one
 // after the other where copy engines cannot carry a plan, as executors then run
 // them. Nothing that takes time where it has no plan.
 OpCost OverlapCost(const OpCall& call, const CostModel& costs);

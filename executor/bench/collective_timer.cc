@@ -10,6 +10,7 @@
 #include "executor/comm/thread_world.h"
 #include "executor/plan_kernel.h"
 #include "ir/copy_engine.h"
+#include "ir/fused_reduction.h"
 #include "ir/overlap.h"
 #include "ir/parser.h"
 #include "ir/support/status.h"
@@ -245,7 +246,11 @@ class Timer : public RankTimer {
         InferTypes(*parsed.def, parsed.attrs, parsed.operands, mesh));
     KernelUse use(*parsed.def, parsed.attrs, parsed.operands, results, mesh,
                   rank());
-    if (IsOverlap(*parsed.def)) return PrepareOverlap(std::move(use), mesh);
+    if (IsOverlap(*parsed.def)) {
+      return IsOneKernel(parsed.attrs)
+                 ? PrepareOneKernel(std::move(use), mesh, call.text)
+                 : PrepareOverlap(std::move(use), mesh);
+    }
     if (parsed.def->collective == CollectiveKind::kNone) {
       ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
                              device_->PrepareKernel(use));
@@ -274,6 +279,19 @@ class Timer : public RankTimer {
     ASYRA_ASSIGN_OR_RETURN(
         std::unique_ptr<Kernel> kernel,
         PreparePlanKernel(use, mesh.Group(rank(), axes), *device_, world_));
+    return KernelOfCall{std::move(use), std::move(kernel)};
+  }
+
+  absl::StatusOr<KernelOfCall> PrepareOneKernel(KernelUse use, const Mesh& mesh,
+                                                const std::string& label) {
+    CollectiveUse collective = {
+        use, mesh.Group(rank(), AxesOf(*BodyOf(use.attrs()))), num_prepared_++,
+        label};
+    ASYRA_ASSIGN_OR_RETURN(std::string obstacle,
+                           world_.OneKernelObstacle(collective));
+    if (!obstacle.empty()) return Unimplemented("not one kernel: {}", obstacle);
+    ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
+                           world_.PrepareOneKernel(collective));
     return KernelOfCall{std::move(use), std::move(kernel)};
   }
 

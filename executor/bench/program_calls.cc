@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "ir/copy_engine.h"
+#include "ir/fused_reduction.h"
+#include "ir/overlap.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
@@ -11,13 +13,13 @@ namespace asyra {
 namespace {
 
 std::string CallText(const OpDef& def, const AttrMap& attrs,
-                     absl::Span<const Type> operands) {
+                     absl::Span<const Type> operands, const Mesh& mesh = {}) {
   std::string types;
   for (const Type& type : operands) {
-    types += (types.empty() ? "" : ", ") + ToString(type, {});
+    types += (types.empty() ? "" : ", ") + ToString(type, mesh);
   }
   return fmt::format("{}({}){}", def.name, types,
-                     AttrsToString(def, attrs, operands, Mesh()));
+                     AttrsToString(def, attrs, operands, mesh));
 }
 
 std::vector<Type> Locals(const std::vector<Type>& types, const Mesh& mesh) {
@@ -65,6 +67,26 @@ CollectiveCall CollectiveOf(const Program& program, const Op& op) {
                       AsksForCopyEngine(op.attrs) ? kByCopyEngine : "");
 }
 
+// Of an overlap that is one kernel, over the mesh (x=ranks).
+absl::StatusOr<CollectiveCall> OneKernelCall(const Program& program,
+                                             const Op& op) {
+  std::vector<Type> types = program.OperandTypes(op);
+  ASYRA_ASSIGN_OR_RETURN(
+      GroupBody group, GroupBodyOf(*BodyOf(op.attrs), types, program.mesh));
+  ASYRA_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create({{"x", group.ranks}}));
+  AttrMap attrs = op.attrs;
+  attrs.Set("body", BodyRef(std::move(group.body)));
+  types.assign(group.types.begin(),
+               group.types.begin() + static_cast<ptrdiff_t>(types.size()));
+  return CollectiveCall{CallText(*op.def, attrs, types, mesh), group.ranks};
+}
+
+void AddOnce(const CollectiveCall& call, ProgramCalls* calls) {
+  auto& all = calls->collectives;
+  bool known = std::find(all.begin(), all.end(), call) != all.end();
+  if (call.ranks > 1 && !known) all.push_back(call);
+}
+
 bool TakesTime(const Program& program, const Op& op) {
   if (op.def->is_view || op.def->is_wait || op.operands.empty()) return false;
   std::vector<Type> operands = program.OperandTypes(op),
@@ -88,10 +110,12 @@ void AddCalls(const Program& program, int64_t index_limit,
   for (const Op& op : program.ops) {
     if (!TakesTime(program, op)) continue;
     if (op.is_collective()) {
-      CollectiveCall call = CollectiveOf(program, op);
-      auto& all = calls->collectives;
-      bool known = std::find(all.begin(), all.end(), call) != all.end();
-      if (call.ranks > 1 && !known) all.push_back(call);
+      AddOnce(CollectiveOf(program, op), calls);
+      continue;
+    }
+    if (IsOneKernel(op.attrs)) {
+      absl::StatusOr<CollectiveCall> call = OneKernelCall(program, op);
+      if (call.ok()) AddOnce(*call, calls);
       continue;
     }
     absl::StatusOr<std::string> text = LocalText(program, op);

@@ -10,4 +10,9 @@ absl::StatusOr<std::unique_ptr<PlanLink>> Communicator::LinkPlan(
   return Unimplemented("{}: {} carries out no chunk plans", use.label, name());
 }
 
+absl::StatusOr<std::unique_ptr<Kernel>> Communicator::PrepareOneKernel(
+    const CollectiveUse& use) {
+  return Unimplemented("{}: {} has no such kernel", use.label, name());
+}
+
 }  // namespace asyra

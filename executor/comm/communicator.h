@@ -71,6 +71,19 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<PlanLink>> LinkPlan(
       const PlanUse& use);
 
+  // Why an overlap of form one_kernel (ir/fused_reduction.h) is not one kernel
+  // here, and runs as its ops; empty: it is. All ranks call it and get the same
+  // answer.
+  virtual absl::StatusOr<std::string> OneKernelObstacle(
+      const CollectiveUse& use) {
+    (void)use;
+    return "kernels of its ranks do not reach the memory of other ranks";
+  }
+  // Such a kernel, only where nothing is in its way. Called by all ranks, in
+  // the order of the program.
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneKernel(
+      const CollectiveUse& use);
+
   // This rank begins a step.
   virtual void BeginStep() {}
   // Ranks that are known to have begun fewer steps than this one.

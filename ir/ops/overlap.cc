@@ -2,6 +2,7 @@
 // communication of the others. What it computes follows from its body.
 #include "ir/overlap.h"
 
+#include "ir/fused_reduction.h"
 #include "ir/ops/op_list.h"
 #include "ir/overlap_shape.h"
 #include "ir/support/status.h"
@@ -40,9 +41,25 @@ absl::StatusOr<AxisRule> Axes(const OpCall& call) {
   return BodyAxisRule(body, types);
 }
 
+// In one kernel, intermediate values stay in registers. The summands of all
+// members are read.
+Work FusedWork(const OpCall& call, const Mesh& mesh) {
+  auto fused = FusedReductionOf(BodyIn(call.attrs), call.operands, mesh);
+  if (!fused.ok()) return {};
+  AttrMap attrs = {{"body", BodyRef(fused->rows)}};
+  Work work = WorkOf(
+      {*FindOp("fusion"), attrs, fused->operands, fused->results}, mesh);
+  work.read_bytes += static_cast<double>(fused->read_from_others);
+  work.write_bytes += static_cast<double>(fused->written_to_others);
+  return work;
+}
+
 // What its ops compute, and what they and the collectives read and write.
 Work WorkOver(const OpCall& call, const Mesh& mesh) {
   const Body& body = BodyIn(call.attrs);
+  if (IsOneKernel(call.attrs) && mesh.num_devices() > 1) {
+    return FusedWork(call, mesh);
+  }
   // On one device there is nothing to communicate.
   bool alone = mesh.num_devices() == 1;
   auto types = alone ? OverlapShapes(body, call.operands)
@@ -65,6 +82,16 @@ Work WorkOver(const OpCall& call, const Mesh& mesh) {
     work.scratch_bytes = static_cast<double>(plan->workspace_bytes);
   }
   return work;
+}
+
+// A kernel reads a row before it writes there, and other members read nothing
+// but the summands. They write gathered results at any time.
+bool ResultInPlace(const OpCall& call, int operand, int result) {
+  if (!IsOneKernel(call.attrs)) return false;
+  const Body& body = BodyIn(call.attrs);
+  const BodyOp& last = body.ops[body.results[result] - body.num_operands];
+  return operand != body.ops[0].operands[0] &&
+         last.def->collective == CollectiveKind::kNone;
 }
 
 // Shapes that ops repeat, where the op has these results.
@@ -125,6 +152,8 @@ std::vector<OpDef> OverlapOps() {
              "%7 = all_to_all(%6) {from=2, to=1, axes=a} : f32[2,4@a,4,2] "
              "return %7} {order=same, route=pull}",
              -3, 3, "(a=2, b=2)"}},
+       .in_place = true,
+       .result_in_place = ResultInPlace,
        .body_communicates = true},
   };
 }

@@ -70,7 +70,7 @@ int64_t CandidateSearch::ValueBytesOf(const Candidate& candidate) const {
 
 bool CandidateSearch::IsOpen(const Decision& decision) const {
   return !absl::c_linear_search(options_.closed, decision.pass) &&
-         (!decision.is_extra ||
+         (!decision.on_request ||
           absl::c_linear_search(options_.opened, decision.pass)) &&
          (decision.is_for == nullptr ||
           decision.is_for(program_, context_.costs->machine()));

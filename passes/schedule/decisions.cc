@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "ir/support/status.h"
 #include "passes/analysis/name_list.h"
+#include "passes/schedule/fuse_reductions.h"
 #include "passes/schedule/sm_margin.h"
 #include "passes/schedule/stream_layout.h"
 #include "passes/train/step_phase.h"
@@ -66,6 +67,16 @@ absl::Span<const Decision> Decisions() {
        .is_for = HasPhases,
        .tried = 1,
        .kept = 1},
+      // What is not hidden costs least in one kernel; tiles would cut it.
+      {.pass = "fuse_reductions",
+       .settings = {{", reductions in one kernel with their rows",
+                     MakePass("fuse_reductions")}},
+       .moves_ops = true,
+       .changes_ops = true,
+       .is_for = HasReductionsInReach,
+       .tried = 1,
+       .kept = 1,
+       .is_extra = true},
       // Estimates of plans are 7 % off in the median on GPUs: on request.
       {.pass = "form_overlaps",
        .settings = {{", overlaps", MakePass("form_overlaps")},
@@ -77,7 +88,8 @@ absl::Span<const Decision> Decisions() {
        .changes_ops = true,
        .tried = 1,
        .kept = 1,
-       .is_extra = true},
+       .is_extra = true,
+       .on_request = true},
   };
   return *decisions;
 }

@@ -54,9 +54,10 @@ struct Decision {
   std::vector<std::string_view> best_of_each;
   // How many of what comes out are searched further.
   size_t kept = 0;
-  // Tried on the candidate without tiles too, in addition to everything else,
-  // and only if the options open it (ScheduleOptions::opened).
+  // Tried on the candidate without tiles too, in addition to everything else.
   bool is_extra = false;
+  // Only if the options open it (ScheduleOptions::opened).
+  bool on_request = false;
 };
 
 // In the order in which they are tried.

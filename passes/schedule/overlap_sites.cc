@@ -72,16 +72,6 @@ class Finder {
            WorkOf(OpUse(program_, o), program_.mesh).matrix;
   }
 
-  static BodyOp PartOf(const Op& op) {
-    BodyOp part{op.def, {}, op.attrs};
-    if (op.is_collective()) {
-      part.attrs.Set("ctas", int64_t{0});
-      AskForCopyEngine(false, &part.attrs);
-    }
-    for (const AttrDef& attr : ScheduleAttrs()) part.attrs.Erase(attr.name);
-    return part;
-  }
-
   // Adds ops to a body, whose operands are collected first.
   class BodyMaker {
    public:
@@ -106,7 +96,7 @@ class Finder {
       }
       site->body.num_operands = static_cast<int>(numbers.size());
       for (int op : ops_) {
-        BodyOp part = PartOf(program_.ops[op]);
+        BodyOp part = BodyPartOf(program_.ops[op]);
         for (ValueId value : program_.ops[op].operands) {
           part.operands.push_back(find(value)->second);
         }
@@ -264,6 +254,16 @@ class Finder {
 };
 
 }  // namespace
+
+BodyOp BodyPartOf(const Op& op) {
+  BodyOp part{op.def, {}, op.attrs};
+  if (op.is_collective()) {
+    part.attrs.Set("ctas", int64_t{0});
+    AskForCopyEngine(false, &part.attrs);
+  }
+  for (const AttrDef& attr : ScheduleAttrs()) part.attrs.Erase(attr.name);
+  return part;
+}
 
 std::vector<OverlapSite> FindOverlapSites(const Program& program,
                                           const OverlapKinds& kinds) {

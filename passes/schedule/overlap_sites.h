@@ -24,6 +24,9 @@ struct OverlapKinds {
   bool reductions = true;  // and exchanges, behind what they move
 };
 
+// An op as part of a body: how it runs is no longer said.
+BodyOp BodyPartOf(const Op& op);
+
 // Those that have a chunk plan, no op in two of them. Whether they gain is not
 // asked.
 std::vector<OverlapSite> FindOverlapSites(const Program& program,

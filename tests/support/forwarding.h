@@ -139,6 +139,14 @@ class ForwardingWorld : public Communicator {
       const PlanUse& use) override {
     return world_.LinkPlan(use);
   }
+  absl::StatusOr<std::string> OneKernelObstacle(
+      const CollectiveUse& use) override {
+    return world_.OneKernelObstacle(use);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneKernel(
+      const CollectiveUse& use) override {
+    return world_.PrepareOneKernel(use);
+  }
   void BeginStep() override { world_.BeginStep(); }
   std::vector<int64_t> RanksBehind() const override {
     return world_.RanksBehind();

@@ -50,12 +50,57 @@ std::vector<Tensor> InputsOf(const Program& program, const OpCase& op_case) {
 std::vector<OpCase> ShardedCases() {
   std::vector<OpCase> cases;
   auto add = [&](std::string_view op, std::string_view text, int low = -3,
-                 int high = 3) {
+                 int high = 3, std::string_view mesh = "(a=2, b=2)") {
     const OpDef* def = FindOp(op);
     ASYRA_CHECK(def != nullptr);
-    cases.push_back({def, Sample{text, low, high, "(a=2, b=2)"},
+    cases.push_back({def, Sample{text, low, high, mesh},
                      100 + static_cast<int>(cases.size())});
   };
+  // Reductions and what is computed from them, in one kernel.
+  add("overlap",
+      "overlap(f32[4,8] partial(a), f32[4,8], f32[8]) {"
+      "%3 = all_reduce(%0) {axes=a} : f32[4,8] "
+      "%4 = add(%1, %3) : f32[4,8] "
+      "%5 = rms_norm(%4, %2) {eps=0.125} : f32[4,8] "
+      "return %4, %5} {form=one_kernel}",
+      -3, 3, "(a=2)");
+  add("overlap",
+      "overlap(bf16[300,4096], bf16[300,4096] partial(a), bf16[4096]) {"
+      "%3 = all_reduce(%1) {axes=a} : bf16[300,4096] "
+      "%4 = add(%0, %3) : bf16[300,4096] "
+      "%5 = layer_norm(%4, %2, %2) {eps=0.125} : bf16[300,4096] "
+      "return %5, %4} {form=one_kernel}",
+      -3, 3, "(a=2)");
+  add("overlap",
+      "overlap(f16[3,8,24] partial(a), f16[3,8@a,24]) {"
+      "%2 = reduce_scatter(%0) {dim=1, axes=a} : f16[3,8@a,24] "
+      "%3 = mul(%2, %1) : f16[3,8@a,24] "
+      "%4 = softmax(%3) : f16[3,8@a,24] "
+      "%5 = all_gather(%4) {dim=1, axes=a} : f16[3,8,24] "
+      "return %5, %3} {form=one_kernel}",
+      -3, 3, "(a=2)");
+  add("overlap",
+      "overlap(bf16[2,8@b,16] partial(a), bf16[2,8@(b,a),16], bf16[16]) {"
+      "%3 = reduce_scatter(%0) {dim=1, axes=a} : bf16[2,8@(b,a),16] "
+      "%4 = add(%3, %1) : bf16[2,8@(b,a),16] "
+      "%5 = rms_norm(%4, %2) {eps=0.125} : bf16[2,8@(b,a),16] "
+      "%6 = all_gather(%5) {dim=1, axes=a} : bf16[2,8@b,16] "
+      "return %6, %4} {form=one_kernel}");
+  add("overlap",
+      "overlap(f32[16,40] partial(a,b)) {"
+      "%1 = reduce_scatter(%0) {dim=0, axes=(a,b)} : f32[16@(a,b),40] "
+      "%2 = gelu(%1) : f32[16@(a,b),40] "
+      "%3 = neg(%1) : f32[16@(a,b),40] "
+      "%4 = all_gather(%2) {dim=0, axes=(a,b)} : f32[16,40] "
+      "%5 = all_gather(%3) {dim=0, axes=(a,b)} : f32[16,40] "
+      "return %5, %4} {form=one_kernel}");
+  // Parts that begin at no multiple of 16 bytes: not one kernel.
+  add("overlap",
+      "overlap(f32[2,3] partial(a)) {"
+      "%1 = reduce_scatter(%0) {dim=0, axes=a} : f32[2@a,3] "
+      "%2 = neg(%1) : f32[2@a,3] "
+      "return %2} {form=one_kernel}",
+      -3, 3, "(a=2)");
   add("embedding", "embedding(f32[4@a,6@b], i64[2,4])", 0, 3);
   add("gather_elements", "gather_elements(f32[4,6@a], i64[4,2]) {dim=1}");
   add("gather_elements", "gather_elements(i32[4@b,6@a], i64[8,6@a]) {dim=0}",

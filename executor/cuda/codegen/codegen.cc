@@ -27,12 +27,33 @@ std::string Neutral(ReductionKind kind, Computed type) {
 
 class Generator {
  public:
-  explicit Generator(const CodegenPlan& plan)
-      : plan_(plan), expression_(plan.expression) {}
+  Generator(const CodegenPlan& plan, const PeerCode* peers)
+      : plan_(plan), expression_(plan.expression), peers_(peers) {}
 
   std::string Run() {
     text_ = kExpressionPrelude;
+    if (peers_ != nullptr) text_ += PeerPrelude(*peers_);
     Signature();
+    if (peers_ != nullptr) {
+      text_ += MeetAtBegin(*peers_);
+      Line(1, "for (Index block = blockIdx.x; block < {}u; block += gridDim.x)",
+           plan_.blocks);
+      Line(1, "{{");
+    }
+    Block();
+    if (peers_ != nullptr) {
+      // What rows share is written again for the next ones.
+      if (plan_.levels > 0) Line(1, "__syncthreads();");
+      Line(1, "}}");
+      text_ += MeetAtEnd();
+    }
+    Line(0, "}}");
+    return std::move(text_);
+  }
+
+ private:
+  // The work of one block.
+  void Block() {
     Indices();
     Uniform(0);
     if (plan_.held > 0) HoldRow();
@@ -42,11 +63,8 @@ class Generator {
     }
     StoreRows();
     StoreElements();
-    Line(0, "}}");
-    return std::move(text_);
   }
 
- private:
   template <typename... Args>
   void Line(int depth, fmt::format_string<Args...> text, Args&&... args) {
     text_.append(2 * depth, ' ');
@@ -55,22 +73,54 @@ class Generator {
     text_ += '\n';
   }
 
+  bool IsSummed(size_t operand) const {
+    return peers_ != nullptr && static_cast<int>(operand) == peers_->summed;
+  }
+  bool IsGathered(size_t result) const {
+    return peers_ != nullptr && peers_->gathered[result];
+  }
+  // Names of the addresses of an operand or result: one, or one of each member.
+  std::vector<std::string> Addresses(std::string_view prefix, size_t k,
+                                     bool of_all) const {
+    if (!of_all) return {fmt::format("{}{}", prefix, k)};
+    std::vector<std::string> names;
+    for (int member = 0; member < peers_->members; ++member) {
+      names.push_back(fmt::format("{}{}_{}", prefix, k, member));
+    }
+    return names;
+  }
+  std::vector<std::string> OperandAddresses(size_t k) const {
+    return Addresses("in", k, IsSummed(k));
+  }
+  std::vector<std::string> ResultAddresses(size_t k) const {
+    return Addresses("out", k, IsGathered(k));
+  }
+
   void Signature() {
     std::string arguments;
+    auto add = [&](std::string_view type, const std::string& name) {
+      if (!arguments.empty()) arguments += ", ";
+      fmt::format_to(std::back_inserter(arguments), "{} {}", type, name);
+    };
     for (size_t k = 0; k < expression_.operands().size(); ++k) {
-      fmt::format_to(std::back_inserter(arguments), "{}const {}* in{}",
-                     k == 0 ? "" : ", ", TypeName(expression_.operands()[k]),
-                     k);
+      std::string type =
+          fmt::format("const {}*", TypeName(expression_.operands()[k]));
+      for (const auto& name : OperandAddresses(k)) add(type, name);
     }
     for (size_t k = 0; k < expression_.results().size(); ++k) {
-      fmt::format_to(std::back_inserter(arguments), "{}{}* out{}",
-                     arguments.empty() ? "" : ", ",
-                     TypeName(expression_.results()[k].dtype), k);
+      std::string type =
+          fmt::format("{}*", TypeName(expression_.results()[k].dtype));
+      for (const auto& name : ResultAddresses(k)) add(type, name);
     }
+    if (peers_ != nullptr) arguments += ", " + PeerArguments(*peers_);
     Line(0, "typedef {} Index;", plan_.wide ? "uint64" : "unsigned");
     Line(0, "extern \"C\" __global__ void __launch_bounds__({})",
          plan_.threads);
     Line(0, "{}({}) {{", kGeneratedName, arguments);
+  }
+
+  std::string_view BlockIndex() const {
+    return peers_ == nullptr ? "blockIdx.x" : "block";
   }
 
   // `index` as one index NAMEd in each dimension of `sizes`.
@@ -95,13 +145,12 @@ class Generator {
     int64_t per_block = plan_.threads / plan_.row_threads;
     if (plan_.form == CodegenPlan::kStripes) {
       Line(1, "const int lane = threadIdx.x / {}u;", per_block);
-      Line(1,
-           "const Index row = Index(blockIdx.x) * {0}u + threadIdx.x % {0}u;",
-           per_block);
+      Line(1, "const Index row = Index({1}) * {0}u + threadIdx.x % {0}u;",
+           per_block, BlockIndex());
     } else {
       Line(1, "const int lane = threadIdx.x % {}u;", plan_.row_threads);
-      Line(1, "const Index row = Index(blockIdx.x) * {}u + threadIdx.x / {}u;",
-           per_block, plan_.row_threads);
+      Line(1, "const Index row = Index({}) * {}u + threadIdx.x / {}u;",
+           BlockIndex(), per_block, plan_.row_threads);
     }
     Line(1, "const bool live = row < {}u;", plan_.loop.num_rows());
     Split(1, "row", plan_.loop.rows, "x", 1);
@@ -161,23 +210,48 @@ class Generator {
   void LoadPacks(int depth, std::string_view which) {
     for (size_t k = 0; k < expression_.operands().size(); ++k) {
       if (!plan_.is_packed[k]) continue;
-      const Access& access = plan_.loop.operands[k];
-      int64_t width = plan_.Width(access), step = plan_.Step(access);
-      std::string at = Element(access);
-      if (width == 1) {
-        Line(depth, "p{}{}.at[0] = in{}[{}];", k, which, k, at);
-      } else if (step == 1) {
-        Line(depth,
-             "p{0}{1} = *reinterpret_cast<const Pack<{2}, {3}>*>(in{0} "
-             "+ ({4}));",
-             k, which, TypeName(expression_.operands()[k]), width, at);
+      std::string pack = fmt::format("p{}{}", k, which);
+      if (IsSummed(k)) {
+        LoadSum(depth, k, pack);
       } else {
-        Line(depth,
-             "for (int v = 0; v < {}; ++v) p{}{}.at[v] = in{}[{} + v * "
-             "Index({})];",
-             width, k, which, k, at, step);
+        LoadPack(depth, k, OperandAddresses(k)[0], pack);
       }
     }
+  }
+
+  void LoadPack(int depth, size_t k, const std::string& from,
+                const std::string& pack) {
+    const Access& access = plan_.loop.operands[k];
+    int64_t width = plan_.Width(access), step = plan_.Step(access);
+    std::string at = Element(access);
+    if (width == 1) {
+      Line(depth, "{}.at[0] = {}[{}];", pack, from, at);
+    } else if (step == 1) {
+      Line(depth,
+           "{} = *reinterpret_cast<const Pack<{}, {}>*>({} + ({}));", pack,
+           TypeName(expression_.operands()[k]), width, from, at);
+    } else {
+      Line(depth,
+           "for (int v = 0; v < {}; ++v) {}.at[v] = {}[{} + v * Index({})];",
+           width, pack, from, at, step);
+    }
+  }
+
+  // Of the members' summands in their order, rounded once.
+  void LoadSum(int depth, size_t k, const std::string& pack) {
+    int64_t width = plan_.Width(plan_.loop.operands[k]);
+    std::string sum;
+    for (const std::string& from : OperandAddresses(k)) {
+      std::string term = fmt::format("of_{}", from);
+      Line(depth, "Pack<{}, {}> {};", TypeName(expression_.operands()[k]),
+           width, term);
+      LoadPack(depth, k, from, term);
+      fmt::format_to(std::back_inserter(sum), "{}Load({}.at[v])",
+                     sum.empty() ? "" : " + ", term);
+    }
+    Line(depth, "#pragma unroll");
+    Line(depth, "for (int v = 0; v < {}; ++v) Put({}, {}.at[v]);", width, sum,
+         pack);
   }
 
   void DeclarePacks(int depth, std::string_view which) {
@@ -212,9 +286,10 @@ class Generator {
     }
     if (plan_.form == CodegenPlan::kElements) {
       Line(1, "{{");
-      Line(2, "const Index c = Index(blockIdx.x) * {}u + threadIdx.x;",
+      Line(2, "const Index c = Index({}) * {}u + threadIdx.x;", BlockIndex(),
            plan_.threads);
-      Line(2, "if (c >= {}u) return;", plan_.vectors);
+      Line(2, "if (c >= {}u) {};", plan_.vectors,
+           peers_ == nullptr ? "return" : "continue");
     } else {
       Line(1, "#pragma unroll 4");
       Line(1, "for (Index c = lane; c < (live ? {}u : 0u); c += {}u) {{",
@@ -343,14 +418,17 @@ class Generator {
     ForElementResults([&](size_t k, std::string_view type) {
       const Access& access = plan_.loop.results[k];
       std::string at = Element(access);
-      if (plan_.Width(access) > 1 && plan_.Step(access) == 1) {
-        Line(2, "*reinterpret_cast<Pack<{}, {}>*>(out{} + ({})) = q{};", type,
-             plan_.vector, k, at, k);
-      } else {
-        Line(2,
-             "for (int v = 0; v < {}; ++v) out{}[{} + v * Index({})] = "
-             "q{}.at[v];",
-             plan_.vector, k, at, plan_.Step(access), k);
+      bool is_dense = plan_.Width(access) > 1 && plan_.Step(access) == 1;
+      for (const std::string& out : ResultAddresses(k)) {
+        if (is_dense) {
+          Line(2, "*reinterpret_cast<Pack<{}, {}>*>({} + ({})) = q{};", type,
+               plan_.vector, out, at, k);
+        } else {
+          Line(2,
+               "for (int v = 0; v < {}; ++v) {}[{} + v * Index({})] = "
+               "q{}.at[v];",
+               plan_.vector, out, at, plan_.Step(access), k);
+        }
       }
     });
     Line(1, "}}");
@@ -366,17 +444,29 @@ class Generator {
 
   const CodegenPlan& plan_;
   const Expression& expression_;
+  const PeerCode* peers_;  // null: none
   std::string text_;
 };
 
 }  // namespace
 
-GeneratedSource Generate(const Expression& expression, const Loop& loop) {
+bool CanReachPeers(const Expression& expression, const Loop& loop,
+                   const PeerCode& peers) {
+  CodegenPlan plan = PlanCode(expression, loop);
+  if (plan.blocks == 0 || !plan.is_packed[peers.summed]) return false;
+  for (size_t k = 0; k < peers.gathered.size(); ++k) {
+    if (peers.gathered[k] && plan.is_row_result[k]) return false;
+  }
+  return true;
+}
+
+GeneratedSource Generate(const Expression& expression, const Loop& loop,
+                         const PeerCode* peers) {
   CodegenPlan plan = PlanCode(expression, loop);
   GeneratedSource source{.blocks = plan.blocks,
                          .threads = plan.threads,
                          .approximate_division = plan.is_half};
-  if (plan.blocks > 0) source.text = Generator(plan).Run();
+  if (plan.blocks > 0) source.text = Generator(plan, peers).Run();
   return source;
 }
 

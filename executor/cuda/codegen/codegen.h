@@ -10,6 +10,8 @@
 //
 // Reductions have a fixed order, so equal inputs give equal bits. Results may
 // overwrite operands of the same layout.
+//
+// A kernel may also reach the memory of other GPUs (peer_code.h).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +19,7 @@
 
 #include "executor/cuda/codegen/expression.h"
 #include "executor/cuda/codegen/loop.h"
+#include "executor/cuda/codegen/peer_code.h"
 
 namespace asyra::cuda {
 
@@ -33,6 +36,12 @@ struct GeneratedSource {
 
 // Addresses are arguments of the kernel: operands, then results; each aligned
 // to 16 bytes. At most 64 of them.
-GeneratedSource Generate(const Expression& expression, const Loop& loop);
+// With `peers`, any number of blocks does the work of all `blocks`.
+GeneratedSource Generate(const Expression& expression, const Loop& loop,
+                         const PeerCode* peers = nullptr);
+// Whether `peers` can be part of it: what is summed, and what is gathered,
+// differs within a row.
+bool CanReachPeers(const Expression& expression, const Loop& loop,
+                   const PeerCode& peers);
 
 }  // namespace asyra::cuda

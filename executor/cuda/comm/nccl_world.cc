@@ -10,6 +10,7 @@
 #include "executor/cuda/comm/abort_comms.h"
 #include "executor/cuda/comm/copy_collective.h"
 #include "executor/cuda/comm/copy_plan.h"
+#include "executor/cuda/comm/fused_reduction_kernel.h"
 #include "executor/cuda/comm/joint_teardown.h"
 #include "executor/cuda/comm/nccl_collective.h"
 #include "executor/cuda/comm/peer_access.h"
@@ -116,6 +117,22 @@ class NcclWorld : public Communicator {
     return cuda::MakeCopyPlan(use, {.ordinal = options_.ordinal,
                                     .memory = &*memory_,
                                     .flags = flags_.get()});
+  }
+
+  absl::StatusOr<std::string> OneKernelObstacle(
+      const CollectiveUse& use) override {
+    OnGpu gpu(options_.ordinal);
+    ASYRA_ASSIGN_OR_RETURN(GroupReach reach, ReachOf(use.members));
+    std::string obstacle = ReachObstacle(reach);
+    if (!obstacle.empty()) return obstacle;
+    return cuda::FusedReductionObstacle(use);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneKernel(
+      const CollectiveUse& use) override {
+    OnGpu gpu(options_.ordinal);
+    return cuda::PrepareFusedReduction(use, {.self = MemberOf(use),
+                                             .memory = &*memory_,
+                                             .flags = flags_.get()});
   }
 
   void BeginStep() override { control_.BeginStep(); }

@@ -1,6 +1,7 @@
 // Barriers between GPUs of one process without a kernel: streams wait for flags
 // in their GPU's memory, which copies from the others set. A kernel would have
-// to wait for free SMs, because CTAs of a matmul stay until it is done.
+// to wait for free SMs, because CTAs of a matmul stay until it is done. The
+// flags of kernels that meet (codegen/peer_code.h) are here too.
 #pragma once
 
 #include <memory>
@@ -27,16 +28,20 @@ class PeerFlags {
   // Enqueues waiting until these flags of this GPU are set, then clears them.
   absl::Status Await(absl::Span<uint32_t* const> mine, cudaStream_t stream);
 
-  // Sets all flags, so that nothing waits any longer; enqueued work continues
-  // with whatever data there is.
+  // Sets all flags, `aborted` too, so that nothing waits any longer; enqueued
+  // work continues with whatever data there is.
   void RaiseAll();
+  // Set by RaiseAll alone, for kernels that wait.
+  const uint32_t* aborted() const {
+    return static_cast<const uint32_t*>(flags_.data());
+  }
 
  private:
   PeerFlags() = default;
   absl::Status Initialize();
 
   Scratch flags_, one_;  // `one_` is copied to set a flag
-  int64_t taken_ = 0;
+  int64_t taken_ = 1;  // `aborted`
   void* wait_or_write_ = nullptr;   // cuStreamBatchMemOp
   uint32_t* ones_ = nullptr;        // in memory of the host, a flag each
   cudaStream_t release_ = nullptr;  // RaiseAll's own

@@ -1,4 +1,4 @@
-// Overlaps of a whole model: wherever they may be formed the program computes
+// Overlaps and fused reductions of a whole model: wherever they may be formed the program computes
 // the same, and the search with them is never worse than without.
 #include "passes/schedule/form_overlaps.h"
 
@@ -15,6 +15,7 @@
 #include "models/models.h"
 #include "passes/pass_manager.h"
 #include "passes/pipeline.h"
+#include "passes/schedule/fuse_reductions.h"
 #include "passes/schedule/schedule.h"
 #include "tests/support/costs.h"
 
@@ -40,34 +41,58 @@ int Overlaps(const Program& program) {
       program.ops, [](const Op& op) { return IsOverlap(*op.def); }));
 }
 
-class OnMeshes : public testing::TestWithParam<std::vector<Mesh::Axis>> {};
+class OnMeshes : public testing::TestWithParam<std::vector<Mesh::Axis>> {
+ protected:
+  // Schedules a small model under a strategy of its norms, has `form` make
+  // overlaps of it, and takes them apart again.
+  using Form = absl::StatusOr<int> (*)(Program& program,
+                                       const CostModel& costs);
+  static void ExpectSame(const std::string& strategy, Form form) {
+    PassContext context;
+    std::unique_ptr<CostModel> costs;
+    Program local = Partitioned("llama3-tiny", GetParam(), {{"seq", 16}},
+                                &context, &costs, strategy);
+    std::vector<Tensor> inputs = RandomInputs(local, 1, 256);
+    std::vector<Tensor> want = ASYRA_VALUE(Interpret(local, inputs));
+    for (int tiles : {1, 2}) {
+      ScheduleOptions options{.tiles = tiles, .search_steps = 200};
+      options.closed = {"fuse_reductions"};
+      Program program = ASYRA_VALUE(Schedule(local, options, context)).program;
+      int formed = ASYRA_VALUE(form(program, *costs));
+      SCOPED_TRACE(ToString(program));
+      EXPECT_GT(formed, 0);
+      EXPECT_EQ(Overlaps(program), formed);
+      EXPECT_EQ(Verify(program), absl::OkStatus());
+      EXPECT_EQ(ToString(ASYRA_VALUE(ParseProgram(ToString(program)))),
+                ToString(program));
+      ExpectNear(ASYRA_VALUE(Interpret(program, inputs)), want);
+      ASYRA_CHECK_OK(SplitOverlapsPass(program, {}, context).status());
+      EXPECT_EQ(Overlaps(program), 0);
+      EXPECT_EQ(Verify(program), absl::OkStatus());
+      ExpectNear(ASYRA_VALUE(Interpret(program, inputs)), want);
+    }
+  }
 
-TEST_P(OnMeshes, EveryOverlapComputesTheSame) {
-  PassContext context;
-  std::unique_ptr<CostModel> costs;
-  Program local =
-      Partitioned("llama3-tiny", GetParam(), {{"seq", 16}}, &context, &costs);
-  std::vector<Tensor> inputs = RandomInputs(local, 1, 256);
-  std::vector<Tensor> want = ASYRA_VALUE(Interpret(local, inputs));
-  for (int tiles : {1, 2}) {
-    Program program =
-        ASYRA_VALUE(
-            Schedule(local, {.tiles = tiles, .search_steps = 200}, context))
-            .program;
-    int formed = ASYRA_VALUE(FormOverlaps(program, {.always = true}, *costs));
-    SCOPED_TRACE(ToString(program));
-    EXPECT_GT(formed, 0);
-    EXPECT_EQ(Overlaps(program), formed);
-    EXPECT_EQ(Verify(program), absl::OkStatus());
-    EXPECT_EQ(ToString(ASYRA_VALUE(ParseProgram(ToString(program)))),
-              ToString(program));
-    std::vector<Tensor> got = ASYRA_VALUE(Interpret(program, inputs));
+ private:
+  static void ExpectNear(const std::vector<Tensor>& got,
+                         const std::vector<Tensor>& want) {
     for (int64_t i = 0; i < want[0].num_elements(); ++i) {
       ASSERT_NEAR(got[0].Get(i), want[0].Get(i), 1e-6);
     }
-    ASYRA_CHECK_OK(SplitOverlapsPass(program, {}, context).status());
-    EXPECT_EQ(Overlaps(program), 0);
-    EXPECT_EQ(Verify(program), absl::OkStatus());
+  }
+};
+
+TEST_P(OnMeshes, EveryOverlapComputesTheSame) {
+  ExpectSame("auto", [](Program& program, const CostModel& costs) {
+    return FormOverlaps(program, {.always = true}, costs);
+  });
+}
+
+TEST_P(OnMeshes, EveryFusedReductionComputesTheSame) {
+  for (const char* strategy : {"replicated", "sequence"}) {
+    ExpectSame(strategy, [](Program& program, const CostModel& costs) {
+      return FuseReductions(program, {.always = true}, costs);
+    });
   }
 }
 
@@ -77,6 +102,23 @@ INSTANTIATE_TEST_SUITE_P(Small, OnMeshes,
                                          std::vector<Mesh::Axis>{{"dp", 2},
                                                                  {"tp", 2}}));
 
+// Where messages are small, the search makes one kernel of a reduction and what
+// is behind it.
+TEST(FuseReductions, TheSearchTakesThemForShortPrompts) {
+  PassContext context;
+  std::unique_ptr<CostModel> costs;
+  Program local = Partitioned("llama3-8b", {{"tp", 2}},
+                              {{"layers", 2}, {"batch", 1}, {"seq", 128}},
+                              &context, &costs, "replicated");
+  ScheduleOptions options{.search_steps = 200};
+  ScheduleResult with = ASYRA_VALUE(Schedule(local, options, context));
+  EXPECT_EQ(Overlaps(with.program), 4);  // two of each layer
+  options.closed = {"fuse_reductions"};
+  ScheduleResult without = ASYRA_VALUE(Schedule(local, options, context));
+  EXPECT_EQ(Overlaps(without.program), 0);
+  EXPECT_LT(with.optimized.makespan_us, without.optimized.makespan_us);
+}
+
 // Only on request, and then never worse.
 TEST(FormOverlaps, TheSearchIsNeverWorseWithThem) {
   PassContext context;
@@ -85,6 +127,7 @@ TEST(FormOverlaps, TheSearchIsNeverWorseWithThem) {
                               {{"layers", 2}, {"batch", 1}, {"seq", 8192}},
                               &context, &costs, "sequence");
   ScheduleOptions options{.search_steps = 200};
+  options.closed = {"fuse_reductions"};
   ScheduleResult without = ASYRA_VALUE(Schedule(local, options, context));
   EXPECT_EQ(Overlaps(without.program), 0);
   options.opened = {"form_overlaps"};

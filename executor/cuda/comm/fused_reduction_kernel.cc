@@ -1,0 +1,242 @@
+#include "executor/cuda/comm/fused_reduction_kernel.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "executor/cuda/codegen/codegen.h"
+#include "executor/cuda/codegen/nvrtc_module.h"
+#include "executor/cuda/device/element.h"
+#include "executor/cuda/kernels/kernel_list.h"
+#include "executor/strides.h"
+#include "ir/fused_reduction.h"
+#include "ir/gpu/vector_bytes.h"
+
+namespace asyra::cuda {
+namespace {
+
+// Threads that blocks have on an SM, at most: one more such kernel, or one of
+// the library, fits beside them.
+constexpr int kThreadsOfSm = 512;
+
+// What is generated, equal on all members.
+struct Design {
+  GeneratedUse code;
+  PeerCode peers;
+  // Bytes from the part of one member to that of the next: of what is summed,
+  // and by result of what is gathered.
+  int64_t summed_step = 0;
+  std::vector<int64_t> gathered_steps;
+};
+
+// Of dimension `dim` of a dense value that has the parts of all members.
+int64_t StepBytes(const Type& whole, int dim, int64_t members) {
+  return DenseStrides(whole.shape())[dim] * (whole.size(dim) / members) *
+         SizeOf(whole.dtype);
+}
+
+class Designer {
+ public:
+  explicit Designer(const CollectiveUse& use) : use_(use.use) {}
+
+  // The obstacle where there is one.
+  absl::StatusOr<std::string> Run() {
+    const Body& body = *BodyOf(use_.attrs());
+    ASYRA_ASSIGN_OR_RETURN(
+        fused_, FusedReductionOf(body, use_.global_operands(), use_.mesh()));
+    AttrMap attrs = {{"body", BodyRef(fused_.rows)}};
+    KernelUse rows(*FindOp("fusion"), std::move(attrs), fused_.operands,
+                   fused_.results, use_.mesh(), use_.rank());
+    const CudaKernelDef* def = FindCudaKernel(rows);
+    if (def == nullptr || def->describe == nullptr) {
+      return "no kernel computes its rows in one loop";
+    }
+    design_.code = def->describe(rows);
+    loop_ = design_.code.loop.rows;
+    loop_.insert(loop_.end(), design_.code.loop.columns.begin(),
+                 design_.code.loop.columns.end());
+    if (!design_.code.operands.empty() ||
+        rows.operand(fused_.summed).shape() != loop_) {
+      return "what is summed has fewer elements than its rows";
+    }
+    design_.peers = {.members = static_cast<int>(fused_.members),
+                     .summed = fused_.summed};
+    PlaceSum(body.ops[0]);
+    for (int k = 0; k < rows.num_results(); ++k) {
+      if (fused_.gathered[k] >= 0 && rows.result(k).shape() != loop_) {
+        return "what is gathered has fewer elements than its rows";
+      }
+      PlaceResult(k);
+    }
+    return Checked();
+  }
+
+  Design Take() { return std::move(design_); }
+
+ private:
+  void PlaceSum(const BodyOp& reduction) {
+    if (reduction.def->collective != CollectiveKind::kReduceScatter) return;
+    const Type& whole = use_.operand(fused_.summed);
+    auto dim = static_cast<int>(reduction.attrs.Int("dim"));
+    design_.code.loop.operands[fused_.summed].strides =
+        DenseStrides(whole.shape());
+    design_.summed_step = StepBytes(whole, dim, fused_.members);
+  }
+
+  void PlaceResult(int k) {
+    design_.peers.gathered.push_back(fused_.gathered[k] >= 0);
+    design_.gathered_steps.push_back(0);
+    if (fused_.gathered[k] < 0) return;
+    const Type& whole = use_.result(k);
+    design_.code.loop.results[k].strides = DenseStrides(whole.shape());
+    design_.gathered_steps.back() =
+        StepBytes(whole, fused_.gathered[k], fused_.members);
+  }
+
+  std::string Checked() const {
+    bool aligned = design_.summed_step % kGpuVectorBytes == 0;
+    for (int64_t step : design_.gathered_steps) {
+      aligned &= step % kGpuVectorBytes == 0;
+    }
+    if (!aligned) {
+      return fmt::format("the parts of members are no multiple of {} bytes",
+                         kGpuVectorBytes);
+    }
+    if (!CanReachPeers(design_.code.expression, design_.code.loop,
+                       design_.peers)) {
+      return "what is summed or gathered is one element for a row";
+    }
+    return "";
+  }
+
+  const KernelUse& use_;
+  FusedReduction fused_;
+  Design design_;
+  Shape loop_;
+};
+
+class FusedReductionKernel : public CudaKernel {
+ public:
+  FusedReductionKernel(Design design, std::vector<int64_t> members,
+                       FusedReductionOptions options)
+      : design_(std::move(design)),
+        members_(std::move(members)),
+        options_(options) {}
+
+  absl::Status Prepare() {
+    GeneratedSource source = Generate(design_.code.expression,
+                                      design_.code.loop, &design_.peers);
+    ASYRA_ASSIGN_OR_RETURN(
+        kernel_,
+        CompileKernel(source.text, kGeneratedName,
+                      {.approximate_division = source.approximate_division}));
+    threads_ = source.threads;
+    int gpu = 0, sms = 0;
+    ASYRA_CUDA(cudaGetDevice(&gpu));
+    ASYRA_CUDA(
+        cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, gpu));
+    int64_t most = sms * std::max<int64_t>(1, kThreadsOfSm / threads_);
+    if (const char* blocks = std::getenv("ASYRA_TRY_BLOCKS")) {
+      most = std::atoi(blocks);
+    }
+    blocks_ = static_cast<unsigned>(std::min(source.blocks, most));
+    ASYRA_ASSIGN_OR_RETURN(flags_,
+                           options_.flags->Take(PeerFlagCount(num_members())));
+    return absl::OkStatus();
+  }
+
+  // Of each member the summands, what it gathers, and its flags.
+  absl::Status Bind(const KernelArgs& args) override {
+    std::vector<void*> mine = {args.operands[design_.peers.summed], flags_};
+    for (size_t k = 0; k < args.results.size(); ++k) {
+      if (design_.peers.gathered[k]) mine.push_back(args.results[k]);
+    }
+    ASYRA_ASSIGN_OR_RETURN(opened_, options_.memory->Exchange(members_, mine));
+    for (size_t member = 0; member < members_.size(); ++member) {
+      if (opened_[member].size() == mine.size()) continue;
+      return Invalid("rank {} tells {} addresses, {} are expected",
+                     members_[member], opened_[member].size(), mine.size());
+    }
+    addresses_.clear();
+    AddOperands(args);
+    AddResults(args);
+    for (int member = 0; member < num_members(); ++member) {
+      addresses_.push_back(AddressOf(member, 1));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Enqueue(const KernelArgs&, cudaStream_t stream) override {
+    const uint32_t* aborted = options_.flags->aborted();
+    std::vector<void*> arguments;
+    for (void*& address : addresses_) arguments.push_back(&address);
+    arguments.push_back(&options_.self);
+    arguments.push_back(&aborted);
+    ASYRA_CUDA(cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), blocks_,
+                                threads_, arguments.data(), 0, stream));
+    return absl::OkStatus();
+  }
+
+ private:
+  int num_members() const { return design_.peers.members; }
+  void* AddressOf(int member, size_t which) const {
+    return opened_[member][which].address;
+  }
+
+  void AddOperands(const KernelArgs& args) {
+    for (size_t k = 0; k < args.operands.size(); ++k) {
+      if (static_cast<int>(k) != design_.peers.summed) {
+        addresses_.push_back(args.operands[k]);
+        continue;
+      }
+      for (int member = 0; member < num_members(); ++member) {
+        addresses_.push_back(static_cast<std::byte*>(AddressOf(member, 0)) +
+                             options_.self * design_.summed_step);
+      }
+    }
+  }
+
+  void AddResults(const KernelArgs& args) {
+    size_t which = 2;
+    for (size_t k = 0; k < args.results.size(); ++k) {
+      if (!design_.peers.gathered[k]) {
+        addresses_.push_back(args.results[k]);
+        continue;
+      }
+      for (int member = 0; member < num_members(); ++member) {
+        addresses_.push_back(static_cast<std::byte*>(AddressOf(member, which)) +
+                             options_.self * design_.gathered_steps[k]);
+      }
+      ++which;
+    }
+  }
+
+  Design design_;
+  std::vector<int64_t> members_;  // ranks
+  FusedReductionOptions options_;
+  cudaKernel_t kernel_ = nullptr;
+  int threads_ = 0;
+  unsigned blocks_ = 0;
+  uint32_t* flags_ = nullptr;
+  std::vector<std::vector<PeerAddress>> opened_;  // by member
+  std::vector<void*> addresses_;                  // arguments of the kernel
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> FusedReductionObstacle(const CollectiveUse& use) {
+  return Designer(use).Run();
+}
+
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareFusedReduction(
+    const CollectiveUse& use, FusedReductionOptions options) {
+  Designer designer(use);
+  ASYRA_ASSIGN_OR_RETURN(std::string obstacle, designer.Run());
+  if (!obstacle.empty()) return Unimplemented("not one kernel: {}", obstacle);
+  auto kernel = std::make_unique<FusedReductionKernel>(designer.Take(),
+                                                       use.members, options);
+  ASYRA_RETURN_IF_ERROR(kernel->Prepare());
+  kernel->set_label(use.label);
+  return kernel;
+}
+
+}  // namespace asyra::cuda

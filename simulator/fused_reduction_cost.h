@@ -1,0 +1,24 @@
+// The time of an overlap that is one kernel (ir/fused_reduction.h): its launch,
+// two meetings of the members, and the longer of what it moves over links and
+// through its own memory.
+#pragma once
+
+#include "ir/op_def.h"
+#include "simulator/cost_model.h"
+
+namespace asyra {
+
+// Of the members' kernels: from the last one's begin until all have seen it,
+// and the same at their ends. Fitted to all_reduce + add + rms_norm of 128 rows
+// on two H200.
+inline constexpr double kPeerMeetingUs = 2.5;
+
+// `call` is an overlap of this form, whose members reach each other's memory.
+// Nothing that takes time where its body is none.
+OpCost FusedReductionCost(const OpCall& call, const CostModel& costs);
+
+// The same as separate ops: the reduction as the library or copy engines carry
+// it, whichever is faster, a fusion, and the gathers.
+OpCost SplitReductionCost(const OpCall& call, const CostModel& costs);
+
+}  // namespace asyra
