@@ -1,6 +1,7 @@
 #include "tools/bench_programs.h"
 
 #include "ir/support/status.h"
+#include "passes/schedule/fuse_reductions.h"
 #include "passes/schedule/schedule.h"
 #include "passes/strategy_search.h"
 #include "tools/run_inputs.h"
@@ -12,6 +13,15 @@ void AddProgram(const Program& program, std::vector<ProgramCalls>* programs) {
   AddCalls(program, IndexLimit(program), &programs->emplace_back());
 }
 
+// With every reduction that can be one kernel with its rows.
+absl::Status AddFusedReductions(Program program, const CostModel& costs,
+                                std::vector<ProgramCalls>* programs) {
+  ASYRA_ASSIGN_OR_RETURN(int fused,
+                         FuseReductions(program, {.always = true}, costs));
+  if (fused > 0) AddProgram(program, programs);
+  return absl::OkStatus();
+}
+
 // Of a model as it is partitioned and as it is scheduled.
 absl::Status AddScheduled(const CompileFlags& options, const RaisedModel& model,
                           std::vector<ProgramCalls>* programs) {
@@ -20,7 +30,8 @@ absl::Status AddScheduled(const CompileFlags& options, const RaisedModel& model,
     AddProgram(*result.partitioned, programs);
   }
   AddProgram(result.program, programs);
-  return absl::OkStatus();
+  if (options.tiles > 1) return absl::OkStatus();
+  return AddFusedReductions(std::move(result.program), *result.costs, programs);
 }
 
 // Where ops may be fused, not at all, without matmuls and with them, so that

@@ -78,7 +78,8 @@ absl::StatusOr<CollectiveCall> OneKernelCall(const Program& program,
   attrs.Set("body", BodyRef(std::move(group.body)));
   types.assign(group.types.begin(),
                group.types.begin() + static_cast<ptrdiff_t>(types.size()));
-  return CollectiveCall{CallText(*op.def, attrs, types, mesh), group.ranks};
+  return CollectiveCall{CallText(*op.def, attrs, types, mesh), group.ranks,
+                        /*one_kernel=*/true};
 }
 
 void AddOnce(const CollectiveCall& call, ProgramCalls* calls) {

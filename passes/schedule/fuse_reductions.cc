@@ -30,13 +30,17 @@ class Finder {
     }
   }
 
+  // Of two sums that one op reads, the first.
   std::vector<OverlapSite> Find() const {
     std::vector<OverlapSite> sites;
+    std::set<int> taken;
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       const Op& op = program_.ops[i];
       if (!op.start || !Reduces(op.def->collective)) continue;
       auto site = At(static_cast<int>(i));
-      if (site.has_value()) sites.push_back(*std::move(site));
+      if (!site.has_value() || taken.contains(site->at)) continue;
+      taken.insert(site->ops.begin(), site->ops.end());
+      sites.push_back(*std::move(site));
     }
     return sites;
   }

@@ -60,6 +60,7 @@ TEST(MeshAdvice, NamesOneDeviceWhereTheModelIsTooSmallForMore) {
   options.model = "llama3-tiny";
   options.dims = {};
   options.tp = 2;
+  options.machine = "rtx4090x8";
   MeshAdvice advice = AdviseMesh(options, ASYRA_VALUE(Compile(options)));
   EXPECT_EQ(advice.better, "--tp 1");
   EXPECT_LT(advice.ratio, 0.95);
