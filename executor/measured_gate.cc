@@ -76,8 +76,8 @@ class Gate {
     return world_->Exchange(mine);
   }
 
-  // What trials share must be of one type: an error here and not when the
-  // second of them has memory.
+  // Programs of one model over one mesh. Its states may be sharded in several
+  // ways.
   absl::Status CheckTypes() const {
     const Program& first = *programs_[0].program;
     for (const GateProgram& one : programs_) {
@@ -92,7 +92,9 @@ class Gate {
         const std::string& name = program.value_name(input.value);
         ValueId value = first.FindValue(name);
         const Type& type = program.type(input.value);
-        if (value == kNoValue || first.type(value) == type) continue;
+        if (value == kNoValue || first.type(value).Global() == type.Global()) {
+          continue;
+        }
         return Invalid("%{} is {} in {}, {} in {}", name,
                        ToString(type, program.mesh), one.name,
                        ToString(first.type(value), first.mesh),
@@ -100,6 +102,44 @@ class Gate {
       }
     }
     return absl::OkStatus();
+  }
+
+  // Programs whose params and states are sharded alike, and so have one set.
+  struct Family {
+    std::vector<size_t> programs;
+    std::map<std::string, Type> types;
+    int64_t bytes = 0;  // of this rank
+    std::shared_ptr<StateSet> states;
+  };
+
+  static bool Agrees(const Family& family, const Program& program) {
+    return absl::c_all_of(program.inputs, [&](const Input& input) {
+      if (input.role == InputRole::kData) return true;
+      auto known = family.types.find(program.value_name(input.value));
+      return known == family.types.end() ||
+             known->second == program.type(input.value);
+    });
+  }
+
+  // Each program goes to the first family that it agrees with.
+  void FindFamilies() {
+    for (size_t i = 0; i < programs_.size(); ++i) {
+      const Program& program = *programs_[i].program;
+      auto family = absl::c_find_if(families_, [&](const Family& one) {
+        return Agrees(one, program);
+      });
+      if (family == families_.end()) {
+        family = families_.insert(families_.end(), Family());
+      }
+      family->programs.push_back(i);
+      for (const Input& input : program.inputs) {
+        if (input.role == InputRole::kData) continue;
+        const Type& type = program.type(input.value);
+        bool is_new =
+            family->types.emplace(program.value_name(input.value), type).second;
+        if (is_new) family->bytes += LocalBytes(type, program.mesh);
+      }
+    }
   }
 
   // The key of the decision, from all ranks; and the least memory left.
@@ -164,31 +204,29 @@ class Gate {
 
   // Leaves out what does not fit; whether the others fit together.
   absl::StatusOr<bool> FitMemory() {
-    std::map<std::string, int64_t> shared;
-    for (const GateProgram& one : programs_) {
-      const Program& program = *one.program;
-      for (const Input& input : program.inputs) {
-        if (input.role == InputRole::kData) continue;
-        shared[program.value_name(input.value)] =
-            LocalBytes(program.type(input.value), program.mesh);
-      }
-    }
-    int64_t left = left_bytes_, together = 0;
-    for (const auto& [name, bytes] : shared) left -= bytes;
+    int64_t together = 0;
     bool any = false;
-    for (size_t i = 0; i < programs_.size(); ++i) {
-      absl::StatusOr<int64_t> own = OwnBytes(executors_[i]->program());
-      if (!own.ok()) return Annotate(own.status(), programs_[i].name);
-      if (*own > left) {
-        result_.trials[i].left_out =
-            fmt::format("needs {}, {} are left", BytesText(*own),
-                        BytesText(std::max<int64_t>(0, left)));
-        continue;
+    for (Family& family : families_) {
+      int64_t left = left_bytes_ - family.bytes;
+      std::vector<size_t> fitting;
+      for (size_t i : family.programs) {
+        absl::StatusOr<int64_t> own = OwnBytes(executors_[i]->program());
+        if (!own.ok()) return Annotate(own.status(), programs_[i].name);
+        if (*own > left) {
+          result_.trials[i].left_out =
+              fmt::format("needs {}, {} are left", BytesText(*own),
+                          BytesText(std::max<int64_t>(0, left)));
+          continue;
+        }
+        together += *own;
+        fitting.push_back(i);
       }
-      together += *own;
+      family.programs = std::move(fitting);
+      if (family.programs.empty()) continue;
+      together += family.bytes;
       any = true;
     }
-    if (any) return together <= left;
+    if (any) return together <= left_bytes_;
     return absl::ResourceExhaustedError(
         fmt::format("no program fits the memory: {} {}", programs_[0].name,
                     result_.trials[0].left_out));
@@ -204,8 +242,17 @@ class Gate {
     return absl::OkStatus();
   }
 
-  absl::Status Prepare(size_t i) {
-    ExecutorOptions options{.states = states_};
+  absl::Status MakeStates(Family* family) {
+    ASYRA_ASSIGN_OR_RETURN(family->states, StateSet::Create(device_));
+    for (size_t i : family->programs) {
+      ASYRA_RETURN_IF_ERROR(family->states->Join(executors_[i]->program()));
+    }
+    if (options_.set_states == nullptr) return absl::OkStatus();
+    return options_.set_states(*family->states);
+  }
+
+  absl::Status Prepare(const Family& family, size_t i) {
+    ExecutorOptions options{.states = family.states};
     return Annotate(executors_[i]->Prepare(device_, world_, weights_, options),
                     programs_[i].name);
   }
@@ -223,9 +270,8 @@ class Gate {
     return options_.now_us != nullptr ? options_.now_us() : SteadyUs();
   }
 
-  // Steps of those programs in turn, each round beginning with another one.
+  // Steps of prepared programs in turn, each round beginning with another one.
   absl::Status StepInTurn(const std::vector<size_t>& which) {
-    for (size_t i : which) ASYRA_RETURN_IF_ERROR(Prepare(i));
     for (int64_t round = 0; round < options_.warmup + options_.steps; ++round) {
       for (size_t k = 0; k < which.size(); ++k) {
         ASYRA_RETURN_IF_ERROR(Step(which[(k + round) % which.size()]));
@@ -235,26 +281,43 @@ class Gate {
     return absl::OkStatus();
   }
 
+  absl::Status MeasureTogether(const std::vector<size_t>& which) {
+    for (Family& family : families_) {
+      if (family.programs.empty()) continue;
+      ASYRA_RETURN_IF_ERROR(MakeStates(&family));
+      for (size_t i : family.programs) {
+        ASYRA_RETURN_IF_ERROR(Prepare(family, i));
+      }
+    }
+    return StepInTurn(which);
+  }
+
+  // One program after the other, with the states of one family at a time.
+  absl::Status MeasureApart() {
+    for (Family& family : families_) {
+      if (family.programs.empty()) continue;
+      ASYRA_RETURN_IF_ERROR(MakeStates(&family));
+      for (size_t i : family.programs) {
+        ASYRA_RETURN_IF_ERROR(Prepare(family, i));
+        ASYRA_RETURN_IF_ERROR(StepInTurn({i}));
+      }
+      family.states.reset();
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Measure() {
     ASYRA_RETURN_IF_ERROR(Load());
+    FindFamilies();
     ASYRA_ASSIGN_OR_RETURN(bool together, FitMemory());
-    ASYRA_ASSIGN_OR_RETURN(states_, StateSet::Create(device_));
     std::vector<size_t> which;
     for (size_t i = 0; i < programs_.size(); ++i) {
-      if (!result_.trials[i].left_out.empty()) continue;
-      which.push_back(i);
-      ASYRA_RETURN_IF_ERROR(states_->Join(executors_[i]->program()));
-    }
-    if (options_.set_states != nullptr) {
-      ASYRA_RETURN_IF_ERROR(options_.set_states(*states_));
+      if (result_.trials[i].left_out.empty()) which.push_back(i);
     }
     step_us_.resize(programs_.size());
-    if (together) {
-      ASYRA_RETURN_IF_ERROR(StepInTurn(which));
-    } else {
-      for (size_t i : which) ASYRA_RETURN_IF_ERROR(StepInTurn({i}));
-    }
+    ASYRA_RETURN_IF_ERROR(together ? MeasureTogether(which) : MeasureApart());
     executors_.clear();
+    families_.clear();
     return Decide(which);
   }
 
@@ -336,7 +399,7 @@ class Gate {
   const GateOptions& options_;
   std::string key_;
   int64_t left_bytes_ = 0;
-  std::shared_ptr<StateSet> states_;
+  std::vector<Family> families_;  // outlive the executors
   std::vector<std::unique_ptr<Executor>> executors_;  // null once they are done
   std::vector<std::vector<double>> step_us_;  // of this rank, by program
   GateResult result_;

@@ -53,9 +53,9 @@ struct GateOptions {
   bool again = false;
   // Ranks that take memory of the same device.
   int64_t sharing = 1;
-  // Gives states and params their first values once all programs have joined
-  // `states`; null: states begin as zeros, params with their data. All ranks
-  // call it.
+  // Gives states and params their first values once all programs that share
+  // `states` have joined; null: states begin as zeros, params with their data.
+  // All ranks call it, once for each such set.
   std::function<absl::Status(StateSet& states)> set_states;
   // Of tests; null: the system's steady clock.
   std::function<double()> now_us;
@@ -77,9 +77,10 @@ struct GateResult {
 
 // `world` is null where the mesh is one device. Programs that do not fit the
 // memory left are not measured, and not kept; those that do not fit together
-// run one after the other instead of in turn.
+// run one after the other instead of in turn. Programs that shard params and
+// states alike share them; others have their own.
 // Errors: no program, one of another mesh or whose params and states have other
-// types than the first one's, ranks with other programs, none that fits; those
+// shapes than the first one's, ranks with other programs, none that fits; those
 // of Executor::Prepare and Step, after the program's name.
 absl::StatusOr<GateResult> ChooseByMeasuring(
     absl::Span<const GateProgram> programs, Device& device, Communicator* world,

@@ -5,8 +5,11 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <mutex>
 #include <random>
+#include <set>
 
 #include "executor/run.h"
 #include "executor/tcp/socket.h"
@@ -344,6 +347,76 @@ TEST_F(MeasuredGate, WhatDoesNotFitIsNotKept) {
               HasSubstr("program 0 was not measured: needs 32"));
   EXPECT_THAT(choose({0}).status().ToString(),
               HasSubstr("no program fits the memory: program 0 needs 32"));
+}
+
+// A step over a state of that type, and `negs` more ops.
+Program Keeps(std::string_view type, int negs) {
+  std::string text = fmt::format(
+      "asyra 1 local\nmesh (tp=2)\n\n"
+      "program @f(%m: {0} state, %x: f32[4, 4]) -> ({0}, f32[4, 4]) {{\n"
+      "  %next = neg(%m) : {0}\n",
+      type);
+  std::string last = "%x";
+  for (int i = 0; i < negs; ++i) {
+    std::string next = fmt::format("%v{}", i);
+    text += fmt::format("  {} = neg({}) : f32[4, 4]\n", next, last);
+    last = next;
+  }
+  return Parse(text + "  return %next alias %m, " + last + "\n}\n");
+}
+
+// As those of two strategies are, which shard a weight differently.
+TEST_F(MeasuredGate, ProgramsMayShardStatesDifferently) {
+  std::set<std::string> types;
+  std::mutex mutex;
+  GateOptions options;
+  options.set_states = [&](StateSet& trial) {
+    std::lock_guard lock(mutex);
+    types.insert(ToString(trial.Find("m")->type, trial.mesh()));
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(Kept({Keeps("f32[8@tp, 4]", 3), Keeps("f32[8, 4@tp]", 1),
+                  Keeps("f32[8@tp, 4]", 2)},
+                 options),
+            1u);
+  EXPECT_THAT(types, testing::ElementsAre("f32[8, 4@tp]", "f32[8@tp, 4]"));
+}
+
+// Then only one family of states is there at a time.
+TEST_F(MeasuredGate, StatesThatDoNotFitTogetherComeOneAfterTheOther) {
+  constexpr int64_t kMemory = int64_t{1} << 20;
+  // 500 KiB on a rank, and as much for the other one.
+  std::vector<Program> programs = {Keeps("f32[32000@tp, 8]", 2),
+                                   Keeps("f32[32000, 8@tp]", 1)};
+  std::vector<size_t> kept(2, 7);
+  std::atomic<int> steps = 0;
+  auto statuses = OnRanks(2, {}, [&](Communicator& world) -> absl::Status {
+    CostDevice device(cost_, world.rank(), kMemory);
+    std::vector<GateProgram> given;
+    for (const Program& one : programs) {
+      given.push_back({one.name, &one, {Ones({4, 4})}});
+    }
+    GateOptions own;
+    own.now_us = [&] {
+      ++steps;
+      return device.clock_us();
+    };
+    // The second states come after all steps of the first ones.
+    std::vector<int> began;
+    own.set_states = [&](StateSet&) {
+      began.push_back(steps);
+      return absl::OkStatus();
+    };
+    ASYRA_ASSIGN_OR_RETURN(
+        GateResult result,
+        ChooseByMeasuring(given, device, &world, nullptr, own));
+    kept[world.rank()] = result.kept;
+    EXPECT_EQ(began.size(), 2);
+    EXPECT_GT(began.back(), 2 * (own.steps + own.warmup));
+    return absl::OkStatus();
+  });
+  for (const absl::Status& status : statuses) ASYRA_CHECK_OK(status);
+  EXPECT_THAT(kept, testing::Each(1));
 }
 
 TEST_F(MeasuredGate, ProgramsMustGoTogether) {
