@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "executor/comm/begin_together.h"
 #include "executor/comm/rank_places.h"
 #include "executor/executor.h"
 #include "executor/memory_plan.h"
@@ -258,7 +259,7 @@ class Gate {
   }
 
   absl::Status Step(size_t i) {
-    ASYRA_RETURN_IF_ERROR(Exchange("").status());  // all at once
+    if (world_ != nullptr) ASYRA_RETURN_IF_ERROR(BeginTogether(*world_));
     double begin_us = Now();
     absl::Status status = executors_[i]->Step(programs_[i].inputs);
     if (!status.ok()) return Annotate(status, programs_[i].name);

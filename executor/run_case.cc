@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "executor/comm/begin_together.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -210,7 +211,7 @@ absl::Status RankCase::Step(Communicator& world, const RunOptions& options) {
       ASYRA_RETURN_IF_ERROR(executor_->SetState(name, value));
     }
   }
-  ASYRA_RETURN_IF_ERROR(world.Exchange("").status());  // all at once
+  ASYRA_RETURN_IF_ERROR(BeginTogether(world));
   auto begin = Clock::now();
   ASYRA_RETURN_IF_ERROR(executor_->Step(data_));
   result_.step_us.push_back(
