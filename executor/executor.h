@@ -85,7 +85,8 @@ struct OpTime {
 
 // Collectives of a step that ask for the same and run the same way.
 struct CollectiveRun {
-  std::string label;            // "all_gather(tp)": OpLabel and its axes
+  // "all_gather(tp)": OpLabel and its axes; also of overlaps in one kernel.
+  std::string label;
   std::string_view asked, ran;  // transports (ir/copy_engine.h)
   // Why it does not run by copy engines that were asked for; else empty.
   std::string obstacle;

@@ -126,9 +126,8 @@ class Gate {
   void FindFamilies() {
     for (size_t i = 0; i < programs_.size(); ++i) {
       const Program& program = *programs_[i].program;
-      auto family = absl::c_find_if(families_, [&](const Family& one) {
-        return Agrees(one, program);
-      });
+      auto family = absl::c_find_if(
+          families_, [&](const Family& one) { return Agrees(one, program); });
       if (family == families_.end()) {
         family = families_.insert(families_.end(), Family());
       }
@@ -400,7 +399,7 @@ class Gate {
   const GateOptions& options_;
   std::string key_;
   int64_t left_bytes_ = 0;
-  std::vector<Family> families_;  // outlive the executors
+  std::vector<Family> families_;                      // outlive the executors
   std::vector<std::unique_ptr<Executor>> executors_;  // null once they are done
   std::vector<std::vector<double>> step_us_;  // of this rank, by program
   GateResult result_;

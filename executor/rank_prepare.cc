@@ -108,10 +108,9 @@ absl::Status RankExecutor::SplitOverlaps() {
     labels.insert(OpLabel(*op.def, op.attrs));
   }
   split_.assign(labels.begin(), labels.end());
-  ASYRA_ASSIGN_OR_RETURN(
-      program_, InlineOverlaps(program_, [&](const Op& op) {
-        return split.contains(&op);
-      }));
+  ASYRA_ASSIGN_OR_RETURN(program_, InlineOverlaps(program_, [&](const Op& op) {
+                           return split.contains(&op);
+                         }));
   return absl::OkStatus();
 }
 

@@ -238,13 +238,18 @@ std::vector<CollectiveRun> StepRunner::collectives() const {
       counts;
   for (const OpLaunch& launch : ops_) {
     const Op& op = setup_.program.ops[launch.op];
-    if (!op.is_collective() || launch.launch == nullptr) continue;
-    std::string label = fmt::format(
-        "{}({})", OpLabel(*op.def, op.attrs),
-        AxesToString(op.attrs.Get<AxisList>("axes"), setup_.program.mesh));
-    ++counts[{std::move(label),
-              AsksForCopyEngine(op.attrs) ? kCopyEngine : kLibrary,
-              launch.launch->kernel->transport(), launch.obstacle}];
+    bool one_kernel = IsOneKernel(op.attrs);
+    if (!op.is_collective() && !one_kernel) continue;
+    if (launch.launch == nullptr) continue;
+    const AxisList axes =
+        one_kernel ? AxesOf(*BodyOf(op.attrs)) : op.attrs.Get<AxisList>("axes");
+    std::string label = fmt::format("{}({})", OpLabel(*op.def, op.attrs),
+                                    AxesToString(axes, setup_.program.mesh));
+    std::string_view asked = one_kernel                    ? kPeerMemory
+                             : AsksForCopyEngine(op.attrs) ? kCopyEngine
+                                                           : kLibrary;
+    ++counts[{std::move(label), asked, launch.launch->kernel->transport(),
+              launch.obstacle}];
   }
   std::vector<CollectiveRun> runs;
   for (const auto& [key, count] : counts) {

@@ -29,9 +29,7 @@ class Parts {
     return body_.num_operands + static_cast<int>(op);
   }
   const Type& TypeOf(int value) const { return types_[value]; }
-  int64_t Bytes(int value) const {
-    return TypeOf(value).Local(mesh_).bytes();
-  }
+  int64_t Bytes(int value) const { return TypeOf(value).Local(mesh_).bytes(); }
 
   int64_t ReadersOf(int value) const {
     int64_t readers = 0;
@@ -72,9 +70,10 @@ class Parts {
       return absl::OkStatus();
     }
     if (op.def->collective != CollectiveKind::kNone) {
-      return Invalid("op {} is {}; after its reduction only gathers "
-                     "communicate",
-                     index, op.def->name);
+      return Invalid(
+          "op {} is {}; after its reduction only gathers "
+          "communicate",
+          index, op.def->name);
     }
     BodyOp part = op;
     for (int& value : part.operands) value = number_[value];
@@ -89,8 +88,8 @@ class Parts {
       bool gathers = op.def->collective == CollectiveKind::kAllGather;
       made_.rows.results.push_back(number_[value]);
       made_.results.push_back(TypeOf(gathers ? op.operands[0] : value));
-      made_.gathered.push_back(
-          gathers ? static_cast<int>(op.attrs.Int("dim")) : -1);
+      made_.gathered.push_back(gathers ? static_cast<int>(op.attrs.Int("dim"))
+                                       : -1);
       if (!gathers) continue;
       made_.written_to_others += (made_.members - 1) * Bytes(op.operands[0]);
     }

@@ -37,8 +37,8 @@ OpCost SplitReductionCost(const OpCall& call, const CostModel& costs) {
     sequence.Add(CollectiveCost(part.call(), costs));
   }
   AttrMap attrs = RowsAttrs(*fused);
-  sequence.Add(costs.Cost(
-      {*FindOp("fusion"), attrs, fused->operands, fused->results}));
+  sequence.Add(
+      costs.Cost({*FindOp("fusion"), attrs, fused->operands, fused->results}));
   return sequence.Sum();
 }
 
@@ -49,9 +49,9 @@ OpCost FusedReductionCost(const OpCall& call, const CostModel& costs) {
   if (!fused.ok()) return cost;
   const Machine& machine = costs.machine();
   AttrMap attrs = RowsAttrs(*fused);
-  Work rows = WorkOf(
-      {*FindOp("fusion"), attrs, fused->operands, fused->results},
-      costs.mesh());
+  Work rows =
+      WorkOf({*FindOp("fusion"), attrs, fused->operands, fused->results},
+             costs.mesh());
   auto moved_us = [](double bytes, const Rate& rate) {
     return bytes / (rate.achievable * 1e3);
   };

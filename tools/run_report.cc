@@ -22,6 +22,7 @@ std::string TransportText(std::string_view transport) {
   if (transport == kSockets) return "sockets";
   if (transport == kCopyEngine) return "copy engines";
   if (transport == kSharedMemory) return "shared memory";
+  if (transport == kPeerMemory) return "one kernel in the memory of all";
   return "the library";
 }
 

@@ -71,8 +71,8 @@ CollectiveCall CollectiveOf(const Program& program, const Op& op) {
 absl::StatusOr<CollectiveCall> OneKernelCall(const Program& program,
                                              const Op& op) {
   std::vector<Type> types = program.OperandTypes(op);
-  ASYRA_ASSIGN_OR_RETURN(
-      GroupBody group, GroupBodyOf(*BodyOf(op.attrs), types, program.mesh));
+  ASYRA_ASSIGN_OR_RETURN(GroupBody group,
+                         GroupBodyOf(*BodyOf(op.attrs), types, program.mesh));
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create({{"x", group.ranks}}));
   AttrMap attrs = op.attrs;
   attrs.Set("body", BodyRef(std::move(group.body)));

@@ -47,8 +47,8 @@ Work FusedWork(const OpCall& call, const Mesh& mesh) {
   auto fused = FusedReductionOf(BodyIn(call.attrs), call.operands, mesh);
   if (!fused.ok()) return {};
   AttrMap attrs = {{"body", BodyRef(fused->rows)}};
-  Work work = WorkOf(
-      {*FindOp("fusion"), attrs, fused->operands, fused->results}, mesh);
+  Work work =
+      WorkOf({*FindOp("fusion"), attrs, fused->operands, fused->results}, mesh);
   work.read_bytes += static_cast<double>(fused->read_from_others);
   work.write_bytes += static_cast<double>(fused->written_to_others);
   return work;

@@ -201,10 +201,9 @@ absl::StatusOr<int> FuseReductions(Program& program,
 bool HasReductionsInReach(const Program& program, const Machine& machine) {
   return absl::c_any_of(program.ops, [&](const Op& op) {
     return Reduces(op.def->collective) &&
-           CopyEnginesReach(
-               machine,
-               SpanOf(program.mesh, op.attrs.Get<AxisList>("axes"),
-                      machine.gpus_per_host));
+           CopyEnginesReach(machine,
+                            SpanOf(program.mesh, op.attrs.Get<AxisList>("axes"),
+                                   machine.gpus_per_host));
   });
 }
 

@@ -1,7 +1,7 @@
-// Makes one kernel of a reduction over devices and of the rows that are computed
-// from it, such as residual and norm (ir/fused_reduction.h): the kernel reads
-// the summands in the memory of the other devices. A gather of what it computes
-// goes into it too, and is then written to their memory.
+// Makes one kernel of a reduction over devices and of the rows that are
+// computed from it, such as residual and norm (ir/fused_reduction.h): the
+// kernel reads the summands in the memory of the other devices. A gather of
+// what it computes goes into it too, and is then written to their memory.
 //
 // For small messages: what several kernels cost is more than the bytes, and
 // nothing is long enough to hide them behind.

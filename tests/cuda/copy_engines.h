@@ -18,7 +18,7 @@
 
 namespace asyra {
 
-// Counts what copy engines carry of what asks for them.
+// Counts what copy engines carry of what asks for them, and what is one kernel.
 class CountingWorld : public Communicator {
  public:
   CountingWorld(std::unique_ptr<Communicator> world, std::atomic<int>* carried)
@@ -43,6 +43,15 @@ class CountingWorld : public Communicator {
   absl::StatusOr<std::string> CopyEngineObstacle(
       const CollectiveUse& use) override {
     return world_->CopyEngineObstacle(use);
+  }
+  absl::StatusOr<std::string> OneKernelObstacle(
+      const CollectiveUse& use) override {
+    return world_->OneKernelObstacle(use);
+  }
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneKernel(
+      const CollectiveUse& use) override {
+    ++*carried_;
+    return world_->PrepareOneKernel(use);
   }
   void BeginStep() override { world_->BeginStep(); }
   std::vector<int64_t> RanksBehind() const override {

@@ -37,6 +37,19 @@ std::string SumByCopyEngine() {
                              {{"axes=tp}", "axes=tp, transport=copy_engine}"}});
 }
 
+// And with a kernel that waits for that of the other GPU.
+constexpr char kSumInOneKernel[] = R"(asyra 1 local
+mesh (tp=2)
+program @sum(%x: f32[4@tp, 8]) -> (f32[1, 8]) {
+  %s = reduce_sum(%x) {dims=[0], keep=true} : f32[1, 8] partial(tp)
+  %y = overlap(%s) {
+    %1 = all_reduce(%0) {axes=tp} : f32[1, 8]
+    %2 = neg(%1) : f32[1, 8]
+    return %2
+  } {form=one_kernel} : f32[1, 8]
+  return %y
+})";
+
 // Steps of a program on two GPUs; `before` runs before each rank's second one.
 // `carried` counts what copy engines carry, by all ranks.
 std::vector<absl::Status> TwoSteps(
@@ -85,9 +98,8 @@ TEST(CudaFaults, ARankThatStallsIsNamed) {
   EXPECT_THAT(results[1].ToString(), HasSubstr("rank 0 failed"));
 }
 
-TEST(CudaFaults, CopyEnginesDoNotWaitForARankThatFailsOrStalls) {
-  if (Gpus() < 2) GTEST_SKIP() << "takes two GPUs";
-  if (!GpusReachEachOther()) GTEST_SKIP() << "the GPUs share no memory";
+// Of a program whose sum is carried between the GPUs' memories.
+void ExpectNobodyWaitsForever(const std::string& program) {
   std::atomic<int> carried = 0;
   auto failed = TwoSteps(
       30,
@@ -95,7 +107,7 @@ TEST(CudaFaults, CopyEnginesDoNotWaitForARankThatFailsOrStalls) {
         return rank == 1 ? absl::InternalError("out of ideas")
                          : absl::OkStatus();
       },
-      SumByCopyEngine(), &carried);
+      program, &carried);
   EXPECT_THAT(failed[0].ToString(), HasSubstr("rank 1 failed: out of ideas"));
   auto stalled = TwoSteps(
       2,
@@ -103,11 +115,23 @@ TEST(CudaFaults, CopyEnginesDoNotWaitForARankThatFailsOrStalls) {
         if (rank == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
         return absl::OkStatus();
       },
-      SumByCopyEngine(), &carried);
+      program, &carried);
   EXPECT_THAT(stalled[0].ToString(),
               HasSubstr("has not ended within 2 s, not begun on ranks 1"));
   EXPECT_THAT(stalled[1].ToString(), HasSubstr("rank 0 failed"));
   EXPECT_EQ(carried, 2 * 2) << "of each rank, once in each run";
+}
+
+TEST(CudaFaults, CopyEnginesDoNotWaitForARankThatFailsOrStalls) {
+  if (Gpus() < 2) GTEST_SKIP() << "takes two GPUs";
+  if (!GpusReachEachOther()) GTEST_SKIP() << "the GPUs share no memory";
+  ExpectNobodyWaitsForever(SumByCopyEngine());
+}
+
+TEST(CudaFaults, KernelsDoNotWaitForThoseOfARankThatFailsOrStalls) {
+  if (Gpus() < 2) GTEST_SKIP() << "takes two GPUs";
+  if (!GpusReachEachOther()) GTEST_SKIP() << "the GPUs share no memory";
+  ExpectNobodyWaitsForever(kSumInOneKernel);
 }
 
 TEST(CudaFaults, EveryRankNeedsAGpu) {

@@ -25,12 +25,12 @@ absl::StatusOr<FusedReduction> Parts(std::string_view text) {
 }
 
 TEST(FusedReduction, AllReduceAndRows) {
-  FusedReduction fused = ASYRA_VALUE(
-      Parts("overlap(f32[4,8], f32[4,8] partial(a), f32[8]) {"
-            "%3 = all_reduce(%1) {axes=a} : f32[4,8] "
-            "%4 = add(%0, %3) : f32[4,8] "
-            "%5 = rms_norm(%4, %2) {eps=0.125} : f32[4,8] "
-            "return %5, %4}"));
+  FusedReduction fused =
+      ASYRA_VALUE(Parts("overlap(f32[4,8], f32[4,8] partial(a), f32[8]) {"
+                        "%3 = all_reduce(%1) {axes=a} : f32[4,8] "
+                        "%4 = add(%0, %3) : f32[4,8] "
+                        "%5 = rms_norm(%4, %2) {eps=0.125} : f32[4,8] "
+                        "return %5, %4}"));
   EXPECT_EQ(BodyOutline(fused.rows), "add(%0, %1); rms_norm(%3, %2)");
   EXPECT_THAT(fused.rows.results, ElementsAre(4, 3));
   EXPECT_EQ(fused.summed, 1);
@@ -154,12 +154,12 @@ TEST(FusedReduction, OverwritesWhatOnlyThisDeviceReads) {
 
 // As the verifier says it.
 TEST(FusedReduction, HasNoPieces) {
-  ParsedCall call = ASYRA_VALUE(ParseCall(
-      "overlap(f32[4,8] partial(a)) {"
-      "%1 = all_reduce(%0) {axes=a} : f32[4,8] "
-      "%2 = neg(%1) : f32[4,8] "
-      "return %2} {form=one_kernel, parts=2}",
-      TwoByTwo()));
+  ParsedCall call =
+      ASYRA_VALUE(ParseCall("overlap(f32[4,8] partial(a)) {"
+                            "%1 = all_reduce(%0) {axes=a} : f32[4,8] "
+                            "%2 = neg(%1) : f32[4,8] "
+                            "return %2} {form=one_kernel, parts=2}",
+                            TwoByTwo()));
   auto types = InferTypes(*call.def, call.attrs, call.operands, TwoByTwo());
   ASSERT_FALSE(types.ok());
   EXPECT_THAT(types.status().message(),

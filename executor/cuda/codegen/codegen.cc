@@ -227,9 +227,8 @@ class Generator {
     if (width == 1) {
       Line(depth, "{}.at[0] = {}[{}];", pack, from, at);
     } else if (step == 1) {
-      Line(depth,
-           "{} = *reinterpret_cast<const Pack<{}, {}>*>({} + ({}));", pack,
-           TypeName(expression_.operands()[k]), width, from, at);
+      Line(depth, "{} = *reinterpret_cast<const Pack<{}, {}>*>({} + ({}));",
+           pack, TypeName(expression_.operands()[k]), width, from, at);
     } else {
       Line(depth,
            "for (int v = 0; v < {}; ++v) {}.at[v] = {}[{} + v * Index({})];",

@@ -118,8 +118,8 @@ class FusedReductionKernel : public CudaKernel {
         options_(options) {}
 
   absl::Status Prepare() {
-    GeneratedSource source = Generate(design_.code.expression,
-                                      design_.code.loop, &design_.peers);
+    GeneratedSource source =
+        Generate(design_.code.expression, design_.code.loop, &design_.peers);
     ASYRA_ASSIGN_OR_RETURN(
         kernel_,
         CompileKernel(source.text, kGeneratedName,
@@ -131,6 +131,8 @@ class FusedReductionKernel : public CudaKernel {
                            options_.flags->Take(PeerFlagCount(num_members())));
     return absl::OkStatus();
   }
+
+  std::string_view transport() const override { return kPeerMemory; }
 
   // Of each member the summands, what it gathers, and its flags.
   absl::Status Bind(const KernelArgs& args) override {

@@ -130,9 +130,9 @@ class NcclWorld : public Communicator {
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareOneKernel(
       const CollectiveUse& use) override {
     OnGpu gpu(options_.ordinal);
-    return cuda::PrepareFusedReduction(use, {.self = MemberOf(use),
-                                             .memory = &*memory_,
-                                             .flags = flags_.get()});
+    return cuda::PrepareFusedReduction(
+        use,
+        {.self = MemberOf(use), .memory = &*memory_, .flags = flags_.get()});
   }
 
   void BeginStep() override { control_.BeginStep(); }

@@ -40,8 +40,8 @@ class PeerFlags {
   PeerFlags() = default;
   absl::Status Initialize();
 
-  Scratch flags_, one_;  // `one_` is copied to set a flag
-  int64_t taken_ = 1;  // `aborted`
+  Scratch flags_, one_;             // `one_` is copied to set a flag
+  int64_t taken_ = 1;               // `aborted`
   void* wait_or_write_ = nullptr;   // cuStreamBatchMemOp
   uint32_t* ones_ = nullptr;        // in memory of the host, a flag each
   cudaStream_t release_ = nullptr;  // RaiseAll's own

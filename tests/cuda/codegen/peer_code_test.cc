@@ -51,8 +51,7 @@ TEST(PeerCode, Compiles) {
         PeerCode peers{members, 0, {gathered, false}};
         ASSERT_TRUE(CanReachPeers(use.expression, use.loop, peers)) << body;
         GeneratedSource source = Generate(use.expression, use.loop, &peers);
-        EXPECT_TRUE(
-            CompileToCubin(source.text, {.architecture = 90}).ok())
+        EXPECT_TRUE(CompileToCubin(source.text, {.architecture = 90}).ok())
             << CompileToCubin(source.text, {.architecture = 90}).status();
       }
     }

@@ -1,5 +1,6 @@
-// Overlaps and fused reductions of a whole model: wherever they may be formed the program computes
-// the same, and the search with them is never worse than without.
+// Overlaps and fused reductions of a whole model: wherever they may be formed
+// the program computes the same, and the search with them is never worse than
+// without.
 #include "passes/schedule/form_overlaps.h"
 
 #include <cmath>
