@@ -71,14 +71,12 @@ absl::StatusOr<GeneratedKernel> SumOf(const Geometry& g) {
 
 class CopyCollective : public CudaKernel {
  public:
-  CopyCollective(Geometry geometry, std::vector<int64_t> ranks,
-                 CopyCollectiveOptions options)
-      : g_(geometry), ranks_(std::move(ranks)), options_(options) {}
+  CopyCollective(Geometry geometry, std::vector<int64_t> ranks, PeerUse own)
+      : g_(geometry), ranks_(std::move(ranks)), own_(own) {}
 
   absl::Status Prepare() {
     // One for each member and meeting.
-    ASYRA_ASSIGN_OR_RETURN(flags_,
-                           options_.flags->Take(kMeetings * g_.members));
+    ASYRA_ASSIGN_OR_RETURN(flags_, own_.flags->Take(kMeetings * g_.members));
     if (!g_.sums) return absl::OkStatus();
     ASYRA_ASSIGN_OR_RETURN(sum_, SumOf(g_));
     return absl::OkStatus();
@@ -92,9 +90,9 @@ class CopyCollective : public CudaKernel {
   absl::Status Bind(const KernelArgs& args) override {
     // Without bytes, its address may be past the end of all memory.
     void* workspace = workspace_bytes() > 0 ? args.workspace : nullptr;
-    ASYRA_ASSIGN_OR_RETURN(opened_,
-                           options_.memory->Exchange(
-                               ranks_, {args.results[0], workspace, flags_}));
+    ASYRA_ASSIGN_OR_RETURN(
+        opened_,
+        own_.memory->Exchange(ranks_, {args.results[0], workspace, flags_}));
     for (size_t member = 0; member < ranks_.size(); ++member) {
       const std::vector<PeerAddress>& theirs = opened_[member];
       if (theirs.size() != 3) {
@@ -150,8 +148,8 @@ class CopyCollective : public CudaKernel {
       mine.push_back(flags_ + meeting * g_.members + member);
       theirs.push_back(peers_[member].flags + meeting * g_.members + g_.self);
     }
-    ASYRA_RETURN_IF_ERROR(options_.flags->Raise(theirs, stream));
-    return options_.flags->Await(mine, stream);
+    ASYRA_RETURN_IF_ERROR(own_.flags->Raise(theirs, stream));
+    return own_.flags->Await(mine, stream);
   }
 
   // Where the chunk of `from` is in the workspace of `owner`.
@@ -221,7 +219,7 @@ class CopyCollective : public CudaKernel {
 
   Geometry g_;
   std::vector<int64_t> ranks_;  // of the members
-  CopyCollectiveOptions options_;
+  PeerUse own_;
   uint32_t* flags_ = nullptr;     // of each meeting, by member
   std::vector<Addresses> peers_;  // by member
   std::vector<std::vector<PeerAddress>> opened_;
@@ -231,12 +229,11 @@ class CopyCollective : public CudaKernel {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCopyCollective(
-    const CollectiveUse& use, CopyCollectiveOptions options) {
+    const CollectiveUse& use, PeerUse own) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<CollectiveGeometry> runs,
                          GeometriesOf(use));
-  Geometry geometry = GeometryFor(use, runs[0], options.self);
-  auto kernel =
-      std::make_unique<CopyCollective>(geometry, use.members, options);
+  Geometry geometry = GeometryFor(use, runs[0], own.self);
+  auto kernel = std::make_unique<CopyCollective>(geometry, use.members, own);
   ASYRA_RETURN_IF_ERROR(kernel->Prepare());
   kernel->set_label(use.label);
   return kernel;

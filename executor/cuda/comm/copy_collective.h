@@ -10,22 +10,14 @@
 #include <memory>
 
 #include "executor/comm/collective_geometry.h"
-#include "executor/cuda/comm/peer_flags.h"
-#include "executor/cuda/comm/peer_memory.h"
+#include "executor/cuda/comm/peer_use.h"
 #include "executor/cuda/device/cuda_kernel.h"
 
 namespace asyra::cuda {
 
-struct CopyCollectiveOptions {
-  int self = 0;  // which of the members this rank is
-  // Of this rank; they outlive the kernel.
-  const PeerMemory* memory = nullptr;
-  PeerFlags* flags = nullptr;
-};
-
 // Of a collective that copy engines can carry (ir/gpu/copy_engine_reach.h).
 // Peer access between the members' GPUs is enabled. Errors: those of CUDA.
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCopyCollective(
-    const CollectiveUse& use, CopyCollectiveOptions options);
+    const CollectiveUse& use, PeerUse own);
 
 }  // namespace asyra::cuda

@@ -111,11 +111,8 @@ class Designer {
 
 class FusedReductionKernel : public CudaKernel {
  public:
-  FusedReductionKernel(Design design, std::vector<int64_t> members,
-                       FusedReductionOptions options)
-      : design_(std::move(design)),
-        members_(std::move(members)),
-        options_(options) {}
+  FusedReductionKernel(Design design, std::vector<int64_t> members, PeerUse own)
+      : design_(std::move(design)), members_(std::move(members)), own_(own) {}
 
   absl::Status Prepare() {
     GeneratedSource source =
@@ -128,7 +125,7 @@ class FusedReductionKernel : public CudaKernel {
     ASYRA_ASSIGN_OR_RETURN(int64_t most, MostBlocks());
     blocks_ = static_cast<unsigned>(std::min(source.blocks, most));
     ASYRA_ASSIGN_OR_RETURN(flags_,
-                           options_.flags->Take(PeerFlagCount(num_members())));
+                           own_.flags->Take(PeerFlagCount(num_members())));
     return absl::OkStatus();
   }
 
@@ -140,7 +137,7 @@ class FusedReductionKernel : public CudaKernel {
     for (size_t k = 0; k < args.results.size(); ++k) {
       if (design_.peers.gathered[k]) mine.push_back(args.results[k]);
     }
-    ASYRA_ASSIGN_OR_RETURN(opened_, options_.memory->Exchange(members_, mine));
+    ASYRA_ASSIGN_OR_RETURN(opened_, own_.memory->Exchange(members_, mine));
     for (size_t member = 0; member < members_.size(); ++member) {
       if (opened_[member].size() == mine.size()) continue;
       return Invalid("rank {} tells {} addresses, {} are expected",
@@ -156,10 +153,10 @@ class FusedReductionKernel : public CudaKernel {
   }
 
   absl::Status Enqueue(const KernelArgs&, cudaStream_t stream) override {
-    const uint32_t* aborted = options_.flags->aborted();
+    const uint32_t* aborted = own_.flags->aborted();
     std::vector<void*> arguments;
     for (void*& address : addresses_) arguments.push_back(&address);
-    arguments.push_back(&options_.self);
+    arguments.push_back(&own_.self);
     arguments.push_back(&aborted);
     ASYRA_CUDA(cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), blocks_,
                                 threads_, arguments.data(), 0, stream));
@@ -194,7 +191,7 @@ class FusedReductionKernel : public CudaKernel {
       }
       for (int member = 0; member < num_members(); ++member) {
         addresses_.push_back(static_cast<std::byte*>(AddressOf(member, 0)) +
-                             options_.self * design_.summed_step);
+                             own_.self * design_.summed_step);
       }
     }
   }
@@ -208,7 +205,7 @@ class FusedReductionKernel : public CudaKernel {
       }
       for (int member = 0; member < num_members(); ++member) {
         addresses_.push_back(static_cast<std::byte*>(AddressOf(member, which)) +
-                             options_.self * design_.gathered_steps[k]);
+                             own_.self * design_.gathered_steps[k]);
       }
       ++which;
     }
@@ -216,7 +213,7 @@ class FusedReductionKernel : public CudaKernel {
 
   Design design_;
   std::vector<int64_t> members_;  // ranks
-  FusedReductionOptions options_;
+  PeerUse own_;
   cudaKernel_t kernel_ = nullptr;
   int threads_ = 0;
   unsigned blocks_ = 0;
@@ -232,12 +229,12 @@ absl::StatusOr<std::string> FusedReductionObstacle(const CollectiveUse& use) {
 }
 
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareFusedReduction(
-    const CollectiveUse& use, FusedReductionOptions options) {
+    const CollectiveUse& use, PeerUse own) {
   Designer designer(use);
   ASYRA_ASSIGN_OR_RETURN(std::string obstacle, designer.Run());
   if (!obstacle.empty()) return Unimplemented("not one kernel: {}", obstacle);
-  auto kernel = std::make_unique<FusedReductionKernel>(designer.Take(),
-                                                       use.members, options);
+  auto kernel =
+      std::make_unique<FusedReductionKernel>(designer.Take(), use.members, own);
   ASYRA_RETURN_IF_ERROR(kernel->Prepare());
   kernel->set_label(use.label);
   return kernel;

@@ -6,8 +6,7 @@
 #include <string>
 
 #include "executor/comm/communicator.h"
-#include "executor/cuda/comm/peer_flags.h"
-#include "executor/cuda/comm/peer_memory.h"
+#include "executor/cuda/comm/peer_use.h"
 #include "executor/cuda/device/cuda_kernel.h"
 
 namespace asyra::cuda {
@@ -15,16 +14,9 @@ namespace asyra::cuda {
 // Why no kernel is generated for this body, in words; empty: one is.
 absl::StatusOr<std::string> FusedReductionObstacle(const CollectiveUse& use);
 
-struct FusedReductionOptions {
-  int self = 0;  // which of the members this rank is
-  // Of this rank; they outlive the kernel.
-  const PeerMemory* memory = nullptr;
-  PeerFlags* flags = nullptr;
-};
-
 // Of a body without such an obstacle; peer access between the members' GPUs is
 // enabled. Errors: those of CUDA and of the compiler.
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareFusedReduction(
-    const CollectiveUse& use, FusedReductionOptions options);
+    const CollectiveUse& use, PeerUse own);
 
 }  // namespace asyra::cuda
