@@ -189,7 +189,8 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
       ->check(CLI::IsMember({"auto", kPhasesInterleaved, kPhasesApart}))
       ->capture_default_str();
   app.add_flag("--fuse,!--no-fuse", flags->fuse,
-               "joins elementwise ops into one kernel where that pays");
+               "joins elementwise ops, and reductions over devices with the "
+               "rows computed from them, into one kernel where that pays");
   app.add_option("--epilogues", flags->epilogues,
                  "matmuls that get bias, residual and activation as epilogue: "
                  "measured, where a measurement shows a gain; estimated, also "
@@ -329,6 +330,7 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
   options.schedule.scheduler = flags.scheduler;
   options.schedule.bucket = flags.bucket;
   options.schedule.join = flags.join;
+  if (!flags.fuse) options.schedule.closed.push_back("fuse_reductions");
   if (flags.phases == kPhasesApart) {
     options.schedule.taken = {MakePass("separate_phases")};
   } else if (flags.phases == kPhasesInterleaved) {

@@ -76,6 +76,7 @@ class Run(ToolTest):
     text = self.passes("asyra-run", *args, "--no-fuse", "--check",
                        recorded(LLAMA))
     self.assertNotIn("fusion", text)
+    self.assertNotIn("overlap", text)
     self.assertIn("step: batch 4, 64 tokens, f32; ", text)
     for epilogues, fused in [("measured", False), ("estimated", True),
                              ("none", False)]:
