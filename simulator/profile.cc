@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ir/body.h"
+#include "ir/fused_reduction.h"
 #include "ir/happens_before.h"
 #include "ir/overlap.h"
 #include "simulator/exposure.h"
@@ -111,7 +112,11 @@ class ProfileMaker {
     made.source = ToString(cost.source);
     made.limit = ToString(cost.limit);
     made.waited_for = ToString(span.cause);
-    if (IsOverlap(*op.def)) made.steps = StepsOf(op, span);
+    if (IsOneKernel(op.attrs)) {
+      made.kernel_axes = AxesToString(AxesOf(*BodyOf(op.attrs)), program_.mesh);
+    } else if (IsOverlap(*op.def)) {
+      made.steps = StepsOf(op, span);
+    }
     return made;
   }
 

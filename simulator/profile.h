@@ -32,9 +32,12 @@ struct ProfileOp {
   int stream = 0;    // index into Profile::streams
   double start_us = 0;
   double end_us = 0;
-  double alone_us = 0;     // with nothing else running; 0: unknown
-  std::string axes;        // of a collective; empty: computation
-  int64_t bytes = 0;       // payload of a collective
+  double alone_us = 0;  // with nothing else running; 0: unknown
+  std::string axes;     // of a collective; empty: computation
+  int64_t bytes = 0;    // payload of a collective
+  // Of a kernel that communicates itself (ir/fused_reduction.h), over which
+  // axes; it counts as computation.
+  std::string kernel_axes;
   std::string source;      // of the estimate, "interpolated"
   std::string limit;       // the limiting resource, "memory"
   std::string waited_for;  // the last wait before it: "data", "stream", "host"

@@ -42,6 +42,7 @@ Json OpJson(const ProfileOp& op) {
     json["axes"] = op.axes;
     json["bytes"] = op.bytes;
   }
+  if (!op.kernel_axes.empty()) json["kernel_axes"] = op.kernel_axes;
   if (op.wait >= 0) json["wait"] = op.wait;
   if (Rounded(op.exposed_us) > 0) {
     json["exposed_us"] = Rounded(op.exposed_us);
@@ -179,6 +180,7 @@ ProfileOp ReadOp(Reader& read, const Json& json, const std::string& place) {
   op.alone_us = read.Number(json, place, "alone_us");
   op.axes = read.MaybeText(json, place, "axes");
   if (op.is_collective()) op.bytes = read.Integer(json, place, "bytes");
+  op.kernel_axes = read.MaybeText(json, place, "kernel_axes");
   if (json.is_object() && json.contains("wait")) {
     op.wait = static_cast<int>(read.Integer(json, place, "wait"));
   }

@@ -159,6 +159,27 @@ std::string ExposedRow(const std::string& name, int count, double us,
                                       why);
 }
 
+// Kernels that communicate, which count as computation elsewhere.
+std::string KernelRows(const Profile& profile) {
+  struct Sum {
+    int count = 0;
+    double us = 0;
+  };
+  std::map<std::string, Sum> sums;
+  for (const ProfileOp& op : profile.ops) {
+    if (op.kernel_axes.empty()) continue;
+    Sum& sum = sums[op.kernel_axes];
+    ++sum.count;
+    sum.us += op.duration_us();
+  }
+  std::string text;
+  for (const auto& [axes, sum] : sums) {
+    text += ExposedRow("in kernels, over " + axes, sum.count, sum.us,
+                       profile.makespan_us, "counted as computation");
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<ExposedGroup> ExposedGroups(const Profile& profile) {
@@ -185,7 +206,8 @@ std::vector<ExposedGroup> ExposedGroups(const Profile& profile) {
 
 std::string ExposureReport(const Profile& profile, size_t most_rows) {
   std::vector<ExposedGroup> groups = ExposedGroups(profile);
-  if (groups.empty()) return "";
+  std::string kernels = KernelRows(profile);
+  if (groups.empty() && kernels.empty()) return "";
   std::string text = "exposed communication\n" + NameCell("") +
                      fmt::format(" {:>5} {:>10} {:>5}  {}\n", "ops", "time",
                                  "%", "limited by");
@@ -204,7 +226,7 @@ std::string ExposureReport(const Profile& profile, size_t most_rows) {
     text += ExposedRow("others", rest.count, rest.us, profile.makespan_us,
                        "several");
   }
-  return text;
+  return text + kernels;
 }
 
 std::string Report(const Profile& profile) {

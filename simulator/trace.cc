@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/copy_engine.h"
+#include "ir/fused_reduction.h"
 #include "ir/overlap.h"
 #include "ir/trace_event.h"
 #include "simulator/plan_cost.h"
@@ -133,9 +134,9 @@ class StepWriter {
     CostModel costs(machine_, program_.mesh);
     std::vector<std::string> queues;
     for (const OpSpan& span : result_.spans) {
-      if (!IsOverlap(*OpOf(span).def)) continue;
-      OverlapTimeline timeline =
-          OverlapTimelineOf(OpUse(program_, OpOf(span)), costs);
+      const Op& op = OpOf(span);
+      if (!IsOverlap(*op.def) || IsOneKernel(op.attrs)) continue;
+      OverlapTimeline timeline = OverlapTimelineOf(OpUse(program_, op), costs);
       double stretch = (span.end_us - span.start_us) / timeline.time_us;
       for (const OverlapStep& step : timeline.steps) {
         auto at = std::find(queues.begin(), queues.end(), step.queue);

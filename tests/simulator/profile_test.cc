@@ -93,6 +93,28 @@ TEST(Profile, TotalsFollowFromTheOps) {
   }
 }
 
+// A kernel that communicates counts as computation, and says over what.
+TEST(Profile, NamesTheAxesOfKernelsThatCommunicate) {
+  Profile profile = SimulateText(R"(asyra 1 local
+mesh (tp=2)
+program @f(%x: f32[6, 4@tp], %y: f32[4@tp, 8]) -> (f32[6, 8]) {
+  %p = matmul(%x, %y) : f32[6, 8] partial(tp)
+  %n = overlap(%p) {
+    %1 = all_reduce(%0) {axes=tp} : f32[6, 8]
+    %2 = neg(%1) : f32[6, 8]
+    return %2
+  } {form=one_kernel} : f32[6, 8]
+  return %n
+})")
+                        .profile;
+  ASSERT_EQ(profile.ops.size(), 2u);
+  EXPECT_EQ(profile.ops[0].kernel_axes, "");
+  EXPECT_EQ(profile.ops[1].kernel_axes, "tp");
+  EXPECT_EQ(profile.collectives, 0);
+  Profile read = ASYRA_VALUE(ReadProfile(ProfileJson(profile), "test"));
+  EXPECT_EQ(read.ops[1].kernel_axes, "tp");
+}
+
 // 2 * 64 * 128 * 256 flop on two devices of 100 TFLOP/s.
 TEST(Profile, MfuCountsTheModelOnceHoweverItIsSharded) {
   for (std::string_view text : {R"(asyra 1 local

@@ -93,6 +93,19 @@ TEST(Report, ExposedCollectivesOfAllLayersAreOneRow) {
   EXPECT_EQ(ExposureReport(Profile{}), "");
 }
 
+// Communication that no collective shows.
+TEST(Report, KernelsThatCommunicateAreARow) {
+  Profile profile;
+  profile.makespan_us = 100;
+  for (int i = 0; i < 3; ++i) {
+    profile.ops.push_back({.name = "norm", .start_us = 10, .end_us = 15});
+    profile.ops.back().kernel_axes = "tp";
+  }
+  EXPECT_THAT(ExposureReport(profile),
+              testing::ContainsRegex("\n  in kernels, over tp +3 +15\\.0 us "
+                                     "+15\\.0  counted as computation\n"));
+}
+
 // What does not fit into the table is its last row.
 TEST(Report, ExposedCollectivesAddUp) {
   Profile profile;
