@@ -66,9 +66,10 @@ class RankExecutor : public Executor {
   absl::Status PrepareAll(Device& device, const WeightStore* weights,
                           const ExecutorOptions& options);
   absl::Status CheckSize() const;
-  // Puts the ops of overlaps in their places where no plan is carried out.
-  // Of an overlap: its pieces or its one kernel, not its ops.
+  // Whether an overlap runs as such, in pieces or as one kernel, and not as its
+  // ops.
   absl::StatusOr<bool> RunsWhole(const Op& op) const;
+  // Puts the ops of the other overlaps in their places.
   absl::Status SplitOverlaps();
   // Fill in outside_.
   absl::Status JoinStates();

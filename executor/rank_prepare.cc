@@ -107,6 +107,7 @@ absl::Status RankExecutor::SplitOverlaps() {
     split.insert(&op);
     labels.insert(OpLabel(*op.def, op.attrs));
   }
+  if (split.empty()) return absl::OkStatus();
   split_.assign(labels.begin(), labels.end());
   ASYRA_ASSIGN_OR_RETURN(program_, InlineOverlaps(program_, [&](const Op& op) {
                            return split.contains(&op);

@@ -71,9 +71,8 @@ class Parts {
     }
     if (op.def->collective != CollectiveKind::kNone) {
       return Invalid(
-          "op {} is {}; after its reduction only gathers "
-          "communicate",
-          index, op.def->name);
+          "op {} is {}; after its reduction only gathers communicate", index,
+          op.def->name);
     }
     BodyOp part = op;
     for (int& value : part.operands) value = number_[value];

@@ -2,25 +2,16 @@
 
 #include <algorithm>
 
-#include "ir/copy_engine.h"
 #include "ir/fused_reduction.h"
 #include "ir/overlap.h"
 #include "simulator/cost_sequence.h"
+#include "simulator/plan_cost.h"
 
 namespace asyra {
 namespace {
 
 AttrMap RowsAttrs(const FusedReduction& fused) {
   return {{"body", BodyRef(fused.rows)}};
-}
-
-// By the library or by copy engines.
-OpCost CollectiveCost(const OpCall& call, const CostModel& costs) {
-  AttrMap copied = call.attrs;
-  AskForCopyEngine(true, &copied);
-  OpCost library = costs.Cost(call);
-  OpCost engines = costs.Cost({call.def, copied, call.operands, call.results});
-  return engines.time_us < library.time_us ? engines : library;
 }
 
 }  // namespace
@@ -34,7 +25,7 @@ OpCost SplitReductionCost(const OpCall& call, const CostModel& costs) {
   for (size_t i = 0; i < body.ops.size(); ++i) {
     if (body.ops[i].def->collective == CollectiveKind::kNone) continue;
     BodyCall part(body, i, *types);
-    sequence.Add(CollectiveCost(part.call(), costs));
+    sequence.Add(FastestTransportCost(part.call(), costs));
   }
   AttrMap attrs = RowsAttrs(*fused);
   sequence.Add(

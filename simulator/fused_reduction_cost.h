@@ -1,6 +1,6 @@
 // The time of an overlap that is one kernel (ir/fused_reduction.h): its launch,
-// two meetings of the members, and the longer of what it moves over links and
-// through its own memory.
+// two meetings of the members, and the time of its bytes over the links or of
+// those in its own memory, whichever is longer.
 #pragma once
 
 #include "ir/op_def.h"

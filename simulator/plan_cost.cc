@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/algorithm/container.h"
+#include "ir/copy_engine.h"
 #include "ir/fused_reduction.h"
 #include "ir/gpu/vector_bytes.h"
 #include "ir/overlap.h"
@@ -290,6 +291,14 @@ bool CanCarryPlans(const Body& body, const CostModel& costs) {
            CopyEnginesReach(costs.machine(),
                             costs.SpanOf(op.attrs.Get<AxisList>("axes")));
   });
+}
+
+OpCost FastestTransportCost(const OpCall& call, const CostModel& costs) {
+  AttrMap copied = call.attrs;
+  AskForCopyEngine(true, &copied);
+  OpCost library = costs.Cost(call);
+  OpCost engines = costs.Cost({call.def, copied, call.operands, call.results});
+  return engines.time_us < library.time_us ? engines : library;
 }
 
 OverlapTimeline OverlapTimelineOf(const OpCall& call, const CostModel& costs) {

@@ -268,8 +268,7 @@ class Bench {
       return true;
     });
     std::erase_if(calls, [&](const CollectiveCall& call) {
-      // Ranks on cpus run the ops of what would be one kernel, which are
-      // measured.
+      // On cpus such an overlap runs as its ops, which are measured anyway.
       return Known(call.text, call.ranks) ||
              (call.one_kernel && options_.device == "cpu");
     });

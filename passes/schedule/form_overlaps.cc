@@ -10,6 +10,7 @@
 #include "passes/schedule/put_overlaps.h"
 
 namespace asyra {
+
 absl::StatusOr<int> FormOverlaps(Program& program,
                                  const OverlapOptions& options,
                                  const CostModel& costs) {

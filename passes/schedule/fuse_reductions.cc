@@ -6,7 +6,6 @@
 #include "absl/algorithm/container.h"
 #include "ir/body.h"
 #include "ir/fused_reduction.h"
-#include "ir/overlap_shape.h"
 #include "ir/support/status.h"
 #include "passes/schedule/put_overlaps.h"
 #include "simulator/fused_reduction_cost.h"
@@ -124,7 +123,7 @@ class Finder {
     return {only};
   }
 
-  // Gathers in place of what only they read.
+  // Where a gather alone reads a result, its own result takes that place.
   void AddResults(int reader, const AxisList& axes, OverlapSite* site) const {
     if (!gathers_) return;
     const Op& rows = program_.ops[reader];
@@ -158,7 +157,8 @@ class Finder {
   const Program& program_;
   const bool gathers_;
   DefUse def_use_;
-  std::set<ValueId> awaited_;  // by an `after` of what does not read it
+  // Values that an op waits for (`after`) without reading them.
+  std::set<ValueId> awaited_;
 };
 
 AttrMap AttrsOf(const OverlapSite& site) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ir/copy_engine.h"
 #include "ir/overlap.h"
 #include "ir/overlap_shape.h"
 #include "simulator/collective_cost.h"
@@ -40,17 +39,11 @@ OverlapChoice::Alone OverlapChoice::AloneOf(
   if (!types.ok()) return alone;
   for (size_t i = 0; i < site.body.ops.size(); ++i) {
     BodyCall use(site.body, i, *types);
-    double us = costs_.Cost(use.call()).time_us;
     if (site.body.ops[i].def->collective == CollectiveKind::kNone) {
-      alone.compute_us += us;
-      continue;
+      alone.compute_us += costs_.Cost(use.call()).time_us;
+    } else {
+      alone.comm_us += FastestTransportCost(use.call(), costs_).time_us;
     }
-    AttrMap copied = site.body.ops[i].attrs;
-    AskForCopyEngine(true, &copied);
-    const OpCall& call = use.call();
-    double copied_us =
-        costs_.Cost({call.def, copied, call.operands, call.results}).time_us;
-    alone.comm_us += std::min(us, copied_us);
   }
   return alone;
 }

@@ -18,7 +18,7 @@
 
 namespace asyra {
 
-// Counts what copy engines carry of what asks for them, and what is one kernel.
+// Counts collectives that copy engines carry, and overlaps that are one kernel.
 class CountingWorld : public Communicator {
  public:
   CountingWorld(std::unique_ptr<Communicator> world, std::atomic<int>* carried)

@@ -37,7 +37,7 @@ std::string SumByCopyEngine() {
                              {{"axes=tp}", "axes=tp, transport=copy_engine}"}});
 }
 
-// And with a kernel that waits for that of the other GPU.
+// The same as one kernel, which waits for the kernel of the other GPU.
 constexpr char kSumInOneKernel[] = R"(asyra 1 local
 mesh (tp=2)
 program @sum(%x: f32[4@tp, 8]) -> (f32[1, 8]) {

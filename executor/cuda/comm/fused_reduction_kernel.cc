@@ -17,8 +17,8 @@ namespace {
 struct Design {
   GeneratedUse code;
   PeerCode peers;
-  // Bytes from the part of one member to that of the next: of what is summed,
-  // and by result of what is gathered.
+  // Bytes between the parts of neighbouring members: in the operand that is
+  // summed, and by result where it is gathered.
   int64_t summed_step = 0;
   std::vector<int64_t> gathered_steps;
 };
@@ -143,23 +143,19 @@ class FusedReductionKernel : public CudaKernel {
       return Invalid("rank {} tells {} addresses, {} are expected",
                      members_[member], opened_[member].size(), mine.size());
     }
-    addresses_.clear();
     AddOperands(args);
     AddResults(args);
-    for (int member = 0; member < num_members(); ++member) {
-      addresses_.push_back(AddressOf(member, 1));
-    }
+    AddOfAll(1, 0);
+    aborted_ = own_.flags->aborted();
+    for (void*& address : addresses_) arguments_.push_back(&address);
+    arguments_.push_back(&own_.self);
+    arguments_.push_back(&aborted_);
     return absl::OkStatus();
   }
 
   absl::Status Enqueue(const KernelArgs&, cudaStream_t stream) override {
-    const uint32_t* aborted = own_.flags->aborted();
-    std::vector<void*> arguments;
-    for (void*& address : addresses_) arguments.push_back(&address);
-    arguments.push_back(&own_.self);
-    arguments.push_back(&aborted);
     ASYRA_CUDA(cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), blocks_,
-                                threads_, arguments.data(), 0, stream));
+                                threads_, arguments_.data(), 0, stream));
     return absl::OkStatus();
   }
 
@@ -179,19 +175,22 @@ class FusedReductionKernel : public CudaKernel {
   }
 
   int num_members() const { return design_.peers.members; }
-  void* AddressOf(int member, size_t which) const {
-    return opened_[member][which].address;
+
+  // The address that each member told as its number `which`, at this rank's
+  // part.
+  void AddOfAll(size_t which, int64_t step_bytes) {
+    for (const std::vector<PeerAddress>& of_member : opened_) {
+      addresses_.push_back(static_cast<std::byte*>(of_member[which].address) +
+                           own_.self * step_bytes);
+    }
   }
 
   void AddOperands(const KernelArgs& args) {
     for (size_t k = 0; k < args.operands.size(); ++k) {
-      if (static_cast<int>(k) != design_.peers.summed) {
+      if (static_cast<int>(k) == design_.peers.summed) {
+        AddOfAll(0, design_.summed_step);
+      } else {
         addresses_.push_back(args.operands[k]);
-        continue;
-      }
-      for (int member = 0; member < num_members(); ++member) {
-        addresses_.push_back(static_cast<std::byte*>(AddressOf(member, 0)) +
-                             own_.self * design_.summed_step);
       }
     }
   }
@@ -199,15 +198,11 @@ class FusedReductionKernel : public CudaKernel {
   void AddResults(const KernelArgs& args) {
     size_t which = 2;
     for (size_t k = 0; k < args.results.size(); ++k) {
-      if (!design_.peers.gathered[k]) {
+      if (design_.peers.gathered[k]) {
+        AddOfAll(which++, design_.gathered_steps[k]);
+      } else {
         addresses_.push_back(args.results[k]);
-        continue;
       }
-      for (int member = 0; member < num_members(); ++member) {
-        addresses_.push_back(static_cast<std::byte*>(AddressOf(member, which)) +
-                             own_.self * design_.gathered_steps[k]);
-      }
-      ++which;
     }
   }
 
@@ -219,7 +214,9 @@ class FusedReductionKernel : public CudaKernel {
   unsigned blocks_ = 0;
   uint32_t* flags_ = nullptr;
   std::vector<std::vector<PeerAddress>> opened_;  // by member
-  std::vector<void*> addresses_;                  // arguments of the kernel
+  const uint32_t* aborted_ = nullptr;
+  std::vector<void*> addresses_;  // of operands, results and flags
+  std::vector<void*> arguments_;  // of the kernel: where its values are
 };
 
 }  // namespace
