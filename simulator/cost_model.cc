@@ -235,6 +235,7 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
     // Matmuls next to it take only memory bandwidth from it; a reduction
     // requires as many SMs as saturate the memory.
     cost.beside_compute = 1;
+    cost.math_beside = 1 - moving * (1 - machine_.beside_copies);
     cost.required_sms =
         static_cast<double>(machine_.gpu.hbm_sms) / machine_.gpu.sms;
   }

@@ -58,6 +58,8 @@ struct OpCost {
   // Of a collective: the fraction of its speed next to computation that uses
   // all SMs.
   double beside_compute = 1;
+  // Of a collective by copy engines: Machine::beside_copies.
+  double math_beside = 1;
   Algorithm algorithm = Algorithm::kNone;  // of a collective
   int protocol = -1;                       // of machine.protocols
   Source source = kFormula;

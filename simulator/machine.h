@@ -102,6 +102,10 @@ struct Machine {
   std::map<CollectiveKind, CollectiveParams> collectives;  // all four
   int copy_engines = 0;
   Rate copy_gbps;  // of copy engines to the other GPUs, one direction
+  // The fraction of its speed that computation limited by arithmetic keeps
+  // while copy engines move data between GPUs: a GPU at its limit of power
+  // lowers its clock for them. 1 where no one measured it.
+  double beside_copies = 1;
   // Processes of a host can open each other's device memory, so that copy
   // engines connect them too. False unless the file says so.
   bool process_copies = false;

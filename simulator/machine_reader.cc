@@ -149,6 +149,9 @@ void ReadHost(JsonFields& host, Machine* machine) {
   if (machine->copy_engines > 0 || host.Has("copy_gbps")) {
     machine->copy_gbps = ReadRate(host, "copy_gbps", kLinkGbps);
   }
+  if (host.Has("beside_copies")) {
+    machine->beside_copies = host.Number("beside_copies", kFraction);
+  }
 }
 
 Machine ReadMachine(JsonFields& fields, std::string* table_file) {

@@ -412,12 +412,17 @@ class Bench {
       ASYRA_ASSIGN_OR_RETURN(bool go, HasTime(timer, pair.collective.text));
       if (!go) continue;
       absl::StatusOr<PairTiming> timing = timer.TimePair(pair);
+      if (pair.by_copy_engine && absl::IsUnimplemented(timing.status())) {
+        if (timer.rank() == 0)
+          LeaveOut(pair.collective.text, MessageOf(timing.status()));
+        continue;
+      }
       if (!timing.ok()) {
         return Annotate(timing.status(), pair.collective.text);
       }
       if (timer.rank() != 0) continue;
-      result_.pairs.push_back(
-          {pair.compute.text, pair.collective.text, pair.kind, *timing});
+      result_.pairs.push_back({pair.compute.text, pair.collective.text,
+                               pair.kind, pair.by_copy_engine, *timing});
     }
     return absl::OkStatus();
   }

@@ -99,7 +99,9 @@ GridScale GridOfGpu() {
           .sequences = {1024, 2048, 4096, 8192},
           .bytes = {kMiB, 8 * kMiB, 64 * kMiB, 256 * kMiB},
           .payloads = {16 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB,
-                       64 * kMiB, 256 * kMiB}};
+                       64 * kMiB, 256 * kMiB},
+          .settle_s = 1,
+          .copies = true};
 }
 
 GridScale GridOfCpu() {
@@ -158,8 +160,15 @@ absl::StatusOr<std::vector<PairCall>> PairGrid(const GridScale& scale,
           Matmul(ToString(scale.dtype), scale.rows.back(), width, width)));
   int64_t payload = scale.payloads[scale.payloads.size() - 2];
   for (CollectiveKind kind : kKinds) {
+    pairs.push_back({matmul, CollectiveOf(kind, scale.dtype, payload, ranks),
+                     kind, scale.settle_s});
+  }
+  if (scale.copies) {
+    auto gather = CollectiveKind::kAllGather;
     pairs.push_back(
-        {matmul, CollectiveOf(kind, scale.dtype, payload, ranks), kind});
+        {matmul,
+         CollectiveOf(gather, scale.dtype, payload, ranks, kByCopyEngine),
+         gather, scale.settle_s, /*by_copy_engine=*/true});
   }
   return pairs;
 }

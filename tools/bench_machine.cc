@@ -204,6 +204,11 @@ absl::StatusOr<std::string> BenchMachine(const BenchResult& result,
   machine["graph_launch_us"] =
       Rounded(std::max(launches.recorded_us, kLeastUs));
   for (const MeasuredPair& pair : result.pairs) {
+    if (pair.by_copy_engine) {
+      double kept = pair.timing.compute_us / pair.timing.compute_beside_us;
+      host["beside_copies"] = Rounded(std::clamp(kept, 0.01, 1.0));
+      continue;
+    }
     double kept = pair.timing.collective_us / pair.timing.collective_beside_us;
     host["collectives"][std::string(NameOf(pair.kind))]["beside_compute"] =
         Rounded(std::clamp(kept, 0.01, 1.0));

@@ -22,6 +22,7 @@ struct MeasuredCall {
 struct MeasuredPair {
   std::string compute, collective;
   CollectiveKind kind;
+  bool by_copy_engine = false;
   PairTiming timing;
 };
 

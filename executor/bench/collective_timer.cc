@@ -30,6 +30,10 @@ constexpr int kAttempts = 4;
 // between ranks have little influence.
 constexpr double kRowUs = 1000;
 constexpr int kMostInRow = 20;
+// Pairs run so long between two meetings that these count for little.
+constexpr double kPairUs = 20000;
+constexpr int kMostOfPair = 100;
+constexpr int kMostSettling = 1000;
 
 int CountFor(double us, double one_us, int most) {
   return static_cast<int>(
@@ -119,16 +123,28 @@ class Timer : public RankTimer {
         alone, TimeRows(compute, *compute_, samples, &Timer::ComputeUs));
     ASYRA_ASSIGN_OR_RETURN(result.compute_us, Largest(alone.us));
     double once = std::max(result.compute_us, result.collective_us);
-    auto collectives = static_cast<int>(
-        std::clamp(std::ceil(2 * once / result.collective_us), 1.0, 50.0));
-    auto computes = static_cast<int>(
-        std::ceil(3 * collectives * result.collective_us / result.compute_us));
+    int collectives = CountFor(std::max(2 * once, kPairUs / 3),
+                               result.collective_us, kMostOfPair);
+    // A library's collectives take longer beside computation, copies do not.
+    double longer = pair.by_copy_engine ? 1.2 : 3;
+    int computes = CountFor(longer * collectives * result.collective_us,
+                            result.compute_us, 3 * kMostOfPair);
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> computing,
                            compute.Record(computes, *device_, *compute_));
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> moving,
                            collective.Record(collectives, *device_, *comm_));
+    // The clock of a GPU follows what it does with some delay.
+    int settling = CountFor(pair.settle_s * 1e6, computes * result.compute_us,
+                            kMostSettling);
     std::vector<double> compute_us, collective_us;
-    for (int i = -1; i < samples; ++i) {
+    for (int i = -settling; i < samples; ++i) {
+      ASYRA_ASSIGN_OR_RETURN(double us, ComputeUs(*computing));
+      if (i >= 0) compute_us.push_back(us / computes);
+    }
+    ASYRA_ASSIGN_OR_RETURN(result.compute_us,
+                           Largest(TimingOf(std::move(compute_us)).us));
+    compute_us.clear();
+    for (int i = -settling; i < samples; ++i) {
       ASYRA_RETURN_IF_ERROR(Beside(*computing, *moving));
       // The computations that did not run alone ran next to the collectives; at
       // least one.

@@ -20,6 +20,10 @@ struct PairCall {
   LocalCall compute;
   CollectiveCall collective;
   CollectiveKind kind;  // of `collective`
+  // Both run for this long before each is timed, so that the GPU's clock
+  // settles at what its power allows.
+  double settle_s = 0;
+  bool by_copy_engine = false;
 };
 
 struct PairTiming {

@@ -10,11 +10,16 @@ went wrong.
 
 Usage: gpu_kills.py PROGRAM.asyra TOOLS_DIR [--ranks 2] [--kills 50]
            [--device cuda] [--repeat 2000] [--timeout 10] [--limit 30]
-           [--seed 1]
+           [--seed 1] [--between 0,1.05] [--at-once 1]
+
+Long steps put the kills into steps (--repeat 20000 --between 0.5,0.95), few
+ones into preparation (--repeat 1 --between 0,0.9), the last part into teardown
+(--repeat 1 --between 0.9,1.02).
 """
 
 import argparse
 import collections
+import concurrent.futures
 import os
 import random
 import signal
@@ -121,6 +126,17 @@ def check_memory(before):
   raise RuntimeError(f"MiB in use on the GPUs: {before} before, {after} after")
 
 
+def whole_run(args, port):
+  """The seconds that a run takes, beside as many as there will be."""
+  runs = [Run(args, port + i) for i in range(args.at_once)]
+  seconds = []
+  for run in runs:
+    if not run.wait(300) or any(rank.returncode for rank in run.ranks):
+      sys.exit("a run without a kill fails:\n" + run.said(0))
+    seconds.append(run.seconds())
+  return sum(seconds) / len(seconds)
+
+
 def main():
   parser = argparse.ArgumentParser(
       description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -133,27 +149,38 @@ def main():
   parser.add_argument("--timeout", type=float, default=10)
   parser.add_argument("--limit", type=float, default=30)
   parser.add_argument("--seed", type=int, default=1)
+  parser.add_argument("--between", default="0,1.05",
+                      help="when a rank is killed, as parts of a whole run")
+  parser.add_argument("--at-once", type=int, default=1, metavar="N",
+                      help="runs beside each other, on the same devices; memory "
+                      "is looked at when all of them have ended")
   args = parser.parse_args()
   chance = random.Random(args.seed)
+  first, last = (float(part) for part in args.between.split(","))
   port = chance.randrange(20000, 30000)
   before = used_mib()
-  whole = Run(args, port)
-  if not whole.wait(300) or any(rank.returncode for rank in whole.ranks):
-    sys.exit("a run without a kill fails:\n" + whole.said(0))
-  seconds = whole.seconds()
+  seconds = whole_run(args, port)
   print(f"seed {args.seed}, a run takes {seconds:.1f} s")
   seen, longest, failed = collections.Counter(), 0, 0
-  for i in range(args.kills):
-    after = chance.uniform(0, 1.05 * seconds)
-    victim = chance.randrange(args.ranks)
-    try:
-      kind, took = kill_once(args, port + 1 + i, after, victim)
-      check_memory(before)
-      seen[kind] += 1
-      longest = max(longest, took)
-    except RuntimeError as error:
-      print(error, flush=True)
-      failed += 1
+  kills = [(port + args.at_once + i, chance.uniform(first, last) * seconds,
+            chance.randrange(args.ranks)) for i in range(args.kills)]
+  with concurrent.futures.ThreadPoolExecutor(args.at_once) as runs:
+    for i in range(0, len(kills), args.at_once):
+      some = [runs.submit(kill_once, args, *kill)
+              for kill in kills[i:i + args.at_once]]
+      for one in some:
+        try:
+          kind, took = one.result()
+          seen[kind] += 1
+          longest = max(longest, took)
+        except RuntimeError as error:
+          print(error, flush=True)
+          failed += 1
+      try:
+        check_memory(before)
+      except RuntimeError as error:
+        print(error, flush=True)
+        failed += 1
   for kind in ("before the end", "in the end", "had ended"):
     print(f"{seen[kind]:4} {kind}")
   print(f"{failed:4} went wrong; the others ended within {longest:.1f} s")
