@@ -206,6 +206,9 @@ struct OpDef {
   bool (*result_in_place)(const OpCall& call, int operand,
                           int result) = nullptr;
   Fusable fusable = Fusable::kNo;
+  // The op whose measurements tell its time, by the bytes that both move;
+  // empty: its own.
+  std::string_view priced_as = {};
   // Its effect on communication is unknown: nothing is moved across it.
   bool is_barrier = false;
   // Equal to itself with equal operands; false for what draws randomness.

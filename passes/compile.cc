@@ -13,7 +13,7 @@
 //         decisions, merged tiles      schedule/decisions.h, bucket.h
 //         the order of issue           schedule/order_search.h
 //       StreamPasses                   on the best
-//   LowerPasses                        offsets of all values
+//   LowerPasses                        joint updates, offsets of all values
 //
 // Each list of passes is in pipeline.cc. Programs of a later stage enter where
 // that stage begins.
@@ -52,7 +52,8 @@ absl::Status RunDefault(const CompileOptions& options, PassContext& context,
   // Shard, fuse, schedule: once for each collective strategy.
   StrategySearch search(options, context, result);
   ASYRA_RETURN_IF_ERROR(search.Run());
-  Pipeline lower = LowerPasses(CapacityGib(options.schedule.capacity_bytes));
+  Pipeline lower =
+      LowerPasses(CapacityGib(options.schedule.capacity_bytes), options.fuse);
   ASYRA_RETURN_IF_ERROR(
       RunPasses(program, lower, context, options.manager, &result->timings));
   for (RunnerUp& other : result->schedule->runners_up) {

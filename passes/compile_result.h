@@ -27,6 +27,8 @@ struct CompileResult {
   std::optional<ScheduleResult> schedule;
   // What backward computes again instead of keeping it; none: nothing.
   std::optional<RecomputeReport> recompute;
+  // Chunks of tokens in which the loss runs, where memory asks for them.
+  int64_t loss_chunks = 1;
   // Of the sharding that was taken: --tp-strategy, and the level of ZeRO.
   std::string tp_strategy;
   int zero = 0;

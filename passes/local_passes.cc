@@ -1,6 +1,7 @@
 #include "passes/fuse/fuse.h"
 #include "passes/fuse/fusion_clusters.h"
 #include "passes/pass_records.h"
+#include "passes/schedule/chunk_loss.h"
 #include "passes/schedule/recompute.h"
 #include "passes/shard/decompose_over_hosts.h"
 #include "passes/shard/decompose_reduce_scatter.h"
@@ -39,6 +40,13 @@ std::vector<PassRecord> LocalPasses() {
                    {"always", AttrKind::kBool,
                     "also where half of their time is latency", false}},
        .fn = DecomposeOverHosts},
+      {.name = "chunk_loss",
+       .summary = "computes the loss and its gradient in chunks of tokens, so "
+                  "that the logits of all are never there at once",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .options = {{"chunks", AttrKind::kInt, "how many", int64_t{4}}},
+       .fn = ChunkLoss},
       {.name = "recompute",
        .summary = "computes values of forward again in backward, which are "
                   "then not kept",

@@ -77,6 +77,10 @@ Pipeline TrainPasses(const TrainOptions& options) {
   return passes;
 }
 
+Pipeline ChunkPasses(int64_t chunks) {
+  return {MakePass("chunk_loss", {{"chunks", chunks}})};
+}
+
 // Rows of experts are merged as the mesh allows.
 Pipeline ShardPasses(const ShardingOptions& options,
                      const std::optional<TrainOptions>& train) {
@@ -103,6 +107,10 @@ Pipeline ShardPasses(const ShardingOptions& options,
   if (train.has_value() && Accumulates(*train)) {
     passes.push_back(MakePass("defer_reductions", {{"sums", train->sums}}));
   }
+  if (train.has_value() && train->loss_chunks > 1) {
+    Pipeline chunk = ChunkPasses(train->loss_chunks);
+    passes.insert(passes.end(), chunk.begin(), chunk.end());
+  }
   return passes;
 }
 
@@ -124,8 +132,11 @@ Pipeline StreamPasses(bool ctas) {
           MakePass("assign_streams", {{"ctas", ctas}})};
 }
 
-Pipeline LowerPasses(double memory_gib) {
-  return {MakePass("plan_memory", {{"memory_gib", memory_gib}})};
+Pipeline LowerPasses(double memory_gib, bool fuse) {
+  Pipeline passes;
+  if (fuse) passes.push_back(MakePass("fuse_updates"));
+  passes.push_back(MakePass("plan_memory", {{"memory_gib", memory_gib}}));
+  return passes;
 }
 
 }  // namespace asyra

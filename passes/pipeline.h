@@ -40,6 +40,9 @@ struct TrainOptions {
   // What backward computes again: "auto", so that the step fits; "none"; "all";
   // or the option of recompute.
   std::string recompute = "auto";
+  // In how many chunks of tokens the loss and its gradient run: 1, all tokens
+  // at once; 0, as few as let the step fit.
+  int64_t loss_chunks = 0;
 };
 
 // Global: a raised model to that.
@@ -60,6 +63,9 @@ struct ShardingOptions {
 Pipeline ShardPasses(const ShardingOptions& options = {},
                      const std::optional<TrainOptions>& train = std::nullopt);
 
+// Local: the loss in so many chunks.
+Pipeline ChunkPasses(int64_t chunks);
+
 // Local: reduce_scatters become an all_to_all and a reduction on the device;
 // with `copyable` only where copy engines can carry the all_to_all.
 Pipeline DecomposePasses(bool copyable);
@@ -77,7 +83,8 @@ Pipeline FusePasses(bool measured_only = false,
 // whether collectives may get other numbers of CTAs than the library's.
 Pipeline StreamPasses(bool ctas = true);
 
-// Scheduled to allocated. `memory_gib` as CapacityBytes takes it.
-Pipeline LowerPasses(double memory_gib = -1);
+// Scheduled to allocated. `memory_gib` as CapacityBytes takes it; `fuse`: the
+// updates of parameters in few kernels.
+Pipeline LowerPasses(double memory_gib = -1, bool fuse = true);
 
 }  // namespace asyra

@@ -1,4 +1,5 @@
 #include "ir/support/status.h"
+#include "passes/fuse/fuse_updates.h"
 #include "passes/pass_records.h"
 #include "passes/schedule/assign_streams.h"
 #include "passes/schedule/bucket.h"
@@ -55,6 +56,13 @@ AttrDef MemoryOption() {
           "memory of a device that the step may use; 0: no limit; below 0: the "
           "machine's memory",
           -1.0};
+}
+
+absl::StatusOr<bool> FuseUpdatesPass(Program& program, const PassOptions&,
+                                     PassContext& context) {
+  int fused = FuseUpdates(&program);
+  if (fused > 0) context.Remark("fuse_updates: {} updates joined", fused);
+  return fused > 0;
 }
 
 }  // namespace
@@ -221,6 +229,12 @@ std::vector<PassRecord> SchedulePasses() {
              "those tried on request alone that are", std::string()},
             MemoryOption()},
        .fn = SchedulePass},
+      {.name = "fuse_updates",
+       .summary = "joins updates of parameters that wait for one norm into one "
+                  "kernel",
+       .from_stage = Stage::kScheduled,
+       .to_stage = Stage::kScheduled,
+       .fn = FuseUpdatesPass},
       {.name = "plan_memory",
        .summary = "gives every value an offset in one arena",
        .from_stage = Stage::kScheduled,

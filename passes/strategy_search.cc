@@ -32,6 +32,10 @@ constexpr double kFull = 0.9, kShareForMore = 0.8;
 // Of the memory, what is left where a schedule that is too large is to fit: its
 // gaps may become larger.
 constexpr double kMarginToFit = 0.01;
+// Numbers of chunks of the loss that are tried, and the part of what is missing
+// that they have to save so that what is computed again beside them is too.
+constexpr int64_t kLossChunks[] = {2, 4, 8};
+constexpr double kLeastSaved = 0.1;
 
 std::string NameOfChosen(const std::vector<ScheduleChoice>& candidates) {
   auto chosen = absl::c_find_if(candidates, [](const ScheduleChoice& choice) {
@@ -290,27 +294,73 @@ StrategySearch::ScheduleIfNew(const Strategy& strategy, int search_steps) {
   return last;
 }
 
-// Its program, recomputed as far as such a share of the memory asks for it, and
-// fused.
+// Its program with the loss in as many chunks, and recomputed as far, as such a
+// share of the memory asks for, and fused.
 absl::StatusOr<StrategySearch::Scheduled> StrategySearch::Fuse(
-    const Strategy& strategy, double share) {
+    const Strategy& given, double share) {
+  auto bytes = static_cast<int64_t>(share * static_cast<double>(Capacity()));
+  ASYRA_ASSIGN_OR_RETURN(Strategy strategy, WithLossChunks(given, bytes));
   std::optional<RecomputeChoice> choice;
   if (Recompute() == "auto") {
-    auto bytes = static_cast<int64_t>(share * static_cast<double>(Capacity()));
     ASYRA_ASSIGN_OR_RETURN(choice, RecomputeOf(strategy).Fit(bytes));
   } else if (Recompute() != "none") {
     ASYRA_ASSIGN_OR_RETURN(choice, RecomputeOf(strategy).Without(Recompute()));
   }
   Scheduled result;
   result.memory_share = share;
+  result.loss_chunks = std::max(strategy.loss_chunks, LossChunks());
   result.context = strategy.context;
-  result.partitioned = strategy.program;
+  result.partitioned = std::move(strategy.program);
   if (choice.has_value()) {
     result.recompute = std::move(choice->report);
     result.partitioned = std::move(choice->program);
   }
   ASYRA_RETURN_IF_ERROR(Run(result.partitioned, fuse_, result.context));
   return result;
+}
+
+// With the fewest chunks of the loss with which a training step fits as it is,
+// or else the most: if that is faster than all tokens at once, each with what
+// it then has to compute again.
+absl::StatusOr<StrategySearch::Strategy> StrategySearch::WithLossChunks(
+    const Strategy& strategy, int64_t bytes) {
+  if (!options_.train.has_value() || LossChunks() != 0 || bytes == 0) {
+    return strategy;
+  }
+  ASYRA_ASSIGN_OR_RETURN(int64_t missing,
+                         RecomputeOf(strategy).MissingBytes(bytes));
+  if (missing <= 0) return strategy;
+  Strategy best = strategy;
+  int64_t least = missing;
+  for (int64_t chunks : kLossChunks) {
+    if (least <= 0) break;
+    Strategy chunked = strategy;
+    // Not all tokens divide by all numbers.
+    if (!Run(chunked.program, ChunkPasses(chunks), chunked.context).ok() ||
+        chunked.program.ops.size() == strategy.program.ops.size()) {
+      break;
+    }
+    chunked.loss_chunks = chunks;
+    ASYRA_ASSIGN_OR_RETURN(least, RecomputeOf(chunked).MissingBytes(bytes));
+    best = std::move(chunked);
+  }
+  auto saved = static_cast<double>(missing - least);
+  if (saved < kLeastSaved * static_cast<double>(missing)) return strategy;
+  if (Recompute() != "auto") return best;
+  ASYRA_ASSIGN_OR_RETURN(double whole_us, FittedUs(strategy, bytes));
+  ASYRA_ASSIGN_OR_RETURN(double chunked_us, FittedUs(best, bytes));
+  return chunked_us < whole_us ? best : strategy;
+}
+
+// An estimate of the step that computes again what it must, to fit.
+absl::StatusOr<double> StrategySearch::FittedUs(const Strategy& strategy,
+                                                int64_t bytes) {
+  RecomputeSearch& search = RecomputeOf(strategy);
+  ASYRA_ASSIGN_OR_RETURN(std::optional<RecomputeChoice> choice,
+                         search.Fit(bytes));
+  if (choice.has_value()) return choice->report.dropped.makespan_us;
+  ASYRA_ASSIGN_OR_RETURN(StepEstimate kept, search.KeepsAll());
+  return kept.makespan_us;
 }
 
 RecomputeSearch& StrategySearch::RecomputeOf(const Strategy& strategy) {
@@ -325,6 +375,10 @@ RecomputeSearch& StrategySearch::RecomputeOf(const Strategy& strategy) {
 
 std::string StrategySearch::Recompute() const {
   return options_.train.has_value() ? options_.train->recompute : "none";
+}
+
+int64_t StrategySearch::LossChunks() const {
+  return options_.train.has_value() ? options_.train->loss_chunks : 1;
 }
 
 int64_t StrategySearch::Capacity() const {
@@ -426,6 +480,7 @@ absl::Status StrategySearch::Try(Strategy strategy, int search_steps) {
     result_->tp_strategy = strategy.tp_strategy;
     result_->zero = scheduled->context.zero;
     result_->recompute = std::move(scheduled->recompute);
+    result_->loss_chunks = scheduled->loss_chunks;
     remarks_ = std::move(scheduled->context.remarks);
     own_costs_ = std::move(scheduled->context.own_costs);
   }

@@ -74,6 +74,7 @@ class StrategySearch {
     std::string name;  // how it differs from the plan's own, "" if it does not
     std::string tp_strategy;
     std::string zero;  // the level asked for, "" for the estimate's
+    int64_t loss_chunks = 1;
     Program program;
     PassContext context;
     // What is computed again is chosen for the first of these shares of a
@@ -92,6 +93,7 @@ class StrategySearch {
     Program partitioned;  // fused
     double memory_share = 1;
     std::optional<RecomputeReport> recompute;
+    int64_t loss_chunks = 1;
     // Or why Schedule refuses.
     absl::StatusOr<ScheduleResult> schedule = absl::UnknownError("");
     PassContext context;
@@ -129,12 +131,16 @@ class StrategySearch {
   absl::Status Offer(Strategy strategy, int search_steps);
   absl::Status Try(Strategy strategy, int search_steps);
   absl::StatusOr<Scheduled> Fuse(const Strategy& strategy, double share);
+  absl::StatusOr<Strategy> WithLossChunks(const Strategy& strategy,
+                                          int64_t bytes);
+  absl::StatusOr<double> FittedUs(const Strategy& strategy, int64_t bytes);
   RecomputeSearch& RecomputeOf(const Strategy& strategy);
   absl::StatusOr<std::optional<Scheduled>> ScheduleIfNew(
       const Strategy& strategy, int search_steps);
   absl::Status TakeMesh();
   bool Compare(ScheduleResult other, const std::string& name);
   std::string Recompute() const;  // TrainOptions::recompute
+  int64_t LossChunks() const;     // TrainOptions::loss_chunks
   int64_t Capacity() const;       // of a device, in bytes; 0: no limit
   void Reject(const std::string& name, const absl::Status& why);
   absl::Status Run(Program& program, const Pipeline& pipeline,

@@ -51,7 +51,8 @@ CostKey ComputeKey(const OpCall& call, const Work& work, const Type& result) {
   const Body* body = BodyOf(call.attrs);
   bool has_matmul = body != nullptr && BeginsWithMatmul(*body);
   const OpDef& def = has_matmul ? *body->ops[0].def : call.def;
-  key.kind = {def.name, static_cast<int>(ComputeDType(call))};
+  key.kind = {def.priced_as.empty() ? def.name : def.priced_as,
+              static_cast<int>(ComputeDType(call))};
   key.flags = FlagsOf(def, has_matmul ? body->ops[0].attrs : call.attrs);
   if (has_matmul) key.behind = BehindMatmul(*body, call.operands);
   if (def.body_communicates && IsOneKernel(call.attrs)) {

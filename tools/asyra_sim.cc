@@ -97,6 +97,7 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
                      result.compiled.costs->machine(), &result.profile);
   if (result.training.has_value()) {
     result.training->recompute = result.compiled.recompute;
+    result.training->loss_chunks = result.compiled.loss_chunks;
   }
   if (result.training.has_value() && compile.train.has_value() &&
       compile.train->accumulate > 1) {

@@ -34,6 +34,12 @@ std::string RecomputeText(const std::optional<RecomputeReport>& report) {
                      more == 0 ? "" : fmt::format(" and {} more", more));
 }
 
+std::string LossChunksText(int64_t chunks) {
+  if (chunks == 1) return "";
+  return fmt::format("  loss        in {} chunks of tokens, to save memory\n",
+                     chunks);
+}
+
 nlohmann::json RecomputeJson(const std::optional<RecomputeReport>& report) {
   if (!report.has_value()) return nullptr;
   return {{"values", report->values},

@@ -1,6 +1,7 @@
 // What a training step computes again, for people and as JSON.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -8,6 +9,9 @@
 #include "passes/schedule/recompute_search.h"
 
 namespace asyra {
+
+// A line of the training step; empty for one chunk.
+std::string LossChunksText(int64_t chunks);
 
 // A line of the training step; empty for none.
 std::string RecomputeText(const std::optional<RecomputeReport>& report);

@@ -282,7 +282,8 @@ std::string TextReport(const CompileFlags& options, const CompiledModel& result,
   if (report.plan) text += PlanText(*result.partitioned);
   if (steps.has_value()) {
     text += PhasesText(result.program, steps->after);
-    text += RecomputeText(result.recompute);
+    text +=
+        LossChunksText(result.loss_chunks) + RecomputeText(result.recompute);
     if (report.batches.has_value()) text += BatchesText(*report.batches);
     text += ScheduleText(result, *steps, verbose, few_rows);
   }
@@ -328,6 +329,7 @@ std::string JsonReport(const CompileFlags& options, const CompiledModel& result,
   if (steps.has_value()) {
     if (options.train.has_value()) {
       json["phases"] = PhasesJson(result.program, steps->after);
+      json["loss_chunks"] = result.loss_chunks;
       json["recompute"] = RecomputeJson(result.recompute);
       if (report.batches.has_value()) {
         json["accumulate"] = BatchesJson(*report.batches);

@@ -61,7 +61,8 @@ std::optional<TrainReport> ReportTraining(const Program& program,
 }
 
 std::string TrainText(const TrainReport& report) {
-  std::string text = report.phases + RecomputeText(report.recompute);
+  std::string text = report.phases + LossChunksText(report.loss_chunks) +
+                     RecomputeText(report.recompute);
   if (report.tokens_per_s_device > 0) {
     text += fmt::format("  {}tokens a second and device\n",
                         CountText(report.tokens_per_s_device));
@@ -72,6 +73,7 @@ std::string TrainText(const TrainReport& report) {
 nlohmann::json TrainJson(const TrainReport& report) {
   return {{"tokens_per_s_device", report.tokens_per_s_device},
           {"phases", report.phases_json},
+          {"loss_chunks", report.loss_chunks},
           {"recompute", RecomputeJson(report.recompute)},
           {"memory", StepMemoryJson(report.memory)}};
 }

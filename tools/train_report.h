@@ -29,6 +29,7 @@ struct TrainReport {
   std::string phases;                        // PhasesText
   nlohmann::json phases_json;                // PhasesJson
   std::optional<RecomputeReport> recompute;  // set by the caller
+  int64_t loss_chunks = 1;                   // set by the caller
   std::vector<MemoryPart> memory;
 };
 
@@ -41,8 +42,8 @@ std::optional<TrainReport> ReportTraining(const Program& program,
 
 // Rows below the report of a step.
 std::string TrainText(const TrainReport& report);
-// {"tokens_per_s_device", "phases": PhasesJson, "recompute": RecomputeJson,
-// "memory": StepMemoryJson}
+// {"tokens_per_s_device", "phases": PhasesJson, "loss_chunks", "recompute":
+// RecomputeJson, "memory": StepMemoryJson}
 nlohmann::json TrainJson(const TrainReport& report);
 
 }  // namespace asyra

@@ -44,10 +44,13 @@ absl::StatusOr<AxisRule> UpdateAxes(const OpCall& call) {
   return ParseAxisRule(spec, call.operands, call.results);
 }
 
-template <int flops>
+// So many flops for each element of a parameter, of which each has `results`.
+template <int flops, int results = 1>
 Work UpdateWork(const OpCall& local) {
   Work work;
-  work.flops = flops * static_cast<double>(local.results[0].num_elements());
+  for (size_t i = 0; i < local.results.size(); i += results) {
+    work.flops += flops * static_cast<double>(local.results[i].num_elements());
+  }
   for (const Type& type : local.operands) {
     work.read_bytes += static_cast<double>(type.bytes());
   }
@@ -115,27 +118,30 @@ absl::StatusOr<std::vector<Type>> InferAdamW(const OpCall& call) {
   return std::vector<Type>(3, call.operands[0]);
 }
 
-absl::Status AdamWReference(const RefCall& call) {
-  std::vector<double> param = call.operands[0].ToDoubles();
-  std::vector<double> grad = call.operands[1].ToDoubles();
-  std::vector<double> m = call.operands[2].ToDoubles();
-  std::vector<double> v = call.operands[3].ToDoubles();
-  double rate = call.operands[4].Get(0);
-  int64_t step = call.operands[5].GetInt(0);
+// Operands of adamw, from its attributes the new parameter, m and v.
+absl::Status UpdateByAdamW(const AttrMap& attrs,
+                           absl::Span<const Tensor> operands,
+                           absl::Span<Tensor> results) {
+  std::vector<double> param = operands[0].ToDoubles();
+  std::vector<double> grad = operands[1].ToDoubles();
+  std::vector<double> m = operands[2].ToDoubles();
+  std::vector<double> v = operands[3].ToDoubles();
+  double rate = operands[4].Get(0);
+  int64_t step = operands[5].GetInt(0);
   if (step < 1) return Invalid("step is {}, the first one is 1", step);
-  if (call.operands.size() > 6) {
-    double scale = call.operands[6].Get(0);
+  if (operands.size() > 6) {
+    double scale = operands[6].Get(0);
     if (!std::isfinite(scale)) {
-      call.results[0].SetAll(param);
-      call.results[1].SetAll(m);
-      call.results[2].SetAll(v);
+      results[0].SetAll(param);
+      results[1].SetAll(m);
+      results[2].SetAll(v);
       return absl::OkStatus();
     }
     for (double& value : grad) value *= scale;
   }
-  double beta1 = call.attrs.Float("beta1"), beta2 = call.attrs.Float("beta2");
-  double eps = call.attrs.Float("eps");
-  double decay = call.attrs.Float("weight_decay");
+  double beta1 = attrs.Float("beta1"), beta2 = attrs.Float("beta2");
+  double eps = attrs.Float("eps");
+  double decay = attrs.Float("weight_decay");
   // The averages begin at 0; these undo it.
   double scale1 = 1 / (1 - std::pow(beta1, step));
   double scale2 = 1 / (1 - std::pow(beta2, step));
@@ -145,9 +151,104 @@ absl::Status AdamWReference(const RefCall& call) {
     double change = scale1 * m[i] / (std::sqrt(scale2 * v[i]) + eps);
     param[i] -= rate * (change + decay * param[i]);
   }
-  call.results[0].SetAll(param);
-  call.results[1].SetAll(m);
-  call.results[2].SetAll(v);
+  results[0].SetAll(param);
+  results[1].SetAll(m);
+  results[2].SetAll(v);
+  return absl::OkStatus();
+}
+
+absl::Status AdamWReference(const RefCall& call) {
+  return UpdateByAdamW(call.attrs, call.operands, call.results);
+}
+
+// multi_adamw ---------------------------------------------------------------
+
+// rate, step and scale, then param, grad, m and v of each parameter.
+constexpr int kShared = 3, kOfParam = 4, kNextOfParam = 3;
+
+int ParamsOf(const OpCall& call) {
+  return (static_cast<int>(call.operands.size()) - kShared) / kOfParam;
+}
+
+// Operands of adamw for parameter i.
+template <typename T>
+std::vector<T> OfAdamW(absl::Span<const T> operands, int i) {
+  auto first = operands.begin() + kShared + kOfParam * i;
+  std::vector<T> of_param(first, first + kOfParam);
+  of_param.insert(of_param.end(), operands.begin(), operands.begin() + kShared);
+  return of_param;
+}
+
+absl::StatusOr<std::vector<Type>> InferMultiAdamW(const OpCall& call) {
+  int tensors = static_cast<int>(call.operands.size()) - kShared;
+  if (tensors % kOfParam != 0) {
+    return Invalid("there are {} tensors, it takes {} of each parameter",
+                   tensors, kOfParam);
+  }
+  const OpDef& adamw = *FindOp("adamw");
+  std::vector<Type> results;
+  for (int i = 0; i < ParamsOf(call); ++i) {
+    std::vector<Type> operands = OfAdamW(call.operands, i);
+    absl::StatusOr<std::vector<Type>> next =
+        InferAdamW({adamw, call.attrs, operands, {}});
+    if (!next.ok()) return Annotate(next.status(), fmt::format("param {}", i));
+    results.insert(results.end(), next->begin(), next->end());
+  }
+  return results;
+}
+
+// No factors: it is made of ops that are sharded and tiled already.
+absl::StatusOr<AxisRule> MultiAdamWAxes(const OpCall& call) {
+  AxisRule rule;
+  for (const Type& type : call.operands) {
+    rule.operands.push_back(OperandFactors(type.rank()));
+  }
+  for (const Type& type : call.results) {
+    rule.results.push_back(OperandFactors(type.rank()));
+  }
+  return rule;
+}
+
+// Each parameter is sharded as it is; one axis may shard several along
+// different dimensions.
+absl::StatusOr<std::vector<Type>> DistributeMultiAdamW(const OpCall& call,
+                                                       const Mesh& mesh) {
+  for (size_t k = 0; k < call.operands.size(); ++k) {
+    if (call.operands[k].partial.empty()) continue;
+    return Invalid("operand {} must not be partial over {}", k,
+                   AxesToString(call.operands[k].partial, mesh));
+  }
+  std::vector<Type> results;
+  for (int i = 0; i < ParamsOf(call); ++i) {
+    const Type& param = call.operands[kShared + kOfParam * i];
+    for (int k = 1; k < kOfParam; ++k) {
+      Type like = call.operands[kShared + kOfParam * i + k];
+      like.dtype = param.dtype;
+      if (like != param) {
+        return Invalid("param {} is {}, but its {} is {}", i,
+                       ToString(param, mesh), FindOp("adamw")->operands[k].name,
+                       ToString(like, mesh));
+      }
+    }
+    results.insert(results.end(), kNextOfParam, param);
+  }
+  return results;
+}
+
+// A parameter's new values may overwrite its old ones, and those of no other.
+bool UpdatesInPlace(const OpCall&, int operand, int result) {
+  return operand >= kShared &&
+         (operand - kShared) / kOfParam == result / kNextOfParam;
+}
+
+absl::Status MultiAdamWReference(const RefCall& call) {
+  int params = static_cast<int>(call.results.size()) / kNextOfParam;
+  for (int i = 0; i < params; ++i) {
+    std::vector<Tensor> operands = OfAdamW(call.operands, i);
+    ASYRA_RETURN_IF_ERROR(
+        UpdateByAdamW(call.attrs, operands,
+                      call.results.subspan(kNextOfParam * i, kNextOfParam)));
+  }
   return absl::OkStatus();
 }
 
@@ -156,6 +257,11 @@ absl::Status AdamWReference(const RefCall& call) {
 std::vector<OpDef> OptimOps() {
   const AttrDef decay = {"weight_decay", AttrKind::kFloat,
                          "of the parameter, beside its gradient", 0.0};
+  const std::vector<AttrDef> adam = {
+      {"beta1", AttrKind::kFloat, "of m, the mean of grad", 0.9},
+      {"beta2", AttrKind::kFloat, "of v, the mean of grad^2", 0.999},
+      {"eps", AttrKind::kFloat, "added to the root of v", 1e-8},
+      decay};
   return {
       {.name = "sgd",
        .summary = "param - rate * velocity, where velocity = momentum * "
@@ -168,7 +274,7 @@ std::vector<OpDef> OptimOps() {
                  decay},
        .infer = InferSgd,
        .axes = UpdateAxes,
-       .work = UpdateWork<4>,
+       .work = UpdateWork<4, 2>,
        .reference = SgdReference,
        .samples = {{"sgd(f32[4,6], f32[4,6], f32[])"},
                    {"sgd(f32[4,6], bf16[4,6], f32[], f32[4,6]) {momentum=0.5, "
@@ -186,13 +292,10 @@ std::vector<OpDef> OptimOps() {
                     {"rate"},
                     {"step"},
                     {"scale", OperandDef::kOptional}},
-       .attrs = {{"beta1", AttrKind::kFloat, "of m, the mean of grad", 0.9},
-                 {"beta2", AttrKind::kFloat, "of v, the mean of grad^2", 0.999},
-                 {"eps", AttrKind::kFloat, "added to the root of v", 1e-8},
-                 decay},
+       .attrs = adam,
        .infer = InferAdamW,
        .axes = UpdateAxes,
-       .work = UpdateWork<12>,
+       .work = UpdateWork<12, 3>,
        .reference = AdamWReference,
        .samples = {{"adamw(f32[4,6], f32[4,6], f32[4,6], f32[4,6], f32[], "
                     "i64[]) {weight_decay=0.5}",
@@ -203,6 +306,30 @@ std::vector<OpDef> OptimOps() {
                     "f32[])",
                     1, 3}},
        .in_place = true},
+      {.name = "multi_adamw",
+       .summary = "adamw of several parameters in one kernel: of each in turn "
+                  "param, grad, m and v; gives param, m and v of each",
+       .operands =
+           {{"rate"}, {"step"}, {"scale"}, {"tensors", OperandDef::kVariadic}},
+       .attrs = adam,
+       .infer = InferMultiAdamW,
+       .axes = MultiAdamWAxes,
+       .distribute = DistributeMultiAdamW,
+       .work = UpdateWork<12, kNextOfParam>,
+       .reference = MultiAdamWReference,
+       .samples = {{"multi_adamw(f32[], i64[], f32[], "
+                    "f32[4,6], f32[4,6], f32[4,6], f32[4,6], "
+                    "f32[7], bf16[7], f32[7], f32[7], "
+                    "f32[3,5], f32[3,5], f32[3,5], f32[3,5]) "
+                    "{weight_decay=0.5}",
+                    1, 3},
+                   {"multi_adamw(f32[], i32[], f32[], "
+                    "f32[2048], f32[2048], f32[2048], f32[2048], "
+                    "bf16[9], bf16[9], bf16[9], bf16[9])",
+                    1, 3}},
+       .in_place = true,
+       .result_in_place = UpdatesInPlace,
+       .priced_as = "adamw"},
   };
 }
 

@@ -79,8 +79,7 @@ absl::StatusOr<RecomputeChoice> RecomputeSearch::Without(
 absl::StatusOr<std::optional<RecomputeChoice>> RecomputeSearch::Fit(
     int64_t capacity_bytes) {
   if (capacity_bytes == 0 || count_ == 0) return std::nullopt;
-  values_bytes_ = static_cast<int64_t>(
-      static_cast<double>(capacity_bytes - resident_bytes_) / (1 + kGaps));
+  values_bytes_ = BytesForValues(capacity_bytes);
   ASYRA_ASSIGN_OR_RETURN(StepEstimate kept, Estimate({}));
   if (Fits(kept)) return std::nullopt;
   ASYRA_RETURN_IF_ERROR(ValueEach());
@@ -89,6 +88,16 @@ absl::StatusOr<std::optional<RecomputeChoice>> RecomputeSearch::Fit(
   ASYRA_RETURN_IF_ERROR(KeepWhatCan(&dropped));
   ASYRA_ASSIGN_OR_RETURN(RecomputeChoice choice, ChoiceOf(dropped));
   return choice;
+}
+
+absl::StatusOr<int64_t> RecomputeSearch::MissingBytes(int64_t capacity_bytes) {
+  ASYRA_ASSIGN_OR_RETURN(StepEstimate kept, Estimate({}));
+  return kept.device_bytes - resident_bytes_ - BytesForValues(capacity_bytes);
+}
+
+int64_t RecomputeSearch::BytesForValues(int64_t capacity_bytes) const {
+  return static_cast<int64_t>(
+      static_cast<double>(capacity_bytes - resident_bytes_) / (1 + kGaps));
 }
 
 bool RecomputeSearch::Fits(const StepEstimate& estimate) const {

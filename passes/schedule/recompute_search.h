@@ -56,6 +56,15 @@ class RecomputeSearch {
   // Without the classes of these names (ReadStashNames), or "all".
   absl::StatusOr<RecomputeChoice> Without(const std::string& names);
 
+  // What the step that keeps all takes beyond `capacity_bytes` of a device; 0
+  // or less if it fits.
+  absl::StatusOr<int64_t> MissingBytes(int64_t capacity_bytes);
+
+  // Of the whole step.
+  absl::StatusOr<StepEstimate> KeepsAll() {
+    return WholeEstimate({}, program_);
+  }
+
   // The least loss with which the step fits into `capacity_bytes` of a device
   // (0: any); what takes least memory if none fits. None if all can be kept, or
   // there is nothing that could be computed again: it is no training step.
@@ -64,6 +73,8 @@ class RecomputeSearch {
  private:
   using ClassSet = std::set<int>;  // indices of stash_.classes()
 
+  // What values may take beside what stays.
+  int64_t BytesForValues(int64_t capacity_bytes) const;
   bool Fits(const StepEstimate& estimate) const;
   // Their ops in the program of `stash`, which may have fewer layers.
   std::set<int> OpsOf(const ClassSet& classes, const Stash& stash) const;

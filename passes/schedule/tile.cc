@@ -20,9 +20,10 @@ class Tiler {
         planner_(planner),
         plan_(plan),
         builder_(Builder::Like(from)),
-        forms_(from.values.size()) {}
+        forms_(from.values.size()),
+        parts_(from.ops.size()) {}
 
-  absl::StatusOr<Program> Run() {
+  absl::StatusOr<TiledProgram> Run() {
     for (const Input& input : from_.inputs) {
       forms_[input.value].whole =
           builder_.Input(from_.value_name(input.value), from_.type(input.value),
@@ -31,7 +32,7 @@ class Tiler {
     for (size_t i = 0; i < from_.ops.size(); ++i) {
       const Op& op = from_.ops[i];
       absl::Status status = plan_.ops[i].has_value()
-                                ? AddTiles(op, planner_.rule(i), *plan_.ops[i])
+                                ? AddTiles(i, planner_.rule(i), *plan_.ops[i])
                                 : AddWhole(op);
       if (!status.ok()) return Annotate(status, ToString(from_, op));
     }
@@ -42,7 +43,7 @@ class Tiler {
           output.alias == kNoValue ? kNoValue : forms_[output.alias].whole,
           from_.output_name(output));
     }
-    return std::move(builder_).Finish();
+    return TiledProgram{std::move(builder_).Finish(), std::move(parts_)};
   }
 
  private:
@@ -111,8 +112,9 @@ class Tiler {
     return absl::OkStatus();
   }
 
-  absl::Status AddTiles(const Op& op, const AxisRule& rule,
+  absl::Status AddTiles(size_t index, const AxisRule& rule,
                         const FactorPlace& at) {
+    const Op& op = from_.ops[index];
     // By operand: its tiles, or one value for all of them.
     std::vector<Tiles> operands;
     for (size_t k = 0; k < op.operands.size(); ++k) {
@@ -140,6 +142,7 @@ class Tiler {
       ASYRA_RETURN_IF_ERROR(
           AddTile(op, operands, types, part, sum, rule, &results));
     }
+    parts_[index] = results[0];
     if (accumulates) results[0] = {results[0].back()};
     for (size_t r = 0; r < results.size(); ++r) {
       Forms& forms = forms_[op.results[r]];
@@ -196,6 +199,7 @@ class Tiler {
   const TilePlan& plan_;
   Builder builder_;
   std::vector<Forms> forms_;
+  std::vector<Tiles> parts_;
 };
 
 // The better of both; dimensions that cannot be tiled are left out.
@@ -245,16 +249,23 @@ absl::StatusOr<bool> Tile(Program& program, const PassOptions& options,
                    planner.InputDimText(plan.input, plan.dim));
     return false;
   }
-  ASYRA_ASSIGN_OR_RETURN(Program tiled,
-                         Tiler(program, tiles, planner, plan).Run());
+  ASYRA_ASSIGN_OR_RETURN(TiledProgram tiled,
+                         TileAsPlanned(program, tiles, planner, plan));
   context.Remark(
       "tile: {} of {} ops cut into {} along {}{}, {} join points",
       plan.tiled_ops, program.ops.size(), tiles,
       planner.InputDimText(plan.input, plan.dim),
       plan.blocks == 1 ? "" : fmt::format(" in {} blocks", plan.blocks),
       plan.join_points);
-  program = std::move(tiled);
+  program = std::move(tiled.program);
   return true;
+}
+
+absl::StatusOr<TiledProgram> TileAsPlanned(const Program& program,
+                                           int64_t tiles,
+                                           const TilePlanner& planner,
+                                           const TilePlan& plan) {
+  return Tiler(program, tiles, planner, plan).Run();
 }
 
 }  // namespace asyra

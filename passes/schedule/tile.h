@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "ir/program.h"
 #include "passes/pass.h"
+#include "passes/schedule/tile_plan.h"
 
 namespace asyra {
 
@@ -25,5 +26,18 @@ namespace asyra {
 // cut into that many tiles, with the dimensions considered.
 absl::StatusOr<bool> Tile(Program& program, const PassOptions& options,
                           PassContext& context);
+
+struct TiledProgram {
+  Program program;
+  // By op of the program before: its first result of each tile; none of an op
+  // that runs as a whole.
+  std::vector<std::vector<ValueId>> parts;
+};
+
+// `program` as a plan of its planner says, each op's tiles one after the other.
+absl::StatusOr<TiledProgram> TileAsPlanned(const Program& program,
+                                           int64_t tiles,
+                                           const TilePlanner& planner,
+                                           const TilePlan& plan);
 
 }  // namespace asyra

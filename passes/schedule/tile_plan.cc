@@ -185,7 +185,8 @@ TilePlan TilePlanner::PlanFrom(const Start& first,
         found.push_back(*at);
       }
     }
-    std::optional<FactorPlace> at = Choose(i, found, &plan.wanted);
+    std::optional<FactorPlace> at;
+    if (only_.empty() || only_[i]) at = Choose(i, found, &plan.wanted);
     bool join_point = false;
     for (size_t k = 0; k < op.operands.size(); ++k) {
       std::optional<TilePlace> wanted;
@@ -212,7 +213,7 @@ TilePlan TilePlanner::PlanFrom(const Start& first,
     }
     plan.ops.push_back(at);
   }
-  JoinOutputsEarly(&plan);
+  if (only_.empty()) JoinOutputsEarly(&plan);
   return plan;
 }
 

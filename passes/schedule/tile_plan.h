@@ -46,6 +46,9 @@ class TilePlanner {
                                             int64_t tiles,
                                             const DimNames& names = {});
 
+  // From now on only these ops, by number, may run tile by tile.
+  void Restrict(std::vector<bool> ops) { only_ = std::move(ops); }
+
   // Tiles that start at the dimensions of data inputs that are the batch, or
   // tokens (dim_labels.h): at the first that can be tiled, and at those of
   // other inputs of the same size. They are cut inside the shards of the first
@@ -89,6 +92,7 @@ class TilePlanner {
   const Program* program_;
   int64_t tiles_;
   DimLabels labels_;
+  std::vector<bool> only_;  // by op; empty: all
 };
 
 // The type of a whole value as that of one of `tiles` tiles.

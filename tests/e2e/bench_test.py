@@ -133,7 +133,7 @@ for mode in sys.argv[2].split(","):
     said = self.passes("asyra-bench", *step, *CPU, "--no-grid",
                        "--set", "host.gpus=3", "--machine-out", machine)
     self.assertEqual(self.measured("here")[0]["host"]["gpus"], 3)
-    trained = {"matmul_wgrad", "adamw", "attention_grad",
+    trained = {"matmul_wgrad", "multi_adamw", "attention_grad",
                "cross_entropy_parts"}
     for op in trained:
       self.assertIn(f" {op}(", said)

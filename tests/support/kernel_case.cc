@@ -1,5 +1,6 @@
 #include "tests/support/kernel_case.h"
 
+#include "fmt/format.h"
 #include "ir/builder.h"
 #include "ir/support/check.h"
 
@@ -16,6 +17,21 @@ ValueId AddOperand(const Type& type, const Mesh& mesh, Builder* builder) {
                     Dim{mesh.size(type.partial), type.partial});
   return ASYRA_VALUE(builder->AddOne("reduce_sum", {builder->Input("x", parts)},
                                      {{"dims", Ints{0}}, {"keep", false}}));
+}
+
+// More parameters than one launch takes, of many lengths and both a type of
+// gradients and another.
+std::string ManyParams() {
+  constexpr int64_t kLengths[] = {1, 4096, 7, 4097, 0, 9001, 600, 16384, 3};
+  std::string text = "multi_adamw(f32[], i64[], f32[]";
+  for (int i = 0; i < 130; ++i) {
+    std::string_view dtype = i / 50 == 1 ? "bf16" : "f32";
+    std::string_view grad = i / 25 % 2 == 0 ? "f32" : "bf16";
+    int64_t length = kLengths[i % std::size(kLengths)];
+    text += fmt::format(", {0}[{2}], {1}[{2}], {0}[{2}], {0}[{2}]", dtype, grad,
+                        length);
+  }
+  return text + ") {weight_decay=0.5}";
 }
 
 }  // namespace
@@ -143,6 +159,15 @@ std::vector<OpCase> ShardedCases() {
       "adamw(f32[4@a,6], f32[4@a,6], f32[4@a,6], f32[4@a,6], f32[], i64[], "
       "f32[])",
       1, 3);
+  add("multi_adamw",
+      "multi_adamw(f32[], i64[], f32[], "
+      "f32[4@a,6], f32[4@a,6], f32[4@a,6], f32[4@a,6], "
+      "f32[6,4@(b,a)], bf16[6,4@(b,a)], f32[6,4@(b,a)], f32[6,4@(b,a)], "
+      "f64[3,2@a], f64[3,2@a], f64[3,2@a], f64[3,2@a], "
+      "f16[0], f16[0], f16[0], f16[0]) {beta1=0.0}",
+      1, 3);
+  static const std::string* many = new std::string(ManyParams());
+  add("multi_adamw", *many, 1, 3);
   add("reduce_sum_square",
       "reduce_sum_square(f32[4@a,2400@b]) {dims=[0, 1], keep=false}");
   add("sgd", "sgd(f16[4@a], f16[4@a], f32[], f16[4@a]) {momentum=0.5}");

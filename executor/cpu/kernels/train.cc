@@ -196,6 +196,53 @@ Prepared PrepareAdamW(const KernelUse& use) {
       use, std::array<int, 4>{0, 1, 2, 3}, adamw);
 }
 
+// rate, step and scale, then param, grad, m and v of each parameter, which is
+// updated as by adamw.
+class MultiAdamWKernel : public CpuKernel {
+ public:
+  void Add(std::unique_ptr<Kernel> adamw) {
+    updates_.push_back(std::move(adamw));
+  }
+
+  absl::Status Run(const KernelArgs& args) override {
+    for (size_t i = 0; i < updates_.size(); ++i) {
+      std::array<void*, 7> operands;
+      auto first = args.operands.begin() + kShared + 4 * i;
+      auto shared = std::copy(first, first + 4, operands.begin());
+      std::copy(args.operands.begin(), args.operands.begin() + kShared, shared);
+      ASYRA_RETURN_IF_ERROR(
+          static_cast<CpuKernel&>(*updates_[i])
+              .Run({operands, args.results.subspan(3 * i, 3), args.workspace}));
+    }
+    return absl::OkStatus();
+  }
+
+  static constexpr int kShared = 3;
+
+ private:
+  std::vector<std::unique_ptr<Kernel>> updates_;
+};
+
+Prepared PrepareMultiAdamW(const KernelUse& use) {
+  constexpr int kShared = MultiAdamWKernel::kShared;
+  auto all = std::make_unique<MultiAdamWKernel>();
+  const auto& operands = use.global_operands();
+  const auto& results = use.global_results();
+  for (size_t i = 0; 3 * i < results.size(); ++i) {
+    auto first = operands.begin() + kShared + 4 * i;
+    std::vector<Type> of_param(first, first + 4);
+    of_param.insert(of_param.end(), operands.begin(),
+                    operands.begin() + kShared);
+    auto next = results.begin() + 3 * i;
+    ASYRA_ASSIGN_OR_RETURN(
+        std::unique_ptr<Kernel> adamw,
+        PrepareAdamW(KernelUse(*FindOp("adamw"), use.attrs(), of_param,
+                               {next, next + 3}, use.mesh(), use.rank())));
+    all->Add(std::move(adamw));
+  }
+  return all;
+}
+
 Prepared PrepareCrossEntropy(const KernelUse& use) {
   return std::make_unique<CrossEntropyKernel>(use);
 }
@@ -211,7 +258,8 @@ bool HasLabels(const KernelUse& use) {
 std::vector<CpuKernelDef> TrainKernels() {
   return {{"cross_entropy", HasLabels, PrepareCrossEntropy},
           {"sgd", Always, PrepareSgd},
-          {"adamw", Always, PrepareAdamW}};
+          {"adamw", Always, PrepareAdamW},
+          {"multi_adamw", Always, PrepareMultiAdamW}};
 }
 
 }  // namespace asyra::cpu

@@ -1,9 +1,12 @@
 // Losses of rows (ir/ops/loss.cc) and updates of parameters (ir/ops/optim.cc),
 // generated.
+#include <array>
 #include <cmath>
 
 #include "executor/cuda/codegen/generated_kernel.h"
+#include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/kernel_list.h"
+#include "executor/cuda/kernels/multi_adamw.h"
 
 namespace asyra::cuda {
 namespace {
@@ -119,6 +122,70 @@ GeneratedUse AdamW(const KernelUse& use) {
   return {e, loop};
 }
 
+// Operands: rate, step, scale, then param, grad, m and v of each parameter.
+class MultiAdamWKernel : public CudaKernel {
+ public:
+  explicit MultiAdamWKernel(const KernelUse& use) {
+    const AttrMap& attrs = use.attrs();
+    numbers_ = {.beta1 = attrs.Float("beta1"),
+                .beta2 = attrs.Float("beta2"),
+                .log_beta1 = std::log(attrs.Float("beta1")),
+                .log_beta2 = std::log(attrs.Float("beta2")),
+                .eps = attrs.Float("eps"),
+                .decay = attrs.Float("weight_decay"),
+                .rate = ElementOf(use.operand(0).dtype),
+                .step = ElementOf(use.operand(1).dtype),
+                .scale = ElementOf(use.operand(2).dtype)};
+    for (int i = kShared; i < use.num_operands(); i += 4) {
+      params_.push_back({ElementOf(use.operand(i).dtype),
+                         ElementOf(use.operand(i + 1).dtype),
+                         use.operand(i).num_elements()});
+    }
+  }
+
+  absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
+    std::array<AdamWTensor, kMostAdamWTensors> tensors;
+    AdamWScalars scalars = {args.operands[0], args.operands[1],
+                            args.operands[2]};
+    for (size_t first = 0; first < params_.size();) {
+      int count = 0;
+      size_t end = first;
+      while (end < params_.size() && count < kMostAdamWTensors &&
+             params_[end].param == params_[first].param &&
+             params_[end].grad == params_[first].grad) {
+        tensors[count++] = TensorOf(args, end++);
+      }
+      ASYRA_CUDA(UpdateByAdamW(numbers_, scalars, params_[first].param,
+                               params_[first].grad, tensors.data(), count,
+                               stream));
+      first = end;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr int kShared = 3;
+  struct Param {
+    Element param, grad;
+    int64_t count;
+  };
+
+  AdamWTensor TensorOf(const KernelArgs& args, size_t i) const {
+    void* const* old = &args.operands[kShared + 4 * i];
+    void* const* next = &args.results[3 * i];
+    return {old[0],  old[1],  old[2],  old[3],
+            next[0], next[1], next[2], params_[i].count};
+  }
+
+  AdamWNumbers numbers_;
+  std::vector<Param> params_;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareMultiAdamW(
+    const KernelUse& use) {
+  return std::make_unique<MultiAdamWKernel>(use);
+}
+
 bool Always(const KernelUse&) { return true; }
 
 bool HasLabels(const KernelUse& use) {
@@ -129,7 +196,9 @@ bool HasLabels(const KernelUse& use) {
 
 std::vector<CudaKernelDef> TrainKernels() {
   return {Generated("cross_entropy", HasLabels, CrossEntropy),
-          Generated("sgd", Always, Sgd), Generated("adamw", Always, AdamW)};
+          Generated("sgd", Always, Sgd),
+          Generated("adamw", Always, AdamW),
+          {"multi_adamw", Always, PrepareMultiAdamW}};
 }
 
 }  // namespace asyra::cuda
