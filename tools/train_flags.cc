@@ -41,11 +41,9 @@ void AddTrainFlags(CLI::App& app, TrainOptions* options) {
       "what backward computes again instead of keeping it: auto, as much as "
       "the memory of a device needs; none; all; or NAME;NAME..., with * for a "
       "number: 'layer*.swiglu'");
-  app.add_option("--loss-chunks", options->loss_chunks,
-                 "in how many chunks of tokens the loss and its gradient run, "
-                 "so that the logits of all are never there at once; 0: as few "
-                 "as let the step fit")
-      ->capture_default_str()
+  add("--loss-chunks", &options->loss_chunks,
+      "in how many chunks of tokens the loss and its gradient run, so that the "
+      "logits of all are never there at once; 0: as few as let the step fit")
       ->check(CLI::Range(0, 64));
   add("--freeze", &options->freeze,
       "REGEX: weights whose whole names match are not trained");

@@ -196,6 +196,17 @@ class Training(ToolTest):
     self.assert_close(self.losses(*model, "--tp", "2"), alone)
     self.assertNotEqual(self.losses(*model, "--seed", "2"), alone)
 
+  def test_chunks_of_the_loss_give_the_same_losses(self):
+    # Nothing joins them again.
+    mesh = ["--dp", "2", "--tp", "2", "--no-bucket"]
+    for model in [LLAMA, GPT2]:
+      exact = [model, *SHAPE, "--dtype", "f64", *mesh]
+      whole = self.losses(*exact, "--loss-chunks", "1")
+      self.assert_close(self.losses(*exact, "--loss-chunks", "2"), whole)
+    folder = self.compiled(*mesh, "--loss-chunks", "2")
+    with open(os.path.join(folder, "step.asyra")) as file:
+      self.assertEqual(file.read().count("= cross_entropy_parts_grad("), 2)
+
   def test_frozen_weights_stay(self):
     args = [LLAMA, *SHAPE, *QUICK, *RATE, "--data", self.text, "--steps", "2"]
     self.refused("freeze: .* matches all 21 parameters, nothing is trained",
