@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
 #include "passes/schedule/tile.h"
@@ -17,6 +16,8 @@ namespace asyra {
 namespace {
 
 constexpr int64_t kMostChunks = 64;
+// What is this much smaller than the logits may be whole.
+constexpr int64_t kSmaller = 4;
 
 bool IsLoss(const Op& op) {
   std::string_view name = op.def->name;
@@ -27,8 +28,8 @@ bool IsLossGradient(const Op& op) {
   return op.def->name == "cross_entropy_parts_grad";
 }
 
-// What runs chunk by chunk: from the head's matmul to those that read the
-// gradient of its logits; to the loss, where there is no gradient.
+// What runs chunk by chunk: from the head's matmul to the matmuls and sums that
+// read the gradient of its logits; to the loss, where there is no gradient.
 struct Head {
   std::vector<bool> ops;
   std::vector<int> last;  // ops that no other of them reads, in their order
@@ -58,7 +59,7 @@ class HeadFinder {
     if (!first.has_value()) return std::nullopt;
     std::vector<bool> after = Reached({*first}, /*forward=*/true);
     std::vector<int> ends = losses;
-    for (int gradient : gradients) AddMatmulsAfter(gradient, &ends);
+    for (int gradient : gradients) AddEndsAfter(gradient, &ends);
     std::vector<bool> before = Reached(ends, /*forward=*/false);
     Head head;
     for (size_t i = 0; i < program_.ops.size(); ++i) {
@@ -87,17 +88,35 @@ class HeadFinder {
     return op;
   }
 
-  // The first matmuls on each way from the op.
-  void AddMatmulsAfter(int op, std::vector<int>* ends) const {
-    for (ValueId result : program_.ops[op].results) {
-      for (int user : def_use_.uses[result]) {
-        if (IsMatrix(user)) {
-          ends->push_back(user);
-        } else {
-          AddMatmulsAfter(user, ends);
+  // The first ops on each way from a gradient of logits that give something
+  // much smaller, as the gradients of the hidden states, of weight and bias.
+  void AddEndsAfter(int gradient, std::vector<int>* ends) const {
+    const int64_t bytes = ResultBytes(gradient);
+    std::vector<int> open = {gradient};
+    std::vector<bool> is_seen(program_.ops.size(), false);
+    while (!open.empty()) {
+      int op = open.back();
+      open.pop_back();
+      if (IsMatrix(op) || kSmaller * ResultBytes(op) <= bytes) {
+        ends->push_back(op);
+        continue;
+      }
+      for (ValueId result : program_.ops[op].results) {
+        for (int user : def_use_.uses[result]) {
+          if (!is_seen[user]) open.push_back(user);
+          is_seen[user] = true;
         }
       }
     }
+  }
+
+  // Of a device.
+  int64_t ResultBytes(int op) const {
+    int64_t bytes = 0;
+    for (ValueId result : program_.ops[op].results) {
+      bytes += LocalBytes(program_.type(result), program_.mesh);
+    }
+    return bytes;
   }
 
   // By op: whether it is one of them, or reads what they compute; or computes
