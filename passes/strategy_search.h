@@ -130,6 +130,8 @@ class StrategySearch {
   // Looks at it, if strategies are ranked, or else tries it.
   absl::Status Offer(Strategy strategy, int search_steps);
   absl::Status Try(Strategy strategy, int search_steps);
+
+  // What runs again or in chunks, to fit (strategy_memory.cc).
   absl::StatusOr<Scheduled> Fuse(const Strategy& strategy, double share);
   absl::StatusOr<Strategy> WithLossChunks(const Strategy& strategy,
                                           int64_t bytes);

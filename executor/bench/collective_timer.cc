@@ -127,8 +127,8 @@ class Timer : public RankTimer {
                                result.collective_us, kMostOfPair);
     // A library's collectives take longer beside computation, copies do not.
     double longer = pair.by_copy_engine ? 1.2 : 3;
-    int computes = CountFor(longer * collectives * result.collective_us,
-                            result.compute_us, 3 * kMostOfPair);
+    auto computes = static_cast<int>(std::ceil(
+        longer * collectives * result.collective_us / result.compute_us));
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> computing,
                            compute.Record(computes, *device_, *compute_));
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Recording> moving,

@@ -3,6 +3,7 @@
 // that of the gradient. The learning rate is an operand: schedules change it.
 #include <cmath>
 
+#include "ir/multi_adamw.h"
 #include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
 
@@ -163,32 +164,21 @@ absl::Status AdamWReference(const RefCall& call) {
 
 // multi_adamw ---------------------------------------------------------------
 
-// rate, step and scale, then param, grad, m and v of each parameter.
-constexpr int kShared = 3, kOfParam = 4, kNextOfParam = 3;
-
 int ParamsOf(const OpCall& call) {
-  return (static_cast<int>(call.operands.size()) - kShared) / kOfParam;
-}
-
-// Operands of adamw for parameter i.
-template <typename T>
-std::vector<T> OfAdamW(absl::Span<const T> operands, int i) {
-  auto first = operands.begin() + kShared + kOfParam * i;
-  std::vector<T> of_param(first, first + kOfParam);
-  of_param.insert(of_param.end(), operands.begin(), operands.begin() + kShared);
-  return of_param;
+  return (static_cast<int>(call.operands.size()) - kAdamWShared) /
+         kAdamWOfParam;
 }
 
 absl::StatusOr<std::vector<Type>> InferMultiAdamW(const OpCall& call) {
-  int tensors = static_cast<int>(call.operands.size()) - kShared;
-  if (tensors % kOfParam != 0) {
+  int tensors = static_cast<int>(call.operands.size()) - kAdamWShared;
+  if (tensors % kAdamWOfParam != 0) {
     return Invalid("there are {} tensors, it takes {} of each parameter",
-                   tensors, kOfParam);
+                   tensors, kAdamWOfParam);
   }
   const OpDef& adamw = *FindOp("adamw");
   std::vector<Type> results;
   for (int i = 0; i < ParamsOf(call); ++i) {
-    std::vector<Type> operands = OfAdamW(call.operands, i);
+    auto operands = OfAdamW(call.operands, i);
     absl::StatusOr<std::vector<Type>> next =
         InferAdamW({adamw, call.attrs, operands, {}});
     if (!next.ok()) return Annotate(next.status(), fmt::format("param {}", i));
@@ -220,9 +210,9 @@ absl::StatusOr<std::vector<Type>> DistributeMultiAdamW(const OpCall& call,
   }
   std::vector<Type> results;
   for (int i = 0; i < ParamsOf(call); ++i) {
-    const Type& param = call.operands[kShared + kOfParam * i];
-    for (int k = 1; k < kOfParam; ++k) {
-      Type like = call.operands[kShared + kOfParam * i + k];
+    const Type& param = call.operands[kAdamWShared + kAdamWOfParam * i];
+    for (int k = 1; k < kAdamWOfParam; ++k) {
+      Type like = call.operands[kAdamWShared + kAdamWOfParam * i + k];
       like.dtype = param.dtype;
       if (like != param) {
         return Invalid("param {} is {}, but its {} is {}", i,
@@ -230,24 +220,24 @@ absl::StatusOr<std::vector<Type>> DistributeMultiAdamW(const OpCall& call,
                        ToString(like, mesh));
       }
     }
-    results.insert(results.end(), kNextOfParam, param);
+    results.insert(results.end(), kAdamWResults, param);
   }
   return results;
 }
 
 // A parameter's new values may overwrite its old ones, and those of no other.
 bool UpdatesInPlace(const OpCall&, int operand, int result) {
-  return operand >= kShared &&
-         (operand - kShared) / kOfParam == result / kNextOfParam;
+  return operand >= kAdamWShared &&
+         (operand - kAdamWShared) / kAdamWOfParam == result / kAdamWResults;
 }
 
 absl::Status MultiAdamWReference(const RefCall& call) {
-  int params = static_cast<int>(call.results.size()) / kNextOfParam;
+  int params = static_cast<int>(call.results.size()) / kAdamWResults;
   for (int i = 0; i < params; ++i) {
-    std::vector<Tensor> operands = OfAdamW(call.operands, i);
+    auto operands = OfAdamW(call.operands, i);
     ASYRA_RETURN_IF_ERROR(
         UpdateByAdamW(call.attrs, operands,
-                      call.results.subspan(kNextOfParam * i, kNextOfParam)));
+                      call.results.subspan(kAdamWResults * i, kAdamWResults)));
   }
   return absl::OkStatus();
 }
@@ -315,7 +305,7 @@ std::vector<OpDef> OptimOps() {
        .infer = InferMultiAdamW,
        .axes = MultiAdamWAxes,
        .distribute = DistributeMultiAdamW,
-       .work = UpdateWork<12, kNextOfParam>,
+       .work = UpdateWork<12, kAdamWResults>,
        .reference = MultiAdamWReference,
        .samples = {{"multi_adamw(f32[], i64[], f32[], "
                     "f32[4,6], f32[4,6], f32[4,6], f32[4,6], "

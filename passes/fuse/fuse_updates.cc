@@ -6,14 +6,15 @@
 #include <utility>
 #include <vector>
 
+#include "ir/happens_before.h"
+#include "ir/multi_adamw.h"
 #include "ir/printer.h"
 
 namespace asyra {
 namespace {
 
-// Operands of adamw.
-enum { kParam, kGrad, kM, kV, kRate, kStep, kScale, kAdamWOperands };
-constexpr int kOfParam[] = {kParam, kGrad, kM, kV};
+// Of adamw, after those of its parameter.
+constexpr int kRate = kAdamWOfParam, kStep = kRate + 1, kScale = kStep + 1;
 
 // Updates that one kernel can make: stream, rate, step, scale, attributes.
 using Kind = std::tuple<StreamId, ValueId, ValueId, ValueId, std::string>;
@@ -23,6 +24,7 @@ class UpdateFuser {
   explicit UpdateFuser(Program* program)
       : program_(*program),
         def_use_(*program),
+        order_(*program, def_use_),
         is_waited_for_(program->values.size(), false) {
     for (const Op& op : program->ops) {
       for (ValueId value : op.after) is_waited_for_[value] = true;
@@ -49,8 +51,8 @@ class UpdateFuser {
   }
 
  private:
-  bool CanWait(const Op& op) {
-    if (op.def->name != "adamw" || op.operands.size() != kAdamWOperands) {
+  bool CanWait(const Op& op) const {
+    if (op.def->name != "adamw" || op.operands.size() != kScale + 1) {
       return false;
     }
     for (ValueId result : op.results) {
@@ -58,35 +60,15 @@ class UpdateFuser {
       if (is_waited_for_[result]) return false;
     }
     // The other operands are those of all updates that are joined.
-    for (int k : kOfParam) {
+    for (int k = 0; k < kAdamWOfParam; ++k) {
       if (!IsThereBefore(op.operands[k], op.operands[kScale])) return false;
     }
     return true;
   }
 
-  // Whether `later` is computed from the value, or nothing is computed for it.
-  bool IsThereBefore(ValueId value, ValueId later) {
-    if (def_use_.def[value] < 0) return true;
-    auto [known, is_new] = sources_.try_emplace(later);
-    if (is_new) known->second = SourcesOf(later);
-    return known->second[value];
-  }
-
-  // By value: whether this one is computed from it, through whatever ops.
-  std::vector<bool> SourcesOf(ValueId value) const {
-    std::vector<bool> is_source(program_.values.size(), false);
-    std::vector<ValueId> open = {value};
-    while (!open.empty()) {
-      int op = def_use_.def[open.back()];
-      open.pop_back();
-      if (op < 0) continue;
-      for (ValueId operand : program_.ops[op].operands) {
-        if (is_source[operand]) continue;
-        is_source[operand] = true;
-        open.push_back(operand);
-      }
-    }
-    return is_source;
+  // Whether the value is there before `later` is computed.
+  bool IsThereBefore(ValueId value, ValueId later) const {
+    return order_.Computed(def_use_.def[value], def_use_.def[later]);
   }
 
   Kind KindOf(const Op& op) const {
@@ -105,7 +87,8 @@ class UpdateFuser {
                  .stream = last.stream};
     for (int update : updates) {
       const Op& op = program_.ops[update];
-      for (int k : kOfParam) joined.operands.push_back(op.operands[k]);
+      joined.operands.insert(joined.operands.end(), op.operands.begin(),
+                             op.operands.begin() + kAdamWOfParam);
       joined.results.insert(joined.results.end(), op.results.begin(),
                             op.results.end());
       joined.after.insert(joined.after.end(), op.after.begin(), op.after.end());
@@ -128,8 +111,8 @@ class UpdateFuser {
 
   Program& program_;
   DefUse def_use_;
-  std::vector<bool> is_waited_for_;               // by value
-  std::map<ValueId, std::vector<bool>> sources_;  // by value, of scales
+  HappensBefore order_;
+  std::vector<bool> is_waited_for_;  // by value
 };
 
 }  // namespace

@@ -12,9 +12,9 @@ namespace asyra {
 //                                      %scale)
 //
 // of several parameters, with equal attributes and on one stream, into one
-// multi_adamw where the last of them is. Only updates whose gradients %scale
-// waits for anyway, as it does where gradients are clipped by their norm, and
-// whose results nothing but the program's outputs reads: so that nothing begins
+// multi_adamw where the last of them is. Only updates whose gradients are there
+// before %scale is, as they are where it clips them by their norm, and whose
+// results nothing but the program's outputs reads: so that nothing begins
 // later than before and no memory is held for longer. Returns how many updates
 // are part of a joint one.
 int FuseUpdates(Program* program);

@@ -9,6 +9,7 @@
 
 #include "ir/printer.h"
 #include "ir/support/status.h"
+#include "passes/analysis/reach.h"
 #include "passes/schedule/tile.h"
 #include "passes/schedule/tile_plan.h"
 
@@ -57,13 +58,14 @@ class HeadFinder {
       first = matmul;
     }
     if (!first.has_value()) return std::nullopt;
-    std::vector<bool> after = Reached({*first}, /*forward=*/true);
     std::vector<int> ends = losses;
     for (int gradient : gradients) AddEndsAfter(gradient, &ends);
-    std::vector<bool> before = Reached(ends, /*forward=*/false);
+    std::vector<bool> after = Descendants(program_, ResultsOf({*first}));
+    std::vector<bool> before = Ancestors(program_, ResultsOf(ends));
     Head head;
     for (size_t i = 0; i < program_.ops.size(); ++i) {
-      head.ops.push_back(after[i] && before[i]);
+      bool is_first = static_cast<int>(i) == *first;
+      head.ops.push_back((is_first || after[i]) && before[i]);
     }
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       if (head.ops[i] && IsLast(static_cast<int>(i), head.ops)) {
@@ -119,28 +121,13 @@ class HeadFinder {
     return bytes;
   }
 
-  // By op: whether it is one of them, or reads what they compute; or computes
-  // what they read.
-  std::vector<bool> Reached(const std::vector<int>& from, bool forward) const {
-    std::vector<bool> reached(program_.ops.size(), false);
-    for (int op : from) reached[op] = true;
-    auto visit = [&](int i) {
-      const Op& op = program_.ops[i];
-      if (forward) {
-        for (ValueId operand : op.operands) {
-          int def = def_use_.def[operand];
-          if (def >= 0 && reached[def]) reached[i] = true;
-        }
-      } else if (reached[i]) {
-        for (ValueId operand : op.operands) {
-          int def = def_use_.def[operand];
-          if (def >= 0) reached[def] = true;
-        }
-      }
-    };
-    int count = static_cast<int>(program_.ops.size());
-    for (int i = 0; i < count; ++i) visit(forward ? i : count - 1 - i);
-    return reached;
+  // By value: whether one of these ops gives it.
+  std::vector<bool> ResultsOf(const std::vector<int>& ops) const {
+    std::vector<bool> is_result(program_.values.size(), false);
+    for (int op : ops) {
+      for (ValueId result : program_.ops[op].results) is_result[result] = true;
+    }
+    return is_result;
   }
 
   bool IsLast(int op, const std::vector<bool>& ops) const {

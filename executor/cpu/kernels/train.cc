@@ -8,6 +8,7 @@
 #include "executor/cpu/element.h"
 #include "executor/cpu/kernel_list.h"
 #include "executor/cpu/workspace.h"
+#include "ir/multi_adamw.h"
 #include "ir/support/status.h"
 
 namespace asyra::cpu {
@@ -196,8 +197,7 @@ Prepared PrepareAdamW(const KernelUse& use) {
       use, std::array<int, 4>{0, 1, 2, 3}, adamw);
 }
 
-// rate, step and scale, then param, grad, m and v of each parameter, which is
-// updated as by adamw.
+// Each parameter is updated as by adamw.
 class MultiAdamWKernel : public CpuKernel {
  public:
   void Add(std::unique_ptr<Kernel> adamw) {
@@ -206,38 +206,29 @@ class MultiAdamWKernel : public CpuKernel {
 
   absl::Status Run(const KernelArgs& args) override {
     for (size_t i = 0; i < updates_.size(); ++i) {
-      std::array<void*, 7> operands;
-      auto first = args.operands.begin() + kShared + 4 * i;
-      auto shared = std::copy(first, first + 4, operands.begin());
-      std::copy(args.operands.begin(), args.operands.begin() + kShared, shared);
-      ASYRA_RETURN_IF_ERROR(
-          static_cast<CpuKernel&>(*updates_[i])
-              .Run({operands, args.results.subspan(3 * i, 3), args.workspace}));
+      auto operands = OfAdamW(args.operands, i);
+      auto results = args.results.subspan(kAdamWResults * i, kAdamWResults);
+      ASYRA_RETURN_IF_ERROR(static_cast<CpuKernel&>(*updates_[i])
+                                .Run({operands, results, args.workspace}));
     }
     return absl::OkStatus();
   }
-
-  static constexpr int kShared = 3;
 
  private:
   std::vector<std::unique_ptr<Kernel>> updates_;
 };
 
 Prepared PrepareMultiAdamW(const KernelUse& use) {
-  constexpr int kShared = MultiAdamWKernel::kShared;
   auto all = std::make_unique<MultiAdamWKernel>();
-  const auto& operands = use.global_operands();
   const auto& results = use.global_results();
-  for (size_t i = 0; 3 * i < results.size(); ++i) {
-    auto first = operands.begin() + kShared + 4 * i;
-    std::vector<Type> of_param(first, first + 4);
-    of_param.insert(of_param.end(), operands.begin(),
-                    operands.begin() + kShared);
-    auto next = results.begin() + 3 * i;
+  for (size_t i = 0; kAdamWResults * i < results.size(); ++i) {
+    auto operands = OfAdamW<Type>(use.global_operands(), i);
+    auto next = results.begin() + kAdamWResults * i;
     ASYRA_ASSIGN_OR_RETURN(
         std::unique_ptr<Kernel> adamw,
-        PrepareAdamW(KernelUse(*FindOp("adamw"), use.attrs(), of_param,
-                               {next, next + 3}, use.mesh(), use.rank())));
+        PrepareAdamW(KernelUse(
+            *FindOp("adamw"), use.attrs(), {operands.begin(), operands.end()},
+            {next, next + kAdamWResults}, use.mesh(), use.rank())));
     all->Add(std::move(adamw));
   }
   return all;

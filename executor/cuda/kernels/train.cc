@@ -7,6 +7,7 @@
 #include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/kernel_list.h"
 #include "executor/cuda/kernels/multi_adamw.h"
+#include "ir/multi_adamw.h"
 
 namespace asyra::cuda {
 namespace {
@@ -122,7 +123,7 @@ GeneratedUse AdamW(const KernelUse& use) {
   return {e, loop};
 }
 
-// Operands: rate, step, scale, then param, grad, m and v of each parameter.
+// Operands as ir/multi_adamw.h has them.
 class MultiAdamWKernel : public CudaKernel {
  public:
   explicit MultiAdamWKernel(const KernelUse& use) {
@@ -136,7 +137,7 @@ class MultiAdamWKernel : public CudaKernel {
                 .rate = ElementOf(use.operand(0).dtype),
                 .step = ElementOf(use.operand(1).dtype),
                 .scale = ElementOf(use.operand(2).dtype)};
-    for (int i = kShared; i < use.num_operands(); i += 4) {
+    for (int i = kAdamWShared; i < use.num_operands(); i += kAdamWOfParam) {
       params_.push_back({ElementOf(use.operand(i).dtype),
                          ElementOf(use.operand(i + 1).dtype),
                          use.operand(i).num_elements()});
@@ -164,15 +165,14 @@ class MultiAdamWKernel : public CudaKernel {
   }
 
  private:
-  static constexpr int kShared = 3;
   struct Param {
     Element param, grad;
     int64_t count;
   };
 
   AdamWTensor TensorOf(const KernelArgs& args, size_t i) const {
-    void* const* old = &args.operands[kShared + 4 * i];
-    void* const* next = &args.results[3 * i];
+    void* const* old = &args.operands[kAdamWShared + kAdamWOfParam * i];
+    void* const* next = &args.results[kAdamWResults * i];
     return {old[0],  old[1],  old[2],  old[3],
             next[0], next[1], next[2], params_[i].count};
   }
