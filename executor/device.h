@@ -89,6 +89,10 @@ class Device {
   virtual void Copy(void* to, const void* from, int64_t bytes,
                     Stream& stream) = 0;
   virtual void Fill(void* to, uint8_t byte, int64_t bytes, Stream& stream) = 0;
+  // Enqueues that `count` f32 at `from` are stored in halves at `to`
+  // (ir/halves.h); both are memory of the device, and do not overlap.
+  virtual void StoreInHalves(void* to, const void* from, int64_t count,
+                             Stream& stream) = 0;
 
   // Kernels take operands and results within a value where they begin at
   // multiples of this.

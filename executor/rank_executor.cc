@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/halves.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -78,7 +79,8 @@ absl::Status RankExecutor::SetState(std::string_view name,
   ASYRA_ASSIGN_OR_RETURN(ValueId value, FindResident(name));
   ASYRA_RETURN_IF_ERROR(CheckType(value, local.dtype(), local.shape()));
   if (options_.states != nullptr) return options_.states->Set(name, local);
-  device_->CopyToDevice(Address(value), local.data(), local.bytes(),
+  Tensor stored = Stored(value, local);
+  device_->CopyToDevice(Address(value), stored.data(), stored.bytes(),
                         runner_->home());
   ASYRA_RETURN_IF_ERROR(runner_->home().Synchronize());
   return failure_.status();
@@ -111,9 +113,10 @@ absl::Status RankExecutor::Start(absl::Span<const Tensor> inputs) {
   size_t next = 0;
   for (const Input& input : program_.inputs) {
     if (input.role != InputRole::kData) continue;
-    const Tensor& tensor = inputs[next++];
+    Tensor tensor = Stored(input.value, inputs[next++]);
     device_->CopyToDevice(Address(input.value), tensor.data(), tensor.bytes(),
                           runner_->home());
+    if (in_halves_[input.value]) in_flight_.push_back(std::move(tensor));
   }
   RunStep();
   running_ = true;
@@ -124,6 +127,7 @@ absl::Status RankExecutor::Finish() {
   if (!running_) return failure_.status();
   running_ = false;
   absl::Status status = runner_->home().Synchronize(WorldCheck());
+  in_flight_.clear();
   if (!status.ok()) failure_.Report(status);
   return failure_.status();
 }
@@ -134,8 +138,11 @@ absl::StatusOr<int64_t> RankExecutor::Enqueue(absl::Span<const Tensor> inputs) {
   absl::Status status = queue_->Begin(WorldCheck());
   if (status.ok()) status = CheckInputs(inputs);
   ASYRA_RETURN_IF_ERROR(BeginStep(status));
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    queue_->CopyInput(i, inputs[i].data());
+  size_t next = 0;
+  for (const Input& input : program_.inputs) {
+    if (input.role != InputRole::kData) continue;
+    queue_->CopyInput(next, Stored(input.value, inputs[next]).data());
+    ++next;
   }
   RunStep();
   return EndStep();
@@ -155,7 +162,12 @@ absl::StatusOr<int64_t> RankExecutor::EnqueueViews(
     const DeviceView& view = inputs[next++];
     void* to = Address(input.value);
     if (view.data == to) continue;
-    device_->Copy(to, view.data, view.bytes(), runner_->home());
+    if (in_halves_[input.value]) {
+      device_->StoreInHalves(to, view.data, NumElements(view.shape),
+                             runner_->home());
+    } else {
+      device_->Copy(to, view.data, view.bytes(), runner_->home());
+    }
   }
   RunStep();
   if (caller_ != nullptr) {
@@ -201,6 +213,7 @@ absl::StatusOr<DeviceView> RankExecutor::InputView(
   for (const Input& input : program_.inputs) {
     if (program_.value_name(input.value) != name) continue;
     if (input.role != InputRole::kData) break;
+    ASYRA_RETURN_IF_ERROR(CheckPlain(input.value));
     return ViewOf(input.value, Address(input.value));
   }
   return NotFound("no data input is called '{}'", name);
@@ -211,6 +224,7 @@ absl::StatusOr<DeviceView> RankExecutor::OutputView(
   ASYRA_RETURN_IF_ERROR(Ready());
   for (size_t i = 0; i < program_.outputs.size(); ++i) {
     if (program_.output_name(program_.outputs[i]) != name) continue;
+    ASYRA_RETURN_IF_ERROR(CheckPlain(program_.outputs[i].value));
     return ViewOf(program_.outputs[i].value,
                   runner_->AddressOf(plan_.outputs[i].at));
   }
@@ -365,7 +379,17 @@ absl::StatusOr<Tensor> RankExecutor::Read(ValueId value, const void* address) {
                       runner_->home());
   ASYRA_RETURN_IF_ERROR(runner_->home().Synchronize());
   ASYRA_RETURN_IF_ERROR(failure_.status());
-  return tensor;
+  return in_halves_[value] ? LoadedFromHalves(tensor) : tensor;
+}
+
+Tensor RankExecutor::Stored(ValueId value, const Tensor& plain) const {
+  return in_halves_[value] ? StoredInHalves(plain) : plain;
+}
+
+absl::Status RankExecutor::CheckPlain(ValueId value) const {
+  if (!in_halves_[value]) return absl::OkStatus();
+  return Invalid("%{} is stored in halves, it cannot be seen on the device",
+                 program_.value_name(value));
 }
 
 void RankExecutor::WaitForOthers() {

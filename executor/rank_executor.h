@@ -113,7 +113,11 @@ class RankExecutor : public Executor {
   }
   absl::StatusOr<ValueId> FindResident(std::string_view name) const;
   absl::StatusOr<int64_t> UsedOf(const DeviceMemory& memory);
+  // A value as it is stored on the device, and back.
+  Tensor Stored(ValueId value, const Tensor& plain) const;
   absl::StatusOr<Tensor> Read(ValueId value, const void* address);
+  // Error: it is not stored as a view of the device would show it.
+  absl::Status CheckPlain(ValueId value) const;
   DeviceView ViewOf(ValueId value, void* address) const;
   // Orders this executor's work after, and before, that of others that share
   // its states.
@@ -128,7 +132,9 @@ class RankExecutor : public Executor {
   MemoryPlan plan_;
   SyncPlan sync_;
   MemoryUse memory_use_;
-  std::vector<void*> outside_;  // by value: memory of others, or null
+  std::vector<void*> outside_;     // by value: memory of others, or null
+  std::vector<bool> in_halves_;    // by value (ir/halves.h)
+  std::vector<Tensor> in_flight_;  // inputs in halves, between Start and Finish
   Failure failure_{[this](const absl::Status& status) {
     if (world_ != nullptr) world_->Abort(status);
   }};

@@ -6,6 +6,7 @@
 #include "executor/rank_executor.h"
 #include "ir/body.h"
 #include "ir/fused_reduction.h"
+#include "ir/halves.h"
 #include "ir/overlap.h"
 #include "ir/printer.h"
 #include "ir/shard_reader.h"
@@ -37,6 +38,7 @@ absl::Status RankExecutor::PrepareAll(Device& device,
   ASYRA_RETURN_IF_ERROR(CheckSize());
   ASYRA_RETURN_IF_ERROR(SplitOverlaps());
   outside_.assign(program_.values.size(), nullptr);
+  in_halves_ = ValuesInHalves(program_);
   if (weights == nullptr) weights = program_.weights.get();
   if (world_ != nullptr) {
     ASYRA_RETURN_IF_ERROR(
@@ -248,7 +250,8 @@ absl::Status RankExecutor::FillWeight(const Input& input,
     return Annotate(shard.status(), fmt::format("weight %{}", name));
   }
   Stream& home = runner_->home();
-  device_->CopyToDevice(Address(input.value), shard->data(), shard->bytes(),
+  Tensor stored = Stored(input.value, *shard);
+  device_->CopyToDevice(Address(input.value), stored.data(), stored.bytes(),
                         home);
   ASYRA_RETURN_IF_ERROR(home.Synchronize());
   if (IsShared(input)) options_.states->MarkSet(name);

@@ -1,5 +1,7 @@
 #include "executor/state_set.h"
 
+#include "ir/halves.h"
+#include "ir/happens_before.h"
 #include "ir/support/round_up.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
@@ -48,19 +50,33 @@ absl::StatusOr<Tensor> StateSet::Get(std::string_view name) {
                      *stream_);
   ASYRA_RETURN_IF_ERROR(stream_->Synchronize());
   ASYRA_RETURN_IF_ERROR(failure_.status());
-  return tensor;
+  return state->in_halves ? LoadedFromHalves(tensor) : tensor;
 }
 
 absl::Status StateSet::Set(std::string_view name, const Tensor& local) {
-  return Write(name, local.dtype(), local.shape(), local.data());
+  return Write(name, local.dtype(), local.shape(), [&](const State& state) {
+    // Until it is copied.
+    Tensor stored = state.in_halves ? StoredInHalves(local) : local;
+    device_.CopyToDevice(state.data, stored.data(), stored.bytes(), *stream_);
+    return stream_->Synchronize();
+  });
 }
 
 absl::Status StateSet::Set(std::string_view name, const DeviceView& local) {
-  return Write(name, local.dtype, local.shape, local.data);
+  return Write(name, local.dtype, local.shape, [&](const State& state) {
+    if (state.in_halves) {
+      device_.StoreInHalves(state.data, local.data, NumElements(local.shape),
+                            *stream_);
+    } else {
+      device_.CopyToDevice(state.data, local.data, local.bytes(), *stream_);
+    }
+    return absl::OkStatus();
+  });
 }
 
+template <typename Copy>
 absl::Status StateSet::Write(std::string_view name, DType dtype,
-                             const Shape& shape, const void* from) {
+                             const Shape& shape, Copy copy) {
   ASYRA_ASSIGN_OR_RETURN(State * state, FindOrList(name));
   Type type = state->type.Local(mesh_);
   if (dtype != type.dtype || shape != type.shape()) {
@@ -69,7 +85,7 @@ absl::Status StateSet::Write(std::string_view name, DType dtype,
                    ToString(dtype), ShapeToString(shape));
   }
   stream_->Wait(*last_use_);
-  device_.CopyToDevice(state->data, from, type.bytes(), *stream_);
+  ASYRA_RETURN_IF_ERROR(copy(*state));
   stream_->Record(*last_use_);
   ASYRA_RETURN_IF_ERROR(stream_->Synchronize());
   state->is_set = true;
@@ -110,6 +126,8 @@ absl::Status StateSet::CheckMesh(const Program& program) {
 absl::Status StateSet::Join(const Program& program) {
   ASYRA_RETURN_IF_ERROR(CheckMesh(program));
   std::vector<std::pair<const Input*, int64_t>> added;
+  std::vector<bool> in_halves = ValuesInHalves(program);
+  DefUse def_use(program);
   int64_t bytes = 0;
   for (const Input& input : program.inputs) {
     if (input.role == InputRole::kData) continue;
@@ -123,6 +141,11 @@ absl::Status StateSet::Join(const Program& program) {
       return Invalid("%{} is {} in @{}, {} in @{}", name,
                      ToString(type, program.mesh), program.name,
                      ToString(known->type, mesh_), known->program);
+    } else if (known->in_halves != in_halves[input.value] &&
+               !def_use.uses[input.value].empty()) {
+      return Invalid("%{} is stored in halves in @{}, but not in @{}", name,
+                     known->in_halves ? known->program : program.name,
+                     known->in_halves ? program.name : known->program);
     }
   }
   if (added.empty()) return absl::OkStatus();
@@ -134,7 +157,8 @@ absl::Status StateSet::Join(const Program& program) {
         .program = program.name,
         .type = program.type(input->value),
         .role = input->role,
-        .data = static_cast<std::byte*>((*memory)->data()) + at};
+        .data = static_cast<std::byte*>((*memory)->data()) + at,
+        .in_halves = in_halves[input->value]};
   }
   memory_.push_back(*std::move(memory));
   return absl::OkStatus();

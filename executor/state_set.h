@@ -38,7 +38,9 @@ class StateSet {
     Type type;            // global
     InputRole role = InputRole::kState;
     void* data = nullptr;  // this rank's part, on the device
-    bool is_set = false;   // it has had its first value
+    // How it is stored there (ir/halves.h); Get and Set take plain values.
+    bool in_halves = false;
+    bool is_set = false;  // it has had its first value
   };
 
   // Errors: those of the device.
@@ -82,8 +84,8 @@ class StateSet {
   // For executors -----------------------------------------------------------
 
   // Reserves memory for what the program keeps and the set does not have yet,
-  // zeros, in one piece. Errors: a value of another type, or another mesh, than
-  // an earlier program has, naming both; memory.
+  // zeros, in one piece. Errors: a value of another type, stored in halves or
+  // not, or another mesh, than an earlier program has, naming both; memory.
   absl::Status Join(const Program& program);
   void MarkSet(std::string_view name);
   // Of the arena; null and 0 if there is none.
@@ -101,8 +103,9 @@ class StateSet {
  private:
   explicit StateSet(Device& device) : device_(device) {}
   absl::StatusOr<State*> FindOrList(std::string_view name);
+  template <typename Copy>
   absl::Status Write(std::string_view name, DType dtype, const Shape& shape,
-                     const void* from);
+                     Copy copy);
   absl::Status CheckMesh(const Program& program);
   absl::Status Fill(DeviceMemory& memory);
 

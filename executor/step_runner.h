@@ -132,6 +132,7 @@ class StepRunner {
   std::unique_ptr<Event> origin_;                 // of the profile's times
   std::vector<std::unique_ptr<Event>> finished_;  // by stream
   std::vector<ValueId> root_;                     // of views
+  std::vector<bool> in_halves_;                   // by value (ir/halves.h)
   std::deque<uint64_t> cells_;                    // of probes
   std::vector<uint64_t*> cell_of_;                // by root
   std::vector<std::unique_ptr<Stream>> streams_;

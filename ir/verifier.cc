@@ -20,6 +20,7 @@ std::string Definer(const Program& program, int op, ValueId value) {
 absl::Status Verify(const Program& program) {
   ASYRA_RETURN_IF_ERROR(VerifyStructure(program));
   ASYRA_RETURN_IF_ERROR(VerifyTypes(program));
+  ASYRA_RETURN_IF_ERROR(VerifyHalves(program));
   if (program.stage < Stage::kLocal) return absl::OkStatus();
   DefUse def_use(program);
   ASYRA_RETURN_IF_ERROR(VerifyStarts(program, def_use));

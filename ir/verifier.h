@@ -10,7 +10,7 @@ namespace asyra {
 
 // All stages: values are defined once, before use; operand counts, attributes
 // and types are what the op's definition infers; inputs, outputs and aliases
-// are consistent.
+// are consistent; what is stored in halves is used so by all (ir/halves.h).
 // global: no axes, no partial, no collective, no start, no stream.
 // local: each op's operands and results satisfy its axis rule; no input and no
 //   output is partial but states and what replaces them.

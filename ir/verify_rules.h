@@ -16,6 +16,8 @@ absl::Status VerifyStructure(const Program& program);
 // Attributes and result types are what definitions say; distribution and what
 // each stage allows of it.
 absl::Status VerifyTypes(const Program& program);
+// Values that are stored in halves (ir/halves.h) are used so by all.
+absl::Status VerifyHalves(const Program& program);
 // Every start is a collective and has one wait, in the same program.
 absl::Status VerifyStarts(const Program& program, const DefUse& def_use);
 // Streams: every op has one, reads across them are ordered, collectives of

@@ -6,6 +6,7 @@
 #include "passes/shard/decompose_over_hosts.h"
 #include "passes/shard/decompose_reduce_scatter.h"
 #include "passes/train/defer_reductions.h"
+#include "passes/train/store_in_halves.h"
 
 namespace asyra {
 
@@ -22,6 +23,16 @@ std::vector<PassRecord> LocalPasses() {
                     "which axes each is still to be summed; empty: as it pays",
                     std::string()}},
        .fn = DeferReductions},
+      {.name = "store_in_halves",
+       .summary = "f32 params that are read as bf16 are stored so that no cast "
+                  "is needed",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .options = {{"params", AttrKind::kString,
+                    "those of another program, NAME;NAME; empty: those that "
+                    "this one updates",
+                    std::string()}},
+       .fn = StoreInHalves},
       {.name = "decompose_reduce_scatter",
        .summary =
            "splits each reduce_scatter into an all_to_all and a reduction",

@@ -9,6 +9,11 @@ bool Accumulates(const TrainOptions& options) {
          (options.what == TrainOptions::What::kStep && options.accumulate > 1);
 }
 
+bool StoresInHalves(const TrainOptions& options) {
+  return options.halves && (options.what == TrainOptions::What::kStep ||
+                            !options.in_halves.empty());
+}
+
 }  // namespace
 
 // Each raise needs what the one before it has cleaned up: norms leave casts
@@ -106,6 +111,10 @@ Pipeline ShardPasses(const ShardingOptions& options,
   passes.push_back(MakePass("partition"));
   if (train.has_value() && Accumulates(*train)) {
     passes.push_back(MakePass("defer_reductions", {{"sums", train->sums}}));
+  }
+  if (train.has_value() && StoresInHalves(*train)) {
+    passes.push_back(
+        MakePass("store_in_halves", {{"params", train->in_halves}}));
   }
   if (train.has_value() && train->loss_chunks > 1) {
     Pipeline chunk = ChunkPasses(train->loss_chunks);

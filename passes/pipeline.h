@@ -36,6 +36,10 @@ struct TrainOptions {
   int64_t accumulate = 1;
   // Of kAccumulate, so that it agrees with the step: defer_reductions.
   std::string sums;
+  // Whether params that are read as bf16 may be stored in halves
+  // (store_in_halves); of other programs than the step, which ones are.
+  bool halves = true;
+  std::string in_halves;
   std::string zero = "auto";  // plan_sharding
   // What backward computes again: "auto", so that the step fits; "none"; "all";
   // or the option of recompute.

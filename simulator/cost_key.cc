@@ -8,6 +8,7 @@
 #include "ir/body.h"
 #include "ir/fused_reduction.h"
 #include "ir/gpu/epilogue.h"
+#include "ir/halves.h"
 #include "simulator/compute_cost.h"
 
 namespace asyra {
@@ -19,11 +20,12 @@ constexpr double kRankWeight = 3;
 
 double Doublings(double value) { return std::log2(std::max(value, 1.0)); }
 
-// Without the one that differentiation sets: its results cost next to nothing.
+// Without the one that differentiation sets, whose results cost next to
+// nothing, and the one that says how a param is stored.
 std::string FlagsOf(const OpDef& def, const AttrMap& attrs) {
   std::string flags;
   for (const auto& [name, value] : attrs) {
-    if (name == def.gradient_attr) continue;
+    if (name == def.gradient_attr || name == kInHalves) continue;
     if (const bool* flag = std::get_if<bool>(&value)) {
       flags += fmt::format("{}={} ", name, int{*flag});
     } else if (const auto* text = std::get_if<std::string>(&value)) {

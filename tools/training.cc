@@ -12,6 +12,7 @@
 #include "passes/train/init_program.h"
 #include "passes/train/parameters.h"
 #include "passes/train/split_sums.h"
+#include "passes/train/store_in_halves.h"
 #include "simulator/library_memory.h"
 #include "simulator/machine.h"
 #include "tools/batches_report.h"
@@ -191,6 +192,7 @@ absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
   if (splits.empty()) own.over_hosts = "flat";
   if (mesh.num_axes() > 0) own.mesh = MeshText(WithoutSplits(mesh));
   own.train->sums = SumAxesText(step.program, WithoutSplits(mesh));
+  own.train->in_halves = HalvesText(step.program);
   ASYRA_ASSIGN_OR_RETURN(Machine machine,
                          LoadMachine(flags.machine, MachineEdits(flags)));
   int64_t capacity = CapacityBytes(flags.capacity_gib, machine);
@@ -217,6 +219,7 @@ absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
                                       const Program& step) {
   CompileFlags plain = Plain(flags, step);
   plain.train->what = what;
+  plain.train->in_halves = HalvesText(step);
   plain.shard = PinsLike(step, model.raised.program);
   ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, CompileAlone(plain, model));
   ASYRA_ASSIGN_OR_RETURN(Program program, SplitAxes(std::move(compiled.program),

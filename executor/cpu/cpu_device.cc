@@ -16,6 +16,7 @@
 #include "executor/cpu/reference_kernel.h"
 #include "executor/cpu/threads.h"
 #include "ir/body.h"
+#include "ir/halves.h"
 #include "ir/support/round_up.h"
 #include "ir/support/status.h"
 
@@ -165,6 +166,17 @@ class CpuDevice : public Device {
          .a = to,
          .b = reinterpret_cast<const void*>(uintptr_t{byte}),
          .n = bytes});
+  }
+
+  void StoreInHalves(void* to, const void* from, int64_t count,
+                     Stream& stream) override {
+    auto run = [](void* a, const void* b, int64_t n) {
+      asyra::StoreInHalves(static_cast<const float*>(b), n,
+                           static_cast<std::byte*>(a));
+      return absl::OkStatus();
+    };
+    static_cast<CpuStream&>(stream).Enqueue(
+        {.run = run, .a = to, .b = from, .n = count});
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(

@@ -3,6 +3,7 @@
 // that of the gradient. The learning rate is an operand: schedules change it.
 #include <cmath>
 
+#include "ir/halves.h"
 #include "ir/multi_adamw.h"
 #include "ir/ops/infer.h"
 #include "ir/ops/op_list.h"
@@ -105,6 +106,14 @@ absl::Status SgdReference(const RefCall& call) {
 
 // adamw ---------------------------------------------------------------------
 
+absl::Status CheckInHalves(const AttrMap& attrs, const Type& param) {
+  if (!attrs.Bool(kInHalves) || param.dtype == DType::kF32) {
+    return absl::OkStatus();
+  }
+  return Invalid("param is {}, only f32 is stored in halves",
+                 ToString(param.dtype));
+}
+
 absl::StatusOr<std::vector<Type>> InferAdamW(const OpCall& call) {
   ASYRA_RETURN_IF_ERROR(CheckUpdate(call, 2));
   ASYRA_RETURN_IF_ERROR(RequireFloat(call, 4));
@@ -116,6 +125,7 @@ absl::StatusOr<std::vector<Type>> InferAdamW(const OpCall& call) {
       return Invalid("{} is {}, it should be in [0, 1)", name, beta);
     }
   }
+  ASYRA_RETURN_IF_ERROR(CheckInHalves(call.attrs, call.operands[0]));
   return std::vector<Type>(3, call.operands[0]);
 }
 
@@ -242,6 +252,39 @@ absl::Status MultiAdamWReference(const RefCall& call) {
   return absl::OkStatus();
 }
 
+// upper_half ----------------------------------------------------------------
+
+absl::StatusOr<std::vector<Type>> InferUpperHalf(const OpCall& call) {
+  Type result = call.operands[0];
+  if (result.dtype != DType::kF32) {
+    return Invalid("x is {}, it should be f32", ToString(result.dtype));
+  }
+  result.dtype = DType::kBF16;
+  return std::vector<Type>{result};
+}
+
+// No factors: params are sharded before they are stored in halves.
+absl::StatusOr<AxisRule> UpperHalfAxes(const OpCall& call) {
+  AxisRule rule;
+  rule.operands.push_back(OperandFactors(call.operands[0].rank()));
+  rule.results.push_back(OperandFactors(call.operands[0].rank()));
+  return rule;
+}
+
+absl::StatusOr<std::vector<Type>> DistributeUpperHalf(const OpCall& call,
+                                                      const Mesh& mesh) {
+  if (!call.operands[0].partial.empty()) {
+    return Invalid("operand 0 must not be partial over {}",
+                   AxesToString(call.operands[0].partial, mesh));
+  }
+  return InferUpperHalf(call);
+}
+
+absl::Status UpperHalfReference(const RefCall& call) {
+  call.results[0].SetAll(call.operands[0].ToDoubles());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<OpDef> OptimOps() {
@@ -251,7 +294,9 @@ std::vector<OpDef> OptimOps() {
       {"beta1", AttrKind::kFloat, "of m, the mean of grad", 0.9},
       {"beta2", AttrKind::kFloat, "of v, the mean of grad^2", 0.999},
       {"eps", AttrKind::kFloat, "added to the root of v", 1e-8},
-      decay};
+      decay,
+      {kInHalves, AttrKind::kBool,
+       "param is stored in halves, old and new (upper_half)", false}};
   return {
       {.name = "sgd",
        .summary = "param - rate * velocity, where velocity = momentum * "
@@ -316,10 +361,24 @@ std::vector<OpDef> OptimOps() {
                    {"multi_adamw(f32[], i32[], f32[], "
                     "f32[2048], f32[2048], f32[2048], f32[2048], "
                     "bf16[9], bf16[9], bf16[9], bf16[9])",
+                    1, 3},
+                   {"multi_adamw(f32[], i64[], f32[], "
+                    "f32[5,3], bf16[5,3], f32[5,3], f32[5,3], "
+                    "f32[8], f32[8], f32[8], f32[8]) {in_halves=true}",
                     1, 3}},
        .in_place = true,
        .result_in_place = UpdatesInPlace,
        .priced_as = "adamw"},
+      {.name = kUpperHalf,
+       .summary = "a param that is stored in halves (ir/halves.h), rounded to "
+                  "bf16: the first half of its bytes",
+       .operands = {{"x"}},
+       .infer = InferUpperHalf,
+       .axes = UpperHalfAxes,
+       .distribute = DistributeUpperHalf,
+       .reference = UpperHalfReference,
+       .samples = {{"upper_half(f32[4,6])"}, {"upper_half(f32[7])"}},
+       .is_view = true},
   };
 }
 

@@ -43,6 +43,18 @@ def used_mib():
   return [int(line) for line in said.stdout.split() if line.isdigit()]
 
 
+def stacks(process):
+  """Of its threads, by whichever tool there is."""
+  for tool in (["eu-stack", "-m", "-p"], ["gdb", "-batch", "-ex",
+                                          "thread apply all bt", "-p"]):
+    try:
+      return subprocess.run(tool + [str(process)], capture_output=True,
+                            text=True, timeout=20).stdout
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+      continue
+  return "(there is neither eu-stack nor gdb)\n"
+
+
 class Run:
   """The ranks of one run, their outputs in files."""
 
@@ -65,10 +77,15 @@ class Run:
     return time.monotonic() - self.begin
 
   def wait(self, limit):
-    """Whether all have ended within `limit` seconds; kills what has not."""
+    """Whether all have ended within `limit` seconds; kills what has not, and
+    says what it was waiting for."""
     end = time.monotonic() + limit
     while any(rank.poll() is None for rank in self.ranks):
       if time.monotonic() > end:
+        for number, rank in enumerate(self.ranks):
+          if rank.poll() is None:
+            print(f"rank {number} said:\n{self.said(number)}its threads are "
+                  f"in:\n{stacks(rank.pid)}", flush=True)
         for rank in self.ranks:
           rank.kill()
           rank.wait()

@@ -128,6 +128,7 @@ class TracedDevice : public Device {
   void CopyToHost(void*, const void*, int64_t, Stream&) override {}
   void Copy(void*, const void*, int64_t, Stream&) override {}
   void Fill(void*, uint8_t, int64_t, Stream&) override {}
+  void StoreInHalves(void*, const void*, int64_t, Stream&) override {}
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(
       const KernelUse&) override {
     return std::make_unique<TracedKernel>();

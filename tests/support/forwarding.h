@@ -97,6 +97,10 @@ class ForwardingDevice : public Device {
   void Fill(void* to, uint8_t byte, int64_t bytes, Stream& stream) override {
     device_->Fill(to, byte, bytes, stream);
   }
+  void StoreInHalves(void* to, const void* from, int64_t count,
+                     Stream& stream) override {
+    device_->StoreInHalves(to, from, count, stream);
+  }
   int64_t part_alignment() const override { return device_->part_alignment(); }
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(
       const KernelUse& use) override {

@@ -166,6 +166,22 @@ std::vector<OpCase> ShardedCases() {
       "f64[3,2@a], f64[3,2@a], f64[3,2@a], f64[3,2@a], "
       "f16[0], f16[0], f16[0], f16[0]) {beta1=0.0}",
       1, 3);
+  // In halves: parts that vectors reach, and parts that they do not.
+  add("adamw",
+      "adamw(f32[4@a,600@b], bf16[4@a,600@b], f32[4@a,600@b], "
+      "f32[4@a,600@b], f32[], i64[]) {in_halves=true}",
+      1, 3);
+  add("adamw",
+      "adamw(f32[2@a,4097], f32[2@a,4097], f32[2@a,4097], f32[2@a,4097], "
+      "f32[], i64[], f32[]) {in_halves=true}",
+      1, 3);
+  add("multi_adamw",
+      "multi_adamw(f32[], i64[], f32[], "
+      "f32[4@a,4100], f32[4@a,4100], f32[4@a,4100], f32[4@a,4100], "
+      "f32[6,4@b], bf16[6,4@b], f32[6,4@b], f32[6,4@b], "
+      "f32[9001], f32[9001], f32[9001], f32[9001]) {in_halves=true}",
+      1, 3);
+  add("upper_half", "upper_half(f32[4@a,6@b])");
   static const std::string* many = new std::string(ManyParams());
   add("multi_adamw", *many, 1, 3);
   add("reduce_sum_square",

@@ -8,6 +8,7 @@
 #include "executor/cpu/element.h"
 #include "executor/cpu/kernel_list.h"
 #include "executor/cpu/workspace.h"
+#include "ir/halves.h"
 #include "ir/multi_adamw.h"
 #include "ir/support/status.h"
 
@@ -84,6 +85,7 @@ class UpdateKernel : public CpuKernel {
       if (numbers[i] >= 0) dtypes_[i] = use.operand(numbers[i]).dtype;
     }
     result_dtype_ = use.result(0).dtype;
+    in_halves_ = use.def().name != "sgd" && use.attrs().Bool(kInHalves);
   }
 
   absl::Status Run(const KernelArgs& args) override {
@@ -94,6 +96,8 @@ class UpdateKernel : public CpuKernel {
       for (size_t i = 0; i < operands; ++i) {
         if (numbers_[i] < 0) {
           blocks[i].fill(0);
+        } else if (i == 0 && in_halves_) {
+          LoadHalves(args.operands[0], begin, count, blocks[0].data());
         } else {
           LoadLine(dtypes_[i], args.operands[numbers_[i]], begin, 1, count,
                    blocks[i].data());
@@ -103,6 +107,10 @@ class UpdateKernel : public CpuKernel {
       for (int i = 0; i < results_; ++i) {
         // Parameter, gradient, states: the gradient is no result.
         const auto& block = blocks[i == 0 ? 0 : i + 1];
+        if (i == 0 && in_halves_) {
+          StoreHalves(block.data(), begin, count, args.results[0]);
+          continue;
+        }
         StoreLine(result_dtype_, block.data(), count, args.results[i], begin,
                   1);
       }
@@ -111,8 +119,29 @@ class UpdateKernel : public CpuKernel {
   }
 
  private:
+  // `count` elements of the param from `begin` on (ir/halves.h).
+  void LoadHalves(const void* data, int64_t begin, int64_t count,
+                  double* to) const {
+    const auto* upper = static_cast<const uint16_t*>(data) + begin;
+    const uint16_t* lower = upper + count_;
+    for (int64_t k = 0; k < count; ++k) {
+      to[k] = FromHalves({upper[k], lower[k]});
+    }
+  }
+  void StoreHalves(const double* from, int64_t begin, int64_t count,
+                   void* data) const {
+    auto* upper = static_cast<uint16_t*>(data) + begin;
+    uint16_t* lower = upper + count_;
+    for (int64_t k = 0; k < count; ++k) {
+      Halves halves = ToHalves(static_cast<float>(from[k]));
+      upper[k] = halves.upper;
+      lower[k] = halves.lower;
+    }
+  }
+
   int64_t count_;
   int results_;
+  bool in_halves_ = false;
   std::array<int, operands> numbers_;  // of the operands; -1: zeros
   std::array<DType, operands> dtypes_{};
   DType result_dtype_;

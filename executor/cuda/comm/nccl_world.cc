@@ -1,6 +1,7 @@
 #include "executor/cuda/comm/nccl_world.h"
 
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,6 +15,7 @@
 #include "executor/cuda/comm/joint_teardown.h"
 #include "executor/cuda/comm/nccl_collective.h"
 #include "executor/cuda/comm/peer_access.h"
+#include "executor/cuda/comm/watched_call.h"
 #include "executor/cuda/device/cuda_status.h"
 #include "executor/cuda/device/scratch.h"
 #include "ir/copy_engine.h"
@@ -67,10 +69,13 @@ class NcclWorld : public Communicator {
     // Only the parent of the groups, which are split from it. It has few
     // channels: each of 32 would take 6 MiB of the GPU.
     config.maxCTAs = 1;
-    return ToStatus(
-        ncclCommInitRankConfig(&world_, static_cast<int>(size()), id,
-                               static_cast<int>(rank()), &config),
-        "ncclCommInitRankConfig");
+    int ranks = static_cast<int>(size()), mine = static_cast<int>(rank());
+    return MakeComm(
+        "ncclCommInitRankConfig",
+        [=](ncclComm_t* made) mutable {
+          return ncclCommInitRankConfig(made, ranks, id, mine, &config);
+        },
+        &world_);
   }
 
   std::string_view name() const override { return "nccl"; }
@@ -94,8 +99,7 @@ class NcclWorld : public Communicator {
     ASYRA_ASSIGN_OR_RETURN(ncclComm_t comm, GroupOf(use));
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<CudaKernel> kernel,
                            cuda::PrepareNcclCollective(use, comm));
-    ASYRA_RETURN_IF_ERROR(WarmUp(use.use, comm, *kernel));
-    return kernel;
+    return WarmUp(use.use, comm, std::move(kernel));
   }
 
   absl::StatusOr<std::string> CopyEngineObstacle(
@@ -205,40 +209,82 @@ class NcclWorld : public Communicator {
     return member;
   }
 
+  // What a collective runs with before the first step.
+  struct FirstRun {
+    std::unique_ptr<CudaKernel> kernel;
+    std::vector<cuda::Scratch> memory;  // operands, results, workspace
+    Failure failure;
+    std::unique_ptr<cuda::CudaStream> stream;
+
+    absl::Status Launch(int count) {
+      std::vector<void*> places;
+      for (const cuda::Scratch& scratch : memory) {
+        places.push_back(scratch.data());
+      }
+      absl::Span<void* const> all = places;
+      kernel->Launch({all.first(count), all.subspan(count, count), all.back()},
+                     *stream);
+      return failure.status();
+    }
+  };
+
   // NCCL connects when a collective first needs it, which is not possible
   // during graph capture and unwanted in a step: each kind and size runs once
   // beforehand.
-  absl::Status WarmUp(const KernelUse& use, ncclComm_t comm,
-                      CudaKernel& kernel) {
+  absl::StatusOr<std::unique_ptr<Kernel>> WarmUp(
+      const KernelUse& use, ncclComm_t comm,
+      std::unique_ptr<CudaKernel> kernel) {
     int count = use.num_operands();
     std::vector<int64_t> bytes;  // of operands, then of results
     for (int i = 0; i < count; ++i) bytes.push_back(use.operand(i).bytes());
     if (!warm_.insert({comm, use.def().collective, bytes}).second) {
-      return absl::OkStatus();
+      return kernel;
     }
     for (int i = 0; i < count; ++i) bytes.push_back(use.result(i).bytes());
-    std::vector<cuda::Scratch> memory(bytes.size());
-    std::vector<void*> places;
+    bytes.push_back(kernel->workspace_bytes());
+    auto run = std::make_shared<FirstRun>();
+    run->kernel = std::move(kernel);
+    run->memory.resize(bytes.size());
     for (size_t i = 0; i < bytes.size(); ++i) {
-      ASYRA_RETURN_IF_ERROR(memory[i].Allocate(bytes[i]));
-      places.push_back(memory[i].data());
+      ASYRA_RETURN_IF_ERROR(run->memory[i].Allocate(bytes[i]));
     }
-    cuda::Scratch workspace;
-    ASYRA_RETURN_IF_ERROR(workspace.Allocate(kernel.workspace_bytes()));
-    absl::Span<void* const> all = places;
-    KernelArgs args{all.first(count), all.subspan(count), workspace.data()};
-    Failure failure;
     ASYRA_ASSIGN_OR_RETURN(
-        std::unique_ptr<cuda::CudaStream> stream,
+        run->stream,
         cuda::CudaStream::Create(options_.ordinal, StreamUse::kCollectives,
-                                 nullptr, &failure));
+                                 nullptr, &run->failure));
     // Freeing memory on one GPU waits for kernels on its peers: no kernel may
     // wait for a rank that is still preparing an earlier collective.
     ASYRA_RETURN_IF_ERROR(Exchange("").status());
-    kernel.Launch(args, *stream);
-    ASYRA_RETURN_IF_ERROR(stream->Synchronize(
+    ASYRA_RETURN_IF_ERROR(Watched("the first collective of a kind",
+                                  [=] { return run->Launch(count); }));
+    ASYRA_RETURN_IF_ERROR(run->stream->Synchronize(
         [this](double waited_s) { return Check(waited_s); }));
-    return failure.status();
+    ASYRA_RETURN_IF_ERROR(run->failure.status());
+    return std::move(run->kernel);
+  }
+
+  // A call that waits for other ranks (watched_call.h).
+  absl::Status Watched(std::string_view what,
+                       std::function<absl::Status()> call) {
+    auto check = [&](double waited_s) -> absl::Status {
+      ASYRA_RETURN_IF_ERROR(control_.Check(waited_s));
+      if (waited_s <= options_.timeout_s) return absl::OkStatus();
+      absl::Status late = absl::DeadlineExceededError(
+          fmt::format("rank {}: {} has not returned within {:g} s", rank(),
+                      what, options_.timeout_s));
+      control_.Abort(late);
+      return late;
+    };
+    return cuda::WatchedCall(options_.ordinal, std::move(call), check);
+  }
+
+  template <typename Make>
+  absl::Status MakeComm(const char* what, Make make, ncclComm_t* comm) {
+    auto made = std::make_shared<ncclComm_t>(nullptr);
+    ASYRA_RETURN_IF_ERROR(Watched(
+        what, [=]() mutable { return ToStatus(make(made.get()), what); }));
+    *comm = *made;
+    return absl::OkStatus();
   }
 
   absl::Status CheckAll(double waited_s) const {
@@ -306,10 +352,13 @@ class NcclWorld : public Communicator {
       config.cgaClusterSize = 2;
     }
     ncclComm_t comm = nullptr;
-    ASYRA_RETURN_IF_ERROR(
-        ToStatus(ncclCommSplit(world_, static_cast<int>(use.members[0]),
-                               MemberOf(use), &comm, &config),
-                 "ncclCommSplit"));
+    ASYRA_RETURN_IF_ERROR(MakeComm(
+        "ncclCommSplit",
+        [world = world_, group = static_cast<int>(use.members[0]),
+         member = MemberOf(use), config](ncclComm_t* made) mutable {
+          return ncclCommSplit(world, group, member, made, &config);
+        },
+        &comm));
     groups_[{use.members, ctas}] = comm;
     return comm;
   }

@@ -9,6 +9,7 @@
 #include "executor/cuda/device/gpu_tuning.h"
 #include "executor/cuda/device/host_kernel.h"
 #include "executor/cuda/device/probe_kernel.h"
+#include "executor/cuda/kernels/halves.h"
 #include "executor/cuda/kernels/kernel_list.h"
 #include "ir/body.h"
 #include "ir/gpu/vector_bytes.h"
@@ -180,6 +181,18 @@ class CudaDevice : public Device {
     OnGpu gpu(options_.ordinal);
     absl::Status status = cuda::ToStatus(
         cudaMemsetAsync(to, byte, bytes, on.handle()), "cudaMemsetAsync");
+    if (!status.ok()) on.Report(status);
+  }
+
+  void StoreInHalves(void* to, const void* from, int64_t count,
+                     Stream& stream) override {
+    if (count == 0) return;
+    auto& on = static_cast<CudaStream&>(stream);
+    OnGpu gpu(options_.ordinal);
+    absl::Status status =
+        cuda::ToStatus(cuda::StoreInHalves(static_cast<const float*>(from),
+                                           count, to, on.handle()),
+                       "StoreInHalves");
     if (!status.ok()) on.Report(status);
   }
 

@@ -1,6 +1,7 @@
 // Bound by memory: each value is read and written once, 28 bytes for a
 // parameter in f32, beside some twenty instructions. A block has a piece of one
 // parameter and finds which one it is by its number.
+#include "executor/cuda/kernels/halves.cuh"
 #include "executor/cuda/kernels/multi_adamw.h"
 #include "executor/cuda/kernels/number.cuh"
 
@@ -36,7 +37,7 @@ struct Step {
         eps(static_cast<W>(n.eps)),
         decay(static_cast<W>(n.decay)),
         rate(LoadElement<W>(s.rate, n.rate, 0)),
-        scale(LoadElement<W>(s.scale, n.scale, 0)) {
+        scale(s.scale == nullptr ? 1 : LoadElement<W>(s.scale, n.scale, 0)) {
     auto step = static_cast<W>(LoadInteger(s.step, n.step, 0));
     // 1 - beta^step, without what it would lose near 1.
     correction1 = -expm1(step * static_cast<W>(n.log_beta1));
@@ -60,23 +61,71 @@ __device__ inline int TensorOf(const Tensors& tensors, int block) {
   return low;
 }
 
+// n elements of a param at i, plain.
+template <int n, typename T>
+struct Plain {
+  static __device__ Pack<T, n> Load(const void* from, int64_t, int64_t i) {
+    return *reinterpret_cast<const Pack<T, n>*>(static_cast<const T*>(from) +
+                                                i);
+  }
+  static __device__ void Store(const Pack<T, n>& x, void* to, int64_t,
+                               int64_t i) {
+    *reinterpret_cast<Pack<T, n>*>(static_cast<T*>(to) + i) = x;
+  }
+};
+
+// The same of `count` that are stored in halves.
+template <int n, typename T>
+struct InHalves {
+  using Part = Pack<uint16_t, n>;
+
+  static __device__ Pack<T, n> Load(const void* from, int64_t count,
+                                    int64_t i) {
+    const uint16_t* upper = static_cast<const uint16_t*>(from) + i;
+    Part high = *reinterpret_cast<const Part*>(upper);
+    Part low = *reinterpret_cast<const Part*>(upper + count);
+    Pack<T, n> x;
+#pragma unroll
+    for (int k = 0; k < n; ++k) x.at[k] = FromHalves({high.at[k], low.at[k]});
+    return x;
+  }
+  static __device__ void Store(const Pack<T, n>& x, void* to, int64_t count,
+                               int64_t i) {
+    Part high, low;
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+      Halves halves = ToHalves(x.at[k]);
+      high.at[k] = halves.upper;
+      low.at[k] = halves.lower;
+    }
+    uint16_t* upper = static_cast<uint16_t*>(to) + i;
+    *reinterpret_cast<Part*>(upper) = high;
+    *reinterpret_cast<Part*>(upper + count) = low;
+  }
+};
+
 template <typename T>
 struct Place {
-  const T *param, *m, *v;
-  T *new_param, *new_m, *new_v;
+  const void* param;
+  const T *m, *v;
+  void* new_param;
+  T *new_m, *new_v;
+  int64_t count;
 
   __device__ explicit Place(const AdamWTensor& t)
-      : param(static_cast<const T*>(t.param)),
+      : param(t.param),
         m(static_cast<const T*>(t.m)),
         v(static_cast<const T*>(t.v)),
-        new_param(static_cast<T*>(t.new_param)),
+        new_param(t.new_param),
         new_m(static_cast<T*>(t.new_m)),
-        new_v(static_cast<T*>(t.new_v)) {}
+        new_v(static_cast<T*>(t.new_v)),
+        count(t.count) {}
 };
 
 // n elements at i; all are read before any is written. A scale that is not
 // finite leaves them as they are.
-template <int n, typename T, typename W>
+template <template <int, typename> typename Param, int n, typename T,
+          typename W>
 __device__ void UpdateAt(const Step<W>& step, const Place<T>& at,
                          const void* grad, Element grad_element, int64_t i) {
   using Vector = Pack<T, n>;
@@ -86,7 +135,8 @@ __device__ void UpdateAt(const Step<W>& step, const Place<T>& at,
   auto store = [i](T* to, const Vector& x) {
     *reinterpret_cast<Vector*>(to + i) = x;
   };
-  Vector param = load(at.param), m = load(at.m), v = load(at.v);
+  Vector param = Param<n, T>::Load(at.param, at.count, i);
+  Vector m = load(at.m), v = load(at.v);
   W slopes[n];
 #pragma unroll
   for (int k = 0; k < n; ++k) {
@@ -102,13 +152,14 @@ __device__ void UpdateAt(const Step<W>& step, const Place<T>& at,
       v.at[k] = Rounded<T>(b);
     }
   }
-  store(at.new_param, param);
+  Param<n, T>::Store(param, at.new_param, at.count, i);
   store(at.new_m, m);
   store(at.new_v, v);
 }
 
 // `grad_is_float`: as most are; the compiler then loads them as vectors too.
-template <typename T, bool grad_is_float>
+template <template <int, typename> typename Param, typename T,
+          bool grad_is_float>
 __global__ void __launch_bounds__(kThreads)
     UpdateKernel(const __grid_constant__ AdamWNumbers numbers,
                  const AdamWScalars scalars, Element grad_element,
@@ -120,21 +171,25 @@ __global__ void __launch_bounds__(kThreads)
   if constexpr (grad_is_float) grad_element = Element::kF32;
   const Step<Wide<T>> step(numbers, scalars);
   const Place<T> at(tensor);
+  // Lower halves begin behind the upper ones.
+  const bool is_aligned =
+      std::is_same_v<Param<n, T>, Plain<n, T>> || tensor.count % n == 0;
   int64_t begin = (block - tensors.first_block[t]) * kPiece<T>;
 #pragma unroll
   for (int r = 0; r < kRounds; ++r) {
     int64_t i = begin + (int64_t{r} * kThreads + threadIdx.x) * n;
-    if (i + n <= tensor.count) {
-      UpdateAt<n>(step, at, tensor.grad, grad_element, i);
+    if (i + n <= tensor.count && is_aligned) {
+      UpdateAt<Param, n>(step, at, tensor.grad, grad_element, i);
     } else {
-      for (; i < tensor.count; ++i) {
-        UpdateAt<1>(step, at, tensor.grad, grad_element, i);
+      int64_t end = i + n < tensor.count ? i + n : tensor.count;
+      for (; i < end; ++i) {
+        UpdateAt<Param, 1>(step, at, tensor.grad, grad_element, i);
       }
     }
   }
 }
 
-template <typename T>
+template <template <int, typename> typename Param, typename T>
 cudaError_t Launch(const AdamWNumbers& numbers, const AdamWScalars& scalars,
                    Element grad, Tensors* tensors, cudaStream_t stream) {
   int blocks = 0;
@@ -146,10 +201,10 @@ cudaError_t Launch(const AdamWNumbers& numbers, const AdamWScalars& scalars,
   tensors->first_block[tensors->count] = blocks;
   if (blocks == 0) return cudaSuccess;
   if (grad == Element::kF32) {
-    UpdateKernel<T, true>
+    UpdateKernel<Param, T, true>
         <<<blocks, kThreads, 0, stream>>>(numbers, scalars, grad, *tensors);
   } else {
-    UpdateKernel<T, false>
+    UpdateKernel<Param, T, false>
         <<<blocks, kThreads, 0, stream>>>(numbers, scalars, grad, *tensors);
   }
   return cudaGetLastError();
@@ -165,8 +220,11 @@ cudaError_t UpdateByAdamW(const AdamWNumbers& numbers,
   Tensors all;
   all.count = count;
   for (int t = 0; t < count; ++t) all.at[t] = tensors[t];
+  if (numbers.in_halves) {
+    return Launch<InHalves, float>(numbers, scalars, grad, &all, stream);
+  }
   return WithFloat(param, [&](auto type) {
-    return Launch<decltype(type)>(numbers, scalars, grad, &all, stream);
+    return Launch<Plain, decltype(type)>(numbers, scalars, grad, &all, stream);
   });
 }
 

@@ -7,6 +7,7 @@
 #include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/kernel_list.h"
 #include "executor/cuda/kernels/multi_adamw.h"
+#include "ir/halves.h"
 #include "ir/multi_adamw.h"
 
 namespace asyra::cuda {
@@ -123,31 +124,44 @@ GeneratedUse AdamW(const KernelUse& use) {
   return {e, loop};
 }
 
-// Operands as ir/multi_adamw.h has them.
-class MultiAdamWKernel : public CudaKernel {
+bool Always(const KernelUse&) { return true; }
+
+// Updates of all params of adamw or multi_adamw.
+class AdamWKernel : public CudaKernel {
  public:
-  explicit MultiAdamWKernel(const KernelUse& use) {
+  // `use` has a number of params, each with its grad, m and v, from operand
+  // `first_tensor` on, and rate, step and scale, if there is one, from
+  // `first_scalar` on.
+  AdamWKernel(const KernelUse& use, int params, int first_tensor,
+              int first_scalar)
+      : first_tensor_(first_tensor), first_scalar_(first_scalar) {
     const AttrMap& attrs = use.attrs();
+    has_scale_ = use.num_operands() > kAdamWOfParam * params + 2;
     numbers_ = {.beta1 = attrs.Float("beta1"),
                 .beta2 = attrs.Float("beta2"),
                 .log_beta1 = std::log(attrs.Float("beta1")),
                 .log_beta2 = std::log(attrs.Float("beta2")),
                 .eps = attrs.Float("eps"),
                 .decay = attrs.Float("weight_decay"),
-                .rate = ElementOf(use.operand(0).dtype),
-                .step = ElementOf(use.operand(1).dtype),
-                .scale = ElementOf(use.operand(2).dtype)};
-    for (int i = kAdamWShared; i < use.num_operands(); i += kAdamWOfParam) {
-      params_.push_back({ElementOf(use.operand(i).dtype),
-                         ElementOf(use.operand(i + 1).dtype),
-                         use.operand(i).num_elements()});
+                .in_halves = attrs.Bool(kInHalves),
+                .rate = ElementOf(use.operand(first_scalar).dtype),
+                .step = ElementOf(use.operand(first_scalar + 1).dtype)};
+    if (has_scale_) {
+      numbers_.scale = ElementOf(use.operand(first_scalar + 2).dtype);
+    }
+    for (int i = 0; i < params; ++i) {
+      int param = first_tensor + kAdamWOfParam * i;
+      params_.push_back({ElementOf(use.operand(param).dtype),
+                         ElementOf(use.operand(param + 1).dtype),
+                         use.operand(param).num_elements()});
     }
   }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
     std::array<AdamWTensor, kMostAdamWTensors> tensors;
-    AdamWScalars scalars = {args.operands[0], args.operands[1],
-                            args.operands[2]};
+    void* const* scalar = &args.operands[first_scalar_];
+    AdamWScalars scalars = {scalar[0], scalar[1],
+                            has_scale_ ? scalar[2] : nullptr};
     for (size_t first = 0; first < params_.size();) {
       int count = 0;
       size_t end = first;
@@ -171,22 +185,32 @@ class MultiAdamWKernel : public CudaKernel {
   };
 
   AdamWTensor TensorOf(const KernelArgs& args, size_t i) const {
-    void* const* old = &args.operands[kAdamWShared + kAdamWOfParam * i];
+    void* const* old = &args.operands[first_tensor_ + kAdamWOfParam * i];
     void* const* next = &args.results[kAdamWResults * i];
     return {old[0],  old[1],  old[2],  old[3],
             next[0], next[1], next[2], params_[i].count};
   }
 
+  int first_tensor_, first_scalar_;
+  bool has_scale_ = false;
   AdamWNumbers numbers_;
   std::vector<Param> params_;
 };
 
+// Operands as ir/multi_adamw.h has them.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareMultiAdamW(
     const KernelUse& use) {
-  return std::make_unique<MultiAdamWKernel>(use);
+  int params = use.num_results() / kAdamWResults;
+  return std::make_unique<AdamWKernel>(use, params, kAdamWShared, 0);
 }
 
-bool Always(const KernelUse&) { return true; }
+// Generated, but for a param in halves.
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareAdamW(const KernelUse& use) {
+  if (!use.attrs().Bool(kInHalves)) {
+    return Generated("adamw", Always, AdamW).prepare(use);
+  }
+  return std::make_unique<AdamWKernel>(use, 1, 0, kAdamWOfParam);
+}
 
 bool HasLabels(const KernelUse& use) {
   return use.operand(0).size(use.operand(0).rank() - 1) > 0;
@@ -197,7 +221,7 @@ bool HasLabels(const KernelUse& use) {
 std::vector<CudaKernelDef> TrainKernels() {
   return {Generated("cross_entropy", HasLabels, CrossEntropy),
           Generated("sgd", Always, Sgd),
-          Generated("adamw", Always, AdamW),
+          {"adamw", Always, PrepareAdamW, AdamW},
           {"multi_adamw", Always, PrepareMultiAdamW}};
 }
 
