@@ -74,10 +74,9 @@ class Cutter {
   bool Run() {
     for (const Removed& removed : removed_) Remove(removed);
     if (!mirrored_ && ReadElsewhere()) return false;
-    if (!mirrored_) return true;
-    RemoveTwins();
+    if (mirrored_) RemoveTwins();
     RemoveDead();
-    return InOrder();
+    return !mirrored_ || InOrder();
   }
 
   Program Result() const {

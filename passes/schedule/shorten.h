@@ -17,6 +17,8 @@ namespace asyra {
 // update of its weights, goes with them. What combines all layers, as the norm
 // of the gradients, reads the last one kept instead.
 //
+// What only removed layers read, as a gather of their weights, goes as well.
+//
 // Inputs stay, and with them the resident memory; outputs of removed layers are
 // removed, and their states become weights. `cut_bytes`, unless null, gets the
 // bytes of values of removed layers that are alive between the runs of layers,

@@ -42,7 +42,7 @@ class Storer {
     for (const Input& input : program_.inputs) {
       if (!names.contains(program_.value_name(input.value))) continue;
       for (int use : def_use_.uses[input.value]) {
-        if (IsCast(use) || IsGatherOfCasts(use)) continue;
+        if (IsCast(use) || IsMoveToCasts(use)) continue;
         return Invalid(
             "%{} is stored in halves in the training step: {} reads it "
             "otherwise",
@@ -55,13 +55,13 @@ class Storer {
     return stored;
   }
 
-  // To be called last: drops casts of what is gathered as bf16.
+  // To be called last: drops casts of what is moved as bf16.
   void Finish() {
     if (gone_.empty()) return;
     std::vector<Op> ops;
     for (size_t i = 0; i < program_.ops.size(); ++i) {
-      auto view = before_op_.find(static_cast<int>(i));
-      if (view != before_op_.end()) ops.push_back(std::move(view->second));
+      auto view = views_.find(static_cast<int>(i));
+      if (view != views_.end()) ops.push_back(std::move(view->second));
       if (!gone_.contains(static_cast<int>(i))) {
         ops.push_back(std::move(program_.ops[i]));
       }
@@ -84,17 +84,19 @@ class Storer {
            op.attrs.Get<DType>("to") == DType::kBF16 &&
            def_use_.output_uses[op.results[0]] == 0;
   }
-  // An all_gather of one value that only casts read.
-  bool IsGatherOfCasts(int i) const {
+  // Moves one value that only casts read, directly or after further moves.
+  bool IsMoveToCasts(int i) const {
     const Op& op = program_.ops[i];
-    if (op.def->collective != CollectiveKind::kAllGather ||
-        op.results.size() != 1 || op.start ||
+    bool moves = op.def->collective == CollectiveKind::kAllGather ||
+                 op.def->name == "shard";
+    if (!moves || op.results.size() != 1 || op.start ||
         def_use_.output_uses[op.results[0]] > 0) {
       return false;
     }
     const auto& uses = def_use_.uses[op.results[0]];
-    return !uses.empty() &&
-           absl::c_all_of(uses, [&](int use) { return IsCast(use); });
+    return !uses.empty() && absl::c_all_of(uses, [&](int use) {
+             return IsCast(use) || IsMoveToCasts(use);
+           });
   }
 
   // The adamw whose param it is, where its result is the new param and nothing
@@ -128,7 +130,7 @@ class Storer {
     const std::vector<bool>& before = Before(adamw.operands[kScale]);
     for (int use : def_use_.uses[param]) {
       if (use == update) continue;
-      if (IsGatherOfCasts(use) && before[use]) continue;
+      if (IsMoveToCasts(use) && before[use]) continue;
       if (!IsCast(use)) return false;
       for (int reader : def_use_.uses[program_.ops[use].results[0]]) {
         if (!AllBefore(reader, before)) return false;
@@ -159,45 +161,56 @@ class Storer {
   }
 
   void Store(ValueId param, int update) {
+    ValueId half = kNoValue;
     for (int use : def_use_.uses[param]) {
       Op& op = program_.ops[use];
       if (use == update) {
         op.attrs.Set(kInHalves, true);
-      } else if (op.is_collective()) {
-        GatherHalf(use);
-      } else {
+      } else if (IsCast(use)) {
         op.def = FindOp(kUpperHalf);
         op.attrs = {};
+      } else {
+        if (half == kNoValue) half = HalfBefore(use, param);
+        op.operands[0] = half;
+        MoveHalf(use);
       }
     }
   }
 
-  // The cast's result is gathered, and what was gathered is the half.
-  void GatherHalf(int gather) {
-    Op& op = program_.ops[gather];
-    ValueId param = op.operands[0], half = op.results[0];
-    const auto& casts = def_use_.uses[half];
-    ValueId whole = program_.ops[casts[0]].results[0];
-    std::swap(program_.values[half].name, program_.values[whole].name);
-    program_.values[half].type = program_.type(param);
-    program_.values[half].type.dtype = DType::kBF16;
-    op.operands = {half};
-    op.results = {whole};
-    before_op_[gather] = {.def = FindOp(kUpperHalf),
-                          .operands = {param},
-                          .results = {half},
-                          .stream = op.stream};
-    for (int cast : casts) {
-      gone_.insert(cast);
-      ValueId result = program_.ops[cast].results[0];
-      if (result != whole) same_as_[result] = whole;
+  // A new value: the upper half, before op `i`.
+  ValueId HalfBefore(int i, ValueId param) {
+    std::string name = program_.value_name(param) + ".upper";
+    while (program_.FindValue(name) != kNoValue) name += ".half";
+    Type type = program_.type(param);
+    type.dtype = DType::kBF16;
+    auto half = static_cast<ValueId>(program_.values.size());
+    program_.values.push_back({name, type});
+    views_[i] = {.def = FindOp(kUpperHalf),
+                 .operands = {param},
+                 .results = {half},
+                 .stream = program_.ops[i].stream};
+    return half;
+  }
+
+  // The op, which got a half, gives one, and so do those behind it; casts of
+  // its result are that result.
+  void MoveHalf(int i) {
+    ValueId moved = program_.ops[i].results[0];
+    program_.values[moved].type.dtype = DType::kBF16;
+    for (int use : def_use_.uses[moved]) {
+      if (!IsCast(use)) {
+        MoveHalf(use);
+        continue;
+      }
+      gone_.insert(use);
+      same_as_[program_.ops[use].results[0]] = moved;
     }
   }
 
   Program& program_;
   DefUse def_use_;
   std::map<ValueId, std::vector<bool>> before_;  // ops, by value
-  std::map<int, Op> before_op_;                  // views, by their reader
+  std::map<int, Op> views_;                      // by the op they go before
   std::set<int> gone_;                           // casts
   std::map<ValueId, ValueId> same_as_;           // results of casts
 };

@@ -11,7 +11,7 @@ namespace asyra {
 // Of a local program: f32 params of which all readers are casts to bf16, and an
 // adamw that replaces the param when all that read the casts is done, are
 // stored in halves (ir/halves.h). The casts become upper_half, which is a view.
-// An all_gather between a param and its casts gathers bf16 instead.
+// An all_gather or a shard between a param and its casts moves bf16 instead.
 // An adamw that waits for no norm of all gradients (clip 0) may come before
 // readers; its param stays as it is, or the new one would have to be copied.
 //

@@ -23,6 +23,7 @@ import concurrent.futures
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -103,14 +104,15 @@ class Run:
 
 
 def kill_once(args, port, after, victim):
-  """(what was seen, seconds that the others took), or raises."""
+  """(what was seen, seconds that the others took, or that a whole run took
+  which had ended), or raises."""
   run = Run(args, port)
   while run.seconds() < after and run.ranks[victim].poll() is None:
     time.sleep(0.002)
   if run.ranks[victim].poll() is not None:
     if not run.wait(args.limit):
       raise RuntimeError("a run without a kill has not ended")
-    return "had ended", 0
+    return "had ended", run.seconds()
   run.ranks[victim].send_signal(signal.SIGKILL)
   at = time.monotonic()
   if not run.wait(args.limit):
@@ -154,13 +156,27 @@ def whole_run(args, port):
   return sum(seconds) / len(seconds)
 
 
+def at_once(args, kills, before):
+  """What kill_once gives or raises for each, and a leak behind all of them."""
+  results = []
+  with concurrent.futures.ThreadPoolExecutor(len(kills)) as runs:
+    for run in [runs.submit(kill_once, args, *kill) for kill in kills]:
+      results.append(run.exception() or run.result())
+  try:
+    check_memory(before)
+  except RuntimeError as error:
+    results.append(error)
+  return results
+
+
 def main():
   parser = argparse.ArgumentParser(
       description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument("program")
   parser.add_argument("tools")
   parser.add_argument("--ranks", type=int, default=2)
-  parser.add_argument("--kills", type=int, default=50)
+  parser.add_argument("--kills", type=int, default=50,
+                      help="of runs that had not ended")
   parser.add_argument("--device", default="cuda")
   parser.add_argument("--repeat", type=int, default=2000)
   parser.add_argument("--timeout", type=float, default=10)
@@ -172,32 +188,33 @@ def main():
                       help="runs beside each other, on the same devices; memory "
                       "is looked at when all of them have ended")
   args = parser.parse_args()
-  chance = random.Random(args.seed)
   first, last = (float(part) for part in args.between.split(","))
+  chance = random.Random(args.seed)
   port = chance.randrange(20000, 30000)
   before = used_mib()
   seconds = whole_run(args, port)
   print(f"seed {args.seed}, a run takes {seconds:.1f} s")
   seen, longest, failed = collections.Counter(), 0, 0
-  kills = [(port + args.at_once + i, chance.uniform(first, last) * seconds,
-            chance.randrange(args.ranks)) for i in range(args.kills)]
-  with concurrent.futures.ThreadPoolExecutor(args.at_once) as runs:
-    for i in range(0, len(kills), args.at_once):
-      some = [runs.submit(kill_once, args, *kill)
-              for kill in kills[i:i + args.at_once]]
-      for one in some:
-        try:
-          kind, took = one.result()
-          seen[kind] += 1
-          longest = max(longest, took)
-        except RuntimeError as error:
-          print(error, flush=True)
-          failed += 1
-      try:
-        check_memory(before)
-      except RuntimeError as error:
-        print(error, flush=True)
+  whole = [seconds] * 3  # the last runs that had ended say how long one takes
+  # Some runs have ended before their kill.
+  for _ in range(2 * args.kills):
+    if sum(seen.values()) - seen["had ended"] + failed >= args.kills:
+      break
+    port += args.at_once
+    usual = statistics.median(whole[-5:])
+    kills = [(port + i, chance.uniform(first, last) * usual,
+              chance.randrange(args.ranks)) for i in range(args.at_once)]
+    for result in at_once(args, kills, before):
+      if isinstance(result, RuntimeError):
+        print(result, flush=True)
         failed += 1
+        continue
+      kind, took = result
+      seen[kind] += 1
+      if kind == "had ended":
+        whole.append(took)
+      else:
+        longest = max(longest, took)
   for kind in ("before the end", "in the end", "had ended"):
     print(f"{seen[kind]:4} {kind}")
   print(f"{failed:4} went wrong; the others ended within {longest:.1f} s")

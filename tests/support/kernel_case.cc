@@ -168,20 +168,20 @@ std::vector<OpCase> ShardedCases() {
       1, 3);
   // In halves: parts that vectors reach, and parts that they do not.
   add("adamw",
-      "adamw(f32[4@a,600@b], bf16[4@a,600@b], f32[4@a,600@b], "
-      "f32[4@a,600@b], f32[], i64[]) {in_halves=true}",
-      1, 3);
+      "adamw(f32[4@a,600], bf16[4@a,600], f32[4@a,600], "
+      "f32[4@a,600], f32[], i64[]) {in_halves=true}",
+      1, 3, "(a=2)");
   add("adamw",
       "adamw(f32[2@a,4097], f32[2@a,4097], f32[2@a,4097], f32[2@a,4097], "
       "f32[], i64[], f32[]) {in_halves=true}",
-      1, 3);
+      1, 3, "(a=2)");
   add("multi_adamw",
       "multi_adamw(f32[], i64[], f32[], "
       "f32[4@a,4100], f32[4@a,4100], f32[4@a,4100], f32[4@a,4100], "
-      "f32[6,4@b], bf16[6,4@b], f32[6,4@b], f32[6,4@b], "
+      "f32[6@a,4], bf16[6@a,4], f32[6@a,4], f32[6@a,4], "
       "f32[9001], f32[9001], f32[9001], f32[9001]) {in_halves=true}",
-      1, 3);
-  add("upper_half", "upper_half(f32[4@a,6@b])");
+      1, 3, "(a=2)");
+  add("upper_half", "upper_half(f32[4@a,6])", -3, 3, "(a=2)");
   static const std::string* many = new std::string(ManyParams());
   add("multi_adamw", *many, 1, 3);
   add("reduce_sum_square",
