@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "ir/buffer_map.h"
+#include "ir/halves.h"
 #include "ir/happens_before.h"
 #include "ir/support/check.h"
 #include "simulator/cost_model.h"
@@ -21,6 +22,10 @@ void AddOnce(std::vector<int>& list, int item) {
 
 }  // namespace
 
+bool HasPlace(const Op& op, const OpCost& cost) {
+  return !cost.is_free() || op.def->name == kUpperHalf;
+}
+
 ListScheduler::ListScheduler(const CostedProgram& costed)
     : costed_(costed),
       bottom_level_us_(costed.program().ops.size(), 0),
@@ -31,7 +36,9 @@ ListScheduler::ListScheduler(const CostedProgram& costed)
   FindEdges();
   for (int op = before_.size(); op-- > 0;) {
     const OpCost& cost = costed.op_costs()[op];
-    if (!cost.is_free()) server_[op] = program.ops[op].stream + 1;
+    if (HasPlace(program.ops[op], cost)) {
+      server_[op] = program.ops[op].stream + 1;
+    }
     double to_collective_us = kNever;
     for (int later : after_[op]) {
       bottom_level_us_[op] =

@@ -38,13 +38,19 @@ struct ListOptions {
   int window = 0;
 };
 
+// Whether an op has a place of its own on its stream: all that cost something,
+// and upper halves of params. On those collectives wait that gather params;
+// without a place all of them would be ready at the beginning, and in the way
+// of others.
+bool HasPlace(const Op& op, const OpCost& cost);
+
 // Data shared by all runs over one program, which must outlive it.
 class ListScheduler {
  public:
   explicit ListScheduler(const CostedProgram& costed);
 
   // Indices of all ops in order of issue: definitions before uses, readers of
-  // a state before what replaces it. Ops that cost nothing (waits, views) come
+  // a state before what replaces it. Ops without a place (waits, views) come
   // right before the first op that needs them. Deterministic.
   std::vector<int> Run(const ListOptions& options = {}) const;
 

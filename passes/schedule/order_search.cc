@@ -22,8 +22,8 @@
 namespace asyra {
 namespace {
 
-// Classes of ops that move together: identical, of one lane. Only ops that cost
-// something have a place of their own.
+// Classes of ops that move together: identical, of one lane. Only ops that have
+// a place of their own (HasPlace).
 class MovedClasses {
  public:
   explicit MovedClasses(const CostedProgram& costed)
@@ -40,7 +40,7 @@ class MovedClasses {
       size_t key = static_cast<size_t>(classes[i]) * width +
                    static_cast<size_t>(lanes_.of_op[i] + 1);
       if (key >= number.size()) number.resize(key + 1, -1);
-      if (number[key] < 0 && !costed.op_costs()[i].is_free()) {
+      if (number[key] < 0 && HasPlace(program.ops[i], costed.op_costs()[i])) {
         number[key] = count();
         auto lane = static_cast<uint64_t>(lanes_.of_op[i]) + 1;
         keys_.push_back({keys[i].exact + lane, keys[i].similar + lane});

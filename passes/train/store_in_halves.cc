@@ -95,8 +95,8 @@ class Storer {
     }
     const auto& uses = def_use_.uses[op.results[0]];
     return !uses.empty() && absl::c_all_of(uses, [&](int use) {
-             return IsCast(use) || IsMoveToCasts(use);
-           });
+      return IsCast(use) || IsMoveToCasts(use);
+    });
   }
 
   // The adamw whose param it is, where its result is the new param and nothing

@@ -16,6 +16,7 @@
 #include "passes/schedule/order_search.h"
 #include "passes/schedule/reorder.h"
 #include "simulator/cost_model.h"
+#include "tests/support/parse.h"
 
 namespace asyra {
 namespace {
@@ -59,6 +60,29 @@ TEST(Shorten, LeavesWhatDoesNotRepeat) {
   for (const Repeat& repeat : FindRepeats(shorter)) {
     EXPECT_LE(repeat.count, 3);
   }
+}
+
+// Gathers of weights that are not in the layers that read them, as those of
+// params in an evaluation.
+TEST(Shorten, DropsWhatOnlyRemovedLayersRead) {
+  std::string text = "asyra 1 local\nmesh (dp=2)\nprogram @f(%x: f32[4, 4]";
+  std::string gathers, layers, x = "x";
+  for (int i = 0; i < 8; ++i) {
+    text += fmt::format(", %w{}: f32[4@dp, 4] weight", i);
+    gathers += fmt::format(
+        "  %g{0} = all_gather(%w{0}) {{dim=0, axes=dp}} : f32[4, 4]\n", i);
+    layers += fmt::format(
+        "  %m{0} = matmul(%{1}, %g{0}) : f32[4, 4]\n"
+        "  %y{0} = tanh(%m{0}) : f32[4, 4]\n",
+        i, x);
+    x = fmt::format("y{}", i);
+  }
+  text += ") -> (f32[4, 4]) {\n" + gathers + layers + "  return %y7\n}\n";
+  Program shorter = Shorten(Parse(text), 3);
+  EXPECT_EQ(Verify(shorter), absl::OkStatus());
+  EXPECT_EQ(Count(shorter, "matmul"), 3);
+  EXPECT_EQ(Count(shorter, "all_gather"), 3);
+  EXPECT_EQ(shorter.inputs.size(), 9);
 }
 
 // However many layers there are, the short program is the same, but for what

@@ -17,7 +17,7 @@ constexpr int64_t kGiB = int64_t{1} << 30;
 // Parameters are cut over two devices and gathered before their readers.
 class ZeroThree {
  public:
-  ZeroThree(int64_t layers, int64_t vocabulary)
+  ZeroThree(int64_t layers, int64_t vocabulary, bool halves = true)
       : mesh_(*Mesh::Create({{"dp", 2}})),
         costs_(*LoadMachine("h200x2"), mesh_) {
     program_ =
@@ -27,8 +27,8 @@ class ZeroThree {
                                                {"vocabulary", vocabulary}}));
     program_.mesh = mesh_;
     PassContext context{.costs = &costs_};
-    EXPECT_EQ(RunPasses(program_, ShardPasses({}, TrainOptions{.zero = "3"}),
-                        context),
+    TrainOptions train{.halves = halves, .zero = "3"};
+    EXPECT_EQ(RunPasses(program_, ShardPasses({}, train), context),
               absl::OkStatus());
     EXPECT_EQ(RunPasses(program_, FusePasses(false, "estimated"), context),
               absl::OkStatus());
@@ -64,6 +64,16 @@ TEST(TrainSchedule, CopyEnginesAreTriedWithoutTiles) {
   EXPECT_TRUE(absl::StrContains(chosen->name, ", copy engines"))
       << chosen->name;
   EXPECT_LT(result.optimized.makespan_us, result.baseline.makespan_us);
+}
+
+// Gathers of params in halves wait for nothing, and yet start no earlier than
+// behind casts, which took time and memory.
+TEST(TrainSchedule, HalvesAreNoWorseThanCasts) {
+  ScheduleResult halves = ZeroThree(4, 8192, true).Schedule(0);
+  ScheduleResult casts = ZeroThree(4, 8192, false).Schedule(0);
+  EXPECT_LE(halves.baseline.makespan_us, casts.baseline.makespan_us);
+  EXPECT_LE(halves.optimized.makespan_us, casts.optimized.makespan_us);
+  EXPECT_LE(Chosen(halves)->device_bytes, Chosen(casts)->device_bytes);
 }
 
 constexpr char kSecondStream[] = "second compute stream";
