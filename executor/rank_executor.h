@@ -78,7 +78,6 @@ class RankExecutor : public Executor {
   // Whether Prepare reads its data.
   bool IsFilled(const Input& input) const;
   absl::Status CheckWeights(const WeightStore* weights) const;
-  bool SharesArena() const;
   absl::Status ReserveMemory();
   absl::Status FillResident(const WeightStore* weights);
   absl::Status FillWeight(const Input& input, const WeightStore* weights);

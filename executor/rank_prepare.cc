@@ -194,15 +194,13 @@ absl::Status RankExecutor::CheckWeights(const WeightStore* weights) const {
   return absl::OkStatus();
 }
 
-bool RankExecutor::SharesArena() const {
-  return options_.states != nullptr &&
-         options_.states->arena_bytes() >= plan_.arena_bytes &&
-         plan_.arena_bytes > 0;
-}
-
 absl::Status RankExecutor::ReserveMemory() {
-  bool shares = SharesArena();
-  memory_use_.arena_bytes = shares ? 0 : plan_.arena_bytes;
+  std::byte* shared = nullptr;
+  if (options_.states != nullptr) {
+    ASYRA_ASSIGN_OR_RETURN(shared,
+                           options_.states->TakeArena(plan_.arena_bytes));
+  }
+  memory_use_.arena_bytes = shared != nullptr ? 0 : plan_.arena_bytes;
   memory_use_.resident_bytes = plan_.resident_bytes;
   memory_use_.workspace_bytes = runner_->workspace_bytes();
   const std::pair<const char*, int64_t> parts[] = {
@@ -217,7 +215,7 @@ absl::Status RankExecutor::ReserveMemory() {
   auto data = [this](size_t i) {
     return static_cast<std::byte*>(memory_[i]->data());
   };
-  std::byte* arena = shares ? options_.states->arena() : data(0);
+  std::byte* arena = shared != nullptr ? shared : data(0);
   return runner_->Bind(arena, data(1), data(2), outside_);
 }
 

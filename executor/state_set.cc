@@ -105,11 +105,26 @@ absl::Status StateSet::Clear(absl::Span<const std::string> names) {
 
 absl::Status StateSet::ReserveArena(int64_t bytes) {
   if (arena_ != nullptr) return Invalid("ReserveArena is called twice");
+  return AllocateArena(bytes);
+}
+
+absl::Status StateSet::AllocateArena(int64_t bytes) {
+  arena_ = nullptr;  // there may not be room for both
   absl::StatusOr<std::unique_ptr<DeviceMemory>> memory =
       device_.Allocate(bytes);
   if (!memory.ok()) return Annotate(memory.status(), "the arena");
   arena_ = *std::move(memory);
   return Fill(*arena_);
+}
+
+absl::StatusOr<std::byte*> StateSet::TakeArena(int64_t bytes) {
+  if (arena_ == nullptr || bytes == 0) return nullptr;
+  if (arena_->bytes() < bytes && !arena_is_taken_) {
+    ASYRA_RETURN_IF_ERROR(AllocateArena(bytes));
+  }
+  if (arena_->bytes() < bytes) return nullptr;
+  arena_is_taken_ = true;
+  return static_cast<std::byte*>(arena_->data());
 }
 
 absl::Status StateSet::CheckMesh(const Program& program) {

@@ -76,9 +76,9 @@ class StateSet {
 
   // Memory for the values of a step: executors that are prepared from here on
   // use it one after the other if it has the bytes that they need, instead of
-  // memory of their own. Outputs of a step, but those that replace states, are
-  // then valid until another executor of the set begins one. Errors: memory; it
-  // is called twice.
+  // memory of their own. It grows to what the first of them needs. Outputs of a
+  // step, but those that replace states, are then valid until another executor
+  // of the set begins one. Errors: memory; it is called twice.
   absl::Status ReserveArena(int64_t bytes);
 
   // For executors -----------------------------------------------------------
@@ -88,11 +88,10 @@ class StateSet {
   // not, or another mesh, than an earlier program has, naming both; memory.
   absl::Status Join(const Program& program);
   void MarkSet(std::string_view name);
-  // Of the arena; null and 0 if there is none.
-  std::byte* arena() const {
-    return arena_ == nullptr ? nullptr
-                             : static_cast<std::byte*>(arena_->data());
-  }
+  // The arena, for an executor that needs so many bytes; null if there is none,
+  // or it is smaller and in use. Errors: memory.
+  absl::StatusOr<std::byte*> TakeArena(int64_t bytes);
+  // 0 if there is none.
   int64_t arena_bytes() const {
     return arena_ == nullptr ? 0 : arena_->bytes();
   }
@@ -108,6 +107,7 @@ class StateSet {
                      Copy copy);
   absl::Status CheckMesh(const Program& program);
   absl::Status Fill(DeviceMemory& memory);
+  absl::Status AllocateArena(int64_t bytes);
 
   Device& device_;
   Failure failure_;
@@ -118,6 +118,7 @@ class StateSet {
   std::map<std::string, State, std::less<>> states_;
   std::vector<std::unique_ptr<DeviceMemory>> memory_;
   std::unique_ptr<DeviceMemory> arena_;
+  bool arena_is_taken_ = false;
 };
 
 }  // namespace asyra

@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "ir/body.h"
 #include "ir/fused_reduction.h"
+#include "ir/gpu/vector_bytes.h"
 #include "ir/support/status.h"
 #include "passes/schedule/put_overlaps.h"
 #include "simulator/fused_reduction_cost.h"
@@ -168,11 +169,23 @@ AttrMap AttrsOf(const OverlapSite& site) {
   return attrs;
 }
 
+// Kernels read the summands by vectors. A number, as the norm of all gradients
+// is, has none.
+bool HasRows(const Type& sum, const Mesh& mesh) {
+  if (sum.rank() == 0) return false;
+  Type local = sum.Local(mesh);
+  return local.size(local.rank() - 1) * SizeOf(local.dtype) >= kGpuVectorBytes;
+}
+
 bool Gains(const Program& program, const OverlapSite& site,
            const AttrMap& attrs, const CostModel& costs) {
   if (!CanCarryPlans(site.body, costs)) return false;
   std::vector<Type> operands;
   for (ValueId value : site.operands) operands.push_back(program.type(value));
+  auto fused = FusedReductionOf(site.body, operands, program.mesh);
+  if (!fused.ok() || !HasRows(fused->operands[fused->summed], program.mesh)) {
+    return false;
+  }
   const OpDef& def = *FindOp("overlap");
   auto results = InferTypes(def, attrs, operands, program.mesh);
   if (!results.ok()) return false;

@@ -215,6 +215,7 @@ def main():
         whole.append(took)
       else:
         longest = max(longest, took)
+    print(f"  {dict(seen)}, {failed} wrong", flush=True)
   for kind in ("before the end", "in the end", "had ended"):
     print(f"{seen[kind]:4} {kind}")
   print(f"{failed:4} went wrong; the others ended within {longest:.1f} s")

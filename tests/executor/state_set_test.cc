@@ -162,11 +162,26 @@ TEST_F(States, ExecutorsUseTheArenaInTurn) {
             "ReserveArena is called twice");
 }
 
-TEST_F(States, AnArenaThatIsTooSmallIsNotUsed) {
+TEST_F(States, AnArenaGrowsForTheFirstThatUsesIt) {
   ASYRA_CHECK_OK(states_->ReserveArena(1));
   ASYRA_CHECK_OK(Prepare(kInArena, &store_));
-  EXPECT_GT(executors_[0]->memory().arena_bytes, 0);
+  EXPECT_EQ(executors_[0]->memory().arena_bytes, 0);
+  int64_t grown = states_->arena_bytes();
+  EXPECT_GT(grown, 1);
+  // It is too small for another, which has its own.
+  ASYRA_CHECK_OK(Prepare(R"(asyra 1 global
+program @larger(%x: f32[2000]) -> (f32[2000]) {
+  %a = add(%x, %x) : f32[2000]
+  %b = mul(%a, %a) : f32[2000]
+  %y = sub(%b, %a) : f32[2000]
+  return %y
+}
+)",
+                         nullptr));
+  EXPECT_GT(executors_[1]->memory().arena_bytes, grown);
+  EXPECT_EQ(states_->arena_bytes(), grown);
   ASYRA_CHECK_OK(executors_[0]->Step({Vector({1, 0})}));
+  ASYRA_CHECK_OK(executors_[1]->Step({Tensor(DType::kF32, {2000})}));
   EXPECT_EQ(ASYRA_VALUE(executors_[0]->Output(0)).Get(0), 3);
 }
 
