@@ -37,10 +37,11 @@ void AddTrainFlags(CLI::App& app, TrainOptions* options) {
       "states, 2 gradients too, 3 parameters too; auto: the fastest by "
       "simulation that fits")
       ->check(CLI::IsMember({"auto", "0", "1", "2", "3"}));
-  app.add_flag("!--whole-params", options->halves,
-               "keeps params of 32 bits in one piece; else those that are read "
-               "as bf16 are stored in halves, of which the upper one is read: "
-               "no casts, no copies, the same numbers")
+  app.add_flag_callback(
+         "--whole-params", [options] { options->halves = false; },
+         "keeps f32 params in one piece; else those that are read as bf16 are "
+         "stored in halves, of which the upper one is read: no casts, no "
+         "copies, the same losses")
       ->group(group);
   add("--recompute", &options->recompute,
       "what backward computes again instead of keeping it: auto, as much as "
