@@ -58,8 +58,9 @@ absl::Status RankExecutor::PrepareAll(Device& device,
   ASYRA_ASSIGN_OR_RETURN(plan_, PlanMemory(program_, order, def_use, plan));
   sync_ = PlanSync(program_, order, def_use);
   ASYRA_ASSIGN_OR_RETURN(
-      runner_, StepRunner::Create({program_, plan_, sync_, device, world_,
-                                   rank(), options_, guard, &failure_}));
+      runner_,
+      StepRunner::Create({program_, plan_, in_halves_, sync_, device, world_,
+                          rank(), options_, guard, &failure_}));
   ASYRA_RETURN_IF_ERROR(ReserveMemory());
   ASYRA_RETURN_IF_ERROR(FillResident(weights));
   for (size_t i = 0; i < program_.outputs.size(); ++i) {

@@ -54,11 +54,10 @@ absl::StatusOr<Tensor> StateSet::Get(std::string_view name) {
 }
 
 absl::Status StateSet::Set(std::string_view name, const Tensor& local) {
+  Tensor stored = local;  // until it is copied
   return Write(name, local.dtype(), local.shape(), [&](const State& state) {
-    // Until it is copied.
-    Tensor stored = state.in_halves ? StoredInHalves(local) : local;
+    if (state.in_halves) stored = StoredInHalves(local);
     device_.CopyToDevice(state.data, stored.data(), stored.bytes(), *stream_);
-    return stream_->Synchronize();
   });
 }
 
@@ -70,7 +69,6 @@ absl::Status StateSet::Set(std::string_view name, const DeviceView& local) {
     } else {
       device_.CopyToDevice(state.data, local.data, local.bytes(), *stream_);
     }
-    return absl::OkStatus();
   });
 }
 
@@ -85,7 +83,7 @@ absl::Status StateSet::Write(std::string_view name, DType dtype,
                    ToString(dtype), ShapeToString(shape));
   }
   stream_->Wait(*last_use_);
-  ASYRA_RETURN_IF_ERROR(copy(*state));
+  copy(*state);
   stream_->Record(*last_use_);
   ASYRA_RETURN_IF_ERROR(stream_->Synchronize());
   state->is_set = true;

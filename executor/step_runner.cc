@@ -10,7 +10,6 @@
 #include "ir/body.h"
 #include "ir/copy_engine.h"
 #include "ir/fused_reduction.h"
-#include "ir/halves.h"
 #include "ir/overlap.h"
 #include "ir/printer.h"
 #include "ir/streams.h"
@@ -285,7 +284,6 @@ absl::Status StepRunner::Bind(std::byte* arena, std::byte* resident,
   arena_ = arena;
   resident_ = resident;
   outside_ = std::move(outside);
-  in_halves_ = ValuesInHalves(program);
   root_.resize(program.values.size());
   for (size_t v = 0; v < root_.size(); ++v) root_[v] = static_cast<ValueId>(v);
   cell_of_.resize(program.values.size());
@@ -339,10 +337,10 @@ absl::Status StepRunner::AddMemoryProbe(
 
 absl::Status StepRunner::AddProbe(Probe probe, ValueId value, std::string label,
                                   std::vector<std::unique_ptr<Launch>>* to) {
-  // Views are sealed with all bytes of what they are views of.
+  // The checksum of a view is that of the value whose buffer it is in.
   bool is_finite = probe == Probe::kFinite;
   Type type = setup_.program.type(is_finite ? value : root_[value]);
-  if (is_finite && in_halves_[value]) type.dtype = DType::kBF16;
+  if (is_finite && setup_.in_halves[value]) type.dtype = DType::kBF16;
   return AddMemoryProbe(probe, type.Local(setup_.program.mesh),
                         AddressOf(setup_.memory.values[value]),
                         cell_of_[root_[value]], std::move(label), to);

@@ -21,6 +21,7 @@ class StepRunner {
   struct Setup {
     const Program& program;
     const MemoryPlan& memory;
+    const std::vector<bool>& in_halves;  // by value (ir/halves.h)
     const SyncPlan& sync;
     Device& device;
     Communicator* world;  // null for one device
@@ -132,7 +133,6 @@ class StepRunner {
   std::unique_ptr<Event> origin_;                 // of the profile's times
   std::vector<std::unique_ptr<Event>> finished_;  // by stream
   std::vector<ValueId> root_;                     // of views
-  std::vector<bool> in_halves_;                   // by value (ir/halves.h)
   std::deque<uint64_t> cells_;                    // of probes
   std::vector<uint64_t*> cell_of_;                // by root
   std::vector<std::unique_ptr<Stream>> streams_;

@@ -55,16 +55,41 @@ inline float FromHalves(Halves halves) {
   return value;
 }
 
-// `count` elements, 4 * count bytes; the buffers do not overlap.
-void StoreInHalves(const float* from, int64_t count, std::byte* to);
-void LoadFromHalves(const std::byte* from, int64_t count, float* to);
-// The same of f32 tensors.
+// Elements [begin, end) of the `count` that are stored at `to` or `from`, which
+// may be unaligned, from and to numbers of type T.
+template <typename T>
+void StoreHalves(const T* values, int64_t begin, int64_t end, int64_t count,
+                 void* to) {
+  auto* upper = static_cast<std::byte*>(to) + begin * sizeof(uint16_t);
+  std::byte* lower = upper + count * sizeof(uint16_t);
+  for (int64_t i = 0; i < end - begin; ++i) {
+    Halves halves = ToHalves(static_cast<float>(values[i]));
+    std::memcpy(upper + i * sizeof(uint16_t), &halves.upper, sizeof(uint16_t));
+    std::memcpy(lower + i * sizeof(uint16_t), &halves.lower, sizeof(uint16_t));
+  }
+}
+template <typename T>
+void LoadHalves(const void* from, int64_t begin, int64_t end, int64_t count,
+                T* values) {
+  auto* upper = static_cast<const std::byte*>(from) + begin * sizeof(uint16_t);
+  const std::byte* lower = upper + count * sizeof(uint16_t);
+  for (int64_t i = 0; i < end - begin; ++i) {
+    Halves halves;
+    std::memcpy(&halves.upper, upper + i * sizeof(uint16_t), sizeof(uint16_t));
+    std::memcpy(&halves.lower, lower + i * sizeof(uint16_t), sizeof(uint16_t));
+    values[i] = FromHalves(halves);
+  }
+}
+
+// All of an f32 tensor.
 Tensor StoredInHalves(const Tensor& plain);
 Tensor LoadedFromHalves(const Tensor& stored);
 
 // By value.
 std::vector<bool> ValuesInHalves(const Program& program);
 
+// Whether an update's attributes say so of its params.
+bool UpdatesInHalves(const AttrMap& attrs);
 // Whether operand or result number `k` of the op is in halves.
 bool ReadsHalves(const Op& op, size_t k);
 bool WritesHalves(const Op& op, size_t k);

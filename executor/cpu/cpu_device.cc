@@ -171,8 +171,7 @@ class CpuDevice : public Device {
   void StoreInHalves(void* to, const void* from, int64_t count,
                      Stream& stream) override {
     auto run = [](void* a, const void* b, int64_t n) {
-      asyra::StoreInHalves(static_cast<const float*>(b), n,
-                           static_cast<std::byte*>(a));
+      StoreHalves(static_cast<const float*>(b), 0, n, n, a);
       return absl::OkStatus();
     };
     static_cast<CpuStream&>(stream).Enqueue(

@@ -33,6 +33,7 @@ class Storer {
       Store(input.value, update);
       ++stored;
     }
+    DropCasts();
     return stored;
   }
 
@@ -52,11 +53,13 @@ class Storer {
       Store(input.value, -1);
       ++stored;
     }
+    DropCasts();
     return stored;
   }
 
-  // To be called last: drops casts of what is moved as bf16.
-  void Finish() {
+ private:
+  // Casts that MoveHalf has left without a reader go, and views come.
+  void DropCasts() {
     if (gone_.empty()) return;
     std::vector<Op> ops;
     for (size_t i = 0; i < program_.ops.size(); ++i) {
@@ -76,7 +79,6 @@ class Storer {
     program_.DropUnusedValues();
   }
 
- private:
   // To bf16, and no output.
   bool IsCast(int i) const {
     const Op& op = program_.ops[i];
@@ -224,11 +226,9 @@ absl::StatusOr<bool> StoreInHalves(Program& program, const PassOptions& options,
   if (!params.empty()) {
     std::set<std::string> names = absl::StrSplit(params, ';');
     ASYRA_ASSIGN_OR_RETURN(int stored, storer.StoreNamed(names));
-    storer.Finish();
     return stored > 0;
   }
   int stored = storer.StoreUpdated();
-  storer.Finish();
   if (stored > 0) {
     context.Remark("{} params are read as bf16 where they are stored", stored);
   }

@@ -85,7 +85,7 @@ class UpdateKernel : public CpuKernel {
       if (numbers[i] >= 0) dtypes_[i] = use.operand(numbers[i]).dtype;
     }
     result_dtype_ = use.result(0).dtype;
-    in_halves_ = use.def().name != "sgd" && use.attrs().Bool(kInHalves);
+    in_halves_ = UpdatesInHalves(use.attrs());
   }
 
   absl::Status Run(const KernelArgs& args) override {
@@ -97,7 +97,8 @@ class UpdateKernel : public CpuKernel {
         if (numbers_[i] < 0) {
           blocks[i].fill(0);
         } else if (i == 0 && in_halves_) {
-          LoadHalves(args.operands[0], begin, count, blocks[0].data());
+          LoadHalves(args.operands[0], begin, begin + count, count_,
+                     blocks[0].data());
         } else {
           LoadLine(dtypes_[i], args.operands[numbers_[i]], begin, 1, count,
                    blocks[i].data());
@@ -108,7 +109,8 @@ class UpdateKernel : public CpuKernel {
         // Parameter, gradient, states: the gradient is no result.
         const auto& block = blocks[i == 0 ? 0 : i + 1];
         if (i == 0 && in_halves_) {
-          StoreHalves(block.data(), begin, count, args.results[0]);
+          StoreHalves(block.data(), begin, begin + count, count_,
+                      args.results[0]);
           continue;
         }
         StoreLine(result_dtype_, block.data(), count, args.results[i], begin,
@@ -119,26 +121,6 @@ class UpdateKernel : public CpuKernel {
   }
 
  private:
-  // `count` elements of the param from `begin` on (ir/halves.h).
-  void LoadHalves(const void* data, int64_t begin, int64_t count,
-                  double* to) const {
-    const auto* upper = static_cast<const uint16_t*>(data) + begin;
-    const uint16_t* lower = upper + count_;
-    for (int64_t k = 0; k < count; ++k) {
-      to[k] = FromHalves({upper[k], lower[k]});
-    }
-  }
-  void StoreHalves(const double* from, int64_t begin, int64_t count,
-                   void* data) const {
-    auto* upper = static_cast<uint16_t*>(data) + begin;
-    uint16_t* lower = upper + count_;
-    for (int64_t k = 0; k < count; ++k) {
-      Halves halves = ToHalves(static_cast<float>(from[k]));
-      upper[k] = halves.upper;
-      lower[k] = halves.lower;
-    }
-  }
-
   int64_t count_;
   int results_;
   bool in_halves_ = false;
