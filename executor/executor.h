@@ -202,6 +202,11 @@ class Executor {
   // Waits for a step that Enqueue gave, one of the last kStepsInFlight, and
   // gives its scalars, in their order. The steps after it go on.
   virtual absl::StatusOr<std::vector<double>> Await(int64_t step) = 0;
+  // Of a step that was awaited: since the end of the one before it, as the
+  // device saw it. The host may see an end late, where it waits to enqueue the
+  // next step. Error: no step was before it, or not one of the last
+  // kStepsInFlight.
+  virtual absl::StatusOr<double> SecondsOf(int64_t step) const = 0;
 
   // Where a step reads an input and leaves an output, this rank's parts. An
   // input that is written there has no other copy. An output is valid until the

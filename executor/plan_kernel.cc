@@ -171,9 +171,6 @@ class PlanKernel : public Kernel {
   bool IsKernel(const PlanStep& step) const {
     return step.kind == PlanStep::kPiece && !OpOf(step).def->is_view;
   }
-  Type TypeOf(const PlanRegion& region) const {
-    return {plan_.dtype(region), region.box.size};
-  }
   int64_t ElementBytes(const PlanRegion& region) const {
     return SizeOf(plan_.dtype(region));
   }
@@ -183,22 +180,20 @@ class PlanKernel : public Kernel {
   }
 
   absl::StatusOr<Kernel*> KernelOf(const PlanStep& step) {
-    std::vector<Type> operands;
-    for (const PlanRegion& read : step.reads) operands.push_back(TypeOf(read));
-    Type result = TypeOf(step.write);
+    PieceCall piece(plan_, step);
+    const OpCall& call = piece.call();
     for (const Known& known : kernels_) {
-      if (known.op == step.op && known.operands == operands &&
-          known.result == result) {
+      if (known.op == step.op && known.operands == call.operands &&
+          known.result == call.results[0]) {
         return known.kernel.get();
       }
     }
-    const BodyOp& op = OpOf(step);
-    AttrMap attrs = PieceAttrs(op, result);
-    KernelUse use = use_.OfPart({*op.def, attrs, operands, {&result, 1}});
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
-                           device_.PrepareKernel(use));
-    kernels_.push_back(
-        {step.op, std::move(operands), result, std::move(kernel)});
+                           device_.PrepareKernel(use_.OfPart(call)));
+    kernels_.push_back({step.op,
+                        {call.operands.begin(), call.operands.end()},
+                        call.results[0],
+                        std::move(kernel)});
     return kernels_.back().kernel.get();
   }
 

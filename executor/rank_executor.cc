@@ -202,6 +202,12 @@ absl::StatusOr<std::vector<double>> RankExecutor::Await(int64_t step) {
   return values;
 }
 
+absl::StatusOr<double> RankExecutor::SecondsOf(int64_t step) const {
+  if (queue_ == nullptr) return Invalid("no step was enqueued");
+  ASYRA_ASSIGN_OR_RETURN(double us, queue_->MicrosecondsOf(step));
+  return us * 1e-6;
+}
+
 DeviceView RankExecutor::ViewOf(ValueId value, void* address) const {
   Type local = Local(value);
   return {address, local.dtype, local.shape(), device_->name()};

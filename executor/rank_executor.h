@@ -52,6 +52,7 @@ class RankExecutor : public Executor {
                                        void* stream) override;
   std::vector<std::string_view> scalars() const override;
   absl::StatusOr<std::vector<double>> Await(int64_t step) override;
+  absl::StatusOr<double> SecondsOf(int64_t step) const override;
 
   absl::StatusOr<DeviceView> InputView(std::string_view name) const override;
   absl::StatusOr<DeviceView> OutputView(std::string_view name) const override;

@@ -26,14 +26,14 @@ absl::StatusOr<std::unique_ptr<StepQueue>> StepQueue::Create(
     auto memory = device.AllocateHost(bytes);
     if (!memory.ok()) return Annotate(memory.status(), "inputs on the host");
     slot.memory = *std::move(memory);
-    slot.done = device.CreateEvent(/*timed=*/false);
   }
+  for (auto& done : queue->done_) done = device.CreateEvent(/*timed=*/true);
   return queue;
 }
 
 absl::Status StepQueue::Begin(const WaitCheck& check) {
   if (next_ < kSteps) return absl::OkStatus();
-  return home_.SynchronizeUpTo(*slot(next_).done, check);
+  return home_.SynchronizeUpTo(done(next_ - kSteps), check);
 }
 
 void StepQueue::CopyInput(size_t index, const void* from) {
@@ -48,15 +48,26 @@ int64_t StepQueue::End() {
     device_.CopyToHost(At(slot(next_), scalar_at_[i]), scalars_[i].data,
                        scalars_[i].bytes, home_);
   }
-  home_.Record(*slot(next_).done);
+  home_.Record(done(next_));
   return next_++;
 }
 
-absl::Status StepQueue::Await(int64_t step, const WaitCheck& check) {
-  if (step < 0 || step >= next_ || step < next_ - kSteps) {
-    return Invalid("step {} is none of the last {} of {}", step, kSteps, next_);
+absl::Status StepQueue::CheckInFlight(int64_t step) const {
+  if (step >= 0 && step < next_ && step >= next_ - kSteps) {
+    return absl::OkStatus();
   }
-  return home_.SynchronizeUpTo(*slot(step).done, check);
+  return Invalid("step {} is none of the last {} of {}", step, kSteps, next_);
+}
+
+absl::Status StepQueue::Await(int64_t step, const WaitCheck& check) {
+  ASYRA_RETURN_IF_ERROR(CheckInFlight(step));
+  return home_.SynchronizeUpTo(done(step), check);
+}
+
+absl::StatusOr<double> StepQueue::MicrosecondsOf(int64_t step) const {
+  ASYRA_RETURN_IF_ERROR(CheckInFlight(step));
+  if (step == 0) return Invalid("step 0 has none before it");
+  return done(step).UsSince(done(step - 1));
 }
 
 const void* StepQueue::Scalar(int64_t step, size_t index) const {

@@ -32,6 +32,9 @@ class StepQueue {
 
   // Waits for a step. Error: it is not one of the last kSteps.
   absl::Status Await(int64_t step, const WaitCheck& check);
+  // Of such a step that has ended: since the end of the step before it, as the
+  // device saw it. Error: there was none.
+  absl::StatusOr<double> MicrosecondsOf(int64_t step) const;
   // Of such a step that has ended.
   const void* Scalar(int64_t step, size_t index) const;
 
@@ -40,10 +43,11 @@ class StepQueue {
  private:
   struct Slot {
     std::unique_ptr<DeviceMemory> memory;  // inputs, then scalars
-    std::unique_ptr<Event> done;
   };
   StepQueue(Device& device, Stream& home) : device_(device), home_(home) {}
+  absl::Status CheckInFlight(int64_t step) const;
   Slot& slot(int64_t step) { return slots_[step % kSteps]; }
+  Event& done(int64_t step) const { return *done_[step % kEvents]; }
   std::byte* At(const Slot& slot, int64_t offset) const {
     return static_cast<std::byte*>(slot.memory->data()) + offset;
   }
@@ -53,6 +57,9 @@ class StepQueue {
   std::vector<Value> inputs_, scalars_;
   std::vector<int64_t> input_at_, scalar_at_;  // offsets in a slot's memory
   std::array<Slot, kSteps> slots_;
+  // The end of the step before those in flight too.
+  static constexpr int64_t kEvents = kSteps + 1;
+  std::array<std::unique_ptr<Event>, kEvents> done_;
   int64_t next_ = 0;  // step
 };
 

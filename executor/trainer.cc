@@ -81,7 +81,7 @@ class RankTrainer : public Trainer {
     ASYRA_RETURN_IF_ERROR(Failed(number.status()));
     ++step_;
     int64_t batches = std::exchange(accumulated_, 0) + 1;
-    in_flight_.push_back({*number, step_, batches, options.rate});
+    in_flight_.push_back({*number, step_, batches, options.rate, follows_});
     // One step is under way while the host reads what the one before gave.
     if (in_flight_.size() < Executor::kStepsInFlight) return absl::OkStatus();
     return TakeOldest();
@@ -198,6 +198,7 @@ class RankTrainer : public Trainer {
     int64_t step;
     int64_t batches;
     double rate;
+    bool follows;  // another was under way when its first batch was enqueued
   };
 
   int64_t rank() const { return world_ == nullptr ? 0 : world_->rank(); }
@@ -299,7 +300,8 @@ class RankTrainer : public Trainer {
   // The first batch of a step finds the sums of the step before.
   absl::Status BeginBatch() {
     if (accumulated_ > 0) return absl::OkStatus();
-    if (in_flight_.empty()) last_end_ = Clock::now();
+    follows_ = !in_flight_.empty();
+    if (!follows_) last_end_ = Clock::now();
     return sums_.empty() ? absl::OkStatus() : Failed(states_->Clear(sums_));
   }
 
@@ -325,12 +327,18 @@ class RankTrainer : public Trainer {
           Annotate(scalars.status(), fmt::format("step {}", oldest.step)));
     }
     Clock::time_point now = Clock::now();
+    std::chrono::duration<double> seconds = now - last_end_;
+    if (oldest.follows) {
+      absl::StatusOr<double> seen = step_executor_->SecondsOf(oldest.number);
+      if (!seen.ok()) return Failed(seen.status());
+      seconds = std::chrono::duration<double>(*seen);
+    }
     TrainMetrics metrics{
         .step = oldest.step,
         .loss = ScalarOf(*step_executor_, *scalars, kLoss, NAN),
         .norm = ScalarOf(*step_executor_, *scalars, kNorm, NAN),
         .rate = oldest.rate,
-        .seconds = std::chrono::duration<double>(now - last_end_).count()};
+        .seconds = seconds.count()};
     last_end_ = now;
     AddSpeed(oldest.batches, &metrics);
     metrics.skipped =
@@ -398,6 +406,7 @@ class RankTrainer : public Trainer {
   std::vector<TrainMetrics> metrics_;
   std::optional<TrainMetrics> last_;
   Clock::time_point last_end_;
+  bool follows_ = false;  // the step that is being enqueued, as InFlight has it
   int64_t step_ = 0, skipped_ = 0;
   DataPlace data_;
   int64_t accumulated_ = 0;        // batches since the last step

@@ -126,11 +126,54 @@ std::vector<int> SameValues(const Body& body) {
   return same;
 }
 
-AttrMap PieceAttrs(const BodyOp& op, const Type& result) {
+bool AddsToResult(const ChunkPlan& plan, const PlanStep& step) {
+  return step.kind == PlanStep::kPiece && step.op >= 0 &&
+         step.op < static_cast<int>(plan.body.ops.size()) &&
+         step.reads.size() == plan.body.ops[step.op].operands.size() + 1;
+}
+
+namespace {
+
+Type TypeOf(const ChunkPlan& plan, const PlanRegion& region) {
+  return {plan.dtype(region), region.box.size};
+}
+
+std::vector<Type> TypesOf(const ChunkPlan& plan,
+                          absl::Span<const PlanRegion> regions) {
+  std::vector<Type> types;
+  for (const PlanRegion& region : regions) {
+    types.push_back(TypeOf(plan, region));
+  }
+  return types;
+}
+
+// The attributes of an op, or of the fusion of it and an add, for a piece of it
+// with such a result.
+AttrMap PieceAttrs(const BodyOp& op, bool adds, const Type& result) {
   AttrMap attrs = op.attrs;
   if (op.def->resize != nullptr) op.def->resize(&attrs, {&result, 1});
-  return attrs;
+  if (!adds) return attrs;
+  auto last = static_cast<int>(op.operands.size());
+  BodyOp first{.def = op.def, .attrs = std::move(attrs)};
+  for (int k = 0; k < last; ++k) first.operands.push_back(k);
+  Body body;
+  body.num_operands = last + 1;
+  body.ops = {std::move(first), {FindOp("add"), {last + 1, last}, {}}};
+  body.results = {last + 2};
+  return {{"body", BodyRef(std::move(body))}};
 }
+
+}  // namespace
+
+PieceCall::PieceCall(const ChunkPlan& plan, const PlanStep& piece)
+    : operands_(TypesOf(plan, piece.reads)),
+      result_(TypeOf(plan, piece.write)),
+      adds_(AddsToResult(plan, piece)),
+      attrs_(PieceAttrs(plan.body.ops[piece.op], adds_, result_)),
+      call_{adds_ ? *FindOp("fusion") : *plan.body.ops[piece.op].def,
+            attrs_,
+            operands_,
+            {&result_, 1}} {}
 
 std::string Describe(const ChunkPlan& plan, int rank, int step) {
   const PlanStep& s = plan.steps[rank][step];
@@ -156,9 +199,9 @@ std::string Describe(const ChunkPlan& plan, int rank, int step) {
   switch (s.kind) {
     case PlanStep::kPiece:
       return text +
-             fmt::format("{} of {}",
-                         has_op ? plan.body.ops[s.op].def->name : "no op",
-                         region(s.write));
+             fmt::format(
+                 "{}{} of {}", has_op ? plan.body.ops[s.op].def->name : "no op",
+                 AddsToResult(plan, s) ? " and sum" : "", region(s.write));
     case PlanStep::kCopy:
       return text +
              fmt::format("copy {} to {}", region(s.reads[0]), region(s.write));

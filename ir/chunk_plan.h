@@ -76,7 +76,8 @@ struct PlanRegion {
 
 struct PlanStep {
   enum Kind : uint8_t {
-    kPiece,  // op `op` of the body on boxes of its operands
+    kPiece,  // op `op` of the body on boxes of its operands; a matmul may read
+             // one more, of its result's shape, which it adds to that
     kCopy,   // reads[0] to `write`, one of them on this rank
     kSum,    // the sum of `reads`, in this order
     kWait,   // until `signal` has been posted `count` times
@@ -132,8 +133,25 @@ int64_t BytesOf(const ChunkPlan& plan, const PlanBuffer& buffer);
 // collectives change where a value is, not what it is.
 std::vector<int> SameValues(const Body& body);
 
-// The attributes of an op of the body for a piece of it with such a result.
-AttrMap PieceAttrs(const BodyOp& op, const Type& result);
+// Whether a piece adds a box to what its op computes.
+bool AddsToResult(const ChunkPlan& plan, const PlanStep& step);
+
+// What a piece computes, over the types of its boxes: its op, or a fusion of
+// that and an add.
+class PieceCall {
+ public:
+  PieceCall(const ChunkPlan& plan, const PlanStep& piece);
+  PieceCall(const PieceCall&) = delete;
+  PieceCall& operator=(const PieceCall&) = delete;
+  const OpCall& call() const { return call_; }
+
+ private:
+  std::vector<Type> operands_;
+  Type result_;
+  bool adds_;
+  AttrMap attrs_;
+  OpCall call_;
+};
 
 // "rank 1, step 7, on compute: matmul of %2[4:8, 0:6]".
 std::string Describe(const ChunkPlan& plan, int rank, int step);

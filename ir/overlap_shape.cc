@@ -41,6 +41,7 @@ PlanShape PlanShapeOf(const AttrMap& attrs) {
   shape.parts = attrs.Int("parts");
   shape.groups = attrs.Get<Ints>("groups");
   shape.inner = attrs.Int("inner");
+  shape.sums_in_pieces = attrs.Bool("sums_in_pieces");
   return shape;
 }
 
@@ -50,6 +51,7 @@ void SetPlanShape(const PlanShape& shape, AttrMap* attrs) {
   attrs->Set("parts", shape.parts);
   attrs->Set("groups", Ints(shape.groups.begin(), shape.groups.end()));
   attrs->Set("inner", shape.inner);
+  attrs->Set("sums_in_pieces", shape.sums_in_pieces);
 }
 
 std::vector<AttrDef> PlanShapeAttrs() {
@@ -70,6 +72,10 @@ std::vector<AttrDef> PlanShapeAttrs() {
                kRoutes),
       {"inner", AttrKind::kInt, "ranks of a host, on a route of two levels",
        int64_t{0}},
+      {"sums_in_pieces", AttrKind::kBool,
+       "whether matmuls of a rank's own shard add what others computed of it, "
+       "instead of a step behind them",
+       false},
       WordAttr("transport", "what carries chunks", kTransports),
       WordAttr("form",
                "how it runs: pieces by launches of their own, or all of it, a "
@@ -102,8 +108,8 @@ absl::Status CheckPlanOf(const AttrMap& attrs, absl::Span<const Type> operands,
   if (IsOneKernel(attrs)) {
     if (!(PlanShapeOf(attrs) == PlanShape())) {
       return Invalid(
-          "form one_kernel has no pieces: order, route, parts, groups and "
-          "inner stay as they are");
+          "form one_kernel has no pieces: order, route, parts, groups, inner "
+          "and sums_in_pieces stay as they are");
     }
     return FusedReductionOf(ops, operands, mesh).status();
   }

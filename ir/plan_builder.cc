@@ -186,6 +186,15 @@ void PlanBuilder::AddPiece(int op, int rank, std::vector<PlanRegion> reads,
        .write = {rank, BufferOf(rank, ValueOf(op)), box}});
 }
 
+void PlanBuilder::AddPieceAndSum(int op, int rank,
+                                 std::vector<PlanRegion> reads, int added,
+                                 int value, const Box& box) {
+  Need(rank, added, box);
+  reads.push_back({rank, added, box});
+  AddPiece(op, rank, std::move(reads), box);
+  plan_.steps[rank].back().write.buffer = BufferOf(rank, value);
+}
+
 void PlanBuilder::AddSum(int rank, const std::vector<int>& buffers, int to,
                          const Box& box) {
   PlanStep step{.kind = PlanStep::kSum, .queue = kComputeQueue};

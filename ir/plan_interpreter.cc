@@ -144,29 +144,22 @@ class PlanMachine {
   }
 
   absl::Status Piece(const PlanStep& step) {
-    const BodyOp& op = plan_.body.ops[step.op];
+    PieceCall piece(plan_, step);
+    const OpCall& call = piece.call();
     std::vector<Tensor> operands;
-    std::vector<Type> types;
     for (const PlanRegion& region : step.reads) {
       operands.push_back(Read(region));
-      types.emplace_back(operands.back().dtype(), operands.back().shape());
     }
-    Type type(plan_.dtype(step.write), step.write.box.size);
+    const Type& type = call.results[0];
     Tensor result(type.dtype, type.shape());
-    AttrMap attrs = PieceAttrs(op, type);
-    if (op.def->is_view) {
+    if (call.def.is_view) {
       result = operands[0].Reshaped(type.shape());
-    } else if (op.def->reference == nullptr) {
-      return Unimplemented("{} has no reference", op.def->name);
+    } else if (call.def.reference == nullptr) {
+      return Unimplemented("{} has no reference", call.def.name);
     } else {
-      ASYRA_RETURN_IF_ERROR(op.def->reference({*op.def,
-                                               attrs,
-                                               types,
-                                               {&type, 1},
-                                               operands,
-                                               absl::MakeSpan(&result, 1),
-                                               mesh_,
-                                               0}));
+      ASYRA_RETURN_IF_ERROR(
+          call.def.reference({call.def, call.attrs, call.operands, call.results,
+                              operands, absl::MakeSpan(&result, 1), mesh_, 0}));
     }
     Write(step.write, result);
     return absl::OkStatus();

@@ -41,10 +41,18 @@ absl::Status PlanMeaning::CheckCopy(const PlanStep& step) const {
 }
 
 absl::Status PlanMeaning::CheckSum(const PlanStep& step) const {
-  RankSet added = 0;
+  std::vector<RankSet> parts;
   for (const PlanRegion& read : step.reads) {
     ASYRA_RETURN_IF_ERROR(CheckSame(read, step));
-    RankSet summands = plan_.buffer(read).summands;
+    parts.push_back(plan_.buffer(read).summands);
+  }
+  return CheckAddedSummands(parts, step);
+}
+
+absl::Status PlanMeaning::CheckAddedSummands(absl::Span<const RankSet> parts,
+                                             const PlanStep& step) const {
+  RankSet added = 0;
+  for (RankSet summands : parts) {
     if ((added & summands) != 0) {
       return Invalid("it adds summands of ranks {:#x} twice", added & summands);
     }
@@ -62,8 +70,9 @@ absl::Status PlanMeaning::CheckPiece(const PlanStep& step) const {
     return Invalid("there is no op {}", step.op);
   }
   const BodyOp& op = plan_.body.ops[step.op];
+  bool adds = AddsToResult(plan_, step);
   if (op.def->collective != CollectiveKind::kNone ||
-      step.reads.size() != op.operands.size()) {
+      (step.reads.size() != op.operands.size() && !adds)) {
     return Invalid("it cannot be computed from {} boxes", step.reads.size());
   }
   int result = plan_.body.num_operands + step.op;
@@ -72,7 +81,7 @@ absl::Status PlanMeaning::CheckPiece(const PlanStep& step) const {
   ASYRA_ASSIGN_OR_RETURN(
       AxisRule rule, AxisRuleOf(BodyCall(plan_.body, step.op, types).call()));
   std::map<FactorId, Part> part;
-  for (size_t k = 0; k < step.reads.size(); ++k) {
+  for (size_t k = 0; k < op.operands.size(); ++k) {
     const PlanRegion& read = step.reads[k];
     if (same_[plan_.buffer(read).value] != same_[op.operands[k]]) {
       return Invalid("operand {} is %{}, not %{}", k, op.operands[k],
@@ -83,13 +92,34 @@ absl::Status PlanMeaning::CheckPiece(const PlanStep& step) const {
     ASYRA_RETURN_IF_ERROR(CheckPart(rule, rule.operands[k], read,
                                     op.operands[k], rule.results[0], &part));
   }
-  if (plan_.buffer(step.write).value != result) {
+  if (adds) {
+    ASYRA_RETURN_IF_ERROR(CheckAdded(step, result));
+  } else if (plan_.buffer(step.write).value != result) {
+    return Invalid("it writes %{}, its result is %{}",
+                   plan_.buffer(step.write).value, result);
+  } else {
+    ASYRA_RETURN_IF_ERROR(CheckSummands(step.write, result, "the result"));
+  }
+  return CheckPart(rule, rule.results[0], step.write, result, rule.results[0],
+                   &part);
+}
+
+absl::Status PlanMeaning::CheckAdded(const PlanStep& step, int result) const {
+  const BodyOp& op = plan_.body.ops[step.op];
+  if (op.def->fusable != Fusable::kMatmul) {
+    return Invalid("{} adds nothing to its result", op.def->name);
+  }
+  if (plan_.types[result].partial.empty()) {
+    return Invalid("%{} is no sum over ranks", result);
+  }
+  if (same_[plan_.buffer(step.write).value] != same_[result]) {
     return Invalid("it writes %{}, its result is %{}",
                    plan_.buffer(step.write).value, result);
   }
-  ASYRA_RETURN_IF_ERROR(CheckSummands(step.write, result, "the result"));
-  return CheckPart(rule, rule.results[0], step.write, result, rule.results[0],
-                   &part);
+  const PlanRegion& added = step.reads.back();
+  ASYRA_RETURN_IF_ERROR(CheckSame(added, step));
+  return CheckAddedSummands(
+      {OnlyRank(step.write.rank), plan_.buffer(added).summands}, step);
 }
 
 absl::Status PlanMeaning::CheckSummands(const PlanRegion& region, int value,

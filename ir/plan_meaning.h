@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "ir/axis_rule.h"
 #include "ir/chunk_plan.h"
 
@@ -20,7 +21,7 @@ class PlanMeaning {
 
   // Of a step that names what is there: a piece computes the part of its op's
   // result that its operands' boxes make, a copy keeps value and summands, a
-  // sum adds each summand once.
+  // sum, also one in a piece, adds each summand once.
   absl::Status Check(const PlanStep& step) const;
 
  private:
@@ -30,6 +31,11 @@ class PlanMeaning {
   absl::Status CheckCopy(const PlanStep& step) const;
   absl::Status CheckSum(const PlanStep& step) const;
   absl::Status CheckPiece(const PlanStep& step) const;
+  // What a piece adds to `result` of its op, and where it writes the sum.
+  absl::Status CheckAdded(const PlanStep& step, int result) const;
+  // Each summand once, and in all those of what the step writes.
+  absl::Status CheckAddedSummands(absl::Span<const RankSet> parts,
+                                  const PlanStep& step) const;
   absl::Status CheckSummands(const PlanRegion& region, int value,
                              std::string_view what) const;
   // The region's dimensions, bound to `dims`, against the parts of factors that

@@ -224,6 +224,8 @@ class MemoryCheck {
         for (const PlanRegion& read : step.reads) {
           mine.added.push_back(plan_.buffer(read).summands);
         }
+      } else if (AddsToResult(plan_, step)) {
+        mine.added.push_back(plan_.buffer(step.reads.back()).summands);
       }
       for (const Made& other : made[to.value]) {
         if (clocks_.RankOf(other.node) == clocks_.RankOf(n)) continue;

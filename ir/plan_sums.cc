@@ -47,8 +47,8 @@ void PlanSums::AddUp(int level) {
 }
 
 void PlanSums::AddUpPart(int op, int64_t part) {
-  // A ring has added already.
-  if (b_.shape().route == PlanRoute::kRing) return;
+  // A ring and pieces have added already.
+  if (b_.shape().route == PlanRoute::kRing || b_.shape().sums_in_pieces) return;
   if (b_.shape().route == PlanRoute::kTwoLevels) return SumsOfHosts(op, part);
   int value = b_.ValueOf(op);
   for (int r = 0; r < b_.ranks(); ++r) {
@@ -59,6 +59,27 @@ void PlanSums::AddUpPart(int op, int64_t part) {
     }
     b_.AddSum(r, buffers, b_.BufferOf(r, value), b_.OwnChunk(value, r, part));
   }
+}
+
+int PlanSums::SumInPiecesOf(int op) const {
+  if (!b_.shape().sums_in_pieces) return -1;
+  for (int i = 0; i < b_.num_ops(); ++i) {
+    if (Reduces(b_.KindOf(i)) && b_.OperandOf(i) == b_.ValueOf(op)) return i;
+  }
+  return -1;
+}
+
+int PlanSums::OthersOf(int collective, int rank, const Box& box) {
+  std::vector<int> buffers;
+  for (int s = 0; s < b_.ranks(); ++s) {
+    if (s == rank) continue;
+    buffers.push_back(LandingOf(collective, rank, rank, OnlyRank(s)));
+  }
+  if (buffers.size() == 1) return buffers[0];
+  RankSet others = AllRanks(b_.ranks()) & ~OnlyRank(rank);
+  int sum = LandingOf(collective, rank, rank, others);
+  b_.AddSum(rank, buffers, sum, box);
+  return sum;
 }
 
 // Each host adds up its ranks' summands, then the owner those of the hosts.

@@ -22,8 +22,15 @@ class PlanSums {
   // A piece's parts, each to the rank that adds it up: that which keeps it, or
   // over two levels its neighbour on this host.
   void SendSummands(int op, int rank, const Box& box, bool computed);
-  // Adds up what collectives move of values of `level`.
+  // Adds up what collectives move of values of `level`, but for what pieces
+  // have added.
   void AddUp(int level);
+
+  // The collective that adds up what `op` makes, if pieces do that; -1.
+  int SumInPiecesOf(int op) const;
+  // Where a rank has what a piece of its own shard adds, in this box: the
+  // summand of the other rank, or the sum of all others'.
+  int OthersOf(int collective, int rank, const Box& box);
 
   // The collective that adds up what pieces of `level` make, in a ring; -1.
   int RingSumOf(int level) const;

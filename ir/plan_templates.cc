@@ -50,7 +50,9 @@ class ChunkOrder {
     size_t at = 0;
     for (int64_t group : groups) {
       for (int64_t k = 0; k < group; ++k, ++at) {
-        if (k > 0 && chunks[at] == chunks[at - 1] + 1) {
+        bool is_apart = shape_.sums_in_pieces && IsOwn(rank, chunks[at]) &&
+                        !IsOwn(rank, chunks[at - (k > 0)]);
+        if (k > 0 && chunks[at] == chunks[at - 1] + 1 && !is_apart) {
           ++runs.back().count;
         } else {
           runs.push_back({chunks[at], 1});
@@ -58,6 +60,11 @@ class ChunkOrder {
       }
     }
     return runs;
+  }
+
+  // Whether it is of the rank's own shard.
+  bool IsOwn(int rank, int64_t chunk) const {
+    return chunk / walk_.parts == rank;
   }
 
   // Errors of MakePlan.
@@ -75,7 +82,8 @@ class ChunkOrder {
       return Invalid("copy_queues is {}, there must be one",
                      shape_.copy_queues);
     }
-    return CheckRoute();
+    ASYRA_RETURN_IF_ERROR(CheckRoute());
+    return CheckSumsInPieces();
   }
 
  private:
@@ -126,6 +134,40 @@ class ChunkOrder {
       }
     }
     return absl::OkStatus();
+  }
+
+  absl::Status CheckSumsInPieces() const {
+    if (!shape_.sums_in_pieces) return absl::OkStatus();
+    bool is_direct =
+        shape_.route == PlanRoute::kDirect || shape_.route == PlanRoute::kPull;
+    if (!is_direct || shape_.order != PlanOrder::kOwnLast) {
+      return Invalid(
+          "sums_in_pieces: it goes direct or is pulled, own shards last");
+    }
+    bool any = false;
+    for (const BodyOp& op : group_.body.ops) {
+      if (!Reduces(op.def->collective)) continue;
+      any = true;
+      ASYRA_RETURN_IF_ERROR(CheckSumOf(op.operands[0]));
+    }
+    if (any) return absl::OkStatus();
+    return Invalid("sums_in_pieces: nothing is added up");
+  }
+
+  // Of a value that pieces add to.
+  absl::Status CheckSumOf(int value) const {
+    const Body& body = group_.body;
+    int made_by = value - body.num_operands;
+    if (made_by < 0 || body.ops[made_by].def->fusable != Fusable::kMatmul) {
+      return Invalid("sums_in_pieces: %{} is no result of a matmul", value);
+    }
+    int64_t readers = absl::c_count(body.results, value);
+    for (const BodyOp& op : body.ops) {
+      readers += absl::c_count(op.operands, value);
+    }
+    if (readers == 1) return absl::OkStatus();
+    return Invalid("sums_in_pieces: %{} is read {} times, not only to be added",
+                   value, readers);
   }
 
   const GroupBody& group_;
@@ -182,10 +224,21 @@ class PlanMaker {
       runs.push_back(order_.RunsOf(r, level));
       most = std::max(most, runs.back().size());
     }
-    for (size_t k = 0; k < most; ++k) {
-      for (int r = 0; r < b_.ranks(); ++r) {
-        if (k < runs[r].size()) PiecesOf(level, r, runs[r][k]);
+    auto pieces = [&](auto is_in) {
+      for (size_t k = 0; k < most; ++k) {
+        for (int r = 0; r < b_.ranks(); ++r) {
+          if (k >= runs[r].size() || !is_in(r, runs[r][k])) continue;
+          PiecesOf(level, r, runs[r][k]);
+        }
       }
+    };
+    if (b_.shape().sums_in_pieces) {
+      // What own pieces add has been sent before.
+      auto is_own = [&](int r, Run run) { return order_.IsOwn(r, run.first); };
+      pieces([&](int r, Run run) { return !is_own(r, run); });
+      pieces(is_own);
+    } else {
+      pieces([](int, Run) { return true; });
     }
     // What moves over rings and levels goes when all of it is there.
     for (int i = 0; i < b_.num_ops(); ++i) {
@@ -215,6 +268,12 @@ class PlanMaker {
       for (int read : b_.body().ops[i].operands) {
         reads.push_back(moves_.Read(
             rank, read, b_.ChunkBox(read, rank, run.first, run.count)));
+      }
+      int sum = sums_.SumInPiecesOf(i);
+      if (sum >= 0 && order_.IsOwn(rank, run.first)) {
+        b_.AddPieceAndSum(i, rank, std::move(reads),
+                          sums_.OthersOf(sum, rank, box), b_.ValueOf(sum), box);
+        continue;
       }
       b_.AddPiece(i, rank, std::move(reads), box);
       AfterPiece(value, rank, box);

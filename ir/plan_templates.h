@@ -38,6 +38,10 @@ struct PlanShape {
   // from the last chunk to the first.
   std::vector<int64_t> groups = {};
   int64_t inner = 0;  // of two levels: ranks of a host, which divide the group
+  // The pieces of a rank's own shard add what others have computed of it to
+  // their result, instead of a step behind them: pieces of matmuls, direct or
+  // pulled, own last. The others are added up before, where they are several.
+  bool sums_in_pieces = false;
   // Of a rank, at most. On one, what is needed first has the link for itself.
   int copy_queues = 1;
 
@@ -54,7 +58,8 @@ absl::Status CheckPlanShape(const GroupBody& body, const PlanShape& shape);
 
 // Errors: no factor can be walked, with the reason for the first candidate; a
 // factor that does not divide into shards and parts; groups that do not cover
-// the chunks; a route that does not fit the collectives.
+// the chunks; a route that does not fit the collectives; sums in pieces where
+// no matmul makes them, or others read its result.
 absl::StatusOr<ChunkPlan> MakePlan(const GroupBody& body,
                                    const PlanShape& shape);
 

@@ -51,7 +51,8 @@ DType ComputeDType(const OpCall& call) {
 CostKey ComputeKey(const OpCall& call, const Work& work, const Type& result) {
   CostKey key;
   const Body* body = BodyOf(call.attrs);
-  bool has_matmul = body != nullptr && BeginsWithMatmul(*body);
+  bool has_matmul =
+      body != nullptr && !call.def.body_communicates && BeginsWithMatmul(*body);
   const OpDef& def = has_matmul ? *body->ops[0].def : call.def;
   key.kind = {def.priced_as.empty() ? def.name : def.priced_as,
               static_cast<int>(ComputeDType(call))};

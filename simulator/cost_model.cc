@@ -286,6 +286,13 @@ CostKey CostModel::KeyOf(const OpCall& call) const {
   return key;
 }
 
+double CostModel::MeasuredFactor(const OpCall& call) const {
+  OpCost cost;
+  cost.time_us = 1;
+  Correct(KeyOf(call), &cost);
+  return cost.source < OpCost::kFormula ? cost.time_us : 1;
+}
+
 void CostModel::Correct(const CostKey& key, OpCost* cost) const {
   if (machine_.table == nullptr) return;
   // The library was measured with CTAs of its own choice.

@@ -95,6 +95,9 @@ class CostModel {
   OpCost RememberedCost(const Program& program, const Op& op) const;
   // The uncached lookup in the table, which takes time.
   CostKey KeyOf(const OpCall& call) const;
+  // What was measured of calls like this one, over their times by formula; 1 if
+  // nothing near it was.
+  double MeasuredFactor(const OpCall& call) const;
 
   // `payload_bytes` as EstimateCollective takes it.
   double CollectiveUs(CollectiveKind kind, double payload_bytes,

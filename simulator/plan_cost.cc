@@ -144,20 +144,15 @@ class PlanReplay {
   }
 
   OpCost PieceCost(const PlanStep& step) {
-    const BodyOp& op = plan_.body.ops[step.op];
-    if (op.def->is_view) return {};
-    std::vector<Type> operands;
-    for (const PlanRegion& region : step.reads) {
-      operands.emplace_back(plan_.dtype(region), region.box.size);
-    }
-    Type result(plan_.dtype(step.write), step.write.box.size);
-    AttrMap attrs = PieceAttrs(op, result);
+    if (plan_.body.ops[step.op].def->is_view) return {};
+    PieceCall piece(plan_, step);
+    absl::Span<const Type> operands = piece.call().operands;
     // Ranks compute pieces of the same size.
     for (const Known& known : known_) {
       if (known.op == step.op && known.operands == operands) return known.cost;
     }
-    OpCost cost = pieces_.Cost({*op.def, attrs, operands, {&result, 1}});
-    known_.push_back({step.op, std::move(operands), cost});
+    OpCost cost = pieces_.Cost(piece.call());
+    known_.push_back({step.op, {operands.begin(), operands.end()}, cost});
     times_.source = std::max(times_.source, cost.source);
     return cost;
   }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/algorithm/container.h"
+#include "ir/overlap.h"
+#include "ir/overlap_shape.h"
 #include "ir/verify_plan.h"
 #include "simulator/plan_cost.h"
 #include "simulator/plan_groups.h"
@@ -16,23 +19,35 @@ constexpr int64_t kMostChunks = 32;
 
 class Tuner {
  public:
-  Tuner(const GroupBody& body, const CostModel& costs)
-      : body_(body), costs_(costs) {}
+  // Refers to all of them. `body` is what members of a group see of `call`.
+  Tuner(const GroupBody& body, const OpCall& call, const CostModel& costs)
+      : body_(body), call_(call), costs_(costs) {}
 
-  OverlapTuning Tune(PlanOrder order) {
-    for (int64_t parts : kParts) Try({.order = order, .parts = parts});
+  std::vector<OverlapTuning> Fastest(PlanOrder order, size_t most) {
+    for (int64_t parts : kParts) {
+      PlanShape shape{.order = order, .parts = parts};
+      Try(shape);
+      shape.sums_in_pieces = true;
+      Try(shape);
+    }
     if (tried_.empty()) return {};
-    TryGroups(Fastest());
+    TryGroups(FastestTried());
     // Proven last: few are chosen.
     std::stable_sort(tried_.begin(), tried_.end(),
                      [](const OverlapTuning& a, const OverlapTuning& b) {
                        return a.time_us < b.time_us;
                      });
+    std::vector<OverlapTuning> fastest;
     for (const OverlapTuning& tuned : tried_) {
+      if (fastest.size() == most) break;
+      bool again = absl::c_any_of(fastest, [&](const OverlapTuning& other) {
+        return other.shape == tuned.shape;
+      });
+      if (again) continue;
       auto plan = MakePlan(body_, tuned.shape);
-      if (plan.ok() && VerifyPlan(*plan).ok()) return tuned;
+      if (plan.ok() && VerifyPlan(*plan).ok()) fastest.push_back(tuned);
     }
-    return {};
+    return fastest;
   }
 
  private:
@@ -47,7 +62,7 @@ class Tuner {
     auto plan = MakePlan(body_, shape);
     if (!plan.ok()) return false;
     PlanTimes times = ReplayPlan(*plan, costs_);
-    tried_.push_back({shape, times.time_us});
+    tried_.push_back({shape, times.time_us * MeasuredFactor(shape)});
     if (seen == nullptr) return true;
     for (const PlanSpan& span : times.spans) {
       const PlanStep& step = plan->steps[span.rank][span.step];
@@ -68,7 +83,14 @@ class Tuner {
     return true;
   }
 
-  PlanShape Fastest() const {
+  double MeasuredFactor(const PlanShape& shape) const {
+    AttrMap attrs = call_.attrs;
+    SetPlanShape(shape, &attrs);
+    return costs_.MeasuredFactor(
+        {call_.def, attrs, call_.operands, call_.results});
+  }
+
+  PlanShape FastestTried() const {
     return std::min_element(tried_.begin(), tried_.end(),
                             [](const OverlapTuning& a, const OverlapTuning& b) {
                               return a.time_us < b.time_us;
@@ -122,15 +144,36 @@ class Tuner {
   }
 
   const GroupBody& body_;
+  const OpCall& call_;
   const CostModel& costs_;
   std::vector<OverlapTuning> tried_;
 };
 
 }  // namespace
 
-OverlapTuning TuneOverlap(const GroupBody& body, PlanOrder order,
-                          const CostModel& costs) {
-  return Tuner(body, costs).Tune(order);
+std::vector<OverlapTuning> FastestOverlaps(const Body& body,
+                                           absl::Span<const Type> operands,
+                                           PlanOrder order,
+                                           const CostModel& costs,
+                                           size_t most) {
+  const OpDef& overlap = *FindOp("overlap");
+  AttrMap attrs = {{"body", BodyRef(body)}};
+  auto types = OverlapTypes(body, operands, costs.mesh());
+  auto group = GroupBodyOf(body, operands, costs.mesh());
+  if (!types.ok() || !group.ok() || !CompleteAttrs(overlap, &attrs).ok()) {
+    return {};
+  }
+  std::vector<Type> results;
+  for (int value : body.results) results.push_back((*types)[value]);
+  OpCall call{overlap, attrs, operands, results};
+  return Tuner(*group, call, costs).Fastest(order, most);
+}
+
+OverlapTuning TuneOverlap(const Body& body, absl::Span<const Type> operands,
+                          PlanOrder order, const CostModel& costs) {
+  std::vector<OverlapTuning> fastest =
+      FastestOverlaps(body, operands, order, costs, 1);
+  return fastest.empty() ? OverlapTuning() : fastest[0];
 }
 
 }  // namespace asyra

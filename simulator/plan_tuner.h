@@ -1,7 +1,11 @@
-// Chooses the shape of a chunk plan: parts, groups and route, by simulation
-// (plan_cost.h).
+// Chooses the shape of a chunk plan: parts, groups and where sums are added, by
+// simulation (plan_cost.h), corrected by what was measured of such plans.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
+#include "ir/body.h"
 #include "ir/plan_templates.h"
 #include "simulator/cost_model.h"
 
@@ -12,10 +16,17 @@ struct OverlapTuning {
   double time_us = 0;  // 0: there is no plan
 };
 
-// The fastest of the direct shapes with this order, of 1, 2 or 4 parts; groups
-// none, of equal sizes, or those of plan_groups.h at the costs of these. The
-// plan is proven. None is pulled: GPUs do not carry those out (copy_plan.h).
-OverlapTuning TuneOverlap(const GroupBody& body, PlanOrder order,
-                          const CostModel& costs);
+// The `most` fastest of the direct shapes with this order, fastest first: of 1,
+// 2 or 4 parts, sums apart or in pieces; groups none, of equal sizes, or those
+// of plan_groups.h at the costs of these. Their plans are proven. None is
+// pulled: GPUs do not carry those out (copy_plan.h). `operands`, distributed
+// over the mesh of `costs`, are the overlap's.
+std::vector<OverlapTuning> FastestOverlaps(const Body& body,
+                                           absl::Span<const Type> operands,
+                                           PlanOrder order,
+                                           const CostModel& costs, size_t most);
+// The first of them.
+OverlapTuning TuneOverlap(const Body& body, absl::Span<const Type> operands,
+                          PlanOrder order, const CostModel& costs);
 
 }  // namespace asyra

@@ -84,6 +84,7 @@ std::string AttrsOf(const PlanShape& shape) {
   std::string text =
       fmt::format("order={}, parts={}, route={}", NameOf(shape.order),
                   shape.parts, NameOf(shape.route));
+  if (shape.sums_in_pieces) text += ", sums_in_pieces=true";
   if (shape.groups.empty()) return text;
   return text + fmt::format(", groups=[{}]", fmt::join(shape.groups, ", "));
 }
@@ -163,13 +164,16 @@ class FormsMaker {
     std::vector<PlanShape> shapes;
     for (int64_t parts : kParts) {
       shapes.push_back({.order = own, .parts = parts});
+      if (shape_.gathers) continue;
+      shapes.push_back({.order = own, .parts = parts, .sums_in_pieces = true});
     }
     shapes.push_back({.order = other, .parts = 2});
     ASYRA_ASSIGN_OR_RETURN(ParsedCall call,
                            ParseCall(calls_.Overlap("parts=1"), mesh_));
     ASYRA_ASSIGN_OR_RETURN(
         GroupBody body, GroupBodyOf(*BodyOf(call.attrs), call.operands, mesh_));
-    OverlapTuning tuned = TuneOverlap(body, own, costs_);
+    OverlapTuning tuned =
+        TuneOverlap(*BodyOf(call.attrs), call.operands, own, costs_);
     if (tuned.time_us > 0 &&
         std::find(shapes.begin(), shapes.end(), tuned.shape) == shapes.end()) {
       shapes.push_back(tuned.shape);

@@ -1,9 +1,12 @@
 #include "tools/bench_programs.h"
 
+#include "ir/fused_reduction.h"
+#include "ir/overlap_shape.h"
 #include "ir/support/status.h"
 #include "passes/schedule/fuse_reductions.h"
 #include "passes/schedule/schedule.h"
 #include "passes/strategy_search.h"
+#include "simulator/plan_tuner.h"
 #include "tools/run_inputs.h"
 
 namespace asyra {
@@ -22,6 +25,26 @@ absl::Status AddFusedReductions(Program program, const CostModel& costs,
   return absl::OkStatus();
 }
 
+// With each of the fastest shapes of its overlaps: which is the fastest is told
+// by what was measured of them.
+void AddOverlapShapes(const Program& program, const CostModel& costs,
+                      std::vector<ProgramCalls>* programs) {
+  constexpr size_t kMostShapes = 5;
+  std::vector<Program> others;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    if (!op.def->body_communicates || IsOneKernel(op.attrs)) continue;
+    std::vector<OverlapTuning> fastest =
+        FastestOverlaps(*BodyOf(op.attrs), OpUse(program, op).call().operands,
+                        PlanShapeOf(op.attrs).order, costs, kMostShapes);
+    for (size_t k = 0; k < fastest.size(); ++k) {
+      if (k == others.size()) others.push_back(program);
+      SetPlanShape(fastest[k].shape, &others[k].ops[i].attrs);
+    }
+  }
+  for (const Program& other : others) AddProgram(other, programs);
+}
+
 // Of a model as it is partitioned and as it is scheduled.
 absl::Status AddScheduled(const CompileFlags& options, const RaisedModel& model,
                           std::vector<ProgramCalls>* programs) {
@@ -30,6 +53,7 @@ absl::Status AddScheduled(const CompileFlags& options, const RaisedModel& model,
     AddProgram(*result.partitioned, programs);
   }
   AddProgram(result.program, programs);
+  AddOverlapShapes(result.program, *result.costs, programs);
   if (options.tiles > 1) return absl::OkStatus();
   return AddFusedReductions(std::move(result.program), *result.costs, programs);
 }

@@ -58,9 +58,7 @@ std::optional<AttrMap> OverlapChoice::Best(
   if (!always_ && (bound_us >= most_us || alone.compute_us < kLeastWorkUs)) {
     return std::nullopt;
   }
-  auto group = GroupBodyOf(site.body, operands, program_.mesh);
-  if (!group.ok()) return std::nullopt;
-  OverlapTuning tuned = TuneOverlap(*group, site.order, costs_);
+  OverlapTuning tuned = TuneOverlap(site.body, operands, site.order, costs_);
   bool gains = tuned.time_us > 0 && tuned.time_us < most_us;
   if (tuned.time_us == 0 || (!always_ && !gains)) return std::nullopt;
   AttrMap attrs = {{"body", BodyRef(site.body)}};

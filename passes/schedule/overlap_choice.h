@@ -18,7 +18,7 @@ class OverlapChoice {
   OverlapChoice(const Program& program, bool always, const CostModel& costs)
       : program_(program), always_(always), costs_(costs) {}
 
-  // The attributes of the overlap with the fastest shape by simulation alone
+  // The attributes of the overlap with the fastest shape
   // (simulator/plan_tuner.h), if it gains.
   std::optional<AttrMap> Choose(const OverlapSite& site);
 

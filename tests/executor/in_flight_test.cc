@@ -1,5 +1,6 @@
 // Steps that are enqueued before earlier ones have ended, and values in memory
 // of the caller.
+#include <chrono>
 #include <cmath>
 
 #include "executor/cpu/cpu_device.h"
@@ -20,6 +21,12 @@ program @p(%sum: f32[] state, %x: f32[4]) -> (f32[4], f32[], f32[]) {
 
 Tensor Four(double value) {
   return Tensor::FromDoubles(DType::kF32, {4}, std::vector<double>(4, value));
+}
+
+double NowInSeconds() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 class InFlight : public testing::Test {
@@ -68,6 +75,28 @@ TEST_F(InFlight, OnlyTheLastStepsAreKept) {
   EXPECT_EQ(MessageOf(executor_->Await(5).status()),
             "step 5 is none of the last 2 of 5");
   ASYRA_CHECK_OK(executor_->Await(4).status());
+}
+
+TEST_F(InFlight, AStepTakesFromTheEndOfTheOneBefore) {
+  ASYRA_CHECK_OK(Prepare(kProgram));
+  EXPECT_EQ(MessageOf(executor_->SecondsOf(0).status()),
+            "no step was enqueued");
+  double begin = NowInSeconds(), sum = 0;
+  for (int64_t step = 0; step < 20; ++step) {
+    ASYRA_CHECK_OK(executor_->Enqueue({Four(1)}).status());
+    if (step == 0) continue;
+    ASYRA_CHECK_OK(executor_->Await(step - 1).status());
+    absl::StatusOr<double> seconds = executor_->SecondsOf(step - 1);
+    if (step == 1) {
+      EXPECT_EQ(MessageOf(seconds.status()), "step 0 has none before it");
+      continue;
+    }
+    EXPECT_GT(ASYRA_VALUE(seconds), 0);
+    sum += *seconds;
+  }
+  EXPECT_LT(sum, NowInSeconds() - begin);
+  EXPECT_EQ(MessageOf(executor_->SecondsOf(3).status()),
+            "step 3 is none of the last 2 of 20");
 }
 
 TEST_F(InFlight, AnErrorOfAStepEndsAllLaterOnes) {

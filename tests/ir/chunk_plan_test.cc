@@ -124,6 +124,49 @@ TEST(ChunkPlan, WhatDoesNotDivideIsRefusedWithBothValues) {
                 "size 2, which does not divide into 2 shards of 2 parts");
 }
 
+TEST(ChunkPlan, SumsInPiecesAreThoseOfMatmulsThatNobodyElseReads) {
+  PlanShape shape{.order = PlanOrder::kOwnLast, .sums_in_pieces = true};
+  PlanCase c = MatmulReduce(2, 8, false);
+  ASYRA_CHECK_OK(CheckPlanShape(c.Group(), shape));
+  PlanShape other = shape;
+  other.order = PlanOrder::kOwnFirst;
+  ExpectRefused(c, other, "own shards last");
+  other = shape;
+  other.route = PlanRoute::kRing;
+  ExpectRefused(c, other, "it goes direct or is pulled");
+  ExpectRefused(GatherMatmuls(2, 8), shape, "nothing is added up");
+  c.body.results = {2, 3};
+  ExpectRefused(c, shape, "%2 is read 2 times, not only to be added");
+  c.body.results = {3};
+  c.body.ops.insert(c.body.ops.begin() + 1, MakeBodyOp("neg", {2}));
+  c.body.ops[2].operands = {3};
+  c.body.results = {4};
+  ExpectRefused(c, shape, "%3 is no result of a matmul");
+}
+
+// A rank's own pieces are behind all others, whatever the groups: what they
+// add has been sent by then.
+TEST(ChunkPlan, OwnPiecesAddWhatOthersComputed) {
+  for (int n : {2, 3}) {
+    PlanCase c = MatmulReduce(n, 2 * n, false);
+    int64_t chunks = 2 * n;
+    ChunkPlan plan =
+        ASYRA_VALUE(MakePlan(c.Group(), {.order = PlanOrder::kOwnLast,
+                                         .parts = 2,
+                                         .groups = {1, chunks - 1},
+                                         .sums_in_pieces = true}));
+    for (int r = 0; r < n; ++r) {
+      int adding = 0, sums = 0;
+      for (const PlanStep& step : plan.steps[r]) {
+        adding += AddsToResult(plan, step);
+        sums += step.kind == PlanStep::kSum;
+      }
+      EXPECT_EQ(adding, 1) << "of rank " << r << " of " << n;
+      EXPECT_EQ(sums, n == 2 ? 0 : 1);  // of what several others computed
+    }
+  }
+}
+
 // What is not parallel along the walk cannot be cut.
 TEST(ChunkPlan, SoftmaxOverTheWalkIsRefused) {
   PlanCase c = GatherMatmuls(2, 8, 1);

@@ -19,10 +19,10 @@ namespace asyra {
 inline constexpr int kInterleavings = kSanitized ? 3 : 24;
 
 inline std::string Text(const PlanShape& shape) {
-  return fmt::format("order {} route {} parts {} groups [{}] inner {}",
-                     static_cast<int>(shape.order),
-                     static_cast<int>(shape.route), shape.parts,
-                     fmt::join(shape.groups, ", "), shape.inner);
+  return fmt::format(
+      "order {} route {} parts {} groups [{}] inner {} sums in pieces {}",
+      static_cast<int>(shape.order), static_cast<int>(shape.route), shape.parts,
+      fmt::join(shape.groups, ", "), shape.inner, shape.sums_in_pieces);
 }
 
 // The sums of `groups` are `chunks`: one alone, pairs, all at once, a random

@@ -235,7 +235,9 @@ inline std::vector<PlanShape> ShapesWithoutGroups(const PlanCase& c,
                             PlanRoute::kRing, PlanRoute::kTwoLevels}) {
       PlanShape shape{.order = order, .route = route, .parts = parts};
       if (route == PlanRoute::kTwoLevels) shape.inner = n % 2 == 0 ? n / 2 : n;
-      shapes.push_back(std::move(shape));
+      shapes.push_back(shape);
+      shape.sums_in_pieces = true;
+      if (CheckPlanShape(c.Group(), shape).ok()) shapes.push_back(shape);
     }
   }
   return shapes;

@@ -55,6 +55,10 @@ double SumOf(const std::vector<double>& summands, const PlanShape& shape,
     for (int k = 2; k <= n; ++k) sum = Bf16(sum + summands[(owner + k) % n]);
     return sum;
   }
+  if (shape.sums_in_pieces) {
+    for (int k = 1; k < n; ++k) sum += summands[(owner + k) % n];
+    return Bf16(Bf16(sum) + summands[owner]);
+  }
   int inner = n;
   if (shape.route == PlanRoute::kTwoLevels)
     inner = static_cast<int>(shape.inner);

@@ -20,9 +20,11 @@ struct RightPlan {
 std::vector<RightPlan> RightPlans() {
   std::vector<RightPlan> plans;
   auto add = [&](const PlanCase& c, const PlanShape& shape) {
-    plans.push_back({fmt::format("{} of {}, route {}", c.name, c.ranks(),
-                                 static_cast<int>(shape.route)),
-                     c, ASYRA_VALUE(MakePlan(c.Group(), shape))});
+    plans.push_back(
+        {fmt::format("{} of {}, route {}{}", c.name, c.ranks(),
+                     static_cast<int>(shape.route),
+                     shape.sums_in_pieces ? ", sums in pieces" : ""),
+         c, ASYRA_VALUE(MakePlan(c.Group(), shape))});
     ASYRA_CHECK_OK(VerifyPlan(plans.back().plan));
   };
   for (PlanRoute route : {PlanRoute::kDirect, PlanRoute::kPull,
@@ -32,6 +34,11 @@ std::vector<RightPlan> RightPlans() {
     shape.order = PlanOrder::kOwnLast;
     add(MatmulReduce(4, 8, false), shape);
     add(MatmulReduce(4, 8, true), shape);
+    shape.sums_in_pieces = true;
+    if (!CheckPlanShape(MatmulReduce(4, 8, false).Group(), shape).ok())
+      continue;
+    add(MatmulReduce(4, 8, false), shape);
+    add(MatmulReduce(2, 8, true), shape);
   }
   add(Ulysses(2, 4), {.order = PlanOrder::kSame, .parts = 2});
   return plans;
