@@ -108,7 +108,8 @@ class Tuner {
       if (*chunks % size != 0) continue;
       Seen seen;
       int64_t count = *chunks / size;
-      shape.groups.assign(count, size);
+      shape.groups.clear();  // each alone
+      if (size > 1) shape.groups.assign(count, size);
       if (!Try(shape, &seen)) return;
       piece_us[size] = seen.pieces_us / static_cast<double>(count);
       if (size == 1) alone = std::move(seen);

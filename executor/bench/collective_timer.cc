@@ -102,7 +102,13 @@ class Timer : public RankTimer {
 
   absl::StatusOr<Timing> TimeCollective(const CollectiveCall& call,
                                         int samples) override {
-    ASYRA_ASSIGN_OR_RETURN(Prepared prepared, PrepareCollective(call));
+    ASYRA_ASSIGN_OR_RETURN(KernelOfCall found, PrepareKernel(call));
+    if (found.kernel->queues() > 0) {
+      std::vector<KernelOfCall> alone;
+      alone.push_back(std::move(found));
+      return TimeKernels({{call.text, {}}}, std::move(alone), samples);
+    }
+    ASYRA_ASSIGN_OR_RETURN(Prepared prepared, Reserved(std::move(found)));
     return TimeRows(prepared, *comm_, samples, &Timer::CollectiveUs);
   }
 
@@ -166,39 +172,14 @@ class Timer : public RankTimer {
 
   absl::StatusOr<Timing> TimeSequence(absl::Span<const SequenceCall> calls,
                                       int samples) override {
-    std::vector<Prepared> prepared;
-    std::vector<std::unique_ptr<Event>> ended;
+    std::vector<KernelOfCall> kernels;
     for (const SequenceCall& call : calls) {
       ASYRA_ASSIGN_OR_RETURN(
           KernelOfCall found,
           PrepareKernel({call.text, static_cast<int>(world_.size())}));
-      found.kernel->set_label(call.text);
-      ASYRA_RETURN_IF_ERROR(GiveQueues(*found.kernel));
-      Prepared& one = prepared.emplace_back();
-      one.kernel = std::move(found.kernel);
-      one.collective = found.use.def().collective != CollectiveKind::kNone;
-      ASYRA_RETURN_IF_ERROR(one.Reserve(found.use, *device_, *compute_));
-      ended.push_back(device_->CreateEvent(/*timed=*/false));
+      kernels.push_back(std::move(found));
     }
-    // They begin and end on the stream that the devices meet on.
-    std::unique_ptr<Event> begun = device_->CreateEvent(/*timed=*/false),
-                           all_ended = device_->CreateEvent(/*timed=*/false);
-    std::vector<Stream*> streams = {comm_.get(), compute_.get()};
-    for (auto& queue : queues_) streams.push_back(queue.get());
-    ASYRA_ASSIGN_OR_RETURN(
-        std::unique_ptr<Recording> once, device_->Record(streams, [&] {
-          comm_->Record(*begun);
-          compute_->Wait(*begun);
-          for (size_t i = 0; i < calls.size(); ++i) {
-            Stream& on = prepared[i].collective ? *comm_ : *compute_;
-            for (int before : calls[i].after) on.Wait(*ended[before]);
-            prepared[i].kernel->Launch(prepared[i].args, on);
-            on.Record(*ended[i]);
-          }
-          compute_->Record(*all_ended);
-          comm_->Wait(*all_ended);
-        }));
-    return TimeReplays(*once, samples);
+    return TimeKernels(calls, std::move(kernels), samples);
   }
 
   absl::StatusOr<int64_t> BytesToCarry(const CollectiveCall& call) override {
@@ -241,18 +222,58 @@ class Timer : public RankTimer {
     return absl::OkStatus();
   }
 
+  struct KernelOfCall {
+    KernelUse use;
+    std::unique_ptr<Kernel> kernel;
+  };
   absl::StatusOr<Prepared> PrepareCollective(const CollectiveCall& call) {
     ASYRA_ASSIGN_OR_RETURN(KernelOfCall found, PrepareKernel(call));
+    return Reserved(std::move(found));
+  }
+  absl::StatusOr<Prepared> Reserved(KernelOfCall found) {
     Prepared prepared;
     prepared.kernel = std::move(found.kernel);
     ASYRA_RETURN_IF_ERROR(prepared.Reserve(found.use, *device_, *comm_));
     return prepared;
   }
 
-  struct KernelOfCall {
-    KernelUse use;
-    std::unique_ptr<Kernel> kernel;
-  };
+  // A kernel for each call.
+  absl::StatusOr<Timing> TimeKernels(absl::Span<const SequenceCall> calls,
+                                     std::vector<KernelOfCall> kernels,
+                                     int samples) {
+    std::vector<Prepared> prepared;
+    std::vector<std::unique_ptr<Event>> ended;
+    for (size_t i = 0; i < calls.size(); ++i) {
+      KernelOfCall& found = kernels[i];
+      found.kernel->set_label(calls[i].text);
+      ASYRA_RETURN_IF_ERROR(GiveQueues(*found.kernel));
+      Prepared& one = prepared.emplace_back();
+      one.kernel = std::move(found.kernel);
+      one.collective = found.use.def().collective != CollectiveKind::kNone;
+      ASYRA_RETURN_IF_ERROR(one.Reserve(found.use, *device_, *compute_));
+      ended.push_back(device_->CreateEvent(/*timed=*/false));
+    }
+    // They begin and end on the stream that the devices meet on.
+    std::unique_ptr<Event> begun = device_->CreateEvent(/*timed=*/false),
+                           all_ended = device_->CreateEvent(/*timed=*/false);
+    std::vector<Stream*> streams = {comm_.get(), compute_.get()};
+    for (auto& queue : queues_) streams.push_back(queue.get());
+    ASYRA_ASSIGN_OR_RETURN(
+        std::unique_ptr<Recording> once, device_->Record(streams, [&] {
+          comm_->Record(*begun);
+          compute_->Wait(*begun);
+          for (size_t i = 0; i < calls.size(); ++i) {
+            Stream& on = prepared[i].collective ? *comm_ : *compute_;
+            for (int before : calls[i].after) on.Wait(*ended[before]);
+            prepared[i].kernel->Launch(prepared[i].args, on);
+            on.Record(*ended[i]);
+          }
+          compute_->Record(*all_ended);
+          comm_->Wait(*all_ended);
+        }));
+    return TimeReplays(*once, samples);
+  }
+
   // Also of an overlap, or of an op that computes alone.
   absl::StatusOr<KernelOfCall> PrepareKernel(const CollectiveCall& call) {
     ASYRA_ASSIGN_OR_RETURN(Mesh mesh, GroupsOf(world_.size(), call.ranks));

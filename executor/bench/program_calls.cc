@@ -67,9 +67,9 @@ CollectiveCall CollectiveOf(const Program& program, const Op& op) {
                       AsksForCopyEngine(op.attrs) ? kByCopyEngine : "");
 }
 
-// Of an overlap that is one kernel, over the mesh (x=ranks).
-absl::StatusOr<CollectiveCall> OneKernelCall(const Program& program,
-                                             const Op& op) {
+// Of an overlap, over the mesh (x=ranks).
+absl::StatusOr<CollectiveCall> OverlapCall(const Program& program,
+                                           const Op& op) {
   std::vector<Type> types = program.OperandTypes(op);
   ASYRA_ASSIGN_OR_RETURN(GroupBody group,
                          GroupBodyOf(*BodyOf(op.attrs), types, program.mesh));
@@ -79,7 +79,7 @@ absl::StatusOr<CollectiveCall> OneKernelCall(const Program& program,
   types.assign(group.types.begin(),
                group.types.begin() + static_cast<ptrdiff_t>(types.size()));
   return CollectiveCall{CallText(*op.def, attrs, types, mesh), group.ranks,
-                        /*one_kernel=*/true};
+                        IsOneKernel(op.attrs)};
 }
 
 void AddOnce(const CollectiveCall& call, ProgramCalls* calls) {
@@ -114,8 +114,8 @@ void AddCalls(const Program& program, int64_t index_limit,
       AddOnce(CollectiveOf(program, op), calls);
       continue;
     }
-    if (IsOneKernel(op.attrs)) {
-      absl::StatusOr<CollectiveCall> call = OneKernelCall(program, op);
+    if (op.def->body_communicates) {
+      absl::StatusOr<CollectiveCall> call = OverlapCall(program, op);
       if (call.ok()) AddOnce(*call, calls);
       continue;
     }

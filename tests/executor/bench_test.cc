@@ -107,6 +107,38 @@ TEST(ProgramCalls, ByCopyEnginesAreCallsOfTheirOwn) {
           CollectiveCall{"all_reduce(f32[64] partial(x)) {axes=x}", 4}));
 }
 
+// In each shape, over the ranks of its axes alone.
+TEST(ProgramCalls, OfOverlapsAreThoseOfTheirGroups) {
+  ProgramCalls calls;
+  AddCalls(ASYRA_VALUE(ParseProgram(R"(asyra 1 scheduled
+mesh (dp=2, tp=4)
+program @f(%x: f32[8@dp, 16, 32@tp], %w: f32[32@tp, 16] weight)
+    -> (f32[8@dp, 16@tp, 16], f32[8@dp, 16@tp, 16]) {
+  %y = overlap(%x, %w) {
+    %2 = matmul(%0, %1) : f32[8@dp, 16, 16] partial(tp)
+    %3 = reduce_scatter(%2) {dim=1, axes=tp} : f32[8@dp, 16@tp, 16]
+    return %3
+  } {order=own_last, parts=2} on compute : f32[8@dp, 16@tp, 16]
+  %z = overlap(%x, %w) {
+    %2 = matmul(%0, %1) : f32[8@dp, 16, 16] partial(tp)
+    %3 = reduce_scatter(%2) {dim=1, axes=tp} : f32[8@dp, 16@tp, 16]
+    return %3
+  } {order=own_last, parts=2, sums_in_pieces=true} on compute : f32[8@dp, 16@tp, 16]
+  return %y, %z
+}
+)")),
+           4, &calls);
+  std::string body =
+      "overlap(f32[4, 16, 32@x], f32[32@x, 16]) {%2 = matmul(%0, %1) : "
+      "f32[4, 16, 16] partial(x); %3 = reduce_scatter(%2) {dim=1, axes=x} : "
+      "f32[4, 16@x, 16]; return %3} {order=own_last, parts=2";
+  EXPECT_THAT(calls.collectives,
+              ElementsAre(CollectiveCall{body + "}", 4},
+                          CollectiveCall{body + ", sums_in_pieces=true}", 4}));
+  EXPECT_THAT(calls.local, testing::IsEmpty());
+  EXPECT_THAT(calls.left_out, testing::IsEmpty());
+}
+
 TEST(ProgramCalls, AreWrittenInOneWay) {
   auto call = ParseLocalCall("softmax( f32[4,8] )");
   auto same = ParseLocalCall("softmax(f32[4, 8])");
@@ -267,6 +299,26 @@ TEST(RankTimers, TimeSequencesOfCalls) {
              {}}};
         EXPECT_THAT(timer.TimeSequence(copied, 5).status().message(),
                     HasSubstr("the devices have no copy engines"));
+        return absl::OkStatus();
+      });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// As programs have them: a plan, over groups of neighbours, on queues of its
+// own.
+TEST(RankTimers, TimePlansOfGroups) {
+  auto platform = CreateCpuPlatform();
+  CollectiveCall overlap{
+      "overlap(f32[64,64@x], f32[64@x,64]) {"
+      "%2 = matmul(%0, %1) : f32[64,64] partial(x) "
+      "%3 = reduce_scatter(%2) {dim=0, axes=x} : f32[64@x,64] return %3} "
+      "{order=own_last, parts=2, sums_in_pieces=true}",
+      2};
+  absl::Status status =
+      RunRankTimers(*platform, 4, 60, [&](RankTimer& timer) -> absl::Status {
+        Timing timing = ASYRA_VALUE(timer.TimeCollective(overlap, 3));
+        EXPECT_EQ(timing.samples, 3);
+        EXPECT_GT(timing.us, 0);
         return absl::OkStatus();
       });
   EXPECT_TRUE(status.ok()) << status;
