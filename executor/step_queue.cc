@@ -22,10 +22,10 @@ absl::StatusOr<std::unique_ptr<StepQueue>> StepQueue::Create(
   };
   place(queue->inputs_, &queue->input_at_);
   place(queue->scalars_, &queue->scalar_at_);
-  for (Slot& slot : queue->slots_) {
-    auto memory = device.AllocateHost(bytes);
-    if (!memory.ok()) return Annotate(memory.status(), "inputs on the host");
-    slot.memory = *std::move(memory);
+  for (auto& memory : queue->memory_) {
+    auto host = device.AllocateHost(bytes);
+    if (!host.ok()) return Annotate(host.status(), "inputs on the host");
+    memory = *std::move(host);
   }
   for (auto& done : queue->done_) done = device.CreateEvent(/*timed=*/true);
   return queue;
@@ -38,14 +38,14 @@ absl::Status StepQueue::Begin(const WaitCheck& check) {
 
 void StepQueue::CopyInput(size_t index, const void* from) {
   const Value& input = inputs_[index];
-  std::byte* staged = At(slot(next_), input_at_[index]);
+  std::byte* staged = At(next_, input_at_[index]);
   std::memcpy(staged, from, input.bytes);
   device_.CopyToDevice(input.data, staged, input.bytes, home_);
 }
 
 int64_t StepQueue::End() {
   for (size_t i = 0; i < scalars_.size(); ++i) {
-    device_.CopyToHost(At(slot(next_), scalar_at_[i]), scalars_[i].data,
+    device_.CopyToHost(At(next_, scalar_at_[i]), scalars_[i].data,
                        scalars_[i].bytes, home_);
   }
   home_.Record(done(next_));
@@ -71,7 +71,7 @@ absl::StatusOr<double> StepQueue::MicrosecondsOf(int64_t step) const {
 }
 
 const void* StepQueue::Scalar(int64_t step, size_t index) const {
-  return At(slots_[step % kSteps], scalar_at_[index]);
+  return At(step, scalar_at_[index]);
 }
 
 }  // namespace asyra

@@ -41,22 +41,20 @@ class StepQueue {
   static constexpr int64_t kSteps = 2;  // in flight
 
  private:
-  struct Slot {
-    std::unique_ptr<DeviceMemory> memory;  // inputs, then scalars
-  };
   StepQueue(Device& device, Stream& home) : device_(device), home_(home) {}
   absl::Status CheckInFlight(int64_t step) const;
-  Slot& slot(int64_t step) { return slots_[step % kSteps]; }
   Event& done(int64_t step) const { return *done_[step % kEvents]; }
-  std::byte* At(const Slot& slot, int64_t offset) const {
-    return static_cast<std::byte*>(slot.memory->data()) + offset;
+  // In the memory of a step.
+  std::byte* At(int64_t step, int64_t offset) const {
+    return static_cast<std::byte*>(memory_[step % kSteps]->data()) + offset;
   }
 
   Device& device_;
   Stream& home_;
   std::vector<Value> inputs_, scalars_;
-  std::vector<int64_t> input_at_, scalar_at_;  // offsets in a slot's memory
-  std::array<Slot, kSteps> slots_;
+  std::vector<int64_t> input_at_, scalar_at_;  // offsets in a step's memory
+  // Inputs, then scalars, of each step in flight.
+  std::array<std::unique_ptr<DeviceMemory>, kSteps> memory_;
   // The end of the step before those in flight too.
   static constexpr int64_t kEvents = kSteps + 1;
   std::array<std::unique_ptr<Event>, kEvents> done_;
