@@ -5,6 +5,7 @@
 #include "ir/copy_engine.h"
 #include "ir/fused_reduction.h"
 #include "ir/overlap.h"
+#include "ir/overlap_shape.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/support/status.h"
@@ -96,11 +97,30 @@ bool TakesTime(const Program& program, const Op& op) {
   return work.flops + work.read_bytes + work.write_bytes > 0;
 }
 
-LocalCall* Find(const std::string& text, ProgramCalls* calls) {
-  for (LocalCall& call : calls->local) {
-    if (call.text == text) return &call;
+void AddLocal(LocalCall call, ProgramCalls* calls) {
+  for (LocalCall& known : calls->local) {
+    if (known.text != call.text) continue;
+    ++known.count;
+    return;
   }
-  return nullptr;
+  calls->local.push_back(std::move(call));
+}
+
+// What a rank's pieces of an overlap compute; of one kernel nothing.
+void AddPieces(const Program& program, const Op& op, int64_t index_limit,
+               ProgramCalls* calls) {
+  auto plan = UnprovenPlanOf(op.attrs, program.OperandTypes(op), program.mesh);
+  if (!plan.ok()) return;
+  KernelUse use(program, op, 0);
+  for (const PlanStep& step : plan->steps[0]) {
+    if (step.kind != PlanStep::kPiece) continue;
+    PieceCall piece(*plan, step);
+    const OpCall& call = piece.call();
+    if (call.def.is_view) continue;
+    AddLocal({CallText(call.def, call.attrs, call.operands), use.OfPart(call),
+              index_limit},
+             calls);
+  }
 }
 
 }  // namespace
@@ -117,6 +137,7 @@ void AddCalls(const Program& program, int64_t index_limit,
     if (op.def->body_communicates) {
       absl::StatusOr<CollectiveCall> call = OverlapCall(program, op);
       if (call.ok()) AddOnce(*call, calls);
+      AddPieces(program, op, index_limit, calls);
       continue;
     }
     absl::StatusOr<std::string> text = LocalText(program, op);
@@ -127,11 +148,8 @@ void AddCalls(const Program& program, int64_t index_limit,
       if (std::find(out.begin(), out.end(), why) == out.end()) {
         out.push_back(std::move(why));
       }
-    } else if (LocalCall* known = Find(*text, calls); known != nullptr) {
-      ++known->count;
     } else {
-      calls->local.push_back(
-          {*text, KernelUse(program, op, last), index_limit});
+      AddLocal({*text, KernelUse(program, op, last), index_limit}, calls);
     }
   }
 }

@@ -107,7 +107,8 @@ TEST(ProgramCalls, ByCopyEnginesAreCallsOfTheirOwn) {
           CollectiveCall{"all_reduce(f32[64] partial(x)) {axes=x}", 4}));
 }
 
-// In each shape, over the ranks of its axes alone.
+// In each shape, over the ranks of its axes alone; and what a rank's pieces
+// compute.
 TEST(ProgramCalls, OfOverlapsAreThoseOfTheirGroups) {
   ProgramCalls calls;
   AddCalls(ASYRA_VALUE(ParseProgram(R"(asyra 1 scheduled
@@ -135,7 +136,13 @@ program @f(%x: f32[8@dp, 16, 32@tp], %w: f32[32@tp, 16] weight)
   EXPECT_THAT(calls.collectives,
               ElementsAre(CollectiveCall{body + "}", 4},
                           CollectiveCall{body + ", sums_in_pieces=true}", 4}));
-  EXPECT_THAT(calls.local, testing::IsEmpty());
+  // Of 4 shards of 2 parts, all but one without a sum in the second op.
+  ASSERT_EQ(calls.local.size(), 2);
+  EXPECT_EQ(calls.local[0].text, "matmul(f32[4, 2, 8], f32[8, 16])");
+  EXPECT_EQ(calls.local[0].count, 8 + 6);
+  EXPECT_THAT(calls.local[1].text,
+              HasSubstr("fusion(f32[4, 2, 8], f32[8, 16], f32[4, 2, 16])"));
+  EXPECT_EQ(calls.local[1].count, 2);
   EXPECT_THAT(calls.left_out, testing::IsEmpty());
 }
 
