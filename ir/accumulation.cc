@@ -67,8 +67,15 @@ bool IsMatmul(const Op& op) {
   return op.def->fusable == Fusable::kMatmul && op.results.size() == 1;
 }
 
-Op AddedTo(const Op& matmul, ValueId onto) {
+Body AddedTo(BodyOp matmul, int last) {
   Body body;
+  body.num_operands = last + 1;
+  body.ops = {std::move(matmul), {Add(), {last, last + 1}, {}}};
+  body.results = {last + 2};
+  return body;
+}
+
+Op AddedTo(const Op& matmul, ValueId onto) {
   BodyOp first{.def = matmul.def, .attrs = matmul.attrs};
   for (const AttrDef& attr : ScheduleAttrs()) first.attrs.Erase(attr.name);
   Op sum = matmul;
@@ -82,10 +89,7 @@ Op AddedTo(const Op& matmul, ValueId onto) {
   }
   int last = static_cast<int>(sum.operands.size());
   sum.operands.push_back(onto);
-  body.num_operands = last + 1;
-  body.ops = {std::move(first), {Add(), {last, last + 1}, {}}};
-  body.results = {last + 2};
-  sum.attrs = {{"body", BodyRef(std::move(body))}};
+  sum.attrs = {{"body", BodyRef(AddedTo(std::move(first), last))}};
   CopySchedule(matmul.attrs, &sum.attrs);
   return sum;
 }

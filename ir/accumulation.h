@@ -18,6 +18,9 @@ int AccumulatesOn(const Body& body, absl::Span<const Type> types);
 // The same of an op.
 int AccumulatesOn(const Program& program, const Op& op);
 
+// A matmul of the first `last` operands, added to operand `last`.
+Body AddedTo(BodyOp matmul, int last);
+
 // Whether it is a matmul that AddedTo can add to a value.
 bool IsMatmul(const Op& op);
 // `matmul` added to a value of the type of its result, without results.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "fmt/format.h"
+#include "ir/accumulation.h"
 
 namespace asyra {
 namespace {
@@ -156,11 +157,7 @@ AttrMap PieceAttrs(const BodyOp& op, bool adds, const Type& result) {
   auto last = static_cast<int>(op.operands.size());
   BodyOp first{.def = op.def, .attrs = std::move(attrs)};
   for (int k = 0; k < last; ++k) first.operands.push_back(k);
-  Body body;
-  body.num_operands = last + 1;
-  body.ops = {std::move(first), {FindOp("add"), {last + 1, last}, {}}};
-  body.results = {last + 2};
-  return {{"body", BodyRef(std::move(body))}};
+  return {{"body", BodyRef(AddedTo(std::move(first), last))}};
 }
 
 }  // namespace

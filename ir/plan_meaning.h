@@ -33,7 +33,7 @@ class PlanMeaning {
   absl::Status CheckPiece(const PlanStep& step) const;
   // What a piece adds to `result` of its op, and where it writes the sum.
   absl::Status CheckAdded(const PlanStep& step, int result) const;
-  // Each summand once, and in all those of what the step writes.
+  // `parts` have each summand of what the step writes once, and no others.
   absl::Status CheckAddedSummands(absl::Span<const RankSet> parts,
                                   const PlanStep& step) const;
   absl::Status CheckSummands(const PlanRegion& region, int value,

@@ -50,9 +50,7 @@ class ChunkOrder {
     size_t at = 0;
     for (int64_t group : groups) {
       for (int64_t k = 0; k < group; ++k, ++at) {
-        bool is_apart = shape_.sums_in_pieces && IsOwn(rank, chunks[at]) &&
-                        !IsOwn(rank, chunks[at - (k > 0)]);
-        if (k > 0 && chunks[at] == chunks[at - 1] + 1 && !is_apart) {
+        if (k > 0 && IsOneRun(rank, chunks[at - 1], chunks[at])) {
           ++runs.back().count;
         } else {
           runs.push_back({chunks[at], 1});
@@ -100,6 +98,13 @@ class ChunkOrder {
       }
     }
     return chunks;
+  }
+
+  // Whether two chunks that follow in a group are one piece. Own ones that add
+  // what came are not of one with others.
+  bool IsOneRun(int rank, int64_t chunk, int64_t next) const {
+    if (next != chunk + 1) return false;
+    return !shape_.sums_in_pieces || IsOwn(rank, chunk) == IsOwn(rank, next);
   }
 
   bool HasPiece(int rank, int level, int64_t chunk) const {

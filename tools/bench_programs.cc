@@ -42,7 +42,12 @@ void AddOverlapShapes(const Program& program, const CostModel& costs,
       SetPlanShape(fastest[k].shape, &others[k].ops[i].attrs);
     }
   }
-  for (const Program& other : others) AddProgram(other, programs);
+  if (others.empty()) return;
+  // One list: the program's other calls are timed once beside them all.
+  ProgramCalls& calls = programs->emplace_back();
+  for (const Program& other : others) {
+    AddCalls(other, IndexLimit(other), &calls);
+  }
 }
 
 // Of a model as it is partitioned and as it is scheduled.

@@ -162,7 +162,8 @@ TEST(ChunkPlan, OwnPiecesAddWhatOthersComputed) {
         sums += step.kind == PlanStep::kSum;
       }
       EXPECT_EQ(adding, 1) << "of rank " << r << " of " << n;
-      EXPECT_EQ(sums, n == 2 ? 0 : 1);  // of what several others computed
+      // Two others' parts are added up before.
+      EXPECT_EQ(sums, n == 2 ? 0 : 1);
     }
   }
 }
