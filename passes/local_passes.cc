@@ -6,6 +6,7 @@
 #include "passes/shard/decompose_over_hosts.h"
 #include "passes/shard/decompose_reduce_scatter.h"
 #include "passes/train/defer_reductions.h"
+#include "passes/train/join_squares.h"
 #include "passes/train/store_in_halves.h"
 
 namespace asyra {
@@ -33,6 +34,12 @@ std::vector<PassRecord> LocalPasses() {
                     "this one updates",
                     std::string()}},
        .fn = StoreInHalves},
+      {.name = "join_squares",
+       .summary = "sums squares of several gradients in one kernel, for the "
+                  "norm of all",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .fn = JoinSquares},
       {.name = "decompose_reduce_scatter",
        .summary =
            "splits each reduce_scatter into an all_to_all and a reduction",

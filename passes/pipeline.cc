@@ -112,6 +112,9 @@ Pipeline ShardPasses(const ShardingOptions& options,
   if (train.has_value() && Accumulates(*train)) {
     passes.push_back(MakePass("defer_reductions", {{"sums", train->sums}}));
   }
+  if (train.has_value() && train->what == TrainOptions::What::kStep) {
+    passes.push_back(MakePass("join_squares"));
+  }
   if (train.has_value() && StoresInHalves(*train)) {
     passes.push_back(
         MakePass("store_in_halves", {{"params", train->in_halves}}));

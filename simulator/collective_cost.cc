@@ -57,10 +57,9 @@ CollectiveEstimate EstimateCopyEngine(const Machine& machine,
   auto n = static_cast<double>(span.ranks);
   bool twice = kind == CollectiveKind::kAllReduce;
   bool reduces = Reduces(kind);
-  double sends = (n - 1) * (twice ? 2 : 1);
   CollectiveEstimate estimate;
   estimate.algorithm = Algorithm::kCopyEngine;
-  estimate.alpha_us = kCopyMeetingUs * (twice ? 3 : 2) + kCopyIssueUs * sends;
+  estimate.alpha_us = CopyLatencyUs(kind, span.ranks);
   if (reduces) estimate.alpha_us += machine.gpu.kernel_us;
   estimate.time_us =
       estimate.alpha_us + payload_bytes * BusFactor(kind, span.ranks) /
@@ -105,6 +104,13 @@ std::string_view ToString(Algorithm algorithm) {
   constexpr std::string_view kNames[] = {"none", "ring", "tree", "direct",
                                          "copy engine"};
   return kNames[static_cast<int>(algorithm)];
+}
+
+double CopyLatencyUs(CollectiveKind kind, int64_t ranks) {
+  bool twice = kind == CollectiveKind::kAllReduce;
+  auto peers = static_cast<double>(ranks - 1);
+  return (kCopyMeetingUs + kCopyFlagUs * peers) * (twice ? 3 : 2) +
+         kCopyIssueUs * peers * (twice ? 2 : 1);
 }
 
 double BusFactor(CollectiveKind kind, int64_t ranks) {

@@ -11,11 +11,14 @@
 
 namespace asyra {
 
-// Fixed costs of a collective on copy engines: a barrier, and going from the
-// copy to one peer to the next. Fitted to small gathers in graphs on two and
-// four H200.
-inline constexpr double kCopyMeetingUs = 7;
+// Fixed costs of a collective on copy engines: a meeting, where each rank
+// raises a flag of each peer in turn, and going from the copy to one peer to
+// the next. Fitted, with the rate of h200x*.machine, to 95 gathers and
+// exchanges in graphs on two, four and eight H200.
+inline constexpr double kCopyMeetingUs = 1, kCopyFlagUs = 2.75;
 inline constexpr double kCopyIssueUs = 6;
+// From a flag that is raised until a stream of the other rank has seen it.
+inline constexpr double kCopySignalUs = 4.25;
 
 // The location of a group: `ranks` devices on `hosts` hosts, at least
 // `per_host` of them on each.
@@ -72,6 +75,9 @@ struct CollectiveEstimate {
 double LatencyUs(CollectiveKind kind, Algorithm algorithm,
                  const Protocol& protocol, const GroupSpan& span,
                  double network_alpha_us);
+
+// The same of copy engines, inside a host, without the kernel of a reduction.
+double CopyLatencyUs(CollectiveKind kind, int64_t ranks);
 
 // The fastest of the algorithms and protocols, or copy engines. `payload_bytes`
 // is the size of nccl-tests: the whole buffer of an all_gather (result) or

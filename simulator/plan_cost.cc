@@ -80,15 +80,14 @@ class PlanReplay {
     return plan_.steps[queue.rank][queue.steps[queue.next]];
   }
 
-  // Posts end at once, and waits when their signal is seen.
+  // Posts inside a rank end at once, and waits when their signal is seen.
   void StartWhatCan() {
     for (bool progress = true; progress;) {
       progress = false;
       for (Queue& queue : queues_) {
         while (!queue.running && queue.next < queue.steps.size()) {
           const PlanStep& step = StepOf(queue);
-          if (step.kind == PlanStep::kPost) {
-            Post(step.signal);
+          if (step.kind == PlanStep::kPost && StaysInRank(step.signal)) {
             Finish(&queue);
           } else if (step.kind == PlanStep::kWait) {
             if (SeenAt(step) > now_) break;
@@ -109,11 +108,14 @@ class PlanReplay {
     return seen[wait.count - 1];
   }
 
-  void Post(int signal) {
+  bool StaysInRank(int signal) const {
     const PlanSignal& its = plan_.signals[signal];
-    seen_us_[signal].push_back(now_ + (its.from_rank == its.to_rank
-                                           ? machine().gpu.kernel_us
-                                           : kCopyMeetingUs));
+    return its.from_rank == its.to_rank;
+  }
+
+  void Post(int signal) {
+    seen_us_[signal].push_back(
+        now_ + (StaysInRank(signal) ? machine().gpu.kernel_us : kCopySignalUs));
   }
 
   void Begin(const PlanStep& step, Queue* queue) {
@@ -121,6 +123,10 @@ class PlanReplay {
     queue->start_us = now_;
     queue->bytes = 0;
     queue->fixed_us = 0;
+    if (step.kind == PlanStep::kPost) {
+      queue->fixed_us = kCopyFlagUs;
+      return;
+    }
     auto bytes = static_cast<double>(step.write.box.elements() *
                                      SizeOf(plan_.dtype(step.write)));
     if (step.kind == PlanStep::kPiece || step.kind == PlanStep::kSum) {
@@ -186,6 +192,7 @@ class PlanReplay {
   void Finish(Queue* queue) {
     const PlanStep& step = StepOf(*queue);
     bool works = queue->running;
+    if (step.kind == PlanStep::kPost) Post(step.signal);
     times_.spans.push_back({queue->rank, queue->steps[queue->next],
                             works ? queue->start_us : now_, now_});
     if (works && step.kind == PlanStep::kCopy) {

@@ -86,9 +86,14 @@ absl::Status AddCollective(const MeasuredCall& measured, Rates* rates) {
   double& least = rates->least_collective_us;
   if (!by_copy_engine) least = least == 0 ? us : std::min(least, us);
   if (static_cast<double>(payload) < kLongBytes) return absl::OkStatus();
+  CollectiveKind kind = call.def->collective;
+  if (by_copy_engine) {
+    // The estimate adds it to what the rate gives.
+    us -= CopyLatencyUs(kind, measured.ranks);
+    if (us <= 0) return absl::OkStatus();
+  }
   double& best = by_copy_engine ? rates->copy_gbps : rates->link_gbps;
-  best = std::max(best,
-                  BusGbps(call.def->collective, payload, measured.ranks, us));
+  best = std::max(best, BusGbps(kind, payload, measured.ranks, us));
   return absl::OkStatus();
 }
 

@@ -273,6 +273,98 @@ OpDef ReduceSumSquare() {
   return def;
 }
 
+// sum_squares ---------------------------------------------------------------
+
+absl::StatusOr<std::vector<Type>> InferSumSquares(const OpCall& call) {
+  if (call.operands.empty()) return Invalid("there is no tensor");
+  bool wide = call.operands[0].dtype == DType::kF64;
+  for (size_t i = 0; i < call.operands.size(); ++i) {
+    ASYRA_RETURN_IF_ERROR(RequireFloat(call, static_cast<int>(i)));
+    if ((call.operands[i].dtype == DType::kF64) != wide) {
+      return Invalid("tensor {} is {}, tensor 0 is {}: all are f64 or none", i,
+                     ToString(call.operands[i].dtype),
+                     ToString(call.operands[0].dtype));
+    }
+  }
+  return std::vector<Type>{Type(wide ? DType::kF64 : DType::kF32, {})};
+}
+
+// No factors: it is made of ops that are sharded already.
+absl::StatusOr<AxisRule> SumSquaresAxes(const OpCall& call) {
+  AxisRule rule;
+  for (const Type& type : call.operands) {
+    rule.operands.push_back(OperandFactors(type.rank()));
+  }
+  rule.results.emplace_back();
+  return rule;
+}
+
+AxisList ShardingAxes(const Type& type) {
+  AxisList axes;
+  for (const Dim& dim : type.dims) {
+    axes.insert(axes.end(), dim.axes.begin(), dim.axes.end());
+  }
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+// Each tensor is sharded as it is, all over the same axes.
+absl::StatusOr<std::vector<Type>> DistributeSumSquares(const OpCall& call,
+                                                       const Mesh& mesh) {
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Type> results, InferSumSquares(call));
+  AxisList axes = ShardingAxes(call.operands[0]);
+  for (size_t i = 0; i < call.operands.size(); ++i) {
+    const Type& type = call.operands[i];
+    if (!type.partial.empty()) {
+      return Invalid("tensor {} must not be partial over {}", i,
+                     AxesToString(type.partial, mesh));
+    }
+    if (ShardingAxes(type) != axes) {
+      return Invalid("tensor {} is sharded over {}, tensor 0 over {}", i,
+                     AxesToString(ShardingAxes(type), mesh),
+                     AxesToString(axes, mesh));
+    }
+  }
+  results[0].partial = axes;
+  return results;
+}
+
+Work SumSquaresWork(const OpCall& local) {
+  Work work;
+  for (const Type& type : local.operands) {
+    work.flops += 2 * static_cast<double>(type.num_elements());
+    work.read_bytes += static_cast<double>(type.bytes());
+  }
+  work.write_bytes = static_cast<double>(local.results[0].bytes());
+  return work;
+}
+
+absl::Status SumSquaresReference(const RefCall& call) {
+  double sum = 0;
+  for (const Tensor& tensor : call.operands) {
+    for (double x : tensor.ToDoubles()) sum += x * x;
+  }
+  call.results[0].SetAll({sum});
+  return absl::OkStatus();
+}
+
+OpDef SumSquares() {
+  return {.name = "sum_squares",
+          .summary =
+              "sum of x^2 over all elements of several tensors, in f32 "
+              "(f64 of f64), by one kernel",
+          .operands = {{"tensors", OperandDef::kVariadic}},
+          .infer = InferSumSquares,
+          .axes = SumSquaresAxes,
+          .distribute = DistributeSumSquares,
+          .work = SumSquaresWork,
+          .reference = SumSquaresReference,
+          .samples = {{"sum_squares(f32[4,6])"},
+                      {"sum_squares(f32[4,600], f32[], f32[7], bf16[2,9])"},
+                      {"sum_squares(f16[5], bf16[0], f32[3,2100])"},
+                      {"sum_squares(f64[4,6], f64[3])"}}};
+}
+
 OpDef ReduceMean() {
   OpDef def = Reduce("reduce_mean", "mean over `dims`", false, MeanReference);
   def.infer = InferMean;
@@ -323,7 +415,7 @@ std::vector<OpDef> ReduceOps() {
                  {"reduce_min(bool[4,6]) {dims=[1], keep=false}", 0, 1}};
   return {
       ReduceSum(), ReduceMean(), ReduceProd(),      max,
-      min,         LogSumExp(),  ReduceSumSquare(),
+      min,         LogSumExp(),  ReduceSumSquare(), SumSquares(),
   };
 }
 

@@ -7,6 +7,7 @@ host's memory (NCCL_P2P_DISABLE=1). A step that fails says why, and the others
 go on. Machines, tables and traces stay in OUT.
 
 Usage: gpu_claims.py TOOLS_DIR OUT [--ranks 8] [--machine M] [--only REGEX]
+           [--seconds 90]
 """
 
 import argparse
@@ -43,7 +44,7 @@ def bench(claims, name, rows, edits=()):
     path = os.path.join(claims.out, f"{name}{i}.machine")
     flags = gpu_steps.flags_of(row, claims.ranks)
     tool(claims, "asyra-bench", *flags, "--machine", machine, *edits, *keep,
-         "--seconds", "90", "--machine-out", path)
+         "--seconds", str(claims.seconds), "--machine-out", path)
     machine, keep = path, ["--keep", "--no-grid"]
   return machine
 
@@ -114,6 +115,8 @@ def main():
   parser.add_argument("--ranks", type=int, default=8)
   parser.add_argument("--machine", default="h200x8")
   parser.add_argument("--only", default="", help="REGEX of the steps' names")
+  parser.add_argument("--seconds", type=float, default=90,
+                      help="of measuring the machine for each program")
   parser.add_argument("--timeout", type=float, default=240)
   claims = parser.parse_args()
   os.makedirs(claims.out, exist_ok=True)

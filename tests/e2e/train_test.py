@@ -102,7 +102,7 @@ class Training(ToolTest):
     self.own_cache()
     folder = self.path("training")
     self.passes("asyra-opt", LLAMA, *SHAPE, "--dp", "2", "--search-steps",
-                "300", "--train", "-o", folder)
+                "300", "--train", "--machine", "h100x8", "-o", folder)
     about = os.path.join(folder, "training.json")
     with open(about) as file:
       training = json.load(file)

@@ -160,14 +160,15 @@ TEST(CollectiveCost, CopyEnginesTakeNoSms) {
   EXPECT_EQ(estimate.kernel_start_fraction, 1)
       << "no kernel has to find CTA slots";
   // Two meetings, three peers, and 0.75 MB at 5 GB/s.
-  EXPECT_DOUBLE_EQ(estimate.time_us, 14 + 3 * 6 + 150);
+  double meeting_us = 1 + 3 * 2.75;
+  EXPECT_DOUBLE_EQ(estimate.time_us, 2 * meeting_us + 3 * 6 + 150);
   // Twice that, another meeting, and a sum that reads 1 MB and writes 0.25 MB.
   double sum_us =
       machine.gpu.kernel_us + 1.25e6 / (machine.gpu.hbm_gbps.achievable * 1e3);
   EXPECT_NEAR(
       EstimateCollective(machine, Kind::kAllReduce, 1e6, four, 4, copy_engine)
           .time_us,
-      21 + 6 * 6 + 300 + sum_us, 1e-9);
+      3 * meeting_us + 6 * 6 + 300 + sum_us, 1e-9);
   // Copy engines do not reach other hosts.
   GroupSpan two_hosts = {.ranks = 8, .hosts = 2, .per_host = 4};
   EXPECT_EQ(EstimateCollective(machine, Kind::kAllGather, 1e6, two_hosts, 4,

@@ -34,6 +34,17 @@ std::string ManyParams() {
   return text + ") {weight_decay=0.5}";
 }
 
+// More tensors than one launch takes, of lengths around those of pieces.
+std::string ManySquares() {
+  constexpr int64_t kLengths[] = {1, 8192, 7, 8193, 0, 20000, 600};
+  std::string text = "sum_squares(f32[3,5]";
+  for (int i = 0; i < 150; ++i) {
+    text += fmt::format(", {}[{}]", i % 5 == 1 ? "bf16" : "f32",
+                        kLengths[i % std::size(kLengths)]);
+  }
+  return text + ")";
+}
+
 }  // namespace
 
 Program ProgramOf(const ParsedCall& call, const Mesh& mesh) {
@@ -186,6 +197,10 @@ std::vector<OpCase> ShardedCases() {
   add("multi_adamw", *many, 1, 3);
   add("reduce_sum_square",
       "reduce_sum_square(f32[4@a,2400@b]) {dims=[0, 1], keep=false}");
+  add("sum_squares",
+      "sum_squares(f32[4@a,2400@b], bf16[4@b,6@a], f16[1200@(a,b)])");
+  static const std::string* squares = new std::string(ManySquares());
+  add("sum_squares", *squares);
   add("sgd", "sgd(f16[4@a], f16[4@a], f32[], f16[4@a]) {momentum=0.5}");
   add("conv", "conv(f32[2@a,4,8,8], f32[8@b,4,3,3]) {pads=[1, 1, 1, 1]}");
   add("conv", "conv(f32[2,4@a,6], f32[4@a,2,3]) {pads=[1, 1]}");

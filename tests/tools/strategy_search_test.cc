@@ -88,7 +88,9 @@ void ExpectOnlySmallFits(const CompileFlags& small, CompileFlags large,
 }
 
 TEST(StrategySearch, DecomposedReductionsMayNotFit) {
-  CompileFlags fused = Options(), decomposed = Options(), both = Options();
+  CompileFlags fused = Options();
+  fused.machine = "h100x8";
+  CompileFlags decomposed = fused, both = fused;
   fused.reduce_scatter = "fused";
   decomposed.reduce_scatter = "decomposed";
   both.reduce_scatter = "auto";
@@ -97,6 +99,7 @@ TEST(StrategySearch, DecomposedReductionsMayNotFit) {
 
 TEST(StrategySearch, StrategiesThatWereNotAskedForMayNotFit) {
   CompileFlags sequence = Options();
+  sequence.machine = "h100x8";
   sequence.reduce_scatter = "fused";
   CompileFlags replicated = sequence, both = sequence;
   replicated.tp_strategy = "replicated";

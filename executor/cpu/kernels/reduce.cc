@@ -154,7 +154,43 @@ class LogSumExpKernel : public CpuKernel {
   int64_t most_at_ = 0, sum_at_ = 0;
 };
 
+// In double.
+class SumSquaresKernel : public CpuKernel {
+ public:
+  explicit SumSquaresKernel(const KernelUse& use)
+      : result_(use.result(0).dtype) {
+    for (int i = 0; i < use.num_operands(); ++i) {
+      tensors_.push_back(use.operand(i));
+    }
+  }
+
+  absl::Status Run(const KernelArgs& args) override {
+    double sum = 0;
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      WithNumber(tensors_[i].dtype, [&](auto number) {
+        using N = decltype(number);
+        const auto* from =
+            static_cast<const typename N::Stored*>(args.operands[i]);
+        for (int64_t k = 0; k < tensors_[i].num_elements(); ++k) {
+          auto x = static_cast<double>(N::Load(from[k]));
+          sum += x * x;
+        }
+      });
+    }
+    Store(result_, &sum, 1, args.results[0]);
+    return absl::OkStatus();
+  }
+
+ private:
+  DType result_;
+  std::vector<Type> tensors_;  // local
+};
+
 using Prepared = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+Prepared PrepareSumSquares(const KernelUse& use) {
+  return std::make_unique<SumSquaresKernel>(use);
+}
 
 Prepared PrepareLogSumExp(const KernelUse& use) {
   return WithNumber(use.operand(0).dtype, [&](auto number) -> Prepared {
@@ -196,6 +232,7 @@ std::vector<CpuKernelDef> ReduceKernels() {
       {"reduce_max", Always, PrepareReduce<ReductionKind::kMax>},
       {"reduce_min", Always, PrepareReduce<ReductionKind::kMin>},
       {"reduce_sum_square", Always, PrepareReduce<ReductionKind::kSumSquare>},
+      {"sum_squares", Always, PrepareSumSquares},
       {"log_sum_exp", Always, PrepareLogSumExp}};
 }
 

@@ -8,6 +8,7 @@
 #include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/column_sum.h"
 #include "executor/cuda/kernels/kernel_list.h"
+#include "executor/cuda/kernels/sum_squares.h"
 
 namespace asyra::cuda {
 namespace {
@@ -158,6 +159,36 @@ class ColumnSumKernel : public CudaKernel {
   ColumnSum plan_;
 };
 
+class SumSquaresKernel : public CudaKernel {
+ public:
+  explicit SumSquaresKernel(const KernelUse& use) {
+    for (int i = 0; i < use.num_operands(); ++i) {
+      const Type& tensor = use.operand(i);
+      tensors_.push_back(
+          {nullptr, ElementOf(tensor.dtype), tensor.num_elements()});
+    }
+  }
+  int64_t workspace_bytes() const override {
+    return SumSquaresBytes(tensors_.data(), static_cast<int>(tensors_.size()));
+  }
+
+  absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      tensors_[i].data = args.operands[i];
+    }
+    ASYRA_CUDA(SumSquares(tensors_.data(), static_cast<int>(tensors_.size()),
+                          args.workspace, args.results[0], stream));
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<SquaredTensor> tensors_;
+};
+
+Prepared PrepareSumSquares(const KernelUse& use) {
+  return std::make_unique<SumSquaresKernel>(use);
+}
+
 // Sums of a few values that are far apart, as chunks that other ranks have sent
 // are: element by element, an operand for each.
 class FewKernel : public CudaKernel {
@@ -262,14 +293,16 @@ GeneratedUse LogSumExp(const KernelUse& use) {
 }  // namespace
 
 std::vector<CudaKernelDef> ReduceKernels() {
-  return {ReduceKernel<ReductionKind::kSum>("reduce_sum"),
-          ReduceKernel<ReductionKind::kSum>("reduce_mean"),
-          ReduceKernel<ReductionKind::kSum>("reduce_sum_square"),
-          ReduceKernel<ReductionKind::kProduct>("reduce_prod"),
-          ReduceKernel<ReductionKind::kMax>("reduce_max"),
-          ReduceKernel<ReductionKind::kMin>("reduce_min"),
-          Generated(
-              "log_sum_exp", [](const KernelUse&) { return true; }, LogSumExp)};
+  return {
+      ReduceKernel<ReductionKind::kSum>("reduce_sum"),
+      ReduceKernel<ReductionKind::kSum>("reduce_mean"),
+      ReduceKernel<ReductionKind::kSum>("reduce_sum_square"),
+      ReduceKernel<ReductionKind::kProduct>("reduce_prod"),
+      ReduceKernel<ReductionKind::kMax>("reduce_max"),
+      ReduceKernel<ReductionKind::kMin>("reduce_min"),
+      {"sum_squares", [](const KernelUse&) { return true; }, PrepareSumSquares},
+      Generated(
+          "log_sum_exp", [](const KernelUse&) { return true; }, LogSumExp)};
 }
 
 }  // namespace asyra::cuda

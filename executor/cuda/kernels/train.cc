@@ -89,41 +89,6 @@ GeneratedUse Sgd(const KernelUse& use) {
   return {e, loop};
 }
 
-GeneratedUse AdamW(const KernelUse& use) {
-  auto [e, loop, x] = UpdateOf(use);
-  Computed type = ComputedOf(use.operand(0).dtype);
-  auto number = [&e = e, like = x[0]](double value) {
-    return e.Number(value, like);
-  };
-  double beta1 = use.attrs().Float("beta1"), beta2 = use.attrs().Float("beta2");
-  // 1 - beta^step, without what it would lose near 1.
-  auto correction = [&, &e = e, &x = x](double beta) {
-    return e.Formula("-expm1($0 * $1)", {x[5], number(std::log(beta))}, type);
-  };
-  int slope = x[1];
-  if (x.size() > 6) slope = e.Formula("$0 * $1", {slope, x[6]}, type);
-  // The old value where the scale is not finite.
-  auto kept = [&, &e = e, &x = x](int next, int old) {
-    if (x.size() <= 6) return next;
-    return e.Formula("isfinite($0) ? $1 : $2", {x[6], next, old}, type);
-  };
-  int m = e.Formula("$0 * $1 + $2 * $3",
-                    {number(beta1), x[2], number(1 - beta1), slope}, type);
-  int v = e.Formula("$0 * $1 + $2 * $3 * $3",
-                    {number(beta2), x[3], number(1 - beta2), slope}, type);
-  int root =
-      e.Formula("sqrt($0 / $1) + $2",
-                {v, correction(beta2), number(use.attrs().Float("eps"))});
-  int change = e.Formula("$0 / $1 / $2", {m, correction(beta1), root});
-  int decay = number(use.attrs().Float("weight_decay"));
-  int param =
-      e.Formula("$0 - $1 * ($2 + $3 * $0)", {x[0], x[4], change, decay}, type);
-  e.Store(kept(param, x[0]), use.result(0).dtype);
-  e.Store(kept(m, x[2]), use.result(1).dtype);
-  e.Store(kept(v, x[3]), use.result(2).dtype);
-  return {e, loop};
-}
-
 bool Always(const KernelUse&) { return true; }
 
 // Updates of all params of adamw or multi_adamw.
@@ -204,11 +169,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareMultiAdamW(
   return std::make_unique<AdamWKernel>(use, params, kAdamWShared, 0);
 }
 
-// Generated, but for a param in halves.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareAdamW(const KernelUse& use) {
-  if (!use.attrs().Bool(kInHalves)) {
-    return Generated("adamw", Always, AdamW).prepare(use);
-  }
   return std::make_unique<AdamWKernel>(use, 1, 0, kAdamWOfParam);
 }
 
@@ -221,7 +182,7 @@ bool HasLabels(const KernelUse& use) {
 std::vector<CudaKernelDef> TrainKernels() {
   return {Generated("cross_entropy", HasLabels, CrossEntropy),
           Generated("sgd", Always, Sgd),
-          {"adamw", Always, PrepareAdamW, AdamW},
+          {"adamw", Always, PrepareAdamW},
           {"multi_adamw", Always, PrepareMultiAdamW}};
 }
 

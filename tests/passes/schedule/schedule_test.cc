@@ -200,7 +200,7 @@ TEST(Schedule, PrefillOfALongSequenceTakesLessMemory) {
 TEST(Schedule, FitsInTheCapacityWithLibrariesAndKernels) {
   Sharded llama = Shard(
       "llama3-8b", {{"layers", 2}, {"batch", 4}, {"seq", 8192}, {"logits", 1}},
-      {{"tp", 2}});
+      {{"tp", 2}}, {}, "h100x8");
   ScheduleOptions options{.search_steps = 200, .capacity_bytes = 0};
   ScheduleResult any = ASYRA_VALUE(llama.Schedule(options));
   int64_t bytes = DeviceBytes(llama, any);
