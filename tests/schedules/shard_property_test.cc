@@ -364,7 +364,8 @@ bool BaselineFits(const ScheduleResult& result,
                   const ScheduleOptions& options) {
   for (const ScheduleChoice& choice : result.candidates) {
     if (choice.name != "baseline") continue;
-    return choice.device_bytes <= options.capacity_bytes.value_or(HUGE_VAL);
+    return !options.capacity_bytes.has_value() ||
+           choice.device_bytes <= *options.capacity_bytes;
   }
   return false;
 }
