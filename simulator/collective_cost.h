@@ -19,6 +19,8 @@ inline constexpr double kCopyMeetingUs = 1, kCopyFlagUs = 2.75;
 inline constexpr double kCopyIssueUs = 6;
 // From a flag that is raised until a stream of the other rank has seen it.
 inline constexpr double kCopySignalUs = 4.25;
+// Both: from a post until it is seen.
+inline constexpr double kCopyPostUs = kCopyFlagUs + kCopySignalUs;
 
 // The location of a group: `ranks` devices on `hosts` hosts, at least
 // `per_host` of them on each.

@@ -74,7 +74,7 @@ class Tuner {
         continue;
       }
       if (step.write.rank == 0) {
-        seen->arrivals_us.push_back(span.end_us + kCopyFlagUs + kCopySignalUs);
+        seen->arrivals_us.push_back(span.end_us + kCopyPostUs);
       }
       if (step.reads[0].rank == 0 && seen->copy_us == 0) {
         seen->copy_us = span.end_us - span.start_us;

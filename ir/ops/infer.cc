@@ -100,6 +100,17 @@ std::string DimSpec(int from, int to, absl::Span<const int> whole) {
   return spec;
 }
 
+absl::StatusOr<AxisRule> NoFactors(const OpCall& call) {
+  AxisRule rule;
+  for (const Type& type : call.operands) {
+    rule.operands.push_back(OperandFactors(type.rank()));
+  }
+  for (const Type& type : call.results) {
+    rule.results.push_back(OperandFactors(type.rank()));
+  }
+  return rule;
+}
+
 Work MoveWork(const OpCall& local) {
   Work work;
   for (const Type& type : local.results) {

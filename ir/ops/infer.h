@@ -39,6 +39,9 @@ absl::StatusOr<Shape> RequireShape(const OpCall& call, DType dtype);
 // `whole` marked so.
 std::string DimSpec(int from, int to, absl::Span<const int> whole = {});
 
+// Of ops that are made of ones which are sharded and tiled already.
+absl::StatusOr<AxisRule> NoFactors(const OpCall& call);
+
 // Work of moving data: every result byte is read and written, and the
 // operands after the first (indices) are read.
 Work MoveWork(const OpCall& local);

@@ -197,18 +197,6 @@ absl::StatusOr<std::vector<Type>> InferMultiAdamW(const OpCall& call) {
   return results;
 }
 
-// No factors: it is made of ops that are sharded and tiled already.
-absl::StatusOr<AxisRule> MultiAdamWAxes(const OpCall& call) {
-  AxisRule rule;
-  for (const Type& type : call.operands) {
-    rule.operands.push_back(OperandFactors(type.rank()));
-  }
-  for (const Type& type : call.results) {
-    rule.results.push_back(OperandFactors(type.rank()));
-  }
-  return rule;
-}
-
 // Each parameter is sharded as it is; one axis may shard several along
 // different dimensions.
 absl::StatusOr<std::vector<Type>> DistributeMultiAdamW(const OpCall& call,
@@ -261,14 +249,6 @@ absl::StatusOr<std::vector<Type>> InferUpperHalf(const OpCall& call) {
   }
   result.dtype = DType::kBF16;
   return std::vector<Type>{result};
-}
-
-// No factors: params are sharded before they are stored in halves.
-absl::StatusOr<AxisRule> UpperHalfAxes(const OpCall& call) {
-  AxisRule rule;
-  rule.operands.push_back(OperandFactors(call.operands[0].rank()));
-  rule.results.push_back(OperandFactors(call.operands[0].rank()));
-  return rule;
 }
 
 absl::StatusOr<std::vector<Type>> DistributeUpperHalf(const OpCall& call,
@@ -348,7 +328,7 @@ std::vector<OpDef> OptimOps() {
            {{"rate"}, {"step"}, {"scale"}, {"tensors", OperandDef::kVariadic}},
        .attrs = adam,
        .infer = InferMultiAdamW,
-       .axes = MultiAdamWAxes,
+       .axes = NoFactors,
        .distribute = DistributeMultiAdamW,
        .work = UpdateWork<12, kAdamWResults>,
        .reference = MultiAdamWReference,
@@ -374,7 +354,7 @@ std::vector<OpDef> OptimOps() {
                   "bf16: the first half of its bytes",
        .operands = {{"x"}},
        .infer = InferUpperHalf,
-       .axes = UpperHalfAxes,
+       .axes = NoFactors,
        .distribute = DistributeUpperHalf,
        .reference = UpperHalfReference,
        .samples = {{"upper_half(f32[4,6])"}, {"upper_half(f32[7])"}},

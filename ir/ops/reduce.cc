@@ -289,16 +289,6 @@ absl::StatusOr<std::vector<Type>> InferSumSquares(const OpCall& call) {
   return std::vector<Type>{Type(wide ? DType::kF64 : DType::kF32, {})};
 }
 
-// No factors: it is made of ops that are sharded already.
-absl::StatusOr<AxisRule> SumSquaresAxes(const OpCall& call) {
-  AxisRule rule;
-  for (const Type& type : call.operands) {
-    rule.operands.push_back(OperandFactors(type.rank()));
-  }
-  rule.results.emplace_back();
-  return rule;
-}
-
 AxisList ShardingAxes(const Type& type) {
   AxisList axes;
   for (const Dim& dim : type.dims) {
@@ -352,10 +342,10 @@ OpDef SumSquares() {
   return {.name = "sum_squares",
           .summary =
               "sum of x^2 over all elements of several tensors, in f32 "
-              "(f64 of f64), by one kernel",
+              "(f64 of f64)",
           .operands = {{"tensors", OperandDef::kVariadic}},
           .infer = InferSumSquares,
-          .axes = SumSquaresAxes,
+          .axes = NoFactors,
           .distribute = DistributeSumSquares,
           .work = SumSquaresWork,
           .reference = SumSquaresReference,

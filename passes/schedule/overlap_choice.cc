@@ -54,8 +54,7 @@ std::optional<AttrMap> OverlapChoice::Best(
   Alone alone = AloneOf(site, operands);
   double most_us = (1 - kLeastGain) * (alone.compute_us + alone.comm_us);
   // No plan is faster than this.
-  double bound_us =
-      std::max(alone.compute_us, kCopyFlagUs + kCopySignalUs + kCopyIssueUs);
+  double bound_us = std::max(alone.compute_us, kCopyPostUs + kCopyIssueUs);
   if (!always_ && (bound_us >= most_us || alone.compute_us < kLeastWorkUs)) {
     return std::nullopt;
   }

@@ -30,8 +30,9 @@ class SquareJoiner {
   // How many gradients are part of a joint op.
   int FindSums() {
     int joined = 0;
-    for (int i = static_cast<int>(from_.ops.size()) - 1; i >= 0; --i) {
-      if (IsAdd(i) && !gone_[i]) joined += JoinSum(i);
+    for (size_t i = 0; i < from_.ops.size(); ++i) {
+      int add = static_cast<int>(i);
+      if (IsAdd(add) && !IsInner(add)) joined += JoinSum(add);
     }
     return joined;
   }
@@ -63,12 +64,20 @@ class SquareJoiner {
     return def_use_.uses[value].size() == 1 && def_use_.output_uses[value] == 0;
   }
 
+  // Whether nothing but another addition of such values reads it.
+  bool IsInner(int add) const {
+    ValueId sum = from_.ops[add].results[0];
+    if (!IsReadOnce(sum)) return false;
+    int reader = def_use_.uses[sum][0];
+    return IsAdd(reader) &&
+           from_.type(from_.ops[reader].results[0]) == from_.type(sum);
+  }
+
   // The terms of a sum from left to right, and the additions inside it.
   void Flatten(int add, std::vector<ValueId>* terms, std::vector<int>* inner) {
     for (ValueId term : from_.ops[add].operands) {
       int def = def_use_.def[term];
-      if (IsAdd(def) && IsReadOnce(term) &&
-          from_.type(term) == from_.type(from_.ops[add].results[0])) {
+      if (IsAdd(def) && IsInner(def)) {
         inner->push_back(def);
         Flatten(def, terms, inner);
       } else {

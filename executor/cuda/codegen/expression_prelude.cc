@@ -78,8 +78,8 @@ template <class C> C Remainder(C a, C b, bool truncated) {
   return Signed(C(fmod(a, b)), b, truncated);
 }
 
-// In single precision within two units in the last place, and 0 above 2^126: of
-// few instructions, for a GPU under load computes slower than it moves values.
+// In single precision within two units in the last place, and 0 above 2^126. An
+// exact one is many instructions, which take longer than memory under load.
 float Inverse(float x) { return __fdividef(1.0f, x); }
 double Inverse(double x) { return 1 / x; }
 // An expression that has both computes the sigmoid once.
