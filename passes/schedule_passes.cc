@@ -60,7 +60,7 @@ AttrDef MemoryOption() {
 
 absl::StatusOr<bool> FuseUpdatesPass(Program& program, const PassOptions&,
                                      PassContext& context) {
-  int fused = FuseUpdates(&program);
+  int fused = FuseUpdates(&program, context.costs);
   if (fused > 0) context.Remark("fuse_updates: {} updates joined", fused);
   return fused > 0;
 }

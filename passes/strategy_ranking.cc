@@ -19,6 +19,8 @@ namespace {
 // many at most.
 constexpr double kLookMargin = 1.04;
 constexpr size_t kMostSearched = 4;
+// How much slower after a round than the fastest one that is searched on.
+constexpr double kGoOn = 1.005;
 
 using Look = std::optional<Merit>;
 
@@ -96,7 +98,7 @@ absl::Status StrategySearch::LookAtOtherTpStrategy(
 
 // The fastest is also looked at with reduce_scatters decomposed, and replaced
 // if that is faster. Of those that are close, one round is searched each, and
-// the fastest then is searched to the end.
+// then the fastest, with what is within kGoOn of it, to the end.
 absl::Status StrategySearch::TryRanked() {
   SortLooked();
   if (DecomposedIsOpen()) {
@@ -135,7 +137,7 @@ absl::Status StrategySearch::TryFrom(size_t k,
     if (!std::exchange(tried_others, true)) {
       others = TryFrom(k + 1, close, least_us);
     }
-    return others.ok() && us <= *least_us;
+    return others.ok() && us <= kGoOn * *least_us;
   };
   if (close.size() == 1) goes_on_ = nullptr;
   ASYRA_RETURN_IF_ERROR(Try(*close[k], options_.schedule.search_steps));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "ir/copy_engine.h"
 #include "ir/overlap.h"
 #include "ir/overlap_shape.h"
@@ -101,6 +102,7 @@ class FormsMaker {
   absl::StatusOr<std::vector<OverlapForm>> Make() {
     ASYRA_RETURN_IF_ERROR(Add(OverlapForm::kMatmul, "matmul",
                               {{calls_.Matmul(shape_.rows), {}}}));
+    ASYRA_RETURN_IF_ERROR(AddPieces());
     for (std::string_view transport : kTransports) {
       std::string with = fmt::format(", {}", transport);
       std::string collective = calls_.Collective(shape_.rows, transport);
@@ -157,6 +159,18 @@ class FormsMaker {
     return absl::OkStatus();
   }
 
+  // A piece has the rows that one rank sends another, or a part of them.
+  absl::Status AddPieces() {
+    for (int64_t parts : kParts) {
+      int64_t pieces = mesh_.num_devices() * parts;
+      if (shape_.rows % pieces != 0) continue;
+      ASYRA_RETURN_IF_ERROR(Add(OverlapForm::kPiece,
+                                fmt::format("matmul, 1/{} of it", pieces),
+                                {{calls_.Matmul(shape_.rows / pieces), {}}}));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status AddPlans() {
     PlanOrder own = shape_.gathers ? PlanOrder::kOwnFirst : PlanOrder::kOwnLast;
     PlanOrder other =
@@ -198,7 +212,7 @@ class FormsMaker {
 
 std::string_view NameOf(OverlapForm::Kind kind) {
   constexpr std::string_view kNames[] = {"matmul", "collective", "serial",
-                                         "tiles", "plan"};
+                                         "tiles",  "plan",       "piece"};
   return kNames[kind];
 }
 
@@ -258,6 +272,13 @@ absl::StatusOr<std::vector<OverlapForm>> OverlapForms(const OverlapShape& shape,
   return FormsMaker(shape, dtype, ranks, machine, std::move(mesh)).Make();
 }
 
+std::vector<Measurement> WithoutOverlaps(std::vector<Measurement> points) {
+  std::erase_if(points, [](const Measurement& point) {
+    return absl::StartsWith(point.call, "overlap(");
+  });
+  return points;
+}
+
 const OverlapForm* MeasuredOverlap::Fastest(OverlapForm::Kind kind) const {
   const OverlapForm* fastest = nullptr;
   for (const OverlapForm& form : forms) {
@@ -280,14 +301,14 @@ double MeasuredOverlap::LimitUs() const {
 
 std::string OverlapsText(absl::Span<const MeasuredOverlap> overlaps) {
   std::string text = fmt::format(
-      "{:<20} {:>9} {:>10} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {}\n", "us",
-      "matmul", "collective", "serial", "tiles", "plan", "tuned", "limit",
-      "predicted", "fastest plan");
+      "{:<20} {:>9} {:>10} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9} {}\n",
+      "us", "matmul", "collective", "serial", "tiles", "plan", "tuned", "limit",
+      "predicted", "of parts", "fastest plan");
   for (const MeasuredOverlap& overlap : overlaps) {
     const OverlapForm* plan = overlap.Fastest(OverlapForm::kPlan);
     const OverlapForm* tuned = TunedOf(overlap);
     text += fmt::format(
-        "{:<20} {:>9} {:>10} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {}\n",
+        "{:<20} {:>9} {:>10} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9} {}\n",
         overlap.shape.name, Us(overlap.Fastest(OverlapForm::kMatmul)),
         Us(overlap.Fastest(OverlapForm::kCollective)),
         Us(overlap.Fastest(OverlapForm::kSerial)),
@@ -296,6 +317,9 @@ std::string OverlapsText(absl::Span<const MeasuredOverlap> overlaps) {
                         : fmt::format("{:.0f} %", 100 * overlap.LimitUs() /
                                                       plan->timing.us),
         tuned == nullptr ? "-" : fmt::format("{:.1f}", tuned->predicted_us),
+        tuned == nullptr || tuned->of_parts_us == 0
+            ? "-"
+            : fmt::format("{:.1f}", tuned->of_parts_us),
         plan == nullptr ? "" : plan->name);
   }
   return text;
@@ -313,6 +337,7 @@ std::string OverlapsJson(absl::Span<const MeasuredOverlap> overlaps,
         one["spread"] = form.timing.spread;
       }
       if (form.predicted_us > 0) one["predicted_us"] = form.predicted_us;
+      if (form.of_parts_us > 0) one["of_parts_us"] = form.of_parts_us;
       if (form.tuned) one["tuned"] = true;
       forms.push_back(std::move(one));
     }

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "executor/bench/collective_timer.h"
+#include "simulator/cost_table.h"
 #include "simulator/machine.h"
 
 namespace asyra {
@@ -30,13 +31,17 @@ struct OverlapForm {
     kSerial,      // one after the other
     kTiles,       // of the rows, as schedules cut programs
     kPlan,        // one op with a chunk plan
+    kPiece,       // the matmul of a plan's piece, alone
   };
   Kind kind = kSerial;
   std::string name;  // "2 tiles, copy_engine"
   std::vector<SequenceCall> calls;
   double predicted_us = 0;  // 0: not estimated
-  bool tuned = false;       // what simulator/plan_tuner.h chooses
-  Timing timing;            // us is 0 where ranks do not run it
+  // The same by what was measured of a plan's matmuls and collectives alone:
+  // the error of the plan's simulation, without that of the machine's table.
+  double of_parts_us = 0;
+  bool tuned = false;  // what simulator/plan_tuner.h chooses
+  Timing timing;       // us is 0 where ranks do not run it
 };
 
 // The collective of each form is carried by the library, and by copy engines;
@@ -45,6 +50,9 @@ struct OverlapForm {
 absl::StatusOr<std::vector<OverlapForm>> OverlapForms(const OverlapShape& shape,
                                                       DType dtype, int ranks,
                                                       const Machine& machine);
+
+// The points without those of overlaps.
+std::vector<Measurement> WithoutOverlaps(std::vector<Measurement> points);
 
 struct MeasuredOverlap {
   OverlapShape shape;

@@ -9,6 +9,7 @@
 #include "ir/happens_before.h"
 #include "ir/multi_adamw.h"
 #include "ir/printer.h"
+#include "simulator/simulate.h"
 
 namespace asyra {
 namespace {
@@ -21,8 +22,9 @@ using Kind = std::tuple<StreamId, ValueId, ValueId, ValueId, std::string>;
 
 class UpdateFuser {
  public:
-  explicit UpdateFuser(Program* program)
+  UpdateFuser(Program* program, const CostModel* costs)
       : program_(*program),
+        costs_(costs),
         def_use_(*program),
         order_(*program, def_use_),
         is_waited_for_(program->values.size(), false) {
@@ -38,15 +40,12 @@ class UpdateFuser {
       if (CanWait(op)) kinds[KindOf(op)].push_back(static_cast<int>(i));
     }
     int fused = 0;
-    std::vector<bool> is_gone(program_.ops.size(), false);
     for (const auto& [kind, updates] : kinds) {
       if (updates.size() < 2) continue;
-      program_.ops[updates.back()] = Joined(updates);
-      for (size_t k = 0; k + 1 < updates.size(); ++k)
-        is_gone[updates[k]] = true;
+      Join(updates);
       fused += static_cast<int>(updates.size());
     }
-    if (fused > 0) Drop(is_gone);
+    if (fused > 0) Drop(is_gone_, &program_);
     return fused;
   }
 
@@ -78,6 +77,58 @@ class UpdateFuser {
                           program_.mesh)};
   }
 
+  // In the best place. Ops keep their positions until all kinds are joined.
+  void Join(const std::vector<int>& updates) {
+    Op joined = Joined(updates);
+    is_gone_.resize(program_.ops.size(), false);
+    for (int update : updates) is_gone_[update] = true;
+    int best = updates.back();
+    std::vector<int> places = PlacesOf(updates, joined);
+    double least_us = 0;
+    for (size_t k = 0;
+         costs_ != nullptr && places.size() > 1 && k < places.size(); ++k) {
+      double us = Simulate(With(joined, places[k]), *costs_).makespan_us;
+      if (k > 0 && us >= least_us) continue;
+      least_us = us;
+      best = places[k];
+    }
+    program_.ops[best] = std::move(joined);
+    is_gone_[best] = false;
+  }
+
+  // One for each row of updates without other ops of their stream in between,
+  // if all that `joined` waits for is in front; the last first.
+  std::vector<int> PlacesOf(const std::vector<int>& updates,
+                            const Op& joined) const {
+    int ready = -1;
+    for (ValueId value : joined.after) {
+      ready = std::max(ready, def_use_.def[value]);
+    }
+    std::vector<int> places = {updates.back()};
+    for (size_t k = updates.size() - 1; k > 0; --k) {
+      int place = updates[k - 1];
+      if (place < ready) break;
+      if (HasOtherOps(place, updates[k], joined.stream))
+        places.push_back(place);
+    }
+    return places;
+  }
+
+  bool HasOtherOps(int begin, int end, StreamId stream) const {
+    return std::any_of(program_.ops.begin() + begin + 1,
+                       program_.ops.begin() + end,
+                       [&](const Op& op) { return op.stream == stream; });
+  }
+
+  Program With(const Op& joined, int place) const {
+    Program program = program_;
+    std::vector<bool> is_gone = is_gone_;
+    program.ops[place] = joined;
+    is_gone[place] = false;
+    Drop(is_gone, &program);
+    return program;
+  }
+
   Op Joined(const std::vector<int>& updates) const {
     const Op& last = program_.ops[updates.back()];
     Op joined = {.def = FindOp("multi_adamw"),
@@ -99,24 +150,28 @@ class UpdateFuser {
     return joined;
   }
 
-  void Drop(const std::vector<bool>& is_gone) {
+  static void Drop(const std::vector<bool>& is_gone, Program* program) {
     size_t kept = 0;
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
+    for (size_t i = 0; i < program->ops.size(); ++i) {
       if (is_gone[i]) continue;
-      if (kept != i) program_.ops[kept] = std::move(program_.ops[i]);
+      if (kept != i) program->ops[kept] = std::move(program->ops[i]);
       ++kept;
     }
-    program_.ops.resize(kept);
+    program->ops.resize(kept);
   }
 
   Program& program_;
+  const CostModel* costs_;
   DefUse def_use_;
   HappensBefore order_;
   std::vector<bool> is_waited_for_;  // by value
+  std::vector<bool> is_gone_;        // by op: part of a joint one
 };
 
 }  // namespace
 
-int FuseUpdates(Program* program) { return UpdateFuser(program).Run(); }
+int FuseUpdates(Program* program, const CostModel* costs) {
+  return UpdateFuser(program, costs).Run();
+}
 
 }  // namespace asyra

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/program.h"
+#include "simulator/cost_model.h"
 
 namespace asyra {
 
@@ -12,11 +13,14 @@ namespace asyra {
 //                                      %scale)
 //
 // of several parameters, with equal attributes and on one stream, into one
-// multi_adamw where the last of them is. Only updates whose gradients are there
-// before %scale is, as they are where it clips them by their norm, and whose
-// results nothing but the program's outputs reads: so that nothing begins
-// later than before and no memory is held for longer. Returns how many updates
-// are part of a joint one.
-int FuseUpdates(Program* program);
+// multi_adamw. Only updates whose gradients are there before %scale is, as they
+// are where it clips them by their norm, and whose results nothing but the
+// program's outputs reads: so that no memory is held for longer.
+//
+// It takes the place of one of them. Behind others may be waits for
+// collectives, in front of others updates whose results are gathered: the one
+// with which the simulated step is shortest is taken, the last without `costs`.
+// Returns how many updates are part of a joint one.
+int FuseUpdates(Program* program, const CostModel* costs);
 
 }  // namespace asyra

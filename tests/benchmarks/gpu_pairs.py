@@ -6,7 +6,9 @@ tiles, and PyTorch, in one go.
 The shapes are those of asyra-bench --pairs: the MLPs of TileLink's table 4 and
 last projections. Prints one table: the limit is the longer of matmul and
 collective alone, in this run; "tuned" is the plan that the simulator chooses,
-"best" the fastest that was measured, and the prediction is of the tuned one.
+"best" the fastest that was measured, and the prediction is of the tuned one: by the costs of
+--machine, and by those of this run's matmuls and collectives alone, which leaves
+the error of the plan's simulation.
 Rows in which tiles or the ops one after the other win say so. --json keeps
 everything that was measured.
 
@@ -109,10 +111,11 @@ class Row:
                "copies": fastest("serial", "copy_engine"),
                "tiles": fastest("tiles"),
                "tuned": None, "best": fastest("plan")}
-    self.predicted = self.plan = None
+    self.predicted = self.of_parts = self.plan = None
     for form in forms:
       if form.get("tuned"):
         self.us["tuned"], self.predicted = form["us"], form["predicted_us"]
+        self.of_parts = form.get("of_parts_us")
       if form["kind"] == "plan" and form["us"] == self.us["best"]:
         self.plan = form["name"]
     self.torch = {mode: us for mode, us in torch.items()
@@ -129,8 +132,8 @@ class Row:
     share = ratio(self.us["limit"], self.us["best"])
     return None if share is None else 100 * share
 
-  def error_percent(self):
-    share = ratio(self.predicted, self.us["tuned"])
+  def error_percent(self, estimate):
+    share = ratio(estimate, self.us["tuned"])
     return None if share is None else 100 * (share - 1)
 
   def winner(self):
@@ -155,14 +158,15 @@ def print_table(rows):
   width = max(len(row.name) for row in rows)
   heads = [f"{name:>8}" for name in
            COLUMNS + ["% limit", "/NCCL"] + TORCH_MODES +
-           ["/torch", "predict", "error %"]]
+           ["/torch", "predict", "error %", "parts %"]]
   print(f"{'us':<{width}}{''.join(heads)}  runs as")
   for row in rows:
     cells = [text(row.us[name], "8.1f") for name in COLUMNS]
     cells += [text(row.limit_percent(), "8.1f"), text(row.over("NCCL"), "8.2f")]
     cells += [text(row.torch.get(mode), "8.1f") for mode in TORCH_MODES]
     cells += [text(row.over_torch(), "8.2f"), text(row.predicted, "8.1f"),
-              text(row.error_percent(), "+8.1f")]
+              text(row.error_percent(row.predicted), "+8.1f"),
+              text(row.error_percent(row.of_parts), "+8.1f")]
     print(f"{row.name:<{width}}{''.join(f'{c:>8}' for c in cells)}  "
           f"{row.winner()}")
 
@@ -187,10 +191,14 @@ def print_summary(rows):
           f"mean, {text(min(serial, default=None), '.3f')} at least; "
           f"{text(mean(torch), '.3f')} times as fast as PyTorch's best, "
           f"{text(min(torch, default=None), '.3f')} at least")
-  errors = [abs(error) for error in known(row.error_percent() for row in rows)]
-  if errors:
-    print(f"errors of prediction: median {statistics.median(errors):.1f} %, "
-          f"largest {max(errors):.1f} %")
+  for name, estimates in (
+      ("errors of prediction", [row.predicted for row in rows]),
+      ("by the parts alone", [row.of_parts for row in rows])):
+    errors = [abs(error) for error in known(
+        row.error_percent(us) for row, us in zip(rows, estimates))]
+    if errors:
+      print(f"{name}: median {statistics.median(errors):.1f} %, "
+            f"largest {max(errors):.1f} %, of {len(errors)}")
 
 
 def main():

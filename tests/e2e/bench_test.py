@@ -60,7 +60,9 @@ class BenchTest(ToolTest):
       forms = pair["forms"]
       measured = {form["kind"] for form in forms if "us" in form}
       self.assertEqual(measured,
-                       {"matmul", "collective", "serial", "tiles", "plan"})
+                       {"matmul", "piece", "collective", "serial", "tiles",
+                        "plan"})
+      self.assertTrue(any(form.get("of_parts_us", 0) > 0 for form in forms))
       self.assertEqual([form.get("tuned") for form in forms].count(True), 1)
       self.assertGreater(pair["limit_us"], 0)
     with open(table) as file:
@@ -94,14 +96,15 @@ for mode in sys.argv[2].split(","):
       self.assertIn(word, heads)
     with open(raw) as file:
       said = json.load(file)
-    self.assertEqual(len(lines), 2 + len(said["pairs"]) + 3)
+    self.assertEqual(len(lines), 2 + len(said["pairs"]) + 4)
     for pair in said["pairs"]:
       self.assertEqual(said["torch"][pair["name"]],
                        {"eager": 1e6, "fused": 1e6, "async": "no GPU"})
       row = next(line for line in lines if line.startswith(pair["name"]))
       self.assertIn("1000000.0", row)
-    self.assertIn("gather + matmul: ", lines[-3])
-    self.assertIn("errors of prediction: median", lines[-1])
+    self.assertIn("gather + matmul: ", lines[-4])
+    self.assertIn("errors of prediction: median", lines[-2])
+    self.assertIn("by the parts alone: median", lines[-1])
 
   def test_machine_costs_of_the_program_are_measured(self):
     machine = self.measured_machine()

@@ -17,19 +17,15 @@ __device__ inline float FromHalves(Halves halves) {
       static_cast<uint32_t>(static_cast<int16_t>(halves.lower)));
 }
 
+// Without branches: kernels that store params compute it for each element.
 __device__ inline Halves ToHalves(float value) {
   uint32_t bits = __float_as_uint(value);
-  Halves halves = {static_cast<uint16_t>(bits >> 16),
-                   static_cast<uint16_t>(bits)};
-  if (isnan(value)) {
-    halves.upper |= 0x40;
-    halves.lower = 0;
-  } else if (halves.lower == 0x8000 && halves.upper % 2 == 0) {
-    halves.lower = 0x7fff;  // halfway, and the upper half is even
-  } else if (halves.lower >= 0x8000) {
-    ++halves.upper;
-  }
-  return halves;
+  // Halfway, and the upper half is even: one less stays below.
+  uint32_t near = bits - ((bits & 0x1ffff) == 0x8000 ? 1 : 0);
+  bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+  return {
+      static_cast<uint16_t>(is_nan ? bits >> 16 | 0x40 : (near + 0x8000) >> 16),
+      static_cast<uint16_t>(is_nan ? 0 : near)};
 }
 
 }  // namespace asyra::cuda
