@@ -1,6 +1,7 @@
 #include "passes/fuse/fuse_updates.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -77,27 +78,32 @@ class UpdateFuser {
                           program_.mesh)};
   }
 
-  // In the best place. Ops keep their positions until all kinds are joined.
+  // Ops keep their positions until all kinds are joined.
   void Join(const std::vector<int>& updates) {
     Op joined = Joined(updates);
     is_gone_.resize(program_.ops.size(), false);
     for (int update : updates) is_gone_[update] = true;
-    int best = updates.back();
-    std::vector<int> places = PlacesOf(updates, joined);
-    double least_us = 0;
-    for (size_t k = 0;
-         costs_ != nullptr && places.size() > 1 && k < places.size(); ++k) {
-      double us = Simulate(With(joined, places[k]), *costs_).makespan_us;
-      if (k > 0 && us >= least_us) continue;
-      least_us = us;
-      best = places[k];
-    }
-    program_.ops[best] = std::move(joined);
-    is_gone_[best] = false;
+    int place = BestOf(PlacesOf(updates, joined), joined);
+    program_.ops[place] = std::move(joined);
+    is_gone_[place] = false;
   }
 
-  // One for each row of updates without other ops of their stream in between,
-  // if all that `joined` waits for is in front; the last first.
+  // The first of those with which the step is shortest.
+  int BestOf(const std::vector<int>& places, const Op& joined) const {
+    if (costs_ == nullptr || places.size() == 1) return places[0];
+    int best = 0;
+    double least_us = std::numeric_limits<double>::infinity();
+    for (int place : places) {
+      double us = Simulate(With(joined, place), *costs_).makespan_us;
+      if (us >= least_us) continue;
+      least_us = us;
+      best = place;
+    }
+    return best;
+  }
+
+  // One for each row of updates with no op but updates of their stream in
+  // between, if all that `joined` waits for is in front; the last first.
   std::vector<int> PlacesOf(const std::vector<int>& updates,
                             const Op& joined) const {
     int ready = -1;
@@ -115,9 +121,9 @@ class UpdateFuser {
   }
 
   bool HasOtherOps(int begin, int end, StreamId stream) const {
-    return std::any_of(program_.ops.begin() + begin + 1,
-                       program_.ops.begin() + end,
-                       [&](const Op& op) { return op.stream == stream; });
+    return std::any_of(
+        program_.ops.begin() + begin + 1, program_.ops.begin() + end,
+        [&](const Op& op) { return op.stream == stream && !CanWait(op); });
   }
 
   Program With(const Op& joined, int place) const {
