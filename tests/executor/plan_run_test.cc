@@ -300,14 +300,15 @@ TEST_F(PlanFaults, ARankThatLeaves) {
   ExpectAll(results, "no more power");
 }
 
+// Later by more than others may be that a busy machine delays.
 TEST_F(PlanFaults, ARankThatIsLate) {
   auto results = Run(
       [&](std::vector<Tensor>*) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(600));
+        std::this_thread::sleep_for(std::chrono::milliseconds(2500));
         return absl::OkStatus();
       },
-      /*timeout_s=*/0.2);
-  ExpectAll(results, "of its group, rank 2 did not come within 0.2 s");
+      /*timeout_s=*/1);
+  ExpectAll(results, "of its group, rank 2 did not come within 1 s");
 }
 
 }  // namespace
