@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "ir/copy_engine.h"
 #include "ir/overlap.h"
 #include "ir/overlap_shape.h"
@@ -270,13 +269,6 @@ absl::StatusOr<std::vector<OverlapForm>> OverlapForms(const OverlapShape& shape,
                                                       const Machine& machine) {
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create({{"x", ranks}}));
   return FormsMaker(shape, dtype, ranks, machine, std::move(mesh)).Make();
-}
-
-std::vector<Measurement> WithoutOverlaps(std::vector<Measurement> points) {
-  std::erase_if(points, [](const Measurement& point) {
-    return absl::StartsWith(point.call, "overlap(");
-  });
-  return points;
 }
 
 const OverlapForm* MeasuredOverlap::Fastest(OverlapForm::Kind kind) const {

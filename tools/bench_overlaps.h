@@ -7,7 +7,6 @@
 
 #include "absl/status/statusor.h"
 #include "executor/bench/collective_timer.h"
-#include "simulator/cost_table.h"
 #include "simulator/machine.h"
 
 namespace asyra {
@@ -37,8 +36,8 @@ struct OverlapForm {
   std::string name;  // "2 tiles, copy_engine"
   std::vector<SequenceCall> calls;
   double predicted_us = 0;  // 0: not estimated
-  // The same by what was measured of a plan's matmuls and collectives alone:
-  // the error of the plan's simulation, without that of the machine's table.
+  // Of a plan: the same from the times of its matmuls and collectives alone, as
+  // this run measured them, not from the machine's table. 0: not estimated.
   double of_parts_us = 0;
   bool tuned = false;  // what simulator/plan_tuner.h chooses
   Timing timing;       // us is 0 where ranks do not run it
@@ -50,9 +49,6 @@ struct OverlapForm {
 absl::StatusOr<std::vector<OverlapForm>> OverlapForms(const OverlapShape& shape,
                                                       DType dtype, int ranks,
                                                       const Machine& machine);
-
-// The points without those of overlaps.
-std::vector<Measurement> WithoutOverlaps(std::vector<Measurement> points);
 
 struct MeasuredOverlap {
   OverlapShape shape;

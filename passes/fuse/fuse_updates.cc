@@ -28,7 +28,8 @@ class UpdateFuser {
         costs_(costs),
         def_use_(*program),
         order_(*program, def_use_),
-        is_waited_for_(program->values.size(), false) {
+        is_waited_for_(program->values.size(), false),
+        is_gone_(program->ops.size(), false) {
     for (const Op& op : program->ops) {
       for (ValueId value : op.after) is_waited_for_[value] = true;
     }
@@ -81,7 +82,6 @@ class UpdateFuser {
   // Ops keep their positions until all kinds are joined.
   void Join(const std::vector<int>& updates) {
     Op joined = Joined(updates);
-    is_gone_.resize(program_.ops.size(), false);
     for (int update : updates) is_gone_[update] = true;
     int place = BestOf(PlacesOf(updates, joined), joined);
     program_.ops[place] = std::move(joined);

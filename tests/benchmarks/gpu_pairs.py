@@ -6,11 +6,11 @@ tiles, and PyTorch, in one go.
 The shapes are those of asyra-bench --pairs: the MLPs of TileLink's table 4 and
 last projections. Prints one table: the limit is the longer of matmul and
 collective alone, in this run; "tuned" is the plan that the simulator chooses,
-"best" the fastest that was measured, and the prediction is of the tuned one: by the costs of
---machine, and by those of this run's matmuls and collectives alone, which leaves
-the error of the plan's simulation.
-Rows in which tiles or the ops one after the other win say so. --json keeps
-everything that was measured.
+"best" the fastest that was measured. Two estimates of the tuned plan are
+compared with it: "error %" by the costs of --machine, "parts %" from the times
+of its matmuls and collectives alone, as this run measured them. Rows in which
+tiles or the ops one after the other win say so. --json keeps everything that
+was measured.
 
   gpu_pairs.py TOOLS_DIR --machine h200x2 --json pairs.json   # in six minutes
   gpu_pairs.py TOOLS_DIR --device cpu       # small shapes on ranks of the cpu
