@@ -2,6 +2,7 @@
 
 #include "fmt/format.h"
 #include "ir/support/check.h"
+#include "ir/support/status.h"
 
 namespace asyra {
 namespace {
@@ -95,6 +96,22 @@ int NormalizeDim(int64_t dim, int rank) {
 
 int64_t ShardStart(const Dim& dim, const Mesh& mesh, int64_t device) {
   return dim.size / mesh.size(dim.axes) * mesh.GroupIndex(device, dim.axes);
+}
+
+absl::Status PutInner(Type* type, int dim, const AxisList& axes,
+                      const Mesh& mesh) {
+  Dim& to = type->dims[dim];
+  for (AxisId axis : axes) {
+    bool used = Contains(type->partial, axis);
+    for (const Dim& other : type->dims) used |= Contains(other.axes, axis);
+    if (used) return Invalid("axis {} is in use already", mesh.name(axis));
+    to.axes.push_back(axis);
+  }
+  if (axes.empty() || to.size % mesh.size(to.axes) != 0) {
+    return Invalid("dim {} of size {} does not divide over {} = {}", dim,
+                   to.size, AxesToString(to.axes, mesh), mesh.size(to.axes));
+  }
+  return absl::OkStatus();
 }
 
 std::string ToString(const Type& type, const Mesh& mesh) {

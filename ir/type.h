@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "ir/mesh.h"
 
@@ -67,6 +68,11 @@ struct Type {
   }
   friend bool operator!=(const Type& a, const Type& b) { return !(a == b); }
 };
+
+// Cuts `dim` by `axes` too, inside those that do already. Errors: none, one
+// that is in use, sizes that do not divide; `type` is then unspecified.
+absl::Status PutInner(Type* type, int dim, const AxisList& axes,
+                      const Mesh& mesh);
 
 // Bytes that one device holds of a value.
 int64_t LocalBytes(const Type& type, const Mesh& mesh);

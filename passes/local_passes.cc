@@ -5,6 +5,7 @@
 #include "passes/schedule/recompute.h"
 #include "passes/shard/decompose_over_hosts.h"
 #include "passes/shard/decompose_reduce_scatter.h"
+#include "passes/shard/exchange_rows.h"
 #include "passes/train/defer_reductions.h"
 #include "passes/train/join_squares.h"
 #include "passes/train/store_in_halves.h"
@@ -40,6 +41,13 @@ std::vector<PassRecord> LocalPasses() {
        .from_stage = Stage::kLocal,
        .to_stage = Stage::kLocal,
        .fn = JoinSquares},
+      {.name = "exchange_rows",
+       .summary =
+           "sends the rows that tokens look up, and those that a table's "
+           "gradient sums, instead of the table, where that pays",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .fn = ExchangeRows},
       {.name = "decompose_reduce_scatter",
        .summary =
            "splits each reduce_scatter into an all_to_all and a reduction",

@@ -112,6 +112,7 @@ Pipeline ShardPasses(const ShardingOptions& options,
   if (train.has_value() && Accumulates(*train)) {
     passes.push_back(MakePass("defer_reductions", {{"sums", train->sums}}));
   }
+  if (train.has_value()) passes.push_back(MakePass("exchange_rows"));
   if (train.has_value() && train->what == TrainOptions::What::kStep) {
     passes.push_back(MakePass("join_squares"));
   }

@@ -89,9 +89,9 @@ absl::StatusOr<double> StrategySearch::FittedUs(const Strategy& strategy,
   RecomputeSearch& search = RecomputeOf(strategy);
   ASYRA_ASSIGN_OR_RETURN(std::optional<RecomputeChoice> choice,
                          search.Fit(bytes));
-  if (choice.has_value()) return choice->report.dropped.makespan_us;
+  if (choice.has_value()) return choice->report.dropped.expected_us();
   ASYRA_ASSIGN_OR_RETURN(StepEstimate kept, search.KeepsAll());
-  return kept.makespan_us;
+  return kept.expected_us();
 }
 
 RecomputeSearch& StrategySearch::RecomputeOf(const Strategy& strategy) {
@@ -144,7 +144,8 @@ absl::Status StrategySearch::TryMoreRecompute() {
   for (const auto& [share, name] : aims) {
     if (share == 0) continue;
     Strategy with = strategy;
-    with.memory_shares = {share, 0.95 * share, 0.85 * share};
+    with.memory_shares = {share, 0.985 * share, 0.97 * share, 0.95 * share,
+                          0.85 * share};
     with.name += fmt::format("{}{}", with.name.empty() ? "" : ", ", name);
     ASYRA_RETURN_IF_ERROR(Try(with, options_.schedule.search_steps));
     if (result_->schedule->optimized.makespan_us < before_us) break;

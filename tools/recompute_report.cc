@@ -13,6 +13,7 @@ namespace {
 
 nlohmann::json EstimateJson(const StepEstimate& estimate) {
   return {{"makespan_us", estimate.makespan_us},
+          {"bound_us", estimate.bound_us},
           {"ops_us", estimate.ops_us},
           {"device_bytes", estimate.device_bytes}};
 }

@@ -29,23 +29,6 @@ absl::Status TakeInner(Type* type, int dim, const AxisList& axes,
   return absl::OkStatus();
 }
 
-// Puts `axes` at the inner end of a dimension.
-absl::Status PutInner(Type* type, int dim, const AxisList& axes,
-                      const Mesh& mesh) {
-  Dim& to = type->dims[dim];
-  for (AxisId axis : axes) {
-    bool used = Contains(type->partial, axis);
-    for (const Dim& other : type->dims) used |= Contains(other.axes, axis);
-    if (used) return Invalid("axis {} is in use already", mesh.name(axis));
-    to.axes.push_back(axis);
-  }
-  if (axes.empty() || to.size % mesh.size(to.axes) != 0) {
-    return Invalid("dim {} of size {} does not divide over {} = {}", dim,
-                   to.size, AxesToString(to.axes, mesh), mesh.size(to.axes));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status TakePartial(Type* type, const AxisList& axes, const Mesh& mesh) {
   for (AxisId axis : axes) {
     if (!Contains(type->partial, axis)) {

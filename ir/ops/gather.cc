@@ -96,6 +96,20 @@ absl::StatusOr<AxisRule> SegmentSumAxes(const OpCall& call) {
       call.operands, call.results, Linearity::kFirst);
 }
 
+// `axes` cut what no operand tells the distribution of.
+absl::StatusOr<std::vector<Type>> DistributeSegmentSum(const OpCall& call,
+                                                       const Mesh& mesh) {
+  ASYRA_ASSIGN_OR_RETURN(AxisRule rule, AxisRuleOf(call));
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Type> results,
+                         Distribute(rule, call.operands, call.results, mesh));
+  const auto& axes = call.attrs.Get<AxisList>("axes");
+  if (!axes.empty()) {
+    ASYRA_RETURN_IF_ERROR(PutInner(
+        &results[0], static_cast<int>(call.attrs.Int("dim")), axes, mesh));
+  }
+  return results;
+}
+
 // Segments on other devices are skipped here.
 absl::Status SegmentSumReference(const RefCall& call) {
   const Tensor& x = call.operands[0];
@@ -209,15 +223,21 @@ std::vector<OpDef> GatherOps() {
        .summary = "element v of `dim` is the sum of the rows of x whose index "
                   "is v; indices' dimensions are those of x from `dim` on",
        .operands = {{"x"}, {"indices"}},
-       .attrs = {dim, {"size", AttrKind::kInt, "of `dim` in the result"}},
+       .attrs = {dim,
+                 {"size", AttrKind::kInt, "of `dim` in the result"},
+                 {"axes", AttrKind::kAxes, "that cut `dim` of the result",
+                  AxisList()}},
        .infer = InferSegmentSum,
        .axes = SegmentSumAxes,
+       .distribute = DistributeSegmentSum,
        .work = SegmentSumWork,
        .vjp = Vjp<SegmentSumVjp>,
        .reference = SegmentSumReference,
        .samples = {{"segment_sum(f32[2,4,6], i64[2,4]) {dim=0, size=4}"},
                    {"segment_sum(f32[2,6,4], i32[6]) {dim=1, size=6}"},
-                   {"segment_sum(i64[4,2], i64[]) {dim=1, size=4}"}}},
+                   {"segment_sum(i64[4,2], i64[]) {dim=1, size=4}"},
+                   {"segment_sum(f32[6@b,4], i64[6@b]) {dim=0, size=8, axes=a}",
+                    -8, 7, "(a=2, b=2)"}}},
       {.name = "gather_elements",
        .summary = "the element of x at every element's own place but for "
                   "`dim`, where it is the index, counted from the end when "

@@ -24,6 +24,7 @@ class Holder {
         start_us_(program.ops.size(), 0),
         chain_(program.ops.size(), -1),
         held_(program.ops.size()),
+        moved_(program.ops.size()),
         waits_(program.ops.size(), false) {
     for (const Input& input : program.inputs) is_input_[input.value] = true;
     for (size_t i = 0; i < program.ops.size(); ++i) {
@@ -61,11 +62,13 @@ class Holder {
       int reader = FirstReader(static_cast<int>(i));
       if (reader < 0) continue;
       int after = ChainBefore(reader, start_us_[reader] - window_us);
+      bool held = after >= 0;
+      if (!held) after = ChainBefore(reader, start_us_[reader] / 2);
       // It must wait for something that its operands do not depend on anyway.
       if (after < 0 || EndUs(after) <= start_us_[i]) continue;
-      held_[after].push_back(static_cast<int>(i));
+      (held ? held_ : moved_)[after].push_back(static_cast<int>(i));
       waits_[i] = true;
-      ++count;
+      count += held;
     }
     return count;
   }
@@ -147,6 +150,7 @@ class Holder {
     }
     ops->push_back(program_.ops[i]);
     Passes(i);
+    for (int moved : moved_[i]) Emit(moved, ops);
     for (int held : held_[i]) {
       if (emitted_[held]) continue;
       size_t at = ops->size();
@@ -187,7 +191,9 @@ class Holder {
   std::vector<bool> is_input_;    // by value
   std::vector<double> start_us_;  // by op, at the earliest
   std::vector<int> chain_;  // by op, what it waits for longest; -1: nothing
-  std::vector<std::vector<int>> held_;
+  // By op, what comes behind it in the text: what waits for it, and what could
+  // start with the step.
+  std::vector<std::vector<int>> held_, moved_;
   std::vector<bool> waits_;  // is held, or is free and reads what is
   std::vector<bool> emitted_;
   double window_us_ = 0, now_us_ = 0;

@@ -1,12 +1,14 @@
 #include "passes/schedule/order_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
@@ -171,7 +173,27 @@ class Search {
     }
     result_.best = {name, std::move(order)};
     static_cast<Merit&>(result_) = merit;
+    delayed_.reset();
     return true;
+  }
+
+  // Classes of the collectives that the best order's critical path waits for
+  // while their communicator or stream is busy with another.
+  const std::vector<int>& Delayed() {
+    if (delayed_.has_value()) return *delayed_;
+    delayed_.emplace();
+    ReplayOptions replay = TimeAlone();
+    replay.critical_path = true;
+    SimResult simulated = Replay(costed_, result_.best.order, replay);
+    for (int op : simulated.critical_path) {
+      OpSpan::Cause cause = simulated.spans[op].cause;
+      if (classes_[op] >= 0 && costed_.replay_ops()[op].communicator >= 0 &&
+          (cause == OpSpan::kCommunicator || cause == OpSpan::kStream) &&
+          !absl::c_linear_search(*delayed_, classes_[op])) {
+        delayed_->push_back(classes_[op]);
+      }
+    }
+    return *delayed_;
   }
 
   bool TryRule(const OrderRule& rule) {
@@ -319,7 +341,8 @@ class Search {
     void (*apply)(Search& search, OrderRule& rule, double change_us);
   };
 
-  // Mostly of one class or two; now and then of what holds for all ops.
+  // Mostly of one class or two; now and then of what holds for all ops, or of
+  // what the step waits for.
   static absl::Span<const Move> Moves() {
     static constexpr Move kMoves[] = {
         {"lookahead", 50,
@@ -340,6 +363,17 @@ class Search {
         {"lead", 15,
          [](Search& search, OrderRule& rule, double change_us) {
            if (search.classes_.lanes() > 1) rule.lead_us += change_us;
+         }},
+        {"delayed collective", 60,
+         [](Search& search, OrderRule& rule, double change_us) {
+           const std::vector<int>& delayed = search.Delayed();
+           if (delayed.empty()) {
+             search.DrawClass(rule) += change_us;
+             return;
+           }
+           auto drawn = static_cast<size_t>(
+               search.Random() * static_cast<double>(delayed.size()));
+           rule.classes[delayed[drawn]].gain_us += std::abs(change_us);
          }},
         {"class", 600,
          [](Search& search, OrderRule& rule, double change_us) {
@@ -387,8 +421,9 @@ class Search {
   double layer_us_ = 0;
   OrderRule rule_;
   OrderSearchResult result_;
-  absl::flat_hash_set<uint64_t> tried_;  // orders, by hash
-  std::optional<double> noisy_us_;       // of the best, once it is known
+  absl::flat_hash_set<uint64_t> tried_;      // orders, by hash
+  std::optional<double> noisy_us_;           // of the best, once it is known
+  std::optional<std::vector<int>> delayed_;  // the same
   bool over_budget_ = false, windows_tried_ = false;
 };
 

@@ -85,9 +85,10 @@ struct OrderSearchResult : Merit {
 // before them in the program.
 // Then local search on the best of these: classes of ops (those a program has
 // once a layer and lane, op_classes.h) gain or lose priority, all layers at
-// once, and what simulates faster is kept. Faster also means: on the whole when
-// costs carry 10 % noise (cost_noise.h), so that an order is not
-// fitted to the last digit of a cost model.
+// once, and what simulates faster is kept. Classes are drawn at random, and now
+// and then from collectives on the critical path that others delay. Faster also
+// means: on the whole when costs carry 10 % noise (cost_noise.h), so that an
+// order is not fitted to the last digit of a cost model.
 OrderSearchResult SearchOrder(const CostedProgram& costed,
                               const std::vector<NamedOrder>& seeds,
                               const OrderSearchOptions& options = {});

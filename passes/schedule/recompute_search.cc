@@ -10,7 +10,9 @@
 #include "passes/schedule/candidate.h"
 #include "passes/schedule/recompute.h"
 #include "passes/schedule/shorten.h"
+#include "simulator/bound.h"
 #include "simulator/cost_model.h"
+#include "simulator/costed_program.h"
 #include "simulator/library_memory.h"
 #include "simulator/memory.h"
 
@@ -47,7 +49,7 @@ int CountTried(const Stash& stash) {
 double RecomputeReport::Hidden() const {
   double again_us = dropped.ops_us - kept.ops_us;
   if (again_us <= 0) return 0;
-  double lost_us = dropped.makespan_us - kept.makespan_us;
+  double lost_us = dropped.expected_us() - kept.expected_us();
   return std::clamp(1 - lost_us / again_us, 0.0, 1.0);
 }
 
@@ -154,12 +156,21 @@ absl::StatusOr<StepEstimate> RecomputeSearch::EstimateOf(
     estimate.ops_us += cost.time_us;
   }
   for (bool early : {false, true}) {
+    CandidatePlan plan = PlanOf("estimate", {.early = early});
+    // As most schedules do where they can; without, collectives wait for SMs.
+    if (early) plan.attributes.push_back(MakePass("use_copy_engines"));
     ASYRA_ASSIGN_OR_RETURN(
         Candidate candidate,
-        MakeCandidate(program, PlanOf("estimate", {.early = early}),
-                      {.steps = kStepEstimates}, own, {}, cut_bytes));
-    estimate.makespan_us = candidate.found.makespan_us;
-    if (early) continue;
+        MakeCandidate(program, plan, {.steps = kStepEstimates}, own, {},
+                      cut_bytes));
+    if (early) {
+      CostedProgram costed(candidate.program, *context_.costs);
+      estimate.makespan_us = candidate.found.makespan_us;
+      estimate.bound_us = LowerBoundsOf(candidate.program, costed.op_costs(),
+                                        costed.dependencies(), true)
+                              .us();
+      continue;
+    }
     const Machine& machine = context_.costs->machine();
     estimate.device_bytes = candidate.found.peak_bytes + cut_bytes +
                             LibraryBytes(candidate.program, machine) +
@@ -200,7 +211,7 @@ absl::Status RecomputeSearch::ValueEach() {
     // The estimate has kLayers of its ops, if there is one in each layer.
     auto ops = static_cast<double>(stash_.classes()[c].ops.size());
     double layers = std::max(1.0, ops / kLayers);
-    double lost_us = std::max(0.0, one.makespan_us - kept.makespan_us);
+    double lost_us = std::max(0.0, one.expected_us() - kept.expected_us());
     lost_us_.push_back(layers * lost_us + kLeastLossUs);
     saved_bytes_.push_back(
         std::max<int64_t>(0, kept.device_bytes - one.device_bytes));
@@ -252,7 +263,7 @@ absl::Status RecomputeSearch::KeepWhatCan(ClassSet* dropped) {
     fewer.erase(*c);
     ASYRA_ASSIGN_OR_RETURN(StepEstimate estimate, Estimate(fewer));
     if (Fits(best) && !Fits(estimate)) continue;
-    if (Fits(best) ? estimate.makespan_us > best.makespan_us
+    if (Fits(best) ? estimate.expected_us() > best.expected_us()
                    : estimate.device_bytes > best.device_bytes) {
       continue;
     }

@@ -2,12 +2,14 @@
 // into the memory of a device and loses least time.
 //
 // What a class of values saves is the difference of peaks of the program in its
-// own order. What it costs is the difference of makespans of schedules that a
-// short search finds: where backward waits for communication, computing again
-// is free. Both are taken on a program of few layers (shorten.h). Which classes
-// stay kept is then a knapsack: their value is what they would lose, their
-// weight what they would save. The set is corrected by estimates of the whole
-// set, since classes depend on each other.
+// own order. What it costs is the difference of times that are expected: the
+// mean of the makespan of a short search and of the lower bound (bound.h), as
+// schedules come to lie between the two. So computing again is free where
+// backward waits for communication in any schedule, but not where only the
+// short search lets it wait. All of this is of a program of few layers
+// (shorten.h). Which classes stay kept is then a knapsack: their value is what
+// they would lose, their weight what they would save. The set is corrected by
+// estimates of the whole set, since classes depend on each other.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +30,12 @@ namespace asyra {
 // A training step by a short search for a schedule.
 struct StepEstimate {
   double makespan_us = 0;
+  double bound_us = 0;       // the lower bound of the schedules
   double ops_us = 0;         // of all ops, one after the other
   int64_t device_bytes = 0;  // in the program's own order
+
+  // Expected after a long search.
+  double expected_us() const { return (makespan_us + bound_us) / 2; }
 };
 
 struct RecomputeReport {

@@ -165,6 +165,25 @@ TEST_P(OverMesh, CollectivesKeepTheGlobalValue) {
     // The summands of the value, side by side.
     EXPECT_TRUE(Near(SumOfParts(Meaning(results_[0], mesh_)),
                      Meaning(operands_[0], mesh_), 0));
+  } else if (results_[0].type.shape() != operands_[0].type.shape()) {
+    // Another value: that of one device.
+    std::vector<Type> types;
+    std::vector<Tensor> operands;
+    for (const Spread& spread : operands_) {
+      types.push_back(spread.type.Global());
+      operands.push_back(Meaning(spread, mesh_));
+    }
+    Type type = results_[0].type.Global();
+    Tensor want(type.dtype, type.shape());
+    ASYRA_CHECK_OK(call_.def->reference({*call_.def,
+                                         call_.attrs,
+                                         types,
+                                         {type},
+                                         operands,
+                                         absl::MakeSpan(&want, 1),
+                                         Mesh(),
+                                         0}));
+    EXPECT_TRUE(Near(Meaning(results_[0], mesh_), want, 0));
   } else {
     ASSERT_EQ(results_.size(), operands_.size());
     for (size_t i = 0; i < results_.size(); ++i) {

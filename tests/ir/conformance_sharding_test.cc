@@ -176,7 +176,10 @@ TEST(OpSet, EveryOpIsExercised) {
         sharded += Sharded(call, results, rule, axes, mesh).ok();
       }
     }
-    EXPECT_EQ(sharded > 0, def->distribute == nullptr);
+    // What distributes its results itself may follow a rule beside.
+    if (def->distribute == nullptr) {
+      EXPECT_GT(sharded, 0);
+    }
   }
 }
 
