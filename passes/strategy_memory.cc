@@ -124,11 +124,8 @@ absl::Status StrategySearch::TryMoreRecompute() {
   if (Recompute() != "auto" || !result_->schedule->fits) {
     return absl::OkStatus();
   }
-  const std::vector<ScheduleChoice>& choices = result_->schedule->candidates;
-  auto chosen = absl::c_find_if(choices, [](const ScheduleChoice& choice) {
-    return choice.rejected.empty();
-  });
-  if (chosen == choices.end() || Capacity() == 0 ||
+  const ScheduleChoice* chosen = Chosen();
+  if (chosen == nullptr || Capacity() == 0 ||
       static_cast<double>(chosen->device_bytes) <
           kFull * static_cast<double>(Capacity())) {
     return absl::OkStatus();
@@ -151,6 +148,32 @@ absl::Status StrategySearch::TryMoreRecompute() {
     if (result_->schedule->optimized.makespan_us < before_us) break;
   }
   return absl::OkStatus();
+}
+
+// Where what was chosen leaves room, one that computes less again may fit too.
+absl::Status StrategySearch::TryLessRecompute() {
+  const ScheduleChoice* chosen = Chosen();
+  auto strategy = absl::c_find_if(
+      tried_, [&](const Strategy& tried) { return tried.name == best_; });
+  if (Recompute() != "auto" || Capacity() == 0 || chosen == nullptr ||
+      !result_->schedule->fits || !result_->recompute.has_value() ||
+      strategy == tried_.end()) {
+    return absl::OkStatus();
+  }
+  double room = 1 - static_cast<double>(chosen->device_bytes) /
+                        static_cast<double>(Capacity());
+  Strategy with = *strategy;
+  with.memory_shares = {strategy->memory_share + room};
+  with.name += with.name.empty() ? "less recomputed" : ", less recomputed";
+  return Try(with, options_.schedule.search_steps);
+}
+
+const ScheduleChoice* StrategySearch::Chosen() const {
+  const std::vector<ScheduleChoice>& choices = result_->schedule->candidates;
+  auto chosen = absl::c_find_if(choices, [](const ScheduleChoice& choice) {
+    return choice.rejected.empty();
+  });
+  return chosen == choices.end() ? nullptr : &*chosen;
 }
 
 // Of what it takes, that with which the fastest that does not fit would, if it

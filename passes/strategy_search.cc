@@ -67,6 +67,7 @@ absl::Status StrategySearch::Run() {
   absl::c_move(rejected_, std::back_inserter(result_->schedule->candidates));
   ASYRA_RETURN_IF_ERROR(TryOverHosts());
   ASYRA_RETURN_IF_ERROR(TryMoreRecompute());
+  ASYRA_RETURN_IF_ERROR(TryLessRecompute());
   context_.remarks = std::move(remarks_);
   result_->program = result_->schedule->program;
   ASYRA_RETURN_IF_ERROR(TakeMesh());

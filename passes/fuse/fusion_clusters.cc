@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "ir/body.h"
 #include "passes/analysis/op_classes.h"
+#include "passes/analysis/reach.h"
 
 namespace asyra {
 namespace {
@@ -271,12 +273,17 @@ std::vector<FusionCluster> FindClusters(const Program& program,
 
 std::vector<int> CollectivesBefore(const Program& program,
                                    const DefUse& def_use) {
+  std::vector<bool> reached(program.values.size(), false);
+  for (const Input& input : program.inputs) {
+    reached[input.value] = input.role == InputRole::kData;
+  }
+  std::vector<bool> depends = Descendants(program, std::move(reached));
   std::vector<int> before(program.ops.size(), -1);
   for (size_t i = 0; i < program.ops.size(); ++i) {
     for (ValueId value : program.ops[i].operands) {
       int def = def_use.def[value];
       if (def < 0) continue;
-      bool waits = program.ops[def].is_collective();
+      bool waits = program.ops[def].is_collective() && depends[def];
       before[i] = std::max(before[i], waits ? def : before[def]);
     }
   }

@@ -36,6 +36,8 @@ std::vector<FusionCluster> FindClusters(const Program& program,
                                         const ClusterOptions& options = {});
 
 // By op, the last collective that it depends on, directly or not; -1: none.
+// Those of parameters and states alone do not count: they may start with the
+// step.
 std::vector<int> CollectivesBefore(const Program& program,
                                    const DefUse& def_use);
 
