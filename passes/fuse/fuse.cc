@@ -134,7 +134,6 @@ class MatmulFuser {
       if (!measured_only) chosen_ = std::move(kinds);
     } else {
       for (Kind& kind : kinds) Choose(std::move(kind), measured_only);
-      ChoosePairs();
     }
     if (chosen_.empty()) return {program_, {}};
     return {WithFusions(program_, chosen_), std::move(chosen_)};
@@ -148,49 +147,27 @@ class MatmulFuser {
       OpCost cost = context_.costs->Cost(OpUse(program_, fusion));
       bool is_measured = cost.source <= OpCost::kInterpolated;
       double all_us = cost.time_us * static_cast<double>(kind.clusters.size());
-      if (is_measured || !measured_only) {
-        if (Gains(kWorthIt * all_us, {kind})) return;
-        left_out_.push_back({kind, kWorthIt * all_us});
+      if ((is_measured || !measured_only) && Gains(kWorthIt * all_us, kind)) {
+        return;
       }
       for (FusionCluster& cluster : kind.clusters) cluster.pop_back();
       kind = std::move(KindsOf(program_, kind.clusters)[0]);
     }
   }
 
-  // Two epilogues, one of which adds what the other made, may pay where each
-  // alone takes an addition from a row fusion of both.
-  void ChoosePairs() {
-    for (const LeftOut& first : left_out_) {
-      for (const LeftOut& second : left_out_) {
-        if (Feeds(first.kind, second.kind) &&
-            Gains(first.least_us + second.least_us,
-                  {first.kind, second.kind})) {
-          return;
-        }
-      }
-    }
-  }
-
-  bool Feeds(const Kind& first, const Kind& second) const {
-    ValueId made = program_.ops[first.clusters[0].back()].results[0];
-    return absl::c_any_of(second.clusters[0], [&](int op) {
-      return absl::c_linear_search(program_.ops[op].operands, made);
-    });
-  }
-
   // An epilogue may take the first op from a row fusion, so programs are
   // compared with row fusions applied.
-  bool Gains(double least_us, const std::vector<Kind>& kinds) {
+  bool Gains(double least_us, const Kind& kind) {
     if (!best_.has_value()) best_ = AfterRows(program_);
-    chosen_.insert(chosen_.end(), kinds.begin(), kinds.end());
+    chosen_.push_back(kind);
     SimResult trial = AfterRows(WithFusions(program_, chosen_));
     if (trial.makespan_us < best_->makespan_us - least_us &&
         trial.peak_bytes <= best_->peak_bytes) {
       best_ = std::move(trial);
       return true;
     }
-    chosen_.resize(chosen_.size() - kinds.size());
-    RemarkLeftOut(kinds.back(), *best_, trial, context_);
+    chosen_.pop_back();
+    RemarkLeftOut(kind, *best_, trial, context_);
     return false;
   }
 
@@ -206,12 +183,6 @@ class MatmulFuser {
   PassContext& context_;
   std::vector<Kind> chosen_;
   std::optional<SimResult> best_;  // of the program with those
-  // What does not pay alone, and what it would have to gain.
-  struct LeftOut {
-    Kind kind;
-    double least_us = 0;
-  };
-  std::vector<LeftOut> left_out_;
 };
 
 std::string Summary(const std::vector<Kind>& kinds) {

@@ -12,12 +12,14 @@ namespace asyra {
 namespace {
 
 // Not fused.
-Program Step(int64_t layers, const CostModel& costs, const Mesh& mesh) {
+Program Step(int64_t layers, const CostModel& costs, const Mesh& mesh,
+             int64_t tokens = 4096, const std::string& zero = "0") {
   Program program = ASYRA_VALUE(BuiltinModel(
-      "llama3-8b", {{"batch", 4}, {"seq", 4096}, {"layers", layers}}));
+      "llama3-8b", {{"batch", 4}, {"seq", tokens}, {"layers", layers}}));
   program.mesh = mesh;
   PassContext context{.costs = &costs};
-  ASYRA_CHECK_OK(RunPasses(program, ShardPasses({}, TrainOptions{}), context));
+  ASYRA_CHECK_OK(
+      RunPasses(program, ShardPasses({}, TrainOptions{.zero = zero}), context));
   return program;
 }
 
@@ -47,6 +49,23 @@ TEST(RecomputeSearch, WhatFitsByFewLayersFitsByAll) {
     auto enough = static_cast<int64_t>(1.2 * most);
     EXPECT_FALSE(ASYRA_VALUE(search.Fit(enough)).has_value());
   }
+}
+
+// The part of it that the step hides when it computes swiglu again.
+double HiddenOn(const std::string& machine, int64_t tokens) {
+  Mesh mesh = *Mesh::Create({{"dp", 2}});
+  CostModel costs(*LoadMachine(machine), mesh);
+  PassContext context{.costs = &costs};
+  Pipeline fuse = FusePasses(false, "measured");
+  RecomputeSearch search(Step(4, costs, mesh, tokens, "3"), fuse, context);
+  return ASYRA_VALUE(search.Without("layer*.swiglu")).report.Hidden();
+}
+
+// Where a schedule waits for nothing all of it counts, though a short search
+// leaves waits; where links are slow it hides.
+TEST(RecomputeSearch, OnlyWaitsOfAnyScheduleHide) {
+  EXPECT_LT(HiddenOn("h200x2", 8192), 0.2);
+  EXPECT_GT(HiddenOn("l4x8", 256), 0.6);
 }
 
 }  // namespace
