@@ -234,8 +234,9 @@ absl::StatusOr<bool> ExchangeRows(Program& program, const PassOptions&,
     }
   }
   if (chosen.empty()) return false;
-  context.Remark("exchange_rows: rows of {} tables are sent, not the tables",
-                 chosen.size());
+  context.Remark(
+      "exchange_rows: {} lookups and sums send rows instead of tables",
+      chosen.size());
   program = std::move(best);
   return true;
 }
