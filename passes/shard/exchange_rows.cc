@@ -21,7 +21,6 @@ struct Site {
   int gather = -1;  // of the table
   int reduction = -1;
   int cast = -1;  // of the rows that are added, if any
-  AxisList axes;  // over which rows are exchanged
 };
 
 // Sites of a program, which outlives it.
@@ -62,9 +61,8 @@ class SiteFinder {
         !IsAlongRows(gather) || !program_.type(table).dims[0].axes.empty()) {
       return false;
     }
-    site->axes = gather.attrs.Get<AxisList>("axes");
-    return CutBy(lookup.operands[1], site->axes) &&
-           program_.type(table).partial.empty();
+    return program_.type(table).partial.empty() &&
+           CutBy(lookup.operands[1], gather.attrs.Get<AxisList>("axes"));
   }
 
   bool IsSum(const Op& sum, Site* site) const {
@@ -82,13 +80,12 @@ class SiteFinder {
         !program_.type(reduction.results[0]).partial.empty()) {
       return false;
     }
-    site->axes = reduction.attrs.Get<AxisList>("axes");
     int cast = def_use_.def[rows];
     if (cast >= 0 && program_.ops[cast].def->name == "cast" &&
         IsReadOnce(rows)) {
       site->cast = cast;
     }
-    return CutBy(sum.operands[1], site->axes);
+    return CutBy(sum.operands[1], reduction.attrs.Get<AxisList>("axes"));
   }
 
   // Whether these axes cut the ids, and no others.
@@ -219,10 +216,12 @@ double OpsUs(const Program& program, const CostModel& costs) {
 absl::StatusOr<bool> ExchangeRows(Program& program, const PassOptions&,
                                   PassContext& context) {
   if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  const std::vector<Site> sites = SiteFinder(program).Find();
+  if (sites.empty()) return false;
   std::vector<Site> chosen;
   Program best = program;
   double best_us = OpsUs(program, *context.costs);
-  for (const Site& site : SiteFinder(program).Find()) {
+  for (const Site& site : sites) {
     chosen.push_back(site);
     ASYRA_ASSIGN_OR_RETURN(Program with, RowExchange(program, chosen).Run());
     double with_us = OpsUs(with, *context.costs);

@@ -21,8 +21,8 @@
 //   %d.f32 = cast(%r) {to=f32} : f32[4, 16, 64]
 //   %g = segment_sum(%d.f32, %i) {dim=0, size=256} : f32[256@dp, 64]
 //
-// and so with an all_reduce. The sum is then that of one device's order: other
-// in the last digits.
+// An all_reduce is replaced the same way. The rows are then added in the order
+// of one device, so the last digits of a sum may differ.
 #pragma once
 
 #include "absl/status/statusor.h"

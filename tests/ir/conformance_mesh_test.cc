@@ -166,7 +166,7 @@ TEST_P(OverMesh, CollectivesKeepTheGlobalValue) {
     EXPECT_TRUE(Near(SumOfParts(Meaning(results_[0], mesh_)),
                      Meaning(operands_[0], mesh_), 0));
   } else if (results_[0].type.shape() != operands_[0].type.shape()) {
-    // Another value: that of one device.
+    // No collective: compared with the op on one device.
     std::vector<Type> types;
     std::vector<Tensor> operands;
     for (const Spread& spread : operands_) {
