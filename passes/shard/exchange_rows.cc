@@ -36,7 +36,7 @@ class SiteFinder {
       Site site{.op = static_cast<int>(i)};
       if ((op.def->name == "embedding" && IsLookup(op, &site)) ||
           (op.def->name == "segment_sum" && IsSum(op, &site))) {
-        sites.push_back(std::move(site));
+        sites.push_back(site);
       }
     }
     return sites;
