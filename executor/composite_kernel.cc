@@ -139,6 +139,10 @@ class CompositeKernel : public Kernel {
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareComposite(const KernelUse& use,
                                                          Device& device) {
+  if (!use.is_dense()) {
+    return Unimplemented("{}: its ops take dense operands alone",
+                         use.def().name);
+  }
   const Body* body = BodyOf(use.attrs());
   if (body == nullptr) {
     return Unimplemented("{} has no body", use.def().name);

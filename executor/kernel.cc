@@ -1,5 +1,7 @@
 #include "executor/kernel.h"
 
+#include "absl/algorithm/container.h"
+
 namespace asyra {
 namespace {
 
@@ -35,6 +37,17 @@ KernelUse KernelUse::OfPart(const OpCall& part) const {
           {part.results.begin(), part.results.end()},
           mesh_,
           rank_};
+}
+
+KernelUse KernelUse::WithRowStrides(std::vector<int64_t> strides) const {
+  KernelUse use = *this;
+  use.row_strides_ = std::move(strides);
+  return use;
+}
+
+bool KernelUse::is_dense() const {
+  return absl::c_all_of(row_strides_,
+                        [](int64_t stride) { return stride == 0; });
 }
 
 }  // namespace asyra

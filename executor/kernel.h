@@ -29,6 +29,10 @@ class KernelUse {
   // Of an op of this op's body, which runs as the schedule has it of the whole
   // (ScheduleAttrs).
   KernelUse OfPart(const OpCall& part) const;
+  // The same of operands whose rows are so far apart, by operand: elements from
+  // one row, of the last dimension, to the next; 0: dense. Kernels of matmuls
+  // take them for their factors, others for none.
+  KernelUse WithRowStrides(std::vector<int64_t> strides) const;
 
   const OpDef& def() const { return *def_; }
   const AttrMap& attrs() const { return attrs_; }
@@ -44,6 +48,11 @@ class KernelUse {
   // Local types: this rank's shards, without axes.
   const Type& operand(int i) const { return locals_[i]; }
   const Type& result(int i) const { return local_results_[i]; }
+  // Of this rank's part; 0: dense.
+  int64_t row_stride(int i) const {
+    return row_strides_.empty() ? 0 : row_strides_[i];
+  }
+  bool is_dense() const;
   // Global types: global sizes, with axes.
   const std::vector<Type>& global_operands() const { return operands_; }
   const std::vector<Type>& global_results() const { return results_; }
@@ -56,6 +65,7 @@ class KernelUse {
   const OpDef* def_;
   AttrMap attrs_;
   std::vector<Type> operands_, results_, locals_, local_results_;
+  std::vector<int64_t> row_strides_;  // by operand; empty: all are dense
   Mesh mesh_;
   int64_t rank_;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/body.h"
+
 namespace asyra {
 namespace {
 
@@ -31,11 +33,19 @@ int64_t MatrixOf(int64_t index, const Shape& batch, const Shape& of) {
   return matrix;
 }
 
+int64_t RowStride(const KernelUse& use, int operand) {
+  const Type& type = use.operand(operand);
+  int64_t stride = use.row_stride(operand);
+  return stride > 0 ? stride : type.size(type.rank() - 1);
+}
+
 }  // namespace
 
 MatmulPlan PlanMatmul(const KernelUse& use) {
   const Type &a = use.operand(0), &b = use.operand(1), &c = use.result(0);
   MatmulPlan plan;
+  plan.a_stride = RowStride(use, 0);
+  plan.b_stride = RowStride(use, 1);
   if (use.def().name == "matmul_wgrad") {
     plan.transpose_a = true;
     plan.m = c.size(c.rank() - 2);
@@ -43,8 +53,8 @@ MatmulPlan PlanMatmul(const KernelUse& use) {
     int64_t count = NumElements(BatchOf(c));
     plan.k = a.num_elements() / std::max<int64_t>(1, plan.m * count);
     for (int64_t i = 0; i < count; ++i) {
-      plan.matmuls.push_back(
-          {i * plan.m * plan.k, i * plan.k * plan.n, i * plan.m * plan.n});
+      plan.matmuls.push_back({i * plan.k * plan.a_stride,
+                              i * plan.k * plan.b_stride, i * plan.m * plan.n});
     }
     return plan;
   }
@@ -60,12 +70,24 @@ MatmulPlan PlanMatmul(const KernelUse& use) {
     plan.matmuls = {{0, 0, 0}};
     return plan;
   }
+  int64_t a_matrix = a.size(a.rank() - 2) * plan.a_stride;
+  int64_t b_matrix = b.size(b.rank() - 2) * plan.b_stride;
   for (int64_t i = 0; i < count; ++i) {
-    plan.matmuls.push_back({MatrixOf(i, batch, a_batch) * plan.m * plan.k,
-                            MatrixOf(i, batch, b_batch) * plan.k * plan.n,
+    plan.matmuls.push_back({MatrixOf(i, batch, a_batch) * a_matrix,
+                            MatrixOf(i, batch, b_batch) * b_matrix,
                             i * plan.m * plan.n});
   }
   return plan;
+}
+
+KernelUse MatmulOfFusion(const KernelUse& fusion,
+                         absl::Span<const Type> types) {
+  const Body& body = *BodyOf(fusion.attrs());
+  BodyCall matmul(body, 0, types);
+  const auto& factors = body.ops[0].operands;
+  return fusion.OfPart(matmul.call())
+      .WithRowStrides(
+          {fusion.row_stride(factors[0]), fusion.row_stride(factors[1])});
 }
 
 }  // namespace asyra

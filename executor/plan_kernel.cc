@@ -41,7 +41,8 @@ class PlanKernel : public Kernel {
       if (!Computes(step)) continue;
       dense_bytes = std::max(dense_bytes, PackingOf(step).workspace_bytes);
       if (!IsKernel(step)) continue;
-      ASYRA_ASSIGN_OR_RETURN(const Kernel* kernel, KernelOf(step));
+      ASYRA_ASSIGN_OR_RETURN(const Kernel* kernel,
+                             KernelOf(step, PackingOf(step)));
       kernel_bytes = std::max(kernel_bytes, kernel->workspace_bytes());
     }
     kernels_at_ = dense_at_ + RoundUp(dense_bytes, kWorkspaceAlignment);
@@ -136,10 +137,11 @@ class PlanKernel : public Kernel {
     Stream* stream = nullptr;  // null: this rank has no steps on it
     std::unique_ptr<Event> ended;
   };
-  // A kernel for all pieces of an op that have these types.
+  // A kernel for all pieces of an op whose boxes are like these.
   struct Known {
     int op;
     std::vector<Type> operands;
+    std::vector<int64_t> row_strides;
     Type result;
     std::unique_ptr<Kernel> kernel;
   };
@@ -179,19 +181,23 @@ class PlanKernel : public Kernel {
     return StepPackingOf(plan_, step, device_.part_alignment());
   }
 
-  absl::StatusOr<Kernel*> KernelOf(const PlanStep& step) {
+  absl::StatusOr<Kernel*> KernelOf(const PlanStep& step,
+                                   const StepPacking& packing) {
     PieceCall piece(plan_, step);
     const OpCall& call = piece.call();
     for (const Known& known : kernels_) {
       if (known.op == step.op && known.operands == call.operands &&
+          known.row_strides == packing.row_strides &&
           known.result == call.results[0]) {
         return known.kernel.get();
       }
     }
+    KernelUse use = use_.OfPart(call).WithRowStrides(packing.row_strides);
     ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
-                           device_.PrepareKernel(use_.OfPart(call)));
+                           device_.PrepareKernel(use));
     kernels_.push_back({step.op,
                         {call.operands.begin(), call.operands.end()},
+                        packing.row_strides,
                         call.results[0],
                         std::move(kernel)});
     return kernels_.back().kernel.get();
@@ -244,9 +250,9 @@ class PlanKernel : public Kernel {
     return absl::OkStatus();
   }
 
-  // The dense box that a step computes from, or writes, in its buffer or in
-  // the workspace.
-  void* DenseAt(const PlanRegion& region, int64_t place) const {
+  // Where the box that a step computes from, or writes, begins: in its buffer
+  // or, dense, in the workspace.
+  void* BoxAt(const PlanRegion& region, int64_t place) const {
     if (place >= 0) return workspace_ + dense_at_ + place;
     const PlanBuffer& buffer = plan_.buffer(region);
     return static_cast<std::byte*>(link_->AddressOf(self_, region.buffer)) +
@@ -273,14 +279,14 @@ class PlanKernel : public Kernel {
     StepPacking packing = PackingOf(step);
     std::vector<void*> reads;
     for (size_t k = 0; k < step.reads.size(); ++k) {
-      reads.push_back(DenseAt(step.reads[k], packing.reads[k]));
+      reads.push_back(BoxAt(step.reads[k], packing.reads[k]));
       if (packing.reads[k] < 0) continue;
       ASYRA_RETURN_IF_ERROR(AddCopy(step.reads[k], reads[k], false));
     }
     if (step.kind == PlanStep::kPiece && !IsKernel(step)) {
       return AddCopy(step.write, reads[0], true);
     }
-    void* result = DenseAt(step.write, packing.write);
+    void* result = BoxAt(step.write, packing.write);
     if (step.kind == PlanStep::kSum) {
       DenseSum sum{plan_.dtype(step.write),
                    {reads.begin(), reads.end()},
@@ -289,16 +295,16 @@ class PlanKernel : public Kernel {
       ASYRA_ASSIGN_OR_RETURN(auto action, link_->Sum(sum));
       AddRun(kComputeQueue, std::move(action));
     } else {
-      ASYRA_RETURN_IF_ERROR(AddPiece(step, std::move(reads), result));
+      ASYRA_RETURN_IF_ERROR(AddPiece(step, packing, std::move(reads), result));
     }
     if (packing.write < 0) return absl::OkStatus();
     return AddCopy(step.write, result, true);
   }
 
-  absl::Status AddPiece(const PlanStep& step, std::vector<void*> operands,
-                        void* result) {
+  absl::Status AddPiece(const PlanStep& step, const StepPacking& packing,
+                        std::vector<void*> operands, void* result) {
     Piece& piece = pieces_.emplace_back();
-    ASYRA_ASSIGN_OR_RETURN(piece.kernel, KernelOf(step));
+    ASYRA_ASSIGN_OR_RETURN(piece.kernel, KernelOf(step, packing));
     piece.operands = std::move(operands);
     piece.result = result;
     piece.args = {piece.operands, absl::MakeConstSpan(&piece.result, 1),

@@ -4,6 +4,34 @@
 #include "ir/support/round_up.h"
 
 namespace asyra {
+namespace {
+
+// The factors of a matmul that kernels compute themselves: other types have
+// none, and a sum of half precision may be rounded by a kernel of its own.
+bool MayHaveRowsApart(const ChunkPlan& plan, const PlanStep& step, int read) {
+  if (step.kind != PlanStep::kPiece || read > 1) return false;
+  if (plan.body.ops[step.op].def->fusable != Fusable::kMatmul) return false;
+  for (const PlanRegion& region : {step.reads[0], step.reads[1], step.write}) {
+    DType dtype = plan.dtype(region);
+    if (!IsFloat(dtype) || region.box.elements() == 0) return false;
+  }
+  DType sum = plan.dtype(step.write);
+  return !AddsToResult(plan, step) || sum == DType::kF32 || sum == DType::kF64;
+}
+
+// How far apart the rows of a box are, if that is the same for all; 0: not.
+int64_t RowStride(const Box& box, const Box& held) {
+  int last = box.rank() - 1;
+  if (last < 1) return 0;
+  auto rows = [last](Box of) {
+    of.start.resize(last);
+    of.size.resize(last);
+    return of;
+  };
+  return IsContiguous(rows(box), rows(held)) ? held.size[last] : 0;
+}
+
+}  // namespace
 
 StepPacking StepPackingOf(const ChunkPlan& plan, const PlanStep& step,
                           int64_t alignment) {
@@ -13,17 +41,29 @@ StepPacking StepPackingOf(const ChunkPlan& plan, const PlanStep& step,
   auto bytes_of = [&](const PlanRegion& region) {
     return region.box.elements() * SizeOf(plan.dtype(region));
   };
+  auto is_aligned = [&](const PlanRegion& region) {
+    int64_t begin = FirstElement(region.box, plan.buffer(region).box) *
+                    SizeOf(plan.dtype(region));
+    return begin % alignment == 0;
+  };
   auto place = [&](const PlanRegion& region) -> int64_t {
     const Box& held = plan.buffer(region).box;
-    int64_t begin = FirstElement(region.box, held) * SizeOf(plan.dtype(region));
-    if (IsContiguous(region.box, held) && begin % alignment == 0) return -1;
+    if (IsContiguous(region.box, held) && is_aligned(region)) return -1;
     packing.copies.push_back(bytes_of(region));
     int64_t at = packing.workspace_bytes;
     packing.workspace_bytes += RoundUp(bytes_of(region), kWorkspaceAlignment);
     return at;
   };
-  for (const PlanRegion& read : step.reads) {
-    packing.reads.push_back(place(read));
+  for (size_t k = 0; k < step.reads.size(); ++k) {
+    const PlanRegion& read = step.reads[k];
+    const Box& held = plan.buffer(read).box;
+    int64_t stride = 0;
+    if (!IsContiguous(read.box, held) && is_aligned(read) &&
+        MayHaveRowsApart(plan, step, static_cast<int>(k))) {
+      stride = RowStride(read.box, held);
+    }
+    packing.row_strides.push_back(stride);
+    packing.reads.push_back(stride > 0 ? -1 : place(read));
   }
   if (is_piece && plan.body.ops[step.op].def->is_view) {
     packing.copies.push_back(bytes_of(step.write));

@@ -1,6 +1,7 @@
 #include "ir/plan_templates.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/algorithm/container.h"
 #include "ir/plan_builder.h"
@@ -129,13 +130,19 @@ class ChunkOrder {
                      shape_.inner);
     }
     if (!levels && shape_.route != PlanRoute::kRing) return absl::OkStatus();
-    for (const BodyOp& op : group_.body.ops) {
+    std::set<int> levels_with_sum;
+    for (size_t i = 0; i < group_.body.ops.size(); ++i) {
+      const BodyOp& op = group_.body.ops[i];
       if (op.def->collective == CollectiveKind::kAllToAll) {
         return Invalid("{}: an exchange goes direct or is pulled",
                        op.def->name);
       }
       if (!levels && Reduces(op.def->collective) && !shape_.groups.empty()) {
         return Invalid("{}: a ring that adds has no groups", op.def->name);
+      }
+      if (!levels && Reduces(op.def->collective) &&
+          !levels_with_sum.insert(walk_.level[op.operands[0]]).second) {
+        return Invalid("{}: a ring adds one value at a time", op.def->name);
       }
     }
     return absl::OkStatus();

@@ -2,10 +2,12 @@
 //
 // The body is walked along one factor, which every op of it must have in
 // parallel: the one that an all_gather makes whole, a reduce_scatter scatters,
-// or an all_to_all scatters or gathers. It has a shard for each rank, and each
-// shard has `parts` chunks. Chunks are computed in an order that may differ by
-// rank, so that what is there is computed while the others come, or what others
-// wait for before what nobody else wants.
+// or an all_to_all scatters or gathers. Ops that do not read each other's
+// results have one each: chunk k of all of them is computed together. A factor
+// has a shard for each rank, and each shard has `parts` chunks. Chunks are
+// computed in an order that may differ by rank, so that what is there is
+// computed while the others come, or what others wait for before what nobody
+// else wants.
 #pragma once
 
 #include <cstdint>

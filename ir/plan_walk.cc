@@ -8,11 +8,21 @@
 namespace asyra {
 namespace {
 
-// The rule of all values of the body, and its candidates for the walk.
+constexpr int kNotRead = -2;  // a dimension that no part has chosen yet
+
+// Ops of a body that read each other's results, as a body of their own.
+struct BodyPart {
+  GroupBody group;
+  // In the whole body, for messages: by value and by op of the part.
+  std::vector<int> values, ops;
+};
+
+// The rule of all values of a part, and its candidates for the walk.
 class Walks {
  public:
-  Walks(const GroupBody& body, AxisRule rule)
-      : body_(body), rule_(std::move(rule)) {}
+  // `part` outlives it.
+  Walks(const BodyPart& part, AxisRule rule)
+      : part_(part), body_(part.group), rule_(std::move(rule)) {}
 
   absl::StatusOr<PlanWalk> Find(int64_t parts) {
     absl::Status first = Invalid("no collective has a dimension to walk");
@@ -73,7 +83,6 @@ class Walks {
       ASYRA_ASSIGN_OR_RETURN(int dim, DimOf(id, v));
       walk.dim.push_back(dim);
     }
-    FindLevels(&walk);
     ASYRA_RETURN_IF_ERROR(CheckOps(walk));
     return walk;
   }
@@ -86,24 +95,12 @@ class Walks {
         if (dims[d][i] != id) continue;
         if (i > 0 || found >= 0) {
           return Invalid("the walked factor is not outermost in dim {} of %{}",
-                         d, value);
+                         d, part_.values[value]);
         }
         found = static_cast<int>(d);
       }
     }
     return found;
-  }
-
-  void FindLevels(PlanWalk* walk) const {
-    walk->level.assign(body_.body.num_operands, 0);
-    for (const BodyOp& op : body_.body.ops) {
-      int level = 0;
-      for (int value : op.operands) {
-        level = std::max(level, walk->level[value]);
-      }
-      bool is_collective = op.def->collective != CollectiveKind::kNone;
-      walk->level.push_back(level + (is_collective ? 1 : 0));
-    }
   }
 
   absl::Status CheckOps(const PlanWalk& walk) const {
@@ -114,7 +111,7 @@ class Walks {
         return Invalid(
             "op {} of the body, {}: its result has no dimension of "
             "the walked factor",
-            i, op.def->name);
+            part_.ops[i], op.def->name);
       }
       if (!Reduces(op.def->collective)) continue;
       const Dim& dim = body_.types[value].dims[walk.dim[value]];
@@ -125,14 +122,83 @@ class Walks {
       return Invalid(
           "op {} of the body, {}: it does not scatter the walked "
           "dimension, {}",
-          i, op.def->name, walk.dim[value]);
+          part_.ops[i], op.def->name, walk.dim[value]);
     }
     return absl::OkStatus();
   }
 
+  const BodyPart& part_;
   const GroupBody& body_;
   AxisRule rule_;
 };
+
+// By op of the body, the first op of its part.
+std::vector<int> PartsOf(const Body& body) {
+  std::vector<int> part(body.ops.size());
+  for (size_t i = 0; i < body.ops.size(); ++i) {
+    part[i] = static_cast<int>(i);
+    for (int value : body.ops[i].operands) {
+      int def = value - body.num_operands;
+      if (def < 0 || part[def] == part[i]) continue;
+      int from = std::max(part[def], part[i]);
+      int to = std::min(part[def], part[i]);
+      std::replace(part.begin(), part.begin() + i + 1, from, to);
+    }
+  }
+  return part;
+}
+
+BodyPart PartOf(const GroupBody& whole, const std::vector<int>& parts,
+                int first) {
+  BodyPart part{.group = {.ranks = whole.ranks}};
+  const Body& from = whole.body;
+  std::vector<int> number(from.num_values(), -1);
+  auto add = [&](int value) {
+    if (number[value] >= 0) return;
+    number[value] = static_cast<int>(part.values.size());
+    part.values.push_back(value);
+    part.group.types.push_back(whole.types[value]);
+  };
+  auto for_ops = [&](auto use) {
+    for (size_t i = 0; i < from.ops.size(); ++i) {
+      if (parts[i] == first) use(static_cast<int>(i));
+    }
+  };
+  Body& body = part.group.body;
+  for_ops([&](int op) {
+    for (int value : from.ops[op].operands) {
+      if (value < from.num_operands) add(value);
+    }
+  });
+  body.num_operands = static_cast<int>(part.values.size());
+  for_ops([&](int op) {
+    add(from.num_operands + op);
+    BodyOp copy = from.ops[op];
+    for (int& value : copy.operands) value = number[value];
+    part.ops.push_back(op);
+    body.ops.push_back(std::move(copy));
+  });
+  return part;
+}
+
+absl::StatusOr<PlanWalk> WalkOfPart(const BodyPart& part, int64_t parts) {
+  std::vector<Type> types;
+  for (const Type& type : part.group.types) types.push_back(type.Global());
+  ASYRA_ASSIGN_OR_RETURN(AxisRule rule, BodyValuesRule(part.group.body, types));
+  return Walks(part, std::move(rule)).Find(parts);
+}
+
+// By value, how many collectives come before it.
+std::vector<int> LevelsOf(const Body& body) {
+  std::vector<int> levels(body.num_operands, 0);
+  for (const BodyOp& op : body.ops) {
+    int level = 0;
+    for (int value : op.operands) level = std::max(level, levels[value]);
+    bool is_collective = op.def->collective != CollectiveKind::kNone;
+    levels.push_back(level + (is_collective ? 1 : 0));
+  }
+  return levels;
+}
 
 Box Cut(Box box, const GroupBody& body, const PlanWalk& walk, int value,
         int64_t first, int64_t count) {
@@ -153,10 +219,25 @@ absl::StatusOr<PlanWalk> FindWalk(const GroupBody& body, int64_t parts) {
     return Invalid("the group has {} ranks, a plan has from 2 to {}",
                    body.ranks, kMaxPlanRanks);
   }
-  std::vector<Type> types;
-  for (const Type& type : body.types) types.push_back(type.Global());
-  ASYRA_ASSIGN_OR_RETURN(AxisRule rule, BodyValuesRule(body.body, types));
-  return Walks(body, std::move(rule)).Find(parts);
+  PlanWalk walk{body.ranks, parts, {}, LevelsOf(body.body)};
+  walk.dim.assign(body.body.num_values(), kNotRead);
+  std::vector<int> part_of = PartsOf(body.body);
+  for (int i = 0; i < static_cast<int>(part_of.size()); ++i) {
+    if (part_of[i] != i) continue;
+    BodyPart part = PartOf(body, part_of, i);
+    ASYRA_ASSIGN_OR_RETURN(PlanWalk own, WalkOfPart(part, parts));
+    for (size_t v = 0; v < own.dim.size(); ++v) {
+      int value = part.values[v];
+      if (walk.dim[value] == kNotRead) walk.dim[value] = own.dim[v];
+      if (walk.dim[value] == own.dim[v]) continue;
+      return Invalid(
+          "%{} is walked along dim {} for one part of the body and {} for "
+          "another (-1: whole)",
+          value, walk.dim[value], own.dim[v]);
+    }
+  }
+  for (int& dim : walk.dim) dim = std::max(dim, -1);
+  return walk;
 }
 
 Box ChunkBox(const GroupBody& body, const PlanWalk& walk, int value, int rank,

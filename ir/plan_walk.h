@@ -1,5 +1,6 @@
-// The factor along which the body of an overlap is walked, and what a chunk of
-// it is in each value.
+// The factors along which the body of an overlap is walked, and what a chunk of
+// them is in each value. Each part of the body, ops that read each other's
+// results, has a factor of its own.
 #pragma once
 
 #include <vector>
@@ -19,7 +20,8 @@ struct PlanWalk {
   int64_t chunks() const { return ranks * parts; }
 };
 
-// Errors as those of MakePlan.
+// Errors as those of MakePlan; two parts that read an operand along different
+// dimensions.
 absl::StatusOr<PlanWalk> FindWalk(const GroupBody& body, int64_t parts);
 
 // The box of chunks [first, first + count) in what a rank holds of a value:

@@ -238,6 +238,9 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
     cost.math_beside = 1 - moving * (1 - machine_.beside_copies);
     cost.required_sms =
         static_cast<double>(machine_.gpu.hbm_sms) / machine_.gpu.sms;
+    // The kernel of a reduction has CTAs for all SMs, before those of what
+    // comes next.
+    if (Reduces(kind)) cost.held_sms = 1;
   }
   return cost;
 }

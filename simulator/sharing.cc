@@ -59,7 +59,9 @@ Users UsersOf(absl::Span<const ActiveOp> active) {
   auto placed = PlacedSpeeds(active);
   double held = 0;
   for (size_t i = 0; i < active.size(); ++i) {
-    if (placed[i] > 0) held += active[i].cost->held_sms;
+    if (placed[i] > 0 && active[i].has_kernel) {
+      held += active[i].cost->held_sms;
+    }
   }
   // Several collectives may need all SMs; computation still makes progress.
   double share = 1 - std::min(held, 0.9);

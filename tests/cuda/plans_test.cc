@@ -65,6 +65,13 @@ TEST_P(CudaPlans, OfSums) {
   }
 }
 
+TEST_P(CudaPlans, OfWeightGradients) {
+  for (int64_t parts : {1, 2}) {
+    ExpectPlansMeanTheBody(WeightGradients(2, 16), parts);
+    ExpectPlansMeanTheBody(WeightGradients(2, 16, DType::kBF16), parts);
+  }
+}
+
 TEST_P(CudaPlans, OfExchanges) {
   ExpectPlansMeanTheBody(MatmulExchange(2, 16), 2);
   ExpectPlansMeanTheBody(Ulysses(2, 4), 2, 1e-5);

@@ -161,6 +161,13 @@ TEST(PlanPacking, OfBothEnds) {
   EXPECT_GT(ExpectEstimatedIsPacked(GatherMatmulScatter(2, 8), 4), 0);
 }
 
+// Columns of a gradient are read where they are, where they begin at multiples
+// of 16 bytes.
+TEST(PlanPacking, OfRowsThatAreApart) {
+  EXPECT_EQ(ExpectEstimatedIsPacked(WeightGradients(2, 8), 2), 0);
+  EXPECT_GT(ExpectEstimatedIsPacked(WeightGradients(2, 7, DType::kBF16), 1), 0);
+}
+
 // What is packed costs time, by the bytes and by the kernel.
 TEST(PlanPacking, CostsTime) {
   auto time_us = [](const Shape& batch_and_rows) {

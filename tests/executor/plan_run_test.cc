@@ -73,6 +73,12 @@ TEST_P(PlanRun, OfSums) {
   ExpectPlansMeanTheBody(MatmulReduce(n(), rows(), true), parts());
 }
 
+TEST_P(PlanRun, OfWeightGradients) {
+  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
+    ExpectPlansMeanTheBody(WeightGradients(n(), rows(), dtype), parts());
+  }
+}
+
 TEST_P(PlanRun, OfExchanges) {
   ExpectPlansMeanTheBody(MatmulExchange(n(), rows()), parts());
   // The cpu computes exponentials in single precision.

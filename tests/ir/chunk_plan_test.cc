@@ -36,6 +36,10 @@ TEST_P(Templates, OfSums) {
             12);
 }
 
+TEST_P(Templates, OfWeightGradients) {
+  EXPECT_GT(ExpectPlansMeanTheBody(WeightGradients(n(), rows()), parts()), 12);
+}
+
 TEST_P(Templates, OfExchanges) {
   EXPECT_GT(ExpectPlansMeanTheBody(MatmulExchange(n(), rows()), parts()), 6);
   EXPECT_GT(ExpectPlansMeanTheBody(Ulysses(n(), n() * parts()), parts()), 6);
@@ -166,6 +170,35 @@ TEST(ChunkPlan, OwnPiecesAddWhatOthersComputed) {
       EXPECT_EQ(sums, n == 2 ? 0 : 1);
     }
   }
+}
+
+// Each part of a body has a walk of its own; what two parts read has one.
+TEST(ChunkPlan, PartsOfABodyAreWalkedApart) {
+  PlanCase c = WeightGradients(2, 4);
+  PlanShape shape{.order = PlanOrder::kOwnLast, .sums_in_pieces = true};
+  ChunkPlan plan = ASYRA_VALUE(MakePlan(c.Group(), shape));
+  // Other shards of both, then own ones: each in the chunk of its own rows.
+  std::vector<std::pair<int, int64_t>> pieces;
+  for (const PlanStep& step : plan.steps[0]) {
+    if (step.kind != PlanStep::kPiece) continue;
+    pieces.emplace_back(step.op, step.write.box.start[0]);
+  }
+  EXPECT_EQ(pieces, (std::vector<std::pair<int, int64_t>>{
+                        {0, 8}, {2, 16}, {0, 0}, {2, 0}}));
+  ExpectRefused(c, {.route = PlanRoute::kRing},
+                "a ring adds one value at a time");
+
+  AttrMap attrs = {{"dim", int64_t{0}}, {"axes", AxisList{0}}};
+  c.operands = {Sharded(Type(DType::kF32, {4, 6}), 0),
+                Sharded(Type(DType::kF32, {4, 2}), 0)};
+  c.body = {2,
+            {MakeBodyOp("all_gather", {0}, attrs), MakeBodyOp("relu", {2}),
+             MakeBodyOp("matmul_wgrad", {0, 1}),
+             MakeBodyOp("reduce_scatter", {4}, attrs)},
+            {3, 5}};
+  ExpectRefused(c, {},
+                "%0 is walked along dim 0 for one part of the body and 1 for "
+                "another");
 }
 
 // What is not parallel along the walk cannot be cut.

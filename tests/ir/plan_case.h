@@ -148,6 +148,25 @@ inline PlanCase GatherMatmulScatter(int n, int64_t rows,
   return made;
 }
 
+// Gradients of two weights of one input, each scattered to its owner: parts of
+// a body that are walked along factors of their own. The columns of a gradient
+// that a piece reads are not dense.
+inline PlanCase WeightGradients(int n, int64_t rows,
+                                DType dtype = DType::kF32) {
+  PlanCase made{"weight_gradients", GroupMesh(n), {}, {}};
+  made.operands = {Sharded(Type(dtype, {2 * n, 3, 4 * rows}), 0),
+                   Sharded(Type(dtype, {2 * n, 3, 8 * rows}), 0),
+                   Sharded(Type(dtype, {2 * n, 3, 5}), 0)};
+  AttrMap attrs = {{"dim", int64_t{0}}, {"axes", AxisList{0}}};
+  made.body = {3,
+               {MakeBodyOp("matmul_wgrad", {0, 2}),
+                MakeBodyOp("reduce_scatter", {3}, attrs),
+                MakeBodyOp("matmul_wgrad", {1, 2}),
+                MakeBodyOp("reduce_scatter", {5}, attrs)},
+               {4, 6}};
+  return made;
+}
+
 // Attention between exchanges of the sequence for the heads. Two query heads
 // share a key head.
 inline PlanCase Ulysses(int n, int64_t heads) {

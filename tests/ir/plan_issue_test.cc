@@ -21,7 +21,7 @@ void ForEveryPlan(int n, int64_t parts,
         GatherViewMatmul(n, rows), MatmulReduce(n, rows, false),
         MatmulReduce(n, rows, true), MatmulExchange(n, rows),
         Ulysses(n, n * parts), ReluGatherMatmul(n, rows),
-        GatherMatmulScatter(n, rows)}) {
+        GatherMatmulScatter(n, rows), WeightGradients(n, rows)}) {
     for (const PlanShape& shape : EveryShapeOf(c, parts)) {
       absl::StatusOr<ChunkPlan> plan = MakePlan(c.Group(), shape);
       if (!plan.ok() && IsRefused(plan.status())) continue;

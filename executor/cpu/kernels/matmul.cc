@@ -19,10 +19,10 @@ GemmShape ShapeOf(const MatmulPlan& plan, DType dtype) {
   gemm.m = plan.m;
   gemm.n = plan.n;
   gemm.k = plan.k;
-  gemm.a_row = plan.transpose_a ? 1 : gemm.k;
-  gemm.a_column = plan.transpose_a ? gemm.m : 1;
-  gemm.b_row = plan.transpose_b ? 1 : gemm.n;
-  gemm.b_column = plan.transpose_b ? gemm.k : 1;
+  gemm.a_row = plan.transpose_a ? 1 : plan.a_stride;
+  gemm.a_column = plan.transpose_a ? plan.a_stride : 1;
+  gemm.b_row = plan.transpose_b ? 1 : plan.b_stride;
+  gemm.b_column = plan.transpose_b ? plan.b_stride : 1;
   gemm.c_row = gemm.n;
   return gemm;
 }
@@ -40,14 +40,14 @@ class MatmulKernel : public CpuKernel {
         dtype_(matmul.operand(0).dtype),
         result_(matmul.result(0).dtype),
         computed_(computed),
-        a_elements_(matmul.operand(0).num_elements()),
-        b_elements_(matmul.operand(1).num_elements()),
+        a_(RowsOf(matmul, 0)),
+        b_(RowsOf(matmul, 1)),
         c_elements_(matmul.result(0).num_elements()),
         matmuls_(std::move(plan.matmuls)),
         gemm_(std::move(gemm)) {
     if (dtype_ != computed) {
-      a_at_ = layout_.Add(a_elements_ * 4);
-      b_at_ = layout_.Add(b_elements_ * 4);
+      a_at_ = layout_.Add(a_.count * a_.length * 4);
+      b_at_ = layout_.Add(b_.count * b_.length * 4);
     }
     if (result_ != computed) c_at_ = layout_.Add(c_elements_ * 4);
     gemm_at_ = layout_.Add(gemm_->workspace_bytes());
@@ -59,8 +59,8 @@ class MatmulKernel : public CpuKernel {
     const void* a = args.operands[operands_.a];
     const void* b = args.operands[operands_.b];
     if (dtype_ != computed_) {
-      a = Loaded(dtype_, a, a_elements_, args.workspace, a_at_);
-      b = Loaded(dtype_, b, b_elements_, args.workspace, b_at_);
+      a = Loaded(a, a_, args.workspace, a_at_);
+      b = Loaded(b, b_, args.workspace, b_at_);
     }
     const void* onto =
         operands_.onto < 0 ? nullptr : args.operands[operands_.onto];
@@ -79,10 +79,30 @@ class MatmulKernel : public CpuKernel {
   }
 
  private:
-  static const void* Loaded(DType dtype, const void* from, int64_t elements,
-                            void* workspace, int64_t at) {
+  // Of an operand; `stride` elements from one to the next.
+  struct Rows {
+    int64_t count, length, stride;
+  };
+
+  static Rows RowsOf(const KernelUse& matmul, int operand) {
+    const Type& type = matmul.operand(operand);
+    int64_t stride = matmul.row_stride(operand);
+    if (stride == 0) return {1, type.num_elements(), 0};
+    int64_t length = type.size(type.rank() - 1);
+    return {type.num_elements() / length, length, stride};
+  }
+
+  // Dense, in single precision. What is between the rows is not read: others
+  // may write it at this time.
+  const void* Loaded(const void* from, const Rows& rows, void* workspace,
+                     int64_t at) const {
     auto* to = WorkspaceAt<float>(workspace, at);
-    Load(dtype, from, elements, to);
+    for (int64_t i = 0; i < rows.count; ++i) {
+      Load(dtype_,
+           static_cast<const std::byte*>(from) +
+               i * rows.stride * SizeOf(dtype_),
+           rows.length, to + i * rows.length);
+    }
     return to;
   }
 
@@ -100,7 +120,8 @@ class MatmulKernel : public CpuKernel {
 
   MatmulOperands operands_;
   DType dtype_, result_, computed_;
-  int64_t a_elements_, b_elements_, c_elements_;
+  Rows a_, b_;
+  int64_t c_elements_;
   std::vector<std::array<int64_t, 3>> matmuls_;
   std::unique_ptr<Gemm> gemm_;
   WorkspaceLayout layout_;
@@ -109,8 +130,11 @@ class MatmulKernel : public CpuKernel {
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(
     const KernelUse& matmul, const MatmulOperands& operands) {
-  MatmulPlan plan = PlanMatmul(matmul);
-  GemmShape shape = ShapeOf(plan, matmul.operand(0).dtype);
+  DType dtype = matmul.operand(0).dtype;
+  bool converts = dtype != DType::kF32 && dtype != DType::kF64;
+  // What is converted is dense then.
+  MatmulPlan plan = PlanMatmul(converts ? matmul.WithRowStrides({}) : matmul);
+  GemmShape shape = ShapeOf(plan, dtype);
   shape.accumulates = operands.onto >= 0;
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, Gemm::Create(shape));
   return std::make_unique<MatmulKernel>(matmul, operands, shape.dtype,
@@ -141,9 +165,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareSum(const KernelUse& use) {
   const Body& body = *BodyOf(use.attrs());
   ASYRA_ASSIGN_OR_RETURN(std::vector<Type> types,
                          BodyTypes(body, use.global_operands(), use.mesh()));
-  BodyCall matmul(body, 0, types);
   const auto& factors = body.ops[0].operands;
-  return PrepareMatmul(use.OfPart(matmul.call()),
+  return PrepareMatmul(MatmulOfFusion(use, types),
                        {factors[0], factors[1], AccumulatesOn(use)});
 }
 

@@ -137,6 +137,10 @@ class KnownKernel : public CudaKernel {
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareHostKernel(
     const KernelUse& use) {
+  if (!use.is_dense()) {
+    return Unimplemented("{}: this kernel takes dense operands alone",
+                         use.def().name);
+  }
   if (use.def().reference == nullptr) {
     return Unimplemented("{} has no kernel and no reference on cuda",
                          use.def().name);

@@ -86,13 +86,11 @@ class LtGemm : public Gemm {
         SetTranspose(CUBLASLT_MATMUL_DESC_TRANSB, shape_.transpose_a));
     ASYRA_RETURN_IF_ERROR(SetSmCount());
     const GemmShape& s = shape_;
-    ASYRA_RETURN_IF_ERROR(MakeLayout(s.dtype, s.transpose_b ? s.k : s.n,
-                                     s.transpose_b ? s.n : s.k, s.b_stride,
-                                     &b_));
-    ASYRA_RETURN_IF_ERROR(MakeLayout(s.dtype, s.transpose_a ? s.m : s.k,
-                                     s.transpose_a ? s.k : s.m, s.a_stride,
-                                     &a_));
-    ASYRA_RETURN_IF_ERROR(MakeLayout(s.result(), s.n, s.m, s.c_stride, &c_));
+    ASYRA_RETURN_IF_ERROR(MakeLayout(s.dtype, s.b_rows(), s.b_columns(),
+                                     s.b_row_stride, s.b_stride, &b_));
+    ASYRA_RETURN_IF_ERROR(MakeLayout(s.dtype, s.a_rows(), s.a_columns(),
+                                     s.a_row_stride, s.a_stride, &a_));
+    ASYRA_RETURN_IF_ERROR(MakeLayout(s.result(), s.m, s.n, 0, s.c_stride, &c_));
     return SetEpilogue(shape_.epilogue, TypeOf(shape_.dtype), operation_.value);
   }
 
@@ -197,10 +195,12 @@ class LtGemm : public Gemm {
                     "cublasLtMatmulDescSetAttribute");
   }
 
+  // Of stored rows, which are cuBLAS' columns; 0 elements between them: dense.
   absl::Status MakeLayout(DType dtype, int64_t rows, int64_t columns,
-                          int64_t stride, Layout* layout) {
-    ASYRA_CUDA(cublasLtMatrixLayoutCreate(&layout->value, TypeOf(dtype), rows,
-                                          columns, rows));
+                          int64_t row_stride, int64_t stride, Layout* layout) {
+    ASYRA_CUDA(
+        cublasLtMatrixLayoutCreate(&layout->value, TypeOf(dtype), columns, rows,
+                                   row_stride > 0 ? row_stride : columns));
     if (shape_.batch == 1) return absl::OkStatus();
     auto batch = static_cast<int32_t>(shape_.batch);
     ASYRA_CUDA(cublasLtMatrixLayoutSetAttribute(
@@ -227,8 +227,10 @@ class Trial {
   absl::Status Prepare(const GemmShape& s) {
     ASYRA_RETURN_IF_ERROR(runs_.Prepare());
     int64_t last = s.batch - 1;
-    ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.a_stride + s.m * s.k, &a_));
-    ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.b_stride + s.k * s.n, &b_));
+    int64_t a = s.a_rows() * std::max(s.a_row_stride, s.a_columns());
+    int64_t b = s.b_rows() * std::max(s.b_row_stride, s.b_columns());
+    ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.a_stride + a, &a_));
+    ASYRA_RETURN_IF_ERROR(Make(s.dtype, last * s.b_stride + b, &b_));
     ASYRA_RETURN_IF_ERROR(Make(s.result(), last * s.c_stride + s.m * s.n, &c_));
     if (s.epilogue.residual) {
       ASYRA_RETURN_IF_ERROR(

@@ -14,8 +14,8 @@
 
 namespace asyra::cuda {
 
-// c[m, n] = a[m, k] b[k, n], each dense in rows, summed in f32 or wider; a
-// transposed operand is stored as [k, m] or [n, k]. `batch` matmuls, whose
+// c[m, n] = a[m, k] b[k, n], each in rows, summed in f32 or wider; a transposed
+// operand is stored as [k, m] or [n, k]. `batch` matmuls, whose
 // matrices begin so many elements apart; residuals have c's type and layout, so
 // that they may be c itself, and all matmuls share one bias.
 struct GemmShape {
@@ -27,8 +27,15 @@ struct GemmShape {
   GemmEpilogue epilogue = {};
   int sms = 0;              // that it may hold; 0: all
   bool f32_result = false;  // c is f32, a and b are f16 or bf16
+  // Elements from one stored row of a, and of b, to the next; 0: dense.
+  int64_t a_row_stride = 0, b_row_stride = 0;
 
   DType result() const { return f32_result ? DType::kF32 : dtype; }
+  // Stored rows of a and b, and how long they are.
+  int64_t a_rows() const { return transpose_a ? k : m; }
+  int64_t a_columns() const { return transpose_a ? m : k; }
+  int64_t b_rows() const { return transpose_b ? n : k; }
+  int64_t b_columns() const { return transpose_b ? k : n; }
 
   friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
 };

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "executor/device.h"
+#include "ir/gpu/vector_bytes.h"
 #include "ir/support/status.h"
 
 namespace asyra::cuda {
@@ -13,14 +14,19 @@ namespace {
 // until it is added here.
 std::string FieldsOf(const GemmShape& shape) {
   const auto& [dtype, transpose_a, transpose_b, m, n, k, batch, a_stride,
-               b_stride, c_stride, epilogue, sms, f32_result] = shape;
+               b_stride, c_stride, epilogue, sms, f32_result, a_row_stride,
+               b_row_stride] = shape;
   const auto& [residual, bias, activation] = epilogue;
+  std::string rows;
+  if (a_row_stride > 0 || b_row_stride > 0) {
+    rows = fmt::format(" rows {} {}", a_row_stride, b_row_stride);
+  }
   return fmt::format(
       "{} a{}[{}, {}] b{}[{}, {}] batch {} strides {} {} {} residual {} bias "
-      "{} activation {} sms {}{}",
+      "{} activation {} sms {}{}{}",
       ToString(dtype), transpose_a ? "^T" : "", m, k, transpose_b ? "^T" : "",
       k, n, batch, a_stride, b_stride, c_stride, residual, bias,
-      static_cast<int>(activation), sms, f32_result ? " to f32" : "");
+      static_cast<int>(activation), sms, f32_result ? " to f32" : "", rows);
 }
 
 // Takes a number and the space behind it off the text.
@@ -39,6 +45,9 @@ bool TakeNumber(std::string_view* text, int base, uint64_t* number) {
 
 uint32_t AlignmentOf(const GemmShape& shape) {
   int64_t size = SizeOf(shape.dtype), common = kDeviceAlignment;
+  if (shape.a_row_stride > 0 || shape.b_row_stride > 0) {
+    common = kGpuVectorBytes;
+  }
   for (int64_t elements :
        {shape.m * shape.k, shape.k * shape.n, shape.m * shape.n}) {
     common = std::gcd(common, elements * size);

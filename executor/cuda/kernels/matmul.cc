@@ -73,7 +73,9 @@ class MatmulKernel : public CudaKernel {
                       run.step[2],
                       {operands.residual >= 0, operands.bias >= 0, activation},
                       sms,
-                      matmul.result(0).dtype != dtype};
+                      matmul.result(0).dtype != dtype,
+                      matmul.row_stride(0),
+                      matmul.row_stride(1)};
       ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Gemm> gemm, Gemm::Create(shape));
       workspace_ = std::max(workspace_, gemm->workspace_bytes());
       calls_.push_back({run.first, std::move(gemm)});
@@ -146,8 +148,7 @@ std::optional<WithEpilogue> ReadFusion(const KernelUse& use) {
   auto epilogue = EpilogueOf(*body, use.global_operands());
   auto types = BodyTypes(*body, use.global_operands(), use.mesh());
   if (!epilogue.has_value() || !types.ok()) return std::nullopt;
-  BodyCall body_call(*body, 0, *types);
-  return WithEpilogue{use.OfPart(body_call.call()),
+  return WithEpilogue{MatmulOfFusion(use, *types),
                       {body->ops[0].operands[0], body->ops[0].operands[1],
                        epilogue->residual, epilogue->bias},
                       *epilogue};
