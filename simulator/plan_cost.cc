@@ -295,11 +295,14 @@ bool CanCarryPlans(const Body& body, const CostModel& costs) {
   });
 }
 
-OpCost FastestTransportCost(const OpCall& call, const CostModel& costs) {
+OpCost CopyEngineCost(const OpCall& call, const CostModel& costs) {
   AttrMap copied = call.attrs;
   AskForCopyEngine(true, &copied);
-  OpCost library = costs.Cost(call);
-  OpCost engines = costs.Cost({call.def, copied, call.operands, call.results});
+  return costs.Cost({call.def, copied, call.operands, call.results});
+}
+
+OpCost FastestTransportCost(const OpCall& call, const CostModel& costs) {
+  OpCost library = costs.Cost(call), engines = CopyEngineCost(call, costs);
   return engines.time_us < library.time_us ? engines : library;
 }
 

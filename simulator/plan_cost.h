@@ -43,7 +43,10 @@ PlanTimes ReplayPlan(const ChunkPlan& plan, const CostModel& costs);
 // Whether copy engines reach all devices between which `body` communicates.
 bool CanCarryPlans(const Body& body, const CostModel& costs);
 
-// Of a collective, by the library or by copy engines, whichever is faster.
+// Of a collective by copy engines, or by the library where they cannot carry
+// it.
+OpCost CopyEngineCost(const OpCall& call, const CostModel& costs);
+// By the library or by copy engines, whichever is faster.
 OpCost FastestTransportCost(const OpCall& call, const CostModel& costs);
 
 // What a queue does in an overlap.

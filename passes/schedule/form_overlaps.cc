@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "ir/overlap.h"
 #include "ir/support/status.h"
+#include "passes/schedule/join_overlaps.h"
 #include "passes/schedule/overlap_choice.h"
 #include "passes/schedule/overlap_sites.h"
 #include "passes/schedule/put_overlaps.h"
@@ -14,14 +15,19 @@ namespace asyra {
 absl::StatusOr<int> FormOverlaps(Program& program,
                                  const OverlapOptions& options,
                                  const CostModel& costs) {
-  std::vector<OverlapSite> sites = FindOverlapSites(
-      program, {.gathers = options.gathers, .reductions = options.reductions});
+  std::vector<OverlapSite> sites =
+      FindOverlapSites(program, {.gathers = options.gathers && !options.joined,
+                                 .reductions = options.reductions});
   OverlapChoice choice(program, options.always, costs);
   std::vector<FormedOverlap> formed;
-  for (OverlapSite& site : sites) {
-    std::optional<AttrMap> attrs = choice.Choose(site);
-    if (!attrs.has_value()) continue;
-    formed.push_back({std::move(site), *std::move(attrs)});
+  if (options.joined) {
+    formed = JoinedOverlaps(program, std::move(sites), choice);
+  } else {
+    for (OverlapSite& site : sites) {
+      std::optional<AttrMap> attrs = choice.Choose(site);
+      if (!attrs.has_value()) continue;
+      formed.push_back({std::move(site), *std::move(attrs)});
+    }
   }
   auto count = static_cast<int>(formed.size());
   PutOverlaps(std::move(formed), &program);
@@ -34,7 +40,8 @@ absl::StatusOr<bool> FormOverlapsPass(Program& program,
   if (context.costs == nullptr) return Invalid("needs costs: give --machine");
   OverlapOptions own{.gathers = options.Bool("gathers"),
                      .reductions = options.Bool("reductions"),
-                     .always = options.Bool("always")};
+                     .always = options.Bool("always"),
+                     .joined = options.Bool("joined")};
   ASYRA_ASSIGN_OR_RETURN(int count, FormOverlaps(program, own, *context.costs));
   if (count > 0) return true;
   context.Remark(

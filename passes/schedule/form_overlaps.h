@@ -3,7 +3,9 @@
 //
 //   a gather and the ops that read it;
 //   an op and the reduction, or the exchange of summands, of its result;
-//   exchanges, the op between them, and the exchange of its result.
+//   exchanges, the op between them, and the exchange of its result;
+//   several ops that do not need each other, and the reductions of their
+//   results.
 //
 // Which ops may go together follows from axis rules (ir/plan_walk.h). The shape
 // of each plan is the fastest by simulation alone (simulator/plan_cost.h).
@@ -20,6 +22,8 @@ struct OverlapOptions {
   bool gathers = true;     // in front of what reads them
   bool reductions = true;  // and exchanges, behind what they move
   bool always = false;  // also where that is no faster than one after the other
+  // Only reductions, several as one overlap (join_overlaps.h).
+  bool joined = false;
 };
 
 // Forms overlaps in a scheduled program; returns how many. Neither the text's

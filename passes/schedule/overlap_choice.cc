@@ -20,15 +20,25 @@ constexpr double kLeastWorkUs = 50;
 }  // namespace
 
 std::optional<AttrMap> OverlapChoice::Choose(const OverlapSite& site) {
+  return Find(site, /*hidden=*/false);
+}
+
+std::optional<AttrMap> OverlapChoice::ChooseHidden(const OverlapSite& site) {
+  return Find(site, /*hidden=*/true);
+}
+
+std::optional<AttrMap> OverlapChoice::Find(const OverlapSite& site,
+                                           bool hidden) {
   std::vector<Type> operands;
   for (ValueId value : site.operands) operands.push_back(program_.type(value));
   for (const Known& known : known_) {
-    if (known.body == site.body && known.operands == operands) {
+    if (known.body == site.body && known.operands == operands &&
+        known.hidden == hidden) {
       return known.attrs;
     }
   }
-  std::optional<AttrMap> attrs = Best(site, operands);
-  known_.push_back({site.body, std::move(operands), attrs});
+  std::optional<AttrMap> attrs = Best(site, hidden, operands);
+  known_.push_back({site.body, std::move(operands), hidden, attrs});
   return attrs;
 }
 
@@ -43,16 +53,21 @@ OverlapChoice::Alone OverlapChoice::AloneOf(
       alone.compute_us += costs_.Cost(use.call()).time_us;
     } else {
       alone.comm_us += FastestTransportCost(use.call(), costs_).time_us;
+      OpCost copies = CopyEngineCost(use.call(), costs_);
+      alone.kernels_us += (1 - copies.kernel_start_fraction) * copies.time_us;
     }
   }
   return alone;
 }
 
 std::optional<AttrMap> OverlapChoice::Best(
-    const OverlapSite& site, absl::Span<const Type> operands) const {
+    const OverlapSite& site, bool hidden,
+    absl::Span<const Type> operands) const {
   if (!always_ && !CanCarryPlans(site.body, costs_)) return std::nullopt;
   Alone alone = AloneOf(site, operands);
-  double most_us = (1 - kLeastGain) * (alone.compute_us + alone.comm_us);
+  double most_us = hidden
+                       ? alone.compute_us + alone.kernels_us
+                       : (1 - kLeastGain) * (alone.compute_us + alone.comm_us);
   // No plan is faster than this.
   double bound_us = std::max(alone.compute_us, kCopyPostUs + kCopyIssueUs);
   if (!always_ && (bound_us >= most_us || alone.compute_us < kLeastWorkUs)) {

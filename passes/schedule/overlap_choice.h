@@ -21,21 +21,27 @@ class OverlapChoice {
   // The attributes of the overlap with the fastest shape
   // (simulator/plan_tuner.h), if it gains.
   std::optional<AttrMap> Choose(const OverlapSite& site);
+  // The same if it gains where copy engines carry the collectives and other
+  // computation hides what they move: what it saves is their kernels.
+  std::optional<AttrMap> ChooseHidden(const OverlapSite& site);
 
  private:
   struct Known {
     Body body;
     std::vector<Type> operands;
+    bool hidden;
     std::optional<AttrMap> attrs;
   };
   // One after the other; the collectives as the library or copy engines carry
   // them, whichever is faster.
   struct Alone {
     double compute_us = 0, comm_us = 0;
+    double kernels_us = 0;  // of the collectives on copy engines
   };
 
+  std::optional<AttrMap> Find(const OverlapSite& site, bool hidden);
   Alone AloneOf(const OverlapSite& site, absl::Span<const Type> operands) const;
-  std::optional<AttrMap> Best(const OverlapSite& site,
+  std::optional<AttrMap> Best(const OverlapSite& site, bool hidden,
                               absl::Span<const Type> operands) const;
 
   const Program& program_;

@@ -75,5 +75,36 @@ INSTANTIATE_TEST_SUITE_P(Small, Overlapped,
                                          std::vector<Mesh::Axis>{{"dp", 2},
                                                                  {"tp", 2}}));
 
+class Joined : public testing::TestWithParam<int> {};
+
+// A step of params that ZeRO shards: each weight's gradient is scattered.
+TEST_P(Joined, StepsComputeTheSame) {
+  Program local = ASYRA_VALUE(BuiltinModel(
+      "llama3-tiny", {{"seq", 16}, {"batch", int64_t{GetParam()}}}));
+  local.mesh = ASYRA_VALUE(Mesh::Create({{"dp", GetParam()}}));
+  CostModel costs = Costs(local);
+  PassContext context;
+  context.costs = &costs;
+  TrainOptions train{.optimizer = "sgd", .zero = "3"};
+  ASYRA_CHECK_OK(RunPasses(local, ShardPasses({}, train), context));
+  std::vector<Tensor> inputs = RandomInputs(local, 1, 256);
+  std::vector<Tensor> want = ASYRA_VALUE(Interpret(local, inputs));
+  ScheduleOptions options{.tiles = 1, .bucket = false, .search_steps = 100};
+  options.closed = {"fuse_reductions"};
+  Program program = ASYRA_VALUE(Schedule(local, options, context)).program;
+  int formed = ASYRA_VALUE(
+      FormOverlaps(program, {.always = true, .joined = true}, costs));
+  EXPECT_GE(formed, 4);
+  int64_t gradients = 0;
+  for (const Op& op : program.ops) {
+    if (IsOverlap(*op.def)) gradients += std::ssize(op.results);
+  }
+  EXPECT_EQ(gradients, 2 * formed);
+  ASYRA_CHECK_OK(RunPasses(program, LowerPasses(), context));
+  ExpectSame(program, inputs, want, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Joined, testing::Values(2, 4));
+
 }  // namespace
 }  // namespace asyra

@@ -1,0 +1,116 @@
+#include "passes/schedule/join_overlaps.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "ir/overlap.h"
+
+namespace asyra {
+namespace {
+
+// More keep more of what they read for longer, and gain little.
+constexpr size_t kMostSites = 2;
+
+class Joiner {
+ public:
+  explicit Joiner(const Program& program)
+      : program_(program), def_use_(program) {}
+
+  // One site of both, where the later one is; none if something reads a result
+  // of the first before that, or they have no plan.
+  std::optional<OverlapSite> Join(const OverlapSite& first,
+                                  const OverlapSite& second) const {
+    if (first.order != PlanOrder::kOwnLast || second.order != first.order) {
+      return std::nullopt;
+    }
+    OverlapSite both = first;
+    both.at = std::max(first.at, second.at);
+    both.ops.insert(second.ops.begin(), second.ops.end());
+    for (const OverlapSite* site : {&first, &second}) {
+      if (!IsUnreadBefore(both.at, *site)) return std::nullopt;
+    }
+    Append(second, &both);
+    if (!HasPlan(both)) return std::nullopt;
+    return both;
+  }
+
+ private:
+  bool IsUnreadBefore(int at, const OverlapSite& site) const {
+    return absl::c_all_of(site.results, [&](ValueId value) {
+      return absl::c_all_of(def_use_.uses[value],
+                            [&](int reader) { return reader > at; });
+    });
+  }
+
+  // The body of `site` behind that of `both`; operands of both are one.
+  static void Append(const OverlapSite& site, OverlapSite* both) {
+    size_t had = both->operands.size();
+    std::vector<int> number;  // by value of the body of `site`
+    for (ValueId value : site.operands) {
+      auto known = absl::c_find(both->operands, value);
+      number.push_back(static_cast<int>(known - both->operands.begin()));
+      if (known == both->operands.end()) both->operands.push_back(value);
+    }
+    auto added = static_cast<int>(both->operands.size() - had);
+    Body& body = both->body;
+    auto old = static_cast<int>(had);
+    auto shift = [&](int& value) { value += value >= old ? added : 0; };
+    for (BodyOp& op : body.ops) absl::c_for_each(op.operands, shift);
+    absl::c_for_each(body.results, shift);
+    body.num_operands += added;
+    for (BodyOp op : site.body.ops) {
+      for (int& value : op.operands) value = number[value];
+      number.push_back(body.num_values());
+      body.ops.push_back(std::move(op));
+    }
+    for (int value : site.body.results) body.results.push_back(number[value]);
+    absl::c_copy(site.results, std::back_inserter(both->results));
+  }
+
+  bool HasPlan(const OverlapSite& site) const {
+    std::vector<Type> operands;
+    for (ValueId value : site.operands) {
+      operands.push_back(program_.type(value));
+    }
+    auto group = GroupBodyOf(site.body, operands, program_.mesh);
+    return group.ok() && CheckPlanShape(*group, {.order = site.order}).ok();
+  }
+
+  const Program& program_;
+  DefUse def_use_;
+};
+
+}  // namespace
+
+std::vector<FormedOverlap> JoinedOverlaps(const Program& program,
+                                          std::vector<OverlapSite> sites,
+                                          OverlapChoice& choice) {
+  absl::c_sort(sites, [](const OverlapSite& a, const OverlapSite& b) {
+    return a.at < b.at;
+  });
+  Joiner joiner(program);
+  std::vector<FormedOverlap> formed;
+  for (size_t i = 0; i < sites.size();) {
+    std::vector<OverlapSite> joined = {sites[i]};
+    while (joined.size() < kMostSites && i + joined.size() < sites.size()) {
+      auto more = joiner.Join(joined.back(), sites[i + joined.size()]);
+      if (!more.has_value()) break;
+      joined.push_back(*std::move(more));
+    }
+    // The most that gain together.
+    while (joined.size() > 1) {
+      std::optional<AttrMap> attrs = choice.ChooseHidden(joined.back());
+      if (attrs.has_value()) {
+        formed.push_back({joined.back(), *std::move(attrs)});
+        break;
+      }
+      joined.pop_back();
+    }
+    i += joined.size();
+  }
+  return formed;
+}
+
+}  // namespace asyra
