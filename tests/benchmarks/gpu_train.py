@@ -2,8 +2,8 @@
 """Training steps of large models on the GPUs of this host: unscheduled,
 scheduled and, with --torch, as PyTorch runs them, all in one go.
 
-Each row is compiled twice, as it was partitioned and with its schedule, and
-asyra-train takes real steps of both: medians of their times, loss and copies of
+Each row is compiled twice, as it was partitioned and with its schedule (with
+--overlap once more, with that flag), and asyra-train takes real steps of each: medians of their times, loss and copies of
 the host included, beside what the simulator predicts; memory of a GPU as
 nvidia-smi has it beside what the compiler predicts. torch_step.py has what
 PyTorch runs. All numbers go to OUT/gpu_train.json.
@@ -13,7 +13,7 @@ kept in DIR, and those that are there are not compiled again; --compile-only mak
 them on a machine that needs no GPU.
 
 Usage: gpu_train.py TOOLS_DIR OUT [--machine M] [--ranks 1] [--rows REGEX]
-           [--programs DIR [--compile-only]] [--torch]
+           [--programs DIR [--compile-only]] [--overlap] [--torch]
 """
 
 import argparse
@@ -163,11 +163,16 @@ def trained(row, args, folder):
   return statistics.median(times[WARM_UP:]), peak.gib
 
 
-def forms_of(row):
+def forms_of(row, args):
   """Flags of each way to schedule a row."""
-  if row.mesh == "one" or row.gib:  # nothing to hide; does not fit
-    return {"scheduled": []}
-  return {"plain": ["--scheduler", "serial", "--tiles", "1"], "scheduled": []}
+  forms = {"scheduled": []}
+  if row.mesh == "one":  # nothing to hide
+    return forms
+  if not row.gib:  # else it does not fit
+    forms = {"plain": ["--scheduler", "serial", "--tiles", "1"], **forms}
+  if args.overlap:
+    forms["overlaps"] = ["--overlap"]
+  return forms
 
 
 def measured(row, args, folder, more):
@@ -187,7 +192,7 @@ def ours(row, args):
   """By schedule: predicted and measured."""
   found = {}
   with tempfile.TemporaryDirectory() as unkept:
-    for form, more in forms_of(row).items():
+    for form, more in forms_of(row, args).items():
       folder = os.path.join(args.programs or unkept,
                             name_of(row).replace(" ", "-"), form)
       found[form] = measured(row, args, folder, more)
@@ -242,8 +247,9 @@ def summary(table):
     good = [one for one in found.values()
             if "predicted_ms" in one and "ms" in one]
     errors += [abs(one["ms"] / one["predicted_ms"] - 1) for one in good]
-    if len(good) == 2:
-      plain, scheduled = good
+    if all(form in found and found[form] in good
+           for form in ("plain", "scheduled")):
+      plain, scheduled = found["plain"], found["scheduled"]
       gains.append(abs(scheduled["ms"] / plain["ms"] -
                        scheduled["predicted_ms"] / plain["predicted_ms"]))
   if errors:
@@ -263,6 +269,7 @@ def main():
   parser.add_argument("--rows", default="")
   parser.add_argument("--steps", type=int, default=15)
   parser.add_argument("--search-steps", type=int, default=1000)
+  parser.add_argument("--overlap", action="store_true")
   parser.add_argument("--torch", action="store_true")
   parser.add_argument("--timeout", type=float, default=300)
   parser.add_argument("--programs", help="folder of compiled steps")
