@@ -148,12 +148,16 @@ absl::Status StrategySearch::TryFrom(size_t k,
 }
 
 // Of the fastest at a first look and the same with reduce_scatters decomposed
-// the faster one stays.
+// the faster one stays; both, where whole ones may become parts of overlaps,
+// which a first look does not try.
 absl::Status StrategySearch::LookAtDecomposed() {
   size_t before = looked_.size();
   std::string whole = looked_[0].name;
   ASYRA_RETURN_IF_ERROR(TryDecomposed({Strategy(looked_[0])}));
-  if (looked_.size() == before) return absl::OkStatus();
+  if (looked_.size() == before ||
+      absl::c_linear_search(options_.schedule.opened, "form_overlaps")) {
+    return absl::OkStatus();
+  }
   // Look puts the fastest first and others last.
   auto slower =
       looked_[0].name == whole ? looked_.end() - 1 : looked_.begin() + 1;
