@@ -1,5 +1,7 @@
 #include "executor/composite_kernel.h"
 
+#include <map>
+
 #include "ir/body.h"
 #include "ir/support/round_up.h"
 #include "ir/support/status.h"
@@ -31,7 +33,7 @@ class CompositeKernel : public Kernel {
     int64_t of_parts = 0;
     for (size_t i = 0; i < body_.ops.size(); ++i) {
       ASYRA_RETURN_IF_ERROR(AddPart(i, types));
-      of_parts = std::max(of_parts, parts_.back().kernel->workspace_bytes());
+      of_parts = std::max(of_parts, parts_.back()->workspace_bytes());
     }
     values_bytes_ = workspace_bytes_;
     workspace_bytes_ += of_parts;
@@ -42,35 +44,24 @@ class CompositeKernel : public Kernel {
   bool is_whole() const override { return false; }
   bool is_native() const override {
     bool native = true;
-    for (const Part& part : parts_) native &= part.kernel->is_native();
+    for (const auto& part : parts_) native &= part->is_native();
     return native;
   }
   void AddTuningResults(TuningResults* results) const override {
-    for (const Part& part : parts_) part.kernel->AddTuningResults(results);
+    for (const auto& part : parts_) part->AddTuningResults(results);
   }
 
   void Launch(const KernelArgs& args, Stream& stream) override {
-    auto* workspace = static_cast<std::byte*>(args.workspace);
-    auto address = [&](const Place& place) -> void* {
-      if (place.where == Place::kOperand) return args.operands[place.at];
-      if (place.where == Place::kResult) return args.results[place.at];
-      return workspace + place.at;
-    };
+    std::vector<PartArgs>& part_args = ArgsOfParts(args);
     for (size_t i = 0; i < parts_.size(); ++i) {
-      Part& part = parts_[i];
-      const BodyOp& op = body_.ops[i];
-      if (part.kernel->label().empty() && !label().empty()) {
-        part.kernel->set_label(
-            fmt::format("{}: op {}, {}", label(), i, op.def->name));
+      Kernel& kernel = *parts_[i];
+      if (kernel.label().empty() && !label().empty()) {
+        kernel.set_label(
+            fmt::format("{}: op {}, {}", label(), i, body_.ops[i].def->name));
       }
-      for (size_t k = 0; k < op.operands.size(); ++k) {
-        part.operands[k] = address(places_[op.operands[k]]);
-      }
-      part.result = address(places_[body_.num_operands + i]);
-      part.args = {part.operands, absl::MakeConstSpan(&part.result, 1),
-                   workspace + values_bytes_};
-      part.kernel->Launch(part.args, stream);
+      kernel.Launch(part_args[i].args, stream);
     }
+    auto* workspace = static_cast<std::byte*>(args.workspace);
     for (const auto& [from, result] : copies_) {
       device_.Copy(args.results[result], workspace + from,
                    use_.result(result).bytes(), stream);
@@ -78,12 +69,36 @@ class CompositeKernel : public Kernel {
   }
 
  private:
-  struct Part {
-    std::unique_ptr<Kernel> kernel;
+  struct PartArgs {
     std::vector<void*> operands;
     void* result = nullptr;
     KernelArgs args;
   };
+
+  // Those of these arguments. Parts read them when they run, which may be
+  // after a launch with others: pieces of a plan share their kernels.
+  std::vector<PartArgs>& ArgsOfParts(const KernelArgs& args) {
+    auto [known, is_new] = args_of_parts_.try_emplace(args.results.data());
+    std::vector<PartArgs>& parts = known->second;
+    if (!is_new) return parts;
+    parts.resize(parts_.size());
+    auto* workspace = static_cast<std::byte*>(args.workspace);
+    auto address = [&](const Place& place) -> void* {
+      if (place.where == Place::kOperand) return args.operands[place.at];
+      if (place.where == Place::kResult) return args.results[place.at];
+      return workspace + place.at;
+    };
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      PartArgs& part = parts[i];
+      for (int operand : body_.ops[i].operands) {
+        part.operands.push_back(address(places_[operand]));
+      }
+      part.result = address(places_[body_.num_operands + i]);
+      part.args = {part.operands, absl::MakeConstSpan(&part.result, 1),
+                   workspace + values_bytes_};
+    }
+    return parts;
+  }
 
   // Whether the fusion's result may overwrite an operand that is read when op
   // `index`, or one after it, runs.
@@ -117,19 +132,18 @@ class CompositeKernel : public Kernel {
   absl::Status AddPart(size_t index, absl::Span<const Type> types) {
     BodyCall use(body_, index, types);
     const OpCall& call = use.call();
-    Part part;
-    ASYRA_ASSIGN_OR_RETURN(part.kernel,
+    ASYRA_ASSIGN_OR_RETURN(parts_.emplace_back(),
                            device_.PrepareKernel(use_.OfPart(call)));
-    part.operands.resize(call.operands.size());
-    parts_.push_back(std::move(part));
     return absl::OkStatus();
   }
 
   KernelUse use_;
   Body body_;
-  Device& device_;             // outlives its kernels
-  std::vector<Place> places_;  // by value of the body
-  std::vector<Part> parts_;    // by op; not moved once launched
+  Device& device_;                              // outlives its kernels
+  std::vector<Place> places_;                   // by value of the body
+  std::vector<std::unique_ptr<Kernel>> parts_;  // by op
+  // By the array of its results (KernelArgs).
+  std::map<void* const*, std::vector<PartArgs>> args_of_parts_;
   // From bytes of the workspace to a result.
   std::vector<std::pair<int64_t, int>> copies_;
   int64_t values_bytes_ = 0, workspace_bytes_ = 0;

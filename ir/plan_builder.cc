@@ -188,11 +188,11 @@ void PlanBuilder::AddPiece(int op, int rank, std::vector<PlanRegion> reads,
 
 void PlanBuilder::AddPieceAndSum(int op, int rank,
                                  std::vector<PlanRegion> reads, int added,
-                                 int value, const Box& box) {
+                                 int to, const Box& box) {
   Need(rank, added, box);
   reads.push_back({rank, added, box});
   AddPiece(op, rank, std::move(reads), box);
-  plan_.steps[rank].back().write.buffer = BufferOf(rank, value);
+  plan_.steps[rank].back().write.buffer = to;
 }
 
 void PlanBuilder::AddSum(int rank, const std::vector<int>& buffers, int to,

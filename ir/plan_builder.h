@@ -116,10 +116,10 @@ class PlanBuilder {
   void Need(int rank, int buffer, const Box& box);
   void AddPiece(int op, int rank, std::vector<PlanRegion> reads,
                 const Box& box);
-  // The same with a buffer added, which the compute queue waits for, to
-  // `value`.
+  // The same with buffer `added`, which the compute queue waits for, added;
+  // to buffer `to`.
   void AddPieceAndSum(int op, int rank, std::vector<PlanRegion> reads,
-                      int added, int value, const Box& box);
+                      int added, int to, const Box& box);
   // Of the box in these buffers, which the compute queue waits for.
   void AddSum(int rank, const std::vector<int>& buffers, int to,
               const Box& box);

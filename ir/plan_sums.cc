@@ -61,6 +61,15 @@ void PlanSums::AddUpPart(int op, int64_t part) {
   }
 }
 
+PlanSums::PieceSum PlanSums::SumOfPiece(int op, int rank, const Box& box,
+                                        bool is_own) {
+  int sum = SumInPiecesOf(op);
+  bool is_ring = b_.shape().route == PlanRoute::kRing;
+  if (sum < 0 || (is_ring ? hop_ == 0 : !is_own)) return {};
+  if (is_ring) return ring_sum_[{sum, rank}] = RingSum(sum, rank, box);
+  return {OthersOf(sum, rank, box), b_.BufferOf(rank, b_.ValueOf(sum))};
+}
+
 int PlanSums::SumInPiecesOf(int op) const {
   if (!b_.shape().sums_in_pieces) return -1;
   for (int i = 0; i < b_.num_ops(); ++i) {
@@ -128,66 +137,78 @@ void PlanSums::SumOverHosts(int op, int64_t part, int rank) {
             b_.OwnChunk(value, rank, part));
 }
 
-int PlanSums::RingSumOf(int level) const {
-  if (b_.shape().route != PlanRoute::kRing) return -1;
+std::vector<int> PlanSums::RingSumsOf(int level) const {
+  std::vector<int> ops;
+  if (b_.shape().route != PlanRoute::kRing) return ops;
   for (int i = 0; i < b_.num_ops(); ++i) {
     if (Reduces(b_.KindOf(i)) && b_.walk().level[b_.OperandOf(i)] == level) {
-      return i;
+      ops.push_back(i);
     }
   }
-  return -1;
+  return ops;
 }
 
 void PlanSums::RingOfSums(
-    int op, const std::function<void(int rank, int64_t chunk)>& piece) {
+    const std::vector<int>& ops,
+    const std::function<void(int rank, int64_t chunk)>& piece) {
   int n = b_.ranks();
-  std::vector<RingHop> previous(n);
-  for (int hop = 0; hop < n; ++hop) {
-    std::vector<RingHop> next(n);
+  for (int op : ops) came_[op].resize(n);
+  for (hop_ = 0; hop_ < n; ++hop_) {
+    std::map<int, RingHops> next;
+    for (int op : ops) next[op].resize(n);
     for (int64_t p = 0; p < b_.walk().parts; ++p) {
       for (int r = 0; r < n; ++r) {
-        int64_t shard = (r + 2 * n - 1 - hop) % n;
-        int64_t chunk = shard * b_.walk().parts + p;
-        piece(r, chunk);
-        Box box = b_.ChunkOfAll(b_.ValueOf(op), chunk, 1);
-        int have = b_.BufferOf(r, b_.OperandOf(op));
-        if (hop > 0) {
-          have = AddToRing(op, r, hop, box, previous[r], &next[r].acks);
-        }
-        if (hop + 1 == n) continue;
-        int to = (r + 1) % n;
-        int landing = RingLanding(op, to, hop, shard, p);
-        // Acknowledged by `to` when it went on from the hop before the last.
-        if (hop >= 2) b_.Wait(r, 1, previous[to].acks[p]);
-        b_.Copy({r, have, true}, to, landing, box, 1);
-        next[to].landings.push_back(landing);
+        int64_t shard = (r + 2 * n - 1 - hop_) % n;
+        piece(r, shard * b_.walk().parts + p);
+        for (int op : ops) PassOn(op, r, p, &next[op]);
       }
     }
-    previous = std::move(next);
+    came_ = std::move(next);
   }
 }
 
-int PlanSums::AddToRing(int op, int rank, int hop, const Box& box,
-                        const RingHop& came, std::vector<Mark>* acks) {
-  int value = b_.OperandOf(op), n = b_.ranks();
-  int landing = -1;
-  for (int buffer : came.landings) {
-    if (b_.buffer(rank, buffer).box == box) landing = buffer;
+void PlanSums::PassOn(int op, int rank, int64_t part, RingHops* next) {
+  int n = b_.ranks(), value = b_.OperandOf(op);
+  int64_t shard = (rank + 2 * n - 1 - hop_) % n;
+  Box box = b_.OwnChunk(b_.ValueOf(op), static_cast<int>(shard), part);
+  int have = b_.BufferOf(rank, value);
+  if (hop_ > 0) {
+    // Pieces have added what came already.
+    PieceSum sum = ring_sum_[{op, rank}];
+    if (!b_.shape().sums_in_pieces) {
+      sum = RingSum(op, rank, box);
+      b_.AddSum(rank, {sum.added, have}, sum.to, box);
+    }
+    have = sum.to;
+    // Only what lands there again waits for it.
+    Mark ack;
+    if (hop_ + 2 < n) {
+      ack = b_.Post(rank, PlanBuilder::kComputeQueue, (rank + n - 1) % n, 1,
+                    PlanBuilder::kAck);
+    }
+    (*next)[rank].acks.push_back(ack);
   }
-  RankSet summands = b_.buffer(rank, landing).summands | OnlyRank(rank);
-  int to = b_.BufferOf(rank, b_.ValueOf(op));
-  if (hop + 1 < n) {
-    to = b_.AddBuffer(rank, {.value = value, .box = box, .summands = summands});
+  if (hop_ + 1 == n) return;
+  int to = (rank + 1) % n;
+  int landing = RingLanding(op, to, hop_, shard, part);
+  // Acknowledged by `to` when it went on from the hop before the last.
+  if (hop_ >= 2) b_.Wait(rank, 1, came_[op][to].acks[part]);
+  b_.Copy({rank, have, true}, to, landing, box, 1);
+  (*next)[to].landings.push_back(landing);
+}
+
+PlanSums::PieceSum PlanSums::RingSum(int op, int rank, const Box& box) {
+  PieceSum sum;
+  for (int buffer : came_[op][rank].landings) {
+    if (b_.buffer(rank, buffer).box == box) sum.added = buffer;
   }
-  b_.AddSum(rank, {landing, b_.BufferOf(rank, value)}, to, box);
-  // Only what lands there again waits for it.
-  Mark ack;
-  if (hop + 2 < n) {
-    ack = b_.Post(rank, PlanBuilder::kComputeQueue, (rank + n - 1) % n, 1,
-                  PlanBuilder::kAck);
+  sum.to = b_.BufferOf(rank, b_.ValueOf(op));
+  if (hop_ + 1 < b_.ranks()) {
+    RankSet summands = b_.buffer(rank, sum.added).summands | OnlyRank(rank);
+    sum.to = b_.AddBuffer(
+        rank, {.value = b_.OperandOf(op), .box = box, .summands = summands});
   }
-  acks->push_back(ack);
-  return to;
+  return sum;
 }
 
 int PlanSums::RingLanding(int op, int rank, int hop, int64_t shard,

@@ -1,7 +1,6 @@
 #include "ir/plan_templates.h"
 
 #include <algorithm>
-#include <set>
 
 #include "absl/algorithm/container.h"
 #include "ir/plan_builder.h"
@@ -130,9 +129,7 @@ class ChunkOrder {
                      shape_.inner);
     }
     if (!levels && shape_.route != PlanRoute::kRing) return absl::OkStatus();
-    std::set<int> levels_with_sum;
-    for (size_t i = 0; i < group_.body.ops.size(); ++i) {
-      const BodyOp& op = group_.body.ops[i];
+    for (const BodyOp& op : group_.body.ops) {
       if (op.def->collective == CollectiveKind::kAllToAll) {
         return Invalid("{}: an exchange goes direct or is pulled",
                        op.def->name);
@@ -140,21 +137,17 @@ class ChunkOrder {
       if (!levels && Reduces(op.def->collective) && !shape_.groups.empty()) {
         return Invalid("{}: a ring that adds has no groups", op.def->name);
       }
-      if (!levels && Reduces(op.def->collective) &&
-          !levels_with_sum.insert(walk_.level[op.operands[0]]).second) {
-        return Invalid("{}: a ring adds one value at a time", op.def->name);
-      }
     }
     return absl::OkStatus();
   }
 
   absl::Status CheckSumsInPieces() const {
     if (!shape_.sums_in_pieces) return absl::OkStatus();
-    bool is_direct =
-        shape_.route == PlanRoute::kDirect || shape_.route == PlanRoute::kPull;
-    if (!is_direct || shape_.order != PlanOrder::kOwnLast) {
+    if (shape_.route == PlanRoute::kTwoLevels ||
+        shape_.order != PlanOrder::kOwnLast) {
       return Invalid(
-          "sums_in_pieces: it goes direct or is pulled, own shards last");
+          "sums_in_pieces: it goes direct, is pulled or goes in a ring, own "
+          "shards last");
     }
     bool any = false;
     for (const BodyOp& op : group_.body.ops) {
@@ -200,8 +193,8 @@ class PlanMaker {
   ChunkPlan Make() {
     for (int k = 0; k < b_.body().num_operands; ++k) SendOperand(k);
     for (int level = 0; level < order_.levels(); ++level) {
-      int ring = sums_.RingSumOf(level);
-      if (ring >= 0) {
+      std::vector<int> ring = sums_.RingSumsOf(level);
+      if (!ring.empty()) {
         sums_.RingOfSums(ring, [&](int rank, int64_t chunk) {
           PiecesOf(level, rank, {chunk, 1});
         });
@@ -281,10 +274,10 @@ class PlanMaker {
         reads.push_back(moves_.Read(
             rank, read, b_.ChunkBox(read, rank, run.first, run.count)));
       }
-      int sum = sums_.SumInPiecesOf(i);
-      if (sum >= 0 && order_.IsOwn(rank, run.first)) {
-        b_.AddPieceAndSum(i, rank, std::move(reads),
-                          sums_.OthersOf(sum, rank, box), b_.ValueOf(sum), box);
+      PlanSums::PieceSum sum =
+          sums_.SumOfPiece(i, rank, box, order_.IsOwn(rank, run.first));
+      if (sum.to >= 0) {
+        b_.AddPieceAndSum(i, rank, std::move(reads), sum.added, sum.to, box);
         continue;
       }
       b_.AddPiece(i, rank, std::move(reads), box);

@@ -41,8 +41,9 @@ struct PlanShape {
   std::vector<int64_t> groups = {};
   int64_t inner = 0;  // of two levels: ranks of a host, which divide the group
   // The pieces of a rank's own shard add what others have computed of it to
-  // their result, instead of a step behind them: pieces of matmuls, direct or
-  // pulled, own last. The others are added up before, where they are several.
+  // their result, instead of a step behind them: pieces of matmuls, own last.
+  // The others are added up before, where they are several; in a ring each
+  // rank's piece adds what came to it.
   bool sums_in_pieces = false;
   // Of a rank, at most. On one, what is needed first has the link for itself.
   int copy_queues = 1;

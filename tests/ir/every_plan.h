@@ -57,9 +57,7 @@ inline std::vector<PlanShape> EveryShapeOf(const PlanCase& c, int64_t parts) {
 inline bool IsRefused(const absl::Status& status) {
   return MessageOf(status).find("goes direct or is pulled") !=
              std::string_view::npos ||
-         MessageOf(status).find("has no groups") != std::string_view::npos ||
-         MessageOf(status).find("one value at a time") !=
-             std::string_view::npos;
+         MessageOf(status).find("has no groups") != std::string_view::npos;
 }
 
 // The whole results of a body under a shape.
