@@ -1,6 +1,6 @@
 #include "executor/composite_kernel.h"
 
-#include <map>
+#include <deque>
 
 #include "ir/body.h"
 #include "ir/support/round_up.h"
@@ -75,12 +75,29 @@ class CompositeKernel : public Kernel {
     KernelArgs args;
   };
 
-  // Those of these arguments. Parts read them when they run, which may be
-  // after a launch with others: pieces of a plan share their kernels.
+  // A launch: where its values are, and what it gives to each part.
+  struct LaunchArgs {
+    std::vector<void*> operands, results;
+    void* workspace = nullptr;
+    std::vector<PartArgs> parts;
+
+    bool AreThoseOf(const KernelArgs& args) const {
+      return workspace == args.workspace && operands == args.operands &&
+             results == args.results;
+    }
+  };
+
+  // Of the parts. They read them when they run, which may be after a launch
+  // with others: pieces of a plan share their kernels.
   std::vector<PartArgs>& ArgsOfParts(const KernelArgs& args) {
-    auto [known, is_new] = args_of_parts_.try_emplace(args.results.data());
-    std::vector<PartArgs>& parts = known->second;
-    if (!is_new) return parts;
+    for (LaunchArgs& known : launches_) {
+      if (known.AreThoseOf(args)) return known.parts;
+    }
+    LaunchArgs& launch = launches_.emplace_back(
+        LaunchArgs{{args.operands.begin(), args.operands.end()},
+                   {args.results.begin(), args.results.end()},
+                   args.workspace});
+    std::vector<PartArgs>& parts = launch.parts;
     parts.resize(parts_.size());
     auto* workspace = static_cast<std::byte*>(args.workspace);
     auto address = [&](const Place& place) -> void* {
@@ -142,8 +159,7 @@ class CompositeKernel : public Kernel {
   Device& device_;                              // outlives its kernels
   std::vector<Place> places_;                   // by value of the body
   std::vector<std::unique_ptr<Kernel>> parts_;  // by op
-  // By the array of its results (KernelArgs).
-  std::map<void* const*, std::vector<PartArgs>> args_of_parts_;
+  std::deque<LaunchArgs> launches_;             // of different values
   // From bytes of the workspace to a result.
   std::vector<std::pair<int64_t, int>> copies_;
   int64_t values_bytes_ = 0, workspace_bytes_ = 0;
