@@ -19,10 +19,11 @@ class Joiner {
       : program_(program), def_use_(program) {}
 
   // One site of both, where the later one is; none if something reads a result
-  // of the first before that, or they have no plan.
+  // of the first before that, they are on two streams, or they have no plan.
   std::optional<OverlapSite> Join(const OverlapSite& first,
                                   const OverlapSite& second) const {
-    if (first.order != PlanOrder::kOwnLast || second.order != first.order) {
+    if (first.order != PlanOrder::kOwnLast || second.order != first.order ||
+        StreamOf(first) != StreamOf(second)) {
       return std::nullopt;
     }
     OverlapSite both = first;
@@ -37,6 +38,11 @@ class Joiner {
   }
 
  private:
+  // Of what it computes, and of what waits for its results.
+  StreamId StreamOf(const OverlapSite& site) const {
+    return program_.ops[site.at].stream;
+  }
+
   bool IsUnreadBefore(int at, const OverlapSite& site) const {
     return absl::c_all_of(site.results, [&](ValueId value) {
       return absl::c_all_of(def_use_.uses[value],
