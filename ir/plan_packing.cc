@@ -7,7 +7,7 @@ namespace asyra {
 namespace {
 
 // The factors of a matmul that kernels compute themselves: other types have
-// none, and a sum of half precision may be rounded by a kernel of its own.
+// none, and sums that are not f32 may be kernels of their own.
 bool MayHaveRowsApart(const ChunkPlan& plan, const PlanStep& step, int read) {
   if (step.kind != PlanStep::kPiece || read > 1) return false;
   if (plan.body.ops[step.op].def->fusable != Fusable::kMatmul) return false;
@@ -15,8 +15,7 @@ bool MayHaveRowsApart(const ChunkPlan& plan, const PlanStep& step, int read) {
     DType dtype = plan.dtype(region);
     if (!IsFloat(dtype) || region.box.elements() == 0) return false;
   }
-  DType sum = plan.dtype(step.write);
-  return !AddsToResult(plan, step) || sum == DType::kF32 || sum == DType::kF64;
+  return !AddsToResult(plan, step) || plan.dtype(step.write) == DType::kF32;
 }
 
 // How far apart the rows of a box are, if that is the same for all; 0: not.

@@ -201,6 +201,7 @@ class PlanMaker {
       } else {
         Pieces(level);
       }
+      MoveMade(level);
       sums_.AddUp(level);
     }
     return b_.Finish();
@@ -245,7 +246,11 @@ class PlanMaker {
     } else {
       pieces([](int, Run) { return true; });
     }
-    // What moves over rings and levels goes when all of it is there.
+  }
+
+  // What pieces of a level have made, but for sums: over rings and levels it
+  // goes when all of it is there.
+  void MoveMade(int level) {
     for (int i = 0; i < b_.num_ops(); ++i) {
       if (!MovesAfter(i, level)) continue;
       if (!moves_.MovesAtOnce(i)) {

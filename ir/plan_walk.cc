@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/algorithm/container.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -200,6 +201,30 @@ std::vector<int> LevelsOf(const Body& body) {
   return levels;
 }
 
+// Each part, `part_of` being that of each op, along a factor of its own.
+absl::StatusOr<PlanWalk> WalkOfParts(const GroupBody& body,
+                                     const std::vector<int>& part_of,
+                                     int64_t parts) {
+  PlanWalk walk{body.ranks, parts, {}, LevelsOf(body.body)};
+  walk.dim.assign(body.body.num_values(), kNotRead);
+  for (int i = 0; i < static_cast<int>(part_of.size()); ++i) {
+    if (part_of[i] != i) continue;
+    BodyPart part = PartOf(body, part_of, i);
+    ASYRA_ASSIGN_OR_RETURN(PlanWalk own, WalkOfPart(part, parts));
+    for (size_t v = 0; v < own.dim.size(); ++v) {
+      int value = part.values[v];
+      if (walk.dim[value] == kNotRead) walk.dim[value] = own.dim[v];
+      if (walk.dim[value] == own.dim[v]) continue;
+      return Invalid(
+          "%{} is walked along dim {} for one part of the body and {} for "
+          "another (-1: whole)",
+          value, walk.dim[value], own.dim[v]);
+    }
+  }
+  for (int& dim : walk.dim) dim = std::max(dim, -1);
+  return walk;
+}
+
 Box Cut(Box box, const GroupBody& body, const PlanWalk& walk, int value,
         int64_t first, int64_t count) {
   int dim = walk.dim[value];
@@ -219,25 +244,13 @@ absl::StatusOr<PlanWalk> FindWalk(const GroupBody& body, int64_t parts) {
     return Invalid("the group has {} ranks, a plan has from 2 to {}",
                    body.ranks, kMaxPlanRanks);
   }
-  PlanWalk walk{body.ranks, parts, {}, LevelsOf(body.body)};
-  walk.dim.assign(body.body.num_values(), kNotRead);
-  std::vector<int> part_of = PartsOf(body.body);
-  for (int i = 0; i < static_cast<int>(part_of.size()); ++i) {
-    if (part_of[i] != i) continue;
-    BodyPart part = PartOf(body, part_of, i);
-    ASYRA_ASSIGN_OR_RETURN(PlanWalk own, WalkOfPart(part, parts));
-    for (size_t v = 0; v < own.dim.size(); ++v) {
-      int value = part.values[v];
-      if (walk.dim[value] == kNotRead) walk.dim[value] = own.dim[v];
-      if (walk.dim[value] == own.dim[v]) continue;
-      return Invalid(
-          "%{} is walked along dim {} for one part of the body and {} for "
-          "another (-1: whole)",
-          value, walk.dim[value], own.dim[v]);
-    }
-  }
-  for (int& dim : walk.dim) dim = std::max(dim, -1);
-  return walk;
+  std::vector<int> part_of(body.body.ops.size(), 0);
+  absl::StatusOr<PlanWalk> walk =
+      WalkOfParts(body, part_of, parts);  // one, if that goes
+  if (walk.ok()) return walk;
+  part_of = PartsOf(body.body);
+  bool is_one = absl::c_all_of(part_of, [](int part) { return part == 0; });
+  return is_one ? walk : WalkOfParts(body, part_of, parts);
 }
 
 Box ChunkBox(const GroupBody& body, const PlanWalk& walk, int value, int rank,

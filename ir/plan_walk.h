@@ -1,6 +1,6 @@
 // The factors along which the body of an overlap is walked, and what a chunk of
-// them is in each value. Each part of the body, ops that read each other's
-// results, has a factor of its own.
+// them is in each value. If no factor is one of all ops, each part of the body,
+// ops that read each other's results, has a factor of its own.
 #pragma once
 
 #include <vector>

@@ -97,8 +97,9 @@ absl::Status StrategySearch::LookAtOtherTpStrategy(
 }
 
 // The fastest is also looked at with reduce_scatters decomposed, and replaced
-// if that is faster. Of those that are close, one round is searched each, and
-// then the fastest, with what is within kGoOn of it, to the end.
+// if that is faster (LookAtDecomposed). Of those that are close, one round is
+// searched each, and then the fastest, with what is within kGoOn of it, to the
+// end.
 absl::Status StrategySearch::TryRanked() {
   SortLooked();
   if (DecomposedIsOpen()) {

@@ -72,10 +72,13 @@ CollectiveEstimate EstimateCopyEngine(const Machine& machine,
   }
   double moving_us = estimate.time_us;
   // A chunk of each member is read, one is written.
-  estimate.time_us +=
+  double sum_us =
       payload_bytes * (n + 1) / n / (machine.gpu.hbm_gbps.achievable * 1e3);
+  estimate.time_us += sum_us;
   estimate.kernel_start_fraction =
       moving_us / (twice ? 2 : 1) / estimate.time_us;
+  estimate.kernel_share =
+      sum_us / (estimate.time_us - moving_us / (twice ? 2 : 1));
   return estimate;
 }
 

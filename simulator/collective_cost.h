@@ -70,6 +70,9 @@ struct CollectiveEstimate {
   // The fraction of the time after which its kernel needs CTA slots: 0, at
   // once; 1, it needs none.
   double kernel_start_fraction = 0;
+  // The share of the time from there on in which copy engines' reductions run
+  // their kernel: an all_reduce copies its sums behind it.
+  double kernel_share = 1;
 };
 
 // Latency of an algorithm's steps under a protocol: a base, and its hops

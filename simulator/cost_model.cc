@@ -239,8 +239,8 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
     cost.required_sms =
         static_cast<double>(machine_.gpu.hbm_sms) / machine_.gpu.sms;
     // The kernel of a reduction has CTAs for all SMs, before those of what
-    // comes next.
-    if (Reduces(kind)) cost.held_sms = 1;
+    // comes next; on average, where it does not run to the end.
+    if (Reduces(kind)) cost.held_sms = estimate.kernel_share;
   }
   return cost;
 }

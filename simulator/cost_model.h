@@ -45,8 +45,10 @@ struct OpCost {
   double time_us = 0;    // on the device, alone
   double launch_us = 0;  // on the host
   bool is_compute = false;
-  int sms = 0;              // held by a collective
-  double held_sms = 0;      // the same as a fraction of the GPU's
+  int sms = 0;  // held by a collective
+  // Of those that run and while its kernel does, as a fraction of the GPU's:
+  // its CTAs', or what the sums of copy engines take.
+  double held_sms = 0;
   double waves = 0;         // ComputeEstimate::waves
   bool persistent = false;  // holds its SMs until it is done
   double sm_margin = 0;     // fraction of the SMs that it leaves to others

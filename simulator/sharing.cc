@@ -57,11 +57,14 @@ absl::InlinedVector<double, 8> PlacedSpeeds(absl::Span<const ActiveOp> active) {
 
 Users UsersOf(absl::Span<const ActiveOp> active) {
   auto placed = PlacedSpeeds(active);
-  double held = 0;
+  double held = 0, persistent = 0;
   for (size_t i = 0; i < active.size(); ++i) {
-    if (placed[i] > 0 && active[i].has_kernel) {
-      held += active[i].cost->held_sms;
-    }
+    const OpCost& cost = *active[i].cost;
+    // Kernels that stay and came before keep their SMs.
+    if (cost.is_compute && cost.persistent) persistent += cost.load[kCtaSlots];
+    if (placed[i] == 0 || !active[i].has_kernel) continue;
+    held +=
+        std::min(cost.held_sms, std::max(cost.required_sms, 1 - persistent));
   }
   // Several collectives may need all SMs; computation still makes progress.
   double share = 1 - std::min(held, 0.9);

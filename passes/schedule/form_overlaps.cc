@@ -42,6 +42,10 @@ absl::StatusOr<bool> FormOverlapsPass(Program& program,
                      .reductions = options.Bool("reductions"),
                      .always = options.Bool("always"),
                      .joined = options.Bool("joined")};
+  if (own.joined && !own.reductions) {
+    return Invalid(
+        "joined overlaps are of reductions, which reductions=false leaves out");
+  }
   ASYRA_ASSIGN_OR_RETURN(int count, FormOverlaps(program, own, *context.costs));
   if (count > 0) return true;
   context.Remark(

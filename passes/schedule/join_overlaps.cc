@@ -16,7 +16,15 @@ constexpr size_t kMostSites = 2;
 class Joiner {
  public:
   explicit Joiner(const Program& program)
-      : program_(program), def_use_(program) {}
+      : program_(program),
+        def_use_(program),
+        awaited_(program.values.size(), static_cast<int>(program.ops.size())) {
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+      for (ValueId value : program.ops[i].after) {
+        awaited_[value] = std::min(awaited_[value], static_cast<int>(i));
+      }
+    }
+  }
 
   // One site of both, where the later one is; none if something reads a result
   // of the first before that, they are on two streams, or they have no plan.
@@ -45,7 +53,8 @@ class Joiner {
 
   bool IsUnreadBefore(int at, const OverlapSite& site) const {
     return absl::c_all_of(site.results, [&](ValueId value) {
-      return absl::c_all_of(def_use_.uses[value],
+      return awaited_[value] > at &&
+             absl::c_all_of(def_use_.uses[value],
                             [&](int reader) { return reader > at; });
     });
   }
@@ -86,6 +95,7 @@ class Joiner {
 
   const Program& program_;
   DefUse def_use_;
+  std::vector<int> awaited_;  // by value, the first op that comes after it
 };
 
 }  // namespace

@@ -14,6 +14,8 @@ namespace {
 // An overlap must be faster alone by this share, and no less than some signals
 // cost, or nothing is left of it beside other ops.
 constexpr double kLeastGain = 0.03;
+// The same where what moves is hidden anyway.
+constexpr double kLeastHiddenGain = 0.01;
 // Next to less computation nothing gained on two H200, whatever the plan.
 constexpr double kLeastWorkUs = 50;
 
@@ -53,8 +55,12 @@ OverlapChoice::Alone OverlapChoice::AloneOf(
       alone.compute_us += costs_.Cost(use.call()).time_us;
     } else {
       alone.comm_us += FastestTransportCost(use.call(), costs_).time_us;
+      if (!CanUseCopyEngine(costs_.machine(), use.call(), program_.mesh)) {
+        continue;
+      }
       OpCost copies = CopyEngineCost(use.call(), costs_);
-      alone.kernels_us += (1 - copies.kernel_start_fraction) * copies.time_us;
+      alone.kernels_us +=
+          (1 - copies.kernel_start_fraction) * copies.held_sms * copies.time_us;
     }
   }
   return alone;
@@ -65,9 +71,9 @@ std::optional<AttrMap> OverlapChoice::Best(
     absl::Span<const Type> operands) const {
   if (!always_ && !CanCarryPlans(site.body, costs_)) return std::nullopt;
   Alone alone = AloneOf(site, operands);
-  double most_us = hidden
-                       ? alone.compute_us + alone.kernels_us
-                       : (1 - kLeastGain) * (alone.compute_us + alone.comm_us);
+  double most_us =
+      alone.compute_us + (hidden ? alone.kernels_us : alone.comm_us);
+  most_us *= 1 - (hidden ? kLeastHiddenGain : kLeastGain);
   // No plan is faster than this.
   double bound_us = std::max(alone.compute_us, kCopyPostUs + kCopyIssueUs);
   if (!always_ && (bound_us >= most_us || alone.compute_us < kLeastWorkUs)) {

@@ -3,9 +3,10 @@
 scheduled and, with --torch, as PyTorch runs them, all in one go.
 
 Each row is compiled twice, as it was partitioned and with its schedule (with
---overlap once more, with that flag), and asyra-train takes real steps of each: medians of their times, loss and copies of
-the host included, beside what the simulator predicts; memory of a GPU as
-nvidia-smi has it beside what the compiler predicts. torch_step.py has what
+--overlap once more, with that flag), and asyra-train takes real steps of each:
+medians of their times, loss and copies of the host included, beside what the
+simulator predicts; memory of a GPU as nvidia-smi has it beside what the compiler
+predicts. torch_step.py has what
 PyTorch runs. All numbers go to OUT/gpu_train.json.
 
 Compiling takes longer than the steps. With --programs DIR, compiled steps are

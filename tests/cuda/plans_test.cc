@@ -69,6 +69,8 @@ TEST_P(CudaPlans, OfWeightGradients) {
   for (int64_t parts : {1, 2}) {
     ExpectPlansMeanTheBody(WeightGradients(2, 16), parts);
     ExpectPlansMeanTheBody(WeightGradients(2, 16, DType::kBF16), parts);
+    ExpectPlansMeanTheBody(WeightGradients(2, 16, DType::kF64), parts);
+    ExpectPlansMeanTheBody(MatmulScatterColumns(2, 16), parts);
   }
 }
 

@@ -77,6 +77,8 @@ TEST_P(PlanRun, OfWeightGradients) {
   for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
     ExpectPlansMeanTheBody(WeightGradients(n(), rows(), dtype), parts());
   }
+  ExpectPlansMeanTheBody(MatmulScatterColumns(n(), rows()), parts());
+  ExpectPlansMeanTheBody(ScatterBesideGather(n(), rows()), parts());
 }
 
 TEST_P(PlanRun, OfExchanges) {

@@ -37,7 +37,11 @@ TEST_P(Templates, OfSums) {
 }
 
 TEST_P(Templates, OfWeightGradients) {
-  EXPECT_GT(ExpectPlansMeanTheBody(WeightGradients(n(), rows()), parts()), 12);
+  for (const PlanCase& c :
+       {WeightGradients(n(), rows()), MatmulScatterColumns(n(), rows()),
+        ScatterBesideGather(n(), rows())}) {
+    EXPECT_GT(ExpectPlansMeanTheBody(c, parts()), 12);
+  }
 }
 
 TEST_P(Templates, OfExchanges) {

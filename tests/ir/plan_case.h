@@ -167,6 +167,34 @@ inline PlanCase WeightGradients(int n, int64_t rows,
   return made;
 }
 
+// Scattered along the columns: those of the second factor that a piece reads
+// are not dense, and neither is what it writes.
+inline PlanCase MatmulScatterColumns(int n, int64_t columns) {
+  PlanCase made{"scatter_columns", GroupMesh(n), {}, {}};
+  made.operands = {Sharded(Type(DType::kF32, {3, 2 * n}), 1),
+                   Sharded(Type(DType::kF32, {2 * n, 4 * columns}), 0)};
+  AttrMap attrs = {{"dim", int64_t{1}}, {"axes", AxisList{0}}};
+  made.body = {
+      2,
+      {MakeBodyOp("matmul", {0, 1}), MakeBodyOp("reduce_scatter", {2}, attrs)},
+      {3}};
+  return made;
+}
+
+// A sum and a gather that have nothing to do with each other.
+inline PlanCase ScatterBesideGather(int n, int64_t rows) {
+  PlanCase made = MatmulScatterColumns(n, rows);
+  made.name = "scatter_beside_gather";
+  made.operands.push_back(Sharded(Type(DType::kF32, {2 * rows, 3}), 0));
+  AttrMap attrs = {{"dim", int64_t{0}}, {"axes", AxisList{0}}};
+  made.body = {3,
+               {MakeBodyOp("matmul", {0, 1}), MakeBodyOp("relu", {2}),
+                made.body.ops[1], MakeBodyOp("all_gather", {4}, attrs)},
+               {5, 6}};
+  made.body.ops[2].operands = {3};
+  return made;
+}
+
 // Attention between exchanges of the sequence for the heads. Two query heads
 // share a key head.
 inline PlanCase Ulysses(int n, int64_t heads) {

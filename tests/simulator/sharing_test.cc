@@ -95,6 +95,19 @@ TEST(Sharing, CollectivesWaitForMatmulsWhoseBlocksStay) {
   EXPECT_THAT(Share({matmul, collective}), ElementsAre(0.8, 1));
 }
 
+// The kernel of a sum takes all SMs before what comes next, and beside what
+// stays only the others.
+TEST(Sharing, SumsHoldTheSmsThatAreLeft) {
+  OpCost matmul = Compute(0.5, 0);
+  matmul.load[kCtaSlots] = 0.5;
+  matmul.persistent = true;
+  OpCost sum = {.time_us = 1, .held_sms = 1, .required_sms = 0.4};
+  std::vector<double> before = Share({matmul, sum});
+  std::vector<double> behind = Share({sum, matmul});
+  EXPECT_EQ(before[0], 1);  // it needs no more than half of them
+  EXPECT_LT(behind[1], 0.25);
+}
+
 TEST(Sharing, CollectivesFindTheSmMarginOfMatmuls) {
   OpCost matmul = Compute(0.75, 0);
   matmul.load[kCtaSlots] = 0.75;

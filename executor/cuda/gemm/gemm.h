@@ -15,9 +15,9 @@
 namespace asyra::cuda {
 
 // c[m, n] = a[m, k] b[k, n], each in rows, summed in f32 or wider; a transposed
-// operand is stored as [k, m] or [n, k]. `batch` matmuls, whose
-// matrices begin so many elements apart; residuals have c's type and layout, so
-// that they may be c itself, and all matmuls share one bias.
+// operand is stored as [k, m] or [n, k]. `batch` matmuls, whose matrices begin
+// so many elements apart; residuals have c's type and layout, so that they may
+// be c itself, and all matmuls share one bias.
 struct GemmShape {
   DType dtype = DType::kBF16;  // f16, bf16, f32 or f64
   bool transpose_a = false, transpose_b = false;

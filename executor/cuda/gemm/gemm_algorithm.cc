@@ -49,7 +49,9 @@ uint32_t AlignmentOf(const GemmShape& shape) {
     common = kGpuVectorBytes;
   }
   for (int64_t elements :
-       {shape.m * shape.k, shape.k * shape.n, shape.m * shape.n}) {
+       {shape.a_rows() * std::max(shape.a_row_stride, shape.a_columns()),
+        shape.b_rows() * std::max(shape.b_row_stride, shape.b_columns()),
+        shape.m * shape.n}) {
     common = std::gcd(common, elements * size);
   }
   return static_cast<uint32_t>(common);
