@@ -201,7 +201,7 @@ std::vector<int> LevelsOf(const Body& body) {
   return levels;
 }
 
-// Each part, `part_of` being that of each op, along a factor of its own.
+// A walk in which each part has its own factor. `part_of`: by op, its part.
 absl::StatusOr<PlanWalk> WalkOfParts(const GroupBody& body,
                                      const std::vector<int>& part_of,
                                      int64_t parts) {

@@ -238,8 +238,8 @@ OpCost CostModel::CollectiveCost(CollectiveKind kind, double payload_bytes,
     cost.math_beside = 1 - moving * (1 - machine_.beside_copies);
     cost.required_sms =
         static_cast<double>(machine_.gpu.hbm_sms) / machine_.gpu.sms;
-    // The kernel of a reduction has CTAs for all SMs, before those of what
-    // comes next; on average, where it does not run to the end.
+    // The reduction's kernel fills all SMs ahead of the next kernel. Where it
+    // does not run to the end, this is its average.
     if (Reduces(kind)) cost.held_sms = estimate.kernel_share;
   }
   return cost;

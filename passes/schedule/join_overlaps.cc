@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "ir/overlap.h"
 
 namespace asyra {
 namespace {
 
-// More keep more of what they read for longer, and gain little.
+// A larger group keeps its operands for longer, and gains little.
 constexpr size_t kMostSites = 2;
 
 class Joiner {
@@ -41,12 +40,12 @@ class Joiner {
       if (!IsUnreadBefore(both.at, *site)) return std::nullopt;
     }
     Append(second, &both);
-    if (!HasPlan(both)) return std::nullopt;
+    if (!HasPlan(program_, both)) return std::nullopt;
     return both;
   }
 
  private:
-  // Of what it computes, and of what waits for its results.
+  // The stream of its ops and of the waits for their results.
   StreamId StreamOf(const OverlapSite& site) const {
     return program_.ops[site.at].stream;
   }
@@ -59,7 +58,8 @@ class Joiner {
     });
   }
 
-  // The body of `site` behind that of `both`; operands of both are one.
+  // Appends the body of `site` to that of `both`. Operands that both read
+  // become one.
   static void Append(const OverlapSite& site, OverlapSite* both) {
     size_t had = both->operands.size();
     std::vector<int> number;  // by value of the body of `site`
@@ -82,15 +82,6 @@ class Joiner {
     }
     for (int value : site.body.results) body.results.push_back(number[value]);
     absl::c_copy(site.results, std::back_inserter(both->results));
-  }
-
-  bool HasPlan(const OverlapSite& site) const {
-    std::vector<Type> operands;
-    for (ValueId value : site.operands) {
-      operands.push_back(program_.type(value));
-    }
-    auto group = GroupBodyOf(site.body, operands, program_.mesh);
-    return group.ok() && CheckPlanShape(*group, {.order = site.order}).ok();
   }
 
   const Program& program_;

@@ -121,14 +121,6 @@ class Finder {
     std::vector<int> ops_;
   };
 
-  bool IsLegal(const OverlapSite& site) const {
-    std::vector<Type> operands;
-    for (ValueId value : site.operands)
-      operands.push_back(program_.type(value));
-    auto group = GroupBodyOf(site.body, operands, program_.mesh);
-    return group.ok() && CheckPlanShape(*group, {.order = site.order}).ok();
-  }
-
   // A gather and what reads it.
   std::optional<OverlapSite> Before(int start) {
     int wait = WaitOf(program_.ops[start]);
@@ -148,13 +140,13 @@ class Finder {
           absl::c_all_of(program_.ops[reader].operands, [&](ValueId value) {
             return value == gathered || DefOf(value) < first;
           });
-      if (early && IsLegal(Gather(start, wait, {reader}))) {
+      if (early && HasPlan(program_, Gather(start, wait, {reader}))) {
         readers.push_back(reader);
       }
     }
     if (readers.empty()) return std::nullopt;
     OverlapSite site = Gather(start, wait, readers);
-    if (!IsLegal(site)) return std::nullopt;
+    if (!HasPlan(program_, site)) return std::nullopt;
     return site;
   }
 
@@ -201,7 +193,7 @@ class Finder {
     }
     for (bool with_heads : {true, false}) {
       OverlapSite site = Moved(start, wait, producer, chain, with_heads);
-      if (IsLegal(site)) return site;
+      if (HasPlan(program_, site)) return site;
     }
     return std::nullopt;
   }
@@ -263,6 +255,13 @@ BodyOp BodyPartOf(const Op& op) {
   }
   for (const AttrDef& attr : ScheduleAttrs()) part.attrs.Erase(attr.name);
   return part;
+}
+
+bool HasPlan(const Program& program, const OverlapSite& site) {
+  std::vector<Type> operands;
+  for (ValueId value : site.operands) operands.push_back(program.type(value));
+  auto group = GroupBodyOf(site.body, operands, program.mesh);
+  return group.ok() && CheckPlanShape(*group, {.order = site.order}).ok();
 }
 
 std::vector<OverlapSite> FindOverlapSites(const Program& program,

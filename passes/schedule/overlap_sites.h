@@ -27,6 +27,9 @@ struct OverlapKinds {
 // An op as part of a body: how it runs is no longer said.
 BodyOp BodyPartOf(const Op& op);
 
+// Whether the simplest chunk plan of the site's order exists.
+bool HasPlan(const Program& program, const OverlapSite& site);
+
 // Those that have a chunk plan, no op in two of them. Whether they gain is not
 // asked.
 std::vector<OverlapSite> FindOverlapSites(const Program& program,
