@@ -120,6 +120,10 @@ class RankTrainer : public Trainer {
     return use;
   }
 
+  const Program& running_step() const override {
+    return step_executor_->program();
+  }
+
   std::vector<OpTime> Profile() const override {
     if (!last_.has_value() || !in_flight_.empty()) return {};
     return step_executor_->Profile();

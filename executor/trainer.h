@@ -155,9 +155,10 @@ class Trainer {
   virtual int64_t steps_skipped() const = 0;  // of this run
   virtual MemoryUse memory() const = 0;       // of all programs together
 
+  // programs().step as it runs (Executor::program).
+  virtual const Program& running_step() const = 0;
   // Of the last step, which has ended: that of ExecutorOptions::profile, by op
-  // of InlineOverlaps(programs().step). Empty before, and without
-  // TrainerOptions::profile.
+  // of running_step(). Empty before, and without TrainerOptions::profile.
   virtual std::vector<OpTime> Profile() const = 0;
 
   // The loss of a batch with the params as they are: the sum over its labels

@@ -1,7 +1,6 @@
 #include "tools/step_timelines.h"
 
 #include "executor/trace.h"
-#include "ir/overlap.h"
 #include "ir/support/status.h"
 #include "simulator/machine.h"
 #include "simulator/profile_json.h"
@@ -13,7 +12,7 @@ namespace asyra {
 
 absl::StatusOr<std::vector<Profile>> StepTimelines(
     const TrainingPrograms& training, const std::vector<std::string>& edits,
-    absl::Span<const OpTime> times, int64_t number, std::string_view device) {
+    const MeasuredStep& ran) {
   const Program& step = training.step;
   std::vector<Profile> profiles;
   absl::StatusOr<Machine> machine = LoadMachine(training.info.machine, edits);
@@ -25,16 +24,15 @@ absl::StatusOr<std::vector<Profile>> StepTimelines(
                     {.model = training.info.model, .step = StepShapeOf(step)}));
     predicted.mfu = TrainingMfu(step, *machine, simulated.makespan_us);
   }
-  ASYRA_ASSIGN_OR_RETURN(Program ran, InlineOverlaps(step));
   ASYRA_ASSIGN_OR_RETURN(
       Profile measured,
-      ReadProfile(WriteProfileTrace(ran, /*rank=*/0, times),
-                  fmt::format("step {} on {}", number, device)));
+      ReadProfile(WriteProfileTrace(ran.program, /*rank=*/0, ran.times),
+                  fmt::format("step {} on {}", ran.number, ran.device)));
   if (!profiles.empty()) {
     measured.devices = profiles[0].devices;
     measured.mesh = profiles[0].mesh;
     // Peaks are those of GPUs.
-    if (device != "cpu") {
+    if (ran.device != "cpu") {
       measured.mfu = training.info.peak_us / measured.makespan_us;
     }
   }

@@ -14,12 +14,19 @@
 
 namespace asyra {
 
+// A step of rank 0 as it ran.
+struct MeasuredStep {
+  const Program& program;  // Trainer::running_step
+  absl::Span<const OpTime> times;
+  int64_t number = 0;
+  std::string_view device;  // "cpu"
+};
+
 // Predicted on the machine that the training was compiled for, with `edits` as
-// LoadMachine takes them; and `times` of rank 0 in step `number` on a device,
-// "cpu". Only the second where that machine is not known. Errors: ops of
-// overlaps that cannot be put in place.
+// LoadMachine takes them; and measured. Only the second where that machine is
+// not known.
 absl::StatusOr<std::vector<Profile>> StepTimelines(
     const TrainingPrograms& training, const std::vector<std::string>& edits,
-    absl::Span<const OpTime> times, int64_t number, std::string_view device);
+    const MeasuredStep& step);
 
 }  // namespace asyra

@@ -10,7 +10,6 @@
 #include "executor/trace.h"
 #include "executor/train/token_batches.h"
 #include "executor/trainer.h"
-#include "ir/overlap.h"
 #include "ir/support/file.h"
 #include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
@@ -249,9 +248,9 @@ class RankLoop {
 
   absl::Status WriteTrace(absl::Span<const OpTime> times) {
     if (flags_.profile.empty() || times.empty()) return absl::OkStatus();
-    ASYRA_ASSIGN_OR_RETURN(Program step, InlineOverlaps(programs_.step));
-    return WriteFileAtomically(flags_.profile,
-                               {WriteProfileTrace(step, 0, times)});
+    return WriteFileAtomically(
+        flags_.profile,
+        {WriteProfileTrace(trainer_->running_step(), 0, times)});
   }
 
   absl::Status WriteFiles() {
@@ -261,7 +260,8 @@ class RankLoop {
     if (!flags_.html.empty() && !times.empty()) {
       ASYRA_ASSIGN_OR_RETURN(
           timelines, StepTimelines(programs_, MachineEdits(flags_.compile),
-                                   times, trainer_->step(), flags_.device));
+                                   {trainer_->running_step(), times,
+                                    trainer_->step(), flags_.device}));
     }
     const std::string& model = programs_.info.model;
     return progress_.Write(model.empty() ? flags_.compile.model : model,

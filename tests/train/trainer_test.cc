@@ -8,9 +8,12 @@
 #include <random>
 
 #include "gmock/gmock.h"
+#include "ir/overlap.h"
 #include "ir/printer.h"
 #include "ir/training_names.h"
 #include "ir/weight_store.h"
+#include "passes/pass_manager.h"
+#include "tests/support/costs.h"
 #include "tests/support/process_size.h"
 #include "tests/support/sanitized.h"
 #include "tests/train/small_training.h"
@@ -395,6 +398,39 @@ TEST(Trainer, DamagedDataIsRefused) {
                  [](Trainer&, TokenBatches&) { return absl::OkStatus(); });
   EXPECT_THAT(std::string(MessageOf(status)),
               testing::ContainsRegex(path + ": the data of tensor .* changed"));
+}
+
+// As after scheduling, but with overlaps wherever they may be formed.
+TrainingPrograms Overlapped(const std::string& mesh) {
+  TrainingPrograms programs = Programs(mesh);
+  Program& step = programs.step;
+  step.stage = Stage::kScheduled;
+  for (Value& value : step.values) value.offset = -1;
+  CostModel costs = Costs(step);
+  PassContext context;
+  context.costs = &costs;
+  ASYRA_CHECK_OK(
+      RunPasses(step, "form_overlaps{always=true}, plan_memory", context));
+  return programs;
+}
+
+// Overlaps with a plan run whole.
+TEST(Trainer, ProfilesAreOfTheStepAsItRuns) {
+  TrainingPrograms programs = Overlapped("dp=2");
+  ASYRA_CHECK_OK(
+      OnTrainers(programs, {.profile = true},
+                 [&](Trainer& trainer, TokenBatches& data) -> absl::Status {
+                   ASYRA_RETURN_IF_ERROR(StepsUpTo(2, trainer, data));
+                   const Program& step = trainer.running_step();
+                   size_t overlaps = 0;
+                   for (const OpTime& time : trainer.Profile()) {
+                     const Op& op = step.ops.at(time.op);
+                     EXPECT_EQ(IsOverlap(*op.def), !time.parts.empty());
+                     if (!time.parts.empty()) ++overlaps;
+                   }
+                   EXPECT_GT(overlaps, 0);
+                   return absl::OkStatus();
+                 }));
 }
 
 TEST(TrainingFolder, IsReadAsItWasWritten) {
