@@ -18,6 +18,9 @@ constexpr double kFull = 0.9, kShareForMore = 0.8;
 // Of the memory, what is left where a schedule that is too large is to fit: its
 // gaps may become larger.
 constexpr double kMarginToFit = 0.01;
+// Of the room that a schedule leaves, what is tried to use for computing less
+// again.
+constexpr double kPartsOfRoom[] = {1.0, 0.75, 0.5};
 // Chunks of the loss that are tried. All tokens run at once where chunks save
 // less than this share of the bytes that are missing.
 constexpr int64_t kLossChunks[] = {2, 4, 8};
@@ -163,9 +166,13 @@ absl::Status StrategySearch::TryLessRecompute() {
   double room = 1 - static_cast<double>(chosen->device_bytes) /
                         static_cast<double>(Capacity());
   Strategy with = *strategy;
-  with.memory_shares = {strategy->memory_share + room};
   with.name += with.name.empty() ? "less recomputed" : ", less recomputed";
-  return Try(with, options_.schedule.search_steps);
+  const double share = strategy->memory_share;
+  for (double part : kPartsOfRoom) {
+    with.memory_shares = {share + part * room};
+    ASYRA_RETURN_IF_ERROR(Try(with, options_.schedule.search_steps));
+  }
+  return absl::OkStatus();
 }
 
 const ScheduleChoice* StrategySearch::Chosen() const {

@@ -164,13 +164,20 @@ MemoryPoint PeakOf(absl::Span<const MemoryPoint> points) {
   return peak;
 }
 
-// The arena that the executor gives a program without offsets.
+// An arena that pass plan_memory gives a program without offsets. Where there
+// is a limit it tries both.
 int64_t ArenaToPlan(const Program& program, int64_t enough_bytes) {
   DefUse def_use(program);
   HappensBefore order(program, def_use);
-  return PlaceBlocks(MemoryBlocks(program, order, def_use, /*in_place=*/false),
-                     {.enough_bytes = enough_bytes, .enough_or_nothing = true})
-      .bytes;
+  auto placed = [&](bool in_place) {
+    return PlaceBlocks(
+               MemoryBlocks(program, order, def_use, in_place),
+               {.enough_bytes = enough_bytes, .enough_or_nothing = true})
+        .bytes;
+  };
+  int64_t bytes = placed(/*in_place=*/false);
+  if (enough_bytes == 0 || bytes <= enough_bytes) return bytes;
+  return std::min(bytes, placed(/*in_place=*/true));
 }
 
 // The arena, and the buffers outside it that are resident.

@@ -69,7 +69,8 @@ struct MemoryReport {
 
 // `result` is the replay of `program`. With `enough_bytes` the arena is the
 // first one found with which device_bytes are no more: whether the step fits is
-// known sooner.
+// known sooner. If there is none, results in place are tried too, which may
+// take less than live_bytes.
 MemoryReport ReportMemory(const Program& program, const SimResult& result,
                           const Machine& machine, int64_t enough_bytes = 0);
 

@@ -21,8 +21,6 @@ constexpr double kNothing = 1e-6;
 // saves that waits for it with ops that need not.
 constexpr double kLate = 0.1;
 
-bool IsWhole(const Type& type) { return type.partial.empty() && !type.future; }
-
 bool IsOfRows(const OpDef& def) {
   return def.fusable == Fusable::kElement || def.fusable == Fusable::kRow;
 }
@@ -78,9 +76,10 @@ class Finder {
       return cluster;
     }
     cluster.loop = program_.type(op.results[0]);
-    bool whole = IsWhole(cluster.loop);
-    for (ValueId value : op.operands) whole &= IsWhole(program_.type(value));
-    if (!whole) return cluster;
+    // Of partial values the axis rule of a fusion decides.
+    for (ValueId value : op.operands) {
+      if (program_.type(value).future) return cluster;
+    }
     if (op.def->fusable == Fusable::kRow) {
       cluster.has_reduction = true;
       cluster.loop = program_.type(op.operands[0]);

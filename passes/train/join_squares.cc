@@ -14,7 +14,7 @@ namespace asyra {
 namespace {
 
 constexpr size_t kMostTensors = 32;
-constexpr int64_t kMostBytes = int64_t{128} << 20;
+constexpr int64_t kMostBytes = int64_t{512} << 20;
 // May be kept for longer than without a joint op.
 constexpr int64_t kSmallBytes = int64_t{1} << 20;
 

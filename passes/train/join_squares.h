@@ -11,7 +11,7 @@ namespace asyra {
 //   %sum = add(%a.squares, %b.squares), ...
 //
 // in f32: joins neighbours of a sum into one sum_squares. A joint op has at
-// most 32 tensors and 128 MiB, where a single one has no more: it can begin
+// most 32 tensors and 512 MiB, where a single one has no more: it can begin
 // when the last of its gradients is there, so that little is left to do then.
 // Only gradients of at most 1 MiB and those that something reads which needs
 // the sum, as updates do that clip by the norm: they are kept for it anyway.

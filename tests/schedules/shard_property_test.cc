@@ -398,9 +398,11 @@ void ScheduleIt(RandomModel& model, const CostModel& costs, Program* program,
     EXPECT_LE(result->optimized.makespan_us, baseline.makespan_us * (1 + 1e-9));
   }
   if (options.capacity_bytes.has_value()) {
-    EXPECT_LE(ReportMemory(result->program, result->optimized, costs.machine())
+    int64_t capacity = *options.capacity_bytes;
+    EXPECT_LE(ReportMemory(result->program, result->optimized, costs.machine(),
+                           capacity)
                   .device_bytes,
-              *options.capacity_bytes);
+              capacity);
   }
   EXPECT_EQ(result->optimized.makespan_us,
             Simulate(result->program, costs).makespan_us);

@@ -423,8 +423,10 @@ struct SearchSeen : MeshSeen {
 };
 
 // Of a device, gaps between values included.
-int64_t BytesOf(const Program& program, const CostModel& costs) {
-  return ReportMemory(program, Simulate(program, costs), costs.machine(), 0)
+int64_t BytesOf(const Program& program, const CostModel& costs,
+                int64_t enough_bytes = 0) {
+  return ReportMemory(program, Simulate(program, costs), costs.machine(),
+                      enough_bytes)
       .device_bytes;
 }
 
@@ -479,7 +481,7 @@ void CheckSearch(uint64_t seed, SearchSeen* seen) {
   seen->tiled += result->tiles > 1;
   if (part > 0) {
     int64_t capacity = *options.capacity_bytes;
-    EXPECT_LE(BytesOf(result->program, costs), capacity);
+    EXPECT_LE(BytesOf(result->program, costs, capacity), capacity);
     Program planned = result->program;
     double gib = static_cast<double>(capacity) / (1 << 30);
     ASYRA_CHECK_OK(

@@ -17,12 +17,13 @@ constexpr int64_t kGiB = int64_t{1} << 30;
 // Parameters are cut over two devices and gathered before their readers.
 class ZeroThree {
  public:
-  ZeroThree(int64_t layers, int64_t vocabulary, bool halves = true)
+  ZeroThree(int64_t layers, int64_t vocabulary, bool halves = true,
+            int64_t tokens = 8192)
       : mesh_(*Mesh::Create({{"dp", 2}})),
         costs_(*LoadMachine("h200x2"), mesh_) {
     program_ =
         ASYRA_VALUE(BuiltinModel("llama3-8b", {{"batch", 2},
-                                               {"seq", 8192},
+                                               {"seq", tokens},
                                                {"layers", layers},
                                                {"vocabulary", vocabulary}}));
     program_.mesh = mesh_;
@@ -79,8 +80,8 @@ TEST(TrainSchedule, HalvesAreNoWorseThanCasts) {
 constexpr char kSecondStream[] = "second compute stream";
 
 TEST(TrainSchedule, WhatDoesNotFitIsTriedOnFewerStreams) {
-  constexpr int64_t kBudget = 153 * kGiB / 4;  // 38.25 GiB
-  ScheduleResult result = ZeroThree(10, 128256).Schedule(kBudget);
+  constexpr int64_t kBudget = 175 * kGiB / 8;  // 21.875 GiB
+  ScheduleResult result = ZeroThree(10, 8192, true, 2048).Schedule(kBudget);
   const ScheduleChoice* chosen = Chosen(result);
   ASSERT_NE(chosen, nullptr);
   EXPECT_FALSE(absl::StrContains(chosen->name, kSecondStream)) << chosen->name;
