@@ -169,10 +169,7 @@ class CompositeKernel : public Kernel {
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareComposite(const KernelUse& use,
                                                          Device& device) {
-  if (!use.is_dense()) {
-    return Unimplemented("{}: its ops take dense operands alone",
-                         use.def().name);
-  }
+  ASYRA_RETURN_IF_ERROR(use.RequireDense());
   const Body* body = BodyOf(use.attrs());
   if (body == nullptr) {
     return Unimplemented("{} has no body", use.def().name);

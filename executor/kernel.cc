@@ -1,6 +1,6 @@
 #include "executor/kernel.h"
 
-#include "absl/algorithm/container.h"
+#include "ir/support/status.h"
 
 namespace asyra {
 namespace {
@@ -45,9 +45,15 @@ KernelUse KernelUse::WithRowStrides(std::vector<int64_t> strides) const {
   return use;
 }
 
-bool KernelUse::is_dense() const {
-  return absl::c_all_of(row_strides_,
-                        [](int64_t stride) { return stride == 0; });
+absl::Status KernelUse::RequireDense() const {
+  for (size_t i = 0; i < row_strides_.size(); ++i) {
+    if (row_strides_[i] == 0) continue;
+    return Unimplemented(
+        "{}: rows of operand {} are {} elements apart, its kernel takes dense "
+        "ones",
+        def_->name, i, row_strides_[i]);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace asyra

@@ -52,7 +52,9 @@ class KernelUse {
   int64_t row_stride(int i) const {
     return row_strides_.empty() ? 0 : row_strides_[i];
   }
-  bool is_dense() const;
+  // Unimplemented where rows of an operand are apart, for kernels that cannot
+  // read those.
+  absl::Status RequireDense() const;
   // Global types: global sizes, with axes.
   const std::vector<Type>& global_operands() const { return operands_; }
   const std::vector<Type>& global_results() const { return results_; }

@@ -57,10 +57,7 @@ class KnownKernel : public CpuKernel {
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareReferenceKernel(
     const KernelUse& use) {
-  if (!use.is_dense()) {
-    return Unimplemented("{}: this kernel takes dense operands alone",
-                         use.def().name);
-  }
+  ASYRA_RETURN_IF_ERROR(use.RequireDense());
   if (use.def().reference == nullptr) {
     return Unimplemented("{} has no kernel and no reference on the cpu",
                          use.def().name);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "executor/reference.h"
+#include "ir/support/status.h"
 
 namespace asyra::cuda {
 namespace {
@@ -137,10 +138,7 @@ class KnownKernel : public CudaKernel {
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareHostKernel(
     const KernelUse& use) {
-  if (!use.is_dense()) {
-    return Unimplemented("{}: this kernel takes dense operands alone",
-                         use.def().name);
-  }
+  ASYRA_RETURN_IF_ERROR(use.RequireDense());
   if (use.def().reference == nullptr) {
     return Unimplemented("{} has no kernel and no reference on cuda",
                          use.def().name);
