@@ -52,10 +52,11 @@ absl::StatusOr<std::shared_ptr<JointTeardown>> JointTeardown::Join(
   return shared;
 }
 
-bool JointTeardown::Wait(double timeout_s) const {
+bool JointTeardown::Wait(const std::atomic<int64_t>& come,
+                         double timeout_s) const {
   using Clock = std::chrono::steady_clock;
   auto end = Clock::now() + std::chrono::duration<double>(timeout_s);
-  while (left_.load() < ranks_) {
+  while (come.load() < ranks_) {
     if (Clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

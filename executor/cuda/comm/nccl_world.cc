@@ -43,7 +43,10 @@ class NcclWorld : public Communicator {
       EndAborted();
       return;
     }
-    if (teardown_ != nullptr) teardown_->Leave();
+    if (teardown_ != nullptr) {
+      teardown_->Leave();
+      teardown_->Rest();
+    }
     for (auto& [key, comm] : groups_) ncclCommDestroy(comm);
     if (world_ != nullptr) ncclCommDestroy(world_);
   }
@@ -308,11 +311,29 @@ class NcclWorld : public Communicator {
     OnGpu gpu(options_.ordinal);
     // Before any rank frees memory, which could block this call.
     if (flags_ != nullptr) flags_->RaiseAll();
+    bool all_left = false;
     if (teardown_ != nullptr) {
       teardown_->Leave();
-      teardown_->Wait(kNoticeSeconds);
+      all_left = teardown_->Wait(kNoticeSeconds);
     }
     for (auto& [key, comm] : groups_) aborts_.Begin(comm);
+    if (teardown_ == nullptr) return;
+    AwaitOwnKernels();
+    teardown_->Rest();
+    if (all_left) teardown_->WaitForRest(kNoticeSeconds);
+  }
+
+  // After a failure. They wait for nothing any more, but may be behind others.
+  void AwaitOwnKernels() const {
+    if (flags_ == nullptr) return;  // they access no memory of other ranks
+    cuda::WatchedCall(
+        options_.ordinal,
+        [] { return ToStatus(cudaDeviceSynchronize(), "a failed step"); },
+        [](double waited_s) -> absl::Status {
+          if (waited_s <= kNoticeSeconds) return absl::OkStatus();
+          return absl::DeadlineExceededError("the GPU is not idle");
+        })
+        .IgnoreError();
   }
 
   // The executors that used this world are gone. A communicator that does not
