@@ -76,7 +76,7 @@ class Finder {
       return cluster;
     }
     cluster.loop = program_.type(op.results[0]);
-    // Of partial values the axis rule of a fusion decides.
+    // Whether partial values fuse is decided by the fusion's axis rule.
     for (ValueId value : op.operands) {
       if (program_.type(value).future) return cluster;
     }

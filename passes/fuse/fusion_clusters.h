@@ -24,6 +24,7 @@ struct ClusterOptions {
 // cluster
 //   all ops work on the same rows, or on the result of the one row reduction;
 //   at most one op reduces rows;
+//   partial values are there only if each op is linear in all of its operands;
 //   no op is computed twice, no op outside reads a value before the last of the
 //   ops, so that the order of the text stays legal, and none moves across a
 //   barrier;

@@ -25,7 +25,7 @@ class Joiner {
     }
   }
 
-  // One site of both, where the later one is; none if something reads a result
+  // Both as one site, where the later one is; none if something reads a result
   // of the first before that, they are on two streams, or they have no plan.
   std::optional<OverlapSite> Join(const OverlapSite& first,
                                   const OverlapSite& second) const {
@@ -33,15 +33,15 @@ class Joiner {
         StreamOf(first) != StreamOf(second)) {
       return std::nullopt;
     }
-    OverlapSite both = first;
-    both.at = std::max(first.at, second.at);
-    both.ops.insert(second.ops.begin(), second.ops.end());
+    OverlapSite joined = first;
+    joined.at = std::max(first.at, second.at);
+    joined.ops.insert(second.ops.begin(), second.ops.end());
     for (const OverlapSite* site : {&first, &second}) {
-      if (!IsUnreadBefore(both.at, *site)) return std::nullopt;
+      if (!IsUnreadBefore(joined.at, *site)) return std::nullopt;
     }
-    Append(second, &both);
-    if (!HasPlan(program_, both)) return std::nullopt;
-    return both;
+    Append(second, &joined);
+    if (!HasPlan(program_, joined)) return std::nullopt;
+    return joined;
   }
 
  private:
@@ -58,18 +58,18 @@ class Joiner {
     });
   }
 
-  // Appends the body of `site` to that of `both`. Operands that both read
-  // become one.
-  static void Append(const OverlapSite& site, OverlapSite* both) {
-    size_t had = both->operands.size();
+  // Appends the ops of `site`. What they read that is an operand of `joined`
+  // already becomes no second one.
+  static void Append(const OverlapSite& site, OverlapSite* joined) {
+    size_t had = joined->operands.size();
     std::vector<int> number;  // by value of the body of `site`
     for (ValueId value : site.operands) {
-      auto known = absl::c_find(both->operands, value);
-      number.push_back(static_cast<int>(known - both->operands.begin()));
-      if (known == both->operands.end()) both->operands.push_back(value);
+      auto known = absl::c_find(joined->operands, value);
+      number.push_back(static_cast<int>(known - joined->operands.begin()));
+      if (known == joined->operands.end()) joined->operands.push_back(value);
     }
-    auto added = static_cast<int>(both->operands.size() - had);
-    Body& body = both->body;
+    auto added = static_cast<int>(joined->operands.size() - had);
+    Body& body = joined->body;
     auto old = static_cast<int>(had);
     auto shift = [&](int& value) { value += value >= old ? added : 0; };
     for (BodyOp& op : body.ops) absl::c_for_each(op.operands, shift);
@@ -81,7 +81,7 @@ class Joiner {
       body.ops.push_back(std::move(op));
     }
     for (int value : site.body.results) body.results.push_back(number[value]);
-    absl::c_copy(site.results, std::back_inserter(both->results));
+    absl::c_copy(site.results, std::back_inserter(joined->results));
   }
 
   const Program& program_;

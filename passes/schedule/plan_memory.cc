@@ -71,8 +71,8 @@ absl::StatusOr<bool> PlanMemoryPass(Program& program,
   int64_t room = RoomBytes(program, options, context);
   Placed placed = Place(program, MemoryBlocks(program, order, def_use), room);
   if (room > 0 && placed.bytes > room) {
-    // Long chains of results in place leave gaps; schedules were found to fit
-    // without them (simulator/memory.h).
+    // Long chains of results in place leave gaps. A schedule was found to fit
+    // with them or without (simulator/memory.h).
     Placed apart =
         Place(program,
               MemoryBlocks(program, order, def_use, /*in_place=*/false), room);
