@@ -45,7 +45,7 @@ struct Factor {
   bool positional = false;
 };
 
-using FactorId = int8_t;
+using FactorId = int32_t;
 // The factors of one dimension, outermost first. Empty: the dimension is
 // bound to none (size 1, broadcast) and cannot be sharded.
 using DimFactors = absl::InlinedVector<FactorId, 4>;

@@ -42,6 +42,18 @@ ValueId Builder::Input(std::string_view name, Type type, InputRole role,
   return value;
 }
 
+ValueId Builder::Input(const Program& from, const struct Input& like) {
+  return Input(from.value_name(like.value), from.type(like.value), like);
+}
+
+ValueId Builder::Input(std::string_view name, Type type,
+                       const struct Input& like) {
+  ValueId value = NewValue(name, std::move(type));
+  program_.inputs.push_back(like);
+  program_.inputs.back().value = value;
+  return value;
+}
+
 void Builder::Output(ValueId value, ValueId alias, std::string_view name) {
   program_.AddOutput(value, alias, name);
 }
@@ -109,9 +121,7 @@ absl::Status Builder::Copy(const Program& from, const Op& op,
 
 void Builder::CopyInputs(const Program& from, std::vector<ValueId>* map) {
   for (const asyra::Input& input : from.inputs) {
-    (*map)[input.value] =
-        Input(from.value_name(input.value), from.type(input.value), input.role,
-              input.stored);
+    (*map)[input.value] = Input(from, input);
   }
 }
 

@@ -23,6 +23,9 @@ class Builder {
   // Names are made unique by a suffix ".1", ".2", ...
   ValueId Input(std::string_view name, Type type,
                 InputRole role = InputRole::kData, Shape stored = {});
+  // An input as `like`, an input of `from`: its name, type, role and origin.
+  ValueId Input(const Program& from, const struct Input& like);
+  ValueId Input(std::string_view name, Type type, const struct Input& like);
   // Called `name`; empty: as the value.
   void Output(ValueId value, ValueId alias = kNoValue,
               std::string_view name = "");

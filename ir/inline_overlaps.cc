@@ -167,9 +167,7 @@ absl::StatusOr<Program> InlineOverlaps(
   }
   std::vector<ValueId> map(program.values.size(), kNoValue);
   for (const Input& input : program.inputs) {
-    map[input.value] =
-        builder.Input(program.value_name(input.value),
-                      program.type(input.value), input.role, input.stored);
+    map[input.value] = builder.Input(program, input);
   }
   for (const Op& op : program.ops) {
     if (goes(op)) {

@@ -18,6 +18,7 @@
 namespace asyra {
 
 class WeightStore;
+struct WeightOrigin;
 
 inline constexpr ValueId kNoValue = -1;
 using StreamId = int16_t;
@@ -54,6 +55,9 @@ struct Input {
   // The shape in which a weight's data is given, if smaller than its type: the
   // remainder is zero. Empty: as its type.
   Shape stored = {};
+  // The tensor of the model's file that it is made of (ir/weight_origin.h);
+  // null: the one of its own name, as it is there.
+  std::shared_ptr<const WeightOrigin> origin = nullptr;
 };
 
 // Whether it is a weight, under training or not.

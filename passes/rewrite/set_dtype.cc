@@ -39,8 +39,8 @@ class TypeChanger {
     for (const Input& input : from_.inputs) {
       Type type = from_.type(input.value);
       type.dtype = Changed(type.dtype);
-      map[input.value] = builder.Input(from_.value_name(input.value), type,
-                                       input.role, input.stored);
+      map[input.value] =
+          builder.Input(from_.value_name(input.value), type, input);
     }
     for (Op op : from_.ops) {
       AttrMap attrs;

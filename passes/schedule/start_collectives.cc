@@ -43,9 +43,7 @@ class Starter {
 
   Program Run() {
     for (const Input& input : from_.inputs) {
-      map_[input.value] =
-          builder_.Input(from_.value_name(input.value), from_.type(input.value),
-                         input.role, input.stored);
+      map_[input.value] = builder_.Input(from_, input);
       StartReaders(input.value);
     }
     for (const Op& op : from_.ops) {

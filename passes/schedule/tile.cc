@@ -25,9 +25,7 @@ class Tiler {
 
   absl::StatusOr<TiledProgram> Run() {
     for (const Input& input : from_.inputs) {
-      forms_[input.value].whole =
-          builder_.Input(from_.value_name(input.value), from_.type(input.value),
-                         input.role, input.stored);
+      forms_[input.value].whole = builder_.Input(from_, input);
     }
     for (size_t i = 0; i < from_.ops.size(); ++i) {
       const Op& op = from_.ops[i];

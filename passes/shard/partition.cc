@@ -25,8 +25,7 @@ class Partitioner {
     for (size_t i = 0; i < from_.inputs.size(); ++i) {
       const Input& input = from_.inputs[i];
       forms_[input.value] = {builder_.Input(from_.value_name(input.value),
-                                            plan_.inputs[i], input.role,
-                                            input.stored)};
+                                            plan_.inputs[i], input)};
     }
     for (size_t i = 0; i < from_.ops.size(); ++i) {
       absl::Status status = AddOp(static_cast<int>(i));

@@ -37,8 +37,7 @@ class Accumulator {
         map_[input.value] = scale_.scale;
         continue;
       }
-      map_[input.value] = builder_.Input(name, from_.type(input.value),
-                                         input.role, input.stored);
+      map_[input.value] = builder_.Input(from_, input);
     }
     for (const Op& op : from_.ops) {
       ASYRA_RETURN_IF_ERROR(builder_.Copy(from_, op, &map_));

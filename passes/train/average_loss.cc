@@ -12,9 +12,7 @@ absl::StatusOr<bool> AverageLoss(Program& program, const PassOptions&,
   Builder builder = Builder::Like(program);
   std::vector<ValueId> map(program.values.size(), kNoValue);
   for (const Input& input : program.inputs) {
-    map[input.value] =
-        builder.Input(program.value_name(input.value),
-                      program.type(input.value), input.role, input.stored);
+    map[input.value] = builder.Input(program, input);
   }
   for (const Op& op : program.ops) {
     ASYRA_RETURN_IF_ERROR(builder.Copy(program, op, &map));
