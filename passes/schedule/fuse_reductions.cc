@@ -7,6 +7,7 @@
 #include "ir/body.h"
 #include "ir/fused_reduction.h"
 #include "ir/gpu/vector_bytes.h"
+#include "ir/support/check.h"
 #include "ir/support/status.h"
 #include "passes/schedule/put_overlaps.h"
 #include "simulator/fused_reduction_cost.h"
