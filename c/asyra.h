@@ -227,7 +227,8 @@ asyra_status asyra_trainer_evaluate(asyra_trainer* trainer,
 asyra_status asyra_trainer_save(asyra_trainer* trainer, const char* directory);
 /* Waits for all steps and checkpoints. */
 asyra_status asyra_trainer_finish(asyra_trainer* trainer);
-/* The params as one safetensors file. */
+/* All float weights of the model as one safetensors file, under the names of
+ * the model's file. */
 asyra_status asyra_trainer_export(asyra_trainer* trainer, const char* path);
 void asyra_trainer_free(asyra_trainer* trainer);
 

@@ -191,7 +191,7 @@ class RankTrainer : public Trainer {
   absl::Status Export(const std::string& path) override {
     ASYRA_RETURN_IF_ERROR(Finish());
     ASYRA_RETURN_IF_ERROR(Usable());
-    return ExportParams(path, values_, programs_.step.mesh, world_, *states_);
+    return ExportModel(path, programs_.step, values_, world_, *states_);
   }
 
   StateSet& states() override { return *states_; }

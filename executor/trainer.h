@@ -185,8 +185,9 @@ class Trainer {
   virtual const DataPlace& data_place() const = 0;
   virtual void set_data_place(DataPlace place) = 0;
 
-  // Writes the params to one safetensors file, whole, under the names of the
-  // model; all ranks call it. Errors: the system's.
+  // Writes the float weights of the model, trained or not, to one safetensors
+  // file, whole, under the names of the model (train/export_params.h); all
+  // ranks call it. Errors: the system's.
   virtual absl::Status Export(const std::string& path) = 0;
 
   // All params and states of this rank; for what the trainer does not do.

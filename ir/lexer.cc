@@ -106,6 +106,19 @@ void Lexer::Next() {
   Advance(end - at_);
 }
 
+std::string QuotedText(std::string_view text) {
+  std::string quoted = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (c == '\n') {
+      quoted += "\\n";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
 Token Lexer::Take() {
   Token token = std::move(token_);
   Next();

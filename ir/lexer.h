@@ -28,6 +28,8 @@ struct Token {
 bool IsName(std::string_view text);
 // The same after a '%', where digits may come first.
 bool IsValueName(std::string_view text);
+// The text as a kString that the lexer reads back.
+std::string QuotedText(std::string_view text);
 
 class Lexer {
  public:

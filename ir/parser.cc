@@ -1,9 +1,13 @@
 #include "ir/parser.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "ir/call_parser.h"
 #include "ir/support/status.h"
+#include "ir/weight_origin.h"
 
 namespace asyra {
 namespace {
@@ -110,7 +114,55 @@ class Parser : public CallParser {
       ASYRA_ASSIGN_OR_RETURN(stored, StoredShape());
     }
     program_.inputs.push_back({value, role, std::move(stored)});
+    return lexer_.TryWord("of") ? ParseOrigin() : absl::OkStatus();
+  }
+
+  // The origin of the last input, after "of" (ir/weight_origin.h).
+  absl::Status ParseOrigin() {
+    auto origin = std::make_shared<WeightOrigin>();
+    ASYRA_ASSIGN_OR_RETURN(origin->tensor, String());
+    ASYRA_ASSIGN_OR_RETURN(origin->shape, Sizes());
+    origin->transposed = lexer_.TryWord("transposed");
+    if (lexer_.TryWord("stored")) {
+      ASYRA_ASSIGN_OR_RETURN(origin->stored_as, String());
+    }
+    while (lexer_.TryWord("cut")) {
+      WeightOrigin::Cut cut;
+      ASYRA_ASSIGN_OR_RETURN(cut.split, Sizes());
+      ASYRA_ASSIGN_OR_RETURN(int64_t dim, Int());
+      cut.dim = static_cast<int>(
+          std::clamp<int64_t>(dim, -1, std::numeric_limits<int>::max()));
+      ASYRA_ASSIGN_OR_RETURN(cut.start, Int());
+      ASYRA_ASSIGN_OR_RETURN(cut.size, Int());
+      origin->cuts.push_back(std::move(cut));
+    }
+    while (lexer_.TryWord("tied")) {
+      WeightOrigin::Tied tied;
+      ASYRA_ASSIGN_OR_RETURN(tied.tensor, String());
+      tied.transposed = lexer_.TryWord("transposed");
+      if (lexer_.TryWord("stored")) {
+        ASYRA_ASSIGN_OR_RETURN(tied.stored_as, String());
+        tied.stored_transposed = lexer_.TryWord("transposed");
+      }
+      origin->tied.push_back(std::move(tied));
+    }
+    if (lexer_.TryWord("constant")) {
+      ASYRA_ASSIGN_OR_RETURN(origin->constant, String());
+    }
+    program_.inputs.back().origin = std::move(origin);
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> String() {
+    if (lexer_.peek().kind != Token::kString) {
+      return lexer_.Error("expected a string in quotes");
+    }
+    return lexer_.Take().text;
+  }
+
+  absl::StatusOr<Shape> Sizes() {
+    ASYRA_ASSIGN_OR_RETURN(Ints sizes, IntList());
+    return Shape(sizes.begin(), sizes.end());
   }
 
   // "from [4, 6]", after "padded".

@@ -5,7 +5,9 @@
 
 #include "fmt/format.h"
 #include "ir/body.h"
+#include "ir/lexer.h"
 #include "ir/overlap.h"
+#include "ir/weight_origin.h"
 #include "ir/weight_store.h"
 
 namespace asyra {
@@ -20,19 +22,6 @@ std::string FloatToString(double value) {
   return text;
 }
 
-std::string Quoted(const std::string& text) {
-  std::string quoted = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    if (c == '\n') {
-      quoted += "\\n";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "\"";
-}
-
 struct AttrPrinter {
   const Mesh& mesh;
   std::string operator()(bool value) const { return value ? "true" : "false"; }
@@ -41,7 +30,7 @@ struct AttrPrinter {
   }
   std::string operator()(double value) const { return FloatToString(value); }
   std::string operator()(const std::string& value) const {
-    return Quoted(value);
+    return QuotedText(value);
   }
   std::string operator()(const Ints& value) const {
     return fmt::format("[{}]", fmt::join(value, ", "));
@@ -139,6 +128,7 @@ std::string PrintSignature(const Program& program) {
     if (!input.stored.empty()) {
       text += fmt::format(" padded from [{}]", fmt::join(input.stored, ", "));
     }
+    if (input.origin != nullptr) text += " " + ToString(*input.origin);
   }
   text += ") -> (";
   for (size_t i = 0; i < program.outputs.size(); ++i) {

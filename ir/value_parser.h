@@ -30,6 +30,8 @@ class ValueParser {
  protected:
   absl::Status Expect(std::string_view punct);
   absl::StatusOr<int64_t> Int();
+  // "[2, 3]".
+  absl::StatusOr<Ints> IntList();
 
   Lexer lexer_;
   Mesh mesh_;  // whose axes types name
@@ -40,7 +42,6 @@ class ValueParser {
   absl::StatusOr<AxisId> Axis(const Token& name);
   absl::StatusOr<AxisList> ParseAxes();
   absl::StatusOr<double> Float();
-  absl::StatusOr<Ints> IntList();
   absl::StatusOr<Tensor> Literal();
 };
 

@@ -2,6 +2,7 @@
 #include "ir/lexer.h"
 #include "ir/support/status.h"
 #include "ir/verify_rules.h"
+#include "ir/weight_origin.h"
 
 namespace asyra {
 namespace {
@@ -22,6 +23,7 @@ class Structure {
         return Invalid("input %{} is given twice", Name(input.value));
       }
       ASYRA_RETURN_IF_ERROR(Stored(input));
+      ASYRA_RETURN_IF_ERROR(Origin(input));
     }
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       absl::Status status = VerifyOp(program_.ops[i]);
@@ -64,6 +66,55 @@ class Structure {
     if (fits) return absl::OkStatus();
     return Invalid("input %{} of shape {} is padded from {}", Name(input.value),
                    ShapeToString(shape), ShapeToString(input.stored));
+  }
+
+  // Refuses what RunAt does not take.
+  absl::Status Origin(const Input& input) const {
+    if (input.origin == nullptr) return absl::OkStatus();
+    const WeightOrigin& origin = *input.origin;
+    if (!IsWeight(input)) {
+      return Invalid("input %{} has an origin, only weights can",
+                     Name(input.value));
+    }
+    ASYRA_ASSIGN_OR_RETURN(int64_t elements, Elements(input, origin.shape));
+    if (origin.transposed && origin.shape.size() != 2) {
+      return Invalid("input %{}: its origin of shape {} is no matrix",
+                     Name(input.value), ShapeToString(origin.shape));
+    }
+    for (const WeightOrigin::Cut& cut : origin.cuts) {
+      ASYRA_ASSIGN_OR_RETURN(int64_t split, Elements(input, cut.split));
+      bool fits = split == elements && cut.dim >= 0 &&
+                  cut.dim < static_cast<int>(cut.split.size()) &&
+                  cut.start >= 0 && cut.size > 0 &&
+                  cut.size <= cut.split[cut.dim] &&
+                  cut.start <= cut.split[cut.dim] - cut.size;
+      if (!fits) {
+        return Invalid("input %{}: no cut {}:{} of dim {} of {} in {} elements",
+                       Name(input.value), cut.start, cut.start + cut.size,
+                       cut.dim, ShapeToString(cut.split), elements);
+      }
+      elements = elements / cut.split[cut.dim] * cut.size;
+    }
+    if (elements == NumElements(program_.GivenShape(input))) {
+      return absl::OkStatus();
+    }
+    return Invalid("input %{} of shape {} is a part of {} of {} elements",
+                   Name(input.value), ShapeToString(program_.GivenShape(input)),
+                   QuotedText(origin.tensor), elements);
+  }
+
+  absl::StatusOr<int64_t> Elements(const Input& input,
+                                   const Shape& shape) const {
+    constexpr int64_t kMost = int64_t{1} << 60;
+    int64_t elements = 1;
+    for (int64_t size : shape) {
+      if (size < 0 || (size > 0 && elements > kMost / size)) {
+        return Invalid("input %{}: its origin has shape {}", Name(input.value),
+                       ShapeToString(shape));
+      }
+      elements *= size;
+    }
+    return elements;
   }
 
   absl::Status Names() const {

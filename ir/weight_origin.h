@@ -3,17 +3,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "ir/program.h"
 #include "ir/tensor.h"
 
 namespace asyra {
 
 struct WeightOrigin {
-  // The tensor seen as `split`, of as many elements: of dimension `dim` the
-  // rows [start, start + size).
+  // Rows [start, start + size) of dimension `dim` of the tensor seen as
+  // `split`, a shape of as many elements.
   struct Cut {
     Shape split;
     int dim = 0;
@@ -23,20 +25,65 @@ struct WeightOrigin {
   // Another tensor of the file with the same elements.
   struct Tied {
     std::string tensor;
-    bool transposed = false;
+    bool transposed = false;  // of the first one, both as users know them
+    // As below.
+    std::string stored_as;
+    bool stored_transposed = false;
     friend bool operator==(const Tied&, const Tied&) = default;
   };
 
   std::string tensor;  // its name for users
-  Shape shape;         // of the tensor, as the program reads it
+  Shape shape;         // of the tensor as the program reads it, before cuts
   // What the model's file calls it; empty: as users do.
   std::string stored_as;
-  // The program reads the transpose of what users call `tensor`.
+  // The tensor that users know is a matrix; the file, and the program, have its
+  // transpose.
   bool transposed = false;
   std::vector<Cut> cuts;  // one after the other; none: it is the whole tensor
   std::vector<Tied> tied;
+  // Why it is no parameter, where the file says so; empty: it may be one.
+  std::string constant;
 
   friend bool operator==(const WeightOrigin&, const WeightOrigin&) = default;
 };
+
+// The origin of an input: that of a tensor of its own name where it has none.
+WeightOrigin OriginOf(const Program& program, const Input& input);
+
+// The name of the model's tensor that a weight is, or is a part of.
+const std::string& UserName(const Program& program, const Input& input);
+
+// Elements that are contiguous in a part and in the whole tensor.
+struct OriginRun {
+  int64_t whole = 0;  // the first one, in the whole tensor
+  int64_t count = 0;
+};
+// The longest run from element `at` of the part on; ascending `at` give
+// ascending `whole`.
+OriginRun RunAt(const WeightOrigin& origin, int64_t at, int64_t part_elements);
+
+// The part, of `shape`, of the whole tensor.
+Tensor TakePart(const WeightOrigin& origin, const Tensor& whole,
+                const Shape& shape);
+// Writes the elements of the part where they are in `whole`, whose element type
+// is the same.
+void PutPart(const WeightOrigin& origin, const Tensor& part, Tensor* whole);
+
+// The origin of the transposed tensor, of weights whose origin is a matrix that
+// was cut along columns: users' rows. None where it was cut otherwise.
+std::optional<WeightOrigin> Transposed(const WeightOrigin& origin);
+// A matrix, transposed.
+Tensor TransposedMatrix(const Tensor& matrix);
+
+// The data of a weight as its program reads it, from tensors that are named and
+// shaped as users know them (or as the program does); none where there are
+// none. Error: a tensor of another number of elements.
+absl::StatusOr<std::optional<Tensor>> FindAsRead(const WeightStore& tensors,
+                                                 const Program& program,
+                                                 const Input& input);
+
+// The text form, behind the type of an input: `of "c_attn.weight" [16, 48] cut
+// [16, 48] 1 0 16`.
+std::string ToString(const WeightOrigin& origin);
 
 }  // namespace asyra

@@ -180,6 +180,18 @@ std::vector<PassRecord> GlobalPasses() {
        .to_stage = Stage::kGlobal,
        .options = {{"freeze", AttrKind::kString,
                     "a regular expression: weights of these names stay",
+                    std::string()},
+                   {"train", AttrKind::kString,
+                    "a regular expression: weights of these names are "
+                    "trained, though they look like constants",
+                    std::string()},
+                   {"tie", AttrKind::kString,
+                    "a regular expression: weights of these names and of "
+                    "equal data are one",
+                    std::string()},
+                   {"untie", AttrKind::kString,
+                    "a regular expression: weights of these names stay apart "
+                    "from others of equal data",
                     std::string()}},
        .fn = MarkParams},
       {.name = "differentiate",

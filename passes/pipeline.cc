@@ -55,7 +55,10 @@ Pipeline TrainPasses(const TrainOptions& options) {
         {{"output", options.output}, {"next_token", options.next_token}}));
     passes.push_back(MakePass("split_loss"));
   }
-  passes.push_back(MakePass("mark_params", {{"freeze", options.freeze}}));
+  passes.push_back(MakePass("mark_params", {{"freeze", options.freeze},
+                                            {"train", options.train},
+                                            {"tie", options.tie},
+                                            {"untie", options.untie}}));
   if (options.what == What::kEvaluate) {
     passes.push_back(MakePass("average_loss"));
   }

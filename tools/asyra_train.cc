@@ -54,8 +54,14 @@ absl::Status Sample(const TrainSettings& flags) {
   ASYRA_RETURN_IF_ERROR(checkpoint.CheckData(0, 1));
   SampleOptions options = flags.sample;
   options.seed = flags.seed;
+  // Params have the names and ties of the run.
+  Program program = model.raised.program;
+  TrainOptions train = flags.train;
+  train.what = TrainOptions::What::kForward;
+  PassContext context;
+  ASYRA_RETURN_IF_ERROR(RunPasses(program, TrainPasses(train), context));
   absl::StatusOr<std::string> text =
-      SampleText(model.raised.program, checkpoint.tensors(), options);
+      SampleText(program, checkpoint.tensors(), options);
   if (!text.ok()) return Annotate(text.status(), folder);
   fmt::print("{}\n", *text);
   return absl::OkStatus();
@@ -122,7 +128,7 @@ int main(int argc, char** argv) {
   asyra::AddCompileFlags(app, &flags.compile);
   // Which inputs are data has another flag in the other tools.
   app.remove_option(app.get_option("--data"));
-  asyra::AddTrainFlags(app, &flags.train);
+  asyra::AddTrainFlags(app, &flags.train, "--train,--train-also");
   std::vector<CLI::Option*> compiling = app.get_options();
   flags.compile.progress = asyra::Progress("asyra-train");
   asyra::AddSettings(app, &flags);

@@ -56,7 +56,10 @@ absl::StatusOr<Program> ReadModel(const CompileFlags& flags,
   }
   if (path.extension() == ".onnx") {
     ImportOptions import{
-        .dims = dims, .data = flags.data, .weights = flags.weights};
+        .dims = dims,
+        .data = flags.data,
+        .weights = flags.weights,
+        .numbers = flags.train.has_value() ? flags.train->train : ""};
     for (const auto& [name, tensor] : flags.recorded) {
       import.shapes.emplace_back(name, tensor.shape());
     }

@@ -19,37 +19,12 @@ bool NamesFit(const std::string& a, const std::string& b) {
   return a == b || a.ends_with("." + b) || b.ends_with("." + a);
 }
 
-Tensor Transposed(const Tensor& matrix) {
-  std::vector<double> elements(matrix.num_elements());
-  int64_t rows = matrix.size(0), columns = matrix.size(1);
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) {
-      elements[c * rows + r] = matrix.Get(r * columns + c);
-    }
+// The rows and columns that are no padding.
+Tensor WithoutPadding(Tensor gradient, const Shape& shape) {
+  for (int d = 0; d < gradient.rank(); ++d) {
+    if (gradient.size(d) != shape[d]) gradient = gradient.Slice(d, 0, shape[d]);
   }
-  return Tensor::FromDoubles(matrix.dtype(), {columns, rows}, elements);
-}
-
-// "w.0", "w.1", ... joined to "w".
-std::map<std::string, Tensor> WithPartsJoined(
-    const std::map<std::string, Tensor>& computed) {
-  std::map<std::string, Tensor> joined = computed;
-  for (const auto& [name, tensor] : computed) {
-    if (!name.ends_with(".0")) continue;
-    std::string whole = name.substr(0, name.size() - 2);
-    std::vector<Tensor> parts;
-    std::vector<std::string> names;
-    while (true) {
-      names.push_back(fmt::format("{}.{}", whole, parts.size()));
-      auto part = computed.find(names.back());
-      if (part == computed.end()) break;
-      parts.push_back(part->second);
-    }
-    if (parts.size() < 2 || computed.contains(whole)) continue;
-    for (const std::string& part : names) joined.erase(part);
-    joined[whole] = Tensor::Concat(parts, tensor.rank() - 1);
-  }
-  return joined;
+  return gradient;
 }
 
 // How far `computed` is from `recorded` in any of the forms that an exporter
@@ -63,7 +38,7 @@ std::optional<double> Distance(const Tensor& computed, const Tensor& recorded,
   };
   if (computed.num_elements() == recorded.num_elements()) {
     compare(recorded);
-    if (recorded.rank() == 2) compare(Transposed(recorded));
+    if (recorded.rank() == 2) compare(TransposedMatrix(recorded));
     return least;
   }
   if (recorded.rank() != 2 || computed.rank() < 2) return least;
@@ -120,14 +95,12 @@ class GradientChecker {
   }
 
   absl::StatusOr<GradientCheck> Run(
-      const std::map<std::string, Tensor>& computed) {
+      const std::vector<WholeGradient>& computed) {
     std::vector<std::pair<std::string, const Tensor*>> unnamed;
-    for (const auto& [name, tensor] : computed) {
-      // A copy, as clang does not capture parts of a structured binding.
-      auto fits = [name = name](const auto& one) {
-        return NamesFit(name, one.first);
-      };
-      auto found = std::find_if(left_.begin(), left_.end(), fits);
+    for (const WholeGradient& one : computed) {
+      const std::string& name = one.name;
+      const Tensor& tensor = one.gradient;
+      auto found = FindByName(one);
       if (found == left_.end()) {
         unnamed.emplace_back(name, &tensor);
         continue;
@@ -154,6 +127,21 @@ class GradientChecker {
   }
 
  private:
+  using Left = std::map<std::string, const Tensor*>;
+
+  Left::iterator FindByName(const WholeGradient& computed) {
+    auto fits = [&](const std::string& name) {
+      return std::find_if(left_.begin(), left_.end(), [&](const auto& one) {
+        return NamesFit(name, one.first);
+      });
+    };
+    auto found = fits(computed.name);
+    for (const WeightOrigin::Tied& tied : computed.tied) {
+      if (found == left_.end()) found = fits(tied.tensor);
+    }
+    return found;
+  }
+
   void FindByValue(const std::string& name, const Tensor& tensor) {
     auto nearest = left_.end();
     double least = rtol_;
@@ -179,7 +167,7 @@ class GradientChecker {
     check_.worst_name = name;
   }
 
-  std::map<std::string, const Tensor*> left_;
+  Left left_;
   const double rtol_;
   double floor_ = 0;
   GradientCheck check_;
@@ -187,10 +175,40 @@ class GradientChecker {
 
 }  // namespace
 
+std::vector<WholeGradient> WholeGradients(
+    const Program& program, const std::map<std::string, Tensor>& gradients) {
+  // By name, of those that have parts.
+  std::map<std::string, WholeGradient> whole;
+  for (const Input& input : program.inputs) {
+    auto found = gradients.find(program.value_name(input.value));
+    if (input.role != InputRole::kParam || found == gradients.end()) continue;
+    WeightOrigin origin = OriginOf(program, input);
+    Tensor part = WithoutPadding(found->second, program.GivenShape(input));
+    auto [entry, added] = whole.try_emplace(origin.tensor);
+    if (added) {
+      entry->second = {origin.tensor, origin.tied,
+                       Tensor(part.dtype(), origin.shape)};
+    }
+    PutPart(origin, part, &entry->second.gradient);
+  }
+  std::vector<WholeGradient> list;
+  for (const Input& input : program.inputs) {
+    WeightOrigin origin = OriginOf(program, input);
+    auto found = whole.find(origin.tensor);
+    if (input.role != InputRole::kParam || found == whole.end()) continue;
+    if (origin.transposed) {
+      found->second.gradient = TransposedMatrix(found->second.gradient);
+    }
+    list.push_back(std::move(found->second));
+    whole.erase(found);
+  }
+  return list;
+}
+
 absl::StatusOr<GradientCheck> CheckGradients(
-    const std::map<std::string, Tensor>& computed, const WeightStore& recorded,
+    const std::vector<WholeGradient>& computed, const WeightStore& recorded,
     double rtol) {
-  return GradientChecker(recorded, rtol).Run(WithPartsJoined(computed));
+  return GradientChecker(recorded, rtol).Run(computed);
 }
 
 }  // namespace asyra

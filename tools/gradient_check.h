@@ -6,11 +6,24 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "ir/program.h"
 #include "ir/tensor.h"
+#include "ir/weight_origin.h"
 
 namespace asyra {
 
 class WeightStore;
+
+// The gradient of a tensor of the model's file, as users know the tensor.
+struct WholeGradient {
+  std::string name;
+  std::vector<WeightOrigin::Tied> tied;  // other names of the parameter
+  Tensor gradient;
+};
+// From the gradients of the params of `program`, by name: parts are joined,
+// padding is cut off.
+std::vector<WholeGradient> WholeGradients(
+    const Program& program, const std::map<std::string, Tensor>& gradients);
 
 struct GradientCheck {
   int by_name = 0;   // compared under their own name
@@ -27,13 +40,12 @@ struct GradientCheck {
   std::string worst_name;
 };
 
-// `computed` are by name of the parameter. Names fit if one is the other behind
-// a dot ("m.head.weight", "head.weight"); parts "w.0", "w.1" of one parameter
-// are joined along their last dimension. What has no such name is compared with
-// the recorded gradient that is nearest of those left, as it is or transposed,
-// or without rows of zeros at the end, if it is within `rtol` of it.
+// Names fit if one is the other behind a dot ("m.head.weight", "head.weight").
+// What has no such name is compared with the recorded gradient that is nearest
+// of those left, as it is or transposed, or without rows of zeros at the end,
+// if it is within `rtol` of it.
 absl::StatusOr<GradientCheck> CheckGradients(
-    const std::map<std::string, Tensor>& computed, const WeightStore& recorded,
+    const std::vector<WholeGradient>& computed, const WeightStore& recorded,
     double rtol);
 
 }  // namespace asyra

@@ -11,6 +11,7 @@
 #include "ir/shard_reader.h"
 #include "ir/support/random.h"
 #include "ir/support/status.h"
+#include "ir/weight_origin.h"
 
 namespace asyra {
 namespace {
@@ -22,17 +23,13 @@ absl::Status SetWeights(const WeightStore& params, Program* program) {
   for (const Input& input : program->inputs) {
     if (!IsWeight(input)) continue;
     const std::string& name = program->value_name(input.value);
-    const Tensor* trained = params.Find(name);
-    if (trained == nullptr) {
+    ASYRA_ASSIGN_OR_RETURN(std::optional<Tensor> trained,
+                           FindAsRead(params, *program, input));
+    if (!trained.has_value()) {
       if (weights->Find(name) != nullptr) continue;
-      return NotFound("the checkpoint has no {}", name);
+      return NotFound("the checkpoint has no {}", UserName(*program, input));
     }
     const Type& type = program->type(input.value);
-    if (trained->shape() != type.shape()) {
-      return Invalid("{} is {} in the checkpoint, {} in the model", name,
-                     ShapeToString(trained->shape()),
-                     ShapeToString(type.shape()));
-    }
     // In the model's type, which may be narrower than that of training.
     ASYRA_ASSIGN_OR_RETURN(Tensor value, ReadShard(*trained, type, Mesh(), 0));
     weights->Set(name, value);

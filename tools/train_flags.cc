@@ -9,7 +9,8 @@ constexpr int64_t kMostBatches = 1 << 20;
 
 }  // namespace
 
-void AddTrainFlags(CLI::App& app, TrainOptions* options) {
+void AddTrainFlags(CLI::App& app, TrainOptions* options,
+                   const std::string& train_names) {
   const std::string group = "Training";
   auto add = [&](const char* name, auto* value, const char* text) {
     return app.add_option(name, *value, text)
@@ -52,7 +53,17 @@ void AddTrainFlags(CLI::App& app, TrainOptions* options) {
       "logits of all are never there at once; 0: as few as let the step fit")
       ->check(CLI::Range(0, 64));
   add("--freeze", &options->freeze,
-      "REGEX: weights whose whole names match are not trained");
+      "REGEX: weights whose whole names match are not trained; all but some: "
+      "'(?!lora_).*'");
+  add(train_names.c_str(), &options->train,
+      "REGEX: weights whose whole names match are trained, though they look "
+      "like constants of the model");
+  add("--tie", &options->tie,
+      "REGEX: weights whose whole names match are one parameter where their "
+      "data is equal; table and head are without it");
+  add("--untie", &options->untie,
+      "REGEX: weights whose whole names match stay apart from others of equal "
+      "data");
   add("--loss", &options->output,
       "the output that is the loss or the logits, where there are several");
 }

@@ -9,8 +9,10 @@
 
 namespace asyra {
 
-// Adds the flags of the optimizer and of the loss, which fill `options`.
-void AddTrainFlags(CLI::App& app, TrainOptions* options);
+// Adds the flags of the optimizer, of the loss and of what is trained, which
+// fill `options`. `train_names` are those of the flag that adds parameters.
+void AddTrainFlags(CLI::App& app, TrainOptions* options,
+                   const std::string& train_names = "--train-also");
 
 // Adds --train, with what it `makes`, and these flags, which need it. `train`
 // and `options` are theirs.

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "executor/comm/thread_world.h"
 #include "executor/launched_world.h"
 #include "executor/trace.h"
+#include "executor/train/export_params.h"
 #include "executor/train/token_batches.h"
 #include "executor/trainer.h"
+#include "frontends/onnx/export.h"
 #include "ir/support/file.h"
 #include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
+#include "ir/weight_store.h"
 #include "tools/run_gate.h"
 #include "tools/step_timelines.h"
 #include "tools/stop_signal.h"
@@ -240,10 +244,30 @@ class RankLoop {
       fmt::print("stopped after step {}; there is no --checkpoint\n",
                  trainer_->step());
     }
+    ASYRA_RETURN_IF_ERROR(Export());
+    return reports() ? WriteFiles() : absl::OkStatus();
+  }
+
+  absl::Status Export() {
     if (!flags_.export_to.empty()) {
       ASYRA_RETURN_IF_ERROR(trainer_->Export(flags_.export_to));
     }
-    return reports() ? WriteFiles() : absl::OkStatus();
+    if (flags_.export_onnx.empty()) return absl::OkStatus();
+    std::string tensors = flags_.export_to;
+    if (tensors.empty()) {
+      tensors = flags_.export_onnx + ".safetensors";
+      ASYRA_RETURN_IF_ERROR(trainer_->Export(tensors));
+    }
+    if (!reports()) return absl::OkStatus();
+    ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<const WeightStore> exported,
+                           ReadWeights(tensors));
+    const TrainingPrograms& programs = trainer_->programs();
+    absl::Status written =
+        ExportOnnx(programs.info.model, TensorsOfFile(programs.step, *exported),
+                   flags_.export_onnx);
+    std::error_code error;
+    if (flags_.export_to.empty()) std::filesystem::remove(tensors, error);
+    return written;
   }
 
   absl::Status WriteTrace(absl::Span<const OpTime> times) {
@@ -293,6 +317,9 @@ void Describe(const TrainSettings& flags, const TrainingPrograms& programs,
                  ? ""
                  : fmt::format(", in {} batches", programs.info.batches),
              data.train->size(), data.train->is_bytes() ? "bytes" : "tokens");
+  for (const std::string& note : programs.info.notes) {
+    fmt::print("note: {}\n", note);
+  }
   std::fflush(stdout);
 }
 

@@ -200,6 +200,33 @@ absl::Status ReplayRun(const TrainSettings& given) {
   return Invalid("--check: errors are beyond --rtol {}", flags.rtol);
 }
 
+namespace {
+
+// By name of the param, of the mean of `count` terms: the outputs are those of
+// their sum.
+std::map<std::string, Tensor> MeanGradients(const Program& program,
+                                            const std::vector<Tensor>& outputs,
+                                            double count) {
+  std::map<std::string, Tensor> gradients;
+  std::string suffix = GradientName("");
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    std::string name = program.output_name(program.outputs[i]);
+    if (!name.ends_with(suffix)) continue;
+    Tensor gradient = outputs[i];
+    if (count != 1) {
+      std::vector<double> elements = gradient.ToDoubles();
+      for (double& element : elements) element /= count;
+      gradient =
+          Tensor::FromDoubles(gradient.dtype(), gradient.shape(), elements);
+    }
+    gradients[name.substr(0, name.size() - suffix.size())] =
+        std::move(gradient);
+  }
+  return gradients;
+}
+
+}  // namespace
+
 absl::Status CheckFolder(const TrainSettings& given) {
   TrainSettings flags = given;
   std::filesystem::path folder(flags.check);
@@ -215,17 +242,16 @@ absl::Status CheckFolder(const TrainSettings& given) {
   ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> outputs,
                          RunOnce(flags, program, recorded.inputs));
   double loss = 0, count = 1;
-  std::map<std::string, Tensor> computed;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    std::string name = program.output_name(program.outputs[i]);
+    const std::string& name = program.output_name(program.outputs[i]);
     if (name == kLossSum) loss = outputs[i].Get(0);
     if (name == kLossCount) count = outputs[i].Get(0);
-    std::string suffix = GradientName("");
-    if (!name.ends_with(suffix)) continue;
-    computed[name.substr(0, name.size() - suffix.size())] = outputs[i];
   }
-  ASYRA_ASSIGN_OR_RETURN(GradientCheck check,
-                         CheckGradients(computed, *gradients, flags.rtol));
+  ASYRA_ASSIGN_OR_RETURN(
+      GradientCheck check,
+      CheckGradients(
+          WholeGradients(program, MeanGradients(program, outputs, count)),
+          *gradients, flags.rtol));
   return PrintGradients(
       check, RelativeError(loss / count, recorded.outputs[0].second.Get(0)),
       flags.rtol);

@@ -66,7 +66,12 @@ void AddOutputFlags(CLI::App& app, TrainSettings* flags) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--export", flags->export_to,
-                 "FILE.safetensors for the weights at the end")
+                 "FILE.safetensors for all weights at the end, under the names "
+                 "of the model")
+      ->check(OutputFile());
+  app.add_option("--export-onnx", flags->export_onnx,
+                 "FILE.onnx for the model at the end: the file that it came "
+                 "from, with the trained weights")
       ->check(OutputFile());
   app.add_option("--every", flags->every,
                  "steps between two lines: 1 on a terminal, else 10, unless "
@@ -158,6 +163,11 @@ absl::Status CheckSettings(const TrainSettings& flags) {
     return Invalid("--sample is given, and there is no --checkpoint");
   }
   if (flags.data.empty()) return absl::OkStatus();
+  bool onnx = std::filesystem::path(flags.compile.model).extension() == ".onnx";
+  bool folder = std::filesystem::is_directory(flags.compile.model);
+  if (!flags.export_onnx.empty() && !onnx && !folder) {
+    return Invalid("--export-onnx: {} is no .onnx file", flags.compile.model);
+  }
   ASYRA_RETURN_IF_ERROR(CheckSteps(flags));
   if (flags.save_every > 0 && flags.checkpoint.empty()) {
     return Invalid("--save-every is {}, and there is no --checkpoint",

@@ -38,7 +38,7 @@ struct TrainSettings {
   TuningFlags tuning;
   std::shared_ptr<TuningSession> session = nullptr;  // of `tuning`
   // What it leaves.
-  std::string checkpoint, export_to, log, csv, html, profile;
+  std::string checkpoint, export_to, export_onnx, log, csv, html, profile;
   int64_t save_every = 0, keep = 3;
   int64_t every = -1;  // steps between two lines; -1: by where they go
   // Comparing with recorded runs.

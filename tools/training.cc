@@ -180,6 +180,21 @@ absl::StatusOr<Program> GlobalAccumulate(const CompileFlags& flags,
 
 }  // namespace
 
+namespace {
+
+// What the passes say of parameters and their gradients.
+absl::StatusOr<std::vector<std::string>> ParameterNotes(
+    const CompileFlags& flags, const RaisedModel& model) {
+  TrainOptions options = *flags.train;
+  options.what = TrainOptions::What::kGradients;
+  Program program = model.raised.program;
+  PassContext context;
+  ASYRA_RETURN_IF_ERROR(RunPasses(program, TrainPasses(options), context));
+  return std::move(context.remarks);
+}
+
+}  // namespace
+
 absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
                                                 const RaisedModel& model,
                                                 const CompiledModel& step) {
@@ -247,6 +262,7 @@ absl::StatusOr<Training> CompileTraining(const CompileFlags& flags,
   training.evaluate.name = "evaluate";
   training.made = ParamsWithoutData(step);
   training.hash = HashOf(model.raised.program);
+  ASYRA_ASSIGN_OR_RETURN(training.notes, ParameterNotes(flags, model));
   ASYRA_ASSIGN_OR_RETURN(training.init,
                          CompileInit(flags, model, ParamsOf(step), step));
   return training;
@@ -302,6 +318,7 @@ absl::StatusOr<TrainingPrograms> ProgramsOf(const Training& training,
   info.program_hash = training.hash;
   info.machine = flags.machine;
   info.batches = flags.train->accumulate;
+  info.notes = training.notes;
   info.guard = GuardOf(training.step.program, flags.train->clip);
   if (training.step.simulated.has_value()) {
     info.predicted_us = training.step.simulated->makespan_us;

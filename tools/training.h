@@ -20,6 +20,7 @@ struct Training {
   std::vector<std::string> made;  // params that begin with values of `init`
   // Of the model: equal for all meshes.
   std::string hash;
+  std::vector<std::string> notes;  // as TrainingInfo has them
 };
 
 // `flags.train` says how. The programs agree on mesh and on the types of

@@ -69,6 +69,68 @@ std::string TypeText(DType dtype, const Shape& shape) {
 
 }  // namespace
 
+const std::string& CheckpointValue::tensor() const {
+  return origin == nullptr ? name : origin->tensor;
+}
+
+Shape CheckpointValue::tensor_shape() const {
+  return origin == nullptr ? stored : origin->shape;
+}
+
+Type CheckpointValue::written_type() const {
+  Type written = type;
+  if (turned) std::swap(written.dims[0], written.dims[1]);
+  return written;
+}
+
+Shape CheckpointValue::written_shape() const {
+  Shape written = stored;
+  if (turned) std::swap(written[0], written[1]);
+  return written;
+}
+
+namespace {
+
+// The origin of a param as files have it; null: it is stored as it is.
+std::shared_ptr<const WeightOrigin> OriginInFiles(const Program& program,
+                                                  const Input& param,
+                                                  bool* turned) {
+  if (param.origin == nullptr) return nullptr;
+  WeightOrigin origin = *param.origin;
+  if (origin.transposed) {
+    std::optional<WeightOrigin> known = Transposed(origin);
+    // A part that is no rows of what users know.
+    if (!known.has_value() || program.type(param.value).rank() != 2) {
+      return nullptr;
+    }
+    origin = *std::move(known);
+    *turned = true;
+  }
+  return std::make_shared<WeightOrigin>(std::move(origin));
+}
+
+// Drops origins of tensors of which some part is not among the values, or that
+// two values claim.
+void KeepWholeTensors(std::vector<CheckpointValue>* values) {
+  std::map<std::string, int64_t> elements;
+  std::set<std::string> names;
+  for (const CheckpointValue& value : *values) {
+    names.insert(value.name);
+    if (value.origin == nullptr) continue;
+    elements[value.tensor()] += NumElements(value.stored);
+  }
+  for (CheckpointValue& value : *values) {
+    if (value.origin == nullptr) continue;
+    bool whole = elements[value.tensor()] == NumElements(value.tensor_shape());
+    bool taken = value.tensor() != value.name && names.contains(value.tensor());
+    if (whole && !taken) continue;
+    value.origin = nullptr;
+    value.turned = false;
+  }
+}
+
+}  // namespace
+
 std::vector<CheckpointValue> CheckpointValuesOf(const Program& program) {
   std::vector<CheckpointValue> values;
   for (const Input& input : program.inputs) {
@@ -78,11 +140,21 @@ std::vector<CheckpointValue> CheckpointValuesOf(const Program& program) {
     bool is_param = input.role == InputRole::kParam;
     const Input* shape = is_param ? &input : ParamOf(program, input);
     const Type& type = program.type(input.value);
-    values.push_back(
-        {program.value_name(input.value), type,
-         shape == nullptr ? type.shape() : program.GivenShape(*shape),
-         is_param});
+    const std::string& name = program.value_name(input.value);
+    CheckpointValue value = {
+        name, type,
+        shape == nullptr ? type.shape() : program.GivenShape(*shape), is_param};
+    if (shape != nullptr) {
+      value.origin = OriginInFiles(program, *shape, &value.turned);
+    }
+    if (value.origin != nullptr && !is_param) {
+      auto origin = std::make_shared<WeightOrigin>(*value.origin);
+      origin->tensor += name.substr(program.value_name(shape->value).size());
+      value.origin = std::move(origin);
+    }
+    values.push_back(std::move(value));
   }
+  KeepWholeTensors(&values);
   return values;
 }
 
@@ -121,21 +193,29 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
   return checkpoint;
 }
 
+// As older writers have it.
+bool Checkpoint::IsUnderOwnName(const CheckpointValue& value) const {
+  return tensors_.Find(value.tensor()) == nullptr &&
+         tensors_.Find(value.name) != nullptr;
+}
+
 absl::Status Checkpoint::CheckFits(absl::Span<const CheckpointValue> values,
                                    std::string_view program_hash) const {
   std::set<std::string_view> names;
   for (const CheckpointValue& value : values) {
-    names.insert(value.name);
-    const Tensor* tensor = tensors_.Find(value.name);
+    bool own = IsUnderOwnName(value);
+    const std::string& name = own ? value.name : value.tensor();
+    Shape shape = own ? value.stored : value.tensor_shape();
+    names.insert(name);
+    const Tensor* tensor = tensors_.Find(name);
     if (tensor == nullptr) {
       return Invalid("{}: it has no {}, which the program has as {}", folder_,
-                     value.name, TypeText(value.type.dtype, value.stored));
+                     name, TypeText(value.type.dtype, shape));
     }
-    if (tensor->dtype() != value.type.dtype ||
-        tensor->shape() != value.stored) {
-      return Invalid("{}: {} is {} in it, the program has {}", folder_,
-                     value.name, TypeText(tensor->dtype(), tensor->shape()),
-                     TypeText(value.type.dtype, value.stored));
+    if (tensor->dtype() != value.type.dtype || tensor->shape() != shape) {
+      return Invalid("{}: {} is {} in it, the program has {}", folder_, name,
+                     TypeText(tensor->dtype(), tensor->shape()),
+                     TypeText(value.type.dtype, shape));
     }
   }
   for (const auto& [name, tensor] : tensors_) {
@@ -189,11 +269,15 @@ absl::Status Checkpoint::CheckTensor(const std::string& name) const {
 absl::StatusOr<Tensor> Checkpoint::Read(const CheckpointValue& value,
                                         const Mesh& mesh,
                                         int64_t device) const {
-  const Tensor* tensor = tensors_.Find(value.name);
-  if (tensor == nullptr) return Invalid("{}: no {}", folder_, value.name);
-  absl::StatusOr<Tensor> part = ReadShard(*tensor, value.type, mesh, device);
-  if (part.ok()) return part;
-  return Annotate(part.status(), value.name);
+  bool own = IsUnderOwnName(value) || value.origin == nullptr;
+  const Tensor* tensor = tensors_.Find(own ? value.name : value.tensor());
+  if (tensor == nullptr) return Invalid("{}: no {}", folder_, value.tensor());
+  absl::StatusOr<Tensor> part =
+      own ? ReadShard(*tensor, value.type, mesh, device)
+          : ReadShard(TakePart(*value.origin, *tensor, value.written_shape()),
+                      value.written_type(), mesh, device);
+  if (!part.ok()) return Annotate(part.status(), value.tensor());
+  return !own && value.turned ? TransposedMatrix(*part) : part;
 }
 
 absl::StatusOr<std::vector<std::string>> ListCheckpoints(

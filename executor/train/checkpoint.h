@@ -24,6 +24,7 @@
 #include "absl/types/span.h"
 #include "executor/comm/communicator.h"
 #include "ir/program.h"
+#include "ir/weight_origin.h"
 #include "ir/weight_store.h"
 
 namespace asyra {
@@ -34,12 +35,26 @@ struct CheckpointValue {
   Type type;     // of the program: its shape is global, its axes say who has it
   Shape stored;  // what is stored of it, from 0 on: without padding
   bool is_param = false;
+  // The tensor of the checkpoint that it is a part of; null: it is the whole
+  // one of its name. Of states too: "c_attn.weight.m".
+  std::shared_ptr<const WeightOrigin> origin = nullptr;
+  // The tensor has rows where the program has columns.
+  bool turned = false;
+
+  // As they are in files.
+  const std::string& tensor() const;
+  Shape tensor_shape() const;
+  // The value as files have it: `type` and `stored`, transposed if `turned`.
+  Type written_type() const;
+  Shape written_shape() const;
 };
 
 // All params and states of a program, by input, but sums of gradients, which
 // are zeros between steps (ir/training_names.h). A state that is named after a
 // param ("%w.m" of "%w") and has its shape is stored without padding as well,
-// since padding is zero in both.
+// since padding is zero in both. Both are stored under the name and in the
+// shape that users know (ir/weight_origin.h); parts under names of their own
+// where the program has not all of a tensor.
 std::vector<CheckpointValue> CheckpointValuesOf(const Program& program);
 
 // What a checkpoint says besides tensors.
@@ -85,6 +100,7 @@ class Checkpoint {
 
  private:
   absl::Status CheckTensor(const std::string& name) const;
+  bool IsUnderOwnName(const CheckpointValue& value) const;
 
   std::string folder_;
   CheckpointInfo info_;

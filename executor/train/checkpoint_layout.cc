@@ -37,7 +37,17 @@ absl::Status CheckValues(absl::Span<const CheckpointValue> values) {
 }
 
 SafetensorsEntry EntryOf(const CheckpointValue& value) {
-  return {value.name, value.type.dtype, value.stored};
+  return {value.tensor(), value.type.dtype, value.tensor_shape()};
+}
+
+// Of values of one tensor the first, by value.
+std::vector<size_t> FirstOfTensor(absl::Span<const CheckpointValue> values) {
+  std::map<std::string_view, size_t> first;
+  std::vector<size_t> result;
+  for (size_t i = 0; i < values.size(); ++i) {
+    result.push_back(first.try_emplace(values[i].tensor(), i).first->second);
+  }
+  return result;
 }
 
 // The values of one group, cut into files.
@@ -45,8 +55,9 @@ Files CutIntoFiles(absl::Span<const CheckpointValue> values, bool params,
                    int64_t max_file_bytes) {
   Files files;
   int64_t bytes = 0;
+  std::vector<size_t> first = FirstOfTensor(values);
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i].is_param != params) continue;
+    if (values[i].is_param != params || first[i] != i) continue;
     int64_t more = EntryOf(values[i]).bytes();
     if (files.empty() || bytes + more > max_file_bytes) {
       files.emplace_back();
@@ -73,7 +84,7 @@ class LayoutMaker {
       std::string name = fmt::format("{}-{:05}-of-{:05}.safetensors", group,
                                      i + 1, files.size());
       for (size_t value : files[i]) {
-        names[values_[value].name] = name;
+        names[values_[value].tensor()] = name;
         total += EntryOf(values_[value]).bytes();
       }
       ASYRA_RETURN_IF_ERROR(AddFile(name, files[i]));
@@ -83,7 +94,13 @@ class LayoutMaker {
     return absl::OkStatus();
   }
 
-  CheckpointLayout Take() && { return std::move(layout_); }
+  CheckpointLayout Take() && {
+    std::vector<size_t> first = FirstOfTensor(values_);
+    for (size_t i = 0; i < values_.size(); ++i) {
+      layout_.places[i] = layout_.places[first[i]];
+    }
+    return std::move(layout_);
+  }
 
  private:
   absl::Status AddFile(const std::string& name,
@@ -101,7 +118,7 @@ class LayoutMaker {
     }
     for (size_t value : values) {
       layout_.places[value] = {layout_.files.size(),
-                               offsets.at(values_[value].name)};
+                               offsets.at(values_[value].tensor())};
     }
     layout_.files.push_back({name, std::move(header), begin + data});
     return absl::OkStatus();

@@ -45,16 +45,29 @@ absl::Status WriteTensor(CheckpointPart* part, size_t value,
   const CheckpointLayout::Place& place = part->layout->places[value];
   const char* data = reinterpret_cast<const char*>(local.data());
   int64_t element = SizeOf(what.type.dtype);
+  Shape shape = what.written_shape();
   PartChecksum checksum;
-  ASYRA_RETURN_IF_ERROR(ForEachShardRun(
-      what.stored, what.type, *part->mesh, part->rank, [&](ShardRun run) {
-        std::string_view bytes(data + run.shard * element,
-                               static_cast<size_t>(run.count * element));
-        checksum.Add(run.whole * element, bytes);
-        return part->files[place.file]->WriteAt(
-            place.offset + run.whole * element, bytes);
-      }));
-  part->checksums[value] = checksum.Finish(NumElements(what.stored) * element);
+  auto write = [&](ShardRun run) {
+    std::string_view bytes(data + run.shard * element,
+                           static_cast<size_t>(run.count * element));
+    checksum.Add(run.whole * element, bytes);
+    return part->files[place.file]->WriteAt(place.offset + run.whole * element,
+                                            bytes);
+  };
+  auto write_in_tensor = [&](ShardRun run) {
+    while (what.origin != nullptr && run.count > 0) {
+      OriginRun at = RunAt(*what.origin, run.whole, run.whole + run.count);
+      ASYRA_RETURN_IF_ERROR(write({at.whole, run.shard, at.count}));
+      run.whole += at.count;
+      run.shard += at.count;
+      run.count -= at.count;
+    }
+    return run.count > 0 ? write(run) : absl::OkStatus();
+  };
+  ASYRA_RETURN_IF_ERROR(ForEachShardRun(shape, what.written_type(), *part->mesh,
+                                        part->rank, write_in_tensor));
+  part->checksums[value] =
+      checksum.Finish(NumElements(what.tensor_shape()) * element);
   return absl::OkStatus();
 }
 
@@ -100,11 +113,15 @@ absl::Status TakeMarker(const std::string& path, CheckpointPart* part) {
 }
 
 TensorChecksums ChecksumsOf(const CheckpointPart& part) {
-  TensorChecksums checksums;
+  // Values of one tensor add up as the parts of one value do.
+  TensorChecksums parts, checksums;
   for (size_t i = 0; i < part.values->size(); ++i) {
-    const CheckpointValue& value = (*part.values)[i];
-    int64_t bytes = NumElements(value.stored) * SizeOf(value.type.dtype);
-    checksums[value.name] = WholeChecksum(part.checksums[i], bytes);
+    parts[(*part.values)[i].tensor()] ^= part.checksums[i];
+  }
+  for (const CheckpointValue& value : *part.values) {
+    int64_t bytes =
+        NumElements(value.tensor_shape()) * SizeOf(value.type.dtype);
+    checksums[value.tensor()] = WholeChecksum(parts[value.tensor()], bytes);
   }
   return checksums;
 }

@@ -136,6 +136,7 @@ class Writer : public CheckpointWriter {
       lines.push_back(fmt::format("%{}: {} stored {}", value.name,
                                   ToString(value.type, mesh_),
                                   ShapeToString(value.stored)));
+      if (value.origin != nullptr) lines.back() += ToString(*value.origin);
     }
     return lines;
   }
@@ -198,6 +199,7 @@ class Writer : public CheckpointWriter {
                        ShapeToString(tensor->shape()), ToString(local.dtype),
                        ShapeToString(local.shape()));
       }
+      if (value.turned) *tensor = TransposedMatrix(*tensor);
       part->tensors.emplace_back(i, *std::move(tensor));
     }
     return absl::OkStatus();

@@ -1,22 +1,30 @@
-// Params in one file, for other programs.
+// The weights of a trained model in one file, for other programs.
 #pragma once
 
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "executor/comm/communicator.h"
 #include "executor/state_set.h"
 #include "executor/train/checkpoint.h"
+#include "ir/program.h"
+#include "ir/weight_store.h"
 
 namespace asyra {
 
-// Writes the params among `values` to one safetensors file, whole, under their
-// names; all ranks of `world` call it (null: one rank). Errors: the system's;
-// then the file is not there, or as it was.
-absl::Status ExportParams(const std::string& path,
-                          absl::Span<const CheckpointValue> values,
-                          const Mesh& mesh, Communicator* world,
-                          StateSet& states);
+// Writes all float weights of the model to one safetensors file, whole, under
+// the names and in the shapes that users know (ir/weight_origin.h): params as
+// `states` has them, the others as `step` has their data, and both names of
+// those that are one. A part of a tensor that `step` has not all of is under a
+// name of its own. All ranks of `world` call it (null: one rank). `values` are
+// those of `step`. Errors: the system's; then the file is not there, or as it
+// was.
+absl::Status ExportModel(const std::string& path, const Program& step,
+                         absl::Span<const CheckpointValue> values,
+                         Communicator* world, StateSet& states);
+
+// Those of the params, under the names and in the shapes of the model's file.
+WeightStore TensorsOfFile(const Program& step, const WeightStore& exported);
 
 }  // namespace asyra

@@ -66,6 +66,7 @@ ordered_json ToJson(const TrainingPrograms& training) {
   ordered_json names = ordered_json::array();
   for (const OtherStep& one : training.candidates) names.push_back(one.name);
   json["candidates"] = std::move(names);
+  json["notes"] = info.notes;
   return json;
 }
 
@@ -93,6 +94,16 @@ absl::StatusOr<std::vector<std::string>> CandidateNames(
   return names;
 }
 
+std::vector<std::string> Notes(const nlohmann::json& json) {
+  std::vector<std::string> notes;
+  auto found = json.find("notes");
+  if (found == json.end() || !found->is_array()) return notes;
+  for (const nlohmann::json& note : *found) {
+    if (note.is_string()) notes.push_back(note.get<std::string>());
+  }
+  return notes;
+}
+
 absl::StatusOr<TrainingInfo> ReadInfo(const nlohmann::json& json,
                                       const std::string& path) {
   auto number = [&](const char* key) {
@@ -118,7 +129,8 @@ absl::StatusOr<TrainingInfo> ReadInfo(const nlohmann::json& json,
       .batches = static_cast<int64_t>(std::max(1.0, number("batches"))),
       .peak_us = number("peak_us"),
       .guard =
-          word("guard") == kLossGuard ? StepGuard::kLoss : StepGuard::kNorm};
+          word("guard") == kLossGuard ? StepGuard::kLoss : StepGuard::kNorm,
+      .notes = Notes(json)};
 }
 
 }  // namespace

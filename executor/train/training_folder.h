@@ -42,6 +42,8 @@ struct TrainingInfo {
   // devices: divided by the time of a batch, that is its MFU.
   double peak_us = 0;
   StepGuard guard = StepGuard::kNorm;
+  // Which weights are not trained and why, which are one, and the like.
+  std::vector<std::string> notes;
 };
 
 // A step that does what another one does.

@@ -1,6 +1,7 @@
 #include "frontends/onnx/body_importer.h"
 
 #include "absl/strings/escaping.h"
+#include "frontends/onnx/exported_names.h"
 #include "frontends/onnx/narrow_type.h"
 #include "frontends/onnx/op_check.h"
 #include "frontends/onnx/op_table.h"
@@ -91,6 +92,13 @@ absl::Status CarryNarrowType(const OpSpelling& spelling, const Node& node,
   return absl::OkStatus();
 }
 
+// Null where the name alone says it.
+std::shared_ptr<const WeightOrigin> OriginUnless(const std::string& name,
+                                                 const WeightOrigin& origin) {
+  if (name == origin.tensor && origin.stored_as.empty()) return nullptr;
+  return std::make_shared<WeightOrigin>(origin);
+}
+
 }  // namespace
 
 std::string IrName(std::string_view name) {
@@ -107,17 +115,33 @@ BodyImporter::BodyImporter(Bodies& bodies, const Node::ReadTensor& read_tensor,
                            Graph& graph)
     : bodies_(bodies), read_tensor_(read_tensor), graph_(graph) {}
 
-// Integers, masks and single numbers take part in shape arithmetic and are
+bool BodyImporter::IsParameter(const std::string& name,
+                               const Tensor& tensor) const {
+  if (!IsFloat(tensor.dtype()) || tensor.num_elements() == 0) return false;
+  return tensor.num_elements() > 1 || MayBeParameter(name, tensor) ||
+         (numbers_.has_value() && numbers_->Matches(name));
+}
+
+// Integers, masks and most single numbers take part in shape arithmetic and are
 // known; the rest are the model's parameters.
 absl::Status BodyImporter::AddInitializers(const onnx::GraphProto& graph,
                                            const Body& body, Scope* scope) {
   auto [entry, added] = initializers_.try_emplace(&graph);
+  std::map<std::string, ExportedName, std::less<>> exported;
+  if (added) exported = ExportedNames(graph);
   auto add = [&, &values = entry->second](const onnx::TensorProto& proto,
                                           const Tensor& tensor) {
-    bool parameter = IsFloat(tensor.dtype()) && tensor.num_elements() > 1;
-    std::string name = scope->prefix + IrName(proto.name());
-    Value value =
-        parameter ? graph_.Weight(name, tensor) : Value::Known(tensor);
+    auto renamed = exported.find(proto.name());
+    WeightOrigin origin = {.tensor = proto.name(), .shape = tensor.shape()};
+    if (renamed != exported.end()) {
+      origin.tensor = renamed->second.name;
+      origin.stored_as = proto.name();
+      origin.transposed = renamed->second.transposed;
+    }
+    std::string name = scope->prefix + IrName(origin.tensor);
+    Value value = IsParameter(proto.name(), tensor)
+                      ? graph_.Weight(name, tensor, OriginUnless(name, origin))
+                      : Value::Known(tensor);
     value.set_name(name);
     value.set_narrow(FindNarrowType(proto.data_type()));
     values.emplace_back(proto.name(), std::move(value));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "frontends/onnx/node.h"
 #include "frontends/onnx/op_table.h"
 #include "frontends/onnx/scope.h"
+#include "ir/support/name_pattern.h"
 
 namespace asyra::onnx_import {
 
@@ -24,6 +26,9 @@ class BodyImporter {
  public:
   BodyImporter(Bodies& bodies, const Node::ReadTensor& read_tensor,
                Graph& graph);
+
+  // Single numbers of these names are weights, whatever else they look like.
+  void set_numbers(NamePattern pattern) { numbers_ = std::move(pattern); }
 
   // Enters the initializers of a graph that its body reads, and what the nodes
   // of a body compute. Errors name the nodes that lead to the place.
@@ -52,6 +57,10 @@ class BodyImporter {
   Bodies& bodies_;
   const Node::ReadTensor& read_tensor_;
   Graph& graph_;
+  // Whether a stored tensor becomes a weight; others are known.
+  bool IsParameter(const std::string& name, const Tensor& tensor) const;
+
+  std::optional<NamePattern> numbers_;
   int64_t inlined_ = 0;  // nodes imported within functions and subgraphs
   // Initializers of subgraphs, which are read once for all iterations.
   absl::flat_hash_map<const onnx::GraphProto*,

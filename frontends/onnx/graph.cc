@@ -74,11 +74,24 @@ Value Graph::Input(std::string_view name, const Type& type, InputRole role) {
   return Value::Computed(builder_.Input(name, type, role), type);
 }
 
-Value Graph::Weight(std::string_view name, const Tensor& data) {
+Value Graph::Weight(std::string_view name, const Tensor& data,
+                    std::shared_ptr<const WeightOrigin> origin) {
   Value value =
       Input(name, Type(data.dtype(), data.shape()), InputRole::kWeight);
+  builder_.mutable_program().inputs.back().origin = std::move(origin);
   weights_.Set(builder_.program().value_name(value.id()), data);
   return value;
+}
+
+void Graph::MarkConstant(const Value& value, std::string_view reason) {
+  if (value.known() || value.is_sequence()) return;
+  Program& program = builder_.mutable_program();
+  for (struct Input& input : program.inputs) {
+    if (input.value != value.id() || !asyra::IsWeight(input)) continue;
+    auto origin = std::make_shared<WeightOrigin>(OriginOf(program, input));
+    origin->constant = reason;
+    input.origin = std::move(origin);
+  }
 }
 
 bool Graph::IsWeight(const Value& value) const {
@@ -408,8 +421,7 @@ absl::StatusOr<Program> Graph::Finish(
       if (!live[input.value]) continue;
       weights->Set(input_name, *data);
     }
-    map[input.value] =
-        builder.Input(input_name, program.type(input.value), input.role);
+    map[input.value] = builder.Input(program, input);
   }
   for (auto op = kept.rbegin(); op != kept.rend(); ++op) {
     ASYRA_RETURN_IF_ERROR(builder.Copy(program, **op, &map));

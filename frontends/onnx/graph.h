@@ -11,6 +11,7 @@
 #include "frontends/onnx/value.h"
 #include "ir/builder.h"
 #include "ir/op_sources.h"
+#include "ir/weight_origin.h"
 #include "ir/weight_store.h"
 
 namespace asyra::onnx_import {
@@ -18,8 +19,13 @@ namespace asyra::onnx_import {
 class Graph {
  public:
   Value Input(std::string_view name, const Type& type, InputRole role);
-  // A weight with data.
-  Value Weight(std::string_view name, const Tensor& data);
+  // A weight with data. `origin`: its tensor in the file; null: the one of its
+  // name.
+  Value Weight(std::string_view name, const Tensor& data,
+               std::shared_ptr<const WeightOrigin> origin = nullptr);
+  // Says why a weight is no parameter (WeightOrigin::constant); other values
+  // are left as they are.
+  void MarkConstant(const Value& value, std::string_view reason);
   bool IsWeight(const Value& value) const;
   // The name of an input in the program.
   const std::string& NameOf(const Value& input) const {

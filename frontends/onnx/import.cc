@@ -13,6 +13,7 @@
 #include "frontends/onnx/stripped_export.h"
 #include "frontends/onnx/tensor_proto.h"
 #include "ir/lexer.h"
+#include "ir/support/name_pattern.h"
 #include "ir/support/status.h"
 #include "onnx/onnx.pb.h"
 
@@ -45,6 +46,12 @@ class Importer {
     scope_.opsets = &opsets;
     ASYRA_RETURN_IF_ERROR(AddInputs(inputs, body, bodies));
     BodyImporter importer(bodies, read_tensor_, graph_);
+    if (!options_.numbers.empty()) {
+      absl::StatusOr<NamePattern> pattern =
+          NamePattern::Parse(options_.numbers);
+      if (!pattern.ok()) return Annotate(pattern.status(), "train");
+      importer.set_numbers(*std::move(pattern));
+    }
     ASYRA_RETURN_IF_ERROR(importer.AddInitializers(model_, body, &scope_));
     ASYRA_RETURN_IF_ERROR(importer.Import(body, &scope_));
     return Finish();

@@ -26,13 +26,20 @@ struct ImportOptions {
   // Inputs whose names match are data, or weights, whatever the file looks
   // like: regular expressions for the whole name in the program; empty: none.
   std::string data, weights;
+  // Stored floats of one element that become weights, whatever their names look
+  // like: a regular expression for the whole name; empty: only those that have
+  // a parameter's name (exported_names.h). The others are constants.
+  std::string numbers;
 };
 
 // The model as a program of stage global. Every shape is static: what depends
 // on shapes alone is computed here, and an S x S mask is not materialised.
 //
 // Roles: initializers that the graph computes with become weights, with their
-// data in Program::weights (views of the file). A graph input is data, unless
+// data in Program::weights (views of the file). A weight is called as the file
+// calls it, with '_' for characters that the text form does not take, and
+// Input::origin has the file's name; a matrix that an exporter has folded gets
+// the name that the model gave it. A graph input is data, unless
 // the file is a stripped export, one without weights of its own: inputs that
 // take the place of weights are then weights without data (stripped_export.h).
 //

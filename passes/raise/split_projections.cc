@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
+#include "ir/weight_origin.h"
 #include "passes/rewrite/rewriter.h"
 
 namespace asyra {
@@ -39,8 +41,10 @@ class Splitter {
         def_use_(program),
         stored_(program.values.size(), false),
         to_(program, {}) {
-    for (const Input& input : program.inputs) {
-      stored_[input.value] = IsWeight(input);
+    for (size_t i = 0; i < program.inputs.size(); ++i) {
+      const Input& input = program.inputs[i];
+      stored_[input.value] = IsWeight(input) && input.stored.empty();
+      input_of_[input.value] = i;
     }
     for (const Op& op : program.ops) {
       if (op.def->name == "constant") stored_[op.results[0]] = true;
@@ -161,6 +165,15 @@ class Splitter {
     return known->second = true;
   }
 
+  std::shared_ptr<const WeightOrigin> OriginOfPart(ValueId old,
+                                                   const Shape& split, int dim,
+                                                   const Cut& cut) const {
+    auto origin = std::make_shared<WeightOrigin>(
+        OriginOf(program_, program_.inputs[input_of_.at(old)]));
+    origin->cuts.push_back({split, dim, cut.start, cut.stop - cut.start});
+    return origin;
+  }
+
   // Weight `old` cut along `dim`.
   ValueId Part(ValueId old, int dim, const Cut& cut) {
     auto key = std::make_tuple(old, cut.split, cut.dim, cut.start, cut.stop);
@@ -174,13 +187,19 @@ class Splitter {
     split.erase(split.begin() + dim);
     split.insert(split.begin() + dim, cut.split.begin(), cut.split.end());
     type.dims[dim].size = cut.columns();
-    const Tensor* data = to_.Data(whole);
-    ValueId part = data == nullptr
-                       ? to_.Weight(name, type)
-                       : to_.Weight(name, data->Reshaped(split)
-                                              .Slice(dim + cut.dim, cut.start,
-                                                     cut.stop - cut.start)
-                                              .Reshaped(type.shape()));
+    bool is_input = to_.Def(whole) == nullptr;
+    const Tensor* data = is_input ? to_.GivenData(whole) : to_.Data(whole);
+    std::optional<Tensor> cut_out;
+    if (data != nullptr) {
+      cut_out = data->Reshaped(split)
+                    .Slice(dim + cut.dim, cut.start, cut.stop - cut.start)
+                    .Reshaped(type.shape());
+    }
+    ValueId part = is_input ? to_.PartOfWeight(
+                                  whole, name, type,
+                                  OriginOfPart(old, split, dim + cut.dim, cut),
+                                  cut_out.has_value() ? &*cut_out : nullptr)
+                            : to_.Weight(name, *cut_out);
     if (data == nullptr) {
       std::string view = cut.split.size() == 1
                              ? ""
@@ -223,6 +242,7 @@ class Splitter {
   absl::flat_hash_map<ValueId, bool> disjoint_;
   std::map<std::tuple<ValueId, Shape, int, int64_t, int64_t>, ValueId> parts_;
   absl::flat_hash_map<ValueId, int> parts_of_;
+  absl::flat_hash_map<ValueId, size_t> input_of_;  // of program_.inputs
 };
 
 }  // namespace

@@ -80,19 +80,18 @@ Rewriter::Rewriter(const Program& from, absl::Span<const Rule> rules)
       rules_(rules.begin(), rules.end()),
       map_(from.values.size(), kNoValue) {
   for (const Input& input : from.inputs) {
-    map_[input.value] =
-        NewInput(UniqueInputName(from.value_name(input.value)),
-                 from.type(input.value), input.role, input.stored);
+    map_[input.value] = NewInput(UniqueInputName(from.value_name(input.value)),
+                                 from.type(input.value), input);
   }
 }
 
-ValueId Rewriter::NewInput(std::string name, const Type& type, InputRole role,
-                           const Shape& stored) {
+ValueId Rewriter::NewInput(std::string name, const Type& type, Input like) {
   ValueId value = static_cast<ValueId>(values_.size());
   values_.push_back({std::move(name), type});
   def_.push_back(-1);
   input_of_.push_back(static_cast<int>(inputs_.size()));
-  inputs_.push_back({value, role, stored});
+  like.value = value;
+  inputs_.push_back(std::move(like));
   facts_.Add(value, Data(value));
   return value;
 }
@@ -250,11 +249,21 @@ ValueId Rewriter::Weight(std::string_view name, const Tensor& data) {
   std::string unique = UniqueInputName(name);
   if (new_weights_ == nullptr) new_weights_ = std::make_shared<WeightStore>();
   new_weights_->Set(unique, data);
-  return NewInput(unique, Type(data.dtype(), data.shape()), InputRole::kWeight);
+  return NewInput(unique, Type(data.dtype(), data.shape()),
+                  {.role = InputRole::kWeight});
 }
 
-ValueId Rewriter::Weight(std::string_view name, const Type& type) {
-  return NewInput(UniqueInputName(name), type, InputRole::kWeight);
+ValueId Rewriter::PartOfWeight(ValueId like, std::string_view name,
+                               const Type& type,
+                               std::shared_ptr<const WeightOrigin> origin,
+                               const Tensor* data) {
+  std::string unique = UniqueInputName(name);
+  if (data != nullptr) {
+    if (new_weights_ == nullptr) new_weights_ = std::make_shared<WeightStore>();
+    new_weights_->Set(unique, *data);
+  }
+  return NewInput(unique, type,
+                  {.role = input(like).role, .origin = std::move(origin)});
 }
 
 absl::StatusOr<ValueId> Rewriter::Reshape(ValueId value, const Shape& shape) {
@@ -321,13 +330,14 @@ void Rewriter::FinishInputs(const std::vector<int>& uses,
   auto weights = std::make_shared<WeightStore>();
   bool changed = new_weights_ != nullptr;
   for (const Input& input : inputs_) {
-    if (input.role == InputRole::kWeight && uses[input.value] == 0) {
+    if (IsWeight(input) && uses[input.value] == 0) {
       changed = true;
       continue;
     }
     (*final_id)[input.value] = static_cast<ValueId>(to->values.size());
     to->values.push_back(values_[input.value]);
-    to->inputs.push_back({(*final_id)[input.value], input.role, input.stored});
+    to->inputs.push_back(input);
+    to->inputs.back().value = (*final_id)[input.value];
     if (const Tensor* data = GivenData(input.value)) {
       weights->Set(name(input.value), *data);
     }
@@ -344,7 +354,10 @@ absl::StatusOr<bool> Rewriter::Finish(Program& program) {
     if (!live[i]) continue;
     for (ValueId value : ops_[i].operands) ++uses[value];
   }
-  for (const Output& output : from_.outputs) ++uses[map_[output.value]];
+  for (const Output& output : from_.outputs) {
+    ++uses[map_[output.value]];
+    if (output.alias != kNoValue) ++uses[map_[output.alias]];
+  }
 
   Program to;
   to.name = from_.name;

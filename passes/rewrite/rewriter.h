@@ -63,8 +63,16 @@ class Rewriter {
   ValueId Constant(const Tensor& value);
   // A new weight input with data.
   ValueId Weight(std::string_view name, const Tensor& data);
-  // A new weight input without data.
-  ValueId Weight(std::string_view name, const Type& type);
+  // A new input as the weight `like`, but of another type and origin; `data`:
+  // as it is given, null where there is none.
+  ValueId PartOfWeight(ValueId like, std::string_view name, const Type& type,
+                       std::shared_ptr<const WeightOrigin> origin,
+                       const Tensor* data);
+  // The input of a value that is one.
+  const Input& input(ValueId value) const { return inputs_[input_of_[value]]; }
+  // The data of a weight input as it is given, also where it changes from step
+  // to step; null where there is none.
+  const Tensor* GivenData(ValueId value) const;
 
   // `value` reshaped; adds no op if it has that shape.
   absl::StatusOr<ValueId> Reshape(ValueId value, const Shape& shape);
@@ -96,10 +104,8 @@ class Rewriter {
   std::vector<ValueId> Append(Op op, std::vector<Type> types, const Fact& fact);
   const Op* FindEqual(const Op& op, size_t hash) const;
   std::string UniqueInputName(std::string_view name);
-  ValueId NewInput(std::string name, const Type& type, InputRole role,
-                   const Shape& stored = {});
-  // The data of a weight input as it is given; null where there is none.
-  const Tensor* GivenData(ValueId value) const;
+  // An input as `like`, for the value that it becomes.
+  ValueId NewInput(std::string name, const Type& type, Input like);
   std::vector<bool> LiveOps() const;
   std::vector<std::string> FinalNames(const std::vector<bool>& live) const;
   void FinishInputs(const std::vector<int>& uses,

@@ -7,6 +7,7 @@
 #include "ir/builder.h"
 #include "ir/support/name_pattern.h"
 #include "ir/support/status.h"
+#include "ir/weight_origin.h"
 #include "passes/train/attach_loss.h"
 #include "passes/train/differentiate.h"
 #include "passes/train/loss_scale.h"
@@ -75,6 +76,7 @@ class UpdateAttacher {
         if (input.role == InputRole::kParam &&
             name == GradientName(from_.value_name(input.value))) {
           params_.push_back({map_[input.value], map_[output.value]});
+          names_[map_[input.value]] = UserName(from_, input);
         }
       }
     }
@@ -94,7 +96,8 @@ class UpdateAttacher {
     if (of == "matrices") return absl::OkStatus();
     ASYRA_ASSIGN_OR_RETURN(NamePattern pattern, NamePattern::Parse(of));
     decays_ = [this, pattern](const Param& param) {
-      return pattern.Matches(builder_.program().value_name(param.value));
+      return pattern.Matches(builder_.program().value_name(param.value)) ||
+             pattern.Matches(names_.at(param.value));
     };
     if (std::any_of(params_.begin(), params_.end(), decays_)) {
       return absl::OkStatus();
@@ -290,6 +293,7 @@ class UpdateAttacher {
   Builder builder_;
   std::vector<ValueId> map_;
   std::vector<Param> params_;  // in the order of the outputs
+  absl::flat_hash_map<ValueId, std::string> names_;  // users', of params
   std::function<bool(const Param&)> decays_;
   DType type_ = DType::kF32;
   LossScale dynamic_;

@@ -95,7 +95,7 @@ class InitBuilder {
 
 absl::StatusOr<Program> InitProgram(const Program& model,
                                     const std::vector<std::string>& names) {
-  std::vector<Parameter> parameters = FindParameters(model);
+  std::vector<Parameter> parameters = FindParameters(model).parameters;
   InitBuilder builder;
   for (const std::string& name : names) {
     ValueId value = model.FindValue(name);

@@ -6,6 +6,7 @@
 #include "ir/builder.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
+#include "ir/weight_origin.h"
 #include "passes/train/parameters.h"
 #include "passes/train/tie_weights.h"
 #include "passes/train/wide_type.h"
@@ -19,11 +20,15 @@ absl::StatusOr<Program> WithParams(const Program& program,
   std::vector<ValueId> map(program.values.size(), kNoValue);
   for (const Input& input : program.inputs) {
     Type type = program.type(input.value);
-    bool param = params.contains(input.value);
-    if (param) type.dtype = WideType(type.dtype);
+    Input marked = input;
+    // A frozen one is none, whatever the text says.
+    marked.role = IsWeight(input) ? InputRole::kWeight : input.role;
+    if (params.contains(input.value)) {
+      marked.role = InputRole::kParam;
+      type.dtype = WideType(type.dtype);
+    }
     map[input.value] =
-        builder.Input(program.value_name(input.value), type,
-                      param ? InputRole::kParam : input.role, input.stored);
+        builder.Input(program.value_name(input.value), type, marked);
   }
   for (const Input& input : program.inputs) {
     DType to = program.type(input.value).dtype;
@@ -44,31 +49,64 @@ absl::StatusOr<Program> WithParams(const Program& program,
 }
 
 // A remark for each reason for which float weights are not trained.
-void NameUntrained(const Program& program, PassContext& context) {
+void NameUntrained(const Program& program,
+                   const std::vector<UntrainedWeight>& untrained,
+                   PassContext& context) {
   std::map<std::string_view, std::vector<std::string>> names;
-  for (const UntrainedWeight& weight : FindUntrained(program)) {
-    names[weight.reason].push_back(program.value_name(weight.value));
+  for (const Input& input : program.inputs) {
+    for (const UntrainedWeight& weight : untrained) {
+      if (weight.value != input.value) continue;
+      // Parts of one tensor are one name.
+      std::vector<std::string>& list = names[weight.reason];
+      const std::string& name = UserName(program, input);
+      if (list.empty() || list.back() != name) list.push_back(name);
+    }
   }
   for (const auto& [reason, weights] : names) {
     context.Remark("not trained: {} ({})", ShortList(weights), reason);
   }
 }
 
+// Single numbers look alike whether they are trained or not.
+void NameNumbers(const Program& program,
+                 const absl::flat_hash_set<ValueId>& params,
+                 PassContext& context) {
+  std::vector<std::string> names;
+  for (const Input& input : program.inputs) {
+    if (params.contains(input.value) &&
+        program.type(input.value).num_elements() == 1) {
+      names.push_back(UserName(program, input));
+    }
+  }
+  if (names.empty()) return;
+  context.Remark("trained: {} (single numbers; --freeze leaves them)",
+                 ShortList(names));
+}
+
 }  // namespace
 
 absl::StatusOr<bool> MarkParams(Program& program, const PassOptions& options,
                                 PassContext& context) {
-  std::vector<Parameter> parameters = FindParameters(program);
-  if (parameters.empty()) return Invalid("the model has no parameters");
-  NameUntrained(program, context);
-  ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> ties,
-                         TieWeights(program, &parameters));
-  for (const std::string& tie : ties) context.Remark("{}", tie);
-  ASYRA_ASSIGN_OR_RETURN(parameters,
-                         WithoutFrozen(program, std::move(parameters),
-                                       options.Get<std::string>("freeze")));
+  WeightRoles roles = FindParameters(program);
+  ParameterChoice choice = {.train = options.Get<std::string>("train"),
+                            .freeze = options.Get<std::string>("freeze")};
+  if (roles.parameters.empty() && choice.train.empty()) {
+    return Invalid("the model has no parameters");
+  }
+  TieChoice ties = {.tie = options.Get<std::string>("tie"),
+                    .untie = options.Get<std::string>("untie")};
+  ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> lines,
+                         TieWeights(program, roles.parameters, ties));
+  for (const std::string& line : lines) context.Remark("{}", line);
+  if (!lines.empty()) roles = FindParameters(program);
+  std::vector<std::string> notes;
+  ASYRA_ASSIGN_OR_RETURN(roles,
+                         Choose(program, std::move(roles), choice, &notes));
+  for (const std::string& note : notes) context.Remark("{}", note);
+  NameUntrained(program, roles.untrained, context);
   absl::flat_hash_set<ValueId> params;
-  for (const Parameter& parameter : parameters) params.insert(parameter.value);
+  for (const Parameter& one : roles.parameters) params.insert(one.value);
+  NameNumbers(program, params, context);
   ASYRA_ASSIGN_OR_RETURN(program, WithParams(program, params));
   return !params.empty();
 }

@@ -5,14 +5,14 @@
 
 namespace asyra {
 
-// Makes the parameters of a model (parameters.h), without those that `freeze`
-// matches, inputs of role param. 16-bit ones become f32, which small updates
-// need, and are cast for their readers.
-// A weight whose data is that of an earlier one, also transposed, is the same
-// parameter (tie_weights.h), which a remark says.
-// Other float weights are named in remarks, with the reason.
-// Errors: no parameters; a regular expression that is none, or matches none of
-// them or all.
+// Makes the parameters of a model (parameters.h), with those that `train`
+// matches and without those that `freeze` does, inputs of role param. 16-bit
+// ones become f32, which small updates need, and are cast for their readers.
+// Table and head of equal data are one parameter (tie_weights.h, with the
+// options `tie` and `untie`), which a remark says.
+// Other float weights are named in remarks, with the reason, and so are single
+// numbers that are trained.
+// Errors: no parameters; those of Choose and TieWeights.
 absl::StatusOr<bool> MarkParams(Program& program, const PassOptions& options,
                                 PassContext& context);
 

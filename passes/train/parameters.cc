@@ -1,77 +1,77 @@
 #include "passes/train/parameters.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "ir/interpreter.h"
 #include "ir/support/name_pattern.h"
 #include "ir/support/status.h"
+#include "ir/weight_origin.h"
 #include "ir/weight_store.h"
+#include "passes/train/constant_data.h"
 
 namespace asyra {
 namespace {
+
+constexpr std::string_view kNoGradient =
+    "nothing with a slope leads from them to a float output";
 
 bool IsAny(const Op& op, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), op.def->name) != names.end();
 }
 
-// What gives the elements of one operand again, at other places or in another
-// type.
+// Gives the elements of operands again, at other places or in another type.
 bool IsRearrangement(const Op& op) {
   return IsAny(op, {"reshape", "transpose", "cast", "broadcast", "slice",
                     "concat", "pad"});
 }
 
-// Whether all elements pass; if `varied`, and they are not all the same. Most
-// weights fail at the first one.
-template <typename Test>
-bool AreAll(const Tensor& data, Test test, bool varied) {
-  double first = data.Get(0);
-  bool same = true;
-  for (int64_t i = 0; i < data.num_elements(); ++i) {
-    double element = data.Get(i);
-    if (!test(element)) return false;
-    same &= element == first;
-  }
-  return !varied || !same;
+bool IsLookup(const Op& op) {
+  return IsAny(op, {"embedding", "gather", "gather_nd", "gather_elements"});
 }
 
-bool IsAddedMask(const Tensor& data) {
-  constexpr double kHidden = -1e3;
-  bool hides = false;
-  return AreAll(
-             data,
-             [&](double x) {
-               hides |= x < kHidden;
-               return x == 0 || x < kHidden;
-             },
-             /*varied=*/false) &&
-         hides;
+// Whether the derivative by an operand can be anything but 0.
+bool HasSlope(const Program& program, const Op& op, size_t operand) {
+  if (IsAny(op, {"sign", "floor", "ceil", "round"})) return false;
+  return IsFloat(program.type(op.operands[operand]).dtype);
 }
 
-// Whether all of its matrices are zero on one side of a diagonal, and one
-// number, the same everywhere, on the other: what sums up to, or from, a
-// position. A matrix of one number alone is none, nor is the identity: weights
-// may begin so.
-bool IsTriangle(const Tensor& data) {
-  int64_t rows = data.size(data.rank() - 2),
-          columns = data.size(data.rank() - 1);
-  double corner = data.Get((rows - 1) * columns);  // the last row's first
-  bool lower = corner != 0;
-  double number = lower ? corner : data.Get(columns - 1);
-  if (number == 0) return false;
-  // The first row says how far the diagonal is from the corner.
-  int64_t filled = 0;
-  while (filled < columns && (data.Get(filled) == number) == lower) ++filled;
-  // Lower: columns before `filled + row` hold the number; upper: the others.
-  bool zeros = false;
+std::string LastWord(const std::string& name) {
+  size_t at = name.find_last_of("./");
+  return at == std::string::npos ? name : name.substr(at + 1);
+}
+
+bool IsStatisticName(const std::string& name) {
+  constexpr std::string_view kNames[] = {"running_mean", "running_var",
+                                         "running_std",  "moving_variance",
+                                         "moving_mean",  "num_batches_tracked"};
+  std::string word = LastWord(name);
+  return std::find(std::begin(kNames), std::end(kNames), word) !=
+         std::end(kNames);
+}
+
+// At most two numbers occur: most weights fail at the third element.
+bool IsTwoValued(const Tensor& data) {
+  std::optional<double> first, second;
   for (int64_t i = 0; i < data.num_elements(); ++i) {
-    int64_t row = i / columns % rows, column = i % columns;
-    bool inside = (column < filled + row) == lower;
-    if (data.Get(i) != (inside ? number : 0)) return false;
-    zeros |= !inside;
+    double x = data.Get(i);
+    if (!first.has_value() || x == *first) {
+      first = x;
+    } else if (!second.has_value() || x == *second) {
+      second = x;
+    } else {
+      return false;
+    }
   }
-  return zeros;
+  return second.has_value();
+}
+
+// Several elements in each of the last two dimensions.
+bool IsMatrix(const Tensor& data) {
+  int rank = data.rank();
+  return rank >= 2 && data.size(rank - 1) >= 2 && data.size(rank - 2) >= 2;
 }
 
 class ParameterFinder {
@@ -79,7 +79,8 @@ class ParameterFinder {
   explicit ParameterFinder(const Program& program)
       : program_(program),
         def_use_(program),
-        numeric_(program.values.size(), false) {
+        numeric_(program.values.size(), false),
+        leads_(program.values.size(), false) {
     for (const Input& input : program.inputs) {
       numeric_[input.value] = IsFloat(program.type(input.value).dtype);
     }
@@ -88,46 +89,210 @@ class ParameterFinder {
                              [&](ValueId v) { return numeric_[v]; });
       for (ValueId result : op.results) numeric_[result] = any;
     }
+    FindWhatLeadsOut();
   }
 
-  void Find() {
+  WeightRoles Find() {
+    WeightRoles roles;
     for (const Input& input : program_.inputs) {
       const Type& type = program_.type(input.value);
       if (!IsWeight(input) || !IsFloat(type.dtype)) continue;
-      std::optional<ParameterUse> use = UseOf(input.value, 0);
-      std::string_view reason =
-          type.num_elements() < 2 ? "single numbers"
-          : !use.has_value()
-              ? "no matmul, table, norm, sum or product of activations has them"
-              : StructureOf(input, *use);
+      std::string reason = ReasonAgainst(input);
       if (reason.empty()) {
-        parameters.push_back({input.value, *use});
+        roles.parameters.push_back({input.value, UseOf(input.value)});
       } else {
-        untrained.push_back({input.value, reason});
+        roles.untrained.push_back({input.value, std::move(reason)});
+      }
+    }
+    return roles;
+  }
+
+ private:
+  // What a gradient of some output reaches.
+  void FindWhatLeadsOut() {
+    for (const Output& output : program_.outputs) {
+      leads_[output.value] = IsFloat(program_.type(output.value).dtype);
+    }
+    for (size_t i = program_.ops.size(); i-- > 0;) {
+      const Op& op = program_.ops[i];
+      bool any = false;
+      for (ValueId result : op.results) {
+        any |= leads_[result] && IsFloat(program_.type(result).dtype);
+      }
+      if (!any) continue;
+      for (size_t k = 0; k < op.operands.size(); ++k) {
+        if (HasSlope(program_, op, k)) leads_[op.operands[k]] = true;
       }
     }
   }
 
-  std::vector<Parameter> parameters;
-  std::vector<UntrainedWeight> untrained;
+  // Why a weight is no parameter; "" if it is one.
+  std::string ReasonAgainst(const Input& input) const {
+    if (input.origin != nullptr && !input.origin->constant.empty()) {
+      return input.origin->constant;
+    }
+    if (IsStatisticName(UserName(program_, input))) {
+      return "running statistics, as their names say";
+    }
+    if (!leads_[input.value]) return std::string(kNoGradient);
+    if (OnlyRotaryTable(input.value)) return "tables of rotary embedding";
+    const Tensor* data = DataOf(input);
+    bool geometric = data != nullptr && IsGeometric(*data);
+    if (OnlyMultipliesPositions(input.value, geometric)) {
+      return geometric ? "frequencies or slopes of positions"
+                       : "frequencies that positions are multiplied with";
+    }
+    if (data == nullptr) return "";
+    if (data->rank() >= 2 && IsSines(*data)) return "sines of positions";
+    if (!IsMatrix(*data) || !(IsTwoValued(*data) || IsPlane(*data))) return "";
+    return StructureOf(input.value, *data);
+  }
 
- private:
-  // What the first reader that makes `value` a parameter does with it.
-  std::optional<ParameterUse> UseOf(ValueId value, int depth) {
+  const Tensor* DataOf(const Input& input) const {
+    if (program_.weights == nullptr) return nullptr;
+    const Tensor* data =
+        program_.weights->Find(program_.value_name(input.value));
+    bool has =
+        data != nullptr && data->data() != nullptr && data->num_elements() > 0;
+    return has ? data : nullptr;
+  }
+
+  // Calls `test` for each reader of the value, through what rearranges it; true
+  // if there are readers and all pass.
+  bool AllReaders(ValueId value,
+                  const std::function<bool(const Op&, ValueId)>& test) const {
+    if (def_use_.output_uses[value] > 0) return false;
+    bool any = false;
+    for (int reader : def_use_.uses[value]) {
+      const Op& op = program_.ops[reader];
+      if (!leads_[op.results[0]]) continue;
+      any = true;
+      bool passes = IsRearrangement(op) ? AllReaders(op.results[0], test)
+                                        : test(op, value);
+      if (!passes) return false;
+    }
+    return any;
+  }
+
+  bool OnlyRotaryTable(ValueId value) const {
+    return AllReaders(value, [&](const Op& op, ValueId read) {
+      if (IsLookup(op)) return OnlyRotaryTable(op.results[0]);
+      return op.def->name == "rotary" && op.operands[0] != read;
+    });
+  }
+
+  // Multiplies positions: values that follow from integers alone, not from
+  // floats of the data or of weights. A geometric series may multiply floats as
+  // well on the way to sines, and positions on the way to anything.
+  bool OnlyMultipliesPositions(ValueId value, bool geometric) const {
+    return AllReaders(value, [&](const Op& op, ValueId read) {
+      if (!IsAny(op, {"mul", "div", "matmul"})) return false;
+      bool positions = true;
+      for (ValueId operand : op.operands) {
+        positions &= operand == read || !numeric_[operand];
+      }
+      if (!positions && !geometric) return false;
+      return (positions && geometric) || OnlySines(op.results[0]);
+    });
+  }
+
+  bool OnlySines(ValueId value) const {
+    return AllReaders(value, [&](const Op& op, ValueId read) {
+      if (IsAny(op, {"sin", "cos"})) return true;
+      if (!IsAny(op, {"mul", "add", "sub", "div", "neg"})) return false;
+      for (ValueId operand : op.operands) {
+        if (operand != read && numeric_[operand]) return false;
+      }
+      return OnlySines(op.results[0]);
+    });
+  }
+
+  // What kind of constant `data` is for all that read it; "" if for one it is
+  // none. Readers of what follows from it and from constants alone get the data
+  // as it is there.
+  std::string StructureOf(ValueId value, const Tensor& data) const {
+    std::string found;
+    bool constant = def_use_.output_uses[value] == 0;
+    for (int reader : def_use_.uses[value]) {
+      const Op& op = program_.ops[reader];
+      if (!constant || !leads_[op.results[0]]) continue;
+      std::string kind = StructureFor(op, value, data);
+      constant = !kind.empty();
+      found = std::move(kind);
+    }
+    return constant ? found : "";
+  }
+
+  std::string StructureFor(const Op& op, ValueId value,
+                           const Tensor& data) const {
+    if (std::optional<Tensor> derived = Derived(op, value, data)) {
+      return StructureOf(op.results[0], *derived);
+    }
+    if (!IsMatrix(data)) return "";
+    if (IsAny(op, {"matmul", "grouped_matmul"})) {
+      return IsTriangle(data) ? "triangles of one number" : "";
+    }
+    if (op.def->name == "mul") {
+      return IsZeroOneMask(data) ? "masks of 0 and 1" : "";
+    }
+    bool mask_operand = op.def->name == "attention" && op.operands.size() > 3 &&
+                        op.operands[3] == value;
+    if (mask_operand || IsAny(op, {"add", "sub"})) {
+      if (IsTriangle(data)) return "triangles of one number";
+      if (IsAddedMask(data)) return "masks of 0 and numbers below -1000";
+      if (IsPlane(data)) return "planes over positions";
+    }
+    return "";
+  }
+
+  // The result of an op on the data and constants of the program alone.
+  std::optional<Tensor> Derived(const Op& op, ValueId value,
+                                const Tensor& data) const {
+    constexpr int64_t kMost = int64_t{1} << 24;
+    if (op.results.size() != 1 ||
+        program_.type(op.results[0]).num_elements() > kMost) {
+      return std::nullopt;
+    }
+    std::vector<Tensor> operands;
+    for (ValueId operand : op.operands) {
+      int def = def_use_.def[operand];
+      if (operand == value) {
+        operands.push_back(data);
+      } else if (def >= 0 && program_.ops[def].def->name == "constant") {
+        operands.push_back(program_.ops[def].attrs.Get<Tensor>("value"));
+      } else {
+        return std::nullopt;
+      }
+    }
+    absl::StatusOr<std::vector<Tensor>> results =
+        Evaluate(*op.def, op.attrs, operands);
+    if (!results.ok()) return std::nullopt;
+    return (*results)[0];
+  }
+
+  // What the first reader that says it does with it.
+  ParameterUse UseOf(ValueId value) const {
+    std::optional<ParameterUse> use = FindUse(value, 0);
+    if (use.has_value()) return *use;
+    return program_.type(value).rank() >= 2 ? ParameterUse::kMatrix
+                                            : ParameterUse::kBias;
+  }
+
+  std::optional<ParameterUse> FindUse(ValueId value, int depth) const {
     constexpr int kDeepest = 16;
     if (depth > kDeepest) return std::nullopt;
     for (int reader : def_use_.uses[value]) {
       const Op& op = program_.ops[reader];
       std::optional<ParameterUse> use = IsRearrangement(op)
-                                            ? UseOf(op.results[0], depth + 1)
+                                            ? FindUse(op.results[0], depth + 1)
                                             : UseBy(op, value);
       if (use.has_value()) return use;
     }
     return std::nullopt;
   }
 
-  std::optional<ParameterUse> UseBy(const Op& op, ValueId value) const {
-    if (IsAny(op, {"embedding", "gather", "gather_nd", "gather_elements"})) {
+  static std::optional<ParameterUse> UseBy(const Op& op, ValueId value) {
+    if (IsLookup(op)) {
       if (op.operands[0] == value) return ParameterUse::kMatrix;
       return std::nullopt;
     }
@@ -136,93 +301,166 @@ class ParameterFinder {
       return op.operands[1] == value ? ParameterUse::kScale
                                      : ParameterUse::kBias;
     }
-    bool beside_numeric =
-        std::any_of(op.operands.begin(), op.operands.end(),
-                    [&](ValueId v) { return v != value && numeric_[v]; });
-    if (!beside_numeric) return std::nullopt;
     if (IsAny(op, {"matmul", "grouped_matmul", "conv"})) {
       return ParameterUse::kMatrix;
     }
-    if (IsAny(op, {"add", "sub"}) && !IsMasked(op)) return ParameterUse::kBias;
+    if (IsAny(op, {"add", "sub"})) return ParameterUse::kBias;
     if (op.def->name == "mul") return ParameterUse::kScale;
     return std::nullopt;
-  }
-
-  // Whether the op adds a mask: only softmax reads what it gives.
-  bool IsMasked(const Op& op) const {
-    const auto& uses = def_use_.uses[op.results[0]];
-    return !uses.empty() &&
-           std::all_of(uses.begin(), uses.end(), [&](int reader) {
-             return program_.ops[reader].def->name == "softmax";
-           });
-  }
-
-  // What kind of constant its data is, for that use; "" if it is none. Its last
-  // two dimensions have several each: a scale of ones [1,1,d], as it may begin,
-  // is no mask.
-  std::string_view StructureOf(const Input& input, ParameterUse use) const {
-    if (program_.weights == nullptr) return "";
-    const Tensor* data =
-        program_.weights->Find(program_.value_name(input.value));
-    if (data == nullptr || data->data() == nullptr || data->rank() < 2) {
-      return "";
-    }
-    int last = data->rank() - 1;
-    if (data->size(last) < 2 || data->size(last - 1) < 2) return "";
-    switch (use) {
-      case ParameterUse::kMatrix:
-        return IsTriangle(*data) ? "triangles of one number" : "";
-      case ParameterUse::kScale:
-        return AreAll(
-                   *data, [](double x) { return x == 0 || x == 1; },
-                   /*varied=*/true)
-                   ? "masks of 0 and 1"
-                   : "";
-      case ParameterUse::kBias:
-        if (IsTriangle(*data)) return "triangles of one number";
-        return IsAddedMask(*data) ? "masks of 0 and numbers below -1000" : "";
-    }
-    return "";
   }
 
   const Program& program_;
   DefUse def_use_;
   // Computed from weights or float data, not from positions alone.
   std::vector<bool> numeric_;
+  // A gradient of an output can reach it.
+  std::vector<bool> leads_;
+};
+
+// The alternatives of a regular expression: what '|' separates outside of
+// groups and brackets.
+std::vector<std::string> Alternatives(const std::string& pattern) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  bool bracket = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    char c = pattern[i];
+    if (c == '|' && depth == 0 && !bracket) {
+      parts.emplace_back();
+      continue;
+    }
+    parts.back() += c;
+    if (c == '\\' && i + 1 < pattern.size()) {
+      parts.back() += pattern[++i];
+    } else if (bracket) {
+      bracket = c != ']';
+    } else {
+      bracket = c == '[';
+      depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    }
+  }
+  return parts;
+}
+
+// One pattern of the choice.
+class Chooser {
+ public:
+  static absl::StatusOr<Chooser> Create(const Program& program,
+                                        std::string_view flag,
+                                        const std::string& text) {
+    Chooser chooser(program, flag, text);
+    for (const std::string& part : Alternatives(text)) {
+      ASYRA_ASSIGN_OR_RETURN(NamePattern pattern, NamePattern::Parse(part));
+      chooser.parts_.push_back({part, std::move(pattern)});
+    }
+    return chooser;
+  }
+
+  bool Matches(const Input& input) {
+    bool any = false;
+    for (Part& part : parts_) {
+      bool matches = part.pattern.Matches(UserName(*program_, input)) ||
+                     part.pattern.Matches(program_->value_name(input.value));
+      if (input.origin != nullptr) {
+        for (const WeightOrigin::Tied& tied : input.origin->tied) {
+          matches |= part.pattern.Matches(tied.tensor);
+        }
+      }
+      part.matched |= matches;
+      any |= matches;
+    }
+    return any;
+  }
+
+  // To be called after the last weight.
+  absl::Status Check(size_t weights, std::vector<std::string>* notes) const {
+    std::vector<std::string> unmatched;
+    for (const Part& part : parts_) {
+      if (!part.matched) unmatched.push_back(part.text);
+    }
+    if (unmatched.size() == parts_.size()) {
+      return Invalid("{}: none of the {} float weights is called {}", flag_,
+                     weights, text_);
+    }
+    for (const std::string& text : unmatched) {
+      notes->push_back(fmt::format("{}: no weight is called {}", flag_, text));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  Chooser(const Program& program, std::string_view flag, std::string text)
+      : program_(&program), flag_(flag), text_(std::move(text)) {}
+  struct Part {
+    std::string text;
+    NamePattern pattern;
+    bool matched = false;
+  };
+  const Program* program_;
+  std::string flag_, text_;
+  std::vector<Part> parts_;
 };
 
 }  // namespace
 
-std::vector<Parameter> FindParameters(const Program& program) {
-  ParameterFinder finder(program);
-  finder.Find();
-  return std::move(finder.parameters);
+WeightRoles FindParameters(const Program& program) {
+  return ParameterFinder(program).Find();
 }
 
-std::vector<UntrainedWeight> FindUntrained(const Program& program) {
-  ParameterFinder finder(program);
-  finder.Find();
-  return std::move(finder.untrained);
-}
-
-absl::StatusOr<std::vector<Parameter>> WithoutFrozen(
-    const Program& program, std::vector<Parameter> parameters,
-    const std::string& freeze) {
-  if (freeze.empty()) return parameters;
-  ASYRA_ASSIGN_OR_RETURN(NamePattern pattern, NamePattern::Parse(freeze));
-  size_t all = parameters.size();
-  std::erase_if(parameters, [&](const Parameter& parameter) {
-    return pattern.Matches(program.value_name(parameter.value));
-  });
-  if (parameters.empty()) {
+absl::StatusOr<WeightRoles> Choose(const Program& program, WeightRoles roles,
+                                   const ParameterChoice& choice,
+                                   std::vector<std::string>* notes) {
+  if (choice.train.empty() && choice.freeze.empty()) return roles;
+  std::optional<Chooser> train, freeze;
+  if (!choice.train.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(train,
+                           Chooser::Create(program, "train", choice.train));
+  }
+  if (!choice.freeze.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(freeze,
+                           Chooser::Create(program, "freeze", choice.freeze));
+  }
+  absl::flat_hash_map<ValueId, Parameter> parameters;
+  absl::flat_hash_map<ValueId, std::string> reasons;
+  for (const Parameter& one : roles.parameters) parameters[one.value] = one;
+  for (auto& one : roles.untrained) reasons[one.value] = std::move(one.reason);
+  WeightRoles chosen;
+  size_t weights = 0;
+  for (const Input& input : program.inputs) {
+    auto parameter = parameters.find(input.value);
+    auto reason = reasons.find(input.value);
+    bool found = parameter != parameters.end();
+    if (!found && reason == reasons.end()) continue;
+    ++weights;
+    bool trained = train.has_value() && train->Matches(input);
+    bool frozen = freeze.has_value() && freeze->Matches(input);
+    const std::string& name = UserName(program, input);
+    if (trained && frozen) {
+      return Invalid("{}: both train ({}) and freeze ({}) match it", name,
+                     choice.train, choice.freeze);
+    }
+    if (trained && !found && reason->second == kNoGradient) {
+      return Invalid("train: {}: {}", name, kNoGradient);
+    }
+    if (frozen) {
+      chosen.untrained.push_back({input.value, "frozen"});
+    } else if (found) {
+      chosen.parameters.push_back(parameter->second);
+    } else if (trained) {
+      bool matrix = program.type(input.value).rank() >= 2;
+      chosen.parameters.push_back(
+          {input.value, matrix ? ParameterUse::kMatrix : ParameterUse::kBias});
+    } else {
+      chosen.untrained.push_back({input.value, std::move(reason->second)});
+    }
+  }
+  if (train.has_value()) ASYRA_RETURN_IF_ERROR(train->Check(weights, notes));
+  if (freeze.has_value()) ASYRA_RETURN_IF_ERROR(freeze->Check(weights, notes));
+  if (chosen.parameters.empty() && !roles.parameters.empty()) {
     return Invalid("freeze: {} matches all {} parameters, nothing is trained",
-                   freeze, all);
+                   choice.freeze, roles.parameters.size());
   }
-  if (parameters.size() == all) {
-    return Invalid("freeze: none of the {} parameters is called {}", all,
-                   freeze);
-  }
-  return parameters;
+  return chosen;
 }
 
 }  // namespace asyra

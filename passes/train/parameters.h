@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,7 +13,7 @@ namespace asyra {
 enum class ParameterUse {
   kMatrix,  // of a matmul, a convolution, or a table of rows
   kScale,   // multiplies, as a norm's does
-  kBias,    // is added
+  kBias,    // is added, or anything else
 };
 
 struct Parameter {
@@ -22,28 +21,45 @@ struct Parameter {
   ParameterUse use = ParameterUse::kMatrix;
 };
 
-// In the order of the inputs. A parameter is a float weight of more than one
-// element that a matmul or convolution multiplies by something computed from
-// weights or float data, or that is a table, a norm's scale or bias, or is
-// added to or multiplied with such a value. So frequencies that positions are
-// multiplied with are none, nor are tables of rotary and numbers, nor constant
-// structure, as its data tells (docs/training.md has the rules): a triangle of
-// one number beside zeros that a matmul contracts, zeros and ones that
-// multiply, zeros and numbers below -1000 that are added.
-std::vector<Parameter> FindParameters(const Program& program);
-
-// The other float weights, and why they are none.
+// A float weight that is no parameter, and why.
 struct UntrainedWeight {
   ValueId value = kNoValue;
-  std::string_view reason;  // "it is a triangle of one number"
+  std::string reason;  // "a triangle of one number"
 };
-std::vector<UntrainedWeight> FindUntrained(const Program& program);
 
-// Without those whose whole name `freeze` (a regular expression, empty: none)
-// matches. Errors: no regular expression; one that matches no parameter, or
-// all of them.
-absl::StatusOr<std::vector<Parameter>> WithoutFrozen(
-    const Program& program, std::vector<Parameter> parameters,
-    const std::string& freeze);
+struct WeightRoles {
+  std::vector<Parameter> parameters;
+  std::vector<UntrainedWeight> untrained;
+};
+
+// All float weights of the program, in the order of the inputs. A parameter is
+// one that a gradient can reach: ops that have a slope lead from it to a float
+// output, whatever reads it first. These are constants of the model instead:
+// - what the file says is none (WeightOrigin::constant), and what is called as
+//   running statistics are (running_mean, moving_variance);
+// - tables of rotary embedding, and sines of positions (constant_data.h);
+// - frequencies: what positions are multiplied with on the way to sines alone,
+//   or a geometric series there or beside positions (slopes of ALiBi);
+// - what its data, as its readers get it, shows to be a mask or a sum over
+//   positions: a triangle of one number that a matmul contracts or that is
+//   added, zeros and ones that multiply, zeros and numbers below -1000 that are
+//   added, or planes over two dimensions that are. Their last two dimensions
+//   have several elements each: vectors may begin so.
+WeightRoles FindParameters(const Program& program);
+
+// What users say about it, regular expressions that whole names of tensors of
+// the model's file match, or of the program; empty: none.
+struct ParameterChoice {
+  std::string train;   // parameters, though they look like constants
+  std::string freeze;  // no parameters
+};
+
+// Applies the choice. `notes` gets a line for each alternative of a pattern
+// that matches nothing. Errors: no regular expression; one that matches no
+// float weight; a weight that both match; one to be trained that no gradient
+// can reach; no parameter that is left.
+absl::StatusOr<WeightRoles> Choose(const Program& program, WeightRoles roles,
+                                   const ParameterChoice& choice,
+                                   std::vector<std::string>* notes);
 
 }  // namespace asyra

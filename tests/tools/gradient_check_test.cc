@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ir/parser.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
@@ -22,7 +23,10 @@ absl::StatusOr<GradientCheck> Check(const Gradients& computed,
                                     const Gradients& recorded) {
   WeightStore store;
   for (const auto& [name, tensor] : recorded) store.Set(name, tensor);
-  return CheckGradients(computed, store, 1e-3);
+  std::vector<WholeGradient> whole;
+  for (const auto& [name, tensor] : computed)
+    whole.push_back({name, {}, tensor});
+  return CheckGradients(whole, store, 1e-3);
 }
 
 GradientCheck Checked(const Gradients& computed, const Gradients& recorded) {
@@ -116,12 +120,39 @@ TEST(GradientCheck, RowsOfZerosAtTheEndMayBeMissing) {
             "the gradient of positions has shape [2,2], recorded is [3,2]");
 }
 
-TEST(GradientCheck, PartsAreJoined) {
-  GradientCheck check = Checked(
-      {{"qkv.0", F32({2, 1}, {1, 4})}, {"qkv.1", F32({2, 2}, {2, 3, 5, 8})}},
-      {{"qkv", kMatrix}});
+TEST(GradientCheck, TiedOnesHaveTwoNames) {
+  WeightStore store;
+  store.Set("head", kTurned);
+  GradientCheck check = ASYRA_VALUE(CheckGradients(
+      {{"table", {{"head", /*transposed=*/true}}, kMatrix}}, store, 1e-3));
   EXPECT_EQ(check.by_name, 1);
   EXPECT_EQ(check.worst, 0);
+}
+
+// Of "qkv", columns [head, (q, k), size]; of "up", padded rows; of "turned",
+// the columns that users know as rows.
+TEST(WholeGradients, AreTensorsOfTheFile) {
+  Program program = ASYRA_VALUE(ParseProgram(R"(asyra 1 global
+program @main(%qkv.0: f32[1, 2] param of "qkv" [1, 4] cut [1, 2, 2, 1] 2 0 1,
+    %qkv.1: f32[1, 2] param of "qkv" [1, 4] cut [1, 2, 2, 1] 2 1 1,
+    %up: f32[4] param padded from [3],
+    %v: f32[2, 3] param of "turned" [2, 3] transposed stored "val_1")
+    -> (f32[4]) {
+  return %up
+}
+)"));
+  std::vector<WholeGradient> whole =
+      WholeGradients(program, {{"qkv.0", F32({1, 2}, {1, 3})},
+                               {"qkv.1", F32({1, 2}, {2, 4})},
+                               {"up", F32({4}, {1, 2, 3, 0})},
+                               {"v", kMatrix}});
+  ASSERT_EQ(whole.size(), 3u);
+  EXPECT_EQ(whole[0].name, "qkv");
+  EXPECT_TRUE(SameBytes(whole[0].gradient, F32({1, 4}, {1, 2, 3, 4})));
+  EXPECT_EQ(whole[1].name, "up");
+  EXPECT_TRUE(SameBytes(whole[1].gradient, F32({3}, {1, 2, 3})));
+  EXPECT_EQ(whole[2].name, "turned");
+  EXPECT_TRUE(SameBytes(whole[2].gradient, kTurned));
 }
 
 }  // namespace

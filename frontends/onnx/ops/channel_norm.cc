@@ -72,6 +72,10 @@ absl::Status BatchNormalization(Node& node) {
   }
   ASYRA_RETURN_IF_ERROR(RequireChannels(node));
   Graph& graph = node.graph();
+  for (int statistic : {3, 4}) {
+    graph.MarkConstant(node.In(statistic),
+                       "running statistics of BatchNormalization");
+  }
   ASYRA_ASSIGN_OR_RETURN(Value mean, AsColumn(node, 3, node.rank()));
   ASYRA_ASSIGN_OR_RETURN(Value variance, AsColumn(node, 4, node.rank()));
   Value eps = graph.Scalar(node.Float("epsilon", 1e-5), variance.dtype());

@@ -1,11 +1,14 @@
 #include "passes/train/parameters.h"
 
+#include <cmath>
+
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
+#include "ir/weight_origin.h"
 #include "ir/weight_store.h"
 #include "tests/support/untyped.h"
 
@@ -14,7 +17,7 @@ namespace {
 
 std::string Found(const Program& program) {
   std::vector<std::string> texts;
-  for (const Parameter& parameter : FindParameters(program)) {
+  for (const Parameter& parameter : FindParameters(program).parameters) {
     const char* uses[] = {"matrix", "scale", "bias"};
     texts.push_back(fmt::format("{} {}", program.value_name(parameter.value),
                                 uses[static_cast<int>(parameter.use)]));
@@ -108,15 +111,60 @@ TEST(FindParameters, TablesOfRotaryAreNone) {
             "");
 }
 
-TEST(FindParameters, NumbersAreNone) {
+TEST(FindParameters, NumbersAreParametersAsOthersAre) {
   EXPECT_EQ(Found(R"(
     in x f32[2,6]
     weight scale f32[]
     weight other f32[1]
     y = mul(x, scale)
-    z = mul(y, other)
+    e = exp(other)
+    z = mul(y, e)
     out z)"),
-            "");
+            "scale scale, other bias");
+}
+
+// Every way leads to a float output: whatever reads a weight first.
+TEST(FindParameters, WhateverReadsThemFirst) {
+  EXPECT_EQ(Found(R"(
+    in x f32[2,4,4]
+    in seen bool[2,4,4]
+    weight log f32[4]
+    weight one_less f32[4]
+    weight token f32[4]
+    weight clip f32[4]
+    weight divisor f32[4]
+    weight power f32[4]
+    weight score f32[4,4]
+    weight row f32[2,1,4]
+    one = constant() {value=f32[] 1.0}
+    e = exp(log)
+    a = mul(x, e)
+    w = add(one_less, one)
+    b = mul(a, w)
+    c = select(seen, token, b)
+    d = min(c, clip)
+    f = div(d, divisor)
+    g = pow(f, power)
+    scores = add(g, score)
+    p = softmax(scores)
+    y = concat(p, row) {dim=1}
+    out y)"),
+            "log bias, one_less bias, token bias, clip bias, divisor bias, "
+            "power bias, score bias, row matrix");
+}
+
+TEST(FindParameters, NothingWithASlopeLeadsFromThemToAnOutput) {
+  EXPECT_EQ(Found(R"(
+    in x f32[2,4]
+    weight compared f32[4]
+    weight rounded f32[4]
+    weight trained f32[4]
+    less = less(x, compared)
+    whole = floor(rounded)
+    y = select(less, x, whole)
+    z = mul(y, trained)
+    out z)"),
+            "trained scale");
 }
 
 TEST(FindParameters, IntegersAndUnreadWeightsAreNone) {
@@ -140,15 +188,8 @@ constexpr std::string_view kAdded = R"(
     out z)";
 
 TEST(FindParameters, MasksAreNone) {
-  // Only softmax reads what it is added to.
-  EXPECT_EQ(Found(R"(
-    in x f32[2,4,4]
-    weight w f32[4,4]
-    scores = add(x, w)
-    y = softmax(scores)
-    out y)"),
-            "");
-  // Another op reads it too, so the data says what it is.
+  // Without data it may be learned.
+  EXPECT_EQ(Found(kAdded), "w bias");
   std::vector<double> causal, hidden;
   for (int q = 0; q < 4; ++q) {
     for (int k = 0; k < 4; ++k) {
@@ -209,26 +250,130 @@ TEST(FindParameters, ZerosAndOnesThatMultiplyAreAMask) {
   EXPECT_EQ(found({0, 0, 0, 0}), "w scale");
 }
 
-TEST(FindUntrained, GivesTheReason) {
-  Program program = ASYRA_VALUE(ParseUntyped(R"(
+// With the data of the weight w, and the reason where it is none.
+std::string ReasonFor(std::string_view text, const Tensor& data) {
+  Program program = ASYRA_VALUE(ParseUntyped(text));
+  WeightStore weights;
+  weights.Set("w", data);
+  program.weights = std::make_shared<WeightStore>(weights);
+  for (const UntrainedWeight& weight : FindParameters(program).untrained) {
+    if (program.value_name(weight.value) == "w") return weight.reason;
+  }
+  return "";
+}
+
+Tensor Table(const Shape& shape, double (*element)(int64_t, int64_t)) {
+  Tensor tensor(DType::kF32, shape);
+  int64_t columns = shape.back();
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+    tensor.Set(i, element(i / columns, i % columns));
+  }
+  return tensor;
+}
+
+TEST(FindParameters, GivesTheReason) {
+  constexpr std::string_view kTable = R"(
+    in x f32[2,8,4]
+    in ids i64[2,8]
+    weight w f32[16,4]
+    rows = embedding(w, ids)
+    y = mul(x, rows)
+    out y)";
+  auto sine = [](int64_t r, int64_t c) {
+    return std::sin(static_cast<double>(r) * std::pow(0.1, c));
+  };
+  EXPECT_EQ(ReasonFor(kTable, Table({16, 4}, sine)), "sines of positions");
+  // As a table of scales may begin.
+  EXPECT_EQ(ReasonFor(kTable, Filled(1, {16, 4})), "");
+  EXPECT_EQ(ReasonFor(kTable, Filled(0, {16, 4})), "");
+  auto spread = [](int64_t r, int64_t c) {
+    return 1e-5 * static_cast<double>((r * 7 + c * 5) % 11);
+  };
+  EXPECT_EQ(ReasonFor(kTable, Table({16, 4}, spread)), "");
+
+  constexpr std::string_view kScores = R"(
+    in x f32[2,3,4,4]
+    weight w f32[3,4,4]
+    scores = add(x, w)
+    y = softmax(scores)
+    out y)";
+  auto distance = [](int64_t r, int64_t c) {
+    return -std::pow(0.5, r / 4) * static_cast<double>(r % 4 - c);
+  };
+  EXPECT_EQ(ReasonFor(kScores, Table({3, 4, 4}, distance)),
+            "planes over positions");
+  EXPECT_EQ(ReasonFor(kScores, Filled(0, {3, 4, 4})), "");
+
+  constexpr std::string_view kSlopes = R"(
+    in x f32[2,4,5,5]
+    in positions i64[5]
+    weight w f32[4]
+    p = cast(positions) {to=f32}
+    slopes = reshape(w) {shape=[4,1,1]}
+    bias = mul(slopes, p)
+    scores = add(x, bias)
+    y = softmax(scores)
+    out y)";
+  auto slope = [](int64_t, int64_t c) { return std::pow(0.25, c + 1); };
+  EXPECT_EQ(ReasonFor(kSlopes, Table({1, 4}, slope).Reshaped({4})),
+            "frequencies or slopes of positions");
+  // Learned ones are no series.
+  EXPECT_EQ(ReasonFor(kSlopes,
+                      Tensor::FromDoubles(DType::kF32, {4}, {.5, .3, .1, .2})),
+            "");
+}
+
+// A mask that constants change before it is used.
+TEST(FindParameters, MasksAreSeenThroughConstants) {
+  std::vector<double> seen;
+  for (int q = 0; q < 4; ++q) {
+    for (int k = 0; k < 4; ++k) seen.push_back((q + k) % 3 != 0);
+  }
+  Tensor mask = Tensor::FromDoubles(DType::kF32, {4, 4}, seen);
+  EXPECT_EQ(ReasonFor(R"(
+    in x f32[2,4,4]
+    weight w f32[4,4]
+    one = constant() {value=f32[] 1.0}
+    low = constant() {value=f32[] -1e9}
+    hidden = sub(one, w)
+    added = mul(hidden, low)
+    scores = add(x, added)
+    y = softmax(scores)
+    out y)",
+                      mask),
+            "masks of 0 and numbers below -1000");
+  EXPECT_EQ(ReasonFor(R"(
     in x f32[2,4]
     weight w f32[4,4]
-    weight one f32[1]
-    weight unread f32[3]
-    h = matmul(x, w)
-    y = mul(h, one)
-    z = neg(unread)
-    out y
-    out z)"));
-  std::vector<std::string> lines;
-  for (const UntrainedWeight& weight : FindUntrained(program)) {
-    lines.push_back(
-        fmt::format("{}: {}", program.value_name(weight.value), weight.reason));
-  }
-  EXPECT_THAT(lines, testing::ElementsAre(
-                         "one: single numbers",
-                         "unread: no matmul, table, norm, sum or product of "
-                         "activations has them"));
+    quarter = constant() {value=f32[] 0.25}
+    half = mul(w, quarter)
+    y = matmul(x, half)
+    out y)",
+                      mask),
+            "");
+}
+
+TEST(FindParameters, RunningStatisticsAreNone) {
+  Program program = ASYRA_VALUE(ParseUntyped(R"(
+    in x f32[2,4]
+    weight bn.running_mean f32[4]
+    weight mean f32[4]
+    weight bias f32[4]
+    h = sub(x, bn.running_mean)
+    g = sub(h, mean)
+    y = add(g, bias)
+    out y)"));
+  auto origin = std::make_shared<WeightOrigin>();
+  origin->tensor = "mean";
+  origin->shape = {4};
+  origin->constant = "running statistics of BatchNormalization";
+  program.inputs[2].origin = origin;
+  WeightRoles roles = FindParameters(program);
+  EXPECT_EQ(Found(program), "bias bias");
+  ASSERT_EQ(roles.untrained.size(), 2u);
+  EXPECT_EQ(roles.untrained[0].reason,
+            "running statistics, as their names say");
+  EXPECT_EQ(roles.untrained[1].reason, origin->constant);
 }
 
 TEST(FindParameters, ScalesOfOnesAreNoMasks) {
@@ -256,24 +401,92 @@ TEST(FindParameters, ScalesOfOnesAreNoMasks) {
             "w scale");
 }
 
-TEST(WithoutFrozen, LeavesOutWholeNames) {
+struct Chosen {
+  std::string parameters;
+  std::vector<std::string> notes;
+};
+
+absl::StatusOr<Chosen> ChosenOf(const Program& program,
+                                const ParameterChoice& choice) {
+  Chosen chosen;
+  ASYRA_ASSIGN_OR_RETURN(
+      WeightRoles roles,
+      Choose(program, FindParameters(program), choice, &chosen.notes));
+  std::vector<std::string> names;
+  for (const Parameter& one : roles.parameters) {
+    names.push_back(program.value_name(one.value));
+  }
+  chosen.parameters = absl::StrJoin(names, " ");
+  return chosen;
+}
+
+std::string ErrorOf(const Program& program, const ParameterChoice& choice) {
+  return std::string(MessageOf(ChosenOf(program, choice).status()));
+}
+
+Program TwoMatrices() {
   Program program = ASYRA_VALUE(ParseUntyped(R"(
     in x f32[2,4]
     weight a.w f32[4,4]
+    weight a.w.1 f32[4,4]
     weight b.w f32[4,4]
+    weight running_mean f32[4]
+    weight unread f32[4]
     h = matmul(x, a.w)
-    y = matmul(h, b.w)
+    g = matmul(h, a.w.1)
+    i = sub(g, running_mean)
+    y = matmul(i, b.w)
     out y)"));
-  std::vector<Parameter> all = FindParameters(program);
-  EXPECT_EQ(ASYRA_VALUE(WithoutFrozen(program, all, "")).size(), 2u);
-  std::vector<Parameter> left =
-      ASYRA_VALUE(WithoutFrozen(program, all, "a\\..*"));
-  ASSERT_EQ(left.size(), 1u);
-  EXPECT_EQ(program.value_name(left[0].value), "b.w");
-  EXPECT_EQ(MessageOf(WithoutFrozen(program, all, "a").status()),
-            "freeze: none of the 2 parameters is called a");
-  EXPECT_EQ(MessageOf(WithoutFrozen(program, all, ".*").status()),
-            "freeze: .* matches all 2 parameters, nothing is trained");
+  // Two parts of one tensor of the file.
+  for (int i : {0, 1}) {
+    auto origin = std::make_shared<WeightOrigin>();
+    origin->tensor = "model/a.w";
+    origin->shape = {4, 8};
+    origin->cuts.push_back({{4, 8}, 1, 4 * i, 4});
+    program.inputs[1 + i].origin = origin;
+  }
+  return program;
+}
+
+TEST(Choose, NamesAreThoseOfTheFile) {
+  Program program = TwoMatrices();
+  EXPECT_EQ(ASYRA_VALUE(ChosenOf(program, {})).parameters, "a.w a.w.1 b.w");
+  EXPECT_EQ(ASYRA_VALUE(ChosenOf(program, {.freeze = "model/a.*"})).parameters,
+            "b.w");
+  // The program's names are known too.
+  EXPECT_EQ(ASYRA_VALUE(ChosenOf(program, {.freeze = "a\\.w"})).parameters,
+            "a.w.1 b.w");
+}
+
+TEST(Choose, AnAlternativeThatMatchesNothingIsSaid) {
+  Chosen chosen =
+      ASYRA_VALUE(ChosenOf(TwoMatrices(), {.freeze = "b\\.w|c|(d|e)"}));
+  EXPECT_EQ(chosen.parameters, "a.w a.w.1");
+  EXPECT_THAT(chosen.notes,
+              testing::ElementsAre("freeze: no weight is called c",
+                                   "freeze: no weight is called (d|e)"));
+}
+
+TEST(Choose, ConstantsAreTrainedOnRequest) {
+  EXPECT_EQ(
+      ASYRA_VALUE(ChosenOf(TwoMatrices(), {.train = "running_.*"})).parameters,
+      "a.w a.w.1 b.w running_mean");
+}
+
+TEST(Choose, RefusesWhatCannotBe) {
+  Program program = TwoMatrices();
+  EXPECT_EQ(ErrorOf(program, {.freeze = "a"}),
+            "freeze: none of the 5 float weights is called a");
+  EXPECT_EQ(ErrorOf(program, {.train = "a"}),
+            "train: none of the 5 float weights is called a");
+  EXPECT_EQ(ErrorOf(program, {.freeze = ".*"}),
+            "freeze: .* matches all 3 parameters, nothing is trained");
+  EXPECT_EQ(ErrorOf(program, {.train = "unread"}),
+            "train: unread: nothing with a slope leads from them to a float "
+            "output");
+  EXPECT_EQ(ErrorOf(program, {.train = "b.w", .freeze = "b.*"}),
+            "b.w: both train (b.w) and freeze (b.*) match it");
+  EXPECT_NE(ErrorOf(program, {.freeze = "(a"}), "");
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
 #include "ir/support/check.h"
+#include "ir/support/status.h"
 #include "ir/verifier.h"
+#include "ir/weight_origin.h"
 #include "ir/weight_store.h"
 #include "tests/support/untyped.h"
 
@@ -63,18 +65,15 @@ Tensor LogitsOf(const Program& program) {
 }
 
 // Ties, and checks that the result means the same as before.
-std::vector<std::string> Tied(Program program) {
+std::vector<std::string> Tied(Program program, const TieChoice& choice = {}) {
   Program before = program;
-  std::vector<Parameter> parameters = FindParameters(program);
-  EXPECT_EQ(parameters.size(), 4u);
+  WeightRoles roles = FindParameters(program);
   std::vector<std::string> lines =
-      ASYRA_VALUE(TieWeights(program, &parameters));
+      ASYRA_VALUE(TieWeights(program, roles.parameters, choice));
   ASYRA_CHECK_OK(Verify(program));
-  EXPECT_EQ(parameters.size(), 4 - lines.size());
-  EXPECT_EQ(program.inputs.size(), 5 - lines.size());
-  for (const Parameter& parameter : parameters) {
-    EXPECT_LT(parameter.value, static_cast<ValueId>(program.inputs.size()));
-  }
+  EXPECT_EQ(FindParameters(program).parameters.size(),
+            roles.parameters.size() - lines.size());
+  EXPECT_EQ(program.inputs.size(), before.inputs.size() - lines.size());
   if (program.weights != nullptr) {
     EXPECT_TRUE(SameBytes(LogitsOf(program), LogitsOf(before)));
   }
@@ -83,12 +82,12 @@ std::vector<std::string> Tied(Program program) {
 
 TEST(TieWeights, SameDataIsOneParameter) {
   EXPECT_THAT(Tied(Same(kData, kData)),
-              ElementsAre("%head is %table: one parameter"));
+              ElementsAre("head is table: one parameter"));
 }
 
 TEST(TieWeights, TransposedDataIsOneParameter) {
   EXPECT_THAT(Tied(Turned(kData, kTurned)),
-              ElementsAre("%head is %table transposed: one parameter"));
+              ElementsAre("head is table transposed: one parameter"));
 }
 
 TEST(TieWeights, OtherDataIsNot) {
@@ -112,6 +111,72 @@ TEST(TieWeights, WithoutDataNothingIsKnown) {
   Program program = Same(kData, kData);
   program.weights = nullptr;
   EXPECT_THAT(Tied(program), IsEmpty());
+}
+
+// Layers 1 and 2 begin as copies of each other, and the head of the table.
+Program Copies() {
+  Program program = ASYRA_VALUE(ParseUntyped(R"(
+    in ids i64[2,5]
+    weight table f32[3,3]
+    weight first f32[3,3]
+    weight second f32[3,3]
+    weight head f32[3,3]
+    x = embedding(table, ids)
+    y = matmul(x, first)
+    z = matmul(y, second)
+    logits = matmul(z, head) {transpose_b=true}
+    out logits)"));
+  WeightStore weights;
+  for (const char* name : {"table", "first", "second", "head"}) {
+    weights.Set(name, Tensor::FromDoubles(DType::kF32, {3, 3},
+                                          {1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  }
+  program.weights = std::make_shared<WeightStore>(weights);
+  return program;
+}
+
+std::vector<std::string> TiedCopies(const TieChoice& choice) {
+  Program program = Copies();
+  return ASYRA_VALUE(
+      TieWeights(program, FindParameters(program).parameters, choice));
+}
+
+TEST(TieWeights, WhatIsEqualByChanceStaysApart) {
+  EXPECT_THAT(TiedCopies({}), ElementsAre("head is table: one parameter"));
+}
+
+TEST(TieWeights, AsUsersSay) {
+  EXPECT_THAT(TiedCopies({.tie = "first|second"}),
+              ElementsAre("second is first: one parameter",
+                          "head is table: one parameter"));
+  EXPECT_THAT(TiedCopies({.untie = "head"}), IsEmpty());
+}
+
+TEST(TieWeights, RefusesNamesThatNothingHas) {
+  Program program = Copies();
+  std::vector<Parameter> parameters = FindParameters(program).parameters;
+  auto error = [&](const TieChoice& choice) {
+    return std::string(
+        MessageOf(TieWeights(program, parameters, choice).status()));
+  };
+  EXPECT_EQ(error({.tie = "third"}),
+            "tie: none of the 4 parameters is called third");
+  EXPECT_EQ(error({.untie = "third"}),
+            "untie: none of the 4 parameters is called third");
+  EXPECT_EQ(error({.tie = "first"}),
+            "tie: no other parameter that it matches has the bytes of first");
+}
+
+TEST(TieWeights, BothNamesAreKept) {
+  Program program = Turned(kData, kTurned);
+  ASYRA_CHECK_OK(
+      TieWeights(program, FindParameters(program).parameters).status());
+  const Input& table = program.inputs[1];
+  ASSERT_NE(table.origin, nullptr);
+  EXPECT_EQ(table.origin->tensor, "table");
+  ASSERT_EQ(table.origin->tied.size(), 1u);
+  EXPECT_EQ(table.origin->tied[0].tensor, "head");
+  EXPECT_TRUE(table.origin->tied[0].transposed);
 }
 
 }  // namespace

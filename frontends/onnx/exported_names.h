@@ -1,0 +1,36 @@
+// Names that exporters take from parameters and that a file still tells.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "ir/tensor.h"
+
+namespace onnx {
+class GraphProto;
+}  // namespace onnx
+
+namespace asyra::onnx_import {
+
+// What a model calls a matrix that the exporter has folded into a constant.
+struct ExportedName {
+  std::string name;         // "layers.0.q_proj.weight"
+  bool transposed = false;  // the file has the model's matrix transposed
+};
+
+// By initializer. PyTorch's exporters transpose the weights of linear layers,
+// and call the results `val_93` or `onnx::MatMul_353`. The module that such a
+// weight belongs to is in the metadata of the matmul that reads it
+// (pkg.torch.onnx.name_scopes), or in that node's name
+// ("/layers.0/q_proj/MatMul"). Two that would get one name keep their own.
+std::map<std::string, ExportedName, std::less<>> ExportedNames(
+    const onnx::GraphProto& graph);
+
+// Whether a stored float of one element may be a parameter, such as the scale
+// of logits: its name is not one that exporters and people give constants
+// (val_12, c3, eps, half), it is no number that hides positions, and it is not
+// called a scale beside being a root of a size (1/8 for heads of 64).
+bool MayBeParameter(std::string_view name, const Tensor& number);
+
+}  // namespace asyra::onnx_import

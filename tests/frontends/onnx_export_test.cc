@@ -1,0 +1,121 @@
+// Names of parameters in files, and models written with other weights.
+#include "frontends/onnx/export.h"
+#include "frontends/onnx/exported_names.h"
+#include "gmock/gmock.h"
+#include "ir/support/check.h"
+#include "ir/weight_origin.h"
+#include "ir/weight_store.h"
+#include "tests/frontends/model_builder.h"
+
+namespace asyra {
+namespace {
+
+using onnx_import::MayBeParameter;
+using testing::HasSubstr;
+
+Tensor Number(double number) {
+  return Tensor::FromDoubles(DType::kF32, {}, {number});
+}
+
+TEST(MayBeParameter, GoesByNameAndNumber) {
+  for (const char* name :
+       {"alpha", "logit_scale", "m.gate", "pool.p", "a.bias"}) {
+    EXPECT_TRUE(MayBeParameter(name, Number(0.4))) << name;
+  }
+  EXPECT_FALSE(MayBeParameter("p", Number(3)));
+  EXPECT_TRUE(MayBeParameter("p", Number(3).Reshaped({1})));
+  for (const char* name :
+       {"val_12", "c3", "k24", "17", "eps", "layer.eps", "one", "half",
+        "onnx::Pow_12", "/m/Constant_3_output_0", "const_fold_opt__7",
+        "scalar_tensor_default"}) {
+    EXPECT_FALSE(MayBeParameter(name, Number(0.4))) << name;
+  }
+  EXPECT_FALSE(MayBeParameter("alpha", Number(-1e9)));
+  // One over the root of 64, and no root.
+  EXPECT_FALSE(MayBeParameter("scale", Number(0.125)));
+  EXPECT_TRUE(MayBeParameter("scale", Number(0.37)));
+}
+
+// A linear layer as PyTorch exports it: its weight transposed, under a number.
+ModelBuilder Linear(const std::string& weight, const std::string& node) {
+  ModelBuilder model = ModelBuilder()
+                           .Input("x", kF32, {2, 3})
+                           .Floats(weight, {1, 2, 3, 4, 5, 6}, {3, 2})
+                           .Node("MatMul", {"x", weight}, {"y"})
+                           .Output("y");
+  model.graph().mutable_node(0)->set_name(node);
+  return model;
+}
+
+const Input& WeightOf(const Program& program) { return program.inputs[1]; }
+
+TEST(ExportedNames, OfTheModuleInMetadata) {
+  ModelBuilder model = Linear("val_93", "node_linear");
+  auto* entry = model.graph().mutable_node(0)->add_metadata_props();
+  entry->set_key("pkg.torch.onnx.name_scopes");
+  entry->set_value("['', 'm', 'm.layers.0.q_proj', 'linear_1']");
+  Program program = ASYRA_VALUE(model.Import());
+  const Input& weight = WeightOf(program);
+  EXPECT_EQ(program.value_name(weight.value), "m.layers.0.q_proj.weight");
+  ASSERT_NE(weight.origin, nullptr);
+  EXPECT_EQ(weight.origin->stored_as, "val_93");
+  EXPECT_TRUE(weight.origin->transposed);
+}
+
+TEST(ExportedNames, OfTheNodesName) {
+  Program program =
+      ASYRA_VALUE(Linear("onnx::MatMul_7", "/m/layers.0/q/MatMul").Import());
+  EXPECT_EQ(UserName(program, WeightOf(program)), "m.layers.0.q.weight");
+  // Nothing tells whose it is.
+  program = ASYRA_VALUE(Linear("val_93", "node_linear").Import());
+  EXPECT_EQ(UserName(program, WeightOf(program)), "val_93");
+  EXPECT_EQ(WeightOf(program).origin, nullptr);
+}
+
+TEST(ExportedNames, FileNamesThatTheTextDoesNotTakeAreKept) {
+  Program program = ASYRA_VALUE(Linear("m/w:0", "n").Import());
+  EXPECT_EQ(program.value_name(WeightOf(program).value), "m_w_0");
+  EXPECT_EQ(UserName(program, WeightOf(program)), "m/w:0");
+}
+
+TEST(ExportOnnx, ReplacesTensorsAndKeepsTheRest) {
+  ModelBuilder model = Linear("w", "n");
+  model.model.set_producer_name("somebody");
+  std::string from = (ModelBuilder::TestFolder() / "from.onnx").string();
+  std::string to = (ModelBuilder::TestFolder() / "to.onnx").string();
+  std::ofstream(from, std::ios::binary) << model.model.SerializeAsString();
+  WeightStore tensors;
+  tensors.Set(
+      "w", Tensor::FromDoubles(DType::kF64, {3, 2}, {9, 8, 7, 6, 5, 1.0 / 3}));
+  ASYRA_CHECK_OK(ExportOnnx(from, tensors, to));
+  Program program = ASYRA_VALUE(ImportOnnx(to));
+  const Tensor* w = program.weights->Find("w");
+  ASSERT_NE(w, nullptr);
+  EXPECT_EQ(w->dtype(), DType::kF32);
+  EXPECT_EQ(w->ToDoubles(),
+            (std::vector<double>{9, 8, 7, 6, 5, static_cast<float>(1.0 / 3)}));
+  onnx::ModelProto written;
+  std::ifstream file(to, std::ios::binary);
+  ASSERT_TRUE(written.ParseFromIstream(&file));
+  EXPECT_EQ(written.producer_name(), "somebody");
+}
+
+TEST(ExportOnnx, RefusesTensorsThatTheModelDoesNotHave) {
+  std::string from = (ModelBuilder::TestFolder() / "refuse.onnx").string();
+  std::string to = (ModelBuilder::TestFolder() / "refused.onnx").string();
+  std::ofstream(from, std::ios::binary)
+      << Linear("w", "n").model.SerializeAsString();
+  auto error = [&](const char* name, const Shape& shape) {
+    WeightStore tensors;
+    tensors.Set(name, Tensor(DType::kF32, shape));
+    absl::Status status = ExportOnnx(from, tensors, to);
+    EXPECT_FALSE(std::filesystem::exists(to));
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error("v", {3, 2}), HasSubstr("the model stores no tensor 'v'"));
+  EXPECT_THAT(error("w", {2, 3}),
+              HasSubstr("tensor 'w' is [2,3], in the model it is [3,2]"));
+}
+
+}  // namespace
+}  // namespace asyra
