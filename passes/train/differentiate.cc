@@ -8,6 +8,7 @@
 #include "ir/builder.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
+#include "ir/weight_origin.h"
 #include "passes/train/attach_loss.h"
 #include "passes/train/wide_type.h"
 
@@ -77,7 +78,7 @@ class Differentiator {
     for (const Input& input : from_.inputs) {
       if (input.role == InputRole::kParam &&
           !gradients_.contains(map_[input.value])) {
-        names.push_back(from_.value_name(input.value));
+        names.push_back(UserName(from_, input));
       }
     }
     return names;
@@ -289,7 +290,7 @@ class Differentiator {
     std::vector<std::string> cut;
     for (const Input& input : program.inputs) {
       if (input.role == InputRole::kParam && above[input.value]) {
-        cut.push_back(program.value_name(input.value));
+        cut.push_back(UserName(program, input));
       }
     }
     return cut;

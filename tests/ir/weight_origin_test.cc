@@ -73,6 +73,7 @@ TEST(WeightOrigin, TransposedCutsAreRows) {
 
 TEST(WeightOrigin, TextRoundTrips) {
   const std::string text = R"(asyra 1 global
+
 program @main(%a: f32[2, 4] param of "m/qkv \"x\"" [2, 12] cut [2, 2, 3, 2] 2 1 1,
     %b: f32[2, 3] weight of "head" [2, 3] transposed stored "val_1" tied "table" transposed stored "val_2" transposed tied "u",
     %c: f32[3] weight of "mean" [3] constant "running statistics") -> (f32[2, 4]) {
@@ -81,7 +82,7 @@ program @main(%a: f32[2, 4] param of "m/qkv \"x\"" [2, 12] cut [2, 2, 3, 2] 2 1 
 )";
   Program program = ASYRA_VALUE(ParseProgram(text));
   ASYRA_CHECK_OK(Verify(program));
-  EXPECT_EQ(PrintProgram(program), text);
+  EXPECT_EQ(ToString(program), text);
 }
 
 TEST(WeightOrigin, TheVerifierRefusesPartsThatAreNone) {

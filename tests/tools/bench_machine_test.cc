@@ -7,6 +7,7 @@
 #include "ir/parser.h"
 #include "ir/support/check.h"
 #include "nlohmann/json.hpp"
+#include "simulator/collective_cost.h"
 #include "simulator/machine.h"
 #include "tools/bench_grid.h"
 #include "tools/bench_memory.h"

@@ -12,6 +12,7 @@
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "simulator/memory.h"
+#include "simulator/simulate.h"
 #include "tests/executor/runnable.h"
 #include "tests/support/costs.h"
 #include "tests/support/executions.h"

@@ -113,8 +113,9 @@ TEST(InitProgram, ValuesAreTheSameOnAnyMesh) {
 TEST(InitProgram, OnlyMakesParameters) {
   Program model = ASYRA_VALUE(ParseProgram(R"(asyra 1 global
 
-program @f(%x: f32[2, 4], %scale: f32[] weight) -> (f32[2, 4]) {
-  %y = mul(%x, %scale) : f32[2, 4]
+program @f(%x: f32[2, 4], %scale: f32[4] weight) -> (f32[2, 4]) {
+  %s = floor(%scale) : f32[4]
+  %y = mul(%x, %s) : f32[2, 4]
   return %y
 }
 )"));

@@ -136,7 +136,7 @@ TEST(FindParameters, WhateverReadsThemFirst) {
     weight power f32[4]
     weight score f32[4,4]
     weight row f32[2,1,4]
-    one = constant() {value=f32[] 1.0}
+    one = constant() {value=f32[](1.0)}
     e = exp(log)
     a = mul(x, e)
     w = add(one_less, one)
@@ -333,8 +333,8 @@ TEST(FindParameters, MasksAreSeenThroughConstants) {
   EXPECT_EQ(ReasonFor(R"(
     in x f32[2,4,4]
     weight w f32[4,4]
-    one = constant() {value=f32[] 1.0}
-    low = constant() {value=f32[] -1e9}
+    one = constant() {value=f32[](1.0)}
+    low = constant() {value=f32[](-1e9)}
     hidden = sub(one, w)
     added = mul(hidden, low)
     scores = add(x, added)
@@ -345,7 +345,7 @@ TEST(FindParameters, MasksAreSeenThroughConstants) {
   EXPECT_EQ(ReasonFor(R"(
     in x f32[2,4]
     weight w f32[4,4]
-    quarter = constant() {value=f32[] 0.25}
+    quarter = constant() {value=f32[](0.25)}
     half = mul(w, quarter)
     y = matmul(x, half)
     out y)",
