@@ -29,8 +29,9 @@ class WeightStore {
 // The file form is safetensors: 8 bytes of header length, a JSON header, raw
 // little-endian data. Reading maps the file; the tensors keep it mapped.
 // Errors name the file and what is wrong with it: too short, a header that is
-// no JSON, an unknown element type, offsets outside the file or of another size
-// than the shape.
+// no JSON or has a name twice, an unknown element type, offsets outside the
+// file or of another size than the shape, tensors that overlap, bytes between
+// or behind them that are of none.
 absl::StatusOr<std::shared_ptr<const WeightStore>> ReadWeights(
     const std::string& path);
 // Writes a temporary beside `path` and renames it: never half a file.

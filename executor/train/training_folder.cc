@@ -8,6 +8,7 @@
 #include "ir/printer.h"
 #include "ir/shard_reader.h"
 #include "ir/support/file.h"
+#include "ir/support/json_object.h"
 #include "ir/support/status.h"
 #include "ir/verifier.h"
 #include "ir/weight_store.h"
@@ -148,11 +149,11 @@ absl::StatusOr<TrainingPrograms> ReadTrainingFolder(const std::string& folder) {
   TrainingPrograms training;
   std::string about = path("training.json");
   ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(about));
-  auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return Invalid("{}: it is no JSON object", about);
-  ASYRA_ASSIGN_OR_RETURN(training.info, ReadInfo(json, about));
+  absl::StatusOr<nlohmann::json> json = ParseJsonObject(text);
+  if (!json.ok()) return Annotate(json.status(), about);
+  ASYRA_ASSIGN_OR_RETURN(training.info, ReadInfo(*json, about));
   ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> candidates,
-                         CandidateNames(json, about));
+                         CandidateNames(*json, about));
   ASYRA_ASSIGN_OR_RETURN(training.step, ReadProgram(path("step.asyra")));
   ASYRA_RETURN_IF_ERROR(ReadWeightsBeside(path("step.asyra"), &training.step));
   auto read = [&](const std::string& name) -> absl::StatusOr<Program> {

@@ -34,6 +34,7 @@ __device__ inline int SegmentOf(const SliceIndexing& p, const void* indices,
   if (i >= p.count) return -1;
   const SliceIndexing::Dim& dim = p.indexed[0];
   int64_t row = IntegerAt(p.index, indices, i);
+  if (row >= dim.total) return -1;
   row += (row < 0 ? dim.total : 0) - dim.start;
   return row >= 0 && row < dim.size ? static_cast<int>(row) : -1;
 }
