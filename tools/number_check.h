@@ -10,8 +10,8 @@ namespace asyra {
 // with it: "it is nan, it must be finite and at least 0"; empty: nothing.
 using NumberCheck = std::function<std::string(const std::string&)>;
 
-NumberCheck FiniteFrom(double low);          // at least
-NumberCheck FiniteAbove(double low);         // more than
+NumberCheck FiniteFrom(double low);           // at least
+NumberCheck FiniteAbove(double low);          // more than
 NumberCheck Within(double low, double high);  // both included
 // `range` in words behind "it must be".
 NumberCheck NumberThat(std::function<bool(double)> fits, std::string range);

@@ -30,8 +30,8 @@ absl::Status CheckTraining(const TrainingPrograms& programs);
 // Error: it is negative, or not finite in the step's type of it.
 absl::Status CheckRate(const Program& step, double rate);
 
-// All data inputs of the step. Errors: those of CheckRate; the batch has another
-// number of inputs.
+// All data inputs of the step. Errors: those of CheckRate; the batch has
+// another number of inputs.
 absl::StatusOr<std::vector<Tensor>> StepInputs(const Program& step,
                                                absl::Span<const Tensor> batch,
                                                double rate);

@@ -10,8 +10,8 @@ namespace asyra {
 namespace {
 
 constexpr UpdateNumber kNumbers[] = {
-    {"beta1", "adamw", 1},   {"beta2", "adamw", 1}, {"eps", "adamw"},
-    {"momentum", "sgd", 1},  {"decay", ""},         {"clip", ""},
+    {"beta1", "adamw", 1},  {"beta2", "adamw", 1}, {"eps", "adamw"},
+    {"momentum", "sgd", 1}, {"decay", ""},         {"clip", ""},
 };
 
 }  // namespace
