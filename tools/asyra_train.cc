@@ -127,6 +127,7 @@ int main(int argc, char** argv) {
   flags.compile.progress = asyra::Progress("asyra-train");
   asyra::AddSettings(app, &flags);
   return asyra::RunTool(app, argc, argv, [&] {
+    flags.given = asyra::Given(app.get_options());
     flags.of_compiling = asyra::Given(compiling);
     // On cpus a schedule that was searched for a GPU does not pay its time.
     if (flags.device == "cpu" && app.count("--search-steps") == 0) {

@@ -11,6 +11,7 @@
 #include "tools/number_check.h"
 #include "tools/output_file.h"
 #include "tools/run_gate.h"
+#include "tools/train_modes.h"
 
 namespace asyra {
 namespace {
@@ -148,8 +149,11 @@ double RateAt(const TrainSettings& flags, int64_t step) {
 absl::Status CheckSettings(const TrainSettings& flags) {
   int modes = !flags.data.empty() + !flags.check.empty() +
               static_cast<int>(flags.sample.count > 0);
-  if (modes != 1) {
+  if (modes == 0) {
     return Invalid("one of --data, --check and --sample is needed");
+  }
+  if (modes > 1) {
+    return Invalid("only one of --data, --check and --sample can be given");
   }
   if (!flags.check.empty() && flags.train.accumulate > 1) {
     return Invalid("--check replays steps of one batch, --accumulate is {}",
@@ -158,6 +162,7 @@ absl::Status CheckSettings(const TrainSettings& flags) {
   if (flags.sample.count > 0 && flags.checkpoint.empty()) {
     return Invalid("--sample is given, and there is no --checkpoint");
   }
+  ASYRA_RETURN_IF_ERROR(CheckGivenFlags(flags));
   if (flags.data.empty()) return absl::OkStatus();
   ASYRA_RETURN_IF_ERROR(CheckSteps(flags));
   if (flags.save_every > 0 && flags.checkpoint.empty()) {
