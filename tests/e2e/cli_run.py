@@ -153,6 +153,15 @@ class Run(ToolTest):
       self.fails("--reduce-scatter", "asyra-run", *args,
                  f"--reduce-scatter={form}")
     self.fails("--repeat is 0", "asyra-run", *args, "--repeat", "0")
+    self.fails("--timeout is inf", "asyra-run", *args, "--timeout", "inf")
+    self.fails("--atol: it is nan, it must be finite and at least 0",
+               "asyra-run", *args, "--atol", "nan")
+    self.fails("--rtol has no effect without --check", "asyra-run", *args,
+               "--rtol", "1")
+    self.fails("--graphs and --no-graphs have no effect on cpus", "asyra-run",
+               *args, "--no-graphs")
+    self.fails("--repeat has no effect on the interpreter", "asyra-run", *args,
+               "--device", "interpreter", "--repeat", "2")
     self.fails("--timeout is 0", "asyra-run", *args, "--timeout", "0")
     self.fails("--ranks", "asyra-run", *args, "--tp", "2", "--ranks", "8")
     program = self.path("lookup.asyra", """asyra 1 local
