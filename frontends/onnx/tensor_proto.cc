@@ -175,7 +175,7 @@ absl::StatusOr<Tensor> Read(const TensorProto& proto,
 
 }  // namespace
 
-absl::StatusOr<DType> DTypeFromOnnx(int32_t data_type) {
+absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type) {
   switch (data_type) {
     case TensorProto::BOOL:
       return DType::kBool;
@@ -192,7 +192,8 @@ absl::StatusOr<DType> DTypeFromOnnx(int32_t data_type) {
     case TensorProto::DOUBLE:
       return DType::kF64;
     default:
-      if (!TensorProto::DataType_IsValid(data_type)) {
+      if (data_type != static_cast<int32_t>(data_type) ||
+          !TensorProto::DataType_IsValid(static_cast<int32_t>(data_type))) {
         return Unimplemented("element type {} is not supported", data_type);
       }
       return Unimplemented("element type {} is not supported",

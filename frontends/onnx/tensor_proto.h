@@ -19,7 +19,7 @@ namespace asyra::onnx_import {
 
 // Element type of an onnx::TensorProto::DataType. Error: one that the IR does
 // not have, by name.
-absl::StatusOr<DType> DTypeFromOnnx(int32_t data_type);
+absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type);
 
 // Refuses negative sizes and more than 2^48 elements, so that no product of
 // sizes overflows.

@@ -18,6 +18,8 @@ constexpr int kSegmentWarps = kSegmentThreads / kWarp;
 constexpr int kWindows = 8;  // indices that a thread loads before it uses one
 constexpr int kSegmentStep = kWindows * kSegmentThreads;  // that a block loads
 constexpr int kMostListed = 2 * kSegmentStep;
+// Columns of a row, so that a block's tasks can be counted.
+constexpr int64_t kMostSegmentColumns = 1 << 20;
 constexpr int kInFlight = 8;  // updates that a lane loads before it adds one
 // Blocks that run at the same time on a large GPU.
 constexpr unsigned kMostSegmentBlocks = 512;
