@@ -183,6 +183,13 @@ TEST(OnnxNode, AttentionRefusesWhatItCannotDo) {
               HasSubstr("output qk_matmul_output is not supported"));
 }
 
+TEST(OnnxNode, ElementTypesDoNotWrap) {
+  auto cast = WithX({2}).Node("Cast", {"x"}, {"y"}, {{"to", kF32}});
+  cast.last().mutable_attribute(0)->set_i((int64_t{1} << 32) + kF32);
+  EXPECT_THAT(cast.ImportError(),
+              HasSubstr("element type 4294967297 is not supported"));
+}
+
 TEST(OnnxNode, OutputsThatNothingReadsNeedNotBeThere) {
   auto pool = WithX({1, 1, 4}, 18)
                   .Node("MaxPool", {"x"}, {"y", "indices"},
