@@ -1,35 +1,33 @@
 #include "tools/run_modes.h"
 
-#include <initializer_list>
 #include <string_view>
 
 #include "absl/algorithm/container.h"
+#include "absl/types/span.h"
 #include "ir/support/status.h"
 
 namespace asyra {
 namespace {
 
-using Flags = std::initializer_list<std::string_view>;
-
 // Of ranks, steps and their times, which the interpreter does not have.
-constexpr Flags kOfDevices = {"--communicator",
-                              "--repeat",
-                              "--profile",
-                              "--timeout",
-                              "--inject-comm-us",
-                              "--check-finite",
-                              "--check-deterministic",
-                              "--debug-memory",
-                              "--graphs"};
+constexpr std::string_view kOfDevices[] = {"--communicator",
+                                           "--repeat",
+                                           "--profile",
+                                           "--timeout",
+                                           "--inject-comm-us",
+                                           "--check-finite",
+                                           "--check-deterministic",
+                                           "--debug-memory",
+                                           "--graphs"};
 // Compiler's flags that a program which runs as it is reads too, or refuses
 // with a reason of its own.
-constexpr Flags kOfPrograms = {"--ranks", "--mesh", "--dp",
-                               "--tp",    "--sp",   "--ep",
-                               "--dim",   "--data", "--weights"};
-constexpr Flags kOfPredictions = {"--machine", "--set", "--nodes", "--graph",
-                                  "--ranks-as"};
+constexpr std::string_view kOfPrograms[] = {"--ranks", "--mesh", "--dp",
+                                            "--tp",    "--sp",   "--ep",
+                                            "--dim",   "--data", "--weights"};
+constexpr std::string_view kOfPredictions[] = {"--machine", "--set", "--nodes",
+                                               "--graph", "--ranks-as"};
 
-bool IsOneOf(std::string_view flag, Flags flags) {
+bool IsOneOf(std::string_view flag, absl::Span<const std::string_view> flags) {
   return absl::c_linear_search(flags, flag);
 }
 
@@ -45,7 +43,7 @@ absl::Status CheckRunFlags(const RunMode& mode,
     if (mode.device == "cpu" && flag == "--graphs") {
       return Invalid("--graphs and --no-graphs have no effect on cpus");
     }
-    if (!mode.checks && IsOneOf(flag, {"--rtol", "--atol"})) {
+    if (!mode.checks && (flag == "--rtol" || flag == "--atol")) {
       return Invalid("{} has no effect without --check", flag);
     }
   }
