@@ -78,8 +78,8 @@ typedef struct asyra_tensor_info {
 
 typedef struct asyra_program asyra_program;
 
-/* An .asyra file with its .safetensors, an .onnx file, or a built-in model.
- * `dims` gives sizes to symbolic dimensions, "batch=4,seq=128"; may be NULL. */
+/* An .asyra file with its .safetensors, an .onnx file, or a built-in model. A
+ * file that is no valid program is ASYRA_INVALID_ARGUMENT. `dims` gives sizes to symbolic dimensions, "batch=4,seq=128"; may be NULL. */
 asyra_status asyra_program_load(const char* model, const char* dims,
                                 asyra_program** program);
 /* For a mesh, "dp=2,tp=4" or NULL for one device, and a machine, "h100x8" or a
@@ -194,7 +194,8 @@ asyra_status asyra_trainer_create(asyra_rank* rank, const char* folder,
 asyra_status asyra_trainer_input(const asyra_trainer* trainer, int32_t index,
                                  asyra_tensor_info* info);
 /* An update by a batch: host buffers, one for each input. Returns while the
- * device works on it. */
+ * device works on it. With a learning rate that is negative or not finite
+ * nothing begins. */
 asyra_status asyra_trainer_step(asyra_trainer* trainer,
                                 const void* const* batch, double rate);
 /* Adds the gradients of a batch to those of the next step. */

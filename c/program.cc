@@ -5,9 +5,8 @@
 #include "absl/strings/str_split.h"
 #include "c/handles.h"
 #include "frontends/onnx/import.h"
-#include "ir/parser.h"
 #include "ir/printer.h"
-#include "ir/shard_reader.h"
+#include "ir/program_file.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
@@ -35,14 +34,6 @@ absl::StatusOr<std::vector<std::pair<std::string, int64_t>>> ReadSizes(
   return sizes;
 }
 
-absl::StatusOr<Program> LoadAsyra(const std::string& path) {
-  ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-  absl::StatusOr<Program> program = ParseProgram(text);
-  if (!program.ok()) return Annotate(program.status(), path);
-  ASYRA_RETURN_IF_ERROR(ReadWeightsBeside(path, &*program));
-  return program;
-}
-
 absl::StatusOr<std::unique_ptr<asyra_program>> Load(const std::string& model,
                                                     const char* dims) {
   auto to = std::make_unique<asyra_program>();
@@ -56,7 +47,7 @@ absl::StatusOr<std::unique_ptr<asyra_program>> Load(const std::string& model,
       return Invalid("{}: its sizes are fixed, {} would not matter", model,
                      dims);
     }
-    ASYRA_ASSIGN_OR_RETURN(to->program, LoadAsyra(model));
+    ASYRA_ASSIGN_OR_RETURN(to->program, ReadProgramFile(model));
   } else {
     ASYRA_ASSIGN_OR_RETURN(to->program, BuiltinModel(model, by_name));
   }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "c/handles.h"
+#include "executor/train/step_inputs.h"
 #include "ir/support/status.h"
 
 namespace asyra::c {
@@ -65,6 +66,8 @@ absl::Status StepOnTokens(asyra_trainer& trainer, double rate) {
   if (trainer.tokens == nullptr) {
     return Invalid("asyra_trainer_open_tokens was not called");
   }
+  // Before any batch is taken.
+  ASYRA_RETURN_IF_ERROR(CheckRate(trainer.trainer->programs().step, rate));
   for (int64_t i = 1; i < trainer.trainer->batches_per_step(); ++i) {
     ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, trainer.tokens->Next());
     ASYRA_RETURN_IF_ERROR(trainer.trainer->Accumulate(batch));

@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "executor/rank_executor.h"
-#include "ir/parser.h"
-#include "ir/shard_reader.h"
-#include "ir/support/file.h"
+#include "ir/program_file.h"
 #include "ir/support/status.h"
 #include "ir/verifier.h"
 
@@ -60,13 +58,8 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Load(Program program) {
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::LoadFile(
     const std::string& path) {
-  ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-  absl::StatusOr<Program> program = ParseProgram(text);
-  if (!program.ok()) return Annotate(program.status(), path);
-  ASYRA_RETURN_IF_ERROR(ReadWeightsBeside(path, &*program));
-  auto executor = Load(*std::move(program));
-  if (!executor.ok()) return Annotate(executor.status(), path);
-  return executor;
+  ASYRA_ASSIGN_OR_RETURN(Program program, ReadProgramFile(path));
+  return std::make_unique<RankExecutor>(std::move(program));
 }
 
 }  // namespace asyra

@@ -135,8 +135,9 @@ class Trainer {
   virtual absl::Status Accumulate(absl::Span<const Tensor> batch) = 0;
   // One update, with the gradients of this batch and of those accumulated
   // before. The batch is copied. Waits for the step before.
-  // Errors: those of the executor; a step that was not finite (NotFinite),
-  // which may be the one before this one.
+  // Errors: a rate that is negative or not finite, with which nothing begins;
+  // those of the executor; a step that was not finite (NotFinite), which may be
+  // the one before this one.
   struct StepOptions {
     double rate = 0;
   };

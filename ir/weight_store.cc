@@ -1,9 +1,12 @@
 #include "ir/weight_store.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "ir/safetensors.h"
 #include "ir/support/file.h"
+#include "ir/support/json_object.h"
 #include "ir/support/mapped_file.h"
 #include "ir/support/status.h"
 #include "nlohmann/json.hpp"
@@ -53,9 +56,9 @@ absl::StatusOr<Shape> ReadInts(const json& entry, const char* name) {
   return values;
 }
 
-absl::StatusOr<Tensor> ReadTensor(
-    const json& entry, std::string_view data,
-    const std::shared_ptr<const MappedFile>& file) {
+absl::StatusOr<SafetensorsEntry> ReadEntry(const std::string& name,
+                                           const json& entry,
+                                           int64_t data_bytes) {
   if (!entry.is_object()) return Invalid("its entry is not an object");
   ASYRA_ASSIGN_OR_RETURN(DType dtype, ReadDType(entry));
   ASYRA_ASSIGN_OR_RETURN(Shape shape, ReadInts(entry, "shape"));
@@ -67,10 +70,9 @@ absl::StatusOr<Tensor> ReadTensor(
     return Invalid("data_offsets [{}] are not a begin and an end",
                    fmt::join(offsets, ", "));
   }
-  int64_t size = static_cast<int64_t>(data.size());
-  if (offsets[1] > size) {
+  if (offsets[1] > data_bytes) {
     return Invalid("its data ends at byte {}, the file holds {} bytes of data",
-                   offsets[1], size);
+                   offsets[1], data_bytes);
   }
   int64_t bytes = SizeOf(dtype);
   for (int64_t dim : shape) {
@@ -83,9 +85,44 @@ absl::StatusOr<Tensor> ReadTensor(
                    SafetensorsName(dtype), ShapeToString(shape), bytes,
                    offsets[1] - offsets[0]);
   }
-  const char* first = data.data() + offsets[0];
-  return Tensor::View(dtype, shape, reinterpret_cast<const std::byte*>(first),
-                      file, first - file->bytes().data());
+  return SafetensorsEntry{name, dtype, std::move(shape), offsets[0]};
+}
+
+// The format wants each byte of the data to be of one tensor: where that is not
+// so, all that follows may be shifted.
+absl::Status CheckEachByteIsOfOne(std::vector<SafetensorsEntry> entries,
+                                  int64_t data_bytes) {
+  std::sort(entries.begin(), entries.end(),
+            [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+              return std::pair(a.begin, a.bytes()) <
+                     std::pair(b.begin, b.bytes());
+            });
+  int64_t end = 0;
+  std::string_view last;
+  for (const SafetensorsEntry& entry : entries) {
+    if (entry.begin > end) {
+      return Invalid(
+          "tensor {}: its data begins at byte {}, those from {} on are of no "
+          "tensor",
+          entry.name, entry.begin, end);
+    }
+    if (entry.begin < end) {
+      return Invalid(
+          "tensor {}: its data begins at byte {}, that of tensor {} ends at "
+          "byte {}",
+          entry.name, entry.begin, last, end);
+    }
+    end = entry.begin + entry.bytes();
+    last = entry.name;
+  }
+  if (end == data_bytes) return absl::OkStatus();
+  if (entries.empty()) {
+    return Invalid("it has {} bytes of data and no tensor", data_bytes);
+  }
+  return Invalid(
+      "tensor {}: it is the last and ends at byte {}, the file holds {} bytes "
+      "of data",
+      last, end, data_bytes);
 }
 
 absl::StatusOr<std::shared_ptr<const WeightStore>> ReadMapped(
@@ -102,20 +139,26 @@ absl::StatusOr<std::shared_ptr<const WeightStore>> ReadMapped(
     return Invalid("a header of {} bytes, the file holds {} after its length",
                    length, bytes.size());
   }
-  json header = json::parse(bytes.substr(0, length), /*cb=*/nullptr,
-                            /*allow_exceptions=*/false);
-  if (header.is_discarded()) return Invalid("the header is not JSON");
-  if (!header.is_object()) return Invalid("the header is not a JSON object");
+  absl::StatusOr<json> header = ParseJsonObject(bytes.substr(0, length));
+  if (!header.ok()) return Annotate(header.status(), "the header");
+  std::string_view data = bytes.substr(length);
   auto weights = std::make_shared<WeightStore>();
-  for (const auto& [name, entry] : header.items()) {
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& [name, json] : header->items()) {
     if (name == "__metadata__") continue;
-    absl::StatusOr<Tensor> tensor =
-        ReadTensor(entry, bytes.substr(length), file);
-    if (!tensor.ok()) {
-      return Annotate(tensor.status(), fmt::format("tensor {}", name));
+    absl::StatusOr<SafetensorsEntry> entry =
+        ReadEntry(name, json, static_cast<int64_t>(data.size()));
+    if (!entry.ok()) {
+      return Annotate(entry.status(), fmt::format("tensor {}", name));
     }
-    weights->Set(name, *std::move(tensor));
+    const char* first = data.data() + entry->begin;
+    weights->Set(name, Tensor::View(entry->dtype, entry->shape,
+                                    reinterpret_cast<const std::byte*>(first),
+                                    file, first - file->bytes().data()));
+    entries.push_back(*std::move(entry));
   }
+  ASYRA_RETURN_IF_ERROR(CheckEachByteIsOfOne(
+      std::move(entries), static_cast<int64_t>(data.size())));
   return weights;
 }
 

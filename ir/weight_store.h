@@ -29,8 +29,8 @@ class WeightStore {
 // The file form is safetensors: 8 bytes of header length, a JSON header, raw
 // little-endian data. Reading maps the file; the tensors keep it mapped.
 // Errors name the file and what is wrong with it: too short, a header that is
-// no JSON, an unknown element type, offsets outside the file or of another size
-// than the shape.
+// no JSON or names a tensor twice, an unknown type, offsets outside the file or
+// not of the shape's size, bytes that belong to two tensors or to none.
 absl::StatusOr<std::shared_ptr<const WeightStore>> ReadWeights(
     const std::string& path);
 // Writes a temporary beside `path` and renames it: never half a file.

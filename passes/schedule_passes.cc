@@ -1,5 +1,6 @@
 #include "ir/support/status.h"
 #include "passes/fuse/fuse_updates.h"
+#include "passes/int_option.h"
 #include "passes/pass_records.h"
 #include "passes/schedule/assign_streams.h"
 #include "passes/schedule/bucket.h"
@@ -25,12 +26,12 @@ namespace {
 absl::StatusOr<bool> SchedulePass(Program& program, const PassOptions& options,
                                   PassContext& context) {
   ScheduleOptions schedule;
-  schedule.tiles = static_cast<int>(options.Int("tiles"));
+  ASYRA_ASSIGN_OR_RETURN(schedule.tiles, IntOption(options, "tiles"));
   schedule.tile_dim = options.Get<std::string>("tile_dim");
   schedule.scheduler = options.Get<std::string>("scheduler");
   schedule.bucket = options.Bool("bucket");
   schedule.join = options.Bool("join");
-  schedule.search_steps = static_cast<int>(options.Int("steps"));
+  ASYRA_ASSIGN_OR_RETURN(schedule.search_steps, IntOption(options, "steps"));
   if (options.Float("memory_gib") >= 0) {
     schedule.capacity_bytes = GibBytes(options.Float("memory_gib"));
   }

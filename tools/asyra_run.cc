@@ -1,6 +1,7 @@
 // asyra-run: runs a program on this machine, and compares with recorded
 // outputs.
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <optional>
@@ -22,9 +23,12 @@
 #include "tools/compare_single.h"
 #include "tools/compile.h"
 #include "tools/first_params.h"
+#include "tools/given_flags.h"
+#include "tools/number_check.h"
 #include "tools/output_file.h"
 #include "tools/run_gate.h"
 #include "tools/run_inputs.h"
+#include "tools/run_modes.h"
 #include "tools/run_report.h"
 #include "tools/run_tool.h"
 #include "tools/step_shape.h"
@@ -51,6 +55,7 @@ struct Flags {
   bool predict = false;                    // a machine was named
   uint64_t seed = 1;
   bool random_weights = false;
+  std::vector<std::string> given, of_compiling;  // flags
 };
 
 struct Loaded {
@@ -66,10 +71,15 @@ bool IsProgramFile(const CompileFlags& options) {
 }
 
 // A program file runs as it is, unless it is to be compiled for a mesh.
-absl::StatusOr<Loaded> Load(const CompileFlags& options) {
+absl::StatusOr<bool> RunsAsItIs(const CompileFlags& options) {
   ASYRA_ASSIGN_OR_RETURN(Mesh mesh, MeshOf(options));
-  if (IsProgramFile(options) && mesh.num_axes() == 0 &&
-      options.passes.empty()) {
+  return IsProgramFile(options) && mesh.num_axes() == 0 &&
+         options.passes.empty();
+}
+
+absl::StatusOr<Loaded> Load(const CompileFlags& options) {
+  ASYRA_ASSIGN_OR_RETURN(bool as_it_is, RunsAsItIs(options));
+  if (as_it_is) {
     ASYRA_ASSIGN_OR_RETURN(LoadedModel model, LoadModel(options));
     ASYRA_RETURN_IF_ERROR(CheckRanks(options, model.program.mesh));
     return Loaded{model.program, model.program,
@@ -175,9 +185,17 @@ absl::Status CheckFlags(const Flags& flags) {
   if (flags.run.repeat < 1) {
     return Invalid("--repeat is {}, it must be at least 1", flags.run.repeat);
   }
-  if (!(flags.run.timeout_s > 0)) {
-    return Invalid("--timeout is {}, it must be above 0", flags.run.timeout_s);
+  if (!(flags.run.timeout_s > 0) || !std::isfinite(flags.run.timeout_s)) {
+    return Invalid("--timeout is {}, it must be finite and above 0",
+                   flags.run.timeout_s);
   }
+  ASYRA_ASSIGN_OR_RETURN(bool as_it_is, RunsAsItIs(flags.compile));
+  ASYRA_RETURN_IF_ERROR(
+      CheckRunFlags({.device = flags.device,
+                     .as_it_is = as_it_is,
+                     .checks = !flags.check.empty(),
+                     .predicts = flags.predict && !flags.against.empty()},
+                    flags.given, flags.of_compiling));
   if (flags.device == "interpreter") {
     if (!flags.against.empty()) {
       return Invalid("--against compares times, the interpreter has none");
@@ -356,7 +374,7 @@ void AddRunFlags(CLI::App& app, Flags* flags) {
       ->capture_default_str();
   app.add_option("--inject-comm-us", run.inject_comm_us,
                  "every collective takes at least that long, as on slow links")
-      ->check(CLI::NonNegativeNumber);
+      ->check(FiniteFrom(0));
   app.add_flag("--check-finite", run.executor.check_finite,
                "fails at the first op that produces a NaN or an infinity");
   app.add_flag("--check-deterministic", run.check_deterministic,
@@ -380,15 +398,18 @@ int main(int argc, char** argv) {
       "asyra-run");
   asyra::AddModelFlag(app, &flags.compile);
   asyra::AddCompileFlags(app, &flags.compile);
+  std::vector<CLI::Option*> compiling = app.get_options();
   asyra::AddRunFlags(app, &flags);
   app.add_option("--check", flags.check,
                  "folder of input_*.pb and output_*.pb to run and compare; its "
                  "inputs bind the dimensions that --dim leaves open");
   app.add_option("--rtol", flags.rtol,
                  "relative tolerance; by the output's element type: 1e-4, "
-                 "f16 2e-3, bf16 2e-2");
+                 "f16 2e-3, bf16 2e-2")
+      ->check(asyra::FiniteFrom(0));
   app.add_option("--atol", flags.atol,
-                 "absolute tolerance; 1e-5, f16 2e-3, bf16 2e-2");
+                 "absolute tolerance; 1e-5, f16 2e-3, bf16 2e-2")
+      ->check(asyra::FiniteFrom(0));
   app.add_flag("--compare-single", flags.compare_single,
                "also runs the program unsharded on one device and compares: "
                "errors up to 1e-5, f16 2e-3, bf16 2e-2 of an output's largest "
@@ -419,6 +440,8 @@ int main(int argc, char** argv) {
       "empty: nowhere.");
   return asyra::RunTool(app, argc, argv, [&] {
     flags.predict = app.count("--machine") > 0;
+    flags.given = asyra::GivenFlags(app.get_options());
+    flags.of_compiling = asyra::GivenFlags(compiling);
     return asyra::Main(flags);
   });
 }

@@ -8,6 +8,7 @@
 #include "ir/support/status.h"
 #include "tools/cache_warning.h"
 #include "tools/compile.h"
+#include "tools/given_flags.h"
 #include "tools/progress.h"
 #include "tools/run_tool.h"
 #include "tools/train_flags.h"
@@ -102,16 +103,6 @@ absl::Status Main(TrainSettings flags) {
   return status;
 }
 
-// Those of `options` that were given.
-std::vector<std::string> Given(const std::vector<CLI::Option*>& options) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : options) {
-    bool flag = !option->get_positional() && option->get_name() != "--help";
-    if (flag && option->count() > 0) names.push_back(option->get_name());
-  }
-  return names;
-}
-
 }  // namespace
 }  // namespace asyra
 
@@ -133,7 +124,8 @@ int main(int argc, char** argv) {
   flags.compile.progress = asyra::Progress("asyra-train");
   asyra::AddSettings(app, &flags);
   return asyra::RunTool(app, argc, argv, [&] {
-    flags.of_compiling = asyra::Given(compiling);
+    flags.given = asyra::GivenFlags(app.get_options());
+    flags.of_compiling = asyra::GivenFlags(compiling);
     // On cpus a schedule that was searched for a GPU does not pay its time.
     if (flags.device == "cpu" && app.count("--search-steps") == 0) {
       flags.compile.search_steps = asyra::kSearchStepsOnCpu;

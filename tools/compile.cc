@@ -7,11 +7,8 @@
 #include "frontends/onnx/import.h"
 #include "ir/copy_engine.h"
 #include "ir/gpu/copy_engine_reach.h"
-#include "ir/parser.h"
-#include "ir/shard_reader.h"
-#include "ir/support/file.h"
+#include "ir/program_file.h"
 #include "ir/support/status.h"
-#include "ir/verifier.h"
 #include "models/models.h"
 #include "passes/shard/pins.h"
 #include "simulator/collective_cost.h"
@@ -20,15 +17,6 @@
 
 namespace asyra {
 namespace {
-
-absl::StatusOr<Program> LoadText(const std::string& path) {
-  ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-  absl::StatusOr<Program> program = ParseProgram(text);
-  if (!program.ok()) return Annotate(program.status(), path);
-  ASYRA_RETURN_IF_ERROR(Annotate(Verify(*program), path));
-  ASYRA_RETURN_IF_ERROR(ReadWeightsBeside(path, &*program));
-  return program;
-}
 
 // Only an .onnx file leaves open which of its inputs are weights.
 absl::Status CheckNoRoles(const CompileFlags& flags) {
@@ -52,7 +40,7 @@ absl::StatusOr<Program> ReadModel(const CompileFlags& flags,
     if (!dims.empty()) {
       return Invalid("--dim: an .asyra program has no symbolic dimensions");
     }
-    return LoadText(flags.model);
+    return ReadProgramFile(flags.model);
   }
   if (path.extension() == ".onnx") {
     ImportOptions import{

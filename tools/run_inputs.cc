@@ -105,6 +105,9 @@ int64_t IndexLimit(const Program& program) {
     // A positional reduction factor is that of a table's rows, except in a
     // mean, where it is that of the elements.
     if (rule->linearity == Linearity::kJoint) continue;
+    if (FindAttr(*op.def, "rows") != nullptr && op.attrs.Int("rows") >= 0) {
+      limit = std::min(limit, op.attrs.Int("rows"));
+    }
     for (size_t k = 0; k < rule->operands.size(); ++k) {
       for (size_t d = 0; d < rule->operands[k].size(); ++d) {
         for (FactorId factor : rule->operands[k][d]) {

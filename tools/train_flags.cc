@@ -1,11 +1,36 @@
 #include "tools/train_flags.h"
 
 #include "CLI/CLI.hpp"
+#include "passes/train/update_numbers.h"
+#include "tools/number_check.h"
 
 namespace asyra {
 namespace {
 
 constexpr int64_t kMostBatches = 1 << 20;
+
+NumberCheck RangeOf(const UpdateNumber& number) {
+  return NumberThat([number](double value) { return number.IsIn(value); },
+                    number.range());
+}
+
+// Refuses flags that the chosen optimizer does not read.
+void CheckOptimizerFlags(const CLI::App& app, const TrainOptions& options) {
+  auto refuse = [](const std::string& flag, const std::string& why) {
+    throw CLI::ValidationError(flag, "it has no effect with " + why);
+  };
+  for (const UpdateNumber& number : UpdateNumbers()) {
+    std::string flag = "--" + std::string(number.name);
+    bool is_read =
+        number.optimizer.empty() || number.optimizer == options.optimizer;
+    if (app.count(flag) > 0 && !is_read) {
+      refuse(flag, "--optimizer " + options.optimizer);
+    }
+  }
+  if (app.count("--decay-of") > 0 && options.decay == 0) {
+    refuse("--decay-of", "--decay 0");
+  }
+}
 
 }  // namespace
 
@@ -19,16 +44,20 @@ void AddTrainFlags(CLI::App& app, TrainOptions* options,
   };
   add("--optimizer", &options->optimizer, "adamw or sgd")
       ->check(CLI::IsMember({"adamw", "sgd"}));
-  add("--beta1", &options->beta1, "of adamw's mean of gradients");
-  add("--beta2", &options->beta2, "of adamw's mean of their squares");
-  add("--eps", &options->eps, "of adamw, beside the root of that");
-  add("--momentum", &options->momentum, "of sgd");
-  add("--decay", &options->decay, "weight decay, apart from the gradient");
+  auto add_number = [&](const char* name, double* value, const char* text) {
+    add(name, value, text)->check(RangeOf(UpdateNumberOf(name + 2)));
+  };
+  add_number("--beta1", &options->beta1, "of adamw's mean of gradients");
+  add_number("--beta2", &options->beta2, "of adamw's mean of their squares");
+  add_number("--eps", &options->eps, "of adamw, beside the root of that");
+  add_number("--momentum", &options->momentum, "of sgd");
+  add_number("--decay", &options->decay,
+             "weight decay, apart from the gradient");
   add("--decay-of", &options->decay_of,
       "what decays: matrices, or REGEX of names of weights");
-  add("--clip", &options->clip,
-      "largest norm of all gradients together; 0: any, and no update waits "
-      "for other gradients than its own");
+  add_number("--clip", &options->clip,
+             "largest norm of all gradients together; 0: any, and no update "
+             "waits for other gradients than its own");
   add("--accumulate", &options->accumulate,
       "batches whose gradients make one update: all but the last are added up "
       "by a program of their own")
@@ -66,6 +95,8 @@ void AddTrainFlags(CLI::App& app, TrainOptions* options,
       "data");
   add("--loss", &options->output,
       "the output that is the loss or the logits, where there are several");
+  app.parse_complete_callback(
+      [&app, options] { CheckOptimizerFlags(app, *options); });
 }
 
 void AddTrainFlag(CLI::App& app, const std::string& makes, bool* train,

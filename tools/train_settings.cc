@@ -8,8 +8,10 @@
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_platform.h"
 #include "ir/support/status.h"
+#include "tools/number_check.h"
 #include "tools/output_file.h"
 #include "tools/run_gate.h"
+#include "tools/train_modes.h"
 
 namespace asyra {
 namespace {
@@ -99,7 +101,7 @@ void AddSampleFlags(CLI::App& app, SampleOptions* sample) {
   app.add_option("--prompt", sample->prompt, "TEXT that it goes on from");
   app.add_option("--temperature", sample->temperature,
                  "that logits are divided by; 0: always the likeliest byte")
-      ->check(CLI::NonNegativeNumber)
+      ->check(FiniteFrom(0))
       ->capture_default_str();
 }
 
@@ -114,8 +116,8 @@ absl::Status CheckSteps(const TrainSettings& flags) {
     return Invalid(
         "there is no --rate: give the largest learning rate, as --rate 3e-4");
   }
-  if (!(*flags.rate > 0)) {
-    return Invalid("--rate is {}, it must be above 0", *flags.rate);
+  if (!(*flags.rate > 0) || !std::isfinite(*flags.rate)) {
+    return Invalid("--rate is {}, it must be finite and above 0", *flags.rate);
   }
   if (flags.warmup > *flags.steps) {
     return Invalid("--warmup is {}, --steps {}", flags.warmup, *flags.steps);
@@ -152,8 +154,11 @@ double RateAt(const TrainSettings& flags, int64_t step) {
 absl::Status CheckSettings(const TrainSettings& flags) {
   int modes = !flags.data.empty() + !flags.check.empty() +
               static_cast<int>(flags.sample.count > 0);
-  if (modes != 1) {
+  if (modes == 0) {
     return Invalid("one of --data, --check and --sample is needed");
+  }
+  if (modes > 1) {
+    return Invalid("only one of --data, --check and --sample can be given");
   }
   if (!flags.check.empty() && flags.train.accumulate > 1) {
     return Invalid("--check replays steps of one batch, --accumulate is {}",
@@ -162,6 +167,7 @@ absl::Status CheckSettings(const TrainSettings& flags) {
   if (flags.sample.count > 0 && flags.checkpoint.empty()) {
     return Invalid("--sample is given, and there is no --checkpoint");
   }
+  ASYRA_RETURN_IF_ERROR(CheckGivenFlags(flags));
   if (flags.data.empty()) return absl::OkStatus();
   bool onnx = std::filesystem::path(flags.compile.model).extension() == ".onnx";
   bool folder = std::filesystem::is_directory(flags.compile.model);
@@ -186,11 +192,13 @@ void AddSettings(CLI::App& app, TrainSettings* flags) {
                  "on from");
   app.add_option("--rate", flags->rate, "the largest learning rate");
   app.add_option(
-      "--warmup", flags->warmup,
-      "steps in which the rate rises to it: a tenth of the steps, at "
-      "most 100, unless given");
+         "--warmup", flags->warmup,
+         "steps in which the rate rises to it: a tenth of the steps, at "
+         "most 100, unless given")
+      ->check(FiniteFrom(0));
   app.add_option("--final", flags->final,
                  "the part of it that is left at the end of the cosine")
+      ->check(Within(0, 1))
       ->capture_default_str();
   app.add_option("--seed", flags->seed,
                  "of the random values that weights without data begin with, "
@@ -231,10 +239,11 @@ void AddSettings(CLI::App& app, TrainSettings* flags) {
                  "folder with test_data_set_0 and gradients.safetensors: "
                  "compares, and fails beyond --rtol");
   app.add_option("--rtol", flags->rtol, "largest relative error of --check")
+      ->check(FiniteFrom(0))
       ->capture_default_str();
   app.add_option("--timeout", flags->timeout_s,
                  "seconds after which a rank that is waited for is lost")
-      ->check(CLI::PositiveNumber)
+      ->check(FiniteAbove(0))
       ->capture_default_str();
 }
 

@@ -46,15 +46,16 @@ struct TrainSettings {
   double rtol = 2e-4;
   // Text of the model at the newest checkpoint, instead of training.
   SampleOptions sample = {.count = 0};
-  // Flags that were given and only matter when a model is compiled.
-  std::vector<std::string> of_compiling;
+  // Flags that were given, and those that only matter when a model is compiled.
+  std::vector<std::string> given, of_compiling;
 };
 
 // Adds the flags of the run; those of compiling and of the optimizer are
 // AddCompileFlags and AddTrainFlags.
 void AddSettings(CLI::App& app, TrainSettings* settings);
 
-// Errors, each of one flag or two that do not go together. Files that are
+// Errors, each of one flag or two that do not go together, also where one would
+// have no effect (train_modes.h). Files that are
 // written at the end must be possible to write.
 absl::Status CheckSettings(const TrainSettings& settings);
 

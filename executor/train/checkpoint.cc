@@ -8,6 +8,7 @@
 #include "executor/train/part_checksum.h"
 #include "ir/shard_reader.h"
 #include "ir/support/file.h"
+#include "ir/support/json_object.h"
 #include "ir/support/status.h"
 #include "ir/training_names.h"
 #include "nlohmann/json.hpp"
@@ -50,10 +51,11 @@ absl::Status CheckSize(const std::string& path, int64_t bytes) {
 absl::StatusOr<std::map<std::string, std::string>> ReadIndex(
     const std::string& path) {
   ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-  json index = json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
+  absl::StatusOr<json> index = ParseJsonObject(text);
+  if (!index.ok()) return Annotate(index.status(), path);
   std::map<std::string, std::string> files;
-  auto map = index.find("weight_map");
-  if (map == index.end() || !map->is_object()) {
+  auto map = index->find("weight_map");
+  if (map == index->end() || !map->is_object()) {
     return Invalid("{}: it has no \"weight_map\"", path);
   }
   for (const auto& [name, file] : map->items()) {

@@ -5,6 +5,7 @@
 
 #include "executor/train/part_checksum.h"
 #include "ir/safetensors.h"
+#include "ir/support/json_object.h"
 #include "ir/support/status.h"
 #include "nlohmann/json.hpp"
 
@@ -235,10 +236,7 @@ std::string CheckpointJson(const CheckpointInfo& info,
 
 absl::StatusOr<CheckpointContents> ParseCheckpointJson(
     const std::string& text) {
-  json all = json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
-  if (all.is_discarded() || !all.is_object()) {
-    return Invalid("it is no JSON object");
-  }
+  ASYRA_ASSIGN_OR_RETURN(json all, ParseJsonObject(text));
   ASYRA_ASSIGN_OR_RETURN(int64_t format, Count(all, "format"));
   if (format != kCheckpointFormat) {
     return Invalid("format {} of a checkpoint, known is {}", format,

@@ -1,5 +1,7 @@
 #include "executor/train/step_inputs.h"
 
+#include <cmath>
+
 #include "absl/algorithm/container.h"
 #include "ir/support/status.h"
 #include "ir/training_names.h"
@@ -68,9 +70,22 @@ absl::Status CheckTraining(const TrainingPrograms& programs) {
                  other.name);
 }
 
+absl::Status CheckRate(const Program& step, double rate) {
+  double rounded = rate;
+  for (const Input& input : step.inputs) {
+    if (step.value_name(input.value) != kRate) continue;
+    DType dtype = step.type(input.value).dtype;
+    rounded = Tensor::FromDoubles(dtype, {}, {rate}).Get(0);
+  }
+  if (rounded >= 0 && std::isfinite(rounded)) return absl::OkStatus();
+  return Invalid("the learning rate is {}, it must be finite and at least 0",
+                 rate);
+}
+
 absl::StatusOr<std::vector<Tensor>> StepInputs(const Program& step,
                                                absl::Span<const Tensor> batch,
                                                double rate) {
+  ASYRA_RETURN_IF_ERROR(CheckRate(step, rate));
   std::vector<Tensor> inputs;
   size_t next = 0, wanted = 0;
   for (const Input& input : step.inputs) {

@@ -27,7 +27,11 @@ std::vector<std::string> GradientSumsOf(const Program& step);
 // program that takes other batches, or for whose sums the step has no state.
 absl::Status CheckTraining(const TrainingPrograms& programs);
 
-// All data inputs of the step. Error: the batch has another number of inputs.
+// Error: it is negative, or not finite in the step's type of it.
+absl::Status CheckRate(const Program& step, double rate);
+
+// All data inputs of the step. Errors: those of CheckRate; the batch has
+// another number of inputs.
 absl::StatusOr<std::vector<Tensor>> StepInputs(const Program& step,
                                                absl::Span<const Tensor> batch,
                                                double rate);

@@ -79,6 +79,9 @@ int64_t TokenLimit(const Program& program, ValueId tokens) {
     if (looks_up && are_tokens[op.operands[1]]) {
       int64_t dim = name == "gather" ? op.attrs.Int("dim") : 0;
       limit = std::min(limit, RowsOf(program, op.operands[0], dim));
+      if (name == "embedding" && op.attrs.Int("rows") >= 0) {
+        limit = std::min(limit, op.attrs.Int("rows"));
+      }
     } else if (op.def->is_view || name == "cast" || name == "all_gather" ||
                name == "wait") {
       if (are_tokens[op.operands[0]]) are_tokens[op.results[0]] = true;

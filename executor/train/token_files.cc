@@ -92,6 +92,12 @@ struct Contents {
   int64_t header_bytes = 0, token_bytes = 1, tokens = 0;
 };
 
+absl::StatusOr<int64_t> TokensIn(int64_t bytes, int64_t token_bytes) {
+  if (bytes % token_bytes == 0) return bytes / token_bytes;
+  return Invalid("{} bytes are no whole number of uint{} tokens", bytes,
+                 token_bytes * 8);
+}
+
 absl::StatusOr<Contents> ReadHeader(std::string_view bytes,
                                     const LlmcKind& kind) {
   auto size = static_cast<int64_t>(bytes.size());
@@ -105,11 +111,12 @@ absl::StatusOr<Contents> ReadHeader(std::string_view bytes,
     return Invalid("version {} of a token file, known is {}", header[1],
                    kind.version);
   }
-  int64_t have = (size - kHeaderBytes) / kind.token_bytes;
-  if (header[2] < 0 || header[2] > have) {
+  ASYRA_ASSIGN_OR_RETURN(int64_t have,
+                         TokensIn(size - kHeaderBytes, kind.token_bytes));
+  if (header[2] != have) {
     return Invalid("the header says {} tokens, there are {}", header[2], have);
   }
-  return Contents{kHeaderBytes, kind.token_bytes, header[2]};
+  return Contents{kHeaderBytes, kind.token_bytes, have};
 }
 
 absl::StatusOr<Contents> ContentsOf(std::string_view bytes, TokenForm form) {
@@ -126,11 +133,8 @@ absl::StatusOr<Contents> ContentsOf(std::string_view bytes, TokenForm form) {
     return Contents{0, 1, size};
   }
   int64_t token = form == TokenForm::kU16 ? 2 : 4;
-  if (size % token != 0) {
-    return Invalid("{} bytes are no whole number of uint{} tokens", size,
-                   token * 8);
-  }
-  return Contents{0, token, size / token};
+  ASYRA_ASSIGN_OR_RETURN(int64_t tokens, TokensIn(size, token));
+  return Contents{0, token, tokens};
 }
 
 template <typename T>
@@ -154,6 +158,7 @@ absl::StatusOr<TokenFiles> TokenFiles::Open(
     absl::Span<const std::string> patterns, TokenForm form) {
   TokenFiles files;
   Contents first;
+  std::string first_path;
   for (const std::string& pattern : patterns) {
     ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> paths, FilesOf(pattern));
     for (const std::string& path : paths) {
@@ -161,10 +166,15 @@ absl::StatusOr<TokenFiles> TokenFiles::Open(
                              MappedFile::Open(path));
       absl::StatusOr<Contents> contents = ContentsOf(mapped->bytes(), form);
       if (!contents.ok()) return Annotate(contents.status(), path);
-      if (files.files_.empty()) first = *contents;
-      if (contents->token_bytes != first.token_bytes) {
-        return Invalid("{} has {}, {} has {}", path, FormText(*contents),
-                       files.files_[0].path, FormText(first));
+      // A file without tokens has no form.
+      if (contents->tokens > 0) {
+        if (first_path.empty()) {
+          first = *contents;
+          first_path = path;
+        } else if (contents->token_bytes != first.token_bytes) {
+          return Invalid("{} has {}, {} has {}", path, FormText(*contents),
+                         first_path, FormText(first));
+        }
       }
       files.files_.push_back({path, std::move(mapped), contents->header_bytes,
                               contents->token_bytes, files.size_,
@@ -173,10 +183,13 @@ absl::StatusOr<TokenFiles> TokenFiles::Open(
     }
   }
   if (files.files_.empty()) return Invalid("no file of tokens is named");
-  if (files.size_ == 0) {
-    return Invalid("{}: it has no tokens", files.files_[0].path);
-  }
   files.is_bytes_ = first.token_bytes == 1;
+  for (const File& file : files.files_) {
+    // A text may be empty; a shard of tokens was not written to its end.
+    bool may_be_empty = files.is_bytes_ && files.size_ > 0;
+    if (file.size > 0 || may_be_empty) continue;
+    return Invalid("{}: it has no tokens", file.path);
+  }
   return files;
 }
 

@@ -30,8 +30,8 @@ class TokenFiles {
   // folders in folders), each pattern's in the order of their names.
   // Errors, naming the file: the system's; a pattern without a file; a header
   // that says another number of tokens than there are, or another version; a
-  // size that is no whole number of tokens; files of different forms; none has
-  // a token.
+  // size that is no whole number of tokens; files of different forms; a file
+  // without tokens beside others that are not bytes; none has a token.
   static absl::StatusOr<TokenFiles> Open(absl::Span<const std::string> patterns,
                                          TokenForm form = TokenForm::kAuto);
 

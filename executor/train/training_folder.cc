@@ -4,12 +4,11 @@
 #include <filesystem>
 
 #include "absl/strings/str_join.h"
-#include "ir/parser.h"
 #include "ir/printer.h"
-#include "ir/shard_reader.h"
+#include "ir/program_file.h"
 #include "ir/support/file.h"
+#include "ir/support/json_object.h"
 #include "ir/support/status.h"
-#include "ir/verifier.h"
 #include "ir/weight_store.h"
 #include "nlohmann/json.hpp"
 
@@ -20,14 +19,6 @@ using nlohmann::ordered_json;
 
 constexpr int kFormat = 1;  // of training.json
 constexpr char kNormGuard[] = "norm", kLossGuard[] = "loss";
-
-absl::StatusOr<Program> ReadProgram(const std::string& path) {
-  ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-  absl::StatusOr<Program> program = ParseProgram(text);
-  if (!program.ok()) return Annotate(program.status(), path);
-  ASYRA_RETURN_IF_ERROR(Annotate(Verify(*program), path));
-  return program;
-}
 
 absl::Status CheckAgree(const Program& step, const Program& other,
                         const std::string& path) {
@@ -160,15 +151,14 @@ absl::StatusOr<TrainingPrograms> ReadTrainingFolder(const std::string& folder) {
   TrainingPrograms training;
   std::string about = path("training.json");
   ASYRA_ASSIGN_OR_RETURN(std::string text, ReadFile(about));
-  auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return Invalid("{}: it is no JSON object", about);
-  ASYRA_ASSIGN_OR_RETURN(training.info, ReadInfo(json, about));
+  absl::StatusOr<nlohmann::json> json = ParseJsonObject(text);
+  if (!json.ok()) return Annotate(json.status(), about);
+  ASYRA_ASSIGN_OR_RETURN(training.info, ReadInfo(*json, about));
   ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> candidates,
-                         CandidateNames(json, about));
-  ASYRA_ASSIGN_OR_RETURN(training.step, ReadProgram(path("step.asyra")));
-  ASYRA_RETURN_IF_ERROR(ReadWeightsBeside(path("step.asyra"), &training.step));
+                         CandidateNames(*json, about));
+  ASYRA_ASSIGN_OR_RETURN(training.step, ReadProgramFile(path("step.asyra")));
   auto read = [&](const std::string& name) -> absl::StatusOr<Program> {
-    ASYRA_ASSIGN_OR_RETURN(Program program, ReadProgram(path(name)));
+    ASYRA_ASSIGN_OR_RETURN(Program program, ReadProgramText(path(name)));
     ASYRA_RETURN_IF_ERROR(CheckAgree(training.step, program, path(name)));
     program.weights = training.step.weights;
     return program;

@@ -1,5 +1,6 @@
 #include "frontends/onnx/body.h"
 
+#include <algorithm>
 #include <functional>
 #include <queue>
 
@@ -171,6 +172,26 @@ class Sorter {
 };
 
 }  // namespace
+
+Body ForOutputs(const Body& body, std::vector<std::string_view> outputs) {
+  Body part{.nodes = {},
+            .inputs = body.inputs,
+            .outputs = std::move(outputs),
+            .reads = {}};
+  part.reads.insert(part.outputs.begin(), part.outputs.end());
+  for (auto node = body.nodes.rbegin(); node != body.nodes.rend(); ++node) {
+    bool is_read = std::any_of(
+        (*node)->output().begin(), (*node)->output().end(),
+        [&](const std::string& name) { return part.reads.contains(name); });
+    if (!is_read) continue;
+    Names reads;
+    AddReads(**node, &reads);
+    part.reads.insert(reads.begin(), reads.end());
+    part.nodes.push_back(*node);
+  }
+  std::reverse(part.nodes.begin(), part.nodes.end());
+  return part;
+}
 
 const std::string& NodeName(const onnx::NodeProto& node) {
   if (!node.name().empty()) return node.name();

@@ -36,6 +36,9 @@ enum class GraphKind { kMain, kSubgraph };
 absl::StatusOr<Body> BodyOf(const onnx::GraphProto& graph, GraphKind kind);
 absl::StatusOr<Body> BodyOf(const onnx::FunctionProto& function);
 
+// The nodes of a body that some of its outputs need.
+Body ForOutputs(const Body& body, std::vector<std::string_view> outputs);
+
 // A node's name; of one that has none, the name of its first output.
 const std::string& NodeName(const onnx::NodeProto& node);
 

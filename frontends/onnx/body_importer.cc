@@ -164,6 +164,7 @@ absl::Status BodyImporter::AddInitializers(const onnx::GraphProto& graph,
 }
 
 absl::Status BodyImporter::Import(const Body& body, Scope* scope) {
+  scope->reads = &body.reads;
   if (scope->depth > 0) {
     inlined_ += static_cast<int64_t>(body.nodes.size());
     if (inlined_ > kMostInlined) {
@@ -229,7 +230,7 @@ absl::Status BodyImporter::ImportOp(const onnx::NodeProto& proto,
                                 absl::Utf8SafeCEscape(NodeName(proto))));
   Node node(proto, scope->opsets->at(CanonicalDomain(proto.domain())),
             spelling.ir_op, std::move(inputs), std::move(attributes),
-            {read_tensor_, run, graph_});
+            {read_tensor_, run, graph_, *scope->reads});
   ASYRA_RETURN_IF_ERROR(spelling.import(node));
   ASYRA_RETURN_IF_ERROR(node.status());
   for (int i = 0; i < proto.output_size(); ++i) {
@@ -266,9 +267,17 @@ absl::Status BodyImporter::Call(const onnx::NodeProto& proto,
   for (size_t i = 0; i < body.inputs.size(); ++i) {
     inner.values[body.inputs[i]] = i < inputs.size() ? inputs[i] : std::nullopt;
   }
-  ASYRA_ASSIGN_OR_RETURN(std::vector<Value> outputs, Run(body, &inner));
+  // Only what the caller reads is imported: an op may not give the rest.
+  std::vector<std::string_view> names, read;
   for (int i = 0; i < proto.output_size(); ++i) {
-    if (!proto.output(i).empty()) scope->values[proto.output(i)] = outputs[i];
+    if (!scope->reads->contains(proto.output(i))) continue;
+    names.push_back(proto.output(i));
+    read.push_back(body.outputs[i]);
+  }
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Value> outputs,
+                         Run(ForOutputs(body, std::move(read)), &inner));
+  for (size_t i = 0; i < names.size(); ++i) {
+    scope->values[names[i]] = outputs[i];
   }
   return absl::OkStatus();
 }

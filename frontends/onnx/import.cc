@@ -29,7 +29,7 @@ class Importer {
         options_(options),
         dim_names_(*dim_names),
         op_sources_(*op_sources),
-        external_(std::filesystem::path(file.path).parent_path().string()) {
+        external_(file.path) {
     read_tensor_ = [this](const onnx::TensorProto& proto) {
       return TensorFromProto(proto, file_.model, &external_);
     };

@@ -25,7 +25,7 @@ int64_t NarrowType::high() const {
   return (int64_t{1} << (8 * bytes - (is_signed ? 1 : 0))) - 1;
 }
 
-const NarrowType* FindNarrowType(int32_t data_type) {
+const NarrowType* FindNarrowType(int64_t data_type) {
   for (const NarrowType& type : kTypes) {
     if (type.onnx == data_type) return &type;
   }

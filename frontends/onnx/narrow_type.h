@@ -22,6 +22,6 @@ struct NarrowType {
 };
 
 // Null for types of the IR and for unknown types.
-const NarrowType* FindNarrowType(int32_t data_type);
+const NarrowType* FindNarrowType(int64_t data_type);
 
 }  // namespace asyra::onnx_import

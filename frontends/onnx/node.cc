@@ -154,7 +154,8 @@ absl::StatusOr<std::vector<Value>> Node::Run(std::string_view attr,
 }
 
 bool Node::WantsOutput(int output) const {
-  return output < num_outputs() && !proto_.output(output).empty();
+  return output < num_outputs() &&
+         importer_.reads.contains(proto_.output(output));
 }
 
 absl::Status Node::SetOutput(int output, absl::StatusOr<Value> value) {

@@ -35,6 +35,7 @@ class Node {
     const ReadTensor& read_tensor;
     const RunSubgraph& run_subgraph;
     Graph& graph;
+    const absl::flat_hash_set<std::string_view>& reads;  // names
   };
 
   // `inputs` has one entry per input of the node, empty where it is left out.
@@ -84,7 +85,7 @@ class Node {
                                          std::string_view label = "");
 
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
-  // Whether the output has a name in the model, so that it may be read.
+  // Whether a node or the list of outputs reads it.
   bool WantsOutput(int output) const;
   absl::Status SetOutput(int output, absl::StatusOr<Value> value);
   // For ops of one output.

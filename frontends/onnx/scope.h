@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "frontends/onnx/opsets.h"
 #include "frontends/onnx/value.h"
@@ -32,6 +33,8 @@ struct Scope {
 
   const Scope* outer = nullptr;  // around a subgraph; null for the others
   const Opsets* opsets = nullptr;
+  // Every name that the body reads; null before it is imported.
+  const absl::flat_hash_set<std::string_view>* reads = nullptr;
   // The attributes that `ref_attr_name` refers to; null outside of functions.
   const Attributes* attributes = nullptr;
   // Of the names of ops: "layer_call.", "loop.3.".

@@ -175,7 +175,7 @@ absl::StatusOr<Tensor> Read(const TensorProto& proto,
 
 }  // namespace
 
-absl::StatusOr<DType> DTypeFromOnnx(int32_t data_type) {
+absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type) {
   switch (data_type) {
     case TensorProto::BOOL:
       return DType::kBool;
@@ -192,7 +192,8 @@ absl::StatusOr<DType> DTypeFromOnnx(int32_t data_type) {
     case TensorProto::DOUBLE:
       return DType::kF64;
     default:
-      if (!TensorProto::DataType_IsValid(data_type)) {
+      if (data_type != static_cast<int32_t>(data_type) ||
+          !TensorProto::DataType_IsValid(static_cast<int32_t>(data_type))) {
         return Unimplemented("element type {} is not supported", data_type);
       }
       return Unimplemented("element type {} is not supported",
@@ -223,10 +224,14 @@ absl::Status ExternalFiles::CheckLinks(
   auto real = std::filesystem::canonical(path, error);
   if (error) return absl::OkStatus();  // opening it says what is wrong
   auto folder = std::filesystem::canonical(
-      folder_.empty() ? "." : std::filesystem::path(folder_), error);
+      model_.has_parent_path() ? model_.parent_path() : ".", error);
   auto [in_folder, in_path] =
       std::mismatch(folder.begin(), folder.end(), real.begin(), real.end());
   if (!error && in_folder == folder.end()) return absl::OkStatus();
+  auto model = std::filesystem::canonical(model_, error);
+  if (!error && model.parent_path() == real.parent_path()) {
+    return absl::OkStatus();
+  }
   return Invalid(
       "external data: {} is a link to {}, outside the model's folder",
       path.string(), real.string());
@@ -245,7 +250,7 @@ absl::StatusOr<std::shared_ptr<const MappedFile>> ExternalFiles::Open(
         "folder",
         location);
   }
-  std::filesystem::path path = std::filesystem::path(folder_) / relative;
+  std::filesystem::path path = model_.parent_path() / relative;
   ASYRA_RETURN_IF_ERROR(CheckLinks(path));
   ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<const MappedFile> file,
                          MappedFile::Open(path.string()));

@@ -19,7 +19,7 @@ namespace asyra::onnx_import {
 
 // Element type of an onnx::TensorProto::DataType. Error: one that the IR does
 // not have, by name.
-absl::StatusOr<DType> DTypeFromOnnx(int32_t data_type);
+absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type);
 
 // Refuses negative sizes and more than 2^48 elements, so that no product of
 // sizes overflows.
@@ -28,16 +28,18 @@ absl::Status CheckShape(absl::Span<const int64_t> shape);
 // The files beside a model that hold its large tensors, each mapped once.
 class ExternalFiles {
  public:
-  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
-  // `location` must stay inside the folder: no absolute path, no "..", no link
-  // to somewhere else.
+  explicit ExternalFiles(std::filesystem::path model)
+      : model_(std::move(model)) {}
+  // `location` must stay inside the model's folder: no absolute path, no "..",
+  // no link to somewhere else. Where the model itself is a link, one to a file
+  // beside the model's is as good: caches of downloads keep both so.
   absl::StatusOr<std::shared_ptr<const MappedFile>> Open(
       const std::string& location);
 
  private:
   absl::Status CheckLinks(const std::filesystem::path& path) const;
 
-  std::string folder_;
+  std::filesystem::path model_;
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
 };
 

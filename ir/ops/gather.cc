@@ -72,6 +72,10 @@ absl::StatusOr<std::vector<Type>> InferSegmentSum(const OpCall& call) {
                    indices.rank());
   }
   if (size < 0) return Invalid("size is {}", size);
+  int64_t ids = call.attrs.Int("rows");
+  if (ids < -1 || ids > size) {
+    return Invalid("rows is {}, size is {}", ids, size);
+  }
   Type type(x.dtype, {});
   type.dims.assign(x.dims.begin(), x.dims.begin() + dim);
   type.dims.push_back({size, {}});
@@ -115,7 +119,8 @@ absl::Status SegmentSumReference(const RefCall& call) {
   const Tensor& x = call.operands[0];
   Tensor& out = call.results[0];
   int dim = static_cast<int>(call.attrs.Int("dim"));
-  int64_t total = call.attrs.Int("size"), local = out.size(dim);
+  int64_t total = IdsOf(call.attrs.Int("rows"), call.attrs.Int("size"));
+  int64_t local = out.size(dim);
   const Dim& segments = call.result_types[0].dims[dim];
   int64_t start = ShardStart(segments, call.mesh, call.device);
   std::vector<int64_t> rows = call.operands[1].ToInts();
@@ -156,6 +161,11 @@ Work SegmentSumWork(const OpCall& local) {
 }
 
 Gradients SegmentSumVjp(Gradient& g) {
+  int64_t rows = g.attrs().Int("rows");
+  // The gradient of a lookup, which is of a matrix.
+  if (rows >= 0 && g.attrs().Int("dim") == 0 && g.type(g.dy()).rank() == 2) {
+    return {g.Op("embedding", {g.dy(), g.x(1)}, {{"rows", rows}}), kNoValue};
+  }
   return {g.Op("gather", {g.dy(), g.x(1)}, {{"dim", g.attrs().Int("dim")}}),
           kNoValue};
 }
@@ -225,6 +235,7 @@ std::vector<OpDef> GatherOps() {
        .operands = {{"x"}, {"indices"}},
        .attrs = {dim,
                  {"size", AttrKind::kInt, "of `dim` in the result"},
+                 RowsAttr(),
                  {"axes", AttrKind::kAxes, "that cut `dim` of the result",
                   AxisList()}},
        .infer = InferSegmentSum,
@@ -233,7 +244,9 @@ std::vector<OpDef> GatherOps() {
        .work = SegmentSumWork,
        .vjp = Vjp<SegmentSumVjp>,
        .reference = SegmentSumReference,
-       .samples = {{"segment_sum(f32[2,4,6], i64[2,4]) {dim=0, size=4}"},
+       .samples = {{"segment_sum(f32[2,4,6], i64[2,4]) {dim=0, size=4}", -4, 3},
+                   {"segment_sum(f32[6,4], i64[6]) {dim=0, size=8, rows=6}", -6,
+                    5},
                    {"segment_sum(f32[2,6,4], i32[6]) {dim=1, size=6}"},
                    {"segment_sum(i64[4,2], i64[]) {dim=1, size=4}"},
                    {"segment_sum(f32[6@b,4], i64[6@b]) {dim=0, size=8, axes=a}",

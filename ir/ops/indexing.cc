@@ -82,6 +82,13 @@ absl::StatusOr<std::vector<int64_t>> FindElements(const RefCall& call) {
   return elements;
 }
 
+AttrDef RowsAttr() {
+  return {"rows", AttrKind::kInt,
+          "that indices count, in [-rows, rows): those behind them are "
+          "padding; -1: all",
+          int64_t{-1}};
+}
+
 AttrDef ReductionAttr() {
   return {"reduction", AttrKind::kString,
           "with what is there: none (the last update stays), add, mul, max or "

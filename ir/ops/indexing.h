@@ -18,6 +18,13 @@ inline absl::StatusOr<int64_t> Position(int64_t index, int64_t size) {
   return index < 0 ? index + size : index;
 }
 
+// How many rows ids name where an op's attribute `rows` is this and the
+// dimension has that size: rows behind them are padding, which no id names.
+inline int64_t IdsOf(int64_t rows, int64_t size) {
+  return rows < 0 ? size : rows;
+}
+AttrDef RowsAttr();
+
 // For ops whose operand 1, integers, has an index into dimension `dim` of
 // operand 0 for each of its elements, as GatherElements of ONNX. It is no
 // larger than operand 0 in the others.

@@ -155,7 +155,8 @@ absl::StatusOr<std::vector<Type>> InferWgrad(const OpCall& call) {
   if (lhs.rank() != rhs.rank()) {
     return Invalid("lhs has rank {}, rhs {}", lhs.rank(), rhs.rank());
   }
-  int last = lhs.rank() - 1, keep = Kept(call.attrs);
+  int last = lhs.rank() - 1;
+  int64_t keep = call.attrs.Int("keep");
   if (keep < 0 || keep >= last) {
     return Invalid("keep is {}, it should be in [0, {}]", keep, last - 1);
   }

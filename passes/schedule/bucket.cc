@@ -12,6 +12,7 @@
 #include "fmt/format.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
+#include "passes/int_option.h"
 #include "passes/schedule/bucket_candidates.h"
 #include "passes/schedule/merge_tiles.h"
 #include "passes/schedule/reorder.h"
@@ -348,7 +349,7 @@ absl::StatusOr<bool> Bucket(Program& program, const PassOptions& options,
   const Machine& machine = context.costs->machine();
   bucket.memory_bytes = ValueBytes(
       CapacityBytes(options.Float("memory_gib"), machine), program, machine);
-  bucket.steps = static_cast<int>(options.Int("steps"));
+  ASYRA_ASSIGN_OR_RETURN(bucket.steps, IntOption(options, "steps"));
   bucket.join = options.Bool("join");
   ASYRA_ASSIGN_OR_RETURN(BucketResult result,
                          BucketTiles(program, *context.costs, bucket));

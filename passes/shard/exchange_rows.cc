@@ -138,8 +138,8 @@ class RowExchange {
     ASYRA_ASSIGN_OR_RETURN(ValueId ids, WholeIds(lookup.operands[1]));
     ValueId table = map_[from_.ops[site.gather].operands[0]];
     ASYRA_ASSIGN_OR_RETURN(
-        ValueId rows,
-        builder_.AddOne("embedding", {table, ids}, {}, name + ".rows"));
+        ValueId rows, builder_.AddOne("embedding", {table, ids}, lookup.attrs,
+                                      name + ".rows"));
     const Type& cut = from_.type(lookup.operands[1]);
     for (int d = 0; d < cut.rank(); ++d) {
       if (cut.dims[d].axes.empty()) continue;

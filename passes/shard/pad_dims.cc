@@ -29,6 +29,9 @@ bool Contains(const DimFactors& dim, int factor) {
   return std::find(dim.begin(), dim.end(), factor) != dim.end();
 }
 
+// Whether the op can say how many rows its indices count, without the padding.
+bool HasRows(const OpDef& def) { return FindAttr(def, "rows") != nullptr; }
+
 // A dimension of a weight.
 using WeightDim = std::pair<ValueId, int>;
 
@@ -136,9 +139,9 @@ class Padder {
     }
     if (f.kind == FactorKind::kParallel) return !f.positional;
     // A sum of products; a positional one looks up rows by their index.
-    return f.positional
-               ? rule.linearity == Linearity::kFirst && !op.def->counts_from_end
-               : rule.linearity == Linearity::kEach && zero && finite;
+    return f.positional ? rule.linearity == Linearity::kFirst &&
+                              (!op.def->counts_from_end || HasRows(*op.def))
+                        : rule.linearity == Linearity::kEach && zero && finite;
   }
 
   // Which dimensions of its operands the op takes with their padding: those
@@ -168,10 +171,26 @@ class Padder {
     return taken;
   }
 
+  // Whether a positional factor brings padding.
+  static bool TakesRows(const AxisRule& rule,
+                        const std::vector<DimMask>& taken) {
+    for (size_t f = 0; f < rule.factors.size(); ++f) {
+      if (rule.factors[f].positional &&
+          Brings(rule, taken, static_cast<FactorId>(f))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   absl::Status AddOp(const Op& op) {
     ASYRA_ASSIGN_OR_RETURN(AxisRule rule, RuleOf(op));
     std::vector<DimMask> taken = Taken(op, rule);
     Op copy = op;
+    if (HasRows(*op.def) && op.attrs.Int("rows") < 0 &&
+        TakesRows(rule, taken)) {
+      copy.attrs.Set("rows", size_);
+    }
     bool any = false;
     for (size_t k = 0; k < op.operands.size(); ++k) {
       ValueId value = op.operands[k];

@@ -17,8 +17,10 @@
 //   reductions         where one factor of a product is zero in the padding and
 //                      the others are finite, or no index names padded rows
 // Elsewhere (softmax over the vocabulary, a mean) ops need the dimension whole
-// anyway, and a slice removes the padding before them, and at outputs. A weight
-// times an activation is assumed to be finite.
+// anyway, and a slice removes the padding before them, and at outputs. A lookup
+// keeps the number of rows without padding as its attribute `rows`, from whose
+// end negative indices count. A weight times an activation is assumed to be
+// finite.
 #pragma once
 
 #include <optional>

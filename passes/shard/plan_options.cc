@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "ir/support/status.h"
+#include "passes/int_option.h"
 
 namespace asyra {
 namespace {
@@ -72,7 +73,7 @@ absl::StatusOr<PlanOptions> ReadPlanOptions(const PassOptions& options,
   PlanOptions plan;
   plan.costs.model = context.costs;
   plan.dim_names = context.dim_names;
-  plan.beam = static_cast<int>(options.Int("beam"));
+  ASYRA_ASSIGN_OR_RETURN(plan.beam, IntOption(options, "beam"));
   if (plan.beam < 1) {
     return Invalid("beam is {}, it must be at least 1", plan.beam);
   }

@@ -11,6 +11,7 @@
 #include "passes/train/attach_loss.h"
 #include "passes/train/differentiate.h"
 #include "passes/train/loss_scale.h"
+#include "passes/train/update_numbers.h"
 
 namespace asyra {
 namespace {
@@ -311,9 +312,12 @@ absl::StatusOr<bool> AttachUpdates(Program& program, const PassOptions& options,
   if (optimizer != "adamw" && optimizer != "sgd") {
     return Invalid("optimizer is {}, it should be adamw or sgd", optimizer);
   }
-  if (options.Float("clip") < 0) {
-    return Invalid("clip is {}, it should be at least 0",
-                   options.Float("clip"));
+  for (const UpdateNumber& number : UpdateNumbers()) {
+    bool is_used = number.optimizer.empty() || number.optimizer == optimizer;
+    double value = options.Float(number.name);
+    if (!is_used || number.IsIn(value)) continue;
+    return Invalid("{} is {}, it should be {}", number.name, value,
+                   number.range());
   }
   ASYRA_ASSIGN_OR_RETURN(program, UpdateAttacher(program, options).Run());
   return true;

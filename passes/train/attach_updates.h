@@ -23,7 +23,8 @@ namespace asyra {
 // waits for other gradients than its own.
 // Outputs are then `loss`, `norm`, `loss_count` and the new values; those that
 // replace states already, as of accumulate_gradients, stay.
-// Errors: no gradients; a regular expression that is none or matches no param.
+// Errors: no gradients; a number of the optimizer out of its range
+// (update_numbers.h); a regular expression that is none or matches no param.
 absl::StatusOr<bool> AttachUpdates(Program& program, const PassOptions& options,
                                    PassContext& context);
 

@@ -153,6 +153,15 @@ class Run(ToolTest):
       self.fails("--reduce-scatter", "asyra-run", *args,
                  f"--reduce-scatter={form}")
     self.fails("--repeat is 0", "asyra-run", *args, "--repeat", "0")
+    self.fails("--timeout is inf", "asyra-run", *args, "--timeout", "inf")
+    self.fails("--atol: it is nan, it must be finite and at least 0",
+               "asyra-run", *args, "--atol", "nan")
+    self.fails("--rtol has no effect without --check", "asyra-run", *args,
+               "--rtol", "1")
+    self.fails("--graphs and --no-graphs have no effect on cpus", "asyra-run",
+               *args, "--no-graphs")
+    self.fails("--repeat has no effect on the interpreter", "asyra-run", *args,
+               "--device", "interpreter", "--repeat", "2")
     self.fails("--timeout is 0", "asyra-run", *args, "--timeout", "0")
     self.fails("--ranks", "asyra-run", *args, "--tp", "2", "--ranks", "8")
     program = self.path("lookup.asyra", """asyra 1 local
@@ -177,8 +186,33 @@ program @p(%x: f32[4]) -> (f32[4]) {
 }
 """)
     self.passes("asyra-run", program)
+    for flag in [["--tiles", "2"], ["--no-fuse"], ["--machine", "h200x8"]]:
+      self.fails(f"{flag[0].replace('no-', '')} has no effect: a program file "
+                 "runs as it is", "asyra-run", program, *flag)
     self.fails("%nan = div(%zero, %zero) : f32[4]: result %nan: element 0 is",
                "asyra-run", program, "--check-finite")
+
+  def test_many_values_are_joined(self):
+    # More than 8 bits count, in another order than they were split.
+    count = 160
+    parts = "".join(
+        f"  %p{i} = slice(%y) {{dim=1, start={2 * i}, stop={2 * i + 2}}} "
+        f": f32[4, 2]\n  %q{i} = exp(%p{i}) : f32[4, 2]\n"
+        for i in range(count))
+    order = ", ".join(f"%q{i * 7 % count}" for i in range(count))
+    program = self.path("join.asyra", f"""asyra 1 global
+program @p(%x: f32[4, 8], %w: f32[8, {2 * count}] weight)
+    -> (f32[4, {2 * count}]) {{
+  %y = matmul(%x, %w) : f32[4, {2 * count}]
+{parts}  %z = concat({order}) {{dim=1}} : f32[4, {2 * count}]
+  return %z
+}}
+""")
+    args = [program, "--random-weights", "--passes",
+            "canonicalize, plan_sharding, partition"]
+    for flags in [[], ["--device", "interpreter"], ["--tp", "2"],
+                  ["--dp", "2"]]:
+      self.passes("asyra-run", *args, *flags, "--compare-single")
 
   def test_random_inputs_depend_on_the_seed_alone(self):
     runs = [self.passes("asyra-run", GPT2, "--dim", "batch=2", "--dim",

@@ -109,13 +109,15 @@ class Losses(TrainTest):
   def test_errors_of_flags(self):
     for message, changed in [
         ("one of --data, --check and --sample is needed", {"--data": None}),
-        ("one of --data, --check and --sample is needed", {"--check": "x"}),
+        ("only one of --data, --check and --sample can be given",
+         {"--check": "x"}),
         ("--check replays steps of one batch, --accumulate is 2",
          {"--data": None, "--check": "x", "--accumulate": "2"}),
-        ("--rate is 0, it must be above 0", {"--rate": "0"}),
+        ("--rate is 0, it must be finite and above 0", {"--rate": "0"}),
         ("there is no --rate: give the largest learning rate, as --rate 3e-4",
          {"--rate": None}),
-        ("--rate is nan, it must be above 0", {"--rate": "nan"}),
+        ("--rate is nan, it must be finite and above 0", {"--rate": "nan"}),
+        ("--rate is inf, it must be finite and above 0", {"--rate": "inf"}),
         ("--steps is 0, it must be at least 1", {"--steps": "0"}),
         ("there is no --steps: give how many, as --steps 1000",
          {"--steps": None}),
@@ -126,14 +128,79 @@ class Losses(TrainTest):
         ("'(' is no regular expression", {"--freeze": "("}),
         ("decay_of: none of the 21 params is called embed",
          {"--decay-of": "embed"}),
-        ("beta1 is 1, it should be in [0, 1)", {"--beta1": "1"}),
-        ("clip is -1, it should be at least 0", {"--clip": "-1"}),
         ("no output is called 'loss', there are logits", {"--loss": "loss"}),
     ]:
       flags = {"--steps": "2", "--rate": "0.01", "--data": self.text, **changed}
       self.refused(message, LLAMA, *SHAPE,
                    *[text for name, value in flags.items()
                      if value is not None for text in (name, value)])
+
+  def test_numbers_have_ranges(self):
+    args = [LLAMA, *SHAPE, "--steps", "2", *RATE, "--data", self.text]
+    finite = "it must be finite and at least 0"
+    below_1 = "it must be at least 0 and below 1"
+    for flag, value, range_ in [
+        ("--beta1", "1", below_1), ("--beta1", "nan", below_1),
+        ("--beta2", "-0.5", below_1), ("--eps", "-1", finite),
+        ("--eps", "inf", finite), ("--decay", "-1", finite),
+        ("--decay", "nan", finite), ("--clip", "nan", finite),
+        ("--clip", "-1", finite), ("--clip", "inf", finite),
+        ("--final", "-1", "it must be from 0 to 1"),
+        ("--final", "nan", "it must be from 0 to 1"),
+        ("--final", "1.5", "it must be from 0 to 1"),
+        ("--warmup", "-5", finite),
+        ("--timeout", "nan", "it must be finite and above 0"),
+    ]:
+      self.refused(f"{flag}: it is {value}, {range_}", *args, flag, value)
+    for value in ["-3", "nan", "1"]:
+      self.refused(f"--momentum: it is {value}, {below_1}", *args,
+                   "--optimizer", "sgd", "--momentum", value)
+    # The pass checks them too.
+    self.fails("attach_updates: decay is -1, it should be finite and at least 0",
+               "asyra-opt", LLAMA, *SHAPE, "--passes",
+               "attach_loss,mark_params,differentiate,"
+               "attach_updates{decay=-1.0}")
+
+  def test_flags_without_effect(self):
+    data = [LLAMA, *SHAPE, "--steps", "2", *RATE, "--data", self.text]
+    sgd = ["--optimizer", "sgd"]
+    for message, *args in [
+        ("--momentum: it has no effect with --optimizer adamw", "--momentum",
+         "0.9"),
+        ("--beta1: it has no effect with --optimizer sgd", *sgd, "--beta1",
+         "0.5"),
+        ("--eps: it has no effect with --optimizer sgd", *sgd, "--eps", "0"),
+        ("--decay-of: it has no effect with --decay 0", "--decay", "0",
+         "--decay-of", ".*"),
+        ("--temperature has no effect without --sample", "--temperature", "2"),
+        ("--prompt has no effect without --sample", "--prompt", "hi"),
+        ("--rtol has no effect without --check", "--rtol", "1"),
+        ("--restart-data has no effect without --checkpoint",
+         "--restart-data"),
+        ("--keep has no effect without --checkpoint", "--keep", "1"),
+        ("--evaluate-batches has no effect without --evaluate-every",
+         "--evaluate-batches", "2"),
+    ]:
+      self.refused(message, *data, *args)
+    check = [LLAMA, *SHAPE, "--check"]
+    folder = os.path.dirname(LLAMA)
+    for message, *args in [
+        ("--export has no effect with --check of a recorded run", "x",
+         "--export", "w.safetensors"),
+        ("--steps has no effect with --check of a recorded run", "x",
+         "--steps", "3"),
+        ("--clip has no effect with --check of a recorded run", "x", "--clip",
+         "0"),
+        ("--save-tuning has no effect with --check of a recorded run", "x",
+         "--save-tuning", "t"),
+        ("--log has no effect with --check of a folder", folder, "--log", "l"),
+    ]:
+      self.fails(message, "asyra-train", *check, *args)
+    sample = [LLAMA, *SHAPE, "--sample", "5", "--checkpoint", "c"]
+    for flag, *value in [("--tp", "2"), ("--device", "cpu"), ("--rtol", "1"),
+                         ("--csv", "x"), ("--accumulate", "2"), ("--shuffle",)]:
+      self.fails(f"{flag} has no effect with --sample", "asyra-train", *sample,
+                 flag, *value)
 
   def test_errors_of_data(self):
     args = [LLAMA, *SHAPE, "--steps", "2", *RATE, "--data"]

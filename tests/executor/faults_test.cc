@@ -206,7 +206,7 @@ TEST_F(Faults, AKernelThatFailsInMidStep) {
   };
   std::vector<absl::Status> results = WithOdd(odd);
   ExpectAll(results, "%rows = embedding(%table, %ids)");
-  ExpectAll(results, "index 7 is not in [0, 2)");
+  ExpectAll(results, "index 7 is not in [-2, 2)");
 }
 
 TEST_F(Faults, ARankThatComesTooLate) {

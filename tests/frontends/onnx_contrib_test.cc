@@ -49,6 +49,19 @@ TEST(Norms, SkipGivesTheSumToo) {
   EXPECT_THAT(model.Run("sum").ToDoubles(), ElementsAre(11, 23));
 }
 
+TEST(ContribOps, StatisticsThatNothingReadsNeedNotBeThere) {
+  for (const char* op :
+       {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}) {
+    ContribModel model;
+    model.Input("x", kF32, {1, 1, 2}).Floats("ones", {1, 1}, {2});
+    model.Contrib(op, {"x", "x", "ones"}, {"y", "mean", "variance", "sum"});
+    model.Output("y");
+    EXPECT_EQ(model.ImportError(), "");
+    EXPECT_THAT(model.Output("variance").ImportError(),
+                HasSubstr("output 2, a statistic, is not supported"));
+  }
+}
+
 // With all of two experts chosen, both are computed for each token.
 ContribModel TwoExperts(int width) {
   ContribModel model;

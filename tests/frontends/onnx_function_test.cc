@@ -161,6 +161,28 @@ TEST(OnnxFunction, InputsMayBeLeftOut) {
               HasSubstr("it has 4 inputs, function f:Limit takes 3"));
 }
 
+// As exporters write poolings whose indices are left.
+TEST(OnnxFunction, OutputsThatTheCallerDoesNotReadAreNotImported) {
+  auto model = [](const char* output) {
+    ModelBuilder model = ModelBuilder()
+                             .Input("x", kF32, {1, 1, 3})
+                             .Call("Pool", {"x"}, {"y", "at"})
+                             .Output(output);
+    model.Function("Pool",
+                   ModelBuilder()
+                       .Input("a")
+                       .Node("MaxPool", {"a"}, {"b", "indices"},
+                             {{"kernel_shape", std::vector<int64_t>{2}}})
+                       .Node("Neg", {"indices"}, {"c"})
+                       .Output("b")
+                       .Output("c"));
+    return model;
+  };
+  EXPECT_EQ(model("y").ImportError(), "");
+  EXPECT_THAT(model("at").ImportError(),
+              HasSubstr("output 1, the indices, is not supported"));
+}
+
 TEST(OnnxFunction, MayNotCallItself) {
   ModelBuilder model = WithX().Call("A", {"x"}, {"y"}).Output("y");
   auto calls = [](const char* callee) {

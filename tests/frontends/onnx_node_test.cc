@@ -171,15 +171,57 @@ TEST(OnnxNode, AttentionTakesBothLayouts) {
 TEST(OnnxNode, AttentionRefusesWhatItCannotDo) {
   auto model = [](const std::vector<std::string>& outputs,
                   const std::pair<std::string, ModelBuilder::Attr>& attr) {
-    return WithX({1, 4, 6}, 23)
-        .Node("Attention", {"x", "x", "x"}, outputs,
-              {attr, {"kv_num_heads", 1}})
-        .ImportError();
+    ModelBuilder builder = WithX({1, 4, 6}, 23);
+    builder.Node("Attention", {"x", "x", "x"}, outputs,
+                 {attr, {"kv_num_heads", 1}});
+    if (outputs.size() > 1) builder.Output(outputs.back());
+    return builder.ImportError();
   };
   EXPECT_THAT(model({"y"}, {"q_num_heads", 4}),
               HasSubstr("input 0 has 6 columns, q_num_heads is 4"));
   EXPECT_THAT(model({"y", "", "", "qk"}, {"q_num_heads", 1}),
               HasSubstr("output qk_matmul_output is not supported"));
+}
+
+TEST(OnnxNode, ElementTypesDoNotWrap) {
+  auto cast = WithX({2}).Node("Cast", {"x"}, {"y"}, {{"to", kF32}});
+  cast.last().mutable_attribute(0)->set_i((int64_t{1} << 32) + kF32);
+  EXPECT_THAT(cast.ImportError(),
+              HasSubstr("element type 4294967297 is not supported"));
+}
+
+TEST(OnnxNode, OutputsThatNothingReadsNeedNotBeThere) {
+  auto pool = WithX({1, 1, 4}, 18)
+                  .Node("MaxPool", {"x"}, {"y", "indices"},
+                        {{"kernel_shape", std::vector<int64_t>{2}}});
+  EXPECT_THAT(RunModel(pool).ToDoubles(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(pool.Output("indices").ImportError(),
+              HasSubstr("output 1, the indices, is not supported"));
+  auto norm = WithX({2, 2}, 23)
+                  .Floats("scale", {1, 1}, {2})
+                  .Node("LayerNormalization", {"x", "scale"},
+                        {"y", "mean", "deviation"});
+  EXPECT_EQ(ASYRA_VALUE(norm.Import()).ops.size(), 1u);
+  auto attention =
+      WithX({1, 1, 2, 3}, 23)
+          .Node("Attention", {"x", "x", "x"}, {"y", "keys", "values", "qk"});
+  EXPECT_EQ(attention.ImportError(), "");
+}
+
+// One that a branch reads is read.
+TEST(OnnxNode, OutputsAreReadBySubgraphs) {
+  auto branch = [](const char* reads) {
+    return ModelBuilder().Node("Identity", {reads}, {"r"}).Output("r").graph();
+  };
+  auto model = WithX({1, 1, 4}, 18)
+                   .Node("Constant", {}, {"yes"}, {{"value_int", 1}})
+                   .Node("Cast", {"yes"}, {"is"}, {{"to", kBool}})
+                   .Node("MaxPool", {"x"}, {"pooled", "indices"},
+                         {{"kernel_shape", std::vector<int64_t>{2}}})
+                   .Node("If", {"is"}, {"y"},
+                         {{"then_branch", branch("pooled")},
+                          {"else_branch", branch("indices")}});
+  EXPECT_THAT(model.ImportError(), HasSubstr("output 1, the indices"));
 }
 
 TEST(OnnxNode, LayerNormMayReachOverSeveralDims) {

@@ -302,6 +302,37 @@ TEST(OnnxReader, RefusesLinksOutOfTheFolder) {
   fs::remove(folder / "w.bin");
 }
 
+// As the Hugging Face Hub's cache has them.
+TEST(OnnxReader, LinksMayLeadBesideTheFileThatTheModelIsALinkTo) {
+  namespace fs = std::filesystem;
+  fs::path folder = ModelBuilder::TestFolder(), blobs = folder / "blobs",
+           snapshot = folder / "snapshots" / "abc";
+  fs::create_directories(blobs / "deeper");
+  fs::create_directories(snapshot);
+  WriteFile("blobs/11", External("model.data", "4").model.SerializeAsString());
+  for (const char* name : {"blobs/22", "blobs/deeper/33", "44"}) {
+    WriteFile(name, std::string(20, 'x'));
+  }
+  fs::path model = snapshot / "model.onnx", data = snapshot / "model.data";
+  auto error = [&](const fs::path& data_is) {
+    fs::remove(data);
+    fs::create_symlink(data_is, data);
+    return std::string(MessageOf(ImportOnnx(model.string()).status()));
+  };
+  fs::remove(model);
+  fs::create_symlink("../../blobs/11", model);
+  EXPECT_EQ(error("../../blobs/22"), "");
+  for (const char* elsewhere : {"../../blobs/deeper/33", "../../44"}) {
+    EXPECT_THAT(error(elsewhere), HasSubstr("model.data is a link to"));
+  }
+  // A model that is no link.
+  fs::remove(model);
+  fs::copy_file(blobs / "11", model);
+  EXPECT_THAT(error("../../blobs/22"), HasSubstr("model.data is a link to"));
+  fs::remove_all(folder / "snapshots");
+  fs::remove_all(blobs);
+}
+
 TEST(OnnxReader, RefusesExternalDataThatIsNotThere) {
   WriteFile("w.bin", std::string(20, 'x'));
   EXPECT_THAT(External("w.bin", "8").ImportError(),

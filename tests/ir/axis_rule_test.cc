@@ -260,6 +260,31 @@ TEST(Reshape, ShardsOfTheOperandAreShardsOfTheResult) {
   EXPECT_GT(accepted, 100);
 }
 
+// More factors than 8 bits count.
+TEST(AxisRules, ManyOperandsThatAreJoined) {
+  Mesh mesh = ParseMesh("(a=2)");
+  for (int count : {126, 127, 128, 200, 300}) {
+    std::vector<Type> types(count, ASYRA_VALUE(ParseType("f32[4@a, 3]", mesh)));
+    const OpDef& concat = *FindOp("concat");
+    AttrMap attrs = {{"dim", int64_t{1}}};
+    auto result = ASYRA_VALUE(InferTypes(concat, attrs, types, mesh));
+    EXPECT_EQ(ToString(result[0], mesh),
+              fmt::format("f32[4@a, {}]", 3 * count));
+    AxisRule rule =
+        ASYRA_VALUE(AxisRuleOf(OpCall{concat, attrs, types, result}));
+    // The rows, each operand's columns, and all columns.
+    ASSERT_EQ(rule.factors.size(), count + 2u);
+    for (int i = 0; i < count; ++i) {
+      ASSERT_THAT(rule.operands[i][0], ElementsAre(0));
+      FactorId own = rule.operands[i][1][0];
+      EXPECT_EQ(rule.factors[own].name, fmt::format("part{}", i));
+      EXPECT_EQ(rule.factors[own].kind, FactorKind::kWhole);
+    }
+    FactorId all = rule.results[0][1][0];
+    EXPECT_EQ(rule.factors[all].size, 3 * count);
+  }
+}
+
 TEST(Reshape, SplitsHeadsOverAxes) {
   Mesh mesh = ParseMesh("(tp=4)");
   const OpDef& reshape = *FindOp("reshape");

@@ -120,9 +120,10 @@ TEST_F(WeightFile, HeadersThatAreNoneAreErrors) {
   EXPECT_THAT(ErrorOfBytes(std::string(16, '\xff')),
               HasSubstr("a header of 18446744073709551615 bytes, the file "
                         "holds 8 after its length"));
-  EXPECT_THAT(ErrorOf("{\"a\":", 0), HasSubstr("not JSON"));
-  EXPECT_THAT(ErrorOf("", 0), HasSubstr("not JSON"));
-  EXPECT_THAT(ErrorOf("[]", 0), HasSubstr("not a JSON object"));
+  for (const char* header : {"{\"a\":", "", "[]"}) {
+    EXPECT_THAT(ErrorOf(header, 0),
+                HasSubstr("the header: it is no JSON object"));
+  }
 }
 
 TEST_F(WeightFile, EntriesThatLieAreErrors) {
@@ -150,6 +151,56 @@ TEST_F(WeightFile, EntriesThatLieAreErrors) {
               HasSubstr("F32[3] has 12 bytes, data_offsets span 16"));
   EXPECT_THAT(entry("\"F32\"", "[9223372036854775807,4]", "[0,16]"),
               HasSubstr("more than 2^63 bytes"));
+}
+
+TEST_F(WeightFile, NamesThatComeTwiceAreErrors) {
+  const std::string a = R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})",
+                    b = R"({"dtype":"F32","shape":[2],"data_offsets":[8,16]})";
+  EXPECT_EQ(ErrorOf("{\"v\":" + a + ",\"w\":" + b + "}", 16), "no error");
+  EXPECT_EQ(ErrorOf("{\"w\":" + a + ",\"w\":" + b + "}", 16),
+            path_ + ": the header: \"w\" is named twice");
+  EXPECT_EQ(ErrorOf(R"({"v":{"dtype":"F32","shape":[1],"dtype":"F64"}})", 0),
+            path_ + ": the header: \"v\" / \"dtype\" is named twice");
+  EXPECT_EQ(ErrorOf(R"({"__metadata__":{"a":"1","b":"2","a":"1"}})", 0),
+            path_ + ": the header: \"__metadata__\" / \"a\" is named twice");
+  // Equal names of different objects.
+  EXPECT_EQ(ErrorOf(R"({"__metadata__":{"w":"1"},"w":)" + a + "}", 8),
+            "no error");
+}
+
+TEST_F(WeightFile, EachByteOfTheDataIsOfOneTensor) {
+  auto entry = [](const std::string& name, int begin, int end) {
+    return fmt::format(
+        R"("{}":{{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})", name,
+        (end - begin) / 4, begin, end);
+  };
+  auto error = [&](const std::string& a, const std::string& b, size_t bytes) {
+    return ErrorOf("{" + a + "," + b + "}", bytes);
+  };
+  EXPECT_EQ(error(entry("b", 0, 8), entry("a", 8, 16), 16), "no error");
+  EXPECT_EQ(error(entry("b", 0, 16), entry("a", 16, 16), 16), "no error");
+  EXPECT_EQ(error(entry("b", 0, 16), entry("a", 0, 0), 16), "no error");
+  EXPECT_EQ(error(entry("a", 4, 8), entry("b", 8, 16), 16),
+            path_ +
+                ": tensor a: its data begins at byte 4, those from 0 on are of "
+                "no tensor");
+  EXPECT_EQ(error(entry("a", 0, 4), entry("b", 8, 16), 16),
+            path_ +
+                ": tensor b: its data begins at byte 8, those from 4 on are of "
+                "no tensor");
+  EXPECT_EQ(error(entry("a", 0, 12), entry("b", 8, 16), 16),
+            path_ +
+                ": tensor b: its data begins at byte 8, that of tensor a ends "
+                "at byte 12");
+  EXPECT_EQ(error(entry("a", 0, 16), entry("b", 0, 16), 16),
+            path_ +
+                ": tensor b: its data begins at byte 0, that of tensor a ends "
+                "at byte 16");
+  EXPECT_EQ(error(entry("b", 0, 4), entry("a", 4, 8), 16),
+            path_ +
+                ": tensor a: it is the last and ends at byte 8, the file holds "
+                "16 bytes of data");
+  EXPECT_EQ(ErrorOf("{}", 4), path_ + ": it has 4 bytes of data and no tensor");
 }
 
 TEST(WeightPath, SitsBesideTheProgram) {

@@ -38,6 +38,15 @@ std::string ErrorOf(const NamedTensors& recorded) {
 
 TEST(IndexLimit, IsTheSmallestTable) {
   EXPECT_EQ(IndexLimit(Example()), 5);
+  // Rows that no id names are padding, also behind a cast.
+  Program padded = ASYRA_VALUE(ParseProgram(R"(asyra 1 global
+program @f(%ids: i64[3], %t: f32[5, 2] weight) -> (f64[3, 2]) {
+  %wide = cast(%t) {to=f64} : f64[5, 2]
+  %a = embedding(%wide, %ids) {rows=4} : f64[3, 2]
+  return %a
+}
+)"));
+  EXPECT_EQ(IndexLimit(padded), 4);
   Program none = Example();
   none.ops.clear();
   EXPECT_GT(IndexLimit(none), 0);

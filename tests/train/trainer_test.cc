@@ -333,6 +333,33 @@ TEST(Trainer, ErrorsAreNamed) {
   EXPECT_THAT(refused, HasSubstr(".m"));
 }
 
+TEST(Trainer, ARateThatIsNoneIsRefusedBeforeAnythingChanges) {
+  ScratchFolder refused("refused"), plain("plain");
+  auto train = [](const std::string& to, const std::vector<double>& wrong) {
+    ASYRA_CHECK_OK(OnTrainers(
+        Programs("dp=2"), {},
+        [&](Trainer& trainer, TokenBatches& data) -> absl::Status {
+          for (int64_t step = 1; step <= 3; ++step) {
+            ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, data.Next());
+            for (double rate : wrong) {
+              EXPECT_EQ(MessageOf(trainer.Step(batch, {.rate = rate})),
+                        fmt::format("the learning rate is {}, it must be "
+                                    "finite and at least 0",
+                                    rate));
+              EXPECT_EQ(trainer.step(), step - 1);
+            }
+            ASYRA_RETURN_IF_ERROR(trainer.Step(batch, {.rate = 0.01}));
+          }
+          ASYRA_RETURN_IF_ERROR(trainer.Save(to));
+          return trainer.FinishSave();
+        }));
+  };
+  train(plain.path(), {});
+  train(refused.path(), {NAN, HUGE_VAL, -HUGE_VAL, -0.5});
+  ExpectSameTensors(Newest(refused.path()).tensors(),
+                    Newest(plain.path()).tensors());
+}
+
 // A checkpoint of each step is written behind the next one, which is in flight
 // while the host evaluates.
 TEST(Trainer, SavesEachStepBehindTheNext) {

@@ -214,7 +214,7 @@ class SegmentSumKernel : public CpuKernel {
     rows_ = rows.size;
     inner_ = rows.inner;
     segments_ = use.result(0).size(dim);
-    total_ = use.attrs().Int("size");
+    total_ = ops::IdsOf(use.attrs().Int("rows"), use.attrs().Int("size"));
     start_ = use.Start(use.global_results()[0], dim);
     sum_at_ = layout_.Add(Results() * static_cast<int64_t>(sizeof(C)));
     row_at_ = layout_.Add(inner_ * static_cast<int64_t>(sizeof(C)));

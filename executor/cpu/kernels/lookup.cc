@@ -3,6 +3,7 @@
 
 #include "executor/cpu/convert.h"
 #include "executor/cpu/kernel_list.h"
+#include "ir/ops/indexing.h"
 #include "ir/support/status.h"
 
 namespace asyra::cpu {
@@ -16,10 +17,9 @@ struct LookupPlan {
   int64_t outer = 1;
   int64_t size = 0;  // rows that this rank holds
   int64_t row_bytes = 0;
-  // Rows are numbered over all ranks: those from `start` on are here, `total`
-  // is all of them.
+  // Rows are numbered over all ranks, negative ones from the end: those from
+  // `start` on are here, `total` is all of them.
   int64_t start = 0, total = 0;
-  bool from_end = false;  // negative indices count from the end
 };
 
 class LookupKernel : public CpuKernel {
@@ -35,12 +35,8 @@ class LookupKernel : public CpuKernel {
         int64_t index = 0;
         Load(plan_.index_dtype, indices + i * SizeOf(plan_.index_dtype), 1,
              &index);
-        if (index < (plan_.from_end ? -plan_.total : 0) ||
-            index >= plan_.total) {
-          return Invalid("index {} is not in [{}, {})", index,
-                         plan_.from_end ? -plan_.total : 0, plan_.total);
-        }
-        int64_t row = (index < 0 ? index + plan_.total : index) - plan_.start;
+        ASYRA_ASSIGN_OR_RETURN(int64_t row, ops::Position(index, plan_.total));
+        row -= plan_.start;
         if (row < 0 || row >= plan_.size) {
           std::memset(to, 0, plan_.row_bytes);  // another rank has it
         } else {
@@ -73,16 +69,14 @@ LookupPlan PlanAlong(const KernelUse& use, int dim) {
 Prepared PrepareEmbedding(const KernelUse& use) {
   LookupPlan plan = PlanAlong(use, 0);
   const Type& table = use.global_operands()[0];
-  plan.total = table.size(0);
+  plan.total = ops::IdsOf(use.attrs().Int("rows"), table.size(0));
   plan.start = use.Start(table, 0);
   return std::make_unique<LookupKernel>(plan);
 }
 
 Prepared PrepareGather(const KernelUse& use) {
-  LookupPlan plan = PlanAlong(
-      use, NormalizeDim(use.attrs().Int("dim"), use.operand(0).rank()));
-  plan.from_end = true;
-  return std::make_unique<LookupKernel>(plan);
+  return std::make_unique<LookupKernel>(PlanAlong(
+      use, NormalizeDim(use.attrs().Int("dim"), use.operand(0).rank())));
 }
 
 bool Always(const KernelUse&) { return true; }

@@ -202,6 +202,10 @@ class LtGemm : public Gemm {
         cublasLtMatrixLayoutCreate(&layout->value, TypeOf(dtype), columns, rows,
                                    row_stride > 0 ? row_stride : columns));
     if (shape_.batch == 1) return absl::OkStatus();
+    if (shape_.batch > INT32_MAX) {
+      return Unimplemented("a batch of {} matmuls, cuBLAS counts up to {}",
+                           shape_.batch, INT32_MAX);
+    }
     auto batch = static_cast<int32_t>(shape_.batch);
     ASYRA_CUDA(cublasLtMatrixLayoutSetAttribute(
         layout->value, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,

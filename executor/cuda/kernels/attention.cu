@@ -1,4 +1,5 @@
 #include "executor/cuda/kernels/attention_tile.cuh"
+#include "executor/cuda/kernels/number.cuh"
 
 namespace asyra::cuda {
 namespace {
@@ -144,6 +145,7 @@ cudaError_t Attention(const AttentionProblem& p, const AttentionData& data,
                       void* y, void* log_sums, cudaStream_t stream) {
   int64_t blocks = (p.s + kTile - 1) / kTile * p.b * p.h;
   if (blocks == 0) return cudaSuccess;
+  if (!IsGrid(blocks)) return cudaErrorInvalidConfiguration;
   return WithFloat(p.element, [&](auto element) {
     using T = decltype(element);
     using A = typename SumOf<T>::Type;

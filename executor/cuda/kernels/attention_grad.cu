@@ -1,6 +1,7 @@
 // With weights p = exp(score - log_sum) and dp[t] = dy . v[t], the gradient of
 // a score is p (dp - mean), where mean, the row's sum of p dp, is dy . y.
 #include "executor/cuda/kernels/attention_tile.cuh"
+#include "executor/cuda/kernels/number.cuh"
 
 namespace asyra::cuda {
 namespace {
@@ -237,8 +238,8 @@ __global__ void GradSinksKernel(AttentionProblem p, AttentionData data,
 
 constexpr dim3 kBlock(kSide, kSide);
 
-unsigned RowBlocks(const AttentionProblem& p) {
-  return static_cast<unsigned>((p.s + kTile - 1) / kTile * p.b * p.h);
+int64_t RowBlocks(const AttentionProblem& p) {
+  return (p.s + kTile - 1) / kTile * p.b * p.h;
 }
 
 }  // namespace
@@ -251,19 +252,23 @@ cudaError_t AttentionMeans(const AttentionProblem& p, const AttentionData& data,
                            void* means, cudaStream_t stream) {
   int64_t rows = p.b * p.h * p.s;
   if (rows == 0) return cudaSuccess;
-  auto blocks = static_cast<unsigned>((rows + kWarps - 1) / kWarps);
+  int64_t blocks = (rows + kWarps - 1) / kWarps;
+  if (!IsGrid(blocks)) return cudaErrorInvalidConfiguration;
   return WithFloat(p.element, [&](auto element) {
     using T = decltype(element);
     using A = typename SumOf<T>::Type;
     MeansKernel<T, A>
-        <<<blocks, kWarps * 32, 0, stream>>>(p, data, static_cast<A*>(means));
+        <<<static_cast<unsigned>(blocks), kWarps * 32, 0, stream>>>(
+            p, data, static_cast<A*>(means));
     return cudaPeekAtLastError();
   });
 }
 
 cudaError_t AttentionGradQ(const AttentionProblem& p, const AttentionData& data,
                            const void* means, void* dq, cudaStream_t stream) {
-  if (RowBlocks(p) == 0) return cudaSuccess;
+  int64_t blocks = RowBlocks(p);
+  if (blocks == 0) return cudaSuccess;
+  if (!IsGrid(blocks)) return cudaErrorInvalidConfiguration;
   return WithFloat(p.element, [&](auto element) {
     using T = decltype(element);
     using A = typename SumOf<T>::Type;
@@ -271,7 +276,7 @@ cudaError_t AttentionGradQ(const AttentionProblem& p, const AttentionData& data,
     cudaError_t error = cudaFuncSetAttribute(
         GradQKernel<T, A>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (error != cudaSuccess) return error;
-    GradQKernel<T, A><<<RowBlocks(p), kBlock, bytes, stream>>>(
+    GradQKernel<T, A><<<static_cast<unsigned>(blocks), kBlock, bytes, stream>>>(
         p, data, StatisticsOf<A>(data, means), static_cast<T*>(dq));
     return cudaPeekAtLastError();
   });
@@ -280,8 +285,9 @@ cudaError_t AttentionGradQ(const AttentionProblem& p, const AttentionData& data,
 cudaError_t AttentionGradKV(const AttentionProblem& p,
                             const AttentionData& data, const void* means,
                             void* dk, void* dv, cudaStream_t stream) {
-  auto blocks = static_cast<unsigned>((p.t + kTile - 1) / kTile * p.b * p.g);
+  int64_t blocks = (p.t + kTile - 1) / kTile * p.b * p.g;
   if (blocks == 0) return cudaSuccess;
+  if (!IsGrid(blocks)) return cudaErrorInvalidConfiguration;
   return WithFloat(p.element, [&](auto element) {
     using T = decltype(element);
     using A = typename SumOf<T>::Type;
@@ -289,9 +295,10 @@ cudaError_t AttentionGradKV(const AttentionProblem& p,
     cudaError_t error = cudaFuncSetAttribute(
         GradKVKernel<T, A>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (error != cudaSuccess) return error;
-    GradKVKernel<T, A><<<blocks, kBlock, bytes, stream>>>(
-        p, data, StatisticsOf<A>(data, means), static_cast<T*>(dk),
-        static_cast<T*>(dv));
+    GradKVKernel<T, A>
+        <<<static_cast<unsigned>(blocks), kBlock, bytes, stream>>>(
+            p, data, StatisticsOf<A>(data, means), static_cast<T*>(dk),
+            static_cast<T*>(dv));
     return cudaPeekAtLastError();
   });
 }
@@ -303,6 +310,7 @@ cudaError_t AttentionGradMask(const AttentionProblem& p,
   int64_t elements = 1;
   for (int i = 0; i < 4; ++i) elements *= p.mask_strides[i] ? full[i] : 1;
   if (elements == 0) return cudaSuccess;
+  if (!IsGrid(elements)) return cudaErrorInvalidConfiguration;
   return WithFloat(p.element, [&](auto element) {
     using T = decltype(element);
     using A = typename SumOf<T>::Type;

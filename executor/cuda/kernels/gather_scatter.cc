@@ -78,8 +78,9 @@ SliceIndexing SegmentIndexing(const KernelUse& use) {
   indexing.shape[0] = outer;
   indexing.shape[1] = rows;
   indexing.strides[0] = segments * indexing.slice;
-  indexing.indexed[0] = {segments, use.attrs().Int("size"),
-                         use.Start(global, dim), indexing.slice};
+  int64_t total = ops::IdsOf(use.attrs().Int("rows"), use.attrs().Int("size"));
+  indexing.indexed[0] = {segments, total, use.Start(global, dim),
+                         indexing.slice};
   return indexing;
 }
 

@@ -101,11 +101,11 @@ __global__ void __launch_bounds__(kThreads)
 template <typename A>
 int SegmentVector(const SliceIndexing& p, ScatterReduction reduction) {
   constexpr int n = 16 / sizeof(A);
-  bool is_one = reduction == ScatterReduction::kAdd && p.depth == 1 &&
-                p.dims == 2 && p.shape[0] == 1 && p.strides[1] == 0 &&
-                p.groups == p.count && p.indexed[0].stride == p.slice &&
-                p.count <= INT32_MAX - kSegmentStep &&
-                p.indexed[0].size <= INT32_MAX;
+  bool is_one =
+      reduction == ScatterReduction::kAdd && p.depth == 1 && p.dims == 2 &&
+      p.shape[0] == 1 && p.strides[1] == 0 && p.groups == p.count &&
+      p.indexed[0].stride == p.slice && p.count <= INT32_MAX - kSegmentStep &&
+      p.slice <= kMostSegmentColumns && p.indexed[0].size <= INT32_MAX;
   return is_one && p.slice % n == 0 ? n : 1;
 }
 

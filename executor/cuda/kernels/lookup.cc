@@ -3,6 +3,7 @@
 
 #include "executor/cuda/device/element_of.h"
 #include "executor/cuda/kernels/kernel_list.h"
+#include "ir/ops/indexing.h"
 
 namespace asyra::cuda {
 namespace {
@@ -39,16 +40,14 @@ Lookup Along(const KernelUse& use, int dim) {
 Prepared PrepareEmbedding(const KernelUse& use) {
   Lookup lookup = Along(use, 0);
   const Type& table = use.global_operands()[0];
-  lookup.total = table.size(0);
+  lookup.total = ops::IdsOf(use.attrs().Int("rows"), table.size(0));
   lookup.start = use.Start(table, 0);
   return std::make_unique<LookupKernel>(lookup);
 }
 
 Prepared PrepareGather(const KernelUse& use) {
-  Lookup lookup =
-      Along(use, NormalizeDim(use.attrs().Int("dim"), use.operand(0).rank()));
-  lookup.from_end = true;
-  return std::make_unique<LookupKernel>(lookup);
+  return std::make_unique<LookupKernel>(
+      Along(use, NormalizeDim(use.attrs().Int("dim"), use.operand(0).rank())));
 }
 
 bool Always(const KernelUse&) { return true; }

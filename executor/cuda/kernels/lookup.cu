@@ -25,8 +25,7 @@ __global__ void __launch_bounds__(kThreads)
        i += step) {
     Index at = i % units, row = i / units;
     int64_t index = IntegerAt(lookup.index, indices, row % per_outer);
-    bool is_one =
-        index >= (lookup.from_end ? -lookup.total : 0) && index < lookup.total;
+    bool is_one = index >= -lookup.total && index < lookup.total;
     index += (index < 0 ? lookup.total : 0) - lookup.start;
     if (!is_one) {
       to[i] = AllBits<T>(0xff);

@@ -16,10 +16,9 @@ struct Lookup {
   int64_t indices = 0, outer = 1;
   int64_t size = 0;  // rows that this rank holds
   int64_t row_bytes = 0;
-  // Rows are numbered over all ranks: those from `start` on are here, `total`
-  // is all of them; another rank's give zeros.
+  // Rows are numbered over all ranks, negative ones from the end: those from
+  // `start` on are here, `total` is all of them; another rank's give zeros.
   int64_t start = 0, total = 0;
-  bool from_end = false;  // negative indices count from the end
 };
 
 // An index out of range gives a row with all bits set: NaN, or -1.

@@ -159,9 +159,10 @@ template <typename T, int n>
 cudaError_t LaunchCombine(const Routing& r, const int64_t* rows,
                           const void* buffers, const void* weights,
                           int64_t hidden, void* to, cudaStream_t stream) {
-  auto tokens = static_cast<unsigned>(r.choices / r.k);
+  int64_t tokens = r.choices / r.k;
   if (tokens == 0 || hidden == 0) return cudaSuccess;
-  CombineKernel<T, n><<<tokens, kThreads, 0, stream>>>(
+  if (!IsGrid(tokens)) return cudaErrorInvalidConfiguration;
+  CombineKernel<T, n><<<static_cast<unsigned>(tokens), kThreads, 0, stream>>>(
       hidden / n, r.k, rows, static_cast<const T*>(buffers),
       static_cast<const T*>(weights), static_cast<T*>(to));
   return cudaPeekAtLastError();
@@ -172,6 +173,7 @@ cudaError_t LaunchCombine(const Routing& r, const int64_t* rows,
 cudaError_t Route(const Routing& r, const void* choices, int64_t* rows,
                   cudaStream_t stream) {
   if (r.choices == 0) return cudaSuccess;
+  if (!IsGrid(r.choices / r.per_group)) return cudaErrorInvalidConfiguration;
   auto bytes = static_cast<int64_t>(r.total * sizeof(int));
   int64_t warps = std::clamp<int64_t>(
       std::min(kCounterBytes / bytes, (r.per_group + kWarp - 1) / kWarp), 1,
@@ -187,6 +189,7 @@ cudaError_t PutTokens(const Routing& r, const int64_t* rows, const void* tokens,
                       cudaStream_t stream) {
   int64_t count = r.rows();
   if (count == 0 || row_bytes == 0) return cudaSuccess;
+  if (!IsGrid(count)) return cudaErrorInvalidConfiguration;
   cudaError_t error = cudaMemsetAsync(choices, 0xff, count * 8, stream);
   if (error != cudaSuccess) return error;
   InvertKernel<<<BlocksFor(r.choices, kThreads), kThreads, 0, stream>>>(
@@ -203,6 +206,7 @@ cudaError_t PutTokens(const Routing& r, const int64_t* rows, const void* tokens,
 cudaError_t TakeRows(const Routing& r, const int64_t* rows, const void* buffers,
                      int64_t row_bytes, void* to, cudaStream_t stream) {
   if (r.choices == 0 || row_bytes == 0) return cudaSuccess;
+  if (!IsGrid(r.choices)) return cudaErrorInvalidConfiguration;
   return InUnits(row_bytes, [&](auto unit) {
     using T = decltype(unit);
     TakeKernel<T><<<static_cast<unsigned>(r.choices), kThreads, 0, stream>>>(

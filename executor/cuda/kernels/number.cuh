@@ -51,6 +51,11 @@ __device__ inline int64_t IntegerAt(Element element, const void* data,
   return static_cast<const uint8_t*>(data)[i] != 0;
 }
 
+// Whether a grid may have so many blocks in its first dimension. A kernel with
+// another number of them is cudaErrorInvalidConfiguration: 32 bits of it would
+// leave the rest undone without a word.
+inline bool IsGrid(int64_t blocks) { return blocks <= INT32_MAX; }
+
 // A grid of one thread for each of `count`, at most so many blocks that a
 // thread's own step fits in 32 bits.
 inline unsigned BlocksFor(int64_t count, int threads) {

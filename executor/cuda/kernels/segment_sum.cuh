@@ -18,6 +18,8 @@ constexpr int kSegmentWarps = kSegmentThreads / kWarp;
 constexpr int kWindows = 8;  // indices that a thread loads before it uses one
 constexpr int kSegmentStep = kWindows * kSegmentThreads;  // that a block loads
 constexpr int kMostListed = 2 * kSegmentStep;
+// Columns of a row, so that a block's tasks can be counted.
+constexpr int64_t kMostSegmentColumns = 1 << 20;
 constexpr int kInFlight = 8;  // updates that a lane loads before it adds one
 // Blocks that run at the same time on a large GPU.
 constexpr unsigned kMostSegmentBlocks = 512;
@@ -34,6 +36,7 @@ __device__ inline int SegmentOf(const SliceIndexing& p, const void* indices,
   if (i >= p.count) return -1;
   const SliceIndexing::Dim& dim = p.indexed[0];
   int64_t row = IntegerAt(p.index, indices, i);
+  if (row >= dim.total) return -1;
   row += (row < 0 ? dim.total : 0) - dim.start;
   return row >= 0 && row < dim.size ? static_cast<int>(row) : -1;
 }

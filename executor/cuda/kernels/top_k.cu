@@ -145,7 +145,7 @@ cudaError_t FindTopK(const TopK& t, const void* x, void* values,
                      int64_t* indices, cudaStream_t stream) {
   int64_t lines = t.outer * t.inner;
   if (lines == 0 || t.count == 0) return cudaSuccess;
-  if (lines > INT32_MAX) return cudaErrorInvalidConfiguration;
+  if (!IsGrid(lines)) return cudaErrorInvalidConfiguration;
   int threads = t.size <= 512 ? kWarp : kMostThreads;
   return WithNumber(t.element, [&](auto number) {
     using T = decltype(number);
@@ -158,6 +158,7 @@ cudaError_t FindTopK(const TopK& t, const void* x, void* values,
 cudaError_t ChooseExperts(const Router& r, const void* logits, void* weights,
                           int64_t* chosen, cudaStream_t stream) {
   if (r.tokens == 0) return cudaSuccess;
+  if (!IsGrid(r.tokens)) return cudaErrorInvalidConfiguration;
   size_t shared = (r.experts + r.k) * sizeof(double);
   return WithFloat(r.element, [&](auto number) {
     using T = decltype(number);

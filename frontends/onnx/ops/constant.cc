@@ -156,8 +156,7 @@ absl::Status EyeLike(Node& node) {
   if (node.rank() != 2) return Invalid("the input has rank {}", node.rank());
   DType dtype = node.dtype();
   if (node.HasAttr("dtype")) {
-    ASYRA_ASSIGN_OR_RETURN(
-        dtype, DTypeFromOnnx(static_cast<int32_t>(node.Int("dtype", 0))));
+    ASYRA_ASSIGN_OR_RETURN(dtype, DTypeFromOnnx(node.Int("dtype", 0)));
   }
   Graph& graph = node.graph();
   ASYRA_ASSIGN_OR_RETURN(Value row,

@@ -101,7 +101,7 @@ absl::Status Cast(Node& node) {
   // These choose what becomes of values that 8-bit floats cannot hold.
   node.Ignore("saturate");
   node.Ignore("round_mode");
-  auto to = static_cast<int32_t>(node.Int("to", 0));
+  int64_t to = node.Int("to", 0);
   if (const NarrowType* narrow = FindNarrowType(to)) {
     return CastToNarrow(node, *narrow);
   }

@@ -98,9 +98,7 @@ absl::StatusOr<Value> Norm(Node& node, std::string_view op, const Value& x,
 // Outputs Mean and InvStdDev, in `stash_type`, of rows [..., N].
 absl::Status SetStatistics(Node& node, const Value& rows, double epsilon) {
   Graph& graph = node.graph();
-  ASYRA_ASSIGN_OR_RETURN(
-      DType stash,
-      DTypeFromOnnx(static_cast<int32_t>(node.Int("stash_type", 1))));
+  ASYRA_ASSIGN_OR_RETURN(DType stash, DTypeFromOnnx(node.Int("stash_type", 1)));
   if (!node.WantsOutput(1) && !node.WantsOutput(2)) return absl::OkStatus();
   ASYRA_ASSIGN_OR_RETURN(Value x, graph.Cast(rows, stash));
   const AttrMap over = {{"dims", Ints{x.rank() - 1}}};

@@ -82,7 +82,7 @@ TEST_F(TokenFilesTest, BytesOfAnyFileAreTokens) {
 }
 
 TEST_F(TokenFilesTest, FilesOfLlmcSayWhereTheyEnd) {
-  TokenFiles files = ASYRA_VALUE(Opened(Llmc<uint16_t>(2, {50256, 1, 300})));
+  TokenFiles files = ASYRA_VALUE(Opened(Llmc<uint16_t>(2, {50256, 1})));
   EXPECT_FALSE(files.is_bytes());
   EXPECT_THAT(All(files), ElementsAre(50256, 1));
   files = ASYRA_VALUE(Opened(Llmc<uint32_t>(2, {128000, 5}, 7, 20240801)));
@@ -103,6 +103,11 @@ TEST_F(TokenFilesTest, BrokenFilesAreNamedWithBothNumbers) {
             place + "the header says 4 tokens, there are 3");
   EXPECT_EQ(ErrorOf(Llmc<uint16_t>(-1, {1})),
             place + "the header says -1 tokens, there are 1");
+  EXPECT_EQ(ErrorOf(Llmc<uint16_t>(100, std::vector<uint16_t>(400))),
+            place + "the header says 100 tokens, there are 400");
+  EXPECT_EQ(ErrorOf(Llmc<uint16_t>(2, {1, 2}) + "x"),
+            place + "5 bytes are no whole number of uint16 tokens");
+  EXPECT_EQ(ErrorOf(Llmc<uint16_t>(0, {})), place + "it has no tokens");
   EXPECT_EQ(ErrorOf(Llmc<uint16_t>(3, {1, 2, 3}, 2)),
             place + "version 2 of a token file, known is 1");
   EXPECT_EQ(ErrorOf(Llmc<uint16_t>(3, {}).substr(0, 100)),
@@ -141,6 +146,24 @@ TEST_F(TokenFilesTest, ShardsOfDifferentFormsAreRefused) {
   Write("2", Llmc<uint16_t>(1, {1}));
   EXPECT_EQ(MessageOf(TokenFiles::Open({Path("1"), Path("2")}).status()),
             Path("2") + " has uint16 tokens, " + Path("1") + " has bytes");
+  Write("1", Llmc<uint32_t>(1, {1}, 7, 20240801));
+  EXPECT_EQ(
+      MessageOf(TokenFiles::Open({Path("1"), Path("2")}).status()),
+      Path("2") + " has uint16 tokens, " + Path("1") + " has uint32 tokens");
+}
+
+TEST_F(TokenFilesTest, AShardWithoutTokensIsRefused) {
+  Write("1", "");
+  Write("2", Llmc<uint16_t>(1, {1}));
+  Write("3", Raw<uint16_t>({1, 2}));
+  const std::string error = Path("1") + ": it has no tokens";
+  for (const auto& [a, b] : {std::pair("1", "2"), std::pair("2", "1")}) {
+    EXPECT_EQ(MessageOf(TokenFiles::Open({Path(a), Path(b)}).status()), error);
+  }
+  EXPECT_EQ(
+      MessageOf(
+          TokenFiles::Open({Path("3"), Path("1")}, TokenForm::kU16).status()),
+      error);
 }
 
 TEST_F(TokenFilesTest, ReadingGoesOnInTheNextShard) {

@@ -34,7 +34,11 @@ std::vector<Tensor> SmallIntegers(const Program& program, uint64_t seed) {
     Tensor tensor(type.dtype, program.GivenShape(input));
     for (int64_t i = 0; i < tensor.num_elements(); ++i) {
       auto value = static_cast<int64_t>(random() % 5);
-      tensor.SetInt(i, IsFloat(type.dtype) ? value - 2 : value);
+      // Indices of at least 5 rows, from either end.
+      bool from_end = !IsFloat(type.dtype) && random() % 2 == 0;
+      tensor.SetInt(i, IsFloat(type.dtype) ? value - 2
+                       : from_end          ? value - 5
+                                           : value);
     }
     inputs.push_back(std::move(tensor));
   }
@@ -93,6 +97,7 @@ return %l, %s
   auto padded = ASYRA_VALUE(PadDimensions(program, 5, 8));
   std::string text = ToString(*padded);
   EXPECT_THAT(text, HasSubstr("%t: f32[8, 4] weight padded from [5, 4]"));
+  EXPECT_THAT(text, HasSubstr("%e = embedding(%t, %ids) {rows=5}"));
   EXPECT_THAT(text, HasSubstr("%b: f32[8] weight padded from [5]"));
   EXPECT_THAT(text, HasSubstr("%s = softmax(%l) {dim=2} : f32[2, 3, 5]"));
 }
