@@ -20,7 +20,8 @@ namespace asyra {
 // What only removed layers read, as a gather of their weights, goes as well.
 //
 // Inputs stay, and with them the resident memory; outputs of removed layers are
-// removed, and their states become weights. `cut_bytes`, unless null, gets the
+// removed, and their states become weights, or are handed on as they are where
+// they are partial. `cut_bytes`, unless null, gets the
 // bytes of values of removed layers that are alive between the runs of layers,
 // at most: the stash and the gradients. It is 0 where no layers are mirrored.
 // The program itself if nothing repeats more often, or, where no layers are

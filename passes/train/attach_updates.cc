@@ -105,13 +105,10 @@ class UpdateAttacher {
 
   // loss, norm, and the number that each gradient is multiplied with.
   absl::Status AddScale() {
-    ASYRA_ASSIGN_OR_RETURN(ValueId loss,
-                           Binary("div", loss_sum_, loss_count_, kLoss));
-    builder_.Output(loss, kNoValue, kLoss);
-    // Without labels that count there is nothing to divide by.
-    ASYRA_ASSIGN_OR_RETURN(
-        ValueId count,
-        Binary("max", loss_count_, Number(1, loss_count_), "terms"));
+    ASYRA_ASSIGN_OR_RETURN(loss_, Binary("div", loss_sum_, loss_count_, kLoss));
+    builder_.Output(loss_, kNoValue, kLoss);
+    // Without labels that count it is 0, and neither loss nor norm is finite.
+    ValueId count = loss_count_;
     if (dynamic_.scale != kNoValue) {
       ASYRA_ASSIGN_OR_RETURN(count, Binary("mul", count, dynamic_.scale));
     }
@@ -147,7 +144,7 @@ class UpdateAttacher {
   absl::Status AddFinite() {
     ValueId number = norm_;
     if (options_.Float("clip") == 0 && dynamic_.scale == kNoValue) {
-      ASYRA_ASSIGN_OR_RETURN(number, builder_.AddOne("abs", {loss_sum_}));
+      ASYRA_ASSIGN_OR_RETURN(number, builder_.AddOne("abs", {loss_}));
     }
     ASYRA_ASSIGN_OR_RETURN(
         finite_, builder_.AddOne("less", {number, Number(HUGE_VAL, number)}));
@@ -166,6 +163,12 @@ class UpdateAttacher {
                            Binary("sub", floor, Number(1, floor)));
     ASYRA_ASSIGN_OR_RETURN(ValueId next,
                            builder_.AddOne("select", {finite_, up, down}));
+    // Without labels that count, the scale is not what is wrong.
+    ASYRA_ASSIGN_OR_RETURN(
+        ValueId counts,
+        builder_.AddOne("less", {Number(0, loss_count_), loss_count_}));
+    ASYRA_ASSIGN_OR_RETURN(
+        next, builder_.AddOne("select", {counts, next, dynamic_.state}));
     builder_.Output(next, dynamic_.state);
     return absl::OkStatus();
   }
@@ -293,7 +296,8 @@ class UpdateAttacher {
   std::function<bool(const Param&)> decays_;
   DType type_ = DType::kF32;
   LossScale dynamic_;
-  ValueId loss_sum_ = kNoValue, loss_count_ = kNoValue, norm_ = kNoValue;
+  ValueId loss_sum_ = kNoValue, loss_count_ = kNoValue;
+  ValueId loss_ = kNoValue, norm_ = kNoValue;
   ValueId rate_ = kNoValue, step_ = kNoValue, scale_ = kNoValue;
   ValueId finite_ = kNoValue;      // whether the step is
   ValueId safe_scale_ = kNoValue;  // ScaleOrInfinity
