@@ -88,9 +88,23 @@ class Splitter {
     return Fail(*op);
   }
 
+  // Names the first op on the way that is neither.
   Result Fail(const Op& op) {
-    if (why_not_.empty()) why_not_ = ToString(program_, op);
+    const Op* first = &op;
+    for (bool above = true; above;) {
+      above = false;
+      for (ValueId operand : first->operands) {
+        if (above || !Is(operand, BatchUse::kMixed)) continue;
+        above = Def(operand) != nullptr;
+        if (above) first = Def(operand);
+      }
+    }
+    if (why_not_.empty()) why_not_ = ToString(program_, *first);
     return std::optional<Quotient>();
+  }
+
+  bool IsSumOrMean(ValueId value) const {
+    return Is(value, BatchUse::kSum) || Is(value, BatchUse::kMean);
   }
 
   bool IsInverse(ValueId value) const {
@@ -100,6 +114,7 @@ class Splitter {
 
   // The op is linear in operand k: it is done with the sum.
   Result Rest(const Op& op, size_t k) {
+    if (IsSumOrMean(op.operands[k])) return Fail(op);
     ASYRA_ASSIGN_OR_RETURN(std::optional<Quotient> parts,
                            Split(op.operands[k]));
     if (!parts.has_value()) return parts;
@@ -145,11 +160,16 @@ class Splitter {
   // Quotients of one count, and what no data is in.
   Result OfSum(const Op& op) {
     std::optional<Quotient> parts[2];
+    bool mixes = false;
     for (int k : {0, 1}) {
-      if (Is(op.operands[k], BatchUse::kFixed)) continue;
+      mixes |= IsSumOrMean(op.operands[k]);
+      bool splits = Is(op.operands[k], BatchUse::kMixed) ||
+                    Is(op.operands[k], BatchUse::kRows);
+      if (!splits) continue;
       ASYRA_ASSIGN_OR_RETURN(parts[k], Split(op.operands[k]));
-      if (!parts[k].has_value()) return Fail(op);
+      if (!parts[k].has_value()) return parts[k];
     }
+    if (mixes) return Fail(op);
     ValueId count = parts[0].has_value() ? parts[0]->count : parts[1]->count;
     std::vector<ValueId> sums;
     for (int k : {0, 1}) {
