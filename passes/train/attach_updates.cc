@@ -27,6 +27,11 @@ class UpdateAttacher {
     ASYRA_RETURN_IF_ERROR(FindGradients());
     ASYRA_RETURN_IF_ERROR(ReadDecay());
     type_ = builder_.type(loss_sum_).dtype;
+    if (from_.FindValue(kRate) != kNoValue) {
+      return Invalid(
+          "the model has a %{} of its own: the learning rate needs the name",
+          kRate);
+    }
     rate_ = builder_.Input(kRate, Type(type_, {}));
     ASYRA_RETURN_IF_ERROR(AddScale());
     ASYRA_RETURN_IF_ERROR(AddStepCount());

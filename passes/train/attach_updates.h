@@ -21,11 +21,12 @@ namespace asyra {
 // loss_count is 0: loss and norm are then no numbers. With a loss_scale
 // (differentiate) it halves the scale; kStepsToDouble steps without one double
 // it, and those without labels that count leave it as it is. With `clip` 0 and
-// no loss_scale it is the loss that tells: then no update
-// waits for other gradients than its own.
+// no loss_scale it is the loss that tells: then no update waits for other
+// gradients than its own.
 // Outputs are then `loss`, `norm`, `loss_count` and the new values; those that
 // replace states already, as of accumulate_gradients, stay.
-// Errors: no gradients; a regular expression that is none or matches no param.
+// Errors: no gradients; a model with a value called `rate`; a regular
+// expression that is none or matches no param.
 absl::StatusOr<bool> AttachUpdates(Program& program, const PassOptions& options,
                                    PassContext& context);
 
