@@ -221,7 +221,7 @@ typedef struct asyra_metrics {
 asyra_status asyra_trainer_metrics(asyra_trainer* trainer,
                                    asyra_metrics* metrics);
 /* The mean loss of a batch with the params as they are. Its inputs are those of
- * evaluate.asyra. */
+ * evaluate.asyra. Error: no label of the batch counts. */
 asyra_status asyra_trainer_evaluate(asyra_trainer* trainer,
                                     const void* const* batch, double* loss);
 /* Begins a checkpoint, which is written behind the next steps. */

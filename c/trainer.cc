@@ -94,6 +94,7 @@ absl::Status Evaluate(asyra_trainer& trainer, const void* const* batch,
                          TensorsOf(trainer.evaluate_inputs, batch));
   ASYRA_ASSIGN_OR_RETURN(Trainer::LossSum sum,
                          trainer.trainer->Evaluate(tensors));
+  if (sum.count == 0) return Invalid("no label of the batch counts");
   *loss = sum.mean();
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "absl/algorithm/container.h"
+#include "executor/train/batch_agreement.h"
 #include "executor/train/export_params.h"
 #include "executor/train/first_values.h"
 #include "executor/train/step_inputs.h"
@@ -19,6 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kKeptMetrics = 1000;
+// Steps, and evaluations, of a run whose batches are compared between ranks.
+constexpr int64_t kStepsCompared = 3;
 // In CheckpointInfo::extra.
 constexpr char kDataPosition[] = "data_position", kDataOrder[] = "data_order";
 
@@ -65,6 +68,7 @@ class RankTrainer : public Trainer {
       return Invalid("the folder has no program accumulate");
     }
     ASYRA_RETURN_IF_ERROR(Usable());
+    ASYRA_RETURN_IF_ERROR(CompareBatch(*programs_.accumulate, batch));
     ASYRA_RETURN_IF_ERROR(BeginBatch());
     ASYRA_RETURN_IF_ERROR(Failed(accumulate_->Enqueue(batch).status()));
     ++accumulated_;
@@ -76,10 +80,12 @@ class RankTrainer : public Trainer {
     ASYRA_RETURN_IF_ERROR(Usable());
     ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> inputs,
                            StepInputs(programs_.step, batch, options.rate));
+    ASYRA_RETURN_IF_ERROR(CompareBatch(programs_.step, inputs));
     ASYRA_RETURN_IF_ERROR(BeginBatch());
     absl::StatusOr<int64_t> number = step_executor_->Enqueue(inputs);
     ASYRA_RETURN_IF_ERROR(Failed(number.status()));
     ++step_;
+    ++steps_of_run_;
     int64_t batches = std::exchange(accumulated_, 0) + 1;
     in_flight_.push_back({*number, step_, batches, options.rate, follows_});
     // One step is under way while the host reads what the one before gave.
@@ -133,6 +139,11 @@ class RankTrainer : public Trainer {
     if (evaluate_ == nullptr) return Invalid("it was prepared without");
     ASYRA_RETURN_IF_ERROR(Finish());
     ASYRA_RETURN_IF_ERROR(Usable());
+    if (evaluations_++ < kStepsCompared) {
+      ASYRA_RETURN_IF_ERROR(Compare(
+          programs_.evaluate, batch,
+          fmt::format("evaluation {} after step {}", evaluations_, step_)));
+    }
     absl::StatusOr<int64_t> number = evaluate_->Enqueue(batch);
     ASYRA_RETURN_IF_ERROR(Failed(number.status()));
     absl::StatusOr<std::vector<double>> given = evaluate_->Await(*number);
@@ -301,6 +312,23 @@ class RankTrainer : public Trainer {
     return absl::OkStatus();
   }
 
+  // The next batch of a step.
+  absl::Status CompareBatch(const Program& program,
+                            absl::Span<const Tensor> inputs) {
+    if (steps_of_run_ >= kStepsCompared) return absl::OkStatus();
+    std::string place = fmt::format("step {}", step_ + 1);
+    if (accumulate_ != nullptr) {
+      place += fmt::format(", batch {} ({})", accumulated_ + 1, program.name);
+    }
+    return Compare(program, inputs, place);
+  }
+
+  absl::Status Compare(const Program& program, absl::Span<const Tensor> inputs,
+                       const std::string& place) {
+    if (world_ == nullptr || !SharesInputs(program)) return absl::OkStatus();
+    return Failed(CheckBatchAgreement(*world_, program, inputs, place));
+  }
+
   // The first batch of a step finds the sums of the step before.
   absl::Status BeginBatch() {
     if (accumulated_ > 0) return absl::OkStatus();
@@ -341,6 +369,7 @@ class RankTrainer : public Trainer {
         .step = oldest.step,
         .loss = ScalarOf(*step_executor_, *scalars, kLoss, NAN),
         .norm = ScalarOf(*step_executor_, *scalars, kNorm, NAN),
+        .count = ScalarOf(*step_executor_, *scalars, kLossCount, 1),
         .rate = oldest.rate,
         .seconds = seconds.count()};
     last_end_ = now;
@@ -388,6 +417,12 @@ class RankTrainer : public Trainer {
       ASYRA_RETURN_IF_ERROR(
           Failed(step_executor_->Await(later.number).status()));
     }
+    if (metrics.count == 0) {
+      return absl::OutOfRangeError(
+          fmt::format("step {}: no label counts, there is no loss; the step "
+                      "changed nothing",
+                      metrics.step));
+    }
     return absl::OutOfRangeError(fmt::format(
         "step {}: the loss is {}, the norm of the gradients {}; the step "
         "changed nothing",
@@ -412,6 +447,7 @@ class RankTrainer : public Trainer {
   Clock::time_point last_end_;
   bool follows_ = false;  // the step that is being enqueued, as InFlight has it
   int64_t step_ = 0, skipped_ = 0;
+  int64_t steps_of_run_ = 0, evaluations_ = 0;
   DataPlace data_;
   int64_t accumulated_ = 0;        // batches since the last step
   std::vector<std::string> sums_;  // states that are cleared before a step

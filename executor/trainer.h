@@ -38,10 +38,10 @@
 
 namespace asyra {
 
-// A step in which the loss or a gradient is NaN or infinite changes no param
-// and no state. What comes then (but for StepGuard::kLoss, where a gradient
-// that is not finite in a step whose loss is has changed them: that ends a
-// run):
+// A step in which the loss or a gradient is NaN or infinite, or in which no
+// label counts, changes no param and no state. What comes then (but for
+// StepGuard::kLoss, where a gradient that is not finite in a step whose loss is
+// has changed them: that ends a run):
 enum class NotFinite : uint8_t {
   kStop,  // an error that names the step
   kSkip,  // the next step
@@ -73,6 +73,9 @@ struct TrainMetrics {
   int64_t step = 0;  // from 1
   double loss = 0;   // mean over the labels of the step
   double norm = 0;   // of all gradients, before clipping
+  // What the loss is divided by, as the labels that count; where it is 0, loss
+  // and norm are NaN and the step is skipped.
+  double count = 0;
   double rate = 0;
   double seconds = 0;       // from the end of the step before it
   double tokens_per_s = 0;  // of all ranks together
@@ -136,8 +139,11 @@ class Trainer {
   // One update, with the gradients of this batch and of those accumulated
   // before. The batch is copied. Waits for the step before.
   // Errors: a rate that is negative or not finite, with which nothing begins;
-  // those of the executor; a step that was not finite (NotFinite), which may be
-  // the one before this one.
+  // those of the executor; a step that was not finite (NotFinite), or in which
+  // no label counts, which may be the one before this one. In the first 3 steps
+  // after Prepare, and the first 3 evaluations, also ranks that hold the same
+  // part of an input and are given different data: the error names step, input
+  // and ranks, and is final.
   struct StepOptions {
     double rate = 0;
   };
@@ -163,10 +169,13 @@ class Trainer {
   virtual std::vector<OpTime> Profile() const = 0;
 
   // The loss of a batch with the params as they are: the sum over its labels
-  // and how many they are. Error also: it was prepared without.
+  // and how many of them count; both are 0 where none does. Sums and counts of
+  // several batches may be added up. Of a model whose loss is no quotient of
+  // two sums (passes/train/attach_loss.h) the count is 1: the mean is then that
+  // of the batches. Error also: it was prepared without.
   struct LossSum {
     double sum = 0, count = 0;
-    double mean() const { return count > 0 ? sum / count : 0; }
+    double mean() const { return sum / count; }  // NaN where no label counts
   };
   virtual absl::StatusOr<LossSum> Evaluate(absl::Span<const Tensor> batch) = 0;
 

@@ -165,7 +165,11 @@ std::vector<PassRecord> GlobalPasses() {
                    {"next_token", AttrKind::kBool,
                     "each token is the label of the one before, instead of an "
                     "input of labels",
-                    false}},
+                    false},
+                   {"batch", AttrKind::kString,
+                    "of a step that has several: the last, or one before; "
+                    "empty: the only one",
+                    std::string()}},
        .fn = AttachLoss},
       {.name = "split_loss",
        .summary = "cross entropy that reads logits once, in parts of a "

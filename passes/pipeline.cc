@@ -9,6 +9,12 @@ bool Accumulates(const TrainOptions& options) {
          (options.what == TrainOptions::What::kStep && options.accumulate > 1);
 }
 
+// attach_loss
+std::string BatchOf(const TrainOptions& options) {
+  if (!Accumulates(options)) return "";
+  return options.what == TrainOptions::What::kStep ? "last" : "before";
+}
+
 bool StoresInHalves(const TrainOptions& options) {
   return options.halves && (options.what == TrainOptions::What::kStep ||
                             !options.in_halves.empty());
@@ -50,9 +56,10 @@ Pipeline TrainPasses(const TrainOptions& options) {
   using What = TrainOptions::What;
   Pipeline passes;
   if (options.what != What::kForward) {
-    passes.push_back(MakePass(
-        "attach_loss",
-        {{"output", options.output}, {"next_token", options.next_token}}));
+    passes.push_back(
+        MakePass("attach_loss", {{"output", options.output},
+                                 {"next_token", options.next_token},
+                                 {"batch", BatchOf(options)}}));
     passes.push_back(MakePass("split_loss"));
   }
   passes.push_back(MakePass("mark_params", {{"freeze", options.freeze},

@@ -69,7 +69,8 @@ class Sampler {
         continue;
       }
       ASYRA_ASSIGN_OR_RETURN(inputs.emplace_back(),
-                             FixedInput(program.value_name(input.value), type));
+                             FixedInput(program.value_name(input.value), type,
+                                        program.type(tokens_)));
     }
     ASYRA_RETURN_IF_ERROR(executor_->Step(inputs));
     ASYRA_ASSIGN_OR_RETURN(Tensor logits, executor_->Output(logits_));

@@ -153,6 +153,11 @@ class RankLoop {
       fmt::print("goes on from {}, after step {}\n", trainer_->restored_from(),
                  trainer_->step());
     }
+    if (batches_->model_shifts()) {
+      fmt::print(
+          "the model compares each token with a later one itself: its labels "
+          "are the tokens, not the next ones\n");
+    }
     fmt::print("memory {:.1f} MiB a device\n",
                static_cast<double>(trainer_->memory().total()) / (1 << 20));
     std::fflush(stdout);
@@ -211,6 +216,11 @@ class RankLoop {
       ASYRA_ASSIGN_OR_RETURN(Trainer::LossSum one, trainer_->Evaluate(batch));
       all.sum += one.sum;
       all.count += one.count;
+    }
+    if (all.count == 0) {
+      return Invalid("evaluation after step {}: no label counts in its {} {}",
+                     trainer_->step(), flags_.evaluate_batches,
+                     flags_.evaluate_batches == 1 ? "batch" : "batches");
     }
     if (reports()) progress_.AddEvaluation(trainer_->step(), all.mean());
     return absl::OkStatus();

@@ -58,7 +58,9 @@ void TrainProgress::Add(const TrainMetrics& one) {
   fmt::print("step {:>5}  loss {:.4f}  norm {:.3f}  {:.0f} tokens/s{}{}\n",
              one.step, one.loss, one.norm, one.tokens_per_s,
              one.mfu > 0 ? fmt::format("  MFU {:.1f} %", 100 * one.mfu) : "",
-             one.skipped ? "  not finite: nothing was changed" : "");
+             !one.skipped     ? ""
+             : one.count == 0 ? "  no label counts: nothing was changed"
+                              : "  not finite: nothing was changed");
   std::fflush(stdout);
 }
 

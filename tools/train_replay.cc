@@ -76,6 +76,7 @@ absl::StatusOr<std::vector<Tensor>> BatchOf(const Program& program,
                                             const Tensor& ids,
                                             const Tensor& labels,
                                             int64_t rank) {
+  Type of_tokens(ids.dtype(), ids.shape());
   std::vector<Tensor> batch;
   for (const Input& input : program.inputs) {
     const std::string& name = program.value_name(input.value);
@@ -83,7 +84,7 @@ absl::StatusOr<std::vector<Tensor>> BatchOf(const Program& program,
     if (input.role != InputRole::kData || name == kRate) continue;
     Tensor whole = name == tokens ? ids : labels;
     if (name != tokens && name != kLabels) {
-      ASYRA_ASSIGN_OR_RETURN(whole, FixedInput(name, type));
+      ASYRA_ASSIGN_OR_RETURN(whole, FixedInput(name, type, of_tokens));
     }
     ASYRA_RETURN_IF_ERROR(CheckStored(program, input, whole));
     batch.push_back(Shard(whole, type, program.mesh, rank));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "executor/train/label_shift.h"
 #include "ir/support/status.h"
 #include "ir/training_names.h"
 
@@ -55,16 +56,31 @@ absl::StatusOr<const Input*> TokensOf(const Program& program) {
       "no data input is i64 [rows, length]: the model takes no tokens");
 }
 
-absl::StatusOr<Tensor> FixedInput(const std::string& name, const Type& type) {
-  std::vector<double> numbers(type.num_elements(), 1);
-  int64_t length = type.rank() > 0 ? type.dims.back().size : 1;
-  if (name == kPositions) {
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      numbers[i] = static_cast<double>(static_cast<int64_t>(i) % length);
-    }
-  } else if (name != kMask) {
+absl::StatusOr<Tensor> FixedInput(const std::string& name, const Type& type,
+                                  const Type& tokens) {
+  if (name != kMask && name != kPositions) {
     return Invalid(
         "%{} is neither tokens nor labels: the data has nothing for it", name);
+  }
+  std::string wanted =
+      fmt::format("integers [{}{}]",
+                  name == kMask ? fmt::format("{}, ", tokens.size(0)) : "..., ",
+                  tokens.size(1));
+  bool integers = !IsFloat(type.dtype) && type.dtype != DType::kBool;
+  bool fits = name == kMask
+                  ? type.shape() == tokens.shape()
+                  : type.rank() > 0 && type.dims.back().size == tokens.size(1);
+  if (!integers || !fits) {
+    return Invalid(
+        "%{} is {}{}: the data has nothing for it; an input of that name is "
+        "filled with {} where it is {}",
+        name, ToString(type.dtype), ShapeToString(type.shape()),
+        name == kMask ? "ones, for tokens that are seen," : "positions",
+        wanted);
+  }
+  std::vector<double> numbers(type.num_elements(), 1);
+  for (size_t i = 0; name == kPositions && i < numbers.size(); ++i) {
+    numbers[i] = static_cast<double>(static_cast<int64_t>(i) % tokens.size(1));
   }
   return Tensor::FromDoubles(type.dtype, type.shape(), numbers);
 }
@@ -114,6 +130,7 @@ absl::StatusOr<std::unique_ptr<TokenBatches>> TokenBatches::Open(
     return TokenReader::Open(files, of, program.mesh, device, options);
   };
   ASYRA_ASSIGN_OR_RETURN(batches->tokens_, open(type));
+  batches->model_shifts_ = LabelShift(program) > 0;
   for (const Input& input : program.inputs) {
     if (input.role != InputRole::kData) continue;
     const std::string& name = program.value_name(input.value);
@@ -128,7 +145,7 @@ absl::StatusOr<std::unique_ptr<TokenBatches>> TokenBatches::Open(
       }
       batches->parts_.push_back({Kind::kLabels, {}});
     } else {
-      ASYRA_ASSIGN_OR_RETURN(Tensor whole, FixedInput(name, its));
+      ASYRA_ASSIGN_OR_RETURN(Tensor whole, FixedInput(name, its, type));
       batches->parts_.push_back(
           {Kind::kFixed, Shard(whole, its, program.mesh, device)});
     }
@@ -140,7 +157,9 @@ absl::StatusOr<std::vector<Tensor>> TokenBatches::Next() {
   ASYRA_ASSIGN_OR_RETURN(TokenReader::Batch batch, tokens_->Next());
   if (labels_ != nullptr) {
     ASYRA_ASSIGN_OR_RETURN(TokenReader::Batch other, labels_->Next());
-    batch.labels = other.labels;
+    batch.labels = model_shifts_ ? other.tokens : other.labels;
+  } else if (model_shifts_) {
+    batch.labels = batch.tokens;
   }
   std::vector<Tensor> inputs;
   for (const Part& part : parts_) {

@@ -25,11 +25,16 @@ int64_t TokenLimit(const Program& program, ValueId tokens);
 // the program says. INT64_MAX where it has no cross entropy.
 int64_t ClassLimit(const Program& program);
 
-// An input that is the same in each batch, whole: a mask of ones, or positions.
-// Error: it is neither.
-absl::StatusOr<Tensor> FixedInput(const std::string& name, const Type& type);
+// An input that is the same in each batch of `tokens` [rows, length], whole:
+// `attention_mask`, integers of the tokens' shape, ones for tokens that are
+// seen, which all are; `position_ids`, integers [..., length], 0 to length - 1.
+// Error: another name, or another type or shape; both are named.
+absl::StatusOr<Tensor> FixedInput(const std::string& name, const Type& type,
+                                  const Type& tokens);
 
-// One rank's batches of one program. Used by one thread.
+// One rank's batches of one program. Used by one thread. The label of a token
+// is the next one; where the model itself compares each token with a later one
+// (label_shift.h), labels are the tokens.
 class TokenBatches {
  public:
   // Of `options`, `limit` is set here. Errors: those of TokensOf and of
@@ -53,6 +58,8 @@ class TokenBatches {
   void Seek(int64_t position);
   int64_t windows() const { return tokens_->windows(); }
   int64_t epoch() const { return tokens_->epoch(); }
+  // Whether labels are the tokens.
+  bool model_shifts() const { return model_shifts_; }
 
  private:
   enum class Kind : uint8_t { kTokens, kLabels, kFixed };
@@ -66,6 +73,7 @@ class TokenBatches {
   std::unique_ptr<TokenReader> tokens_;
   // Where labels are sharded in another way than tokens; else null.
   std::unique_ptr<TokenReader> labels_;
+  bool model_shifts_ = false;
 };
 
 }  // namespace asyra

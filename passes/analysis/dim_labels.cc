@@ -119,10 +119,13 @@ class Labeller {
     for (const Group& group : groups_) {
       labels.push_back(group.label.has_value() ? *group.label : ByPlace(group));
     }
+    // Where names contradict each other, each decides about its own dimension.
     DimTags tags;
     for (size_t o = 0; o < origins_.size(); ++o) {
-      tags[{origins_[o].value, origins_[o].dim}] =
-          static_cast<int>(labels[Find(static_cast<int>(o))]);
+      const Origin& origin = origins_[o];
+      tags[{origin.value, origin.dim}] = static_cast<int>(
+          origin.named != DimLabel::kNone ? origin.named
+                                          : labels[Find(static_cast<int>(o))]);
     }
     return tags;
   }
@@ -175,8 +178,11 @@ class Labeller {
     if (!origin.is_input) return false;
     for (int d = 0; d < program_.type(origin.value).rank(); ++d) {
       if (d == origin.dim) continue;
-      int other = Find(tag_of_.at({origin.value, d}) - 1);
-      if (groups_[other].Named() == label) return true;
+      int other = tag_of_.at({origin.value, d}) - 1;
+      if (origins_[other].named == label ||
+          groups_[Find(other)].Named() == label) {
+        return true;
+      }
     }
     return false;
   }

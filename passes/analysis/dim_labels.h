@@ -4,9 +4,9 @@
 //
 // A dimension of a data input is followed along the factors of axis rules to
 // the ops that read it (dim_flow.h), together with those of other inputs that
-// share a factor with it. A name that is known (dim_words.h) decides, unless
-// names contradict each other. Otherwise the uses of the dimension decide
-// (dim_uses.h), first match:
+// share a factor with it. A name that is known (dim_words.h) decides: about all
+// of them, or, where names contradict each other, about the dimension that has
+// it. Otherwise the uses of the dimension decide (dim_uses.h), first match:
 //   tokens    attention has a row for each index of it
 //   features  matmuls with weights sum over it: neither of the two. Where they
 //             also have it as rows, if it comes last or beside named tokens

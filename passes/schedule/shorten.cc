@@ -136,16 +136,22 @@ class Cutter {
   }
 
  private:
-  // States that nothing replaces any more are weights, which stay as well.
+  // States that nothing replaces any more are weights, which stay as well. No
+  // weight is partial: what is, as a sum of gradients of which each device has
+  // its own part, stays a state and is handed on as it is.
   static void KeepOldStates(Program* program) {
     std::vector<bool> replaced(program->values.size(), false);
     for (const Output& output : program->outputs) {
       if (output.alias != kNoValue) replaced[output.alias] = true;
     }
     for (Input& input : program->inputs) {
-      bool is_state =
-          input.role == InputRole::kState || input.role == InputRole::kParam;
-      if (is_state && !replaced[input.value]) input.role = InputRole::kWeight;
+      ValueId value = input.value;
+      if (!IsUpdated(input) || replaced[value]) continue;
+      if (program->type(value).partial.empty()) {
+        input.role = InputRole::kWeight;
+      } else {
+        program->outputs.push_back({value, value, ""});
+      }
     }
   }
 

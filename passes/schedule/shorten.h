@@ -20,12 +20,12 @@ namespace asyra {
 // What only removed layers read, as a gather of their weights, goes as well.
 //
 // Inputs stay, and with them the resident memory; outputs of removed layers are
-// removed, and their states become weights. `cut_bytes`, unless null, gets the
-// bytes of values of removed layers that are alive between the runs of layers,
-// at most: the stash and the gradients. It is 0 where no layers are mirrored.
-// The program itself if nothing repeats more often, or, where no layers are
-// mirrored, if results of layers are read elsewhere than in the next layer and
-// after the last.
+// removed, and their states become weights, or are handed on as they are where
+// they are partial. `cut_bytes`, unless null, gets the bytes of values of
+// removed layers that are alive between the runs of layers, at most: the stash
+// and the gradients. It is 0 where no layers are mirrored. The program itself
+// if nothing repeats more often, or, where no layers are mirrored, if results of
+// layers are read elsewhere than in the next layer and after the last.
 Program Shorten(const Program& program, int layers,
                 int64_t* cut_bytes = nullptr);
 

@@ -167,11 +167,10 @@ absl::Status CheckExperts(const Program& program, const AxisRoles& roles,
       [](const std::optional<Type>& pin) { return pin.has_value(); });
   for (AxisId axis : asked) {
     if (!roles.has_experts()) {
-      context.Remark(
-          "axis {} shards no experts: no op multiplies by a batch of weight "
-          "matrices",
-          program.mesh.name(axis));
-      continue;
+      return Invalid(
+          "axis {} of size {} shards no experts: the model has none, no op "
+          "multiplies by a batch of weight matrices",
+          program.mesh.name(axis), program.mesh.size(axis));
     }
     Experts experts = ExpertsOver(program, roles, plan, axis);
     if (experts.sharded) continue;

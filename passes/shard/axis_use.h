@@ -18,9 +18,9 @@ absl::Status CheckEveryAxisIsUsed(const Program& program,
                                   const AxisRoles& roles,
                                   const CostedPlan& plan);
 
-// Error: an axis for experts that shards none of them; it names the numbers of
-// experts and devices. If pins may be the reason, or the model has no experts,
-// it is a remark.
+// Error: an axis for experts in a model that has none; one that shards none of
+// them, with the numbers of experts and devices. If pins may be the reason for
+// the latter, it is a remark.
 absl::Status CheckExperts(const Program& program, const AxisRoles& roles,
                           const CostedPlan& plan, const Pins& pins,
                           PassContext& context);

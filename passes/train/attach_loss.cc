@@ -3,6 +3,7 @@
 #include "ir/builder.h"
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
+#include "passes/train/loss_parts.h"
 
 namespace asyra {
 namespace {
@@ -13,16 +14,21 @@ DType LossType(DType dtype) {
 
 class LossAttacher {
  public:
-  explicit LossAttacher(const Program& program)
-      : from_(program), builder_(Builder::Like(program)) {}
+  LossAttacher(const Program& program, const DimNames& names)
+      : from_(program), names_(names), builder_(Builder::Like(program)) {}
 
   absl::StatusOr<Program> Run(const PassOptions& options) {
+    batch_ = options.Get<std::string>("batch");
+    if (!batch_.empty() && batch_ != kLastBatch && batch_ != kBatchBefore) {
+      return Invalid("batch is '{}'; known are {} and {}, and none", batch_,
+                     kLastBatch, kBatchBefore);
+    }
     ASYRA_RETURN_IF_ERROR(CopyAll());
     ASYRA_ASSIGN_OR_RETURN(const Output* output,
                            FindOutput(options.Get<std::string>("output")));
     value_ = map_[output->value];
     bool is_loss = builder_.type(value_).num_elements() == 1;
-    ASYRA_RETURN_IF_ERROR(is_loss ? TakeLoss()
+    ASYRA_RETURN_IF_ERROR(is_loss ? TakeLoss(output->value)
                                   : AddLoss(options.Bool("next_token")));
     return std::move(builder_).Finish();
   }
@@ -70,17 +76,44 @@ class LossAttacher {
                    ShortList(candidates));
   }
 
-  absl::Status TakeLoss() {
-    ASYRA_ASSIGN_OR_RETURN(ValueId sum, ToLossType(value_));
-    if (builder_.type(sum).rank() > 0) {
-      ASYRA_ASSIGN_OR_RETURN(
-          sum, builder_.AddOne("reshape", {sum}, {{"shape", Ints{}}}, "loss"));
+  absl::Status TakeLoss(ValueId loss) {
+    ASYRA_ASSIGN_OR_RETURN(
+        LossParts parts,
+        PartsOfLoss(from_, names_, loss,
+                    /*guarded=*/!batch_.empty(), map_, builder_));
+    if (parts.form == LossForm::kOther && !batch_.empty()) {
+      return Invalid(
+          "the loss %{} of several batches does not follow from the losses of "
+          "each: it is no sum over their rows, no mean of as many terms in "
+          "each, and no quotient of two sums{}; let the step have one batch, "
+          "or name logits as the output to train by",
+          from_.value_name(loss),
+          parts.why_not.empty() ? "" : fmt::format(" ({})", parts.why_not));
     }
-    builder_.Output(sum, kNoValue, kLossSum);
-    builder_.Output(
-        builder_.Constant(
-            Tensor::FromDoubles(builder_.type(sum).dtype, {}, {1}), "count"),
-        kNoValue, kLossCount);
+    if (parts.form == LossForm::kQuotient) {
+      ASYRA_RETURN_IF_ERROR(GiveNumber(parts.sum, kLossSum));
+      return GiveNumber(parts.count, kLossCount);
+    }
+    ASYRA_RETURN_IF_ERROR(GiveNumber(value_, kLossSum));
+    // A sum is divided by nothing, however many batches it is of.
+    bool counts = parts.form != LossForm::kSum || batch_ != kBatchBefore;
+    builder_.Output(builder_.Constant(Tensor::FromDoubles(
+                                          LossType(builder_.type(value_).dtype),
+                                          {}, {counts ? 1.0 : 0.0}),
+                                      "count"),
+                    kNoValue, kLossCount);
+    return absl::OkStatus();
+  }
+
+  absl::Status GiveNumber(ValueId value, std::string_view name) {
+    DType dtype = LossType(builder_.type(value_).dtype);
+    ASYRA_ASSIGN_OR_RETURN(value, ToType(value, dtype));
+    if (builder_.type(value).rank() > 0) {
+      ASYRA_ASSIGN_OR_RETURN(
+          value, builder_.AddOne("reshape", {value}, {{"shape", Ints{}}},
+                                 name == kLossSum ? "loss" : "count"));
+    }
+    builder_.Output(value, kNoValue, name);
     return absl::OkStatus();
   }
 
@@ -177,14 +210,19 @@ class LossAttacher {
   }
 
   absl::StatusOr<ValueId> ToLossType(ValueId value) {
-    DType from = builder_.type(value).dtype, to = LossType(from);
-    if (from == to) return value;
+    return ToType(value, LossType(builder_.type(value).dtype));
+  }
+
+  absl::StatusOr<ValueId> ToType(ValueId value, DType to) {
+    if (builder_.type(value).dtype == to) return value;
     return builder_.AddOne("cast", {value}, {{"to", to}},
                            builder_.program().value_name(value));
   }
 
   const Program& from_;
+  const DimNames& names_;
   Builder builder_;
+  std::string batch_;  // the option
   std::vector<ValueId> map_;
   ValueId value_ = kNoValue;  // of the output that is, or leads to, the loss
 };
@@ -192,8 +230,9 @@ class LossAttacher {
 }  // namespace
 
 absl::StatusOr<bool> AttachLoss(Program& program, const PassOptions& options,
-                                PassContext&) {
-  ASYRA_ASSIGN_OR_RETURN(program, LossAttacher(program).Run(options));
+                                PassContext& context) {
+  ASYRA_ASSIGN_OR_RETURN(program,
+                         LossAttacher(program, context.dim_names).Run(options));
   return true;
 }
 

@@ -29,6 +29,11 @@ class UpdateAttacher {
     ASYRA_RETURN_IF_ERROR(FindGradients());
     ASYRA_RETURN_IF_ERROR(ReadDecay());
     type_ = builder_.type(loss_sum_).dtype;
+    if (from_.FindValue(kRate) != kNoValue) {
+      return Invalid(
+          "the model has a %{} of its own: the learning rate needs the name",
+          kRate);
+    }
     rate_ = builder_.Input(kRate, Type(type_, {}));
     ASYRA_RETURN_IF_ERROR(AddScale());
     ASYRA_RETURN_IF_ERROR(AddStepCount());
@@ -109,13 +114,10 @@ class UpdateAttacher {
 
   // loss, norm, and the number that each gradient is multiplied with.
   absl::Status AddScale() {
-    ASYRA_ASSIGN_OR_RETURN(ValueId loss,
-                           Binary("div", loss_sum_, loss_count_, kLoss));
-    builder_.Output(loss, kNoValue, kLoss);
-    // Without labels that count there is nothing to divide by.
-    ASYRA_ASSIGN_OR_RETURN(
-        ValueId count,
-        Binary("max", loss_count_, Number(1, loss_count_), "terms"));
+    ASYRA_ASSIGN_OR_RETURN(loss_, Binary("div", loss_sum_, loss_count_, kLoss));
+    builder_.Output(loss_, kNoValue, kLoss);
+    // Without labels that count it is 0, and neither loss nor norm is finite.
+    ValueId count = loss_count_;
     if (dynamic_.scale != kNoValue) {
       ASYRA_ASSIGN_OR_RETURN(count, Binary("mul", count, dynamic_.scale));
     }
@@ -151,7 +153,7 @@ class UpdateAttacher {
   absl::Status AddFinite() {
     ValueId number = norm_;
     if (options_.Float("clip") == 0 && dynamic_.scale == kNoValue) {
-      ASYRA_ASSIGN_OR_RETURN(number, builder_.AddOne("abs", {loss_sum_}));
+      ASYRA_ASSIGN_OR_RETURN(number, builder_.AddOne("abs", {loss_}));
     }
     ASYRA_ASSIGN_OR_RETURN(
         finite_, builder_.AddOne("less", {number, Number(HUGE_VAL, number)}));
@@ -170,6 +172,12 @@ class UpdateAttacher {
                            Binary("sub", floor, Number(1, floor)));
     ASYRA_ASSIGN_OR_RETURN(ValueId next,
                            builder_.AddOne("select", {finite_, up, down}));
+    // Without labels that count, the scale is not what is wrong.
+    ASYRA_ASSIGN_OR_RETURN(
+        ValueId counts,
+        builder_.AddOne("less", {Number(0, loss_count_), loss_count_}));
+    ASYRA_ASSIGN_OR_RETURN(
+        next, builder_.AddOne("select", {counts, next, dynamic_.state}));
     builder_.Output(next, dynamic_.state);
     return absl::OkStatus();
   }
@@ -298,7 +306,8 @@ class UpdateAttacher {
   std::function<bool(const Param&)> decays_;
   DType type_ = DType::kF32;
   LossScale dynamic_;
-  ValueId loss_sum_ = kNoValue, loss_count_ = kNoValue, norm_ = kNoValue;
+  ValueId loss_sum_ = kNoValue, loss_count_ = kNoValue;
+  ValueId loss_ = kNoValue, norm_ = kNoValue;
   ValueId rate_ = kNoValue, step_ = kNoValue, scale_ = kNoValue;
   ValueId finite_ = kNoValue;      // whether the step is
   ValueId safe_scale_ = kNoValue;  // ScaleOrInfinity

@@ -62,6 +62,8 @@ REASONS = [
     ("experts do not divide",
      AXIS + r"no experts: there are (?P<count>\d+) of them \(.*\) for "
      r"(?P<devices>\d+) devices", too_few_experts),
+    ("there are no experts", AXIS + r"no experts: the model has none",
+     lambda found, flags, case: "--ep" in flags or "--experts" in flags),
     ("tiles do not cut",
      rf"dim (?P<dim>\d+){NAME} of input \S+ is (?P<size>\d+) on a device, it "
      r"does not cut into (?P<tiles>\d+) tiles", does_not_cut),

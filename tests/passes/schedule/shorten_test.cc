@@ -111,6 +111,30 @@ TEST(Shorten, CutsForwardBackwardAndUpdatesTogether) {
               1e-4 * of_layer);
 }
 
+// Sums of gradients of which each device has a part, those of removed layers
+// too, stay states: a weight would not be partial.
+TEST(Shorten, HandsOnPartialStatesOfRemovedLayers) {
+  Program program = Llama(10);
+  program.mesh = *Mesh::Create({{"dp", 2}});
+  CostModel costs(*LoadMachine("h200x8"), program.mesh);
+  PassContext context{.costs = &costs};
+  TrainOptions train{
+      .what = TrainOptions::What::kAccumulate, .accumulate = 2, .zero = "0"};
+  ASSERT_EQ(RunPasses(program, ShardPasses({}, train), context),
+            absl::OkStatus());
+  Program shorter = Shorten(program, 3);
+  EXPECT_LT(Count(shorter, "attention"), 10);
+  EXPECT_EQ(Verify(shorter), absl::OkStatus());
+  auto partial_states = [](const Program& of) {
+    return absl::c_count_if(of.inputs, [&](const Input& input) {
+      return input.role == InputRole::kState &&
+             !of.type(input.value).partial.empty();
+    });
+  };
+  EXPECT_GT(partial_states(program), 9 * 10);
+  EXPECT_EQ(partial_states(shorter), partial_states(program));
+}
+
 // Names begin with the first layer, which backwards is the last one: keys find
 // the candidates of the short program in the whole one.
 TEST(Shorten, KeysOfCandidatesAreThoseOfTheWhole) {

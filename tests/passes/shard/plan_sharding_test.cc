@@ -188,19 +188,23 @@ TEST(PlanSharding, ExpertsMayLieOverDataAxes) {
               testing::Not(HasSubstr("@")));
 }
 
-TEST(PlanSharding, AnExpertAxisWithoutExpertsIsRemarked) {
-  Partitioned llama = Shard(Llama8B(), {{"ep", 2}});
-  EXPECT_THAT(llama.remarks,
-              testing::Contains(HasSubstr("axis ep shards no experts")));
-}
-
+// Also where it could shard tokens, and where other axes are to shard experts.
 TEST(PlanSharding, AnExpertAxisNeedsExperts) {
+  for (auto [axis, size] : {std::pair{"ep", 2}, std::pair{"ep", 3}}) {
+    absl::StatusOr<Partitioned> plan =
+        TryShard(Llama8B(), {{"tp", 2}, {axis, size}});
+    ASSERT_FALSE(plan.ok());
+    EXPECT_THAT(
+        plan.status().ToString(),
+        HasSubstr(fmt::format("axis {} of size {} shards no", axis, size)));
+  }
+  PlanOptions options;
+  options.expert_axes = {0};
   absl::StatusOr<Partitioned> plan =
-      TryShard(Model("llama3-tiny", {{"batch", 1}, {"seq", 7}, {"heads", 4}}),
-               {{"ep", 3}});
-  ASSERT_FALSE(plan.ok());
-  EXPECT_THAT(plan.status().ToString(),
-              HasSubstr("axis ep of size 3 shards nothing: it is for experts"));
+      TryShard(Llama8B(), {{"dp", 2}, {"tp", 2}}, options);
+  EXPECT_EQ(plan.status().message(),
+            "axis dp of size 2 shards no experts: the model has none, no op "
+            "multiplies by a batch of weight matrices");
 }
 
 // 8 experts over dp leave none to divide over tp, which takes their hidden
