@@ -109,7 +109,7 @@ TEST(GivenInputs, FilesAreTakenByTheirEnding) {
   EXPECT_THAT(ErrorOf({"ids=" + wrong.path()}),
               HasSubstr("it is no .npy file"));
   EXPECT_THAT(ErrorOf({"ids=none.npy"}),
-              HasSubstr("--input ids: none.npy: cannot open"));
+              HasSubstr("--input ids: none.npy: No such file"));
   EXPECT_THAT(ErrorOf({"ids=" + ::testing::TempDir()}),
               HasSubstr("it is a folder"));
 }
