@@ -62,7 +62,7 @@ TEST(OnnxDims, RefusesUnknownNamesAndBadSizes) {
 
 TEST(OnnxDims, ExpressionsFollowFromOthers) {
   ModelBuilder model = Negate({"batch", "past + 1", "2*batch"});
-  model.Input("y", kF32, {"past", "past + new", "batch-size"});
+  model.Input("p", kF32, {"past", "past + new", "batch-size"});
   auto shapes = [&](const std::map<std::string, int64_t>& dims) {
     Program program = ASYRA_VALUE(model.Import(dims));
     return std::vector<Shape>{program.type(program.inputs[0].value).shape(),
@@ -70,25 +70,27 @@ TEST(OnnxDims, ExpressionsFollowFromOthers) {
   };
   std::map<std::string, int64_t> dims = {
       {"batch", 3}, {"past", 0}, {"new", 5}, {"batch-size", 7}};
-  EXPECT_THAT(shapes(dims), testing::ElementsAre(Shape{3, 1, 6}, Shape{0, 5, 7}));
+  EXPECT_THAT(shapes(dims),
+              testing::ElementsAre(Shape{3, 1, 6}, Shape{0, 5, 7}));
   dims["past + 1"] = 1;  // as it is
-  EXPECT_THAT(shapes(dims), testing::ElementsAre(Shape{3, 1, 6}, Shape{0, 5, 7}));
+  EXPECT_THAT(shapes(dims),
+              testing::ElementsAre(Shape{3, 1, 6}, Shape{0, 5, 7}));
   dims["past + 1"] = 70;
   EXPECT_THAT(model.ImportError(dims),
               HasSubstr("dim past + 1 of input x is 1 with past=0, it is given "
                         "as 70"));
   // A hyphen is part of a name where its sides are no dimensions.
-  EXPECT_THAT(Negate({"batch-size"}).ImportError({{"size", 3}}),
+  EXPECT_THAT(Negate({"batch-size"}).ImportError(),
               HasSubstr("give --dim batch-size=N"));
 }
 
 TEST(OnnxDims, TheHintAsksForWhatIsNeededAndCanBePasted) {
   ModelBuilder model = Negate({"batch", "past + 1"});
-  model.Input("y", kF32, {"past", "past + new", "new size"});
+  model.Input("p", kF32, {"past", "past + new", "new size"});
   EXPECT_THAT(
       model.ImportError(),
-      HasSubstr("batch of input x, new of input y, new size of input y, past "
-                "of input y: give --dim batch=N --dim new=N --dim 'new "
+      HasSubstr("batch of input x, new of input p, new size of input p, past "
+                "of input p: give --dim batch=N --dim new=N --dim 'new "
                 "size=N' --dim past=N"));
   // Nothing says that it is more than a name.
   EXPECT_THAT(Negate({"old + 1"}).ImportError(),
@@ -101,16 +103,16 @@ TEST(OnnxDims, TheHintAsksForWhatIsNeededAndCanBePasted) {
 
 TEST(OnnxDims, ShapesByNameAreOfInputs) {
   ModelBuilder model = Negate({"batch", "past + 1"});
-  model.Input("y", kF32, {"past"});
+  model.Input("p", kF32, {"past"});
   auto error = [&](const std::vector<std::pair<std::string, Shape>>& shapes) {
     return std::string(MessageOf(
         model.Import(ImportOptions{.shapes = shapes, .named_shapes = true})
             .status()));
   };
-  EXPECT_EQ(error({{"x", {2, 4}}, {"y", {3}}}), "");
+  EXPECT_EQ(error({{"x", {2, 4}}, {"p", {3}}}), "");
   EXPECT_THAT(error({{"z", {2, 4}}}),
-              HasSubstr("no input is called z, there are x, y"));
-  EXPECT_THAT(error({{"x", {2, 5}}, {"y", {3}}}),
+              HasSubstr("no input is called z, there are x, p"));
+  EXPECT_THAT(error({{"x", {2, 5}}, {"p", {3}}}),
               HasSubstr("dim past + 1 of input x is 4 with past=3, it is given "
                         "as 5"));
 }

@@ -329,8 +329,8 @@ TEST(OnnxTestData, SaysWhyThereIsNothing) {
     std::filesystem::create_directory(folder + "/" + inside);
     WriteFile(std::string(inside) + "/input_0.pb", "");
   }
-  EXPECT_THAT(error(folder), HasSubstr("in it itself, but in " + folder +
-                                       "/test_data_set_0"));
+  EXPECT_THAT(error(folder),
+              HasSubstr("in it itself, but in " + folder + "/test_data_set_0"));
   EXPECT_THAT(MessageOf(ReadTestInputs(folder).status()),
               HasSubstr("there is no input_0.pb in it itself"));
 }
@@ -341,8 +341,7 @@ TEST(OnnxTestData, TensorsAreReadAsWritten) {
     auto bytes = TensorProtoBytes("x:0", tensor);
     ASSERT_TRUE(bytes.ok()) << bytes.status();
     WriteFile("x.pb", *bytes);
-    auto read =
-        ReadTensorProto((ModelBuilder::TestFolder() / "x.pb").string());
+    auto read = ReadTensorProto((ModelBuilder::TestFolder() / "x.pb").string());
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(read->first, "x:0");
     EXPECT_TRUE(SameBytes(read->second, tensor)) << ToString(dtype);

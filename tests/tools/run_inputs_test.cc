@@ -102,7 +102,7 @@ TEST(CheckHostMemory, RefusesWhatCannotFit) {
 
 // The weights of a model that fits the devices and not the host.
 TEST(CheckHostMemory, GpusHaveTheirWeightsThemselves) {
-  std::string text = "asyra 1 global\nmesh tp=1024\nprogram @f(";
+  std::string text = "asyra 1 global\nmesh(tp=1024)\nprogram @f(";
   for (int i = 0; i < 1024; ++i) {
     text += fmt::format("%w{}: f32[65536, 65536] weight, ", i);
   }
@@ -113,11 +113,10 @@ TEST(CheckHostMemory, GpusHaveTheirWeightsThemselves) {
   }
   EXPECT_THAT(std::string(MessageOf(CheckHostMemory(program, {}))),
               HasSubstr("1024 devices take 16384.0 GiB on the host"));
-  EXPECT_THAT(std::string(MessageOf(CheckHostMemory(
-                  program, {.runs_on = "interpreter"}))),
+  EXPECT_THAT(std::string(MessageOf(
+                  CheckHostMemory(program, {.runs_on = "interpreter"}))),
               HasSubstr("32768.0 GiB on the host"));
-  EXPECT_TRUE(
-      CheckHostMemory(program, {.runs_on = "cuda", .ranks = 2}).ok());
+  EXPECT_TRUE(CheckHostMemory(program, {.runs_on = "cuda", .ranks = 2}).ok());
 }
 
 }  // namespace
