@@ -71,8 +71,10 @@ class Machine {
                        IsWeight(input) ? "weight" : "input", name);
       }
       ASYRA_RETURN_IF_ERROR(CheckStored(program_, input, *whole));
-      ASYRA_RETURN_IF_ERROR(
-          Annotate(LoadShards(input, *whole), fmt::format("input %{}", name)));
+      absl::StatusOr<Tensor> read = ReadWhole(*whole);
+      absl::Status status = read.status();
+      if (status.ok()) status = LoadShards(input, *read);
+      ASYRA_RETURN_IF_ERROR(Annotate(status, fmt::format("input %{}", name)));
     }
     return absl::OkStatus();
   }

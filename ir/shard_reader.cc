@@ -45,6 +45,15 @@ absl::StatusOr<Tensor> ReadShard(const Tensor& whole, const Type& type,
   return shard;
 }
 
+absl::StatusOr<Tensor> ReadWhole(const Tensor& tensor) {
+  if (tensor.data() != nullptr || tensor.source() == nullptr) return tensor;
+  Tensor whole(tensor.dtype(), tensor.shape());
+  ASYRA_RETURN_IF_ERROR(tensor.source()->Read(
+      tensor.source_offset(),
+      {whole.mutable_data(), static_cast<size_t>(whole.bytes())}));
+  return whole;
+}
+
 absl::Status CheckStored(const Program& program, const Input& input,
                          const Tensor& tensor) {
   const Type& type = program.type(input.value);

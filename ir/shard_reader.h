@@ -20,6 +20,10 @@ namespace asyra {
 absl::StatusOr<Tensor> ReadShard(const Tensor& whole, const Type& type,
                                  const Mesh& mesh, int64_t device);
 
+// The tensor with its bytes in memory: itself, or what its source has where it
+// has no data (ir/random_tensors.h). Errors: those of the source.
+absl::StatusOr<Tensor> ReadWhole(const Tensor& tensor);
+
 // The shards of one device of all weights of the program, by program input;
 // empty tensors (f32, [0]) for inputs that are no weights.
 // Errors: a weight without data, or stored with another type or shape than

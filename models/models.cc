@@ -48,7 +48,10 @@ absl::Status SetSizes(const std::vector<SizeField>& fields,
     }
     if (!found) return Invalid("no size {}, it has {}", name, known);
     bool may_be_0 = name == "capacity_percent" || name == "layers";
-    if (size < (may_be_0 ? 0 : 1)) return Invalid("{} is {}", name, size);
+    if (size < (may_be_0 ? 0 : 1)) {
+      return Invalid("{} is {}, it should be at least {}", name, size,
+                     may_be_0 ? 0 : 1);
+    }
   }
   return absl::OkStatus();
 }

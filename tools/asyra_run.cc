@@ -7,12 +7,10 @@
 #include <optional>
 
 #include "CLI/CLI.hpp"
-#include "absl/algorithm/container.h"
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_platform.h"
 #include "executor/launched_world.h"
 #include "executor/trace.h"
-#include "frontends/onnx/import.h"
 #include "ir/interpreter.h"
 #include "ir/support/file.h"
 #include "ir/support/short_list.h"
@@ -24,6 +22,8 @@
 #include "tools/compile.h"
 #include "tools/first_params.h"
 #include "tools/given_flags.h"
+#include "tools/given_inputs.h"
+#include "tools/input_sources.h"
 #include "tools/number_check.h"
 #include "tools/output_file.h"
 #include "tools/run_gate.h"
@@ -33,6 +33,7 @@
 #include "tools/run_tool.h"
 #include "tools/step_shape.h"
 #include "tools/tuning_session.h"
+#include "tools/write_outputs.h"
 
 namespace asyra {
 namespace {
@@ -45,7 +46,9 @@ struct Flags {
   RunOptions run;
   std::string profile;
   bool json = false;
-  std::string check;
+  InputFlags input;
+  std::string output;  // folder, or empty
+  std::string output_form = kNpy;
   std::optional<double> rtol, atol;  // by element type unless given
   bool compare_single = false;
   std::vector<std::string> against;
@@ -100,15 +103,13 @@ absl::StatusOr<Loaded> Load(const CompileFlags& options) {
 // would be meaningless.
 absl::StatusOr<size_t> CountRandomWeights(const Flags& flags,
                                           const Loaded& loaded,
-                                          const NamedTensors& recorded) {
+                                          const InputSources& sources) {
   std::vector<std::string> random;
   for (const std::string& name : loaded.lacking_weights) {
-    bool given = absl::c_any_of(
-        recorded, [&](const auto& one) { return one.first == name; });
-    if (!given) random.push_back(name);
+    if (!sources.Has(name)) random.push_back(name);
   }
   if (random.empty()) return 0;
-  if (!flags.check.empty()) {
+  if (!flags.input.check.empty()) {
     return Invalid(
         "--check: there is no data for the weights {} ({}), and random values "
         "are not checked",
@@ -249,33 +250,71 @@ absl::Status PassGate(const Flags& flags, const Program* partitioned,
   return absl::OkStatus();
 }
 
+// What runs here needs of the host's memory.
+HostUse HostUseOf(const Flags& flags, const Communicator* world) {
+  HostUse use{.runs_on = flags.device};
+  if (world == nullptr) return use;
+  use.processes =
+      flags.run.ranks_on_host > 0 ? flags.run.ranks_on_host : world->size();
+  use.ranks = use.processes;
+  return use;
+}
+
+// One tensor for each input of the program.
+absl::StatusOr<std::vector<Tensor>> InputsOf(
+    const Flags& flags, const InputSources& sources, const Program& program,
+    const std::vector<std::string>& lacking, Communicator* world) {
+  ASYRA_RETURN_IF_ERROR(CheckHostMemory(program, HostUseOf(flags, world)));
+  ASYRA_ASSIGN_OR_RETURN(
+      std::vector<Tensor> inputs,
+      RunInputs(program, Without(lacking, sources.recorded.inputs),
+                flags.seed));
+  ASYRA_RETURN_IF_ERROR(SetFirstParams(
+      flags.compile.model, program, lacking, static_cast<int64_t>(flags.seed),
+      [&](const Program& init, absl::Span<const Tensor> given) {
+        return RunOnce(flags, world, init, given);
+      },
+      &inputs));
+  if (!sources.given.empty()) {
+    ASYRA_RETURN_IF_ERROR(TakeGivenInputs(program, sources.given, lacking,
+                                          flags.input.round, &inputs));
+  }
+  return inputs;
+}
+
+// Compares and writes the outputs, as far as that was asked for.
+absl::Status UseOutputs(const Flags& flags, const Program& program,
+                        const TestData& recorded, bool first,
+                        RunReport* report) {
+  if (!flags.input.check.empty()) {
+    ASYRA_ASSIGN_OR_RETURN(
+        report->checked,
+        CheckOutputs(program, report->outputs, recorded.outputs, flags.rtol,
+                     flags.atol));
+  }
+  if (flags.output.empty() || !first) return absl::OkStatus();
+  absl::StatusOr<std::vector<std::string>> written =
+      WriteOutputs(program, report->outputs, flags.output, flags.output_form);
+  if (!written.ok()) return Annotate(written.status(), "--output");
+  report->written = *std::move(written);
+  return absl::OkStatus();
+}
+
 // Runs the program, on `world` where there is one; its first rank reports.
 absl::Status Run(const Flags& flags, Communicator* world) {
-  TestData recorded;
-  if (!flags.check.empty()) {
-    ASYRA_ASSIGN_OR_RETURN(recorded, ReadTestData(flags.check));
-  }
+  ASYRA_ASSIGN_OR_RETURN(InputSources sources, ReadInputSources(flags.input));
   CompileFlags compile = flags.compile;
-  compile.recorded = recorded.inputs;
+  PassOn(sources, &compile);
   if (flags.gate != kGateOff) compile.runners_up = kGateRunnersUp;
   ASYRA_ASSIGN_OR_RETURN(Loaded loaded, Load(compile));
   Program& program = loaded.program;
   const Program* partitioned =
       loaded.partitioned.has_value() ? &*loaded.partitioned : nullptr;
   ASYRA_ASSIGN_OR_RETURN(size_t random_weights,
-                         CountRandomWeights(flags, loaded, recorded.inputs));
-  ASYRA_RETURN_IF_ERROR(CheckHostMemory(program));
+                         CountRandomWeights(flags, loaded, sources));
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<Tensor> inputs,
-      RunInputs(program, Without(loaded.lacking_weights, recorded.inputs),
-                flags.seed));
-  ASYRA_RETURN_IF_ERROR(SetFirstParams(
-      flags.compile.model, program, loaded.lacking_weights,
-      static_cast<int64_t>(flags.seed),
-      [&](const Program& init, absl::Span<const Tensor> given) {
-        return RunOnce(flags, world, init, given);
-      },
-      &inputs));
+      InputsOf(flags, sources, program, loaded.lacking_weights, world));
   RunReport report{.model = flags.compile.model,
                    .device = flags.device,
                    .program = &program,
@@ -295,12 +334,10 @@ absl::Status Run(const Flags& flags, Communicator* world) {
         report.off_single,
         CompareSingle(std::move(loaded.single), inputs, report.outputs));
   }
-  if (!flags.check.empty()) {
-    ASYRA_ASSIGN_OR_RETURN(
-        report.checked, CheckOutputs(program, report.outputs, recorded.outputs,
-                                     flags.rtol, flags.atol));
-  }
-  if (world == nullptr || world->rank() == 0) {
+  bool first = world == nullptr || world->rank() == 0;
+  ASYRA_RETURN_IF_ERROR(
+      UseOutputs(flags, program, sources.recorded, first, &report));
+  if (first) {
     fmt::print("{}", flags.json ? ToJson(report) : ToText(report));
     WarnOfCache("asyra-run");
   }
@@ -393,16 +430,26 @@ void AddRunFlags(CLI::App& app, Flags* flags) {
 int main(int argc, char** argv) {
   asyra::Flags flags;
   CLI::App app(
-      "Runs a program on recorded or random inputs: a compiled .asyra file "
+      "Runs a program on given, recorded or random inputs: a compiled .asyra "
+      "file "
       "with its .safetensors, or a model, compiled as by asyra-opt.",
       "asyra-run");
   asyra::AddModelFlag(app, &flags.compile);
   asyra::AddCompileFlags(app, &flags.compile);
   std::vector<CLI::Option*> compiling = app.get_options();
   asyra::AddRunFlags(app, &flags);
-  app.add_option("--check", flags.check,
-                 "folder of input_*.pb and output_*.pb to run and compare; its "
-                 "inputs bind the dimensions that --dim leaves open");
+  asyra::AddInputFlags(app, &flags.input);
+  CLI::Option* output =
+      app.add_option("--output", flags.output,
+                     "folder for the outputs, each as a whole in a file of its "
+                     "own, OUTPUT.npy; made if it is not there")
+          ->check(asyra::OutputFolder());
+  app.add_option("--output-form", flags.output_form,
+                 "npy (bf16 becomes f32, which holds its values), pb "
+                 "(TensorProto), or safetensors")
+      ->check(CLI::IsMember({asyra::kNpy, asyra::kPb, asyra::kSafetensors}))
+      ->needs(output)
+      ->capture_default_str();
   app.add_option("--rtol", flags.rtol,
                  "relative tolerance; by the output's element type: 1e-4, "
                  "f16 2e-3, bf16 2e-2")
@@ -428,7 +475,8 @@ int main(int argc, char** argv) {
           {asyra::kGateOff, asyra::kGateMeasured, asyra::kGateAgain}))
       ->capture_default_str();
   asyra::AddTuningFlags(app, &flags.tuning);
-  app.add_option("--seed", flags.seed, "of random inputs")
+  app.add_option("--seed", flags.seed,
+                 "of random inputs and weights: the same values on any mesh")
       ->capture_default_str();
   app.add_flag("--random-weights", flags.random_weights,
                "random values for weights that a program file has no data for, "

@@ -51,6 +51,10 @@ absl::StatusOr<Program> ReadModel(const CompileFlags& flags,
     for (const auto& [name, tensor] : flags.recorded) {
       import.shapes.emplace_back(name, tensor.shape());
     }
+    if (!flags.given_shapes.empty()) {
+      import.shapes = flags.given_shapes;
+      import.named_shapes = true;
+    }
     return ImportOnnx(flags.model, import, &loaded->dim_names,
                       &loaded->op_sources);
   }

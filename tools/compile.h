@@ -26,7 +26,7 @@ struct LoadedModel {
 };
 
 // The model alone: read, imported or built. Of the flags, `model`, `dims`,
-// `data`, `weights`, `recorded` and `expert_capacity` matter.
+// `data`, `weights`, `recorded`, `given_shapes` and `expert_capacity` matter.
 absl::StatusOr<LoadedModel> LoadModel(const CompileFlags& flags);
 
 // A model before sharding, to be compiled for several meshes and machines.

@@ -27,10 +27,10 @@ std::vector<std::string> OverHostsForms() {
 }
 
 // "NAME=SIZE", parsed: without NAME= the name is empty; a size that is no
-// integer of at least 1 is 0.
+// integer of at least 0 is -1.
 struct NamedSize {
   std::string name;
-  int64_t size = 0;
+  int64_t size = -1;
 };
 
 NamedSize ReadNamedSize(std::string_view text) {
@@ -41,7 +41,7 @@ NamedSize ReadNamedSize(std::string_view text) {
   int64_t size = 0;
   const char* end = digits.data() + digits.size();
   auto [at, error] = std::from_chars(digits.data(), end, size);
-  if (error == std::errc() && at == end && size >= 1) read.size = size;
+  if (error == std::errc() && at == end && size >= 0) read.size = size;
   return read;
 }
 
@@ -51,7 +51,7 @@ absl::StatusOr<Mesh> ReadMesh(const std::string& text) {
   std::vector<std::string> parts = absl::StrSplit(text, ',');
   for (const std::string& part : parts) {
     NamedSize axis = ReadNamedSize(part);
-    if (axis.name.empty() || axis.size == 0) {
+    if (axis.name.empty() || axis.size < 1) {
       return Invalid(
           "--mesh {}: expected NAME=SIZE with a size of at least 1, "
           "got '{}'",
@@ -74,8 +74,8 @@ absl::StatusOr<std::map<std::string, int64_t>> ParseDims(
     if (dim.name.empty()) {
       return Invalid("--dim {}: expected NAME=SIZE", text);
     }
-    if (dim.size == 0) {
-      return Invalid("--dim {}: the size must be an integer of at least 1",
+    if (dim.size < 0) {
+      return Invalid("--dim {}: the size must be an integer of at least 0",
                      text);
     }
     if (!sizes.emplace(dim.name, dim.size).second) {
@@ -99,8 +99,10 @@ void AddModelFlag(CLI::App& app, CompileFlags* flags) {
 }
 
 void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
-  app.add_option("--dim", flags->dims,
-                 "NAME=SIZE: binds a symbolic dimension; may be repeated")
+  app.add_option(
+         "--dim", flags->dims,
+         "NAME=SIZE: binds a symbolic dimension; may be repeated. Those "
+         "that are expressions of others follow: 'past + 1' of past")
       ->take_all();
   app.add_option("--data", flags->data,
                  "REGEX: inputs of an .onnx file whose names match are data, "

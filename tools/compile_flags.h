@@ -24,6 +24,9 @@ struct CompileFlags {
   // Recorded inputs: they bind symbolic dimensions of an .onnx file that `dims`
   // leaves open, and give data to weights that have none.
   NamedTensors recorded;
+  // Shapes of inputs that are given otherwise: they bind dimensions too, by the
+  // names of their inputs, which the model has to have.
+  std::vector<std::pair<std::string, Shape>> given_shapes;
   int64_t dp = 1, tp = 1, sp = 1, ep = 1;
   // "dp=2,tp=4", outermost first, instead of the flags above.
   std::optional<std::string> mesh;

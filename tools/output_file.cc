@@ -29,10 +29,37 @@ std::string ObstacleOf(const std::string& path) {
   return fmt::format("{}: cannot write: {}", path, std::strerror(errno));
 }
 
+// The same of a folder.
+std::string FolderObstacleOf(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  fs::path folder = fs::path(path).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored)) {
+    return fmt::format("{}: cannot write: {}", path, std::strerror(ENOTDIR));
+  }
+  // Files are written beside the folder first (tools/write_outputs.h).
+  fs::path parent = folder.parent_path();
+  if (parent.empty()) parent = ".";
+  for (const fs::path& needed : {parent, folder}) {
+    if (needed == folder && !fs::exists(folder, ignored)) continue;
+    if (::access(needed.c_str(), W_OK) != 0) {
+      return fmt::format("{}: cannot write: {}", needed.string(),
+                         std::strerror(errno));
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 CLI::Validator OutputFile() {
   return {[](std::string& path) { return ObstacleOf(path); }, "", "output"};
+}
+
+CLI::Validator OutputFolder() {
+  return {[](std::string& path) { return FolderObstacleOf(path); }, "",
+          "output"};
 }
 
 }  // namespace asyra

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 
-#include "ir/interpreter.h"
+#include "ir/random_tensors.h"
+#include "ir/shard_reader.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "ir/weight_store.h"
@@ -15,6 +16,7 @@ namespace asyra {
 namespace {
 
 constexpr int64_t kDefaultIndexLimit = 4;
+constexpr double kWeightDeviation = 0.02;
 
 int Find(const NamedTensors& tensors, std::string_view name) {
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -73,6 +75,34 @@ absl::StatusOr<std::vector<int>> Match(const Program& program,
   return match;
 }
 
+// Random values for all inputs without data: floats are normal, with standard
+// deviation kWeightDeviation for weights and 1 for data; integers are valid
+// indices. Inputs that are none of the weights stay empty unless `data`.
+absl::StatusOr<std::vector<Tensor>> RandomValues(const Program& program,
+                                                 bool data, uint64_t seed) {
+  RandomTensors random(seed);
+  int64_t limit = IndexLimit(program);
+  bool training = !PhasesOf(program).empty();
+  std::vector<Tensor> inputs;
+  for (const Input& input : program.inputs) {
+    const std::string& name = program.value_name(input.value);
+    bool weight = IsWeight(input);
+    bool has_data = weight && program.weights != nullptr &&
+                    program.weights->Find(name) != nullptr;
+    bool zeros = training && input.role == InputRole::kState;
+    Tensor& tensor = inputs.emplace_back();
+    if (has_data || zeros || (!weight && !data)) continue;
+    DType dtype = program.type(input.value).dtype;
+    Shape shape = program.GivenShape(input);
+    tensor = IsFloat(dtype) ? random.Normal(name, dtype, shape,
+                                            weight ? kWeightDeviation : 1)
+                            : random.Uniform(name, dtype, shape, limit);
+    if (weight) continue;
+    ASYRA_ASSIGN_OR_RETURN(tensor, ReadWhole(tensor));
+  }
+  return inputs;
+}
+
 // Random moments would mean nothing: those of squares are not negative.
 void BeginTraining(const Program& program, std::vector<Tensor>* inputs) {
   if (PhasesOf(program).empty()) return;
@@ -124,7 +154,8 @@ int64_t IndexLimit(const Program& program) {
 absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,
                                               const NamedTensors& recorded,
                                               uint64_t seed) {
-  std::vector<Tensor> inputs = RandomInputs(program, seed, IndexLimit(program));
+  ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> inputs,
+                         RandomValues(program, recorded.empty(), seed));
   BeginTraining(program, &inputs);
   if (recorded.empty()) return inputs;
   std::vector<size_t> given = GivenInputs(program);
@@ -137,26 +168,38 @@ absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,
   return inputs;
 }
 
-absl::Status CheckHostMemory(const Program& program) {
+absl::Status CheckHostMemory(const Program& program, const HostUse& use) {
+  bool on_gpus = use.runs_on == "cuda";
+  bool interpreted = use.runs_on == "interpreter";
+  int64_t ranks = use.ranks > 0 ? use.ranks : program.mesh.num_devices();
   double bytes = 0;
+  int64_t largest_shard = 0;
   for (const Input& input : program.inputs) {
     const Type& type = program.type(input.value);
-    // Shards are read directly from files; tensors not in a file are also in
-    // memory once as a whole. Devices that hold the same part share it.
     const Tensor* data =
         program.weights == nullptr
             ? nullptr
             : program.weights->Find(program.value_name(input.value));
-    bool in_file = data != nullptr && data->source() != nullptr;
-    bytes += static_cast<double>(type.bytes()) * (in_file ? 1 : 2);
+    // Data inputs, and weights that are neither in a file nor drawn. The
+    // interpreter draws weights as a whole.
+    bool whole = data == nullptr ? !IsWeight(input) || interpreted
+                                 : data->source() == nullptr;
+    if (whole) bytes += static_cast<double>(type.bytes() * use.processes);
+    int64_t shard = LocalBytes(type, program.mesh);
+    largest_shard = std::max(largest_shard, shard);
+    // The interpreter's devices share equal parts.
+    if (interpreted) bytes += static_cast<double>(type.bytes());
+    if (!interpreted && !on_gpus) bytes += static_cast<double>(shard * ranks);
   }
+  if (on_gpus) bytes += static_cast<double>(largest_shard * ranks);
   double have = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                 static_cast<double>(sysconf(_SC_PAGESIZE));
   if (bytes <= have) return absl::OkStatus();
   return Invalid(
-      "the inputs and weights of {} devices take {} on the host, this "
-      "machine has {}",
-      program.mesh.num_devices(), BytesText(bytes), BytesText(have));
+      "the inputs and weights of {} {} take {} on the host, this machine has "
+      "{}",
+      ranks, ranks == 1 ? "device" : "devices", BytesText(bytes),
+      BytesText(have));
 }
 
 }  // namespace asyra

@@ -21,16 +21,26 @@ int64_t IndexLimit(const Program& program);
 // One tensor per input of the program. Recorded tensors are given to the data
 // and state inputs of their names; when none has the name of an input, in
 // order. Weights without data and, where nothing is recorded, other inputs are
-// random and reproducible from `seed`; of a training step (attach_updates),
-// states are zeros, as before its first step, and the rate is kRunRate.
+// random: they follow from `seed`, their names and positions, and not from the
+// mesh. Of a training step (attach_updates), states are zeros, as before its
+// first step, and the rate is kRunRate. Random weights are in no memory: each
+// rank draws its shard (ir/random_tensors.h).
 // Errors: a recorded tensor that no input takes, an input that is not
 // recorded, another element type or shape; both are named.
 absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,
                                               const NamedTensors& recorded,
                                               uint64_t seed);
 
-// Error when running on the interpreter would take more memory than the
-// machine has.
-absl::Status CheckHostMemory(const Program& program);
+// What a run has on this host.
+struct HostUse {
+  std::string runs_on = "cpu";  // or "cuda", "interpreter"
+  int64_t ranks = 0;            // 0: all of the mesh
+  int64_t processes = 1;        // each with its own copy of the data inputs
+};
+
+// Error when the inputs and weights would take more memory of the host than the
+// machine has: on a cpu and in the interpreter devices have it, GPUs have their
+// own, and get their shards one after the other.
+absl::Status CheckHostMemory(const Program& program, const HostUse& use);
 
 }  // namespace asyra

@@ -202,16 +202,19 @@ std::string ToText(const RunReport& report) {
     text += fmt::format(
         "output %{} {}{}: ", program.output_name(program.outputs[i]),
         ToString(output.dtype()), ShapeToString(output.shape()));
-    if (!report.checked.has_value()) {
+    if (report.checked.has_value()) {
+      const CheckedOutput& checked = report.checked->outputs[i];
+      text += fmt::format("max abs error {:.3g}, max rel error {:.3g}\n",
+                          checked.comparison.max_abs_error,
+                          checked.comparison.max_rel_error);
+      if (!checked.first_difference.empty()) {
+        text += "  " + checked.first_difference + "\n";
+      }
+    } else {
       text += Summary(output) + "\n";
-      continue;
     }
-    const CheckedOutput& checked = report.checked->outputs[i];
-    text += fmt::format("max abs error {:.3g}, max rel error {:.3g}\n",
-                        checked.comparison.max_abs_error,
-                        checked.comparison.max_rel_error);
-    if (!checked.first_difference.empty()) {
-      text += "  " + checked.first_difference + "\n";
+    if (!report.written.empty()) {
+      text += fmt::format("  written to {}\n", report.written[i]);
     }
   }
   if (report.checked.has_value()) text += VerdictText(*report.checked);
@@ -255,6 +258,7 @@ std::string ToJson(const RunReport& report) {
     } else {
       entry["summary"] = Summary(output);
     }
+    if (!report.written.empty()) entry["file"] = report.written[i];
     outputs.push_back(std::move(entry));
   }
   json["outputs"] = std::move(outputs);

@@ -27,8 +27,9 @@ struct RunReport {
   std::vector<std::string> lacking_weights;
   size_t random_weights = 0;
   std::vector<Tensor> outputs;
-  std::optional<GateResult> gate;  // that has chosen `program`
-  std::optional<RunResult> run;    // of the executor
+  std::vector<std::string> written;  // a file for each of them, or none
+  std::optional<GateResult> gate;    // that has chosen `program`
+  std::optional<RunResult> run;      // of the executor
   std::vector<AgainstReport> against;
   // Of the reported program and then each of `against`, by the simulator;
   // empty where no machine was named.
@@ -55,8 +56,8 @@ std::string ToText(const RunReport& report);
 // where the executor ran; gate (tools/run_gate.h), where one has chosen the
 // program; outputs [{name, dtype, shape}], each with a summary or, where they
 // were checked, max_abs_error, max_rel_error, wrong (elements), rtol and atol,
-// and then `passed` for all of them; off_single [{name, error, largest}];
-// in_turn
+// and then `passed` for all of them; `file` where it was written; off_single
+// [{name, error, largest}]; in_turn
 // [{name, predicted_us, steps, ratio}] of all programs that ran, the reported
 // one first, with its median over that of each.
 std::string ToJson(const RunReport& report);

@@ -22,7 +22,15 @@ uint64_t SampleOf(const Tensor& tensor) {
   int64_t step = std::max<int64_t>(1, tensor.bytes() / kSampledBytes);
   uint64_t hash = Fnv1a("");
   for (int64_t at = 0; at < tensor.bytes(); at += step) {
-    hash = Fnv1a({data + at, 1}, hash);
+    char drawn = 0;  // of a tensor without data
+    if (data == nullptr &&
+        !tensor.source()
+             ->Read(tensor.source_offset() + at,
+                    {reinterpret_cast<std::byte*>(&drawn), 1})
+             .ok()) {
+      return hash;  // the error is reported where the shard is read
+    }
+    hash = Fnv1a({data == nullptr ? &drawn : data + at, 1}, hash);
   }
   return hash;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,12 +18,15 @@ namespace asyra {
 
 struct ImportOptions {
   // Sizes of symbolic dimensions, by name: `--dim batch=4`. A dimension that
-  // has neither size nor name is called INPUT.INDEX.
+  // has neither size nor name is called INPUT.INDEX. One whose name is an
+  // expression of others, "past + 1", follows from them.
   std::map<std::string, int64_t> dims;
   // Shapes of inputs, as they are recorded for example: they bind the symbolic
   // dimensions that `dims` leaves open. By name, or in order if no name is that
   // of an input.
   std::vector<std::pair<std::string, Shape>> shapes;
+  // By name alone: a name in `shapes` that no input has is an error.
+  bool named_shapes = false;
   // Inputs whose names match are data, or weights, whatever the file looks
   // like: regular expressions for the whole name in the program; empty: none.
   std::string data, weights;
@@ -54,9 +58,17 @@ absl::StatusOr<Program> ImportOnnx(const std::string& path,
                                    DimNames* dim_names = nullptr,
                                    OpSources* op_sources = nullptr);
 
+// What ImportOnnx calls a value of the file: characters other than letters,
+// digits, '_' and '.' become '_'.
+std::string ProgramName(std::string_view name);
+
 // One tensor in a file of its own, with its name.
 absl::StatusOr<std::pair<std::string, Tensor>> ReadTensorProto(
     const std::string& path);
+// The bytes of such a file. Error: 2 GiB or more, which the format does not
+// take.
+absl::StatusOr<std::string> TensorProtoBytes(std::string_view name,
+                                             const Tensor& tensor);
 
 // Recorded inputs and outputs of a model, ONNX's own test layout. Names are
 // spelled as in the program that ImportOnnx makes.
@@ -64,8 +76,12 @@ struct TestData {
   std::vector<std::pair<std::string, Tensor>> inputs;
   std::vector<std::pair<std::string, Tensor>> outputs;
 };
-// input_0.pb, input_1.pb, ... and output_0.pb, ... of a folder. Error: there
-// is no output_0.pb, or a file is no tensor.
+// input_0.pb, input_1.pb, ... and output_0.pb, ... of a folder. Errors, each
+// with its own sentence: no such folder, a file instead of one, a folder whose
+// subfolders have the data, no output_0.pb, a file that is no tensor.
 absl::StatusOr<TestData> ReadTestData(const std::string& folder);
+// The inputs alone. Errors: the same, and no input_0.pb.
+absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> ReadTestInputs(
+    const std::string& folder);
 
 }  // namespace asyra

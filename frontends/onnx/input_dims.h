@@ -25,8 +25,9 @@ struct GraphInput {
 };
 
 // The graph's inputs, those with an initializer left out. Errors: an input
-// that is no dense tensor; dimensions without a size (all in one message);
-// names in options.dims that no input has, and sizes below 1.
+// that is no dense tensor; dimensions without a size (all in one message, with
+// the flags to give as a shell takes them); names in options.dims that no input
+// has; sizes below 0, and ones that contradict an expression of others.
 absl::StatusOr<std::vector<GraphInput>> BindInputs(
     const onnx::GraphProto& graph, const ImportOptions& options);
 

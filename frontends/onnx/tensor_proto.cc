@@ -202,6 +202,26 @@ absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type) {
   }
 }
 
+int32_t OnnxFromDType(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+      return TensorProto::BOOL;
+    case DType::kI32:
+      return TensorProto::INT32;
+    case DType::kI64:
+      return TensorProto::INT64;
+    case DType::kF16:
+      return TensorProto::FLOAT16;
+    case DType::kBF16:
+      return TensorProto::BFLOAT16;
+    case DType::kF32:
+      return TensorProto::FLOAT;
+    case DType::kF64:
+      return TensorProto::DOUBLE;
+  }
+  return TensorProto::UNDEFINED;
+}
+
 absl::Status CheckShape(absl::Span<const int64_t> shape) {
   int64_t elements = 1;
   for (int64_t size : shape) {

@@ -21,6 +21,9 @@ namespace asyra::onnx_import {
 // not have, by name.
 absl::StatusOr<DType> DTypeFromOnnx(int64_t data_type);
 
+// Its inverse.
+int32_t OnnxFromDType(DType dtype);
+
 // Refuses negative sizes and more than 2^48 elements, so that no product of
 // sizes overflows.
 absl::Status CheckShape(absl::Span<const int64_t> shape);

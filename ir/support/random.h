@@ -12,6 +12,16 @@ namespace asyra {
 std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,
                                std::array<uint32_t, 2> key);
 
+// Word `i` of the sequence under a key: SplitMix64 (Steele, Lea and Flood,
+// "Fast splittable pseudorandom number generators", OOPSLA 2014). A few
+// operations a word, for values of which only the distribution matters.
+inline uint64_t SplitMix(uint64_t key, uint64_t i) {
+  uint64_t z = key + (i + 1) * 0x9E3779B97F4A7C15;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+  return z ^ (z >> 31);
+}
+
 // The stream of words of a seed and a stream number: word i is word i % 4 of
 // the block with counter (i / 4, stream).
 class RandomStream {

@@ -10,6 +10,7 @@ import unittest
 from cli_check import Check
 from cli_files import Files
 from cli_flags import Flags
+from cli_input import Input
 from cli_report import Report
 from cli_run import Run
 from cli_schedule import Schedule

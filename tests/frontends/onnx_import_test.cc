@@ -55,8 +55,66 @@ TEST(OnnxDims, RefusesUnknownNamesAndBadSizes) {
   EXPECT_THAT(Negate({2, 3}).ImportError({{"batch", 2}}),
               HasSubstr("no input has a dim batch; all dims of this model are "
                         "static"));
-  EXPECT_THAT(Negate({"batch"}).ImportError({{"batch", 0}}),
-              HasSubstr("dim batch is 0, it should be at least 1"));
+  EXPECT_THAT(Negate({"batch"}).ImportError({{"batch", -1}}),
+              HasSubstr("dim batch is -1, it should be at least 0"));
+  EXPECT_EQ(Negate({"batch"}).ImportError({{"batch", 0}}), "");
+}
+
+TEST(OnnxDims, ExpressionsFollowFromOthers) {
+  ModelBuilder model = Negate({"batch", "past + 1", "2*batch"});
+  model.Input("p", kF32, {"past", "past + new", "batch-size"});
+  auto shapes = [&](const std::map<std::string, int64_t>& dims) {
+    Program program = ASYRA_VALUE(model.Import(dims));
+    return std::vector<Shape>{program.type(program.inputs[0].value).shape(),
+                              program.type(program.inputs[1].value).shape()};
+  };
+  std::map<std::string, int64_t> dims = {
+      {"batch", 3}, {"past", 0}, {"new", 5}, {"batch-size", 7}};
+  EXPECT_THAT(shapes(dims),
+              testing::ElementsAre(Shape{3, 1, 6}, Shape{0, 5, 7}));
+  dims["past + 1"] = 1;  // as it is
+  EXPECT_THAT(shapes(dims),
+              testing::ElementsAre(Shape{3, 1, 6}, Shape{0, 5, 7}));
+  dims["past + 1"] = 70;
+  EXPECT_THAT(model.ImportError(dims),
+              HasSubstr("dim past + 1 of input x is 1 with past=0, it is given "
+                        "as 70"));
+  // A hyphen is part of a name where its sides are no dimensions.
+  EXPECT_THAT(Negate({"batch-size"}).ImportError(),
+              HasSubstr("give --dim batch-size=N"));
+}
+
+TEST(OnnxDims, TheHintAsksForWhatIsNeededAndCanBePasted) {
+  ModelBuilder model = Negate({"batch", "past + 1"});
+  model.Input("p", kF32, {"past", "past + new", "new size"});
+  EXPECT_THAT(
+      model.ImportError(),
+      HasSubstr("batch of input x, new of input p, new size of input p, past "
+                "of input p: give --dim batch=N --dim new=N --dim 'new "
+                "size=N' --dim past=N"));
+  // Nothing says that it is more than a name.
+  EXPECT_THAT(Negate({"old + 1"}).ImportError(),
+              HasSubstr("give --dim 'old + 1=N'"));
+  EXPECT_EQ(Negate({"old + 1"}).ImportError({{"old", 4}}), "");
+  EXPECT_EQ(Negate({"old + 1"}).ImportError({{"old + 1", 4}}), "");
+  EXPECT_THAT(Negate({"old - 5"}).ImportError({{"old", 4}}),
+              HasSubstr("dim old - 5 of input x is -1 with old=4"));
+}
+
+TEST(OnnxDims, ShapesByNameAreOfInputs) {
+  ModelBuilder model = Negate({"batch", "past + 1"});
+  model.Input("p", kF32, {"past"});
+  auto error = [&](const std::vector<std::pair<std::string, Shape>>& shapes) {
+    return std::string(MessageOf(
+        model.Import(ImportOptions{.shapes = shapes, .named_shapes = true})
+            .status()));
+  };
+  EXPECT_EQ(error({{"x", {2, 4}}, {"p", {3}}}), "");
+  EXPECT_THAT(error({{"z", {2, 4}}}),
+              HasSubstr("no input is called z, there are x, p"));
+  EXPECT_THAT(error({{"x", {2, 5}}, {"p", {3}}}),
+              HasSubstr("dim past + 1 of input x is 4 with past=3, it is given "
+                        "as 5"));
 }
 
 TEST(OnnxDims, ADimWithoutANameIsCalledByItsPlace) {
@@ -88,8 +146,7 @@ TEST(OnnxDims, RecordedShapesBindWhatIsLeftOpen) {
       Shape({5, 5}));
   auto error = model.Import(ImportOptions{.shapes = {{"y", {3, 2}}}});
   EXPECT_THAT(std::string(MessageOf(error.status())),
-              HasSubstr("dims are not bound: batch of input x:0, seq of input "
-                        "x:0"));
+              HasSubstr("dim seq of input x:0 is not bound: give --dim seq=N"));
 }
 
 TEST(OnnxDims, AnInputMustBeATensorOfKnownRank) {

@@ -346,7 +346,40 @@ TEST(OnnxReader, RefusesExternalDataThatIsNotThere) {
   EXPECT_THAT(External("none.bin", "0").ImportError(), HasSubstr("none.bin"));
 }
 
-TEST(OnnxTestData, ReadsInOrderAndRefusesAnEmptyFolder) {
+TEST(OnnxTestData, SaysWhyThereIsNothing) {
+  auto error = [](const std::string& folder) {
+    return std::string(MessageOf(ReadTestData(folder).status()));
+  };
+  std::string folder = ModelBuilder::TestFolder().string();
+  EXPECT_THAT(error(folder + "/none"), HasSubstr("there is no such folder"));
+  EXPECT_THAT(error(folder),
+              HasSubstr("there is no input_0.pb and no output_0.pb"));
+  WriteFile("model.onnx", "");
+  EXPECT_THAT(error(folder + "/model.onnx"), HasSubstr("it is a file"));
+  for (const char* inside : {"test_data_set_1", "test_data_set_0"}) {
+    std::filesystem::create_directory(folder + "/" + inside);
+    WriteFile(std::string(inside) + "/input_0.pb", "");
+  }
+  EXPECT_THAT(error(folder),
+              HasSubstr("in it itself, but in " + folder + "/test_data_set_0"));
+  EXPECT_THAT(MessageOf(ReadTestInputs(folder).status()),
+              HasSubstr("there is no input_0.pb in it itself"));
+}
+
+TEST(OnnxTestData, TensorsAreReadAsWritten) {
+  for (DType dtype : kAllDTypes) {
+    Tensor tensor = Tensor::FromInts(dtype, {2, 1}, {1, 0});
+    auto bytes = TensorProtoBytes("x:0", tensor);
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    WriteFile("x.pb", *bytes);
+    auto read = ReadTensorProto((ModelBuilder::TestFolder() / "x.pb").string());
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->first, "x:0");
+    EXPECT_TRUE(SameBytes(read->second, tensor)) << ToString(dtype);
+  }
+}
+
+TEST(OnnxTestData, ReadsInOrder) {
   onnx::TensorProto tensor;
   tensor.set_data_type(kI64);
   tensor.add_dims(1);
@@ -358,7 +391,10 @@ TEST(OnnxTestData, ReadsInOrderAndRefusesAnEmptyFolder) {
   }
   std::string folder = ModelBuilder::TestFolder().string();
   EXPECT_THAT(MessageOf(ReadTestData(folder).status()),
-              HasSubstr("there is no output_0.pb"));
+              HasSubstr("there is input_0.pb, but no output_0.pb"));
+  auto inputs = ReadTestInputs(folder);
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  EXPECT_EQ(inputs->size(), 2u);
   WriteFile("output_0.pb", tensor.SerializeAsString());
   auto data = ReadTestData(folder);
   ASSERT_TRUE(data.ok()) << data.status();

@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ir/parser.h"
+#include "ir/shard_reader.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
 
@@ -87,12 +88,44 @@ TEST(RunInputs, WhatDoesNotFitIsAnError) {
                         "is i64[3]"));
 }
 
+TEST(RunInputs, RandomWeightsAreInNoMemory) {
+  auto inputs = ASYRA_VALUE(RunInputs(Example(), {}, 3));
+  EXPECT_EQ(inputs[1].data(), nullptr);
+  ASSERT_NE(inputs[1].source(), nullptr);
+  EXPECT_EQ(inputs[1].shape(), Shape({5, 2}));
+  // They follow from the name: another program has the same.
+  Program other = Example();
+  other.inputs.erase(other.inputs.begin());
+  auto again = ASYRA_VALUE(RunInputs(other, {}, 3));
+  EXPECT_TRUE(SameBytes(ASYRA_VALUE(ReadWhole(inputs[2])),
+                        ASYRA_VALUE(ReadWhole(again[1]))));
+}
+
 TEST(CheckHostMemory, RefusesWhatCannotFit) {
   Program program = Example();
-  EXPECT_TRUE(CheckHostMemory(program).ok());
+  EXPECT_TRUE(CheckHostMemory(program, {}).ok());
   program.values[1].type.dims[0].size = int64_t{1} << 50;
-  EXPECT_THAT(std::string(MessageOf(CheckHostMemory(program))),
+  EXPECT_THAT(std::string(MessageOf(CheckHostMemory(program, {}))),
               HasSubstr("GiB on the host"));
+}
+
+// The weights of a model that fits the devices and not the host.
+TEST(CheckHostMemory, GpusHaveTheirWeightsThemselves) {
+  std::string text = "asyra 1 global\nmesh(tp=1024)\nprogram @f(";
+  for (int i = 0; i < 1024; ++i) {
+    text += fmt::format("%w{}: f32[65536, 65536] weight, ", i);
+  }
+  Program program = ASYRA_VALUE(
+      ParseProgram(text + "%x: f32[2]) -> (f32[2]) {\n  return %x\n}\n"));
+  for (size_t i = 0; i < 1024; ++i) {
+    program.values[program.inputs[i].value].type.dims[0].axes = {0};
+  }
+  EXPECT_THAT(std::string(MessageOf(CheckHostMemory(program, {}))),
+              HasSubstr("1024 devices take 16384.0 GiB on the host"));
+  EXPECT_THAT(std::string(MessageOf(
+                  CheckHostMemory(program, {.runs_on = "interpreter"}))),
+              HasSubstr("32768.0 GiB on the host"));
+  EXPECT_TRUE(CheckHostMemory(program, {.runs_on = "cuda", .ranks = 2}).ok());
 }
 
 }  // namespace

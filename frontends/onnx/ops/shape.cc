@@ -118,6 +118,10 @@ absl::Status Reshape(Node& node) {
     }
   }
   if (open >= 0) {
+    if (rest == 0 && elements == 0) {
+      return Invalid("the -1 in shape {} may be any size, there are 0 elements",
+                     ShapeToString(shape));
+    }
     if (rest == 0 || elements % rest != 0) {
       return Invalid("{} elements do not fit shape {}", elements,
                      ShapeToString(shape));
