@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "nlohmann/json.hpp"
 #include "tools/compile.h"
@@ -15,6 +16,7 @@ struct BatchesReport {
   double clear_us = 0;             // the sums, once
   double mfu = 0;                  // TrainingMfu of the whole
   double tokens_per_s_device = 0;  // 0: no known shape of the step
+  std::string_view unit = "tokens";  // StepShape::unit
   int64_t sum_bytes = 0;           // of a device
   // That a device holds: the larger of both programs, whose values are in the
   // same memory, with all params and states.

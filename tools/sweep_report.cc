@@ -139,6 +139,14 @@ std::string SweepText(const std::vector<GridAxis>& grid,
       "point", width, "devices", "makespan", "tokens/s",
       training ? fmt::format("{:>12} ", "a device") : "", "bound", "bubble %",
       "exposed", "MFU %", "formula %", "peak", "tiles");
+  double slowest_us = 0;
+  int64_t most_bytes = 0;
+  for (const SweepPoint& point : points) {
+    slowest_us = std::max(slowest_us, point.makespan_us);
+    most_bytes = std::max(most_bytes, point.peak_bytes);
+  }
+  TimeColumn times(slowest_us);
+  BytesColumn bytes(most_bytes);
   for (const SweepPoint& point : points) {
     text += fmt::format("{:<{}} ", NameOf(grid, point.values), width);
     if (!point.valid()) {
@@ -148,15 +156,15 @@ std::string SweepText(const std::vector<GridAxis>& grid,
     text += fmt::format(
         "{:>7} {:>12}{:<1} {:>9} {}{:>12} {:>8.1f} {:>12} {:>6.1f} {:>9.1f} "
         "{:>10} {:>5}{}\n",
-        point.devices, TimeText(point.makespan_us), point.tie ? "~" : "",
+        point.devices, times.Text(point.makespan_us), point.tie ? "~" : "",
         TokensText(point, TokensPerSecond(point)),
         training
             ? fmt::format("{:>12} ",
                           TokensText(point, TokensPerSecondAndDevice(point)))
             : "",
-        TimeText(point.lower_bound_us), 100 * point.bubble,
-        TimeText(point.exposed_comm_us), 100 * point.mfu, 100 * point.formula,
-        BytesText(point.peak_bytes), point.tiles,
+        times.Text(point.lower_bound_us), 100 * point.bubble,
+        times.Text(point.exposed_comm_us), 100 * point.mfu, 100 * point.formula,
+        bytes.Text(point.peak_bytes), point.tiles,
         !point.fits    ? "  " + Misfit(point)
         : point.pareto ? "  pareto"
                        : "");

@@ -58,7 +58,7 @@ std::string TargetText(const Profile& step) {
   if (step.step.known()) {
     text += fmt::format(", {}{} a second",
                         CountText(TokensPerSecond(step.step, step.makespan_us)),
-                        step.step.tokens.empty() ? "samples" : "tokens");
+                        step.step.unit());
   }
   return text + "\n";
 }
