@@ -52,16 +52,24 @@ std::string Sources(const Profile& profile) {
   return text;
 }
 
-// Share of the device's memory; none if it is more than all.
-std::string CapacityShare(const Profile& profile) {
-  if (profile.capacity_bytes == 0) return "";
-  std::string capacity = BytesText(profile.capacity_bytes);
+// Share of the device's memory or how much more than all it is, and what of it
+// the model does not fill.
+std::string DeviceShare(const Profile& profile) {
   int64_t over = profile.device_bytes - profile.capacity_bytes;
-  if (over > 0) return BytesText(over) + " more than " + capacity;
-  return fmt::format(
-      "{:.1f} % of {}",
-      Percent(Count(profile.device_bytes), Count(profile.capacity_bytes)),
-      capacity);
+  std::string capacity = BytesText(profile.capacity_bytes);
+  std::string text;
+  if (profile.capacity_bytes > 0 && over > 0) {
+    text = BytesText(over) + " more than " + capacity;
+  } else if (profile.capacity_bytes > 0) {
+    text = fmt::format(
+        "{:.1f} % of {}",
+        Percent(Count(profile.device_bytes), Count(profile.capacity_bytes)),
+        capacity);
+  }
+  int64_t libraries = profile.device_bytes - profile.arena_bytes;
+  if (libraries <= 0) return text;
+  return fmt::format("{}{}{} libraries and kernels", text,
+                     text.empty() ? "" : "; ", BytesText(libraries));
 }
 
 std::string Memory(const Profile& profile) {
@@ -79,7 +87,7 @@ std::string Memory(const Profile& profile) {
     text += Row("  in an arena", BytesText(profile.arena_bytes),
                 fmt::format("reached at {}", TimeText(profile.peak_us)));
     text += Row("  on the device", BytesText(profile.device_bytes),
-                CapacityShare(profile));
+                DeviceShare(profile));
   }
   size_t shown = 0;
   for (const ProfileBuffer& buffer : profile.at_peak) {

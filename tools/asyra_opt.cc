@@ -164,8 +164,10 @@ absl::Status Run(const Flags& given) {
   std::string report = flags.report == "json"
                            ? JsonReport(flags.compile, result, steps, options)
                            : TextReport(flags.compile, result, steps, options);
+  Progress::Erase();
   std::fputs(report.c_str(), stdout);
-  return absl::OkStatus();
+  return steps.has_value() ? CheckCapacity(steps->after, batches)
+                           : absl::OkStatus();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "ir/training_names.h"
 #include "simulator/machine.h"
@@ -56,6 +57,20 @@ BatchesReport ReportBatches(const CompiledModel& accumulate,
         static_cast<double>(last.program.mesh.num_devices());
   }
   return report;
+}
+
+absl::Status CheckCapacity(const Profile& step,
+                           const std::optional<BatchesReport>& batches) {
+  ASYRA_RETURN_IF_ERROR(CheckCapacity(step));
+  int64_t capacity = step.capacity_bytes;
+  if (capacity == 0 || !batches.has_value() ||
+      batches->device_bytes <= capacity) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(fmt::format(
+      "{} does not fit: a batch that adds up gradients takes {} on a device of "
+      "{}",
+      step.model, BytesText(batches->device_bytes), BytesText(capacity)));
 }
 
 std::string BatchesText(const BatchesReport& report) {

@@ -1,10 +1,13 @@
 // A step whose gradients are those of several batches, by simulation.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "nlohmann/json.hpp"
+#include "simulator/profile.h"
 #include "tools/compile.h"
 
 namespace asyra {
@@ -31,6 +34,11 @@ struct BatchesReport {
 // Both were simulated, on the same machine.
 BatchesReport ReportBatches(const CompiledModel& accumulate,
                             const CompiledModel& last, int64_t batches);
+
+// An error if the step, or a batch of it before the last, needs more memory
+// than a device has; it says by how much.
+absl::Status CheckCapacity(const Profile& step,
+                           const std::optional<BatchesReport>& batches);
 
 std::string BatchesText(const BatchesReport& report);
 nlohmann::json BatchesJson(const BatchesReport& report);

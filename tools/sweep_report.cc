@@ -189,34 +189,43 @@ std::string SweepText(const std::vector<GridAxis>& grid,
   return text;
 }
 
-std::string SweepCsv(const std::vector<GridAxis>& grid,
-                     const SweepResult& result) {
-  const std::vector<SweepPoint>& points = result.points;
+std::string SweepCsvHead(const std::vector<GridAxis>& grid) {
   std::string text;
   for (const GridAxis& axis : grid) text += Quoted(axis.key) + ",";
-  text +=
-      "devices,batch,tokens,dtype,tokens_per_s,tokens_per_s_device,makespan_us,"
-      "lower_bound_us,"
-      "bubble,exposed_comm_us,mfu,formula,peak_bytes,capacity_bytes,tiles,"
-      "fits,pareto,rank,tie,noise,redundant,skipped,found_for,error\n";
-  for (const SweepPoint& point : points) {
-    for (const std::string& value : point.values) text += Quoted(value) + ",";
-    if (point.valid()) {
-      text += fmt::format(
-          "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},"
-          "{},{},{},\n",
-          point.devices, point.step.batch,
-          absl::StrJoin(point.step.tokens, " "), point.step.dtype,
-          TokensPerSecond(point), TokensPerSecondAndDevice(point),
-          point.makespan_us, point.lower_bound_us, point.bubble,
-          point.exposed_comm_us, point.mfu, point.formula, point.peak_bytes,
-          point.capacity_bytes, point.tiles, point.fits, point.pareto,
-          point.rank, point.tie, point.noise, point.redundant, result.skipped,
-          Quoted(FoundFor(grid, point)));
-    } else {
-      text += std::string(21, ',') + fmt::format("{},,", result.skipped) +
-              Quoted(point.error) + "\n";
-    }
+  return text +
+         "devices,batch,tokens,dtype,unit,tokens_per_s,tokens_per_s_device,"
+         "makespan_us,lower_bound_us,bubble,exposed_comm_us,mfu,formula,"
+         "peak_bytes,capacity_bytes,tiles,fits,pareto,rank,tie,noise,redundant,"
+         "skipped,found_for,error\n";
+}
+
+std::string SweepCsvRow(const std::vector<GridAxis>& grid,
+                        const SweepPoint& point, size_t skipped, bool marked) {
+  std::string text;
+  for (const std::string& value : point.values) text += Quoted(value) + ",";
+  if (!point.valid()) {
+    return text + std::string(22, ',') + (marked ? fmt::format("{}", skipped) : "") +
+           ",," + Quoted(point.error) + "\n";
+  }
+  text += fmt::format(
+      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},", point.devices,
+      point.step.batch, absl::StrJoin(point.step.tokens, " "), point.step.dtype,
+      point.step.unit(), TokensPerSecond(point),
+      TokensPerSecondAndDevice(point), point.makespan_us, point.lower_bound_us,
+      point.bubble, point.exposed_comm_us, point.mfu, point.formula,
+      point.peak_bytes, point.capacity_bytes, point.tiles, point.fits);
+  text += marked ? fmt::format("{},{},{},", point.pareto, point.rank, point.tie)
+                 : ",,,";
+  return text + fmt::format("{},{},{},{},\n", point.noise, point.redundant,
+                            marked ? fmt::format("{}", skipped) : "",
+                            Quoted(FoundFor(grid, point)));
+}
+
+std::string SweepCsv(const std::vector<GridAxis>& grid,
+                     const SweepResult& result) {
+  std::string text = SweepCsvHead(grid);
+  for (const SweepPoint& point : result.points) {
+    text += SweepCsvRow(grid, point, result.skipped, /*marked=*/true);
   }
   return text;
 }
@@ -239,6 +248,7 @@ std::string SweepJson(const std::string& model,
                     {"batch", point.step.batch},
                     {"tokens", point.step.tokens},
                     {"dtype", point.step.dtype},
+                    {"unit", point.step.unit()},
                     {"tokens_per_s", TokensPerSecond(point)},
                     {"tokens_per_s_device", TokensPerSecondAndDevice(point)},
                     {"makespan_us", point.makespan_us},

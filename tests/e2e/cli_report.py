@@ -115,9 +115,16 @@ class Report(ToolTest):
                      "SM margin" in line and "sm_margin" not in program)
 
   def test_what_does_not_fit_is_in_the_first_line(self):
-    text = self.passes("asyra-opt", "llama3-70b", "--dim", "layers=80", "--tp", "1",
-                       "--machine", "h100x8", "--search-steps", "1")
-    self.assertIn("DOES NOT FIT", text.split("\n")[0])
+    out = self.path("large.asyra")
+    for tool in (["asyra-opt"], ["asyra-sim", "run"]):
+      result = self.run_tool(*tool, "llama3-70b", "--dim", "layers=80", "--tp",
+                             "1", "--machine", "h100x8", "--search-steps", "1",
+                             *(["-o", out] if tool == ["asyra-opt"] else []))
+      self.assertEqual(result.returncode, 1)
+      self.assertIn("llama3-70b does not fit: ", result.stderr)
+      if tool == ["asyra-opt"]:
+        self.assertIn("DOES NOT FIT", result.stdout.split("\n")[0])
+    self.assertTrue(os.path.exists(out))
 
   def test_an_axis_whose_devices_compute_the_same_is_told(self):
     args = ["asyra-opt", "llama3-8b", "--dim", "layers=2", "--dim", "batch=4",
