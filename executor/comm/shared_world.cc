@@ -67,9 +67,8 @@ absl::StatusOr<std::vector<std::string>> SharedWorld::Exchange(
     if (!present_[r]) missing += fmt::format(" {}", r);
   }
   return absl::DeadlineExceededError(
-      fmt::format("rank {}: before the first step, nothing was heard from "
-                  "ranks{} within {:g} s",
-                  rank, missing, options_.timeout_s));
+      fmt::format("rank {}: nothing was heard from ranks{} within {:g} s", rank,
+                  missing, options_.timeout_s));
 }
 
 ThreadGroup* SharedWorld::FindGroup(const std::string& axes,

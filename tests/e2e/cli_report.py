@@ -117,7 +117,7 @@ class Report(ToolTest):
   def test_what_does_not_fit_is_in_the_first_line(self):
     out = self.path("large.asyra")
     for tool in (["asyra-opt"], ["asyra-sim", "run"]):
-      result = self.run_tool(*tool, "llama3-70b", "--dim", "layers=80", "--tp",
+      result = run(*tool, "llama3-70b", "--dim", "layers=80", "--tp",
                              "1", "--machine", "h100x8", "--search-steps", "1",
                              *(["-o", out] if tool == ["asyra-opt"] else []))
       self.assertEqual(result.returncode, 1)
