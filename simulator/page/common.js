@@ -105,7 +105,9 @@ function table(columns, rows, options = {}) {
       const line = el('tr', {}, ...columns.map((column) => {
         const shown = column.show ? column.show(row) : column.value(row);
         return el('td', {class: (column.text ? 'text ' : '') +
-                                (column.wide ? 'wide' : '')}, shown ?? '');
+                                (column.wide ? 'wide' : ''),
+                         title: column.text ? column.value(row) : ''},
+                  shown ?? '');
       }));
       if (options.row) options.row(row, line);
       return line;
