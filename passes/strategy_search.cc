@@ -10,6 +10,7 @@
 #include "ir/support/status.h"
 #include "passes/schedule/schedule.h"
 #include "passes/shard/zero.h"
+#include "simulator/library_memory.h"
 #include "simulator/simulate.h"
 
 namespace asyra {

@@ -12,6 +12,9 @@
 namespace asyra {
 namespace {
 
+// The share of a step by formula from which on it is not like a measured one.
+constexpr double kMostlyFormula = 0.5;
+
 std::string NameOf(const std::vector<GridAxis>& grid,
                    const std::vector<std::string>& values) {
   std::string name;
@@ -98,6 +101,28 @@ std::string UndividedText(const std::vector<GridAxis>& grid,
       count, points.size(), NameOf(grid, first->values), first->undivided);
 }
 
+// On points that rest on formulas where others rest on measurements.
+std::string BasisText(const std::vector<GridAxis>& grid,
+                      const std::vector<SweepPoint>& points) {
+  const SweepPoint* most = nullptr;
+  const SweepPoint* least = nullptr;
+  for (const SweepPoint& point : points) {
+    if (!point.valid()) continue;
+    if (most == nullptr || point.formula > most->formula) most = &point;
+    if (least == nullptr || point.formula < least->formula) least = &point;
+  }
+  if (most == nullptr || most->formula < kMostlyFormula ||
+      least->formula >= kMostlyFormula) {
+    return "";
+  }
+  return fmt::format(
+      "note: do not rank {} against {}: {:.1f} % of the first rests on "
+      "formulas, which know neither a limit of power nor the libraries, {:.1f} "
+      "% of the second; formula % tells which points compare\n",
+      NameOf(grid, most->values), NameOf(grid, least->values),
+      100 * most->formula, 100 * least->formula);
+}
+
 std::string Quoted(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -172,7 +197,7 @@ std::string SweepText(const std::vector<GridAxis>& grid,
       text.insert(text.size() - 1, "  " + ToText(point.step));
     }
     if (!point.found_for.empty()) {
-      text.insert(text.size() - 1, "  found for " + FoundFor(grid, point));
+      text.insert(text.size() - 1, "  schedule found for " + FoundFor(grid, point));
     }
   }
   if (absl::c_any_of(points, [](const SweepPoint& p) { return p.tie; })) {
@@ -180,7 +205,8 @@ std::string SweepText(const std::vector<GridAxis>& grid,
         "~ a tie: another point of the same work differs by less than the "
         "noise of the search\n";
   }
-  text += RedundancyText(grid, points) + UndividedText(grid, points);
+  text += BasisText(grid, points) + RedundancyText(grid, points) +
+          UndividedText(grid, points);
   if (result.skipped > 0) {
     text += fmt::format(
         "{} combinations of another number of devices than --ranks skipped\n",
@@ -271,6 +297,9 @@ std::string SweepJson(const std::string& model,
       entry["error"] = point.error;
     }
     json["points"].push_back(std::move(entry));
+  }
+  if (std::string basis = BasisText(grid, points); !basis.empty()) {
+    json["notes"] = {basis.substr(0, basis.find('\n'))};
   }
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

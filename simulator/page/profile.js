@@ -225,8 +225,10 @@ function timelines() {
   recolour();
 }
 
-// "layer12.q_proj" -> "layer*.q_proj".
-const pattern = (name) => name.replace(/\d+/g, '*');
+// "layer12.q_proj" -> "layer*.q_proj"; types keep their digits.
+const pattern = (name) => name.replace(/[A-Za-z0-9]+/g, (word) =>
+  /^(bf16|f8|f16|f32|f64|i8|i16|i32|i64|u8)$/.test(word) ? word :
+    word.replace(/\d+/g, '*'));
 
 // Rows of the same op of all layers as one; other members are numbers.
 function byPattern(rows) {

@@ -170,6 +170,8 @@ page.append(
             card(rate(best), `its ${unit} a second`),
             card(percent(best.mfu), 'its MFU'),
             card(bytes(best.peak_bytes), 'its peak memory')) : '',
+  el('ul', {class: 'notes'},
+     ...(data.notes || []).map((note) => el('li', {}, note))),
   el('h2', {}, 'Time against memory'),
   el('div', {class: 'bar'},
      el('label', {}, 'colours: ', el('select', {onchange: (event) => {
