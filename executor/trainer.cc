@@ -405,10 +405,13 @@ class RankTrainer : public Trainer {
       ASYRA_RETURN_IF_ERROR(
           Failed(step_executor_->Await(later.number).status()));
     }
+    // The mean over no labels is 0 / 0, and no gradient comes from it.
+    bool no_labels = std::isnan(metrics.loss) && metrics.norm == 0;
     return absl::OutOfRangeError(fmt::format(
         "step {}: the loss is {}, the norm of the gradients {}; the step "
-        "changed nothing",
-        metrics.step, metrics.loss, metrics.norm));
+        "changed nothing{}",
+        metrics.step, metrics.loss, metrics.norm,
+        no_labels ? "; its labels are all ignored, as it seems" : ""));
   }
 
   TrainingPrograms programs_;

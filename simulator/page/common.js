@@ -26,7 +26,8 @@ const percent = (part) => (100 * part).toFixed(1) + ' %';
 
 // As ir/support/units.h has them.
 const TIME_UNITS = [[1, 'us'], [1e3, 'ms'], [1e6, 's']];
-const unitOf = (us) => Math.abs(us) < 999.95 ? 0 : Math.abs(us) < 999.95e3 ? 1 : 2;
+const unitOf = (us) =>
+  Math.abs(us) < 999.95 ? 0 : Math.abs(us) < 999.95e3 ? 1 : 2;
 function time(us) {
   const unit = unitOf(us), count = us / TIME_UNITS[unit][0];
   return count.toFixed(unit > 0 && Math.abs(count) < 9.995 ? 2 : 1) + ' ' +

@@ -15,7 +15,8 @@ function shape(profile) {
   return !batch ? '' : [
     'batch ' + batch,
     tokens.length && tokens.join(' and ') + ' tokens',
-    image && 'images of ' + image.join(' x '), dtype].filter(Boolean).join(', ');
+    image && 'images of ' + image.join(' x '),
+    dtype].filter(Boolean).join(', ');
 }
 
 // The file without its folder, or a built-in model's name.
@@ -27,8 +28,9 @@ function heading() {
     return;
   }
   // Before is the same model.
-  const models = last.model === profiles[0].model.replace(/, partitioned$/, '') ?
-    [last.model] : profiles.map((profile) => profile.model);
+  const first = profiles[0].model.replace(/, partitioned$/, '');
+  const models = last.model === first ? [first] :
+    profiles.map((profile) => profile.model);
   const facts = [...new Set(profiles.map((profile) =>
     [where(profile), shape(profile)].filter(Boolean).join('; ')))];
   page.append(
@@ -43,8 +45,9 @@ function gain() {
   if (!two || apart) return null;
   const ratio = profiles[0].makespan_us / last.makespan_us;
   const than = `than ${names[0]} (${time(profiles[0].makespan_us)})`;
-  if (ratio >= 1.005) return card(ratio.toFixed(2) + 'x faster', than);
-  if (ratio <= 1 / 1.005) return card((1 / ratio).toFixed(2) + 'x slower', than);
+  const text = (factor) => factor.toFixed(2) + 'x';
+  if (ratio >= 1.005) return card(text(ratio) + ' faster', than);
+  if (ratio <= 1 / 1.005) return card(text(1 / ratio) + ' slower', than);
   return card('as fast', than.replace('than', 'as'));
 }
 

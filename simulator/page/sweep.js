@@ -126,7 +126,7 @@ function drawLegend() {
         'work differs by less than the noise of the search' : '')));
 }
 
-const rows = el('div', {});
+const rows = el('div', {class: 'points'});
 function drawTable() {
   const number = (key, show) => ({
     head: key[0], value: (p) => p.error ? undefined : p[key[1]],

@@ -220,6 +220,43 @@ TEST(Sweep, WhatTheSearchCannotTellApartIsATie) {
   EXPECT_FALSE(points[0].tie || points[1].tie);
 }
 
+// A sweep that is stopped keeps the points that were done.
+TEST(Sweep, RowsComeAsPointsFinish) {
+  auto grid = *ParseGrid({"tp=1,2"});
+  std::vector<std::string> rows;
+  SweepResult result = ResultOf(
+      {"tp=1,2"}, {.threads = 1, .finished = [&](const SweepPoint& point) {
+                     rows.push_back(
+                         SweepCsvRow(grid, point, 0, /*marked=*/false));
+                   }});
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_THAT(rows[0], testing::StartsWith("1,1,"));
+  EXPECT_THAT(rows[1], HasSubstr(",true,,,,"));
+  auto commas = [](const std::string& row) {
+    return std::count(row.begin(), row.end(), ',');
+  };
+  for (const std::string& row : rows) {
+    EXPECT_EQ(commas(row), commas(SweepCsvHead(grid)));
+  }
+  SweepPoint failed{.values = {"3"}, .error = "no"};
+  EXPECT_EQ(commas(SweepCsvRow(grid, failed, 0, true)),
+            commas(SweepCsvHead(grid)));
+}
+
+TEST(Sweep, FormulasBesideMeasurementsAreTold) {
+  auto grid = *ParseGrid({"machine=h100x8,h200x8"});
+  SweepResult result = ResultOf({"machine=h100x8,h200x8"});
+  result.points[0].formula = 1;
+  result.points[1].formula = 0.04;
+  EXPECT_THAT(SweepText(grid, result),
+              HasSubstr("note: do not rank machine=h100x8 against "
+                        "machine=h200x8: 100.0 % of the first rests on "
+                        "formulas"));
+  EXPECT_THAT(SweepJson("m", grid, result), HasSubstr("\"notes\": ["));
+  result.points[0].formula = 0.1;
+  EXPECT_THAT(SweepText(grid, result), testing::Not(HasSubstr("do not rank")));
+}
+
 TEST(Sweep, OtherRanksAreSkippedAndCounted) {
   CompileFlags compile;
   compile.model = "llama3-tiny";
