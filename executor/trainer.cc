@@ -136,7 +136,10 @@ class RankTrainer : public Trainer {
   }
 
   absl::StatusOr<LossSum> Evaluate(absl::Span<const Tensor> batch) override {
-    if (evaluate_ == nullptr) return Invalid("Evaluate: the trainer was prepared without (evaluates = false)");
+    if (evaluate_ == nullptr) {
+      return Invalid(
+          "Evaluate: the trainer was prepared without (evaluates = false)");
+    }
     ASYRA_RETURN_IF_ERROR(Finish());
     ASYRA_RETURN_IF_ERROR(Usable());
     absl::StatusOr<int64_t> number = evaluate_->Enqueue(batch);

@@ -251,11 +251,11 @@ std::string Report(const Profile& profile) {
   text += Row("makespan", times.Text(profile.makespan_us), Bound(profile));
   text +=
       Row("computation", times.Text(profile.compute_us), Computation(profile));
-  text += Row("communication", times.Text(profile.comm_us),
-              fmt::format("exposed {}, {} collective{}",
-                          times.Text(profile.exposed_comm_us),
-                          profile.collectives,
-                          profile.collectives == 1 ? "" : "s"));
+  text +=
+      Row("communication", times.Text(profile.comm_us),
+          fmt::format("exposed {}, {} collective{}",
+                      times.Text(profile.exposed_comm_us), profile.collectives,
+                      profile.collectives == 1 ? "" : "s"));
   for (const ProfileExposure& axes : profile.exposed) {
     text += Row("  " + axes.axes, times.Text(axes.comm_us),
                 fmt::format("exposed {}", times.Text(axes.exposed_us)));

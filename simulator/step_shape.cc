@@ -31,8 +31,7 @@ std::string ToText(const StepShape& shape) {
 std::string StepText(const StepShape& shape, double step_us) {
   if (!shape.known()) return "";
   return fmt::format("step: {}; {}{} a second\n", ToText(shape),
-                     CountText(TokensPerSecond(shape, step_us)),
-                     shape.unit());
+                     CountText(TokensPerSecond(shape, step_us)), shape.unit());
 }
 
 nlohmann::json ToJson(const StepShape& shape) {

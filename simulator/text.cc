@@ -5,13 +5,12 @@
 #include <iterator>
 
 namespace asyra {
-
 namespace {
 
-bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-bool IsWord(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0;
+bool IsDigit(char c) {
+  return std::isdigit(static_cast<unsigned char>(c)) != 0;
 }
+bool IsWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
 bool IsType(std::string_view word) {
   static constexpr std::string_view kTypes[] = {

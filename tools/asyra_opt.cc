@@ -82,8 +82,7 @@ absl::Status WriteSimulated(const Flags& flags, const CompiledModel& result,
   }
   if (flags.html.empty()) return absl::OkStatus();
   return WriteFileAtomically(
-      flags.html,
-      {HtmlPage(*steps, NotesOf(flags.compile, result, options))});
+      flags.html, {HtmlPage(*steps, NotesOf(flags.compile, result, options))});
 }
 
 absl::StatusOr<std::vector<AblationRow>> AblationOf(

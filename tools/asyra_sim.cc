@@ -276,14 +276,13 @@ absl::Status RunSweep(const Flags& flags) {
   ASYRA_RETURN_IF_ERROR(watch.Open(flags.csv));
   ASYRA_ASSIGN_OR_RETURN(
       SweepResult result,
-      Sweep(flags.compile, grid,
-            {.threads = flags.threads,
-             .strict = flags.strict,
-             .progress = [&](size_t done,
-                             size_t all) { watch.Show(done, all); },
-             .finished = [&](const SweepPoint& point) {
-               watch.Finished(point);
-             }}));
+      Sweep(
+          flags.compile, grid,
+          {.threads = flags.threads,
+           .strict = flags.strict,
+           .progress = [&](size_t done, size_t all) { watch.Show(done, all); },
+           .finished =
+               [&](const SweepPoint& point) { watch.Finished(point); }}));
   watch.Close();
   const std::vector<SweepPoint>& points = result.points;
   std::string json = SweepJson(flags.compile.model, grid, result);

@@ -76,11 +76,11 @@ absl::Status CheckCapacity(const Profile& step,
 std::string BatchesText(const BatchesReport& report) {
   std::string text = fmt::format(" step of {} batches\n", report.batches);
   TimeColumn times(report.total_us());
-  text += fmt::format(
-      "  {:<9} {:>10}: {} {}, {} in all\n", "add up",
-      times.Text(report.accumulate_us), report.batches - 1,
-      report.batches == 2 ? "time" : "times",
-      times.Text(static_cast<double>(report.batches - 1) * report.accumulate_us));
+  text += fmt::format("  {:<9} {:>10}: {} {}, {} in all\n", "add up",
+                      times.Text(report.accumulate_us), report.batches - 1,
+                      report.batches == 2 ? "time" : "times",
+                      times.Text(static_cast<double>(report.batches - 1) *
+                                 report.accumulate_us));
   text += fmt::format("  {:<9} {:>10}: with the update\n", "last",
                       times.Text(report.last_us));
   text += fmt::format("  {:<9} {:>10}: sums of gradients, {}\n", "clear",

@@ -14,13 +14,13 @@ namespace asyra {
 
 struct BatchesReport {
   int64_t batches = 1;
-  double accumulate_us = 0;        // each batch but the last
-  double last_us = 0;              // with the update
-  double clear_us = 0;             // the sums, once
-  double mfu = 0;                  // TrainingMfu of the whole
-  double tokens_per_s_device = 0;  // 0: no known shape of the step
+  double accumulate_us = 0;          // each batch but the last
+  double last_us = 0;                // with the update
+  double clear_us = 0;               // the sums, once
+  double mfu = 0;                    // TrainingMfu of the whole
+  double tokens_per_s_device = 0;    // 0: no known shape of the step
   std::string_view unit = "tokens";  // StepShape::unit
-  int64_t sum_bytes = 0;           // of a device
+  int64_t sum_bytes = 0;             // of a device
   // That a device holds: the larger of both programs, whose values are in the
   // same memory, with all params and states.
   int64_t device_bytes = 0;

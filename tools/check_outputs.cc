@@ -84,8 +84,8 @@ absl::StatusOr<CheckedOutput> CheckOne(const std::string& name,
         fmt::format("{} of {} {}, first {}: it is {}, recorded is {}",
                     comparison->wrong, Count(output.num_elements(), "element"),
                     comparison->wrong == 1 ? "differs" : "differ",
-                    ElementName(name, output.shape(), first),
-                    output.Get(first), recorded.Get(first));
+                    ElementName(name, output.shape(), first), output.Get(first),
+                    recorded.Get(first));
   }
   return result;
 }

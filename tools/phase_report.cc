@@ -80,8 +80,8 @@ std::string PhasesText(const Program& program, const Profile& profile) {
   std::map<StepPhase, PhaseTime> phases = PhaseTimes(program, profile);
   double largest_us = 0;
   for (const auto& [phase, time] : phases) {
-    largest_us = std::max(
-        {largest_us, time.elapsed_us, time.compute_us, time.comm_us});
+    largest_us =
+        std::max({largest_us, time.elapsed_us, time.compute_us, time.comm_us});
   }
   TimeColumn times(largest_us);
   for (const auto& [phase, time] : phases) {
@@ -89,9 +89,10 @@ std::string PhasesText(const Program& program, const Profile& profile) {
         fmt::format("  {:<9} {:>10}: {:>10} of computation", ToString(phase),
                     times.Text(time.elapsed_us), times.Text(time.compute_us));
     if (time.collectives > 0) {
-      text += fmt::format(", {} collective{} of {}, {} exposed",
-                          time.collectives, time.collectives == 1 ? "" : "s",
-                          times.Text(time.comm_us), times.Text(time.exposed_us));
+      text +=
+          fmt::format(", {} collective{} of {}, {} exposed", time.collectives,
+                      time.collectives == 1 ? "" : "s",
+                      times.Text(time.comm_us), times.Text(time.exposed_us));
     }
     text += "\n";
   }

@@ -55,12 +55,11 @@ std::vector<Row> RowsOf(const Steps& steps, const StepShape& shape) {
       {"lower bound", [](const Profile& p) { return p.lower_bound_us; }},
   };
   if (shape.batch > 0) {
-    rows.push_back(
-        {fmt::format("{} a second", shape.unit()),
-         [shape](const Profile& p) {
-           return TokensPerSecond(shape, p.makespan_us);
-         },
-         Count});
+    rows.push_back({fmt::format("{} a second", shape.unit()),
+                    [shape](const Profile& p) {
+                      return TokensPerSecond(shape, p.makespan_us);
+                    },
+                    Count});
   }
   rows.push_back(
       {"bubble", [](const Profile& p) { return 100 * p.bubble; }, Percents});
@@ -97,8 +96,8 @@ std::string Table(const Steps& steps, const StepShape& shape) {
                          ? fmt::format("  {:<28} {:>12} {:>12} {:>9}\n", "",
                                        "baseline", "optimized", "change")
                          : "";
-  TimeColumn times(std::max(
-      steps.after.makespan_us, steps.before ? steps.before->makespan_us : 0));
+  TimeColumn times(std::max(steps.after.makespan_us,
+                            steps.before ? steps.before->makespan_us : 0));
   for (const Row& row : RowsOf(steps, shape)) {
     auto show = [&](double value) {
       return row.show != nullptr ? row.show(value) : times.Text(value);
@@ -197,10 +196,9 @@ Steps StepsOf(const CompileFlags& options, const CompiledModel& result) {
   Steps steps;
   StepShape step = StepShapeOf(result.raised, result.dim_names);
   if (result.schedule.has_value()) {
-    steps.before = MakeProfile(*result.partitioned, result.schedule->baseline,
-                               *result.costs,
-                               {.model = options.model + ", partitioned",
-                                .step = step});
+    steps.before = MakeProfile(
+        *result.partitioned, result.schedule->baseline, *result.costs,
+        {.model = options.model + ", partitioned", .step = step});
   }
   const Machine& machine = result.costs->machine();
   // Only a requested memory limit counts as a reason for exposed communication.

@@ -67,9 +67,9 @@ class InputReader {
       if (name == "conv" && IsPlane(op) && !HasTime(input)) {
         return Reading::kImage;
       }
-      rows |= IsFloat(program_.type(op.results[0]).dtype) &&
-              ContractsWeights(program_, op, labels_.rules[i],
-                               labels_.of_weights);
+      rows |=
+          IsFloat(program_.type(op.results[0]).dtype) &&
+          ContractsWeights(program_, op, labels_.rules[i], labels_.of_weights);
       // Sums of a mask are positions, which rows of a table may stand for.
       if (!rows && IsInteger(input) && !KeepsElements(op, i)) continue;
       for (ValueId result : op.results) follows[result] = true;
@@ -149,8 +149,8 @@ struct ShapeReader {
   void ReadImage(ValueId value) {
     constexpr int64_t kMostChannels = 4;
     const Type& type = program.type(value);
-    bool last = type.size(1) > kMostChannels &&
-                type.dims.back().size <= kMostChannels;
+    bool last =
+        type.size(1) > kMostChannels && type.dims.back().size <= kMostChannels;
     for (int d = last ? 1 : 2; d < type.rank() - (last ? 1 : 0); ++d) {
       shape.image.push_back(type.size(d));
     }

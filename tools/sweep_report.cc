@@ -197,7 +197,8 @@ std::string SweepText(const std::vector<GridAxis>& grid,
       text.insert(text.size() - 1, "  " + ToText(point.step));
     }
     if (!point.found_for.empty()) {
-      text.insert(text.size() - 1, "  schedule found for " + FoundFor(grid, point));
+      text.insert(text.size() - 1,
+                  "  schedule found for " + FoundFor(grid, point));
     }
   }
   if (absl::c_any_of(points, [](const SweepPoint& p) { return p.tie; })) {
@@ -230,8 +231,9 @@ std::string SweepCsvRow(const std::vector<GridAxis>& grid,
   std::string text;
   for (const std::string& value : point.values) text += Quoted(value) + ",";
   if (!point.valid()) {
-    return text + std::string(22, ',') + (marked ? fmt::format("{}", skipped) : "") +
-           ",," + Quoted(point.error) + "\n";
+    return text + std::string(22, ',') +
+           (marked ? fmt::format("{}", skipped) : "") + ",," +
+           Quoted(point.error) + "\n";
   }
   text += fmt::format(
       "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},", point.devices,

@@ -153,8 +153,9 @@ absl::Status CheckSettings(const TrainSettings& flags) {
     return Invalid("one of --data, --check and --sample is needed");
   }
   if (modes.size() > 1) {
-    return Invalid("{} are given: one of --data, --check and --sample at a time",
-                   fmt::join(modes, " and "));
+    return Invalid(
+        "{} are given: one of --data, --check and --sample at a time",
+        fmt::join(modes, " and "));
   }
   if (!flags.check.empty() && flags.train.accumulate > 1) {
     return Invalid("--check replays steps of one batch, --accumulate is {}",

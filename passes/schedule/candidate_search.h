@@ -113,10 +113,10 @@ class CandidateSearch {
   // the same in all rounds.
   std::optional<Candidate> untiled_;
   std::optional<std::pair<Candidate, bool>> untiled_joined_;
-  size_t round_ = 0;   // of those of the search, from 1
-  int made_ = 0;       // candidates
+  size_t round_ = 0;    // of those of the search, from 1
+  int made_ = 0;        // candidates
   double best_us_ = 0;  // of those with all layers; 0: none fits yet
-  PassCache passed_;  // of the other program that Make gets
+  PassCache passed_;    // of the other program that Make gets
 };
 
 }  // namespace asyra

@@ -38,8 +38,7 @@ TEST(MeshAdvice, NamesOneDeviceThatIsFaster) {
   options.tp = 2;
   MeshAdvice advice = AdviseMesh(options, ASYRA_VALUE(Compile(options)));
   EXPECT_EQ(advice.better, "--tp 1");
-  EXPECT_THAT(AdviceText(advice),
-              HasSubstr("one device alone, --tp 1 takes "));
+  EXPECT_THAT(AdviceText(advice), HasSubstr("one device alone, --tp 1 takes "));
 }
 
 // Tokens that sp does not divide leave the matmuls to all of its devices.

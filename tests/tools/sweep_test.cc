@@ -224,11 +224,11 @@ TEST(Sweep, WhatTheSearchCannotTellApartIsATie) {
 TEST(Sweep, RowsComeAsPointsFinish) {
   auto grid = *ParseGrid({"tp=1,2"});
   std::vector<std::string> rows;
-  SweepResult result = ResultOf(
-      {"tp=1,2"}, {.threads = 1, .finished = [&](const SweepPoint& point) {
-                     rows.push_back(
-                         SweepCsvRow(grid, point, 0, /*marked=*/false));
-                   }});
+  SweepResult result =
+      ResultOf({"tp=1,2"},
+               {.threads = 1, .finished = [&](const SweepPoint& point) {
+                  rows.push_back(SweepCsvRow(grid, point, 0, /*marked=*/false));
+                }});
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_THAT(rows[0], testing::StartsWith("1,1,"));
   EXPECT_THAT(rows[1], HasSubstr(",true,,,,"));

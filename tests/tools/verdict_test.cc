@@ -27,8 +27,9 @@ TEST(Verdict, LibrariesAreToldWhereTheyAreMuch) {
 }
 
 TEST(Verdict, SaysWhatDoesNotFit) {
-  EXPECT_EQ(VerdictText(StepOf(90 * kGiB, 91 * kGiB, 80 * kGiB)),
-            "7.53 ms a step; 91.00 of 80.00 GiB a device, which DOES NOT FIT\n");
+  EXPECT_EQ(
+      VerdictText(StepOf(90 * kGiB, 91 * kGiB, 80 * kGiB)),
+      "7.53 ms a step; 91.00 of 80.00 GiB a device, which DOES NOT FIT\n");
 }
 
 // Images are no tokens.

@@ -101,8 +101,7 @@ TEST(Save, ByOneRankAloneNamesTheCallAndTheOther) {
       2, {.timeout_s = 0.3}, [&](Communicator& world) -> absl::Status {
         ASYRA_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(Programs("dp=2")));
         ASYRA_RETURN_IF_ERROR(trainer->Prepare(*device, &world, {}));
-        return world.rank() == 0 ? trainer->Save(run.path())
-                                 : absl::OkStatus();
+        return world.rank() == 0 ? trainer->Save(run.path()) : absl::OkStatus();
       });
   EXPECT_THAT(std::string(MessageOf(said)),
               HasSubstr("Save after step 0, which all ranks call: rank 0: "
