@@ -301,9 +301,12 @@ absl::Status DryRun(const TrainingPrograms& programs, const Data& data) {
       TrainingMemory memory,
       PlanTrainingMemory(programs, data.evaluate != nullptr));
   fmt::print("memory: {}\n", ToString(memory));
-  fmt::print("{} ops, {} collectives a step\n", programs.step.ops.size(),
-             std::count_if(programs.step.ops.begin(), programs.step.ops.end(),
-                           [](const Op& op) { return op.is_collective(); }));
+  size_t ops = programs.step.ops.size();
+  auto collectives =
+      std::count_if(programs.step.ops.begin(), programs.step.ops.end(),
+                    [](const Op& op) { return op.is_collective(); });
+  fmt::print("{} op{}, {} collective{} a step\n", ops, ops == 1 ? "" : "s",
+             collectives, collectives == 1 ? "" : "s");
   const TrainingInfo& info = programs.info;
   if (info.predicted_us <= 0) return absl::OkStatus();
   fmt::print(

@@ -105,7 +105,7 @@ TEST(Save, ByOneRankAloneNamesTheCallAndTheOther) {
       });
   EXPECT_THAT(std::string(MessageOf(said)),
               HasSubstr("Save after step 0, which all ranks call: rank 0: "
-                        "nothing was heard from ranks 1 within 0.3 s"));
+                        "nothing was heard from rank 1 within 0.3 s"));
 }
 
 // A loop that takes metrics as they come and then finishes sees all steps.
