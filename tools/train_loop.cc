@@ -13,6 +13,7 @@
 #include "ir/support/file.h"
 #include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
+#include "ir/support/units.h"
 #include "tools/run_gate.h"
 #include "tools/step_timelines.h"
 #include "tools/stop_signal.h"
@@ -149,8 +150,8 @@ class RankLoop {
       fmt::print("goes on from {}, after step {}\n", trainer_->restored_from(),
                  trainer_->step());
     }
-    fmt::print("memory {:.1f} MiB a device\n",
-               static_cast<double>(trainer_->memory().total()) / (1 << 20));
+    fmt::print("memory {} a device\n",
+               BytesText(trainer_->memory().total()));
     std::fflush(stdout);
   }
 
@@ -310,8 +311,8 @@ absl::Status DryRun(const TrainingPrograms& programs, const Data& data) {
   const TrainingInfo& info = programs.info;
   if (info.predicted_us <= 0) return absl::OkStatus();
   fmt::print(
-      "predicted on {}: {:.1f} ms a step, {:.0f} tokens/s, MFU {:.1f} %\n",
-      info.machine, info.predicted_us / 1e3,
+      "predicted on {}: {} a step, {:.0f} tokens/s, MFU {:.1f} %\n",
+      info.machine, TimeText(info.predicted_us),
       1e6 * static_cast<double>(info.batches * data.shape[0] * data.shape[1]) /
           info.predicted_us,
       100 * static_cast<double>(info.batches) * info.peak_us /
