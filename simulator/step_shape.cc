@@ -20,7 +20,9 @@ std::string ToText(const StepShape& shape) {
   if (!shape.known()) return "";
   std::string text = fmt::format("batch {}", shape.batch);
   if (!shape.tokens.empty()) {
-    text += fmt::format(", {} tokens", absl::StrJoin(shape.tokens, " and "));
+    bool one = shape.tokens == std::vector<int64_t>{1};
+    text += fmt::format(", {} token{}", absl::StrJoin(shape.tokens, " and "),
+                        one ? "" : "s");
   }
   if (!shape.image.empty()) {
     text += fmt::format(", images of {}", absl::StrJoin(shape.image, " x "));

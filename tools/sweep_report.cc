@@ -301,7 +301,8 @@ std::string SweepJson(const std::string& model,
     json["points"].push_back(std::move(entry));
   }
   if (std::string basis = BasisText(grid, points); !basis.empty()) {
-    json["notes"] = {basis.substr(0, basis.find('\n'))};
+    constexpr size_t kAfterNote = 6;  // "note: "
+    json["notes"] = {basis.substr(kAfterNote, basis.size() - kAfterNote - 1)};
   }
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -14,7 +14,8 @@ function shape(profile) {
   const {batch, tokens, dtype, image} = profile.step || {};
   return !batch ? '' : [
     'batch ' + batch,
-    tokens.length && tokens.join(' and ') + ' tokens',
+    tokens.length && tokens.join(' and ') +
+      (tokens.join() === '1' ? ' token' : ' tokens'),
     image && 'images of ' + image.join(' x '),
     dtype].filter(Boolean).join(', ');
 }

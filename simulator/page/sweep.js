@@ -147,6 +147,7 @@ function drawTable() {
     number(['bubble', 'bubble'], percent),
     number(['exposed', 'exposed_comm_us'], time),
     number(['MFU', 'mfu'], percent),
+    number(['by formula', 'formula'], percent),
     number(['peak memory', 'peak_bytes'], bytes),
     number(['tiles', 'tiles'], (tiles) => tiles || ''),
     {head: '', text: true, wide: true, value: note},

@@ -82,8 +82,13 @@ function unused(hues, taken) {
     `hsl(${Math.round(40 + 137.5 * made)} 38% ${38 + 9 * (made++ % 3)}%)`;
 }
 
-// Names streams: "compute stream 2" for "compute2".
-function streamName(name, names) {
+// Names streams: "compute stream 2" for "compute2", "collectives: tp".
+function streamName(profile, index) {
+  const names = profile.streams, name = names[index];
+  const ops = profile.ops.filter((op) => op.stream === index);
+  if (ops.length > 0 && ops.every((op) => op.axes)) {
+    return 'collectives: ' + name;
+  }
   const match = /^compute(\d*)$/.exec(name);
   if (!match) return name;
   return names.includes('compute2') ? 'compute stream ' + (match[1] || 1) :
@@ -123,8 +128,7 @@ class Timeline {
     this.palette = palette;
     this.rows = profile.streams.map(() => []);
     for (const op of profile.ops) this.rows[op.stream].push(op);
-    this.names = profile.streams.map((name) =>
-      streamName(name, profile.streams));
+    this.names = profile.streams.map((_, i) => streamName(profile, i));
     for (const op of profile.ops) this.addQueues(op);
     for (const row of this.rows) row.sort((a, b) => a.start_us - b.start_us);
     const compute = union(profile.ops.filter((op) => !op.axes));
