@@ -73,7 +73,8 @@ class Report(ToolTest):
     self.assertLessEqual(text.count("\n"), 25)
     self.assertRegex(text, r"^[\d.]+ [mu]s a step, [\d.]+x faster than unscheduled "
                            r"\([\d.]+ [mu]s\); \d+ % above the lower bound; "
-                           r"[\d.]+ of 140.0 GiB a device\n"
+                           r"[\d.]+ of 140.0 GiB a device "
+                           r"\([\d.]+ GiB of it libraries and kernels\)\n"
                            r"llama3-8b on h200x8, 8 devices \(dp=2, tp=4\), ")
     for word in ["batch 4, 4096 tokens, bf16", "tokens a second", " schedule: "]:
       self.assertIn(word, text)
