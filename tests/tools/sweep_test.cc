@@ -160,15 +160,15 @@ TEST(Sweep, PointsTryTheScheduleOfTheirMachineWithoutSet) {
 
 TEST(Sweep, ThreadsDoNotMatter) {
   std::vector<std::string> grid = {"tp=1,2,4,5", "sp=1,2", "tiles=0,2"};
-  size_t told = 0;
-  SweepOptions counted{.threads = 4, .progress = [&](size_t, size_t all) {
-                         ++told;
+  size_t told = 0;  // from 0 points done to all
+  SweepOptions counted{.threads = 4, .progress = [&](size_t done, size_t all) {
+                         EXPECT_EQ(done, told++);
                          EXPECT_EQ(all, 16u);
                        }};
   auto axes = *ParseGrid(grid);
   EXPECT_EQ(SweepCsv(axes, ResultOf(grid, {.threads = 1})),
             SweepCsv(axes, ResultOf(grid, counted)));
-  EXPECT_EQ(told, 16u);
+  EXPECT_EQ(told, 17u);
 }
 
 TEST(Sweep, TheFrontHasAllThatNoPointBeats) {
@@ -331,9 +331,10 @@ TEST(Sweep, PointsSayWhatTheirStepIs) {
   std::string text = SweepText(same, one);
   EXPECT_THAT(text, testing::StartsWith("step: batch 4, 64 tokens, f32\n"));
   EXPECT_THAT(text, HasSubstr("tokens/s"));
-  EXPECT_THAT(SweepCsv(same, one),
-              testing::AllOf(HasSubstr(",batch,tokens,dtype,tokens_per_s,"),
-                             HasSubstr("\n4,64,1,1,4,64,f32,")));
+  EXPECT_THAT(
+      SweepCsv(same, one),
+      testing::AllOf(HasSubstr(",batch,tokens,dtype,unit,tokens_per_s,"),
+                     HasSubstr("\n4,64,1,1,4,64,f32,tokens,")));
   EXPECT_THAT(SweepJson("m", same, one), HasSubstr("\"tokens_per_s\""));
   auto other = *ParseGrid({"dim.seq=64,128"});
   SweepResult two = {SweepOf({"dim.seq=64,128"})};
@@ -349,7 +350,7 @@ TEST(Sweep, CsvQuotesWhatNeedsIt) {
   point.values = {"dp=2,tp=4"};
   point.error = "a \"b\", c";
   EXPECT_THAT(SweepCsv(grid, {{point}}),
-              HasSubstr("\n\"dp=2,tp=4\"," + std::string(21, ',') +
+              HasSubstr("\n\"dp=2,tp=4\"," + std::string(22, ',') +
                         "0,,\"a \"\"b\"\", c\"\n"));
 }
 
