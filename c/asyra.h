@@ -224,13 +224,16 @@ asyra_status asyra_trainer_metrics(asyra_trainer* trainer,
  * evaluate.asyra. Error: no label of the batch counts. */
 asyra_status asyra_trainer_evaluate(asyra_trainer* trainer,
                                     const void* const* batch, double* loss);
-/* Begins a checkpoint, which is written behind the next steps. */
+/* Begins a checkpoint, which is written behind the next steps: asyra_trainer_
+ * finish waits for it. All ranks call both. Error: ranks that do not, by name,
+ * after the timeout. */
 asyra_status asyra_trainer_save(asyra_trainer* trainer, const char* directory);
 /* Waits for all steps and checkpoints. */
 asyra_status asyra_trainer_finish(asyra_trainer* trainer);
 /* All float weights of the model as one safetensors file, under the names of
  * the model's file. */
 asyra_status asyra_trainer_export(asyra_trainer* trainer, const char* path);
+/* Completes a checkpoint that was begun; its error is lost. */
 void asyra_trainer_free(asyra_trainer* trainer);
 
 #pragma GCC visibility pop

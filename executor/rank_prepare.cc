@@ -77,9 +77,9 @@ absl::Status RankExecutor::CheckSize() const {
   int64_t devices = program_.mesh.num_devices();
   int64_t ranks = world_ == nullptr ? 1 : world_->size();
   if (devices != ranks) {
-    return Invalid("the program is for {} devices, {}, the world has {} {}",
-                   devices, ToString(program_.mesh), ranks,
-                   ranks == 1 ? "rank" : "ranks");
+    return Invalid("the program is for {} {}, {}, the world has {} {}", devices,
+                   devices == 1 ? "device" : "devices", ToString(program_.mesh),
+                   ranks, ranks == 1 ? "rank" : "ranks");
   }
   if (world_ != nullptr && world_->device() != device_->name()) {
     return Invalid("the communicator {} moves memory of {}, the device is {}",

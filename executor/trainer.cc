@@ -30,6 +30,12 @@ class RankTrainer : public Trainer {
   explicit RankTrainer(TrainingPrograms programs)
       : programs_(std::move(programs)) {}
 
+  // A checkpoint that was begun is worth its time, also after an error: it has
+  // values of its own.
+  ~RankTrainer() override {
+    if (writer_ != nullptr) writer_->FinishAlone().IgnoreError();
+  }
+
   absl::Status Check() {
     const Program& step = programs_.step;
     ASYRA_RETURN_IF_ERROR(CheckTraining(programs_));
@@ -136,7 +142,10 @@ class RankTrainer : public Trainer {
   }
 
   absl::StatusOr<LossSum> Evaluate(absl::Span<const Tensor> batch) override {
-    if (evaluate_ == nullptr) return Invalid("it was prepared without");
+    if (evaluate_ == nullptr) {
+      return Invalid(
+          "Evaluate: the trainer was prepared without (evaluates = false)");
+    }
     ASYRA_RETURN_IF_ERROR(Finish());
     ASYRA_RETURN_IF_ERROR(Usable());
     if (evaluations_++ < kStepsCompared) {
@@ -165,10 +174,11 @@ class RankTrainer : public Trainer {
     }
     if (writer_ == nullptr || directory != directory_) {
       ASYRA_RETURN_IF_ERROR(FinishSave());
-      ASYRA_ASSIGN_OR_RETURN(
-          writer_,
+      auto writer =
           CheckpointWriter::Create(directory, values_, programs_.step.mesh,
-                                   world_, options_.checkpoints));
+                                   world_, options_.checkpoints);
+      ASYRA_RETURN_IF_ERROR(CalledByAll("Save", writer.status()));
+      writer_ = *std::move(writer);
       directory_ = directory;
     }
     CheckpointInfo info{.step = step_,
@@ -180,11 +190,12 @@ class RankTrainer : public Trainer {
           return states_->Get(value.name);
         });
     last_end_ = Clock::now();
-    return status;
+    return CalledByAll("Save", status);
   }
 
   absl::Status FinishSave() override {
-    return writer_ == nullptr ? absl::OkStatus() : writer_->Finish();
+    return writer_ == nullptr ? absl::OkStatus()
+                              : CalledByAll("FinishSave", writer_->Finish());
   }
   std::string last_checkpoint() const override {
     return writer_ == nullptr ? "" : writer_->last_complete();
@@ -217,6 +228,15 @@ class RankTrainer : public Trainer {
   };
 
   int64_t rank() const { return world_ == nullptr ? 0 : world_->rank(); }
+
+  // Says which call has waited in vain for ranks that did not make it.
+  absl::Status CalledByAll(std::string_view call,
+                           const absl::Status& status) const {
+    if (!absl::IsDeadlineExceeded(status)) return status;
+    return absl::DeadlineExceededError(
+        fmt::format("{} after step {}, which all ranks call: {}", call, step_,
+                    MessageOf(status)));
+  }
 
   static double ScalarOf(const Executor& executor,
                          absl::Span<const double> scalars,

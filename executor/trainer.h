@@ -110,6 +110,8 @@ class Trainer {
   // Errors: a step without inputs and outputs that a training has.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(
       TrainingPrograms programs);
+  // Waits until this rank's part of a checkpoint that Save began is written, on
+  // rank 0 until all of it is. Its error is lost: call FinishSave to see it.
   virtual ~Trainer() = default;
 
   virtual const TrainingPrograms& programs() const = 0;
@@ -157,7 +159,7 @@ class Trainer {
   // Of the last step; waits for it.
   virtual absl::StatusOr<TrainMetrics> Metrics() = 0;
   // Of the steps that have become known since the last call, at most the last
-  // 1000; does not wait.
+  // 1000; does not wait. The last step is known after Finish.
   virtual std::vector<TrainMetrics> TakeMetrics() = 0;
   virtual int64_t steps_skipped() const = 0;  // of this run
   virtual MemoryUse memory() const = 0;       // of all programs together
@@ -181,9 +183,11 @@ class Trainer {
 
   // Begins a checkpoint of all that steps have done, and returns: it is written
   // behind the next steps. Waits for the one before, and returns its error. All
-  // errors leave the run as it is.
+  // ranks call it, and FinishSave, after which it is complete. All errors leave
+  // the run as it is. Errors: those of CheckpointWriter; ranks that do not call
+  // it, by name, after the timeout of the world.
   virtual absl::Status Save(const std::string& directory) = 0;
-  // Waits until it is complete.
+  // Waits until it is complete. Errors as of Save.
   virtual absl::Status FinishSave() = 0;
   virtual std::string last_checkpoint() const = 0;  // its folder, or empty
   // Goes on from a checkpoint's folder. Errors: those of Checkpoint.

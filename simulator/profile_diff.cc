@@ -37,14 +37,14 @@ std::string BaseName(const std::string& name) {
 
 struct Total {
   std::string name;
-  std::string (*show)(double);
+  std::string (*show)(double);  // null: a time
   double before, after;
   bool maybe_unknown = false;  // 0 is: not known
 };
 
-std::string Shown(const Total& total, double value) {
+std::string Shown(const Total& total, const TimeColumn& times, double value) {
   if (total.maybe_unknown && value == 0) return "-";
-  return total.show(value);
+  return total.show != nullptr ? total.show(value) : times.Text(value);
 }
 
 std::string Share(double percent) { return fmt::format("{:.1f} %", percent); }
@@ -58,14 +58,13 @@ std::vector<Total> ExposedOver(const Profile& a, const Profile& b) {
   for (const ProfileExposure& e : b.exposed) axes[e.axes].second = e.exposed_us;
   std::vector<Total> totals;
   for (const auto& [name, us] : axes) {
-    totals.push_back({"  over " + name, TimeText, us.first, us.second});
+    totals.push_back({"  over " + name, nullptr, us.first, us.second});
   }
   return totals;
 }
 
 std::string RateName(const StepShape& a, const StepShape& b) {
-  bool samples = a.tokens.empty() && b.tokens.empty();
-  return samples ? "samples a second" : "tokens a second";
+  return fmt::format("{} a second", a.known() ? a.unit() : b.unit());
 }
 
 std::vector<Total> Totals(const Profile& a, const Profile& b) {
@@ -74,12 +73,12 @@ std::vector<Total> Totals(const Profile& a, const Profile& b) {
   };
   auto number = [](auto n) { return static_cast<double>(n); };
   std::vector<Total> totals = {
-      {"makespan", TimeText, a.makespan_us, b.makespan_us},
+      {"makespan", nullptr, a.makespan_us, b.makespan_us},
       {RateName(a.step, b.step), Count, tokens(a), tokens(b), true},
-      {"lower bound", TimeText, a.lower_bound_us, b.lower_bound_us, true},
-      {"computation", TimeText, a.compute_us, b.compute_us},
-      {"communication", TimeText, a.comm_us, b.comm_us},
-      {"exposed", TimeText, a.exposed_comm_us, b.exposed_comm_us}};
+      {"lower bound", nullptr, a.lower_bound_us, b.lower_bound_us, true},
+      {"computation", nullptr, a.compute_us, b.compute_us},
+      {"communication", nullptr, a.comm_us, b.comm_us},
+      {"exposed", nullptr, a.exposed_comm_us, b.exposed_comm_us}};
   for (Total& total : ExposedOver(a, b)) totals.push_back(std::move(total));
   const Total more[] = {
       {"bubble", Share, 100 * a.bubble, 100 * b.bubble},
@@ -137,13 +136,21 @@ std::string Rows(const std::vector<OpDifference>& ops,
                    [&](const OpDifference& a, const OpDifference& b) {
                      return change(a) > change(b);
                    });
+  double largest_us = 0;
+  for (const OpDifference& op : rows) {
+    largest_us = std::max({largest_us, op.*before, op.*after});
+  }
+  TimeColumn times(largest_us);
+  auto change_text = [&](double us) {
+    return (us >= 0 ? "+" : "") + times.Text(us);
+  };
   std::string text;
   for (size_t i = 0; i < rows.size() && i < kMostRows; ++i) {
     const OpDifference& op = rows[i];
     std::string line =
         fmt::format("  {:<46} {:>10} {:>10} {:>11}  {}", FitName(op.name, 46),
-                    TimeText(op.*before), TimeText(op.*after),
-                    TimeChangeText(op.*after - op.*before), Counts(op));
+                    times.Text(op.*before), times.Text(op.*after),
+                    change_text(op.*after - op.*before), Counts(op));
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   if (rows.size() > kMostRows) {
@@ -238,9 +245,11 @@ std::vector<OpDifference> Differences(const Profile& before,
 std::string DifferenceReport(const Profile& before, const Profile& after) {
   std::string text = fmt::format("{:<22} {:>14} {:>14} {:>10}\n", "", "before",
                                  "after", "change");
+  TimeColumn times(std::max(before.makespan_us, after.makespan_us));
   for (const Total& total : Totals(before, after)) {
     text += fmt::format("{:<22} {:>14} {:>14} {:>10}\n", total.name,
-                        Shown(total, total.before), Shown(total, total.after),
+                        Shown(total, times, total.before),
+                        Shown(total, times, total.after),
                         Change(total.before, total.after));
   }
   if (double noise = std::max(before.noise, after.noise);
@@ -253,8 +262,9 @@ std::string DifferenceReport(const Profile& before, const Profile& after) {
   for (const OpDifference& op : all) {
     if (std::abs(op.change_us()) >= 0.05) changed.push_back(op);
   }
-  text += fmt::format("{} of {} ops take another time, * for any number\n",
-                      changed.size(), all.size());
+  text += fmt::format("{} of {} {} another time, * for any number\n",
+                      changed.size(), all.size(),
+                      all.size() == 1 ? "op takes" : "ops take");
   text += Rows(changed, &OpDifference::before_us, &OpDifference::after_us);
   for (const auto& [profile, name] :
        {std::pair{&before, "before"}, std::pair{&after, "after"}}) {
@@ -263,11 +273,13 @@ std::string DifferenceReport(const Profile& before, const Profile& after) {
                               name, profile->model);
   }
   auto left = Only(all, &OpDifference::left_critical);
-  text += fmt::format("{} ops left the critical path\n", left.size());
+  text += fmt::format("{} {} left the critical path\n", left.size(),
+                      left.size() == 1 ? "op" : "ops");
   text += Rows(left, &OpDifference::before_critical_us,
                &OpDifference::after_critical_us);
   auto joined = Only(all, &OpDifference::joined_critical);
-  text += fmt::format("{} ops joined it\n", joined.size());
+  text += fmt::format("{} {} joined it\n", joined.size(),
+                      joined.size() == 1 ? "op" : "ops");
   return text + Rows(joined, &OpDifference::before_critical_us,
                      &OpDifference::after_critical_us);
 }

@@ -261,6 +261,14 @@ StepShape ReadStep(Reader& read, const Json& json) {
     }
     step.tokens.push_back(tokens.get<int64_t>());
   }
+  if (!json.contains("image")) return step;
+  for (const Json& size : read.List(json, "step.", "image")) {
+    if (!size.is_number_integer()) {
+      read.Fail("{}: {}{} is no integer", "step.", "image[]");
+      break;
+    }
+    step.image.push_back(size.get<int64_t>());
+  }
   return step;
 }
 

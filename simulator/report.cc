@@ -52,16 +52,24 @@ std::string Sources(const Profile& profile) {
   return text;
 }
 
-// Share of the device's memory; none if it is more than all.
-std::string CapacityShare(const Profile& profile) {
-  if (profile.capacity_bytes == 0) return "";
-  std::string capacity = BytesText(profile.capacity_bytes);
+// Share of the device's memory or how much more than all it is, and what of it
+// the model does not fill.
+std::string DeviceShare(const Profile& profile) {
   int64_t over = profile.device_bytes - profile.capacity_bytes;
-  if (over > 0) return BytesText(over) + " more than " + capacity;
-  return fmt::format(
-      "{:.1f} % of {}",
-      Percent(Count(profile.device_bytes), Count(profile.capacity_bytes)),
-      capacity);
+  std::string capacity = BytesText(profile.capacity_bytes);
+  std::string text;
+  if (profile.capacity_bytes > 0 && over > 0) {
+    text = BytesText(over) + " more than " + capacity;
+  } else if (profile.capacity_bytes > 0) {
+    text = fmt::format(
+        "{:.1f} % of {}",
+        Percent(Count(profile.device_bytes), Count(profile.capacity_bytes)),
+        capacity);
+  }
+  int64_t libraries = profile.device_bytes - profile.arena_bytes;
+  if (libraries <= 0) return text;
+  return fmt::format("{}{}{} libraries and kernels", text,
+                     text.empty() ? "" : "; ", BytesText(libraries));
 }
 
 std::string Memory(const Profile& profile) {
@@ -79,7 +87,7 @@ std::string Memory(const Profile& profile) {
     text += Row("  in an arena", BytesText(profile.arena_bytes),
                 fmt::format("reached at {}", TimeText(profile.peak_us)));
     text += Row("  on the device", BytesText(profile.device_bytes),
-                CapacityShare(profile));
+                DeviceShare(profile));
   }
   size_t shown = 0;
   for (const ProfileBuffer& buffer : profile.at_peak) {
@@ -123,12 +131,13 @@ std::string GroupRows(const Groups& groups, double makespan_us) {
     return a.second.us > b.second.us;
   });
   std::string text;
+  TimeColumn times(rows.empty() ? 0 : rows[0].second.us);
   for (size_t i = 0; i < rows.size() && i < kMostRows; ++i) {
     const Group& group = rows[i].second;
     text += NameCell(rows[i].first) +
             fmt::format(" {:>5} {:>10} {:>5.1f} {:>10}\n", group.count,
-                        TimeText(group.us), Percent(group.us, makespan_us),
-                        TimeText(std::max(0.0, group.us - group.alone_us)));
+                        times.Text(group.us), Percent(group.us, makespan_us),
+                        times.Text(std::max(0.0, group.us - group.alone_us)));
   }
   return text;
 }
@@ -153,31 +162,27 @@ std::string LongestOps(const Profile& profile) {
 }
 
 std::string ExposedRow(const std::string& name, int count, double us,
-                       double makespan_us, const std::string& why) {
+                       double makespan_us, const TimeColumn& times,
+                       const std::string& why) {
   return NameCell(name) + fmt::format(" {:>5} {:>10} {:>5.1f}  {}\n", count,
-                                      TimeText(us), Percent(us, makespan_us),
+                                      times.Text(us), Percent(us, makespan_us),
                                       why);
 }
 
 // Kernels that communicate, which count as computation elsewhere.
-std::string KernelRows(const Profile& profile) {
-  struct Sum {
-    int count = 0;
-    double us = 0;
-  };
-  std::map<std::string, Sum> sums;
+struct KernelSum {
+  int count = 0;
+  double us = 0;
+};
+std::map<std::string, KernelSum> KernelSums(const Profile& profile) {
+  std::map<std::string, KernelSum> sums;
   for (const ProfileOp& op : profile.ops) {
     if (op.kernel_axes.empty()) continue;
-    Sum& sum = sums[op.kernel_axes];
+    KernelSum& sum = sums[op.kernel_axes];
     ++sum.count;
     sum.us += op.duration_us();
   }
-  std::string text;
-  for (const auto& [axes, sum] : sums) {
-    text += ExposedRow("in kernels, over " + axes, sum.count, sum.us,
-                       profile.makespan_us, "counted as computation");
-  }
-  return text;
+  return sums;
 }
 
 }  // namespace
@@ -206,42 +211,54 @@ std::vector<ExposedGroup> ExposedGroups(const Profile& profile) {
 
 std::string ExposureReport(const Profile& profile, size_t most_rows) {
   std::vector<ExposedGroup> groups = ExposedGroups(profile);
-  std::string kernels = KernelRows(profile);
+  std::map<std::string, KernelSum> kernels = KernelSums(profile);
   if (groups.empty() && kernels.empty()) return "";
   std::string text = "exposed communication\n" + NameCell("") +
                      fmt::format(" {:>5} {:>10} {:>5}  {}\n", "ops", "time",
                                  "%", "limited by");
   ExposedGroup rest;
-  for (size_t i = 0; i < groups.size(); ++i) {
+  for (size_t i = most_rows; i < groups.size(); ++i) {
+    rest.count += groups[i].count;
+    rest.us += groups[i].us;
+  }
+  double largest_us = groups.empty() ? 0 : std::max(groups[0].us, rest.us);
+  for (const auto& [axes, sum] : kernels) {
+    largest_us = std::max(largest_us, sum.us);
+  }
+  TimeColumn times(largest_us);
+  auto add = [&](const std::string& name, int count, double us,
+                 const std::string& why) {
+    text += ExposedRow(name, count, us, profile.makespan_us, times, why);
+  };
+  for (size_t i = 0; i < groups.size() && i < most_rows; ++i) {
     const ExposedGroup& group = groups[i];
-    if (i < most_rows) {
-      text += ExposedRow(fmt::format("{} over {}", group.name, group.axes),
-                         group.count, group.us, profile.makespan_us, group.why);
-      continue;
-    }
-    rest.count += group.count;
-    rest.us += group.us;
+    add(fmt::format("{} over {}", group.name, group.axes), group.count,
+        group.us, group.why);
   }
-  if (rest.count > 0) {
-    text += ExposedRow("others", rest.count, rest.us, profile.makespan_us,
-                       "several");
+  if (rest.count > 0) add("others", rest.count, rest.us, "several");
+  for (const auto& [axes, sum] : kernels) {
+    add("in kernels, over " + axes, sum.count, sum.us,
+        "counted as computation");
   }
-  return text + kernels;
+  return text;
 }
 
 std::string Report(const Profile& profile) {
   std::string text =
       Heading(profile) + StepText(profile.step, profile.makespan_us);
-  text += Row("makespan", TimeText(profile.makespan_us), Bound(profile));
+  TimeColumn times(std::max({profile.makespan_us, profile.compute_us,
+                             profile.comm_us, profile.exposed_comm_us}));
+  text += Row("makespan", times.Text(profile.makespan_us), Bound(profile));
   text +=
-      Row("computation", TimeText(profile.compute_us), Computation(profile));
+      Row("computation", times.Text(profile.compute_us), Computation(profile));
   text +=
-      Row("communication", TimeText(profile.comm_us),
-          fmt::format("exposed {}, {} collectives",
-                      TimeText(profile.exposed_comm_us), profile.collectives));
+      Row("communication", times.Text(profile.comm_us),
+          fmt::format("exposed {}, {} collective{}",
+                      times.Text(profile.exposed_comm_us), profile.collectives,
+                      profile.collectives == 1 ? "" : "s"));
   for (const ProfileExposure& axes : profile.exposed) {
-    text += Row("  " + axes.axes, TimeText(axes.comm_us),
-                fmt::format("exposed {}", TimeText(axes.exposed_us)));
+    text += Row("  " + axes.axes, times.Text(axes.comm_us),
+                fmt::format("exposed {}", times.Text(axes.exposed_us)));
   }
   if (profile.peak_bytes > 0) text += Memory(profile);
   if (!profile.sources.empty()) {
@@ -275,9 +292,10 @@ std::string CriticalPathReport(const Profile& profile) {
   text +=
       GroupHead("by what held it up") + GroupRows(causes, profile.makespan_us);
   text += "load of each resource by all ops\n";
+  TimeColumn times(profile.makespan_us);
   for (const ProfileShare& resource : profile.resources) {
     text += NameCell(resource.name) +
-            fmt::format(" {:>16} {:>5.1f}\n", TimeText(resource.us),
+            fmt::format(" {:>16} {:>5.1f}\n", times.Text(resource.us),
                         Percent(resource.us, profile.makespan_us));
   }
   return text;

@@ -49,9 +49,12 @@ absl::Status WriteProgram(const Program& program, const std::string& path) {
 }
 
 // The step before and after scheduling, if it was scheduled here.
-std::string HtmlPage(const Steps& steps) {
-  if (!steps.before.has_value()) return ProfilePage({steps.after});
-  return ProfilePage({*steps.before, steps.after});
+std::string HtmlPage(const Steps& steps, std::vector<std::string> notes) {
+  Profile after = steps.after;
+  after.notes = std::move(notes);
+  if (!steps.before.has_value()) return ProfilePage({after});
+  return ProfilePage({*steps.before, after},
+                     {.names = {"unscheduled", "scheduled"}});
 }
 
 // The same as a trace.
@@ -66,7 +69,8 @@ std::string Trace(const CompiledModel& result) {
 }
 
 absl::Status WriteSimulated(const Flags& flags, const CompiledModel& result,
-                            const std::optional<Steps>& steps) {
+                            const std::optional<Steps>& steps,
+                            const ReportOptions& options) {
   for (auto [flag, path] :
        {std::pair{"--trace", &flags.trace}, std::pair{"--html", &flags.html}}) {
     if (path->empty() || steps.has_value()) continue;
@@ -77,7 +81,8 @@ absl::Status WriteSimulated(const Flags& flags, const CompiledModel& result,
     ASYRA_RETURN_IF_ERROR(WriteFileAtomically(flags.trace, {Trace(result)}));
   }
   if (flags.html.empty()) return absl::OkStatus();
-  return WriteFileAtomically(flags.html, {HtmlPage(*steps)});
+  return WriteFileAtomically(
+      flags.html, {HtmlPage(*steps, NotesOf(flags.compile, result, options))});
 }
 
 absl::StatusOr<std::vector<AblationRow>> AblationOf(
@@ -149,7 +154,6 @@ absl::Status Run(const Flags& given) {
       flags.train ? CompileStep(flags, &batches) : CompileModel(flags));
   std::optional<Steps> steps;
   if (result.simulated.has_value()) steps = StepsOf(flags.compile, result);
-  ASYRA_RETURN_IF_ERROR(WriteSimulated(flags, result, steps));
   if (flags.print_plan && !result.partitioned.has_value()) {
     return Invalid("--print-plan: a program of stage {} is not sharded",
                    ToString(result.program.stage));
@@ -158,14 +162,17 @@ absl::Status Run(const Flags& given) {
                         .verbose = flags.verbose,
                         .plan = flags.print_plan,
                         .batches = batches};
+  ASYRA_RETURN_IF_ERROR(WriteSimulated(flags, result, steps, options));
   if (flags.ablation) {
     ASYRA_ASSIGN_OR_RETURN(options.ablation, AblationOf(flags, result));
   }
   std::string report = flags.report == "json"
                            ? JsonReport(flags.compile, result, steps, options)
                            : TextReport(flags.compile, result, steps, options);
+  Progress::Erase();
   std::fputs(report.c_str(), stdout);
-  return absl::OkStatus();
+  return steps.has_value() ? CheckCapacity(steps->after, batches)
+                           : absl::OkStatus();
 }
 
 }  // namespace

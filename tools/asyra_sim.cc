@@ -1,8 +1,9 @@
 // asyra-sim: estimates the step of a model on a machine, and explains it; needs
 // no GPU.
-#include <unistd.h>
-
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <memory>
 #include <optional>
 
 #include "CLI/CLI.hpp"
@@ -19,6 +20,7 @@
 #include "tools/batches_report.h"
 #include "tools/compile.h"
 #include "tools/output_file.h"
+#include "tools/progress.h"
 #include "tools/retune.h"
 #include "tools/run_tool.h"
 #include "tools/step_shape.h"
@@ -48,13 +50,16 @@ struct Flags {
 // "-" is stdout.
 absl::Status Write(const std::string& path, const std::string& text) {
   if (path != "-") return WriteFileAtomically(path, {text});
+  Progress::Erase();
   std::fputs(text.c_str(), stdout);
   return absl::OkStatus();
 }
 
 // Text for people goes to stdout unless JSON does.
 void Print(const Flags& flags, const std::string& text) {
-  if (flags.json != "-") std::fputs(text.c_str(), stdout);
+  if (flags.json == "-") return;
+  Progress::Erase();
+  std::fputs(text.c_str(), stdout);
 }
 
 struct Simulated {
@@ -132,21 +137,6 @@ std::string TextOf(const Simulated& result) {
   return text;
 }
 
-// Also of the batches before the last, which have other values.
-absl::Status CheckCapacity(const Simulated& result) {
-  ASYRA_RETURN_IF_ERROR(CheckCapacity(result.profile));
-  int64_t capacity = result.profile.capacity_bytes;
-  if (capacity == 0 || !result.batches.has_value() ||
-      result.batches->device_bytes <= capacity) {
-    return absl::OkStatus();
-  }
-  return absl::ResourceExhaustedError(fmt::format(
-      "{} does not fit: a batch that adds up gradients takes {} on a device of "
-      "{}",
-      result.profile.model, BytesText(result.batches->device_bytes),
-      BytesText(capacity)));
-}
-
 absl::Status WriteOutputs(const Flags& flags, const Simulated& result) {
   if (!flags.json.empty()) {
     ASYRA_RETURN_IF_ERROR(Write(flags.json, JsonOf(result)));
@@ -167,7 +157,7 @@ absl::Status RunOne(const Flags& flags) {
   ASYRA_ASSIGN_OR_RETURN(Simulated result, SimulateModel(flags, flags.compile));
   ASYRA_RETURN_IF_ERROR(WriteOutputs(flags, result));
   Print(flags, TextOf(result));
-  return CheckCapacity(result);
+  return CheckCapacity(result.profile, result.batches);
 }
 
 absl::Status Explain(const Flags& flags) {
@@ -187,7 +177,7 @@ absl::Status Explain(const Flags& flags) {
   Print(flags, TextOf(result) + OverlapReport(result.profile) +
                    CriticalPathReport(result.profile) +
                    SensitivityReport(sensitivities));
-  return CheckCapacity(result);
+  return CheckCapacity(result.profile, result.batches);
 }
 
 // A .json file is read, everything else is compiled.
@@ -230,20 +220,70 @@ absl::Status Compare(const Flags& flags) {
   return absl::OkStatus();
 }
 
-// On a terminal one line that is overwritten; nothing in a log.
-void ShowProgress(size_t done, size_t all) {
-  if (isatty(STDERR_FILENO) == 0) return;
-  std::fprintf(stderr, "\r%zu of %zu points%s", done, all,
-               done == all ? "\n" : "");
-}
+// Shows how far a sweep is, and writes its rows as they come, so that one that
+// is stopped keeps them. The calls of Sweep do not overlap.
+class SweepWatch {
+ public:
+  explicit SweepWatch(const std::vector<GridAxis>& grid) : grid_(grid) {}
+
+  absl::Status Open(const std::string& csv) {
+    if (csv.empty() || csv == "-") return absl::OkStatus();
+    file_.reset(std::fopen(csv.c_str(), "w"));
+    if (file_ == nullptr) {
+      return Invalid("--csv {}: {}", csv, std::strerror(errno));
+    }
+    WriteRow(SweepCsvHead(grid_));
+    return absl::OkStatus();
+  }
+  // The file is complete, or about to be replaced.
+  void Close() { file_.reset(); }
+
+  void Finished(const SweepPoint& point) {
+    WriteRow(SweepCsvRow(grid_, point, 0, /*marked=*/false));
+    if (!point.valid() || !point.fits) return;
+    if (best_us_ == 0 || point.makespan_us < best_us_) {
+      best_us_ = point.makespan_us;
+    }
+  }
+
+  void Show(size_t done, size_t all) {
+    std::string text = fmt::format("{} of {} points", done, all);
+    if (best_us_ > 0) text += fmt::format(", best {}", TimeText(best_us_));
+    progress_(text);
+  }
+
+ private:
+  struct FileCloser {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  void WriteRow(const std::string& row) {
+    if (file_ == nullptr) return;
+    std::fputs(row.c_str(), file_.get());
+    std::fflush(file_.get());
+  }
+
+  const std::vector<GridAxis>& grid_;
+  const Progress progress_{"asyra-sim"};
+  std::unique_ptr<std::FILE, FileCloser> file_;
+  double best_us_ = 0;
+};
 
 absl::Status RunSweep(const Flags& flags) {
   ASYRA_RETURN_IF_ERROR(CheckOneBatch(flags));
   ASYRA_ASSIGN_OR_RETURN(std::vector<GridAxis> grid, ParseGrid(flags.grid));
-  ASYRA_ASSIGN_OR_RETURN(SweepResult result, Sweep(flags.compile, grid,
-                                                   {.threads = flags.threads,
-                                                    .strict = flags.strict,
-                                                    .progress = ShowProgress}));
+  SweepWatch watch(grid);
+  ASYRA_RETURN_IF_ERROR(watch.Open(flags.csv));
+  ASYRA_ASSIGN_OR_RETURN(
+      SweepResult result,
+      Sweep(
+          flags.compile, grid,
+          {.threads = flags.threads,
+           .strict = flags.strict,
+           .progress = [&](size_t done, size_t all) { watch.Show(done, all); },
+           .finished =
+               [&](const SweepPoint& point) { watch.Finished(point); }}));
+  watch.Close();
   const std::vector<SweepPoint>& points = result.points;
   std::string json = SweepJson(flags.compile.model, grid, result);
   if (!flags.json.empty()) ASYRA_RETURN_IF_ERROR(Write(flags.json, json));
@@ -349,7 +389,10 @@ int main(int argc, char** argv) {
       "a machine that need not be there.",
       "asyra-sim");
   asyra::AddCommands(app, &flags, &command);
+  asyra::Progress progress("asyra-sim");
   return asyra::RunTool(app, argc, argv, [&] {
+    // Points of a sweep run side by side.
+    if (!app.got_subcommand("sweep")) flags.compile.progress = progress;
     if (flags.train) flags.compile.train = flags.train_options;
     return command(flags);
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "ir/support/status.h"
 #include "ir/support/units.h"
 #include "ir/training_names.h"
 #include "simulator/machine.h"
@@ -50,6 +51,7 @@ BatchesReport ReportBatches(const CompiledModel& accumulate,
   report.mfu = TrainingMfu(last.program, machine, batch_us);
   StepShape shape = StepShapeOf(last.raised, last.dim_names);
   if (shape.known()) {
+    report.unit = shape.unit();
     report.tokens_per_s_device =
         TokensPerSecond(shape, batch_us) /
         static_cast<double>(last.program.mesh.num_devices());
@@ -57,21 +59,37 @@ BatchesReport ReportBatches(const CompiledModel& accumulate,
   return report;
 }
 
+absl::Status CheckCapacity(const Profile& step,
+                           const std::optional<BatchesReport>& batches) {
+  ASYRA_RETURN_IF_ERROR(CheckCapacity(step));
+  int64_t capacity = step.capacity_bytes;
+  if (capacity == 0 || !batches.has_value() ||
+      batches->device_bytes <= capacity) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(fmt::format(
+      "{} does not fit: a batch that adds up gradients takes {} on a device of "
+      "{}",
+      step.model, BytesText(batches->device_bytes), BytesText(capacity)));
+}
+
 std::string BatchesText(const BatchesReport& report) {
   std::string text = fmt::format(" step of {} batches\n", report.batches);
-  text += fmt::format(
-      "  {:<9} {:>10}: {} times, {} in all\n", "add up",
-      TimeText(report.accumulate_us), report.batches - 1,
-      TimeText(static_cast<double>(report.batches - 1) * report.accumulate_us));
+  TimeColumn times(report.total_us());
+  text += fmt::format("  {:<9} {:>10}: {} {}, {} in all\n", "add up",
+                      times.Text(report.accumulate_us), report.batches - 1,
+                      report.batches == 2 ? "time" : "times",
+                      times.Text(static_cast<double>(report.batches - 1) *
+                                 report.accumulate_us));
   text += fmt::format("  {:<9} {:>10}: with the update\n", "last",
-                      TimeText(report.last_us));
+                      times.Text(report.last_us));
   text += fmt::format("  {:<9} {:>10}: sums of gradients, {}\n", "clear",
-                      TimeText(report.clear_us), BytesText(report.sum_bytes));
+                      times.Text(report.clear_us), BytesText(report.sum_bytes));
   text += fmt::format("  {:<9} {:>10}: MFU {:.1f} %", "in all",
-                      TimeText(report.total_us()), 100 * report.mfu);
+                      times.Text(report.total_us()), 100 * report.mfu);
   if (report.tokens_per_s_device > 0) {
-    text += fmt::format(", {}tokens a second and device",
-                        CountText(report.tokens_per_s_device));
+    text += fmt::format(", {}{} a second and device",
+                        CountText(report.tokens_per_s_device), report.unit);
   }
   return text + fmt::format(", {} a device\n", BytesText(report.device_bytes));
 }

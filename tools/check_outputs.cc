@@ -57,6 +57,17 @@ absl::StatusOr<std::vector<size_t>> Match(const Program& program,
   return match;
 }
 
+// "%y[0, 3]", of element `at` in row-major order.
+std::string ElementName(const std::string& name, absl::Span<const int64_t> dims,
+                        int64_t at) {
+  std::vector<int64_t> index(dims.size());
+  for (size_t d = dims.size(); d-- > 0;) {
+    index[d] = at % dims[d];
+    at /= dims[d];
+  }
+  return fmt::format("%{}[{}]", name, fmt::join(index, ", "));
+}
+
 absl::StatusOr<CheckedOutput> CheckOne(const std::string& name,
                                        const Tensor& output,
                                        const Tensor& recorded,
@@ -70,10 +81,11 @@ absl::StatusOr<CheckedOutput> CheckOne(const std::string& name,
   if (comparison->wrong > 0) {
     int64_t first = comparison->first_wrong;
     result.first_difference =
-        fmt::format("{} of {} {}, first element {}: {} is {}, recorded is {}",
+        fmt::format("{} of {} {}, first {}: it is {}, recorded is {}",
                     comparison->wrong, Count(output.num_elements(), "element"),
-                    comparison->wrong == 1 ? "differs" : "differ", first, name,
-                    output.Get(first), recorded.Get(first));
+                    comparison->wrong == 1 ? "differs" : "differ",
+                    ElementName(name, output.shape(), first), output.Get(first),
+                    recorded.Get(first));
   }
   return result;
 }

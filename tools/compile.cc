@@ -14,6 +14,7 @@
 #include "simulator/collective_cost.h"
 #include "simulator/machine.h"
 #include "tools/neighbours.h"
+#include "tools/progress.h"
 
 namespace asyra {
 namespace {
@@ -144,6 +145,7 @@ absl::StatusOr<CompiledModel> CompileAlone(const CompileFlags& flags,
   CompiledModel result;
   ASYRA_ASSIGN_OR_RETURN(static_cast<CompileResult&>(result),
                          Compile(model.raised, mesh, machine, options));
+  if (flags.progress) Progress::Erase();  // what comes next may print
   for (std::string& line : CopyEngineObstacles(result)) {
     result.remarks.push_back(std::move(line));
   }

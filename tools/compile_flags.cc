@@ -265,8 +265,8 @@ absl::StatusOr<Mesh> MeshOf(const CompileFlags& flags) {
 absl::Status CheckRanks(const CompileFlags& flags, const Mesh& mesh) {
   int64_t devices = mesh.num_devices();
   if (flags.ranks.value_or(devices) == devices) return absl::OkStatus();
-  return Invalid("--ranks is {}, the mesh {} has {} devices", *flags.ranks,
-                 ToString(mesh), devices);
+  return Invalid("--ranks is {}, the mesh {} has {} {}", *flags.ranks,
+                 ToString(mesh), devices, devices == 1 ? "device" : "devices");
 }
 
 std::vector<std::string> MachineEdits(const CompileFlags& flags) {

@@ -131,16 +131,20 @@ class Chart {
   std::vector<std::pair<std::string_view, Points>> curves_;
 };
 
+// Colours have those of a page with timelines, where there are any.
 constexpr std::string_view kStyle =
+    ".run { --curve: #2563a8; --evaluation: #c8372d; }\n"
+    "@media (prefers-color-scheme: dark) {\n"
+    "  .run { --curve: #6ea8e5; --evaluation: #e5665c; }\n}\n"
     ".run { max-width: 1440px; margin: 0 auto; padding: 24px 28px 0; }\n"
     ".run svg { width: 100%; max-width: 980px; display: block; }\n"
-    ".run .grid { stroke: #ddd; }\n"
-    ".run text { font-size: 12px; fill: #555; }\n"
+    ".run .grid { stroke: var(--grid); }\n"
+    ".run text { font-size: 12px; fill: var(--soft); }\n"
     ".run .y { text-anchor: end; } .run .x { text-anchor: middle; }\n"
-    ".run polyline { fill: none; stroke: #2563a8; stroke-width: 1.5; }\n"
-    ".run circle { fill: #2563a8; }\n"
-    ".run polyline.evaluation { stroke: #c8372d; }\n"
-    ".run circle.evaluation { fill: #c8372d; }\n";
+    ".run polyline { fill: none; stroke: var(--curve); stroke-width: 1.5; }\n"
+    ".run circle { fill: var(--curve); }\n"
+    ".run polyline.evaluation { stroke: var(--evaluation); }\n"
+    ".run circle.evaluation { fill: var(--evaluation); }\n";
 
 std::string Curves(const LossPageData& data) {
   Points loss, norm, speed, evaluated;
@@ -176,8 +180,12 @@ std::string LossPage(const LossPageData& data) {
   if (data.timelines.empty()) {
     return fmt::format(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta "
-        "charset=\"utf-8\">\n<title>{}</title>\n<style>\nbody {{ margin: 0; "
-        "font: 14px system-ui, sans-serif; color: #22282f; }}\n"
+        "charset=\"utf-8\">\n<title>{}</title>\n<style>\n:root {{ "
+        "color-scheme: light dark; --grid: #ddd; --soft: #555; }}\n"
+        "@media (prefers-color-scheme: dark) {{\n"
+        "  :root {{ --grid: #2a3139; --soft: #97a2ad; }}\n"
+        "  body {{ color: #dde3e9; background: #14181d; }}\n}}\n"
+        "body {{ margin: 0; font: 14px system-ui, sans-serif; }}\n"
         "h1 {{ font-size: 20px; margin: 0; }} h2 {{ font-size: 15px; margin: "
         "30px 0 8px; }}\n</style>\n</head>\n<body>\n{}</body>\n</html>\n",
         EscapedHtml(data.title), run);

@@ -16,8 +16,6 @@ namespace {
 
 constexpr double kWorthTelling = 0.01;
 constexpr size_t kMostKinds = 3;  // of ops, in the report
-// The exposed share of a step that suggests a model too small for its devices.
-constexpr double kMuchExposed = 0.2;
 
 bool IsOver(const Type& type, AxisId axis) {
   return Contains(type.partial, axis) ||
@@ -151,12 +149,6 @@ bool Fits(const CompiledModel& result, double factor) {
   return bytes <= machine.gpu.hbm_gib * (int64_t{1} << 30);
 }
 
-bool IsMuchExposed(const CompiledModel& result) {
-  return result.simulated.has_value() &&
-         result.simulated->exposed_comm_us >
-             kMuchExposed * result.simulated->makespan_us;
-}
-
 void FindBetter(const CompileFlags& options, const CompiledModel& result,
                 const std::vector<Axes>& meshes, MeshAdvice* advice) {
   absl::StatusOr<CompileOptions> compile = OptionsOf(options);
@@ -221,8 +213,9 @@ MeshAdvice AdviseMesh(const CompileFlags& options,
   if (doubtful) {
     meshes = Neighbours(WithoutSplits(result.program.mesh).axes());
   }
-  if (IsMuchExposed(result)) meshes.push_back({});  // a single device
-  if (!meshes.empty()) FindBetter(options, result, meshes, &advice);
+  // A single device beats several of a small model.
+  meshes.push_back({});
+  FindBetter(options, result, meshes, &advice);
   return advice;
 }
 
@@ -236,9 +229,10 @@ std::string AdviceText(const MeshAdvice& advice) {
   }
   if (!advice.better.empty()) {
     text += fmt::format(
-        "  {} takes {:.0f} % less time unscheduled, as far as a few layers "
+        "  {}{} takes {:.0f} % less time unscheduled, as far as a few layers "
         "tell\n",
-        advice.better, 100 * (1 - advice.ratio));
+        advice.better == FlagsOf({}) ? "one device alone, " : "", advice.better,
+        100 * (1 - advice.ratio));
   }
   return text;
 }

@@ -34,10 +34,10 @@ std::vector<Redundancy> RedundancyOf(const Program& partitioned);
 
 // If an axis leaves more than a twentieth undivided, or a remark says that it
 // does not divide an op as it should, other meshes are estimated: a factor of 2
-// moved between two axes, one axis or all of them free to shard anything. If
-// much communication stays exposed, so is a single device. Each is simulated
-// unscheduled with a few layers. Empty if there is nothing to report; `better`
-// is empty if no mesh gains a twentieth.
+// moved between two axes, one axis or all of them free to shard anything. A
+// single device always is. Each is simulated unscheduled with a few layers.
+// Empty if there is nothing to report; `better` is empty if no mesh gains a
+// twentieth.
 MeshAdvice AdviseMesh(const CompileFlags& options, const CompiledModel& result);
 
 // Lines of the report: what is redundant, and the better mesh.

@@ -77,14 +77,22 @@ std::map<StepPhase, PhaseTime> PhaseTimes(const Program& program,
 
 std::string PhasesText(const Program& program, const Profile& profile) {
   std::string text;
-  for (const auto& [phase, time] : PhaseTimes(program, profile)) {
+  std::map<StepPhase, PhaseTime> phases = PhaseTimes(program, profile);
+  double largest_us = 0;
+  for (const auto& [phase, time] : phases) {
+    largest_us =
+        std::max({largest_us, time.elapsed_us, time.compute_us, time.comm_us});
+  }
+  TimeColumn times(largest_us);
+  for (const auto& [phase, time] : phases) {
     text +=
         fmt::format("  {:<9} {:>10}: {:>10} of computation", ToString(phase),
-                    TimeText(time.elapsed_us), TimeText(time.compute_us));
+                    times.Text(time.elapsed_us), times.Text(time.compute_us));
     if (time.collectives > 0) {
-      text += fmt::format(", {} collective{} of {}, {} exposed",
-                          time.collectives, time.collectives == 1 ? "" : "s",
-                          TimeText(time.comm_us), TimeText(time.exposed_us));
+      text +=
+          fmt::format(", {} collective{} of {}, {} exposed", time.collectives,
+                      time.collectives == 1 ? "" : "s",
+                      times.Text(time.comm_us), times.Text(time.exposed_us));
     }
     text += "\n";
   }

@@ -212,28 +212,6 @@ bool IsOfScheduling(std::string_view remark) {
   return pass != nullptr && pass->from_stage != Stage::kGlobal;
 }
 
-std::vector<std::string> NotesOf(const CompileFlags& options,
-                                 const CompiledModel& result,
-                                 const ReportOptions& report) {
-  std::vector<std::string> notes;
-  if (std::string line =
-          WeightsFromInputsLine(options.model, result.lacking_weights);
-      !line.empty()) {
-    notes.push_back(line.substr(0, line.find('\n')));
-  }
-  for (absl::string_view line :
-       absl::StrSplit(AdviceText(report.advice), '\n', absl::SkipEmpty())) {
-    notes.emplace_back(absl::StripLeadingAsciiWhitespace(line));
-  }
-  for (const std::string& remark : result.remarks) {
-    if (report.verbose ||
-        (!IsIdle(result, remark) && !IsOfScheduling(remark))) {
-      notes.push_back(remark);
-    }
-  }
-  return notes;
-}
-
 // How many lines of notes a report has after so many others.
 size_t NotesAfter(size_t lines) {
   constexpr size_t kMostLines = 25, kMostNotes = 5;
@@ -257,6 +235,28 @@ std::string NotesText(const std::vector<std::string>& notes, size_t most) {
 }
 
 }  // namespace
+
+std::vector<std::string> NotesOf(const CompileFlags& options,
+                                 const CompiledModel& result,
+                                 const ReportOptions& report) {
+  std::vector<std::string> notes;
+  if (std::string line =
+          WeightsFromInputsLine(options.model, result.lacking_weights);
+      !line.empty()) {
+    notes.push_back(line.substr(0, line.find('\n')));
+  }
+  for (absl::string_view line :
+       absl::StrSplit(AdviceText(report.advice), '\n', absl::SkipEmpty())) {
+    notes.emplace_back(absl::StripLeadingAsciiWhitespace(line));
+  }
+  for (const std::string& remark : result.remarks) {
+    if (report.verbose ||
+        (!IsIdle(result, remark) && !IsOfScheduling(remark))) {
+      notes.push_back(remark);
+    }
+  }
+  return notes;
+}
 
 std::string TextReport(const CompileFlags& options, const CompiledModel& result,
                        const std::optional<Steps>& steps,

@@ -23,6 +23,10 @@ struct ReportOptions {
   std::vector<AblationRow> ablation;     // empty: none was asked for
 };
 
+// A line each: on weights, on the mesh, and remarks of passes.
+std::vector<std::string> NotesOf(const CompileFlags& options,
+                                 const CompiledModel& result,
+                                 const ReportOptions& report);
 // `steps` are set if the result was simulated.
 std::string TextReport(const CompileFlags& options, const CompiledModel& result,
                        const std::optional<Steps>& steps,

@@ -204,9 +204,14 @@ std::string ToText(const RunReport& report) {
         ToString(output.dtype()), ShapeToString(output.shape()));
     if (report.checked.has_value()) {
       const CheckedOutput& checked = report.checked->outputs[i];
-      text += fmt::format("max abs error {:.3g}, max rel error {:.3g}\n",
+      // Elements near zero are held to the absolute tolerance.
+      bool small =
+          checked.comparison.wrong == 0 &&
+          checked.comparison.max_rel_error > checked.tolerance.relative;
+      text += fmt::format("max abs error {:.3g}, max rel error {:.3g}{}\n",
                           checked.comparison.max_abs_error,
-                          checked.comparison.max_rel_error);
+                          checked.comparison.max_rel_error,
+                          small ? " (near zero, where atol counts)" : "");
       if (!checked.first_difference.empty()) {
         text += "  " + checked.first_difference + "\n";
       }

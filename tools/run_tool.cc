@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/support/status.h"
+#include "tools/progress.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -74,6 +75,7 @@ int RunTool(CLI::App& app, int argc, char** argv,
     return 1;
   }
   absl::Status status = tool();
+  Progress::Erase();
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(),
                std::string(MessageOf(status)).c_str());

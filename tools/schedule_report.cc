@@ -25,7 +25,7 @@ double ExposedOver(const std::string& axes, const Profile& profile) {
 struct Row {
   std::string name;
   std::function<double(const Profile&)> value;
-  std::string (*show)(double) = TimeText;
+  std::string (*show)(double) = nullptr;  // null: a time
 };
 
 std::string Percents(double percent) {
@@ -55,12 +55,11 @@ std::vector<Row> RowsOf(const Steps& steps, const StepShape& shape) {
       {"lower bound", [](const Profile& p) { return p.lower_bound_us; }},
   };
   if (shape.batch > 0) {
-    rows.push_back(
-        {shape.tokens.empty() ? "samples a second" : "tokens a second",
-         [shape](const Profile& p) {
-           return TokensPerSecond(shape, p.makespan_us);
-         },
-         Count});
+    rows.push_back({fmt::format("{} a second", shape.unit()),
+                    [shape](const Profile& p) {
+                      return TokensPerSecond(shape, p.makespan_us);
+                    },
+                    Count});
   }
   rows.push_back(
       {"bubble", [](const Profile& p) { return 100 * p.bubble; }, Percents});
@@ -97,15 +96,20 @@ std::string Table(const Steps& steps, const StepShape& shape) {
                          ? fmt::format("  {:<28} {:>12} {:>12} {:>9}\n", "",
                                        "baseline", "optimized", "change")
                          : "";
+  TimeColumn times(std::max(steps.after.makespan_us,
+                            steps.before ? steps.before->makespan_us : 0));
   for (const Row& row : RowsOf(steps, shape)) {
+    auto show = [&](double value) {
+      return row.show != nullptr ? row.show(value) : times.Text(value);
+    };
     double after = row.value(steps.after);
     if (!steps.before) {
-      text += fmt::format("  {:<28} {:>12}\n", row.name, row.show(after));
+      text += fmt::format("  {:<28} {:>12}\n", row.name, show(after));
       continue;
     }
     double before = row.value(*steps.before);
-    text += fmt::format("  {:<28} {:>12} {:>12}", row.name, row.show(before),
-                        row.show(after));
+    text += fmt::format("  {:<28} {:>12} {:>12}", row.name, show(before),
+                        show(after));
     if (before != 0) text += fmt::format(" {:>9}", Change(before, after));
     text += "\n";
   }
@@ -118,11 +122,16 @@ std::string SchedulesText(const ScheduleResult& schedule) {
   for (const ScheduleChoice& choice : schedule.candidates) {
     width = std::max(width, std::min(choice.name.size(), kWidest));
   }
+  double largest_us = 0;
+  for (const ScheduleChoice& choice : schedule.candidates) {
+    largest_us = std::max(largest_us, choice.makespan_us);
+  }
+  TimeColumn times(largest_us);
   std::string text = " schedules\n";
   for (const ScheduleChoice& choice : schedule.candidates) {
     // Candidates that passes refused have no time.
     std::string us =
-        choice.makespan_us > 0 ? TimeText(choice.makespan_us) : "-";
+        choice.makespan_us > 0 ? times.Text(choice.makespan_us) : "-";
     text += fmt::format(
         "  {:<{}} {:>10}  {}\n", choice.name, width, us,
         choice.rejected.empty() ? "chosen" : "rejected: " + choice.rejected);
@@ -185,11 +194,11 @@ nlohmann::json StepJson(const Profile& profile, const StepShape& shape) {
 
 Steps StepsOf(const CompileFlags& options, const CompiledModel& result) {
   Steps steps;
+  StepShape step = StepShapeOf(result.raised, result.dim_names);
   if (result.schedule.has_value()) {
-    steps.before = MakeProfile(*result.partitioned, result.schedule->baseline,
-                               *result.costs,
-                               {.model = options.model + ", partitioned",
-                                .step = StepShapeOf(result.raised)});
+    steps.before = MakeProfile(
+        *result.partitioned, result.schedule->baseline, *result.costs,
+        {.model = options.model + ", partitioned", .step = step});
   }
   const Machine& machine = result.costs->machine();
   // Only a requested memory limit counts as a reason for exposed communication.
@@ -198,7 +207,7 @@ Steps StepsOf(const CompileFlags& options, const CompiledModel& result) {
   steps.after = MakeProfile(
       result.program, *result.simulated, *result.costs,
       {.model = options.model,
-       .step = StepShapeOf(result.raised),
+       .step = step,
        .noise = result.noise,
        .capacity_gib = options.capacity_gib,
        .budget_bytes = ValueBytes(capacity, result.program, machine)});
@@ -225,11 +234,16 @@ std::string AblationText(const std::vector<AblationRow>& rows) {
   std::string text =
       fmt::format(" ablation{:>29} {:>9} {:>12} {:>12} {:>8}\n", "makespan",
                   "bubble %", "exposed", "device", "kernels");
+  double largest_us = 0;
+  for (const AblationRow& row : rows) {
+    largest_us = std::max(largest_us, row.result.makespan_us);
+  }
+  TimeColumn times(largest_us);
   for (const AblationRow& row : rows) {
     const SimResult& r = row.result;
     text += fmt::format("  {:<23} {:>12} {:>9.1f} {:>12} {:>12} {:>8}\n",
-                        row.name, TimeText(r.makespan_us), 100 * r.bubble,
-                        TimeText(r.exposed_comm_us),
+                        row.name, times.Text(r.makespan_us), 100 * r.bubble,
+                        times.Text(r.exposed_comm_us),
                         BytesText(row.device_bytes), r.ops);
   }
   return text;

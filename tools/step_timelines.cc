@@ -31,6 +31,7 @@ absl::StatusOr<std::vector<Profile>> StepTimelines(
   if (!profiles.empty()) {
     measured.devices = profiles[0].devices;
     measured.mesh = profiles[0].mesh;
+    measured.step = profiles[0].step;
     // Peaks are those of GPUs.
     if (ran.device != "cpu") {
       measured.mfu = training.info.peak_us / measured.makespan_us;

@@ -230,12 +230,14 @@ absl::StatusOr<SweepResult> Sweep(const CompileFlags& base,
   std::mutex mutex;
   size_t done = 0;
   std::vector<std::optional<FoundSchedule>> found(points.size());
+  if (options.progress) options.progress(0, points.size());
   ForEach(points.size(), options.threads, [&](size_t i) {
     absl::Status status =
         Evaluate(all.compile[i], models, options, &points[i], &found[i]);
     points[i].error = MessageOf(status);
     std::lock_guard<std::mutex> lock(mutex);
     ++done;
+    if (i < count && options.finished) options.finished(points[i]);
     if (options.progress) options.progress(done, points.size());
   });
   result.lacking_weights = models.LackingWeights();

@@ -52,8 +52,11 @@ struct SweepPoint {
 struct SweepOptions {
   int threads = 0;      // 0: one per core
   bool strict = false;  // costs neither measured nor interpolated are errors
-  // Called with the number of finished points; calls do not overlap.
+  // Called as points finish, and once before; calls do not overlap.
   std::function<void(size_t done, size_t all)> progress;
+  // Called with each finished point of the grid, in any order, before its marks
+  // (pareto, rank, tie) are known and before it tries schedules of others.
+  std::function<void(const SweepPoint& point)> finished;
 };
 
 struct SweepResult {
@@ -84,6 +87,11 @@ std::string SweepText(const std::vector<GridAxis>& grid,
                       const SweepResult& result);
 std::string SweepCsv(const std::vector<GridAxis>& grid,
                      const SweepResult& result);
+// The header line, and the row of a point alone; a row that is not `marked`
+// leaves empty what is known once all points are.
+std::string SweepCsvHead(const std::vector<GridAxis>& grid);
+std::string SweepCsvRow(const std::vector<GridAxis>& grid,
+                        const SweepPoint& point, size_t skipped, bool marked);
 std::string SweepJson(const std::string& model,
                       const std::vector<GridAxis>& grid,
                       const SweepResult& result);

@@ -12,6 +12,9 @@
 namespace asyra {
 namespace {
 
+// The share of a step by formula from which on it is not like a measured one.
+constexpr double kMostlyFormula = 0.5;
+
 std::string NameOf(const std::vector<GridAxis>& grid,
                    const std::vector<std::string>& values) {
   std::string name;
@@ -98,6 +101,28 @@ std::string UndividedText(const std::vector<GridAxis>& grid,
       count, points.size(), NameOf(grid, first->values), first->undivided);
 }
 
+// On points that rest on formulas where others rest on measurements.
+std::string BasisText(const std::vector<GridAxis>& grid,
+                      const std::vector<SweepPoint>& points) {
+  const SweepPoint* most = nullptr;
+  const SweepPoint* least = nullptr;
+  for (const SweepPoint& point : points) {
+    if (!point.valid()) continue;
+    if (most == nullptr || point.formula > most->formula) most = &point;
+    if (least == nullptr || point.formula < least->formula) least = &point;
+  }
+  if (most == nullptr || most->formula < kMostlyFormula ||
+      least->formula >= kMostlyFormula) {
+    return "";
+  }
+  return fmt::format(
+      "note: do not rank {} against {}: {:.1f} % of the first rests on "
+      "formulas, which know neither a limit of power nor the libraries, {:.1f} "
+      "% of the second; formula % tells which points compare\n",
+      NameOf(grid, most->values), NameOf(grid, least->values),
+      100 * most->formula, 100 * least->formula);
+}
+
 std::string Quoted(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -139,6 +164,14 @@ std::string SweepText(const std::vector<GridAxis>& grid,
       "point", width, "devices", "makespan", "tokens/s",
       training ? fmt::format("{:>12} ", "a device") : "", "bound", "bubble %",
       "exposed", "MFU %", "formula %", "peak", "tiles");
+  double slowest_us = 0;
+  int64_t most_bytes = 0;
+  for (const SweepPoint& point : points) {
+    slowest_us = std::max(slowest_us, point.makespan_us);
+    most_bytes = std::max(most_bytes, point.peak_bytes);
+  }
+  TimeColumn times(slowest_us);
+  BytesColumn bytes(most_bytes);
   for (const SweepPoint& point : points) {
     text += fmt::format("{:<{}} ", NameOf(grid, point.values), width);
     if (!point.valid()) {
@@ -148,15 +181,15 @@ std::string SweepText(const std::vector<GridAxis>& grid,
     text += fmt::format(
         "{:>7} {:>12}{:<1} {:>9} {}{:>12} {:>8.1f} {:>12} {:>6.1f} {:>9.1f} "
         "{:>10} {:>5}{}\n",
-        point.devices, TimeText(point.makespan_us), point.tie ? "~" : "",
+        point.devices, times.Text(point.makespan_us), point.tie ? "~" : "",
         TokensText(point, TokensPerSecond(point)),
         training
             ? fmt::format("{:>12} ",
                           TokensText(point, TokensPerSecondAndDevice(point)))
             : "",
-        TimeText(point.lower_bound_us), 100 * point.bubble,
-        TimeText(point.exposed_comm_us), 100 * point.mfu, 100 * point.formula,
-        BytesText(point.peak_bytes), point.tiles,
+        times.Text(point.lower_bound_us), 100 * point.bubble,
+        times.Text(point.exposed_comm_us), 100 * point.mfu, 100 * point.formula,
+        bytes.Text(point.peak_bytes), point.tiles,
         !point.fits    ? "  " + Misfit(point)
         : point.pareto ? "  pareto"
                        : "");
@@ -164,7 +197,8 @@ std::string SweepText(const std::vector<GridAxis>& grid,
       text.insert(text.size() - 1, "  " + ToText(point.step));
     }
     if (!point.found_for.empty()) {
-      text.insert(text.size() - 1, "  found for " + FoundFor(grid, point));
+      text.insert(text.size() - 1,
+                  "  schedule found for " + FoundFor(grid, point));
     }
   }
   if (absl::c_any_of(points, [](const SweepPoint& p) { return p.tie; })) {
@@ -172,7 +206,8 @@ std::string SweepText(const std::vector<GridAxis>& grid,
         "~ a tie: another point of the same work differs by less than the "
         "noise of the search\n";
   }
-  text += RedundancyText(grid, points) + UndividedText(grid, points);
+  text += BasisText(grid, points) + RedundancyText(grid, points) +
+          UndividedText(grid, points);
   if (result.skipped > 0) {
     text += fmt::format(
         "{} combinations of another number of devices than --ranks skipped\n",
@@ -181,34 +216,44 @@ std::string SweepText(const std::vector<GridAxis>& grid,
   return text;
 }
 
-std::string SweepCsv(const std::vector<GridAxis>& grid,
-                     const SweepResult& result) {
-  const std::vector<SweepPoint>& points = result.points;
+std::string SweepCsvHead(const std::vector<GridAxis>& grid) {
   std::string text;
   for (const GridAxis& axis : grid) text += Quoted(axis.key) + ",";
-  text +=
-      "devices,batch,tokens,dtype,tokens_per_s,tokens_per_s_device,makespan_us,"
-      "lower_bound_us,"
-      "bubble,exposed_comm_us,mfu,formula,peak_bytes,capacity_bytes,tiles,"
-      "fits,pareto,rank,tie,noise,redundant,skipped,found_for,error\n";
-  for (const SweepPoint& point : points) {
-    for (const std::string& value : point.values) text += Quoted(value) + ",";
-    if (point.valid()) {
-      text += fmt::format(
-          "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},"
-          "{},{},{},\n",
-          point.devices, point.step.batch,
-          absl::StrJoin(point.step.tokens, " "), point.step.dtype,
-          TokensPerSecond(point), TokensPerSecondAndDevice(point),
-          point.makespan_us, point.lower_bound_us, point.bubble,
-          point.exposed_comm_us, point.mfu, point.formula, point.peak_bytes,
-          point.capacity_bytes, point.tiles, point.fits, point.pareto,
-          point.rank, point.tie, point.noise, point.redundant, result.skipped,
-          Quoted(FoundFor(grid, point)));
-    } else {
-      text += std::string(21, ',') + fmt::format("{},,", result.skipped) +
-              Quoted(point.error) + "\n";
-    }
+  return text +
+         "devices,batch,tokens,dtype,unit,tokens_per_s,tokens_per_s_device,"
+         "makespan_us,lower_bound_us,bubble,exposed_comm_us,mfu,formula,"
+         "peak_bytes,capacity_bytes,tiles,fits,pareto,rank,tie,noise,redundant,"
+         "skipped,found_for,error\n";
+}
+
+std::string SweepCsvRow(const std::vector<GridAxis>& grid,
+                        const SweepPoint& point, size_t skipped, bool marked) {
+  std::string text;
+  for (const std::string& value : point.values) text += Quoted(value) + ",";
+  if (!point.valid()) {
+    return text + std::string(22, ',') +
+           (marked ? fmt::format("{}", skipped) : "") + ",," +
+           Quoted(point.error) + "\n";
+  }
+  text += fmt::format(
+      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},", point.devices,
+      point.step.batch, absl::StrJoin(point.step.tokens, " "), point.step.dtype,
+      point.step.unit(), TokensPerSecond(point),
+      TokensPerSecondAndDevice(point), point.makespan_us, point.lower_bound_us,
+      point.bubble, point.exposed_comm_us, point.mfu, point.formula,
+      point.peak_bytes, point.capacity_bytes, point.tiles, point.fits);
+  text += marked ? fmt::format("{},{},{},", point.pareto, point.rank, point.tie)
+                 : ",,,";
+  return text + fmt::format("{},{},{},{},\n", point.noise, point.redundant,
+                            marked ? fmt::format("{}", skipped) : "",
+                            Quoted(FoundFor(grid, point)));
+}
+
+std::string SweepCsv(const std::vector<GridAxis>& grid,
+                     const SweepResult& result) {
+  std::string text = SweepCsvHead(grid);
+  for (const SweepPoint& point : result.points) {
+    text += SweepCsvRow(grid, point, result.skipped, /*marked=*/true);
   }
   return text;
 }
@@ -231,6 +276,7 @@ std::string SweepJson(const std::string& model,
                     {"batch", point.step.batch},
                     {"tokens", point.step.tokens},
                     {"dtype", point.step.dtype},
+                    {"unit", point.step.unit()},
                     {"tokens_per_s", TokensPerSecond(point)},
                     {"tokens_per_s_device", TokensPerSecondAndDevice(point)},
                     {"makespan_us", point.makespan_us},
@@ -253,6 +299,10 @@ std::string SweepJson(const std::string& model,
       entry["error"] = point.error;
     }
     json["points"].push_back(std::move(entry));
+  }
+  if (std::string basis = BasisText(grid, points); !basis.empty()) {
+    constexpr size_t kAfterNote = 6;  // "note: "
+    json["notes"] = {basis.substr(kAfterNote, basis.size() - kAfterNote - 1)};
   }
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -16,6 +16,7 @@
 #include "ir/support/file.h"
 #include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
+#include "ir/support/units.h"
 #include "ir/weight_store.h"
 #include "tools/run_gate.h"
 #include "tools/step_timelines.h"
@@ -158,8 +159,8 @@ class RankLoop {
           "the model compares each token with a later one itself: its labels "
           "are the tokens, not the next ones\n");
     }
-    fmt::print("memory {:.1f} MiB a device\n",
-               static_cast<double>(trainer_->memory().total()) / (1 << 20));
+    fmt::print("memory {} a device\n",
+               BytesText(trainer_->memory().total()));
     std::fflush(stdout);
   }
 
@@ -338,14 +339,17 @@ absl::Status DryRun(const TrainingPrograms& programs, const Data& data) {
       TrainingMemory memory,
       PlanTrainingMemory(programs, data.evaluate != nullptr));
   fmt::print("memory: {}\n", ToString(memory));
-  fmt::print("{} ops, {} collectives a step\n", programs.step.ops.size(),
-             std::count_if(programs.step.ops.begin(), programs.step.ops.end(),
-                           [](const Op& op) { return op.is_collective(); }));
+  size_t ops = programs.step.ops.size();
+  auto collectives =
+      std::count_if(programs.step.ops.begin(), programs.step.ops.end(),
+                    [](const Op& op) { return op.is_collective(); });
+  fmt::print("{} op{}, {} collective{} a step\n", ops, ops == 1 ? "" : "s",
+             collectives, collectives == 1 ? "" : "s");
   const TrainingInfo& info = programs.info;
   if (info.predicted_us <= 0) return absl::OkStatus();
   fmt::print(
-      "predicted on {}: {:.1f} ms a step, {:.0f} tokens/s, MFU {:.1f} %\n",
-      info.machine, info.predicted_us / 1e3,
+      "predicted on {}: {} a step, {:.0f} tokens/s, MFU {:.1f} %\n",
+      info.machine, TimeText(info.predicted_us),
       1e6 * static_cast<double>(info.batches * data.shape[0] * data.shape[1]) /
           info.predicted_us,
       100 * static_cast<double>(info.batches) * info.peak_us /

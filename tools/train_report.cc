@@ -50,6 +50,7 @@ std::optional<TrainReport> ReportTraining(const Program& program,
   profile->mfu = TrainingMfu(program, machine, result.makespan_us);
   TrainReport report;
   if (profile->step.known()) {
+    report.unit = profile->step.unit();
     report.tokens_per_s_device =
         TokensPerSecond(profile->step, result.makespan_us) /
         static_cast<double>(program.mesh.num_devices());
@@ -64,8 +65,8 @@ std::string TrainText(const TrainReport& report) {
   std::string text = report.phases + LossChunksText(report.loss_chunks) +
                      RecomputeText(report.recompute);
   if (report.tokens_per_s_device > 0) {
-    text += fmt::format("  {}tokens a second and device\n",
-                        CountText(report.tokens_per_s_device));
+    text += fmt::format("  {}{} a second and device\n",
+                        CountText(report.tokens_per_s_device), report.unit);
   }
   return text + StepMemoryText(report.memory);
 }

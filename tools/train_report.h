@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/program.h"
@@ -26,6 +27,7 @@ double TrainingMfu(const Program& program, const Machine& machine,
 
 struct TrainReport {
   double tokens_per_s_device = 0;            // 0: no known shape of the step
+  std::string_view unit = "tokens";          // StepShape::unit
   std::string phases;                        // PhasesText
   nlohmann::json phases_json;                // PhasesJson
   std::optional<RecomputeReport> recompute;  // set by the caller

@@ -152,13 +152,17 @@ double RateAt(const TrainSettings& flags, int64_t step) {
 }
 
 absl::Status CheckSettings(const TrainSettings& flags) {
-  int modes = !flags.data.empty() + !flags.check.empty() +
-              static_cast<int>(flags.sample.count > 0);
-  if (modes == 0) {
+  std::vector<std::string_view> modes;
+  if (!flags.data.empty()) modes.push_back("--data");
+  if (!flags.check.empty()) modes.push_back("--check");
+  if (flags.sample.count > 0) modes.push_back("--sample");
+  if (modes.empty()) {
     return Invalid("one of --data, --check and --sample is needed");
   }
-  if (modes > 1) {
-    return Invalid("only one of --data, --check and --sample can be given");
+  if (modes.size() > 1) {
+    return Invalid(
+        "{} are given: one of --data, --check and --sample at a time",
+        fmt::join(modes, " and "));
   }
   if (!flags.check.empty() && flags.train.accumulate > 1) {
     return Invalid("--check replays steps of one batch, --accumulate is {}",

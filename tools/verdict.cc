@@ -22,16 +22,28 @@ std::string Comparison(double before_us, double after_us) {
   return fmt::format("as fast as unscheduled ({})", before);
 }
 
+// Said where small models would seem to take much.
+std::string LibraryShare(const Profile& step, int64_t needs) {
+  constexpr double kLeast = 0.1;
+  int64_t libraries = step.device_bytes - step.arena_bytes;
+  if (static_cast<double>(libraries) < kLeast * static_cast<double>(needs)) {
+    return "";
+  }
+  return fmt::format(" ({} of it libraries and kernels)", BytesText(libraries));
+}
+
 std::string Memory(const Profile& step) {
   int64_t needs = step.device_bytes > 0 ? step.device_bytes : step.peak_bytes;
   if (step.capacity_bytes == 0) {
-    return fmt::format("{} a device", BytesText(needs));
+    return fmt::format("{} a device", BytesText(needs)) +
+           LibraryShare(step, needs);
   }
   std::string text = BytesText(needs), of = BytesText(step.capacity_bytes);
   std::string_view unit = std::string_view(of).substr(of.rfind(' '));
   if (text.ends_with(unit)) text.resize(text.size() - unit.size());
   text += fmt::format(" of {} a device", of);
-  return needs > step.capacity_bytes ? text + ", which DOES NOT FIT" : text;
+  if (needs > step.capacity_bytes) text += ", which DOES NOT FIT";
+  return text + LibraryShare(step, needs);
 }
 
 }  // namespace
@@ -58,7 +70,7 @@ std::string TargetText(const Profile& step) {
   if (step.step.known()) {
     text += fmt::format(", {}{} a second",
                         CountText(TokensPerSecond(step.step, step.makespan_us)),
-                        step.step.tokens.empty() ? "samples" : "tokens");
+                        step.step.unit());
   }
   return text + "\n";
 }

@@ -62,14 +62,14 @@ absl::StatusOr<std::vector<std::string>> SharedWorld::Exchange(
   });
   if (round_ != round) return result_;
   if (done) return CauseLocked(rank);
-  std::string missing;
+  std::vector<int64_t> missing;
   for (int64_t r = 0; r < size_; ++r) {
-    if (!present_[r]) missing += fmt::format(" {}", r);
+    if (!present_[r]) missing.push_back(r);
   }
   return absl::DeadlineExceededError(
-      fmt::format("rank {}: before the first step, nothing was heard from "
-                  "ranks{} within {:g} s",
-                  rank, missing, options_.timeout_s));
+      fmt::format("rank {}: nothing was heard from rank{} {} within {:g} s",
+                  rank, missing.size() == 1 ? "" : "s", fmt::join(missing, " "),
+                  options_.timeout_s));
 }
 
 ThreadGroup* SharedWorld::FindGroup(const std::string& axes,

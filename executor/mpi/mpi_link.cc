@@ -353,8 +353,9 @@ absl::StatusOr<std::vector<std::string>> MpiLink::Exchange(
     ASYRA_RETURN_IF_ERROR(Pause(&patience));
     if (Clock::now() < patience.lost) continue;
     absl::Status lost = absl::DeadlineExceededError(
-        fmt::format("nothing was heard from ranks {} within {:g} s",
-                    fmt::join(silent, " "), options_.timeout_s));
+        fmt::format("nothing was heard from rank{} {} within {:g} s",
+                    silent.size() == 1 ? "" : "s", fmt::join(silent, " "),
+                    options_.timeout_s));
     Abort(lost);
     return lost;
   }

@@ -350,13 +350,14 @@ class TcpWorld : public Communicator, public TcpMail {
   }
 
   absl::Status Unheard() const {
-    std::string ranks;
+    std::vector<int64_t> ranks;
     for (int64_t r = 0; r < size(); ++r) {
-      if (!gathered_[r].has_value()) ranks += fmt::format(" {}", r);
+      if (!gathered_[r].has_value()) ranks.push_back(r);
     }
     return absl::DeadlineExceededError(
-        fmt::format("rank {}: nothing was heard from ranks{} within {:g} s",
-                    rank(), ranks, options_.timeout_s));
+        fmt::format("rank {}: nothing was heard from rank{} {} within {:g} s",
+                    rank(), ranks.size() == 1 ? "" : "s", fmt::join(ranks, " "),
+                    options_.timeout_s));
   }
 
   absl::StatusOr<std::vector<std::string>> Bring(std::string_view mine) {

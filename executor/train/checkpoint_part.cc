@@ -139,6 +139,10 @@ absl::Status WaitForOthers(CheckpointPart* part) {
         return Invalid("{}: {}", marker, std::strerror(errno));
       }
       ASYRA_RETURN_IF_ERROR(CheckCancelled(*part));
+      if (::stat(part->folder.c_str(), &info) != 0) {
+        return Invalid("{}: rank {} or another one has given it up",
+                       part->folder, rank);
+      }
       std::this_thread::sleep_for(pause);
       pause = std::min(pause * 2, kLongest);
     }

@@ -27,8 +27,10 @@ class PartThread {
   ~PartThread() {
     Cancel();
     thread_.join();
-    if (!done_status_.ok() && part_->rank == 0) {
-      // The first error counts, not that of cleaning up.
+    // Rank 0 does not wait for a rank that has failed: the folder is gone. The
+    // first error counts, not that of cleaning up.
+    bool removes = part_->rank == 0 || !absl::IsCancelled(done_status_);
+    if (!done_status_.ok() && removes) {
       RemoveFolder(part_->folder).IgnoreError();
     }
   }
@@ -115,6 +117,22 @@ class Writer : public CheckpointWriter {
   absl::Status Finish() override {
     if (writing_ == nullptr) return absl::OkStatus();
     absl::Status status = Settle();
+    if (status.ok()) last_complete_ = writing_->target();
+    writing_.reset();
+    return status;
+  }
+
+  absl::Status FinishAlone() override {
+    if (writing_ == nullptr) return absl::OkStatus();
+    constexpr std::chrono::microseconds kPause(20'000);
+    while (!writing_->WaitFor(kPause)) {
+      if (world_ == nullptr) continue;
+      absl::Status world = world_->Check(0);
+      if (world.ok()) continue;
+      writing_->Cancel();
+      return world;
+    }
+    absl::Status status = writing_->status();
     if (status.ok()) last_complete_ = writing_->target();
     writing_.reset();
     return status;

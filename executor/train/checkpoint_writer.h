@@ -60,7 +60,7 @@ class CheckpointWriter {
       const std::string& directory, std::vector<CheckpointValue> values,
       const Mesh& mesh, Communicator* world,
       const CheckpointOptions& options = {});
-  // Gives up what is not complete; call Finish before.
+  // Gives up what is not complete; call Finish or FinishAlone before.
   virtual ~CheckpointWriter() = default;
 
   // Begins a checkpoint of this step, between two steps. All ranks call it.
@@ -77,6 +77,11 @@ class CheckpointWriter {
   // Waits until what Save began is complete. All ranks call it. The error of
   // that checkpoint if there is one.
   virtual absl::Status Finish() = 0;
+
+  // The same without meeting the other ranks, for a rank that ends: it has
+  // written its part, and rank 0 has waited for those of the others, unless
+  // one of them has failed.
+  virtual absl::Status FinishAlone() = 0;
 
   // Folder of the last checkpoint that this rank knows to be complete; empty:
   // none yet.

@@ -7,15 +7,40 @@
 #include "fmt/format.h"
 
 namespace asyra {
+namespace {
+
+struct TimeUnit {
+  std::string_view name;
+  double us;
+};
+constexpr TimeUnit kUnits[] = {{"us", 1}, {"ms", 1e3}, {"s", 1e6}};
+
+// The index of the unit; a time that would print as 1000.0 takes the next.
+size_t UnitOf(double us) {
+  size_t unit = 0;
+  while (unit + 1 < std::size(kUnits) &&
+         std::abs(us) / kUnits[unit].us >= 999.95) {
+    ++unit;
+  }
+  return unit;
+}
+
+}  // namespace
 
 std::string TimeText(double us) {
-  constexpr std::string_view kUnits[] = {"us", "ms", "s"};
-  size_t unit = 0;
-  // Values that would print as 10000.0 use the next unit.
-  for (; std::abs(us) >= 9999.95 && unit + 1 < std::size(kUnits); ++unit) {
-    us /= 1000;
-  }
-  return fmt::format("{:.1f} {}", us, kUnits[unit]);
+  size_t unit = UnitOf(us);
+  double count = us / kUnits[unit].us;
+  int digits = unit > 0 && std::abs(count) < 9.995 ? 2 : 1;
+  return fmt::format("{:.{}f} {}", count, digits, kUnits[unit].name);
+}
+
+TimeColumn::TimeColumn(double largest_us)
+    : unit_(UnitOf(largest_us)),
+      digits_(unit_ > 0 && largest_us / kUnits[unit_].us < 99.995 ? 2 : 1) {}
+
+std::string TimeColumn::Text(double us) const {
+  return fmt::format("{:.{}f} {}", us / kUnits[unit_].us, digits_,
+                     kUnits[unit_].name);
 }
 
 std::string TimeChangeText(double us) {
@@ -37,6 +62,20 @@ std::string BytesText(double bytes) {
   }
   return fmt::format("{:.{}f} {}", bytes, std::abs(bytes) < 99.995 ? 2 : 1,
                      kUnits[unit]);
+}
+
+BytesColumn::BytesColumn(int64_t largest) : unit_(0), digits_(2) {
+  auto count = static_cast<double>(std::abs(largest));
+  for (; count >= 1024 && unit_ < 3; ++unit_) count /= 1024;
+  if (count >= 99.995) digits_ = 1;
+}
+
+std::string BytesColumn::Text(int64_t bytes) const {
+  constexpr std::string_view kUnits[] = {"bytes", "KiB", "MiB", "GiB"};
+  if (unit_ == 0) return BytesText(bytes);
+  double unit = std::pow(1024.0, static_cast<double>(unit_));
+  return fmt::format("{:.{}f} {}", static_cast<double>(bytes) / unit, digits_,
+                     kUnits[unit_]);
 }
 
 std::string CountText(double count) {

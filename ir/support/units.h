@@ -3,15 +3,38 @@
 // the unit in the name of the field.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 namespace asyra {
 
-// "9999.9 us", "34.2 ms", "34.2 s": the next unit from 10,000 of one on.
+// "154.3 us", "7.53 ms", "34.2 ms", "1.35 s": the next unit from 1000 of one
+// on.
 std::string TimeText(double us);
 // The same of a difference: "+12.3 us", "-34.2 ms".
 std::string TimeChangeText(double us);
+// Times below each other, all in the unit that the largest takes.
+class TimeColumn {
+ public:
+  explicit TimeColumn(double largest_us);
+  // "0.94 ms" beside "13.31 ms", "0.9 ms" beside "433.5 ms".
+  std::string Text(double us) const;
+
+ private:
+  size_t unit_;
+  int digits_;  // behind the point
+};
+// The same of bytes: "0.98 GiB" beside "3.52 GiB".
+class BytesColumn {
+ public:
+  explicit BytesColumn(int64_t largest);
+  std::string Text(int64_t bytes) const;
+
+ private:
+  size_t unit_;
+  int digits_;
+};
 // "107 bytes", "4.29 KiB", "345.6 MiB", "1.00 GiB".
 std::string BytesText(int64_t bytes);
 std::string BytesText(double bytes);

@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "ir/support/status.h"
+#include "ir/support/units.h"
 #include "passes/train/step_phase.h"
 #include "simulator/library_memory.h"
 
@@ -78,7 +79,7 @@ bool CandidateSearch::IsOpen(const Decision& decision) const {
 
 absl::StatusOr<Candidate> CandidateSearch::Make(const Program& program,
                                                 const CandidatePlan& plan) {
-  context_.Begin("building " + plan.name);
+  Tell("building " + plan.name);
   bool is_longer = program.ops.size() > program_.ops.size();
   int steps = !Searching() ? options_.search_steps
               : is_longer  ? kLookAtWhole
@@ -89,11 +90,33 @@ absl::StatusOr<Candidate> CandidateSearch::Make(const Program& program,
                     &program == &program_ ? cut_bytes_ : 0,
                     &program == &program_ ? nullptr : &passed_));
   steps_ += candidate.found.steps;
+  Count(candidate, &program != &program_);
   return candidate;
 }
 
+void CandidateSearch::Tell(const std::string& what) const {
+  if (!context_.progress) return;
+  std::string text;
+  if (round_ > 0) {
+    text = fmt::format("round {} of {}, ", round_,
+                       SearchRounds(options_.search_steps).size());
+  }
+  if (made_ > 0) {
+    text += fmt::format("{} candidate{}, ", made_, made_ == 1 ? "" : "s");
+  }
+  if (best_us_ > 0) text += fmt::format("best {}, ", TimeText(best_us_));
+  context_.Begin(text + what);
+}
+
+void CandidateSearch::Count(const Candidate& candidate, bool whole) {
+  ++made_;
+  double us = candidate.found.makespan_us;
+  bool better = best_us_ == 0 || us < best_us_;
+  if (whole && candidate.found.fits && better) best_us_ = us;
+}
+
 void CandidateSearch::Improve(Candidate* candidate, int steps) {
-  context_.Begin("searching " + candidate->plan.name);
+  Tell("searching " + candidate->plan.name);
   int before = candidate->found.steps;
   ImproveCandidate(candidate, Steps(steps), *context_.costs);
   steps_ += candidate->found.steps - before;
@@ -160,6 +183,7 @@ absl::StatusOr<Merit> CandidateSearch::FirstLook() {
 
 absl::StatusOr<std::vector<Candidate>> CandidateSearch::Round(
     int steps, bool merges, std::vector<Candidate>* first) {
+  ++round_;
   size_t searched = first->size() + kBucketed;
   for (const Decision& decision : Decisions()) {
     if (IsOpen(decision) && !decision.is_extra) searched += decision.kept;
@@ -202,7 +226,7 @@ absl::Status CandidateSearch::MergeTiles(std::vector<Candidate>* candidates,
   size_t count = std::min(candidates->size(), kBucketed);
   for (size_t d = 0; options_.bucket && d < count; ++d) {
     Candidate candidate = (*candidates)[d];
-    context_.Begin("bucketing " + candidate.plan.name);
+    Tell("bucketing " + candidate.plan.name);
     ASYRA_ASSIGN_OR_RETURN(
         bool merged,
         BucketTilesOf(&candidate, BucketingOf(candidate), windows));
@@ -226,7 +250,7 @@ absl::Status CandidateSearch::Try(const Decision& decision,
   std::vector<Candidate> tried;
   for (const Candidate* base : BasesOf(decision, *candidates)) {
     for (const Setting& setting : decision.settings) {
-      context_.Begin(base->plan.name + setting.name);
+      Tell(base->plan.name + setting.name);
       Candidate trial = *base;
       ASYRA_ASSIGN_OR_RETURN(bool changed, Decide(&trial, decision, setting,
                                                   Steps(kFirstLook), context_));
@@ -312,7 +336,7 @@ absl::StatusOr<Candidate> CandidateSearch::Untiled() {
 
 // False, and the candidate unspecified but for its remarks, if it does not pay.
 absl::StatusOr<bool> CandidateSearch::Join(Candidate* candidate) {
-  context_.Begin("joining collectives of " + candidate->plan.name);
+  Tell("joining collectives of " + candidate->plan.name);
   ASYRA_ASSIGN_OR_RETURN(
       bool pays,
       JoinCollectivesOf(candidate, {.memory_bytes = ValueBytesOf(*candidate)},

@@ -73,6 +73,10 @@ class CandidateSearch {
 
  private:
   bool Searching() const { return options_.scheduler == "auto"; }
+  // Says what it does next, and how far the search is.
+  void Tell(const std::string& what) const;
+  // Counts a candidate; `whole`: of the program with all layers.
+  void Count(const Candidate& candidate, bool whole);
   // Whether options and machine leave this decision to the search.
   bool IsOpen(const Decision& decision) const;
   OrderSearchOptions Steps(int steps) const {
@@ -109,7 +113,10 @@ class CandidateSearch {
   // the same in all rounds.
   std::optional<Candidate> untiled_;
   std::optional<std::pair<Candidate, bool>> untiled_joined_;
-  PassCache passed_;  // of the other program that Make gets
+  size_t round_ = 0;    // of those of the search, from 1
+  int made_ = 0;        // candidates
+  double best_us_ = 0;  // of those with all layers; 0: none fits yet
+  PassCache passed_;    // of the other program that Make gets
 };
 
 }  // namespace asyra

@@ -383,9 +383,11 @@ absl::StatusOr<bool> Pays(const Program& whole, const Program& padded,
   auto padded_us = PlannedUs(padded, options, *context.costs);
   if (!padded_us.ok()) return false;
   bool pays = !whole_us.ok() || *padded_us < *whole_us;
-  context.Remark("{} are {}padded: {} a step with padding, {} without", what,
-                 pays ? "" : "not ", TimeText(*padded_us),
-                 whole_us.ok() ? TimeText(*whole_us) : "impossible");
+  context.Remark(
+      "{} are {}padded: by a sum over ops and collectives {} "
+      "with padding, {} without",
+      what, pays ? "" : "not ", TimeText(*padded_us),
+      whole_us.ok() ? TimeText(*whole_us) : "impossible");
   return pays;
 }
 

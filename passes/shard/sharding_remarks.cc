@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "ir/printer.h"
 
@@ -53,11 +54,13 @@ class Remarker {
                          : roles_.labels().factors[i][f] == DimLabel::kNone &&
                                rule.factors[f].kind == FactorKind::kParallel;
       if (!wanted || extent == 1 || extent % (taken * size) == 0) continue;
-      found.push_back(
+      std::string text =
           fmt::format("{} of size {}{}, which {} of size {} does not divide",
                       Place(i, factor), extent,
                       taken == 1 ? "" : fmt::format(" over {} devices", taken),
-                      program_.mesh.name(axis), size));
+                      program_.mesh.name(axis), size);
+      // Parts of one dimension may say the same.
+      if (!absl::c_linear_search(found, text)) found.push_back(std::move(text));
     }
     return found;
   }

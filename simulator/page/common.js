@@ -25,12 +25,41 @@ function svg(tag, attrs, text) {
 const percent = (part) => (100 * part).toFixed(1) + ' %';
 
 // As ir/support/units.h has them.
+const TIME_UNITS = [[1, 'us'], [1e3, 'ms'], [1e6, 's']];
+const unitOf = (us) =>
+  Math.abs(us) < 999.95 ? 0 : Math.abs(us) < 999.95e3 ? 1 : 2;
 function time(us) {
-  const size = Math.abs(us);
-  if (size >= 9999.95e3) return (us / 1e6).toFixed(1) + ' s';
-  if (size >= 9999.95) return (us / 1e3).toFixed(1) + ' ms';
-  return us.toFixed(1) + ' us';
+  const unit = unitOf(us), count = us / TIME_UNITS[unit][0];
+  return count.toFixed(unit > 0 && Math.abs(count) < 9.995 ? 2 : 1) + ' ' +
+    TIME_UNITS[unit][1];
 }
+
+// A column of a table of times, in the unit of the largest.
+function timesLike(largest) {
+  const unit = unitOf(largest);
+  const digits = unit > 0 && largest / TIME_UNITS[unit][0] < 99.995 ? 2 : 1;
+  return (us) => (us / TIME_UNITS[unit][0]).toFixed(digits) + ' ' +
+    TIME_UNITS[unit][1];
+}
+
+function count(number) {
+  const prefixes = ['', 'k ', 'M ', 'G ', 'T ', 'P '];
+  let prefix = 0;
+  for (; number >= 1000 && prefix + 1 < prefixes.length; ++prefix) {
+    number /= 1000;
+  }
+  return +number.toPrecision(3) + ' ' + prefixes[prefix];
+}
+
+// "1 op", "2 ops".
+const some = (number, noun) => `${number} ${noun}${number === 1 ? '' : 's'}`;
+
+// A colour of the page, which is dark where the reader's system is.
+const styles = getComputedStyle(document.documentElement);
+const colour = (name) => styles.getPropertyValue('--' + name).trim();
+const redraws = [];  // what draws with colours
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () =>
+  redraws.forEach((redraw) => redraw()));
 
 function bytes(count) {
   const units = ['bytes', 'KiB', 'MiB', 'GiB'];
@@ -77,7 +106,9 @@ function table(columns, rows, options = {}) {
       const line = el('tr', {}, ...columns.map((column) => {
         const shown = column.show ? column.show(row) : column.value(row);
         return el('td', {class: (column.text ? 'text ' : '') +
-                                (column.wide ? 'wide' : '')}, shown ?? '');
+                                (column.wide ? 'wide' : ''),
+                         title: column.text ? column.value(row) : ''},
+                  shown ?? '');
       }));
       if (options.row) options.row(row, line);
       return line;
@@ -135,5 +166,6 @@ function canvas(height, draw) {
     draw(context, width, height);
   };
   new ResizeObserver(node.redraw).observe(node);
+  redraws.push(node.redraw);
   return node;
 }

@@ -35,14 +35,14 @@ class MemoryCurve {
     const {view, memory, height} = this;
     c.clearRect(0, 0, width, height);
     c.textAlign = 'right';
-    c.fillStyle = '#66707b';
+    c.fillStyle = colour('soft');
     const step = Math.pow(2, Math.ceil(Math.log2((this.top - this.base) / 4)));
     for (let at = Math.ceil(this.base / step) * step; at < this.top;
          at += step) {
       c.fillText(bytes(at), GUTTER - 8, Math.max(7, this.y(at)));
-      c.fillStyle = '#eef1f3';
+      c.fillStyle = colour('grid');
       c.fillRect(GUTTER, this.y(at), width - GUTTER, 1);
-      c.fillStyle = '#66707b';
+      c.fillStyle = colour('soft');
     }
     c.textAlign = 'left';
     c.save();
@@ -55,12 +55,12 @@ class MemoryCurve {
     c.fillRect(GUTTER, weights, view.x(this.end, width) - GUTTER,
                height - 4 - weights);
     if (memory.capacity_bytes && memory.capacity_bytes < this.top) {
-      c.fillStyle = '#c8372d';
+      c.fillStyle = colour('mark');
       c.fillRect(GUTTER, this.y(memory.capacity_bytes), width, 1);
       c.fillText('capacity', GUTTER + 4, this.y(memory.capacity_bytes) + 8);
     }
     const peak = view.x(memory.peak_us, width);
-    c.fillStyle = '#22282f';
+    c.fillStyle = colour('ink');
     c.beginPath();
     c.arc(peak, this.y(memory.peak_bytes), 3, 0, 7);
     c.fill();
@@ -77,7 +77,7 @@ class MemoryCurve {
   area(c, width) {
     const {view} = this;
     const base = this.height - 4;
-    c.fillStyle = '#cfe0ee';
+    c.fillStyle = colour('live');
     c.strokeStyle = '#4878a8';
     c.beginPath();
     c.moveTo(GUTTER - 1, base);

@@ -9,35 +9,79 @@ const where = (profile) => [
   `${profile.devices} device${profile.devices === 1 ? '' : 's'}`,
   profile.mesh].filter(Boolean).join(', ');
 
+// "batch 4, 64 tokens, bf16", "batch 4, images of 32 x 32, f32".
+function shape(profile) {
+  const {batch, tokens, dtype, image} = profile.step || {};
+  return !batch ? '' : [
+    'batch ' + batch,
+    tokens.length && tokens.join(' and ') +
+      (tokens.join() === '1' ? ' token' : ' tokens'),
+    image && 'images of ' + image.join(' x '),
+    dtype].filter(Boolean).join(', ');
+}
+
+// The file without its folder, or a built-in model's name.
+const shortName = (model) => model.replace(/^.*\/(?=[^/,]+\/[^/]+$)/, '');
+
 function heading() {
-  const models = [...new Set(profiles.map((profile) => profile.model))];
   if (title) {
     page.append(el('h2', {}, title));
     return;
   }
-  page.append(el('h1', {}, models.join(' \u2192 ')),
-              el('div', {class: 'soft'}, [...new Set(profiles.map(where))]
-                .join(' \u2192 ')));
+  // Before is the same model.
+  const first = profiles[0].model.replace(/, partitioned$/, '');
+  const models = last.model === first ? [first] :
+    profiles.map((profile) => profile.model);
+  const facts = [...new Set(profiles.map((profile) =>
+    [where(profile), shape(profile)].filter(Boolean).join('; ')))];
+  page.append(
+    el('h1', {title: models.join('\n')},
+       models.map(shortName).join(' \u2192 ')),
+    el('div', {class: 'soft'}, facts.join(' \u2192 ')));
+}
+
+// "1.36x faster", of the last step against the first; none where they tie or
+// are steps of unlike devices.
+function gain() {
+  if (!two || apart) return null;
+  const ratio = profiles[0].makespan_us / last.makespan_us;
+  const than = `than ${names[0]} (${time(profiles[0].makespan_us)})`;
+  const text = (factor) => factor.toFixed(2) + 'x';
+  if (ratio >= 1.005) return card(text(ratio) + ' faster', than);
+  if (ratio <= 1 / 1.005) return card(text(1 / ratio) + ' slower', than);
+  return card('as fast', than.replace('than', 'as'));
 }
 
 function cards() {
   const bound = last.lower_bound_us;
   const capacity = last.memory.capacity_bytes;
   const needs = last.memory.device_bytes || last.memory.peak_bytes;
+  const libraries = last.memory.device_bytes - last.memory.arena_bytes;
+  const unit = (last.step || {}).unit || 'tokens';
   const list = [
-    card(time(last.makespan_us), 'makespan'),
+    card(time(last.makespan_us), two ? names[1] : 'a step'),
+    gain(),
+    last.tokens_per_s ? card(count(last.tokens_per_s), unit + ' a second') :
+      null,
     bound ? card(time(bound), 'lower bound',
                  'gap ' + percent(last.makespan_us / bound - 1)) : null,
     card(percent(last.bubble), 'bubble', 'no computation runs'),
     card(time(last.exposed_comm_us), 'exposed communication',
          'of ' + time(last.comm_us)),
     last.mfu ? card(percent(last.mfu), 'MFU') : null,
-    needs ? card(bytes(needs), 'memory of the device', !capacity ? '' :
-      needs > capacity ? bytes(needs - capacity) + ' more than ' +
-        bytes(capacity) :
-      percent(needs / capacity) + ' of ' + bytes(capacity)) : null,
+    needs ? card(bytes(needs), 'memory of the device',
+      [!capacity ? '' : needs > capacity ?
+        'DOES NOT FIT: ' + bytes(needs - capacity) + ' more than ' +
+        bytes(capacity) : percent(needs / capacity) + ' of ' + bytes(capacity),
+       libraries > needs / 10 ? bytes(libraries) + ' of it libraries' : '',
+      ].filter(Boolean).join('; ')) : null,
   ];
   page.append(el('div', {class: 'cards'}, ...list));
+  const notes = last.notes || [];
+  if (notes.length > 0) {
+    page.append(el('ul', {class: 'notes'},
+                   ...notes.map((note) => el('li', {}, note))));
+  }
 }
 
 function change(before, after, lessIsBetter = true) {
@@ -57,8 +101,11 @@ const exposedAxes = () => [...new Set(profiles.flatMap((profile) =>
 const NOT_IN_TRACES = true;
 
 function totals() {
+  const time = timesLike(Math.max(...profiles.map((p) => p.makespan_us)));
   const rows = [
     ['makespan', (p) => p.makespan_us, time],
+    [((last.step || {}).unit || 'tokens') + ' a second',
+     (p) => p.tokens_per_s || 0, count, false, NOT_IN_TRACES],
     ['lower bound', (p) => p.lower_bound_us, time, true, NOT_IN_TRACES],
     ['computation', (p) => p.compute_us, time],
     ['communication', (p) => p.comm_us, time],
@@ -98,7 +145,7 @@ function controls(views, recolour) {
       views.forEach((view) => view.match = match);
       const hits = text ? last.ops.filter(match) : [];
       const us = hits.reduce((sum, op) => sum + op.end_us - op.start_us, 0);
-      found.textContent = text ? `${hits.length} ops, ${time(us)}` : '';
+      found.textContent = text ? `${some(hits.length, 'op')}, ${time(us)}` : '';
       changed();
     }});
   const by = el('select', {onchange: () => {
@@ -147,17 +194,22 @@ function timelines() {
   const views = makeViews();
   const palette = new Map();
   const legend = el('div', {class: 'legend'});
+  const sideBySide = profiles.some((p) => p.streams.includes('compute2')) ?
+    [el('span', {}, 'The compute streams of a device run side by side; which ' +
+        'of them has most of the work means nothing.')] : [];
   function recolour() {
     palette.clear();
     for (const [key, hue] of colours(profiles, views[0].colour)) {
       palette.set(key, hue);
     }
-    const extra = [['#22282f', 'underlined: critical path'],
-                   ['#c8372d', 'exposed communication'], ['#d5dade', 'idle']];
+    const extra = [['var(--ink)', 'underlined: critical path'],
+                   ['var(--mark)', 'exposed communication'],
+                   ['var(--idle)', 'idle']];
     legend.replaceChildren(
       ...[...palette].slice(0, 16).map(([key, hue]) => [hue, key])
         .concat(extra).map(([hue, text]) =>
-          el('span', {}, el('i', {style: `background: ${hue}`}), text)));
+          el('span', {}, el('i', {style: `background: ${hue}`}), text)),
+      ...sideBySide);
     views.forEach((view) => view.changed());
   }
   page.append(el('h2', {}, 'Timeline' + (views.length > 1 ?
@@ -177,8 +229,10 @@ function timelines() {
   recolour();
 }
 
-// "layer12.q_proj" -> "layer*.q_proj".
-const pattern = (name) => name.replace(/\d+/g, '*');
+// "layer12.q_proj" -> "layer*.q_proj"; types keep their digits.
+const pattern = (name) => name.replace(/[A-Za-z0-9]+/g, (word) =>
+  /^(bf16|f8|f16|f32|f64|i8|i16|i32|i64|u8)$/.test(word) ? word :
+    word.replace(/\d+/g, '*'));
 
 // Rows of the same op of all layers as one; other members are numbers.
 function byPattern(rows) {
@@ -258,6 +312,7 @@ function groupTable(keyOf) {
     if (op.critical) row.critical += us;
     rows.set(key, row);
   }
+  const time = timesLike(Math.max(0, ...[...rows.values()].map((r) => r.us)));
   return table([
     {head: 'op', text: true, value: (row) => row.key},
     {head: 'count', value: (row) => row.count},
@@ -274,9 +329,11 @@ function groupTable(keyOf) {
 function critical() {
   const ops = last.ops.filter((op) => op.critical);
   if (ops.length === 0) return null;
+  const at = timesLike(last.makespan_us);
+  const time = timesLike(Math.max(...ops.map((op) => op.end_us - op.start_us)));
   return el('div', {}, el('h2', {}, 'Critical path'), table([
     {head: 'op', text: true, value: (op) => op.name},
-    {head: 'at', value: (op) => op.start_us, show: (op) => time(op.start_us)},
+    {head: 'at', value: (op) => op.start_us, show: (op) => at(op.start_us)},
     {head: 'time', value: (op) => op.end_us - op.start_us,
      show: (op) => time(op.end_us - op.start_us)},
     {head: 'bound by', text: true, value: (op) => op.limit || ''},
@@ -297,6 +354,7 @@ function exposure() {
     rows.set(key, row);
   }
   if (rows.size === 0) return null;
+  const time = timesLike(Math.max(...[...rows.values()].map((row) => row.us)));
   return el('div', {}, el('h2', {}, 'Communication that nothing hides'), table([
     {head: 'collective', text: true, value: (row) => row.name},
     {head: 'limited by', text: true, value: (row) => row.why},
@@ -331,6 +389,7 @@ function peakTable() {
 }
 
 function shares(title, rows, note) {
+  const time = timesLike(last.makespan_us);
   return rows.length === 0 ? null : el('div', {}, el('h2', {}, title),
     el('div', {class: 'soft'}, note),
     table([

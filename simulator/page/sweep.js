@@ -16,6 +16,10 @@ const hue = (point) => {
   return SWEEP_HUES[at % SWEEP_HUES.length];
 };
 
+// Most models have tokens; others count images or samples.
+const unit = [...new Set(done.map((p) => p.unit || 'tokens'))].join(' or ');
+const rate = (point) => point.batch ? count(point.tokens_per_s).trim() : '';
+
 function choose(point) {
   chosen = point;
   drawPlot();
@@ -34,10 +38,15 @@ function scale(values, from, to, log) {
               (p) => f * Math.pow(10, p - 3))).filter((v) =>
               Math.log(v) >= low && Math.log(v) <= high)};
   }
-  high = high * 1.06 || 1;
-  const step = niceStep(high, 9), ticks = [];
-  for (let v = 0; v <= high; v += step) ticks.push(v);
-  return {at: (v) => from + v / high * (to - from), ticks};
+  // The points fill the plot; 0 is there where it is near.
+  const room = (high - low || high || 1) * .06;
+  low = low < (high - low) / 4 ? 0 : Math.max(0, low - room);
+  high += room;
+  const step = niceStep(high - low, 9), ticks = [];
+  for (let v = Math.ceil(low / step) * step; v <= high; v += step) {
+    ticks.push(v);
+  }
+  return {at: (v) => from + (v - low) / (high - low) * (to - from), ticks};
 }
 
 const plot = el('div', {class: 'panel'});
@@ -53,14 +62,14 @@ function drawPlot() {
   for (const tick of x.ticks) {
     root.append(
       svg('line', {x1: x.at(tick), x2: x.at(tick), y1: 14, y2: height - 44,
-                   stroke: '#eef1f3'}),
+                   class: 'grid'}),
       svg('text', {x: x.at(tick), y: height - 26, 'text-anchor': 'middle'},
           +tick.toPrecision(6)));
   }
   for (const tick of y.ticks) {
     root.append(
       svg('line', {x1: 70, x2: width - 20, y1: y.at(tick), y2: y.at(tick),
-                   stroke: '#eef1f3'}),
+                   class: 'grid'}),
       svg('text', {x: 62, y: y.at(tick) + 4, 'text-anchor': 'end'},
           +tick.toPrecision(6)));
   }
@@ -78,18 +87,20 @@ function drawPlot() {
   for (const front of fronts.values()) {
     const places = front.sort((a, b) => a.makespan_us - b.makespan_us)
       .map((p) => `${x.at(p.makespan_us / 1000)},${y.at(p.peak_bytes / GIB)}`);
-    root.append(svg('polyline', {points: places.join(' '), fill: 'none',
-                                 stroke: '#22282f', 'stroke-width': 1.2}));
+    root.append(svg('polyline', {points: places.join(' '),
+                                 class: 'front'}));
   }
   for (const point of done) {
     const dot = svg('circle', {
       cx: x.at(point.makespan_us / 1000), cy: y.at(point.peak_bytes / GIB),
       r: point === chosen ? 8 : point.pareto ? 6 : 4.5,
-      fill: point.fits ? hue(point) : '#fff', stroke: point === chosen ||
-        (point.fits && point.pareto) ? '#22282f' : hue(point),
+      fill: point.fits ? hue(point) : 'var(--panel)',
+      stroke: point === chosen || (point.fits && point.pareto) ?
+        'var(--ink)' : hue(point),
       'stroke-width': 1.4, 'fill-opacity': .85});
     dot.onmousemove = (event) => showTip(event, nameOf(point), [
       ['makespan', time(point.makespan_us)],
+      [unit + ' a second', rate(point)],
       ['bubble', percent(point.bubble)],
       ['exposed', time(point.exposed_comm_us)],
       ['MFU', percent(point.mfu)],
@@ -115,7 +126,7 @@ function drawLegend() {
         'work differs by less than the noise of the search' : '')));
 }
 
-const rows = el('div', {});
+const rows = el('div', {class: 'points'});
 function drawTable() {
   const number = (key, show) => ({
     head: key[0], value: (p) => p.error ? undefined : p[key[1]],
@@ -123,16 +134,20 @@ function drawTable() {
   const note = (p) => p.error || (!p.fits ? 'does not fit: ' +
     bytes(p.peak_bytes - p.capacity_bytes) + ' too much' :
     p.pareto ? 'Pareto front' : '');
+  const time = timesLike(Math.max(0, ...done.map((p) => p.makespan_us)));
   rows.replaceChildren(table([
     ...grid.map((axis, i) => ({head: axis.key, text: true,
                                value: (p) => p.values[i]})),
     number(['devices', 'devices'], String),
     {head: 'makespan', value: (p) => p.error ? undefined : p.makespan_us,
      show: (p) => p.error ? '' : time(p.makespan_us) + (p.tie ? ' ~' : '')},
+    {head: unit + '/s', value: (p) => p.error ? undefined : p.tokens_per_s,
+     show: (p) => p.error ? '' : rate(p)},
     number(['lower bound', 'lower_bound_us'], time),
     number(['bubble', 'bubble'], percent),
     number(['exposed', 'exposed_comm_us'], time),
     number(['MFU', 'mfu'], percent),
+    number(['by formula', 'formula'], percent),
     number(['peak memory', 'peak_bytes'], bytes),
     number(['tiles', 'tiles'], (tiles) => tiles || ''),
     {head: '', text: true, wide: true, value: note},
@@ -149,12 +164,15 @@ const best = done.filter((point) => point.fits)
 page.append(
   el('h1', {}, model),
   el('div', {class: 'soft'},
-     `${points.length} points, ${done.length} simulated, ` +
+     `${some(points.length, 'point')}, ${done.length} simulated, ` +
      `${done.filter((point) => point.fits).length} fit`),
   best ? el('div', {class: 'cards'},
             card(time(best.makespan_us), 'fastest that fits', nameOf(best)),
+            card(rate(best), `its ${unit} a second`),
             card(percent(best.mfu), 'its MFU'),
             card(bytes(best.peak_bytes), 'its peak memory')) : '',
+  el('ul', {class: 'notes'},
+     ...(data.notes || []).map((note) => el('li', {}, note))),
   el('h2', {}, 'Time against memory'),
   el('div', {class: 'bar'},
      el('label', {}, 'colours: ', el('select', {onchange: (event) => {

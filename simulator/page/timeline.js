@@ -1,7 +1,7 @@
 'use strict';
 // The tracks of one profile. All timelines and memory curves of a page share a
 // View: the part of the step that is seen, and how ops are coloured.
-const GUTTER = 92;  // px on the left, for names
+const GUTTER = 128;  // px on the left, for names
 const ROW = 26;     // px of a track
 
 class View {
@@ -65,12 +65,34 @@ function colours(profiles, by) {
     }
   }
   const sorted = [...total].sort((a, b) => b[1].us - a[1].us);
-  let next = 0, nextComm = 0;
-  return new Map(sorted.map(([key, entry]) => {
-    if (entry.comm) return [key, COMM_HUES[nextComm++ % COMM_HUES.length]];
-    const fixed = by === 'limit' && LIMITS[entry.op.limit];
-    return [key, fixed ? fixed[0] : HUES[next++ % HUES.length]];
-  }));
+  const fixed = (entry) =>
+    by === 'limit' && !entry.comm && LIMITS[entry.op.limit];
+  const taken = new Set(
+    sorted.map(([, entry]) => (fixed(entry) || [])[0]).filter(Boolean));
+  const next = unused(HUES, taken), nextComm = unused(COMM_HUES, taken);
+  return new Map(sorted.map(([key, entry]) =>
+    [key, fixed(entry) ? fixed(entry)[0] : entry.comm ? nextComm() : next()]));
+}
+
+// Gives those of `hues` that are not taken, then others, none of them twice.
+function unused(hues, taken) {
+  const left = hues.filter((hue) => !taken.has(hue));
+  let made = 0;
+  return () => left.shift() ||
+    `hsl(${Math.round(40 + 137.5 * made)} 38% ${38 + 9 * (made++ % 3)}%)`;
+}
+
+// Names streams: "compute stream 2" for "compute2", "collectives: tp".
+function streamName(profile, index) {
+  const names = profile.streams, name = names[index];
+  const ops = profile.ops.filter((op) => op.stream === index);
+  if (ops.length > 0 && ops.every((op) => op.axes)) {
+    return 'collectives: ' + name;
+  }
+  const match = /^compute(\d*)$/.exec(name);
+  if (!match) return name;
+  return names.includes('compute2') ? 'compute stream ' + (match[1] || 1) :
+    'compute stream';
 }
 
 // Union of the intervals of ops, ascending.
@@ -106,7 +128,7 @@ class Timeline {
     this.palette = palette;
     this.rows = profile.streams.map(() => []);
     for (const op of profile.ops) this.rows[op.stream].push(op);
-    this.names = [...profile.streams];
+    this.names = profile.streams.map((_, i) => streamName(profile, i));
     for (const op of profile.ops) this.addQueues(op);
     for (const row of this.rows) row.sort((a, b) => a.start_us - b.start_us);
     const compute = union(profile.ops.filter((op) => !op.axes));
@@ -146,11 +168,11 @@ class Timeline {
     this.strip(c, width, 22 + ROW * this.rows.length + 4);
     this.arrow(c, width);
     c.restore();
-    c.fillStyle = '#22282f';
+    c.fillStyle = colour('ink');
     c.textAlign = 'right';
     this.names.forEach((name, i) =>
       c.fillText(name, GUTTER - 10, 22 + ROW * i + ROW / 2, GUTTER - 14));
-    c.fillStyle = '#66707b';
+    c.fillStyle = colour('soft');
     c.fillText('exposed', GUTTER - 10, 22 + ROW * this.rows.length + 9);
     c.textAlign = 'left';
   }
@@ -158,16 +180,19 @@ class Timeline {
   axis(c, width) {
     const {view} = this;
     const step = niceStep(view.to - view.from, Math.max(2, width / 130));
-    c.fillStyle = '#66707b';
-    c.strokeStyle = '#eef1f3';
+    const [unit, name] = TIME_UNITS[unitOf(view.to)];
+    const digits = Math.max(0, -Math.floor(Math.log10(step / unit) + 1e-9));
+    c.fillStyle = colour('soft');
+    c.strokeStyle = colour('grid');
     c.beginPath();
     for (let us = Math.ceil(view.from / step) * step; us <= view.to;
          us += step) {
       const x = Math.round(view.x(us, width)) + .5;
       c.moveTo(x, 16);
       c.lineTo(x, this.height);
-      const digits = Math.max(0, -Math.floor(Math.log10(step / 1000) + 1e-9));
-      if (x < width - 60) c.fillText((us / 1000).toFixed(digits) + ' ms', x + 3, 9);
+      if (x < width - 60) {
+        c.fillText((us / unit).toFixed(digits) + ' ' + name, x + 3, 9);
+      }
     }
     c.stroke();
   }
@@ -189,11 +214,11 @@ class Timeline {
       c.fillRect(x, top + 2, Math.max(right - x - (right - x > 3 ? .6 : 0), .6),
                  ROW - 5);
       if (op.critical) {
-        c.fillStyle = '#22282f';
+        c.fillStyle = colour('ink');
         c.fillRect(x, top + ROW - 3, Math.max(right - x, .6), 1.6);
       }
       if (op === this.hovered) {
-        c.strokeStyle = '#22282f';
+        c.strokeStyle = colour('ink');
         c.strokeRect(x + .5, top + 2.5, Math.max(right - x - 1, 1), ROW - 6);
       }
       this.label(c, op, Math.max(x, GUTTER), Math.min(right, width), top);
@@ -216,9 +241,9 @@ class Timeline {
   // Where nothing but communication runs, and where nothing does.
   strip(c, width, top) {
     const {view} = this;
-    for (const [list, colour] of [[this.idle, '#d5dade'],
-                                  [this.exposed, '#c8372d']]) {
-      c.fillStyle = colour;
+    for (const [list, hue] of [[this.idle, colour('idle')],
+                               [this.exposed, colour('mark')]]) {
+      c.fillStyle = hue;
       for (const [from, to] of list) {
         if (to < view.from || from > view.to) continue;
         const x = view.x(from, width);
@@ -233,14 +258,14 @@ class Timeline {
     if (!op || op.wait === undefined) return;
     const to = this.profile.ops[op.wait];
     const y = (o) => 22 + ROW * o.stream + ROW / 2;
-    c.strokeStyle = '#22282f';
+    c.strokeStyle = colour('ink');
     c.beginPath();
     c.moveTo(this.view.x(op.end_us, width), y(op));
     c.lineTo(this.view.x(to.start_us, width), y(to));
     c.stroke();
     c.beginPath();
     c.arc(this.view.x(to.start_us, width), y(to), 3, 0, 7);
-    c.fillStyle = '#22282f';
+    c.fillStyle = colour('ink');
     c.fill();
   }
 

@@ -93,7 +93,7 @@ class Flags(ToolTest):
       for ranks in ["8", "0", "-4"]:
         self.fails(f"--ranks is {ranks}, the mesh (sp=2, tp=2) has 4 devices",
                    tool, LLAMA, *DIMS, *mesh, "--ranks", ranks)
-      self.fails("--ranks is 2, the mesh () has 1 devices", tool, LLAMA, *DIMS,
+      self.fails("--ranks is 2, the mesh () has 1 device", tool, LLAMA, *DIMS,
                  "--ranks", "2")
     self.passes("asyra-opt", LLAMA, *DIMS, *mesh, "--ranks", "4", "-o", out)
     self.passes("asyra-run", out, "--ranks", "4")

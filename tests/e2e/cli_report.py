@@ -73,7 +73,8 @@ class Report(ToolTest):
     self.assertLessEqual(text.count("\n"), 25)
     self.assertRegex(text, r"^[\d.]+ [mu]s a step, [\d.]+x faster than unscheduled "
                            r"\([\d.]+ [mu]s\); \d+ % above the lower bound; "
-                           r"[\d.]+ of 140.0 GiB a device\n"
+                           r"[\d.]+ of 140.0 GiB a device "
+                           r"\([\d.]+ GiB of it libraries and kernels\)\n"
                            r"llama3-8b on h200x8, 8 devices \(dp=2, tp=4\), ")
     for word in ["batch 4, 4096 tokens, bf16", "tokens a second", " schedule: "]:
       self.assertIn(word, text)
@@ -115,9 +116,16 @@ class Report(ToolTest):
                      "SM margin" in line and "sm_margin" not in program)
 
   def test_what_does_not_fit_is_in_the_first_line(self):
-    text = self.passes("asyra-opt", "llama3-70b", "--dim", "layers=80", "--tp", "1",
-                       "--machine", "h100x8", "--search-steps", "1")
-    self.assertIn("DOES NOT FIT", text.split("\n")[0])
+    out = self.path("large.asyra")
+    for tool in (["asyra-opt"], ["asyra-sim", "run"]):
+      result = run(*tool, "llama3-70b", "--dim", "layers=80", "--tp",
+                             "1", "--machine", "h100x8", "--search-steps", "1",
+                             *(["-o", out] if tool == ["asyra-opt"] else []))
+      self.assertEqual(result.returncode, 1)
+      self.assertIn("llama3-70b does not fit: ", result.stderr)
+      if tool == ["asyra-opt"]:
+        self.assertIn("DOES NOT FIT", result.stdout.split("\n")[0])
+    self.assertTrue(os.path.exists(out))
 
   def test_an_axis_whose_devices_compute_the_same_is_told(self):
     args = ["asyra-opt", "llama3-8b", "--dim", "layers=2", "--dim", "batch=4",

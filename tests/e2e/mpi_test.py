@@ -169,7 +169,7 @@ class Mpi(ToolTest):
     code, _, err = finish(process)
     self.assertEqual(code, 1)
     self.assertRegex(err, r"asyra-run: rank 0: .*(rank 1 did not come within "
-                     r"2 s|nothing was heard from ranks 1 within 2 s)")
+                     r"2 s|nothing was heard from rank 1 within 2 s)")
 
   def test_ranks_must_run_the_same(self):
     mine = self.compiled("mine.asyra", "--tp", "2", "--tiles", "1")

@@ -227,7 +227,7 @@ TEST_F(Faults, ARankThatNeverPrepares) {
         if (world.rank() == 1) return absl::InternalError("elsewhere");
         return world.Exchange("here").status();
       });
-  EXPECT_NE(results[0].ToString().find("nothing was heard from ranks 1"),
+  EXPECT_NE(results[0].ToString().find("nothing was heard from rank 1"),
             std::string::npos)
       << results[0];
 }

@@ -83,7 +83,7 @@ TEST(TcpWorld, ARankThatStallsIsNamed) {
     return status;
   });
   EXPECT_THAT(results[0].ToString(),
-              HasSubstr("nothing was heard from ranks 1 within 0.3 s"));
+              HasSubstr("nothing was heard from rank 1 within 0.3 s"));
 }
 
 TEST(TcpWorld, KnowsWhoIsBehind) {

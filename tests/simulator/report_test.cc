@@ -1,6 +1,7 @@
 #include "simulator/report.h"
 
 #include "gmock/gmock.h"
+#include "simulator/text.h"
 #include "tests/simulator/test_support.h"
 
 namespace asyra {
@@ -32,7 +33,7 @@ TEST(Report, SaysTimeCommunicationMemoryAndWhatTheyRestOn) {
       "mlp on test, 2 devices (tp=2)\n"
       "makespan               16.0 us   lower bound 16.0 us, gap 0.0 %\n"
       "computation             8.0 us   bubble 50.0 %\n"
-      "communication          12.0 us   exposed 8.0 us, 1 collectives\n"
+      "communication          12.0 us   exposed 8.0 us, 1 collective\n"
       "  tp                   12.0 us   exposed 8.0 us\n"
       "peak memory           9.77 KiB   activation 5.86 KiB, input 3.91 KiB\n"
       "  in an arena        10.00 KiB   reached at 12.0 us\n"
@@ -70,7 +71,21 @@ TEST(Report, LongStepsAreInSeconds) {
   profile.lower_bound_us = 9.5e6;
   EXPECT_THAT(Report(profile),
               testing::ContainsRegex(
-                  "makespan +34\\.2 s   lower bound 9500\\.0 ms, gap"));
+                  "makespan +34\\.20 s   lower bound 9\\.50 s, gap"));
+}
+
+// A small model's memory is that of libraries.
+TEST(Report, LibrariesAreToldApart) {
+  Profile profile = TestProfile();
+  profile.device_bytes = profile.arena_bytes + (int64_t{1000} << 20);
+  EXPECT_THAT(Report(profile),
+              HasSubstr("97.7 % of 1.00 GiB; 1000.0 MiB libraries and "
+                        "kernels\n"));
+}
+
+TEST(Report, TypesInNamesAreNoNumbersOfLayers) {
+  EXPECT_EQ(NamePattern("layer12.k_proj.weight.bf16.t3.all_gather"),
+            "layer*.k_proj.weight.bf16.t*.all_gather");
 }
 
 TEST(Report, ExposedCollectivesOfAllLayersAreOneRow) {

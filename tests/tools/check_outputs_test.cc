@@ -49,7 +49,7 @@ TEST(CheckOutputs, TheFailingVerdictCounts) {
   EXPECT_EQ(VerdictText(checked),
             "check failed: 1 element of 1 of 3 outputs is beyond equality\n");
   EXPECT_EQ(checked.outputs[2].first_difference,
-            "1 of 2 elements differs, first element 1: 7 is 6, recorded is 7");
+            "1 of 2 elements differs, first %7[1]: it is 6, recorded is 7");
   recorded[0].second = Tensor::FromDoubles(DType::kF32, {2}, {2, 3});
   checked = ASYRA_VALUE(CheckOutputs(Example(), outputs, recorded, 1e-3, 0));
   EXPECT_EQ(VerdictText(checked),

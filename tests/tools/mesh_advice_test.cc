@@ -30,6 +30,17 @@ TEST(MeshAdvice, SaysNothingOfAMeshThatDividesAll) {
   EXPECT_EQ(AdviceText(advice), "");
 }
 
+// Collectives of a small model take longer than what tp saves.
+TEST(MeshAdvice, NamesOneDeviceThatIsFaster) {
+  CompileFlags options = Options();
+  options.model = "llama3-tiny";
+  options.dims = {"batch=1", "seq=16"};
+  options.tp = 2;
+  MeshAdvice advice = AdviseMesh(options, ASYRA_VALUE(Compile(options)));
+  EXPECT_EQ(advice.better, "--tp 1");
+  EXPECT_THAT(AdviceText(advice), HasSubstr("one device alone, --tp 1 takes "));
+}
+
 // Tokens that sp does not divide leave the matmuls to all of its devices.
 TEST(MeshAdvice, NamesWhatAllDevicesComputeAndABetterMesh) {
   CompileFlags options = Options();

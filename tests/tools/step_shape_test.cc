@@ -56,5 +56,49 @@ TEST(StepShape, NumbersWithoutASequenceAreNoTokens) {
             (StepShape{8, {5}, "f32"}));
 }
 
+// A decoder that adds a token to a cache of 64 computes one a sequence: neither
+// the mask's length nor the cache's counts.
+TEST(StepShape, ACacheIsNoTokens) {
+  EXPECT_EQ(StepShapeOf(Parse(R"(asyra 1 global
+program @f(%ids: i64[2, 1], %mask: i64[2, 65], %past: f32[2, 4, 64, 8],
+           %table: f32[32, 32] weight, %w: f32[32, 32] weight)
+    -> (f32[2, 1, 32], f32[2, 4, 64, 8], f32[2, 65]) {
+  %x = embedding(%table, %ids) : f32[2, 1, 32]
+  %y = matmul(%x, %w) : f32[2, 1, 32]
+  %p = exp(%past) : f32[2, 4, 64, 8]
+  %m = cast(%mask) {to=f32} : f32[2, 65]
+  return %y, %p, %m
+}
+)")),
+            (StepShape{2, {1}, "f32"}));
+}
+
+TEST(StepShape, TokensAreIdsAndNoPositionsOfAMask) {
+  EXPECT_EQ(StepShapeOf(Parse(R"(asyra 1 global
+program @f(%ids: i64[2, 8], %mask: i64[2, 20], %table: f32[32, 32] weight,
+           %places: f32[64, 32] weight) -> (f32[2, 8, 32], f32[2, 32]) {
+  %x = embedding(%table, %ids) : f32[2, 8, 32]
+  %last = reduce_sum(%mask) {dims=[1], keep=false} : i64[2]
+  %p = embedding(%places, %last) : f32[2, 32]
+  return %x, %p
+}
+)")),
+            (StepShape{2, {8}, "f32"}));
+}
+
+TEST(StepShape, PicturesAreImages) {
+  StepShape shape = StepShapeOf(Parse(R"(asyra 1 global
+program @f(%x: f32[4, 3, 32, 24], %w: f32[16, 3, 8, 8] weight)
+    -> (f32[4, 16, 4, 3]) {
+  %y = conv(%x, %w) {strides=[8, 8]} : f32[4, 16, 4, 3]
+  return %y
+}
+)"));
+  EXPECT_EQ(shape, (StepShape{4, {}, "f32", {32, 24}}));
+  EXPECT_EQ(ToText(shape), "batch 4, images of 32 x 24, f32");
+  EXPECT_EQ(StepText(shape, 1e6),
+            "step: batch 4, images of 32 x 24, f32; 4 images a second\n");
+}
+
 }  // namespace
 }  // namespace asyra

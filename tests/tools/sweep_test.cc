@@ -160,15 +160,15 @@ TEST(Sweep, PointsTryTheScheduleOfTheirMachineWithoutSet) {
 
 TEST(Sweep, ThreadsDoNotMatter) {
   std::vector<std::string> grid = {"tp=1,2,4,5", "sp=1,2", "tiles=0,2"};
-  size_t told = 0;
-  SweepOptions counted{.threads = 4, .progress = [&](size_t, size_t all) {
-                         ++told;
+  size_t told = 0;  // from 0 points done to all
+  SweepOptions counted{.threads = 4, .progress = [&](size_t done, size_t all) {
+                         EXPECT_EQ(done, told++);
                          EXPECT_EQ(all, 16u);
                        }};
   auto axes = *ParseGrid(grid);
   EXPECT_EQ(SweepCsv(axes, ResultOf(grid, {.threads = 1})),
             SweepCsv(axes, ResultOf(grid, counted)));
-  EXPECT_EQ(told, 16u);
+  EXPECT_EQ(told, 17u);
 }
 
 TEST(Sweep, TheFrontHasAllThatNoPointBeats) {
@@ -218,6 +218,43 @@ TEST(Sweep, WhatTheSearchCannotTellApartIsATie) {
               testing::Not(HasSubstr("devices than")));
   points = SweepOf({"machine=h200x8,a800x8"});
   EXPECT_FALSE(points[0].tie || points[1].tie);
+}
+
+// A sweep that is stopped keeps the points that were done.
+TEST(Sweep, RowsComeAsPointsFinish) {
+  auto grid = *ParseGrid({"tp=1,2"});
+  std::vector<std::string> rows;
+  SweepResult result =
+      ResultOf({"tp=1,2"},
+               {.threads = 1, .finished = [&](const SweepPoint& point) {
+                  rows.push_back(SweepCsvRow(grid, point, 0, /*marked=*/false));
+                }});
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_THAT(rows[0], testing::StartsWith("1,1,"));
+  EXPECT_THAT(rows[1], HasSubstr(",true,,,,"));
+  auto commas = [](const std::string& row) {
+    return std::count(row.begin(), row.end(), ',');
+  };
+  for (const std::string& row : rows) {
+    EXPECT_EQ(commas(row), commas(SweepCsvHead(grid)));
+  }
+  SweepPoint failed{.values = {"3"}, .error = "no"};
+  EXPECT_EQ(commas(SweepCsvRow(grid, failed, 0, true)),
+            commas(SweepCsvHead(grid)));
+}
+
+TEST(Sweep, FormulasBesideMeasurementsAreTold) {
+  auto grid = *ParseGrid({"machine=h100x8,h200x8"});
+  SweepResult result = ResultOf({"machine=h100x8,h200x8"});
+  result.points[0].formula = 1;
+  result.points[1].formula = 0.04;
+  EXPECT_THAT(SweepText(grid, result),
+              HasSubstr("note: do not rank machine=h100x8 against "
+                        "machine=h200x8: 100.0 % of the first rests on "
+                        "formulas"));
+  EXPECT_THAT(SweepJson("m", grid, result), HasSubstr("\"notes\": ["));
+  result.points[0].formula = 0.1;
+  EXPECT_THAT(SweepText(grid, result), testing::Not(HasSubstr("do not rank")));
 }
 
 TEST(Sweep, OtherRanksAreSkippedAndCounted) {
@@ -294,9 +331,10 @@ TEST(Sweep, PointsSayWhatTheirStepIs) {
   std::string text = SweepText(same, one);
   EXPECT_THAT(text, testing::StartsWith("step: batch 4, 64 tokens, f32\n"));
   EXPECT_THAT(text, HasSubstr("tokens/s"));
-  EXPECT_THAT(SweepCsv(same, one),
-              testing::AllOf(HasSubstr(",batch,tokens,dtype,tokens_per_s,"),
-                             HasSubstr("\n4,64,1,1,4,64,f32,")));
+  EXPECT_THAT(
+      SweepCsv(same, one),
+      testing::AllOf(HasSubstr(",batch,tokens,dtype,unit,tokens_per_s,"),
+                     HasSubstr("\n4,64,1,1,4,64,f32,tokens,")));
   EXPECT_THAT(SweepJson("m", same, one), HasSubstr("\"tokens_per_s\""));
   auto other = *ParseGrid({"dim.seq=64,128"});
   SweepResult two = {SweepOf({"dim.seq=64,128"})};
@@ -312,7 +350,7 @@ TEST(Sweep, CsvQuotesWhatNeedsIt) {
   point.values = {"dp=2,tp=4"};
   point.error = "a \"b\", c";
   EXPECT_THAT(SweepCsv(grid, {{point}}),
-              HasSubstr("\n\"dp=2,tp=4\"," + std::string(21, ',') +
+              HasSubstr("\n\"dp=2,tp=4\"," + std::string(22, ',') +
                         "0,,\"a \"\"b\"\", c\"\n"));
 }
 

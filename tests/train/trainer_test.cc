@@ -77,6 +77,60 @@ TEST(Resume, AtAnyStepIsBitEqual) {
   }
 }
 
+// Train has waited: what the destructor completes is the same.
+TEST(Resume, ACheckpointThatNobodyWaitsForIsComplete) {
+  for (const char* mesh : {"", kLargest}) {
+    ScratchFolder waited("waited"), left("left");
+    Train(mesh, 2, waited.path());
+    ASYRA_CHECK_OK(
+        OnTrainers(Programs(mesh), {},
+                   [&](Trainer& trainer, TokenBatches& data) -> absl::Status {
+                     ASYRA_RETURN_IF_ERROR(StepsUpTo(2, trainer, data));
+                     trainer.set_data_place(data.place());
+                     return trainer.Save(left.path());
+                   }));
+    ExpectSameTensors(Newest(waited.path()).tensors(),
+                      Newest(left.path()).tensors());
+  }
+}
+
+TEST(Save, ByOneRankAloneNamesTheCallAndTheOther) {
+  ScratchFolder run("run");
+  auto device = CreateCpuDevice({.threads_per_stream = 1});
+  absl::Status said = RunLocalRanks(
+      2, {.timeout_s = 0.3}, [&](Communicator& world) -> absl::Status {
+        ASYRA_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(Programs("dp=2")));
+        ASYRA_RETURN_IF_ERROR(trainer->Prepare(*device, &world, {}));
+        return world.rank() == 0 ? trainer->Save(run.path()) : absl::OkStatus();
+      });
+  EXPECT_THAT(std::string(MessageOf(said)),
+              HasSubstr("Save after step 0, which all ranks call: rank 0: "
+                        "nothing was heard from rank 1 within 0.3 s"));
+}
+
+// A loop that takes metrics as they come and then finishes sees all steps.
+TEST(Metrics, OfTheLastStepAreKnownAfterFinish) {
+  ASYRA_CHECK_OK(OnTrainers(
+      Programs(""), {},
+      [](Trainer& trainer, TokenBatches& data) -> absl::Status {
+        std::vector<int64_t> steps;
+        auto take = [&] {
+          for (const TrainMetrics& one : trainer.TakeMetrics()) {
+            steps.push_back(one.step);
+          }
+        };
+        while (trainer.step() < 3) {
+          ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, data.Next());
+          ASYRA_RETURN_IF_ERROR(trainer.Step(batch, {.rate = 0.01}));
+          take();
+        }
+        ASYRA_RETURN_IF_ERROR(trainer.Finish());
+        take();
+        EXPECT_THAT(steps, testing::ElementsAre(1, 2, 3));
+        return absl::OkStatus();
+      }));
+}
+
 TEST(Resume, OnAnyMeshHasTheSameValues) {
   ScratchFolder run("run"), alone("alone");
   std::map<int64_t, double> losses = Train("", 8, alone.path());
@@ -312,7 +366,7 @@ TEST(Trainer, ErrorsAreNamed) {
   EXPECT_EQ(MessageOf(trainer->Accumulate({})),
             "the folder has no program accumulate");
   EXPECT_EQ(MessageOf(trainer->Evaluate({}).status()),
-            "it was prepared without");
+            "Evaluate: the trainer was prepared without (evaluates = false)");
   EXPECT_EQ(MessageOf(trainer->Metrics().status()), "no step has run");
   EXPECT_EQ(
       MessageOf(

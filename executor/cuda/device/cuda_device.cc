@@ -263,6 +263,11 @@ absl::StatusOr<int> CountCudaDevices() {
         fmt::format("the driver knows CUDA {}, this build needs {}",
                     Version(driver), Version(runtime)));
   }
+  if (error == cudaErrorInsufficientDriver) {
+    return absl::FailedPreconditionError(
+        "there is no CUDA device: no NVIDIA driver is loaded; asyra-bench "
+        "--doctor says what is missing");
+  }
   if (error != cudaSuccess || count == 0) {
     return absl::FailedPreconditionError(fmt::format(
         "there is no CUDA device: {}",
