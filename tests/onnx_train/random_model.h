@@ -66,8 +66,14 @@ class RandomOnnxModel {
     }
     return Stored(shape, std::move(values));
   }
+  // At times one that is read elsewhere too.
   std::string Weight(const Shape& shape) {
-    return Uniform(shape, 0.2, 0.9, true);
+    for (const std::string& weight : weights_) {
+      const Param& param = ParamOf(weight);
+      if (param.shape == shape && choice_.Below(6) == 0) return weight;
+    }
+    weights_.push_back(Uniform(shape, 0.2, 0.9, true));
+    return weights_.back();
   }
   // One whose numbers are at least 0.05 apart, for ops that choose the largest.
   std::string Distinct(const Shape& shape) {
@@ -136,9 +142,11 @@ class RandomOnnxModel {
 
   // Goes on from `read`, which broadcasts to the chain's shape.
   void Continue(const std::string& read) {
-    std::string joined = Op(choice_.Half() ? "Add" : "Mul", {x_, read});
-    // Values keep away from 0, where products would lose their gradients.
-    x_ = Op("Tanh", {Op("Add", {joined, x_})});
+    // The cosine keeps products that lose their gradients away from 0.
+    std::string joined =
+        choice_.Half() ? Op("Add", {x_, read})
+                       : Op("Add", {Op("Mul", {x_, read}), Op("Cos", {x_})});
+    x_ = Op("Tanh", {joined});
   }
   void Finish() {
     std::string loss =
@@ -164,6 +172,10 @@ class RandomOnnxModel {
     return std::accumulate(shape.begin(), shape.end(), size_t{1},
                            std::multiplies<>());
   }
+  const Param& ParamOf(const std::string& name) const {
+    return *std::find_if(params_.begin(), params_.end(),
+                         [&](const Param& one) { return one.name == name; });
+  }
   std::string Fresh(const std::string& stem) {
     return fmt::format("{}_{}", stem, next_++);
   }
@@ -171,6 +183,7 @@ class RandomOnnxModel {
   RandomChoice& choice_;
   ModelBuilder builder_;
   std::vector<Param> params_;
+  std::vector<std::string> weights_;  // names of those that may be shared
   std::string x_ = "x";
   int next_ = 0;
 };
