@@ -131,6 +131,13 @@ void AddOthers(std::vector<ReadSite>* sites) {
          std::string less = m.Op("Less", {"far", m.Weight({M::kWidth})});
          return m.Op("Where", {m.Op("Xor", {more, less}), m.x(), m.FarX()});
        }});
+  sites->push_back({"Mod", [](M& m) {
+                      // The quotient is between 2 and 3.
+                      std::string w = m.Uniform({M::kWidth}, 1.2, 1.35);
+                      return m.Op("Mod",
+                                  {w, m.Uniform({M::kSeq, 1}, 0.5, 0.55)},
+                                  {{"fmod", 1}});
+                    }});
   sites->push_back(
       {"PRelu of a parameter", [](M& m) {
          return m.Op("PRelu", {m.Uniform({M::kSeq, M::kWidth}, 0.3, 0.9, true),

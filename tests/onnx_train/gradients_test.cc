@@ -263,10 +263,10 @@ const std::set<std::string>& WithoutDerivative() {
                                                      ":ArgMax",
                                                      ":ArgMin",
                                                      ":Constant",
-                                                     ":ConstantOfShape",
                                                      ":Equal",
                                                      ":EyeLike",
                                                      ":GreaterOrEqual",
+                                                     ":ConstantOfShape",
                                                      ":IsInf",
                                                      ":IsNaN",
                                                      ":LessOrEqual",
@@ -275,11 +275,10 @@ const std::set<std::string>& WithoutDerivative() {
                                                      ":Or",
                                                      ":Range",
                                                      ":SequenceEmpty",
-                                                     ":SequenceLength",
                                                      ":Shape",
                                                      ":Size",
                                                      ":Xor",
-                                                     ":Mod"};
+                                                     ":SequenceLength"};
   return *ops;
 }
 
