@@ -44,6 +44,10 @@ struct Drawn {
 
   Drawn(uint64_t seed, int opset, const std::vector<ReadSite>& read)
       : choice(seed), model(&choice, opset) {
+    // One that is always there, whose gradient goes through all that follows.
+    model.Continue(
+        model.Op("MatMul", {"x", model.Weight({RandomOnnxModel::kWidth,
+                                               RandomOnnxModel::kWidth})}));
     for (const ReadSite& site : read) {
       model.Continue(site.read(model));
       sites += fmt::format("{}{}", sites.empty() ? "" : ", ", site.name);
