@@ -185,6 +185,8 @@ constexpr OpSpelling kSpellings[] = {
 
 }  // namespace
 
+absl::Span<const OpSpelling> Spellings() { return kSpellings; }
+
 const OpSpelling* FindSpelling(std::string_view domain, std::string_view name,
                                int opset) {
   static const auto* by_name = [] {

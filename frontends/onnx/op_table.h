@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "frontends/onnx/node.h"
 #include "frontends/onnx/opsets.h"
 
@@ -25,6 +26,9 @@ struct OpSpelling {
   std::string_view ir_op = "";
   Takes takes = Takes::kTensors;
 };
+
+// All of them, by domain and name.
+absl::Span<const OpSpelling> Spellings();
 
 // The newest spelling that is not newer than `opset`, or null.
 const OpSpelling* FindSpelling(std::string_view domain, std::string_view name,
