@@ -194,7 +194,7 @@ absl::Status CheckFlags(const Flags& flags) {
   ASYRA_RETURN_IF_ERROR(
       CheckRunFlags({.device = flags.device,
                      .as_it_is = as_it_is,
-                     .checks = !flags.check.empty(),
+                     .checks = !flags.input.check.empty(),
                      .predicts = flags.predict && !flags.against.empty()},
                     flags.given, flags.of_compiling));
   if (flags.device == "interpreter") {
