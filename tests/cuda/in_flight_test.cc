@@ -1,7 +1,7 @@
 // Steps in flight on a GPU: inputs of the host are pinned copies, views are
 // where the GPU reads and writes, and the caller's stream is all that orders
 // them; launched op by op and as a graph.
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
 #include "executor/cuda/device/cuda_device.h"
 #include "executor/executor.h"

@@ -9,6 +9,7 @@
 #include "ir/support/status.h"
 #include "ir/weight_store.h"
 #include "tests/executor/ranks.h"
+#include "tests/ir/op_case.h"
 
 namespace asyra {
 namespace {
