@@ -24,8 +24,8 @@ namespace asyra {
 // they are partial. `cut_bytes`, unless null, gets the bytes of values of
 // removed layers that are alive between the runs of layers, at most: the stash
 // and the gradients. It is 0 where no layers are mirrored. The program itself
-// if nothing repeats more often, or, where no layers are mirrored, if results of
-// layers are read elsewhere than in the next layer and after the last.
+// if nothing repeats more often, or, where no layers are mirrored, if results
+// of layers are read elsewhere than in the next layer and after the last.
 Program Shorten(const Program& program, int layers,
                 int64_t* cut_bytes = nullptr);
 

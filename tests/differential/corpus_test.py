@@ -114,6 +114,9 @@ class Verdicts(unittest.TestCase):
                "(%w) for 4 devices over (dp,ep)")
     self.assertEqual(self.judge(experts.format(8)), "untrue")
     self.assertEqual(self.judge(experts.format(6)), "refused")
+    dense = "axis ep of size 2 shards no experts: the model has none, no op"
+    self.assertEqual(self.judge(dense, "--ep 2"), "refused")
+    self.assertEqual(self.judge(dense), "untrue")
     cut = "dim 1 of input %x is {} on a device, it does not cut into {} tiles"
     self.assertEqual(self.judge(cut.format(6, 4)), "refused")
     self.assertEqual(self.judge(cut.format(6, 3)), "untrue")

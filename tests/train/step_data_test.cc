@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "gmock/gmock.h"
 #include "tests/train/small_training.h"
@@ -112,34 +113,31 @@ std::map<std::string, Tensor> ValuesOf(Trainer& trainer) {
 
 // With weight decay, gradients of zero would change params.
 TEST(Trainer, AStepInWhichNoLabelCountsChangesNothing) {
-  for (double clip : {1.0, 0.0}) {
-    for (const char* optimizer : {"adamw", "sgd"}) {
-      for (const char* mesh : {"", "dp=2"}) {
-        TrainingPrograms programs = SmallTraining(
-            mesh, TrainOptions{
-                      .optimizer = optimizer, .momentum = 0.5, .clip = clip});
-        absl::Status status = OnTrainers(
-            programs, {},
-            [&](Trainer& trainer, TokenBatches& data) -> absl::Status {
-              ASYRA_RETURN_IF_ERROR(StepsUpTo(1, trainer, data));
-              std::map<std::string, Tensor> before = ValuesOf(trainer);
-              ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, data.Next());
-              batch[1] = NoLabels(batch[1]);
-              Trainer::LossSum loss = ASYRA_VALUE(trainer.Evaluate(batch));
-              EXPECT_EQ(loss.count, 0);
-              EXPECT_TRUE(std::isnan(loss.mean()));
-              ASYRA_RETURN_IF_ERROR(trainer.Step(batch, {.rate = 0.01}));
-              absl::Status status = trainer.Finish();
-              for (const auto& [name, value] : ValuesOf(trainer)) {
-                EXPECT_TRUE(SameBytes(before.at(name), value)) << name;
-              }
-              return status;
-            });
-        EXPECT_THAT(std::string(MessageOf(status)),
-                    HasSubstr("step 2: no label counts, there is no loss; the "
-                              "step changed nothing"));
-      }
-    }
+  for (auto [optimizer, clip, mesh] :
+       {std::tuple{"adamw", 1.0, ""}, std::tuple{"adamw", 0.0, "dp=2"},
+        std::tuple{"sgd", 1.0, "dp=2"}, std::tuple{"sgd", 0.0, ""}}) {
+    TrainingPrograms programs = SmallTraining(
+        mesh,
+        TrainOptions{.optimizer = optimizer, .momentum = 0.5, .clip = clip});
+    absl::Status status = OnTrainers(
+        programs, {}, [](Trainer& trainer, TokenBatches& data) -> absl::Status {
+          ASYRA_RETURN_IF_ERROR(StepsUpTo(1, trainer, data));
+          std::map<std::string, Tensor> before = ValuesOf(trainer);
+          ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> batch, data.Next());
+          batch[1] = NoLabels(batch[1]);
+          Trainer::LossSum loss = ASYRA_VALUE(trainer.Evaluate(batch));
+          EXPECT_EQ(loss.count, 0);
+          EXPECT_TRUE(std::isnan(loss.mean()));
+          ASYRA_RETURN_IF_ERROR(trainer.Step(batch, {.rate = 0.01}));
+          absl::Status status = trainer.Finish();
+          for (const auto& [name, value] : ValuesOf(trainer)) {
+            EXPECT_TRUE(SameBytes(before.at(name), value)) << name;
+          }
+          return status;
+        });
+    EXPECT_THAT(std::string(MessageOf(status)),
+                HasSubstr("step 2: no label counts, there is no loss; the step "
+                          "changed nothing"));
   }
 }
 
