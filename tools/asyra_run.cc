@@ -250,7 +250,7 @@ absl::Status PassGate(const Flags& flags, const Program* partitioned,
   return absl::OkStatus();
 }
 
-// What runs here needs of the host's memory.
+// The part of the run whose memory this host has.
 HostUse HostUseOf(const Flags& flags, const Communicator* world) {
   HostUse use{.runs_on = flags.device};
   if (world == nullptr) return use;

@@ -26,7 +26,7 @@ struct InputSources {
   TestData recorded;              // of --check, or of --input FOLDER
   std::vector<GivenInput> given;  // by name
 
-  // Whether a value for the input of that name is there.
+  // True if there is a value for the input of that name.
   bool Has(const std::string& name) const;
 };
 

@@ -29,7 +29,7 @@ std::string ObstacleOf(const std::string& path) {
   return fmt::format("{}: cannot write: {}", path, std::strerror(errno));
 }
 
-// The same of a folder.
+// Why no files can be written into a folder; empty if they can.
 std::string FolderObstacleOf(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code ignored;

@@ -9,8 +9,8 @@ namespace asyra {
 // there and writable, and the file no folder.
 CLI::Validator OutputFile();
 
-// Of an option whose value is a folder to write files into: it, or else the one
-// it is to be in, has to be there and writable.
+// Accepts a folder to write files into: it, or else the one it is to be in, has
+// to be there and writable.
 CLI::Validator OutputFolder();
 
 }  // namespace asyra

@@ -31,7 +31,7 @@ absl::StatusOr<std::vector<Tensor>> RunInputs(const Program& program,
                                               const NamedTensors& recorded,
                                               uint64_t seed);
 
-// What a run has on this host.
+// The part of a run that this host has.
 struct HostUse {
   std::string runs_on = "cpu";  // or "cuda", "interpreter"
   int64_t ranks = 0;            // 0: all of the mesh

@@ -58,8 +58,8 @@ absl::StatusOr<Program> ImportOnnx(const std::string& path,
                                    DimNames* dim_names = nullptr,
                                    OpSources* op_sources = nullptr);
 
-// What ImportOnnx calls a value of the file: characters other than letters,
-// digits, '_' and '.' become '_'.
+// The name that ImportOnnx gives to a value of the file: characters other than
+// letters, digits, '_' and '.' become '_'.
 std::string ProgramName(std::string_view name);
 
 // One tensor in a file of its own, with its name.

@@ -38,8 +38,10 @@ class Flags(ToolTest):
                "--dim batch=N --dim seq=N", "asyra-opt", LLAMA, *out)
     self.fails("no input has a dim sequence; there are batch, seq",
                "asyra-opt", LLAMA, *DIMS, "--dim", "sequence=4", *out)
-    self.fails("--dim batch=0: the size must be", "asyra-opt", LLAMA, "--dim",
-               "batch=0", "--dim", "seq=4", *out)
+    self.fails("--dim batch=-1: the size must be", "asyra-opt", LLAMA, "--dim",
+               "batch=-1", "--dim", "seq=4", *out)
+    self.fails("the -1 in shape [0,4,-1,16] may be any size", "asyra-opt",
+               LLAMA, "--dim", "batch=0", "--dim", "seq=4", *out)
     for batch in ["99999999999999", "99999999999999999999", "1e3", "-1", ""]:
       self.fails("99999999999999" if batch[:1] == "9" else "the size must be",
                  "asyra-opt", LLAMA, "--dim", "batch=" + batch, "--dim",

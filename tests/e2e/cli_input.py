@@ -47,6 +47,24 @@ program @f(%a: f32[2, 4], %b: bf16[4, 3]) -> (f32[2, 3], bf16[4, 3]) {
 """
 
 
+# Sizes of 0: a cache that is empty, a batch of nothing.
+EMPTY = """asyra 1 global
+program @f(%e: f32[2, 0, 3], %x: f32[2, 4, 3], %m: f32[4, 0], %n: f32[0, 5],
+           %ids: i64[0], %t: f32[7, 4], %q: f32[2, 3, 4, 8],
+           %k: f32[2, 0, 2, 8], %v: f32[2, 0, 2, 8])
+    -> (f32[2, 4, 3], f32[4, 5], f32[2, 3], f32[0, 4], f32[2, 0, 3],
+        f32[2, 3, 4, 8]) {
+  %c = concat(%e, %x) {dim=1} : f32[2, 4, 3]
+  %p = matmul(%m, %n) : f32[4, 5]
+  %s = reduce_sum(%e) {dims=[1], keep=false} : f32[2, 3]
+  %rows = embedding(%t, %ids) : f32[0, 4]
+  %sm = softmax(%e) {dim=1} : f32[2, 0, 3]
+  %a = attention(%q, %k, %v) {scale=0.5} : f32[2, 3, 4, 8]
+  return %c, %p, %s, %rows, %sm, %a
+}
+"""
+
+
 class Input(ToolTest):
 
   def program(self):
@@ -166,6 +184,22 @@ class Input(ToolTest):
                "asyra-run", LLAMA, "--check", os.path.dirname(LLAMA))
     self.fails("there is no such folder", "asyra-run", LLAMA, "--check",
                self.path("none"))
+
+  def test_sizes_may_be_0(self):
+    program = self.path("empty.asyra", EMPTY)
+    out = self.path("out")
+    for flags in [["--device", "cpu"], ["--device", "interpreter"],
+                  ["--mesh", "p=2", "--compare-single"]]:
+      self.passes("asyra-run", program, "--output", out, "--input", "x=2",
+                  *[flag for name in "e m n ids t q k v".split()
+                    for flag in ("--input", f"{name}=1")], *flags)
+      for name, shape, value in [
+          ("c", (2, 4, 3), 2), ("p", (4, 5), 0), ("s", (2, 3), 0),
+          ("rows", (0, 4), 0), ("sm", (2, 0, 3), 0), ("a", (2, 3, 4, 8), 0)]:
+        descr, found, data = read_npy(os.path.join(out, name + ".npy"))
+        self.assertEqual((descr, found), ("<f4", shape))
+        self.assertEqual(set(struct.unpack(f"<{len(data) // 4}f", data)),
+                         {value} if data else set())
 
   def test_random_weights_are_the_same_on_any_mesh(self):
     outs = []

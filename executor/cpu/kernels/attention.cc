@@ -1,6 +1,6 @@
-// Attention (ir/ops/attention.h) by two matmuls for some rows of a head at a
-// time: their scores, which stay in the cache, then the values under their
-// weights. Half precision is computed in single, f64 is left to the reference.
+// Attention (ir/ops/attention.h) by two matmuls for each head: the
+// scores of all its rows, then the values under their weights. Half precision
+// is computed in single, f64 is left to the reference.
 #include <algorithm>
 
 #include "executor/cpu/convert.h"
@@ -12,48 +12,27 @@ namespace asyra::cpu {
 namespace {
 
 constexpr int kFirstExtra = 3;  // after q, k, v
-constexpr int64_t kBlockRows = 64;
-
-// The two matmuls of a number of rows.
-struct RowGemms {
-  std::unique_ptr<Gemm> scores, values;
-
-  static absl::StatusOr<RowGemms> Create(const ops::AttentionSizes& z,
-                                         int64_t rows) {
-    RowGemms gemms;
-    ASYRA_ASSIGN_OR_RETURN(gemms.scores,
-                           Gemm::Create({.m = rows,
-                                         .n = z.t,
-                                         .k = z.d,
-                                         .a_row = z.h * z.d,
-                                         .b_row = 1,
-                                         .b_column = z.kv_heads * z.d,
-                                         .c_row = z.t}));
-    ASYRA_ASSIGN_OR_RETURN(gemms.values,
-                           Gemm::Create({.m = rows,
-                                         .n = z.e,
-                                         .k = z.t,
-                                         .a_row = z.t,
-                                         .b_row = z.kv_heads * z.e,
-                                         .c_row = z.h * z.e}));
-    return gemms;
-  }
-  int64_t workspace_bytes() const {
-    if (scores == nullptr) return 0;
-    return std::max(scores->workspace_bytes(), values->workspace_bytes());
-  }
-};
 
 class AttentionKernel : public CpuKernel {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelUse& use) {
     auto kernel = std::unique_ptr<AttentionKernel>(new AttentionKernel(use));
     const ops::AttentionSizes& z = kernel->rows_.sizes();
-    int64_t block = std::min(z.s, kBlockRows), rest = z.s % block;
-    ASYRA_ASSIGN_OR_RETURN(kernel->block_, RowGemms::Create(z, block));
-    if (rest > 0) {
-      ASYRA_ASSIGN_OR_RETURN(kernel->rest_, RowGemms::Create(z, rest));
-    }
+    ASYRA_ASSIGN_OR_RETURN(kernel->scores_gemm_,
+                           Gemm::Create({.m = z.s,
+                                         .n = z.t,
+                                         .k = z.d,
+                                         .a_row = z.h * z.d,
+                                         .b_row = 1,
+                                         .b_column = z.kv_heads * z.d,
+                                         .c_row = z.t}));
+    ASYRA_ASSIGN_OR_RETURN(kernel->values_gemm_,
+                           Gemm::Create({.m = z.s,
+                                         .n = z.e,
+                                         .k = z.t,
+                                         .a_row = z.t,
+                                         .b_row = z.kv_heads * z.e,
+                                         .c_row = z.h * z.e}));
     kernel->LayOut();
     return kernel;
   }
@@ -75,22 +54,16 @@ class AttentionKernel : public CpuKernel {
     void* gemm = WorkspaceAt<void>(args.workspace, gemm_at_);
     for (int64_t b = 0; b < z.b; ++b) {
       for (int64_t h = 0; h < z.h; ++h) {
-        for (int64_t s = 0; s < z.s; s += kBlockRows) {
-          int64_t rows = std::min(kBlockRows, z.s - s);
-          bool whole = rows == std::min(z.s, kBlockRows);
-          const RowGemms& gemms = whole ? block_ : rest_;
-          ASYRA_RETURN_IF_ERROR(
-              gemms.scores->Run(q + rows_.OfQuery(b, h, z.d) + s * z.h * z.d,
-                                k + rows_.OfKey(b, h, z.d), scores, gemm));
-          for (int64_t r = 0; r < rows; ++r) {
-            float log_sum =
-                rows_.Weights({b, h, s + r}, extras, scores + r * z.t);
-            if (log_sums != nullptr) *log_sums++ = log_sum;
-          }
-          ASYRA_RETURN_IF_ERROR(gemms.values->Run(
-              scores, v + rows_.OfKey(b, h, z.e),
-              out + rows_.OfQuery(b, h, z.e) + s * z.h * z.e, gemm));
+        ASYRA_RETURN_IF_ERROR(scores_gemm_->Run(q + rows_.OfQuery(b, h, z.d),
+                                                k + rows_.OfKey(b, h, z.d),
+                                                scores, gemm));
+        for (int64_t s = 0; s < z.s; ++s) {
+          float log_sum = rows_.Weights({b, h, s}, extras, scores + s * z.t);
+          if (log_sums != nullptr) *log_sums++ = log_sum;
         }
+        ASYRA_RETURN_IF_ERROR(
+            values_gemm_->Run(scores, v + rows_.OfKey(b, h, z.e),
+                              out + rows_.OfQuery(b, h, z.e), gemm));
       }
     }
     if (converts_) {
@@ -107,9 +80,9 @@ class AttentionKernel : public CpuKernel {
 
   void LayOut() {
     const ops::AttentionSizes& z = rows_.sizes();
-    scores_at_ = layout_.Add(std::min(z.s, kBlockRows) * z.t * 4);
-    gemm_at_ = layout_.Add(
-        std::max(block_.workspace_bytes(), rest_.workspace_bytes()));
+    scores_at_ = layout_.Add(z.s * z.t * 4);
+    gemm_at_ = layout_.Add(std::max(scores_gemm_->workspace_bytes(),
+                                    values_gemm_->workspace_bytes()));
     rows_.LayOut(&layout_);
     if (converts_) out_at_ = layout_.Add(z.b * z.s * z.h * z.e * 4);
   }
@@ -117,7 +90,7 @@ class AttentionKernel : public CpuKernel {
   DType dtype_;
   bool converts_;
   AttentionRows rows_;
-  RowGemms block_, rest_;  // of kBlockRows, and of those that are left
+  std::unique_ptr<Gemm> scores_gemm_, values_gemm_;
   WorkspaceLayout layout_;
   int64_t scores_at_ = 0, gemm_at_ = 0, out_at_ = 0;
 };

@@ -100,29 +100,13 @@ float AttentionRows::Score(float product, int64_t place, int64_t t,
   return adds ? score + added[t * mask_strides_[3]] : score;
 }
 
-AttentionRows::Keys AttentionRows::KeysOf(const Row& row,
-                                          const Extras& extras) const {
-  Keys keys{0, sizes_.t};
-  // A float mask may make a NaN of what is hidden.
-  bool exactly = extras.mask == nullptr || mask_is_bool_;
-  if (hidden_ != -kInfinity || !exactly) return keys;
-  int64_t place = Place(row, extras);
-  keys.end = std::min(keys.end, LengthOf(extras, row.b));
-  if (window_after_ > 0) keys.end = std::min(keys.end, place + window_after_);
-  if (window_ > 0) keys.begin = std::max(keys.begin, place - window_ + 1);
-  keys.end = std::max<int64_t>(keys.end, 0);
-  keys.begin = std::min(keys.begin, keys.end);
-  return keys;
-}
-
-float AttentionRows::Scores(const Row& row, const Extras& extras,
-                            const Keys& keys, float* scores,
+float AttentionRows::Scores(const Row& row, const Extras& extras, float* scores,
                             float* slopes) const {
   int64_t length = LengthOf(extras, row.b), place = Place(row, extras);
   const float* added =
       extras.mask == nullptr ? nullptr : extras.mask + MaskElement(row);
   float largest = -kInfinity;
-  for (int64_t t = keys.begin; t < keys.end; ++t) {
+  for (int64_t t = 0; t < sizes_.t; ++t) {
     float slope = 0;
     scores[t] =
         t < length ? Score(scores[t], place, t, added, &slope) : -kInfinity;
@@ -134,10 +118,7 @@ float AttentionRows::Scores(const Row& row, const Extras& extras,
 
 float AttentionRows::Weights(const Row& row, const Extras& extras,
                              float* scores) const {
-  Keys keys = KeysOf(row, extras);
-  std::fill_n(scores, keys.begin, 0.0f);
-  std::fill(scores + keys.end, scores + sizes_.t, 0.0f);
-  float largest = Scores(row, extras, keys, scores, nullptr);
+  float largest = Scores(row, extras, scores, nullptr);
   if (largest == -kInfinity && (extras.sinks == nullptr || !empty_is_nan_)) {
     std::fill_n(scores, sizes_.t, empty_is_nan_ ? kNan : 0.0f);
     return empty_is_nan_ ? kNan : kInfinity;
@@ -147,19 +128,19 @@ float AttentionRows::Weights(const Row& row, const Extras& extras,
     largest = ops::Maximum(largest, extras.sinks[row.h]);
     sum = std::exp(extras.sinks[row.h] - largest);
   }
-  for (int64_t t = keys.begin; t < keys.end; ++t) {
+  for (int64_t t = 0; t < sizes_.t; ++t) {
     scores[t] = std::exp(scores[t] - largest);
     sum += scores[t];
   }
   auto inverse = static_cast<float>(1 / sum);
-  for (int64_t t = keys.begin; t < keys.end; ++t) scores[t] *= inverse;
+  for (int64_t t = 0; t < sizes_.t; ++t) scores[t] *= inverse;
   return largest + static_cast<float>(std::log(sum));
 }
 
 float AttentionRows::WeightsFrom(float log_sum, const Row& row,
                                  const Extras& extras, float* scores,
                                  float* slopes) const {
-  Scores(row, extras, {0, sizes_.t}, scores, slopes);
+  Scores(row, extras, scores, slopes);
   for (int64_t t = 0; t < sizes_.t; ++t) {
     bool hidden = scores[t] == -kInfinity;
     scores[t] = hidden ? 0 : std::exp(scores[t] - log_sum);

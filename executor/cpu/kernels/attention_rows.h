@@ -59,15 +59,9 @@ class AttentionRows {
   int64_t mask_step() const { return mask_strides_[3]; }
 
  private:
-  // Keys [begin, end).
-  struct Keys {
-    int64_t begin, end;
-  };
-  // The keys that a row may see; all others have the weight 0.
-  Keys KeysOf(const Row& row, const Extras& extras) const;
-  // Products of a row with `keys` become scores. Gives the largest.
-  float Scores(const Row& row, const Extras& extras, const Keys& keys,
-               float* scores, float* slopes) const;
+  // Products of a row become scores. Gives the largest.
+  float Scores(const Row& row, const Extras& extras, float* scores,
+               float* slopes) const;
 
   struct OperandPlan {
     DType dtype;
