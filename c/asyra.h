@@ -224,9 +224,9 @@ asyra_status asyra_trainer_metrics(asyra_trainer* trainer,
  * evaluate.asyra. Error: no label of the batch counts. */
 asyra_status asyra_trainer_evaluate(asyra_trainer* trainer,
                                     const void* const* batch, double* loss);
-/* Begins a checkpoint, which is written behind the next steps: asyra_trainer_
- * finish waits for it. All ranks call both. Error: ranks that do not, by name,
- * after the timeout. */
+/* Begins a checkpoint, which is written behind the next steps;
+ * asyra_trainer_finish waits for it. All ranks call both. Error: ranks that do
+ * not, by name, after the timeout. */
 asyra_status asyra_trainer_save(asyra_trainer* trainer, const char* directory);
 /* Waits for all steps and checkpoints. */
 asyra_status asyra_trainer_finish(asyra_trainer* trainer);

@@ -62,7 +62,7 @@ class Report(ToolTest):
             "--dim", "seq=4096", "--tp", "4", "--dp", "2"]
     report = json.loads(self.passes(*args, "--report", "json"))
     self.assertEqual(report["step"], {"batch": 4, "tokens": [4096],
-                                      "dtype": "bf16"})
+                                      "dtype": "bf16", "unit": "tokens"})
     after = report["optimized"]
     self.assertAlmostEqual(after["tokens_per_s"],
                            4 * 4096 * 1e6 / after["makespan_us"], 3)

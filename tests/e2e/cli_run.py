@@ -33,7 +33,8 @@ class Run(ToolTest):
     result = json.loads(said)
     self.assertEqual((result["device"], result["ranks"]), ("cpu", 4))
     self.assertEqual(result["step"],
-                     {"batch": 4, "tokens": [64], "dtype": "f32"})
+                     {"batch": 4, "tokens": [64], "dtype": "f32",
+                      "unit": "tokens"})
     self.assertAlmostEqual(
         result["tokens_per_s"],
         4 * 64 * 1e6 / result["steps"]["median_us"], 3)
