@@ -1,7 +1,9 @@
 #include "tools/train_modes.h"
 
 #include <filesystem>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_split.h"
@@ -80,7 +82,9 @@ absl::Status CheckGivenFlags(const TrainSettings& settings) {
   Mode mode = ModeOf(settings);
   for (const Use& use : kUses) {
     if ((use.modes & mode) != 0) continue;
-    for (std::string_view flag : absl::StrSplit(use.flags, ' ')) {
+    std::vector<std::string> flags =
+        absl::StrSplit(std::string(use.flags), ' ');
+    for (const std::string& flag : flags) {
       if (!given(flag)) continue;
       return Invalid("{} has no effect {}", flag, Where(mode, use.modes));
     }
