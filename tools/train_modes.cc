@@ -1,7 +1,9 @@
 #include "tools/train_modes.h"
 
 #include <filesystem>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_split.h"
