@@ -15,6 +15,7 @@
 #include "models/models.h"
 #include "passes/train/attach_loss.h"
 #include "passes/train/differentiate.h"
+#include "tools/convert_tensor.h"
 #include "tools/gradient_check.h"
 #include "tools/run_inputs.h"
 #include "tools/train_check.h"
@@ -203,6 +204,24 @@ absl::Status ReplayRun(const TrainSettings& given) {
 
 namespace {
 
+// The recorded inputs in the float types of the program, --dtype's, and a scale
+// of the loss that changes nothing.
+absl::StatusOr<NamedTensors> InputsOfCheck(const Program& program,
+                                           NamedTensors inputs) {
+  for (auto& [name, tensor] : inputs) {
+    ValueId value = program.FindValue(name);
+    if (value == kNoValue || !IsFloat(tensor.dtype())) continue;
+    DType dtype = program.type(value).dtype;
+    if (!IsFloat(dtype) || tensor.dtype() == dtype) continue;
+    ASYRA_ASSIGN_OR_RETURN(tensor,
+                           ConvertTensor(tensor, dtype, /*round=*/true));
+  }
+  if (program.FindValue(kLossScale) != kNoValue) {
+    inputs.emplace_back(kLossScale, Tensor::FromDoubles(DType::kF32, {}, {1}));
+  }
+  return inputs;
+}
+
 // By name of the param, of the mean of `count` terms: the outputs are those of
 // their sum.
 std::map<std::string, Tensor> MeanGradients(const Program& program,
@@ -240,8 +259,10 @@ absl::Status CheckFolder(const TrainSettings& given) {
   flags.compile.train->what = TrainOptions::What::kGradients;
   ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, Compile(flags.compile));
   const Program& program = compiled.program;
+  ASYRA_ASSIGN_OR_RETURN(NamedTensors inputs,
+                         InputsOfCheck(program, recorded.inputs));
   ASYRA_ASSIGN_OR_RETURN(std::vector<Tensor> outputs,
-                         RunOnce(flags, program, recorded.inputs));
+                         RunOnce(flags, program, inputs));
   double loss = 0, count = 1;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = program.output_name(program.outputs[i]);

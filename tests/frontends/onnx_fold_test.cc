@@ -36,8 +36,8 @@ ModelBuilder CausalMask() {
       .Node("Unsqueeze", {"index", "axis1"}, {"rows"})
       .Node("Unsqueeze", {"index", "axis0"}, {"columns"})
       .Node("LessOrEqual", {"columns", "rows"}, {"mask"})
-      .Node("Where", {"mask", "x", "floor"}, {"y"})
-      .Floats("floor", {-1}, {})
+      .Node("Where", {"mask", "x", "low"}, {"y"})
+      .Floats("low", {-1}, {})
       .Output("y");
 }
 
@@ -68,8 +68,8 @@ TEST(OnnxFold, TheMaskIsRight) {
 TEST(OnnxFold, BoolDataOfATriangleIsRecognized) {
   ModelBuilder model;
   model.Input("x", kF32, {32, 32})
-      .Floats("floor", {-1}, {})
-      .Node("Where", {"mask", "x", "floor"}, {"y"})
+      .Floats("low", {-1}, {})
+      .Node("Where", {"mask", "x", "low"}, {"y"})
       .Output("y");
   onnx::TensorProto* mask = model.Initializer("mask", kBool, {32, 32});
   for (int i = 0; i < 32 * 32; ++i) mask->add_int32_data(i % 32 <= i / 32);
