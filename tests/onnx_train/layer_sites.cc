@@ -178,8 +178,7 @@ void AddLayerSites(std::vector<ReadSite>* sites) {
   sites->push_back({"SoftmaxCrossEntropyLoss", [](M& m) {
                       std::string logits = m.Weight({kB * kS, M::kRows});
                       return m.Op("SoftmaxCrossEntropyLoss",
-                                  {logits, m.Reshape("ids", {kB * kS}),
-                                   m.Uniform({M::kRows}, 0.5, 1.5)},
+                                  {logits, m.Reshape("ids", {kB * kS})},
                                   {{"reduction", "mean"}});
                     }});
 }

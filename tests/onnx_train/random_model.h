@@ -88,7 +88,8 @@ class RandomOnnxModel {
   }
   std::string Stored(const Shape& shape, std::vector<double> values,
                      bool trained = true) {
-    std::string name = fmt::format("p{}", params_.size());
+    // Not a name that exporters give to constants.
+    std::string name = fmt::format("layers.{}.weight", params_.size());
     builder_.Initializer(name, kF64, shape)
         ->set_raw_data(values.data(), values.size() * sizeof(double));
     params_.push_back({name, shape, std::move(values), trained});
