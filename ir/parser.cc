@@ -149,6 +149,7 @@ class Parser : public CallParser {
     if (lexer_.TryWord("constant")) {
       ASYRA_ASSIGN_OR_RETURN(origin->constant, String());
     }
+    origin->made = lexer_.TryWord("made");
     program_.inputs.back().origin = std::move(origin);
     return absl::OkStatus();
   }

@@ -157,6 +157,7 @@ std::string ToString(const WeightOrigin& origin) {
   if (!origin.constant.empty()) {
     text += fmt::format(" constant {}", QuotedText(origin.constant));
   }
+  if (origin.made) text += " made";
   return text;
 }
 

@@ -43,6 +43,7 @@ struct WeightOrigin {
   std::vector<Tied> tied;
   // Why it is no parameter, where the file says so; empty: it may be one.
   std::string constant;
+  bool made = false;  // by a pass: the file has no such tensor
 
   friend bool operator==(const WeightOrigin&, const WeightOrigin&) = default;
 };

@@ -159,8 +159,7 @@ class RankLoop {
           "the model compares each token with a later one itself: its labels "
           "are the tokens, not the next ones\n");
     }
-    fmt::print("memory {} a device\n",
-               BytesText(trainer_->memory().total()));
+    fmt::print("memory {} a device\n", BytesText(trainer_->memory().total()));
     std::fflush(stdout);
   }
 

@@ -24,7 +24,8 @@ std::map<std::string, std::vector<Untrained>> UntrainedOf(const Program& step) {
   if (step.weights == nullptr) return weights;
   for (const Input& input : step.inputs) {
     const Tensor* data = step.weights->Find(step.value_name(input.value));
-    bool has = data != nullptr && IsFloat(data->dtype());
+    bool made = input.origin != nullptr && input.origin->made;
+    bool has = data != nullptr && IsFloat(data->dtype()) && !made;
     if (input.role != InputRole::kWeight || !has) continue;
     weights[UserName(step, input)].push_back({&input, data});
   }

@@ -382,7 +382,12 @@ absl::StatusOr<ValueId> Graph::MakeCompact(const Value& value) {
         ValueId row, line(rows, form->row_dim, DType::kI64, form->diagonal, 1));
     return add("less_equal", {column, row});
   }
-  return Weight(name, data).id();
+  if (value.stored()) return Weight(name, data).id();
+  // Folded here: the file has no such tensor.
+  return Weight(name, data,
+                std::make_shared<WeightOrigin>(WeightOrigin{
+                    .tensor = name, .shape = data.shape(), .made = true}))
+      .id();
 }
 
 absl::StatusOr<Program> Graph::Finish(

@@ -42,6 +42,14 @@ std::vector<Value> Node::Inputs() const {
   return present;
 }
 
+void Node::TakeNumber(int input) {
+  if (!Has(input) || In(input).is_sequence() || In(input).known()) return;
+  const Tensor* data = graph().WeightData(In(input));
+  if (data != nullptr && data->num_elements() == 1) {
+    inputs_[input] = Value::Known(*data);
+  }
+}
+
 absl::StatusOr<Ints> Node::KnownInts(int input, std::string_view what) const {
   const Value& value = In(input);
   if (!value.known()) {

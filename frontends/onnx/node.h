@@ -56,6 +56,9 @@ class Node {
   absl::Status Require(std::initializer_list<int> inputs) const;
   // The input, which must be there: as the op table requires, or Has says.
   const Value& In(int input) const { return *inputs_[input]; }
+  // Makes a stored number known that has become a weight, as a parameter's name
+  // does: for ops that need its value here.
+  void TakeNumber(int input);
   DType dtype(int input = 0) const { return In(input).dtype(); }
   const Type& type(int input = 0) const { return In(input).type(); }
   int rank(int input = 0) const { return In(input).rank(); }

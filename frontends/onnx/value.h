@@ -49,6 +49,10 @@ class Value {
   const NarrowType* narrow() const { return narrow_; }
   void set_narrow(const NarrowType* type) { narrow_ = type; }
 
+  // Known values: the model stores the tensor as it is, in a Constant node.
+  bool stored() const { return stored_; }
+  void set_stored() { stored_ = true; }
+
   // Its origin, for names of weights.
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
@@ -57,7 +61,7 @@ class Value {
   Type type_;
   std::optional<Tensor> data_;
   ValueId id_ = kNoValue;
-  bool is_sequence_ = false;
+  bool is_sequence_ = false, stored_ = false;
   std::vector<Value> parts_;
   const NarrowType* narrow_ = nullptr;
   std::string name_;

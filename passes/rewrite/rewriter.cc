@@ -8,6 +8,7 @@
 #include "ir/body.h"
 #include "ir/support/check.h"
 #include "ir/support/status.h"
+#include "ir/weight_origin.h"
 #include "ir/weight_store.h"
 
 namespace asyra {
@@ -249,8 +250,12 @@ ValueId Rewriter::Weight(std::string_view name, const Tensor& data) {
   std::string unique = UniqueInputName(name);
   if (new_weights_ == nullptr) new_weights_ = std::make_shared<WeightStore>();
   new_weights_->Set(unique, data);
+  auto origin = std::make_shared<WeightOrigin>();
+  origin->tensor = unique;
+  origin->shape = data.shape();
+  origin->made = true;
   return NewInput(unique, Type(data.dtype(), data.shape()),
-                  {.role = InputRole::kWeight});
+                  {.role = InputRole::kWeight, .origin = std::move(origin)});
 }
 
 ValueId Rewriter::PartOfWeight(ValueId like, std::string_view name,

@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
-#include "passes/int_option.h"
+#include "passes/analysis/int_option.h"
 #include "passes/schedule/bucket_candidates.h"
 #include "passes/schedule/merge_tiles.h"
 #include "passes/schedule/reorder.h"

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "ir/support/status.h"
-#include "passes/int_option.h"
+#include "passes/analysis/int_option.h"
 
 namespace asyra {
 namespace {

@@ -136,6 +136,9 @@ class ParameterFinder {
     }
     if (!leads_[input.value]) return std::string(kNoGradient);
     if (OnlyRotaryTable(input.value)) return "tables of rotary embedding";
+    if (input.origin != nullptr && input.origin->made) {
+      return "constants that passes have computed";
+    }
     const Tensor* data = DataOf(input);
     bool geometric = data != nullptr && IsGeometric(*data);
     if (OnlyMultipliesPositions(input.value, geometric)) {

@@ -35,8 +35,9 @@ struct WeightRoles {
 // All float weights of the program, in the order of the inputs. A parameter is
 // one that a gradient can reach: ops that have a slope lead from it to a float
 // output, whatever reads it first. These are constants of the model instead:
-// - what the file says is none (WeightOrigin::constant), and what is called as
-//   running statistics are (running_mean, moving_variance);
+// - what the file says is none (WeightOrigin::constant) or does not have
+//   (WeightOrigin::made), and what is called as running statistics are
+//   (running_mean, moving_variance);
 // - tables of rotary embedding, and sines of positions (constant_data.h);
 // - frequencies: what positions are multiplied with on the way to sines alone,
 //   or a geometric series there or beside positions (slopes of ALiBi);

@@ -320,7 +320,7 @@ class Runs(TrainTest):
 
   def test_what_fails_to_compile_leaves_no_folder(self):
     folder = self.path("training")
-    self.fails("none of the 21 parameters is called x", "asyra-opt", LLAMA,
+    self.fails("none of the 23 float weights is called x", "asyra-opt", LLAMA,
                *SHAPE, "--train", "--freeze", "x", "-o", folder)
     self.assertFalse(os.path.exists(folder))
     self.fails("--optimizer requires --train", "asyra-opt", LLAMA, *SHAPE,

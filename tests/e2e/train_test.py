@@ -109,7 +109,7 @@ class Losses(TrainTest):
   def test_errors_of_flags(self):
     for message, changed in [
         ("one of --data, --check and --sample is needed", {"--data": None}),
-        ("only one of --data, --check and --sample can be given",
+        ("--data and --check are given: one of",
          {"--check": "x"}),
         ("--check replays steps of one batch, --accumulate is 2",
          {"--data": None, "--check": "x", "--accumulate": "2"}),

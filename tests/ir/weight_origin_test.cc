@@ -76,7 +76,7 @@ TEST(WeightOrigin, TextRoundTrips) {
 
 program @main(%a: f32[2, 4] param of "m/qkv \"x\"" [2, 12] cut [2, 2, 3, 2] 2 1 1,
     %b: f32[2, 3] weight of "head" [2, 3] transposed stored "val_1" tied "table" transposed stored "val_2" transposed tied "u",
-    %c: f32[3] weight of "mean" [3] constant "running statistics") -> (f32[2, 4]) {
+    %c: f32[3] weight of "mean" [3] constant "running statistics" made) -> (f32[2, 4]) {
   return %a
 }
 )";

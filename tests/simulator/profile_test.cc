@@ -326,8 +326,8 @@ TEST(ProfileDiff, TilesOfAnOpAreCompared) {
   std::string text = DifferenceReport(before, after);
   EXPECT_THAT(text, HasSubstr("layer*.q (matmul)"));
   EXPECT_THAT(text, HasSubstr("1 -> 2 ops"));
-  EXPECT_THAT(text, HasSubstr("1 ops left the critical path"));
-  EXPECT_THAT(text, HasSubstr("1 ops joined it"));
+  EXPECT_THAT(text, HasSubstr("1 op left the critical path"));
+  EXPECT_THAT(text, HasSubstr("1 op joined it"));
 }
 
 TEST(ProfileDiff, ComparesWhatIsExposedOverEachAxis) {

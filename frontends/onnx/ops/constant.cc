@@ -41,7 +41,10 @@ absl::StatusOr<Value> KeepMask(Node& node, bool upper, int64_t k) {
 
 absl::Status Constant(Node& node) {
   for (const char* name : {"value", "sparse_value"}) {
-    if (node.HasAttr(name)) return node.Return(node.TensorAttr(name));
+    if (!node.HasAttr(name)) continue;
+    ASYRA_ASSIGN_OR_RETURN(Value value, node.TensorAttr(name));
+    value.set_stored();
+    return node.Return(value);
   }
   if (node.HasAttr("value_int")) {
     return node.Return(Value::Known(
@@ -81,6 +84,7 @@ absl::Status ConstantOfShape(Node& node) {
 
 absl::Status Range(Node& node) {
   for (int i = 0; i < 3; ++i) {
+    node.TakeNumber(i);
     if (!node.In(i).is_splat() || node.dtype(i) != node.dtype(0)) {
       return Unimplemented(
           "start, limit and delta must be known scalars of one type");

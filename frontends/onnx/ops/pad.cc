@@ -6,6 +6,7 @@ namespace {
 // The number that inputs `constant_value` gives, exactly.
 absl::StatusOr<double> PadValue(Node& node) {
   if (!node.Has(2)) return 0.0;
+  node.TakeNumber(2);
   const Value& value = node.In(2);
   if (!value.is_splat()) {
     return Unimplemented("constant_value must be a known scalar");

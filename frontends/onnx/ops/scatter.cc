@@ -20,6 +20,7 @@ absl::Status ScatterND(Node& node) {
 // values[1] at the index, values[0] elsewhere.
 absl::Status OneHot(Node& node) {
   Graph& graph = node.graph();
+  node.TakeNumber(1);
   if (!node.In(1).is_splat()) {
     return Unimplemented("depth must be a known scalar");
   }

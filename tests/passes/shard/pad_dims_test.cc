@@ -307,7 +307,7 @@ TEST_F(PadDimsOver, TheRemarkSaysWhatCostLess) {
                 HasSubstr("50257 elements of %embed_tokens.weight"));
     EXPECT_THAT(remarks[0],
                 HasSubstr(changed_ ? "are padded: " : "are not padded: "));
-    EXPECT_THAT(remarks[0], HasSubstr(" us with padding, "));
+    EXPECT_THAT(remarks[0], HasSubstr("s with padding, "));
     padded += changed_;
   }
   EXPECT_GE(padded, 1);
