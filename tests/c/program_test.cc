@@ -40,7 +40,7 @@ TEST(CPrograms, ThatAreNotValidAreRefused) {
   EXPECT_THAT(LoadError(program("f32[2, 4]"), ASYRA_INVALID_ARGUMENT),
               HasSubstr("f32[2, 4]"));
   EXPECT_THAT(LoadError("asyra 1 global\nprogram", ASYRA_INVALID_ARGUMENT),
-              HasSubstr("line 2"));
+              HasSubstr("line 2, "));
 }
 
 }  // namespace
