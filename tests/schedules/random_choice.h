@@ -36,7 +36,7 @@ class RandomChoice {
     int64_t devices = 1;
     for (const char* name : {"dp", "ep", "x", "sp", "tp"}) {
       int64_t size = Pick<int64_t>({1, 1, 2, 2, 3, 4});
-      if (name == std::string_view("ep") && Below(4) > 0) size = 1;
+      if (name == std::string_view("ep") && Below(6) > 0) size = 1;
       if (size == 1 || devices * size > 12) continue;
       devices *= size;
       axes.push_back({name, size});
