@@ -99,6 +99,51 @@ std::shared_ptr<const WeightOrigin> OriginUnless(const std::string& name,
   return std::make_shared<WeightOrigin>(origin);
 }
 
+// Weights by the module that an exporter says they are of.
+class ModuleNames {
+ public:
+  explicit ModuleNames(std::map<std::string, ExportedName, std::less<>> names)
+      : names_(std::move(names)) {}
+
+  WeightOrigin OriginOf(const std::string& initializer,
+                        const Tensor& tensor) const {
+    WeightOrigin origin = {.tensor = initializer, .shape = tensor.shape()};
+    auto named = names_.find(initializer);
+    if (named == names_.end()) return origin;
+    auto other = entered_.find(named->second.name);
+    // Of two that differ, the later one keeps its own name.
+    if (other != entered_.end() && !SameBytes(other->second.first, tensor)) {
+      return origin;
+    }
+    origin.tensor = named->second.name;
+    origin.stored_as = initializer;
+    origin.transposed = named->second.transposed;
+    return origin;
+  }
+
+  // The weight of the same module that was entered before, or null.
+  const Value* Shared(const std::string& initializer,
+                      const Tensor& tensor) const {
+    auto named = names_.find(initializer);
+    if (named == names_.end()) return nullptr;
+    auto other = entered_.find(named->second.name);
+    bool same =
+        other != entered_.end() && SameBytes(other->second.first, tensor);
+    return same ? &other->second.second : nullptr;
+  }
+
+  void Enter(const std::string& initializer, const Tensor& tensor,
+             const Value& value) {
+    auto named = names_.find(initializer);
+    if (named == names_.end()) return;
+    entered_.try_emplace(named->second.name, tensor, value);
+  }
+
+ private:
+  std::map<std::string, ExportedName, std::less<>> names_;
+  std::map<std::string, std::pair<Tensor, Value>> entered_;
+};
+
 }  // namespace
 
 std::string IrName(std::string_view name) {
@@ -127,21 +172,25 @@ bool BodyImporter::IsParameter(const std::string& name,
 absl::Status BodyImporter::AddInitializers(const onnx::GraphProto& graph,
                                            const Body& body, Scope* scope) {
   auto [entry, added] = initializers_.try_emplace(&graph);
-  std::map<std::string, ExportedName, std::less<>> exported;
-  if (added) exported = ExportedNames(graph);
+  ModuleNames modules(added
+                          ? ExportedNames(graph)
+                          : std::map<std::string, ExportedName, std::less<>>());
   auto add = [&, &values = entry->second](const onnx::TensorProto& proto,
                                           const Tensor& tensor) {
-    auto renamed = exported.find(proto.name());
-    WeightOrigin origin = {.tensor = proto.name(), .shape = tensor.shape()};
-    if (renamed != exported.end()) {
-      origin.tensor = renamed->second.name;
-      origin.stored_as = proto.name();
-      origin.transposed = renamed->second.transposed;
-    }
+    WeightOrigin origin = modules.OriginOf(proto.name(), tensor);
     std::string name = scope->prefix + IrName(origin.tensor);
-    Value value = IsParameter(proto.name(), tensor)
-                      ? graph_.Weight(name, tensor, OriginUnless(name, origin))
-                      : Value::Known(tensor);
+    Value value;
+    if (const Value* shared = modules.Shared(proto.name(), tensor)) {
+      value = *shared;
+      graph_.AddCopy(value, {.tensor = origin.tensor,
+                             .stored_as = origin.stored_as,
+                             .stored_transposed = origin.transposed});
+    } else if (IsParameter(proto.name(), tensor)) {
+      value = graph_.Weight(name, tensor, OriginUnless(name, origin));
+      modules.Enter(proto.name(), tensor, value);
+    } else {
+      value = Value::Known(tensor);
+    }
     value.set_name(name);
     value.set_narrow(FindNarrowType(proto.data_type()));
     values.emplace_back(proto.name(), std::move(value));

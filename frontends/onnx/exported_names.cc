@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "ir/support/exporter_names.h"
 #include "onnx/onnx.pb.h"
 
 namespace asyra::onnx_import {
@@ -132,7 +133,6 @@ std::map<std::string, ExportedName, std::less<>> ExportedNames(
     }
   }
   std::map<std::string, ExportedName, std::less<>> names;
-  absl::flat_hash_map<std::string, int> uses;  // of each name
   for (const onnx::NodeProto& node : graph.node()) {
     if (node.op_type() != "MatMul" || node.input_size() != 2) continue;
     const std::string& weight = node.input(1);
@@ -141,11 +141,8 @@ std::map<std::string, ExportedName, std::less<>> ExportedNames(
     if (!module.has_value()) continue;
     std::string name = *module + ".weight";
     if (taken.contains(name)) continue;
-    ++uses[name];
     names[weight] = {std::move(name), /*transposed=*/true};
   }
-  std::erase_if(names,
-                [&](const auto& entry) { return uses[entry.second.name] > 1; });
   return names;
 }
 
@@ -154,10 +151,11 @@ bool MayBeParameter(std::string_view name, const Tensor& number) {
   double value = number.Get(0);
   std::string word = LastWord(name);
   if (!(std::abs(value) < kHides) || IsMadeUp(name, word, number.rank()) ||
-      IsNumberWord(word)) {
+      IsNumberWord(word) || IsExporterName(name)) {
     return false;
   }
-  bool scales = word == "scale" || word == "scaling" || word == "factor";
+  bool scales = word.ends_with("scale") || word.ends_with("scaling") ||
+                word.ends_with("factor");
   return !(scales && IsRootOfSize(value));
 }
 

@@ -23,7 +23,8 @@ struct ExportedName {
 // and call the results `val_93` or `onnx::MatMul_353`. The module that such a
 // weight belongs to is in the metadata of the matmul that reads it
 // (pkg.torch.onnx.name_scopes), or in that node's name
-// ("/layers.0/q_proj/MatMul"). Two that would get one name keep their own.
+// ("/layers.0/q_proj/MatMul"). Several have one name where modules are shared,
+// and then equal data; where their data differs, nothing is known.
 std::map<std::string, ExportedName, std::less<>> ExportedNames(
     const onnx::GraphProto& graph);
 

@@ -94,6 +94,16 @@ void Graph::MarkConstant(const Value& value, std::string_view reason) {
   }
 }
 
+void Graph::AddCopy(const Value& weight, WeightOrigin::Tied copy) {
+  Program& program = builder_.mutable_program();
+  for (struct Input& input : program.inputs) {
+    if (input.value != weight.id()) continue;
+    auto origin = std::make_shared<WeightOrigin>(OriginOf(program, input));
+    origin->tied.push_back(std::move(copy));
+    input.origin = std::move(origin);
+  }
+}
+
 bool Graph::IsWeight(const Value& value) const {
   for (const struct Input& input : builder_.program().inputs) {
     if (input.value == value.id()) return asyra::IsWeight(input);

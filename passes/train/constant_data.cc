@@ -96,7 +96,7 @@ bool IsPlaneAt(const Tensor& data, int64_t at, int64_t rows, int64_t columns,
 
 // One line of `count` elements, `stride` apart.
 bool IsWave(const Tensor& data, int64_t at, int64_t stride, int64_t count,
-            double tolerance, bool* moves) {
+            double tolerance, bool* turns) {
   auto x = [&](int64_t i) { return data.Get(at + i * stride); };
   // Twice the cosine of the angle, by least squares.
   double product = 0, square = 0;
@@ -106,12 +106,16 @@ bool IsWave(const Tensor& data, int64_t at, int64_t stride, int64_t count,
   }
   double twice = square > 0 ? product / square : 2;
   if (std::abs(twice) > 2.01) return false;
+  // A line, and a wave of many more points than these, have nearly 2.
+  constexpr double kLine = 1.9;
+  bool moves = false;
   for (int64_t i = 1; i + 1 < count; ++i) {
     if (std::abs(x(i - 1) + x(i + 1) - twice * x(i)) > 4 * tolerance) {
       return false;
     }
-    *moves |= std::abs(x(i) - x(0)) > tolerance;
+    moves |= std::abs(x(i) - x(0)) > tolerance;
   }
+  *turns |= moves && twice < kLine;
   return true;
 }
 
@@ -121,16 +125,16 @@ bool AreWavesAlong(const Tensor& data, int dim, double tolerance) {
   if (count < kShortest) return false;
   for (int d = dim + 1; d < data.rank(); ++d) inner *= data.size(d);
   int64_t outer = data.num_elements() / (count * inner);
-  bool moves = false;
+  bool turns = false;
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t i = 0; i < inner; ++i) {
       if (!IsWave(data, o * count * inner + i, inner, count, tolerance,
-                  &moves)) {
+                  &turns)) {
         return false;
       }
     }
   }
-  return moves;
+  return turns;
 }
 
 // Elements of the last dimension that are `apart` are sine and cosine of one

@@ -23,7 +23,7 @@ bool IsGeometric(const Tensor& data);
 // Sines or cosines of positions: along one dimension, x[i-1] + x[i+1] =
 // 2 cos(angle) x[i] with one angle for each place of the others; or pairs in
 // halves, quarters or neighbours of the last dimension have squares that sum to
-// 1. Not where all are equal.
+// 1. Not where all are equal, nor where all are lines.
 bool IsSines(const Tensor& data);
 
 }  // namespace asyra

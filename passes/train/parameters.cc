@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "ir/interpreter.h"
+#include "ir/support/exporter_names.h"
 #include "ir/support/name_pattern.h"
 #include "ir/support/status.h"
 #include "ir/weight_origin.h"
@@ -66,6 +67,13 @@ bool IsTwoValued(const Tensor& data) {
     }
   }
   return second.has_value();
+}
+
+bool IsUniform(const Tensor& data) {
+  for (int64_t i = 1; i < data.num_elements(); ++i) {
+    if (data.Get(i) != data.Get(0)) return false;
+  }
+  return true;
 }
 
 // Several elements in each of the last two dimensions.
@@ -146,6 +154,10 @@ class ParameterFinder {
                        : "frequencies that positions are multiplied with";
     }
     if (data == nullptr) return "";
+    if (data->num_elements() > 1 && IsUniform(*data) &&
+        IsExporterName(UserName(program_, input))) {
+      return "one number everywhere, computed by the exporter";
+    }
     if (data->rank() >= 2 && IsSines(*data)) return "sines of positions";
     if (!IsMatrix(*data) || !(IsTwoValued(*data) || IsPlane(*data))) return "";
     return StructureOf(input.value, *data);

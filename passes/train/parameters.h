@@ -38,6 +38,8 @@ struct WeightRoles {
 // - what the file says is none (WeightOrigin::constant) or does not have
 //   (WeightOrigin::made), and what is called as running statistics are
 //   (running_mean, moving_variance);
+// - one number everywhere under a name that an exporter makes up
+//   (ir/support/exporter_names.h): a mask or a state that it has computed;
 // - tables of rotary embedding, and sines of positions (constant_data.h);
 // - frequencies: what positions are multiplied with on the way to sines alone,
 //   or a geometric series there or beside positions (slopes of ALiBi);

@@ -123,7 +123,7 @@ class Losses(TrainTest):
          {"--steps": None}),
         ("--warmup is 3, --steps 2", {"--warmup": "3"}),
         ("lion not in {adamw,sgd}", {"--optimizer": "lion"}),
-        ("freeze: none of the 21 parameters is called embed",
+        ("freeze: none of the 23 float weights is called embed",
          {"--freeze": "embed"}),
         ("'(' is no regular expression", {"--freeze": "("}),
         ("decay_of: none of the 21 params is called embed",

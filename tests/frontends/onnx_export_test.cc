@@ -72,6 +72,28 @@ TEST(ExportedNames, OfTheNodesName) {
   EXPECT_EQ(WeightOf(program).origin, nullptr);
 }
 
+// As exporters leave layers that share a module.
+TEST(ExportedNames, CopiesOfAModulesWeightAreOne) {
+  ModelBuilder model = Linear("onnx::MatMul_7", "/m/layers.0/q/MatMul");
+  model.Floats("onnx::MatMul_8", {1, 2, 3, 4, 5, 6}, {3, 2})
+      .Node("MatMul", {"x", "onnx::MatMul_8"}, {"z"})
+      .Output("z");
+  model.last().set_name("/m/layers.0/q/MatMul_1");
+  Program program = ASYRA_VALUE(model.Import());
+  ASSERT_EQ(program.inputs.size(), 2u);
+  const WeightOrigin& origin = *WeightOf(program).origin;
+  EXPECT_EQ(origin.stored_as, "onnx::MatMul_7");
+  ASSERT_EQ(origin.tied.size(), 1u);
+  EXPECT_EQ(origin.tied[0].stored_as, "onnx::MatMul_8");
+  // Of other data the later one is another weight.
+  float other = 7;
+  model.graph().mutable_initializer(1)->mutable_raw_data()->replace(
+      0, sizeof(other), reinterpret_cast<const char*>(&other), sizeof(other));
+  program = ASYRA_VALUE(model.Import());
+  ASSERT_EQ(program.inputs.size(), 3u);
+  EXPECT_EQ(UserName(program, program.inputs[2]), "onnx::MatMul_8");
+}
+
 TEST(ExportedNames, FileNamesThatTheTextDoesNotTakeAreKept) {
   Program program = ASYRA_VALUE(Linear("m/w:0", "n").Import());
   EXPECT_EQ(program.value_name(WeightOf(program).value), "m_w_0");

@@ -291,6 +291,17 @@ TEST(FindParameters, GivesTheReason) {
   };
   EXPECT_EQ(ReasonFor(kTable, Table({16, 4}, spread)), "");
 
+  // As the decay of a state space model begins.
+  auto ramp = [](int64_t, int64_t c) { return -static_cast<double>(c + 1); };
+  EXPECT_EQ(ReasonFor(kTable, Table({16, 4}, ramp)), "");
+  EXPECT_EQ(ReasonFor(R"(
+    in x f32[2,8]
+    weight w f32[6,8]
+    y = matmul(x, w) {transpose_b=true}
+    out y)",
+                      Table({6, 8}, ramp)),
+            "");
+
   constexpr std::string_view kScores = R"(
     in x f32[2,3,4,4]
     weight w f32[3,4,4]
@@ -351,6 +362,27 @@ TEST(FindParameters, MasksAreSeenThroughConstants) {
     out y)",
                       mask),
             "");
+}
+
+TEST(FindParameters, OneNumberUnderAnExportersNameIsNone) {
+  Program program = ASYRA_VALUE(ParseUntyped(R"(
+    in x f32[2,4,4]
+    weight where_1 f32[4,4]
+    weight expand f32[4,4]
+    weight bias f32[4,4]
+    a = add(x, where_1)
+    b = add(a, expand)
+    y = add(b, bias)
+    out y)"));
+  WeightStore weights;
+  weights.Set("where_1", Filled(0, {4, 4}));
+  // What was stored is not one number.
+  weights.Set("expand", Tensor::FromDoubles(
+                            DType::kF32, {4, 4},
+                            {0, 1, 2, 3, 9, 5, 6, 7, 8, 4, 1, 1, 2, 3, 5, 8}));
+  weights.Set("bias", Filled(0, {4, 4}));
+  program.weights = std::make_shared<WeightStore>(weights);
+  EXPECT_EQ(Found(program), "expand bias, bias bias");
 }
 
 TEST(FindParameters, RunningStatisticsAreNone) {
