@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
@@ -52,12 +53,12 @@ class Splitter {
   }
 
   absl::StatusOr<bool> Run(Program& program) {
+    FindCuts();
     bool any = false;
     for (const Op& op : program_.ops) {
       Projection projection;
       Cut cut;
-      if (op.def->name == "slice" && FindUnder(op, &projection, &cut) &&
-          Disjoint(op.operands[0], projection.value)) {
+      if (IsSplit(op, &projection, &cut) && AreSplitEverywhere(projection)) {
         ASYRA_RETURN_IF_ERROR(Split(projection, cut, op));
         any = true;
       } else {
@@ -69,6 +70,44 @@ class Splitter {
   }
 
  private:
+  // Columns, as a key that is equal for equal ones.
+  using CutKey = std::tuple<Shape, int, int64_t, int64_t>;
+
+  bool IsSplit(const Op& op, Projection* projection, Cut* cut) {
+    return op.def->name == "slice" && FindUnder(op, projection, cut) &&
+           Disjoint(op.operands[0], projection->value);
+  }
+
+  void FindCuts() {
+    for (const Op& op : program_.ops) {
+      Projection projection;
+      Cut cut;
+      if (!IsSplit(op, &projection, &cut)) continue;
+      CutKey key(cut.split, cut.dim, cut.start, cut.stop);
+      cuts_[projection.matmul].insert(key);
+      if (projection.add >= 0) cuts_[projection.add].insert(key);
+    }
+  }
+
+  // Whether all that read the weight, and all that read the bias, cut it in one
+  // way: else it would be there as a whole and in parts, or in two kinds of
+  // parts, which training would change each by itself.
+  bool AreSplitEverywhere(const Projection& projection) const {
+    const Op& matmul = program_.ops[projection.matmul];
+    return IsSplitEverywhere(matmul.operands[1], projection.matmul) &&
+           (projection.add < 0 ||
+            IsSplitEverywhere(projection.bias, projection.add));
+  }
+
+  bool IsSplitEverywhere(ValueId weight, int reader) const {
+    if (def_use_.output_uses[weight] > 0) return false;
+    const auto& uses = def_use_.uses[weight];
+    return std::all_of(uses.begin(), uses.end(), [&](int other) {
+      auto found = cuts_.find(other);
+      return found != cuts_.end() && found->second == cuts_.at(reader);
+    });
+  }
+
   const Op* Def(ValueId value) const {
     int def = def_use_.def[value];
     return def < 0 ? nullptr : &program_.ops[def];
@@ -243,6 +282,7 @@ class Splitter {
   std::map<std::tuple<ValueId, Shape, int, int64_t, int64_t>, ValueId> parts_;
   absl::flat_hash_map<ValueId, int> parts_of_;
   absl::flat_hash_map<ValueId, size_t> input_of_;  // of program_.inputs
+  std::map<int, std::set<CutKey>> cuts_;  // by matmul, and by the add of a bias
 };
 
 }  // namespace

@@ -12,7 +12,8 @@ namespace asyra {
 // reshape that splits the columns, as [heads, 3, head] or [3, heads, head],
 // along any of its dimensions. A weight with data is sliced into new weights
 // NAME.0, NAME.1, ...; one without is replaced by inputs of the slices'
-// shapes, which a remark says.
+// shapes, which a remark says. A weight or bias that something else reads, or
+// cuts in another way, stays whole, and so does its projection.
 absl::StatusOr<bool> SplitProjections(Program& program,
                                       const PassOptions& options,
                                       PassContext& context);
