@@ -7,6 +7,7 @@
 #include "ir/support/short_list.h"
 #include "ir/support/status.h"
 #include "ir/weight_origin.h"
+#include "passes/train/parameter_choice.h"
 #include "passes/train/parameters.h"
 #include "passes/train/tie_weights.h"
 #include "passes/train/wide_type.h"

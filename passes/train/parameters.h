@@ -2,9 +2,9 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "ir/program.h"
 
 namespace asyra {
@@ -32,6 +32,10 @@ struct WeightRoles {
   std::vector<UntrainedWeight> untrained;
 };
 
+// The reason of those that no gradient can reach.
+inline constexpr std::string_view kNoGradient =
+    "nothing with a slope leads from them to a float output";
+
 // All float weights of the program, in the order of the inputs. A parameter is
 // one that a gradient can reach: ops that have a slope lead from it to a float
 // output, whatever reads it first. These are constants of the model instead:
@@ -49,20 +53,5 @@ struct WeightRoles {
 //   added, or planes over two dimensions that are. Their last two dimensions
 //   have several elements each: vectors may begin so.
 WeightRoles FindParameters(const Program& program);
-
-// What users say about it, regular expressions that whole names of tensors of
-// the model's file match, or of the program; empty: none.
-struct ParameterChoice {
-  std::string train;   // parameters, though they look like constants
-  std::string freeze;  // no parameters
-};
-
-// Applies the choice. `notes` gets a line for each alternative of a pattern
-// that matches nothing. Errors: no regular expression; one that matches no
-// float weight; a weight that both match; one to be trained that no gradient
-// can reach; no parameter that is left.
-absl::StatusOr<WeightRoles> Choose(const Program& program, WeightRoles roles,
-                                   const ParameterChoice& choice,
-                                   std::vector<std::string>* notes);
 
 }  // namespace asyra

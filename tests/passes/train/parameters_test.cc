@@ -10,6 +10,7 @@
 #include "ir/support/status.h"
 #include "ir/weight_origin.h"
 #include "ir/weight_store.h"
+#include "passes/train/parameter_choice.h"
 #include "tests/support/untyped.h"
 
 namespace asyra {
