@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "CLI/CLI.hpp"
+#include "absl/algorithm/container.h"
 #include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "ir/support/units.h"
@@ -110,6 +111,16 @@ absl::StatusOr<Simulated> SimulateModel(const Flags& flags,
                            CompileAccumulate(options, model, result.compiled));
     result.batches =
         ReportBatches(others, result.compiled, compile.train->accumulate);
+  }
+  // Which weights are not trained, and the like: each strategy says it.
+  for (const PassTiming& timing : result.compiled.timings) {
+    if (timing.pass != "mark_params" && timing.pass != "differentiate")
+      continue;
+    for (const std::string& remark : timing.remarks) {
+      std::vector<std::string>& notes = result.profile.notes;
+      if (absl::c_linear_search(notes, remark)) continue;
+      notes.push_back(remark);
+    }
   }
   std::string slower = SlowerText(compile, result.compiled);
   if (!slower.empty()) result.profile.notes.push_back(std::move(slower));
