@@ -230,7 +230,7 @@ std::map<std::string, Tensor> MeanGradients(const Program& program,
   std::map<std::string, Tensor> gradients;
   std::string suffix = GradientName("");
   for (size_t i = 0; i < outputs.size(); ++i) {
-    std::string name = program.output_name(program.outputs[i]);
+    const std::string& name = program.output_name(program.outputs[i]);
     if (!name.ends_with(suffix)) continue;
     Tensor gradient = outputs[i];
     if (count != 1) {

@@ -94,12 +94,12 @@ void Graph::MarkConstant(const Value& value, std::string_view reason) {
   }
 }
 
-void Graph::AddCopy(const Value& weight, WeightOrigin::Tied copy) {
+void Graph::AddCopy(const Value& weight, const WeightOrigin::Tied& copy) {
   Program& program = builder_.mutable_program();
   for (struct Input& input : program.inputs) {
     if (input.value != weight.id()) continue;
     auto origin = std::make_shared<WeightOrigin>(OriginOf(program, input));
-    origin->tied.push_back(std::move(copy));
+    origin->tied.push_back(copy);
     input.origin = std::move(origin);
   }
 }

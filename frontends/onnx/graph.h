@@ -24,7 +24,7 @@ class Graph {
   Value Weight(std::string_view name, const Tensor& data,
                std::shared_ptr<const WeightOrigin> origin = nullptr);
   // Notes another tensor of the file that a weight stands for too.
-  void AddCopy(const Value& weight, WeightOrigin::Tied copy);
+  void AddCopy(const Value& weight, const WeightOrigin::Tied& copy);
   // Says why a weight is no parameter (WeightOrigin::constant); other values
   // are left as they are.
   void MarkConstant(const Value& value, std::string_view reason);
