@@ -1,6 +1,6 @@
 #include "ir/support/status.h"
-#include "passes/fuse/fuse_updates.h"
 #include "passes/analysis/int_option.h"
+#include "passes/fuse/fuse_updates.h"
 #include "passes/pass_records.h"
 #include "passes/schedule/assign_streams.h"
 #include "passes/schedule/bucket.h"
