@@ -115,11 +115,7 @@ class Writer : public CheckpointWriter {
   }
 
   absl::Status Finish() override {
-    if (writing_ == nullptr) return absl::OkStatus();
-    absl::Status status = Settle();
-    if (status.ok()) last_complete_ = writing_->target();
-    writing_.reset();
-    return status;
+    return writing_ == nullptr ? absl::OkStatus() : Close(Settle());
   }
 
   absl::Status FinishAlone() override {
@@ -132,10 +128,7 @@ class Writer : public CheckpointWriter {
       writing_->Cancel();
       return world;
     }
-    absl::Status status = writing_->status();
-    if (status.ok()) last_complete_ = writing_->target();
-    writing_.reset();
-    return status;
+    return Close(writing_->status());
   }
 
   std::string last_complete() const override {
@@ -147,6 +140,13 @@ class Writer : public CheckpointWriter {
 
  private:
   int64_t rank() const { return world_ == nullptr ? 0 : world_->rank(); }
+
+  // Ends the write whose result is `status`, and returns it.
+  absl::Status Close(absl::Status status) {
+    if (status.ok()) last_complete_ = writing_->target();
+    writing_.reset();
+    return status;
+  }
 
   std::vector<std::string> Lines() const {
     std::vector<std::string> lines = {ToString(mesh_)};

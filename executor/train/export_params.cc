@@ -87,15 +87,20 @@ absl::Status ExportModel(const std::string& path, const Program& step,
       {.step = 1}, [&](const auto& value) { return states.Get(value.name); }));
   ASYRA_RETURN_IF_ERROR(writer->Finish());
   if (world != nullptr && world->rank() != 0) return absl::OkStatus();
-  std::filesystem::path folder(writer->last_complete());
-  ASYRA_ASSIGN_OR_RETURN(
-      std::shared_ptr<const WeightStore> written,
-      ReadWeights((folder / "model-00001-of-00001.safetensors").string()));
+  std::filesystem::path file(writer->last_complete());
+  file /= "model-00001-of-00001.safetensors";
+  ASYRA_ASSIGN_OR_RETURN(std::shared_ptr<const WeightStore> written,
+                         ReadWeights(file.string()));
   WeightStore tensors = *written;
   AddUntrained(step, &tensors);
   AddTied(step, &tensors);
-  ASYRA_RETURN_IF_ERROR(WriteWeights(tensors, path));
   std::error_code error;
+  if (tensors.size() > written->size()) {
+    ASYRA_RETURN_IF_ERROR(WriteWeights(tensors, path));
+  } else {
+    std::filesystem::rename(file, path, error);
+    if (error) return Invalid("{}: {}", path, error.message());
+  }
   std::filesystem::remove_all(directory, error);
   if (error) return Invalid("{}: {}", directory, error.message());
   return absl::OkStatus();
