@@ -61,8 +61,9 @@ class NvrtcProgram {
 
 std::vector<std::string> OptionsFor(const NvrtcOptions& options) {
   std::vector<std::string> texts = {
-      fmt::format("-arch=sm_{}", options.architecture), "-default-device",
-      "-std=c++17"};
+      fmt::format("-arch=sm_{}{}", options.architecture,
+                  options.own_features ? "a" : ""),
+      "-default-device", "-std=c++17"};
   if (options.approximate_division) {
     texts.insert(texts.end(), {"-prec-div=false", "-prec-sqrt=false"});
   }

@@ -10,15 +10,6 @@ namespace {
 
 enum Uid : int64_t { kQ = 1, kK, kV, kY, kRows, kKeys, kLogSumsUid };
 
-fe::graph::Tensor_attributes Lengths(const char* name, Uid uid, int64_t batch) {
-  return fe::graph::Tensor_attributes()
-      .set_name(name)
-      .set_uid(uid)
-      .set_dim({batch, 1, 1, 1})
-      .set_stride({1, 1, 1, 1})
-      .set_data_type(fe::DataType_t::INT32);
-}
-
 std::shared_ptr<fe::graph::Graph> Describe(const AttentionProblem& p,
                                            const AttentionBand& band,
                                            bool has_lengths,
@@ -33,9 +24,8 @@ std::shared_ptr<fe::graph::Graph> Describe(const AttentionProblem& p,
                         .set_attn_scale(static_cast<float>(p.scale));
   SetBand(band, &attributes);
   if (has_lengths) {
-    attributes.set_padding_mask(true)
-        .set_seq_len_q(graph->tensor(Lengths("rows", kRows, p.b)))
-        .set_seq_len_kv(graph->tensor(Lengths("keys", kKeys, p.b)));
+    SetLengths(graph->tensor(Lengths("rows", kRows, p.b)),
+               graph->tensor(Lengths("keys", kKeys, p.b)), &attributes);
   }
   auto [y, log_sums] = graph->sdpa(q, k, v, attributes);
   SetOutput(y, QueryHeads("y", kY, p, p.e));
@@ -107,7 +97,8 @@ class CudnnAttention : public CudaKernel {
         stream));
     if (lengths_bytes_ == 0) return absl::OkStatus();
     ASYRA_CUDA(ClearEmpty(p, static_cast<const int32_t*>(args.workspace),
-                          args.results[0], stream));
+                          args.results[0],
+                          has_log_sums_ ? args.results[1] : nullptr, stream));
     return absl::OkStatus();
   }
 
@@ -128,7 +119,8 @@ absl::Status CheckCudnnTakes(const AttentionProblem& problem,
     return Unimplemented("cuDNN's attention is for f16 and bf16");
   }
   if (operands.mask >= 0 || operands.sinks >= 0 || problem.softcap > 0) {
-    return Unimplemented("masks, sinks and softcap are left to our own kernel");
+    return Unimplemented(
+        "masks, sinks and softcap are left to our own kernels");
   }
   return absl::OkStatus();
 }
@@ -138,9 +130,6 @@ absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareCudnnAttention(
     bool log_sums) {
   ASYRA_RETURN_IF_ERROR(CheckCudnnTakes(problem, operands));
   bool has_lengths = operands.lengths >= 0;
-  if (has_lengths && log_sums) {
-    return Unimplemented("log sums with lengths are left to our own kernel");
-  }
   std::optional<AttentionBand> band = BandOf(problem, has_lengths);
   if (!band.has_value()) {
     return Unimplemented("rows that may see no key, or no band of them");

@@ -49,6 +49,16 @@ fe::graph::Tensor_attributes LogSums(int64_t uid, const AttentionProblem& p) {
       .set_data_type(fe::DataType_t::FLOAT);
 }
 
+fe::graph::Tensor_attributes Lengths(const char* name, int64_t uid,
+                                     int64_t batch) {
+  return fe::graph::Tensor_attributes()
+      .set_name(name)
+      .set_uid(uid)
+      .set_dim({batch, 1, 1, 1})
+      .set_stride({1, 1, 1, 1})
+      .set_data_type(fe::DataType_t::INT32);
+}
+
 void SetOutput(const TensorPtr& result,
                const fe::graph::Tensor_attributes& like) {
   result->set_output(true)

@@ -42,6 +42,16 @@ void SetBand(const AttentionBand& band, Attributes* attributes) {
   if (band.right) attributes->set_diagonal_band_right_bound(*band.right);
 }
 
+// Numbers of rows or keys of each batch entry, i32.
+fe::graph::Tensor_attributes Lengths(const char* name, int64_t uid,
+                                     int64_t batch);
+// Hides the keys behind an entry's length. `rows` and `keys` are Lengths.
+template <typename Attributes>
+void SetLengths(const TensorPtr& rows, const TensorPtr& keys,
+                Attributes* attributes) {
+  attributes->set_padding_mask(true).set_seq_len_q(rows).set_seq_len_kv(keys);
+}
+
 // Identifies shapes, scale and band.
 std::string SdpaKey(const AttentionProblem& p, const AttentionBand& band);
 
