@@ -90,17 +90,24 @@ std::vector<GoodFile> FilesBelow(const std::string& folder,
     if (static_cast<int64_t>(entry.file_size()) > most_bytes) continue;
     files.push_back({path, ASYRA_VALUE(ReadFile(path))});
   }
-  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) {
-    return a.path < b.path;
-  });
+  std::sort(files.begin(), files.end(),
+            [](const auto& a, const auto& b) { return a.path < b.path; });
   return files;
 }
 
 Outcome Attack(const std::string& kind, const std::vector<GoodFile>& files,
                int64_t count, const std::string& path,
                const std::function<bool()>& use) {
-  Outcome outcome;
+  Outcome outcome, undamaged;
   ASYRA_CHECK(!files.empty());
+  size_t looked_at = std::min<size_t>(files.size(), 16);
+  for (size_t i = 0; i < looked_at; ++i) {
+    const GoodFile& file = files[i * files.size() / looked_at];
+    std::ofstream(path, std::ios::binary) << file.bytes;
+    EXPECT_EQ(EndOf(StatusOf(use), &undamaged), "") << file.path;
+  }
+  // Or the damage shows nothing.
+  EXPECT_GT(2 * undamaged.taken, undamaged.refused) << kind;
   // To see one again: its seed.
   const char* only = std::getenv("ASYRA_ATTACK_SEED");
   int64_t first = 0;
@@ -114,9 +121,12 @@ Outcome Attack(const std::string& kind, const std::vector<GoodFile>& files,
                     << end;
     }
   }
-  fmt::print("{}: {} inputs, {} taken, {} refused, {} crashed, {} hung\n", kind,
-             outcome.taken + outcome.refused + outcome.crashed + outcome.hung,
-             outcome.taken, outcome.refused, outcome.crashed, outcome.hung);
+  fmt::print(
+      "{}: {} of {} files are good; {} inputs: {} taken, {} refused, "
+      "{} crashed, {} hung\n",
+      kind, undamaged.taken, looked_at,
+      outcome.taken + outcome.refused + outcome.crashed + outcome.hung,
+      outcome.taken, outcome.refused, outcome.crashed, outcome.hung);
   return outcome;
 }
 

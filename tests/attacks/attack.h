@@ -18,8 +18,7 @@ struct GoodFile {
 };
 // Files below `folder` of such a suffix and at most so many bytes, sorted.
 std::vector<GoodFile> FilesBelow(const std::string& folder,
-                                 const std::string& suffix,
-                                 int64_t most_bytes);
+                                 const std::string& suffix, int64_t most_bytes);
 
 // What became of the inputs of a kind.
 struct Outcome {

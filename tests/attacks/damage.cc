@@ -7,14 +7,59 @@ namespace asyra {
 namespace {
 
 // Numbers at the edges of types, and beyond; and words that have a meaning.
-constexpr std::string_view kWords[] = {
-    "0", "-1", "1", "2", "3", "7", "16", "255", "1000000", "2147483647",
-    "2147483648", "4294967296", "9223372036854775807", "-9223372036854775808",
-    "9223372036854775808", "1e308", "1e-308", "-0.0", "nan", "inf", "0.5", "",
-    "[]", "{}", "null", "true", "\"\"", "f32", "bf16", "i64", "bool", "f64",
-    "tp", "dp", "%x", "compute", "start", "wait", "state", "weight", "param",
-    "partial(tp)", "@tp", "f32[0]", "f32[]", "matmul", "all_gather",
-    "all_reduce", "reshape", "transpose", "concat", "alias", "after"};
+constexpr std::string_view kWords[] = {"0",
+                                       "-1",
+                                       "1",
+                                       "2",
+                                       "3",
+                                       "7",
+                                       "16",
+                                       "255",
+                                       "1000000",
+                                       "2147483647",
+                                       "2147483648",
+                                       "4294967296",
+                                       "9223372036854775807",
+                                       "-9223372036854775808",
+                                       "9223372036854775808",
+                                       "1e308",
+                                       "1e-308",
+                                       "-0.0",
+                                       "nan",
+                                       "inf",
+                                       "0.5",
+                                       "",
+                                       "[]",
+                                       "{}",
+                                       "null",
+                                       "true",
+                                       "\"\"",
+                                       "f32",
+                                       "bf16",
+                                       "i64",
+                                       "bool",
+                                       "f64",
+                                       "tp",
+                                       "dp",
+                                       "%x",
+                                       "compute",
+                                       "start",
+                                       "wait",
+                                       "state",
+                                       "weight",
+                                       "param",
+                                       "partial(tp)",
+                                       "@tp",
+                                       "f32[0]",
+                                       "f32[]",
+                                       "matmul",
+                                       "all_gather",
+                                       "all_reduce",
+                                       "reshape",
+                                       "transpose",
+                                       "concat",
+                                       "alias",
+                                       "after"};
 
 using Random = std::mt19937_64;
 
@@ -46,14 +91,14 @@ void ChangeBytes(std::string* bytes, Random& random) {
 
 void ChangeBit(std::string* bytes, Random& random) {
   if (bytes->empty()) return;
-  (*bytes)[Below(random, bytes->size())] ^= static_cast<char>(1 << (random() % 8));
+  (*bytes)[Below(random, bytes->size())] ^=
+      static_cast<char>(1 << (random() % 8));
 }
 
 void ReplaceWord(std::string* bytes, Random& random, bool digits) {
   auto [begin, end] = WordAt(*bytes, Below(random, bytes->size()), digits);
   if (begin == end) return;
-  bytes->replace(begin, end - begin,
-                 kWords[Below(random, std::size(kWords))]);
+  bytes->replace(begin, end - begin, kWords[Below(random, std::size(kWords))]);
 }
 
 // Puts another word of the file in its place.
@@ -110,9 +155,9 @@ void DamageOnce(std::string* bytes, Random& random) {
 
 std::string Damage(std::string bytes, uint64_t seed) {
   Random random(seed);
-  for (uint64_t count = 1 + random() % 4; count > 0; --count) {
+  do {
     DamageOnce(&bytes, random);
-  }
+  } while (random() % 3 == 0);
   return bytes;
 }
 

@@ -8,9 +8,9 @@
 
 namespace asyra {
 
-// One to four of: bits and bytes changed, ranges removed, doubled, moved or
-// cut off, numbers and words replaced by ones that nobody should write. Equal
-// seeds give equal bytes.
+// One, or with falling odds more, of: bits and bytes changed, ranges removed,
+// doubled, moved or cut off, numbers and words replaced by ones that nobody
+// should write. Equal seeds give equal bytes.
 std::string Damage(std::string bytes, uint64_t seed);
 
 }  // namespace asyra

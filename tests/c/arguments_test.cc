@@ -198,13 +198,13 @@ TEST_F(Arguments, ThatAreNullAreNamed) {
                                       OR_NULL(1, &info));
        }},
       {"executor_step",
-       {"executor", "inputs"},
+       {"executor", "input"},
        [&](int null) {
          const void* inputs[] = {value};
          return asyra_executor_step(OR_NULL(0, executor_), OR_NULL(1, inputs));
        }},
       {"executor_enqueue",
-       {"executor", "inputs"},
+       {"executor", "input"},
        [&](int null) {
          void* inputs[] = {value};
          return asyra_executor_enqueue(OR_NULL(0, executor_),
