@@ -90,6 +90,10 @@ absl::StatusOr<RaisedProgram> Raise(Program model,
 absl::StatusOr<CompileResult> Compile(const RaisedProgram& model,
                                       const Mesh& mesh, const Machine& machine,
                                       const CompileOptions& options) {
+  if (options.schedule.capacity_bytes.value_or(0) < 0) {
+    return Invalid("capacity_bytes is {}; 0 means no limit",
+                   *options.schedule.capacity_bytes);
+  }
   PassContext context;
   context.remarks = model.remarks;
   context.progress = options.progress;

@@ -11,6 +11,7 @@
 #include "tools/doctor.h"
 #include "tools/output_file.h"
 #include "tools/run_tool.h"
+#include "tools/standard_output.h"
 #include "tools/train_flags.h"
 
 namespace asyra {
@@ -46,7 +47,7 @@ absl::Status CheckFlags(const Flags& flags) {
 absl::Status Main(const Flags& flags) {
   if (flags.doctor) {
     std::vector<Finding> findings = Diagnose(DescribeHost(), DescribeGpus());
-    fmt::print("{}", flags.json ? DoctorJson(findings) : DoctorText(findings));
+    Print("{}", flags.json ? DoctorJson(findings) : DoctorText(findings));
     return absl::OkStatus();
   }
   if (flags.json && !flags.bench.pairs) {
@@ -54,12 +55,11 @@ absl::Status Main(const Flags& flags) {
   }
   ASYRA_RETURN_IF_ERROR(CheckFlags(flags));
   ASYRA_ASSIGN_OR_RETURN(BenchResult result, RunBench(flags.bench));
-  fmt::print("{}", flags.json ? OverlapsJson(result.overlaps, result.device,
-                                             result.ranks)
-                              : BenchText(result));
+  Print("{}", flags.json
+                  ? OverlapsJson(result.overlaps, result.device, result.ranks)
+                  : BenchText(result));
   if (!flags.table.empty()) {
-    ASYRA_RETURN_IF_ERROR(
-        WriteFileAtomically(flags.table, {BenchTable(result)}));
+    ASYRA_RETURN_IF_ERROR(WriteTextFile(flags.table, BenchTable(result)));
   }
   WarnOfCache("asyra-bench");
   if (flags.machine_out.empty()) return absl::OkStatus();
@@ -107,7 +107,7 @@ void AddBenchFlags(CLI::App& app, Flags* all) {
   app.add_option("--machine-out", all->machine_out,
                  "writes NAME.machine and NAME.table: --machine, on a cpu a "
                  "plain one, with what was measured in its place")
-      ->check(OutputFile());
+      ->check(ReplacedFile());
 }
 
 }  // namespace

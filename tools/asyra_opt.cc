@@ -1,5 +1,4 @@
 // asyra-opt: compiles a model to a scheduled program.
-#include <cstdio>
 #include <filesystem>
 
 #include "CLI/CLI.hpp"
@@ -18,6 +17,7 @@
 #include "tools/report.h"
 #include "tools/run_tool.h"
 #include "tools/schedule_report.h"
+#include "tools/standard_output.h"
 #include "tools/train_flags.h"
 #include "tools/training.h"
 
@@ -78,11 +78,11 @@ absl::Status WriteSimulated(const Flags& flags, const CompiledModel& result,
                    ToString(result.program.stage));
   }
   if (!flags.trace.empty()) {
-    ASYRA_RETURN_IF_ERROR(WriteFileAtomically(flags.trace, {Trace(result)}));
+    ASYRA_RETURN_IF_ERROR(WriteTextFile(flags.trace, Trace(result)));
   }
   if (flags.html.empty()) return absl::OkStatus();
-  return WriteFileAtomically(
-      flags.html, {HtmlPage(*steps, NotesOf(flags.compile, result, options))});
+  return WriteTextFile(
+      flags.html, HtmlPage(*steps, NotesOf(flags.compile, result, options)));
 }
 
 absl::StatusOr<std::vector<AblationRow>> AblationOf(
@@ -170,7 +170,7 @@ absl::Status Run(const Flags& given) {
                            ? JsonReport(flags.compile, result, steps, options)
                            : TextReport(flags.compile, result, steps, options);
   Progress::Erase();
-  std::fputs(report.c_str(), stdout);
+  PrintText(report);
   return steps.has_value() ? CheckCapacity(steps->after, batches)
                            : absl::OkStatus();
 }
@@ -193,7 +193,7 @@ int main(int argc, char** argv) {
   app.add_flag_callback(
       "--list-passes",
       [] {
-        std::fputs(asyra::PassCatalogue().c_str(), stdout);
+        asyra::PrintText(asyra::PassCatalogue());
         throw CLI::Success();
       },
       "prints the passes and their options");

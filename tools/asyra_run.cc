@@ -31,6 +31,7 @@
 #include "tools/run_modes.h"
 #include "tools/run_report.h"
 #include "tools/run_tool.h"
+#include "tools/standard_output.h"
 #include "tools/step_shape.h"
 #include "tools/tuning_session.h"
 #include "tools/write_outputs.h"
@@ -164,9 +165,8 @@ absl::Status RunOnDevice(const Flags& flags, const Program& program,
   report->outputs = report->run->outputs;
   bool first = world == nullptr || world->rank() == 0;
   if (flags.profile.empty() || !first) return absl::OkStatus();
-  return WriteFileAtomically(
-      flags.profile,
-      {WriteProfileTrace(report->run->program, 0, report->run->profile)});
+  return WriteTextFile(flags.profile, WriteProfileTrace(report->run->program, 0,
+                                                        report->run->profile));
 }
 
 absl::Status Predict(const Flags& flags, const Program& program,
@@ -338,7 +338,7 @@ absl::Status Run(const Flags& flags, Communicator* world) {
   ASYRA_RETURN_IF_ERROR(
       UseOutputs(flags, program, sources.recorded, first, &report));
   if (first) {
-    fmt::print("{}", flags.json ? ToJson(report) : ToText(report));
+    Print("{}", flags.json ? ToJson(report) : ToText(report));
     WarnOfCache("asyra-run");
   }
   return report.checked.has_value() ? report.checked->verdict

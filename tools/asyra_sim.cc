@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -24,6 +25,7 @@
 #include "tools/progress.h"
 #include "tools/retune.h"
 #include "tools/run_tool.h"
+#include "tools/standard_output.h"
 #include "tools/step_shape.h"
 #include "tools/sweep.h"
 #include "tools/train_flags.h"
@@ -50,9 +52,9 @@ struct Flags {
 
 // "-" is stdout.
 absl::Status Write(const std::string& path, const std::string& text) {
-  if (path != "-") return WriteFileAtomically(path, {text});
+  if (path != "-") return WriteTextFile(path, text);
   Progress::Erase();
-  std::fputs(text.c_str(), stdout);
+  PrintText(text);
   return absl::OkStatus();
 }
 
@@ -60,7 +62,7 @@ absl::Status Write(const std::string& path, const std::string& text) {
 void Print(const Flags& flags, const std::string& text) {
   if (flags.json == "-") return;
   Progress::Erase();
-  std::fputs(text.c_str(), stdout);
+  PrintText(text);
 }
 
 struct Simulated {
@@ -238,7 +240,11 @@ class SweepWatch {
   explicit SweepWatch(const std::vector<GridAxis>& grid) : grid_(grid) {}
 
   absl::Status Open(const std::string& csv) {
-    if (csv.empty() || csv == "-") return absl::OkStatus();
+    // A stream gets them all at the end.
+    std::error_code none;
+    bool stream = std::filesystem::exists(csv, none) &&
+                  !std::filesystem::is_regular_file(csv, none);
+    if (csv.empty() || csv == "-" || stream) return absl::OkStatus();
     file_.reset(std::fopen(csv.c_str(), "w"));
     if (file_ == nullptr) {
       return Invalid("--csv {}: {}", csv, std::strerror(errno));

@@ -11,6 +11,7 @@
 #include "tools/given_flags.h"
 #include "tools/progress.h"
 #include "tools/run_tool.h"
+#include "tools/standard_output.h"
 #include "tools/train_flags.h"
 #include "tools/train_loop.h"
 #include "tools/train_replay.h"
@@ -64,7 +65,7 @@ absl::Status Sample(const TrainSettings& flags) {
   absl::StatusOr<std::string> text =
       SampleText(program, checkpoint.tensors(), options);
   if (!text.ok()) return Annotate(text.status(), folder);
-  fmt::print("{}\n", *text);
+  Print("{}\n", *text);
   return absl::OkStatus();
 }
 

@@ -85,10 +85,10 @@ absl::StatusOr<std::map<std::string, int64_t>> ParseDims(
   return sizes;
 }
 
-std::string CheckGib(const std::string& text) {
+std::string CheckGibText(const std::string& text) {
   double gib = -1;
-  bool good = absl::SimpleAtod(text, &gib) && gib >= 0 && std::isfinite(gib);
-  return good ? "" : text + " is no number of at least 0";
+  if (!absl::SimpleAtod(text, &gib)) return text + " is no number";
+  return std::string(MessageOf(CheckGib(gib)));
 }
 
 void AddModelFlag(CLI::App& app, CompileFlags* flags) {
@@ -223,10 +223,10 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
              "--memory-gib", flags->capacity_gib,
              "GiB of a device that the step may use in all, libraries and "
              "kernels included, instead of the machine's memory; 0: no limit")
-          ->check(CheckGib);
+          ->check(CheckGibText);
   // A separate option, so that errors name the flag that was given.
   app.add_option("--capacity", flags->capacity_gib, "as --memory-gib")
-      ->check(CheckGib)
+      ->check(CheckGibText)
       ->excludes(memory);
   app.add_option("--expert-capacity", flags->expert_capacity,
                  "slots of an expert in percent of an even share; tokens "

@@ -90,9 +90,8 @@ void AddModelFlag(CLI::App& app, CompileFlags* flags);
 // Adds the flags of the other options.
 void AddCompileFlags(CLI::App& app, CompileFlags* flags);
 
-// Of a flag in GiB, for CLI11: empty if it is a number of at least 0. Unlike
-// CLI::NonNegativeNumber it takes no nan.
-std::string CheckGib(const std::string& text);
+// Of a flag in GiB, for CLI11: empty if CheckGib takes the number.
+std::string CheckGibText(const std::string& text);
 
 // `set` and `nodes` as LoadMachine takes them.
 std::vector<std::string> MachineEdits(const CompileFlags& flags);

@@ -57,6 +57,19 @@ CLI::Validator OutputFile() {
   return {[](std::string& path) { return ObstacleOf(path); }, "", "output"};
 }
 
+CLI::Validator ReplacedFile() {
+  auto obstacle = [](std::string& path) {
+    namespace fs = std::filesystem;
+    std::error_code ignored;
+    bool is_other = fs::exists(path, ignored) &&
+                    !fs::is_directory(path, ignored) &&
+                    !fs::is_regular_file(path, ignored);
+    if (!is_other) return ObstacleOf(path);
+    return path + ": cannot write: it is a device or a pipe, no file";
+  };
+  return {obstacle, "", "output"};
+}
+
 CLI::Validator OutputFolder() {
   return {[](std::string& path) { return FolderObstacleOf(path); }, "",
           "output"};

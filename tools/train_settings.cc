@@ -70,11 +70,11 @@ void AddOutputFlags(CLI::App& app, TrainSettings* flags) {
   app.add_option("--export", flags->export_to,
                  "FILE.safetensors for all weights at the end, under the names "
                  "of the model")
-      ->check(OutputFile());
+      ->check(ReplacedFile());
   app.add_option("--export-onnx", flags->export_onnx,
                  "FILE.onnx for the model at the end: the file that it came "
                  "from, with the trained weights")
-      ->check(OutputFile());
+      ->check(ReplacedFile());
   app.add_option("--every", flags->every,
                  "steps between two lines: 1 on a terminal, else 10, unless "
                  "given")

@@ -85,11 +85,20 @@ absl::Status RunLocalRanks(
   auto world = CreateThreadWorld(ranks, options);
   std::vector<absl::Status> results(ranks);
   std::vector<std::thread> threads;
+  threads.reserve(ranks);
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      results[rank] = WithinMemory([&] { return body(*world[rank]); });
-      if (!results[rank].ok()) world[rank]->Abort(results[rank]);
+    absl::Status begun = WithinMemory([&] {
+      threads.emplace_back([&, rank] {
+        results[rank] = WithinMemory([&] { return body(*world[rank]); });
+        if (!results[rank].ok()) world[rank]->Abort(results[rank]);
+      });
+      return absl::OkStatus();
     });
+    if (begun.ok()) continue;
+    // Those that have begun are joined, and end with its error.
+    results[rank] = begun;
+    world[rank]->Abort(begun);
+    break;
   }
   for (std::thread& thread : threads) thread.join();
   auto& any = static_cast<LocalCommunicator&>(*world[0]);

@@ -12,12 +12,19 @@
 
 #include "executor/comm/agreement.h"
 #include "executor/train/checkpoint_part.h"
+#include "executor/train/folder_lock.h"
 #include "ir/printer.h"
 #include "ir/support/out_of_memory.h"
 #include "ir/support/status.h"
 
 namespace asyra {
 namespace {
+
+// The error of a checkpoint, which may be an earlier one than that of the call.
+absl::Status OfStep(const CheckpointPart& part, const absl::Status& status) {
+  return Annotate(status, fmt::format("{} of step {} could not be written",
+                                      part.what, part.info.step));
+}
 
 // WritePart on a thread of its own.
 class PartThread {
@@ -54,6 +61,7 @@ class PartThread {
   void Run() {
     absl::Status status =
         WithinMemory([this] { return WritePart(part_.get()); });
+    status = OfStep(*part_, status);
     std::lock_guard lock(mutex_);
     done_ = true;
     done_status_ = status;
@@ -105,6 +113,7 @@ class Writer : public CheckpointWriter {
     part->keep = options_.keep;
     part->directory = directory_;
     part->info = info;
+    part->what = options_.what;
     absl::Status begun = Begin(part.get(), read);
     if (!begun.ok()) {
       if (rank() == 0) RemoveFolder(part->folder).IgnoreError();
@@ -138,6 +147,10 @@ class Writer : public CheckpointWriter {
     return complete ? writing_->target() : last_complete_;
   }
 
+  std::string note() const override {
+    return lock_ == nullptr ? "" : lock_->note();
+  }
+
  private:
   int64_t rank() const { return world_ == nullptr ? 0 : world_->rank(); }
 
@@ -159,18 +172,14 @@ class Writer : public CheckpointWriter {
     return lines;
   }
 
-  // Makes it if it is not there, and sees whether it can be written.
-  absl::Status MakeDirectory() const {
+  // Makes it if it is not there. The lock's file sees whether it can be
+  // written.
+  absl::Status MakeDirectory() {
     std::error_code error;
     std::filesystem::create_directories(directory_, error);
     if (error) return Invalid("{}: {}", directory_, error.message());
-    ASYRA_RETURN_IF_ERROR(RemoveUnfinished(directory_));
-    CheckpointPart probe;
-    CheckpointLayout nothing;
-    probe.layout = &nothing;
-    probe.directory = directory_;
-    ASYRA_RETURN_IF_ERROR(MakeFolder(&probe));
-    return RemoveFolder(probe.folder);
+    ASYRA_ASSIGN_OR_RETURN(lock_, FolderLock::Take(directory_));
+    return RemoveUnfinished(directory_);
   }
 
   // All ranks call it. The error of the first rank that has one, else what rank
@@ -195,11 +204,12 @@ class Writer : public CheckpointWriter {
 
   absl::Status Begin(CheckpointPart* part, ReadLocal read) {
     absl::Status made = rank() == 0 ? MakeFolder(part) : absl::OkStatus();
-    ASYRA_ASSIGN_OR_RETURN(std::string folder, Agree(made, part->folder));
+    ASYRA_ASSIGN_OR_RETURN(std::string folder,
+                           Agree(OfStep(*part, made), part->folder));
     part->folder = folder;
     absl::Status ready = rank() == 0 ? absl::OkStatus() : OpenFiles(part);
     if (ready.ok()) ready = ReadTensors(part, read);
-    return Agree(ready, "").status();
+    return Agree(OfStep(*part, ready), "").status();
   }
 
   absl::Status ReadTensors(CheckpointPart* part, ReadLocal read) {
@@ -257,6 +267,7 @@ class Writer : public CheckpointWriter {
   const Mesh mesh_;
   Communicator* const world_;
   const CheckpointOptions options_;
+  std::unique_ptr<FolderLock> lock_;  // rank 0
   CheckpointLayout layout_;
   std::unique_ptr<PartThread> writing_;
   std::string last_complete_;
