@@ -46,7 +46,7 @@ def schedule_flags(rng):
   return flags
 
 
-def without_idle(mesh, flags):
+def without_idle(flags):
   """The tools refuse flags that change nothing beside the others."""
   drop = set()
   if "--scheduler" in flags:
@@ -58,7 +58,7 @@ def without_idle(mesh, flags):
   if "--no-fuse" in flags:
     drop |= {"--epilogues"}
   for axis in ["tp", "ep"]:
-    if not re.search(rf"\b{axis}\b", mesh):
+    if not re.search(rf"--{axis} |\b{axis}=", " ".join(flags)):
       drop |= {f"--{axis}-strategy"}
   kept, takes_value = [], False
   for flag in flags:
@@ -88,9 +88,8 @@ def draw_runs(rng, count):
   runs = [["--no-fuse"] if rng.random() < 0.15 else [],
           ["--device", "interpreter"]]
   for _ in range(count):
-    mesh = rng.choice(MESHES)
-    flags = without_idle(mesh, schedule_flags(rng))
-    runs.append([*mesh.split(), *flags, *careful_flags(rng)])
+    flags = [*rng.choice(MESHES).split(), *schedule_flags(rng)]
+    runs.append([*without_idle(flags), *careful_flags(rng)])
   return runs
 
 
