@@ -9,6 +9,8 @@
 #include "tools/bench_files.h"
 #include "tools/cache_warning.h"
 #include "tools/doctor.h"
+#include "tools/given_flags.h"
+#include "tools/idle_flags.h"
 #include "tools/output_file.h"
 #include "tools/run_tool.h"
 #include "tools/standard_output.h"
@@ -23,7 +25,63 @@ struct Flags {
   TrainOptions train_options;
   std::string table, machine_out;
   bool doctor = false, json = false;
+  std::vector<std::string> given, of_compiling;
 };
+
+// Flags of the machine, which is not only that of models.
+bool IsOfMachine(const std::string& flag) {
+  return flag == "--machine" || flag == "--set" || flag == "--nodes";
+}
+
+absl::Status CheckMachineIsRead(const Flags& flags) {
+  const BenchOptions& bench = flags.bench;
+  if (!bench.models.empty()) return absl::OkStatus();
+  bool is_written = !flags.machine_out.empty();
+  bool is_base = is_written && bench.device == "cuda";
+  for (const std::string& flag : flags.of_compiling) {
+    if (flag == "--machine" && !is_base && !bench.keep && !bench.pairs) {
+      return Invalid(
+          "--machine has no effect without a model, --keep, --pairs or{} "
+          "--machine-out",
+          bench.device == "cuda" ? "" : " on a GPU");
+    }
+    if (flag == "--set" && !is_written && !bench.pairs) {
+      return Invalid(
+          "--set has no effect without a model, --pairs or --machine-out");
+    }
+    if (flag == "--nodes" && !is_written) {
+      return Invalid("--nodes has no effect without a model or --machine-out");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Flags that would change nothing beside the others.
+absl::Status CheckNoneIdle(const Flags& flags) {
+  const BenchOptions& bench = flags.bench;
+  if (flags.doctor) {
+    for (const std::string& flag : flags.given) {
+      if (flag == "--doctor" || flag == "--json") continue;
+      return Invalid("{} has no effect with --doctor", flag);
+    }
+    if (bench.models.empty()) return absl::OkStatus();
+    return Invalid("{} has no effect with --doctor", bench.models[0]);
+  }
+  ASYRA_RETURN_IF_ERROR(CheckMachineIsRead(flags));
+  std::vector<std::string> of_models = flags.of_compiling;
+  // What the machine that is written reads too.
+  std::erase_if(of_models, [&](const std::string& flag) {
+    bool is_read = bench.models.empty() ||
+                   (flag == "--nodes" && !flags.machine_out.empty());
+    return IsOfMachine(flag) && is_read;
+  });
+  std::vector<CompileFlags> compilations;
+  for (const std::string& model : bench.models) {
+    compilations.push_back(bench.compile);
+    compilations.back().model = model;
+  }
+  return CheckNoneIdle(of_models, compilations, "without a model");
+}
 
 absl::Status CheckFlags(const Flags& flags) {
   if (!flags.machine_out.empty() &&
@@ -45,6 +103,7 @@ absl::Status CheckFlags(const Flags& flags) {
 }
 
 absl::Status Main(const Flags& flags) {
+  ASYRA_RETURN_IF_ERROR(CheckNoneIdle(flags));
   if (flags.doctor) {
     std::vector<Finding> findings = Diagnose(DescribeHost(), DescribeGpus());
     Print("{}", flags.json ? DoctorJson(findings) : DoctorText(findings));
@@ -120,10 +179,16 @@ int main(int argc, char** argv) {
       "by the executor's own kernels, those of given models first.",
       "asyra-bench");
   asyra::AddBenchFlags(app, &flags);
+  size_t others = app.get_options().size();
   asyra::AddCompileFlags(app, &flags.bench.compile);
   asyra::AddTrainFlag(app, "measures the calls of training steps of the models",
                       &flags.train, &flags.train_options);
-  return asyra::RunTool(app, argc, argv, [&flags] {
+  std::vector<CLI::Option*> compiling = app.get_options();
+  compiling.erase(compiling.begin(),
+                  compiling.begin() + static_cast<std::ptrdiff_t>(others));
+  return asyra::RunTool(app, argc, argv, [&] {
+    flags.given = asyra::GivenFlags(app.get_options());
+    flags.of_compiling = asyra::GivenFlags(compiling);
     if (flags.train) flags.bench.compile.train = flags.train_options;
     return asyra::Main(flags);
   });

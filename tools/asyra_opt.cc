@@ -12,6 +12,8 @@
 #include "simulator/page.h"
 #include "simulator/trace.h"
 #include "tools/compile.h"
+#include "tools/given_flags.h"
+#include "tools/idle_flags.h"
 #include "tools/output_file.h"
 #include "tools/progress.h"
 #include "tools/report.h"
@@ -32,6 +34,7 @@ struct Flags {
   std::string trace, html;
   bool train = false;
   TrainOptions train_options;
+  std::vector<std::string> given;
 };
 
 // Writes the weights first, so that an existing program file always has its
@@ -88,7 +91,10 @@ absl::Status WriteSimulated(const Flags& flags, const CompiledModel& result,
 absl::StatusOr<std::vector<AblationRow>> AblationOf(
     const Flags& flags, const CompiledModel& result) {
   if (!result.schedule.has_value()) {
-    return Invalid("--ablation: the program came with its schedule");
+    return Invalid("--ablation: {}",
+                   flags.compile.passes.empty()
+                       ? "the program came with its schedule"
+                       : "--passes do what they say, nothing is left out");
   }
   ASYRA_ASSIGN_OR_RETURN(CompileOptions options, OptionsOf(flags.compile));
   PassContext context;
@@ -148,6 +154,10 @@ absl::StatusOr<CompiledModel> CompileModel(const Flags& flags) {
 absl::Status Run(const Flags& given) {
   Flags flags = given;
   if (flags.train) flags.compile.train = flags.train_options;
+  ASYRA_RETURN_IF_ERROR(CheckNoneIdle(flags.given, {flags.compile}));
+  if (flags.verbose && flags.report == "json") {
+    return Invalid("--verbose has no effect with --report json");
+  }
   std::optional<BatchesReport> batches;
   ASYRA_ASSIGN_OR_RETURN(
       CompiledModel result,
@@ -223,6 +233,8 @@ int main(int argc, char** argv) {
   app.add_option("--report", flags.report, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  return asyra::RunTool(app, argc, argv,
-                        [&flags] { return asyra::Run(flags); });
+  return asyra::RunTool(app, argc, argv, [&] {
+    flags.given = asyra::GivenFlags(app.get_options());
+    return asyra::Run(flags);
+  });
 }

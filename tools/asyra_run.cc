@@ -23,6 +23,7 @@
 #include "tools/first_params.h"
 #include "tools/given_flags.h"
 #include "tools/given_inputs.h"
+#include "tools/idle_flags.h"
 #include "tools/input_sources.h"
 #include "tools/number_check.h"
 #include "tools/output_file.h"
@@ -197,6 +198,9 @@ absl::Status CheckFlags(const Flags& flags) {
                      .checks = !flags.input.check.empty(),
                      .predicts = flags.predict && !flags.against.empty()},
                     flags.given, flags.of_compiling));
+  if (!as_it_is) {
+    ASYRA_RETURN_IF_ERROR(CheckNoneIdle(flags.of_compiling, {flags.compile}));
+  }
   if (flags.device == "interpreter") {
     if (!flags.against.empty()) {
       return Invalid("--against compares times, the interpreter has none");

@@ -9,6 +9,7 @@
 #include "tools/cache_warning.h"
 #include "tools/compile.h"
 #include "tools/given_flags.h"
+#include "tools/idle_flags.h"
 #include "tools/progress.h"
 #include "tools/run_tool.h"
 #include "tools/standard_output.h"
@@ -82,6 +83,9 @@ absl::Status Main(TrainSettings flags) {
   ASYRA_RETURN_IF_ERROR(CheckSettings(flags));
   ASYRA_RETURN_IF_ERROR(MakeCheckpointFolder(flags));
   flags.compile.train = flags.train;
+  if (flags.sample.count == 0) {
+    ASYRA_RETURN_IF_ERROR(CheckNoneIdle(flags.of_compiling, {flags.compile}));
+  }
   ASYRA_ASSIGN_OR_RETURN(
       flags.session,
       TuningSession::Begin(flags.tuning, DiskCache::OfProcess()));

@@ -64,6 +64,27 @@ absl::StatusOr<Mesh> ReadMesh(const std::string& text) {
   return mesh;
 }
 
+// The parts of --help, as docs/cli.md has them.
+constexpr std::pair<const char*, const char*> kGroups[] = {
+    {"Model", "--dim --data --weights --dtype --expert-capacity"},
+    {"Mesh", "--dp --tp --sp --ep --mesh --ranks"},
+    {"Sharding", "--shard --propagate --tp-strategy --ep-strategy"},
+    {"Machine",
+     "--machine --ranks-as --nodes --graph --set --memory-gib --capacity"},
+    {"Schedule",
+     "--search-steps --tiles --tile-dim --scheduler --overlap --bucket --join "
+     "--fuse --phases --epilogues --reduce-scatter --over-hosts"},
+    {"Passes",
+     "--passes --print-after --print-changed --dump-dir --simulate-each"},
+};
+
+void GroupFlags(CLI::App& app) {
+  for (auto [group, flags] : kGroups) {
+    std::vector<std::string> names = absl::StrSplit(std::string(flags), ' ');
+    for (const std::string& name : names) app.get_option(name)->group(group);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::map<std::string, int64_t>> ParseDims(
@@ -243,6 +264,7 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "numbered: 0007-fuse.asyra");
   app.add_flag("--simulate-each", flags->simulate_each,
                "prints the simulated step after each pass from partition on");
+  GroupFlags(app);
 }
 
 absl::StatusOr<Mesh> MeshOf(const CompileFlags& flags) {

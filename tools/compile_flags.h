@@ -27,6 +27,7 @@ struct CompileFlags {
   // Shapes of inputs that are given otherwise: they bind dimensions too, by the
   // names of their inputs, which the model has to have.
   std::vector<std::pair<std::string, Shape>> given_shapes;
+  std::vector<std::string> given_inputs;  // names, of those without a shape too
   int64_t dp = 1, tp = 1, sp = 1, ep = 1;
   // "dp=2,tp=4", outermost first, instead of the flags above.
   std::optional<std::string> mesh;

@@ -29,7 +29,7 @@ constexpr Use kUses[] = {
     {"--tokens --shuffle --restart-data --evaluate-every --evaluate-data "
      "--evaluate-batches --steps --rate --warmup --final --random-weights "
      "--skip-not-finite --check-finite --communicator --gate --dry-run "
-     "--save-every --keep --export --profile --save-tuning",
+     "--save-every --keep --export --export-onnx --profile --save-tuning",
      kTrain},
     // A recorded run says them, gradients have none.
     {"--optimizer --beta1 --beta2 --eps --momentum --decay --decay-of --clip",

@@ -344,7 +344,8 @@ absl::StatusOr<BucketResult> BucketTiles(const Program& program,
 
 absl::StatusOr<bool> Bucket(Program& program, const PassOptions& options,
                             PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   BucketOptions bucket;
   const Machine& machine = context.costs->machine();
   ASYRA_ASSIGN_OR_RETURN(int64_t capacity,

@@ -117,7 +117,8 @@ absl::StatusOr<std::vector<int>> OrderBy(std::string_view scheduler,
     return Invalid("unknown scheduler {}, known are {}", scheduler,
                    absl::StrJoin(Schedulers(), ", "));
   }
-  if (costs == nullptr) return Invalid("search needs costs: give --machine");
+  if (costs == nullptr)
+    return Invalid("search needs costs: there are none in PassContext::costs");
   CostedProgram costed(program, *costs);
   OrderSearchResult found =
       SearchOrder(costed,

@@ -389,7 +389,8 @@ double ComputeUs(const Program& program, const CostModel& costs) {
 absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         const ScheduleOptions& options,
                                         PassContext& context) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   const Machine& machine = context.costs->machine();
   int64_t capacity =
       options.capacity_bytes.value_or(CapacityBytes(/*gib=*/-1, machine));
@@ -409,7 +410,8 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
 absl::StatusOr<Merit> FirstLook(const Program& program,
                                 const ScheduleOptions& options,
                                 PassContext& context, int* steps) {
-  if (context.costs == nullptr) return Invalid("needs costs: give --machine");
+  if (context.costs == nullptr)
+    return Invalid("needs costs: there are none in PassContext::costs");
   int64_t capacity = options.capacity_bytes.value_or(
       CapacityBytes(/*gib=*/-1, context.costs->machine()));
   int64_t cut_bytes = 0;

@@ -113,8 +113,7 @@ class Mpi(ToolTest):
   def test_ranks_pass_a_gate_together(self):
     self.own_cache()
     bad = [LLAMA, *DIMS, "--tp", "2", "--tiles", "4", "--scheduler", "serial",
-           "--no-bucket", "--inject-comm-us", "4000", "--gate", "measured",
-           "--check",
+           "--inject-comm-us", "4000", "--gate", "measured", "--check",
            os.path.join(os.path.dirname(LLAMA), "test_data_set_0")]
     text = self.ranks_pass(2, *bad)
     self.assertIn("gate: kept unscheduled: median ", text)
@@ -138,7 +137,7 @@ class Mpi(ToolTest):
       with self.subTest(model=name, scheduler=scheduler):
         self.ranks_pass(ranks, os.path.join(folder, "model.onnx"), *dims,
                         *mesh.split(), "--tiles", tiles, "--scheduler",
-                        scheduler, "--no-bucket", "--check",
+                        scheduler, "--check",
                         os.path.join(folder, "test_data_set_0"))
 
   def test_a_rank_that_is_killed_is_named(self):
