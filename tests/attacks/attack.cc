@@ -100,7 +100,7 @@ Outcome Attack(const std::string& kind, const std::vector<GoodFile>& files,
                const std::function<bool()>& use) {
   Outcome outcome, undamaged;
   ASYRA_CHECK(!files.empty());
-  size_t looked_at = std::min<size_t>(files.size(), 16);
+  size_t looked_at = std::min<size_t>(files.size(), 8);
   for (size_t i = 0; i < looked_at; ++i) {
     const GoodFile& file = files[i * files.size() / looked_at];
     std::ofstream(path, std::ios::binary) << file.bytes;

@@ -25,7 +25,7 @@
 namespace asyra {
 namespace {
 
-constexpr int64_t kFew = 100;  // of a kind, in the suite
+constexpr int64_t kFew = 60;  // of a kind, in the suite
 
 const std::string kSource = ASYRA_SOURCE_DIR;
 
