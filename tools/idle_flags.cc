@@ -187,7 +187,9 @@ std::string Spelled(const std::string& flag) {
 }  // namespace
 
 Stage StageOf(const std::string& model) {
-  if (std::filesystem::path(model).extension() != ".asyra") {
+  std::error_code error;  // a pipe would be waited for
+  if (std::filesystem::path(model).extension() != ".asyra" ||
+      !std::filesystem::is_regular_file(model, error)) {
     return Stage::kGlobal;
   }
   std::ifstream file(model);
