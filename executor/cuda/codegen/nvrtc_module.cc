@@ -80,16 +80,6 @@ std::string KeyOf(const std::string& source,
   return key + "\n" + source;
 }
 
-absl::StatusOr<int> ArchitectureOfGpu() {
-  int gpu = 0, major = 0, minor = 0;
-  ASYRA_CUDA(cudaGetDevice(&gpu));
-  ASYRA_CUDA(
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
-  ASYRA_CUDA(
-      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu));
-  return 10 * major + minor;
-}
-
 // Ranks that prepare the same kernels at the same time compile them once.
 class Kernels {
  public:
@@ -116,6 +106,16 @@ class Kernels {
 };
 
 }  // namespace
+
+absl::StatusOr<int> ArchitectureOfGpu() {
+  int gpu = 0, major = 0, minor = 0;
+  ASYRA_CUDA(cudaGetDevice(&gpu));
+  ASYRA_CUDA(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
+  ASYRA_CUDA(
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu));
+  return 10 * major + minor;
+}
 
 absl::StatusOr<std::string> CompileToCubin(const std::string& source,
                                            const NvrtcOptions& options) {

@@ -16,6 +16,9 @@ struct NvrtcOptions {
   bool own_features = false;
 };
 
+// Of the current GPU, as NvrtcOptions have it.
+absl::StatusOr<int> ArchitectureOfGpu();
+
 // Machine code of CUDA C++ in which functions are the device's; needs no GPU.
 // Kept on disk (executor/tuning/disk_cache.h).
 // Errors: what NVRTC says of the source.

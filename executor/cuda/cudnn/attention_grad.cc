@@ -5,8 +5,6 @@
 #include "executor/cuda/cudnn/cudnn.h"
 #include "executor/cuda/cudnn/sdpa.h"
 #include "executor/cuda/device/cuda_kernel.h"
-#include "ir/support/alignment.h"
-#include "ir/support/round_up.h"
 
 namespace asyra::cuda {
 namespace {
@@ -21,13 +19,11 @@ enum Uid : int64_t {
   kDq,
   kDk,
   kDv,
-  kRows,
-  kKeys,
 };
 
 std::shared_ptr<fe::graph::Graph> Describe(const AttentionProblem& p,
                                            const AttentionBand& band,
-                                           bool has_lengths) {
+                                           const SdpaLengths& lengths) {
   auto graph = NewSdpaGraph(p);
   TensorPtr q = graph->tensor(QueryHeads("q", kQ, p, p.d));
   TensorPtr k = graph->tensor(KeyHeads("k", kK, p, band, p.d));
@@ -39,10 +35,7 @@ std::shared_ptr<fe::graph::Graph> Describe(const AttentionProblem& p,
                         .set_name("attention_grad")
                         .set_attn_scale(static_cast<float>(p.scale));
   SetBand(band, &attributes);
-  if (has_lengths) {
-    SetLengths(graph->tensor(Lengths("rows", kRows, p.b)),
-               graph->tensor(Lengths("keys", kKeys, p.b)), &attributes);
-  }
+  lengths.Describe(*graph, &attributes);
   auto [dq, dk, dv] =
       graph->sdpa_backward(q, k, v, y, dy, log_sums, attributes);
   SetOutput(dq, QueryHeads("dq", kDq, p, p.d));
@@ -61,16 +54,15 @@ class CudnnAttentionGrad : public CudaKernel {
  public:
   CudnnAttentionGrad(const AttentionProblem& problem, const AttentionBand& band,
                      const AttentionOperands& operands)
-      : problem_(problem), band_(band), operands_(operands) {}
+      : problem_(problem), band_(band), lengths_(problem, operands.lengths) {}
 
   absl::Status Prepare() {
     const AttentionProblem& p = problem_;
     int64_t query = p.b * p.s * p.h, key = p.b * p.t * p.g;
-    bool has_lengths = operands_.lengths >= 0;
     GraphSpec spec = {
         .key = fmt::format("attention_grad {}{}", SdpaKey(p, band_),
-                           has_lengths ? " lengths" : ""),
-        .describe = [&] { return Describe(p, band_, has_lengths); },
+                           lengths_.given() ? " lengths" : ""),
+        .describe = [&] { return Describe(p, band_, lengths_); },
         .values = {{kQ, p.element, query * p.d, std::nullopt},
                    {kK, p.element, key * p.d, std::nullopt},
                    {kV, p.element, key * p.e, std::nullopt},
@@ -82,17 +74,13 @@ class CudnnAttentionGrad : public CudaKernel {
                    {kDv, p.element, key * p.e, std::nullopt}},
         .barred = {},
         .most_workspace_bytes = MostWorkspaceBytes(p)};
-    if (has_lengths) {
-      spec.values.push_back({kRows, Element::kI32, p.b, p.s});
-      spec.values.push_back({kKeys, Element::kI32, p.b, p.t});
-      lengths_bytes_ = RoundUp(2 * p.b * 4, kWorkspaceAlignment);
-    }
+    lengths_.AddTo(&spec.values);
     ASYRA_ASSIGN_OR_RETURN(graph_, CudnnGraph::Create(spec));
     return absl::OkStatus();
   }
 
   int64_t workspace_bytes() const override {
-    return lengths_bytes_ + graph_->workspace_bytes();
+    return lengths_.bytes() + graph_->workspace_bytes();
   }
 
   void AddTuningResults(TuningResults* results) const override {
@@ -118,22 +106,16 @@ class CudnnAttentionGrad : public CudaKernel {
                                      {kDq, args.results[0]},
                                      {kDk, first(args.results[1], p.d)},
                                      {kDv, first(args.results[2], p.e)}};
-    auto* workspace = static_cast<std::byte*>(args.workspace);
-    if (lengths_bytes_ > 0) {
-      auto* lengths = reinterpret_cast<int32_t*>(workspace);
-      ASYRA_CUDA(
-          WriteLengths(p, args.operands[operands_.lengths], lengths, stream));
-      pointers[kKeys] = lengths;
-      pointers[kRows] = lengths + p.b;
-    }
-    return graph_->Enqueue(pointers, workspace + lengths_bytes_, stream);
+    ASYRA_RETURN_IF_ERROR(lengths_.Write(args, &pointers, stream));
+    return graph_->Enqueue(
+        pointers, static_cast<std::byte*>(args.workspace) + lengths_.bytes(),
+        stream);
   }
 
  private:
   AttentionProblem problem_;
   AttentionBand band_;
-  AttentionOperands operands_;
-  int64_t lengths_bytes_ = 0;
+  SdpaLengths lengths_;
   std::shared_ptr<CudnnGraph> graph_;
 };
 

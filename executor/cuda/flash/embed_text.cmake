@@ -1,6 +1,6 @@
 # cmake -DOUT=file.cc -DHEADER=its.h -DFILES=a_b.cuh;... -P embed_text.cmake
-# Defines a string for each file: kAB for a_b.cuh. A literal ends after 16380
-# characters for some compilers, so long files are joined from several.
+# Defines a string for each file: kAB for a_b.cuh.
+include(${CMAKE_CURRENT_LIST_DIR}/../../../cmake/string_literal.cmake)
 set(text "#include \"${HEADER}\"\n\nnamespace asyra::cuda {\n")
 foreach(file ${FILES})
   get_filename_component(stem ${file} NAME_WE)
@@ -14,13 +14,7 @@ foreach(file ${FILES})
   endforeach()
   file(READ ${file} content)
   string(APPEND text "\nextern const std::string_view ${name} =\n")
-  string(LENGTH "${content}" length)
-  set(at 0)
-  while(at LESS length)
-    string(SUBSTRING "${content}" ${at} 8000 part)
-    string(APPEND text "R\"device(${part})device\"\n")
-    math(EXPR at "${at} + 8000")
-  endwhile()
+  append_string_literal(text "${content}")
   string(APPEND text ";\n")
 endforeach()
 string(APPEND text "\n}  // namespace asyra::cuda\n")

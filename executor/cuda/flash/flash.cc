@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/container/flat_hash_map.h"
 #include "executor/cuda/codegen/nvrtc_module.h"
 #include "executor/cuda/device/cuda_status.h"
 #include "executor/cuda/flash/flash_text.h"
@@ -21,18 +22,6 @@ bool IsInt32(int64_t value) {
          value <= std::numeric_limits<int32_t>::max();
 }
 
-// The GPU has the instructions of the kernels, which later ones do not have.
-absl::Status CheckHopper() {
-  int gpu = 0, major = 0, minor = 0;
-  ASYRA_CUDA(cudaGetDevice(&gpu));
-  ASYRA_CUDA(
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu));
-  ASYRA_CUDA(
-      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu));
-  if (major == 9 && minor == 0) return absl::OkStatus();
-  return Unimplemented("compute capability {}.{}, not 9.0", major, minor);
-}
-
 absl::Status CheckFlashTakes(const AttentionProblem& p) {
   if (!Is16Bit(p.element))
     return Unimplemented("elements of other than 16 bits");
@@ -47,7 +36,10 @@ absl::Status CheckFlashTakes(const AttentionProblem& p) {
     if (!IsInt32(2 * number)) return Unimplemented("a length of {}", number);
   }
   if (p.b > 65535 || p.h > 65535) return Unimplemented("{} heads", p.b * p.h);
-  return CheckHopper();
+  // Later GPUs do not have the instructions of the kernels.
+  ASYRA_ASSIGN_OR_RETURN(int architecture, ArchitectureOfGpu());
+  if (architecture == 90) return absl::OkStatus();
+  return Unimplemented("a GPU of architecture {}", architecture);
 }
 
 FlashDesign DesignOf(const AttentionProblem& p,
@@ -106,7 +98,6 @@ FlashParams ParamsOf(const AttentionProblem& p, const FlashDesign& design) {
   params.empty_is_nan = p.empty_is_nan ? 1 : 0;
   params.scale = static_cast<float>(p.scale);
   params.softcap = static_cast<float>(p.softcap);
-  params.hidden = static_cast<float>(p.hidden);
   return params;
 }
 
@@ -131,40 +122,92 @@ absl::Status LaunchFlash(cudaKernel_t kernel, dim3 grid, int threads,
   return absl::OkStatus();
 }
 
-class FlashAttention : public CudaKernel {
- public:
-  FlashAttention(const AttentionProblem& problem,
-                 const AttentionOperands& operands, bool has_log_sums)
+// The arguments of a use's kernels, and the kernel of its mask's tiles.
+class FlashKernel : public CudaKernel {
+ protected:
+  FlashKernel(const AttentionProblem& problem,
+              const AttentionOperands& operands,
+              FlashTiling (*tiling)(const FlashDesign&))
       : problem_(problem),
         operands_(operands),
-        has_log_sums_(has_log_sums),
         design_(DesignOf(problem, operands)),
-        tiling_(ForwardTiling(design_)) {
+        tiling_(tiling(design_)) {
     AddTiles(problem_, tiling_, &design_);
     params_ = ParamsOf(problem_, design_);
   }
 
-  absl::Status Prepare() {
+  // Compiles the kernel `name` and that of tiles. Error: no room on an SM.
+  absl::StatusOr<cudaKernel_t> Compile(const std::string& text,
+                                       const char* name) {
     if (tiling_.shared_bytes > kMostShared) {
       return Unimplemented("heads of {} and {}", problem_.d, problem_.e);
     }
-    std::string text = FlashForwardText(design_);
-    ASYRA_ASSIGN_OR_RETURN(
-        kernel_, CompileFlash(text, "flash_forward", tiling_.shared_bytes));
-    if (design_.tiles[0] == 0) return absl::OkStatus();
-    ASYRA_ASSIGN_OR_RETURN(tiles_, CompileFlash(text, "flash_tiles", 0));
+    if (design_.tiles[0] > 0) {
+      ASYRA_ASSIGN_OR_RETURN(tiles_, CompileFlash(text, "flash_tiles", 0));
+    }
+    return CompileFlash(text, name, tiling_.shared_bytes);
+  }
+
+  // Sets the addresses that all kernels have, and enqueues that of tiles, which
+  // go to `tiles`.
+  absl::Status Begin(const AttentionData& data, std::byte* tiles,
+                     cudaStream_t stream) {
+    params_.mask = data.mask;
+    params_.lengths = data.lengths;
+    params_.sinks = data.sinks;
+    params_.tiles = reinterpret_cast<unsigned char*>(tiles);
+    const AttentionProblem& p = problem_;
+    ASYRA_RETURN_IF_ERROR(Map(data.q, p.s, p.h, p.d, tiling_.rows, &params_.q));
+    ASYRA_RETURN_IF_ERROR(Map(data.k, p.t, p.g, p.d, tiling_.keys, &params_.k));
+    ASYRA_RETURN_IF_ERROR(Map(data.v, p.t, p.g, p.e, tiling_.keys, &params_.v));
+    if (tiles_ == nullptr) return absl::OkStatus();
+    return LaunchFlash(tiles_, dim3(static_cast<unsigned>(TileCount(design_))),
+                       128, 0, &params_, stream);
+  }
+
+  // Encodes a map anew where its data has moved, which is seldom.
+  absl::Status Map(const void* data, int64_t rows, int64_t heads, int64_t width,
+                   int box_rows, TensorMap* map) {
+    const void*& encoded = encoded_[map];
+    if (encoded == data) return absl::OkStatus();
+    ASYRA_RETURN_IF_ERROR(Encode(
+        {data, design_.bf16, problem_.b, rows, heads, width, box_rows}, map));
+    encoded = data;
+    return absl::OkStatus();
+  }
+
+  const AttentionProblem problem_;
+  const AttentionOperands operands_;
+  FlashDesign design_;
+  const FlashTiling tiling_;
+  FlashParams params_;
+
+ private:
+  cudaKernel_t tiles_ = nullptr;
+  absl::flat_hash_map<TensorMap*, const void*> encoded_;
+};
+
+class FlashAttention : public FlashKernel {
+ public:
+  FlashAttention(const AttentionProblem& problem,
+                 const AttentionOperands& operands, bool has_log_sums)
+      : FlashKernel(problem, operands, ForwardTiling),
+        has_log_sums_(has_log_sums) {}
+
+  absl::Status Prepare() {
+    ASYRA_ASSIGN_OR_RETURN(kernel_,
+                           Compile(FlashForwardText(design_), "flash_forward"));
     return absl::OkStatus();
   }
 
   int64_t workspace_bytes() const override { return TileCount(design_); }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
-    ASYRA_RETURN_IF_ERROR(Point(args));
-    if (tiles_ != nullptr) {
-      ASYRA_RETURN_IF_ERROR(
-          LaunchFlash(tiles_, dim3(static_cast<unsigned>(workspace_bytes())),
-                      128, 0, &params_, stream));
-    }
+    params_.y = args.results[0];
+    params_.log_sums = has_log_sums_ ? args.results[1] : nullptr;
+    ASYRA_RETURN_IF_ERROR(Begin(operands_.DataOf(args),
+                                static_cast<std::byte*>(args.workspace),
+                                stream));
     const AttentionProblem& p = problem_;
     dim3 grid(static_cast<unsigned>((p.s + tiling_.rows - 1) / tiling_.rows),
               static_cast<unsigned>(p.h), static_cast<unsigned>(p.b));
@@ -173,73 +216,28 @@ class FlashAttention : public CudaKernel {
   }
 
  private:
-  // Sets the addresses of a launch.
-  absl::Status Point(const KernelArgs& args) {
-    AttentionData data = operands_.DataOf(args);
-    params_.y = args.results[0];
-    params_.log_sums = has_log_sums_ ? args.results[1] : nullptr;
-    params_.mask = data.mask;
-    params_.lengths = data.lengths;
-    params_.sinks = data.sinks;
-    params_.tiles = args.workspace;
-    const AttentionProblem& p = problem_;
-    auto heads = [&](const void* of, int64_t rows, int64_t count, int64_t width,
-                     int box) {
-      return HeadsMap{of, design_.bf16, p.b, rows, count, width, box};
-    };
-    if (data.q == q_ && data.k == k_ && data.v == v_) return absl::OkStatus();
-    ASYRA_RETURN_IF_ERROR(
-        Encode(heads(data.q, p.s, p.h, p.d, tiling_.rows), &params_.q));
-    ASYRA_RETURN_IF_ERROR(
-        Encode(heads(data.k, p.t, p.g, p.d, tiling_.keys), &params_.k));
-    ASYRA_RETURN_IF_ERROR(
-        Encode(heads(data.v, p.t, p.g, p.e, tiling_.keys), &params_.v));
-    q_ = data.q;
-    k_ = data.k;
-    v_ = data.v;
-    return absl::OkStatus();
-  }
-
-  const AttentionProblem problem_;
-  const AttentionOperands operands_;
   const bool has_log_sums_;
-  FlashDesign design_;
-  const FlashTiling tiling_;
-  FlashParams params_;
-  cudaKernel_t kernel_ = nullptr, tiles_ = nullptr;
-  const void *q_ = nullptr, *k_ = nullptr, *v_ = nullptr;  // of the maps
+  cudaKernel_t kernel_ = nullptr;
 };
 
-class FlashAttentionGrad : public CudaKernel {
+class FlashAttentionGrad : public FlashKernel {
  public:
   FlashAttentionGrad(const AttentionProblem& problem,
                      const AttentionOperands& operands)
-      : problem_(problem),
-        operands_(operands),
-        design_(DesignOf(problem, operands)),
-        tiling_(BackwardTiling(design_)) {
-    AddTiles(problem_, tiling_, &design_);
-    params_ = ParamsOf(problem_, design_);
-    heads_ = problem.b * problem.h;
-    row_tiles_ = (problem.s + tiling_.rows - 1) / tiling_.rows;
-    int64_t rows = row_tiles_ * tiling_.rows;
-    means_bytes_ = RoundUp(heads_ * rows * 8, kWorkspaceAlignment);
+      : FlashKernel(problem, operands, BackwardTiling),
+        heads_(problem.b * problem.h),
+        row_tiles_((problem.s + tiling_.rows - 1) / tiling_.rows) {
+    int64_t rows = heads_ * row_tiles_ * tiling_.rows;
+    means_bytes_ = RoundUp(rows * 8, kWorkspaceAlignment);
     int64_t columns = tiling_.groups * DqColumns(design_, tiling_.groups);
-    dq_bytes_ = RoundUp(heads_ * rows * columns * 4, kWorkspaceAlignment);
+    dq_bytes_ = RoundUp(rows * columns * 4, kWorkspaceAlignment);
   }
 
   absl::Status Prepare() {
-    if (tiling_.shared_bytes > kMostShared) {
-      return Unimplemented("gradients of heads of {} and {}", problem_.d,
-                           problem_.e);
-    }
     std::string text = FlashBackwardText(design_);
+    ASYRA_ASSIGN_OR_RETURN(kernel_, Compile(text, "flash_backward"));
     ASYRA_ASSIGN_OR_RETURN(rows_, CompileFlash(text, "flash_rows", 0));
-    ASYRA_ASSIGN_OR_RETURN(
-        kernel_, CompileFlash(text, "flash_backward", tiling_.shared_bytes));
     ASYRA_ASSIGN_OR_RETURN(dq_, CompileFlash(text, "flash_dq", 0));
-    if (design_.tiles[0] == 0) return absl::OkStatus();
-    ASYRA_ASSIGN_OR_RETURN(tiles_, CompileFlash(text, "flash_tiles", 0));
     return absl::OkStatus();
   }
 
@@ -248,7 +246,7 @@ class FlashAttentionGrad : public CudaKernel {
   }
 
   absl::Status Enqueue(const KernelArgs& args, cudaStream_t stream) override {
-    ASYRA_RETURN_IF_ERROR(Point(args));
+    ASYRA_RETURN_IF_ERROR(Point(args, stream));
     const AttentionProblem& p = problem_;
     auto launch = [&](cudaKernel_t kernel, dim3 grid, int threads,
                       int64_t shared = 0) {
@@ -257,9 +255,6 @@ class FlashAttentionGrad : public CudaKernel {
     auto blocks = [](int64_t count) {
       return dim3(static_cast<unsigned>(count));
     };
-    if (tiles_ != nullptr) {
-      ASYRA_RETURN_IF_ERROR(launch(tiles_, blocks(TileCount(design_)), 128));
-    }
     ASYRA_CUDA(
         cudaMemsetAsync(params_.dq, 0, static_cast<size_t>(dq_bytes_), stream));
     int64_t rows = heads_ * row_tiles_ * tiling_.rows;
@@ -272,61 +267,50 @@ class FlashAttentionGrad : public CudaKernel {
   }
 
  private:
-  absl::Status Point(const KernelArgs& args) {
-    AttentionData data = operands_.DataOf(args);
+  absl::Status Point(const KernelArgs& args, cudaStream_t stream) {
     params_.y = args.operands[kGradY];
     params_.dy_data = args.operands[kGradDy];
     params_.log_sums_in = args.operands[kGradLogSums];
-    params_.mask = data.mask;
-    params_.lengths = data.lengths;
     auto* workspace = static_cast<std::byte*>(args.workspace);
     params_.dq = workspace;
     params_.means = workspace + dq_bytes_;
-    params_.tiles = workspace + dq_bytes_ + means_bytes_;
     params_.dq_out = args.results[0];
     params_.dk = args.results[1];
     params_.dv = args.results[2];
     const AttentionProblem& p = problem_;
-    auto encode = [&](const void* of, int64_t rows, int64_t heads,
-                      int64_t width, int box, TensorMap* map) {
-      return Encode({of, design_.bf16, p.b, rows, heads, width, box}, map);
-    };
     ASYRA_RETURN_IF_ERROR(
-        encode(data.q, p.s, p.h, p.d, tiling_.rows, &params_.q));
-    ASYRA_RETURN_IF_ERROR(
-        encode(data.k, p.t, p.g, p.d, tiling_.keys, &params_.k));
-    ASYRA_RETURN_IF_ERROR(
-        encode(data.v, p.t, p.g, p.e, tiling_.keys, &params_.v));
-    return encode(params_.dy_data, p.s, p.h, p.e, tiling_.rows, &params_.dy);
+        Map(params_.dy_data, p.s, p.h, p.e, tiling_.rows, &params_.dy));
+    return Begin(operands_.DataOf(args), workspace + dq_bytes_ + means_bytes_,
+                 stream);
   }
 
-  const AttentionProblem problem_;
-  const AttentionOperands operands_;
-  FlashDesign design_;
-  const FlashTiling tiling_;
-  FlashParams params_;
-  int64_t heads_ = 0, row_tiles_ = 0, means_bytes_ = 0, dq_bytes_ = 0;
-  cudaKernel_t rows_ = nullptr, kernel_ = nullptr, dq_ = nullptr,
-               tiles_ = nullptr;
+  const int64_t heads_, row_tiles_;
+  int64_t means_bytes_ = 0, dq_bytes_ = 0;
+  cudaKernel_t rows_ = nullptr, kernel_ = nullptr, dq_ = nullptr;
 };
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareFlashAttentionGrad(
-    const AttentionProblem& problem, const AttentionOperands& operands) {
+// A kernel of the class for a use that it takes.
+template <typename Flash, typename... More>
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareFlash(
+    const AttentionProblem& problem, const AttentionOperands& operands,
+    More... more) {
   ASYRA_RETURN_IF_ERROR(CheckFlashTakes(problem));
-  auto kernel = std::make_unique<FlashAttentionGrad>(problem, operands);
+  auto kernel = std::make_unique<Flash>(problem, operands, more...);
   ASYRA_RETURN_IF_ERROR(kernel->Prepare());
   return kernel;
 }
 
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareFlashAttention(
     const AttentionProblem& problem, const AttentionOperands& operands,
     bool log_sums) {
-  ASYRA_RETURN_IF_ERROR(CheckFlashTakes(problem));
-  auto kernel = std::make_unique<FlashAttention>(problem, operands, log_sums);
-  ASYRA_RETURN_IF_ERROR(kernel->Prepare());
-  return kernel;
+  return PrepareFlash<FlashAttention>(problem, operands, log_sums);
+}
+
+absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareFlashAttentionGrad(
+    const AttentionProblem& problem, const AttentionOperands& operands) {
+  return PrepareFlash<FlashAttentionGrad>(problem, operands);
 }
 
 }  // namespace asyra::cuda

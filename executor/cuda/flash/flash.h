@@ -10,12 +10,13 @@
 
 namespace asyra::cuda {
 
-// Error: Unimplemented, with the reason, where it cannot compute the use.
+// Prepares attention. Error: Unimplemented, with the reason, where it cannot
+// compute the use.
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareFlashAttention(
     const AttentionProblem& problem, const AttentionOperands& operands,
     bool log_sums);
 
-// Its gradients by q, k and v. The same error.
+// Prepares its gradients by q, k and v. The same error.
 absl::StatusOr<std::unique_ptr<CudaKernel>> PrepareFlashAttentionGrad(
     const AttentionProblem& problem, const AttentionOperands& operands);
 

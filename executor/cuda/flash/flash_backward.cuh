@@ -5,9 +5,7 @@
 // and v take their weights from registers. That of q is summed over blocks in
 // f32, tile by tile, in the order of the threads' registers.
 
-constexpr int kThreads = 128 * (GROUPS + 1), kConsumers = 128 * GROUPS;
-constexpr int kPanelsD = (D + 63) / 64, kPanelsE = (E + 63) / 64;
-constexpr int kStepsD = (D + 15) / 16, kStepsE = (E + 15) / 16;
+constexpr int kConsumers = 128 * GROUPS;
 constexpr uint32 kRowPanel = BM * kRowBytes, kKeyPanel = BN * kRowBytes;
 constexpr uint32 kKBytes = kPanelsD * kKeyPanel, kVBytes = kPanelsE * kKeyPanel;
 constexpr uint32 kQBytes = kPanelsD * kRowPanel;
@@ -24,17 +22,6 @@ struct Shared {
   uint32 dq;           // f32
   uint32 kv_full, full, empty;
 };
-
-__device__ __forceinline__ int TileKind(const Params& p, int b, int h, int m,
-                                        int n) {
-#if TILES
-  return static_cast<const uint8*>(
-      p.tiles)[b * p.tile_strides[0] + h * p.tile_strides[1] +
-               m * p.tile_strides[2] + n * p.tile_strides[3]];
-#else
-  return MASK ? 1 : 2;
-#endif
-}
 
 // The tiles of a block in turn: of each head the rows that may see its keys.
 struct Tiles {
@@ -64,11 +51,7 @@ struct Tiles {
   __device__ __forceinline__ bool Next(const Params& p, int b, int n) {
     while (true) {
       ++m;
-      bool ends = m >= to;
-#if STARTS
-      ends = ends || StartOf(p, b, m * BM) >= (n + 1) * BN;
-#endif
-      if (ends) {
+      if (m >= to) {
         if (head == last_head || to <= from) return false;
         ++head;
         m = from - 1;
@@ -83,27 +66,17 @@ struct Tiles {
 __device__ __forceinline__ void Produce(const Params& p, const Shared& shared,
                                         Tiles tiles, int b, int g, int n) {
   Expect(shared.kv_full, kKBytes + kVBytes);
-  for (int c = 0; c < kPanelsD; ++c) {
-    CopyBox(&p.k, shared.k + c * kKeyPanel, shared.kv_full, 64 * c, g, n * BN,
-            b);
-  }
-  for (int c = 0; c < kPanelsE; ++c) {
-    CopyBox(&p.v, shared.v + c * kKeyPanel, shared.kv_full, 64 * c, g, n * BN,
-            b);
-  }
+  CopyPanels<kPanelsD>(&p.k, shared.k, kKeyPanel, shared.kv_full, g, n * BN, b);
+  CopyPanels<kPanelsE>(&p.v, shared.v, kKeyPanel, shared.kv_full, g, n * BN, b);
   Stage stage;
   while (tiles.Next(p, b, n)) {
     uint32 full = shared.full + 8 * stage.at;
     Wait(shared.empty + 8 * stage.at, stage.phase ^ 1);
     Expect(full, kQBytes + kDyBytes);
-    for (int c = 0; c < kPanelsD; ++c) {
-      CopyBox(&p.q, shared.q + stage.at * kQBytes + c * kRowPanel, full, 64 * c,
-              tiles.head, tiles.m * BM, b);
-    }
-    for (int c = 0; c < kPanelsE; ++c) {
-      CopyBox(&p.dy, shared.dy + stage.at * kDyBytes + c * kRowPanel, full,
-              64 * c, tiles.head, tiles.m * BM, b);
-    }
+    CopyPanels<kPanelsD>(&p.q, shared.q + stage.at * kQBytes, kRowPanel, full,
+                         tiles.head, tiles.m * BM, b);
+    CopyPanels<kPanelsE>(&p.dy, shared.dy + stage.at * kDyBytes, kRowPanel,
+                         full, tiles.head, tiles.m * BM, b);
     stage.Next(STAGES);
   }
 }
@@ -150,13 +123,7 @@ __device__ __forceinline__ void Weigh(const Params& p, const Sight& sight,
 #endif
       }
 #endif
-      if (!whole) {
-        bool sees = sight.Sees(p, row, key);
-#if STARTS
-        sees = sees && key >= StartOf(p, b, row);
-#endif
-        if (!sees) x = NEVER;
-      }
+      if (!whole && !sight.Sees(p, row, key)) x = NEVER;
 #if MASK >= 2
       s[4 * j + i] = Exp2((x - log_sum) * kLog2E);
 #elif CAP
@@ -258,9 +225,6 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
         static_cast<const float2*>(p.means) + (int64{b} * p.h + h) * all_rows +
         m * BM + column);
     bool whole = sight.SeesAll(p, m * BM, BM, n * BN, BN);
-#if STARTS
-    whole = whole && n * BN >= StartOf(p, b, m * BM + BM - 1);
-#endif
     float s[BM / 2], dp[BM / 2];
     Wait(shared.full + 8 * stage.at, stage.phase);
     ProductOfRows<kStepsD>(k, q, s);
@@ -350,7 +314,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     flash_backward(const __grid_constant__ Params p) {
   extern __shared__ uint8 memory[];
   __shared__ alignas(8) uint64 barriers[1 + 2 * STAGES];
-  uint32 base = (SharedAddress(memory) + 1023) & ~1023u;
+  uint32 base = Aligned(memory);
   uint32 first = SharedAddress(barriers);
   Shared shared;
   shared.k = base;
@@ -368,8 +332,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       InitBarrier(shared.full + 8 * i, 1);
       InitBarrier(shared.empty + 8 * i, GROUPS);
     }
-    FenceShared();
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    FenceBarriers();
   }
   __syncthreads();
 
@@ -378,10 +341,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   Tiles tiles(p, sight, g, n);
   int group = threadIdx.x / 128;
   if (group == 0) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGS));
+    BeProducer();
     if (threadIdx.x == 0) Produce(p, shared, tiles, b, g, n);
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGS));
+    BeConsumer();
     Consume(p, shared, sight, tiles, b, g, n, group - 1);
   }
 }
@@ -396,7 +359,7 @@ extern "C" __global__ void __launch_bounds__(128)
   if (at >= int64{p.b} * p.h * all_rows) return;
   int row = at % all_rows;
   int64 head = at / all_rows;
-  float2* to = static_cast<float2*>(const_cast<void*>(p.means)) + at;
+  float2* to = static_cast<float2*>(p.means) + at;
   if (row >= p.s) {
     if (lane == 0) *to = {ENDLESS, 0};
     return;

@@ -1,11 +1,12 @@
 // Device code that the attention kernels for Hopper share: tensor core products
 // (wgmma), the copy engine of an SM (TMA) and the barriers between them. Text
-// for NVRTC: flash_text.cc writes constants and the functions Product* before
-// it.
+// for NVRTC: flash_text.cc writes constants and flash_params.cuh before it, and
+// the functions Product* behind it.
 //
 // Tiles lie in shared memory as the copy engine writes them with its 128-byte
 // swizzle: panels of 64 columns, each with its rows at 128 bytes.
 
+using Params = FlashParams;
 using uint8 = unsigned char;
 using uint16 = unsigned short;
 using uint32 = unsigned int;
@@ -19,24 +20,6 @@ using uint64 = unsigned long long;
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr float kLn2 = 0.6931471805599453f;
 constexpr int kRowBytes = 128;  // of a panel
-
-struct alignas(64) TensorMap {
-  uint64 words[16];
-};
-
-// Flash::Params of flash.h.
-struct Params {
-  TensorMap q, k, v, dy;
-  void *y, *log_sums;
-  const void *mask, *lengths, *sinks, *starts, *tiles;
-  const void *dy_data, *log_sums_in, *means;
-  void *dq, *dq_out, *dk, *dv;
-  int64 mask_strides[4];
-  int64 tile_strides[4];
-  int b, s, h, t, g;
-  int first_row, window, window_after, at_end, empty_is_nan;
-  float scale, softcap, hidden;
-};
 
 // Barriers ------------------------------------------------------------------
 
@@ -256,7 +239,7 @@ struct Sight {
 };
 
 #if MASK
-// Where a row of the mask begins; keys lie MASK_KEYS (0 or 1) elements apart.
+// The beginning of a row of the mask; keys lie MASK_KEYS (0 or 1) apart.
 __device__ __forceinline__ int64 MaskRow(const Params& p, int b, int h,
                                          int row) {
   return b * p.mask_strides[0] + h * p.mask_strides[1] +
@@ -267,7 +250,7 @@ __device__ __forceinline__ bool Shows(const Params& p, int64 at) {
   return static_cast<const uint8*>(p.mask)[at] != 0;
 }
 #else
-// What is added to the scores of two neighbouring keys, the first an even one.
+// Two neighbouring elements of the mask, the first of an even key.
 __device__ __forceinline__ float2 AddedToPair(const Params& p, int64 at) {
 #if MASK_PAIRS
   if (MASK_TYPE == kF32) {
@@ -287,14 +270,43 @@ __device__ __forceinline__ float2 AddedToPair(const Params& p, int64 at) {
 #endif
 #endif
 
-// The first key of the document that a row of a batch entry is in.
-__device__ __forceinline__ int StartOf(const Params& p, int b, int row) {
-#if STARTS
-  if (row >= p.s) row = p.s - 1;
-  int64 at = int64{b} * p.s + row;
-  return STARTS == 8 ? static_cast<int>(static_cast<const int64*>(p.starts)[at])
-                     : static_cast<const int*>(p.starts)[at];
+// Tiles of BM rows by BN keys: 0 the mask hides all keys, 1 some, 2 none.
+__device__ __forceinline__ int TileKind(const Params& p, int b, int h, int m,
+                                        int n) {
+#if TILES
+  return p.tiles[b * p.tile_strides[0] + h * p.tile_strides[1] +
+                 m * p.tile_strides[2] + n * p.tile_strides[3]];
 #else
-  return 0;
+  return MASK ? 1 : 2;
 #endif
+}
+
+constexpr int kThreads = 128 * (GROUPS + 1);
+constexpr int kPanelsD = (D + 63) / 64, kPanelsE = (E + 63) / 64;
+constexpr int kStepsD = (D + 15) / 16, kStepsE = (E + 15) / 16;
+
+// Panels of one tile, one behind the other.
+template <int kPanels>
+__device__ __forceinline__ void CopyPanels(const TensorMap* map, uint32 to,
+                                           uint32 panel_bytes, uint32 barrier,
+                                           int head, int row, int b) {
+  for (int c = 0; c < kPanels; ++c) {
+    CopyBox(map, to + c * panel_bytes, barrier, 64 * c, head, row, b);
+  }
+}
+
+// Shared memory from the first multiple of 1024 on, where swizzles begin.
+__device__ __forceinline__ uint32 Aligned(const void* memory) {
+  return (SharedAddress(memory) + 1023) & ~1023u;
+}
+
+__device__ __forceinline__ void FenceBarriers() {
+  FenceShared();
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void BeProducer() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGS));
+}
+__device__ __forceinline__ void BeConsumer() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGS));
 }

@@ -2,9 +2,6 @@
 // and values, consumer warp groups of 64 rows each compute. The products of a
 // tile with keys run beside the exponentials of the tile before.
 
-constexpr int kThreads = 128 * (GROUPS + 1);
-constexpr int kPanelsD = (D + 63) / 64, kPanelsE = (E + 63) / 64;
-constexpr int kStepsD = (D + 15) / 16;
 constexpr uint32 kQPanel = BM * kRowBytes, kKVPanel = BN * kRowBytes;
 constexpr uint32 kQBytes = kPanelsD * kQPanel;
 constexpr uint32 kKBytes = kPanelsD * kKVPanel, kVBytes = kPanelsE * kKVPanel;
@@ -15,43 +12,24 @@ struct Shared {
   uint32 q_full, k_full, k_empty, v_full, v_empty;
 };
 
-// Tiles of a mask that hide all keys are passed over; TILES: 0 none is seen, 1
-// some, 2 all.
-__device__ __forceinline__ int TileKind(const Params& p, int b, int h, int m,
-                                        int n) {
-#if TILES
-  return static_cast<const uint8*>(
-      p.tiles)[b * p.tile_strides[0] + h * p.tile_strides[1] +
-               m * p.tile_strides[2] + n * p.tile_strides[3]];
-#else
-  return MASK ? 1 : 2;
-#endif
-}
-
 __device__ __forceinline__ void Produce(const Params& p, const Shared& shared,
                                         int b, int h, int m, int n_from,
                                         int n_to) {
   int g = h / (p.h / p.g);
   Expect(shared.q_full, kQBytes);
-  for (int c = 0; c < kPanelsD; ++c) {
-    CopyBox(&p.q, shared.q + c * kQPanel, shared.q_full, 64 * c, h, m * BM, b);
-  }
+  CopyPanels<kPanelsD>(&p.q, shared.q, kQPanel, shared.q_full, h, m * BM, b);
   Stage stage;
   for (int n = n_to - 1; n >= n_from; --n) {
     if (TileKind(p, b, h, m, n) == 0) continue;
     uint32 at = 8 * stage.at;
     Wait(shared.k_empty + at, stage.phase ^ 1);
     Expect(shared.k_full + at, kKBytes);
-    for (int c = 0; c < kPanelsD; ++c) {
-      CopyBox(&p.k, shared.k + stage.at * kKBytes + c * kKVPanel,
-              shared.k_full + at, 64 * c, g, n * BN, b);
-    }
+    CopyPanels<kPanelsD>(&p.k, shared.k + stage.at * kKBytes, kKVPanel,
+                         shared.k_full + at, g, n * BN, b);
     Wait(shared.v_empty + at, stage.phase ^ 1);
     Expect(shared.v_full + at, kVBytes);
-    for (int c = 0; c < kPanelsE; ++c) {
-      CopyBox(&p.v, shared.v + stage.at * kVBytes + c * kKVPanel,
-              shared.v_full + at, 64 * c, g, n * BN, b);
-    }
+    CopyPanels<kPanelsE>(&p.v, shared.v + stage.at * kVBytes, kKVPanel,
+                         shared.v_full + at, g, n * BN, b);
     stage.Next(STAGES);
   }
 }
@@ -62,7 +40,6 @@ constexpr bool kPlain = !CAP && MASK < 2;
 
 struct Rows {
   int first;  // the thread has this row and the one 8 behind it
-  int start[2];
   float largest[2] = {NEVER, NEVER};
   float sum[2] = {0, 0};  // of this thread's columns
 };
@@ -119,7 +96,7 @@ __device__ __forceinline__ void Score(const Params& p, const Sight& sight,
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       int row = rows.first + (i / 2) * 8, key = n * BN + 8 * j + column + i % 2;
-      if (!sight.Sees(p, row, key) || key < rows.start[i / 2]) {
+      if (!sight.Sees(p, row, key)) {
         s[4 * j + i] = NEVER;
       }
     }
@@ -256,9 +233,6 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
   int column = lane % 4 * 2;
   Rows rows;
   rows.first = m * BM + group * 64 + thread / 32 * 16 + lane / 4;
-  rows.start[0] = StartOf(p, b, rows.first);
-  rows.start[1] = StartOf(p, b, rows.first + 8);
-  int last_start = STARTS ? StartOf(p, b, m * BM + BM - 1) : 0;
   uint32 q = shared.q + group * 64 * kRowBytes;
   float out[NE / 2];
 #pragma unroll
@@ -266,9 +240,7 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
   int kind = 0, n = TileBefore(p, b, h, m, n_to, n_from, &kind);
   if (n < n_from) return Store(p, rows, b, h, column, out);
 
-  auto is_whole = [&] {
-    return sight.SeesAll(p, m * BM, BM, n * BN, BN) && n * BN >= last_start;
-  };
+  auto is_whole = [&] { return sight.SeesAll(p, m * BM, BM, n * BN, BN); };
   float s[BN / 2], scale[2];
   uint32 weights[BN / 4];
   Stage keys, values;
@@ -313,7 +285,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
     flash_forward(const __grid_constant__ Params p) {
   extern __shared__ uint8 memory[];
   __shared__ alignas(8) uint64 barriers[1 + 4 * STAGES];
-  uint32 base = (SharedAddress(memory) + 1023) & ~1023u;
+  uint32 base = Aligned(memory);
   uint32 first_barrier = SharedAddress(barriers);
   Shared shared = {base,
                    base + kQBytes,
@@ -331,8 +303,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
       InitBarrier(shared.v_full + 8 * i, 1);
       InitBarrier(shared.v_empty + 8 * i, GROUPS);
     }
-    FenceShared();
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    FenceBarriers();
   }
   __syncthreads();
 
@@ -340,15 +311,15 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   int m = gridDim.x - 1 - blockIdx.x, h = blockIdx.y, b = blockIdx.z;
   Sight sight(p, b);
   int rows = min(BM, p.s - m * BM);
-  int from = max(sight.From(p, m * BM), StartOf(p, b, m * BM));
+  int from = sight.From(p, m * BM);
   int to = sight.To(p, m * BM, rows);
   int n_from = from / BN, n_to = to <= from ? n_from : (to + BN - 1) / BN;
   int group = threadIdx.x / 128;
   if (group == 0) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGS));
+    BeProducer();
     if (threadIdx.x == 0) Produce(p, shared, b, h, m, n_from, n_to);
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CONSUMER_REGS));
+    BeConsumer();
     Consume(p, shared, sight, b, h, m, n_from, n_to, group - 1);
   }
 }

@@ -6,6 +6,6 @@
 namespace asyra::cuda {
 
 extern const std::string_view kFlashBackward, kFlashCommon, kFlashForward,
-    kFlashTiles;
+    kFlashParams, kFlashTiles;
 
 }  // namespace asyra::cuda

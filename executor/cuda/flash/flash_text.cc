@@ -71,9 +71,8 @@ int NumberOf(std::optional<Element> element) {
   return static_cast<int>(element.value_or(Element::kF32));
 }
 
-std::string Constants(const FlashDesign& design, const FlashTiling& tiling) {
-  constexpr int kRegisters[][2] = {{56, 256}, {24, 240}, {32, 160}};
-  const auto& registers = kRegisters[tiling.groups - 1];
+// Constants and what all kernels share.
+std::string Head(const FlashDesign& design, const FlashTiling& tiling) {
   std::string text;
   auto define = [&](std::string_view name, int64_t value) {
     fmt::format_to(std::back_inserter(text), "#define {} {}\n", name, value);
@@ -91,7 +90,6 @@ std::string Constants(const FlashDesign& design, const FlashTiling& tiling) {
   define("SINKS", design.sinks.has_value() ? 1 : 0);
   define("SINK_TYPE", NumberOf(design.sinks));
   define("LENGTHS", BytesOf(design.lengths));
-  define("STARTS", BytesOf(design.starts));
   define("TILES", design.tiles[0] > 0 ? 1 : 0);
   define("TILES_H", design.tiles[1]);
   define("TILES_M", design.tiles[2]);
@@ -100,10 +98,13 @@ std::string Constants(const FlashDesign& design, const FlashTiling& tiling) {
   define("BM", tiling.rows);
   define("BN", tiling.keys);
   define("STAGES", tiling.stages);
-  define("PRODUCER_REGS", registers[0]);
-  define("CONSUMER_REGS", registers[1]);
+  // 128 threads of one and 256 of the other have 64512 registers of 65536.
+  define("PRODUCER_REGS", 24);
+  define("CONSUMER_REGS", 240);
   define("kF32", static_cast<int>(Element::kF32));
   define("kBF16", static_cast<int>(Element::kBF16));
+  text += kFlashParams;
+  text += kFlashCommon;
   return text;
 }
 
@@ -121,8 +122,7 @@ FlashTiling ForwardTiling(const FlashDesign& design) {
 
 std::string FlashForwardText(const FlashDesign& design) {
   FlashTiling tiling = ForwardTiling(design);
-  std::string text = Constants(design, tiling);
-  text += kFlashCommon;
+  std::string text = Head(design, tiling);
   text += ProductText(design.bf16, tiling.keys, A::kShared, false, false,
                       "ProductSS");
   text += ProductText(design.bf16, RoundTo16(design.e), A::kRegisters, false,
@@ -152,8 +152,7 @@ FlashTiling BackwardTiling(const FlashDesign& design) {
 
 std::string FlashBackwardText(const FlashDesign& design) {
   FlashTiling tiling = BackwardTiling(design);
-  std::string text = Constants(design, tiling);
-  text += kFlashCommon;
+  std::string text = Head(design, tiling);
   auto product = [&](int64_t n, A a, bool transposed, std::string_view name) {
     text += ProductText(design.bf16, n, a, transposed && a == A::kShared,
                         transposed, name);

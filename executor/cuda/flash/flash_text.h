@@ -11,13 +11,12 @@
 
 namespace asyra::cuda {
 
-// What a kernel is written for.
+// The uses that a kernel is written for.
 struct FlashDesign {
   bool bf16 = true;
   int64_t d = 0, e = 0;  // sizes of a head of q and k, and of v
   bool cap = false;
-  std::optional<Element> mask, sinks;
-  std::optional<Element> lengths, starts;
+  std::optional<Element> mask, sinks, lengths;
   // Keys of the mask lie 0 or 1 elements apart; pairs of them are aligned.
   int mask_keys = 1;
   bool mask_pairs = false;
@@ -29,7 +28,7 @@ constexpr int64_t kMostShared = 227 << 10;  // bytes of a block
 
 // Sizes of a kernel's blocks.
 struct FlashTiling {
-  int groups = 2;  // of 128 threads, beside the one that copies
+  int groups = 2;  // of 128 threads and 64 rows or keys, beside one that copies
   int rows = 128, keys = 128, stages = 2;
   int64_t shared_bytes = 0;
 };
@@ -37,22 +36,6 @@ FlashTiling ForwardTiling(const FlashDesign& design);
 FlashTiling BackwardTiling(const FlashDesign& design);
 // Columns of dq that each group of a block computes.
 int64_t DqColumns(const FlashDesign& design, int groups);
-
-// Arguments of all kernels; flash_common.cuh has the same struct.
-struct FlashParams {
-  TensorMap q, k, v, dy;
-  void *y, *log_sums;
-  const void *mask, *lengths, *sinks, *starts;
-  void* tiles;
-  const void *dy_data, *log_sums_in;
-  void* means;
-  void *dq, *dq_out, *dk, *dv;
-  int64_t mask_strides[4];
-  int64_t tile_strides[4];
-  int32_t b, s, h, t, g;
-  int32_t first_row, window, window_after, at_end, empty_is_nan;
-  float scale, softcap, hidden;
-};
 
 // The kernels flash_forward and, where the design has tiles, flash_tiles.
 std::string FlashForwardText(const FlashDesign& design);

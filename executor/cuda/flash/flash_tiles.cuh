@@ -1,5 +1,5 @@
-// What the tiles of a mask say, a block for each: 0 all keys are hidden, 1
-// neither, 2 none is hidden and nothing is added to scores.
+// Writes what TileKind reads, a block for each tile of the mask. A tile whose
+// elements are added to scores is plain where all of them are 0.
 
 extern "C" __global__ void __launch_bounds__(128)
     flash_tiles(const __grid_constant__ Params p) {
@@ -15,10 +15,9 @@ extern "C" __global__ void __launch_bounds__(128)
   for (int key = n * BN + threadIdx.x; key < min(p.t, (n + 1) * BN);
        key += 128) {
     for (int i = 0; i < rows; ++i) {
-      int64 at = b * p.mask_strides[0] + h * p.mask_strides[1] +
-                 (m * BM + i) * p.mask_strides[2] + key * p.mask_strides[3];
+      int64 at = MaskRow(p, b, h, m * BM + i) + key * MASK_KEYS;
 #if MASK == 1
-      bool sees = static_cast<const uint8*>(p.mask)[at] != 0;
+      bool sees = Shows(p, at);
       hide |= !sees;
       show |= sees;
 #else
@@ -32,8 +31,6 @@ extern "C" __global__ void __launch_bounds__(128)
   if (show) shows = 1;
   __syncthreads();
   if (threadIdx.x == 0) {
-    const_cast<uint8*>(static_cast<const uint8*>(p.tiles))[tile] = !shows  ? 0
-                                                                   : hides ? 1
-                                                                           : 2;
+    p.tiles[tile] = !shows ? 0 : hides ? 1 : 2;
   }
 }

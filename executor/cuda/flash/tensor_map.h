@@ -7,10 +7,7 @@
 
 namespace asyra::cuda {
 
-// Opaque to all but the driver and device code.
-struct alignas(64) TensorMap {
-  uint64_t words[16];
-};
+#include "executor/cuda/flash/flash_params.cuh"
 
 // A value [batch, rows, heads, width] of 16-bit elements, dense, at `data`.
 // Boxes are one head's `box_rows` rows of 64 elements, in shared memory with

@@ -15,7 +15,6 @@ std::vector<FlashDesign> Designs() {
   FlashDesign capped = {.bf16 = false, .d = 80, .e = 64, .cap = true};
   capped.sinks = Element::kF32;
   capped.lengths = Element::kI64;
-  capped.starts = Element::kI32;
   FlashDesign masked = {.d = 64, .e = 64, .mask = Element::kBool};
   masked.tiles[0] = masked.tiles[1] = masked.tiles[2] = 1;
   masked.tiles[3] = 7;
