@@ -64,6 +64,11 @@ absl::Status CheckArguments(std::initializer_list<Argument> needed) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSize(const char* type, size_t size) {
+  if (size > sizeof(size)) return absl::OkStatus();
+  return Invalid("{}: size is {}, it should be sizeof({})", type, size, type);
+}
+
 bool IsGiven(const char* name, const void* value) noexcept {
   return Guarded({{name, value}}, [] { return absl::OkStatus(); }) == ASYRA_OK;
 }

@@ -65,7 +65,8 @@ struct Argument {
 
 // Error: the first that is NULL, by name.
 absl::Status CheckArguments(std::initializer_list<Argument> needed);
-// As an answer of functions that return a number: false sets the error.
+// Checks the argument of a function that returns a number: false sets the
+// error.
 bool IsGiven(const char* name, const void* value) noexcept;
 
 // The Status of `body` as a code; it is not called unless all of `needed` are
@@ -94,15 +95,14 @@ asyra_status Make(std::initializer_list<Argument> needed, T** to,
   });
 }
 
+// Error: a `size` of a struct that has no room for a field.
+absl::Status CheckSize(const char* type, size_t size);
+
 // Fills a struct of the caller's, whose `size` says how many bytes of it the
-// caller's header knows: fields behind them are not written. Error: a size that
-// has no field.
+// caller's header knows: fields behind them are not written. Error: CheckSize.
 template <typename T>
 absl::Status FillStruct(const char* type, T from, T* to) {
-  if (to->size <= sizeof(to->size)) {
-    return Invalid("{}: size is {}, it should be sizeof({})", type, to->size,
-                   type);
-  }
+  ASYRA_RETURN_IF_ERROR(CheckSize(type, to->size));
   from.size = to->size;
   std::memcpy(to, &from, std::min(to->size, sizeof(from)));
   return absl::OkStatus();

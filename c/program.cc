@@ -12,11 +12,10 @@
 #include "ir/weight_store.h"
 #include "models/models.h"
 #include "passes/compile.h"
+#include "passes/schedule/order_search.h"
 
 namespace asyra::c {
 namespace {
-
-constexpr int32_t kMostSearchSteps = 10'000'000;  // as of the tools
 
 // "dp=2,tp=4" in its order.
 absl::StatusOr<std::vector<std::pair<std::string, int64_t>>> ReadSizes(

@@ -97,6 +97,6 @@ int64_t asyra_rank_count(const asyra_rank* rank) {
 }
 
 void asyra_rank_free(asyra_rank* rank) {
-  // Those of asyra_run_ranks have no platform, and are not the caller's.
+  // A rank of asyra_run_ranks has no platform, and is not the caller's.
   if (rank != nullptr && rank->platform != nullptr) delete rank;
 }

@@ -15,12 +15,7 @@ absl::StatusOr<asyra_trainer_options> Read(
   asyra_trainer_options given = {};
   given.seed = 1;
   if (options == nullptr) return given;
-  if (options->size <= sizeof(options->size)) {
-    return Invalid(
-        "asyra_trainer_options: size is {}, it should be "
-        "sizeof(asyra_trainer_options)",
-        options->size);
-  }
+  ASYRA_RETURN_IF_ERROR(CheckSize("asyra_trainer_options", options->size));
   std::memcpy(&given, options, std::min(options->size, sizeof(given)));
   if (given.keep >= 0) return given;
   return Invalid("asyra_trainer_options: keep is {}, it should be at least 0",

@@ -224,7 +224,7 @@ class RankTrainer : public Trainer {
                              const std::string& directory) {
     if (writer_ != nullptr && directory == directory_) return absl::OkStatus();
     ASYRA_RETURN_IF_ERROR(FinishSave());
-    writer_ = nullptr;  // its lock may be that of the same folder
+    writer_ = nullptr;  // two paths of one folder have one lock
     auto writer = CheckpointWriter::Create(
         directory, values_, programs_.step.mesh, world_, options_.checkpoints);
     ASYRA_RETURN_IF_ERROR(CalledByAll(call, writer.status()));

@@ -28,7 +28,7 @@ struct Flags {
   std::vector<std::string> given, of_compiling;
 };
 
-// Flags of the machine, which is not only that of models.
+// Names the flags of a machine, which calls of no model read too.
 bool IsOfMachine(const std::string& flag) {
   return flag == "--machine" || flag == "--set" || flag == "--nodes";
 }

@@ -227,7 +227,7 @@ absl::Status CheckOneBatch(const Flags& flags) {
       flags.train_options.accumulate);
 }
 
-// Flags of the compiler, of what is compiled.
+// Refuses flags of the compiler where neither side is compiled.
 absl::Status CheckCompared(const Flags& flags) {
   std::vector<std::string> given = flags.given;
   std::erase_if(given, [](const std::string& flag) {

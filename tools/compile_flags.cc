@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "ir/support/status.h"
 #include "models/models.h"
+#include "passes/schedule/order_search.h"
 #include "passes/schedule/reorder.h"
 #include "simulator/library_memory.h"
 #include "simulator/machine.h"
@@ -237,7 +238,7 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
                  "about how many orders are simulated: rounds of 200, 800, "
                  "4000, ... as far as they fit, at least the first; a larger "
                  "number is never slower")
-      ->check(CLI::Range(1, 10000000))
+      ->check(CLI::Range(1, kMostSearchSteps))
       ->capture_default_str();
   CLI::Option* memory =
       app.add_option(

@@ -17,18 +17,7 @@
 namespace asyra {
 namespace {
 
-// Writes all; 0 or the system's error.
-int WriteAll(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return 0;
-}
-
-// The same where a pipe whose reader has gone is an error and no signal.
+// WriteAll where a pipe whose reader has gone is an error and no signal.
 int WriteWithoutSignal(int fd, std::string_view bytes) {
   sigset_t pipe, before;
   sigemptyset(&pipe);

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "fmt/format.h"
+#include "ir/support/file.h"
+#include "ir/support/status.h"
 
 namespace asyra {
 namespace {
@@ -59,13 +61,8 @@ CLI::Validator OutputFile() {
 
 CLI::Validator ReplacedFile() {
   auto obstacle = [](std::string& path) {
-    namespace fs = std::filesystem;
-    std::error_code ignored;
-    bool is_other = fs::exists(path, ignored) &&
-                    !fs::is_directory(path, ignored) &&
-                    !fs::is_regular_file(path, ignored);
-    if (!is_other) return ObstacleOf(path);
-    return path + ": cannot write: it is a device or a pipe, no file";
+    absl::Status file = CheckNoStream(path);
+    return file.ok() ? ObstacleOf(path) : std::string(MessageOf(file));
   };
   return {obstacle, "", "output"};
 }

@@ -1,13 +1,11 @@
 #include "executor/comm/launcher.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <cstdlib>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "ir/support/host_name.h"
 #include "ir/support/status.h"
 
 namespace asyra {
@@ -66,9 +64,7 @@ std::string Host(const Environment& environment) {
     const char* host = environment(name);
     if (host != nullptr && *host != 0) return host;
   }
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
+  return HostName();
 }
 
 absl::StatusOr<LaunchedRank> Read(const Names& names,

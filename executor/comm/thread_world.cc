@@ -95,7 +95,7 @@ absl::Status RunLocalRanks(
       return absl::OkStatus();
     });
     if (begun.ok()) continue;
-    // Those that have begun are joined, and end with its error.
+    // Ranks that have begun are joined, and end with its error.
     results[rank] = begun;
     world[rank]->Abort(begun);
     break;

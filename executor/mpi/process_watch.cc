@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "fmt/format.h"
+#include "ir/support/host_name.h"
 
 namespace asyra {
 namespace {
@@ -20,9 +21,7 @@ std::string Link(const char* path) {
 
 // Process ids are comparable if this is equal.
 std::string Realm() {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  return fmt::format("{}|{}", host.data(), Link("/proc/self/ns/pid"));
+  return fmt::format("{}|{}", HostName(), Link("/proc/self/ns/pid"));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@
 namespace asyra {
 namespace {
 
-// The error of a checkpoint, which may be an earlier one than that of the call.
+// Names the step of a write: a call may get the error of an earlier one.
 absl::Status OfStep(const CheckpointPart& part, const absl::Status& status) {
   return Annotate(status, fmt::format("{} of step {} could not be written",
                                       part.what, part.info.step));

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <random>
 #include <vector>
 
 #include "executor/train/checkpoint_writer.h"
+#include "ir/support/file.h"
 #include "ir/support/status.h"
 #include "ir/weight_origin.h"
 
@@ -75,8 +75,7 @@ void AddTied(const Program& step, WeightStore* tensors) {
 // one target do not mix, and the last one's file stays.
 absl::StatusOr<std::string> PartsFolder(const std::string& path,
                                         Communicator* world) {
-  std::random_device random;
-  std::string mine = fmt::format("{:08x}{:08x}", random(), random());
+  std::string mine = RandomName();
   if (world != nullptr) {
     ASYRA_ASSIGN_OR_RETURN(std::vector<std::string> all, world->Exchange(mine));
     mine = all[0];
@@ -128,9 +127,8 @@ absl::Status ExportModel(const std::string& path, const Program& step,
   if (status.ok()) status = WriteWhole(*params, step, path);
   std::error_code error;
   std::filesystem::remove_all(directory, error);
-  if (error && status.ok())
-    return Invalid("{}: {}", directory, error.message());
-  return status;
+  if (!error || !status.ok()) return status;
+  return Invalid("{}: {}", directory, error.message());
 }
 
 WeightStore TensorsOfFile(const Program& step, const WeightStore& exported) {

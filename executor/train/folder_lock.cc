@@ -9,18 +9,13 @@
 #include <cstring>
 #include <thread>
 
+#include "ir/support/host_name.h"
 #include "ir/support/status.h"
 
 namespace asyra {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::string HostName() {
-  char name[256] = {};
-  if (::gethostname(name, sizeof(name) - 1) != 0) return "?";
-  return name;
-}
 
 // "process 123 on node7"; empty where the file does not say.
 std::string OwnerIn(int fd) {
@@ -93,7 +88,9 @@ bool FolderLock::IsCurrent() const {
 }
 
 absl::Status FolderLock::WriteOwner() const {
-  std::string owner = fmt::format("process {} on {}", ::getpid(), HostName());
+  std::string host = HostName();
+  std::string owner =
+      fmt::format("process {} on {}", ::getpid(), host.empty() ? "?" : host);
   auto size = static_cast<ssize_t>(owner.size());
   if (::ftruncate(fd_, 0) == 0 &&
       ::pwrite(fd_, owner.data(), owner.size(), 0) == size) {

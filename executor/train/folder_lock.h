@@ -32,7 +32,7 @@ class FolderLock {
 
  private:
   FolderLock(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  // Whether the file is still the one of that name.
+  // True while the file is still the one of that name.
   bool IsCurrent() const;
   absl::Status WriteOwner() const;
 

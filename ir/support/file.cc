@@ -22,23 +22,6 @@ absl::Status SystemError(const std::string& path, std::string_view what) {
   return Invalid("{}: {}: {}", path, what, std::strerror(errno));
 }
 
-// write(2) takes at most 2 GB at a time and may take less.
-absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return SystemError(path, "cannot write");
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
-}
-
-// Another one for each thread, process and host that writes in the folder.
-std::string TemporarySuffix() {
-  std::random_device random;
-  return fmt::format(".tmp{:08x}{:08x}", random(), random());
-}
-
 // Writes to a descriptor and closes it; errors name `name`. Below 0: it could
 // not be opened.
 absl::Status WriteAndClose(int fd, absl::Span<const std::string_view> pieces,
@@ -46,7 +29,8 @@ absl::Status WriteAndClose(int fd, absl::Span<const std::string_view> pieces,
   if (fd < 0) return SystemError(name, "cannot write");
   absl::Status status;
   for (std::string_view piece : pieces) {
-    if (status.ok()) status = WriteAll(fd, piece, name);
+    if (!status.ok() || WriteAll(fd, piece) == 0) continue;
+    status = SystemError(name, "cannot write");
   }
   if (::close(fd) != 0 && status.ok()) {
     status = SystemError(name, "cannot write");
@@ -111,16 +95,37 @@ absl::Status CheckPath(const std::string& path) {
                  absl::StrReplaceAll(path, {{std::string(1, '\0'), "\\0"}}));
 }
 
+absl::Status CheckNoStream(const std::string& path) {
+  struct stat found = {};
+  bool is_stream = ::stat(path.c_str(), &found) == 0 &&
+                   !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode);
+  if (!is_stream) return absl::OkStatus();
+  return Invalid("{}: cannot write: it is a device or a pipe, no file", path);
+}
+
+std::string RandomName() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+// write(2) takes at most 2 GB at a time and may take less.
+int WriteAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const std::string_view> pieces) {
   ASYRA_RETURN_IF_ERROR(CheckPath(path));
-  struct stat found = {};
-  bool is_there = ::stat(path.c_str(), &found) == 0;
-  if (is_there && !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode)) {
-    return Invalid("{}: cannot write: it is a device or a pipe, no file", path);
-  }
+  ASYRA_RETURN_IF_ERROR(CheckNoStream(path));
+  bool is_there = ::access(path.c_str(), F_OK) == 0;
   std::string target = is_there ? TargetOf(path) : path;
-  std::string temporary = target + TemporarySuffix();
+  std::string temporary = target + ".tmp" + RandomName();
   int fd =
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   absl::Status status = WriteAndClose(fd, pieces, path);

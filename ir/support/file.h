@@ -20,6 +20,16 @@ std::string ReadSystemFile(const std::string& path);
 // another file. Names from other people's files may have one.
 absl::Status CheckPath(const std::string& path);
 
+// Error: what is there is a device or a pipe, which no file may replace.
+absl::Status CheckNoStream(const std::string& path);
+
+// 16 random hexadecimal digits: another name for each thread, process and host
+// that writes in a folder.
+std::string RandomName();
+
+// Writes all to a descriptor; 0 or the system's error.
+int WriteAll(int fd, std::string_view bytes);
+
 // Writes the pieces one after the other into a temporary file beside `path`
 // and renames it: a reader sees the old file or the new one, never half of
 // one, and of several writers the last one's. A symbolic link to a file stays.

@@ -20,7 +20,7 @@ struct GoodFile {
 std::vector<GoodFile> FilesBelow(const std::string& folder,
                                  const std::string& suffix, int64_t most_bytes);
 
-// What became of the inputs of a kind.
+// Outcomes of the inputs of a kind.
 struct Outcome {
   int64_t taken = 0, refused = 0, crashed = 0, hung = 0;
 };

@@ -87,7 +87,7 @@ struct Function {
 
 #define OR_NULL(index, pointer) (null == (index) ? nullptr : (pointer))
 
-// Those that return a number say -1.
+// Functions that return a number say -1.
 asyra_status CodeOf(int64_t number) {
   return number == -1 ? ASYRA_INVALID_ARGUMENT : ASYRA_OK;
 }

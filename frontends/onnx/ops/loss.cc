@@ -54,7 +54,7 @@ absl::StatusOr<Labels> LabelsOf(Node& node, DType dtype) {
   return labels;
 }
 
-// `losses` are weighted. The mean is that of the weights' sum.
+// Reduces weighted losses; a mean divides their sum by that of the weights.
 absl::Status Reduce(Node& node, const Value& losses, const Labels& labels) {
   std::string reduction = node.String("reduction", "mean");
   if (reduction == "none") return node.Return(losses);
@@ -115,7 +115,7 @@ absl::Status SoftmaxCrossEntropyLoss(Node& node) {
   return Reduce(node, losses, labels);
 }
 
-// Of logarithms of probabilities [N, C, ...] and labels [N, ...].
+// Reads logarithms of probabilities [N, C, ...] and labels [N, ...].
 absl::Status NegativeLogLikelihoodLoss(Node& node) {
   ASYRA_RETURN_IF_ERROR(CheckLabels(node));
   Graph& graph = node.graph();
