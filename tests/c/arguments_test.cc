@@ -102,6 +102,7 @@ TEST_F(Arguments, ThatAreNullAreNamed) {
   std::ofstream(text) << std::string(4000, 'a');
   const char* files[] = {text.c_str()};
   const char* f = file.c_str();
+  asyra_program* loaded = nullptr;
   asyra_program* program = nullptr;
   asyra_rank* rank = nullptr;
   asyra_states* states = nullptr;
@@ -118,7 +119,7 @@ TEST_F(Arguments, ThatAreNullAreNamed) {
        {"model", "program"},
        [&](int null) {
          return asyra_program_load(OR_NULL(0, f), nullptr,
-                                   OR_NULL(1, &program));
+                                   OR_NULL(1, &loaded));
        }},
       {"program_compile",
        {"model", "machine", "program"},
@@ -341,6 +342,7 @@ TEST_F(Arguments, ThatAreNullAreNamed) {
   asyra_states_free(nullptr);
   asyra_executor_free(nullptr);
   asyra_trainer_free(nullptr);
+  asyra_program_free(loaded);
   asyra_program_free(program);
   asyra_rank_free(rank);
   asyra_states_free(states);
