@@ -28,7 +28,8 @@ struct Use {
 constexpr Use kUses[] = {
     {"--tokens --shuffle --restart-data --evaluate-every --evaluate-data "
      "--evaluate-batches --steps --rate --warmup --final --random-weights "
-     "--skip-not-finite --check-finite --communicator --gate --dry-run "
+     "--skip-not-finite --check-finite --communicator --secret --gate "
+     "--dry-run "
      "--save-every --keep --export --profile --save-tuning",
      kTrain},
     // A recorded run says them, gradients have none.
