@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "executor/comm/launcher.h"
+#include "executor/comm/rank_error.h"
 #include "executor/comm/secret.h"
 #include "executor/mpi/mpi_world.h"
 #include "executor/tcp/tcp_world.h"
@@ -98,7 +99,13 @@ absl::StatusOr<LaunchedWorld> ConnectLaunched(const LaunchOptions& options) {
     found.local_rank = launched->local_rank;
     found.ranks_on_host = launched->local_ranks;
   }
-  ASYRA_ASSIGN_OR_RETURN(found.world, Connect(options, launched));
+  absl::StatusOr<std::unique_ptr<Communicator>> world =
+      Connect(options, launched);
+  if (!world.ok() && HasMany(launched)) {
+    return NameRank(launched->rank, world.status());
+  }
+  if (!world.ok()) return world.status();
+  found.world = *std::move(world);
   return found;
 }
 

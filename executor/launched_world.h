@@ -40,7 +40,7 @@ absl::StatusOr<bool> RanksAreProcesses(const LaunchOptions& options);
 
 // Errors: a launcher that the communicator does not go with; a file with a
 // secret for one that asks for none; those of finding and connecting the
-// ranks.
+// ranks, which begin with the rank.
 absl::StatusOr<LaunchedWorld> ConnectLaunched(const LaunchOptions& options);
 
 }  // namespace asyra

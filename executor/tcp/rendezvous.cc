@@ -255,7 +255,12 @@ absl::StatusOr<std::unique_ptr<Socket>> JoinRanks(
     double left_s = Seconds(until - Clock::now()).count();
     absl::StatusOr<std::unique_ptr<Socket>> socket = Socket::Connect(
         options.host, options.port, last.empty() ? options.timeout_s : left_s);
-    if (!socket.ok() && last.empty()) return socket.status();
+    if (absl::IsNotFound(socket.status())) return socket.status();
+    if (!socket.ok() && last.empty()) {
+      return absl::DeadlineExceededError(fmt::format(
+          "rank 0 has not come to {} port {} within {:g} s: nobody listens",
+          options.host, options.port, options.timeout_s));
+    }
     if (!socket.ok()) {
       return absl::DeadlineExceededError(
           fmt::format("{}:{} did not let this rank in within {:g} s: {}",

@@ -101,6 +101,20 @@ class Run:
         return False
     return True
 
+  def left(self):
+    """The threads of the ranks that are there, and what they wait in."""
+    found = []
+    for rank in range(RANKS):
+      pid = self.pid_of(rank)
+      if pid is None:
+        continue
+      for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/stat") as stat:
+          state = stat.read().rsplit(")", 1)[1].split()[0]
+        with open(f"/proc/{pid}/task/{task}/wchan") as wait:
+          found.append((rank, f"{state} {wait.read()}"))
+    return found
+
   def end(self):
     for rank in range(RANKS):
       pid = self.pid_of(rank)
@@ -185,9 +199,13 @@ class Campaign:
     except ProcessLookupError:
       pid = None
     ended = run.wait(TIMEOUT_S + MARGIN_S, but=victim)
-    if not ended:
-      self.report("hangs", f"{name} of rank {victim} after {moment:.2f} s",
-                  run.said(victim))
+    left = [] if ended else run.left()
+    if not ended and not [r for r, _ in left if r != victim]:
+      # The other ranks have ended; it is mpirun that waits for the last one.
+      self.counts["only mpirun waits"] += 1
+    elif not ended:
+      self.report("hangs", f"{name} of rank {victim} after {moment:.2f} s, "
+                  f"what is left: {left}", run.said(victim))
     elif number == signal.SIGSTOP and self.transport == "tcp":
       # It finds out too, when it goes on.
       os.kill(pid, signal.SIGCONT)
@@ -216,8 +234,11 @@ class Campaign:
     # mpirun itself says who was killed, and may end the others first.
     names = rf"ranks?[\d ]* {victim}\b|{victim} \(PID|rank {victim} "
     if victim is not None and set(codes) != {0} and not re.search(names, said):
-      # Before they have met MPI knows nobody.
-      if "MPI_Init_thread has not returned" in said:
+      # Before they have met and after they have left MPI knows nobody; mpirun
+      # ends the others, and once in a while does not say whom it has lost.
+      if "asyra" not in said and self.transport == "mpi":
+        self.counts["named by mpirun alone"] += 1
+      elif "MPI_Init_thread has not returned" in said:
         self.counts["unnamed in MPI_Init"] += 1
       else:
         self.report("unnamed", place, said)
@@ -258,7 +279,8 @@ def main():
         while campaign.counts[name] < count:
           campaign.counts[name] += campaign.attack(number)
       campaign.finish()
-      kinds = ["kills", "stops", "complete", "unnamed in MPI_Init"]
+      kinds = ["kills", "stops", "complete", "unnamed in MPI_Init",
+               "named by mpirun alone", "only mpirun waits"]
       bad |= any(kind not in kinds for kind in campaign.counts)
       print(transport, ", ".join(
           f"{kind} {campaign.counts[kind]}"
