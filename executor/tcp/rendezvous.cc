@@ -262,9 +262,9 @@ absl::StatusOr<std::unique_ptr<Socket>> JoinRanks(
           options.host, options.port, options.timeout_s));
     }
     if (!socket.ok()) {
-      return absl::DeadlineExceededError(
-          fmt::format("{}:{} did not let this rank in within {:g} s: {}",
-                      options.host, options.port, options.timeout_s, last));
+      return absl::DeadlineExceededError(fmt::format(
+          "rank 0 has not let this rank in at {} port {} within {:g} s: {}",
+          options.host, options.port, options.timeout_s, last));
     }
     left_s = std::max(Seconds(until - Clock::now()).count(), kTellSeconds);
     absl::Status answer = Introduce(options, left_s, socket->get());

@@ -224,7 +224,9 @@ class Campaign:
       print(self.transport, place, said.strip().splitlines()[:3], flush=True)
     killed = {128 + signal.SIGKILL, -signal.SIGKILL}  # what mpirun gives on
     allowed = {0, 1} | (killed if run.transport == "mpi" else set())
-    if CRASHES.search(said) or not set(codes) <= allowed:
+    if "/mpirun(" in said:  # in the trace of the one that crashed
+      self.counts["mpirun crashes"] += 1
+    elif CRASHES.search(said) or not set(codes) <= allowed:
       self.report("crashes", place, said)
     if re.search(r"rank \d+: rank \d+: ", said):
       self.report("named twice", place, said)
@@ -280,7 +282,7 @@ def main():
           campaign.counts[name] += campaign.attack(number)
       campaign.finish()
       kinds = ["kills", "stops", "complete", "unnamed in MPI_Init",
-               "named by mpirun alone", "only mpirun waits"]
+               "named by mpirun alone", "only mpirun waits", "mpirun crashes"]
       bad |= any(kind not in kinds for kind in campaign.counts)
       print(transport, ", ".join(
           f"{kind} {campaign.counts[kind]}"

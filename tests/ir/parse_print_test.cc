@@ -68,7 +68,7 @@ program @p(%a: f32[2@tp], %b: f32[2@tp], %c: f32[2@tp], %d: f32[2@tp],
 )"));
   EXPECT_EQ(Brief(program, program.ops[0]),
             "%v, %w, %x and 2 more = all_gather(%a, %b, %c and 2 more) "
-            "{axes=tp, dim=0} : f32[2], f32[2], f32[2] and 2 more");
+            "{dim=0, axes=tp} : f32[2], f32[2], f32[2] and 2 more");
   EXPECT_EQ(Brief(program, program.ops[1]), ToString(program, program.ops[1]));
 }
 
