@@ -25,6 +25,8 @@ constexpr auto kLastWords = milliseconds(50);
 // cpu there are usually more processes than cores.
 constexpr int kLooks = 20;
 constexpr auto kSleep = std::chrono::microseconds(20);
+// Seconds that MPI has to begin on busy hosts, where the timeout is shorter.
+constexpr double kLeastStart = 20;
 // Texts of failures are truncated: short messages are sent without a receiver.
 constexpr size_t kAbortBytes = 2048;
 constexpr int kExchangeTag = 1, kAbortTag = 2;  // on the control communicator
@@ -114,7 +116,8 @@ absl::Status MpiLink::Initialize() {
   MPI_Initialized(&initialized);
   if (initialized != 0) return Invalid("MPI is initialized already");
   auto joined = std::make_shared<Joined>();
-  ASYRA_RETURN_IF_ERROR(WithinTime("MPI_Init_thread", options_.timeout_s,
+  ASYRA_RETURN_IF_ERROR(WithinTime("MPI_Init_thread",
+                                   std::max(options_.timeout_s, kLeastStart),
                                    [joined] { return joined->Join(); }));
   data_ = joined->data;
   control_ = joined->control;

@@ -34,7 +34,7 @@ TIMEOUT_S = 4
 # Until what is left of a run must have ended: what a rank waits for may come to
 # wait only when the rank has begun a step that nobody ends, and machines that
 # run tests are slow.
-MARGIN_S = 16
+MARGIN_S = 26
 STEPS = 40
 CRASHES = re.compile(r"terminate called|Segmentation|Assert|Sanitizer|CHECK|"
                      r"Signal: (?!Killed)|core dumped|\*\*\*.*double free")
