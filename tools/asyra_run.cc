@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "CLI/CLI.hpp"
+#include "executor/comm/rank_error.h"
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_platform.h"
 #include "executor/launched_world.h"
@@ -43,7 +44,7 @@ namespace {
 struct Flags {
   CompileFlags compile;
   std::string device = "cpu";
-  std::string communicator = "auto";
+  std::string communicator = "auto", secret_file;
   bool graphs = true;
   RunOptions run;
   std::string profile;
@@ -356,6 +357,7 @@ absl::StatusOr<LaunchedWorld> Connect(const Flags& flags) {
       {.communicator = flags.communicator,
        .device = flags.device,
        .timeout_s = flags.run.timeout_s,
+       .secret_file = flags.secret_file,
        .inject_comm_us = flags.run.inject_comm_us,
        .asked_to_end = &asked_to_end,
        // A launcher that has lost a rank ends the others, which then report it.
@@ -385,7 +387,7 @@ absl::Status Main(Flags flags) {
   }
   if (status.ok() || world == nullptr) return status;
   world->Abort(status);
-  return Annotate(status, fmt::format("rank {}", world->rank()));
+  return NameRank(world->rank(), status);
 }
 
 void AddRunFlags(CLI::App& app, Flags* flags) {
@@ -409,6 +411,10 @@ void AddRunFlags(CLI::App& app, Flags* flags) {
   app.add_option("--profile", flags->profile,
                  "writes a trace of rank 0's last step, for Perfetto")
       ->check(OutputFile());
+  app.add_option("--secret", flags->secret_file,
+                 "FILE with a word that only the ranks of this job know, where "
+                 "TCP connects them; by default ASYRA_SECRET_FILE, "
+                 "ASYRA_SECRET, or the launcher's name of the job");
   app.add_option(
          "--timeout", run.timeout_s,
          "a rank that keeps others waiting for so many seconds counts as lost")

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "executor/comm/rank_error.h"
 #include "executor/comm/thread_world.h"
 #include "executor/launched_world.h"
 #include "executor/trace.h"
@@ -421,7 +422,8 @@ absl::Status TrainOnData(const TrainSettings& flags,
   ASYRA_ASSIGN_OR_RETURN(LaunchedWorld launched,
                          ConnectLaunched({.communicator = flags.communicator,
                                           .device = flags.device,
-                                          .timeout_s = flags.timeout_s}));
+                                          .timeout_s = flags.timeout_s,
+                                          .secret_file = flags.secret_file}));
   ASYRA_ASSIGN_OR_RETURN(std::unique_ptr<Platform> platform, PlatformOf(flags));
   CatchStopSignals();
   int64_t ranks = programs.step.mesh.num_devices();
@@ -445,7 +447,7 @@ absl::Status TrainOnData(const TrainSettings& flags,
   if (status.ok() && world->rank() == 0) status = flags.session->Save();
   if (status.ok()) return status;
   world->Abort(status);
-  return Annotate(status, fmt::format("rank {}", world->rank()));
+  return NameRank(world->rank(), status);
 }
 
 }  // namespace asyra

@@ -245,6 +245,10 @@ void AddSettings(CLI::App& app, TrainSettings* flags) {
   app.add_option("--rtol", flags->rtol, "largest relative error of --check")
       ->check(FiniteFrom(0))
       ->capture_default_str();
+  app.add_option("--secret", flags->secret_file,
+                 "FILE with a word that only the ranks of this job know, where "
+                 "TCP connects them; by default ASYRA_SECRET_FILE, "
+                 "ASYRA_SECRET, or the launcher's name of the job");
   app.add_option("--timeout", flags->timeout_s,
                  "seconds after which a rank that is waited for is lost")
       ->check(FiniteAbove(0))

@@ -130,6 +130,9 @@ absl::StatusOr<Rendezvous> FindRendezvous(const LaunchedRank& rank,
         "is rank 0?",
         rank.ranks, rank.local_ranks, rank.host);
   }
+  if (const char* listen = environment("ASYRA_LISTEN"); listen != nullptr) {
+    found.listen = listen;
+  }
   if (environment("MASTER_PORT") == nullptr) return found;
   ASYRA_ASSIGN_OR_RETURN(int64_t port, Number(environment, "MASTER_PORT"));
   if (environment("TORCHELASTIC_USE_AGENT_STORE") != nullptr) ++port;

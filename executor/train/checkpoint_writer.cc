@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "executor/comm/agreement.h"
+#include "executor/comm/rank_error.h"
 #include "executor/train/checkpoint_part.h"
 #include "executor/train/folder_lock.h"
 #include "ir/printer.h"
@@ -196,10 +197,16 @@ class Writer : public CheckpointWriter {
                                      mine.ok() ? text : MessageOf(mine))));
     for (size_t i = 0; i < said.size(); ++i) {
       if (said[i].starts_with('-')) {
-        return Invalid("rank {}: {}", i, said[i].substr(1));
+        return Told(i, said[i]);
       }
     }
     return said[0].substr(1);
+  }
+
+  // The error that a rank tells all, this one too.
+  absl::Status Told(int64_t rank, std::string_view said) const {
+    absl::Status cause = Invalid("{}", said.substr(1));
+    return rank == world_->rank() ? cause : RankFailed(rank, cause);
   }
 
   absl::Status Begin(CheckpointPart* part, ReadLocal read) {
@@ -254,7 +261,7 @@ class Writer : public CheckpointWriter {
       bool all_done = true;
       for (size_t i = 0; i < said.size(); ++i) {
         if (said[i].starts_with('-')) {
-          return Invalid("rank {}: {}", i, said[i].substr(1));
+          return Told(i, said[i]);
         }
         all_done &= said[i] == "+";
       }

@@ -118,8 +118,7 @@ TEST_F(Arguments, ThatAreNullAreNamed) {
       {"program_load",
        {"model", "program"},
        [&](int null) {
-         return asyra_program_load(OR_NULL(0, f), nullptr,
-                                   OR_NULL(1, &loaded));
+         return asyra_program_load(OR_NULL(0, f), nullptr, OR_NULL(1, &loaded));
        }},
       {"program_compile",
        {"model", "machine", "program"},
