@@ -6,6 +6,7 @@
 #include "passes/shard/decompose_over_hosts.h"
 #include "passes/shard/decompose_reduce_scatter.h"
 #include "passes/shard/exchange_rows.h"
+#include "passes/shard/pack_expert_rows.h"
 #include "passes/train/defer_reductions.h"
 #include "passes/train/join_squares.h"
 #include "passes/train/store_in_halves.h"
@@ -48,6 +49,15 @@ std::vector<PassRecord> LocalPasses() {
        .from_stage = Stage::kLocal,
        .to_stage = Stage::kLocal,
        .fn = ExchangeRows},
+      {.name = "pack_expert_rows",
+       .summary = "experts compute the rows that tokens chose and no free "
+                  "slots, where nothing is dropped",
+       .from_stage = Stage::kLocal,
+       .to_stage = Stage::kLocal,
+       .options = {{"groups", AttrKind::kInt,
+                    "sorted groups of a device's tokens; 0: as many as pay",
+                    int64_t{0}}},
+       .fn = PackExpertRows},
       {.name = "decompose_reduce_scatter",
        .summary =
            "splits each reduce_scatter into an all_to_all and a reduction",

@@ -17,9 +17,10 @@ KernelsByOp ListKernels() {
                      cpu::RotaryKernels,        cpu::AttentionKernels,
                      cpu::AttentionGradKernels, cpu::GatherScatterKernels,
                      cpu::PadKernels,           cpu::TopKKernels,
-                     cpu::MoeKernels,           cpu::RandomKernels,
-                     cpu::TrainKernels,         cpu::LossPartKernels,
-                     cpu::NormGradKernels,      cpu::ConvKernels}) {
+                     cpu::MoeKernels,           cpu::PackedRowsKernels,
+                     cpu::RandomKernels,        cpu::TrainKernels,
+                     cpu::LossPartKernels,      cpu::NormGradKernels,
+                     cpu::ConvKernels}) {
     for (const CpuKernelDef& def : group()) by_op[def.op].push_back(def);
   }
   return by_op;

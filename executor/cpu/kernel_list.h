@@ -41,6 +41,7 @@ std::vector<CpuKernelDef> GatherScatterKernels();
 std::vector<CpuKernelDef> PadKernels();
 std::vector<CpuKernelDef> TopKKernels();
 std::vector<CpuKernelDef> MoeKernels();
+std::vector<CpuKernelDef> PackedRowsKernels();
 std::vector<CpuKernelDef> RandomKernels();
 std::vector<CpuKernelDef> TrainKernels();
 std::vector<CpuKernelDef> LossPartKernels();

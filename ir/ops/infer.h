@@ -25,6 +25,11 @@ absl::Status RequireRank(const OpCall& call, int operand, int least);
 absl::StatusOr<int> RequireDim(const OpCall& call, std::string_view name,
                                int rank);
 
+// The type in which gradients of weights of that type are summed.
+inline DType SumType(DType dtype) {
+  return dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+}
+
 // Infers a result like operand 0.
 absl::StatusOr<std::vector<Type>> SameAsFirst(const OpCall& call);
 

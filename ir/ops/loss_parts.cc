@@ -16,10 +16,6 @@ const AttrDef kClasses = {
     "columns from this one on are padding, which counts for nothing; -1: none",
     int64_t{-1}};
 
-DType SumType(DType dtype) {
-  return dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-}
-
 // Logits, and labels of their rows.
 absl::Status CheckRows(const OpCall& call) {
   ASYRA_RETURN_IF_ERROR(RequireFloat(call, 0));

@@ -139,10 +139,6 @@ ValueId Matmul(Gradient& g, ValueId a, ValueId b, bool ta, bool tb) {
 
 // matmul_wgrad --------------------------------------------------------------
 
-DType SumType(DType dtype) {
-  return dtype == DType::kF64 ? DType::kF64 : DType::kF32;
-}
-
 // Leading dimensions that the result has too.
 int Kept(const AttrMap& attrs) { return static_cast<int>(attrs.Int("keep")); }
 

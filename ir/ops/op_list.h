@@ -27,6 +27,7 @@ std::vector<OpDef> AttentionOps();
 std::vector<OpDef> RotaryOps();
 std::vector<OpDef> EmbedOps();
 std::vector<OpDef> MoeOps();
+std::vector<OpDef> PackedRowsOps();
 std::vector<OpDef> RandomOps();
 std::vector<OpDef> LossOps();
 std::vector<OpDef> OptimOps();
