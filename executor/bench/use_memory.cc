@@ -1,8 +1,10 @@
 #include "executor/bench/use_memory.h"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 
+#include "ir/ops/typical_integers.h"
 #include "ir/support/round_up.h"
 #include "ir/support/status.h"
 #include "ir/tensor.h"
@@ -34,13 +36,34 @@ Tensor RandomBlock(DType dtype, int64_t elements, int64_t index_limit,
   return block;
 }
 
-// Fills every one of `to`, which have room for `type`.
-absl::Status Fill(const Type& type, const std::vector<void*>& to,
-                  int64_t index_limit, std::mt19937_64* random, Device& device,
-                  Stream& stream) {
+// All of an operand's integers as they are in practice; nullopt: any will do.
+std::optional<Tensor> TypicalIntegers(const KernelUse& use, int operand) {
+  std::vector<Type> operands, results;
+  for (int i = 0; i < use.num_operands(); ++i) {
+    operands.push_back(use.operand(i));
+  }
+  for (int i = 0; i < use.num_results(); ++i) results.push_back(use.result(i));
+  OpCall local{use.def(), use.attrs(), operands, results};
+  const Type& type = use.operand(operand);
+  if (!TypicalInteger(local, operand, 0).has_value()) return std::nullopt;
+  Tensor all(type.dtype, type.shape());
+  for (int64_t i = 0; i < all.num_elements(); ++i) {
+    all.SetInt(i, *TypicalInteger(local, operand, i));
+  }
+  return all;
+}
+
+// Fills every one of `to`, which have room for an operand.
+absl::Status Fill(const KernelUse& use, int operand,
+                  const std::vector<void*>& to, int64_t index_limit,
+                  std::mt19937_64* random, Device& device, Stream& stream) {
+  const Type& type = use.operand(operand);
   if (type.num_elements() == 0) return absl::OkStatus();
+  std::optional<Tensor> typical = TypicalIntegers(use, operand);
   Tensor block =
-      RandomBlock(type.dtype, type.num_elements(), index_limit, random);
+      typical.has_value()
+          ? *std::move(typical)
+          : RandomBlock(type.dtype, type.num_elements(), index_limit, random);
   for (void* data : to) {
     for (int64_t done = 0; done < type.bytes(); done += block.bytes()) {
       device.CopyToDevice(static_cast<std::byte*>(data) + done, block.data(),
@@ -88,7 +111,7 @@ absl::StatusOr<std::unique_ptr<UseMemory>> UseMemory::Create(
     std::vector<void*> to;
     for (const Set& set : made->sets_) to.push_back(set.operands[i]);
     ASYRA_RETURN_IF_ERROR(
-        Fill(use.operand(i), to, options.index_limit, &random, device, stream));
+        Fill(use, i, to, options.index_limit, &random, device, stream));
   }
   return made;
 }

@@ -19,7 +19,8 @@ class UseMemory {
     int max_sets = 1;
     int64_t index_limit = 4;  // integers are in [0, index_limit)
   };
-  // Operands are filled with random numbers: floats in [-1, 1).
+  // Operands are filled with random numbers, floats in [-1, 1), or integers as
+  // ir/ops/typical_integers.h has them.
   // Errors: memory.
   static absl::StatusOr<std::unique_ptr<UseMemory>> Create(
       const KernelUse& use, int64_t workspace_bytes, const Options& options,

@@ -7,10 +7,14 @@
 #include "executor/cuda/codegen/nvrtc_module.h"
 #include "executor/cuda/device/cuda_status.h"
 #include "executor/cuda/flash/flash_text.h"
+#include "executor/cuda/hopper/tensor_map.h"
 #include "ir/support/alignment.h"
 #include "ir/support/round_up.h"
 
 namespace asyra::cuda {
+
+#include "executor/cuda/flash/flash_params.cuh"
+
 namespace {
 
 bool Is16Bit(Element element) {

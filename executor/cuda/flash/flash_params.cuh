@@ -1,11 +1,6 @@
 // The arguments of the attention kernels, for device code and for the host,
 // which includes this in its namespace.
 
-// A descriptor for the copy engine, opaque to all but the driver.
-struct alignas(64) TensorMap {
-  unsigned long long words[16];
-};
-
 struct FlashParams {
   TensorMap q, k, v, dy;
   void *y, *log_sums;

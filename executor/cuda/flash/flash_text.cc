@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "executor/cuda/flash/flash_sources.h"
+#include "executor/cuda/hopper/device_texts.h"
+#include "executor/cuda/hopper/wgmma_text.h"
 #include "fmt/format.h"
 
 namespace asyra::cuda {
@@ -10,52 +11,6 @@ namespace {
 
 int64_t Panels(int64_t width) { return (width + 63) / 64; }
 int64_t RoundTo16(int64_t width) { return (width + 15) / 16 * 16; }
-
-// "%4, %5": `count` operands of an asm statement from number `first` on.
-std::string Operands(int first, int count) {
-  std::string text;
-  for (int i = 0; i < count; ++i) {
-    fmt::format_to(std::back_inserter(text), "{}%{}", i > 0 ? ", " : "",
-                   first + i);
-  }
-  return text;
-}
-
-enum class A { kShared, kRegisters };
-
-// d += a b, or d = a b without `add`: a is 64 x 16, b 16 x n. A transposed
-// factor in shared memory is contiguous along what is not summed.
-std::string ProductText(bool bf16, int64_t n, A a, bool a_transposed,
-                        bool b_transposed, std::string_view name) {
-  int count = static_cast<int>(n / 2), of_a = a == A::kShared ? 1 : 4;
-  std::string results, inputs;
-  for (int i = 0; i < count; ++i) {
-    fmt::format_to(std::back_inserter(results), "{}\"+f\"(d[{}])",
-                   i > 0 ? ", " : "", i);
-  }
-  if (a == A::kShared) {
-    inputs = "\"l\"(a)";
-  } else {
-    inputs = "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])";
-  }
-  std::string from = a == A::kShared
-                         ? Operands(count, 1)
-                         : fmt::format("{{{}}}", Operands(count, 4));
-  std::string type = bf16 ? "bf16" : "f16";
-  return fmt::format(
-      "__device__ __forceinline__ void {}(float (&d)[{}], {} a, uint64 b, int "
-      "add) {{\n"
-      "  asm volatile(\"{{\\n.reg .pred add;\\nsetp.ne.b32 add, %{}, 0;\\n\"\n"
-      "      \"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} \"\n"
-      "      \"{{{}}}, {}, %{}, add, 1, 1{}, {};\\n}}\\n\"\n"
-      "      : {}\n"
-      "      : {}, \"l\"(b), \"r\"(add));\n"
-      "}}\n",
-      name, count, a == A::kShared ? "uint64" : "const uint32*",
-      count + of_a + 1, n, type, type, Operands(0, count), from, count + of_a,
-      a == A::kShared ? (a_transposed ? ", 1" : ", 0") : "",
-      b_transposed ? 1 : 0, results, inputs);
-}
 
 int MaskKind(const FlashDesign& design) {
   if (!design.mask.has_value()) return 0;
@@ -103,7 +58,9 @@ std::string Head(const FlashDesign& design, const FlashTiling& tiling) {
   define("CONSUMER_REGS", 240);
   define("kF32", static_cast<int>(Element::kF32));
   define("kBF16", static_cast<int>(Element::kBF16));
+  text += kTensorMapWords;
   text += kFlashParams;
+  text += kHopper;
   text += kFlashCommon;
   return text;
 }
@@ -123,10 +80,10 @@ FlashTiling ForwardTiling(const FlashDesign& design) {
 std::string FlashForwardText(const FlashDesign& design) {
   FlashTiling tiling = ForwardTiling(design);
   std::string text = Head(design, tiling);
-  text += ProductText(design.bf16, tiling.keys, A::kShared, false, false,
-                      "ProductSS");
-  text += ProductText(design.bf16, RoundTo16(design.e), A::kRegisters, false,
-                      true, "ProductRS");
+  text += WgmmaText(design.bf16, tiling.keys, WgmmaA::kShared, false, false,
+                    "ProductSS");
+  text += WgmmaText(design.bf16, RoundTo16(design.e), WgmmaA::kRegisters, false,
+                    true, "ProductRS");
   text += kFlashForward;
   if (design.tiles[0] > 0) text += kFlashTiles;
   return text;
@@ -153,14 +110,15 @@ FlashTiling BackwardTiling(const FlashDesign& design) {
 std::string FlashBackwardText(const FlashDesign& design) {
   FlashTiling tiling = BackwardTiling(design);
   std::string text = Head(design, tiling);
-  auto product = [&](int64_t n, A a, bool transposed, std::string_view name) {
-    text += ProductText(design.bf16, n, a, transposed && a == A::kShared,
-                        transposed, name);
+  auto product = [&](int64_t n, WgmmaA a, bool transposed,
+                     std::string_view name) {
+    text += WgmmaText(design.bf16, n, a, transposed && a == WgmmaA::kShared,
+                      transposed, name);
   };
-  product(tiling.rows, A::kShared, false, "ProductScores");
-  product(RoundTo16(design.d), A::kRegisters, true, "ProductDk");
-  product(RoundTo16(design.e), A::kRegisters, true, "ProductDv");
-  product(DqColumns(design, tiling.groups), A::kShared, true, "ProductDq");
+  product(tiling.rows, WgmmaA::kShared, false, "ProductScores");
+  product(RoundTo16(design.d), WgmmaA::kRegisters, true, "ProductDk");
+  product(RoundTo16(design.e), WgmmaA::kRegisters, true, "ProductDv");
+  product(DqColumns(design, tiling.groups), WgmmaA::kShared, true, "ProductDq");
   text += kFlashBackward;
   if (design.tiles[0] > 0) text += kFlashTiles;
   return text;

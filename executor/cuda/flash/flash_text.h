@@ -7,7 +7,6 @@
 #include <string>
 
 #include "executor/cuda/device/element.h"
-#include "executor/cuda/flash/tensor_map.h"
 
 namespace asyra::cuda {
 

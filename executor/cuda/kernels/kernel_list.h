@@ -25,6 +25,7 @@ std::vector<CudaKernelDef> LossPartKernels();
 std::vector<CudaKernelDef> MatmulKernels();
 std::vector<CudaKernelDef> MoeKernels();
 std::vector<CudaKernelDef> NormGradKernels();
+std::vector<CudaKernelDef> PackedRowsKernels();
 std::vector<CudaKernelDef> PadKernels();
 std::vector<CudaKernelDef> GatherScatterKernels();
 std::vector<CudaKernelDef> RandomKernels();

@@ -1,4 +1,4 @@
-#include "executor/cuda/flash/tensor_map.h"
+#include "executor/cuda/hopper/tensor_map.h"
 
 #include <cuda.h>
 

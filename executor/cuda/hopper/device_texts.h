@@ -1,11 +1,13 @@
-// Device text, from the files of the same names (embed_text.cmake).
+// Device text for NVRTC, from the files of the same names (embed_text.cmake).
 #pragma once
 
 #include <string_view>
 
 namespace asyra::cuda {
 
+extern const std::string_view kTensorMapWords, kHopper;
 extern const std::string_view kFlashBackward, kFlashCommon, kFlashForward,
     kFlashParams, kFlashTiles;
+extern const std::string_view kPackedMatmul, kPackedParams;
 
 }  // namespace asyra::cuda

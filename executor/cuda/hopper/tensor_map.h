@@ -7,11 +7,12 @@
 
 namespace asyra::cuda {
 
-#include "executor/cuda/flash/flash_params.cuh"
+#include "executor/cuda/hopper/tensor_map_words.cuh"
 
 // A value [batch, rows, heads, width] of 16-bit elements, dense, at `data`.
-// Boxes are one head's `box_rows` rows of 64 elements, in shared memory with
-// the 128-byte swizzle; what lies outside is 0. `width` is a multiple of 8.
+// Boxes are one head's `box_rows` rows of 64 elements, at most 256, in shared
+// memory with the 128-byte swizzle; what lies outside is 0. `width` is a
+// multiple of 8.
 struct HeadsMap {
   const void* data = nullptr;
   bool bf16 = true;

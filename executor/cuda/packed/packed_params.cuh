@@ -1,0 +1,10 @@
+// The arguments of the kernels of packed rows, for device code and for the
+// host, which includes this in its namespace.
+
+struct PackedParams {
+  TensorMap a, b;
+  void* y;
+  const void* ends;  // [groups, experts]
+  int rows, group_rows, groups, groups_of_lead, experts;
+  int k, m, n;  // columns of a, rows and columns of a result of packed_wgrad
+};

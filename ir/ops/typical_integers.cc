@@ -1,0 +1,46 @@
+#include "ir/ops/typical_integers.h"
+
+#include <algorithm>
+
+namespace asyra {
+namespace {
+
+// Sorted in groups, every expert has equally many rows.
+int64_t EndOf(const OpCall& local, const Type& ends, int64_t element) {
+  const Type& rows =
+      local.def.name == "packed_expand" ? local.results[0] : local.operands[0];
+  int64_t group_rows = rows.dims.end()[-2].size / ends.dims.end()[-2].size;
+  int64_t experts = ends.dims.back().size;
+  return (element % experts + 1) * group_rows / experts;
+}
+
+// Places and sources of a group stay below this.
+int64_t GroupRows(const OpCall& local) {
+  int64_t group_size = local.attrs.Int("group_size");
+  const Type& indices = local.operands[1];
+  if (local.def.name != "packed_dispatch") {
+    return group_size * indices.dims.back().size;
+  }
+  int64_t tokens = local.operands[0].dims.end()[-2].size;
+  return group_size * (indices.dims.back().size / std::max<int64_t>(tokens, 1));
+}
+
+}  // namespace
+
+std::optional<int64_t> TypicalInteger(const OpCall& local, int operand,
+                                      int64_t element) {
+  constexpr int64_t kStep = 7919;  // a prime, so that all of a range is met
+  std::string_view name = local.def.name;
+  const Type& type = local.operands[operand];
+  if (IsFloat(type.dtype)) return std::nullopt;
+  if (name == "moe_sort") {
+    return element * kStep % local.attrs.Int("num_experts");
+  }
+  if (!name.starts_with("packed_")) return std::nullopt;
+  if (local.def.operands[operand].name == "ends") {
+    return EndOf(local, type, element);
+  }
+  return element * kStep % std::max<int64_t>(GroupRows(local), 1);
+}
+
+}  // namespace asyra
