@@ -50,8 +50,7 @@ Tensor Small(const Type& type, std::mt19937_64* random) {
 void ExpectAsInterpreted(const std::string& call, const Tensor& ends,
                          int ends_operand) {
   SCOPED_TRACE(call);
-  OpCase op_case{.text = call};
-  ParsedCall parsed = op_case.Parse();
+  ParsedCall parsed = ASYRA_VALUE(ParseCall(call, {}));
   Program program = ProgramOf(parsed, {});
   std::mt19937_64 random(7);
   std::vector<Tensor> inputs;
@@ -128,17 +127,17 @@ TEST(PackedRows, SortManyChoices) {
     for (int64_t i = 0; i < tokens * k; ++i) {
       choices.Set(i, static_cast<double>(random() % experts));
     }
-    OpCase op_case{.text = fmt::format("moe_sort(i64[{},{}]) {{num_experts={}, "
-                                       "group_size={}}}",
-                                       tokens, k, experts, group)};
-    Program program = ProgramOf(op_case.Parse(), {});
+    std::string call =
+        fmt::format("moe_sort(i64[{},{}]) {{num_experts={}, group_size={}}}",
+                    tokens, k, experts, group);
+    Program program = ProgramOf(ASYRA_VALUE(ParseCall(call, {})), {});
     auto want = Interpret(program, {choices});
     ASSERT_TRUE(want.ok()) << want.status();
     auto platform = ASYRA_VALUE(CreateCudaPlatform({.graphs = false}));
     auto got = RunOnThreads(program, {choices}, *platform, {.repeat = 2});
     ASSERT_TRUE(got.ok()) << got.status();
     for (int i = 0; i < 3; ++i) {
-      EXPECT_TRUE(Near(got->outputs[i], (*want)[i], 0)) << op_case.text;
+      EXPECT_TRUE(Near(got->outputs[i], (*want)[i], 0)) << call;
     }
   }
 }

@@ -181,7 +181,7 @@ __device__ __forceinline__ void Produce(const Params& p, const Shared& shared) {
 // Makes rows from `rows` on of a part 0, which are those of other experts.
 __device__ __forceinline__ void Clear(uint32 a, int rows) {
   int per_row = (BM + BN) / 64 * 8;  // of 16 bytes
-  for (int i = threadIdx.x - 128; i < (BK - rows) * per_row; i += kConsumers) {
+  for (int i = threadIdx.x; i < (BK - rows) * per_row; i += kConsumers) {
     int row = rows + i / per_row, chunk = i % per_row;
     asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(
                      a + chunk / 8 * kPanel + row * kRowBytes + chunk % 8 * 16),
@@ -291,13 +291,8 @@ __device__ __forceinline__ void Store(const Params& p, const Tile& tile,
 }
 
 // Whether a group has rows of the tile.
-__device__ __forceinline__ bool HasRows(const Params& p, const Tile& tile,
-                                        int group) {
-#if WGRAD
-  return tile.m + group * 64 < p.m;
-#else
-  return tile.row + group * 64 < tile.end;
-#endif
+__device__ __forceinline__ bool HasRows(const Tile& tile, int group) {
+  return WGRAD || tile.row + group * 64 < tile.end;
 }
 
 __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
@@ -308,7 +303,7 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
   for (int t = blockIdx.x; t < count; t += gridDim.x) {
     Tile tile = TileAt(p, shared, t);
     float sum[BN / 2];
-    bool has_rows = HasRows(p, tile, group);
+    bool has_rows = HasRows(tile, group);
     int before = -1;  // the stage that is still read
     ForEachPart(p, shared, tile, [&](int first, int last) {
       uint32 a = shared.stages + stage.at * kStageBytes;
@@ -316,7 +311,11 @@ __device__ __forceinline__ void Consume(const Params& p, const Shared& shared,
 #if WGRAD
       if (first + BK > last) Clear(a, last - first);
 #endif
-      if (has_rows) Multiply(a, a + kABytes, group, before >= 0, sum);
+      if (has_rows) {
+        Multiply(a, a + kABytes, group, before >= 0, sum);
+      } else {
+        Meet(2 + group, 128);  // so that no warp is a round behind
+      }
       if (before >= 0) {
         WaitProducts<1>();
         if (leads) Arrive(shared.empty + 8 * before);
@@ -362,11 +361,11 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x < 32) FindSegments(p, shared);
   __syncthreads();
   int group = threadIdx.x / 128;
-  if (group == 0) {
+  if (group == kConsumers / 128) {
     BeProducer();
-    if (threadIdx.x == 0) Produce(p, shared);
+    if (threadIdx.x == kConsumers) Produce(p, shared);
   } else {
     BeConsumer();
-    Consume(p, shared, group - 1);
+    Consume(p, shared, group);
   }
 }
