@@ -203,8 +203,8 @@ asyra_status asyra_trainer_step(asyra_trainer* trainer,
 asyra_status asyra_trainer_accumulate(asyra_trainer* trainer,
                                       const void* const* batch);
 /* Files of tokens, by name or pattern, shuffled; goes on where the checkpoint
- * says. Error: its data was in another order, by another seed or of other
- * files. */
+ * says. All ranks call it. Error: its data was in another order, by another seed
+ * or of other files; ranks have other tokens. */
 asyra_status asyra_trainer_open_tokens(asyra_trainer* trainer,
                                        const char* const* files, int32_t count);
 /* A step on the next batch of them, or on as many as the folder's steps have

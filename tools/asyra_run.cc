@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "CLI/CLI.hpp"
+#include "executor/comm/choices.h"
 #include "executor/cpu/run_on_cpu.h"
 #include "executor/cuda/device/cuda_platform.h"
 #include "executor/launched_world.h"
@@ -26,6 +27,7 @@
 #include "tools/input_sources.h"
 #include "tools/number_check.h"
 #include "tools/output_file.h"
+#include "tools/rank_flags.h"
 #include "tools/run_gate.h"
 #include "tools/run_inputs.h"
 #include "tools/run_modes.h"
@@ -315,6 +317,9 @@ absl::Status Run(const Flags& flags, Communicator* world) {
   ASYRA_ASSIGN_OR_RETURN(
       std::vector<Tensor> inputs,
       InputsOf(flags, sources, program, loaded.lacking_weights, world));
+  if (world != nullptr) {
+    ASYRA_RETURN_IF_ERROR(CheckSameInputs(program, inputs, *world));
+  }
   RunReport report{.model = flags.compile.model,
                    .device = flags.device,
                    .program = &program,
@@ -360,7 +365,7 @@ absl::StatusOr<LaunchedWorld> Connect(const Flags& flags) {
        }});
 }
 
-absl::Status Main(Flags flags) {
+absl::Status Main(Flags flags, const std::vector<NamedChoice>& choices) {
   ASYRA_RETURN_IF_ERROR(CheckFlags(flags));
   // The shape of the step that runs.
   if (flags.device == "cuda") flags.compile.graph = flags.graphs;
@@ -375,7 +380,9 @@ absl::Status Main(Flags flags) {
   ASYRA_ASSIGN_OR_RETURN(
       flags.session,
       TuningSession::Begin(flags.tuning, DiskCache::OfProcess()));
-  absl::Status status = Run(flags, world);
+  absl::Status status =
+      world == nullptr ? absl::OkStatus() : CheckSameChoices(*world, choices);
+  if (status.ok()) status = Run(flags, world);
   if (status.ok() && (world == nullptr || world->rank() == 0)) {
     status = flags.session->Save();
   }
@@ -490,6 +497,7 @@ int main(int argc, char** argv) {
     flags.predict = app.count("--machine") > 0;
     flags.given = asyra::GivenFlags(app.get_options());
     flags.of_compiling = asyra::GivenFlags(compiling);
-    return asyra::Main(flags);
+    return asyra::Main(
+        flags, asyra::FlagsToAgreeOn(app, asyra::RunFlagsThatMayDiffer()));
   });
 }

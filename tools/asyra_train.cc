@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "CLI/CLI.hpp"
+#include "executor/comm/choices.h"
 #include "executor/launched_world.h"
 #include "executor/train/checkpoint.h"
 #include "ir/support/short_list.h"
@@ -10,6 +11,7 @@
 #include "tools/compile.h"
 #include "tools/given_flags.h"
 #include "tools/progress.h"
+#include "tools/rank_flags.h"
 #include "tools/run_tool.h"
 #include "tools/train_flags.h"
 #include "tools/train_loop.h"
@@ -38,9 +40,42 @@ absl::StatusOr<TrainingPrograms> LoadPrograms(const TrainSettings& flags) {
   return ProgramsOf(training, flags.compile);
 }
 
-absl::Status Train(const TrainSettings& flags) {
+// Before steps are taken that could not be saved.
+absl::Status MakeCheckpointFolder(const TrainSettings& flags) {
+  if (flags.checkpoint.empty() || flags.dry_run) return absl::OkStatus();
+  std::error_code error;
+  std::filesystem::create_directories(flags.checkpoint, error);
+  if (!error) return absl::OkStatus();
+  return Invalid("--checkpoint {}: {}", flags.checkpoint, error.message());
+}
+
+absl::Status TrainAsRank(const TrainSettings& flags,
+                         const std::vector<NamedChoice>& choices,
+                         const LaunchedWorld& launched) {
+  if (launched.world != nullptr) {
+    ASYRA_RETURN_IF_ERROR(CheckSameChoices(*launched.world, choices));
+  }
+  ASYRA_RETURN_IF_ERROR(MakeCheckpointFolder(flags));
   ASYRA_ASSIGN_OR_RETURN(TrainingPrograms programs, LoadPrograms(flags));
-  return TrainOnData(flags, programs);
+  return TrainOnData(flags, programs, launched);
+}
+
+// `choices` of this rank, which all must have, are compared before anything
+// else: a program may take minutes to compile.
+absl::Status Train(const TrainSettings& flags,
+                   const std::vector<NamedChoice>& choices) {
+  LaunchedWorld launched;
+  if (!flags.dry_run) {
+    ASYRA_ASSIGN_OR_RETURN(launched,
+                           ConnectLaunched({.communicator = flags.communicator,
+                                            .device = flags.device,
+                                            .timeout_s = flags.timeout_s}));
+  }
+  absl::Status status = TrainAsRank(flags, choices, launched);
+  Communicator* world = launched.world.get();
+  if (status.ok() || world == nullptr) return status;
+  world->Abort(status);
+  return Annotate(status, fmt::format("rank {}", world->rank()));
 }
 
 // Prints what the model writes with the params of the newest checkpoint.
@@ -68,18 +103,9 @@ absl::Status Sample(const TrainSettings& flags) {
   return absl::OkStatus();
 }
 
-// Before steps are taken that could not be saved.
-absl::Status MakeCheckpointFolder(const TrainSettings& flags) {
-  if (flags.checkpoint.empty() || flags.dry_run) return absl::OkStatus();
-  std::error_code error;
-  std::filesystem::create_directories(flags.checkpoint, error);
-  if (!error) return absl::OkStatus();
-  return Invalid("--checkpoint {}: {}", flags.checkpoint, error.message());
-}
-
-absl::Status Main(TrainSettings flags) {
+absl::Status Main(TrainSettings flags,
+                  const std::vector<NamedChoice>& choices) {
   ASYRA_RETURN_IF_ERROR(CheckSettings(flags));
-  ASYRA_RETURN_IF_ERROR(MakeCheckpointFolder(flags));
   flags.compile.train = flags.train;
   ASYRA_ASSIGN_OR_RETURN(
       flags.session,
@@ -95,7 +121,7 @@ absl::Status Main(TrainSettings flags) {
     }
   }
   absl::Status status = flags.sample.count > 0 ? Sample(flags)
-                        : flags.check.empty()  ? Train(flags)
+                        : flags.check.empty()  ? Train(flags, choices)
                         : std::filesystem::is_directory(flags.check)
                             ? CheckFolder(flags)
                             : ReplayRun(flags);
@@ -130,6 +156,7 @@ int main(int argc, char** argv) {
     if (flags.device == "cpu" && app.count("--search-steps") == 0) {
       flags.compile.search_steps = asyra::kSearchStepsOnCpu;
     }
-    return asyra::Main(flags);
+    return asyra::Main(
+        flags, asyra::FlagsToAgreeOn(app, asyra::TrainFlagsThatMayDiffer()));
   });
 }

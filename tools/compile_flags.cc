@@ -320,7 +320,8 @@ absl::StatusOr<CompileOptions> OptionsOf(const CompileFlags& flags) {
                       .experts = ExpertAxes(flags),
                       .tp_strategy = flags.tp_strategy,
                       .ep_strategy = flags.ep_strategy,
-                      .propagate = flags.propagate};
+                      .propagate = flags.propagate,
+                      .padding = flags.padding};
   options.order_axes = !flags.mesh.has_value();
   options.fuse = flags.fuse;
   options.epilogues = flags.epilogues;

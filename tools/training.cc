@@ -9,6 +9,7 @@
 #include "ir/support/status.h"
 #include "ir/training_names.h"
 #include "ir/weight_store.h"
+#include "passes/shard/pad_dims.h"
 #include "passes/train/init_program.h"
 #include "passes/train/parameters.h"
 #include "passes/train/split_sums.h"
@@ -53,15 +54,23 @@ std::string PinOfType(const Type& type, const Mesh& mesh) {
   return dims.empty() ? "whole" : absl::StrJoin(dims, ",");
 }
 
-std::string PinsLike(const Program& step, const Program& other) {
+// Of all weights and states of the step that `is_pinned`.
+template <typename IsPinned>
+std::string PinsWhere(const Program& step, IsPinned is_pinned) {
   std::vector<std::string> pins;
   for (const Input& input : step.inputs) {
     const std::string& name = step.value_name(input.value);
-    if (!IsWeight(input) || other.FindValue(name) == kNoValue) continue;
+    if (input.role == InputRole::kData || !is_pinned(input, name)) continue;
     pins.push_back(fmt::format("{}={}", Literal(name),
                                PinOfType(step.type(input.value), step.mesh)));
   }
   return absl::StrJoin(pins, ";");
+}
+
+std::string PinsLike(const Program& step, const Program& other) {
+  return PinsWhere(step, [&](const Input& input, const std::string& name) {
+    return IsWeight(input) && other.FindValue(name) != kNoValue;
+  });
 }
 
 // Nothing is printed or written of a program beside the step.
@@ -86,6 +95,7 @@ CompileFlags Plain(const CompileFlags& given, const Program& step) {
   flags.reduce_scatter = "fused";
   flags.over_hosts = "flat";
   flags.tp_strategy = "sequence";
+  flags.padding = PaddedSizes(step);
   flags.passes.clear();
   return flags;
 }
@@ -195,6 +205,21 @@ absl::StatusOr<std::vector<std::string>> ParameterNotes(
 
 }  // namespace
 
+namespace {
+
+// Over the mesh of the step, whose axes may be split.
+absl::StatusOr<CompiledModel> CompileOver(const CompileFlags& flags,
+                                          const RaisedModel& model,
+                                          const Mesh& mesh) {
+  ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, Compile(flags, model));
+  if (compiled.program.mesh == mesh) return compiled;
+  ASYRA_ASSIGN_OR_RETURN(compiled.program, SplitAxes(std::move(compiled.program),
+                                                     SplitsOf(mesh)));
+  return compiled;
+}
+
+}  // namespace
+
 absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
                                                 const RaisedModel& model,
                                                 const CompiledModel& step) {
@@ -202,6 +227,7 @@ absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
   own.train->what = TrainOptions::What::kAccumulate;
   own.train->zero = std::to_string(step.zero);
   own.tp_strategy = step.tp_strategy;
+  own.padding = PaddedSizes(step.program);
   const Mesh& mesh = step.program.mesh;
   std::vector<AxisSplit> splits = SplitsOf(mesh);
   if (splits.empty()) own.over_hosts = "flat";
@@ -217,12 +243,15 @@ absl::StatusOr<CompiledModel> CompileAccumulate(const CompileFlags& flags,
     own.capacity_gib =
         std::max<double>(1, static_cast<double>(capacity)) / (1 << 30);
   }
-  absl::StatusOr<CompiledModel> compiled = Compile(own, model);
-  if (!compiled.ok()) return Annotate(compiled.status(), "accumulate");
-  if (compiled->program.mesh != mesh) {
-    ASYRA_ASSIGN_OR_RETURN(compiled->program,
-                           SplitAxes(std::move(compiled->program), splits));
+  absl::StatusOr<CompiledModel> compiled = CompileOver(own, model, mesh);
+  if (compiled.ok() && !CheckAgree(step.program, compiled->program).ok()) {
+    own.shard = PinsWhere(step.program, [&](const Input& input,
+                                            const std::string& name) {
+      return compiled->program.FindValue(name) != kNoValue && IsUpdated(input);
+    });
+    compiled = CompileOver(own, model, mesh);
   }
+  if (!compiled.ok()) return Annotate(compiled.status(), "accumulate");
   ASYRA_RETURN_IF_ERROR(CheckAgree(step.program, compiled->program));
   compiled->program.name = "accumulate";
   return compiled;
@@ -236,7 +265,15 @@ absl::StatusOr<Program> CompileBeside(const CompileFlags& flags,
   plain.train->what = what;
   plain.train->in_halves = HalvesText(step);
   plain.shard = PinsLike(step, model.raised.program);
-  ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, CompileAlone(plain, model));
+  absl::StatusOr<CompiledModel> found = CompileAlone(plain, model);
+  if (absl::IsResourceExhausted(found.status())) {
+    plain.tiles = flags.tiles;
+    plain.scheduler = flags.scheduler;
+    plain.search_steps = flags.search_steps;
+    found = CompileAlone(plain, model);
+  }
+  if (!found.ok()) return Annotate(found.status(), "beside the step");
+  CompiledModel compiled = *std::move(found);
   ASYRA_ASSIGN_OR_RETURN(Program program, SplitAxes(std::move(compiled.program),
                                                     SplitsOf(step.mesh)));
   ASYRA_RETURN_IF_ERROR(CheckAgree(step, program));

@@ -36,6 +36,9 @@ constexpr double kFarBehind = 1.05;
 // How often a candidate that is too large because of gaps between its values is
 // searched again with a lower limit.
 constexpr int kTightenings = 3;
+// Where the smallest schedule is wanted, plans that are repeated on the whole
+// program, and candidates whose values are placed.
+constexpr size_t kSmallestFollowed = 6, kSmallestPlaced = 4;
 // Of the makespan, what that must promise where another candidate fits.
 constexpr double kLeastGain = 0.01;
 
@@ -51,16 +54,7 @@ class Scheduler {
         whole_(program, options, capacity_bytes, *context.costs) {}
 
   absl::StatusOr<ScheduleResult> Run() {
-    result_.baseline = Simulate(program_, *context_.costs);
-    search_.emplace(shorter_, cut_bytes_, options_, capacity_bytes_, context_,
-                    &result_.steps);
-    ASYRA_RETURN_IF_ERROR(
-        Follow(PlanOf("baseline", {.early = false, .taken = options_.taken})));
-    CandidatePlan untiled = PlanOf("1 tile", {.taken = options_.taken});
-    if (!Searching()) untiled.scheduler = options_.scheduler;
-    ASYRA_RETURN_IF_ERROR(Follow(untiled));
-    ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> first,
-                           search_->FirstCandidates(&result_.candidates));
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> first, Begin());
     if (whole_.IsHopeless() && whole_.IsHopeless(first)) {
       return whole_.NothingFits();
     }
@@ -78,7 +72,58 @@ class Scheduler {
     return std::move(result_);
   }
 
+  // Nothing fits the capacity of one byte: less memory is better then.
+  absl::StatusOr<ScheduleResult> RunSmallest() {
+    ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> candidates, Begin());
+    if (Searching()) {
+      std::vector<Candidate> first = std::move(candidates);
+      ASYRA_ASSIGN_OR_RETURN(candidates,
+                             search_->Round(kFirstRound, &first));
+    }
+    SortCandidates(&candidates);
+    if (candidates.size() > kSmallestFollowed) {
+      candidates.resize(kSmallestFollowed);
+    }
+    ASYRA_RETURN_IF_ERROR(
+        FollowBest(std::move(candidates), kSmallestFollowed));
+    if (Searching()) ImproveBest(StepsOfWhole(kFirstRound));
+    ASYRA_RETURN_IF_ERROR(TakeSmallest());
+    Finish();
+    return std::move(result_);
+  }
+
  private:
+  // The program's baseline, the whole program without tiles, and what a search
+  // begins with.
+  absl::StatusOr<std::vector<Candidate>> Begin() {
+    result_.baseline = Simulate(program_, *context_.costs);
+    search_.emplace(shorter_, cut_bytes_, options_, capacity_bytes_, context_,
+                    &result_.steps);
+    ASYRA_RETURN_IF_ERROR(
+        Follow(PlanOf("baseline", {.early = false, .taken = options_.taken})));
+    CandidatePlan untiled = PlanOf("1 tile", {.taken = options_.taken});
+    if (!Searching()) untiled.scheduler = options_.scheduler;
+    ASYRA_RETURN_IF_ERROR(Follow(untiled));
+    return search_->FirstCandidates(&result_.candidates);
+  }
+
+  // Of those that may be chosen, by all memory of a device.
+  absl::Status TakeSmallest() {
+    for (int i : whole_.Smallest(kSmallestPlaced)) {
+      WholeCandidate& whole = whole_[i];
+      ASYRA_ASSIGN_OR_RETURN(Issued issued, Issue(&whole));
+      if (best_ >= 0 && whole.device_bytes >= result_.device_bytes) continue;
+      best_ = i;
+      result_.device_bytes = whole.device_bytes;
+      result_.program = std::move(issued.program);
+      result_.optimized = std::move(issued.simulated);
+      result_.tiles = whole.candidate.plan.tiles;
+      result_.scheduler = whole.candidate.found.best.name;
+      remarks_ = std::move(issued.remarks);
+    }
+    return absl::OkStatus();
+  }
+
   bool Searching() const { return options_.scheduler == "auto"; }
 
   // A round depends on those before it and not on whether others follow, and
@@ -86,12 +131,9 @@ class Scheduler {
   absl::Status Search(std::vector<Candidate> first) {
     size_t followed = kFollowed;
     std::vector<int> rounds = SearchRounds(options_.search_steps);
-    // The first round says which of several programs is searched on.
-    bool merges = options_.goes_on == nullptr || rounds.size() == 1;
     for (int steps : rounds) {
-      ASYRA_ASSIGN_OR_RETURN(
-          std::vector<Candidate> candidates,
-          search_->Round(steps, std::exchange(merges, true), &first));
+      ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> candidates,
+                             search_->Round(steps, &first));
       ASYRA_RETURN_IF_ERROR(FollowBest(std::move(candidates), followed++));
       ImproveBest(StepsOfWhole(steps));
       ASYRA_RETURN_IF_ERROR(Consider());
@@ -314,9 +356,13 @@ class Scheduler {
       int64_t bytes = BytesOf(program, simulated);
       // On more streams, fewer values share bytes.
       if (bytes > capacity_bytes_ && !options_.streams.empty()) {
-        program = std::move(as_it_is);
-        simulated = Simulate(program, *context_.costs);
-        bytes = BytesOf(program, simulated);
+        SimResult one = Simulate(as_it_is, *context_.costs);
+        int64_t fewer = BytesOf(as_it_is, one);
+        if (fewer <= bytes) {
+          program = std::move(as_it_is);
+          simulated = std::move(one);
+          bytes = fewer;
+        }
       }
       if (bytes > capacity_bytes_) whole_.SetTooLarge(whole, bytes);
     }
@@ -391,6 +437,10 @@ absl::StatusOr<ScheduleResult> Schedule(const Program& program,
                                         PassContext& context) {
   if (context.costs == nullptr) return Invalid("needs costs: give --machine");
   const Machine& machine = context.costs->machine();
+  if (options.smallest) {
+    return Scheduler(program, options, /*capacity_bytes=*/1, context)
+        .RunSmallest();
+  }
   int64_t capacity =
       options.capacity_bytes.value_or(CapacityBytes(/*gib=*/-1, machine));
   bool must_fit = options.capacity_bytes.has_value() && !options.allow_misfit;
@@ -425,6 +475,14 @@ absl::StatusOr<Merit> FirstLook(const Program& program,
   look->makespan_us +=
       ComputeUs(program, *context.costs) - ComputeUs(shorter, *context.costs);
   return look;
+}
+
+absl::Status NothingFits(int64_t capacity_bytes, int64_t least_bytes) {
+  return absl::ResourceExhaustedError(fmt::format(
+      "no schedule found fits in {} of a device: the least that one takes is "
+      "{}, {} too much",
+      BytesText(capacity_bytes), EnoughGib(least_bytes),
+      BytesText(least_bytes - capacity_bytes)));
 }
 
 bool IsRefusal(const absl::Status& status) {

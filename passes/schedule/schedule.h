@@ -41,6 +41,10 @@ absl::StatusOr<Merit> FirstLook(const Program& program,
                                 const ScheduleOptions& options,
                                 PassContext& context, int* steps = nullptr);
 
+// The error where a device has `capacity_bytes` and the smallest schedule takes
+// `least_bytes`, which are told in GiB, rounded up.
+absl::Status NothingFits(int64_t capacity_bytes, int64_t least_bytes);
+
 // Whether an error of Schedule is one of these two.
 bool IsRefusal(const absl::Status& status);
 
