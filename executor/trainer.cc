@@ -250,7 +250,8 @@ class RankTrainer : public Trainer {
 
   absl::Status PrepareAll() {
     if (world_ != nullptr) {
-      ASYRA_RETURN_IF_ERROR(CheckSameChoices(*world_, ChoicesOf(programs_, options_)));
+      ASYRA_RETURN_IF_ERROR(
+          CheckSameChoices(*world_, ChoicesOf(programs_, options_)));
     }
     ASYRA_RETURN_IF_ERROR(CheckMemory());
     ASYRA_ASSIGN_OR_RETURN(states_, StateSet::Create(*device_));

@@ -59,8 +59,7 @@ struct Attempt {
   PassContext context;
   CompileResult result;
 
-  Attempt(const PassContext& from, const CompileResult& begin)
-      : context(from) {
+  Attempt(const PassContext& from, const CompileResult& begin) : context(from) {
     result.program = begin.program;
     result.timings = begin.timings;
   }

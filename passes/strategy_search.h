@@ -87,7 +87,7 @@ class StrategySearch {
     // Set by Try: scheduled, and the fastest of its schedules, those that do
     // not fit included.
     double us = 0, fastest_us = 0;
-    double first_us = 0;  // after its first round, however many follow
+    double first_us = 0;      // after its first round, however many follow
     double memory_share = 1;  // the one of memory_shares that was used
   };
   // What came of it.

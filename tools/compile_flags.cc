@@ -215,7 +215,7 @@ void AddCompileFlags(CLI::App& app, CompileFlags* flags) {
   app.add_option("--search-steps", flags->search_steps,
                  "about how many orders are simulated: rounds of 200, 800, "
                  "4000, ... as far as they fit, at least the first; a larger "
-                 "number is never slower")
+                 "number is never slower, unless a memory limit binds")
       ->check(CLI::Range(1, 10000000))
       ->capture_default_str();
   CLI::Option* memory =

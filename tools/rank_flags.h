@@ -10,10 +10,10 @@
 
 namespace asyra {
 
-// The tool, and all options of the parsed `app`, each by its name and its value, or default,
-// as text, but those of `may_differ`: what they decide is compared otherwise,
-// or is of one rank alone. All others must be equal: a new flag is compared
-// unless it is listed. Every name listed is one of the app's.
+// The tool, and all options of the parsed `app`, each by its name and its
+// value, or default, as text, but those of `may_differ`: what they decide is
+// compared otherwise, or is of one rank alone. All others must be equal: a new
+// flag is compared unless it is listed. Every name listed is one of the app's.
 std::vector<NamedChoice> FlagsToAgreeOn(
     const CLI::App& app, absl::Span<const std::string_view> may_differ);
 

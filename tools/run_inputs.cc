@@ -214,10 +214,10 @@ absl::Status CheckSameInputs(const Program& program,
     if (input.role != InputRole::kData || tensor.data() == nullptr) continue;
     std::string_view bytes(reinterpret_cast<const char*>(tensor.data()),
                            static_cast<size_t>(tensor.bytes()));
-    given.push_back({"the input " + program.value_name(input.value),
-                     fmt::format("{}{} of hash {:016x}",
-                                 ToString(tensor.dtype()),
-                                 ShapeToString(tensor.shape()), Fnv1a(bytes))});
+    given.push_back(
+        {"the input " + program.value_name(input.value),
+         fmt::format("{}{} of hash {:016x}", ToString(tensor.dtype()),
+                     ShapeToString(tensor.shape()), Fnv1a(bytes))});
   }
   return CheckSameChoices(world, given);
 }

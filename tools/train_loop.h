@@ -11,10 +11,10 @@ namespace asyra {
 
 // Runs it on ranks that are threads, or as one of the ranks that a launcher has
 // started and `launched` connects; the first rank prints. With --dry-run it
-// says what the run would take. SIGINT and SIGTERM end it between two steps, with a checkpoint where
-// there is a directory for it.
-// Errors: ranks that have other tokens; those of the data, of the trainer and
-// of the files. Processes that wait for this rank are not told of them.
+// says what the run would take. SIGINT and SIGTERM end it between two steps,
+// with a checkpoint where there is a directory for it. Errors: ranks that have
+// other tokens; those of the data, of the trainer and of the files. Processes
+// that wait for this rank are not told of them.
 absl::Status TrainOnData(const TrainSettings& settings,
                          const TrainingPrograms& programs,
                          const LaunchedWorld& launched);

@@ -143,20 +143,9 @@ absl::StatusOr<Program> CompileInit(const CompileFlags& flags,
                                     const RaisedModel& model,
                                     const std::vector<std::string>& names,
                                     const Program& step) {
-  // Shapes are those of the step: padding may have been added.
-  Program padded = model.raised.program;
-  for (const std::string& name : names) {
-    ValueId value = padded.FindValue(name), to = step.FindValue(name);
-    for (Input& input : padded.inputs) {
-      if (input.value != value) continue;
-      input.stored = padded.type(value).shape();
-      for (int d = 0; d < step.type(to).rank(); ++d) {
-        padded.values[value].type.dims[d].size = step.type(to).size(d);
-      }
-    }
-  }
   RaisedModel init;
-  ASYRA_ASSIGN_OR_RETURN(init.raised.program, InitProgram(padded, names));
+  ASYRA_ASSIGN_OR_RETURN(init.raised.program,
+                         InitProgram(model.raised.program, names, &step));
   CompileFlags plain = Plain(flags, step);
   plain.train.reset();
   plain.shard = PinsLike(step, init.raised.program);
@@ -213,8 +202,8 @@ absl::StatusOr<CompiledModel> CompileOver(const CompileFlags& flags,
                                           const Mesh& mesh) {
   ASYRA_ASSIGN_OR_RETURN(CompiledModel compiled, Compile(flags, model));
   if (compiled.program.mesh == mesh) return compiled;
-  ASYRA_ASSIGN_OR_RETURN(compiled.program, SplitAxes(std::move(compiled.program),
-                                                     SplitsOf(mesh)));
+  ASYRA_ASSIGN_OR_RETURN(
+      compiled.program, SplitAxes(std::move(compiled.program), SplitsOf(mesh)));
   return compiled;
 }
 

@@ -248,8 +248,8 @@ absl::StatusOr<std::string> TokenFiles::Identity() const {
     for (int64_t at : {int64_t{0}, (size - part) / 2, size - part}) {
       bytes.resize(part);
       ASYRA_RETURN_IF_ERROR(file.mapped->Read(at, absl::MakeSpan(bytes)));
-      hash = Fnv1a(
-          {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, hash);
+      hash = Fnv1a({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                   hash);
     }
   }
   return fmt::format("{} {} in {} {}, hash {:016x}", size_,

@@ -77,15 +77,13 @@ class Scheduler {
     ASYRA_ASSIGN_OR_RETURN(std::vector<Candidate> candidates, Begin());
     if (Searching()) {
       std::vector<Candidate> first = std::move(candidates);
-      ASYRA_ASSIGN_OR_RETURN(candidates,
-                             search_->Round(kFirstRound, &first));
+      ASYRA_ASSIGN_OR_RETURN(candidates, search_->Round(kFirstRound, &first));
     }
     SortCandidates(&candidates);
     if (candidates.size() > kSmallestFollowed) {
       candidates.resize(kSmallestFollowed);
     }
-    ASYRA_RETURN_IF_ERROR(
-        FollowBest(std::move(candidates), kSmallestFollowed));
+    ASYRA_RETURN_IF_ERROR(FollowBest(std::move(candidates), kSmallestFollowed));
     if (Searching()) ImproveBest(StepsOfWhole(kFirstRound));
     ASYRA_RETURN_IF_ERROR(TakeSmallest());
     Finish();

@@ -22,10 +22,11 @@ TEST(Choices, AreTheSame) {
 }
 
 TEST(Choices, TheFirstThatDiffersIsNamedWithBothValues) {
-  ExpectAll(Compared({{{"--seed", "1"}, {"--rate", "0.001"}, {"--steps", "5"}},
-                      {{"--seed", "1"}, {"--rate", "0.001"}, {"--steps", "5"}},
-                      {{"--seed", "1"}, {"--rate", "0.003"}, {"--steps", "6"}}}),
-            "--rate is 0.001 on rank 0 and 0.003 on rank 2");
+  ExpectAll(
+      Compared({{{"--seed", "1"}, {"--rate", "0.001"}, {"--steps", "5"}},
+                {{"--seed", "1"}, {"--rate", "0.001"}, {"--steps", "5"}},
+                {{"--seed", "1"}, {"--rate", "0.003"}, {"--steps", "6"}}}),
+      "--rate is 0.001 on rank 0 and 0.003 on rank 2");
 }
 
 TEST(Choices, MayBeGivenOnOneRankAlone) {
@@ -39,8 +40,9 @@ TEST(Choices, MayBeGivenOnOneRankAlone) {
 
 // Values run into each other only in a text without lengths.
 TEST(Choices, AnyTextIsAValue) {
-  ExpectAll(Compared({{{"a", "1:b2:c"}, {"b", ""}}, {{"a", "1:b"}, {"b", "c"}}}),
-            "a is 1:b2:c on rank 0 and 1:b on rank 1");
+  ExpectAll(
+      Compared({{{"a", "1:b2:c"}, {"b", ""}}, {{"a", "1:b"}, {"b", "c"}}}),
+      "a is 1:b2:c on rank 0 and 1:b on rank 1");
 }
 
 }  // namespace

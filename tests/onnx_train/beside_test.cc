@@ -26,9 +26,9 @@ constexpr int kSites = 4;
 RandomOnnxModel Drawn(RandomChoice* choice) {
   std::vector<ReadSite> sites = ReadSites();
   RandomOnnxModel model(choice, 24);
-  model.Continue(
-      model.Op("MatMul", {"x", model.Weight({RandomOnnxModel::kWidth,
-                                             RandomOnnxModel::kWidth})}));
+  model.Continue(model.Op(
+      "MatMul",
+      {"x", model.Weight({RandomOnnxModel::kWidth, RandomOnnxModel::kWidth})}));
   for (int i = 0; i < kSites; ++i) {
     model.Continue(sites[choice->Below(sites.size())].read(model));
   }
